@@ -1,0 +1,72 @@
+# What every target of the house has in common: the language, the warnings, the sanitizers, and two
+# functions that declare a library and a test so that no room repeats them.
+
+set(CMAKE_CXX_STANDARD 20)
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+include(GNUInstallDirs)
+
+if(NOT CMAKE_BUILD_TYPE)
+  set(CMAKE_BUILD_TYPE Release CACHE STRING "" FORCE)
+endif()
+
+find_program(CCACHE_PROGRAM ccache)
+if(CCACHE_PROGRAM AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
+  set(CMAKE_CXX_COMPILER_LAUNCHER "${CCACHE_PROGRAM}")
+endif()
+
+find_package(Threads REQUIRED)
+find_package(fmt REQUIRED)
+find_package(nlohmann_json REQUIRED)
+find_path(CPPRUN_EXPECTED_INCLUDE tl/expected.hpp REQUIRED)
+find_path(CPPRUN_ASIO_INCLUDE asio.hpp REQUIRED)
+
+# House rules for our own code; third-party headers come in as system headers.
+add_library(cpprun_house INTERFACE)
+target_compile_options(cpprun_house INTERFACE
+  -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wnon-virtual-dtor -Werror)
+target_include_directories(cpprun_house SYSTEM INTERFACE "${CPPRUN_EXPECTED_INCLUDE}")
+
+# The sanitizers stay out of whatever loads LibTorch, which is not built with them.
+add_library(cpprun_sanitize INTERFACE)
+if(CPPRUN_SANITIZE)
+  target_compile_options(cpprun_sanitize INTERFACE
+    -fsanitize=${CPPRUN_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer)
+  target_link_options(cpprun_sanitize INTERFACE -fsanitize=${CPPRUN_SANITIZE})
+else()
+  # cpprun and cpprund need nothing at run time but the C library.
+  set(CPPRUN_STATIC_RUNTIME -static-libstdc++ -static-libgcc)
+endif()
+
+# cpprun_library(name SOURCES a.cpp b.cpp [LINKS other…]): a static library of one room.
+function(cpprun_library name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;LINKS" ${ARGN})
+  add_library(${name} STATIC ${ARG_SOURCES})
+  target_include_directories(${name} PUBLIC
+    "$<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}>" "$<INSTALL_INTERFACE:include/cpprun>")
+  target_link_libraries(${name} PUBLIC ${ARG_LINKS} PRIVATE $<BUILD_INTERFACE:cpprun_house>
+                        $<BUILD_INTERFACE:cpprun_sanitize>)
+  target_include_directories(${name} SYSTEM PUBLIC "$<BUILD_INTERFACE:${CPPRUN_EXPECTED_INCLUDE}>")
+endfunction()
+
+# cpprun_program(name SOURCES main.cpp [LINKS lib…]): an installed program, stripped in Release.
+function(cpprun_program name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;LINKS" ${ARGN})
+  add_executable(${name} ${ARG_SOURCES})
+  target_link_libraries(${name} PRIVATE ${ARG_LINKS} cpprun_house cpprun_sanitize)
+  target_link_options(${name} PRIVATE ${CPPRUN_STATIC_RUNTIME} $<$<CONFIG:Release>:-s>)
+  install(TARGETS ${name} RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+endfunction()
+
+# cpprun_test(name SOURCES a_test.cpp [LINKS lib…] [ENV A=b…]): a doctest executable, one CTest test.
+# tests/tidy_test.cpp fails on a *_test.cpp that no call of this function names.
+function(cpprun_test name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;LINKS;ENV" ${ARGN})
+  add_executable(${name} ${ARG_SOURCES} "${PROJECT_SOURCE_DIR}/tests/doctest_main.cpp")
+  target_link_libraries(${name} PRIVATE ${ARG_LINKS} cpprun_house cpprun_sanitize)
+  target_include_directories(${name} PRIVATE "${PROJECT_SOURCE_DIR}")
+  add_test(NAME ${name} COMMAND ${name})
+  set_tests_properties(${name} PROPERTIES ENVIRONMENT "${ARG_ENV}" TIMEOUT 300)
+endfunction()

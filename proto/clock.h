@@ -1,0 +1,13 @@
+#pragma once
+// Time as the core sees it: always handed in, never asked for. TimePoint is monotonic and decides;
+// WallTime is what people read in reports and is never compared to decide anything.
+
+#include <chrono>
+
+namespace cpprun {
+
+using Duration = std::chrono::nanoseconds;
+using TimePoint = std::chrono::time_point<std::chrono::steady_clock, Duration>;
+using WallTime = std::chrono::time_point<std::chrono::system_clock, std::chrono::microseconds>;
+
+}  // namespace cpprun

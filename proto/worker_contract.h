@@ -1,0 +1,37 @@
+#pragma once
+// What launcher and worker have agreed on: the names of the environment variables, torchrun's own,
+// so that a PyTorch script needs no change. Shared by `launcher` (writes them) and `worker/env`
+// (reads them). Source: torch.distributed.run's documentation, "Environment Variables".
+
+#include <string_view>
+
+namespace cpprun::contract {
+
+inline constexpr std::string_view rank = "RANK";
+inline constexpr std::string_view local_rank = "LOCAL_RANK";
+inline constexpr std::string_view group_rank = "GROUP_RANK";
+inline constexpr std::string_view role_rank = "ROLE_RANK";
+inline constexpr std::string_view role_name = "ROLE_NAME";
+inline constexpr std::string_view world_size = "WORLD_SIZE";
+inline constexpr std::string_view local_world_size = "LOCAL_WORLD_SIZE";
+inline constexpr std::string_view group_world_size = "GROUP_WORLD_SIZE";
+inline constexpr std::string_view role_world_size = "ROLE_WORLD_SIZE";
+inline constexpr std::string_view master_addr = "MASTER_ADDR";
+inline constexpr std::string_view master_port = "MASTER_PORT";
+inline constexpr std::string_view restart_count = "TORCHELASTIC_RESTART_COUNT";
+inline constexpr std::string_view max_restarts = "TORCHELASTIC_MAX_RESTARTS";
+inline constexpr std::string_view run_id = "TORCHELASTIC_RUN_ID";
+inline constexpr std::string_view use_agent_store = "TORCHELASTIC_USE_AGENT_STORE";
+inline constexpr std::string_view error_file = "TORCHELASTIC_ERROR_FILE";
+inline constexpr std::string_view signals_to_handle = "TORCHELASTIC_SIGNALS_TO_HANDLE";
+inline constexpr std::string_view nccl_async_error_handling = "TORCH_NCCL_ASYNC_ERROR_HANDLING";
+inline constexpr std::string_view omp_num_threads = "OMP_NUM_THREADS";
+inline constexpr std::string_view gloo_socket_ifname = "GLOO_SOCKET_IFNAME";
+inline constexpr std::string_view tp_socket_ifname = "TP_SOCKET_IFNAME";
+inline constexpr std::string_view nccl_socket_ifname = "NCCL_SOCKET_IFNAME";
+
+// cpprun's own. Every process of a job on one machine carries the same random token, so that a
+// sweep recognises what belongs to it even after it left its session and process group.
+inline constexpr std::string_view node_token = "CPPRUN_NODE_TOKEN";
+
+}  // namespace cpprun::contract
