@@ -1,0 +1,135 @@
+#pragma once
+// What an agent and the keeper say to each other over their link. The keeper decides, agents are
+// told: nobody shares a blob, nobody polls. Every message is one struct; `codec` turns it into one
+// length-prefixed JSON frame (docs/protocol.md §3). A message is O(1) bytes whatever the world's
+// size, because nobody is ever sent the list of members.
+
+#include <optional>
+#include <string>
+#include <variant>
+
+#include "proto/clock.h"
+#include "proto/ids.h"
+
+namespace cpprun::link {
+
+// How a process came to its end. Exactly as waitid(2) tells it.
+struct ExitStatus {
+  bool signalled = false;
+  int value = 0;  // exit code, or the signal's number when signalled
+  friend bool operator==(const ExitStatus&, const ExitStatus&) = default;
+};
+
+// The code a shell would show: the worker's own, or 128 + signal (design decision 11).
+inline int exit_code_of(const ExitStatus& status) {
+  return status.signalled ? 128 + status.value : status.value;
+}
+
+// One worker's bad end, as its own node saw it.
+struct Failure {
+  Rank rank;
+  LocalRank local_rank;
+  GroupRank group_rank;
+  std::string host;     // name of the machine it ran on
+  int pid = 0;          // 0 when it never started
+  ExitStatus status;    // exit code 127/126 stand for "could not be started"
+  WallTime time{};      // when its node noticed
+  std::string message;  // a sentence: from the error file, the last line of stderr, or the stage
+  friend bool operator==(const Failure&, const Failure&) = default;
+};
+
+// --- agent → keeper ----------------------------------------------------------------------------
+
+// "I would take a seat in this job." First message on a link, and again for each new round.
+struct Join {
+  std::string job;                // rdzv id; the keeper refuses another's
+  std::string host;               // this machine's name, for people and for the natural order
+  int pid = 0;                    // the agent's
+  std::optional<int> node_rank;   // where given, that seat and no other
+  int nodes_min = 1;
+  int nodes_max = 1;
+  int local_world_size = 1;       // workers on this node
+  std::string role = "default";
+  int restarts_max = 0;
+  RoundNumber after{};            // the last round this agent took part in, 0 for a newcomer
+  friend bool operator==(const Join&, const Join&) = default;
+};
+
+// A worker of this node failed; sent at once, while the others still have to be ended.
+struct Failed {
+  RoundNumber round;
+  Failure failure;
+  friend bool operator==(const Failed&, const Failed&) = default;
+};
+
+// Every worker of this node exited with 0.
+struct Succeeded {
+  RoundNumber round;
+  friend bool operator==(const Succeeded&, const Succeeded&) = default;
+};
+
+// Nobody of that round is alive on this node any more.
+struct Drained {
+  RoundNumber round;
+  friend bool operator==(const Drained&, const Drained&) = default;
+};
+
+// This node was asked to stop (a signal). The job ends.
+struct Leave {
+  int signal = 0;
+  std::string reason;
+  friend bool operator==(const Leave&, const Leave&) = default;
+};
+
+// "I am here." The keeper's lease on this node starts anew; it answers with the same.
+struct Heartbeat {
+  friend bool operator==(const Heartbeat&, const Heartbeat&) = default;
+};
+
+// --- keeper → agent ----------------------------------------------------------------------------
+
+// Not everybody is here yet; sent when this changes. `reason` says who is missing.
+struct Waiting {
+  std::string reason;
+  friend bool operator==(const Waiting&, const Waiting&) = default;
+};
+
+// No seat for this agent, and why. The link is closed after it.
+struct Refused {
+  std::string reason;
+  friend bool operator==(const Refused&, const Refused&) = default;
+};
+
+// The round is agreed. Everything an agent needs to start its workers.
+struct Sealed {
+  RoundNumber round;
+  int restart_count = 0;        // TORCHELASTIC_RESTART_COUNT, equal on every node
+  GroupRank group_rank;         // this node's
+  int group_world_size = 1;     // nodes
+  Rank base_rank;               // of this node's local rank 0
+  int world_size = 1;           // workers in all
+  int role_base_rank = 0;
+  int role_world_size = 1;
+  int store_port = 0;           // on the host at which the agent reached the keeper
+  friend bool operator==(const Sealed&, const Sealed&) = default;
+};
+
+// End every worker of that round and say Drained. `reason` completes "ending the workers: …".
+struct Drain {
+  RoundNumber round;
+  std::string reason;
+  friend bool operator==(const Drain&, const Drain&) = default;
+};
+
+// The job is over. `exit_code` is what every agent returns; `root` is what failed first.
+struct Finish {
+  int exit_code = 0;
+  std::string reason;
+  std::optional<Failure> root;
+  friend bool operator==(const Finish&, const Finish&) = default;
+};
+
+using Message = std::variant<Join, Failed, Succeeded, Drained, Leave, Heartbeat, Waiting, Refused,
+                             Sealed, Drain, Finish>;
+
+}  // namespace cpprun::link
