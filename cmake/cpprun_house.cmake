@@ -18,7 +18,23 @@ if(CCACHE_PROGRAM AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
 endif()
 
 find_package(Threads REQUIRED)
-find_package(fmt REQUIRED)
+# fmt inside, as an archive of ours (fmt_archive.cpp says why); header-only where its internals have
+# moved on.
+find_path(CPPRUN_FMT_INCLUDE fmt/format.h REQUIRED)
+if(NOT DEFINED CPPRUN_FMT_ARCHIVE_WORKS)
+  try_compile(CPPRUN_FMT_ARCHIVE_WORKS "${CMAKE_BINARY_DIR}/fmt_archive_check"
+    SOURCES "${CMAKE_CURRENT_LIST_DIR}/fmt_archive.cpp"
+            "${CMAKE_CURRENT_LIST_DIR}/fmt_archive_check.cpp"
+    CMAKE_FLAGS "-DINCLUDE_DIRECTORIES=${CPPRUN_FMT_INCLUDE}" CXX_STANDARD 20)
+endif()
+if(CPPRUN_FMT_ARCHIVE_WORKS)
+  add_library(cpprun_fmt STATIC "${CMAKE_CURRENT_LIST_DIR}/fmt_archive.cpp")
+else()
+  add_library(cpprun_fmt INTERFACE)
+  target_compile_definitions(cpprun_fmt INTERFACE FMT_HEADER_ONLY=1)
+endif()
+target_include_directories(cpprun_fmt SYSTEM INTERFACE "$<BUILD_INTERFACE:${CPPRUN_FMT_INCLUDE}>")
+add_library(fmt::fmt ALIAS cpprun_fmt)
 find_package(nlohmann_json REQUIRED)
 find_path(CPPRUN_EXPECTED_INCLUDE tl/expected.hpp REQUIRED)
 find_path(CPPRUN_ASIO_INCLUDE asio.hpp REQUIRED)

@@ -42,16 +42,16 @@ struct Failure {
 
 // "I would take a seat in this job." First message on a link, and again for each new round.
 struct Join {
-  std::string job;                // rdzv id; the keeper refuses another's
-  std::string host;               // this machine's name, for people and for the natural order
-  int pid = 0;                    // the agent's
-  std::optional<int> node_rank;   // where given, that seat and no other
+  std::string job;                    // rdzv id; the keeper refuses another's
+  std::string host;                   // this machine's name, for people and for the natural order
+  int pid = 0;                        // the agent's
+  std::optional<int> node_rank = {};  // where given, that seat and no other
   int nodes_min = 1;
   int nodes_max = 1;
-  int local_world_size = 1;       // workers on this node
+  int local_world_size = 1;  // workers on this node
   std::string role = "default";
   int restarts_max = 0;
-  RoundNumber after{};            // the last round this agent took part in, 0 for a newcomer
+  RoundNumber after{};  // the last round this agent took part in, 0 for a newcomer
   friend bool operator==(const Join&, const Join&) = default;
 };
 
@@ -103,14 +103,14 @@ struct Refused {
 // The round is agreed. Everything an agent needs to start its workers.
 struct Sealed {
   RoundNumber round;
-  int restart_count = 0;        // TORCHELASTIC_RESTART_COUNT, equal on every node
-  GroupRank group_rank;         // this node's
-  int group_world_size = 1;     // nodes
-  Rank base_rank;               // of this node's local rank 0
-  int world_size = 1;           // workers in all
+  int restart_count = 0;     // TORCHELASTIC_RESTART_COUNT, equal on every node
+  GroupRank group_rank;      // this node's
+  int group_world_size = 1;  // nodes
+  Rank base_rank;            // of this node's local rank 0
+  int world_size = 1;        // workers in all
   int role_base_rank = 0;
   int role_world_size = 1;
-  int store_port = 0;           // on the host at which the agent reached the keeper
+  int store_port = 0;  // on the host at which the agent reached the keeper
   friend bool operator==(const Sealed&, const Sealed&) = default;
 };
 
@@ -125,7 +125,7 @@ struct Drain {
 struct Finish {
   int exit_code = 0;
   std::string reason;
-  std::optional<Failure> root;
+  std::optional<Failure> root = {};
   friend bool operator==(const Finish&, const Finish&) = default;
 };
 

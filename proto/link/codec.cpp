@@ -1,0 +1,242 @@
+#include "proto/link/codec.h"
+
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "proto/bounds.h"
+
+namespace cpprun::link {
+
+namespace {
+
+using nlohmann::json;
+
+// Each message lists its members once; the same list writes and reads.
+template <class M, class F>
+void each_member(M& m, F&& f)
+  requires std::same_as<std::remove_const_t<M>, Failure>
+{
+  f("rank", m.rank.value), f("local_rank", m.local_rank.value), f("node", m.group_rank.value);
+  f("host", m.host), f("pid", m.pid), f("signalled", m.status.signalled);
+  f("status", m.status.value), f("time", m.time), f("message", m.message);
+}
+
+template <class M, class F>
+void each_member(M& m, F&& f)
+  requires std::same_as<std::remove_const_t<M>, Join>
+{
+  f("job", m.job), f("host", m.host), f("pid", m.pid), f("node_rank", m.node_rank);
+  f("min", m.nodes_min), f("max", m.nodes_max), f("workers", m.local_world_size);
+  f("role", m.role), f("restarts", m.restarts_max), f("after", m.after.value);
+}
+
+template <class M, class F>
+void each_member(M& m, F&& f)
+  requires std::same_as<std::remove_const_t<M>, Failed>
+{
+  f("round", m.round.value), f("failure", m.failure);
+}
+
+template <class M, class F>
+void each_member(M& m, F&& f)
+  requires std::same_as<std::remove_const_t<M>, Succeeded> ||
+           std::same_as<std::remove_const_t<M>, Drained>
+{
+  f("round", m.round.value);
+}
+
+template <class M, class F>
+void each_member(M& m, F&& f)
+  requires std::same_as<std::remove_const_t<M>, Leave>
+{
+  f("signal", m.signal), f("reason", m.reason);
+}
+
+template <class M, class F>
+void each_member(M&, F&&)
+  requires std::same_as<std::remove_const_t<M>, Heartbeat>
+{}
+
+template <class M, class F>
+void each_member(M& m, F&& f)
+  requires std::same_as<std::remove_const_t<M>, Waiting> ||
+           std::same_as<std::remove_const_t<M>, Refused>
+{
+  f("reason", m.reason);
+}
+
+template <class M, class F>
+void each_member(M& m, F&& f)
+  requires std::same_as<std::remove_const_t<M>, Sealed>
+{
+  f("round", m.round.value), f("restart", m.restart_count), f("node", m.group_rank.value);
+  f("nodes", m.group_world_size), f("base", m.base_rank.value), f("world", m.world_size);
+  f("role_base", m.role_base_rank), f("role_world", m.role_world_size);
+  f("store_port", m.store_port);
+}
+
+template <class M, class F>
+void each_member(M& m, F&& f)
+  requires std::same_as<std::remove_const_t<M>, Drain>
+{
+  f("round", m.round.value), f("reason", m.reason);
+}
+
+template <class M, class F>
+void each_member(M& m, F&& f)
+  requires std::same_as<std::remove_const_t<M>, Finish>
+{
+  f("code", m.exit_code), f("reason", m.reason), f("root", m.root);
+}
+
+template <class M>
+constexpr std::string_view name_of();
+template <>
+constexpr std::string_view name_of<Join>() {
+  return "join";
+}
+template <>
+constexpr std::string_view name_of<Failed>() {
+  return "failed";
+}
+template <>
+constexpr std::string_view name_of<Succeeded>() {
+  return "succeeded";
+}
+template <>
+constexpr std::string_view name_of<Drained>() {
+  return "drained";
+}
+template <>
+constexpr std::string_view name_of<Leave>() {
+  return "leave";
+}
+template <>
+constexpr std::string_view name_of<Heartbeat>() {
+  return "heartbeat";
+}
+template <>
+constexpr std::string_view name_of<Waiting>() {
+  return "waiting";
+}
+template <>
+constexpr std::string_view name_of<Refused>() {
+  return "refused";
+}
+template <>
+constexpr std::string_view name_of<Sealed>() {
+  return "sealed";
+}
+template <>
+constexpr std::string_view name_of<Drain>() {
+  return "drain";
+}
+template <>
+constexpr std::string_view name_of<Finish>() {
+  return "finish";
+}
+
+struct Writer {
+  json& object;
+
+  template <class T>
+  void operator()(const char* key, const T& value) {
+    object[key] = value;
+  }
+  void operator()(const char* key, const std::string& value) {
+    // A message is a sentence, not a log: whatever is longer lost nothing that a frame should
+    // carry.
+    object[key] = value.size() <= bounds::link_text_bytes_max
+                      ? value
+                      : value.substr(0, bounds::link_text_bytes_max) + "…";
+  }
+  void operator()(const char* key, const WallTime& value) {
+    object[key] = value.time_since_epoch().count();
+  }
+  void operator()(const char* key, const Failure& value) {
+    json inner = json::object();
+    each_member(value, Writer{inner});
+    object[key] = std::move(inner);
+  }
+  template <class T>
+  void operator()(const char* key, const std::optional<T>& value) {
+    if (value.has_value()) (*this)(key, *value);
+  }
+};
+
+struct Reader {
+  const json& object;
+
+  template <class T>
+  void operator()(const char* key, T& value) {
+    value = object.at(key).template get<T>();
+  }
+  void operator()(const char* key, WallTime& value) {
+    value = WallTime{std::chrono::microseconds{object.at(key).get<std::int64_t>()}};
+  }
+  void operator()(const char* key, Failure& value) { each_member(value, Reader{object.at(key)}); }
+  template <class T>
+  void operator()(const char* key, std::optional<T>& value) {
+    if (object.contains(key)) (*this)(key, value.emplace());
+  }
+};
+
+// Tries the variant's alternatives by name.
+template <std::size_t I = 0>
+std::optional<Message> read_named(std::string_view name, const json& object) {
+  if constexpr (I == std::variant_size_v<Message>) {
+    return std::nullopt;
+  } else {
+    using M = std::variant_alternative_t<I, Message>;
+    if (name != name_of<M>()) return read_named<I + 1>(name, object);
+    M message;
+    each_member(message, Reader{object});
+    return Message{std::move(message)};
+  }
+}
+
+}  // namespace
+
+std::string encode(const Message& message) {
+  json object = json::object();
+  std::visit(
+      [&object]<class M>(const M& m) {
+        object["say"] = std::string{name_of<M>()};
+        each_member(m, Writer{object});
+      },
+      message);
+  // Texts come from workers' output and may hold half characters; a frame is valid UTF-8 always.
+  const std::string body = object.dump(-1, ' ', false, json::error_handler_t::replace);
+  std::string frame;
+  frame.reserve(4 + body.size());
+  for (unsigned shift = 0; shift < 32; shift += 8) {
+    frame.push_back(static_cast<char>((body.size() >> shift) & 0xFF));
+  }
+  return frame + body;
+}
+
+Result<std::optional<Decoded>> decode(std::string_view bytes) {
+  if (bytes.size() < 4) return std::nullopt;
+  std::size_t length = 0;
+  for (std::size_t i = 0; i < 4; ++i) {
+    length |= static_cast<std::size_t>(static_cast<unsigned char>(bytes[i])) << (8 * i);
+  }
+  if (length > bounds::link_frame_bytes_max) {
+    return failure(fmt::format("a link frame of {} bytes was announced, the limit is {}", length,
+                               bounds::link_frame_bytes_max));
+  }
+  if (bytes.size() - 4 < length) return std::nullopt;
+  try {
+    const json object = json::parse(bytes.substr(4, length));
+    const auto name = object.at("say").get<std::string>();
+    auto message = read_named(name, object);
+    if (!message) return failure(fmt::format("unknown link message \"{}\"", name.substr(0, 40)));
+    return Decoded{std::move(*message), 4 + length};
+  } catch (const json::exception& error) {
+    return failure(fmt::format("a link frame that cannot be read: {}", error.what()));
+  }
+}
+
+}  // namespace cpprun::link

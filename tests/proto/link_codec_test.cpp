@@ -1,0 +1,131 @@
+#include "proto/link/codec.h"
+
+#include <doctest/doctest.h>
+
+#include "proto/bounds.h"
+
+using namespace cpprun;
+using namespace cpprun::link;
+
+namespace {
+
+Failure example_failure() {
+  return {.rank = Rank{3},
+          .local_rank = LocalRank{1},
+          .group_rank = GroupRank{1},
+          .host = "node-b",
+          .pid = 4711,
+          .status = {.signalled = true, .value = 11},
+          .time = WallTime{std::chrono::microseconds{1'700'000'000'123'456}},
+          .message = "was killed by SIGSEGV"};
+}
+
+void check_round_trip(const Message& message) {
+  const std::string frame = encode(message);
+  const auto decoded = decode(frame);
+  REQUIRE(decoded.has_value());
+  REQUIRE(decoded->has_value());
+  CHECK(decoded->value().message == message);
+  CHECK(decoded->value().bytes_consumed == frame.size());
+}
+
+}  // namespace
+
+TEST_CASE("every link message survives the wire") {
+  check_round_trip(Join{.job = "j",
+                        .host = "h",
+                        .pid = 7,
+                        .node_rank = 1,
+                        .nodes_min = 2,
+                        .nodes_max = 4,
+                        .local_world_size = 8,
+                        .role = "trainer",
+                        .restarts_max = 3,
+                        .after = RoundNumber{2}});
+  check_round_trip(Join{.job = "j", .host = "h"});
+  check_round_trip(Failed{.round = RoundNumber{1}, .failure = example_failure()});
+  check_round_trip(Succeeded{.round = RoundNumber{1}});
+  check_round_trip(Drained{.round = RoundNumber{1}});
+  check_round_trip(Leave{.signal = 15, .reason = "asked to stop"});
+  check_round_trip(Heartbeat{});
+  check_round_trip(Waiting{.reason = "1 of 2 nodes"});
+  check_round_trip(Refused{.reason = "node rank 1 is taken"});
+  check_round_trip(Sealed{.round = RoundNumber{2},
+                          .restart_count = 1,
+                          .group_rank = GroupRank{1},
+                          .group_world_size = 2,
+                          .base_rank = Rank{4},
+                          .world_size = 6,
+                          .role_base_rank = 4,
+                          .role_world_size = 6,
+                          .store_port = 29500});
+  check_round_trip(Drain{.round = RoundNumber{2}, .reason = "rank 3 failed"});
+  check_round_trip(Finish{.exit_code = 139, .reason = "rank 3 failed", .root = example_failure()});
+  check_round_trip(Finish{.exit_code = 0, .reason = "all done"});
+}
+
+TEST_CASE("a frame is decoded only when all of it has arrived") {
+  const std::string frame = encode(Waiting{.reason = "for you"});
+  for (std::size_t length = 0; length < frame.size(); ++length) {
+    const auto decoded = decode(std::string_view{frame}.substr(0, length));
+    REQUIRE(decoded.has_value());
+    CHECK(!decoded->has_value());
+  }
+}
+
+TEST_CASE("two frames in one packet are decoded one after the other") {
+  const std::string first = encode(Heartbeat{});
+  const std::string both = first + encode(Waiting{.reason = "x"});
+  const auto decoded = decode(both);
+  REQUIRE(decoded.has_value());
+  CHECK(decoded->value().bytes_consumed == first.size());
+  CHECK(decoded->value().message == Message{Heartbeat{}});
+}
+
+TEST_CASE("a frame that nobody could have meant is refused with a reason") {
+  CHECK(decode(std::string("\xff\xff\xff\x7f", 4)).error().reason ==
+        "a link frame of 2147483647 bytes was announced, the limit is 32768");
+  const auto frame_of = [](std::string body) {
+    return std::string{static_cast<char>(body.size()), 0, 0, 0} + body;
+  };
+  CHECK(decode(frame_of(R"({"say":"dance"})")).error().reason == "unknown link message \"dance\"");
+  CHECK_FALSE(decode(frame_of(R"({"say":"waiting"})")).has_value());
+  CHECK_FALSE(decode(frame_of(R"({"say":"waiting","reason":7})")).has_value());
+  CHECK_FALSE(decode(frame_of("not json at all")).has_value());
+  CHECK_FALSE(decode(frame_of("[1,2]")).has_value());
+}
+
+TEST_CASE("join and sealed, the messages of a round, stay within 512 bytes") {
+  const Join join{.job = std::string(64, 'j'),
+                  .host = std::string(64, 'h'),
+                  .pid = 4'194'304,
+                  .node_rank = 99'999,
+                  .nodes_min = 99'999,
+                  .nodes_max = 99'999,
+                  .local_world_size = 128,
+                  .restarts_max = 1000,
+                  .after = RoundNumber{100'000}};
+  CHECK(encode(join).size() < 400);
+  const Sealed sealed{.round = RoundNumber{100'000},
+                      .restart_count = 1000,
+                      .group_rank = GroupRank{99'999},
+                      .group_world_size = 100'000,
+                      .base_rank = Rank{12'799'872},
+                      .world_size = 12'800'000,
+                      .role_base_rank = 12'799'872,
+                      .role_world_size = 12'800'000,
+                      .store_port = 65'535};
+  CHECK(encode(sealed).size() < 300);
+}
+
+TEST_CASE("a worker's half characters and endless lines do not break a frame") {
+  Failure failure = example_failure();
+  failure.message = std::string("\xff\xfe half") + std::string(1 << 20, 'x');
+  failure.message[10] = '\x01';
+  const std::string frame = encode(Failed{.round = RoundNumber{1}, .failure = failure});
+  CHECK(frame.size() < bounds::link_frame_bytes_max);
+  const auto decoded = decode(frame);
+  REQUIRE(decoded.has_value());
+  const auto& message = std::get<Failed>(decoded->value().message).failure.message;
+  CHECK(message.ends_with("…"));
+}
