@@ -1,0 +1,69 @@
+#pragma once
+// Everything the command line and the PET_* variables decided, checked, with every default filled
+// in. A plain value: `cli` makes it, everybody else only reads it.
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "launcher/endpoint.h"
+#include "launcher/streams.h"
+#include "proto/clock.h"
+
+namespace cpprun {
+
+enum class RendezvousMode {
+  standalone,    // one node, keeper in this process on a free loopback port
+  fixed_master,  // torchrun's "static": the master serves at a port that everybody was told
+};
+
+enum class ProgramKind {
+  automatic,  // a .py through Python, anything executable directly
+  module,     // -m
+  no_python,  // --no-python: looked up on PATH and executed
+};
+
+struct Program {
+  ProgramKind kind = ProgramKind::automatic;
+  std::string script;
+  std::vector<std::string> arguments;  // verbatim; macros are replaced per worker by the plan
+  friend bool operator==(const Program&, const Program&) = default;
+};
+
+struct LogOptions {
+  std::optional<std::string> root;  // --log-dir, where given and not /dev/null
+  bool disabled = false;            // --log-dir=/dev/null: no files at all, not even error.json
+  StreamChoices redirects;          // -r
+  StreamChoices tee;                // -t
+  std::optional<std::vector<int>> console_ranks;  // --local-ranks-filter; nothing: everybody
+  std::optional<std::string> prefix_template;     // TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE
+  friend bool operator==(const LogOptions&, const LogOptions&) = default;
+};
+
+struct Config {
+  RendezvousMode rendezvous = RendezvousMode::standalone;
+  Endpoint endpoint{"127.0.0.1", 0};  // port 0 in standalone: the keeper takes a free one
+  std::string job = "none";           // rdzv id
+  int nodes_min = 1;
+  int nodes_max = 1;
+  std::optional<int> node_rank;  // where --node-rank or PET_NODE_RANK was given
+  int local_world_size = 1;
+  std::string role = "default";
+  int restarts_max = 0;
+  Duration grace = std::chrono::seconds(30);  // between TERM and KILL
+  std::vector<int> signals;                   // handled ones, by number, each once
+  std::string signals_text;                   // the same as exported to the workers
+  Duration join_timeout = std::chrono::seconds(600);
+  Duration keep_alive_interval = std::chrono::seconds(1);
+  int keep_alive_attempts_max = 3;  // the lease is interval × attempts
+  std::optional<std::string> local_addr;
+  Program program;
+  LogOptions logs;
+  std::vector<std::string>
+      notes;  // sentences worth saying at the start, e.g. a flag without effect
+  friend bool operator==(const Config&, const Config&) = default;
+
+  Duration lease() const { return keep_alive_interval * keep_alive_attempts_max; }
+};
+
+}  // namespace cpprun

@@ -1,0 +1,20 @@
+#pragma once
+// The environment as a value. `io/host` takes the snapshot once; whoever needs a variable is handed
+// the map, so that nothing outside io/ ever asks the process for it.
+
+#include <functional>
+#include <map>
+#include <string>
+#include <string_view>
+
+namespace cpprun {
+
+using Environment = std::map<std::string, std::string, std::less<>>;
+
+// The value of `name`, or nothing; a variable that is set but empty counts as set.
+inline const std::string* find_variable(const Environment& environment, std::string_view name) {
+  const auto found = environment.find(name);
+  return found == environment.end() ? nullptr : &found->second;
+}
+
+}  // namespace cpprun

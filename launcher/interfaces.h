@@ -1,0 +1,38 @@
+#pragma once
+// Which network interface the workers' collectives shall use (design decision 10). cpprun knows
+// from which of its addresses it reaches the master; the interface that carries this address is
+// the one, unless the user named another. Pure: `io/host` lists the interfaces.
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "launcher/environment.h"
+#include "proto/result.h"
+
+namespace cpprun {
+
+struct NetworkInterface {
+  std::string name;
+  bool up = false;
+  bool loopback = false;
+  std::vector<std::string> addresses;  // literal, IPv4 and IPv6, without scope
+  friend bool operator==(const NetworkInterface&, const NetworkInterface&) = default;
+};
+
+// Values to export; a variable that the user set himself, or that needs none, is not here.
+struct SocketInterfaces {
+  std::optional<std::string> gloo;
+  std::optional<std::string> tensorpipe;
+  std::optional<std::string> nccl;
+  std::string said;  // what the collectives go over, for the start line: "eth0", "lo"
+  friend bool operator==(const SocketInterfaces&, const SocketInterfaces&) = default;
+};
+
+// `local_address` is the address from which this node reaches the master; `alone` says that the
+// whole job is on this machine. Fails with a sentence that lists the interfaces that would do.
+Result<SocketInterfaces> choose_interfaces(const std::vector<NetworkInterface>& interfaces,
+                                           const std::string& local_address, bool alone,
+                                           const Environment& environment);
+
+}  // namespace cpprun

@@ -1,0 +1,45 @@
+#pragma once
+// The folders of a run. Where logs are asked for they follow torchrun's layout,
+// <root>/<run_id>_<random>/attempt_<n>/<local_rank>/; where not, only error files need a place: a
+// private folder in $TMPDIR that is removed at the end.
+
+#include <string>
+#include <vector>
+
+#include "launcher/config.h"
+#include "launcher/environment.h"
+#include "launcher/plan.h"
+#include "proto/result.h"
+
+namespace cpprun::io {
+
+class LogDir {
+ public:
+  // Makes the run folder, or the private one. Nothing at all with --log-dir=/dev/null.
+  static Result<LogDir> make(const Config& config, const Environment& environment);
+
+  LogDir(LogDir&& other) noexcept;
+  LogDir& operator=(LogDir&&) = delete;
+  // Removes the private folder; logs stay.
+  ~LogDir();
+
+  // For NodeFacts. At most one of them is not empty.
+  const std::string& run_folder() const { return run_folder_; }
+  const std::string& error_folder() const { return error_folder_; }
+
+  // Makes the folder of each worker, empty: an earlier attempt of the same number is removed.
+  Result<void> prepare(const std::vector<WorkerSpec>& specs) const;
+
+ private:
+  LogDir() = default;
+  std::string run_folder_;
+  std::string error_folder_;
+};
+
+// The last lines of a file, bounded in number and bytes; empty where there is none.
+std::vector<std::string> read_last_lines(const std::string& path);
+
+// The whole file up to a bound; an error when it is missing or longer.
+Result<std::string> read_small_file(const std::string& path);
+
+}  // namespace cpprun::io

@@ -1,0 +1,55 @@
+#pragma once
+// The way of the workers' words to the console and into the log files. Only tee'd streams pass
+// here: an inherited console and a redirected file are the worker's own descriptors. Also the one
+// door through which cpprun itself speaks, so that no sentence lands inside a worker's line.
+//
+// A console that nobody reads slows down the workers that write to it, through their pipes, and
+// nobody else: nothing here ever blocks.
+
+#include <asio/io_context.hpp>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "launcher/io/process.h"
+#include "launcher/plan.h"
+#include "proto/clock.h"
+#include "proto/result.h"
+
+namespace cpprun::io {
+
+class OutputPump {
+ public:
+  // `console_out` and `console_err` stay the caller's and are usually 1 and 2.
+  OutputPump(asio::io_context& context, int console_out, int console_err);
+  ~OutputPump();
+  OutputPump(const OutputPump&) = delete;
+  OutputPump& operator=(const OutputPump&) = delete;
+
+  // Before a worker is spawned: makes the pipes of its tee'd streams and opens their files. The
+  // write ends are handed to WorkerProcesses::spawn and then let go with `release`.
+  tl::expected<WorkerStreams, SpawnError> attach(const WorkerSpec& spec);
+  void release(WorkerStreams& streams);
+
+  // A whole text of cpprun's own, to stderr, after whatever is queued there.
+  void say(const std::string& text);
+
+  // Takes what lies in that worker's pipes right now, so that its last lines are known.
+  void drain(LocalRank local_rank);
+  // The last lines of its stderr, where that is tee'd; empty otherwise.
+  std::vector<std::string> last_lines(LocalRank local_rank) const;
+
+  // That worker is gone: what is in its pipes is taken, then they are closed, even where some
+  // process elsewhere still holds their other end.
+  void close(LocalRank local_rank);
+
+  // Calls `done` when everything said has reached the consoles, or after `patience`.
+  void flush(Duration patience, std::function<void()> done);
+
+ private:
+  class Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace cpprun::io

@@ -1,0 +1,58 @@
+#pragma once
+// The workers of this node as processes: starts them, signals their groups, learns of their ends by
+// pidfd, sweeps what they leave behind. cpprun is a child subreaper, so that whatever a worker
+// starts stays a descendant of cpprun even after it left its session, and can be found and ended.
+
+#include <asio/io_context.hpp>
+#include <functional>
+#include <memory>
+#include <tl/expected.hpp>
+#include <vector>
+
+#include "launcher/plan.h"
+#include "launcher/spawn_error.h"
+#include "proto/ids.h"
+#include "proto/link/message.h"
+
+namespace cpprun::io {
+
+// The descriptors a worker's stdout and stderr become; -1: its StreamPlan alone decides.
+struct WorkerStreams {
+  int out = -1;
+  int err = -1;
+};
+
+class WorkerProcesses {
+ public:
+  // Called from the event loop, never from inside a call of this class.
+  struct Callbacks {
+    std::function<void(LocalRank, link::ExitStatus)> exited;
+    std::function<void(LocalRank)> group_gone;
+  };
+
+  // Makes this process a child subreaper. `spared` are children that no sweep may end (the warden).
+  WorkerProcesses(asio::io_context& context, Callbacks callbacks, std::vector<int> spared);
+  // Kills whatever is still there: no process outlives its owner.
+  ~WorkerProcesses();
+  WorkerProcesses(const WorkerProcesses&) = delete;
+  WorkerProcesses& operator=(const WorkerProcesses&) = delete;
+
+  // Starts one worker and gives its pid. Comes back when the program is executed, or with the
+  // stage at which it was not; then no process is left. `exited` follows exactly once.
+  tl::expected<int, SpawnError> spawn(const WorkerSpec& spec, const WorkerStreams& streams);
+
+  // To every process in that worker's group; nothing happens where it already ended.
+  void signal_group(LocalRank local_rank, int signal);
+
+  // After `exited`: KILL to what is left of its group, reap it, then call `group_gone`.
+  void sweep(LocalRank local_rank);
+
+  // KILL to every process that still descends from cpprun, except the spared; then call `done`.
+  void sweep_node(std::function<void()> done);
+
+ private:
+  class Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace cpprun::io

@@ -1,0 +1,39 @@
+#pragma once
+// A tiny child of cpprun that outlives it by a moment: when cpprun is gone, however it went, the
+// warden kills every process of the job that is still there, and ends. It knows them by the groups
+// it was told and by the token in their environment; it never kills by a bare pid, which may have
+// been given to somebody else.
+
+#include <string>
+
+#include "proto/result.h"
+
+namespace cpprun::io {
+
+class Warden {
+ public:
+  // Forks. To be called at the very start, before there is an event loop or a thread.
+  // `token` is what every worker's CPPRUN_NODE_TOKEN holds.
+  static Result<Warden> post(const std::string& token);
+
+  Warden(Warden&& other) noexcept;
+  Warden& operator=(Warden&&) = delete;
+  // Lets go: the warden looks around once more by itself and ends.
+  ~Warden();
+
+  int pid() const { return pid_; }
+
+  // A worker was started; its process group has the number of its pid.
+  void told_started(int pid);
+  // That group is gone; its number may be given to somebody else.
+  void told_gone(int pid);
+  // A folder of ours (flat names, at most two levels) to be removed if cpprun cannot do it itself.
+  void told_folder(const std::string& folder);
+
+ private:
+  Warden(int pid, int pipe) : pid_(pid), pipe_(pipe) {}
+  int pid_ = 0;
+  int pipe_ = -1;
+};
+
+}  // namespace cpprun::io

@@ -1,0 +1,42 @@
+#pragma once
+// What cpprun says while a job runs: one sentence a line, to stderr, starting with "cpprun: ". On a
+// terminal also a start line and colour; in a pipe neither. Pure: text out of values, each text
+// complete with its newline, empty where there is nothing to say.
+
+#include <string>
+
+#include "launcher/config.h"
+#include "launcher/interfaces.h"
+#include "launcher/program.h"
+#include "launcher/supervisor.h"
+#include "proto/link/message.h"
+
+namespace cpprun {
+
+struct NarratorStyle {
+  bool terminal = false;  // stderr is one: the start line is said
+  bool colour = false;    // and NO_COLOR is not set
+};
+
+class Narrator {
+ public:
+  explicit Narrator(NarratorStyle style) : style_(style) {}
+
+  // "cpprun 0.1.0: 2 nodes × 2 workers, node 0, round 1, store 10.0.0.1:29500, gloo on eth0, …"
+  std::string started(const Config& config, const link::Sealed& sealed,
+                      const ResolvedProgram& program, const SocketInterfaces& sockets,
+                      const std::string& master_host, const std::string& python_version) const;
+  std::string note(const std::string& sentence) const;     // plain
+  std::string warning(const std::string& sentence) const;  // e.g. a full log disk
+  std::string error(const std::string& sentence) const;    // cpprun itself cannot go on
+  std::string waiting(const std::string& reason) const;
+  std::string draining(const supervisor::Draining& action) const;
+  std::string killing(const supervisor::Killing& action, Duration grace) const;
+  std::string failed(const supervisor::Failed& action, const std::string& executable) const;
+
+ private:
+  std::string line(const char* colour, const std::string& text) const;
+  NarratorStyle style_;
+};
+
+}  // namespace cpprun

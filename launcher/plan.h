@@ -1,0 +1,71 @@
+#pragma once
+// Everything needed to start this node's workers, and nothing else: a pure function of the
+// configuration, the sealed round and what is known of this machine.
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "launcher/config.h"
+#include "launcher/environment.h"
+#include "launcher/interfaces.h"
+#include "launcher/program.h"
+#include "proto/ids.h"
+#include "proto/link/message.h"
+#include "proto/result.h"
+
+namespace cpprun {
+
+enum class StreamTarget {
+  console,  // inherited, as torchrun does
+  nowhere,  // /dev/null
+  file,     // the descriptor itself is the file
+  tee,      // through the pump: console with prefix, and the file where one is named
+};
+
+struct StreamPlan {
+  StreamTarget target = StreamTarget::console;
+  std::string file;  // for `file` always, for `tee` where logs are kept
+  friend bool operator==(const StreamPlan&, const StreamPlan&) = default;
+};
+
+struct WorkerSpec {
+  LocalRank local_rank;
+  Rank rank;
+  std::vector<std::string> argv;  // macros replaced; argv[0] is the path to execute
+  Environment variables;          // laid over what cpprun itself was started with
+  StreamPlan out;
+  StreamPlan err;
+  std::string prefix;      // of each tee'd line, e.g. "[default0]:"
+  std::string log_folder;  // this worker's own, to be made before it starts; may be empty
+  std::string error_file;  // where the worker leaves its error.json; may be empty
+  friend bool operator==(const WorkerSpec&, const WorkerSpec&) = default;
+};
+
+// What the plan must know of the machine and of this run. `io/host` and `io/log_dir` fill it in.
+struct NodeFacts {
+  Environment environment;   // cpprun's own
+  std::string node_token;    // random, the same for the whole life of this cpprun
+  std::string master_host;   // at which the workers of this node reach the store
+  SocketInterfaces sockets;  // chosen by `choose_interfaces`
+  std::string run_folder;    // <root>/<run_id>_<random>, empty where no logs are kept
+  std::string error_folder;  // private place of error files where no logs are kept; may be empty
+  friend bool operator==(const NodeFacts&, const NodeFacts&) = default;
+};
+
+// One spec per local rank, in order. Cannot fail: what could, `resolve_program` and
+// `choose_interfaces` have refused before.
+std::vector<WorkerSpec> make_plan(const Config& config, const link::Sealed& sealed,
+                                  const ResolvedProgram& program, const NodeFacts& facts);
+
+// The sentence about OMP_NUM_THREADS, where torchrun would print its banner.
+std::optional<std::string> threads_note(const Config& config, const Environment& environment);
+
+// `$local_rank` and `${local_rank}` replaced, `$$` made `$`, every other `$name` left as it is.
+std::string expand_macros(const std::string& argument, LocalRank local_rank);
+
+// The prefix of a tee'd line: torchrun's `[<role><local_rank>]:`, or the template's text.
+std::string line_prefix(const LogOptions& logs, const std::string& role, LocalRank local_rank,
+                        Rank rank);
+
+}  // namespace cpprun

@@ -1,0 +1,31 @@
+#pragma once
+// What is to be executed (design decision 9), decided once and before anything starts: the
+// interpreter or the program itself, with the sentence to say when it is not there.
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "launcher/config.h"
+#include "launcher/environment.h"
+#include "proto/result.h"
+
+namespace cpprun {
+
+enum class FileKind { missing, directory, plain, executable };
+
+// What lies at a path; `io/host` answers for the real machine, a test from a map.
+using FileProbe = std::function<FileKind(const std::string& path)>;
+
+// A command line without the workers' own arguments, its first word a path that can be executed.
+struct ResolvedProgram {
+  std::vector<std::string> argv;
+  std::string interpreter;  // the Python that runs it; empty where the program runs itself
+  std::string entrypoint;   // the name the report uses
+  friend bool operator==(const ResolvedProgram&, const ResolvedProgram&) = default;
+};
+
+Result<ResolvedProgram> resolve_program(const Program& program, const Environment& environment,
+                                        const FileProbe& probe);
+
+}  // namespace cpprun

@@ -1,0 +1,34 @@
+#pragma once
+// The last word on a job that did not end well: what failed first, where, when and why, what
+// followed from it, and where the logs are. Keeps the lines that torchrun's scrapers look for.
+// Pure: text out of values.
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "launcher/diagnosis.h"
+#include "proto/link/message.h"
+
+namespace cpprun {
+
+struct ReportFacts {
+  std::string job;
+  std::string entrypoint;             // ResolvedProgram::entrypoint
+  std::string host;                   // this node's name
+  GroupRank group_rank;               // this node's
+  std::optional<link::Failure> root;  // what failed first in the whole job, as the keeper says
+  std::vector<Evidence> evidence;     // this node's workers that did not end with 0
+  std::string reason;                 // Finish::reason, or why there is no root
+  std::string logs;                   // the run folder; may be empty
+  bool console_inherited = false;     // then the workers' last words are above, on the console
+  int utc_offset_seconds = 0;         // local time of this machine
+  bool colour = false;
+};
+
+std::string report(const ReportFacts& facts);
+
+// "2026-11-21_05:04:27", local time by the offset.
+std::string local_time_text(WallTime time, int utc_offset_seconds);
+
+}  // namespace cpprun
