@@ -37,11 +37,10 @@ struct Outcome {
   link::ExitStatus status;                // 127 or 126 where it never started
   int our_signal = 0;     // the last signal we had sent it before it ended; 0: it ended by itself
   bool given_up = false;  // KILL did not end it in time: it may still be there
-  bool skipped = false;   // never asked to start, because the end came first
   WallTime time{};        // when its end was noticed
   friend bool operator==(const Outcome&, const Outcome&) = default;
 
-  bool good() const { return !given_up && !skipped && status == link::ExitStatus{}; }
+  bool good() const { return !given_up && status == link::ExitStatus{}; }
 };
 
 namespace supervisor {
@@ -169,24 +168,30 @@ class Supervisor {
 
  private:
   enum class Phase { idle, running, draining, killing, sweeping, settled };
-  enum class Life { waiting, asked, alive, ended, gone };
+  enum class Life { asked, alive, ended, gone };
 
   struct Worker {
     WorkerSpec spec;
-    Life life = Life::waiting;
+    Life life = Life::asked;
     Outcome outcome;
   };
 
-  Worker* find(LocalRank local_rank);
-  void on_started(const supervisor::Started& event, Actions& actions);
-  void on_spawn_failed(TimePoint now, const supervisor::SpawnFailed& event, Actions& actions);
-  void on_exited(TimePoint now, const supervisor::Exited& event, Actions& actions);
-  void on_group_gone(const supervisor::GroupGone& event);
-  void note_failure(TimePoint now, const Worker& worker, Actions& actions);
-  void begin_drain(TimePoint now, std::string reason, int signal, Actions& actions);
+  Worker& worker(LocalRank local_rank);
+  bool all(Life at_least) const;
+  void on(TimePoint now, const supervisor::Started& event, Actions& actions);
+  void on(TimePoint now, const supervisor::SpawnFailed& event, Actions& actions);
+  void on(TimePoint now, const supervisor::Exited& event, Actions& actions);
+  void on(TimePoint now, const supervisor::GroupGone& event, Actions& actions);
+  void on(TimePoint now, const supervisor::NodeSwept& event, Actions& actions);
+  void on(TimePoint now, const supervisor::Stop& event, Actions& actions);
+  void on(TimePoint now, const supervisor::Insist& event, Actions& actions);
+  void judge_end(TimePoint now, const Worker& worker, Actions& actions);
+  void begin_drain(TimePoint now, const std::string& reason, int signal, Actions& actions);
   void begin_killing(TimePoint now, Actions& actions);
-  void give_up();
-  void settle_if_done(TimePoint now, Actions& actions);
+  void give_up_the_rest();
+  void go_on_if_gone(TimePoint now, Actions& actions);
+  void settle(Actions& actions);
+  static void send(Worker& worker, int signal, Actions& actions);
 
   std::vector<Worker> workers_;
   Duration grace_;

@@ -17,7 +17,56 @@ inline constexpr std::size_t link_frame_bytes_max = 32 * 1024;
 // One text inside a message (a reason, a failure's sentence). Two of them fit a frame even when
 // every byte has to be escaped.
 inline constexpr std::size_t link_text_bytes_max = 2 * 1024;
+// Addresses a node names beside the one it speaks from: a join has to stay within 512 bytes.
+inline constexpr std::size_t node_addresses_max = 4;
+// Nodes that a sentence names before it says "and others".
+inline constexpr std::size_t nodes_named_max = 8;
 // Bytes that may wait for an agent that does not read before its link is cut.
 inline constexpr std::size_t link_outbox_bytes_max = 256 * 1024;
+
+// --- a worker ----------------------------------------------------------------------------------
+// An error's sentence in the error file. What() of a C++ exception with a whole back-trace stays
+// below it; the rest is cut, because the launcher reads the file into memory.
+inline constexpr std::size_t worker_error_bytes_max = 64 * 1024;
+// A collective that takes longer has a peer that hangs. PyTorch waits thirty minutes here; five let
+// a slow file system pass and still end a stuck job over a coffee.
+inline constexpr std::chrono::milliseconds worker_collective_wait_max = 5min;
+// How long a rank that hosts the store itself stays for the others' good-byes when all went well.
+inline constexpr std::chrono::milliseconds worker_goodbye_wait_max = 10s;
+// A file of examples that one of our programs reads whole into memory.
+inline constexpr std::size_t worker_data_file_bytes_max = 64 * 1024 * 1024;
+
+// --- the launcher: processes ---------------------------------------------------------------------
+// How long a process may take to die of KILL, and a group or the descendants to vanish after it.
+// What takes longer sits in the kernel (a lost disk, a hung driver): it is reported and given up.
+inline constexpr auto kill_patience = 10s;
+// Looks at a group that was killed and is not gone yet: first after this, then at most after that.
+inline constexpr auto sweep_look_first = 200us;
+inline constexpr auto sweep_look_max = 20ms;
+// Rounds in which the warden looks for processes of a job whose cpprun is gone, and the pause
+// between two of them: ten seconds in all, as kill_patience.
+inline constexpr int warden_looks_max = 1000;
+inline constexpr auto warden_pause = 10ms;
+// Process groups a warden can be told of: twice the workers anybody runs on one machine.
+inline constexpr std::size_t warden_groups_max = 4096;
+// Bytes of a process' environment that are searched for the token: execve takes no more by default.
+inline constexpr std::size_t environ_bytes_max = 8 * 1024 * 1024;
+// Workers on one node; beyond this somebody mistook the flag.
+inline constexpr int local_world_size_max = 2048;
+
+// --- the launcher: the workers' words ------------------------------------------------------------
+// A line longer than this is passed on in pieces, so that a worker without newlines costs no memory.
+inline constexpr std::size_t line_bytes_max = 64 * 1024;
+// Bytes taken from a worker's pipe at once; one worker never holds up the event loop longer.
+inline constexpr std::size_t pump_read_bytes = 64 * 1024;
+// Bytes that may wait for a console that is not read; beyond it the workers' pipes are left alone.
+inline constexpr std::size_t console_queue_bytes_max = 1024 * 1024;
+// The last words of a worker's stderr that are kept for the report, in lines and in bytes.
+inline constexpr std::size_t last_lines_max = 20;
+inline constexpr std::size_t last_lines_bytes_max = 8 * 1024;
+// What is read of a worker's error.json: a traceback has kilobytes, garbage may have gigabytes.
+inline constexpr std::size_t error_file_bytes_max = 1024 * 1024;
+// What of a worker's message travels to the keeper and back; the frame has room for it.
+inline constexpr std::size_t failure_message_bytes_max = 2048;
 
 }  // namespace cpprun::bounds
