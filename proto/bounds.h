@@ -23,6 +23,18 @@ inline constexpr std::size_t node_addresses_max = 4;
 inline constexpr std::size_t nodes_named_max = 8;
 // Bytes that may wait for an agent that does not read before its link is cut.
 inline constexpr std::size_t link_outbox_bytes_max = 256 * 1024;
+// Before anybody complains that somebody is missing: nodes never start in the same moment.
+inline constexpr std::chrono::nanoseconds first_status_after = 2s;
+// Between two lines that say what is being waited for: often enough to be seen, rarely enough to be
+// read.
+inline constexpr std::chrono::nanoseconds status_interval = 5s;
+// Between two attempts to reach the master: doubled from the first to the second.
+inline constexpr std::chrono::nanoseconds dial_pause_min = 50ms;
+inline constexpr std::chrono::nanoseconds dial_pause_max = 1s;
+// One attempt to reach it: a machine that drops packets must not hide its next address for long.
+inline constexpr std::chrono::nanoseconds dial_attempt_max = 5s;
+// How long a master stays for the others to hear that the job is over.
+inline constexpr std::chrono::nanoseconds farewell_max = 5s;
 
 // --- a worker ----------------------------------------------------------------------------------
 // An error's sentence in the error file. What() of a C++ exception with a whole back-trace stays

@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 #include <variant>
+#include <vector>
 
 #include "proto/clock.h"
 #include "proto/ids.h"
@@ -27,9 +28,9 @@ inline int exit_code_of(const ExitStatus& status) {
 
 // One worker's bad end, as its own node saw it.
 struct Failure {
-  Rank rank;
-  LocalRank local_rank;
-  GroupRank group_rank;
+  Rank rank{};
+  LocalRank local_rank{};
+  GroupRank group_rank{};
   std::string host;     // name of the machine it ran on
   int pid = 0;          // 0 when it never started
   ExitStatus status;    // exit code 127/126 stand for "could not be started"
@@ -51,26 +52,29 @@ struct Join {
   int local_world_size = 1;  // workers on this node
   std::string role = "default";
   int restarts_max = 0;
+  // Further numeric addresses of this machine, for its workers may reach the store from another one
+  // than the agent's (IPv6 beside IPv4). Few: bounds::node_addresses_max.
+  std::vector<std::string> addresses = {};
   RoundNumber after{};  // the last round this agent took part in, 0 for a newcomer
   friend bool operator==(const Join&, const Join&) = default;
 };
 
 // A worker of this node failed; sent at once, while the others still have to be ended.
 struct Failed {
-  RoundNumber round;
+  RoundNumber round{};
   Failure failure;
   friend bool operator==(const Failed&, const Failed&) = default;
 };
 
 // Every worker of this node exited with 0.
 struct Succeeded {
-  RoundNumber round;
+  RoundNumber round{};
   friend bool operator==(const Succeeded&, const Succeeded&) = default;
 };
 
 // Nobody of that round is alive on this node any more.
 struct Drained {
-  RoundNumber round;
+  RoundNumber round{};
   friend bool operator==(const Drained&, const Drained&) = default;
 };
 
@@ -102,11 +106,11 @@ struct Refused {
 
 // The round is agreed. Everything an agent needs to start its workers.
 struct Sealed {
-  RoundNumber round;
+  RoundNumber round{};
   int restart_count = 0;     // TORCHELASTIC_RESTART_COUNT, equal on every node
-  GroupRank group_rank;      // this node's
+  GroupRank group_rank{};    // this node's
   int group_world_size = 1;  // nodes
-  Rank base_rank;            // of this node's local rank 0
+  Rank base_rank{};          // of this node's local rank 0
   int world_size = 1;        // workers in all
   int role_base_rank = 0;
   int role_world_size = 1;
@@ -116,7 +120,7 @@ struct Sealed {
 
 // End every worker of that round and say Drained. `reason` completes "ending the workers: …".
 struct Drain {
-  RoundNumber round;
+  RoundNumber round{};
   std::string reason;
   friend bool operator==(const Drain&, const Drain&) = default;
 };

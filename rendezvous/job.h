@@ -1,0 +1,129 @@
+#pragma once
+// One job as its keeper sees it: who has a seat, what failed first, how many restarts are left, how
+// it ended. A machine without sockets: it is told what agents say and what time it is, and appends
+// what is to be done to a list (docs/states.md, "Keeper").
+//
+//   gathering ──all here──► sealed ──a failure, a loss, a stop──► draining ──nobody is left──┐
+//       ▲                      │                                                              │
+//       │                      └─everybody succeeded──► over ◄──no restart left, or stopped───┤
+//       └──────────────────────────────── a restart is left ──────────────────────────────────┘
+//
+// The two rules that matter most:
+//   - a round is sealed only when nobody of the one before is alive where it can be reached: two
+//     workers with one rank never coexist;
+//   - a failure is the job's, not the node's: one budget, one first cause, one exit code.
+
+#include <optional>
+#include <string>
+#include <unordered_set>
+#include <variant>
+#include <vector>
+
+#include "proto/clock.h"
+#include "proto/ids.h"
+#include "proto/link/message.h"
+#include "proto/result.h"
+#include "rendezvous/leases.h"
+#include "rendezvous/round.h"
+
+namespace cpprun {
+
+namespace keeper {
+
+// Send this message on that link.
+struct Say {
+  LinkId link;
+  link::Message message;
+  friend bool operator==(const Say&, const Say&) = default;
+};
+
+// Close that link once everything said on it has left.
+struct HangUp {
+  LinkId link;
+  std::string reason;
+  friend bool operator==(const HangUp&, const HangUp&) = default;
+};
+
+// A new round begins: its key space is empty, and no connection of the old one stays.
+struct ResetStore {
+  std::string job;
+  std::string reason;
+  friend bool operator==(const ResetStore&, const ResetStore&) = default;
+};
+
+// A line for the log.
+struct Note {
+  std::string line;
+  friend bool operator==(const Note&, const Note&) = default;
+};
+
+using Action = std::variant<Say, HangUp, ResetStore, Note>;
+using Actions = std::vector<Action>;
+
+}  // namespace keeper
+
+// What every node of a job has to agree on.
+struct JobTerms {
+  std::string id;
+  int nodes_min = 1;
+  int nodes_max = 1;
+  int restarts_max = 0;  // of the whole job, over its life
+  friend bool operator==(const JobTerms&, const JobTerms&) = default;
+};
+
+struct JobOptions {
+  Duration lease{};            // silence after which a node is lost
+  Duration status_interval{};  // between two lines that say who is missing
+  int store_port = 0;
+};
+
+// Who comes: the agent's numeric address, and whether it lives in the keeper's own process.
+struct Caller {
+  LinkId link;
+  std::string peer;
+  bool local = false;
+};
+
+class Job {
+ public:
+  Job(JobTerms terms, JobOptions options);
+
+  const JobTerms& terms() const { return terms_; }
+  const Round& round() const { return round_; }
+  bool over() const { return finish_.has_value(); }
+
+  // Whether store clients from that numeric address belong to the round that runs.
+  Result<void> admit(const std::string& peer) const;
+
+  void join(TimePoint now, const Caller& caller, const link::Join& join, keeper::Actions& actions);
+  void hear(TimePoint now, LinkId link, const link::Message& message, keeper::Actions& actions);
+  void close(TimePoint now, LinkId link, const std::string& reason, keeper::Actions& actions);
+  void advance(TimePoint now, keeper::Actions& actions);
+  std::optional<TimePoint> next_deadline() const;
+
+ private:
+  std::optional<std::string> objection(const link::Join& join) const;
+  void resume(TimePoint now, LinkId old_link, const Caller& caller, keeper::Actions& actions);
+  void failed(const link::Failed& failed, keeper::Actions& actions);
+  void leave(TimePoint now, LinkId link, const link::Leave& leave, keeper::Actions& actions);
+  void lose(TimePoint now, LinkId link, keeper::Actions& actions);
+  void seal_if_complete(TimePoint now, keeper::Actions& actions);
+  void break_round(const std::string& reason, keeper::Actions& actions);
+  void settle(TimePoint now, keeper::Actions& actions);
+  void end(link::Finish finish, keeper::Actions& actions);
+  void tell_status(TimePoint now, keeper::Actions& actions);
+
+  JobTerms terms_;
+  JobOptions options_;
+  Round round_;
+  Leases leases_;
+  std::unordered_set<std::string> admitted_;  // the sealed members' numeric addresses
+  int restarts_used_ = 0;
+  std::string drain_reason_;
+  std::optional<link::Failure> root_;    // what broke the round that runs or drains
+  std::optional<link::Leave> stop_;      // somebody was asked to stop the job
+  std::optional<link::Finish> finish_;   // set once: the job is over
+  std::optional<TimePoint> status_due_;  // set while somebody waits
+};
+
+}  // namespace cpprun

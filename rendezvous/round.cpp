@@ -1,0 +1,153 @@
+#include "rendezvous/round.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cassert>
+#include <tuple>
+
+#include "proto/bounds.h"
+
+namespace cpprun {
+
+const Member* Round::find(LinkId link) const {
+  const auto found = members_.find(link);
+  return found == members_.end() ? nullptr : &found->second;
+}
+
+const Member* Round::holder_of(int node_rank) const {
+  const auto found = by_node_rank_.find(node_rank);
+  return found == by_node_rank_.end() ? nullptr : find(found->second);
+}
+
+std::optional<LinkId> Round::find_agent(const std::string& host, int pid) const {
+  for (const auto& [link, member] : members_) {
+    if (member.join.pid == pid && member.join.host == host) return link;
+  }
+  return std::nullopt;
+}
+
+void Round::enter(LinkId link, Member member) {
+  if (member.join.node_rank) by_node_rank_[*member.join.node_rank] = link;
+  ++counts_[index_of(member.state)];
+  const bool is_new = members_.emplace(link, std::move(member)).second;
+  assert(is_new);
+  (void)is_new;  // Only read by the assertion.
+}
+
+void Round::leave(LinkId link) {
+  const auto found = members_.find(link);
+  if (found == members_.end()) return;
+  if (found->second.join.node_rank) by_node_rank_.erase(*found->second.join.node_rank);
+  --counts_[index_of(found->second.state)];
+  members_.erase(found);
+}
+
+void Round::set_state(LinkId link, Member::State state) {
+  Member& member = members_.at(link);
+  --counts_[index_of(member.state)];
+  ++counts_[index_of(state)];
+  member.state = state;
+}
+
+void Round::set_connected(LinkId link, bool connected) {
+  members_.at(link).connected = connected;
+}
+
+void Round::move(LinkId from, LinkId to) {
+  auto node = members_.extract(from);
+  node.key() = to;
+  if (node.mapped().join.node_rank) by_node_rank_[*node.mapped().join.node_rank] = to;
+  members_.insert(std::move(node));
+}
+
+std::vector<std::pair<LinkId, link::Sealed>> Round::seal() {
+  assert(phase_ == Phase::gathering);
+  phase_ = Phase::sealed;
+  ++number_.value;
+
+  std::vector<LinkId> links;
+  std::vector<Candidate> candidates;
+  for (const auto& [link, member] : members_) {
+    links.push_back(link);
+    candidates.push_back({.node_rank = member.join.node_rank,
+                          .previous = member.group_rank,
+                          .host = member.join.host,
+                          .pid = member.join.pid});
+  }
+  const std::vector<std::size_t> order = seat_order(candidates);
+  std::vector<NodeShape> shapes;
+  for (const std::size_t index : order) {
+    const link::Join& join = members_.at(links[index]).join;
+    shapes.push_back({.local_world_size = join.local_world_size, .role = join.role});
+  }
+  const RankTable table = assign_ranks(shapes);
+
+  std::vector<std::pair<LinkId, link::Sealed>> seats;
+  for (std::size_t seat = 0; seat < order.size(); ++seat) {
+    const LinkId link = links[order[seat]];
+    Member& member = members_.at(link);
+    member.group_rank = GroupRank{static_cast<int>(seat)};
+    member.ranks = table.nodes[seat];
+    set_state(link, Member::State::running);
+    seats.emplace_back(link, link::Sealed{.round = number_,
+                                          .group_rank = *member.group_rank,
+                                          .group_world_size = static_cast<int>(order.size()),
+                                          .base_rank = member.ranks.base,
+                                          .world_size = table.world_size,
+                                          .role_base_rank = member.ranks.role_base,
+                                          .role_world_size = member.ranks.role_world_size});
+  }
+  return seats;
+}
+
+void Round::break_up() {
+  assert(phase_ == Phase::sealed);
+  phase_ = Phase::draining;
+}
+
+void Round::gather_again() {
+  assert(phase_ == Phase::draining && count(Member::State::drained) == members_.size());
+  phase_ = Phase::gathering;
+  for (auto& [link, member] : members_) member.state = Member::State::waiting;
+  counts_ = {};
+  counts_[index_of(Member::State::waiting)] = members_.size();
+}
+
+std::string Round::who_is_missing(int nodes_wanted) const {
+  std::string text = fmt::format("{} of {} nodes are here", members_.size(), nodes_wanted);
+  std::string missing;
+  std::size_t named = 0;
+  // Only where every node has told its rank is it known which ranks are missing.
+  const bool all_told = by_node_rank_.size() == members_.size();
+  for (int node_rank = 0; all_told && node_rank < nodes_wanted; ++node_rank) {
+    if (by_node_rank_.contains(node_rank)) continue;
+    if (named == bounds::nodes_named_max) return text + "; missing: " + missing + " and others";
+    missing += fmt::format("{}node rank {}", named == 0 ? "" : ", ", node_rank);
+    ++named;
+  }
+  return missing.empty() ? text : text + "; missing: " + missing;
+}
+
+std::string Round::who_is(Member::State state) const {
+  std::vector<const Member*> chosen;
+  for (const auto& [link, member] : members_) {
+    if (member.state == state) chosen.push_back(&member);
+  }
+  std::sort(chosen.begin(), chosen.end(), [](const Member* a, const Member* b) {
+    return std::tie(a->group_rank, a->join.host) < std::tie(b->group_rank, b->join.host);
+  });
+  std::string text;
+  for (std::size_t i = 0; i < chosen.size(); ++i) {
+    if (i == bounds::nodes_named_max) return text + " and others";
+    text += (i == 0 ? "" : ", ") + name_of(*chosen[i]);
+  }
+  return text;
+}
+
+std::string name_of(const Member& member) {
+  if (!member.group_rank) return member.join.host;
+  return fmt::format("node {} on {}", member.group_rank->value, member.join.host);
+}
+
+}  // namespace cpprun

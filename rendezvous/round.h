@@ -1,0 +1,88 @@
+#pragma once
+// One agreed membership of a job, and the way to the next:
+//
+//   gathering   members come and wait for a seat. Sealed when enough are there.
+//   sealed      everybody has a seat and ranks; workers run. A member has `succeeded` when all of
+//               its workers ended with 0.
+//   draining    the round is broken: every member ends its workers and says so. When nobody of the
+//               old round is left anywhere, the members wait again: gathering.
+//
+// Round knows who is here and in which state; it does not know why a round breaks or whether there
+// is a next one. That is Job's.
+
+#include <array>
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "proto/ids.h"
+#include "proto/link/message.h"
+#include "rendezvous/ranks.h"
+
+namespace cpprun {
+
+struct Member {
+  enum class State { waiting, running, succeeded, drained };
+
+  link::Join join;
+  std::string peer;       // numeric address from which its link comes
+  bool local = false;     // lives in the keeper's own process: cannot be lost
+  bool connected = true;  // false: its link broke, and may resume until the lease runs out
+  State state = State::waiting;
+  std::optional<GroupRank> group_rank = {};  // in this round, or in the one before
+  RankRange ranks = {};
+};
+
+class Round {
+ public:
+  enum class Phase { gathering, sealed, draining };
+
+  RoundNumber number() const { return number_; }
+  Phase phase() const { return phase_; }
+  std::size_t size() const { return members_.size(); }
+  std::size_t count(Member::State state) const { return counts_[index_of(state)]; }
+  const std::unordered_map<LinkId, Member>& members() const { return members_; }
+
+  const Member* find(LinkId link) const;
+  // The member that already sits where `join` wants to, if there is one.
+  const Member* holder_of(int node_rank) const;
+  // The member whose agent this is: same host, same pid. For a link that resumes.
+  std::optional<LinkId> find_agent(const std::string& host, int pid) const;
+
+  void enter(LinkId link, Member member);
+  void leave(LinkId link);
+  void set_state(LinkId link, Member::State state);
+  void set_connected(LinkId link, bool connected);
+  // The agent behind `from` speaks through `to` from now on.
+  void move(LinkId from, LinkId to);
+
+  // Gathering → sealed. Everybody who waits gets a seat; the numbers of each, by link.
+  std::vector<std::pair<LinkId, link::Sealed>> seal();
+  // Sealed → draining.
+  void break_up();
+  // Draining → gathering. Everybody has drained; they all wait again.
+  void gather_again();
+
+  // "2 of 4 nodes are here; missing: node rank 1, node rank 3"
+  std::string who_is_missing(int nodes_wanted) const;
+  // "node 1 on host-b, node 2 on host-c": those in that state, a few of them.
+  std::string who_is(Member::State state) const;
+
+ private:
+  static std::size_t index_of(Member::State state) { return static_cast<std::size_t>(state); }
+
+  Phase phase_ = Phase::gathering;
+  RoundNumber number_{};
+  std::unordered_map<LinkId, Member> members_;
+  // Invariant: for each state, how many of members_ are in it.
+  std::array<std::size_t, 4> counts_{};
+  std::unordered_map<int, LinkId> by_node_rank_;
+};
+
+// "node 1 on host-b", or "host-b" before it has a number.
+std::string name_of(const Member& member);
+
+}  // namespace cpprun

@@ -1,0 +1,96 @@
+#include "rendezvous/round.h"
+
+#include <doctest/doctest.h>
+
+using namespace cpprun;
+
+namespace {
+
+constexpr LinkId a{1};
+constexpr LinkId b{2};
+constexpr LinkId c{3};
+
+Member member(std::string host, std::optional<int> node_rank = {}, int workers = 1) {
+  return {.join = {.job = "j",
+                   .host = std::move(host),
+                   .pid = 7,
+                   .node_rank = node_rank,
+                   .local_world_size = workers},
+          .peer = "10.0.0.1"};
+}
+
+}  // namespace
+
+TEST_CASE("a round goes from gathering through sealed and draining back to gathering") {
+  Round round;
+  round.enter(a, member("a"));
+  round.enter(b, member("b"));
+  CHECK(round.count(Member::State::waiting) == 2);
+  CHECK(round.seal().size() == 2);
+  CHECK(round.number() == RoundNumber{1});
+  CHECK(round.count(Member::State::running) == 2);
+  round.break_up();
+  round.set_state(a, Member::State::drained);
+  round.set_state(b, Member::State::drained);
+  round.gather_again();
+  CHECK(round.phase() == Round::Phase::gathering);
+  CHECK(round.count(Member::State::waiting) == 2);
+  CHECK(round.count(Member::State::drained) == 0);
+}
+
+TEST_CASE("survivors keep their order in the next round and a newcomer comes last") {
+  Round round;
+  round.enter(a, member("m"));
+  round.enter(b, member("x"));
+  round.seal();
+  round.break_up();
+  round.set_state(a, Member::State::drained);
+  round.set_state(b, Member::State::drained);
+  round.gather_again();
+  round.leave(a);
+  round.enter(c, member("a"));
+  round.seal();
+  CHECK(round.find(b)->group_rank == GroupRank{0});
+  CHECK(round.find(c)->group_rank == GroupRank{1});
+}
+
+TEST_CASE("a seat that was left is free for another") {
+  Round round;
+  round.enter(a, member("a", 0));
+  CHECK(round.holder_of(0)->join.host == "a");
+  round.leave(a);
+  CHECK(round.holder_of(0) == nullptr);
+  CHECK(round.size() == 0);
+  round.leave(a);
+  CHECK(round.count(Member::State::waiting) == 0);
+}
+
+TEST_CASE("an agent keeps its seat when it speaks through another link") {
+  Round round;
+  round.enter(a, member("a", 0));
+  CHECK(round.find_agent("a", 7) == a);
+  CHECK(round.find_agent("a", 8) == std::nullopt);
+  round.move(a, c);
+  CHECK(round.find(a) == nullptr);
+  CHECK(round.find(c)->join.host == "a");
+  CHECK(round.holder_of(0) == round.find(c));
+}
+
+TEST_CASE("who is missing is said by rank where ranks are known, and is never a long list") {
+  Round round;
+  round.enter(a, member("a", 1));
+  CHECK(round.who_is_missing(3) == "1 of 3 nodes are here; missing: node rank 0, node rank 2");
+  CHECK(round.who_is_missing(100).ends_with("node rank 8 and others"));
+  round.enter(b, member("b"));
+  CHECK(round.who_is_missing(3) == "2 of 3 nodes are here");
+}
+
+TEST_CASE("those in one state are named by number and host, in order") {
+  Round round;
+  round.enter(a, member("a", 1));
+  round.enter(b, member("b", 0));
+  CHECK(round.who_is(Member::State::waiting) == "a, b");
+  round.seal();
+  CHECK(round.who_is(Member::State::running) == "node 0 on b, node 1 on a");
+  CHECK(round.who_is(Member::State::drained).empty());
+}
