@@ -81,4 +81,39 @@ inline constexpr std::size_t error_file_bytes_max = 1024 * 1024;
 // What of a worker's message travels to the keeper and back; the frame has room for it.
 inline constexpr std::size_t failure_message_bytes_max = 2048;
 
+// --- the store ---------------------------------------------------------------------------------
+// A key with all its prefixes. PyTorch's libuv server refuses more, so nobody relies on more.
+inline constexpr std::size_t store_key_bytes_max = 8 * 1024;
+// A value. PyTorch's default server closes at 8 MiB, the one before had no limit and jobs used it.
+inline constexpr std::uint64_t store_value_bytes_max = 256ULL * 1024 * 1024;
+// Keys of one CHECK, WAIT, MULTI_GET or MULTI_SET: PyTorch's own limit.
+inline constexpr std::uint64_t store_keys_per_request_max = 131'072;
+// One request in all, so that a MULTI_SET of many large values has an end, too.
+inline constexpr std::uint64_t store_request_bytes_max = 512ULL * 1024 * 1024;
+// One reply in all: a MULTI_GET may name the same large value a hundred thousand times.
+inline constexpr std::uint64_t store_reply_bytes_max = 1024ULL * 1024 * 1024;
+// Bytes of replies that may wait for one client. Beyond it no request of that client is read until
+// it has taken some; large enough for clients that send thousands of requests before they read.
+inline constexpr std::size_t store_outbox_bytes_max = 16 * 1024 * 1024;
+// A client with that much waiting for it that takes nothing for this long is dropped.
+inline constexpr auto store_reader_stall_max = 30s;
+// Clients of an awaited key that are woken before others are served again: about a millisecond.
+inline constexpr std::size_t store_wakes_per_slice = 128;
+// Bytes taken from one connection at once; the buffer is shared by all of them.
+inline constexpr std::size_t store_read_bytes = 64 * 1024;
+// Replies that are gathered before they are written; more pay for a write of their own.
+inline constexpr std::size_t store_gather_bytes = 256 * 1024;
+// Connections accepted before others are served again.
+inline constexpr std::size_t store_accepts_per_slice = 256;
+// How long a client whose first DELETE_KEY or APPEND cannot be told apart (dialects A and B share
+// the opcode) is watched for the bytes that only an APPEND has.
+inline constexpr auto store_dialect_grace = 100ms;
+// A listener that can accept nothing, not even to refuse it, rests for this long.
+inline constexpr auto store_accept_rest = 100ms;
+// Silence after which the kernel probes whether a peer still exists, and how long it may stay
+// unanswered. Waits of hours are ordinary; half-open connections must not keep them for ever.
+inline constexpr auto store_keepalive_idle = 60s;
+inline constexpr auto store_keepalive_interval = 15s;
+inline constexpr auto store_peer_timeout = 120s;
+
 }  // namespace cpprun::bounds

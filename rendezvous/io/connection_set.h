@@ -1,0 +1,99 @@
+#pragma once
+// All listening sockets and store connections of a process behind one epoll descriptor. Ten
+// thousand of them cost little: a connection is one small slot, and has a buffer only while a
+// request is partial or a reply could not be sent. What a connection speaks is told from its first
+// bytes; store clients are served here, an agent's link is handed to the host.
+//
+// It has no thread, no loop and no Asio of its own. Whoever drives it waits until descriptor() is
+// readable or next_deadline() has come, then calls serve(). ConnectionDriver does that for an
+// io_context, StoreServer for a thread of its own.
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "proto/bounds.h"
+#include "proto/c10d/dialect.h"
+#include "proto/clock.h"
+#include "proto/result.h"
+#include "rendezvous/io/file_descriptor.h"
+#include "rendezvous/peer_address.h"
+#include "rendezvous/store.h"
+
+namespace cpprun {
+
+// One line for the log, in parts so that alike lines can be recognised and counted.
+struct Note {
+  bool ordinary = false;            // a client that simply left; usually not worth a line
+  std::optional<PeerAddress> peer;  // whom it is about
+  std::string text;                 // e.g. "closed: unknown opcode 71"
+};
+
+// Who owns a store and decides who may use it. It is called from within serve() and may close
+// clients or listeners while it is.
+class StoreHost {
+ public:
+  virtual ~StoreHost() = default;
+  // May this peer speak to the store now? Asked once, when its first bytes show a store client.
+  virtual Result<void> admit(const PeerAddress& peer) = 0;
+  virtual Store& store() = 0;
+  // This connection spoke the link; `first_bytes` begin with the preamble and were already read.
+  virtual void adopt_link(FileDescriptor socket, PeerAddress peer, std::string first_bytes) = 0;
+  // Who was closed and why, and what else an operator should know.
+  virtual void note(Note note) = 0;
+};
+
+// Bounds of one connection; the defaults are the house's, tests choose smaller ones.
+struct ConnectionLimits {
+  std::size_t outbox_bytes_max = bounds::store_outbox_bytes_max;
+  Duration reader_stall_max = bounds::store_reader_stall_max;
+  std::size_t wakes_per_slice = bounds::store_wakes_per_slice;
+};
+
+struct ListenOptions {
+  std::string host;        // name or address; empty: every interface, IPv6 and IPv4
+  std::uint16_t port = 0;  // 0: the kernel picks
+  // What an undecided client is taken for; `undecided` detects it from the first bytes.
+  c10d::Dialect dialect = c10d::Dialect::undecided;
+};
+
+using ListenerId = Id<struct ListenerTag, std::uint32_t>;
+struct Listening {
+  ListenerId id;
+  std::uint16_t port = 0;
+  std::string address;  // "[::]:43211": what it is bound to, for people and machines
+};
+
+class ConnectionSet {
+ public:
+  explicit ConnectionSet(ConnectionLimits limits = {});
+  ~ConnectionSet();
+  ConnectionSet(const ConnectionSet&) = delete;
+  ConnectionSet& operator=(const ConnectionSet&) = delete;
+
+  // Opens a port whose store clients belong to `host`, which must outlive the listener.
+  Result<Listening> listen(StoreHost& host, const ListenOptions& options);
+  // Closes the port and every connection that came through it.
+  void stop_listening(ListenerId listener, const std::string& reason);
+
+  // Ends every store client of that listener, e.g. because its round is over. Connections that have
+  // not said anything yet stay: an agent may be among them.
+  void close_clients(ListenerId listener, const std::string& reason);
+
+  // Readable when serve() has something to do.
+  int descriptor() const;
+  // Accepts, reads, decides and writes, a bounded slice of it, and never blocks. True: call again
+  // at once, after whatever else the driver has to do.
+  bool serve(TimePoint now);
+  // When serve() wants to be called even if nothing became readable.
+  std::optional<TimePoint> next_deadline() const;
+
+  std::size_t connection_count() const;
+
+ private:
+  class Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace cpprun
