@@ -1,0 +1,65 @@
+# Counts test cases, not test programs: reads CTest's list of failed tests and its log of one run and
+# prints "passed N", "failed N" and one "skip WHY" for each case that could not run here.
+#
+#   awk -v suite=NAME -f tally.awk LastTestsFailed.log LastTest.log
+#
+# A program that says how many cases it ran is believed (doctest's closing line, unittest's
+# "Ran N tests"); any other program is one case. A case that cannot run here prints a line
+# "skipped: REASON" and returns; it then counts as skipped and not as passed. A program that CTest
+# calls failed counts as a failure even when its own count knows of none: it crashed or ran too long.
+
+FILENAME ~ /LastTestsFailed/ { sub(/^[0-9]+:/, ""); failed_names[$0] = 1; next }
+
+/^[0-9]+\/[0-9]+ Test: / {
+  close_program()
+  name = $0
+  sub(/^[0-9]+\/[0-9]+ Test: /, "", name)
+  inside = 1
+  next
+}
+!inside { next }
+
+/^skipped: / { reasons[++reason_count] = substr($0, 10); next }
+
+# [doctest] test cases:  5 |  4 passed | 1 failed | 0 skipped
+/^\[doctest\] test cases:/ {
+  counted = 1
+  for (i = 1; i < NF; ++i) {
+    if ($(i + 1) == "passed") cases_passed += $i
+    if ($(i + 1) == "failed") cases_failed += $i
+  }
+  next
+}
+
+# Ran 12 tests in 0.5s … FAILED (failures=1, errors=2, skipped=3)
+/^Ran [0-9]+ tests? in / { counted = 1; unittest_ran = $2; cases_passed += $2; next }
+unittest_ran && /^(OK|FAILED)/ {
+  bad = number_after("failures=") + number_after("errors=")
+  cases_failed += bad
+  cases_passed -= bad
+  quiet = number_after("skipped=") - reason_count
+  while (quiet-- > 0) reasons[++reason_count] = "by the test program itself"
+}
+
+END {
+  close_program()
+  print "passed " passed + 0
+  print "failed " failed + 0
+}
+
+function number_after(word) {
+  return match($0, word "[0-9]+") ? substr($0, RSTART + length(word), RLENGTH - length(word)) + 0 : 0
+}
+
+function close_program(i) {
+  if (name == "") return
+  if (!counted && reason_count == 0 && !(name in failed_names)) cases_passed = 1
+  if (counted) cases_passed -= reason_count
+  if (cases_passed < 0) cases_passed = 0
+  if ((name in failed_names) && cases_failed == 0) cases_failed = 1
+  passed += cases_passed
+  failed += cases_failed
+  for (i = 1; i <= reason_count; ++i) print "skip " suite ", " name ": " reasons[i]
+  name = ""
+  inside = counted = unittest_ran = cases_passed = cases_failed = reason_count = 0
+}

@@ -1,0 +1,143 @@
+#include "tests/tidy/house.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+
+#include "tests/tidy/includes.h"
+#include "tests/tidy/shape.h"
+#include "tests/tidy/words.h"
+
+namespace cpprun::tidy {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::array<std::string_view, 8> folders = {"proto", "rendezvous", "launcher", "worker",
+                                                     "tests", "docs",       "cmake",    ".ci"};
+constexpr std::array<std::string_view, 7> endings = {".cpp",   ".h",  ".c", ".py",
+                                                     ".cmake", ".md", ".sh"};
+
+bool is_ours(const fs::path& path) {
+  const std::string name = path.filename().string();
+  if (name == "CMakeLists.txt" || name == "dev" || name == "run") return true;
+  return std::any_of(endings.begin(), endings.end(),
+                     [&name](std::string_view ending) { return name.ends_with(ending); });
+}
+
+Source read_source(const fs::path& root, const fs::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {fs::relative(path, root).generic_string(),
+          {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()}};
+}
+
+bool has(const Tree& tree, std::string_view path) {
+  return std::any_of(tree.begin(), tree.end(),
+                     [path](const Source& source) { return source.path == path; });
+}
+
+// "proto/link/codec.cpp" → "codec_test.cpp" and "link_codec_test.cpp". What reads and writes a noun
+// as JSON (report_json.cpp) may be tested together with the noun.
+std::vector<std::string> test_names_of(std::string_view path) {
+  path.remove_suffix(4);
+  const auto room_end = path.find('/');
+  std::string inner(path.substr(room_end + 1));
+  std::string last = inner.substr(inner.rfind('/') == std::string::npos ? 0 : inner.rfind('/') + 1);
+  std::replace(inner.begin(), inner.end(), '/', '_');
+  std::vector<std::string> names = {last + "_test.cpp", inner + "_test.cpp"};
+  if (last.ends_with("_json")) names.push_back(last.substr(0, last.size() - 5) + "_test.cpp");
+  return names;
+}
+
+bool wants_a_test(std::string_view path) {
+  return path.ends_with(".cpp") && !is_test(path) && !in_io(path) && !is_program(path) &&
+         !path.starts_with("cmake/");
+}
+
+using Rule = std::vector<Finding> (*)(const Source&);
+constexpr std::array<Rule, 10> rules = {
+    check_directions, check_libraries, check_effect_words, check_code_words, check_prose_words,
+    check_file_name,  check_length,    check_functions,    check_line_ends,  check_title};
+
+}  // namespace
+
+Tree read_tree(const std::string& folder) {
+  const fs::path root(folder);
+  Tree tree;
+  for (const auto name : folders) {
+    if (!fs::exists(root / name)) continue;
+    for (const auto& entry : fs::recursive_directory_iterator(root / name)) {
+      if (entry.is_regular_file() && is_ours(entry.path())) {
+        tree.push_back(read_source(root, entry.path()));
+      }
+    }
+  }
+  for (const auto& entry : fs::directory_iterator(root)) {
+    if (entry.is_regular_file() && is_ours(entry.path())) {
+      tree.push_back(read_source(root, entry.path()));
+    }
+  }
+  std::sort(tree.begin(), tree.end(),
+            [](const Source& a, const Source& b) { return a.path < b.path; });
+  return tree;
+}
+
+std::vector<Finding> check_each_source_has_a_test(const Tree& tree) {
+  std::vector<Finding> findings;
+  for (const auto& source : tree) {
+    if (!wants_a_test(source.path)) continue;
+    const std::string folder = "tests/" + std::string(room_of(source.path)) + "/";
+    const auto names = test_names_of(source.path);
+    const bool tested = std::any_of(names.begin(), names.end(), [&](const std::string& name) {
+      return has(tree, folder + name);
+    });
+    if (tested) continue;
+    findings.push_back({source.path, 0, "nothing tests this file",
+                        fmt::format("write {}{}", folder, names.front())});
+  }
+  return findings;
+}
+
+std::vector<Finding> check_each_test_has_a_target(const Tree& tree) {
+  std::vector<Finding> findings;
+  for (const auto& source : tree) {
+    if (!is_test(source.path) || !source.path.ends_with("_test.cpp")) continue;
+    const auto slash = source.path.rfind('/');
+    const std::string folder = source.path.substr(0, slash);
+    const std::string name = source.path.substr(slash + 1);
+    const bool named = std::any_of(tree.begin(), tree.end(), [&](const Source& other) {
+      const bool near = other.path.ends_with("CMakeLists.txt") &&
+                        folder.starts_with(other.path.substr(0, other.path.rfind('/')));
+      return near && other.text.find(name) != std::string::npos;
+    });
+    if (named) continue;
+    findings.push_back({source.path, 0, "no target builds this test, so it never runs",
+                        fmt::format("name it in a cpprun_test() of {}/CMakeLists.txt", folder)});
+  }
+  return findings;
+}
+
+std::vector<Finding> check_house(const Tree& tree) {
+  std::vector<Finding> findings;
+  const auto add = [&findings](std::vector<Finding> more) {
+    std::move(more.begin(), more.end(), std::back_inserter(findings));
+  };
+  for (const auto& source : tree) {
+    for (const auto rule : rules) add(rule(source));
+    const bool has_header = source.path.ends_with(".cpp") &&
+                            has(tree, source.path.substr(0, source.path.size() - 4) + ".h");
+    if (is_cpp(source.path)) add(check_own_header(source, has_header));
+    add(check_test_names(source));
+  }
+  add(check_each_source_has_a_test(tree));
+  add(check_each_test_has_a_target(tree));
+  std::stable_sort(findings.begin(), findings.end());
+  return findings;
+}
+
+}  // namespace cpprun::tidy

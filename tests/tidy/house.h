@@ -1,0 +1,26 @@
+#pragma once
+// All rules over all files: those that look at one file, and those that look at the whole tree.
+
+#include <string>
+#include <vector>
+
+#include "tests/tidy/source.h"
+
+namespace cpprun::tidy {
+
+using Tree = std::vector<Source>;
+
+// Every source file, script and document of the repository; not what was built or fetched.
+Tree read_tree(const std::string& folder);
+
+// Every decision has its test: proto/link/codec.cpp is tested by tests/proto/codec_test.cpp or
+// tests/proto/link_codec_test.cpp. What acts (io/, programs) is tested from outside.
+std::vector<Finding> check_each_source_has_a_test(const Tree& tree);
+
+// A test that no CMakeLists.txt names never runs.
+std::vector<Finding> check_each_test_has_a_target(const Tree& tree);
+
+// Everything, in the order of the files.
+std::vector<Finding> check_house(const Tree& tree);
+
+}  // namespace cpprun::tidy

@@ -1,0 +1,44 @@
+#pragma once
+// A file of the house as the rules see it, and what a rule says about it. A rule is a pure function
+// from files to findings; walking the tree is left to house.h.
+
+#include <compare>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace cpprun::tidy {
+
+struct Source {
+  std::string path;  // from the root of the repository, with '/'
+  std::string text;
+};
+
+struct Finding {
+  std::string path;
+  int line = 0;      // 1 is the first; 0 speaks of the whole file
+  std::string rule;  // what is broken, as a clause
+  std::string cure;  // what to do instead
+  friend auto operator<=>(const Finding&, const Finding&) = default;
+};
+
+// `path:line: rule; cure`, as compilers say it, so that editors jump there.
+std::string to_text(const Finding& finding);
+
+std::vector<std::string_view> lines_of(std::string_view text);
+
+// The same text, every line in its place, with comments and the insides of literals blanked, so
+// that a rule about code is not misled by words about code. Preprocessor lines stay as they are.
+std::string code_of(std::string_view text);
+// The opposite: only what stands in comments.
+std::string comments_of(std::string_view text);
+
+// Where a path lies.
+bool is_cpp(std::string_view path);
+bool is_test(std::string_view path);     // anything under tests/
+bool is_program(std::string_view path);  // the files with a main() that are installed or launched
+bool in_io(std::string_view path);       // under an io/ folder
+bool touches_torch(std::string_view path);  // worker/torch, worker/examples
+std::string_view room_of(std::string_view path);
+
+}  // namespace cpprun::tidy

@@ -1,0 +1,205 @@
+// Every rule of tests/tidy on snippets: what it must find, and what it must leave alone. A rule
+// that cannot fail would be worse than none.
+
+#include <doctest/doctest.h>
+
+#include "tests/tidy/house.h"
+#include "tests/tidy/includes.h"
+#include "tests/tidy/shape.h"
+#include "tests/tidy/words.h"
+
+using namespace cpprun::tidy;
+
+TEST_CASE("comments and literals are not code, and code is not a comment") {
+  CHECK(code_of("int a; // b\nint c;") == "int a;     \nint c;");
+  CHECK(code_of("f(\"x // y\");") == "f(\"      \");");
+  CHECK(code_of("int a = 1'000; /* b */ c") == "int a = 1'000;         c");
+  CHECK(code_of("f(R\"(a \" b)\");") == "f(R\"       \");");
+  CHECK(code_of("#include \"a/b.h\"  // why") == "#include \"a/b.h\"        ");
+  CHECK(comments_of("int a; // b") == "       // b");
+  CHECK(code_of("char q = '\"'; int b;") == "char q = ' '; int b;");
+  CHECK(code_of("f(\"\\\"\"); g();") == "f(\"  \"); g();");
+}
+
+TEST_CASE("rooms include only in the agreed direction") {
+  CHECK(check_directions({"rendezvous/a.cpp", "#include \"launcher/cli.h\"\n"}).size() == 1);
+  CHECK(check_directions({"proto/a.h", "#include \"rendezvous/store.h\"\n"}).size() == 1);
+  CHECK(check_directions({"worker/env/a.h", "#include \"rendezvous/store.h\"\n"}).size() == 1);
+  CHECK(check_directions({"worker/env/a.h", "#include \"worker/torch/ddp.h\"\n"}).size() == 1);
+  CHECK(check_directions({"launcher/a.cpp", "#include \"rendezvous/store.h\"\n"}).empty());
+  CHECK(check_directions({"worker/torch/a.cpp", "#include \"proto/ids.h\"\n"}).empty());
+  CHECK(check_directions({"tests/sim/a.cpp", "#include \"launcher/agent.h\"\n"}).empty());
+}
+
+TEST_CASE("a root never includes from io, but io, programs and tests do") {
+  const std::string text = "#include \"launcher/io/process.h\"\n";
+  CHECK(check_directions({"launcher/agent.cpp", text}).size() == 1);
+  CHECK(check_directions({"launcher/io/runtime.cpp", text}).empty());
+  CHECK(check_directions({"launcher/cpprun.cpp", text}).empty());
+  CHECK(check_directions({"tests/launcher/process_test.cpp", text}).empty());
+}
+
+TEST_CASE("a project header is included by its full path") {
+  const auto findings = check_directions({"launcher/a.cpp", "\n#include \"agent.h\"\n"});
+  REQUIRE(findings.size() == 1);
+  CHECK(findings.front().line == 2);
+  CHECK(check_directions({"launcher/a.cpp", "// #include \"agent.h\"\n"}).empty());
+}
+
+TEST_CASE("libraries stay in their homes") {
+  CHECK(check_libraries({"rendezvous/store.cpp", "#include <asio.hpp>\n"}).size() == 1);
+  CHECK(check_libraries({"rendezvous/io/listener.cpp", "#include <asio/ip/tcp.hpp>\n"}).empty());
+  CHECK(check_libraries({"launcher/plan.cpp", "#include <CLI/CLI.hpp>\n"}).size() == 1);
+  CHECK(check_libraries({"launcher/cli.cpp", "#include <CLI/CLI.hpp>\n"}).empty());
+  CHECK(check_libraries({"launcher/report.cpp", "#include <nlohmann/json.hpp>\n"}).size() == 1);
+  CHECK(check_libraries({"launcher/report_json.cpp", "#include <nlohmann/json.hpp>\n"}).empty());
+  CHECK(check_libraries({"launcher/io/host.cpp", "#include <torch/torch.h>\n"}).size() == 1);
+  CHECK(check_libraries({"worker/torch/ddp.cpp", "#include <ATen/ATen.h>\n"}).empty());
+  CHECK(check_libraries({"proto/sniff.cpp", "#include <sys/socket.h>\n"}).size() == 1);
+  CHECK(check_libraries({"proto/sniff.cpp", "#include <thread>\n"}).size() == 1);
+  CHECK(check_libraries({"proto/sniff.cpp", "#include <string>\n"}).empty());
+}
+
+TEST_CASE("a source begins with its own header and a header with pragma once") {
+  CHECK(check_own_header({"proto/a.cpp", "#include <string>\n#include \"proto/a.h\"\n"}, true)
+            .size() == 1);
+  CHECK(check_own_header({"proto/a.cpp", "// Why.\n#include \"proto/a.h\"\n"}, true).empty());
+  CHECK(check_own_header({"proto/a.cpp", "#include <string>\n"}, false).empty());
+  CHECK(check_own_header({"proto/a.h", "#include <string>\n"}, false).size() == 1);
+  CHECK(check_own_header({"proto/a.h", "// Why.\n#pragma once\n"}, false).empty());
+}
+
+TEST_CASE("effects outside io are found in code and not in comments or names") {
+  CHECK(check_effect_words({"launcher/agent.cpp", "auto t = steady_clock::now();\n"}).size() == 1);
+  CHECK(check_effect_words({"launcher/agent.cpp", "::getenv(\"RANK\");\n"}).size() == 1);
+  CHECK(check_effect_words({"launcher/agent.cpp", "std::thread t;\n"}).size() == 1);
+  CHECK(check_effect_words({"launcher/agent.cpp", "  ::kill(pid, 9);\n"}).size() == 1);
+  CHECK(check_effect_words({"launcher/agent.cpp", "// never steady_clock::now\n"}).empty());
+  CHECK(check_effect_words({"launcher/agent.cpp", "auto m = Plan::open(x);\n"}).empty());
+  CHECK(check_effect_words({"launcher/agent.cpp", "fmt::snprintf_like x;\n"}).empty());
+  CHECK(check_effect_words({"launcher/io/host.cpp", "::getenv(\"RANK\");\n"}).empty());
+  CHECK(check_effect_words({"launcher/cpprun.cpp", "::getenv(\"RANK\");\n"}).empty());
+}
+
+TEST_CASE("replaceable code is found everywhere, with its replacement") {
+  const auto findings =
+      check_code_words({"tests/a_test.cpp", "std::this_thread::sleep_for(1s);\n"});
+  REQUIRE(findings.size() == 1);
+  CHECK(findings.front().cure.find("wait for what is to happen") != std::string::npos);
+  CHECK(check_code_words({"launcher/io/a.cpp", "return NULL;\n"}).size() == 1);
+  CHECK(check_code_words({"launcher/io/a.cpp", "std::system(\"ls\");\n"}).size() == 1);
+  CHECK(check_code_words({"launcher/io/a.cpp", "std::chrono::system_clock x;\n"}).empty());
+  CHECK(check_code_words({"launcher/io/a.cpp", "machine.system(3);\n"}).empty());
+  CHECK(check_code_words({"launcher/io/a.cpp", "f(\"NULL\");\n"}).empty());
+  CHECK(check_code_words({"proto/bounds.h", "using namespace std::chrono_literals;\n"}).empty());
+  CHECK(check_code_words({"launcher/config.cpp", "int n = std::stoi(text);\n"}).size() == 1);
+  CHECK(check_code_words({"tests/a_test.cpp", "int n = std::stoi(text);\n"}).empty());
+}
+
+TEST_CASE("promises and the paths of one machine are found in prose too") {
+  CHECK(check_prose_words({"docs/a.md",
+                           "TO"
+                           "DO: later\n"})
+            .size() == 1);
+  CHECK(check_prose_words({"docs/a.md",
+                           "TO"
+                           "DO: later, see docs/decisions.md\n"})
+            .empty());
+  CHECK(check_prose_words({"dev",
+                           "cd /wo"
+                           "rk/main\n"})
+            .size() == 1);
+  CHECK(check_prose_words({"dev",
+                           "cd /ro"
+                           "ot/.cache\n"})
+            .size() == 1);
+  CHECK(check_prose_words({"docs/a.md", "the working tree, the root of it\n"}).empty());
+}
+
+TEST_CASE("a file that names no noun is found") {
+  CHECK(check_file_name({"launcher/utils.h", ""}).size() == 1);
+  CHECK(check_file_name({"launcher/agent.h", ""}).empty());
+}
+
+TEST_CASE("files and lines have lengths that people can read") {
+  std::string long_file;
+  for (int i = 0; i <= file_lines_max; ++i) long_file += "x\n";
+  CHECK(check_length({"proto/a.cpp", long_file}).size() == 1);
+  CHECK(check_length({"proto/a.cpp", long_file.substr(2)}).empty());
+  CHECK(check_length({"proto/a.cpp", std::string(101, 'x') + "\n"}).size() == 1);
+  std::string arrows = "// ";
+  for (int i = 0; i < 97; ++i) arrows += "→";
+  CHECK(check_length({"proto/a.cpp", arrows + "\n"}).empty());
+  CHECK(check_length({"docs/a.md", std::string(300, 'x') + "\n"}).empty());
+}
+
+TEST_CASE("a function longer than a screen is found where it begins") {
+  const auto body = [](int lines) {
+    std::string text = "namespace a {\nint f(int x) {\n";
+    for (int i = 0; i < lines; ++i) text += "  if (x) { --x; }\n";
+    return text + "}\n}  // namespace a\n";
+  };
+  CHECK(check_functions({"proto/a.cpp", body(function_lines_max - 2)}).empty());
+  const auto findings = check_functions({"proto/a.cpp", body(function_lines_max - 1)});
+  REQUIRE(findings.size() == 1);
+  CHECK(findings.front().line == 2);
+}
+
+TEST_CASE("a class or a table may be longer than a screen, its functions may not") {
+  std::string members;
+  for (int i = 0; i < 100; ++i) members += "  int f() const { return 1; }\n";
+  CHECK(check_functions({"proto/a.h", "class A {\n" + members + "};\n"}).empty());
+  CHECK(
+      check_functions({"proto/a.h", "template <class T>\nclass A {\n" + members + "};\n"}).empty());
+  std::string table = "const std::array words = {\n";
+  for (int i = 0; i < 100; ++i) table += "  Word{f(1)},\n";
+  CHECK(check_functions({"proto/a.cpp", table + "};\n"}).empty());
+  std::string method = "class A {\n  int f() const {\n";
+  for (int i = 0; i < 100; ++i) method += "    g();\n";
+  CHECK(check_functions({"proto/a.h", method + "  }\n};\n"}).size() == 1);
+}
+
+TEST_CASE("blanks at line ends, tabs and missing line breaks are found") {
+  CHECK(check_line_ends({"a.md", "x \ny\n"}).size() == 1);
+  CHECK(check_line_ends({"a.md", "\tx\n"}).size() == 1);
+  CHECK(check_line_ends({"a.md", "x"}).size() == 1);
+  CHECK(check_line_ends({"a.md", "x\n\n"}).size() == 1);
+  CHECK(check_line_ends({"a.md", "x\n\ny\n"}).empty());
+}
+
+TEST_CASE("a document has exactly one title and it comes first") {
+  CHECK(check_title({"docs/a.md", "# One\n\n# Two\n"}).size() == 1);
+  CHECK(check_title({"docs/a.md", "Words\n"}).size() == 1);
+  CHECK(check_title({"docs/a.md", "# One\n```\n# a shell comment\n```\n## Section\n"}).empty());
+}
+
+TEST_CASE("the name of a test is a sentence") {
+  CHECK(check_test_names({"tests/a_test.cpp", "TEST_CASE(\"store\") {}\n"}).size() == 1);
+  CHECK(check_test_names({"tests/a_test.cpp", "TEST_CASE(\"a set is heard\") {}\n"}).empty());
+  CHECK(check_test_names({"tests/a_test.cpp", "TEST_CASE(\n    \"a set is heard\") {}\n"}).empty());
+}
+
+TEST_CASE("a decision without a test is found, an effect without one is not") {
+  const Tree untested = {{"rendezvous/store.cpp", ""},
+                         {"rendezvous/io/listener.cpp", ""},
+                         {"launcher/cpprun.cpp", ""}};
+  const auto findings = check_each_source_has_a_test(untested);
+  REQUIRE(findings.size() == 1);
+  CHECK(findings.front().cure == "write tests/rendezvous/store_test.cpp");
+  const Tree tested = {{"proto/link/codec.cpp", ""}, {"tests/proto/link_codec_test.cpp", ""}};
+  CHECK(check_each_source_has_a_test(tested).empty());
+  const Tree together = {{"worker/env/report_json.cpp", ""}, {"tests/worker/report_test.cpp", ""}};
+  CHECK(check_each_source_has_a_test(together).empty());
+}
+
+TEST_CASE("a test that no target names is found") {
+  const Tree lost = {{"tests/proto/a_test.cpp", ""},
+                     {"tests/launcher/CMakeLists.txt", "a_test.cpp"}};
+  CHECK(check_each_test_has_a_target(lost).size() == 1);
+  const Tree named = {{"tests/proto/a_test.cpp", ""}, {"tests/proto/CMakeLists.txt", "a_test.cpp"}};
+  CHECK(check_each_test_has_a_target(named).empty());
+}
+
+TEST_CASE("a finding reads as compilers say it") {
+  CHECK(to_text({"proto/a.h", 3, "a tab", "write spaces"}) == "proto/a.h:3: a tab; write spaces");
+}

@@ -1,0 +1,17 @@
+// The house rules over the real tree. Each rule is tested on snippets in tidy_rules_test.cpp.
+
+#include <doctest/doctest.h>
+
+#include <cstdlib>
+
+#include "tests/tidy/house.h"
+
+TEST_CASE("every file of the house keeps the rules of the house") {
+  const char* const folder = std::getenv("CPPRUN_SOURCE_FOLDER");
+  const auto tree = cpprun::tidy::read_tree(folder == nullptr ? "." : folder);
+  // A walk that finds nothing would find nothing wrong.
+  REQUIRE(tree.size() > 20);
+  for (const auto& finding : cpprun::tidy::check_house(tree)) {
+    FAIL_CHECK(cpprun::tidy::to_text(finding));
+  }
+}
