@@ -42,11 +42,15 @@ constexpr std::array effect_words = {
     Word{"::open", "take the bytes as an argument"},
 };
 
-constexpr std::array code_words = {
+// In io/ a process without an event loop may pause, within a bound.
+constexpr std::array sleep_words = {
     Word{"sleep_for", "a timer armed to next_deadline(); in a test, wait for what is to happen"},
     Word{"sleep_until", "a timer armed to next_deadline(); in a test, wait for what is to happen"},
     Word{"usleep", "a timer armed to next_deadline(); in a test, wait for what is to happen"},
     Word{"nanosleep", "a timer armed to next_deadline(); in a test, wait for what is to happen"},
+};
+
+constexpr std::array code_words = {
     Word{"using namespace std;", "write std:: where it is meant"},
     Word{"NULL", "nullptr"},
     Word{"std::endl", "'\\n'"},
@@ -64,7 +68,6 @@ constexpr std::array code_words = {
 constexpr std::array parse_words = {
     Word{"atoi", "std::from_chars, and say what was wrong"},
     Word{"atol", "std::from_chars, and say what was wrong"},
-    Word{"strtol", "std::from_chars, and say what was wrong"},
     Word{"std::stoi", "std::from_chars, and say what was wrong"},
     Word{"std::stol", "std::from_chars, and say what was wrong"},
 };
@@ -191,10 +194,11 @@ std::vector<Finding> check_code_words(const Source& source) {
     const bool about_calls = finding.rule.find("\"system\"") != std::string::npos;
     return about_calls && !is_call(lines[static_cast<std::size_t>(finding.line - 1)], "system");
   });
-  if (!is_test(source.path)) {
-    auto more = find_words(source.path, code, parse_words);
+  const auto add = [&findings](const std::vector<Finding>& more) {
     findings.insert(findings.end(), more.begin(), more.end());
-  }
+  };
+  if (!is_test(source.path)) add(find_words(source.path, code, parse_words));
+  if (!in_io(source.path)) add(find_words(source.path, code, sleep_words));
   return findings;
 }
 

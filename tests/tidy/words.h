@@ -10,7 +10,7 @@ namespace cpprun::tidy {
 // Clocks, threads, sleeps, the environment and the console outside io/.
 std::vector<Finding> check_effect_words(const Source& source);
 
-// C++ that has a better replacement in this house, anywhere in the code; sleeps in tests too.
+// C++ that has a better replacement in this house, anywhere in the code; sleeps, in tests too.
 std::vector<Finding> check_code_words(const Source& source);
 
 // Words in prose and comments: promises without an entry, the places of one machine, vague nouns.
