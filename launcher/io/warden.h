@@ -27,7 +27,7 @@ class Warden {
   void told_started(int pid);
   // That group is gone; its number may be given to somebody else.
   void told_gone(int pid);
-  // A folder of ours (flat names, at most two levels) to be removed if cpprun cannot do it itself.
+  // A private folder, to be removed with all that is in it if cpprun cannot do it itself.
   void told_folder(const std::string& folder);
 
  private:

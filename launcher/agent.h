@@ -1,0 +1,200 @@
+#pragma once
+// The life lived in one seat of the job on one machine.
+//
+//   dialing    No link to the keeper yet. Dials, with growing pauses, until join_timeout.
+//   joining    Has asked for a seat and is told now and then who is missing, until join_timeout.
+//   running    The round is sealed; a Supervisor has this node's workers.
+//   succeeded  All of them ended with 0. Peers may go on for hours; nothing is running here.
+//   drained    Nobody of the round is alive here, and the keeper knows. A new round or the end.
+//   over       Has said Exit. Every later event is ignored.
+//
+// In running, succeeded and drained the link may break: it is dialled again and resumed, and the
+// workers never notice; when the keeper stays silent for the lease, this node ends its workers by
+// itself, because the others have given its seat away by then.
+//
+// The keeper decides and the agent is told: the agent only ever decides by itself to give up.
+
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "launcher/diagnosis.h"
+#include "launcher/plan.h"
+#include "launcher/supervisor.h"
+#include "proto/clock.h"
+#include "proto/machine.h"
+
+namespace cpprun {
+
+// What the agent must know of its machine, all of it known before it starts.
+struct AgentFacts {
+  std::string host;
+  int pid = 0;
+  bool hosts_keeper = false;  // then the link is a call within this process and cannot break
+  ResolvedProgram program;
+  NodeFacts node;                            // its `sockets` are filled in once the link is up
+  std::vector<NetworkInterface> interfaces;  // of this machine
+};
+
+namespace agent {
+
+// --- events --------------------------------------------------------------------------------------
+
+// The link is up and both sides have greeted. `local_address` is where it leaves this machine.
+struct LinkUp {
+  std::string local_address;
+};
+
+// It could not be made, or it broke; why, as a clause.
+struct LinkDown {
+  std::string reason;
+};
+
+struct Heard {
+  link::Message message;
+};
+
+struct FromWorker {
+  supervisor::Event event;
+};
+
+// The answer to Examine.
+struct Examined {
+  Evidence evidence;
+};
+
+// One of the signals to handle arrived.
+struct Signalled {
+  int signal = 0;
+};
+
+// --- actions -------------------------------------------------------------------------------------
+
+// Make the link. Answer with LinkUp or LinkDown.
+struct Dial {};
+
+struct Say {
+  link::Message message;
+};
+
+struct HangUp {
+  std::string reason;
+};
+
+// A new attempt begins: make room for its logs before anything of it is spawned.
+struct Prepare {
+  std::vector<WorkerSpec> specs;
+};
+
+// Spawn, SignalGroup, Sweep or SweepNode.
+struct Work {
+  supervisor::Action action;
+};
+
+// Collect what is known of this end: error file, last lines. Answer with Examined.
+struct Examine {
+  Outcome outcome;
+};
+
+// For people.
+struct TellStarted {
+  link::Sealed sealed;
+};
+struct TellWaiting {
+  std::string reason;
+};
+struct TellDraining {
+  supervisor::Draining draining;
+};
+struct TellKilling {
+  supervisor::Killing killing;
+};
+struct TellFailed {
+  supervisor::Failed failed;
+};
+struct TellNote {
+  std::string sentence;
+};
+
+// The last action. With a code other than 0 the reason, the root and what was
+// examined since the last Prepare make the report.
+struct Exit {
+  int code = 0;
+  std::string reason;
+  std::optional<link::Failure> root = {};
+  GroupRank group_rank = {};
+  bool had_workers = false;  // false: it ended before any worker was started
+};
+
+using Event = std::variant<LinkUp, LinkDown, Heard, FromWorker, Examined, Signalled>;
+using Action = std::variant<Dial, Say, HangUp, Prepare, Work, Examine, TellStarted, TellWaiting,
+                            TellDraining, TellKilling, TellFailed, TellNote, Exit>;
+
+}  // namespace agent
+
+class Agent {
+ public:
+  using Event = agent::Event;
+  using Action = agent::Action;
+  using Actions = std::vector<Action>;
+
+  Agent(Config config, AgentFacts facts);
+
+  // Called once, before any event.
+  Actions start(TimePoint now);
+  Actions handle(TimePoint now, const Event& event);
+  Actions advance(TimePoint now);
+  std::optional<TimePoint> next_deadline() const;
+
+ private:
+  enum class Phase { dialing, joining, running, succeeded, drained, over };
+
+  void on(TimePoint now, const agent::LinkUp& event, Actions& actions);
+  void on(TimePoint now, const agent::LinkDown& event, Actions& actions);
+  void on(TimePoint now, const agent::Heard& event, Actions& actions);
+  void on(TimePoint now, const agent::FromWorker& event, Actions& actions);
+  void on(TimePoint now, const agent::Examined& event, Actions& actions);
+  void on(TimePoint now, const agent::Signalled& event, Actions& actions);
+
+  void sealed(TimePoint now, const link::Sealed& sealed, Actions& actions);
+  void drain(TimePoint now, const link::Drain& drain, Actions& actions);
+  void finish(TimePoint now, const link::Finish& finish, Actions& actions);
+  void refused(TimePoint now, const std::string& reason, Actions& actions);
+  void stop_workers(TimePoint now, const std::string& reason, int signal, Actions& actions);
+  void pass_on(TimePoint now, Supervisor::Actions from, Actions& actions);
+  void settled(TimePoint now, const supervisor::Settled& settled, Actions& actions);
+  void say(link::Message message, Actions& actions);
+  void exit(agent::Exit last, Actions& actions);
+  void exit_by_signal(Actions& actions);
+  void check_link(TimePoint now, Actions& actions);
+  void tell_waiting(TimePoint now, Actions& actions);
+  void wait_for_a_seat(TimePoint now, Phase phase);
+  bool in_round() const;
+  link::Join join_message() const;
+  std::string where_the_master_is() const;
+
+  Config config_;
+  AgentFacts facts_;
+  Phase phase_ = Phase::dialing;
+  bool link_up_ = false;
+  TimePoint heard_{};        // when the keeper was last heard
+  std::string waiting_for_;  // what the next status line says
+  Duration dial_pause_{};    // grows with every attempt that fails
+  std::optional<TimePoint> dial_due_;
+  std::optional<TimePoint> heartbeat_due_;
+  std::optional<TimePoint> status_due_;
+  std::optional<TimePoint> seat_deadline_;  // set while dialing, joining or drained
+  std::optional<link::Sealed> sealed_;      // the round this node is in, or was in last
+  std::optional<Supervisor> supervisor_;
+  std::optional<LocalRank> first_failure_;  // set until the keeper has been told of it
+  // What the keeper was told of the current round; told again when a link resumes.
+  std::vector<link::Message> said_in_round_;
+  std::optional<int> stopped_by_;  // the first signal that arrived
+  std::optional<agent::Exit> exit_when_settled_;
+  bool insisted_ = false;
+};
+
+static_assert(StateMachine<Agent>);
+
+}  // namespace cpprun

@@ -1,0 +1,242 @@
+#include "launcher/io/process.h"
+
+#include <sched.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <asio/error.hpp>
+#include <asio/posix/stream_descriptor.hpp>
+#include <asio/post.hpp>
+#include <asio/signal_set.hpp>
+#include <asio/steady_timer.hpp>
+#include <cerrno>
+#include <csignal>
+#include <map>
+#include <utility>
+
+#include "launcher/io/process_tree.h"
+#include "launcher/io/spawn.h"
+#include "proto/bounds.h"
+
+namespace cpprun::io {
+
+namespace {
+
+// Looks at the end of a child without reaping it: a zombie keeps its number, and its group's.
+std::optional<link::ExitStatus> look_at_end(int pid) {
+  siginfo_t info{};
+  if (::waitid(P_PID, static_cast<id_t>(pid), &info, WEXITED | WNOHANG | WNOWAIT) != 0 ||
+      info.si_pid == 0) {
+    return std::nullopt;
+  }
+  return link::ExitStatus{.signalled = info.si_code != CLD_EXITED, .value = info.si_status};
+}
+
+bool reap(int pid) {
+  siginfo_t info{};
+  return ::waitid(P_PID, static_cast<id_t>(pid), &info, WEXITED | WNOHANG) == 0 && info.si_pid != 0;
+}
+
+bool group_has_living(int group) {
+  for (const int pid : all_processes()) {
+    const auto stat = read_stat(pid);
+    if (stat && stat->group == group && stat->alive()) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+class WorkerProcesses::Impl {
+ public:
+  Impl(asio::io_context& context, Callbacks callbacks, std::vector<int> spared)
+      : context_(context),
+        callbacks_(std::move(callbacks)),
+        spared_(std::move(spared)),
+        child_signal_(context, SIGCHLD),
+        node_timer_(context) {
+    ::prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
+    await_children();
+  }
+
+  ~Impl() {
+    for (const auto& [local_rank, worker] : workers_) ::kill(-worker->pid, SIGKILL);
+    for (const int pid : others_left()) kill_descendant(pid);
+    for (const auto& [local_rank, worker] : workers_) {
+      siginfo_t info{};
+      ::waitid(P_PID, static_cast<id_t>(worker->pid), &info, WEXITED);
+    }
+  }
+
+  tl::expected<int, SpawnError> spawn(const WorkerSpec& spec, const WorkerStreams& streams) {
+    auto child = spawn_process(spec, streams.out, streams.err);
+    if (!child) return tl::unexpected(child.error());
+    auto worker = std::make_shared<Worker>(context_, *child);
+    workers_[spec.local_rank] = worker;
+    await_end(spec.local_rank, worker);
+    return worker->pid;
+  }
+
+  void signal_group(LocalRank local_rank, int signal) {
+    const auto found = workers_.find(local_rank);
+    if (found == workers_.end() || found->second->ended) return;
+    ::kill(-found->second->pid, signal);
+    // A stopped worker would sit on the signal until somebody continued it.
+    if (signal != SIGKILL) ::kill(-found->second->pid, SIGCONT);
+  }
+
+  void sweep(LocalRank local_rank) {
+    const auto found = workers_.find(local_rank);
+    if (found == workers_.end() || !found->second->ended) return;
+    const auto worker = found->second;
+    // One KILL is enough, because the kernel lets no fork in the group slip past it; and it must
+    // come before the reaping, after which the number may be somebody else's.
+    ::kill(-worker->pid, SIGKILL);
+    reap(worker->pid);
+    workers_.erase(found);
+    look_at_group(local_rank, worker, bounds::sweep_look_first);
+    reap_orphans();
+  }
+
+  void sweep_node(std::function<void()> done) { look_at_node(std::move(done), Duration{}); }
+
+ private:
+  struct Worker {
+    Worker(asio::io_context& context, const Child& child)
+        : pid(child.pid), end(context, child.pidfd), timer(context) {}
+    int pid;
+    bool ended = false;
+    asio::posix::stream_descriptor end;  // a pidfd: readable when the process has ended
+    asio::steady_timer timer;
+  };
+
+  void await_end(LocalRank local_rank, const std::shared_ptr<Worker>& worker) {
+    worker->end.async_wait(asio::posix::stream_descriptor::wait_read,
+                           [this, local_rank, worker](const asio::error_code& error) {
+                             if (error) return;
+                             const auto status = look_at_end(worker->pid);
+                             if (!status) return await_end(local_rank, worker);
+                             worker->ended = true;
+                             worker->end.close();
+                             callbacks_.exited(local_rank, *status);
+                           });
+  }
+
+  void look_at_group(LocalRank local_rank, const std::shared_ptr<Worker>& worker, Duration pause) {
+    siginfo_t info{};
+    // Orphans of the group that became ours; with the leader reaped nobody here is mistaken.
+    while (::waitid(P_PGID, static_cast<id_t>(worker->pid), &info, WEXITED | WNOHANG) == 0 &&
+           info.si_pid != 0) {
+      info = {};
+    }
+    const bool empty = ::kill(-worker->pid, 0) != 0 && errno == ESRCH;
+    // A zombie whose parent left the group and does not wait for it may stay: it holds nothing.
+    const bool only_zombies =
+        !empty && pause >= bounds::sweep_look_max && !group_has_living(worker->pid);
+    if (empty || only_zombies) {
+      asio::post(context_, [this, local_rank] { callbacks_.group_gone(local_rank); });
+      return;
+    }
+    worker->timer.expires_after(pause);
+    worker->timer.async_wait([this, local_rank, worker, pause](const asio::error_code& error) {
+      if (!error)
+        look_at_group(local_rank, worker, std::min<Duration>(pause * 2, bounds::sweep_look_max));
+    });
+  }
+
+  void look_at_node(std::function<void()> done, Duration pause) {
+    reap_orphans();
+    const auto left = others_left();
+    if (left.empty()) {
+      asio::post(context_, std::move(done));
+      return;
+    }
+    for (const int pid : left) kill_descendant(pid);
+    const auto next =
+        std::clamp<Duration>(pause * 2, bounds::sweep_look_first, bounds::sweep_look_max);
+    node_timer_.expires_after(next);
+    node_timer_.async_wait([this, done = std::move(done), next](const asio::error_code& error) {
+      if (!error) look_at_node(done, next);
+    });
+  }
+
+  // Everybody below us who is neither spared nor a worker that still has its own life.
+  std::vector<int> others_left() const {
+    auto all = descendants_of(::getpid());
+    std::erase_if(all, [this](int pid) {
+      return std::find(spared_.begin(), spared_.end(), pid) != spared_.end() || leader(pid);
+    });
+    return all;
+  }
+
+  bool leader(int pid) const {
+    return std::any_of(workers_.begin(), workers_.end(),
+                       [pid](const auto& entry) { return entry.second->pid == pid; });
+  }
+
+  static void kill_descendant(int pid) {
+    kill_checked(pid, SIGKILL, [](int held) {
+      // Between the listing and the holding the number may have gone to a stranger.
+      int ancestor = held;
+      while (ancestor > 1 && ancestor != ::getpid()) {
+        const auto stat = read_stat(ancestor);
+        if (!stat) return false;
+        ancestor = stat->parent;
+      }
+      return ancestor == ::getpid();
+    });
+  }
+
+  void await_children() {
+    child_signal_.async_wait([this](const asio::error_code& error, int) {
+      if (error) return;
+      reap_orphans();
+      await_children();
+    });
+  }
+
+  // Reaps whatever died of those we adopted. Stops at a worker's end: that one is reaped by its
+  // sweep, which calls here again.
+  void reap_orphans() {
+    while (true) {
+      siginfo_t info{};
+      if (::waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) != 0 || info.si_pid == 0) return;
+      if (leader(info.si_pid)) return;
+      reap(info.si_pid);
+    }
+  }
+
+  asio::io_context& context_;
+  Callbacks callbacks_;
+  std::vector<int> spared_;
+  std::map<LocalRank, std::shared_ptr<Worker>> workers_;  // until their sweep has begun
+  asio::signal_set child_signal_;
+  asio::steady_timer node_timer_;
+};
+
+WorkerProcesses::WorkerProcesses(asio::io_context& context, Callbacks callbacks,
+                                 std::vector<int> spared)
+    : impl_(std::make_unique<Impl>(context, std::move(callbacks), std::move(spared))) {}
+
+WorkerProcesses::~WorkerProcesses() = default;
+
+tl::expected<int, SpawnError> WorkerProcesses::spawn(const WorkerSpec& spec,
+                                                     const WorkerStreams& streams) {
+  return impl_->spawn(spec, streams);
+}
+
+void WorkerProcesses::signal_group(LocalRank local_rank, int signal) {
+  impl_->signal_group(local_rank, signal);
+}
+
+void WorkerProcesses::sweep(LocalRank local_rank) {
+  impl_->sweep(local_rank);
+}
+
+void WorkerProcesses::sweep_node(std::function<void()> done) {
+  impl_->sweep_node(std::move(done));
+}
+
+}  // namespace cpprun::io

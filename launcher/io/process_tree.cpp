@@ -1,0 +1,136 @@
+#include "launcher/io/process_tree.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+
+#include "proto/bounds.h"
+#include "proto/worker_contract.h"
+
+namespace cpprun::io {
+
+namespace {
+
+// The whole content, up to a bound; nothing where the file cannot be read.
+std::optional<std::string> read_proc(const std::string& path, std::size_t bytes_max) {
+  const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (file < 0) return std::nullopt;
+  std::string text;
+  char buffer[4096];
+  while (text.size() < bytes_max) {
+    const auto got = ::read(file, buffer, sizeof buffer);
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0) break;
+    text.append(buffer, static_cast<std::size_t>(got));
+  }
+  ::close(file);
+  return text;
+}
+
+std::vector<int> numbers_in(const std::string& folder) {
+  std::vector<int> numbers;
+  DIR* directory = ::opendir(folder.c_str());
+  if (directory == nullptr) return numbers;
+  while (const dirent* entry = ::readdir(directory)) {
+    int number = 0;
+    const char* end = entry->d_name + std::strlen(entry->d_name);
+    const auto [stopped, error] = std::from_chars(entry->d_name, end, number);
+    if (error == std::errc{} && stopped == end) numbers.push_back(number);
+  }
+  ::closedir(directory);
+  return numbers;
+}
+
+// The kernel's own list, where it was built with one; false where it was not.
+bool append_listed_children(int pid, std::vector<int>& children) {
+  const auto tasks = "/proc/" + std::to_string(pid) + "/task";
+  for (const int task : numbers_in(tasks)) {
+    const auto text = read_proc(tasks + "/" + std::to_string(task) + "/children", 1 << 20);
+    if (!text) return false;
+    const char* at = text->c_str();
+    char* end = nullptr;
+    for (long child = std::strtol(at, &end, 10); end != at; child = std::strtol(at, &end, 10)) {
+      children.push_back(static_cast<int>(child));
+      at = end;
+    }
+  }
+  return true;
+}
+
+// The slow way round: everybody's parent.
+std::vector<int> descendants_by_parents(int root) {
+  std::vector<ProcessStat> everybody;
+  for (const int pid : all_processes()) {
+    if (auto stat = read_stat(pid)) everybody.push_back(*stat);
+  }
+  std::vector<int> found{root};
+  for (std::size_t next = 0; next < found.size(); ++next) {
+    for (const auto& each : everybody) {
+      if (each.parent == found[next]) found.push_back(each.pid);
+    }
+  }
+  found.erase(found.begin());
+  return found;
+}
+
+}  // namespace
+
+std::optional<ProcessStat> read_stat(int pid) {
+  const auto text = read_proc("/proc/" + std::to_string(pid) + "/stat", 4096);
+  if (!text) return std::nullopt;
+  // The name may hold spaces and brackets; what follows the last bracket is regular.
+  const auto name_end = text->rfind(')');
+  ProcessStat stat{.pid = pid, .state = '?', .parent = 0, .group = 0};
+  if (name_end == std::string::npos) return std::nullopt;
+  const int fields = std::sscanf(text->c_str() + name_end + 1, " %c %d %d", &stat.state,
+                                 &stat.parent, &stat.group);
+  if (fields != 3) return std::nullopt;
+  return stat;
+}
+
+std::vector<int> all_processes() {
+  return numbers_in("/proc");
+}
+
+std::vector<int> descendants_of(int root) {
+  std::vector<int> found;
+  if (!append_listed_children(root, found)) return descendants_by_parents(root);
+  for (std::size_t next = 0; next < found.size(); ++next) {
+    // A process that is gone by now has no children left: they have become ours.
+    static_cast<void>(append_listed_children(found[next], found));
+  }
+  return found;
+}
+
+bool carries_token(int pid, const std::string& token) {
+  const auto text =
+      read_proc("/proc/" + std::to_string(pid) + "/environ", bounds::environ_bytes_max);
+  if (!text) return false;
+  const std::string name = '\0' + std::string(contract::node_token) + '=';
+  const auto all = '\0' + *text;
+  const auto at = all.find(name);
+  if (at == std::string::npos) return false;
+  // A cpprun inside a worker of another cpprun adds its token to the outer one's.
+  const auto value = all.substr(at + name.size(), all.find('\0', at + 1) - at - name.size());
+  return value.find(token) != std::string::npos;
+}
+
+bool kill_checked(int pid, int signal, const std::function<bool(int pid)>& still_meant) {
+  const auto held = static_cast<int>(::syscall(SYS_pidfd_open, pid, 0));
+  if (held < 0) return false;
+  const bool sent =
+      still_meant(pid) && ::syscall(SYS_pidfd_send_signal, held, signal, nullptr, 0) == 0;
+  ::close(held);
+  return sent;
+}
+
+}  // namespace cpprun::io

@@ -1,0 +1,34 @@
+#pragma once
+// What /proc tells of processes: who descends from whom, who is in which group, who carries our
+// token. Every answer may be old the moment it is given, so nothing here is killed by a bare pid:
+// `kill_checked` takes hold of the process first, looks again, and only then signals what it holds.
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace cpprun::io {
+
+struct ProcessStat {
+  int pid = 0;
+  char state = '?';  // as in ps: R S D T Z X
+  int parent = 0;
+  int group = 0;
+  bool alive() const { return state != 'Z' && state != 'X'; }
+};
+
+std::optional<ProcessStat> read_stat(int pid);
+std::vector<int> all_processes();
+
+// Every process below `root`, parents before children. Cheap where few are there.
+std::vector<int> descendants_of(int root);
+
+// True when CPPRUN_NODE_TOKEN in that process' environment holds `token`.
+bool carries_token(int pid, const std::string& token);
+
+// Sends `signal` to `pid` if `still_meant` says, after the process was taken hold of, that it is
+// the right one. True when it was sent.
+bool kill_checked(int pid, int signal, const std::function<bool(int pid)>& still_meant);
+
+}  // namespace cpprun::io

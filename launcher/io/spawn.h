@@ -1,0 +1,21 @@
+#pragma once
+// Starting one process, as cheaply as the kernel allows: the child borrows our memory until it
+// executes its program, so nothing is copied, and tells how far it came in that same memory.
+
+#include <tl/expected.hpp>
+
+#include "launcher/plan.h"
+#include "launcher/spawn_error.h"
+
+namespace cpprun::io {
+
+struct Child {
+  int pid = 0;
+  int pidfd = -1;  // the caller's to close
+};
+
+// `out` and `err` are descriptors for the worker's streams, or -1 where the spec alone decides.
+// The child has its own session and group, dies with us, and inherits stdin and nothing else.
+tl::expected<Child, SpawnError> spawn_process(const WorkerSpec& spec, int out, int err);
+
+}  // namespace cpprun::io
