@@ -71,6 +71,12 @@ inline constexpr int local_world_size_max = 2048;
 inline constexpr std::size_t line_bytes_max = 64 * 1024;
 // Bytes taken from a worker's pipe at once; one worker never holds up the event loop longer.
 inline constexpr std::size_t pump_read_bytes = 64 * 1024;
+// What is taken from the pipe of a worker that is gone, in case somebody still writes to it: more
+// than a pipe holds by default.
+inline constexpr std::size_t pipe_bytes_max = 1024 * 1024;
+// How long the last words may take to reach a console that is read slowly (a pager, a terminal that
+// was stopped); a second Ctrl-C ends it sooner.
+inline constexpr auto console_patience = 60s;
 // Bytes that may wait for a console that is not read; beyond it the workers' pipes are left alone.
 inline constexpr std::size_t console_queue_bytes_max = 1024 * 1024;
 // The last words of a worker's stderr that are kept for the report, in lines and in bytes.

@@ -1,0 +1,12 @@
+#include "worker/env/io/environment.h"
+
+#include <doctest/doctest.h>
+
+#include <cstdlib>
+
+TEST_CASE("the process's environment is read as it is now") {
+  REQUIRE(::setenv("CPPRUN_TEST_VARIABLE", "a=b", 1) == 0);
+  CHECK(cpprun::read_environment().at("CPPRUN_TEST_VARIABLE") == "a=b");
+  REQUIRE(::unsetenv("CPPRUN_TEST_VARIABLE") == 0);
+  CHECK(cpprun::read_environment().count("CPPRUN_TEST_VARIABLE") == 0);
+}

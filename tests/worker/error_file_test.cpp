@@ -1,0 +1,43 @@
+#include "worker/env/io/error_file.h"
+
+#include <doctest/doctest.h>
+
+#include "tests/worker/temporary_folder.h"
+
+using namespace cpprun;
+using testing::TemporaryFolder;
+
+TEST_CASE("an error file appears whole and leaves nothing beside it") {
+  const TemporaryFolder folder;
+  const auto written = write_error_file(folder.file("error.json"), "{\"a\":1}");
+  REQUIRE(written.has_value());
+  CHECK(*written == ErrorFile::written);
+  CHECK(folder.read("error.json") == "{\"a\":1}");
+  CHECK(folder.entries() == 1);
+}
+
+TEST_CASE("the first error wins") {
+  const TemporaryFolder folder;
+  REQUIRE(write_error_file(folder.file("error.json"), "first").has_value());
+  const auto second = write_error_file(folder.file("error.json"), "second");
+  REQUIRE(second.has_value());
+  CHECK(*second == ErrorFile::already_there);
+  CHECK(folder.read("error.json") == "first");
+  CHECK(folder.entries() == 1);
+}
+
+TEST_CASE("a folder that does not exist is an error that names the file") {
+  const TemporaryFolder folder;
+  const auto written = write_error_file(folder.file("no/error.json"), "x");
+  REQUIRE_FALSE(written.has_value());
+  CHECK(written.error().reason.find("no/error.json\": No such file") != std::string::npos);
+}
+
+TEST_CASE("in a signal handler too the first error wins") {
+  const TemporaryFolder folder;
+  const std::string path = folder.file("error.json");
+  write_error_file_in_signal(path.c_str(), folder.file("t").c_str(), "one", 3);
+  write_error_file_in_signal(path.c_str(), folder.file("t").c_str(), "two", 3);
+  CHECK(folder.read("error.json") == "one");
+  CHECK(folder.entries() == 1);
+}

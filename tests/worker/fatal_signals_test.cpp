@@ -1,0 +1,65 @@
+#include "worker/env/io/fatal_signals.h"
+
+#include <doctest/doctest.h>
+#include <signal.h>
+
+#include <nlohmann/json.hpp>
+
+#include "tests/worker/child.h"
+#include "tests/worker/temporary_folder.h"
+
+using namespace cpprun;
+using testing::Ended;
+using testing::run_in_child;
+using testing::TemporaryFolder;
+
+TEST_CASE("every fatal signal leaves a file that names it, and then takes its course") {
+  const auto dies_of = [](int number, const std::string& name) {
+    const TemporaryFolder folder;
+    const Ended ended = run_in_child([&] {
+      install_fatal_signal_handlers(folder.file("error.json"), 3);
+      return ::raise(number);
+    });
+    CHECK(ended.signal == number);
+    const auto file = nlohmann::json::parse(folder.read("error.json"));
+    const std::string message = file["message"]["message"];
+    CHECK(message.find("(" + name + ") received by PID") != std::string::npos);
+    CHECK(std::stol(file["message"]["extraInfo"]["timestamp"].get<std::string>()) > 1600000000);
+  };
+  dies_of(SIGSEGV, "SIGSEGV");
+  dies_of(SIGBUS, "SIGBUS");
+  dies_of(SIGFPE, "SIGFPE");
+  dies_of(SIGILL, "SIGILL");
+  dies_of(SIGABRT, "SIGABRT");
+}
+
+TEST_CASE("an error that was recorded before the signal is not overwritten by it") {
+  const TemporaryFolder folder;
+  std::ofstream(folder.file("error.json")) << "the cause";
+  const Ended ended = run_in_child([&] {
+    install_fatal_signal_handlers(folder.file("error.json"), 0);
+    return ::raise(SIGABRT);
+  });
+  CHECK(ended.signal == SIGABRT);
+  CHECK(folder.read("error.json") == "the cause");
+}
+
+TEST_CASE("a signal that somebody handles already is left to them") {
+  const TemporaryFolder folder;
+  const Ended ended = run_in_child([&] {
+    ::signal(SIGFPE, [](int) { ::_exit(9); });
+    install_fatal_signal_handlers(folder.file("error.json"), 0);
+    return ::raise(SIGFPE);
+  });
+  CHECK(ended.exit_code == 9);
+  CHECK(folder.entries() == 0);
+}
+
+TEST_CASE("without an error file there is still a line") {
+  const Ended ended = run_in_child([] {
+    install_fatal_signal_handlers("", 2);
+    return ::raise(SIGSEGV);
+  });
+  CHECK(ended.signal == SIGSEGV);
+  CHECK(ended.stderr_text.find("rank 2: Signal 11 (SIGSEGV)") == 0);
+}

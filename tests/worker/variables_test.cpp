@@ -1,0 +1,33 @@
+#include "worker/env/variables.h"
+
+#include <doctest/doctest.h>
+
+using namespace cpprun;
+
+TEST_CASE("a number is read only if all of it is one") {
+  const Environment environment = {{"A", "12"}, {"B", "12x"}, {"C", " 1"}, {"D", "99999999999"}};
+  Variables variables(environment);
+  CHECK(variables.number("A", 0, 100) == 12);
+  CHECK(variables.mistakes().empty());
+  CHECK_FALSE(variables.number("B", 0, 100).has_value());
+  CHECK_FALSE(variables.number("C", 0, 100).has_value());
+  CHECK_FALSE(variables.number("D", 0, 100).has_value());
+  CHECK(variables.mistakes().size() == 3);
+  CHECK(variables.mistakes().front() == "B=12x is not a whole number from 0 to 100");
+}
+
+TEST_CASE("an empty variable counts as unset") {
+  const Environment environment = {{"A", ""}};
+  Variables variables(environment);
+  CHECK_FALSE(variables.has("A"));
+  CHECK(variables.number_or("A", 0, 9, 7) == 7);
+  CHECK(variables.mistakes().empty());
+}
+
+TEST_CASE("a required variable that is missing is a mistake with its cure") {
+  const Environment environment;
+  Variables variables(environment);
+  CHECK(variables.required("RANK", 0, 9, "start it with cpprun") == 0);
+  REQUIRE(variables.mistakes().size() == 1);
+  CHECK(variables.mistakes().front() == "RANK is not set: start it with cpprun");
+}

@@ -1,0 +1,223 @@
+#include "worker/env/context.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <charconv>
+#include <limits>
+
+#include "proto/worker_contract.h"
+#include "worker/env/variables.h"
+
+namespace cpprun {
+namespace {
+
+constexpr int count_max = std::numeric_limits<int>::max();
+constexpr int port_max = std::numeric_limits<std::uint16_t>::max();
+// Two jobs that share a head node should not meet on one port: the job's number spreads them.
+constexpr int slurm_port_first = 20000;
+constexpr int slurm_port_span = 20000;
+
+constexpr std::string_view launch_it =
+    "start the program with cpprun (or torchrun), or unset RANK, WORLD_SIZE and LOCAL_RANK to run "
+    "it alone";
+
+LaunchedBy who_launched(const Variables& variables) {
+  const bool ranked = variables.has(contract::rank) || variables.has(contract::world_size) ||
+                      variables.has(contract::local_rank);
+  if (ranked) return LaunchedBy::torchrun;
+  // The shell that Slurm gives people has a task count but is no task itself: no SLURM_PROCID.
+  if (variables.has("SLURM_PROCID")) return LaunchedBy::slurm;
+  return LaunchedBy::nobody;
+}
+
+void check_below(Variables& variables, std::string_view small_name, int small,
+                 std::string_view large_name, int large) {
+  if (small < large) return;
+  variables.add_mistake(fmt::format("{}={} must be below {}={}: ranks count from zero", small_name,
+                                    small, large_name, large));
+}
+
+void check_at_most(Variables& variables, std::string_view small_name, int small,
+                   std::string_view large_name, int large) {
+  if (small <= large) return;
+  variables.add_mistake(
+      fmt::format("{}={} must not exceed {}={}", small_name, small, large_name, large));
+}
+
+// Every rank must find the others; one alone needs nobody.
+void read_meeting_point(Variables& variables, Context& context) {
+  context.store.address = variables.text(contract::master_addr);
+  context.store.port =
+      static_cast<std::uint16_t>(variables.number_or(contract::master_port, 0, port_max, 0));
+  // PyTorch compares with exactly this word, so anything else must mean no here as well.
+  context.store.hosted_by_launcher = variables.text(contract::use_agent_store) == "True";
+  context.store.use_libuv = variables.text("USE_LIBUV") != "0";
+  if (context.alone()) return;
+  if (context.store.address.empty()) {
+    variables.add_mistake(
+        fmt::format("MASTER_ADDR is not set: WORLD_SIZE={} ranks need the host name or address of "
+                    "the machine where rank 0 runs",
+                    context.world_size));
+  }
+  if (!variables.has(contract::master_port)) {
+    variables.add_mistake(fmt::format(
+        "MASTER_PORT is not set: WORLD_SIZE={} ranks need one free TCP port of MASTER_ADDR, the "
+        "same for all",
+        context.world_size));
+  } else if (variables.text(contract::master_port) == "0") {
+    variables.add_mistake("MASTER_PORT=0 names no port: choose one from 1 to 65535");
+  }
+}
+
+Context read_torchrun(Variables& variables) {
+  Context context;
+  context.launched_by = LaunchedBy::torchrun;
+  const int world = variables.required(contract::world_size, 1, count_max, launch_it);
+  const int rank = variables.required(contract::rank, 0, count_max, launch_it);
+  const int local_world = variables.number_or(contract::local_world_size, 1, count_max, 1);
+  const int local = variables.number_or(contract::local_rank, 0, count_max, 0);
+  const int groups = variables.number_or(contract::group_world_size, 1, count_max, 1);
+  const int group = variables.number_or(contract::group_rank, 0, count_max, 0);
+  if (variables.mistakes().empty()) {
+    check_below(variables, contract::rank, rank, contract::world_size, world);
+    check_at_most(variables, contract::local_world_size, local_world, contract::world_size, world);
+    // Set by hand, LOCAL_RANK often comes alone; then its partner's default says nothing about it.
+    if (variables.has(contract::local_world_size)) {
+      check_below(variables, contract::local_rank, local, contract::local_world_size, local_world);
+    }
+    if (variables.has(contract::group_world_size)) {
+      check_below(variables, contract::group_rank, group, contract::group_world_size, groups);
+    }
+  }
+  context.rank = Rank{rank};
+  context.world_size = world;
+  context.local_rank = LocalRank{local};
+  context.local_world_size = local_world;
+  context.group_rank = GroupRank{group};
+  context.group_world_size = groups;
+  context.role_rank = Rank{variables.number_or(contract::role_rank, 0, count_max, rank)};
+  context.role_world_size = variables.number_or(contract::role_world_size, 1, count_max, world);
+  if (variables.has(contract::role_name)) context.role_name = variables.text(contract::role_name);
+  return context;
+}
+
+void read_slurm_meeting_point(Variables& variables, Context& context) {
+  context.store.use_libuv = variables.text("USE_LIBUV") != "0";
+  context.store.address = variables.text(contract::master_addr);
+  if (context.store.address.empty()) {
+    const std::string step_nodes = variables.text("SLURM_STEP_NODELIST");
+    context.store.address =
+        first_slurm_host(step_nodes.empty() ? variables.text("SLURM_JOB_NODELIST") : step_nodes);
+  }
+  if (context.store.address.empty() && !context.alone()) {
+    variables.add_mistake(
+        "neither MASTER_ADDR nor SLURM_JOB_NODELIST is set: export MASTER_ADDR as the host where "
+        "task 0 runs");
+  }
+  const int job = variables.number_or("SLURM_JOB_ID", 0, count_max, 0);
+  const int derived = slurm_port_first + job % slurm_port_span;
+  context.store.port =
+      static_cast<std::uint16_t>(variables.number_or(contract::master_port, 1, port_max, derived));
+}
+
+Context read_slurm(Variables& variables) {
+  Context context;
+  context.launched_by = LaunchedBy::slurm;
+  // A step may be smaller than the job it runs in, and the step is what we are part of.
+  const bool step = variables.has("SLURM_STEP_NUM_TASKS");
+  const std::string_view size_name = step ? "SLURM_STEP_NUM_TASKS" : "SLURM_NTASKS";
+  const int world = variables.required(size_name, 1, count_max, "start the program with srun");
+  const int rank = variables.required("SLURM_PROCID", 0, count_max, "start the program with srun");
+  if (variables.mistakes().empty()) {
+    check_below(variables, "SLURM_PROCID", rank, size_name, world);
+  }
+  const int group = variables.number_or("SLURM_NODEID", 0, count_max, 0);
+  const int local = variables.number_or("SLURM_LOCALID", 0, count_max, 0);
+  const bool step_tasks = variables.has("SLURM_STEP_TASKS_PER_NODE");
+  int local_world = slurm_tasks_of_node(
+      variables.text(step_tasks ? "SLURM_STEP_TASKS_PER_NODE" : "SLURM_TASKS_PER_NODE"), group);
+  if (local_world == 0) {
+    local_world = variables.number_or("SLURM_NTASKS_PER_NODE", 1, count_max, local + 1);
+  }
+  context.rank = context.role_rank = Rank{rank};
+  context.world_size = context.role_world_size = world;
+  context.local_rank = LocalRank{local};
+  context.local_world_size = local_world;
+  context.group_rank = GroupRank{group};
+  const bool step_nodes = variables.has("SLURM_STEP_NUM_NODES");
+  context.group_world_size = variables.number_or(
+      step_nodes ? "SLURM_STEP_NUM_NODES" : "SLURM_NNODES", 1, count_max, group + 1);
+  context.run_id = variables.text("SLURM_JOB_ID");
+  read_slurm_meeting_point(variables, context);
+  return context;
+}
+
+}  // namespace
+
+Result<Context> parse_context(const Environment& environment) {
+  Variables variables(environment);
+  Context context;
+  switch (who_launched(variables)) {
+    case LaunchedBy::torchrun:
+      context = read_torchrun(variables);
+      read_meeting_point(variables, context);
+      break;
+    case LaunchedBy::slurm:
+      context = read_slurm(variables);
+      break;
+    case LaunchedBy::nobody:
+      context.store.use_libuv = variables.text("USE_LIBUV") != "0";
+      break;
+  }
+  context.restart_count = variables.number_or(contract::restart_count, 0, count_max, 0);
+  context.max_restarts = variables.number_or(contract::max_restarts, 0, count_max, 0);
+  if (variables.has(contract::run_id)) context.run_id = variables.text(contract::run_id);
+  context.error_file = variables.text(contract::error_file);
+  context.gloo_interfaces = variables.text(contract::gloo_socket_ifname);
+  if (!variables.mistakes().empty()) {
+    return failure(fmt::format("cannot tell this worker's place from its environment: {}",
+                               fmt::join(variables.mistakes(), "; ")));
+  }
+  return context;
+}
+
+std::string first_slurm_host(const std::string& node_list) {
+  const std::size_t end = node_list.find_first_of("[,");
+  std::string host = node_list.substr(0, end);
+  if (end == std::string::npos || node_list[end] == ',') return host;
+  const std::size_t number_end = node_list.find_first_of("-,]", end + 1);
+  if (number_end == std::string::npos) return {};
+  host += node_list.substr(end + 1, number_end - end - 1);
+  // What follows the bracket belongs to every name of the range: `n[1-2]-ib`.
+  const std::size_t close = node_list.find(']', end);
+  if (close == std::string::npos) return {};
+  const std::size_t suffix_end = node_list.find(',', close);
+  return host + node_list.substr(close + 1, suffix_end == std::string::npos
+                                                ? std::string::npos
+                                                : suffix_end - close - 1);
+}
+
+int slurm_tasks_of_node(const std::string& tasks_per_node, int node) {
+  const char* at = tasks_per_node.data();
+  const char* const end = at + tasks_per_node.size();
+  int first_of_run = 0;
+  while (at < end) {
+    int tasks = 0;
+    int nodes = 1;
+    auto parsed = std::from_chars(at, end, tasks);
+    if (parsed.ec != std::errc() || tasks < 1) return 0;
+    at = parsed.ptr;
+    if (end - at > 2 && at[0] == '(' && at[1] == 'x') {
+      parsed = std::from_chars(at + 2, end, nodes);
+      if (parsed.ec != std::errc() || parsed.ptr == end || *parsed.ptr != ')') return 0;
+      at = parsed.ptr + 1;
+    }
+    if (node - first_of_run < nodes) return tasks;
+    first_of_run += nodes;
+    if (at < end && *at++ != ',') return 0;
+  }
+  return 0;
+}
+
+}  // namespace cpprun

@@ -1,0 +1,14 @@
+#pragma once
+// A worker that dies of SEGV, BUS, FPE, ILL or ABRT leaves an error file with the moment of its
+// death, which is what tells cause from consequence among many ranks. The signal then takes its
+// ordinary course, so the launcher still sees it in the exit status.
+
+#include <string>
+
+namespace cpprun {
+
+// Does nothing for a signal that somebody else (a sanitizer, a crash reporter) already handles.
+// Without an error file only a line on stderr is written.
+void install_fatal_signal_handlers(const std::string& error_file, int rank);
+
+}  // namespace cpprun

@@ -1,0 +1,102 @@
+#include "worker/env/io/record.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <ctime>
+#include <memory>
+#include <stdexcept>
+
+#include "proto/worker_contract.h"
+#include "worker/env/error_report.h"
+#include "worker/env/io/environment.h"
+#include "worker/env/io/error_file.h"
+#include "worker/env/io/fatal_signals.h"
+
+namespace cpprun {
+namespace {
+
+// A terminate handler takes no argument, so what it needs has to be found by name.
+Context& handler_context() {
+  // Never destroyed: a thread may still terminate while the process is being taken down.
+  static Context* const context = std::make_unique<Context>().release();
+  return *context;
+}
+
+// Writing a report to a dead file server must not keep a failed worker alive.
+constexpr unsigned ending_seconds_max = 20;
+
+// What was printed before the error explains it. A thread that holds the stream's lock may be
+// stuck for good, so nobody waits for it.
+void flush_without_waiting(std::FILE* stream) {
+  if (::ftrylockfile(stream) != 0) return;
+  ::fflush_unlocked(stream);
+  ::funlockfile(stream);
+}
+
+void print(const Context& context, const ErrorReport& report) {
+  std::string lines = fmt::format("rank {}: {}\n", context.rank.value, report.message);
+  if (!report.callstack.empty()) lines += report.callstack + '\n';
+  // One write, so that the lines of several ranks on one terminal do not mingle.
+  static_cast<void>(!::write(STDERR_FILENO, lines.data(), lines.size()));
+}
+
+[[noreturn]] void on_terminate() {
+  end_with_error(handler_context(), std::current_exception());
+}
+
+}  // namespace
+
+void end_with_error(const Context& context, const std::exception_ptr& error,
+                    int exit_code) noexcept {
+  static std::atomic_flag ending = ATOMIC_FLAG_INIT;
+  // The first error is being reported on another thread, which ends the process in a moment.
+  while (ending.test_and_set()) ::pause();
+  std::signal(SIGALRM, SIG_DFL);
+  ::alarm(ending_seconds_max);
+  flush_without_waiting(stdout);
+  const ErrorReport report = describe(error, std::time(nullptr));
+  print(context, report);
+  if (!context.error_file.empty()) {
+    const auto written = write_error_file(context.error_file, to_json(report));
+    if (!written) {
+      print(context, {.message = written.error().reason, .callstack = {}, .unix_seconds = 0});
+    }
+  }
+  flush_without_waiting(stderr);
+  ::_exit(exit_code);
+}
+
+void install_error_handlers(const Context& context) {
+  handler_context() = context;
+  std::set_terminate(&on_terminate);
+  install_fatal_signal_handlers(context.error_file, context.rank.value);
+}
+
+int run(const WorkerMain& body) {
+  const Environment environment = read_environment();
+  Result<Context> context = parse_context(environment);
+  if (!context) {
+    // Even a worker that does not know its rank knows where its launcher looks for the reason.
+    Context unknown;
+    if (const auto file = environment.find(std::string(contract::error_file));
+        file != environment.end()) {
+      unknown.error_file = file->second;
+    }
+    constexpr int usage_exit_code = 2;
+    end_with_error(unknown, std::make_exception_ptr(std::runtime_error(context.error().reason)),
+                   usage_exit_code);
+  }
+  install_error_handlers(*context);
+  try {
+    return body(*context);
+  } catch (...) {
+    end_with_error(*context, std::current_exception());
+  }
+}
+
+}  // namespace cpprun

@@ -1,0 +1,29 @@
+#pragma once
+// The C++ counterpart of torchrun's @record. Whatever ends a worker by error — an exception, a
+// std::terminate on some library's thread, a fatal signal — is said on stderr and written to the
+// launcher's error file, and the process ends at once, because its peers wait for it in vain.
+
+#include <exception>
+#include <functional>
+
+#include "worker/env/context.h"
+
+namespace cpprun {
+
+using WorkerMain = std::function<int(const Context&)>;
+
+// `return cpprun::run([&](const cpprun::Context& context) { …; return 0; });` is all of a main().
+// Returns what `body` returns. An error does not come back: the process ends with exit code 1. An
+// environment that makes no sense ends it with 2 before `body` is called.
+int run(const WorkerMain& body);
+
+// For programs with a main of their own: from here on std::terminate and fatal signals leave a
+// report. `context` is copied.
+void install_error_handlers(const Context& context);
+
+// Reports `error` and ends the process with `exit_code`. Destructors do not run: one of them may
+// wait for peers that will never answer.
+[[noreturn]] void end_with_error(const Context& context, const std::exception_ptr& error,
+                                 int exit_code = 1) noexcept;
+
+}  // namespace cpprun

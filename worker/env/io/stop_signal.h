@@ -1,0 +1,18 @@
+#pragma once
+
+namespace cpprun {
+
+// While one of these lives, SIGTERM does not end the process but sets a flag: the training loop
+// looks at it once per step, agrees on it with the other ranks, saves, and leaves. The launcher
+// sends SIGKILL when its grace is over. One at a time.
+class StopSignal {
+ public:
+  StopSignal();
+  ~StopSignal();
+  StopSignal(const StopSignal&) = delete;
+  StopSignal& operator=(const StopSignal&) = delete;
+
+  bool requested() const;
+};
+
+}  // namespace cpprun
