@@ -59,7 +59,6 @@ void Agent::on(TimePoint now, const agent::LinkUp& event, Actions& actions) {
   }
   link_up_ = true;
   heard_ = now;
-  dial_pause_ = {};
   dial_due_.reset();
   if (!facts_.hosts_keeper) heartbeat_due_ = now + config_.keep_alive_interval;
   actions.emplace_back(agent::Say{join_message()});
@@ -68,13 +67,11 @@ void Agent::on(TimePoint now, const agent::LinkUp& event, Actions& actions) {
 }
 
 void Agent::on(TimePoint now, const agent::LinkDown& event, Actions&) {
-  const bool broke = link_up_;
   link_up_ = false;
   heartbeat_due_.reset();
   waiting_for_ = event.reason;
   if (phase_ == Phase::joining) phase_ = Phase::dialing;
-  dial_pause_ = broke ? Duration{}
-                      : std::clamp(dial_pause_ * 2, bounds::dial_pause_min, bounds::dial_pause_max);
+  dial_pause_ = std::clamp(dial_pause_ * 2, bounds::dial_pause_min, bounds::dial_pause_max);
   dial_due_ = now + dial_pause_;
   if (!status_due_ && phase_ == Phase::dialing) status_due_ = now + bounds::first_status_after;
 }
@@ -136,6 +133,7 @@ void Agent::check_link(TimePoint now, Actions& actions) {
 
 void Agent::on(TimePoint now, const agent::Heard& event, Actions& actions) {
   heard_ = now;
+  dial_pause_ = {};
   std::visit(Overloaded{
                  [&](const link::Waiting& m) {
                    waiting_for_ = m.reason;
@@ -178,7 +176,7 @@ void Agent::sealed(TimePoint now, const link::Sealed& sealed, Actions& actions) 
   status_due_.reset();
   std::vector<WorkerSpec> specs = make_plan(config_, sealed, facts_.program, facts_.node);
   actions.emplace_back(agent::Prepare{specs});
-  actions.emplace_back(agent::TellStarted{sealed});
+  actions.emplace_back(agent::TellStarted{sealed, facts_.node.sockets});
   supervisor_.emplace(std::move(specs), config_.grace);
   pass_on(now, supervisor_->start(now), actions);
 }

@@ -100,6 +100,7 @@ struct Examine {
 // For people.
 struct TellStarted {
   link::Sealed sealed;
+  SocketInterfaces sockets;
 };
 struct TellWaiting {
   std::string reason;

@@ -21,8 +21,8 @@ namespace cpprun::io {
 
 class OutputPump {
  public:
-  // `console_out` and `console_err` stay the caller's and are usually 1 and 2.
-  OutputPump(asio::io_context& context, int console_out, int console_err);
+  // `out` and `err` stay the caller's and are usually 1 and 2.
+  OutputPump(asio::io_context& context, int out, int err);
   ~OutputPump();
   OutputPump(const OutputPump&) = delete;
   OutputPump& operator=(const OutputPump&) = delete;

@@ -1,0 +1,66 @@
+// cpprun: reads the command line, looks at the machine, and runs the job to its end.
+
+#include <csignal>
+#include <cstdio>
+#include <string>
+#include <variant>
+
+#include "launcher/cli.h"
+#include "launcher/io/host.h"
+#include "launcher/io/runtime.h"
+#include "launcher/io/terminal.h"
+#include "launcher/io/warden.h"
+#include "launcher/narrator.h"
+#include "launcher/program.h"
+
+extern char** environ;
+
+namespace {
+
+using namespace cpprun;
+
+constexpr int usage_exit_code = 2;
+constexpr int node_token_bytes = 8;
+
+int complain(const std::string& text, int code) {
+  std::fputs(text.c_str(), stderr);
+  return code;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  // A console that went away is an error of a write, not the end of a job.
+  std::signal(SIGPIPE, SIG_IGN);
+  const Environment environment = io::environment_snapshot(environ);
+  CommandLine line{.words = {argv + 1, argv + argc},
+                   .environment = environment,
+                   .cpu_count = io::cpu_count(),
+                   .device_count = io::device_count(environment),
+                   .random_id = io::random_token(node_token_bytes)};
+  const CliOutcome outcome = read_command_line(line);
+  if (const auto* text = std::get_if<CliText>(&outcome)) {
+    std::fputs(text->text.c_str(), stdout);
+    return 0;
+  }
+  if (const auto* mistakes = std::get_if<CliMistakes>(&outcome)) {
+    return complain(to_text(*mistakes), usage_exit_code);
+  }
+  io::RunInputs inputs{.config = std::get<Config>(outcome), .environment = environment};
+  inputs.style = io::narrator_style(environment);
+  const Narrator narrator{inputs.style};
+
+  auto program = resolve_program(inputs.config.program, environment, io::probe_file);
+  if (!program) return complain(narrator.error(program.error().reason), usage_exit_code);
+  auto interfaces = io::network_interfaces();
+  if (!interfaces) return complain(narrator.error(interfaces.error().reason), 1);
+  inputs.program = std::move(*program);
+  inputs.interfaces = std::move(*interfaces);
+  inputs.host = io::host_name();
+  inputs.node_token = io::random_token(node_token_bytes);
+  inputs.utc_offset_seconds = io::utc_offset_seconds();
+
+  auto warden = io::Warden::post(inputs.node_token);
+  if (!warden) return complain(narrator.error(warden.error().reason), 1);
+  return io::Runtime{std::move(inputs), std::move(*warden)}.run();
+}

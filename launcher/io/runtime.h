@@ -1,0 +1,100 @@
+#pragma once
+// cpprun at work: introduces the agent to the keeper, the processes, the consoles and the signals,
+// performs what the agent decides, and tells it what came of it. Decides nothing itself.
+//
+// Whatever happens becomes an event in one queue, and the queue is worked off from the top of the
+// event loop: an action never calls back into the machine that is just deciding.
+
+#include <asio/io_context.hpp>
+#include <asio/steady_timer.hpp>
+#include <deque>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "launcher/agent.h"
+#include "launcher/io/log_dir.h"
+#include "launcher/io/output_pump.h"
+#include "launcher/io/process.h"
+#include "launcher/io/signals.h"
+#include "launcher/io/warden.h"
+#include "launcher/narrator.h"
+#include "rendezvous/io/keeper_server.h"
+#include "rendezvous/io/link_client.h"
+
+namespace cpprun::io {
+
+// What `main` has found out before anything started.
+struct RunInputs {
+  Config config;
+  ResolvedProgram program;
+  Environment environment;
+  std::vector<NetworkInterface> interfaces;
+  std::string host;
+  std::string node_token;
+  std::string python_version;  // of the interpreter, where one runs the workers; may be empty
+  int utc_offset_seconds = 0;
+  NarratorStyle style;
+};
+
+class Runtime {
+ public:
+  // `warden` was posted before there was an event loop.
+  Runtime(RunInputs inputs, Warden warden);
+  ~Runtime();
+
+  // Runs the job to its end and gives cpprun's exit code.
+  int run();
+
+ private:
+  Result<void> open();
+  Result<void> open_keeper();
+  std::string local_address_of_master() const;
+  void work_off();
+  void post(Agent::Event event);
+  void arm();
+
+  void perform(agent::Action& action);
+  void on(const agent::Dial& action);
+  void on(const agent::Say& action);
+  void on(const agent::HangUp& action);
+  void on(const agent::Prepare& action);
+  void on(const agent::Work& action);
+  void on(const agent::Examine& action);
+  void on(const agent::TellStarted& action);
+  void on(const agent::TellWaiting& action);
+  void on(const agent::TellDraining& action);
+  void on(const agent::TellKilling& action);
+  void on(const agent::TellFailed& action);
+  void on(const agent::TellNote& action);
+  void on(const agent::Exit& action);
+  void spawn(const WorkerSpec& spec);
+  void say_report(const agent::Exit& last);
+  void leave_when_everything_is_said();
+
+  RunInputs inputs_;
+  Warden warden_;
+  asio::io_context context_{1};
+  asio::steady_timer timer_;
+  asio::steady_timer farewell_;
+  Narrator narrator_;
+  OutputPump pump_;
+  std::optional<WorkerProcesses> processes_;
+  std::optional<Signals> signals_;
+  std::optional<LogDir> logs_;
+  std::unique_ptr<KeeperServer> keeper_;  // where this node hosts it
+  std::unique_ptr<LinkClient> client_;    // where it does not
+  std::optional<Agent> agent_;
+
+  std::deque<Agent::Event> events_;
+  bool working_off_ = false;
+  std::vector<WorkerSpec> specs_;      // of the attempt that runs
+  std::vector<int> pids_;              // by local rank; 0 before it started
+  std::optional<SpawnError> no_room_;  // the attempt's folders could not be made
+  std::vector<Evidence> evidence_;     // of the attempt that runs
+  std::optional<agent::Exit> exit_;    // the agent's last word
+  bool leaving_ = false;
+};
+
+}  // namespace cpprun::io

@@ -1,0 +1,25 @@
+#include "launcher/io/terminal.h"
+
+#include <unistd.h>
+
+#include <ctime>
+
+namespace cpprun::io {
+
+NarratorStyle narrator_style(const Environment& environment) {
+  const bool terminal = ::isatty(STDERR_FILENO) == 1;
+  const std::string* no_colour = find_variable(environment, "NO_COLOR");
+  const std::string* kind = find_variable(environment, "TERM");
+  const bool refused =
+      (no_colour != nullptr && !no_colour->empty()) || (kind != nullptr && *kind == "dumb");
+  return {.terminal = terminal, .colour = terminal && !refused};
+}
+
+int utc_offset_seconds() {
+  const std::time_t now = std::time(nullptr);
+  std::tm local{};
+  if (::localtime_r(&now, &local) == nullptr) return 0;
+  return static_cast<int>(local.tm_gmtoff);
+}
+
+}  // namespace cpprun::io

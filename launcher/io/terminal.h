@@ -1,0 +1,16 @@
+#pragma once
+// What cpprun may assume of the person in front of it: whether stderr is a terminal, whether it
+// likes colour, and which time its clock on the wall shows.
+
+#include "launcher/environment.h"
+#include "launcher/narrator.h"
+
+namespace cpprun::io {
+
+// Colour only on a terminal, and never where NO_COLOR is set or TERM is "dumb".
+NarratorStyle narrator_style(const Environment& environment);
+
+// Seconds east of UTC, now.
+int utc_offset_seconds();
+
+}  // namespace cpprun::io

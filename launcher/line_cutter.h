@@ -1,0 +1,35 @@
+#pragma once
+// Cuts a worker's bytes into lines for the console. Knows no encoding: bytes pass unchanged, only a
+// piece of an over-long line is not cut inside a UTF-8 character. A carriage return that is not
+// part of a line's end redraws the line, as progress bars do: what it ends is passed on at once.
+
+#include <functional>
+#include <string>
+#include <string_view>
+
+namespace cpprun {
+
+struct Piece {
+  std::string_view text;    // valid during the call only
+  bool begins_line = true;  // the prefix belongs before it
+  bool ends_line = true;    // it closes with a newline
+  friend bool operator==(const Piece&, const Piece&) = default;
+};
+
+class LineCutter {
+ public:
+  using Sink = std::function<void(const Piece&)>;
+
+  void take(std::string_view bytes, const Sink& sink);
+  // The stream is over: what has no newline yet is passed on without one.
+  void finish(const Sink& sink);
+
+ private:
+  void pass(std::string_view text, const Sink& sink);
+  void keep(std::string_view rest, const Sink& sink);
+
+  std::string kept_;          // the beginning of a line; below bounds::line_bytes_max
+  bool inside_line_ = false;  // a piece of the line was already passed on
+};
+
+}  // namespace cpprun

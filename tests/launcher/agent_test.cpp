@@ -1,0 +1,340 @@
+#include "launcher/agent.h"
+
+#include <doctest/doctest.h>
+
+#include <csignal>
+
+using namespace cpprun;
+using namespace std::chrono_literals;
+
+namespace {
+
+constexpr TimePoint t0{};
+constexpr RoundNumber first{1};
+constexpr RoundNumber second{2};
+
+Config two_nodes() {
+  Config config;
+  config.rendezvous = RendezvousMode::fixed_master;
+  config.endpoint = {"10.0.0.1", 29500};
+  config.job = "j";
+  config.nodes_min = config.nodes_max = 2;
+  config.node_rank = 1;
+  config.grace = 30s;
+  config.join_timeout = 600s;
+  config.program.script = "/bin/true";
+  return config;
+}
+
+AgentFacts facts(bool hosts_keeper = false) {
+  return {.host = "beta",
+          .pid = 42,
+          .hosts_keeper = hosts_keeper,
+          .program = {.argv = {"/bin/true"}, .interpreter = "", .entrypoint = "true"},
+          .node = {},
+          .interfaces = {{.name = "lo", .up = true, .loopback = true, .addresses = {"127.0.0.1"}},
+                         {.name = "eth0", .up = true, .addresses = {"10.0.0.2", "fe80::2"}}}};
+}
+
+link::Sealed seat(RoundNumber round = first) {
+  return {.round = round,
+          .group_rank = GroupRank{1},
+          .group_world_size = 2,
+          .base_rank = Rank{1},
+          .world_size = 2,
+          .role_base_rank = 1,
+          .role_world_size = 2,
+          .store_port = 29500};
+}
+
+template <class A>
+std::vector<A> all(const Agent::Actions& actions) {
+  std::vector<A> found;
+  for (const auto& action : actions) {
+    if (const auto* one = std::get_if<A>(&action)) found.push_back(*one);
+  }
+  return found;
+}
+
+template <class M>
+std::vector<M> said(const Agent::Actions& actions) {
+  std::vector<M> found;
+  for (const auto& say : all<agent::Say>(actions)) {
+    if (const auto* message = std::get_if<M>(&say.message)) found.push_back(*message);
+  }
+  return found;
+}
+
+template <class W>
+std::vector<W> work(const Agent::Actions& actions) {
+  std::vector<W> found;
+  for (const auto& each : all<agent::Work>(actions)) {
+    if (const auto* one = std::get_if<W>(&each.action)) found.push_back(*one);
+  }
+  return found;
+}
+
+// One agent with one worker, led step by step to where a test begins.
+struct Stage {
+  explicit Stage(bool hosts_keeper = false) : agent(two_nodes(), facts(hosts_keeper)) {
+    agent.start(t0);
+  }
+  Agent::Actions heard(TimePoint now, link::Message message) {
+    return agent.handle(now, agent::Heard{std::move(message)});
+  }
+  Agent::Actions worker(TimePoint now, supervisor::Event event) {
+    return agent.handle(now, agent::FromWorker{std::move(event)});
+  }
+  void join() { agent.handle(t0, agent::LinkUp{"10.0.0.2"}); }
+  void run() {
+    join();
+    heard(t0, seat());
+    worker(t0, supervisor::Started{LocalRank{0}, 100});
+  }
+  // The worker's process ends and everything it left is swept.
+  Agent::Actions end_worker(TimePoint now, link::ExitStatus status) {
+    auto actions = worker(now, supervisor::Exited{LocalRank{0}, status, WallTime{}});
+    const auto add = [&actions](Agent::Actions more) {
+      for (auto& action : more) actions.push_back(std::move(action));
+    };
+    for (const auto& examine : all<agent::Examine>(Agent::Actions{actions})) {
+      add(agent.handle(now, agent::Examined{{.outcome = examine.outcome}}));
+    }
+    add(worker(now, supervisor::GroupGone{LocalRank{0}}));
+    add(worker(now, supervisor::NodeSwept{}));
+    return actions;
+  }
+  Agent agent;
+};
+
+}  // namespace
+
+TEST_CASE("an agent dials, joins with what the keeper must know, and starts what it is given") {
+  Agent agent{two_nodes(), facts()};
+  CHECK(all<agent::Dial>(agent.start(t0)).size() == 1);
+  const auto joined = agent.handle(t0, agent::LinkUp{"10.0.0.2"});
+  REQUIRE(said<link::Join>(joined).size() == 1);
+  const link::Join join = said<link::Join>(joined)[0];
+  CHECK(join.job == "j");
+  CHECK(join.host == "beta");
+  CHECK(join.node_rank == 1);
+  CHECK(join.after == RoundNumber{});
+  CHECK(join.addresses == std::vector<std::string>{"10.0.0.2"});
+
+  const auto running = agent.handle(t0, agent::Heard{seat()});
+  CHECK(all<agent::Prepare>(running).size() == 1);
+  REQUIRE(work<supervisor::Spawn>(running).size() == 1);
+  const WorkerSpec spec = work<supervisor::Spawn>(running)[0].spec;
+  CHECK(spec.rank == Rank{1});
+  CHECK(spec.variables.at("GLOO_SOCKET_IFNAME") == "eth0");
+}
+
+TEST_CASE("an unreachable master is dialled again with growing pauses, and said why") {
+  Agent agent{two_nodes(), facts()};
+  agent.start(t0);
+  CHECK(agent.handle(t0, agent::LinkDown{"connection refused"}).empty());
+  CHECK(agent.next_deadline() == t0 + 50ms);
+  CHECK(all<agent::Dial>(agent.advance(t0 + 50ms)).size() == 1);
+  agent.handle(t0 + 50ms, agent::LinkDown{"connection refused"});
+  CHECK(agent.next_deadline() == t0 + 150ms);
+  const auto told = all<agent::TellWaiting>(agent.advance(t0 + 2s));
+  REQUIRE(told.size() == 1);
+  CHECK(told[0].reason == "for the master at 10.0.0.1:29500: connection refused; 598 s left");
+}
+
+TEST_CASE("who is not seated in time gives up, says what it waited for, and exits with 1") {
+  Stage stage;
+  stage.join();
+  stage.heard(t0 + 599s, link::Waiting{"1 of 2 nodes are here; missing: node rank 0"});
+  const auto last = stage.agent.advance(t0 + 600s);
+  CHECK(said<link::Leave>(last).size() == 1);
+  REQUIRE(all<agent::Exit>(last).size() == 1);
+  CHECK(all<agent::Exit>(last)[0].code == 1);
+  CHECK(all<agent::Exit>(last)[0].reason ==
+        "gave up after 600 s: 1 of 2 nodes are here; missing: node rank 0");
+  CHECK_FALSE(all<agent::Exit>(last)[0].had_workers);
+}
+
+TEST_CASE("a refusal ends the agent with the keeper's sentence") {
+  Stage stage;
+  stage.join();
+  const auto last = all<agent::Exit>(stage.heard(t0, link::Refused{"node rank 1 is taken"}));
+  REQUIRE(last.size() == 1);
+  CHECK(last[0].code == 1);
+  CHECK(last[0].reason == "the master at 10.0.0.1:29500 refused this node: node rank 1 is taken");
+}
+
+TEST_CASE("a wrong GLOO_SOCKET_IFNAME is an error before anything starts") {
+  AgentFacts wrong = facts();
+  wrong.node.environment["GLOO_SOCKET_IFNAME"] = "nope0";
+  Agent agent{two_nodes(), wrong};
+  agent.start(t0);
+  const auto actions = agent.handle(t0, agent::LinkUp{"10.0.0.2"});
+  CHECK(said<link::Join>(actions).empty());
+  REQUIRE(all<agent::Exit>(actions).size() == 1);
+  CHECK(all<agent::Exit>(actions)[0].code == 2);
+  CHECK(all<agent::Exit>(actions)[0].reason.find("nope0") != std::string::npos);
+}
+
+TEST_CASE("workers that all end with 0 are a success, and the agent waits for the others") {
+  Stage stage;
+  stage.run();
+  const auto actions = stage.end_worker(t0 + 1s, {});
+  CHECK(said<link::Succeeded>(actions) == std::vector{link::Succeeded{first}});
+  CHECK(all<agent::Exit>(actions).empty());
+  const auto last = all<agent::Exit>(stage.heard(t0 + 2s, link::Finish{.exit_code = 0}));
+  REQUIRE(last.size() == 1);
+  CHECK(last[0].code == 0);
+}
+
+TEST_CASE("a failure is told at once, and drained is said only when nobody is left") {
+  Stage stage;
+  stage.run();
+  const auto failed = stage.worker(
+      t0, supervisor::Exited{LocalRank{0}, {.signalled = false, .value = 3}, WallTime{}});
+  REQUIRE(all<agent::Examine>(failed).size() == 1);
+  const auto told =
+      stage.agent.handle(t0, agent::Examined{{.outcome = all<agent::Examine>(failed)[0].outcome}});
+  REQUIRE(said<link::Failed>(told).size() == 1);
+  CHECK(said<link::Failed>(told)[0].failure.status.value == 3);
+  CHECK(said<link::Failed>(told)[0].failure.rank == Rank{1});
+  CHECK(said<link::Failed>(told)[0].failure.host == "beta");
+  CHECK(stage.worker(t0, supervisor::GroupGone{LocalRank{0}}).size() == 1);  // SweepNode
+  const auto drained = stage.worker(t0, supervisor::NodeSwept{});
+  CHECK(said<link::Drained>(drained) == std::vector{link::Drained{first}});
+  const auto last = all<agent::Exit>(
+      stage.heard(t0, link::Finish{.exit_code = 3, .reason = "rank 1 on beta failed"}));
+  REQUIRE(last.size() == 1);
+  CHECK(last[0].code == 3);
+}
+
+TEST_CASE("a failure elsewhere ends this node's workers") {
+  Stage stage;
+  stage.run();
+  const auto drain = stage.heard(t0, link::Drain{first, "rank 0 on alpha failed"});
+  REQUIRE(work<supervisor::SignalGroup>(drain).size() == 1);
+  CHECK(work<supervisor::SignalGroup>(drain)[0].signal == SIGTERM);
+  CHECK(stage.agent.next_deadline() == t0 + 1s);  // the heartbeat; the grace is later
+  const auto ended = stage.end_worker(t0 + 1s, {.signalled = true, .value = SIGTERM});
+  CHECK(said<link::Failed>(ended).empty());
+  CHECK(said<link::Drained>(ended) == std::vector{link::Drained{first}});
+}
+
+TEST_CASE("a node that had already succeeded drains at once when the round breaks") {
+  Stage stage;
+  stage.run();
+  stage.end_worker(t0, {});
+  const auto actions = stage.heard(t0, link::Drain{first, "rank 0 on alpha failed"});
+  CHECK(said<link::Drained>(actions) == std::vector{link::Drained{first}});
+}
+
+TEST_CASE("a new round after a drain starts the workers anew with its own numbers") {
+  Stage stage;
+  stage.run();
+  stage.heard(t0, link::Drain{first, "rank 0 on alpha failed"});
+  stage.end_worker(t0, {.signalled = true, .value = SIGTERM});
+  link::Sealed next = seat(second);
+  next.restart_count = 1;
+  const auto actions = stage.heard(t0 + 1s, next);
+  REQUIRE(work<supervisor::Spawn>(actions).size() == 1);
+  CHECK(work<supervisor::Spawn>(actions)[0].spec.variables.at("TORCHELASTIC_RESTART_COUNT") == "1");
+}
+
+TEST_CASE("a second seal of a round that runs already starts nothing") {
+  Stage stage;
+  stage.run();
+  CHECK(work<supervisor::Spawn>(stage.heard(t0, seat())).empty());
+}
+
+TEST_CASE("a link that breaks is dialled again and resumes; the workers never notice") {
+  Stage stage;
+  stage.run();
+  stage.agent.handle(t0 + 1s, agent::LinkDown{"connection reset"});
+  const auto dialled = stage.agent.advance(t0 + 1s + 50ms);
+  CHECK(all<agent::Dial>(dialled).size() == 1);
+  const auto resumed = stage.agent.handle(t0 + 2s, agent::LinkUp{"10.0.0.2"});
+  REQUIRE(said<link::Join>(resumed).size() == 1);
+  CHECK(said<link::Join>(resumed)[0].after == first);
+  CHECK(work<supervisor::SignalGroup>(resumed).empty());
+}
+
+TEST_CASE("what was said while the link was down is said when it is back") {
+  Stage stage;
+  stage.run();
+  stage.agent.handle(t0 + 1s, agent::LinkDown{"connection reset"});
+  CHECK(said<link::Succeeded>(stage.end_worker(t0 + 1s, {})).empty());
+  const auto resumed = stage.agent.handle(t0 + 2s, agent::LinkUp{"10.0.0.2"});
+  CHECK(said<link::Succeeded>(resumed) == std::vector{link::Succeeded{first}});
+}
+
+TEST_CASE("a master that stays silent for the lease is gone: the workers are ended, then exit 1") {
+  Stage stage;
+  stage.run();
+  CHECK(said<link::Heartbeat>(stage.agent.advance(t0 + 1s)).size() == 1);
+  stage.heard(t0 + 1s, link::Heartbeat{});
+  stage.agent.advance(t0 + 2s);
+  stage.agent.advance(t0 + 3s);
+  const auto gone = stage.agent.advance(t0 + 4s);
+  REQUIRE(work<supervisor::SignalGroup>(gone).size() == 1);
+  const auto last =
+      all<agent::Exit>(stage.end_worker(t0 + 5s, {.signalled = true, .value = SIGTERM}));
+  REQUIRE(last.size() == 1);
+  CHECK(last[0].code == 1);
+  CHECK(last[0].reason.find("the master at 10.0.0.1:29500 is gone") == 0);
+}
+
+TEST_CASE("a signal ends the workers with itself and the agent with 128 plus its number") {
+  Stage stage;
+  stage.run();
+  const auto stopping = stage.agent.handle(t0, agent::Signalled{SIGINT});
+  CHECK(said<link::Leave>(stopping).size() == 1);
+  REQUIRE(work<supervisor::SignalGroup>(stopping).size() == 1);
+  CHECK(work<supervisor::SignalGroup>(stopping)[0].signal == SIGINT);
+  const auto last =
+      all<agent::Exit>(stage.end_worker(t0 + 1s, {.signalled = true, .value = SIGINT}));
+  REQUIRE(last.size() == 1);
+  CHECK(last[0].code == 130);
+}
+
+TEST_CASE("a second signal has no more patience") {
+  Stage stage;
+  stage.run();
+  stage.agent.handle(t0, agent::Signalled{SIGINT});
+  const auto insisting = stage.agent.handle(t0 + 1s, agent::Signalled{SIGINT});
+  REQUIRE(work<supervisor::SignalGroup>(insisting).size() == 1);
+  CHECK(work<supervisor::SignalGroup>(insisting)[0].signal == SIGKILL);
+}
+
+TEST_CASE("a signal before there is a seat ends the agent at once") {
+  Stage stage;
+  const auto last = all<agent::Exit>(stage.agent.handle(t0, agent::Signalled{SIGTERM}));
+  REQUIRE(last.size() == 1);
+  CHECK(last[0].code == 143);
+}
+
+TEST_CASE("the host of the keeper stays until the keeper says that the job is over") {
+  Stage stage{true};
+  stage.run();
+  stage.agent.handle(t0, agent::Signalled{SIGTERM});
+  const auto ended = stage.end_worker(t0, {.signalled = true, .value = SIGTERM});
+  CHECK(all<agent::Exit>(ended).empty());
+  CHECK(said<link::Drained>(ended).size() == 1);
+  const auto last = all<agent::Exit>(stage.heard(t0, link::Finish{.exit_code = 143}));
+  REQUIRE(last.size() == 1);
+  CHECK(last[0].code == 143);
+}
+
+TEST_CASE("an agent that hosts its keeper needs no heartbeat and has no deadline while it runs") {
+  Stage stage{true};
+  stage.run();
+  CHECK(stage.agent.next_deadline() == std::nullopt);
+}
+
+TEST_CASE("after the last word nothing is said any more") {
+  Stage stage;
+  stage.join();
+  stage.heard(t0, link::Refused{"no"});
+  CHECK(stage.heard(t0, seat()).empty());
+  CHECK(stage.agent.advance(t0 + 1h).empty());
+  CHECK(stage.agent.next_deadline() == std::nullopt);
+}
