@@ -121,8 +121,6 @@ const std::array homes = {
     Home{"fcntl.h", acts, in_io_only},
     Home{"poll.h", acts, in_io_only},
     Home{"sys/", acts, in_io_only},
-    Home{"netinet/", acts, in_io_only},
-    Home{"arpa/", acts, in_io_only},
     Home{"netdb.h", acts, in_io_only},
     Home{"ifaddrs.h", acts, in_io_only},
     Home{"net/", acts, in_io_only},

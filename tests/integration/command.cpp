@@ -1,0 +1,262 @@
+#include "tests/integration/command.h"
+
+#include <doctest/doctest.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <pty.h>
+#include <signal.h>
+#include <sys/ioctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <random>
+
+#include "tests/integration/sockets.h"
+
+namespace cpprun::integration {
+
+namespace {
+
+namespace fs = std::filesystem;
+using Clock = std::chrono::steady_clock;
+
+constexpr const char* token_name = "CPPRUN_INTEGRATION_TOKEN";
+// A worker may write a gigabyte; what is kept for looking at is bounded.
+constexpr std::size_t kept_bytes_max = 64UL << 20U;
+
+std::string random_token() {
+  std::random_device device;
+  return std::to_string(device()) + "-" + std::to_string(device());
+}
+
+int milliseconds_until(Clock::time_point deadline) {
+  const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now());
+  return left.count() < 0 ? 0 : static_cast<int>(left.count());
+}
+
+FileDescriptor open_pidfd(pid_t pid) {
+  return FileDescriptor(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
+}
+
+// True when the descriptor became readable before the deadline; a pidfd does at its process's end.
+bool wait_readable(int fd, Clock::time_point deadline) {
+  pollfd one{fd, POLLIN, 0};
+  return ::poll(&one, 1, milliseconds_until(deadline)) > 0;
+}
+
+bool carries(pid_t pid, const std::string& assignment) {
+  std::ifstream file("/proc/" + std::to_string(pid) + "/environ", std::ios::binary);
+  const std::string text{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+  return text.find(assignment) != std::string::npos;
+}
+
+FileDescriptor pipe_into(FileDescriptor& read_end) {
+  std::array<int, 2> ends{};
+  REQUIRE(::pipe2(ends.data(), O_CLOEXEC) == 0);
+  read_end.reset(ends[0]);
+  return FileDescriptor(ends[1]);
+}
+
+}  // namespace
+
+Command::Command(const Words& words, const Options& options) : token_(random_token()) {
+  auto variables = options.variables;
+  variables[token_name] = token_;
+  const Ends ends = options.on_terminal ? open_terminal() : open_pipes();
+  pid_ = ::fork();
+  REQUIRE(pid_ >= 0);
+  if (pid_ == 0) become(words, variables, ends, options.on_terminal);
+  pidfd_ = open_pidfd(pid_);
+  REQUIRE(pidfd_);
+  for (const auto* fd : {&out_pipe_, &err_pipe_}) {
+    if (*fd) REQUIRE(::fcntl(fd->get(), F_SETFL, O_NONBLOCK) == 0);
+  }
+}
+
+Command::~Command() {
+  if (!reaped_) {
+    ::kill(pid_, SIGKILL);
+    ::waitpid(pid_, nullptr, 0);
+  }
+  for (const auto pid : relatives()) ::kill(pid, SIGKILL);
+}
+
+Command::Ends Command::open_terminal() {
+  int mine = -1;
+  int theirs = -1;
+  REQUIRE(::openpty(&mine, &theirs, nullptr, nullptr, nullptr) == 0);
+  terminal_.reset(mine);
+  out_pipe_.reset(::fcntl(mine, F_DUPFD_CLOEXEC, 3));
+  ::fcntl(mine, F_SETFD, FD_CLOEXEC);
+  return {FileDescriptor(theirs), FileDescriptor(::dup(theirs))};
+}
+
+Command::Ends Command::open_pipes() {
+  Ends ends;
+  ends.out = pipe_into(out_pipe_);
+  ends.err = pipe_into(err_pipe_);
+  return ends;
+}
+
+// The child's side of the fork, up to exec.
+void Command::become(const Words& words, const Variables& variables, const Ends& ends,
+                     bool on_terminal) const {
+  if (on_terminal) {
+    ::setsid();
+    ::ioctl(ends.out.get(), TIOCSCTTY, 0);
+    ::dup2(ends.out.get(), 0);
+  } else {
+    ::dup2(::open("/dev/null", O_RDONLY | O_CLOEXEC), 0);
+  }
+  ::dup2(ends.out.get(), 1);
+  ::dup2(ends.err.get(), 2);
+  for (const auto& [name, value] : variables) ::setenv(name.c_str(), value.c_str(), 1);
+  std::vector<char*> argv;
+  for (const auto& word : words) argv.push_back(const_cast<char*>(word.c_str()));
+  argv.push_back(nullptr);
+  ::execvp(argv[0], argv.data());
+  ::perror(argv[0]);
+  ::_exit(127);
+}
+
+void Command::signal(int number) const {
+  ::kill(pid_, number);
+}
+
+void Command::type(std::string_view text) const {
+  REQUIRE(::write(terminal_.get(), text.data(), text.size()) == static_cast<ssize_t>(text.size()));
+}
+
+void Command::read_from(FileDescriptor& from, std::string& into) {
+  std::array<char, 65536> block;
+  const auto got = ::read(from.get(), block.data(), block.size());
+  if (got < 0 && (errno == EAGAIN || errno == EINTR)) return;
+  // A terminal whose last user left says EIO where a pipe says 0.
+  if (got <= 0) return from.reset();
+  if (into.size() < kept_bytes_max) into.append(block.data(), static_cast<std::size_t>(got));
+}
+
+bool Command::read_some(Clock::time_point deadline) {
+  std::array<pollfd, 2> both{pollfd{out_pipe_.get(), POLLIN, 0}, {err_pipe_.get(), POLLIN, 0}};
+  if (!out_pipe_ && !err_pipe_) return false;
+  if (::poll(both.data(), both.size(), milliseconds_until(deadline)) <= 0) return false;
+  if (both[0].revents != 0) read_from(out_pipe_, out_);
+  if (both[1].revents != 0) read_from(err_pipe_, err_);
+  return true;
+}
+
+std::string Command::everything() const {
+  return "\n--- stdout\n" + out_ + "\n--- stderr\n" + err_ + "\n---";
+}
+
+void Command::expect_out(std::string_view text) {
+  const auto deadline = Clock::now() + patience;
+  while (!contains(out_, text) && read_some(deadline)) {
+  }
+  REQUIRE_MESSAGE(contains(out_, text), "stdout never said \"", text, "\"", everything());
+}
+
+void Command::expect_err(std::string_view text) {
+  const auto deadline = Clock::now() + patience;
+  while (!contains(err_, text) && read_some(deadline)) {
+  }
+  REQUIRE_MESSAGE(contains(err_, text), "stderr never said \"", text, "\"", everything());
+}
+
+Ended Command::wait() {
+  const auto deadline = Clock::now() + patience;
+  while (read_some(deadline)) {
+  }
+  return {wait_for_exit(), out_, err_};
+}
+
+int Command::wait_for_exit() {
+  if (reaped_) return code_;
+  const auto deadline = Clock::now() + patience;
+  const bool ended = wait_readable(pidfd_.get(), deadline);
+  REQUIRE_MESSAGE(ended, "did not end", everything());
+  int status = 0;
+  REQUIRE(::waitpid(pid_, &status, 0) == pid_);
+  reaped_ = true;
+  code_ = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+  return code_;
+}
+
+std::vector<pid_t> Command::relatives() const {
+  std::vector<pid_t> pids;
+  const std::string assignment = std::string(token_name) + "=" + token_;
+  for (const auto& entry : fs::directory_iterator("/proc")) {
+    const auto name = entry.path().filename().string();
+    if (name.find_first_not_of("0123456789") != std::string::npos) continue;
+    const pid_t pid = std::atoi(name.c_str());
+    if (pid != pid_ && carries(pid, assignment)) pids.push_back(pid);
+  }
+  return pids;
+}
+
+void Command::expect_nobody_left() const {
+  const auto deadline = Clock::now() + patience;
+  for (auto left = relatives(); !left.empty(); left = relatives()) {
+    const auto process = open_pidfd(left.front());
+    const bool gone = !process || wait_readable(process.get(), deadline);
+    REQUIRE_MESSAGE(gone, "process ", left.front(), " is left", everything());
+  }
+}
+
+Ended run(const Words& words, const Options& options) {
+  Command command(words, options);
+  return command.wait();
+}
+
+Words with_cpprun(const Words& arguments) {
+  Words words = {from_build("CPPRUN")};
+  words.insert(words.end(), arguments.begin(), arguments.end());
+  return words;
+}
+
+std::string worker() {
+  return from_build("CPPRUN_INTEGRATION_WORKER");
+}
+
+std::string from_build(const char* name) {
+  const char* const value = std::getenv(name);
+  return value == nullptr ? "" : value;
+}
+
+int free_port() {
+  std::random_device device;
+  std::uniform_int_distribution<int> ports(20000, 29999);
+  for (int attempt = 0; attempt < 100; ++attempt) {
+    const int port = ports(device);
+    if (Listener(port)) return port;
+  }
+  FAIL("no free port between 20000 and 29999");
+  return 0;
+}
+
+void skip(std::string_view reason) {
+  // On a line of its own and at once: doctest's own words come after.
+  std::printf("skipped: %.*s\n", static_cast<int>(reason.size()), reason.data());
+  std::fflush(stdout);
+}
+
+bool contains(std::string_view text, std::string_view part) {
+  return text.find(part) != std::string_view::npos;
+}
+
+std::size_t count(std::string_view text, std::string_view part) {
+  std::size_t times = 0;
+  for (auto at = text.find(part); at != std::string_view::npos; at = text.find(part, at + 1)) {
+    ++times;
+  }
+  return times;
+}
+
+}  // namespace cpprun::integration

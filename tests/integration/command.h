@@ -1,0 +1,118 @@
+#pragma once
+// A program run from outside, as a person or a script would: started with an environment, its
+// output collected, its end awaited. Nothing here sleeps: whoever waits, waits for words, for an
+// end, or for the bound, and a bound that is reached is a failed test with everything that was
+// said.
+//
+// Each command carries a token in its environment. Processes inherit it however far they run away,
+// so that whoever is left afterwards can be found in /proc, and is ended when the command is.
+
+#include <sys/types.h>
+
+#include <chrono>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "rendezvous/io/file_descriptor.h"
+
+namespace cpprun::integration {
+
+using Words = std::vector<std::string>;
+using Variables = std::map<std::string, std::string>;
+
+// Long enough for two busy cores and a sanitizer; nothing is judged by it.
+inline constexpr std::chrono::seconds patience{60};
+
+struct Options {
+  Variables variables;       // laid over this test's own environment
+  bool on_terminal = false;  // stdin, stdout and stderr are a terminal of its own
+};
+
+struct Ended {
+  int code = 0;  // as a shell shows it: 128 + signal
+  std::string out;
+  std::string err;  // empty on a terminal, where both are one
+};
+
+class Command {
+ public:
+  explicit Command(const Words& words, const Options& options = {});
+  // Ends whoever is left.
+  ~Command();
+  Command(const Command&) = delete;
+  Command& operator=(const Command&) = delete;
+
+  pid_t pid() const { return pid_; }
+  const std::string& out() const { return out_; }
+  const std::string& err() const { return err_; }
+  const std::string& token() const { return token_; }
+
+  void signal(int number) const;
+  void type(std::string_view text) const;  // on the terminal
+
+  // Waits until that text was said, and fails when the command ends or the bound passes without it.
+  void expect_out(std::string_view text);
+  void expect_err(std::string_view text);
+
+  // Waits for the end. Output is complete when whoever inherited the pipes has closed them too.
+  Ended wait();
+  // Waits for the end of the process alone: somebody may still hold its output.
+  int wait_for_exit();
+
+  // The processes that carry the token, the command itself not counted.
+  std::vector<pid_t> relatives() const;
+  // Waits until nobody carries it any more.
+  void expect_nobody_left() const;
+
+ private:
+  enum class Pipe { out, err };
+  struct Ends {
+    FileDescriptor out;
+    FileDescriptor err;
+  };
+
+  Ends open_terminal();
+  Ends open_pipes();
+  [[noreturn]] void become(const Words& words, const Variables& variables, const Ends& ends,
+                           bool on_terminal) const;
+  void expect(const std::string& where, std::string_view text);
+  // Reads what there is; false when the deadline passed or both pipes are closed.
+  bool read_some(std::chrono::steady_clock::time_point deadline);
+  void read_from(FileDescriptor& from, std::string& into);
+  std::string everything() const;
+
+  std::string token_;
+  pid_t pid_ = -1;
+  FileDescriptor pidfd_;
+  FileDescriptor terminal_;
+  FileDescriptor out_pipe_;
+  FileDescriptor err_pipe_;
+  std::string out_;
+  std::string err_;
+  bool reaped_ = false;
+  int code_ = 0;
+};
+
+// Runs it to its end.
+Ended run(const Words& words, const Options& options = {});
+
+// The program under test, followed by what is given.
+Words with_cpprun(const Words& arguments);
+// The worker made for these tests, by its path.
+std::string worker();
+
+// The value of a variable that the build sets, e.g. CPPRUN; empty where it is not set.
+std::string from_build(const char* name);
+
+// A port nobody listens on now, outside the range from which the kernel lends.
+int free_port();
+
+// For a case that cannot run here: says why, in the form that the tally counts.
+void skip(std::string_view reason);
+
+bool contains(std::string_view text, std::string_view part);
+std::size_t count(std::string_view text, std::string_view part);
+
+}  // namespace cpprun::integration

@@ -1,0 +1,163 @@
+// The worker that the integration tests launch: each word is something it does, in order. It knows
+// nothing of cpprun but the environment it was given.
+//
+//   say TEXT        a line on stdout           say_err TEXT   a line on stderr
+//   environment     every variable, one a line
+//   arguments …     the words that follow, one a line, and no more
+//   exit CODE       ends                       crash          segmentation fault
+//   ignore_term     TERM no longer ends it     hang           waits for a signal, for ever
+//   hang_if_not R   hangs unless RANK is R     only R         the rest is for rank R alone
+//   children        leaves a child, a grandchild and one in a session of its own, all hanging
+//   flood BYTES     that many bytes on stdout without a line's end
+//   trickle N       N lines on stdout, each in two writes
+//   error_file TEXT writes that into the error file
+//   await PATH      waits until somebody opens that fifo for writing and closes it
+//   stamp PATH      appends the monotonic time and the rank to a file
+
+#include <fcntl.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <charconv>
+#include <chrono>
+#include <csignal>
+#include <cstdlib>
+#include <fstream>
+#include <string>
+#include <string_view>
+#include <vector>
+
+extern char** environ;
+
+namespace {
+
+std::string variable(const char* name) {
+  const char* const value = std::getenv(name);
+  return value == nullptr ? "" : value;
+}
+
+long number(std::string_view text) {
+  long value = 0;
+  std::from_chars(text.data(), text.data() + text.size(), value);
+  return value;
+}
+
+void write_all(int fd, std::string_view text) {
+  while (!text.empty()) {
+    const auto written = ::write(fd, text.data(), text.size());
+    if (written < 0) ::_exit(74);  // nobody listens any more
+    text.remove_prefix(static_cast<std::size_t>(written));
+  }
+}
+
+void say(int fd, const std::string& text) {
+  write_all(fd, text + "\n");
+}
+
+[[noreturn]] void hang() {
+  for (;;) ::pause();
+}
+
+void leave_children() {
+  if (::fork() == 0) {
+    if (::fork() == 0) {
+      ::setsid();  // out of the session and the group that a launcher would end
+      hang();
+    }
+    hang();
+  }
+}
+
+void flood(long bytes) {
+  const std::string block(65536, 'x');
+  for (long left = bytes; left > 0; left -= 65536) {
+    write_all(1,
+              std::string_view(block).substr(0, static_cast<std::size_t>(std::min(left, 65536L))));
+  }
+}
+
+void trickle(long lines) {
+  for (long i = 0; i < lines; ++i) {
+    write_all(1, "line " + std::to_string(i));
+    write_all(1, " of rank " + variable("RANK") + "\n");
+  }
+}
+
+void stamp(const std::string& path) {
+  const auto now = std::chrono::steady_clock::now().time_since_epoch();
+  const auto nanoseconds = std::chrono::duration_cast<std::chrono::nanoseconds>(now).count();
+  std::ofstream(path, std::ios::app) << std::to_string(nanoseconds) + " " + variable("RANK") + "\n";
+}
+
+void await(const std::string& path) {
+  const int fifo = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  char ignored = 0;
+  while (::read(fifo, &ignored, 1) > 0) {
+  }
+  ::close(fifo);
+}
+
+class Script {
+ public:
+  Script(int count, char** words) : words_(words + 1, words + count) {}
+
+  void play() {
+    while (!words_.empty()) step(next());
+  }
+
+ private:
+  std::string next() {
+    if (words_.empty()) ::_exit(64);
+    auto word = words_.front();
+    words_.erase(words_.begin());
+    return word;
+  }
+
+  void step(const std::string& action) {
+    if (action == "say") return say(1, next());
+    if (action == "say_err") return say(2, next());
+    if (action == "exit") ::_exit(static_cast<int>(number(next())));
+    if (action == "hang") hang();
+    if (action == "children") return leave_children();
+    if (action == "flood") return flood(number(next()));
+    if (action == "trickle") return trickle(number(next()));
+    if (action == "await") return await(next());
+    if (action == "stamp") return stamp(next());
+    if (action == "only") return only(next());
+    step_about_process(action);
+  }
+
+  void step_about_process(const std::string& action) {
+    if (action == "environment") {
+      for (char** entry = environ; *entry != nullptr; ++entry) say(1, *entry);
+    } else if (action == "arguments") {
+      for (const auto& word : words_) say(1, "argument " + word);
+      words_.clear();
+    } else if (action == "crash") {
+      ::signal(SIGSEGV, SIG_DFL);
+      ::raise(SIGSEGV);
+    } else if (action == "ignore_term") {
+      ::signal(SIGTERM, SIG_IGN);
+    } else if (action == "hang_if_not") {
+      if (variable("RANK") != next()) hang();
+    } else if (action == "error_file") {
+      std::ofstream(variable("TORCHELASTIC_ERROR_FILE")) << next();
+    } else {
+      say(2, "unknown action " + action);
+      ::_exit(64);
+    }
+  }
+
+  // Everything that follows is for that rank; the others have come to their end.
+  void only(const std::string& rank) {
+    if (variable("RANK") != rank) words_.clear();
+  }
+
+  std::vector<std::string> words_;
+};
+
+}  // namespace
+
+int main(int count, char** words) {
+  Script(count, words).play();
+}

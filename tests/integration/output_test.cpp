@@ -1,0 +1,160 @@
+// Where the workers' words go: whole lines, files in torchrun's layout, and nothing in between
+// lost.
+
+#include <doctest/doctest.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <fstream>
+#include <regex>
+
+#include "tests/integration/command.h"
+#include "tests/integration/folder.h"
+
+using namespace cpprun::integration;
+
+namespace {
+
+Words two_workers(const Words& options, const Words& actions) {
+  Words words = {"--standalone", "--nproc-per-node=2"};
+  words.insert(words.end(), options.begin(), options.end());
+  words.push_back(worker());
+  words.insert(words.end(), actions.begin(), actions.end());
+  return with_cpprun(words);
+}
+
+// <run id>_<random>/attempt_0/… without the part that is different in each run.
+std::vector<std::string> without_run(std::vector<std::string> names) {
+  for (auto& name : names) name = name.substr(name.find('/') + 1);
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+// Most bytes of memory that a process ever had resident, from /proc.
+long peak_kilobytes(pid_t pid) {
+  std::ifstream status("/proc/" + std::to_string(pid) + "/status");
+  std::string word;
+  while (status >> word) {
+    if (word != "VmHWM:") continue;
+    long kilobytes = 0;
+    status >> kilobytes;
+    return kilobytes;
+  }
+  return 0;
+}
+
+}  // namespace
+
+TEST_CASE("redirected streams are in files of torchrun's layout and not on the console") {
+  Folder folder;
+  const auto ended = run(two_workers({"--log-dir=" + folder.path(), "--redirects=3"},
+                                     {"say", "to stdout", "say_err", "to stderr"}));
+  CHECK(ended.code == 0);
+  CHECK(ended.out == "");
+  CHECK(ended.err == "");
+  const auto files = folder.files();
+  CHECK(without_run(files) ==
+        std::vector<std::string>{"attempt_0/0/stderr.log", "attempt_0/0/stdout.log",
+                                 "attempt_0/1/stderr.log", "attempt_0/1/stdout.log"});
+  for (const auto& name : files) {
+    const bool is_out = contains(name, "stdout.log");
+    CHECK(Folder::read(folder.path() + "/" + name) == (is_out ? "to stdout\n" : "to stderr\n"));
+  }
+}
+
+TEST_CASE("a map redirects the streams of the ranks it names") {
+  Folder folder;
+  const auto ended = run(two_workers({"--log-dir=" + folder.path(), "-r", "0:1,1:2"},
+                                     {"say", "to stdout", "say_err", "to stderr"}));
+  CHECK(ended.out == "to stdout\n");
+  CHECK(ended.err == "to stderr\n");
+  CHECK(without_run(folder.files()) ==
+        std::vector<std::string>{"attempt_0/0/stdout.log", "attempt_0/1/stderr.log"});
+}
+
+TEST_CASE("tee'd lines are whole, have their prefix once, and are in the files without it") {
+  Folder folder;
+  const auto ended =
+      run(two_workers({"--log-dir=" + folder.path(), "--tee=1"}, {"trickle", "500"}));
+  CHECK(ended.code == 0);
+  const std::regex line("\\[default([01])\\]:line [0-9]+ of rank \\1");
+  std::size_t begin = 0;
+  std::size_t lines = 0;
+  for (auto end = ended.out.find('\n'); end != std::string::npos;
+       end = ended.out.find('\n', begin)) {
+    const auto text = ended.out.substr(begin, end - begin);
+    CHECK_MESSAGE(std::regex_match(text, line), text);
+    begin = end + 1;
+    ++lines;
+  }
+  CHECK(lines == 1000);
+  for (const auto& name : folder.files()) {
+    const auto kept = Folder::read(folder.path() + "/" + name);
+    CHECK(count(kept, "\n") == 500);
+    CHECK(kept.starts_with("line 0 of rank "));
+  }
+}
+
+TEST_CASE("a tee'd line is heard at once, also through a pipe") {
+  Command job(two_workers({"--tee=3"}, {"say", "early", "hang"}));
+  // Both are heard while both still run.
+  job.expect_out("[default0]:early\n");
+  job.expect_out("[default1]:early\n");
+}
+
+TEST_CASE("the prefix follows the template, and the filter lets only its ranks speak") {
+  const Options options{
+      .variables = {{"TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE", "[rank${rank}]: "}}};
+  const auto ended =
+      run(two_workers({"--tee=3", "--local-ranks-filter=1"}, {"say", "words"}), options);
+  CHECK(ended.out == "[rank1]: words\n");
+}
+
+TEST_CASE("without a log directory nothing is left in the temporary folder") {
+  Folder temporary;
+  const Options options{.variables = {{"TMPDIR", temporary.path()}}};
+  CHECK(run(two_workers({"--tee=3"}, {"say", "words"}), options).code == 0);
+  CHECK(run(two_workers({}, {"only", "0", "exit", "1"}), options).code == 1);
+  CHECK(std::filesystem::is_empty(temporary.path()));
+}
+
+TEST_CASE("a torrent without a line's end is passed on in full and costs bounded memory") {
+  constexpr std::size_t bytes = 60UL << 20U;
+  Command job(with_cpprun({"--standalone", "--tee=1", worker(), "flood", std::to_string(bytes),
+                           "say", "", "say_err", "flooded", "hang"}));
+  job.expect_err("flooded");
+  CHECK(std::count(job.out().begin(), job.out().end(), 'x') > 0);
+  CHECK(peak_kilobytes(job.pid()) < 64 * 1024);
+  job.signal(15);
+  const auto ended = job.wait();
+  CHECK(static_cast<std::size_t>(std::count(ended.out.begin(), ended.out.end(), 'x')) == bytes);
+}
+
+TEST_CASE("a console that is closed does not end the job") {
+  // `head` leaves after one line; the workers go on to their end, which their files show.
+  Folder folder;
+  const std::string line = from_build("CPPRUN") +
+                           " --standalone --tee=1 --log-dir=" + folder.path() + " " + worker() +
+                           " trickle 20000 | head -n 1";
+  CHECK(run({"sh", "-c", line}).code == 0);
+  const auto files = folder.files();
+  REQUIRE(files.size() == 1);
+  CHECK(count(Folder::read(folder.path() + "/" + files.front()), "\n") == 20000);
+}
+
+TEST_CASE("what a worker wrote into its error file is in the report") {
+  const auto ended = run(two_workers(
+      {}, {"only", "1", "error_file",
+           R"({"message": {"message": "ValueError: 7 is not prime", "extraInfo": {"py_callstack":)"
+           R"( "Traceback: in main", "timestamp": "1700000000"}}})",
+           "exit", "1"}));
+  CHECK(ended.code == 1);
+  CHECK(contains(ended.err, "ValueError: 7 is not prime"));
+  CHECK(contains(ended.err, "Traceback: in main"));
+}
+
+TEST_CASE("garbage in the error file is told as such and changes nothing else") {
+  const auto ended = run(two_workers({}, {"only", "1", "error_file", "{\"mess\xff", "exit", "9"}));
+  CHECK(ended.code == 9);
+  CHECK(contains(ended.err, "error.json"));
+}

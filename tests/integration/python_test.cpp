@@ -1,0 +1,121 @@
+// Unmodified PyTorch scripts, torch 2.13 or newer, under cpprun: nothing in them knows of it.
+
+#include <doctest/doctest.h>
+
+#include "tests/integration/command.h"
+#include "tests/integration/folder.h"
+#include "tests/integration/hosts.h"
+
+using namespace cpprun::integration;
+
+namespace {
+
+// Sums the ranks over gloo; on the first attempt the last rank fails half way where asked to.
+constexpr const char* sum_ranks = R"(
+import os, sys, torch, torch.distributed as dist
+dist.init_process_group("gloo")
+total = torch.ones(1) * dist.get_rank()
+dist.all_reduce(total)
+attempt = int(os.environ["TORCHELASTIC_RESTART_COUNT"])
+if "fail_once" in sys.argv and attempt == 0 and dist.get_rank() == dist.get_world_size() - 1:
+    sys.exit(9)
+dist.all_reduce(total)
+print(f"rank {dist.get_rank()} of {dist.get_world_size()}: {int(total)} in attempt {attempt}",
+      flush=True)
+dist.destroy_process_group()
+)";
+
+const std::string no_python = "no Python with torch was found when this was configured";
+
+Options with_torch(const std::string& path = "") {
+  Options options{.variables = {{"PYTHON_EXEC", from_build("CPPRUN_PYTHON")}}};
+  if (!path.empty()) options.variables["PYTHONPATH"] = path;
+  return options;
+}
+
+bool has_torch() {
+  return !from_build("CPPRUN_PYTHON").empty();
+}
+
+Words node(int rank, int port, const Words& program) {
+  Words words = {"--nnodes=2",
+                 "--nproc_per_node=1",
+                 "--node_rank=" + std::to_string(rank),
+                 "--master_addr=127.0.0.1",
+                 "--master_port=" + std::to_string(port),
+                 "--max-restarts=1"};
+  words.insert(words.end(), program.begin(), program.end());
+  return with_cpprun(words);
+}
+
+}  // namespace
+
+TEST_CASE("an unmodified PyTorch training runs on two workers and learns") {
+  if (!has_torch()) return skip(no_python);
+  const auto ended =
+      run(with_cpprun({"--standalone", "--nproc-per-node=2", from_build("CPPRUN_TRAIN_SCRIPT")}),
+          with_torch());
+  CHECK_MESSAGE(ended.code == 0, ended.err);
+  CHECK(contains(ended.out, "accuracy"));
+}
+
+TEST_CASE("a Python module runs with -m") {
+  if (!has_torch()) return skip(no_python);
+  Folder folder;
+  folder.write("sum_ranks.py", sum_ranks);
+  const auto ended = run(with_cpprun({"--standalone", "--nproc-per-node=2", "-m", "sum_ranks"}),
+                         with_torch(folder.path()));
+  CHECK_MESSAGE(ended.code == 0, ended.err);
+  CHECK(contains(ended.out, "rank 0 of 2: 2 in attempt 0"));
+  CHECK(contains(ended.out, "rank 1 of 2: 2 in attempt 0"));
+}
+
+TEST_CASE("Python on two nodes meets in one group, and again after a failure") {
+  if (!has_torch()) return skip(no_python);
+  Folder folder;
+  const Words program = {folder.write("sum_ranks.py", sum_ranks), "fail_once"};
+  const int port = free_port();
+  Command second(node(1, port, program), with_torch());
+  Command first(node(0, port, program), with_torch());
+  const auto of_first = first.wait();
+  const auto of_second = second.wait();
+  CHECK_MESSAGE(of_first.code == 0, of_first.err);
+  CHECK_MESSAGE(of_second.code == 0, of_second.err);
+  CHECK(contains(of_first.out, "rank 0 of 2: 2 in attempt 1"));
+  CHECK(contains(of_second.out, "rank 1 of 2: 2 in attempt 1"));
+}
+
+TEST_CASE("gloo of Python workers on two hosts goes over the card between them") {
+  if (!has_torch()) return skip(no_python);
+  const TwoHosts hosts;
+  if (!hosts.why_not().empty()) return skip(hosts.why_not());
+  Folder folder;
+  const auto script = folder.write("sum_ranks.py", sum_ranks);
+  const auto on_host = [&](int rank) {
+    return hosts.on(
+        rank,
+        with_cpprun({"--nnodes=2", "--nproc_per_node=2", "--node_rank=" + std::to_string(rank),
+                     "--master_addr=" + TwoHosts::address(0), "--master_port=29500", script}));
+  };
+  Command second(on_host(1), with_torch());
+  Command first(on_host(0), with_torch());
+  const auto of_first = first.wait();
+  const auto of_second = second.wait();
+  CHECK_MESSAGE(of_first.code == 0, of_first.err);
+  CHECK_MESSAGE(of_second.code == 0, of_second.err);
+  // The hosts have no other way to each other, so the sum went over it.
+  CHECK(contains(of_first.out, "rank 0 of 4: 24 in attempt 0"));
+  CHECK(contains(of_second.out, "rank 3 of 4: 24 in attempt 0"));
+}
+
+TEST_CASE("a Python exception is in the report with its text") {
+  if (!has_torch()) return skip(no_python);
+  Folder folder;
+  const auto script = folder.write("raises.py",
+                                   "from torch.distributed.elastic.multiprocessing.errors import "
+                                   "record\n@record\ndef main():\n    raise ValueError('seven')\n"
+                                   "main()\n");
+  const auto ended = run(with_cpprun({"--standalone", script}), with_torch());
+  CHECK(ended.code == 1);
+  CHECK(contains(ended.err, "ValueError: seven"));
+}

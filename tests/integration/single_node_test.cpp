@@ -1,0 +1,170 @@
+// One machine: how a job ends, what is said about it, and that nobody outlives it.
+
+#include <doctest/doctest.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <array>
+
+#include "tests/integration/command.h"
+
+using namespace cpprun::integration;
+
+namespace {
+
+// --no-python, so that the worker is executed whatever its name; two of them.
+Words two_workers(const Words& options, const Words& actions) {
+  Words words = {"--standalone", "--nproc-per-node=2"};
+  words.insert(words.end(), options.begin(), options.end());
+  words.push_back("--no-python");
+  words.push_back(worker());
+  words.insert(words.end(), actions.begin(), actions.end());
+  return with_cpprun(words);
+}
+
+std::string host_name() {
+  std::array<char, 256> name{};
+  ::gethostname(name.data(), name.size() - 1);
+  return name.data();
+}
+
+}  // namespace
+
+TEST_CASE("a job whose workers all end with 0 ends with 0 and says nothing into a pipe") {
+  const auto ended = run(two_workers({}, {"say", "done"}));
+  CHECK(ended.code == 0);
+  CHECK(ended.out == "done\ndone\n");
+  CHECK(ended.err == "");
+}
+
+TEST_CASE("the exit code is that of the worker that failed first") {
+  const auto ended = run(two_workers({}, {"only", "1", "exit", "3"}));
+  CHECK(ended.code == 3);
+}
+
+TEST_CASE("the report names rank, host, pid and what happened in words") {
+  Command job(two_workers({}, {"only", "1", "say_err", "no such file: weights.bin", "exit", "3"}));
+  const auto ended = job.wait();
+  CHECK(contains(ended.err, "exited with code 3"));
+  CHECK(contains(ended.err, host_name()));
+  CHECK(contains(ended.err, "rank"));
+  CHECK(contains(ended.err, "(local_rank: 1)"));
+  CHECK(contains(ended.err, "pid: "));
+  CHECK(contains(ended.err, "no such file: weights.bin"));
+}
+
+TEST_CASE("a segmentation fault is told as one and ends the job with 139") {
+  const auto ended = run(two_workers({}, {"only", "0", "crash"}));
+  CHECK(ended.code == 139);
+  CHECK(contains(ended.err, "SIGSEGV"));
+  CHECK(contains(ended.err, "segmentation fault"));
+}
+
+TEST_CASE("a worker that ignores TERM is killed after the grace, and the job keeps its code") {
+  Command job(two_workers({"--shutdown-timeout=1"},
+                          {"ignore_term", "say", "here", "hang_if_not", "1", "exit", "7"}));
+  const auto ended = job.wait();
+  CHECK(ended.code == 7);
+  CHECK(contains(ended.err, "SIGKILL"));
+  CHECK(job.relatives().empty());
+}
+
+TEST_CASE("the workers that are left are ended when one fails, and none stays") {
+  Command job(two_workers({}, {"children", "hang_if_not", "1", "exit", "4"}));
+  CHECK(job.wait_for_exit() == 4);
+  CHECK(job.relatives().empty());
+}
+
+TEST_CASE("what a worker left behind is gone when the job ends well") {
+  Command job(two_workers({}, {"children", "exit", "0"}));
+  CHECK(job.wait_for_exit() == 0);
+  CHECK(job.relatives().empty());
+}
+
+TEST_CASE("kill -9 of cpprun leaves no worker, no grandchild and no session of their own") {
+  Command job(two_workers({}, {"children", "say", "here", "hang"}));
+  job.expect_out("here\nhere\n");
+  REQUIRE(job.relatives().size() >= 6);
+  job.signal(SIGKILL);
+  CHECK(job.wait_for_exit() == 137);
+  job.expect_nobody_left();
+}
+
+TEST_CASE("kill -9 of cpprun ends workers that ignore TERM too") {
+  Command job(two_workers({}, {"ignore_term", "children", "say", "here", "hang"}));
+  job.expect_out("here\nhere\n");
+  job.signal(SIGKILL);
+  job.wait_for_exit();
+  job.expect_nobody_left();
+}
+
+TEST_CASE("SIGTERM ends the workers and the job with 143") {
+  Command job(two_workers({}, {"say", "here", "hang"}));
+  job.expect_out("here\nhere\n");
+  job.signal(SIGTERM);
+  CHECK(job.wait_for_exit() == 143);
+  CHECK(job.relatives().empty());
+}
+
+TEST_CASE("Ctrl-C on a terminal ends the workers and the job with 130") {
+  Command job(two_workers({}, {"say", "here", "hang"}), {.variables = {}, .on_terminal = true});
+  job.expect_out("here\r\n");
+  job.type("\x03");
+  CHECK(job.wait_for_exit() == 130);
+  CHECK(job.relatives().empty());
+}
+
+TEST_CASE("a second Ctrl-C does not wait for the grace to pass") {
+  // The grace is longer than this test's patience: only insisting can end it.
+  Command job(two_workers({"--shutdown-timeout=3600"}, {"ignore_term", "say", "here", "hang"}));
+  job.expect_out("here\nhere\n");
+  job.signal(SIGTERM);
+  job.expect_err("SIGTERM");
+  job.signal(SIGTERM);
+  CHECK(job.wait_for_exit() == 143);
+  CHECK(job.relatives().empty());
+}
+
+TEST_CASE("SIGHUP and SIGQUIT end a job like the others, unless the list leaves them out") {
+  Command hung_up(two_workers({}, {"say", "here", "hang"}));
+  hung_up.expect_out("here\nhere\n");
+  hung_up.signal(SIGHUP);
+  CHECK(hung_up.wait_for_exit() == 129);
+  CHECK(hung_up.relatives().empty());
+  // Not handled: the signal does what it does to any process, and still nobody is left.
+  Command unhandled(two_workers({"--signals-to-handle=SIGTERM"}, {"say", "here", "hang"}));
+  unhandled.expect_out("here\nhere\n");
+  unhandled.signal(SIGHUP);
+  CHECK(unhandled.wait_for_exit() == 129);
+  unhandled.expect_nobody_left();
+}
+
+TEST_CASE("on a terminal a line says what starts, in a pipe none does") {
+  const auto on_terminal =
+      run(two_workers({}, {"exit", "0"}), {.variables = {}, .on_terminal = true});
+  CHECK(contains(on_terminal.out, "2 workers"));
+  CHECK(run(two_workers({}, {"exit", "0"})).err == "");
+}
+
+TEST_CASE("a program that cannot be started is told with its stage and reason") {
+  const auto ended = run(with_cpprun({"--standalone", "--no-python", "/etc/passwd"}));
+  CHECK(ended.code != 0);
+  CHECK(contains(ended.err, "/etc/passwd"));
+  CHECK(contains(ended.err, "ermission denied"));
+}
+
+TEST_CASE("a worker that fails is started again within the budget, and the count says so") {
+  // The first attempt fails on every rank, the second finds the count raised.
+  const std::string script =
+      "echo attempt $TORCHELASTIC_RESTART_COUNT; test $TORCHELASTIC_RESTART_COUNT = 1 || exit 5";
+  const auto ended = run(with_cpprun({"--standalone", "--nproc-per-node=2", "--max-restarts=1",
+                                      "--no-python", "sh", "-c", script}));
+  CHECK(ended.code == 0);
+  CHECK(count(ended.out, "attempt 1\n") == 2);
+}
+
+TEST_CASE("when the budget is used up the last failure's code is the job's") {
+  const auto ended = run(two_workers({"--max-restarts=2"}, {"say", "tried", "exit", "6"}));
+  CHECK(ended.code == 6);
+  CHECK(count(ended.out, "tried\n") >= 3);
+}

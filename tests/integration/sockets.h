@@ -1,0 +1,49 @@
+#pragma once
+// The little that these tests need of sockets: a port held on loopback, and somebody who answers on
+// it without being a cpprun.
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+
+#include <string_view>
+
+#include "rendezvous/io/file_descriptor.h"
+
+namespace cpprun::integration {
+
+// Listens on 127.0.0.1; false where somebody else does. Port 0 takes any.
+class Listener {
+ public:
+  explicit Listener(int port) : socket_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_port = htons(static_cast<std::uint16_t>(port));
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    const auto* const generic = reinterpret_cast<const sockaddr*>(&address);
+    const bool bound = ::bind(socket_.get(), generic, sizeof address) == 0;
+    if (!bound || ::listen(socket_.get(), 16) != 0) socket_.reset();
+  }
+
+  explicit operator bool() const { return static_cast<bool>(socket_); }
+
+  int port() const {
+    sockaddr_in address{};
+    socklen_t size = sizeof address;
+    ::getsockname(socket_.get(), reinterpret_cast<sockaddr*>(&address), &size);
+    return ntohs(address.sin_port);
+  }
+
+  // Takes one connection and says that on it.
+  FileDescriptor answer(std::string_view text) const {
+    FileDescriptor peer(::accept4(socket_.get(), nullptr, nullptr, SOCK_CLOEXEC));
+    // A peer that has already left hears nothing, which is no matter here.
+    static_cast<void>(::send(peer.get(), text.data(), text.size(), MSG_NOSIGNAL));
+    return peer;
+  }
+
+ private:
+  FileDescriptor socket_;
+};
+
+}  // namespace cpprun::integration

@@ -1,0 +1,95 @@
+// Two nodes on two hosts with addresses of their own, several cards each, over IPv4 and IPv6.
+
+#include <doctest/doctest.h>
+
+#include "tests/integration/command.h"
+#include "tests/integration/hosts.h"
+
+using namespace cpprun::integration;
+
+namespace {
+
+Words node(int rank, const std::string& master, const Words& actions) {
+  Words words = {"--nnodes=2", "--nproc_per_node=2", "--node_rank=" + std::to_string(rank),
+                 "--master_addr=" + master, "--master_port=29500"};
+  words.push_back(worker());
+  words.insert(words.end(), actions.begin(), actions.end());
+  return with_cpprun(words);
+}
+
+// Runs both nodes, the second first, and expects both to end well.
+std::pair<Ended, Ended> run_both(const TwoHosts& hosts, const std::string& master,
+                                 const Words& actions, const Options& options = {}) {
+  Command second(hosts.on(1, node(1, master, actions)), options);
+  Command first(hosts.on(0, node(0, master, actions)), options);
+  auto of_first = first.wait();
+  auto of_second = second.wait();
+  CHECK_MESSAGE(of_first.code == 0, of_first.err);
+  CHECK_MESSAGE(of_second.code == 0, of_second.err);
+  return {std::move(of_first), std::move(of_second)};
+}
+
+}  // namespace
+
+TEST_CASE("workers on two hosts are given the card that leads to the master") {
+  const TwoHosts hosts;
+  if (!hosts.why_not().empty()) return skip(hosts.why_not());
+  const auto [first, second] = run_both(hosts, TwoHosts::address(0), {"environment"});
+  for (const auto* said : {&first.out, &second.out}) {
+    CHECK(count(*said, "GLOO_SOCKET_IFNAME=fabric0\n") == 2);
+    CHECK(count(*said, "TP_SOCKET_IFNAME=fabric0\n") == 2);
+    CHECK(count(*said, "NCCL_SOCKET_IFNAME=fabric0\n") == 2);
+    CHECK(count(*said, "MASTER_ADDR=" + TwoHosts::address(0) + "\n") == 2);
+    CHECK(count(*said, "MASTER_PORT=29500\n") == 2);
+  }
+}
+
+TEST_CASE("two hosts meet over IPv6, with and without brackets") {
+  const TwoHosts hosts;
+  if (!hosts.why_not().empty()) return skip(hosts.why_not());
+  for (const auto& master : {TwoHosts::address_v6(0), "[" + TwoHosts::address_v6(0) + "]"}) {
+    const auto [first, second] = run_both(hosts, master, {"environment"});
+    CHECK(count(second.out, "GLOO_SOCKET_IFNAME=fabric0\n") == 2);
+    CHECK(count(second.out, "\nRANK=3\n") == 1);
+  }
+}
+
+TEST_CASE("a card the user chose is kept, and one that does not exist is refused with a list") {
+  const TwoHosts hosts;
+  if (!hosts.why_not().empty()) return skip(hosts.why_not());
+  const Options chosen{.variables = {{"GLOO_SOCKET_IFNAME", TwoHosts::blind}}};
+  const auto [first, second] = run_both(hosts, TwoHosts::address(0), {"environment"}, chosen);
+  CHECK(count(first.out, "GLOO_SOCKET_IFNAME=blind0\n") == 2);
+  CHECK(count(second.out, "GLOO_SOCKET_IFNAME=blind0\n") == 2);
+  const Options wrong{.variables = {{"GLOO_SOCKET_IFNAME", "nope0"}}};
+  const auto refused = run(hosts.on(0, node(0, TwoHosts::address(0), {"say", "started"})), wrong);
+  CHECK(refused.code != 0);
+  CHECK(refused.out == "");
+  CHECK(contains(refused.err, "nope0"));
+  CHECK(contains(refused.err, "fabric0"));
+  CHECK(contains(refused.err, "blind0"));
+}
+
+TEST_CASE("a master address that leads nowhere is named while the node waits, and at its end") {
+  const TwoHosts hosts;
+  if (!hosts.why_not().empty()) return skip(hosts.why_not());
+  // Nobody has this address: the packets are never answered.
+  const auto ended =
+      run(hosts.on(1, with_cpprun({"--nnodes=2", "--node_rank=1", "--master_addr=10.77.0.9",
+                                   "--master_port=29500", "--rdzv-conf=join_timeout=4", worker(),
+                                   "say", "started"})));
+  CHECK(ended.code != 0);
+  CHECK(ended.out == "");
+  CHECK(contains(ended.err, "10.77.0.9:29500"));
+}
+
+TEST_CASE("a failure on one host ends the workers of the other with the same code") {
+  const TwoHosts hosts;
+  if (!hosts.why_not().empty()) return skip(hosts.why_not());
+  Command second(hosts.on(1, node(1, TwoHosts::address(0), {"hang_if_not", "3", "exit", "21"})));
+  Command first(hosts.on(0, node(0, TwoHosts::address(0), {"hang"})));
+  CHECK(first.wait().code == 21);
+  CHECK(second.wait().code == 21);
+  CHECK(first.relatives().empty());
+  CHECK(second.relatives().empty());
+}

@@ -1,0 +1,192 @@
+// Two nodes on this machine, as two people would type them in two terminals.
+
+#include <doctest/doctest.h>
+#include <signal.h>
+
+#include "tests/integration/command.h"
+#include "tests/integration/sockets.h"
+
+using namespace cpprun::integration;
+
+namespace {
+
+// Both sides of a job have to be told the port, so it cannot be left to the kernel.
+struct Job {
+  int port = free_port();
+  std::string nodes = "2";
+
+  Words node(int rank, int workers, const Words& options, const Words& actions) const {
+    Words words = {"--nnodes=" + nodes, "--nproc_per_node=" + std::to_string(workers),
+                   "--node_rank=" + std::to_string(rank), "--master_addr=127.0.0.1",
+                   "--master_port=" + std::to_string(port)};
+    words.insert(words.end(), options.begin(), options.end());
+    words.push_back(worker());
+    words.insert(words.end(), actions.begin(), actions.end());
+    return with_cpprun(words);
+  }
+};
+
+}  // namespace
+
+TEST_CASE("two nodes with different numbers of workers count one row of ranks, whoever is first") {
+  const Job job;
+  const Words show = {"environment"};
+  Command second(job.node(1, 3, {}, show));
+  second.expect_err("node rank 0");  // it says whom it waits for
+  Command first(job.node(0, 2, {}, show));
+  const auto of_first = first.wait();
+  const auto of_second = second.wait();
+  CHECK(of_first.code == 0);
+  CHECK(of_second.code == 0);
+  for (const auto* rank : {"\nRANK=0\n", "\nRANK=1\n"}) CHECK(contains(of_first.out, rank));
+  for (const auto* rank : {"\nRANK=2\n", "\nRANK=3\n", "\nRANK=4\n"}) {
+    CHECK(contains(of_second.out, rank));
+  }
+  CHECK(count(of_first.out, "\nWORLD_SIZE=5\n") == 2);
+  CHECK(count(of_second.out, "\nWORLD_SIZE=5\n") == 3);
+  CHECK(count(of_second.out, "\nLOCAL_WORLD_SIZE=3\n") == 3);
+  CHECK(count(of_second.out, "\nGROUP_RANK=1\n") == 3);
+  CHECK(count(of_second.out, "\nMASTER_PORT=" + std::to_string(job.port) + "\n") == 3);
+}
+
+TEST_CASE("a failure on node 1 ends node 0 with the same code, and both say where it was") {
+  const Job job;
+  Command first(job.node(0, 2, {}, {"hang"}));
+  Command second(job.node(1, 2, {}, {"hang_if_not", "3", "exit", "13"}));
+  const auto of_second = second.wait();
+  const auto of_first = first.wait();
+  CHECK(of_first.code == 13);
+  CHECK(of_second.code == 13);
+  CHECK(contains(of_first.err, "exited with code 13"));
+  CHECK(contains(of_second.err, "exited with code 13"));
+  CHECK(first.relatives().empty());
+  CHECK(second.relatives().empty());
+}
+
+TEST_CASE("a failure on node 0 ends node 1 with the same code") {
+  const Job job;
+  Command second(job.node(1, 2, {}, {"hang"}));
+  Command first(job.node(0, 2, {}, {"hang_if_not", "0", "crash"}));
+  CHECK(first.wait().code == 139);
+  CHECK(second.wait().code == 139);
+  CHECK(second.relatives().empty());
+}
+
+TEST_CASE("Ctrl-C on one node ends the other too") {
+  const Job job;
+  Command first(job.node(0, 1, {}, {"say", "here", "hang"}));
+  Command second(job.node(1, 1, {}, {"say", "here", "hang"}));
+  first.expect_out("here\n");
+  second.expect_out("here\n");
+  second.signal(SIGINT);
+  CHECK(second.wait().code == 130);
+  CHECK(first.wait().code != 0);
+  CHECK(first.relatives().empty());
+  CHECK(second.relatives().empty());
+}
+
+TEST_CASE("kill -9 of the master ends the other node's workers within its lease") {
+  const Job job;
+  Command first(job.node(0, 1, {}, {"say", "here", "hang"}));
+  Command second(job.node(1, 1, {}, {"say", "here", "hang"}));
+  first.expect_out("here\n");
+  second.expect_out("here\n");
+  first.signal(SIGKILL);
+  CHECK(second.wait().code != 0);
+  first.expect_nobody_left();
+  CHECK(second.relatives().empty());
+}
+
+TEST_CASE("a failure anywhere starts both nodes again, and the count is the same on both") {
+  const Job job;
+  const std::string fail_once =
+      "echo attempt $TORCHELASTIC_RESTART_COUNT; "
+      "test $TORCHELASTIC_RESTART_COUNT = 1 || test $RANK = 0 || exit 5; "
+      "test $TORCHELASTIC_RESTART_COUNT = 1 || exec sleep 600";
+  const auto node = [&](int rank) {
+    return with_cpprun({"--nnodes=2", "--node_rank=" + std::to_string(rank), "--max-restarts=1",
+                        "--master_addr=127.0.0.1", "--master_port=" + std::to_string(job.port),
+                        "--no-python", "sh", "-c", fail_once});
+  };
+  Command first(node(0));
+  Command second(node(1));
+  const auto of_first = first.wait();
+  const auto of_second = second.wait();
+  CHECK(of_first.code == 0);
+  CHECK(of_second.code == 0);
+  CHECK(contains(of_first.out, "attempt 1\n"));
+  CHECK(contains(of_second.out, "attempt 1\n"));
+}
+
+TEST_CASE("a node rank that is taken is refused with a sentence that names both") {
+  Job job;
+  job.nodes = "3";
+  Command master(job.node(0, 1, {}, {"hang"}));
+  Command second(job.node(1, 1, {}, {"hang"}));
+  // Seated when the master says who is still missing.
+  master.expect_err("node rank 2");
+  const auto third = run(job.node(1, 1, {}, {"hang"}));
+  CHECK(third.code != 0);
+  CHECK(contains(third.err, "node_rank=1"));
+  CHECK(contains(third.err, "taken"));
+}
+
+TEST_CASE("a node that comes with another number of nodes is refused, and told which") {
+  Job job;
+  Command master(job.node(0, 1, {}, {"hang"}));
+  master.expect_err("node rank 1");
+  job.nodes = "3";
+  const auto other = run(job.node(1, 1, {}, {"hang"}));
+  CHECK(other.code != 0);
+  CHECK(contains(other.err, "--nnodes=2"));
+  CHECK(contains(other.err, "--nnodes=3"));
+}
+
+TEST_CASE("a node of another job is refused, and told of both") {
+  const Job job;
+  Command master(job.node(0, 1, {"--rdzv-id=alpha"}, {"hang"}));
+  master.expect_err("node rank 1");
+  const auto other = run(job.node(1, 1, {"--rdzv-id=beta"}, {"hang"}));
+  CHECK(other.code != 0);
+  CHECK(contains(other.err, "alpha"));
+  CHECK(contains(other.err, "beta"));
+}
+
+TEST_CASE("while nobody listens at the master a line says so, and after join_timeout it ends") {
+  const Job job;
+  const auto ended = run(job.node(1, 1, {"--rdzv-conf=join_timeout=2"}, {"say", "started"}));
+  CHECK(ended.code != 0);
+  CHECK(ended.out == "");
+  CHECK(contains(ended.err, "127.0.0.1:" + std::to_string(job.port)));
+  CHECK(contains(ended.err, "refused"));
+}
+
+TEST_CASE("a master whose name does not resolve is told as such") {
+  const auto ended = run(with_cpprun({"--nnodes=2", "--node_rank=1",
+                                      "--master_addr=no-such-host.invalid", "--master_port=29500",
+                                      "--rdzv-conf=join_timeout=2", worker(), "say", "started"}));
+  CHECK(ended.code != 0);
+  CHECK(ended.out == "");
+  CHECK(contains(ended.err, "no-such-host.invalid"));
+}
+
+TEST_CASE("something that is not a cpprun at the master's port is told as such") {
+  const Listener stranger(0);
+  Command node(with_cpprun({"--nnodes=2", "--node_rank=1", "--master_addr=127.0.0.1",
+                            "--master_port=" + std::to_string(stranger.port()),
+                            "--rdzv-conf=join_timeout=30", worker(), "say", "started"}));
+  const auto peer = stranger.answer("HTTP/1.0 400 Bad Request\r\n\r\n");
+  node.expect_err("not a cpprun");
+  node.signal(SIGTERM);
+  CHECK(node.wait().code == 143);
+}
+
+TEST_CASE("a master port that is taken is told with the port, and nothing is started") {
+  const Listener stranger(0);
+  const auto ended = run(with_cpprun({"--nnodes=2", "--node_rank=0", "--master_addr=127.0.0.1",
+                                      "--master_port=" + std::to_string(stranger.port()), worker(),
+                                      "say", "started"}));
+  CHECK(ended.code != 0);
+  CHECK(ended.out == "");
+  CHECK(contains(ended.err, std::to_string(stranger.port())));
+}
