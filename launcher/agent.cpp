@@ -211,8 +211,8 @@ void Agent::stop_workers(TimePoint now, const std::string& reason, int signal, A
   pass_on(now, supervisor_->handle(now, supervisor::Stop{reason, signal}), actions);
 }
 
-void Agent::pass_on(TimePoint now, Supervisor::Actions from, Actions& actions) {
-  for (supervisor::Action& action : from) {
+void Agent::pass_on(TimePoint now, const Supervisor::Actions& from, Actions& actions) {
+  for (const supervisor::Action& action : from) {
     std::visit(
         Overloaded{
             [&](const supervisor::Failed& m) {
@@ -224,7 +224,7 @@ void Agent::pass_on(TimePoint now, Supervisor::Actions from, Actions& actions) {
             [&](const supervisor::Draining& m) { actions.emplace_back(agent::TellDraining{m}); },
             [&](const supervisor::Killing& m) { actions.emplace_back(agent::TellKilling{m}); },
             [&](const supervisor::Settled& m) { settled(now, m, actions); },
-            [&](auto& m) { actions.emplace_back(agent::Work{std::move(m)}); },
+            [&](const auto& m) { actions.emplace_back(agent::Work{m}); },
         },
         action);
   }

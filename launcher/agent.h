@@ -163,7 +163,7 @@ class Agent {
   void finish(TimePoint now, const link::Finish& finish, Actions& actions);
   void refused(TimePoint now, const std::string& reason, Actions& actions);
   void stop_workers(TimePoint now, const std::string& reason, int signal, Actions& actions);
-  void pass_on(TimePoint now, Supervisor::Actions from, Actions& actions);
+  void pass_on(TimePoint now, const Supervisor::Actions& from, Actions& actions);
   void settled(TimePoint now, const supervisor::Settled& settled, Actions& actions);
   void say(link::Message message, Actions& actions);
   void exit(agent::Exit last, Actions& actions);

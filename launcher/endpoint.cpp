@@ -1,0 +1,111 @@
+#include "launcher/endpoint.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+
+namespace cpprun {
+
+namespace {
+
+constexpr int port_max = 65535;
+
+std::string_view trimmed(std::string_view text) {
+  constexpr std::string_view blanks = " \t\r\n";
+  const auto first = text.find_first_not_of(blanks);
+  if (first == std::string_view::npos) return {};
+  return text.substr(first, text.find_last_not_of(blanks) - first + 1);
+}
+
+bool is_word(char byte) {
+  return (byte >= 'a' && byte <= 'z') || (byte >= 'A' && byte <= 'Z') ||
+         (byte >= '0' && byte <= '9') || byte == '_' || byte == '-' || byte == '.';
+}
+
+bool looks_like_name(std::string_view host) {
+  return !host.empty() && std::all_of(host.begin(), host.end(), is_word);
+}
+
+// Enough to tell an address from a slip; the resolver has the last word. A scope (%eth0) may
+// follow.
+bool looks_like_ipv6(std::string_view host) {
+  const auto address = host.substr(0, host.find('%'));
+  return address.find(':') != std::string_view::npos &&
+         address.find_first_not_of("0123456789abcdefABCDEF:.") == std::string_view::npos;
+}
+
+Result<int> parse_port(std::string_view text, std::string_view whole) {
+  int port = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), port);
+  if (error != std::errc{} || end != text.data() + text.size() || port < 0 || port > port_max) {
+    return failure(fmt::format("\"{}\" has the port \"{}\": a port is a number from 0 to {}", whole,
+                               text, port_max));
+  }
+  return port;
+}
+
+tl::unexpected<Error> no_host(std::string_view whole, std::string_view host) {
+  return failure(fmt::format(
+      "\"{}\" has the host \"{}\": a host is a name, an IPv4 address, or an IPv6 address (in "
+      "brackets where a port follows)",
+      whole, host));
+}
+
+}  // namespace
+
+Result<Endpoint> parse_endpoint(std::string_view text, int port_default) {
+  const auto whole = trimmed(text);
+  std::string_view host = whole;
+  std::string_view port;
+  if (whole.starts_with('[')) {
+    const auto close = whole.find(']');
+    if (close == std::string_view::npos) {
+      return failure(fmt::format("\"{}\" opens a bracket and does not close it", whole));
+    }
+    host = whole.substr(1, close - 1);
+    const auto rest = whole.substr(close + 1);
+    if (!rest.empty() && !rest.starts_with(':')) {
+      return failure(
+          fmt::format("\"{}\" goes on with \"{}\" where \":port\" would be right", whole, rest));
+    }
+    port = rest.empty() ? rest : rest.substr(1);
+    if (!looks_like_ipv6(host)) return no_host(whole, host);
+    if (rest == ":") return failure(fmt::format("\"{}\" ends with a colon and no port", whole));
+  } else if (std::count(whole.begin(), whole.end(), ':') > 1) {
+    // torchrun takes the tail of a bare IPv6 address for a port; nobody ever meant that.
+    if (!looks_like_ipv6(host)) return no_host(whole, host);
+  } else if (const auto colon = whole.find(':'); colon != std::string_view::npos) {
+    host = whole.substr(0, colon);
+    port = whole.substr(colon + 1);
+    if (port.empty()) return failure(fmt::format("\"{}\" ends with a colon and no port", whole));
+  }
+  if (!looks_like_ipv6(host) && !looks_like_name(host)) return no_host(whole, host);
+  if (port.empty()) return Endpoint{std::string(host), port_default};
+  const auto number = parse_port(port, whole);
+  if (!number) return tl::unexpected(number.error());
+  return Endpoint{std::string(host), *number};
+}
+
+Result<std::string> parse_host(std::string_view text) {
+  constexpr int no_port = -1;
+  auto endpoint = parse_endpoint(text, no_port);
+  if (!endpoint) return tl::unexpected(endpoint.error());
+  if (endpoint->port != no_port) {
+    return failure(fmt::format("\"{}\" holds a port, and only a host belongs here", trimmed(text)));
+  }
+  return endpoint->host;
+}
+
+std::string to_string(const Endpoint& endpoint) {
+  const bool bracketed = endpoint.host.find(':') != std::string::npos;
+  return bracketed ? fmt::format("[{}]:{}", endpoint.host, endpoint.port)
+                   : fmt::format("{}:{}", endpoint.host, endpoint.port);
+}
+
+bool is_loopback(std::string_view host) {
+  const bool address = host.find_first_not_of("0123456789.") == std::string_view::npos;
+  return host == "localhost" || host == "::1" || (address && host.starts_with("127."));
+}
+
+}  // namespace cpprun

@@ -1,0 +1,167 @@
+#include "launcher/plan.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cctype>
+#include <utility>
+
+#include "proto/worker_contract.h"
+
+namespace cpprun {
+
+namespace {
+
+bool starts_name(char byte) {
+  return std::isalpha(static_cast<unsigned char>(byte)) || byte == '_';
+}
+
+bool continues_name(char byte) {
+  return starts_name(byte) || std::isdigit(static_cast<unsigned char>(byte));
+}
+
+// `$name` and `${name}` replaced where the name is known, `$$` made `$`, all else left as it is:
+// the rules of torchrun's macros and of its prefix template.
+std::string substitute(std::string_view text, const Environment& values) {
+  std::string result;
+  while (!text.empty()) {
+    const auto dollar = text.find('$');
+    result += text.substr(0, dollar);
+    if (dollar == std::string_view::npos) break;
+    text.remove_prefix(dollar);
+    if (text.starts_with("$$")) {
+      result += '$';
+      text.remove_prefix(2);
+      continue;
+    }
+    const bool braced = text.starts_with("${");
+    const std::size_t begin = braced ? 2 : 1;
+    std::size_t end = begin;
+    while (end < text.size() &&
+           (end == begin ? starts_name(text[end]) : continues_name(text[end]))) {
+      ++end;
+    }
+    const auto* value = find_variable(values, text.substr(begin, end - begin));
+    const bool closed = !braced || (end < text.size() && text[end] == '}');
+    if (value == nullptr || !closed) {
+      result += '$';
+      text.remove_prefix(1);
+      continue;
+    }
+    result += *value;
+    text.remove_prefix(end + (braced ? 1 : 0));
+  }
+  return result;
+}
+
+void set(Environment& variables, std::string_view name, std::string value) {
+  variables[std::string(name)] = std::move(value);
+}
+
+void set(Environment& variables, std::string_view name, int value) {
+  set(variables, name, std::to_string(value));
+}
+
+// Every variable torchrun sets, and those that only cpprun does.
+Environment variables_of(const Config& config, const link::Sealed& sealed, const NodeFacts& facts,
+                         int local_rank) {
+  using namespace contract;
+  Environment variables;
+  set(variables, contract::local_rank, local_rank);
+  set(variables, rank, sealed.base_rank.value + local_rank);
+  set(variables, group_rank, sealed.group_rank.value);
+  set(variables, role_rank, sealed.role_base_rank + local_rank);
+  set(variables, role_name, config.role);
+  set(variables, local_world_size, config.local_world_size);
+  set(variables, world_size, sealed.world_size);
+  set(variables, group_world_size, sealed.group_world_size);
+  set(variables, role_world_size, sealed.role_world_size);
+  set(variables, master_addr, facts.master_host);
+  set(variables, master_port, sealed.store_port);
+  set(variables, restart_count, sealed.restart_count);
+  set(variables, max_restarts, config.restarts_max);
+  set(variables, run_id, config.job);
+  // torch compares with exactly this spelling.
+  set(variables, use_agent_store, "True");
+  set(variables, signals_to_handle, config.signals_text);
+  if (find_variable(facts.environment, nccl_async_error_handling) == nullptr) {
+    set(variables, nccl_async_error_handling, "1");
+  }
+  if (threads_note(config, facts.environment)) set(variables, omp_num_threads, "1");
+  if (facts.sockets.gloo) set(variables, gloo_socket_ifname, *facts.sockets.gloo);
+  if (facts.sockets.tensorpipe) set(variables, tp_socket_ifname, *facts.sockets.tensorpipe);
+  if (facts.sockets.nccl) set(variables, nccl_socket_ifname, *facts.sockets.nccl);
+  // A cpprun that is itself a worker of another one keeps the other's token: both may sweep.
+  const auto* outer = find_variable(facts.environment, node_token);
+  set(variables, node_token,
+      outer == nullptr || outer->empty() ? facts.node_token : *outer + "," + facts.node_token);
+  return variables;
+}
+
+StreamPlan stream_plan(const Config& config, int local_rank, bool redirect, bool tee,
+                       const std::string& file) {
+  const auto& filter = config.logs.console_ranks;
+  // Without files there is nothing to redirect to: the streams stay where they are, as in torchrun.
+  if (config.logs.disabled) return {};
+  const bool heard =
+      !filter || std::find(filter->begin(), filter->end(), local_rank) != filter->end();
+  if (tee && heard) return {StreamTarget::tee, file};
+  if ((tee || redirect) && !file.empty()) return {StreamTarget::file, file};
+  return {heard && !redirect ? StreamTarget::console : StreamTarget::nowhere, ""};
+}
+
+}  // namespace
+
+std::string expand_macros(const std::string& argument, LocalRank local_rank) {
+  return substitute(argument, {{"local_rank", std::to_string(local_rank.value)}});
+}
+
+std::string line_prefix(const LogOptions& logs, const std::string& role, LocalRank local_rank,
+                        Rank rank) {
+  if (!logs.prefix_template) return fmt::format("[{}{}]:", role, local_rank.value);
+  return substitute(*logs.prefix_template, {{"role_name", role},
+                                            {"local_rank", std::to_string(local_rank.value)},
+                                            {"rank", std::to_string(rank.value)}});
+}
+
+std::optional<std::string> threads_note(const Config& config, const Environment& environment) {
+  if (config.local_world_size == 1 ||
+      find_variable(environment, contract::omp_num_threads) != nullptr) {
+    return std::nullopt;
+  }
+  return "OMP_NUM_THREADS is set to 1 for each worker, so that they do not fight for processors; "
+         "set it yourself for the best speed";
+}
+
+std::vector<WorkerSpec> make_plan(const Config& config, const link::Sealed& sealed,
+                                  const ResolvedProgram& program, const NodeFacts& facts) {
+  std::vector<WorkerSpec> specs;
+  for (int local = 0; local < config.local_world_size; ++local) {
+    WorkerSpec spec;
+    spec.local_rank = LocalRank{local};
+    spec.rank = Rank{sealed.base_rank.value + local};
+    spec.argv = program.argv;
+    for (const auto& argument : config.program.arguments) {
+      spec.argv.push_back(expand_macros(argument, spec.local_rank));
+    }
+    const auto& root = facts.run_folder.empty() ? facts.error_folder : facts.run_folder;
+    if (!root.empty()) {
+      spec.log_folder = fmt::format("{}/attempt_{}/{}", root, sealed.restart_count, local);
+      spec.error_file = spec.log_folder + "/error.json";
+    }
+    const auto file = [&](const char* name) {
+      return facts.run_folder.empty() ? std::string() : spec.log_folder + "/" + name;
+    };
+    const auto redirect = config.logs.redirects.of(local);
+    const auto tee = config.logs.tee.of(local);
+    spec.out = stream_plan(config, local, redirect.out, tee.out, file("stdout.log"));
+    spec.err = stream_plan(config, local, redirect.err, tee.err, file("stderr.log"));
+    spec.prefix = line_prefix(config.logs, config.role, spec.local_rank, spec.rank);
+    spec.variables = variables_of(config, sealed, facts, local);
+    set(spec.variables, contract::error_file, spec.error_file);
+    specs.push_back(std::move(spec));
+  }
+  return specs;
+}
+
+}  // namespace cpprun

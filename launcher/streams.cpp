@@ -1,0 +1,69 @@
+#include "launcher/streams.h"
+
+#include <fmt/format.h>
+
+#include <charconv>
+#include <optional>
+#include <string>
+
+namespace cpprun {
+
+namespace {
+
+std::optional<StreamChoice> choice_of(std::string_view digit) {
+  if (digit == "0") return StreamChoice{};
+  if (digit == "1") return StreamChoice{.out = true, .err = false};
+  if (digit == "2") return StreamChoice{.out = false, .err = true};
+  if (digit == "3") return StreamChoice{.out = true, .err = true};
+  return std::nullopt;
+}
+
+tl::unexpected<Error> not_understood(std::string_view text) {
+  return failure(fmt::format(
+      "\"{}\" is neither one digit (0 none, 1 stdout, 2 stderr, 3 both) nor a list such as "
+      "0:1,1:3 (local rank, then digit)",
+      text));
+}
+
+}  // namespace
+
+StreamChoice StreamChoices::of(int local_rank) const {
+  if (by_local_rank.empty()) return everybody;
+  const auto found = by_local_rank.find(local_rank);
+  return found == by_local_rank.end() ? StreamChoice{} : found->second;
+}
+
+bool StreamChoices::any() const {
+  if (by_local_rank.empty()) return everybody != StreamChoice{};
+  for (const auto& [rank, choice] : by_local_rank) {
+    if (choice != StreamChoice{}) return true;
+  }
+  return false;
+}
+
+Result<StreamChoices> parse_stream_choices(std::string_view text) {
+  StreamChoices choices;
+  if (const auto everybody = choice_of(text)) {
+    choices.everybody = *everybody;
+    return choices;
+  }
+  std::string_view rest = text;
+  while (true) {
+    const auto comma = rest.find(',');
+    const auto pair = rest.substr(0, comma);
+    const auto colon = pair.find(':');
+    if (colon == std::string_view::npos || colon == 0) return not_understood(text);
+    int rank = 0;
+    const auto* const end = pair.data() + colon;
+    const auto [stopped, error] = std::from_chars(pair.data(), end, rank);
+    const auto choice = choice_of(pair.substr(colon + 1));
+    if (error != std::errc{} || stopped != end || rank < 0 || !choice) return not_understood(text);
+    if (!choices.by_local_rank.emplace(rank, *choice).second) {
+      return failure(fmt::format("\"{}\" names local rank {} twice", text, rank));
+    }
+    if (comma == std::string_view::npos) return choices;
+    rest = rest.substr(comma + 1);
+  }
+}
+
+}  // namespace cpprun

@@ -1,0 +1,48 @@
+#include "launcher/endpoint.h"
+
+#include <doctest/doctest.h>
+
+using namespace cpprun;
+
+TEST_CASE("names and IPv4 addresses are read with and without a port") {
+  CHECK(parse_endpoint("node0", 29500) == Endpoint{"node0", 29500});
+  CHECK(parse_endpoint(" node0.cluster:1234 ", 29500) == Endpoint{"node0.cluster", 1234});
+  CHECK(parse_endpoint("10.0.0.1:0", 29500) == Endpoint{"10.0.0.1", 0});
+}
+
+TEST_CASE("IPv6 is read in brackets and bare, and its tail is never a port") {
+  CHECK(parse_endpoint("[2001:db8::1]:1234", 29500) == Endpoint{"2001:db8::1", 1234});
+  CHECK(parse_endpoint("[::1]", 29500) == Endpoint{"::1", 29500});
+  CHECK(parse_endpoint("2001:db8::1", 29500) == Endpoint{"2001:db8::1", 29500});
+  CHECK(parse_endpoint("fe80::1%eth0", 29500) == Endpoint{"fe80::1%eth0", 29500});
+}
+
+TEST_CASE("what is no endpoint is refused with its fault") {
+  CHECK(parse_endpoint("node0:", 1).error().reason == "\"node0:\" ends with a colon and no port");
+  CHECK(parse_endpoint("node0:99999", 1).error().reason ==
+        "\"node0:99999\" has the port \"99999\": a port is a number from 0 to 65535");
+  CHECK(parse_endpoint("[::1", 1).error().reason ==
+        "\"[::1\" opens a bracket and does not close it");
+  CHECK_FALSE(parse_endpoint("", 1).has_value());
+  CHECK_FALSE(parse_endpoint("a b:1", 1).has_value());
+  CHECK_FALSE(parse_endpoint("tcp://node0:1", 1).has_value());
+  CHECK_FALSE(parse_endpoint("[::1]1", 1).has_value());
+  CHECK_FALSE(parse_endpoint("node0:-1", 1).has_value());
+}
+
+TEST_CASE("a host is an endpoint without a port") {
+  CHECK(parse_host("[::1]") == "::1");
+  CHECK(parse_host("10.0.0.1") == "10.0.0.1");
+  CHECK(parse_host("node0:1").error().reason ==
+        "\"node0:1\" holds a port, and only a host belongs here");
+}
+
+TEST_CASE("an endpoint is written as people type it, and loopback is recognised") {
+  CHECK(to_string(Endpoint{"::1", 5}) == "[::1]:5");
+  CHECK(to_string(Endpoint{"node0", 5}) == "node0:5");
+  CHECK(is_loopback("127.0.1.1"));
+  CHECK(is_loopback("localhost"));
+  CHECK(is_loopback("::1"));
+  CHECK_FALSE(is_loopback("127.example.org"));
+  CHECK_FALSE(is_loopback("10.0.0.1"));
+}
