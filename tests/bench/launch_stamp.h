@@ -1,0 +1,17 @@
+#pragma once
+// What the worker of the launch benchmark leaves behind for each moment of its life.
+
+#include <cstdint>
+
+namespace cpprun::bench {
+
+enum class Moment : std::uint32_t { executed, died };
+
+// Appended to a file in one write, so that workers do not mix.
+struct Stamp {
+  std::int64_t nanoseconds = 0;  // CLOCK_MONOTONIC, the same for every process of the machine
+  std::uint32_t attempt = 0;
+  Moment moment = Moment::executed;
+};
+
+}  // namespace cpprun::bench

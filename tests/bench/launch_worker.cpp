@@ -1,0 +1,57 @@
+// The smallest worker there is: says when it was executed and ends, hangs, or fails once. Linked
+// statically, so that the dynamic linker is not what is measured.
+//
+//   launch_worker FILE end|hang|fail_once
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <cstring>
+
+#include "tests/bench/launch_stamp.h"
+
+using cpprun::bench::Moment;
+using cpprun::bench::Stamp;
+
+namespace {
+
+int number_of(const char* name) {
+  const char* const value = std::getenv(name);
+  return value == nullptr ? 0 : std::atoi(value);
+}
+
+void append(int file, Moment moment) {
+  timespec now{};
+  ::clock_gettime(CLOCK_MONOTONIC, &now);
+  const Stamp stamp{now.tv_sec * 1'000'000'000 + now.tv_nsec,
+                    static_cast<std::uint32_t>(number_of("TORCHELASTIC_RESTART_COUNT")), moment};
+  if (::write(file, &stamp, sizeof stamp) != static_cast<ssize_t>(sizeof stamp)) ::_exit(74);
+}
+
+// Only when everybody is there is a death a fair one.
+void wait_for_everybody(int file) {
+  const auto wanted = static_cast<off_t>(sizeof(Stamp)) * number_of("WORLD_SIZE");
+  struct stat about {};
+  while (::fstat(file, &about) == 0 && about.st_size < wanted) ::poll(nullptr, 0, 1);
+}
+
+}  // namespace
+
+int main(int count, char** words) {
+  if (count < 3) return 64;
+  const int file = ::open(words[1], O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0600);
+  append(file, Moment::executed);
+  const bool first_attempt = number_of("TORCHELASTIC_RESTART_COUNT") == 0;
+  const bool fails = std::strcmp(words[2], "fail_once") == 0 && first_attempt;
+  if (fails && number_of("RANK") == 0) {
+    wait_for_everybody(file);
+    append(file, Moment::died);
+    return 1;
+  }
+  if (fails || std::strcmp(words[2], "hang") == 0) ::pause();
+  return 0;
+}
