@@ -171,6 +171,7 @@ void Agent::sealed(TimePoint now, const link::Sealed& sealed, Actions& actions) 
   if (phase_ != Phase::joining && phase_ != Phase::drained) return;
   sealed_ = sealed;
   said_in_round_.clear();
+  drain_asked_ = false;
   phase_ = Phase::running;
   seat_deadline_.reset();
   status_due_.reset();
@@ -183,7 +184,12 @@ void Agent::sealed(TimePoint now, const link::Sealed& sealed, Actions& actions) 
 
 void Agent::drain(TimePoint now, const link::Drain& drain, Actions& actions) {
   if (!sealed_ || drain.round != sealed_->round) return;
-  if (phase_ == Phase::running) stop_workers(now, drain.reason, SIGTERM, actions);
+  if (phase_ == Phase::running) {
+    // The last worker may have ended with 0 in this very moment: then there is nobody to stop, but
+    // the keeper still waits for our word.
+    drain_asked_ = true;
+    stop_workers(now, drain.reason, SIGTERM, actions);
+  }
   if (phase_ == Phase::succeeded) {
     wait_for_a_seat(now, Phase::drained);
     say(link::Drained{drain.round}, actions);
@@ -248,7 +254,8 @@ void Agent::settled(TimePoint now, const supervisor::Settled& settled, Actions& 
     exit(*exit_when_settled_, actions);
     return;
   }
-  if (!first && settled.drain_reason.empty()) {
+  const bool undisturbed = settled.drain_reason.empty() && !drain_asked_ && !stopped_by_;
+  if (!first && undisturbed) {
     phase_ = Phase::succeeded;
     say(link::Succeeded{sealed_->round}, actions);
     return;

@@ -191,6 +191,7 @@ class Agent {
   std::optional<LocalRank> first_failure_;  // set until the keeper has been told of it
   // What the keeper was told of the current round; told again when a link resumes.
   std::vector<link::Message> said_in_round_;
+  bool drain_asked_ = false;       // the keeper has asked for it in the current round
   std::optional<int> stopped_by_;  // the first signal that arrived
   std::optional<agent::Exit> exit_when_settled_;
   bool insisted_ = false;

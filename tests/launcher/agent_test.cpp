@@ -220,6 +220,17 @@ TEST_CASE("a failure elsewhere ends this node's workers") {
   CHECK(said<link::Drained>(ended) == std::vector{link::Drained{first}});
 }
 
+TEST_CASE("a drain that crosses the last worker's good end is still answered with drained") {
+  Stage stage;
+  stage.run();
+  stage.worker(t0, supervisor::Exited{LocalRank{0}, {}, WallTime{}});
+  stage.worker(t0, supervisor::GroupGone{LocalRank{0}});
+  stage.heard(t0, link::Drain{first, "rank 0 on alpha failed"});
+  const auto settled = stage.worker(t0, supervisor::NodeSwept{});
+  CHECK(said<link::Drained>(settled) == std::vector{link::Drained{first}});
+  CHECK(said<link::Succeeded>(settled).empty());
+}
+
 TEST_CASE("a node that had already succeeded drains at once when the round breaks") {
   Stage stage;
   stage.run();

@@ -1,0 +1,51 @@
+#pragma once
+// One end of a link: a connected socket that says and hears whole messages. Both ends use it, the
+// agent's and the keeper's. Knows frames and bounds, and nothing of what the messages mean.
+
+#include <asio/ip/tcp.hpp>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "proto/link/message.h"
+
+namespace cpprun {
+
+class LinkChannel : public std::enable_shared_from_this<LinkChannel> {
+ public:
+  struct Callbacks {
+    std::function<void(link::Message)> message;
+    // Called once, when the link has ended, whoever ended it. Never from inside a call of ours.
+    std::function<void(std::string reason)> closed;
+  };
+
+  // `first_bytes` were read from the socket already, after the peer's preamble.
+  LinkChannel(asio::ip::tcp::socket socket, std::string first_bytes);
+
+  // Begins to read. The callbacks are dropped when the link has ended, or with `forget`.
+  void start(Callbacks callbacks);
+  void send(const link::Message& message);
+  void send_bytes(std::string_view bytes);
+  // Ends the link once everything said has left.
+  void hang_up(std::string reason);
+  // Nobody listens any more: no callback is called from here on.
+  void forget() { callbacks_ = {}; }
+
+ private:
+  void read();
+  void take_in();
+  void write();
+  void end(std::string reason);
+
+  asio::ip::tcp::socket socket_;
+  Callbacks callbacks_;
+  std::string inbox_;
+  std::string outbox_;   // queued
+  std::string sending_;  // handed to the socket
+  std::array<char, 4096> chunk_{};
+  std::string hang_up_reason_;
+  bool hanging_up_ = false;
+  bool ended_ = false;
+};
+
+}  // namespace cpprun

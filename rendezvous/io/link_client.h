@@ -1,0 +1,45 @@
+#pragma once
+// The agent's way to the keeper: finds the address, connects, greets, and says in words a person
+// can act on why it could not. One attempt a call; when to try again is the agent's to decide.
+
+#include <asio/io_context.hpp>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "rendezvous/io/link_channel.h"
+
+namespace cpprun {
+
+class LinkClient {
+ public:
+  struct Callbacks {
+    // Both sides have greeted. `local_address` is where the link leaves this machine.
+    std::function<void(std::string local_address)> up;
+    std::function<void(link::Message)> message;
+    // The attempt failed, or the link ended; a clause.
+    std::function<void(std::string reason)> down;
+  };
+
+  LinkClient(asio::io_context& context, std::string host, int port, Callbacks callbacks);
+  ~LinkClient();
+  LinkClient(const LinkClient&) = delete;
+  LinkClient& operator=(const LinkClient&) = delete;
+
+  // One attempt; ends whatever link or attempt there was, silently. Answers with `up` or `down`.
+  void dial();
+  void send(const link::Message& message);
+  // Ends the link once everything said has left. `down` is not called for it.
+  void hang_up();
+
+ private:
+  class Attempt;
+  asio::io_context& context_;
+  std::string host_;
+  int port_;
+  Callbacks callbacks_;
+  std::shared_ptr<Attempt> attempt_;
+  std::shared_ptr<LinkChannel> channel_;
+};
+
+}  // namespace cpprun
