@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "launcher/error_file.h"
+#include "launcher/signal_names.h"
 #include "launcher/supervisor.h"
 #include "proto/link/message.h"
 
@@ -33,11 +34,6 @@ struct Diagnosis {
 
 // "exited with code 3", "was killed by SIGSEGV (segmentation fault)".
 std::string in_words(const link::ExitStatus& status);
-// "SIGSEGV"; "signal 99" where there is no name.
-std::string signal_name(int signal);
-// The number of "SIGTERM" or "TERM"; nothing where there is none.
-std::optional<int> signal_number(const std::string& name);
-
 // The same for an outcome: also "could not be started: …" and "was ended by us with SIGTERM".
 std::string in_words(const Outcome& outcome, const std::string& executable);
 

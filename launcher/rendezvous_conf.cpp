@@ -1,0 +1,102 @@
+#include "launcher/rendezvous_conf.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <string_view>
+
+namespace cpprun {
+
+namespace {
+
+constexpr int seconds_max = 1'000'000'000;
+
+// Keys of torchrun that say nothing to a keeper that polls nobody and has no phases to time out.
+constexpr std::array<std::string_view, 6> without_effect = {"last_call_timeout", "close_timeout",
+                                                            "heartbeat_timeout", "read_timeout",
+                                                            "use_libuv",         "is_host"};
+// Keys of rendezvous that are not there.
+constexpr std::array<std::string_view, 8> of_others = {
+    "protocol", "ssl_cert", "ssl_cert_key", "ca_cert", "cert", "key", "cacert", "etcd_prefix"};
+
+std::string_view trimmed(std::string_view text) {
+  const auto first = text.find_first_not_of(" \t");
+  if (first == std::string_view::npos) return {};
+  return text.substr(first, text.find_last_not_of(" \t") - first + 1);
+}
+
+template <std::size_t n>
+bool contains(const std::array<std::string_view, n>& keys, std::string_view key) {
+  return std::find(keys.begin(), keys.end(), key) != keys.end();
+}
+
+std::optional<int> positive(std::string_view text) {
+  int number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  const bool whole = error == std::errc{} && end == text.data() + text.size();
+  if (!whole || number <= 0 || number > seconds_max) return std::nullopt;
+  return number;
+}
+
+void read_pair(std::string_view key, std::string_view value, const std::string& source,
+               Patience& patience, std::vector<std::string>& mistakes) {
+  const bool ours = key == "join_timeout" || key == "timeout" || key == "keep_alive_interval" ||
+                    key == "keep_alive_max_attempt";
+  if (ours) {
+    const auto number = positive(value);
+    if (!number) {
+      mistakes.push_back(
+          fmt::format("{}: {}={} is not a whole number above 0", source, key, value));
+    } else if (key == "keep_alive_interval") {
+      patience.keep_alive_seconds = number;
+    } else if (key == "keep_alive_max_attempt") {
+      patience.keep_alive_attempts = number;
+    } else if (key == "join_timeout" || !patience.join_seconds) {
+      patience.join_seconds = number;  // `timeout` is static's name for it; join_timeout wins
+    }
+    return;
+  }
+  if (contains(without_effect, key) || (key == "store_type" && value == "tcp")) return;
+  if (key == "rank") {
+    mistakes.push_back(
+        fmt::format("{}: rank={} belongs into --node-rank={}", source, value, value));
+  } else if (key == "store_type") {
+    mistakes.push_back(fmt::format("{}: store_type={} is not there, only tcp is", source, value));
+  } else if (contains(of_others, key)) {
+    mistakes.push_back(
+        fmt::format("{}: {} belongs to an etcd rendezvous, which is not there", source, key));
+  } else {
+    mistakes.push_back(
+        fmt::format("{}: {} is no key; there are join_timeout, timeout, keep_alive_interval and "
+                    "keep_alive_max_attempt, and torchrun's others without effect",
+                    source, key));
+  }
+}
+
+}  // namespace
+
+Patience read_rendezvous_conf(std::string_view text, const std::string& source,
+                              std::vector<std::string>& mistakes) {
+  Patience patience;
+  std::string_view rest = text;
+  while (!trimmed(rest).empty()) {
+    const auto comma = rest.find(',');
+    const auto pair = trimmed(rest.substr(0, comma));
+    rest = comma == std::string_view::npos ? std::string_view{} : rest.substr(comma + 1);
+    const auto equals = pair.find('=');
+    const auto key = trimmed(pair.substr(0, equals));
+    const auto value =
+        equals == std::string_view::npos ? std::string_view{} : trimmed(pair.substr(equals + 1));
+    if (key.empty() || value.empty()) {
+      mistakes.push_back(
+          fmt::format("{}: \"{}\" is not key=value, as in join_timeout=600", source, pair));
+      continue;
+    }
+    read_pair(key, value, source, patience, mistakes);
+  }
+  return patience;
+}
+
+}  // namespace cpprun

@@ -1,0 +1,24 @@
+#pragma once
+// --rdzv-conf: torchrun takes unknown keys silently, so a slip there costs a night. Here every key
+// is known, or a mistake.
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace cpprun {
+
+// How long to wait for whom; what was not said is left open.
+struct Patience {
+  std::optional<int> join_seconds;
+  std::optional<int> keep_alive_seconds;
+  std::optional<int> keep_alive_attempts;
+  friend bool operator==(const Patience&, const Patience&) = default;
+};
+
+// Reads `k=v,k=v`. Complaints begin with `source` and are appended.
+Patience read_rendezvous_conf(std::string_view text, const std::string& source,
+                              std::vector<std::string>& mistakes);
+
+}  // namespace cpprun
