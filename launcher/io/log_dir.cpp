@@ -1,0 +1,159 @@
+#include "launcher/io/log_dir.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <system_error>
+#include <utility>
+
+#include "launcher/last_lines.h"
+#include "proto/bounds.h"
+
+namespace cpprun::io {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string absolute(const std::string& path) {
+  std::error_code unknown;  // then as it was said
+  const auto found = fs::absolute(path, unknown);
+  return unknown ? path : found.string();
+}
+
+std::string temporary_root(const Environment& environment) {
+  const auto* wanted = find_variable(environment, "TMPDIR");
+  return wanted == nullptr || wanted->empty() ? "/tmp" : absolute(*wanted);
+}
+
+// A fresh folder that nobody else uses, named by the beginning and random letters.
+Result<std::string> fresh_folder(const std::string& beginning, const char* purpose) {
+  auto path = beginning + "XXXXXX";
+  if (::mkdtemp(path.data()) == nullptr) {
+    return failure(
+        fmt::format("cannot make a folder \"{}\" for {}: {}", path, purpose, std::strerror(errno)));
+  }
+  return path;
+}
+
+// A job id may hold anything; a folder's name may not.
+std::string as_file_name(std::string job) {
+  for (char& byte : job) {
+    if (byte == '/' || byte == '\0') byte = '_';
+  }
+  return job;
+}
+
+Result<void> make_folders(const std::string& path) {
+  std::error_code error;
+  fs::create_directories(path, error);
+  // A file of that name counts as there for create_directories.
+  if (!error && !fs::is_directory(path)) error = std::make_error_code(std::errc::not_a_directory);
+  if (error)
+    return failure(fmt::format("cannot make the folder \"{}\": {}", path, error.message()));
+  return {};
+}
+
+}  // namespace
+
+Result<LogDir> LogDir::make(const Config& config, const Environment& environment) {
+  LogDir folders;
+  const auto& logs = config.logs;
+  if (logs.disabled) return folders;
+  if (!logs.root && !logs.redirects.any()) {
+    auto made = fresh_folder(temporary_root(environment) + "/cpprun_", "the workers' error files");
+    if (!made) return tl::unexpected(made.error());
+    folders.error_folder_ = std::move(*made);
+    return folders;
+  }
+  auto root = logs.root.value_or("");
+  if (root.empty()) {
+    // Files were asked for and no place was named: torchrun's place, and they stay.
+    auto made = fresh_folder(temporary_root(environment) + "/torchelastic_", "the log files");
+    if (!made) return tl::unexpected(made.error());
+    root = std::move(*made);
+  } else if (auto made = make_folders(root); !made) {
+    return tl::unexpected(Error{"--log-dir: " + made.error().reason});
+  } else {
+    // A worker may change its folder before it writes its error file.
+    root = absolute(root);
+  }
+  auto run = fresh_folder(fmt::format("{}/{}_", root, as_file_name(config.job)), "the log files");
+  if (!run) return tl::unexpected(run.error());
+  // mkdtemp makes it for the owner alone; logs are as open as the user's umask says.
+  std::error_code ignored;
+  const auto mask = ::umask(0);
+  ::umask(mask);
+  fs::permissions(*run, static_cast<fs::perms>(0777U & ~mask), ignored);
+  folders.run_folder_ = std::move(*run);
+  return folders;
+}
+
+LogDir::LogDir(LogDir&& other) noexcept
+    : run_folder_(std::exchange(other.run_folder_, {})),
+      error_folder_(std::exchange(other.error_folder_, {})) {}
+
+LogDir::~LogDir() {
+  std::error_code ignored;  // at worst it stays in the temporary folder
+  if (!error_folder_.empty()) fs::remove_all(error_folder_, ignored);
+}
+
+Result<void> LogDir::prepare(const std::vector<WorkerSpec>& specs) const {
+  for (const auto& spec : specs) {
+    if (spec.log_folder.empty()) continue;
+    std::error_code ignored;  // what stays in the way is said by the next line
+    fs::remove_all(spec.log_folder, ignored);
+    if (auto made = make_folders(spec.log_folder); !made) return made;
+  }
+  return {};
+}
+
+std::vector<std::string> read_last_lines(const std::string& path) {
+  const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  if (file < 0) return {};
+  constexpr auto bytes_max = bounds::last_lines_bytes_max;
+  const auto size = ::lseek(file, 0, SEEK_END);
+  const auto begin = std::max<off_t>(0, size - static_cast<off_t>(bytes_max));
+  std::string tail(bytes_max, '\0');
+  const auto got = size < 0 ? -1 : ::pread(file, tail.data(), tail.size(), begin);
+  ::close(file);
+  if (got <= 0) return {};
+  tail.resize(static_cast<std::size_t>(got));
+  // The first line is most likely not whole.
+  const auto newline = tail.find('\n');
+  if (begin > 0 && newline != std::string::npos) tail.erase(0, newline + 1);
+  return last_lines_of(tail);
+}
+
+Result<std::string> read_small_file(const std::string& path) {
+  const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  if (file < 0) {
+    return failure(fmt::format("cannot read \"{}\": {}", path, std::strerror(errno)));
+  }
+  std::string text;
+  char buffer[16 * 1024];
+  auto got = ::read(file, buffer, sizeof buffer);
+  while (got > 0 && text.size() <= bounds::error_file_bytes_max) {
+    text.append(buffer, static_cast<std::size_t>(got));
+    got = ::read(file, buffer, sizeof buffer);
+  }
+  const int error_number = errno;
+  ::close(file);
+  if (got < 0) {
+    return failure(fmt::format("cannot read \"{}\": {}", path, std::strerror(error_number)));
+  }
+  if (text.size() > bounds::error_file_bytes_max) {
+    return failure(fmt::format("cannot read \"{}\": it is larger than {} bytes", path,
+                               bounds::error_file_bytes_max));
+  }
+  return text;
+}
+
+}  // namespace cpprun::io
