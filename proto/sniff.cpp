@@ -1,0 +1,44 @@
+#include "proto/sniff.h"
+
+#include <array>
+
+namespace cpprun {
+namespace {
+
+// The highest opcode with which a client of an old dialect may begin; dialect D begins with 0.
+constexpr char opcode_max = 11;
+
+constexpr std::array<std::string_view, 9> http_methods{
+    "GET ", "POST ", "PUT ", "HEAD ", "DELETE ", "OPTIONS ", "PATCH ", "TRACE ", "CONNECT "};
+
+// Enough for the longest of them to be told.
+constexpr std::size_t preamble_bytes = 8;
+
+bool begins(std::string_view bytes, std::string_view word) {
+  return bytes.substr(0, word.size()) == word.substr(0, bytes.size());
+}
+
+}  // namespace
+
+Protocol sniff(std::string_view first_bytes) {
+  if (first_bytes.empty()) return Protocol::undecided;
+  if (first_bytes[0] >= 0 && first_bytes[0] <= opcode_max) return Protocol::store;
+  const bool short_of_a_word = first_bytes.size() < preamble_bytes;
+  if (begins(first_bytes, link_preamble)) {
+    return short_of_a_word ? Protocol::undecided : Protocol::link;
+  }
+  for (const std::string_view method : http_methods) {
+    if (!begins(first_bytes, method)) continue;
+    return first_bytes.size() >= method.size() ? Protocol::http : Protocol::undecided;
+  }
+  return Protocol::unknown;
+}
+
+std::string_view describe(std::string_view first_bytes) {
+  if (sniff(first_bytes) == Protocol::http) return "an HTTP request";
+  if (first_bytes.starts_with("SSH-")) return "an SSH client";
+  if (first_bytes.starts_with("\x16\x03")) return "a TLS handshake";
+  return "no protocol known here";
+}
+
+}  // namespace cpprun

@@ -1,0 +1,36 @@
+#include "proto/sniff.h"
+
+#include <doctest/doctest.h>
+
+#include <string>
+
+using namespace cpprun;
+using namespace std::string_view_literals;
+
+TEST_CASE("store clients of every dialect are known by their first byte") {
+  CHECK(sniff("\x00"sv) == Protocol::store);
+  CHECK(sniff("\x03\x05"sv) == Protocol::store);
+  CHECK(sniff("\x0b"sv) == Protocol::store);
+  CHECK(sniff("\x0c"sv) == Protocol::unknown);
+}
+
+TEST_CASE("an agent is known once its whole preamble has come") {
+  CHECK(sniff("cpprun1") == Protocol::undecided);
+  CHECK(sniff("cpprun1\n{") == Protocol::link);
+  CHECK(sniff("cpprun2\n") == Protocol::unknown);
+}
+
+TEST_CASE("nothing is known from nothing") {
+  CHECK(sniff("") == Protocol::undecided);
+}
+
+TEST_CASE("what does not belong here has a name in the log") {
+  CHECK(sniff("GET / HTTP/1.1\r\n") == Protocol::http);
+  CHECK(sniff("GE") == Protocol::undecided);
+  CHECK(describe("GET / HTTP/1.1\r\n") == "an HTTP request");
+  CHECK(sniff("\x16\x03\x01") == Protocol::unknown);
+  CHECK(describe("\x16\x03\x01") == "a TLS handshake");
+  CHECK(describe("SSH-2.0-x") == "an SSH client");
+  CHECK(sniff("\xff\xff") == Protocol::unknown);
+  CHECK(describe("\xff\xff") == "no protocol known here");
+}
