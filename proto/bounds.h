@@ -122,4 +122,11 @@ inline constexpr auto store_keepalive_idle = 60s;
 inline constexpr auto store_keepalive_interval = 15s;
 inline constexpr auto store_peer_timeout = 120s;
 
+// --- the daemon's log ----------------------------------------------------------------------------
+// Lines that differ only in numbers: so many of them within a window, the others are counted.
+inline constexpr std::size_t log_alike_max = 5;
+inline constexpr auto log_window = 10s;
+// Kinds of lines that are told apart at the same time.
+inline constexpr std::size_t log_kinds_max = 256;
+
 }  // namespace cpprun::bounds

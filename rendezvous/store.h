@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <deque>
 #include <list>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -71,11 +72,12 @@ class Store {
   struct Waiter {
     ConnectionId connection;
     bool in_barrier = false;  // not released by another's arrival, only by the last one's
+    std::size_t place = 0;    // index of this line among the places of the connection's wait
   };
   using Waiters = std::list<Waiter>;
-  using WaitersOfKey = TextMap<Waiters>::value_type;  // map nodes stay where they are
+  using Line = TextMap<Waiters>::value_type;  // map nodes stay where they are
   struct Place {
-    WaitersOfKey* key = nullptr;
+    Line* line = nullptr;
     Waiters::iterator at;
   };
   // One parked wait: its place in the line of every key that is still missing.
@@ -104,16 +106,20 @@ class Store {
 
   bool exists(std::string_view key) const;  // as a value or as a queue that holds something
   std::string_view value_or_empty(std::string_view key) const;
+  // The value of that key plus delta; nothing when it is not a number.
+  std::optional<std::int64_t> counted(std::string_view key, std::int64_t delta) const;
+  static void drop_non_number(ConnectionId from, std::string_view operation, std::string_view key,
+                              Effects& effects);
   void store(std::string_view key, std::string_view value, Effects& effects);
   void notify(c10d::Change change, std::string_view key, std::string_view old_value,
               std::string_view new_value, Effects& effects);
   void park(ConnectionId from, std::string_view key, bool in_barrier);
-  void cancel_wait_of(ConnectionId connection);
+  bool cancel_wait_of(ConnectionId connection);
   void wake_all(std::string_view key, Effects& effects);
   void wake_waits_only(std::string_view key, Effects& effects);
   void wake_one(std::string_view key, Effects& effects);
   void pass_on_unclaimed(ConnectionId connection, Effects& effects);
-  Waiters::iterator release(WaitersOfKey& key, Waiters::iterator waiter, Effects& effects);
+  Waiters::iterator release(Line& line, Waiters::iterator waiter, Effects& effects);
 
   TextMap<std::string> values_;
   TextMap<std::deque<std::string>> queues_;  // never an empty one
@@ -121,7 +127,7 @@ class Store {
   std::unordered_map<ConnectionId, Parked> parked_;
   TextMap<std::vector<ConnectionId>> watchers_;
   std::unordered_map<ConnectionId, std::vector<std::string>> watched_by_;
-  // Who was woken by which queue's push and has not popped since.
+  // Who was woken by which queue's push and has not popped since; at most one entry a connection.
   std::unordered_map<ConnectionId, std::string> unclaimed_;
 
   // What the views of the last effects point at.

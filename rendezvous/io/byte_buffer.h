@@ -1,0 +1,90 @@
+#pragma once
+// Bytes that wait: the beginning of a request, or replies the kernel did not take. Grows by what
+// has really come, never by what somebody claimed, and gives its memory back when it is empty.
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <new>
+#include <string_view>
+#include <utility>
+
+namespace cpprun {
+
+class ByteBuffer {
+ public:
+  ByteBuffer() = default;
+  ByteBuffer(const ByteBuffer&) = delete;
+  ByteBuffer& operator=(const ByteBuffer&) = delete;
+  ~ByteBuffer() { std::free(data_); }
+
+  std::string_view view() const { return {data_ + start_, end_ - start_}; }
+  std::size_t size() const { return end_ - start_; }
+  bool empty() const { return start_ == end_; }
+
+  void append(std::string_view bytes) {
+    if (bytes.empty()) return;
+    make_room(bytes.size());
+    std::memcpy(data_ + end_, bytes.data(), bytes.size());
+    end_ += bytes.size();
+  }
+
+  // Room for at least `count` more bytes, to be filled from outside and then counted in.
+  char* tail(std::size_t count) {
+    make_room(count);
+    return data_ + end_;
+  }
+  std::size_t tail_capacity() const { return capacity_ - end_; }
+  void grow_by(std::size_t count) { end_ += count; }
+
+  // Forgets the first bytes. What is left of a large buffer moves to one of its own size.
+  void drop_front(std::size_t count) {
+    start_ += count;
+    if (empty()) {
+      clear();
+    } else if (capacity_ > shrink_above && size() < capacity_ / 4) {
+      ByteBuffer smaller;
+      smaller.append(view());
+      swap(smaller);
+    }
+  }
+
+  void clear() {
+    std::free(std::exchange(data_, nullptr));
+    start_ = end_ = capacity_ = 0;
+  }
+
+  void swap(ByteBuffer& other) {
+    std::swap(data_, other.data_);
+    std::swap(start_, other.start_);
+    std::swap(end_, other.end_);
+    std::swap(capacity_, other.capacity_);
+  }
+
+ private:
+  static constexpr std::size_t shrink_above = 64 * 1024;
+  static constexpr std::size_t capacity_min = 32;
+
+  void make_room(std::size_t count) {
+    if (capacity_ - end_ >= count) return;
+    if (start_ > 0) {
+      std::memmove(data_, data_ + start_, size());
+      end_ -= std::exchange(start_, 0);
+      if (capacity_ - end_ >= count) return;
+    }
+    // Half as much again: large values cost few moves, small remains cost little memory.
+    const std::size_t wanted = std::max({end_ + count, capacity_ + capacity_ / 2, capacity_min});
+    // realloc lets the kernel move the pages of a large buffer instead of copying them.
+    auto* grown = static_cast<char*>(std::realloc(data_, wanted));
+    if (grown == nullptr) throw std::bad_alloc();
+    data_ = grown;
+    capacity_ = wanted;
+  }
+
+  char* data_ = nullptr;
+  std::size_t start_ = 0;  // the first byte that still matters
+  std::size_t end_ = 0;
+  std::size_t capacity_ = 0;
+};
+
+}  // namespace cpprun

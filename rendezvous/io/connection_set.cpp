@@ -1,0 +1,288 @@
+#include "rendezvous/io/connection_set.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <system_error>
+
+#include "rendezvous/io/connection_set_impl.h"
+#include "rendezvous/io/socket_address.h"
+
+namespace cpprun {
+namespace {
+
+// Marks an event of a listening socket; the rest of it is the port's number. Connection ids never
+// grow that far.
+constexpr std::uint64_t port_mark = std::uint64_t{1} << 63;
+
+int open_spare() {
+  return ::open("/dev/null", O_RDONLY | O_CLOEXEC);
+}
+
+bool is_lack_of_resources(int error) {
+  return error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM;
+}
+
+}  // namespace
+
+ConnectionSet::ConnectionSet(ConnectionLimits limits) : impl_(std::make_unique<Impl>(limits)) {}
+ConnectionSet::~ConnectionSet() = default;
+
+Result<Listening> ConnectionSet::listen(StoreHost& host, const ListenOptions& options) {
+  return impl_->listen(host, options);
+}
+void ConnectionSet::stop_listening(ListenerId listener, const std::string& reason) {
+  impl_->stop_listening(listener, reason);
+}
+void ConnectionSet::close_clients(ListenerId listener, const std::string& reason) {
+  impl_->close_clients(listener, reason);
+}
+int ConnectionSet::descriptor() const {
+  return impl_->descriptor();
+}
+bool ConnectionSet::serve(TimePoint now) {
+  return impl_->serve(now);
+}
+std::optional<TimePoint> ConnectionSet::next_deadline() const {
+  return impl_->next_deadline();
+}
+std::size_t ConnectionSet::connection_count() const {
+  return impl_->connection_count();
+}
+
+ConnectionSet::Impl::Impl(ConnectionLimits limits)
+    : limits_(limits),
+      epoll_(epoll_create1(EPOLL_CLOEXEC)),
+      spare_(open_spare()),
+      read_(bounds::store_read_bytes) {
+  if (!epoll_) throw std::system_error(errno, std::generic_category(), "epoll_create1");
+}
+
+ConnectionSet::Impl::~Impl() {
+  // Nobody is told any more: who owns the hosts decides in which order things end.
+  for (Connection& connection : table_.slots()) {
+    if (connection.id.value != 0) FileDescriptor closing(connection.fd);
+  }
+}
+
+// --- ports -------------------------------------------------------------------------------------
+
+Result<Listening> ConnectionSet::Impl::listen(StoreHost& host, const ListenOptions& options) {
+  Result<OpenPort> open = open_port(options.host, options.port);
+  if (!open) return tl::unexpected<Error>(open.error());
+  const auto number = static_cast<std::uint32_t>(ports_.size());
+  ports_.push_back(Port{&host, options.dialect, std::move(*open)});
+  Port& port = ports_.back();
+  if (!watch(port, number)) {
+    const std::string reason = errno_text(errno);
+    const std::string address = port.open.address;
+    ports_.pop_back();
+    return failure(fmt::format("cannot watch the port {}: {}", address, reason));
+  }
+  return Listening{ListenerId{number}, port.open.port, port.open.address};
+}
+
+void ConnectionSet::Impl::stop_listening(ListenerId listener, const std::string& reason) {
+  if (listener.value >= ports_.size() || ports_[listener.value].host == nullptr) return;
+  // No new ones while the old ones are being closed.
+  ports_[listener.value].open.sockets.clear();
+  for (Connection& connection : table_.slots()) {
+    if (connection.id.value != 0 && connection.listener == listener.value) {
+      close(connection, reason);
+    }
+  }
+  ports_[listener.value].host = nullptr;
+}
+
+void ConnectionSet::Impl::close_clients(ListenerId listener, const std::string& reason) {
+  for (Connection& connection : table_.slots()) {
+    if (connection.id.value != 0 && connection.listener == listener.value &&
+        connection.speaks == Speaks::store) {
+      close(connection, reason);
+    }
+  }
+}
+
+bool ConnectionSet::Impl::watch(Port& port, std::uint64_t number) {
+  epoll_event event{};
+  event.events = EPOLLIN;
+  event.data.u64 = port_mark | number;
+  return std::ranges::all_of(port.open.sockets, [&](const FileDescriptor& socket) {
+    return epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, socket.get(), &event) == 0;
+  });
+}
+
+void ConnectionSet::Impl::unwatch(Port& port) {
+  for (const FileDescriptor& socket : port.open.sockets) {
+    // It was watched, so this cannot fail.
+    (void)epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, socket.get(), nullptr);
+  }
+}
+
+void ConnectionSet::Impl::accept_some(std::uint64_t number) {
+  Port& port = ports_[number];
+  for (std::size_t at = 0; at < port.open.sockets.size(); ++at) {
+    const int listening = port.open.sockets[at].get();
+    for (std::size_t count = 0; count < bounds::store_accepts_per_slice; ++count) {
+      sockaddr_storage address{};
+      socklen_t size = sizeof address;
+      const int fd = accept4(listening, reinterpret_cast<sockaddr*>(&address), &size,
+                             SOCK_NONBLOCK | SOCK_CLOEXEC);
+      if (fd >= 0) {
+        open_connection(fd, peer_of(address), static_cast<std::uint32_t>(number));
+        continue;
+      }
+      if (errno == EAGAIN || errno == EWOULDBLOCK) break;
+      if (!is_lack_of_resources(errno)) continue;  // that client left while it stood in line
+      if (refuse_for_lack(port, listening, errno)) continue;
+      unwatch(port);
+      return arm(TimerKind::rest, number, bounds::store_accept_rest);
+    }
+  }
+}
+
+// Takes the next client in line with the spare descriptor and closes it again: left in line, it
+// would keep the port readable for ever and everybody busy with nothing. False: not even that.
+bool ConnectionSet::Impl::refuse_for_lack(Port& port, int listening, int error) {
+  spare_.reset();
+  sockaddr_storage address{};
+  socklen_t size = sizeof address;
+  FileDescriptor refused(
+      accept4(listening, reinterpret_cast<sockaddr*>(&address), &size, SOCK_CLOEXEC));
+  const bool was_refused = static_cast<bool>(refused);
+  const std::string why = errno_text(error);
+  refused.reset();
+  spare_.reset(open_spare());
+  if (was_refused) {
+    port.host->note({.peer = peer_of(address), .text = "refused: " + why});
+  } else {
+    port.host->note({.ordinary = false,
+                     .peer = std::nullopt,
+                     .text = fmt::format("cannot accept on {}: {}", port.open.address, why)});
+  }
+  return was_refused;
+}
+
+// --- lives -------------------------------------------------------------------------------------
+
+void ConnectionSet::Impl::open_connection(int fd, const PeerAddress& peer, std::uint32_t listener) {
+  FileDescriptor socket(fd);
+  Connection& connection = table_.open(fd, peer, listener);
+  connection.conversation.dialect = ports_[listener].dialect;
+  epoll_event event{};
+  event.events = EPOLLIN;
+  event.data.u64 = connection.id.value;
+  if (epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &event) != 0) {
+    const std::string why = errno_text(errno);
+    table_.release(connection);
+    return ports_[listener].host->note({.peer = peer, .text = "refused: " + why});
+  }
+  (void)socket.release();  // the table's now
+}
+
+FileDescriptor ConnectionSet::Impl::detach(Connection& connection) {
+  FileDescriptor socket(connection.fd);
+  // Closing alone would leave it watched for as long as a forked child holds a copy.
+  (void)epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, socket.get(), nullptr);
+  table_.release(connection);
+  return socket;
+}
+
+void ConnectionSet::Impl::close(Connection& connection, const std::string& reason, bool ordinary) {
+  const ConnectionId id = connection.id;
+  const PeerAddress peer = connection.peer;
+  StoreHost& host = host_of(connection);
+  const bool used_the_store = connection.speaks == Speaks::store;
+  detach(connection).reset();
+  if (used_the_store) {
+    Effects left_behind;
+    host.store().forget(id, left_behind);
+    perform(left_behind);
+  }
+  host.note({.ordinary = ordinary, .peer = peer, .text = "closed: " + reason});
+}
+
+void ConnectionSet::Impl::hand_over(Connection& connection, std::string first_bytes) {
+  StoreHost& host = host_of(connection);
+  const PeerAddress peer = connection.peer;
+  host.adopt_link(detach(connection), peer, std::move(first_bytes));
+}
+
+void ConnectionSet::Impl::update_interest(Connection& connection) {
+  epoll_event event{};
+  event.events = (connection.is_paused ? 0U : EPOLLIN) |
+                 (connection.awaits_writable ? static_cast<unsigned>(EPOLLOUT) : 0U);
+  event.data.u64 = connection.id.value;
+  // The descriptor is open and was added; there is nothing this could fail of.
+  (void)epoll_ctl(epoll_.get(), EPOLL_CTL_MOD, connection.fd, &event);
+}
+
+// --- the loop's slice --------------------------------------------------------------------------
+
+bool ConnectionSet::Impl::serve(TimePoint now) {
+  now_ = now;
+  const int count = epoll_wait(epoll_.get(), events_.data(), static_cast<int>(events_.size()), 0);
+  for (int at = 0; at < count; ++at) handle(events_[static_cast<std::size_t>(at)]);
+  flush_queued();
+  run_timers();
+  return count == static_cast<int>(events_.size()) || !to_send_.empty();
+}
+
+void ConnectionSet::Impl::handle(const epoll_event& event) {
+  if ((event.data.u64 & port_mark) != 0) return accept_some(event.data.u64 & ~port_mark);
+  const ConnectionId id{event.data.u64};
+  if ((event.events & EPOLLOUT) != 0) {
+    if (Connection* connection = table_.find(id)) on_writable(*connection);
+  }
+  if ((event.events & (EPOLLIN | EPOLLHUP | EPOLLERR)) == 0) return;
+  Connection* connection = table_.find(id);
+  if (connection == nullptr) return;
+  if (!connection->is_paused) return on_readable(*connection);
+  // Nothing is read from a paused connection; these two are reported all the same.
+  if ((event.events & (EPOLLHUP | EPOLLERR)) != 0) {
+    close(*connection, "left with replies unread", true);
+  }
+}
+
+void ConnectionSet::Impl::arm(TimerKind kind, std::uint64_t subject, Duration delay) {
+  timers_.push({now_ + delay, kind, subject});
+}
+
+std::optional<TimePoint> ConnectionSet::Impl::next_deadline() const {
+  if (timers_.empty()) return std::nullopt;
+  return timers_.top().when;
+}
+
+void ConnectionSet::Impl::run_timers() {
+  while (!timers_.empty() && timers_.top().when <= now_) {
+    const Timer timer = timers_.top();
+    timers_.pop();
+    if (timer.kind == TimerKind::rest) {
+      Port& port = ports_[timer.subject];
+      if (port.host != nullptr && !watch(port, timer.subject)) {
+        arm(TimerKind::rest, timer.subject, bounds::store_accept_rest);
+      }
+      continue;
+    }
+    Connection* connection = table_.find(ConnectionId{timer.subject});
+    if (connection == nullptr) continue;
+    if (timer.kind == TimerKind::ambiguity) {
+      if (connection->is_ambiguous) digest_inbox(*connection, true);
+    } else if (connection->is_paused) {
+      const Duration idle = now_ - connection->backlog->last_taken;
+      if (idle < limits_.reader_stall_max) {
+        arm(TimerKind::stall, timer.subject, limits_.reader_stall_max - idle);
+      } else {
+        close(*connection,
+              fmt::format("took none of the {} bytes that wait for it in {} ms",
+                          connection->backlog->outbox.size(),
+                          std::chrono::duration_cast<std::chrono::milliseconds>(idle).count()));
+      }
+    }
+  }
+}
+
+}  // namespace cpprun

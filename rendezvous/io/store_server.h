@@ -1,0 +1,70 @@
+#pragma once
+// A store to embed: PyTorch clients of every version since 1.9, and StoreClient, connect to its
+// port. It serves until it is destroyed, in a thread of its own or in the caller's loop.
+//
+//   cpprun::StoreServer server({.host = "", .port = 29500});
+//   std::printf("serving on port %d\n", server.port());
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "proto/result.h"
+
+namespace cpprun {
+
+struct StoreServerOptions {
+  std::string host{};      // name or address to listen on; empty: every interface
+  std::uint16_t port = 0;  // 0: the kernel picks one
+  // Told of every connection that was closed for a reason of ours, one line without newline. Called
+  // in the thread that serves. Clients that simply left are not reported.
+  std::function<void(const std::string& line)> log{};
+};
+
+// Serves in a thread of its own.
+class StoreServer {
+ public:
+  // Throws std::runtime_error with a sentence when it cannot listen; open() returns it instead.
+  explicit StoreServer(const StoreServerOptions& options);
+  static Result<std::unique_ptr<StoreServer>> open(const StoreServerOptions& options);
+  // Ends every connection and joins the thread: clients see the end at once, waiting ones too.
+  ~StoreServer();
+  StoreServer(const StoreServer&) = delete;
+  StoreServer& operator=(const StoreServer&) = delete;
+
+  std::uint16_t port() const;
+  // What it is bound to: "[::]:43211".
+  std::string address() const;
+
+ private:
+  class Impl;
+  explicit StoreServer(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+// The same for programs with a loop of their own, without a thread. Wait until descriptor() is
+// readable or next_wait_ms() have passed, whichever comes first, then call serve().
+class StoreService {
+ public:
+  static Result<std::unique_ptr<StoreService>> open(const StoreServerOptions& options);
+  ~StoreService();
+  StoreService(const StoreService&) = delete;
+  StoreService& operator=(const StoreService&) = delete;
+
+  std::uint16_t port() const;
+  std::string address() const;
+  // For poll or epoll; belongs to the service.
+  int descriptor() const;
+  // Milliseconds after which serve() wants to be called anyway; -1: never. Ready for poll(2).
+  int next_wait_ms() const;
+  // Does what there is to do and never blocks.
+  void serve();
+
+ private:
+  class Impl;
+  explicit StoreService(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace cpprun

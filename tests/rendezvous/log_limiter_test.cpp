@@ -1,0 +1,49 @@
+#include "rendezvous/log_limiter.h"
+
+#include <doctest/doctest.h>
+
+#include "proto/bounds.h"
+
+using namespace cpprun;
+using namespace std::chrono_literals;
+
+namespace {
+constexpr TimePoint start{1h};
+}
+
+TEST_CASE("alike lines are counted after the first few and told when the window ends") {
+  LogLimiter limiter;
+  int passed = 0;
+  for (int at = 0; at < 100; ++at) {
+    if (limiter.pass(start, "closed: unknown opcode " + std::to_string(at))) ++passed;
+  }
+  CHECK(passed == static_cast<int>(bounds::log_alike_max));
+  REQUIRE(limiter.next_deadline() == start + bounds::log_window);
+  CHECK(limiter.advance(start).empty());
+  CHECK(limiter.advance(start + bounds::log_window) ==
+        std::vector<std::string>{"95 more lines like: closed: unknown opcode 99"});
+  CHECK_FALSE(limiter.next_deadline());
+}
+
+TEST_CASE("different lines do not hold each other back") {
+  LogLimiter limiter;
+  for (int at = 0; at < 10; ++at) limiter.pass(start, "one");
+  CHECK(limiter.pass(start, "another"));
+}
+
+TEST_CASE("a window that held nothing back makes way for a new one") {
+  LogLimiter limiter;
+  for (std::size_t at = 0; at < bounds::log_alike_max; ++at) CHECK(limiter.pass(start, "line"));
+  CHECK(limiter.pass(start + bounds::log_window, "line"));
+}
+
+TEST_CASE("kinds without end share one window") {
+  LogLimiter limiter;
+  std::string kind;
+  std::size_t passed = 0;
+  for (int at = 0; at < 1000; ++at) {
+    kind += 'x';
+    if (limiter.pass(start, kind)) ++passed;
+  }
+  CHECK(passed <= bounds::log_kinds_max + bounds::log_alike_max);
+}
