@@ -1,0 +1,94 @@
+#include "launcher/narrator.h"
+
+#include <fmt/format.h>
+
+#include <chrono>
+
+#include "launcher/diagnosis.h"
+
+namespace cpprun {
+
+namespace {
+
+constexpr const char* plain = "";
+constexpr const char* red = "\x1b[31m";
+constexpr const char* yellow = "\x1b[33m";
+constexpr const char* grey = "\x1b[90m";
+constexpr const char* end_of_colour = "\x1b[0m";
+
+std::string count_of(int count, const char* noun) {
+  return fmt::format("{} {}{}", count, noun, count == 1 ? "" : "s");
+}
+
+// "2 nodes × 2 workers", or "2 nodes, 5 workers, 2 of them here" where nodes differ.
+std::string size_in_words(const Config& config, const link::Sealed& sealed) {
+  const auto nodes = count_of(sealed.group_world_size, "node");
+  if (sealed.world_size == sealed.group_world_size * config.local_world_size) {
+    return fmt::format("{} × {}", nodes, count_of(config.local_world_size, "worker"));
+  }
+  return fmt::format("{}, {}, {} of them here", nodes, count_of(sealed.world_size, "worker"),
+                     config.local_world_size);
+}
+
+}  // namespace
+
+std::string Narrator::line(const char* colour, const std::string& text) const {
+  if (text.empty()) return "";
+  if (!style_.colour || *colour == '\0') return fmt::format("cpprun: {}\n", text);
+  return fmt::format("{}cpprun: {}{}\n", colour, text, end_of_colour);
+}
+
+std::string Narrator::started(const Config& config, const link::Sealed& sealed,
+                              const ResolvedProgram& program, const SocketInterfaces& sockets,
+                              const std::string& master_host,
+                              const std::string& python_version) const {
+  if (!style_.terminal) return "";
+  auto text = fmt::format("cpprun {}: {}, node {}, round {}, store {}", CPPRUN_VERSION,
+                          size_in_words(config, sealed), sealed.group_rank.value,
+                          sealed.round.value, to_string(Endpoint{master_host, sealed.store_port}));
+  if (!sockets.said.empty()) text += fmt::format(", gloo on {}", sockets.said);
+  if (program.interpreter.empty()) {
+    text += fmt::format(", {}", program.argv.front());
+  } else {
+    text += fmt::format(", python {}", program.interpreter);
+    if (!python_version.empty()) text += " " + python_version;
+  }
+  return style_.colour ? fmt::format("{}{}{}\n", grey, text, end_of_colour) : text + "\n";
+}
+
+std::string Narrator::note(const std::string& sentence) const {
+  return line(plain, sentence);
+}
+
+std::string Narrator::warning(const std::string& sentence) const {
+  return line(yellow, sentence);
+}
+
+std::string Narrator::error(const std::string& sentence) const {
+  return line(red, sentence);
+}
+
+std::string Narrator::waiting(const std::string& reason) const {
+  return line(plain, reason.empty() ? "" : "waiting: " + reason);
+}
+
+std::string Narrator::draining(const supervisor::Draining& action) const {
+  return line(yellow, fmt::format("ending the workers: {}", action.reason));
+}
+
+std::string Narrator::killing(const supervisor::Killing& action, Duration grace) const {
+  const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(grace).count();
+  return line(yellow, fmt::format("the worker with local rank {} has not ended within the grace of "
+                                  "{} s (--shutdown-timeout) and is killed",
+                                  action.local_rank.value, seconds));
+}
+
+std::string Narrator::failed(const supervisor::Failed& action,
+                             const std::string& executable) const {
+  const auto& outcome = action.outcome;
+  const auto pid = outcome.pid == 0 ? std::string() : fmt::format(", pid {}", outcome.pid);
+  return line(red, fmt::format("rank {} (local rank {}{}) {}", outcome.rank.value,
+                               outcome.local_rank.value, pid, in_words(outcome, executable)));
+}
+
+}  // namespace cpprun

@@ -1,0 +1,65 @@
+#include "launcher/narrator.h"
+
+#include <doctest/doctest.h>
+
+#include <chrono>
+#include <csignal>
+
+using namespace cpprun;
+using namespace std::chrono_literals;
+
+namespace {
+
+const Narrator in_pipe{NarratorStyle{}};
+const Narrator on_terminal{NarratorStyle{.terminal = true, .colour = false}};
+const Narrator in_colour{NarratorStyle{.terminal = true, .colour = true}};
+
+std::string started(const Narrator& narrator, int world_size = 4) {
+  Config config;
+  config.local_world_size = 2;
+  link::Sealed sealed;
+  sealed.round = RoundNumber{1};
+  sealed.group_world_size = 2;
+  sealed.world_size = world_size;
+  sealed.store_port = 29500;
+  const ResolvedProgram program{
+      {"/usr/bin/python3", "-u", "train.py"}, "/usr/bin/python3", "train.py"};
+  SocketInterfaces sockets;
+  sockets.said = "eth0";
+  return narrator.started(config, sealed, program, sockets, "10.0.0.1", "3.11");
+}
+
+}  // namespace
+
+TEST_CASE("the start line is said on a terminal and not in a pipe") {
+  CHECK(
+      started(on_terminal)
+          .ends_with(
+              ": 2 nodes × 2 workers, node 0, round 1, store 10.0.0.1:29500, gloo on eth0, python "
+              "/usr/bin/python3 3.11\n"));
+  CHECK(started(on_terminal, 5).find("2 nodes, 5 workers, 2 of them here") != std::string::npos);
+  CHECK(started(in_pipe).empty());
+}
+
+TEST_CASE("sentences are plain in a pipe and coloured where fitting") {
+  CHECK(in_pipe.error("no") == "cpprun: no\n");
+  CHECK(in_colour.error("no") == "\x1b[31mcpprun: no\x1b[0m\n");
+  CHECK(in_colour.note("yes") == "cpprun: yes\n");
+  CHECK(in_pipe.waiting("") == "");
+  CHECK(in_pipe.waiting("node 1 is missing") == "cpprun: waiting: node 1 is missing\n");
+}
+
+TEST_CASE("failures, drains and kills are told in words") {
+  Outcome outcome;
+  outcome.rank = Rank{5};
+  outcome.local_rank = LocalRank{1};
+  outcome.pid = 42;
+  outcome.status = {true, SIGSEGV};
+  CHECK(in_pipe.failed({outcome}, "x") ==
+        "cpprun: rank 5 (local rank 1, pid 42) was killed by SIGSEGV (segmentation fault)\n");
+  CHECK(in_pipe.draining({"rank 5 failed", SIGTERM}) ==
+        "cpprun: ending the workers: rank 5 failed\n");
+  CHECK(in_pipe.killing({LocalRank{0}}, 30s) ==
+        "cpprun: the worker with local rank 0 has not ended within the grace of 30 s "
+        "(--shutdown-timeout) and is killed\n");
+}
