@@ -1,0 +1,59 @@
+#include "worker/torch/joining.h"
+
+#include <doctest/doctest.h>
+
+using namespace cpprun;
+using namespace std::chrono_literals;
+
+namespace {
+
+Context rank_of_two(int rank, bool launcher) {
+  Context context;
+  context.rank = Rank{rank};
+  context.world_size = 2;
+  context.store = {.address = "10.0.0.1", .port = 29500, .hosted_by_launcher = launcher};
+  return context;
+}
+
+}  // namespace
+
+TEST_CASE("rank 0 serves the store unless the launcher does or nobody needs one") {
+  CHECK(serves_store(rank_of_two(0, false)));
+  CHECK_FALSE(serves_store(rank_of_two(1, false)));
+  CHECK_FALSE(serves_store(rank_of_two(0, true)));
+  CHECK_FALSE(serves_store(Context{}));
+}
+
+TEST_CASE("a store that does not answer is named with its host and who should serve it") {
+  CHECK(join_failure(rank_of_two(1, false), JoinStage::store, 30s, "timed out") ==
+        "cannot join the process group as rank 1 of 2: the store at 10.0.0.1:29500 was not reached "
+        "within 30 s: timed out (rank 0 serves this store: did it start, does MASTER_ADDR name its "
+        "machine, and does a firewall let the port through?)");
+  CHECK(join_failure(rank_of_two(1, true), JoinStage::store, 30s, "timed out")
+            .find("the launcher serves this store") != std::string::npos);
+  CHECK(join_failure(rank_of_two(0, false), JoinStage::store, 30s, "EADDRINUSE")
+            .find("is the port taken by another program?") != std::string::npos);
+}
+
+TEST_CASE("ranks that did not arrive are named") {
+  const std::string reason =
+      join_failure(rank_of_two(0, true), JoinStage::ranks, 5s,
+                   "wait timeout after 5000ms, keys: /default_pg/0//cpu//0/1");
+  CHECK(reason.find("rank 1 did not arrive") != std::string::npos);
+}
+
+TEST_CASE("an interface that does not exist is named with its variable") {
+  Context context = rank_of_two(0, true);
+  context.gloo_interfaces = "nope0";
+  const std::string reason = join_failure(context, JoinStage::ranks, 5s,
+                                          "ifa != nullptr. Unable to find address for: nope0");
+  CHECK(reason.find("GLOO_SOCKET_IFNAME=nope0 must name interfaces") != std::string::npos);
+}
+
+TEST_CASE("the ranks behind the keys of a time-out are read") {
+  CHECK(ranks_waited_for("wait timeout after 1ms, keys: /default_pg/0//cpu//0/1, "
+                         "/default_pg/0//cpu//0/12") == std::vector<int>{1, 12});
+  CHECK(ranks_waited_for("wait timeout after 1ms, keys: /other/1").empty());
+  CHECK(ranks_waited_for("Connection reset by peer").empty());
+  CHECK(ranks_waited_for("keys: ").empty());
+}

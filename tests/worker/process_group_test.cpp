@@ -1,0 +1,53 @@
+#include "worker/torch/process_group.h"
+
+#include <ATen/ops/ones.h>
+#include <doctest/doctest.h>
+
+#include "tests/worker/two_ranks.h"
+#include "worker/torch/collectives.h"
+
+using namespace cpprun;
+using namespace std::chrono_literals;
+
+namespace {
+
+std::string failure_of(const Context& context, const ProcessGroupOptions& options) {
+  try {
+    const ProcessGroup group = init_process_group(context, options);
+    return "joined";
+  } catch (const DistributedError& error) {
+    return error.what();
+  }
+}
+
+}  // namespace
+
+TEST_CASE("a worker started bare is a group of one that needs no network") {
+  const ProcessGroup group = init_process_group(Context{});
+  CHECK(group.rank() == 0);
+  CHECK(group.size() == 1);
+  const at::Tensor tensor = at::ones({3});
+  all_reduce(tensor, group);
+  CHECK(tensor.sum().item<float>() == 3);
+}
+
+TEST_CASE("two ranks meet at the launcher's store") {
+  CHECK(testing::on_two_ranks([](const ProcessGroup& group) {
+          if (group.size() != 2) throw DistributedError("a group of two was expected");
+        }) == "");
+}
+
+TEST_CASE("a rank that stays alone says who did not arrive") {
+  const testing::HostedStore store;
+  const std::string reason =
+      failure_of(store.context_of(0, 2), {.timeout = 300ms, .join_timeout = 300ms});
+  CHECK(reason.find("as rank 0 of 2") != std::string::npos);
+  CHECK(reason.find("rank 1 did not arrive") != std::string::npos);
+}
+
+TEST_CASE("a store that is not there is named with its address") {
+  Context context = testing::HostedStore().context_of(1, 2);
+  const std::string reason = failure_of(context, {.timeout = 100ms, .join_timeout = 100ms});
+  CHECK(reason.find("the store at 127.0.0.1:") != std::string::npos);
+  CHECK(reason.find("was not reached") != std::string::npos);
+}

@@ -1,0 +1,31 @@
+#pragma once
+// Two ranks in one process, on two threads, that meet at a store of the test's own, as workers meet
+// at their launcher's.
+
+#include <functional>
+#include <string>
+
+#include "worker/torch/process_group.h"
+
+namespace cpprun::testing {
+
+// Hosts PyTorch's own store on a free port of the loopback while it lives.
+class HostedStore {
+ public:
+  HostedStore();
+  ~HostedStore();
+  HostedStore(const HostedStore&) = delete;
+  HostedStore& operator=(const HostedStore&) = delete;
+
+  Context context_of(int rank, int world_size) const;
+
+ private:
+  struct Server;
+  std::unique_ptr<Server> server_;
+};
+
+// Runs `body` for ranks 0 and 1 of one group. Returns what the ranks threw, or an empty string.
+std::string on_two_ranks(const std::function<void(const ProcessGroup&)>& body,
+                         const ProcessGroupOptions& options = {});
+
+}  // namespace cpprun::testing

@@ -1,0 +1,26 @@
+#pragma once
+// The one way to a gloo backend. A file of its own because only it may see the gloo shim.
+
+#include <c10/util/intrusive_ptr.h>
+
+#include <chrono>
+
+namespace c10d {
+class Backend;
+class Store;
+}  // namespace c10d
+
+namespace cpprun {
+
+struct GlooTimeouts {
+  std::chrono::milliseconds join;        // until every other rank of the group is connected
+  std::chrono::milliseconds collective;  // for each operation afterwards
+};
+
+// Connects to every other rank of the group; throws what LibTorch throws when that fails.
+// GLOO_SOCKET_IFNAME chooses the network interface, as in Python.
+c10::intrusive_ptr<c10d::Backend> make_gloo_backend(const c10::intrusive_ptr<c10d::Store>& store,
+                                                    int rank, int size,
+                                                    const GlooTimeouts& timeouts);
+
+}  // namespace cpprun

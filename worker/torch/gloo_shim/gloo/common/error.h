@@ -1,0 +1,2 @@
+#pragma once
+// Empty on purpose: gloo_shim/README.md says why.

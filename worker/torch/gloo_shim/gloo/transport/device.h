@@ -1,0 +1,9 @@
+#pragma once
+// A declaration of what ProcessGroupGloo.hpp uses: gloo_shim/README.md says why.
+
+namespace gloo::transport {
+
+class Device;
+class UnboundBuffer;
+
+}  // namespace gloo::transport

@@ -1,0 +1,34 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+namespace cpprun {
+
+struct SamplerOptions {
+  std::int64_t dataset_size = 0;
+  int replicas = 1;
+  int rank = 0;
+  bool shuffle = true;
+  std::uint64_t seed = 0;
+  bool drop_last = false;  // leave out the tail that does not divide, instead of repeating examples
+};
+
+// Deals out a data set among the ranks: each epoch a new permutation that all ranks agree on, of
+// which rank r takes every replicas-th index from r on. The indices are those of
+// torch.utils.data.DistributedSampler for the same options, one for one.
+class DistributedSampler {
+ public:
+  // Throws std::invalid_argument if the options contradict each other.
+  explicit DistributedSampler(const SamplerOptions& options);
+
+  // This rank's share of the epoch; every rank's is equally long.
+  std::vector<std::int64_t> indices(std::int64_t epoch) const;
+  std::int64_t size() const { return samples_per_rank_; }
+
+ private:
+  SamplerOptions options_;
+  std::int64_t samples_per_rank_ = 0;
+};
+
+}  // namespace cpprun
