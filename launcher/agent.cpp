@@ -137,6 +137,12 @@ void Agent::on(TimePoint now, const agent::Heard& event, Actions& actions) {
   std::visit(Overloaded{
                  [&](const link::Waiting& m) {
                    waiting_for_ = m.reason;
+                   // A spare waits as long as the job lasts; it may be needed any day.
+                   if (m.spare) {
+                     seat_deadline_.reset();
+                   } else if (!seat_deadline_) {
+                     seat_deadline_ = now + config_.join_timeout;
+                   }
                    if (phase_ == Phase::joining || phase_ == Phase::drained) {
                      tell_waiting(now, actions);
                    }

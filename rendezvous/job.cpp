@@ -11,11 +11,6 @@ namespace cpprun {
 
 namespace {
 
-std::string nodes_text(int nodes_min, int nodes_max) {
-  return nodes_min == nodes_max ? fmt::format("--nnodes={}", nodes_max)
-                                : fmt::format("--nnodes={}:{}", nodes_min, nodes_max);
-}
-
 bool is_loopback(const std::string& address) {
   return address.starts_with("127.") || address == "::1";
 }
@@ -50,29 +45,23 @@ void Job::join(TimePoint now, const Caller& caller, const link::Join& join,
   }
   round_.enter(caller.link, {.join = join, .peer = caller.peer, .local = caller.local});
   if (!caller.local) leases_.renew(caller.link, now);
-  if (!status_due_) status_due_ = now + options_.status_interval;
-  seal_if_complete(now, actions);
+  switch (round_.phase()) {
+    case Round::Phase::gathering:
+      if (!status_due_) status_due_ = now + options_.status_interval;
+      consider_sealing(now, actions);
+      break;
+    case Round::Phase::sealed:
+      consider_growing(now, actions);
+      break;
+    case Round::Phase::draining:
+      break;  // It is there when the round gathers again.
+  }
 }
 
-// A sentence when this node cannot have a seat; it names both sides, so that whoever reads it on
-// one machine knows what to change on which.
+// A sentence when this node cannot have a seat.
 std::optional<std::string> Job::objection(const link::Join& join) const {
   if (finish_) return fmt::format("job \"{}\" is over: {}", terms_.id, finish_->reason);
-  if (join.nodes_min != terms_.nodes_min || join.nodes_max != terms_.nodes_max) {
-    return fmt::format("this job runs with {}, but {} came with {}; start every node with the same",
-                       nodes_text(terms_.nodes_min, terms_.nodes_max), join.host,
-                       nodes_text(join.nodes_min, join.nodes_max));
-  }
-  if (join.restarts_max != terms_.restarts_max) {
-    return fmt::format(
-        "this job runs with --max-restarts={}, but {} came with --max-restarts={}; the budget is "
-        "the job's, start every node with the same",
-        terms_.restarts_max, join.host, join.restarts_max);
-  }
-  if (join.node_rank && (*join.node_rank < 0 || *join.node_rank >= terms_.nodes_max)) {
-    return fmt::format("--node_rank={} on {} is outside 0…{} of {}", *join.node_rank, join.host,
-                       terms_.nodes_max - 1, nodes_text(terms_.nodes_min, terms_.nodes_max));
-  }
+  if (auto reason = disagreement(terms_, join)) return reason;
   if (join.node_rank) {
     if (const Member* holder = round_.holder_of(*join.node_rank)) {
       return fmt::format(
@@ -81,9 +70,6 @@ std::optional<std::string> Job::objection(const link::Join& join) const {
           *join.node_rank, holder->join.host, holder->join.pid, join.host, join.pid,
           terms_.nodes_max - 1);
     }
-  }
-  if (round_.size() >= static_cast<std::size_t>(terms_.nodes_max)) {
-    return fmt::format("all {} seats of job \"{}\" are taken", terms_.nodes_max, terms_.id);
   }
   return std::nullopt;
 }
@@ -128,6 +114,10 @@ void Job::hear(TimePoint now, LinkId link, const link::Message& message, keeper:
             // In any other phase it is a late word: nobody has asked for it.
             if (!is_current(m.round) || round_.phase() != Round::Phase::draining) return;
             round_.set_state(link, Member::State::drained);
+            if (member->leaving) {
+              leases_.forget(link);
+              round_.leave(link);
+            }
             settle(now, actions);
           },
           [&](const link::Leave& m) { leave(now, link, m, actions); },
@@ -151,25 +141,37 @@ void Job::failed(const link::Failed& failed, keeper::Actions& actions) {
 
 void Job::leave(TimePoint now, LinkId link, const link::Leave& leave, keeper::Actions& actions) {
   const Member member = *round_.find(link);
-  if (round_.phase() != Round::Phase::gathering) {
-    if (!stop_) stop_ = leave;
-    if (round_.phase() == Round::Phase::sealed) {
-      break_round(fmt::format("{} leaves: {}", name_of(member), leave.reason), actions);
-    }
-    settle(now, actions);
+  const std::string says = fmt::format("{} leaves: {}", name_of(member), leave.reason);
+  const bool has_seat = member.state != Member::State::waiting;
+  if (!has_seat && !member.local) {
+    // Nothing of it is alive, and nobody needs it.
+    actions.emplace_back(keeper::Note{says});
+    leases_.forget(link);
+    round_.leave(link);
+    consider_sealing(now, actions);
     return;
   }
-  if (member.local) {
+  if (round_.phase() == Round::Phase::gathering) {
     // Without its master a job that never began cannot begin.
-    stop_ = leave;
     end({.exit_code = leave.signal == 0 ? 1 : 128 + leave.signal,
          .reason = fmt::format("the master on {} left: {}", member.join.host, leave.reason)},
         actions);
     return;
   }
-  actions.emplace_back(keeper::Note{fmt::format("{} left: {}", name_of(member), leave.reason)});
-  leases_.forget(link);
-  round_.leave(link);
+  if (goes_on_without(member)) {
+    change_ = true;
+    round_.mark_leaving(link);
+  } else if (!stop_) {
+    stop_ = leave;
+  }
+  if (round_.phase() == Round::Phase::sealed) break_round(says, actions);
+  settle(now, actions);
+}
+
+// Elastic, and enough are left; but nobody goes on without the keeper's own host.
+bool Job::goes_on_without(const Member& member) const {
+  return terms_.elastic() && !member.local &&
+         round_.size() > static_cast<std::size_t>(terms_.nodes_min);
 }
 
 void Job::close(TimePoint now, LinkId link, const std::string& reason, keeper::Actions& actions) {
@@ -186,6 +188,7 @@ void Job::close(TimePoint now, LinkId link, const std::string& reason, keeper::A
     leases_.forget(link);
     round_.leave(link);
     settle(now, actions);
+    consider_sealing(now, actions);
     return;
   }
   round_.set_connected(link, false);
@@ -204,8 +207,13 @@ void Job::lose(TimePoint now, LinkId link, keeper::Actions& actions) {
   if (member.connected) {
     actions.emplace_back(keeper::HangUp{link, fmt::format("silent for {} s", silence)});
   }
+  const bool replaceable =
+      terms_.elastic() || terms_.restarts_max > 0 || round_.count(Member::State::waiting) > 0;
   round_.leave(link);
   if (round_.phase() == Round::Phase::sealed && member.state == Member::State::running) {
+    // Who is lost is a change and not a failure, as long as anybody may take the place. A job that
+    // is not to be restarted has nothing to wait for.
+    change_ = replaceable;
     root_ = link::Failure{
         .rank = member.ranks.base,
         .group_rank = member.group_rank.value_or(GroupRank{}),
@@ -218,14 +226,47 @@ void Job::lose(TimePoint now, LinkId link, keeper::Actions& actions) {
     break_round(fmt::format("{} is lost", name_of(member)), actions);
   }
   settle(now, actions);
+  consider_sealing(now, actions);
 }
 
-void Job::seal_if_complete(TimePoint now, keeper::Actions& actions) {
+// Gathering: everybody is here, or enough are and the last call is over.
+void Job::consider_sealing(TimePoint now, keeper::Actions& actions) {
   if (over() || round_.phase() != Round::Phase::gathering) return;
-  if (round_.size() < static_cast<std::size_t>(terms_.nodes_max)) return;
-  auto seats = round_.seal();
+  const auto here = static_cast<int>(round_.size());
+  if (here < terms_.nodes_min) {
+    last_call_.reset();
+  } else if (here >= terms_.nodes_max || (last_call_ && *last_call_ <= now)) {
+    seal(now, actions);
+  } else if (!last_call_) {
+    last_call_ = now + options_.last_call;
+  }
+}
+
+// Sealed: somebody came who has no seat. There may be one for it: then the round is broken
+// politely, once for all who come until the last call is over.
+void Job::consider_growing(TimePoint now, keeper::Actions& actions) {
+  const std::size_t spares = round_.count(Member::State::waiting);
+  const auto seats_max = static_cast<std::size_t>(terms_.nodes_max);
+  if (over() || round_.phase() != Round::Phase::sealed) return;
+  if (spares == 0 || round_.seated() >= seats_max) {
+    last_call_.reset();
+    tell_spares(actions);
+    return;
+  }
+  if (!last_call_) last_call_ = now + options_.last_call;
+  if (round_.size() < seats_max && *last_call_ > now) return;
+  change_ = true;
+  break_round(fmt::format("{} more {} here", spares, spares == 1 ? "node is" : "nodes are"),
+              actions);
+}
+
+void Job::seal(TimePoint now, keeper::Actions& actions) {
+  last_call_.reset();
+  status_due_.reset();
+  auto seats = round_.seal(terms_.nodes_max);
   admitted_.clear();
   for (const auto& [link, member] : round_.members()) {
+    if (member.state == Member::State::waiting) continue;
     admitted_.insert(member.peer);
     admitted_.insert(member.join.addresses.begin(), member.join.addresses.end());
   }
@@ -237,14 +278,25 @@ void Job::seal_if_complete(TimePoint now, keeper::Actions& actions) {
     if (!round_.find(link)->local) leases_.renew(link, now);
     actions.emplace_back(keeper::Say{link, sealed});
   }
-  status_due_.reset();
+  tell_spares(actions);
+}
+
+void Job::tell_spares(keeper::Actions& actions) {
+  for (const auto& [link, member] : round_.members()) {
+    if (member.state != Member::State::waiting || !member.connected) continue;
+    actions.emplace_back(keeper::Say{
+        link, link::Waiting{.reason = fmt::format("all {} seats are taken; this node is a spare",
+                                                  terms_.nodes_max),
+                            .spare = true}});
+  }
 }
 
 void Job::break_round(const std::string& reason, keeper::Actions& actions) {
   drain_reason_ = reason;
+  last_call_.reset();
   round_.break_up();
   for (const auto& [link, member] : round_.members()) {
-    if (member.connected) {
+    if (member.connected && member.state != Member::State::waiting) {
       actions.emplace_back(keeper::Say{link, link::Drain{round_.number(), reason}});
     }
   }
@@ -259,29 +311,45 @@ void Job::settle(TimePoint now, keeper::Actions& actions) {
     return;
   }
   if (round_.phase() != Round::Phase::draining) return;
-  if (round_.count(Member::State::drained) < round_.size()) {
+  if (round_.count(Member::State::drained) < round_.seated()) {
     if (!status_due_) status_due_ = now + options_.status_interval;
     return;
   }
-  const bool may_restart = !stop_ && root_ && restarts_used_ < terms_.restarts_max;
-  if (!may_restart) {
-    const int stop_code = stop_ && stop_->signal != 0 ? 128 + stop_->signal : 1;
-    const int code = root_ ? link::exit_code_of(root_->status) : stop_code;
-    end({.exit_code = code, .reason = drain_reason_, .root = root_}, actions);
+  const bool may_restart = change_ || restarts_used_ < terms_.restarts_max;
+  if (!stop_ && may_restart) {
+    begin_again(now, actions);
     return;
   }
-  ++restarts_used_;
-  actions.emplace_back(keeper::Note{
-      fmt::format("{}: restart {} of {}", drain_reason_, restarts_used_, terms_.restarts_max)});
+  const int stop_code = stop_ && stop_->signal != 0 ? 128 + stop_->signal : 1;
+  const int code = root_ ? link::exit_code_of(root_->status) : stop_code;
+  end({.exit_code = code, .reason = drain_reason_, .root = root_}, actions);
+}
+
+// Nobody of the old round is left: its members wait for the next one.
+void Job::begin_again(TimePoint now, keeper::Actions& actions) {
+  if (change_) {
+    actions.emplace_back(keeper::Note{fmt::format("{}: the next round follows", drain_reason_)});
+  } else {
+    ++restarts_used_;
+    actions.emplace_back(keeper::Note{
+        fmt::format("{}: restart {} of {}", drain_reason_, restarts_used_, terms_.restarts_max)});
+  }
+  change_ = false;
   root_.reset();
   round_.gather_again();
   status_due_ = now + options_.status_interval;
-  seal_if_complete(now, actions);
+  // Those who were here before need no last call: they have just met.
+  if (terms_.elastic() && round_.size() >= static_cast<std::size_t>(terms_.nodes_min)) {
+    seal(now, actions);
+  } else {
+    consider_sealing(now, actions);
+  }
 }
 
 void Job::end(link::Finish finish, keeper::Actions& actions) {
   finish_ = std::move(finish);
   status_due_.reset();
+  last_call_.reset();
   for (const auto& [link, member] : round_.members()) {
     if (member.connected) actions.emplace_back(keeper::Say{link, *finish_});
   }
@@ -289,6 +357,10 @@ void Job::end(link::Finish finish, keeper::Actions& actions) {
 
 void Job::advance(TimePoint now, keeper::Actions& actions) {
   for (const LinkId link : leases_.expire(now)) lose(now, link, actions);
+  if (last_call_ && *last_call_ <= now) {
+    consider_sealing(now, actions);
+    consider_growing(now, actions);
+  }
   if (status_due_ && *status_due_ <= now) tell_status(now, actions);
 }
 
@@ -309,9 +381,11 @@ void Job::tell_status(TimePoint now, keeper::Actions& actions) {
 }
 
 std::optional<TimePoint> Job::next_deadline() const {
-  const std::optional<TimePoint> expiry = leases_.next_expiry();
-  if (!expiry) return status_due_;
-  return status_due_ ? std::min(*expiry, *status_due_) : *expiry;
+  std::optional<TimePoint> soonest = leases_.next_expiry();
+  for (const auto& deadline : {status_due_, last_call_}) {
+    if (deadline && (!soonest || *deadline < *soonest)) soonest = deadline;
+  }
+  return soonest;
 }
 
 }  // namespace cpprun

@@ -3,15 +3,18 @@
 // it ended. A machine without sockets: it is told what agents say and what time it is, and appends
 // what is to be done to a list (docs/states.md, "Keeper").
 //
-//   gathering ──all here──► sealed ──a failure, a loss, a stop──► draining ──nobody is left──┐
-//       ▲                      │                                                              │
-//       │                      └─everybody succeeded──► over ◄──no restart left, or stopped───┤
-//       └──────────────────────────────── a restart is left ──────────────────────────────────┘
+//   gathering ──enough here──► sealed ──failure, loss, change, stop──► draining ──nobody left──┐
+//       ▲                         │                                                            │
+//       │                         └─everybody succeeded──► over ◄──no restart left, stopped────┤
+//       └────────────────── a restart is left, or only the membership changed ─────────────────┘
 //
-// The two rules that matter most:
+// The rules that matter most:
 //   - a round is sealed only when nobody of the one before is alive where it can be reached: two
 //     workers with one rank never coexist;
-//   - a failure is the job's, not the node's: one budget, one first cause, one exit code.
+//   - a failure is the job's, not the node's: one budget, one first cause, one exit code;
+//   - who comes and who goes costs no restart. Fixed size: the round waits for a replacement, or a
+//     spare takes the place. Elastic: it goes on with who is left while that is at least MIN, and
+//     lets newcomers in together, at the end of the last call.
 
 #include <optional>
 #include <string>
@@ -23,6 +26,7 @@
 #include "proto/ids.h"
 #include "proto/link/message.h"
 #include "proto/result.h"
+#include "rendezvous/job_terms.h"
 #include "rendezvous/leases.h"
 #include "rendezvous/round.h"
 
@@ -62,18 +66,10 @@ using Actions = std::vector<Action>;
 
 }  // namespace keeper
 
-// What every node of a job has to agree on.
-struct JobTerms {
-  std::string id;
-  int nodes_min = 1;
-  int nodes_max = 1;
-  int restarts_max = 0;  // of the whole job, over its life
-  friend bool operator==(const JobTerms&, const JobTerms&) = default;
-};
-
 struct JobOptions {
   Duration lease{};            // silence after which a node is lost
   Duration status_interval{};  // between two lines that say who is missing
+  Duration last_call{};        // elastic: how long more nodes are waited for once there are enough
   int store_port = 0;
 };
 
@@ -107,10 +103,15 @@ class Job {
   void failed(const link::Failed& failed, keeper::Actions& actions);
   void leave(TimePoint now, LinkId link, const link::Leave& leave, keeper::Actions& actions);
   void lose(TimePoint now, LinkId link, keeper::Actions& actions);
-  void seal_if_complete(TimePoint now, keeper::Actions& actions);
+  void consider_sealing(TimePoint now, keeper::Actions& actions);
+  void consider_growing(TimePoint now, keeper::Actions& actions);
+  void seal(TimePoint now, keeper::Actions& actions);
+  bool goes_on_without(const Member& member) const;
   void break_round(const std::string& reason, keeper::Actions& actions);
+  void begin_again(TimePoint now, keeper::Actions& actions);
   void settle(TimePoint now, keeper::Actions& actions);
   void end(link::Finish finish, keeper::Actions& actions);
+  void tell_spares(keeper::Actions& actions);
   void tell_status(TimePoint now, keeper::Actions& actions);
 
   JobTerms terms_;
@@ -122,7 +123,9 @@ class Job {
   std::string drain_reason_;
   std::optional<link::Failure> root_;    // what broke the round that runs or drains
   std::optional<link::Leave> stop_;      // somebody was asked to stop the job
+  bool change_ = false;                  // the round breaks because who is here has changed
   std::optional<link::Finish> finish_;   // set once: the job is over
+  std::optional<TimePoint> last_call_;   // when it is over: seal, or break politely and grow
   std::optional<TimePoint> status_due_;  // set while somebody waits
 };
 

@@ -61,15 +61,28 @@ void Round::move(LinkId from, LinkId to) {
   members_.insert(std::move(node));
 }
 
-std::vector<std::pair<LinkId, link::Sealed>> Round::seal() {
+// Survivors first, because their workers' data is where they are; then in order of arrival.
+std::vector<LinkId> Round::chosen(int seats_max) const {
+  std::vector<LinkId> links;
+  for (const auto& [link, member] : members_) links.push_back(link);
+  std::sort(links.begin(), links.end(), [this](LinkId a, LinkId b) {
+    const bool a_is_new = !members_.at(a).group_rank;
+    const bool b_is_new = !members_.at(b).group_rank;
+    return std::tie(a_is_new, a) < std::tie(b_is_new, b);
+  });
+  links.resize(std::min(links.size(), static_cast<std::size_t>(seats_max)));
+  return links;
+}
+
+std::vector<std::pair<LinkId, link::Sealed>> Round::seal(int seats_max) {
   assert(phase_ == Phase::gathering);
   phase_ = Phase::sealed;
   ++number_.value;
 
-  std::vector<LinkId> links;
+  const std::vector<LinkId> links = chosen(seats_max);
   std::vector<Candidate> candidates;
-  for (const auto& [link, member] : members_) {
-    links.push_back(link);
+  for (const LinkId link : links) {
+    const Member& member = members_.at(link);
     candidates.push_back({.node_rank = member.join.node_rank,
                           .previous = member.group_rank,
                           .host = member.join.host,
@@ -107,7 +120,7 @@ void Round::break_up() {
 }
 
 void Round::gather_again() {
-  assert(phase_ == Phase::draining && count(Member::State::drained) == members_.size());
+  assert(phase_ == Phase::draining && count(Member::State::drained) == seated());
   phase_ = Phase::gathering;
   for (auto& [link, member] : members_) member.state = Member::State::waiting;
   counts_ = {};

@@ -30,6 +30,7 @@ struct Member {
   link::Join join;
   std::string peer;       // numeric address from which its link comes
   bool local = false;     // lives in the keeper's own process: cannot be lost
+  bool leaving = false;   // was asked to stop: gets no seat in the next round
   bool connected = true;  // false: its link broke, and may resume until the lease runs out
   State state = State::waiting;
   std::optional<GroupRank> group_rank = {};  // in this round, or in the one before
@@ -55,16 +56,23 @@ class Round {
   void enter(LinkId link, Member member);
   void leave(LinkId link);
   void set_state(LinkId link, Member::State state);
+  // It gets no seat in the next round.
+  void mark_leaving(LinkId link) { members_.at(link).leaving = true; }
   void set_connected(LinkId link, bool connected);
   // The agent behind `from` speaks through `to` from now on.
   void move(LinkId from, LinkId to);
 
-  // Gathering → sealed. Everybody who waits gets a seat; the numbers of each, by link.
-  std::vector<std::pair<LinkId, link::Sealed>> seal();
+  // Gathering → sealed. At most `seats_max` of those who wait get a seat, survivors of the round
+  // before first, then whoever came first; the others go on waiting, as spares. The numbers of each
+  // seat, by link.
+  std::vector<std::pair<LinkId, link::Sealed>> seal(int seats_max);
   // Sealed → draining.
   void break_up();
-  // Draining → gathering. Everybody has drained; they all wait again.
+  // Draining → gathering. Everybody who had a seat has drained; they all wait again.
   void gather_again();
+
+  // How many have a seat in the round that is sealed or drains.
+  std::size_t seated() const { return size() - count(Member::State::waiting); }
 
   // "2 of 4 nodes are here; missing: node rank 1, node rank 3"
   std::string who_is_missing(int nodes_wanted) const;
@@ -72,6 +80,7 @@ class Round {
   std::string who_is(Member::State state) const;
 
  private:
+  std::vector<LinkId> chosen(int seats_max) const;
   static std::size_t index_of(Member::State state) { return static_cast<std::size_t>(state); }
 
   Phase phase_ = Phase::gathering;

@@ -62,8 +62,14 @@ void each_member(M&, F&&)
 
 template <class M, class F>
 void each_member(M& m, F&& f)
-  requires std::same_as<std::remove_const_t<M>, Waiting> ||
-           std::same_as<std::remove_const_t<M>, Refused>
+  requires std::same_as<std::remove_const_t<M>, Waiting>
+{
+  f("reason", m.reason), f("spare", m.spare);
+}
+
+template <class M, class F>
+void each_member(M& m, F&& f)
+  requires std::same_as<std::remove_const_t<M>, Refused>
 {
   f("reason", m.reason);
 }

@@ -92,9 +92,11 @@ struct Heartbeat {
 
 // --- keeper → agent ----------------------------------------------------------------------------
 
-// Not everybody is here yet; sent when this changes. `reason` says who is missing.
+// Not everybody is here yet: `reason` says who is missing, now and then. Or everybody is, and this
+// node is a spare: it takes the place of the first one that is lost, and waits without a limit.
 struct Waiting {
   std::string reason;
+  bool spare = false;
   friend bool operator==(const Waiting&, const Waiting&) = default;
 };
 

@@ -155,6 +155,16 @@ TEST_CASE("who is not seated in time gives up, says what it waited for, and exit
   CHECK_FALSE(all<agent::Exit>(last)[0].had_workers);
 }
 
+TEST_CASE("a spare waits without a limit until it is seated") {
+  Stage stage;
+  stage.join();
+  stage.heard(t0, link::Waiting{.reason = "all 2 seats are taken", .spare = true});
+  CHECK(stage.agent.next_deadline() == t0 + 1s);  // the heartbeat
+  stage.heard(t0 + 24h, link::Heartbeat{});
+  CHECK(all<agent::Exit>(stage.agent.advance(t0 + 24h)).empty());
+  CHECK(work<supervisor::Spawn>(stage.heard(t0 + 24h, seat())).size() == 1);
+}
+
 TEST_CASE("a refusal ends the agent with the keeper's sentence") {
   Stage stage;
   stage.join();

@@ -49,6 +49,7 @@ TEST_CASE("every link message survives the wire") {
   check_round_trip(Leave{.signal = 15, .reason = "asked to stop"});
   check_round_trip(Heartbeat{});
   check_round_trip(Waiting{.reason = "1 of 2 nodes"});
+  check_round_trip(Waiting{.reason = "a spare", .spare = true});
   check_round_trip(Refused{.reason = "node rank 1 is taken"});
   check_round_trip(Sealed{.round = RoundNumber{2},
                           .restart_count = 1,

@@ -1,0 +1,35 @@
+#include "rendezvous/job_terms.h"
+
+#include <fmt/format.h>
+
+namespace cpprun {
+
+namespace {
+
+std::string nodes_text(int nodes_min, int nodes_max) {
+  return nodes_min == nodes_max ? fmt::format("--nnodes={}", nodes_max)
+                                : fmt::format("--nnodes={}:{}", nodes_min, nodes_max);
+}
+
+}  // namespace
+
+std::optional<std::string> disagreement(const JobTerms& terms, const link::Join& join) {
+  if (join.nodes_min != terms.nodes_min || join.nodes_max != terms.nodes_max) {
+    return fmt::format("this job runs with {}, but {} came with {}; start every node with the same",
+                       nodes_text(terms.nodes_min, terms.nodes_max), join.host,
+                       nodes_text(join.nodes_min, join.nodes_max));
+  }
+  if (join.restarts_max != terms.restarts_max) {
+    return fmt::format(
+        "this job runs with --max-restarts={}, but {} came with --max-restarts={}; the budget is "
+        "the job's, start every node with the same",
+        terms.restarts_max, join.host, join.restarts_max);
+  }
+  if (join.node_rank && (*join.node_rank < 0 || *join.node_rank >= terms.nodes_max)) {
+    return fmt::format("--node_rank={} on {} is outside 0…{} of {}", *join.node_rank, join.host,
+                       terms.nodes_max - 1, nodes_text(terms.nodes_min, terms.nodes_max));
+  }
+  return std::nullopt;
+}
+
+}  // namespace cpprun

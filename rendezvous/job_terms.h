@@ -1,0 +1,26 @@
+#pragma once
+// What every node of a job has to agree on, and the sentences for those that do not.
+
+#include <optional>
+#include <string>
+
+#include "proto/link/message.h"
+
+namespace cpprun {
+
+struct JobTerms {
+  std::string id;
+  int nodes_min = 1;
+  int nodes_max = 1;
+  int restarts_max = 0;  // of the whole job, over its life
+  friend bool operator==(const JobTerms&, const JobTerms&) = default;
+
+  // Whether the job may go on with fewer or more nodes than it began with.
+  bool elastic() const { return nodes_min < nodes_max; }
+};
+
+// Why a node with these wishes cannot be of this job; it names both sides, so that whoever reads it
+// on one machine knows what to change on which.
+std::optional<std::string> disagreement(const JobTerms& terms, const link::Join& join);
+
+}  // namespace cpprun
