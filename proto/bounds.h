@@ -129,4 +129,15 @@ inline constexpr auto log_window = 10s;
 // Kinds of lines that are told apart at the same time.
 inline constexpr std::size_t log_kinds_max = 256;
 
+// --- clients of the store ------------------------------------------------------------------------
+// How long a client tries to reach a store, and how long a request may take, where nobody says
+// otherwise: PyTorch's own five minutes for both.
+inline constexpr auto store_client_connect_timeout = 300s;
+inline constexpr auto store_client_timeout = 300s;
+// One address that does not answer must not use up the time of the others.
+inline constexpr auto store_client_attempt_max = 5s;
+// Between two rounds of attempts: short at first, since the store is usually about to listen.
+inline constexpr auto store_client_pause_first = 20ms;
+inline constexpr auto store_client_pause_max = 1s;
+
 }  // namespace cpprun::bounds

@@ -1,0 +1,39 @@
+#include "rendezvous/io/byte_buffer.h"
+
+#include <doctest/doctest.h>
+
+#include <string>
+
+using namespace cpprun;
+
+TEST_CASE("bytes come out as they went in, from the front") {
+  ByteBuffer buffer;
+  buffer.append("hello ");
+  buffer.append("world");
+  CHECK(buffer.view() == "hello world");
+  buffer.drop_front(6);
+  CHECK(buffer.view() == "world");
+  buffer.append("!");
+  CHECK(buffer.view() == "world!");
+  buffer.drop_front(6);
+  CHECK(buffer.empty());
+  CHECK(buffer.tail_capacity() == 0);
+}
+
+TEST_CASE("a large buffer that is nearly empty gives its memory back") {
+  ByteBuffer buffer;
+  buffer.append(std::string(1'000'000, 'x') + "end");
+  buffer.drop_front(1'000'000);
+  CHECK(buffer.view() == "end");
+  CHECK(buffer.tail_capacity() < 1000);
+}
+
+TEST_CASE("what is filled from outside counts once it is counted in") {
+  ByteBuffer buffer;
+  char* tail = buffer.tail(3);
+  tail[0] = 'a';
+  tail[1] = 'b';
+  CHECK(buffer.empty());
+  buffer.grow_by(2);
+  CHECK(buffer.view() == "ab");
+}
