@@ -1,0 +1,61 @@
+#!/usr/bin/env python3
+"""An ordinary PyTorch DDP script: nothing in it knows cpprun.
+
+    cpprun --standalone --nproc-per-node=2 train.py
+"""
+
+import argparse
+import os
+
+import torch
+import torch.distributed as dist
+from torch import nn
+from torch.nn.parallel import DistributedDataParallel
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--steps", type=int, default=50)
+    parser.add_argument("--batch-size", type=int, default=64)
+    arguments = parser.parse_args()
+
+    dist.init_process_group("gloo", init_method="env://")
+    rank, world_size = dist.get_rank(), dist.get_world_size()
+    print(
+        f"rank {rank} of {world_size}, local rank {os.environ['LOCAL_RANK']} "
+        f"on node {os.environ['GROUP_RANK']}",
+        flush=True,
+    )
+
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(10, 64), nn.ReLU(), nn.Linear(64, 1))
+    ddp = DistributedDataParallel(model)
+    optimizer = torch.optim.SGD(ddp.parameters(), lr=0.05)
+
+    # Every rank draws other examples of the same function.
+    generator = torch.Generator().manual_seed(rank)
+    for step in range(1, arguments.steps + 1):
+        inputs = torch.randn(arguments.batch_size, 10, generator=generator)
+        targets = inputs.sum(dim=1, keepdim=True).sin()
+        loss = nn.functional.mse_loss(ddp(inputs), targets)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        if step % 10 == 0:
+            mean = loss.detach().clone()
+            dist.all_reduce(mean, op=dist.ReduceOp.AVG)
+            if rank == 0:
+                print(f"step {step:3d}  loss {mean.item():.4f}", flush=True)
+
+    # After training all ranks hold the same model, or something is very wrong.
+    total = sum(parameter.detach().double().sum() for parameter in model.parameters())
+    totals = [torch.zeros_like(total) for _ in range(world_size)]
+    dist.all_gather(totals, total)
+    assert all(each == total for each in totals), "the ranks hold different models"
+    if rank == 0:
+        print(f"done: {world_size} ranks hold the same model", flush=True)
+    dist.destroy_process_group()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,241 @@
+// How fast does a vision transformer run forward and backward here, on one rank and on all?
+//
+//   cpprun --nnodes=2 --node_rank=0 --master_addr=… --nproc_per_node=1 ./speed --threads=64
+
+#include <fmt/format.h>
+#include <sched.h>
+#include <torch/torch.h>
+
+#include <chrono>
+#include <cstdio>
+#include <numeric>
+#include <optional>
+
+#include "worker/env/io/record.h"
+#include "worker/examples/options.h"
+#include "worker/examples/vit.h"
+#include "worker/torch/collectives.h"
+#include "worker/torch/ddp.h"
+
+namespace {
+
+using cpprun::examples::CommandLine;
+using cpprun::examples::Vit;
+using cpprun::examples::VitOptions;
+using Clock = std::chrono::steady_clock;
+using Model = cpprun::DistributedDataParallel<Vit>;
+
+struct Settings {
+  VitOptions vit;
+  int batch = 8;
+  int steps = 5;
+  int warmup = 1;
+  int threads = 0;
+  int local_rank = -1;
+  std::string dtype = "fp32";
+  std::string device = "cpu";
+  bool json = false;
+};
+
+struct StepTime {
+  double forward = 0;
+  double backward = 0;
+  double total() const { return forward + backward; }
+};
+
+double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+// What this process may run on: fewer than the machine has in a container or under taskset.
+int processors() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  return ::sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
+}
+
+void set_threads(const Settings& settings, const cpprun::Context& context) {
+  if (settings.threads == 0) return;
+  const int available = processors();
+  if (settings.threads > available && context.local_rank.value == 0) {
+    fmt::print("speed: --threads={} is more than the {} processors of this machine, using {}\n",
+               settings.threads, available, available);
+  }
+  at::set_num_threads(std::min(settings.threads, available));
+}
+
+torch::Device device_of(const Settings& settings, const cpprun::Context& context) {
+  if (settings.device == "cpu") return {torch::kCPU};
+  if (!torch::cuda::is_available()) {
+    throw std::runtime_error(
+        "--device=cuda: this LibTorch finds no CUDA device; is it a CPU build, is a driver "
+        "loaded, is CUDA_VISIBLE_DEVICES empty?");
+  }
+  const int index = settings.local_rank >= 0 ? settings.local_rank : context.local_rank.value;
+  const auto devices = static_cast<int>(torch::cuda::device_count());
+  if (index >= devices) {
+    throw std::runtime_error(
+        fmt::format("local rank {} has no CUDA device: this machine shows {}, so start at most {} "
+                    "per node (--nproc-per-node={})",
+                    index, devices, devices, devices));
+  }
+  return {torch::kCUDA, static_cast<c10::DeviceIndex>(index)};
+}
+
+// Kernels run behind the host's back; only a finished one can be timed.
+void finish(const torch::Device& device) {
+  if (device.is_cuda()) torch::cuda::synchronize(device.index());
+}
+
+class Runner {
+ public:
+  Runner(const Settings& settings, const torch::Device& device, const cpprun::ProcessGroup& group)
+      : device_(device), model_(settings.vit) {
+    const auto type = settings.dtype == "bf16" ? torch::kBFloat16 : torch::kFloat;
+    model_->to(device, type);
+    const int side = settings.vit.image_size;
+    images_ = torch::randn({settings.batch, 3, side, side}, torch::kFloat).to(device, type);
+    labels_ = torch::randint(settings.vit.classes, {settings.batch}, torch::kLong).to(device);
+    if (group.size() > 1) ddp_.emplace(model_, group);
+  }
+
+  std::int64_t parameters() const {
+    std::int64_t count = 0;
+    for (const auto& parameter : model_->parameters()) count += parameter.numel();
+    return count;
+  }
+
+  StepTime step() {
+    for (const auto& parameter : model_->parameters()) {
+      parameter.mutable_grad() = torch::Tensor();
+    }
+    const auto start = Clock::now();
+    const auto output = ddp_ ? ddp_->forward(images_) : model_->forward(images_);
+    const auto loss = torch::nn::functional::cross_entropy(output.to(torch::kFloat), labels_);
+    finish(device_);
+    const double forward = seconds_since(start);
+    loss.backward();
+    finish(device_);
+    return {.forward = forward, .backward = seconds_since(start) - forward};
+  }
+
+ private:
+  torch::Device device_;
+  Vit model_;
+  torch::Tensor images_;
+  torch::Tensor labels_;
+  std::optional<Model> ddp_;  // alone there is nothing to reduce
+};
+
+StepTime mean_of(const std::vector<StepTime>& times) {
+  StepTime sum;
+  for (const StepTime& time : times) {
+    sum.forward += time.forward;
+    sum.backward += time.backward;
+  }
+  const auto count = static_cast<double>(times.size());
+  return {.forward = sum.forward / count, .backward = sum.backward / count};
+}
+
+void report(const Settings& settings, const StepTime& mean, const std::vector<double>& rates,
+            std::int64_t parameters) {
+  const double everybody = std::accumulate(rates.begin(), rates.end(), 0.0);
+  if (settings.json) {
+    fmt::print(
+        "{{\"model\": \"vit\", \"parameters\": {}, \"device\": \"{}\", \"dtype\": \"{}\", "
+        "\"threads\": {}, \"world_size\": {}, \"batch\": {}, \"steps\": {}, "
+        "\"forward_seconds\": {:.6f}, \"backward_seconds\": {:.6f}, \"step_seconds\": {:.6f}, "
+        "\"images_per_second_rank0\": {:.4f}, \"images_per_second_all\": {:.4f}}}\n",
+        parameters, settings.device, settings.dtype, at::get_num_threads(), rates.size(),
+        settings.batch, settings.steps, mean.forward, mean.backward, mean.total(), rates.front(),
+        everybody);
+    return;
+  }
+  fmt::print("mean of {} steps: forward {:.4f} s  backward {:.4f} s  step {:.4f} s\n",
+             settings.steps, mean.forward, mean.backward, mean.total());
+  fmt::print("images per second: {:.2f} on rank 0, {:.2f} on all {} ranks\n", rates.front(),
+             everybody, rates.size());
+}
+
+int measure(const cpprun::Context& context, const Settings& settings) {
+  set_threads(settings, context);
+  torch::manual_seed(0);
+  const torch::Device device = device_of(settings, context);
+  const auto group = cpprun::init_process_group(context);
+  const bool talks = context.leads() && !settings.json;
+  Runner runner(settings, device, group);
+  if (talks) {
+    fmt::print(
+        "speed: ViT with {:.1f} M parameters, batch {} of {} x {}, {} on {}, {} threads, "
+        "world size {}\n",
+        static_cast<double>(runner.parameters()) / 1e6, settings.batch, settings.vit.image_size,
+        settings.vit.image_size, settings.dtype, device.str(), at::get_num_threads(), group.size());
+    std::fflush(stdout);
+  }
+  for (int i = 0; i < settings.warmup; ++i) runner.step();
+  std::vector<StepTime> times;
+  for (int i = 1; i <= settings.steps; ++i) {
+    times.push_back(runner.step());
+    if (talks) {
+      fmt::print("step {:3}  forward {:.4f} s  backward {:.4f} s  total {:.4f} s\n", i,
+                 times.back().forward, times.back().backward, times.back().total());
+      std::fflush(stdout);
+    }
+  }
+  const StepTime mean = mean_of(times);
+  const auto rates = cpprun::all_gather(settings.batch / mean.total(), group);
+  if (context.leads()) report(settings, mean, rates, runner.parameters());
+  return 0;
+}
+
+cpprun::Result<CommandLine> read(int argc, char** argv, Settings& settings,
+                                 cpprun::examples::Options& options) {
+  options.number("image-size", settings.vit.image_size, 1, 8192, "side of an image");
+  options.number("patch", settings.vit.patch, 1, 8192, "side of a patch");
+  options.number("dim", settings.vit.dim, 1, 65536, "width of the model");
+  options.number("depth", settings.vit.depth, 1, 1024, "number of blocks");
+  options.number("heads", settings.vit.heads, 1, 1024, "attention heads, which divide the width");
+  options.number("classes", settings.vit.classes, 1, 1 << 20, "classes to tell apart");
+  options.number("batch", settings.batch, 1, 1 << 20, "images per step and rank");
+  options.number("steps", settings.steps, 1, 1 << 20, "steps that are measured");
+  options.number("warmup", settings.warmup, 0, 1 << 20, "steps before those");
+  options.number("threads", settings.threads, 0, 1 << 20,
+                 "threads per rank, at most what there is; 0: OMP_NUM_THREADS decides");
+  options.choice("dtype", settings.dtype, {"fp32", "bf16"}, "type of the numbers");
+  options.choice("device", settings.device, {"cpu", "cuda"}, "where to compute");
+  options.number("local-rank", settings.local_rank, -1, 4096,
+                 "which CUDA device; -1: LOCAL_RANK decides");
+  options.flag("json", settings.json, "one line for machines instead of several for people");
+  auto command = options.parse(argc, argv);
+  if (!command || *command == CommandLine::help) return command;
+  const VitOptions& vit = settings.vit;
+  if (vit.dim % vit.heads != 0) {
+    return cpprun::failure(
+        fmt::format("--dim={} is not a multiple of --heads={}", vit.dim, vit.heads));
+  }
+  if (vit.image_size % vit.patch != 0) {
+    return cpprun::failure(
+        fmt::format("--image-size={} is not a multiple of --patch={}", vit.image_size, vit.patch));
+  }
+  return command;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  Settings settings;
+  cpprun::examples::Options options(
+      "speed: forward and backward speed of a vision transformer, ViT-Base/16 unless told "
+      "otherwise.");
+  const auto command = read(argc, argv, settings, options);
+  if (!command) {
+    fmt::print(stderr, "speed: {}\n", command.error().reason);
+    return 2;
+  }
+  if (*command == CommandLine::help) {
+    fmt::print("{}", options.help());
+    return 0;
+  }
+  return cpprun::run(
+      [&settings](const cpprun::Context& context) { return measure(context, settings); });
+}
