@@ -356,9 +356,10 @@ std::optional<TimePoint> Agent::next_deadline() const {
 
 void Agent::tell_waiting(TimePoint now, Actions& actions) {
   const std::string left = seat_deadline_ ? "; " + seconds_left(now, *seat_deadline_) : "";
-  const std::string where = phase_ == Phase::dialing
-                                ? fmt::format("for the master at {}: ", where_the_master_is())
-                                : std::string{};
+  const std::string where =
+      phase_ == Phase::dialing
+          ? fmt::format("no word from the master at {}: ", where_the_master_is())
+          : std::string{};
   actions.emplace_back(agent::TellWaiting{where + waiting_for_ + left});
 }
 

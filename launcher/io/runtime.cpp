@@ -350,7 +350,8 @@ void Runtime::on(const agent::Exit& action) {
 }
 
 void Runtime::say_report(const agent::Exit& last) {
-  if (!last.had_workers || (!last.root && evidence_.empty())) {
+  if (!last.root) {
+    // Asked to stop, refused, or the master is gone: no worker of this job is to blame.
     pump_.say(narrator_.error(last.reason));
     return;
   }

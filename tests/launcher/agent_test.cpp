@@ -139,7 +139,8 @@ TEST_CASE("an unreachable master is dialled again with growing pauses, and said 
   CHECK(agent.next_deadline() == t0 + 150ms);
   const auto told = all<agent::TellWaiting>(agent.advance(t0 + 2s));
   REQUIRE(told.size() == 1);
-  CHECK(told[0].reason == "for the master at 10.0.0.1:29500: connection refused; 598 s left");
+  CHECK(told[0].reason ==
+        "no word from the master at 10.0.0.1:29500: connection refused; 598 s left");
 }
 
 TEST_CASE("who is not seated in time gives up, says what it waited for, and exits with 1") {
