@@ -1,0 +1,88 @@
+#include "tests/fuzz/store_fuzz.h"
+
+#include <algorithm>
+#include <stdexcept>
+
+#include "proto/c10d/decoder.h"
+#include "proto/c10d/encoder.h"
+#include "rendezvous/store.h"
+
+namespace cpprun::fuzz {
+namespace {
+
+constexpr ConnectionId speaker{1};
+constexpr ConnectionId bystander{2};
+
+void promise(bool kept, const char* what) {
+  if (!kept) throw std::logic_error(what);
+}
+
+// Writes down what the speaker hears; a drop ends the session.
+bool hear(const Effects& effects, std::string& heard) {
+  for (const Effect& effect : effects) {
+    if (const auto* drop = std::get_if<Drop>(&effect)) {
+      promise(drop->connection == speaker && !drop->reason.empty(), "a drop without a reason");
+      heard += "\ndropped";
+      return false;
+    }
+    const auto& answer = std::get<Answer>(effect);
+    promise(answer.to == speaker || answer.to == bystander, "an answer to nobody");
+    std::string bytes;
+    c10d::encode(answer.reply, bytes);
+    promise(bytes.size() == c10d::encoded_size(answer.reply), "a reply of another size");
+    if (answer.to == speaker) heard += bytes;
+  }
+  return true;
+}
+
+}  // namespace
+
+std::string session(std::string_view bytes, std::size_t piece_size, c10d::Dialect dialect) {
+  Store store;
+  Effects effects;
+  // Somebody else waits, watches and holds values meanwhile.
+  const c10d::Bytes keys[] = {"/k", "/never"};
+  store.apply(bystander, c10d::WatchKey{"/k"}, effects);
+  store.apply(bystander, c10d::Wait{keys}, effects);
+
+  c10d::Decoder decoder;
+  c10d::Conversation conversation{dialect, false};
+  c10d::Progress progress;
+  std::string heard;
+  std::size_t start = 0;
+  std::size_t needed = 0;
+  for (std::size_t end = 0; end < bytes.size();) {
+    end = std::min(bytes.size(), end + piece_size);
+    while (start < end && end - start >= needed) {
+      const std::string_view rest = bytes.substr(start, end - start);
+      const c10d::Decoded decoded = decoder.decode(rest, conversation, progress);
+      if (const auto* malformed = std::get_if<c10d::Malformed>(&decoded)) {
+        promise(!malformed->reason.empty(), "a refusal without a reason");
+        return heard + "\nmalformed";
+      }
+      if (const auto* more = std::get_if<c10d::NeedMore>(&decoded)) {
+        promise(more->size > rest.size(), "asks for bytes that are there");
+        needed = more->size;
+        break;
+      }
+      const auto* complete = std::get_if<c10d::Complete>(&decoded);
+      if (complete == nullptr) {
+        needed = rest.size() + 1;
+        break;
+      }
+      promise(complete->size > 0 && complete->size <= rest.size(), "took what is not there");
+      effects.clear();
+      store.apply(speaker, complete->request, effects);
+      if (!hear(effects, heard)) return heard;
+      start += complete->size;
+      needed = 0;
+    }
+  }
+  effects.clear();
+  store.forget(speaker, effects);
+  store.forget(bystander, effects);
+  promise(store.parked_count() == 0, "a wait that nobody waits for");
+  return heard + "\nopen";
+}
+
+}  // namespace cpprun::fuzz

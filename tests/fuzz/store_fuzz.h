@@ -1,0 +1,15 @@
+#pragma once
+// Bytes that anybody may send to a store, taken through decoder, store and encoder.
+
+#include <string>
+#include <string_view>
+
+#include "proto/c10d/dialect.h"
+
+namespace cpprun::fuzz {
+
+// What one connection hears for these bytes when they come in pieces of that size, and how it
+// ended. Throws std::logic_error when decoder or store break a promise of theirs.
+std::string session(std::string_view bytes, std::size_t piece_size, c10d::Dialect dialect);
+
+}  // namespace cpprun::fuzz
