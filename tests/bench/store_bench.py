@@ -26,7 +26,7 @@ sys.stdin.read()
 class Server:
     """A process that prints its port in its first line and ends with its input."""
 
-    def __init__(self, name, command, pid_of_child=False):
+    def __init__(self, name, command):
         self.name = name
         self.process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
@@ -63,7 +63,8 @@ def start_libuv(python):
 
 def measure(load, server, mode, connections, depth, seconds):
     """(operations per second, seconds, server CPU in us per operation)"""
-    mode = "echo" if server.name == "echo" else mode
+    if server.name == "echo":
+        mode = "echojoin" if mode == "join" else "echo"
     command = [load, server.port, mode, connections, depth, seconds, server.pid]
     done = subprocess.run([str(part) for part in command], capture_output=True, text=True)
     if done.returncode != 0:
@@ -123,26 +124,28 @@ def bench_operations(options, servers, load):
                 )
 
 
-def bench_connections(options, python, daemon, load):
+def bench_connections(options, start, load):
     """Each in a fresh server, so that nothing of an earlier run is measured."""
-    joins = {"libuv": [], "cpprund": []}
-    idle = {"libuv": [], "cpprund": []}
+    joins = {name: [] for name in start}
+    idle = {name: [] for name in start}
     for _ in range(options.rounds):
-        for name in joins:
-            server = start_libuv(python) if name == "libuv" else Server(name, daemon)
+        for name in start:
+            server = start[name]()
             joins[name].append(measure(load, server, "join", 10_000, 1, 1))
             server.end()
-            server = start_libuv(python) if name == "libuv" else Server(name, daemon)
+            if name == "echo":
+                continue
+            server = start[name]()
             measure(load, server, "join", 10, 1, 1)
             idle[name].append(idle_bytes(load, server, 10_000))
             server.end()
     seconds = {name: middle(found, 1) for name, found in joins.items()}
     cpu = {name: middle(found, 2) for name, found in joins.items()}
-    print(f"10,000 joins            libuv {seconds['libuv']:.3f} s ({cpu['libuv']:.1f} us CPU each)   "
-          f"cpprund {seconds['cpprund']:.3f} s ({cpu['cpprund']:.1f} us)   "
-          f"ratio {seconds['cpprund'] / seconds['libuv']:.2f}   goal <= 0.6")
-    bytes_each = {name: statistics.median(found) for name, found in idle.items()}
-    print(f"idle connection         libuv {bytes_each['libuv']:.0f} B   "
+    each = "   ".join(f"{name} {seconds[name]:.3f} s ({cpu[name]:.1f} us CPU each)" for name in joins)
+    print(f"10,000 joins      {each}   ratio {seconds['cpprund'] / seconds['libuv']:.2f}   "
+          f"goal <= 0.6")
+    bytes_each = {name: statistics.median(found) for name, found in idle.items() if found}
+    print(f"idle connection   libuv {bytes_each['libuv']:.0f} B   "
           f"cpprund {bytes_each['cpprund']:.0f} B   goal <= 200 B")
 
 
@@ -159,15 +162,16 @@ def main():
     load = os.path.join(options.build, "tests/bench/store_load")
     daemon = [os.path.join(options.build, "rendezvous/cpprund"), "--host", "127.0.0.1", "--port", "0",
               "--quiet"]
-    servers = [
-        start_libuv(options.python),
-        Server("cpprund", daemon),
-        Server("echo", [os.path.join(options.build, "tests/bench/raw_echo")]),
-    ]
+    start = {
+        "libuv": lambda: start_libuv(options.python),
+        "cpprund": lambda: Server("cpprund", daemon),
+        "echo": lambda: Server("echo", [os.path.join(options.build, "tests/bench/raw_echo")]),
+    }
+    servers = [start[name]() for name in start]
     bench_operations(options, servers, load)
     for server in servers:
         server.end()
-    bench_connections(options, options.python, daemon, load)
+    bench_connections(options, start, load)
 
 
 if __name__ == "__main__":

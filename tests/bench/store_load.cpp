@@ -3,9 +3,9 @@
 //
 //   store_load PORT MODE CONNECTIONS DEPTH SECONDS SERVER_PID
 //
-// MODE: get, set, add, waitget (two round trips, as PyTorch's client does it), echo (for raw_echo),
-// join (connect, shake hands and ADD, once each; DEPTH and SECONDS do not count), idle (the same,
-// then holds the connections until its input ends). Prints one line: operations per second,
+// MODE: get, set, add, waitget (two round trips, as PyTorch's client does it), join (connect, shake
+// hands and ADD, once each; DEPTH and SECONDS do not count), idle (the same, then holds the
+// connections until its input ends); for raw_echo: echo and echojoin. Prints one line: operations per second,
 // seconds, and the server's CPU time per operation in microseconds.
 
 #include <fcntl.h>
@@ -225,7 +225,7 @@ int main(int count, char** arguments) {
   const std::string pid = arguments[6];
   Load load(port);
   const double cpu_before_joining = cpu_seconds(pid);
-  const bool is_echo = mode == "echo";
+  const bool is_echo = mode.starts_with("echo");
   // What PyTorch's client says when it connects.
   const std::string hello =
       is_echo ? std::string(25, 'e')
@@ -238,7 +238,7 @@ int main(int count, char** arguments) {
     std::puts("ready");
     std::fflush(stdout);
     std::getchar();
-  } else if (mode != "join") {
+  } else if (!mode.ends_with("join")) {
     if (!is_echo) Load::say(load.first(), bytes_of(Set{"/k", std::string(40, 'v')}));
     const Script script = script_of(mode, std::atoi(arguments[4]));
     const double cpu_before = cpu_seconds(pid);
