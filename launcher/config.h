@@ -15,6 +15,7 @@ namespace cpprun {
 enum class RendezvousMode {
   standalone,    // one node, keeper in this process on a free loopback port
   fixed_master,  // torchrun's "static": the master serves at a port that everybody was told
+  endpoint,      // torchrun's "c10d": whoever runs on the endpoint's machine hosts the keeper
 };
 
 enum class ProgramKind {
@@ -46,6 +47,7 @@ struct Config {
   std::string job = "none";           // rdzv id
   int nodes_min = 1;
   int nodes_max = 1;
+  std::optional<bool> is_host;   // --rdzv-conf is_host=…: host the keeper here, or never
   std::optional<int> node_rank;  // where --node-rank or PET_NODE_RANK was given
   int local_world_size = 1;
   std::string role = "default";
@@ -54,6 +56,7 @@ struct Config {
   std::vector<int> signals;                   // handled ones, by number, each once
   std::string signals_text;                   // the same as exported to the workers
   Duration join_timeout = std::chrono::seconds(600);
+  Duration last_call = std::chrono::seconds(30);  // elastic: for more nodes, once MIN are here
   Duration keep_alive_interval = std::chrono::seconds(1);
   int keep_alive_attempts_max = 3;  // the lease is interval × attempts
   std::optional<std::string> local_addr;

@@ -10,13 +10,13 @@ namespace cpprun {
 
 const std::vector<Flag>& flags() {
   static const std::vector<Flag> all = {
-      {"nnodes", 0, "N", true, "Number of nodes"},
+      {"nnodes", 0, "N|MIN:MAX", true, "Number of nodes, or a range of it (default 1)"},
       {"nproc-per-node", 0, "N|cpu|gpu|auto", true, "Workers on this node (default 1)"},
       {"node-rank", 0, "N", true, "This node's rank, from 0"},
       {"master-addr", 0, "HOST", true, "Host of the master (default 127.0.0.1)"},
       {"master-port", 0, "PORT", true, "Port of the master (default 29500)"},
       {"standalone", 0, "", true, "One node by itself, on a free port"},
-      {"rdzv-backend", 0, "NAME", true, "How nodes meet: static; c10d with one node"},
+      {"rdzv-backend", 0, "NAME", true, "How nodes meet: static (default) or c10d"},
       {"rdzv-endpoint", 0, "HOST[:PORT]", true, "Where nodes meet, instead of --master-*"},
       {"rdzv-id", 0, "ID", true, "The job's id"},
       {"rdzv-conf", 0, "K=V,...", true,

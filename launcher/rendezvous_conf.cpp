@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cctype>
 #include <charconv>
 #include <string_view>
 
@@ -14,9 +15,8 @@ namespace {
 constexpr int seconds_max = 1'000'000'000;
 
 // Keys of torchrun that say nothing to a keeper that polls nobody and has no phases to time out.
-constexpr std::array<std::string_view, 6> without_effect = {"last_call_timeout", "close_timeout",
-                                                            "heartbeat_timeout", "read_timeout",
-                                                            "use_libuv",         "is_host"};
+constexpr std::array<std::string_view, 4> without_effect = {"close_timeout", "heartbeat_timeout",
+                                                            "read_timeout", "use_libuv"};
 // Keys of rendezvous that are not there.
 constexpr std::array<std::string_view, 8> of_others = {
     "protocol", "ssl_cert", "ssl_cert_key", "ca_cert", "cert", "key", "cacert", "etcd_prefix"};
@@ -40,10 +40,22 @@ std::optional<int> positive(std::string_view text) {
   return number;
 }
 
+// torchrun's words for yes and no.
+std::optional<bool> yes_or_no(std::string_view text) {
+  std::string lower(text);
+  std::transform(lower.begin(), lower.end(), lower.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  constexpr std::array<std::string_view, 5> yes = {"1", "true", "t", "yes", "y"};
+  constexpr std::array<std::string_view, 5> no = {"0", "false", "f", "no", "n"};
+  if (contains(yes, lower)) return true;
+  if (contains(no, lower)) return false;
+  return std::nullopt;
+}
+
 void read_pair(std::string_view key, std::string_view value, const std::string& source,
                Patience& patience, std::vector<std::string>& mistakes) {
   const bool ours = key == "join_timeout" || key == "timeout" || key == "keep_alive_interval" ||
-                    key == "keep_alive_max_attempt";
+                    key == "keep_alive_max_attempt" || key == "last_call_timeout";
   if (ours) {
     const auto number = positive(value);
     if (!number) {
@@ -53,8 +65,17 @@ void read_pair(std::string_view key, std::string_view value, const std::string& 
       patience.keep_alive_seconds = number;
     } else if (key == "keep_alive_max_attempt") {
       patience.keep_alive_attempts = number;
+    } else if (key == "last_call_timeout") {
+      patience.last_call_seconds = number;
     } else if (key == "join_timeout" || !patience.join_seconds) {
       patience.join_seconds = number;  // `timeout` is static's name for it; join_timeout wins
+    }
+    return;
+  }
+  if (key == "is_host") {
+    patience.is_host = yes_or_no(value);
+    if (!patience.is_host) {
+      mistakes.push_back(fmt::format("{}: is_host={} is neither true nor false", source, value));
     }
     return;
   }
@@ -69,8 +90,9 @@ void read_pair(std::string_view key, std::string_view value, const std::string& 
         fmt::format("{}: {} belongs to an etcd rendezvous, which is not there", source, key));
   } else {
     mistakes.push_back(
-        fmt::format("{}: {} is no key; there are join_timeout, timeout, keep_alive_interval and "
-                    "keep_alive_max_attempt, and torchrun's others without effect",
+        fmt::format("{}: {} is no key; there are join_timeout, timeout, last_call_timeout, "
+                    "keep_alive_interval, keep_alive_max_attempt and is_host, and torchrun's "
+                    "others without effect",
                     source, key));
   }
 }

@@ -14,6 +14,8 @@ struct Patience {
   std::optional<int> join_seconds;
   std::optional<int> keep_alive_seconds;
   std::optional<int> keep_alive_attempts;
+  std::optional<int> last_call_seconds;
+  std::optional<bool> is_host;
   friend bool operator==(const Patience&, const Patience&) = default;
 };
 

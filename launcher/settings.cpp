@@ -21,6 +21,7 @@ constexpr int count_max = std::numeric_limits<int>::max();
 constexpr int static_port = 29500;
 constexpr int port_max = 65535;
 constexpr std::string_view default_signals = "SIGTERM,SIGINT,SIGHUP,SIGQUIT";
+constexpr int endpoint_port = 29400;  // c10d's, where the endpoint names none
 // Static rendezvous has always been this patient under torchrun, and queues in clusters are long.
 constexpr auto static_join_timeout = std::chrono::seconds(900);
 
@@ -85,10 +86,6 @@ class Checker {
     }
     config_.nodes_min = *lowest;
     config_.nodes_max = *highest;
-    if (*lowest != *highest) {
-      complain("{}={} asks for a changing number of nodes, which is not there yet; give one number",
-               nodes->source, nodes->value);
-    }
   }
 
   void read_workers() {
@@ -120,13 +117,20 @@ class Checker {
     const auto* conf = settings_.find("rdzv-conf");
     const auto patience =
         conf == nullptr ? Patience{} : read_rendezvous_conf(conf->value, conf->source, mistakes_);
-    config_.join_timeout = static_join_timeout;
+    const auto* backend = settings_.find("rdzv-backend");
+    if (backend == nullptr || backend->value == "static") {
+      config_.join_timeout = static_join_timeout;
+    }
     if (patience.join_seconds) config_.join_timeout = std::chrono::seconds(*patience.join_seconds);
     if (patience.keep_alive_seconds) {
       config_.keep_alive_interval = std::chrono::seconds(*patience.keep_alive_seconds);
     }
     config_.keep_alive_attempts_max =
         patience.keep_alive_attempts.value_or(config_.keep_alive_attempts_max);
+    if (patience.last_call_seconds) {
+      config_.last_call = std::chrono::seconds(*patience.last_call_seconds);
+    }
+    config_.is_host = patience.is_host;
 
     constexpr std::string_view grace_variable = "TORCH_ELASTIC_SHUTDOWN_TIMEOUT";
     if (const auto seconds = number("shutdown-timeout", 0, count_max)) {
@@ -150,7 +154,7 @@ class Checker {
       complain("{}={} is not there; cpprun hosts its own store, leave the flag out",
                backend->source, name);
     } else if (name != "static" && name != "c10d") {
-      complain("{}={} is no rendezvous; static is, and c10d with one node", backend->source, name);
+      complain("{}={} is no rendezvous; static and c10d are", backend->source, name);
     }
     if (settings_.has("standalone")) {
       if (!one_node) {
@@ -161,16 +165,14 @@ class Checker {
         if (settings_.has(unused)) note("{} is ignored with --standalone", source(unused));
       }
       stand_alone();
-    } else if (name == "c10d" && !one_node) {
-      complain(
-          "{}=c10d with {} nodes is not there yet; use --master-addr and --master-port with "
-          "--node-rank instead",
-          backend->source, config_.nodes_max);
+    } else if (name == "c10d" && !one_node && endpoint == nullptr) {
+      complain("{}=c10d with {} nodes needs --rdzv-endpoint=HOST[:PORT], the same on every node",
+               backend->source, config_.nodes_max);
     } else if (one_node && endpoint == nullptr &&
                (name == "c10d" || !settings_.has("master-port"))) {
       stand_alone();
     } else {
-      meet_at(endpoint);
+      meet_at(endpoint, name == "c10d");
     }
     if (const auto* id = settings_.find("rdzv-id")) config_.job = id->value;
     if (const auto* address = settings_.find("local-addr")) {
@@ -184,8 +186,8 @@ class Checker {
     config_.job = line_.random_id;
   }
 
-  void meet_at(const Setting* endpoint) {
-    config_.rendezvous = RendezvousMode::fixed_master;
+  void meet_at(const Setting* endpoint, bool by_endpoint) {
+    config_.rendezvous = by_endpoint ? RendezvousMode::endpoint : RendezvousMode::fixed_master;
     config_.endpoint = {"127.0.0.1", static_port};
     if (const auto* address = settings_.find("master-addr")) config_.endpoint.host = host(*address);
     if (const auto port = number("master-port", 0, port_max)) config_.endpoint.port = *port;
@@ -194,7 +196,8 @@ class Checker {
         if (settings_.has(unused))
           note("{} is ignored, {} says where", source(unused), endpoint->source);
       }
-      const auto parsed = parse_endpoint(endpoint->value, static_port);
+      const auto parsed =
+          parse_endpoint(endpoint->value, by_endpoint ? endpoint_port : static_port);
       if (!parsed) return complain("{}: {}", endpoint->source, parsed.error().reason);
       config_.endpoint = *parsed;
     }

@@ -24,12 +24,30 @@ WallTime wall_now() {
   return std::chrono::time_point_cast<std::chrono::microseconds>(std::chrono::system_clock::now());
 }
 
-// Whether the master's address can only mean this machine. A name that is not this host's own may
-// still be: then --node_rank=0 has to say so.
+// The addresses a host stands for: itself where it is one, otherwise what its name resolves to.
+std::vector<std::string> addresses_of(const std::string& host) {
+  asio::error_code not_literal;
+  const auto literal = asio::ip::make_address(host, not_literal);
+  if (!not_literal) return {literal.to_string()};
+  asio::io_context resolving;
+  asio::error_code unknown;  // Then it is not this machine's, and the dial says why.
+  std::vector<std::string> addresses;
+  for (const auto& each : asio::ip::tcp::resolver{resolving}.resolve(host, "", unknown)) {
+    addresses.push_back(each.endpoint().address().to_string());
+  }
+  return addresses;
+}
+
+// Whether the master's address means this machine: any of its names, aliases and addresses does.
 bool means_this_machine(const std::string& host, const RunInputs& inputs) {
   if (is_loopback(host) || host == inputs.host) return true;
-  return std::any_of(inputs.interfaces.begin(), inputs.interfaces.end(), [&](const auto& each) {
-    return std::find(each.addresses.begin(), each.addresses.end(), host) != each.addresses.end();
+  const std::vector<std::string> wanted = addresses_of(host);
+  return std::any_of(wanted.begin(), wanted.end(), [&](const std::string& address) {
+    return is_loopback(address) ||
+           std::any_of(inputs.interfaces.begin(), inputs.interfaces.end(), [&](const auto& each) {
+             return std::find(each.addresses.begin(), each.addresses.end(), address) !=
+                    each.addresses.end();
+           });
   });
 }
 
@@ -104,12 +122,16 @@ Result<void> Runtime::open() {
   return {};
 }
 
-// Node rank 0 hosts the keeper. Where nobody was given a rank, whoever runs on the master's machine
-// does, and the second one there joins the first.
+// Node rank 0 hosts the keeper. Where ranks do not say, whoever runs on the master's machine does,
+// and the second one there, which finds the port taken, joins the first.
 Result<void> Runtime::open_keeper() {
   Config& config = inputs_.config;
-  const bool must_host = config.nodes_max == 1 || config.node_rank == 0;
-  const bool may_host = !config.node_rank && means_this_machine(config.endpoint.host, inputs_);
+  const bool by_rank =
+      config.rendezvous != RendezvousMode::endpoint && config.node_rank.has_value();
+  const bool must_host = config.is_host.value_or(config.rendezvous == RendezvousMode::standalone ||
+                                                 (by_rank && config.node_rank == 0));
+  const bool may_host = !config.is_host && !by_rank && !must_host &&
+                        means_this_machine(config.endpoint.host, inputs_);
   if (must_host || may_host) {
     keeper_ = std::make_unique<KeeperServer>(
         context_,
@@ -123,13 +145,14 @@ Result<void> Runtime::open_keeper() {
     // A literal loopback address is served there and nowhere else.
     const bool only_loopback =
         config.endpoint.host != "localhost" && is_loopback(config.endpoint.host);
-    const auto port = keeper_->open(
-        only_loopback ? config.endpoint.host : "", config.endpoint.port,
-        {.job = {.id = config.job,
-                 .nodes_min = config.nodes_min,
-                 .nodes_max = config.nodes_max,
-                 .restarts_max = config.restarts_max},
-         .options = {.lease = config.lease(), .status_interval = bounds::status_interval}});
+    const auto port = keeper_->open(only_loopback ? config.endpoint.host : "", config.endpoint.port,
+                                    {.job = {.id = config.job,
+                                             .nodes_min = config.nodes_min,
+                                             .nodes_max = config.nodes_max,
+                                             .restarts_max = config.restarts_max},
+                                     .options = {.lease = config.lease(),
+                                                 .status_interval = bounds::status_interval,
+                                                 .last_call = config.last_call}});
     if (port) {
       config.endpoint.port = *port;
       return {};
@@ -150,17 +173,9 @@ Result<void> Runtime::open_keeper() {
 std::string Runtime::local_address_of_master() const {
   const Config& config = inputs_.config;
   if (config.nodes_max == 1) return "127.0.0.1";
-  std::string literal = config.endpoint.host;
-  asio::error_code not_literal;
-  asio::ip::make_address(literal, not_literal);
-  if (not_literal) {
-    asio::io_context resolving;
-    asio::error_code unknown;
-    const auto found = asio::ip::tcp::resolver{resolving}.resolve(literal, "", unknown);
-    if (unknown || found.empty()) return {};
-    literal = found.begin()->endpoint().address().to_string();
-  }
-  return local_address_towards(literal, config.endpoint.port).value_or(std::string{});
+  const std::vector<std::string> addresses = addresses_of(config.endpoint.host);
+  if (addresses.empty()) return {};
+  return local_address_towards(addresses.front(), config.endpoint.port).value_or(std::string{});
 }
 
 // --- the loop ------------------------------------------------------------------------------------
