@@ -1,7 +1,7 @@
 #include "rendezvous/cpprund_cli.h"
 
 #include <CLI/CLI.hpp>
-#include <map>
+#include <set>
 #include <sstream>
 
 namespace cpprun {
@@ -9,28 +9,36 @@ namespace {
 
 constexpr int exit_usage = 2;
 
+c10d::Dialect dialect_of(std::string_view name) {
+  if (name == "1.x") return c10d::Dialect::a;
+  if (name == "2.1") return c10d::Dialect::b;
+  if (name == "2.2+") return c10d::Dialect::d;
+  return c10d::Dialect::undecided;
+}
+
 }  // namespace
 
-std::variant<DaemonOptions, CommandLineEnd> parse_daemon_options(int argc, char** argv) {
+std::variant<DaemonOptions, CommandLineEnd> parse_daemon_options(int argc,
+                                                                 const char* const* argv) {
   DaemonOptions options;
   CLI::App app{
       "The rendezvous daemon of cpprun: hosts the store on which the workers of a job "
       "meet.\nPyTorch clients of every version since 1.9 can use it."};
   app.name("cpprund");
   app.add_option("--host", options.host, "Address or name to listen on (default: every interface)");
-  app.add_option("--port", options.port, "Port to listen on; 0 lets the system pick one")
+  int port = options.port;
+  app.add_option("--port", port, "Port to listen on; 0 lets the system pick one")
+      ->check(CLI::Range(0, 65535))
       ->capture_default_str();
   auto* quiet = app.add_flag("--quiet", options.is_quiet, "No lines about closed clients");
   app.add_flag("--verbose", options.is_verbose, "Lines about clients that simply left, too")
       ->excludes(quiet);
-  const std::map<std::string, c10d::Dialect> dialects{{"auto", c10d::Dialect::undecided},
-                                                      {"1.x", c10d::Dialect::a},
-                                                      {"2.1", c10d::Dialect::b},
-                                                      {"2.2+", c10d::Dialect::d}};
-  app.add_option("--store-dialect", options.dialect,
+  // Names only: an enum would be taken by number, too.
+  std::string dialect = "auto";
+  app.add_option("--store-dialect", dialect,
                  "PyTorch version of the clients, where it cannot be told from what they say")
-      ->transform(CLI::CheckedTransformer(dialects).description("{auto,1.x,2.1,2.2+}"))
-      ->default_str("auto");
+      ->check(CLI::IsMember(std::set<std::string>{"auto", "1.x", "2.1", "2.2+"}))
+      ->capture_default_str();
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
@@ -40,6 +48,8 @@ std::variant<DaemonOptions, CommandLineEnd> parse_daemon_options(int argc, char*
     if (code == 0) return CommandLineEnd{0, out.str()};
     return CommandLineEnd{exit_usage, "cpprund: " + err.str()};
   }
+  options.port = static_cast<std::uint16_t>(port);
+  options.dialect = dialect_of(dialect);
   return options;
 }
 

@@ -1,21 +1,12 @@
 #pragma once
 // The command line of cpprund as a value.
 
-#include <cstdint>
 #include <string>
 #include <variant>
 
-#include "proto/c10d/dialect.h"
+#include "rendezvous/daemon_options.h"
 
 namespace cpprun {
-
-struct DaemonOptions {
-  std::string host{};          // empty: every interface, IPv6 and IPv4
-  std::uint16_t port = 29400;  // torchrun's default for a rendezvous endpoint; 0: any
-  bool is_quiet = false;       // says nothing about closed clients
-  bool is_verbose = false;     // says it also of clients that simply left
-  c10d::Dialect dialect = c10d::Dialect::undecided;  // taken for granted where it is given
-};
 
 // Nothing to run: --help, or a mistake that `text` explains.
 struct CommandLineEnd {
@@ -23,6 +14,6 @@ struct CommandLineEnd {
   std::string text;
 };
 
-std::variant<DaemonOptions, CommandLineEnd> parse_daemon_options(int argc, char** argv);
+std::variant<DaemonOptions, CommandLineEnd> parse_daemon_options(int argc, const char* const* argv);
 
 }  // namespace cpprun

@@ -28,8 +28,9 @@ class Server:
 
     def __init__(self, name, command):
         self.name = name
+        pipe, nothing = subprocess.PIPE, subprocess.DEVNULL
         self.process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+            command, stdin=pipe, stdout=pipe, stderr=nothing, text=True
         )
         line = self.process.stdout.readline()
         if not line:
@@ -114,7 +115,8 @@ def bench_operations(options, servers, load):
                 rate = {name: middle(found, 0) for name, found in results.items()}
                 cpu = {name: middle(found, 2) for name, found in results.items()}
                 cells = " ".join(
-                    f"{rate[name] / 1e3:9.1f} {cpu[name]:6.2f}" for name in ("libuv", "cpprund", "echo")
+                    f"{rate[name] / 1e3:9.1f} {cpu[name]:6.2f}"
+                    for name in ("libuv", "cpprund", "echo")
                 )
                 print(
                     f"{mode:8} c={connections:<5} x{depth:<4} {cells}  "
@@ -141,7 +143,9 @@ def bench_connections(options, start, load):
             server.end()
     seconds = {name: middle(found, 1) for name, found in joins.items()}
     cpu = {name: middle(found, 2) for name, found in joins.items()}
-    each = "   ".join(f"{name} {seconds[name]:.3f} s ({cpu[name]:.1f} us CPU each)" for name in joins)
+    each = "   ".join(
+        f"{name} {seconds[name]:.3f} s ({cpu[name]:.1f} us CPU each)" for name in joins
+    )
     print(f"10,000 joins      {each}   ratio {seconds['cpprund'] / seconds['libuv']:.2f}   "
           f"goal <= 0.6")
     bytes_each = {name: statistics.median(found) for name, found in idle.items() if found}
@@ -160,8 +164,8 @@ def main():
     if options.quick:
         options.rounds, options.seconds = 1, 0.3
     load = os.path.join(options.build, "tests/bench/store_load")
-    daemon = [os.path.join(options.build, "rendezvous/cpprund"), "--host", "127.0.0.1", "--port", "0",
-              "--quiet"]
+    daemon = [os.path.join(options.build, "rendezvous/cpprund")]
+    daemon += ["--host", "127.0.0.1", "--port", "0", "--quiet"]
     start = {
         "libuv": lambda: start_libuv(options.python),
         "cpprund": lambda: Server("cpprund", daemon),

@@ -5,8 +5,8 @@
 //
 // MODE: get, set, add, waitget (two round trips, as PyTorch's client does it), join (connect, shake
 // hands and ADD, once each; DEPTH and SECONDS do not count), idle (the same, then holds the
-// connections until its input ends); for raw_echo: echo and echojoin. Prints one line: operations per second,
-// seconds, and the server's CPU time per operation in microseconds.
+// connections until its input ends); for raw_echo: echo and echojoin. Prints one line: operations
+// per second, seconds, and the server's CPU time per operation in microseconds.
 
 #include <fcntl.h>
 #include <netinet/in.h>

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Installs what was built into a prefix of its own, builds two small foreign projects against it with
-# nothing but find_package(cpprun), and lets one talk to the other.
+# Installs what was built into a prefix of its own, builds two small foreign projects against it
+# with nothing but find_package(cpprun), and lets one talk to the other.
 #   run.sh BUILD_FOLDER CXX_COMPILER
 set -eu
 build=$1

@@ -1,0 +1,56 @@
+#include "rendezvous/cpprund_cli.h"
+
+#include <doctest/doctest.h>
+
+#include <vector>
+
+using namespace cpprun;
+
+namespace {
+
+auto parse(std::vector<const char*> arguments) {
+  arguments.insert(arguments.begin(), "cpprund");
+  return parse_daemon_options(static_cast<int>(arguments.size()), arguments.data());
+}
+
+CommandLineEnd end_of(std::vector<const char*> arguments) {
+  const auto parsed = parse(std::move(arguments));
+  REQUIRE(std::holds_alternative<CommandLineEnd>(parsed));
+  return std::get<CommandLineEnd>(parsed);
+}
+
+}  // namespace
+
+TEST_CASE("without flags the daemon listens everywhere on torchrun's port") {
+  const auto parsed = parse({});
+  REQUIRE(std::holds_alternative<DaemonOptions>(parsed));
+  const auto& options = std::get<DaemonOptions>(parsed);
+  CHECK(options.host.empty());
+  CHECK(options.port == 29400);
+  CHECK_FALSE(options.is_quiet);
+  CHECK(options.dialect == c10d::Dialect::undecided);
+}
+
+TEST_CASE("every flag arrives") {
+  const auto parsed = parse({"--host", "::1", "--port=0", "--verbose", "--store-dialect", "1.x"});
+  REQUIRE(std::holds_alternative<DaemonOptions>(parsed));
+  const auto& options = std::get<DaemonOptions>(parsed);
+  CHECK(options.host == "::1");
+  CHECK(options.port == 0);
+  CHECK(options.is_verbose);
+  CHECK(options.dialect == c10d::Dialect::a);
+}
+
+TEST_CASE("a mistake ends it with 2 and a line that names the flag") {
+  CHECK(end_of({"--port", "70000"}).exit_code == 2);
+  CHECK(end_of({"--port", "70000"}).text.find("--port") != std::string::npos);
+  CHECK(end_of({"--prot", "1"}).exit_code == 2);
+  CHECK(end_of({"--prot", "1"}).text.find("--prot") != std::string::npos);
+  CHECK(end_of({"--store-dialect", "3"}).exit_code == 2);
+  CHECK(end_of({"--quiet", "--verbose"}).exit_code == 2);
+}
+
+TEST_CASE("asking for help is no mistake") {
+  CHECK(end_of({"--help"}).exit_code == 0);
+  CHECK(end_of({"--help"}).text.find("--port") != std::string::npos);
+}
