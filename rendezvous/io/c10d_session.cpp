@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <utility>
 
 #include "proto/c10d/encoder.h"
 #include "proto/machine.h"
@@ -303,7 +304,10 @@ void ConnectionSet::Impl::flush_queued() {
 void ConnectionSet::Impl::pause(Connection& connection) {
   connection.is_paused = true;
   update_interest(connection);
-  arm(TimerKind::stall, connection.id.value, limits_.reader_stall_max);
+  // One timer is enough, however often a slow reader is paused: it looks at when bytes were taken.
+  if (!std::exchange(connection.is_timed, true)) {
+    arm(TimerKind::stall, connection.id.value, limits_.reader_stall_max);
+  }
 }
 
 Backlog& ConnectionSet::Impl::backlog_of(Connection& connection) {

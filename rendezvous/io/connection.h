@@ -34,6 +34,7 @@ struct Connection {
   c10d::Conversation conversation;
   Speaks speaks = Speaks::unknown_yet;
   bool is_paused = false;          // its requests are left alone until it takes replies
+  bool is_timed = false;           // a timer will look whether it took something meanwhile
   bool is_ambiguous = false;       // a timer will decide what its request means
   bool awaits_writable = false;    // EPOLLOUT is asked for
   bool is_queued_to_send = false;  // in the line of those who have something to be sent

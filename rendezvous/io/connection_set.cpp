@@ -271,18 +271,25 @@ void ConnectionSet::Impl::run_timers() {
     if (connection == nullptr) continue;
     if (timer.kind == TimerKind::ambiguity) {
       if (connection->is_ambiguous) digest_inbox(*connection, true);
-    } else if (connection->is_paused) {
-      const Duration idle = now_ - connection->backlog->last_taken;
-      if (idle < limits_.reader_stall_max) {
-        arm(TimerKind::stall, timer.subject, limits_.reader_stall_max - idle);
-      } else {
-        close(*connection,
-              fmt::format("took none of the {} bytes that wait for it in {} ms",
-                          connection->backlog->outbox.size(),
-                          std::chrono::duration_cast<std::chrono::milliseconds>(idle).count()));
-      }
+    } else {
+      look_at_reader(*connection);
     }
   }
+}
+
+// Drops a paused client that took nothing for too long.
+void ConnectionSet::Impl::look_at_reader(Connection& connection) {
+  connection.is_timed = false;
+  if (!connection.is_paused) return;
+  const Duration idle = now_ - connection.backlog->last_taken;
+  if (idle < limits_.reader_stall_max) {
+    connection.is_timed = true;
+    return arm(TimerKind::stall, connection.id.value, limits_.reader_stall_max - idle);
+  }
+  close(connection,
+        fmt::format("took none of the {} bytes that wait for it in {} ms",
+                    connection.backlog->outbox.size(),
+                    std::chrono::duration_cast<std::chrono::milliseconds>(idle).count()));
 }
 
 }  // namespace cpprun

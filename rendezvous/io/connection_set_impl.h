@@ -60,6 +60,7 @@ class ConnectionSet::Impl {
   FileDescriptor detach(Connection& connection);
   void hand_over(Connection& connection, std::string first_bytes);
   void run_timers();
+  void look_at_reader(Connection& connection);
   void arm(TimerKind kind, std::uint64_t subject, Duration delay);
   // Tells epoll what this connection wants to hear of.
   void update_interest(Connection& connection);
