@@ -171,9 +171,13 @@ DdpCore::~DdpCore() = default;
 
 void DdpCore::broadcast_state() {
   std::vector<at::Tensor> all;
-  for (const auto* tensors : {&parameters_, &frozen_, &buffers_}) {
-    for (const at::Tensor& tensor : *tensors) all.push_back(tensor.detach());
-  }
+  const auto add = [&all](const std::vector<at::Tensor>& tensors) {
+    for (const at::Tensor& tensor : tensors) all.push_back(tensor.detach());
+  };
+  add(parameters_);
+  add(frozen_);
+  // As in Python, who keeps buffers of their own keeps them from the start.
+  if (options_.broadcast_buffers) add(buffers_);
   c10d::broadcast_coalesced(group_, all, broadcast_bytes, /*rank=*/0);
 }
 

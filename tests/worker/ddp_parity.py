@@ -1,0 +1,151 @@
+#!/usr/bin/env python3
+"""Trains the same models through C++'s and Python's DistributedDataParallel, on the same numbers,
+under the same options, and compares every loss and parameter: two C++ ranks, two Python ranks, and
+one of each in one process group. Usage: ddp_parity.py path/to/ddp_worker
+
+Skipped (77) where no Python with torch is found: CPPRUN_PYTHON, else .venv/bin/python."""
+
+import os
+import subprocess
+import sys
+import tempfile
+
+STEPS, BATCH, TOLERANCE = 20, 8, 1e-5
+ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
+
+
+def train(name, out, two_heads=False, accumulates=False, **options):
+    import torch
+    import torch.distributed as dist
+    from torch import nn
+    from torch.nn.parallel import DistributedDataParallel
+
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.body = nn.Sequential(
+                nn.Linear(16, 32), nn.BatchNorm1d(32), nn.ReLU(),
+                nn.Linear(32, 32), nn.BatchNorm1d(32), nn.ReLU(),
+            )
+            self.head_a = nn.Linear(32, 4)
+            if two_heads:
+                self.head_b = nn.Linear(32, 4)
+
+        def forward(self, x, step):
+            features = self.body(x)
+            return self.head_b(features) if two_heads and step % 3 == 0 else self.head_a(features)
+
+    torch.manual_seed(1234)
+    net = Net()
+    ddp = DistributedDataParallel(net, **options)
+    # The fused one fails on a parameter whose first gradient comes late.
+    sgd = torch.optim.SGD(ddp.parameters(), lr=0.05, momentum=0.9, fused=not two_heads)
+    rank = dist.get_rank()
+    for step in range(STEPS):
+        numbers = torch.arange(1, BATCH * 16 + 1, dtype=torch.float)
+        x = torch.sin(numbers * (0.37 * (rank + 1)) + 0.11 * step).view(BATCH, 16)
+        y = (torch.arange(BATCH) * 7 + rank + step) % 4
+
+        def run():
+            loss = nn.functional.cross_entropy(ddp(x, step), y)
+            loss.backward()
+            out.write(f"{name} loss {step} {loss.item():.9g}\n")
+
+        if accumulates and step % 2 == 0:
+            with ddp.no_sync():
+                run()
+            continue
+        run()
+        sgd.step()
+        sgd.zero_grad(set_to_none=False)
+    for key, parameter in net.named_parameters():
+        for i, value in enumerate(parameter.detach().flatten().tolist()):
+            out.write(f"{name} {key} {i} {value:.9g}\n")
+
+
+def python_rank(path):
+    import torch
+    import torch.distributed as dist
+
+    dist.init_process_group("gloo")
+    with open(path, "w") as out:
+        train("default", out)
+        train("small_buckets", out, bucket_cap_mb=0.004)
+        train("find_unused", out, two_heads=True, find_unused_parameters=True)
+        train("bucket_view", out, bucket_cap_mb=0.004, gradient_as_bucket_view=True)
+        train("own_buffers", out, broadcast_buffers=False)
+        train("static_graph", out, static_graph=True)
+        train("no_sync", out, accumulates=True)
+        rank = dist.get_rank()
+        seen = [torch.zeros(1, dtype=torch.double) for _ in range(2)]
+        dist.all_gather(seen, torch.full((1,), rank + 0.5, dtype=torch.double))
+        total = torch.full((3,), rank + 1.0)
+        dist.all_reduce(total)
+        dist.broadcast(total, 1)
+        dist.barrier()
+        out.write(f"collectives gathered 0 {seen[1].item():.9g}\n")
+        out.write(f"collectives reduced 0 {total[0].item():.9g}\n")
+    # Not by way of the interpreter's end: there a gloo thread of PyTorch that lets go of a tensor
+    # known to Python aborts the process now and then.
+    sys.stdout.flush()
+    os._exit(0)
+
+
+def find_python():
+    for candidate in (os.environ.get("CPPRUN_PYTHON"), os.path.join(ROOT, ".venv/bin/python")):
+        if not candidate or not os.path.exists(candidate):
+            continue
+        if subprocess.run([candidate, "-c", "import torch.distributed"], check=False).returncode == 0:
+            return candidate
+    return None
+
+
+def read(path):
+    with open(path) as file:
+        return {tuple(line.split()[:3]): float(line.split()[3]) for line in file}
+
+
+def run_job(name, commands, folder):
+    from ranks import run_ranks
+
+    paths = [os.path.join(folder, f"{name}.{rank}") for rank in range(len(commands))]
+    ended = run_ranks([command + [path] for command, path in zip(commands, paths)])
+    for rank, each in enumerate(ended):
+        if each.code != 0:
+            sys.exit(f"ddp_parity: {name}: rank {rank} ended with {each.code}:\n{each.output}")
+    return [read(path) for path in paths]
+
+
+def compare(name, expected, found):
+    if expected.keys() != found.keys():
+        sys.exit(f"ddp_parity: {name}: other values were written: "
+                 f"{sorted(expected.keys() ^ found.keys())[:5]}")
+    worst = max(expected, key=lambda key: abs(expected[key] - found[key]))
+    difference = abs(expected[worst] - found[worst])
+    verdict = "identical" if difference == 0 else f"differ by {difference:.2g} at {' '.join(worst)}"
+    print(f"{name}: {len(expected)} values, {verdict}")
+    # Two builds of one library may order their sums differently; the ranks of a job may not drift.
+    if not difference <= TOLERANCE:
+        sys.exit(f"ddp_parity: {name}: more than {TOLERANCE} apart")
+
+
+def main():
+    if sys.argv[1] == "--rank":
+        python_rank(sys.argv[2])
+        return
+    python = find_python()
+    if not python:
+        print("skipped: no Python with torch (set CPPRUN_PYTHON, or make .venv with it)")
+        sys.exit(77)
+    cpp_rank, py_rank = [sys.argv[1]], [python, os.path.abspath(__file__), "--rank"]
+    with tempfile.TemporaryDirectory() as folder:
+        pure = run_job("python", [py_rank, py_rank], folder)
+        jobs = {"C++ and C++": [cpp_rank, cpp_rank],
+                "Python and C++": [py_rank, cpp_rank],
+                "C++ and Python": [cpp_rank, py_rank]}
+        for name, commands in jobs.items():
+            for rank, found in enumerate(run_job(name.replace(" ", ""), commands, folder)):
+                compare(f"{name}, rank {rank}", pure[rank], found)
+
+
+main()
