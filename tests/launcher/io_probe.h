@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <asio/io_context.hpp>
+#include <cerrno>
 #include <chrono>
 #include <cstdlib>
 #include <functional>
@@ -53,20 +54,28 @@ class Pipe {
   std::string read_line() {
     std::string line;
     char byte = 0;
-    while (::read(ends_[0], &byte, 1) == 1 && byte != '\n') line += byte;
+    while (read_some(&byte, 1) == 1 && byte != '\n') line += byte;
     return line;
   }
   std::string read_all() {
     std::string text;
     char buffer[4096];
-    for (auto got = ::read(ends_[0], buffer, sizeof buffer); got > 0;
-         got = ::read(ends_[0], buffer, sizeof buffer)) {
+    for (auto got = read_some(buffer, sizeof buffer); got > 0;
+         got = read_some(buffer, sizeof buffer)) {
       text.append(buffer, static_cast<std::size_t>(got));
     }
     return text;
   }
 
  private:
+  // The death of a child interrupts a read: Asio's handlers do not restart it.
+  long read_some(char* bytes, std::size_t count) {
+    while (true) {
+      const auto got = ::read(ends_[0], bytes, count);
+      if (got >= 0 || errno != EINTR) return got;
+    }
+  }
+
   int ends_[2] = {-1, -1};
 };
 

@@ -104,6 +104,7 @@ int standing() {
   int descriptors = 0;
   DIR* directory = ::opendir("/proc/self/fd");
   while (const dirent* entry = ::readdir(directory)) descriptors += entry->d_name[0] != '.';
+  ::closedir(directory);
   int death_signal = 0;
   ::prctl(PR_GET_PDEATHSIG, &death_signal);
   // The listing itself has one descriptor open.
