@@ -92,10 +92,3 @@ TEST_CASE("a failure carries who, where and how") {
   CHECK(failure.pid == 42);
   CHECK(failure.status == link::ExitStatus{true, SIGABRT});
 }
-
-TEST_CASE("signals are found by either name") {
-  CHECK(signal_number("SIGTERM") == SIGTERM);
-  CHECK(signal_number("TERM") == SIGTERM);
-  CHECK(signal_number("SIGNOPE") == std::nullopt);
-  CHECK(signal_number("SIG") == std::nullopt);
-}

@@ -1,0 +1,21 @@
+#include "launcher/signal_names.h"
+
+#include <doctest/doctest.h>
+
+#include <csignal>
+
+using namespace cpprun;
+
+TEST_CASE("signals are found by either name") {
+  CHECK(signal_number("SIGTERM") == SIGTERM);
+  CHECK(signal_number("TERM") == SIGTERM);
+  CHECK(signal_number("SIGNOPE") == std::nullopt);
+  CHECK(signal_number("SIG") == std::nullopt);
+}
+
+TEST_CASE("a signal has a name and, where the name says little, a meaning") {
+  CHECK(signal_name(SIGSEGV) == "SIGSEGV");
+  CHECK(signal_meaning(SIGSEGV) == "segmentation fault");
+  CHECK(signal_name(60) == "signal 60");
+  CHECK(signal_meaning(60).empty());
+}
