@@ -33,7 +33,8 @@ def train(name, out, two_heads=False, accumulates=False, **options):
 
         def forward(self, x, step):
             features = self.body(x)
-            return self.head_b(features) if two_heads and step % 3 == 0 else self.head_a(features)
+            head = self.head_b if two_heads and step % 3 == 0 else self.head_a
+            return head(features)
 
     torch.manual_seed(1234)
     net = Net()
@@ -95,7 +96,8 @@ def find_python():
     for candidate in (os.environ.get("CPPRUN_PYTHON"), os.path.join(ROOT, ".venv/bin/python")):
         if not candidate or not os.path.exists(candidate):
             continue
-        if subprocess.run([candidate, "-c", "import torch.distributed"], check=False).returncode == 0:
+        probe = subprocess.run([candidate, "-c", "import torch.distributed"], check=False)
+        if probe.returncode == 0:
             return candidate
     return None
 
