@@ -2,7 +2,7 @@
 // The key-value store on which the workers of a job meet: keys, values, queues, barriers and the
 // waits that are parked until a key appears. It is a plain value that knows no socket and no clock.
 // A request goes in, what has to be said and to whom comes out, in order. The semantics are those
-// of PyTorch's TCPStore, corner cases included, without the faults listed in docs/protocol.md §2.
+// of PyTorch's TCPStore, corner cases included, without the faults listed in docs/protocol.md §1.
 
 #include <cstddef>
 #include <cstdint>

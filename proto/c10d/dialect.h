@@ -1,7 +1,16 @@
 #pragma once
 // PyTorch's store protocol exists in three numberings that were released without a version number:
 // A in 1.9 … 2.0, B in 2.1, D since 2.2. This file says which opcode means what in which of them.
-// Source of the numbers: docs/protocol.md §2.
+// Source of the numbers: docs/protocol.md §1.
+//
+// How the decoder finds a connection's dialect out: D begins with opcode 0 and a magic number. What
+// begins otherwise is A or B, which is the same until one of these opcodes comes:
+//   9, 10, 11  exist in B only;
+//   8          APPEND in B, DELETE_KEY in A: more bytes behind the key, or within a short grace,
+//              make it an APPEND, since A's client says nothing more before it is answered;
+//   7          DELETE_KEY in B, WATCH_KEY in A: A watches only on a connection that carries nothing
+//              else. As a first request it is taken for DELETE_KEY, because no Python program can
+//              watch; `cpprund --store-dialect=1.x` takes it for WATCH_KEY.
 
 #include <cstddef>
 #include <cstdint>

@@ -5,7 +5,7 @@
 //
 // The protocol allows one wait at a time on a connection and takes any further request as the end
 // of it. Requests made behind a wait() or barrier() are therefore held back until that is over;
-// where that hurts, use a second client. Protocol: docs/protocol.md §2, dialect D.
+// where that hurts, use a second client. Protocol: docs/protocol.md §1, dialect D.
 
 #include <cstdint>
 #include <functional>

@@ -1,5 +1,5 @@
 #pragma once
-// The exchanges that real clients of each dialect were captured with (docs/protocol.md §2), as
+// The exchanges that real clients of each dialect were captured with (docs/protocol.md §1), as
 // bytes: for every step what the client sends, what it means, and what the server answers.
 
 #include <string>
