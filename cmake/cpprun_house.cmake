@@ -81,7 +81,8 @@ function(cpprun_program name)
   install(TARGETS ${name} RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 endfunction()
 
-# cpprun_test(name SOURCES a_test.cpp [LINKS lib…] [ENV A=b…]): a doctest executable, one CTest test.
+# cpprun_test(name SOURCES a_test.cpp [LINKS lib…] [ENV A=b…]): a doctest executable, one CTest
+# test.
 # tests/tidy_test.cpp fails on a *_test.cpp that no call of this function names.
 function(cpprun_test name)
   cmake_parse_arguments(ARG "" "" "SOURCES;LINKS;ENV" ${ARGN})

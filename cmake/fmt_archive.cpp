@@ -1,7 +1,7 @@
-// {fmt} compiled once, into the programs. Distributions ship fmt's headers and a shared library but
-// no archive; cpprun must need nothing at run time but the C library, and header-only fmt would cost
-// each translation unit two seconds. So this one file holds the library's out-of-line half: the
-// implementation header, and the templates that its public headers declare extern.
+// {fmt} compiled once, into the programs. Distributions ship fmt's headers and a shared library
+// but no archive; cpprun must need nothing at run time but the C library, and header-only fmt would
+// cost each translation unit two seconds. So this one file holds the library's out-of-line half:
+// the implementation header, and the templates that its public headers declare extern.
 
 #include <fmt/format-inl.h>
 

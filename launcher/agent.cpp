@@ -19,6 +19,10 @@ double seconds(Duration duration) {
   return std::chrono::duration<double>(duration).count();
 }
 
+int milliseconds(Duration duration) {
+  return static_cast<int>(std::chrono::duration_cast<std::chrono::milliseconds>(duration).count());
+}
+
 std::string seconds_left(TimePoint now, TimePoint deadline) {
   return fmt::format("{:.0f} s left", std::max(0.0, seconds(deadline - now)));
 }
@@ -85,7 +89,9 @@ link::Join Agent::join_message() const {
                   .nodes_max = config_.nodes_max,
                   .local_world_size = config_.local_world_size,
                   .role = config_.role,
-                  .restarts_max = config_.restarts_max};
+                  .restarts_max = config_.restarts_max,
+                  .lease_milliseconds = milliseconds(config_.lease()),
+                  .last_call_milliseconds = milliseconds(config_.last_call)};
   if (sealed_) join.after = sealed_->round;
   for (const NetworkInterface& each : facts_.interfaces) {
     if (each.loopback || !each.up) continue;
@@ -255,6 +261,14 @@ void Agent::settled(TimePoint now, const supervisor::Settled& settled, Actions& 
   for (const Outcome& outcome : settled.outcomes) {
     const bool is_first = first && first->local_rank == outcome.local_rank;
     if (!outcome.good() && !is_first) actions.emplace_back(agent::Examine{outcome});
+    // It may still be alive, so nobody may be told that this node has drained.
+    if (outcome.given_up && !exit_when_settled_) {
+      exit_when_settled_ = agent::Exit{
+          .code = 1,
+          .reason = fmt::format("rank {} (pid {}) does not even end of SIGKILL: it sits in the "
+                                "kernel, in a driver or a file system that hangs; this node is out",
+                                outcome.rank.value, outcome.pid)};
+    }
   }
   if (exit_when_settled_) {
     exit(*exit_when_settled_, actions);

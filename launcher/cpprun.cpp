@@ -1,5 +1,8 @@
 // cpprun: reads the command line, looks at the machine, and runs the job to its end.
 
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <csignal>
 #include <cstdio>
 #include <string>
@@ -22,6 +25,19 @@ using namespace cpprun;
 constexpr int usage_exit_code = 2;
 constexpr int node_token_bytes = 8;
 
+// A descriptor that was closed before our time would be given to the next thing that is opened, and
+// the workers' words would go there.
+void fill_standard_streams() {
+  while (true) {
+    const int opened = ::open("/dev/null", O_RDWR);
+    if (opened < 0) return;
+    if (opened > STDERR_FILENO) {
+      ::close(opened);
+      return;
+    }
+  }
+}
+
 int complain(const std::string& text, int code) {
   std::fputs(text.c_str(), stderr);
   return code;
@@ -30,6 +46,7 @@ int complain(const std::string& text, int code) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  fill_standard_streams();
   // A console that went away is an error of a write, not the end of a job.
   std::signal(SIGPIPE, SIG_IGN);
   const Environment environment = io::environment_snapshot(environ);

@@ -21,6 +21,14 @@ inline constexpr std::size_t link_text_bytes_max = 2 * 1024;
 inline constexpr std::size_t node_addresses_max = 4;
 // Nodes that a sentence names before it says "and others".
 inline constexpr std::size_t nodes_named_max = 8;
+// Jobs of one daemon at a time: each has a port, of which a machine has few ten thousand.
+inline constexpr std::size_t jobs_max = 1024;
+// From an agent's greeting to its join, which it sends at once.
+inline constexpr std::chrono::nanoseconds join_patience = 10s;
+// A daemon's patience with the nodes of its jobs: cpprun's own defaults, because a job's nodes do
+// not tell it theirs.
+inline constexpr std::chrono::nanoseconds daemon_lease = 3s;
+inline constexpr std::chrono::nanoseconds daemon_last_call = 30s;
 // Bytes that may wait for an agent that does not read before its link is cut.
 inline constexpr std::size_t link_outbox_bytes_max = 256 * 1024;
 // Before anybody complains that somebody is missing: nodes never start in the same moment.
@@ -67,7 +75,7 @@ inline constexpr std::size_t environ_bytes_max = 8 * 1024 * 1024;
 inline constexpr int local_world_size_max = 2048;
 
 // --- the launcher: the workers' words ------------------------------------------------------------
-// A line longer than this is passed on in pieces, so that a worker without newlines costs no memory.
+// A line longer than this is passed on in pieces: a worker without newlines costs no memory.
 inline constexpr std::size_t line_bytes_max = 64 * 1024;
 // Bytes taken from a worker's pipe at once; one worker never holds up the event loop longer.
 inline constexpr std::size_t pump_read_bytes = 64 * 1024;

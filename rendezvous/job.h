@@ -55,13 +55,26 @@ struct ResetStore {
   friend bool operator==(const ResetStore&, const ResetStore&) = default;
 };
 
+// That job needs a store of its own, on a port of its own. Answered with StoreReady or StoreFailed.
+struct OpenStore {
+  std::string job;
+  friend bool operator==(const OpenStore&, const OpenStore&) = default;
+};
+
+// That job is forgotten: its port is closed, and every connection to it.
+struct CloseStore {
+  std::string job;
+  std::string reason;
+  friend bool operator==(const CloseStore&, const CloseStore&) = default;
+};
+
 // A line for the log.
 struct Note {
   std::string line;
   friend bool operator==(const Note&, const Note&) = default;
 };
 
-using Action = std::variant<Say, HangUp, ResetStore, Note>;
+using Action = std::variant<Say, HangUp, ResetStore, OpenStore, CloseStore, Note>;
 using Actions = std::vector<Action>;
 
 }  // namespace keeper

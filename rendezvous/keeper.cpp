@@ -2,72 +2,177 @@
 
 #include <fmt/format.h>
 
-#include <utility>
+#include <algorithm>
+
+#include "proto/bounds.h"
 
 namespace cpprun {
 
-Keeper::Keeper(KeeperOptions options) : job_(std::move(options.job), options.options) {}
+Keeper::Keeper(KeeperOptions options)
+    : options_(std::move(options)), newcomer_leases_(bounds::join_patience) {
+  if (!options_.only) return;
+  jobs_.emplace(options_.only->id,
+                std::make_unique<Entry>(Entry{Job{*options_.only, options_.options}, Store{}}));
+}
 
 Keeper::Actions Keeper::handle(TimePoint now, const Event& event) {
   Actions actions;
-  std::visit(
-      Overloaded{
-          [&](const Opened& opened) { newcomers_.emplace(opened.caller.link, opened.caller); },
-          [&](const Said& event_said) { said(now, event_said, actions); },
-          [&](const Closed& closed) {
-            if (newcomers_.erase(closed.link) == 0) {
-              job_.close(now, closed.link, closed.reason, actions);
-            }
-          },
-      },
-      event);
-  empty_store(actions);
+  std::visit([&](const auto& what) { on(now, what, actions); }, event);
+  look_after_stores(actions);
   return actions;
 }
 
-void Keeper::said(TimePoint now, const Said& event, Actions& actions) {
+void Keeper::on(TimePoint now, const Opened& event, Actions&) {
+  newcomers_.emplace(event.caller.link, event.caller);
+  if (!event.caller.local) newcomer_leases_.renew(event.caller.link, now);
+}
+
+void Keeper::on(TimePoint now, const Said& event, Actions& actions) {
   const auto newcomer = newcomers_.find(event.link);
   if (newcomer == newcomers_.end()) {
-    job_.hear(now, event.link, event.message, actions);
+    const auto known = job_of_link_.find(event.link);
+    if (known == job_of_link_.end()) return;  // Refused, or cut off; it does not know yet.
+    const auto entry = jobs_.find(known->second);
+    if (entry != jobs_.end()) entry->second->job.hear(now, event.link, event.message, actions);
     return;
   }
   const Caller caller = newcomer->second;
   newcomers_.erase(newcomer);
-  const auto* join = std::get_if<link::Join>(&event.message);
-  if (join == nullptr) {
+  newcomer_leases_.forget(event.link);
+  const auto* first = std::get_if<link::Join>(&event.message);
+  if (first == nullptr) {
     actions.emplace_back(keeper::HangUp{event.link, "its first message was not a join"});
     return;
   }
-  if (join->job != job_.terms().id) {
-    const std::string reason = fmt::format(
-        "this master runs job \"{}\", but {} came for job \"{}\": give every node the "
-        "same --rdzv-id, and each job its own --master_port",
-        job_.terms().id, join->host, join->job);
-    actions.emplace_back(keeper::Say{event.link, link::Refused{reason}});
-    actions.emplace_back(keeper::HangUp{event.link, reason});
-    actions.emplace_back(keeper::Note{
-        fmt::format("refused the node on {} ({}): {}", join->host, caller.peer, reason)});
-    return;
-  }
-  job_.join(now, caller, *join, actions);
+  join(now, caller, *first, actions);
 }
 
-// The key space of a round is the round's: emptied in the same breath in which it is sealed.
-void Keeper::empty_store(const Actions& actions) {
-  for (const Action& action : actions) {
-    if (std::holds_alternative<keeper::ResetStore>(action)) store_.clear();
+void Keeper::join(TimePoint now, const Caller& caller, const link::Join& join, Actions& actions) {
+  if (const auto found = jobs_.find(join.job); found != jobs_.end()) {
+    job_of_link_[caller.link] = join.job;
+    found->second->job.join(now, caller, join, actions);
+    return;
   }
+  if (options_.only) {
+    refuse(caller, join,
+           fmt::format("this master runs job \"{}\", but {} came for job \"{}\": give every node "
+                       "the same --rdzv-id, and each job its own port",
+                       options_.only->id, join.host, join.job),
+           actions);
+    return;
+  }
+  if (jobs_.size() + awaiting_store_.size() >= bounds::jobs_max) {
+    refuse(caller, join, fmt::format("this daemon runs {} jobs, its limit", bounds::jobs_max),
+           actions);
+    return;
+  }
+  auto& waiting = awaiting_store_[join.job];
+  if (waiting.empty()) actions.emplace_back(keeper::OpenStore{join.job});
+  waiting.emplace_back(caller, join);
+}
+
+void Keeper::refuse(const Caller& caller, const link::Join& join, const std::string& reason,
+                    Actions& actions) {
+  actions.emplace_back(keeper::Say{caller.link, link::Refused{reason}});
+  actions.emplace_back(keeper::HangUp{caller.link, reason});
+  actions.emplace_back(
+      keeper::Note{fmt::format("refused the node on {} ({}): {}", join.host, caller.peer, reason)});
+}
+
+void Keeper::on(TimePoint now, const StoreReady& event, Actions& actions) {
+  const auto waiting = awaiting_store_.extract(event.job);
+  if (waiting.empty() || waiting.mapped().empty()) {
+    // Everybody who wanted this job has gone meanwhile.
+    actions.emplace_back(keeper::CloseStore{event.job, "nobody is left of its job"});
+    return;
+  }
+  const link::Join& first = waiting.mapped().front().second;
+  JobOptions options = options_.options;
+  options.store_port = event.port;
+  if (first.lease_milliseconds > 0) {
+    options.lease = std::chrono::milliseconds{first.lease_milliseconds};
+  }
+  if (first.last_call_milliseconds > 0) {
+    options.last_call = std::chrono::milliseconds{first.last_call_milliseconds};
+  }
+  const JobTerms terms{.id = event.job,
+                       .nodes_min = first.nodes_min,
+                       .nodes_max = first.nodes_max,
+                       .restarts_max = first.restarts_max};
+  jobs_.emplace(event.job, std::make_unique<Entry>(Entry{Job{terms, options}, Store{}}));
+  actions.emplace_back(keeper::Note{
+      fmt::format("job \"{}\" begins; its store is on port {}", event.job, event.port)});
+  for (const auto& [caller, each] : waiting.mapped()) join(now, caller, each, actions);
+}
+
+void Keeper::on(TimePoint, const StoreFailed& event, Actions& actions) {
+  const auto waiting = awaiting_store_.extract(event.job);
+  if (waiting.empty()) return;
+  for (const auto& [caller, each] : waiting.mapped()) {
+    refuse(caller, each, "no store can be opened for this job: " + event.reason, actions);
+  }
+}
+
+void Keeper::on(TimePoint now, const Closed& event, Actions& actions) {
+  newcomers_.erase(event.link);
+  newcomer_leases_.forget(event.link);
+  for (auto& [job, waiting] : awaiting_store_) {
+    std::erase_if(waiting, [&](const Newcomer& each) { return each.first.link == event.link; });
+  }
+  const auto known = job_of_link_.extract(event.link);
+  if (known.empty()) return;
+  const auto entry = jobs_.find(known.mapped());
+  if (entry != jobs_.end()) entry->second->job.close(now, event.link, event.reason, actions);
+}
+
+// The key space of a round is the round's: emptied in the same breath in which it is sealed. A job
+// that everybody has left is forgotten, whether it is over or never began; not the one we host.
+void Keeper::look_after_stores(Actions& actions) {
+  for (const Action& action : Actions{actions}) {
+    if (const auto* reset = std::get_if<keeper::ResetStore>(&action)) store(reset->job).clear();
+  }
+  if (options_.only) return;
+  std::erase_if(jobs_, [&](const auto& each) {
+    if (each.second->job.round().size() > 0) return false;
+    actions.emplace_back(keeper::CloseStore{each.first, "its job is over"});
+    actions.emplace_back(keeper::Note{fmt::format("job \"{}\" is over", each.first)});
+    return true;
+  });
+}
+
+Result<void> Keeper::admit(const std::string& job, const std::string& peer) const {
+  const auto found = jobs_.find(job);
+  if (found == jobs_.end()) return failure("its job is over");
+  return found->second->job.admit(peer);
+}
+
+bool Keeper::done() const {
+  if (!options_.only) return false;
+  const Job& job = jobs_.at(options_.only->id)->job;
+  return job.over() && job.round().size() == 0;
 }
 
 Keeper::Actions Keeper::advance(TimePoint now) {
   Actions actions;
-  job_.advance(now, actions);
-  empty_store(actions);
+  for (const LinkId link : newcomer_leases_.expire(now)) {
+    newcomers_.erase(link);
+    actions.emplace_back(keeper::HangUp{link, "it greeted, and then said nothing"});
+  }
+  for (const auto& [id, entry] : jobs_) {
+    const auto deadline = entry->job.next_deadline();
+    if (deadline && *deadline <= now) entry->job.advance(now, actions);
+  }
+  look_after_stores(actions);
   return actions;
 }
 
 std::optional<TimePoint> Keeper::next_deadline() const {
-  return job_.next_deadline();
+  std::optional<TimePoint> soonest = newcomer_leases_.next_expiry();
+  for (const auto& [id, entry] : jobs_) {
+    const auto deadline = entry->job.next_deadline();
+    if (deadline && (!soonest || *deadline < *soonest)) soonest = deadline;
+  }
+  return soonest;
 }
 
 }  // namespace cpprun

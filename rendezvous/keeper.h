@@ -3,29 +3,37 @@
 // job its store. It knows no socket: links are numbers, time is an argument, and what is to be done
 // comes back as a list.
 //
+// There are two ways of life. In cpprun the keeper hosts one job, known from the start, and every
+// other is refused. In cpprund a job begins to exist with the first node that names it, on that
+// node's terms, gets a store with a port of its own, and is forgotten when its last node has left.
+//
 // Store clients are not events: a request goes to the job's Store directly (`store`), because at a
 // million requests a second nothing should stand in between. Whether a client may speak at all is
 // asked once, when it connects (`admit`).
 
+#include <memory>
 #include <optional>
 #include <string>
 #include <unordered_map>
+#include <utility>
 #include <variant>
 #include <vector>
 
 #include "proto/machine.h"
 #include "rendezvous/job.h"
+#include "rendezvous/leases.h"
 #include "rendezvous/store.h"
 
 namespace cpprun {
 
 struct KeeperOptions {
-  JobTerms job;  // the one job that this keeper hosts
-  JobOptions options;
+  std::optional<JobTerms> only;  // the one job that this keeper hosts; nothing: any
+  JobOptions options;            // of every job; store_port is that of `only`
 };
 
 class Keeper {
  public:
+  // --- events ---
   // A link was opened, by an agent that has greeted with the preamble.
   struct Opened {
     Caller caller;
@@ -38,8 +46,17 @@ class Keeper {
     LinkId link;
     std::string reason;
   };
+  // The answers to OpenStore.
+  struct StoreReady {
+    std::string job;
+    int port = 0;
+  };
+  struct StoreFailed {
+    std::string job;
+    std::string reason;
+  };
 
-  using Event = std::variant<Opened, Said, Closed>;
+  using Event = std::variant<Opened, Said, Closed, StoreReady, StoreFailed>;
   using Action = keeper::Action;
   using Actions = keeper::Actions;
 
@@ -49,21 +66,39 @@ class Keeper {
   Actions advance(TimePoint now);
   std::optional<TimePoint> next_deadline() const;
 
-  // May a store client from that numeric address speak? The reason if not.
-  Result<void> admit(const std::string& peer) const { return job_.admit(peer); }
-  Store& store() { return store_; }
-  // The job is over and every agent has hung up, or was never there.
-  bool done() const { return job_.over() && job_.round().size() == 0; }
-  const Job& job() const { return job_; }
+  // May a store client from that numeric address speak to that job's store? The reason if not.
+  Result<void> admit(const std::string& job, const std::string& peer) const;
+  // The store of a job that exists: from StoreReady, or the start, to CloseStore.
+  Store& store(const std::string& job) { return jobs_.at(job)->store; }
+  std::size_t job_count() const { return jobs_.size(); }
+  // The one hosted job is over and every agent has hung up, or was never there.
+  bool done() const;
 
  private:
-  void said(TimePoint now, const Said& event, Actions& actions);
-  void empty_store(const Actions& actions);
+  struct Entry {
+    Job job;
+    Store store;
+  };
+  using Newcomer = std::pair<Caller, link::Join>;
 
-  Job job_;
-  Store store_;
-  // Links that have greeted but not joined yet, by id.
+  void on(TimePoint now, const Opened& event, Actions& actions);
+  void on(TimePoint now, const Said& event, Actions& actions);
+  void on(TimePoint now, const Closed& event, Actions& actions);
+  void on(TimePoint now, const StoreReady& event, Actions& actions);
+  void on(TimePoint now, const StoreFailed& event, Actions& actions);
+  void join(TimePoint now, const Caller& caller, const link::Join& join, Actions& actions);
+  void refuse(const Caller& caller, const link::Join& join, const std::string& reason,
+              Actions& actions);
+  void look_after_stores(Actions& actions);
+
+  KeeperOptions options_;
+  std::unordered_map<std::string, std::unique_ptr<Entry>> jobs_;
+  std::unordered_map<LinkId, std::string> job_of_link_;  // of those that have joined
+  // Links that have greeted and not joined yet; they have a while to do so.
   std::unordered_map<LinkId, Caller> newcomers_;
+  Leases newcomer_leases_;
+  // Nodes of jobs whose store is being opened.
+  std::unordered_map<std::string, std::vector<Newcomer>> awaiting_store_;
 };
 
 static_assert(StateMachine<Keeper>);

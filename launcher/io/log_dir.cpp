@@ -156,4 +156,20 @@ Result<std::string> read_small_file(const std::string& path) {
   return text;
 }
 
+Result<void> write_whole_file(const std::string& path, const std::string& text) {
+  const std::string draft = path + ".draft";
+  const auto cannot = [&](int error_number) {
+    ::unlink(draft.c_str());
+    return failure(fmt::format("cannot write \"{}\": {}", path, std::strerror(error_number)));
+  };
+  const int file = ::open(draft.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+  if (file < 0) return cannot(errno);
+  const auto written = ::write(file, text.data(), text.size());
+  const int write_error = written < 0 ? errno : ENOSPC;
+  ::close(file);
+  if (written != static_cast<ssize_t>(text.size())) return cannot(write_error);
+  if (::rename(draft.c_str(), path.c_str()) != 0) return cannot(errno);
+  return {};
+}
+
 }  // namespace cpprun::io

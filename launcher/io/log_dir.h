@@ -39,6 +39,9 @@ class LogDir {
 // The last lines of a file, bounded in number and bytes; empty where there is none.
 std::vector<std::string> read_last_lines(const std::string& path);
 
+// Replaces a file in one step: a reader finds the old content or the new, never half of it.
+Result<void> write_whole_file(const std::string& path, const std::string& text);
+
 // The whole file up to a bound; an error when it is missing or longer.
 Result<std::string> read_small_file(const std::string& path);
 

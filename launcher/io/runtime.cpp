@@ -4,13 +4,14 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <asio/ip/tcp.hpp>
 #include <cerrno>
 #include <utility>
 
+#include "launcher/io/addresses.h"
 #include "launcher/io/host.h"
 #include "launcher/report.h"
 #include "proto/bounds.h"
+#include "proto/worker_contract.h"
 
 namespace cpprun::io {
 
@@ -22,33 +23,6 @@ TimePoint now() {
 
 WallTime wall_now() {
   return std::chrono::time_point_cast<std::chrono::microseconds>(std::chrono::system_clock::now());
-}
-
-// The addresses a host stands for: itself where it is one, otherwise what its name resolves to.
-std::vector<std::string> addresses_of(const std::string& host) {
-  asio::error_code not_literal;
-  const auto literal = asio::ip::make_address(host, not_literal);
-  if (!not_literal) return {literal.to_string()};
-  asio::io_context resolving;
-  asio::error_code unknown;  // Then it is not this machine's, and the dial says why.
-  std::vector<std::string> addresses;
-  for (const auto& each : asio::ip::tcp::resolver{resolving}.resolve(host, "", unknown)) {
-    addresses.push_back(each.endpoint().address().to_string());
-  }
-  return addresses;
-}
-
-// Whether the master's address means this machine: any of its names, aliases and addresses does.
-bool means_this_machine(const std::string& host, const RunInputs& inputs) {
-  if (is_loopback(host) || host == inputs.host) return true;
-  const std::vector<std::string> wanted = addresses_of(host);
-  return std::any_of(wanted.begin(), wanted.end(), [&](const std::string& address) {
-    return is_loopback(address) ||
-           std::any_of(inputs.interfaces.begin(), inputs.interfaces.end(), [&](const auto& each) {
-             return std::find(each.addresses.begin(), each.addresses.end(), address) !=
-                    each.addresses.end();
-           });
-  });
 }
 
 }  // namespace
@@ -131,13 +105,20 @@ Result<void> Runtime::open_keeper() {
   const bool must_host = config.is_host.value_or(config.rendezvous == RendezvousMode::standalone ||
                                                  (by_rank && config.node_rank == 0));
   const bool may_host = !config.is_host && !by_rank && !must_host &&
-                        means_this_machine(config.endpoint.host, inputs_);
+                        means_this_machine(config.endpoint.host, inputs_.host, inputs_.interfaces);
   if (must_host || may_host) {
     keeper_ = std::make_unique<KeeperServer>(
         context_,
         KeeperServer::Callbacks{
             .to_local_agent = [this](link::Message m) { post(agent::Heard{std::move(m)}); },
-            .note = [this](std::string line) { pump_.say(narrator_.note(line)); },
+            .note =
+                [this](const Note& note) {
+                  // A client that simply left is an ordinary thing, workers do it all the time.
+                  if (note.ordinary) return;
+                  const std::string whom =
+                      note.peer ? fmt::format("store client {}: ", note.peer->text()) : "";
+                  pump_.say(narrator_.note(whom + note.text));
+                },
             .done =
                 [this] {
                   if (exit_) leave_when_everything_is_said();
@@ -145,20 +126,21 @@ Result<void> Runtime::open_keeper() {
     // A literal loopback address is served there and nowhere else.
     const bool only_loopback =
         config.endpoint.host != "localhost" && is_loopback(config.endpoint.host);
-    const auto port = keeper_->open(only_loopback ? config.endpoint.host : "", config.endpoint.port,
-                                    {.job = {.id = config.job,
-                                             .nodes_min = config.nodes_min,
-                                             .nodes_max = config.nodes_max,
-                                             .restarts_max = config.restarts_max},
-                                     .options = {.lease = config.lease(),
-                                                 .status_interval = bounds::status_interval,
-                                                 .last_call = config.last_call}});
-    if (port) {
-      config.endpoint.port = *port;
+    const auto listening = keeper_->open({.host = only_loopback ? config.endpoint.host : "",
+                                          .port = static_cast<std::uint16_t>(config.endpoint.port)},
+                                         {.only = JobTerms{.id = config.job,
+                                                           .nodes_min = config.nodes_min,
+                                                           .nodes_max = config.nodes_max,
+                                                           .restarts_max = config.restarts_max},
+                                          .options = {.lease = config.lease(),
+                                                      .status_interval = bounds::status_interval,
+                                                      .last_call = config.last_call}});
+    if (listening) {
+      config.endpoint.port = listening->port;
       return {};
     }
     keeper_.reset();
-    if (must_host) return tl::unexpected<Error>(port.error());
+    if (must_host) return tl::unexpected<Error>(listening.error());
   }
   client_ = std::make_unique<LinkClient>(
       context_, config.endpoint.host, config.endpoint.port,
@@ -353,6 +335,7 @@ void Runtime::on(const agent::Exit& action) {
   exit_ = action;
   signals_->cancel();
   if (exit_->code != 0) say_report(*exit_);
+  if (exit_->root) leave_error_file(*exit_->root);
   if (!keeper_) {
     leave_when_everything_is_said();
     return;
@@ -387,11 +370,23 @@ void Runtime::say_report(const agent::Exit& last) {
   pump_.say(report(facts));
 }
 
+// Whatever started cpprun finds the root cause where torchrun would have left it.
+void Runtime::leave_error_file(const link::Failure& root) {
+  const std::string* path = find_variable(inputs_.environment, contract::error_file);
+  if (path == nullptr || path->empty()) return;
+  for (const Evidence& each : evidence_) {
+    if (each.outcome.rank != root.rank || each.error_text.empty()) continue;
+    const auto text = with_exit_code(each.error_text, link::exit_code_of(root.status));
+    const auto written = text ? write_whole_file(*path, *text) : tl::unexpected(text.error());
+    if (!written) pump_.say(narrator_.warning(written.error().reason));
+  }
+}
+
 void Runtime::leave_when_everything_is_said() {
   if (leaving_) return;
   leaving_ = true;
   farewell_.cancel();
-  pump_.flush(bounds::farewell_max, [this] { context_.stop(); });
+  pump_.flush(bounds::console_patience, [this] { context_.stop(); });
 }
 
 }  // namespace cpprun::io

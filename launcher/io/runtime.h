@@ -71,6 +71,7 @@ class Runtime {
   void on(const agent::Exit& action);
   void spawn(const WorkerSpec& spec);
   void say_report(const agent::Exit& last);
+  void leave_error_file(const link::Failure& root);
   void leave_when_everything_is_said();
 
   RunInputs inputs_;

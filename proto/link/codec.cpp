@@ -30,7 +30,8 @@ void each_member(M& m, F&& f)
   f("job", m.job), f("host", m.host), f("pid", m.pid), f("node_rank", m.node_rank);
   f("min", m.nodes_min), f("max", m.nodes_max), f("workers", m.local_world_size);
   f("role", m.role), f("restarts", m.restarts_max), f("addresses", m.addresses),
-      f("after", m.after.value);
+      f("lease_ms", m.lease_milliseconds), f("last_call_ms", m.last_call_milliseconds);
+  f("after", m.after.value);
 }
 
 template <class M, class F>

@@ -55,6 +55,9 @@ struct Join {
   // Further numeric addresses of this machine, for its workers may reach the store from another one
   // than the agent's (IPv6 beside IPv4). Few: bounds::node_addresses_max.
   std::vector<std::string> addresses = {};
+  // How patient this job is; a daemon takes the first node's word for it, 0 means its own.
+  int lease_milliseconds = 0;
+  int last_call_milliseconds = 0;
   RoundNumber after{};  // the last round this agent took part in, 0 for a newcomer
   friend bool operator==(const Join&, const Join&) = default;
 };

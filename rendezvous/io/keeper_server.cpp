@@ -16,7 +16,47 @@ TimePoint now() {
   return std::chrono::steady_clock::now();
 }
 
+Note plain_note(std::string text) {
+  return {.ordinary = false, .peer = {}, .text = std::move(text)};
+}
+
 }  // namespace
+
+class KeeperServer::Port : public StoreHost {
+ public:
+  explicit Port(KeeperServer& server) : server_(server) {}
+  void adopt_link(FileDescriptor socket, PeerAddress peer, std::string first_bytes) override {
+    server_.adopt_link(std::move(socket), peer, std::move(first_bytes));
+  }
+  void note(Note note) override { server_.callbacks_.note(std::move(note)); }
+
+ protected:
+  KeeperServer& server_;
+};
+
+// A job's store: for the members of the round that runs.
+class KeeperServer::JobPort : public Port {
+ public:
+  JobPort(KeeperServer& server, std::string job) : Port(server), job_(std::move(job)) {}
+  Result<void> admit(const PeerAddress& peer) override {
+    return server_.keeper_->admit(job_, peer.host_text());
+  }
+  Store& store() override { return server_.keeper_->store(job_); }
+
+ private:
+  std::string job_;
+};
+
+// A store of nobody's job, for whoever comes.
+class KeeperServer::PlainPort : public Port {
+ public:
+  using Port::Port;
+  Result<void> admit(const PeerAddress&) override { return {}; }
+  Store& store() override { return store_; }
+
+ private:
+  Store store_;
+};
 
 KeeperServer::KeeperServer(asio::io_context& context, Callbacks callbacks)
     : context_(context), callbacks_(std::move(callbacks)), timer_(context) {}
@@ -25,15 +65,46 @@ KeeperServer::~KeeperServer() {
   for (auto& [link, channel] : channels_) channel->forget();
 }
 
-Result<int> KeeperServer::open(const std::string& host, int port, KeeperOptions options) {
-  auto listening =
-      connections_.listen(*this, {.host = host, .port = static_cast<std::uint16_t>(port)});
-  if (!listening) return tl::unexpected<Error>(listening.error());
-  listening_ = *listening;
-  options.options.store_port = listening->port;
+Result<Listening> KeeperServer::open(const ListenOptions& listen, KeeperOptions options) {
+  listen_ = listen;
+  std::unique_ptr<Port> host;
+  if (options.only) {
+    host = std::make_unique<JobPort>(*this, options.only->id);
+  } else {
+    host = std::make_unique<PlainPort>(*this);
+  }
+  auto listening = connections_.listen(*host, listen);
+  if (!listening) return listening;
+  if (options.only) {
+    options.options.store_port = listening->port;
+    job_ports_[options.only->id] = {std::move(host), listening->id};
+  } else {
+    main_port_ = std::move(host);
+  }
   keeper_.emplace(std::move(options));
   driver_.emplace(context_, connections_);
-  return listening->port;
+  return listening;
+}
+
+void KeeperServer::open_store(const std::string& job) {
+  auto host = std::make_unique<JobPort>(*this, job);
+  ListenOptions any_port = listen_;
+  any_port.port = 0;
+  const auto listening = connections_.listen(*host, any_port);
+  // The answer is an event of its own: the keeper is still in the middle of what led here.
+  asio::post(context_, [this, job, listening] {
+    if (listening) {
+      tell(Keeper::StoreReady{job, listening->port});
+    } else {
+      tell(Keeper::StoreFailed{job, listening.error().reason});
+    }
+  });
+  if (listening) job_ports_[job] = {std::move(host), listening->id};
+}
+
+void KeeperServer::close_store(const std::string& job, const std::string& reason) {
+  const auto port = job_ports_.extract(job);
+  if (!port.empty()) connections_.stop_listening(port.mapped().listener, reason);
 }
 
 void KeeperServer::hear_local_agent(const link::Message& message) {
@@ -49,11 +120,8 @@ void KeeperServer::local_agent_left() {
   tell(Keeper::Closed{*std::exchange(local_link_, std::nullopt), "its cpprun ends"});
 }
 
-Result<void> KeeperServer::admit(const PeerAddress& peer) {
-  return keeper_->admit(peer.host_text());
-}
-
-void KeeperServer::adopt_link(FileDescriptor socket, PeerAddress peer, std::string first_bytes) {
+void KeeperServer::adopt_link(FileDescriptor socket, const PeerAddress& peer,
+                              std::string first_bytes) {
   sockaddr_storage address{};
   socklen_t length = sizeof address;
   const bool is_v6 =
@@ -64,7 +132,7 @@ void KeeperServer::adopt_link(FileDescriptor socket, PeerAddress peer, std::stri
   stream.assign(is_v6 ? asio::ip::tcp::v6() : asio::ip::tcp::v4(), socket.get(), error);
   if (error) {
     callbacks_.note(
-        fmt::format("cannot serve the link from {}: {}", peer.host_text(), error.message()));
+        {.ordinary = false, .peer = peer, .text = "cannot serve its link: " + error.message()});
     return;
   }
   (void)socket.release();  // The stream owns it now.
@@ -85,41 +153,37 @@ void KeeperServer::adopt_link(FileDescriptor socket, PeerAddress peer, std::stri
   tell(Keeper::Opened{{.link = link, .peer = peer.host_text(), .local = false}});
 }
 
-void KeeperServer::note(Note note) {
-  if (note.ordinary) return;
-  callbacks_.note(note.peer ? fmt::format("store client {}: {}", note.peer->text(), note.text)
-                            : note.text);
-}
-
 void KeeperServer::tell(Keeper::Event event) {
   for (const Keeper::Action& action : keeper_->handle(now(), event)) perform(action);
   arm();
 }
 
 void KeeperServer::perform(const Keeper::Action& action) {
-  std::visit(Overloaded{
-                 [this](const keeper::Say& say) {
-                   if (say.link == local_link_) {
-                     callbacks_.to_local_agent(say.message);
-                   } else if (const auto found = channels_.find(say.link);
-                              found != channels_.end()) {
-                     found->second->send(say.message);
-                   }
-                 },
-                 [this](const keeper::HangUp& hang_up) {
-                   const auto found = channels_.find(hang_up.link);
-                   if (found != channels_.end()) found->second->hang_up(hang_up.reason);
-                 },
-                 [this](const keeper::ResetStore& reset) {
-                   connections_.close_clients(listening_->id, reset.reason);
-                 },
-                 [this](const keeper::Note& note_action) { callbacks_.note(note_action.line); },
-             },
-             action);
+  std::visit(
+      Overloaded{
+          [this](const keeper::Say& say) {
+            if (say.link == local_link_) {
+              callbacks_.to_local_agent(say.message);
+            } else if (const auto found = channels_.find(say.link); found != channels_.end()) {
+              found->second->send(say.message);
+            }
+          },
+          [this](const keeper::HangUp& hang_up) {
+            const auto found = channels_.find(hang_up.link);
+            if (found != channels_.end()) found->second->hang_up(hang_up.reason);
+          },
+          [this](const keeper::ResetStore& reset) {
+            connections_.close_clients(job_ports_.at(reset.job).listener, reset.reason);
+          },
+          [this](const keeper::OpenStore& opened) { open_store(opened.job); },
+          [this](const keeper::CloseStore& closed) { close_store(closed.job, closed.reason); },
+          [this](const keeper::Note& said) { callbacks_.note(plain_note(said.line)); },
+      },
+      action);
 }
 
 void KeeperServer::arm() {
-  if (keeper_->done() && !told_done_) {
+  if (keeper_->done() && !told_done_ && callbacks_.done) {
     told_done_ = true;
     asio::post(context_, [this] { callbacks_.done(); });
   }

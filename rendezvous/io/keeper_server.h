@@ -1,7 +1,11 @@
 #pragma once
-// The Keeper with a port: accepts agents' links and the workers' store connections on it, tells the
+// The Keeper with its ports: accepts agents' links and the workers' store connections, tells the
 // machine what happened and performs what it answers. Also the seat of the agent that lives in the
 // same process: its link is a call, not a socket.
+//
+// Hosting one job, links and that job's store share one port. As a daemon, the port serves links
+// and a plain store for whoever wants one; each job's store has a further port of its own, because
+// PyTorch's store clients do not say which job they are of.
 
 #include <asio/io_context.hpp>
 #include <asio/steady_timer.hpp>
@@ -18,23 +22,25 @@
 
 namespace cpprun {
 
-class KeeperServer : private StoreHost {
+class KeeperServer {
  public:
   struct Callbacks {
     // For the agent in this process.
     std::function<void(link::Message)> to_local_agent;
-    // A line for the log.
-    std::function<void(std::string)> note;
-    // The job is over and nobody is left to be told.
+    // For the log.
+    std::function<void(Note)> note;
+    // The hosted job is over and nobody is left to be told.
     std::function<void()> done;
   };
 
   KeeperServer(asio::io_context& context, Callbacks callbacks);
-  ~KeeperServer() override;
+  ~KeeperServer();
+  KeeperServer(const KeeperServer&) = delete;
+  KeeperServer& operator=(const KeeperServer&) = delete;
 
-  // Opens the port (0: the kernel picks) on `host` (empty: every interface) and gives its number.
-  // The job begins to exist here; `options.store_port` is filled in.
-  Result<int> open(const std::string& host, int port, KeeperOptions options);
+  // Opens the port (0: the kernel picks) and gives what it got. With `options.only` that job exists
+  // from here on, and its store_port is filled in; without, this is a daemon.
+  Result<Listening> open(const ListenOptions& listen, KeeperOptions options);
 
   // The agent in this process takes its seat and speaks.
   void hear_local_agent(const link::Message& message);
@@ -42,11 +48,18 @@ class KeeperServer : private StoreHost {
   void local_agent_left();
 
  private:
-  Result<void> admit(const PeerAddress& peer) override;
-  Store& store() override { return keeper_->store(); }
-  void adopt_link(FileDescriptor socket, PeerAddress peer, std::string first_bytes) override;
-  void note(Note note) override;
+  // Who owns the store behind one port.
+  class Port;
+  class JobPort;
+  class PlainPort;
+  struct OpenPort {
+    std::unique_ptr<Port> host;
+    ListenerId listener{};
+  };
 
+  void adopt_link(FileDescriptor socket, const PeerAddress& peer, std::string first_bytes);
+  void open_store(const std::string& job);
+  void close_store(const std::string& job, const std::string& reason);
   void tell(Keeper::Event event);
   void perform(const Keeper::Action& action);
   void arm();
@@ -55,9 +68,11 @@ class KeeperServer : private StoreHost {
   Callbacks callbacks_;
   asio::steady_timer timer_;
   std::optional<Keeper> keeper_;
+  ListenOptions listen_;  // as the main port was asked for; the jobs' ports are alike
+  std::unique_ptr<Port> main_port_;
+  std::unordered_map<std::string, OpenPort> job_ports_;
   ConnectionSet connections_;
   std::optional<ConnectionDriver> driver_;
-  std::optional<Listening> listening_;
   std::unordered_map<LinkId, std::shared_ptr<LinkChannel>> channels_;
   LinkId last_link_{};
   std::optional<LinkId> local_link_;

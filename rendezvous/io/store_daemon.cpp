@@ -7,32 +7,12 @@
 #include <csignal>
 #include <cstdio>
 
-#include "rendezvous/io/connection_driver.h"
-#include "rendezvous/io/connection_set.h"
+#include "proto/bounds.h"
 #include "rendezvous/io/daemon_log.h"
+#include "rendezvous/io/keeper_server.h"
 #include "rendezvous/io/listener.h"
 
 namespace cpprun {
-namespace {
-
-class Daemon : public StoreHost {
- public:
-  explicit Daemon(DaemonLog& log) : log_(log) {}
-
-  Result<void> admit(const PeerAddress& /*peer*/) override { return {}; }
-  Store& store() override { return store_; }
-  void adopt_link(FileDescriptor /*socket*/, PeerAddress peer,
-                  std::string /*first_bytes*/) override {
-    note({.ordinary = false, .peer = peer, .text = "closed: agents are not served here"});
-  }
-  void note(Note note) override { log_.write(note); }
-
- private:
-  DaemonLog& log_;
-  Store store_;
-};
-
-}  // namespace
 
 int run_store_daemon(const DaemonOptions& options) {
   raise_descriptor_limit();
@@ -40,17 +20,22 @@ int run_store_daemon(const DaemonOptions& options) {
   asio::signal_set signals(io, SIGTERM, SIGINT);
   signals.async_wait([&](const asio::error_code&, int) { io.stop(); });
   DaemonLog log(io, options);
-  Daemon daemon(log);
-  ConnectionSet connections;
-  const auto listening = connections.listen(
-      daemon, {.host = options.host, .port = options.port, .dialect = options.dialect});
+  // Nobody's agent lives here, and a daemon is never done.
+  KeeperServer server(io, {.to_local_agent = [](const link::Message&) {},
+                           .note = [&log](const Note& note) { log.write(note); },
+                           .done = nullptr});
+  const auto listening =
+      server.open({.host = options.host, .port = options.port, .dialect = options.dialect},
+                  {.only = {},
+                   .options = {.lease = bounds::daemon_lease,
+                               .status_interval = bounds::status_interval,
+                               .last_call = bounds::daemon_last_call}});
   if (!listening) {
     fmt::print(stderr, "cpprund: {}\n", listening.error().reason);
     return 1;
   }
   fmt::print("cpprund listening on {}\n", listening->address);
   std::fflush(stdout);  // who started us may be reading a pipe
-  const ConnectionDriver driver(io, connections);
   io.run();
   return 0;
 }

@@ -1,5 +1,5 @@
 #pragma once
-// cpprund as the host of one plain store.
+// cpprund: the rendezvous of many jobs, and a plain store for whoever wants one.
 
 #include "rendezvous/daemon_options.h"
 

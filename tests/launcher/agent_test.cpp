@@ -327,6 +327,24 @@ TEST_CASE("a second signal has no more patience") {
   CHECK(work<supervisor::SignalGroup>(insisting)[0].signal == SIGKILL);
 }
 
+TEST_CASE("a worker that KILL does not end takes its node out; drained is never said of it") {
+  Stage stage;
+  stage.run();
+  stage.heard(t0, link::Drain{first, "rank 0 on alpha failed"});
+  Agent::Actions last;
+  for (TimePoint now = t0 + 1s; all<agent::Exit>(last).empty() && now < t0 + 60s; now += 1s) {
+    stage.heard(now, link::Heartbeat{});
+    last = stage.agent.advance(now);
+    CHECK(said<link::Drained>(last).empty());
+    if (!work<supervisor::SweepNode>(last).empty()) {
+      last = stage.worker(now, supervisor::NodeSwept{});
+      CHECK(said<link::Drained>(last).empty());
+    }
+  }
+  REQUIRE(all<agent::Exit>(last).size() == 1);
+  CHECK(all<agent::Exit>(last)[0].reason.find("does not even end of SIGKILL") != std::string::npos);
+}
+
 TEST_CASE("a signal before there is a seat ends the agent at once") {
   Stage stage;
   const auto last = all<agent::Exit>(stage.agent.handle(t0, agent::Signalled{SIGTERM}));

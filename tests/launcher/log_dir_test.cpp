@@ -136,3 +136,15 @@ TEST_CASE("a small file is read whole, a large or missing one is refused with a 
   CHECK(io::read_small_file("/dev/zero").error().reason ==
         "cannot read \"/dev/zero\": it is larger than 1048576 bytes");
 }
+
+TEST_CASE("a file is replaced whole, or stays as it was with a reason why") {
+  const Place place;
+  const auto path = (place.root / "error.json").string();
+  CHECK(io::write_whole_file(path, "one").has_value());
+  CHECK(io::write_whole_file(path, "two").has_value());
+  CHECK(io::read_small_file(path) == "two");
+  CHECK(place.entries() == 1);
+  const auto nowhere = (place.root / "none" / "x").string();
+  CHECK(io::write_whole_file(nowhere, "x").error().reason ==
+        "cannot write \"" + nowhere + "\": No such file or directory");
+}

@@ -40,7 +40,10 @@ TEST_CASE("every link message survives the wire") {
                         .nodes_max = 4,
                         .local_world_size = 8,
                         .role = "trainer",
-                        .restarts_max = 3, .addresses = {"10.0.0.2", "fd00::2"},
+                        .restarts_max = 3,
+                        .addresses = {"10.0.0.2", "fd00::2"},
+                        .lease_milliseconds = 3000,
+                        .last_call_milliseconds = 30000,
                         .after = RoundNumber{2}});
   check_round_trip(Join{.job = "j", .host = "h"});
   check_round_trip(Failed{.round = RoundNumber{1}, .failure = example_failure()});

@@ -1,5 +1,6 @@
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <asio/io_context.hpp>
 #include <asio/ip/tcp.hpp>
 #include <asio/write.hpp>
@@ -40,16 +41,16 @@ struct Guest {
 };
 
 struct Master {
-  explicit Master(asio::io_context& context)
+  explicit Master(asio::io_context& context, bool daemon = false)
       : server(context, {.to_local_agent = [this](link::Message m) { heard.push_back(m); },
-                         .note = [this](std::string line) { notes.push_back(line); },
+                         .note = [this](const Note& note) { notes.push_back(note.text); },
                          .done = [this] { done = true; }}) {
-    const auto opened =
-        server.open("127.0.0.1", 0,
-                    {.job = {.id = "j", .nodes_min = 2, .nodes_max = 2},
-                     .options = {.lease = 60s, .status_interval = 60s, .store_port = 0}});
+    KeeperOptions options{.only = {},
+                          .options = {.lease = 60s, .status_interval = 60s, .last_call = 60s}};
+    if (!daemon) options.only = JobTerms{.id = "j", .nodes_min = 2, .nodes_max = 2};
+    const auto opened = server.open({.host = "127.0.0.1"}, options);
     REQUIRE(opened.has_value());
-    port = *opened;
+    port = opened->port;
   }
   std::vector<link::Message> heard;
   std::vector<std::string> notes;
@@ -184,4 +185,43 @@ TEST_CASE("a dial that is given up says nothing any more") {
   guest.client.dial();
   run_until(context, [&] { return !guest.local.empty(); });
   CHECK(guest.reason.empty());
+}
+
+TEST_CASE("a daemon runs several jobs at once, each with a store port of its own") {
+  asio::io_context context;
+  Master master{context, true};
+  Guest one{context, master.port};
+  Guest two{context, master.port};
+  for (Guest* guest : {&one, &two}) {
+    guest->client.dial();
+    run_until(context, [&] { return !guest->local.empty(); });
+  }
+  auto join = node(0);
+  join.nodes_min = join.nodes_max = 1;
+  one.client.send(join);
+  join.job = "k";
+  two.client.send(join);
+  run_until(context, [&] { return !one.heard.empty() && !two.heard.empty(); });
+  const int port_one = std::get<link::Sealed>(one.heard[0]).store_port;
+  const int port_two = std::get<link::Sealed>(two.heard[0]).store_port;
+  CHECK(port_one != port_two);
+  CHECK(port_one != master.port);
+
+  one.client.send(link::Succeeded{RoundNumber{1}});
+  run_until(context, [&] { return one.heard.size() == 2; });
+  one.client.hang_up();
+  run_until(context, [&] {
+    return std::find(master.notes.begin(), master.notes.end(), "job \"j\" is over") !=
+           master.notes.end();
+  });
+  // Its port is closed with it; the other job's is not.
+  asio::error_code refused;
+  tcp::socket late{context};
+  late.connect({asio::ip::make_address("127.0.0.1"), static_cast<unsigned short>(port_one)},
+               refused);
+  CHECK(refused == asio::error::connection_refused);
+  tcp::socket fine{context};
+  fine.connect({asio::ip::make_address("127.0.0.1"), static_cast<unsigned short>(port_two)},
+               refused);
+  CHECK_FALSE(refused);
 }

@@ -31,10 +31,10 @@ struct World::Node {
 };
 
 World::World(Scenario scenario, std::uint64_t seed) : scenario_(scenario), random_(seed) {
-  keeper_.emplace(KeeperOptions{.job = {.id = "sim",
-                                        .nodes_min = scenario.nodes,
-                                        .nodes_max = scenario.nodes,
-                                        .restarts_max = scenario.restarts_max},
+  keeper_.emplace(KeeperOptions{.only = JobTerms{.id = "sim",
+                                                 .nodes_min = scenario.nodes,
+                                                 .nodes_max = scenario.nodes,
+                                                 .restarts_max = scenario.restarts_max},
                                 .options = {.lease = 3s, .status_interval = 5s, .store_port = 1}});
   for (int number = 0; number < scenario.nodes; ++number) {
     auto node = std::make_unique<Node>();

@@ -1,0 +1,137 @@
+#include "rendezvous/keeper.h"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+
+using namespace cpprun;
+using namespace std::chrono_literals;
+
+namespace {
+
+constexpr TimePoint t0{};
+constexpr LinkId a{1};
+constexpr LinkId b{2};
+const JobOptions patient{.lease = 3s, .status_interval = 5s, .last_call = 30s, .store_port = 7};
+
+link::Join single(std::string job) {
+  return {.job = std::move(job), .host = "alpha", .pid = 1, .lease_milliseconds = 9000};
+}
+
+template <class A>
+std::vector<A> all(const Keeper::Actions& actions) {
+  std::vector<A> found;
+  for (const auto& action : actions) {
+    if (const auto* one = std::get_if<A>(&action)) found.push_back(*one);
+  }
+  return found;
+}
+
+template <class M>
+std::vector<M> said(const Keeper::Actions& actions) {
+  std::vector<M> found;
+  for (const auto& say : all<keeper::Say>(actions)) {
+    if (const auto* message = std::get_if<M>(&say.message)) found.push_back(*message);
+  }
+  return found;
+}
+
+Keeper host() {
+  return Keeper{{.only = JobTerms{.id = "j"}, .options = patient}};
+}
+Keeper daemon() {
+  return Keeper{{.only = {}, .options = patient}};
+}
+
+void open(Keeper& keeper, LinkId link) {
+  keeper.handle(t0, Keeper::Opened{{.link = link, .peer = "10.0.0.1"}});
+}
+
+}  // namespace
+
+TEST_CASE("a host seats its own job and refuses every other with both names") {
+  Keeper keeper = host();
+  open(keeper, a);
+  open(keeper, b);
+  const auto refused = keeper.handle(t0, Keeper::Said{a, single("k")});
+  CHECK(said<link::Refused>(refused)[0].reason ==
+        "this master runs job \"j\", but alpha came for job \"k\": give every node the same "
+        "--rdzv-id, and each job its own port");
+  CHECK(all<keeper::HangUp>(refused).size() == 1);
+  const auto sealed = keeper.handle(t0, Keeper::Said{b, single("j")});
+  CHECK(said<link::Sealed>(sealed)[0].store_port == 7);
+  CHECK(all<keeper::OpenStore>(sealed).empty());
+}
+
+TEST_CASE("a round's store is empty when the round begins, and only for the round's members") {
+  Keeper keeper = host();
+  Effects ignored;
+  keeper.store("j").apply(ConnectionId{1}, c10d::Set{"stale", "key"}, ignored);
+  open(keeper, a);
+  CHECK_FALSE(keeper.admit("j", "10.0.0.1").has_value());
+  keeper.handle(t0, Keeper::Said{a, single("j")});
+  CHECK(keeper.store("j").key_count() == 0);
+  CHECK(keeper.admit("j", "10.0.0.1").has_value());
+  CHECK_FALSE(keeper.admit("j", "10.0.0.2").has_value());
+}
+
+TEST_CASE("a host is done when its job is over and its last agent has gone") {
+  Keeper keeper = host();
+  open(keeper, a);
+  keeper.handle(t0, Keeper::Said{a, single("j")});
+  keeper.handle(t0, Keeper::Said{a, link::Succeeded{RoundNumber{1}}});
+  CHECK_FALSE(keeper.done());
+  keeper.handle(t0, Keeper::Closed{a, "bye"});
+  CHECK(keeper.done());
+}
+
+TEST_CASE("a daemon opens a store for a job's first node and seats it when the store is there") {
+  Keeper keeper = daemon();
+  open(keeper, a);
+  const auto asked = keeper.handle(t0, Keeper::Said{a, single("k")});
+  CHECK(all<keeper::OpenStore>(asked) == std::vector{keeper::OpenStore{"k"}});
+  CHECK(keeper.job_count() == 0);
+  const auto sealed = keeper.handle(t0, Keeper::StoreReady{"k", 4444});
+  CHECK(said<link::Sealed>(sealed)[0].store_port == 4444);
+  CHECK(keeper.job_count() == 1);
+  CHECK(keeper.next_deadline() == t0 + 9s);  // the lease its node asked for
+}
+
+TEST_CASE("a daemon forgets a job that everybody has left, and closes its store") {
+  Keeper keeper = daemon();
+  open(keeper, a);
+  keeper.handle(t0, Keeper::Said{a, single("k")});
+  keeper.handle(t0, Keeper::StoreReady{"k", 4444});
+  keeper.handle(t0, Keeper::Said{a, link::Succeeded{RoundNumber{1}}});
+  const auto over = keeper.handle(t0, Keeper::Closed{a, "bye"});
+  CHECK(all<keeper::CloseStore>(over) == std::vector{keeper::CloseStore{"k", "its job is over"}});
+  CHECK(keeper.job_count() == 0);
+  CHECK_FALSE(keeper.admit("k", "127.0.0.1").has_value());
+  CHECK_FALSE(keeper.done());
+}
+
+TEST_CASE("a store that nobody waits for any more is closed again") {
+  Keeper keeper = daemon();
+  open(keeper, a);
+  keeper.handle(t0, Keeper::Said{a, single("k")});
+  keeper.handle(t0, Keeper::Closed{a, "gone"});
+  CHECK(all<keeper::CloseStore>(keeper.handle(t0, Keeper::StoreReady{"k", 1})).size() == 1);
+}
+
+TEST_CASE("a job whose store cannot be opened is refused with the reason") {
+  Keeper keeper = daemon();
+  open(keeper, a);
+  keeper.handle(t0, Keeper::Said{a, single("k")});
+  const auto refused = keeper.handle(t0, Keeper::StoreFailed{"k", "no descriptors left"});
+  CHECK(said<link::Refused>(refused)[0].reason ==
+        "no store can be opened for this job: no descriptors left");
+}
+
+TEST_CASE("who greets and never joins is cut off, and so is who begins with something else") {
+  Keeper keeper = host();
+  open(keeper, a);
+  CHECK(keeper.next_deadline() == t0 + 10s);
+  CHECK(all<keeper::HangUp>(keeper.advance(t0 + 10s)).size() == 1);
+  open(keeper, b);
+  CHECK(all<keeper::HangUp>(keeper.handle(t0, Keeper::Said{b, link::Heartbeat{}})).size() == 1);
+}
