@@ -21,9 +21,17 @@ if(CCACHE_PROGRAM AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
 endif()
 
 find_package(Threads REQUIRED)
+
+# A header of the system's, before one that happens to lie among LibTorch's: CMAKE_PREFIX_PATH names
+# LibTorch, which brings a {fmt} of its own.
+function(cpprun_find_header variable header)
+  find_path(${variable} ${header} NO_CMAKE_PATH)
+  find_path(${variable} ${header} REQUIRED)
+endfunction()
+
 # fmt inside, as an archive of ours (fmt_archive.cpp says why); header-only where its internals have
 # moved on.
-find_path(CPPRUN_FMT_INCLUDE fmt/format.h REQUIRED)
+cpprun_find_header(CPPRUN_FMT_INCLUDE fmt/format.h)
 if(NOT DEFINED CPPRUN_FMT_ARCHIVE_WORKS)
   try_compile(CPPRUN_FMT_ARCHIVE_WORKS "${CMAKE_BINARY_DIR}/fmt_archive_check"
     SOURCES "${CMAKE_CURRENT_LIST_DIR}/fmt_archive.cpp"
@@ -39,8 +47,8 @@ endif()
 target_include_directories(cpprun_fmt SYSTEM INTERFACE "$<BUILD_INTERFACE:${CPPRUN_FMT_INCLUDE}>")
 add_library(fmt::fmt ALIAS cpprun_fmt)
 find_package(nlohmann_json REQUIRED)
-find_path(CPPRUN_EXPECTED_INCLUDE tl/expected.hpp REQUIRED)
-find_path(CPPRUN_ASIO_INCLUDE asio.hpp REQUIRED)
+cpprun_find_header(CPPRUN_EXPECTED_INCLUDE tl/expected.hpp)
+cpprun_find_header(CPPRUN_ASIO_INCLUDE asio.hpp)
 
 # House rules for our own code; third-party headers come in as system headers.
 add_library(cpprun_house INTERFACE)
@@ -81,8 +89,7 @@ function(cpprun_program name)
   install(TARGETS ${name} RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 endfunction()
 
-# cpprun_test(name SOURCES a_test.cpp [LINKS lib…] [ENV A=b…]): a doctest executable, one CTest
-# test.
+# cpprun_test(name SOURCES a_test.cpp [LINKS lib…] [ENV A=b…]): a doctest executable for CTest.
 # tests/tidy_test.cpp fails on a *_test.cpp that no call of this function names.
 function(cpprun_test name)
   cmake_parse_arguments(ARG "" "" "SOURCES;LINKS;ENV" ${ARGN})
