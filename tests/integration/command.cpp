@@ -201,6 +201,16 @@ std::vector<pid_t> Command::relatives() const {
   return pids;
 }
 
+void Command::expect_no_worker_left() const {
+  for (const auto pid : relatives()) {
+    std::error_code gone;  // between the look and this one: as good
+    const auto program = fs::read_symlink("/proc/" + std::to_string(pid) + "/exe", gone);
+    CHECK_MESSAGE((gone || program == from_build("CPPRUN")), "process ", pid,
+                  " is left: ", program.string());
+  }
+  expect_nobody_left();
+}
+
 void Command::expect_nobody_left() const {
   const auto deadline = Clock::now() + patience;
   for (auto left = relatives(); !left.empty(); left = relatives()) {
@@ -216,7 +226,9 @@ Ended run(const Words& words, const Options& options) {
 }
 
 Words with_cpprun(const Words& arguments) {
-  Words words = {from_build("CPPRUN")};
+  const auto program = from_build("CPPRUN");
+  REQUIRE_MESSAGE(!program.empty(), "CPPRUN does not name the program under test; run it by ctest");
+  Words words = {program};
   words.insert(words.end(), arguments.begin(), arguments.end());
   return words;
 }

@@ -63,7 +63,10 @@ class Command {
 
   // The processes that carry the token, the command itself not counted.
   std::vector<pid_t> relatives() const;
-  // Waits until nobody carries it any more.
+  // After the command's end: no worker and nothing of a worker is there any more. Only cpprun's own
+  // warden may still be on its way out, and is awaited.
+  void expect_no_worker_left() const;
+  // Waits until nobody carries the token any more.
   void expect_nobody_left() const;
 
  private:

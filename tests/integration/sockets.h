@@ -4,6 +4,7 @@
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
+#include <poll.h>
 #include <sys/socket.h>
 
 #include <string_view>
@@ -34,8 +35,10 @@ class Listener {
     return ntohs(address.sin_port);
   }
 
-  // Takes one connection and says that on it.
-  FileDescriptor answer(std::string_view text) const {
+  // Takes one connection and says that on it; without a descriptor when nobody came in time.
+  FileDescriptor answer(std::string_view text, int milliseconds_max) const {
+    pollfd one{socket_.get(), POLLIN, 0};
+    if (::poll(&one, 1, milliseconds_max) <= 0) return {};
     FileDescriptor peer(::accept4(socket_.get(), nullptr, nullptr, SOCK_CLOEXEC));
     // A peer that has already left hears nothing, which is no matter here.
     static_cast<void>(::send(peer.get(), text.data(), text.size(), MSG_NOSIGNAL));
