@@ -45,8 +45,8 @@ class Ended:
 
 
 def run_ranks(commands, more=None):
-    """One command per rank; `more` may add variables to each. Returns one Ended per rank. When a
-    rank fails the others get a few seconds to notice, as under a launcher."""
+    """One command per rank; `more` may add variables to each. Returns one Ended per rank. Nobody
+    ends the others when one fails: they are expected to notice."""
     port = free_port()
     processes = [
         subprocess.Popen(

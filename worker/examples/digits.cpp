@@ -147,9 +147,10 @@ bool anybody_stops(const cpprun::StopSignal& stop, const cpprun::ProcessGroup& g
 }
 
 int train(const cpprun::Context& context, const Settings& settings, const Digits& digits) {
-  const cpprun::StopSignal stop;
   torch::manual_seed(static_cast<std::uint64_t>(settings.seed));
   const auto group = cpprun::init_process_group(context);
+  // Only now: while it still waits for others, SIGTERM should simply end this rank.
+  const cpprun::StopSignal stop;
   const Set training = select(digits, /*held_out=*/false);
   const Set held_out = select(digits, /*held_out=*/true);
   Model model(Reader(digits.classes), group);
