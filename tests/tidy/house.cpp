@@ -122,6 +122,19 @@ std::vector<Finding> check_each_test_has_a_target(const Tree& tree) {
   return findings;
 }
 
+std::vector<Finding> check_readme_programs(const Tree& tree) {
+  std::vector<Finding> findings;
+  const auto readme = std::find_if(tree.begin(), tree.end(),
+                                   [](const Source& source) { return source.path == "README.md"; });
+  for (const auto& source : tree) {
+    if (!source.path.starts_with("tests/embed/") || !source.path.ends_with("/main.cpp")) continue;
+    if (readme != tree.end() && readme->text.find(source.text) != std::string::npos) continue;
+    findings.push_back({source.path, 0, "README.md does not show this program as it is",
+                        "copy it there: what is shown is what is tested"});
+  }
+  return findings;
+}
+
 std::vector<Finding> check_house(const Tree& tree) {
   std::vector<Finding> findings;
   const auto add = [&findings](std::vector<Finding> more) {
@@ -136,6 +149,7 @@ std::vector<Finding> check_house(const Tree& tree) {
   }
   add(check_each_source_has_a_test(tree));
   add(check_each_test_has_a_target(tree));
+  add(check_readme_programs(tree));
   std::stable_sort(findings.begin(), findings.end());
   return findings;
 }

@@ -20,6 +20,9 @@ std::vector<Finding> check_each_source_has_a_test(const Tree& tree);
 // A test that no CMakeLists.txt names never runs.
 std::vector<Finding> check_each_test_has_a_target(const Tree& tree);
 
+// The README shows programs; each is one that a test builds and runs, word for word.
+std::vector<Finding> check_readme_programs(const Tree& tree);
+
 // Everything, in the order of the files.
 std::vector<Finding> check_house(const Tree& tree);
 
