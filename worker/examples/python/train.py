@@ -5,6 +5,7 @@
 """
 
 import argparse
+import gc
 import os
 
 import torch
@@ -20,6 +21,14 @@ def main():
     arguments = parser.parse_args()
 
     dist.init_process_group("gloo", init_method="env://")
+    train(arguments)
+    # PyTorch 2.13 aborts now and then when a thread of gloo's outlives the interpreter, under any
+    # launcher. With nothing left that holds the group, its threads end with it, here.
+    gc.collect()
+    dist.destroy_process_group()
+
+
+def train(arguments):
     rank, world_size = dist.get_rank(), dist.get_world_size()
     print(
         f"rank {rank} of {world_size}, local rank {os.environ['LOCAL_RANK']} "
@@ -51,7 +60,6 @@ def main():
     total = sum(parameter.detach().double().sum().item() for parameter in model.parameters())
     print(f"rank {rank}: done, the parameters sum up to {total!r}", flush=True)
     dist.barrier()
-    dist.destroy_process_group()
 
 
 if __name__ == "__main__":
