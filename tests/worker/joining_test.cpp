@@ -31,8 +31,10 @@ TEST_CASE("a store that does not answer is named with its host and who should se
         "machine, and does a firewall let the port through?)");
   CHECK(join_failure(rank_of_two(1, true), JoinStage::store, 30s, "timed out")
             .find("the launcher serves this store") != std::string::npos);
-  CHECK(join_failure(rank_of_two(0, false), JoinStage::store, 30s, "EADDRINUSE")
-            .find("is the port taken by another program?") != std::string::npos);
+  CHECK(join_failure(rank_of_two(0, false), JoinStage::store, 30s, "EADDRINUSE") ==
+        "cannot join the process group as rank 0 of 2: the store at 10.0.0.1:29500 cannot be "
+        "served: EADDRINUSE (this rank serves the store itself: is the port taken by another "
+        "program?)");
 }
 
 TEST_CASE("ranks that did not arrive are named") {

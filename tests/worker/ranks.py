@@ -6,6 +6,7 @@ bound. For tests that must not depend on the launcher. Only the standard library
 """
 
 import os
+import random
 import socket
 import subprocess
 import sys
@@ -15,9 +16,16 @@ WAIT_SECONDS_MAX = 240
 
 
 def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
+    """A port that nobody has now, below the range from which the kernel lends ports to clients: one
+    of those may be lent again between this probe and the rank that listens."""
+    for port in random.sample(range(20000, 30000), 100):
+        with socket.socket() as probe:
+            try:
+                probe.bind(("", port))
+            except OSError:
+                continue
+            return port
+    raise OSError("no free port between 20000 and 29999")
 
 
 def environment_of(rank, world_size, port, more=None):

@@ -50,6 +50,10 @@ std::string join_failure(const Context& context, JoinStage stage, std::chrono::m
       fmt::format("within {:.0f} s", std::chrono::duration<double>(waited).count());
   switch (stage) {
     case JoinStage::store:
+      if (serves_store(context)) {
+        return fmt::format("{}the store at {} cannot be served: {} ({})", who, where, cause,
+                           store_advice(context));
+      }
       return fmt::format("{}the store at {} was not reached {}: {} ({})", who, where, limit, cause,
                          store_advice(context));
     case JoinStage::ranks:
