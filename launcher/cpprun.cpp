@@ -71,6 +71,9 @@ int main(int argc, char** argv) {
   if (!program) return complain(narrator.error(program.error().reason), usage_exit_code);
   auto interfaces = io::network_interfaces();
   if (!interfaces) return complain(narrator.error(interfaces.error().reason), 1);
+  const bool alone = inputs.config.nodes_max == 1;
+  const auto named = check_users_interfaces(*interfaces, alone, environment);
+  if (!named) return complain(narrator.error(named.error().reason), usage_exit_code);
   inputs.program = std::move(*program);
   inputs.interfaces = std::move(*interfaces);
   inputs.host = io::host_name();

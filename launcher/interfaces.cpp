@@ -100,6 +100,16 @@ Result<std::optional<std::string>> own_choice(const std::vector<NetworkInterface
 
 }  // namespace
 
+Result<void> check_users_interfaces(const std::vector<NetworkInterface>& interfaces, bool alone,
+                                    const Environment& environment) {
+  for (const auto variable :
+       {contract::gloo_socket_ifname, contract::tp_socket_ifname, contract::nccl_socket_ifname}) {
+    const auto choice = users_choice(interfaces, variable, alone, environment);
+    if (!choice) return tl::unexpected(choice.error());
+  }
+  return {};
+}
+
 Result<SocketInterfaces> choose_interfaces(const std::vector<NetworkInterface>& interfaces,
                                            const std::string& local_address, bool alone,
                                            const Environment& environment) {

@@ -29,6 +29,11 @@ struct SocketInterfaces {
   friend bool operator==(const SocketInterfaces&, const SocketInterfaces&) = default;
 };
 
+// Whether the interfaces that the user named himself exist, are up and have an address. Known
+// before the master is reached, so it is said before anybody waits for it.
+Result<void> check_users_interfaces(const std::vector<NetworkInterface>& interfaces, bool alone,
+                                    const Environment& environment);
+
 // `local_address` is the address from which this node reaches the master; `alone` says that the
 // whole job is on this machine. Fails with a sentence that lists the interfaces that would do.
 Result<SocketInterfaces> choose_interfaces(const std::vector<NetworkInterface>& interfaces,

@@ -67,3 +67,12 @@ TEST_CASE("an address that no interface carries is an error that lists those tha
         "the master is reached from 172.16.0.1, which no interface carries; set "
         "GLOO_SOCKET_IFNAME to one: eth0 (10.0.0.5), ib0 (192.168.1.5) would do");
 }
+
+TEST_CASE("a wrong name is found before the master is reached, whichever variable has it") {
+  CHECK(check_users_interfaces(machine, false, {}).has_value());
+  CHECK(check_users_interfaces(machine, false, {{"GLOO_SOCKET_IFNAME", "eth0"}}).has_value());
+  CHECK(check_users_interfaces(machine, false, {{"TP_SOCKET_IFNAME", "eth9"}}).error().reason ==
+        "TP_SOCKET_IFNAME=eth9 names eth9, which is down; eth0 (10.0.0.5), ib0 (192.168.1.5) would "
+        "do");
+  CHECK_FALSE(check_users_interfaces(machine, false, {{"NCCL_SOCKET_IFNAME", "=eth"}}).has_value());
+}
