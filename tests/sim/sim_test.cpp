@@ -65,6 +65,30 @@ TEST_CASE("when nodes are asked to stop in every phase nobody stays behind") {
   sail(scenario, 9000, 500, [](const World& world) { CHECK(world.exit_code_of(0).has_value()); });
 }
 
+TEST_CASE("nodes that come late, are surplus, die and leave: no rank is shared, everybody ends") {
+  Scenario scenario{.nodes = 4, .nodes_min = 2, .surplus = 2};
+  scenario.arrival_max = 200s;
+  scenario.weather.agent_dies = 0.2;
+  scenario.weather.node_is_stopped = 0.2;
+  sail(scenario, 20000, 1000, [](const World& world) {
+    CHECK(world.exit_code_of(0).has_value());
+    CHECK(world.restarts_seen() <= 2);
+  });
+}
+
+TEST_CASE("a fixed size with spares goes on when a node dies, without spending a restart") {
+  Scenario scenario{.nodes = 3, .surplus = 2, .restarts_max = 0};
+  scenario.weather = {.worker_fails = 0,
+                      .worker_hangs = 0.3,
+                      .spawn_fails = 0,
+                      .link_breaks = 0.1,
+                      .agent_dies = 0.2};
+  sail(scenario, 30000, 500, [](const World& world) {
+    CHECK(world.restarts_seen() == 0);
+    CHECK(world.exit_code_of(0).has_value());
+  });
+}
+
 TEST_CASE("a thousand nodes drain and restart as two do") {
   Scenario scenario{.nodes = 1000, .workers_per_node = 1, .restarts_max = 1};
   scenario.weather = {

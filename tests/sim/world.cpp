@@ -31,12 +31,15 @@ struct World::Node {
 };
 
 World::World(Scenario scenario, std::uint64_t seed) : scenario_(scenario), random_(seed) {
-  keeper_.emplace(KeeperOptions{.only = JobTerms{.id = "sim",
-                                                 .nodes_min = scenario.nodes,
-                                                 .nodes_max = scenario.nodes,
-                                                 .restarts_max = scenario.restarts_max},
-                                .options = {.lease = 3s, .status_interval = 5s, .store_port = 1}});
-  for (int number = 0; number < scenario.nodes; ++number) {
+  const bool elastic = scenario.nodes_min > 0 || scenario.surplus > 0;
+  const int nodes_min = scenario.nodes_min > 0 ? scenario.nodes_min : scenario.nodes;
+  keeper_.emplace(KeeperOptions{
+      .only = JobTerms{.id = "sim",
+                       .nodes_min = nodes_min,
+                       .nodes_max = scenario.nodes,
+                       .restarts_max = scenario.restarts_max},
+      .options = {.lease = 3s, .status_interval = 5s, .last_call = 30s, .store_port = 1}});
+  for (int number = 0; number < scenario.nodes + scenario.surplus; ++number) {
     auto node = std::make_unique<Node>();
     node->number = number;
     node->local = number == 0;
@@ -44,8 +47,9 @@ World::World(Scenario scenario, std::uint64_t seed) : scenario_(scenario), rando
     config.rendezvous = RendezvousMode::fixed_master;
     config.endpoint = {"10.0.0.1", 1};
     config.job = "sim";
-    config.nodes_min = config.nodes_max = scenario.nodes;
-    config.node_rank = number;
+    config.nodes_min = nodes_min;
+    config.nodes_max = scenario.nodes;
+    if (!elastic) config.node_rank = number;
     config.local_world_size = scenario.workers_per_node;
     config.restarts_max = scenario.restarts_max;
     config.grace = scenario.grace;
@@ -60,7 +64,9 @@ World::World(Scenario scenario, std::uint64_t seed) : scenario_(scenario), rando
     nodes_.push_back(std::move(node));
   }
   for (auto& node : nodes_) {
-    later(up_to(2s), [this, &node = *node] {
+    // The host of the keeper is there first: before it, nobody could be reached.
+    const Duration arrival = node->local ? 0ns : up_to(scenario.arrival_max);
+    later(arrival, [this, &node = *node] {
       plan_weather(node);
       perform(node, node.agent->start(now_));
     });

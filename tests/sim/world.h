@@ -32,7 +32,10 @@ struct Weather {
 };
 
 struct Scenario {
-  int nodes = 2;
+  int nodes = 2;      // seats at most
+  int nodes_min = 0;  // 0: as many as seats; fewer: an elastic job, whose nodes have no rank given
+  int surplus = 0;    // nodes beyond the seats
+  Duration arrival_max = std::chrono::seconds(2);  // nodes start within this time
   int workers_per_node = 2;
   int restarts_max = 2;
   Duration grace = std::chrono::seconds(10);
