@@ -30,7 +30,7 @@ WallTime wall_now() {
 Runtime::Runtime(RunInputs inputs, Warden warden)
     : inputs_(std::move(inputs)),
       warden_(std::move(warden)),
-      timer_(context_),
+      timer_(context_, [this] { advance(); }),
       farewell_(context_),
       narrator_(inputs_.style),
       pump_(context_, 1, 2) {}
@@ -175,22 +175,13 @@ void Runtime::work_off() {
     for (agent::Action& action : agent_->handle(now(), event)) perform(action);
   }
   working_off_ = false;
-  arm();
+  timer_.arm(agent_->next_deadline());
 }
 
-void Runtime::arm() {
-  const auto deadline = agent_->next_deadline();
-  if (!deadline) {
-    timer_.cancel();
-    return;
-  }
-  timer_.expires_at(std::chrono::time_point_cast<std::chrono::steady_clock::duration>(*deadline));
-  timer_.async_wait([this](const asio::error_code& cancelled) {
-    if (cancelled) return;
-    working_off_ = true;
-    for (agent::Action& action : agent_->advance(now())) perform(action);
-    work_off();
-  });
+void Runtime::advance() {
+  working_off_ = true;
+  for (agent::Action& action : agent_->advance(now())) perform(action);
+  work_off();
 }
 
 void Runtime::perform(agent::Action& action) {

@@ -22,6 +22,7 @@
 #include "launcher/narrator.h"
 #include "rendezvous/io/keeper_server.h"
 #include "rendezvous/io/link_client.h"
+#include "rendezvous/io/machine_timer.h"
 
 namespace cpprun::io {
 
@@ -53,7 +54,7 @@ class Runtime {
   std::string local_address_of_master() const;
   void work_off();
   void post(Agent::Event event);
-  void arm();
+  void advance();
 
   void perform(agent::Action& action);
   void on(const agent::Dial& action);
@@ -77,7 +78,7 @@ class Runtime {
   RunInputs inputs_;
   Warden warden_;
   asio::io_context context_{1};
-  asio::steady_timer timer_;
+  MachineTimer timer_;
   asio::steady_timer farewell_;
   Narrator narrator_;
   OutputPump pump_;

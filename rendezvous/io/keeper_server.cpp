@@ -59,7 +59,7 @@ class KeeperServer::PlainPort : public Port {
 };
 
 KeeperServer::KeeperServer(asio::io_context& context, Callbacks callbacks)
-    : context_(context), callbacks_(std::move(callbacks)), timer_(context) {}
+    : context_(context), callbacks_(std::move(callbacks)), timer_(context, [this] { advance(); }) {}
 
 KeeperServer::~KeeperServer() {
   for (auto& [link, channel] : channels_) channel->forget();
@@ -182,22 +182,17 @@ void KeeperServer::perform(const Keeper::Action& action) {
       action);
 }
 
+void KeeperServer::advance() {
+  for (const Keeper::Action& action : keeper_->advance(now())) perform(action);
+  arm();
+}
+
 void KeeperServer::arm() {
   if (keeper_->done() && !told_done_ && callbacks_.done) {
     told_done_ = true;
     asio::post(context_, [this] { callbacks_.done(); });
   }
-  const auto deadline = keeper_->next_deadline();
-  if (!deadline) {
-    timer_.cancel();
-    return;
-  }
-  timer_.expires_at(std::chrono::time_point_cast<std::chrono::steady_clock::duration>(*deadline));
-  timer_.async_wait([this](const asio::error_code& cancelled) {
-    if (cancelled) return;
-    for (const Keeper::Action& action : keeper_->advance(now())) perform(action);
-    arm();
-  });
+  timer_.arm(keeper_->next_deadline());
 }
 
 }  // namespace cpprun

@@ -8,7 +8,6 @@
 // PyTorch's store clients do not say which job they are of.
 
 #include <asio/io_context.hpp>
-#include <asio/steady_timer.hpp>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -18,6 +17,7 @@
 #include "rendezvous/io/connection_driver.h"
 #include "rendezvous/io/connection_set.h"
 #include "rendezvous/io/link_channel.h"
+#include "rendezvous/io/machine_timer.h"
 #include "rendezvous/keeper.h"
 
 namespace cpprun {
@@ -62,11 +62,12 @@ class KeeperServer {
   void close_store(const std::string& job, const std::string& reason);
   void tell(Keeper::Event event);
   void perform(const Keeper::Action& action);
+  void advance();
   void arm();
 
   asio::io_context& context_;
   Callbacks callbacks_;
-  asio::steady_timer timer_;
+  MachineTimer timer_;
   std::optional<Keeper> keeper_;
   ListenOptions listen_;  // as the main port was asked for; the jobs' ports are alike
   std::unique_ptr<Port> main_port_;
