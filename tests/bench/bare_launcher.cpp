@@ -1,5 +1,5 @@
 // The physical limit: a launcher that does nothing but start N programs, wait, and start them once
-// more if one fails. No store, no ranks beyond three variables, no report, nobody to clean up.
+// more if one fails. No store, two variables, no report, nobody to clean up.
 //
 //   bare_launcher N PROGRAM ARGUMENTS…
 
@@ -65,11 +65,9 @@ int main(int count, char** words) {
   const int workers = count < 3 ? 0 : ::atoi(words[1]);
   if (workers < 1 || workers > workers_max) return 64;
   set_number("WORLD_SIZE", workers);
-  set_number("TORCHELASTIC_RESTART_COUNT", 0);
   Group group;
   start(group, workers, words + 2);
   if (wait_for_all(group, workers)) return 0;
-  set_number("TORCHELASTIC_RESTART_COUNT", 1);
   start(group, workers, words + 2);
   return wait_for_all(group, workers) ? 0 : 1;
 }

@@ -173,7 +173,7 @@ std::optional<double> death_to_last(const std::string& path) {
   double last = 0;
   for (const auto& stamp : read_stamps(path)) {
     if (stamp.moment == Moment::died) died = milliseconds_of(stamp);
-    if (stamp.attempt == 1) last = std::max(last, milliseconds_of(stamp));
+    if (stamp.moment == Moment::executed) last = std::max(last, milliseconds_of(stamp));
   }
   if (died == 0 || last < died) return std::nullopt;
   return last - died;

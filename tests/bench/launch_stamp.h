@@ -10,7 +10,7 @@ enum class Moment : std::uint32_t { executed, died };
 // Appended to a file in one write, so that workers do not mix.
 struct Stamp {
   std::int64_t nanoseconds = 0;  // CLOCK_MONOTONIC, the same for every process of the machine
-  std::uint32_t attempt = 0;
+  std::uint32_t rank = 0;
   Moment moment = Moment::executed;
 };
 

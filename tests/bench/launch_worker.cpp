@@ -28,7 +28,7 @@ void append(int file, Moment moment) {
   timespec now{};
   ::clock_gettime(CLOCK_MONOTONIC, &now);
   const Stamp stamp{now.tv_sec * 1'000'000'000 + now.tv_nsec,
-                    static_cast<std::uint32_t>(number_of("TORCHELASTIC_RESTART_COUNT")), moment};
+                    static_cast<std::uint32_t>(number_of("RANK")), moment};
   if (::write(file, &stamp, sizeof stamp) != static_cast<ssize_t>(sizeof stamp)) ::_exit(74);
 }
 
@@ -39,14 +39,25 @@ void wait_for_everybody(int file) {
   while (::fstat(file, &about) == 0 && about.st_size < wanted) ::poll(nullptr, 0, 1);
 }
 
+// The variable that counts restarts would not do: torchrun counts per node, and a node whose peer
+// failed is told that nothing was restarted.
+bool somebody_died(const char* path) {
+  const int file = ::open(path, O_RDONLY | O_CLOEXEC);
+  bool found = false;
+  for (Stamp stamp; ::read(file, &stamp, sizeof stamp) == static_cast<ssize_t>(sizeof stamp);) {
+    found = found || stamp.moment == Moment::died;
+  }
+  ::close(file);
+  return found;
+}
+
 }  // namespace
 
 int main(int count, char** words) {
   if (count < 3) return 64;
   const int file = ::open(words[1], O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0600);
   append(file, Moment::executed);
-  const bool first_attempt = number_of("TORCHELASTIC_RESTART_COUNT") == 0;
-  const bool fails = std::strcmp(words[2], "fail_once") == 0 && first_attempt;
+  const bool fails = std::strcmp(words[2], "fail_once") == 0 && !somebody_died(words[1]);
   if (fails && number_of("RANK") == 0) {
     wait_for_everybody(file);
     append(file, Moment::died);
