@@ -49,6 +49,9 @@ add_library(fmt::fmt ALIAS cpprun_fmt)
 find_package(nlohmann_json REQUIRED)
 cpprun_find_header(CPPRUN_EXPECTED_INCLUDE tl/expected.hpp)
 cpprun_find_header(CPPRUN_ASIO_INCLUDE asio.hpp)
+# Asio 1.22 takes std::aligned_alloc only where a standard header came before it, and so allocates
+# in one file what it frees otherwise in another. Nobody here needs it.
+add_compile_definitions(ASIO_DISABLE_STD_ALIGNED_ALLOC)
 
 # House rules for our own code; third-party headers come in as system headers.
 add_library(cpprun_house INTERFACE)

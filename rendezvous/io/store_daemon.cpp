@@ -1,10 +1,10 @@
 #include "rendezvous/io/store_daemon.h"
 
 #include <fmt/format.h>
+#include <signal.h>
 
 #include <asio/io_context.hpp>
 #include <asio/signal_set.hpp>
-#include <csignal>
 #include <cstdio>
 
 #include "proto/bounds.h"
@@ -37,6 +37,12 @@ int run_store_daemon(const DaemonOptions& options) {
   fmt::print("cpprund listening on {}\n", listening->address);
   std::fflush(stdout);  // who started us may be reading a pipe
   io.run();
+  // A second TERM on the way out must not turn a clean end into a killed one.
+  sigset_t late;
+  ::sigemptyset(&late);
+  ::sigaddset(&late, SIGTERM);
+  ::sigaddset(&late, SIGINT);
+  ::pthread_sigmask(SIG_BLOCK, &late, nullptr);
   return 0;
 }
 

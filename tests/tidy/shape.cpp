@@ -64,7 +64,8 @@ class BraceReader {
   void blank_directives() {
     std::size_t at = 0;
     bool continued = false;
-    for (const auto line : lines_of(std::string(code_))) {
+    const std::string before = code_;
+    for (const auto line : lines_of(before)) {
       const auto first = line.find_first_not_of(' ');
       const bool directive = first != std::string_view::npos && line[first] == '#';
       if (directive || continued) code_.replace(at, line.size(), line.size(), ' ');
