@@ -58,14 +58,21 @@ void say(int fd, const std::string& text) {
   for (;;) ::pause();
 }
 
+// Comes back when all of them are where they are going to stay.
 void leave_children() {
+  int ready[2] = {-1, -1};
+  if (::pipe2(ready, O_CLOEXEC) != 0) ::_exit(71);
   if (::fork() == 0) {
     if (::fork() == 0) {
       ::setsid();  // out of the session and the group that a launcher would end
-      hang();
+      write_all(ready[1], "x");
     }
     hang();
   }
+  char there = 0;
+  if (::read(ready[0], &there, 1) != 1) ::_exit(71);
+  ::close(ready[0]);
+  ::close(ready[1]);
 }
 
 void flood(long bytes) {
