@@ -291,7 +291,7 @@ void Agent::settled(TimePoint now, const supervisor::Settled& settled, Actions& 
 void Agent::on(TimePoint now, const agent::Signalled& event, Actions& actions) {
   if (stopped_by_) {
     insisted_ = true;
-    if (phase_ != Phase::running) {
+    if (phase_ != Phase::running || !supervisor_) {
       exit_by_signal(actions);
       return;
     }
@@ -311,8 +311,8 @@ void Agent::on(TimePoint now, const agent::Signalled& event, Actions& actions) {
 }
 
 void Agent::exit_by_signal(Actions& actions) {
-  exit({.code = 128 + *stopped_by_,
-        .reason = fmt::format("asked to stop by {}", signal_name(*stopped_by_))},
+  const int signal = stopped_by_.value_or(SIGTERM);
+  exit({.code = 128 + signal, .reason = fmt::format("asked to stop by {}", signal_name(signal))},
        actions);
 }
 

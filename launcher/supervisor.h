@@ -185,7 +185,7 @@ class Supervisor {
   void on(TimePoint now, const supervisor::NodeSwept& event, Actions& actions);
   void on(TimePoint now, const supervisor::Stop& event, Actions& actions);
   void on(TimePoint now, const supervisor::Insist& event, Actions& actions);
-  void judge_end(TimePoint now, const Worker& worker, Actions& actions);
+  void judge_end(TimePoint now, const Worker& ended, Actions& actions);
   void begin_drain(TimePoint now, const std::string& reason, int signal, Actions& actions);
   void begin_killing(TimePoint now, Actions& actions);
   void give_up_the_rest();

@@ -38,7 +38,7 @@ void Round::enter(LinkId link, Member member) {
 void Round::leave(LinkId link) {
   const auto found = members_.find(link);
   if (found == members_.end()) return;
-  if (found->second.join.node_rank) by_node_rank_.erase(*found->second.join.node_rank);
+  if (const std::optional<int> wish = found->second.join.node_rank) by_node_rank_.erase(*wish);
   --counts_[index_of(found->second.state)];
   members_.erase(found);
 }
@@ -57,7 +57,7 @@ void Round::set_connected(LinkId link, bool connected) {
 void Round::move(LinkId from, LinkId to) {
   auto node = members_.extract(from);
   node.key() = to;
-  if (node.mapped().join.node_rank) by_node_rank_[*node.mapped().join.node_rank] = to;
+  if (const std::optional<int> wish = node.mapped().join.node_rank) by_node_rank_[*wish] = to;
   members_.insert(std::move(node));
 }
 

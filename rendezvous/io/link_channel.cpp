@@ -4,6 +4,7 @@
 
 #include <asio/post.hpp>
 #include <asio/write.hpp>
+#include <optional>
 #include <utility>
 
 #include "proto/bounds.h"
@@ -45,9 +46,10 @@ void LinkChannel::take_in() {
       end(decoded.error().reason);
       return;
     }
-    if (!decoded->has_value()) break;
-    consumed += decoded->value().bytes_consumed;
-    if (callbacks_.message) callbacks_.message(std::move(decoded->value().message));
+    std::optional<link::Decoded>& frame = *decoded;
+    if (!frame) break;
+    consumed += frame->bytes_consumed;
+    if (callbacks_.message) callbacks_.message(std::move(frame->message));
   }
   inbox_.erase(0, consumed);
   // After a hang-up nothing is heard any more, but the other side's closing still is.
