@@ -11,7 +11,7 @@ rm -rf "$work"
 mkdir -p "$work"
 cmake --install "$build" --prefix "$work/prefix" --component development >"$work/install.log"
 for part in server client; do
-  cmake -S "$here/$part" -B "$work/$part" -DCMAKE_PREFIX_PATH="$work/prefix" \
+  cmake -G Ninja -S "$here/$part" -B "$work/$part" -DCMAKE_PREFIX_PATH="$work/prefix" \
     -DCMAKE_CXX_COMPILER="$compiler" >"$work/$part.log"
   cmake --build "$work/$part" >>"$work/$part.log" || { cat "$work/$part.log"; exit 1; }
 done
