@@ -102,8 +102,9 @@ Result<void> Runtime::open_keeper() {
   Config& config = inputs_.config;
   const bool by_rank =
       config.rendezvous != RendezvousMode::endpoint && config.node_rank.has_value();
-  const bool must_host = config.is_host.value_or(config.rendezvous == RendezvousMode::standalone ||
-                                                 (by_rank && config.node_rank == 0));
+  // A node alone has nobody to join; only an endpoint may be somebody else's, a daemon's.
+  const bool alone = config.nodes_max == 1 && config.rendezvous != RendezvousMode::endpoint;
+  const bool must_host = config.is_host.value_or(alone || (by_rank && config.node_rank == 0));
   const bool may_host = !config.is_host && !by_rank && !must_host &&
                         means_this_machine(config.endpoint.host, inputs_.host, inputs_.interfaces);
   if (must_host || may_host) {
