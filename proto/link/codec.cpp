@@ -21,6 +21,7 @@ void each_member(M& m, F&& f)
   f("rank", m.rank.value), f("local_rank", m.local_rank.value), f("node", m.group_rank.value);
   f("host", m.host), f("pid", m.pid), f("signalled", m.status.signalled);
   f("status", m.status.value), f("time", m.time), f("message", m.message);
+  f("cause", m.cause), f("consequence", m.consequence);
 }
 
 template <class M, class F>

@@ -36,6 +36,12 @@ struct Failure {
   ExitStatus status;    // exit code 127/126 stand for "could not be started"
   WallTime time{};      // when its node noticed
   std::string message;  // a sentence: from the error file, the last line of stderr, or the stage
+  // What the evidence on that node says of the reason, as a short id ("out_of_memory"); empty where
+  // it says nothing. launcher/causes.cpp has them all.
+  std::string cause = {};
+  // The evidence is known to follow from somebody else's end: a lost connection, a signal we sent.
+  // Then the reason is to be looked for elsewhere, even if this was heard of first.
+  bool consequence = false;
   friend bool operator==(const Failure&, const Failure&) = default;
 };
 

@@ -17,7 +17,9 @@ Failure example_failure() {
           .pid = 4711,
           .status = {.signalled = true, .value = 11},
           .time = WallTime{std::chrono::microseconds{1'700'000'000'123'456}},
-          .message = "was killed by SIGSEGV"};
+          .message = "was killed by SIGSEGV",
+          .cause = "segfault",
+          .consequence = true};
 }
 
 void check_round_trip(const Message& message) {
