@@ -1,0 +1,50 @@
+#include "worker/env/io/spawn.h"
+
+#include <doctest/doctest.h>
+
+#include "worker/env/io/environment.h"
+
+using namespace cpprun;
+
+namespace {
+
+Result<SpawnedEnd> run(const std::string& script, int workers) {
+  std::vector<Environment> environments;
+  for (int rank = 0; rank < workers; ++rank) {
+    environments.push_back(read_environment());
+    environments.back()["RANK"] = std::to_string(rank);
+  }
+  return spawn_workers({"/bin/sh", "-c", script}, environments);
+}
+
+}  // namespace
+
+TEST_CASE("spawned workers that end well end the parent's wait with 0") {
+  const auto end = run("exit 0", 3);
+  REQUIRE(end.has_value());
+  CHECK(end->exit_code == 0);
+}
+
+TEST_CASE("the first spawned worker that fails ends the others, and is named") {
+  const auto end = run("[ $RANK = 1 ] && exit 7; exec sleep 600", 3);
+  REQUIRE(end.has_value());
+  CHECK(end->exit_code == 7);
+  CHECK(end->local_rank == 1);
+}
+
+TEST_CASE("a spawned worker that dies of a signal is told as a shell would") {
+  const auto end = run("kill -SEGV $$", 1);
+  REQUIRE(end.has_value());
+  CHECK(end->exit_code == 139);
+}
+
+TEST_CASE("a program that cannot be executed ends with 126") {
+  const auto end = spawn_workers({"/nowhere/program"}, {Environment{}});
+  REQUIRE(end.has_value());
+  CHECK(end->exit_code == 126);
+}
+
+TEST_CASE("a program finds itself, and a port") {
+  CHECK(own_program().has_value());
+  CHECK(free_port().value_or(0) != 0);
+}

@@ -1,0 +1,170 @@
+#include "worker/env/io/spawn.h"
+
+#include <arpa/inet.h>
+#include <fmt/format.h>
+#include <poll.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <chrono>
+#include <csignal>
+#include <filesystem>
+#include <optional>
+#include <system_error>
+
+#include "proto/bounds.h"
+
+namespace cpprun {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+std::string in_words(int error_number) {
+  return std::generic_category().message(error_number);
+}
+
+struct Child {
+  pid_t pid = 0;
+  int descriptor = -1;  // readable once the process has ended; -1 after that
+};
+
+// Owns the processes: whoever leaves early leaves nobody behind.
+class Children {
+ public:
+  Children() = default;
+  Children(const Children&) = delete;
+  Children& operator=(const Children&) = delete;
+  ~Children() {
+    signal_all(SIGKILL);
+    for (std::size_t index = 0; index < children_.size(); ++index) static_cast<void>(reap(index));
+  }
+
+  Result<void> start(std::vector<std::string> argv, const Environment& environment) {
+    std::vector<char*> words;
+    for (std::string& word : argv) words.push_back(word.data());
+    words.push_back(nullptr);
+    std::vector<std::string> settings;
+    for (const auto& [name, value] : environment) settings.push_back(name + '=' + value);
+    std::vector<char*> variables;
+    for (std::string& setting : settings) variables.push_back(setting.data());
+    variables.push_back(nullptr);
+    const pid_t parent = ::getpid();
+    const pid_t pid = ::fork();
+    if (pid < 0) return failure(fmt::format("cannot start a process: {}", in_words(errno)));
+    if (pid == 0) {
+      // The parent may have died before this took effect.
+      if (::prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 || ::getppid() != parent) ::_exit(1);
+      ::execve(words.front(), words.data(), variables.data());
+      constexpr int not_executable = 126;
+      ::_exit(not_executable);
+    }
+    const auto descriptor = static_cast<int>(::syscall(SYS_pidfd_open, pid, 0));
+    const int error_number = errno;
+    children_.push_back({pid, descriptor});
+    if (descriptor < 0) {
+      return failure(fmt::format("cannot watch process {}: {}", pid, in_words(error_number)));
+    }
+    return {};
+  }
+
+  void signal_all(int number) {
+    for (const Child& child : children_) {
+      if (child.pid != 0) static_cast<void>(::kill(child.pid, number));
+    }
+  }
+
+  bool all_gone() const {
+    for (const Child& child : children_) {
+      if (child.pid != 0) return false;
+    }
+    return true;
+  }
+
+  // Waits until somebody has ended, at most until then. The ends, by local rank, are appended.
+  void wait(std::optional<Clock::time_point> until, std::vector<SpawnedEnd>& ends) {
+    std::vector<pollfd> polled;
+    for (const Child& child : children_) polled.push_back({child.descriptor, POLLIN, 0});
+    int patience = -1;
+    if (until) {
+      const auto left = std::chrono::ceil<std::chrono::milliseconds>(*until - Clock::now());
+      patience = static_cast<int>(std::max(left.count(), std::chrono::milliseconds::rep{0}));
+    }
+    if (::poll(polled.data(), polled.size(), patience) <= 0) return;
+    for (std::size_t index = 0; index < polled.size(); ++index) {
+      if (polled[index].revents == 0) continue;
+      ends.push_back({.exit_code = reap(index), .local_rank = static_cast<int>(index)});
+    }
+  }
+
+ private:
+  int reap(std::size_t index) {
+    Child& child = children_[index];
+    if (child.pid == 0) return 0;
+    int status = 0;
+    while (::waitpid(child.pid, &status, 0) < 0 && errno == EINTR) {
+    }
+    if (child.descriptor >= 0) ::close(child.descriptor);
+    child = {};
+    constexpr int signal_base = 128;
+    return WIFSIGNALED(status) ? signal_base + WTERMSIG(status) : WEXITSTATUS(status);
+  }
+
+  std::vector<Child> children_;
+};
+
+}  // namespace
+
+Result<SpawnedEnd> spawn_workers(const std::vector<std::string>& argv,
+                                 const std::vector<Environment>& environments) {
+  Children children;
+  for (const Environment& environment : environments) {
+    if (auto started = children.start(argv, environment); !started) {
+      return failure(started.error().reason);
+    }
+  }
+  std::optional<SpawnedEnd> first_bad;
+  std::optional<Clock::time_point> patience_ends;
+  while (!children.all_gone()) {
+    std::vector<SpawnedEnd> ends;
+    children.wait(patience_ends, ends);
+    for (const SpawnedEnd& end : ends) {
+      if (end.exit_code == 0 || first_bad) continue;
+      first_bad = end;
+      children.signal_all(SIGTERM);
+      patience_ends = Clock::now() + bounds::worker_goodbye_wait_max;
+    }
+    if (patience_ends && Clock::now() >= *patience_ends) {
+      children.signal_all(SIGKILL);
+      patience_ends.reset();
+    }
+  }
+  return first_bad.value_or(SpawnedEnd{});
+}
+
+Result<std::string> own_program() {
+  std::error_code error;
+  const auto path = std::filesystem::read_symlink("/proc/self/exe", error);
+  if (error) return failure(fmt::format("cannot read /proc/self/exe: {}", error.message()));
+  return path.string();
+}
+
+Result<std::uint16_t> free_port() {
+  const int socket = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  if (socket < 0) return failure(fmt::format("cannot make a socket: {}", in_words(errno)));
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t size = sizeof address;
+  auto* const plain = reinterpret_cast<sockaddr*>(&address);
+  const bool bound = ::bind(socket, plain, size) == 0 && ::getsockname(socket, plain, &size) == 0;
+  const int error_number = errno;
+  ::close(socket);
+  if (!bound) return failure(fmt::format("cannot find a free port: {}", in_words(error_number)));
+  return ntohs(address.sin_port);
+}
+
+}  // namespace cpprun

@@ -1,0 +1,195 @@
+// The toy model of the DDP tutorial, in all the ways it is launched:
+//
+//   cpprun --standalone --nproc-per-node=2 ./toy              by a launcher
+//   ./toy --spawn 2                                           by itself, as mp.spawn does
+//   ./toy --spawn 2,1 --nr 0 --master-addr A --master-port P  on several machines, unequal numbers
+//   ./toy --spawn 2,1 --nr 1 --master-addr A --master-port P
+
+#include <fmt/format.h>
+#include <torch/torch.h>
+
+#include <charconv>
+#include <cstdio>
+
+#include "worker/env/io/environment.h"
+#include "worker/env/io/record.h"
+#include "worker/env/io/spawn.h"
+#include "worker/env/spawn_plan.h"
+#include "worker/examples/options.h"
+#include "worker/torch/collectives.h"
+#include "worker/torch/ddp.h"
+#include "worker/torch/optim.h"
+
+namespace {
+
+using cpprun::examples::CommandLine;
+
+struct Settings {
+  std::string spawn;
+  std::string gpus;
+  int nr = 0;
+  std::string master_address = "127.0.0.1";
+  int master_port = 0;
+  std::string demo = "basic";
+  int steps = 5;
+  double lr = 0.01;
+};
+
+struct ToyModelImpl : torch::nn::Module {
+  ToyModelImpl() {
+    net1 = register_module("net1", torch::nn::Linear(10, 10));
+    net2 = register_module("net2", torch::nn::Linear(10, 5));
+  }
+  torch::Tensor forward(const torch::Tensor& x) {
+    return net2->forward(torch::relu(net1->forward(x)));
+  }
+  torch::nn::Linear net1{nullptr}, net2{nullptr};
+};
+TORCH_MODULE(ToyModel);
+
+// The same in two parts that may sit on two devices; DDP then reduces over both.
+struct ToySplitModelImpl : torch::nn::Module {
+  ToySplitModelImpl(torch::Device first_device, torch::Device second_device)
+      : first(first_device), second(second_device) {
+    net1 = register_module("net1", torch::nn::Linear(10, 10));
+    net2 = register_module("net2", torch::nn::Linear(10, 5));
+    net1->to(first);
+    net2->to(second);
+  }
+  torch::Tensor forward(const torch::Tensor& x) {
+    const torch::Tensor middle = torch::relu(net1->forward(x.to(first)));
+    return net2->forward(middle.to(second));
+  }
+  torch::Device first, second;
+  torch::nn::Linear net1{nullptr}, net2{nullptr};
+};
+TORCH_MODULE(ToySplitModel);
+
+// Ranks see different data; DDP keeps their models one.
+template <class Module>
+int train(const cpprun::Context& context, const Settings& settings,
+          const cpprun::ProcessGroup& group, Module module) {
+  cpprun::DistributedDataParallel<Module> model(std::move(module), group);
+  cpprun::FusedSgd sgd(model.parameters(), {.lr = settings.lr});
+  torch::manual_seed(static_cast<std::uint64_t>(context.rank.value));
+  for (int step = 1; step <= settings.steps; ++step) {
+    const torch::Tensor outputs = model.forward(torch::randn({20, 10}));
+    const torch::Tensor labels = torch::randn({20, 5}).to(outputs.device());
+    const torch::Tensor loss = torch::mse_loss(outputs, labels);
+    model.zero_grad();
+    loss.backward();
+    sgd.step();
+    const torch::Tensor mean = loss.detach().to(torch::kCPU);
+    cpprun::all_reduce(mean, group, cpprun::ReduceOp::average);
+    if (context.leads()) fmt::print("step {}  mean loss {:.6f}\n", step, mean.item<double>());
+  }
+  double sum = 0;
+  for (const auto& parameter : model.parameters()) sum += parameter.sum().template item<double>();
+  const auto sums = cpprun::all_gather(sum, group);
+  for (const double each : sums) {
+    if (each != sums.front()) throw std::runtime_error("the ranks' models differ");
+  }
+  fmt::print("rank {} of {} (node {}, local rank {}): done, parameters sum to {:.6f}\n",
+             context.rank.value, context.world_size, context.group_rank.value,
+             context.local_rank.value, sum);
+  return 0;
+}
+
+int work(const cpprun::Context& context, const Settings& settings) {
+  torch::manual_seed(0);
+  const auto group = cpprun::init_process_group(context);
+  if (settings.demo == "basic") return train(context, settings, group, ToyModel());
+  // Each rank takes two devices where there are enough; a CPU is one device, twice.
+  const auto devices = static_cast<int>(torch::cuda::device_count());
+  const int first = 2 * context.local_rank.value;
+  const bool cuda = devices >= 2 * context.local_world_size;
+  const auto device = [cuda](int index) {
+    return cuda ? torch::Device(torch::kCUDA, static_cast<c10::DeviceIndex>(index))
+                : torch::Device(torch::kCPU);
+  };
+  return train(context, settings, group, ToySplitModel(device(first), device(first + 1)));
+}
+
+// "8,2" → {8, 2}.
+cpprun::Result<std::vector<int>> counts_of(const std::string& text) {
+  std::vector<int> counts;
+  const char* at = text.data();
+  const char* const end = at + text.size();
+  while (true) {
+    int count = 0;
+    const auto [stop, error] = std::from_chars(at, end, count);
+    if (error != std::errc{} || count < 1 || (stop != end && *stop != ',')) {
+      return cpprun::failure(fmt::format(
+          "--spawn={}: give the number of workers of each node, such as 2 or 8,2", text));
+    }
+    counts.push_back(count);
+    if (stop == end) return counts;
+    at = stop + 1;
+  }
+}
+
+cpprun::Result<int> spawn(const Settings& settings, int argc, char** argv) {
+  const auto counts = counts_of(settings.spawn.empty() ? settings.gpus : settings.spawn);
+  if (!counts) return cpprun::failure(counts.error().reason);
+  if (counts->size() > 1 && settings.master_port == 0) {
+    return cpprun::failure("several nodes need --master-addr and --master-port to meet at");
+  }
+  auto port = static_cast<std::uint16_t>(settings.master_port);
+  if (port == 0) {
+    const auto found = cpprun::free_port();
+    if (!found) return cpprun::failure(found.error().reason);
+    port = *found;
+  }
+  const auto environments = cpprun::spawned_environments({.workers_of_node = *counts,
+                                                          .node = settings.nr,
+                                                          .master_address = settings.master_address,
+                                                          .master_port = port},
+                                                         cpprun::read_environment());
+  if (!environments) return cpprun::failure(environments.error().reason);
+  const auto program = cpprun::own_program();
+  if (!program) return cpprun::failure(program.error().reason);
+  std::vector<std::string> command(argv, argv + argc);
+  command.front() = *program;
+  command.emplace_back("--spawned");
+  const auto end = cpprun::spawn_workers(command, *environments);
+  if (!end) return cpprun::failure(end.error().reason);
+  if (end->exit_code != 0) {
+    fmt::print(stderr, "toy: the worker with local rank {} ended with code {}\n", end->local_rank,
+               end->exit_code);
+  }
+  return end->exit_code;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  Settings settings;
+  bool spawned = false;
+  cpprun::examples::Options options(
+      "toy: the DDP tutorial's model, launched by cpprun or starting its own workers (--spawn).");
+  options.text("spawn", settings.spawn, "start that many workers here; 8,2: of each node");
+  options.text("gpus", settings.gpus, "the same, as tutorials call it");
+  options.number("nr", settings.nr, 0, 4096, "which of these nodes this is");
+  options.text("master-addr", settings.master_address, "where rank 0 runs");
+  options.number("master-port", settings.master_port, 0, 65535, "its port; 0: a free one");
+  options.choice("demo", settings.demo, {"basic", "model_parallel"}, "what to train");
+  options.number("steps", settings.steps, 1, 1 << 20, "training steps");
+  options.real("lr", settings.lr, 0, "learning rate");
+  options.flag("spawned", spawned, "this process was started by --spawn");
+  const auto command = options.parse(argc, argv);
+  if (!command) {
+    fmt::print(stderr, "toy: {}\n", command.error().reason);
+    return 2;
+  }
+  if (*command == CommandLine::help) {
+    fmt::print("{}", options.help());
+    return 0;
+  }
+  if (!spawned && (!settings.spawn.empty() || !settings.gpus.empty())) {
+    const auto code = spawn(settings, argc, argv);
+    if (code) return *code;
+    fmt::print(stderr, "toy: {}\n", code.error().reason);
+    return 2;
+  }
+  return cpprun::run([&](const cpprun::Context& context) { return work(context, settings); });
+}
