@@ -64,7 +64,7 @@ void Agent::on(TimePoint now, const agent::LinkUp& event, Actions& actions) {
   link_up_ = true;
   heard_ = now;
   dial_due_.reset();
-  if (!facts_.hosts_keeper) heartbeat_due_ = now + config_.keep_alive_interval;
+  if (!facts_.hosts_keeper) heartbeat_due_ = now + config_.heartbeat();
   actions.emplace_back(agent::Say{join_message()});
   // What the keeper may have missed while the link was down. It ignores what it knows already.
   for (const link::Message& message : said_in_round_) actions.emplace_back(agent::Say{message});
@@ -107,7 +107,7 @@ link::Join Agent::join_message() const {
 void Agent::check_link(TimePoint now, Actions& actions) {
   if (facts_.hosts_keeper) return;
   if (heartbeat_due_ && *heartbeat_due_ <= now) {
-    heartbeat_due_ = now + config_.keep_alive_interval;
+    heartbeat_due_ = now + config_.heartbeat();
     actions.emplace_back(agent::Say{link::Heartbeat{}});
   }
   const bool silent = heard_ + config_.lease() <= now;

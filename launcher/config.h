@@ -2,6 +2,7 @@
 // Everything the command line and the PET_* variables decided, checked, with every default filled
 // in. A plain value: `cli` makes it, everybody else only reads it.
 
+#include <algorithm>
 #include <optional>
 #include <string>
 #include <vector>
@@ -67,6 +68,8 @@ struct Config {
   friend bool operator==(const Config&, const Config&) = default;
 
   Duration lease() const { return keep_alive_interval * keep_alive_attempts_max; }
+  // A lease of one heartbeat would run out while that one is on its way.
+  Duration heartbeat() const { return std::min(keep_alive_interval, lease() / 2); }
 };
 
 }  // namespace cpprun

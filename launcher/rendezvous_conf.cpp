@@ -12,7 +12,11 @@ namespace cpprun {
 
 namespace {
 
-constexpr int seconds_max = 1'000'000'000;
+// A lease is one of these times the other, and has to fit the clock.
+constexpr double seconds_max = 10'000'000;
+constexpr int attempts_max = 100;
+// A shorter heartbeat would be work and not patience.
+constexpr double seconds_min = 0.01;
 
 // Keys of torchrun that say nothing to a keeper that polls nobody and has no phases to time out.
 constexpr std::array<std::string_view, 4> without_effect = {"close_timeout", "heartbeat_timeout",
@@ -32,12 +36,13 @@ bool contains(const std::array<std::string_view, n>& keys, std::string_view key)
   return std::find(keys.begin(), keys.end(), key) != keys.end();
 }
 
-std::optional<int> positive(std::string_view text) {
-  int number = 0;
+template <class N>
+std::optional<N> between(N least, N most, std::string_view text) {
+  N number{};
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
   const bool whole = error == std::errc{} && end == text.data() + text.size();
-  if (!whole || number <= 0 || number > seconds_max) return std::nullopt;
-  return number;
+  // Written so that "nan" is outside.
+  return whole && number >= least && number <= most ? std::optional(number) : std::nullopt;
 }
 
 // torchrun's words for yes and no.
@@ -52,23 +57,32 @@ std::optional<bool> yes_or_no(std::string_view text) {
   return std::nullopt;
 }
 
+// Where a time that was given belongs; nullptr for any other key.
+std::optional<Duration>* time_named(std::string_view key, Patience& patience) {
+  if (key == "keep_alive_interval") return &patience.keep_alive_interval;
+  if (key == "last_call_timeout") return &patience.last_call_timeout;
+  // `timeout` is static's name for it.
+  if (key == "join_timeout" || key == "timeout") return &patience.join_timeout;
+  return nullptr;
+}
+
 void read_pair(std::string_view key, std::string_view value, const std::string& source,
                Patience& patience, std::vector<std::string>& mistakes) {
-  const bool ours = key == "join_timeout" || key == "timeout" || key == "keep_alive_interval" ||
-                    key == "keep_alive_max_attempt" || key == "last_call_timeout";
-  if (ours) {
-    const auto number = positive(value);
-    if (!number) {
-      mistakes.push_back(
-          fmt::format("{}: {}={} is not a whole number above 0", source, key, value));
-    } else if (key == "keep_alive_interval") {
-      patience.keep_alive_seconds = number;
-    } else if (key == "keep_alive_max_attempt") {
-      patience.keep_alive_attempts = number;
-    } else if (key == "last_call_timeout") {
-      patience.last_call_seconds = number;
-    } else if (key == "join_timeout" || !patience.join_seconds) {
-      patience.join_seconds = number;  // `timeout` is static's name for it; join_timeout wins
+  if (auto* const time = time_named(key, patience)) {
+    const auto seconds = between(seconds_min, seconds_max, value);
+    if (!seconds) {
+      mistakes.push_back(fmt::format("{}: {}={} is no number of seconds from {} to {:.0f}", source,
+                                     key, value, seconds_min, seconds_max));
+    } else if (key != "timeout" || !*time) {  // join_timeout wins
+      *time = std::chrono::round<Duration>(std::chrono::duration<double>(*seconds));
+    }
+    return;
+  }
+  if (key == "keep_alive_max_attempt") {
+    patience.keep_alive_attempts = between(1, attempts_max, value);
+    if (!patience.keep_alive_attempts) {
+      mistakes.push_back(fmt::format("{}: {}={} is no whole number from 1 to {}", source, key,
+                                     value, attempts_max));
     }
     return;
   }

@@ -7,14 +7,16 @@
 #include <string_view>
 #include <vector>
 
+#include "proto/clock.h"
+
 namespace cpprun {
 
 // How long to wait for whom; what was not said is left open.
 struct Patience {
-  std::optional<int> join_seconds;
-  std::optional<int> keep_alive_seconds;
+  std::optional<Duration> join_timeout;
+  std::optional<Duration> keep_alive_interval;
   std::optional<int> keep_alive_attempts;
-  std::optional<int> last_call_seconds;
+  std::optional<Duration> last_call_timeout;
   std::optional<bool> is_host;
   friend bool operator==(const Patience&, const Patience&) = default;
 };

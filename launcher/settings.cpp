@@ -121,15 +121,12 @@ class Checker {
     if (backend == nullptr || backend->value == "static") {
       config_.join_timeout = static_join_timeout;
     }
-    if (patience.join_seconds) config_.join_timeout = std::chrono::seconds(*patience.join_seconds);
-    if (patience.keep_alive_seconds) {
-      config_.keep_alive_interval = std::chrono::seconds(*patience.keep_alive_seconds);
-    }
+    config_.join_timeout = patience.join_timeout.value_or(config_.join_timeout);
+    config_.keep_alive_interval =
+        patience.keep_alive_interval.value_or(config_.keep_alive_interval);
     config_.keep_alive_attempts_max =
         patience.keep_alive_attempts.value_or(config_.keep_alive_attempts_max);
-    if (patience.last_call_seconds) {
-      config_.last_call = std::chrono::seconds(*patience.last_call_seconds);
-    }
+    config_.last_call = patience.last_call_timeout.value_or(config_.last_call);
     config_.is_host = patience.is_host;
 
     constexpr std::string_view grace_variable = "TORCH_ELASTIC_SHUTDOWN_TIMEOUT";

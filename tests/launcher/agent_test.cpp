@@ -166,6 +166,17 @@ TEST_CASE("a spare waits without a limit until it is seated") {
   CHECK(work<supervisor::Spawn>(stage.heard(t0 + 24h, seat())).size() == 1);
 }
 
+TEST_CASE("a lease of a single heartbeat is renewed before it has run out") {
+  Config config = two_nodes();
+  config.keep_alive_attempts_max = 1;
+  Agent agent{config, facts()};
+  agent.start(t0);
+  agent.handle(t0, agent::LinkUp{"10.0.0.2"});
+  agent.handle(t0, agent::Heard{link::Waiting{.reason = "a spare", .spare = true}});
+  CHECK(agent.next_deadline() == t0 + 500ms);
+  CHECK(said<link::Heartbeat>(agent.advance(t0 + 500ms)).size() == 1);
+}
+
 TEST_CASE("a refusal ends the agent with the keeper's sentence") {
   Stage stage;
   stage.join();
