@@ -68,6 +68,7 @@ FileDescriptor pipe_into(FileDescriptor& read_end) {
 }  // namespace
 
 Command::Command(const Words& words, const Options& options) : token_(random_token()) {
+  for (const auto& word : words) shown_ += word + " ";
   auto variables = options.variables;
   variables[token_name] = token_;
   const Ends ends = options.on_terminal ? open_terminal() : open_pipes();
@@ -82,6 +83,7 @@ Command::Command(const Words& words, const Options& options) : token_(random_tok
 }
 
 Command::~Command() {
+  if (std::getenv("CPPRUN_SHOW") != nullptr) std::puts((shown_ + everything()).c_str());
   if (!reaped_) {
     ::kill(pid_, SIGKILL);
     ::waitpid(pid_, nullptr, 0);
@@ -163,18 +165,20 @@ std::string Command::everything() const {
   return "\n--- stdout\n" + out_ + "\n--- stderr\n" + err_ + "\n---";
 }
 
-void Command::expect_out(std::string_view text) {
+void Command::expect_out(std::string_view text, std::size_t times) {
   const auto deadline = Clock::now() + patience;
-  while (!contains(out_, text) && read_some(deadline)) {
+  while (count(out_, text) < times && read_some(deadline)) {
   }
-  REQUIRE_MESSAGE(contains(out_, text), "stdout never said \"", text, "\"", everything());
+  REQUIRE_MESSAGE(count(out_, text) >= times, "stdout did not say \"", text, "\" ", times, " times",
+                  everything());
 }
 
-void Command::expect_err(std::string_view text) {
+void Command::expect_err(std::string_view text, std::size_t times) {
   const auto deadline = Clock::now() + patience;
-  while (!contains(err_, text) && read_some(deadline)) {
+  while (count(err_, text) < times && read_some(deadline)) {
   }
-  REQUIRE_MESSAGE(contains(err_, text), "stderr never said \"", text, "\"", everything());
+  REQUIRE_MESSAGE(count(err_, text) >= times, "stderr did not say \"", text, "\" ", times, " times",
+                  everything());
 }
 
 Ended Command::wait() {

@@ -52,9 +52,10 @@ class Command {
   void signal(int number) const;
   void type(std::string_view text) const;  // on the terminal
 
-  // Waits until that text was said, and fails when the command ends or the bound passes without it.
-  void expect_out(std::string_view text);
-  void expect_err(std::string_view text);
+  // Waits until that text was said, so many times, and fails when the command ends or the bound
+  // passes without it.
+  void expect_out(std::string_view text, std::size_t times = 1);
+  void expect_err(std::string_view text, std::size_t times = 1);
 
   // Waits for the end. Output is complete when whoever inherited the pipes has closed them too.
   Ended wait();
@@ -80,12 +81,12 @@ class Command {
   Ends open_pipes();
   [[noreturn]] void become(const Words& words, const Variables& variables, const Ends& ends,
                            bool on_terminal) const;
-  void expect(const std::string& where, std::string_view text);
   // Reads what there is; false when the deadline passed or both pipes are closed.
   bool read_some(std::chrono::steady_clock::time_point deadline);
   void read_from(FileDescriptor& from, std::string& into);
   std::string everything() const;
 
+  std::string shown_;  // the words, for whoever sets CPPRUN_SHOW to see what was said
   std::string token_;
   pid_t pid_ = -1;
   FileDescriptor pidfd_;

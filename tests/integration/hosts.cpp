@@ -1,41 +1,118 @@
 #include "tests/integration/hosts.h"
 
+#include <doctest/doctest.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <sstream>
+#include <vector>
 
 namespace cpprun::integration {
 
-TwoHosts::TwoHosts() : id_(std::to_string(::getpid())) {
-  ip("netns add " + name(0));
-  ip("netns add " + name(1));
-  ip("link add fabric0 netns " + name(0) + " type veth peer name fabric0 netns " + name(1));
-  for (const int host : {0, 1}) set_up(host);
+namespace {
+
+Words words_of(const std::string& text) {
+  Words words;
+  std::istringstream stream(text);
+  for (std::string word; stream >> word;) words.push_back(word);
+  return words;
 }
 
-TwoHosts::~TwoHosts() {
-  // The cables go with the namespaces.
-  for (const int host : {0, 1}) run({"ip", "netns", "del", name(host)});
+// A name of its own for whoever asks the host for one, and then the words, in the same process.
+const Words under_a_name = {"unshare", "--uts", "sh", "-c", "hostname \"$0\" && exec \"$@\""};
+
+std::vector<pid_t> processes_in(const std::string& netns) {
+  std::vector<pid_t> pids;
+  for (const auto& word : words_of(run({"ip", "netns", "pids", netns}).out)) {
+    pids.push_back(std::atoi(word.c_str()));
+  }
+  return pids;
 }
 
-Words TwoHosts::on(int host, const Words& words) const {
+bool ends_in_time(pid_t pid) {
+  const FileDescriptor process(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
+  pollfd one{process.get(), POLLIN, 0};
+  const auto milliseconds = std::chrono::milliseconds(patience).count();
+  return !process || ::poll(&one, 1, static_cast<int>(milliseconds)) > 0;
+}
+
+void attempt(const std::string& command) {
+  const auto ended = run(words_of(command));
+  REQUIRE_MESSAGE(ended.code == 0, command, ": ", ended.err);
+}
+
+}  // namespace
+
+Hosts::Hosts(int count) : count_(count), id_(std::to_string(::getpid())) {
+  ip("netns add " + name_of_switch());
+  ip("-n " + name_of_switch() + " link add switch0 type bridge");
+  ip("-n " + name_of_switch() + " link set switch0 up");
+  for (int host = 0; host < count_; ++host) set_up(host);
+}
+
+Hosts::~Hosts() {
+  // The cables go with the namespaces; a process would hold its namespace for ever.
+  for (int host = 0; host < count_; ++host) {
+    for (const pid_t pid : processes_in(name(host))) ::kill(pid, SIGKILL);
+    run({"ip", "netns", "del", name(host)});
+  }
+  run({"ip", "netns", "del", name_of_switch()});
+}
+
+Words Hosts::on(int host, const Words& words) const {
   Words all = {"ip", "netns", "exec", name(host)};
+  all.insert(all.end(), under_a_name.begin(), under_a_name.end());
+  all.push_back(host_name(host));
   all.insert(all.end(), words.begin(), words.end());
   return all;
 }
 
-void TwoHosts::ip(const std::string& arguments) {
+void Hosts::pull_cable(int host) const {
+  attempt("ip -n " + name_of_switch() + " link set port" + std::to_string(host) + " down");
+}
+
+void Hosts::plug_in(int host) const {
+  attempt("ip -n " + name_of_switch() + " link set port" + std::to_string(host) + " up");
+}
+
+void Hosts::drop(int host, Way way) const {
+  const std::string enter = "ip netns exec " + name(host) + " iptables -w -A ";
+  const std::string fabric_card = std::string(" ") + fabric + " -j DROP";
+  if (way != Way::out) attempt(enter + "INPUT -i" + fabric_card);
+  if (way != Way::in) attempt(enter + "OUTPUT -o" + fabric_card);
+}
+
+void Hosts::let_through(int host) const {
+  attempt("ip netns exec " + name(host) + " iptables -w -F");
+}
+
+void Hosts::expect_nothing_left() const {
+  for (int host = 0; host < count_; ++host) {
+    for (const pid_t pid : processes_in(name(host))) {
+      REQUIRE_MESSAGE(ends_in_time(pid), "process ", pid, " is left on ", host_name(host));
+    }
+    const auto sockets = run({"ip", "netns", "exec", name(host), "ss", "-Htan", "state",
+                              "listening", "state", "established", "state", "close-wait"});
+    CHECK_MESSAGE(sockets.out == "", "left on ", host_name(host), ": ", sockets.out);
+  }
+}
+
+void Hosts::ip(const std::string& arguments) {
   if (!why_not_.empty()) return;
-  Words words = {"ip"};
-  std::istringstream stream(arguments);
-  for (std::string word; stream >> word;) words.push_back(word);
-  const auto ended = run(words);
+  const auto ended = run(words_of("ip " + arguments));
   if (ended.code == 0) return;
   why_not_ = "cannot make network namespaces: ip " + arguments + ": " +
              ended.err.substr(0, ended.err.find('\n'));
 }
 
-void TwoHosts::set_up(int host) {
+void Hosts::set_up(int host) {
+  const std::string port = "port" + std::to_string(host);
+  ip("netns add " + name(host));
+  ip("link add " + std::string(fabric) + " netns " + name(host) + " type veth peer name " + port +
+     " netns " + name_of_switch());
+  ip("-n " + name_of_switch() + " link set " + port + " master switch0 up");
   const std::string inside = "-n " + name(host) + " ";
   ip(inside + "link set lo up");
   ip(inside + "addr add " + address(host) + "/24 dev fabric0");
@@ -48,8 +125,12 @@ void TwoHosts::set_up(int host) {
   ip(inside + "link set blind1 up");
 }
 
-std::string TwoHosts::name(int host) const {
-  return "cpprun-" + id_ + (host == 0 ? "-a" : "-b");
+std::string Hosts::name(int host) const {
+  return "cpprun-" + id_ + "-" + std::to_string(host);
+}
+
+std::string Hosts::name_of_switch() const {
+  return "cpprun-" + id_ + "-switch";
 }
 
 }  // namespace cpprun::integration

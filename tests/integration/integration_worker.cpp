@@ -3,6 +3,8 @@
 //
 //   say TEXT        a line on stdout           say_err TEXT   a line on stderr
 //   environment     every variable, one a line
+//   seat            its rank, its world and its restart, in a line
+//   pid             its rank and its pid, in a line
 //   arguments …     the words that follow, one a line, and no more
 //   exit CODE       ends                       crash          segmentation fault
 //   ignore_term     TERM no longer ends it     hang           waits for a signal, for ever
@@ -104,6 +106,15 @@ void await(const std::string& path) {
   ::close(fifo);
 }
 
+void say_seat() {
+  say(1, "rank " + variable("RANK") + " of " + variable("WORLD_SIZE") + ", restart " +
+             variable("TORCHELASTIC_RESTART_COUNT"));
+}
+
+void say_pid() {
+  say(1, "pid of rank " + variable("RANK") + ": " + std::to_string(::getpid()));
+}
+
 class Script {
  public:
   Script(int count, char** words) : words_(words + 1, words + count) {}
@@ -125,6 +136,8 @@ class Script {
     if (action == "say_err") return say(2, next());
     if (action == "exit") ::_exit(static_cast<int>(number(next())));
     if (action == "hang") hang();
+    if (action == "seat") return say_seat();
+    if (action == "pid") return say_pid();
     if (action == "children") return leave_children();
     if (action == "flood") return flood(number(next()));
     if (action == "trickle") return trickle(number(next()));

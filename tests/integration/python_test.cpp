@@ -92,7 +92,7 @@ TEST_CASE("Python on two nodes meets in one group, and again after a failure") {
 
 TEST_CASE("gloo of Python workers on two hosts goes over the card between them") {
   if (!has_torch()) return skip(no_python);
-  const TwoHosts hosts;
+  const Hosts hosts(2);
   if (!hosts.why_not().empty()) return skip(hosts.why_not());
   Folder folder;
   const auto script = folder.write("sum_ranks.py", sum_ranks);
@@ -100,7 +100,7 @@ TEST_CASE("gloo of Python workers on two hosts goes over the card between them")
     return hosts.on(
         rank,
         with_cpprun({"--nnodes=2", "--nproc_per_node=2", "--node_rank=" + std::to_string(rank),
-                     "--master_addr=" + TwoHosts::address(0), "--master_port=29500", script}));
+                     "--master_addr=" + Hosts::address(0), "--master_port=29500", script}));
   };
   Command second(on_host(1), with_torch());
   Command first(on_host(0), with_torch());

@@ -18,7 +18,7 @@ Words node(int rank, const std::string& master, const Words& actions) {
 }
 
 // Runs both nodes, the second first, and expects both to end well.
-std::pair<Ended, Ended> run_both(const TwoHosts& hosts, const std::string& master,
+std::pair<Ended, Ended> run_both(const Hosts& hosts, const std::string& master,
                                  const Words& actions, const Options& options = {}) {
   Command second(hosts.on(1, node(1, master, actions)), options);
   Command first(hosts.on(0, node(0, master, actions)), options);
@@ -32,22 +32,22 @@ std::pair<Ended, Ended> run_both(const TwoHosts& hosts, const std::string& maste
 }  // namespace
 
 TEST_CASE("workers on two hosts are given the card that leads to the master") {
-  const TwoHosts hosts;
+  const Hosts hosts(2);
   if (!hosts.why_not().empty()) return skip(hosts.why_not());
-  const auto [first, second] = run_both(hosts, TwoHosts::address(0), {"environment"});
+  const auto [first, second] = run_both(hosts, Hosts::address(0), {"environment"});
   for (const auto* said : {&first.out, &second.out}) {
     CHECK(count(*said, "GLOO_SOCKET_IFNAME=fabric0\n") == 2);
     CHECK(count(*said, "TP_SOCKET_IFNAME=fabric0\n") == 2);
     CHECK(count(*said, "NCCL_SOCKET_IFNAME=fabric0\n") == 2);
-    CHECK(count(*said, "MASTER_ADDR=" + TwoHosts::address(0) + "\n") == 2);
+    CHECK(count(*said, "MASTER_ADDR=" + Hosts::address(0) + "\n") == 2);
     CHECK(count(*said, "MASTER_PORT=29500\n") == 2);
   }
 }
 
 TEST_CASE("two hosts meet over IPv6, with and without brackets") {
-  const TwoHosts hosts;
+  const Hosts hosts(2);
   if (!hosts.why_not().empty()) return skip(hosts.why_not());
-  for (const auto& master : {TwoHosts::address_v6(0), "[" + TwoHosts::address_v6(0) + "]"}) {
+  for (const auto& master : {Hosts::address_v6(0), "[" + Hosts::address_v6(0) + "]"}) {
     const auto [first, second] = run_both(hosts, master, {"environment"});
     CHECK(count(second.out, "GLOO_SOCKET_IFNAME=fabric0\n") == 2);
     CHECK(count(second.out, "\nRANK=3\n") == 1);
@@ -55,14 +55,14 @@ TEST_CASE("two hosts meet over IPv6, with and without brackets") {
 }
 
 TEST_CASE("a card the user chose is kept, and one that does not exist is refused with a list") {
-  const TwoHosts hosts;
+  const Hosts hosts(2);
   if (!hosts.why_not().empty()) return skip(hosts.why_not());
-  const Options chosen{.variables = {{"GLOO_SOCKET_IFNAME", TwoHosts::blind}}};
-  const auto [first, second] = run_both(hosts, TwoHosts::address(0), {"environment"}, chosen);
+  const Options chosen{.variables = {{"GLOO_SOCKET_IFNAME", Hosts::blind}}};
+  const auto [first, second] = run_both(hosts, Hosts::address(0), {"environment"}, chosen);
   CHECK(count(first.out, "GLOO_SOCKET_IFNAME=blind0\n") == 2);
   CHECK(count(second.out, "GLOO_SOCKET_IFNAME=blind0\n") == 2);
   const Options wrong{.variables = {{"GLOO_SOCKET_IFNAME", "nope0"}}};
-  const auto refused = run(hosts.on(0, node(0, TwoHosts::address(0), {"say", "started"})), wrong);
+  const auto refused = run(hosts.on(0, node(0, Hosts::address(0), {"say", "started"})), wrong);
   CHECK(refused.code != 0);
   CHECK(refused.out == "");
   CHECK(contains(refused.err, "nope0"));
@@ -71,7 +71,7 @@ TEST_CASE("a card the user chose is kept, and one that does not exist is refused
 }
 
 TEST_CASE("a master address that leads nowhere is named while the node waits, and at its end") {
-  const TwoHosts hosts;
+  const Hosts hosts(2);
   if (!hosts.why_not().empty()) return skip(hosts.why_not());
   // Nobody has this address: the packets are never answered.
   const auto ended =
@@ -84,10 +84,10 @@ TEST_CASE("a master address that leads nowhere is named while the node waits, an
 }
 
 TEST_CASE("a failure on one host ends the workers of the other with the same code") {
-  const TwoHosts hosts;
+  const Hosts hosts(2);
   if (!hosts.why_not().empty()) return skip(hosts.why_not());
-  Command second(hosts.on(1, node(1, TwoHosts::address(0), {"hang_if_not", "3", "exit", "21"})));
-  Command first(hosts.on(0, node(0, TwoHosts::address(0), {"hang"})));
+  Command second(hosts.on(1, node(1, Hosts::address(0), {"hang_if_not", "3", "exit", "21"})));
+  Command first(hosts.on(0, node(0, Hosts::address(0), {"hang"})));
   CHECK(first.wait().code == 21);
   CHECK(second.wait().code == 21);
   first.expect_no_worker_left();

@@ -1,0 +1,110 @@
+// Hosts that are lost: cables that are pulled, networks that swallow packets, machines that die
+// without a word. Nobody is told by the network; everybody has to find out, within the lease.
+
+#include <doctest/doctest.h>
+#include <signal.h>
+
+#include "tests/integration/cluster.h"
+
+using namespace cpprun::integration;
+
+namespace {
+
+// Ends a job that stays until it is asked to.
+void stop(Command& master, std::initializer_list<Command*> others) {
+  master.signal(SIGTERM);
+  CHECK(master.wait().code == 143);
+  for (Command* const other : others) CHECK(other->wait().code != 0);
+}
+
+}  // namespace
+
+TEST_CASE("a pulled cable leaves two of three nodes, which go on; plugged in, three again") {
+  const Cluster cluster(3, "2:3");
+  if (!cluster.hosts.why_not().empty()) return skip(cluster.hosts.why_not());
+  Command first(cluster.node(0), cluster.options());
+  Command second(cluster.node(1), cluster.options());
+  Command third(cluster.node(2), cluster.options());
+  for (Command* const each : {&first, &second, &third}) each->expect_out(" of 3, restart 0\n");
+  cluster.hosts.pull_cable(2);
+  for (Command* const each : {&first, &second}) each->expect_out(" of 2, restart 0\n");
+  first.expect_err("node2 is lost");
+  third.expect_err("nothing was heard of the master");
+  CHECK(third.wait().code == 1);
+  cluster.hosts.plug_in(2);
+  Command again(cluster.node(2), cluster.options());
+  for (Command* const each : {&first, &second}) each->expect_out(" of 3, restart 0\n", 2);
+  again.expect_out(" of 3, restart 0\n");
+  stop(first, {&second, &again});
+  cluster.expect_nothing_left();
+}
+
+TEST_CASE("a spare takes the place of a node whose cable is pulled") {
+  const Cluster cluster(3, "2");
+  if (!cluster.hosts.why_not().empty()) return skip(cluster.hosts.why_not());
+  Command first(cluster.node(0), cluster.options());
+  Command second(cluster.node(1), cluster.options());
+  for (Command* const each : {&first, &second}) each->expect_out(" of 2, restart 0\n");
+  Command spare(cluster.node(2), cluster.options());
+  spare.expect_err("this node is a spare");
+  cluster.hosts.pull_cable(1);
+  spare.expect_out("rank 1 of 2, restart 0\n");
+  first.expect_out("rank 0 of 2, restart 0\n", 2);
+  stop(first, {&second, &spare});
+  cluster.expect_nothing_left();
+}
+
+TEST_CASE("a network that swallows every packet, or those of one way, is a pulled cable") {
+  for (const auto way : {Hosts::Way::both, Hosts::Way::in, Hosts::Way::out}) {
+    const Cluster cluster(3, "2:3");
+    if (!cluster.hosts.why_not().empty()) return skip(cluster.hosts.why_not());
+    Command first(cluster.node(0), cluster.options());
+    Command second(cluster.node(1), cluster.options());
+    Command third(cluster.node(2), cluster.options());
+    for (Command* const each : {&first, &second, &third}) each->expect_out(" of 3, restart 0\n");
+    cluster.hosts.drop(1, way);
+    for (Command* const each : {&first, &third}) each->expect_out(" of 2, restart 0\n");
+    second.expect_err("nothing was heard of the master");
+    stop(first, {&second, &third});
+    cluster.expect_nothing_left();
+  }
+}
+
+TEST_CASE("a node that dies behind a network that swallows its last word is lost by the lease") {
+  const Cluster cluster(3, "2:3");
+  if (!cluster.hosts.why_not().empty()) return skip(cluster.hosts.why_not());
+  Command first(cluster.node(0), cluster.options());
+  Command second(cluster.node(1), cluster.options());
+  Command third(cluster.node(2), cluster.options());
+  for (Command* const each : {&first, &second, &third}) each->expect_out(" of 3, restart 0\n");
+  // Neither FIN nor RST arrives: the other end of its link stays open.
+  cluster.hosts.drop(2, Hosts::Way::out);
+  third.signal(SIGKILL);
+  third.expect_nobody_left();
+  for (Command* const each : {&first, &second}) each->expect_out(" of 2, restart 0\n");
+  first.expect_err("node2 is lost");
+  stop(first, {&second});
+  cluster.expect_nothing_left();
+}
+
+TEST_CASE("when the keeper's host dies the others say so, end their workers, and since when") {
+  const Cluster cluster(3, "3");
+  if (!cluster.hosts.why_not().empty()) return skip(cluster.hosts.why_not());
+  Command first(cluster.node(0), cluster.options());
+  Command second(cluster.node(1), cluster.options());
+  Command third(cluster.node(2), cluster.options());
+  for (Command* const each : {&first, &second, &third}) each->expect_out(" of 3, restart 0\n");
+  cluster.hosts.pull_cable(0);
+  for (Command* const each : {&second, &third}) {
+    const auto ended = each->wait();
+    CHECK(ended.code == 1);
+    CHECK(contains(ended.err, "the master at 10.77.0.1:29500 is gone"));
+    CHECK(contains(ended.err, "for 1 s"));
+    each->expect_no_worker_left();
+  }
+  // It is alone now, and its job is for three: it waits for them, and says whom it has lost.
+  first.expect_err("is lost");
+  first.signal(SIGTERM);
+  CHECK(first.wait().code != 0);
+  cluster.expect_nothing_left();
+}
