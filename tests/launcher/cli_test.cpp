@@ -64,9 +64,9 @@ TEST_CASE("every mistake is told at once, each with its flag and what would be r
         Words{"--frobnicate is no flag of cpprun; cpprun --help lists them",
               "--role needs a value: --role=NAME",
               "--nnodes=2:1 is neither a number of nodes, as 2, nor a range, as 2:4",
-              "--nproc-per-node=none is neither a number from 1 to 2048 nor cpu, gpu or auto",
               "--rdzv-conf: \"foo\" is not key=value, as in join_timeout=600",
               "--master-port=x is not a whole number from 0 to 65535",
+              "--nproc-per-node=none is neither a number from 1 to 2048 nor cpu, gpu or auto",
               "--redirects: \"7\" is neither one digit (0 none, 1 stdout, 2 stderr, 3 both) nor a "
               "list such as 0:1,1:3 (local rank, then digit)",
               "there is no script to run; give one after the flags"});

@@ -1,0 +1,43 @@
+#include "launcher/setting_reader.h"
+
+#include <charconv>
+
+namespace cpprun {
+
+std::string SettingReader::source(std::string_view flag) const {
+  const auto* setting = settings_.find(flag);
+  return setting == nullptr ? fmt::format("--{}", flag) : setting->source;
+}
+
+std::optional<int> SettingReader::number(std::string_view flag, int lowest, int highest) {
+  const auto* setting = settings_.find(flag);
+  if (setting == nullptr) return std::nullopt;
+  const auto value = whole_number(setting->value);
+  if (value && *value >= lowest && *value <= highest) return value;
+  if (highest == any_count_max) {
+    complain("{}={} is not a whole number from {}", setting->source, setting->value, lowest);
+  } else {
+    complain("{}={} is not a whole number from {} to {}", setting->source, setting->value, lowest,
+             highest);
+  }
+  return std::nullopt;
+}
+
+std::vector<std::string_view> split(std::string_view text, char between) {
+  std::vector<std::string_view> parts;
+  while (true) {
+    const auto at = text.find(between);
+    parts.push_back(text.substr(0, at));
+    if (at == std::string_view::npos) return parts;
+    text = text.substr(at + 1);
+  }
+}
+
+std::optional<int> whole_number(std::string_view text) {
+  int number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc{} || end != text.data() + text.size()) return std::nullopt;
+  return number;
+}
+
+}  // namespace cpprun

@@ -1,0 +1,86 @@
+#include "launcher/worker_settings.h"
+
+#include <cstdlib>
+
+#include "proto/bounds.h"
+
+namespace cpprun {
+
+namespace {
+
+int count_workers(SettingReader& reader, const CommandLine& line) {
+  const auto* workers = reader.find("nproc-per-node");
+  if (workers == nullptr) return 1;
+  const auto& value = workers->value;
+  if (value == "cpu") return line.cpu_count;
+  if (value == "auto") return line.device_count > 0 ? line.device_count : line.cpu_count;
+  if (value == "gpu") {
+    if (line.device_count > 0) return line.device_count;
+    reader.complain(
+        "{}=gpu finds no GPU on this machine (no /dev/nvidia0, or CUDA_VISIBLE_DEVICES "
+        "hides them); give a number, or auto",
+        workers->source);
+    return 1;
+  }
+  const auto count = whole_number(value);
+  if (count && *count >= 1 && *count <= bounds::local_world_size_max) return *count;
+  reader.complain("{}={} is neither a number from 1 to {} nor cpu, gpu or auto", workers->source,
+                  value, bounds::local_world_size_max);
+  return 1;
+}
+
+ProgramKind program_kind(SettingReader& reader) {
+  const bool module = reader.has("module");
+  if (module && reader.has("no-python")) {
+    reader.complain("{} and {} exclude each other; leave one of them out", reader.source("module"),
+                    reader.source("no-python"));
+  }
+  if (module) return ProgramKind::module;
+  return reader.has("no-python") ? ProgramKind::no_python : ProgramKind::automatic;
+}
+
+void check_start_method(SettingReader& reader) {
+  const auto* method = reader.find("start-method");
+  if (method == nullptr) return;
+  const auto& value = method->value;
+  if (value != "spawn" && value != "fork" && value != "forkserver") {
+    reader.complain("{}={} is none of spawn, fork, forkserver", method->source, value);
+  } else if (value != "spawn") {
+    reader.note("{} has no effect: workers are always executed as programs", method->source);
+  }
+}
+
+void check_monitor_interval(SettingReader& reader) {
+  const auto* interval = reader.find("monitor-interval");
+  if (interval == nullptr) return;
+  char* end = nullptr;
+  const double seconds = std::strtod(interval->value.c_str(), &end);
+  if (interval->value.empty() || *end != '\0' || !(seconds > 0)) {
+    reader.complain("{}={} is not a number of seconds above 0", interval->source, interval->value);
+  } else if (seconds != 0.1) {
+    reader.note("{} has no effect: cpprun does not poll, it is told at once", interval->source);
+  }
+}
+
+}  // namespace
+
+void read_worker_settings(SettingReader& reader, const CommandLine& line, Config& config) {
+  config.local_world_size = count_workers(reader, line);
+  if (const auto* role = reader.find("role")) config.role = role->value;
+  config.program.kind = program_kind(reader);
+  check_start_method(reader);
+  check_monitor_interval(reader);
+  if (reader.has("run-path")) {
+    reader.complain(
+        "{} runs a script inside a Python launcher, and there is none in cpprun; leave it out",
+        reader.source("run-path"));
+  }
+  if (reader.has("virtual-local-rank")) {
+    reader.complain("{} is not there yet; leave it out", reader.source("virtual-local-rank"));
+  }
+  if (const auto* binding = reader.find("numa-binding")) {
+    reader.complain("{}={} is not there yet; leave it out", binding->source, binding->value);
+  }
+}
+
+}  // namespace cpprun

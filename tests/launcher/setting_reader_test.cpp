@@ -1,0 +1,43 @@
+#include "launcher/setting_reader.h"
+
+#include <doctest/doctest.h>
+
+using namespace cpprun;
+
+namespace {
+
+struct Read {
+  Settings settings;
+  Environment environment;
+  std::vector<std::string> mistakes;
+  std::vector<std::string> notes;
+  SettingReader reader{settings, environment, mistakes, notes};
+};
+
+}  // namespace
+
+TEST_CASE("a number outside its bounds is a mistake under the name it was given by") {
+  Read read;
+  read.settings.settle("node-rank", {"7", "PET_NODE_RANK"});
+  CHECK(read.reader.number("node-rank", 0, 7) == 7);
+  CHECK_FALSE(read.reader.number("node-rank", 0, 6));
+  CHECK_FALSE(read.reader.number("node-rank", 8, any_count_max));
+  CHECK(read.mistakes ==
+        std::vector<std::string>{"PET_NODE_RANK=7 is not a whole number from 0 to 6",
+                                 "PET_NODE_RANK=7 is not a whole number from 8"});
+}
+
+TEST_CASE("what was not given is nothing, and is called by its flag") {
+  Read read;
+  CHECK_FALSE(read.reader.number("node-rank", 0, 1));
+  CHECK(read.mistakes.empty());
+  CHECK(read.reader.source("node-rank") == "--node-rank");
+}
+
+TEST_CASE("a list has one part more than separators, and a number is nothing but digits") {
+  CHECK(split("a,,b", ',') == std::vector<std::string_view>{"a", "", "b"});
+  CHECK(split("", ',') == std::vector<std::string_view>{""});
+  CHECK(whole_number("-3") == -3);
+  CHECK_FALSE(whole_number("3 "));
+  CHECK_FALSE(whole_number(""));
+}
