@@ -3,9 +3,12 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <fmt/format.h>
+
 #include <csignal>
 #include <cstdio>
 #include <string>
+#include <system_error>
 #include <variant>
 
 #include "launcher/cli.h"
@@ -82,5 +85,14 @@ int main(int argc, char** argv) {
 
   auto warden = io::Warden::post(inputs.node_token);
   if (!warden) return complain(narrator.error(warden.error().reason), 1);
-  return io::Runtime{std::move(inputs), std::move(*warden)}.run();
+  inputs.open_files = io::raise_open_files();
+  try {
+    return io::Runtime{std::move(inputs), std::move(*warden)}.run();
+  } catch (const std::system_error& refused) {
+    // The event loop cannot be had: its parts ask for their descriptors as they are made.
+    return complain(narrator.error(fmt::format("cannot start: {}; is the limit of open files too "
+                                               "low (ulimit -Hn)?",
+                                               refused.what())),
+                    1);
+  }
 }

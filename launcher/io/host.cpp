@@ -169,4 +169,13 @@ FileKind probe_file(const std::string& path) {
   return ::access(path.c_str(), X_OK) == 0 ? FileKind::executable : FileKind::plain;
 }
 
+std::optional<rlimit> raise_open_files() {
+  rlimit before{};
+  if (::getrlimit(RLIMIT_NOFILE, &before) != 0) return std::nullopt;
+  const rlimit raised{.rlim_cur = before.rlim_max, .rlim_max = before.rlim_max};
+  // Where that fails the old limit may do; whoever meets it is told.
+  static_cast<void>(::setrlimit(RLIMIT_NOFILE, &raised));
+  return before;
+}
+
 }  // namespace cpprun::io

@@ -2,6 +2,8 @@
 // What this machine is: its name, its processors and devices, its network interfaces, what lies on
 // its disk. Nothing here asks a name server or waits.
 
+#include <sys/resource.h>
+
 #include <optional>
 #include <string>
 #include <vector>
@@ -29,5 +31,8 @@ Result<std::vector<NetworkInterface>> network_interfaces();
 Result<std::string> local_address_towards(const std::string& address, int port);
 
 FileKind probe_file(const std::string& path);
+
+// Lets this process open as many files as the administrator allows; gives the limit before.
+std::optional<rlimit> raise_open_files();
 
 }  // namespace cpprun::io

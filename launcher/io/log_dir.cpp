@@ -13,6 +13,7 @@
 #include <system_error>
 #include <utility>
 
+#include "launcher/io/host.h"
 #include "launcher/last_lines.h"
 #include "proto/bounds.h"
 
@@ -51,24 +52,37 @@ std::string as_file_name(std::string job) {
   return job;
 }
 
-Result<void> make_folders(const std::string& path) {
+// As fresh_folder, for our own use alone.
+Result<std::string> private_folder(const std::string& root, const LogDir::Announce& announce) {
+  constexpr int random_bytes = 8;
+  auto path = root + "/cpprun_" + random_token(random_bytes);
+  if (announce) announce(path);
+  if (::mkdir(path.c_str(), 0700) == 0) return path;
+  return failure(fmt::format(
+      "cannot make the folder \"{}\" for the workers' error files: {}; name a folder that has room "
+      "and may be written to with TMPDIR or --log-dir",
+      path, std::strerror(errno)));
+}
+
+tl::expected<void, FolderError> make_folders(const std::string& path) {
   std::error_code error;
   fs::create_directories(path, error);
   // A file of that name counts as there for create_directories.
   if (!error && !fs::is_directory(path)) error = std::make_error_code(std::errc::not_a_directory);
-  if (error)
-    return failure(fmt::format("cannot make the folder \"{}\": {}", path, error.message()));
-  return {};
+  if (!error) return {};
+  return tl::unexpected(FolderError{
+      fmt::format("cannot make the folder \"{}\": {}", path, error.message()), error.value()});
 }
 
 }  // namespace
 
-Result<LogDir> LogDir::make(const Config& config, const Environment& environment) {
+Result<LogDir> LogDir::make(const Config& config, const Environment& environment,
+                            const Announce& announce) {
   LogDir folders;
   const auto& logs = config.logs;
   if (logs.disabled) return folders;
   if (!logs.root && !logs.redirects.any()) {
-    auto made = fresh_folder(temporary_root(environment) + "/cpprun_", "the workers' error files");
+    auto made = private_folder(temporary_root(environment), announce);
     if (!made) return tl::unexpected(made.error());
     folders.error_folder_ = std::move(*made);
     return folders;
@@ -105,7 +119,7 @@ LogDir::~LogDir() {
   if (!error_folder_.empty()) fs::remove_all(error_folder_, ignored);
 }
 
-Result<void> LogDir::prepare(const std::vector<WorkerSpec>& specs) const {
+tl::expected<void, FolderError> LogDir::prepare(const std::vector<WorkerSpec>& specs) const {
   for (const auto& spec : specs) {
     if (spec.log_folder.empty()) continue;
     std::error_code ignored;  // what stays in the way is said by the next line

@@ -3,7 +3,9 @@
 // <root>/<run_id>_<random>/attempt_<n>/<local_rank>/; where not, only error files need a place: a
 // private folder in $TMPDIR that is removed at the end.
 
+#include <functional>
 #include <string>
+#include <tl/expected.hpp>
 #include <vector>
 
 #include "launcher/config.h"
@@ -13,10 +15,20 @@
 
 namespace cpprun::io {
 
+// A folder that could not be made.
+struct FolderError {
+  std::string reason;
+  int error_number = 0;  // errno
+};
+
 class LogDir {
  public:
-  // Makes the run folder, or the private one. Nothing at all with --log-dir=/dev/null.
-  static Result<LogDir> make(const Config& config, const Environment& environment);
+  // Makes the run folder, or the private one. Nothing at all with --log-dir=/dev/null. The private
+  // one's path is announced before it is there, so that whoever tidies up after us knows of it from
+  // the start.
+  using Announce = std::function<void(const std::string&)>;
+  static Result<LogDir> make(const Config& config, const Environment& environment,
+                             const Announce& announce = {});
 
   LogDir(LogDir&& other) noexcept;
   LogDir& operator=(LogDir&&) = delete;
@@ -28,7 +40,7 @@ class LogDir {
   const std::string& error_folder() const { return error_folder_; }
 
   // Makes the folder of each worker, empty: an earlier attempt of the same number is removed.
-  Result<void> prepare(const std::vector<WorkerSpec>& specs) const;
+  tl::expected<void, FolderError> prepare(const std::vector<WorkerSpec>& specs) const;
 
  private:
   LogDir() = default;

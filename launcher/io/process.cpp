@@ -51,10 +51,12 @@ bool group_has_living(int group) {
 
 class WorkerProcesses::Impl {
  public:
-  Impl(asio::io_context& context, Callbacks callbacks, std::vector<int> spared)
+  Impl(asio::io_context& context, Callbacks callbacks, std::vector<int> spared,
+       std::optional<rlimit> open_files)
       : context_(context),
         callbacks_(std::move(callbacks)),
         spared_(std::move(spared)),
+        open_files_(open_files),
         child_signal_(context, SIGCHLD),
         node_timer_(context) {
     ::prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
@@ -71,7 +73,7 @@ class WorkerProcesses::Impl {
   }
 
   tl::expected<int, SpawnError> spawn(const WorkerSpec& spec, const WorkerStreams& streams) {
-    auto child = spawn_process(spec, streams.out, streams.err);
+    auto child = spawn_process(spec, streams.out, streams.err, open_files_);
     if (!child) return tl::unexpected(child.error());
     auto worker = std::make_shared<Worker>(context_, *child);
     workers_[spec.local_rank] = worker;
@@ -211,14 +213,15 @@ class WorkerProcesses::Impl {
   asio::io_context& context_;
   Callbacks callbacks_;
   std::vector<int> spared_;
+  std::optional<rlimit> open_files_;
   std::map<LocalRank, std::shared_ptr<Worker>> workers_;  // until their sweep has begun
   asio::signal_set child_signal_;
   asio::steady_timer node_timer_;
 };
 
 WorkerProcesses::WorkerProcesses(asio::io_context& context, Callbacks callbacks,
-                                 std::vector<int> spared)
-    : impl_(std::make_unique<Impl>(context, std::move(callbacks), std::move(spared))) {}
+                                 std::vector<int> spared, std::optional<rlimit> open_files)
+    : impl_(std::make_unique<Impl>(context, std::move(callbacks), std::move(spared), open_files)) {}
 
 WorkerProcesses::~WorkerProcesses() = default;
 

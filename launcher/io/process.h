@@ -3,9 +3,12 @@
 // pidfd, sweeps what they leave behind. cpprun is a child subreaper, so that whatever a worker
 // starts stays a descendant of cpprun even after it left its session, and can be found and ended.
 
+#include <sys/resource.h>
+
 #include <asio/io_context.hpp>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <tl/expected.hpp>
 #include <vector>
 
@@ -30,8 +33,10 @@ class WorkerProcesses {
     std::function<void(LocalRank)> group_gone;
   };
 
-  // Makes this process a child subreaper. `spared` are children that no sweep may end (the warden).
-  WorkerProcesses(asio::io_context& context, Callbacks callbacks, std::vector<int> spared);
+  // Makes this process a child subreaper. `spared` are children that no sweep may end (the warden);
+  // `open_files` is the workers' limit of them, ours where none is given.
+  WorkerProcesses(asio::io_context& context, Callbacks callbacks, std::vector<int> spared,
+                  std::optional<rlimit> open_files = std::nullopt);
   // Kills whatever is still there: no process outlives its owner.
   ~WorkerProcesses();
   WorkerProcesses(const WorkerProcesses&) = delete;

@@ -61,10 +61,10 @@ int Runtime::run() {
 
 Result<void> Runtime::open() {
   if (const auto opened = open_keeper(); !opened) return opened;
-  auto logs = LogDir::make(inputs_.config, inputs_.environment);
+  auto logs = LogDir::make(inputs_.config, inputs_.environment,
+                           [this](const std::string& folder) { warden_.told_folder(folder); });
   if (!logs) return tl::unexpected<Error>(logs.error());
   logs_.emplace(std::move(*logs));
-  if (!logs_->error_folder().empty()) warden_.told_folder(logs_->error_folder());
 
   processes_.emplace(
       context_,
@@ -79,7 +79,7 @@ Result<void> Runtime::open() {
                 pump_.close(rank);
                 post(agent::FromWorker{supervisor::GroupGone{rank}});
               }},
-      std::vector<int>{warden_.pid()});
+      std::vector<int>{warden_.pid()}, inputs_.open_files);
   signals_.emplace(context_, inputs_.config.signals,
                    [this](int signal) { post(agent::Signalled{signal}); });
   agent_.emplace(inputs_.config, AgentFacts{.host = inputs_.host,
@@ -224,7 +224,7 @@ void Runtime::on(const agent::Prepare& action) {
   no_room_.reset();
   if (const auto made = logs_->prepare(specs_); !made) {
     pump_.say(narrator_.error(made.error().reason));
-    no_room_ = SpawnError{SpawnStage::log_folder, EIO};
+    no_room_ = SpawnError{SpawnStage::log_folder, made.error().error_number};
   }
 }
 

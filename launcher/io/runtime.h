@@ -37,6 +37,7 @@ struct RunInputs {
   std::string python_version;  // of the interpreter, where one runs the workers; may be empty
   int utc_offset_seconds = 0;
   NarratorStyle style;
+  std::optional<rlimit> open_files;  // the workers' limit, which was ours before we raised it
 };
 
 class Runtime {

@@ -28,6 +28,7 @@ struct Order {
   const StreamPlan* err_plan = nullptr;
   int out = -1;
   int err = -1;
+  const rlimit* open_files = nullptr;
   pid_t parent = 0;
   // Written by the child, read by us when it has executed or ended.
   SpawnStage stage = SpawnStage::session;
@@ -81,6 +82,8 @@ CPPRUN_BARE void take_steps(Order& order) {
   if (!place(*order.err_plan, order.err, STDERR_FILENO)) return;
   // Whatever else cpprun was started with: a worker holds no strangers' descriptors open.
   ::syscall(SYS_close_range, 3U, ~0U, 0U);
+  // It can only become what it was before, which nobody is denied.
+  if (order.open_files != nullptr) ::setrlimit(RLIMIT_NOFILE, order.open_files);
   order.stage = SpawnStage::exec;
   reset_signals();
   ::execve(order.path, order.argv, order.variables);
@@ -137,7 +140,8 @@ class Stack {
 
 }  // namespace
 
-tl::expected<Child, SpawnError> spawn_process(const WorkerSpec& spec, int out, int err) {
+tl::expected<Child, SpawnError> spawn_process(const WorkerSpec& spec, int out, int err,
+                                              const std::optional<rlimit>& open_files) {
   std::vector<char*> argv;
   for (const auto& word : spec.argv) argv.push_back(const_cast<char*>(word.c_str()));
   argv.push_back(nullptr);
@@ -153,6 +157,7 @@ tl::expected<Child, SpawnError> spawn_process(const WorkerSpec& spec, int out, i
   order.err_plan = &spec.err;
   order.out = out;
   order.err = err;
+  order.open_files = open_files ? &*open_files : nullptr;
   order.parent = ::getpid();
 
   // No handler of ours may run in the child, which shares our memory.

@@ -2,6 +2,9 @@
 // Starting one process, as cheaply as the kernel allows: the child borrows our memory until it
 // executes its program, so nothing is copied, and tells how far it came in that same memory.
 
+#include <sys/resource.h>
+
+#include <optional>
 #include <tl/expected.hpp>
 
 #include "launcher/plan.h"
@@ -15,7 +18,9 @@ struct Child {
 };
 
 // `out` and `err` are descriptors for the worker's streams, or -1 where the spec alone decides.
-// The child has its own session and group, dies with us, and inherits stdin and nothing else.
-tl::expected<Child, SpawnError> spawn_process(const WorkerSpec& spec, int out, int err);
+// The child has its own session and group, dies with us, and inherits stdin and nothing else. Where
+// `open_files` is given that is its limit of them, and not ours.
+tl::expected<Child, SpawnError> spawn_process(const WorkerSpec& spec, int out, int err,
+                                              const std::optional<rlimit>& open_files);
 
 }  // namespace cpprun::io

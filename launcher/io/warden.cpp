@@ -172,7 +172,9 @@ Result<Warden> Warden::post(const std::string& token) {
     const int fork_error = errno;
     ::close(ends[0]);
     ::close(ends[1]);
-    return failure(std::string("cannot fork the warden: ") + std::strerror(fork_error));
+    return failure(
+        std::string("cannot fork the warden: ") + std::strerror(fork_error) +
+        "; raise the limit of processes (ulimit -u, or the container's), or end some of them");
   }
   if (pid == 0) live_as_warden(token, ends[0]);
   ::close(ends[0]);

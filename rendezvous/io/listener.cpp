@@ -87,6 +87,11 @@ std::string address_text(const std::string& host, std::uint16_t port) {
                                              : fmt::format("[{}]:{}", host, port);
 }
 
+std::string in_words(int error) {
+  const bool no_descriptors = error == EMFILE;
+  return errno_text(error) + (no_descriptors ? "; raise the limit of them (ulimit -Hn)" : "");
+}
+
 // One socket that takes IPv6 and IPv4, or IPv4 alone where the machine has no IPv6.
 Result<OpenPort> open_wildcard(const addrinfo* list, std::uint16_t port) {
   OpenPort open;
@@ -99,8 +104,7 @@ Result<OpenPort> open_wildcard(const addrinfo* list, std::uint16_t port) {
     }
   }
   if (!socket) {
-    return failure(
-        fmt::format("cannot listen on {}: {}", address_text("", port), errno_text(error)));
+    return failure(fmt::format("cannot listen on {}: {}", address_text("", port), in_words(error)));
   }
   open.sockets.push_back(std::move(socket));
   return open;
@@ -116,7 +120,7 @@ Result<OpenPort> open_named(const addrinfo* list, const std::string& host, std::
     if (is_absent(error) && (at->ai_next != nullptr || !open.sockets.empty())) continue;
     if (error != 0) {
       return failure(
-          fmt::format("cannot listen on {}: {}", address_text(host, port), errno_text(error)));
+          fmt::format("cannot listen on {}: {}", address_text(host, port), in_words(error)));
     }
     port = local_address_of(socket.get()).port;
     open.sockets.push_back(std::move(socket));

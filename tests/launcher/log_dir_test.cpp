@@ -51,6 +51,23 @@ TEST_CASE("without logs only a private folder is made, and nothing stays of it")
   CHECK(place.entries() == 0);
 }
 
+TEST_CASE("the private folder is announced before it is there, and a log folder never") {
+  const Place place;
+  std::string announced;
+  const auto note = [&](const std::string& path) {
+    announced = path;
+    CHECK_FALSE(fs::exists(path));
+  };
+  const auto folders = io::LogDir::make(Config{}, place.environment, note);
+  REQUIRE(folders.has_value());
+  CHECK(announced == folders->error_folder());
+  announced.clear();
+  Config config;
+  config.logs.root = place.root;
+  REQUIRE(io::LogDir::make(config, place.environment, note).has_value());
+  CHECK(announced.empty());
+}
+
 TEST_CASE("a log folder is made where it is asked for, and stays") {
   const Place place;
   Config config;
