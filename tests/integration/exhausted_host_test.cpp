@@ -1,0 +1,210 @@
+// A host on which something has run out: room on a disk, descriptors, processes, a console that is
+// read, a clock that agrees with the others'.
+
+#include <doctest/doctest.h>
+#include <signal.h>
+
+#include <filesystem>
+
+#include "tests/integration/cluster.h"
+
+using namespace cpprun::integration;
+
+namespace {
+
+Options in(const Folder& temporary) {
+  return {.variables = {{"TMPDIR", temporary.path()}, {"OMP_NUM_THREADS", "1"}}};
+}
+
+Words workers(const std::string& count, const Words& flags, const Words& actions) {
+  Words words = {"--standalone", "--nproc-per-node=" + count};
+  words.insert(words.end(), flags.begin(), flags.end());
+  words.push_back(worker());
+  words.insert(words.end(), actions.begin(), actions.end());
+  return with_cpprun(words);
+}
+
+Words operator+(Words before, const Words& after) {
+  before.insert(before.end(), after.begin(), after.end());
+  return before;
+}
+
+// Runs the words where that folder is a small disk of its own, that nobody else sees.
+Words on_small_disk(const std::string& folder, const std::string& limits) {
+  return {"unshare",
+          "--mount",
+          "sh",
+          "-c",
+          "mount -t tmpfs -o " + limits + " none \"$0\" && exec \"$@\"",
+          folder};
+}
+
+// Why a private disk cannot be had, if so.
+std::string no_disk() {
+  const Folder folder;
+  const auto ended = run(on_small_disk(folder.path(), "size=64k") + Words{"true"});
+  return ended.code == 0 ? "" : "no permission to mount a small disk: " + ended.err;
+}
+
+// As somebody whose processes are few, and may not be more than that.
+Words with_processes(int count_max) {
+  const std::string most = std::to_string(count_max);
+  return {"setpriv",        "--reuid=64321", "--regid=64321",
+          "--clear-groups", "prlimit",       "--nproc=" + most + ":" + most};
+}
+
+}  // namespace
+
+TEST_CASE("a full log disk is told once a file, and the job goes on to its end") {
+  if (const auto why = no_disk(); !why.empty()) return skip(why);
+  const Folder disk;
+  const Folder temporary;
+  Command job(on_small_disk(disk.path(), "size=256k") +
+                  workers("2", {"--log-dir=" + disk.path(), "--tee=1"},
+                          {"flood", "2000000", "say", "", "say", "all said"}),
+              in(temporary));
+  const auto ended = job.wait();
+  CHECK(ended.code == 0);
+  CHECK(count(ended.out, ":all said\n") == 2);
+  CHECK(count(ended.err, "No space left on device") == 2);
+  CHECK(contains(ended.err, "attempt_0/0/stdout.log"));
+  CHECK(contains(ended.err, "attempt_0/1/stdout.log"));
+  job.expect_no_worker_left();
+  CHECK(temporary.entries().empty());
+}
+
+TEST_CASE("a worker whose own log file is on a full disk ends as it likes, and the job with it") {
+  if (const auto why = no_disk(); !why.empty()) return skip(why);
+  const Folder disk;
+  const Folder temporary;
+  Command job(on_small_disk(disk.path(), "size=256k") +
+                  workers("2", {"--log-dir=" + disk.path(), "--redirects=1"},
+                          {"only", "1", "flood", "2000000"}),
+              in(temporary));
+  CHECK(job.wait().code == 74);
+  job.expect_no_worker_left();
+  CHECK(temporary.entries().empty());
+}
+
+TEST_CASE("no room for the folders of the logs is told with the folder, and nothing is started") {
+  if (const auto why = no_disk(); !why.empty()) return skip(why);
+  const Folder disk;
+  const Folder temporary;
+  const auto ended =
+      run(on_small_disk(disk.path(), "size=64k,nr_inodes=3") +
+              workers("2", {"--log-dir=" + disk.path(), "--redirects=3"}, {"say", "started"}),
+          in(temporary));
+  CHECK(ended.code == 126);
+  CHECK(contains(ended.err, "cannot make the folder \"" + disk.path()));
+  CHECK(contains(ended.err, "No space left on device"));
+  CHECK_FALSE(contains(ended.err, "Input/output error"));
+  CHECK(temporary.entries().empty());
+}
+
+TEST_CASE("no room in the temporary folder is told with the folder and what to do") {
+  if (const auto why = no_disk(); !why.empty()) return skip(why);
+  const Folder disk;
+  const auto ended =
+      run(on_small_disk(disk.path(), "size=64k,nr_inodes=1") + workers("2", {}, {"say", "started"}),
+          in(disk));
+  CHECK(ended.code == 1);
+  CHECK(ended.out == "");
+  CHECK(contains(ended.err, disk.path() + "/cpprun_"));
+  CHECK(contains(ended.err, "No space left on device"));
+  CHECK(contains(ended.err, "TMPDIR"));
+}
+
+TEST_CASE("when descriptors run out the workers that run are ended, and the limit is named") {
+  const Folder temporary;
+  Command job(Words{"prlimit", "--nofile=30:30"} + workers("8", {"--tee=3"}, {"hang"}),
+              in(temporary));
+  CHECK(job.wait().code == 126);
+  job.expect_err("Too many open files");
+  job.expect_no_worker_left();
+  CHECK(temporary.entries().empty());
+}
+
+TEST_CASE("with too few descriptors even for itself cpprun says so, and starts nothing") {
+  for (const auto* limit : {"6", "8", "10", "12", "14"}) {
+    const Folder temporary;
+    Command job(Words{"prlimit", "--nofile=" + std::string(limit) + ":" + limit} +
+                    workers("2", {}, {"say", "started"}),
+                in(temporary));
+    const auto ended = job.wait();
+    CHECK(ended.code == 1);
+    CHECK(ended.out == "");
+    CHECK_MESSAGE(contains(ended.err, "Too many open files"), limit, ": ", ended.err);
+    CHECK_MESSAGE(contains(ended.err, "ulimit"), limit, ": ", ended.err);
+    job.expect_nobody_left();
+    CHECK(temporary.entries().empty());
+  }
+}
+
+TEST_CASE("cpprun lifts its own limit of descriptors, and the workers keep theirs") {
+  const Folder temporary;
+  const auto ended = run(Words{"prlimit", "--nofile=20:4096"} +
+                             with_cpprun({"--standalone", "--nproc-per-node=8", "--tee=3",
+                                          "--no-python", "sh", "-c", "ulimit -Sn"}),
+                         in(temporary));
+  CHECK(ended.code == 0);
+  CHECK(count(ended.out, "]:20\n") == 8);
+}
+
+TEST_CASE("when processes run out what could not be started is told, and nobody is left") {
+  const Folder temporary;
+  std::filesystem::permissions(temporary.path(), std::filesystem::perms::all);
+  const auto may = run(with_processes(8) + Words{"test", "-x", from_build("CPPRUN")});
+  if (may.code != 0) return skip("cannot be somebody else who reaches the program: " + may.err);
+  // cpprun and its warden are two; one more is a worker, and the next is one too many.
+  for (const int processes : {1, 2, 3}) {
+    Command job(with_processes(processes) + workers("2", {}, {"hang"}), in(temporary));
+    const auto ended = job.wait();
+    CHECK(ended.code == (processes == 1 ? 1 : 126));
+    CHECK_MESSAGE(contains(ended.err, "Resource temporarily unavailable"), ended.err);
+    job.expect_no_worker_left();
+    CHECK(temporary.entries().empty());
+  }
+}
+
+TEST_CASE("a console that nobody reads holds up its workers and neither the node nor the job") {
+  const Cluster cluster(3, "2:3");
+  if (!cluster.hosts.why_not().empty()) return skip(cluster.hosts.why_not());
+  const Words talker = {worker(), "flood", "4000000", "say", "", "seat", "hang"};
+  Command first(cluster.node(0), cluster.options());
+  Command second(cluster.node(1, {"--tee=3"}, talker), cluster.options());
+  Command third(cluster.node(2), cluster.options());
+  for (Command* const each : {&first, &third}) each->expect_out(" of 3, restart 0\n");
+  // The third is lost when a lease has passed. The second has gone on beating all that time, ends
+  // its workers and starts them again, although nobody has read a word of it.
+  third.signal(SIGSTOP);
+  first.expect_out(" of 2, restart 0\n");
+  second.expect_out(" of 2, restart 0\n");
+  CHECK_FALSE(contains(first.err(), "node1 is lost"));
+  first.signal(SIGTERM);
+  CHECK(first.wait().code == 143);
+  CHECK(second.wait().code == 143);
+  third.signal(SIGCONT);
+  CHECK(third.wait().code == 1);
+  cluster.expect_nothing_left();
+}
+
+TEST_CASE("hosts whose clocks are forty days apart run a job, and restart it, as any others") {
+  const Words elsewhen = {"unshare",     "--time",  "--fork",     "--kill-child",
+                          "--monotonic", "3456000", "--boottime", "3456000"};
+  if (run(elsewhen + Words{"true"}).code != 0) return skip("no permission to make time namespaces");
+  const Folder temporary;
+  const std::string port = std::to_string(free_port());
+  const auto node = [&](const std::string& rank) {
+    return with_cpprun({"--nnodes=2", "--node_rank=" + rank, "--master_addr=127.0.0.1",
+                        "--master_port=" + port, "--max-restarts=1", "--no-python", "sh", "-c",
+                        "test $TORCHELASTIC_RESTART_COUNT = 1 || test $RANK = 0 || exit 5; "
+                        "test $TORCHELASTIC_RESTART_COUNT = 1 || exec sleep 600; echo again"});
+  };
+  Command first(elsewhen + node("0"), in(temporary));
+  Command second(node("1"), in(temporary));
+  CHECK(first.wait().code == 0);
+  CHECK(second.wait().code == 0);
+  CHECK(contains(first.out(), "again\n"));
+  CHECK(contains(second.out(), "again\n"));
+  CHECK(temporary.entries().empty());
+}
