@@ -55,6 +55,13 @@ inline constexpr std::chrono::milliseconds worker_collective_wait_max = 5min;
 inline constexpr std::chrono::milliseconds worker_goodbye_wait_max = 10s;
 // A file of examples that one of our programs reads whole into memory.
 inline constexpr std::size_t worker_data_file_bytes_max = 64 * 1024 * 1024;
+// The JSON in front of a safetensors file: the limit of the format's own reader.
+inline constexpr std::uint64_t safetensors_head_bytes_max = 100'000'000;
+// Checkpoints of one folder that ranks tell each other of when they choose one; older ones are not
+// looked at.
+inline constexpr int checkpoints_offered_max = 64;
+// Bytes that one broadcast of a checkpoint carries: enough to be fast, and little beside a model.
+inline constexpr std::int64_t checkpoint_broadcast_bytes = 64 * 1024 * 1024;
 
 // --- the launcher: processes ---------------------------------------------------------------------
 // How long a process may take to die of KILL, and a group or the descendants to vanish after it.

@@ -68,3 +68,44 @@ TEST_CASE("options that contradict each other are refused") {
   CHECK_THROWS_WITH_AS(DistributedSampler({.dataset_size = 5, .replicas = 2, .rank = 2}),
                        "rank 2 is not below the number of replicas, 2", std::invalid_argument);
 }
+
+TEST_CASE("what was seen is left out, and the rest is the end of the whole epoch") {
+  const DistributedSampler sampler({.dataset_size = 1437, .replicas = 4, .rank = 2, .seed = 42});
+  const Indices whole = sampler.indices(5);
+  CHECK(sampler.indices(5, 4 * 100) == Indices(whole.begin() + 100, whole.end()));
+  CHECK(sampler.indices(5, 1437).empty());
+  CHECK(sampler.indices(5, 1440).empty());
+}
+
+TEST_CASE("an epoch that goes on under another world size shows every example once") {
+  Indices all;
+  // Two ranks have seen 30 examples each; three go on.
+  for (int rank = 0; rank < 2; ++rank) {
+    const Indices mine =
+        DistributedSampler({.dataset_size = 99, .replicas = 2, .rank = rank}).indices(3);
+    all.insert(all.end(), mine.begin(), mine.begin() + 30);
+  }
+  for (int rank = 0; rank < 3; ++rank) {
+    const Indices mine =
+        DistributedSampler({.dataset_size = 99, .replicas = 3, .rank = rank}).indices(3, 60);
+    CHECK(mine.size() == 13);
+    all.insert(all.end(), mine.begin(), mine.end());
+  }
+  std::sort(all.begin(), all.end());
+  CHECK(std::adjacent_find(all.begin(), all.end()) == all.end());
+  CHECK(all.size() == 99);
+}
+
+TEST_CASE("a rest that does not divide is padded, or dropped, as a whole epoch is") {
+  const SamplerOptions padded{.dataset_size = 10, .replicas = 4, .rank = 3, .shuffle = false};
+  CHECK(DistributedSampler(padded).indices(0, 5) == Indices{8, 2});
+  SamplerOptions dropped = padded;
+  dropped.drop_last = true;
+  CHECK(DistributedSampler(dropped).indices(0, 5) == Indices{8});
+}
+
+TEST_CASE("a sampler does not go back behind the start of the epoch") {
+  const DistributedSampler sampler({.dataset_size = 10});
+  CHECK_THROWS_WITH_AS(static_cast<void>(sampler.indices(0, -1)),
+                       "a sampler cannot skip -1 samples", std::invalid_argument);
+}

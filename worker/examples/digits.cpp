@@ -3,20 +3,25 @@
 //   cpprun --standalone --nproc-per-node=2 ./digits
 //
 // The whole of distributed training in C++ is in train(): a process group, a wrapped model, a
-// sampler that deals out the images, and a loop that looks like anybody's.
+// sampler that deals out the images, and a loop that looks like anybody's. With --checkpoint it
+// survives the death of any rank (cpprun --max-restarts) and goes on in the middle of an epoch,
+// with the images that nobody has seen yet, on as many ranks as are left.
 
 #include <fmt/format.h>
 #include <torch/torch.h>
 
 #include <chrono>
 #include <cmath>
+#include <csignal>
 #include <cstdio>
 #include <numbers>
+#include <optional>
 
 #include "worker/env/io/record.h"
 #include "worker/env/io/stop_signal.h"
 #include "worker/examples/digits_file.h"
 #include "worker/examples/options.h"
+#include "worker/torch/checkpoint.h"
 #include "worker/torch/collectives.h"
 #include "worker/torch/ddp.h"
 #include "worker/torch/optim.h"
@@ -34,7 +39,11 @@ struct Settings {
   double lr = 0.05;
   int seed = 42;
   std::string data;
+  std::string checkpoint;
+  int save_every = 20;
+  bool resume = false;
   int fail_at_epoch = 0;
+  int fail_at_step = 0;
   int fail_rank = 0;
 };
 
@@ -83,35 +92,127 @@ Set select(const Digits& digits, bool held_out) {
           .labels = labels.index_select(0, chosen).to(torch::kLong)};
 }
 
-struct EpochResult {
-  double loss = 0;
-  double images_per_second = 0;
-};
-
 using Model = cpprun::DistributedDataParallel<Reader>;
 
-EpochResult train_epoch(Model& model, cpprun::FusedSgd& sgd, const Set& set,
-                        const std::vector<std::int64_t>& indices, const Settings& settings,
-                        const cpprun::ProcessGroup& group) {
-  const auto start = Clock::now();
-  model.module()->train();
-  const torch::Tensor order = torch::tensor(indices, torch::kLong);
-  double loss_sum = 0;
-  for (const torch::Tensor& batch : order.split(settings.batch_size)) {
-    const torch::Tensor output = model.forward(set.images.index_select(0, batch));
-    const torch::Tensor loss =
-        torch::nn::functional::cross_entropy(output, set.labels.index_select(0, batch));
-    model.zero_grad();
-    loss.backward();
-    sgd.step();
-    loss_sum += loss.item<double>() * static_cast<double>(batch.size(0));
+// Everything that lives as long as the training.
+struct Run {
+  const Settings& settings;
+  const cpprun::Context& context;
+  const cpprun::ProcessGroup& group;
+  const cpprun::StopSignal& stop;
+  const Set& training;
+  const cpprun::DistributedSampler& sampler;
+  Model& model;
+  cpprun::FusedSgd& sgd;
+  std::optional<cpprun::Checkpoints> checkpoints;
+};
+
+// Where the training is, and what the present epoch's losses come to so far.
+struct Course {
+  cpprun::Progress progress{.epoch = 1};
+  double loss_sum = 0;  // of all ranks, as of the last reduction
+  double images = 0;
+  double own_loss_sum = 0;  // of this rank, since then
+  double own_images = 0;
+};
+
+void reduce_losses(Course& course, const cpprun::ProcessGroup& group) {
+  const torch::Tensor sums =
+      torch::tensor({course.own_loss_sum, course.own_images}, torch::kDouble);
+  cpprun::all_reduce(sums, group);
+  course.loss_sum += sums[0].item<double>();
+  course.images += sums[1].item<double>();
+  course.own_loss_sum = course.own_images = 0;
+}
+
+void save(const Run& run, Course& course) {
+  reduce_losses(course, run.group);
+  cpprun::StateDict state;
+  state.put("model", cpprun::state_of(*run.model.module()));
+  state.put("optimizer", run.sgd.state());
+  state.set("loss_sum", course.loss_sum);
+  state.set("images", course.images);
+  run.checkpoints->save(course.progress, state, run.group);
+}
+
+// Without --resume an old run's checkpoints must not be mistaken for this one's. That holds for a
+// restarted attempt as well, so a job that may restart has to say it from the beginning.
+void check_folder(const Run& run) {
+  if (run.context.max_restarts > 0) {
+    throw std::runtime_error(
+        "--checkpoint under a launcher that restarts needs --resume too, or the checkpoints would "
+        "be of no use to the next attempt (an empty folder starts from the beginning)");
   }
-  const torch::Tensor totals =
-      torch::tensor({loss_sum, static_cast<double>(indices.size())}, torch::kDouble);
-  cpprun::all_reduce(totals, group);
-  const std::chrono::duration<double> seconds = Clock::now() - start;
-  const double images = totals[1].item<double>();
-  return {.loss = totals[0].item<double>() / images, .images_per_second = images / seconds.count()};
+  if (!run.checkpoints->any(run.group)) return;
+  throw std::runtime_error(
+      fmt::format("\"{}\" holds checkpoints of an earlier run: give --resume "
+                  "to go on with it, or another --checkpoint folder",
+                  run.settings.checkpoint));
+}
+
+void load(Run& run, Course& course) {
+  if (!run.settings.resume) return check_folder(run);
+  const auto found = run.checkpoints->load_newest(run.group);
+  if (!found) return;
+  cpprun::load_state(*run.model.module(), found->state.part("model"));
+  run.sgd.load(found->state.part("optimizer"));
+  course.progress = found->progress;
+  course.loss_sum = found->state.real("loss_sum");
+  course.images = found->state.real("images");
+  if (!run.context.leads()) return;
+  for (const std::string& reason : found->passed_over) {
+    fmt::print("digits: passed over {}\n", reason);
+  }
+  fmt::print(
+      "digits: goes on at step {}, epoch {}, after {} of its images, world size {} (was {})\n",
+      course.progress.step, course.progress.epoch, course.progress.samples, run.group.size(),
+      found->world_size);
+  std::fflush(stdout);
+}
+
+// Once only: after a restart the job is meant to come through.
+bool shall_fail(const Run& run, int asked, std::int64_t now) {
+  return asked != 0 && asked == now && run.context.restart_count == 0 &&
+         run.settings.fail_rank == run.context.rank.value;
+}
+
+// SIGTERM reaches the ranks at different moments; they have to stop at the same one.
+bool anybody_stops(const Run& run) {
+  const torch::Tensor asked = torch::full({1}, run.stop.requested() ? 1 : 0, torch::kInt);
+  cpprun::all_reduce(asked, run.group, cpprun::ReduceOp::max);
+  return asked.item<int>() != 0;
+}
+
+void step(const Run& run, Course& course, const torch::Tensor& batch) {
+  if (shall_fail(run, run.settings.fail_at_step, course.progress.step + 1)) ::raise(SIGKILL);
+  const torch::Tensor output = run.model.forward(run.training.images.index_select(0, batch));
+  const torch::Tensor loss =
+      torch::nn::functional::cross_entropy(output, run.training.labels.index_select(0, batch));
+  run.model.zero_grad();
+  loss.backward();
+  run.sgd.step();
+  const auto images = static_cast<double>(batch.size(0));
+  course.own_loss_sum += loss.item<double>() * images;
+  course.own_images += images;
+  ++course.progress.step;
+  course.progress.samples += batch.size(0) * run.group.size();
+}
+
+// The rest of the present epoch. Returns false if it is to stop before the end.
+bool train_epoch(const Run& run, Course& course) {
+  // Every so many steps the ranks ask each other whether to stop.
+  constexpr std::int64_t steps_between_questions = 5;
+  run.model.module()->train();
+  const auto indices = run.sampler.indices(course.progress.epoch, course.progress.samples);
+  if (indices.empty()) return true;
+  for (const torch::Tensor& batch :
+       torch::tensor(indices, torch::kLong).split(run.settings.batch_size)) {
+    step(run, course, batch);
+    const std::int64_t steps = course.progress.step;
+    if (run.checkpoints && steps % run.settings.save_every == 0) save(run, course);
+    if (steps % steps_between_questions == 0 && anybody_stops(run)) return false;
+  }
+  return true;
 }
 
 // The share of held-out images that are read right. Every rank reads its part of them.
@@ -132,18 +233,33 @@ double rate_of(const Settings& settings, int epoch) {
   return settings.lr * 0.5 * (1 + std::cos(std::numbers::pi * progress));
 }
 
-void fail_if_asked(const Settings& settings, const cpprun::Context& context, int epoch) {
-  // Once only: after a restart the job is meant to come through.
-  if (settings.fail_at_epoch != epoch || context.restart_count > 0) return;
-  if (settings.fail_rank != context.rank.value) return;
-  throw std::runtime_error(fmt::format("failing on purpose in epoch {} (--fail-at-epoch)", epoch));
+void print_epoch(const Run& run, const Course& course, double right, double images_per_second) {
+  if (!run.context.leads()) return;
+  fmt::print("epoch {:2}/{}  loss {:.4f}  accuracy {:5.2f} %  {:6.0f} images/s  world size {}\n",
+             course.progress.epoch, run.settings.epochs, course.loss_sum / course.images,
+             100 * right, images_per_second, run.group.size());
+  std::fflush(stdout);
 }
 
-// SIGTERM reaches the ranks at different moments; they have to stop at the same one.
-bool anybody_stops(const cpprun::StopSignal& stop, const cpprun::ProcessGroup& group) {
-  const torch::Tensor asked = torch::full({1}, stop.requested() ? 1 : 0, torch::kInt);
-  cpprun::all_reduce(asked, group, cpprun::ReduceOp::max);
-  return asked.item<int>() != 0;
+// Returns false if it was asked to stop.
+bool train_epochs(const Run& run, Course& course, const Set& held_out) {
+  while (course.progress.epoch <= run.settings.epochs) {
+    if (shall_fail(run, run.settings.fail_at_epoch, course.progress.epoch)) {
+      throw std::runtime_error(
+          fmt::format("failing on purpose in epoch {} (--fail-at-epoch)", course.progress.epoch));
+    }
+    const auto start = Clock::now();
+    const double images_before = course.images;
+    run.sgd.set_lr(rate_of(run.settings, static_cast<int>(course.progress.epoch - 1)));
+    const bool whole = train_epoch(run, course);
+    if (!whole) return false;
+    reduce_losses(course, run.group);
+    const std::chrono::duration<double> seconds = Clock::now() - start;
+    print_epoch(run, course, accuracy(run.model, held_out, run.group),
+                (course.images - images_before) / seconds.count());
+    course = {.progress = {.epoch = course.progress.epoch + 1, .step = course.progress.step}};
+  }
+  return true;
 }
 
 int train(const cpprun::Context& context, const Settings& settings, const Digits& digits) {
@@ -165,26 +281,24 @@ int train(const cpprun::Context& context, const Settings& settings, const Digits
     fmt::print("digits: {} images to learn, {} held out, world size {}, seed {}\n", training.size(),
                held_out.size(), group.size(), settings.seed);
   }
-  const auto start = Clock::now();
-  double right = 0;
-  for (int epoch = 1; epoch <= settings.epochs; ++epoch) {
-    if (anybody_stops(stop, group)) {
-      if (context.leads()) fmt::print("digits: asked to stop before epoch {}\n", epoch);
-      return 0;
-    }
-    fail_if_asked(settings, context, epoch);
-    sgd.set_lr(rate_of(settings, epoch - 1));
-    const EpochResult result =
-        train_epoch(model, sgd, training, sampler.indices(epoch), settings, group);
-    right = accuracy(model, held_out, group);
-    if (context.leads()) {
-      fmt::print(
-          "epoch {:2}/{}  loss {:.4f}  accuracy {:5.2f} %  {:6.0f} images/s  world size {}\n",
-          epoch, settings.epochs, result.loss, 100 * right, result.images_per_second, group.size());
-      std::fflush(stdout);
-    }
+  Run run{settings, context, group, stop, training, sampler, model, sgd, {}};
+  Course course;
+  if (!settings.checkpoint.empty()) {
+    run.checkpoints.emplace(settings.checkpoint);
+    load(run, course);
   }
+  const auto start = Clock::now();
+  const bool finished = train_epochs(run, course, held_out);
+  if (run.checkpoints) save(run, course);
   const std::chrono::duration<double> seconds = Clock::now() - start;
+  if (!finished) {
+    if (context.leads()) {
+      fmt::print("digits: asked to stop in epoch {}, after step {}{}\n", course.progress.epoch,
+                 course.progress.step, run.checkpoints ? ", which is saved" : "");
+    }
+    return 0;
+  }
+  const double right = accuracy(model, held_out, group);
   if (context.leads()) {
     fmt::print("digits: {:.2f} % of {} held-out images read right after {} epochs, {:.1f} s\n",
                100 * right, held_out.size(), settings.epochs, seconds.count());
@@ -204,8 +318,13 @@ int main(int argc, char** argv) {
   options.real("lr", settings.lr, 0, "learning rate at the start");
   options.number("seed", settings.seed, 0, 1 << 30, "of weights and order: same seed, same result");
   options.text("data", settings.data, "the file with the digits");
+  options.text("checkpoint", settings.checkpoint, "folder for checkpoints; none without it");
+  options.number("save-every", settings.save_every, 1, 1 << 30, "steps between two checkpoints");
+  options.flag("resume", settings.resume, "go on with what --checkpoint holds, if anything");
   options.number("fail-at-epoch", settings.fail_at_epoch, 0, 10000,
                  "throw in this epoch of the first attempt; 0: never");
+  options.number("fail-at-step", settings.fail_at_step, 0, 1 << 30,
+                 "be killed at this step of the first attempt; 0: never");
   options.number("fail-rank", settings.fail_rank, 0, 1 << 30, "which rank does so");
   const auto command = options.parse(argc, argv);
   if (!command) {

@@ -3,6 +3,7 @@
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/_fused_sgd.h>
 #include <ATen/ops/empty_like.h>
+#include <fmt/format.h>
 
 #include <map>
 #include <stdexcept>
@@ -20,6 +21,10 @@ struct Batch {
 
 // The kernel takes tensors of one device and one type, and is told whether it is their first step.
 using Kind = std::tuple<c10::DeviceType, int, at::ScalarType, bool>;
+
+std::string momentum_name(std::size_t parameter) {
+  return fmt::format("momentum.{}", parameter);
+}
 
 }  // namespace
 
@@ -57,6 +62,30 @@ void FusedSgd::step() {
 
 void FusedSgd::zero_grad(bool set_to_none) {
   zero_gradients(parameters_, set_to_none);
+}
+
+StateDict FusedSgd::state() const {
+  StateDict state;
+  state.set("lr", options_.lr);
+  for (std::size_t i = 0; i < momentum_.size(); ++i) {
+    if (momentum_[i].defined()) state.tensors[momentum_name(i)] = momentum_[i];
+  }
+  return state;
+}
+
+void FusedSgd::load(const StateDict& state) {
+  // Not every parameter has had a step, so what is there decides what is expected.
+  TensorsByName fresh;
+  std::vector<at::Tensor> momentum(parameters_.size());
+  for (std::size_t i = 0; i < parameters_.size(); ++i) {
+    if (!state.tensors.contains(momentum_name(i))) continue;
+    momentum[i] = at::empty_like(parameters_[i]);
+    fresh.emplace_back(momentum_name(i), momentum[i].detach());
+  }
+  const double lr = state.real("lr");
+  copy_into(fresh, state, "the optimizer");
+  momentum_ = std::move(momentum);
+  options_.lr = lr;
 }
 
 void zero_gradients(const std::vector<at::Tensor>& parameters, bool set_to_none) {

@@ -4,6 +4,8 @@
 
 #include <vector>
 
+#include "worker/torch/state_dict.h"
+
 namespace cpprun {
 
 struct SgdOptions {
@@ -25,6 +27,11 @@ class FusedSgd {
   void zero_grad(bool set_to_none = false);
   void set_lr(double lr) { options_.lr = lr; }
   double lr() const { return options_.lr; }
+
+  // The momentum of each parameter, by its index, and the learning rate. load() throws StateError
+  // if it was saved for other parameters.
+  StateDict state() const;
+  void load(const StateDict& state);
 
  private:
   std::vector<at::Tensor> parameters_;

@@ -5,16 +5,17 @@
 #include <ATen/ops/randperm.h>
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <numeric>
 #include <stdexcept>
 
 namespace cpprun {
 namespace {
 
-std::int64_t share(const SamplerOptions& options) {
+// What each replica gets of the `examples` that are left.
+std::int64_t share(const SamplerOptions& options, std::int64_t examples) {
   const std::int64_t replicas = options.replicas;
-  return options.drop_last ? options.dataset_size / replicas
-                           : (options.dataset_size + replicas - 1) / replicas;
+  return options.drop_last ? examples / replicas : (examples + replicas - 1) / replicas;
 }
 
 std::vector<std::int64_t> order(const SamplerOptions& options, std::int64_t epoch) {
@@ -41,16 +42,19 @@ DistributedSampler::DistributedSampler(const SamplerOptions& options) : options_
     throw std::invalid_argument(fmt::format("rank {} is not below the number of replicas, {}",
                                             options.rank, options.replicas));
   }
-  samples_per_rank_ = share(options);
+  samples_per_rank_ = share(options, options.dataset_size);
 }
 
-std::vector<std::int64_t> DistributedSampler::indices(std::int64_t epoch) const {
+std::vector<std::int64_t> DistributedSampler::indices(std::int64_t epoch, std::int64_t skip) const {
+  if (skip < 0) throw std::invalid_argument(fmt::format("a sampler cannot skip {} samples", skip));
+  const std::int64_t left = std::max<std::int64_t>(options_.dataset_size - skip, 0);
+  const std::int64_t count = share(options_, left);
   const std::vector<std::int64_t> all = order(options_, epoch);
   std::vector<std::int64_t> mine;
-  mine.reserve(static_cast<std::size_t>(samples_per_rank_));
-  for (std::int64_t i = 0; i < samples_per_rank_; ++i) {
+  mine.reserve(static_cast<std::size_t>(count));
+  for (std::int64_t i = 0; i < count; ++i) {
     // Beyond the end the order starts over, as often as it takes: every rank gets equally many.
-    const auto at = static_cast<std::size_t>(options_.rank + i * options_.replicas);
+    const auto at = static_cast<std::size_t>(skip + options_.rank + i * options_.replicas);
     mine.push_back(all[at % all.size()]);
   }
   return mine;

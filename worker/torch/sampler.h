@@ -22,8 +22,10 @@ class DistributedSampler {
   // Throws std::invalid_argument if the options contradict each other.
   explicit DistributedSampler(const SamplerOptions& options);
 
-  // This rank's share of the epoch; every rank's is equally long.
-  std::vector<std::int64_t> indices(std::int64_t epoch) const;
+  // This rank's share of the epoch; every rank's is equally long. `skip` leaves out what all ranks
+  // together have already seen of it, be it under another number of replicas: the rest of the
+  // epoch's order is dealt out anew. Nothing is left if that is all of it.
+  std::vector<std::int64_t> indices(std::int64_t epoch, std::int64_t skip = 0) const;
   std::int64_t size() const { return samples_per_rank_; }
 
  private:

@@ -1,0 +1,136 @@
+#!/usr/bin/env python3
+"""`digits` dies, is stopped, is damaged, and goes on: digits_resume_test.py cpprun digits
+
+The launcher restarts it; what a run prints of its epochs must not depend on what happened to it."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+
+CPPRUN, DIGITS = sys.argv[1:3]
+ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
+WAIT_SECONDS_MAX = 120
+EPOCH = re.compile(r"epoch .*?%")
+FROM = re.compile(r"goes on at step (\d+), epoch (\d+), after (\d+) of its images, "
+                  r"world size (\d+) \(was (\d+)\)")
+
+
+def command(ranks, *options, restarts=1):
+    return [CPPRUN, "--standalone", f"--nproc-per-node={ranks}", f"--max-restarts={restarts}",
+            DIGITS, "--epochs=4", *options]
+
+
+def environment():
+    return dict(os.environ, OMP_NUM_THREADS="1")
+
+
+def run(ranks, *options, code=0, restarts=1):
+    ended = subprocess.run(command(ranks, *options, restarts=restarts), env=environment(),
+                           stdin=subprocess.DEVNULL, capture_output=True, text=True,
+                           timeout=WAIT_SECONDS_MAX, check=False)
+    output = ended.stdout + ended.stderr
+    check(ended.returncode == code, f"exit {ended.returncode}, expected {code}", output)
+    return output
+
+
+def check(condition, what, output=""):
+    if not condition:
+        print(output)
+        sys.exit(f"digits_resume_test: {what}")
+
+
+def epochs_of(output):
+    return EPOCH.findall(output)
+
+
+def resumed_from(output):
+    found = FROM.search(output)
+    check(found, "it must say where it goes on", output)
+    return tuple(int(number) for number in found.groups())
+
+
+def newest(folder):
+    return os.path.join(folder, sorted(os.listdir(folder))[-1])
+
+
+def killed_rank_resumes(folder, expected):
+    options = ["--checkpoint", folder, "--resume", "--save_every=10",
+               "--fail-at-step=57", "--fail-rank=1"]
+    output = run(2, *options)
+    check(resumed_from(output) == (50, 3, 256, 2, 2), "the last checkpoint is of step 50", output)
+    check(epochs_of(output) == expected, f"the losses must be those of {expected}", output)
+    check(len(os.listdir(folder)) == 3, "three checkpoints are kept")
+
+
+def damaged_one_is_passed_over(folder):
+    torn = newest(folder)
+    os.truncate(torn, os.path.getsize(torn) - 100)
+    output = run(2, "--checkpoint", folder, "--resume")
+    check(f'passed over "{torn}"' in output, "the damaged file must be named", output)
+    check(resumed_from(output)[0] == 90, "and the one before it loaded", output)
+
+
+def other_world_size_goes_on(folder):
+    output = run(3, "--checkpoint", folder, "--resume", "--epochs=5")
+    check(resumed_from(output) == (92, 5, 0, 3, 2), "three ranks go on", output)
+    check(len(epochs_of(output)) == 1, "with the one epoch that is left", output)
+
+
+def stopped_one_saves(folder):
+    process = subprocess.Popen(
+        command(2, "--checkpoint", folder, "--resume", "--save-every=100000", "--epochs=500"),
+        env=environment(), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT, text=True)
+    try:
+        said = process.stdout.readline() + process.stdout.readline()
+        process.send_signal(signal.SIGTERM)
+        said += process.communicate(timeout=WAIT_SECONDS_MAX)[0]
+    finally:
+        process.kill()
+        process.wait()
+    stopped = re.search(r"asked to stop in epoch \d+, after step (\d+), which is saved", said)
+    check(stopped, "SIGTERM must save and say so", said)
+    # Whatever epoch that was, one epoch is over by now or will be: the end is near.
+    output = run(1, "--checkpoint", folder, "--resume", "--epochs=1")
+    check(resumed_from(output)[0] == int(stopped[1]), "it goes on from there", output)
+
+
+def other_run_is_refused(folder):
+    output = run(1, "--checkpoint", folder, code=1, restarts=0)
+    check("holds checkpoints of an earlier run: give --resume" in output, "refused", output)
+    output = run(1, "--checkpoint", folder, code=1)
+    check("needs --resume too" in output, "what could not go on is refused at once", output)
+
+
+def python_reads(folder):
+    python = os.environ.get("CPPRUN_PYTHON") or os.path.join(ROOT, ".venv/bin/python")
+    probe = [python, "-c", "import safetensors.torch"]
+    if not os.path.exists(python) or subprocess.run(probe, capture_output=True).returncode != 0:
+        print("Python's safetensors is not here: its reading is not checked")
+        return
+    script = ("import sys, safetensors, safetensors.torch\n"
+              "print(safetensors.torch.load_file(sys.argv[1])['state.model.body.0.weight'].shape)\n"
+              "print('step', safetensors.safe_open(sys.argv[1], 'pt').metadata()['step'])\n")
+    read = subprocess.run([python, "-c", script, newest(folder)], capture_output=True, text=True,
+                          timeout=WAIT_SECONDS_MAX, check=False)
+    check(read.stdout == "torch.Size([16, 1, 3, 3])\nstep 92\n",
+          "Python must read the checkpoint", read.stdout + read.stderr)
+
+
+def main():
+    expected = epochs_of(run(2))
+    with tempfile.TemporaryDirectory() as parent:
+        folder = os.path.join(parent, "killed")
+        killed_rank_resumes(folder, expected)
+        python_reads(folder)
+        other_run_is_refused(folder)
+        damaged_one_is_passed_over(folder)
+        other_world_size_goes_on(folder)
+        stopped_one_saves(os.path.join(parent, "stopped"))
+    print("digits: " + expected[-1] + ", killed or not")
+
+
+main()

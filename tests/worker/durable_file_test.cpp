@@ -1,0 +1,80 @@
+#include "worker/env/io/durable_file.h"
+
+#include <doctest/doctest.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+
+#include <csignal>
+#include <cstdio>
+
+#include "tests/worker/child.h"
+#include "tests/worker/temporary_folder.h"
+
+using namespace cpprun;
+using cpprun::testing::TemporaryFolder;
+
+TEST_CASE("a committed file holds what was appended and replaced") {
+  const TemporaryFolder folder;
+  auto file = DurableFile::create(folder.file("a"));
+  REQUIRE(file);
+  CHECK(file->append("0000").has_value());
+  CHECK(file->append(" and more").has_value());
+  CHECK(file->replace(0, "1234").has_value());
+  CHECK(file->commit().has_value());
+  CHECK(folder.read("a") == "1234 and more");
+  CHECK(folder.entries() == 1);
+}
+
+TEST_CASE("until it is committed the old file stays, and nothing else afterwards") {
+  const TemporaryFolder folder;
+  {
+    auto first = DurableFile::create(folder.file("a"));
+    REQUIRE(first);
+    CHECK(first->append("old").has_value());
+    CHECK(first->commit().has_value());
+    auto second = DurableFile::create(folder.file("a"));
+    REQUIRE(second);
+    CHECK(second->append("new").has_value());
+    CHECK(folder.read("a") == "old");
+    CHECK(folder.entries() == 2);
+  }
+  CHECK(folder.read("a") == "old");
+  CHECK(folder.entries() == 1);
+}
+
+TEST_CASE("others may read what is committed") {
+  const TemporaryFolder folder;
+  auto file = DurableFile::create(folder.file("a"));
+  REQUIRE(file);
+  CHECK(file->commit().has_value());
+  struct stat status {};
+  REQUIRE(::stat(folder.file("a").c_str(), &status) == 0);
+  CHECK((status.st_mode & 0777U) == 0644U);
+}
+
+TEST_CASE("a folder that is not there is an error with the name of the file") {
+  const TemporaryFolder folder;
+  const std::string path = folder.file("none/a");
+  const auto file = DurableFile::create(path);
+  REQUIRE_FALSE(file);
+  CHECK(file.error().reason == "cannot write \"" + path + "\": No such file or directory");
+}
+
+TEST_CASE("a write that finds no room is an error, and nothing is left of it") {
+  const TemporaryFolder folder;
+  const auto ended = cpprun::testing::run_in_child([&folder] {
+    // The limit on the size of files stands in for a disk that fills up.
+    const rlimit limit{.rlim_cur = 100, .rlim_max = 100};
+    ::setrlimit(RLIMIT_FSIZE, &limit);
+    std::signal(SIGXFSZ, SIG_IGN);
+    auto file = DurableFile::create(folder.file("a"));
+    if (!file) return 1;
+    const auto written = file->append(std::string(1000, 'x'));
+    if (written) return 2;
+    std::fputs(written.error().reason.c_str(), stderr);
+    return 0;
+  });
+  CHECK(ended.exit_code == 0);
+  CHECK(ended.stderr_text == "cannot write \"" + folder.file("a") + "\": File too large");
+  CHECK(folder.entries() == 0);
+}

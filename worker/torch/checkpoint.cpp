@@ -1,0 +1,213 @@
+#include "worker/torch/checkpoint.h"
+
+#include <ATen/CPUGeneratorImpl.h>
+#include <ATen/Context.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/full.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cstring>
+#include <filesystem>
+#include <map>
+#include <mutex>
+#include <utility>
+
+#include "proto/bounds.h"
+#include "worker/env/checkpoint_names.h"
+#include "worker/torch/collectives.h"
+#include "worker/torch/safetensors_file.h"
+
+namespace cpprun {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* format_key = "cpprun.format";
+constexpr std::int64_t format_version = 1;
+constexpr const char* user_prefix = "state";
+constexpr const char* random_prefix = "random";
+
+at::Tensor random_state() {
+  at::Generator generator = at::detail::getDefaultCPUGenerator();
+  const std::scoped_lock lock(generator.mutex());
+  return generator.get_state();
+}
+
+void set_random_state(const at::Tensor& state) {
+  at::Generator generator = at::detail::getDefaultCPUGenerator();
+  const std::scoped_lock lock(generator.mutex());
+  generator.set_state(state.clone());
+}
+
+// In slices, because gloo may want a buffer of the same size.
+void send_bytes(const at::Tensor& bytes, const ProcessGroup& group, int source) {
+  for (const at::Tensor& slice : bytes.split(bounds::checkpoint_broadcast_bytes)) {
+    if (slice.numel() > 0) broadcast(slice, group, source);
+  }
+}
+
+std::int64_t send_number(std::int64_t number, const ProcessGroup& group, int source) {
+  const at::Tensor tensor = at::full({1}, number, at::kLong);
+  broadcast(tensor, group, source);
+  return tensor.item<std::int64_t>();
+}
+
+void send_text(std::string& text, const ProcessGroup& group, int source) {
+  const std::int64_t size = send_number(static_cast<std::int64_t>(text.size()), group, source);
+  text.resize(static_cast<std::size_t>(size));
+  const at::Tensor bytes = at::empty({size}, at::kByte);
+  std::memcpy(bytes.mutable_data_ptr(), text.data(), text.size());
+  send_bytes(bytes, group, source);
+  std::memcpy(text.data(), bytes.const_data_ptr(), text.size());
+}
+
+// Which steps there are, newest first, and the lowest rank that has each.
+using Offers = std::map<std::int64_t, int, std::greater<>>;
+
+Offers offers_of_all(const std::vector<std::int64_t>& steps, const ProcessGroup& group) {
+  const at::Tensor mine = at::full({bounds::checkpoints_offered_max}, -1, at::kLong);
+  auto* const first = mine.mutable_data_ptr<std::int64_t>();
+  std::copy_n(steps.begin(),
+              std::min(steps.size(), static_cast<std::size_t>(bounds::checkpoints_offered_max)),
+              first);
+  Offers offers;
+  int rank = 0;
+  for (const at::Tensor& each : all_gather(mine, group)) {
+    const auto* const offered = each.const_data_ptr<std::int64_t>();
+    for (int i = 0; i < bounds::checkpoints_offered_max && offered[i] >= 0; ++i) {
+      offers.emplace(offered[i], rank);
+    }
+    ++rank;
+  }
+  return offers;
+}
+
+StateDict open_checked(const SafetensorsBytes& bytes, const std::string& path) {
+  StateDict whole = open_safetensors(bytes, path);
+  if (!whole.texts.contains(format_key)) {
+    throw FileError(fmt::format("\"{}\": no checkpoint of cpprun, it has no {}", path, format_key));
+  }
+  if (const auto version = whole.integer(format_key); version != format_version) {
+    throw FileError(fmt::format("\"{}\": its {} is {}, known is {}", path, format_key, version,
+                                format_version));
+  }
+  return whole;
+}
+
+// Reads on `source` and sends to the others. Returns why not, the same on every rank.
+std::string read_together(const std::string& path, int source, const ProcessGroup& group,
+                          SafetensorsBytes& bytes) {
+  std::string wrong;
+  if (group.rank() == source) {
+    try {
+      bytes = read_safetensors(path);
+      static_cast<void>(open_checked(bytes, path));
+    } catch (const std::exception& error) {
+      wrong = error.what();
+    }
+  }
+  send_text(wrong, group, source);
+  if (!wrong.empty()) return wrong;
+  send_text(bytes.head, group, source);
+  const std::int64_t mine = bytes.data.defined() ? bytes.data.numel() : 0;
+  const std::int64_t size = send_number(mine, group, source);
+  if (group.rank() != source) bytes.data = at::empty({size}, at::kByte);
+  send_bytes(bytes.data, group, source);
+  return {};
+}
+
+Checkpoint checkpoint_from(const StateDict& whole, std::string path) {
+  return {.progress = {.epoch = whole.integer("epoch"),
+                       .step = whole.integer("step"),
+                       .samples = whole.integer("samples")},
+          .state = whole.part(user_prefix),
+          .world_size = static_cast<int>(whole.integer("world_size")),
+          .path = std::move(path),
+          .passed_over = {}};
+}
+
+}  // namespace
+
+Checkpoints::Checkpoints(std::string folder, const Options& options)
+    : folder_(std::move(folder)), options_(options) {
+  if (folder_.empty()) throw std::invalid_argument("a folder of checkpoints needs a name");
+  if (options.keep < 1) {
+    throw std::invalid_argument(
+        fmt::format("at least one checkpoint has to be kept, keep is {}", options.keep));
+  }
+}
+
+std::string Checkpoints::path_of(std::int64_t step) const {
+  return (fs::path(folder_) / checkpoint_name(step)).string();
+}
+
+std::vector<std::string> Checkpoints::names() const {
+  std::vector<std::string> names;
+  // A folder that is not there yet has no checkpoints.
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(folder_, error)) {
+    names.push_back(entry.path().filename().string());
+  }
+  if (error && error != std::errc::no_such_file_or_directory) {
+    throw FileError(
+        fmt::format("cannot list the checkpoints in \"{}\": {}", folder_, error.message()));
+  }
+  return names;
+}
+
+void Checkpoints::save(const Progress& progress, const StateDict& state,
+                       const ProcessGroup& group) const {
+  const std::vector<at::Tensor> random = all_gather(random_state(), group);
+  if (group.rank() != 0) return;
+  StateDict whole;
+  whole.put(user_prefix, state);
+  whole.set(format_key, format_version);
+  whole.set("epoch", progress.epoch);
+  whole.set("step", progress.step);
+  whole.set("samples", progress.samples);
+  whole.set("world_size", static_cast<std::int64_t>(group.size()));
+  for (std::size_t rank = 0; rank < random.size(); ++rank) {
+    whole.tensors[fmt::format("{}.{}", random_prefix, rank)] = random[rank];
+  }
+  std::error_code error;
+  fs::create_directories(folder_, error);
+  if (error) {
+    throw FileError(fmt::format("cannot create folder \"{}\": {}", folder_, error.message()));
+  }
+  save_safetensors(path_of(progress.step), whole);
+  for (const std::string& name : superfluous(names(), progress.step, options_.keep)) {
+    // One that cannot be removed costs room, and is tried again the next time.
+    fs::remove(fs::path(folder_) / name, error);
+  }
+}
+
+std::optional<Checkpoint> Checkpoints::load_newest(const ProcessGroup& group) const {
+  const Offers offers = offers_of_all(checkpoint_steps(names()), group);
+  std::vector<std::string> passed_over;
+  for (const auto& [step, source] : offers) {
+    std::string path = path_of(step);
+    SafetensorsBytes bytes;
+    std::string wrong = read_together(path, source, group, bytes);
+    if (!wrong.empty()) {
+      passed_over.push_back(std::move(wrong));
+      continue;
+    }
+    const StateDict whole = open_checked(bytes, path);
+    Checkpoint found = checkpoint_from(whole, std::move(path));
+    found.passed_over = std::move(passed_over);
+    const auto random = whole.tensors.find(fmt::format("{}.{}", random_prefix, group.rank()));
+    if (random != whole.tensors.end()) set_random_state(random->second);
+    return found;
+  }
+  if (offers.empty()) return std::nullopt;
+  throw FileError(fmt::format("none of the checkpoints in \"{}\" can be read: {}", folder_,
+                              fmt::join(passed_over, "; ")));
+}
+
+bool Checkpoints::any(const ProcessGroup& group) const {
+  return !offers_of_all(checkpoint_steps(names()), group).empty();
+}
+
+}  // namespace cpprun

@@ -1,0 +1,69 @@
+#pragma once
+// What a part of a training run needs to go on where it was: tensors and texts, by name. A model
+// has one, an optimizer, a schedule; a checkpoint is all of them, each under a prefix.
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <map>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace cpprun {
+
+struct StateDict {
+  std::map<std::string, at::Tensor> tensors;
+  std::map<std::string, std::string> texts;
+
+  void set(const std::string& name, std::int64_t value);
+  void set(const std::string& name, double value);
+  // Throw StateError if the name is missing or stands for something else.
+  std::int64_t integer(const std::string& name) const;
+  double real(const std::string& name) const;
+
+  // `part` under `prefix` + '.', and back again.
+  void put(const std::string& prefix, const StateDict& part);
+  StateDict part(const std::string& prefix) const;
+};
+
+// What does not fit: every name that is missing, surplus or of another shape.
+class StateError : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+using TensorsByName = std::vector<std::pair<std::string, at::Tensor>>;
+
+// Copies values, in place, into tensors of the same names and shapes; `what` opens the error's
+// sentence. Nothing is changed unless everything fits.
+void copy_into(const TensorsByName& targets, const StateDict& state, const std::string& what);
+
+// Parameters and buffers of a module (torch::nn::Module, or a holder's `*module`), under the names
+// Python gives them.
+template <class Module>
+TensorsByName tensors_of(const Module& module) {
+  TensorsByName tensors;
+  for (const auto& item : module.named_parameters(/*recurse=*/true)) {
+    tensors.emplace_back(item.key(), item.value());
+  }
+  for (const auto& item : module.named_buffers(/*recurse=*/true)) {
+    tensors.emplace_back(item.key(), item.value());
+  }
+  return tensors;
+}
+
+template <class Module>
+StateDict state_of(const Module& module) {
+  StateDict state;
+  for (auto& [name, tensor] : tensors_of(module)) state.tensors.emplace(name, tensor.detach());
+  return state;
+}
+
+template <class Module>
+void load_state(Module& module, const StateDict& state) {
+  copy_into(tensors_of(module), state, "the model");
+}
+
+}  // namespace cpprun
