@@ -19,10 +19,6 @@ double seconds(Duration duration) {
   return std::chrono::duration<double>(duration).count();
 }
 
-int milliseconds(Duration duration) {
-  return static_cast<int>(std::chrono::duration_cast<std::chrono::milliseconds>(duration).count());
-}
-
 std::string seconds_left(TimePoint now, TimePoint deadline) {
   return fmt::format("{:.0f} s left", std::max(0.0, seconds(deadline - now)));
 }
@@ -30,7 +26,11 @@ std::string seconds_left(TimePoint now, TimePoint deadline) {
 }  // namespace
 
 Agent::Agent(Config config, AgentFacts facts)
-    : config_(std::move(config)), facts_(std::move(facts)) {}
+    : config_(std::move(config)),
+      facts_(std::move(facts)),
+      link_({.heartbeat = config_.heartbeat(),
+             .lease = config_.lease(),
+             .local = facts_.hosts_keeper}) {}
 
 Agent::Actions Agent::start(TimePoint now) {
   wait_for_a_seat(now, Phase::dialing);
@@ -61,65 +61,30 @@ void Agent::on(TimePoint now, const agent::LinkUp& event, Actions& actions) {
     facts_.node.sockets = std::move(*sockets);
     phase_ = Phase::joining;
   }
-  link_up_ = true;
-  heard_ = now;
-  dial_due_.reset();
-  if (!facts_.hosts_keeper) heartbeat_due_ = now + config_.heartbeat();
-  actions.emplace_back(agent::Say{join_message()});
+  link_.came_up(now);
+  const RoundNumber after = sealed_ ? sealed_->round : RoundNumber{};
+  actions.emplace_back(agent::Say{join_message(config_, facts_, after)});
   // What the keeper may have missed while the link was down. It ignores what it knows already.
   for (const link::Message& message : said_in_round_) actions.emplace_back(agent::Say{message});
 }
 
 void Agent::on(TimePoint now, const agent::LinkDown& event, Actions&) {
-  link_up_ = false;
-  heartbeat_due_.reset();
+  link_.went_down(now);
   waiting_for_ = event.reason;
   if (phase_ == Phase::joining) phase_ = Phase::dialing;
-  dial_pause_ = std::clamp(dial_pause_ * 2, bounds::dial_pause_min, bounds::dial_pause_max);
-  dial_due_ = now + dial_pause_;
   if (!status_due_ && phase_ == Phase::dialing) status_due_ = now + bounds::first_status_after;
 }
 
-link::Join Agent::join_message() const {
-  link::Join join{.job = config_.job,
-                  .host = facts_.host,
-                  .pid = facts_.pid,
-                  .node_rank = config_.node_rank,
-                  .nodes_min = config_.nodes_min,
-                  .nodes_max = config_.nodes_max,
-                  .local_world_size = config_.local_world_size,
-                  .role = config_.role,
-                  .restarts_max = config_.restarts_max,
-                  .lease_milliseconds = milliseconds(config_.lease()),
-                  .last_call_milliseconds = milliseconds(config_.last_call)};
-  if (sealed_) join.after = sealed_->round;
-  for (const NetworkInterface& each : facts_.interfaces) {
-    if (each.loopback || !each.up) continue;
-    for (const std::string& address : each.addresses) {
-      // Link-local addresses mean something else on every machine.
-      if (address.starts_with("fe80:")) continue;
-      if (join.addresses.size() < bounds::node_addresses_max) join.addresses.push_back(address);
-    }
-  }
-  return join;
-}
-
 void Agent::check_link(TimePoint now, Actions& actions) {
-  if (facts_.hosts_keeper) return;
-  if (heartbeat_due_ && *heartbeat_due_ <= now) {
-    heartbeat_due_ = now + config_.heartbeat();
-    actions.emplace_back(agent::Say{link::Heartbeat{}});
-  }
-  const bool silent = heard_ + config_.lease() <= now;
-  if (link_up_ && silent) {
+  const KeeperLink::Due due = link_.take_due(now);
+  if (due.heartbeat) actions.emplace_back(agent::Say{link::Heartbeat{}});
+  if (due.dial) actions.emplace_back(agent::Dial{});
+  const bool silent = link_.silent(now);
+  if (link_.up() && silent) {
     const std::string reason =
         fmt::format("nothing was heard of the master for {} s", seconds(config_.lease()));
     actions.emplace_back(agent::HangUp{reason});
     on(now, agent::LinkDown{reason}, actions);
-  }
-  if (dial_due_ && *dial_due_ <= now) {
-    dial_due_.reset();
-    actions.emplace_back(agent::Dial{});
   }
   if (in_round() && silent && !exit_when_settled_) {
     // The others have given our seat away by now, or there are no others left.
@@ -138,8 +103,7 @@ void Agent::check_link(TimePoint now, Actions& actions) {
 // --- what the keeper says ------------------------------------------------------------------------
 
 void Agent::on(TimePoint now, const agent::Heard& event, Actions& actions) {
-  heard_ = now;
-  dial_pause_ = {};
+  link_.heard(now);
   std::visit(Overloaded{
                  [&](const link::Waiting& m) {
                    waiting_for_ = m.reason;
@@ -323,7 +287,7 @@ void Agent::exit(agent::Exit last, Actions& actions) {
     last.group_rank = sealed_->group_rank;
     last.had_workers = true;
   }
-  if (link_up_) actions.emplace_back(agent::HangUp{last.reason});
+  if (link_.up()) actions.emplace_back(agent::HangUp{last.reason});
   actions.emplace_back(std::move(last));
 }
 
@@ -358,13 +322,12 @@ std::optional<TimePoint> Agent::next_deadline() const {
   const auto consider = [&soonest](std::optional<TimePoint> deadline) {
     if (deadline && (!soonest || *deadline < *soonest)) soonest = deadline;
   };
-  consider(dial_due_);
-  consider(heartbeat_due_);
+  consider(link_.next_deadline());
   consider(status_due_);
   consider(seat_deadline_);
   if (supervisor_ && phase_ == Phase::running) consider(supervisor_->next_deadline());
-  const bool watches_master = !facts_.hosts_keeper && (link_up_ || in_round());
-  if (watches_master && !exit_when_settled_) consider(heard_ + config_.lease());
+  const bool watches_master = !link_.local() && (link_.up() || in_round());
+  if (watches_master && !exit_when_settled_) consider(link_.silent_at());
   return soonest;
 }
 
@@ -384,7 +347,7 @@ void Agent::wait_for_a_seat(TimePoint now, Phase phase) {
 
 void Agent::say(link::Message message, Actions& actions) {
   if (in_round()) said_in_round_.push_back(message);
-  if (link_up_) actions.emplace_back(agent::Say{std::move(message)});
+  if (link_.up()) actions.emplace_back(agent::Say{std::move(message)});
 }
 
 bool Agent::in_round() const {

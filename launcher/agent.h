@@ -16,123 +16,17 @@
 
 #include <optional>
 #include <string>
-#include <variant>
 #include <vector>
 
-#include "launcher/diagnosis.h"
+#include "launcher/agent_actions.h"
+#include "launcher/join_message.h"
+#include "launcher/keeper_link.h"
 #include "launcher/plan.h"
 #include "launcher/supervisor.h"
 #include "proto/clock.h"
 #include "proto/machine.h"
 
 namespace cpprun {
-
-// What the agent must know of its machine, all of it known before it starts.
-struct AgentFacts {
-  std::string host;
-  int pid = 0;
-  bool hosts_keeper = false;  // then the link is a call within this process and cannot break
-  ResolvedProgram program;
-  NodeFacts node;                            // its `sockets` are filled in once the link is up
-  std::vector<NetworkInterface> interfaces;  // of this machine
-};
-
-namespace agent {
-
-// --- events --------------------------------------------------------------------------------------
-
-// The link is up and both sides have greeted. `local_address` is where it leaves this machine.
-struct LinkUp {
-  std::string local_address;
-};
-
-// It could not be made, or it broke; why, as a clause.
-struct LinkDown {
-  std::string reason;
-};
-
-struct Heard {
-  link::Message message;
-};
-
-struct FromWorker {
-  supervisor::Event event;
-};
-
-// The answer to Examine.
-struct Examined {
-  Evidence evidence;
-};
-
-// One of the signals to handle arrived.
-struct Signalled {
-  int signal = 0;
-};
-
-// --- actions -------------------------------------------------------------------------------------
-
-// Make the link. Answer with LinkUp or LinkDown.
-struct Dial {};
-
-struct Say {
-  link::Message message;
-};
-
-struct HangUp {
-  std::string reason;
-};
-
-// A new attempt begins: make room for its logs before anything of it is spawned.
-struct Prepare {
-  std::vector<WorkerSpec> specs;
-};
-
-// Spawn, SignalGroup, Sweep or SweepNode.
-struct Work {
-  supervisor::Action action;
-};
-
-// Collect what is known of this end: error file, last lines. Answer with Examined.
-struct Examine {
-  Outcome outcome;
-};
-
-// For people.
-struct TellStarted {
-  link::Sealed sealed;
-  SocketInterfaces sockets;
-};
-struct TellWaiting {
-  std::string reason;
-};
-struct TellDraining {
-  supervisor::Draining draining;
-};
-struct TellKilling {
-  supervisor::Killing killing;
-};
-struct TellFailed {
-  supervisor::Failed failed;
-};
-struct TellNote {
-  std::string sentence;
-};
-
-// The last action. With a code other than 0 the reason, the root and what was
-// examined since the last Prepare make the report.
-struct Exit {
-  int code = 0;
-  std::string reason;
-  std::optional<link::Failure> root = {};
-  GroupRank group_rank = {};
-  bool had_workers = false;  // false: it ended before any worker was started
-};
-
-using Event = std::variant<LinkUp, LinkDown, Heard, FromWorker, Examined, Signalled>;
-using Action = std::variant<Dial, Say, HangUp, Prepare, Work, Examine, TellStarted, TellWaiting,
-                            TellDraining, TellKilling, TellFailed, TellNote, Exit>;
-
-}  // namespace agent
 
 class Agent {
  public:
@@ -172,18 +66,13 @@ class Agent {
   void tell_waiting(TimePoint now, Actions& actions);
   void wait_for_a_seat(TimePoint now, Phase phase);
   bool in_round() const;
-  link::Join join_message() const;
   std::string where_the_master_is() const;
 
   Config config_;
   AgentFacts facts_;
   Phase phase_ = Phase::dialing;
-  bool link_up_ = false;
-  TimePoint heard_{};        // when the keeper was last heard
+  KeeperLink link_;
   std::string waiting_for_;  // what the next status line says
-  Duration dial_pause_{};    // grows with every attempt that fails
-  std::optional<TimePoint> dial_due_;
-  std::optional<TimePoint> heartbeat_due_;
   std::optional<TimePoint> status_due_;
   std::optional<TimePoint> seat_deadline_;  // set while dialing, joining or drained
   std::optional<link::Sealed> sealed_;      // the round this node is in, or was in last

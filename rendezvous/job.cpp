@@ -18,7 +18,12 @@ bool is_loopback(const std::string& address) {
 }  // namespace
 
 Job::Job(JobTerms terms, JobOptions options)
-    : terms_(std::move(terms)), options_(options), leases_(options.lease) {}
+    : terms_(std::move(terms)),
+      options_(options),
+      leases_(options.lease),
+      last_call_({.min = static_cast<std::size_t>(terms_.nodes_min),
+                  .max = static_cast<std::size_t>(terms_.nodes_max)},
+                 options.last_call) {}
 
 Result<void> Job::admit(const std::string& peer) const {
   if (round_.phase() != Round::Phase::sealed || over()) {
@@ -88,7 +93,7 @@ void Job::resume(TimePoint now, LinkId old_link, const Caller& caller, keeper::A
   if (finish_) {
     actions.emplace_back(keeper::Say{caller.link, *finish_});
   } else if (round_.phase() == Round::Phase::draining) {
-    actions.emplace_back(keeper::Say{caller.link, link::Drain{round_.number(), drain_reason_}});
+    actions.emplace_back(keeper::Say{caller.link, link::Drain{round_.number(), breakup_.reason}});
   }
 }
 
@@ -134,7 +139,7 @@ void Job::hear(TimePoint now, LinkId link, const link::Message& message, keeper:
 
 void Job::failed(const link::Failed& failed, keeper::Actions& actions) {
   if (round_.phase() != Round::Phase::sealed) return;  // A consequence: the round breaks already.
-  root_ = failed.failure;
+  breakup_.root = failed.failure;
   break_round(fmt::format("rank {} on {} failed", failed.failure.rank.value, failed.failure.host),
               actions);
 }
@@ -159,10 +164,10 @@ void Job::leave(TimePoint now, LinkId link, const link::Leave& leave, keeper::Ac
     return;
   }
   if (goes_on_without(member)) {
-    change_ = true;
+    breakup_.change = true;
     round_.mark_leaving(link);
-  } else if (!stop_) {
-    stop_ = leave;
+  } else if (!breakup_.stop) {
+    breakup_.stop = leave;
   }
   if (round_.phase() == Round::Phase::sealed) break_round(says, actions);
   settle(now, actions);
@@ -213,8 +218,8 @@ void Job::lose(TimePoint now, LinkId link, keeper::Actions& actions) {
   if (round_.phase() == Round::Phase::sealed && member.state == Member::State::running) {
     // Who is lost is a change and not a failure, as long as anybody may take the place. A job that
     // is not to be restarted has nothing to wait for.
-    change_ = replaceable;
-    root_ = link::Failure{
+    breakup_.change = replaceable;
+    breakup_.root = link::Failure{
         .rank = member.ranks.base,
         .group_rank = member.group_rank.value_or(GroupRank{}),
         .host = member.join.host,
@@ -232,36 +237,24 @@ void Job::lose(TimePoint now, LinkId link, keeper::Actions& actions) {
 // Gathering: everybody is here, or enough are and the last call is over.
 void Job::consider_sealing(TimePoint now, keeper::Actions& actions) {
   if (over() || round_.phase() != Round::Phase::gathering) return;
-  const auto here = static_cast<int>(round_.size());
-  if (here < terms_.nodes_min) {
-    last_call_.reset();
-  } else if (here >= terms_.nodes_max || (last_call_ && *last_call_ <= now)) {
-    seal(now, actions);
-  } else if (!last_call_) {
-    last_call_ = now + options_.last_call;
-  }
+  if (last_call_.may_seal(now, round_.size())) seal(now, actions);
 }
 
 // Sealed: somebody came who has no seat. There may be one for it: then the round is broken
 // politely, once for all who come until the last call is over.
 void Job::consider_growing(TimePoint now, keeper::Actions& actions) {
-  const std::size_t spares = round_.count(Member::State::waiting);
-  const auto seats_max = static_cast<std::size_t>(terms_.nodes_max);
   if (over() || round_.phase() != Round::Phase::sealed) return;
-  if (spares == 0 || round_.seated() >= seats_max) {
-    last_call_.reset();
-    tell_spares(actions);
-    return;
-  }
-  if (!last_call_) last_call_ = now + options_.last_call;
-  if (round_.size() < seats_max && *last_call_ > now) return;
-  change_ = true;
+  const std::size_t spares = round_.count(Member::State::waiting);
+  const bool grows = last_call_.may_grow(now, round_.seated(), spares);
+  if (!last_call_.over_at()) tell_spares(actions);
+  if (!grows) return;
+  breakup_.change = true;
   break_round(fmt::format("{} more {} here", spares, spares == 1 ? "node is" : "nodes are"),
               actions);
 }
 
 void Job::seal(TimePoint now, keeper::Actions& actions) {
-  last_call_.reset();
+  last_call_.cancel();
   status_due_.reset();
   auto seats = round_.seal(terms_.nodes_max);
   admitted_.clear();
@@ -292,8 +285,8 @@ void Job::tell_spares(keeper::Actions& actions) {
 }
 
 void Job::break_round(const std::string& reason, keeper::Actions& actions) {
-  drain_reason_ = reason;
-  last_call_.reset();
+  breakup_.reason = reason;
+  last_call_.cancel();
   round_.break_up();
   for (const auto& [link, member] : round_.members()) {
     if (member.connected && member.state != Member::State::waiting) {
@@ -315,27 +308,24 @@ void Job::settle(TimePoint now, keeper::Actions& actions) {
     if (!status_due_) status_due_ = now + options_.status_interval;
     return;
   }
-  const bool may_restart = change_ || restarts_used_ < terms_.restarts_max;
-  if (!stop_ && may_restart) {
+  const bool may_restart = breakup_.change || restarts_used_ < terms_.restarts_max;
+  if (!breakup_.stop && may_restart) {
     begin_again(now, actions);
     return;
   }
-  const int stop_code = stop_ && stop_->signal != 0 ? 128 + stop_->signal : 1;
-  const int code = root_ ? link::exit_code_of(root_->status) : stop_code;
-  end({.exit_code = code, .reason = drain_reason_, .root = root_}, actions);
+  end(finish_of(breakup_), actions);
 }
 
 // Nobody of the old round is left: its members wait for the next one.
 void Job::begin_again(TimePoint now, keeper::Actions& actions) {
-  if (change_) {
-    actions.emplace_back(keeper::Note{fmt::format("{}: the next round follows", drain_reason_)});
+  if (breakup_.change) {
+    actions.emplace_back(keeper::Note{fmt::format("{}: the next round follows", breakup_.reason)});
   } else {
     ++restarts_used_;
     actions.emplace_back(keeper::Note{
-        fmt::format("{}: restart {} of {}", drain_reason_, restarts_used_, terms_.restarts_max)});
+        fmt::format("{}: restart {} of {}", breakup_.reason, restarts_used_, terms_.restarts_max)});
   }
-  change_ = false;
-  root_.reset();
+  breakup_ = {};
   round_.gather_again();
   status_due_ = now + options_.status_interval;
   // Those who were here before need no last call: they have just met.
@@ -349,7 +339,7 @@ void Job::begin_again(TimePoint now, keeper::Actions& actions) {
 void Job::end(link::Finish finish, keeper::Actions& actions) {
   finish_ = std::move(finish);
   status_due_.reset();
-  last_call_.reset();
+  last_call_.cancel();
   for (const auto& [link, member] : round_.members()) {
     if (member.connected) actions.emplace_back(keeper::Say{link, *finish_});
   }
@@ -357,7 +347,7 @@ void Job::end(link::Finish finish, keeper::Actions& actions) {
 
 void Job::advance(TimePoint now, keeper::Actions& actions) {
   for (const LinkId link : leases_.expire(now)) lose(now, link, actions);
-  if (last_call_ && *last_call_ <= now) {
+  if (last_call_.over_at() && *last_call_.over_at() <= now) {
     consider_sealing(now, actions);
     consider_growing(now, actions);
   }
@@ -369,7 +359,7 @@ void Job::tell_status(TimePoint now, keeper::Actions& actions) {
   const bool gathering = round_.phase() == Round::Phase::gathering;
   const std::string reason =
       gathering ? round_.who_is_missing(terms_.nodes_max)
-                : fmt::format("{}; waiting for {} to end the workers", drain_reason_,
+                : fmt::format("{}; waiting for {} to end the workers", breakup_.reason,
                               round_.who_is(Member::State::running) +
                                   round_.who_is(Member::State::succeeded));
   const auto audience = gathering ? Member::State::waiting : Member::State::drained;
@@ -382,7 +372,7 @@ void Job::tell_status(TimePoint now, keeper::Actions& actions) {
 
 std::optional<TimePoint> Job::next_deadline() const {
   std::optional<TimePoint> soonest = leases_.next_expiry();
-  for (const auto& deadline : {status_due_, last_call_}) {
+  for (const auto& deadline : {status_due_, last_call_.over_at()}) {
     if (deadline && (!soonest || *deadline < *soonest)) soonest = deadline;
   }
   return soonest;

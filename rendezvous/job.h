@@ -19,65 +19,19 @@
 #include <optional>
 #include <string>
 #include <unordered_set>
-#include <variant>
-#include <vector>
 
 #include "proto/clock.h"
 #include "proto/ids.h"
 #include "proto/link/message.h"
 #include "proto/result.h"
+#include "rendezvous/breakup.h"
 #include "rendezvous/job_terms.h"
+#include "rendezvous/keeper_actions.h"
+#include "rendezvous/last_call.h"
 #include "rendezvous/leases.h"
 #include "rendezvous/round.h"
 
 namespace cpprun {
-
-namespace keeper {
-
-// Send this message on that link.
-struct Say {
-  LinkId link;
-  link::Message message;
-  friend bool operator==(const Say&, const Say&) = default;
-};
-
-// Close that link once everything said on it has left.
-struct HangUp {
-  LinkId link;
-  std::string reason;
-  friend bool operator==(const HangUp&, const HangUp&) = default;
-};
-
-// A new round begins: its key space is empty, and no connection of the old one stays.
-struct ResetStore {
-  std::string job;
-  std::string reason;
-  friend bool operator==(const ResetStore&, const ResetStore&) = default;
-};
-
-// That job needs a store of its own, on a port of its own. Answered with StoreReady or StoreFailed.
-struct OpenStore {
-  std::string job;
-  friend bool operator==(const OpenStore&, const OpenStore&) = default;
-};
-
-// That job is forgotten: its port is closed, and every connection to it.
-struct CloseStore {
-  std::string job;
-  std::string reason;
-  friend bool operator==(const CloseStore&, const CloseStore&) = default;
-};
-
-// A line for the log.
-struct Note {
-  std::string line;
-  friend bool operator==(const Note&, const Note&) = default;
-};
-
-using Action = std::variant<Say, HangUp, ResetStore, OpenStore, CloseStore, Note>;
-using Actions = std::vector<Action>;
-
-}  // namespace keeper
 
 struct JobOptions {
   Duration lease{};            // silence after which a node is lost
@@ -133,12 +87,9 @@ class Job {
   Leases leases_;
   std::unordered_set<std::string> admitted_;  // the sealed members' numeric addresses
   int restarts_used_ = 0;
-  std::string drain_reason_;
-  std::optional<link::Failure> root_;    // what broke the round that runs or drains
-  std::optional<link::Leave> stop_;      // somebody was asked to stop the job
-  bool change_ = false;                  // the round breaks because who is here has changed
+  Breakup breakup_;                      // of the round that runs or drains
   std::optional<link::Finish> finish_;   // set once: the job is over
-  std::optional<TimePoint> last_call_;   // when it is over: seal, or break politely and grow
+  LastCall last_call_;                   // when it is over: seal, or break politely and grow
   std::optional<TimePoint> status_due_;  // set while somebody waits
 };
 

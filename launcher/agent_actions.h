@@ -1,0 +1,115 @@
+#pragma once
+// What the agent is told and what it wants done: the words between it and its driver.
+
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "launcher/diagnosis.h"
+#include "launcher/interfaces.h"
+#include "launcher/plan.h"
+#include "launcher/supervisor.h"
+#include "proto/ids.h"
+#include "proto/link/message.h"
+
+namespace cpprun {
+
+namespace agent {
+
+// --- events --------------------------------------------------------------------------------------
+
+// The link is up and both sides have greeted. `local_address` is where it leaves this machine.
+struct LinkUp {
+  std::string local_address;
+};
+
+// It could not be made, or it broke; why, as a clause.
+struct LinkDown {
+  std::string reason;
+};
+
+struct Heard {
+  link::Message message;
+};
+
+struct FromWorker {
+  supervisor::Event event;
+};
+
+// The answer to Examine.
+struct Examined {
+  Evidence evidence;
+};
+
+// One of the signals to handle arrived.
+struct Signalled {
+  int signal = 0;
+};
+
+// --- actions -------------------------------------------------------------------------------------
+
+// Make the link. Answer with LinkUp or LinkDown.
+struct Dial {};
+
+struct Say {
+  link::Message message;
+};
+
+struct HangUp {
+  std::string reason;
+};
+
+// A new attempt begins: make room for its logs before anything of it is spawned.
+struct Prepare {
+  std::vector<WorkerSpec> specs;
+};
+
+// Spawn, SignalGroup, Sweep or SweepNode.
+struct Work {
+  supervisor::Action action;
+};
+
+// Collect what is known of this end: error file, last lines. Answer with Examined.
+struct Examine {
+  Outcome outcome;
+};
+
+// For people.
+struct TellStarted {
+  link::Sealed sealed;
+  SocketInterfaces sockets;
+};
+struct TellWaiting {
+  std::string reason;
+};
+struct TellDraining {
+  supervisor::Draining draining;
+};
+struct TellKilling {
+  supervisor::Killing killing;
+};
+struct TellFailed {
+  supervisor::Failed failed;
+};
+struct TellNote {
+  std::string sentence;
+};
+
+// The last action. With a code other than 0 the reason, the root and what was
+// examined since the last Prepare make the report.
+struct Exit {
+  int code = 0;
+  std::string reason;
+  std::optional<link::Failure> root = {};
+  GroupRank group_rank = {};
+  bool had_workers = false;  // false: it ended before any worker was started
+};
+
+using Event = std::variant<LinkUp, LinkDown, Heard, FromWorker, Examined, Signalled>;
+using Action = std::variant<Dial, Say, HangUp, Prepare, Work, Examine, TellStarted, TellWaiting,
+                            TellDraining, TellKilling, TellFailed, TellNote, Exit>;
+
+}  // namespace agent
+
+}  // namespace cpprun

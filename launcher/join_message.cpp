@@ -1,0 +1,39 @@
+#include "launcher/join_message.h"
+
+#include "proto/bounds.h"
+
+namespace cpprun {
+
+namespace {
+
+int milliseconds(Duration duration) {
+  return static_cast<int>(std::chrono::duration_cast<std::chrono::milliseconds>(duration).count());
+}
+
+}  // namespace
+
+link::Join join_message(const Config& config, const AgentFacts& facts, RoundNumber after) {
+  link::Join join{.job = config.job,
+                  .host = facts.host,
+                  .pid = facts.pid,
+                  .node_rank = config.node_rank,
+                  .nodes_min = config.nodes_min,
+                  .nodes_max = config.nodes_max,
+                  .local_world_size = config.local_world_size,
+                  .role = config.role,
+                  .restarts_max = config.restarts_max,
+                  .lease_milliseconds = milliseconds(config.lease()),
+                  .last_call_milliseconds = milliseconds(config.last_call),
+                  .after = after};
+  for (const NetworkInterface& each : facts.interfaces) {
+    if (each.loopback || !each.up) continue;
+    for (const std::string& address : each.addresses) {
+      // Link-local addresses mean something else on every machine.
+      if (address.starts_with("fe80:")) continue;
+      if (join.addresses.size() < bounds::node_addresses_max) join.addresses.push_back(address);
+    }
+  }
+  return join;
+}
+
+}  // namespace cpprun

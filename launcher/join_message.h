@@ -1,0 +1,28 @@
+#pragma once
+// What an agent says of itself when it asks for a seat.
+
+#include <string>
+#include <vector>
+
+#include "launcher/config.h"
+#include "launcher/interfaces.h"
+#include "launcher/plan.h"
+#include "proto/ids.h"
+#include "proto/link/message.h"
+
+namespace cpprun {
+
+// What the agent must know of its machine, all of it known before it starts.
+struct AgentFacts {
+  std::string host;
+  int pid = 0;
+  bool hosts_keeper = false;  // then the link is a call within this process and cannot break
+  ResolvedProgram program;
+  NodeFacts node;                            // its `sockets` are filled in once the link is up
+  std::vector<NetworkInterface> interfaces;  // of this machine
+};
+
+// `after` is the last round it took part in, 0 for a newcomer.
+link::Join join_message(const Config& config, const AgentFacts& facts, RoundNumber after);
+
+}  // namespace cpprun

@@ -1,0 +1,60 @@
+#pragma once
+// What a keeper wants done: the words between it and its driver.
+
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "proto/ids.h"
+#include "proto/link/message.h"
+
+namespace cpprun {
+
+namespace keeper {
+
+// Send this message on that link.
+struct Say {
+  LinkId link;
+  link::Message message;
+  friend bool operator==(const Say&, const Say&) = default;
+};
+
+// Close that link once everything said on it has left.
+struct HangUp {
+  LinkId link;
+  std::string reason;
+  friend bool operator==(const HangUp&, const HangUp&) = default;
+};
+
+// A new round begins: its key space is empty, and no connection of the old one stays.
+struct ResetStore {
+  std::string job;
+  std::string reason;
+  friend bool operator==(const ResetStore&, const ResetStore&) = default;
+};
+
+// That job needs a store of its own, on a port of its own. Answered with StoreReady or StoreFailed.
+struct OpenStore {
+  std::string job;
+  friend bool operator==(const OpenStore&, const OpenStore&) = default;
+};
+
+// That job is forgotten: its port is closed, and every connection to it.
+struct CloseStore {
+  std::string job;
+  std::string reason;
+  friend bool operator==(const CloseStore&, const CloseStore&) = default;
+};
+
+// A line for the log.
+struct Note {
+  std::string line;
+  friend bool operator==(const Note&, const Note&) = default;
+};
+
+using Action = std::variant<Say, HangUp, ResetStore, OpenStore, CloseStore, Note>;
+using Actions = std::vector<Action>;
+
+}  // namespace keeper
+
+}  // namespace cpprun

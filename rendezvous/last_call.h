@@ -1,0 +1,37 @@
+#pragma once
+// When a job stops waiting for more nodes. Once enough are here the last call runs; when it is
+// over, or nobody more can come, the round is sealed. The same patience lets newcomers of a round
+// that runs in together: it is broken once for all of them, and not once for each.
+
+#include <cstddef>
+#include <optional>
+
+#include "proto/clock.h"
+
+namespace cpprun {
+
+class LastCall {
+ public:
+  struct Seats {
+    std::size_t min = 1;
+    std::size_t max = 1;
+  };
+
+  LastCall(Seats seats, Duration length) : seats_(seats), length_(length) {}
+
+  // Gathering, with that many here: is it time to seal?
+  bool may_seal(TimePoint now, std::size_t here);
+  // Sealed, with that many seated and that many who came later: is it time to let them in?
+  bool may_grow(TimePoint now, std::size_t seated, std::size_t waiting);
+  void cancel() { over_at_.reset(); }
+
+  // Set while the call runs.
+  std::optional<TimePoint> over_at() const { return over_at_; }
+
+ private:
+  Seats seats_;
+  Duration length_;
+  std::optional<TimePoint> over_at_;
+};
+
+}  // namespace cpprun
