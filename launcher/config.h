@@ -21,6 +21,7 @@ enum class RendezvousMode {
 
 enum class ProgramKind {
   automatic,  // a .py through Python, anything executable directly
+  python,     // --run-path: a file through Python, whatever its name
   module,     // -m
   no_python,  // --no-python: looked up on PATH and executed
 };
@@ -37,6 +38,8 @@ struct LogOptions {
   bool disabled = false;            // --log-dir=/dev/null: no files at all, not even error.json
   StreamChoices redirects;          // -r
   StreamChoices tee;                // -t
+  std::vector<std::string> duplicate_out;  // --duplicate-stdout-filters: words, any of them
+  std::vector<std::string> duplicate_err;
   std::optional<std::vector<int>> console_ranks;  // --local-ranks-filter; nothing: everybody
   std::optional<std::string> prefix_template;     // TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE
   friend bool operator==(const LogOptions&, const LogOptions&) = default;
@@ -51,6 +54,8 @@ struct Config {
   std::optional<bool> is_host;   // --rdzv-conf is_host=…: host the keeper here, or never
   std::optional<int> node_rank;  // where --node-rank or PET_NODE_RANK was given
   int local_world_size = 1;
+  bool virtual_local_rank = false;             // every worker sees one device, as number 0
+  std::optional<std::string> local_rank_flag;  // of the script: --<this>=<local rank> comes first
   std::string role = "default";
   int restarts_max = 0;
   Duration grace = std::chrono::seconds(30);  // between TERM and KILL

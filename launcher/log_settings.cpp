@@ -27,12 +27,59 @@ std::vector<int> ranks(SettingReader& reader, const Setting& setting) {
   return result;
 }
 
-void refuse_unless(SettingReader& reader, std::string_view flag,
-                   std::initializer_list<std::string_view> harmless) {
+// Words between commas; two commas are one that belongs to a word. An empty word would be found in
+// every line, which nobody means, and is dropped.
+std::vector<std::string> words_of(std::string_view text) {
+  std::vector<std::string> words(1);
+  while (!text.empty()) {
+    const bool comma = text.front() == ',';
+    const bool doubled = text.starts_with(",,");
+    if (comma && !doubled) {
+      words.emplace_back();
+    } else {
+      words.back() += text.front();
+    }
+    text.remove_prefix(doubled ? 2 : 1);
+  }
+  std::erase(words, "");
+  return words;
+}
+
+std::vector<std::string> duplicates(SettingReader& reader, std::string_view flag, bool teed,
+                                    const LogOptions& logs) {
   const auto* setting = reader.find(flag);
-  if (setting == nullptr) return;
-  if (std::find(harmless.begin(), harmless.end(), setting->value) != harmless.end()) return;
-  reader.complain("{}={} is not there yet; leave it out", setting->source, setting->value);
+  if (setting == nullptr) return {};
+  auto words = words_of(setting->value);
+  if (words.empty()) return words;
+  if (logs.disabled) {
+    reader.complain("{} needs a folder for its file, and {}=/dev/null says that there is none",
+                    setting->source, reader.source("log-dir"));
+  } else if (!teed) {
+    reader.note("{} has no effect: it looks at lines that --tee brings to the console",
+                setting->source);
+  }
+  return words;
+}
+
+bool any_teed(const StreamChoices& tee, bool StreamChoice::*stream) {
+  if (tee.by_local_rank.empty()) return tee.everybody.*stream;
+  return std::any_of(tee.by_local_rank.begin(), tee.by_local_rank.end(),
+                     [&](const auto& entry) { return entry.second.*stream; });
+}
+
+// Both name things that other people's Python brings along.
+void check_plugins(SettingReader& reader) {
+  const auto* specs = reader.find("logs-specs");
+  if (specs != nullptr && specs->value != "default") {
+    reader.complain(
+        "{}={} names a Python class, and there is no Python in cpprun; leave it out, torchrun's "
+        "own layout of the logs is there",
+        specs->source, specs->value);
+  }
+  const auto* handler = reader.find("event-log-handler");
+  if (handler != nullptr && handler->value != "null" && handler->value != "dynamic_rendezvous") {
+    reader.complain("{}={} is not there yet; leave it out", handler->source, handler->value);
+  }
 }
 
 }  // namespace
@@ -50,10 +97,11 @@ void read_log_settings(SettingReader& reader, Config& config) {
   }
   const auto* prefix = find_variable(reader.environment(), "TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE");
   if (prefix != nullptr) logs.prefix_template = *prefix;
-  refuse_unless(reader, "logs-specs", {"default"});
-  refuse_unless(reader, "event-log-handler", {"null", "dynamic_rendezvous"});
-  refuse_unless(reader, "duplicate-stdout-filters", {""});
-  refuse_unless(reader, "duplicate-stderr-filters", {""});
+  logs.duplicate_out =
+      duplicates(reader, "duplicate-stdout-filters", any_teed(logs.tee, &StreamChoice::out), logs);
+  logs.duplicate_err =
+      duplicates(reader, "duplicate-stderr-filters", any_teed(logs.tee, &StreamChoice::err), logs);
+  check_plugins(reader);
 }
 
 }  // namespace cpprun

@@ -62,12 +62,31 @@ void set(Environment& variables, std::string_view name, int value) {
   set(variables, name, std::to_string(value));
 }
 
+// The one device that a worker with a virtual local rank sees: its entry in the list cpprun was
+// started with, or the device of its number.
+std::string device_of(const Environment& environment, int local_rank) {
+  const auto* visible = find_variable(environment, contract::cuda_visible_devices);
+  if (visible == nullptr) return std::to_string(local_rank);
+  std::string_view rest = *visible;
+  // The settings have counted the entries: there is one for each worker.
+  for (int skipped = 0; skipped < local_rank; ++skipped) rest = rest.substr(rest.find(',') + 1);
+  auto entry = rest.substr(0, rest.find(','));
+  while (entry.starts_with(' ')) entry.remove_prefix(1);
+  while (entry.ends_with(' ')) entry.remove_suffix(1);
+  return std::string(entry);
+}
+
 // Every variable torchrun sets, and those that only cpprun does.
 Environment variables_of(const Config& config, const link::Sealed& sealed, const NodeFacts& facts,
                          int local_rank) {
   using namespace contract;
   Environment variables;
-  set(variables, contract::local_rank, local_rank);
+  if (config.virtual_local_rank) {
+    set(variables, contract::local_rank, 0);
+    set(variables, cuda_visible_devices, device_of(facts.environment, local_rank));
+  } else {
+    set(variables, contract::local_rank, local_rank);
+  }
   set(variables, rank, sealed.base_rank.value + local_rank);
   set(variables, group_rank, sealed.group_rank.value);
   set(variables, role_rank, sealed.role_base_rank + local_rank);
@@ -98,16 +117,31 @@ Environment variables_of(const Config& config, const link::Sealed& sealed, const
   return variables;
 }
 
-StreamPlan stream_plan(const Config& config, int local_rank, bool redirect, bool tee,
-                       const std::string& file) {
+// What one stream of one worker is asked for.
+struct StreamWish {
+  bool redirect = false;
+  bool tee = false;
+  std::string file;
+  const std::vector<std::string>& duplicate_words;
+  std::string duplicate_file;
+};
+
+StreamPlan stream_plan(const Config& config, int local_rank, const StreamWish& wish) {
   const auto& filter = config.logs.console_ranks;
   // Without files there is nothing to redirect to: the streams stay where they are, as in torchrun.
   if (config.logs.disabled) return {};
   const bool heard =
       !filter || std::find(filter->begin(), filter->end(), local_rank) != filter->end();
-  if (tee && heard) return {StreamTarget::tee, file};
-  if ((tee || redirect) && !file.empty()) return {StreamTarget::file, file};
-  return {heard && !redirect ? StreamTarget::console : StreamTarget::nowhere, ""};
+  if (wish.tee && heard) {
+    StreamPlan plan{StreamTarget::tee, wish.file};
+    if (!wish.duplicate_words.empty()) {
+      plan.duplicate_words = wish.duplicate_words;
+      plan.duplicate_file = wish.duplicate_file;
+    }
+    return plan;
+  }
+  if ((wish.tee || wish.redirect) && !wish.file.empty()) return {StreamTarget::file, wish.file};
+  return {heard && !wish.redirect ? StreamTarget::console : StreamTarget::nowhere, ""};
 }
 
 }  // namespace
@@ -135,27 +169,36 @@ std::optional<std::string> threads_note(const Config& config, const Environment&
 
 std::vector<WorkerSpec> make_plan(const Config& config, const link::Sealed& sealed,
                                   const ResolvedProgram& program, const NodeFacts& facts) {
+  const auto& root = facts.run_folder.empty() ? facts.error_folder : facts.run_folder;
+  const auto attempt_folder = fmt::format("{}/attempt_{}", root, sealed.restart_count);
   std::vector<WorkerSpec> specs;
   for (int local = 0; local < config.local_world_size; ++local) {
     WorkerSpec spec;
     spec.local_rank = LocalRank{local};
     spec.rank = Rank{sealed.base_rank.value + local};
     spec.argv = program.argv;
+    if (config.local_rank_flag) {
+      spec.argv.push_back(fmt::format("--{}={}", *config.local_rank_flag, local));
+    }
     for (const auto& argument : config.program.arguments) {
       spec.argv.push_back(expand_macros(argument, spec.local_rank));
     }
-    const auto& root = facts.run_folder.empty() ? facts.error_folder : facts.run_folder;
     if (!root.empty()) {
-      spec.log_folder = fmt::format("{}/attempt_{}/{}", root, sealed.restart_count, local);
+      spec.log_folder = fmt::format("{}/{}", attempt_folder, local);
       spec.error_file = spec.log_folder + "/error.json";
     }
-    const auto file = [&](const char* name) {
-      return facts.run_folder.empty() ? std::string() : spec.log_folder + "/" + name;
+    const auto file = [&](const std::string& folder, const char* name) {
+      return facts.run_folder.empty() ? std::string() : fmt::format("{}/{}", folder, name);
     };
-    const auto redirect = config.logs.redirects.of(local);
-    const auto tee = config.logs.tee.of(local);
-    spec.out = stream_plan(config, local, redirect.out, tee.out, file("stdout.log"));
-    spec.err = stream_plan(config, local, redirect.err, tee.err, file("stderr.log"));
+    const auto& logs = config.logs;
+    const auto redirect = logs.redirects.of(local);
+    const auto tee = logs.tee.of(local);
+    spec.out = stream_plan(config, local,
+                           {redirect.out, tee.out, file(spec.log_folder, "stdout.log"),
+                            logs.duplicate_out, file(attempt_folder, "filtered_stdout.log")});
+    spec.err = stream_plan(config, local,
+                           {redirect.err, tee.err, file(spec.log_folder, "stderr.log"),
+                            logs.duplicate_err, file(attempt_folder, "filtered_stderr.log")});
     spec.prefix = line_prefix(config.logs, config.role, spec.local_rank, spec.rank);
     spec.variables = variables_of(config, sealed, facts, local);
     set(spec.variables, contract::error_file, spec.error_file);

@@ -26,6 +26,9 @@ enum class StreamTarget {
 struct StreamPlan {
   StreamTarget target = StreamTarget::console;
   std::string file;  // for `file` always, for `tee` where logs are kept
+  // For `tee`: whatever line holds one of these words also goes to that file of the attempt.
+  std::vector<std::string> duplicate_words = {};
+  std::string duplicate_file = {};
   friend bool operator==(const StreamPlan&, const StreamPlan&) = default;
 };
 

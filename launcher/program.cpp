@@ -98,6 +98,7 @@ Result<ResolvedProgram> resolve_program(const Program& program, const Environmen
   const auto& script = program.script;
   const bool bare = script.find('/') == std::string::npos;
   switch (program.kind) {
+    case ProgramKind::python:
     case ProgramKind::module:
       return by_python(program, environment, probe);
     case ProgramKind::no_python: {

@@ -1,8 +1,11 @@
 #include "launcher/worker_settings.h"
 
+#include <algorithm>
+#include <cctype>
 #include <cstdlib>
 
 #include "proto/bounds.h"
+#include "proto/worker_contract.h"
 
 namespace cpprun {
 
@@ -22,6 +25,11 @@ int count_workers(SettingReader& reader, const CommandLine& line) {
         workers->source);
     return 1;
   }
+  if (value == "xpu") {
+    reader.complain("{}=xpu: cpprun counts NVIDIA's devices only; give the number of yours",
+                    workers->source);
+    return 1;
+  }
   const auto count = whole_number(value);
   if (count && *count >= 1 && *count <= bounds::local_world_size_max) return *count;
   reader.complain("{}={} is neither a number from 1 to {} nor cpu, gpu or auto", workers->source,
@@ -30,6 +38,13 @@ int count_workers(SettingReader& reader, const CommandLine& line) {
 }
 
 ProgramKind program_kind(SettingReader& reader) {
+  if (reader.has("run-path")) {
+    // It wins over the others, as in torchrun. What it saves there, a start of Python per worker by
+    // forking the launcher's, is not to be had from a launcher without one.
+    reader.note("{}: every worker runs the script in a Python of its own",
+                reader.source("run-path"));
+    return ProgramKind::python;
+  }
   const bool module = reader.has("module");
   if (module && reader.has("no-python")) {
     reader.complain("{} and {} exclude each other; leave one of them out", reader.source("module"),
@@ -62,6 +77,40 @@ void check_monitor_interval(SettingReader& reader) {
   }
 }
 
+// CUDA_VISIBLE_DEVICES has to name a device for each worker, or one would be without.
+void read_virtual_local_rank(SettingReader& reader, Config& config) {
+  config.virtual_local_rank = reader.has("virtual-local-rank");
+  const auto* visible = find_variable(reader.environment(), contract::cuda_visible_devices);
+  if (!config.virtual_local_rank || visible == nullptr) return;
+  const auto devices = visible->empty() ? 0 : split(*visible, ',').size();
+  if (devices < static_cast<std::size_t>(config.local_world_size)) {
+    reader.complain("{} gives each of {} workers one device, and {}={} names {}",
+                    reader.source("virtual-local-rank"), config.local_world_size,
+                    contract::cuda_visible_devices, *visible, devices);
+  }
+}
+
+// The way of torch.distributed.launch, whose scripts read an option and not LOCAL_RANK.
+void read_local_rank_flag(SettingReader& reader, Config& config) {
+  const auto* wanted = reader.find("pass-local-rank");
+  if (wanted == nullptr) return;
+  if (reader.has("use-env")) {
+    reader.complain("{} and {} exclude each other; leave one of them out", wanted->source,
+                    reader.source("use-env"));
+  }
+  const auto& name = wanted->value;
+  const bool plain = !name.empty() && name.front() != '-' &&
+                     std::all_of(name.begin(), name.end(), [](unsigned char byte) {
+                       return std::isalnum(byte) || byte == '-' || byte == '_';
+                     });
+  if (!plain) {
+    return reader.complain(
+        "{}={} is no name of an option without its dashes, as local-rank or local_rank",
+        wanted->source, name);
+  }
+  config.local_rank_flag = name;
+}
+
 }  // namespace
 
 void read_worker_settings(SettingReader& reader, const CommandLine& line, Config& config) {
@@ -70,14 +119,8 @@ void read_worker_settings(SettingReader& reader, const CommandLine& line, Config
   config.program.kind = program_kind(reader);
   check_start_method(reader);
   check_monitor_interval(reader);
-  if (reader.has("run-path")) {
-    reader.complain(
-        "{} runs a script inside a Python launcher, and there is none in cpprun; leave it out",
-        reader.source("run-path"));
-  }
-  if (reader.has("virtual-local-rank")) {
-    reader.complain("{} is not there yet; leave it out", reader.source("virtual-local-rank"));
-  }
+  read_virtual_local_rank(reader, config);
+  read_local_rank_flag(reader, config);
   if (const auto* binding = reader.find("numa-binding")) {
     reader.complain("{}={} is not there yet; leave it out", binding->source, binding->value);
   }

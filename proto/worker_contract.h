@@ -26,6 +26,7 @@ inline constexpr std::string_view error_file = "TORCHELASTIC_ERROR_FILE";
 inline constexpr std::string_view signals_to_handle = "TORCHELASTIC_SIGNALS_TO_HANDLE";
 inline constexpr std::string_view nccl_async_error_handling = "TORCH_NCCL_ASYNC_ERROR_HANDLING";
 inline constexpr std::string_view omp_num_threads = "OMP_NUM_THREADS";
+inline constexpr std::string_view cuda_visible_devices = "CUDA_VISIBLE_DEVICES";
 inline constexpr std::string_view gloo_socket_ifname = "GLOO_SOCKET_IFNAME";
 inline constexpr std::string_view tp_socket_ifname = "TP_SOCKET_IFNAME";
 inline constexpr std::string_view nccl_socket_ifname = "NCCL_SOCKET_IFNAME";

@@ -81,7 +81,8 @@ Result<LogDir> LogDir::make(const Config& config, const Environment& environment
   LogDir folders;
   const auto& logs = config.logs;
   if (logs.disabled) return folders;
-  if (!logs.root && !logs.redirects.any()) {
+  const bool duplicates = !logs.duplicate_out.empty() || !logs.duplicate_err.empty();
+  if (!logs.root && !logs.redirects.any() && !duplicates) {
     auto made = private_folder(temporary_root(environment), announce);
     if (!made) return tl::unexpected(made.error());
     folders.error_folder_ = std::move(*made);
@@ -124,6 +125,7 @@ tl::expected<void, FolderError> LogDir::prepare(const std::vector<WorkerSpec>& s
     if (spec.log_folder.empty()) continue;
     std::error_code ignored;  // what stays in the way is said by the next line
     fs::remove_all(spec.log_folder, ignored);
+    for (const auto* stream : {&spec.out, &spec.err}) fs::remove(stream->duplicate_file, ignored);
     if (auto made = make_folders(spec.log_folder); !made) return made;
   }
   return {};

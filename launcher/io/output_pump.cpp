@@ -16,6 +16,7 @@
 #include "launcher/io/console.h"
 #include "launcher/last_lines.h"
 #include "launcher/line_cutter.h"
+#include "launcher/line_filter.h"
 #include "proto/bounds.h"
 
 namespace cpprun::io {
@@ -33,22 +34,32 @@ bool same_place(int a, int b) {
          first.st_ino == second.st_ino;
 }
 
+// A log file that is written to until the disk is full, and closed like everything else.
+struct LogFile {
+  LogFile() = default;
+  ~LogFile() { close(); }
+  LogFile(const LogFile&) = delete;
+  LogFile& operator=(const LogFile&) = delete;
+  void close() {
+    if (descriptor >= 0) ::close(std::exchange(descriptor, -1));
+  }
+
+  int descriptor = -1;  // -1: none is kept
+  std::string path;
+  bool complained = false;
+};
+
 // One tee'd stream of one worker.
 struct Stream {
   Stream(asio::io_context& context, int read_end) : pipe(context, read_end) {}
-  ~Stream() {
-    if (file >= 0) ::close(file);
-  }
-  Stream(const Stream&) = delete;
-  Stream& operator=(const Stream&) = delete;
 
   asio::posix::stream_descriptor pipe;
   int speaker = 0;
   std::size_t console = console_out;
   std::string prefix;
-  int file = -1;
-  std::string file_path;
-  bool file_complained = false;
+  LogFile file;
+  LogFile duplicates;  // shared by all workers of the attempt: whole lines, one write each
+  std::vector<std::string> duplicate_words;
   bool paused = false;  // until the console has room
   LineCutter cutter;
   LastLines last;
@@ -134,22 +145,26 @@ class OutputPump::Impl {
     stream->speaker = spec.local_rank.value;
     stream->console = err ? console_err : console_out;
     stream->prefix = spec.prefix;
-    if (!plan.file.empty()) {
-      stream->file_path = plan.file;
-      stream->file =
-          ::open(plan.file.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0644);
-      if (stream->file < 0) {
-        const int error_number = errno;
-        ::close(ends[1]);
-        return tl::unexpected(
-            SpawnError{err ? SpawnStage::stderr_target : SpawnStage::stdout_target, error_number});
-      }
+    stream->duplicate_words = plan.duplicate_words;
+    if (!open_file(stream->file, plan.file, O_TRUNC) ||
+        !open_file(stream->duplicates, plan.duplicate_file, 0)) {
+      const int error_number = errno;
+      ::close(ends[1]);
+      return tl::unexpected(
+          SpawnError{err ? SpawnStage::stderr_target : SpawnStage::stdout_target, error_number});
     }
     streams_[{spec.local_rank, err}] = stream;
     write_end = ends[1];
     stream->pipe.non_blocking(true);
     listen(stream);
     return {};
+  }
+
+  static bool open_file(LogFile& file, const std::string& path, int flags) {
+    if (path.empty()) return true;
+    file.path = path;
+    file.descriptor = ::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | flags, 0644);
+    return file.descriptor >= 0;
   }
 
   std::shared_ptr<Stream> find(LocalRank local_rank, bool err) const {
@@ -195,7 +210,7 @@ class OutputPump::Impl {
       return -1;
     }
     const std::string_view bytes(buffer_.data(), static_cast<std::size_t>(got));
-    write_file(stream, bytes);
+    write_file(stream.file, bytes);
     stream.cutter.take(bytes, [&](const Piece& piece) { pass(stream, piece); });
     return got;
   }
@@ -213,22 +228,26 @@ class OutputPump::Impl {
     if (!stream.pipe.is_open()) return;
     stream.pipe.close();
     stream.cutter.finish([&](const Piece& piece) { pass(stream, piece); });
-    if (stream.file >= 0) ::close(std::exchange(stream.file, -1));
+    stream.file.close();
+    stream.duplicates.close();
   }
 
   void pass(Stream& stream, const Piece& piece) {
     stream.last.add(piece);
     consoles_[stream.console]->write(stream.speaker, stream.prefix, piece);
+    if (stream.duplicates.descriptor >= 0) {
+      write_file(stream.duplicates, duplicate_of(piece, stream.prefix, stream.duplicate_words));
+    }
   }
 
-  void write_file(Stream& stream, std::string_view bytes) {
-    while (stream.file >= 0 && !bytes.empty()) {
-      const auto put = ::write(stream.file, bytes.data(), bytes.size());
+  void write_file(LogFile& file, std::string_view bytes) {
+    while (file.descriptor >= 0 && !bytes.empty()) {
+      const auto put = ::write(file.descriptor, bytes.data(), bytes.size());
       if (put > 0) {
         bytes.remove_prefix(static_cast<std::size_t>(put));
       } else if (errno != EINTR) {
-        if (std::exchange(stream.file_complained, true)) return;
-        return say("cpprun: cannot write \"" + stream.file_path + "\": " + std::strerror(errno) +
+        if (std::exchange(file.complained, true)) return;
+        return say("cpprun: cannot write \"" + file.path + "\": " + std::strerror(errno) +
                    "; what does not fit is lost, the job goes on\n");
       }
     }

@@ -100,6 +100,24 @@ TEST_CASE("a tee'd stream reaches the console with its prefix and the file witho
   std::filesystem::remove(spec.out.file);
 }
 
+TEST_CASE("lines with a chosen word of all workers come together in one file of the attempt") {
+  Pipe out;
+  Pipe err;
+  Node node(out.in(), err.in());
+  const auto path = temporary("filtered_stdout.log");
+  for (const int rank : {0, 1}) {
+    auto spec = teed({"/bin/sh", "-c", "echo an apple; echo a pear; printf 'last apple'"}, rank);
+    spec.out.duplicate_words = {"apple"};
+    spec.out.duplicate_file = path;
+    node.start(spec);
+    node.end(rank);
+  }
+  CHECK(node.flush());
+  CHECK(content(path) ==
+        "[default0]:an apple\n[default0]:last apple\n[default1]:an apple\n[default1]:last apple\n");
+  std::filesystem::remove(path);
+}
+
 TEST_CASE("lines of several workers and of cpprun stay whole on a console they share") {
   const auto path = temporary("console");
   std::FILE* console = std::fopen(path.c_str(), "w+");

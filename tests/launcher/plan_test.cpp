@@ -144,3 +144,39 @@ TEST_CASE("with logs disabled every stream stays on the console") {
   config.logs.redirects = {.everybody = {.out = true, .err = true}, .by_local_rank = {}};
   CHECK(plan_for(config)[0].out == StreamPlan{});
 }
+
+TEST_CASE("with a virtual local rank every worker is number 0 and sees a device of its own") {
+  auto config = two_workers();
+  config.virtual_local_rank = true;
+  CHECK(plan_for(config)[1].variables.at("LOCAL_RANK") == "0");
+  CHECK(plan_for(config)[1].variables.at("RANK") == "5");
+  CHECK(plan_for(config)[1].variables.at("CUDA_VISIBLE_DEVICES") == "1");
+  auto node = facts();
+  node.environment = {{"CUDA_VISIBLE_DEVICES", "GPU-a, GPU-b ,GPU-c"}};
+  CHECK(plan_for(config, node)[0].variables.at("CUDA_VISIBLE_DEVICES") == "GPU-a");
+  CHECK(plan_for(config, node)[1].variables.at("CUDA_VISIBLE_DEVICES") == "GPU-b");
+  CHECK(plan_for(config, node)[1].argv[3] == "--rank=1");
+}
+
+TEST_CASE("the script's own option for the local rank comes before its arguments") {
+  auto config = two_workers();
+  config.local_rank_flag = "local_rank";
+  CHECK(plan_for(config)[1].argv == std::vector<std::string>{"/usr/bin/python3", "-u", "train.py",
+                                                             "--local_rank=1", "--rank=1",
+                                                             "cost=$5", "$home"});
+}
+
+TEST_CASE("words to duplicate go with a tee that is heard, to one file of the attempt") {
+  auto config = two_workers();
+  auto node = facts();
+  node.run_folder = "/logs/job7_x";
+  config.logs.tee = {.everybody = {.out = true, .err = false}, .by_local_rank = {}};
+  config.logs.duplicate_out = {"apple"};
+  config.logs.duplicate_err = {"pear"};
+  config.logs.console_ranks = std::vector<int>{0};
+  const auto specs = plan_for(config, node);
+  CHECK(specs[0].out.duplicate_file == "/logs/job7_x/attempt_1/filtered_stdout.log");
+  CHECK(specs[0].out.duplicate_words == std::vector<std::string>{"apple"});
+  CHECK(specs[0].err.duplicate_file.empty());
+  CHECK(specs[1].out.duplicate_words.empty());
+}

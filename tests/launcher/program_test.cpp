@@ -88,3 +88,9 @@ TEST_CASE("what cannot be run is refused with path and cure") {
         "there is no python3 and no python on PATH to run a Python script with; install one, or "
         "set PYTHON_EXEC to its path");
 }
+
+TEST_CASE("with a run path any file goes through Python") {
+  CHECK(resolve(ProgramKind::python, "data.txt")->argv ==
+        Words{"/usr/bin/python3", "-u", "data.txt"});
+  CHECK_FALSE(resolve(ProgramKind::python, "missing.txt").has_value());
+}
