@@ -1,12 +1,15 @@
 #include "launcher/diagnosis.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <csignal>
 #include <system_error>
 
+#include "launcher/cause_rules.h"
+#include "launcher/causes.h"
 #include "proto/bounds.h"
 
 namespace cpprun {
@@ -24,47 +27,28 @@ std::string not_started(const SpawnError& error, const std::string& executable) 
                      errno_in_words(error.error_number));
 }
 
-std::string advice_for(const SpawnError& error) {
-  const bool exec = error.stage == SpawnStage::exec;
-  switch (error.error_number) {
-    case ENOEXEC:
-      return exec ? "a script has to begin with #! and its interpreter" : "";
-    case ENOENT:
-      return exec ? "if the file is there, the interpreter its #! line names is not" : "";
-    case EMFILE:
-    case ENFILE:
-      return "raise the limit of open files (ulimit -n)";
-    case EAGAIN:
-      return "raise the limit of processes (ulimit -u, or the container's pids limit)";
-    default:
-      return "";
-  }
-}
-
-std::string advice_for(const Outcome& outcome) {
-  if (outcome.given_up) {
-    return "it sits in the kernel, most often in a driver or on a lost disk; only a reboot may end "
-           "it";
-  }
-  if (outcome.spawn_error) return advice_for(*outcome.spawn_error);
-  if (outcome.our_signal != 0 || !outcome.status.signalled) return "";
-  switch (outcome.status.value) {
-    case SIGKILL:
-      return "somebody else killed it; most often the kernel, when memory ran out: see dmesg and "
-             "the "
-             "container's memory limit";
-    case SIGBUS:
-      return "most often /dev/shm or a memory-mapped disk is full";
-    default:
-      return "";
-  }
-}
-
 // The last line that says something: a Python traceback ends with the exception itself.
 std::string last_word(const std::vector<std::string>& lines) {
   for (auto line = lines.rbegin(); line != lines.rend(); ++line) {
     if (line->find_first_not_of(" \t") != std::string::npos) return *line;
   }
+  return "";
+}
+
+// What this very case adds to the sentence of its cause.
+std::string detail_of(std::string_view cause, const Evidence& evidence) {
+  const auto& around = evidence.surroundings;
+  if (cause == "wrong_machine" || cause == "interpreter_missing") return around.exec_detail;
+  if (cause == "out_of_memory" && !around.memory_limit.empty()) {
+    return fmt::format("the limit of its control group is {}", around.memory_limit);
+  }
+  if (cause == "disk_full" && !around.full_disks.empty()) {
+    return fmt::format("{}", fmt::join(around.full_disks, ", "));
+  }
+  if (cause == "stuck_in_kernel") return around.last_seen;
+  // The kernel names the library in which a crash happened, and the driver its own errors.
+  const auto& status = evidence.outcome.status;
+  if (status.signalled && !around.kernel_lines.empty()) return around.kernel_lines.back();
   return "";
 }
 
@@ -101,6 +85,12 @@ std::string travelling(std::string_view text) {
   return result;
 }
 
+std::string reason_of(const Cause& cause, const Evidence& evidence) {
+  auto reason = std::string(cause.sentence);
+  const auto detail = detail_of(cause.id, evidence);
+  return detail.empty() ? reason : fmt::format("{} ({})", reason, detail);
+}
+
 }  // namespace
 
 std::string in_words(const link::ExitStatus& status) {
@@ -120,22 +110,42 @@ std::string in_words(const Outcome& outcome, const std::string& executable) {
   return fmt::format("{} after we sent it {}", in_words(outcome.status), signal);
 }
 
+std::string cause_advice(const Cause& cause, const std::string& executable) {
+  constexpr std::string_view place = "{program}";
+  std::string advice(cause.advice);
+  if (const auto at = advice.find(place); at != std::string::npos) {
+    advice.replace(at, place.size(), executable);
+  }
+  return advice;
+}
+
 Diagnosis diagnose(const Evidence& evidence) {
-  const auto& outcome = evidence.outcome;
   Diagnosis diagnosis;
-  diagnosis.ending = in_words(outcome, evidence.executable);
-  diagnosis.advice = advice_for(outcome);
+  diagnosis.ending = in_words(evidence.outcome, evidence.executable);
+  Testimony testimony{.recorded = "", .lines = evidence.last_lines};
+  std::string complaint;
   if (!evidence.error_text.empty()) {
-    auto error = parse_error_file(evidence.error_text);
-    if (error) {
+    if (auto error = parse_error_file(evidence.error_text)) {
+      testimony.recorded = error->message;
+      testimony.by_python = error->traceback.starts_with("Traceback");
       diagnosis.message = std::move(error->message);
       diagnosis.traceback = std::move(error->traceback);
     } else {
-      diagnosis.advice += diagnosis.advice.empty() ? "" : "; ";
-      diagnosis.advice += error.error().reason;
+      complaint = error.error().reason;
     }
   }
+  const auto verdict = judge_cause(evidence, testimony);
+  if (diagnosis.message.empty()) diagnosis.message = verdict.line;
   if (diagnosis.message.empty()) diagnosis.message = last_word(evidence.last_lines);
+  if (const auto* cause = find_cause(verdict.cause)) {
+    diagnosis.cause = cause->id;
+    diagnosis.reason = reason_of(*cause, evidence);
+    diagnosis.advice = cause_advice(*cause, evidence.executable);
+    diagnosis.consequence = cause->consequence;
+  }
+  if (!complaint.empty()) {
+    diagnosis.reason += diagnosis.reason.empty() ? complaint : "; " + complaint;
+  }
   return diagnosis;
 }
 
@@ -152,6 +162,8 @@ link::Failure failure_of(const Evidence& evidence, GroupRank group_rank, const s
   failure.time = outcome.time;
   const bool unusual = outcome.spawn_error || outcome.given_up;
   failure.message = travelling(unusual ? diagnosis.ending : diagnosis.message);
+  failure.cause = diagnosis.cause;
+  failure.consequence = diagnosis.consequence;
   return failure;
 }
 

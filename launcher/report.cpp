@@ -1,9 +1,13 @@
 #include "launcher/report.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <chrono>
+
+#include "launcher/causes.h"
+#include "proto/bounds.h"
 
 namespace cpprun {
 
@@ -58,10 +62,19 @@ std::string to_text(const Block& block, std::size_t index) {
       indented(without_end(block.traceback), "  "));
 }
 
+// The last of the last lines: the others were kept for the rules to read.
+std::string shown_lines(const std::vector<std::string>& lines) {
+  const auto skipped = lines.size() - std::min(lines.size(), bounds::last_lines_shown_max);
+  std::string text;
+  for (auto i = skipped; i < lines.size(); ++i) text += "\n  " + lines[i];
+  return text;
+}
+
 // Everything that was seen of the end: how, what it said, its traceback or its last lines.
 std::string story(const Evidence& evidence, bool console_inherited) {
   const auto diagnosis = diagnose(evidence);
   auto text = diagnosis.ending;
+  if (!evidence.surroundings.last_seen.empty()) text += "\n" + evidence.surroundings.last_seen;
   if (!diagnosis.traceback.empty()) {
     text += "\n" + without_end(diagnosis.traceback);
     // Most tracebacks end with their message; one that does not gets it.
@@ -70,14 +83,12 @@ std::string story(const Evidence& evidence, bool console_inherited) {
     }
   } else if (!evidence.last_lines.empty()) {
     if (diagnosis.message != evidence.last_lines.back()) text += "\n" + diagnosis.message;
-    text += "\nlast lines of its stderr:";
-    for (const auto& line : evidence.last_lines) text += "\n  " + line;
+    text += "\nlast lines of its stderr:" + shown_lines(evidence.last_lines);
   } else if (!diagnosis.message.empty()) {
     text += "\n" + diagnosis.message;
   } else if (console_inherited && evidence.outcome.pid != 0) {
     text += "\nits last words, if it had any, are on the console above";
   }
-  if (!diagnosis.advice.empty()) text += "\n" + diagnosis.advice;
   return text;
 }
 
@@ -106,13 +117,19 @@ Block block_of(const link::Failure& root, const ReportFacts& facts) {
           .traceback = std::move(text)};
 }
 
-// This node's own evidence of the root cause, if it happened here.
-const Evidence* own_root(const ReportFacts& facts) {
-  if (!facts.root || facts.root->group_rank != facts.group_rank) return nullptr;
-  for (const auto& each : facts.evidence) {
-    if (each.outcome.rank == facts.root->rank && each.outcome.pid == facts.root->pid) return &each;
+// How one that is not to blame ended, and that it is not to blame.
+std::string victim_in_words(const Evidence& evidence, const ReportFacts& facts) {
+  const auto diagnosis = diagnose(evidence);
+  auto words = diagnosis.ending;
+  if (!evidence.surroundings.last_seen.empty()) words += "; " + evidence.surroundings.last_seen;
+  if (!facts.root) return words;
+  if (diagnosis.cause == told_to_end) {
+    return fmt::format("{}, because rank {} failed first", words, facts.root->rank.value);
   }
-  return nullptr;
+  if (!diagnosis.message.empty()) words += "\n" + diagnosis.message;
+  if (!diagnosis.consequence) return words + "\n" + diagnosis.reason;
+  return fmt::format("{}\na consequence of the end of rank {}: {}", words, facts.root->rank.value,
+                     diagnosis.reason);
 }
 
 // What followed on this node, in the order in which it was seen.
@@ -126,11 +143,7 @@ std::string others_text(const ReportFacts& facts, const Evidence* root) {
                    [](const auto* a, const auto* b) { return a->outcome.time < b->outcome.time; });
   std::string text;
   for (std::size_t i = 0; i < std::min(others.size(), others_max); ++i) {
-    auto words = in_words(others[i]->outcome, others[i]->executable);
-    if (facts.root && others[i]->outcome.our_signal != 0) {
-      words += fmt::format(", because rank {} failed first", facts.root->rank.value);
-    }
-    text += to_text(block_of(*others[i], facts, std::move(words)), i + 1);
+    text += to_text(block_of(*others[i], facts, victim_in_words(*others[i], facts)), i + 1);
   }
   if (others.size() > others_max) {
     text += fmt::format("  ... and {} more workers of this node\n", others.size() - others_max);
@@ -161,6 +174,52 @@ std::string headline(const ReportFacts& facts, const Evidence* own) {
                      local_time_text(root.time, facts.utc_offset_seconds));
 }
 
+// Why, and what helps, in a line each. Of another node's worker the cause's id came over.
+std::string verdict_lines(const ReportFacts& facts, const Evidence* own) {
+  std::string reason;
+  std::string advice;
+  std::string id = facts.root ? facts.root->cause : "";
+  if (own != nullptr) {
+    const auto diagnosis = diagnose(*own);
+    reason = diagnosis.reason;
+    advice = diagnosis.advice;
+    id = diagnosis.cause;
+  } else if (const auto* cause = find_cause(id)) {
+    reason = cause->sentence;
+    advice = cause_advice(*cause, facts.program.empty() ? "" : facts.program.front());
+  }
+  std::string text;
+  if (!reason.empty()) text += fmt::format("cpprun: why: {} [{}]\n", reason, id);
+  if (!advice.empty()) text += fmt::format("cpprun: what helps: {}\n", advice);
+  return text;
+}
+
+// What ran, and where its words are.
+std::string closing_lines(const ReportFacts& facts) {
+  std::string text;
+  if (!facts.program.empty()) {
+    text += fmt::format("cpprun: the workers ran {}\n", fmt::join(facts.program, " "));
+  }
+  if (!facts.logs.empty()) text += fmt::format("cpprun: the logs are in {}\n", facts.logs);
+  return text;
+}
+
+// torchrun's box.
+std::string box(const ReportFacts& facts, const Evidence* own) {
+  const auto title = fmt::format("{} FAILED", facts.entrypoint);
+  const auto others = others_text(facts, own);
+  const auto root = own != nullptr
+                        ? to_text(block_of(*own, facts, story(*own, facts.console_inherited)), 0)
+                    : facts.root ? to_text(block_of(*facts.root, facts), 0)
+                                 : fmt::format("  none of this job's workers: {}\n", facts.reason);
+  const auto width =
+      std::min(width_max, std::max({title.size(), longest_line(others), longest_line(root)}));
+  const std::string double_line(width, '=');
+  const std::string single_line(width, '-');
+  return fmt::format("\n{}\n{}\n{}\nFailures:\n{}{}\nRoot Cause (first observed failure):\n{}{}\n",
+                     double_line, title, single_line, others, single_line, root, double_line);
+}
+
 }  // namespace
 
 std::string local_time_text(WallTime time, int utc_offset_seconds) {
@@ -174,29 +233,25 @@ std::string local_time_text(WallTime time, int utc_offset_seconds) {
                      clock.hours().count(), clock.minutes().count(), clock.seconds().count());
 }
 
+const Evidence* own_root(const ReportFacts& facts) {
+  if (!facts.root || facts.root->group_rank != facts.group_rank) return nullptr;
+  for (const auto& each : facts.evidence) {
+    if (each.outcome.rank == facts.root->rank && each.outcome.pid == facts.root->pid) return &each;
+  }
+  return nullptr;
+}
+
 std::string report(const ReportFacts& facts) {
   const auto* own = own_root(facts);
-  const auto title = fmt::format("{} FAILED", facts.entrypoint);
-  const auto others = others_text(facts, own);
-  const auto root = own != nullptr
-                        ? to_text(block_of(*own, facts, story(*own, facts.console_inherited)), 0)
-                    : facts.root ? to_text(block_of(*facts.root, facts), 0)
-                                 : fmt::format("  none of this job's workers: {}\n", facts.reason);
-  const auto width =
-      std::min(width_max, std::max({title.size(), longest_line(others), longest_line(root)}));
-  const std::string double_line(width, '=');
-  const std::string single_line(width, '-');
-
-  std::string text = fmt::format("cpprun: {}\n", headline(facts, own));
+  auto text = fmt::format("cpprun: {}\n", headline(facts, own));
   if (facts.colour) text = fmt::format("\x1b[1;31m{}\x1b[0m\n", without_end(text));
-  text += fmt::format("\n{}\n{}\n{}\nFailures:\n{}{}\nRoot Cause (first observed failure):\n{}{}\n",
-                      double_line, title, single_line, others, single_line, root, double_line);
+  text += verdict_lines(facts, own);
+  if (facts.master || own != nullptr || !facts.root) text += box(facts, own);
   if (facts.root && own == nullptr) {
     text += fmt::format("cpprun: this is node {} on {}; its own workers ended because of that\n",
                         facts.group_rank.value, facts.host);
   }
-  if (!facts.logs.empty()) text += fmt::format("cpprun: the logs are in {}\n", facts.logs);
-  return text;
+  return text + closing_lines(facts);
 }
 
 }  // namespace cpprun

@@ -15,8 +15,15 @@ namespace cpprun {
 struct ReportFacts {
   std::string job;
   std::string entrypoint;             // ResolvedProgram::entrypoint
+  std::vector<std::string> program;   // what the workers executed, argv by argv
+  std::string interpreter;            // and by which Python; empty where by none
   std::string host;                   // this node's name
   GroupRank group_rank;               // this node's
+  bool master = false;                // this node hosts the keeper, or is the first one
+  int exit_code = 0;                  // what cpprun returns
+  int restarts = 0;                   // restarts the job had used
+  WallTime started{};                 // when this cpprun began
+  WallTime ended{};                   // and came to its end
   std::optional<link::Failure> root;  // what failed first in the whole job, as the keeper says
   std::vector<Evidence> evidence;     // this node's workers that did not end with 0
   std::string reason;                 // Finish::reason, or why there is no root
@@ -26,7 +33,15 @@ struct ReportFacts {
   bool colour = false;
 };
 
+// For people, at the end of stderr: in full on the master and where the root cause happened, in a
+// few lines on every other node.
 std::string report(const ReportFacts& facts);
+
+// The same as JSON for --report, of a job that ended well, too. docs/events.md has its members.
+std::string report_json(const ReportFacts& facts);
+
+// This node's own evidence of the root cause, if it happened here.
+const Evidence* own_root(const ReportFacts& facts);
 
 // "2026-11-21_05:04:27", local time by the offset.
 std::string local_time_text(WallTime time, int utc_offset_seconds);

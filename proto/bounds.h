@@ -94,9 +94,12 @@ inline constexpr std::size_t pipe_bytes_max = 1024 * 1024;
 inline constexpr auto console_patience = 60s;
 // Bytes that may wait for a console that is not read; beyond it the workers' pipes are left alone.
 inline constexpr std::size_t console_queue_bytes_max = 1024 * 1024;
-// The last words of a worker's stderr that are kept for the report, in lines and in bytes.
-inline constexpr std::size_t last_lines_max = 20;
-inline constexpr std::size_t last_lines_bytes_max = 8 * 1024;
+// The last words of a worker's stderr that are kept for the diagnosis, in lines and in bytes: a
+// C++ exception of LibTorch has its sentence above some forty frames of a stack.
+inline constexpr std::size_t last_lines_max = 200;
+inline constexpr std::size_t last_lines_bytes_max = 32 * 1024;
+// How many of them a report shows.
+inline constexpr std::size_t last_lines_shown_max = 20;
 // What is read of a worker's error.json: a traceback has kilobytes, garbage may have gigabytes.
 inline constexpr std::size_t error_file_bytes_max = 1024 * 1024;
 // What of a worker's message travels to the keeper and back; the frame has room for it.

@@ -44,12 +44,13 @@ TEST_CASE("what could not be started says at which stage, why, and what may help
   const auto diagnosis = diagnose(evidence);
   CHECK(diagnosis.ending ==
         "could not be started: cannot execute \"./train\": No such file or directory");
-  CHECK(diagnosis.advice == "if the file is there, the interpreter its #! line names is not");
+  CHECK(diagnosis.cause == "program_missing");
+  CHECK(diagnosis.advice.starts_with("check the path on this node"));
   CHECK(failure_of(evidence, GroupRank{0}, "node0").message == diagnosis.ending);
   evidence.outcome.spawn_error = SpawnError{SpawnStage::stdout_target, ENOENT};
   CHECK(diagnose(evidence).ending ==
         "could not be started: cannot open what its stdout goes to: No such file or directory");
-  CHECK(diagnose(evidence).advice.empty());
+  CHECK(diagnose(evidence).cause == "log_folder_unwritable");
 }
 
 TEST_CASE("the error file has the first word, the last line of stderr the second") {
@@ -67,12 +68,17 @@ TEST_CASE("a garbage error file is said to be that, and stderr speaks instead") 
   evidence.error_text = "not json";
   evidence.last_lines = {"last words"};
   CHECK(diagnose(evidence).message == "last words");
-  CHECK(diagnose(evidence).advice == "its error file is not JSON");
+  CHECK(diagnose(evidence).reason.ends_with("; its error file is not JSON"));
 }
 
 TEST_CASE("a KILL that was not ours points at memory; one that was does not") {
-  CHECK(diagnose(ended({true, SIGKILL})).advice.find("memory") != std::string::npos);
-  CHECK(diagnose(ended({true, SIGKILL}, SIGKILL)).advice.empty());
+  CHECK(diagnose(ended({true, SIGKILL})).cause == "killed");
+  auto evidence = ended({true, SIGKILL});
+  evidence.surroundings.oom_kills = 1;
+  evidence.surroundings.memory_limit = "4.0 GiB";
+  CHECK(diagnose(evidence).reason ==
+        "the kernel ended it because memory ran out (the limit of its control group is 4.0 GiB)");
+  CHECK(diagnose(ended({true, SIGKILL}, SIGKILL)).cause == told_to_end);
 }
 
 TEST_CASE("what travels to the keeper is one line of text of bounded length") {
@@ -91,4 +97,25 @@ TEST_CASE("a failure carries who, where and how") {
   CHECK(failure.host == "node2");
   CHECK(failure.pid == 42);
   CHECK(failure.status == link::ExitStatus{true, SIGABRT});
+  CHECK(failure.cause == "aborted");
+  CHECK_FALSE(failure.consequence);
+  evidence.last_lines = {"terminate called after throwing", "  what():  Connection closed by peer"};
+  CHECK(failure_of(evidence, GroupRank{2}, "node2").consequence);
+}
+
+TEST_CASE("advice names the very program that ran") {
+  auto evidence = ended({false, 1});
+  evidence.executable = "/opt/python";
+  evidence.last_lines = {"ModuleNotFoundError: No module named 'torch'"};
+  const auto advice = diagnose(evidence).advice;
+  CHECK(advice.find("/opt/python -m pip install") != std::string::npos);
+  CHECK(diagnose(evidence).message == "ModuleNotFoundError: No module named 'torch'");
+}
+
+TEST_CASE("a crash is told with what the kernel's log has on it") {
+  auto evidence = ended({true, SIGSEGV});
+  evidence.surroundings.kernel_lines = {"train[42]: segfault at 0 ip 1 sp 2 error 4 in libx.so"};
+  CHECK(diagnose(evidence).reason ==
+        "it accessed memory that is not its own (train[42]: segfault at 0 ip 1 sp 2 error 4 in "
+        "libx.so)");
 }

@@ -11,10 +11,10 @@ using namespace cpprun;
 
 TEST_CASE("the last lines are the last ones, bounded in number and in bytes") {
   std::string text;
-  for (int i = 0; i < 100; ++i) text += "line " + std::to_string(i) + "\n";
+  for (int i = 0; i < 1000; ++i) text += "line " + std::to_string(i) + "\n";
   const auto lines = last_lines_of(text);
   CHECK(lines.size() == bounds::last_lines_max);
-  CHECK(lines.back() == "line 99");
+  CHECK(lines.back() == "line 999");
 
   const auto long_lines =
       last_lines_of(std::string(10 * bounds::last_lines_bytes_max, 'x') + "\nend");

@@ -26,6 +26,7 @@ ReportFacts facts_of(std::vector<Evidence> evidence) {
   ReportFacts facts;
   facts.job = "job7";
   facts.entrypoint = "train.py";
+  facts.program = {"/usr/bin/python3", "-u", "train.py"};
   facts.host = "node1";
   facts.group_rank = GroupRank{1};
   facts.evidence = std::move(evidence);
@@ -44,6 +45,10 @@ TEST_CASE("the report of a failure here names everything, in torchrun's layout")
   CHECK(report(facts) ==
         "cpprun: job job7 failed: rank 5 (local rank 1, pid 101, on node1) exited with code 3 at "
         "2026-11-21_13:00:00\n"
+        "cpprun: why: it ended itself with that code, and nothing that cpprun has seen says why "
+        "[silent_exit]\n"
+        "cpprun: what helps: read what it said last; with --tee 3 or --redirects 3 cpprun keeps "
+        "it for the report\n"
         "\n"
         "============================================================\n"
         "train.py FAILED\n"
@@ -69,6 +74,7 @@ TEST_CASE("the report of a failure here names everything, in torchrun's layout")
         "    Traceback:\n"
         "    ValueError: bad\n"
         "============================================================\n"
+        "cpprun: the workers ran /usr/bin/python3 -u train.py\n"
         "cpprun: the logs are in /logs/job7_x\n");
 }
 
@@ -97,7 +103,9 @@ TEST_CASE("a failure on another node is told with that node's facts") {
                              .pid = 77,
                              .status = {true, SIGSEGV},
                              .time = noon,
-                             .message = "last words"};
+                             .message = "last words",
+                             .cause = "segfault"};
+  facts.master = true;
   const auto text = report(facts);
   CHECK(
       text.starts_with("cpprun: job job7 failed: rank 0 (local rank 0, pid 77, on node0) was "
@@ -110,6 +118,45 @@ TEST_CASE("a failure on another node is told with that node's facts") {
         std::string::npos);
   CHECK(text.find("cpprun: this is node 1 on node1; its own workers ended because of that\n") !=
         std::string::npos);
+}
+
+TEST_CASE("a node that is neither the master nor to blame says it in a few lines") {
+  auto facts = facts_of({ended(0, {true, SIGTERM}, SIGTERM)});
+  facts.root = link::Failure{.rank = Rank{0},
+                             .host = "node0",
+                             .pid = 77,
+                             .status = {true, SIGKILL},
+                             .time = noon,
+                             .cause = "out_of_memory"};
+  facts.group_rank = GroupRank{1};
+  facts.root->group_rank = GroupRank{0};
+  CHECK(report(facts) ==
+        "cpprun: job job7 failed: rank 0 (local rank 0, pid 77, on node0) was killed by SIGKILL "
+        "(killed) at 2026-11-21_13:00:00\n"
+        "cpprun: why: the kernel ended it because memory ran out [out_of_memory]\n"
+        "cpprun: what helps: give the job more memory (the container's or the batch system's "
+        "limit), or use less: a smaller batch, fewer DataLoader workers\n"
+        "cpprun: this is node 1 on node1; its own workers ended because of that\n"
+        "cpprun: the workers ran /usr/bin/python3 -u train.py\n");
+}
+
+TEST_CASE("a victim that failed by itself is named as a consequence") {
+  auto victim = ended(0, {false, 1});
+  victim.last_lines = {"RuntimeError: Connection closed by peer"};
+  const auto text = report(facts_of({victim, ended(1, {true, SIGSEGV})}));
+  CHECK(text.find("  traceback : exited with code 1\n"
+                  "  RuntimeError: Connection closed by peer\n"
+                  "  a consequence of the end of rank 5: a peer closed its connection\n") !=
+        std::string::npos);
+}
+
+TEST_CASE("of many last lines the report shows the last") {
+  auto root = ended(0, {false, 1});
+  root.last_lines.assign(150, "frame");
+  root.last_lines.push_back("the end");
+  const auto text = report(facts_of({root}));
+  CHECK(text.find("    the end\n") != std::string::npos);
+  CHECK(text.size() < 1500);
 }
 
 TEST_CASE("without stderr of its own the report points to the console") {

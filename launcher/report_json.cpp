@@ -1,0 +1,65 @@
+#include <algorithm>
+
+#include "launcher/failure_json.h"
+#include "launcher/report.h"
+
+namespace cpprun {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr int report_version = 1;  // raised when a member changes its meaning
+
+// What this node has seen of one of its own, beyond what travels.
+Json evidence_json(const Evidence& evidence, const ReportFacts& facts) {
+  const auto diagnosis = diagnose(evidence);
+  const auto program = facts.program.empty() ? std::string() : facts.program.front();
+  auto json = to_json(failure_of(evidence, facts.group_rank, facts.host), program);
+  json["message"] = diagnosis.message;
+  json["reason"] = diagnosis.reason;
+  json["advice"] = diagnosis.advice;
+  json["ending"] = diagnosis.ending;
+  json["traceback"] = diagnosis.traceback;
+  json["last_lines"] = evidence.last_lines;
+  json["last_seen"] = evidence.surroundings.last_seen;
+  json["kernel"] = evidence.surroundings.kernel_lines;
+  json["error_file"] = evidence.error_file;
+  json["stdout"] = evidence.stdout_file;
+  json["stderr"] = evidence.stderr_file;
+  return json;
+}
+
+Json root_json(const ReportFacts& facts) {
+  if (!facts.root) return nullptr;
+  if (const auto* own = own_root(facts)) return evidence_json(*own, facts);
+  return to_json(*facts.root, facts.program.empty() ? std::string() : facts.program.front());
+}
+
+}  // namespace
+
+std::string report_json(const ReportFacts& facts) {
+  Json json;
+  json["version"] = report_version;
+  json["job"] = facts.job;
+  json["succeeded"] = facts.exit_code == 0;
+  json["exit_code"] = facts.exit_code;
+  json["reason"] = facts.reason;
+  json["host"] = facts.host;
+  json["node"] = facts.group_rank.value;
+  json["restarts"] = facts.restarts;
+  json["started"] = unix_seconds(facts.started);
+  json["ended"] = unix_seconds(facts.ended);
+  json["program"] = facts.program;
+  json["interpreter"] = facts.interpreter;
+  json["logs"] = facts.logs;
+  json["root"] = root_json(facts);
+  json["others"] = Json::array();
+  const auto* own = own_root(facts);
+  for (const Evidence& each : facts.evidence) {
+    if (&each != own) json["others"].push_back(evidence_json(each, facts));
+  }
+  return to_text(json, 2) + "\n";
+}
+
+}  // namespace cpprun

@@ -1,0 +1,93 @@
+#include <doctest/doctest.h>
+
+#include <csignal>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "launcher/journal.h"
+
+using namespace cpprun;
+
+namespace {
+
+constexpr WallTime then{std::chrono::milliseconds(1'795'262'400'250)};
+
+nlohmann::json event(Journal& journal, const journal::Event& what) {
+  const auto line = journal.line(then, what);
+  REQUIRE(line.find('\n') == line.size() - 1);
+  return nlohmann::json::parse(line);
+}
+
+Journal journal_of_node() {
+  return Journal({.job = "job7", .host = "node1", .executable = "./train"});
+}
+
+std::set<std::string> members(const nlohmann::json& json) {
+  std::set<std::string> names;
+  for (const auto& [name, value] : json.items()) names.insert(name);
+  return names;
+}
+
+}  // namespace
+
+TEST_CASE("every line says when, what, of which job and where") {
+  auto journal = journal_of_node();
+  const auto json = event(journal, journal::Waiting{"1 of 2 nodes are here"});
+  CHECK(json.at("time") == 1795262400.25);
+  CHECK(json.at("event") == "waiting");
+  CHECK(json.at("job") == "job7");
+  CHECK(json.at("host") == "node1");
+  CHECK(json.at("node") == 0);
+  CHECK(json.at("round") == 0);
+  CHECK(json.at("reason") == "1 of 2 nodes are here");
+}
+
+TEST_CASE("from a sealed round on, lines carry its number and this node's") {
+  auto journal = journal_of_node();
+  event(journal, journal::RoundSealed{{.round = RoundNumber{2},
+                                       .restart_count = 1,
+                                       .group_rank = GroupRank{1},
+                                       .group_world_size = 2,
+                                       .base_rank = Rank{4},
+                                       .world_size = 8}});
+  const auto json = event(journal, journal::WorkerExited{Rank{5}, LocalRank{1}, 42, {true, 11}});
+  CHECK(json.at("round") == 2);
+  CHECK(json.at("node") == 1);
+  CHECK(json.at("rank") == 5);
+  CHECK(json.at("exit_code") == 139);
+  CHECK(json.at("signal") == "SIGSEGV");
+}
+
+TEST_CASE("a failed worker's line has the verdict on it") {
+  auto journal = journal_of_node();
+  Evidence evidence;
+  evidence.outcome.rank = Rank{1};
+  evidence.outcome.status = {false, 1};
+  evidence.last_lines = {"OSError: [Errno 28] No space left on device"};
+  const auto json = event(journal, journal::WorkerFailed{evidence});
+  CHECK(json.at("failure").at("cause") == "disk_full");
+  CHECK(json.at("failure").at("consequence") == false);
+}
+
+TEST_CASE("each event has the members that docs/events.md gives it") {
+  auto journal = journal_of_node();
+  const std::set<std::string> common = {"time", "event", "job", "host", "node", "round"};
+  const auto extra = [&](const journal::Event& what) {
+    auto names = members(event(journal, what));
+    for (const auto& each : common) CHECK(names.erase(each) == 1);
+    return names;
+  };
+  using Names = std::set<std::string>;
+  CHECK(extra(journal::JobStarted{}) == Names{"program", "nodes_min", "nodes_max", "workers"});
+  CHECK(extra(journal::RoundSealed{}) == Names{"restart", "nodes", "world_size", "base_rank"});
+  CHECK(extra(journal::WorkerStarted{}) == Names{"rank", "local_rank", "pid"});
+  CHECK(extra(journal::WorkerNotStarted{}) == Names{"rank", "local_rank", "reason"});
+  CHECK(extra(journal::WorkerExited{}) ==
+        Names{"rank", "local_rank", "pid", "exit_code", "signal"});
+  CHECK(extra(journal::WorkerFailed{}) == Names{"failure"});
+  CHECK(extra(journal::Draining{}) == Names{"reason", "signal"});
+  CHECK(extra(journal::WorkerKilled{}) == Names{"local_rank", "last_seen"});
+  CHECK(extra(journal::Waiting{}) == Names{"reason"});
+  CHECK(extra(journal::KeeperNoted{}) == Names{"text"});
+  CHECK(extra(journal::JobEnded{}) == Names{"exit_code", "reason", "root"});
+}
