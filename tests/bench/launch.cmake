@@ -1,11 +1,16 @@
-# Launching: cpprun beside torchrun and beside the physical limit. Run by ./dev bench.
-add_executable(launch_worker launch_worker.cpp)
-add_executable(bare_launcher bare_launcher.cpp)
-add_executable(launch_bench launch_bench.cpp)
-foreach(program launch_worker bare_launcher launch_bench)
+# Launching, restarting, standing by: cpprun beside torchrun and beside the physical limit. Run by
+# ./dev bench.
+cpprun_library(launch_kit SOURCES launch_kit.cpp)
+target_include_directories(launch_kit PUBLIC "${PROJECT_SOURCE_DIR}")
+foreach(program launch_bench restart_bench idle_bench)
+  add_executable(${program} ${program}.cpp)
+  target_link_libraries(${program} PRIVATE launch_kit cpprun_house)
+endforeach()
+
+# Linked statically, not to measure the dynamic linker.
+foreach(program launch_worker bare_launcher)
+  add_executable(${program} ${program}.cpp)
   target_link_libraries(${program} PRIVATE cpprun_house)
   target_include_directories(${program} PRIVATE "${PROJECT_SOURCE_DIR}")
+  target_link_options(${program} PRIVATE -static)
 endforeach()
-# Not to measure the dynamic linker.
-target_link_options(launch_worker PRIVATE -static)
-target_link_options(bare_launcher PRIVATE -static)

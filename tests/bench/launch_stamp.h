@@ -12,6 +12,7 @@ struct Stamp {
   std::int64_t nanoseconds = 0;  // CLOCK_MONOTONIC, the same for every process of the machine
   std::uint32_t rank = 0;
   Moment moment = Moment::executed;
+  std::int64_t pid = 0;
 };
 
 }  // namespace cpprun::bench

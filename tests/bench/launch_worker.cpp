@@ -28,7 +28,7 @@ void append(int file, Moment moment) {
   timespec now{};
   ::clock_gettime(CLOCK_MONOTONIC, &now);
   const Stamp stamp{now.tv_sec * 1'000'000'000 + now.tv_nsec,
-                    static_cast<std::uint32_t>(number_of("RANK")), moment};
+                    static_cast<std::uint32_t>(number_of("RANK")), moment, ::getpid()};
   if (::write(file, &stamp, sizeof stamp) != static_cast<ssize_t>(sizeof stamp)) ::_exit(74);
 }
 

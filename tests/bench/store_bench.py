@@ -12,54 +12,8 @@ import os
 import statistics
 import subprocess
 import sys
-import tempfile
 
-LIBUV = """
-import datetime, os, sys
-from torch.distributed import TCPStore
-store = TCPStore("127.0.0.1", 0, None, True, datetime.timedelta(seconds=60), use_libuv=True)
-print(store.port, flush=True)
-sys.stdin.read()
-"""
-
-
-class Server:
-    """A process that prints its port in its first line and ends with its input."""
-
-    def __init__(self, name, command):
-        self.name = name
-        pipe, nothing = subprocess.PIPE, subprocess.DEVNULL
-        self.process = subprocess.Popen(
-            command, stdin=pipe, stdout=pipe, stderr=nothing, text=True
-        )
-        line = self.process.stdout.readline()
-        if not line:
-            raise RuntimeError(f"{name} did not start")
-        self.port = int(line.rsplit(":", 1)[-1])
-        self.pid = self.process.pid
-
-    def resident(self):
-        with open(f"/proc/{self.pid}/statm") as file:
-            return int(file.read().split()[1]) * os.sysconf("SC_PAGESIZE")
-
-    def end(self):
-        self.process.stdin.close()
-        self.process.terminate()
-        self.process.wait()
-
-
-def start_libuv(python):
-    with open("/etc/hosts") as file:
-        hosts = file.read()
-    with tempfile.NamedTemporaryFile("w", suffix=".hosts", delete=False) as file:
-        file.write(hosts + "\n::ffff:127.0.0.1 localhost\n")
-        path = file.name
-    shell = f'mount --bind {path} /etc/hosts && exec "$0" -c "$1"'
-    try:
-        return Server("libuv", ["unshare", "-m", "sh", "-c", shell, python, LIBUV])
-    except RuntimeError:
-        print("note: no mount namespace here, libuv's joins include its name look-ups")
-        return Server("libuv", [python, "-c", LIBUV])
+from servers import Server, start_cpprund, start_libuv
 
 
 def measure(load, server, mode, connections, depth, seconds):
@@ -93,16 +47,9 @@ def middle(results, position):
     return statistics.median(values) if values else float("nan")
 
 
-def goal_of(mode, depth):
-    if depth == 1:
-        return ">= 1.15"
-    return {"get": ">= 8", "add": ">= 8", "set": ">= 1.5"}.get(mode, "")
-
-
 def bench_operations(options, servers, load):
-    print(f"{'operation':22} {'libuv':>16} {'cpprund':>16} {'echo':>16}  "
-          f"{'to libuv':>8} {'CPU':>6} {'to echo':>8}  goal")
-    print(f"{'':22} {'k/s    us CPU':>16} {'k/s    us CPU':>16} {'k/s    us CPU':>16}")
+    print("| operation | connections | depth | libuv | cpprund | raw echo | rate | CPU |")
+    print("| --- | --- | --- | --- | --- | --- | --- | --- |")
     for depth in (1, 16):
         for connections in (1, 50, 1000):
             for mode in ("get", "set", "add", "waitget"):
@@ -114,16 +61,14 @@ def bench_operations(options, servers, load):
                         )
                 rate = {name: middle(found, 0) for name, found in results.items()}
                 cpu = {name: middle(found, 2) for name, found in results.items()}
-                cells = " ".join(
-                    f"{rate[name] / 1e3:9.1f} {cpu[name]:6.2f}"
+                cells = " | ".join(
+                    f"{rate[name] / 1e3:.1f} ({cpu[name]:.2f})"
                     for name in ("libuv", "cpprund", "echo")
                 )
-                print(
-                    f"{mode:8} c={connections:<5} x{depth:<4} {cells}  "
-                    f"{rate['cpprund'] / rate['libuv']:8.2f} {cpu['libuv'] / cpu['cpprund']:6.2f} "
-                    f"{rate['cpprund'] / rate['echo']:8.2f}  {goal_of(mode, depth)}",
-                    flush=True,
-                )
+                faster = rate["cpprund"] / (rate["libuv"] or float("nan"))
+                cheaper = cpu["libuv"] / (cpu["cpprund"] or float("nan"))
+                print(f"| {mode} | {connections} | {depth} | {cells} | {faster:.2f} | "
+                      f"{cheaper:.2f} |", flush=True)
 
 
 def bench_connections(options, start, load):
@@ -143,32 +88,33 @@ def bench_connections(options, start, load):
             server.end()
     seconds = {name: middle(found, 1) for name, found in joins.items()}
     cpu = {name: middle(found, 2) for name, found in joins.items()}
-    each = "   ".join(
-        f"{name} {seconds[name]:.3f} s ({cpu[name]:.1f} us CPU each)" for name in joins
+    cells = " | ".join(
+        f"{seconds[name]:.2f} s ({cpu[name]:.0f} us CPU each)"
+        for name in ("libuv", "cpprund", "echo")
     )
-    print(f"10,000 joins      {each}   ratio {seconds['cpprund'] / seconds['libuv']:.2f}   "
-          f"goal <= 0.6")
-    bytes_each = {name: statistics.median(found) for name, found in idle.items() if found}
-    print(f"idle connection   libuv {bytes_each['libuv']:.0f} B   "
-          f"cpprund {bytes_each['cpprund']:.0f} B   goal <= 200 B")
+    print("\n| | libuv | cpprund | raw echo | ratio | goal |")
+    print("| --- | --- | --- | --- | --- | --- |")
+    print(f"| 10,000 clients connect, shake hands and ADD | {cells} | "
+          f"{seconds['cpprund'] / seconds['libuv']:.2f} | ≤ 0.6 |")
+    each = {name: statistics.median(found) for name, found in idle.items() if found}
+    print(f"| user memory per idle connection | {each['libuv']:,.0f} B | "
+          f"{each['cpprund']:,.0f} B | – | | ≤ 200 B |")
 
 
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--build", default="build/release", help="folder of a release build")
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--seconds", type=float, default=1.0)
+    parser.add_argument("--seconds", type=float, default=0.5)
     parser.add_argument("--quick", action="store_true", help="one short round")
     parser.add_argument("--python", default=os.environ.get("CPPRUN_PYTHON", sys.executable))
     options = parser.parse_args()
     if options.quick:
         options.rounds, options.seconds = 1, 0.3
     load = os.path.join(options.build, "tests/bench/store_load")
-    daemon = [os.path.join(options.build, "rendezvous/cpprund")]
-    daemon += ["--host", "127.0.0.1", "--port", "0", "--quiet"]
     start = {
         "libuv": lambda: start_libuv(options.python),
-        "cpprund": lambda: Server("cpprund", daemon),
+        "cpprund": lambda: start_cpprund(options.build),
         "echo": lambda: Server("echo", [os.path.join(options.build, "tests/bench/raw_echo")]),
     }
     servers = [start[name]() for name in start]

@@ -1,0 +1,165 @@
+"""Meeting: crowds of agents at one cpprund, beside torchrun's c10d rendezvous, in one run,
+interleaved; medians.
+
+    rendezvous_bench.py [--build FOLDER] [--rounds N] [--seconds S] [--quick]
+
+Ours are link_load's: real connections, the real codec, one process. torchrun's are its own
+handlers, threads of one process that has imported PyTorch beforehand (with several processes their
+compare-and-sets collide more often, and it takes longer), against PyTorch's libuv server in a
+process of its own. Both times run from the first connection to the last agent that has its ranks.
+Prints the tables of docs/performance.md and passes no judgement.
+"""
+
+import argparse
+import os
+import re
+import shutil
+import statistics
+import subprocess
+import sys
+import time
+
+from servers import start_cpprund, start_libuv
+
+GOALS = {2: "≤ 3 ms", 128: "≤ 20 ms", 1000: "≤ 80 ms", 10_000: "≤ 0.8 s"}
+PEERS = (2, 16, 128)
+
+
+def crowd(build, agents, restarts=0, idle=0):
+    """One run of link_load against a fresh daemon: what it prints, by name."""
+    server = start_cpprund(build)
+    command = [os.path.join(build, "tests/bench/link_load"), server.port, server.pid, agents]
+    command += [restarts, idle]
+    done = subprocess.run([str(part) for part in command], capture_output=True, text=True)
+    server.end()
+    if done.returncode != 0:
+        raise RuntimeError(f"link_load with {agents} agents: {done.stderr.strip()}")
+    words = done.stdout.split()
+    return {name: float(value) for name, value in zip(words[::2], words[1::2])}
+
+
+def c10d_crowd(python, agents, run_id):
+    """Milliseconds until so many of torchrun's handlers have met, or None."""
+    server = start_libuv(python)
+    script = os.path.join(os.path.dirname(os.path.abspath(__file__)), "c10d_crowd.py")
+    words = [python, script, server.port, agents, run_id]
+    one = subprocess.Popen(
+        [str(word) for word in words],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    )
+    one.stdout.readline()
+    print("go", file=one.stdin, flush=True)
+    begun, ended, met = one.stdout.readline().split()
+    one.stdin.close()
+    one.wait()
+    server.end()
+    return (float(ended) - float(begun)) * 1e3 if int(met) == agents else None
+
+
+def cell(value):
+    return "–" if value is None else f"{value:,.0f}" if value >= 100 else f"{value:.2f}"
+
+
+def bench_meeting(options):
+    print("| agents | torchrun c10d, ms | cpprun, ms | ratio | goal | cpprun: the next round of "
+          "the same, ms |")
+    print("| --- | --- | --- | --- | --- | --- |")
+    runs = {}
+    for agents in (2, 16, 128, 1000, 10_000):
+        ours, again, theirs = [], [], []
+        for round_number in range(options.rounds):
+            result = crowd(options.build, agents, restarts=1)
+            ours.append(result["join_ms"])
+            again.append(result["restart_ms"])
+            runs.setdefault(agents, []).append(result)
+            if agents in PEERS and options.peer and round_number < options.peer_rounds:
+                theirs.append(c10d_crowd(options.python, agents, f"bench{round_number}"))
+        met = [value for value in theirs if value is not None]
+        peer = statistics.median(met) if met else None
+        mine = statistics.median(ours)
+        ratio = f"{peer / mine:,.0f} ×" if peer else ""
+        goal = GOALS.get(agents, "")
+        print(f"| {agents:,} | {cell(peer)} | {cell(mine)} | {ratio} | {goal} | "
+              f"{cell(statistics.median(again))} |", flush=True)
+    return runs
+
+
+def bench_keeper(options, runs):
+    print()
+    print("| the keeper, for each agent | CPU to join, us | CPU for the next round, us | sent and "
+          "heard to join, bytes | heard in the next round, bytes | memory, bytes |")
+    print("| --- | --- | --- | --- | --- | --- |")
+    for agents, results in runs.items():
+        def middle(name):
+            return statistics.median(result[name] for result in results)
+        # So few that the pages of the daemon itself are what is seen.
+        memory = f"{middle('link_bytes'):,.0f}" if agents >= 1000 else ""
+        print(f"| {agents:,} | {middle('join_cpu_us'):.1f} | {middle('restart_cpu_us'):.1f} | "
+              f"{middle('sent_bytes'):.0f} + {middle('heard_bytes'):.0f} | "
+              f"{middle('restart_bytes'):.0f} | {memory} |", flush=True)
+
+
+def bench_idle(options):
+    print()
+    print("| agents standing by, a heartbeat a second each | keeper's CPU | wake-ups per second |")
+    print("| --- | --- | --- |")
+    for agents in (2, 128, 1000, 10_000):
+        result = crowd(options.build, agents, idle=options.seconds)
+        print(f"| {agents:,} | {result['idle_cpu_percent']:.2f} % | "
+              f"{result['idle_wake_ups']:,.0f} |", flush=True)
+
+
+def bench_calls(options):
+    """System calls of the keeper while agents join, counted by strace in a run of its own."""
+    if not shutil.which("strace"):
+        print("\nnote: no strace here, so system calls are not counted")
+        return
+    agents = 1000
+    server = start_cpprund(options.build)
+    tracer = subprocess.Popen(
+        ["strace", "-c", "-f", "-p", str(server.pid)], stderr=subprocess.PIPE, text=True
+    )
+    attached = tracer.stderr.readline()  # "strace: Process N attached"
+    load = os.path.join(options.build, "tests/bench/link_load")
+    command = [load, server.port, server.pid, agents]
+    subprocess.run([str(part) for part in command], stdout=subprocess.DEVNULL)
+    time.sleep(0.2)
+    server.end()
+    table = attached + tracer.communicate()[1]
+    calls = {}
+    for line in table.splitlines():
+        found = re.match(r"\s*[\d.]+\s+[\d.]+\s+\d+\s+(\d+)\s+(?:\d+\s+)?(\w+)$", line)
+        if found and found[2] != "total":
+            calls[found[2]] = int(found[1])
+    if not calls:
+        print("\nnote: strace may not look at another process here")
+        return
+    often = sorted(calls.items(), key=lambda each: -each[1])[:9]
+    print(f"\nSystem calls of the keeper per agent, from connecting to the good-bye ({agents:,} "
+          f"agents): {sum(calls.values()) / agents:.1f}: "
+          + ", ".join(f"{name} {count / agents:.1f}" for name, count in often) + ".")
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--build", default="build/release", help="folder of a release build")
+    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--peer-rounds", type=int, default=3)
+    parser.add_argument("--seconds", type=int, default=10, help="of standing by")
+    parser.add_argument("--quick", action="store_true", help="one short round")
+    parser.add_argument("--python", default=os.environ.get("CPPRUN_PYTHON", sys.executable))
+    parser.add_argument("--no-peer", dest="peer", action="store_false")
+    options = parser.parse_args()
+    if options.quick:
+        options.rounds, options.peer_rounds, options.seconds = 1, 1, 2
+    runs = bench_meeting(options)
+    bench_keeper(options, runs)
+    bench_idle(options)
+    bench_calls(options)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,59 @@
+#!/usr/bin/env bash
+# The benchmarks by name; ./dev bench builds first and then comes here. Each prints the tables of
+# docs/performance.md that are under its name there, in less than four minutes on a quiet machine.
+#
+#   run.sh BUILD-FOLDER [NAME…]    PYTHON: an interpreter that imports torch; without, no peers
+#   run.sh --known [NAME…]         only says whether these exist
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/../.."
+
+names=(store rendezvous launch restart idle)
+python=${PYTHON:-}
+bin=$1
+shift
+for name in "$@"; do
+  [[ " ${names[*]} " == *" $name "* ]] && continue
+  printf 'dev: unknown benchmark "%s"; there are: %s\n' "$name" "${names[*]}" >&2
+  exit 64
+done
+[[ $bin != --known ]] || exit 0
+
+title() { printf '\n## %s\n\n' "$*"; }
+
+launcher_bench() {
+  local program=$1
+  shift
+  "$bin/tests/bench/$program" --cpprun "$bin/launcher/cpprun" \
+    --bare "$bin/tests/bench/bare_launcher" --worker "$bin/tests/bench/launch_worker" \
+    ${python:+--python "$python"} "$@"
+}
+
+bench_store() {
+  title "The store"
+  "${python:-python3}" tests/bench/store_bench.py --build "$bin"
+}
+
+bench_rendezvous() {
+  title "Meeting"
+  local alone=()
+  [[ -n $python ]] || alone=(--no-peer)
+  "${python:-python3}" tests/bench/rendezvous_bench.py --build "$bin" "${alone[@]}"
+}
+
+bench_launch() {
+  title "Launching"
+  launcher_bench launch_bench
+}
+
+bench_restart() {
+  title "Restarting"
+  launcher_bench restart_bench --rounds 15
+}
+
+bench_idle() {
+  title "Standing by"
+  launcher_bench idle_bench
+}
+
+[[ $# -gt 0 ]] || set -- "${names[@]}"
+for name in "$@"; do "bench_$name"; done
