@@ -57,6 +57,18 @@ inline constexpr std::chrono::milliseconds worker_goodbye_wait_max = 10s;
 inline constexpr std::size_t worker_data_file_bytes_max = 64 * 1024 * 1024;
 // The JSON in front of a safetensors file: the limit of the format's own reader.
 inline constexpr std::uint64_t safetensors_head_bytes_max = 100'000'000;
+// The pickle of a .pth file, in bytes and in values: a thousand layers with their optimizer's state
+// need a hundredth of it.
+inline constexpr std::uint64_t pickle_bytes_max = 64 * 1024 * 1024;
+inline constexpr std::size_t pickle_values_max = 4'000'000;
+// Dicts, lists and tuples inside each other.
+inline constexpr int pickle_depth_max = 100;
+// A file of images, unpacked: MNIST's largest has 47 MB, CIFAR-100's 154 MB.
+inline constexpr std::uint64_t image_file_bytes_max = 512 * 1024 * 1024;
+// Frames of a back-trace: a recursion that has gone wild repeats itself after far fewer.
+inline constexpr int worker_backtrace_frames_max = 64;
+// The text of one, prepared for a handler that may not allocate.
+inline constexpr std::size_t worker_backtrace_bytes_max = 16 * 1024;
 // Checkpoints of one folder that ranks tell each other of when they choose one; older ones are not
 // looked at.
 inline constexpr int checkpoints_offered_max = 64;

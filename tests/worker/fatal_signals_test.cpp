@@ -13,6 +13,26 @@ using testing::Ended;
 using testing::run_in_child;
 using testing::TemporaryFolder;
 
+// Not in a namespace without a name: a back-trace sees the names that a linker sees.
+int divide_by_nothing(int number);
+[[gnu::noinline]] int divide_by_nothing(int number) {
+  ::raise(number);
+  return number + 1;
+}
+
+TEST_CASE("the report of a signal shows where it struck") {
+  const TemporaryFolder folder;
+  const Ended ended = run_in_child([&] {
+    install_fatal_signal_handlers(folder.file("error.json"), 3);
+    return divide_by_nothing(SIGFPE);
+  });
+  CHECK(ended.signal == SIGFPE);
+  const auto file = nlohmann::json::parse(folder.read("error.json"));
+  const std::string stack = file["message"]["extraInfo"]["py_callstack"];
+  // The name as the linker has it: taking it apart would allocate.
+  CHECK(stack.find("divide_by_nothing") != std::string::npos);
+}
+
 TEST_CASE("every fatal signal leaves a file that names it, and then takes its course") {
   const auto dies_of = [](int number, const std::string& name) {
     const TemporaryFolder folder;

@@ -30,11 +30,21 @@ Ended run_recorded(const TemporaryFolder& folder, const WorkerMain& body) {
   });
 }
 
+std::string stack_in(const TemporaryFolder& folder) {
+  return nlohmann::json::parse(folder.read("error.json"))["message"]["extraInfo"]["py_callstack"];
+}
+
 std::string message_in(const TemporaryFolder& folder) {
   return nlohmann::json::parse(folder.read("error.json"))["message"]["message"];
 }
 
 }  // namespace
+
+// Not in the namespace without a name: a back-trace sees the names that a linker sees.
+[[noreturn]] void lose_the_gradient();
+[[gnu::noinline]] void lose_the_gradient() {
+  throw std::runtime_error("lost");
+}
 
 TEST_CASE("what the worker returns is its exit code, and no error file appears") {
   const TemporaryFolder folder;
@@ -53,6 +63,23 @@ TEST_CASE("an exception becomes an error file, a line and exit code 1") {
   CHECK(ended.stderr_text == "rank 1: std::runtime_error: loss is not finite\n");
   CHECK(message_in(folder) == "std::runtime_error: loss is not finite");
   CHECK(folder.entries() == 1);
+}
+
+TEST_CASE("the report of an exception shows where it was thrown, by name") {
+  const TemporaryFolder folder;
+  run_recorded(folder, [](const Context&) -> int { lose_the_gradient(); });
+  const std::string stack = stack_in(folder);
+  CHECK(stack.starts_with("#0 lose_the_gradient() ("));
+  CHECK(stack.find("cpprun::run(") != std::string::npos);
+}
+
+TEST_CASE("without an error file the stack is printed") {
+  const Ended ended = run_in_child([] {
+    ::unsetenv("TORCHELASTIC_ERROR_FILE");
+    return run([](const Context&) -> int { lose_the_gradient(); });
+  });
+  CHECK(ended.exit_code == 1);
+  CHECK(ended.stderr_text.find("lost\n#0 lose_the_gradient() (") != std::string::npos);
 }
 
 TEST_CASE("an exception on a library's thread is recorded as well") {

@@ -1,15 +1,20 @@
 #include "worker/env/io/fatal_signals.h"
 
 #include <fmt/format.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <array>
+#include <atomic>
 #include <climits>
 #include <csignal>
 #include <cstring>
 #include <ctime>
 
+#include "proto/bounds.h"
+#include "worker/env/io/backtrace.h"
 #include "worker/env/io/error_file.h"
+#include "worker/env/io/fixed_text.h"
 
 namespace cpprun {
 namespace {
@@ -25,28 +30,8 @@ Prepared prepared;
 // Room for handling a stack overflow, when the ordinary stack is exactly what is used up.
 alignas(16) std::array<char, 64 * 1024> alternate_stack;
 
-class FixedText {
- public:
-  FixedText& text(const char* words) noexcept {
-    for (; *words != '\0' && size_ < bytes_.size(); ++words) bytes_[size_++] = *words;
-    return *this;
-  }
-  FixedText& number(long value) noexcept {
-    std::array<char, 24> digits{};
-    std::size_t at = digits.size() - 1;
-    do {
-      digits[--at] = static_cast<char>('0' + value % 10);
-      value /= 10;
-    } while (value > 0 && at > 0);
-    return text(&digits[at]);
-  }
-  const char* data() const noexcept { return bytes_.data(); }
-  std::size_t size() const noexcept { return size_; }
-
- private:
-  std::array<char, 512> bytes_{};
-  std::size_t size_ = 0;
-};
+// A handler that hangs (a lock of the loader's that the dying thread holds) ends by SIGALRM.
+constexpr unsigned handling_seconds_max = 20;
 
 const char* signal_name(int number) noexcept {
   switch (number) {
@@ -66,26 +51,62 @@ const char* signal_name(int number) noexcept {
 }
 
 void describe_death(FixedText& out, int number) noexcept {
-  out.text("Signal ").number(number).text(" (").text(signal_name(number));
-  out.text(") received by PID ").number(::getpid());
+  out.text("Signal ").number(static_cast<std::uintmax_t>(number));
+  out.text(" (").text(signal_name(number)).text(") received by PID ");
+  out.number(static_cast<std::uintmax_t>(::getpid()));
+}
+
+// The thread that died first; 0 while everybody lives.
+std::atomic<pid_t> dying{0};
+static_assert(std::atomic<pid_t>::is_always_lock_free);
+std::array<char, bounds::worker_backtrace_bytes_max> trace;
+
+// Returns the length of the back-trace in `trace`. If reading a broken stack is itself fatal, the
+// handler is entered again and does without.
+std::size_t trace_once() {
+  const auto self = static_cast<pid_t>(::syscall(SYS_gettid));
+  pid_t nobody = 0;
+  if (dying.compare_exchange_strong(nobody, self)) {
+    return backtrace_in_signal(trace.data(), trace.size());
+  }
+  // Another thread is dying already, and ends the process in a moment.
+  while (dying != self) ::pause();
+  return 0;
+}
+
+void write_report(int number, std::size_t trace_bytes) {
+  // Not on the stack, of which a handler has little. Every byte may need a backslash.
+  static std::array<char, 2 * bounds::worker_backtrace_bytes_max + 1024> room;
+  constexpr std::size_t tail_bytes = 256;
+  FixedText json(room.data(), room.size());
+  json.text("{\"message\": {\"message\": \"");
+  describe_death(json, number);
+  json.text("\", \"extraInfo\": {\"py_callstack\": \"")
+      .quoted(trace.data(), trace_bytes, tail_bytes);
+  json.text("\", \"timestamp\": \"").number(static_cast<std::uintmax_t>(::time(nullptr)));
+  json.text("\"}}}");
+  write_error_file_in_signal(prepared.path.data(), prepared.temporary_path.data(), json.data(),
+                             json.size());
 }
 
 void on_fatal_signal(int number) {
-  FixedText line;
+  ::signal(SIGALRM, SIG_DFL);
+  ::alarm(handling_seconds_max);
+  const std::size_t trace_bytes = trace_once();
+  std::array<char, 128> bytes{};
+  FixedText line(bytes.data(), bytes.size());
   line.text(prepared.prefix.data());
   describe_death(line, number);
   line.text("\n");
   static_cast<void>(!::write(STDERR_FILENO, line.data(), line.size()));
   if (prepared.path[0] != '\0') {
-    FixedText json;
-    json.text("{\"message\": {\"message\": \"");
-    describe_death(json, number);
-    json.text("\", \"extraInfo\": {\"py_callstack\": \"\", \"timestamp\": \"");
-    json.number(::time(nullptr)).text("\"}}}");
-    write_error_file_in_signal(prepared.path.data(), prepared.temporary_path.data(), json.data(),
-                               json.size());
+    write_report(number, trace_bytes);
+  } else {
+    // Nobody will show it but us.
+    static_cast<void>(!::write(STDERR_FILENO, trace.data(), trace_bytes));
   }
-  // SA_RESETHAND has restored the default action, and SA_NODEFER lets the signal through at once.
+  // SA_NODEFER lets the signal through at once, and it takes its ordinary course.
+  ::signal(number, SIG_DFL);
   ::raise(number);
 }
 
@@ -106,6 +127,7 @@ void install_fatal_signal_handlers(const std::string& error_file, int rank) {
         fill(prepared.path, error_file);
     if (!fits) prepared.path[0] = '\0';
   }
+  prepare_backtrace();
   static_cast<void>(fill(prepared.prefix, fmt::format("rank {}: ", rank)));
   stack_t stack{};
   stack.ss_sp = alternate_stack.data();
@@ -117,7 +139,7 @@ void install_fatal_signal_handlers(const std::string& error_file, int rank) {
     if (::sigaction(number, nullptr, &present) != 0 || present.sa_handler != SIG_DFL) continue;
     struct sigaction ours {};
     ours.sa_handler = &on_fatal_signal;
-    ours.sa_flags = static_cast<int>(SA_RESETHAND) | SA_NODEFER | SA_ONSTACK;
+    ours.sa_flags = SA_NODEFER | SA_ONSTACK;
     sigemptyset(&ours.sa_mask);
     static_cast<void>(::sigaction(number, &ours, nullptr));
   }

@@ -13,6 +13,7 @@
 
 #include "proto/worker_contract.h"
 #include "worker/env/error_report.h"
+#include "worker/env/io/backtrace.h"
 #include "worker/env/io/environment.h"
 #include "worker/env/io/error_file.h"
 #include "worker/env/io/fatal_signals.h"
@@ -40,7 +41,9 @@ void flush_without_waiting(std::FILE* stream) {
 
 void print(const Context& context, const ErrorReport& report) {
   std::string lines = fmt::format("rank {}: {}\n", context.rank.value, report.message);
-  if (!report.callstack.empty()) lines += report.callstack + '\n';
+  // Where there is a file, the launcher shows the stack; a terminal of many ranks is no place for
+  // it.
+  if (context.error_file.empty() && !report.callstack.empty()) lines += report.callstack + '\n';
   // One write, so that the lines of several ranks on one terminal do not mingle.
   static_cast<void>(!::write(STDERR_FILENO, lines.data(), lines.size()));
 }
@@ -59,7 +62,9 @@ void end_with_error(const Context& context, const std::exception_ptr& error,
   std::signal(SIGALRM, SIG_DFL);
   ::alarm(ending_seconds_max);
   flush_without_waiting(stdout);
-  const ErrorReport report = describe(error, std::time(nullptr));
+  ErrorReport report = describe(error, std::time(nullptr));
+  // An error of LibTorch brings its own stack along, from where it was made.
+  if (report.callstack.empty()) report.callstack = backtrace_of_throw();
   print(context, report);
   if (!context.error_file.empty()) {
     const auto written = write_error_file(context.error_file, to_json(report));
@@ -92,11 +97,9 @@ int run(const WorkerMain& body) {
                    usage_exit_code);
   }
   install_error_handlers(*context);
-  try {
-    return body(*context);
-  } catch (...) {
-    end_with_error(*context, std::current_exception());
-  }
+  // Nothing is caught here: an exception that nobody handles calls std::terminate where it was
+  // thrown, and the report shows the stack of that place.
+  return body(*context);
 }
 
 }  // namespace cpprun

@@ -13,8 +13,10 @@ namespace cpprun {
 using WorkerMain = std::function<int(const Context&)>;
 
 // `return cpprun::run([&](const cpprun::Context& context) { …; return 0; });` is all of a main().
-// Returns what `body` returns. An error does not come back: the process ends with exit code 1. An
-// environment that makes no sense ends it with 2 before `body` is called.
+// Returns what `body` returns. An error does not come back: the process ends with exit code 1,
+// without unwinding, and the report has the stack from where the exception was thrown. (A `try`
+// around run() would catch it first.) An environment that makes no sense ends it with 2 before
+// `body` is called.
 int run(const WorkerMain& body);
 
 // For programs with a main of their own: from here on std::terminate and fatal signals leave a

@@ -1,0 +1,72 @@
+#include "worker/env/io/heartbeat.h"
+
+#include <doctest/doctest.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdlib>
+
+#include "tests/worker/child.h"
+#include "tests/worker/temporary_folder.h"
+
+using namespace cpprun;
+using cpprun::testing::TemporaryFolder;
+
+TEST_CASE("each beat is seen in the file, with the time") {
+  const TemporaryFolder folder;
+  Heartbeat heartbeat(folder.file("beat"), 3);
+  REQUIRE(heartbeat.works());
+  auto record = parse_heartbeat(folder.read("beat"));
+  REQUIRE(record);
+  CHECK(record->rank == 3);
+  CHECK(record->pid == ::getpid());
+  CHECK(record->beats == 0);
+  CHECK(record->last_nanoseconds == 0);
+  heartbeat.beat();
+  heartbeat.beat();
+  record = parse_heartbeat(folder.read("beat"));
+  REQUIRE(record);
+  CHECK(record->beats == 2);
+  const std::chrono::nanoseconds now = std::chrono::steady_clock::now().time_since_epoch();
+  CHECK(record->last_nanoseconds <= now.count());
+  CHECK(record->last_nanoseconds > 0);
+}
+
+TEST_CASE("a restarted worker begins its count anew in the same file") {
+  const TemporaryFolder folder;
+  Heartbeat(folder.file("beat"), 0).beat();
+  const Heartbeat again(folder.file("beat"), 0);
+  CHECK(parse_heartbeat(folder.read("beat"))->beats == 0);
+}
+
+TEST_CASE("the environment names the file, and without it nothing happens") {
+  const TemporaryFolder folder;
+  ::unsetenv("CPPRUN_HEARTBEAT_FILE");
+  Heartbeat none{Context{}};
+  none.beat();
+  CHECK_FALSE(none.works());
+  ::setenv("CPPRUN_HEARTBEAT_FILE", folder.file("beat").c_str(), 1);
+  CHECK(Heartbeat(Context{}).works());
+  ::unsetenv("CPPRUN_HEARTBEAT_FILE");
+  CHECK(folder.entries() == 1);
+}
+
+TEST_CASE("a file that cannot be made is said and ends nothing") {
+  const auto ended = cpprun::testing::run_in_child([] {
+    Heartbeat heartbeat("/none/beat", 2);
+    heartbeat.beat();
+    return heartbeat.works() ? 1 : 0;
+  });
+  CHECK(ended.exit_code == 0);
+  CHECK(ended.stderr_text ==
+        "rank 2: no heartbeat, cannot write \"/none/beat\": No such file or directory\n");
+}
+
+TEST_CASE("what is no heartbeat is refused") {
+  CHECK(parse_heartbeat("short").error().reason == "a heartbeat has 64 bytes, this file has 5");
+  CHECK(parse_heartbeat(std::string(64, 'x')).error().reason ==
+        "no heartbeat: it does not begin with CPPRUNHB");
+  std::string newer = "CPPRUNHB" + std::string(56, '\0');
+  newer[8] = 2;
+  CHECK(parse_heartbeat(newer).error().reason == "a heartbeat of version 2, known is 1");
+}

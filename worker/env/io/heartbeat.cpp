@@ -1,0 +1,76 @@
+#include "worker/env/io/heartbeat.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+#include <cstring>
+#include <ctime>
+
+#include "worker/env/io/environment.h"
+
+namespace cpprun {
+namespace {
+
+std::string path_in_environment() {
+  const Environment environment = read_environment();
+  const auto found = environment.find(std::string(heartbeat_variable));
+  return found == environment.end() ? "" : found->second;
+}
+
+// Null if there is no such memory; errno says why.
+HeartbeatRecord* map_file(const std::string& path) {
+  const int file = ::open(path.c_str(), O_CREAT | O_RDWR | O_CLOEXEC, 0644);
+  if (file < 0) return nullptr;
+  void* memory = MAP_FAILED;
+  // posix_fallocate instead of ftruncate: on a full disk a hole would be a SIGBUS at some beat.
+  const int error = ::posix_fallocate(file, 0, sizeof(HeartbeatRecord));
+  if (error == 0 && ::ftruncate(file, sizeof(HeartbeatRecord)) == 0) {
+    memory = ::mmap(nullptr, sizeof(HeartbeatRecord), PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+  }
+  const int why = error != 0 ? error : errno;
+  ::close(file);
+  errno = why;
+  return memory == MAP_FAILED ? nullptr : static_cast<HeartbeatRecord*>(memory);
+}
+
+}  // namespace
+
+Heartbeat::Heartbeat(const Context& context)
+    : Heartbeat(path_in_environment(), context.rank.value) {}
+
+Heartbeat::Heartbeat(const std::string& path, int rank) {
+  if (path.empty()) return;
+  record_ = map_file(path);
+  if (record_ == nullptr) {
+    const std::string line = fmt::format("rank {}: no heartbeat, cannot write \"{}\": {}\n", rank,
+                                         path, std::strerror(errno));
+    static_cast<void>(!::write(STDERR_FILENO, line.data(), line.size()));
+    return;
+  }
+  *record_ = {.rank = rank, .pid = ::getpid()};
+  // The magic comes last: who sees it sees the rest.
+  std::atomic_thread_fence(std::memory_order_release);
+  std::memcpy(record_->magic, heartbeat_magic.data(), heartbeat_magic.size());
+}
+
+Heartbeat::~Heartbeat() {
+  if (record_ != nullptr) ::munmap(record_, sizeof(HeartbeatRecord));
+}
+
+void Heartbeat::beat() noexcept {
+  if (record_ == nullptr) return;
+  // The coarse clock is a read of memory that the kernel keeps up to date.
+  timespec now{};
+  ::clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
+  const std::int64_t nanoseconds = now.tv_sec * 1'000'000'000LL + now.tv_nsec;
+  std::atomic_ref(record_->last_nanoseconds).store(nanoseconds, std::memory_order_relaxed);
+  // Only this thread writes, so a load and a store do; readers elsewhere see whole numbers.
+  const std::atomic_ref beats(record_->beats);
+  beats.store(beats.load(std::memory_order_relaxed) + 1, std::memory_order_release);
+}
+
+}  // namespace cpprun
