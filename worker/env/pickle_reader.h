@@ -1,0 +1,61 @@
+#pragma once
+// Reads the pickle inside a file of torch.save: dicts, lists, tuples, numbers, texts, and
+// descriptions of tensors. It executes nothing: a pickle names functions to call, and the few that
+// describe tensors are known here by name; any other is refused with its name. No LibTorch: what
+// the tensors hold is read by worker/torch.
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "proto/result.h"
+
+namespace cpprun::pickle {
+
+// Values live in one vector and refer to each other by index, so that what a pickle mentions twice
+// is one value, and a hostile one that contains itself is no endless loop.
+using Index = std::size_t;
+
+struct None {
+  friend bool operator==(const None&, const None&) = default;
+};
+struct List {
+  std::vector<Index> items;
+};
+struct Tuple {
+  std::vector<Index> items;
+};
+struct Dict {
+  std::vector<std::pair<Index, Index>> items;
+};
+// A name that stands for itself: torch.float32, and the types of storages.
+struct Global {
+  std::string name;  // module.name
+};
+struct Storage {
+  std::string type;  // torch.FloatStorage
+  std::string key;   // of the record that holds the bytes
+};
+struct Tensor {
+  Index storage = 0;
+  std::string dtype;  // empty: the storage's type says it
+  std::int64_t offset = 0;
+  std::vector<std::int64_t> sizes;
+  std::vector<std::int64_t> strides;
+};
+
+using Value = std::variant<None, bool, std::int64_t, double, std::string, List, Tuple, Dict, Global,
+                           Storage, Tensor>;
+
+struct Pickle {
+  std::vector<Value> values;
+  Index root = 0;
+};
+
+// A refusal names the byte where the reader stood.
+Result<Pickle> read_pickle(std::string_view bytes);
+
+}  // namespace cpprun::pickle

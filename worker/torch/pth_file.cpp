@@ -1,0 +1,220 @@
+#include "worker/torch/pth_file.h"
+
+#include <ATen/core/Dict.h>
+#include <ATen/core/List.h>
+#include <ATen/core/ivalue_inl.h>
+#include <ATen/core/jit_type.h>
+#include <ATen/ops/empty.h>
+#include <caffe2/serialize/inline_container.h>
+#include <fmt/format.h>
+#include <torch/csrc/jit/serialization/pickler.h>
+
+#include <filesystem>
+#include <map>
+#include <utility>
+
+#include "proto/bounds.h"
+#include "worker/env/io/durable_file.h"
+#include "worker/torch/pth_values.h"
+
+namespace cpprun {
+namespace {
+
+using GenericDict = c10::impl::GenericDict;
+using GenericList = c10::impl::GenericList;
+
+GenericDict empty_dict() {
+  return GenericDict(c10::AnyType::get(), c10::AnyType::get());
+}
+
+// A tree that Python reads without a word about types: plain dicts and lists, and tensors that are
+// all of their storage, so that a view does not drag along what it was cut from.
+class Plain {
+ public:
+  explicit Plain(const std::string& path) : path_(path) {}
+
+  c10::IValue of(const c10::IValue& value, int depth = 0) {
+    if (depth > bounds::pickle_depth_max) refuse("values nested too deeply");
+    if (value.isTensor()) return tensor(value.toTensor());
+    if (value.isGenericDict()) {
+      GenericDict dict = empty_dict();
+      for (const auto& entry : value.toGenericDict()) {
+        dict.insert(of(entry.key(), depth + 1), of(entry.value(), depth + 1));
+      }
+      return dict;
+    }
+    if (value.isList()) {
+      GenericList list(c10::AnyType::get());
+      for (const c10::IValue& item : value.toListRef()) list.push_back(of(item, depth + 1));
+      return list;
+    }
+    if (value.isTuple()) {
+      std::vector<c10::IValue> items;
+      for (const c10::IValue& item : value.toTupleRef().elements()) {
+        items.push_back(of(item, depth + 1));
+      }
+      return c10::ivalue::Tuple::create(std::move(items));
+    }
+    if (value.isInt() || value.isDouble() || value.isBool() || value.isString() || value.isNone()) {
+      return value;
+    }
+    refuse("a value of the kind " + value.tagKind());
+  }
+
+ private:
+  at::Tensor tensor(const at::Tensor& given) {
+    if (!given.defined() || given.layout() != at::kStrided || given.is_quantized()) {
+      refuse("a tensor that is undefined, sparse or quantized");
+    }
+    const auto same = std::pair(given.unsafeGetTensorImpl()->storage().unsafeGetStorageImpl(),
+                                std::pair(given.storage_offset(), given.sizes().vec()));
+    at::Tensor& plain = tensors_[same];
+    if (plain.defined()) return plain;
+    plain = given.detach().cpu().contiguous();
+    if (plain.storage().nbytes() != plain.nbytes()) plain = plain.clone();
+    return plain;
+  }
+
+  [[noreturn]] void refuse(const std::string& what) const {
+    throw FileError(fmt::format("cannot write \"{}\": {}", path_, what));
+  }
+
+  const std::string& path_;
+  std::map<std::pair<const void*, std::pair<std::int64_t, std::vector<std::int64_t>>>, at::Tensor>
+      tensors_;
+};
+
+void write_archive(DurableFile& file, const c10::IValue& value) {
+  std::string wrong;
+  caffe2::serialize::PyTorchStreamWriter writer([&](const void* bytes, std::size_t size) {
+    const auto done = file.append({static_cast<const char*>(bytes), size});
+    if (!done) wrong = done.error().reason;
+    return done ? size : 0;
+  });
+  std::string bytes;
+  std::vector<c10::ClassTypePtr> classes;
+  torch::jit::Pickler pickler([&](const char* more, std::size_t size) { bytes.append(more, size); },
+                              nullptr, nullptr, &classes, nullptr, /*tag_aggregates=*/false);
+  pickler.protocol();
+  pickler.pushIValue(value);
+  pickler.stop();
+  try {
+    std::size_t key = 0;
+    for (const at::Tensor& tensor : pickler.tensorData()) {
+      const auto data = torch::jit::getWriteableTensorData(tensor);
+      writer.writeRecord(fmt::format("data/{}", key++), data.data(), data.sizeInBytes());
+    }
+    writer.writeRecord("data.pkl", bytes.data(), bytes.size());
+    writer.writeRecord("byteorder", "little", 6);
+    writer.writeEndOfFile();
+  } catch (const c10::Error& error) {
+    throw FileError(wrong.empty() ? error.what_without_backtrace() : wrong);
+  }
+}
+
+std::string read_text(caffe2::serialize::PyTorchStreamReader& reader, const std::string& name) {
+  const auto [data, size] = reader.getRecord(name);
+  return {static_cast<const char*>(data.get()), size};
+}
+
+// A record that claims to be larger than its file would be unpacked into all the memory there is.
+void check_record(caffe2::serialize::PyTorchStreamReader& reader, const std::string& name,
+                  std::uint64_t limit, const std::string& path) {
+  if (!reader.hasRecord(name)) {
+    throw FileError(
+        fmt::format("\"{}\": no file of torch.save, or a damaged one: it has no "
+                    "record {}",
+                    path, name));
+  }
+  if (const std::uint64_t size = reader.getRecordSize(name); size > limit) {
+    throw FileError(fmt::format("\"{}\": its record {} has {} bytes, the limit is {}", path, name,
+                                size, limit));
+  }
+}
+
+c10::IValue read_archive(const std::string& path, std::uint64_t file_bytes) {
+  caffe2::serialize::PyTorchStreamReader reader(path);
+  if (reader.hasRecord("constants.pkl")) {
+    throw FileError(
+        fmt::format("\"{}\": a TorchScript archive, which only torch::load or "
+                    "torch::jit::load reads",
+                    path));
+  }
+  check_record(reader, "data.pkl", std::min(file_bytes, bounds::pickle_bytes_max), path);
+  if (reader.hasRecord("byteorder")) {
+    check_record(reader, "byteorder", 16, path);
+    if (read_text(reader, "byteorder") != "little") {
+      throw FileError(fmt::format("\"{}\": written on a big-endian machine", path));
+    }
+  }
+  const auto pickle = pickle::read_pickle(read_text(reader, "data.pkl"));
+  if (!pickle) throw FileError(fmt::format("\"{}\": {}", path, pickle.error().reason));
+  return values_of(*pickle, path, [&](const std::string& key) {
+    const std::string name = "data/" + key;
+    check_record(reader, name, file_bytes, path);
+    auto [data, size] = reader.getRecord(name);
+    return std::pair(std::move(data), size);
+  });
+}
+
+void flatten(const c10::IValue& value, const std::string& name, StateDict& into) {
+  const auto join = [&name](const std::string& key) {
+    return name.empty() ? key : name + '.' + key;
+  };
+  if (value.isTensor()) {
+    into.tensors[name] = value.toTensor();
+  } else if (value.isInt()) {
+    into.set(name, value.toInt());
+  } else if (value.isDouble()) {
+    into.set(name, value.toDouble());
+  } else if (value.isBool()) {
+    into.texts[name] = value.toBool() ? "true" : "false";
+  } else if (value.isString()) {
+    into.texts[name] = value.toStringRef();
+  } else if (value.isGenericDict()) {
+    for (const auto& entry : value.toGenericDict()) {
+      const c10::IValue& key = entry.key();
+      if (key.isString()) flatten(entry.value(), join(key.toStringRef()), into);
+      if (key.isInt()) flatten(entry.value(), join(std::to_string(key.toInt())), into);
+    }
+  } else if (value.isList() || value.isTuple()) {
+    const auto items = value.isList() ? value.toListRef() : value.toTupleRef().elements();
+    for (std::size_t i = 0; i < items.size(); ++i) flatten(items[i], join(std::to_string(i)), into);
+  }
+}
+
+}  // namespace
+
+void save_pth(const std::string& path, const c10::IValue& value) {
+  const c10::IValue plain = Plain(path).of(value);
+  auto file = DurableFile::create(path);
+  if (!file) throw FileError(file.error().reason);
+  write_archive(*file, plain);
+  if (const auto committed = file->commit(); !committed) throw FileError(committed.error().reason);
+}
+
+void save_pth(const std::string& path, const StateDict& state) {
+  GenericDict dict = empty_dict();
+  for (const auto& [name, tensor] : state.tensors) dict.insert(name, tensor);
+  save_pth(path, dict);
+}
+
+c10::IValue load_pth(const std::string& path) {
+  std::error_code error;
+  const std::uint64_t file_bytes = std::filesystem::file_size(path, error);
+  if (error) throw FileError(fmt::format("cannot read \"{}\": {}", path, error.message()));
+  try {
+    return read_archive(path, file_bytes);
+  } catch (const c10::Error& foreign) {
+    throw FileError(fmt::format("\"{}\": no file of torch.save since 1.6, or a damaged one: {}",
+                                path, foreign.what_without_backtrace()));
+  }
+}
+
+StateDict state_dict_from(const c10::IValue& value) {
+  StateDict state;
+  flatten(value, "", state);
+  return state;
+}
+
+}  // namespace cpprun
