@@ -20,22 +20,6 @@ namespace cpprun::io {
 
 namespace {
 
-// The whole content, up to a bound; nothing where the file cannot be read.
-std::optional<std::string> read_proc(const std::string& path, std::size_t bytes_max) {
-  const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (file < 0) return std::nullopt;
-  std::string text;
-  char buffer[4096];
-  while (text.size() < bytes_max) {
-    const auto got = ::read(file, buffer, sizeof buffer);
-    if (got < 0 && errno == EINTR) continue;
-    if (got <= 0) break;
-    text.append(buffer, static_cast<std::size_t>(got));
-  }
-  ::close(file);
-  return text;
-}
-
 std::vector<int> numbers_in(const std::string& folder) {
   std::vector<int> numbers;
   DIR* directory = ::opendir(folder.c_str());
@@ -83,6 +67,21 @@ std::vector<int> descendants_by_parents(int root) {
 }
 
 }  // namespace
+
+std::optional<std::string> read_proc(const std::string& path, std::size_t bytes_max) {
+  const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (file < 0) return std::nullopt;
+  std::string text;
+  char buffer[4096];
+  while (text.size() < bytes_max) {
+    const auto got = ::read(file, buffer, sizeof buffer);
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0) break;
+    text.append(buffer, static_cast<std::size_t>(got));
+  }
+  ::close(file);
+  return text;
+}
 
 std::optional<ProcessStat> read_stat(int pid) {
   const auto text = read_proc("/proc/" + std::to_string(pid) + "/stat", 4096);

@@ -18,6 +18,9 @@ struct ProcessStat {
   bool alive() const { return state != 'Z' && state != 'X'; }
 };
 
+// The whole content of a file of /proc, up to a bound; nothing where it cannot be read.
+std::optional<std::string> read_proc(const std::string& path, std::size_t bytes_max);
+
 std::optional<ProcessStat> read_stat(int pid);
 std::vector<int> all_processes();
 

@@ -1,0 +1,45 @@
+#pragma once
+// Collects what is known of a worker's bad end: its error file, its last lines, what the machine
+// told in the meantime. Judges nothing; diagnosis does.
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "launcher/environment.h"
+#include "launcher/evidence.h"
+#include "launcher/io/kernel_log.h"
+#include "launcher/io/memory_watch.h"
+#include "launcher/io/output_pump.h"
+#include "launcher/plan.h"
+
+namespace cpprun::io {
+
+class Examiner {
+ public:
+  // `run_folder` is where logs stay; empty: nowhere.
+  Examiner(OutputPump& pump, const Environment& environment, std::string run_folder);
+
+  // A new attempt begins: what the machine counts is compared with this moment.
+  void begin();
+
+  // Before a worker is sent KILL: what is it doing? Kept for its evidence.
+  void look_before_kill(LocalRank local_rank, int pid);
+  // The same in words; empty where nobody looked.
+  std::string last_seen(LocalRank local_rank) const;
+
+  Evidence examine(const Outcome& outcome, const WorkerSpec& spec);
+
+ private:
+  Surroundings surroundings_of(const Outcome& outcome, const std::string& executable);
+  std::vector<std::string> full_disks() const;
+
+  OutputPump& pump_;
+  std::string run_folder_;
+  std::vector<std::string> disks_;  // that a worker needs
+  KernelLog kernel_log_;
+  OomKills oom_before_;
+  std::map<LocalRank, std::string> last_seen_;
+};
+
+}  // namespace cpprun::io

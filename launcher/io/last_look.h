@@ -1,0 +1,12 @@
+#pragma once
+// Looks at a worker that is about to be sent KILL, because afterwards nobody can.
+
+#include <string>
+
+namespace cpprun::io {
+
+// What the leader of that group was doing, and the first few of those below it; in words. Empty
+// where it is gone by now. Reads a handful of files in /proc, waits for nothing.
+std::string last_look(int pid);
+
+}  // namespace cpprun::io

@@ -1,0 +1,20 @@
+#pragma once
+// How often the kernel has ended a process for want of memory: in this process' control group, of
+// either version, and on the whole machine, which is all that an unprivileged process may read
+// everywhere. Numbers only ever grow, so that two readings are compared.
+
+#include <string>
+
+namespace cpprun::io {
+
+struct OomKills {
+  long in_group = 0;
+  long on_machine = 0;
+};
+
+OomKills oom_kills();
+
+// The memory limit of the control group in words, "4.0 GiB"; empty where there is none.
+std::string memory_limit();
+
+}  // namespace cpprun::io

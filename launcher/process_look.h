@@ -1,0 +1,30 @@
+#pragma once
+// What a process was doing at one moment, as /proc tells it, and that in words: for a worker that
+// ignores the signal to end, before it is sent KILL.
+
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace cpprun {
+
+struct ProcessLook {
+  int pid = 0;
+  std::string name;                // "python3"
+  char state = '?';                // as in ps: R S D T Z
+  std::string wait_channel;        // the kernel's function it sleeps in; empty: not known
+  std::optional<int> system_call;  // its number on this machine; nothing: none, or not readable
+  int threads = 1;
+  std::vector<std::string> kernel_stack;  // innermost first; empty: not readable
+};
+
+// "train (pid 42) was in state S (sleeping), in futex_wait_queue, system call futex, 8 threads".
+std::string in_words(const ProcessLook& look);
+
+// "futex"; the number where nobody here knows its name.
+std::string system_call_name(int number);
+
+// "sleeping in the kernel and not to be disturbed: …"
+std::string state_in_words(char state);
+
+}  // namespace cpprun
