@@ -41,7 +41,9 @@ struct LogOptions {
   std::vector<std::string> duplicate_out;  // --duplicate-stdout-filters: words, any of them
   std::vector<std::string> duplicate_err;
   std::optional<std::vector<int>> console_ranks;  // --local-ranks-filter; nothing: everybody
-  std::optional<std::string> prefix_template;     // TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE
+  std::string report_file;  // --report, --events: empty where they are not wanted
+  std::string events_file;
+  std::optional<std::string> prefix_template;  // TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE
   friend bool operator==(const LogOptions&, const LogOptions&) = default;
 };
 

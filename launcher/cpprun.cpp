@@ -70,6 +70,10 @@ int main(int argc, char** argv) {
   inputs.style = io::narrator_style(environment);
   const Narrator narrator{inputs.style};
 
+  auto chronicle =
+      io::Chronicle::open(inputs.config.logs.report_file, inputs.config.logs.events_file);
+  if (!chronicle) return complain(narrator.error(chronicle.error().reason), usage_exit_code);
+  inputs.chronicle = std::move(*chronicle);
   auto program = resolve_program(inputs.config.program, environment, io::probe_file);
   if (!program) return complain(narrator.error(program.error().reason), usage_exit_code);
   auto interfaces = io::network_interfaces();

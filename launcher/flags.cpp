@@ -33,6 +33,8 @@ const std::vector<Flag>& flags() {
       {"redirects", 'r', "STREAMS", true, "Streams to files: 0-3, or RANK:0-3,..."},
       {"tee", 't', "STREAMS", true, "Streams to console and files: 0-3, or RANK:0-3,..."},
       {"local-ranks-filter", 0, "RANKS", true, "Only these local ranks reach the console"},
+      {"report", 0, "FILE", true, "How the job ended and why, as JSON, at its end"},
+      {"events", 0, "FILE", true, "What happens, as it happens, a JSON object a line"},
       {"monitor-interval", 0, "SECONDS", true, "Without effect: nothing polls here"},
       {"start-method", 0, "NAME", true, "Without effect: workers are always executed"},
       {"event-log-handler", 0, "NAME", true, "Only null"},

@@ -67,6 +67,13 @@ bool any_teed(const StreamChoices& tee, bool StreamChoice::*stream) {
                      [&](const auto& entry) { return entry.second.*stream; });
 }
 
+std::string file(SettingReader& reader, std::string_view flag) {
+  const auto* setting = reader.find(flag);
+  if (setting == nullptr) return "";
+  if (setting->value.empty()) reader.complain("{} needs the name of a file", setting->source);
+  return setting->value;
+}
+
 // Both name things that other people's Python brings along.
 void check_plugins(SettingReader& reader) {
   const auto* specs = reader.find("logs-specs");
@@ -101,6 +108,8 @@ void read_log_settings(SettingReader& reader, Config& config) {
       duplicates(reader, "duplicate-stdout-filters", any_teed(logs.tee, &StreamChoice::out), logs);
   logs.duplicate_err =
       duplicates(reader, "duplicate-stderr-filters", any_teed(logs.tee, &StreamChoice::err), logs);
+  logs.report_file = file(reader, "report");
+  logs.events_file = file(reader, "events");
   check_plugins(reader);
 }
 

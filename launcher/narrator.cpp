@@ -76,11 +76,13 @@ std::string Narrator::draining(const supervisor::Draining& action) const {
   return line(yellow, fmt::format("ending the workers: {}", action.reason));
 }
 
-std::string Narrator::killing(const supervisor::Killing& action, Duration grace) const {
+std::string Narrator::killing(const supervisor::Killing& action, Duration grace,
+                              const std::string& last_seen) const {
   const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(grace).count();
   return line(yellow, fmt::format("the worker with local rank {} has not ended within the grace of "
-                                  "{} s (--shutdown-timeout) and is killed",
-                                  action.local_rank.value, seconds));
+                                  "{} s (--shutdown-timeout) and is killed{}{}",
+                                  action.local_rank.value, seconds, last_seen.empty() ? "" : "; ",
+                                  last_seen));
 }
 
 std::string Narrator::failed(const supervisor::Failed& action,

@@ -31,7 +31,9 @@ class Narrator {
   std::string error(const std::string& sentence) const;    // cpprun itself cannot go on
   std::string waiting(const std::string& reason) const;
   std::string draining(const supervisor::Draining& action) const;
-  std::string killing(const supervisor::Killing& action, Duration grace) const;
+  // `last_seen`: what it was doing; may be empty.
+  std::string killing(const supervisor::Killing& action, Duration grace,
+                      const std::string& last_seen) const;
   std::string failed(const supervisor::Failed& action, const std::string& executable) const;
 
  private:

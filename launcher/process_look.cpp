@@ -98,10 +98,10 @@ std::string in_words(const ProcessLook& look) {
   if (look.threads > 1) text += fmt::format(", {} threads", look.threads);
   if (!look.kernel_stack.empty()) {
     const auto told = std::min(look.kernel_stack.size(), frames_told_max);
-    text += fmt::format(", kernel stack {}",
-                        fmt::join(look.kernel_stack.begin(),
-                                  look.kernel_stack.begin() + static_cast<std::ptrdiff_t>(told),
-                                  " < "));
+    text += fmt::format(
+        ", kernel stack {}",
+        fmt::join(look.kernel_stack.begin(),
+                  look.kernel_stack.begin() + static_cast<std::ptrdiff_t>(told), " < "));
   }
   return text;
 }

@@ -60,16 +60,17 @@ Result<Chronicle> Chronicle::open(const std::string& report_path, const std::str
 
 Result<void> Chronicle::note(const journal::Event& event) {
   if (!events_ || !journal_) return {};
-  const auto now = std::chrono::time_point_cast<std::chrono::microseconds>(
-      std::chrono::system_clock::now());
+  const auto now =
+      std::chrono::time_point_cast<std::chrono::microseconds>(std::chrono::system_clock::now());
   const auto line = journal_->line(now, event);
   const auto written = ::write(events_.get(), line.data(), line.size());
   if (written == static_cast<ssize_t>(line.size())) return {};
   const int error_number = written < 0 ? errno : ENOSPC;
   events_.reset();
-  return failure(fmt::format("--events: cannot write \"{}\": {}; no further event is written, the "
-                             "job goes on",
-                             events_path_, std::strerror(error_number)));
+  return failure(
+      fmt::format("--events: cannot write \"{}\": {}; no further event is written, the "
+                  "job goes on",
+                  events_path_, std::strerror(error_number)));
 }
 
 Result<void> Chronicle::leave_report(const std::string& text) const {

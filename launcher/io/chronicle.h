@@ -13,6 +13,7 @@ namespace cpprun::io {
 
 class Chronicle {
  public:
+  Chronicle() = default;  // keeps neither file
   // Empty paths: no such file is kept. Refuses what cannot be written, with the flag's name.
   static Result<Chronicle> open(const std::string& report_path, const std::string& events_path);
 
@@ -29,8 +30,6 @@ class Chronicle {
   Result<void> leave_report(const std::string& text) const;
 
  private:
-  Chronicle() = default;
-
   std::string report_path_;
   std::string events_path_;
   FileDescriptor events_;

@@ -11,7 +11,8 @@ namespace cpprun::io {
 
 namespace {
 
-constexpr std::size_t record_bytes_max = 8 * 1024;  // the kernel gives whole records of at most this
+constexpr std::size_t record_bytes_max =
+    8 * 1024;  // the kernel gives whole records of at most this
 constexpr std::size_t lines_kept_max = 256;
 constexpr std::size_t records_at_once_max = 4096;  // a kernel that talks without end
 constexpr std::size_t line_bytes_max = 300;
@@ -30,8 +31,8 @@ bool names(const std::string& line, const std::string& number) {
 
 // Only these are about an end; a log names processes for many reasons.
 bool about_an_end(const std::string& line) {
-  constexpr std::array words = {"segfault", "trap", "Killed process", "oom-kill", "SECCOMP",
-                                "seccomp"};
+  constexpr std::array words = {"segfault", "trap",    "Killed process",
+                                "oom-kill", "SECCOMP", "seccomp"};
   for (const char* word : words) {
     if (line.find(word) != std::string::npos) return true;
   }

@@ -38,7 +38,8 @@ std::vector<std::string> frames_in(std::string_view text) {
   while (!text.empty()) {
     auto line = text.substr(0, text.find('\n'));
     text.remove_prefix(std::min(line.size() + 1, text.size()));
-    if (const auto end = line.find("] "); end != std::string_view::npos) line.remove_prefix(end + 2);
+    if (const auto end = line.find("] "); end != std::string_view::npos)
+      line.remove_prefix(end + 2);
     line = line.substr(0, line.find('+'));
     if (!line.empty()) frames.emplace_back(line);
   }

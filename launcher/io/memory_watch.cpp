@@ -92,7 +92,8 @@ OomKills oom_kills() {
 std::string memory_limit() {
   const auto text = group_file("memory.limit_in_bytes", "memory.max");
   double bytes = 0;
-  if (!text || std::from_chars(text->data(), text->data() + text->size(), bytes).ec != std::errc{} ||
+  if (!text ||
+      std::from_chars(text->data(), text->data() + text->size(), bytes).ec != std::errc{} ||
       bytes <= 0 || bytes > no_limit_bytes) {
     return "";
   }

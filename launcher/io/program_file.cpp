@@ -94,7 +94,8 @@ ProgramFile look_at_script(std::string_view head) {
   // A carriage return of another system's editor belongs to the name, and is seen by nobody.
   if (interpreter.ends_with('\r')) {
     return {ExecFault::missing_interpreter,
-            fmt::format("\"{}\\r\": its lines end as on Windows", interpreter.substr(0, interpreter.size() - 1))};
+            fmt::format("\"{}\\r\": its lines end as on Windows",
+                        interpreter.substr(0, interpreter.size() - 1))};
   }
   return exists(interpreter) ? ProgramFile{} : missing(interpreter);
 }

@@ -9,9 +9,7 @@
 
 #include "launcher/io/addresses.h"
 #include "launcher/io/host.h"
-#include "launcher/report.h"
 #include "proto/bounds.h"
-#include "proto/worker_contract.h"
 
 namespace cpprun::io {
 
@@ -51,6 +49,12 @@ int Runtime::run() {
   for (const std::string& name : signals_->not_handled()) {
     pump_.say(narrator_.warning(fmt::format("the signal {} cannot be handled", name)));
   }
+  inputs_.chronicle.begin({inputs_.config.job, inputs_.host, inputs_.program.argv.front()});
+  started_ = wall_now();
+  note(journal::JobStarted{.program = inputs_.program.argv,
+                           .nodes_min = inputs_.config.nodes_min,
+                           .nodes_max = inputs_.config.nodes_max,
+                           .workers = inputs_.config.local_world_size});
   working_off_ = true;
   for (agent::Action& action : agent_->start(now())) perform(action);
   working_off_ = false;
@@ -65,12 +69,15 @@ Result<void> Runtime::open() {
                            [this](const std::string& folder) { warden_.told_folder(folder); });
   if (!logs) return tl::unexpected<Error>(logs.error());
   logs_.emplace(std::move(*logs));
+  examiner_.emplace(pump_, inputs_.environment, logs_->run_folder());
 
   processes_.emplace(
       context_,
       WorkerProcesses::Callbacks{
           .exited =
               [this](LocalRank rank, link::ExitStatus status) {
+                const auto index = static_cast<std::size_t>(rank.value);
+                note(journal::WorkerExited{specs_[index].rank, rank, pids_[index], status});
                 post(agent::FromWorker{supervisor::Exited{rank, status, wall_now()}});
               },
           .group_gone =
@@ -118,6 +125,7 @@ Result<void> Runtime::open_keeper() {
                   if (note.ordinary) return;
                   const std::string whom =
                       note.peer ? fmt::format("store client {}: ", note.peer->text()) : "";
+                  this->note(journal::KeeperNoted{whom + note.text});
                   pump_.say(narrator_.note(whom + note.text));
                 },
             .done =
@@ -189,196 +197,11 @@ void Runtime::perform(agent::Action& action) {
   std::visit([this](const auto& what) { on(what); }, action);
 }
 
-// --- the link ------------------------------------------------------------------------------------
-
-void Runtime::on(const agent::Dial&) {
-  if (keeper_) {
-    post(agent::LinkUp{local_address_of_master()});
-  } else {
-    client_->dial();
+void Runtime::note(const journal::Event& event) {
+  if (!inputs_.chronicle.keeps_events()) return;
+  if (const auto noted = inputs_.chronicle.note(event); !noted) {
+    pump_.say(narrator_.warning(noted.error().reason));
   }
-}
-
-void Runtime::on(const agent::Say& action) {
-  if (keeper_) {
-    keeper_->hear_local_agent(action.message);
-  } else {
-    client_->send(action.message);
-  }
-}
-
-void Runtime::on(const agent::HangUp&) {
-  if (keeper_) {
-    keeper_->local_agent_left();
-  } else {
-    client_->hang_up();
-  }
-}
-
-// --- the workers ---------------------------------------------------------------------------------
-
-void Runtime::on(const agent::Prepare& action) {
-  specs_ = action.specs;
-  pids_.assign(specs_.size(), 0);
-  evidence_.clear();
-  no_room_.reset();
-  if (const auto made = logs_->prepare(specs_); !made) {
-    pump_.say(narrator_.error(made.error().reason));
-    no_room_ = SpawnError{SpawnStage::log_folder, made.error().error_number};
-  }
-}
-
-void Runtime::on(const agent::Work& action) {
-  std::visit(
-      Overloaded{
-          [this](const supervisor::Spawn& m) { spawn(m.spec); },
-          [this](const supervisor::SignalGroup& m) {
-            processes_->signal_group(m.local_rank, m.signal);
-          },
-          [this](const supervisor::Sweep& m) { processes_->sweep(m.local_rank); },
-          [this](const supervisor::SweepNode&) {
-            processes_->sweep_node([this] { post(agent::FromWorker{supervisor::NodeSwept{}}); });
-          },
-          [](const auto&) {
-            // The others are the agent's to hear; it does not pass them on.
-          },
-      },
-      action.action);
-}
-
-void Runtime::spawn(const WorkerSpec& spec) {
-  const LocalRank rank = spec.local_rank;
-  const auto failed = [&](const SpawnError& error) {
-    post(agent::FromWorker{supervisor::SpawnFailed{rank, error, wall_now()}});
-  };
-  if (no_room_) {
-    failed(*no_room_);
-    return;
-  }
-  auto streams = pump_.attach(spec);
-  if (!streams) {
-    failed(streams.error());
-    return;
-  }
-  const auto pid = processes_->spawn(spec, *streams);
-  pump_.release(*streams);
-  if (!pid) {
-    pump_.close(rank);
-    failed(pid.error());
-    return;
-  }
-  warden_.told_started(*pid);
-  pids_[static_cast<std::size_t>(rank.value)] = *pid;
-  post(agent::FromWorker{supervisor::Started{rank, *pid}});
-}
-
-void Runtime::on(const agent::Examine& action) {
-  const WorkerSpec& spec = specs_[static_cast<std::size_t>(action.outcome.local_rank.value)];
-  Evidence evidence{.outcome = action.outcome, .executable = spec.argv.front()};
-  if (!spec.error_file.empty()) {
-    if (auto text = read_small_file(spec.error_file)) {
-      evidence.error_text = std::move(*text);
-      if (!logs_->run_folder().empty()) evidence.error_file = spec.error_file;
-    }
-  }
-  if (spec.err.target == StreamTarget::file) {
-    evidence.last_lines = read_last_lines(spec.err.file);
-  } else if (spec.err.target == StreamTarget::tee) {
-    pump_.drain(spec.local_rank);
-    evidence.last_lines = pump_.last_lines(spec.local_rank);
-  }
-  evidence.stdout_file = spec.out.file;
-  evidence.stderr_file = spec.err.file;
-  evidence_.push_back(evidence);
-  post(agent::Examined{std::move(evidence)});
-}
-
-// --- words ---------------------------------------------------------------------------------------
-
-void Runtime::on(const agent::TellStarted& action) {
-  pump_.say(narrator_.started(inputs_.config, action.sealed, inputs_.program, action.sockets,
-                              inputs_.config.endpoint.host, inputs_.python_version));
-}
-
-void Runtime::on(const agent::TellWaiting& action) {
-  pump_.say(narrator_.waiting(action.reason));
-}
-
-void Runtime::on(const agent::TellDraining& action) {
-  pump_.say(narrator_.draining(action.draining));
-}
-
-void Runtime::on(const agent::TellKilling& action) {
-  pump_.say(narrator_.killing(action.killing, inputs_.config.grace));
-}
-
-void Runtime::on(const agent::TellFailed& action) {
-  const auto rank = static_cast<std::size_t>(action.failed.outcome.local_rank.value);
-  pump_.say(narrator_.failed(action.failed, specs_[rank].argv.front()));
-}
-
-void Runtime::on(const agent::TellNote& action) {
-  pump_.say(narrator_.note(action.sentence));
-}
-
-// --- the end -------------------------------------------------------------------------------------
-
-void Runtime::on(const agent::Exit& action) {
-  exit_ = action;
-  signals_->cancel();
-  if (exit_->code != 0) say_report(*exit_);
-  if (exit_->root) leave_error_file(*exit_->root);
-  if (!keeper_) {
-    leave_when_everything_is_said();
-    return;
-  }
-  // The others still have to hear it. The keeper says when they have; nobody is waited for longer.
-  farewell_.expires_after(bounds::farewell_max);
-  farewell_.async_wait([this](const asio::error_code& cancelled) {
-    if (!cancelled) leave_when_everything_is_said();
-  });
-}
-
-void Runtime::say_report(const agent::Exit& last) {
-  if (!last.root) {
-    // Asked to stop, refused, or the master is gone: no worker of this job is to blame.
-    pump_.say(narrator_.error(last.reason));
-    return;
-  }
-  ReportFacts facts{.job = inputs_.config.job,
-                    .entrypoint = inputs_.program.entrypoint,
-                    .host = inputs_.host,
-                    .group_rank = last.group_rank,
-                    .root = last.root,
-                    .evidence = evidence_,
-                    .reason = last.reason,
-                    .logs = logs_->run_folder(),
-                    .utc_offset_seconds = inputs_.utc_offset_seconds,
-                    .colour = inputs_.style.colour};
-  if (facts.root && facts.root->time == WallTime{}) facts.root->time = wall_now();
-  for (const WorkerSpec& spec : specs_) {
-    facts.console_inherited = facts.console_inherited || spec.err.target == StreamTarget::console;
-  }
-  pump_.say(report(facts));
-}
-
-// Whatever started cpprun finds the root cause where torchrun would have left it.
-void Runtime::leave_error_file(const link::Failure& root) {
-  const std::string* path = find_variable(inputs_.environment, contract::error_file);
-  if (path == nullptr || path->empty()) return;
-  for (const Evidence& each : evidence_) {
-    if (each.outcome.rank != root.rank || each.error_text.empty()) continue;
-    const auto text = with_exit_code(each.error_text, link::exit_code_of(root.status));
-    const auto written = text ? write_whole_file(*path, *text) : tl::unexpected(text.error());
-    if (!written) pump_.say(narrator_.warning(written.error().reason));
-  }
-}
-
-void Runtime::leave_when_everything_is_said() {
-  if (leaving_) return;
-  leaving_ = true;
-  farewell_.cancel();
-  pump_.flush(bounds::console_patience, [this] { context_.stop(); });
 }
 
 }  // namespace cpprun::io

@@ -14,12 +14,15 @@
 #include <vector>
 
 #include "launcher/agent.h"
+#include "launcher/io/chronicle.h"
+#include "launcher/io/examiner.h"
 #include "launcher/io/log_dir.h"
 #include "launcher/io/output_pump.h"
 #include "launcher/io/process.h"
 #include "launcher/io/signals.h"
 #include "launcher/io/warden.h"
 #include "launcher/narrator.h"
+#include "launcher/report.h"
 #include "rendezvous/io/keeper_server.h"
 #include "rendezvous/io/link_client.h"
 #include "rendezvous/io/machine_timer.h"
@@ -37,6 +40,7 @@ struct RunInputs {
   std::string python_version;  // of the interpreter, where one runs the workers; may be empty
   int utc_offset_seconds = 0;
   NarratorStyle style;
+  Chronicle chronicle;               // --report and --events
   std::optional<rlimit> open_files;  // the workers' limit, which was ours before we raised it
 };
 
@@ -72,7 +76,10 @@ class Runtime {
   void on(const agent::TellNote& action);
   void on(const agent::Exit& action);
   void spawn(const WorkerSpec& spec);
-  void say_report(const agent::Exit& last);
+  ReportFacts report_facts(const agent::Exit& last) const;
+  void say_report(const ReportFacts& facts);
+  Result<void> leave_report(const ReportFacts& facts) const;
+  void note(const journal::Event& event);
   void leave_error_file(const link::Failure& root);
   void leave_when_everything_is_said();
 
@@ -86,6 +93,7 @@ class Runtime {
   std::optional<WorkerProcesses> processes_;
   std::optional<Signals> signals_;
   std::optional<LogDir> logs_;
+  std::optional<Examiner> examiner_;
   std::unique_ptr<KeeperServer> keeper_;  // where this node hosts it
   std::unique_ptr<LinkClient> client_;    // where it does not
   std::optional<Agent> agent_;
@@ -96,7 +104,9 @@ class Runtime {
   std::vector<int> pids_;              // by local rank; 0 before it started
   std::optional<SpawnError> no_room_;  // the attempt's folders could not be made
   std::vector<Evidence> evidence_;     // of the attempt that runs
-  std::optional<agent::Exit> exit_;    // the agent's last word
+  WallTime started_{};
+  int restarts_ = 0;                 // of the job, when the last round was sealed
+  std::optional<agent::Exit> exit_;  // the agent's last word
   bool leaving_ = false;
 };
 
