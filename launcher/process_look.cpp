@@ -13,7 +13,7 @@ namespace cpprun {
 namespace {
 
 // The innermost ones say where it hangs; the rest is how it came there.
-constexpr std::size_t frames_told_max = 4;
+constexpr std::size_t frames_told_max = 3;
 
 struct SystemCall {
   int number;

@@ -74,7 +74,8 @@ std::string shown_lines(const std::vector<std::string>& lines) {
 std::string story(const Evidence& evidence, bool console_inherited) {
   const auto diagnosis = diagnose(evidence);
   auto text = diagnosis.ending;
-  if (!evidence.surroundings.last_seen.empty()) text += "\n" + evidence.surroundings.last_seen;
+  const auto& last_seen = evidence.surroundings.last_seen;
+  if (!last_seen.empty()) text += "\nbefore SIGKILL " + last_seen;
   if (!diagnosis.traceback.empty()) {
     text += "\n" + without_end(diagnosis.traceback);
     // Most tracebacks end with their message; one that does not gets it.
@@ -121,10 +122,11 @@ Block block_of(const link::Failure& root, const ReportFacts& facts) {
 std::string victim_in_words(const Evidence& evidence, const ReportFacts& facts) {
   const auto diagnosis = diagnose(evidence);
   auto words = diagnosis.ending;
-  if (!evidence.surroundings.last_seen.empty()) words += "; " + evidence.surroundings.last_seen;
-  if (!facts.root) return words;
+  const auto& last_seen = evidence.surroundings.last_seen;
+  const auto seen = last_seen.empty() ? std::string() : "\nbefore SIGKILL " + last_seen;
+  if (!facts.root) return words + seen;
   if (diagnosis.cause == told_to_end) {
-    return fmt::format("{}, because rank {} failed first", words, facts.root->rank.value);
+    return fmt::format("{}, because rank {} failed first{}", words, facts.root->rank.value, seen);
   }
   if (!diagnosis.message.empty()) words += "\n" + diagnosis.message;
   if (!diagnosis.consequence) return words + "\n" + diagnosis.reason;

@@ -82,7 +82,11 @@ std::optional<std::string> group_file(const std::string& v1, const std::string& 
 OomKills oom_kills() {
   OomKills kills;
   if (const auto text = group_file("memory.oom_control", "memory.events")) {
-    kills.in_group = static_cast<long>(number_after(*text, "oom_kill").value_or(0));
+    if (const auto count = number_after(*text, "oom_kill")) {
+      kills.in_group = static_cast<long>(*count);
+      // Whoever is counted here was one of ours; what happens elsewhere on the machine is not.
+      return kills;
+    }
   }
   const auto machine = read_proc("/proc/vmstat", proc_bytes_max).value_or("");
   kills.on_machine = static_cast<long>(number_after(machine, "oom_kill").value_or(0));

@@ -9,7 +9,7 @@ namespace cpprun::io {
 
 struct OomKills {
   long in_group = 0;
-  long on_machine = 0;
+  long on_machine = 0;  // 0 where the group's own number is there
 };
 
 OomKills oom_kills();
