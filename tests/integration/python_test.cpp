@@ -90,6 +90,30 @@ TEST_CASE("Python on two nodes meets in one group, and again after a failure") {
   CHECK(contains(of_second.out, "rank 1 of 2: 2 in attempt 1"));
 }
 
+TEST_CASE("a c10d rendezvous restarts an unmodified gloo script on one node and on two") {
+  if (!has_torch()) return skip(no_python);
+  const Folder folder;
+  const auto script = folder.write("sum_ranks.py", sum_ranks);
+  const int port = free_port();
+  const auto agent = [&](const std::string& nodes, const std::string& workers) {
+    return with_cpprun({"--nnodes=" + nodes, "--nproc-per-node=" + workers, "--rdzv-backend=c10d",
+                        "--rdzv-endpoint=localhost:" + std::to_string(port), "--rdzv-id=sums",
+                        "--max-restarts=1", script, "fail_once"});
+  };
+  const auto alone = run(agent("1", "2"), with_torch());
+  CHECK_MESSAGE(alone.code == 0, alone.err);
+  CHECK(contains(alone.out, "rank 0 of 2: 2 in attempt 1"));
+  CHECK(contains(alone.out, "rank 1 of 2: 2 in attempt 1"));
+  Command first(agent("2", "1"), with_torch());
+  Command second(agent("2", "1"), with_torch());
+  const auto of_first = first.wait();
+  const auto of_second = second.wait();
+  CHECK_MESSAGE(of_first.code == 0, of_first.err);
+  CHECK_MESSAGE(of_second.code == 0, of_second.err);
+  CHECK(contains(of_first.out + of_second.out, "rank 0 of 2: 2 in attempt 1"));
+  CHECK(contains(of_first.out + of_second.out, "rank 1 of 2: 2 in attempt 1"));
+}
+
 TEST_CASE("gloo of Python workers on two hosts goes over the card between them") {
   if (!has_torch()) return skip(no_python);
   const Hosts hosts(2);

@@ -49,4 +49,18 @@ class Listener {
   FileDescriptor socket_;
 };
 
+// Connects to that port of loopback and says that on it; what is heard is the caller's to read.
+inline FileDescriptor speak(int port, std::string_view text) {
+  FileDescriptor socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_port = htons(static_cast<std::uint16_t>(port));
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  const auto* const generic = reinterpret_cast<const sockaddr*>(&address);
+  if (::connect(socket.get(), generic, sizeof address) != 0) return {};
+  // Whoever hangs up at once hears nothing, which is no matter here.
+  static_cast<void>(::send(socket.get(), text.data(), text.size(), MSG_NOSIGNAL));
+  return socket;
+}
+
 }  // namespace cpprun::integration

@@ -1,9 +1,12 @@
 // Two nodes on this machine, as two people would type them in two terminals.
 
 #include <doctest/doctest.h>
+#include <fcntl.h>
 #include <signal.h>
+#include <sys/stat.h>
 
 #include "tests/integration/command.h"
+#include "tests/integration/folder.h"
 #include "tests/integration/sockets.h"
 
 using namespace cpprun::integration;
@@ -181,6 +184,33 @@ TEST_CASE("something that is not a cpprun at the master's port is told as such")
   node.expect_err("not a cpprun");
   node.signal(SIGTERM);
   CHECK(node.wait().code == 143);
+}
+
+TEST_CASE("garbage on the master's port during a job is told as such and disturbs nobody") {
+  using namespace std::string_literals;
+  const Job job;
+  const Folder folder;
+  const Words gates = {folder.path() + "/gate0", folder.path() + "/gate1"};
+  for (const auto& gate : gates) REQUIRE(::mkfifo(gate.c_str(), 0600) == 0);
+  Command first(job.node(0, 1, {}, {"say", "here", "await", gates[0]}));
+  Command second(job.node(1, 1, {}, {"say", "here", "await", gates[1]}));
+  first.expect_out("here\n");
+  second.expect_out("here\n");
+  std::vector<cpprun::FileDescriptor> strangers;
+  for (const auto& words :
+       {"\xff\xfe garbage"s, "GET / HTTP/1.1\r\n\r\n"s, "cpprun1\n\xff\xff\xff\x7f"s,
+        "cpprun1\n\x05\0\0\0{\"sa\""s, "cpprun1\n"s, ""s, "\0\xce\xf7\x85\x3c\x63"s,
+        // A SET whose key would be four exabytes long, and one of which half arrives.
+        "\0\xce\xf7\x85\x3c\x01\0\0\0\0\0\0\0\x40"s, "\0\xce\xf7\x85\x3c\x01\x08\0\0"s}) {
+    strangers.push_back(speak(job.port, words));
+    REQUIRE(strangers.back());
+  }
+  for (int scan = 0; scan < 200; ++scan) REQUIRE(speak(job.port, ""));
+  first.expect_err("an HTTP request");
+  // Opening it waits for the worker that waits behind it.
+  for (const auto& gate : gates) cpprun::FileDescriptor(::open(gate.c_str(), O_WRONLY | O_CLOEXEC));
+  CHECK(first.wait().code == 0);
+  CHECK(second.wait().code == 0);
 }
 
 TEST_CASE("a master port that is taken is told with the port, and nothing is started") {
