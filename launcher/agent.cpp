@@ -61,6 +61,13 @@ void Agent::on(TimePoint now, const agent::LinkUp& event, Actions& actions) {
     facts_.node.sockets = std::move(*sockets);
     phase_ = Phase::joining;
   }
+  if (phase_ == Phase::running && link_.silent(now)) lose_seat(now, master_is_gone(), actions);
+  if (seat_lost_) {
+    // There is nothing to say before the last of the workers is gone.
+    actions.emplace_back(agent::HangUp{*seat_lost_});
+    link_.went_down(now);
+    return;
+  }
   link_.came_up(now);
   const RoundNumber after = sealed_ ? sealed_->round : RoundNumber{};
   actions.emplace_back(agent::Say{join_message(config_, facts_, after)});
@@ -71,7 +78,11 @@ void Agent::on(TimePoint now, const agent::LinkUp& event, Actions& actions) {
 void Agent::on(TimePoint now, const agent::LinkDown& event, Actions&) {
   link_.went_down(now);
   waiting_for_ = event.reason;
-  if (phase_ == Phase::joining) phase_ = Phase::dialing;
+  if (phase_ == Phase::joining) {
+    phase_ = Phase::dialing;
+    // A spare has waited without a limit, for a master that was there.
+    if (!seat_deadline_) wait_for_a_seat(now, Phase::dialing);
+  }
   if (!status_due_ && phase_ == Phase::dialing) status_due_ = now + bounds::first_status_after;
 }
 
@@ -86,18 +97,39 @@ void Agent::check_link(TimePoint now, Actions& actions) {
     actions.emplace_back(agent::HangUp{reason});
     on(now, agent::LinkDown{reason}, actions);
   }
-  if (in_round() && silent && !exit_when_settled_) {
-    // The others have given our seat away by now, or there are no others left.
-    const std::string reason =
-        fmt::format("the master at {} is gone: {}", where_the_master_is(), waiting_for_);
-    agent::Exit last{.code = 1, .reason = reason};
-    if (phase_ != Phase::running) {
-      exit(std::move(last), actions);
-      return;
-    }
-    exit_when_settled_ = std::move(last);
-    stop_workers(now, reason, SIGTERM, actions);
+  if (in_round() && silent && !exit_when_settled_ && !seat_lost_) {
+    lose_seat(now, master_is_gone(), actions);
   }
+}
+
+// The others have given our seat away by now, or there are no others left. Whoever runs here is
+// ended; then this node comes back as a newcomer where the job can use one.
+void Agent::lose_seat(TimePoint now, const std::string& why, Actions& actions) {
+  seat_lost_ = why;
+  if (phase_ != Phase::running) return come_back(now, actions);
+  stop_workers(now, why, SIGTERM, actions);
+}
+
+void Agent::come_back(TimePoint now, Actions& actions) {
+  const std::string reason = *std::exchange(seat_lost_, std::nullopt);
+  const bool elastic = config_.nodes_min < config_.nodes_max;
+  const bool restarts_left = sealed_ && sealed_->restart_count < config_.restarts_max;
+  // Of a node that has done its part nobody knows whether it is still wanted.
+  if (phase_ == Phase::succeeded || (!elastic && !restarts_left)) {
+    return exit({.code = 1, .reason = reason}, actions);
+  }
+  actions.emplace_back(
+      agent::TellNote{fmt::format("{}; this node asks for a seat again, for {:.0f} s at most",
+                                  reason, seconds(config_.join_timeout))});
+  if (link_.up()) {
+    actions.emplace_back(agent::HangUp{reason});
+    link_.went_down(now);
+  }
+  sealed_.reset();
+  said_in_round_.clear();
+  first_failure_.reset();
+  status_due_ = now + bounds::status_interval;
+  wait_for_a_seat(now, Phase::dialing);
 }
 
 // --- what the keeper says ------------------------------------------------------------------------
@@ -131,16 +163,13 @@ void Agent::on(TimePoint now, const agent::Heard& event, Actions& actions) {
              event.message);
 }
 
-void Agent::refused(TimePoint now, const std::string& reason, Actions& actions) {
-  agent::Exit last{.code = 1,
-                   .reason = fmt::format("the master at {} refused this node: {}",
-                                         where_the_master_is(), reason)};
-  if (phase_ != Phase::running) {
-    exit(std::move(last), actions);
-    return;
-  }
-  stop_workers(now, last.reason, SIGTERM, actions);
-  exit_when_settled_ = std::move(last);
+// In a round it is our seat there that is refused: it is somebody else's, or this is another
+// master.
+void Agent::refused(TimePoint now, const std::string& why, Actions& actions) {
+  const std::string reason =
+      fmt::format("the master at {} refused this node: {}", where_the_master_is(), why);
+  if (!in_round()) return exit({.code = 1, .reason = reason}, actions);
+  if (!exit_when_settled_ && !seat_lost_) lose_seat(now, reason, actions);
 }
 
 void Agent::sealed(TimePoint now, const link::Sealed& sealed, Actions& actions) {
@@ -238,6 +267,10 @@ void Agent::settled(TimePoint now, const supervisor::Settled& settled, Actions& 
     exit(*exit_when_settled_, actions);
     return;
   }
+  if (seat_lost_) {
+    if (stopped_by_) return exit_by_signal(actions);
+    return come_back(now, actions);
+  }
   const bool undisturbed = settled.drain_reason.empty() && !drain_asked_ && !stopped_by_;
   if (!first && undisturbed) {
     phase_ = Phase::succeeded;
@@ -327,7 +360,7 @@ std::optional<TimePoint> Agent::next_deadline() const {
   consider(seat_deadline_);
   if (supervisor_ && phase_ == Phase::running) consider(supervisor_->next_deadline());
   const bool watches_master = !link_.local() && (link_.up() || in_round());
-  if (watches_master && !exit_when_settled_) consider(link_.silent_at());
+  if (watches_master && !exit_when_settled_ && !seat_lost_) consider(link_.silent_at());
   return soonest;
 }
 
@@ -356,6 +389,10 @@ bool Agent::in_round() const {
 
 std::string Agent::where_the_master_is() const {
   return to_string(config_.endpoint);
+}
+
+std::string Agent::master_is_gone() const {
+  return fmt::format("the master at {} is gone: {}", where_the_master_is(), waiting_for_);
 }
 
 }  // namespace cpprun

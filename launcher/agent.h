@@ -10,7 +10,8 @@
 //
 // In running, succeeded and drained the link may break: it is dialled again and resumed, and the
 // workers never notice; when the keeper stays silent for the lease, this node ends its workers by
-// itself, because the others have given its seat away by then.
+// itself, because the others have given its seat away by then. It comes back to dialing, as a
+// newcomer, where the job is elastic or has restarts left, and is over otherwise.
 //
 // The keeper decides and the agent is told: the agent only ever decides by itself to give up.
 
@@ -55,7 +56,9 @@ class Agent {
   void sealed(TimePoint now, const link::Sealed& sealed, Actions& actions);
   void drain(TimePoint now, const link::Drain& drain, Actions& actions);
   void finish(TimePoint now, const link::Finish& finish, Actions& actions);
-  void refused(TimePoint now, const std::string& reason, Actions& actions);
+  void refused(TimePoint now, const std::string& why, Actions& actions);
+  void lose_seat(TimePoint now, const std::string& why, Actions& actions);
+  void come_back(TimePoint now, Actions& actions);
   void stop_workers(TimePoint now, const std::string& reason, int signal, Actions& actions);
   void pass_on(TimePoint now, const Supervisor::Actions& from, Actions& actions);
   void settled(TimePoint now, const supervisor::Settled& settled, Actions& actions);
@@ -67,6 +70,7 @@ class Agent {
   void wait_for_a_seat(TimePoint now, Phase phase);
   bool in_round() const;
   std::string where_the_master_is() const;
+  std::string master_is_gone() const;
 
   Config config_;
   AgentFacts facts_;
@@ -83,6 +87,7 @@ class Agent {
   bool drain_asked_ = false;       // the keeper has asked for it in the current round
   std::optional<int> stopped_by_;  // the first signal that arrived
   std::optional<agent::Exit> exit_when_settled_;
+  std::optional<std::string> seat_lost_;  // why; set until nobody of the round is alive here
   bool insisted_ = false;
 };
 

@@ -64,7 +64,7 @@ TEST_CASE("kill -9 of an agent ends its workers at once, and the others go on wi
   cluster.expect_nothing_left();
 }
 
-TEST_CASE("an agent that is stopped for longer than the lease is lost, and ends when continued") {
+TEST_CASE("an agent that is stopped for longer than the lease is lost; continued, it comes back") {
   const Cluster cluster(3, "2:3");
   if (!cluster.hosts.why_not().empty()) return skip(cluster.hosts.why_not());
   Command first(cluster.node(0), cluster.options());
@@ -74,10 +74,11 @@ TEST_CASE("an agent that is stopped for longer than the lease is lost, and ends 
   second.signal(SIGSTOP);
   for (Command* const each : {&first, &third}) each->expect_out(" of 2, restart 0\n");
   second.signal(SIGCONT);
-  CHECK(second.wait().code == 1);
-  second.expect_no_worker_left();
+  for (Command* const each : {&first, &second, &third}) each->expect_out(" of 3, restart 0\n", 2);
+  second.expect_err("this node asks for a seat again");
   first.signal(SIGTERM);
   CHECK(first.wait().code == 143);
+  CHECK(second.wait().code == 143);
   CHECK(third.wait().code == 143);
   cluster.expect_nothing_left();
 }

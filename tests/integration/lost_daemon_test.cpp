@@ -1,0 +1,62 @@
+// A cpprund apart from the training: what becomes of its jobs when it is killed, and when it, or
+// another in its place, is started again.
+
+#include <doctest/doctest.h>
+#include <signal.h>
+
+#include "tests/integration/cluster.h"
+
+using namespace cpprun::integration;
+
+namespace {
+
+// On host 0, where no node of the job runs.
+Command daemon_of(const Cluster& cluster) {
+  return Command(
+      cluster.hosts.on(0, {from_build("CPPRUND"), "--host=" + Hosts::address(0), "--port=29500"}),
+      cluster.options());
+}
+
+void kill_at_once(Command& daemon) {
+  daemon.signal(SIGKILL);
+  CHECK(daemon.wait_for_exit() == 137);
+}
+
+}  // namespace
+
+TEST_CASE("without its daemon a job of fixed size ends within the lease, and says why") {
+  const Cluster cluster(3, "2");
+  if (!cluster.hosts.why_not().empty()) return skip(cluster.hosts.why_not());
+  Command daemon = daemon_of(cluster);
+  daemon.expect_out("\n");
+  Command first(cluster.node(1), cluster.options());
+  Command second(cluster.node(2), cluster.options());
+  for (Command* const each : {&first, &second}) each->expect_out(" of 2, restart 0\n");
+  kill_at_once(daemon);
+  for (Command* const each : {&first, &second}) {
+    const auto ended = each->wait();
+    CHECK(ended.code == 1);
+    CHECK(contains(ended.err, "the master at 10.77.0.1:29500 is gone: connection refused"));
+  }
+  cluster.expect_nothing_left();
+}
+
+TEST_CASE("jobs that may restart wait for their daemon, and begin anew where it comes back") {
+  const Cluster cluster(3, "2");
+  if (!cluster.hosts.why_not().empty()) return skip(cluster.hosts.why_not());
+  Command daemon = daemon_of(cluster);
+  daemon.expect_out("\n");
+  const Words flags = {"--max-restarts=1"};
+  Command first(cluster.node(1, flags), cluster.options());
+  Command second(cluster.node(2, flags), cluster.options());
+  for (Command* const each : {&first, &second}) each->expect_out(" of 2, restart 0\n");
+  kill_at_once(daemon);
+  for (Command* const each : {&first, &second}) each->expect_err("asks for a seat again");
+  Command late = daemon_of(cluster);
+  for (Command* const each : {&first, &second}) each->expect_out(" of 2, restart 0\n", 2);
+  for (Command* const each : {&first, &second, &late}) each->signal(SIGTERM);
+  CHECK(first.wait().code == 143);
+  CHECK(second.wait().code == 143);
+  CHECK(late.wait().code == 0);
+  cluster.expect_nothing_left();
+}

@@ -1,0 +1,116 @@
+// An agent that has lost its seat: it ends whoever runs here, and asks for a seat again.
+
+#include <doctest/doctest.h>
+
+#include "tests/launcher/agent_stage.h"
+
+using namespace cpprun;
+using namespace cpprun::testing;
+
+namespace {
+
+Config one_or_two_nodes() {
+  Config config = two_nodes();
+  config.nodes_min = 1;
+  return config;
+}
+
+constexpr link::ExitStatus ended_by_term{.signalled = true, .value = SIGTERM};
+
+// The lease of three seconds has run out, and the worker is asked to end.
+void fall_silent(Stage& stage) {
+  stage.run();
+  REQUIRE(work<supervisor::SignalGroup>(stage.agent.advance(t0 + 3s)).size() == 1);
+}
+
+}  // namespace
+
+TEST_CASE("an elastic node that was cut off ends its workers, and comes back as a newcomer") {
+  Stage stage(false, one_or_two_nodes());
+  fall_silent(stage);
+  const auto out = stage.end_worker(t0 + 4s, ended_by_term);
+  CHECK(all<agent::Exit>(out).empty());
+  REQUIRE(all<agent::TellNote>(out).size() == 1);
+  CHECK(all<agent::TellNote>(out)[0].sentence ==
+        "the master at 10.0.0.1:29500 is gone: nothing was heard of the master for 3 s; this node "
+        "asks for a seat again, for 600 s at most");
+  CHECK(all<agent::Dial>(stage.agent.advance(t0 + 5s)).size() == 1);
+  const auto back = stage.agent.handle(t0 + 5s, agent::LinkUp{"10.0.0.2"});
+  REQUIRE(said<link::Join>(back).size() == 1);
+  CHECK(said<link::Join>(back)[0].after == RoundNumber{});
+  CHECK(said<link::Drained>(back).empty());
+  CHECK(work<supervisor::Spawn>(stage.heard(t0 + 6s, seat(RoundNumber{7}))).size() == 1);
+}
+
+TEST_CASE("whoever comes back gives up after join_timeout, and says what was missing") {
+  Stage stage(false, one_or_two_nodes());
+  fall_silent(stage);
+  stage.end_worker(t0 + 4s, ended_by_term);
+  stage.agent.advance(t0 + 5s);
+  stage.agent.handle(t0 + 5s, agent::LinkDown{"connection refused"});
+  CHECK(all<agent::Exit>(stage.agent.advance(t0 + 603s)).empty());
+  const auto last = all<agent::Exit>(stage.agent.advance(t0 + 604s));
+  REQUIRE(last.size() == 1);
+  CHECK(last[0].code == 1);
+  CHECK(last[0].reason == "gave up after 600 s: connection refused");
+}
+
+TEST_CASE("a job of fixed size takes a node back while a restart is left") {
+  Config config = two_nodes();
+  config.restarts_max = 1;
+  Stage stage(false, config);
+  fall_silent(stage);
+  CHECK(all<agent::Exit>(stage.end_worker(t0 + 4s, ended_by_term)).empty());
+
+  Stage spent(false, config);
+  spent.join();
+  auto last_chance = seat();
+  last_chance.restart_count = 1;
+  spent.heard(t0, last_chance);
+  spent.worker(t0, supervisor::Started{LocalRank{0}, 100});
+  spent.agent.advance(t0 + 3s);
+  CHECK(all<agent::Exit>(spent.end_worker(t0 + 4s, ended_by_term)).size() == 1);
+}
+
+TEST_CASE("a link that comes up after the lease resumes nothing: the workers end first") {
+  Stage stage(false, one_or_two_nodes());
+  stage.run();
+  stage.agent.handle(t0 + 1s, agent::LinkDown{"connection reset"});
+  const auto late = stage.agent.handle(t0 + 4s, agent::LinkUp{"10.0.0.2"});
+  CHECK(said<link::Join>(late).empty());
+  CHECK(all<agent::HangUp>(late).size() == 1);
+  CHECK(work<supervisor::SignalGroup>(late).size() == 1);
+}
+
+TEST_CASE("a seat that is refused to a running node is lost: its workers end, then it comes back") {
+  Stage stage(false, one_or_two_nodes());
+  stage.run();
+  const auto refused = stage.heard(t0 + 1s, link::Refused{"round 1 is not one that goes on here"});
+  CHECK(work<supervisor::SignalGroup>(refused).size() == 1);
+  CHECK(all<agent::Exit>(refused).empty());
+  CHECK(all<agent::Exit>(stage.end_worker(t0 + 2s, ended_by_term)).empty());
+  stage.agent.advance(t0 + 3s);
+  const auto back = stage.agent.handle(t0 + 3s, agent::LinkUp{"10.0.0.2"});
+  CHECK(said<link::Join>(back).size() == 1);
+  // To a newcomer a refusal is the end.
+  CHECK(all<agent::Exit>(stage.heard(t0 + 3s, link::Refused{"no seat"})).size() == 1);
+}
+
+TEST_CASE("a node that is asked to stop while it is cut off does not come back") {
+  Stage stage(false, one_or_two_nodes());
+  fall_silent(stage);
+  stage.agent.handle(t0 + 3s, agent::Signalled{SIGTERM});
+  const auto last = all<agent::Exit>(stage.end_worker(t0 + 4s, ended_by_term));
+  REQUIRE(last.size() == 1);
+  CHECK(last[0].code == 143);
+}
+
+TEST_CASE("a spare whose master is gone waits for join_timeout, and no longer without a limit") {
+  Stage stage;
+  stage.join();
+  stage.heard(t0, link::Waiting{.reason = "all 2 seats are taken", .spare = true});
+  stage.agent.handle(t0 + 24h, agent::LinkDown{"connection reset"});
+  const auto last = all<agent::Exit>(stage.agent.advance(t0 + 24h + 600s));
+  REQUIRE(last.size() == 1);
+  CHECK(last[0].reason == "gave up after 600 s: connection reset");
+}
