@@ -8,7 +8,8 @@ import subprocess
 import sys
 
 TOY, CPPRUN = sys.argv[1:]
-DONE = re.compile(r"rank (\d+) of (\d+) \(node (\d+), local rank \d+\): done, .* (-?[0-9.]+)$", re.M)
+DONE = re.compile(
+    r"rank (\d+) of (\d+) \(node (\d+), local rank \d+\): done, .* (-?[0-9.]+)$", re.M)
 LOSS = re.compile(r"step 5  mean loss ([0-9.]+)")
 
 
