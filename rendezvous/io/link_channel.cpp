@@ -2,8 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <array>
 #include <asio/post.hpp>
-#include <asio/write.hpp>
 #include <optional>
 #include <utility>
 
@@ -17,6 +17,7 @@ LinkChannel::LinkChannel(asio::ip::tcp::socket socket, std::string first_bytes)
   asio::error_code ignored;  // Options are a courtesy; a link works without them.
   socket_.set_option(asio::ip::tcp::no_delay(true), ignored);
   socket_.set_option(asio::socket_base::keep_alive(true), ignored);
+  socket_.non_blocking(true, ignored);  // Where that fails the first read says why.
 }
 
 void LinkChannel::start(Callbacks callbacks) {
@@ -25,17 +26,30 @@ void LinkChannel::start(Callbacks callbacks) {
   asio::post(socket_.get_executor(), [self = shared_from_this()] { self->take_in(); });
 }
 
+void LinkChannel::wait_for_bytes() {
+  socket_.async_wait(asio::ip::tcp::socket::wait_read,
+                     [self = shared_from_this()](const asio::error_code& error) {
+                       if (self->ended_) return;
+                       if (error) {
+                         self->end(error.message());
+                       } else {
+                         self->read();
+                       }
+                     });
+}
+
 void LinkChannel::read() {
-  socket_.async_read_some(
-      asio::buffer(chunk_),
-      [self = shared_from_this()](const asio::error_code& error, std::size_t length) {
-        if (error) {
-          self->end(error == asio::error::eof ? "the other side closed it" : error.message());
-          return;
-        }
-        self->inbox_.append(self->chunk_.data(), length);
-        self->take_in();
-      });
+  std::array<char, bounds::link_read_bytes> chunk;
+  asio::error_code error;
+  const std::size_t length = socket_.read_some(asio::buffer(chunk), error);
+  if (error == asio::error::would_block) {
+    wait_for_bytes();
+  } else if (error) {
+    end(error == asio::error::eof ? "the other side closed it" : error.message());
+  } else {
+    inbox_.append(chunk.data(), length);
+    take_in();
+  }
 }
 
 void LinkChannel::take_in() {
@@ -54,7 +68,8 @@ void LinkChannel::take_in() {
   inbox_.erase(0, consumed);
   // After a hang-up nothing is heard any more, but the other side's closing still is.
   if (hanging_up_) inbox_.clear();
-  if (!ended_) read();
+  if (inbox_.empty()) inbox_ = {};  // An idle link keeps no memory.
+  if (!ended_) wait_for_bytes();
 }
 
 void LinkChannel::send(const link::Message& message) {
@@ -63,35 +78,51 @@ void LinkChannel::send(const link::Message& message) {
 
 void LinkChannel::send_bytes(std::string_view bytes) {
   if (ended_ || hanging_up_) return;
+  if (outbox_.empty()) {
+    // Nearly always the socket takes all of it now, and nothing is to be kept or waited for.
+    asio::error_code error;
+    const std::size_t sent = socket_.write_some(asio::buffer(bytes), error);
+    if (error && error != asio::error::would_block) {
+      end(error.message());
+      return;
+    }
+    bytes.remove_prefix(sent);
+    if (bytes.empty()) return;
+  }
   if (outbox_.size() + bytes.size() > bounds::link_outbox_bytes_max) {
     end(fmt::format("it does not read: more than {} bytes wait for it",
                     bounds::link_outbox_bytes_max));
     return;
   }
+  const bool is_first = outbox_.empty();
   outbox_.append(bytes);
-  if (sending_.empty()) write();
+  if (is_first) write_rest();
 }
 
-void LinkChannel::write() {
-  sending_ = std::exchange(outbox_, {});
-  asio::async_write(socket_, asio::buffer(sending_),
-                    [self = shared_from_this()](const asio::error_code& error, std::size_t) {
-                      self->sending_.clear();
-                      if (error) {
-                        self->end(error.message());
-                      } else if (!self->outbox_.empty()) {
-                        self->write();
-                      } else if (self->hanging_up_) {
-                        self->end(self->hang_up_reason_);
-                      }
-                    });
+void LinkChannel::write_rest() {
+  socket_.async_wait(asio::ip::tcp::socket::wait_write,
+                     [self = shared_from_this()](asio::error_code error) {
+                       if (self->ended_) return;
+                       std::string& rest = self->outbox_;
+                       if (!error)
+                         rest.erase(0, self->socket_.write_some(asio::buffer(rest), error));
+                       if (error && error != asio::error::would_block) {
+                         self->end(error.message());
+                       } else if (!rest.empty()) {
+                         self->write_rest();
+                       } else if (self->hanging_up_) {
+                         self->end(self->hang_up_reason_);
+                       } else {
+                         rest = {};
+                       }
+                     });
 }
 
 void LinkChannel::hang_up(std::string reason) {
   if (ended_ || hanging_up_) return;
   hanging_up_ = true;
   hang_up_reason_ = std::move(reason);
-  if (sending_.empty()) end(hang_up_reason_);
+  if (outbox_.empty()) end(hang_up_reason_);
 }
 
 void LinkChannel::end(std::string reason) {

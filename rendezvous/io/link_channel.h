@@ -1,6 +1,9 @@
 #pragma once
 // One end of a link: a connected socket that says and hears whole messages. Both ends use it, the
 // agent's and the keeper's. Knows frames and bounds, and nothing of what the messages mean.
+//
+// A keeper has ten thousand of them, nearly all of which stand idle: a channel holds bytes only
+// while a frame is partial, or while the socket takes no more.
 
 #include <asio/ip/tcp.hpp>
 #include <functional>
@@ -32,17 +35,16 @@ class LinkChannel : public std::enable_shared_from_this<LinkChannel> {
   void forget() { callbacks_ = {}; }
 
  private:
+  void wait_for_bytes();
   void read();
   void take_in();
-  void write();
+  void write_rest();
   void end(std::string reason);
 
   asio::ip::tcp::socket socket_;
   Callbacks callbacks_;
-  std::string inbox_;
-  std::string outbox_;   // queued
-  std::string sending_;  // handed to the socket
-  std::array<char, 4096> chunk_{};
+  std::string inbox_;   // of a frame that has not arrived in full
+  std::string outbox_;  // what the socket did not take at once; somebody waits until it does
   std::string hang_up_reason_;
   bool hanging_up_ = false;
   bool ended_ = false;

@@ -1,0 +1,84 @@
+#include "rendezvous/io/link_channel.h"
+
+#include <doctest/doctest.h>
+
+#include <asio/io_context.hpp>
+#include <vector>
+
+using namespace cpprun;
+using namespace std::chrono_literals;
+using asio::ip::tcp;
+
+namespace {
+
+// Two ends of one connection, whose kernel buffers hold little.
+struct Pair {
+  Pair() {
+    tcp::acceptor acceptor{context, {asio::ip::make_address("127.0.0.1"), 0}};
+    acceptor.set_option(asio::socket_base::receive_buffer_size(4096));
+    tcp::socket near{context};
+    near.open(tcp::v4());
+    near.set_option(asio::socket_base::send_buffer_size(4096));
+    near.connect(acceptor.local_endpoint());
+    tcp::socket far = acceptor.accept();
+    sender = std::make_shared<LinkChannel>(std::move(near), "");
+    reader = std::make_shared<LinkChannel>(std::move(far), "");
+    sender->start({.message = {}, .closed = [this](std::string why) { sender_ended = why; }});
+  }
+  ~Pair() {
+    sender->forget();
+    reader->forget();
+  }
+  void start_reading() {
+    reader->start({.message = [this](link::Message m) { heard.push_back(std::move(m)); },
+                   .closed = [this](std::string why) { reader_ended = why; }});
+  }
+  // No sleep, and no wait without a bound.
+  void run_until(const std::function<bool()>& enough) {
+    const auto deadline = std::chrono::steady_clock::now() + 20s;
+    context.restart();
+    while (!enough() && std::chrono::steady_clock::now() < deadline) context.run_one_for(100ms);
+    REQUIRE(enough());
+  }
+
+  asio::io_context context;
+  std::shared_ptr<LinkChannel> sender, reader;
+  std::vector<link::Message> heard;
+  std::string sender_ended, reader_ended;
+};
+
+link::Message numbered(int number) {
+  return link::Leave{.signal = number, .reason = std::string(1000, 'x')};
+}
+
+}  // namespace
+
+TEST_CASE("what a full socket does not take follows in order once the other side reads") {
+  Pair pair;
+  constexpr int count = 100;
+  for (int number = 0; number < count; ++number) pair.sender->send(numbered(number));
+  pair.start_reading();
+  pair.run_until([&] { return pair.heard.size() == count; });
+  for (int number = 0; number < count; ++number) {
+    CHECK(pair.heard[static_cast<std::size_t>(number)] == numbered(number));
+  }
+}
+
+TEST_CASE("a link that hangs up with a full socket says everything before it ends") {
+  Pair pair;
+  constexpr int count = 100;
+  for (int number = 0; number < count; ++number) pair.sender->send(numbered(number));
+  pair.sender->hang_up("enough");
+  pair.start_reading();
+  pair.run_until([&] { return !pair.reader_ended.empty() && !pair.sender_ended.empty(); });
+  CHECK(pair.heard.size() == count);
+  CHECK(pair.sender_ended == "enough");
+  CHECK(pair.reader_ended == "the other side closed it");
+}
+
+TEST_CASE("a link whose other side does not read is cut off at a bound, aloud") {
+  Pair pair;
+  for (int number = 0; number < 2000; ++number) pair.sender->send(numbered(number));
+  pair.run_until([&] { return !pair.sender_ended.empty(); });
+  CHECK(pair.sender_ended.starts_with("it does not read: more than"));
+}
