@@ -56,7 +56,7 @@ void Job::join(TimePoint now, const Caller& caller, const link::Join& join,
       consider_sealing(now, actions);
       break;
     case Round::Phase::sealed:
-      consider_growing(now, actions);
+      consider_growing(now, caller.link, actions);
       break;
     case Round::Phase::draining:
       break;  // It is there when the round gathers again.
@@ -242,11 +242,14 @@ void Job::consider_sealing(TimePoint now, keeper::Actions& actions) {
 
 // Sealed: somebody came who has no seat. There may be one for it: then the round is broken
 // politely, once for all who come until the last call is over.
-void Job::consider_growing(TimePoint now, keeper::Actions& actions) {
+void Job::consider_growing(TimePoint now, std::optional<LinkId> newcomer,
+                           keeper::Actions& actions) {
   if (over() || round_.phase() != Round::Phase::sealed) return;
   const std::size_t spares = round_.count(Member::State::waiting);
+  const bool was_called = last_call_.over_at().has_value();
   const bool grows = last_call_.may_grow(now, round_.seated(), spares);
-  if (!last_call_.over_at()) tell_spares(actions);
+  // Whoever was a spare before knows it: a thousand of them must not hear of each one more.
+  if (!last_call_.over_at()) tell_spares(was_called ? std::nullopt : newcomer, actions);
   if (!grows) return;
   breakup_.change = true;
   break_round(fmt::format("{} more {} here", spares, spares == 1 ? "node is" : "nodes are"),
@@ -271,16 +274,20 @@ void Job::seal(TimePoint now, keeper::Actions& actions) {
     if (!round_.find(link)->local) leases_.renew(link, now);
     actions.emplace_back(keeper::Say{link, sealed});
   }
-  tell_spares(actions);
+  tell_spares({}, actions);
 }
 
-void Job::tell_spares(keeper::Actions& actions) {
+void Job::tell_spares(std::optional<LinkId> only, keeper::Actions& actions) {
+  const link::Waiting waiting{
+      .reason = fmt::format("all {} seats are taken; this node is a spare", terms_.nodes_max),
+      .spare = true};
+  if (only) {
+    actions.emplace_back(keeper::Say{*only, waiting});
+    return;
+  }
   for (const auto& [link, member] : round_.members()) {
     if (member.state != Member::State::waiting || !member.connected) continue;
-    actions.emplace_back(keeper::Say{
-        link, link::Waiting{.reason = fmt::format("all {} seats are taken; this node is a spare",
-                                                  terms_.nodes_max),
-                            .spare = true}});
+    actions.emplace_back(keeper::Say{link, waiting});
   }
 }
 
@@ -349,7 +356,7 @@ void Job::advance(TimePoint now, keeper::Actions& actions) {
   for (const LinkId link : leases_.expire(now)) lose(now, link, actions);
   if (last_call_.over_at() && *last_call_.over_at() <= now) {
     consider_sealing(now, actions);
-    consider_growing(now, actions);
+    consider_growing(now, {}, actions);
   }
   if (status_due_ && *status_due_ <= now) tell_status(now, actions);
 }

@@ -71,14 +71,14 @@ class Job {
   void leave(TimePoint now, LinkId link, const link::Leave& leave, keeper::Actions& actions);
   void lose(TimePoint now, LinkId link, keeper::Actions& actions);
   void consider_sealing(TimePoint now, keeper::Actions& actions);
-  void consider_growing(TimePoint now, keeper::Actions& actions);
+  void consider_growing(TimePoint now, std::optional<LinkId> newcomer, keeper::Actions& actions);
   void seal(TimePoint now, keeper::Actions& actions);
   bool goes_on_without(const Member& member) const;
   void break_round(const std::string& reason, keeper::Actions& actions);
   void begin_again(TimePoint now, keeper::Actions& actions);
   void settle(TimePoint now, keeper::Actions& actions);
   void end(link::Finish finish, keeper::Actions& actions);
-  void tell_spares(keeper::Actions& actions);
+  void tell_spares(std::optional<LinkId> only, keeper::Actions& actions);
   void tell_status(TimePoint now, keeper::Actions& actions);
 
   JobTerms terms_;

@@ -128,7 +128,7 @@ void Keeper::on(TimePoint now, const Closed& event, Actions& actions) {
 // The key space of a round is the round's: emptied in the same breath in which it is sealed. A job
 // that everybody has left is forgotten, whether it is over or never began; not the one we host.
 void Keeper::look_after_stores(Actions& actions) {
-  for (const Action& action : Actions{actions}) {
+  for (const Action& action : actions) {
     if (const auto* reset = std::get_if<keeper::ResetStore>(&action)) store(reset->job).clear();
   }
   if (options_.only) return;

@@ -4,11 +4,20 @@
 
 #include <algorithm>
 #include <cassert>
+#include <functional>
 #include <tuple>
 
 #include "proto/bounds.h"
 
 namespace cpprun {
+
+namespace {
+
+std::size_t hash_of_agent(const std::string& host, int pid) {
+  return std::hash<std::string>{}(host) ^ static_cast<std::size_t>(pid) * 0x9E3779B97F4A7C15;
+}
+
+}  // namespace
 
 const Member* Round::find(LinkId link) const {
   const auto found = members_.find(link);
@@ -21,14 +30,17 @@ const Member* Round::holder_of(int node_rank) const {
 }
 
 std::optional<LinkId> Round::find_agent(const std::string& host, int pid) const {
-  for (const auto& [link, member] : members_) {
-    if (member.join.pid == pid && member.join.host == host) return link;
+  const auto [first, last] = by_agent_.equal_range(hash_of_agent(host, pid));
+  for (auto at = first; at != last; ++at) {
+    const link::Join& join = members_.at(at->second).join;
+    if (join.pid == pid && join.host == host) return at->second;
   }
   return std::nullopt;
 }
 
 void Round::enter(LinkId link, Member member) {
   if (member.join.node_rank) by_node_rank_[*member.join.node_rank] = link;
+  by_agent_.emplace(hash_of_agent(member.join.host, member.join.pid), link);
   ++counts_[index_of(member.state)];
   const bool is_new = members_.emplace(link, std::move(member)).second;
   assert(is_new);
@@ -40,7 +52,18 @@ void Round::leave(LinkId link) {
   if (found == members_.end()) return;
   if (const std::optional<int> wish = found->second.join.node_rank) by_node_rank_.erase(*wish);
   --counts_[index_of(found->second.state)];
+  forget_agent(link, found->second);
   members_.erase(found);
+}
+
+void Round::forget_agent(LinkId link, const Member& member) {
+  const auto [first, last] =
+      by_agent_.equal_range(hash_of_agent(member.join.host, member.join.pid));
+  for (auto at = first; at != last; ++at) {
+    if (at->second != link) continue;
+    by_agent_.erase(at);
+    return;
+  }
 }
 
 void Round::set_state(LinkId link, Member::State state) {
@@ -57,20 +80,20 @@ void Round::set_connected(LinkId link, bool connected) {
 void Round::move(LinkId from, LinkId to) {
   auto node = members_.extract(from);
   node.key() = to;
+  forget_agent(from, node.mapped());
+  by_agent_.emplace(hash_of_agent(node.mapped().join.host, node.mapped().join.pid), to);
   if (const std::optional<int> wish = node.mapped().join.node_rank) by_node_rank_[*wish] = to;
   members_.insert(std::move(node));
 }
 
 // Survivors first, because their workers' data is where they are; then in order of arrival.
 std::vector<LinkId> Round::chosen(int seats_max) const {
+  std::vector<std::pair<bool, LinkId>> sorted;  // false, for survivors, comes first
+  for (const auto& [link, member] : members_) sorted.emplace_back(!member.group_rank, link);
+  std::sort(sorted.begin(), sorted.end());
+  sorted.resize(std::min(sorted.size(), static_cast<std::size_t>(seats_max)));
   std::vector<LinkId> links;
-  for (const auto& [link, member] : members_) links.push_back(link);
-  std::sort(links.begin(), links.end(), [this](LinkId a, LinkId b) {
-    const bool a_is_new = !members_.at(a).group_rank;
-    const bool b_is_new = !members_.at(b).group_rank;
-    return std::tie(a_is_new, a) < std::tie(b_is_new, b);
-  });
-  links.resize(std::min(links.size(), static_cast<std::size_t>(seats_max)));
+  for (const auto& [is_new, link] : sorted) links.push_back(link);
   return links;
 }
 

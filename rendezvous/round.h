@@ -81,6 +81,7 @@ class Round {
 
  private:
   std::vector<LinkId> chosen(int seats_max) const;
+  void forget_agent(LinkId link, const Member& member);
   static std::size_t index_of(Member::State state) { return static_cast<std::size_t>(state); }
 
   Phase phase_ = Phase::gathering;
@@ -89,6 +90,9 @@ class Round {
   // Invariant: for each state, how many of members_ are in it.
   std::array<std::size_t, 4> counts_{};
   std::unordered_map<int, LinkId> by_node_rank_;
+  // By a hash of host and pid, which several may share: when a network comes back, ten thousand
+  // agents resume at once.
+  std::unordered_multimap<std::size_t, LinkId> by_agent_;
 };
 
 // "node 1 on host-b", or "host-b" before it has a number.

@@ -139,6 +139,19 @@ TEST_CASE("a surplus node waits as a spare and takes the place of what is lost, 
   CHECK(said<link::Sealed>(next, c)[0].restart_count == 0);
 }
 
+TEST_CASE("one spare more is told so, and those who know it already hear nothing") {
+  Table table;
+  table.seal();
+  link::Join late = node(0);
+  late.node_rank.reset();
+  const auto first = table.join(t0 + 1s, c, late);
+  CHECK(said<link::Waiting>(first, c).size() == 1);
+  const LinkId d{4};
+  const auto second = table.join(t0 + 2s, d, late);
+  CHECK(said<link::Waiting>(second, d).size() == 1);
+  CHECK(said<link::Waiting>(second, c).empty());
+}
+
 TEST_CASE("a spare that goes away disturbs nobody, and one that stays hears the end") {
   Table table;
   auto any = elastic("a");

@@ -112,3 +112,39 @@ TEST_CASE("surplus nodes wait as spares; survivors keep their seats before newco
   CHECK(round.find(b)->group_rank == GroupRank{0});
   CHECK(round.find(c)->group_rank == GroupRank{1});
 }
+
+TEST_CASE("an agent is found by host and pid, through whatever link it speaks now") {
+  Round round;
+  round.enter(a, member("x"));
+  round.enter(b, member("y"));
+  CHECK(round.find_agent("y", 7) == b);
+  CHECK_FALSE(round.find_agent("y", 8).has_value());
+  round.move(b, c);
+  CHECK(round.find_agent("y", 7) == c);
+  CHECK(round.find_agent("x", 7) == a);
+  round.leave(c);
+  CHECK_FALSE(round.find_agent("y", 7).has_value());
+}
+
+TEST_CASE("two links of one agent are two members until one of them leaves") {
+  Round round;
+  round.enter(a, member("x"));
+  round.enter(b, member("x"));
+  round.leave(a);
+  CHECK(round.find_agent("x", 7) == b);
+}
+
+TEST_CASE("with fewer seats than nodes, survivors come first and then the order of arrival") {
+  Round round;
+  round.enter(c, member("a"));
+  round.seal(9);
+  round.break_up();
+  round.set_state(c, Member::State::drained);
+  round.gather_again();
+  round.enter(b, member("b"));
+  round.enter(a, member("c"));
+  CHECK(round.seal(2).size() == 2);
+  CHECK(round.find(c)->state == Member::State::running);
+  CHECK(round.find(a)->state == Member::State::running);
+  CHECK(round.find(b)->state == Member::State::waiting);
+}
