@@ -1,0 +1,35 @@
+#pragma once
+// Reads the original binary files of CIFAR-10, CIFAR-100 and MNIST; MNIST's also compressed, as
+// they are distributed. A file that is missing, cut off or something else is a FileError that names
+// it, the offset, and what was expected there.
+
+#include <ATen/core/Tensor.h>
+
+#include <string>
+#include <string_view>
+
+namespace cpprun {
+
+struct ImageSet {
+  at::Tensor images;         // bytes, [count, channels, rows, columns]
+  at::Tensor labels;         // int64, [count]
+  at::Tensor coarse_labels;  // CIFAR-100's twenty superclasses; else undefined
+  int classes = 0;
+  std::int64_t size() const { return labels.size(0); }
+};
+
+enum class Part { training, test };
+
+// `folder` holds data_batch_1.bin … data_batch_5.bin, test_batch.bin.
+ImageSet read_cifar10(const std::string& folder, Part part);
+// train.bin, test.bin.
+ImageSet read_cifar100(const std::string& folder, Part part);
+// train-images-idx3-ubyte and so on, with .gz or without.
+ImageSet read_mnist(const std::string& folder, Part part);
+
+// One file of CIFAR records: `label_bytes` labels (2: coarse, fine), then 3 × 32 × 32 bytes.
+ImageSet parse_cifar(std::string_view bytes, int label_bytes, int classes, const std::string& name);
+// An IDX file of bytes with so many dimensions, as MNIST's images (3) and labels (1).
+at::Tensor parse_idx(std::string_view bytes, int dimensions, const std::string& name);
+
+}  // namespace cpprun
