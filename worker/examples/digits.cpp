@@ -17,6 +17,7 @@
 #include <numbers>
 #include <optional>
 
+#include "worker/env/io/heartbeat.h"
 #include "worker/env/io/record.h"
 #include "worker/env/io/stop_signal.h"
 #include "worker/examples/digits_file.h"
@@ -104,6 +105,7 @@ struct Run {
   const cpprun::DistributedSampler& sampler;
   Model& model;
   cpprun::FusedSgd& sgd;
+  cpprun::Heartbeat& heartbeat;
   std::optional<cpprun::Checkpoints> checkpoints;
 };
 
@@ -191,6 +193,7 @@ void step(const Run& run, Course& course, const torch::Tensor& batch) {
   run.model.zero_grad();
   loss.backward();
   run.sgd.step();
+  run.heartbeat.beat();
   const auto images = static_cast<double>(batch.size(0));
   course.own_loss_sum += loss.item<double>() * images;
   course.own_images += images;
@@ -281,7 +284,8 @@ int train(const cpprun::Context& context, const Settings& settings, const Digits
     fmt::print("digits: {} images to learn, {} held out, world size {}, seed {}\n", training.size(),
                held_out.size(), group.size(), settings.seed);
   }
-  Run run{settings, context, group, stop, training, sampler, model, sgd, {}};
+  cpprun::Heartbeat heartbeat(context);
+  Run run{settings, context, group, stop, training, sampler, model, sgd, heartbeat, {}};
   Course course;
   if (!settings.checkpoint.empty()) {
     run.checkpoints.emplace(settings.checkpoint);

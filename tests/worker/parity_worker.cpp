@@ -1,0 +1,166 @@
+// One side of parity_test.py: does in C++ what the test does in Python, on the same numbers, and
+// prints what came out.
+
+#include <ATen/ATen.h>
+#include <ATen/core/Dict.h>
+#include <ATen/core/ivalue_inl.h>
+#include <fmt/format.h>
+
+#include <functional>
+#include <iostream>
+#include <sstream>
+
+#include "worker/torch/adam.h"
+#include "worker/torch/optim.h"
+#include "worker/torch/pth_file.h"
+#include "worker/torch/safetensors_file.h"
+#include "worker/torch/sampler.h"
+#include "worker/torch/schedule.h"
+#include "worker/torch/training.h"
+
+namespace {
+
+using c10::IValue;
+using GenericDict = c10::impl::GenericDict;
+
+GenericDict dict() {
+  return GenericDict(c10::AnyType::get(), c10::AnyType::get());
+}
+
+// The tensors that parity_test.py expects, in every kind it knows.
+cpprun::StateDict model() {
+  cpprun::StateDict state;
+  state.tensors["weight"] = at::arange(6, at::kFloat).view({2, 3});
+  state.tensors["half"] = at::full({4}, 0.5, at::kHalf);
+  state.tensors["bf16"] = at::full({3}, 1.5, at::kBFloat16);
+  state.tensors["count"] = at::full({}, 7, at::kLong);
+  state.tensors["mask"] = at::full({2}, true, at::kBool);
+  state.tensors["empty"] = at::zeros({0, 3});
+  state.tensors["strided"] = at::arange(6, at::kDouble).view({2, 3}).t();
+  return state;
+}
+
+void write(const std::string& folder) {
+  cpprun::StateDict state = model();
+  state.texts["note"] = "from C++";
+  cpprun::save_safetensors(folder + "/cpp.safetensors", state);
+  cpprun::save_pth(folder + "/cpp_state.pth", state);
+  GenericDict tensors = dict();
+  for (const auto& [name, tensor] : state.tensors) tensors.insert(name, tensor);
+  tensors.insert("tied", state.tensors.at("weight"));
+  GenericDict group = dict();
+  group.insert("lr", 0.1);
+  group.insert("betas", c10::ivalue::Tuple::create(0.9, 0.999));
+  group.insert("params", c10::List<std::int64_t>({0, 1}));
+  group.insert("foreach", IValue());
+  c10::impl::GenericList groups(c10::AnyType::get());
+  groups.push_back(group);
+  GenericDict whole = dict();
+  whole.insert("model", tensors);
+  whole.insert("groups", groups);
+  whole.insert("epoch", std::int64_t{5'000'000'000});
+  whole.insert("name", "größer");
+  whole.insert("done", false);
+  cpprun::save_pth(folder + "/cpp_nested.pth", IValue(whole));
+}
+
+void print(const cpprun::StateDict& state) {
+  for (const auto& [name, tensor] : state.tensors) {
+    fmt::print("{} {} {}", name, c10::toString(tensor.scalar_type()), tensor.dim());
+    const at::Tensor values = tensor.to(at::kDouble).contiguous();
+    for (std::int64_t i = 0; i < values.numel(); ++i) {
+      fmt::print(" {:.17g}", values.const_data_ptr<double>()[i]);
+    }
+    fmt::print("\n");
+  }
+  for (const auto& [name, text] : state.texts) fmt::print("{} = {}\n", name, text);
+}
+
+void read(const std::string& path) {
+  print(path.ends_with(".pth") ? cpprun::state_dict_from(cpprun::load_pth(path))
+                               : cpprun::load_safetensors(path));
+}
+
+// Lines of `size replicas rank shuffle seed drop_last epoch`.
+void sample() {
+  for (std::string line; std::getline(std::cin, line);) {
+    std::istringstream words(line);
+    cpprun::SamplerOptions options;
+    std::int64_t epoch = 0;
+    words >> options.dataset_size >> options.replicas >> options.rank >> options.shuffle >>
+        options.seed >> options.drop_last >> epoch;
+    for (const auto index : cpprun::DistributedSampler(options).indices(epoch)) {
+      fmt::print("{} ", index);
+    }
+    fmt::print("\n");
+  }
+}
+
+template <class Optimizer>
+void train(const char* name, const std::function<Optimizer(std::vector<at::Tensor>)>& make) {
+  std::vector<at::Tensor> parameters;
+  for (const std::int64_t size : {5, 33}) {
+    parameters.push_back(at::sin(at::arange(size, at::kFloat)).set_requires_grad(true));
+  }
+  Optimizer optimizer = make(parameters);
+  for (int step = 0; step < 20; ++step) {
+    for (const at::Tensor& each : parameters) {
+      each.mutable_grad() = at::cos(at::arange(each.numel(), at::kFloat) * 0.7 + step);
+    }
+    const auto norm = cpprun::clip_grad_norm(parameters, 3.0);
+    fmt::print("{} norm {:.9g}\n", name, norm.template item<double>());
+    optimizer.set_lr(cpprun::warmup_cosine_lr(0.05, step, 5, 20));
+    optimizer.step();
+  }
+  for (const at::Tensor& each : parameters) {
+    for (std::int64_t i = 0; i < each.numel(); ++i) {
+      fmt::print("{} {} {:.9g}\n", name, i, each.detach()[i].template item<float>());
+    }
+  }
+}
+
+void optimize() {
+  using Parameters = std::vector<at::Tensor>;
+  train<cpprun::FusedAdam>("adam", [](Parameters parameters) {
+    return cpprun::FusedAdam(std::move(parameters), {.weight_decay = 0.02});
+  });
+  train<cpprun::FusedAdam>("amsgrad", [](Parameters parameters) {
+    return cpprun::FusedAdam(std::move(parameters), {.amsgrad = true});
+  });
+  train<cpprun::FusedAdam>("adamw", [](Parameters parameters) {
+    return cpprun::FusedAdam(std::move(parameters), cpprun::adamw_options());
+  });
+  train<cpprun::FusedSgd>("sgd", [](Parameters parameters) {
+    return cpprun::FusedSgd(std::move(parameters),
+                            {.momentum = 0.9, .weight_decay = 0.01, .nesterov = true});
+  });
+}
+
+void schedule() {
+  for (int t = 0; t < 60; ++t) {
+    fmt::print("{:.17g} {:.17g} {:.17g} {:.17g}\n", cpprun::step_lr(0.3, t, 7, 0.5),
+               cpprun::cosine_annealing_lr(0.3, t, 50, 0.01),
+               cpprun::linear_lr(0.3, t, 11, 0.25, 0.8),
+               cpprun::warmup_cosine_lr(0.3, t, 10, 60, 0.1, 0.02));
+  }
+}
+
+int run(const std::string& command, const std::string& argument) {
+  if (command == "write") write(argument);
+  if (command == "read") read(argument);
+  if (command == "sample") sample();
+  if (command == "optimize") optimize();
+  if (command == "schedule") schedule();
+  return 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  try {
+    return run(argc > 1 ? argv[1] : "", argc > 2 ? argv[2] : "");
+  } catch (const std::exception& error) {
+    fmt::print("{}\n", error.what());
+    return 1;
+  }
+}
