@@ -79,21 +79,36 @@ def other_world_size_goes_on(folder):
     check(len(epochs_of(output)) == 1, "with the one epoch that is left", output)
 
 
-def stopped_one_saves(folder):
-    process = subprocess.Popen(
-        command(2, "--checkpoint", folder, "--resume", "--save-every=100000", "--epochs=500"),
-        env=environment(), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT, text=True)
+def end_after_lines(count, number, ranks, *options):
+    """Sends a signal once so many lines were printed; returns everything that was."""
+    process = subprocess.Popen(command(ranks, *options), env=environment(),
+                               stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                               stderr=subprocess.STDOUT, text=True)
     try:
-        said = process.stdout.readline() + process.stdout.readline()
-        process.send_signal(signal.SIGTERM)
-        said += process.communicate(timeout=WAIT_SECONDS_MAX)[0]
+        said = "".join(process.stdout.readline() for _ in range(count))
+        process.send_signal(number)
+        return said + process.communicate(timeout=WAIT_SECONDS_MAX)[0]
     finally:
         process.kill()
         process.wait()
+
+
+def killed_while_saving_leaves_whole_ones(folder):
+    # A checkpoint after every step: most of the time one is being written.
+    options = ["--checkpoint", folder, "--resume", "--save-every=1", "--epochs=500"]
+    for lines in (2, 3, 4):
+        end_after_lines(lines, signal.SIGKILL, 1, *options)
+    output = run(1, "--checkpoint", folder, "--resume", "--epochs=1")
+    check("passed over" not in output, "what has its name is whole", output)
+    check(resumed_from(output)[0] > 0, "and there is one", output)
+    check(all(name.endswith(".safetensors") for name in os.listdir(folder)), "nothing half-written")
+
+
+def stopped_one_saves(folder):
+    said = end_after_lines(2, signal.SIGTERM, 2, "--checkpoint", folder, "--resume",
+                           "--save-every=100000", "--epochs=500")
     stopped = re.search(r"asked to stop in epoch \d+, after step (\d+), which is saved", said)
     check(stopped, "SIGTERM must save and say so", said)
-    # Whatever epoch that was, one epoch is over by now or will be: the end is near.
     output = run(1, "--checkpoint", folder, "--resume", "--epochs=1")
     check(resumed_from(output)[0] == int(stopped[1]), "it goes on from there", output)
 
@@ -130,6 +145,7 @@ def main():
         damaged_one_is_passed_over(folder)
         other_world_size_goes_on(folder)
         stopped_one_saves(os.path.join(parent, "stopped"))
+        killed_while_saving_leaves_whole_ones(os.path.join(parent, "saving"))
     print("digits: " + expected[-1] + ", killed or not")
 
 
