@@ -144,6 +144,14 @@ StreamPlan stream_plan(const Config& config, int local_rank, const StreamWish& w
   return {heard && !wish.redirect ? StreamTarget::console : StreamTarget::nowhere, ""};
 }
 
+// torchrun's name for it. Rounds that only changed who is here restart nothing, so the same count
+// comes again: those have the round in their name, or they would write over each other's logs.
+std::string attempt_name(const link::Sealed& sealed) {
+  const auto restarts = static_cast<std::uint32_t>(sealed.restart_count);
+  if (sealed.round.value <= restarts + 1) return fmt::format("attempt_{}", restarts);
+  return fmt::format("attempt_{}_round_{}", restarts, sealed.round.value);
+}
+
 }  // namespace
 
 std::string expand_macros(const std::string& argument, LocalRank local_rank) {
@@ -170,7 +178,7 @@ std::optional<std::string> threads_note(const Config& config, const Environment&
 std::vector<WorkerSpec> make_plan(const Config& config, const link::Sealed& sealed,
                                   const ResolvedProgram& program, const NodeFacts& facts) {
   const auto& root = facts.run_folder.empty() ? facts.error_folder : facts.run_folder;
-  const auto attempt_folder = fmt::format("{}/attempt_{}", root, sealed.restart_count);
+  const auto attempt_folder = fmt::format("{}/{}", root, attempt_name(sealed));
   std::vector<WorkerSpec> specs;
   for (int local = 0; local < config.local_world_size; ++local) {
     WorkerSpec spec;

@@ -124,6 +124,18 @@ TEST_CASE("streams go where flags and filter say") {
   CHECK(specs[1].variables.at("TORCHELASTIC_ERROR_FILE") == specs[1].error_file);
 }
 
+TEST_CASE("a round that only changed who is here gets a folder of its own, restarts torchrun's") {
+  auto node = facts();
+  node.run_folder = "/logs/job7_x";
+  auto sealed = second_node();
+  sealed.round = RoundNumber{3};  // one restart, and one change of who is here
+  const auto changed = make_plan(two_workers(), sealed, program, node);
+  CHECK(changed[0].error_file == "/logs/job7_x/attempt_1_round_3/0/error.json");
+  sealed.restart_count = 2;
+  const auto restarted = make_plan(two_workers(), sealed, program, node);
+  CHECK(restarted[0].error_file == "/logs/job7_x/attempt_2/0/error.json");
+}
+
 TEST_CASE("without a log folder a tee goes to the console alone, and the filter silences") {
   auto config = two_workers();
   auto node = facts();
