@@ -78,11 +78,15 @@ std::string Narrator::draining(const supervisor::Draining& action) const {
 
 std::string Narrator::killing(const supervisor::Killing& action, Duration grace,
                               const std::string& last_seen) const {
+  const std::string seen = last_seen.empty() ? "" : "; " + last_seen;
+  if (action.at_once) {
+    return line(yellow, fmt::format("the worker with local rank {} is killed at once{}",
+                                    action.local_rank.value, seen));
+  }
   const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(grace).count();
   return line(yellow, fmt::format("the worker with local rank {} has not ended within the grace of "
-                                  "{} s (--shutdown-timeout) and is killed{}{}",
-                                  action.local_rank.value, seconds, last_seen.empty() ? "" : "; ",
-                                  last_seen));
+                                  "{} s (--shutdown-timeout) and is killed{}",
+                                  action.local_rank.value, seconds, seen));
 }
 
 std::string Narrator::failed(const supervisor::Failed& action,

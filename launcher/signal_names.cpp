@@ -1,5 +1,6 @@
 #include "launcher/signal_names.h"
 
+#include <algorithm>
 #include <array>
 #include <csignal>
 
@@ -61,6 +62,11 @@ std::string signal_meaning(int signal) {
     if (each.signal == signal) return std::string(each.meaning);
   }
   return "";
+}
+
+bool asks_to_end(int signal) {
+  constexpr std::array others = {SIGUSR1, SIGUSR2, SIGWINCH, SIGCONT, SIGURG, SIGIO};
+  return std::find(others.begin(), others.end(), signal) == others.end();
 }
 
 std::optional<int> signal_number(std::string_view name) {

@@ -42,7 +42,7 @@ Supervisor::Actions Supervisor::advance(TimePoint now) {
   deadline_.reset();
   switch (phase_) {
     case Phase::draining:
-      begin_killing(now, actions);
+      begin_killing(now, false, actions);
       break;
     case Phase::sweeping:
       settle(actions);
@@ -108,6 +108,14 @@ void Supervisor::on(TimePoint now, const Stop& event, Actions& actions) {
   begin_drain(now, event.reason, event.signal, actions);
 }
 
+void Supervisor::on(TimePoint, const Forward& event, Actions& actions) {
+  // Not `send`: if a worker ends of it, that was no end we asked for.
+  for (const Worker& each : workers_) {
+    if (each.life == Life::alive)
+      actions.emplace_back(SignalGroup{each.spec.local_rank, event.signal});
+  }
+}
+
 void Supervisor::on(TimePoint now, const Insist& event, Actions& actions) {
   if (phase_ == Phase::running) {
     phase_ = Phase::draining;
@@ -115,7 +123,7 @@ void Supervisor::on(TimePoint now, const Insist& event, Actions& actions) {
     drain_reason_ = event.reason;
     actions.emplace_back(Draining{event.reason, SIGKILL});
   }
-  if (phase_ == Phase::draining) begin_killing(now, actions);
+  if (phase_ == Phase::draining) begin_killing(now, true, actions);
 }
 
 // Only an end that nobody asked for, while nothing was ending yet, is a failure of this node.
@@ -139,12 +147,12 @@ void Supervisor::begin_drain(TimePoint now, const std::string& reason, int signa
   }
 }
 
-void Supervisor::begin_killing(TimePoint now, Actions& actions) {
+void Supervisor::begin_killing(TimePoint now, bool at_once, Actions& actions) {
   phase_ = Phase::killing;
   deadline_ = now + bounds::kill_patience;
   for (auto& each : workers_) {
     if (each.life != Life::alive) continue;
-    actions.emplace_back(Killing{each.spec.local_rank});
+    actions.emplace_back(Killing{each.spec.local_rank, at_once});
     send(each, SIGKILL, actions);
   }
 }

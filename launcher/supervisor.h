@@ -86,6 +86,12 @@ struct Stop {
   friend bool operator==(const Stop&, const Stop&) = default;
 };
 
+// Pass this signal on to everybody, as it is: it is not meant to end anybody.
+struct Forward {
+  int signal = 0;
+  friend bool operator==(const Forward&, const Forward&) = default;
+};
+
 // A second Ctrl-C: no more patience. Begins the end by itself where nothing had yet.
 struct Insist {
   std::string reason;
@@ -130,9 +136,10 @@ struct Draining {
   friend bool operator==(const Draining&, const Draining&) = default;
 };
 
-// A worker has outlived its grace and was sent KILL, for the narrator.
+// A worker was sent KILL, for the narrator: it has outlived its grace, or there was none.
 struct Killing {
   LocalRank local_rank;
+  bool at_once = false;
   friend bool operator==(const Killing&, const Killing&) = default;
 };
 
@@ -144,7 +151,8 @@ struct Settled {
   friend bool operator==(const Settled&, const Settled&) = default;
 };
 
-using Event = std::variant<Started, SpawnFailed, Exited, GroupGone, NodeSwept, Stop, Insist>;
+using Event =
+    std::variant<Started, SpawnFailed, Exited, GroupGone, NodeSwept, Stop, Forward, Insist>;
 using Action =
     std::variant<Spawn, SignalGroup, Sweep, SweepNode, Failed, Draining, Killing, Settled>;
 
@@ -184,10 +192,11 @@ class Supervisor {
   void on(TimePoint now, const supervisor::GroupGone& event, Actions& actions);
   void on(TimePoint now, const supervisor::NodeSwept& event, Actions& actions);
   void on(TimePoint now, const supervisor::Stop& event, Actions& actions);
+  void on(TimePoint now, const supervisor::Forward& event, Actions& actions);
   void on(TimePoint now, const supervisor::Insist& event, Actions& actions);
   void judge_end(TimePoint now, const Worker& ended, Actions& actions);
   void begin_drain(TimePoint now, const std::string& reason, int signal, Actions& actions);
-  void begin_killing(TimePoint now, Actions& actions);
+  void begin_killing(TimePoint now, bool at_once, Actions& actions);
   void give_up_the_rest();
   void go_on_if_gone(TimePoint now, Actions& actions);
   void settle(Actions& actions);

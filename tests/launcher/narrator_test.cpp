@@ -59,6 +59,8 @@ TEST_CASE("failures, drains and kills are told in words") {
         "cpprun: rank 5 (local rank 1, pid 42) was killed by SIGSEGV (segmentation fault)\n");
   CHECK(in_pipe.draining({"rank 5 failed", SIGTERM}) ==
         "cpprun: ending the workers: rank 5 failed\n");
+  CHECK(in_pipe.killing({.local_rank = LocalRank{0}, .at_once = true}, 30s, "") ==
+        "cpprun: the worker with local rank 0 is killed at once\n");
   CHECK(in_pipe.killing({LocalRank{0}}, 30s, "") ==
         "cpprun: the worker with local rank 0 has not ended within the grace of 30 s "
         "(--shutdown-timeout) and is killed\n");

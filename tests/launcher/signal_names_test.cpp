@@ -19,3 +19,8 @@ TEST_CASE("a signal has a name and, where the name says little, a meaning") {
   CHECK(signal_name(60) == "signal 60");
   CHECK(signal_meaning(60).empty());
 }
+
+TEST_CASE("signals that ask to end are told from those that only tell something") {
+  for (const int signal : {SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGALRM}) CHECK(asks_to_end(signal));
+  for (const int signal : {SIGUSR1, SIGUSR2, SIGWINCH, SIGCONT}) CHECK_FALSE(asks_to_end(signal));
+}

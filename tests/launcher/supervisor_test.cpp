@@ -121,7 +121,7 @@ TEST_CASE("Insist kills at once, whether or not a drain had begun") {
   auto draining = running();
   static_cast<void>(draining.handle(t0, Stop{"asked", SIGTERM}));
   CHECK(draining.handle(t0 + 1s, Insist{"asked twice"}) ==
-        Actions{Killing{first}, SignalGroup{first, SIGKILL}, Killing{second},
+        Actions{Killing{first, true}, SignalGroup{first, SIGKILL}, Killing{second, true},
                 SignalGroup{second, SIGKILL}});
   auto fresh = running();
   CHECK(fresh.handle(t0, Insist{"asked twice"}).front() ==
@@ -182,4 +182,13 @@ TEST_CASE("what arrives after the end is ignored") {
   CHECK(supervisor.handle(t0, Exited{first, code_3}).empty());
   CHECK(supervisor.advance(t0 + 1h).empty());
   CHECK_FALSE(supervisor.next_deadline());
+}
+
+TEST_CASE("a signal that is passed on ends nobody by our will") {
+  auto supervisor = running();
+  CHECK(supervisor.handle(t0, Forward{10}) ==
+        Actions{SignalGroup{first, 10}, SignalGroup{second, 10}});
+  const auto failed = supervisor.handle(t0, Exited{first, {true, 10}, WallTime{}});
+  REQUIRE(std::holds_alternative<Failed>(failed[0]));
+  CHECK(std::get<Failed>(failed[0]).outcome.our_signal == 0);
 }
