@@ -6,24 +6,11 @@
 #include <csignal>
 #include <utility>
 
+#include "launcher/agent_words.h"
+#include "launcher/signal_names.h"
 #include "proto/bounds.h"
 
 namespace cpprun {
-
-namespace {
-
-// What a shell expects of a command line that cannot be obeyed.
-constexpr int usage_exit_code = 2;
-
-double seconds(Duration duration) {
-  return std::chrono::duration<double>(duration).count();
-}
-
-std::string seconds_left(TimePoint now, TimePoint deadline) {
-  return fmt::format("{:.0f} s left", std::max(0.0, seconds(deadline - now)));
-}
-
-}  // namespace
 
 Agent::Agent(Config config, AgentFacts facts)
     : config_(std::move(config)),
@@ -44,92 +31,13 @@ Agent::Actions Agent::start(TimePoint now) {
 Agent::Actions Agent::handle(TimePoint now, const Event& event) {
   Actions actions;
   if (phase_ == Phase::over) return actions;
+  // Before anything is heard: after a sleep, what waits in the socket is older than our lease.
+  const bool fenced = fence_if_late(now, actions);
+  if (phase_ == Phase::over || (fenced && std::holds_alternative<agent::Heard>(event))) {
+    return actions;
+  }
   std::visit([&](const auto& what) { on(now, what, actions); }, event);
   return actions;
-}
-
-// --- the link ------------------------------------------------------------------------------------
-
-void Agent::on(TimePoint now, const agent::LinkUp& event, Actions& actions) {
-  if (phase_ == Phase::dialing) {
-    auto sockets = choose_interfaces(facts_.interfaces, event.local_address, config_.nodes_max == 1,
-                                     facts_.node.environment);
-    if (!sockets) {
-      exit({.code = usage_exit_code, .reason = sockets.error().reason}, actions);
-      return;
-    }
-    facts_.node.sockets = std::move(*sockets);
-    phase_ = Phase::joining;
-  }
-  if (phase_ == Phase::running && link_.silent(now)) lose_seat(now, master_is_gone(), actions);
-  if (seat_lost_) {
-    // There is nothing to say before the last of the workers is gone.
-    actions.emplace_back(agent::HangUp{*seat_lost_});
-    link_.went_down(now);
-    return;
-  }
-  link_.came_up(now);
-  const RoundNumber after = sealed_ ? sealed_->round : RoundNumber{};
-  actions.emplace_back(agent::Say{join_message(config_, facts_, after)});
-  // What the keeper may have missed while the link was down. It ignores what it knows already.
-  for (const link::Message& message : said_in_round_) actions.emplace_back(agent::Say{message});
-}
-
-void Agent::on(TimePoint now, const agent::LinkDown& event, Actions&) {
-  link_.went_down(now);
-  waiting_for_ = event.reason;
-  if (phase_ == Phase::joining) {
-    phase_ = Phase::dialing;
-    // A spare has waited without a limit, for a master that was there.
-    if (!seat_deadline_) wait_for_a_seat(now, Phase::dialing);
-  }
-  if (!status_due_ && phase_ == Phase::dialing) status_due_ = now + bounds::first_status_after;
-}
-
-void Agent::check_link(TimePoint now, Actions& actions) {
-  const KeeperLink::Due due = link_.take_due(now);
-  if (due.heartbeat) actions.emplace_back(agent::Say{link::Heartbeat{}});
-  if (due.dial) actions.emplace_back(agent::Dial{});
-  const bool silent = link_.silent(now);
-  if (link_.up() && silent) {
-    const std::string reason =
-        fmt::format("nothing was heard of the master for {} s", seconds(config_.lease()));
-    actions.emplace_back(agent::HangUp{reason});
-    on(now, agent::LinkDown{reason}, actions);
-  }
-  if (in_round() && silent && !exit_when_settled_ && !seat_lost_) {
-    lose_seat(now, master_is_gone(), actions);
-  }
-}
-
-// The others have given our seat away by now, or there are no others left. Whoever runs here is
-// ended; then this node comes back as a newcomer where the job can use one.
-void Agent::lose_seat(TimePoint now, const std::string& why, Actions& actions) {
-  seat_lost_ = why;
-  if (phase_ != Phase::running) return come_back(now, actions);
-  stop_workers(now, why, SIGTERM, actions);
-}
-
-void Agent::come_back(TimePoint now, Actions& actions) {
-  const std::string reason = *std::exchange(seat_lost_, std::nullopt);
-  const bool elastic = config_.nodes_min < config_.nodes_max;
-  const bool restarts_left = sealed_ && sealed_->restart_count < config_.restarts_max;
-  // Of a node that has done its part nobody knows whether it is still wanted.
-  if (phase_ == Phase::succeeded || (!elastic && !restarts_left)) {
-    return exit({.code = 1, .reason = reason}, actions);
-  }
-  actions.emplace_back(
-      agent::TellNote{fmt::format("{}; this node asks for a seat again, for {:.0f} s at most",
-                                  reason, seconds(config_.join_timeout))});
-  if (link_.up()) {
-    actions.emplace_back(agent::HangUp{reason});
-    link_.went_down(now);
-  }
-  sealed_.reset();
-  said_in_round_.clear();
-  first_failure_.reset();
-  status_due_ = now + bounds::status_interval;
-  wait_for_a_seat(now, Phase::dialing);
 }
 
 // --- what the keeper says ------------------------------------------------------------------------
@@ -153,7 +61,7 @@ void Agent::on(TimePoint now, const agent::Heard& event, Actions& actions) {
                  [&](const link::Sealed& m) { sealed(now, m, actions); },
                  [&](const link::Drain& m) { drain(now, m, actions); },
                  [&](const link::Finish& m) { finish(now, m, actions); },
-                 [&](const link::Heartbeat&) {},
+                 [&](const link::Heartbeat& m) { link_.answered(now, m.sent); },
                  [&](const auto&) {
                    const std::string reason = "the master said what only an agent says";
                    actions.emplace_back(agent::HangUp{reason});
@@ -176,6 +84,8 @@ void Agent::sealed(TimePoint now, const link::Sealed& sealed, Actions& actions) 
   if (phase_ != Phase::joining && phase_ != Phase::drained) return;
   sealed_ = sealed;
   said_in_round_.clear();
+  findings_ = {};
+  settled_.reset();
   drain_asked_ = false;
   phase_ = Phase::running;
   seat_deadline_.reset();
@@ -202,7 +112,13 @@ void Agent::drain(TimePoint now, const link::Drain& drain, Actions& actions) {
 }
 
 void Agent::finish(TimePoint now, const link::Finish& finish, Actions& actions) {
-  agent::Exit last{.code = finish.exit_code, .reason = finish.reason, .root = finish.root};
+  // Whoever allowed restarts wants to know why there is none.
+  if (config_.restarts_max > 0 && finish.root) actions.emplace_back(agent::TellNote{finish.reason});
+  agent::Exit last{.code = finish.exit_code,
+                   .reason = finish.reason,
+                   .root = finish.root,
+                   .consequences = finish.consequences,
+                   .consequence_count = finish.consequence_count};
   if (phase_ != Phase::running) {
     exit(std::move(last), actions);
     return;
@@ -214,7 +130,13 @@ void Agent::finish(TimePoint now, const link::Finish& finish, Actions& actions) 
 // --- the workers ---------------------------------------------------------------------------------
 
 void Agent::on(TimePoint now, const agent::FromWorker& event, Actions& actions) {
-  if (supervisor_) pass_on(now, supervisor_->handle(now, event.event), actions);
+  if (!supervisor_) return;
+  if (const auto* exited = std::get_if<supervisor::Exited>(&event.event)) {
+    findings_.noticed(now, exited->local_rank);
+  } else if (const auto* failed = std::get_if<supervisor::SpawnFailed>(&event.event)) {
+    findings_.noticed(now, failed->local_rank);
+  }
+  pass_on(now, supervisor_->handle(now, event.event), actions);
 }
 
 void Agent::stop_workers(TimePoint now, const std::string& reason, int signal, Actions& actions) {
@@ -229,8 +151,7 @@ void Agent::pass_on(TimePoint now, const Supervisor::Actions& from, Actions& act
             [&](const supervisor::Failed& m) {
               actions.emplace_back(agent::TellFailed{m});
               // The keeper is told as soon as the evidence is in: see on(Examined).
-              first_failure_ = m.outcome.local_rank;
-              actions.emplace_back(agent::Examine{m.outcome});
+              examine(m.outcome, actions);
             },
             [&](const supervisor::Draining& m) { actions.emplace_back(agent::TellDraining{m}); },
             [&](const supervisor::Killing& m) { actions.emplace_back(agent::TellKilling{m}); },
@@ -241,11 +162,17 @@ void Agent::pass_on(TimePoint now, const Supervisor::Actions& from, Actions& act
   }
 }
 
-void Agent::on(TimePoint, const agent::Examined& event, Actions& actions) {
-  if (!sealed_ || first_failure_ != event.evidence.outcome.local_rank) return;
-  first_failure_.reset();
-  say(link::Failed{sealed_->round, failure_of(event.evidence, sealed_->group_rank, facts_.host)},
-      actions);
+void Agent::examine(const Outcome& outcome, Actions& actions) {
+  findings_.asked(outcome.local_rank);
+  actions.emplace_back(agent::Examine{outcome});
+}
+
+void Agent::on(TimePoint now, const agent::Examined& event, Actions& actions) {
+  if (!sealed_) return;
+  const auto failed =
+      findings_.judge(event.evidence, {sealed_->round, sealed_->group_rank, facts_.host});
+  if (failed) say(*failed, actions);
+  conclude_if_examined(now, actions);
 }
 
 // Nobody of this attempt is alive here any more.
@@ -253,16 +180,21 @@ void Agent::settled(TimePoint now, const supervisor::Settled& settled, Actions& 
   const std::optional<Outcome>& first = settled.first_failure;
   for (const Outcome& outcome : settled.outcomes) {
     const bool is_first = first && first->local_rank == outcome.local_rank;
-    if (!outcome.good() && !is_first) actions.emplace_back(agent::Examine{outcome});
+    if (!outcome.good() && !is_first) examine(outcome, actions);
     // It may still be alive, so nobody may be told that this node has drained.
     if (outcome.given_up && !exit_when_settled_) {
-      exit_when_settled_ = agent::Exit{
-          .code = 1,
-          .reason = fmt::format("rank {} (pid {}) does not even end of SIGKILL: it sits in the "
-                                "kernel, in a driver or a file system that hangs; this node is out",
-                                outcome.rank.value, outcome.pid)};
+      exit_when_settled_ = agent::Exit{.code = 1, .reason = unkillable_in_words(outcome)};
     }
   }
+  settled_ = settled;
+  conclude_if_examined(now, actions);
+}
+
+// The keeper hears of every failure before it hears that this node has drained: what comes later it
+// would take for another round's.
+void Agent::conclude_if_examined(TimePoint now, Actions& actions) {
+  if (!settled_ || (!findings_.complete() && !exit_when_settled_)) return;
+  const supervisor::Settled settled = *std::exchange(settled_, std::nullopt);
   if (exit_when_settled_) {
     exit(*exit_when_settled_, actions);
     return;
@@ -272,7 +204,7 @@ void Agent::settled(TimePoint now, const supervisor::Settled& settled, Actions& 
     return come_back(now, actions);
   }
   const bool undisturbed = settled.drain_reason.empty() && !drain_asked_ && !stopped_by_;
-  if (!first && undisturbed) {
+  if (!settled.first_failure && undisturbed) {
     phase_ = Phase::succeeded;
     say(link::Succeeded{sealed_->round}, actions);
     return;
@@ -286,6 +218,11 @@ void Agent::settled(TimePoint now, const supervisor::Settled& settled, Actions& 
 // --- the end -------------------------------------------------------------------------------------
 
 void Agent::on(TimePoint now, const agent::Signalled& event, Actions& actions) {
+  if (!asks_to_end(event.signal)) {
+    if (phase_ != Phase::running || !supervisor_) return;
+    pass_on(now, supervisor_->handle(now, supervisor::Forward{event.signal}), actions);
+    return;
+  }
   if (stopped_by_) {
     insisted_ = true;
     if (phase_ != Phase::running || !supervisor_) {
@@ -329,6 +266,8 @@ void Agent::exit(agent::Exit last, Actions& actions) {
 Agent::Actions Agent::advance(TimePoint now) {
   Actions actions;
   if (phase_ == Phase::over) return actions;
+  fence_if_late(now, actions);
+  if (phase_ == Phase::over) return actions;
   check_link(now, actions);
   if (supervisor_ && phase_ == Phase::running) {
     pass_on(now, supervisor_->advance(now), actions);
@@ -359,8 +298,9 @@ std::optional<TimePoint> Agent::next_deadline() const {
   consider(status_due_);
   consider(seat_deadline_);
   if (supervisor_ && phase_ == Phase::running) consider(supervisor_->next_deadline());
-  const bool watches_master = !link_.local() && (link_.up() || in_round());
-  if (watches_master && !exit_when_settled_ && !seat_lost_) consider(link_.silent_at());
+  if (link_.up() && !link_.local()) consider(link_.silent_at());
+  if (in_round() && !link_.local() && !exit_when_settled_ && !seat_lost_)
+    consider(link_.lease_over_at());
   return soonest;
 }
 
@@ -375,7 +315,11 @@ void Agent::tell_waiting(TimePoint now, Actions& actions) {
 
 void Agent::wait_for_a_seat(TimePoint now, Phase phase) {
   phase_ = phase;
-  seat_deadline_ = now + config_.join_timeout;
+  // A pause before a restart is the keeper's to know; it is never longer than this.
+  const Duration pause = config_.restart_backoff > Duration{}
+                             ? std::max(config_.restart_backoff, Duration{bounds::backoff_max})
+                             : Duration{};
+  seat_deadline_ = now + config_.join_timeout + (phase == Phase::drained ? pause : Duration{});
 }
 
 void Agent::say(link::Message message, Actions& actions) {
@@ -389,10 +333,6 @@ bool Agent::in_round() const {
 
 std::string Agent::where_the_master_is() const {
   return to_string(config_.endpoint);
-}
-
-std::string Agent::master_is_gone() const {
-  return fmt::format("the master at {} is gone: {}", where_the_master_is(), waiting_for_);
 }
 
 }  // namespace cpprun

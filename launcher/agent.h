@@ -9,9 +9,10 @@
 //   over       Has said Exit. Every later event is ignored.
 //
 // In running, succeeded and drained the link may break: it is dialled again and resumed, and the
-// workers never notice; when the keeper stays silent for the lease, this node ends its workers by
-// itself, because the others have given its seat away by then. It comes back to dialing, as a
-// newcomer, where the job is elastic or has restarts left, and is over otherwise.
+// workers never notice. When the keeper answers nothing for the lease, or this process was stopped
+// for as long, this node kills its workers at once: the others give its ranks away at that moment,
+// and two workers with one rank would corrupt the job. It comes back to dialing, as a newcomer,
+// where the job is elastic or has restarts left, and is over otherwise.
 //
 // The keeper decides and the agent is told: the agent only ever decides by itself to give up.
 
@@ -20,6 +21,7 @@
 #include <vector>
 
 #include "launcher/agent_actions.h"
+#include "launcher/findings.h"
 #include "launcher/join_message.h"
 #include "launcher/keeper_link.h"
 #include "launcher/plan.h"
@@ -57,11 +59,14 @@ class Agent {
   void drain(TimePoint now, const link::Drain& drain, Actions& actions);
   void finish(TimePoint now, const link::Finish& finish, Actions& actions);
   void refused(TimePoint now, const std::string& why, Actions& actions);
+  bool fence_if_late(TimePoint now, Actions& actions);
   void lose_seat(TimePoint now, const std::string& why, Actions& actions);
   void come_back(TimePoint now, Actions& actions);
   void stop_workers(TimePoint now, const std::string& reason, int signal, Actions& actions);
   void pass_on(TimePoint now, const Supervisor::Actions& from, Actions& actions);
   void settled(TimePoint now, const supervisor::Settled& settled, Actions& actions);
+  void conclude_if_examined(TimePoint now, Actions& actions);
+  void examine(const Outcome& outcome, Actions& actions);
   void say(link::Message message, Actions& actions);
   void exit(agent::Exit last, Actions& actions);
   void exit_by_signal(Actions& actions);
@@ -70,7 +75,6 @@ class Agent {
   void wait_for_a_seat(TimePoint now, Phase phase);
   bool in_round() const;
   std::string where_the_master_is() const;
-  std::string master_is_gone() const;
 
   Config config_;
   AgentFacts facts_;
@@ -81,7 +85,8 @@ class Agent {
   std::optional<TimePoint> seat_deadline_;  // set while dialing, joining or drained
   std::optional<link::Sealed> sealed_;      // the round this node is in, or was in last
   std::optional<Supervisor> supervisor_;
-  std::optional<LocalRank> first_failure_;  // set until the keeper has been told of it
+  Findings findings_;                           // of the attempt that runs
+  std::optional<supervisor::Settled> settled_;  // set while evidence is still to come
   // What the keeper was told of the current round; told again when a link resumes.
   std::vector<link::Message> said_in_round_;
   bool drain_asked_ = false;       // the keeper has asked for it in the current round

@@ -102,6 +102,9 @@ struct Exit {
   int code = 0;
   std::string reason;
   std::optional<link::Failure> root = {};
+  // What followed from the root in the whole job: some of them, and how many there were.
+  std::vector<link::Consequence> consequences = {};
+  int consequence_count = 0;
   GroupRank group_rank = {};
   bool had_workers = false;  // false: it ended before any worker was started
 };

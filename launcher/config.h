@@ -60,6 +60,9 @@ struct Config {
   std::optional<std::string> local_rank_flag;  // of the script: --<this>=<local rank> comes first
   std::string role = "default";
   int restarts_max = 0;
+  Duration restart_backoff{};                 // before the first restart; 0: none
+  Duration restart_window{};                  // after which one no longer counts; 0: never
+  std::vector<int> no_restart_codes;          // exit codes, and signals as negative numbers
   Duration grace = std::chrono::seconds(30);  // between TERM and KILL
   std::vector<int> signals;                   // handled ones, by number, each once
   std::string signals_text;                   // the same as exported to the workers

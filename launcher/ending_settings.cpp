@@ -1,9 +1,11 @@
 #include "launcher/ending_settings.h"
 
 #include <algorithm>
+#include <charconv>
 #include <csignal>
 
 #include "launcher/signal_names.h"
+#include "proto/bounds.h"
 
 namespace cpprun {
 
@@ -21,6 +23,63 @@ void read_grace(SettingReader& reader, Config& config) {
     if (!given || *given < 0) {
       reader.complain("{}={} is not a number of seconds from 0", grace_variable, *text);
     }
+  }
+}
+
+// Up to this many seconds fit the milliseconds in which nodes tell them each other.
+constexpr double policy_seconds_max = 2'000'000;
+
+Duration read_seconds(SettingReader& reader, std::string_view flag) {
+  const auto* setting = reader.find(flag);
+  if (setting == nullptr) return {};
+  double seconds = 0;
+  const std::string& text = setting->value;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), seconds);
+  const bool whole = error == std::errc{} && end == text.data() + text.size();
+  if (!whole || !(seconds >= 0.001) || seconds > policy_seconds_max) {
+    reader.complain("{}={} is not a number of seconds above 0, as 30 or 0.5", setting->source,
+                    text);
+    return {};
+  }
+  return std::chrono::round<std::chrono::milliseconds>(std::chrono::duration<double>(seconds));
+}
+
+// "2,SIGSEGV": exit codes as they are, signals as negative numbers.
+void read_final_codes(SettingReader& reader, Config& config) {
+  constexpr int exit_code_max = 255;
+  const auto* setting = reader.find("no-restart-codes");
+  if (setting == nullptr) return;
+  std::vector<int>& codes = config.no_restart_codes;
+  for (const auto part : split(setting->value, ',')) {
+    const auto code = whole_number(part);
+    const auto signal = signal_number(part);
+    if (signal) {
+      codes.push_back(-*signal);
+    } else if (code && *code >= 1 && *code <= exit_code_max) {
+      codes.push_back(*code);
+    } else {
+      return reader.complain(
+          "{}={}: \"{}\" is neither an exit code from 1 to {} nor a signal, as SIGSEGV",
+          setting->source, setting->value, part, exit_code_max);
+    }
+  }
+  // The same on every node in whatever order it was typed.
+  std::ranges::sort(codes);
+  codes.erase(std::ranges::unique(codes).begin(), codes.end());
+  if (codes.size() > bounds::no_restart_codes_max) {
+    reader.complain("{}={} lists {} codes; there is room for {}", setting->source, setting->value,
+                    codes.size(), bounds::no_restart_codes_max);
+  }
+}
+
+void read_restarts(SettingReader& reader, Config& config) {
+  config.restarts_max = reader.number("max-restarts", 0, any_count_max).value_or(0);
+  config.restart_backoff = read_seconds(reader, "restart-backoff");
+  config.restart_window = read_seconds(reader, "restart-window");
+  read_final_codes(reader, config);
+  for (const char* flag : {"restart-backoff", "restart-window", "no-restart-codes"}) {
+    if (config.restarts_max > 0 || !reader.has(flag)) continue;
+    reader.note("{} has no effect without --max-restarts", reader.source(flag));
   }
 }
 
@@ -45,7 +104,7 @@ void read_signals(SettingReader& reader, Config& config) {
 }  // namespace
 
 void read_ending_settings(SettingReader& reader, Config& config) {
-  config.restarts_max = reader.number("max-restarts", 0, any_count_max).value_or(0);
+  read_restarts(reader, config);
   read_grace(reader, config);
   read_signals(reader, config);
 }

@@ -22,7 +22,13 @@ struct AgentFacts {
   std::vector<NetworkInterface> interfaces;  // of this machine
 };
 
-// `after` is the last round it took part in, 0 for a newcomer.
-link::Join join_message(const Config& config, const AgentFacts& facts, RoundNumber after);
+struct JoinState {
+  RoundNumber after{};     // the last round it took part in, 0 for a newcomer
+  bool idle = false;       // nobody of that round is alive here
+  link::AgentTime sent{};  // now, by our clock
+};
+
+// Names as many of this machine's addresses as its frame has room for.
+link::Join join_message(const Config& config, const AgentFacts& facts, const JoinState& state);
 
 }  // namespace cpprun

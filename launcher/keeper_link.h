@@ -2,10 +2,17 @@
 // When to speak, when to dial and when to stop believing: the agent's link to its keeper, as
 // times. Knows nothing of rounds and workers. A local link, within the keeper's own process, needs
 // no heartbeat and is never silent.
+//
+// The keeper gives a node up when it has heard nothing of it for the lease. The agent counts the
+// same lease from the moment at which it *sent* what has provably arrived: that is never later than
+// the keeper's count, whichever direction of the network is cut, and a little shorter, because
+// killing takes a moment. So nobody is alive here when the others go on.
 
+#include <algorithm>
 #include <optional>
 
 #include "proto/clock.h"
+#include "proto/link/message.h"
 
 namespace cpprun {
 
@@ -28,22 +35,33 @@ class KeeperLink {
   void came_up(TimePoint now);
   // It could not be made, or it broke. The next attempt comes after a pause that grows.
   void went_down(TimePoint now);
+  // Whatever it was, it was said after what we sent when this link came up.
   void heard(TimePoint now);
+  // The keeper has answered what we sent then.
+  void answered(TimePoint now, link::AgentTime sent);
   Due take_due(TimePoint now);
 
   bool up() const { return up_; }
   bool local() const { return patience_.local; }
-  // Nothing was heard for the whole lease.
-  bool silent(TimePoint now) const { return !local() && heard_ + patience_.lease <= now; }
-  // When it will have been silent for the lease.
-  TimePoint silent_at() const { return heard_ + patience_.lease; }
+  link::Heartbeat heartbeat(TimePoint now) const;
+  // When it is of no use to wait any longer for a word on this link.
+  TimePoint silent_at() const { return std::max(heard_, up_since_) + patience_.lease; }
+  bool silent(TimePoint now) const { return !local() && up_ && silent_at() <= now; }
+  // When our lease runs out.
+  TimePoint lease_over_at() const;
+  bool lease_is_over(TimePoint now) const { return !local() && lease_over_at() <= now; }
+  // How long ago was sent what last arrived.
+  Duration unproven(TimePoint now) const { return now - proof_; }
   // Of heartbeats and dialling; silence is the owner's to watch, who knows whether it matters.
   std::optional<TimePoint> next_deadline() const;
 
  private:
   Patience patience_;
   bool up_ = false;
+  TimePoint up_since_{};
   TimePoint heard_{};
+  TimePoint proof_{};  // when we sent the latest of what provably arrived
+  Duration round_trip_{};
   Duration dial_pause_{};  // grows with every attempt that fails
   std::optional<TimePoint> dial_due_;
   std::optional<TimePoint> heartbeat_due_;

@@ -14,6 +14,32 @@ using namespace std::chrono_literals;
 // One JSON message. Agreed with the design: 512 bytes per agent per round each way; the margin
 // above it is for a failure's last lines and for refusals, which are sentences.
 inline constexpr std::size_t link_frame_bytes_max = 32 * 1024;
+// One message of a round, however many nodes there are: join, sealed, and the end as it is told to
+// those far away. (A job's id of more than 80 bytes costs its own length more.)
+inline constexpr std::size_t round_frame_bytes_max = 512;
+// Consequences named to those far away, and to the agent of the master; the rest is a count.
+inline constexpr std::size_t consequences_brief_max = 8;
+inline constexpr std::size_t consequences_max = 64;
+// Failures a node tells of one round: the first of each kind says what the others would.
+inline constexpr std::size_t failures_told_max = 8;
+inline constexpr std::size_t later_message_bytes_max = 256;
+// Codes in --no-restart-codes: each travels in every join.
+inline constexpr std::size_t no_restart_codes_max = 8;
+// A pause before a restart grows to this at most, unless a longer one was asked for.
+inline constexpr std::chrono::nanoseconds backoff_max = 5min;
+// A worker that dies this soon after its round began has done nothing; three times in a row, and
+// the next time will be no better.
+inline constexpr std::chrono::nanoseconds crash_loop_life = 1s;
+inline constexpr int crash_loop_deaths = 3;
+// A keeper that wakes up this late was stopped, or starved: what the nodes said meanwhile waits in
+// its sockets, and it reads for as long before it gives anybody up.
+inline constexpr std::chrono::nanoseconds keeper_nap = 200ms;
+// An agent's own lease is shorter by this than the keeper's: KILL takes a moment, and nobody may
+// have its ranks before.
+inline constexpr std::chrono::nanoseconds fence_margin = 250ms;
+// Of how many heartbeats the fastest tells how a node's clock stands: enough that one had a free
+// way, few enough that clocks drift by microseconds meanwhile.
+inline constexpr int clock_samples = 32;
 // One text inside a message (a reason, a failure's sentence). Two of them fit a frame even when
 // every byte has to be escaped.
 inline constexpr std::size_t link_text_bytes_max = 2 * 1024;

@@ -3,10 +3,16 @@
 namespace cpprun {
 
 link::Finish finish_of(const Breakup& breakup) {
-  const bool by_signal = breakup.stop && breakup.stop->signal != 0;
-  const int stop_code = by_signal ? 128 + breakup.stop->signal : 1;
-  const int code = breakup.root ? link::exit_code_of(breakup.root->status) : stop_code;
-  return {.exit_code = code, .reason = breakup.reason, .root = breakup.root};
+  const Failures::Entry* root = breakup.failures.root();
+  if (root == nullptr || (breakup.stop && root->failure.consequence)) {
+    const bool by_signal = breakup.stop && breakup.stop->signal != 0;
+    return {.exit_code = by_signal ? 128 + breakup.stop->signal : 1, .reason = breakup.reason};
+  }
+  return {.exit_code = link::exit_code_of(root->failure.status),
+          .reason = root->what,
+          .root = root->failure,
+          .consequences = breakup.failures.consequences(),
+          .consequence_count = static_cast<int>(breakup.failures.consequence_count())};
 }
 
 }  // namespace cpprun

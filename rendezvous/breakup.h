@@ -6,18 +6,25 @@
 #include <optional>
 #include <string>
 
+#include "proto/clock.h"
 #include "proto/link/message.h"
+#include "rendezvous/failures.h"
 
 namespace cpprun {
 
 struct Breakup {
-  std::string reason = {};                 // completes "ending the workers: …"
-  std::optional<link::Failure> root = {};  // what failed first
-  std::optional<link::Leave> stop = {};    // somebody was asked to stop the job
-  bool change = false;                     // only who is here has changed
+  std::string reason = {};               // completes "ending the workers: …"
+  TimePoint at{};                        // when the nodes were told
+  Failures failures = {};                // of the round, everybody's
+  std::optional<link::Leave> stop = {};  // somebody was asked to stop the job
+  bool change = false;                   // who is here has changed, nothing failed yet
+
+  // What the keeper asked for itself: what ends badly later follows from that.
+  bool polite() const { return change || stop; }
 };
 
-// The end of a job whose last round broke like that.
+// The end of a job whose last round broke like that. Who was asked to stop and drags others along
+// is no failure; a failure that came before the stop still is.
 link::Finish finish_of(const Breakup& breakup);
 
 }  // namespace cpprun

@@ -5,14 +5,17 @@
 #include <algorithm>
 #include <utility>
 
+#include "proto/link/brief.h"
 #include "proto/machine.h"
+#include "rendezvous/job_words.h"
+#include "rendezvous/reception.h"
 
 namespace cpprun {
 
 namespace {
 
-bool is_loopback(const std::string& address) {
-  return address.starts_with("127.") || address == "::1";
+double seconds(Duration duration) {
+  return std::chrono::duration<double>(duration).count();
 }
 
 }  // namespace
@@ -23,33 +26,31 @@ Job::Job(JobTerms terms, JobOptions options)
       leases_(options.lease),
       last_call_({.min = static_cast<std::size_t>(terms_.nodes_min),
                   .max = static_cast<std::size_t>(terms_.nodes_max)},
-                 options.last_call) {}
-
-Result<void> Job::admit(const std::string& peer) const {
-  if (round_.phase() != Round::Phase::sealed || over()) {
-    return failure("no round is running");
-  }
-  if (is_loopback(peer) || admitted_.contains(peer)) return {};
-  return failure("no node of this job has that address");
-}
+                 options.last_call),
+      policy_(terms_) {}
 
 void Job::join(TimePoint now, const Caller& caller, const link::Join& join,
                keeper::Actions& actions) {
-  if (join.after == round_.number() && join.after != RoundNumber{}) {
-    if (const auto old_link = round_.find_agent(join.host, join.pid)) {
-      resume(now, *old_link, caller, actions);
+  if (join.after != RoundNumber{}) {
+    const auto old_link = round_.find_agent(join.host, join.pid);
+    if (old_link && join.after == round_.number()) {
+      resume(now, *old_link, caller, join, actions);
       return;
     }
+    // It has missed that it got a seat: nobody is alive there, and it is here for another.
+    if (old_link && join.idle) lose(now, {*old_link, now}, "it came back without them", actions);
   }
-  if (const auto reason = objection(join)) {
-    actions.emplace_back(keeper::Say{caller.link, link::Refused{*reason}});
-    actions.emplace_back(keeper::HangUp{caller.link, *reason});
-    actions.emplace_back(keeper::Note{
-        fmt::format("refused the node on {} ({}): {}", join.host, caller.peer, *reason)});
+  auto reason = objection(terms_, round_, options_.lease, join);
+  if (finish_) reason = fmt::format("job \"{}\" is over: {}", terms_.id, finish_->reason);
+  if (reason) {
+    keeper::refuse({caller.link, caller.peer}, join.host, *reason, actions);
     return;
   }
   round_.enter(caller.link, {.join = join, .peer = caller.peer, .local = caller.local});
-  if (!caller.local) leases_.renew(caller.link, now);
+  if (!caller.local) {
+    leases_.renew(caller.link, now);
+    round_.clock_of(caller.link).heard(now, join.sent);
+  }
   switch (round_.phase()) {
     case Round::Phase::gathering:
       if (!status_due_) status_due_ = now + options_.status_interval;
@@ -63,35 +64,23 @@ void Job::join(TimePoint now, const Caller& caller, const link::Join& join,
   }
 }
 
-// A sentence when this node cannot have a seat.
-std::optional<std::string> Job::objection(const link::Join& join) const {
-  if (finish_) return fmt::format("job \"{}\" is over: {}", terms_.id, finish_->reason);
-  if (auto reason = disagreement(terms_, join)) return reason;
-  if (join.node_rank) {
-    if (const Member* holder = round_.holder_of(*join.node_rank)) {
-      return fmt::format(
-          "node rank {} is taken by {} (pid {}); {} (pid {}) asked for it too: give each node its "
-          "own --node_rank, from 0 to {}",
-          *join.node_rank, holder->join.host, holder->join.pid, join.host, join.pid,
-          terms_.nodes_max - 1);
-    }
-  }
-  return std::nullopt;
-}
-
 // The agent's link broke and it is back in time: its workers never noticed.
-void Job::resume(TimePoint now, LinkId old_link, const Caller& caller, keeper::Actions& actions) {
+void Job::resume(TimePoint now, LinkId old_link, const Caller& caller, const link::Join& join,
+                 keeper::Actions& actions) {
   if (round_.find(old_link)->connected) {
     actions.emplace_back(keeper::HangUp{old_link, "its agent speaks through a newer link"});
   }
   leases_.move(old_link, caller.link);
   round_.move(old_link, caller.link);
-  round_.set_connected(caller.link, true);
+  round_.set_broken(caller.link, std::nullopt);
   leases_.renew(caller.link, now);
+  round_.clock_of(caller.link).heard(now, join.sent);
+  // So that it knows that its own lease goes on.
+  actions.emplace_back(keeper::Say{caller.link, link::Heartbeat{.sent = join.sent}});
   actions.emplace_back(
       keeper::Note{fmt::format("the link of {} is back", name_of(*round_.find(caller.link)))});
   if (finish_) {
-    actions.emplace_back(keeper::Say{caller.link, *finish_});
+    actions.emplace_back(keeper::Say{caller.link, link::brief(*finish_)});
   } else if (round_.phase() == Round::Phase::draining) {
     actions.emplace_back(keeper::Say{caller.link, link::Drain{round_.number(), breakup_.reason}});
   }
@@ -108,7 +97,7 @@ void Job::hear(TimePoint now, LinkId link, const link::Message& message, keeper:
   std::visit(
       Overloaded{
           [&](const link::Failed& m) {
-            if (is_current(m.round)) failed(m, actions);
+            if (is_current(m.round)) failed(now, *member, m, actions);
           },
           [&](const link::Succeeded& m) {
             if (!is_current(m.round) || member->state != Member::State::running) return;
@@ -126,8 +115,10 @@ void Job::hear(TimePoint now, LinkId link, const link::Message& message, keeper:
             settle(now, actions);
           },
           [&](const link::Leave& m) { leave(now, link, m, actions); },
-          [&](const link::Heartbeat&) {
-            actions.emplace_back(keeper::Say{link, link::Heartbeat{}});
+          [&](const link::Heartbeat& m) {
+            round_.clock_of(link).heard(now, m.sent,
+                                        std::chrono::microseconds{m.round_trip_microseconds});
+            actions.emplace_back(keeper::Say{link, m});
           },
           [&](const auto&) {
             // A second Join, or a keeper's own words: this peer does not follow the protocol.
@@ -137,18 +128,28 @@ void Job::hear(TimePoint now, LinkId link, const link::Message& message, keeper:
       message);
 }
 
-void Job::failed(const link::Failed& failed, keeper::Actions& actions) {
-  if (round_.phase() != Round::Phase::sealed) return;  // A consequence: the round breaks already.
-  breakup_.root = failed.failure;
-  break_round(fmt::format("rank {} on {} failed", failed.failure.rank.value, failed.failure.host),
-              actions);
+void Job::failed(TimePoint now, const Member& member, const link::Failed& failed,
+                 keeper::Actions& actions) {
+  if (round_.phase() == Round::Phase::gathering || over()) return;
+  // The agent of the keeper's own process has the keeper's clock.
+  const auto noticed =
+      member.local ? TimePoint{failed.noticed} : member.clock.by_keeper(failed.noticed);
+  const TimePoint at = std::min(noticed.value_or(now), now);
+  if (round_.phase() == Round::Phase::draining && breakup_.polite() && at > breakup_.at) return;
+  const std::string what =
+      fmt::format("rank {} on {} failed", failed.failure.rank.value, failed.failure.host);
+  breakup_.failures.add({.failure = failed.failure, .at = at, .lost = false, .what = what});
+  if (round_.phase() == Round::Phase::sealed) break_round(now, what, actions);
 }
 
 void Job::leave(TimePoint now, LinkId link, const link::Leave& leave, keeper::Actions& actions) {
   const Member member = *round_.find(link);
   const std::string says = fmt::format("{} leaves: {}", name_of(member), leave.reason);
   const bool has_seat = member.state != Member::State::waiting;
-  if (!has_seat && !member.local) {
+  // Between two rounds everybody waits, and a job of a fixed size cannot go on without it.
+  const bool is_needed =
+      round_.phase() == Round::Phase::gathering && member.group_rank && !goes_on_without(member);
+  if (!has_seat && !member.local && !is_needed) {
     // Nothing of it is alive, and nobody needs it.
     actions.emplace_back(keeper::Note{says});
     leases_.forget(link);
@@ -158,8 +159,10 @@ void Job::leave(TimePoint now, LinkId link, const link::Leave& leave, keeper::Ac
   }
   if (round_.phase() == Round::Phase::gathering) {
     // Without its master a job that never began cannot begin.
+    const std::string who =
+        member.local ? fmt::format("the master on {}", member.join.host) : name_of(member);
     end({.exit_code = leave.signal == 0 ? 1 : 128 + leave.signal,
-         .reason = fmt::format("the master on {} left: {}", member.join.host, leave.reason)},
+         .reason = fmt::format("{} left: {}", who, leave.reason)},
         actions);
     return;
   }
@@ -169,14 +172,8 @@ void Job::leave(TimePoint now, LinkId link, const link::Leave& leave, keeper::Ac
   } else if (!breakup_.stop) {
     breakup_.stop = leave;
   }
-  if (round_.phase() == Round::Phase::sealed) break_round(says, actions);
+  if (round_.phase() == Round::Phase::sealed) break_round(now, says, actions);
   settle(now, actions);
-}
-
-// Elastic, and enough are left; but nobody goes on without the keeper's own host.
-bool Job::goes_on_without(const Member& member) const {
-  return terms_.elastic() && !member.local &&
-         round_.size() > static_cast<std::size_t>(terms_.nodes_min);
 }
 
 void Job::close(TimePoint now, LinkId link, const std::string& reason, keeper::Actions& actions) {
@@ -196,39 +193,29 @@ void Job::close(TimePoint now, LinkId link, const std::string& reason, keeper::A
     consider_sealing(now, actions);
     return;
   }
-  round_.set_connected(link, false);
-  actions.emplace_back(keeper::Note{
-      fmt::format("the link of {} broke: {}; it has {} s to come back", name_of(*member), reason,
-                  std::chrono::duration<double>(options_.lease).count())});
+  round_.set_broken(link, now);
+  actions.emplace_back(
+      keeper::Note{fmt::format("the link of {} broke: {}; it has {} s to come back",
+                               name_of(*member), reason, seconds(options_.lease))});
 }
 
-// The lease ran out. Its agent ends its workers by itself when it notices the same; from here on
-// nothing it says counts.
-void Job::lose(TimePoint now, LinkId link, keeper::Actions& actions) {
+// The lease ran out, and with it the agent's own: it has killed its workers. From here on nothing
+// it says counts.
+void Job::lose(TimePoint now, const Leases::Expired& expired, const std::string& why,
+               keeper::Actions& actions) {
+  const LinkId link = expired.holder;
   const Member member = *round_.find(link);
-  const double silence = std::chrono::duration<double>(options_.lease).count();
-  actions.emplace_back(
-      keeper::Note{fmt::format("{} is lost: silent for {} s", name_of(member), silence)});
-  if (member.connected) {
-    actions.emplace_back(keeper::HangUp{link, fmt::format("silent for {} s", silence)});
-  }
-  const bool replaceable =
-      terms_.elastic() || terms_.restarts_max > 0 || round_.count(Member::State::waiting) > 0;
+  actions.emplace_back(keeper::Note{fmt::format("{} is lost: {}", name_of(member), why)});
+  if (member.connected) actions.emplace_back(keeper::HangUp{link, why});
+  leases_.forget(link);
   round_.leave(link);
-  if (round_.phase() == Round::Phase::sealed && member.state == Member::State::running) {
-    // Who is lost is a change and not a failure, as long as anybody may take the place. A job that
-    // is not to be restarted has nothing to wait for.
-    breakup_.change = replaceable;
-    breakup_.root = link::Failure{
-        .rank = member.ranks.base,
-        .group_rank = member.group_rank.value_or(GroupRank{}),
-        .host = member.join.host,
-        .pid = member.join.pid,
-        .status = {.signalled = false, .value = 1},
-        .message = fmt::format("{} ({}) is lost: nothing was heard of it for {} s; the machine, "
-                               "its network or its cpprun is down",
-                               name_of(member), member.peer, silence)};
-    break_round(fmt::format("{} is lost", name_of(member)), actions);
+  if (round_.phase() != Round::Phase::gathering && member.state == Member::State::running) {
+    const std::string what = fmt::format("{} is lost", name_of(member));
+    breakup_.failures.add({.failure = failure_of_lost(member, options_.lease),
+                           .at = member.broke_at.value_or(expired.heard),
+                           .lost = true,
+                           .what = what});
+    if (round_.phase() == Round::Phase::sealed) break_round(now, what, actions);
   }
   settle(now, actions);
   consider_sealing(now, actions);
@@ -236,7 +223,7 @@ void Job::lose(TimePoint now, LinkId link, keeper::Actions& actions) {
 
 // Gathering: everybody is here, or enough are and the last call is over.
 void Job::consider_sealing(TimePoint now, keeper::Actions& actions) {
-  if (over() || round_.phase() != Round::Phase::gathering) return;
+  if (over() || round_.phase() != Round::Phase::gathering || pause_until_) return;
   if (last_call_.may_seal(now, round_.size())) seal(now, actions);
 }
 
@@ -252,24 +239,20 @@ void Job::consider_growing(TimePoint now, std::optional<LinkId> newcomer,
   if (!last_call_.over_at()) tell_spares(was_called ? std::nullopt : newcomer, actions);
   if (!grows) return;
   breakup_.change = true;
-  break_round(fmt::format("{} more {} here", spares, spares == 1 ? "node is" : "nodes are"),
+  break_round(now, fmt::format("{} more {} here", spares, spares == 1 ? "node is" : "nodes are"),
               actions);
 }
 
 void Job::seal(TimePoint now, keeper::Actions& actions) {
   last_call_.cancel();
   status_due_.reset();
+  sealed_at_ = now;
   auto seats = round_.seal(terms_.nodes_max);
-  admitted_.clear();
-  for (const auto& [link, member] : round_.members()) {
-    if (member.state == Member::State::waiting) continue;
-    admitted_.insert(member.peer);
-    admitted_.insert(member.join.addresses.begin(), member.join.addresses.end());
-  }
+  admission_.follow(round_);
   actions.emplace_back(
       keeper::ResetStore{terms_.id, fmt::format("round {} begins", round_.number().value)});
   for (auto& [link, sealed] : seats) {
-    sealed.restart_count = restarts_used_;
+    sealed.restart_count = policy_.restarts_used();
     sealed.store_port = options_.store_port;
     if (!round_.find(link)->local) leases_.renew(link, now);
     actions.emplace_back(keeper::Say{link, sealed});
@@ -291,8 +274,9 @@ void Job::tell_spares(std::optional<LinkId> only, keeper::Actions& actions) {
   }
 }
 
-void Job::break_round(const std::string& reason, keeper::Actions& actions) {
+void Job::break_round(TimePoint now, const std::string& reason, keeper::Actions& actions) {
   breakup_.reason = reason;
+  breakup_.at = now;
   last_call_.cancel();
   round_.break_up();
   for (const auto& [link, member] : round_.members()) {
@@ -315,26 +299,48 @@ void Job::settle(TimePoint now, keeper::Actions& actions) {
     if (!status_due_) status_due_ = now + options_.status_interval;
     return;
   }
-  const bool may_restart = breakup_.change || restarts_used_ < terms_.restarts_max;
-  if (!breakup_.stop && may_restart) {
-    begin_again(now, actions);
+  const auto verdict = judge(now);
+  if (verdict.restart) {
+    begin_again(now, verdict, actions);
     return;
   }
-  end(finish_of(breakup_), actions);
+  link::Finish finish = finish_of(breakup_);
+  if (finish.root && terms_.restarts_max > 0) finish.reason += "; not restarted: " + verdict.reason;
+  end(std::move(finish), actions);
+}
+
+// Everybody of the broken round has drained: is there another?
+RestartPolicy::Verdict Job::judge(TimePoint now) {
+  if (breakup_.stop) return {.restart = false, .pause = {}, .reason = "the job was asked to stop"};
+  const Failures::Entry* root = breakup_.failures.root();
+  if (root == nullptr) return {.restart = true, .pause = {}, .reason = "the next round follows"};
+  if (!root->lost) return policy_.judge(now, {root->failure, root->at - sealed_at_});
+  // Who is lost is a change and not a failure, as long as anybody may take the place. A job that is
+  // not to be restarted has nothing to wait for.
+  const bool replaceable =
+      terms_.elastic() || terms_.restarts_max > 0 || round_.count(Member::State::waiting) > 0;
+  return {.restart = replaceable, .pause = {}, .reason = "the next round follows"};
 }
 
 // Nobody of the old round is left: its members wait for the next one.
-void Job::begin_again(TimePoint now, keeper::Actions& actions) {
-  if (breakup_.change) {
-    actions.emplace_back(keeper::Note{fmt::format("{}: the next round follows", breakup_.reason)});
-  } else {
-    ++restarts_used_;
-    actions.emplace_back(keeper::Note{
-        fmt::format("{}: restart {} of {}", breakup_.reason, restarts_used_, terms_.restarts_max)});
-  }
+void Job::begin_again(TimePoint now, const RestartPolicy::Verdict& verdict,
+                      keeper::Actions& actions) {
+  const Failures::Entry* root = breakup_.failures.root();
+  why_again_ = fmt::format("{}: {}", root ? root->what : breakup_.reason, verdict.reason);
+  actions.emplace_back(keeper::Note{why_again_});
   breakup_ = {};
   round_.gather_again();
   status_due_ = now + options_.status_interval;
+  if (verdict.pause > Duration{}) {
+    pause_until_ = now + verdict.pause;
+    tell_status(now, actions);
+    return;
+  }
+  meet_again(now, actions);
+}
+
+void Job::meet_again(TimePoint now, keeper::Actions& actions) {
+  pause_until_.reset();
   // Those who were here before need no last call: they have just met.
   if (terms_.elastic() && round_.size() >= static_cast<std::size_t>(terms_.nodes_min)) {
     seal(now, actions);
@@ -346,14 +352,21 @@ void Job::begin_again(TimePoint now, keeper::Actions& actions) {
 void Job::end(link::Finish finish, keeper::Actions& actions) {
   finish_ = std::move(finish);
   status_due_.reset();
+  pause_until_.reset();
   last_call_.cancel();
+  // Ten thousand nodes hear it at once; the master's own, by a call, hears all of it.
+  const link::Finish for_others = link::brief(*finish_);
   for (const auto& [link, member] : round_.members()) {
-    if (member.connected) actions.emplace_back(keeper::Say{link, *finish_});
+    if (!member.connected) continue;
+    actions.emplace_back(keeper::Say{link, member.local ? *finish_ : for_others});
   }
 }
 
 void Job::advance(TimePoint now, keeper::Actions& actions) {
-  for (const LinkId link : leases_.expire(now)) lose(now, link, actions);
+  for (const Leases::Expired& each : leases_.expire(now)) {
+    lose(now, each, fmt::format("silent for {} s", seconds(options_.lease)), actions);
+  }
+  if (pause_until_ && *pause_until_ <= now) meet_again(now, actions);
   if (last_call_.over_at() && *last_call_.over_at() <= now) {
     consider_sealing(now, actions);
     consider_growing(now, {}, actions);
@@ -363,13 +376,12 @@ void Job::advance(TimePoint now, keeper::Actions& actions) {
 
 void Job::tell_status(TimePoint now, keeper::Actions& actions) {
   status_due_ = now + options_.status_interval;
-  const bool gathering = round_.phase() == Round::Phase::gathering;
-  const std::string reason =
-      gathering ? round_.who_is_missing(terms_.nodes_max)
-                : fmt::format("{}; waiting for {} to end the workers", breakup_.reason,
-                              round_.who_is(Member::State::running) +
-                                  round_.who_is(Member::State::succeeded));
-  const auto audience = gathering ? Member::State::waiting : Member::State::drained;
+  Waits waits{.reason = pause_until_ ? why_again_ : breakup_.reason};
+  if (pause_until_) waits.pause = *pause_until_ - now;
+  if (const auto over_at = last_call_.over_at()) waits.last_call = *over_at - now;
+  const std::string reason = status_of(round_, terms_, waits);
+  const auto audience =
+      round_.phase() == Round::Phase::gathering ? Member::State::waiting : Member::State::drained;
   for (const auto& [link, member] : round_.members()) {
     if (member.state == audience && member.connected) {
       actions.emplace_back(keeper::Say{link, link::Waiting{reason}});
@@ -379,7 +391,7 @@ void Job::tell_status(TimePoint now, keeper::Actions& actions) {
 
 std::optional<TimePoint> Job::next_deadline() const {
   std::optional<TimePoint> soonest = leases_.next_expiry();
-  for (const auto& deadline : {status_due_, last_call_.over_at()}) {
+  for (const auto& deadline : {status_due_, pause_until_, last_call_.over_at()}) {
     if (deadline && (!soonest || *deadline < *soonest)) soonest = deadline;
   }
   return soonest;

@@ -18,17 +18,18 @@
 
 #include <optional>
 #include <string>
-#include <unordered_set>
 
 #include "proto/clock.h"
 #include "proto/ids.h"
 #include "proto/link/message.h"
 #include "proto/result.h"
+#include "rendezvous/admission.h"
 #include "rendezvous/breakup.h"
 #include "rendezvous/job_terms.h"
 #include "rendezvous/keeper_actions.h"
 #include "rendezvous/last_call.h"
 #include "rendezvous/leases.h"
+#include "rendezvous/restart_policy.h"
 #include "rendezvous/round.h"
 
 namespace cpprun {
@@ -56,7 +57,10 @@ class Job {
   bool over() const { return finish_.has_value(); }
 
   // Whether store clients from that numeric address belong to the round that runs.
-  Result<void> admit(const std::string& peer) const;
+  Result<void> admit(const std::string& peer) const {
+    if (round_.phase() == Round::Phase::sealed && !over()) return admission_.check(peer);
+    return failure("no round is running");
+  }
 
   void join(TimePoint now, const Caller& caller, const link::Join& join, keeper::Actions& actions);
   void hear(TimePoint now, LinkId link, const link::Message& message, keeper::Actions& actions);
@@ -65,17 +69,25 @@ class Job {
   std::optional<TimePoint> next_deadline() const;
 
  private:
-  std::optional<std::string> objection(const link::Join& join) const;
-  void resume(TimePoint now, LinkId old_link, const Caller& caller, keeper::Actions& actions);
-  void failed(const link::Failed& failed, keeper::Actions& actions);
+  void resume(TimePoint now, LinkId old_link, const Caller& caller, const link::Join& join,
+              keeper::Actions& actions);
+  void failed(TimePoint now, const Member& member, const link::Failed& failed,
+              keeper::Actions& actions);
   void leave(TimePoint now, LinkId link, const link::Leave& leave, keeper::Actions& actions);
-  void lose(TimePoint now, LinkId link, keeper::Actions& actions);
+  void lose(TimePoint now, const Leases::Expired& expired, const std::string& why,
+            keeper::Actions& actions);
   void consider_sealing(TimePoint now, keeper::Actions& actions);
   void consider_growing(TimePoint now, std::optional<LinkId> newcomer, keeper::Actions& actions);
   void seal(TimePoint now, keeper::Actions& actions);
-  bool goes_on_without(const Member& member) const;
-  void break_round(const std::string& reason, keeper::Actions& actions);
-  void begin_again(TimePoint now, keeper::Actions& actions);
+  // Elastic, and enough are left; but nobody goes on without the keeper's own host.
+  bool goes_on_without(const Member& member) const {
+    return terms_.elastic() && !member.local &&
+           round_.size() > static_cast<std::size_t>(terms_.nodes_min);
+  }
+  void break_round(TimePoint now, const std::string& reason, keeper::Actions& actions);
+  RestartPolicy::Verdict judge(TimePoint now);
+  void begin_again(TimePoint now, const RestartPolicy::Verdict& verdict, keeper::Actions& actions);
+  void meet_again(TimePoint now, keeper::Actions& actions);
   void settle(TimePoint now, keeper::Actions& actions);
   void end(link::Finish finish, keeper::Actions& actions);
   void tell_spares(std::optional<LinkId> only, keeper::Actions& actions);
@@ -85,12 +97,15 @@ class Job {
   JobOptions options_;
   Round round_;
   Leases leases_;
-  std::unordered_set<std::string> admitted_;  // the sealed members' numeric addresses
-  int restarts_used_ = 0;
-  Breakup breakup_;                      // of the round that runs or drains
-  std::optional<link::Finish> finish_;   // set once: the job is over
-  LastCall last_call_;                   // when it is over: seal, or break politely and grow
-  std::optional<TimePoint> status_due_;  // set while somebody waits
+  Admission admission_;
+  TimePoint sealed_at_{};               // of the last round
+  Breakup breakup_;                     // of the round that runs or drains
+  std::optional<link::Finish> finish_;  // set once: the job is over
+  LastCall last_call_;                  // when it is over: seal, or break politely and grow
+  RestartPolicy policy_;
+  std::optional<TimePoint> pause_until_;  // before a restart, where one was asked for
+  std::string why_again_;                 // the last round broke, and another follows
+  std::optional<TimePoint> status_due_;   // set while somebody waits
 };
 
 }  // namespace cpprun

@@ -3,7 +3,9 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
+#include "proto/clock.h"
 #include "proto/link/message.h"
 
 namespace cpprun {
@@ -12,12 +14,18 @@ struct JobTerms {
   std::string id;
   int nodes_min = 1;
   int nodes_max = 1;
-  int restarts_max = 0;  // of the whole job, over its life
+  int restarts_max = 0;                    // of the whole job
+  Duration restart_backoff{};              // before the first of them; 0: none
+  Duration restart_window{};               // after which one no longer counts; 0: never
+  std::vector<int> no_restart_codes = {};  // exit codes, and signals as negative numbers
   friend bool operator==(const JobTerms&, const JobTerms&) = default;
 
   // Whether the job may go on with fewer or more nodes than it began with.
   bool elastic() const { return nodes_min < nodes_max; }
 };
+
+// The terms of a job that begins with this node.
+JobTerms terms_of(const link::Join& join);
 
 // Why a node with these wishes cannot be of this job; it names both sides, so that whoever reads it
 // on one machine knows what to change on which.

@@ -33,7 +33,10 @@ void Keeper::on(TimePoint now, const Said& event, Actions& actions) {
     const auto known = job_of_link_.find(event.link);
     if (known == job_of_link_.end()) return;  // Refused, or cut off; it does not know yet.
     const auto entry = jobs_.find(known->second);
-    if (entry != jobs_.end()) entry->second->job.hear(now, event.link, event.message, actions);
+    if (entry == jobs_.end()) return;
+    const std::size_t said_before = actions.size();
+    entry->second->job.hear(now, event.link, event.message, actions);
+    sign_notes(entry->first, said_before, actions);
     return;
   }
   const Caller caller = newcomer->second;
@@ -50,33 +53,28 @@ void Keeper::on(TimePoint now, const Said& event, Actions& actions) {
 void Keeper::join(TimePoint now, const Caller& caller, const link::Join& join, Actions& actions) {
   if (const auto found = jobs_.find(join.job); found != jobs_.end()) {
     job_of_link_[caller.link] = join.job;
+    const std::size_t said_before = actions.size();
     found->second->job.join(now, caller, join, actions);
+    sign_notes(found->first, said_before, actions);
     return;
   }
   if (options_.only) {
-    refuse(caller, join,
-           fmt::format("this master runs job \"{}\", but {} came for job \"{}\": give every node "
-                       "the same --rdzv-id, and each job its own port",
-                       options_.only->id, join.host, join.job),
-           actions);
+    keeper::refuse(
+        {caller.link, caller.peer}, join.host,
+        fmt::format("this master runs job \"{}\", but {} came for job \"{}\": give every node "
+                    "the same --rdzv-id, and each job its own port",
+                    options_.only->id, join.host, join.job),
+        actions);
     return;
   }
   if (jobs_.size() + awaiting_store_.size() >= bounds::jobs_max) {
-    refuse(caller, join, fmt::format("this daemon runs {} jobs, its limit", bounds::jobs_max),
-           actions);
+    keeper::refuse({caller.link, caller.peer}, join.host,
+                   fmt::format("this daemon runs {} jobs, its limit", bounds::jobs_max), actions);
     return;
   }
   auto& waiting = awaiting_store_[join.job];
   if (waiting.empty()) actions.emplace_back(keeper::OpenStore{join.job});
   waiting.emplace_back(caller, join);
-}
-
-void Keeper::refuse(const Caller& caller, const link::Join& join, const std::string& reason,
-                    Actions& actions) {
-  actions.emplace_back(keeper::Say{caller.link, link::Refused{reason}});
-  actions.emplace_back(keeper::HangUp{caller.link, reason});
-  actions.emplace_back(
-      keeper::Note{fmt::format("refused the node on {} ({}): {}", join.host, caller.peer, reason)});
 }
 
 void Keeper::on(TimePoint now, const StoreReady& event, Actions& actions) {
@@ -95,10 +93,7 @@ void Keeper::on(TimePoint now, const StoreReady& event, Actions& actions) {
   if (first.last_call_milliseconds > 0) {
     options.last_call = std::chrono::milliseconds{first.last_call_milliseconds};
   }
-  const JobTerms terms{.id = event.job,
-                       .nodes_min = first.nodes_min,
-                       .nodes_max = first.nodes_max,
-                       .restarts_max = first.restarts_max};
+  const JobTerms terms = terms_of(first);
   jobs_.emplace(event.job, std::make_unique<Entry>(Entry{Job{terms, options}, Store{}}));
   actions.emplace_back(keeper::Note{
       fmt::format("job \"{}\" begins; its store is on port {}", event.job, event.port)});
@@ -109,7 +104,8 @@ void Keeper::on(TimePoint, const StoreFailed& event, Actions& actions) {
   const auto waiting = awaiting_store_.extract(event.job);
   if (waiting.empty()) return;
   for (const auto& [caller, each] : waiting.mapped()) {
-    refuse(caller, each, "no store can be opened for this job: " + event.reason, actions);
+    keeper::refuse({caller.link, caller.peer}, each.host,
+                   "no store can be opened for this job: " + event.reason, actions);
   }
 }
 
@@ -122,7 +118,20 @@ void Keeper::on(TimePoint now, const Closed& event, Actions& actions) {
   const auto known = job_of_link_.extract(event.link);
   if (known.empty()) return;
   const auto entry = jobs_.find(known.mapped());
-  if (entry != jobs_.end()) entry->second->job.close(now, event.link, event.reason, actions);
+  if (entry == jobs_.end()) return;
+  const std::size_t said_before = actions.size();
+  entry->second->job.close(now, event.link, event.reason, actions);
+  sign_notes(entry->first, said_before, actions);
+}
+
+// A daemon has many jobs: each line says whose it is.
+void Keeper::sign_notes(const std::string& job, std::size_t said_before, Actions& actions) const {
+  if (options_.only) return;
+  for (std::size_t i = said_before; i < actions.size(); ++i) {
+    if (auto* note = std::get_if<keeper::Note>(&actions[i])) {
+      note->line = fmt::format("job \"{}\": {}", job, note->line);
+    }
+  }
 }
 
 // The key space of a round is the round's: emptied in the same breath in which it is sealed. A job
@@ -154,13 +163,16 @@ bool Keeper::done() const {
 
 Keeper::Actions Keeper::advance(TimePoint now) {
   Actions actions;
-  for (const LinkId link : newcomer_leases_.expire(now)) {
-    newcomers_.erase(link);
-    actions.emplace_back(keeper::HangUp{link, "it greeted, and then said nothing"});
+  for (const Leases::Expired& each : newcomer_leases_.expire(now)) {
+    newcomers_.erase(each.holder);
+    actions.emplace_back(keeper::HangUp{each.holder, "it greeted, and then said nothing"});
   }
   for (const auto& [id, entry] : jobs_) {
     const auto deadline = entry->job.next_deadline();
-    if (deadline && *deadline <= now) entry->job.advance(now, actions);
+    if (!deadline || *deadline > now) continue;
+    const std::size_t said_before = actions.size();
+    entry->job.advance(now, actions);
+    sign_notes(id, said_before, actions);
   }
   look_after_stores(actions);
   return actions;

@@ -87,8 +87,7 @@ class Keeper {
   void on(TimePoint now, const StoreReady& event, Actions& actions);
   void on(TimePoint now, const StoreFailed& event, Actions& actions);
   void join(TimePoint now, const Caller& caller, const link::Join& join, Actions& actions);
-  void refuse(const Caller& caller, const link::Join& join, const std::string& reason,
-              Actions& actions);
+  void sign_notes(const std::string& job, std::size_t said_before, Actions& actions) const;
   void look_after_stores(Actions& actions);
 
   KeeperOptions options_;

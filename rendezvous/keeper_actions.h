@@ -55,6 +55,14 @@ struct Note {
 using Action = std::variant<Say, HangUp, ResetStore, OpenStore, CloseStore, Note>;
 using Actions = std::vector<Action>;
 
+// Whom a refusal concerns, and from where it came.
+struct Whom {
+  LinkId link;
+  const std::string& peer;
+};
+// No seat, said to the one who asked and to the log; its link is closed after it.
+void refuse(const Whom& whom, const std::string& host, const std::string& reason, Actions& actions);
+
 }  // namespace keeper
 
 }  // namespace cpprun

@@ -1,5 +1,9 @@
 #include "rendezvous/leases.h"
 
+#include <algorithm>
+
+#include "proto/bounds.h"
+
 namespace cpprun {
 
 void Leases::renew(LinkId holder, TimePoint now) {
@@ -30,13 +34,23 @@ void Leases::move(LinkId from, LinkId to) {
 
 std::optional<TimePoint> Leases::next_expiry() const {
   if (by_age_.empty()) return std::nullopt;
-  return by_age_.front().heard + length_;
+  const TimePoint due = by_age_.front().heard + length_;
+  return held_until_ ? std::max(due, *held_until_) : due;
 }
 
-std::vector<LinkId> Leases::expire(TimePoint now) {
-  std::vector<LinkId> gone;
+std::vector<Leases::Expired> Leases::expire(TimePoint now) {
+  std::vector<Expired> gone;
+  const auto due = next_expiry();
+  if (!due || now < *due) return gone;
+  // Held once: a machine that is always late must still give up the dead.
+  const bool was_held = held_until_ && *due == *held_until_;
+  if (now - *due > bounds::keeper_nap && !was_held) {
+    held_until_ = now + bounds::keeper_nap;
+    return gone;
+  }
+  held_until_.reset();
   while (!by_age_.empty() && by_age_.front().heard + length_ <= now) {
-    gone.push_back(by_age_.front().holder);
+    gone.push_back(by_age_.front());
     forget(by_age_.front().holder);
   }
   return gone;

@@ -24,19 +24,25 @@ class Leases {
   // The lease goes on under another link, as if nothing had happened.
   void move(LinkId from, LinkId to);
 
+  struct Expired {
+    LinkId holder;
+    TimePoint heard;  // for the last time
+    friend bool operator==(const Expired&, const Expired&) = default;
+  };
+
   std::optional<TimePoint> next_expiry() const;
-  // Ends every lease that has run out by `now`; the holders, longest silent first.
-  std::vector<LinkId> expire(TimePoint now);
+  // Ends every lease that has run out by `now`; the holders, longest silent first. Whoever asks
+  // later than was due has slept (a stopped process, a starved machine), and what the holders said
+  // meanwhile is still to be read: then nobody's lease ends for bounds::keeper_nap more.
+  std::vector<Expired> expire(TimePoint now);
 
   Duration length() const { return length_; }
 
  private:
-  struct Entry {
-    LinkId holder;
-    TimePoint heard;
-  };
+  using Entry = Expired;
   Duration length_;
-  std::list<Entry> by_age_;  // Invariant: `heard` never decreases from front to back.
+  std::optional<TimePoint> held_until_;  // after a sleep
+  std::list<Entry> by_age_;              // Invariant: `heard` never decreases from front to back.
   std::unordered_map<LinkId, std::list<Entry>::iterator> entries_;
 };
 

@@ -73,8 +73,10 @@ void Round::set_state(LinkId link, Member::State state) {
   member.state = state;
 }
 
-void Round::set_connected(LinkId link, bool connected) {
-  members_.at(link).connected = connected;
+void Round::set_broken(LinkId link, std::optional<TimePoint> broke_at) {
+  Member& member = members_.at(link);
+  member.connected = !broke_at;
+  member.broke_at = broke_at;
 }
 
 void Round::move(LinkId from, LinkId to) {

@@ -18,8 +18,10 @@
 #include <utility>
 #include <vector>
 
+#include "proto/clock.h"
 #include "proto/ids.h"
 #include "proto/link/message.h"
+#include "rendezvous/clock_offset.h"
 #include "rendezvous/ranks.h"
 
 namespace cpprun {
@@ -32,6 +34,8 @@ struct Member {
   bool local = false;     // lives in the keeper's own process: cannot be lost
   bool leaving = false;   // was asked to stop: gets no seat in the next round
   bool connected = true;  // false: its link broke, and may resume until the lease runs out
+  std::optional<TimePoint> broke_at = {};  // when it did
+  ClockOffset clock = {};
   State state = State::waiting;
   std::optional<GroupRank> group_rank = {};  // in this round, or in the one before
   RankRange ranks = {};
@@ -58,7 +62,9 @@ class Round {
   void set_state(LinkId link, Member::State state);
   // It gets no seat in the next round.
   void mark_leaving(LinkId link) { members_.at(link).leaving = true; }
-  void set_connected(LinkId link, bool connected);
+  // Its link broke, or is back.
+  void set_broken(LinkId link, std::optional<TimePoint> broke_at);
+  ClockOffset& clock_of(LinkId link) { return members_.at(link).clock; }
   // The agent behind `from` speaks through `to` from now on.
   void move(LinkId from, LinkId to);
 

@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <utility>
 
+#include "launcher/agent_words.h"
 #include "launcher/io/addresses.h"
 #include "launcher/io/host.h"
 #include "proto/bounds.h"
@@ -137,10 +138,7 @@ Result<void> Runtime::open_keeper() {
         config.endpoint.host != "localhost" && is_loopback(config.endpoint.host);
     const auto listening = keeper_->open({.host = only_loopback ? config.endpoint.host : "",
                                           .port = static_cast<std::uint16_t>(config.endpoint.port)},
-                                         {.only = JobTerms{.id = config.job,
-                                                           .nodes_min = config.nodes_min,
-                                                           .nodes_max = config.nodes_max,
-                                                           .restarts_max = config.restarts_max},
+                                         {.only = terms_of(join_message(config, {}, {})),
                                           .options = {.lease = config.lease(),
                                                       .status_interval = bounds::status_interval,
                                                       .last_call = config.last_call}});
@@ -149,7 +147,7 @@ Result<void> Runtime::open_keeper() {
       return {};
     }
     keeper_.reset();
-    if (must_host) return tl::unexpected<Error>(listening.error());
+    if (must_host) return failure(with_port_cure(listening.error().reason));
   }
   client_ = std::make_unique<LinkClient>(
       context_, config.endpoint.host, config.endpoint.port,

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <cstdlib>
 #include <nlohmann/json.hpp>
 #include <utility>
 
@@ -30,16 +31,18 @@ void each_member(M& m, F&& f)
 {
   f("job", m.job), f("host", m.host), f("pid", m.pid), f("node_rank", m.node_rank);
   f("min", m.nodes_min), f("max", m.nodes_max), f("workers", m.local_world_size);
-  f("role", m.role), f("restarts", m.restarts_max), f("addresses", m.addresses),
-      f("lease_ms", m.lease_milliseconds), f("last_call_ms", m.last_call_milliseconds);
-  f("after", m.after.value);
+  f("role", m.role), f("restarts", m.restarts_max), f("backoff_ms", m.backoff_milliseconds);
+  f("window_ms", m.window_milliseconds), f("final", m.no_restart_codes);
+  f("addresses", m.addresses), f("lease_ms", m.lease_milliseconds);
+  f("last_call_ms", m.last_call_milliseconds), f("after", m.after.value), f("idle", m.idle),
+      f("sent", m.sent);
 }
 
 template <class M, class F>
 void each_member(M& m, F&& f)
   requires std::same_as<std::remove_const_t<M>, Failed>
 {
-  f("round", m.round.value), f("failure", m.failure);
+  f("round", m.round.value), f("failure", m.failure), f("noticed", m.noticed);
 }
 
 template <class M, class F>
@@ -58,9 +61,11 @@ void each_member(M& m, F&& f)
 }
 
 template <class M, class F>
-void each_member(M&, F&&)
+void each_member(M& m, F&& f)
   requires std::same_as<std::remove_const_t<M>, Heartbeat>
-{}
+{
+  f("sent", m.sent), f("trip", m.round_trip_microseconds);
+}
 
 template <class M, class F>
 void each_member(M& m, F&& f)
@@ -98,6 +103,7 @@ void each_member(M& m, F&& f)
   requires std::same_as<std::remove_const_t<M>, Finish>
 {
   f("code", m.exit_code), f("reason", m.reason), f("root", m.root);
+  f("others", m.consequences), f("other_count", m.consequence_count);
 }
 
 template <class M>
@@ -164,6 +170,16 @@ struct Writer {
   void operator()(const char* key, const WallTime& value) {
     object[key] = value.time_since_epoch().count();
   }
+  void operator()(const char* key, const AgentTime& value) { object[key] = value.count(); }
+  // A row of numbers each, because a dying world has many: rank, node, code or minus the signal.
+  void operator()(const char* key, const std::vector<Consequence>& value) {
+    json rows = json::array();
+    for (const Consequence& each : value) {
+      const int status = each.status.signalled ? -each.status.value : each.status.value;
+      rows.push_back({each.rank.value, each.group_rank.value, status});
+    }
+    object[key] = std::move(rows);
+  }
   void operator()(const char* key, const Failure& value) {
     json inner = json::object();
     each_member(value, Writer{inner});
@@ -184,6 +200,17 @@ struct Reader {
   }
   void operator()(const char* key, WallTime& value) {
     value = WallTime{std::chrono::microseconds{object.at(key).get<std::int64_t>()}};
+  }
+  void operator()(const char* key, AgentTime& value) {
+    value = AgentTime{object.at(key).get<std::int64_t>()};
+  }
+  void operator()(const char* key, std::vector<Consequence>& value) {
+    for (const json& row : object.at(key)) {
+      const int status = row.at(2).get<int>();
+      value.push_back({.rank = Rank{row.at(0).get<int>()},
+                       .group_rank = GroupRank{row.at(1).get<int>()},
+                       .status = {.signalled = status < 0, .value = std::abs(status)}});
+    }
   }
   void operator()(const char* key, Failure& value) { each_member(value, Reader{object.at(key)}); }
   template <class T>

@@ -4,6 +4,7 @@
 // length-prefixed JSON frame (docs/protocol.md §3). A message is O(1) bytes whatever the world's
 // size, because nobody is ever sent the list of members.
 
+#include <chrono>
 #include <optional>
 #include <string>
 #include <variant>
@@ -45,6 +46,18 @@ struct Failure {
   friend bool operator==(const Failure&, const Failure&) = default;
 };
 
+// By an agent's monotonic clock, since a moment of its own. Wall clocks may jump and are for
+// people.
+using AgentTime = std::chrono::microseconds;
+
+// A failure that followed from the root, as far as it fits a line.
+struct Consequence {
+  Rank rank{};
+  GroupRank group_rank{};
+  ExitStatus status;
+  friend bool operator==(const Consequence&, const Consequence&) = default;
+};
+
 // --- agent → keeper ----------------------------------------------------------------------------
 
 // "I would take a seat in this job." First message on a link, and again for each new round.
@@ -57,7 +70,11 @@ struct Join {
   int nodes_max = 1;
   int local_world_size = 1;  // workers on this node
   std::string role = "default";
+  // What the whole job was asked to do about failures; every node has to say the same.
   int restarts_max = 0;
+  int backoff_milliseconds = 0;            // pause before the first restart; 0: none
+  int window_milliseconds = 0;             // after which a restart no longer counts; 0: never
+  std::vector<int> no_restart_codes = {};  // exit codes, and signals as negative numbers
   // Further numeric addresses of this machine, for its workers may reach the store from another one
   // than the agent's (IPv6 beside IPv4). Few: bounds::node_addresses_max.
   std::vector<std::string> addresses = {};
@@ -65,6 +82,8 @@ struct Join {
   int lease_milliseconds = 0;
   int last_call_milliseconds = 0;
   RoundNumber after{};  // the last round this agent took part in, 0 for a newcomer
+  bool idle = false;    // nobody of that round is alive there any more
+  AgentTime sent{};     // see Heartbeat
   friend bool operator==(const Join&, const Join&) = default;
 };
 
@@ -72,6 +91,7 @@ struct Join {
 struct Failed {
   RoundNumber round{};
   Failure failure;
+  AgentTime noticed{};  // by which the keeper puts the failures of all nodes in order
   friend bool operator==(const Failed&, const Failed&) = default;
 };
 
@@ -94,8 +114,12 @@ struct Leave {
   friend bool operator==(const Leave&, const Leave&) = default;
 };
 
-// "I am here." The keeper's lease on this node starts anew; it answers with the same.
+// "I am here." The keeper's lease on this node starts anew, and it answers with the same `sent`:
+// what is answered has arrived, so the agent's own lease counts from then. From `sent` and the
+// round trip the keeper learns how this node's clock stands to its own.
 struct Heartbeat {
+  AgentTime sent{};
+  int round_trip_microseconds = 0;  // of the heartbeat before; 0: not known yet
   friend bool operator==(const Heartbeat&, const Heartbeat&) = default;
 };
 
@@ -141,6 +165,9 @@ struct Finish {
   int exit_code = 0;
   std::string reason;
   std::optional<Failure> root = {};
+  // What else failed in that round, in the order of time. Few: there may be more than are named.
+  std::vector<Consequence> consequences = {};
+  int consequence_count = 0;
   friend bool operator==(const Finish&, const Finish&) = default;
 };
 

@@ -15,9 +15,9 @@ Config one_or_two_nodes() {
   return config;
 }
 
-constexpr link::ExitStatus ended_by_term{.signalled = true, .value = SIGTERM};
+constexpr link::ExitStatus killed{.signalled = true, .value = SIGKILL};
 
-// The lease of three seconds has run out, and the worker is asked to end.
+// The lease of three seconds has run out, and the worker is killed.
 void fall_silent(Stage& stage) {
   stage.run();
   REQUIRE(work<supervisor::SignalGroup>(stage.agent.advance(t0 + 3s)).size() == 1);
@@ -28,12 +28,12 @@ void fall_silent(Stage& stage) {
 TEST_CASE("an elastic node that was cut off ends its workers, and comes back as a newcomer") {
   Stage stage(false, one_or_two_nodes());
   fall_silent(stage);
-  const auto out = stage.end_worker(t0 + 4s, ended_by_term);
+  const auto out = stage.end_worker(t0 + 4s, killed);
   CHECK(all<agent::Exit>(out).empty());
   REQUIRE(all<agent::TellNote>(out).size() == 1);
   CHECK(all<agent::TellNote>(out)[0].sentence ==
-        "the master at 10.0.0.1:29500 is gone: nothing was heard of the master for 3 s; this node "
-        "asks for a seat again, for 600 s at most");
+        "the master at 10.0.0.1:29500 is gone: nothing was heard of the master; it answers nothing "
+        "since 3.0 s; this node asks for a seat again, for 600 s at most");
   CHECK(all<agent::Dial>(stage.agent.advance(t0 + 5s)).size() == 1);
   const auto back = stage.agent.handle(t0 + 5s, agent::LinkUp{"10.0.0.2"});
   REQUIRE(said<link::Join>(back).size() == 1);
@@ -45,7 +45,7 @@ TEST_CASE("an elastic node that was cut off ends its workers, and comes back as 
 TEST_CASE("whoever comes back gives up after join_timeout, and says what was missing") {
   Stage stage(false, one_or_two_nodes());
   fall_silent(stage);
-  stage.end_worker(t0 + 4s, ended_by_term);
+  stage.end_worker(t0 + 4s, killed);
   stage.agent.advance(t0 + 5s);
   stage.agent.handle(t0 + 5s, agent::LinkDown{"connection refused"});
   CHECK(all<agent::Exit>(stage.agent.advance(t0 + 603s)).empty());
@@ -60,7 +60,7 @@ TEST_CASE("a job of fixed size takes a node back while a restart is left") {
   config.restarts_max = 1;
   Stage stage(false, config);
   fall_silent(stage);
-  CHECK(all<agent::Exit>(stage.end_worker(t0 + 4s, ended_by_term)).empty());
+  CHECK(all<agent::Exit>(stage.end_worker(t0 + 4s, killed)).empty());
 
   Stage spent(false, config);
   spent.join();
@@ -69,7 +69,7 @@ TEST_CASE("a job of fixed size takes a node back while a restart is left") {
   spent.heard(t0, last_chance);
   spent.worker(t0, supervisor::Started{LocalRank{0}, 100});
   spent.agent.advance(t0 + 3s);
-  CHECK(all<agent::Exit>(spent.end_worker(t0 + 4s, ended_by_term)).size() == 1);
+  CHECK(all<agent::Exit>(spent.end_worker(t0 + 4s, killed)).size() == 1);
 }
 
 TEST_CASE("a link that comes up after the lease resumes nothing: the workers end first") {
@@ -85,10 +85,10 @@ TEST_CASE("a link that comes up after the lease resumes nothing: the workers end
 TEST_CASE("a seat that is refused to a running node is lost: its workers end, then it comes back") {
   Stage stage(false, one_or_two_nodes());
   stage.run();
-  const auto refused = stage.heard(t0 + 1s, link::Refused{"round 1 is not one that goes on here"});
+  const auto refused = stage.heard(t0 + 1s, link::Refused{"round 1 does not go on here"});
   CHECK(work<supervisor::SignalGroup>(refused).size() == 1);
   CHECK(all<agent::Exit>(refused).empty());
-  CHECK(all<agent::Exit>(stage.end_worker(t0 + 2s, ended_by_term)).empty());
+  CHECK(all<agent::Exit>(stage.end_worker(t0 + 2s, killed)).empty());
   stage.agent.advance(t0 + 3s);
   const auto back = stage.agent.handle(t0 + 3s, agent::LinkUp{"10.0.0.2"});
   CHECK(said<link::Join>(back).size() == 1);
@@ -100,7 +100,7 @@ TEST_CASE("a node that is asked to stop while it is cut off does not come back")
   Stage stage(false, one_or_two_nodes());
   fall_silent(stage);
   stage.agent.handle(t0 + 3s, agent::Signalled{SIGTERM});
-  const auto last = all<agent::Exit>(stage.end_worker(t0 + 4s, ended_by_term));
+  const auto last = all<agent::Exit>(stage.end_worker(t0 + 4s, killed));
   REQUIRE(last.size() == 1);
   CHECK(last[0].code == 143);
 }

@@ -1,7 +1,11 @@
 #pragma once
-// One agent on a stage: led step by step to where a test begins, and what it does sorted by kind.
+// One agent of a job of two nodes, led step by step to where a test begins.
 
+#include <chrono>
 #include <csignal>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "launcher/agent.h"
 
@@ -92,18 +96,31 @@ struct Stage {
     heard(t0, seat());
     worker(t0, supervisor::Started{LocalRank{0}, 100});
   }
-  // The worker's process ends and everything it left is swept.
-  Agent::Actions end_worker(TimePoint now, link::ExitStatus status) {
+  // The keeper answers a heartbeat that was sent in that same moment.
+  void answered(TimePoint now) {
+    heard(now, link::Heartbeat{
+                   .sent = std::chrono::duration_cast<link::AgentTime>(now.time_since_epoch())});
+  }
+  // The worker's process ends and everything it left is swept. `said_last`: on its stderr.
+  Agent::Actions end_worker(TimePoint now, link::ExitStatus status, std::string said_last = {}) {
     auto actions = worker(now, supervisor::Exited{LocalRank{0}, status, WallTime{}});
-    const auto add = [&actions](Agent::Actions more) {
-      for (auto& action : more) actions.push_back(std::move(action));
-    };
-    for (const auto& examine : all<agent::Examine>(Agent::Actions{actions})) {
-      add(agent.handle(now, agent::Examined{{.outcome = examine.outcome}}));
-    }
-    add(worker(now, supervisor::GroupGone{LocalRank{0}}));
-    add(worker(now, supervisor::NodeSwept{}));
+    examine_all(now, actions, said_last);
+    append(actions, worker(now, supervisor::GroupGone{LocalRank{0}}));
+    auto settled = worker(now, supervisor::NodeSwept{});
+    examine_all(now, settled, said_last);
+    append(actions, std::move(settled));
     return actions;
+  }
+  // Every question for evidence is answered.
+  void examine_all(TimePoint now, Agent::Actions& actions, const std::string& said_last = {}) {
+    for (const auto& examine : all<agent::Examine>(Agent::Actions{actions})) {
+      Evidence evidence{.outcome = examine.outcome};
+      if (!said_last.empty()) evidence.last_lines = {said_last};
+      append(actions, agent.handle(now, agent::Examined{evidence}));
+    }
+  }
+  static void append(Agent::Actions& actions, Agent::Actions more) {
+    for (auto& action : more) actions.push_back(std::move(action));
   }
   Agent agent;
 };

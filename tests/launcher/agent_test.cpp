@@ -201,22 +201,6 @@ TEST_CASE("what was said while the link was down is said when it is back") {
   CHECK(said<link::Succeeded>(resumed) == std::vector{link::Succeeded{first}});
 }
 
-TEST_CASE("a master that stays silent for the lease is gone: the workers are ended, then exit 1") {
-  Stage stage;
-  stage.run();
-  CHECK(said<link::Heartbeat>(stage.agent.advance(t0 + 1s)).size() == 1);
-  stage.heard(t0 + 1s, link::Heartbeat{});
-  stage.agent.advance(t0 + 2s);
-  stage.agent.advance(t0 + 3s);
-  const auto gone = stage.agent.advance(t0 + 4s);
-  REQUIRE(work<supervisor::SignalGroup>(gone).size() == 1);
-  const auto last =
-      all<agent::Exit>(stage.end_worker(t0 + 5s, {.signalled = true, .value = SIGTERM}));
-  REQUIRE(last.size() == 1);
-  CHECK(last[0].code == 1);
-  CHECK(last[0].reason.find("the master at 10.0.0.1:29500 is gone") == 0);
-}
-
 TEST_CASE("a signal ends the workers with itself and the agent with 128 plus its number") {
   Stage stage;
   stage.run();
@@ -245,7 +229,7 @@ TEST_CASE("a worker that KILL does not end takes its node out; drained is never 
   stage.heard(t0, link::Drain{first, "rank 0 on alpha failed"});
   Agent::Actions last;
   for (TimePoint now = t0 + 1s; all<agent::Exit>(last).empty() && now < t0 + 60s; now += 1s) {
-    stage.heard(now, link::Heartbeat{});
+    stage.answered(now);
     last = stage.agent.advance(now);
     CHECK(said<link::Drained>(last).empty());
     if (!work<supervisor::SweepNode>(last).empty()) {

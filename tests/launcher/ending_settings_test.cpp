@@ -25,3 +25,31 @@ TEST_CASE("signals are read by name; one that cannot be handled is noted, as in 
   CHECK(config.signals_text == "SIGUSR1,SIGTERM,SIGFOO,SIGTERM");
   CHECK(config.notes == Words{"SIGFOO cannot be handled and is left out of --signals-to-handle"});
 }
+
+TEST_CASE("what a job does about failures is read, in fractions of seconds and by signals' names") {
+  const auto config = good({"--max-restarts=3", "--restart-backoff=0.5", "--restart-window=3600",
+                            "--no-restart-codes=SIGSEGV,2,KILL,2", "x"});
+  CHECK(config.restart_backoff == 500ms);
+  CHECK(config.restart_window == 3600s);
+  CHECK(config.no_restart_codes == std::vector<int>{-SIGSEGV, -SIGKILL, 2});
+  CHECK(config.notes.empty());
+  CHECK(good({"x"}).restart_backoff == 0s);
+  CHECK(good({"x"}, {{"PET_MAX_RESTARTS", "1"}, {"PET_RESTART_WINDOW", "60"}}).restart_window ==
+        60s);
+}
+
+TEST_CASE("mistakes about restarts are listed together, each with what would be right") {
+  CHECK(
+      mistakes({"--restart-backoff=soon", "--restart-window=0", "--no-restart-codes=2,300", "x"}) ==
+      Words{"--restart-backoff=soon is not a number of seconds above 0, as 30 or 0.5",
+            "--restart-window=0 is not a number of seconds above 0, as 30 or 0.5",
+            "--no-restart-codes=2,300: \"300\" is neither an exit code from 1 to 255 nor a signal, "
+            "as SIGSEGV"});
+  CHECK(mistakes({"--no-restart-codes=1,2,3,4,5,6,7,8,9", "x"}) ==
+        Words{"--no-restart-codes=1,2,3,4,5,6,7,8,9 lists 9 codes; there is room for 8"});
+}
+
+TEST_CASE("a policy for restarts without a restart is worth a word") {
+  CHECK(good({"--restart-backoff=1", "x"}).notes ==
+        Words{"--restart-backoff has no effect without --max-restarts"});
+}

@@ -43,16 +43,23 @@ TEST_CASE("every link message survives the wire") {
                         .local_world_size = 8,
                         .role = "trainer",
                         .restarts_max = 3,
+                        .backoff_milliseconds = 500,
+                        .window_milliseconds = 60'000,
+                        .no_restart_codes = {2, -11},
                         .addresses = {"10.0.0.2", "fd00::2"},
                         .lease_milliseconds = 3000,
                         .last_call_milliseconds = 30000,
-                        .after = RoundNumber{2}});
+                        .after = RoundNumber{2},
+                        .idle = true,
+                        .sent = AgentTime{123'456'789}});
   check_round_trip(Join{.job = "j", .host = "h"});
-  check_round_trip(Failed{.round = RoundNumber{1}, .failure = example_failure()});
+  check_round_trip(
+      Failed{.round = RoundNumber{1}, .failure = example_failure(), .noticed = AgentTime{5}});
   check_round_trip(Succeeded{.round = RoundNumber{1}});
   check_round_trip(Drained{.round = RoundNumber{1}});
   check_round_trip(Leave{.signal = 15, .reason = "asked to stop"});
   check_round_trip(Heartbeat{});
+  check_round_trip(Heartbeat{.sent = AgentTime{1'000'000}, .round_trip_microseconds = 250});
   check_round_trip(Waiting{.reason = "1 of 2 nodes"});
   check_round_trip(Waiting{.reason = "a spare", .spare = true});
   check_round_trip(Refused{.reason = "node rank 1 is taken"});
@@ -67,6 +74,12 @@ TEST_CASE("every link message survives the wire") {
                           .store_port = 29500});
   check_round_trip(Drain{.round = RoundNumber{2}, .reason = "rank 3 failed"});
   check_round_trip(Finish{.exit_code = 139, .reason = "rank 3 failed", .root = example_failure()});
+  check_round_trip(Finish{.exit_code = 139,
+                          .reason = "rank 3 failed",
+                          .root = example_failure(),
+                          .consequences = {{Rank{1}, GroupRank{0}, {.signalled = true, .value = 6}},
+                                           {Rank{2}, GroupRank{1}, {.value = 1}}},
+                          .consequence_count = 7});
   check_round_trip(Finish{.exit_code = 0, .reason = "all done"});
 }
 

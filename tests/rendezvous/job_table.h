@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "rendezvous/job.h"
@@ -29,14 +30,24 @@ inline link::Join node(int rank, int workers = 2, std::string host = {}) {
 // A dialogue with one job of two nodes: each call returns what the job wants done.
 struct Table {
   explicit Table(int restarts_max = 0, int nodes_min = 2, int nodes_max = 2)
-      : job({.id = "j",
-             .nodes_min = nodes_min,
-             .nodes_max = nodes_max,
-             .restarts_max = restarts_max},
+      : Table(JobTerms{.id = "j",
+                       .nodes_min = nodes_min,
+                       .nodes_max = nodes_max,
+                       .restarts_max = restarts_max}) {}
+  explicit Table(JobTerms terms)
+      : job(std::move(terms),
             {.lease = 3s, .status_interval = 5s, .last_call = 30s, .store_port = 29500}) {}
 
   keeper::Actions join(TimePoint now, LinkId link, link::Join what, bool local = false) {
-    what.restarts_max = job.terms().restarts_max;
+    const JobTerms& terms = job.terms();
+    using std::chrono::duration_cast;
+    using std::chrono::milliseconds;
+    what.restarts_max = terms.restarts_max;
+    what.backoff_milliseconds =
+        static_cast<int>(duration_cast<milliseconds>(terms.restart_backoff).count());
+    what.window_milliseconds =
+        static_cast<int>(duration_cast<milliseconds>(terms.restart_window).count());
+    what.no_restart_codes = terms.no_restart_codes;
     keeper::Actions actions;
     job.join(now, {link, "10.0.0." + std::to_string(link.value), local}, what, actions);
     return actions;
@@ -55,6 +66,12 @@ struct Table {
     keeper::Actions actions;
     job.advance(now, actions);
     return actions;
+  }
+  // Everybody of these says that it has drained.
+  keeper::Actions drained(TimePoint now, std::uint32_t round, std::vector<LinkId> links) {
+    keeper::Actions last;
+    for (const LinkId link : links) last = hear(now, link, link::Drained{RoundNumber{round}});
+    return last;
   }
   void seal() {
     join(t0, a, node(0), true);

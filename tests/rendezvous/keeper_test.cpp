@@ -135,3 +135,13 @@ TEST_CASE("who greets and never joins is cut off, and so is who begins with some
   open(keeper, b);
   CHECK(all<keeper::HangUp>(keeper.handle(t0, Keeper::Said{b, link::Heartbeat{}})).size() == 1);
 }
+
+TEST_CASE("every line of a daemon about a job says whose it is; a host has only one") {
+  Keeper keeper = daemon();
+  open(keeper, a);
+  keeper.handle(t0, Keeper::Said{a, single("k")});
+  keeper.handle(t0, Keeper::StoreReady{"k", 4444});
+  const auto broken = keeper.handle(t0, Keeper::Closed{a, "reset"});
+  CHECK(all<keeper::Note>(broken)[0].line ==
+        "job \"k\": the link of node 0 on alpha broke: reset; it has 9 s to come back");
+}

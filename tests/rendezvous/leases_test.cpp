@@ -2,6 +2,8 @@
 
 #include <doctest/doctest.h>
 
+#include "proto/bounds.h"
+
 using namespace cpprun;
 using namespace std::chrono_literals;
 
@@ -24,14 +26,33 @@ TEST_CASE("a lease that is not renewed runs out, one that is renewed does not") 
   leases.renew(alice, t0 + 2s);
   CHECK(leases.next_expiry() == t0 + 4s);
   CHECK(leases.expire(t0 + 4s - 1ns).empty());
-  CHECK(leases.expire(t0 + 4s) == std::vector{bob});
+  CHECK(leases.expire(t0 + 4s) == std::vector{Leases::Expired{bob, t0 + 1s}});
   CHECK(leases.next_expiry() == t0 + 5s);
+}
+
+TEST_CASE("a keeper that has slept reads what it was told before it gives anybody up") {
+  Leases leases{3s};
+  leases.renew(alice, t0);
+  leases.renew(bob, t0);
+  const TimePoint awake = t0 + 60s;
+  CHECK(leases.expire(awake).empty());
+  CHECK(leases.next_expiry() == awake + bounds::keeper_nap);
+  leases.renew(alice, awake + 1ms);
+  CHECK(leases.expire(awake + bounds::keeper_nap) == std::vector{Leases::Expired{bob, t0}});
+  CHECK(leases.next_expiry() == awake + 1ms + 3s);
+}
+
+TEST_CASE("a keeper that is always late still gives up the dead") {
+  Leases leases{3s};
+  leases.renew(alice, t0);
+  CHECK(leases.expire(t0 + 4s).empty());
+  CHECK(leases.expire(t0 + 9s).size() == 1);
 }
 
 TEST_CASE("an expired lease is reported once") {
   Leases leases{3s};
   leases.renew(alice, t0);
-  CHECK(leases.expire(t0 + 3s) == std::vector{alice});
+  CHECK(leases.expire(t0 + 3s) == std::vector{Leases::Expired{alice, t0}});
   CHECK(leases.expire(t0 + 30s).empty());
 }
 
@@ -48,5 +69,5 @@ TEST_CASE("a lease that moves to another link keeps its age") {
   leases.renew(alice, t0);
   leases.renew(bob, t0 + 1s);
   leases.move(alice, LinkId{7});
-  CHECK(leases.expire(t0 + 3s) == std::vector{LinkId{7}});
+  CHECK(leases.expire(t0 + 3s) == std::vector{Leases::Expired{LinkId{7}, t0}});
 }

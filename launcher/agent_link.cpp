@@ -1,0 +1,113 @@
+// The agent and its link: how it asks for a seat, how it keeps it, and what becomes of this node
+// when it has lost it. The rest of the agent is in agent.cpp.
+
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "launcher/agent.h"
+#include "launcher/agent_words.h"
+#include "proto/bounds.h"
+
+namespace cpprun {
+
+namespace {
+
+// What a shell expects of a command line that cannot be obeyed.
+constexpr int usage_exit_code = 2;
+
+}  // namespace
+
+void Agent::on(TimePoint now, const agent::LinkUp& event, Actions& actions) {
+  if (phase_ == Phase::dialing) {
+    auto sockets = choose_interfaces(facts_.interfaces, event.local_address, config_.nodes_max == 1,
+                                     facts_.node.environment);
+    if (!sockets) {
+      exit({.code = usage_exit_code, .reason = sockets.error().reason}, actions);
+      return;
+    }
+    facts_.node.sockets = std::move(*sockets);
+    phase_ = Phase::joining;
+  }
+  if (seat_lost_) {
+    // There is nothing to say before the last of the workers is gone.
+    actions.emplace_back(agent::HangUp{*seat_lost_});
+    link_.went_down(now);
+    return;
+  }
+  link_.came_up(now);
+  const JoinState state{.after = sealed_ ? sealed_->round : RoundNumber{},
+                        .idle = phase_ == Phase::drained,
+                        .sent = link_.heartbeat(now).sent};
+  actions.emplace_back(agent::Say{join_message(config_, facts_, state)});
+  // What the keeper may have missed while the link was down. It ignores what it knows already.
+  for (const link::Message& message : said_in_round_) actions.emplace_back(agent::Say{message});
+}
+
+void Agent::on(TimePoint now, const agent::LinkDown& event, Actions&) {
+  link_.went_down(now);
+  waiting_for_ = event.reason;
+  if (phase_ == Phase::joining) {
+    phase_ = Phase::dialing;
+    // A spare has waited without a limit, for a master that was there.
+    if (!seat_deadline_) wait_for_a_seat(now, Phase::dialing);
+  }
+  if (!status_due_ && phase_ == Phase::dialing) status_due_ = now + bounds::first_status_after;
+}
+
+void Agent::check_link(TimePoint now, Actions& actions) {
+  const KeeperLink::Due due = link_.take_due(now);
+  if (due.heartbeat) actions.emplace_back(agent::Say{link_.heartbeat(now)});
+  if (due.dial) actions.emplace_back(agent::Dial{});
+  if (link_.silent(now)) {
+    const std::string reason =
+        fmt::format("nothing was heard of the master for {} s", seconds(config_.lease()));
+    actions.emplace_back(agent::HangUp{reason});
+    on(now, agent::LinkDown{reason}, actions);
+  }
+}
+
+// Our lease is over: the others may have our ranks from now on. Whether that was found out now.
+bool Agent::fence_if_late(TimePoint now, Actions& actions) {
+  const bool is_known = exit_when_settled_ || seat_lost_;
+  if (!in_round() || is_known || !link_.lease_is_over(now)) return false;
+  const Duration silence = link_.unproven(now);
+  const bool slept = now - link_.lease_over_at() > bounds::fence_margin;
+  lose_seat(now,
+            slept ? slept_in_words(config_.lease(), silence)
+                  : master_gone_in_words(
+                        where_the_master_is(),
+                        link_.up() ? "nothing was heard of the master" : waiting_for_, silence),
+            actions);
+  return true;
+}
+
+// Whoever runs here is killed at once; then this node comes back as a newcomer where the job can
+// use one.
+void Agent::lose_seat(TimePoint now, const std::string& why, Actions& actions) {
+  seat_lost_ = why;
+  if (phase_ != Phase::running || !supervisor_) return come_back(now, actions);
+  pass_on(now, supervisor_->handle(now, supervisor::Insist{why}), actions);
+}
+
+void Agent::come_back(TimePoint now, Actions& actions) {
+  const std::string reason = *std::exchange(seat_lost_, std::nullopt);
+  const bool elastic = config_.nodes_min < config_.nodes_max;
+  const bool restarts_left = sealed_ && sealed_->restart_count < config_.restarts_max;
+  // Of a node that has done its part nobody knows whether it is still wanted.
+  if (phase_ == Phase::succeeded || (!elastic && !restarts_left)) {
+    return exit({.code = 1, .reason = reason}, actions);
+  }
+  actions.emplace_back(agent::TellNote{comes_back_in_words(reason, config_.join_timeout)});
+  if (link_.up()) {
+    actions.emplace_back(agent::HangUp{reason});
+    link_.went_down(now);
+  }
+  sealed_.reset();
+  said_in_round_.clear();
+  findings_ = {};
+  status_due_ = now + bounds::status_interval;
+  wait_for_a_seat(now, Phase::dialing);
+}
+
+}  // namespace cpprun

@@ -1,0 +1,49 @@
+#include "launcher/agent_words.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace cpprun {
+
+double seconds(Duration duration) {
+  return std::chrono::duration<double>(duration).count();
+}
+
+std::string seconds_left(TimePoint now, TimePoint deadline) {
+  return fmt::format("{:.0f} s left", std::max(0.0, seconds(deadline - now)));
+}
+
+std::string master_gone_in_words(const std::string& where, const std::string& why,
+                                 Duration silence) {
+  return fmt::format("the master at {} is gone: {}; it answers nothing since {:.1f} s", where, why,
+                     seconds(silence));
+}
+
+std::string slept_in_words(Duration lease, Duration silence) {
+  return fmt::format(
+      "this cpprun was stopped, or starved, for about {:.0f} s, longer than its lease of {} s: its "
+      "seat is given away",
+      seconds(silence), seconds(lease));
+}
+
+std::string comes_back_in_words(const std::string& reason, Duration patience) {
+  return fmt::format("{}; this node asks for a seat again, for {:.0f} s at most", reason,
+                     seconds(patience));
+}
+
+std::string with_port_cure(const std::string& reason) {
+  if (reason.find("already in use") == std::string::npos) return reason;
+  return reason +
+         "; another job's master holds this port, or an old one of this job that still ends: end "
+         "it, or give this job a port of its own (--master-port, or --rdzv-endpoint=HOST:PORT)";
+}
+
+std::string unkillable_in_words(const Outcome& outcome) {
+  return fmt::format(
+      "rank {} (pid {}) does not even end of SIGKILL: it sits in the kernel, in a driver or a file "
+      "system that hangs; this node is out",
+      outcome.rank.value, outcome.pid);
+}
+
+}  // namespace cpprun

@@ -1,0 +1,31 @@
+#pragma once
+// The sentences with which an agent gives up, and those that say how long it will not.
+
+#include <string>
+
+#include "launcher/supervisor.h"
+#include "proto/clock.h"
+
+namespace cpprun {
+
+double seconds(Duration duration);
+
+// "598 s left"
+std::string seconds_left(TimePoint now, TimePoint deadline);
+
+// Nothing of what was said in the last `silence` was answered. `why` is the link's last word.
+std::string master_gone_in_words(const std::string& where, const std::string& why,
+                                 Duration silence);
+// The same, but it was us who did not run.
+std::string slept_in_words(Duration lease, Duration silence);
+
+// A port that cannot be had, and what to do where somebody else has it.
+std::string with_port_cure(const std::string& reason);
+
+// It has lost its seat for that reason, and asks for another.
+std::string comes_back_in_words(const std::string& reason, Duration patience);
+
+// Not even KILL ended that worker.
+std::string unkillable_in_words(const Outcome& outcome);
+
+}  // namespace cpprun

@@ -1,0 +1,50 @@
+#include "proto/link/brief.h"
+
+#include <algorithm>
+#include <string>
+
+#include "proto/bounds.h"
+#include "proto/link/codec.h"
+
+namespace cpprun::link {
+
+namespace {
+
+// Cuts before the character that does not fit, never inside one, and says that it did.
+void cut(std::string& text, std::size_t bytes_max) {
+  constexpr std::string_view mark = "…";
+  if (text.size() <= bytes_max) return;
+  std::size_t end = bytes_max > mark.size() ? bytes_max - mark.size() : 0;
+  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0) == 0x80) --end;
+  text.resize(end);
+  text += mark;
+}
+
+bool fits(const Finish& finish) {
+  return encode(finish).size() <= bounds::round_frame_bytes_max;
+}
+
+}  // namespace
+
+Finish brief(Finish finish) {
+  auto& others = finish.consequences;
+  others.resize(std::min(others.size(), bounds::consequences_brief_max));
+  std::size_t text_bytes = bounds::round_frame_bytes_max / 4;
+  // Halving ends: without any text and any consequence a frame has fewer than 300 bytes.
+  while (true) {
+    cut(finish.reason, text_bytes);
+    if (finish.root) {
+      cut(finish.root->message, text_bytes);
+      cut(finish.root->host, text_bytes);
+      cut(finish.root->cause, text_bytes);
+    }
+    if (fits(finish)) return finish;
+    if (text_bytes < 48 && !others.empty()) {
+      others.pop_back();
+    } else {
+      text_bytes /= 2;
+    }
+  }
+}
+
+}  // namespace cpprun::link

@@ -1,0 +1,48 @@
+#pragma once
+// What failed in one round, and what of it came first. Everybody's words are kept until everybody
+// has drained, because the order in which they arrive says little: a peer's lost connection may be
+// heard of before the death that broke it, and a machine that lost its power says nothing at all.
+//
+// The root is, in this order:
+//   1. what is no known consequence before what is one: a message that can only follow from a
+//      peer's end, or from a signal of ours, never is the first cause while there is another;
+//   2. the earliest, by the keeper's clock. A node that was lost failed when it was last heard or
+//      its link broke, and so comes before those who missed it;
+//   3. a lost node before a worker, then the lower rank: the same answer in every run.
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "proto/clock.h"
+#include "proto/link/message.h"
+
+namespace cpprun {
+
+class Failures {
+ public:
+  struct Entry {
+    link::Failure failure;
+    TimePoint at{};     // by the keeper's clock
+    bool lost = false;  // its whole node was lost; nothing was said of this worker
+    std::string what;   // "rank 3 on beta failed"
+  };
+
+  // A worker is counted once, however often its node says it.
+  void add(Entry entry);
+  void clear() { *this = {}; }
+
+  bool empty() const { return entries_.empty(); }
+  // The first cause; nothing where nothing failed.
+  const Entry* root() const { return empty() ? nullptr : &entries_.front(); }
+  // All others, in order of time: some of them, and how many there are.
+  std::vector<link::Consequence> consequences() const;
+  std::size_t consequence_count() const { return empty() ? 0 : count_ - 1; }
+
+ private:
+  // Invariant: entries_ is sorted by the rules above, and holds the first of the count_ that came.
+  std::vector<Entry> entries_;
+  std::size_t count_ = 0;
+};
+
+}  // namespace cpprun

@@ -1,0 +1,49 @@
+#include "rendezvous/job_words.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+
+namespace cpprun {
+
+namespace {
+
+double seconds(Duration duration) {
+  return std::chrono::duration<double>(duration).count();
+}
+
+}  // namespace
+
+link::Failure failure_of_lost(const Member& member, Duration lease) {
+  return {.rank = member.ranks.base,
+          .group_rank = member.group_rank.value_or(GroupRank{}),
+          .host = member.join.host,
+          .pid = member.join.pid,
+          .status = {.signalled = false, .value = 1},
+          .message = fmt::format("{} ({}) is lost: nothing was heard of it for {} s; the machine, "
+                                 "its network or its cpprun is down",
+                                 name_of(member), member.peer, seconds(lease)),
+          .cause = "node_lost"};
+}
+
+std::string status_of(const Round& round, const JobTerms& terms, const Waits& waits) {
+  if (waits.pause) {
+    return fmt::format("{}, in {:.0f} s (--restart-backoff)", waits.reason,
+                       std::ceil(seconds(*waits.pause)));
+  }
+  if (round.phase() == Round::Phase::draining) {
+    const std::string running = round.who_is(Member::State::running);
+    const std::string succeeded = round.who_is(Member::State::succeeded);
+    const char* const both = running.empty() || succeeded.empty() ? "" : ", ";
+    return fmt::format("{}; waiting for {}{}{} to end the workers", waits.reason, running, both,
+                       succeeded);
+  }
+  std::string text = round.who_is_missing(terms.nodes_max);
+  if (waits.last_call) {
+    text += fmt::format("; starts with {} in {:.0f} s if nobody else comes", round.size(),
+                        std::ceil(seconds(*waits.last_call)));
+  }
+  return text;
+}
+
+}  // namespace cpprun

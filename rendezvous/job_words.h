@@ -1,0 +1,27 @@
+#pragma once
+// What a job says in words of its own, to the nodes that wait and of those that no longer speak.
+
+#include <optional>
+#include <string>
+
+#include "proto/clock.h"
+#include "proto/link/message.h"
+#include "rendezvous/job_terms.h"
+#include "rendezvous/round.h"
+
+namespace cpprun {
+
+// Stands in for the words of a node that says nothing any more.
+link::Failure failure_of_lost(const Member& member, Duration lease);
+
+// Why a job waits, as far as its round does not know.
+struct Waits {
+  std::string reason;                      // why the last round broke
+  std::optional<Duration> pause = {};      // that is left before a restart
+  std::optional<Duration> last_call = {};  // that is left for more nodes to come
+};
+
+// What is being waited for: a pause, the workers' ends, or more nodes.
+std::string status_of(const Round& round, const JobTerms& terms, const Waits& waits);
+
+}  // namespace cpprun

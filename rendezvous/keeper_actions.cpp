@@ -1,0 +1,15 @@
+#include "rendezvous/keeper_actions.h"
+
+#include <fmt/format.h>
+
+namespace cpprun::keeper {
+
+void refuse(const Whom& whom, const std::string& host, const std::string& reason,
+            Actions& actions) {
+  actions.emplace_back(Say{whom.link, link::Refused{reason}});
+  actions.emplace_back(HangUp{whom.link, reason});
+  actions.emplace_back(
+      Note{fmt::format("refused the node on {} ({}): {}", host, whom.peer, reason)});
+}
+
+}  // namespace cpprun::keeper

@@ -1,0 +1,18 @@
+#pragma once
+// Whether a node that comes can have a seat, or at least a place in the queue for one.
+
+#include <optional>
+#include <string>
+
+#include "proto/clock.h"
+#include "proto/link/message.h"
+#include "rendezvous/job_terms.h"
+#include "rendezvous/round.h"
+
+namespace cpprun {
+
+// A sentence when it cannot; it names both sides, and what to change.
+std::optional<std::string> objection(const JobTerms& terms, const Round& round, Duration lease,
+                                     const link::Join& join);
+
+}  // namespace cpprun

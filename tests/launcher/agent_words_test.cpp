@@ -1,0 +1,30 @@
+#include "launcher/agent_words.h"
+
+#include <doctest/doctest.h>
+
+using namespace cpprun;
+using namespace std::chrono_literals;
+
+TEST_CASE("giving up is said with the time it took") {
+  CHECK(seconds_left(TimePoint{}, TimePoint{} + 598s) == "598 s left");
+  CHECK(seconds_left(TimePoint{} + 5s, TimePoint{}) == "0 s left");
+  CHECK(master_gone_in_words("10.0.0.1:29500", "connection refused", 2750ms) ==
+        "the master at 10.0.0.1:29500 is gone: connection refused; it answers nothing since 2.8 s");
+  CHECK(slept_in_words(3s, 61s) ==
+        "this cpprun was stopped, or starved, for about 61 s, longer than its lease of 3 s: its "
+        "seat is given away");
+}
+
+TEST_CASE("a port that is taken comes with a cure, another trouble as it is") {
+  CHECK(with_port_cure("cannot listen on 0.0.0.0:1: Address already in use")
+            .ends_with("(--master-port, or --rdzv-endpoint=HOST:PORT)"));
+  CHECK(with_port_cure("cannot listen on 0.0.0.0:1: Permission denied") ==
+        "cannot listen on 0.0.0.0:1: Permission denied");
+}
+
+TEST_CASE("a worker that KILL does not end is named") {
+  Outcome outcome;
+  outcome.rank = Rank{3};
+  outcome.pid = 42;
+  CHECK(unkillable_in_words(outcome).starts_with("rank 3 (pid 42) does not even end of SIGKILL"));
+}

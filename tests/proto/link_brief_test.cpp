@@ -1,0 +1,62 @@
+#include "proto/link/brief.h"
+
+#include <doctest/doctest.h>
+
+#include "proto/bounds.h"
+#include "proto/link/codec.h"
+
+using namespace cpprun;
+using namespace cpprun::link;
+
+namespace {
+
+Finish large() {
+  Finish finish{.exit_code = 255,
+                .reason = std::string(3000, 'r'),
+                .root = Failure{.rank = Rank{12'799'999},
+                                .local_rank = LocalRank{2047},
+                                .group_rank = GroupRank{99'999},
+                                .host = std::string(64, 'h'),
+                                .pid = 4'194'304,
+                                .status = {.signalled = true, .value = 64},
+                                .time = WallTime{std::chrono::microseconds{9'999'999'999'999'999}},
+                                .message = std::string(2000, '"'),
+                                .cause = std::string(64, 'c'),
+                                .consequence = true},
+                .consequence_count = 12'799'998};
+  finish.consequences.assign(64, {Rank{12'799'999}, GroupRank{99'999}, {true, 64}});
+  return finish;
+}
+
+}  // namespace
+
+TEST_CASE("the largest end there can be is told to ten thousand nodes in 512 bytes each") {
+  const Finish told = brief(large());
+  CHECK(encode(told).size() <= bounds::round_frame_bytes_max);
+  CHECK(told.exit_code == 255);
+  CHECK(told.root->rank == Rank{12'799'999});
+  CHECK(told.consequence_count == 12'799'998);
+  CHECK(told.reason.ends_with("…"));
+}
+
+TEST_CASE("an ordinary end is told whole, with up to eight consequences by name") {
+  Finish finish{.exit_code = 3,
+                .reason = "rank 3 on beta failed",
+                .root = Failure{.rank = Rank{3}, .host = "beta", .message = "ValueError: no"},
+                .consequence_count = 20};
+  finish.consequences.assign(20, {Rank{1}, GroupRank{0}, {false, 1}});
+  const Finish told = brief(finish);
+  CHECK(told.consequences.size() == bounds::consequences_brief_max);
+  CHECK(told.consequence_count == 20);
+  CHECK(told.root == finish.root);
+  CHECK(told.reason == finish.reason);
+}
+
+TEST_CASE("a sentence is never cut inside a character") {
+  Finish finish = large();
+  finish.root->message.clear();
+  for (int i = 0; i < 500; ++i) finish.root->message += "é";
+  const std::string message = brief(finish).root->message;
+  REQUIRE(message.ends_with("…"));
+  CHECK((message.size() - std::string("…").size()) % 2 == 0);
+}
