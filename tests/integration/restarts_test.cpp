@@ -1,0 +1,69 @@
+// What restarts a job and what ends it for good, with the finished program on one machine.
+
+#include <doctest/doctest.h>
+#include <signal.h>
+
+#include "tests/integration/command.h"
+#include "tests/integration/sockets.h"
+
+using namespace cpprun::integration;
+
+namespace {
+
+Words job(const Words& options, const Words& actions) {
+  Words words = {"--standalone"};
+  words.insert(words.end(), options.begin(), options.end());
+  words.push_back("--no-python");
+  words.push_back(worker());
+  words.insert(words.end(), actions.begin(), actions.end());
+  return with_cpprun(words);
+}
+
+}  // namespace
+
+TEST_CASE("an exit code that is listed ends the job at once, and it is said why") {
+  const auto ended =
+      run(job({"--max-restarts=3", "--no-restart-codes=7,SIGSEGV"}, {"say", "here", "exit", "7"}));
+  CHECK(ended.code == 7);
+  CHECK(ended.out == "here\n");
+  CHECK(contains(ended.err, "not restarted: exit code 7 is among --no-restart-codes"));
+}
+
+TEST_CASE("an exit code that is not listed spends the whole budget") {
+  const auto ended =
+      run(job({"--max-restarts=2", "--no-restart-codes=9"}, {"say", "here", "exit", "7"}));
+  CHECK(ended.code == 7);
+  CHECK(ended.out == "here\nhere\nhere\n");
+  CHECK(contains(ended.err, "all 2 restarts are used"));
+}
+
+TEST_CASE("a pause before a restart is told, and a loop of early deaths ends the job") {
+  const auto ended =
+      run(job({"--max-restarts=9", "--restart-backoff=0.05"}, {"say", "here", "exit", "7"}));
+  CHECK(ended.code == 7);
+  CHECK(ended.out == "here\nhere\nhere\n");
+  CHECK(contains(ended.err, "restart 1 of 9, in 1 s (--restart-backoff)"));
+  CHECK(contains(ended.err, "rank 0 died within 1 s of its start 3 times in a row"));
+}
+
+TEST_CASE("SIGUSR1 goes to the workers where it is listed, and does not end the job by itself") {
+  Command command(job({"--signals-to-handle=SIGUSR1,SIGTERM"}, {"say", "here", "hang"}));
+  command.expect_out("here\n");
+  command.signal(SIGUSR1);
+  // This worker has made no arrangements for it, so that is how it ends.
+  const auto ended = command.wait();
+  CHECK(ended.code == 128 + SIGUSR1);
+  CHECK(contains(ended.err, "SIGUSR1"));
+}
+
+TEST_CASE("a node alone whose master port is taken says so with a cure, and starts nothing") {
+  const Listener somebody(0);
+  REQUIRE(somebody);
+  const auto ended = run(with_cpprun({"--nnodes=1", "--master-addr=127.0.0.1",
+                                      "--master-port=" + std::to_string(somebody.port()),
+                                      "--no-python", worker(), "say", "here"}));
+  CHECK(ended.code == 1);
+  CHECK(ended.out == "");
+  CHECK(contains(ended.err, "Address already in use"));
+  CHECK(contains(ended.err, "give this job a port of its own"));
+}
