@@ -16,8 +16,8 @@ std::string seconds_left(TimePoint now, TimePoint deadline) {
 
 std::string master_gone_in_words(const std::string& where, const std::string& why,
                                  Duration silence) {
-  return fmt::format("the master at {} is gone: {}; it answers nothing since {:.1f} s", where, why,
-                     seconds(silence));
+  return fmt::format("the master at {} is gone: {}; it has answered nothing for {:.1f} s", where,
+                     why, seconds(silence));
 }
 
 std::string slept_in_words(Duration lease, Duration silence) {

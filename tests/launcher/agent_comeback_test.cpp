@@ -32,8 +32,8 @@ TEST_CASE("an elastic node that was cut off ends its workers, and comes back as 
   CHECK(all<agent::Exit>(out).empty());
   REQUIRE(all<agent::TellNote>(out).size() == 1);
   CHECK(all<agent::TellNote>(out)[0].sentence ==
-        "the master at 10.0.0.1:29500 is gone: nothing was heard of the master; it answers nothing "
-        "since 3.0 s; this node asks for a seat again, for 600 s at most");
+        "the master at 10.0.0.1:29500 is gone: nothing was heard of the master; it has answered "
+        "nothing for 3.0 s; this node asks for a seat again, for 600 s at most");
   CHECK(all<agent::Dial>(stage.agent.advance(t0 + 5s)).size() == 1);
   const auto back = stage.agent.handle(t0 + 5s, agent::LinkUp{"10.0.0.2"});
   REQUIRE(said<link::Join>(back).size() == 1);

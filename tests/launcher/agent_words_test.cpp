@@ -9,7 +9,8 @@ TEST_CASE("giving up is said with the time it took") {
   CHECK(seconds_left(TimePoint{}, TimePoint{} + 598s) == "598 s left");
   CHECK(seconds_left(TimePoint{} + 5s, TimePoint{}) == "0 s left");
   CHECK(master_gone_in_words("10.0.0.1:29500", "connection refused", 2750ms) ==
-        "the master at 10.0.0.1:29500 is gone: connection refused; it answers nothing since 2.8 s");
+        "the master at 10.0.0.1:29500 is gone: connection refused; it has answered nothing for 2.8 "
+        "s");
   CHECK(slept_in_words(3s, 61s) ==
         "this cpprun was stopped, or starved, for about 61 s, longer than its lease of 3 s: its "
         "seat is given away");
