@@ -34,5 +34,7 @@ inline constexpr std::string_view nccl_socket_ifname = "NCCL_SOCKET_IFNAME";
 // cpprun's own. Every process of a job on one machine carries the same random token, so that a
 // sweep recognises what belongs to it even after it left its session and process group.
 inline constexpr std::string_view node_token = "CPPRUN_NODE_TOKEN";
+// DETAIL makes C++ ranks compare what they call before they call it; OFF is the default.
+inline constexpr std::string_view distributed_debug = "CPPRUN_DISTRIBUTED_DEBUG";
 
 }  // namespace cpprun::contract

@@ -207,3 +207,35 @@ TEST_CASE("the tasks of a node are read from Slurm's run-length notation") {
   CHECK(slurm_tasks_of_node("4(y2)", 1) == 0);
   CHECK(slurm_tasks_of_node("4(x", 1) == 0);
 }
+
+TEST_CASE("Open MPI's variables are enough on one machine") {
+  const Environment mpi = {{"OMPI_COMM_WORLD_RANK", "1"},
+                           {"OMPI_COMM_WORLD_SIZE", "2"},
+                           {"OMPI_COMM_WORLD_LOCAL_RANK", "1"},
+                           {"OMPI_COMM_WORLD_LOCAL_SIZE", "2"}};
+  const auto context = parse_context(mpi);
+  REQUIRE(context.has_value());
+  CHECK(context->launched_by == LaunchedBy::open_mpi);
+  CHECK(context->rank == Rank{1});
+  CHECK(context->world_size == 2);
+  CHECK(context->local_rank == LocalRank{1});
+  CHECK(context->store.address == "127.0.0.1");
+  CHECK(context->store.port == 29500);
+}
+
+TEST_CASE("several machines under mpirun need to be told where rank 0 is") {
+  Environment mpi = {{"OMPI_COMM_WORLD_RANK", "1"}, {"OMPI_COMM_WORLD_SIZE", "2"}};
+  CHECK(contains(reason_of(mpi), "-x MASTER_ADDR=<its host>"));
+  mpi["MASTER_ADDR"] = "node1";
+  CHECK(reason_of(mpi) == "accepted");
+  mpi["OMPI_COMM_WORLD_RANK"] = "2";
+  CHECK(contains(reason_of(mpi), "OMPI_COMM_WORLD_RANK=2 must be below OMPI_COMM_WORLD_SIZE=2"));
+}
+
+TEST_CASE("a debug level is OFF or DETAIL, and an empty list of GPUs is not none") {
+  CHECK_FALSE(parse_context({})->distributed_debug);
+  CHECK(parse_context({{"CPPRUN_DISTRIBUTED_DEBUG", "DETAIL"}})->distributed_debug);
+  CHECK(contains(reason_of({{"CPPRUN_DISTRIBUTED_DEBUG", "detail"}}), "neither OFF nor DETAIL"));
+  CHECK_FALSE(parse_context({})->cuda_visible_devices.has_value());
+  CHECK(parse_context({{"CUDA_VISIBLE_DEVICES", ""}})->cuda_visible_devices == "");
+}

@@ -17,6 +17,8 @@ constexpr int port_max = std::numeric_limits<std::uint16_t>::max();
 // Two jobs that share a head node should not meet on one port: the job's number spreads them.
 constexpr int slurm_port_first = 20000;
 constexpr int slurm_port_span = 20000;
+// torchrun's own choice where nothing else is said.
+constexpr int default_port = 29500;
 
 constexpr std::string_view launch_it =
     "start the program with cpprun (or torchrun), or unset RANK, WORLD_SIZE and LOCAL_RANK to run "
@@ -26,6 +28,8 @@ LaunchedBy who_launched(const Variables& variables) {
   const bool ranked = variables.has(contract::rank) || variables.has(contract::world_size) ||
                       variables.has(contract::local_rank);
   if (ranked) return LaunchedBy::torchrun;
+  // mpirun inside of a Slurm job: its own numbers are the processes', Slurm's those of its daemons.
+  if (variables.has("OMPI_COMM_WORLD_RANK")) return LaunchedBy::open_mpi;
   // The shell that Slurm gives people has a task count but is no task itself: no SLURM_PROCID.
   if (variables.has("SLURM_PROCID")) return LaunchedBy::slurm;
   return LaunchedBy::nobody;
@@ -153,6 +157,53 @@ Context read_slurm(Variables& variables) {
   return context;
 }
 
+// mpirun tells ranks, but not where rank 0 runs; on one machine that is no question.
+Context read_open_mpi(Variables& variables) {
+  constexpr std::string_view cure = "start the program with mpirun";
+  Context context;
+  context.launched_by = LaunchedBy::open_mpi;
+  const int rank = variables.required("OMPI_COMM_WORLD_RANK", 0, count_max, cure);
+  const int world = variables.required("OMPI_COMM_WORLD_SIZE", 1, count_max, cure);
+  const int local = variables.number_or("OMPI_COMM_WORLD_LOCAL_RANK", 0, count_max, 0);
+  const int local_world = variables.number_or("OMPI_COMM_WORLD_LOCAL_SIZE", 1, count_max, 1);
+  if (variables.mistakes().empty()) {
+    check_below(variables, "OMPI_COMM_WORLD_RANK", rank, "OMPI_COMM_WORLD_SIZE", world);
+    check_below(variables, "OMPI_COMM_WORLD_LOCAL_RANK", local, "OMPI_COMM_WORLD_LOCAL_SIZE",
+                local_world);
+  }
+  context.rank = context.role_rank = Rank{rank};
+  context.world_size = context.role_world_size = world;
+  context.local_rank = LocalRank{local};
+  context.local_world_size = local_world;
+  context.store.use_libuv = variables.text("USE_LIBUV") != "0";
+  context.store.address = variables.text(contract::master_addr);
+  if (context.store.address.empty() && local_world >= world) context.store.address = "127.0.0.1";
+  if (context.store.address.empty()) {
+    variables.add_mistake(
+        "MASTER_ADDR is not set: mpirun does not tell where rank 0 runs; add "
+        "-x MASTER_ADDR=<its host> to mpirun's options");
+  }
+  context.store.port = static_cast<std::uint16_t>(
+      variables.number_or(contract::master_port, 1, port_max, default_port));
+  return context;
+}
+
+// Started by hand, with the rank in the program's own arguments, perhaps: then this says where.
+void read_optional_meeting_point(Variables& variables, Context& context) {
+  context.store.use_libuv = variables.text("USE_LIBUV") != "0";
+  context.store.address = variables.text(contract::master_addr);
+  context.store.port =
+      static_cast<std::uint16_t>(variables.number_or(contract::master_port, 1, port_max, 0));
+}
+
+void read_debug_level(Variables& variables, Context& context) {
+  const std::string level = variables.text(contract::distributed_debug);
+  context.distributed_debug = level == "DETAIL";
+  if (level.empty() || level == "OFF" || level == "DETAIL") return;
+  variables.add_mistake(
+      fmt::format("{}={} is neither OFF nor DETAIL", contract::distributed_debug, level));
+}
+
 }  // namespace
 
 Result<Context> parse_context(const Environment& environment) {
@@ -166,8 +217,11 @@ Result<Context> parse_context(const Environment& environment) {
     case LaunchedBy::slurm:
       context = read_slurm(variables);
       break;
+    case LaunchedBy::open_mpi:
+      context = read_open_mpi(variables);
+      break;
     case LaunchedBy::nobody:
-      context.store.use_libuv = variables.text("USE_LIBUV") != "0";
+      read_optional_meeting_point(variables, context);
       break;
   }
   context.restart_count = variables.number_or(contract::restart_count, 0, count_max, 0);
@@ -175,6 +229,11 @@ Result<Context> parse_context(const Environment& environment) {
   if (variables.has(contract::run_id)) context.run_id = variables.text(contract::run_id);
   context.error_file = variables.text(contract::error_file);
   context.gloo_interfaces = variables.text(contract::gloo_socket_ifname);
+  if (const auto devices = environment.find(std::string(contract::cuda_visible_devices));
+      devices != environment.end()) {
+    context.cuda_visible_devices = devices->second;
+  }
+  read_debug_level(variables, context);
   if (!variables.mistakes().empty()) {
     return failure(fmt::format("cannot tell this worker's place from its environment: {}",
                                fmt::join(variables.mistakes(), "; ")));

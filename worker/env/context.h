@@ -1,11 +1,12 @@
 #pragma once
 // What a worker knows of itself: its ranks, the size of the world, where the others meet. Read from
-// an environment that is handed in, so that every case can be tried as a value. Three families of
+// an environment that is handed in, so that every case can be tried as a value. Four families of
 // variables are understood, and the first one present decides: torchrun's (cpprun sets the same),
-// Slurm's, and none at all, which makes a world of one so that a worker also runs bare.
+// Open MPI's, Slurm's, and none at all, which makes a world of one so that a worker also runs bare.
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 
 #include "proto/ids.h"
@@ -15,7 +16,7 @@ namespace cpprun {
 
 using Environment = std::map<std::string, std::string>;
 
-enum class LaunchedBy { nobody, torchrun, slurm };
+enum class LaunchedBy { nobody, torchrun, slurm, open_mpi };
 
 // Where the ranks meet. With `hosted_by_launcher` every rank is a client of that store; without it
 // rank 0 serves the port itself.
@@ -43,6 +44,8 @@ struct Context {
   MeetingPoint store;
   std::string error_file;       // empty: an error is only printed
   std::string gloo_interfaces;  // as set; gloo reads it itself, here it serves error messages
+  std::optional<std::string> cuda_visible_devices;  // as set; an empty one hides every GPU
+  bool distributed_debug = false;  // compare what the ranks call before they call it
   LaunchedBy launched_by = LaunchedBy::nobody;
 
   bool alone() const { return world_size == 1; }
