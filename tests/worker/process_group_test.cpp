@@ -1,6 +1,9 @@
 #include "worker/torch/process_group.h"
 
 #include <ATen/ops/ones.h>
+// Before doctest, because LibTorch has a CHECK of its own.
+#include <torch/csrc/distributed/c10d/PrefixStore.hpp>
+
 #include <doctest/doctest.h>
 
 #include "tests/worker/two_ranks.h"
@@ -50,4 +53,39 @@ TEST_CASE("a store that is not there is named with its address") {
   const std::string reason = failure_of(context, {.timeout = 100ms, .join_timeout = 100ms});
   CHECK(reason.find("the store at 127.0.0.1:") != std::string::npos);
   CHECK(reason.find("was not reached") != std::string::npos);
+}
+
+TEST_CASE("a group of explicit ranks meets by tcp, and rank 0 serves") {
+  std::uint16_t port = 0;
+  {
+    // A port that was free a moment ago.
+    const testing::HostedStore probe;
+    port = probe.context_of(0, 1).store.port;
+  }
+  const ProcessGroup group = init_process_group(
+      Context{},
+      {.init_method = "tcp://127.0.0.1:" + std::to_string(port) + "?rank=0&world_size=1"});
+  CHECK(group.size() == 1);
+  CHECK(group.name() == "0");
+}
+
+TEST_CASE("a rank that exists twice is refused") {
+  const testing::HostedStore store;
+  const ProcessGroup first = init_process_group(store.context_of(0, 1));
+  const std::string reason = failure_of(store.context_of(0, 1), {.join_timeout = 300ms});
+  CHECK(reason.find("already knows a rank 0") != std::string::npos);
+}
+
+TEST_CASE("an init method or a backend that makes no sense is refused") {
+  CHECK(failure_of({}, {.init_method = "udp://a:1"}).find("an init method is") !=
+        std::string::npos);
+  CHECK(failure_of({}, {.backend = "mpi"}).find("none of gloo and nccl") != std::string::npos);
+}
+
+TEST_CASE("ranks may bring a store of their own") {
+  const testing::HostedStore hosted;
+  const ProcessGroup first = init_process_group(hosted.context_of(0, 1));
+  const auto own = c10::make_intrusive<c10d::PrefixStore>("own", first.store());
+  const ProcessGroup group = init_process_group(Context{}, own);
+  CHECK(group.size() == 1);
 }

@@ -1,8 +1,9 @@
 #include "tests/worker/two_ranks.h"
 
-#include <array>
+#include <numeric>
 #include <thread>
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
+#include <vector>
 
 namespace cpprun::testing {
 
@@ -30,22 +31,31 @@ Context HostedStore::context_of(int rank, int world_size) const {
   return context;
 }
 
-std::string on_two_ranks(const std::function<void(const ProcessGroup&)>& body,
-                         const ProcessGroupOptions& options) {
+std::string on_ranks(int count, const std::function<void(const ProcessGroup&)>& body,
+                     const ProcessGroupOptions& options,
+                     const std::function<void(Context&)>& change) {
   const HostedStore store;
-  std::array<std::string, 2> errors;
+  std::vector<std::string> errors(static_cast<std::size_t>(count));
   const auto live = [&](int rank) {
     try {
-      const ProcessGroup group = init_process_group(store.context_of(rank, 2), options);
+      Context context = store.context_of(rank, count);
+      if (change) change(context);
+      const ProcessGroup group = init_process_group(context, options);
       body(group);
     } catch (const std::exception& error) {
-      errors.at(static_cast<std::size_t>(rank)) = error.what();
+      errors[static_cast<std::size_t>(rank)] = error.what();
     }
   };
-  std::thread other(live, 1);
+  std::vector<std::thread> others;
+  for (int rank = 1; rank < count; ++rank) others.emplace_back(live, rank);
   live(0);
-  other.join();
-  return errors[0] + errors[1];
+  for (std::thread& other : others) other.join();
+  return std::accumulate(errors.begin(), errors.end(), std::string());
+}
+
+std::string on_two_ranks(const std::function<void(const ProcessGroup&)>& body,
+                         const ProcessGroupOptions& options) {
+  return on_ranks(2, body, options);
 }
 
 }  // namespace cpprun::testing

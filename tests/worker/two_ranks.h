@@ -1,8 +1,9 @@
 #pragma once
-// Two ranks in one process, on two threads, that meet at a store of the test's own, as workers meet
-// at their launcher's.
+// Ranks in one process, on threads, that meet at a store of the test's own, as workers meet at
+// their launcher's.
 
 #include <functional>
+#include <memory>
 #include <string>
 
 #include "worker/torch/process_group.h"
@@ -23,6 +24,17 @@ class HostedStore {
   struct Server;
   std::unique_ptr<Server> server_;
 };
+
+// Runs `body` for every rank of one group. Returns what the ranks threw, or an empty string.
+// `change` may change what a rank knows of itself.
+std::string on_ranks(int count, const std::function<void(const ProcessGroup&)>& body,
+                     const ProcessGroupOptions& options = {},
+                     const std::function<void(Context&)>& change = {});
+
+// For tests on ranks, whose threads may not use the framework's macros.
+inline void expect(bool condition, const std::string& what) {
+  if (!condition) throw DistributedError(what);
+}
 
 // Runs `body` for ranks 0 and 1 of one group. Returns what the ranks threw, or an empty string.
 std::string on_two_ranks(const std::function<void(const ProcessGroup&)>& body,

@@ -4,6 +4,7 @@
 #include <c10/util/intrusive_ptr.h>
 
 #include <chrono>
+#include <string>
 
 namespace c10d {
 class Backend;
@@ -18,9 +19,10 @@ struct GlooTimeouts {
 };
 
 // Connects to every other rank of the group; throws what LibTorch throws when that fails.
-// GLOO_SOCKET_IFNAME chooses the network interface, as in Python.
+// GLOO_SOCKET_IFNAME chooses the network interface, as in Python; `interfaces` is its value.
 c10::intrusive_ptr<c10d::Backend> make_gloo_backend(const c10::intrusive_ptr<c10d::Store>& store,
                                                     int rank, int size,
-                                                    const GlooTimeouts& timeouts);
+                                                    const GlooTimeouts& timeouts,
+                                                    const std::string& interfaces = {});
 
 }  // namespace cpprun

@@ -1,23 +1,25 @@
 #pragma once
-// The decisions and the words of joining a group. Knows no LibTorch, only what its errors look
+// The words of joining a group that did not succeed. Knows no LibTorch, only what its errors look
 // like.
 
 #include <chrono>
 #include <string>
 #include <vector>
 
-#include "worker/env/context.h"
+#include "worker/torch/placement.h"
 
 namespace cpprun {
 
-// Without a launcher's store rank 0 serves one; a world of one needs none at all.
-bool serves_store(const Context& context);
-
 enum class JoinStage { store, ranks };
 
-// Why this rank could not join: what it tried, where, what came back, what may help.
-std::string join_failure(const Context& context, JoinStage stage, std::chrono::milliseconds waited,
-                         const std::string& cause);
+// Why this rank could not join: what it tried, where, what came back, what may help. `missing` are
+// the ranks that are known not to have come, if `cause` does not say it itself.
+std::string join_failure(const Placement& placement, JoinStage stage,
+                         std::chrono::milliseconds waited, const std::string& cause,
+                         const std::vector<int>& missing = {});
+
+// Why this rank must not join: its number was already taken in this store.
+std::string taken_rank(const Placement& placement);
 
 // The ranks whose keys a store's time-out complains about (`…keys: /default_pg/0//cpu//0/3`).
 std::vector<int> ranks_waited_for(const std::string& cause);

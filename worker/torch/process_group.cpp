@@ -1,77 +1,170 @@
 #include "worker/torch/process_group.h"
 
 #include <fmt/format.h>
-#include <torch/csrc/distributed/c10d/HashStore.hpp>
-#include <torch/csrc/distributed/c10d/PrefixStore.hpp>
-#include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
-#include <torch/csrc/distributed/c10d/TCPStore.hpp>
 
 #include <exception>
+#include <numeric>
 #include <utility>
 
+#include "worker/torch/compat/operations.h"
+#include "worker/torch/device.h"
 #include "worker/torch/gloo_backend.h"
 #include "worker/torch/joining.h"
+#include "worker/torch/meeting_store.h"
+#include "worker/torch/nccl_backend.h"
+#include "worker/torch/process_group_parts.h"
 
 namespace cpprun {
-
-// Invariant: either all members are set, or the object was left or moved from.
-struct ProcessGroup::Parts {
-  c10::intrusive_ptr<c10d::Store> store;  // without the prefixes of the group
-  c10::intrusive_ptr<c10d::ProcessGroup> group;
-  bool hosts_store = false;
-  std::int64_t ranks_that_say_good_bye = 0;
-};
-
 namespace {
 
 // Ranks that run this library say hello and good-bye, so that a rank that serves the store itself
-// knows for whom to stay. Python ranks do neither, and nobody waits for them.
+// knows for whom to stay, and that no rank exists twice. Python ranks do neither, and nobody waits
+// for them.
 constexpr const char* hello_key = "cpprun/hello";
 constexpr const char* good_bye_key = "cpprun/good_bye";
 constexpr const char* all_gone_key = "cpprun/all_gone";
 
-c10::intrusive_ptr<c10d::Store> open_store(const Context& context,
-                                           const ProcessGroupOptions& options) {
-  if (context.alone() && context.store.address.empty()) {
-    return c10::make_intrusive<c10d::HashStore>();
-  }
-  c10d::TCPStoreOptions store;
-  store.port = context.store.port;
-  store.isServer = serves_store(context);
-  store.multiTenant = store.isServer;
-  // A Python rank that serves the store waits until every rank of the world has checked in.
-  store.numWorkers = static_cast<std::size_t>(context.world_size);
-  store.timeout = options.join_timeout;
-  store.useLibUV = context.store.use_libuv;
-  return c10::make_intrusive<c10d::TCPStore>(context.store.address, store);
+void say_hello(const Placement& placement, c10d::Store& store) {
+  const std::string mine = fmt::format("{}/{}", hello_key, placement.context.rank.value);
+  if (store.add(mine, 1) > 1) throw DistributedError(taken_rank(placement));
+  store.add(hello_key, 1);
 }
+
+bool has_device(const BackendMap& backends, const std::string& device, Carrier carrier) {
+  for (const DeviceCarrier& each : backends) {
+    if (each.device == device && each.carrier == carrier) return true;
+  }
+  return false;
+}
+
+c10d::ProcessGroup::BackendType type_of(Carrier carrier) {
+  return carrier == Carrier::nccl ? c10d::ProcessGroup::BackendType::NCCL
+                                  : c10d::ProcessGroup::BackendType::GLOO;
+}
+
+void require_all_cpp(const Context& context, std::int64_t cpp_ranks) {
+  if (!context.distributed_debug || cpp_ranks == context.world_size) return;
+  throw DistributedError(fmt::format(
+      "CPPRUN_DISTRIBUTED_DEBUG=DETAIL compares what C++ ranks call, and only {} of {} ranks are "
+      "C++: unset it in a group with Python ranks",
+      cpp_ranks, context.world_size));
+}
+
+// The addresses that gloo's ranks leave for each other; those that are not there belong to ranks
+// that have not come. Nothing if not even our own is found: then the names have changed.
+std::vector<int> missing_ranks(const ProcessGroup::Parts& parts, const Context& context) {
+  std::vector<int> missing;
+  try {
+    c10d::PrefixStore addresses("cpu/", parts.numbered);
+    const auto came = [&addresses](int rank) {
+      return addresses.check({fmt::format("0/{}", rank)});
+    };
+    if (!came(context.rank.value)) return {};
+    for (int rank = 0; rank < context.world_size; ++rank) {
+      if (!came(rank)) missing.push_back(rank);
+    }
+  } catch (const std::exception&) {
+    // The store is gone as well; what failed before says more.
+  }
+  return missing;
+}
+
+// A backend that nobody asked for is not chosen where it would find no device.
+Result<BackendMap> backends_of(const ProcessGroupOptions& options) {
+  const bool usable = nccl_built() && (!options.backend.empty() || cuda_device_count() > 0);
+  return parse_backend(options.backend, usable);
+}
+
+std::shared_ptr<GroupFamily> make_family(const Placement& placement,
+                                         const ProcessGroupOptions& options) {
+  auto family = std::make_shared<GroupFamily>();
+  const auto backends = backends_of(options);
+  if (!backends) throw DistributedError(backends.error().reason);
+  family->backends = *backends;
+  family->context = placement.context;
+  family->options = options;
+  // NCCL takes the current device, so it has to be the right one before the first tensor.
+  if (has_device(*backends, "cuda", Carrier::nccl)) {
+    family->device = bind_cuda_device(placement.context);
+  }
+  return family;
+}
+
+ProcessGroup join(const Placement& placement, c10::intrusive_ptr<c10d::Store> store,
+                  const ProcessGroupOptions& options) {
+  auto parts = std::make_unique<ProcessGroup::Parts>();
+  parts->family = make_family(placement, options);
+  JoinStage stage = JoinStage::store;
+  try {
+    parts->store = store ? std::move(store) : open_meeting_store(placement, options.join_timeout);
+    parts->hosts_store = serves_store(placement);
+    say_hello(placement, *parts->store);
+    stage = JoinStage::ranks;
+    Connection connection;
+    connection.parent = c10::make_intrusive<c10d::PrefixStore>("default_pg", parts->store);
+    connection.name = "0";
+    connection.rank = placement.context.rank.value;
+    connection.global_ranks.resize(static_cast<std::size_t>(placement.context.world_size));
+    std::iota(connection.global_ranks.begin(), connection.global_ranks.end(), 0);
+    connect(*parts, connection, parts->family->backends, options);
+    parts->family->groups_made = 1;
+    // Everybody said hello before connecting, so after connecting the count is complete.
+    parts->ranks_that_say_good_bye = parts->store->add(hello_key, 0);
+  } catch (const DistributedError&) {
+    throw;
+  } catch (const std::exception& error) {
+    const auto missing =
+        stage == JoinStage::ranks ? missing_ranks(*parts, placement.context) : std::vector<int>();
+    throw DistributedError(
+        join_failure(placement, stage, options.join_timeout, first_line(error), missing));
+  }
+  // NCCL connects later, so nobody can be told apart before all ranks have come.
+  if (has_device(parts->family->backends, "cpu", Carrier::gloo)) {
+    require_all_cpp(placement.context, parts->ranks_that_say_good_bye);
+  }
+  return ProcessGroup(std::move(parts));
+}
+
+}  // namespace
 
 // Names and order of the prefixes are torch.distributed's, doubled slashes included: `default_pg`
 // for the group everybody is in, `0` for its running number, `cpu` for the first device.
-c10::intrusive_ptr<c10d::ProcessGroup> connect(const Context& context,
-                                               const ProcessGroupOptions& options,
-                                               const c10::intrusive_ptr<c10d::Store>& store) {
-  const auto everybody = c10::make_intrusive<c10d::PrefixStore>("default_pg", store);
-  const auto numbered = c10::make_intrusive<c10d::PrefixStore>("0/", everybody);
-  const auto for_device = c10::make_intrusive<c10d::PrefixStore>("cpu/", numbered);
-  auto group =
-      c10::make_intrusive<c10d::ProcessGroup>(numbered, context.rank.value, context.world_size);
-  const auto gloo =
-      make_gloo_backend(for_device, context.rank.value, context.world_size,
-                        {.join = options.join_timeout, .collective = options.timeout});
-  group->setBackend(c10::DeviceType::CPU, c10d::ProcessGroup::BackendType::GLOO, gloo);
-  group->setBackend(c10::DeviceType::CUDA, c10d::ProcessGroup::BackendType::GLOO, gloo);
-  group->setDefaultBackend(c10d::ProcessGroup::BackendType::GLOO);
-  group->setGroupName("0");
-  return group;
+void connect(ProcessGroup::Parts& parts, const Connection& connection, const BackendMap& backends,
+             const ProcessGroupOptions& options) {
+  const int size = static_cast<int>(connection.global_ranks.size());
+  const GroupFamily& family = *parts.family;
+  parts.name = connection.name;
+  parts.global_ranks = connection.global_ranks;
+  parts.numbered = c10::make_intrusive<c10d::PrefixStore>(connection.name + "/", connection.parent);
+  parts.group = c10::make_intrusive<c10d::ProcessGroup>(parts.numbered, connection.rank, size);
+  const bool on_gpu = has_device(backends, "cuda", Carrier::nccl);
+  if (on_gpu) parts.group->setBoundDeviceId(family.device);
+  parts.group->setDefaultBackend(type_of(on_gpu ? Carrier::nccl : Carrier::gloo));
+  for (const BackendPlan& plan : plan_backends(backends)) {
+    const auto store =
+        c10::make_intrusive<c10d::PrefixStore>(plan.devices.front() + "/", parts.numbered);
+    const auto backend =
+        plan.carrier == Carrier::nccl
+            ? make_nccl_backend(store, connection.rank, size, options.timeout)
+            : make_gloo_backend(store, connection.rank, size,
+                                {.join = options.join_timeout, .collective = options.timeout},
+                                family.context.gloo_interfaces);
+    for (const std::string& device : plan.devices) {
+      parts.group->setBackend(device == "cpu" ? c10::kCPU : c10::kCUDA, type_of(plan.carrier),
+                              backend);
+    }
+  }
+  parts.group->setGroupName(connection.name);
+  if (!family.context.distributed_debug || size < 2) return;
+  const auto desk =
+      c10::make_intrusive<c10d::PrefixStore>("cpprun/check/" + connection.name, parts.store);
+  parts.check = std::make_unique<CollectiveCheck>(desk, connection.rank, size, options.timeout);
 }
 
 std::string first_line(const std::exception& error) {
   const std::string words = error.what();
   return words.substr(0, words.find('\n'));
 }
-
-}  // namespace
 
 ProcessGroup::ProcessGroup(std::unique_ptr<Parts> parts) : parts_(std::move(parts)) {}
 ProcessGroup::ProcessGroup(ProcessGroup&&) noexcept = default;
@@ -101,6 +194,8 @@ void ProcessGroup::leave() {
       const std::int64_t gone = parts_->store->add(good_bye_key, 1);
       if (gone == parts_->ranks_that_say_good_bye) parts_->store->set(all_gone_key, "1");
     }
+    // Communicators have to go before CUDA does, which nobody orders at the end of a process.
+    if (parts_->family->device.is_cuda()) compat::shutdown(*parts_->group);
     if (parts_->hosts_store && parts_->ranks_that_say_good_bye > 1) {
       parts_->store->wait({all_gone_key}, bounds::worker_goodbye_wait_max);
     }
@@ -116,30 +211,45 @@ int ProcessGroup::rank() const {
 int ProcessGroup::size() const {
   return parts_->group->getSize();
 }
-
+const std::string& ProcessGroup::name() const {
+  return parts_->name;
+}
+const std::vector<int>& ProcessGroup::global_ranks() const {
+  return parts_->global_ranks;
+}
+c10::Device ProcessGroup::device() const {
+  const bool carries_cpu = parts_->group->hasBackendForDeviceType(c10::kCPU);
+  return carries_cpu ? c10::Device(c10::kCPU) : parts_->family->device;
+}
 const c10::intrusive_ptr<c10d::ProcessGroup>& ProcessGroup::native() const {
   return parts_->group;
 }
-
 const c10::intrusive_ptr<c10d::Store>& ProcessGroup::store() const {
   return parts_->store;
 }
+CollectiveCheck* ProcessGroup::check() const {
+  return parts_->check.get();
+}
 
 ProcessGroup init_process_group(const Context& context, const ProcessGroupOptions& options) {
-  auto parts = std::make_unique<ProcessGroup::Parts>();
-  JoinStage stage = JoinStage::store;
-  try {
-    parts->store = open_store(context, options);
-    parts->hosts_store = serves_store(context);
-    parts->store->add(hello_key, 1);
-    stage = JoinStage::ranks;
-    parts->group = connect(context, options, parts->store);
-    // Everybody said hello before connecting, so after connecting the count is complete.
-    parts->ranks_that_say_good_bye = parts->store->add(hello_key, 0);
-  } catch (const std::exception& error) {
-    throw DistributedError(join_failure(context, stage, options.join_timeout, first_line(error)));
-  }
-  return ProcessGroup(std::move(parts));
+  const auto placement = place(
+      context,
+      {.init_method = options.init_method, .rank = options.rank, .world_size = options.world_size});
+  if (!placement) throw DistributedError(placement.error().reason);
+  return join(*placement, nullptr, options);
+}
+
+ProcessGroup init_process_group(const Context& context,
+                                const c10::intrusive_ptr<c10d::Store>& store,
+                                const ProcessGroupOptions& options) {
+  const auto placement =
+      place(context, {.rank = options.rank, .world_size = options.world_size, .store_given = true});
+  if (!placement) throw DistributedError(placement.error().reason);
+  return join(*placement, store, options);
+}
+
+void destroy_process_group(ProcessGroup group) {
+  static_cast<void>(group);
 }
 
 }  // namespace cpprun

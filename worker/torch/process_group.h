@@ -5,14 +5,18 @@
 // In worker/torch what fails throws, as everything in LibTorch does; cpprun::run() (worker/env)
 // turns it into the worker's error report.
 
+#include <c10/core/Device.h>
 #include <c10/util/intrusive_ptr.h>
 
 #include <chrono>
 #include <memory>
-#include <stdexcept>
+#include <optional>
+#include <string>
+#include <vector>
 
 #include "proto/bounds.h"
 #include "worker/env/context.h"
+#include "worker/torch/distributed_error.h"
 
 namespace c10d {
 class ProcessGroup;
@@ -21,13 +25,18 @@ class Store;
 
 namespace cpprun {
 
-// What was tried, with whom, and why it failed.
-class DistributedError : public std::runtime_error {
- public:
-  using std::runtime_error::runtime_error;
-};
+class CollectiveCheck;
 
+// Names and meanings are those of torch.distributed.init_process_group.
 struct ProcessGroupOptions {
+  // gloo, nccl, or one for each device: cpu:gloo,cuda:nccl. Empty: gloo, and nccl for a GPU's
+  // tensors where LibTorch has CUDA and sees one.
+  std::string backend;
+  // env://, tcp://host:port or file:///path; worker/torch/placement.h says more.
+  std::string init_method = "env://";
+  // If they are not those of the environment.
+  std::optional<int> rank;
+  std::optional<int> world_size;
   // One collective may take this long, then its peers are taken for stuck. Five minutes.
   std::chrono::milliseconds timeout = bounds::worker_collective_wait_max;
   // Finding the store and every other rank may take this long. Five minutes.
@@ -46,9 +55,20 @@ class ProcessGroup {
 
   int rank() const;
   int size() const;
-  // For LibTorch's own interfaces. Its store is shared by all ranks of the group.
+  // `0` for the group everybody is in, then counted up as in Python.
+  const std::string& name() const;
+  // The members' ranks in the group everybody is in, by their rank in this one.
+  const std::vector<int>& global_ranks() const;
+  // Where a small tensor has to lie so that this group can carry it: the CPU if it can.
+  c10::Device device() const;
+
+  // For LibTorch's own interfaces. The store is shared by all ranks of the job.
   const c10::intrusive_ptr<c10d::ProcessGroup>& native() const;
   const c10::intrusive_ptr<c10d::Store>& store() const;
+
+  // Set under CPPRUN_DISTRIBUTED_DEBUG=DETAIL.
+  CollectiveCheck* check() const;
+  const Parts& parts() const { return *parts_; }
 
  private:
   void leave();
@@ -56,8 +76,29 @@ class ProcessGroup {
   std::unique_ptr<Parts> parts_;
 };
 
-// Joins the group that the launcher described, over gloo. Every rank has to call it. Without a
-// launcher the group has one member and needs no network. Throws DistributedError.
+// Joins the group that launcher, environment or options describe. Every rank has to call it, once.
+// Without a launcher the group has one member and needs no network. With a backend nccl the GPU of
+// LOCAL_RANK becomes the current one. Throws DistributedError within options.join_timeout or little
+// more.
 ProcessGroup init_process_group(const Context& context, const ProcessGroupOptions& options = {});
+
+// The same at a store of the caller's, under whatever prefix it has; init_method is not looked at.
+ProcessGroup init_process_group(const Context& context,
+                                const c10::intrusive_ptr<c10d::Store>& store,
+                                const ProcessGroupOptions& options = {});
+
+struct NewGroupOptions {
+  std::string backend;                               // empty: as the group everybody is in
+  std::optional<std::chrono::milliseconds> timeout;  // of one collective; absent: likewise
+};
+
+// A group of some of the ranks, which are sorted. Every rank of `everybody`, the group that
+// init_process_group() made, has to call it, in the same order as other groups; those that are not
+// named get nothing.
+std::optional<ProcessGroup> new_group(const ProcessGroup& everybody, std::vector<int> ranks,
+                                      const NewGroupOptions& options = {});
+
+// Leaves the group now, as the end of its scope would.
+void destroy_process_group(ProcessGroup group);
 
 }  // namespace cpprun

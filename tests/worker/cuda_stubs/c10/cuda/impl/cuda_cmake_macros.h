@@ -1,0 +1,4 @@
+#pragma once
+// A handle as LibTorch's headers name it: README.md says why.
+
+#define C10_CUDA_BUILD_SHARED_LIBS

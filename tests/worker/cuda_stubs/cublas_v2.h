@@ -1,0 +1,5 @@
+#pragma once
+// A handle as LibTorch's headers name it: README.md says why.
+
+typedef struct cublasContext* cublasHandle_t;
+typedef int cublasStatus_t;

@@ -1,0 +1,6 @@
+#pragma once
+// A handle as LibTorch's headers name it: README.md says why.
+
+#include <cusolver_common.h>
+
+typedef struct cusolverDnContext* cusolverDnHandle_t;

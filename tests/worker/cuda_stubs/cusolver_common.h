@@ -1,0 +1,4 @@
+#pragma once
+// A handle as LibTorch's headers name it: README.md says why.
+
+typedef int cusolverStatus_t;

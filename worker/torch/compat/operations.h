@@ -1,0 +1,51 @@
+#pragma once
+// What LibTorch's versions call by different names. This folder is the one place that adapts to
+// them, by what compiles and not by version numbers; the functions are templates because only then
+// an arm that does not exist is not compiled.
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+namespace cpprun::compat {
+
+template <class Group>
+auto all_gather_single(Group& group, at::Tensor& output, at::Tensor& input) {
+  if constexpr (requires { group.all_gather_single(output, input); }) {
+    return group.all_gather_single(output, input);
+  } else {
+    return group._allgather_base(output, input);
+  }
+}
+
+template <class Group, class Options>
+auto reduce_scatter_single(Group& group, at::Tensor& output, at::Tensor& input,
+                           const Options& options) {
+  if constexpr (requires { group.reduce_scatter_single(output, input, options); }) {
+    return group.reduce_scatter_single(output, input, options);
+  } else {
+    return group._reduce_scatter_base(output, input, options);
+  }
+}
+
+using Splits = std::vector<std::int64_t>;
+
+template <class Group>
+auto all_to_all_single(Group& group, at::Tensor& output, at::Tensor& input, Splits output_splits,
+                       Splits input_splits) {
+  if constexpr (requires { group.all_to_all_single(output, input, output_splits, input_splits); }) {
+    return group.all_to_all_single(output, input, output_splits, input_splits);
+  } else {
+    return group.alltoall_base(output, input, output_splits, input_splits);
+  }
+}
+
+// Takes the communicators down before CUDA goes; older versions do that in their destructors.
+template <class Group>
+void shutdown(Group& group) {
+  if constexpr (requires { group.shutdown(); }) group.shutdown();
+}
+
+}  // namespace cpprun::compat

@@ -1,0 +1,25 @@
+#pragma once
+// The device of this worker: its GPU where LibTorch has CUDA and there is one, else the CPU.
+
+#include <c10/core/Device.h>
+
+#include <vector>
+
+#include "worker/env/context.h"
+
+namespace cpprun {
+
+// The CUDA devices this process sees; zero where LibTorch was built without CUDA.
+int cuda_device_count();
+
+// The GPU that LOCAL_RANK names, made the current one; call it before the first CUDA tensor. Throws
+// DistributedError, which says what to do, when there is none for this rank.
+c10::Device bind_cuda_device(const Context& context);
+
+// bind_cuda_device() where LibTorch has CUDA and sees a device, otherwise the CPU.
+c10::Device default_device(const Context& context);
+
+// For DataParallel: every CUDA device this process sees, else the CPU as often as is asked for.
+std::vector<c10::Device> all_devices(int cpu_replicas);
+
+}  // namespace cpprun

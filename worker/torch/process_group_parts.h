@@ -1,0 +1,52 @@
+#pragma once
+// What a ProcessGroup is made of. Only process_group.cpp and new_group.cpp look inside.
+
+#include <memory>
+#include <string>
+#include <torch/csrc/distributed/c10d/PrefixStore.hpp>
+#include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
+#include <vector>
+
+#include "worker/torch/backend_map.h"
+#include "worker/torch/collective_check.h"
+#include "worker/torch/process_group.h"
+
+namespace cpprun {
+
+// What a group and the groups made out of it have in common.
+struct GroupFamily {
+  Context context;
+  BackendMap backends;
+  ProcessGroupOptions options;
+  c10::Device device = c10::Device(c10::kCPU);  // the GPU, where a backend nccl needs one
+  int groups_made = 0;                          // Python's count, from which names are made
+};
+
+// Invariant: either all members are set, or the object was left or moved from.
+struct ProcessGroup::Parts {
+  c10::intrusive_ptr<c10d::Store> store;     // without the prefixes of the group
+  c10::intrusive_ptr<c10d::Store> numbered;  // the prefix under which this group's keys lie
+  c10::intrusive_ptr<c10d::ProcessGroup> group;
+  std::string name;
+  std::vector<int> global_ranks;
+  std::shared_ptr<GroupFamily> family;
+  std::unique_ptr<CollectiveCheck> check;
+  bool hosts_store = false;
+  std::int64_t ranks_that_say_good_bye = 0;
+};
+
+struct Connection {
+  c10::intrusive_ptr<c10d::Store> parent;  // where the group's own prefix goes
+  std::string name;
+  std::vector<int> global_ranks;
+  int rank = 0;  // in the group
+};
+
+// Connects to the other members. Fills in all but what belongs to the store.
+void connect(ProcessGroup::Parts& parts, const Connection& connection, const BackendMap& backends,
+             const ProcessGroupOptions& options);
+
+// The lines of an exception after its first are a back-trace of LibTorch's own inside.
+std::string first_line(const std::exception& error);
+
+}  // namespace cpprun
