@@ -81,6 +81,8 @@ inline constexpr std::size_t worker_error_bytes_max = 64 * 1024;
 inline constexpr std::chrono::milliseconds worker_collective_wait_max = 5min;
 // How long a rank that hosts the store itself stays for the others' good-byes when all went well.
 inline constexpr std::chrono::milliseconds worker_goodbye_wait_max = 10s;
+// A string or a plain value that ranks send each other; what is larger is a tensor.
+inline constexpr std::size_t worker_object_bytes_max = 64 * 1024 * 1024;
 // A file of examples that one of our programs reads whole into memory.
 inline constexpr std::size_t worker_data_file_bytes_max = 64 * 1024 * 1024;
 // The JSON in front of a safetensors file: the limit of the format's own reader.

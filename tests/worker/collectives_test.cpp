@@ -1,17 +1,16 @@
 #include "worker/torch/collectives.h"
 
+#include <ATen/ops/arange.h>
 #include <ATen/ops/full.h>
+#include <ATen/ops/zeros.h>
 #include <doctest/doctest.h>
 
 #include "tests/worker/two_ranks.h"
 
 using namespace cpprun;
+using testing::expect;
 
 namespace {
-
-void expect(bool condition, const char* what) {
-  if (!condition) throw DistributedError(what);
-}
 
 // Rank 0 brings 2, rank 1 brings 5.
 float reduced(const ProcessGroup& group, ReduceOp op) {
@@ -53,4 +52,50 @@ TEST_CASE("what a collective cannot work on is refused with the cure") {
                        DistributedError);
   CHECK_THROWS_WITH_AS(broadcast(at::full({2}, 1.0), group, 1),
                        "broadcast: source 1 is no rank of a group of 1", DistributedError);
+}
+
+TEST_CASE("whole numbers are reduced bit by bit") {
+  CHECK(testing::on_two_ranks([](const ProcessGroup& group) {
+          const auto bits = [&group](ReduceOp op) {
+            const at::Tensor tensor = at::full({1}, group.rank() == 0 ? 12 : 10, at::kLong);
+            all_reduce(tensor, group, op);
+            return tensor.item<std::int64_t>();
+          };
+          expect(bits(ReduceOp::bit_and) == 8, "and");
+          expect(bits(ReduceOp::bit_or) == 14, "or");
+          expect(bits(ReduceOp::bit_xor) == 6, "xor");
+        }) == "");
+}
+
+TEST_CASE("reduce, gather and scatter have a root") {
+  CHECK(testing::on_ranks(3, [](const ProcessGroup& group) {
+          const int rank = group.rank();
+          const at::Tensor mine = at::full({2}, rank, at::kFloat);
+          const auto gathered = gather(mine, group, 2);
+          expect(gathered.size() == (rank == 2 ? 3U : 0U), "gathered on the root alone");
+          if (rank == 2) expect(gathered[1][0].item<float>() == 1, "gathered");
+          const at::Tensor average = mine.clone();
+          reduce(average, group, 1, ReduceOp::average);
+          if (rank == 1) expect(average[0].item<float>() == 1, "average");
+          std::vector<at::Tensor> inputs;
+          for (int i = 0; i < 3 && rank == 0; ++i)
+            inputs.push_back(at::full({2}, i + 5.0, at::kFloat));
+          const at::Tensor part = at::zeros({2}, at::kFloat);
+          scatter(part, inputs, group);
+          expect(part[1].item<float>() == static_cast<float>(rank + 5), "scattered");
+        }) == "");
+}
+
+TEST_CASE("reduce_scatter and all_gather_into_tensor undo each other's shapes") {
+  CHECK(testing::on_two_ranks([](const ProcessGroup& group) {
+          const at::Tensor whole = at::arange(4, at::kFloat).add(group.rank());
+          const at::Tensor part = reduce_scatter_tensor(whole, group, ReduceOp::average);
+          expect(part.size(0) == 2, "half of it");
+          expect(part[0].item<float>() == static_cast<float>(2 * group.rank()) + 0.5F, "average");
+          const at::Tensor all = all_gather_into_tensor(part, group);
+          expect(all.size(0) == 4 && all[3].item<float>() == 3.5, "all of it");
+          const auto listed = reduce_scatter({at::full({3}, 1.0), at::full({3}, 2.0)}, group);
+          expect(listed.size(0) == 3 && listed[0].item<double>() == 2.0 * (group.rank() + 1),
+                 "list");
+        }) == "");
 }

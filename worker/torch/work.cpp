@@ -1,0 +1,81 @@
+#include "worker/torch/work.h"
+
+#include <ATen/core/ivalue.h>
+#include <ATen/core/jit_type.h>
+#include <fmt/format.h>
+
+#include <torch/csrc/distributed/c10d/Work.hpp>
+#include <utility>
+
+#include "worker/torch/distributed_error.h"
+
+namespace cpprun {
+
+struct Work::Parts {
+  c10::intrusive_ptr<c10d::Work> native;
+  Start start;
+  std::vector<std::function<std::vector<at::Tensor>()>> finish;  // in the order of their then()
+  bool waited = false;
+};
+
+namespace {
+
+const char* advice_for(const std::string& cause) {
+  const auto has = [&cause](const char* part) { return cause.find(part) != std::string::npos; };
+  if (has("Connection closed") || has("Connection reset") || has("Broken pipe")) {
+    return "a peer has ended: look at the rank that failed first";
+  }
+  if (has("Timed out") || has("timeout")) {
+    return "a peer hangs or calls something else: CPPRUN_DISTRIBUTED_DEBUG=DETAIL tells which";
+  }
+  return "the group cannot be used any more";
+}
+
+}  // namespace
+
+Work::Work(c10::intrusive_ptr<c10d::Work> native, Start start)
+    : parts_(std::make_shared<Parts>(Parts{std::move(native), std::move(start), {}, false})) {}
+
+const std::vector<at::Tensor>& Work::wait() {
+  Parts& parts = *parts_;
+  if (parts.waited) return parts.start.outputs;
+  try {
+    parts.native->wait();
+  } catch (const std::exception& error) {
+    const std::string words = error.what();
+    const std::string cause = words.substr(0, words.find('\n'));
+    throw DistributedError(
+        fmt::format("{} failed: {} ({})", parts.start.name, cause, advice_for(cause)));
+  }
+  parts.waited = true;
+  for (const auto& finish : parts.finish) parts.start.outputs = finish();
+  return parts.start.outputs;
+}
+
+bool Work::is_completed() const {
+  return parts_->waited || parts_->native->isCompleted();
+}
+
+int Work::source_rank() const {
+  return parts_->native->sourceRank();
+}
+
+Work Work::then(std::function<std::vector<at::Tensor>()> finish) const {
+  Work next(parts_->native, parts_->start);
+  next.parts_->finish = parts_->finish;
+  next.parts_->finish.push_back(std::move(finish));
+  return next;
+}
+
+c10::intrusive_ptr<c10::ivalue::Future> Work::future() const {
+  return parts_->native->getFuture()->then(
+      [parts = parts_](c10::ivalue::Future& done) {
+        // A failure is passed on by asking for the value.
+        static_cast<void>(done.value());
+        for (const auto& finish : parts->finish) parts->start.outputs = finish();
+        return c10::IValue(parts->start.outputs);
+      },
+      c10::ListType::ofTensors());
+}
+
+}  // namespace cpprun
