@@ -14,7 +14,7 @@ STEPS, BATCH, TOLERANCE = 20, 8, 1e-5
 ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
 
 
-def train(name, out, two_heads=False, accumulates=False, **options):
+def train(name, out, two_heads=False, accumulates=False, hook=None, **options):
     import torch
     import torch.distributed as dist
     from torch import nn
@@ -39,6 +39,8 @@ def train(name, out, two_heads=False, accumulates=False, **options):
     torch.manual_seed(1234)
     net = Net()
     ddp = DistributedDataParallel(net, **options)
+    if hook:
+        ddp.register_comm_hook(None, hook)
     # The fused one fails on a parameter whose first gradient comes late.
     sgd = torch.optim.SGD(ddp.parameters(), lr=0.05, momentum=0.9, fused=not two_heads)
     rank = dist.get_rank()
@@ -64,28 +66,76 @@ def train(name, out, two_heads=False, accumulates=False, **options):
             out.write(f"{name} {key} {i} {value:.9g}\n")
 
 
-def python_rank(path):
+def divide_last(_, bucket):
+    import torch.distributed as dist
+
+    reduced = dist.all_reduce(bucket.buffer(), async_op=True).get_future()
+    return reduced.then(lambda future: future.value()[0].div_(dist.get_world_size()))
+
+
+def talk(out):
+    """The same calls as the C++ half makes."""
     import torch
     import torch.distributed as dist
 
+    rank, size = dist.get_rank(), dist.get_world_size()
+
+    def say(what, value):
+        out.write(f"collectives {what} 0 {value:.9g}\n")
+
+    def number(value):
+        return torch.full((3,), float(value))
+
+    seen = [torch.zeros(1, dtype=torch.double) for _ in range(size)]
+    dist.all_gather(seen, torch.full((1,), rank + 0.5, dtype=torch.double))
+    say("gathered", seen[1].item())
+    total = number(rank + 1)
+    dist.all_reduce(total)
+    dist.broadcast(total, 1)
+    say("reduced", total[0].item())
+    rows = torch.arange(size * 2, dtype=torch.float) + rank
+    part = torch.empty(2)
+    dist.reduce_scatter_tensor(part, rows)
+    say("scattered", part[0].item())
+    exchanged = torch.empty(size * 2)
+    dist.all_to_all_single(exchanged, rows)
+    say("exchanged", exchanged[size].item())
+    incoming = number(0)
+    sending = dist.isend(number(rank), (rank + 1) % size, tag=7)
+    dist.recv(incoming, (rank + size - 1) % size, tag=7)
+    sending.wait()
+    say("received", incoming[0].item())
+    ends = dist.new_group([0, size - 1])
+    if rank in (0, size - 1):
+        both = number(rank + 3)
+        dist.all_reduce(both, group=ends)
+        say("ends", both[0].item())
+    dist.barrier()
+
+
+def python_rank(path, only=None):
+    import torch.distributed as dist
+    from torch.distributed.algorithms.ddp_comm_hooks import default_hooks as hooks
+
     dist.init_process_group("gloo")
+    modes = {
+        "default": {},
+        "small_buckets": {"bucket_cap_mb": 0.004},
+        "find_unused": {"two_heads": True, "find_unused_parameters": True},
+        "bucket_view": {"bucket_cap_mb": 0.004, "gradient_as_bucket_view": True},
+        "own_buffers": {"broadcast_buffers": False},
+        "static_graph": {"static_graph": True},
+        "no_sync": {"accumulates": True},
+        "fp16_hook": {"hook": hooks.fp16_compress_hook},
+        # By its own name Python takes this one only where there is NCCL; over gloo it works too.
+        "bf16_hook": {"hook": lambda state, bucket: hooks.bf16_compress_hook(state, bucket)},
+        "user_hook": {"hook": divide_last},
+    }
     with open(path, "w") as out:
-        train("default", out)
-        train("small_buckets", out, bucket_cap_mb=0.004)
-        train("find_unused", out, two_heads=True, find_unused_parameters=True)
-        train("bucket_view", out, bucket_cap_mb=0.004, gradient_as_bucket_view=True)
-        train("own_buffers", out, broadcast_buffers=False)
-        train("static_graph", out, static_graph=True)
-        train("no_sync", out, accumulates=True)
-        rank = dist.get_rank()
-        seen = [torch.zeros(1, dtype=torch.double) for _ in range(2)]
-        dist.all_gather(seen, torch.full((1,), rank + 0.5, dtype=torch.double))
-        total = torch.full((3,), rank + 1.0)
-        dist.all_reduce(total)
-        dist.broadcast(total, 1)
-        dist.barrier()
-        out.write(f"collectives gathered 0 {seen[1].item():.9g}\n")
-        out.write(f"collectives reduced 0 {total[0].item():.9g}\n")
+        for name, options in modes.items():
+            if only in (None, name):
+                train(name, out, **options)
+        talk(out)
     # Not by way of the interpreter's end: there a gloo thread of PyTorch that lets go of a tensor
     # known to Python aborts the process now and then.
     sys.stdout.flush()
@@ -133,7 +183,7 @@ def compare(name, expected, found):
 
 def main():
     if sys.argv[1] == "--rank":
-        python_rank(sys.argv[2])
+        python_rank(*sys.argv[2:])
         return
     python = find_python()
     if not python:
@@ -150,4 +200,5 @@ def main():
                 compare(f"{name}, rank {rank}", pure[rank], found)
 
 
-main()
+if __name__ == "__main__":
+    main()

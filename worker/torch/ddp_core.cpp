@@ -1,7 +1,5 @@
 #include "worker/torch/ddp_core.h"
 
-#include "worker/torch/optim.h"
-
 #include <ATen/core/grad_mode.h>
 #include <fmt/format.h>
 #include <torch/csrc/autograd/custom_function.h>
@@ -13,9 +11,10 @@
 #include <algorithm>
 #include <limits>
 #include <tuple>
-#include <type_traits>
-#include <unordered_map>
 #include <utility>
+
+#include "worker/torch/compat/reducer.h"
+#include "worker/torch/optim.h"
 
 namespace cpprun {
 namespace {
@@ -61,6 +60,27 @@ struct Sink : torch::autograd::Function<Sink> {
   }
 };
 
+// A hook of ours as one of LibTorch's.
+class HookOfOurs : public c10d::CommHookInterface {
+ public:
+  HookOfOurs(CommHook hook, const ProcessGroup& group) : hook_(std::move(hook)), group_(group) {}
+
+  c10::intrusive_ptr<c10::ivalue::Future> runHook(c10d::GradBucket& bucket) override {
+    const GradientBucket ours{.buffer = bucket.getBuffer(),
+                              .index = bucket.getIndex(),
+                              .last = bucket.isLast(),
+                              .parameters = bucket.getParameters()};
+    return hook_(ours, group_).future();
+  }
+  at::Tensor parseHookResult(const c10::IValue& result) override {
+    return result.toTensorVector().at(0);
+  }
+
+ private:
+  CommHook hook_;
+  const ProcessGroup& group_;
+};
+
 struct BucketCaps {
   std::size_t bytes = 25 * mebibyte;
   std::size_t first_bytes = mebibyte;
@@ -83,54 +103,6 @@ std::vector<std::size_t> first_limits(const DdpOptions& options, const BucketCap
   }
   if (caps.first_bytes < caps.bytes) return {caps.first_bytes, caps.bytes};
   return {caps.bytes};
-}
-
-struct ReducerArguments {
-  std::vector<at::Tensor> parameters;
-  std::vector<std::vector<std::size_t>> buckets;
-  std::vector<std::size_t> limits;
-  c10::intrusive_ptr<c10d::ProcessGroup> group;
-  std::vector<bool> sparse;
-  std::int64_t cap = 0;
-  bool find_unused = false;
-  bool as_view = false;
-  std::unordered_map<std::size_t, std::string> names;
-  std::int64_t first_cap = 0;
-};
-
-// The constructor grew over LibTorch's versions (2.6: ten arguments, 2.13: thirteen). A template,
-// so that the arms that do not exist are not compiled.
-template <class Reducer>
-std::shared_ptr<Reducer> make_reducer(const ReducerArguments& a) {
-  using Tensors = std::vector<at::Tensor>;
-  using Buckets = std::vector<std::vector<std::size_t>>;
-  using Group = c10::intrusive_ptr<c10d::ProcessGroup>;
-  using Names = std::unordered_map<std::size_t, std::string>;
-  using Flags = std::vector<bool>;
-  using Caps = std::vector<std::int64_t>;
-  using Limits = std::vector<std::size_t>;
-  using Int = std::int64_t;
-  if constexpr (std::is_constructible_v<Reducer, Tensors, Buckets, Group, Flags, Int, bool, bool,
-                                        Names, Int, bool, bool, Caps, bool>) {
-    return std::make_shared<Reducer>(a.parameters, a.buckets, a.group, a.sparse, a.cap,
-                                     a.find_unused, a.as_view, a.names, a.first_cap, false, false,
-                                     Caps{}, false);
-  } else if constexpr (std::is_constructible_v<Reducer, Tensors, Buckets, Group, Flags, Int, bool,
-                                               bool, Names, Int, bool, bool, Caps>) {
-    return std::make_shared<Reducer>(a.parameters, a.buckets, a.group, a.sparse, a.cap,
-                                     a.find_unused, a.as_view, a.names, a.first_cap, false, false,
-                                     Caps{});
-  } else if constexpr (std::is_constructible_v<Reducer, Tensors, Buckets, Group, Flags, Int, bool,
-                                               bool, Names, Int, bool, bool>) {
-    return std::make_shared<Reducer>(a.parameters, a.buckets, a.group, a.sparse, a.cap,
-                                     a.find_unused, a.as_view, a.names, a.first_cap, false, false);
-  } else {
-    static_assert(std::is_constructible_v<Reducer, Tensors, Buckets, Limits, Group, Flags, Int,
-                                          bool, bool, Names, Int>,
-                  "this version of LibTorch has a c10d::Reducer that cpprun does not know yet");
-    return std::make_shared<Reducer>(a.parameters, a.buckets, a.limits, a.group, a.sparse, a.cap,
-                                     a.find_unused, a.as_view, a.names, a.first_cap);
-  }
 }
 
 }  // namespace
@@ -165,6 +137,7 @@ DdpCore::DdpCore(std::vector<NamedTensor> parameters, std::vector<at::Tensor> bu
   c10d::verify_params_across_processes(group_, parameters_, std::nullopt);
   broadcast_state();
   build_reducer(trained, module_name);
+  register_hook(group);
 }
 
 DdpCore::~DdpCore() = default;
@@ -184,7 +157,7 @@ void DdpCore::broadcast_state() {
 void DdpCore::build_reducer(const std::vector<NamedTensor>& parameters,
                             const std::string& module_name) {
   const BucketCaps caps = caps_of(options_);
-  ReducerArguments arguments;
+  compat::ReducerArguments arguments;
   arguments.sparse.assign(parameters_.size(), false);
   std::tie(arguments.buckets, arguments.limits) = c10d::compute_bucket_assignment_by_size(
       parameters_, first_limits(options_, caps), arguments.sparse, {}, std::nullopt);
@@ -200,7 +173,7 @@ void DdpCore::build_reducer(const std::vector<NamedTensor>& parameters,
   arguments.as_view = options_.gradient_as_bucket_view;
 
   reduction_ = std::make_unique<Reduction>();
-  reduction_->reducer = make_reducer<c10d::Reducer>(arguments);
+  reduction_->reducer = compat::make_reducer<c10d::Reducer>(arguments);
   reduction_->logger = std::make_shared<c10d::Logger>(reduction_->reducer);
   reduction_->reducer->set_logger(reduction_->logger);
   reduction_->logger->set_construction_data_and_log(module_name, {}, -1, options_.broadcast_buffers,
@@ -211,6 +184,11 @@ void DdpCore::build_reducer(const std::vector<NamedTensor>& parameters,
     reduction_->reducer->set_static_graph();
     reduction_->logger->set_static_graph();
   }
+}
+
+void DdpCore::register_hook(const ProcessGroup& group) {
+  if (!options_.comm_hook) return;
+  reduction_->reducer->register_comm_hook(std::make_unique<HookOfOurs>(options_.comm_hook, group));
 }
 
 void DdpCore::before_forward() {

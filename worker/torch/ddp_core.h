@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "worker/torch/comm_hook.h"
 #include "worker/torch/process_group.h"
 
 namespace cpprun {
@@ -20,6 +21,8 @@ struct DdpOptions {
   bool gradient_as_bucket_view = false;
   bool broadcast_buffers = true;
   bool static_graph = false;
+  // What is done with each bucket instead of averaging it: worker/torch/comm_hook.h.
+  CommHook comm_hook;
 };
 
 struct NamedTensor {
@@ -27,6 +30,7 @@ struct NamedTensor {
   at::Tensor tensor;
 };
 
+// The group has to outlive it.
 class DdpCore {
  public:
   DdpCore(std::vector<NamedTensor> parameters, std::vector<at::Tensor> buffers,
@@ -49,6 +53,7 @@ class DdpCore {
 
   void broadcast_state();
   void build_reducer(const std::vector<NamedTensor>& parameters, const std::string& module_name);
+  void register_hook(const ProcessGroup& group);
   void pass_through_sink(const std::vector<at::Tensor*>& outputs);
 
   std::vector<at::Tensor> parameters_;  // those that are trained
