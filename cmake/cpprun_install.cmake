@@ -1,4 +1,5 @@
-# What other projects get: find_package(cpprun), then cpprun::store (server and clients to embed).
+# What other projects get: find_package(cpprun), then cpprun::store (server and clients to embed);
+# find_package(cpprun COMPONENTS worker), then cpprun::worker (distributed training on LibTorch).
 include(CMakePackageConfigHelpers)
 set(CPPRUN_PACKAGE_FOLDER "${CMAKE_INSTALL_LIBDIR}/cmake/cpprun")
 
@@ -14,6 +15,25 @@ install(FILES proto/bounds.h proto/clock.h proto/result.h DESTINATION include/cp
 install(FILES rendezvous/io/async_store_client.h rendezvous/io/store_client.h
               rendezvous/io/store_server.h
         DESTINATION include/cpprun/rendezvous/io COMPONENT development)
+
+# The worker component: cpprun::env for any program, cpprun::worker where LibTorch was there.
+set_target_properties(cpprun_env PROPERTIES EXPORT_NAME env)
+install(TARGETS cpprun_env EXPORT cpprunTargets
+        ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT development)
+install(FILES proto/ids.h proto/worker_contract.h DESTINATION include/cpprun/proto
+        COMPONENT development)
+install(DIRECTORY worker/env DESTINATION include/cpprun/worker COMPONENT development
+        FILES_MATCHING PATTERN "*.h")
+if(TARGET cpprun_worker)
+  set_target_properties(cpprun_worker PROPERTIES EXPORT_NAME worker)
+  install(TARGETS cpprun_worker EXPORT cpprunWorkerTargets
+          ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT development)
+  install(EXPORT cpprunWorkerTargets NAMESPACE cpprun:: DESTINATION ${CPPRUN_PACKAGE_FOLDER}
+          COMPONENT development)
+  install(DIRECTORY worker/torch DESTINATION include/cpprun/worker COMPONENT development
+          FILES_MATCHING PATTERN "*.h" PATTERN "gloo_shim" EXCLUDE PATTERN "compat" EXCLUDE
+          PATTERN "process_group_parts.h" EXCLUDE)
+endif()
 
 configure_package_config_file(cmake/cpprunConfig.cmake.in cpprunConfig.cmake
                               INSTALL_DESTINATION ${CPPRUN_PACKAGE_FOLDER})

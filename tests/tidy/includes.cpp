@@ -94,7 +94,8 @@ bool is_codec(std::string_view path) {
 }
 bool is_worker(std::string_view path) {
   return touches_torch(path) || path.starts_with("tests/worker/") ||
-         path.starts_with("tests/conformance/") || path.starts_with("tests/bench/");
+         path.starts_with("tests/embed/worker/") || path.starts_with("tests/conformance/") ||
+         path.starts_with("tests/bench/");
 }
 bool speaks_asio(std::string_view path) {
   return in_io(path) || is_test(path);

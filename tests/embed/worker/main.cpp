@@ -1,0 +1,21 @@
+// A training program of somebody else: as many ranks as its launcher starts hold one model.
+#include <torch/torch.h>
+#include <worker/env/io/record.h>
+#include <worker/torch/ddp.h>
+
+int main() {
+  return cpprun::run([](const cpprun::Context& context) {
+    const auto group = cpprun::init_process_group(context);
+    torch::manual_seed(context.rank.value);  // numbers of its own
+    cpprun::DistributedDataParallel<torch::nn::Linear> model(torch::nn::Linear(2, 1), group);
+    torch::optim::SGD sgd(model.parameters(), /*lr=*/0.1);
+    for (int step = 0; step < 100; ++step) {
+      const auto x = torch::randn({16, 2});
+      sgd.zero_grad();
+      (model.forward(x) - x.sum(1, true)).square().mean().backward();
+      sgd.step();
+    }
+    std::cout << "learned " << model.module()->weight[0][0].item<float>() << '\n';
+    return 0;
+  });
+}
