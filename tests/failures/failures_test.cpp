@@ -1,0 +1,224 @@
+// Every staged failure is launched with the finished cpprun and has to be named: the rank, its
+// host, the cause and words of the advice, in the report for machines and in that for people.
+
+#include <doctest/doctest.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "tests/failures/staged.h"
+#include "tests/integration/command.h"
+#include "tests/integration/folder.h"
+
+using namespace cpprun::integration;
+
+namespace cpprun::failures {
+
+std::string file(const Stage& stage, const std::string& name, const std::string& text,
+                 bool executable) {
+  const auto path = stage.folder + "/" + name;
+  std::ofstream(path, std::ios::binary) << text;
+  if (executable) std::filesystem::permissions(path, std::filesystem::perms(0755));
+  return path;
+}
+
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::size_t at_a_time = 4;
+const std::string memory_groups = "/sys/fs/cgroup/memory/";
+
+std::string host_name() {
+  std::array<char, 256> name{};
+  ::gethostname(name.data(), name.size() - 1);
+  return name.data();
+}
+
+// A control group with little memory, for as long as the test.
+class MemoryGroup {
+ public:
+  MemoryGroup() : path_(memory_groups + "cpprun_failures_" + std::to_string(::getpid())) {
+    std::error_code refused;
+    there_ =
+        fs::exists(memory_groups + "memory.limit_in_bytes") && fs::create_directory(path_, refused);
+    if (there_) std::ofstream(path_ + "/memory.limit_in_bytes") << "96M";
+  }
+  ~MemoryGroup() {
+    if (there_) ::rmdir(path_.c_str());
+  }
+  MemoryGroup(const MemoryGroup&) = delete;
+  MemoryGroup& operator=(const MemoryGroup&) = delete;
+
+  bool there() const { return there_; }
+  std::string enter() const { return "echo $$ > " + path_ + "/cgroup.procs"; }
+
+ private:
+  std::string path_;
+  bool there_ = false;
+};
+
+// Whether that command does its work here; its output is nobody's.
+bool works(const Words& words) {
+  return run(words).code == 0;
+}
+
+class Theatre {
+ public:
+  Theatre() {
+    stage_ = {.folder = folder_.path(),
+              .victim = from_build("CPPRUN_VICTIM"),
+              .python = from_build("CPPRUN_PYTHON")};
+    fs::copy(from_build("CPPRUN_LINKED"), stage_.folder + "/linked");
+    fs::copy(from_build("CPPRUN_EMPTY"), stage_.folder + "/empty", fs::copy_options::recursive);
+    if (stage_.python.empty()) stage_.python = "/usr/bin/python3";
+    python_ = fs::exists(stage_.python);
+    torch_ = python_ && works({stage_.python, "-c", "import torch"});
+    mounts_ =
+        works({"unshare", "-m", "sh", "-c", "mount --make-rprivate / && mount -t tmpfs x /mnt"});
+  }
+
+  const Stage& stage() const { return stage_; }
+
+  // Why that one cannot be staged here; empty where it can.
+  std::string hindrance(const Staged& staged) const {
+    if (staged.needs == Needs::root && !mounts_) return "no permission to mount";
+    if (staged.needs == Needs::memory_group && !group_.there()) {
+      return "no memory control group can be made";
+    }
+    if (staged.needs == Needs::python && !python_) return "no Python";
+    if (staged.needs == Needs::torch && !torch_) return "no Python with torch";
+    return "";
+  }
+
+  Words launch(const Staged& staged, int number, int node, int port) const {
+    Words words = {from_build("CPPRUN"), "--report=" + report_path(number, node), "--redirects=3",
+                   "--log-dir=" + stage_.folder + "/logs"};
+    const Words meeting =
+        staged.two_nodes ? Words{"--nnodes=2", "--node-rank=" + std::to_string(node),
+                                 "--master-addr=127.0.0.1", "--master-port=" + std::to_string(port)}
+                         : Words{"--standalone", "--nproc-per-node=2"};
+    words.insert(words.end(), meeting.begin(), meeting.end());
+    words.insert(words.end(), staged.options.begin(), staged.options.end());
+    if (!staged.program.front().ends_with(".py")) words.emplace_back("--no-python");
+    words.insert(words.end(), staged.program.begin(), staged.program.end());
+    auto before = staged.before;
+    if (staged.needs == Needs::memory_group) before = group_.enter();
+    if (!before.empty()) {
+      const Words shell = {"/bin/sh", "-c", before + " && exec \"$@\"", "sh"};
+      words.insert(words.begin(), shell.begin(), shell.end());
+    }
+    if (staged.needs == Needs::root) words.insert(words.begin(), {"unshare", "-m"});
+    return words;
+  }
+
+  std::string report_path(int number, int node) const {
+    return fmt_path("report_", number) + "_" + std::to_string(node) + ".json";
+  }
+
+  Options options() const {
+    return {.variables = {{"PYTHON_EXEC", stage_.python}, {"OMP_NUM_THREADS", "1"}}};
+  }
+
+ private:
+  std::string fmt_path(const char* what, int number) const {
+    return stage_.folder + "/" + what + std::to_string(number);
+  }
+
+  Folder folder_;
+  Stage stage_;
+  MemoryGroup group_;
+  bool python_ = false;
+  bool torch_ = false;
+  bool mounts_ = false;
+};
+
+// What is wrong with the verdict; empty where it is right.
+std::string complaint(const Staged& staged, const std::string& report_path, const Ended& ended) {
+  std::ifstream in(report_path);
+  const auto report = nlohmann::json::parse(in, nullptr, false);
+  if (report.is_discarded() || !report.contains("root") || report["root"].is_null()) {
+    return "no root in the report; cpprun said:\n" + ended.err;
+  }
+  const auto& root = report["root"];
+  const auto text = [&root](const char* name) { return root.at(name).get<std::string>(); };
+  std::string wrong;
+  const auto expect = [&wrong](bool holds, const std::string& what) {
+    if (!holds) wrong += what + "; ";
+  };
+  expect(root.at("rank") == staged.rank, "rank " + root.at("rank").dump());
+  expect(text("host") == host_name(), "host " + text("host"));
+  expect(text("cause") == staged.cause, "cause " + text("cause"));
+  expect(contains(text("advice"), staged.advice), "advice " + text("advice"));
+  expect(contains(text("message"), staged.message), "message " + text("message"));
+  expect(contains(ended.err, "[" + staged.cause + "]"), "not in the text");
+  expect(contains(ended.err, "what helps: "), "no advice in the text");
+  return wrong.empty() ? "" : wrong + "message: " + text("message") + "\n" + ended.err;
+}
+
+struct Running {
+  const Staged* staged;
+  int number;
+  std::vector<std::unique_ptr<Command>> nodes;
+};
+
+Running start(const Theatre& theatre, const Staged& staged, int number) {
+  Running running{&staged, number, {}};
+  const int port = staged.two_nodes ? free_port() : 0;
+  for (int node = 0; node < (staged.two_nodes ? 2 : 1); ++node) {
+    running.nodes.push_back(
+        std::make_unique<Command>(theatre.launch(staged, number, node, port), theatre.options()));
+  }
+  return running;
+}
+
+// True when every node names it rightly.
+bool judge(const Theatre& theatre, Running& running) {
+  bool right = true;
+  CAPTURE(running.staged->name);
+  for (std::size_t node = 0; node < running.nodes.size(); ++node) {
+    const auto ended = running.nodes[node]->wait();
+    const auto path = theatre.report_path(running.number, static_cast<int>(node));
+    const auto wrong = complaint(*running.staged, path, ended);
+    CHECK_MESSAGE(wrong.empty(), running.staged->name, " (node ", node, "): ", wrong);
+    right = right && wrong.empty();
+  }
+  return right;
+}
+
+}  // namespace
+
+TEST_CASE("every staged failure is named: rank, host, cause and advice") {
+  const Theatre theatre;
+  std::vector<Staged> all;
+  for (const auto& act : {crashes, false_starts, python_errors, lost_peers}) {
+    for (auto& each : act(theatre.stage())) all.push_back(std::move(each));
+  }
+  REQUIRE(all.size() >= 40);
+  std::size_t staged = 0;
+  std::size_t named = 0;
+  std::vector<Running> running;
+  const auto judge_all = [&] {
+    for (auto& each : running) named += judge(theatre, each) ? 1 : 0;
+    running.clear();
+  };
+  for (const Staged& each : all) {
+    if (const auto why = theatre.hindrance(each); !why.empty()) {
+      std::printf("not staged: %s: %s\n", each.name.c_str(), why.c_str());
+      continue;
+    }
+    running.push_back(start(theatre, each, static_cast<int>(staged)));
+    ++staged;
+    if (running.size() == at_a_time) judge_all();
+  }
+  judge_all();
+  std::printf("%zu of %zu staged failures named correctly\n", named, staged);
+}
+
+}  // namespace cpprun::failures

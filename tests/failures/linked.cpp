@@ -1,0 +1,7 @@
+// A worker that needs a library of its own, which the tests take away or replace.
+
+extern int needed_by_linked();
+
+int main() {
+  return needed_by_linked();
+}
