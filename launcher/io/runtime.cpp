@@ -37,8 +37,11 @@ Runtime::Runtime(RunInputs inputs, Warden warden)
 Runtime::~Runtime() = default;
 
 int Runtime::run() {
+  started_ = wall_now();
   if (const auto opened = open(); !opened) {
-    pump_.say(narrator_.error(opened.error().reason));
+    const agent::Exit last{.code = 1, .reason = opened.error().reason};
+    pump_.say(narrator_.error(last.reason));
+    leave_report(report_facts(last));
     leave_when_everything_is_said();
     context_.run();
     return 1;
@@ -51,7 +54,6 @@ int Runtime::run() {
     pump_.say(narrator_.warning(fmt::format("the signal {} cannot be handled", name)));
   }
   inputs_.chronicle.begin({inputs_.config.job, inputs_.host, inputs_.program.argv.front()});
-  started_ = wall_now();
   note(journal::JobStarted{.program = inputs_.program.argv,
                            .nodes_min = inputs_.config.nodes_min,
                            .nodes_max = inputs_.config.nodes_max,
@@ -88,8 +90,12 @@ Result<void> Runtime::open() {
                 post(agent::FromWorker{supervisor::GroupGone{rank}});
               }},
       std::vector<int>{warden_.pid()}, inputs_.open_files);
-  signals_.emplace(context_, inputs_.config.signals,
-                   [this](int signal) { post(agent::Signalled{signal}); });
+  signals_.emplace(context_, inputs_.config.signals, [this](int signal, const std::string& sender) {
+    if (!sender.empty()) {
+      pump_.say(narrator_.note(fmt::format("{} came from {}", signal_name(signal), sender)));
+    }
+    post(agent::Signalled{signal});
+  });
   agent_.emplace(inputs_.config, AgentFacts{.host = inputs_.host,
                                             .pid = ::getpid(),
                                             .hosts_keeper = keeper_ != nullptr,

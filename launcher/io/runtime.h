@@ -78,7 +78,7 @@ class Runtime {
   void spawn(const WorkerSpec& spec);
   ReportFacts report_facts(const agent::Exit& last) const;
   void say_report(const ReportFacts& facts);
-  Result<void> leave_report(const ReportFacts& facts) const;
+  void leave_report(const ReportFacts& facts);
   void note(const journal::Event& event);
   void leave_error_file(const link::Failure& root);
   void leave_when_everything_is_said();

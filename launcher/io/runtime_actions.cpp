@@ -158,9 +158,7 @@ void Runtime::on(const agent::Exit& action) {
   const auto facts = report_facts(*exit_);
   note(journal::JobEnded{exit_->code, exit_->reason, facts.root});
   if (exit_->code != 0) say_report(facts);
-  if (const auto left = leave_report(facts); !left) {
-    pump_.say(narrator_.error(left.error().reason));
-  }
+  leave_report(facts);
   if (exit_->root) leave_error_file(*exit_->root);
   if (!keeper_) {
     leave_when_everything_is_said();
@@ -188,7 +186,7 @@ ReportFacts Runtime::report_facts(const agent::Exit& last) const {
                     .root = last.root,
                     .evidence = evidence_,
                     .reason = last.reason,
-                    .logs = logs_->run_folder(),
+                    .logs = logs_ ? logs_->run_folder() : "",
                     .utc_offset_seconds = inputs_.utc_offset_seconds,
                     .colour = inputs_.style.colour};
   const auto& arguments = inputs_.config.program.arguments;
@@ -205,9 +203,10 @@ void Runtime::say_report(const ReportFacts& facts) {
   pump_.say(facts.root ? report(facts) : narrator_.error(facts.reason));
 }
 
-Result<void> Runtime::leave_report(const ReportFacts& facts) const {
-  if (!inputs_.chronicle.keeps_report()) return {};
-  return inputs_.chronicle.leave_report(report_json(facts));
+void Runtime::leave_report(const ReportFacts& facts) {
+  if (!inputs_.chronicle.keeps_report()) return;
+  const auto left = inputs_.chronicle.leave_report(report_json(facts));
+  if (!left) pump_.say(narrator_.error(left.error().reason));
 }
 
 // Whatever started cpprun finds the root cause where torchrun would have left it.

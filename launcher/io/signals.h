@@ -1,8 +1,9 @@
 #pragma once
-// The signals the user asked cpprun to handle, as calls from the event loop.
+// The signals the user asked cpprun to handle, as calls from the event loop, each with who sent it.
 
 #include <asio/io_context.hpp>
-#include <asio/signal_set.hpp>
+#include <asio/posix/stream_descriptor.hpp>
+#include <csignal>
 #include <functional>
 #include <string>
 #include <vector>
@@ -11,10 +12,14 @@ namespace cpprun::io {
 
 class Signals {
  public:
-  // `on_signal` is called for each arrival, from the event loop. A SIGHUP that cpprun was started
-  // to ignore (nohup) stays ignored; signals that cannot be handled are listed in `not_handled`.
+  // `on_signal` is called for each arrival, from the event loop, with the sender in words ("pid 812
+  // (slurmstepd)"; empty where the kernel sent it, as it does for Ctrl-C). A SIGHUP that cpprun was
+  // started to ignore (nohup) stays ignored; signals that cannot be handled are in `not_handled`.
   Signals(asio::io_context& context, const std::vector<int>& signals,
-          std::function<void(int signal)> on_signal);
+          std::function<void(int signal, const std::string& sender)> on_signal);
+  ~Signals();
+  Signals(const Signals&) = delete;
+  Signals& operator=(const Signals&) = delete;
 
   const std::vector<std::string>& not_handled() const { return not_handled_; }
   // No more calls; the io_context has nothing left to wait for here.
@@ -22,9 +27,12 @@ class Signals {
 
  private:
   void wait();
+  void take();
 
-  asio::signal_set set_;
-  std::function<void(int)> on_signal_;
+  sigset_t handled_{};
+  sigset_t before_{};  // what was blocked before our time
+  asio::posix::stream_descriptor arrivals_;
+  std::function<void(int, const std::string&)> on_signal_;
   std::vector<std::string> not_handled_;
 };
 
