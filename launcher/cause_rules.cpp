@@ -31,6 +31,8 @@ bool holds(Fact fact, const Surroundings& around) {
       return around.oom_kills_on_machine > 0;
     case Fact::shm_full:
       return std::any_of(around.full_disks.begin(), around.full_disks.end(), shm);
+    case Fact::shm_small:
+      return !around.small_shm.empty();
     case Fact::disk_full:
       return !around.full_disks.empty();
   }

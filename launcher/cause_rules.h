@@ -22,6 +22,7 @@ enum class Fact {
   oom_kill,         // the kernel ended somebody in this job's control group for memory
   oom_kill_nearby,  // it did so somewhere on this machine
   shm_full,         // /dev/shm is full
+  shm_small,        // /dev/shm is as small as containers have it by default
   disk_full,        // any of the disks a worker needs is
 };
 

@@ -39,6 +39,7 @@ constexpr auto about_ends = std::to_array<EndRule>({
     {.cause = "killed", .signal = SIGKILL},
     {.cause = "shared_memory_full", .signal = SIGBUS, .fact = Fact::shm_full},
     {.cause = "disk_full", .signal = SIGBUS, .fact = Fact::disk_full},
+    {.cause = "shared_memory_small", .signal = SIGBUS, .fact = Fact::shm_small},
     {.cause = "bus_error", .signal = SIGBUS},
     {.cause = "segfault", .signal = SIGSEGV},
     {.cause = "wrong_cpu", .signal = SIGILL},

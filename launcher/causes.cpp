@@ -52,6 +52,10 @@ constexpr auto catalogue = std::to_array<Cause>({
     {"shared_memory_full", "shared memory (/dev/shm) is full",
      "enlarge it (docker run --shm-size=8g or --ipc=host), remove leftovers in /dev/shm, "
      "or use fewer DataLoader workers"},
+    {"shared_memory_small",
+     "memory it had mapped has no storage behind it, and shared memory (/dev/shm) is small",
+     "most likely it was full and is free again by now: enlarge it (docker run --shm-size=8g or "
+     "--ipc=host), or use fewer DataLoader workers"},
     {"memory_corrupted", "it found its own heap or stack corrupted",
      "a write went out of bounds: build with -fsanitize=address, or run it under "
      "valgrind; check that all libraries are built for one compiler and one torch"},

@@ -45,6 +45,7 @@ std::string detail_of(std::string_view cause, const Evidence& evidence) {
   if (cause == "disk_full" && !around.full_disks.empty()) {
     return fmt::format("{}", fmt::join(around.full_disks, ", "));
   }
+  if (cause == "shared_memory_small") return around.small_shm;
   if (cause == "stuck_in_kernel") return around.last_seen;
   // The kernel names the library in which a crash happened, and the driver its own errors.
   const auto& status = evidence.outcome.status;

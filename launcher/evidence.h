@@ -25,6 +25,7 @@ struct Surroundings {
   long oom_kills_on_machine = 0;
   std::string memory_limit;               // of the control group, "4.0 GiB"; empty: none
   std::vector<std::string> full_disks;    // of those a worker needs: logs, TMPDIR, /dev/shm
+  std::string small_shm;                  // the size of a /dev/shm as containers have it, or empty
   std::vector<std::string> kernel_lines;  // of the kernel's log that name its pid
   ExecFault exec_fault = ExecFault::none;
   std::string exec_detail;  // the interpreter that is missing, the processor it was built for

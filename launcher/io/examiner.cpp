@@ -1,5 +1,6 @@
 #include "launcher/io/examiner.h"
 
+#include <fmt/format.h>
 #include <sys/statvfs.h>
 
 #include <algorithm>
@@ -23,6 +24,17 @@ bool is_full(const std::string& folder) {
   if (::statvfs(folder.c_str(), &disk) != 0 || disk.f_blocks == 0) return false;
   const bool no_names = disk.f_files != 0 && disk.f_favail == 0;
   return disk.f_bavail * disk.f_frsize < free_bytes_min || no_names;
+}
+
+// What a container is given for /dev/shm where nobody asks for more.
+constexpr double container_shm_mebibytes = 64;
+
+std::string small_shm() {
+  struct statvfs disk {};
+  if (::statvfs("/dev/shm", &disk) != 0) return "";
+  constexpr double mebibyte = 1024.0 * 1024;
+  const auto size = static_cast<double>(disk.f_blocks * disk.f_frsize) / mebibyte;
+  return size > container_shm_mebibytes ? "" : fmt::format("it has {:.0f} MiB", size);
 }
 
 }  // namespace
@@ -89,6 +101,7 @@ Surroundings Examiner::surroundings_of(const Outcome& outcome, const std::string
   around.oom_kills_on_machine = now.on_machine - oom_before_.on_machine;
   around.memory_limit = memory_limit();
   around.full_disks = full_disks();
+  around.small_shm = small_shm();
   around.kernel_lines = kernel_log_.about(outcome.pid);
   return around;
 }

@@ -57,6 +57,8 @@ std::vector<Staged> crashes(const Stage& stage) {
       way("silent", "silent_exit", "read what it said last"),
       with_mount(way("fill_shared_memory", "shared_memory_full", "--shm-size"),
                  "mount -t tmpfs -o size=1m tmpfs /dev/shm"),
+      with_mount(way("fill_unlinked_memory", "shared_memory_small", "--shm-size"),
+                 "mount -t tmpfs -o size=1m tmpfs /dev/shm"),
       with_mount(way("read_only_disk", "read_only", "mount it for writing"),
                  "mount -t tmpfs -o ro tmpfs /mnt"),
   };
@@ -65,7 +67,7 @@ std::vector<Staged> crashes(const Stage& stage) {
   all.push_back(memory);
   auto stubborn = way("silent", "silent_exit", "read what it said last");
   stubborn.name = "a peer that ignores TERM is not the cause";
-  stubborn.program.emplace_back("stubborn");
+  stubborn.program.push_back(fifo(stage, "stubborn"));
   stubborn.options = {"--shutdown-timeout=1"};
   all.push_back(stubborn);
   return all;

@@ -2,6 +2,7 @@
 // host, the cause and words of the advice, in the report for machines and in that for people.
 
 #include <doctest/doctest.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -25,6 +26,12 @@ std::string file(const Stage& stage, const std::string& name, const std::string&
   const auto path = stage.folder + "/" + name;
   std::ofstream(path, std::ios::binary) << text;
   if (executable) std::filesystem::permissions(path, std::filesystem::perms(0755));
+  return path;
+}
+
+std::string fifo(const Stage& stage, const std::string& name) {
+  auto path = stage.folder + "/" + name;
+  REQUIRE(::mkfifo(path.c_str(), 0600) == 0);
   return path;
 }
 
@@ -219,6 +226,66 @@ TEST_CASE("every staged failure is named: rank, host, cause and advice") {
   }
   judge_all();
   std::printf("%zu of %zu staged failures named correctly\n", named, staged);
+}
+
+TEST_CASE("a report that cannot be written is refused before anything starts") {
+  for (const char* flag : {"--report", "--events"}) {
+    const auto ended = run({from_build("CPPRUN"), "--standalone", std::string(flag) + "=/nowhere/x",
+                            "--no-python", from_build("CPPRUN_VICTIM"), "0", "silent"});
+    CHECK(ended.code == 2);
+    CHECK(contains(ended.err, std::string(flag) + ": cannot write \"/nowhere/x\": No such file"));
+  }
+}
+
+TEST_CASE("the events of a job tell its life in order, and its restart") {
+  const Folder folder;
+  const auto path = folder.path() + "/events.jsonl";
+  const auto ended =
+      run({from_build("CPPRUN"), "--standalone", "--max-restarts=1", "--events=" + path,
+           "--no-python", from_build("CPPRUN_VICTIM"), "0", "silent"});
+  CHECK(ended.code == 7);
+  std::ifstream file(path);
+  std::string story;
+  for (std::string line; std::getline(file, line);) {
+    const auto json = nlohmann::json::parse(line, nullptr, false);
+    REQUIRE_FALSE(json.is_discarded());
+    const auto event = json.at("event").get<std::string>();
+    if (event != "keeper") story += event + " ";
+  }
+  const std::string attempt = "round_sealed worker_started worker_exited ";
+  CHECK(contains(story, "job_started " + attempt));
+  CHECK(count(story, attempt) == 2);
+  CHECK(count(story, "worker_failed ") == 2);
+  CHECK(story.ends_with("job_ended "));
+}
+
+TEST_CASE("the root's error file is left where whatever started cpprun looks for it") {
+  const Folder folder;
+  const auto path = folder.path() + "/error.json";
+  const auto ended = run({from_build("CPPRUN"), "--standalone", "--no-python",
+                          from_build("CPPRUN_VICTIM"), "0", "record_error"},
+                         {.variables = {{"TORCHELASTIC_ERROR_FILE", path}}});
+  CHECK(ended.code == 1);
+  std::ifstream file(path);
+  const auto json = nlohmann::json::parse(file, nullptr, false);
+  REQUIRE_FALSE(json.is_discarded());
+  CHECK(json.at("message").at("errorCode") == 1);
+  CHECK(contains(json.at("message").at("message").get<std::string>(), "CUDA out of memory"));
+}
+
+TEST_CASE("a worker that ignores TERM is told with what it was doing") {
+  const Folder folder;
+  const auto path = folder.path() + "/report.json";
+  const auto ended =
+      run({from_build("CPPRUN"), "--standalone", "--nproc-per-node=2", "--shutdown-timeout=1",
+           "--report=" + path, "--no-python", from_build("CPPRUN_VICTIM"), "1", "silent",
+           fifo({.folder = folder.path(), .victim = "", .python = ""}, "meeting")});
+  CHECK(ended.code == 7);
+  CHECK(contains(ended.err, "in state S (sleeping)"));
+  std::ifstream file(path);
+  const auto json = nlohmann::json::parse(file, nullptr, false);
+  REQUIRE_FALSE(json.is_discarded());
+  CHECK(contains(json.at("others")[0].at("last_seen").get<std::string>(), "failures_victi"));
 }
 
 }  // namespace cpprun::failures

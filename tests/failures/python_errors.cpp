@@ -44,7 +44,7 @@ std::vector<Staged> python_errors(const Stage& stage) {
             "permission_denied", "owner and mode"),
       plain("arguments",
             "import argparse\nargparse.ArgumentParser().parse_args(['--batch-sise=4'])\n", "usage",
-            "after the script"),
+            "follows the script"),
       plain("library", "import ctypes\nctypes.CDLL('libnot_at_all.so')\n", "library_missing",
             "LD_LIBRARY_PATH"),
       plain("refused", "import socket\nsocket.create_connection(('127.0.0.1', 1))\n",

@@ -45,5 +45,6 @@ std::vector<Staged> lost_peers(const Stage& stage);     // one dies, others comp
 // A file in the stage's folder; its path.
 std::string file(const Stage& stage, const std::string& name, const std::string& text,
                  bool executable = false);
+std::string fifo(const Stage& stage, const std::string& name);
 
 }  // namespace cpprun::failures

@@ -1,5 +1,6 @@
-// A worker that fails in a real way: victim RANK WAY. The worker of that rank does it, the others
-// wait to be ended. Nothing here pretends: a segmentation fault is one.
+// A worker that fails in a real way: victim RANK WAY [FIFO]. The worker of that rank does it, the
+// others wait to be ended; with a fifo, through which two of them meet, both ignore TERM. Nothing
+// here pretends: a segmentation fault is one.
 
 #include <arpa/inet.h>
 #include <fcntl.h>
@@ -97,17 +98,22 @@ void touch_mapped(const std::string& path, off_t promised, off_t there) {
   if (file < 0 || ::ftruncate(file, promised) != 0) complain(path.c_str());
   auto* const memory = static_cast<char*>(::mmap(nullptr, static_cast<std::size_t>(promised),
                                                  PROT_READ | PROT_WRITE, MAP_SHARED, file, 0));
-  ::unlink(path.c_str());
+  if (path.ends_with("unlinked")) ::unlink(path.c_str());
   if (there < promised && ::ftruncate(file, there) != 0) complain("ftruncate");
   for (off_t at = 0; at < promised; at += static_cast<off_t>(page)) memory[at] = 'x';
 }
 
 void shrink_mapped() {
-  touch_mapped("/tmp/victim_" + std::to_string(::getpid()), 1 << 20, 0);
+  touch_mapped("/tmp/victim_" + std::to_string(::getpid()) + "_unlinked", 1 << 20, 0);
 }
 
 void fill_shared_memory() {
   touch_mapped("/dev/shm/victim", 64 << 20, 64 << 20);
+}
+
+// As torch does it: nobody can see afterwards that it was full.
+void fill_unlinked_memory() {
+  touch_mapped("/dev/shm/victim_unlinked", 64 << 20, 64 << 20);
 }
 
 void write_to_nobody() {
@@ -214,6 +220,7 @@ const std::map<std::string, std::function<void()>>& ways() {
       {"smash_stack", smash_stack},
       {"shrink_mapped", shrink_mapped},
       {"fill_shared_memory", fill_shared_memory},
+      {"fill_unlinked_memory", fill_unlinked_memory},
       {"write_to_nobody", write_to_nobody},
       {"burn", burn},
       {"large_file", large_file},
@@ -241,8 +248,13 @@ int main(int count, char** words) {
   const char* const rank = std::getenv("RANK");
   // The core dumps of a corpus of crashes are nobody's joy.
   limit(RLIMIT_CORE, 0);
-  if (count > 3) ::signal(SIGTERM, SIG_IGN);  // victim RANK WAY stubborn
-  if (count < 3 || rank == nullptr || std::string(rank) != words[1]) {
+  const bool mine = count > 2 && rank != nullptr && std::string(rank) == words[1];
+  if (count > 3) {
+    // The one that fails waits until the other ignores what it will be sent.
+    ::signal(SIGTERM, SIG_IGN);
+    ::close(::open(words[3], (mine ? O_RDONLY : O_WRONLY) | O_CLOEXEC));
+  }
+  if (!mine) {
     for (;;) ::pause();
   }
   const auto way = ways().find(words[2]);
