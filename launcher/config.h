@@ -26,6 +26,14 @@ enum class ProgramKind {
   no_python,  // --no-python: looked up on PATH and executed
 };
 
+// --numa-binding: which processors a worker gets.
+enum class NumaBinding {
+  node,          // all of the NUMA node of its GPU
+  socket,        // all of that node's socket
+  exclusive,     // its share of that node's cores
+  core_complex,  // the cores of that node that share one last-level cache
+};
+
 struct Program {
   ProgramKind kind = ProgramKind::automatic;
   std::string script;
@@ -56,6 +64,7 @@ struct Config {
   std::optional<bool> is_host;   // --rdzv-conf is_host=…: host the keeper here, or never
   std::optional<int> node_rank;  // where --node-rank or PET_NODE_RANK was given
   int local_world_size = 1;
+  std::optional<NumaBinding> numa_binding;
   bool virtual_local_rank = false;             // every worker sees one device, as number 0
   std::optional<std::string> local_rank_flag;  // of the script: --<this>=<local rank> comes first
   std::string role = "default";

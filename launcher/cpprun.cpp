@@ -15,8 +15,10 @@
 #include "launcher/io/host.h"
 #include "launcher/io/runtime.h"
 #include "launcher/io/terminal.h"
+#include "launcher/io/topology.h"
 #include "launcher/io/warden.h"
 #include "launcher/narrator.h"
+#include "launcher/numa.h"
 #include "launcher/program.h"
 
 extern char** environ;
@@ -44,6 +46,26 @@ void fill_standard_streams() {
 int complain(const std::string& text, int code) {
   std::fputs(text.c_str(), stderr);
   return code;
+}
+
+// Binds the workers to processors where that was asked for, and says which.
+Result<void> bind(io::RunInputs& inputs, int device_count) {
+  Config& config = inputs.config;
+  if (!config.numa_binding) return {};
+  const auto refuse = [](const Error& error) { return failure("--numa-binding: " + error.reason); };
+  const auto topology = io::read_topology(inputs.environment, io::own_cpus());
+  if (!topology) return refuse(topology.error());
+  if (device_count > 0 && topology->node_of_device.empty()) {
+    return refuse(Error{"the driver does not show where the GPUs are (/proc/driver/nvidia/gpus)"});
+  }
+  auto bound = bind_workers(*config.numa_binding, *topology, config.local_world_size);
+  if (!bound) return refuse(bound.error());
+  inputs.cpus = std::move(*bound);
+  config.notes.push_back("processors: " + in_words(inputs.cpus));
+  if (topology->node_of_device.empty()) {
+    config.notes.emplace_back("no GPU is here, so the workers are spread over the NUMA nodes");
+  }
+  return {};
 }
 
 }  // namespace
@@ -76,6 +98,8 @@ int main(int argc, char** argv) {
   inputs.chronicle = std::move(*chronicle);
   auto program = resolve_program(inputs.config.program, environment, io::probe_file);
   if (!program) return complain(narrator.error(program.error().reason), usage_exit_code);
+  const auto bound = bind(inputs, line.device_count);
+  if (!bound) return complain(narrator.error(bound.error().reason), usage_exit_code);
   auto interfaces = io::network_interfaces();
   if (!interfaces) return complain(narrator.error(interfaces.error().reason), 1);
   const bool alone = inputs.config.nodes_max == 1;

@@ -48,7 +48,7 @@ const std::vector<Flag>& flags() {
       {"duplicate-stdout-filters", 0, "WORDS", true, "Tee'd lines with one of them, in one file"},
       {"duplicate-stderr-filters", 0, "WORDS", true, "The same for stderr"},
       {"logs-specs", 0, "NAME", false, "Only default"},
-      {"numa-binding", 0, "KIND", false, "Not available yet"},
+      {"numa-binding", 0, "KIND", false, "Near its GPU: node, socket, exclusive, core-complex"},
       {"help", 'h', "", false, "Show this help"},
       {"version", 0, "", false, "Show the version"},
   };

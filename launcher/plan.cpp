@@ -184,6 +184,7 @@ std::vector<WorkerSpec> make_plan(const Config& config, const link::Sealed& seal
     WorkerSpec spec;
     spec.local_rank = LocalRank{local};
     spec.rank = Rank{sealed.base_rank.value + local};
+    if (!facts.cpus.empty()) spec.cpus = facts.cpus.at(static_cast<std::size_t>(local));
     spec.argv = program.argv;
     if (config.local_rank_flag) {
       spec.argv.push_back(fmt::format("--{}={}", *config.local_rank_flag, local));

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "launcher/config.h"
+#include "launcher/cpu_list.h"
 #include "launcher/environment.h"
 #include "launcher/interfaces.h"
 #include "launcher/program.h"
@@ -39,6 +40,7 @@ struct WorkerSpec {
   Environment variables;          // laid over what cpprun itself was started with
   StreamPlan out;
   StreamPlan err;
+  CpuSet cpus;             // on which it runs; empty: on those of cpprun
   std::string prefix;      // of each tee'd line, e.g. "[default0]:"
   std::string log_folder;  // this worker's own, to be made before it starts; may be empty
   std::string error_file;  // where the worker leaves its error.json; may be empty
@@ -51,6 +53,7 @@ struct NodeFacts {
   std::string node_token;    // random, the same for the whole life of this cpprun
   std::string master_host;   // at which the workers of this node reach the store
   SocketInterfaces sockets;  // chosen by `choose_interfaces`
+  std::vector<CpuSet> cpus;  // by local rank; empty: nobody is bound
   std::string run_folder;    // <root>/<run_id>_<random>, empty where no logs are kept
   std::string error_folder;  // private place of error files where no logs are kept; may be empty
   friend bool operator==(const NodeFacts&, const NodeFacts&) = default;

@@ -16,6 +16,8 @@ std::string in_words(SpawnStage stage) {
       return "give it its own session";
     case SpawnStage::death_signal:
       return "tie its end to cpprun's";
+    case SpawnStage::processors:
+      return "bind it to its processors";
     case SpawnStage::stdout_target:
       return "open what its stdout goes to";
     case SpawnStage::stderr_target:

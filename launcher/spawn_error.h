@@ -11,6 +11,7 @@ enum class SpawnStage {
   clone,         // making the process
   session,       // its own session and process group
   death_signal,  // its end with ours
+  processors,    // on which it may run
   stdout_target,
   stderr_target,
   exec,

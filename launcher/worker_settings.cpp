@@ -4,6 +4,7 @@
 #include <cctype>
 #include <cstdlib>
 
+#include "launcher/numa.h"
 #include "proto/bounds.h"
 #include "proto/worker_contract.h"
 
@@ -122,7 +123,11 @@ void read_worker_settings(SettingReader& reader, const CommandLine& line, Config
   read_virtual_local_rank(reader, config);
   read_local_rank_flag(reader, config);
   if (const auto* binding = reader.find("numa-binding")) {
-    reader.complain("{}={} is not there yet; leave it out", binding->source, binding->value);
+    config.numa_binding = numa_binding_named(binding->value);
+    if (!config.numa_binding) {
+      reader.complain("{}={} is none of node, socket, exclusive, core-complex", binding->source,
+                      binding->value);
+    }
   }
 }
 

@@ -122,6 +122,8 @@ inline constexpr std::size_t warden_groups_max = 4096;
 inline constexpr std::size_t environ_bytes_max = 8 * 1024 * 1024;
 // Workers on one node; beyond this somebody mistook the flag.
 inline constexpr int local_world_size_max = 2048;
+// Processors of one machine, by their numbers; Linux itself is built for 8192 at most.
+inline constexpr int cpus_max = 8192;
 
 // --- the launcher: the workers' words ------------------------------------------------------------
 // A line longer than this is passed on in pieces: a worker without newlines costs no memory.

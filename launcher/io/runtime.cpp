@@ -104,6 +104,7 @@ Result<void> Runtime::open() {
                                                      .node_token = inputs_.node_token,
                                                      .master_host = inputs_.config.endpoint.host,
                                                      .sockets = {},
+                                                     .cpus = inputs_.cpus,
                                                      .run_folder = logs_->run_folder(),
                                                      .error_folder = logs_->error_folder()},
                                             .interfaces = inputs_.interfaces});

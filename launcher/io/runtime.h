@@ -35,6 +35,7 @@ struct RunInputs {
   ResolvedProgram program;
   Environment environment;
   std::vector<NetworkInterface> interfaces;
+  std::vector<CpuSet> cpus;  // by local rank; empty: nobody is bound
   std::string host;
   std::string node_token;
   std::string python_version;  // of the interpreter, where one runs the workers; may be empty

@@ -29,6 +29,8 @@ struct Order {
   int out = -1;
   int err = -1;
   const rlimit* open_files = nullptr;
+  const cpu_set_t* cpus = nullptr;  // nullptr: those of cpprun
+  std::size_t cpus_bytes = 0;
   pid_t parent = 0;
   // Written by the child, read by us when it has executed or ended.
   SpawnStage stage = SpawnStage::session;
@@ -76,6 +78,8 @@ CPPRUN_BARE void take_steps(Order& order) {
   if (::prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) != 0) return;
   // We may have been killed before the line above: then no signal would ever come.
   if (::getppid() != order.parent) ::_exit(127);
+  order.stage = SpawnStage::processors;
+  if (order.cpus != nullptr && ::sched_setaffinity(0, order.cpus_bytes, order.cpus) != 0) return;
   order.stage = SpawnStage::stdout_target;
   if (!place(*order.out_plan, order.out, STDOUT_FILENO)) return;
   order.stage = SpawnStage::stderr_target;
@@ -138,6 +142,16 @@ class Stack {
   void* base_ = nullptr;
 };
 
+// The set as the kernel wants it, as long as it has to be.
+std::vector<cpu_set_t> mask_of(const CpuSet& cpus) {
+  if (cpus.empty()) return {};
+  std::vector<cpu_set_t> mask(static_cast<std::size_t>(*cpus.rbegin() / CPU_SETSIZE + 1));
+  for (const int cpu : cpus) {
+    CPU_SET_S(static_cast<std::size_t>(cpu), mask.size() * sizeof(cpu_set_t), mask.data());
+  }
+  return mask;
+}
+
 }  // namespace
 
 tl::expected<Child, SpawnError> spawn_process(const WorkerSpec& spec, int out, int err,
@@ -158,6 +172,9 @@ tl::expected<Child, SpawnError> spawn_process(const WorkerSpec& spec, int out, i
   order.out = out;
   order.err = err;
   order.open_files = open_files ? &*open_files : nullptr;
+  const auto mask = mask_of(spec.cpus);
+  order.cpus = mask.empty() ? nullptr : mask.data();
+  order.cpus_bytes = mask.size() * sizeof(cpu_set_t);
   order.parent = ::getpid();
 
   // No handler of ours may run in the child, which shares our memory.

@@ -192,3 +192,10 @@ TEST_CASE("words to duplicate go with a tee that is heard, to one file of the at
   CHECK(specs[0].err.duplicate_file.empty());
   CHECK(specs[1].out.duplicate_words.empty());
 }
+
+TEST_CASE("a worker is bound to its processors where the node has any to say") {
+  auto node = facts();
+  CHECK(plan_for(two_workers(), node)[1].cpus.empty());
+  node.cpus = {{0, 1}, {2, 3}};
+  CHECK(plan_for(two_workers(), node)[1].cpus == CpuSet{2, 3});
+}

@@ -51,6 +51,22 @@ struct Node {
 
 }  // namespace
 
+TEST_CASE("a worker runs on the processors it was given, and says where it cannot") {
+  Node node;
+  Pipe pipe;
+  auto spec = spec_for({"/bin/sh", "-c", "grep Cpus_allowed_list /proc/self/status"});
+  spec.cpus = {0};
+  node.start(spec, pipe.in());
+  pipe.close_in();
+  CHECK(node.end_of(0) == link::ExitStatus{});
+  CHECK(pipe.read_all() == "Cpus_allowed_list:\t0\n");
+  node.sweep(0);
+  spec.cpus = {8191};
+  const auto refused = node.processes.spawn(spec, {.out = -1, .err = -1});
+  REQUIRE_FALSE(refused.has_value());
+  CHECK(refused.error() == SpawnError{SpawnStage::processors, EINVAL});
+}
+
 TEST_CASE("a worker's exit code and signal arrive as they are") {
   Node node;
   node.start(spec_for({victim(), "exit", "3"}, 0));

@@ -51,3 +51,10 @@ TEST_CASE("what cannot be counted is said so") {
         Words{"--nproc-per-node=xpu: cpprun counts NVIDIA's devices only; give the number of "
               "yours"});
 }
+
+TEST_CASE("processors are bound in one of torchrun's four ways") {
+  CHECK(good({"--numa-binding=core-complex", "x"}).numa_binding == NumaBinding::core_complex);
+  CHECK(good({"x"}).numa_binding == std::nullopt);
+  CHECK(mistakes({"--numa-binding=galaxy", "x"}) ==
+        Words{"--numa-binding=galaxy is none of node, socket, exclusive, core-complex"});
+}

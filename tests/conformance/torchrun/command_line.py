@@ -15,6 +15,7 @@ ELASTIC = (
 
 MISTAKE = "a mistake of the command line is exit code 2, not a traceback and 1"
 NO_FLAG = "what is executable and no .py needs no flag"
+NO_GPU = "without GPUs the workers are spread over the NUMA nodes"
 AMBIGUOUS = "a beginning is ambiguous between different flags only"
 ADDRESS = "the store of one machine listens on loopback; a host name need not resolve"
 
@@ -85,6 +86,9 @@ CASES = [
     count("a known start method", "--start-method=fork"),
     mistake("a polling interval of nothing", "--monitor-interval=0"),
     mistake("logs specs that nobody knows", "--logs-specs=mine"),
+    Case("processors near GPUs, where there are none", ["--numa-binding=node", TELL], refused,
+         env={"CUDA_VISIBLE_DEVICES": ""},
+         differs={"outcome": Differs("refused", "ran", NO_GPU), "exit": Differs(1, 0, NO_GPU)}),
     Case("a binding that nobody knows", ["--numa-binding=galaxy", TELL], refused),
     mistake("an event handler that nobody knows", "--event-log-handler=mine"),
     mistake("a negative grace", "--shutdown-timeout=-1"),
