@@ -20,7 +20,8 @@ constexpr int usage_exit_code = 2;
 
 void Agent::on(TimePoint now, const agent::LinkUp& event, Actions& actions) {
   if (phase_ == Phase::dialing) {
-    auto sockets = choose_interfaces(facts_.interfaces, event.local_address, config_.nodes_max == 1,
+    const auto& address = config_.local_addr ? *config_.local_addr : event.local_address;
+    auto sockets = choose_interfaces(facts_.interfaces, address, config_.nodes_max == 1,
                                      facts_.node.environment);
     if (!sockets) {
       exit({.code = usage_exit_code, .reason = sockets.error().reason}, actions);

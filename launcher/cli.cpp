@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
+#include <utility>
 
 #include "launcher/flags.h"
 #include "launcher/settings.h"
@@ -11,13 +13,27 @@ namespace cpprun {
 
 namespace {
 
+// What stands above the flag with which a part of the help begins.
+constexpr std::array<std::pair<std::string_view, std::string_view>, 7> headings = {{
+    {"nnodes", "How many"},
+    {"standalone", "Where nodes meet"},
+    {"module", "What runs"},
+    {"max-restarts", "How it ends"},
+    {"log-dir", "Where the workers' words go"},
+    {"monitor-interval", "Of torchrun, accepted and without effect here"},
+    {"help", "Of cpprun itself"},
+}};
+
 std::string help_text() {
   std::string text =
       "Usage: cpprun [flags] script [arguments of the script]\n\n"
       "Starts, watches and ends the workers of a distributed training. Takes torchrun's flags, "
       "with\n"
-      "dashes or underscores, abbreviated where they stay unique; PET_<NAME> gives a default.\n\n";
+      "dashes or underscores, abbreviated where they stay unique; PET_<NAME> gives a default.\n";
   for (const auto& flag : flags()) {
+    for (const auto& [first, heading] : headings) {
+      if (flag.name == first) text += fmt::format("\n{}:\n", heading);
+    }
     auto spelled = fmt::format("--{}", flag.name);
     if (flag.takes_value()) spelled += fmt::format("={}", flag.value);
     if (flag.letter != 0) spelled = fmt::format("-{}, {}", flag.letter, spelled);
@@ -27,8 +43,15 @@ std::string help_text() {
       "\nA .py file or -m runs by the Python on PATH (PYTHON_EXEC overrides); anything else that "
       "is\n"
       "executable runs by itself. Examples:\n\n"
-      "  cpprun --standalone --nproc-per-node=2 train.py --epochs=3\n"
-      "  cpprun --nnodes=2 --node-rank=0 --master-addr=10.0.0.1 --master-port=29500 ./train\n";
+      "  one machine, a worker for each GPU\n"
+      "    cpprun --standalone --nproc-per-node=gpu train.py --epochs=3\n\n"
+      "  two machines, the same on both but for the rank\n"
+      "    cpprun --nnodes=2 --node-rank=0 --master-addr=10.0.0.1 --master-port=29500 ./train\n\n"
+      "  two to four machines that meet on the one called head, and go on when one is lost\n"
+      "    cpprun --nnodes=2:4 --rdzv-backend=c10d --rdzv-endpoint=head --rdzv-id=tonight \\\n"
+      "      --max-restarts=3 train.py\n\n"
+      "  every worker's output in files, and on the console with its rank\n"
+      "    cpprun --nproc-per-node=2 --log-dir=logs --tee=3 train.py\n";
   return text;
 }
 

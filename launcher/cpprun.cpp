@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <csignal>
 #include <cstdio>
 #include <string>
@@ -12,6 +13,7 @@
 #include <variant>
 
 #include "launcher/cli.h"
+#include "launcher/io/addresses.h"
 #include "launcher/io/host.h"
 #include "launcher/io/runtime.h"
 #include "launcher/io/terminal.h"
@@ -68,6 +70,23 @@ Result<void> bind(io::RunInputs& inputs, int device_count) {
   return {};
 }
 
+// Makes --local-addr the literal address that one of our interfaces carries. One that is known
+// elsewhere only, behind a translation, is nothing that a worker could listen on.
+void settle_local_address(Config& config, const std::vector<NetworkInterface>& interfaces) {
+  if (!config.local_addr) return;
+  for (const auto& address : io::addresses_of(*config.local_addr)) {
+    for (const auto& each : interfaces) {
+      const auto& own = each.addresses;
+      if (std::find(own.begin(), own.end(), address) == own.end()) continue;
+      config.local_addr = address;
+      return;
+    }
+  }
+  config.notes.push_back("--local-addr=" + *config.local_addr +
+                         " is no address of this machine, and has no effect");
+  config.local_addr.reset();
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -105,6 +124,7 @@ int main(int argc, char** argv) {
   const bool alone = inputs.config.nodes_max == 1;
   const auto named = check_users_interfaces(*interfaces, alone, environment);
   if (!named) return complain(narrator.error(named.error().reason), usage_exit_code);
+  settle_local_address(inputs.config, *interfaces);
   inputs.program = std::move(*program);
   inputs.interfaces = std::move(*interfaces);
   inputs.host = io::host_name();

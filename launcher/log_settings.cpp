@@ -85,7 +85,8 @@ void check_plugins(SettingReader& reader) {
   }
   const auto* handler = reader.find("event-log-handler");
   if (handler != nullptr && handler->value != "null" && handler->value != "dynamic_rendezvous") {
-    reader.complain("{}={} is not there yet; leave it out", handler->source, handler->value);
+    reader.complain("{}={} is not there: leave it out, and take --events=FILE for what happens",
+                    handler->source, handler->value);
   }
 }
 

@@ -50,7 +50,7 @@ TEST_CASE("libraries stay in their homes") {
   CHECK(check_libraries({"rendezvous/store.cpp", "#include <asio.hpp>\n"}).size() == 1);
   CHECK(check_libraries({"rendezvous/io/listener.cpp", "#include <asio/ip/tcp.hpp>\n"}).empty());
   CHECK(check_libraries({"launcher/plan.cpp", "#include <CLI/CLI.hpp>\n"}).size() == 1);
-  CHECK(check_libraries({"launcher/cli.cpp", "#include <CLI/CLI.hpp>\n"}).empty());
+  CHECK(check_libraries({"rendezvous/cpprund_cli.cpp", "#include <CLI/CLI.hpp>\n"}).empty());
   CHECK(check_libraries({"launcher/report.cpp", "#include <nlohmann/json.hpp>\n"}).size() == 1);
   CHECK(check_libraries({"launcher/report_json.cpp", "#include <nlohmann/json.hpp>\n"}).empty());
   CHECK(check_libraries({"launcher/io/host.cpp", "#include <torch/torch.h>\n"}).size() == 1);

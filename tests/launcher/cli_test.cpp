@@ -90,3 +90,11 @@ TEST_CASE("help names every flag, and version the version; both win over mistake
     CHECK(help.find("--" + std::string(flag.name)) != std::string::npos);
   CHECK(std::get<CliText>(read({"--version"})).text.starts_with("cpprun "));
 }
+
+TEST_CASE("help comes in parts, each flag once") {
+  const auto help = std::get<CliText>(read({"--help"})).text;
+  CHECK(help.find("How many:") < help.find("--nnodes="));
+  CHECK(help.find("Where nodes meet:") < help.find("--standalone  "));
+  CHECK(help.find("--standalone  ") < help.find("What runs:"));
+  CHECK(help.find("Of cpprun itself:") < help.find("-h, --help"));
+}

@@ -10,7 +10,7 @@ namespace cpprun::tidy {
 // proto ← rendezvous ← launcher, worker sees only proto, a root never sees its io/.
 std::vector<Finding> check_directions(const Source& source);
 
-// Asio only under io/, CLI11 only in cli.cpp, nlohmann only in codecs, LibTorch only in the worker;
+// Asio only under io/, CLI11 in cpprund_cli.cpp, nlohmann in codecs, LibTorch in the worker;
 // and no system header that is an effect outside io/.
 std::vector<Finding> check_libraries(const Source& source);
 
