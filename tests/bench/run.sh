@@ -7,7 +7,7 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 
-names=(store rendezvous launch restart idle)
+names=(store rendezvous launch restart idle worker)
 python=${PYTHON:-}
 bin=$1
 shift
@@ -53,6 +53,15 @@ bench_restart() {
 bench_idle() {
   title "Standing by"
   launcher_bench idle_bench
+}
+
+bench_worker() {
+  title "The worker library"
+  if [[ -z $python || ! -e $bin/tests/bench/worker_load ]]; then
+    printf 'note: no LibTorch, or no Python with torch, here\n'
+    return
+  fi
+  "$python" tests/bench/worker_bench.py --build "$bin"
 }
 
 [[ $# -gt 0 ]] || set -- "${names[@]}"
