@@ -1,5 +1,5 @@
 #pragma once
-// A job on several hosts that meets at host 0, with a lease of one second, and a temporary folder
+// A job on several hosts that meets at host 0, with a lease of two seconds, and a temporary folder
 // of its own, so that a scene can say at its end that nothing is left anywhere.
 
 #include <doctest/doctest.h>
@@ -43,7 +43,7 @@ struct Cluster {
   std::string job = "cluster";
   // The lease is long enough for two busy cores, and short enough to wait for.
   std::string conf =
-      "keep_alive_interval=0.2,keep_alive_max_attempt=5,last_call_timeout=0.2,join_timeout=50";
+      "keep_alive_interval=0.2,keep_alive_max_attempt=10,last_call_timeout=0.2,join_timeout=50";
 };
 
 }  // namespace cpprun::integration
