@@ -196,6 +196,24 @@ std::string verdict_lines(const ReportFacts& facts, const Evidence* own) {
   return text;
 }
 
+// What followed from it on other nodes; this node's own are in the box.
+std::string elsewhere_line(const ReportFacts& facts) {
+  std::vector<std::string> ends;
+  int here = 0;
+  for (const link::Consequence& each : facts.consequences) {
+    if (each.group_rank == facts.group_rank) {
+      ++here;
+      continue;
+    }
+    ends.push_back(fmt::format("rank {} (node {}) {}", each.rank.value, each.group_rank.value,
+                               in_words(each.status)));
+  }
+  const int untold = facts.consequence_count - here - static_cast<int>(ends.size());
+  if (untold > 0) ends.push_back(fmt::format("{} more", untold));
+  if (ends.empty()) return {};
+  return fmt::format("cpprun: followed on other nodes: {}\n", fmt::join(ends, ", "));
+}
+
 // What ran, and where its words are.
 std::string closing_lines(const ReportFacts& facts) {
   std::string text;
@@ -253,7 +271,7 @@ std::string report(const ReportFacts& facts) {
     text += fmt::format("cpprun: this is node {} on {}; its own workers ended because of that\n",
                         facts.group_rank.value, facts.host);
   }
-  return text + closing_lines(facts);
+  return text + elsewhere_line(facts) + closing_lines(facts);
 }
 
 }  // namespace cpprun

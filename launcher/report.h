@@ -26,10 +26,13 @@ struct ReportFacts {
   WallTime ended{};                   // and came to its end
   std::optional<link::Failure> root;  // what failed first in the whole job, as the keeper says
   std::vector<Evidence> evidence;     // this node's workers that did not end with 0
-  std::string reason;                 // Finish::reason, or why there is no root
-  std::string logs;                   // the run folder; may be empty
-  bool console_inherited = false;     // then the workers' last words are above, on the console
-  int utc_offset_seconds = 0;         // local time of this machine
+  // What followed from the root anywhere, in the order of time; the count may be greater.
+  std::vector<link::Consequence> consequences = {};
+  int consequence_count = 0;
+  std::string reason;              // Finish::reason, or why there is no root
+  std::string logs;                // the run folder; may be empty
+  bool console_inherited = false;  // then the workers' last words are above, on the console
+  int utc_offset_seconds = 0;      // local time of this machine
   bool colour = false;
 };
 

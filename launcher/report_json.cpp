@@ -59,6 +59,14 @@ std::string report_json(const ReportFacts& facts) {
   for (const Evidence& each : facts.evidence) {
     if (&each != own) json["others"].push_back(evidence_json(each, facts));
   }
+  json["consequences"] = Json::array();
+  for (const link::Consequence& each : facts.consequences) {
+    json["consequences"].push_back({{"rank", each.rank.value},
+                                    {"node", each.group_rank.value},
+                                    {"ending", in_words(each.status)},
+                                    {"exit_code", link::exit_code_of(each.status)}});
+  }
+  json["consequence_count"] = facts.consequence_count;
   return to_text(json, 2) + "\n";
 }
 

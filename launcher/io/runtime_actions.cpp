@@ -185,6 +185,8 @@ ReportFacts Runtime::report_facts(const agent::Exit& last) const {
                     .ended = wall_now(),
                     .root = last.root,
                     .evidence = evidence_,
+                    .consequences = last.consequences,
+                    .consequence_count = last.consequence_count,
                     .reason = last.reason,
                     .logs = logs_ ? logs_->run_folder() : "",
                     .utc_offset_seconds = inputs_.utc_offset_seconds,

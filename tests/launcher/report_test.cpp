@@ -150,6 +150,20 @@ TEST_CASE("a victim that failed by itself is named as a consequence") {
         std::string::npos);
 }
 
+TEST_CASE("what followed on other nodes is named, and what is not named is counted") {
+  auto facts = facts_of({ended(1, {false, 3})});
+  facts.master = true;
+  facts.consequences = {
+      {.rank = Rank{4}, .group_rank = GroupRank{1}, .status = {false, 1}},
+      {.rank = Rank{0}, .group_rank = GroupRank{0}, .status = {true, SIGABRT}},
+      {.rank = Rank{9}, .group_rank = GroupRank{2}, .status = {false, 1}},
+  };
+  facts.consequence_count = 5;
+  CHECK(report(facts).find("cpprun: followed on other nodes: rank 0 (node 0) was killed by SIGABRT "
+                           "(aborted), rank 9 (node 2) exited with code 1, 2 more\n") !=
+        std::string::npos);
+}
+
 TEST_CASE("of many last lines the report shows the last") {
   auto root = ended(0, {false, 1});
   root.last_lines.assign(150, "frame");
