@@ -153,8 +153,21 @@ void KeeperServer::adopt_link(FileDescriptor socket, const PeerAddress& peer,
   tell(Keeper::Opened{{.link = link, .peer = peer.host_text(), .local = false}});
 }
 
+// The agent in this process answers while its word is still being delivered. Its answer waits until
+// everybody has been told what came before it: a drain must not overtake the round it ends.
 void KeeperServer::tell(Keeper::Event event) {
-  for (const Keeper::Action& action : keeper_->handle(now(), event)) perform(action);
+  events_.push_back(std::move(event));
+  if (!working_off_) work_off();
+}
+
+void KeeperServer::work_off() {
+  working_off_ = true;
+  while (!events_.empty()) {
+    const Keeper::Event event = std::move(events_.front());
+    events_.pop_front();
+    for (const Keeper::Action& action : keeper_->handle(now(), event)) perform(action);
+  }
+  working_off_ = false;
   arm();
 }
 
@@ -183,8 +196,9 @@ void KeeperServer::perform(const Keeper::Action& action) {
 }
 
 void KeeperServer::advance() {
+  working_off_ = true;
   for (const Keeper::Action& action : keeper_->advance(now())) perform(action);
-  arm();
+  work_off();
 }
 
 void KeeperServer::arm() {

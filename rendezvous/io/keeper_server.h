@@ -8,6 +8,7 @@
 // PyTorch's store clients do not say which job they are of.
 
 #include <asio/io_context.hpp>
+#include <deque>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -61,6 +62,7 @@ class KeeperServer {
   void open_store(const std::string& job);
   void close_store(const std::string& job, const std::string& reason);
   void tell(Keeper::Event event);
+  void work_off();
   void perform(const Keeper::Action& action);
   void advance();
   void arm();
@@ -72,6 +74,8 @@ class KeeperServer {
   ListenOptions listen_;  // as the main port was asked for; the jobs' ports are alike
   std::unique_ptr<Port> main_port_;
   std::unordered_map<std::string, OpenPort> job_ports_;
+  std::deque<Keeper::Event> events_;
+  bool working_off_ = false;
   ConnectionSet connections_;
   std::optional<ConnectionDriver> driver_;
   std::unordered_map<LinkId, std::shared_ptr<LinkChannel>> channels_;

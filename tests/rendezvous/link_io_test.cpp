@@ -42,7 +42,11 @@ struct Guest {
 
 struct Master {
   explicit Master(asio::io_context& context, bool daemon = false)
-      : server(context, {.to_local_agent = [this](link::Message m) { heard.push_back(m); },
+      : server(context, {.to_local_agent =
+                             [this](link::Message m) {
+                               heard.push_back(m);
+                               if (answer) answer(m);
+                             },
                          .note = [this](const Note& note) { notes.push_back(note.text); },
                          .done = [this] { done = true; }}) {
     KeeperOptions options{.only = {},
@@ -53,6 +57,7 @@ struct Master {
     port = opened->port;
   }
   std::vector<link::Message> heard;
+  std::function<void(const link::Message&)> answer;  // of the local agent, at once
   std::vector<std::string> notes;
   bool done = false;
   KeeperServer server;
@@ -103,6 +108,24 @@ TEST_CASE("an agent from outside and the master's own are seated in one round") 
   guest.client.hang_up();
   master.server.local_agent_left();
   run_until(context, [&] { return master.done; });
+}
+
+TEST_CASE("what the local agent answers at once does not overtake what others are still to hear") {
+  asio::io_context context;
+  Master master{context};
+  master.answer = [&](const link::Message& message) {
+    // Its worker cannot even be started.
+    const auto* sealed = std::get_if<link::Sealed>(&message);
+    if (sealed != nullptr) master.server.hear_local_agent(link::Failed{sealed->round, {}});
+  };
+  Guest guest{context, master.port};
+  guest.client.dial();
+  run_until(context, [&] { return !guest.local.empty(); });
+  guest.client.send(node(1));
+  master.server.hear_local_agent(node(0));
+  run_until(context, [&] { return guest.heard.size() == 2; });
+  CHECK(std::holds_alternative<link::Sealed>(guest.heard[0]));
+  CHECK(std::holds_alternative<link::Drain>(guest.heard[1]));
 }
 
 TEST_CASE("a node of another job is told whose port it has reached") {

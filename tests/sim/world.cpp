@@ -6,343 +6,294 @@
 #include <csignal>
 #include <utility>
 
+#include "tests/sim/random.h"
+
 namespace cpprun::sim {
 
 using namespace std::chrono_literals;
 
-struct World::Process {
-  int rank = 0;
-  bool alive = false;
-  bool ignores_term = false;
-  std::uint64_t life = 0;  // an ending planned for an older life is void
-};
+namespace {
 
-struct World::Node {
-  int number = 0;
-  bool local = false;
-  bool running = true;  // its cpprun is there
-  std::optional<Agent> agent;
-  std::uint64_t timer = 0;
-  std::optional<LinkId> link;
-  TimePoint last_delivery{};  // messages of one direction stay in order
-  TimePoint last_answer{};
-  std::vector<Process> processes;
-  std::optional<agent::Exit> exit;
-};
+constexpr Duration starts_within = 50ms;  // of each other, the nodes that are not late
+constexpr Duration aftermath = 60s;       // for wardens to clean up and daemons to forget
 
-World::World(Scenario scenario, std::uint64_t seed) : scenario_(scenario), random_(seed) {
-  const bool elastic = scenario.nodes_min > 0 || scenario.surplus > 0;
-  const int nodes_min = scenario.nodes_min > 0 ? scenario.nodes_min : scenario.nodes;
-  keeper_.emplace(KeeperOptions{
-      .only = JobTerms{.id = "sim",
-                       .nodes_min = nodes_min,
-                       .nodes_max = scenario.nodes,
-                       .restarts_max = scenario.restarts_max},
-      .options = {.lease = 3s, .status_interval = 5s, .last_call = 30s, .store_port = 1}});
-  for (int number = 0; number < scenario.nodes + scenario.surplus; ++number) {
-    auto node = std::make_unique<Node>();
-    node->number = number;
-    node->local = number == 0;
-    Config config;
-    config.rendezvous = RendezvousMode::fixed_master;
-    config.endpoint = {"10.0.0.1", 1};
-    config.job = "sim";
-    config.nodes_min = nodes_min;
-    config.nodes_max = scenario.nodes;
-    if (!elastic) config.node_rank = number;
-    config.local_world_size = scenario.workers_per_node;
-    config.restarts_max = scenario.restarts_max;
-    config.grace = scenario.grace;
-    node->agent.emplace(
-        config,
-        AgentFacts{.host = fmt::format("host{}", number),
-                   .pid = 1000 + number,
-                   .hosts_keeper = node->local,
-                   .program = {.argv = {"/bin/worker"}, .entrypoint = "worker"},
-                   .interfaces = {{.name = "eth0", .up = true, .addresses = {"10.0.0.1"}}}});
-    node->processes.resize(static_cast<std::size_t>(scenario.workers_per_node));
-    nodes_.push_back(std::move(node));
-  }
-  for (auto& node : nodes_) {
-    // The host of the keeper is there first: before it, nobody could be reached.
-    const Duration arrival = node->local ? 0ns : up_to(scenario.arrival_max);
-    later(arrival, [this, &node = *node] {
-      plan_weather(node);
-      perform(node, node.agent->start(now_));
-    });
-  }
+bool is_late(const Scenario& scenario, int node) {
+  return std::any_of(scenario.faults.begin(), scenario.faults.end(), [node](const Fault& fault) {
+    return fault.kind == FaultKind::node_is_late && fault.nodes.front() == node;
+  });
+}
+
+}  // namespace
+
+World::World(Scenario scenario, bool traced) : universe_(std::move(scenario), traced) {
+  universe_.judge.call(
+      {.anybody = [this](int n) { return node(n).workers().anybody(); },
+       .anybody_but_stuck = [this](int n) { return node(n).workers().anybody_but_stuck(); },
+       .stopped = [this](int n) { return node(n).program().stopped(); }});
+  build_nodes();
+  const bool daemon = universe_.scenario.daemon;
+  Program& program = daemon ? daemon_ : node(0).program();
+  keeper_.emplace(universe_, program, daemon ? keeper_clock_ : node(0).clock(),
+                  KeeperHost::Hooks{.to_local_agent =
+                                        [this](link::Message message) {
+                                          node(0).post(agent::Heard{std::move(message)});
+                                        },
+                                    .done = [this] { node(0).leave(); }});
+  network_.emplace(universe_.time, universe_.scenario, ends());
+  keeper_->serve(*network_);
+  for (auto& each : nodes_) each->use(*network_);
+  if (!daemon) node(0).host(&*keeper_);
+  plan();
 }
 
 World::~World() = default;
 
-// --- chance and time -----------------------------------------------------------------------------
-
-void World::later(Duration delay, std::function<void()> what) {
-  entries_.push({now_ + delay, order_++, std::move(what)});
+NetworkEnds World::ends() {
+  return {.agent = [this](int number) -> Program& { return node(number).program(); },
+          .keeper = universe_.scenario.daemon ? daemon_ : node(0).program(),
+          .up = [this](const ConnectionRef& c) { node(c->node).up(c); },
+          .to_agent = [this](const ConnectionRef& c,
+                             const Packet& packet) { node(c->node).heard(c, packet); },
+          .down = [this](const ConnectionRef& c,
+                         const std::string& reason) { node(c->node).down(c, reason); },
+          .accepted = [this](const ConnectionRef& c) { keeper_->accepted(c); },
+          .to_keeper = [this](const ConnectionRef& c,
+                              const Packet& packet) { keeper_->heard(c, packet); },
+          .closed = [this](LinkId link, const std::string& reason,
+                           bool broken) { keeper_->closed(link, reason, broken); }};
 }
 
-bool World::chance(double probability) {
-  return std::uniform_real_distribution<>{0.0, 1.0}(random_) < probability;
+void World::build_nodes() {
+  for (int number = 0; number < universe_.scenario.nodes(); ++number) {
+    auto each = std::make_unique<Node>(
+        universe_, number,
+        Node::Hooks{.died = [this](const WorkerEnd& end) { worker_died(end); },
+                    .ended = [this, number] { node_ended(node(number)); }});
+    // Clocks that count from the start of a machine have nothing in common.
+    Random random{universe_.scenario.seed, 31, number};
+    each->clock().offset = random.up_to(1000h);
+    nodes_.push_back(std::move(each));
+  }
 }
 
-Duration World::up_to(Duration most) {
-  return Duration{std::uniform_int_distribution<std::int64_t>{0, most.count()}(random_)};
+void World::plan() {
+  const Scenario& scenario = universe_.scenario;
+  keeper_clock_.offset = Random{scenario.seed, 32}.up_to(1000h);
+  if (scenario.daemon) {
+    daemon_.begin();
+    keeper_->begin();
+  }
+  for (auto& each : nodes_) {
+    if (is_late(scenario, each->number())) continue;
+    // The host of the keeper is there first, and now and then it is not.
+    Random random{scenario.seed, 33, each->number()};
+    const bool first = each->number() == 0 && !random.chance(0.1);
+    ++planned_;
+    universe_.time.later(first ? 0ns : random.up_to(starts_within), [this, &each = *each] {
+      --planned_;
+      begin(each);
+    });
+  }
+  for (const Fault& fault : scenario.faults) {
+    if (fault.kind == FaultKind::clock_skew) {
+      commit(fault);
+      continue;
+    }
+    const bool starts_a_node =
+        fault.kind == FaultKind::node_is_late || fault.kind == FaultKind::node_returns;
+    if (starts_a_node) ++planned_;
+    universe_.time.later(fault.at, [this, &fault, starts_a_node] {
+      if (starts_a_node) --planned_;
+      commit(fault);
+    });
+  }
 }
 
 std::optional<std::string> World::run() {
-  while (!entries_.empty()) {
-    Entry entry = entries_.top();
-    entries_.pop();
-    now_ = entry.at;
-    if (now_.time_since_epoch() > scenario_.time_max) return "the job did not end in time";
-    entry.what();
-    ++steps_;
-    if (broken_) return broken_;
+  const TimePoint last{universe_.scenario.time_max()};
+  Timeline& time = universe_.time;
+  while (somebody_is_there() && !time.empty() && !universe_.judge.verdict()) {
+    if (time.next() > last) return "the job did not end in time";
+    time.step();
   }
-  for (const auto& node : nodes_) {
-    if (node->running && !node->exit) return fmt::format("node {} never ended", node->number);
-    for (const Process& process : node->processes) {
-      if (process.alive) return fmt::format("node {} left a worker behind", node->number);
-    }
+  const TimePoint rest = time.now() + aftermath;
+  while (!time.empty() && time.next() <= rest && !universe_.judge.verdict()) time.step();
+  if (!universe_.judge.verdict()) universe_.judge.all_is_over();
+  const bool slept = std::any_of(scenario().faults.begin(), scenario().faults.end(),
+                                 [](auto& f) { return f.kind == FaultKind::keeper_stopped; });
+  if (Keeper* keeper = keeper_->keeper(); keeper != nullptr && scenario().daemon && !slept) {
+    universe_.judge.must(keeper->job_count() == 0, "the daemon did not forget a job that is over");
   }
-  return std::nullopt;
+  return universe_.judge.verdict();
+}
+
+void World::begin(Node& each) {
+  if (each.program().alive()) return;
+  ++running_;
+  each.begin();
+}
+
+void World::node_ended(const Node& each) {
+  --running_;
+  const bool hosts = each.number() == 0 && !universe_.scenario.daemon;
+  if (!hosts) return;
+  keeper_->end();
+  network_->keeper_ended();
+}
+
+// Its neighbours in the ring notice first, and fail of it; then theirs.
+void World::worker_died(const WorkerEnd& end) {
+  const int job = universe_.scenario.job_of(end.node);
+  for (const int step : {-1, 1}) {
+    const Rank neighbour{end.rank.value + step};
+    const auto holder = universe_.judge.holder_of(job, end.round, neighbour);
+    if (holder) node(*holder).workers().fail_of_neighbour(neighbour, end.round);
+  }
 }
 
 // --- what goes wrong -----------------------------------------------------------------------------
 
-void World::plan_weather(Node& node) {
-  const Weather& weather = scenario_.weather;
-  if (!node.local && chance(weather.link_breaks)) {
-    later(up_to(weather.worker_life_max), [this, &node] { break_link(node, chance(0.5)); });
-  }
-  if (!node.local && chance(weather.agent_dies)) {
-    later(up_to(weather.worker_life_max), [this, &node] { kill_agent(node); });
-  }
-  if (chance(weather.node_is_stopped)) {
-    later(up_to(weather.worker_life_max), [this, &node] { tell(node, agent::Signalled{SIGTERM}); });
-  }
-}
-
-void World::break_link(Node& node, bool keeper_notices) {
-  if (!node.link || !node.running) return;
-  const LinkId link = *std::exchange(node.link, std::nullopt);
-  links_.erase(link);
-  if (keeper_notices) {
-    later(up_to(1s), [this, link] { tell_keeper(Keeper::Closed{link, "broke"}); });
-  }
-  tell(node, agent::LinkDown{"broke"});
-}
-
-// The warden ends what the agent leaves behind; the kernel closes its link.
-void World::kill_agent(Node& node) {
-  if (!node.running || node.exit) return;
-  node.running = false;
-  for (Process& process : node.processes) {
-    if (!process.alive) continue;
-    agent_was_killed_ = true;  // in the middle of its work, that is
-    process.alive = false;
-    ++process.life;
-    --alive_by_rank_[process.rank];
-  }
-  if (!node.link) return;
-  const LinkId link = *std::exchange(node.link, std::nullopt);
-  links_.erase(link);
-  later(up_to(scenario_.weather.delay_max), [this, link] {
-    tell_keeper(Keeper::Closed{link, "reset"});
-  });
-}
-
-// --- the keeper ----------------------------------------------------------------------------------
-
-void World::tell_keeper(const Keeper::Event& event) {
-  perform_keeper(keeper_->handle(now_, event));
-  arm_keeper();
-}
-
-void World::perform_keeper(const Keeper::Actions& actions) {
-  for (const auto& action : actions) {
-    if (const auto* say = std::get_if<keeper::Say>(&action)) {
-      const auto found = links_.find(say->link);
-      if (found == links_.end()) continue;
-      Node& node = *found->second;
-      const Duration delay = node.local ? 0ns : up_to(scenario_.weather.delay_max);
-      node.last_answer = std::max(node.last_answer, now_ + delay);
-      later(node.last_answer - now_, [this, &node, link = say->link, message = say->message] {
-        if (node.link == link) tell(node, agent::Heard{message});
-      });
-    } else if (const auto* hang_up = std::get_if<keeper::HangUp>(&action)) {
-      later(up_to(scenario_.weather.delay_max), [this, link = hang_up->link] {
-        const auto found = links_.find(link);
-        if (found == links_.end()) return;
-        Node& node = *found->second;
-        links_.erase(found);
-        tell_keeper(Keeper::Closed{link, "hung up"});
-        if (node.link != link) return;
-        node.link.reset();
-        tell(node, agent::LinkDown{"the master hung up"});
-      });
-    }
-  }
-}
-
-void World::arm_keeper() {
-  const auto deadline = keeper_->next_deadline();
-  const std::uint64_t number = ++keeper_timer_;
-  const bool anybody = std::any_of(nodes_.begin(), nodes_.end(),
-                                   [](const auto& node) { return node->running && !node->exit; });
-  if (!deadline || !anybody || master_is_gone_) return;
-  later(std::max(*deadline - now_, Duration{}), [this, number] {
-    if (number != keeper_timer_) return;
-    perform_keeper(keeper_->advance(now_));
-    arm_keeper();
-  });
-}
-
-// --- an agent ------------------------------------------------------------------------------------
-
-void World::tell(Node& node, const Agent::Event& event) {
-  if (!node.running || node.exit) return;
-  perform(node, node.agent->handle(now_, event));
-}
-
-void World::arm(Node& node) {
-  const std::uint64_t number = ++node.timer;
-  const auto deadline = node.agent->next_deadline();
-  if (!deadline) return;
-  later(std::max(*deadline - now_, Duration{}), [this, &node, number] {
-    if (number != node.timer || !node.running || node.exit) return;
-    perform(node, node.agent->advance(now_));
-  });
-}
-
-// The host of the keeper stays a while for the others to hear the end; then its port is closed.
-void World::end_master() {
-  master_is_gone_ = true;
-  links_.clear();
-  for (const auto& node : nodes_) {
-    if (std::exchange(node->link, std::nullopt)) tell(*node, agent::LinkDown{"reset"});
-  }
-}
-
-void World::dial(Node& node) {
-  later(node.local ? 0ns : up_to(scenario_.weather.delay_max), [this, &node] {
-    if (!node.running || node.exit) return;
-    if (master_is_gone_) {
-      tell(node, agent::LinkDown{"connection refused"});
-      return;
-    }
-    const LinkId link{++last_link_};
-    node.link = link;
-    links_[link] = &node;
-    tell_keeper(Keeper::Opened{
-        {.link = link, .peer = fmt::format("10.0.0.{}", node.number), .local = node.local}});
-    tell(node, agent::LinkUp{"10.0.0.1"});
-  });
-}
-
-void World::perform(Node& node, const Agent::Actions& actions) {
-  for (const auto& action : actions) {
-    if (std::holds_alternative<agent::Dial>(action)) {
-      dial(node);
-    } else if (const auto* say = std::get_if<agent::Say>(&action)) {
-      if (!node.link) continue;
-      const Duration delay = node.local ? 0ns : up_to(scenario_.weather.delay_max);
-      node.last_delivery = std::max(node.last_delivery, now_ + delay);
-      later(node.last_delivery - now_, [this, link = *node.link, message = say->message] {
-        if (links_.contains(link)) tell_keeper(Keeper::Said{link, message});
-      });
-    } else if (std::holds_alternative<agent::HangUp>(action)) {
-      if (!node.link) continue;
-      // What was said before still arrives.
-      later(node.last_delivery - now_ + 1ns, [this, link = *node.link] {
-        if (links_.erase(link) > 0) tell_keeper(Keeper::Closed{link, "hung up"});
-      });
-      node.link.reset();
-    } else if (const auto* what = std::get_if<agent::Work>(&action)) {
-      work(node, what->action);
-    } else if (const auto* examine = std::get_if<agent::Examine>(&action)) {
-      later(0ns, [this, &node, outcome = examine->outcome] {
-        tell(node, agent::Examined{{.outcome = outcome}});
-      });
-    } else if (const auto* started = std::get_if<agent::TellStarted>(&action)) {
-      restarts_seen_ = std::max(restarts_seen_, started->sealed.restart_count);
-      must(restarts_seen_ <= scenario_.restarts_max, "the restart budget was overdrawn");
-    } else if (const auto* exit = std::get_if<agent::Exit>(&action)) {
-      node.exit = *exit;
-      must(std::none_of(node.processes.begin(), node.processes.end(),
-                        [](const Process& process) { return process.alive; }),
-           fmt::format("node {} ended before its workers", node.number));
-      if (node.local) later(5s, [this] { end_master(); });
-    }
-  }
-  arm(node);
-}
-
-// --- processes -----------------------------------------------------------------------------------
-
-void World::work(Node& node, const supervisor::Action& action) {
-  if (const auto* start = std::get_if<supervisor::Spawn>(&action)) {
-    spawn(node, start->spec);
-  } else if (const auto* signal = std::get_if<supervisor::SignalGroup>(&action)) {
-    Process& process = node.processes[static_cast<std::size_t>(signal->local_rank.value)];
-    if (!process.alive || (signal->signal != SIGKILL && process.ignores_term)) return;
-    const auto life = process.life;
-    later(up_to(1s),
-          [this, &node, &process, life, rank = signal->local_rank.value, number = signal->signal] {
-            if (process.alive && process.life == life) end_process(node, rank, {true, number});
-          });
-  } else if (const auto* sweep = std::get_if<supervisor::Sweep>(&action)) {
-    later(up_to(5ms), [this, &node, rank = sweep->local_rank] {
-      tell(node, agent::FromWorker{supervisor::GroupGone{rank}});
-    });
-  } else if (std::holds_alternative<supervisor::SweepNode>(action)) {
-    later(up_to(5ms), [this, &node] { tell(node, agent::FromWorker{supervisor::NodeSwept{}}); });
-  }
-}
-
-void World::spawn(Node& node, const WorkerSpec& spec) {
-  const Weather& weather = scenario_.weather;
-  const LocalRank rank = spec.local_rank;
-  if (chance(weather.spawn_fails)) {
-    later(0ns, [this, &node, rank] {
-      tell(node, agent::FromWorker{supervisor::SpawnFailed{rank, {SpawnStage::exec, 2}, {}}});
-    });
+void World::commit(const Fault& fault) {
+  universe_.trace.line(universe_.time.now(), "FAULT {}", to_text(fault));
+  if (fault.nodes.empty()) {
+    commit_to_keeper(fault);
     return;
   }
-  Process& process = node.processes[static_cast<std::size_t>(rank.value)];
-  process = {.rank = spec.rank.value,
-             .alive = true,
-             .ignores_term = chance(weather.worker_hangs),
-             .life = process.life + 1};
-  must(++alive_by_rank_[process.rank] == 1,
-       fmt::format("two workers had rank {} at once", process.rank));
-  later(0ns, [this, &node, rank] { tell(node, agent::FromWorker{supervisor::Started{rank, 1}}); });
-  const bool fails = chance(weather.worker_fails);
-  const link::ExitStatus status = !fails        ? link::ExitStatus{}
-                                  : chance(0.5) ? link::ExitStatus{false, 3}
-                                                : link::ExitStatus{true, 11};
-  later(1ms + up_to(weather.worker_life_max),
-        [this, &node, &process, life = process.life, rank, status] {
-          if (process.alive && process.life == life) end_process(node, rank.value, status);
-        });
+  for (const int number : fault.nodes) {
+    commit_to_worker(fault, node(number));
+    commit_to_agent(fault, node(number));
+    commit_to_network(fault, node(number));
+  }
 }
 
-void World::end_process(Node& node, int local_rank, link::ExitStatus status) {
-  Process& process = node.processes[static_cast<std::size_t>(local_rank)];
-  process.alive = false;
-  --alive_by_rank_[process.rank];
-  tell(node, agent::FromWorker{supervisor::Exited{LocalRank{local_rank}, status, {}}});
+void World::commit_to_worker(const Fault& fault, Node& victim) {
+  Workers& workers = victim.workers();
+  const bool by_signal = fault.value > 128;
+  switch (fault.kind) {
+    case FaultKind::worker_exits:
+      workers.fail(fault.local_rank, {by_signal, by_signal ? fault.value - 128 : fault.value},
+                   true);
+      break;
+    case FaultKind::worker_crashes:
+      workers.crash_next(fault.local_rank, fault.value);
+      break;
+    case FaultKind::spawn_fails:
+      workers.refuse_next(fault.local_rank);
+      break;
+    case FaultKind::worker_hangs:
+      workers.hang(fault.local_rank);
+      break;
+    case FaultKind::worker_stuck:
+      workers.stick(fault.local_rank, fault.value % 2 == 0 ? universe_.time.now() + fault.lasts
+                                                           : TimePoint{24h * 365});
+      break;
+    case FaultKind::worker_leaves:
+      workers.leave_members(fault.local_rank, fault.value % 2 == 0);
+      break;
+    default:
+      break;
+  }
 }
 
-// --- what must hold ------------------------------------------------------------------------------
-
-void World::must(bool holds, const std::string& sentence) {
-  if (!holds && !broken_) broken_ = sentence;
+void World::commit_to_agent(const Fault& fault, Node& victim) {
+  switch (fault.kind) {
+    case FaultKind::agent_killed:
+      victim.killed();
+      break;
+    case FaultKind::agent_stopped:
+      stop(victim, fault);
+      break;
+    case FaultKind::agent_signalled:
+      victim.signalled(fault.value % 100);
+      if (fault.value < 100) break;
+      universe_.time.later(fault.lasts, [&victim, &fault] { victim.signalled(fault.value % 100); });
+      break;
+    case FaultKind::host_dies:
+      if (victim.number() == 0 && !universe_.scenario.daemon) {
+        end_keeper(true);
+      } else {
+        victim.machine_died();
+      }
+      break;
+    case FaultKind::node_returns:
+      // A worker that sits in the kernel keeps its machine from being used again.
+      if (victim.program().alive() || victim.workers().anybody()) break;
+      network_->path(victim.number()).host_up = true;
+      if (victim.number() == 0 && !universe_.scenario.daemon) network_->keeper_host_up = true;
+      begin(victim);
+      break;
+    case FaultKind::node_is_late:
+      begin(victim);
+      break;
+    case FaultKind::clock_skew:
+      victim.clock().parts_per_million = fault.value;
+      victim.clock().wall_offset = fault.lasts * (fault.value > 0 ? 1 : -1);
+      break;
+    case FaultKind::clock_jump:
+      victim.clock().wall_offset += fault.lasts * (fault.value % 2 == 0 ? 60 : -60);
+      break;
+    default:
+      break;
+  }
 }
 
-std::optional<int> World::exit_code_of(int node) const {
-  const auto& exit = nodes_.at(static_cast<std::size_t>(node))->exit;
-  return exit ? std::optional<int>{exit->code} : std::nullopt;
+void World::commit_to_network(const Fault& fault, Node& victim) {
+  Path& path = network_->path(victim.number());
+  const TimePoint until = universe_.time.now() + fault.lasts;
+  const bool cuts_out = fault.kind == FaultKind::partition || fault.kind == FaultKind::one_way_out;
+  const bool cuts_in = fault.kind == FaultKind::partition || fault.kind == FaultKind::one_way_in;
+  if (cuts_in) path.cut_until[0] = std::max(path.cut_until[0], until);
+  if (cuts_out) path.cut_until[1] = std::max(path.cut_until[1], until);
+  if (fault.kind == FaultKind::loss) path.lossy_until = std::max(path.lossy_until, until);
+  if (fault.kind == FaultKind::slow_network) path.slow_until = std::max(path.slow_until, until);
+  if (fault.kind == FaultKind::link_breaks) network_->sever(victim.connection(), true, true);
+  if (fault.kind == FaultKind::half_open) {
+    network_->sever(victim.connection(), fault.value == 2, fault.value == 1);
+  }
+}
+
+void World::stop(Node& victim, const Fault& fault) {
+  victim.program().stop();
+  universe_.time.later(fault.lasts, [this, &victim, &fault] {
+    universe_.trace.line(universe_.time.now(), "node {} goes on", victim.number());
+    victim.go_on(fault.value % 2 == 0);
+  });
+}
+
+void World::commit_to_keeper(const Fault& fault) {
+  if (fault.kind == FaultKind::keeper_stopped) {
+    if (!universe_.scenario.daemon) {
+      stop(node(0), fault);
+      return;
+    }
+    daemon_.stop();
+    universe_.time.later(fault.lasts, [this, &fault] { daemon_.go_on(fault.value % 2 == 0); });
+    return;
+  }
+  end_keeper(fault.kind == FaultKind::keeper_host_dies);
+  if (!universe_.scenario.daemon || fault.value % 2 == 0) return;
+  // Somebody starts a new one, which knows nothing.
+  universe_.time.later(fault.lasts, [this] {
+    if (daemon_.alive()) return;
+    network_->keeper_host_up = true;
+    daemon_.begin();
+    keeper_->begin();
+  });
+}
+
+void World::end_keeper(bool machine_too) {
+  if (machine_too) network_->keeper_host_up = false;
+  if (!universe_.scenario.daemon) {
+    if (machine_too) {
+      node(0).machine_died();
+    } else {
+      node(0).killed();
+    }
+    return;
+  }
+  daemon_.end();
+  keeper_->end();
+  network_->keeper_ended();
 }
 
 }  // namespace cpprun::sim

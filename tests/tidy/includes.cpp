@@ -86,7 +86,8 @@ bool acts(std::string_view path) {
   return in_io(path) || is_program(path) || is_test(path) || touches_torch(path);
 }
 bool is_cli(std::string_view path) {
-  return path == "rendezvous/cpprund_cli.cpp";
+  return path == "rendezvous/cpprund_cli.cpp" ||
+         path == "tests/sim/sim_main.cpp";
 }
 bool is_codec(std::string_view path) {
   return path.ends_with("/codec.cpp") || path.ends_with("_json.cpp") || path.ends_with("_json.h") ||

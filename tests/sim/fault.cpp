@@ -1,0 +1,96 @@
+#include "tests/sim/fault.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <array>
+
+namespace cpprun::sim {
+
+namespace {
+
+struct Name {
+  FaultKind kind;
+  std::string_view name;
+  std::string_view group;
+};
+
+constexpr std::array names = {
+    Name{FaultKind::worker_exits, "exit", "workers"},
+    Name{FaultKind::worker_crashes, "crash", "workers"},
+    Name{FaultKind::spawn_fails, "spawn", "workers"},
+    Name{FaultKind::worker_hangs, "hang", "workers"},
+    Name{FaultKind::worker_stuck, "stuck", "workers"},
+    Name{FaultKind::worker_leaves, "leftover", "workers"},
+    Name{FaultKind::agent_killed, "kill", "agents"},
+    Name{FaultKind::agent_stopped, "stop", "agents"},
+    Name{FaultKind::agent_signalled, "term", "agents"},
+    Name{FaultKind::host_dies, "host", "agents"},
+    Name{FaultKind::node_returns, "return", "agents"},
+    Name{FaultKind::node_is_late, "late", "agents"},
+    Name{FaultKind::link_breaks, "break", "network"},
+    Name{FaultKind::half_open, "half-open", "network"},
+    Name{FaultKind::partition, "partition", "network"},
+    Name{FaultKind::one_way_out, "one-way-out", "network"},
+    Name{FaultKind::one_way_in, "one-way-in", "network"},
+    Name{FaultKind::loss, "loss", "network"},
+    Name{FaultKind::slow_network, "slow", "network"},
+    Name{FaultKind::clock_skew, "skew", "clocks"},
+    Name{FaultKind::clock_jump, "jump", "clocks"},
+    Name{FaultKind::keeper_killed, "keeper-kill", "keeper"},
+    Name{FaultKind::keeper_stopped, "keeper-stop", "keeper"},
+    Name{FaultKind::keeper_host_dies, "keeper-host", "keeper"},
+};
+
+double seconds(Duration duration) {
+  return std::chrono::duration<double>(duration).count();
+}
+
+}  // namespace
+
+std::string_view name_of(FaultKind kind) {
+  return std::find_if(names.begin(), names.end(),
+                      [kind](const Name& each) { return each.kind == kind; })
+      ->name;
+}
+
+std::string to_text(const Fault& fault) {
+  std::string text = fmt::format("{} at {:.3f} s", name_of(fault.kind), seconds(fault.at));
+  if (fault.lasts > Duration{}) text += fmt::format(" for {:.3f} s", seconds(fault.lasts));
+  if (!fault.nodes.empty()) text += fmt::format(", nodes {}", fmt::join(fault.nodes, " "));
+  return text + fmt::format(" (local rank {}, value {})", fault.local_rank, fault.value);
+}
+
+Result<FaultKinds> parse_kinds(std::string_view text) {
+  FaultKinds kinds;
+  while (!text.empty()) {
+    const auto comma = std::min(text.find(','), text.size());
+    const std::string_view word = text.substr(0, comma);
+    text.remove_prefix(std::min(comma + 1, text.size()));
+    bool known = word == "none";
+    for (const Name& each : names) {
+      if (word != each.name && word != each.group && word != "all") continue;
+      kinds.insert(each.kind);
+      known = true;
+    }
+    if (!known) {
+      return failure(
+          fmt::format("there is no fault \"{}\"; there are: {}", word, kinds_in_words()));
+    }
+  }
+  return kinds;
+}
+
+std::string kinds_in_words() {
+  std::string text = "all, none";
+  std::string_view group;
+  for (const Name& each : names) {
+    text += each.group == group ? ", " : fmt::format("; {}: ", each.group);
+    text += each.name;
+    group = each.group;
+  }
+  return text;
+}
+
+}  // namespace cpprun::sim

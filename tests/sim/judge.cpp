@@ -1,0 +1,305 @@
+#include "tests/sim/judge.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "proto/bounds.h"
+
+namespace cpprun::sim {
+
+using namespace std::chrono_literals;
+
+namespace {
+
+constexpr std::size_t round_bytes_max = 512;  // per agent, round and direction (design decision 4)
+constexpr Duration reaction = 2s;             // for what takes no time by itself
+
+}  // namespace
+
+Judge::Judge(const Scenario& scenario, Timeline& time) : scenario_(scenario), time_(time) {
+  jobs_.resize(scenario.jobs.size());
+  nodes_.resize(index(scenario.nodes()));
+  for (JobRecord& job : jobs_) job.seated.resize(nodes_.size());
+}
+
+void Judge::must(bool holds, const std::string& sentence) {
+  if (!holds && !verdict_) verdict_ = sentence;
+}
+
+bool Judge::has(std::initializer_list<FaultKind> kinds) const {
+  return std::any_of(scenario_.faults.begin(), scenario_.faults.end(), [&](const Fault& fault) {
+    return std::find(kinds.begin(), kinds.end(), fault.kind) != kinds.end();
+  });
+}
+
+bool Judge::has_only(std::initializer_list<FaultKind> kinds) const {
+  return std::all_of(scenario_.faults.begin(), scenario_.faults.end(), [&](const Fault& fault) {
+    return std::find(kinds.begin(), kinds.end(), fault.kind) != kinds.end();
+  });
+}
+
+// --- the workers ---------------------------------------------------------------------------------
+
+void Judge::worker_started(int node, RoundNumber round, Rank rank) {
+  JobRecord& job = job_of(node);
+  if (round != job.round) {
+    // The word that it was sealed came late, and another round is sealed by now.
+    must(!job.seated[index(node)],
+         fmt::format("node {} starts workers of round {} and has a seat in round {}", node,
+                     round.value, job.round.value));
+    fence(node);
+    return;
+  }
+  must(job.seated[index(node)], fmt::format("node {} has no seat and starts workers", node));
+  const auto at = index(rank.value);
+  if (at >= job.alive.size()) {
+    must(false, fmt::format("rank {} is outside the world of {}", rank.value, job.world));
+    return;
+  }
+  must(++job.alive[at] == 1, fmt::format("two workers have rank {} at once", rank.value));
+}
+
+void Judge::worker_cannot_start(int node, RoundNumber round, Rank rank) {
+  JobRecord& job = job_of(node);
+  if (round == job.round) job.deaths.push_back({time_.now(), rank, node, {false, 127}});
+}
+
+void Judge::worker_ended(const WorkerEnd& end) {
+  JobRecord& job = job_of(end.node);
+  if (end.round != job.round) return;
+  const auto at = index(end.rank.value);
+  if (job.seated[index(end.node)] && at < job.alive.size()) --job.alive[at];
+  if (end.cause == CauseOfDeath::done) {
+    ++job.ended_well;
+  } else if (end.cause == CauseOfDeath::injected || end.cause == CauseOfDeath::neighbour) {
+    job.deaths.push_back({time_.now(), end.rank, end.node, end.status});
+  }
+}
+
+// A clock that runs fast makes the lease a little shorter.
+bool Judge::is_a_lease(Duration silence) const {
+  return silence * 100 >= scenario_.lease() * 99;
+}
+
+void Judge::keeper_heard(int node) {
+  NodeRecord& record = nodes_[index(node)];
+  if (is_a_lease(time_.now() - record.heard)) record.was_silent = true;
+  record.heard = time_.now();
+}
+
+// --- rounds --------------------------------------------------------------------------------------
+
+// A keeper that knows nothing of what was before: whoever is still there belongs to nobody.
+void Judge::keeper_begins() {
+  for (std::size_t job = 0; job < jobs_.size(); ++job) keeper_forgets(static_cast<int>(job));
+}
+
+void Judge::keeper_forgets(int job) {
+  JobRecord& record = jobs_[index(job)];
+  record.forgotten = true;
+  record.round = {};
+  record.seated.assign(nodes_.size(), false);
+  for (int node = 0; node < scenario_.nodes(); ++node) {
+    if (scenario_.job_of(node) == job && witness_.anybody(node)) fence(node);
+  }
+}
+
+void Judge::keeper_seals(int job_number, const Seats& seats) {
+  JobRecord& job = jobs_[index(job_number)];
+  if (job.forgotten) {
+    job = JobRecord{};
+    job.seated.resize(nodes_.size());
+  }
+  check_ranks(seats);
+  check_the_old_round(job_number, seats);
+  const link::Sealed& any = seats.front().second;
+  must(any.round.value > job.round.value, "the number of the round did not grow");
+  must(!job.finish, "a round was sealed after the job was over");
+  const int restarts_max = scenario_.jobs[index(job_number)].restarts_max;
+  must(any.restart_count <= restarts_max, "the restart budget was overdrawn");
+  must(any.restart_count == job.restarts || any.restart_count == job.restarts + 1,
+       fmt::format("the restart count went from {} to {}", job.restarts, any.restart_count));
+  must(any.restart_count == job.restarts || !job.deaths.empty(),
+       "a restart was spent, and no worker had failed");
+  job.round = any.round;
+  job.restarts = any.restart_count;
+  ++job.rounds;
+  job.world = any.world_size;
+  job.alive.assign(index(any.world_size), 0);
+  job.holder.clear();
+  job.ended_well = 0;
+  job.deaths.clear();
+  std::fill(job.seated.begin(), job.seated.end(), false);
+  for (const auto& [node, sealed] : seats) {
+    job.seated[index(node)] = true;
+    NodeRecord& record = nodes_[index(node)];
+    record.was_silent = false;
+    record.had_a_seat = true;
+    record.bytes[0] = record.bytes[1] = 0;
+    record.links = 0;
+  }
+  Seats by_base = seats;
+  std::sort(by_base.begin(), by_base.end(),
+            [](const auto& a, const auto& b) { return a.second.base_rank < b.second.base_rank; });
+  for (const auto& [node, sealed] : by_base) {
+    job.holder.insert(job.holder.end(), index(scenario_.workers_of(node)), node);
+  }
+}
+
+std::optional<int> Judge::holder_of(int job, RoundNumber round, Rank rank) const {
+  const JobRecord& record = jobs_[index(job)];
+  if (record.round != round || rank.value < 0) return std::nullopt;
+  if (index(rank.value) >= record.holder.size()) return std::nullopt;
+  return record.holder[index(rank.value)];
+}
+
+// Every rank once, every node's ranks in a row, the same numbers told to everybody.
+void Judge::check_ranks(const Seats& seats) {
+  std::map<int, std::pair<int, int>> by_base;  // base → group rank, workers
+  const link::Sealed& any = seats.front().second;
+  for (const auto& [node, sealed] : seats) {
+    const std::pair seat{sealed.group_rank.value, scenario_.workers_of(node)};
+    const bool is_new = by_base.emplace(sealed.base_rank.value, seat).second;
+    must(is_new, fmt::format("two nodes begin with rank {}", sealed.base_rank.value));
+    must(sealed.restart_count == any.restart_count, "nodes were told different restart counts");
+    must(sealed.world_size == any.world_size && sealed.round == any.round &&
+             sealed.group_world_size == static_cast<int>(seats.size()),
+         "nodes were told different worlds");
+  }
+  int next_rank = 0;
+  int next_group = 0;
+  for (const auto& [base, group] : by_base) {
+    must(base == next_rank && group.first == next_group, "the ranks have a gap");
+    next_rank += group.second;
+    ++next_group;
+  }
+  must(next_rank == any.world_size, "the ranks do not make the world");
+}
+
+// Nobody of an older round is there, but where the keeper has not heard of a node for the lease.
+void Judge::check_the_old_round(int job, const Seats& seats) {
+  for (const auto& [node, sealed] : seats) {
+    must(!witness_.anybody(node),
+         fmt::format("round {} was sealed with node {}, where workers of an older one are alive",
+                     sealed.round.value, node));
+  }
+  for (int node = 0; node < scenario_.nodes(); ++node) {
+    if (scenario_.job_of(node) != job || !jobs_[index(job)].seated[index(node)]) continue;
+    const bool has_a_seat = std::any_of(seats.begin(), seats.end(),
+                                        [node](const auto& each) { return each.first == node; });
+    if (has_a_seat || !witness_.anybody(node)) continue;
+    const Duration silence = time_.now() - nodes_[index(node)].heard;
+    must(nodes_[index(node)].was_silent || is_a_lease(silence),
+         fmt::format("round {} was sealed while workers of node {} are alive, which was heard {} "
+                     "ms ago",
+                     seats.front().second.round.value, node, silence / 1ms));
+    fence(node);
+  }
+}
+
+// --- fenced workers ------------------------------------------------------------------------------
+
+Duration Judge::death_takes_max() const {
+  return scenario_.lease() * 2 + scenario_.grace + 2 * bounds::kill_patience +
+         bounds::dial_attempt_max + reaction;
+}
+
+void Judge::fence(int node) {
+  const int number = ++nodes_[index(node)].fence;
+  time_.later(death_takes_max(), [this, node, number] { audit(node, number); });
+}
+
+// Fenced workers cannot stay: their agent ends them as soon as it can act.
+void Judge::audit(int node, int number) {
+  NodeRecord& record = nodes_[index(node)];
+  if (record.fence != number || job_of(node).seated[index(node)]) return;
+  if (witness_.stopped(node)) return;  // Looked at again when it goes on.
+  if (record.went_on + death_takes_max() > time_.now()) {
+    time_.at(record.went_on + death_takes_max(), [this, node, number] { audit(node, number); });
+    return;
+  }
+  must(!witness_.anybody_but_stuck(node),
+       fmt::format("workers of node {}, which has lost its seat, are not ended", node));
+}
+
+void Judge::agent_went_on(int node) {
+  NodeRecord& record = nodes_[index(node)];
+  record.went_on = time_.now();
+  if (record.fence > 0) fence(node);
+  if (!record.drains_since) return;
+  time_.later(draining_takes_max(),
+              [this, node, since = *record.drains_since] { audit_drain(node, since); });
+}
+
+// --- the agents ----------------------------------------------------------------------------------
+
+void Judge::agent_begins(int node) {
+  NodeRecord& record = nodes_[index(node)];
+  record.exit.reset();
+  record.gone = false;
+  record.drains_since.reset();
+}
+
+void Judge::agent_drains(int node) {
+  NodeRecord& record = nodes_[index(node)];
+  if (record.drains_since) return;
+  record.drains_since = time_.now();
+  time_.later(draining_takes_max(), [this, node, now = time_.now()] { audit_drain(node, now); });
+}
+
+void Judge::agent_asks(int node) {
+  if (!witness_.anybody(node)) nodes_[index(node)].drains_since.reset();
+}
+
+Duration Judge::draining_takes_max() const {
+  return scenario_.grace + 2 * bounds::kill_patience + reaction;
+}
+
+// For the nodes that have lost their seat and never say that they have drained.
+void Judge::audit_drain(int node, TimePoint since) {
+  const NodeRecord& record = nodes_[index(node)];
+  if (record.drains_since != since || record.gone || witness_.stopped(node)) return;
+  const TimePoint over = std::max(since, record.went_on) + draining_takes_max();
+  if (over > time_.now()) {
+    time_.at(over, [this, node, since] { audit_drain(node, since); });
+    return;
+  }
+  must(!witness_.anybody_but_stuck(node), fmt::format("node {} does not end its workers", node));
+}
+
+void Judge::agent_drained(int node) {
+  must(!witness_.anybody(node), fmt::format("node {} says it has drained, and has not", node));
+  check_drain_time(node);
+}
+
+void Judge::check_drain_time(int node) {
+  NodeRecord& record = nodes_[index(node)];
+  if (!record.drains_since) return;
+  const TimePoint since = std::max(*record.drains_since, record.went_on);
+  must(time_.now() - since <= draining_takes_max(),
+       fmt::format("node {} took too long to drain", node));
+  record.drains_since.reset();
+}
+
+void Judge::counted(int node, int to, const link::Message& message, std::size_t bytes) {
+  must(bytes <= bounds::link_frame_bytes_max + 4, "a frame is longer than its bound");
+  const bool apart = std::holds_alternative<link::Heartbeat>(message) ||
+                     std::holds_alternative<link::Waiting>(message) ||
+                     std::holds_alternative<link::Failed>(message) ||
+                     std::holds_alternative<link::Refused>(message) ||
+                     std::holds_alternative<link::Finish>(message);
+  if (apart) return;
+  NodeRecord& record = nodes_[index(node)];
+  record.bytes[to] += bytes;
+  must(record.bytes[to] <= round_bytes_max * index(1 + record.links),
+       fmt::format("node {} and the keeper said {} bytes to each other in one round", node,
+                   record.bytes[to]));
+}
+
+std::optional<int> Judge::exit_code_of(int node) const {
+  const auto& exit = nodes_[index(node)].exit;
+  return exit ? std::optional<int>{exit->code} : std::nullopt;
+}
+
+}  // namespace cpprun::sim

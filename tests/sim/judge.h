@@ -1,0 +1,146 @@
+#pragma once
+// Sees what truly happens in a simulated world, which no keeper and no agent ever does, and says
+// which of the promises was broken first. docs/simulator.md lists them.
+//
+// A worker is fenced when it can do no harm any more: its round is not the one that is sealed, its
+// node has no seat in that one, and the store does not admit it.
+
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "launcher/agent.h"
+#include "proto/link/message.h"
+#include "tests/sim/scenario.h"
+#include "tests/sim/timeline.h"
+
+namespace cpprun::sim {
+
+// Pids of workers begin here, those of agents are smaller.
+inline constexpr int worker_pids_from = 1'000'000;
+
+enum class CauseOfDeath { done, injected, neighbour, asked, orphaned };
+
+struct WorkerEnd {
+  int node = 0;
+  Rank rank;
+  RoundNumber round;
+  link::ExitStatus status;
+  CauseOfDeath cause{};
+  bool members_left = false;
+};
+
+class Judge {
+ public:
+  // What it may ask the world.
+  struct Witness {
+    std::function<bool(int node)> anybody;            // of the workers, leader or not
+    std::function<bool(int node)> anybody_but_stuck;  // without those that sit in the kernel
+    std::function<bool(int node)> stopped;            // the agent, by SIGSTOP
+  };
+
+  Judge(const Scenario& scenario, Timeline& time);
+  void call(Witness witness) { witness_ = std::move(witness); }
+
+  void must(bool holds, const std::string& sentence);
+  // The first promise that was broken.
+  const std::optional<std::string>& verdict() const { return verdict_; }
+
+  // --- what the workers do ---
+  void worker_started(int node, RoundNumber round, Rank rank);
+  void worker_cannot_start(int node, RoundNumber round, Rank rank);
+  void worker_ended(const WorkerEnd& end);
+
+  // --- what is said ---
+  using Seats = std::vector<std::pair<int, link::Sealed>>;  // by node
+  void keeper_begins();
+  // A daemon forgets a job; who comes for it later begins a new one.
+  void keeper_forgets(int job);
+  void keeper_seals(int job, const Seats& seats);
+  void keeper_finishes(int job, const link::Finish& finish);
+  void keeper_heard(int node);
+  void link_opened(int node) { ++nodes_[index(node)].links; }
+  // By the side that is sent to: 0 the agent, 1 the keeper.
+  void counted(int node, int to, const link::Message& message, std::size_t bytes);
+
+  // --- what the agents do ---
+  void agent_begins(int node);
+  void agent_drains(int node);
+  void agent_drained(int node);
+  void agent_went_on(int node);
+  // It dials, or asks for a seat: if nobody of its round is left, it has come back as a newcomer,
+  // who has nothing to drain.
+  void agent_asks(int node);
+  void agent_exits(int node, const agent::Exit& exit);
+  // It will say nothing any more: it was killed, or its machine died.
+  void agent_is_gone(int node) { nodes_[index(node)].gone = true; }
+
+  // --- the end ---
+  void all_is_over();
+  std::optional<int> exit_code_of(int node) const;
+  int restarts_of(int job) const { return jobs_[index(job)].restarts; }
+  // Which node has that rank in that round, while it is the sealed one.
+  std::optional<int> holder_of(int job, RoundNumber round, Rank rank) const;
+  int rounds_of(int job) const { return jobs_[index(job)].rounds; }
+
+ private:
+  struct Death {
+    TimePoint at;
+    Rank rank;
+    int node = 0;
+    link::ExitStatus status;
+  };
+  struct JobRecord {
+    RoundNumber round{};
+    std::vector<bool> seated;  // by node
+    std::vector<int> alive;    // by rank, of the sealed round
+    std::vector<int> holder;   // the node of each rank of it
+    int world = 0;
+    int ended_well = 0;
+    int restarts = 0;
+    int rounds = 0;
+    std::vector<Death> deaths;  // in the sealed round, that nobody asked for
+    std::optional<link::Finish> finish;
+    bool forgotten = false;  // a new job may have its name; how it ended is still known
+  };
+  struct NodeRecord {
+    TimePoint heard{};
+    bool was_silent = false;  // for the lease, at some time in this round
+    bool had_a_seat = false;  // in any round
+    int links = 0;            // opened in this round
+    std::size_t bytes[2] = {0, 0};
+    int fence = 0;  // number of the last fence
+    TimePoint went_on{};
+    std::optional<TimePoint> drains_since;
+    std::optional<agent::Exit> exit;
+    bool gone = false;
+  };
+
+  static std::size_t index(int number) { return static_cast<std::size_t>(number); }
+  JobRecord& job_of(int node) { return jobs_[index(scenario_.job_of(node))]; }
+  bool is_a_lease(Duration silence) const;
+  void check_ranks(const Seats& seats);
+  void check_the_old_round(int job, const Seats& seats);
+  void check_root(const JobRecord& job, const link::Finish& finish);
+  void check_drain_time(int node);
+  void audit_drain(int node, TimePoint since);
+  Duration draining_takes_max() const;
+  bool missed_the_end(const NodeRecord& record) const;
+  void fence(int node);
+  void audit(int node, int fence);
+  Duration death_takes_max() const;
+  bool has(std::initializer_list<FaultKind> kinds) const;
+  bool has_only(std::initializer_list<FaultKind> kinds) const;
+
+  const Scenario& scenario_;
+  Timeline& time_;
+  Witness witness_;
+  std::vector<JobRecord> jobs_;
+  std::vector<NodeRecord> nodes_;
+  std::optional<std::string> verdict_;
+};
+
+}  // namespace cpprun::sim

@@ -1,0 +1,113 @@
+// The part of Judge that looks at how jobs end: exit codes, root causes, success.
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "tests/sim/judge.h"
+
+namespace cpprun::sim {
+
+using namespace std::chrono_literals;
+
+void Judge::keeper_finishes(int job_number, const link::Finish& finish) {
+  JobRecord& job = jobs_[index(job_number)];
+  if (job.forgotten) {
+    job = JobRecord{};
+    job.seated.resize(nodes_.size());
+  }
+  if (job.finish) {
+    must(job.finish->exit_code == finish.exit_code, "nodes were told different exit codes");
+    return;
+  }
+  job.finish = finish;
+  if (finish.exit_code == 0) {
+    must(job.rounds > 0 && job.ended_well >= job.world,
+         fmt::format("the job ended with 0 when {} of {} workers had", job.ended_well, job.world));
+    return;
+  }
+  if (finish.root) check_root(job, finish);
+}
+
+// The root is a failure that happened, and where that can be told the one that happened first.
+void Judge::check_root(const JobRecord& job, const link::Finish& finish) {
+  const link::Failure& root = *finish.root;
+  const bool is_worker = root.pid == 0 || root.pid >= worker_pids_from;
+  if (!is_worker) return;  // A node that was lost.
+  const auto died = std::find_if(job.deaths.begin(), job.deaths.end(), [&](const Death& death) {
+    return death.rank == root.rank && death.status == root.status;
+  });
+  if (died == job.deaths.end()) {
+    must(false,
+         fmt::format("rank {} is said to have failed first, and did not fail", root.rank.value));
+    return;
+  }
+  const Death& first = job.deaths.front();
+  const bool clear =
+      has_only({FaultKind::worker_exits, FaultKind::spawn_fails, FaultKind::worker_hangs,
+                FaultKind::worker_leaves, FaultKind::worker_crashes, FaultKind::clock_skew,
+                FaultKind::clock_jump, FaultKind::node_is_late});
+  must(!clear || died->at - first.at <= scenario_.delay_max + 1ms,
+       fmt::format("rank {} is said to have failed first, but rank {} had {} us before",
+                   root.rank.value, first.rank.value, (died->at - first.at) / 1us));
+  const bool may_give_up = has({FaultKind::worker_crashes, FaultKind::agent_signalled});
+  const JobShape& shape = scenario_.jobs[static_cast<std::size_t>(&job - jobs_.data())];
+  must(may_give_up || job.restarts == shape.restarts_max,
+       fmt::format("the job was given up after {} of {} restarts", job.restarts,
+                   shape.restarts_max));
+}
+
+void Judge::agent_exits(int node, const agent::Exit& exit) {
+  NodeRecord& record = nodes_[index(node)];
+  record.exit = exit;
+  must(!witness_.anybody_but_stuck(node), fmt::format("node {} ended before its workers", node));
+  check_drain_time(node);
+  const JobRecord& job = job_of(node);
+  if (exit.code == 0) {
+    must(job.finish && job.finish->exit_code == 0,
+         fmt::format("node {} ended with 0, and the job had not", node));
+  }
+  if (job.finish && exit.reason == job.finish->reason) {
+    must(exit.code == job.finish->exit_code, fmt::format("node {} ended with {}, the job with {}",
+                                                         node, exit.code, job.finish->exit_code));
+  }
+}
+
+// Its link broke as the job ended, and its master left before it was back.
+bool Judge::missed_the_end(const NodeRecord& record) const {
+  return has({FaultKind::link_breaks}) && record.exit->code == 1 &&
+         record.exit->reason.find("is gone") != std::string::npos;
+}
+
+// How all must have ended where nothing made it impossible.
+void Judge::all_is_over() {
+  const bool orderly =
+      has_only({FaultKind::worker_exits, FaultKind::spawn_fails, FaultKind::worker_hangs,
+                FaultKind::worker_leaves, FaultKind::worker_crashes, FaultKind::clock_skew,
+                FaultKind::clock_jump, FaultKind::link_breaks});
+  for (int node = 0; node < scenario_.nodes(); ++node) {
+    const NodeRecord& record = nodes_[index(node)];
+    const JobRecord& job = job_of(node);
+    must(record.exit || record.gone, fmt::format("node {} never ended", node));
+    must(!witness_.anybody_but_stuck(node), fmt::format("node {} left a worker behind", node));
+    const bool late =
+        std::any_of(scenario_.faults.begin(), scenario_.faults.end(), [node](const Fault& fault) {
+          return fault.kind == FaultKind::node_is_late && fault.nodes.front() == node;
+        });
+    // A spare may come too late to hear how the job ended.
+    const bool latecomer = late || (!record.had_a_seat && !scenario_.faults.empty());
+    if (!record.exit || latecomer) continue;
+    if (scenario_.faults.empty() || scenario_.gentle) {
+      must(record.exit->code == 0 && job.restarts == 0,
+           fmt::format("node {} ended with {} after {} restarts, and nothing that matters had gone "
+                       "wrong: {}",
+                       node, record.exit->code, job.restarts, record.exit->reason));
+    } else if (orderly && !missed_the_end(record)) {
+      must(job.finish && record.exit->code == job.finish->exit_code,
+           fmt::format("node {} ended with {}, and not as its job: {}", node, record.exit->code,
+                       record.exit->reason));
+    }
+  }
+}
+
+}  // namespace cpprun::sim

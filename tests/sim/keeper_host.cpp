@@ -1,0 +1,221 @@
+#include "tests/sim/keeper_host.h"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "proto/bounds.h"
+#include "proto/link/codec.h"
+
+namespace cpprun::sim {
+
+using namespace std::chrono_literals;
+
+std::string job_id(int job) {
+  return fmt::format("job{}", job);
+}
+
+KeeperHost::KeeperHost(Universe& universe, Program& program, const MachineClock& clock, Hooks hooks)
+    : universe_(universe), program_(program), clock_(clock), hooks_(std::move(hooks)) {}
+
+void KeeperHost::begin() {
+  const Scenario& scenario = universe_.scenario;
+  KeeperOptions options{.options = {.lease = scenario.lease(),
+                                    .status_interval = bounds::status_interval,
+                                    .last_call = scenario.last_call,
+                                    .store_port = 29500}};
+  if (!scenario.daemon) {
+    const JobShape& shape = scenario.jobs.front();
+    options.only = JobTerms{.id = job_id(0),
+                            .nodes_min = shape.nodes_min,
+                            .nodes_max = shape.nodes_max,
+                            .restarts_max = shape.restarts_max};
+  }
+  keeper_.emplace(std::move(options));
+  ++incarnation_;
+  told_done_ = false;
+  local_link_.reset();
+  nodes_.clear();
+  armed_.reset();
+  universe_.judge.keeper_begins();
+}
+
+void KeeperHost::end() {
+  keeper_.reset();
+  events_.clear();
+  ++incarnation_;
+}
+
+int KeeperHost::node_of(LinkId link) const {
+  const auto found = nodes_.find(link);
+  return found == nodes_.end() ? -1 : found->second;
+}
+
+// --- links ---------------------------------------------------------------------------------------
+
+void KeeperHost::accepted(const ConnectionRef& connection) {
+  connection->link = LinkId{++last_link_.value};
+  nodes_[connection->link] = connection->node;
+  universe_.judge.link_opened(connection->node);
+  tell(Keeper::Opened{
+      {.link = connection->link, .peer = address_of(connection->node), .local = false}});
+}
+
+void KeeperHost::heard(const ConnectionRef& connection, const Packet& packet) {
+  universe_.judge.keeper_heard(connection->node);
+  if (packet.kind == Packet::Kind::heartbeat) {
+    tell(Keeper::Said{connection->link, packet.heartbeat});
+    return;
+  }
+  const auto decoded = link::decode(packet.bytes);
+  universe_.judge.must(decoded && *decoded, "an agent's frame cannot be decoded");
+  if (!decoded || !*decoded) return;
+  universe_.trace.line(universe_.time.now(), "keeper hears node {}: {}", connection->node,
+                       packet.bytes.substr(4));
+  tell(Keeper::Said{connection->link, (*decoded)->message});
+}
+
+void KeeperHost::closed(LinkId link, const std::string& reason, bool broken) {
+  if (link == LinkId{}) return;
+  universe_.trace.line(universe_.time.now(), "keeper: link {} is closed: {}", link.value, reason);
+  (void)broken;  // The keeper does not tell a broken link from one that was closed.
+  tell(Keeper::Closed{link, reason});
+  nodes_.erase(link);
+}
+
+void KeeperHost::hear_local_agent(const link::Message& message) {
+  if (!keeper_) return;
+  if (!local_link_) {
+    local_link_ = LinkId{++last_link_.value};
+    nodes_[*local_link_] = 0;
+    tell(Keeper::Opened{{.link = *local_link_, .peer = "127.0.0.1", .local = true}});
+  }
+  universe_.judge.keeper_heard(0);
+  tell(Keeper::Said{*local_link_, message});
+}
+
+void KeeperHost::local_agent_left() {
+  if (local_link_) tell(Keeper::Closed{*std::exchange(local_link_, std::nullopt), "it ends"});
+}
+
+// --- the machine ---------------------------------------------------------------------------------
+
+// As in KeeperServer: what an action leads to waits until the actions before it are performed.
+void KeeperHost::tell(Keeper::Event event) {
+  if (!keeper_) return;
+  events_.push_back(std::move(event));
+  if (!working_off_) work_off();
+}
+
+void KeeperHost::work_off() {
+  working_off_ = true;
+  while (!events_.empty() && keeper_) {
+    const Keeper::Event event = std::move(events_.front());
+    events_.pop_front();
+    perform(keeper_->handle(now(), event));
+  }
+  working_off_ = false;
+  arm();
+}
+
+void KeeperHost::perform(const Keeper::Actions& actions) {
+  judge_seals(actions);
+  for (const keeper::Action& action : actions) {
+    if (!keeper_) return;  // The word just said ended this very process.
+    if (const auto* say = std::get_if<keeper::Say>(&action)) {
+      perform(*say);
+    } else if (const auto* hang_up = std::get_if<keeper::HangUp>(&action)) {
+      const ConnectionRef connection = network_->find(hang_up->link);
+      if (!connection) continue;
+      network_->close(connection, Side::keeper);
+      universe_.time.later(0ns, [this, link = hang_up->link, which = incarnation_] {
+        if (which != incarnation_) return;
+        program_.receive([this, link] { closed(link, "hung up", false); });
+      });
+    } else if (const auto* open = std::get_if<keeper::OpenStore>(&action)) {
+      open_store(open->job);
+    } else if (const auto* close = std::get_if<keeper::CloseStore>(&action)) {
+      universe_.judge.keeper_forgets(std::stoi(close->job.substr(job_id(0).size() - 1)));
+    } else if (const auto* note = std::get_if<keeper::Note>(&action)) {
+      universe_.trace.line(universe_.time.now(), "keeper: {}", note->line);
+    }
+  }
+}
+
+void KeeperHost::open_store(const std::string& job) {
+  const int port = 30000 + stores_opened_++;
+  universe_.time.later(0ns, [this, job, port, which = incarnation_] {
+    if (which != incarnation_) return;
+    program_.receive([this, job, port] { tell(Keeper::StoreReady{job, port}); });
+  });
+}
+
+void KeeperHost::perform(const keeper::Say& say) {
+  const int node = node_of(say.link);
+  if (node < 0) return;
+  if (const auto* finish = std::get_if<link::Finish>(&say.message)) {
+    universe_.judge.keeper_finishes(universe_.scenario.job_of(node), *finish);
+  }
+  if (say.link == local_link_) {
+    hooks_.to_local_agent(say.message);
+    return;
+  }
+  const ConnectionRef connection = network_->find(say.link);
+  if (!connection) return;
+  if (const auto* beat = std::get_if<link::Heartbeat>(&say.message)) {
+    network_->send(connection, Side::agent,
+                   {.kind = Packet::Kind::heartbeat, .heartbeat = *beat});
+    return;
+  }
+  std::string bytes = link::encode(say.message);
+  universe_.judge.counted(node, 0, say.message, bytes.size());
+  network_->send(connection, Side::agent, {.kind = Packet::Kind::frame, .bytes = std::move(bytes)});
+}
+
+void KeeperHost::judge_seals(const Keeper::Actions& actions) {
+  std::map<int, Judge::Seats> by_job;
+  for (const keeper::Action& action : actions) {
+    const auto* say = std::get_if<keeper::Say>(&action);
+    const auto* sealed = say == nullptr ? nullptr : std::get_if<link::Sealed>(&say->message);
+    if (sealed == nullptr) continue;
+    const int node = node_of(say->link);
+    if (node >= 0) by_job[universe_.scenario.job_of(node)].emplace_back(node, *sealed);
+  }
+  for (const auto& [job, seats] : by_job) {
+    universe_.trace.line(universe_.time.now(), "keeper seals round {} of job {} for {} nodes",
+                         seats.front().second.round.value, job, seats.size());
+    universe_.judge.keeper_seals(job, seats);
+  }
+}
+
+// A timer that is due later than it was needs no new entry: it looks again when it rings.
+void KeeperHost::arm() {
+  if (!keeper_) return;
+  if (keeper_->done() && !told_done_) {
+    told_done_ = true;
+    universe_.time.later(0ns, [this, which = incarnation_] {
+      if (which == incarnation_) program_.receive([this] { hooks_.done(); });
+    });
+  }
+  const auto deadline = keeper_->next_deadline();
+  if (!deadline) return;
+  const TimePoint due = std::max(clock_.truth(*deadline), universe_.time.now());
+  if (armed_ && *armed_ <= due) return;
+  armed_ = due;
+  const std::uint64_t number = ++timer_;
+  universe_.time.at(due, [this, number, which = incarnation_] {
+    if (number != timer_ || which != incarnation_) return;
+    program_.receive(
+        [this] {
+          armed_.reset();
+          if (!keeper_) return;
+          const auto when = keeper_->next_deadline();
+          working_off_ = true;
+          if (when && *when <= now()) perform(keeper_->advance(now()));
+          work_off();
+        },
+        true);
+  });
+}
+
+}  // namespace cpprun::sim

@@ -1,0 +1,73 @@
+#pragma once
+// The keeper at work in a simulated world: what KeeperServer is to the real one. It lives in the
+// process of the node that hosts it, or in a cpprund on a machine of its own.
+
+#include <deque>
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+
+#include "rendezvous/keeper.h"
+#include "tests/sim/machine_clock.h"
+#include "tests/sim/network.h"
+#include "tests/sim/universe.h"
+
+namespace cpprun::sim {
+
+class KeeperHost {
+ public:
+  struct Hooks {
+    std::function<void(link::Message)> to_local_agent;
+    std::function<void()> done;  // the hosted job is over and nobody is left to be told
+  };
+  KeeperHost(Universe& universe, Program& program, const MachineClock& clock, Hooks hooks);
+
+  // A new keeper, which knows nothing yet.
+  void begin();
+  void end();
+  void serve(Network& network) { network_ = &network; }
+  Keeper* keeper() { return keeper_ ? &*keeper_ : nullptr; }
+
+  // --- from the network ---
+  void accepted(const ConnectionRef& connection);
+  void heard(const ConnectionRef& connection, const Packet& packet);
+  void closed(LinkId link, const std::string& reason, bool broken);
+
+  // --- from the agent in this process ---
+  void hear_local_agent(const link::Message& message);
+  void local_agent_left();
+
+ private:
+  void tell(Keeper::Event event);
+  void work_off();
+  void perform(const Keeper::Actions& actions);
+  void perform(const keeper::Say& say);
+  void open_store(const std::string& job);
+  void judge_seals(const Keeper::Actions& actions);
+  void arm();
+  TimePoint now() const { return clock_.local(universe_.time.now()); }
+  int node_of(LinkId link) const;
+
+  Universe& universe_;
+  Program& program_;
+  const MachineClock& clock_;
+  Hooks hooks_;
+  Network* network_ = nullptr;
+  std::optional<Keeper> keeper_;
+  std::uint64_t incarnation_ = 0;
+  std::optional<TimePoint> armed_;  // true time
+  std::uint64_t timer_ = 0;
+  std::map<LinkId, int> nodes_;
+  LinkId last_link_{};
+  std::optional<LinkId> local_link_;
+  int stores_opened_ = 0;
+  std::deque<Keeper::Event> events_;
+  bool working_off_ = false;
+  bool told_done_ = false;
+};
+
+// "job0" of job 0.
+std::string job_id(int job);
+
+}  // namespace cpprun::sim

@@ -1,0 +1,206 @@
+#include "tests/sim/network.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "proto/bounds.h"
+
+namespace cpprun::sim {
+
+using namespace std::chrono_literals;
+
+namespace {
+
+constexpr Duration retransmission = 200ms;  // the least that a lost packet costs
+constexpr Duration backoff_max = 30s;       // the most that a healed path is late to be noticed
+constexpr double loss_chance = 0.3;         // of a packet, while packets are lost
+
+std::size_t index_of(Side side) {
+  return static_cast<std::size_t>(side);
+}
+
+Side other(Side side) {
+  return side == Side::agent ? Side::keeper : Side::agent;
+}
+
+}  // namespace
+
+std::string address_of(int node) {
+  return fmt::format("10.0.{}.{}", node / 250, node % 250 + 1);
+}
+
+Network::Network(Timeline& time, const Scenario& scenario, NetworkEnds ends)
+    : time_(time),
+      scenario_(scenario),
+      ends_(std::move(ends)),
+      paths_(static_cast<std::size_t>(scenario.nodes())) {}
+
+Duration Network::delay(const Path& path, Random& random) const {
+  Duration delay = 20us + random.up_to(scenario_.delay_max);
+  if (path.slow_until > time_.now()) delay += random.up_to(2s);
+  for (Duration stall = retransmission;
+       path.lossy_until > time_.now() && random.chance(loss_chance) && stall < 10s; stall *= 2) {
+    delay += stall;
+  }
+  return delay;
+}
+
+ConnectionRef Network::dial(int node) {
+  auto connection = std::make_shared<Connection>();
+  connection->node = node;
+  const int number = path(node).connections++;
+  for (const int way : {0, 1}) {
+    connection->ways[static_cast<std::size_t>(way)].random =
+        Random{scenario_.seed, 11, node, number, way};
+  }
+  send(connection, Side::keeper, {.kind = Packet::Kind::syn});
+  time_.later(bounds::dial_attempt_max, [this, connection] {
+    if (connection->up || !connection->agent_open) return;
+    ends_.agent(connection->node)
+        .receive(
+            [this, connection] {
+              if (connection->up || !connection->agent_open) return;
+              close(connection, Side::agent);
+              ends_.down(connection, "no answer in time");
+            },
+            true);
+  });
+  return connection;
+}
+
+void Network::send(const ConnectionRef& connection, Side to, Packet packet) {
+  Connection::Way& way = connection->ways[index_of(to)];
+  packet.due = time_.now() + delay(path(connection->node), way.random);
+  if (!way.packets.empty()) packet.due = std::max(packet.due, way.packets.back().due);
+  way.packets.push_back(std::move(packet));
+  if (!way.moving) move(connection, to);
+}
+
+void Network::move(const ConnectionRef& connection, Side to) {
+  Connection::Way& way = connection->ways[index_of(to)];
+  way.moving = !way.packets.empty();
+  if (!way.moving) return;
+  time_.at(way.packets.front().due, [this, connection, to] { pump(connection, to); });
+}
+
+void Network::pump(const ConnectionRef& connection, Side to) {
+  Connection::Way& way = connection->ways[index_of(to)];
+  if (way.packets.empty()) {
+    way.moving = false;
+    return;
+  }
+  const TimePoint cut_until = path(connection->node).cut_until[index_of(to)];
+  if (cut_until > time_.now()) {
+    const Duration outage = cut_until - way.packets.front().due;
+    const Duration late = way.random.up_to(std::clamp<Duration>(outage, 1ms, backoff_max));
+    time_.at(cut_until + late, [this, connection, to] { pump(connection, to); });
+    return;
+  }
+  const Packet packet = std::move(way.packets.front());
+  way.packets.pop_front();
+  move(connection, to);
+  arrive(connection, to, packet);
+}
+
+void Network::arrive(const ConnectionRef& connection, Side to, const Packet& packet) {
+  if (connection->black_hole) return;
+  if (to == Side::keeper) {
+    if (keeper_host_up) arrive_at_keeper(connection, packet);
+  } else if (path(connection->node).host_up) {
+    arrive_at_agent(connection, packet);
+  }
+}
+
+void Network::arrive_at_keeper(const ConnectionRef& connection, const Packet& packet) {
+  const bool ends = packet.kind == Packet::Kind::fin || packet.kind == Packet::Kind::reset;
+  const bool nobody =
+      !ends_.keeper.alive() || (packet.kind != Packet::Kind::syn && !connection->keeper_open);
+  if (nobody) {
+    if (!ends) send(connection, Side::agent, {.kind = Packet::Kind::reset});
+    return;
+  }
+  if (packet.kind == Packet::Kind::syn) connection->keeper_open = true;  // The kernel accepts.
+  ends_.keeper.receive([this, connection, packet, ends] {
+    if (packet.kind == Packet::Kind::syn) {
+      ends_.accepted(connection);
+      accepted_[connection->link] = connection;
+      send(connection, Side::agent, {.kind = Packet::Kind::greeting});
+      return;
+    }
+    if (!connection->keeper_open) return;
+    if (!ends) {
+      ends_.to_keeper(connection, packet);
+      return;
+    }
+    connection->keeper_open = false;
+    accepted_.erase(connection->link);
+    const bool broken = packet.kind == Packet::Kind::reset;
+    ends_.closed(connection->link, broken ? "connection reset by peer" : "the other side closed it",
+                 broken);
+  });
+}
+
+void Network::arrive_at_agent(const ConnectionRef& connection, const Packet& packet) {
+  const bool ends = packet.kind == Packet::Kind::fin || packet.kind == Packet::Kind::reset;
+  if (!connection->agent_open || !ends_.agent(connection->node).alive()) {
+    if (!ends) send(connection, Side::keeper, {.kind = Packet::Kind::reset});
+    return;
+  }
+  ends_.agent(connection->node).receive([this, connection, packet, ends] {
+    if (!connection->agent_open) return;
+    if (packet.kind == Packet::Kind::greeting) {
+      connection->up = true;
+      ends_.up(connection);
+    } else if (!ends) {
+      ends_.to_agent(connection, packet);
+    } else {
+      connection->agent_open = false;
+      const bool refused = !connection->up && packet.kind == Packet::Kind::reset;
+      ends_.down(connection, refused ? "connection refused: nothing listens there (yet)"
+                                     : "the other side closed it");
+    }
+  });
+}
+
+void Network::close(const ConnectionRef& connection, Side closing) {
+  bool& open = closing == Side::agent ? connection->agent_open : connection->keeper_open;
+  if (!std::exchange(open, false)) return;
+  if (closing == Side::keeper) accepted_.erase(connection->link);
+  send(connection, other(closing), {.kind = Packet::Kind::fin});
+}
+
+ConnectionRef Network::find(LinkId link) const {
+  const auto found = accepted_.find(link);
+  return found == accepted_.end() ? nullptr : found->second;
+}
+
+// By value: whoever is told lets go of the connection.
+void Network::sever(ConnectionRef connection, bool tell_agent, bool tell_keeper) {
+  if (!connection || !connection->up) return;
+  for (auto& way : connection->ways) way.packets.clear();
+  if (tell_agent) arrive(connection, Side::agent, {.kind = Packet::Kind::reset});
+  if (tell_keeper) arrive(connection, Side::keeper, {.kind = Packet::Kind::reset});
+  connection->black_hole = true;
+}
+
+void Network::keeper_ended() {
+  const auto open = std::exchange(accepted_, {});
+  for (const auto& [link, connection] : open) {
+    connection->keeper_open = false;
+    if (keeper_host_up) {
+      send(connection, Side::agent, {.kind = Packet::Kind::reset});
+    } else {
+      machine_died(connection, Side::keeper);
+    }
+  }
+}
+
+void Network::machine_died(const ConnectionRef& connection, Side dead) {
+  if (!connection) return;
+  (dead == Side::agent ? connection->agent_open : connection->keeper_open) = false;
+  connection->ways[index_of(other(dead))].packets.clear();
+}
+
+}  // namespace cpprun::sim

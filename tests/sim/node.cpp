@@ -1,0 +1,270 @@
+#include "tests/sim/node.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "proto/bounds.h"
+#include "proto/link/codec.h"
+
+namespace cpprun::sim {
+
+using namespace std::chrono_literals;
+
+namespace {
+
+constexpr int agent_pids_from = 100;
+
+Config config_of(const Scenario& scenario, int node) {
+  const int job = scenario.job_of(node);
+  const JobShape& shape = scenario.jobs[static_cast<std::size_t>(job)];
+  Config config;
+  config.rendezvous = scenario.daemon ? RendezvousMode::endpoint : RendezvousMode::fixed_master;
+  config.endpoint = {"10.9.0.1", 29400};
+  config.job = job_id(job);
+  config.nodes_min = shape.nodes_min;
+  config.nodes_max = shape.nodes_max;
+  if (shape.ranked) {
+    int first = 0;
+    for (int before = 0; before < job; ++before) {
+      first += scenario.jobs[static_cast<std::size_t>(before)].nodes();
+    }
+    config.node_rank = node - first;
+  }
+  config.local_world_size = scenario.workers_of(node);
+  config.restarts_max = shape.restarts_max;
+  config.grace = scenario.grace;
+  config.join_timeout = scenario.join_timeout;
+  config.last_call = scenario.last_call;
+  config.keep_alive_interval = scenario.lease_interval;
+  config.keep_alive_attempts_max = scenario.lease_attempts;
+  return config;
+}
+
+}  // namespace
+
+Node::Node(Universe& universe, int number, Hooks hooks)
+    : universe_(universe),
+      number_(number),
+      hooks_(std::move(hooks)),
+      workers_(universe, clock_, number,
+               {.tell =
+                    [this](supervisor::Event event) {
+                      program_.receive(
+                          [this, event = std::move(event)] { post(agent::FromWorker{event}); });
+                    },
+                .died = [this](const WorkerEnd& end) { hooks_.died(end); }}) {}
+
+void Node::begin() {
+  program_.begin();
+  exit_.reset();
+  ++life_;
+  armed_.reset();
+  events_.clear();
+  universe_.judge.agent_begins(number_);
+  universe_.trace.line(universe_.time.now(), "node {} begins", number_);
+  agent_.emplace(
+      config_of(universe_.scenario, number_),
+      AgentFacts{.host = fmt::format("host{}", number_),
+                 .pid = agent_pids_from + number_ + 20'000 * static_cast<int>(life_ - 1),
+                 .hosts_keeper = keeper_ != nullptr,
+                 .program = {.argv = {"/bin/worker"}, .entrypoint = "worker"},
+                 .interfaces = {{.name = "eth0", .up = true, .addresses = {address_of(number_)}}}});
+  if (keeper_ != nullptr) keeper_->begin();
+  working_off_ = true;
+  for (const agent::Action& action : agent_->start(now())) perform(action);
+  working_off_ = false;
+  work_off();
+}
+
+// --- the loop ------------------------------------------------------------------------------------
+
+void Node::post(Agent::Event event) {
+  if (!program_.alive() || exit_) return;
+  events_.push_back(std::move(event));
+  if (!working_off_) work_off();
+}
+
+void Node::work_off() {
+  working_off_ = true;
+  while (!events_.empty() && program_.alive()) {
+    const Agent::Event event = std::move(events_.front());
+    events_.pop_front();
+    for (const agent::Action& action : agent_->handle(now(), event)) perform(action);
+  }
+  working_off_ = false;
+  arm();
+}
+
+void Node::arm() {
+  if (!program_.alive() || exit_) return;
+  const auto deadline = agent_->next_deadline();
+  universe_.judge.must(deadline || keeper_ != nullptr,
+                       fmt::format("node {} waits without a bound", number_));
+  if (!deadline) return;
+  const TimePoint due = std::max(clock_.truth(*deadline), universe_.time.now());
+  if (armed_ && *armed_ <= due) return;
+  armed_ = due;
+  const std::uint64_t number = ++timer_;
+  universe_.time.at(due, [this, number, life = life_] {
+    if (number != timer_ || life != life_) return;
+    program_.receive(
+        [this] {
+          armed_.reset();
+          if (exit_) return;
+          const auto when = agent_->next_deadline();
+          if (when && *when <= now()) {
+            working_off_ = true;
+            for (const agent::Action& action : agent_->advance(now())) perform(action);
+            work_off();
+          } else {
+            arm();
+          }
+        },
+        true);
+  });
+}
+
+void Node::perform(const agent::Action& action) {
+  if (!program_.alive()) return;
+  if (std::holds_alternative<agent::Dial>(action)) {
+    universe_.judge.agent_asks(number_);
+    if (keeper_ != nullptr) {
+      post(agent::LinkUp{address_of(number_)});
+    } else {
+      hang_up();
+      connection_ = network_->dial(number_);
+    }
+  } else if (const auto* said = std::get_if<agent::Say>(&action)) {
+    say(said->message);
+  } else if (std::holds_alternative<agent::HangUp>(action)) {
+    if (keeper_ != nullptr) keeper_->local_agent_left();
+    hang_up();
+  } else if (const auto* started = std::get_if<agent::TellStarted>(&action)) {
+    workers_.begin_round(started->sealed.round);
+  } else if (const auto* work = std::get_if<agent::Work>(&action)) {
+    workers_.perform(work->action);
+  } else if (const auto* look = std::get_if<agent::Examine>(&action)) {
+    examine(look->outcome);
+  } else if (std::holds_alternative<agent::TellDraining>(action)) {
+    universe_.judge.agent_drains(number_);
+  } else if (const auto* last = std::get_if<agent::Exit>(&action)) {
+    exit(*last);
+  }
+}
+
+void Node::examine(const Outcome& outcome) {
+  Evidence evidence;
+  evidence.outcome = outcome;
+  evidence.executable = "/bin/worker";
+  post(agent::Examined{std::move(evidence)});
+}
+
+// --- the link ------------------------------------------------------------------------------------
+
+void Node::say(const link::Message& message) {
+  if (std::holds_alternative<link::Drained>(message)) universe_.judge.agent_drained(number_);
+  if (std::holds_alternative<link::Join>(message)) universe_.judge.agent_asks(number_);
+  if (keeper_ != nullptr) {
+    keeper_->hear_local_agent(message);
+    return;
+  }
+  if (!connection_ || !connection_->agent_open) return;
+  if (const auto* beat = std::get_if<link::Heartbeat>(&message)) {
+    network_->send(connection_, Side::keeper,
+                   {.kind = Packet::Kind::heartbeat, .heartbeat = *beat});
+    return;
+  }
+  std::string bytes = link::encode(message);
+  universe_.judge.counted(number_, 1, message, bytes.size());
+  network_->send(connection_, Side::keeper,
+                 {.kind = Packet::Kind::frame, .bytes = std::move(bytes)});
+}
+
+void Node::hang_up() {
+  if (connection_) network_->close(std::exchange(connection_, nullptr), Side::agent);
+}
+
+void Node::up(const ConnectionRef& connection) {
+  if (connection == connection_) post(agent::LinkUp{address_of(number_)});
+}
+
+void Node::heard(const ConnectionRef& connection, const Packet& packet) {
+  if (connection != connection_) return;
+  if (packet.kind == Packet::Kind::heartbeat) {
+    post(agent::Heard{packet.heartbeat});
+    return;
+  }
+  auto decoded = link::decode(packet.bytes);
+  universe_.judge.must(decoded && *decoded, "a keeper's frame cannot be decoded");
+  universe_.trace.line(universe_.time.now(), "node {} hears: {}", number_, packet.bytes.substr(4));
+  if (decoded && *decoded) post(agent::Heard{std::move((*decoded)->message)});
+}
+
+void Node::down(const ConnectionRef& connection, const std::string& reason) {
+  if (connection != connection_) return;
+  connection_.reset();
+  universe_.trace.line(universe_.time.now(), "node {}: no link: {}", number_, reason);
+  post(agent::LinkDown{reason});
+}
+
+// --- what happens to it --------------------------------------------------------------------------
+
+void Node::signalled(int signal) {
+  program_.receive([this, signal] { post(agent::Signalled{signal}); });
+}
+
+void Node::go_on(bool timers_first) {
+  universe_.judge.agent_went_on(number_);
+  program_.go_on(timers_first);
+}
+
+void Node::killed() {
+  if (!program_.alive()) return;
+  universe_.judge.agent_is_gone(number_);
+  hang_up();
+  end_process();
+  workers_.orphaned();
+}
+
+void Node::machine_died() {
+  if (network_ != nullptr) {
+    network_->path(number_).host_up = false;
+    network_->machine_died(connection_, Side::agent);
+  }
+  connection_.reset();
+  workers_.vanish();
+  if (!program_.alive()) return;
+  universe_.judge.agent_is_gone(number_);
+  end_process();
+}
+
+void Node::exit(const agent::Exit& last) {
+  exit_ = last;
+  universe_.trace.line(universe_.time.now(), "node {} ends with {}: {}", number_, last.code,
+                       last.reason);
+  universe_.judge.agent_exits(number_, last);
+  if (keeper_ == nullptr) {
+    hang_up();
+    end_process();
+    return;
+  }
+  // The others still have to hear it.
+  universe_.time.later(bounds::farewell_max, [this, life = life_] {
+    if (life == life_) program_.receive([this] { leave(); }, true);
+  });
+}
+
+void Node::leave() {
+  if (program_.alive() && exit_) end_process();
+}
+
+void Node::end_process() {
+  program_.end();
+  events_.clear();
+  ++life_;
+  hooks_.ended();
+}
+
+}  // namespace cpprun::sim

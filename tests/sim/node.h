@@ -1,0 +1,84 @@
+#pragma once
+// A cpprun at work in a simulated world: what Runtime is to the real one. Events wait in one queue,
+// which is worked off from the top, so that an action never calls back into the agent that is just
+// deciding.
+
+#include <deque>
+#include <functional>
+#include <optional>
+#include <string>
+
+#include "launcher/agent.h"
+#include "tests/sim/keeper_host.h"
+#include "tests/sim/machine_clock.h"
+#include "tests/sim/network.h"
+#include "tests/sim/universe.h"
+#include "tests/sim/workers.h"
+
+namespace cpprun::sim {
+
+class Node {
+ public:
+  struct Hooks {
+    std::function<void(const WorkerEnd&)> died;
+    std::function<void()> ended;  // the process is gone, however it came to that
+  };
+  Node(Universe& universe, int number, Hooks hooks);
+  Node(const Node&) = delete;
+  Node& operator=(const Node&) = delete;
+
+  int number() const { return number_; }
+  Program& program() { return program_; }
+  Workers& workers() { return workers_; }
+  MachineClock& clock() { return clock_; }
+  const ConnectionRef& connection() const { return connection_; }
+  bool exited() const { return exit_.has_value(); }
+
+  // The keeper in this very process, where there is one.
+  void host(KeeperHost* keeper) { keeper_ = keeper; }
+  void use(Network& network) { network_ = &network; }
+  // A new cpprun begins.
+  void begin();
+  void signalled(int signal);
+  void killed();        // SIGKILL
+  void machine_died();  // power off
+  void go_on(bool timers_first);
+  // The host of the keeper has stayed long enough.
+  void leave();
+
+  // --- from the network, and from the keeper in this process ---
+  void post(Agent::Event event);
+  void up(const ConnectionRef& connection);
+  void heard(const ConnectionRef& connection, const Packet& packet);
+  void down(const ConnectionRef& connection, const std::string& reason);
+
+ private:
+  void work_off();
+  void perform(const agent::Action& action);
+  void say(const link::Message& message);
+  void hang_up();
+  void examine(const Outcome& outcome);
+  void exit(const agent::Exit& last);
+  void arm();
+  void end_process();
+  TimePoint now() const { return clock_.local(universe_.time.now()); }
+
+  Universe& universe_;
+  int number_;
+  Hooks hooks_;
+  MachineClock clock_;
+  Program program_;
+  Workers workers_;
+  Network* network_ = nullptr;
+  KeeperHost* keeper_ = nullptr;
+  std::optional<Agent> agent_;
+  std::uint64_t life_ = 0;  // which cpprun on this machine it is
+  ConnectionRef connection_;
+  std::deque<Agent::Event> events_;
+  bool working_off_ = false;
+  std::optional<TimePoint> armed_;
+  std::uint64_t timer_ = 0;
+  std::optional<agent::Exit> exit_;
+};
+
+}  // namespace cpprun::sim

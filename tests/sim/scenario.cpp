@@ -1,0 +1,202 @@
+#include "tests/sim/scenario.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <csignal>
+
+#include "proto/bounds.h"
+#include "tests/sim/random.h"
+
+namespace cpprun::sim {
+
+using namespace std::chrono_literals;
+
+namespace {
+
+constexpr int crowd_from = 64;  // from here on the number of agents asked for is taken as it is
+
+JobShape draw_job(Random& random, int agents_max) {
+  JobShape job;
+  job.nodes_max = agents_max > crowd_from ? agents_max : random.between(1, agents_max);
+  job.nodes_min = job.nodes_max;
+  const bool elastic = random.chance(0.5);
+  if (elastic) job.nodes_min = random.between(1, job.nodes_max);
+  if (random.chance(0.3)) job.surplus = random.between(1, 2);
+  job.ranked = !elastic && job.surplus == 0 && random.chance(0.5);
+  job.workers_per_node = agents_max > crowd_from ? 1 : random.between(1, 2);
+  job.uneven = agents_max <= crowd_from && random.chance(0.2);
+  job.restarts_max = random.between(0, 4);
+  constexpr std::array work = {Duration{2s}, Duration{20s}, Duration{60s}};
+  job.work_max = work[random.next() % work.size()];
+  return job;
+}
+
+// From `least` to `most`, as likely short as long on a scale of powers.
+Duration log_uniform(Random& random, Duration least, Duration most) {
+  int doublings = 0;
+  for (Duration each = least; each < most; each *= 2) ++doublings;
+  const Duration base = least * (std::int64_t{1} << random.between(0, doublings));
+  return std::min(most, random.between(base / 2, base));
+}
+
+// Kinds that, kept short, no worker may ever notice.
+bool is_gentle(FaultKind kind) {
+  constexpr std::array gentle = {
+      FaultKind::worker_hangs, FaultKind::worker_leaves, FaultKind::node_is_late,
+      FaultKind::link_breaks,  FaultKind::half_open,     FaultKind::partition,
+      FaultKind::one_way_out,  FaultKind::one_way_in,    FaultKind::clock_skew,
+      FaultKind::clock_jump,   FaultKind::agent_stopped, FaultKind::keeper_stopped};
+  return std::find(gentle.begin(), gentle.end(), kind) != gentle.end();
+}
+
+bool is_keepers(FaultKind kind) {
+  return kind == FaultKind::keeper_killed || kind == FaultKind::keeper_stopped ||
+         kind == FaultKind::keeper_host_dies;
+}
+
+int draw_value(Random& random, const Fault& fault, bool gentle) {
+  switch (fault.kind) {
+    case FaultKind::half_open:
+      return gentle ? 2 : random.between(0, 2);
+    case FaultKind::worker_exits:
+      return random.chance(0.5) ? random.between(1, 99) : 128 + SIGSEGV;
+    case FaultKind::worker_crashes:
+      return random.between(1, 5);
+    case FaultKind::agent_signalled:
+      return (random.chance(0.5) ? SIGTERM : SIGINT) + (random.chance(0.3) ? 100 : 0);
+    case FaultKind::clock_skew:
+      return random.between(-400, 400);
+    default:
+      return random.between(0, 99);
+  }
+}
+
+Fault draw_fault(Random& random, const Scenario& scenario, const std::vector<FaultKind>& kinds,
+                 TimePoint around) {
+  Fault fault;
+  fault.kind = kinds[random.next() % kinds.size()];
+  const JobShape& job = scenario.jobs.front();
+  const Duration horizon = job.work_max * 2 + 10s;
+  const Duration moment = around.time_since_epoch() + log_uniform(random, 1ms, 8s);
+  fault.at = random.chance(0.6) ? moment : random.up_to(horizon);
+  const bool short_one = scenario.gentle;
+  fault.lasts = log_uniform(random, 10ms, short_one ? scenario.lease() / 8 : Duration{60s});
+  if (short_one && fault.kind == FaultKind::node_is_late) {
+    fault.at = random.up_to(scenario.join_timeout / 2);
+  }
+  const int nodes = scenario.nodes();
+  if (!is_keepers(fault.kind)) fault.nodes.push_back(random.between(0, nodes - 1));
+  const bool many = fault.kind == FaultKind::partition || fault.kind == FaultKind::one_way_out ||
+                    fault.kind == FaultKind::one_way_in || fault.kind == FaultKind::loss ||
+                    fault.kind == FaultKind::slow_network || fault.kind == FaultKind::link_breaks;
+  while (many && random.chance(0.5) && static_cast<int>(fault.nodes.size()) < nodes) {
+    const int another = random.between(0, nodes - 1);
+    const auto found = std::find(fault.nodes.begin(), fault.nodes.end(), another);
+    if (found == fault.nodes.end()) fault.nodes.push_back(another);
+  }
+  std::sort(fault.nodes.begin(), fault.nodes.end());
+  fault.local_rank = random.between(0, job.workers_per_node - 1);
+  fault.value = draw_value(random, fault, scenario.gentle);
+  return fault;
+}
+
+void draw_faults(Random& random, Scenario& scenario, const FaultKinds& wanted) {
+  const bool spare_the_keeper = random.chance(0.7);
+  std::vector<FaultKind> kinds;
+  for (const FaultKind kind : wanted) {
+    if (scenario.gentle && !is_gentle(kind)) continue;
+    if (spare_the_keeper && is_keepers(kind) && !scenario.gentle) continue;
+    kinds.push_back(kind);
+  }
+  if (kinds.empty()) return;
+  // Trouble comes together: that is when orders are interesting.
+  const TimePoint around{random.up_to(scenario.jobs.front().work_max)};
+  const int nodes = scenario.nodes();
+  const int most = scenario.gentle ? 2 : 4 + (nodes > crowd_from ? nodes / 100 : 0);
+  const int count = random.between(nodes > crowd_from ? most / 2 : 0, most);
+  for (int i = 0; i < count; ++i) {
+    scenario.faults.push_back(draw_fault(random, scenario, kinds, around));
+  }
+}
+
+}  // namespace
+
+int Scenario::nodes() const {
+  int sum = 0;
+  for (const JobShape& job : jobs) sum += job.nodes();
+  return sum;
+}
+
+int Scenario::job_of(int node) const {
+  int job = 0;
+  while (node >= jobs[static_cast<std::size_t>(job)].nodes()) {
+    node -= jobs[static_cast<std::size_t>(job)].nodes();
+    ++job;
+  }
+  return job;
+}
+
+int Scenario::workers_of(int node) const {
+  const JobShape& job = jobs[static_cast<std::size_t>(job_of(node))];
+  return job.workers_per_node + (job.uneven ? node % 2 : 0);
+}
+
+// Every fault may cost a round, and every round its work, its drain and its gathering.
+Duration Scenario::time_max() const {
+  Duration longest{};
+  for (const JobShape& job : jobs) {
+    const Duration round = job.work_max * 2 + grace + 2 * bounds::kill_patience + 2 * lease() +
+                           last_call + join_timeout;
+    const auto rounds = static_cast<int>(faults.size()) * 2 + job.restarts_max + 2;
+    longest = std::max(longest, round * rounds);
+  }
+  for (const Fault& fault : faults)
+    longest += fault.kind == FaultKind::worker_exits ? Duration{} : fault.at + fault.lasts * 2;
+  return longest + 300s;
+}
+
+Scenario draw(std::uint64_t seed, int agents_max, const FaultKinds& kinds) {
+  Random random{seed};
+  Scenario scenario;
+  scenario.seed = seed;
+  scenario.daemon = random.chance(0.4);
+  const int jobs = scenario.daemon && agents_max <= crowd_from ? random.between(1, 3) : 1;
+  for (int job = 0; job < jobs; ++job) scenario.jobs.push_back(draw_job(random, agents_max));
+  if (random.chance(0.2)) {
+    scenario.lease_interval = 500ms;
+    scenario.lease_attempts = random.between(2, 10);
+  }
+  scenario.grace = random.between(500ms, 10s);
+  scenario.join_timeout = random.between(20s, 120s);
+  scenario.last_call = random.between(500ms, 15s);
+  constexpr std::array delays = {Duration{100us}, Duration{2ms}, Duration{20ms}, Duration{150ms}};
+  scenario.delay_max = delays[random.next() % delays.size()];
+  constexpr std::array victims = {0.0, 0.5, 1.0};
+  scenario.victims = victims[random.next() % victims.size()];
+  scenario.gentle = scenario.delay_max <= 20ms && random.chance(0.3);
+  draw_faults(random, scenario, kinds);
+  return scenario;
+}
+
+std::string to_text(const Scenario& scenario) {
+  const auto seconds = [](Duration each) { return std::chrono::duration<double>(each).count(); };
+  std::string text = fmt::format(
+      "{}; lease {:.1f} s, grace {:.1f} s, join {:.0f} s, last call {:.1f} s, delays up to {:.4f} "
+      "s, victims {}{}",
+      scenario.daemon ? "a cpprund" : "node 0 hosts the keeper", seconds(scenario.lease()),
+      seconds(scenario.grace), seconds(scenario.join_timeout), seconds(scenario.last_call),
+      seconds(scenario.delay_max), scenario.victims, scenario.gentle ? ", gentle" : "");
+  for (const JobShape& job : scenario.jobs) {
+    text += fmt::format(
+        "\n  job of {}:{} nodes and {} spares{}, {} workers each{}, {} restarts, "
+        "work {:.0f} s",
+        job.nodes_min, job.nodes_max, job.surplus, job.ranked ? ", ranked" : "",
+        job.workers_per_node, job.uneven ? " or one more" : "", job.restarts_max,
+        seconds(job.work_max));
+  }
+  return text;
+}
+
+}  // namespace cpprun::sim

@@ -1,0 +1,57 @@
+#pragma once
+// What one simulated run is made of: which jobs of which shapes, how the network is by nature, and
+// what goes wrong. A plain value, drawn from a seed or written by hand.
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "proto/clock.h"
+#include "tests/sim/fault.h"
+
+namespace cpprun::sim {
+
+struct JobShape {
+  int nodes_min = 2;
+  int nodes_max = 2;
+  int surplus = 0;      // nodes beyond the seats: spares
+  bool ranked = false;  // every node has its --node_rank
+  int workers_per_node = 2;
+  bool uneven = false;  // every second node has one worker more
+  int restarts_max = 2;
+  Duration work_max = std::chrono::seconds(20);  // how long the workers of a round compute
+  friend bool operator==(const JobShape&, const JobShape&) = default;
+
+  int nodes() const { return nodes_max + surplus; }
+};
+
+struct Scenario {
+  std::uint64_t seed = 1;
+  bool daemon = false;         // a cpprund on a machine of its own; else node 0 hosts the keeper
+  std::vector<JobShape> jobs;  // more than one only with a daemon
+  Duration lease_interval = std::chrono::seconds(1);
+  int lease_attempts = 3;
+  Duration grace = std::chrono::seconds(5);
+  Duration join_timeout = std::chrono::seconds(120);
+  Duration last_call = std::chrono::seconds(5);
+  Duration delay_max = std::chrono::milliseconds(2);  // of a packet, one way
+  double victims = 0.5;  // chance that the neighbours of a dead worker fail of it
+  bool gentle = false;   // whatever goes wrong here must not disturb any worker
+  std::vector<Fault> faults;
+
+  Duration lease() const { return lease_interval * lease_attempts; }
+  int nodes() const;
+  // The job of that node.
+  int job_of(int node) const;
+  int workers_of(int node) const;
+  // By when every run must have ended.
+  Duration time_max() const;
+};
+
+// The run that this seed means, with at most so many agents in a job, and faults of these kinds.
+Scenario draw(std::uint64_t seed, int agents_max, const FaultKinds& kinds);
+
+// One sentence of its shape; the faults have sentences of their own.
+std::string to_text(const Scenario& scenario);
+
+}  // namespace cpprun::sim

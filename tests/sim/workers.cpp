@@ -1,0 +1,241 @@
+#include "tests/sim/workers.h"
+
+#include <algorithm>
+#include <csignal>
+#include <utility>
+
+namespace cpprun::sim {
+
+using namespace std::chrono_literals;
+
+namespace {
+
+constexpr int workers_max = 8;
+constexpr Duration reset_takes = 300ms;  // until a worker notices that its neighbour is gone
+
+}  // namespace
+
+Workers::Workers(Universe& universe, const MachineClock& clock, int node, Hooks hooks)
+    : universe_(universe), clock_(clock), node_(node), hooks_(std::move(hooks)) {
+  processes_.resize(workers_max);
+}
+
+void Workers::begin_round(RoundNumber round) {
+  round_ = round;
+  ++attempts_;
+}
+
+bool Workers::has(int local_rank) const {
+  return local_rank >= 0 && local_rank < workers_max;
+}
+
+Workers::Process& Workers::at(int local_rank) {
+  return processes_[static_cast<std::size_t>(local_rank)];
+}
+
+Random Workers::random_for(int local_rank, int purpose) const {
+  return Random{universe_.scenario.seed, 23, node_, attempts_, local_rank, purpose};
+}
+
+bool Workers::anybody() const {
+  return std::any_of(processes_.begin(), processes_.end(),
+                     [](const Process& p) { return p.alive || p.members || p.runaway; });
+}
+
+bool Workers::anybody_but_stuck() const {
+  return std::any_of(processes_.begin(), processes_.end(), [this](const Process& p) {
+    return (p.alive || p.members || p.runaway) && p.stuck_until < universe_.time.now();
+  });
+}
+
+void Workers::perform(const supervisor::Action& action) {
+  if (const auto* start = std::get_if<supervisor::Spawn>(&action)) {
+    spawn(start->spec);
+  } else if (const auto* sent = std::get_if<supervisor::SignalGroup>(&action)) {
+    signal(sent->local_rank.value, sent->signal);
+  } else if (const auto* swept = std::get_if<supervisor::Sweep>(&action)) {
+    sweep(swept->local_rank.value);
+  } else if (std::holds_alternative<supervisor::SweepNode>(action)) {
+    sweep_node();
+  }
+}
+
+// --- life ----------------------------------------------------------------------------------------
+
+void Workers::spawn(const WorkerSpec& spec) {
+  const int local_rank = spec.local_rank.value;
+  Process& process = at(local_rank);
+  if (std::exchange(process.refuse, false)) {
+    universe_.trace.line(universe_.time.now(), "node {} cannot start local rank {}", node_,
+                         local_rank);
+    universe_.judge.worker_cannot_start(node_, round_, spec.rank);
+    hooks_.tell(supervisor::SpawnFailed{
+        spec.local_rank, {SpawnStage::exec, 2}, clock_.wall(universe_.time.now())});
+    return;
+  }
+  universe_.judge.must(!process.alive && !process.members,
+                       "a worker was started while the one before it was still there");
+  const Process before = process;
+  process = {.rank = spec.rank, .round = round_, .life = before.life + 1, .alive = true};
+  process.crashes_left = before.crashes_left;
+  universe_.trace.line(universe_.time.now(), "node {} starts rank {} of round {}", node_,
+                       spec.rank.value, round_.value);
+  universe_.judge.worker_started(node_, round_, spec.rank);
+  hooks_.tell(supervisor::Started{spec.local_rank, worker_pids_from + 16 * node_ + local_rank});
+  plan_life(local_rank);
+}
+
+// The workers of a round compute as long as each other, but one now and then is done early.
+void Workers::plan_life(int local_rank) {
+  Process& process = at(local_rank);
+  Random random = random_for(local_rank, 1);
+  if (process.crashes_left > 0) {
+    --process.crashes_left;
+    end_later(local_rank, 1ms + random.up_to(800ms), {false, 1}, CauseOfDeath::injected);
+    return;
+  }
+  const auto job = static_cast<std::size_t>(universe_.scenario.job_of(node_));
+  const Duration most = universe_.scenario.jobs[job].work_max;
+  Random common{universe_.scenario.seed, 29, job, process.round.value};
+  Duration life = common.between(most / 4, most) + random.up_to(50ms);
+  if (random.chance(0.1)) life = random.up_to(life);
+  end_later(local_rank, life, {}, CauseOfDeath::done);
+}
+
+void Workers::end_later(int local_rank, Duration delay, link::ExitStatus status,
+                        CauseOfDeath cause) {
+  universe_.time.later(delay, [this, local_rank, status, cause, life = at(local_rank).life] {
+    if (at(local_rank).life == life) end(local_rank, status, cause);
+  });
+}
+
+void Workers::end(int local_rank, link::ExitStatus status, CauseOfDeath cause) {
+  Process& process = at(local_rank);
+  if (!process.alive) return;
+  const bool told_to = cause == CauseOfDeath::asked || cause == CauseOfDeath::orphaned;
+  if (told_to && process.stuck_until > universe_.time.now()) {
+    // Whatever ends it has to wait until the kernel lets go of it.
+    const Duration rest = process.stuck_until - universe_.time.now();
+    end_later(local_rank, rest, {true, SIGKILL}, cause);
+    return;
+  }
+  process.alive = false;
+  process.members = process.members || process.leaves_members;
+  process.runaway = process.runaway || process.leaves_runaway;
+  const bool bad = status != link::ExitStatus{};
+  if (process.asked_to_end && cause != CauseOfDeath::orphaned) cause = CauseOfDeath::asked;
+  universe_.trace.line(universe_.time.now(), "node {} rank {} ends: {} {}", node_,
+                       process.rank.value, status.signalled ? "signal" : "code", status.value);
+  const WorkerEnd last{.node = node_,
+                       .rank = process.rank,
+                       .round = process.round,
+                       .status = status,
+                       .cause = cause,
+                       .members_left = process.members || process.runaway};
+  universe_.judge.worker_ended(last);
+  hooks_.tell(supervisor::Exited{LocalRank{local_rank}, status, clock_.wall(universe_.time.now())});
+  if (bad && cause != CauseOfDeath::asked) hooks_.died(last);
+}
+
+// --- its end -------------------------------------------------------------------------------------
+
+void Workers::signal(int local_rank, int number) {
+  Process& process = at(local_rank);
+  if (number == SIGUSR1 || number == SIGUSR2 || number == 0) return;
+  if (number == SIGKILL) process.members = false;
+  if (!process.alive || (number != SIGKILL && process.ignores_term)) return;
+  process.asked_to_end = true;
+  Random random = random_for(local_rank, 2 + number);
+  if (number == SIGKILL) {
+    end_later(local_rank, random.up_to(2ms), {true, SIGKILL}, CauseOfDeath::asked);
+    return;
+  }
+  // Some handle it, save their state and leave; most just die of it.
+  const bool graceful = random.chance(0.3);
+  const link::ExitStatus status = graceful ? link::ExitStatus{} : link::ExitStatus{true, number};
+  end_later(local_rank, random.up_to(graceful ? 1s : 20ms), status, CauseOfDeath::asked);
+}
+
+void Workers::sweep(int local_rank) {
+  Random random = random_for(local_rank, 90);
+  universe_.time.later(random.up_to(5ms), [this, local_rank, life = at(local_rank).life] {
+    Process& process = at(local_rank);
+    if (process.life != life) return;
+    process.members = false;
+    hooks_.tell(supervisor::GroupGone{LocalRank{local_rank}});
+  });
+}
+
+void Workers::sweep_node() {
+  universe_.time.later(random_for(0, 91).up_to(5ms), [this] {
+    for (Process& process : processes_) process.runaway = false;
+    hooks_.tell(supervisor::NodeSwept{});
+  });
+}
+
+void Workers::orphaned() {
+  for (int local_rank = 0; local_rank < workers_max; ++local_rank) {
+    Random random = random_for(local_rank, 92);
+    end_later(local_rank, random.up_to(1ms), {true, SIGKILL}, CauseOfDeath::orphaned);
+    universe_.time.later(random.up_to(500ms), [this, local_rank, life = at(local_rank).life] {
+      Process& process = at(local_rank);
+      if (process.life == life) process.members = process.runaway = false;
+    });
+  }
+}
+
+void Workers::vanish() {
+  for (Process& process : processes_) {
+    if (process.alive) {
+      universe_.judge.worker_ended({.node = node_,
+                                    .rank = process.rank,
+                                    .round = process.round,
+                                    .status = {true, SIGKILL},
+                                    .cause = CauseOfDeath::orphaned});
+    }
+    process.alive = process.members = process.runaway = false;
+    ++process.life;
+  }
+}
+
+// --- faults --------------------------------------------------------------------------------------
+
+void Workers::fail(int local_rank, link::ExitStatus status, bool injected) {
+  if (!has(local_rank)) return;
+  end(local_rank, status, injected ? CauseOfDeath::injected : CauseOfDeath::neighbour);
+}
+
+void Workers::fail_of_neighbour(Rank rank, RoundNumber round) {
+  for (int local_rank = 0; local_rank < workers_max; ++local_rank) {
+    Process& process = at(local_rank);
+    if (!process.alive || process.rank != rank || process.round != round) continue;
+    Random random = random_for(local_rank, 93);
+    if (!random.chance(universe_.scenario.victims)) continue;
+    end_later(local_rank, 100us + random.up_to(reset_takes), {false, 1}, CauseOfDeath::neighbour);
+  }
+}
+
+void Workers::hang(int local_rank) {
+  if (has(local_rank)) at(local_rank).ignores_term = true;
+}
+
+void Workers::stick(int local_rank, TimePoint until) {
+  if (has(local_rank) && at(local_rank).alive) at(local_rank).stuck_until = until;
+}
+
+void Workers::leave_members(int local_rank, bool runaway) {
+  if (!has(local_rank) || !at(local_rank).alive) return;
+  (runaway ? at(local_rank).leaves_runaway : at(local_rank).leaves_members) = true;
+}
+
+void Workers::crash_next(int local_rank, int times) {
+  if (!has(local_rank)) return;
+  at(local_rank).crashes_left = times;
+  fail(local_rank, {false, 1}, true);
+}
+
+void Workers::refuse_next(int local_rank) {
+  if (has(local_rank)) at(local_rank).refuse = true;
+}
+
+}  // namespace cpprun::sim

@@ -1,0 +1,84 @@
+#pragma once
+// The kernel of one simulated machine, as far as it has this node's workers: it starts them, brings
+// them signals, tells of their ends, and sweeps what they leave behind.
+
+#include <functional>
+#include <vector>
+
+#include "launcher/supervisor.h"
+#include "tests/sim/machine_clock.h"
+#include "tests/sim/random.h"
+#include "tests/sim/universe.h"
+
+namespace cpprun::sim {
+
+class Workers {
+ public:
+  struct Hooks {
+    std::function<void(supervisor::Event)> tell;  // the cpprun that owns them
+    // A worker ended badly and nobody had asked it to: its neighbours may fail of it.
+    std::function<void(const WorkerEnd&)> died;
+  };
+  Workers(Universe& universe, const MachineClock& clock, int node, Hooks hooks);
+
+  // What follows is spawned for that round.
+  void begin_round(RoundNumber round);
+  void perform(const supervisor::Action& action);
+
+  // The owner was killed: the kernel and its warden end everybody, soon.
+  void orphaned();
+  // The machine lost power.
+  void vanish();
+  // Anybody there, a leader, members of its group, or a runaway.
+  bool anybody() const;
+  // The same, without those that sit in the kernel.
+  bool anybody_but_stuck() const;
+
+  // --- faults ---
+  void fail(int local_rank, link::ExitStatus status, bool injected);
+  // The worker of that rank and round, if it is alive.
+  void fail_of_neighbour(Rank rank, RoundNumber round);
+  void hang(int local_rank);
+  void stick(int local_rank, TimePoint until);
+  void leave_members(int local_rank, bool runaway);
+  void crash_next(int local_rank, int times);
+  void refuse_next(int local_rank);
+
+ private:
+  struct Process {
+    Rank rank;
+    RoundNumber round;
+    std::uint64_t life = 0;  // what was planned for an older life is void
+    bool alive = false;
+    bool members = false;  // of its group, after or beside the leader
+    bool runaway = false;  // in a session of its own: only the sweep of the node finds it
+    bool ignores_term = false;
+    bool leaves_members = false;
+    bool leaves_runaway = false;
+    bool asked_to_end = false;
+    TimePoint stuck_until{};
+    int crashes_left = 0;
+    bool refuse = false;
+  };
+
+  bool has(int local_rank) const;
+  Process& at(int local_rank);
+  void spawn(const WorkerSpec& spec);
+  void plan_life(int local_rank);
+  void signal(int local_rank, int number);
+  void end_later(int local_rank, Duration delay, link::ExitStatus status, CauseOfDeath cause);
+  void end(int local_rank, link::ExitStatus status, CauseOfDeath cause);
+  void sweep(int local_rank);
+  void sweep_node();
+  Random random_for(int local_rank, int purpose) const;
+
+  Universe& universe_;
+  const MachineClock& clock_;
+  int node_;
+  Hooks hooks_;
+  RoundNumber round_{};
+  int attempts_ = 0;
+  std::vector<Process> processes_;
+};
+
+}  // namespace cpprun::sim
