@@ -3,9 +3,10 @@
 
 import os
 import re
-import socket
 import subprocess
 import sys
+
+from ranks import free_port
 
 TOY, CPPRUN = sys.argv[1:]
 DONE = re.compile(
@@ -38,12 +39,6 @@ def trains(world_size, nodes, *processes):
     check({int(each[2]) for each in done} == set(range(nodes)), "all nodes", output)
     check(len({each[3] for each in done}) == 1, "equal parameters on all ranks", output)
     return LOSS.search(output)[1]
-
-
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 def main():

@@ -14,6 +14,7 @@
 #include <csignal>
 #include <filesystem>
 #include <optional>
+#include <random>
 #include <system_error>
 
 #include "proto/bounds.h"
@@ -152,19 +153,29 @@ Result<std::string> own_program() {
   return path.string();
 }
 
+// Below the range from which the kernel lends ports to clients: one of those might be lent again
+// before rank 0 listens.
 Result<std::uint16_t> free_port() {
+  constexpr std::uint16_t least = 20000;
+  constexpr std::uint16_t most = 29999;
+  constexpr int attempts_max = 100;
+  std::random_device random;
+  std::uniform_int_distribution<std::uint16_t> ports(least, most);
   const int socket = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   if (socket < 0) return failure(fmt::format("cannot make a socket: {}", in_words(errno)));
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t size = sizeof address;
-  auto* const plain = reinterpret_cast<sockaddr*>(&address);
-  const bool bound = ::bind(socket, plain, size) == 0 && ::getsockname(socket, plain, &size) == 0;
-  const int error_number = errno;
+  std::uint16_t found = 0;
+  for (int attempt = 0; attempt < attempts_max && found == 0; ++attempt) {
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(INADDR_ANY);
+    const std::uint16_t port = ports(random);
+    address.sin_port = htons(port);
+    const auto* const plain = reinterpret_cast<const sockaddr*>(&address);
+    if (::bind(socket, plain, sizeof address) == 0) found = port;
+  }
   ::close(socket);
-  if (!bound) return failure(fmt::format("cannot find a free port: {}", in_words(error_number)));
-  return ntohs(address.sin_port);
+  if (found != 0) return found;
+  return failure(fmt::format("found no free port between {} and {}", least, most));
 }
 
 }  // namespace cpprun
