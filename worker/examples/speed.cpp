@@ -35,6 +35,7 @@ struct Settings {
   std::string dtype = "fp32";
   std::string device = "cpu";
   bool json = false;
+  bool scaling = false;
 };
 
 struct StepTime {
@@ -89,14 +90,15 @@ void finish(const torch::Device& device) {
 
 class Runner {
  public:
-  Runner(const Settings& settings, const torch::Device& device, const cpprun::ProcessGroup& group)
+  // Without a group it computes for itself.
+  Runner(const Settings& settings, const torch::Device& device, const cpprun::ProcessGroup* group)
       : device_(device), model_(settings.vit) {
     const auto type = settings.dtype == "bf16" ? torch::kBFloat16 : torch::kFloat;
     model_->to(device, type);
     const int side = settings.vit.image_size;
     images_ = torch::randn({settings.batch, 3, side, side}, torch::kFloat).to(device, type);
     labels_ = torch::randint(settings.vit.classes, {settings.batch}, torch::kLong).to(device);
-    if (group.size() > 1) ddp_.emplace(model_, group);
+    if (group != nullptr && group->size() > 1) ddp_.emplace(model_, *group);
   }
 
   std::int64_t parameters() const {
@@ -137,24 +139,46 @@ StepTime mean_of(const std::vector<StepTime>& times) {
   return {.forward = sum.forward / count, .backward = sum.backward / count};
 }
 
+// Images per second of rank 0 while nobody else computes; the others wait.
+double rate_alone(const Settings& settings, const torch::Device& device,
+                  const cpprun::ProcessGroup& group) {
+  double rate = 0;
+  if (group.rank() == 0) {
+    Runner runner(settings, device, nullptr);
+    for (int i = 0; i < settings.warmup; ++i) runner.step();
+    std::vector<StepTime> times;
+    for (int i = 0; i < settings.steps; ++i) times.push_back(runner.step());
+    rate = settings.batch / mean_of(times).total();
+  }
+  cpprun::barrier(group);
+  return rate;
+}
+
 void report(const Settings& settings, const StepTime& mean, const std::vector<double>& rates,
-            std::int64_t parameters) {
+            std::int64_t parameters, double alone) {
   const double everybody = std::accumulate(rates.begin(), rates.end(), 0.0);
   if (settings.json) {
     fmt::print(
         "{{\"model\": \"vit\", \"parameters\": {}, \"device\": \"{}\", \"dtype\": \"{}\", "
         "\"threads\": {}, \"world_size\": {}, \"batch\": {}, \"steps\": {}, "
         "\"forward_seconds\": {:.6f}, \"backward_seconds\": {:.6f}, \"step_seconds\": {:.6f}, "
-        "\"images_per_second_rank0\": {:.4f}, \"images_per_second_all\": {:.4f}}}\n",
+        "\"images_per_second_rank0\": {:.4f}, \"images_per_second_all\": {:.4f}, "
+        "\"images_per_second_alone\": {:.4f}}}\n",
         parameters, settings.device, settings.dtype, at::get_num_threads(), rates.size(),
         settings.batch, settings.steps, mean.forward, mean.backward, mean.total(), rates.front(),
-        everybody);
+        everybody, alone);
     return;
   }
   fmt::print("mean of {} steps: forward {:.4f} s  backward {:.4f} s  step {:.4f} s\n",
              settings.steps, mean.forward, mean.backward, mean.total());
   fmt::print("images per second: {:.2f} on rank 0, {:.2f} on all {} ranks\n", rates.front(),
              everybody, rates.size());
+  if (alone == 0) return;
+  fmt::print(
+      "scaling: one rank alone {:.2f} images per second; {} ranks reach {:.0f} % of {} times "
+      "that\n",
+      alone, rates.size(), 100 * everybody / (alone * static_cast<double>(rates.size())),
+      rates.size());
 }
 
 int measure(const cpprun::Context& context, const Settings& settings) {
@@ -163,7 +187,8 @@ int measure(const cpprun::Context& context, const Settings& settings) {
   const torch::Device device = device_of(settings, context);
   const auto group = cpprun::init_process_group(context);
   const bool talks = context.leads() && !settings.json;
-  Runner runner(settings, device, group);
+  const double alone = settings.scaling ? rate_alone(settings, device, group) : 0;
+  Runner runner(settings, device, &group);
   if (talks) {
     fmt::print(
         "speed: ViT with {:.1f} M parameters, batch {} of {} x {}, {} on {}, {} threads, "
@@ -184,7 +209,7 @@ int measure(const cpprun::Context& context, const Settings& settings) {
   }
   const StepTime mean = mean_of(times);
   const auto rates = cpprun::all_gather(settings.batch / mean.total(), group);
-  if (context.leads()) report(settings, mean, rates, runner.parameters());
+  if (context.leads()) report(settings, mean, rates, runner.parameters(), alone);
   return 0;
 }
 
@@ -205,6 +230,7 @@ cpprun::Result<CommandLine> read(int argc, char** argv, Settings& settings,
   options.choice("device", settings.device, {"cpu", "cuda"}, "where to compute");
   options.number("local-rank", settings.local_rank, -1, 4096,
                  "which CUDA device; -1: LOCAL_RANK decides");
+  options.flag("scaling", settings.scaling, "measure rank 0 alone first, and compare");
   options.flag("json", settings.json, "one line for machines instead of several for people");
   auto command = options.parse(argc, argv);
   if (!command || *command == CommandLine::help) return command;

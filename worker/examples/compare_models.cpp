@@ -1,0 +1,152 @@
+// Two checkpoints, parameter by parameter:
+//
+//   ./compare_models saved_models/rank0-resnet.pth saved_models/rank1-resnet.pth
+//
+// After a run with DDP the parameters of all ranks are equal, and the running statistics of their
+// batch normalisations are not, because each rank normalised with its own share of every batch.
+// With SyncBatchNorm (resnet_cifar --sync-bn) they are. Exits with 0 when the files agree within
+// --tolerance, with 1 when they do not.
+
+#include <ATen/ATen.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "worker/examples/options.h"
+#include "worker/torch/pth_file.h"
+#include "worker/torch/safetensors_file.h"
+
+namespace {
+
+using cpprun::StateDict;
+using cpprun::examples::CommandLine;
+
+struct Settings {
+  double tolerance = 0;
+  bool all = false;
+};
+
+StateDict read(const std::string& path) {
+  return path.ends_with(".safetensors") ? cpprun::load_safetensors(path)
+                                        : cpprun::state_dict_from(cpprun::load_pth(path));
+}
+
+bool is_statistic(const std::string& name) {
+  return name.ends_with("running_mean") || name.ends_with("running_var") ||
+         name.ends_with("num_batches_tracked");
+}
+
+struct Difference {
+  std::string name;
+  double largest = 0;  // of any element
+  double mean = 0;     // over the elements
+  bool comparable = true;
+  std::string shapes;  // where they are not
+};
+
+std::string shape_of(const at::Tensor& tensor) {
+  return fmt::format("{} {}", c10::toString(tensor.scalar_type()),
+                     fmt::join(tensor.sizes().begin(), tensor.sizes().end(), "x"));
+}
+
+Difference compare(const std::string& name, const at::Tensor& first, const at::Tensor& second) {
+  Difference difference{.name = name, .shapes = {}};
+  if (first.sizes() != second.sizes()) {
+    difference.comparable = false;
+    difference.shapes = shape_of(first) + " and " + shape_of(second);
+    return difference;
+  }
+  if (first.numel() == 0) return difference;
+  const at::Tensor distance = (first.to(at::kDouble) - second.to(at::kDouble)).abs();
+  difference.largest = distance.max().item<double>();
+  difference.mean = distance.mean().item<double>();
+  return difference;
+}
+
+struct Tally {
+  int parameters = 0;
+  int parameters_differ = 0;
+  int statistics = 0;
+  int statistics_differ = 0;
+  int elsewhere = 0;  // names that only one of the files has
+};
+
+Tally compare(const StateDict& first, const StateDict& second, const Settings& settings) {
+  std::set<std::string> names;
+  for (const auto& [name, tensor] : first.tensors) names.insert(name);
+  for (const auto& [name, tensor] : second.tensors) names.insert(name);
+  Tally tally;
+  for (const std::string& name : names) {
+    const auto one = first.tensors.find(name);
+    const auto other = second.tensors.find(name);
+    if (one == first.tensors.end() || other == second.tensors.end()) {
+      ++tally.elsewhere;
+      fmt::print("{:<40} only in the {} file\n", name,
+                 one == first.tensors.end() ? "second" : "first");
+      continue;
+    }
+    const Difference difference = compare(name, one->second, other->second);
+    // A difference that is no number is one as well.
+    const bool differs = !difference.comparable || !(difference.largest <= settings.tolerance);
+    const bool statistic = is_statistic(name);
+    ++(statistic ? tally.statistics : tally.parameters);
+    if (differs) ++(statistic ? tally.statistics_differ : tally.parameters_differ);
+    if (!difference.comparable) {
+      fmt::print("{:<40} shapes differ: {}\n", name, difference.shapes);
+    } else if (differs || settings.all) {
+      fmt::print("{:<40} largest difference {:.3e}  mean {:.3e}\n", name, difference.largest,
+                 difference.mean);
+    }
+  }
+  return tally;
+}
+
+int report(const Tally& tally) {
+  fmt::print("{} of {} parameters and {} of {} running statistics differ\n",
+             tally.parameters_differ, tally.parameters, tally.statistics_differ, tally.statistics);
+  if (tally.elsewhere > 0) {
+    fmt::print("{} names are in one file only: these are not of one model\n", tally.elsewhere);
+  } else if (tally.parameters_differ == 0 && tally.statistics_differ > 0) {
+    fmt::print(
+        "only running statistics differ: each rank normalised with its own share of the batch; "
+        "SyncBatchNorm (resnet_cifar --sync-bn) makes them one\n");
+  } else if (tally.parameters_differ == 0) {
+    fmt::print("the models are the same\n");
+  }
+  return tally.parameters_differ + tally.statistics_differ + tally.elsewhere == 0 ? 0 : 1;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  Settings settings;
+  cpprun::examples::Options options(
+      "compare_models [OPTIONS] FIRST SECOND: differences of two .pth or .safetensors files. Exits "
+      "with 0 when they agree, with 1 when not, with 2 when one cannot be read.");
+  options.real("tolerance", settings.tolerance, 0, "largest difference that is none");
+  options.flag("all", settings.all, "name what agrees as well");
+  // The two files come last.
+  const int files = std::max(1, argc - 2);
+  const bool help = argc == 2 && std::string(argv[1]) == "--help";
+  const auto command = options.parse(help ? argc : files, argv);
+  if (!command || (argc < 3 && *command != CommandLine::help)) {
+    fmt::print(stderr, "compare_models: {}\n",
+               command ? "give two files (--help lists the options)" : command.error().reason);
+    return 2;
+  }
+  if (*command == CommandLine::help) {
+    fmt::print("{}", options.help());
+    return 0;
+  }
+  try {
+    return report(compare(read(argv[files]), read(argv[files + 1]), settings));
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "compare_models: {}\n", error.what());
+    return 2;
+  }
+}

@@ -1,0 +1,79 @@
+// The ways in which ranks find each other, and what each says when they cannot:
+//
+//   cpprun --standalone --nproc-per-node=2 ./init_methods                     env://, by a launcher
+//   ./init_methods --init-method tcp://10.0.0.1:29500 --rank 1 --world-size 2     each by hand
+//   ./init_methods --init-method file:///shared/meeting --rank 1 --world-size 3   one shared folder
+//   srun -N2 -n4 ./init_methods                                               Slurm's variables
+
+#include <ATen/ATen.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdio>
+#include <string>
+
+#include "worker/env/io/record.h"
+#include "worker/examples/options.h"
+#include "worker/torch/collectives.h"
+#include "worker/torch/objects.h"
+#include "worker/torch/process_group.h"
+
+namespace {
+
+using cpprun::examples::CommandLine;
+
+struct Settings {
+  std::string init_method = "env://";
+  std::string backend = "gloo";
+  int rank = -1;
+  int world_size = -1;
+  int timeout = 30;
+};
+
+int meet(const cpprun::Context& context, const Settings& settings) {
+  cpprun::ProcessGroupOptions options;
+  options.backend = settings.backend;
+  options.init_method = settings.init_method;
+  options.join_timeout = std::chrono::seconds(settings.timeout);
+  if (settings.rank >= 0) options.rank = settings.rank;
+  if (settings.world_size >= 0) options.world_size = settings.world_size;
+  const auto start = std::chrono::steady_clock::now();
+  const auto group = cpprun::init_process_group(context, options);
+  const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
+  std::string host(256, '\0');
+  if (::gethostname(host.data(), host.size()) != 0) host = "?";
+  host.resize(host.find('\0') == std::string::npos ? host.size() : host.find('\0'));
+  const auto who = cpprun::gather_object(fmt::format("rank {} on {}", group.rank(), host), group);
+  const at::Tensor sum = at::full({1}, group.rank() + 1, at::kFloat).to(group.device());
+  cpprun::all_reduce(sum, group);
+  if (group.rank() == 0) {
+    fmt::print("init_methods: {} ranks met by {} within {:.2f} s: {}\n", group.size(),
+               settings.init_method, seconds.count(), fmt::join(who, ", "));
+    fmt::print("init_methods: the sum of 1 to {} is {}\n", group.size(), sum.item<double>());
+  }
+  return 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  Settings settings;
+  cpprun::examples::Options options("init_methods: how ranks find each other.");
+  options.text("init-method", settings.init_method, "env://, tcp://host:port or file:///path");
+  options.text("backend", settings.backend, "gloo, nccl or cpu:gloo,cuda:nccl");
+  options.number("rank", settings.rank, -1, 1 << 20, "of this process; -1: the environment's");
+  options.number("world-size", settings.world_size, -1, 1 << 20, "-1: the environment's");
+  options.number("timeout", settings.timeout, 1, 86400, "seconds to wait for the others");
+  const auto command = options.parse(argc, argv);
+  if (!command) {
+    fmt::print(stderr, "init_methods: {}\n", command.error().reason);
+    return 2;
+  }
+  if (*command == CommandLine::help) {
+    fmt::print("{}", options.help());
+    return 0;
+  }
+  return cpprun::run([&](const cpprun::Context& context) { return meet(context, settings); });
+}

@@ -1,0 +1,382 @@
+// ResNet-18 on CIFAR-10 with DistributedDataParallel, under the options its Python original has:
+//
+//   cpprun --nnodes=2 --node_rank=0 --master_addr=… --nproc_per_node=2 --max-restarts=3
+//          ./resnet_cifar --data cifar-10-batches-bin --model_dir saved_models --resume
+//
+// Rank 0 evaluates and saves. A rank that dies costs the steps since the last checkpoint.
+
+#include <fmt/format.h>
+#include <torch/torch.h>
+
+#include <chrono>
+#include <csignal>
+#include <cstdio>
+#include <filesystem>
+
+#include "worker/env/io/record.h"
+#include "worker/env/io/stop_signal.h"
+#include "worker/examples/options.h"
+#include "worker/examples/resnet.h"
+#include "worker/torch/checkpoint.h"
+#include "worker/torch/collectives.h"
+#include "worker/torch/ddp.h"
+#include "worker/torch/device.h"
+#include "worker/torch/image_files.h"
+#include "worker/torch/optim.h"
+#include "worker/torch/pth_file.h"
+#include "worker/torch/sampler.h"
+#include "worker/torch/sync_batch_norm.h"
+#include "worker/torch/synthetic_images.h"
+#include "worker/torch/training.h"
+
+namespace {
+
+using cpprun::examples::CommandLine;
+using cpprun::examples::ResNet18;
+using Clock = std::chrono::steady_clock;
+using Model = cpprun::DistributedDataParallel<ResNet18>;
+
+struct Settings {
+  int num_epochs = 100;
+  int batch_size = 256;
+  double learning_rate = 0.1;
+  int random_seed = 0;
+  std::string model_dir = "saved_models";
+  std::string model_filename = "resnet_distributed.pth";
+  bool resume = false;
+  std::string data = "cifar-10-batches-bin";
+  int make_synthetic = 0;
+  int width = 64;
+  std::string augment = "on";
+  bool sync_bn = false;
+  bool save_each_rank = false;
+  std::string initial;
+  std::string device = "auto";
+  std::string dtype = "fp32";
+  int eval_every = 1;
+  int save_every = 100;
+  int threads = 1;
+  int fail_at_step = 0;
+  int fail_rank = 0;
+};
+
+// Everything that lives as long as the training.
+struct Run {
+  const Settings& settings;
+  const cpprun::Context& context;
+  const cpprun::ProcessGroup& group;
+  const cpprun::StopSignal& stop;
+  torch::Device device;
+  cpprun::ImageSet training;
+  cpprun::ImageSet held_out;
+  Model& model;
+  cpprun::FusedSgd& sgd;
+  cpprun::Checkpoints checkpoints;
+};
+
+// Where the training is, and what the present epoch's losses come to so far.
+struct Course {
+  cpprun::Progress progress{.epoch = 1};
+  double loss_sum = 0;  // of this rank
+  double images = 0;
+};
+
+// Mean and deviation of each channel over CIFAR-10, as everybody normalises it.
+torch::Tensor normalised(const torch::Tensor& bytes, const torch::Device& device) {
+  const auto mean = torch::tensor({0.4914F, 0.4822F, 0.4465F}).view({1, 3, 1, 1});
+  const auto deviation = torch::tensor({0.2023F, 0.1994F, 0.2010F}).view({1, 3, 1, 1});
+  return ((bytes.to(torch::kFloat) / 255 - mean) / deviation).to(device);
+}
+
+// A random crop of the image with four pixels of black around it, and a mirror image half of the
+// time. The random numbers are the default generator's, which a checkpoint holds.
+torch::Tensor augmented(const torch::Tensor& images) {
+  constexpr int margin = 4;
+  const std::int64_t side = images.size(2);
+  const torch::Tensor padded = torch::constant_pad_nd(images, {margin, margin, margin, margin});
+  const torch::Tensor shifts = torch::randint(2 * margin + 1, {images.size(0), 2}, torch::kLong);
+  const torch::Tensor mirrored = torch::rand({images.size(0)}).lt(0.5);
+  std::vector<torch::Tensor> cropped;
+  for (std::int64_t i = 0; i < images.size(0); ++i) {
+    const auto top = shifts[i][0].item<std::int64_t>();
+    const auto left = shifts[i][1].item<std::int64_t>();
+    const torch::Tensor crop = padded[i].narrow(1, top, side).narrow(2, left, side);
+    cropped.push_back(mirrored[i].item<bool>() ? crop.flip(2) : crop);
+  }
+  return torch::stack(cropped);
+}
+
+// --- saving and going on -------------------------------------------------------------------------
+
+std::string model_path(const Settings& settings) {
+  return (std::filesystem::path(settings.model_dir) / settings.model_filename).string();
+}
+
+void save(const Run& run, const Course& course) {
+  cpprun::StateDict state;
+  state.put("model", cpprun::state_of(*run.model.module()));
+  state.put("optimizer", run.sgd.state());
+  const torch::Tensor sums = torch::tensor({course.loss_sum, course.images}, torch::kDouble);
+  cpprun::all_reduce(sums, run.group);
+  state.set("loss_sum", sums[0].item<double>());
+  state.set("images", sums[1].item<double>());
+  run.checkpoints.save(course.progress, state, run.group);
+}
+
+// The model alone, for whoever evaluates it, in C++ or by torch.load.
+void save_model(const Run& run) {
+  const auto state = cpprun::state_of(*run.model.module());
+  if (run.context.leads()) cpprun::save_pth(model_path(run.settings), state);
+  if (!run.settings.save_each_rank) return;
+  const auto name = fmt::format("rank{}-{}", run.context.rank.value, run.settings.model_filename);
+  cpprun::save_pth((std::filesystem::path(run.settings.model_dir) / name).string(), state);
+}
+
+// As the original: --resume begins with what is there, and an empty folder is no mistake, so that
+// a restarted attempt and the first one have one command line.
+void load(Run& run, Course& course) {
+  if (!run.settings.resume) {
+    if (run.context.max_restarts > 0) {
+      throw std::runtime_error(
+          "under a launcher that restarts (--max-restarts) give --resume, or the next attempt "
+          "could not go on with what this one has saved; an empty folder starts from the "
+          "beginning");
+    }
+    if (!run.checkpoints.any(run.group)) return;
+    throw std::runtime_error(fmt::format(
+        "\"{}\" holds checkpoints of an earlier run: give --resume to go on with it, or another "
+        "--model_dir",
+        run.settings.model_dir));
+  }
+  const auto found = run.checkpoints.load_newest(run.group);
+  if (!found) return;
+  cpprun::load_state(*run.model.module(), found->state.part("model"));
+  run.sgd.load(found->state.part("optimizer"));
+  course.progress = found->progress;
+  // Sums of all ranks; one of them carries them on.
+  if (run.context.leads()) {
+    course.loss_sum = found->state.real("loss_sum");
+    course.images = found->state.real("images");
+    fmt::print("resnet_cifar: goes on at step {}, epoch {}, after {} of its images\n",
+               course.progress.step, course.progress.epoch, course.progress.samples);
+    std::fflush(stdout);
+  }
+}
+
+// --- training ------------------------------------------------------------------------------------
+
+// Once only: after a restart the job is meant to come through.
+void die_if_asked(const Run& run, std::int64_t step) {
+  const Settings& settings = run.settings;
+  if (settings.fail_at_step == step && run.context.restart_count == 0 &&
+      settings.fail_rank == run.context.rank.value) {
+    ::raise(SIGKILL);
+  }
+}
+
+// SIGTERM reaches the ranks at different moments; they have to stop at the same one.
+bool anybody_stops(const Run& run) {
+  const torch::Tensor asked = torch::full({1}, run.stop.requested() ? 1 : 0, torch::kInt);
+  cpprun::all_reduce(asked, run.group, cpprun::ReduceOp::max);
+  return asked.item<int>() != 0;
+}
+
+torch::Tensor loss_of(const Run& run, const torch::Tensor& images, const torch::Tensor& labels) {
+  const cpprun::Autocast autocast(run.device.type(), torch::kBFloat16,
+                                  run.settings.dtype == "bf16");
+  return torch::nn::functional::cross_entropy(run.model.forward(images), labels);
+}
+
+void step(const Run& run, Course& course, const torch::Tensor& batch) {
+  die_if_asked(run, course.progress.step + 1);
+  const torch::Tensor bytes = run.training.images.index_select(0, batch);
+  const torch::Tensor images =
+      normalised(run.settings.augment == "on" ? augmented(bytes) : bytes, run.device);
+  const torch::Tensor labels = run.training.labels.index_select(0, batch).to(run.device);
+  const torch::Tensor loss = loss_of(run, images, labels);
+  run.model.zero_grad();
+  loss.backward();
+  run.sgd.step();
+  const auto count = static_cast<double>(batch.size(0));
+  course.loss_sum += loss.item<double>() * count;
+  course.images += count;
+  ++course.progress.step;
+  course.progress.samples += batch.size(0) * run.group.size();
+}
+
+// The rest of the present epoch. Returns false if it is to stop before the end.
+bool train_epoch(const Run& run, const cpprun::DistributedSampler& sampler, Course& course) {
+  constexpr std::int64_t steps_between_questions = 5;
+  run.model.module()->train();
+  // Epochs are counted from 1 for people, and from 0 for the order, as in Python.
+  const auto indices = sampler.indices(course.progress.epoch - 1, course.progress.samples);
+  if (indices.empty()) return true;
+  for (const torch::Tensor& batch :
+       torch::tensor(indices, torch::kLong).split(run.settings.batch_size)) {
+    step(run, course, batch);
+    if (course.progress.step % run.settings.save_every == 0) save(run, course);
+    if (course.progress.step % steps_between_questions == 0 && anybody_stops(run)) return false;
+  }
+  return true;
+}
+
+// Rank 0 alone, with the module inside: the others would wait for collectives it does not do.
+double accuracy(const Run& run) {
+  const torch::NoGradGuard no_grad;
+  run.model.module()->eval();
+  constexpr std::int64_t batch_size = 256;
+  std::int64_t right = 0;
+  for (std::int64_t at = 0; at < run.held_out.size(); at += batch_size) {
+    const std::int64_t count = std::min(batch_size, run.held_out.size() - at);
+    const torch::Tensor images = normalised(run.held_out.images.narrow(0, at, count), run.device);
+    const torch::Tensor read = run.model.module()->forward(images).argmax(1).to(torch::kCPU);
+    right += read.eq(run.held_out.labels.narrow(0, at, count)).sum().item<std::int64_t>();
+  }
+  return static_cast<double>(right) / static_cast<double>(run.held_out.size());
+}
+
+void end_epoch(const Run& run, Course& course) {
+  const torch::Tensor sums = torch::tensor({course.loss_sum, course.images}, torch::kDouble);
+  cpprun::all_reduce(sums, run.group);
+  const std::int64_t epoch = course.progress.epoch;
+  const bool last = epoch == run.settings.num_epochs;
+  std::string words;
+  if (last || epoch % run.settings.eval_every == 0) {
+    if (run.context.leads()) words = fmt::format("  accuracy {:.2f} %", 100 * accuracy(run));
+    save_model(run);
+  }
+  if (run.context.leads()) {
+    fmt::print("epoch {}/{}  loss {:.6f}{}\n", epoch, run.settings.num_epochs,
+               sums[0].item<double>() / sums[1].item<double>(), words);
+    std::fflush(stdout);
+  }
+  course = {.progress = {.epoch = epoch + 1, .step = course.progress.step}};
+}
+
+torch::Device device_of(const Settings& settings, const cpprun::Context& context) {
+  if (settings.device == "cpu") return {torch::kCPU};
+  if (settings.device == "cuda") return cpprun::bind_cuda_device(context);
+  return cpprun::default_device(context);
+}
+
+ResNet18 make_model(const Settings& settings, const cpprun::ProcessGroup& group,
+                    const torch::Device& device) {
+  torch::manual_seed(static_cast<std::uint64_t>(settings.random_seed));
+  ResNet18 model(cpprun::examples::ResNetOptions{.width = settings.width});
+  if (!settings.initial.empty()) {
+    cpprun::load_state(*model, cpprun::state_dict_from(cpprun::load_pth(settings.initial)));
+  }
+  if (settings.sync_bn) cpprun::convert_sync_batchnorm(*model, group);
+  model->to(device);
+  return model;
+}
+
+// Where the original cannot be fetched.
+int make_data(const Settings& settings) {
+  const int held_out = std::max(10, settings.make_synthetic / 5);
+  cpprun::make_synthetic_cifar10(settings.data,
+                                 {.training_images = settings.make_synthetic,
+                                  .test_images = held_out,
+                                  .seed = static_cast<std::uint64_t>(settings.random_seed)});
+  fmt::print("resnet_cifar: wrote {} images to learn and {} to hold out into {}\n",
+             settings.make_synthetic, held_out, settings.data);
+  return 0;
+}
+
+int train(const cpprun::Context& context, const Settings& settings) {
+  at::set_num_threads(settings.threads);
+  const torch::Device device = device_of(settings, context);
+  const auto group = cpprun::init_process_group(context);
+  // Only now: while it still waits for others, SIGTERM should simply end this rank.
+  const cpprun::StopSignal stop;
+  if (context.leads()) std::filesystem::create_directories(settings.model_dir);
+  Model model(make_model(settings, group, device), group);
+  cpprun::FusedSgd sgd(model.parameters(),
+                       {.lr = settings.learning_rate, .momentum = 0.9, .weight_decay = 1e-5});
+  Run run{settings,
+          context,
+          group,
+          stop,
+          device,
+          cpprun::read_cifar10(settings.data, cpprun::Part::training),
+          cpprun::read_cifar10(settings.data, cpprun::Part::test),
+          model,
+          sgd,
+          cpprun::Checkpoints(settings.model_dir)};
+  const cpprun::DistributedSampler sampler(
+      {.dataset_size = run.training.size(),
+       .replicas = group.size(),
+       .rank = group.rank(),
+       .seed = static_cast<std::uint64_t>(settings.random_seed)});
+  // Ranks augment differently.
+  torch::manual_seed(static_cast<std::uint64_t>(settings.random_seed + group.rank()));
+  if (context.leads()) {
+    fmt::print("resnet_cifar: {} images to learn, {} held out, world size {}, on {}\n",
+               run.training.size(), run.held_out.size(), group.size(), device.str());
+  }
+  Course course;
+  load(run, course);
+  while (course.progress.epoch <= settings.num_epochs) {
+    if (!train_epoch(run, sampler, course)) {
+      save(run, course);
+      if (context.leads()) {
+        fmt::print("resnet_cifar: asked to stop after step {}, which is saved\n",
+                   course.progress.step);
+      }
+      return 0;
+    }
+    end_epoch(run, course);
+  }
+  save_model(run);
+  save(run, course);
+  // The others stay until rank 0 has written everything.
+  cpprun::barrier(group);
+  return 0;
+}
+
+void declare(Settings& settings, cpprun::examples::Options& options) {
+  options.number("num-epochs", settings.num_epochs, 0, 1 << 20, "passes over the images");
+  options.number("batch-size", settings.batch_size, 1, 1 << 20, "images per step and rank");
+  options.real("learning-rate", settings.learning_rate, 0, "of SGD with momentum 0.9");
+  options.number("random-seed", settings.random_seed, 0, 1 << 30, "of weights and order");
+  options.text("model-dir", settings.model_dir, "folder of the model and of checkpoints");
+  options.text("model-filename", settings.model_filename, "the model's file in it, for torch.load");
+  options.flag("resume", settings.resume, "go on with the newest checkpoint, if there is one");
+  options.text("data", settings.data, "folder with data_batch_1.bin … and test_batch.bin");
+  options.number("make-synthetic", settings.make_synthetic, 0, 50000,
+                 "write so many images that can be learnt into --data, and end");
+  options.text("initial", settings.initial, "begin with the weights in this .pth file");
+  options.number("width", settings.width, 1, 4096, "channels of the first stage");
+  options.choice("augment", settings.augment, {"on", "off"}, "random crops and mirror images");
+  options.flag("sync-bn", settings.sync_bn, "batch statistics over all ranks");
+  options.flag("save-each-rank", settings.save_each_rank, "every rank saves its model as well");
+  options.choice("device", settings.device, {"auto", "cpu", "cuda"}, "where to compute");
+  options.choice("dtype", settings.dtype, {"fp32", "bf16"}, "bf16: automatic mixed precision");
+  options.number("eval-every", settings.eval_every, 1, 1 << 20, "epochs between evaluations");
+  options.number("save-every", settings.save_every, 1, 1 << 20, "steps between checkpoints");
+  options.number("threads", settings.threads, 1, 4096, "per rank, on the CPU");
+  options.number("fail-at-step", settings.fail_at_step, 0, 1 << 30,
+                 "be killed at this step of the first attempt; 0: never");
+  options.number("fail-rank", settings.fail_rank, 0, 1 << 30, "which rank does so");
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  Settings settings;
+  cpprun::examples::Options options(
+      "resnet_cifar: ResNet-18 on CIFAR-10 with DDP (cpprun … ./resnet_cifar).");
+  declare(settings, options);
+  const auto command = options.parse(argc, argv);
+  if (!command) {
+    fmt::print(stderr, "resnet_cifar: {}\n", command.error().reason);
+    return 2;
+  }
+  if (*command == CommandLine::help) {
+    fmt::print("{}", options.help());
+    return 0;
+  }
+  return cpprun::run([&settings](const cpprun::Context& context) {
+    return settings.make_synthetic > 0 ? make_data(settings) : train(context, settings);
+  });
+}
