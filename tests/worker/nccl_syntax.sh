@@ -3,35 +3,57 @@
 # alone, against NCCL's own header, the CUDA toolkit's where it is installed, and declarations of
 # what LibTorch's headers want besides. Nothing is linked or run.
 #   nccl_syntax.sh CXX_COMPILER SOURCE_FOLDER LIBTORCH_FOLDER WORK_FOLDER
-# NCCL's header is looked for in CPPRUN_NCCL_INCLUDE, in the system, and in what an earlier run left
-# in WORK_FOLDER; CPPRUN_FETCH_NCCL=1 lets pip fetch it (350 MB, of which one file is kept). Skipped
-# (77) without it.
+# The headers are looked for in CPPRUN_NCCL_INCLUDE and CUDA_HOME, in the system, and in what an
+# earlier run left in WORK_FOLDER; CPPRUN_FETCH_NCCL=1, which `./dev test` sets on a build machine,
+# lets pip fetch them (350 MB, of which the headers are kept). Skipped (77) without them.
 set -eu
 compiler=$1 source=$2 libtorch=$3 work=$4
 skip() { echo "skipped: $*"; exit 77; }
 
-cuda=""
-for folder in "${CUDA_HOME:-/usr/local/cuda}/include" /usr/include; do
-  if [ -e "$folder/cuda_runtime.h" ]; then cuda=$folder; break; fi
-done
-[ -n "$cuda" ] ||
-  skip "no CUDA toolkit's headers (set CUDA_HOME): the nccl backend was not compiled"
-
-nccl=""
-for folder in "${CPPRUN_NCCL_INCLUDE:-}" "$cuda" /usr/include "$work/include"; do
-  if [ -n "$folder" ] && [ -e "$folder/nccl.h" ]; then nccl=$folder; break; fi
-done
-if [ -z "$nccl" ] && [ "${CPPRUN_FETCH_NCCL:-0}" = 1 ]; then
+# fetch PACKAGE PATTERN: what matches of the package's wheel lands in $work/include.
+fetch() {
+  [ "${CPPRUN_FETCH_NCCL:-0}" = 1 ] || return 1
   mkdir -p "$work/include"
-  timeout 240 python3 -m pip download --quiet --no-deps --dest "$work" nvidia-nccl-cu12 &&
-    python3 -c 'import sys, zipfile
-with zipfile.ZipFile(sys.argv[1]) as wheel, open(sys.argv[2], "wb") as out:
-    out.write(wheel.read("nvidia/nccl/include/nccl.h"))' \
-      "$work"/nvidia_nccl_cu12-*.whl "$work/include/nccl.h" && nccl=$work/include
-  rm -f "$work"/nvidia_nccl_cu12-*.whl
+  timeout 240 python3 -m pip download --quiet --disable-pip-version-check --no-deps \
+    --dest "$work/wheel" "$1" || return 1
+  python3 - "$work/wheel" "$2" "$work/include" <<'PYTHON'
+import pathlib, shutil, sys, zipfile
+wheels, pattern, target = sys.argv[1:]
+for wheel in pathlib.Path(wheels).glob("*.whl"):
+    with zipfile.ZipFile(wheel) as archive:
+        for name in archive.namelist():
+            if pattern in name and not name.endswith("/"):
+                out = pathlib.Path(target, name.split("/include/", 1)[1])
+                out.parent.mkdir(parents=True, exist_ok=True)
+                out.write_bytes(archive.read(name))
+shutil.rmtree(wheels)
+PYTHON
+}
+
+# find_header NAME FOLDER…: the first folder that has it.
+find_header() {
+  header=$1
+  shift
+  for folder in "$@"; do
+    if [ -n "$folder" ] && [ -e "$folder/$header" ]; then echo "$folder"; return; fi
+  done
+}
+
+cuda=$(find_header cuda_runtime.h "${CUDA_HOME:-/usr/local/cuda}/include" /usr/include \
+  "$work/include")
+if [ -z "$cuda" ]; then
+  { fetch nvidia-cuda-runtime-cu12 /cuda_runtime/include/ &&
+    fetch nvidia-cuda-nvcc-cu12 /cuda_nvcc/include/ &&
+    fetch nvidia-cuda-cccl-cu12 /cuda_cccl/include/nv/; } ||
+    skip "no CUDA headers (CUDA_HOME, or CPPRUN_FETCH_NCCL=1): nothing of nccl was compiled"
+  cuda=$work/include
 fi
-[ -n "$nccl" ] ||
-  skip "no nccl.h (CPPRUN_NCCL_INCLUDE, or CPPRUN_FETCH_NCCL=1): nothing of nccl was compiled"
+nccl=$(find_header nccl.h "${CPPRUN_NCCL_INCLUDE:-}" "$cuda" /usr/include "$work/include")
+if [ -z "$nccl" ]; then
+  fetch nvidia-nccl-cu12 /nccl/include/nccl.h ||
+    skip "no nccl.h (CPPRUN_NCCL_INCLUDE, or CPPRUN_FETCH_NCCL=1): nothing of nccl was compiled"
+  nccl=$work/include
+fi
 
 "$compiler" -std=c++20 -fsyntax-only -Wall -Wextra \
   -DCPPRUN_WITH_NCCL -DUSE_C10D_NCCL -DUSE_DISTRIBUTED -I"$source" \
