@@ -85,6 +85,12 @@ tl::unexpected<Error> not_runnable(const std::string& script, FileKind kind) {
   if (kind == FileKind::directory) {
     return failure(fmt::format("cannot run \"{}\": it is a folder without a __main__.py", script));
   }
+  if (kind == FileKind::noexec) {
+    return failure(
+        fmt::format("cannot run \"{}\": its file system is mounted noexec; copy it to a disk that "
+                    "allows execution, or mount that one without noexec",
+                    script));
+  }
   return failure(
       fmt::format("cannot run \"{}\": it is not executable; chmod +x it, or give a "
                   "Python script a name that ends in .py",

@@ -12,7 +12,13 @@
 
 namespace cpprun {
 
-enum class FileKind { missing, directory, plain, executable };
+enum class FileKind {
+  missing,
+  directory,
+  plain,
+  noexec,  // its mode allows execution, its file system does not
+  executable,
+};
 
 // What lies at a path; `io/host` answers for the real machine, a test from a map.
 using FileProbe = std::function<FileKind(const std::string& path)>;

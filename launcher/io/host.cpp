@@ -8,6 +8,7 @@
 #include <sys/random.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <sys/utsname.h>
 #include <unistd.h>
 
@@ -166,7 +167,11 @@ FileKind probe_file(const std::string& path) {
   struct stat found {};
   if (::stat(path.c_str(), &found) != 0) return FileKind::missing;
   if (S_ISDIR(found.st_mode)) return FileKind::directory;
-  return ::access(path.c_str(), X_OK) == 0 ? FileKind::executable : FileKind::plain;
+  if (::access(path.c_str(), X_OK) == 0) return FileKind::executable;
+  struct statvfs disk {};
+  const bool noexec = (found.st_mode & (S_IXUSR | S_IXGRP | S_IXOTH)) != 0 &&
+                      ::statvfs(path.c_str(), &disk) == 0 && (disk.f_flag & ST_NOEXEC) != 0;
+  return noexec ? FileKind::noexec : FileKind::plain;
 }
 
 std::optional<rlimit> raise_open_files() {

@@ -101,6 +101,25 @@ TEST_CASE("no room for the folders of the logs is told with the folder, and noth
   CHECK(temporary.entries().empty());
 }
 
+TEST_CASE(
+    "a program on a disk without execution is refused with the mount's word, not the mode's") {
+  if (const auto why = no_disk(); !why.empty()) return skip(why);
+  const Folder disk;
+  const auto program = disk.path() + "/program";
+  const auto started = [&](const std::string& mode) {
+    return run(on_small_disk(disk.path(), "size=1m,noexec") +
+               Words{"sh", "-c", "cp /bin/true \"$0\" && chmod " + mode + " \"$0\" && exec \"$@\"",
+                     program} +
+               with_cpprun({"--standalone", program}));
+  };
+  const auto executable = started("755");
+  CHECK(executable.code == 2);
+  CHECK(contains(executable.err, "\"" + program + "\": its file system is mounted noexec; copy"));
+  const auto plain = started("644");
+  CHECK(plain.code == 2);
+  CHECK(contains(plain.err, "chmod +x"));
+}
+
 TEST_CASE("no room in the temporary folder is told with the folder and what to do") {
   if (const auto why = no_disk(); !why.empty()) return skip(why);
   const Folder disk;

@@ -19,6 +19,7 @@ FileKind probe(const std::string& path) {
       {"package", FileKind::directory},
       {"package/__main__.py", FileKind::plain},
       {"folder", FileKind::directory},
+      {"./locked", FileKind::noexec},
       {"/usr/bin/python3", FileKind::executable},
       {"/usr/bin/hostname", FileKind::executable},
       {"/opt/venv/bin/python", FileKind::executable},
@@ -87,6 +88,16 @@ TEST_CASE("what cannot be run is refused with path and cure") {
   CHECK(resolve(ProgramKind::automatic, "train.py", {{"PATH", "/empty"}}).error().reason ==
         "there is no python3 and no python on PATH to run a Python script with; install one, or "
         "set PYTHON_EXEC to its path");
+}
+
+TEST_CASE("a program on a disk without execution is not told to chmod") {
+  for (const auto kind : {ProgramKind::automatic, ProgramKind::no_python}) {
+    CHECK(resolve(kind, "./locked").error().reason ==
+          "cannot run \"./locked\": its file system is mounted noexec; copy it to a disk that "
+          "allows execution, or mount that one without noexec");
+  }
+  // Python only reads it.
+  CHECK(resolve(ProgramKind::python, "./locked").has_value());
 }
 
 TEST_CASE("with a run path any file goes through Python") {
