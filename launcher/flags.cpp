@@ -48,7 +48,7 @@ const std::vector<Flag>& flags() {
       {"duplicate-stderr-filters", 0, "WORDS", true, "The same for stderr"},
       {"monitor-interval", 0, "SECONDS", true, "Without effect: nothing polls here"},
       {"start-method", 0, "NAME", true, "Without effect: workers are always executed"},
-      {"event-log-handler", 0, "NAME", true, "Only null; see --events"},
+      {"event-log-handler", 0, "NAME", true, "console: events to stderr; null (default): not"},
       {"logs-specs", 0, "NAME", false, "Only default"},
       {"help", 'h', "", false, "Show this help"},
       {"version", 0, "", false, "Show the version"},

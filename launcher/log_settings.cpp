@@ -74,8 +74,8 @@ std::string file(SettingReader& reader, std::string_view flag) {
   return setting->value;
 }
 
-// Both name things that other people's Python brings along.
-void check_plugins(SettingReader& reader) {
+// It names a thing that other people's Python brings along.
+void check_logs_specs(SettingReader& reader) {
   const auto* specs = reader.find("logs-specs");
   if (specs != nullptr && specs->value != "default") {
     reader.complain(
@@ -83,11 +83,20 @@ void check_plugins(SettingReader& reader) {
         "own layout of the logs is there",
         specs->source, specs->value);
   }
+}
+
+// torchrun knows two names for nothing at all, and lets packages bring others along.
+bool wants_events_on_console(SettingReader& reader) {
   const auto* handler = reader.find("event-log-handler");
-  if (handler != nullptr && handler->value != "null" && handler->value != "dynamic_rendezvous") {
-    reader.complain("{}={} is not there: leave it out, and take --events=FILE for what happens",
-                    handler->source, handler->value);
+  if (handler == nullptr || handler->value == "null" || handler->value == "dynamic_rendezvous") {
+    return false;
   }
+  if (handler->value == "console") return true;
+  reader.complain(
+      "{}={} is not there: console writes what happens to stderr, null nothing; others are "
+      "Python packages, and --events=FILE writes to a file",
+      handler->source, handler->value);
+  return false;
 }
 
 }  // namespace
@@ -111,7 +120,8 @@ void read_log_settings(SettingReader& reader, Config& config) {
       duplicates(reader, "duplicate-stderr-filters", any_teed(logs.tee, &StreamChoice::err), logs);
   logs.report_file = file(reader, "report");
   logs.events_file = file(reader, "events");
-  check_plugins(reader);
+  logs.events_on_console = wants_events_on_console(reader);
+  check_logs_specs(reader);
 }
 
 }  // namespace cpprun

@@ -58,11 +58,15 @@ Result<Chronicle> Chronicle::open(const std::string& report_path, const std::str
   return chronicle;
 }
 
-Result<void> Chronicle::note(const journal::Event& event) {
-  if (!events_ || !journal_) return {};
+std::string Chronicle::line(const journal::Event& event) {
+  if (!journal_) return {};
   const auto now =
       std::chrono::time_point_cast<std::chrono::microseconds>(std::chrono::system_clock::now());
-  const auto line = journal_->line(now, event);
+  return journal_->line(now, event);
+}
+
+Result<void> Chronicle::append(const std::string& line) {
+  if (!events_) return {};
   const auto written = ::write(events_.get(), line.data(), line.size());
   if (written == static_cast<ssize_t>(line.size())) return {};
   const int error_number = written < 0 ? errno : ENOSPC;

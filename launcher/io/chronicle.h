@@ -22,9 +22,11 @@ class Chronicle {
 
   // Whose events these are; called once before the first.
   void begin(JournalKeeper keeper) { journal_.emplace(std::move(keeper)); }
-  // Appends one line with one write, so that lines of several nodes in one file stay whole. The
+  // What is to be said of an event, now; empty before `begin`.
+  std::string line(const journal::Event& event);
+  // Appends a line with one write, so that lines of several nodes in one file stay whole. The
   // first that cannot be written is refused aloud, the others are not even tried.
-  Result<void> note(const journal::Event& event);
+  Result<void> append(const std::string& line);
 
   // Whole or not at all: readers never see half a report.
   Result<void> leave_report(const std::string& text) const;

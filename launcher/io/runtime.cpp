@@ -203,8 +203,11 @@ void Runtime::perform(agent::Action& action) {
 }
 
 void Runtime::note(const journal::Event& event) {
-  if (!inputs_.chronicle.keeps_events()) return;
-  if (const auto noted = inputs_.chronicle.note(event); !noted) {
+  const bool on_console = inputs_.config.logs.events_on_console;
+  if (!on_console && !inputs_.chronicle.keeps_events()) return;
+  const auto line = inputs_.chronicle.line(event);
+  if (on_console) pump_.say(line);
+  if (const auto noted = inputs_.chronicle.append(line); !noted) {
     pump_.say(narrator_.warning(noted.error().reason));
   }
 }

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <fstream>
 #include <regex>
+#include <sstream>
 
 #include "tests/integration/command.h"
 #include "tests/integration/folder.h"
@@ -97,6 +98,27 @@ TEST_CASE("tee'd lines are whole, have their prefix once, and are in the files w
     const auto kept = Folder::read(folder.path() + "/" + name);
     CHECK(count(kept, "\n") == 500);
     CHECK(kept.starts_with("line 0 of rank "));
+  }
+}
+
+TEST_CASE("events on the console are whole lines on stderr, the same as in their file") {
+  Folder folder;
+  const auto file = folder.path() + "/events.jsonl";
+  const auto ended = run(two_workers({"--event-log-handler=console", "--events=" + file, "-t", "3"},
+                                     {"say_err", "a word", "exit", "3"}),
+                         quiet);
+  CHECK(ended.code == 3);
+  CHECK(ended.out == "");
+  std::string events;
+  std::istringstream lines(ended.err);
+  for (std::string line; std::getline(lines, line);) {
+    if (!line.starts_with("{")) continue;
+    CHECK_MESSAGE(line.ends_with("}"), line);
+    events += line + "\n";
+  }
+  CHECK(events == Folder::read(file));
+  for (const char* name : {"job_started", "round_sealed", "worker_exited", "job_ended"}) {
+    CHECK_MESSAGE(contains(events, "\"event\":\"" + std::string(name) + "\""), name);
   }
 }
 

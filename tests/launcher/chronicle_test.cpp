@@ -78,9 +78,9 @@ TEST_CASE("events are appended, a line each, as they happen") {
   auto chronicle = io::Chronicle::open("", path.string());
   REQUIRE(chronicle.has_value());
   chronicle->begin({.job = "job7", .host = "node0", .executable = "./train"});
-  CHECK(chronicle->note(journal::Waiting{"for one"}));
+  CHECK(chronicle->append(chronicle->line(journal::Waiting{"for one"})));
   CHECK(content(path).starts_with("earlier\n{\"time\":"));
-  CHECK(chronicle->note(journal::Waiting{"for two"}));
+  CHECK(chronicle->append(chronicle->line(journal::Waiting{"for two"})));
   const auto all = content(path);
   CHECK(all.find("for one") < all.find("for two"));
   CHECK(all.back() == '\n');
@@ -90,8 +90,8 @@ TEST_CASE("events that cannot be written any more are told once") {
   auto chronicle = io::Chronicle::open("", "/dev/full");
   REQUIRE(chronicle.has_value());
   chronicle->begin({.job = "job7", .host = "node0", .executable = "./train"});
-  const auto noted = chronicle->note(journal::Waiting{"for one"});
+  const auto noted = chronicle->append(chronicle->line(journal::Waiting{"for one"}));
   REQUIRE_FALSE(noted.has_value());
   CHECK(noted.error().reason.starts_with("--events: cannot write \"/dev/full\": No space left"));
-  CHECK(chronicle->note(journal::Waiting{"for two"}));
+  CHECK(chronicle->append(chronicle->line(journal::Waiting{"for two"})));
 }

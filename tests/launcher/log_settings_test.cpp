@@ -34,3 +34,15 @@ TEST_CASE("duplicate filters say when they have nothing to look at, or nowhere t
         Words{"--duplicate-stdout-filters needs a folder for its file, and --log-dir=/dev/null "
               "says that there is none"});
 }
+
+TEST_CASE("events go to the console by torchrun's name for it, and by no other") {
+  CHECK(good({"--event-log-handler=console", "--events=e", "x"}).logs.events_on_console);
+  CHECK(good({"x"}, {{"PET_EVENT_LOG_HANDLER", "console"}}).logs.events_on_console);
+  for (const char* nothing : {"null", "dynamic_rendezvous"}) {
+    CHECK_FALSE(good({"--event-log-handler", nothing, "x"}).logs.events_on_console);
+  }
+  CHECK_FALSE(good({"x"}).logs.events_on_console);
+  CHECK(mistakes({"--event-log-handler=mine", "x"}) ==
+        Words{"--event-log-handler=mine is not there: console writes what happens to stderr, null "
+              "nothing; others are Python packages, and --events=FILE writes to a file"});
+}

@@ -11,7 +11,7 @@ TEST_CASE("what is not there yet is refused with a sentence, its harmless values
   CHECK(mistakes({"--rdzv-backend=etcd-v2", "x"}) ==
         Words{"--rdzv-backend=etcd-v2 is not there; cpprun hosts its own store, leave the flag "
               "out"});
-  CHECK(mistakes({"--logs-specs=mine", "--event-log-handler=console", "x"}).size() == 2);
+  CHECK(mistakes({"--logs-specs=mine", "--event-log-handler=mine", "x"}).size() == 2);
   good({"--logs-specs=default", "--event-log-handler=null", "--start-method=spawn",
         "--monitor-interval=0.1", "--duplicate-stdout-filters=", "x"});
 }

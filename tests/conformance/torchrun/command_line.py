@@ -90,6 +90,7 @@ CASES = [
          env={"CUDA_VISIBLE_DEVICES": ""},
          differs={"outcome": Differs("refused", "ran", NO_GPU), "exit": Differs(1, 0, NO_GPU)}),
     Case("a binding that nobody knows", ["--numa-binding=galaxy", TELL], refused),
+    count("events on the console", "--event-log-handler=console"),
     mistake("an event handler that nobody knows", "--event-log-handler=mine"),
     mistake("a negative grace", "--shutdown-timeout=-1"),
     count("as many workers as processors", "--nproc-per-node=cpu"),
