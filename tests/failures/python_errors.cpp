@@ -12,7 +12,7 @@ const std::string only_rank_1 =
 Staged script(const Stage& stage, const std::string& name, const std::string& text,
               const std::string& cause, const std::string& advice, Needs needs = Needs::python) {
   return {.name = "python: " + name,
-          .program = {file(stage, name + ".py", only_rank_1 + text)},
+          .program = {file(stage, "failing_" + name + ".py", only_rank_1 + text)},
           .cause = cause,
           .advice = advice,
           .needs = needs};
