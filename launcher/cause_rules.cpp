@@ -169,8 +169,9 @@ Verdict after_our_signal(const Evidence& evidence, const Testimony& testimony) {
   const auto& status = outcome.status;
   const bool obeyed = status.signalled && status.value == outcome.our_signal;
   if (obeyed || outcome.our_signal == SIGKILL) return {"told_to_end", ""};
-  // A signal that asks for an end makes nobody crash.
-  const bool crashed = status.signalled && status.value != SIGABRT && status.value != SIGKILL;
+  // A signal that asks for an end makes nobody crash, and a KILL that is not ours struck before: a
+  // large process takes longer to die of it than its peers to notice.
+  const bool crashed = status.signalled && status.value != SIGABRT;
   if (crashed) return {by_signal(status.value, evidence.surroundings), ""};
   auto verdict = by_testimony(testimony);
   if (verdict.cause.empty()) {

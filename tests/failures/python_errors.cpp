@@ -56,7 +56,7 @@ std::vector<Staged> python_errors(const Stage& stage) {
             "make room"),
       plain("syntax", "exec(compile('def f(:', 'model.py', 'exec'))\n", "python_syntax",
             "newer Python"),
-      torch("cuda", "import torch\ntorch.zeros(1).cuda()\n", "cuda_missing", "nvidia-smi"),
+      torch("no_cuda", "import torch\ntorch.zeros(1).cuda()\n", "cuda_missing", "nvidia-smi"),
       torch("huge_tensor", "import torch\ntorch.empty(1 << 45)\n", "memory_refused",
             "smaller batch"),
       torch(

@@ -116,6 +116,7 @@ TEST_CASE("whoever ends as told is a victim; whoever was failing already is not"
                      SIGTERM) == "python_exception");
   CHECK(after_saying({"Connection closed by peer"}, {false, 1}, SIGTERM) == "peer_gone");
   CHECK(after_saying({}, {true, SIGSEGV}, SIGTERM) == "segfault");
+  CHECK(after_saying({}, {true, SIGKILL}, SIGTERM) == "killed");
 }
 
 TEST_CASE("what cannot be executed is told by what is wrong with the file, then by the errno") {

@@ -36,7 +36,8 @@ class Differs:
 
 @dataclass
 class Mostly:
-    """What torchrun shows in most runs; in the others it shows what cpprun does."""
+    """What torchrun shows in most runs; in the others it gets further, now and then as far as cpprun,
+    which has to get there every time."""
 
     value: object
 
