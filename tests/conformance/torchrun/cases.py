@@ -36,8 +36,8 @@ class Differs:
 
 @dataclass
 class Mostly:
-    """What torchrun shows in most runs; in the others it gets further, now and then as far as cpprun,
-    which has to get there every time."""
+    """What torchrun shows in most runs. In the others it gets further, now and then as far as
+    cpprun, which has to get there every time."""
 
     value: object
 
