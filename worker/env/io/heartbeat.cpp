@@ -7,6 +7,7 @@
 
 #include <atomic>
 #include <cerrno>
+#include <cstddef>
 #include <cstring>
 #include <ctime>
 
@@ -52,9 +53,12 @@ Heartbeat::Heartbeat(const std::string& path, int rank) {
     return;
   }
   *record_ = {.rank = rank, .pid = ::getpid()};
-  // The magic comes last: who sees it sees the rest.
-  std::atomic_thread_fence(std::memory_order_release);
-  std::memcpy(record_->magic, heartbeat_magic.data(), heartbeat_magic.size());
+  // The magic comes last and in one piece: who sees it sees the rest.
+  using Word [[gnu::may_alias]] = std::uint64_t;
+  static_assert(offsetof(HeartbeatRecord, magic) == 0 && sizeof(Word) == heartbeat_magic.size());
+  Word magic = 0;
+  std::memcpy(&magic, heartbeat_magic.data(), sizeof magic);
+  __atomic_store_n(reinterpret_cast<Word*>(record_->magic), magic, __ATOMIC_RELEASE);
 }
 
 Heartbeat::~Heartbeat() {
