@@ -8,7 +8,6 @@
 #include "proto/link/brief.h"
 #include "proto/machine.h"
 #include "rendezvous/job_words.h"
-#include "rendezvous/reception.h"
 
 namespace cpprun {
 
@@ -29,63 +28,6 @@ Job::Job(JobTerms terms, JobOptions options)
                  options.last_call),
       policy_(terms_) {}
 
-void Job::join(TimePoint now, const Caller& caller, const link::Join& join,
-               keeper::Actions& actions) {
-  if (join.after != RoundNumber{}) {
-    const auto old_link = round_.find_agent(join.host, join.pid);
-    if (old_link && join.after == round_.number()) {
-      resume(now, *old_link, caller, join, actions);
-      return;
-    }
-    // It has missed that it got a seat: nobody is alive there, and it is here for another.
-    if (old_link && join.idle) lose(now, {*old_link, now}, "it came back without them", actions);
-  }
-  auto reason = objection(terms_, round_, options_.lease, join);
-  if (finish_) reason = fmt::format("job \"{}\" is over: {}", terms_.id, finish_->reason);
-  if (reason) {
-    keeper::refuse({caller.link, caller.peer}, join.host, *reason, actions);
-    return;
-  }
-  round_.enter(caller.link, {.join = join, .peer = caller.peer, .local = caller.local});
-  if (!caller.local) {
-    leases_.renew(caller.link, now);
-    round_.clock_of(caller.link).heard(now, join.sent);
-  }
-  switch (round_.phase()) {
-    case Round::Phase::gathering:
-      if (!status_due_) status_due_ = now + options_.status_interval;
-      consider_sealing(now, actions);
-      break;
-    case Round::Phase::sealed:
-      consider_growing(now, caller.link, actions);
-      break;
-    case Round::Phase::draining:
-      break;  // It is there when the round gathers again.
-  }
-}
-
-// The agent's link broke and it is back in time: its workers never noticed.
-void Job::resume(TimePoint now, LinkId old_link, const Caller& caller, const link::Join& join,
-                 keeper::Actions& actions) {
-  if (round_.find(old_link)->connected) {
-    actions.emplace_back(keeper::HangUp{old_link, "its agent speaks through a newer link"});
-  }
-  leases_.move(old_link, caller.link);
-  round_.move(old_link, caller.link);
-  round_.set_broken(caller.link, std::nullopt);
-  leases_.renew(caller.link, now);
-  round_.clock_of(caller.link).heard(now, join.sent);
-  // So that it knows that its own lease goes on.
-  actions.emplace_back(keeper::Say{caller.link, link::Heartbeat{.sent = join.sent}});
-  actions.emplace_back(
-      keeper::Note{fmt::format("the link of {} is back", name_of(*round_.find(caller.link)))});
-  if (finish_) {
-    actions.emplace_back(keeper::Say{caller.link, link::brief(*finish_)});
-  } else if (round_.phase() == Round::Phase::draining) {
-    actions.emplace_back(keeper::Say{caller.link, link::Drain{round_.number(), breakup_.reason}});
-  }
-}
-
 void Job::hear(TimePoint now, LinkId link, const link::Message& message, keeper::Actions& actions) {
   const Member* member = round_.find(link);
   if (member == nullptr) {
@@ -97,7 +39,9 @@ void Job::hear(TimePoint now, LinkId link, const link::Message& message, keeper:
   std::visit(
       Overloaded{
           [&](const link::Failed& m) {
-            if (is_current(m.round)) failed(now, *member, m, actions);
+            // Who has no seat in this round speaks of another.
+            if (!is_current(m.round) || member->state == Member::State::waiting) return;
+            failed(now, *member, m, actions);
           },
           [&](const link::Succeeded& m) {
             if (!is_current(m.round) || member->state != Member::State::running) return;
@@ -176,11 +120,17 @@ void Job::leave(TimePoint now, LinkId link, const link::Leave& leave, keeper::Ac
   settle(now, actions);
 }
 
-void Job::close(TimePoint now, LinkId link, const std::string& reason, keeper::Actions& actions) {
+void Job::close(TimePoint now, const Closing& closing, keeper::Actions& actions) {
+  const auto& [link, reason, broken] = closing;
   const Member* member = round_.find(link);
   if (member == nullptr) return;
   const bool has_workers =
       member->state == Member::State::running || member->state == Member::State::succeeded;
+  if (over() && broken && member->group_rank && !member->local) {
+    // It may not have heard the end; its master is there for it as long as for any that is silent.
+    round_.set_broken(link, now);
+    return;
+  }
   if (over() || !has_workers) {
     // Nothing of it is alive: its seat is free at once.
     if (!over()) {
@@ -205,6 +155,10 @@ void Job::lose(TimePoint now, const Leases::Expired& expired, const std::string&
                keeper::Actions& actions) {
   const LinkId link = expired.holder;
   const Member member = *round_.find(link);
+  if (over() && !member.connected) {
+    round_.leave(link);
+    return;
+  }
   actions.emplace_back(keeper::Note{fmt::format("{} is lost: {}", name_of(member), why)});
   if (member.connected) actions.emplace_back(keeper::HangUp{link, why});
   leases_.forget(link);

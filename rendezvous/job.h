@@ -64,11 +64,20 @@ class Job {
 
   void join(TimePoint now, const Caller& caller, const link::Join& join, keeper::Actions& actions);
   void hear(TimePoint now, LinkId link, const link::Message& message, keeper::Actions& actions);
-  void close(TimePoint now, LinkId link, const std::string& reason, keeper::Actions& actions);
+  struct Closing {
+    LinkId link;
+    std::string reason;
+    bool broken = false;  // neither side closed it: its agent may come back
+  };
+  void close(TimePoint now, const Closing& closing, keeper::Actions& actions);
   void advance(TimePoint now, keeper::Actions& actions);
   std::optional<TimePoint> next_deadline() const;
 
  private:
+  bool come_back(TimePoint now, const Caller& caller, const link::Join& join,
+                 keeper::Actions& actions);
+  void come_back_without_seat(TimePoint now, LinkId old_link, const Caller& caller,
+                              const link::Join& join, keeper::Actions& actions);
   void resume(TimePoint now, LinkId old_link, const Caller& caller, const link::Join& join,
               keeper::Actions& actions);
   void failed(TimePoint now, const Member& member, const link::Failed& failed,

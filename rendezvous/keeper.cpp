@@ -120,7 +120,7 @@ void Keeper::on(TimePoint now, const Closed& event, Actions& actions) {
   const auto entry = jobs_.find(known.mapped());
   if (entry == jobs_.end()) return;
   const std::size_t said_before = actions.size();
-  entry->second->job.close(now, event.link, event.reason, actions);
+  entry->second->job.close(now, {event.link, event.reason, event.broken}, actions);
   sign_notes(entry->first, said_before, actions);
 }
 

@@ -45,6 +45,7 @@ class Keeper {
   struct Closed {
     LinkId link;
     std::string reason;
+    bool broken = false;  // neither side closed it: its agent may come back
   };
   // The answers to OpenStore.
   struct StoreReady {

@@ -29,13 +29,16 @@ const Member* Round::holder_of(int node_rank) const {
   return found == by_node_rank_.end() ? nullptr : find(found->second);
 }
 
-std::optional<LinkId> Round::find_agent(const std::string& host, int pid) const {
-  const auto [first, last] = by_agent_.equal_range(hash_of_agent(host, pid));
+std::optional<LinkId> Round::find_agent(const link::Join& join, const std::string& peer) const {
+  const auto [first, last] = by_agent_.equal_range(hash_of_agent(join.host, join.pid));
+  std::optional<LinkId> found;
   for (auto at = first; at != last; ++at) {
-    const link::Join& join = members_.at(at->second).join;
-    if (join.pid == pid && join.host == host) return at->second;
+    const Member& member = members_.at(at->second);
+    if (member.join.pid != join.pid || member.join.host != join.host) continue;
+    if (member.peer == peer) return at->second;
+    found = at->second;
   }
-  return std::nullopt;
+  return found;
 }
 
 void Round::enter(LinkId link, Member member) {

@@ -54,8 +54,9 @@ class Round {
   const Member* find(LinkId link) const;
   // The member that already sits where `join` wants to, if there is one.
   const Member* holder_of(int node_rank) const;
-  // The member whose agent this is: same host, same pid. For a link that resumes.
-  std::optional<LinkId> find_agent(const std::string& host, int pid) const;
+  // The member whose agent this is: same host, same pid, and where several claim that, the one that
+  // comes from the same address. For a link that comes back.
+  std::optional<LinkId> find_agent(const link::Join& join, const std::string& peer) const;
 
   void enter(LinkId link, Member member);
   void leave(LinkId link);
@@ -68,6 +69,10 @@ class Round {
   // The agent behind `from` speaks through `to` from now on.
   void move(LinkId from, LinkId to);
 
+  // The next round's number is greater than that one, unless a round runs already.
+  void number_from(RoundNumber number) {
+    if (phase_ == Phase::gathering && number_.value < number.value) number_ = number;
+  }
   // Gathering → sealed. At most `seats_max` of those who wait get a seat, survivors of the round
   // before first, then whoever came first; the others go on waiting, as spares. The numbers of each
   // seat, by link.

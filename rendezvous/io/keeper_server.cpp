@@ -147,8 +147,9 @@ void KeeperServer::adopt_link(FileDescriptor socket, const PeerAddress& peer,
                       },
                   .closed =
                       [this, link](std::string reason) {
-                        channels_.erase(link);
-                        tell(Keeper::Closed{link, std::move(reason)});
+                        const auto ended = channels_.extract(link);
+                        const bool broke = !ended.empty() && ended.mapped()->broke();
+                        tell(Keeper::Closed{link, std::move(reason), broke});
                       }});
   tell(Keeper::Opened{{.link = link, .peer = peer.host_text(), .local = false}});
 }

@@ -45,6 +45,7 @@ void LinkChannel::read() {
   if (error == asio::error::would_block) {
     wait_for_bytes();
   } else if (error) {
+    broke_ = error != asio::error::eof;
     end(error == asio::error::eof ? "the other side closed it" : error.message());
   } else {
     inbox_.append(chunk.data(), length);

@@ -33,6 +33,8 @@ class LinkChannel : public std::enable_shared_from_this<LinkChannel> {
   void hang_up(std::string reason);
   // Nobody listens any more: no callback is called from here on.
   void forget() { callbacks_ = {}; }
+  // Ended, and neither side had closed it.
+  bool broke() const { return broke_; }
 
  private:
   void wait_for_bytes();
@@ -48,6 +50,7 @@ class LinkChannel : public std::enable_shared_from_this<LinkChannel> {
   std::string hang_up_reason_;
   bool hanging_up_ = false;
   bool ended_ = false;
+  bool broke_ = false;
 };
 
 }  // namespace cpprun

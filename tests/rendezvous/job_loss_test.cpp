@@ -95,7 +95,7 @@ TEST_CASE("an agent that missed its seat because its link broke is not waited fo
   back.after = RoundNumber{1};
   back.idle = true;
   const auto again = table.join(t0 + 1s, c, back);
-  CHECK(said<link::Drain>(again, a)[0].reason == "node 1 on host1 is lost");
+  CHECK(said<link::Drain>(again, a)[0].reason == "node 1 on host1 is back without its seat");
   const auto next = table.drained(t0 + 1s, 2, {a});
   CHECK(said<link::Sealed>(next, c)[0].round == RoundNumber{3});
   CHECK(said<link::Sealed>(next, c)[0].restart_count == 1);

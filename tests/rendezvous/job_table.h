@@ -57,9 +57,9 @@ struct Table {
     job.hear(now, link, what, actions);
     return actions;
   }
-  keeper::Actions close(TimePoint now, LinkId link) {
+  keeper::Actions close(TimePoint now, LinkId link, bool broken = false) {
     keeper::Actions actions;
-    job.close(now, link, "connection reset", actions);
+    job.close(now, {link, "connection reset", broken}, actions);
     return actions;
   }
   keeper::Actions advance(TimePoint now) {

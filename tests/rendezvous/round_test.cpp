@@ -68,8 +68,8 @@ TEST_CASE("a seat that was left is free for another") {
 TEST_CASE("an agent keeps its seat when it speaks through another link") {
   Round round;
   round.enter(a, member("a", 0));
-  CHECK(round.find_agent("a", 7) == a);
-  CHECK(round.find_agent("a", 8) == std::nullopt);
+  CHECK(round.find_agent({.host = "a", .pid = 7}, "10.0.0.1") == a);
+  CHECK(round.find_agent({.host = "a", .pid = 8}, "10.0.0.1") == std::nullopt);
   round.move(a, c);
   CHECK(round.find(a) == nullptr);
   CHECK(round.find(c)->join.host == "a");
@@ -117,13 +117,13 @@ TEST_CASE("an agent is found by host and pid, through whatever link it speaks no
   Round round;
   round.enter(a, member("x"));
   round.enter(b, member("y"));
-  CHECK(round.find_agent("y", 7) == b);
-  CHECK_FALSE(round.find_agent("y", 8).has_value());
+  CHECK(round.find_agent({.host = "y", .pid = 7}, "10.0.0.1") == b);
+  CHECK_FALSE(round.find_agent({.host = "y", .pid = 8}, "10.0.0.1").has_value());
   round.move(b, c);
-  CHECK(round.find_agent("y", 7) == c);
-  CHECK(round.find_agent("x", 7) == a);
+  CHECK(round.find_agent({.host = "y", .pid = 7}, "10.0.0.1") == c);
+  CHECK(round.find_agent({.host = "x", .pid = 7}, "10.0.0.1") == a);
   round.leave(c);
-  CHECK_FALSE(round.find_agent("y", 7).has_value());
+  CHECK_FALSE(round.find_agent({.host = "y", .pid = 7}, "10.0.0.1").has_value());
 }
 
 TEST_CASE("two links of one agent are two members until one of them leaves") {
@@ -131,7 +131,7 @@ TEST_CASE("two links of one agent are two members until one of them leaves") {
   round.enter(a, member("x"));
   round.enter(b, member("x"));
   round.leave(a);
-  CHECK(round.find_agent("x", 7) == b);
+  CHECK(round.find_agent({.host = "x", .pid = 7}, "10.0.0.1") == b);
 }
 
 TEST_CASE("with fewer seats than nodes, survivors come first and then the order of arrival") {

@@ -128,7 +128,6 @@ class Judge {
   void check_drain_time(int node);
   void audit_drain(int node, TimePoint since);
   Duration draining_takes_max() const;
-  bool missed_the_end(const NodeRecord& record) const;
   void fence(int node);
   void audit(int node, int fence);
   Duration death_takes_max() const;

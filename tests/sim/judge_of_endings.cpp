@@ -73,12 +73,6 @@ void Judge::agent_exits(int node, const agent::Exit& exit) {
   }
 }
 
-// Its link broke as the job ended, and its master left before it was back.
-bool Judge::missed_the_end(const NodeRecord& record) const {
-  return has({FaultKind::link_breaks}) && record.exit->code == 1 &&
-         record.exit->reason.find("is gone") != std::string::npos;
-}
-
 // How all must have ended where nothing made it impossible.
 void Judge::all_is_over() {
   const bool orderly =
@@ -102,7 +96,7 @@ void Judge::all_is_over() {
            fmt::format("node {} ended with {} after {} restarts, and nothing that matters had gone "
                        "wrong: {}",
                        node, record.exit->code, job.restarts, record.exit->reason));
-    } else if (orderly && !missed_the_end(record)) {
+    } else if (orderly) {
       must(job.finish && record.exit->code == job.finish->exit_code,
            fmt::format("node {} ended with {}, and not as its job: {}", node, record.exit->code,
                        record.exit->reason));

@@ -78,8 +78,7 @@ void KeeperHost::heard(const ConnectionRef& connection, const Packet& packet) {
 void KeeperHost::closed(LinkId link, const std::string& reason, bool broken) {
   if (link == LinkId{}) return;
   universe_.trace.line(universe_.time.now(), "keeper: link {} is closed: {}", link.value, reason);
-  (void)broken;  // The keeper does not tell a broken link from one that was closed.
-  tell(Keeper::Closed{link, reason});
+  tell(Keeper::Closed{link, reason, broken});
   nodes_.erase(link);
 }
 
@@ -163,8 +162,7 @@ void KeeperHost::perform(const keeper::Say& say) {
   const ConnectionRef connection = network_->find(say.link);
   if (!connection) return;
   if (const auto* beat = std::get_if<link::Heartbeat>(&say.message)) {
-    network_->send(connection, Side::agent,
-                   {.kind = Packet::Kind::heartbeat, .heartbeat = *beat});
+    network_->send(connection, Side::agent, {.kind = Packet::Kind::heartbeat, .heartbeat = *beat});
     return;
   }
   std::string bytes = link::encode(say.message);

@@ -1,0 +1,109 @@
+// The part of Job that lets nodes in: newcomers, and agents that come back through a newer link.
+
+#include <fmt/format.h>
+
+#include "proto/link/brief.h"
+#include "rendezvous/job.h"
+#include "rendezvous/reception.h"
+
+namespace cpprun {
+
+void Job::join(TimePoint now, const Caller& caller, const link::Join& join,
+               keeper::Actions& actions) {
+  if (come_back(now, caller, join, actions)) return;
+  auto reason = objection(terms_, round_, options_.lease, join);
+  if (finish_) reason = fmt::format("job \"{}\" is over: {}", terms_.id, finish_->reason);
+  if (reason) {
+    keeper::refuse({caller.link, caller.peer}, join.host, *reason, actions);
+    return;
+  }
+  // It repeats what it said in its last round, under another master: that must not be ours.
+  round_.number_from(join.after);
+  round_.enter(caller.link, {.join = join, .peer = caller.peer, .local = caller.local});
+  if (!caller.local) {
+    leases_.renew(caller.link, now);
+    round_.clock_of(caller.link).heard(now, join.sent);
+  }
+  switch (round_.phase()) {
+    case Round::Phase::gathering:
+      if (!status_due_) status_due_ = now + options_.status_interval;
+      consider_sealing(now, actions);
+      break;
+    case Round::Phase::sealed:
+      consider_growing(now, caller.link, actions);
+      break;
+    case Round::Phase::draining:
+      break;  // It is there when the round gathers again.
+  }
+}
+
+// The same agent through a newer link, perhaps before we have noticed that the older one broke. It
+// may have missed what was said to it there. False: it is to be received as anybody else.
+bool Job::come_back(TimePoint now, const Caller& caller, const link::Join& join,
+                    keeper::Actions& actions) {
+  const auto old_link = round_.find_agent(join, caller.peer);
+  if (!old_link) return false;
+  const Member member = *round_.find(*old_link);
+  const bool is_of_a_round = join.after != RoundNumber{};
+  const bool knows_its_round = is_of_a_round && join.after == round_.number();
+  if (!knows_its_round && (is_of_a_round ? !join.idle : member.peer != caller.peer)) return false;
+  if (caller.link < *old_link) {
+    // A late word through the older link: connections overtake each other.
+    actions.emplace_back(keeper::HangUp{caller.link, "its agent speaks through a newer link"});
+    return true;
+  }
+  if (knows_its_round) {
+    resume(now, *old_link, caller, join, actions);
+    return true;
+  }
+  const bool is_alike = member.join.node_rank == join.node_rank && !over() &&
+                        member.join.local_world_size == join.local_world_size;
+  if (member.state == Member::State::running && is_alike) {
+    come_back_without_seat(now, *old_link, caller, join, actions);
+    return true;
+  }
+  actions.emplace_back(keeper::HangUp{*old_link, "its agent speaks through a newer link"});
+  leases_.forget(*old_link);
+  round_.leave(*old_link);
+  return false;
+}
+
+// It has never heard of its seat in this round, or has ended its workers and given it up: nobody is
+// alive there, and it is here for the next round.
+void Job::come_back_without_seat(TimePoint now, LinkId old_link, const Caller& caller,
+                                 const link::Join& join, keeper::Actions& actions) {
+  if (round_.phase() == Round::Phase::sealed) {
+    breakup_.change = true;
+    // Not to be told to drain: it is in no round.
+    round_.set_state(old_link, Member::State::waiting);
+    break_round(now, fmt::format("{} is back without its seat", name_of(*round_.find(old_link))),
+                actions);
+  }
+  resume(now, old_link, caller, join, actions);
+  round_.set_state(caller.link, Member::State::drained);
+  settle(now, actions);
+}
+
+// The agent's link broke and it is back in time: its workers never noticed.
+void Job::resume(TimePoint now, LinkId old_link, const Caller& caller, const link::Join& join,
+                 keeper::Actions& actions) {
+  if (round_.find(old_link)->connected) {
+    actions.emplace_back(keeper::HangUp{old_link, "its agent speaks through a newer link"});
+  }
+  leases_.move(old_link, caller.link);
+  round_.move(old_link, caller.link);
+  round_.set_broken(caller.link, std::nullopt);
+  leases_.renew(caller.link, now);
+  round_.clock_of(caller.link).heard(now, join.sent);
+  // So that it knows that its own lease goes on.
+  actions.emplace_back(keeper::Say{caller.link, link::Heartbeat{.sent = join.sent}});
+  actions.emplace_back(
+      keeper::Note{fmt::format("the link of {} is back", name_of(*round_.find(caller.link)))});
+  if (finish_) {
+    actions.emplace_back(keeper::Say{caller.link, link::brief(*finish_)});
+  } else if (round_.phase() == Round::Phase::draining && join.after == round_.number()) {
+    actions.emplace_back(keeper::Say{caller.link, link::Drain{round_.number(), breakup_.reason}});
+  }
+}
+
+}  // namespace cpprun
