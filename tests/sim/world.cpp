@@ -109,11 +109,20 @@ void World::plan() {
   }
 }
 
+// Ten thousand nodes may have a hundred things to do at once, each.
+constexpr std::size_t steps_in_instant_max = 1'000'000;
+
 std::optional<std::string> World::run() {
   const TimePoint last{universe_.scenario.time_max()};
   Timeline& time = universe_.time;
+  TimePoint instant{};
+  std::size_t steps_in_instant = 0;
   while (somebody_is_there() && !time.empty() && !universe_.judge.verdict()) {
     if (time.next() > last) return "the job did not end in time";
+    steps_in_instant = time.next() == instant ? steps_in_instant + 1 : 0;
+    instant = time.next();
+    // A machine whose deadline stays in the past turns round for ever.
+    if (steps_in_instant > steps_in_instant_max) return "time stood still: a deadline is never met";
     time.step();
   }
   const TimePoint rest = time.now() + aftermath;
