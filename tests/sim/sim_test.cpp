@@ -6,6 +6,8 @@
 #include "tests/sim/campaign.h"
 #include "tests/sim/world.h"
 
+#include <algorithm>
+
 using namespace cpprun;
 using namespace cpprun::sim;
 using namespace std::chrono_literals;
@@ -19,10 +21,11 @@ constexpr std::uint64_t share = 10;
 constexpr std::uint64_t share = 1;
 #endif
 
-void must_hold(const std::string& kinds, std::uint64_t first, std::uint64_t seeds) {
+void must_hold(const std::string& kinds, std::uint64_t first, std::uint64_t seeds,
+               int agents_max = 6) {
   const Campaign campaign{.first = first,
-                          .seeds = seeds / share,
-                          .agents_max = 6,
+                          .seeds = std::max<std::uint64_t>(1, seeds / share),
+                          .agents_max = agents_max,
                           .kinds = parse_kinds(kinds).value(),
                           .kinds_text = kinds,
                           .keep = {}};
@@ -53,6 +56,10 @@ TEST_CASE("the keeper may be killed, stopped, or lose its machine") {
 }
 TEST_CASE("everything may go wrong at once") {
   must_hold("all", 60'000, 5000);
+}
+
+TEST_CASE("ten thousand agents, of which one in a hundred fails, keep what six keep") {
+  must_hold("exit", 1, 1, 10'000);
 }
 
 TEST_CASE("the same seed gives the same run, byte for byte") {
