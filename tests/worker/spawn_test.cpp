@@ -1,6 +1,11 @@
 #include "worker/env/io/spawn.h"
 
 #include <doctest/doctest.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <csignal>
 
 #include "worker/env/io/environment.h"
 
@@ -30,6 +35,32 @@ TEST_CASE("the first spawned worker that fails ends the others, and is named") {
   REQUIRE(end.has_value());
   CHECK(end->exit_code == 7);
   CHECK(end->local_rank == 1);
+}
+
+TEST_CASE("a spawned worker that is ended before its program began does not act for its parent") {
+  static const pid_t parent = ::getpid();
+  // Seen by the copies of this process, too.
+  static auto* const copies = static_cast<std::atomic<int>*>(
+      ::mmap(nullptr, sizeof(std::atomic<int>), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS,
+             -1, 0));
+  REQUIRE(copies != MAP_FAILED);
+  struct sigaction counts {
+  }, before{};
+  counts.sa_handler = [](int) {
+    if (::getpid() != parent) ++*copies;
+  };
+  REQUIRE(::sigaction(SIGTERM, &counts, &before) == 0);
+  constexpr int attempts = 50;
+  for (int attempt = 0; attempt < attempts; ++attempt) {
+    // The first fails at once, so that the last are sent TERM as early as can be.
+    const auto end = run("[ $RANK != 0 ] || exit 7; exec sleep 600", 3);
+    REQUIRE(end.has_value());
+    CHECK(end->exit_code == 7);
+    CHECK(end->local_rank == 0);
+  }
+  REQUIRE(::sigaction(SIGTERM, &before, nullptr) == 0);
+  CHECK(*copies == 0);
+  ::munmap(copies, sizeof *copies);
 }
 
 TEST_CASE("a spawned worker that dies of a signal is told as a shell would") {

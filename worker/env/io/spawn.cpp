@@ -28,10 +28,52 @@ std::string in_words(int error_number) {
   return std::generic_category().message(error_number);
 }
 
+// While it lives no signal is delivered to this thread.
+class SignalsHeld {
+ public:
+  SignalsHeld() {
+    sigset_t all;
+    sigfillset(&all);
+    static_cast<void>(::pthread_sigmask(SIG_SETMASK, &all, &before_));
+  }
+  SignalsHeld(const SignalsHeld&) = delete;
+  SignalsHeld& operator=(const SignalsHeld&) = delete;
+  ~SignalsHeld() { static_cast<void>(::pthread_sigmask(SIG_SETMASK, &before_, nullptr)); }
+
+ private:
+  sigset_t before_{};
+};
+
+// For the new process, whose signals are held: until exec it would answer them with the handlers
+// of its parent, as if it were the parent. Ignored ones stay ignored, as exec would leave them.
+void forget_signal_handlers() {
+  for (int number = 1; number < NSIG; ++number) {
+    struct sigaction action {};
+    if (::sigaction(number, nullptr, &action) != 0 || action.sa_handler == SIG_IGN) continue;
+    action = {};
+    static_cast<void>(::sigaction(number, &action, nullptr));
+  }
+}
+
 struct Child {
   pid_t pid = 0;
   int descriptor = -1;  // readable once the process has ended; -1 after that
 };
+
+// Null-terminated arguments and settings, as exec takes them. Negative, with errno: no process.
+pid_t start_process(const std::vector<char*>& words, const std::vector<char*>& variables) {
+  const pid_t parent = ::getpid();
+  auto held = std::make_optional<SignalsHeld>();
+  const pid_t pid = ::fork();
+  if (pid != 0) return pid;
+  forget_signal_handlers();
+  held.reset();
+  // The parent may have died before this took effect.
+  if (::prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 || ::getppid() != parent) ::_exit(1);
+  ::execve(words.front(), words.data(), variables.data());
+  constexpr int not_executable = 126;
+  ::_exit(not_executable);
+}
 
 // Owns the processes: whoever leaves early leaves nobody behind.
 class Children {
@@ -53,16 +95,8 @@ class Children {
     std::vector<char*> variables;
     for (std::string& setting : settings) variables.push_back(setting.data());
     variables.push_back(nullptr);
-    const pid_t parent = ::getpid();
-    const pid_t pid = ::fork();
+    const pid_t pid = start_process(words, variables);
     if (pid < 0) return failure(fmt::format("cannot start a process: {}", in_words(errno)));
-    if (pid == 0) {
-      // The parent may have died before this took effect.
-      if (::prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 || ::getppid() != parent) ::_exit(1);
-      ::execve(words.front(), words.data(), variables.data());
-      constexpr int not_executable = 126;
-      ::_exit(not_executable);
-    }
     const auto descriptor = static_cast<int>(::syscall(SYS_pidfd_open, pid, 0));
     const int error_number = errno;
     children_.push_back({pid, descriptor});
