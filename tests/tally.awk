@@ -1,5 +1,6 @@
 # Counts test cases, not test programs: reads CTest's list of failed tests and its log of one run and
-# prints "passed N", "failed N" and one "skip WHY" for each case that could not run here.
+# prints "passed N", "failed N", one "skip WHY" for each case that could not run here, and one
+# "bad WHO" for each program with failures: also one that ended well but of which a copy failed.
 #
 #   awk -v suite=NAME -f tally.awk LastTestsFailed.log LastTest.log
 #
@@ -70,6 +71,7 @@ function close_program(i) {
   if ((name in failed_names) && cases_failed == 0) cases_failed = 1
   passed += cases_passed
   failed += cases_failed
+  if (cases_failed > 0) print "bad " suite ", " name ": " cases_failed " failed"
   for (i = 1; i <= reason_count; ++i) print "skip " suite ", " name ": " reasons[i]
   name = ""
   inside = counted = unittest = told = cases_passed = cases_failed = reason_count = 0

@@ -12,37 +12,45 @@ cat >"$folder/LastTestsFailed.log" <<'LOG'
 LOG
 cat >"$folder/LastTest.log" <<'LOG'
 Start testing: Nov 21 05:04 UTC
-1/7 Testing: all_pass
-1/7 Test: all_pass
+1/8 Testing: all_pass
+1/8 Test: all_pass
 Output:
 skipped: no permission to make network namespaces
 [doctest] test cases:  5 |  5 passed | 0 failed | 0 skipped
 <end of output>
-2/7 Testing: some_fail
-2/7 Test: some_fail
+2/8 Testing: some_fail
+2/8 Test: some_fail
 [doctest] test cases: 10 |  7 passed | 3 failed | 0 skipped
-3/7 Test: plain_program
+3/8 Test: plain_program
 nothing in particular
-4/7 Test: crashes
+4/8 Test: crashes
 AddressSanitizer: heap-use-after-free
-5/7 Test: cannot_run
+5/8 Test: cannot_run
 skipped: no torch
 Unable to find executable: missing
-6/7 Test: missing
-7/7 Test: python
+6/8 Test: missing
+7/8 Test: python
 skipped: there is no second python
 test_queues (store_clients.Store) ... skipped 'no queues in this torch'
 Ran 12 tests in 0.500s
 OK (skipped=2)
+8/8 Testing: copied
+8/8 Test: copied
+[doctest] test cases:  4 |  3 passed | 1 failed | 0 skipped
+[doctest] test cases:  5 |  5 passed | 0 failed | 0 skipped
 LOG
 cat >"$folder/expected" <<'EXPECTED'
 skip suite, all_pass: no permission to make network namespaces
+bad suite, some_fail: 3 failed
+bad suite, crashes: 1 failed
 skip suite, cannot_run: no torch
+bad suite, missing: 1 failed
 skip suite, python: there is no second python
 skip suite, python: 'no queues in this torch'
 skip suite, python: by the test program itself
-passed 22
-failed 5
+bad suite, copied: 1 failed
+passed 30
+failed 6
 EXPECTED
 
 awk -v suite=suite -f "$here/tally.awk" \
