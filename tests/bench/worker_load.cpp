@@ -18,7 +18,7 @@
 #include "worker/env/io/record.h"
 #include "worker/torch/collectives.h"
 #include "worker/torch/ddp.h"
-#include "worker/torch/optim.h"
+#include "worker/torch/sgd.h"
 #include "worker/torch/safetensors_file.h"
 #include "worker/torch/sampler.h"
 

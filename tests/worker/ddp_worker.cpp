@@ -12,7 +12,7 @@
 #include "worker/torch/collectives.h"
 #include "worker/torch/ddp.h"
 #include "worker/torch/messages.h"
-#include "worker/torch/optim.h"
+#include "worker/torch/sgd.h"
 
 namespace {
 

@@ -11,7 +11,7 @@
 #include <sstream>
 
 #include "worker/torch/adam.h"
-#include "worker/torch/optim.h"
+#include "worker/torch/sgd.h"
 #include "worker/torch/pth_file.h"
 #include "worker/torch/safetensors_file.h"
 #include "worker/torch/sampler.h"

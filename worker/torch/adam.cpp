@@ -8,11 +8,7 @@
 #include <fmt/format.h>
 
 #include <map>
-#include <stdexcept>
-#include <tuple>
 #include <utility>
-
-#include "worker/torch/optim.h"
 
 namespace cpprun {
 namespace {
@@ -25,15 +21,12 @@ struct Batch {
   std::vector<at::Tensor> square_maxima;
 };
 
-// The kernel takes tensors of one device and one type; one counter serves those of equal age.
-using Kind = std::tuple<c10::DeviceType, int, at::ScalarType, std::int64_t>;
-
-void run_kernel(const Batch& batch, std::int64_t steps, const AdamOptions& options) {
+void run_kernel(const Batch& batch, std::int64_t steps, double lr, const AdamOptions& options) {
   const auto counter = at::full({}, steps, batch.parameters.front().options().dtype(at::kFloat));
   const std::vector<at::Tensor> counters(batch.parameters.size(), counter);
   const auto kernel = [&](auto function) {
     function(batch.parameters, batch.gradients, batch.averages, batch.squares, batch.square_maxima,
-             counters, options.lr, options.beta1, options.beta2, options.weight_decay, options.eps,
+             counters, lr, options.beta1, options.beta2, options.weight_decay, options.eps,
              options.amsgrad, /*maximize=*/false, std::optional<at::Tensor>(),
              std::optional<at::Tensor>());
   };
@@ -48,19 +41,17 @@ std::string named(const char* what, std::size_t parameter) {
   return fmt::format("{}.{}", what, parameter);
 }
 
-void check(bool right, const char* name, double value) {
-  if (!right) throw std::invalid_argument(fmt::format("Adam cannot work with {} {}", name, value));
-}
-
 }  // namespace
 
 FusedAdam::FusedAdam(std::vector<at::Tensor> parameters, const AdamOptions& options)
-    : parameters_(std::move(parameters)), moments_(parameters_.size()), options_(options) {
-  check(options.lr >= 0, "lr", options.lr);
-  check(options.beta1 >= 0 && options.beta1 < 1, "beta1", options.beta1);
-  check(options.beta2 >= 0 && options.beta2 < 1, "beta2", options.beta2);
-  check(options.eps >= 0, "eps", options.eps);
-  check(options.weight_decay >= 0, "weight_decay", options.weight_decay);
+    : FusedOptimizer(std::move(parameters), options.lr),
+      options_(options),
+      moments_(parameters_.size()) {
+  check_option(options.lr >= 0, "Adam", "lr", options.lr);
+  check_option(options.beta1 >= 0 && options.beta1 < 1, "Adam", "beta1", options.beta1);
+  check_option(options.beta2 >= 0 && options.beta2 < 1, "Adam", "beta2", options.beta2);
+  check_option(options.eps >= 0, "Adam", "eps", options.eps);
+  check_option(options.weight_decay >= 0, "Adam", "weight_decay", options.weight_decay);
 }
 
 void FusedAdam::start(std::size_t parameter) {
@@ -74,34 +65,25 @@ void FusedAdam::start(std::size_t parameter) {
 
 void FusedAdam::step() {
   const at::NoGradGuard no_grad;
-  std::map<Kind, Batch> batches;
-  for (std::size_t i = 0; i < parameters_.size(); ++i) {
-    const at::Tensor& parameter = parameters_[i];
-    // What took no part in the loss has no gradient, and stays as it is.
-    if (!parameter.grad().defined()) continue;
+  // One counter serves those of equal age.
+  std::map<std::pair<Kind, std::int64_t>, Batch> batches;
+  for_each_with_gradient([&](std::size_t i, const at::Tensor& parameter, const Kind& kind) {
     Moments& moments = moments_[i];
     if (moments.steps == 0) start(i);
     ++moments.steps;
-    Batch& batch = batches[{parameter.device().type(), parameter.device().index(),
-                            parameter.scalar_type(), moments.steps}];
+    Batch& batch = batches[{kind, moments.steps}];
     batch.parameters.push_back(parameter);
     batch.gradients.push_back(parameter.grad());
     batch.averages.push_back(moments.average);
     batch.squares.push_back(moments.square);
     if (options_.amsgrad) batch.square_maxima.push_back(moments.square_max);
-  }
-  for (const auto& [kind, batch] : batches) {
-    run_kernel(batch, std::get<std::int64_t>(kind), options_);
-  }
-}
-
-void FusedAdam::zero_grad(bool set_to_none) {
-  zero_gradients(parameters_, set_to_none);
+  });
+  for (const auto& [kind, batch] : batches) run_kernel(batch, kind.second, lr(), options_);
 }
 
 StateDict FusedAdam::state() const {
   StateDict state;
-  state.set("lr", options_.lr);
+  state.set("lr", lr());
   for (std::size_t i = 0; i < moments_.size(); ++i) {
     const Moments& moments = moments_[i];
     if (moments.steps == 0) continue;
@@ -115,7 +97,7 @@ StateDict FusedAdam::state() const {
 
 void FusedAdam::load(const StateDict& state) {
   FusedAdam fresh(parameters_, options_);
-  fresh.options_.lr = state.real("lr");
+  fresh.set_lr(state.real("lr"));
   TensorsByName targets;
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
     if (!state.texts.contains(named("step", i))) continue;

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "worker/torch/optimizer.h"
 #include "worker/torch/state_dict.h"
 
 namespace cpprun {
@@ -25,18 +26,15 @@ inline AdamOptions adamw_options(double lr = 1e-3, double weight_decay = 1e-2) {
   return {.lr = lr, .weight_decay = weight_decay, .decoupled_weight_decay = true};
 }
 
-// Adam and AdamW in one call of ATen's fused kernel per kind of tensor; the arithmetic is that of
-// torch.optim.Adam(fused=True) and AdamW(fused=True), bit for bit. All parameters that have had
-// equally many steps share one counter, where Python keeps and increments a tensor for each.
-class FusedAdam {
+// Adam and AdamW; the arithmetic is that of torch.optim.Adam(fused=True) and AdamW(fused=True). All
+// parameters that have had equally many steps share one counter, where Python keeps and increments
+// a tensor for each.
+class FusedAdam : public FusedOptimizer {
  public:
   // Throws std::invalid_argument for options out of range.
   FusedAdam(std::vector<at::Tensor> parameters, const AdamOptions& options);
 
   void step();
-  void zero_grad(bool set_to_none = false);
-  void set_lr(double lr) { options_.lr = lr; }
-  double lr() const { return options_.lr; }
 
   // The averages and step counts of each parameter, by its index, and the learning rate. load()
   // throws StateError if it was saved for other parameters.
@@ -53,9 +51,8 @@ class FusedAdam {
   };
   void start(std::size_t parameter);
 
-  std::vector<at::Tensor> parameters_;
+  AdamOptions options_;           // the learning rate is that of the base, from the start on
   std::vector<Moments> moments_;  // as long as parameters_
-  AdamOptions options_;
 };
 
 }  // namespace cpprun

@@ -14,7 +14,7 @@
 #include <utility>
 
 #include "worker/torch/compat/reducer.h"
-#include "worker/torch/optim.h"
+#include "worker/torch/optimizer.h"
 
 namespace cpprun {
 namespace {

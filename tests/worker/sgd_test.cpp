@@ -1,4 +1,4 @@
-#include "worker/torch/optim.h"
+#include "worker/torch/sgd.h"
 
 #include <ATen/ops/tensor.h>
 #include <doctest/doctest.h>
@@ -63,15 +63,10 @@ TEST_CASE("a parameter without a gradient stays, and starts its momentum when it
   check_values(late, {0.75F});
 }
 
-TEST_CASE("gradients are zeroed in place or dropped") {
-  const at::Tensor parameter = parameter_of({1, 1});
-  FusedSgd sgd({parameter}, {.lr = 1});
-  const at::Tensor bucket = at::tensor(std::vector<float>{1, 2, 3, 4});
-  parameter.mutable_grad() = bucket.narrow(0, 1, 2);
-  sgd.zero_grad();
-  check_values(bucket, {1, 0, 0, 4});
-  sgd.zero_grad(/*set_to_none=*/true);
-  CHECK_FALSE(parameter.grad().defined());
+TEST_CASE("options out of range are refused with their name") {
+  CHECK_THROWS_WITH_AS(FusedSgd({parameter_of({1})}, {.lr = -1}), "SGD cannot work with lr -1",
+                       std::invalid_argument);
+  CHECK_THROWS_AS(FusedSgd({parameter_of({1})}, {.momentum = -0.5}), std::invalid_argument);
 }
 
 TEST_CASE("Nesterov without momentum is refused") {
