@@ -66,3 +66,31 @@ TEST_CASE_FIXTURE(Fixture, "help shows every option with its default") {
   CHECK(help.find("how many [3]") != std::string::npos);
   CHECK(help.find("which numbers: fp32, bf16 [fp32]") != std::string::npos);
 }
+
+TEST_CASE_FIXTURE(Fixture, "arguments have their order, and stand anywhere between options") {
+  std::string from, to;
+  options.argument("FROM", from, "where it is");
+  options.argument("TO", to, "where it goes");
+  CHECK(parse({"a", "--loud", "b"}) == "run");
+  CHECK(from == "a");
+  CHECK(to == "b");
+  CHECK(parse({"a"}) == "TO is missing: where it goes (--help lists the options)");
+  CHECK(parse({"a", "b", "c"}) == "\"c\" is no option (--help lists the options)");
+  CHECK(options.help().find("  FROM                     where it is\n") != std::string::npos);
+}
+
+TEST_CASE_FIXTURE(Fixture, "values that do not go together are refused") {
+  options.require([this] { return count < 5 || loud ? "" : "a batch of five needs --loud"; });
+  CHECK(parse({"--batch-size=5"}) == "a batch of five needs --loud (--help lists the options)");
+  CHECK(parse({"--batch-size=5", "--loud"}) == "run");
+}
+
+TEST_CASE_FIXTURE(Fixture, "a program goes on, or ends with 0 for its help and 2 for a mistake") {
+  const auto settle = [this](const char* word) {
+    const char* const arguments[] = {"program", word, nullptr};
+    return options.settle(2, arguments);
+  };
+  CHECK(settle("--loud") == std::nullopt);
+  CHECK(settle("--help") == 0);
+  CHECK(settle("--quiet") == 2);
+}

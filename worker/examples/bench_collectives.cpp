@@ -28,7 +28,6 @@
 namespace {
 
 using cpprun::ProcessGroup;
-using cpprun::examples::CommandLine;
 using Clock = std::chrono::steady_clock;
 
 struct Settings {
@@ -216,14 +215,6 @@ int main(int argc, char** argv) {
   options.number("repeats", settings.repeats, 1, 1 << 20, "measured per size");
   options.number("warmup", settings.warmup, 0, 1 << 20, "before those");
   options.flag("json", settings.json, "one JSON object a line");
-  const auto command = options.parse(argc, argv);
-  if (!command) {
-    fmt::print(stderr, "bench_collectives: {}\n", command.error().reason);
-    return 2;
-  }
-  if (*command == CommandLine::help) {
-    fmt::print("{}", options.help());
-    return 0;
-  }
+  if (const auto code = options.settle(argc, argv)) return *code;
   return cpprun::run([&](const cpprun::Context& context) { return bench(context, settings); });
 }

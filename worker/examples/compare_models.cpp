@@ -24,7 +24,6 @@
 namespace {
 
 using cpprun::StateDict;
-using cpprun::examples::CommandLine;
 
 struct Settings {
   double tolerance = 0;
@@ -125,26 +124,17 @@ int report(const Tally& tally) {
 
 int main(int argc, char** argv) {
   Settings settings;
+  std::string first, second;
   cpprun::examples::Options options(
-      "compare_models [OPTIONS] FIRST SECOND: differences of two .pth or .safetensors files. Exits "
-      "with 0 when they agree, with 1 when not, with 2 when one cannot be read.");
+      "compare_models FIRST SECOND: differences of two .pth or .safetensors files. Exits with 0 "
+      "when they agree, with 1 when not, with 2 when one cannot be read.");
+  options.argument("FIRST", first, "the file that is compared");
+  options.argument("SECOND", second, "the file it is compared with");
   options.real("tolerance", settings.tolerance, 0, "largest difference that is none");
   options.flag("all", settings.all, "name what agrees as well");
-  // The two files come last.
-  const int files = std::max(1, argc - 2);
-  const bool help = argc == 2 && std::string(argv[1]) == "--help";
-  const auto command = options.parse(help ? argc : files, argv);
-  if (!command || (argc < 3 && *command != CommandLine::help)) {
-    fmt::print(stderr, "compare_models: {}\n",
-               command ? "give two files (--help lists the options)" : command.error().reason);
-    return 2;
-  }
-  if (*command == CommandLine::help) {
-    fmt::print("{}", options.help());
-    return 0;
-  }
+  if (const auto code = options.settle(argc, argv)) return *code;
   try {
-    return report(compare(read(argv[files]), read(argv[files + 1]), settings));
+    return report(compare(read(first), read(second), settings));
   } catch (const std::exception& error) {
     fmt::print(stderr, "compare_models: {}\n", error.what());
     return 2;

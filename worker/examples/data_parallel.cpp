@@ -24,12 +24,11 @@
 #include "worker/torch/data_parallel.h"
 #include "worker/torch/ddp.h"
 #include "worker/torch/device.h"
-#include "worker/torch/optim.h"
+#include "worker/torch/sgd.h"
 
 namespace {
 
 using cpprun::ProcessGroup;
-using cpprun::examples::CommandLine;
 using cpprun::examples::ResNet18;
 using Clock = std::chrono::steady_clock;
 
@@ -167,14 +166,6 @@ int main(int argc, char** argv) {
   options.number("batch-size", settings.batch_size, 1, 1 << 20, "of all devices together");
   options.number("width", settings.width, 1, 4096, "channels of the first stage");
   options.number("threads", settings.threads, 1, 4096, "per rank, on the CPU");
-  const auto command = options.parse(argc, argv);
-  if (!command) {
-    fmt::print(stderr, "data_parallel: {}\n", command.error().reason);
-    return 2;
-  }
-  if (*command == CommandLine::help) {
-    fmt::print("{}", options.help());
-    return 0;
-  }
+  if (const auto code = options.settle(argc, argv)) return *code;
   return cpprun::run([&](const cpprun::Context& context) { return compare(context, settings); });
 }

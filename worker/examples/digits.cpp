@@ -25,12 +25,11 @@
 #include "worker/torch/checkpoint.h"
 #include "worker/torch/collectives.h"
 #include "worker/torch/ddp.h"
-#include "worker/torch/optim.h"
 #include "worker/torch/sampler.h"
+#include "worker/torch/sgd.h"
 
 namespace {
 
-using cpprun::examples::CommandLine;
 using cpprun::examples::Digits;
 using Clock = std::chrono::steady_clock;
 
@@ -330,15 +329,7 @@ int main(int argc, char** argv) {
   options.number("fail-at-step", settings.fail_at_step, 0, 1 << 30,
                  "be killed at this step of the first attempt; 0: never");
   options.number("fail-rank", settings.fail_rank, 0, 1 << 30, "which rank does so");
-  const auto command = options.parse(argc, argv);
-  if (!command) {
-    fmt::print(stderr, "digits: {}\n", command.error().reason);
-    return 2;
-  }
-  if (*command == CommandLine::help) {
-    fmt::print("{}", options.help());
-    return 0;
-  }
+  if (const auto code = options.settle(argc, argv)) return *code;
   return cpprun::run([&settings](const cpprun::Context& context) {
     if (settings.data.empty()) throw std::runtime_error("digits.bin was not found: give --data");
     const auto digits = cpprun::examples::read_digits(settings.data);

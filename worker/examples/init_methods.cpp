@@ -22,8 +22,6 @@
 
 namespace {
 
-using cpprun::examples::CommandLine;
-
 struct Settings {
   std::string init_method = "env://";
   std::string backend = "gloo";
@@ -66,14 +64,6 @@ int main(int argc, char** argv) {
   options.number("rank", settings.rank, -1, 1 << 20, "of this process; -1: the environment's");
   options.number("world-size", settings.world_size, -1, 1 << 20, "-1: the environment's");
   options.number("timeout", settings.timeout, 1, 86400, "seconds to wait for the others");
-  const auto command = options.parse(argc, argv);
-  if (!command) {
-    fmt::print(stderr, "init_methods: {}\n", command.error().reason);
-    return 2;
-  }
-  if (*command == CommandLine::help) {
-    fmt::print("{}", options.help());
-    return 0;
-  }
+  if (const auto code = options.settle(argc, argv)) return *code;
   return cpprun::run([&](const cpprun::Context& context) { return meet(context, settings); });
 }

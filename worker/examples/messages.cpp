@@ -26,7 +26,6 @@ namespace {
 
 using cpprun::ProcessGroup;
 using cpprun::ReduceOp;
-using cpprun::examples::CommandLine;
 
 at::Tensor number(double value) {
   return at::full({1}, value, at::kFloat);
@@ -247,14 +246,6 @@ int main(int argc, char** argv) {
   cpprun::examples::Options options(
       "messages: what ranks can say to each other, shown one by one (cpprun … ./messages).");
   options.choice("only", only, names, "show this part alone");
-  const auto command = options.parse(argc, argv);
-  if (!command) {
-    fmt::print(stderr, "messages: {}\n", command.error().reason);
-    return 2;
-  }
-  if (*command == CommandLine::help) {
-    fmt::print("{}", options.help());
-    return 0;
-  }
+  if (const auto code = options.settle(argc, argv)) return *code;
   return cpprun::run([&only](const cpprun::Context& context) { return show(context, only); });
 }

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <filesystem>
 
 namespace cpprun::examples {
 namespace {
@@ -127,15 +128,44 @@ Result<CommandLine> Options::parse(int argc, const char* const* argv) const {
       }
     }
   }
+  auto argument = arguments_.begin();
   for (int i = optind; i < argc; ++i) {
-    mistakes.push_back(fmt::format("\"{}\" is no option", pointers[static_cast<std::size_t>(i)]));
+    const std::string word = pointers[static_cast<std::size_t>(i)];
+    if (argument == arguments_.end()) {
+      mistakes.push_back(fmt::format("\"{}\" is no option", word));
+    } else {
+      *argument++->target = word;
+    }
+  }
+  for (; argument != arguments_.end(); ++argument) {
+    mistakes.push_back(fmt::format("{} is missing: {}", argument->name, argument->help));
+  }
+  for (const auto& mistake : required_) {
+    if (std::string found = mistake(); !found.empty()) mistakes.push_back(std::move(found));
   }
   if (mistakes.empty()) return CommandLine::run;
   return failure(fmt::format("{} (--help lists the options)", fmt::join(mistakes, "; ")));
 }
 
+std::optional<int> Options::settle(int argc, const char* const* argv) const {
+  const auto command = parse(argc, argv);
+  if (!command) {
+    const auto name = std::filesystem::path(argv[0]).filename().string();
+    fmt::print(stderr, "{}: {}\n", name, command.error().reason);
+    return 2;
+  }
+  if (*command == CommandLine::run) return std::nullopt;
+  fmt::print("{}", help());
+  return 0;
+}
+
 std::string Options::help() const {
-  std::string text = about_ + "\n\nOptions:\n";
+  std::string text = about_ + "\n";
+  if (!arguments_.empty()) text += "\nArguments:\n";
+  for (const Argument& each : arguments_) {
+    text += fmt::format("  {:<24} {}\n", each.name, each.help);
+  }
+  text += "\nOptions:\n";
   for (const Option& each : options_) {
     const std::string usage = each.takes_value ? each.name + " VALUE" : each.name;
     text += fmt::format("  --{:<22} {}", usage, each.help);

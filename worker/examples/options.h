@@ -4,6 +4,7 @@
 // together.
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -27,6 +28,16 @@ class Options {
               const std::string& help);
   void flag(const std::string& name, bool& target, const std::string& help);
 
+  // An argument without a name; all of them have to be given, in this order.
+  void argument(const std::string& name, std::string& target, const std::string& help) {
+    arguments_.push_back({name, &target, help});
+  }
+  // A last look at the values together: returns what is wrong with them, or nothing.
+  void require(std::function<std::string()> mistake) { required_.push_back(std::move(mistake)); }
+
+  // For main(): an exit code when the program shall not go on, because its help was asked for (0)
+  // or its command line is wrong (2). What there is to say has been said.
+  std::optional<int> settle(int argc, const char* const* argv) const;
   Result<CommandLine> parse(int argc, const char* const* argv) const;
   std::string help() const;
 
@@ -40,10 +51,18 @@ class Options {
     std::function<std::string(const std::string& value)> assign;
   };
 
+  struct Argument {
+    std::string name;
+    std::string* target = nullptr;
+    std::string help;
+  };
+
   void add(Option option) { options_.push_back(std::move(option)); }
 
   std::string about_;
   std::vector<Option> options_;
+  std::vector<Argument> arguments_;
+  std::vector<std::function<std::string()>> required_;
 };
 
 }  // namespace cpprun::examples

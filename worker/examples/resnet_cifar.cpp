@@ -22,16 +22,15 @@
 #include "worker/torch/ddp.h"
 #include "worker/torch/device.h"
 #include "worker/torch/image_files.h"
-#include "worker/torch/optim.h"
 #include "worker/torch/pth_file.h"
 #include "worker/torch/sampler.h"
+#include "worker/torch/sgd.h"
 #include "worker/torch/sync_batch_norm.h"
 #include "worker/torch/synthetic_images.h"
 #include "worker/torch/training.h"
 
 namespace {
 
-using cpprun::examples::CommandLine;
 using cpprun::examples::ResNet18;
 using Clock = std::chrono::steady_clock;
 using Model = cpprun::DistributedDataParallel<ResNet18>;
@@ -367,15 +366,7 @@ int main(int argc, char** argv) {
   cpprun::examples::Options options(
       "resnet_cifar: ResNet-18 on CIFAR-10 with DDP (cpprun … ./resnet_cifar).");
   declare(settings, options);
-  const auto command = options.parse(argc, argv);
-  if (!command) {
-    fmt::print(stderr, "resnet_cifar: {}\n", command.error().reason);
-    return 2;
-  }
-  if (*command == CommandLine::help) {
-    fmt::print("{}", options.help());
-    return 0;
-  }
+  if (const auto code = options.settle(argc, argv)) return *code;
   return cpprun::run([&settings](const cpprun::Context& context) {
     return settings.make_synthetic > 0 ? make_data(settings) : train(context, settings);
   });

@@ -19,7 +19,6 @@
 
 namespace {
 
-using cpprun::examples::CommandLine;
 using cpprun::examples::Vit;
 using cpprun::examples::VitOptions;
 using Clock = std::chrono::steady_clock;
@@ -213,8 +212,7 @@ int measure(const cpprun::Context& context, const Settings& settings) {
   return 0;
 }
 
-cpprun::Result<CommandLine> read(int argc, char** argv, Settings& settings,
-                                 cpprun::examples::Options& options) {
+void declare(Settings& settings, cpprun::examples::Options& options) {
   options.number("image-size", settings.vit.image_size, 1, 8192, "side of an image");
   options.number("patch", settings.vit.patch, 1, 8192, "side of a patch");
   options.number("dim", settings.vit.dim, 1, 65536, "width of the model");
@@ -232,18 +230,16 @@ cpprun::Result<CommandLine> read(int argc, char** argv, Settings& settings,
                  "which CUDA device; -1: LOCAL_RANK decides");
   options.flag("scaling", settings.scaling, "measure rank 0 alone first, and compare");
   options.flag("json", settings.json, "one line for machines instead of several for people");
-  auto command = options.parse(argc, argv);
-  if (!command || *command == CommandLine::help) return command;
   const VitOptions& vit = settings.vit;
-  if (vit.dim % vit.heads != 0) {
-    return cpprun::failure(
-        fmt::format("--dim={} is not a multiple of --heads={}", vit.dim, vit.heads));
-  }
-  if (vit.image_size % vit.patch != 0) {
-    return cpprun::failure(
-        fmt::format("--image-size={} is not a multiple of --patch={}", vit.image_size, vit.patch));
-  }
-  return command;
+  options.require([&vit]() -> std::string {
+    if (vit.dim % vit.heads == 0) return {};
+    return fmt::format("--dim={} is not a multiple of --heads={}", vit.dim, vit.heads);
+  });
+  options.require([&vit]() -> std::string {
+    if (vit.image_size % vit.patch == 0) return {};
+    return fmt::format("--image-size={} is not a multiple of --patch={}", vit.image_size,
+                       vit.patch);
+  });
 }
 
 }  // namespace
@@ -253,15 +249,8 @@ int main(int argc, char** argv) {
   cpprun::examples::Options options(
       "speed: forward and backward speed of a vision transformer, ViT-Base/16 unless told "
       "otherwise.");
-  const auto command = read(argc, argv, settings, options);
-  if (!command) {
-    fmt::print(stderr, "speed: {}\n", command.error().reason);
-    return 2;
-  }
-  if (*command == CommandLine::help) {
-    fmt::print("{}", options.help());
-    return 0;
-  }
+  declare(settings, options);
+  if (const auto code = options.settle(argc, argv)) return *code;
   return cpprun::run(
       [&settings](const cpprun::Context& context) { return measure(context, settings); });
 }

@@ -18,11 +18,9 @@
 #include "worker/examples/options.h"
 #include "worker/torch/collectives.h"
 #include "worker/torch/ddp.h"
-#include "worker/torch/optim.h"
+#include "worker/torch/sgd.h"
 
 namespace {
-
-using cpprun::examples::CommandLine;
 
 struct Settings {
   std::string spawn;
@@ -176,15 +174,7 @@ int main(int argc, char** argv) {
   options.number("steps", settings.steps, 1, 1 << 20, "training steps");
   options.real("lr", settings.lr, 0, "learning rate");
   options.flag("spawned", spawned, "this process was started by --spawn");
-  const auto command = options.parse(argc, argv);
-  if (!command) {
-    fmt::print(stderr, "toy: {}\n", command.error().reason);
-    return 2;
-  }
-  if (*command == CommandLine::help) {
-    fmt::print("{}", options.help());
-    return 0;
-  }
+  if (const auto code = options.settle(argc, argv)) return *code;
   if (!spawned && (!settings.spawn.empty() || !settings.gpus.empty())) {
     const auto code = spawn(settings, argc, argv);
     if (code) return *code;
