@@ -299,8 +299,7 @@ std::optional<TimePoint> Agent::next_deadline() const {
   consider(seat_deadline_);
   if (supervisor_ && phase_ == Phase::running) consider(supervisor_->next_deadline());
   if (link_.up() && !link_.local()) consider(link_.silent_at());
-  if (in_round() && !link_.local() && !exit_when_settled_ && !seat_lost_)
-    consider(link_.lease_over_at());
+  consider(fence_at());
   return soonest;
 }
 

@@ -44,6 +44,9 @@ class Agent {
   Actions handle(TimePoint now, const Event& event);
   Actions advance(TimePoint now);
   std::optional<TimePoint> next_deadline() const;
+  // When our workers have to be gone, because others may have their ranks; none while there is no
+  // seat to lose, or nobody who could have it.
+  std::optional<TimePoint> fence_at() const;
 
  private:
   enum class Phase { dialing, joining, running, succeeded, drained, over };

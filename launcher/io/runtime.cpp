@@ -189,7 +189,16 @@ void Runtime::work_off() {
     for (agent::Action& action : agent_->handle(now(), event)) perform(action);
   }
   working_off_ = false;
+  tell_fence();
   timer_.arm(agent_->next_deadline());
+}
+
+// The agent keeps the fence by itself; the warden does it for one that is stopped or hangs.
+void Runtime::tell_fence() {
+  const auto fence = agent_->fence_at();
+  if (fence == fence_) return;
+  fence_ = fence;
+  warden_.told_fence(fence);
 }
 
 void Runtime::advance() {

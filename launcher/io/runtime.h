@@ -62,6 +62,8 @@ class Runtime {
   void post(Agent::Event event);
   void advance();
 
+  void tell_fence();
+
   void perform(agent::Action& action);
   void on(const agent::Dial& action);
   void on(const agent::Say& action);
@@ -101,6 +103,7 @@ class Runtime {
 
   std::deque<Agent::Event> events_;
   bool working_off_ = false;
+  std::optional<TimePoint> fence_;     // what the warden was told last
   std::vector<WorkerSpec> specs_;      // of the attempt that runs
   std::vector<int> pids_;              // by local rank; 0 before it started
   std::optional<SpawnError> no_room_;  // the attempt's folders could not be made

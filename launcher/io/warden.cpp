@@ -1,10 +1,12 @@
 #include "launcher/io/warden.h"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <csignal>
@@ -13,7 +15,9 @@
 #include <cstring>
 #include <ctime>
 #include <filesystem>
+#include <limits>
 #include <map>
+#include <optional>
 #include <system_error>
 #include <utility>
 
@@ -24,15 +28,17 @@ namespace cpprun::io {
 
 namespace {
 
-// What cpprun tells: a kind and a number; with `folder` the number counts the bytes that follow.
-// Short enough for the pipe to take it in one piece.
-enum class Kind : std::int32_t { started, gone, folder };
+// What cpprun tells: a kind and a number. With `folder` the number counts the bytes that follow,
+// with `fence` it is a time on the monotonic clock, or 0. Short enough for the pipe to take it in
+// one piece.
+enum class Kind : std::int64_t { started, gone, folder, fence };
 struct Word {
   Kind kind = Kind::started;
-  std::int32_t number = 0;
+  std::int64_t number = 0;
 };
 
 constexpr std::size_t folder_bytes_max = 4096 - sizeof(Word);  // PIPE_BUF: never torn
+constexpr std::int64_t poll_max = std::numeric_limits<int>::max();
 
 // Whoever ends cpprun by its name must not end the warden with it, so ps shows another one.
 void take_name() {
@@ -62,21 +68,49 @@ class Watch {
 
   void stand() {
     Word word;
-    while (hear(&word, sizeof word)) {
+    while (keep_fence(), hear(&word, sizeof word)) {
       const auto number = static_cast<std::size_t>(word.number);
+      const auto leader = static_cast<int>(word.number);
       if (word.kind == Kind::started && leaders_.size() < bounds::warden_groups_max) {
-        leaders_[word.number] = static_cast<int>(::syscall(SYS_pidfd_open, word.number, 0));
+        leaders_[leader] = static_cast<int>(::syscall(SYS_pidfd_open, leader, 0));
       } else if (word.kind == Kind::gone) {
-        forget(word.number);
+        forget(leader);
+      } else if (word.kind == Kind::fence) {
+        fence_.reset();
+        if (word.number != 0) fence_ = TimePoint{std::chrono::nanoseconds(word.number)};
       } else if (word.kind == Kind::folder && number <= folder_bytes_max) {
         folder_.assign(number, '\0');
         if (!hear(folder_.data(), number)) break;
       }
     }
-    clean_up();
+    end_everybody();
+    std::error_code ignored;  // there is nobody left to tell
+    if (!folder_.empty()) std::filesystem::remove_all(folder_, ignored);
   }
 
  private:
+  // Comes back when there is something to hear. A fence that is passed in silence ends the
+  // workers: their cpprun is there, but cannot do it.
+  void keep_fence() {
+    while (fence_ && !leaders_.empty()) {
+      const auto end = *fence_ + bounds::warden_patience;
+      const Duration left = end - std::chrono::steady_clock::now();
+      if (somebody_speaks(std::max(left, Duration{}))) return;
+      if (std::chrono::steady_clock::now() < end) continue;
+      fence_.reset();
+      // As soon as it speaks again it may start others, with the same token.
+      for (int look = 0; look < bounds::warden_looks_max; ++look) {
+        if (!kill_everybody() || somebody_speaks(bounds::warden_pause)) break;
+      }
+    }
+  }
+
+  bool somebody_speaks(Duration patience) const {
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(patience).count();
+    pollfd pipe{pipe_, POLLIN, 0};
+    return ::poll(&pipe, 1, static_cast<int>(std::min<std::int64_t>(left, poll_max))) > 0;
+  }
+
   // False at the end of the pipe, which is the end of cpprun.
   bool hear(void* bytes, std::size_t count) {
     auto* at = static_cast<char*>(bytes);
@@ -97,13 +131,11 @@ class Watch {
     leaders_.erase(found);
   }
 
-  void clean_up() {
+  void end_everybody() {
     for (int look = 0; look < bounds::warden_looks_max && kill_everybody(); ++look) {
       const std::timespec pause{0, std::chrono::nanoseconds(bounds::warden_pause).count()};
       ::nanosleep(&pause, nullptr);
     }
-    std::error_code ignored;  // there is nobody left to tell
-    if (!folder_.empty()) std::filesystem::remove_all(folder_, ignored);
   }
 
   // True when there was somebody to kill: then another look is due.
@@ -134,6 +166,7 @@ class Watch {
   std::string token_;
   int pipe_;
   std::map<int, int> leaders_;  // group → pidfd of its leader
+  std::optional<TimePoint> fence_;
   std::string folder_;
 };
 
@@ -151,7 +184,7 @@ class Watch {
   ::_exit(0);
 }
 
-void tell(int pipe, Kind kind, int number, const std::string& text = {}) {
+void tell(int pipe, Kind kind, std::int64_t number, const std::string& text = {}) {
   const Word word{kind, number};
   std::string bytes(sizeof word, '\0');
   std::memcpy(bytes.data(), &word, sizeof word);
@@ -196,9 +229,14 @@ void Warden::told_gone(int pid) {
   tell(pipe_, Kind::gone, pid);
 }
 
+void Warden::told_fence(std::optional<TimePoint> fence) {
+  const auto at = fence ? fence->time_since_epoch() : Duration{};
+  tell(pipe_, Kind::fence, std::chrono::nanoseconds(at).count());
+}
+
 void Warden::told_folder(const std::string& folder) {
   if (folder.size() <= folder_bytes_max) {
-    tell(pipe_, Kind::folder, static_cast<int>(folder.size()), folder);
+    tell(pipe_, Kind::folder, static_cast<std::int64_t>(folder.size()), folder);
   }
 }
 

@@ -4,8 +4,10 @@
 // it was told and by the token in their environment; it never kills by a bare pid, which may have
 // been given to somebody else.
 
+#include <optional>
 #include <string>
 
+#include "proto/clock.h"
 #include "proto/result.h"
 
 namespace cpprun::io {
@@ -27,6 +29,10 @@ class Warden {
   void told_started(int pid);
   // That group is gone; its number may be given to somebody else.
   void told_gone(int pid);
+  // By then cpprun ends its workers, unless it moves the fence before; none: there is no such time.
+  // If it has said nothing a little later it is stopped, or hangs in the kernel, and others are
+  // about to have its workers' ranks: then the warden kills them.
+  void told_fence(std::optional<TimePoint> fence);
   // A private folder, to be removed with all that is in it if cpprun cannot do it itself.
   void told_folder(const std::string& folder);
 

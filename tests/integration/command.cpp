@@ -231,6 +231,11 @@ void Command::expect_nobody_left() const {
   }
 }
 
+bool ends_in_time(pid_t pid) {
+  const auto process = open_pidfd(pid);
+  return !process || wait_readable(process.get(), Clock::now() + patience);
+}
+
 Ended run(const Words& words, const Options& options) {
   Command command(words, options);
   return command.wait();

@@ -99,6 +99,9 @@ class Command {
   int code_ = 0;
 };
 
+// Waits until that process has ended, reaped or not; false when the bound passes first.
+bool ends_in_time(pid_t pid);
+
 // Runs it to its end.
 Ended run(const Words& words, const Options& options = {});
 

@@ -1,9 +1,7 @@
 #include "tests/integration/hosts.h"
 
 #include <doctest/doctest.h>
-#include <poll.h>
 #include <signal.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <sstream>
@@ -29,13 +27,6 @@ std::vector<pid_t> processes_in(const std::string& netns) {
     pids.push_back(std::atoi(word.c_str()));
   }
   return pids;
-}
-
-bool ends_in_time(pid_t pid) {
-  const FileDescriptor process(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
-  pollfd one{process.get(), POLLIN, 0};
-  const auto milliseconds = std::chrono::milliseconds(patience).count();
-  return !process || ::poll(&one, 1, static_cast<int>(milliseconds)) > 0;
 }
 
 void attempt(const std::string& command) {

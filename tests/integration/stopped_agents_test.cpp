@@ -68,11 +68,14 @@ TEST_CASE("an agent that is stopped for longer than the lease is lost; continued
   const Cluster cluster(3, "2:3");
   if (!cluster.hosts.why_not().empty()) return skip(cluster.hosts.why_not());
   Command first(cluster.node(0), cluster.options());
-  Command second(cluster.node(1), cluster.options());
+  Command second(cluster.node(1, {}, stay), cluster.options());
   Command third(cluster.node(2), cluster.options());
   for (Command* const each : {&first, &second, &third}) each->expect_out(" of 3, restart 0\n");
+  const pid_t worker_of_second = pid_of(second, "1");
   second.signal(SIGSTOP);
   for (Command* const each : {&first, &third}) each->expect_out(" of 2, restart 0\n");
+  // It cannot end its worker before another has that rank; its warden does.
+  CHECK(ends_in_time(worker_of_second));
   second.signal(SIGCONT);
   for (Command* const each : {&first, &second, &third}) each->expect_out(" of 3, restart 0\n", 2);
   second.expect_err("this node asks for a seat again");

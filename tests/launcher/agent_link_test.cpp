@@ -126,6 +126,26 @@ TEST_CASE("the host of the keeper has no lease: it may sleep as long as it likes
   CHECK(work<supervisor::SignalGroup>(stage.agent.advance(t0 + 24h)).empty());
 }
 
+TEST_CASE(
+    "there is a fence while the seat can be lost to somebody, and it moves with every answer") {
+  Stage stage;
+  CHECK_FALSE(stage.agent.fence_at());
+  stage.run();
+  CHECK(stage.agent.fence_at() == t0 + own_lease);
+  stage.answered(t0 + 1s);
+  CHECK(stage.agent.fence_at() == t0 + 1s + own_lease);
+  SUBCASE("whoever has lost it keeps it no more") {
+    stage.heard(t0 + 1s, link::Refused{"round 1 does not go on here"});
+  }
+  SUBCASE("workers of a job that is over have their grace, whether the master is there or not") {
+    stage.heard(t0 + 1s, link::Finish{.exit_code = 143, .reason = "asked to stop by SIGTERM"});
+  }
+  CHECK_FALSE(stage.agent.fence_at());
+  Stage host{true};
+  host.run();
+  CHECK_FALSE(host.agent.fence_at());
+}
+
 TEST_CASE("signals that ask nobody to end are passed on to the workers, and nothing ends") {
   Stage stage;
   stage.run();

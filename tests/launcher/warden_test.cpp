@@ -4,9 +4,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <csignal>
 #include <filesystem>
 #include <fstream>
+#include <optional>
 
 #include "launcher/io/process.h"
 #include "launcher/io/process_tree.h"
@@ -34,6 +36,16 @@ int count_carriers(const std::string& token) {
 void await_end(int pid) {
   int status = 0;
   ::waitpid(pid, &status, 0);
+}
+
+// A process with a group of its own, before anybody is told of it.
+pid_t hanging() {
+  const pid_t pid = ::fork();
+  // No warden's pipe may stay open in it.
+  if (pid == 0) ::close_range(3, ~0U, 0);
+  while (pid == 0) ::pause();
+  ::setpgid(pid, pid);
+  return pid;
 }
 
 }  // namespace
@@ -95,6 +107,54 @@ TEST_CASE("the warden ignores what ends cpprun, and goes by another name") {
   const int pid = warden->pid();
   { const io::Warden let_go = std::move(*warden); }
   await_end(pid);
+}
+
+TEST_CASE("workers whose cpprun is silent at its fence are killed, and only they") {
+  auto warden = io::Warden::post(fresh_token());
+  REQUIRE(warden.has_value());
+  const pid_t bystander = hanging();
+  const pid_t worker = hanging();
+  warden->told_started(worker);
+  warden->told_fence(std::chrono::steady_clock::now());
+  // We are here, but we say nothing.
+  int status = 0;
+  CHECK(::waitpid(worker, &status, 0) == worker);
+  CHECK(WIFSIGNALED(status));
+  CHECK(WTERMSIG(status) == SIGKILL);
+  warden->told_gone(worker);
+  CHECK(::waitpid(bystander, nullptr, WNOHANG) == 0);
+  // It stays, for those who are started next.
+  CHECK(::waitpid(warden->pid(), nullptr, WNOHANG) == 0);
+  const pid_t next = hanging();
+  warden->told_started(next);
+  const int pid = warden->pid();
+  { const io::Warden let_go = std::move(*warden); }
+  await_end(pid);
+  await_end(next);
+  ::kill(bystander, SIGKILL);
+  await_end(bystander);
+}
+
+TEST_CASE("a fence that is moved or taken away in time harms nobody") {
+  auto warden = io::Warden::post(fresh_token());
+  REQUIRE(warden.has_value());
+  const pid_t held = hanging();
+  const pid_t witness = hanging();
+  warden->told_started(held);
+  warden->told_fence(std::chrono::steady_clock::now() + std::chrono::hours(1));
+  warden->told_fence(std::nullopt);
+  // Of another warden: when its fence is over, so would have been the first one's.
+  auto other = io::Warden::post(fresh_token() + "other");
+  REQUIRE(other.has_value());
+  other->told_started(witness);
+  other->told_fence(std::chrono::steady_clock::now());
+  await_end(witness);
+  CHECK(::waitpid(held, nullptr, WNOHANG) == 0);
+  const int pid = warden->pid();
+  { const io::Warden let_go = std::move(*warden); }
+  // Letting go is the end of cpprun: now it is killed.
+  await_end(pid);
+  await_end(held);
 }
 
 TEST_CASE("the warden removes the private folder that cpprun could not remove itself") {
