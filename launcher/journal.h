@@ -8,6 +8,7 @@
 
 #include "launcher/diagnosis.h"
 #include "proto/link/message.h"
+#include "rendezvous/keeper_actions.h"
 
 namespace cpprun {
 
@@ -58,14 +59,19 @@ struct Waiting {
 struct KeeperNoted {
   std::string text;
 };
+// Who is there has changed, on the node that hosts the keeper.
+struct NodeChanged {
+  keeper::NodeChange change;
+};
 struct JobEnded {
   int exit_code = 0;
   std::string reason;
   std::optional<link::Failure> root = {};
 };
 
-using Event = std::variant<JobStarted, RoundSealed, WorkerStarted, WorkerNotStarted, WorkerExited,
-                           WorkerFailed, Draining, WorkerKilled, Waiting, KeeperNoted, JobEnded>;
+using Event =
+    std::variant<JobStarted, RoundSealed, WorkerStarted, WorkerNotStarted, WorkerExited,
+                 WorkerFailed, Draining, WorkerKilled, Waiting, KeeperNoted, NodeChanged, JobEnded>;
 
 }  // namespace journal
 

@@ -67,6 +67,13 @@ struct Writer {
     json["text"] = m.text;
     return "keeper";
   }
+  const char* operator()(const journal::NodeChanged& m) const {
+    json["changed_host"] = m.change.host;
+    json["changed_node"] = m.change.rank ? Json(m.change.rank->value) : Json(nullptr);
+    if (m.change.kind == keeper::NodeChange::Kind::joined) return "node_joined";
+    json["reason"] = m.change.reason;
+    return m.change.kind == keeper::NodeChange::Kind::lost ? "node_lost" : "node_left";
+  }
   const char* operator()(const journal::JobEnded& m) const {
     json["exit_code"] = m.exit_code;
     json["reason"] = m.reason;

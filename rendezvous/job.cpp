@@ -13,6 +13,8 @@ namespace cpprun {
 
 namespace {
 
+using keeper::NodeChange;
+
 double seconds(Duration duration) {
   return std::chrono::duration<double>(duration).count();
 }
@@ -89,6 +91,7 @@ void Job::failed(TimePoint now, const Member& member, const link::Failed& failed
 void Job::leave(TimePoint now, LinkId link, const link::Leave& leave, keeper::Actions& actions) {
   const Member member = *round_.find(link);
   const std::string says = fmt::format("{} leaves: {}", name_of(member), leave.reason);
+  actions.emplace_back(change_of(member, NodeChange::Kind::left, leave.reason));
   const bool has_seat = member.state != Member::State::waiting;
   // Between two rounds everybody waits, and a job of a fixed size cannot go on without it.
   const bool is_needed =
@@ -136,6 +139,7 @@ void Job::close(TimePoint now, const Closing& closing, keeper::Actions& actions)
     if (!over()) {
       actions.emplace_back(
           keeper::Note{fmt::format("{} is gone while waiting: {}", name_of(*member), reason)});
+      actions.emplace_back(change_of(*member, NodeChange::Kind::lost, reason));
     }
     leases_.forget(link);
     round_.leave(link);
@@ -160,6 +164,7 @@ void Job::lose(TimePoint now, const Leases::Expired& expired, const std::string&
     return;
   }
   actions.emplace_back(keeper::Note{fmt::format("{} is lost: {}", name_of(member), why)});
+  actions.emplace_back(change_of(member, NodeChange::Kind::lost, why));
   if (member.connected) actions.emplace_back(keeper::HangUp{link, why});
   leases_.forget(link);
   round_.leave(link);

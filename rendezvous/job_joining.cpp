@@ -20,6 +20,7 @@ void Job::join(TimePoint now, const Caller& caller, const link::Join& join,
   // It repeats what it said in its last round, under another master: that must not be ours.
   round_.number_from(join.after);
   round_.enter(caller.link, {.join = join, .peer = caller.peer, .local = caller.local});
+  actions.emplace_back(change_of(*round_.find(caller.link), keeper::NodeChange::Kind::joined));
   if (!caller.local) {
     leases_.renew(caller.link, now);
     round_.clock_of(caller.link).heard(now, join.sent);

@@ -26,6 +26,14 @@ link::Failure failure_of_lost(const Member& member, Duration lease) {
           .cause = "node_lost"};
 }
 
+keeper::NodeChange change_of(const Member& member, keeper::NodeChange::Kind kind,
+                             std::string reason) {
+  return {.kind = kind,
+          .host = member.join.host,
+          .rank = member.group_rank,
+          .reason = std::move(reason)};
+}
+
 std::string status_of(const Round& round, const JobTerms& terms, const Waits& waits) {
   if (waits.pause) {
     return fmt::format("{}, in {:.0f} s (--restart-backoff)", waits.reason,

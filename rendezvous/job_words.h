@@ -7,12 +7,16 @@
 #include "proto/clock.h"
 #include "proto/link/message.h"
 #include "rendezvous/job_terms.h"
+#include "rendezvous/keeper_actions.h"
 #include "rendezvous/round.h"
 
 namespace cpprun {
 
 // Stands in for the words of a node that says nothing any more.
 link::Failure failure_of_lost(const Member& member, Duration lease);
+
+keeper::NodeChange change_of(const Member& member, keeper::NodeChange::Kind kind,
+                             std::string reason = {});
 
 // Why a job waits, as far as its round does not know.
 struct Waits {

@@ -1,6 +1,7 @@
 #pragma once
 // What a keeper wants done: the words between it and its driver.
 
+#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
@@ -52,7 +53,21 @@ struct Note {
   friend bool operator==(const Note&, const Note&) = default;
 };
 
-using Action = std::variant<Say, HangUp, ResetStore, OpenStore, CloseStore, Note>;
+// Who is there has changed: for whoever watches, the log has words of its own.
+struct NodeChange {
+  enum class Kind {
+    joined,  // it is here; whether it has a seat is told by the round
+    lost,    // without a word
+    left,    // and said so
+  };
+  Kind kind = Kind::joined;
+  std::string host;
+  std::optional<GroupRank> rank = {};  // in this round, or in the one before
+  std::string reason = {};
+  friend bool operator==(const NodeChange&, const NodeChange&) = default;
+};
+
+using Action = std::variant<Say, HangUp, ResetStore, OpenStore, CloseStore, Note, NodeChange>;
 using Actions = std::vector<Action>;
 
 // Whom a refusal concerns, and from where it came.

@@ -139,7 +139,8 @@ Result<void> Runtime::open_keeper() {
             .done =
                 [this] {
                   if (exit_) leave_when_everything_is_said();
-                }});
+                },
+            .node_changed = [this](const auto& change) { note(journal::NodeChanged{change}); }});
     // A literal loopback address is served there and nowhere else.
     const bool only_loopback =
         config.endpoint.host != "localhost" && is_loopback(config.endpoint.host);

@@ -32,6 +32,8 @@ class KeeperServer {
     std::function<void(Note)> note;
     // The hosted job is over and nobody is left to be told.
     std::function<void()> done;
+    // For whoever keeps events; a daemon keeps none.
+    std::function<void(const keeper::NodeChange&)> node_changed = {};
   };
 
   KeeperServer(asio::io_context& context, Callbacks callbacks);

@@ -72,6 +72,23 @@ TEST_CASE("a failed worker's line has the verdict on it") {
   CHECK(json.at("failure").at("consequence") == false);
 }
 
+using Kind = keeper::NodeChange::Kind;
+
+journal::Event change(Kind kind, std::optional<GroupRank> rank = {}) {
+  return journal::NodeChanged{{.kind = kind, .host = "node2", .rank = rank, .reason = "silent"}};
+}
+
+TEST_CASE("who is lost is named apart from who tells it") {
+  auto journal = journal_of_node();
+  const auto json = event(journal, change(Kind::lost, GroupRank{2}));
+  CHECK(json.at("event") == "node_lost");
+  CHECK(json.at("host") == "node1");
+  CHECK(json.at("changed_host") == "node2");
+  CHECK(json.at("changed_node") == 2);
+  CHECK(json.at("reason") == "silent");
+  CHECK(event(journal, change(Kind::joined)).at("changed_node").is_null());
+}
+
 // The members that docs/events.md gives an event: the second column of its row.
 std::set<std::string> documented(const std::string& event) {
   const char* const folder = std::getenv("CPPRUN_SOURCE_FOLDER");
@@ -94,8 +111,10 @@ TEST_CASE("each event has exactly the members that docs/events.md gives it") {
       journal::JobStarted{},   journal::RoundSealed{},      journal::WorkerStarted{},
       journal::WorkerExited{}, journal::WorkerNotStarted{}, journal::WorkerFailed{},
       journal::Draining{},     journal::WorkerKilled{},     journal::Waiting{},
-      journal::KeeperNoted{},  journal::JobEnded{}};
-  CHECK(all.size() == std::variant_size_v<journal::Event>);
+      journal::KeeperNoted{},  journal::JobEnded{},         change(Kind::joined),
+      change(Kind::lost),      change(Kind::left)};
+  // One kind of value has three names.
+  CHECK(all.size() == std::variant_size_v<journal::Event> + 2);
   for (const auto& each : all) {
     const auto json = event(journal, each);
     auto names = members(json);

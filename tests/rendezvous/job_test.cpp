@@ -22,7 +22,8 @@ link::Failed failed_with(int code, RoundNumber round = RoundNumber{1}) {
 
 TEST_CASE("a round is sealed when the last node comes, whoever was first") {
   Table table;
-  CHECK(table.join(t0, b, node(1, 3)).empty());
+  CHECK(table.join(t0, b, node(1, 3)) ==
+        keeper::Actions{keeper::NodeChange{.host = "host1", .reason = ""}});
   const auto actions = table.join(t0 + 1s, a, node(0, 1), true);
   CHECK(std::holds_alternative<keeper::ResetStore>(actions.front()));
   CHECK(said<link::Sealed>(actions, a) == std::vector{link::Sealed{.round = RoundNumber{1},
