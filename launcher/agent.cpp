@@ -299,7 +299,7 @@ std::optional<TimePoint> Agent::next_deadline() const {
   consider(seat_deadline_);
   if (supervisor_ && phase_ == Phase::running) consider(supervisor_->next_deadline());
   if (link_.up() && !link_.local()) consider(link_.silent_at());
-  consider(fence_at());
+  if (has_a_seat_to_lose()) consider(link_.lease_over_at());
   return soonest;
 }
 

@@ -44,9 +44,9 @@ class Agent {
   Actions handle(TimePoint now, const Event& event);
   Actions advance(TimePoint now);
   std::optional<TimePoint> next_deadline() const;
-  // When our workers have to be gone, because others may have their ranks; none while there is no
-  // seat to lose, or nobody who could have it.
-  std::optional<TimePoint> fence_at() const;
+  // When somebody else has to end our workers, because we should have, others may have their ranks,
+  // and we do not say anything; none while there is no seat to lose, or nobody who could have it.
+  std::optional<TimePoint> overdue_at() const;
 
  private:
   enum class Phase { dialing, joining, running, succeeded, drained, over };
@@ -62,6 +62,7 @@ class Agent {
   void drain(TimePoint now, const link::Drain& drain, Actions& actions);
   void finish(TimePoint now, const link::Finish& finish, Actions& actions);
   void refused(TimePoint now, const std::string& why, Actions& actions);
+  bool has_a_seat_to_lose() const;
   bool fence_if_late(TimePoint now, Actions& actions);
   void lose_seat(TimePoint now, const std::string& why, Actions& actions);
   void come_back(TimePoint now, Actions& actions);

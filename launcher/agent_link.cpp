@@ -68,15 +68,18 @@ void Agent::check_link(TimePoint now, Actions& actions) {
   }
 }
 
-std::optional<TimePoint> Agent::fence_at() const {
-  const bool is_known = exit_when_settled_ || seat_lost_;
-  if (!in_round() || is_known || link_.local()) return std::nullopt;
-  return link_.lease_over_at();
+bool Agent::has_a_seat_to_lose() const {
+  return in_round() && !exit_when_settled_ && !seat_lost_ && !link_.local();
+}
+
+std::optional<TimePoint> Agent::overdue_at() const {
+  if (!has_a_seat_to_lose()) return std::nullopt;
+  return link_.overdue_at();
 }
 
 // Our lease is over: the others may have our ranks from now on. Whether that was found out now.
 bool Agent::fence_if_late(TimePoint now, Actions& actions) {
-  if (!fence_at() || !link_.lease_is_over(now)) return false;
+  if (!has_a_seat_to_lose() || !link_.lease_is_over(now)) return false;
   const Duration silence = link_.unproven(now);
   const bool slept = now - link_.lease_over_at() > bounds::fence_margin;
   lose_seat(now,

@@ -43,7 +43,11 @@ link::Heartbeat KeeperLink::heartbeat(TimePoint now) const {
 }
 
 TimePoint KeeperLink::lease_over_at() const {
-  return proof_ + patience_.lease - std::min(Duration{bounds::fence_margin}, patience_.lease / 10);
+  return proof_ + patience_.lease - margin();
+}
+
+Duration KeeperLink::margin() const {
+  return std::min(Duration{bounds::fence_margin}, patience_.lease / 10);
 }
 
 KeeperLink::Due KeeperLink::take_due(TimePoint now) {

@@ -50,12 +50,17 @@ class KeeperLink {
   // When our lease runs out.
   TimePoint lease_over_at() const;
   bool lease_is_over(TimePoint now) const { return !local() && lease_over_at() <= now; }
+  // When whoever watches over us has to act in our place, because we do not: in the middle between
+  // that and the keeper's count.
+  TimePoint overdue_at() const { return lease_over_at() + margin() / 2; }
   // How long ago was sent what last arrived.
   Duration unproven(TimePoint now) const { return now - proof_; }
   // Of heartbeats and dialling; silence is the owner's to watch, who knows whether it matters.
   std::optional<TimePoint> next_deadline() const;
 
  private:
+  Duration margin() const;
+
   Patience patience_;
   bool up_ = false;
   TimePoint up_since_{};

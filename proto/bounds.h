@@ -116,9 +116,6 @@ inline constexpr auto sweep_look_max = 20ms;
 // between two of them: ten seconds in all, as kill_patience.
 inline constexpr int warden_looks_max = 1000;
 inline constexpr auto warden_pause = 10ms;
-// What a warden waits beyond the fence for its cpprun to keep it by itself: less than the
-// fence_margin, so that nobody has the ranks before.
-inline constexpr auto warden_patience = 100ms;
 // Process groups a warden can be told of: twice the workers anybody runs on one machine.
 inline constexpr std::size_t warden_groups_max = 4096;
 // Bytes of a process' environment that are searched for the token: execve takes no more by default.

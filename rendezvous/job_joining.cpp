@@ -4,6 +4,7 @@
 
 #include "proto/link/brief.h"
 #include "rendezvous/job.h"
+#include "rendezvous/job_words.h"
 #include "rendezvous/reception.h"
 
 namespace cpprun {

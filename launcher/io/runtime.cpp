@@ -196,7 +196,7 @@ void Runtime::work_off() {
 
 // The agent keeps the fence by itself; the warden does it for one that is stopped or hangs.
 void Runtime::tell_fence() {
-  const auto fence = agent_->fence_at();
+  const auto fence = agent_->overdue_at();
   if (fence == fence_) return;
   fence_ = fence;
   warden_.told_fence(fence);

@@ -93,7 +93,7 @@ class Watch {
   // workers: their cpprun is there, but cannot do it.
   void keep_fence() {
     while (fence_ && !leaders_.empty()) {
-      const auto end = *fence_ + bounds::warden_patience;
+      const auto end = *fence_;
       const Duration left = end - std::chrono::steady_clock::now();
       if (somebody_speaks(std::max(left, Duration{}))) return;
       if (std::chrono::steady_clock::now() < end) continue;

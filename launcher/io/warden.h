@@ -29,9 +29,9 @@ class Warden {
   void told_started(int pid);
   // That group is gone; its number may be given to somebody else.
   void told_gone(int pid);
-  // By then cpprun ends its workers, unless it moves the fence before; none: there is no such time.
-  // If it has said nothing a little later it is stopped, or hangs in the kernel, and others are
-  // about to have its workers' ranks: then the warden kills them.
+  // Before then cpprun ends its workers, or moves the fence; none: there is no such time. If it has
+  // said nothing by then it is stopped, or hangs in the kernel, and others are about to have its
+  // workers' ranks: the warden kills them.
   void told_fence(std::optional<TimePoint> fence);
   // A private folder, to be removed with all that is in it if cpprun cannot do it itself.
   void told_folder(const std::string& folder);

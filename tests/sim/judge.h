@@ -39,6 +39,7 @@ class Judge {
   struct Witness {
     std::function<bool(int node)> anybody;            // of the workers, leader or not
     std::function<bool(int node)> anybody_but_stuck;  // without those that sit in the kernel
+    std::function<bool(int node)> computing;          // a leader that could do harm
     std::function<bool(int node)> stopped;            // the agent, by SIGSTOP
   };
 

@@ -61,6 +61,7 @@ void Node::begin() {
   exit_.reset();
   ++life_;
   armed_.reset();
+  fence_.reset();
   events_.clear();
   universe_.judge.agent_begins(number_);
   universe_.trace.line(universe_.time.now(), "node {} begins", number_);
@@ -94,6 +95,7 @@ void Node::work_off() {
     for (const agent::Action& action : agent_->handle(now(), event)) perform(action);
   }
   working_off_ = false;
+  tell_warden();
   arm();
 }
 
@@ -124,6 +126,20 @@ void Node::arm() {
         },
         true);
   });
+}
+
+// Its warden does for it what it cannot do while it is stopped.
+void Node::tell_warden() {
+  const auto fence = agent_->overdue_at();
+  if (fence == fence_) return;
+  fence_ = fence;
+  if (!fence) return;
+  universe_.time.at(std::max(clock_.truth(*fence), universe_.time.now()),
+                    [this, fence, life = life_] {
+                      if (life != life_ || fence != fence_ || !program_.stopped()) return;
+                      universe_.trace.line(universe_.time.now(), "node {} is overdue", number_);
+                      workers_.orphaned();
+                    });
 }
 
 void Node::perform(const agent::Action& action) {

@@ -48,6 +48,12 @@ bool Workers::anybody_but_stuck() const {
   });
 }
 
+bool Workers::computing() const {
+  return std::any_of(processes_.begin(), processes_.end(), [this](const Process& p) {
+    return p.alive && p.stuck_until < universe_.time.now();
+  });
+}
+
 void Workers::perform(const supervisor::Action& action) {
   if (const auto* start = std::get_if<supervisor::Spawn>(&action)) {
     spawn(start->spec);

@@ -33,6 +33,8 @@ class Workers {
   bool anybody() const;
   // The same, without those that sit in the kernel.
   bool anybody_but_stuck() const;
+  // A leader, which has its rank for itself, and is not stuck.
+  bool computing() const;
 
   // --- faults ---
   void fail(int local_rank, link::ExitStatus status, bool injected);

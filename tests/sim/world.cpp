@@ -29,6 +29,7 @@ World::World(Scenario scenario, bool traced) : universe_(std::move(scenario), tr
   universe_.judge.call(
       {.anybody = [this](int n) { return node(n).workers().anybody(); },
        .anybody_but_stuck = [this](int n) { return node(n).workers().anybody_but_stuck(); },
+       .computing = [this](int n) { return node(n).workers().computing(); },
        .stopped = [this](int n) { return node(n).program().stopped(); }});
   build_nodes();
   const bool daemon = universe_.scenario.daemon;
