@@ -253,7 +253,7 @@ TEST_CASE("the events of a job tell its life in order, and its restart") {
     if (event != "keeper") story += event + " ";
   }
   const std::string attempt = "round_sealed worker_started worker_exited ";
-  CHECK(contains(story, "job_started " + attempt));
+  CHECK(contains(story, "job_started node_joined " + attempt));
   CHECK(count(story, attempt) == 2);
   CHECK(count(story, "worker_failed ") == 2);
   CHECK(story.ends_with("job_ended "));

@@ -3,8 +3,10 @@
 // of its own, so that a scene can say at its end that nothing is left anywhere.
 
 #include <doctest/doctest.h>
+#include <signal.h>
 
-#include <filesystem>
+#include <initializer_list>
+#include <memory>
 
 #include "tests/integration/command.h"
 #include "tests/integration/folder.h"
@@ -26,9 +28,9 @@ struct Cluster {
     words.insert(words.end(), program.begin(), program.end());
     return hosts.on(host, with_cpprun(words));
   }
-  // Its workers say where they sit, and stay there.
+  // Its workers say who they are and where they sit, and stay there.
   Words node(int host, const Words& flags = {}) const {
-    return node(host, flags, {worker(), "seat", "hang"});
+    return node(host, flags, {worker(), "pid", "seat", "hang"});
   }
 
   void expect_nothing_left() const {
@@ -45,5 +47,43 @@ struct Cluster {
   std::string conf =
       "keep_alive_interval=0.2,keep_alive_max_attempt=10,last_call_timeout=0.2,join_timeout=50";
 };
+
+inline void expect_each(std::initializer_list<Command*> nodes, std::string_view said,
+                        std::size_t times = 1) {
+  for (Command* const each : nodes) each->expect_out(said, times);
+}
+
+// Asks the first to end, which ends the job everywhere.
+inline void end_all(Command& first, std::initializer_list<Command*> others) {
+  first.signal(SIGTERM);
+  CHECK(first.wait().code == 143);
+  for (Command* const other : others) CHECK(other->wait().code == 143);
+}
+
+// The nodes of a job on three hosts.
+struct ThreeNodes {
+  explicit ThreeNodes(std::unique_ptr<Cluster> its)
+      : cluster(std::move(its)),
+        first(cluster->node(0), cluster->options()),
+        second(cluster->node(1), cluster->options()),
+        third(cluster->node(2), cluster->options()) {}
+
+  std::unique_ptr<Cluster> cluster;
+  Command first;
+  Command second;
+  Command third;
+};
+
+// All three at work; none where hosts cannot be made, which is said.
+inline std::unique_ptr<ThreeNodes> three_at_work(const std::string& nodes_wanted) {
+  auto cluster = std::make_unique<Cluster>(3, nodes_wanted);
+  if (const auto& why = cluster->hosts.why_not(); !why.empty()) {
+    skip(why);
+    return nullptr;
+  }
+  auto nodes = std::make_unique<ThreeNodes>(std::move(cluster));
+  expect_each({&nodes->first, &nodes->second, &nodes->third}, " of 3, restart 0\n");
+  return nodes;
+}
 
 }  // namespace cpprun::integration

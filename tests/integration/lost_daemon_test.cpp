@@ -31,7 +31,7 @@ TEST_CASE("without its daemon a job of fixed size ends within the lease, and say
   daemon.expect_out("\n");
   Command first(cluster.node(1), cluster.options());
   Command second(cluster.node(2), cluster.options());
-  for (Command* const each : {&first, &second}) each->expect_out(" of 2, restart 0\n");
+  expect_each({&first, &second}, " of 2, restart 0\n");
   kill_at_once(daemon);
   for (Command* const each : {&first, &second}) {
     const auto ended = each->wait();
@@ -49,14 +49,18 @@ TEST_CASE("jobs that may restart wait for their daemon, and begin anew where it 
   const Words flags = {"--max-restarts=1"};
   Command first(cluster.node(1, flags), cluster.options());
   Command second(cluster.node(2, flags), cluster.options());
-  for (Command* const each : {&first, &second}) each->expect_out(" of 2, restart 0\n");
+  expect_each({&first, &second}, " of 2, restart 0\n");
   kill_at_once(daemon);
   for (Command* const each : {&first, &second}) each->expect_err("asks for a seat again");
   Command late = daemon_of(cluster);
-  for (Command* const each : {&first, &second}) each->expect_out(" of 2, restart 0\n", 2);
-  for (Command* const each : {&first, &second, &late}) each->signal(SIGTERM);
+  expect_each({&first, &second}, " of 2, restart 0\n", 2);
+  // Killed and replaced within the lease: the new one knows nothing of the round that runs.
+  kill_at_once(late);
+  Command prompt = daemon_of(cluster);
+  expect_each({&first, &second}, " of 2, restart 0\n", 3);
+  for (Command* const each : {&first, &second, &prompt}) each->signal(SIGTERM);
   CHECK(first.wait().code == 143);
   CHECK(second.wait().code == 143);
-  CHECK(late.wait().code == 0);
+  CHECK(prompt.wait().code == 0);
   cluster.expect_nothing_left();
 }

@@ -23,21 +23,18 @@ void stop(Command& master, std::initializer_list<Command*> others) {
 }  // namespace
 
 TEST_CASE("a pulled cable leaves two of three nodes, which go on; plugged in, three again") {
-  const Cluster cluster(3, "2:3");
-  if (!cluster.hosts.why_not().empty()) return skip(cluster.hosts.why_not());
-  Command first(cluster.node(0), cluster.options());
-  Command second(cluster.node(1), cluster.options());
-  Command third(cluster.node(2), cluster.options());
-  for (Command* const each : {&first, &second, &third}) each->expect_out(" of 3, restart 0\n");
-  cluster.hosts.pull_cable(2);
-  for (Command* const each : {&first, &second}) each->expect_out(" of 2, restart 0\n");
+  const auto nodes = three_at_work("2:3");
+  if (!nodes) return;
+  auto& [cluster, first, second, third] = *nodes;
+  cluster->hosts.pull_cable(2);
+  expect_each({&first, &second}, " of 2, restart 0\n");
   first.expect_err("node2 is lost");
   third.expect_err("nothing was heard of the master");
   third.expect_err("this node asks for a seat again");
-  cluster.hosts.plug_in(2);
-  for (Command* const each : {&first, &second, &third}) each->expect_out(" of 3, restart 0\n", 2);
+  cluster->hosts.plug_in(2);
+  expect_each({&first, &second, &third}, " of 3, restart 0\n", 2);
   stop(first, {&second, &third});
-  cluster.expect_nothing_left();
+  cluster->expect_nothing_left();
 }
 
 TEST_CASE("a spare takes the place of a node whose cable is pulled") {
@@ -45,7 +42,7 @@ TEST_CASE("a spare takes the place of a node whose cable is pulled") {
   if (!cluster.hosts.why_not().empty()) return skip(cluster.hosts.why_not());
   Command first(cluster.node(0), cluster.options());
   Command second(cluster.node(1), cluster.options());
-  for (Command* const each : {&first, &second}) each->expect_out(" of 2, restart 0\n");
+  expect_each({&first, &second}, " of 2, restart 0\n");
   Command spare(cluster.node(2), cluster.options());
   spare.expect_err("this node is a spare");
   cluster.hosts.pull_cable(1);
@@ -57,45 +54,36 @@ TEST_CASE("a spare takes the place of a node whose cable is pulled") {
 
 TEST_CASE("a network that swallows every packet, or those of one way, is a pulled cable") {
   for (const auto way : {Hosts::Way::both, Hosts::Way::in, Hosts::Way::out}) {
-    const Cluster cluster(3, "2:3");
-    if (!cluster.hosts.why_not().empty()) return skip(cluster.hosts.why_not());
-    Command first(cluster.node(0), cluster.options());
-    Command second(cluster.node(1), cluster.options());
-    Command third(cluster.node(2), cluster.options());
-    for (Command* const each : {&first, &second, &third}) each->expect_out(" of 3, restart 0\n");
-    cluster.hosts.drop(1, way);
-    for (Command* const each : {&first, &third}) each->expect_out(" of 2, restart 0\n");
+    const auto nodes = three_at_work("2:3");
+    if (!nodes) return;
+    auto& [cluster, first, second, third] = *nodes;
+    cluster->hosts.drop(1, way);
+    expect_each({&first, &third}, " of 2, restart 0\n");
     second.expect_err("nothing was heard of the master");
     stop(first, {&second, &third});
-    cluster.expect_nothing_left();
+    cluster->expect_nothing_left();
   }
 }
 
 TEST_CASE("a node that dies behind a network that swallows its last word is lost by the lease") {
-  const Cluster cluster(3, "2:3");
-  if (!cluster.hosts.why_not().empty()) return skip(cluster.hosts.why_not());
-  Command first(cluster.node(0), cluster.options());
-  Command second(cluster.node(1), cluster.options());
-  Command third(cluster.node(2), cluster.options());
-  for (Command* const each : {&first, &second, &third}) each->expect_out(" of 3, restart 0\n");
+  const auto nodes = three_at_work("2:3");
+  if (!nodes) return;
+  auto& [cluster, first, second, third] = *nodes;
   // Neither FIN nor RST arrives: the other end of its link stays open.
-  cluster.hosts.drop(2, Hosts::Way::out);
+  cluster->hosts.drop(2, Hosts::Way::out);
   third.signal(SIGKILL);
   third.expect_nobody_left();
-  for (Command* const each : {&first, &second}) each->expect_out(" of 2, restart 0\n");
+  expect_each({&first, &second}, " of 2, restart 0\n");
   first.expect_err("node2 is lost");
   stop(first, {&second});
-  cluster.expect_nothing_left();
+  cluster->expect_nothing_left();
 }
 
 TEST_CASE("when the keeper's host dies the others say so, end their workers, and since when") {
-  const Cluster cluster(3, "3");
-  if (!cluster.hosts.why_not().empty()) return skip(cluster.hosts.why_not());
-  Command first(cluster.node(0), cluster.options());
-  Command second(cluster.node(1), cluster.options());
-  Command third(cluster.node(2), cluster.options());
-  for (Command* const each : {&first, &second, &third}) each->expect_out(" of 3, restart 0\n");
-  cluster.hosts.pull_cable(0);
+  const auto nodes = three_at_work("3");
+  if (!nodes) return;
+  auto& [cluster, first, second, third] = *nodes;
+  cluster->hosts.pull_cable(0);
   for (Command* const each : {&second, &third}) {
     const auto ended = each->wait();
     CHECK(ended.code == 1);
@@ -107,5 +95,5 @@ TEST_CASE("when the keeper's host dies the others say so, end their workers, and
   first.expect_err("is lost");
   first.signal(SIGTERM);
   CHECK(first.wait().code != 0);
-  cluster.expect_nothing_left();
+  cluster->expect_nothing_left();
 }

@@ -19,8 +19,6 @@ pid_t pid_of(const Command& command, const std::string& rank) {
   return std::atoi(said.c_str() + at + before.size());
 }
 
-const Words stay = {worker(), "pid", "seat", "hang"};
-
 }  // namespace
 
 TEST_CASE("kill -9 of a worker on node 1 of two by two: four new workers, count 1 everywhere") {
@@ -28,12 +26,12 @@ TEST_CASE("kill -9 of a worker on node 1 of two by two: four new workers, count 
   if (!cluster.hosts.why_not().empty()) return skip(cluster.hosts.why_not());
   cluster.workers = "2";
   const Words flags = {"--max-restarts=3"};
-  Command first(cluster.node(0, flags, stay), cluster.options());
-  Command second(cluster.node(1, flags, stay), cluster.options());
-  for (Command* const each : {&first, &second}) each->expect_out(" of 4, restart 0\n", 2);
+  Command first(cluster.node(0, flags), cluster.options());
+  Command second(cluster.node(1, flags), cluster.options());
+  expect_each({&first, &second}, " of 4, restart 0\n", 2);
   const auto before = std::to_string(pid_of(second, "3"));
   ::kill(pid_of(second, "3"), SIGKILL);
-  for (Command* const each : {&first, &second}) each->expect_out(" of 4, restart 1\n", 2);
+  expect_each({&first, &second}, " of 4, restart 1\n", 2);
   CHECK(count(first.out(), "pid of rank") == 4);
   CHECK(count(second.out(), "pid of rank") == 4);
   CHECK(std::to_string(pid_of(second, "3")) != before);
@@ -41,58 +39,42 @@ TEST_CASE("kill -9 of a worker on node 1 of two by two: four new workers, count 
   second.expect_err("SIGKILL");
   // The other node is told whose end it was.
   first.expect_err("rank 3 on node1 failed");
-  first.signal(SIGTERM);
-  CHECK(first.wait().code == 143);
-  CHECK(second.wait().code == 143);
+  end_all(first, {&second});
   cluster.expect_nothing_left();
 }
 
 TEST_CASE("kill -9 of an agent ends its workers at once, and the others go on without it") {
-  const Cluster cluster(3, "2:3");
-  if (!cluster.hosts.why_not().empty()) return skip(cluster.hosts.why_not());
-  Command first(cluster.node(0), cluster.options());
-  Command second(cluster.node(1), cluster.options());
-  Command third(cluster.node(2), cluster.options());
-  for (Command* const each : {&first, &second, &third}) each->expect_out(" of 3, restart 0\n");
+  const auto nodes = three_at_work("2:3");
+  if (!nodes) return;
+  auto& [cluster, first, second, third] = *nodes;
   second.signal(SIGKILL);
   second.expect_nobody_left();
-  for (Command* const each : {&first, &third}) each->expect_out(" of 2, restart 0\n");
+  expect_each({&first, &third}, " of 2, restart 0\n");
   first.expect_err("node1 is lost");
-  first.signal(SIGTERM);
-  CHECK(first.wait().code == 143);
-  CHECK(third.wait().code == 143);
-  cluster.expect_nothing_left();
+  end_all(first, {&third});
+  cluster->expect_nothing_left();
 }
 
 TEST_CASE("an agent that is stopped for longer than the lease is lost; continued, it comes back") {
-  const Cluster cluster(3, "2:3");
-  if (!cluster.hosts.why_not().empty()) return skip(cluster.hosts.why_not());
-  Command first(cluster.node(0), cluster.options());
-  Command second(cluster.node(1, {}, stay), cluster.options());
-  Command third(cluster.node(2), cluster.options());
-  for (Command* const each : {&first, &second, &third}) each->expect_out(" of 3, restart 0\n");
+  const auto nodes = three_at_work("2:3");
+  if (!nodes) return;
+  auto& [cluster, first, second, third] = *nodes;
   const pid_t worker_of_second = pid_of(second, "1");
   second.signal(SIGSTOP);
-  for (Command* const each : {&first, &third}) each->expect_out(" of 2, restart 0\n");
+  expect_each({&first, &third}, " of 2, restart 0\n");
   // It cannot end its worker before another has that rank; its warden does.
   CHECK(ends_in_time(worker_of_second));
   second.signal(SIGCONT);
-  for (Command* const each : {&first, &second, &third}) each->expect_out(" of 3, restart 0\n", 2);
+  expect_each({&first, &second, &third}, " of 3, restart 0\n", 2);
   second.expect_err("this node asks for a seat again");
-  first.signal(SIGTERM);
-  CHECK(first.wait().code == 143);
-  CHECK(second.wait().code == 143);
-  CHECK(third.wait().code == 143);
-  cluster.expect_nothing_left();
+  end_all(first, {&second, &third});
+  cluster->expect_nothing_left();
 }
 
 TEST_CASE("while the master is stopped for longer than the lease, the others end their workers") {
-  const Cluster cluster(3, "3");
-  if (!cluster.hosts.why_not().empty()) return skip(cluster.hosts.why_not());
-  Command first(cluster.node(0), cluster.options());
-  Command second(cluster.node(1), cluster.options());
-  Command third(cluster.node(2), cluster.options());
-  for (Command* const each : {&first, &second, &third}) each->expect_out(" of 3, restart 0\n");
+  const auto nodes = three_at_work("3");
+  if (!nodes) return;
+  auto& [cluster, first, second, third] = *nodes;
   first.signal(SIGSTOP);
   for (Command* const each : {&second, &third}) {
     const auto ended = each->wait();
@@ -104,24 +86,21 @@ TEST_CASE("while the master is stopped for longer than the lease, the others end
   first.expect_err("is lost");
   first.signal(SIGTERM);
   CHECK(first.wait().code != 0);
-  cluster.expect_nothing_left();
+  cluster->expect_nothing_left();
 }
 
 TEST_CASE("a node that is preempted leaves an elastic job, which goes on at once") {
-  const Cluster cluster(3, "2:3");
-  if (!cluster.hosts.why_not().empty()) return skip(cluster.hosts.why_not());
-  Command first(cluster.node(0), cluster.options());
-  Command second(cluster.node(1), cluster.options());
-  Command third(cluster.node(2), cluster.options());
-  for (Command* const each : {&first, &second, &third}) each->expect_out(" of 3, restart 0\n");
+  const auto nodes = three_at_work("2:3");
+  if (!nodes) return;
+  auto& [cluster, first, second, third] = *nodes;
   third.signal(SIGTERM);
   CHECK(third.wait().code == 143);
-  for (Command* const each : {&first, &second}) each->expect_out(" of 2, restart 0\n");
+  expect_each({&first, &second}, " of 2, restart 0\n");
   first.expect_err("node 2 on node2 leaves: asked to stop by SIGTERM");
   CHECK_FALSE(contains(first.err(), "is lost"));
   // Now it would be one, and the job is for at least two: it ends.
   second.signal(SIGTERM);
   CHECK(second.wait().code == 143);
   CHECK(first.wait().code == 143);
-  cluster.expect_nothing_left();
+  cluster->expect_nothing_left();
 }
