@@ -187,16 +187,23 @@ void Runtime::work_off() {
   while (!events_.empty()) {
     const Agent::Event event = std::move(events_.front());
     events_.pop_front();
-    for (agent::Action& action : agent_->handle(now(), event)) perform(action);
+    perform(agent_->handle(now(), event));
   }
   working_off_ = false;
-  tell_fence();
   timer_.arm(agent_->next_deadline());
 }
 
-// The agent keeps the fence by itself; the warden does it for one that is stopped or hangs.
-void Runtime::tell_fence() {
+// The agent keeps the fence by itself; the warden does it for one that is stopped or hangs, be it
+// between two of these actions: a fence stands before anybody is started behind it, and is taken
+// away when everybody was sent what ends them.
+void Runtime::perform(Agent::Actions actions) {
   const auto fence = agent_->overdue_at();
+  if (fence) tell_fence(fence);
+  for (agent::Action& action : actions) perform(action);
+  if (!fence) tell_fence(fence);
+}
+
+void Runtime::tell_fence(std::optional<TimePoint> fence) {
   if (fence == fence_) return;
   fence_ = fence;
   warden_.told_fence(fence);
@@ -204,7 +211,7 @@ void Runtime::tell_fence() {
 
 void Runtime::advance() {
   working_off_ = true;
-  for (agent::Action& action : agent_->advance(now())) perform(action);
+  perform(agent_->advance(now()));
   work_off();
 }
 

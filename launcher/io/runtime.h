@@ -62,8 +62,8 @@ class Runtime {
   void post(Agent::Event event);
   void advance();
 
-  void tell_fence();
-
+  void perform(Agent::Actions actions);
+  void tell_fence(std::optional<TimePoint> fence);
   void perform(agent::Action& action);
   void on(const agent::Dial& action);
   void on(const agent::Say& action);

@@ -92,7 +92,7 @@ class Watch {
   // Comes back when there is something to hear. A fence that is passed in silence ends the
   // workers: their cpprun is there, but cannot do it.
   void keep_fence() {
-    while (fence_ && !leaders_.empty()) {
+    while (fence_) {
       const auto end = *fence_;
       const Duration left = end - std::chrono::steady_clock::now();
       if (somebody_speaks(std::max(left, Duration{}))) return;
