@@ -1,6 +1,7 @@
 #include "launcher/rendezvous_settings.h"
 
 #include "launcher/rendezvous_conf.h"
+#include "proto/bounds.h"
 
 namespace cpprun {
 
@@ -92,7 +93,7 @@ class Checker {
     } else {
       meet_at(endpoint, name == "c10d");
     }
-    if (const auto* id = reader_.find("rdzv-id")) config_.job = id->value;
+    if (auto id = reader_.name("rdzv-id", bounds::job_id_bytes_max)) config_.job = std::move(*id);
     if (const auto* address = reader_.find("local-addr")) config_.local_addr = host(*address);
   }
 

@@ -23,6 +23,15 @@ std::optional<int> SettingReader::number(std::string_view flag, int lowest, int 
   return std::nullopt;
 }
 
+std::optional<std::string> SettingReader::name(std::string_view flag, std::size_t bytes_max) {
+  const auto* setting = settings_.find(flag);
+  if (setting == nullptr) return std::nullopt;
+  if (setting->value.size() <= bytes_max) return setting->value;
+  complain("{} has {} bytes; a name of at most {} travels between nodes: give a shorter one",
+           setting->source, setting->value.size(), bytes_max);
+  return std::nullopt;
+}
+
 std::vector<std::string_view> split(std::string_view text, char between) {
   std::vector<std::string_view> parts;
   while (true) {

@@ -33,6 +33,8 @@ class SettingReader {
   std::string source(std::string_view flag) const;
   // Nothing where the flag was not given, or was given with something else, which is a mistake.
   std::optional<int> number(std::string_view flag, int lowest, int highest);
+  // The same for a name that every node tells the master.
+  std::optional<std::string> name(std::string_view flag, std::size_t bytes_max);
   // For complaints of other readers.
   std::vector<std::string>& mistakes() { return mistakes_; }
 

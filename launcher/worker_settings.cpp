@@ -116,7 +116,7 @@ void read_local_rank_flag(SettingReader& reader, Config& config) {
 
 void read_worker_settings(SettingReader& reader, const CommandLine& line, Config& config) {
   config.local_world_size = count_workers(reader, line);
-  if (const auto* role = reader.find("role")) config.role = role->value;
+  if (auto role = reader.name("role", bounds::role_bytes_max)) config.role = std::move(*role);
   config.program.kind = program_kind(reader);
   check_start_method(reader);
   check_monitor_interval(reader);

@@ -15,8 +15,12 @@ using namespace std::chrono_literals;
 // above it is for a failure's last lines and for refusals, which are sentences.
 inline constexpr std::size_t link_frame_bytes_max = 32 * 1024;
 // One message of a round, however many nodes there are: join, sealed, and the end as it is told to
-// those far away. (A job's id of more than 80 bytes costs its own length more.)
+// those far away. (A job's id of more than 80 bytes, or a role of more than 24, costs its own
+// length more.)
 inline constexpr std::size_t round_frame_bytes_max = 512;
+// Names that every join carries; longer ones are refused on the command line.
+inline constexpr std::size_t job_id_bytes_max = 256;
+inline constexpr std::size_t role_bytes_max = 128;
 // Consequences named to those far away, and to the agent of the master; the rest is a count.
 inline constexpr std::size_t consequences_brief_max = 8;
 inline constexpr std::size_t consequences_max = 64;

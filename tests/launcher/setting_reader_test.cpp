@@ -34,6 +34,16 @@ TEST_CASE("what was not given is nothing, and is called by its flag") {
   CHECK(read.reader.source("node-rank") == "--node-rank");
 }
 
+TEST_CASE("a name that is too long to travel is a mistake with its length") {
+  Read read;
+  read.settings.settle("role", {"trainer", "--role"});
+  CHECK_FALSE(read.reader.name("rdzv-id", 1));
+  CHECK(read.reader.name("role", 7) == "trainer");
+  CHECK_FALSE(read.reader.name("role", 6));
+  CHECK(read.mistakes == std::vector<std::string>{"--role has 7 bytes; a name of at most 6 travels "
+                                                  "between nodes: give a shorter one"});
+}
+
 TEST_CASE("a list has one part more than separators, and a number is nothing but digits") {
   CHECK(split("a,,b", ',') == std::vector<std::string_view>{"a", "", "b"});
   CHECK(split("", ',') == std::vector<std::string_view>{""});
