@@ -21,9 +21,4 @@ struct PeerAddress {
   std::string host_text() const;
 };
 
-// Two connections from one machine's address, whatever their ports.
-inline bool same_host(const PeerAddress& left, const PeerAddress& right) {
-  return left.ip == right.ip;
-}
-
 }  // namespace cpprun

@@ -23,9 +23,3 @@ TEST_CASE("loopback is known in both families") {
   CHECK(PeerAddress{{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1}, 1}.is_loopback());
   CHECK(PeerAddress{{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 127, 1, 2, 3}, 1}.is_loopback());
 }
-
-TEST_CASE("two connections of one machine are of the same host") {
-  const PeerAddress one{{1, 2}, 3};
-  CHECK(same_host(one, PeerAddress{{1, 2}, 4}));
-  CHECK_FALSE(same_host(one, PeerAddress{{1, 3}, 3}));
-}

@@ -14,15 +14,6 @@ using namespace std::chrono_literals;
 
 namespace {
 
-std::string failure_of(const Context& context, const ProcessGroupOptions& options) {
-  try {
-    const ProcessGroup group = init_process_group(context, options);
-    return "joined";
-  } catch (const DistributedError& error) {
-    return error.what();
-  }
-}
-
 ProcessGroupOptions by_file(const std::string& path, int rank, int world_size) {
   return {.init_method = "file://" + path,
           .rank = rank,
@@ -48,24 +39,24 @@ TEST_CASE("a launcher's store keeps what ranks tell each other") {
 TEST_CASE("a group meets at a file, which goes with the last of its ranks") {
   const testing::TemporaryFolder folder;
   const std::string path = folder.file("job.init");
-  CHECK(failure_of({}, by_file(path, 0, 1)) == "joined");
+  CHECK(testing::failure_of({}, by_file(path, 0, 1)) == "joined");
   // Nothing is left that a second run could stumble over.
-  CHECK(failure_of({}, by_file(path, 0, 1)) == "joined");
+  CHECK(testing::failure_of({}, by_file(path, 0, 1)) == "joined");
 }
 
 TEST_CASE("a rank that does not come is waited for only so long, and its file is then stale") {
   const testing::TemporaryFolder folder;
   const std::string path = folder.file("job.init");
-  const std::string first = failure_of({}, by_file(path, 0, 2));
+  const std::string first = testing::failure_of({}, by_file(path, 0, 2));
   INFO(first);
   CHECK(contains(first, "rank 1 did not arrive"));
-  const std::string second = failure_of({}, by_file(path, 0, 2));
+  const std::string second = testing::failure_of({}, by_file(path, 0, 2));
   INFO(second);
   CHECK(contains(second, "is left from an earlier run (remove it and start again)"));
 }
 
 TEST_CASE("a folder that does not exist is named") {
-  const std::string reason = failure_of({}, by_file("/nowhere/job.init", 0, 1));
+  const std::string reason = testing::failure_of({}, by_file("/nowhere/job.init", 0, 1));
   INFO(reason);
   CHECK(contains(reason, "the store in the file /nowhere/job.init was not reached"));
   CHECK(contains(reason, "does its folder exist"));

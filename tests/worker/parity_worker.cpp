@@ -11,11 +11,11 @@
 #include <sstream>
 
 #include "worker/torch/adam.h"
-#include "worker/torch/sgd.h"
 #include "worker/torch/pth_file.h"
 #include "worker/torch/safetensors_file.h"
 #include "worker/torch/sampler.h"
 #include "worker/torch/schedule.h"
+#include "worker/torch/sgd.h"
 #include "worker/torch/training.h"
 
 namespace {

@@ -12,19 +12,6 @@
 using namespace cpprun;
 using namespace std::chrono_literals;
 
-namespace {
-
-std::string failure_of(const Context& context, const ProcessGroupOptions& options) {
-  try {
-    const ProcessGroup group = init_process_group(context, options);
-    return "joined";
-  } catch (const DistributedError& error) {
-    return error.what();
-  }
-}
-
-}  // namespace
-
 TEST_CASE("a worker started bare is a group of one that needs no network") {
   const ProcessGroup group = init_process_group(Context{});
   CHECK(group.rank() == 0);
@@ -43,14 +30,15 @@ TEST_CASE("two ranks meet at the launcher's store") {
 TEST_CASE("a rank that stays alone says who did not arrive") {
   const testing::HostedStore store;
   const std::string reason =
-      failure_of(store.context_of(0, 2), {.timeout = 300ms, .join_timeout = 300ms});
+      testing::failure_of(store.context_of(0, 2), {.timeout = 300ms, .join_timeout = 300ms});
   CHECK(reason.find("as rank 0 of 2") != std::string::npos);
   CHECK(reason.find("rank 1 did not arrive") != std::string::npos);
 }
 
 TEST_CASE("a store that is not there is named with its address") {
   Context context = testing::HostedStore().context_of(1, 2);
-  const std::string reason = failure_of(context, {.timeout = 100ms, .join_timeout = 100ms});
+  const std::string reason =
+      testing::failure_of(context, {.timeout = 100ms, .join_timeout = 100ms});
   CHECK(reason.find("the store at 127.0.0.1:") != std::string::npos);
   CHECK(reason.find("was not reached") != std::string::npos);
 }
@@ -72,14 +60,15 @@ TEST_CASE("a group of explicit ranks meets by tcp, and rank 0 serves") {
 TEST_CASE("a rank that exists twice is refused") {
   const testing::HostedStore store;
   const ProcessGroup first = init_process_group(store.context_of(0, 1));
-  const std::string reason = failure_of(store.context_of(0, 1), {.join_timeout = 300ms});
+  const std::string reason = testing::failure_of(store.context_of(0, 1), {.join_timeout = 300ms});
   CHECK(reason.find("already knows a rank 0") != std::string::npos);
 }
 
 TEST_CASE("an init method or a backend that makes no sense is refused") {
-  CHECK(failure_of({}, {.init_method = "udp://a:1"}).find("an init method is") !=
+  CHECK(testing::failure_of({}, {.init_method = "udp://a:1"}).find("an init method is") !=
         std::string::npos);
-  CHECK(failure_of({}, {.backend = "mpi"}).find("none of gloo and nccl") != std::string::npos);
+  CHECK(testing::failure_of({}, {.backend = "mpi"}).find("none of gloo and nccl") !=
+        std::string::npos);
 }
 
 TEST_CASE("ranks may bring a store of their own") {

@@ -58,4 +58,13 @@ std::string on_two_ranks(const std::function<void(const ProcessGroup&)>& body,
   return on_ranks(2, body, options);
 }
 
+std::string failure_of(const Context& context, const ProcessGroupOptions& options) {
+  try {
+    const ProcessGroup group = init_process_group(context, options);
+    return "joined";
+  } catch (const DistributedError& error) {
+    return error.what();
+  }
+}
+
 }  // namespace cpprun::testing

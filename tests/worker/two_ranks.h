@@ -40,4 +40,7 @@ inline void expect(bool condition, const std::string& what) {
 std::string on_two_ranks(const std::function<void(const ProcessGroup&)>& body,
                          const ProcessGroupOptions& options = {});
 
+// Why no process group came about, or "joined".
+std::string failure_of(const Context& context, const ProcessGroupOptions& options);
+
 }  // namespace cpprun::testing
