@@ -5,6 +5,7 @@
 #include <doctest/doctest.h>
 #include <signal.h>
 
+#include <cstdlib>
 #include <initializer_list>
 #include <memory>
 
@@ -51,6 +52,15 @@ struct Cluster {
 inline void expect_each(std::initializer_list<Command*> nodes, std::string_view said,
                         std::size_t times = 1) {
   for (Command* const each : nodes) each->expect_out(said, times);
+}
+
+// The pid that the worker of that rank has said last.
+inline pid_t pid_of(const Command& command, const std::string& rank) {
+  const auto& said = command.out();
+  const std::string before = "pid of rank " + rank + ": ";
+  const auto at = said.rfind(before);
+  REQUIRE_MESSAGE(at != std::string::npos, "rank ", rank, " has not told its pid: ", said);
+  return std::atoi(said.c_str() + at + before.size());
 }
 
 // Asks the first to end, which ends the job everywhere.

@@ -3,6 +3,7 @@
 
 #include <doctest/doctest.h>
 #include <signal.h>
+#include <unistd.h>
 
 #include <filesystem>
 
@@ -123,6 +124,43 @@ TEST_CASE(
   CHECK(contains(plain.err, "chmod +x"));
 }
 
+// A control group below this test's own, of either version, with so much memory.
+class MemoryGroup {
+ public:
+  explicit MemoryGroup(const std::string& bytes) {
+    constexpr const char* make = R"(
+for root in /sys/fs/cgroup/memory /sys/fs/cgroup; do
+  case $root in
+    */memory) own=$(sed -n 's/^[0-9]*:[a-z,]*memory[a-z,]*://p' /proc/self/cgroup)
+              limit=limit_in_bytes ;;
+    *) own=$(sed -n 's/^0:://p' /proc/self/cgroup) limit=max ;;
+  esac
+  group=$root$own/cpprun_test_$$
+  mkdir "$group" 2>/dev/null || continue
+  if test -e "$group/memory.$limit" && echo "$0" >"$group/memory.$limit"; then
+    printf %s "$group" && exit
+  fi
+  rmdir "$group"
+done
+exit 1
+)";
+    folder_ = run({"sh", "-c", make, bytes}).out;
+  }
+  ~MemoryGroup() {
+    if (!folder_.empty()) ::rmdir(folder_.c_str());
+  }
+  MemoryGroup(const MemoryGroup&) = delete;
+  MemoryGroup& operator=(const MemoryGroup&) = delete;
+
+  bool made() const { return !folder_.empty(); }
+  Words with(const Words& words) const {
+    return Words{"sh", "-c", "echo 0 >\"$0/cgroup.procs\" && exec \"$@\"", folder_} + words;
+  }
+
+ private:
+  std::string folder_;
+};
+
 TEST_CASE("no room in the temporary folder is told with the folder and what to do") {
   if (const auto why = no_disk(); !why.empty()) return skip(why);
   const Folder disk;
@@ -134,6 +172,22 @@ TEST_CASE("no room in the temporary folder is told with the folder and what to d
   CHECK(contains(ended.err, disk.path() + "/cpprun_"));
   CHECK(contains(ended.err, "No space left on device"));
   CHECK(contains(ended.err, "TMPDIR"));
+}
+
+TEST_CASE("a worker whom the kernel ends for want of memory is said to be, with the limit") {
+  const MemoryGroup group("67108864");
+  if (!group.made()) return skip("no memory controller that may be used here");
+  const Folder temporary;
+  Command job(
+      group.with(workers("2", {}, {"hang_if_not", "1", "devour", "1073741824", "say", "survived"})),
+      in(temporary));
+  const auto ended = job.wait();
+  CHECK(ended.code == 137);
+  CHECK_FALSE(contains(ended.out, "survived"));
+  CHECK(contains(ended.err, "rank 1"));
+  CHECK(contains(ended.err, "64 MiB"));
+  job.expect_nobody_left();
+  CHECK(temporary.entries().empty());
 }
 
 TEST_CASE("when descriptors run out the workers that run are ended, and the limit is named") {

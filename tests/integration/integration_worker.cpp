@@ -14,10 +14,12 @@
 //   trickle N       N lines on stdout, each in two writes
 //   error_file TEXT writes that into the error file
 //   await PATH      waits until somebody opens that fifo for writing and closes it
+//   devour BYTES   takes that much memory, and uses it
 //   stamp PATH      appends the monotonic time and the rank to a file
 
 #include <fcntl.h>
 #include <signal.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <charconv>
@@ -92,6 +94,15 @@ void trickle(long lines) {
   }
 }
 
+void devour(long bytes) {
+  constexpr std::size_t page = 4096;
+  const auto size = static_cast<std::size_t>(bytes);
+  void* const memory =
+      ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (memory == MAP_FAILED) ::_exit(71);
+  for (std::size_t at = 0; at < size; at += page) static_cast<volatile char*>(memory)[at] = 1;
+}
+
 void stamp(const std::string& path) {
   const auto now = std::chrono::steady_clock::now().time_since_epoch();
   const auto nanoseconds = std::chrono::duration_cast<std::chrono::nanoseconds>(now).count();
@@ -160,6 +171,8 @@ class Script {
       ::signal(SIGTERM, SIG_IGN);
     } else if (action == "hang_if_not") {
       if (variable("RANK") != next()) hang();
+    } else if (action == "devour") {
+      devour(number(next()));
     } else if (action == "error_file") {
       std::ofstream(variable("TORCHELASTIC_ERROR_FILE")) << next();
     } else {

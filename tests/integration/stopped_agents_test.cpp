@@ -8,19 +8,6 @@
 
 using namespace cpprun::integration;
 
-namespace {
-
-// The pid that a worker of that rank has said.
-pid_t pid_of(const Command& command, const std::string& rank) {
-  const auto& said = command.out();
-  const std::string before = "pid of rank " + rank + ": ";
-  const auto at = said.rfind(before);
-  REQUIRE_MESSAGE(at != std::string::npos, "rank ", rank, " has not told its pid: ", said);
-  return std::atoi(said.c_str() + at + before.size());
-}
-
-}  // namespace
-
 TEST_CASE("kill -9 of a worker on node 1 of two by two: four new workers, count 1 everywhere") {
   Cluster cluster(2, "2");
   if (!cluster.hosts.why_not().empty()) return skip(cluster.hosts.why_not());

@@ -1,0 +1,75 @@
+// A disk that hangs: nobody who writes to it comes back, not even by SIGKILL, until it answers.
+
+#include <doctest/doctest.h>
+
+#include <cstdio>
+#include <fstream>
+
+#include "tests/integration/cluster.h"
+
+using namespace cpprun::integration;
+
+namespace {
+
+// A small disk of its own, which can be made to hang. Whatever becomes of the test, it is thawed
+// and taken away: a shell waits for the end of our pipe.
+class FreezingDisk {
+ public:
+  FreezingDisk() {
+    const std::string image = "'" + scratch_.path() + "/image'";
+    const std::string place = "'" + path() + "'";
+    const auto made = run({"sh", "-c",
+                           "mkdir " + place + " && truncate -s 8M " + image +
+                               " && mkfs.ext4 -q -F " + image + " && mount -o loop " + image + " " +
+                               place + " && fsfreeze -f " + place + " && fsfreeze -u " + place});
+    if (made.code != 0) why_not_ = "no permission to mount a disk and freeze it: " + made.err;
+    keeper_ = ::popen(
+        ("cat >/dev/null; fsfreeze -u " + place + " 2>/dev/null; umount " + place + " 2>/dev/null")
+            .c_str(),
+        "we");
+    REQUIRE(keeper_ != nullptr);
+  }
+  ~FreezingDisk() { ::pclose(keeper_); }
+  FreezingDisk(const FreezingDisk&) = delete;
+  FreezingDisk& operator=(const FreezingDisk&) = delete;
+
+  const std::string& why_not() const { return why_not_; }
+  std::string path() const { return scratch_.path() + "/disk"; }
+  void freeze() const { CHECK(run({"fsfreeze", "-f", path()}).code == 0); }
+  void thaw() const { CHECK(run({"fsfreeze", "-u", path()}).code == 0); }
+
+ private:
+  Folder scratch_;
+  std::string why_not_;
+  FILE* keeper_ = nullptr;
+};
+
+}  // namespace
+
+TEST_CASE("a node whose log disk hangs is lost, its worker ends by the lease, and it comes back") {
+  const Cluster cluster(3, "2:3");
+  if (!cluster.hosts.why_not().empty()) return skip(cluster.hosts.why_not());
+  const FreezingDisk disk;
+  if (!disk.why_not().empty()) return skip(disk.why_not());
+  const std::string bell = disk.path() + "/bell";
+  REQUIRE(run({"mkfifo", bell}).code == 0);
+  Command first(cluster.node(0), cluster.options());
+  Command second(cluster.node(1, {"--log-dir=" + disk.path(), "--tee=3"},
+                              {worker(), "pid", "seat", "await", bell, "say", "heard", "hang"}),
+                 cluster.options());
+  Command third(cluster.node(2), cluster.options());
+  expect_each({&first, &second, &third}, " of 3, restart 0\n");
+  const pid_t worker_of_second = pid_of(second, "1");
+  // Opened before, since a fifo on a frozen disk cannot be.
+  std::ofstream ringing(bell);
+  disk.freeze();
+  ringing.close();
+  expect_each({&first, &third}, " of 2, restart 0\n");
+  first.expect_err("node1 is lost");
+  CHECK(ends_in_time(worker_of_second));
+  disk.thaw();
+  expect_each({&first, &second, &third}, " of 3, restart 0\n", 2);
+  second.expect_err("this node asks for a seat again");
+  end_all(first, {&second, &third});
+  cluster.expect_nothing_left();
+}
