@@ -80,6 +80,16 @@ def rows(found, names, unit, more_is_better=False):
         row(what, theirs, ours, unit, more_is_better)
 
 
+def optimizers(found):
+    """Ours beside PyTorch's fused ones, and beside the C++ frontend's, which are not fused."""
+    for name, title in (("sgd", "SGD with momentum"), ("adamw", "AdamW")):
+        for of, tensors in (("large", "100 tensors of 10,000"), ("small", "400 tensors of 256")):
+            theirs, ours = found["torch"].get(f"{name}_{of}"), found["cpprun"].get(f"{name}_{of}")
+            row(f"fused {title}, {tensors}", theirs, ours, "us")
+            frontend = found["cpprun"].get(f"frontend_{name}_{of}")
+            row("… beside the C++ frontend's torch::optim", frontend, ours, "us")
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--build", default="build/release", help="folder of a release build")
@@ -101,8 +111,8 @@ def main():
                      "large_step": f"step, 8 layers of 1,024, {how}"}, "us")
     with tempfile.TemporaryDirectory() as folder:
         found = collect(run, max(1, rounds // 2), 1, "local", folder)
-    rows(found, {"sgd_fused": "fused SGD, 100 tensors of 10,000",
-                 "sampler": "sampler, an epoch of 1,000,000 for 8 ranks"}, "us")
+    optimizers(found)
+    rows(found, {"sampler": "sampler, an epoch of 1,000,000 for 8 ranks"}, "us")
     rows(found, {"save": "checkpoint of 268 MB, on the disk (PyTorch: torch.save)",
                  "load": "the same, read (PyTorch: torch.load)"}, "GB/s", True)
     for name in ("save", "load"):

@@ -16,11 +16,12 @@
 #include <string_view>
 
 #include "worker/env/io/record.h"
+#include "worker/torch/adam.h"
 #include "worker/torch/collectives.h"
 #include "worker/torch/ddp.h"
-#include "worker/torch/sgd.h"
 #include "worker/torch/safetensors_file.h"
 #include "worker/torch/sampler.h"
+#include "worker/torch/sgd.h"
 
 namespace {
 
@@ -115,10 +116,21 @@ void write_plainly(const std::string& path, const torch::Tensor& bytes) {
   ::close(file);
 }
 
+// Our optimizers, and those of LibTorch's C++ frontend, which loop over the tensors.
+void bench_optimizers(const std::string& of, const std::vector<torch::Tensor>& tensors) {
+  cpprun::FusedSgd sgd(tensors, {.lr = 1e-6, .momentum = 0.9});
+  tell(true, "sgd_" + of, time_of(200, [&] { sgd.step(); }));
+  torch::optim::SGD plain_sgd(tensors, torch::optim::SGDOptions(1e-6).momentum(0.9));
+  tell(true, "frontend_sgd_" + of, time_of(200, [&] { plain_sgd.step(); }));
+  cpprun::FusedAdam adamw(tensors, cpprun::adamw_options(1e-6));
+  tell(true, "adamw_" + of, time_of(200, [&] { adamw.step(); }));
+  torch::optim::AdamW plain_adamw(tensors, torch::optim::AdamWOptions(1e-6));
+  tell(true, "frontend_adamw_" + of, time_of(200, [&] { plain_adamw.step(); }));
+}
+
 void bench_local(const std::string& folder) {
-  auto tensors = tensors_with_gradients(100, 10'000);
-  cpprun::FusedSgd fused(tensors, {.lr = 1e-6, .momentum = 0.9});
-  tell(true, "sgd_fused", time_of(200, [&] { fused.step(); }));
+  bench_optimizers("large", tensors_with_gradients(100, 10'000));
+  bench_optimizers("small", tensors_with_gradients(400, 256));
 
   const cpprun::DistributedSampler sampler({.dataset_size = 1'000'000, .replicas = 8, .rank = 3});
   std::int64_t epoch = 0;

@@ -61,12 +61,14 @@ def bench_steps():
 
 
 def bench_local(folder):
-    tensors = [torch.randn(10_000, requires_grad=True) for _ in range(100)]
-    for tensor in tensors:
-        tensor.grad = torch.randn(10_000)
-    for name, options in {"sgd_fused": {"fused": True}, "sgd_default": {}}.items():
-        sgd = torch.optim.SGD(tensors, lr=1e-6, momentum=0.9, **options)
-        tell(name, time_of(200, sgd.step))
+    for of, count, size in (("large", 100, 10_000), ("small", 400, 256)):
+        tensors = [torch.randn(size, requires_grad=True) for _ in range(count)]
+        for tensor in tensors:
+            tensor.grad = torch.randn(size)
+        sgd = torch.optim.SGD(tensors, lr=1e-6, momentum=0.9, fused=True)
+        tell(f"sgd_{of}", time_of(200, sgd.step))
+        adamw = torch.optim.AdamW(tensors, lr=1e-6, fused=True)
+        tell(f"adamw_{of}", time_of(200, adamw.step))
 
     sampler = DistributedSampler(range(1_000_000), num_replicas=8, rank=3)
     epochs = iter(range(1000))
