@@ -1,9 +1,10 @@
 // A disk that hangs: nobody who writes to it comes back, not even by SIGKILL, until it answers.
 
 #include <doctest/doctest.h>
+#include <unistd.h>
 
-#include <cstdio>
 #include <fstream>
+#include <optional>
 
 #include "tests/integration/cluster.h"
 
@@ -11,8 +12,8 @@ using namespace cpprun::integration;
 
 namespace {
 
-// A small disk of its own, which can be made to hang. Whatever becomes of the test, it is thawed
-// and taken away: a shell waits for the end of our pipe.
+// A small disk of its own, which can be made to hang. Whatever becomes of this test, it is thawed
+// and taken away: a shell waits for our word, or for our end.
 class FreezingDisk {
  public:
   FreezingDisk() {
@@ -23,13 +24,16 @@ class FreezingDisk {
                                " && mkfs.ext4 -q -F " + image + " && mount -o loop " + image + " " +
                                place + " && fsfreeze -f " + place + " && fsfreeze -u " + place});
     if (made.code != 0) why_not_ = "no permission to mount a disk and freeze it: " + made.err;
-    keeper_ = ::popen(
-        ("cat >/dev/null; fsfreeze -u " + place + " 2>/dev/null; umount " + place + " 2>/dev/null")
-            .c_str(),
-        "we");
-    REQUIRE(keeper_ != nullptr);
+    janitor_.emplace(Words{"sh", "-c",
+                           "trap : TERM; echo ready; tail --pid=" + std::to_string(::getpid()) +
+                               " -f /dev/null & wait; fsfreeze -u " + place +
+                               " 2>/dev/null; umount " + place + " 2>/dev/null"});
+    janitor_->expect_out("ready");
   }
-  ~FreezingDisk() { ::pclose(keeper_); }
+  ~FreezingDisk() {
+    janitor_->signal(SIGTERM);
+    janitor_->wait_for_exit();
+  }
   FreezingDisk(const FreezingDisk&) = delete;
   FreezingDisk& operator=(const FreezingDisk&) = delete;
 
@@ -41,7 +45,7 @@ class FreezingDisk {
  private:
   Folder scratch_;
   std::string why_not_;
-  FILE* keeper_ = nullptr;
+  std::optional<Command> janitor_;
 };
 
 }  // namespace
