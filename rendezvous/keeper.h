@@ -69,8 +69,9 @@ class Keeper {
 
   // May a store client from that numeric address speak to that job's store? The reason if not.
   Result<void> admit(const std::string& job, const std::string& peer) const;
-  // The store of a job that exists: from StoreReady, or the start, to CloseStore.
+  // The store of a job that it `knows`: from StoreReady, or the start, until it is forgotten.
   Store& store(const std::string& job) { return jobs_.at(job)->store; }
+  bool knows(const std::string& job) const { return jobs_.contains(job); }
   std::size_t job_count() const { return jobs_.size(); }
   // The one hosted job is over and every agent has hung up, or was never there.
   bool done() const;

@@ -88,7 +88,13 @@ ConnectionSet::Impl::Digested ConnectionSet::Impl::digest(Connection& connection
   if (connection.speaks == Speaks::unknown_yet) {
     const Recognised recognised = recognise(connection, bytes);
     if (recognised == Recognised::gone) return {.is_gone = true};
-    if (recognised == Recognised::not_yet) return {.needed = bytes.size() + 1};
+    if (recognised == Recognised::not_yet) {
+      // Whoever says nothing at all may stay: old clients open a second connection and keep it.
+      if (connection.backlog == nullptr) {
+        arm(TimerKind::greeting, connection.id.value, bounds::join_patience);
+      }
+      return {.needed = bytes.size() + 1};
+    }
   }
   served_ = connection.id;
   connection.is_ambiguous = false;

@@ -73,13 +73,16 @@ ConnectionSet::Impl::~Impl() {
 Result<Listening> ConnectionSet::Impl::listen(StoreHost& host, const ListenOptions& options) {
   Result<OpenPort> open = open_port(options.host, options.port);
   if (!open) return tl::unexpected<Error>(open.error());
-  const auto number = static_cast<std::uint32_t>(ports_.size());
-  ports_.push_back(Port{&host, options.dialect, std::move(*open)});
-  Port& port = ports_.back();
+  auto place = std::ranges::find_if(
+      ports_, [](const Port& each) { return each.host == nullptr && !each.is_resting; });
+  if (place == ports_.end()) place = ports_.emplace(ports_.end());
+  const auto number = static_cast<std::uint32_t>(place - ports_.begin());
+  Port& port = *place;
+  port = {.host = &host, .dialect = options.dialect, .open = std::move(*open)};
   if (!watch(port, number)) {
     const std::string reason = errno_text(errno);
     const std::string address = port.open.address;
-    ports_.pop_back();
+    port = {};
     return failure(fmt::format("cannot watch the port {}: {}", address, reason));
   }
   return Listening{ListenerId{number}, port.open.port, port.open.address};
@@ -139,6 +142,7 @@ void ConnectionSet::Impl::accept_some(std::uint64_t number) {
       if (!is_lack_of_resources(errno)) continue;  // that client left while it stood in line
       if (refuse_for_lack(port, listening, errno)) continue;
       unwatch(port);
+      port.is_resting = true;
       return arm(TimerKind::rest, number, bounds::store_accept_rest);
     }
   }
@@ -262,15 +266,18 @@ void ConnectionSet::Impl::run_timers() {
     timers_.pop();
     if (timer.kind == TimerKind::rest) {
       Port& port = ports_[timer.subject];
-      if (port.host != nullptr && !watch(port, timer.subject)) {
-        arm(TimerKind::rest, timer.subject, bounds::store_accept_rest);
-      }
+      port.is_resting = port.host != nullptr && !watch(port, timer.subject);
+      if (port.is_resting) arm(TimerKind::rest, timer.subject, bounds::store_accept_rest);
       continue;
     }
     Connection* connection = table_.find(ConnectionId{timer.subject});
     if (connection == nullptr) continue;
     if (timer.kind == TimerKind::ambiguity) {
       if (connection->is_ambiguous) digest_inbox(*connection, true);
+    } else if (timer.kind == TimerKind::greeting) {
+      if (connection->speaks == Speaks::unknown_yet) {
+        close(*connection, "it began to greet, and then said nothing");
+      }
     } else {
       look_at_reader(*connection);
     }

@@ -35,8 +35,9 @@ class ConnectionSet::Impl {
     StoreHost* host = nullptr;  // null: closed
     c10d::Dialect dialect = c10d::Dialect::undecided;
     OpenPort open;
+    bool is_resting = false;  // a timer will watch it again: until then its number is taken
   };
-  enum class TimerKind { ambiguity, stall, rest };
+  enum class TimerKind { ambiguity, stall, rest, greeting };
   struct Timer {
     TimePoint when;
     TimerKind kind = TimerKind::rest;
@@ -100,7 +101,7 @@ class ConnectionSet::Impl {
   FileDescriptor epoll_;
   // Given up for a moment when there are no more, so that a client can be told by a close.
   FileDescriptor spare_;
-  std::deque<Port> ports_;  // an id is an index; closed ones stay empty
+  std::deque<Port> ports_;  // an id is an index; that of a closed one is given to another
   ConnectionTable table_;
   std::priority_queue<Timer, std::vector<Timer>, std::greater<>> timers_;
   std::deque<ConnectionId>

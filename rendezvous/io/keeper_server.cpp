@@ -41,10 +41,14 @@ class KeeperServer::JobPort : public Port {
   Result<void> admit(const PeerAddress& peer) override {
     return server_.keeper_->admit(job_, peer.host_text());
   }
-  Store& store() override { return server_.keeper_->store(job_); }
+  // A job that is forgotten has taken its store along; the last of its clients leave after that.
+  Store& store() override {
+    return server_.keeper_->knows(job_) ? server_.keeper_->store(job_) : left_behind_;
+  }
 
  private:
   std::string job_;
+  Store left_behind_;
 };
 
 // A store of nobody's job, for whoever comes.

@@ -1,6 +1,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <array>
 #include <asio/io_context.hpp>
 #include <asio/ip/tcp.hpp>
 #include <asio/write.hpp>
@@ -9,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "proto/c10d/encoder.h"
 #include "proto/link/codec.h"
 #include "rendezvous/io/keeper_server.h"
 #include "rendezvous/io/link_client.h"
@@ -230,6 +232,24 @@ TEST_CASE("a daemon runs several jobs at once, each with a store port of its own
   CHECK(port_one != port_two);
   CHECK(port_one != master.port);
 
+  // Whoever still holds its store when it is forgotten is closed, and takes nobody along.
+  tcp::socket holder{context};
+  holder.connect({asio::ip::make_address("127.0.0.1"), static_cast<unsigned short>(port_one)});
+  std::string bytes;
+  REQUIRE(c10d::encode(c10d::Validate{}, c10d::Dialect::d, bytes));
+  REQUIRE(c10d::encode(c10d::Add{"n", 1}, c10d::Dialect::d, bytes));
+  asio::write(holder, asio::buffer(bytes));
+  std::array<char, 64> chunk{};
+  bool answered = false;
+  bool closed = false;
+  holder.async_read_some(asio::buffer(chunk), [&](const asio::error_code&, std::size_t count) {
+    answered = count == 8;
+    holder.async_read_some(asio::buffer(chunk), [&](const asio::error_code& error, std::size_t) {
+      closed = error == asio::error::eof;
+    });
+  });
+  run_until(context, [&] { return answered; });
+
   one.client.send(link::Succeeded{RoundNumber{1}});
   run_until(context, [&] { return one.heard.size() == 2; });
   one.client.hang_up();
@@ -237,6 +257,7 @@ TEST_CASE("a daemon runs several jobs at once, each with a store port of its own
     return std::find(master.notes.begin(), master.notes.end(), "job \"j\" is over") !=
            master.notes.end();
   });
+  run_until(context, [&] { return closed; });
   // Its port is closed with it; the other job's is not.
   asio::error_code refused;
   tcp::socket late{context};

@@ -316,6 +316,32 @@ TEST_CASE("a port that is no longer served refuses and ends its connections") {
   CHECK(served.set.connection_count() == 0);
 }
 
+TEST_CASE("ports that come and go leave nothing behind") {
+  ServedSet served;
+  for (int at = 0; at < 100; ++at) {
+    const auto job = served.set.listen(served, {.host = "127.0.0.1"});
+    REQUIRE(job.has_value());
+    CHECK(job->id.value == 1);
+    RawClient client(job->port);
+    served.ask(client, hello + request(c10d::Add{"n", 1}), 8);
+    served.set.stop_listening(job->id, "the job is over");
+    served.until_closed(client);
+  }
+}
+
+TEST_CASE("half a greeting is closed after a while, and whoever says nothing may stay") {
+  ServedSet served;
+  RawClient silent(served.listening.port);
+  RawClient half(served.listening.port);
+  served.say(half, "cpprun1");
+  served.until([&] { return served.set.connection_count() == 2; });
+  served.set.serve(std::chrono::steady_clock::now());
+  served.set.serve(std::chrono::steady_clock::now() + bounds::join_patience + 1s);
+  CHECK(served.set.connection_count() == 1);
+  CHECK(served.has_note("closed: it began to greet, and then said nothing"));
+  CHECK(served.ask(silent, hello + request(c10d::Add{"n", 1}), 8) == number(1));
+}
+
 TEST_CASE("the wildcard takes IPv4 and IPv6 on one port, and the port is taken then") {
   ServedSet served({}, "");
   RawClient client(served.listening.port);
