@@ -11,13 +11,6 @@
 
 namespace cpprun {
 
-namespace {
-
-// What a shell expects of a command line that cannot be obeyed.
-constexpr int usage_exit_code = 2;
-
-}  // namespace
-
 void Agent::on(TimePoint now, const agent::LinkUp& event, Actions& actions) {
   if (phase_ == Phase::dialing) {
     const auto& address = config_.local_addr ? *config_.local_addr : event.local_address;
@@ -62,7 +55,7 @@ void Agent::check_link(TimePoint now, Actions& actions) {
   if (due.dial) actions.emplace_back(agent::Dial{});
   if (link_.silent(now)) {
     const std::string reason =
-        fmt::format("nothing was heard of the master for {} s", seconds(config_.lease()));
+        fmt::format("nothing was heard of the master for {} s", in_seconds(config_.lease()));
     actions.emplace_back(agent::HangUp{reason});
     on(now, agent::LinkDown{reason}, actions);
   }
@@ -102,9 +95,10 @@ void Agent::lose_seat(TimePoint now, const std::string& why, Actions& actions) {
 void Agent::come_back(TimePoint now, Actions& actions) {
   const std::string reason = *std::exchange(seat_lost_, std::nullopt);
   const bool elastic = config_.nodes_min < config_.nodes_max;
-  const bool restarts_left = sealed_ && sealed_->restart_count < config_.restarts_max;
+  // As the keeper judges: whoever is lost spends no restart, and its seat waits for it.
+  const bool may_restart = config_.restarts_max > 0;
   // Of a node that has done its part nobody knows whether it is still wanted.
-  if (phase_ == Phase::succeeded || (!elastic && !restarts_left)) {
+  if (phase_ == Phase::succeeded || (!elastic && !may_restart)) {
     return exit({.code = 1, .reason = reason}, actions);
   }
   actions.emplace_back(agent::TellNote{comes_back_in_words(reason, config_.join_timeout)});

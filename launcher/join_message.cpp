@@ -17,6 +17,7 @@ link::Join join_message(const Config& config, const AgentFacts& facts, const Joi
   link::Join join{.job = config.job,
                   .host = facts.host,
                   .pid = facts.pid,
+                  .agent = facts.agent,
                   .node_rank = config.node_rank,
                   .nodes_min = config.nodes_min,
                   .nodes_max = config.nodes_max,

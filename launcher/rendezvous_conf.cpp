@@ -8,12 +8,15 @@
 #include <charconv>
 #include <string_view>
 
+#include "launcher/setting_reader.h"
+
 namespace cpprun {
 
 namespace {
 
-// A lease is one of these times the other, and has to fit the clock.
-constexpr double seconds_max = 10'000'000;
+// A lease is an interval times the attempts; it and the last call travel as milliseconds in an int.
+constexpr double seconds_max = 2'000'000;
+constexpr double interval_seconds_max = 20'000;
 constexpr int attempts_max = 100;
 // A shorter heartbeat would be work and not patience.
 constexpr double seconds_min = 0.01;
@@ -24,12 +27,6 @@ constexpr std::array<std::string_view, 4> without_effect = {"close_timeout", "he
 // Keys of rendezvous that are not there.
 constexpr std::array<std::string_view, 8> of_others = {
     "protocol", "ssl_cert", "ssl_cert_key", "ca_cert", "cert", "key", "cacert", "etcd_prefix"};
-
-std::string_view trimmed(std::string_view text) {
-  const auto first = text.find_first_not_of(" \t");
-  if (first == std::string_view::npos) return {};
-  return text.substr(first, text.find_last_not_of(" \t") - first + 1);
-}
 
 template <std::size_t n>
 bool contains(const std::array<std::string_view, n>& keys, std::string_view key) {
@@ -69,10 +66,11 @@ std::optional<Duration>* time_named(std::string_view key, Patience& patience) {
 void read_pair(std::string_view key, std::string_view value, const std::string& source,
                Patience& patience, std::vector<std::string>& mistakes) {
   if (auto* const time = time_named(key, patience)) {
-    const auto seconds = between(seconds_min, seconds_max, value);
+    const double most = key == "keep_alive_interval" ? interval_seconds_max : seconds_max;
+    const auto seconds = between(seconds_min, most, value);
     if (!seconds) {
       mistakes.push_back(fmt::format("{}: {}={} is no number of seconds from {} to {:.0f}", source,
-                                     key, value, seconds_min, seconds_max));
+                                     key, value, seconds_min, most));
     } else if (key != "timeout" || !*time) {  // join_timeout wins
       *time = std::chrono::round<Duration>(std::chrono::duration<double>(*seconds));
     }

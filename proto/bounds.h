@@ -15,7 +15,7 @@ using namespace std::chrono_literals;
 // above it is for a failure's last lines and for refusals, which are sentences.
 inline constexpr std::size_t link_frame_bytes_max = 32 * 1024;
 // One message of a round, however many nodes there are: join, sealed, and the end as it is told to
-// those far away. (A job's id of more than 80 bytes, or a role of more than 24, costs its own
+// those far away. (A job's id of more than 72 bytes, or a role of more than 24, costs its own
 // length more.)
 inline constexpr std::size_t round_frame_bytes_max = 512;
 // Names that every join carries; longer ones are refused on the command line.
@@ -41,6 +41,8 @@ inline constexpr std::chrono::nanoseconds keeper_nap = 200ms;
 // An agent's own lease is shorter by this than the keeper's: KILL takes a moment, and nobody may
 // have its ranks before.
 inline constexpr std::chrono::nanoseconds fence_margin = 250ms;
+// What an agent's clock may show at most; three times that many nanoseconds can be counted.
+inline constexpr auto agent_time_max = std::chrono::hours{24 * 365 * 90};
 // Of how many heartbeats the fastest tells how a node's clock stands: enough that one had a free
 // way, few enough that clocks drift by microseconds meanwhile.
 inline constexpr int clock_samples = 32;
@@ -55,8 +57,7 @@ inline constexpr std::size_t nodes_named_max = 8;
 inline constexpr std::size_t jobs_max = 1024;
 // From an agent's greeting to its join, which it sends at once.
 inline constexpr std::chrono::nanoseconds join_patience = 10s;
-// A daemon's patience with the nodes of its jobs: cpprun's own defaults, because a job's nodes do
-// not tell it theirs.
+// A daemon's patience with the nodes of a job whose first node does not tell its own.
 inline constexpr std::chrono::nanoseconds daemon_lease = 3s;
 inline constexpr std::chrono::nanoseconds daemon_last_call = 30s;
 // Bytes taken from a link at once, into a buffer that lives no longer: more than an ordinary frame.
@@ -116,6 +117,8 @@ inline constexpr auto kill_patience = 10s;
 // Looks at a group that was killed and is not gone yet: first after this, then at most after that.
 inline constexpr auto sweep_look_first = 200us;
 inline constexpr auto sweep_look_max = 20ms;
+// What cpprun waits, as its last act, for those it has killed.
+inline constexpr auto last_reap_wait = 1s;
 // Rounds in which the warden looks for processes of a job whose cpprun is gone, and the pause
 // between two of them: ten seconds in all, as kill_patience.
 inline constexpr int warden_looks_max = 1000;
@@ -140,6 +143,7 @@ inline constexpr std::size_t pipe_bytes_max = 1024 * 1024;
 // How long the last words may take to reach a console that is read slowly (a pager, a terminal that
 // was stopped); a second Ctrl-C ends it sooner.
 inline constexpr auto console_patience = 60s;
+inline constexpr auto console_patience_pressed = 200ms;
 // Bytes that may wait for a console that is not read; beyond it the workers' pipes are left alone.
 inline constexpr std::size_t console_queue_bytes_max = 1024 * 1024;
 // The last words of a worker's stderr that are kept for the diagnosis, in lines and in bytes: a

@@ -10,4 +10,9 @@ using Duration = std::chrono::nanoseconds;
 using TimePoint = std::chrono::time_point<std::chrono::steady_clock, Duration>;
 using WallTime = std::chrono::time_point<std::chrono::system_clock, std::chrono::microseconds>;
 
+// For sentences.
+inline double in_seconds(Duration duration) {
+  return std::chrono::duration<double>(duration).count();
+}
+
 }  // namespace cpprun

@@ -15,10 +15,6 @@ namespace {
 
 using keeper::NodeChange;
 
-double seconds(Duration duration) {
-  return std::chrono::duration<double>(duration).count();
-}
-
 }  // namespace
 
 Job::Job(JobTerms terms, JobOptions options)
@@ -90,6 +86,7 @@ void Job::failed(TimePoint now, const Member& member, const link::Failed& failed
 
 void Job::leave(TimePoint now, LinkId link, const link::Leave& leave, keeper::Actions& actions) {
   const Member member = *round_.find(link);
+  if (member.leaving) return;  // It is known; said again through a newer link.
   const std::string says = fmt::format("{} leaves: {}", name_of(member), leave.reason);
   actions.emplace_back(change_of(member, NodeChange::Kind::left, leave.reason));
   const bool has_seat = member.state != Member::State::waiting;
@@ -116,6 +113,10 @@ void Job::leave(TimePoint now, LinkId link, const link::Leave& leave, keeper::Ac
   if (goes_on_without(member)) {
     breakup_.change = true;
     round_.mark_leaving(link);
+    if (member.state == Member::State::drained) {  // It will not say so again.
+      leases_.forget(link);
+      round_.leave(link);
+    }
   } else if (!breakup_.stop) {
     breakup_.stop = leave;
   }
@@ -150,7 +151,7 @@ void Job::close(TimePoint now, const Closing& closing, keeper::Actions& actions)
   round_.set_broken(link, now);
   actions.emplace_back(
       keeper::Note{fmt::format("the link of {} broke: {}; it has {} s to come back",
-                               name_of(*member), reason, seconds(options_.lease))});
+                               name_of(*member), reason, in_seconds(options_.lease))});
 }
 
 // The lease ran out, and with it the agent's own: it has killed its workers. From here on nothing
@@ -323,7 +324,7 @@ void Job::end(link::Finish finish, keeper::Actions& actions) {
 
 void Job::advance(TimePoint now, keeper::Actions& actions) {
   for (const Leases::Expired& each : leases_.expire(now)) {
-    lose(now, each, fmt::format("silent for {} s", seconds(options_.lease)), actions);
+    lose(now, each, fmt::format("silent for {} s", in_seconds(options_.lease)), actions);
   }
   if (pause_until_ && *pause_until_ <= now) meet_again(now, actions);
   if (last_call_.over_at() && *last_call_.over_at() <= now) {

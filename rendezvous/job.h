@@ -91,7 +91,7 @@ class Job {
   // Elastic, and enough are left; but nobody goes on without the keeper's own host.
   bool goes_on_without(const Member& member) const {
     return terms_.elastic() && !member.local &&
-           round_.size() > static_cast<std::size_t>(terms_.nodes_min);
+           round_.staying() > static_cast<std::size_t>(terms_.nodes_min);
   }
   void break_round(TimePoint now, const std::string& reason, keeper::Actions& actions);
   RestartPolicy::Verdict judge(TimePoint now);

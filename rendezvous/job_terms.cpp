@@ -14,12 +14,11 @@ std::string nodes_text(int nodes_min, int nodes_max) {
 
 std::string policy_text(const JobTerms& terms) {
   std::string text = fmt::format("--max-restarts={}", terms.restarts_max);
-  const auto seconds = [](Duration d) { return std::chrono::duration<double>(d).count(); };
   if (terms.restart_backoff > Duration{}) {
-    text += fmt::format(" --restart-backoff={}", seconds(terms.restart_backoff));
+    text += fmt::format(" --restart-backoff={}", in_seconds(terms.restart_backoff));
   }
   if (terms.restart_window > Duration{}) {
-    text += fmt::format(" --restart-window={}", seconds(terms.restart_window));
+    text += fmt::format(" --restart-window={}", in_seconds(terms.restart_window));
   }
   if (!terms.no_restart_codes.empty()) {
     text += fmt::format(" --no-restart-codes={}", fmt::join(terms.no_restart_codes, ","));

@@ -6,14 +6,6 @@
 
 namespace cpprun {
 
-namespace {
-
-double seconds(Duration duration) {
-  return std::chrono::duration<double>(duration).count();
-}
-
-}  // namespace
-
 link::Failure failure_of_lost(const Member& member, Duration lease) {
   return {.rank = member.ranks.base,
           .group_rank = member.group_rank.value_or(GroupRank{}),
@@ -22,7 +14,7 @@ link::Failure failure_of_lost(const Member& member, Duration lease) {
           .status = {.signalled = false, .value = 1},
           .message = fmt::format("{} ({}) is lost: nothing was heard of it for {} s; the machine, "
                                  "its network or its cpprun is down",
-                                 name_of(member), member.peer, seconds(lease)),
+                                 name_of(member), member.peer, in_seconds(lease)),
           .cause = "node_lost"};
 }
 
@@ -37,7 +29,7 @@ keeper::NodeChange change_of(const Member& member, keeper::NodeChange::Kind kind
 std::string status_of(const Round& round, const JobTerms& terms, const Waits& waits) {
   if (waits.pause) {
     return fmt::format("{}, in {:.0f} s (--restart-backoff)", waits.reason,
-                       std::ceil(seconds(*waits.pause)));
+                       std::ceil(in_seconds(*waits.pause)));
   }
   if (round.phase() == Round::Phase::draining) {
     const std::string running = round.who_is(Member::State::running);
@@ -47,9 +39,12 @@ std::string status_of(const Round& round, const JobTerms& terms, const Waits& wa
                        succeeded);
   }
   std::string text = round.who_is_missing(terms.nodes_max);
+  if (terms.elastic() && round.size() < static_cast<std::size_t>(terms.nodes_min)) {
+    text += fmt::format("; at least {} are needed", terms.nodes_min);
+  }
   if (waits.last_call) {
     text += fmt::format("; starts with {} in {:.0f} s if nobody else comes", round.size(),
-                        std::ceil(seconds(*waits.last_call)));
+                        std::ceil(in_seconds(*waits.last_call)));
   }
   return text;
 }

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "proto/bounds.h"
+#include "rendezvous/reception.h"
 
 namespace cpprun {
 
@@ -51,6 +52,10 @@ void Keeper::on(TimePoint now, const Said& event, Actions& actions) {
 }
 
 void Keeper::join(TimePoint now, const Caller& caller, const link::Join& join, Actions& actions) {
+  if (const auto reason = impossible(join)) {
+    keeper::refuse({caller.link, caller.peer}, join.host, *reason, actions);
+    return;
+  }
   if (const auto found = jobs_.find(join.job); found != jobs_.end()) {
     job_of_link_[caller.link] = join.job;
     const std::size_t said_before = actions.size();

@@ -63,6 +63,13 @@ std::vector<std::size_t> seat_order(const std::vector<Candidate>& candidates) {
     return comes_before(candidates[a], candidates[b]);
   });
 
+  // Where somebody's seat does not exist, because there are fewer of them, the wishes only order:
+  // into the seats that are free whoever is last would get before the others.
+  const bool all_exist = std::ranges::all_of(candidates, [&](const Candidate& each) {
+    return !each.node_rank || static_cast<std::size_t>(*each.node_rank) < candidates.size();
+  });
+  if (!all_exist) return sorted;
+
   // First whoever asked for a seat that exists, then the others into what is free, in order.
   std::vector<std::optional<std::size_t>> seats(candidates.size());
   std::vector<std::size_t> unseated;

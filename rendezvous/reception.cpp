@@ -2,7 +2,33 @@
 
 #include <fmt/format.h>
 
+#include <cstdint>
+#include <limits>
+
+#include "proto/bounds.h"
+
 namespace cpprun {
+
+std::optional<std::string> impossible(const link::Join& join) {
+  const auto outside = [](const char* name, std::int64_t value) {
+    return fmt::format("its join says {}={}, which cannot be", name, value);
+  };
+  if (join.nodes_min < 1) return outside("min", join.nodes_min);
+  if (join.nodes_max < join.nodes_min) return outside("max", join.nodes_max);
+  if (join.local_world_size < 1 || join.local_world_size > bounds::local_world_size_max) {
+    return outside("workers", join.local_world_size);
+  }
+  if (join.restarts_max < 0) return outside("restarts", join.restarts_max);
+  if (join.backoff_milliseconds < 0) return outside("backoff_ms", join.backoff_milliseconds);
+  if (join.window_milliseconds < 0) return outside("window_ms", join.window_milliseconds);
+  if (join.lease_milliseconds < 0) return outside("lease_ms", join.lease_milliseconds);
+  if (join.last_call_milliseconds < 0) return outside("last_call_ms", join.last_call_milliseconds);
+  // The next round's number has to be greater.
+  if (join.after.value == std::numeric_limits<decltype(join.after.value)>::max()) {
+    return outside("after", join.after.value);
+  }
+  return std::nullopt;
+}
 
 std::optional<std::string> objection(const JobTerms& terms, const Round& round, Duration lease,
                                      const link::Join& join) {
@@ -11,9 +37,18 @@ std::optional<std::string> objection(const JobTerms& terms, const Round& round, 
     return fmt::format(
         "round {}, of which {} still is, does not go on here: either this node was silent "
         "for {} s and was given up, or this is another master",
-        join.after.value, join.host, std::chrono::duration<double>(lease).count());
+        join.after.value, join.host, in_seconds(lease));
   }
   if (auto reason = disagreement(terms, join)) return reason;
+  // Whoever believed in a longer lease would still compute when another has its ranks.
+  const std::chrono::milliseconds theirs{join.lease_milliseconds};
+  if (theirs.count() != 0 &&
+      theirs != std::chrono::duration_cast<std::chrono::milliseconds>(lease)) {
+    return fmt::format(
+        "this job gives up whoever is silent for {} s, but {} came with {} s (keep_alive_interval "
+        "times keep_alive_max_attempt of --rdzv-conf); start every node with the same",
+        in_seconds(lease), join.host, in_seconds(theirs));
+  }
   if (join.node_rank) {
     if (const Member* holder = round.holder_of(*join.node_rank)) {
       return fmt::format(

@@ -11,6 +11,9 @@
 
 namespace cpprun {
 
+// What no agent says: numbers that would break the arithmetic of a round.
+std::optional<std::string> impossible(const link::Join& join);
+
 // A sentence when it cannot; it names both sides, and what to change.
 std::optional<std::string> objection(const JobTerms& terms, const Round& round, Duration lease,
                                      const link::Join& join);

@@ -8,14 +8,6 @@
 
 namespace cpprun {
 
-namespace {
-
-double seconds(Duration duration) {
-  return std::chrono::duration<double>(duration).count();
-}
-
-}  // namespace
-
 RestartPolicy::RestartPolicy(const JobTerms& terms)
     : restarts_max_(terms.restarts_max),
       backoff_(terms.restart_backoff),
@@ -27,8 +19,7 @@ RestartPolicy::Verdict RestartPolicy::judge(TimePoint now, const End& end) {
   const int code = status.signalled ? -status.value : status.value;
   const bool is_looping = loops(end);
   if (restarts_max_ == 0) return {.restart = false, .pause = {}, .reason = "no restart is allowed"};
-  // A lost node has no code of its own; whatever stands in its place was nobody's.
-  if (end.life && std::ranges::find(no_restart_codes_, code) != no_restart_codes_.end()) {
+  if (std::ranges::find(no_restart_codes_, code) != no_restart_codes_.end()) {
     return {.restart = false,
             .pause = {},
             .reason = fmt::format("{} {} is among --no-restart-codes",
@@ -38,7 +29,7 @@ RestartPolicy::Verdict RestartPolicy::judge(TimePoint now, const End& end) {
     return {.restart = false,
             .pause = {},
             .reason = fmt::format("rank {} died within {} s of its start {} times in a row",
-                                  end.root.rank.value, seconds(bounds::crash_loop_life),
+                                  end.root.rank.value, in_seconds(bounds::crash_loop_life),
                                   bounds::crash_loop_deaths)};
   }
   while (window_ > Duration{} && !counted_.empty() && counted_.front() + window_ <= now) {
@@ -46,7 +37,7 @@ RestartPolicy::Verdict RestartPolicy::judge(TimePoint now, const End& end) {
   }
   if (counted_.size() >= static_cast<std::size_t>(restarts_max_)) {
     const std::string of_window =
-        window_ > Duration{} ? fmt::format(" of the last {} s", seconds(window_)) : "";
+        window_ > Duration{} ? fmt::format(" of the last {} s", in_seconds(window_)) : "";
     return {.restart = false,
             .pause = {},
             .reason = fmt::format("all {} restarts{} are used", restarts_max_, of_window)};
@@ -61,7 +52,7 @@ RestartPolicy::Verdict RestartPolicy::judge(TimePoint now, const End& end) {
 
 // Whether the same rank has died at its start too often; remembers this death.
 bool RestartPolicy::loops(const End& end) {
-  const bool early = end.life && *end.life <= bounds::crash_loop_life;
+  const bool early = end.life <= bounds::crash_loop_life;
   if (!early) {
     early_rank_.reset();
     early_deaths_ = 0;

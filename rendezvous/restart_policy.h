@@ -30,11 +30,10 @@ class RestartPolicy {
     friend bool operator==(const Verdict&, const Verdict&) = default;
   };
 
-  // An attempt that was sealed at `began` has failed with `root`, at `failed`. Without a life the
-  // node itself was lost, and nothing says how long its workers lived.
+  // An attempt has failed with `root`, so long after it was sealed.
   struct End {
     link::Failure root;
-    std::optional<Duration> life = {};
+    Duration life{};
   };
 
   explicit RestartPolicy(const JobTerms& terms);

@@ -6,6 +6,7 @@
 #include <cassert>
 #include <functional>
 #include <tuple>
+#include <utility>
 
 #include "proto/bounds.h"
 
@@ -35,6 +36,7 @@ std::optional<LinkId> Round::find_agent(const link::Join& join, const std::strin
   for (auto at = first; at != last; ++at) {
     const Member& member = members_.at(at->second);
     if (member.join.pid != join.pid || member.join.host != join.host) continue;
+    if (member.join.agent != join.agent) continue;
     if (member.peer == peer) return at->second;
     found = at->second;
   }
@@ -55,6 +57,7 @@ void Round::leave(LinkId link) {
   if (found == members_.end()) return;
   if (const std::optional<int> wish = found->second.join.node_rank) by_node_rank_.erase(*wish);
   --counts_[index_of(found->second.state)];
+  if (found->second.leaving) --leaving_;
   forget_agent(link, found->second);
   members_.erase(found);
 }
@@ -74,6 +77,11 @@ void Round::set_state(LinkId link, Member::State state) {
   --counts_[index_of(member.state)];
   ++counts_[index_of(state)];
   member.state = state;
+}
+
+void Round::mark_leaving(LinkId link) {
+  Member& member = members_.at(link);
+  if (!std::exchange(member.leaving, true)) ++leaving_;
 }
 
 void Round::set_broken(LinkId link, std::optional<TimePoint> broke_at) {

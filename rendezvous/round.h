@@ -48,21 +48,24 @@ class Round {
   RoundNumber number() const { return number_; }
   Phase phase() const { return phase_; }
   std::size_t size() const { return members_.size(); }
+  // Who is here and was not asked to stop.
+  std::size_t staying() const { return size() - leaving_; }
   std::size_t count(Member::State state) const { return counts_[index_of(state)]; }
   const std::unordered_map<LinkId, Member>& members() const { return members_; }
 
   const Member* find(LinkId link) const;
   // The member that already sits where `join` wants to, if there is one.
   const Member* holder_of(int node_rank) const;
-  // The member whose agent this is: same host, same pid, and where several claim that, the one that
-  // comes from the same address. For a link that comes back.
+  // The member whose agent this is: same host, same pid, same random number, for containers repeat
+  // the first two; where several claim that, the one that comes from the same address. For a link
+  // that comes back.
   std::optional<LinkId> find_agent(const link::Join& join, const std::string& peer) const;
 
   void enter(LinkId link, Member member);
   void leave(LinkId link);
   void set_state(LinkId link, Member::State state);
   // It gets no seat in the next round.
-  void mark_leaving(LinkId link) { members_.at(link).leaving = true; }
+  void mark_leaving(LinkId link);
   // Its link broke, or is back.
   void set_broken(LinkId link, std::optional<TimePoint> broke_at);
   ClockOffset& clock_of(LinkId link) { return members_.at(link).clock; }
@@ -100,6 +103,7 @@ class Round {
   std::unordered_map<LinkId, Member> members_;
   // Invariant: for each state, how many of members_ are in it.
   std::array<std::size_t, 4> counts_{};
+  std::size_t leaving_ = 0;  // how many of members_ are
   std::unordered_map<int, LinkId> by_node_rank_;
   // By a hash of host and pid, which several may share: when a network comes back, ten thousand
   // agents resume at once.

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <nlohmann/json.hpp>
 #include <utility>
@@ -29,7 +30,8 @@ template <class M, class F>
 void each_member(M& m, F&& f)
   requires std::same_as<std::remove_const_t<M>, Join>
 {
-  f("job", m.job), f("host", m.host), f("pid", m.pid), f("node_rank", m.node_rank);
+  f("job", m.job), f("host", m.host), f("pid", m.pid), f("agent", m.agent),
+      f("node_rank", m.node_rank);
   f("min", m.nodes_min), f("max", m.nodes_max), f("workers", m.local_world_size);
   f("role", m.role), f("restarts", m.restarts_max), f("backoff_ms", m.backoff_milliseconds);
   f("window_ms", m.window_milliseconds), f("final", m.no_restart_codes);
@@ -153,6 +155,20 @@ constexpr std::string_view name_of<Finish>() {
   return "finish";
 }
 
+// Without what moves a terminal's cursor or changes its colours; a message may have several lines.
+std::string harmless(std::string text) {
+  for (char& c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    if ((byte < 0x20 && c != '\n' && c != '\t') || byte == 0x7F) c = '?';
+  }
+  return text;
+}
+
+// A name is one line in a log.
+void flatten(std::string& name) {
+  std::replace(name.begin(), name.end(), '\n', '?');
+}
+
 struct Writer {
   json& object;
 
@@ -202,7 +218,17 @@ struct Reader {
     value = WallTime{std::chrono::microseconds{object.at(key).get<std::int64_t>()}};
   }
   void operator()(const char* key, AgentTime& value) {
-    value = AgentTime{object.at(key).get<std::int64_t>()};
+    // So that the nanoseconds between any two of them can be counted.
+    const auto most = std::int64_t{std::chrono::microseconds{bounds::agent_time_max}.count()};
+    value = AgentTime{std::clamp(object.at(key).get<std::int64_t>(), -most, most)};
+  }
+  // Strangers' words end up in logs and on terminals, which must not take them for commands.
+  void operator()(const char* key, std::string& value) {
+    value = harmless(object.at(key).get<std::string>());
+  }
+  void operator()(const char* key, std::vector<std::string>& value) {
+    value = object.at(key).get<std::vector<std::string>>();
+    for (std::string& each : value) each = harmless(std::move(each));
   }
   void operator()(const char* key, std::vector<Consequence>& value) {
     for (const json& row : object.at(key)) {
@@ -229,6 +255,9 @@ std::optional<Message> read_named(std::string_view name, const json& object) {
     if (name != name_of<M>()) return read_named<I + 1>(name, object);
     M message;
     each_member(message, Reader{object});
+    if constexpr (std::same_as<M, Join>) {
+      for (std::string* const each : {&message.job, &message.host, &message.role}) flatten(*each);
+    }
     return Message{std::move(message)};
   }
 }
@@ -268,7 +297,8 @@ Result<std::optional<Decoded>> decode(std::string_view bytes) {
     const json object = json::parse(bytes.substr(4, length));
     const auto name = object.at("say").get<std::string>();
     auto message = read_named(name, object);
-    if (!message) return failure(fmt::format("unknown link message \"{}\"", name.substr(0, 40)));
+    if (!message)
+      return failure(fmt::format("unknown link message \"{}\"", harmless(name.substr(0, 40))));
     return Decoded{std::move(*message), 4 + length};
   } catch (const json::exception& error) {
     return failure(fmt::format("a link frame that cannot be read: {}", error.what()));

@@ -60,11 +60,12 @@ struct Consequence {
 
 // --- agent → keeper ----------------------------------------------------------------------------
 
-// "I would take a seat in this job." First message on a link, and again for each new round.
+// "I would take a seat in this job." The first message on a link, said there once.
 struct Join {
   std::string job;                    // rdzv id; the keeper refuses another's
   std::string host;                   // this machine's name, for people and for the natural order
   int pid = 0;                        // the agent's
+  std::uint32_t agent = 0;            // random: two containers may have one name and one pid
   std::optional<int> node_rank = {};  // where given, that seat and no other
   int nodes_min = 1;
   int nodes_max = 1;
@@ -107,7 +108,7 @@ struct Drained {
   friend bool operator==(const Drained&, const Drained&) = default;
 };
 
-// This node was asked to stop (a signal). The job ends.
+// This node was asked to stop (a signal). The job ends, or goes on without it (docs/states.md).
 struct Leave {
   int signal = 0;
   std::string reason;

@@ -52,7 +52,7 @@ TEST_CASE("a join names the addresses that mean this machine to others, a few of
 
 TEST_CASE("the largest join there can be stays within 512 bytes, at the price of addresses") {
   Config config;
-  config.job = std::string(80, 'j');
+  config.job = std::string(72, 'j');
   config.nodes_min = 99'998;
   config.nodes_max = 99'999;
   config.node_rank = 99'998;
@@ -64,7 +64,7 @@ TEST_CASE("the largest join there can be stays within 512 bytes, at the price of
   config.no_restart_codes.assign(bounds::no_restart_codes_max, 255);
   config.keep_alive_interval = 3600s;
   config.last_call = 24h;
-  AgentFacts facts{.host = std::string(64, 'h'), .pid = 4'194'304};
+  AgentFacts facts{.host = std::string(64, 'h'), .pid = 4'194'304, .agent = 4'294'967'295};
   const std::string address = "2001:db8:1234:5678:9abc:def0:1234:5678";
   facts.interfaces = {{.name = "eth0", .up = true, .addresses = {address, address}}};
   const auto join = join_message(config, facts, {.after = RoundNumber{99'999}, .sent = 87'600h});

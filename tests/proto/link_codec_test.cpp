@@ -31,12 +31,19 @@ void check_round_trip(const Message& message) {
   CHECK(decoded->value().bytes_consumed == frame.size());
 }
 
+std::string frame_of(std::string_view body) {
+  std::string frame = {static_cast<char>(body.size() & 0xFF), static_cast<char>(body.size() >> 8),
+                       0, 0};
+  return frame += body;
+}
+
 }  // namespace
 
 TEST_CASE("every link message survives the wire") {
   check_round_trip(Join{.job = "j",
                         .host = "h",
                         .pid = 7,
+                        .agent = 4'000'000'000,
                         .node_rank = 1,
                         .nodes_min = 2,
                         .nodes_max = 4,
@@ -104,9 +111,6 @@ TEST_CASE("two frames in one packet are decoded one after the other") {
 TEST_CASE("a frame that nobody could have meant is refused with a reason") {
   CHECK(decode(std::string("\xff\xff\xff\x7f", 4)).error().reason ==
         "a link frame of 2147483647 bytes was announced, the limit is 32768");
-  const auto frame_of = [](std::string body) {
-    return std::string{static_cast<char>(body.size()), 0, 0, 0} + body;
-  };
   CHECK(decode(frame_of(R"({"say":"dance"})")).error().reason == "unknown link message \"dance\"");
   CHECK_FALSE(decode(frame_of(R"({"say":"waiting"})")).has_value());
   CHECK_FALSE(decode(frame_of(R"({"say":"waiting","reason":7})")).has_value());
@@ -118,6 +122,7 @@ TEST_CASE("join and sealed, the messages of a round, stay within 512 bytes") {
   const Join join{.job = std::string(64, 'j'),
                   .host = std::string(64, 'h'),
                   .pid = 4'194'304,
+                  .agent = 4'294'967'295,
                   .node_rank = 99'999,
                   .nodes_min = 99'999,
                   .nodes_max = 99'999,
@@ -147,4 +152,24 @@ TEST_CASE("a worker's half characters and endless lines do not break a frame") {
   REQUIRE(decoded.has_value());
   const auto& message = std::get<Failed>(decoded->value().message).failure.message;
   CHECK(message.ends_with("…"));
+}
+
+TEST_CASE("a stranger's words move no cursor and forge no line of a log") {
+  const Join forged{.job = "j", .host = "x\n\x1b[31mcpprun: job mine failed", .role = "a\tb\rc"};
+  const auto join = std::get<Join>(decode(encode(forged))->value().message);
+  CHECK(join.host == "x??[31mcpprun: job mine failed");
+  CHECK(join.role == "a\tb?c");
+  Failure failure = example_failure();
+  failure.message = "first\n\x1b[1msecond\x7f";
+  const auto failed = std::get<Failed>(
+      decode(encode(Failed{.round = RoundNumber{1}, .failure = failure}))->value().message);
+  CHECK(failed.failure.message == "first\n?[1msecond?");
+  CHECK(decode(frame_of("{\"say\":\"\\u001b[2J\"}")).error().reason ==
+        "unknown link message \"?[2J\"");
+}
+
+TEST_CASE("a clock that cannot be is taken for the latest that can") {
+  const auto join = std::get<Join>(
+      decode(encode(Join{.job = "j", .host = "h", .sent = AgentTime::max()}))->value().message);
+  CHECK(join.sent == std::chrono::microseconds{bounds::agent_time_max});
 }

@@ -66,7 +66,8 @@ TEST_CASE("elastic: below MIN those who are left wait for others") {
   table.close(t0, c);
   table.advance(t0 + 3s);
   CHECK(said<link::Finish>(table.hear(t0 + 3s, a, link::Drained{RoundNumber{1}}), a).empty());
-  CHECK(said<link::Waiting>(table.advance(t0 + 8s), a)[0].reason == "1 of 3 nodes are here");
+  CHECK(said<link::Waiting>(table.advance(t0 + 8s), a)[0].reason ==
+        "1 of 3 nodes are here; at least 2 are needed");
   table.join(t0 + 9s, LinkId{4}, elastic("d"));
   table.hear(t0 + 11s, LinkId{4}, link::Heartbeat{});
   CHECK(table.job.round().phase() == Round::Phase::gathering);
@@ -165,4 +166,33 @@ TEST_CASE("a spare that goes away disturbs nobody, and one that stays hears the 
   table.hear(t0, a, link::Succeeded{RoundNumber{1}});
   const auto over = table.hear(t0, b, link::Succeeded{RoundNumber{1}});
   CHECK(said<link::Finish>(over, c)[0].exit_code == 0);
+}
+
+TEST_CASE("elastic: nodes that are asked to stop one after the other are counted together") {
+  Table table{0, 2, 3};
+  table.join(t0, a, elastic("a"), true);
+  table.join(t0, b, elastic("b"));
+  table.join(t0, c, elastic("c"));
+  table.hear(t0, b, link::Leave{.signal = 15, .reason = "asked to stop by SIGTERM"});
+  // With this one gone as well one would be left, and the job is for two at least.
+  table.hear(t0 + 1s, c, link::Leave{.signal = 15, .reason = "asked to stop by SIGTERM"});
+  const auto ended = table.drained(t0 + 2s, 1, {b, c, a});
+  REQUIRE(said<link::Finish>(ended, a).size() == 1);
+  CHECK(said<link::Finish>(ended, a)[0].exit_code == 143);
+}
+
+TEST_CASE("elastic: who has drained and then is asked to stop gets no seat in the next round") {
+  Table table{0, 1, 3};
+  for (const auto& [link, host] : {std::pair{a, "a"}, {b, "b"}, {c, "c"}}) {
+    auto node = elastic(host);
+    node.nodes_min = 1;
+    table.join(t0, link, node, link == a);
+  }
+  table.hear(t0, c, link::Leave{.signal = 15, .reason = "asked to stop by SIGTERM"});
+  table.drained(t0, 1, {b});
+  table.hear(t0, b, link::Leave{.signal = 15, .reason = "asked to stop by SIGTERM"});
+  const auto next = table.drained(t0 + 1s, 1, {c, a});
+  CHECK(said<link::Sealed>(next, b).empty());
+  REQUIRE(said<link::Sealed>(next, a).size() == 1);
+  CHECK(said<link::Sealed>(next, a)[0].group_world_size == 1);
 }

@@ -37,7 +37,9 @@ std::vector<M> said(const Keeper::Actions& actions) {
 }
 
 Keeper host() {
-  return Keeper{{.only = JobTerms{.id = "j"}, .options = patient}};
+  JobOptions options = patient;
+  options.lease = 9s;
+  return Keeper{{.only = JobTerms{.id = "j"}, .options = options}};
 }
 Keeper daemon() {
   return Keeper{{.only = {}, .options = patient}};
@@ -144,4 +146,27 @@ TEST_CASE("every line of a daemon about a job says whose it is; a host has only 
   const auto broken = keeper.handle(t0, Keeper::Closed{a, "reset"});
   CHECK(all<keeper::Note>(broken)[0].line ==
         "job \"k\": the link of node 0 on alpha broke: reset; it has 9 s to come back");
+}
+
+TEST_CASE("numbers that would break a round are refused with their name, and no job begins") {
+  Keeper keeper = daemon();
+  open(keeper, a);
+  auto join = single("j");
+  join.local_world_size = -7;
+  const auto refused = said<link::Refused>(keeper.handle(t0, Keeper::Said{a, join}));
+  REQUIRE(refused.size() == 1);
+  CHECK(refused[0].reason == "its join says workers=-7, which cannot be");
+  CHECK(keeper.job_count() == 0);
+}
+
+TEST_CASE(
+    "a job that is forgotten is not known any more, in the breath in which its store closes") {
+  Keeper keeper = daemon();
+  open(keeper, a);
+  keeper.handle(t0, Keeper::Said{a, single("j")});
+  keeper.handle(t0, Keeper::StoreReady{"j", 4000});
+  CHECK(keeper.knows("j"));
+  CHECK(all<keeper::CloseStore>(keeper.handle(t0, Keeper::Closed{a, "gone", false})).size() == 0);
+  CHECK(all<keeper::CloseStore>(keeper.advance(t0 + 9s)).size() == 1);
+  CHECK_FALSE(keeper.knows("j"));
 }

@@ -44,6 +44,15 @@ TEST_CASE("a node rank beyond the round's size still orders, but is no seat") {
         std::vector<std::size_t>{1, 0});
 }
 
+TEST_CASE("with fewer seats than somebody's rank nobody overtakes into a seat that is free") {
+  // Of three nodes the first is gone.
+  CHECK(seat_order({{.node_rank = 2, .host = "c"}, {.node_rank = 1, .host = "b"}}) ==
+        std::vector<std::size_t>{1, 0});
+  CHECK(seat_order({{.node_rank = 0, .host = "a"},
+                    {.node_rank = 3, .host = "d"},
+                    {.node_rank = 2, .host = "c"}}) == std::vector<std::size_t>{0, 2, 1});
+}
+
 TEST_CASE("ranks count through nodes of different sizes and roles") {
   const RankTable table = assign_ranks({{.local_world_size = 4, .role = "trainer"},
                                         {.local_world_size = 1, .role = "master"},

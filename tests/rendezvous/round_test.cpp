@@ -148,3 +148,22 @@ TEST_CASE("with fewer seats than nodes, survivors come first and then the order 
   CHECK(round.find(a)->state == Member::State::running);
   CHECK(round.find(b)->state == Member::State::waiting);
 }
+
+TEST_CASE("two containers with one name and one pid are two agents") {
+  Round round;
+  round.enter(a, member("x"));
+  CHECK(round.find_agent({.host = "x", .pid = 7}, "10.0.0.1") == a);
+  CHECK_FALSE(round.find_agent({.host = "x", .pid = 7, .agent = 1}, "10.0.0.1").has_value());
+}
+
+TEST_CASE("who was asked to stop is here, and does not stay") {
+  Round round;
+  round.enter(a, member("a"));
+  round.enter(b, member("b"));
+  round.mark_leaving(a);
+  round.mark_leaving(a);
+  CHECK(round.size() == 2);
+  CHECK(round.staying() == 1);
+  round.leave(a);
+  CHECK(round.staying() == 1);
+}
