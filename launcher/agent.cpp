@@ -281,7 +281,8 @@ Agent::Actions Agent::advance(TimePoint now) {
   }
   if (seat_deadline_ && *seat_deadline_ <= now && phase_ != Phase::over) {
     const std::string reason =
-        fmt::format("gave up after {:.0f} s: {}", seconds(config_.join_timeout), waiting_for_);
+        fmt::format("gave up after {:.0f} s: {}{}", in_seconds(config_.join_timeout),
+                    whose_word_is_missing(), waiting_for_);
     say(link::Leave{.signal = 0, .reason = reason}, actions);
     exit({.code = 1, .reason = reason}, actions);
   }
@@ -305,11 +306,12 @@ std::optional<TimePoint> Agent::next_deadline() const {
 
 void Agent::tell_waiting(TimePoint now, Actions& actions) {
   const std::string left = seat_deadline_ ? "; " + seconds_left(now, *seat_deadline_) : "";
-  const std::string where =
-      phase_ == Phase::dialing
-          ? fmt::format("no word from the master at {}: ", where_the_master_is())
-          : std::string{};
-  actions.emplace_back(agent::TellWaiting{where + waiting_for_ + left});
+  actions.emplace_back(agent::TellWaiting{whose_word_is_missing() + waiting_for_ + left});
+}
+
+std::string Agent::whose_word_is_missing() const {
+  if (phase_ != Phase::dialing) return {};
+  return fmt::format("no word from the master at {}: ", where_the_master_is());
 }
 
 void Agent::wait_for_a_seat(TimePoint now, Phase phase) {

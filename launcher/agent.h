@@ -79,6 +79,7 @@ class Agent {
   void wait_for_a_seat(TimePoint now, Phase phase);
   bool in_round() const;
   std::string where_the_master_is() const;
+  std::string whose_word_is_missing() const;
 
   Config config_;
   AgentFacts facts_;

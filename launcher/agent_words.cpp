@@ -6,30 +6,26 @@
 
 namespace cpprun {
 
-double seconds(Duration duration) {
-  return std::chrono::duration<double>(duration).count();
-}
-
 std::string seconds_left(TimePoint now, TimePoint deadline) {
-  return fmt::format("{:.0f} s left", std::max(0.0, seconds(deadline - now)));
+  return fmt::format("{:.0f} s left", std::max(0.0, in_seconds(deadline - now)));
 }
 
 std::string master_gone_in_words(const std::string& where, const std::string& why,
                                  Duration silence) {
   return fmt::format("the master at {} is gone: {}; it has answered nothing for {:.1f} s", where,
-                     why, seconds(silence));
+                     why, in_seconds(silence));
 }
 
 std::string slept_in_words(Duration lease, Duration silence) {
   return fmt::format(
       "this cpprun was stopped, or starved, for about {:.0f} s, longer than its lease of {} s: its "
       "seat is given away",
-      seconds(silence), seconds(lease));
+      in_seconds(silence), in_seconds(lease));
 }
 
 std::string comes_back_in_words(const std::string& reason, Duration patience) {
   return fmt::format("{}; this node asks for a seat again, for {:.0f} s at most", reason,
-                     seconds(patience));
+                     in_seconds(patience));
 }
 
 std::string with_port_cure(const std::string& reason) {

@@ -8,8 +8,6 @@
 
 namespace cpprun {
 
-double seconds(Duration duration);
-
 // "598 s left"
 std::string seconds_left(TimePoint now, TimePoint deadline);
 

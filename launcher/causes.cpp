@@ -203,6 +203,9 @@ constexpr auto catalogue = std::to_array<Cause>({
      "here"},
     {"cpp_exception", "a C++ exception was not caught",
      "catch it in main, or look with gdb (catch throw) where it comes from"},
+    {"node_lost", "nothing more was heard of its node",
+     "look whether that machine is up, whether its cpprun still runs (its own words and dmesg "
+     "there), and whether the network between the two drops packets"},
     {"silent_exit", "it ended itself with that code, and nothing that cpprun has seen says why",
      "read what it said last; with --tee 3 or --redirects 3 cpprun keeps it for the report"},
 });

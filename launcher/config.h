@@ -13,6 +13,9 @@
 
 namespace cpprun {
 
+// What a shell expects of a command line that cannot be obeyed.
+inline constexpr int usage_exit_code = 2;
+
 enum class RendezvousMode {
   standalone,    // one node, keeper in this process on a free loopback port
   fixed_master,  // torchrun's "static": the master serves at a port that everybody was told

@@ -29,7 +29,6 @@ namespace {
 
 using namespace cpprun;
 
-constexpr int usage_exit_code = 2;
 constexpr int node_token_bytes = 8;
 
 // A descriptor that was closed before our time would be given to the next thing that is opened, and

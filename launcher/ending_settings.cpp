@@ -37,8 +37,8 @@ Duration read_seconds(SettingReader& reader, std::string_view flag) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), seconds);
   const bool whole = error == std::errc{} && end == text.data() + text.size();
   if (!whole || !(seconds >= 0.001) || seconds > policy_seconds_max) {
-    reader.complain("{}={} is not a number of seconds above 0, as 30 or 0.5", setting->source,
-                    text);
+    reader.complain("{}={} is no number of seconds from 0.001 to {}, as 30 or 0.5", setting->source,
+                    text, static_cast<int>(policy_seconds_max));
     return {};
   }
   return std::chrono::round<std::chrono::milliseconds>(std::chrono::duration<double>(seconds));

@@ -5,18 +5,13 @@
 #include <algorithm>
 #include <charconv>
 
+#include "launcher/setting_reader.h"
+
 namespace cpprun {
 
 namespace {
 
 constexpr int port_max = 65535;
-
-std::string_view trimmed(std::string_view text) {
-  constexpr std::string_view blanks = " \t\r\n";
-  const auto first = text.find_first_not_of(blanks);
-  if (first == std::string_view::npos) return {};
-  return text.substr(first, text.find_last_not_of(blanks) - first + 1);
-}
 
 bool is_word(char byte) {
   return (byte >= 'a' && byte <= 'z') || (byte >= 'A' && byte <= 'Z') ||

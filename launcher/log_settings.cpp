@@ -109,7 +109,8 @@ void read_log_settings(SettingReader& reader, Config& config) {
   }
   logs.redirects = streams(reader, "redirects");
   logs.tee = streams(reader, "tee");
-  if (const auto* filter = reader.find("local-ranks-filter")) {
+  // Empty is torchrun's default.
+  if (const auto* filter = reader.find("local-ranks-filter"); filter && !filter->value.empty()) {
     logs.console_ranks = ranks(reader, *filter);
   }
   const auto* prefix = find_variable(reader.environment(), "TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE");

@@ -71,6 +71,7 @@ class Checker {
     const auto name = backend == nullptr ? std::string("static") : backend->value;
     const bool one_node = config_.nodes_max == 1;
     const auto* endpoint = reader_.find("rdzv-endpoint");
+    if (endpoint != nullptr && endpoint->value.empty()) endpoint = nullptr;  // torchrun's default
     if (name == "etcd" || name == "etcd-v2") {
       reader_.complain("{}={} is not there; cpprun hosts its own store, leave the flag out",
                        backend->source, name);
@@ -92,6 +93,12 @@ class Checker {
       stand_alone();
     } else {
       meet_at(endpoint, name == "c10d");
+    }
+    if (config_.is_host == false && config_.rendezvous == RendezvousMode::standalone) {
+      reader_.complain(
+          "{}: is_host=false, but nobody else hosts the rendezvous of one node by "
+          "itself; leave it out, or name the host with --rdzv-endpoint",
+          reader_.source("rdzv-conf"));
     }
     if (auto id = reader_.name("rdzv-id", bounds::job_id_bytes_max)) config_.job = std::move(*id);
     if (const auto* address = reader_.find("local-addr")) config_.local_addr = host(*address);

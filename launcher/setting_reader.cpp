@@ -32,6 +32,13 @@ std::optional<std::string> SettingReader::name(std::string_view flag, std::size_
   return std::nullopt;
 }
 
+std::string_view trimmed(std::string_view text) {
+  constexpr std::string_view blanks = " \t\r\n";
+  const auto first = text.find_first_not_of(blanks);
+  if (first == std::string_view::npos) return {};
+  return text.substr(first, text.find_last_not_of(blanks) - first + 1);
+}
+
 std::vector<std::string_view> split(std::string_view text, char between) {
   std::vector<std::string_view> parts;
   while (true) {

@@ -56,6 +56,9 @@ class SettingReader {
   std::vector<std::string>& notes_;
 };
 
+// Without the blanks and line ends around it.
+std::string_view trimmed(std::string_view text);
+
 // The parts between separators, empty ones too; at least one.
 std::vector<std::string_view> split(std::string_view text, char between);
 

@@ -9,6 +9,7 @@
 #include <chrono>
 #include <cstring>
 
+#include "launcher/io/host.h"
 #include "launcher/io/log_dir.h"
 
 namespace cpprun::io {
@@ -16,9 +17,16 @@ namespace cpprun::io {
 namespace {
 
 // A pipe or a device is written to as it is; replacing it by a file would be a surprise.
+// So would be one in the place of /dev/stdout, where that is a file.
 bool is_special(const std::string& path) {
   struct stat facts {};
-  return ::stat(path.c_str(), &facts) == 0 && !S_ISREG(facts.st_mode);
+  if (::stat(path.c_str(), &facts) != 0) return false;
+  for (const int own : {STDOUT_FILENO, STDERR_FILENO}) {
+    struct stat ours {};
+    const bool known = ::fstat(own, &ours) == 0;
+    if (known && ours.st_dev == facts.st_dev && ours.st_ino == facts.st_ino) return true;
+  }
+  return !S_ISREG(facts.st_mode);
 }
 
 tl::unexpected<Error> cannot_write(const std::string& flag, const std::string& path, int number) {
@@ -28,7 +36,7 @@ tl::unexpected<Error> cannot_write(const std::string& flag, const std::string& p
 // Leaves nothing behind: the report is written under another name and renamed.
 Result<void> try_report(const std::string& path) {
   const bool special = is_special(path);
-  const auto tried = special ? path : path + ".draft";
+  const auto tried = special ? path : path + "." + random_token(4);
   struct stat facts {};
   if (special && ::stat(path.c_str(), &facts) == 0 && S_ISDIR(facts.st_mode)) {
     return cannot_write("--report", path, EISDIR);
@@ -80,7 +88,8 @@ Result<void> Chronicle::append(const std::string& line) {
 Result<void> Chronicle::leave_report(const std::string& text) const {
   if (report_path_.empty()) return {};
   if (!is_special(report_path_)) return write_whole_file(report_path_, text);
-  const FileDescriptor file{::open(report_path_.c_str(), O_WRONLY | O_CLOEXEC | O_NONBLOCK)};
+  constexpr int flags = O_WRONLY | O_APPEND | O_CLOEXEC | O_NONBLOCK;
+  const FileDescriptor file{::open(report_path_.c_str(), flags)};
   const auto written = file ? ::write(file.get(), text.data(), text.size()) : -1;
   if (written != static_cast<ssize_t>(text.size())) {
     return cannot_write("--report", report_path_, written < 0 ? errno : ENOSPC);

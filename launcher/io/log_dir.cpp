@@ -44,8 +44,10 @@ Result<std::string> fresh_folder(const std::string& beginning, const char* purpo
   return path;
 }
 
-// A job id may hold anything; a folder's name may not.
+// A job id may hold anything, and much of it; a folder's name may not.
 std::string as_file_name(std::string job) {
+  constexpr std::size_t name_bytes_max = 240;  // NAME_MAX is 255, and random letters follow
+  if (job.size() > name_bytes_max) job.resize(name_bytes_max);
   for (char& byte : job) {
     if (byte == '/' || byte == '\0') byte = '_';
   }
@@ -72,6 +74,18 @@ tl::expected<void, FolderError> make_folders(const std::string& path) {
   if (!error) return {};
   return tl::unexpected(FolderError{
       fmt::format("cannot make the folder \"{}\": {}", path, error.message()), error.value()});
+}
+
+// The run's folder was new, so an attempt of that name is our own: of a master that is gone, whose
+// successor counts from 0 again.
+void keep_earlier(const std::vector<WorkerSpec>& specs) {
+  constexpr int names_max = 1000;
+  if (specs.empty() || specs.front().log_folder.empty()) return;
+  const auto attempt = fs::path(specs.front().log_folder).parent_path().string();
+  std::error_code taken;  // by one kept before: then the next number is tried
+  for (int n = 1; n < names_max && fs::exists(attempt, taken); ++n) {
+    fs::rename(attempt, fmt::format("{}_before_{}", attempt, n), taken);
+  }
 }
 
 }  // namespace
@@ -121,6 +135,7 @@ LogDir::~LogDir() {
 }
 
 tl::expected<void, FolderError> LogDir::prepare(const std::vector<WorkerSpec>& specs) const {
+  keep_earlier(specs);
   for (const auto& spec : specs) {
     if (spec.log_folder.empty()) continue;
     std::error_code ignored;  // what stays in the way is said by the next line

@@ -1,5 +1,6 @@
 #include "launcher/io/process.h"
 
+#include <poll.h>
 #include <sched.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
@@ -12,12 +13,14 @@
 #include <asio/signal_set.hpp>
 #include <asio/steady_timer.hpp>
 #include <cerrno>
+#include <chrono>
 #include <csignal>
 #include <map>
 #include <utility>
 
 #include "launcher/io/process_tree.h"
 #include "launcher/io/spawn.h"
+#include "launcher/signal_names.h"
 #include "proto/bounds.h"
 
 namespace cpprun::io {
@@ -66,13 +69,20 @@ class WorkerProcesses::Impl {
   ~Impl() {
     for (const auto& [local_rank, worker] : workers_) ::kill(-worker->pid, SIGKILL);
     for (const int pid : others_left()) kill_descendant(pid);
+    // One that sits in the kernel was given up before, and does not hold us up now.
+    const auto end = std::chrono::steady_clock::now() + bounds::last_reap_wait;
     for (const auto& [local_rank, worker] : workers_) {
-      siginfo_t info{};
-      ::waitid(P_PID, static_cast<id_t>(worker->pid), &info, WEXITED);
+      const auto left = std::chrono::ceil<std::chrono::milliseconds>(
+          std::max<Duration>(end - std::chrono::steady_clock::now(), Duration{}));
+      pollfd ended{worker->end.is_open() ? worker->end.native_handle() : -1, POLLIN, 0};
+      if (!worker->ended) static_cast<void>(::poll(&ended, 1, static_cast<int>(left.count())));
+      reap(worker->pid);
     }
   }
 
   tl::expected<int, SpawnError> spawn(const WorkerSpec& spec, const WorkerStreams& streams) {
+    // What descends from us from now on is this attempt's: an earlier one's sweep may not touch it.
+    sweeping_ = false;
     auto child = spawn_process(spec, streams.out, streams.err, open_files_);
     if (!child) return tl::unexpected(child.error());
     auto worker = std::make_shared<Worker>(context_, *child);
@@ -86,7 +96,7 @@ class WorkerProcesses::Impl {
     if (found == workers_.end() || found->second->ended) return;
     ::kill(-found->second->pid, signal);
     // A stopped worker would sit on the signal until somebody continued it.
-    if (signal != SIGKILL) ::kill(-found->second->pid, SIGCONT);
+    if (signal != SIGKILL && asks_to_end(signal)) ::kill(-found->second->pid, SIGCONT);
   }
 
   void sweep(LocalRank local_rank) {
@@ -102,7 +112,10 @@ class WorkerProcesses::Impl {
     reap_orphans();
   }
 
-  void sweep_node(std::function<void()> done) { look_at_node(std::move(done), Duration{}); }
+  void sweep_node(std::function<void()> done) {
+    sweeping_ = true;
+    look_at_node(std::move(done), Duration{});
+  }
 
  private:
   struct Worker {
@@ -119,11 +132,19 @@ class WorkerProcesses::Impl {
                            [this, local_rank, worker](const asio::error_code& error) {
                              if (error) return;
                              const auto status = look_at_end(worker->pid);
-                             if (!status) return await_end(local_rank, worker);
+                             if (!status) return look_later(local_rank, worker);
                              worker->ended = true;
                              worker->end.close();
                              callbacks_.exited(local_rank, *status);
                            });
+  }
+
+  // It has ended, but a debugger has to take note before us; its pidfd is readable all the while.
+  void look_later(LocalRank local_rank, const std::shared_ptr<Worker>& worker) {
+    worker->timer.expires_after(bounds::sweep_look_max);
+    worker->timer.async_wait([this, local_rank, worker](const asio::error_code& error) {
+      if (!error) await_end(local_rank, worker);
+    });
   }
 
   void look_at_group(LocalRank local_rank, const std::shared_ptr<Worker>& worker, Duration pause) {
@@ -160,7 +181,7 @@ class WorkerProcesses::Impl {
         std::clamp<Duration>(pause * 2, bounds::sweep_look_first, bounds::sweep_look_max);
     node_timer_.expires_after(next);
     node_timer_.async_wait([this, done = std::move(done), next](const asio::error_code& error) {
-      if (!error) look_at_node(done, next);
+      if (!error && sweeping_) look_at_node(done, next);
     });
   }
 
@@ -207,6 +228,10 @@ class WorkerProcesses::Impl {
       if (::waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) != 0 || info.si_pid == 0) return;
       if (leader(info.si_pid)) return;
       reap(info.si_pid);
+      // Its number may be given to somebody else now, who is not to be spared.
+      if (std::erase(spared_, info.si_pid) > 0 && callbacks_.spared_ended) {
+        asio::post(context_, callbacks_.spared_ended);
+      }
     }
   }
 
@@ -217,6 +242,7 @@ class WorkerProcesses::Impl {
   std::map<LocalRank, std::shared_ptr<Worker>> workers_;  // until their sweep has begun
   asio::signal_set child_signal_;
   asio::steady_timer node_timer_;
+  bool sweeping_ = false;  // until a worker is started, even where somebody could not be killed
 };
 
 WorkerProcesses::WorkerProcesses(asio::io_context& context, Callbacks callbacks,

@@ -31,6 +31,7 @@ class WorkerProcesses {
   struct Callbacks {
     std::function<void(LocalRank, link::ExitStatus)> exited;
     std::function<void(LocalRank)> group_gone;
+    std::function<void()> spared_ended = {};  // one of those that no sweep may end
   };
 
   // Makes this process a child subreaper. `spared` are children that no sweep may end (the warden);

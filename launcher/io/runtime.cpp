@@ -5,11 +5,13 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <random>
 #include <utility>
 
 #include "launcher/agent_words.h"
 #include "launcher/io/addresses.h"
 #include "launcher/io/host.h"
+#include "launcher/io/wall_clock.h"
 #include "proto/bounds.h"
 
 namespace cpprun::io {
@@ -18,10 +20,6 @@ namespace {
 
 TimePoint now() {
   return std::chrono::steady_clock::now();
-}
-
-WallTime wall_now() {
-  return std::chrono::time_point_cast<std::chrono::microseconds>(std::chrono::system_clock::now());
 }
 
 }  // namespace
@@ -88,16 +86,25 @@ Result<void> Runtime::open() {
                 warden_.told_gone(pids_[static_cast<std::size_t>(rank.value)]);
                 pump_.close(rank);
                 post(agent::FromWorker{supervisor::GroupGone{rank}});
+              },
+          .spared_ended =
+              [this] {
+                pump_.say(narrator_.warning(
+                    "the warden of this cpprun was killed: if cpprun is killed or stopped as well, "
+                    "nobody ends what its workers have started"));
               }},
       std::vector<int>{warden_.pid()}, inputs_.open_files);
   signals_.emplace(context_, inputs_.config.signals, [this](int signal, const std::string& sender) {
     if (!sender.empty()) {
       pump_.say(narrator_.note(fmt::format("{} came from {}", signal_name(signal), sender)));
     }
+    // The job is over and only words are left: whoever insists need not wait for their reader.
+    if (exit_ && asks_to_end(signal)) return leave_within(bounds::console_patience_pressed);
     post(agent::Signalled{signal});
   });
   agent_.emplace(inputs_.config, AgentFacts{.host = inputs_.host,
                                             .pid = ::getpid(),
+                                            .agent = std::random_device{}(),
                                             .hosts_keeper = keeper_ != nullptr,
                                             .program = inputs_.program,
                                             .node = {.environment = inputs_.environment,

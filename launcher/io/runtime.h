@@ -85,6 +85,7 @@ class Runtime {
   void note(const journal::Event& event);
   void leave_error_file(const link::Failure& root);
   void leave_when_everything_is_said();
+  void leave_within(Duration patience);
 
   RunInputs inputs_;
   Warden warden_;

@@ -7,18 +7,11 @@
 #include <utility>
 
 #include "launcher/io/runtime.h"
+#include "launcher/io/wall_clock.h"
 #include "proto/bounds.h"
 #include "proto/worker_contract.h"
 
 namespace cpprun::io {
-
-namespace {
-
-WallTime wall_now() {
-  return std::chrono::time_point_cast<std::chrono::microseconds>(std::chrono::system_clock::now());
-}
-
-}  // namespace
 
 // --- the link ------------------------------------------------------------------------------------
 
@@ -154,7 +147,6 @@ void Runtime::on(const agent::TellNote& action) {
 
 void Runtime::on(const agent::Exit& action) {
   exit_ = action;
-  signals_->cancel();
   const auto facts = report_facts(*exit_);
   note(journal::JobEnded{exit_->code, exit_->reason, facts.root});
   if (exit_->code != 0) say_report(facts);
@@ -224,10 +216,13 @@ void Runtime::leave_error_file(const link::Failure& root) {
 }
 
 void Runtime::leave_when_everything_is_said() {
-  if (leaving_) return;
+  if (!leaving_) leave_within(bounds::console_patience);
+}
+
+void Runtime::leave_within(Duration patience) {
   leaving_ = true;
   farewell_.cancel();
-  pump_.flush(bounds::console_patience, [this] { context_.stop(); });
+  pump_.flush(patience, [this] { context_.stop(); });
 }
 
 }  // namespace cpprun::io

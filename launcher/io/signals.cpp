@@ -73,9 +73,4 @@ void Signals::take() {
   on_signal_(static_cast<int>(info.ssi_signo), sender_in_words(info));
 }
 
-void Signals::cancel() {
-  asio::error_code ignored;  // nothing to cancel is fine
-  arrivals_.cancel(ignored);
-}
-
 }  // namespace cpprun::io

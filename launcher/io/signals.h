@@ -22,8 +22,6 @@ class Signals {
   Signals& operator=(const Signals&) = delete;
 
   const std::vector<std::string>& not_handled() const { return not_handled_; }
-  // No more calls; the io_context has nothing left to wait for here.
-  void cancel();
 
  private:
   void wait();

@@ -76,8 +76,11 @@ class Watch {
       } else if (word.kind == Kind::gone) {
         forget(leader);
       } else if (word.kind == Kind::fence) {
+        // One that was passed before it is heard is old: then we were stopped, and newer ones may
+        // have found the pipe full.
+        const TimePoint fence{std::chrono::nanoseconds(word.number)};
         fence_.reset();
-        if (word.number != 0) fence_ = TimePoint{std::chrono::nanoseconds(word.number)};
+        if (fence > std::chrono::steady_clock::now()) fence_ = fence;
       } else if (word.kind == Kind::folder && number <= folder_bytes_max) {
         folder_.assign(number, '\0');
         if (!hear(folder_.data(), number)) break;

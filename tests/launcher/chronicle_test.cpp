@@ -1,9 +1,11 @@
 #include "launcher/io/chronicle.h"
 
 #include <doctest/doctest.h>
+#include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <cstdio>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -50,6 +52,25 @@ TEST_CASE("trying leaves nothing behind, and an earlier report as it was") {
   std::ofstream(path) << "old";
   CHECK(io::Chronicle::open(path.string(), ""));
   CHECK(content(path) == "old");
+}
+
+TEST_CASE("the file that is our own stdout is written to and never replaced") {
+  const Folder folder;
+  const auto path = folder.path / "job.out";
+  const int before = ::dup(STDOUT_FILENO);
+  std::fflush(stdout);
+  const int file = ::open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+  ::dup2(file, STDOUT_FILENO);
+  const auto link = folder.path / "stdout";
+  fs::create_symlink(path, link);
+  const auto chronicle = io::Chronicle::open(link.string(), "");
+  const bool left = chronicle && chronicle->leave_report("the report");
+  ::dup2(before, STDOUT_FILENO);
+  ::close(before);
+  ::close(file);
+  CHECK(left);
+  CHECK(fs::is_symlink(link));
+  CHECK(content(path) == "the report");
 }
 
 TEST_CASE("the report takes the place of an earlier one as a whole") {

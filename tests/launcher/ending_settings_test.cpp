@@ -41,8 +41,8 @@ TEST_CASE("what a job does about failures is read, in fractions of seconds and b
 TEST_CASE("mistakes about restarts are listed together, each with what would be right") {
   CHECK(
       mistakes({"--restart-backoff=soon", "--restart-window=0", "--no-restart-codes=2,300", "x"}) ==
-      Words{"--restart-backoff=soon is not a number of seconds above 0, as 30 or 0.5",
-            "--restart-window=0 is not a number of seconds above 0, as 30 or 0.5",
+      Words{"--restart-backoff=soon is no number of seconds from 0.001 to 2000000, as 30 or 0.5",
+            "--restart-window=0 is no number of seconds from 0.001 to 2000000, as 30 or 0.5",
             "--no-restart-codes=2,300: \"300\" is neither an exit code from 1 to 255 nor a signal, "
             "as SIGSEGV"});
   CHECK(mistakes({"--no-restart-codes=1,2,3,4,5,6,7,8,9", "x"}) ==

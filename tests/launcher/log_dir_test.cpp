@@ -129,6 +129,25 @@ TEST_CASE("an attempt of the same number begins with empty folders") {
   CHECK(fs::is_empty(worker));
 }
 
+TEST_CASE("the logs of an attempt are kept when another master begins to count again") {
+  const Place place;
+  auto folders = io::LogDir::make(Config{}, place.environment);
+  REQUIRE(folders.has_value());
+  const auto attempt = folders->error_folder() + "/attempt_0";
+  for (const char* const words : {"first", "second", "third"}) {
+    REQUIRE(folders->prepare({spec_in(attempt + "/0"), spec_in(attempt + "/1")}));
+    std::ofstream(attempt + "/1/stdout.log") << words;
+  }
+  const auto said = [&](const std::string& folder) {
+    std::string words;
+    std::ifstream(folder + "/1/stdout.log") >> words;
+    return words;
+  };
+  CHECK(said(attempt + "_before_1") == "first");
+  CHECK(said(attempt + "_before_2") == "second");
+  CHECK(said(attempt) == "third");
+}
+
 TEST_CASE("the last lines of a file are read from its end only") {
   const Place place;
   const auto path = (place.root / "stderr.log").string();

@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 #include <fcntl.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -150,6 +151,19 @@ TEST_CASE("a signal reaches the whole group, a stopped worker too, and KILL whoe
   node.sweep(1);
 }
 
+TEST_CASE("a signal that asks nobody to end leaves a stopped worker stopped") {
+  Node node;
+  const int pid = node.start(spec_for({"/bin/sleep", "1000"}));
+  ::kill(pid, SIGSTOP);
+  int status = 0;
+  REQUIRE(::waitpid(pid, &status, WUNTRACED) == pid);
+  node.processes.signal_group(LocalRank{0}, SIGUSR1);
+  CHECK(io::read_stat(pid)->state == 'T');
+  node.processes.signal_group(LocalRank{0}, SIGKILL);
+  node.end_of(0);
+  node.sweep(0);
+}
+
 TEST_CASE("a worker's group is swept even when the worker itself ended well") {
   Node node;
   Pipe heard;
@@ -181,6 +195,19 @@ TEST_CASE("sweeping the node spares the warden and ends at once where nobody is 
   REQUIRE(run_until(context, [&] { return swept; }));
   CHECK(::kill(spared, 0) == 0);
   ::kill(spared, SIGKILL);
+}
+
+TEST_CASE("the end of a warden does not go unnoticed") {
+  asio::io_context context;
+  const pid_t spared = ::fork();
+  if (spared == 0) {
+    while (true) ::pause();
+  }
+  bool ended = false;
+  io::WorkerProcesses processes(context, {[](auto, auto) {}, [](auto) {}, [&] { ended = true; }},
+                                {spared});
+  ::kill(spared, SIGKILL);
+  REQUIRE(run_until(context, [&] { return ended; }));
 }
 
 TEST_CASE("no process outlives the owner of the processes") {
