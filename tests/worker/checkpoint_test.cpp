@@ -102,6 +102,22 @@ TEST_CASE("somebody else's safetensors file under a checkpoint's name is passed 
   CHECK(found->passed_over.at(0).find("no checkpoint of cpprun") != std::string::npos);
 }
 
+TEST_CASE("a checkpoint that lacks its progress is passed over with its name") {
+  const TemporaryFolder folder;
+  const Checkpoints checkpoints(folder.file(""));
+  const ProcessGroup group = alone();
+  checkpoints.save({.step = 1}, state_with(1), group);
+  StateDict halved = state_with(2);
+  halved.set("cpprun.format", std::int64_t{1});
+  halved.set("epoch", std::int64_t{0});
+  save_safetensors(folder.file(checkpoint_name(2)), halved);
+  const auto found = checkpoints.load_newest(group);
+  REQUIRE(found);
+  CHECK(found->progress.step == 1);
+  REQUIRE(found->passed_over.size() == 1);
+  CHECK(found->passed_over[0].find(checkpoint_name(2)) != std::string::npos);
+}
+
 TEST_CASE("the random numbers go on where they were") {
   const TemporaryFolder folder;
   const Checkpoints checkpoints(folder.file(""));

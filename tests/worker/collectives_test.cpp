@@ -45,9 +45,10 @@ TEST_CASE("broadcast, all_gather and barrier do what their names say") {
 
 TEST_CASE("what a collective cannot work on is refused with the cure") {
   const ProcessGroup group = init_process_group(Context{});
-  CHECK_THROWS_WITH_AS(all_reduce(at::full({2, 3}, 1.0).t(), group),
-                       "all_reduce: the tensor is not contiguous, pass .contiguous()",
-                       DistributedError);
+  CHECK_THROWS_WITH_AS(
+      all_reduce(at::full({2, 3}, 1.0).t(), group),
+      "all_reduce: the tensor is not contiguous: make it so first (x = x.contiguous())",
+      DistributedError);
   CHECK_THROWS_WITH_AS(all_reduce(at::Tensor(), group), "all_reduce: the tensor is undefined",
                        DistributedError);
   CHECK_THROWS_WITH_AS(broadcast(at::full({2}, 1.0), group, 1),

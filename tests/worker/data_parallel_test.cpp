@@ -4,6 +4,9 @@
 
 #include <doctest/doctest.h>
 
+#include <mutex>
+#include <thread>
+
 using namespace cpprun;
 
 namespace {
@@ -55,4 +58,23 @@ TEST_CASE("a batch that is shorter than the devices uses some of them") {
   CHECK(parallel.forward(batch().narrow(0, 0, 2)).size(0) == 2);
   CHECK(parallel.forward(batch().narrow(0, 0, 1)).size(0) == 1);
   CHECK_THROWS_AS(DataParallel<torch::nn::Linear>(torch::nn::Linear(3, 2), {}), DistributedError);
+}
+
+TEST_CASE("gradients of replicas whose backward runs in threads of their own all arrive") {
+  const auto original = torch::zeros({1}).requires_grad_();
+  const auto turn = std::make_shared<std::mutex>();
+  std::vector<torch::Tensor> replicas;
+  for (int i = 0; i < 2; ++i) {
+    replicas.push_back(torch::zeros({1}).requires_grad_());
+    forward_gradients({replicas.back()}, {original}, turn);
+  }
+  constexpr int times = 500;
+  std::vector<std::thread> threads;
+  for (const auto& replica : replicas) {
+    threads.emplace_back([replica] {
+      for (int i = 0; i < times; ++i) (replica * 1.0).sum().backward();
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  CHECK(original.grad().item<float>() == 2 * times);
 }

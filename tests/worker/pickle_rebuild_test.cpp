@@ -60,6 +60,17 @@ TEST_CASE("a tensor of nonsense is refused") {
         "a tensor whose offset, sizes or strides make no sense");
 }
 
+TEST_CASE("a view that is to be conjugated or negated is refused with the cure") {
+  auto values = arguments_of_a_tensor();
+  const auto v2 = "torch._utils._rebuild_tensor_v2";
+  CHECK(refusal(values, v2, {0, 1, 2, 3, 4, 5, 5}).empty());
+  Dict bits;
+  bits.items.emplace_back(6, 4);
+  values.emplace_back(bits);
+  CHECK(refusal(values, v2, {0, 1, 2, 3, 4, 5, 8}) ==
+        "a conjugated or negated view: save it with .resolve_conj().resolve_neg()");
+}
+
 TEST_CASE("a persistent id that is no storage is refused") {
   const std::vector<Value> values = {std::string("module"), Global{"torch.FloatStorage"},
                                      std::string("0")};

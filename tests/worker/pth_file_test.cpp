@@ -4,6 +4,8 @@
 #include <ATen/core/ivalue_inl.h>
 #include <ATen/core/jit_type.h>
 #include <ATen/ops/arange.h>
+#include <ATen/ops/complex.h>
+#include <ATen/ops/conj.h>
 #include <ATen/ops/full.h>
 #include <ATen/ops/zeros.h>
 #include <doctest/doctest.h>
@@ -98,4 +100,41 @@ TEST_CASE("a value that a file of tensors cannot hold is refused, and leaves no 
   const TemporaryFolder folder;
   CHECK_THROWS_AS(save_pth(folder.file("a.pth"), c10::IValue(c10::Device(c10::kCPU))), FileError);
   CHECK(folder.entries() == 0);
+}
+
+TEST_CASE("a transposed or retyped view of a tensor that is saved too keeps its own values") {
+  const TemporaryFolder folder;
+  StateDict state;
+  const at::Tensor x = at::arange(4, at::kFloat).view({2, 2});
+  state.tensors["a"] = x;
+  state.tensors["a_t"] = x.t();
+  state.tensors["bits"] = x.view(at::kInt);
+  state.tensors["again"] = x;
+  save_pth(folder.file("a.pth"), state);
+  const StateDict loaded = state_dict_from(load_pth(folder.file("a.pth")));
+  for (const auto& [name, tensor] : state.tensors) {
+    CAPTURE(name);
+    CHECK((loaded.tensors.at(name).scalar_type() == tensor.scalar_type()));
+    CHECK(loaded.tensors.at(name).equal(tensor));
+  }
+}
+
+TEST_CASE("a conjugated view is saved as what it shows") {
+  const TemporaryFolder folder;
+  StateDict state;
+  state.tensors["z"] = at::complex(at::full({2}, 1.0), at::full({2}, 2.0)).conj();
+  save_pth(folder.file("z.pth"), state);
+  CHECK(state_dict_from(load_pth(folder.file("z.pth"))).tensors.at("z").equal(state.tensors["z"]));
+}
+
+TEST_CASE("dicts that mention each other over and over are refused before memory is gone") {
+  c10::impl::GenericDict dict(c10::AnyType::get(), c10::AnyType::get());
+  dict.insert("a", std::int64_t{1});
+  for (int level = 0; level < 40; ++level) {
+    c10::impl::GenericDict above(c10::AnyType::get(), c10::AnyType::get());
+    above.insert("x", dict);
+    above.insert("y", dict);
+    dict = above;
+  }
+  CHECK_THROWS_AS(static_cast<void>(state_dict_from(dict)), FileError);
 }

@@ -71,6 +71,20 @@ TEST_CASE("a flipped bit anywhere is found by the checksum") {
   CHECK(refusal(path).find("damaged") != std::string::npos);
 }
 
+TEST_CASE("a damaged checksum does not switch the check off") {
+  const TemporaryFolder folder;
+  const std::string path = folder.file("a");
+  save_safetensors(path, example());
+  std::string bytes = folder.read("a");
+  const std::string key = "\"cpprun.crc32\":\"";
+  const std::size_t digits = bytes.find(key);
+  REQUIRE(digits != std::string::npos);
+  bytes[digits + key.size()] = 'z';
+  bytes.back() = static_cast<char>(bytes.back() ^ 1);
+  overwrite(path, bytes);
+  CHECK(refusal(path).find("is no checksum") != std::string::npos);
+}
+
 TEST_CASE("a file that was cut off is refused as such") {
   const TemporaryFolder folder;
   const std::string path = folder.file("a");

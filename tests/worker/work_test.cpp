@@ -4,6 +4,8 @@
 #include <ATen/ops/full.h>
 #include <doctest/doctest.h>
 
+#include <future>
+
 #include "tests/worker/two_ranks.h"
 #include "worker/torch/collectives.h"
 #include "worker/torch/messages.h"
@@ -34,6 +36,18 @@ TEST_CASE("what follows an operation runs once, and its tensors are the outputs"
   CHECK(runs == 1);
 }
 
+TEST_CASE("an average is divided once, whoever waits for it and how often") {
+  CHECK(testing::on_two_ranks([](const ProcessGroup& group) {
+          const at::Tensor mean = at::full({1}, 8.0, at::kFloat);
+          Work work = all_reduce_async(mean, group, ReduceOp::average);
+          Work next = work.then([mean] { return std::vector<at::Tensor>{mean}; });
+          work.wait();
+          next.wait();
+          work.future()->wait();
+          expect(mean.item<float>() == 8, "the mean of two eights");
+        }) == "");
+}
+
 TEST_CASE("a future completes with the outputs") {
   const ProcessGroup group = init_process_group(Context{});
   const auto future = all_reduce_async(at::full({1}, 4.0, at::kFloat), group).future();
@@ -42,11 +56,19 @@ TEST_CASE("a future completes with the outputs") {
 }
 
 TEST_CASE("an operation that waits in vain says which, and what may help") {
+  std::promise<void> told;
   const std::string error = testing::on_two_ranks(
-      [](const ProcessGroup& group) {
-        if (group.rank() == 0) recv(at::full({1}, 0.0, at::kFloat), 1, group);
+      [&](const ProcessGroup& group) {
+        if (group.rank() == 1) return told.get_future().wait();  // It is there, and sends nothing.
+        try {
+          recv(at::full({1}, 0.0, at::kFloat), 1, group);
+        } catch (const DistributedError&) {
+          told.set_value();
+          throw;
+        }
       },
-      {.timeout = 300ms});
+      {.timeout = 300ms, .join_timeout = 60s});
   INFO(error);
   CHECK(error.find("recv from rank 1 failed: ") != std::string::npos);
+  CHECK(error.find("compare ranks, order and tags") != std::string::npos);
 }

@@ -150,7 +150,7 @@ class Machine {
       case 'Q':
         return push_result(storage_of(values_, tuple(pop())));
       case 'R': {
-        const auto arguments = tuple(pop());
+        const auto& arguments = tuple(pop());
         const auto* const function = std::get_if<Global>(&values_[pop()]);
         if (function == nullptr) refuse("a call of something that has no name");
         return push_result(rebuild(values_, function->name, arguments));
@@ -277,7 +277,8 @@ class Machine {
     return true;
   }
 
-  std::vector<Index> tuple(Index index) const {
+  // Not a copy: a small file may ask for the same large tuple a million times.
+  const std::vector<Index>& tuple(Index index) const {
     const auto* const found = std::get_if<Tuple>(&values_[index]);
     if (found == nullptr) refuse("arguments that are no tuple");
     return found->items;

@@ -43,6 +43,15 @@ Result<Value> tensor_of(const Values& values, const std::vector<Index>& argument
   if (arguments.size() < (typed ? 7U : 6U) || as<Storage>(values, arguments[0]) == nullptr) {
     return failure("a tensor without a storage");
   }
+  // What may follow says that the values are to be conjugated or negated; without it they would be
+  // read wrongly.
+  const std::size_t last = typed ? 7 : 6;
+  if (arguments.size() > last) {
+    const auto* const bits = as<Dict>(values, arguments[last]);
+    if (bits == nullptr || !bits->items.empty()) {
+      return failure("a conjugated or negated view: save it with .resolve_conj().resolve_neg()");
+    }
+  }
   const auto* const offset = as<std::int64_t>(values, arguments[1]);
   const auto sizes = counts(values, arguments[2]);
   const auto strides = counts(values, arguments[3]);

@@ -156,6 +156,9 @@ void load(Run& run, Course& course) {
   if (run.context.leads()) {
     course.loss_sum = found->state.real("loss_sum");
     course.images = found->state.real("images");
+    for (const std::string& reason : found->passed_over) {
+      fmt::print("resnet_cifar: passed over {}\n", reason);
+    }
     fmt::print("resnet_cifar: goes on at step {}, epoch {}, after {} of its images\n",
                course.progress.step, course.progress.epoch, course.progress.samples);
     std::fflush(stdout);
@@ -288,7 +291,10 @@ int train(const cpprun::Context& context, const Settings& settings) {
   const auto group = cpprun::init_process_group(context);
   // Only now: while it still waits for others, SIGTERM should simply end this rank.
   const cpprun::StopSignal stop;
-  if (context.leads()) std::filesystem::create_directories(settings.model_dir);
+  // Without a shared folder every machine has its own.
+  if (context.leads() || settings.save_each_rank) {
+    std::filesystem::create_directories(settings.model_dir);
+  }
   Model model(make_model(settings, group, device), group);
   cpprun::FusedSgd sgd(model.parameters(),
                        {.lr = settings.learning_rate, .momentum = 0.9, .weight_decay = 1e-5});

@@ -16,6 +16,7 @@
 #include "worker/examples/vit.h"
 #include "worker/torch/collectives.h"
 #include "worker/torch/ddp.h"
+#include "worker/torch/device.h"
 
 namespace {
 
@@ -66,20 +67,7 @@ void set_threads(const Settings& settings, const cpprun::Context& context) {
 
 torch::Device device_of(const Settings& settings, const cpprun::Context& context) {
   if (settings.device == "cpu") return {torch::kCPU};
-  if (!torch::cuda::is_available()) {
-    throw std::runtime_error(
-        "--device=cuda: this LibTorch finds no CUDA device; is it a CPU build, is a driver "
-        "loaded, is CUDA_VISIBLE_DEVICES empty?");
-  }
-  const int index = settings.local_rank >= 0 ? settings.local_rank : context.local_rank.value;
-  const auto devices = static_cast<int>(torch::cuda::device_count());
-  if (index >= devices) {
-    throw std::runtime_error(
-        fmt::format("local rank {} has no CUDA device: this machine shows {}, so start at most {} "
-                    "per node (--nproc-per-node={})",
-                    index, devices, devices, devices));
-  }
-  return {torch::kCUDA, static_cast<c10::DeviceIndex>(index)};
+  return cpprun::bind_cuda_device(context);
 }
 
 // Kernels run behind the host's back; only a finished one can be timed.
@@ -183,8 +171,10 @@ void report(const Settings& settings, const StepTime& mean, const std::vector<do
 int measure(const cpprun::Context& context, const Settings& settings) {
   set_threads(settings, context);
   torch::manual_seed(0);
-  const torch::Device device = device_of(settings, context);
-  const auto group = cpprun::init_process_group(context);
+  cpprun::Context chosen = context;
+  if (settings.local_rank >= 0) chosen.local_rank = cpprun::LocalRank{settings.local_rank};
+  const torch::Device device = device_of(settings, chosen);
+  const auto group = cpprun::init_process_group(chosen);
   const bool talks = context.leads() && !settings.json;
   const double alone = settings.scaling ? rate_alone(settings, device, group) : 0;
   Runner runner(settings, device, &group);

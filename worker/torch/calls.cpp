@@ -12,8 +12,8 @@ void require_dense(const at::Tensor& tensor, const char* operation) {
     throw DistributedError(fmt::format("{}: the tensor is undefined", operation));
   }
   if (!tensor.is_contiguous()) {
-    throw DistributedError(
-        fmt::format("{}: the tensor is not contiguous, pass .contiguous()", operation));
+    throw DistributedError(fmt::format(
+        "{}: the tensor is not contiguous: make it so first (x = x.contiguous())", operation));
   }
 }
 

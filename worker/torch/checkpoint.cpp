@@ -41,15 +41,20 @@ void set_random_state(const at::Tensor& state) {
   generator.set_state(state.clone());
 }
 
-// In slices, because gloo may want a buffer of the same size.
+// In slices, because gloo may want a buffer of the same size, and a GPU has to hold them where the
+// group carries nothing else.
 void send_bytes(const at::Tensor& bytes, const ProcessGroup& group, int source) {
   for (const at::Tensor& slice : bytes.split(bounds::checkpoint_broadcast_bytes)) {
-    if (slice.numel() > 0) broadcast(slice, group, source);
+    if (slice.numel() == 0) continue;
+    const at::Tensor carried = slice.to(group.device());
+    broadcast(carried, group, source);
+    if (!carried.is_same(slice)) slice.copy_(carried);
   }
 }
 
 std::int64_t send_number(std::int64_t number, const ProcessGroup& group, int source) {
-  const at::Tensor tensor = at::full({1}, number, at::kLong);
+  const at::Tensor tensor =
+      at::full({1}, number, at::TensorOptions(at::kLong).device(group.device()));
   broadcast(tensor, group, source);
   return tensor.item<std::int64_t>();
 }
@@ -74,8 +79,9 @@ Offers offers_of_all(const std::vector<std::int64_t>& steps, const ProcessGroup&
               first);
   Offers offers;
   int rank = 0;
-  for (const at::Tensor& each : all_gather(mine, group)) {
-    const auto* const offered = each.const_data_ptr<std::int64_t>();
+  for (const at::Tensor& each : all_gather(mine.to(group.device()), group)) {
+    const at::Tensor here = each.cpu();
+    const auto* const offered = here.const_data_ptr<std::int64_t>();
     for (int i = 0; i < bounds::checkpoints_offered_max && offered[i] >= 0; ++i) {
       offers.emplace(offered[i], rank);
     }
@@ -96,6 +102,16 @@ StateDict open_checked(const SafetensorsBytes& bytes, const std::string& path) {
   return whole;
 }
 
+Checkpoint checkpoint_from(const StateDict& whole, std::string path) {
+  return {.progress = {.epoch = whole.integer("epoch"),
+                       .step = whole.integer("step"),
+                       .samples = whole.integer("samples")},
+          .state = whole.part(user_prefix),
+          .world_size = static_cast<int>(whole.integer("world_size")),
+          .path = std::move(path),
+          .passed_over = {}};
+}
+
 // Reads on `source` and sends to the others. Returns why not, the same on every rank.
 std::string read_together(const std::string& path, int source, const ProcessGroup& group,
                           SafetensorsBytes& bytes) {
@@ -103,7 +119,9 @@ std::string read_together(const std::string& path, int source, const ProcessGrou
   if (group.rank() == source) {
     try {
       bytes = read_safetensors(path);
-      static_cast<void>(open_checked(bytes, path));
+      static_cast<void>(checkpoint_from(open_checked(bytes, path), path));
+    } catch (const StateError& error) {
+      wrong = fmt::format("\"{}\": {}", path, error.what());
     } catch (const std::exception& error) {
       wrong = error.what();
     }
@@ -116,16 +134,6 @@ std::string read_together(const std::string& path, int source, const ProcessGrou
   if (group.rank() != source) bytes.data = at::empty({size}, at::kByte);
   send_bytes(bytes.data, group, source);
   return {};
-}
-
-Checkpoint checkpoint_from(const StateDict& whole, std::string path) {
-  return {.progress = {.epoch = whole.integer("epoch"),
-                       .step = whole.integer("step"),
-                       .samples = whole.integer("samples")},
-          .state = whole.part(user_prefix),
-          .world_size = static_cast<int>(whole.integer("world_size")),
-          .path = std::move(path),
-          .passed_over = {}};
 }
 
 }  // namespace
@@ -159,7 +167,7 @@ std::vector<std::string> Checkpoints::names() const {
 
 void Checkpoints::save(const Progress& progress, const StateDict& state,
                        const ProcessGroup& group) const {
-  const std::vector<at::Tensor> random = all_gather(random_state(), group);
+  const std::vector<at::Tensor> random = all_gather(random_state().to(group.device()), group);
   if (group.rank() != 0) return;
   StateDict whole;
   whole.put(user_prefix, state);

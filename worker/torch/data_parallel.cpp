@@ -6,7 +6,6 @@
 #include <c10/core/DeviceGuard.h>
 
 #include <exception>
-#include <mutex>
 #include <thread>
 
 namespace cpprun {
@@ -45,9 +44,8 @@ at::Tensor apply_in_parallel(const std::vector<at::Tensor>& pieces,
 }
 
 void forward_gradients(const std::vector<at::Tensor>& replica,
-                       const std::vector<at::Tensor>& original) {
-  // Backward has a thread for each GPU.
-  const auto turn = std::make_shared<std::mutex>();
+                       const std::vector<at::Tensor>& original,
+                       const std::shared_ptr<std::mutex>& turn) {
   for (std::size_t i = 0; i < replica.size(); ++i) {
     if (!original[i].requires_grad()) continue;
     replica[i].register_hook([target = original[i], turn](const at::Tensor& gradient) {

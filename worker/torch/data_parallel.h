@@ -15,6 +15,7 @@
 
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <utility>
 #include <vector>
 
@@ -33,9 +34,11 @@ std::vector<at::Tensor> scatter_batch(const at::Tensor& batch,
 at::Tensor apply_in_parallel(const std::vector<at::Tensor>& pieces,
                              const std::function<at::Tensor(std::size_t)>& forward);
 
-// Gradients that reach the replica's parameters are added to the original's, one for one.
+// Gradients that reach the replica's parameters are added to the original's, one for one. Backward
+// has a thread for each GPU, so all replicas of one original share a `turn`.
 void forward_gradients(const std::vector<at::Tensor>& replica,
-                       const std::vector<at::Tensor>& original);
+                       const std::vector<at::Tensor>& original,
+                       const std::shared_ptr<std::mutex>& turn);
 
 // Takes over what the replica's buffers hold.
 void copy_buffers(const std::vector<at::Tensor>& replica, const std::vector<at::Tensor>& original);
@@ -59,9 +62,10 @@ class DataParallel {
     if (pieces.size() < 2) return module_->forward(pieces.front());
     using Impl = typename Module::ContainedType;
     std::vector<std::shared_ptr<Impl>> replicas;
+    const auto turn = std::make_shared<std::mutex>();
     for (const at::Tensor& piece : pieces) {
       replicas.push_back(std::dynamic_pointer_cast<Impl>(module_->clone(piece.device())));
-      forward_gradients(replicas.back()->parameters(), module_->parameters());
+      forward_gradients(replicas.back()->parameters(), module_->parameters(), turn);
     }
     at::Tensor joined =
         apply_in_parallel(pieces, [&](std::size_t i) { return replicas[i]->forward(pieces[i]); });

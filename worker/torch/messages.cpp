@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "worker/torch/calls.h"
+#include "worker/torch/process_group_parts.h"
 
 namespace cpprun {
 namespace {
@@ -22,6 +23,13 @@ void require_tag(int tag, const char* operation) {
   throw DistributedError(fmt::format("{}: tag {} must not be negative", operation, tag));
 }
 
+// gloo bounds a message by the time-out it was connected with, which is that of joining. Over nccl
+// a time-out would make the host wait.
+std::optional<std::chrono::milliseconds> limit_of(const at::Tensor& tensor,
+                                                  const ProcessGroup& group) {
+  return tensor.is_cuda() ? std::nullopt : std::optional(group.parts().timeout);
+}
+
 }  // namespace
 
 Work isend(const at::Tensor& tensor, int destination, const ProcessGroup& group, int tag) {
@@ -30,9 +38,10 @@ Work isend(const at::Tensor& tensor, int destination, const ProcessGroup& group,
   require_tag(tag, "send");
   std::vector<at::Tensor> tensors = {tensor.detach()};
   auto native = group.native()->send(tensors, destination, tag);
-  return Work(
-      std::move(native),
-      {.name = fmt::format("send to rank {}", destination), .inputs = tensors, .outputs = {}});
+  return Work(std::move(native), {.name = fmt::format("send to rank {}", destination),
+                                  .inputs = tensors,
+                                  .outputs = {},
+                                  .timeout = limit_of(tensor, group)});
 }
 
 Work irecv(at::Tensor tensor, int source, const ProcessGroup& group, int tag) {
@@ -41,13 +50,17 @@ Work irecv(at::Tensor tensor, int source, const ProcessGroup& group, int tag) {
   std::vector<at::Tensor> tensors = {tensor.detach()};
   if (source == any_source) {
     auto native = group.native()->recvAnysource(tensors, tag);
-    return Work(std::move(native),
-                {.name = "recv from any rank", .inputs = {}, .outputs = tensors});
+    return Work(std::move(native), {.name = "recv from any rank",
+                                    .inputs = {},
+                                    .outputs = tensors,
+                                    .timeout = limit_of(tensor, group)});
   }
   require_other(source, group, "recv", "source");
   auto native = group.native()->recv(tensors, source, tag);
-  return Work(std::move(native),
-              {.name = fmt::format("recv from rank {}", source), .inputs = {}, .outputs = tensors});
+  return Work(std::move(native), {.name = fmt::format("recv from rank {}", source),
+                                  .inputs = {},
+                                  .outputs = tensors,
+                                  .timeout = limit_of(tensor, group)});
 }
 
 void send(const at::Tensor& tensor, int destination, const ProcessGroup& group, int tag) {

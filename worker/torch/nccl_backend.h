@@ -16,9 +16,9 @@ namespace cpprun {
 // Whether make_nccl_backend() can do anything in this build.
 bool nccl_built();
 
-// Does not talk to anybody yet: NCCL connects at the first collective. `device` is the GPU of this
-// rank, which has to be the current one already (worker/torch/device.h). The watchdog of LibTorch
-// ends the process when a collective takes longer than `timeout`. Throws DistributedError.
+// Does not talk to anybody yet: NCCL connects at the first collective. The GPU of this rank has to
+// be the current one already (worker/torch/device.h). The watchdog of LibTorch ends the process
+// when a collective takes longer than `timeout`. Throws DistributedError.
 c10::intrusive_ptr<c10d::Backend> make_nccl_backend(const c10::intrusive_ptr<c10d::Store>& store,
                                                     int rank, int size,
                                                     std::chrono::milliseconds timeout);

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "worker/torch/device.h"
 #include "worker/torch/nccl_backend.h"
 #include "worker/torch/process_group_parts.h"
 
@@ -49,6 +50,11 @@ std::optional<ProcessGroup> new_group(const ProcessGroup& everybody, std::vector
   const auto mine = std::find(ranks.begin(), ranks.end(), everybody.rank());
   if (mine == ranks.end()) return std::nullopt;
   connection.rank = static_cast<int>(mine - ranks.begin());
+  const bool nccl = std::any_of(backends.begin(), backends.end(), [](const DeviceCarrier& each) {
+    return each.carrier == Carrier::nccl;
+  });
+  // The group everybody is in may have needed no GPU.
+  if (nccl && !family.device.is_cuda()) family.device = bind_cuda_device(family.context);
   ProcessGroupOptions group_options = family.options;
   if (options.timeout) group_options.timeout = *options.timeout;
   auto parts = std::make_unique<ProcessGroup::Parts>();

@@ -134,6 +134,7 @@ void connect(ProcessGroup::Parts& parts, const Connection& connection, const Bac
   const int size = static_cast<int>(connection.global_ranks.size());
   const GroupFamily& family = *parts.family;
   parts.name = connection.name;
+  parts.timeout = options.timeout;
   parts.global_ranks = connection.global_ranks;
   parts.numbered = c10::make_intrusive<c10d::PrefixStore>(connection.name + "/", connection.parent);
   parts.group = c10::make_intrusive<c10d::ProcessGroup>(parts.numbered, connection.rank, size);
@@ -190,13 +191,16 @@ ProcessGroup::~ProcessGroup() {
 
 void ProcessGroup::leave() {
   try {
-    if (parts_->ranks_that_say_good_bye > 1) {
+    std::int64_t& members = parts_->ranks_that_say_good_bye;
+    // Over nccl alone nobody waited for the others when joining; by now they have come.
+    if (members > 0) members = parts_->store->add(hello_key, 0);
+    if (members > 1) {
       const std::int64_t gone = parts_->store->add(good_bye_key, 1);
-      if (gone == parts_->ranks_that_say_good_bye) parts_->store->set(all_gone_key, "1");
+      if (gone == members) parts_->store->set(all_gone_key, "1");
     }
     // Communicators have to go before CUDA does, which nobody orders at the end of a process.
     if (parts_->family->device.is_cuda()) compat::shutdown(*parts_->group);
-    if (parts_->hosts_store && parts_->ranks_that_say_good_bye > 1) {
+    if (parts_->hosts_store && members > 1) {
       parts_->store->wait({all_gone_key}, bounds::worker_goodbye_wait_max);
     }
   } catch (const std::exception&) {

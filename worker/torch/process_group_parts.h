@@ -28,6 +28,7 @@ struct ProcessGroup::Parts {
   c10::intrusive_ptr<c10d::Store> numbered;  // the prefix under which this group's keys lie
   c10::intrusive_ptr<c10d::ProcessGroup> group;
   std::string name;
+  std::chrono::milliseconds timeout{};  // of one operation
   std::vector<int> global_ranks;
   std::shared_ptr<GroupFamily> family;
   std::unique_ptr<CollectiveCheck> check;

@@ -11,6 +11,7 @@
 
 #include <filesystem>
 #include <map>
+#include <tuple>
 #include <utility>
 
 #include "proto/bounds.h"
@@ -66,12 +67,17 @@ class Plain {
     if (!given.defined() || given.layout() != at::kStrided || given.is_quantized()) {
       refuse("a tensor that is undefined, sparse or quantized");
     }
-    const auto same = std::pair(given.unsafeGetTensorImpl()->storage().unsafeGetStorageImpl(),
-                                std::pair(given.storage_offset(), given.sizes().vec()));
-    at::Tensor& plain = tensors_[same];
+    const Place place{given.unsafeGetTensorImpl()->storage().unsafeGetStorageImpl(),
+                      given.scalar_type(), given.storage_offset(), given.sizes().vec(),
+                      given.strides().vec()};
+    at::Tensor& plain = tensors_[place];
     if (plain.defined()) return plain;
-    plain = given.detach().cpu().contiguous();
-    if (plain.storage().nbytes() != plain.nbytes()) plain = plain.clone();
+    // A conjugated or negated view is a bit beside the bytes, and only the bytes are written.
+    plain = given.detach().cpu().resolve_conj().resolve_neg().contiguous();
+    // The pickler writes a storage once, with the type of the first tensor in it.
+    const auto type = types_.emplace(plain.storage().unsafeGetStorageImpl(), plain.scalar_type());
+    const bool retyped = type.first->second != plain.scalar_type();
+    if (retyped || plain.storage().nbytes() != plain.nbytes()) plain = plain.clone();
     return plain;
   }
 
@@ -80,8 +86,12 @@ class Plain {
   }
 
   const std::string& path_;
-  std::map<std::pair<const void*, std::pair<std::int64_t, std::vector<std::int64_t>>>, at::Tensor>
-      tensors_;
+  // Storage, type, offset, sizes, strides: what agrees in all of them is one tensor. A matrix and
+  // its transpose agree in all but the strides.
+  using Place = std::tuple<const void*, at::ScalarType, std::int64_t, std::vector<std::int64_t>,
+                           std::vector<std::int64_t>>;
+  std::map<Place, at::Tensor> tensors_;
+  std::map<const void*, at::ScalarType> types_;
 };
 
 void write_archive(DurableFile& file, const c10::IValue& value) {
@@ -149,15 +159,25 @@ c10::IValue read_archive(const std::string& path, std::uint64_t file_bytes) {
   }
   const auto pickle = pickle::read_pickle(read_text(reader, "data.pkl"));
   if (!pickle) throw FileError(fmt::format("\"{}\": {}", path, pickle.error().reason));
+  // torch.save packs nothing, so all storages together are no larger than their file; in a hostile
+  // one each of a thousand records may unpack into that much.
+  std::uint64_t left = file_bytes;
   return values_of(*pickle, path, [&](const std::string& key) {
     const std::string name = "data/" + key;
-    check_record(reader, name, file_bytes, path);
+    check_record(reader, name, left, path);
     auto [data, size] = reader.getRecord(name);
+    left -= size;
     return std::pair(std::move(data), size);
   });
 }
 
-void flatten(const c10::IValue& value, const std::string& name, StateDict& into) {
+// A value that is mentioned twice is flattened twice, and forty dicts that mention each other so
+// are 2^40 names; `left` is how many there may still be.
+void flatten(const c10::IValue& value, const std::string& name, StateDict& into,
+             std::size_t& left) {
+  if (left-- == 0) {
+    throw FileError(fmt::format("a state of more than {} values", bounds::pickle_values_max));
+  }
   const auto join = [&name](const std::string& key) {
     return name.empty() ? key : name + '.' + key;
   };
@@ -174,12 +194,14 @@ void flatten(const c10::IValue& value, const std::string& name, StateDict& into)
   } else if (value.isGenericDict()) {
     for (const auto& entry : value.toGenericDict()) {
       const c10::IValue& key = entry.key();
-      if (key.isString()) flatten(entry.value(), join(key.toStringRef()), into);
-      if (key.isInt()) flatten(entry.value(), join(std::to_string(key.toInt())), into);
+      if (key.isString()) flatten(entry.value(), join(key.toStringRef()), into, left);
+      if (key.isInt()) flatten(entry.value(), join(std::to_string(key.toInt())), into, left);
     }
   } else if (value.isList() || value.isTuple()) {
     const auto items = value.isList() ? value.toListRef() : value.toTupleRef().elements();
-    for (std::size_t i = 0; i < items.size(); ++i) flatten(items[i], join(std::to_string(i)), into);
+    for (std::size_t i = 0; i < items.size(); ++i) {
+      flatten(items[i], join(std::to_string(i)), into, left);
+    }
   }
 }
 
@@ -213,7 +235,8 @@ c10::IValue load_pth(const std::string& path) {
 
 StateDict state_dict_from(const c10::IValue& value) {
   StateDict state;
-  flatten(value, "", state);
+  std::size_t left = bounds::pickle_values_max;
+  flatten(value, "", state, left);
   return state;
 }
 

@@ -134,7 +134,9 @@ void save_safetensors(const std::string& path, const StateDict& state) {
   or_throw(file.append(text));
   std::uint32_t checksum = add_to_checksum(0, text);
   for (const TensorEntry& entry : head.tensors) {
-    const at::Tensor values = state.tensors.at(entry.name).detach().cpu().contiguous();
+    // A conjugated or negated view is a bit beside the bytes.
+    const at::Tensor values =
+        state.tensors.at(entry.name).detach().cpu().resolve_conj().resolve_neg().contiguous();
     checksum = add_to_checksum(checksum, bytes_of(values));
     or_throw(file.append(bytes_of(values)));
   }
@@ -161,7 +163,12 @@ StateDict open_safetensors(const SafetensorsBytes& bytes, const std::string& nam
   const SafetensorsHead head = or_throw(parse_safetensors(bytes.head, bytes.data.nbytes(), name));
   // What the head says is checked first: a file cut off is to be called that.
   std::string blank = bytes.head;
-  if (const auto expected = take_checksum(blank)) {
+  const auto expected = take_checksum(blank);
+  if (!expected && head.metadata.contains(std::string(checksum_key))) {
+    throw FileError(fmt::format("\"{}\": damaged, its {} \"{}\" is no checksum", name, checksum_key,
+                                head.metadata.at(std::string(checksum_key))));
+  }
+  if (expected) {
     std::uint64_t length = blank.size();
     std::string text(safetensors_length_bytes, '\0');
     for (char& byte : text) {

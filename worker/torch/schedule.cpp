@@ -12,8 +12,9 @@ namespace {
 
 void check(std::int64_t t, std::int64_t length, const char* name) {
   if (t < 0) throw std::invalid_argument(fmt::format("there is no learning rate for step {}", t));
-  if (length < 1)
+  if (length < 1) {
     throw std::invalid_argument(fmt::format("{} has to be above 0: {}", name, length));
+  }
 }
 
 }  // namespace

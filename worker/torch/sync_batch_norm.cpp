@@ -276,6 +276,12 @@ void convert(torch::nn::Module& module, const ProcessGroup& group, const std::st
 }  // namespace
 
 void convert_sync_batchnorm(torch::nn::Module& module, const ProcessGroup& group) {
+  if (auto* const ready = module.as<SyncBatchNormImpl>()) return ready->set_process_group(group);
+  if (counterpart(module, group)) {
+    throw DistributedError(
+        "convert_sync_batchnorm: the module is itself a plain BatchNorm, which cannot be exchanged "
+        "where it is: declare it as cpprun::SyncBatchNorm");
+  }
   convert(module, group, "");
 }
 

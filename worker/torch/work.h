@@ -4,8 +4,10 @@
 #include <ATen/core/Tensor.h>
 #include <c10/util/intrusive_ptr.h>
 
+#include <chrono>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -25,6 +27,8 @@ class [[nodiscard]] Work {
     std::string name;                 // for error messages
     std::vector<at::Tensor> inputs;   // only kept
     std::vector<at::Tensor> outputs;  // what wait() returns
+    // Of wait(); absent: what the backend was told of this operation.
+    std::optional<std::chrono::milliseconds> timeout = std::nullopt;
   };
   Work(c10::intrusive_ptr<c10d::Work> native, Start start);
 

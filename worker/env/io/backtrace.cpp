@@ -66,8 +66,9 @@ std::size_t first_of_interest(const Frames& frames, std::size_t count) {
     if (function == nullptr) continue;
     const std::string_view name(function);
     // std::terminate() is _ZSt9terminatev.
-    if (name == "__cxa_throw" || name == "__cxa_rethrow" || name == "_ZSt9terminatev")
+    if (name == "__cxa_throw" || name == "__cxa_rethrow" || name == "_ZSt9terminatev") {
       first = i + 1;
+    }
   }
   return first;
 }
