@@ -26,4 +26,7 @@ std::string comes_back_in_words(const std::string& reason, Duration patience);
 // Not even KILL ended that worker.
 std::string unkillable_in_words(const Outcome& outcome);
 
+// The workers are gone, and something they have started is not.
+std::string unswept_in_words();
+
 }  // namespace cpprun

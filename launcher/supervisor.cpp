@@ -45,7 +45,7 @@ Supervisor::Actions Supervisor::advance(TimePoint now) {
       begin_killing(now, false, actions);
       break;
     case Phase::sweeping:
-      settle(actions);
+      settle(actions, /*unswept=*/true);
       break;
     case Phase::running:
     case Phase::killing:
@@ -177,10 +177,13 @@ void Supervisor::go_on_if_gone(TimePoint now, Actions& actions) {
   }
 }
 
-void Supervisor::settle(Actions& actions) {
+void Supervisor::settle(Actions& actions, bool unswept) {
   phase_ = Phase::settled;
   deadline_.reset();
-  Settled settled{.outcomes = {}, .first_failure = first_failure_, .drain_reason = drain_reason_};
+  Settled settled{.outcomes = {},
+                  .first_failure = first_failure_,
+                  .drain_reason = drain_reason_,
+                  .unswept = unswept};
   for (const auto& each : workers_) settled.outcomes.push_back(each.outcome);
   actions.emplace_back(std::move(settled));
 }

@@ -148,6 +148,7 @@ struct Settled {
   std::vector<Outcome> outcomes;
   std::optional<Outcome> first_failure;
   std::string drain_reason;  // empty where nothing had to be ended
+  bool unswept = false;      // something they have started could not be killed
   friend bool operator==(const Settled&, const Settled&) = default;
 };
 
@@ -199,7 +200,7 @@ class Supervisor {
   void begin_killing(TimePoint now, bool at_once, Actions& actions);
   void give_up_the_rest();
   void go_on_if_gone(TimePoint now, Actions& actions);
-  void settle(Actions& actions);
+  void settle(Actions& actions, bool unswept = false);
   static void send(Worker& worker, int signal, Actions& actions);
 
   std::vector<Worker> workers_;

@@ -4,6 +4,7 @@
 
 #include <csignal>
 
+#include "proto/bounds.h"
 #include "tests/launcher/agent_stage.h"
 
 using namespace cpprun;
@@ -273,4 +274,16 @@ TEST_CASE("after the last word nothing is said any more") {
   CHECK(stage.heard(t0, seat()).empty());
   CHECK(stage.agent.advance(t0 + 1h).empty());
   CHECK(stage.agent.next_deadline() == std::nullopt);
+}
+
+TEST_CASE("what a worker has started and nobody can kill is told, and the round goes on without") {
+  Stage stage;
+  stage.run();
+  stage.worker(t0, supervisor::Exited{LocalRank{0}, {}, WallTime{}});
+  stage.worker(t0, supervisor::GroupGone{LocalRank{0}});
+  for (auto at = 1s; at < bounds::kill_patience; ++at) stage.answered(t0 + at);
+  const auto settled = stage.agent.advance(t0 + bounds::kill_patience);
+  REQUIRE(all<agent::TellNote>(settled).size() == 1);
+  CHECK(all<agent::TellNote>(settled)[0].sentence.find("outlives SIGKILL") != std::string::npos);
+  CHECK(said<link::Succeeded>(settled).size() == 1);
 }

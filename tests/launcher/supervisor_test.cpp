@@ -171,6 +171,19 @@ TEST_CASE("what does not die of KILL is given up, and said so") {
   CHECK(outcomes[1].given_up);
 }
 
+TEST_CASE("what the workers have started and nobody can kill is waited for no longer, and told") {
+  auto supervisor = running();
+  for (const LocalRank rank : {first, second}) {
+    static_cast<void>(supervisor.handle(t0, Exited{rank, ended_well}));
+    static_cast<void>(supervisor.handle(t0, GroupGone{rank}));
+  }
+  CHECK(supervisor.advance(t0 + bounds::kill_patience - 1ns).empty());
+  const auto actions = supervisor.advance(t0 + bounds::kill_patience);
+  REQUIRE(actions.size() == 1);
+  CHECK(std::get<Settled>(actions[0]).unswept);
+  CHECK_FALSE(std::get<Settled>(actions[0]).outcomes[0].given_up);
+}
+
 TEST_CASE("what arrives after the end is ignored") {
   auto supervisor = running();
   static_cast<void>(supervisor.handle(t0, Exited{first, ended_well}));
