@@ -38,6 +38,10 @@ def crowd(build, agents, restarts=0, idle=0):
     return {name: float(value) for name, value in zip(words[::2], words[1::2])}
 
 
+# Handlers that collide all the time have been seen to go on for more than this.
+CROWD_SECONDS_MAX = 60
+
+
 def c10d_crowd(python, agents, run_id):
     """Milliseconds until so many of torchrun's handlers have met, or None."""
     server = start_libuv(python)
@@ -52,10 +56,17 @@ def c10d_crowd(python, agents, run_id):
     )
     one.stdout.readline()
     print("go", file=one.stdin, flush=True)
-    begun, ended, met = one.stdout.readline().split()
-    one.stdin.close()
-    one.wait()
-    server.end()
+    try:
+        told, _ = one.communicate(timeout=CROWD_SECONDS_MAX)
+    except subprocess.TimeoutExpired:
+        one.kill()
+        one.communicate()
+        note = f"note: torchrun's {agents} have not met within {CROWD_SECONDS_MAX} s"
+        print(note, file=sys.stderr)
+        return None
+    finally:
+        server.end()
+    begun, ended, met = told.split()
     return (float(ended) - float(begun)) * 1e3 if int(met) == agents else None
 
 
