@@ -26,7 +26,7 @@ class FreezingDisk {
     if (made.code != 0) why_not_ = "no permission to mount a disk and freeze it: " + made.err;
     janitor_.emplace(Words{"sh", "-c",
                            "trap : TERM; echo ready; tail --pid=" + std::to_string(::getpid()) +
-                               " -f /dev/null & wait; fsfreeze -u " + place +
+                               " -f /dev/null & wait; kill $! 2>/dev/null; fsfreeze -u " + place +
                                " 2>/dev/null; umount " + place + " 2>/dev/null"});
     janitor_->expect_out("ready");
   }
