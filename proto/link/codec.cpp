@@ -164,9 +164,11 @@ std::string harmless(std::string text) {
   return text;
 }
 
-// A name is one line in a log.
-void flatten(std::string& name) {
-  std::replace(name.begin(), name.end(), '\n', '?');
+// The same on one line, as a line of a log has it.
+std::string one_line(std::string text) {
+  text = harmless(std::move(text));
+  std::replace(text.begin(), text.end(), '\n', '?');
+  return text;
 }
 
 struct Writer {
@@ -224,11 +226,14 @@ struct Reader {
   }
   // Strangers' words end up in logs and on terminals, which must not take them for commands.
   void operator()(const char* key, std::string& value) {
-    value = harmless(object.at(key).get<std::string>());
+    auto text = object.at(key).get<std::string>();
+    // Only a failure's own words, as a trace-back, may have several lines.
+    const bool has_lines = key == std::string_view("message");
+    value = has_lines ? harmless(std::move(text)) : one_line(std::move(text));
   }
   void operator()(const char* key, std::vector<std::string>& value) {
     value = object.at(key).get<std::vector<std::string>>();
-    for (std::string& each : value) each = harmless(std::move(each));
+    for (std::string& each : value) each = one_line(std::move(each));
   }
   void operator()(const char* key, std::vector<Consequence>& value) {
     for (const json& row : object.at(key)) {
@@ -255,9 +260,6 @@ std::optional<Message> read_named(std::string_view name, const json& object) {
     if (name != name_of<M>()) return read_named<I + 1>(name, object);
     M message;
     each_member(message, Reader{object});
-    if constexpr (std::same_as<M, Join>) {
-      for (std::string* const each : {&message.job, &message.host, &message.role}) flatten(*each);
-    }
     return Message{std::move(message)};
   }
 }
@@ -297,8 +299,9 @@ Result<std::optional<Decoded>> decode(std::string_view bytes) {
     const json object = json::parse(bytes.substr(4, length));
     const auto name = object.at("say").get<std::string>();
     auto message = read_named(name, object);
-    if (!message)
-      return failure(fmt::format("unknown link message \"{}\"", harmless(name.substr(0, 40))));
+    if (!message) {
+      return failure(fmt::format("unknown link message \"{}\"", one_line(name.substr(0, 40))));
+    }
     return Decoded{std::move(*message), 4 + length};
   } catch (const json::exception& error) {
     return failure(fmt::format("a link frame that cannot be read: {}", error.what()));

@@ -164,6 +164,12 @@ TEST_CASE("a stranger's words move no cursor and forge no line of a log") {
   const auto failed = std::get<Failed>(
       decode(encode(Failed{.round = RoundNumber{1}, .failure = failure}))->value().message);
   CHECK(failed.failure.message == "first\n?[1msecond?");
+  const auto leave = std::get<Leave>(
+      decode(encode(Leave{.signal = 15, .reason = "asked\ncpprun: job mine failed"}))
+          ->value()
+          .message);
+  CHECK(leave.reason == "asked?cpprun: job mine failed");
+  CHECK(decode(frame_of("{\"say\":\"a\\nb\"}")).error().reason == "unknown link message \"a?b\"");
   CHECK(decode(frame_of("{\"say\":\"\\u001b[2J\"}")).error().reason ==
         "unknown link message \"?[2J\"");
 }
