@@ -186,8 +186,9 @@ void Agent::settled(TimePoint now, const supervisor::Settled& settled, Actions& 
       exit_when_settled_ = agent::Exit{.code = 1, .reason = unkillable_in_words(outcome)};
     }
   }
-  if (settled.unswept && !exit_when_settled_)
+  if (settled.unswept && !exit_when_settled_) {
     actions.emplace_back(agent::TellNote{unswept_in_words()});
+  }
   settled_ = settled;
   conclude_if_examined(now, actions);
 }

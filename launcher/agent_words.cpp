@@ -44,8 +44,7 @@ std::string unkillable_in_words(const Outcome& outcome) {
 
 std::string unswept_in_words() {
   return "something that the workers have started outlives SIGKILL, because it is another user's "
-         "or "
-         "sits in the kernel: look for it with ps; this cpprun goes on without it";
+         "or sits in the kernel: look for it with ps; this cpprun goes on without it";
 }
 
 }  // namespace cpprun

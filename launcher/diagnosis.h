@@ -33,8 +33,6 @@ std::string in_words(const Outcome& outcome, const std::string& executable);
 
 // The cause of a worker that ended as cpprun told it to.
 inline constexpr std::string_view told_to_end = "told_to_end";
-// Said by the keeper, of a node and not of a worker.
-inline constexpr std::string_view node_lost = "node_lost";
 
 Diagnosis diagnose(const Evidence& evidence);
 

@@ -167,7 +167,9 @@ std::size_t longest_line(std::string_view text) {
 std::string headline(const ReportFacts& facts, const Evidence* own) {
   if (!facts.root) return fmt::format("job {} did not end well: {}", facts.job, facts.reason);
   const auto& root = *facts.root;
-  if (root.cause == node_lost) return fmt::format("job {} failed: {}", facts.job, root.message);
+  if (root.cause == link::node_lost) {
+    return fmt::format("job {} failed: {}", facts.job, root.message);
+  }
   const auto ending = own != nullptr ? in_words(own->outcome, own->executable)
                       : root.pid == 0 && !root.message.empty() ? root.message
                                                                : in_words(root.status);

@@ -15,7 +15,7 @@ link::Failure failure_of_lost(const Member& member, Duration lease) {
           .message = fmt::format("{} ({}) is lost: nothing was heard of it for {} s; the machine, "
                                  "its network or its cpprun is down",
                                  name_of(member), member.peer, in_seconds(lease)),
-          .cause = "node_lost"};
+          .cause = std::string(link::node_lost)};
 }
 
 keeper::NodeChange change_of(const Member& member, keeper::NodeChange::Kind kind,

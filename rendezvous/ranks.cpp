@@ -70,13 +70,12 @@ std::vector<std::size_t> seat_order(const std::vector<Candidate>& candidates) {
   });
   if (!all_exist) return sorted;
 
-  // First whoever asked for a seat that exists, then the others into what is free, in order.
+  // First whoever asked for a seat, then the others into what is free, in order.
   std::vector<std::optional<std::size_t>> seats(candidates.size());
   std::vector<std::size_t> unseated;
   for (const std::size_t index : sorted) {
     const std::optional<int> wish = candidates[index].node_rank;
-    const bool exists = wish && *wish >= 0 && static_cast<std::size_t>(*wish) < seats.size();
-    if (exists && !seats[static_cast<std::size_t>(*wish)]) {
+    if (wish && !seats[static_cast<std::size_t>(*wish)]) {
       seats[static_cast<std::size_t>(*wish)] = index;
     } else {
       unseated.push_back(index);

@@ -6,11 +6,11 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <chrono>
 #include <cstring>
 
 #include "launcher/io/host.h"
 #include "launcher/io/log_dir.h"
+#include "launcher/io/wall_clock.h"
 
 namespace cpprun::io {
 
@@ -68,9 +68,7 @@ Result<Chronicle> Chronicle::open(const std::string& report_path, const std::str
 
 std::string Chronicle::line(const journal::Event& event) {
   if (!journal_) return {};
-  const auto now =
-      std::chrono::time_point_cast<std::chrono::microseconds>(std::chrono::system_clock::now());
-  return journal_->line(now, event);
+  return journal_->line(wall_now(), event);
 }
 
 Result<void> Chronicle::append(const std::string& line) {

@@ -57,7 +57,7 @@ int Runtime::run() {
                            .nodes_max = inputs_.config.nodes_max,
                            .workers = inputs_.config.local_world_size});
   working_off_ = true;
-  for (agent::Action& action : agent_->start(now())) perform(action);
+  perform(agent_->start(now()));
   working_off_ = false;
   work_off();
   context_.run();

@@ -7,6 +7,7 @@
 #include <chrono>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <variant>
 #include <vector>
 
@@ -45,6 +46,9 @@ struct Failure {
   bool consequence = false;
   friend bool operator==(const Failure&, const Failure&) = default;
 };
+
+// The cause that the keeper gives, for a node and not for a worker of it.
+inline constexpr std::string_view node_lost = "node_lost";
 
 // By an agent's monotonic clock, since a moment of its own. Wall clocks may jump and are for
 // people.

@@ -9,7 +9,7 @@
 
 #include "launcher/cause_rules.h"
 #include "launcher/causes.h"
-#include "launcher/diagnosis.h"
+#include "proto/link/message.h"
 
 using namespace cpprun;
 
@@ -41,7 +41,7 @@ TEST_CASE("every cause of the catalogue can be come by") {
   const auto table = in_table();
   for (const Cause& each : causes()) {
     CAPTURE(each.id);
-    CHECK((table.contains(each.id) || by_code.contains(each.id) || each.id == node_lost));
+    CHECK((table.contains(each.id) || by_code.contains(each.id) || each.id == link::node_lost));
   }
 }
 

@@ -209,7 +209,10 @@ Result<std::uint16_t> free_port() {
   }
   ::close(socket);
   if (found != 0) return found;
-  return failure(fmt::format("found no free port between {} and {}", least, most));
+  return failure(
+      fmt::format("tried {} ports between {} and {}, and each is taken or not ours to "
+                  "have: look with ss -tln who has them, or choose one yourself",
+                  attempts_max, least, most));
 }
 
 }  // namespace cpprun
