@@ -25,7 +25,9 @@ bool looks_like_name(std::string_view host) {
 // Enough to tell an address from a slip; the resolver has the last word. A scope (%eth0) may
 // follow.
 bool looks_like_ipv6(std::string_view host) {
-  const auto address = host.substr(0, host.find('%'));
+  const auto percent = host.find('%');
+  if (percent != std::string_view::npos && !looks_like_name(host.substr(percent + 1))) return false;
+  const auto address = host.substr(0, percent);
   return address.find(':') != std::string_view::npos &&
          address.find_first_not_of("0123456789abcdefABCDEF:.") == std::string_view::npos;
 }

@@ -28,6 +28,9 @@ TEST_CASE("what is no endpoint is refused with its fault") {
   CHECK_FALSE(parse_endpoint("tcp://node0:1", 1).has_value());
   CHECK_FALSE(parse_endpoint("[::1]1", 1).has_value());
   CHECK_FALSE(parse_endpoint("node0:-1", 1).has_value());
+  // A scope is a word as well: what follows a slip there was taken for part of it.
+  CHECK_FALSE(parse_endpoint("fe80::1%eth0]:1", 1).has_value());
+  CHECK_FALSE(parse_endpoint("[fe80::1%]:1", 1).has_value());
 }
 
 TEST_CASE("a host is an endpoint without a port") {
