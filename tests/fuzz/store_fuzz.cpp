@@ -1,21 +1,17 @@
 #include "tests/fuzz/store_fuzz.h"
 
 #include <algorithm>
-#include <stdexcept>
 
 #include "proto/c10d/decoder.h"
 #include "proto/c10d/encoder.h"
 #include "rendezvous/store.h"
+#include "tests/fuzz/targets.h"
 
 namespace cpprun::fuzz {
 namespace {
 
 constexpr ConnectionId speaker{1};
 constexpr ConnectionId bystander{2};
-
-void promise(bool kept, const char* what) {
-  if (!kept) throw std::logic_error(what);
-}
 
 // Writes down what the speaker hears; a drop ends the session.
 bool hear(const Effects& effects, std::string& heard) {

@@ -9,7 +9,7 @@
 namespace cpprun::fuzz {
 
 // What one connection hears for these bytes when they come in pieces of that size, and how it
-// ended. Throws std::logic_error when decoder or store break a promise of theirs.
+// ended. Throws BrokenPromise when decoder or store break a promise of theirs.
 std::string session(std::string_view bytes, std::size_t piece_size, c10d::Dialect dialect);
 
 }  // namespace cpprun::fuzz

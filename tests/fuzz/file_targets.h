@@ -1,0 +1,13 @@
+#pragma once
+// What lies in files that a worker, or somebody else, has written (targets.h).
+
+#include <string_view>
+
+namespace cpprun::fuzz {
+
+void error_file(std::string_view bytes);
+void heartbeat_file(std::string_view bytes);
+void safetensors_head(std::string_view bytes);
+void pickle_file(std::string_view bytes);
+
+}  // namespace cpprun::fuzz

@@ -1,0 +1,41 @@
+#include "tests/fuzz/targets.h"
+
+#include <algorithm>
+#include <array>
+
+#include "tests/fuzz/file_targets.h"
+#include "tests/fuzz/text_targets.h"
+#include "tests/fuzz/wire_targets.h"
+
+namespace cpprun::fuzz {
+
+namespace {
+
+constexpr std::array all_targets = {
+    Target{"store", "a store client's requests, in all dialects", store_requests},
+    Target{"reply", "a store's replies", store_replies},
+    Target{"link", "frames between agent and keeper", link_frames},
+    Target{"keeper", "an agent's frames, heard by a keeper with a job", keeper_link},
+    Target{"sniff", "the first bytes of a connection", sniffed_bytes},
+    Target{"error_file", "a worker's error.json", error_file},
+    Target{"heartbeat", "a worker's heartbeat file", heartbeat_file},
+    Target{"safetensors", "the head of a checkpoint", safetensors_head},
+    Target{"pickle", "the pickle in a .pth file", pickle_file},
+    Target{"rdzv_conf", "--rdzv-conf", rendezvous_conf},
+    Target{"endpoint", "--rdzv-endpoint, --master-addr, -r and -t", endpoint_text},
+    Target{"output", "a worker's output", worker_output},
+};
+
+}  // namespace
+
+std::span<const Target> targets() {
+  return all_targets;
+}
+
+const Target* find_target(std::string_view name) {
+  const auto found = std::find_if(all_targets.begin(), all_targets.end(),
+                                  [&](const Target& target) { return target.name == name; });
+  return found == all_targets.end() ? nullptr : &*found;
+}
+
+}  // namespace cpprun::fuzz

@@ -1,0 +1,89 @@
+#include "tests/fuzz/text_targets.h"
+
+#include <string>
+#include <vector>
+
+#include "launcher/endpoint.h"
+#include "launcher/last_lines.h"
+#include "launcher/line_cutter.h"
+#include "launcher/line_filter.h"
+#include "launcher/line_merger.h"
+#include "launcher/rendezvous_conf.h"
+#include "launcher/streams.h"
+#include "proto/bounds.h"
+#include "tests/fuzz/targets.h"
+
+namespace cpprun::fuzz {
+
+namespace {
+
+struct Words {
+  std::string pieces;   // all of them, one after the other, with the newlines that end them
+  std::string console;  // as two speakers share it
+};
+
+Words cut(std::string_view bytes, std::size_t piece_size) {
+  Words words;
+  LineCutter cutter;
+  LineMerger merger;
+  LastLines last;
+  const auto sink = [&](const Piece& piece) {
+    promise(piece.text.size() <= bounds::line_bytes_max, "a piece over its bound");
+    words.pieces += piece.text;
+    if (piece.ends_line) words.pieces += '\n';
+    merger.add(0, "[a]:", piece, words.console);
+    last.add(piece);
+    static_cast<void>(duplicate_of(piece, "[a]:", {"e", "Traceback"}));
+  };
+  for (std::size_t at = 0; at < bytes.size(); at += piece_size) {
+    cutter.take(bytes.substr(at, piece_size), sink);
+  }
+  cutter.finish(sink);
+  static_cast<void>(last.get());
+  return words;
+}
+
+}  // namespace
+
+void rendezvous_conf(std::string_view bytes) {
+  std::vector<std::string> mistakes;
+  const Patience patience = read_rendezvous_conf(bytes, "--rdzv-conf", mistakes);
+  for (const std::string& mistake : mistakes) {
+    promise(mistake.starts_with("--rdzv-conf"), "a mistake that does not name its flag");
+  }
+  for (const auto& duration :
+       {patience.join_timeout, patience.keep_alive_interval, patience.last_call_timeout}) {
+    promise(!duration || *duration >= Duration{}, "a negative time");
+  }
+}
+
+void endpoint_text(std::string_view bytes) {
+  static_cast<void>(parse_stream_choices(bytes));
+  if (const auto host = parse_host(bytes)) static_cast<void>(is_loopback(*host));
+  const auto endpoint = parse_endpoint(bytes, 29500);
+  if (!endpoint) {
+    promise(!endpoint.error().reason.empty(), "a refusal without a reason");
+    return;
+  }
+  promise(endpoint->port >= 0 && endpoint->port <= 65'535, "a port that is none");
+  const auto again = parse_endpoint(to_string(*endpoint), 29500);
+  promise(again && *again == *endpoint, "another endpoint after writing and reading");
+}
+
+void worker_output(std::string_view bytes) {
+  const Words whole = cut(bytes, bytes.size() + 1);
+  const Words pieces = cut(bytes, 1 + bytes.size() / 7);
+  // However it arrives, the same is shown. Over-long lines are cut where the bytes were cut.
+  if (bytes.size() < bounds::line_bytes_max) {
+    promise(whole.pieces == pieces.pieces, "other words when cut");
+  }
+  std::size_t at = 0;
+  for (const char each : bytes) {
+    at = whole.pieces.find(each, at);
+    promise(at != std::string::npos || each == '\n', "a byte was lost");
+    if (at == std::string::npos) break;
+    ++at;
+  }
+}
+
+}  // namespace cpprun::fuzz

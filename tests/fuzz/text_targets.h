@@ -1,0 +1,12 @@
+#pragma once
+// What people type, and what workers print (targets.h).
+
+#include <string_view>
+
+namespace cpprun::fuzz {
+
+void rendezvous_conf(std::string_view bytes);
+void endpoint_text(std::string_view bytes);
+void worker_output(std::string_view bytes);
+
+}  // namespace cpprun::fuzz

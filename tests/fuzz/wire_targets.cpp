@@ -1,0 +1,197 @@
+#include "tests/fuzz/wire_targets.h"
+
+#include <algorithm>
+#include <string>
+#include <variant>
+
+#include "proto/bounds.h"
+#include "proto/c10d/encoder.h"
+#include "proto/c10d/reply_decoder.h"
+#include "proto/link/codec.h"
+#include "proto/sniff.h"
+#include "rendezvous/keeper.h"
+#include "tests/fuzz/store_fuzz.h"
+#include "tests/fuzz/targets.h"
+
+namespace cpprun::fuzz {
+
+namespace {
+
+// Takes the first byte off, as a number.
+unsigned choice(std::string_view& bytes) {
+  if (bytes.empty()) return 0;
+  const auto first = static_cast<unsigned char>(bytes.front());
+  bytes.remove_prefix(1);
+  return first;
+}
+
+// --- the keeper and its three links -------------------------------------------------------------
+
+constexpr LinkId first_node{1};
+constexpr LinkId second_node{2};
+constexpr LinkId stranger{3};
+constexpr const char* honest_job = "honest";
+constexpr Duration step = std::chrono::milliseconds(1);
+
+// The longest word that sniff() may wait for.
+constexpr std::size_t sniffed_bytes_max = 8;
+
+// A daemon's keeper with a job of two nodes that runs, and somebody else who has greeted.
+class Daemon {
+ public:
+  Daemon() : keeper_({.only = {}, .options = options()}) {
+    join(first_node, "10.0.0.1", "alpha", 1);
+    join(second_node, "10.0.0.2", "beta", 2);
+    handle(Keeper::Opened{{stranger, "10.0.0.66"}});
+    promise(keeper_.admit(honest_job, "10.0.0.1").has_value(), "a member is kept from its store");
+    disturbed_ = false;
+  }
+
+  // What the stranger says. False when its link was closed.
+  bool hear(const link::Message& message) {
+    if (const auto* join = std::get_if<link::Join>(&message)) named_honest_ |= is_honest(*join);
+    handle(Keeper::Said{stranger, message});
+    return !hung_up_;
+  }
+
+  void end() {
+    if (!hung_up_) handle(Keeper::Closed{stranger, "closed by the peer", true});
+    for (int step_count = 0; step_count < 64 && keeper_.next_deadline(); ++step_count) {
+      now_ = std::max(now_, *keeper_.next_deadline());
+      // The honest ones are heard in time, whatever the stranger did.
+      handle(Keeper::Said{first_node, link::Heartbeat{}});
+      handle(Keeper::Said{second_node, link::Heartbeat{}});
+      perform(keeper_.advance(now_));
+    }
+    // Who names another job's id may take part in it; who does not may not touch it.
+    if (named_honest_) return;
+    promise(!disturbed_, "a stranger has changed a job that is not its own");
+    promise(keeper_.admit(honest_job, "10.0.0.2").has_value(), "a stranger has shut a store");
+  }
+
+ private:
+  static JobOptions options() {
+    return {.lease = std::chrono::seconds(3),
+            .status_interval = std::chrono::seconds(5),
+            .last_call = std::chrono::seconds(30)};
+  }
+  static bool is_honest(const link::Join& join) { return join.job == honest_job; }
+
+  void join(LinkId link, const char* peer, const char* host, std::uint32_t agent) {
+    handle(Keeper::Opened{{link, peer}});
+    link::Join join{.job = honest_job, .host = host, .pid = 100, .agent = agent};
+    join.nodes_min = join.nodes_max = 2;
+    handle(Keeper::Said{link, join});
+  }
+
+  void handle(const Keeper::Event& event) {
+    now_ += step;
+    perform(keeper_.handle(now_, event));
+  }
+
+  void perform(const Keeper::Actions& actions) {
+    for (const auto& action : actions) {
+      if (const auto* open = std::get_if<keeper::OpenStore>(&action)) {
+        // Ports as a system gives them: each job another.
+        perform(keeper_.handle(now_, Keeper::StoreReady{open->job, ++port_}));
+      } else if (const auto* say = std::get_if<keeper::Say>(&action)) {
+        promise(link::encode(say->message).size() <= bounds::link_frame_bytes_max + 4,
+                "says more than a frame holds");
+        const bool beat = std::holds_alternative<link::Heartbeat>(say->message);
+        disturbed_ |= say->link != stranger && !beat;
+      } else if (const auto* hang_up = std::get_if<keeper::HangUp>(&action)) {
+        disturbed_ |= hang_up->link != stranger;
+        hung_up_ |= hang_up->link == stranger;
+      } else if (const auto* close = std::get_if<keeper::CloseStore>(&action)) {
+        disturbed_ |= close->job == honest_job;
+      } else if (const auto* reset = std::get_if<keeper::ResetStore>(&action)) {
+        disturbed_ |= reset->job == honest_job;
+      }
+    }
+  }
+
+  Keeper keeper_;
+  TimePoint now_{std::chrono::hours(1)};
+  int port_ = 40'000;
+  bool named_honest_ = false;
+  bool disturbed_ = false;
+  bool hung_up_ = false;
+};
+
+}  // namespace
+
+void store_requests(std::string_view bytes) {
+  static constexpr c10d::Dialect known[] = {c10d::Dialect::a, c10d::Dialect::b, c10d::Dialect::d};
+  for (const c10d::Dialect dialect : known) {
+    const std::string whole = session(bytes, bytes.size() + 1, dialect);
+    promise(session(bytes, 1, dialect) == whole, "another answer to single bytes");
+    promise(session(bytes, 7, dialect) == whole, "another answer when cut");
+  }
+  // Undecided, opcode 8 depends on what came with it.
+  session(bytes, bytes.size() + 1, c10d::Dialect::undecided);
+  session(bytes, 1, c10d::Dialect::undecided);
+}
+
+void store_replies(std::string_view bytes) {
+  const unsigned chosen = choice(bytes);
+  const c10d::Expected expected{.kind = static_cast<c10d::ReplyKind>(chosen % 9),
+                                .count = chosen / 9};
+  if (expected.kind == c10d::ReplyKind::none) return;
+  c10d::ReplyDecoder decoder;
+  for (std::size_t size = 0; size <= bytes.size();) {
+    const auto decoded = decoder.decode(bytes.substr(0, size), expected);
+    if (std::holds_alternative<c10d::MalformedReply>(decoded)) return;
+    if (const auto* complete = std::get_if<c10d::CompleteReply>(&decoded)) {
+      promise(complete->size <= size, "took what is not there");
+      return;
+    }
+    const auto& more = std::get<c10d::NeedMoreReply>(decoded);
+    promise(more.size > size, "asks for bytes that are there");
+    size = more.size;
+  }
+}
+
+void link_frames(std::string_view bytes) {
+  while (true) {
+    const auto decoded = link::decode(bytes);
+    if (!decoded) {
+      promise(!decoded.error().reason.empty(), "a refusal without a reason");
+      return;
+    }
+    if (!*decoded) return;
+    const link::Decoded& frame = **decoded;
+    promise(frame.bytes_consumed > 4 && frame.bytes_consumed <= bytes.size(),
+            "took what is not there");
+    // What we would say again means the same, once it is within our own bounds.
+    const std::string again = link::encode(frame.message);
+    promise(again.size() <= bounds::link_frame_bytes_max + 4, "a frame over its bound");
+    const auto echo = link::decode(again);
+    promise(echo && *echo, "cannot read its own frame");
+    promise(link::encode((*echo)->message) == again, "a frame that changes when said again");
+    bytes.remove_prefix(frame.bytes_consumed);
+  }
+}
+
+void keeper_link(std::string_view bytes) {
+  Daemon daemon;
+  while (true) {
+    const auto decoded = link::decode(bytes);
+    if (!decoded || !*decoded) break;
+    if (!daemon.hear((*decoded)->message)) break;
+    bytes.remove_prefix((*decoded)->bytes_consumed);
+  }
+  daemon.end();
+}
+
+void sniffed_bytes(std::string_view bytes) {
+  Protocol earlier = Protocol::undecided;
+  for (std::size_t size = 0; size <= bytes.size(); ++size) {
+    const Protocol now = sniff(bytes.substr(0, size));
+    promise(earlier == Protocol::undecided || now == earlier, "decided, and decided again");
+    earlier = now;
+  }
+  promise(bytes.size() < sniffed_bytes_max || earlier != Protocol::undecided, "undecided for ever");
+  promise(!describe(bytes).empty() || bytes.empty(), "has no words for it");
+}
+
+}  // namespace cpprun::fuzz
