@@ -162,6 +162,8 @@ link::Failure failure_of(const Evidence& evidence, GroupRank group_rank, const s
   failure.status = outcome.status;
   failure.time = outcome.time;
   const bool unusual = outcome.spawn_error || outcome.given_up;
+  // Who is still there has no code of its own; and no bad end travels as a good one.
+  if (failure.status == link::ExitStatus{}) failure.status.value = 1;
   failure.message = travelling(unusual ? diagnosis.ending : diagnosis.message);
   failure.cause = diagnosis.cause;
   failure.consequence = diagnosis.consequence;

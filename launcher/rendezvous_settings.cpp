@@ -43,6 +43,11 @@ class Checker {
       return reader_.complain("{}={} is neither a number of nodes, as 2, nor a range, as 2:4",
                               nodes->source, nodes->value);
     }
+    if (*highest > bounds::nodes_max) {
+      nodes_known_ = false;
+      return reader_.complain("{}={} is more than a job can have: {} nodes", nodes->source,
+                              nodes->value, bounds::nodes_max);
+    }
     config_.nodes_min = *lowest;
     config_.nodes_max = *highest;
   }

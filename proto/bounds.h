@@ -21,6 +21,18 @@ inline constexpr std::size_t round_frame_bytes_max = 512;
 // Names that every join carries; longer ones are refused on the command line.
 inline constexpr std::size_t job_id_bytes_max = 256;
 inline constexpr std::size_t role_bytes_max = 128;
+// A machine's name: the longest that DNS knows.
+inline constexpr std::size_t host_bytes_max = 255;
+// A numeric IPv6 address with an IPv4 one at its end, as inet_ntop writes it.
+inline constexpr std::size_t address_bytes_max = 45;
+// The id of a cause: the longest of ours has half of it.
+inline constexpr std::size_t cause_bytes_max = 64;
+// Nodes of one job. A hundred times what anybody has met with; and so many, each with
+// local_world_size_max workers, still have ranks that fit an int.
+inline constexpr int nodes_max = 1'000'000;
+// What a newcomer may say of the last round it was in. A job that begins another every second gets
+// there in thirty years, and from there its own rounds still have numbers for a century.
+inline constexpr std::uint32_t round_number_max = 1'000'000'000;
 // Consequences named to those far away, and to the agent of the master; the rest is a count.
 inline constexpr std::size_t consequences_brief_max = 8;
 inline constexpr std::size_t consequences_max = 64;

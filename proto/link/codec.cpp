@@ -3,11 +3,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <concepts>
+#include <cstdint>
 #include <cstdlib>
 #include <nlohmann/json.hpp>
 #include <utility>
 
 #include "proto/bounds.h"
+#include "proto/link/limits.h"
 
 namespace cpprun::link {
 
@@ -209,6 +212,20 @@ struct Writer {
   }
 };
 
+// A number that is none here, said by whoever wrote the frame.
+struct BadNumber {
+  std::string reason;
+};
+
+template <std::integral T>
+T whole(const char* key, const json& value) {
+  const bool fits = value.is_number_unsigned()
+                        ? std::in_range<T>(value.get<std::uint64_t>())
+                        : value.is_number_integer() && std::in_range<T>(value.get<std::int64_t>());
+  if (!fits) throw BadNumber{fmt::format("{} is no whole number that fits there", key)};
+  return value.get<T>();
+}
+
 struct Reader {
   const json& object;
 
@@ -216,13 +233,23 @@ struct Reader {
   void operator()(const char* key, T& value) {
     value = object.at(key).template get<T>();
   }
+  // The library would cut a number that does not fit, and 2^32 + 1 would be 1.
+  template <std::integral T>
+    requires(!std::same_as<T, bool>)
+  void operator()(const char* key, T& value) {
+    value = whole<T>(key, object.at(key));
+  }
+  void operator()(const char* key, std::vector<int>& value) {
+    value.clear();
+    for (const json& each : object.at(key)) value.push_back(whole<int>(key, each));
+  }
   void operator()(const char* key, WallTime& value) {
-    value = WallTime{std::chrono::microseconds{object.at(key).get<std::int64_t>()}};
+    value = WallTime{std::chrono::microseconds{whole<std::int64_t>(key, object.at(key))}};
   }
   void operator()(const char* key, AgentTime& value) {
     // So that the nanoseconds between any two of them can be counted.
     const auto most = std::int64_t{std::chrono::microseconds{bounds::agent_time_max}.count()};
-    value = AgentTime{std::clamp(object.at(key).get<std::int64_t>(), -most, most)};
+    value = AgentTime{std::clamp(whole<std::int64_t>(key, object.at(key)), -most, most)};
   }
   // Strangers' words end up in logs and on terminals, which must not take them for commands.
   void operator()(const char* key, std::string& value) {
@@ -237,9 +264,10 @@ struct Reader {
   }
   void operator()(const char* key, std::vector<Consequence>& value) {
     for (const json& row : object.at(key)) {
-      const int status = row.at(2).get<int>();
-      value.push_back({.rank = Rank{row.at(0).get<int>()},
-                       .group_rank = GroupRank{row.at(1).get<int>()},
+      // Of sixteen bits, so that its negative is a number, too.
+      const int status = whole<std::int16_t>(key, row.at(2));
+      value.push_back({.rank = Rank{whole<int>(key, row.at(0))},
+                       .group_rank = GroupRank{whole<int>(key, row.at(1))},
                        .status = {.signalled = status < 0, .value = std::abs(status)}});
     }
   }
@@ -302,7 +330,12 @@ Result<std::optional<Decoded>> decode(std::string_view bytes) {
     if (!message) {
       return failure(fmt::format("unknown link message \"{}\"", one_line(name.substr(0, 40))));
     }
+    if (const auto reason = beyond_limits(*message)) {
+      return failure(fmt::format("a link frame \"{}\" that says {}", name, *reason));
+    }
     return Decoded{std::move(*message), 4 + length};
+  } catch (const BadNumber& error) {
+    return failure(fmt::format("a link frame that cannot be read: {}", error.reason));
   } catch (const json::exception& error) {
     return failure(fmt::format("a link frame that cannot be read: {}", error.what()));
   }

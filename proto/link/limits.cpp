@@ -1,0 +1,140 @@
+#include "proto/link/limits.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <limits>
+#include <string_view>
+
+#include "proto/bounds.h"
+#include "proto/machine.h"
+
+namespace cpprun::link {
+
+namespace {
+
+constexpr int exit_codes_max = 255;  // waitid(2) shows eight bits of them
+constexpr int signals_max = 64;      // SIGRTMAX on Linux
+constexpr int ports_max = 65'535;
+// A byte that is no character travels as the sign for one, which has three.
+constexpr std::size_t bytes_a_byte_max = 3;
+constexpr int any = std::numeric_limits<int>::max();
+
+// Keeps the first complaint.
+class Check {
+ public:
+  void number(const char* name, std::int64_t value, std::int64_t least, std::int64_t most) {
+    if (value >= least && value <= most) return;
+    complain(fmt::format("{}={}, which cannot be", name, value));
+  }
+  void text(const char* name, const std::string& value, std::size_t bytes_max) {
+    if (value.size() <= bytes_max) return;
+    complain(fmt::format("{} with {} bytes, the limit is {}", name, value.size(), bytes_max));
+  }
+  void count(const char* name, std::size_t value, std::size_t most) {
+    if (value <= most) return;
+    complain(fmt::format("{} {}, the limit is {}", value, name, most));
+  }
+  std::optional<std::string> complaint() && { return std::move(complaint_); }
+
+ private:
+  void complain(std::string text) {
+    if (!complaint_) complaint_ = std::move(text);
+  }
+  std::optional<std::string> complaint_;
+};
+
+// A sentence, as the encoder cuts it: with the sign that something is missing.
+void sentence(Check& check, const char* name, const std::string& text) {
+  constexpr std::string_view mark = "…";
+  check.text(name, text, bounds::link_text_bytes_max * bytes_a_byte_max + mark.size());
+}
+
+// A bad end: nobody tells of a worker that ended with 0.
+void bad_end(Check& check, const ExitStatus& status) {
+  check.number(status.signalled ? "signal" : "status", status.value, 1,
+               status.signalled ? signals_max : exit_codes_max);
+}
+
+void failure_of_worker(Check& check, const Failure& failure) {
+  check.number("rank", failure.rank.value, 0, any);
+  check.number("local_rank", failure.local_rank.value, 0, bounds::local_world_size_max - 1);
+  check.number("node", failure.group_rank.value, 0, bounds::nodes_max - 1);
+  check.number("pid", failure.pid, 0, any);
+  bad_end(check, failure.status);
+  check.text("a host", failure.host, bounds::host_bytes_max);
+  check.text("a cause", failure.cause, bounds::cause_bytes_max);
+  sentence(check, "a message", failure.message);
+}
+
+void limits_of(Check& check, const Join& join) {
+  check.text("a job's id", join.job, bounds::job_id_bytes_max * bytes_a_byte_max);
+  check.text("a host", join.host, bounds::host_bytes_max);
+  check.text("a role", join.role, bounds::role_bytes_max * bytes_a_byte_max);
+  check.number("pid", join.pid, 0, any);
+  check.count("addresses", join.addresses.size(), bounds::node_addresses_max);
+  for (const std::string& each : join.addresses) {
+    check.text("an address", each, bounds::address_bytes_max);
+  }
+  check.count("codes in final", join.no_restart_codes.size(), bounds::no_restart_codes_max);
+  for (const int code : join.no_restart_codes) {
+    check.number("final", code, -signals_max, exit_codes_max);
+  }
+}
+
+void limits_of(Check& check, const Failed& failed) {
+  failure_of_worker(check, failed.failure);
+}
+
+void limits_of(Check& check, const Leave& leave) {
+  check.number("signal", leave.signal, 0, signals_max);
+  sentence(check, "a reason", leave.reason);
+}
+
+void limits_of(Check& check, const Heartbeat& beat) {
+  check.number("trip", beat.round_trip_microseconds, 0, any);
+}
+
+void limits_of(Check& check, const Sealed& sealed) {
+  check.number("restart", sealed.restart_count, 0, any);
+  check.number("nodes", sealed.group_world_size, 1, bounds::nodes_max);
+  check.number("node", sealed.group_rank.value, 0, sealed.group_world_size - 1);
+  check.number("world", sealed.world_size, 1, any);
+  check.number("base", sealed.base_rank.value, 0, sealed.world_size - 1);
+  check.number("role_world", sealed.role_world_size, 1, sealed.world_size);
+  check.number("role_base", sealed.role_base_rank, 0, sealed.role_world_size - 1);
+  check.number("store_port", sealed.store_port, 1, ports_max);
+}
+
+void limits_of(Check& check, const Finish& finish) {
+  check.number("code", finish.exit_code, 0, exit_codes_max);
+  sentence(check, "a reason", finish.reason);
+  if (finish.root) failure_of_worker(check, *finish.root);
+  check.count("others", finish.consequences.size(), bounds::consequences_max);
+  check.number("other_count", finish.consequence_count, 0, any);
+  for (const Consequence& each : finish.consequences) {
+    check.number("rank", each.rank.value, 0, any);
+    check.number("node", each.group_rank.value, 0, bounds::nodes_max - 1);
+    bad_end(check, each.status);
+  }
+}
+
+}  // namespace
+
+std::optional<std::string> beyond_limits(const Message& message) {
+  Check check;
+  std::visit(Overloaded{
+                 [](const Succeeded&) {},
+                 [](const Drained&) {},
+                 [&](const Waiting& m) { sentence(check, "a reason", m.reason); },
+                 [&](const Refused& m) { sentence(check, "a reason", m.reason); },
+                 [&](const Drain& m) { sentence(check, "a reason", m.reason); },
+                 [&](const auto& m) { limits_of(check, m); },
+             },
+             message);
+  return std::move(check).complaint();
+}
+
+}  // namespace cpprun::link

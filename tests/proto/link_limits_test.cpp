@@ -1,0 +1,132 @@
+#include "proto/link/limits.h"
+
+#include <doctest/doctest.h>
+
+#include "proto/bounds.h"
+#include "proto/link/codec.h"
+
+using namespace cpprun;
+using namespace cpprun::link;
+
+namespace {
+
+Failed failed_with(ExitStatus status) {
+  return {.round = RoundNumber{1}, .failure = {.host = "h", .status = status}};
+}
+
+// Why the frame that says so is refused; empty where it passes.
+std::string refusal_of(const Message& message) {
+  const auto decoded = decode(encode(message));
+  return decoded ? std::string{} : decoded.error().reason;
+}
+
+std::string refusal_of_text(std::string_view body) {
+  std::string frame = {static_cast<char>(body.size() & 0xFF), static_cast<char>(body.size() >> 8),
+                       0, 0};
+  const auto decoded = decode(frame += body);
+  return decoded ? std::string{} : decoded.error().reason;
+}
+
+}  // namespace
+
+TEST_CASE("no worker ends with a code or a signal that no kernel tells") {
+  // 256 is 0 to whoever waits for the process.
+  CHECK(refusal_of(failed_with({false, 256})) ==
+        "a link frame \"failed\" that says status=256, which cannot be");
+  CHECK(refusal_of(failed_with({false, 0})) ==
+        "a link frame \"failed\" that says status=0, which cannot be");
+  CHECK(refusal_of(failed_with({false, -1})).find("status=-1") != std::string::npos);
+  CHECK(refusal_of(failed_with({true, 0})).find("signal=0") != std::string::npos);
+  CHECK(refusal_of(failed_with({true, 65})).find("signal=65") != std::string::npos);
+  CHECK(refusal_of(failed_with({false, 255})).empty());
+  CHECK(refusal_of(failed_with({true, 64})).empty());
+  CHECK(refusal_of(Leave{.signal = 65}).find("signal=65") != std::string::npos);
+  CHECK(refusal_of(Leave{.signal = -1}).find("signal=-1") != std::string::npos);
+  CHECK(refusal_of(Finish{.exit_code = 256}).find("code=256") != std::string::npos);
+}
+
+TEST_CASE("a thousand addresses and names of five thousand bytes end the link") {
+  Join join{.job = "j", .host = "h"};
+  join.addresses.assign(1000, "10.0.0.1");
+  CHECK(refusal_of(join) == "a link frame \"join\" that says 1000 addresses, the limit is 4");
+  join.addresses = {std::string(46, '1')};
+  CHECK(refusal_of(join) ==
+        "a link frame \"join\" that says an address with 46 bytes, the limit is 45");
+  join.addresses.clear();
+  join.no_restart_codes.assign(9, 1);
+  CHECK(refusal_of(join).find("9 codes in final") != std::string::npos);
+  join.no_restart_codes = {256};
+  CHECK(refusal_of(join).find("final=256") != std::string::npos);
+  join.no_restart_codes = {255, -64};
+  CHECK(refusal_of(join).empty());
+  join.host = std::string(256, 'h');
+  CHECK(refusal_of(join) ==
+        "a link frame \"join\" that says a host with 256 bytes, the limit is 255");
+  join.host = "h";
+  join.role = std::string(bounds::role_bytes_max * 3 + 1, 'r');
+  CHECK(refusal_of(join).find("a role with 385 bytes") != std::string::npos);
+  join.role = "r";
+  join.job = std::string(bounds::job_id_bytes_max * 3 + 1, 'j');
+  CHECK(refusal_of(join).find("a job's id with 769 bytes") != std::string::npos);
+}
+
+TEST_CASE("a number that does not fit its place is refused and not cut") {
+  // 2^32 + 1 would be 1.
+  CHECK(refusal_of_text(R"({"say":"drained","round":4294967297})") ==
+        "a link frame that cannot be read: round is no whole number that fits there");
+  CHECK_FALSE(refusal_of_text(R"({"say":"drained","round":-1})").empty());
+  CHECK_FALSE(refusal_of_text(R"({"say":"drained","round":1.5})").empty());
+  CHECK_FALSE(refusal_of_text(R"({"say":"drained","round":true})").empty());
+  CHECK_FALSE(refusal_of_text(R"({"say":"drained","round":"1"})").empty());
+  CHECK(refusal_of_text(R"({"say":"drained","round":4294967295})").empty());
+  CHECK_FALSE(refusal_of_text(R"({"say":"leave","signal":99999999999,"reason":""})").empty());
+  CHECK_FALSE(refusal_of_text(R"({"say":"heartbeat","sent":1e300,"trip":0})").empty());
+  CHECK_FALSE(refusal_of_text(R"({"say":"heartbeat","sent":0,"trip":-1})").empty());
+  CHECK_FALSE(
+      refusal_of_text(
+          R"({"say":"finish","code":1,"reason":"","others":[[1,0,-2147483648]],"other_count":1})")
+          .empty());
+}
+
+TEST_CASE("a seat whose numbers contradict each other is refused") {
+  const Sealed seat{.round = RoundNumber{1},
+                    .group_rank = GroupRank{1},
+                    .group_world_size = 2,
+                    .base_rank = Rank{2},
+                    .world_size = 4,
+                    .role_base_rank = 2,
+                    .role_world_size = 4,
+                    .store_port = 29500};
+  CHECK(refusal_of(seat).empty());
+  const auto changed = [&seat](auto change) {
+    Sealed other = seat;
+    change(other);
+    return refusal_of(other);
+  };
+  CHECK(changed([](Sealed& s) { s.group_rank.value = 2; }).find("node=2") != std::string::npos);
+  CHECK(changed([](Sealed& s) { s.base_rank.value = 4; }).find("base=4") != std::string::npos);
+  CHECK(changed([](Sealed& s) { s.world_size = 0; }).find("world=0") != std::string::npos);
+  CHECK(changed([](Sealed& s) { s.role_base_rank = -1; }).find("role_base") != std::string::npos);
+  CHECK(changed([](Sealed& s) { s.store_port = 65'536; }).find("store_port") != std::string::npos);
+  CHECK(changed([](Sealed& s) { s.restart_count = -1; }).find("restart=-1") != std::string::npos);
+}
+
+TEST_CASE("ranks and pids below zero are nobody's, and sentences have their bound") {
+  Failed failed = failed_with({false, 1});
+  failed.failure.rank = Rank{-1};
+  CHECK(refusal_of(failed).find("rank=-1") != std::string::npos);
+  failed = failed_with({false, 1});
+  failed.failure.pid = -1;
+  CHECK(refusal_of(failed).find("pid=-1") != std::string::npos);
+  failed = failed_with({false, 1});
+  failed.failure.local_rank = LocalRank{bounds::local_world_size_max};
+  CHECK(refusal_of(failed).find("local_rank=2048") != std::string::npos);
+  failed = failed_with({false, 1});
+  failed.failure.cause = std::string(65, 'c');
+  CHECK(refusal_of(failed).find("a cause with 65 bytes") != std::string::npos);
+  const std::string long_text(7000, 'x');
+  CHECK(refusal_of_text("{\"say\":\"leave\",\"signal\":15,\"reason\":\"" + long_text + "\"}") ==
+        "a link frame \"leave\" that says a reason with 7000 bytes, the limit is 6147");
+  // What the encoder cuts is within it.
+  CHECK(refusal_of(Leave{.signal = 15, .reason = long_text}).empty());
+}
