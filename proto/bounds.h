@@ -67,6 +67,15 @@ inline constexpr std::size_t node_addresses_max = 4;
 inline constexpr std::size_t nodes_named_max = 8;
 // Jobs of one daemon at a time: each has a port, of which a machine has few ten thousand.
 inline constexpr std::size_t jobs_max = 1024;
+// Of those as many as one address may have begun that are not over yet: a whole cluster behind one
+// translated address has less, and four such addresses are needed to keep others out.
+inline constexpr std::size_t jobs_per_source_max = 256;
+// Links of one address. Machines have one for each job they are in; containers behind one
+// translated address may be thousands.
+inline constexpr std::size_t links_per_source_max = 4096;
+// The longest silence a daemon lets a job ask for: for so long a job holds its place though none of
+// its nodes is there any more. torchrun's own lease has 15 s.
+inline constexpr std::chrono::nanoseconds daemon_lease_max = 2min;
 // From an agent's greeting to its join, which it sends at once.
 inline constexpr std::chrono::nanoseconds join_patience = 10s;
 // A daemon's patience with the nodes of a job whose first node does not tell its own.

@@ -1,6 +1,7 @@
 #include "rendezvous/cpprund_cli.h"
 
 #include <CLI/CLI.hpp>
+#include <chrono>
 #include <set>
 #include <sstream>
 
@@ -8,6 +9,8 @@ namespace cpprun {
 namespace {
 
 constexpr int exit_usage = 2;
+constexpr std::size_t count_max = 1'000'000'000;      // where a number has no bound of its own
+constexpr std::size_t lease_seconds_max = 2'000'000;  // as much as any node can ask for
 
 c10d::Dialect dialect_of(std::string_view name) {
   if (name == "1.x") return c10d::Dialect::a;
@@ -39,6 +42,22 @@ std::variant<DaemonOptions, CommandLineEnd> parse_daemon_options(int argc,
                  "PyTorch version of the clients, where it cannot be told from what they say")
       ->check(CLI::IsMember(std::set<std::string>{"auto", "1.x", "2.1", "2.2+"}))
       ->capture_default_str();
+  const auto limit = [&app](const char* flag, std::size_t& value, const char* text) {
+    app.add_option(flag, value, text)
+        ->check(CLI::Range(std::size_t{1}, count_max))
+        ->capture_default_str();
+  };
+  limit("--max-jobs", options.jobs_max, "Jobs at a time; each has a port");
+  limit("--max-jobs-per-address", options.jobs_per_address_max,
+        "Jobs at a time that nodes of one address have begun; an IPv6 /64 is one address");
+  limit("--max-links-per-address", options.links_per_address_max,
+        "Nodes of one address at a time; more where a cluster is behind a translated address");
+  auto lease_seconds = static_cast<std::size_t>(in_seconds(options.lease_max));
+  app.add_option("--max-lease", lease_seconds,
+                 "Seconds of silence that a job may ask to be given (keep_alive_interval times "
+                 "keep_alive_max_attempt): for so long it stays when its nodes vanish")
+      ->check(CLI::Range(std::size_t{1}, lease_seconds_max))
+      ->capture_default_str();
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
@@ -50,6 +69,7 @@ std::variant<DaemonOptions, CommandLineEnd> parse_daemon_options(int argc,
   }
   options.port = static_cast<std::uint16_t>(port);
   options.dialect = dialect_of(dialect);
+  options.lease_max = std::chrono::seconds(lease_seconds);
   return options;
 }
 

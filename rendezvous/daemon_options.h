@@ -1,10 +1,13 @@
 #pragma once
 // How cpprund was asked to run.
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 
+#include "proto/bounds.h"
 #include "proto/c10d/dialect.h"
+#include "proto/clock.h"
 
 namespace cpprun {
 
@@ -14,6 +17,11 @@ struct DaemonOptions {
   bool is_quiet = false;       // says nothing about closed clients
   bool is_verbose = false;     // says it also of clients that simply left
   c10d::Dialect dialect = c10d::Dialect::undecided;  // taken for granted where it is given
+  // What strangers can take at most.
+  std::size_t jobs_max = bounds::jobs_max;
+  std::size_t jobs_per_address_max = bounds::jobs_per_source_max;
+  std::size_t links_per_address_max = bounds::links_per_source_max;
+  Duration lease_max = bounds::daemon_lease_max;  // that a job may ask for
 };
 
 }  // namespace cpprun

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "proto/bounds.h"
 #include "rendezvous/reception.h"
@@ -10,22 +11,38 @@
 namespace cpprun {
 
 Keeper::Keeper(KeeperOptions options)
-    : options_(std::move(options)), newcomer_leases_(bounds::join_patience) {
+    : options_(std::move(options)),
+      newcomer_leases_(bounds::join_patience),
+      links_of_source_(options_.limits.links_per_source),
+      jobs_of_source_(options_.limits.jobs_per_source) {
   if (!options_.only) return;
   jobs_.emplace(options_.only->id,
-                std::make_unique<Entry>(Entry{Job{*options_.only, options_.options}, Store{}}));
+                std::make_unique<Entry>(Entry{Job{*options_.only, options_.options}, Store{}, {}}));
 }
 
 Keeper::Actions Keeper::handle(TimePoint now, const Event& event) {
   Actions actions;
   std::visit([&](const auto& what) { on(now, what, actions); }, event);
-  look_after_stores(actions);
   return actions;
 }
 
-void Keeper::on(TimePoint now, const Opened& event, Actions&) {
-  newcomers_.emplace(event.caller.link, event.caller);
-  if (!event.caller.local) newcomer_leases_.renew(event.caller.link, now);
+void Keeper::on(TimePoint now, const Opened& event, Actions& actions) {
+  const auto& [link, peer, is_local] = event.caller;
+  if (!is_local) {
+    if (!links_of_source_.take(peer)) {
+      const std::string reason = fmt::format(
+          "{} has {} links here already, the limit of one address (--max-links-per-address of "
+          "cpprund)",
+          source_of(peer), links_of_source_.most());
+      actions.emplace_back(keeper::Say{link, link::Refused{reason}});
+      actions.emplace_back(keeper::HangUp{link, reason});
+      actions.emplace_back(keeper::Note{"refused a link: " + reason});
+      return;
+    }
+    counted_.emplace(link, peer);
+    newcomer_leases_.renew(link, now);
+  }
+  newcomers_.emplace(link, event.caller);
 }
 
 void Keeper::on(TimePoint now, const Said& event, Actions& actions) {
@@ -37,7 +54,7 @@ void Keeper::on(TimePoint now, const Said& event, Actions& actions) {
     if (entry == jobs_.end()) return;
     const std::size_t said_before = actions.size();
     entry->second->job.hear(now, event.link, event.message, actions);
-    sign_notes(entry->first, said_before, actions);
+    look_after(known->second, said_before, actions);
     return;
   }
   const Caller caller = newcomer->second;
@@ -57,10 +74,9 @@ void Keeper::join(TimePoint now, const Caller& caller, const link::Join& join, A
     return;
   }
   if (const auto found = jobs_.find(join.job); found != jobs_.end()) {
-    job_of_link_[caller.link] = join.job;
     const std::size_t said_before = actions.size();
-    found->second->job.join(now, caller, join, actions);
-    sign_notes(found->first, said_before, actions);
+    enter(now, *found->second, {caller, join}, actions);
+    look_after(join.job, said_before, actions);
     return;
   }
   if (options_.only) {
@@ -72,24 +88,60 @@ void Keeper::join(TimePoint now, const Caller& caller, const link::Join& join, A
         actions);
     return;
   }
-  if (jobs_.size() + awaiting_store_.size() >= bounds::jobs_max) {
-    keeper::refuse({caller.link, caller.peer}, join.host,
-                   fmt::format("this daemon runs {} jobs, its limit", bounds::jobs_max), actions);
+  if (const auto begins = awaiting_store_.find(join.job); begins != awaiting_store_.end()) {
+    job_of_link_[caller.link] = join.job;
+    begins->second.nodes.emplace_back(caller, join);
     return;
   }
-  auto& waiting = awaiting_store_[join.job];
-  if (waiting.empty()) actions.emplace_back(keeper::OpenStore{join.job});
-  waiting.emplace_back(caller, join);
+  begin_job(caller, join, actions);
+}
+
+// The first node that names a job. What it takes of the daemon is bounded; how, is said.
+void Keeper::begin_job(const Caller& caller, const link::Join& join, Actions& actions) {
+  const KeeperLimits& limits = options_.limits;
+  const auto refuse = [&](const std::string& reason) {
+    keeper::refuse({caller.link, caller.peer}, join.host, reason, actions);
+  };
+  const std::chrono::milliseconds lease{join.lease_milliseconds};
+  if (lease > limits.lease) {
+    return refuse(fmt::format(
+        "this daemon waits for a silent node for {} s at most, but {} came with {} s "
+        "(keep_alive_interval times keep_alive_max_attempt of --rdzv-conf): ask for less, or start "
+        "cpprund with --max-lease={}",
+        in_seconds(limits.lease), join.host, in_seconds(lease), std::ceil(in_seconds(lease))));
+  }
+  if (jobs_.size() + awaiting_store_.size() >= limits.jobs) {
+    return refuse(fmt::format("this daemon runs {} jobs, its limit (--max-jobs)", limits.jobs));
+  }
+  if (!jobs_of_source_.take(caller.peer)) {
+    return refuse(fmt::format(
+        "{} has begun {} jobs here that are not over, the limit of one address: start cpprund with "
+        "a larger --max-jobs-per-address where that is too few",
+        source_of(caller.peer), limits.jobs_per_source));
+  }
+  job_of_link_[caller.link] = join.job;
+  awaiting_store_[join.job] = {caller.peer, {{caller, join}}};
+  actions.emplace_back(keeper::OpenStore{join.job});
+}
+
+void Keeper::enter(TimePoint now, Entry& entry, const Newcomer& newcomer, Actions& actions) {
+  const auto& [caller, join] = newcomer;
+  job_of_link_[caller.link] = join.job;
+  entry.job.join(now, caller, join, actions);
+  // Of a job that is hosted all members are welcome, from wherever they come.
+  if (options_.only && entry.job.round().find(caller.link) != nullptr) release(caller.link);
 }
 
 void Keeper::on(TimePoint now, const StoreReady& event, Actions& actions) {
-  const auto waiting = awaiting_store_.extract(event.job);
-  if (waiting.empty() || waiting.mapped().empty()) {
+  const auto begins = awaiting_store_.extract(event.job);
+  if (begins.empty() || begins.mapped().nodes.empty()) {
     // Everybody who wanted this job has gone meanwhile.
+    if (!begins.empty()) jobs_of_source_.give_back(begins.mapped().founder);
     actions.emplace_back(keeper::CloseStore{event.job, "nobody is left of its job"});
     return;
   }
-  const link::Join& first = waiting.mapped().front().second;
+  const auto& [founder, nodes] = begins.mapped();
+  const link::Join& first = nodes.front().second;
   JobOptions options = options_.options;
   options.store_port = event.port;
   if (first.lease_milliseconds > 0) {
@@ -98,17 +150,20 @@ void Keeper::on(TimePoint now, const StoreReady& event, Actions& actions) {
   if (first.last_call_milliseconds > 0) {
     options.last_call = std::chrono::milliseconds{first.last_call_milliseconds};
   }
-  const JobTerms terms = terms_of(first);
-  jobs_.emplace(event.job, std::make_unique<Entry>(Entry{Job{terms, options}, Store{}}));
+  const auto entry = jobs_.emplace(
+      event.job, std::make_unique<Entry>(Entry{Job{terms_of(first), options}, Store{}, founder}));
   actions.emplace_back(keeper::Note{
       fmt::format("job \"{}\" begins; its store is on port {}", event.job, event.port)});
-  for (const auto& [caller, each] : waiting.mapped()) join(now, caller, each, actions);
+  const std::size_t said_before = actions.size();
+  for (const Newcomer& each : nodes) enter(now, *entry.first->second, each, actions);
+  look_after(event.job, said_before, actions);
 }
 
 void Keeper::on(TimePoint, const StoreFailed& event, Actions& actions) {
-  const auto waiting = awaiting_store_.extract(event.job);
-  if (waiting.empty()) return;
-  for (const auto& [caller, each] : waiting.mapped()) {
+  const auto begins = awaiting_store_.extract(event.job);
+  if (begins.empty()) return;
+  jobs_of_source_.give_back(begins.mapped().founder);
+  for (const auto& [caller, each] : begins.mapped().nodes) {
     keeper::refuse({caller.link, caller.peer}, each.host,
                    "no store can be opened for this job: " + event.reason, actions);
   }
@@ -117,16 +172,25 @@ void Keeper::on(TimePoint, const StoreFailed& event, Actions& actions) {
 void Keeper::on(TimePoint now, const Closed& event, Actions& actions) {
   newcomers_.erase(event.link);
   newcomer_leases_.forget(event.link);
-  for (auto& [job, waiting] : awaiting_store_) {
-    std::erase_if(waiting, [&](const Newcomer& each) { return each.first.link == event.link; });
-  }
+  release(event.link);
   const auto known = job_of_link_.extract(event.link);
   if (known.empty()) return;
-  const auto entry = jobs_.find(known.mapped());
+  const std::string& job = known.mapped();
+  if (const auto begins = awaiting_store_.find(job); begins != awaiting_store_.end()) {
+    std::erase_if(begins->second.nodes,
+                  [&](const Newcomer& each) { return each.first.link == event.link; });
+  }
+  const auto entry = jobs_.find(job);
   if (entry == jobs_.end()) return;
   const std::size_t said_before = actions.size();
   entry->second->job.close(now, {event.link, event.reason, event.broken}, actions);
-  sign_notes(entry->first, said_before, actions);
+  look_after(job, said_before, actions);
+}
+
+// The link counts no more for its address.
+void Keeper::release(LinkId link) {
+  const auto counted = counted_.extract(link);
+  if (!counted.empty()) links_of_source_.give_back(counted.mapped());
 }
 
 // A daemon has many jobs: each line says whose it is.
@@ -139,19 +203,24 @@ void Keeper::sign_notes(const std::string& job, std::size_t said_before, Actions
   }
 }
 
-// The key space of a round is the round's: emptied in the same breath in which it is sealed. A job
-// that everybody has left is forgotten, whether it is over or never began; not the one we host.
-void Keeper::look_after_stores(Actions& actions) {
-  for (const Action& action : actions) {
-    if (const auto* reset = std::get_if<keeper::ResetStore>(&action)) store(reset->job).clear();
+// After that job was told something; no other job is looked at. The key space of a round is the
+// round's: emptied in the same breath in which it is sealed. A job that everybody has left is
+// forgotten, whether it is over or never began; not the one we host.
+void Keeper::look_after(const std::string& job, std::size_t said_before, Actions& actions) {
+  sign_notes(job, said_before, actions);
+  const auto entry = jobs_.find(job);
+  for (std::size_t i = said_before; i < actions.size(); ++i) {
+    if (std::holds_alternative<keeper::ResetStore>(actions[i])) entry->second->store.clear();
   }
-  if (options_.only) return;
-  std::erase_if(jobs_, [&](const auto& each) {
-    if (each.second->job.round().size() > 0) return false;
-    actions.emplace_back(keeper::CloseStore{each.first, "its job is over"});
-    actions.emplace_back(keeper::Note{fmt::format("job \"{}\" is over", each.first)});
-    return true;
-  });
+  if (options_.only || entry->second->job.round().size() > 0) {
+    agenda_.plan(job, entry->second->job.next_deadline());
+    return;
+  }
+  actions.emplace_back(keeper::CloseStore{job, "its job is over"});
+  actions.emplace_back(keeper::Note{fmt::format("job \"{}\" is over", job)});
+  agenda_.plan(job, std::nullopt);
+  jobs_of_source_.give_back(entry->second->founder);
+  jobs_.erase(entry);
 }
 
 Result<void> Keeper::admit(const std::string& job, const std::string& peer) const {
@@ -172,24 +241,19 @@ Keeper::Actions Keeper::advance(TimePoint now) {
     newcomers_.erase(each.holder);
     actions.emplace_back(keeper::HangUp{each.holder, "it greeted, and then said nothing"});
   }
-  for (const auto& [id, entry] : jobs_) {
-    const auto deadline = entry->job.next_deadline();
-    if (!deadline || *deadline > now) continue;
+  for (const std::string& job : agenda_.take_due(now)) {
     const std::size_t said_before = actions.size();
-    entry->job.advance(now, actions);
-    sign_notes(id, said_before, actions);
+    jobs_.at(job)->job.advance(now, actions);
+    look_after(job, said_before, actions);
   }
-  look_after_stores(actions);
   return actions;
 }
 
 std::optional<TimePoint> Keeper::next_deadline() const {
-  std::optional<TimePoint> soonest = newcomer_leases_.next_expiry();
-  for (const auto& [id, entry] : jobs_) {
-    const auto deadline = entry->job.next_deadline();
-    if (deadline && (!soonest || *deadline < *soonest)) soonest = deadline;
-  }
-  return soonest;
+  const std::optional<TimePoint> of_newcomers = newcomer_leases_.next_expiry();
+  const std::optional<TimePoint> of_jobs = agenda_.next();
+  if (!of_newcomers || !of_jobs) return of_newcomers ? of_newcomers : of_jobs;
+  return std::min(*of_newcomers, *of_jobs);
 }
 
 }  // namespace cpprun

@@ -19,16 +19,30 @@
 #include <variant>
 #include <vector>
 
+#include "proto/bounds.h"
 #include "proto/machine.h"
+#include "rendezvous/agenda.h"
 #include "rendezvous/job.h"
 #include "rendezvous/leases.h"
+#include "rendezvous/quota.h"
 #include "rendezvous/store.h"
 
 namespace cpprun {
 
+// What strangers can take of a daemon at most, so that something is left for everybody else. A site
+// may set them; a keeper of one job counts only the links that have not joined it.
+struct KeeperLimits {
+  std::size_t jobs = bounds::jobs_max;
+  std::size_t jobs_per_source = bounds::jobs_per_source_max;
+  std::size_t links_per_source = bounds::links_per_source_max;
+  Duration lease = bounds::daemon_lease_max;  // that a job's first node may ask for
+  friend bool operator==(const KeeperLimits&, const KeeperLimits&) = default;
+};
+
 struct KeeperOptions {
   std::optional<JobTerms> only;  // the one job that this keeper hosts; nothing: any
   JobOptions options;            // of every job; store_port is that of `only`
+  KeeperLimits limits = {};
 };
 
 class Keeper {
@@ -80,8 +94,14 @@ class Keeper {
   struct Entry {
     Job job;
     Store store;
+    std::string founder;  // the address whose node was the first; of a hosted job nobody's
   };
   using Newcomer = std::pair<Caller, link::Join>;
+  // A job whose store is being opened.
+  struct Beginning {
+    std::string founder;
+    std::vector<Newcomer> nodes;
+  };
 
   void on(TimePoint now, const Opened& event, Actions& actions);
   void on(TimePoint now, const Said& event, Actions& actions);
@@ -89,17 +109,23 @@ class Keeper {
   void on(TimePoint now, const StoreReady& event, Actions& actions);
   void on(TimePoint now, const StoreFailed& event, Actions& actions);
   void join(TimePoint now, const Caller& caller, const link::Join& join, Actions& actions);
+  void begin_job(const Caller& caller, const link::Join& join, Actions& actions);
+  void enter(TimePoint now, Entry& entry, const Newcomer& newcomer, Actions& actions);
   void sign_notes(const std::string& job, std::size_t said_before, Actions& actions) const;
-  void look_after_stores(Actions& actions);
+  void look_after(const std::string& job, std::size_t said_before, Actions& actions);
+  void release(LinkId link);
 
   KeeperOptions options_;
   std::unordered_map<std::string, std::unique_ptr<Entry>> jobs_;
+  Agenda agenda_;  // Invariant: of every job of jobs_ that has a deadline, just that.
   std::unordered_map<LinkId, std::string> job_of_link_;  // of those that have joined
   // Links that have greeted and not joined yet; they have a while to do so.
   std::unordered_map<LinkId, Caller> newcomers_;
   Leases newcomer_leases_;
-  // Nodes of jobs whose store is being opened.
-  std::unordered_map<std::string, std::vector<Newcomer>> awaiting_store_;
+  std::unordered_map<std::string, Beginning> awaiting_store_;
+  Quota links_of_source_;
+  Quota jobs_of_source_;
+  std::unordered_map<LinkId, std::string> counted_;  // the address of each link in the quota
 };
 
 static_assert(StateMachine<Keeper>);

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <cstdint>
-#include <limits>
 
 #include "proto/bounds.h"
 
@@ -14,7 +13,9 @@ std::optional<std::string> impossible(const link::Join& join) {
     return fmt::format("its join says {}={}, which cannot be", name, value);
   };
   if (join.nodes_min < 1) return outside("min", join.nodes_min);
-  if (join.nodes_max < join.nodes_min) return outside("max", join.nodes_max);
+  if (join.nodes_max < join.nodes_min || join.nodes_max > bounds::nodes_max) {
+    return outside("max", join.nodes_max);
+  }
   if (join.local_world_size < 1 || join.local_world_size > bounds::local_world_size_max) {
     return outside("workers", join.local_world_size);
   }
@@ -23,10 +24,8 @@ std::optional<std::string> impossible(const link::Join& join) {
   if (join.window_milliseconds < 0) return outside("window_ms", join.window_milliseconds);
   if (join.lease_milliseconds < 0) return outside("lease_ms", join.lease_milliseconds);
   if (join.last_call_milliseconds < 0) return outside("last_call_ms", join.last_call_milliseconds);
-  // The next round's number has to be greater.
-  if (join.after.value == std::numeric_limits<decltype(join.after.value)>::max()) {
-    return outside("after", join.after.value);
-  }
+  // The next rounds' numbers have to be greater, and must not begin again with 0.
+  if (join.after.value > bounds::round_number_max) return outside("after", join.after.value);
   return std::nullopt;
 }
 

@@ -29,7 +29,11 @@ int run_store_daemon(const DaemonOptions& options) {
                   {.only = {},
                    .options = {.lease = bounds::daemon_lease,
                                .status_interval = bounds::status_interval,
-                               .last_call = bounds::daemon_last_call}});
+                               .last_call = bounds::daemon_last_call},
+                   .limits = {.jobs = options.jobs_max,
+                              .jobs_per_source = options.jobs_per_address_max,
+                              .links_per_source = options.links_per_address_max,
+                              .lease = options.lease_max}});
   if (!listening) {
     fmt::print(stderr, "cpprund: {}\n", listening.error().reason);
     return 1;

@@ -38,7 +38,7 @@ using namespace cpprun;
 using Clock = std::chrono::steady_clock;
 
 constexpr std::size_t connecting_at_once = 1024;
-constexpr std::size_t agents_per_address = 8192;  // an address has some 28,000 ports
+constexpr std::size_t agents_per_address = 4096;  // as many as a daemon takes of one
 constexpr int heartbeat_milliseconds = 1000;
 
 [[noreturn]] void give_up(const std::string& reason) {

@@ -41,6 +41,20 @@ TEST_CASE("every flag arrives") {
   CHECK(options.dialect == c10d::Dialect::a);
 }
 
+TEST_CASE("what strangers can take is for a site to say, within what can be") {
+  const auto parsed = parse(
+      {"--max-jobs=5", "--max-jobs-per-address=2", "--max-links-per-address=9", "--max-lease=30"});
+  REQUIRE(std::holds_alternative<DaemonOptions>(parsed));
+  const auto& options = std::get<DaemonOptions>(parsed);
+  CHECK(options.jobs_max == 5);
+  CHECK(options.jobs_per_address_max == 2);
+  CHECK(options.links_per_address_max == 9);
+  CHECK(options.lease_max == std::chrono::seconds(30));
+  CHECK(end_of({"--max-jobs=0"}).exit_code == 2);
+  CHECK(end_of({"--max-lease=0"}).text.find("--max-lease") != std::string::npos);
+  CHECK(end_of({"--max-lease=9999999999"}).exit_code == 2);
+}
+
 TEST_CASE("a mistake ends it with 2 and a line that names the flag") {
   CHECK(end_of({"--port", "70000"}).exit_code == 2);
   CHECK(end_of({"--port", "70000"}).text.find("--port") != std::string::npos);

@@ -170,3 +170,105 @@ TEST_CASE(
   CHECK(all<keeper::CloseStore>(keeper.advance(t0 + 9s)).size() == 1);
   CHECK_FALSE(keeper.knows("j"));
 }
+
+TEST_CASE("one address cannot take the places of all jobs, by whatever it asks for") {
+  Keeper keeper = daemon();
+  std::uint64_t last = 0;
+  const auto come = [&](const std::string& peer, link::Join join) {
+    const LinkId link{++last};
+    keeper.handle(t0, Keeper::Opened{{.link = link, .peer = peer}});
+    auto said_first = keeper.handle(t0, Keeper::Said{link, join});
+    if (!all<keeper::OpenStore>(said_first).empty()) {
+      keeper.handle(t0, Keeper::StoreReady{join.job, 4000});
+    }
+    keeper.handle(t0, Keeper::Closed{link, "gone", true});
+    return said_first;
+  };
+  link::Join greedy = single("squat");
+  greedy.lease_milliseconds = 2'147'483'647;
+  const auto refused = said<link::Refused>(come("10.6.6.6", greedy));
+  REQUIRE(refused.size() == 1);
+  CHECK(refused[0].reason ==
+        "this daemon waits for a silent node for 120 s at most, but alpha came with 2147483.647 s "
+        "(keep_alive_interval times keep_alive_max_attempt of --rdzv-conf): ask for less, or start "
+        "cpprund with --max-lease=2147484");
+  for (int i = 0; i < 2000; ++i) {
+    greedy = single("squat" + std::to_string(i));
+    greedy.lease_milliseconds = 120'000;
+    come("10.6.6.6", greedy);
+  }
+  CHECK(keeper.job_count() == 256);
+  CHECK(said<link::Refused>(come("10.6.6.6", single("more"))).size() == 1);
+  CHECK(all<keeper::OpenStore>(come("10.0.0.1", single("real"))).size() == 1);
+  // Nobody's link lives, so all of them are gone as soon as the longest silence is over.
+  keeper.advance(t0 + 9s);
+  CHECK(keeper.job_count() == 256);
+  keeper.advance(t0 + 120s);
+  CHECK(keeper.job_count() == 0);
+  CHECK(all<keeper::OpenStore>(come("10.6.6.6", single("late"))).size() == 1);
+}
+
+TEST_CASE("one address has so many links, and is told why there are no more") {
+  Keeper keeper{{.only = {}, .options = patient, .limits = {.links_per_source = 2}}};
+  open(keeper, a);
+  open(keeper, b);
+  const auto actions = keeper.handle(t0, Keeper::Opened{{.link = LinkId{3}, .peer = "10.0.0.1"}});
+  REQUIRE(said<link::Refused>(actions).size() == 1);
+  CHECK(said<link::Refused>(actions)[0].reason ==
+        "10.0.0.1 has 2 links here already, the limit of one address (--max-links-per-address of "
+        "cpprund)");
+  CHECK(all<keeper::HangUp>(actions).size() == 1);
+  // What it still says is not heard, and somebody else comes in.
+  CHECK(keeper.handle(t0, Keeper::Said{LinkId{3}, single("k")}).empty());
+  CHECK(keeper.handle(t0, Keeper::Opened{{.link = LinkId{4}, .peer = "10.0.0.2"}}).empty());
+  keeper.handle(t0, Keeper::Closed{LinkId{3}, "refused"});
+  keeper.handle(t0, Keeper::Closed{a, "gone"});
+  CHECK(keeper.handle(t0, Keeper::Opened{{.link = LinkId{5}, .peer = "10.0.0.1"}}).empty());
+}
+
+TEST_CASE("a hosted job takes as many members of one address as there are") {
+  Keeper keeper{{.only = JobTerms{.id = "j", .nodes_min = 3, .nodes_max = 3},
+                 .options = patient,
+                 .limits = {.links_per_source = 1}}};
+  for (std::uint64_t link = 1; link <= 3; ++link) {
+    CHECK(keeper.handle(t0, Keeper::Opened{{.link = LinkId{link}, .peer = "10.0.0.1"}}).empty());
+    auto join = single("j");
+    join.pid = static_cast<int>(link);
+    join.nodes_min = join.nodes_max = 3;
+    join.lease_milliseconds = 3000;
+    keeper.handle(t0, Keeper::Said{LinkId{link}, join});
+  }
+  CHECK(keeper.admit("j", "10.0.0.1").has_value());
+}
+
+TEST_CASE("a job's place is free again when its store could not be opened, or nobody waited") {
+  Keeper keeper{{.only = {}, .options = patient, .limits = {.jobs_per_source = 1}}};
+  open(keeper, a);
+  open(keeper, b);
+  keeper.handle(t0, Keeper::Said{a, single("k")});
+  keeper.handle(t0, Keeper::StoreFailed{"k", "no descriptors left"});
+  CHECK(all<keeper::OpenStore>(keeper.handle(t0, Keeper::Said{b, single("l")})).size() == 1);
+  keeper.handle(t0, Keeper::Closed{b, "gone"});
+  keeper.handle(t0, Keeper::StoreReady{"l", 4001});
+  open(keeper, LinkId{3});
+  CHECK(all<keeper::OpenStore>(keeper.handle(t0, Keeper::Said{LinkId{3}, single("m")})).size() ==
+        1);
+}
+
+TEST_CASE("each job keeps its own time, however many there are beside it") {
+  Keeper keeper = daemon();
+  for (std::uint64_t link = 1; link <= 3; ++link) {
+    open(keeper, LinkId{link});
+    auto join = single("job" + std::to_string(link));
+    join.lease_milliseconds = static_cast<int>(link) * 1000;
+    keeper.handle(t0, Keeper::Said{LinkId{link}, join});
+    keeper.handle(t0, Keeper::StoreReady{join.job, 4000});
+  }
+  CHECK(keeper.next_deadline() == t0 + 1s);
+  keeper.handle(t0 + 500ms, Keeper::Said{LinkId{1}, link::Heartbeat{.sent = 1s}});
+  CHECK(keeper.next_deadline() == t0 + 1500ms);
+  CHECK(keeper.advance(t0 + 1s).empty());
+  CHECK(all<keeper::CloseStore>(keeper.advance(t0 + 1500ms)).size() == 1);
+  CHECK(keeper.next_deadline() == t0 + 2s);
+  CHECK_FALSE(keeper.knows("job1"));
+}

@@ -60,6 +60,9 @@ TEST_CASE("what the command line refuses is refused on the wire as well") {
         "its join says restarts=-1, which cannot be");
   CHECK(changed([](auto& j) { j.lease_milliseconds = -5; }) ==
         "its join says lease_ms=-5, which cannot be");
-  CHECK(changed([](auto& j) { j.after.value = 4'294'967'295; }) ==
-        "its join says after=4294967295, which cannot be");
+  // The round after the next would have number 0.
+  CHECK(changed([](auto& j) { j.after.value = 4'294'967'294; }) ==
+        "its join says after=4294967294, which cannot be");
+  CHECK(changed([](auto& j) { j.nodes_max = 1'000'001; }) ==
+        "its join says max=1000001, which cannot be");
 }
