@@ -54,6 +54,7 @@ struct LogOptions {
   std::optional<std::vector<int>> console_ranks;  // --local-ranks-filter; nothing: everybody
   std::string report_file;  // --report, --events: empty where they are not wanted
   std::string events_file;
+  bool stderr_inherited = false;               // --stderr=inherit: even where it is no terminal
   bool events_on_console = false;              // --event-log-handler=console
   std::optional<std::string> prefix_template;  // TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE
   friend bool operator==(const LogOptions&, const LogOptions&) = default;

@@ -44,6 +44,7 @@ const std::vector<Flag>& flags() {
       {"redirects", 'r', "STREAMS", true, "Streams to files: 0-3, or RANK:0-3,..."},
       {"tee", 't', "STREAMS", true, "Streams to console and files: 0-3, or RANK:0-3,..."},
       {"local-ranks-filter", 0, "RANKS", true, "Only these local ranks reach the console"},
+      {"stderr", 0, "KIND", true, "pass (default): through cpprun, for the report; or inherit"},
       {"duplicate-stdout-filters", 0, "WORDS", true, "Tee'd lines with one of them, in one file"},
       {"duplicate-stderr-filters", 0, "WORDS", true, "The same for stderr"},
       {"monitor-interval", 0, "SECONDS", true, "Without effect: nothing polls here"},

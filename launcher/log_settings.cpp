@@ -85,6 +85,18 @@ void check_logs_specs(SettingReader& reader) {
   }
 }
 
+bool wants_stderr_inherited(SettingReader& reader) {
+  const auto* kind = reader.find("stderr");
+  if (kind == nullptr || kind->value == "pass") return false;
+  if (kind->value != "inherit") {
+    reader.complain(
+        "{}={} is neither pass (the workers' stderr goes through cpprun where it is no terminal, "
+        "so that the report knows their last words) nor inherit (they write to it themselves)",
+        kind->source, kind->value);
+  }
+  return true;
+}
+
 // torchrun knows two names for nothing at all, and lets packages bring others along.
 bool wants_events_on_console(SettingReader& reader) {
   const auto* handler = reader.find("event-log-handler");
@@ -121,6 +133,7 @@ void read_log_settings(SettingReader& reader, Config& config) {
       duplicates(reader, "duplicate-stderr-filters", any_teed(logs.tee, &StreamChoice::err), logs);
   logs.report_file = file(reader, "report");
   logs.events_file = file(reader, "events");
+  logs.stderr_inherited = wants_stderr_inherited(reader);
   logs.events_on_console = wants_events_on_console(reader);
   check_logs_specs(reader);
 }

@@ -144,6 +144,18 @@ StreamPlan stream_plan(const Config& config, int local_rank, const StreamWish& w
   return {heard && !wish.redirect ? StreamTarget::console : StreamTarget::nowhere, ""};
 }
 
+// An inherited stderr is read by nobody here, and which of two failures came first is judged by
+// words. A terminal stays the worker's own, for its colours and its progress bars. Where stdout
+// goes to the same place it takes the same way, or lines of the two would change their order.
+void let_words_pass(const Config& config, const ConsoleFacts& console, WorkerSpec& spec) {
+  if (config.logs.stderr_inherited || console.terminal) return;
+  if (spec.err.target != StreamTarget::console) return;
+  spec.err.target = StreamTarget::passed;
+  if (console.one && spec.out.target == StreamTarget::console) {
+    spec.out.target = StreamTarget::with_err;
+  }
+}
+
 // torchrun's name for it. Rounds that only changed who is here restart nothing, so the same count
 // comes again: those have the round in their name, or they would write over each other's logs.
 std::string attempt_name(const link::Sealed& sealed) {
@@ -208,6 +220,7 @@ std::vector<WorkerSpec> make_plan(const Config& config, const link::Sealed& seal
     spec.err = stream_plan(config, local,
                            {redirect.err, tee.err, file(spec.log_folder, "stderr.log"),
                             logs.duplicate_err, file(attempt_folder, "filtered_stderr.log")});
+    let_words_pass(config, facts.console, spec);
     spec.prefix = line_prefix(config.logs, config.role, spec.local_rank, spec.rank);
     spec.variables = variables_of(config, sealed, facts, local);
     set(spec.variables, contract::error_file, spec.error_file);

@@ -22,6 +22,8 @@ enum class StreamTarget {
   nowhere,  // /dev/null
   file,     // the descriptor itself is the file
   tee,      // through the pump: console with prefix, and the file where one is named
+  passed,   // through the pump: every byte to the console as it is, its last lines to the report
+  with_err  // for stdout alone: the same pipe as stderr's, which keeps the order among the two
 };
 
 struct StreamPlan {
@@ -47,6 +49,13 @@ struct WorkerSpec {
   friend bool operator==(const WorkerSpec&, const WorkerSpec&) = default;
 };
 
+// What cpprun's own stdout and stderr are.
+struct ConsoleFacts {
+  bool terminal = true;  // stderr is one
+  bool one = false;      // both are the same terminal, pipe or file
+  friend bool operator==(const ConsoleFacts&, const ConsoleFacts&) = default;
+};
+
 // What the plan must know of the machine and of this run. `io/host` and `io/log_dir` fill it in.
 struct NodeFacts {
   Environment environment;   // cpprun's own
@@ -56,6 +65,7 @@ struct NodeFacts {
   std::vector<CpuSet> cpus;  // by local rank; empty: nobody is bound
   std::string run_folder;    // <root>/<run_id>_<random>, empty where no logs are kept
   std::string error_folder;  // private place of error files where no logs are kept; may be empty
+  ConsoleFacts console = {};
   friend bool operator==(const NodeFacts&, const NodeFacts&) = default;
 };
 

@@ -84,7 +84,8 @@ std::string story(const Evidence& evidence, bool console_inherited) {
     }
   } else if (!evidence.last_lines.empty()) {
     if (diagnosis.message != evidence.last_lines.back()) text += "\n" + diagnosis.message;
-    text += "\nlast lines of its stderr:" + shown_lines(evidence.last_lines);
+    text += evidence.with_stdout ? "\nlast lines of its output:" : "\nlast lines of its stderr:";
+    text += shown_lines(evidence.last_lines);
   } else if (!diagnosis.message.empty()) {
     text += "\n" + diagnosis.message;
   } else if (console_inherited && evidence.outcome.pid != 0) {

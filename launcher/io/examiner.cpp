@@ -71,9 +71,10 @@ Evidence Examiner::examine(const Outcome& outcome, const WorkerSpec& spec) {
   }
   if (spec.err.target == StreamTarget::file) {
     evidence.last_lines = read_last_lines(spec.err.file);
-  } else if (spec.err.target == StreamTarget::tee) {
+  } else if (spec.err.target == StreamTarget::tee || spec.err.target == StreamTarget::passed) {
     pump_.drain(spec.local_rank);
     evidence.last_lines = pump_.last_lines(spec.local_rank);
+    evidence.with_stdout = spec.out.target == StreamTarget::with_err;
   }
   evidence.stdout_file = spec.out.file;
   evidence.stderr_file = spec.err.file;

@@ -14,6 +14,8 @@
 #include <utility>
 
 #include "launcher/io/console.h"
+#include "launcher/io/log_file.h"
+#include "launcher/io/scribe.h"
 #include "launcher/last_lines.h"
 #include "launcher/line_cutter.h"
 #include "launcher/line_filter.h"
@@ -23,33 +25,12 @@ namespace cpprun::io {
 
 namespace {
 
-constexpr int our_own_voice = -1;  // cpprun among the speakers of a console
+constexpr int our_own_voice = -1;   // cpprun among the speakers of a console
+constexpr int workers_as_one = -2;  // those whose words pass as they are: nothing is set between
 constexpr std::size_t console_out = 0;
 constexpr std::size_t console_err = 1;
 
-bool same_place(int a, int b) {
-  struct stat first {};
-  struct stat second {};
-  return ::fstat(a, &first) == 0 && ::fstat(b, &second) == 0 && first.st_dev == second.st_dev &&
-         first.st_ino == second.st_ino;
-}
-
-// A log file that is written to until the disk is full, and closed like everything else.
-struct LogFile {
-  LogFile() = default;
-  ~LogFile() { close(); }
-  LogFile(const LogFile&) = delete;
-  LogFile& operator=(const LogFile&) = delete;
-  void close() {
-    if (descriptor >= 0) ::close(std::exchange(descriptor, -1));
-  }
-
-  int descriptor = -1;  // -1: none is kept
-  std::string path;
-  bool complained = false;
-};
-
-// One tee'd stream of one worker.
+// One stream of one worker that passes here.
 struct Stream {
   Stream(asio::io_context& context, int read_end) : pipe(context, read_end) {}
 
@@ -60,7 +41,8 @@ struct Stream {
   LogFile file;
   LogFile duplicates;  // shared by all workers of the attempt: whole lines, one write each
   std::vector<std::string> duplicate_words;
-  bool paused = false;  // until the console has room
+  bool as_it_is = false;  // every byte at once, without a prefix
+  bool paused = false;    // until the console has room
   LineCutter cutter;
   LastLines last;
 };
@@ -69,30 +51,36 @@ struct Stream {
 
 class OutputPump::Impl {
  public:
-  Impl(asio::io_context& context, int out, int err) : context_(context), flush_timer_(context) {
-    consoles_[console_err] = std::make_shared<Console>(context, err, callbacks("stderr"));
+  Impl(asio::io_context& context, int out, int err)
+      : context_(context), descriptors_{out, err}, flush_timer_(context) {
+    open_console(console_err, err, "stderr");
     // One terminal under two names is one console, or lines of the two would mix.
-    consoles_[console_out] = same_place(out, err)
-                                 ? consoles_[console_err]
-                                 : std::make_shared<Console>(context, out, callbacks("stdout"));
+    if (same_file(out, err)) {
+      consoles_[console_out] = consoles_[console_err];
+    } else {
+      open_console(console_out, out, "stdout");
+    }
   }
 
   tl::expected<WorkerStreams, SpawnError> attach(const WorkerSpec& spec) {
     WorkerStreams streams;
     forget(spec.local_rank);
-    if (auto opened = open(spec, spec.out, false, streams.out); !opened) {
-      return tl::unexpected(opened.error());
+    auto opened = open(spec, spec.out, false, streams.out);
+    if (opened) opened = open(spec, spec.err, true, streams.err);
+    if (opened && spec.out.target == StreamTarget::with_err) {
+      streams.out = ::fcntl(streams.err, F_DUPFD_CLOEXEC, 3);
+      if (streams.out < 0) opened = tl::unexpected(SpawnError{SpawnStage::pipes, errno});
     }
-    if (auto opened = open(spec, spec.err, true, streams.err); !opened) {
-      if (streams.out >= 0) ::close(streams.out);
-      forget(spec.local_rank);
-      return tl::unexpected(opened.error());
+    if (opened) return streams;
+    for (const int made : {streams.out, streams.err}) {
+      if (made >= 0) ::close(made);
     }
-    return streams;
+    forget(spec.local_rank);
+    return tl::unexpected(opened.error());
   }
 
   void say(const std::string& text) {
-    if (text.empty()) return;
+    if (text.empty() || !consoles_[console_err]) return;
     consoles_[console_err]->write(
         our_own_voice, "",
         Piece{.text = text, .begins_line = true, .ends_line = text.back() == '\n'});
@@ -122,32 +110,53 @@ class OutputPump::Impl {
     flush_timer_.async_wait([this](const asio::error_code& error) {
       if (!error) tell_flushed();
     });
+    // A pipe that nobody reads just now may grow instead: who reads it later finds everything.
+    for (const std::size_t which : {console_out, console_err}) {
+      if (!consoles_[which] || consoles_[which]->empty()) continue;
+      static_cast<void>(
+          ::fcntl(descriptors_[which], F_SETPIPE_SZ, static_cast<int>(bounds::pipe_bytes_max)));
+    }
     look_whether_flushed();
   }
 
  private:
   using Key = std::pair<LocalRank, bool>;  // true: stderr
 
-  Console::Callbacks callbacks(const char* name) {
-    return {.room = [this] { resume(); },
+  void open_console(std::size_t which, int descriptor, const char* name) {
+    struct stat kind {};
+    if (::fstat(descriptor, &kind) == 0 && S_ISREG(kind.st_mode)) {
+      scribes_[which] = Scribe::begin(
+          context_, descriptor,
+          {.trouble = [this, name](int error_number) { tell_trouble(name, error_number); },
+           .ended = [this, which] { scribe_ended(which); }});
+    }
+    // Where the machine has no thread left the file is written to directly.
+    const auto& scribe = scribes_[which];
+    consoles_[which] = std::make_shared<Console>(
+        context_, scribe ? scribe->pipe() : descriptor,
+        Console::Callbacks{
+            .room = [this] { resume(); },
             .empty = [this] { look_whether_flushed(); },
-            .lost = [this, name](int error_number) { tell_lost(name, error_number); }};
+            .lost = [this, name,
+                     which](int error_number) { tell_lost(name, which, error_number); }});
   }
 
   tl::expected<void, SpawnError> open(const WorkerSpec& spec, const StreamPlan& plan, bool err,
                                       int& write_end) {
-    if (plan.target != StreamTarget::tee) return {};
+    const bool as_it_is = plan.target == StreamTarget::passed;
+    if (plan.target != StreamTarget::tee && !as_it_is) return {};
     int ends[2];
     if (::pipe2(ends, O_CLOEXEC) != 0) {
       return tl::unexpected(SpawnError{SpawnStage::pipes, errno});
     }
     auto stream = std::make_shared<Stream>(context_, ends[0]);
-    stream->speaker = spec.local_rank.value;
+    stream->as_it_is = as_it_is;
+    stream->speaker = as_it_is ? workers_as_one : spec.local_rank.value;
     stream->console = err ? console_err : console_out;
     stream->prefix = spec.prefix;
     stream->duplicate_words = plan.duplicate_words;
-    if (!open_file(stream->file, plan.file, O_TRUNC) ||
-        !open_file(stream->duplicates, plan.duplicate_file, 0)) {
+    if (!stream->file.open(plan.file, true) ||
+        !stream->duplicates.open(plan.duplicate_file, false)) {
       const int error_number = errno;
       ::close(ends[1]);
       return tl::unexpected(
@@ -158,13 +167,6 @@ class OutputPump::Impl {
     stream->pipe.non_blocking(true);
     listen(stream);
     return {};
-  }
-
-  static bool open_file(LogFile& file, const std::string& path, int flags) {
-    if (path.empty()) return true;
-    file.path = path;
-    file.descriptor = ::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | flags, 0644);
-    return file.descriptor >= 0;
   }
 
   std::shared_ptr<Stream> find(LocalRank local_rank, bool err) const {
@@ -180,7 +182,8 @@ class OutputPump::Impl {
   }
 
   void listen(const std::shared_ptr<Stream>& stream) {
-    if (consoles_[stream->console]->full()) {
+    const auto& console = consoles_[stream->console];
+    if (console && console->full()) {
       stream->paused = true;
       return;
     }
@@ -210,7 +213,8 @@ class OutputPump::Impl {
       return -1;
     }
     const std::string_view bytes(buffer_.data(), static_cast<std::size_t>(got));
-    write_file(stream.file, bytes);
+    stream.file.write(bytes, [this](const std::string& sentence) { say(sentence); });
+    if (stream.as_it_is) pass_as_it_is(stream, bytes);
     stream.cutter.take(bytes, [&](const Piece& piece) { pass(stream, piece); });
     return got;
   }
@@ -232,36 +236,68 @@ class OutputPump::Impl {
     stream.duplicates.close();
   }
 
+  // Not one byte is added, and none waits for the end of its line.
+  void pass_as_it_is(const Stream& stream, std::string_view bytes) {
+    const auto& console = consoles_[stream.console];
+    const Piece piece{.text = bytes, .begins_line = true, .ends_line = bytes.back() == '\n'};
+    if (console) console->write(stream.speaker, "", piece);
+  }
+
   void pass(Stream& stream, const Piece& piece) {
     stream.last.add(piece);
-    consoles_[stream.console]->write(stream.speaker, stream.prefix, piece);
-    if (stream.duplicates.descriptor >= 0) {
-      write_file(stream.duplicates, duplicate_of(piece, stream.prefix, stream.duplicate_words));
+    if (stream.as_it_is) return;
+    const auto& console = consoles_[stream.console];
+    if (console) console->write(stream.speaker, stream.prefix, piece);
+    if (stream.duplicates) {
+      stream.duplicates.write(duplicate_of(piece, stream.prefix, stream.duplicate_words),
+                              [this](const std::string& sentence) { say(sentence); });
     }
   }
 
-  void write_file(LogFile& file, std::string_view bytes) {
-    while (file.descriptor >= 0 && !bytes.empty()) {
-      const auto put = ::write(file.descriptor, bytes.data(), bytes.size());
-      if (put > 0) {
-        bytes.remove_prefix(static_cast<std::size_t>(put));
-      } else if (errno != EINTR) {
-        if (std::exchange(file.complained, true)) return;
-        return say("cpprun: cannot write \"" + file.path + "\": " + std::strerror(errno) +
-                   "; what does not fit is lost, the job goes on\n");
-      }
-    }
-  }
-
-  void tell_lost(const char* name, int error_number) {
+  void tell_lost(const char* name, std::size_t which, int error_number) {
     say(std::string("cpprun: cannot write to ") + name + ": " + std::strerror(error_number) +
         "; the job goes on, log files are still written\n");
+    // Whoever wrote there by itself would have been told; so is who believes to.
+    if (error_number != EPIPE) return;
+    asio::post(context_, [this, which] {
+      for (const auto& [key, stream] : streams_) {
+        if (stream->as_it_is && stream->console == which) finish(*stream);
+      }
+    });
+  }
+
+  void tell_trouble(const char* name, int error_number) {
+    say(std::string("cpprun: cannot write to ") + name + ": " + std::strerror(error_number) +
+        "; what does not fit is lost, the job goes on\n");
   }
 
   void look_whether_flushed() {
-    const bool all = consoles_[console_out] && consoles_[console_err] &&
-                     consoles_[console_out]->empty() && consoles_[console_err]->empty();
-    if (flushed_ && all) tell_flushed();
+    for (const auto& console : consoles_) {
+      if (!flushed_ || (console && !console->empty())) return;
+    }
+    if (!scribes_[console_out] && !scribes_[console_err]) return tell_flushed();
+    // Not at once: a console may be in the middle of telling us that it is empty.
+    asio::post(context_, [this] { close_consoles(); });
+  }
+
+  // The files get what is still in their pipes; then there is nothing left to be said.
+  void close_consoles() {
+    for (const auto& console : consoles_) {
+      // Somebody has spoken since: it will be empty again, and tell.
+      if (console && !console->empty()) return;
+    }
+    consoles_ = {};
+    for (const auto& scribe : scribes_) {
+      if (scribe) scribe->end();
+    }
+  }
+
+  void scribe_ended(std::size_t which) {
+    // Not at once: it is telling us so.
+    asio::post(context_, [this, which] {
+      scribes_[which].reset();
+      if (!scribes_[console_out] && !scribes_[console_err]) tell_flushed();
+    });
   }
 
   void tell_flushed() {
@@ -270,12 +306,21 @@ class OutputPump::Impl {
   }
 
   asio::io_context& context_;
+  std::array<int, 2> descriptors_;  // the caller's
   std::array<std::shared_ptr<Console>, 2> consoles_;
+  std::array<std::unique_ptr<Scribe>, 2> scribes_;  // of those that are files
   std::map<Key, std::shared_ptr<Stream>> streams_;
   std::array<char, bounds::pump_read_bytes> buffer_{};
   std::function<void()> flushed_;
   asio::steady_timer flush_timer_;
 };
+
+bool same_file(int a, int b) {
+  struct stat first {};
+  struct stat second {};
+  return ::fstat(a, &first) == 0 && ::fstat(b, &second) == 0 && first.st_dev == second.st_dev &&
+         first.st_ino == second.st_ino;
+}
 
 OutputPump::OutputPump(asio::io_context& context, int out, int err)
     : impl_(std::make_unique<Impl>(context, out, err)) {}

@@ -1,7 +1,9 @@
 #pragma once
-// The way of the workers' words to the console and into the log files. Only tee'd streams pass
-// here: an inherited console and a redirected file are the worker's own descriptors. Also the one
-// door through which cpprun itself speaks, so that no sentence lands inside a worker's line.
+// The way of the workers' words to the console and into the log files. Two kinds of streams pass
+// here: those that are tee'd, line by line with a prefix, and those that only pass, byte by byte as
+// they are, so that their last lines are known. An inherited terminal and a redirected file are the
+// worker's own descriptors. Also the one door through which cpprun itself speaks, so that no
+// sentence lands inside a worker's line.
 //
 // A console that nobody reads slows down the workers that write to it, through their pipes, and
 // nobody else: nothing here ever blocks.
@@ -19,6 +21,9 @@
 
 namespace cpprun::io {
 
+// Whether two descriptors are one file, pipe, socket or terminal.
+bool same_file(int a, int b);
+
 class OutputPump {
  public:
   // `out` and `err` stay the caller's and are usually 1 and 2.
@@ -27,7 +32,7 @@ class OutputPump {
   OutputPump(const OutputPump&) = delete;
   OutputPump& operator=(const OutputPump&) = delete;
 
-  // Before a worker is spawned: makes the pipes of its tee'd streams and opens their files. The
+  // Before a worker is spawned: makes the pipes of what passes here and opens their files. The
   // write ends are handed to WorkerProcesses::spawn and then let go with `release`.
   tl::expected<WorkerStreams, SpawnError> attach(const WorkerSpec& spec);
   void release(WorkerStreams& streams);
@@ -37,7 +42,7 @@ class OutputPump {
 
   // Takes what lies in that worker's pipes right now, so that its last lines are known.
   void drain(LocalRank local_rank);
-  // The last lines of its stderr, where that is tee'd; empty otherwise.
+  // The last lines of its stderr, where that passes here; empty otherwise.
   std::vector<std::string> last_lines(LocalRank local_rank) const;
 
   // That worker is gone: what is in its pipes is taken, then they are closed, even where some

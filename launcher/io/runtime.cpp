@@ -11,6 +11,7 @@
 #include "launcher/agent_words.h"
 #include "launcher/io/addresses.h"
 #include "launcher/io/host.h"
+#include "launcher/io/terminal.h"
 #include "launcher/io/wall_clock.h"
 #include "proto/bounds.h"
 
@@ -113,7 +114,8 @@ Result<void> Runtime::open() {
                                                      .sockets = {},
                                                      .cpus = inputs_.cpus,
                                                      .run_folder = logs_->run_folder(),
-                                                     .error_folder = logs_->error_folder()},
+                                                     .error_folder = logs_->error_folder(),
+                                                     .console = console_facts()},
                                             .interfaces = inputs_.interfaces});
   return {};
 }

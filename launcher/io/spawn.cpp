@@ -48,7 +48,7 @@ CPPRUN_BARE int open_target(const StreamPlan& plan) {
 // Puts what the plan says in the place of a standard stream; nothing for an inherited console.
 CPPRUN_BARE bool place(const StreamPlan& plan, int given, int standard) {
   if (given >= 0) return ::dup2(given, standard) >= 0;
-  if (plan.target == StreamTarget::console || plan.target == StreamTarget::tee) return true;
+  if (plan.target != StreamTarget::nowhere && plan.target != StreamTarget::file) return true;
   const int opened = open_target(plan);
   return opened >= 0 && ::dup2(opened, standard) >= 0;
 }

@@ -4,6 +4,8 @@
 
 #include <ctime>
 
+#include "launcher/io/output_pump.h"
+
 namespace cpprun::io {
 
 NarratorStyle narrator_style(const Environment& environment) {
@@ -13,6 +15,10 @@ NarratorStyle narrator_style(const Environment& environment) {
   const bool refused =
       (no_colour != nullptr && !no_colour->empty()) || (kind != nullptr && *kind == "dumb");
   return {.terminal = terminal, .colour = terminal && !refused};
+}
+
+ConsoleFacts console_facts() {
+  return {.terminal = ::isatty(STDERR_FILENO) == 1, .one = same_file(STDOUT_FILENO, STDERR_FILENO)};
 }
 
 int utc_offset_seconds() {

@@ -4,11 +4,15 @@
 
 #include "launcher/environment.h"
 #include "launcher/narrator.h"
+#include "launcher/plan.h"
 
 namespace cpprun::io {
 
 // Colour only on a terminal, and never where NO_COLOR is set or TERM is "dumb".
 NarratorStyle narrator_style(const Environment& environment);
+
+// What our own stdout and stderr are.
+ConsoleFacts console_facts();
 
 // Seconds east of UTC, now.
 int utc_offset_seconds();

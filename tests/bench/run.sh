@@ -7,7 +7,7 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 
-names=(store rendezvous launch restart idle worker)
+names=(store rendezvous launch restart idle words worker)
 python=${PYTHON:-}
 bin=$1
 shift
@@ -53,6 +53,11 @@ bench_restart() {
 bench_idle() {
   title "Standing by"
   launcher_bench idle_bench
+}
+
+bench_words() {
+  title "The workers' words"
+  "${python:-python3}" tests/bench/words_bench.py --build "$bin"
 }
 
 bench_worker() {

@@ -35,6 +35,14 @@ TEST_CASE("duplicate filters say when they have nothing to look at, or nowhere t
               "says that there is none"});
 }
 
+TEST_CASE("stderr passes through cpprun unless it is to be inherited") {
+  CHECK_FALSE(good({"x"}).logs.stderr_inherited);
+  CHECK_FALSE(good({"--stderr=pass", "x"}).logs.stderr_inherited);
+  CHECK(good({"--stderr=inherit", "x"}).logs.stderr_inherited);
+  CHECK(good({"x"}, {{"PET_STDERR", "inherit"}}).logs.stderr_inherited);
+  CHECK(mistakes({"--stderr=tee", "x"}).front().starts_with("--stderr=tee is neither pass ("));
+}
+
 TEST_CASE("events go to the console by torchrun's name for it, and by no other") {
   CHECK(good({"--event-log-handler=console", "--events=e", "x"}).logs.events_on_console);
   CHECK(good({"x"}, {{"PET_EVENT_LOG_HANDLER", "console"}}).logs.events_on_console);

@@ -171,6 +171,43 @@ TEST_CASE("a console that nobody reads holds up its writers, not the ends of wor
   CHECK(node.ended[0] == link::ExitStatus{});
 }
 
+TEST_CASE("a stream that passes reaches the console as it is, and its last lines are known") {
+  Pipe out;
+  Pipe err;
+  {
+    Node node(out.in(), err.in());
+    auto spec = spec_for({"/bin/sh", "-c", "printf 'a\\rb\\nhalf' >&2; echo silent"});
+    spec.out.target = StreamTarget::nowhere;
+    spec.err.target = StreamTarget::passed;
+    spec.prefix = "[default0]:";
+    node.start(spec);
+    node.end(0);
+    node.pump.say("cpprun: a sentence\n");
+    CHECK(node.flush());
+    CHECK(node.pump.last_lines(LocalRank{0}) == std::vector<std::string>{"b", "half"});
+  }
+  err.close_in();
+  CHECK(err.read_all() == "a\rb\nhalf\ncpprun: a sentence\n");
+}
+
+TEST_CASE("stdout that goes where stderr goes keeps its order among its lines") {
+  Pipe out;
+  Pipe err;
+  {
+    Node node(out.in(), err.in());
+    auto spec = spec_for({"/bin/sh", "-c", "echo 1; echo 2 >&2; echo 3; echo 4 >&2"});
+    spec.out.target = StreamTarget::with_err;
+    spec.err.target = StreamTarget::passed;
+    node.start(spec);
+    node.end(0);
+    CHECK(node.flush());
+  }
+  out.close_in();
+  err.close_in();
+  CHECK(out.read_all() == "");
+  CHECK(err.read_all() == "1\n2\n3\n4\n");
+}
+
 TEST_CASE("a closed console is said once and the file still gets everything") {
   Pipe out;
   Pipe err;
@@ -248,8 +285,20 @@ TEST_CASE("flush gives up on a console that is never read, after its patience") 
   Pipe out;
   Pipe err;
   Node node(out.in(), err.in());
-  node.pump.say(std::string(bounds::console_queue_bytes_max, 'x'));
+  node.pump.say(std::string(2 * bounds::console_queue_bytes_max, 'x'));
   CHECK(node.flush(1ms));
+}
+
+TEST_CASE("what was said last waits in the pipe of a reader who comes after the end") {
+  Pipe out;
+  Pipe err;
+  {
+    Node node(out.in(), err.in());
+    node.pump.say(std::string(500'000, 'x'));
+    CHECK(node.flush());
+  }
+  err.close_in();
+  CHECK(err.read_all().size() == 500'000);
 }
 
 TEST_CASE("a console that is a terminal's or a shell's pipe stays blocking for everybody else") {

@@ -124,6 +124,35 @@ TEST_CASE("streams go where flags and filter say") {
   CHECK(specs[1].variables.at("TORCHELASTIC_ERROR_FILE") == specs[1].error_file);
 }
 
+TEST_CASE("a stderr that is no terminal passes through us, and stdout with it where both are one") {
+  const auto targets = [](Config config, ConsoleFacts console) {
+    auto where = facts();
+    where.console = console;
+    const auto spec = plan_for(config, where).front();
+    return std::pair(spec.out.target, spec.err.target);
+  };
+  using Pair = std::pair<StreamTarget, StreamTarget>;
+  constexpr Pair inherited{StreamTarget::console, StreamTarget::console};
+  Config config = two_workers();
+  CHECK(targets(config, {.terminal = true, .one = true}) == inherited);
+  CHECK(targets(config, {.terminal = false, .one = false}) ==
+        Pair{StreamTarget::console, StreamTarget::passed});
+  CHECK(targets(config, {.terminal = false, .one = true}) ==
+        Pair{StreamTarget::with_err, StreamTarget::passed});
+  config.logs.redirects = *parse_stream_choices("1");
+  config.logs.tee = *parse_stream_choices("0:2");
+  auto where = facts();
+  where.run_folder = "/logs/job7_x";
+  where.console = {.terminal = false, .one = true};
+  const auto specs = plan_for(config, where);
+  CHECK(specs[0].err.target == StreamTarget::tee);
+  CHECK(specs[1].out.target == StreamTarget::file);
+  CHECK(specs[1].err.target == StreamTarget::passed);
+  config = two_workers();
+  config.logs.stderr_inherited = true;
+  CHECK(targets(config, {.terminal = false, .one = true}) == inherited);
+}
+
 TEST_CASE("a round that only changed who is here gets a folder of its own, restarts torchrun's") {
   auto node = facts();
   node.run_folder = "/logs/job7_x";

@@ -1,0 +1,50 @@
+#pragma once
+// Writes a file from a thread of its own. A write to a file never says "not now": where its disk
+// hangs it hangs, and would take heartbeats and signals along. So whatever is for a file goes
+// through a pipe, which does say it, and the thread at its other end is all that waits.
+//
+// The thread shares nothing with anybody but descriptors, so there is nothing to lock, and cpprun
+// can leave while it still hangs.
+
+#include <asio/io_context.hpp>
+#include <asio/posix/stream_descriptor.hpp>
+#include <functional>
+#include <memory>
+#include <thread>
+
+#include "rendezvous/io/file_descriptor.h"
+
+namespace cpprun::io {
+
+class Scribe {
+ public:
+  struct Callbacks {
+    // Something could not be written, and is lost; said once until something can be again.
+    std::function<void(int error_number)> trouble;
+    std::function<void()> ended;  // after `end`: everything is in the file
+  };
+
+  // Nothing where the machine refuses a pipe or a thread. `file` stays the caller's.
+  static std::unique_ptr<Scribe> begin(asio::io_context& context, int file, Callbacks callbacks);
+  // Waits only for a thread that has ended.
+  ~Scribe();
+  Scribe(const Scribe&) = delete;
+  Scribe& operator=(const Scribe&) = delete;
+
+  // What is written here reaches the file.
+  int pipe() const { return words_.get(); }
+  // Nothing more comes. Whoever else holds the pipe open lets go of it first.
+  void end() { words_.reset(); }
+
+ private:
+  Scribe(asio::io_context& context, FileDescriptor words, FileDescriptor news, Callbacks callbacks);
+  void listen();
+
+  FileDescriptor words_;
+  asio::posix::stream_descriptor news_;  // errnos from the thread; it closes as the last thing
+  Callbacks callbacks_;
+  std::thread thread_;
+  bool ended_ = false;
+};
+
+}  // namespace cpprun::io

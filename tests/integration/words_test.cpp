@@ -1,0 +1,130 @@
+// The workers' words where stderr is no terminal: they pass through cpprun, byte by byte, so that
+// the report knows them; and where it is one, they do not.
+
+#include <doctest/doctest.h>
+
+#include <string>
+
+#include "tests/integration/command.h"
+#include "tests/integration/folder.h"
+
+using namespace cpprun::integration;
+
+namespace {
+
+// cpprun as a shell would start it with those redirections, of two workers that are shells.
+Ended shell(const std::string& flags, const std::string& script, const std::string& redirections) {
+  const Folder folder;
+  const auto path = folder.write("worker.sh", "#!/bin/sh\n" + script);
+  folder.make_executable("worker.sh");
+  return run(
+      {"sh", "-c",
+       "exec " + from_build("CPPRUN") + " --standalone " + flags + " " + path + " " + redirections},
+      {.variables = {{"OMP_NUM_THREADS", "1"}}});
+}
+
+// Lines on both streams in turn, the last without an end, and no line where only a rank is meant.
+std::string both_streams(int lines) {
+  return "i=0; while [ $i -lt " + std::to_string(lines) +
+         " ]; do echo \"out $i\"; echo \"err $i\" >&2; i=$((i+1)); done; printf 'no end' >&2";
+}
+
+std::string as_written(int lines) {
+  std::string text;
+  for (int i = 0; i < lines; ++i) {
+    text += "out " + std::to_string(i) + "\nerr " + std::to_string(i) + "\n";
+  }
+  return text + "no end";
+}
+
+// A rank that only noticed ends first; the one to blame, told to end, says what it had found.
+constexpr auto noticed_first =
+    "if [ $RANK = 1 ]; then\n"
+    "  echo 'RuntimeError: [pair.cc:534] Connection reset by peer' >&2; exit 1\n"
+    "fi\n"
+    "trap 'echo \"Traceback (most recent call last):\" >&2\n"
+    "      echo \"ValueError: bad label 17\" >&2; exit 7' TERM\n"
+    "while :; do sleep 1 & wait; done\n";
+
+}  // namespace
+
+TEST_CASE("a rank that only noticed the end of another is not the cause, though nothing is tee'd") {
+  const auto ended = shell("--nproc-per-node=2", noticed_first, "2>&1");
+  CHECK_MESSAGE(contains(ended.out, "failed: rank 0 "), ended.out);
+  CHECK(contains(ended.out, "[python_exception]"));
+  CHECK(contains(ended.out, "a consequence of the end of rank 0: a peer closed its connection"));
+  CHECK(ended.code == 7);
+}
+
+TEST_CASE(
+    "the last words of an untee'd worker are in the report, and on the console as they were") {
+  const auto ended = shell("", "echo 'no such shard: 17' >&2; exit 3", "");
+  CHECK(ended.code == 3);
+  CHECK(ended.err.starts_with("no such shard: 17\n"));
+  CHECK(contains(ended.err, "last lines of its stderr:\n    no such shard: 17\n"));
+}
+
+TEST_CASE("stdout and stderr that are one pipe keep the order of their lines and every byte") {
+  const auto ended = shell("", both_streams(2000), "2>&1");
+  CHECK(ended.code == 0);
+  CHECK(ended.out == as_written(2000));
+}
+
+TEST_CASE("... and that are one file, at its end as well as from its beginning") {
+  const Folder folder;
+  for (const std::string into : {">", ">>"}) {
+    const auto path = folder.write("job.log", into == ">" ? "" : "earlier\n");
+    const auto ended = shell("", both_streams(500), into + path + " 2>&1");
+    CHECK(ended.code == 0);
+    CHECK(Folder::read(path) == (into == ">" ? "" : "earlier\n") + as_written(500));
+  }
+}
+
+TEST_CASE("words without a line's end pass at once") {
+  Command job(with_cpprun(
+      {"--standalone", "--no-python", "sh", "-c", "printf 'a question? ' >&2; exec sleep 1000"}));
+  job.expect_err("a question? ");
+  job.signal(15);
+  CHECK(job.wait().code == 143);
+}
+
+TEST_CASE("a reader that leaves ends the workers that write, as one of their own would") {
+  const auto ended = shell("", "while :; do echo line; done", "2>&1 | head -n 1; echo \"then\"");
+  CHECK(ended.out == "line\nthen\n");
+}
+
+TEST_CASE("who wants its stderr as it was inherits it, and the report says where its words are") {
+  const auto ended =
+      shell("--stderr=inherit", "readlink /proc/self/fd/2 >&1; exit 3", "2>/dev/null");
+  CHECK(ended.out == "/dev/null\n");
+  const auto told = shell("--stderr=inherit", "echo words >&2; exit 3", "");
+  CHECK(contains(told.err, "its last words, if it had any, are on the console above"));
+}
+
+TEST_CASE("a terminal stays the worker's own") {
+  Command job(with_cpprun({"--standalone", "--no-python", "sh", "-c",
+                           "test -t 2 && echo it is a terminal; exec sleep 1000"}),
+              {.variables = {}, .on_terminal = true});
+  job.expect_out("it is a terminal");
+  job.signal(15);
+  CHECK(job.wait().code == 143);
+}
+
+TEST_CASE("a disk that is full for a while loses what did not fit, and says how much and where") {
+  const Folder folder;
+  const auto path = folder.path();
+  // Room is made when the worker has said more than all buffers on the way to the disk can hold.
+  const auto script = folder.write(
+      "scene.sh", "set -e; mkdir " + path + "/disk; mount -t tmpfs -o size=64k tmpfs " + path +
+                      "/disk\n" + "head -c 40000 /dev/zero > " + path + "/disk/ballast; mkfifo " +
+                      path + "/full\n" + from_build("CPPRUN") +
+                      " --standalone --no-python sh -c 'head -c 4000000 /dev/zero >&2; : > " +
+                      path + "/disk/ballast; echo there is room again >&2' 2> " + path +
+                      "/disk/job.log\n" + "tail -n 2 " + path + "/disk/job.log | tr -d '\\000'\n");
+  const auto ended = run({"unshare", "-m", "sh", script});
+  if (contains(ended.err, "unshare failed") || contains(ended.err, "permission")) {
+    return skip("no permission to mount a small disk");
+  }
+  CHECK_MESSAGE(contains(ended.out, "bytes are missing here: No space left on device"), ended.err);
+  CHECK(ended.out.ends_with("there is room again\n"));
+}
