@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <csignal>
 #include <cstdio>
+#include <random>
 #include <string>
 #include <system_error>
 #include <variant>
@@ -130,7 +131,8 @@ int main(int argc, char** argv) {
   inputs.node_token = io::random_token(node_token_bytes);
   inputs.utc_offset_seconds = io::utc_offset_seconds();
 
-  auto warden = io::Warden::post(inputs.node_token);
+  inputs.kin = io::make_kin(inputs.node_token, std::random_device{}());
+  auto warden = io::Warden::post(inputs.kin);
   if (!warden) return complain(narrator.error(warden.error().reason), 1);
   inputs.open_files = io::raise_open_files();
   try {

@@ -144,6 +144,12 @@ inline constexpr auto last_reap_wait = 1s;
 // between two of them: ten seconds in all, as kill_patience.
 inline constexpr int warden_looks_max = 1000;
 inline constexpr auto warden_pause = 10ms;
+// A child of the warden that stands in front of one process for that long is held up by it, and
+// abandoned; and how many may be, before the search is given up.
+inline constexpr auto warden_child_patience = 500ms;
+inline constexpr int warden_children_max = 16;
+// Wardens posted in the place of one that was killed: whoever kills more than that means it.
+inline constexpr int wardens_posted_max = 16;
 // Process groups a warden can be told of: twice the workers anybody runs on one machine.
 inline constexpr std::size_t warden_groups_max = 4096;
 // Bytes of a process' environment that are searched for the token: execve takes no more by default.

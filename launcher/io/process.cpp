@@ -16,6 +16,7 @@
 #include <chrono>
 #include <csignal>
 #include <map>
+#include <set>
 #include <utility>
 
 #include "launcher/io/process_tree.h"
@@ -54,14 +55,15 @@ bool group_has_living(int group) {
 
 class WorkerProcesses::Impl {
  public:
-  Impl(asio::io_context& context, Callbacks callbacks, std::vector<int> spared,
-       std::optional<rlimit> open_files)
+  Impl(asio::io_context& context, Callbacks callbacks, std::vector<int> spared, Terms terms)
       : context_(context),
         callbacks_(std::move(callbacks)),
         spared_(std::move(spared)),
-        open_files_(open_files),
+        limits_{.open_files = terms.open_files, .mark = terms.kin.mark},
+        kin_(std::move(terms.kin)),
         child_signal_(context, SIGCHLD),
         node_timer_(context) {
+    strangers_below_ = ::getpid() == 1 || somebody_is_below();
     ::prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
     await_children();
   }
@@ -72,10 +74,7 @@ class WorkerProcesses::Impl {
     // One that sits in the kernel was given up before, and does not hold us up now.
     const auto end = std::chrono::steady_clock::now() + bounds::last_reap_wait;
     for (const auto& [local_rank, worker] : workers_) {
-      const auto left = std::chrono::ceil<std::chrono::milliseconds>(
-          std::max<Duration>(end - std::chrono::steady_clock::now(), Duration{}));
-      pollfd ended{worker->end.is_open() ? worker->end.native_handle() : -1, POLLIN, 0};
-      if (!worker->ended) static_cast<void>(::poll(&ended, 1, static_cast<int>(left.count())));
+      if (!worker->ended) wait_for_end(*worker, end);
       reap(worker->pid);
     }
   }
@@ -83,11 +82,16 @@ class WorkerProcesses::Impl {
   tl::expected<int, SpawnError> spawn(const WorkerSpec& spec, const WorkerStreams& streams) {
     // What descends from us from now on is this attempt's: an earlier one's sweep may not touch it.
     sweeping_ = false;
-    auto child = spawn_process(spec, streams.out, streams.err, open_files_);
+    auto child = spawn_process(spec, streams.out, streams.err, limits_);
     if (!child) return tl::unexpected(child.error());
     auto worker = std::make_shared<Worker>(context_, *child);
     workers_[spec.local_rank] = worker;
-    await_end(spec.local_rank, worker);
+    if (worker->end.is_open()) {
+      await_end(spec.local_rank, worker);
+    } else {
+      // SIGCHLD tells, unless it came before we could look at this worker's end.
+      asio::post(context_, [this] { look_at_ends(); });
+    }
     return worker->pid;
   }
 
@@ -117,10 +121,16 @@ class WorkerProcesses::Impl {
     look_at_node(std::move(done), Duration{});
   }
 
+  void spare(int pid) { spared_.push_back(pid); }
+
+  bool nobody_is_left() const { return workers_.empty() && others_left().empty(); }
+
  private:
   struct Worker {
     Worker(asio::io_context& context, const Child& child)
-        : pid(child.pid), end(context, child.pidfd), timer(context) {}
+        : pid(child.pid), end(context), timer(context) {
+      if (child.pidfd >= 0) end.assign(child.pidfd);
+    }
     int pid;
     bool ended = false;
     asio::posix::stream_descriptor end;  // a pidfd: readable when the process has ended
@@ -137,6 +147,29 @@ class WorkerProcesses::Impl {
                              worker->end.close();
                              callbacks_.exited(local_rank, *status);
                            });
+  }
+
+  // Of the workers that have no pidfd.
+  void look_at_ends() {
+    const auto workers = workers_;
+    for (const auto& [local_rank, worker] : workers) {
+      if (worker->end.is_open() || worker->ended) continue;
+      const auto status = look_at_end(worker->pid);
+      if (!status) continue;
+      worker->ended = true;
+      callbacks_.exited(local_rank, *status);
+    }
+  }
+
+  static void wait_for_end(Worker& worker, std::chrono::steady_clock::time_point end) {
+    using std::chrono::milliseconds;
+    while (!look_at_end(worker.pid) && std::chrono::steady_clock::now() < end) {
+      const auto left = std::chrono::ceil<milliseconds>(end - std::chrono::steady_clock::now());
+      pollfd ended{worker.end.is_open() ? worker.end.native_handle() : -1, POLLIN, 0};
+      // Without a pidfd there is nothing to wait for but a moment.
+      const auto patience = ended.fd < 0 ? milliseconds(1) : std::max(left, milliseconds(0));
+      static_cast<void>(::poll(&ended, 1, static_cast<int>(patience.count())));
+    }
   }
 
   // It has ended, but a debugger has to take note before us; its pidfd is readable all the while.
@@ -185,13 +218,32 @@ class WorkerProcesses::Impl {
     });
   }
 
-  // Everybody below us who is neither spared nor a worker that still has its own life.
+  // Everybody below us who is neither spared nor a stranger nor a worker that still has its own
+  // life. Whoever is below kin is kin.
   std::vector<int> others_left() const {
-    auto all = descendants_of(::getpid());
-    std::erase_if(all, [this](int pid) {
-      return std::find(spared_.begin(), spared_.end(), pid) != spared_.end() || leader(pid);
+    std::set<int> spared(spared_.begin(), spared_.end());
+    std::set<int> kin;
+    std::vector<int> left;
+    for (const auto& [pid, parent] : family_of(::getpid())) {
+      if (spared.contains(pid) || spared.contains(parent)) {
+        spared.insert(pid);
+      } else if (leader(pid)) {
+        kin.insert(pid);
+      } else if (!strangers_below_ || kin.contains(parent) || is_kin(kin_, pid)) {
+        kin.insert(pid);
+        left.push_back(pid);
+      }
+    }
+    return left;
+  }
+
+  // A zombie leaves nothing behind.
+  bool somebody_is_below() const {
+    const auto below = others_left();
+    return std::any_of(below.begin(), below.end(), [](int pid) {
+      const auto stat = read_stat(pid);
+      return stat && stat->alive();
     });
-    return all;
   }
 
   bool leader(int pid) const {
@@ -199,24 +251,27 @@ class WorkerProcesses::Impl {
                        [pid](const auto& entry) { return entry.second->pid == pid; });
   }
 
-  static void kill_descendant(int pid) {
-    kill_checked(pid, SIGKILL, [](int held) {
+  void kill_descendant(int pid) const {
+    kill_checked(pid, SIGKILL, [this](int held) {
       // Between the listing and the holding the number may have gone to a stranger.
+      bool kin = !strangers_below_;
       int ancestor = held;
       while (ancestor > 1 && ancestor != ::getpid()) {
+        kin = kin || leader(ancestor) || is_kin(kin_, ancestor);
         const auto stat = read_stat(ancestor);
         if (!stat) return false;
         ancestor = stat->parent;
       }
-      return ancestor == ::getpid();
+      return kin && ancestor == ::getpid();
     });
   }
 
   void await_children() {
     child_signal_.async_wait([this](const asio::error_code& error, int) {
       if (error) return;
-      reap_orphans();
       await_children();
+      look_at_ends();
+      reap_orphans();
     });
   }
 
@@ -230,7 +285,7 @@ class WorkerProcesses::Impl {
       reap(info.si_pid);
       // Its number may be given to somebody else now, who is not to be spared.
       if (std::erase(spared_, info.si_pid) > 0 && callbacks_.spared_ended) {
-        asio::post(context_, callbacks_.spared_ended);
+        asio::post(context_, [this, pid = info.si_pid] { callbacks_.spared_ended(pid); });
       }
     }
   }
@@ -238,7 +293,9 @@ class WorkerProcesses::Impl {
   asio::io_context& context_;
   Callbacks callbacks_;
   std::vector<int> spared_;
-  std::optional<rlimit> open_files_;
+  WorkerLimits limits_;
+  Kin kin_;
+  bool strangers_below_ = false;                          // what is below us need not be a worker's
   std::map<LocalRank, std::shared_ptr<Worker>> workers_;  // until their sweep has begun
   asio::signal_set child_signal_;
   asio::steady_timer node_timer_;
@@ -246,8 +303,9 @@ class WorkerProcesses::Impl {
 };
 
 WorkerProcesses::WorkerProcesses(asio::io_context& context, Callbacks callbacks,
-                                 std::vector<int> spared, std::optional<rlimit> open_files)
-    : impl_(std::make_unique<Impl>(context, std::move(callbacks), std::move(spared), open_files)) {}
+                                 std::vector<int> spared, Terms terms)
+    : impl_(std::make_unique<Impl>(context, std::move(callbacks), std::move(spared),
+                                   std::move(terms))) {}
 
 WorkerProcesses::~WorkerProcesses() = default;
 
@@ -266,6 +324,14 @@ void WorkerProcesses::sweep(LocalRank local_rank) {
 
 void WorkerProcesses::sweep_node(std::function<void()> done) {
   impl_->sweep_node(std::move(done));
+}
+
+void WorkerProcesses::spare(int pid) {
+  impl_->spare(pid);
+}
+
+bool WorkerProcesses::nobody_is_left() const {
+  return impl_->nobody_is_left();
 }
 
 }  // namespace cpprun::io

@@ -1,7 +1,8 @@
 #pragma once
 // The workers of this node as processes: starts them, signals their groups, learns of their ends by
-// pidfd, sweeps what they leave behind. cpprun is a child subreaper, so that whatever a worker
-// starts stays a descendant of cpprun even after it left its session, and can be found and ended.
+// pidfd (or by SIGCHLD where there is none), sweeps what they leave behind. cpprun is a child
+// subreaper, so that whatever a worker starts stays a descendant of cpprun even after it left its
+// session, and can be found and ended.
 
 #include <sys/resource.h>
 
@@ -12,6 +13,7 @@
 #include <tl/expected.hpp>
 #include <vector>
 
+#include "launcher/io/kin.h"
 #include "launcher/plan.h"
 #include "launcher/spawn_error.h"
 #include "proto/ids.h"
@@ -31,13 +33,20 @@ class WorkerProcesses {
   struct Callbacks {
     std::function<void(LocalRank, link::ExitStatus)> exited;
     std::function<void(LocalRank)> group_gone;
-    std::function<void()> spared_ended = {};  // one of those that no sweep may end
+    std::function<void(int pid)> spared_ended = {};  // one of those that no sweep may end
   };
 
-  // Makes this process a child subreaper. `spared` are children that no sweep may end (the warden);
-  // `open_files` is the workers' limit of them, ours where none is given.
+  // What its workers are, and are known by.
+  struct Terms {
+    std::optional<rlimit> open_files;  // their limit of them; ours where none is given
+    Kin kin;
+  };
+
+  // Makes this process a child subreaper. `spared` are children that no sweep may end (the warden).
+  // Where there are other children already, which whoever was here before us has started, or where
+  // strangers' orphans come to us as the first process of a container, only kin is ever swept.
   WorkerProcesses(asio::io_context& context, Callbacks callbacks, std::vector<int> spared,
-                  std::optional<rlimit> open_files = std::nullopt);
+                  Terms terms = {});
   // Kills whatever is still there: no process outlives its owner.
   ~WorkerProcesses();
   WorkerProcesses(const WorkerProcesses&) = delete;
@@ -53,8 +62,14 @@ class WorkerProcesses {
   // After `exited`: KILL to what is left of its group, reap it, then call `group_gone`.
   void sweep(LocalRank local_rank);
 
-  // KILL to every process that still descends from cpprun, except the spared; then call `done`.
+  // KILL to every process that still descends from a worker; then call `done`.
   void sweep_node(std::function<void()> done);
+
+  // A child of ours that no sweep may end, nor what is below it.
+  void spare(int pid);
+
+  // No worker and nothing that a worker has started is there any more.
+  bool nobody_is_left() const;
 
  private:
   class Impl;

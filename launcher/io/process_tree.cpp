@@ -35,7 +35,7 @@ std::vector<int> numbers_in(const std::string& folder) {
 }
 
 // The kernel's own list, where it was built with one; false where it was not.
-bool append_listed_children(int pid, std::vector<int>& children) {
+bool append_listed_children(int pid, std::vector<Descendant>& children) {
   const auto tasks = "/proc/" + std::to_string(pid) + "/task";
   for (const int task : numbers_in(tasks)) {
     const auto text = read_proc(tasks + "/" + std::to_string(task) + "/children", 1 << 20);
@@ -43,7 +43,7 @@ bool append_listed_children(int pid, std::vector<int>& children) {
     const char* at = text->c_str();
     char* end = nullptr;
     for (long child = std::strtol(at, &end, 10); end != at; child = std::strtol(at, &end, 10)) {
-      children.push_back(static_cast<int>(child));
+      children.push_back({.pid = static_cast<int>(child), .parent = pid});
       at = end;
     }
   }
@@ -51,19 +51,27 @@ bool append_listed_children(int pid, std::vector<int>& children) {
 }
 
 // The slow way round: everybody's parent.
-std::vector<int> descendants_by_parents(int root) {
+std::vector<Descendant> family_by_parents(int root) {
   std::vector<ProcessStat> everybody;
   for (const int pid : all_processes()) {
     if (auto stat = read_stat(pid)) everybody.push_back(*stat);
   }
-  std::vector<int> found{root};
+  std::vector<Descendant> found{{.pid = root}};
   for (std::size_t next = 0; next < found.size(); ++next) {
     for (const auto& each : everybody) {
-      if (each.parent == found[next]) found.push_back(each.pid);
+      if (each.parent == found[next].pid) found.push_back({each.pid, each.parent});
     }
   }
   found.erase(found.begin());
   return found;
+}
+
+// Without a hold of the process: who it is, is looked at twice.
+bool kill_looked_at(int pid, int signal, const std::function<bool(int pid)>& still_meant) {
+  const auto before = read_stat(pid);
+  if (!before || !still_meant(pid)) return false;
+  const auto after = read_stat(pid);
+  return after && after->started == before->started && ::kill(pid, signal) == 0;
 }
 
 }  // namespace
@@ -88,11 +96,14 @@ std::optional<ProcessStat> read_stat(int pid) {
   if (!text) return std::nullopt;
   // The name may hold spaces and brackets; what follows the last bracket is regular.
   const auto name_end = text->rfind(')');
-  ProcessStat stat{.pid = pid, .state = '?', .parent = 0, .group = 0};
+  ProcessStat stat{.pid = pid};
   if (name_end == std::string::npos) return std::nullopt;
-  const int fields = std::sscanf(text->c_str() + name_end + 1, " %c %d %d", &stat.state,
-                                 &stat.parent, &stat.group);
-  if (fields != 3) return std::nullopt;
+  // Its start is the 22nd field; the bracket closes the second.
+  const int fields = std::sscanf(text->c_str() + name_end + 1,
+                                 " %c %d %d %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s "
+                                 "%*s %*s %*s %llu",
+                                 &stat.state, &stat.parent, &stat.group, &stat.started);
+  if (fields != 4) return std::nullopt;
   return stat;
 }
 
@@ -100,17 +111,24 @@ std::vector<int> all_processes() {
   return numbers_in("/proc");
 }
 
-std::vector<int> descendants_of(int root) {
-  std::vector<int> found;
-  if (!append_listed_children(root, found)) return descendants_by_parents(root);
+std::vector<Descendant> family_of(int root) {
+  std::vector<Descendant> found;
+  if (!append_listed_children(root, found)) return family_by_parents(root);
   for (std::size_t next = 0; next < found.size(); ++next) {
     // A process that is gone by now has no children left: they have become ours.
-    static_cast<void>(append_listed_children(found[next], found));
+    static_cast<void>(append_listed_children(found[next].pid, found));
   }
   return found;
 }
 
+std::vector<int> descendants_of(int root) {
+  std::vector<int> pids;
+  for (const auto& each : family_of(root)) pids.push_back(each.pid);
+  return pids;
+}
+
 bool carries_token(int pid, const std::string& token) {
+  if (token.empty()) return false;
   const auto text =
       read_proc("/proc/" + std::to_string(pid) + "/environ", bounds::environ_bytes_max);
   if (!text) return false;
@@ -125,11 +143,17 @@ bool carries_token(int pid, const std::string& token) {
 
 bool kill_checked(int pid, int signal, const std::function<bool(int pid)>& still_meant) {
   const auto held = static_cast<int>(::syscall(SYS_pidfd_open, pid, 0));
-  if (held < 0) return false;
-  const bool sent =
-      still_meant(pid) && ::syscall(SYS_pidfd_send_signal, held, signal, nullptr, 0) == 0;
+  if (held < 0 && errno == ESRCH) return false;
+  if (held < 0) return kill_looked_at(pid, signal, still_meant);
+  if (!still_meant(pid)) {
+    ::close(held);
+    return false;
+  }
+  const bool sent = ::syscall(SYS_pidfd_send_signal, held, signal, nullptr, 0) == 0;
+  const bool refused = !sent && errno != ESRCH;
+  const bool sent_plainly = refused && kill_looked_at(pid, signal, still_meant);
   ::close(held);
-  return sent;
+  return sent || sent_plainly;
 }
 
 }  // namespace cpprun::io

@@ -15,6 +15,7 @@ struct ProcessStat {
   char state = '?';  // as in ps: R S D T Z X
   int parent = 0;
   int group = 0;
+  unsigned long long started = 0;  // in ticks since the machine's start: with the pid, who it is
   bool alive() const { return state != 'Z' && state != 'X'; }
 };
 
@@ -24,14 +25,22 @@ std::optional<std::string> read_proc(const std::string& path, std::size_t bytes_
 std::optional<ProcessStat> read_stat(int pid);
 std::vector<int> all_processes();
 
+struct Descendant {
+  int pid = 0;
+  int parent = 0;
+};
+
 // Every process below `root`, parents before children. Cheap where few are there.
+std::vector<Descendant> family_of(int root);
 std::vector<int> descendants_of(int root);
 
 // True when CPPRUN_NODE_TOKEN in that process' environment holds `token`.
 bool carries_token(int pid, const std::string& token);
 
 // Sends `signal` to `pid` if `still_meant` says, after the process was taken hold of, that it is
-// the right one. True when it was sent.
+// the right one. True when it was sent. Where the kernel or a sandbox gives no hold, who it is, is
+// looked at before and after the question: only a number that changes hands within the few
+// microseconds until the signal would go unnoticed.
 bool kill_checked(int pid, int signal, const std::function<bool(int pid)>& still_meant);
 
 }  // namespace cpprun::io

@@ -33,7 +33,12 @@ Runtime::Runtime(RunInputs inputs, Warden warden)
       narrator_(inputs_.style),
       pump_(context_, 1, 2) {}
 
-Runtime::~Runtime() = default;
+// Whoever is still there now, after a job that had to give somebody up, is the warden's to end.
+Runtime::~Runtime() {
+  const bool nobody_is_left = !processes_ || processes_->nobody_is_left();
+  logs_.reset();
+  if (nobody_is_left) warden_.told_nobody_is_left();
+}
 
 int Runtime::run() {
   started_ = wall_now();
@@ -89,12 +94,11 @@ Result<void> Runtime::open() {
                 post(agent::FromWorker{supervisor::GroupGone{rank}});
               },
           .spared_ended =
-              [this] {
-                pump_.say(narrator_.warning(
-                    "the warden of this cpprun was killed: if cpprun is killed or stopped as well, "
-                    "nobody ends what its workers have started"));
+              [this](int pid) {
+                if (pid == warden_.pid()) replace_warden();
               }},
-      std::vector<int>{warden_.pid()}, inputs_.open_files);
+      std::vector<int>{warden_.pid()},
+      WorkerProcesses::Terms{.open_files = inputs_.open_files, .kin = inputs_.kin});
   signals_.emplace(context_, inputs_.config.signals, [this](int signal, const std::string& sender) {
     if (!sender.empty()) {
       pump_.say(narrator_.note(fmt::format("{} came from {}", signal_name(signal), sender)));
@@ -216,6 +220,22 @@ void Runtime::tell_fence(std::optional<TimePoint> fence) {
   if (fence == fence_) return;
   fence_ = fence;
   warden_.told_fence(fence);
+}
+
+// At any moment there is one: without it nobody would end the workers of a cpprun that is killed.
+void Runtime::replace_warden() {
+  const auto posted = ++wardens_posted_ > bounds::wardens_posted_max
+                          ? failure("too many were killed")
+                          : warden_.post_again();
+  if (posted) {
+    processes_->spare(warden_.pid());
+    pump_.say(narrator_.note("the warden of this cpprun was killed, another one stands"));
+    return;
+  }
+  pump_.say(narrator_.warning(
+      fmt::format("the warden of this cpprun was killed, and there is no other ({}): if cpprun is "
+                  "killed or stopped as well, nobody ends what its workers have started",
+                  posted.error().reason)));
 }
 
 void Runtime::advance() {

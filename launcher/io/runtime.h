@@ -16,6 +16,7 @@
 #include "launcher/agent.h"
 #include "launcher/io/chronicle.h"
 #include "launcher/io/examiner.h"
+#include "launcher/io/kin.h"
 #include "launcher/io/log_dir.h"
 #include "launcher/io/output_pump.h"
 #include "launcher/io/process.h"
@@ -38,6 +39,7 @@ struct RunInputs {
   std::vector<CpuSet> cpus;  // by local rank; empty: nobody is bound
   std::string host;
   std::string node_token;
+  Kin kin;                     // what the workers are known by
   std::string python_version;  // of the interpreter, where one runs the workers; may be empty
   int utc_offset_seconds = 0;
   NarratorStyle style;
@@ -84,6 +86,7 @@ class Runtime {
   void leave_report(const ReportFacts& facts);
   void note(const journal::Event& event);
   void leave_error_file(const link::Failure& root);
+  void replace_warden();
   void leave_when_everything_is_said();
   void leave_within(Duration patience);
 
@@ -104,6 +107,7 @@ class Runtime {
 
   std::deque<Agent::Event> events_;
   bool working_off_ = false;
+  int wardens_posted_ = 0;             // in the place of one that was killed
   std::optional<TimePoint> fence_;     // what the warden was told last
   std::vector<WorkerSpec> specs_;      // of the attempt that runs
   std::vector<int> pids_;              // by local rank; 0 before it started

@@ -4,7 +4,6 @@
 #include <sched.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -12,6 +11,8 @@
 #include <csignal>
 #include <string>
 #include <vector>
+
+#include "launcher/io/close_from.h"
 
 namespace cpprun::io {
 
@@ -29,6 +30,7 @@ struct Order {
   int out = -1;
   int err = -1;
   const rlimit* open_files = nullptr;
+  const rlimit* mark = nullptr;
   const cpu_set_t* cpus = nullptr;  // nullptr: those of cpprun
   std::size_t cpus_bytes = 0;
   pid_t parent = 0;
@@ -85,9 +87,10 @@ CPPRUN_BARE void take_steps(Order& order) {
   order.stage = SpawnStage::stderr_target;
   if (!place(*order.err_plan, order.err, STDERR_FILENO)) return;
   // Whatever else cpprun was started with: a worker holds no strangers' descriptors open.
-  ::syscall(SYS_close_range, 3U, ~0U, 0U);
+  close_from(STDERR_FILENO + 1);
   // It can only become what it was before, which nobody is denied.
   if (order.open_files != nullptr) ::setrlimit(RLIMIT_NOFILE, order.open_files);
+  if (order.mark != nullptr) ::setrlimit(RLIMIT_RTTIME, order.mark);
   order.stage = SpawnStage::exec;
   reset_signals();
   ::execve(order.path, order.argv, order.variables);
@@ -155,7 +158,7 @@ std::vector<cpu_set_t> mask_of(const CpuSet& cpus) {
 }  // namespace
 
 tl::expected<Child, SpawnError> spawn_process(const WorkerSpec& spec, int out, int err,
-                                              const std::optional<rlimit>& open_files) {
+                                              const WorkerLimits& limits) {
   std::vector<char*> argv;
   for (const auto& word : spec.argv) argv.push_back(const_cast<char*>(word.c_str()));
   argv.push_back(nullptr);
@@ -171,7 +174,12 @@ tl::expected<Child, SpawnError> spawn_process(const WorkerSpec& spec, int out, i
   order.err_plan = &spec.err;
   order.out = out;
   order.err = err;
-  order.open_files = open_files ? &*open_files : nullptr;
+  order.open_files = limits.open_files ? &*limits.open_files : nullptr;
+  rlimit mark{};
+  if (limits.mark && ::getrlimit(RLIMIT_RTTIME, &mark) == 0) {
+    mark.rlim_cur = limits.mark->value;
+    order.mark = &mark;
+  }
   const auto mask = mask_of(spec.cpus);
   order.cpus = mask.empty() ? nullptr : mask.data();
   order.cpus_bytes = mask.size() * sizeof(cpu_set_t);
@@ -182,8 +190,12 @@ tl::expected<Child, SpawnError> spawn_process(const WorkerSpec& spec, int out, i
   ::sigfillset(&every);
   ::sigprocmask(SIG_SETMASK, &every, &before);
   Child child;
-  child.pid = ::clone(child_main, stack.top(), CLONE_VM | CLONE_VFORK | CLONE_PIDFD | SIGCHLD,
-                      &order, &child.pidfd);
+  constexpr int borrowing = CLONE_VM | CLONE_VFORK | SIGCHLD;
+  child.pid = ::clone(child_main, stack.top(), borrowing | CLONE_PIDFD, &order, &child.pidfd);
+  // A kernel before 5.2 leaves the pidfd out, and some sandboxes refuse whoever asks for one.
+  if (child.pid < 0 && (errno == EINVAL || errno == EPERM || errno == ENOSYS)) {
+    child.pid = ::clone(child_main, stack.top(), borrowing, &order);
+  }
   const int clone_error = errno;
   ::sigprocmask(SIG_SETMASK, &before, nullptr);
   if (child.pid < 0) return tl::unexpected(SpawnError{SpawnStage::clone, clone_error});
@@ -191,7 +203,7 @@ tl::expected<Child, SpawnError> spawn_process(const WorkerSpec& spec, int out, i
 
   siginfo_t info{};
   ::waitid(P_PID, static_cast<id_t>(child.pid), &info, WEXITED);
-  ::close(child.pidfd);
+  if (child.pidfd >= 0) ::close(child.pidfd);
   return tl::unexpected(SpawnError{order.stage, order.error_number});
 }
 

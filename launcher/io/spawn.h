@@ -9,18 +9,24 @@
 
 #include "launcher/plan.h"
 #include "launcher/spawn_error.h"
+#include "launcher/worker_mark.h"
 
 namespace cpprun::io {
 
 struct Child {
   int pid = 0;
-  int pidfd = -1;  // the caller's to close
+  int pidfd = -1;  // the caller's to close; -1 where the kernel, or a sandbox, has none
+};
+
+// What the worker has otherwise than cpprun.
+struct WorkerLimits {
+  std::optional<rlimit> open_files;  // none: ours
+  std::optional<WorkerMark> mark;    // what it and all that it starts are known by
 };
 
 // `out` and `err` are descriptors for the worker's streams, or -1 where the spec alone decides.
-// The child has its own session and group, dies with us, and inherits stdin and nothing else. Where
-// `open_files` is given that is its limit of them, and not ours.
+// The child has its own session and group, dies with us, and inherits stdin and nothing else.
 tl::expected<Child, SpawnError> spawn_process(const WorkerSpec& spec, int out, int err,
-                                              const std::optional<rlimit>& open_files);
+                                              const WorkerLimits& limits);
 
 }  // namespace cpprun::io

@@ -20,8 +20,11 @@
 #include <optional>
 #include <system_error>
 #include <utility>
+#include <vector>
 
+#include "launcher/io/close_from.h"
 #include "launcher/io/process_tree.h"
+#include "launcher/io/search.h"
 #include "proto/bounds.h"
 
 namespace cpprun::io {
@@ -31,7 +34,7 @@ namespace {
 // What cpprun tells: a kind and a number. With `folder` the number counts the bytes that follow,
 // with `fence` it is a time on the monotonic clock, or 0. Short enough for the pipe to take it in
 // one piece.
-enum class Kind : std::int64_t { started, gone, folder, fence };
+enum class Kind : std::int64_t { started, gone, folder, fence, nobody_is_left };
 struct Word {
   Kind kind = Kind::started;
   std::int64_t number = 0;
@@ -64,7 +67,8 @@ void take_name() {
 // The child's life. It shares nothing with cpprun but the pipe.
 class Watch {
  public:
-  Watch(std::string token, int pipe) : token_(std::move(token)), pipe_(pipe) {}
+  Watch(const Kin& kin, int owner, int pipe)
+      : pipe_(pipe), search_(kin, owner, kin.mark ? std::vector<int>{} : line_of(owner)) {}
 
   void stand() {
     Word word;
@@ -72,7 +76,7 @@ class Watch {
       const auto number = static_cast<std::size_t>(word.number);
       const auto leader = static_cast<int>(word.number);
       if (word.kind == Kind::started && leaders_.size() < bounds::warden_groups_max) {
-        leaders_[leader] = static_cast<int>(::syscall(SYS_pidfd_open, leader, 0));
+        leaders_[leader] = hold(leader);
       } else if (word.kind == Kind::gone) {
         forget(leader);
       } else if (word.kind == Kind::fence) {
@@ -84,14 +88,38 @@ class Watch {
       } else if (word.kind == Kind::folder && number <= folder_bytes_max) {
         folder_.assign(number, '\0');
         if (!hear(folder_.data(), number)) break;
+      } else if (word.kind == Kind::nobody_is_left) {
+        return;
       }
     }
-    end_everybody();
+    // Nobody speaks any more: there is nothing to wait for but our own work.
+    kill_everybody(-1);
     std::error_code ignored;  // there is nobody left to tell
     if (!folder_.empty()) std::filesystem::remove_all(folder_, ignored);
   }
 
  private:
+  struct Leader {
+    int held = -1;                   // a pidfd, where the kernel has one
+    unsigned long long started = 0;  // who it is, where it has none
+  };
+
+  static Leader hold(int pid) {
+    const auto stat = read_stat(pid);
+    return {.held = static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)),
+            .started = stat ? stat->started : 0};
+  }
+
+  // That very process is there, alive or not, so the group's number cannot be another's.
+  static bool is_there(int pid, const Leader& leader) {
+    if (leader.held >= 0 && ::syscall(SYS_pidfd_send_signal, leader.held, 0, nullptr, 0) == 0) {
+      return true;
+    }
+    if (leader.held >= 0 && errno == ESRCH) return false;
+    const auto stat = read_stat(pid);
+    return stat && leader.started != 0 && stat->started == leader.started;
+  }
+
   // Comes back when there is something to hear. A fence that is passed in silence ends the
   // workers: their cpprun is there, but cannot do it.
   void keep_fence() {
@@ -101,10 +129,8 @@ class Watch {
       if (somebody_speaks(std::max(left, Duration{}))) return;
       if (std::chrono::steady_clock::now() < end) continue;
       fence_.reset();
-      // As soon as it speaks again it may start others, with the same token.
-      for (int look = 0; look < bounds::warden_looks_max; ++look) {
-        if (!kill_everybody() || somebody_speaks(bounds::warden_pause)) break;
-      }
+      // As soon as it speaks again it may start others, that are kin too.
+      kill_everybody(pipe_);
     }
   }
 
@@ -130,60 +156,38 @@ class Watch {
   void forget(int leader) {
     const auto found = leaders_.find(leader);
     if (found == leaders_.end()) return;
-    if (found->second >= 0) ::close(found->second);
+    if (found->second.held >= 0) ::close(found->second.held);
     leaders_.erase(found);
   }
 
-  void end_everybody() {
-    for (int look = 0; look < bounds::warden_looks_max && kill_everybody(); ++look) {
-      const std::timespec pause{0, std::chrono::nanoseconds(bounds::warden_pause).count()};
-      ::nanosleep(&pause, nullptr);
+  // The groups first, for which nobody has to be looked at.
+  void kill_everybody(int word) {
+    std::set<int> groups;
+    for (const auto& [pid, leader] : leaders_) {
+      groups.insert(pid);
+      if (is_there(pid, leader)) ::kill(-pid, SIGKILL);
     }
+    search_.kill_everybody(groups, word);
   }
 
-  // True when there was somebody to kill: then another look is due.
-  bool kill_everybody() {
-    bool found = false;
-    for (const auto& [leader, held] : leaders_) {
-      // The pidfd still holds that very process, so the group's number cannot be another's.
-      if (held >= 0 && ::syscall(SYS_pidfd_send_signal, held, 0, nullptr, 0) == 0) {
-        ::kill(-leader, SIGKILL);
-      }
-    }
-    for (const int pid : all_processes()) {
-      if (pid == ::getpid()) continue;
-      found |= kill_checked(pid, SIGKILL, [this](int held) { return belongs(held); });
-    }
-    return found;
-  }
-
-  // By the token; or, for one that cleared its environment, by a group we were told of whose
-  // leader is no more: as long as it has a member its number is given to nobody else.
-  bool belongs(int pid) const {
-    const auto stat = read_stat(pid);
-    if (!stat || !stat->alive()) return false;
-    if (carries_token(pid, token_)) return true;
-    return leaders_.contains(stat->group) && !read_stat(stat->group);
-  }
-
-  std::string token_;
   int pipe_;
-  std::map<int, int> leaders_;  // group → pidfd of its leader
+  Search search_;
+  std::map<int, Leader> leaders_;  // by their group
   std::optional<TimePoint> fence_;
   std::string folder_;
 };
 
-[[noreturn]] void live_as_warden(const std::string& token, int pipe) {
+[[noreturn]] void live_as_warden(const Kin& kin, int owner, int pipe) {
   ::setsid();
   for (const int signal : {SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGPIPE, SIGUSR1, SIGUSR2}) {
     ::signal(signal, SIG_IGN);
   }
   // It holds nothing open: whoever reads cpprun's output to its end must not wait for it.
   ::dup2(pipe, STDIN_FILENO);
-  ::syscall(SYS_close_range, 1U, ~0U, 0U);
+  close_from(STDIN_FILENO + 1);
   static_cast<void>(::chdir("/"));
   take_name();
-  Watch(token, STDIN_FILENO).stand();
+  Watch(kin, owner, STDIN_FILENO).stand();
   ::_exit(0);
 }
 
@@ -192,17 +196,18 @@ void tell(int pipe, Kind kind, std::int64_t number, const std::string& text = {}
   std::string bytes(sizeof word, '\0');
   std::memcpy(bytes.data(), &word, sizeof word);
   bytes += text;
-  // Never blocks. A word lost because the warden hangs costs little: it has the token as well.
+  // Never blocks. A word lost because the warden hangs costs little: it knows kin by itself.
   static_cast<void>(::write(pipe, bytes.data(), bytes.size()) == 0);
 }
 
 }  // namespace
 
-Result<Warden> Warden::post(const std::string& token) {
+Result<Warden> Warden::post(const Kin& kin) {
   int ends[2];
   if (::pipe2(ends, O_CLOEXEC) != 0) {
     return failure(std::string("cannot make the warden's pipe: ") + std::strerror(errno));
   }
+  const auto owner = ::getpid();
   const auto pid = ::fork();
   if (pid < 0) {
     const int fork_error = errno;
@@ -212,35 +217,61 @@ Result<Warden> Warden::post(const std::string& token) {
         std::string("cannot fork the warden: ") + std::strerror(fork_error) +
         "; raise the limit of processes (ulimit -u, or the container's), or end some of them");
   }
-  if (pid == 0) live_as_warden(token, ends[0]);
+  if (pid == 0) live_as_warden(kin, owner, ends[0]);
   ::close(ends[0]);
   ::fcntl(ends[1], F_SETFL, O_NONBLOCK);
-  return Warden(pid, ends[1]);
+  return Warden(kin, pid, ends[1]);
 }
 
-Warden::Warden(Warden&& other) noexcept : pid_(other.pid_), pipe_(std::exchange(other.pipe_, -1)) {}
+Warden::Warden(Warden&& other) noexcept
+    : kin_(std::move(other.kin_)),
+      pid_(other.pid_),
+      pipe_(std::exchange(other.pipe_, -1)),
+      groups_(std::move(other.groups_)),
+      fence_(other.fence_),
+      folder_(std::move(other.folder_)) {}
 
 Warden::~Warden() {
   if (pipe_ >= 0) ::close(pipe_);
 }
 
+Result<void> Warden::post_again() {
+  auto fresh = post(kin_);
+  if (!fresh) return tl::unexpected<Error>(fresh.error());
+  if (pipe_ >= 0) ::close(pipe_);
+  pid_ = fresh->pid_;
+  pipe_ = std::exchange(fresh->pipe_, -1);
+  for (const int group : groups_) tell(pipe_, Kind::started, group);
+  if (!folder_.empty()) told_folder(folder_);
+  if (fence_) told_fence(fence_);
+  return {};
+}
+
 void Warden::told_started(int pid) {
+  groups_.insert(pid);
   tell(pipe_, Kind::started, pid);
 }
 
 void Warden::told_gone(int pid) {
+  groups_.erase(pid);
   tell(pipe_, Kind::gone, pid);
 }
 
 void Warden::told_fence(std::optional<TimePoint> fence) {
+  fence_ = fence;
   const auto at = fence ? fence->time_since_epoch() : Duration{};
   tell(pipe_, Kind::fence, std::chrono::nanoseconds(at).count());
 }
 
 void Warden::told_folder(const std::string& folder) {
+  folder_ = folder;
   if (folder.size() <= folder_bytes_max) {
     tell(pipe_, Kind::folder, static_cast<std::int64_t>(folder.size()), folder);
   }
+}
+
+void Warden::told_nobody_is_left() {
+  tell(pipe_, Kind::nobody_is_left, 0);
 }
 
 }  // namespace cpprun::io

@@ -16,6 +16,7 @@
 
 #include <asio/io_context.hpp>
 #include <csignal>
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -115,10 +116,12 @@ int standing() {
 }
 
 int launcher(const char* self, const std::string& token) {
-  auto warden = cpprun::io::Warden::post(token);
+  const auto kin = cpprun::io::make_kin(token, static_cast<std::uint32_t>(::getpid()));
+  auto warden = cpprun::io::Warden::post(kin);
   if (!warden) return 9;
   asio::io_context context;
-  cpprun::io::WorkerProcesses processes(context, {[](auto, auto) {}, [](auto) {}}, {warden->pid()});
+  cpprun::io::WorkerProcesses processes(context, {[](auto, auto) {}, [](auto) {}}, {warden->pid()},
+                                        {.open_files = {}, .kin = kin});
   cpprun::WorkerSpec spec;
   spec.argv = {self, "family", "stay"};
   spec.variables[std::string(cpprun::contract::node_token)] = token;

@@ -195,6 +195,7 @@ TEST_CASE("sweeping the node spares the warden and ends at once where nobody is 
   REQUIRE(run_until(context, [&] { return swept; }));
   CHECK(::kill(spared, 0) == 0);
   ::kill(spared, SIGKILL);
+  ::waitpid(spared, nullptr, 0);
 }
 
 TEST_CASE("the end of a warden does not go unnoticed") {
@@ -204,10 +205,44 @@ TEST_CASE("the end of a warden does not go unnoticed") {
     while (true) ::pause();
   }
   bool ended = false;
-  io::WorkerProcesses processes(context, {[](auto, auto) {}, [](auto) {}, [&] { ended = true; }},
-                                {spared});
+  io::WorkerProcesses processes(
+      context, {[](auto, auto) {}, [](auto) {}, [&](int pid) { ended = pid == spared; }}, {spared});
   ::kill(spared, SIGKILL);
   REQUIRE(run_until(context, [&] { return ended; }));
+}
+
+TEST_CASE("children from before our time, and what they leave behind, are nobody's to sweep") {
+  asio::io_context context;
+  Pipe bell;
+  Pipe heard;
+  const auto inherited = ::fork();
+  if (inherited == 0) {
+    ::dup2(bell.out(), STDIN_FILENO);
+    ::dup2(heard.in(), STDOUT_FILENO);
+    ::close_range(3, ~0U, 0);
+    // Rung for, it leaves an orphan, which comes to us as a worker's would.
+    ::execl("/bin/sh", "sh", "-c", "read bell; (setsid sleep 1000 & echo $!)", nullptr);
+  }
+  const auto kin = io::make_kin("bystanders" + std::to_string(::getpid()), 4711);
+  REQUIRE(kin.mark.has_value());
+  bool ended = false;
+  io::WorkerProcesses processes(context, {[&](auto, auto) { ended = true; }, [](auto) {}}, {},
+                                {.open_files = {}, .kin = kin});
+  Pipe said;
+  REQUIRE(processes.spawn(spec_for({"/bin/sh", "-c", "env -i setsid sleep 1000 & echo $!"}),
+                          {.out = said.in(), .err = -1}));
+  const int left_behind = std::stoi(said.read_line());
+  REQUIRE(::write(bell.in(), "\n", 1) == 1);
+  const int orphan = std::stoi(heard.read_line());
+  REQUIRE(run_until(context, [&] { return ended; }));
+  processes.sweep(LocalRank{0});
+  bool swept = false;
+  processes.sweep_node([&] { swept = true; });
+  REQUIRE(run_until(context, [&] { return swept && processes.nobody_is_left(); }));
+  CHECK(io::read_stat(orphan)->alive());
+  CHECK_FALSE(io::read_stat(left_behind).has_value());
+  ::kill(orphan, SIGKILL);
+  ::waitpid(orphan, nullptr, 0);
 }
 
 TEST_CASE("no process outlives the owner of the processes") {

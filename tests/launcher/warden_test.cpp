@@ -24,6 +24,11 @@ std::string fresh_token() {
   return "wardentest" + std::to_string(::getpid()) + "x";
 }
 
+// Without a mark, as where none can be set.
+io::Kin fresh_kin() {
+  return {.mark = {}, .token = fresh_token()};
+}
+
 int count_carriers(const std::string& token) {
   int carriers = 0;
   for (const int pid : io::all_processes()) {
@@ -77,7 +82,7 @@ TEST_CASE("the warden ends by itself when its owner lets go, and harms nobody el
   }
   int pid = 0;
   {
-    auto warden = io::Warden::post(fresh_token());
+    auto warden = io::Warden::post(fresh_kin());
     REQUIRE(warden.has_value());
     pid = warden->pid();
     // A number it was told of and that by now is somebody else's: the group is gone.
@@ -91,7 +96,7 @@ TEST_CASE("the warden ends by itself when its owner lets go, and harms nobody el
 }
 
 TEST_CASE("the warden ignores what ends cpprun, and goes by another name") {
-  auto warden = io::Warden::post(fresh_token());
+  auto warden = io::Warden::post(fresh_kin());
   REQUIRE(warden.has_value());
   const auto name_file = "/proc/" + std::to_string(warden->pid()) + "/comm";
   std::string name;
@@ -110,7 +115,7 @@ TEST_CASE("the warden ignores what ends cpprun, and goes by another name") {
 }
 
 TEST_CASE("workers whose cpprun is silent at its fence are killed, and only they") {
-  auto warden = io::Warden::post(fresh_token());
+  auto warden = io::Warden::post(fresh_kin());
   REQUIRE(warden.has_value());
   const pid_t bystander = hanging();
   const pid_t worker = hanging();
@@ -136,7 +141,7 @@ TEST_CASE("workers whose cpprun is silent at its fence are killed, and only they
 }
 
 TEST_CASE("a fence that is moved or taken away in time harms nobody") {
-  auto warden = io::Warden::post(fresh_token());
+  auto warden = io::Warden::post(fresh_kin());
   REQUIRE(warden.has_value());
   const pid_t held = hanging();
   const pid_t witness = hanging();
@@ -146,7 +151,7 @@ TEST_CASE("a fence that is moved or taken away in time harms nobody") {
   // Passed before it is heard: a word that waited while the warden was stopped.
   warden->told_fence(std::chrono::steady_clock::now());
   // Of another warden: when its fence is over, so would have been the first one's.
-  auto other = io::Warden::post(fresh_token() + "other");
+  auto other = io::Warden::post({.mark = {}, .token = fresh_token() + "other"});
   REQUIRE(other.has_value());
   other->told_started(witness);
   other->told_fence(std::chrono::steady_clock::now() + std::chrono::milliseconds(50));
@@ -165,11 +170,46 @@ TEST_CASE("the warden removes the private folder that cpprun could not remove it
   std::ofstream(folder / "0" / "error.json") << "{}";
   int pid = 0;
   {
-    auto warden = io::Warden::post(fresh_token());
+    auto warden = io::Warden::post(fresh_kin());
     REQUIRE(warden.has_value());
     pid = warden->pid();
     warden->told_folder(folder);
   }
   await_end(pid);
   CHECK_FALSE(std::filesystem::exists(folder));
+}
+
+TEST_CASE("a warden that is told that nobody is left ends and kills nobody") {
+  auto warden = io::Warden::post(fresh_kin());
+  REQUIRE(warden.has_value());
+  const pid_t stranger = hanging();
+  // A word that was lost: for the warden this group still runs.
+  warden->told_started(stranger);
+  warden->told_nobody_is_left();
+  await_end(warden->pid());
+  CHECK(::waitpid(stranger, nullptr, WNOHANG) == 0);
+  ::kill(stranger, SIGKILL);
+  await_end(stranger);
+}
+
+TEST_CASE("another warden in the place of a killed one knows what that one was told") {
+  auto warden = io::Warden::post(fresh_kin());
+  REQUIRE(warden.has_value());
+  const pid_t worker = hanging();
+  const pid_t gone = hanging();
+  warden->told_started(worker);
+  warden->told_started(gone);
+  warden->told_gone(gone);
+  const int first = warden->pid();
+  ::kill(first, SIGKILL);
+  await_end(first);
+  REQUIRE(warden->post_again().has_value());
+  const int second = warden->pid();
+  CHECK(second != first);
+  { const io::Warden let_go = std::move(*warden); }
+  await_end(second);
+  await_end(worker);
+  CHECK(::waitpid(gone, nullptr, WNOHANG) == 0);
+  ::kill(gone, SIGKILL);
+  await_end(gone);
 }

@@ -1,0 +1,11 @@
+#pragma once
+// Closing whatever a process was left with. Allocates nothing, so that a child that borrows its
+// parent's memory may call it.
+
+namespace cpprun::io {
+
+// Every open descriptor from `first` on; where the kernel has no call for it (before 5.9, or in a
+// sandbox that refuses it), one by one.
+void close_from(int first);
+
+}  // namespace cpprun::io

@@ -1,0 +1,239 @@
+// What cpprun may end, and what it may not: everything that a worker has started, however it hides,
+// and nothing else.
+
+#include <doctest/doctest.h>
+#include <signal.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+#include "tests/integration/command.h"
+#include "tests/integration/folder.h"
+
+using namespace cpprun::integration;
+
+namespace {
+
+// Its first attempt fails, its second does not.
+const char* const fails_once = "test $TORCHELASTIC_RESTART_COUNT = 1 || exit 5";
+
+// Leaves one with an empty environment in a session of its own, which is there when it says so.
+// ($$ in an argument is a plain $, here as under torchrun.)
+const char* const hides = "env -i setsid sh -c 'echo hidden $$$$; exec sleep 1000' & sleep 1000";
+
+Words cpprun_of(const std::string& script, int restarts = 0) {
+  return with_cpprun({"--standalone", "--max-restarts=" + std::to_string(restarts), "--no-python",
+                      "sh", "-c", script});
+}
+
+// The shell's script, in which "$@" is cpprun.
+Words shell(const std::string& script, const Words& cpprun) {
+  Words words = {"bash", "-c", script, "shell"};
+  words.insert(words.end(), cpprun.begin(), cpprun.end());
+  return words;
+}
+
+std::string name_of(pid_t pid) {
+  std::string name;
+  std::getline(std::ifstream("/proc/" + std::to_string(pid) + "/comm"), name);
+  return name;
+}
+
+char state_of(pid_t pid) {
+  std::string line;
+  std::getline(std::ifstream("/proc/" + std::to_string(pid) + "/stat"), line);
+  const auto bracket = line.rfind(") ");
+  return bracket == std::string::npos ? 'X' : line[bracket + 2];
+}
+
+bool lives(pid_t pid) {
+  return state_of(pid) != 'X' && state_of(pid) != 'Z';
+}
+
+// "side-car 42\n"
+pid_t pid_after(const std::string& text, const std::string& word) {
+  const auto at = text.find(word + " ");
+  REQUIRE(at != std::string::npos);
+  return std::stoi(text.substr(at + word.size() + 1));
+}
+
+bool has(const std::string& program) {
+  return run({"sh", "-c", "command -v " + program}).code == 0;
+}
+
+std::string fifo(const Folder& folder, const std::string& name) {
+  const auto path = folder.path() + "/" + name;
+  REQUIRE(::mkfifo(path.c_str(), 0600) == 0);
+  return path;
+}
+
+}  // namespace
+
+TEST_CASE("the tee of a shell that became cpprun hears the job to its end, restarts too") {
+  const Folder folder;
+  const auto log = folder.path() + "/job.log";
+  const std::string script = "exec > >(tee " + log + ") 2>&1; exec \"$@\"";
+  const auto ended = run(shell(script, cpprun_of("echo attempt $TORCHELASTIC_RESTART_COUNT; " +
+                                                     std::string(fails_once) + "; exit 6",
+                                                 2)));
+  CHECK(ended.code == 5);
+  const auto said = Folder::read(log);
+  CHECK(contains(said, "attempt 0\n"));
+  CHECK(contains(said, "attempt 2\n"));
+  CHECK(contains(said, "exited with code 5"));
+}
+
+TEST_CASE("a side-car that was there before outlives a job that ends well, and one that does not") {
+  for (const int code : {0, 7}) {
+    Command job(shell("sleep 1000 & echo side-car $!; exec \"$@\"",
+                      cpprun_of("setsid sleep 1000 & exit " + std::to_string(code))));
+    job.expect_out("side-car");
+    const pid_t side_car = pid_after(job.out(), "side-car");
+    CHECK(job.wait_for_exit() == code);
+    CHECK(lives(side_car));
+    ::kill(side_car, SIGKILL);
+    job.expect_nobody_left();
+  }
+}
+
+TEST_CASE("what a side-car leaves behind is as little cpprun's to end as the side-car") {
+  const Folder folder;
+  const auto bell = fifo(folder, "bell");
+  const auto answer = fifo(folder, "answer");
+  const std::string side_car = "(read x < " + bell +
+                               "; setsid sleep 1000 & echo orphan $!; echo > " + answer +
+                               ") & exec \"$@\"";
+  Command job(shell(side_car, cpprun_of("test $TORCHELASTIC_RESTART_COUNT = 1 && exit 0; echo > " +
+                                            bell + "; read x < " + answer + "; exit 5",
+                                        1)));
+  CHECK(job.wait_for_exit() == 0);
+  job.expect_out("orphan");
+  const pid_t orphan = pid_after(job.out(), "orphan");
+  CHECK(lives(orphan));
+  ::kill(orphan, SIGKILL);
+  job.expect_nobody_left();
+}
+
+TEST_CASE("an ssh-agent that started cpprun serves the workers of every attempt") {
+  if (!has("ssh-agent") || !has("ssh-add")) return skip("no ssh-agent here");
+  Words words = {"ssh-agent"};
+  // 1: the agent has no key; 2: there is no agent.
+  const Words cpprun =
+      cpprun_of("ssh-add -l; test $? = 1 || exit 9; " + std::string(fails_once), 1);
+  words.insert(words.end(), cpprun.begin(), cpprun.end());
+  Command job(words);
+  CHECK(job.wait_for_exit() == 0);
+  job.expect_nobody_left();
+}
+
+TEST_CASE("the first process of a container leaves alone what was brought into it") {
+  const Folder folder;
+  const auto bell = fifo(folder, "bell");
+  Words words = {"unshare", "--pid", "--fork", "--mount-proc", "--kill-child"};
+  const Words cpprun = cpprun_of("echo attempt $TORCHELASTIC_RESTART_COUNT; read x < " + bell +
+                                     "; setsid sleep 1000 & " + fails_once,
+                                 1);
+  words.insert(words.end(), cpprun.begin(), cpprun.end());
+  if (run({"unshare", "--pid", "--fork", "--mount-proc", "true"}).code != 0) {
+    return skip("no permission to make a pid namespace");
+  }
+  Command job(words);
+  job.expect_out("attempt 0\n");
+  pid_t first = 0;
+  for (const pid_t each : job.relatives()) first = name_of(each) == "cpprun" ? each : first;
+  REQUIRE(first != 0);
+  Command visitor({"nsenter", "--target", std::to_string(first), "--pid", "--mount", "sh", "-c",
+                   "setsid sleep 1000 & echo here"});
+  visitor.expect_out("here\n");
+  visitor.wait_for_exit();
+  REQUIRE(visitor.relatives().size() == 1);
+  const pid_t brought = visitor.relatives().front();
+  std::ofstream(bell) << "\n";
+  job.expect_out("attempt 1\n");
+  CHECK(lives(brought));
+  std::ofstream(bell) << "\n";
+  CHECK(job.wait_for_exit() == 0);
+}
+
+TEST_CASE("kill -9 of cpprun ends one that has no environment and a session of its own") {
+  Command job(cpprun_of(hides));
+  job.expect_out("hidden");
+  const pid_t hidden = pid_after(job.out(), "hidden");
+  job.signal(SIGKILL);
+  job.wait_for_exit();
+  job.expect_nobody_left();
+  CHECK(ends_in_time(hidden));
+}
+
+TEST_CASE("a job that a worker has submitted outlives cpprun, however that ends") {
+  const Folder folder;
+  const auto queue = fifo(folder, "queue");
+  for (const bool killed : {false, true}) {
+    // As sbatch does: the environment travels, and somebody else's daemon starts the job.
+    Command batch_system({"sh", "-c",
+                          "read token < " + queue +
+                              "; CPPRUN_NODE_TOKEN=$token sleep 1000 & echo started $!; wait"});
+    Command job(cpprun_of("echo $CPPRUN_NODE_TOKEN > " + queue + "; echo submitted; " +
+                          (killed ? "sleep 1000" : "exit 0")));
+    batch_system.expect_out("started");
+    const pid_t submitted = pid_after(batch_system.out(), "started");
+    job.expect_out("submitted");
+    if (killed) job.signal(SIGKILL);
+    job.wait_for_exit();
+    job.expect_nobody_left();
+    CHECK(lives(submitted));
+    ::kill(submitted, SIGKILL);
+    batch_system.wait_for_exit();
+  }
+}
+
+TEST_CASE("a warden that is killed is replaced, and the next one does what the first would have") {
+  Command job(cpprun_of(hides));
+  job.expect_out("hidden");
+  pid_t warden = 0;
+  for (const pid_t each : job.relatives()) warden = name_of(each) == "job-warden" ? each : warden;
+  REQUIRE(warden != 0);
+  ::kill(warden, SIGKILL);
+  job.expect_err("another one stands");
+  job.signal(SIGKILL);
+  job.wait_for_exit();
+  job.expect_nobody_left();
+  CHECK(ends_in_time(pid_after(job.out(), "hidden")));
+}
+
+TEST_CASE("on a kernel without pidfds all is swept, restarted and ended as on any other") {
+  for (const char* error : {"ENOSYS", "EPERM"}) {
+    // A descriptor that a careless parent left open, and that no worker shall hold.
+    Words words = shell("exec 9< /dev/null; exec \"$@\"", {from_build("CPPRUN_OLD_KERNEL"), error});
+    const std::string script =
+        "echo attempt $TORCHELASTIC_RESTART_COUNT; (setsid sleep 1000 & echo left $!); "
+        "test ! -e /proc/self/fd/9 || exit 9; " +
+        std::string(fails_once);
+    const Words cpprun = cpprun_of(script, 1);
+    words.insert(words.end(), cpprun.begin(), cpprun.end());
+    Command job(words);
+    const int code = job.wait_for_exit();
+    if (code == 77) return skip("no permission to install a filter of system calls");
+    CHECK(code == 0);
+    job.expect_out("attempt 1\n");
+    // Nobody is given up: for that ten seconds would be waited.
+    CHECK_FALSE(contains(job.err(), "could not be"));
+    CHECK_FALSE(lives(pid_after(job.out(), "left")));
+    job.expect_nobody_left();
+  }
+}
+
+TEST_CASE("on a kernel without pidfds kill -9 of cpprun leaves nobody either") {
+  Words words = {from_build("CPPRUN_OLD_KERNEL"), "ENOSYS"};
+  const Words cpprun = cpprun_of(hides);
+  words.insert(words.end(), cpprun.begin(), cpprun.end());
+  Command job(words);
+  job.expect_out("hidden");
+  job.signal(SIGKILL);
+  job.wait_for_exit();
+  job.expect_nobody_left();
+  CHECK(ends_in_time(pid_after(job.out(), "hidden")));
+}
