@@ -45,6 +45,37 @@ void bench_launch(const Setup& setup) {
   }
 }
 
+// One after the other without a pause, as a script of short jobs does it: what a launcher leaves
+// behind competes with its own next launch. In blocks, for the machine's other load to meet all.
+constexpr int launches_in_a_block = 8;
+
+double block_once(const Setup& setup, Who who, int workers) {
+  const auto words = command(setup, who, workers, {"--standalone"}, "end");
+  const double begun = milliseconds_now();
+  for (int launch = 0; launch < launches_in_a_block; ++launch) wait_for(start(words).pid);
+  return (milliseconds_now() - begun) / launches_in_a_block;
+}
+
+void bench_back_to_back(const Setup& setup) {
+  std::printf("\n| back to back, ms from command to exit | workers | median | × bare | goal |\n");
+  std::printf("| --- | --- | --- | --- | --- |\n");
+  for (const int workers : {1, 4, 16}) {
+    std::map<Who, std::vector<double>> times;
+    for (int block = 0; block < setup.back_to_back / launches_in_a_block; ++block) {
+      for (const auto who : {Who::bare, Who::cpprun, Who::other}) {
+        if (who == Who::other && setup.other.empty()) continue;
+        times[who].push_back(block_once(setup, who, workers));
+      }
+    }
+    std::filesystem::remove(setup.stamps);
+    for (const auto& [who, values] : times) {
+      const double middle = median(values);
+      std::printf("| %s | %d | %.2f | %.2f | %s |\n", name_of(who), workers, middle,
+                  middle / median(times[Who::bare]), who == Who::cpprun ? "≤ 2" : "");
+    }
+  }
+}
+
 // So many nodes of one worker, all on this machine: from the first command to the last exec.
 double nodes_once(const Setup& setup, Who who, int nodes) {
   std::filesystem::remove(setup.stamps);
@@ -81,7 +112,10 @@ void bench_nodes(const Setup& setup) {
 
 int main(int count, char** words) {
   const Setup setup = read_setup(count, words);
-  bench_launch(setup);
-  bench_nodes(setup);
+  bench_back_to_back(setup);
+  if (setup.rounds > 0) {
+    bench_launch(setup);
+    bench_nodes(setup);
+  }
   std::filesystem::remove(setup.stamps);
 }

@@ -33,6 +33,8 @@ Setup read_setup(int count, char** words) {
     if (flag == "--python") setup.python = words[i + 1];
     if (flag == "--rounds") setup.rounds = std::atoi(words[i + 1]);
     if (flag == "--peer-rounds") setup.peer_rounds = std::atoi(words[i + 1]);
+    if (flag == "--other") setup.other = words[i + 1];
+    if (flag == "--back-to-back") setup.back_to_back = std::atoi(words[i + 1]);
     if (flag == "--seconds") setup.seconds = std::atoi(words[i + 1]);
   }
   if (setup.cpprun.empty() || setup.bare.empty() || setup.worker.empty()) {
@@ -47,6 +49,7 @@ Setup read_setup(int count, char** words) {
 // --- who -----------------------------------------------------------------------------------------
 
 const char* name_of(Who who) {
+  if (who == Who::other) return "the other cpprun";
   return who == Who::bare ? "bare launcher" : who == Who::cpprun ? "**cpprun**" : "torchrun";
 }
 
@@ -66,6 +69,7 @@ Words command(const Setup& setup, Who who, int workers, const Words& options,
   Words words;
   if (who == Who::bare) words = {setup.bare, std::to_string(workers)};
   if (who == Who::cpprun) words = {setup.cpprun, per_node};
+  if (who == Who::other) words = {setup.other, per_node};
   if (who == Who::torchrun) words = {setup.python, "-m", "torch.distributed.run", per_node};
   if (who != Who::bare) {
     words.insert(words.end(), options.begin(), options.end());

@@ -15,10 +15,12 @@ namespace cpprun::bench {
 using Words = std::vector<std::string>;
 
 // Given on the command line, as --cpprun P --bare P --worker P [--python P] [--rounds N]
-// [--peer-rounds N] [--seconds N].
+// [--peer-rounds N] [--seconds N] [--other P] [--back-to-back N].
 struct Setup {
   std::string cpprun, bare, worker, python;
+  std::string other;  // another build of cpprun, to be compared with this one
   int rounds = 31;
+  int back_to_back = 40;  // launches without a pause
   int peer_rounds = 3;  // torchrun takes seconds
   int seconds = 10;     // of standing idle
   std::string stamps;   // the file that the workers append to
@@ -27,7 +29,7 @@ struct Setup {
 // Ends the program with a sentence where something is missing.
 Setup read_setup(int count, char** words);
 
-enum class Who { bare, cpprun, torchrun };
+enum class Who { bare, cpprun, torchrun, other };
 const char* name_of(Who who);
 // Those who can take part: torchrun needs a Python.
 std::vector<Who> everybody(const Setup& setup);
