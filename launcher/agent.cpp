@@ -144,14 +144,16 @@ void Agent::stop_workers(TimePoint now, const std::string& reason, int signal, A
   pass_on(now, supervisor_->handle(now, supervisor::Stop{reason, signal}), actions);
 }
 
+// Signals go out before evidence is asked for: nobody computes on because a disk is slow.
 void Agent::pass_on(TimePoint now, const Supervisor::Actions& from, Actions& actions) {
+  std::optional<Outcome> failed;
   for (const supervisor::Action& action : from) {
     std::visit(
         Overloaded{
             [&](const supervisor::Failed& m) {
               actions.emplace_back(agent::TellFailed{m});
-              // The keeper is told as soon as the evidence is in: see on(Examined).
-              examine(m.outcome, actions);
+              failed = m.outcome;
+              findings_.asked(m.outcome.local_rank);
             },
             [&](const supervisor::Draining& m) { actions.emplace_back(agent::TellDraining{m}); },
             [&](const supervisor::Killing& m) { actions.emplace_back(agent::TellKilling{m}); },
@@ -160,6 +162,8 @@ void Agent::pass_on(TimePoint now, const Supervisor::Actions& from, Actions& act
         },
         action);
   }
+  // The keeper is told as soon as the evidence is in: see on(Examined).
+  if (failed) actions.emplace_back(agent::Examine{*failed});
 }
 
 void Agent::examine(const Outcome& outcome, Actions& actions) {
@@ -196,7 +200,7 @@ void Agent::settled(TimePoint now, const supervisor::Settled& settled, Actions& 
 // The keeper hears of every failure before it hears that this node has drained: what comes later it
 // would take for another round's.
 void Agent::conclude_if_examined(TimePoint now, Actions& actions) {
-  if (!settled_ || (!findings_.complete() && !exit_when_settled_)) return;
+  if (!settled_ || !findings_.complete()) return;
   const supervisor::Settled settled = *std::exchange(settled_, std::nullopt);
   if (exit_when_settled_) {
     exit(*exit_when_settled_, actions);

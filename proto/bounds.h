@@ -138,6 +138,9 @@ inline constexpr auto kill_patience = 10s;
 // Looks at a group that was killed and is not gone yet: first after this, then at most after that.
 inline constexpr auto sweep_look_first = 200us;
 inline constexpr auto sweep_look_max = 20ms;
+// What is on disks that a bad end left behind, and the disk hangs: how long the others are not told
+// of the end for the sake of what it says.
+inline constexpr auto evidence_patience = 2s;
 // What cpprun waits, as its last act, for those it has killed.
 inline constexpr auto last_reap_wait = 1s;
 // Rounds in which the warden looks for processes of a job whose cpprun is gone, and the pause

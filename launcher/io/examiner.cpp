@@ -4,12 +4,13 @@
 #include <sys/statvfs.h>
 
 #include <algorithm>
-#include <csignal>
+#include <memory>
 #include <utility>
 
 #include "launcher/io/last_look.h"
 #include "launcher/io/log_dir.h"
 #include "launcher/io/program_file.h"
+#include "proto/bounds.h"
 
 namespace cpprun::io {
 
@@ -37,10 +38,52 @@ std::string small_shm() {
   return size > container_shm_mebibytes ? "" : fmt::format("it has {:.0f} MiB", size);
 }
 
+// What can only be known from disks, any of which may hang.
+struct Question {
+  std::string error_file;
+  std::string last_lines_file;
+  std::string executable;  // to be looked at for why it could not be executed
+  std::vector<std::string> disks;
+};
+struct Answer {
+  std::string error_text;
+  std::vector<std::string> last_lines;
+  std::vector<std::string> full_disks;
+  std::string small_shm;
+  ProgramFile program;
+};
+
+Answer look(const Question& question) {
+  Answer answer;
+  if (!question.error_file.empty()) {
+    answer.error_text = read_small_file(question.error_file).value_or("");
+  }
+  if (!question.last_lines_file.empty()) {
+    answer.last_lines = read_last_lines(question.last_lines_file);
+  }
+  if (!question.executable.empty()) answer.program = look_at_program(question.executable);
+  for (const auto& disk : question.disks) {
+    if (!is_full(disk)) continue;
+    answer.full_disks.push_back(disk == "." ? "the folder cpprun was started in" : disk);
+  }
+  if (!question.disks.empty()) answer.small_shm = small_shm();
+  return answer;
+}
+
+// Hundreds of workers that ended because they were told to are not worth the looking.
+bool was_told_to_end(const Outcome& outcome) {
+  return outcome.our_signal != 0 && outcome.status.signalled &&
+         outcome.status.value == outcome.our_signal;
+}
+
 }  // namespace
 
-Examiner::Examiner(OutputPump& pump, const Environment& environment, std::string run_folder)
-    : pump_(pump), run_folder_(std::move(run_folder)), disks_{"/dev/shm"} {
+Examiner::Examiner(asio::io_context& context, OutputPump& pump, const Environment& environment,
+                   std::string run_folder)
+    : pump_(pump),
+      run_folder_(std::move(run_folder)),
+      disks_{"/dev/shm"},
+      inquiry_(context, bounds::evidence_patience) {
   const auto* temporary = find_variable(environment, "TMPDIR");
   disks_.push_back(temporary == nullptr || temporary->empty() ? "/tmp" : *temporary);
   if (!run_folder_.empty()) disks_.push_back(run_folder_);
@@ -61,16 +104,11 @@ std::string Examiner::last_seen(LocalRank local_rank) const {
   return found == last_seen_.end() ? std::string() : found->second;
 }
 
-Evidence Examiner::examine(const Outcome& outcome, const WorkerSpec& spec) {
+void Examiner::examine(const Outcome& outcome, const WorkerSpec& spec, Told told) {
   Evidence evidence{.outcome = outcome, .executable = spec.argv.front()};
-  if (!spec.error_file.empty()) {
-    if (auto text = read_small_file(spec.error_file)) {
-      evidence.error_text = std::move(*text);
-      if (!run_folder_.empty()) evidence.error_file = spec.error_file;
-    }
-  }
+  Question question{.error_file = spec.error_file};
   if (spec.err.target == StreamTarget::file) {
-    evidence.last_lines = read_last_lines(spec.err.file);
+    question.last_lines_file = spec.err.file;
   } else if (spec.err.target == StreamTarget::tee || spec.err.target == StreamTarget::passed) {
     pump_.drain(spec.local_rank);
     evidence.last_lines = pump_.last_lines(spec.local_rank);
@@ -78,41 +116,40 @@ Evidence Examiner::examine(const Outcome& outcome, const WorkerSpec& spec) {
   }
   evidence.stdout_file = spec.out.file;
   evidence.stderr_file = spec.err.file;
-  evidence.surroundings = surroundings_of(outcome, evidence.executable);
-  return evidence;
+  evidence.surroundings = surroundings_of(outcome);
+  if (outcome.spawn_error || !was_told_to_end(outcome)) question.disks = disks_;
+  if (outcome.spawn_error && outcome.spawn_error->stage == SpawnStage::exec) {
+    question.executable = evidence.executable;
+  }
+  const auto answer = std::make_shared<Answer>();
+  inquiry_.ask([question, answer] { *answer = look(question); },
+               [this, evidence, answer, question, told = std::move(told)](bool in_time) mutable {
+                 if (!in_time) return told(std::move(evidence), false);
+                 evidence.error_text = answer->error_text;
+                 const bool stays = !run_folder_.empty() && !answer->error_text.empty();
+                 if (stays) evidence.error_file = question.error_file;
+                 if (!question.last_lines_file.empty()) evidence.last_lines = answer->last_lines;
+                 evidence.surroundings.full_disks = answer->full_disks;
+                 if (!evidence.outcome.spawn_error) {
+                   evidence.surroundings.small_shm = answer->small_shm;
+                 }
+                 evidence.surroundings.exec_fault = answer->program.fault;
+                 evidence.surroundings.exec_detail = answer->program.detail;
+                 told(std::move(evidence), true);
+               });
 }
 
-Surroundings Examiner::surroundings_of(const Outcome& outcome, const std::string& executable) {
+// What is known without asking a disk.
+Surroundings Examiner::surroundings_of(const Outcome& outcome) {
   Surroundings around;
   around.last_seen = last_seen(outcome.local_rank);
-  if (outcome.spawn_error) {
-    around.full_disks = full_disks();
-    if (outcome.spawn_error->stage != SpawnStage::exec) return around;
-    auto file = look_at_program(executable);
-    around.exec_fault = file.fault;
-    around.exec_detail = std::move(file.detail);
-    return around;
-  }
-  // Hundreds of workers that ended because they were told to are not worth the looking.
-  const bool told = outcome.our_signal != 0 && outcome.status.signalled &&
-                    outcome.status.value == outcome.our_signal;
-  if (told) return around;
+  if (outcome.spawn_error || was_told_to_end(outcome)) return around;
   const auto now = oom_kills();
   around.oom_kills = now.in_group - oom_before_.in_group;
   around.oom_kills_on_machine = now.on_machine - oom_before_.on_machine;
   around.memory_limit = memory_limit();
-  around.full_disks = full_disks();
-  around.small_shm = small_shm();
   around.kernel_lines = kernel_log_.about(outcome.pid);
   return around;
-}
-
-std::vector<std::string> Examiner::full_disks() const {
-  std::vector<std::string> full;
-  for (const auto& disk : disks_) {
-    if (is_full(disk)) full.push_back(disk == "." ? "the folder cpprun was started in" : disk);
-  }
-  return full;
 }
 
 }  // namespace cpprun::io

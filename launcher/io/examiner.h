@@ -1,13 +1,16 @@
 #pragma once
 // Collects what is known of a worker's bad end: its error file, its last lines, what the machine
-// told in the meantime. Judges nothing; diagnosis does.
+// told in the meantime. Judges nothing; diagnosis does. Nobody waits for it who has workers to end.
 
+#include <asio/io_context.hpp>
+#include <functional>
 #include <map>
 #include <string>
 #include <vector>
 
 #include "launcher/environment.h"
 #include "launcher/evidence.h"
+#include "launcher/io/inquiry.h"
 #include "launcher/io/kernel_log.h"
 #include "launcher/io/memory_watch.h"
 #include "launcher/io/output_pump.h"
@@ -18,7 +21,8 @@ namespace cpprun::io {
 class Examiner {
  public:
   // `run_folder` is where logs stay; empty: nowhere.
-  Examiner(OutputPump& pump, const Environment& environment, std::string run_folder);
+  Examiner(asio::io_context& context, OutputPump& pump, const Environment& environment,
+           std::string run_folder);
 
   // A new attempt begins: what the machine counts is compared with this moment.
   void begin();
@@ -28,11 +32,13 @@ class Examiner {
   // The same in words; empty where nobody looked.
   std::string last_seen(LocalRank local_rank) const;
 
-  Evidence examine(const Outcome& outcome, const WorkerSpec& spec);
+  // Tells from the event loop, once, in time: what lies on a disk that hangs is left out then, and
+  // `whole` is false.
+  using Told = std::function<void(Evidence evidence, bool whole)>;
+  void examine(const Outcome& outcome, const WorkerSpec& spec, Told told);
 
  private:
-  Surroundings surroundings_of(const Outcome& outcome, const std::string& executable);
-  std::vector<std::string> full_disks() const;
+  Surroundings surroundings_of(const Outcome& outcome);
 
   OutputPump& pump_;
   std::string run_folder_;
@@ -40,6 +46,7 @@ class Examiner {
   KernelLog kernel_log_;
   OomKills oom_before_;
   std::map<LocalRank, std::string> last_seen_;
+  Inquiry inquiry_;
 };
 
 }  // namespace cpprun::io

@@ -76,7 +76,7 @@ Result<void> Runtime::open() {
                            [this](const std::string& folder) { warden_.told_folder(folder); });
   if (!logs) return tl::unexpected<Error>(logs.error());
   logs_.emplace(std::move(*logs));
-  examiner_.emplace(pump_, inputs_.environment, logs_->run_folder());
+  examiner_.emplace(context_, pump_, inputs_.environment, logs_->run_folder());
 
   processes_.emplace(
       context_,

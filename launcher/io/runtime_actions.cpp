@@ -101,10 +101,17 @@ void Runtime::spawn(const WorkerSpec& spec) {
 
 void Runtime::on(const agent::Examine& action) {
   const WorkerSpec& spec = specs_[static_cast<std::size_t>(action.outcome.local_rank.value)];
-  auto evidence = examiner_->examine(action.outcome, spec);
-  note(journal::WorkerFailed{evidence});
-  evidence_.push_back(evidence);
-  post(agent::Examined{std::move(evidence)});
+  examiner_->examine(action.outcome, spec, [this](Evidence evidence, bool whole) {
+    if (!whole) {
+      pump_.say(narrator_.warning(fmt::format(
+          "what rank {} left on disk could not be read within {} s, so the report does without: "
+          "the disk of the logs, of TMPDIR or of the folder cpprun was started in hangs",
+          evidence.outcome.rank.value, bounds::evidence_patience.count())));
+    }
+    note(journal::WorkerFailed{evidence});
+    evidence_.push_back(evidence);
+    post(agent::Examined{std::move(evidence)});
+  });
 }
 
 // --- words ---------------------------------------------------------------------------------------

@@ -1,8 +1,11 @@
 // A disk that hangs: nobody who writes to it comes back, not even by SIGKILL, until it answers.
 
 #include <doctest/doctest.h>
+#include <fcntl.h>
+#include <sys/mount.h>
 #include <unistd.h>
 
+#include <filesystem>
 #include <fstream>
 #include <optional>
 
@@ -48,7 +51,52 @@ class FreezingDisk {
   std::optional<Command> janitor_;
 };
 
+// A disk that answers nobody from the start: a file system whose server never speaks.
+class SilentDisk {
+ public:
+  SilentDisk() : place_(scratch_.path() + "/disk") {
+    std::filesystem::create_directory(place_);
+    server_ = ::open("/dev/fuse", O_RDWR | O_CLOEXEC);
+    const std::string how =
+        "fd=" + std::to_string(server_) + ",rootmode=40000,user_id=0,group_id=0";
+    if (server_ >= 0 &&
+        ::mount("silent", place_.c_str(), "fuse", MS_NOSUID | MS_NODEV, how.c_str()) == 0) {
+      mounted_ = true;
+    }
+  }
+  ~SilentDisk() {
+    // Whoever still waits for it hears that it is gone.
+    if (server_ >= 0) ::close(server_);
+    if (mounted_) ::umount2(place_.c_str(), MNT_DETACH);
+  }
+  SilentDisk(const SilentDisk&) = delete;
+  SilentDisk& operator=(const SilentDisk&) = delete;
+
+  bool mounted() const { return mounted_; }
+  const std::string& path() const { return place_; }
+
+ private:
+  Folder scratch_;
+  std::string place_;
+  int server_ = -1;
+  bool mounted_ = false;
+};
+
 }  // namespace
+
+TEST_CASE("a failure ends the others though the disk that evidence is looked for on hangs") {
+  const SilentDisk disk;
+  if (!disk.mounted()) return skip("no permission to mount a file system of our own (/dev/fuse)");
+  const Folder logs;
+  Command job(
+      with_cpprun({"--standalone", "--nproc-per-node=2", "--log-dir=" + logs.path(),
+                   "--redirects=3", "--no-python", worker(), "hang_if_not", "1", "exit", "4"}),
+      {.variables = {{"TMPDIR", disk.path()}}});
+  job.expect_err("could not be read within");
+  CHECK(job.wait_for_exit() == 4);
+  CHECK(contains(job.err(), "exited with code 4"));
+  job.expect_no_worker_left();
+}
 
 TEST_CASE("a node whose log disk hangs is lost, its worker ends by the lease, and it comes back") {
   const Cluster cluster(3, "2:3");
