@@ -14,13 +14,14 @@
 #include "launcher/io/terminal.h"
 #include "launcher/io/wall_clock.h"
 #include "proto/bounds.h"
+#include "rendezvous/io/boot_clock.h"
 
 namespace cpprun::io {
 
 namespace {
 
 TimePoint now() {
-  return std::chrono::steady_clock::now();
+  return boot_now();
 }
 
 }  // namespace

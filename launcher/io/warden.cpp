@@ -26,14 +26,15 @@
 #include "launcher/io/process_tree.h"
 #include "launcher/io/search.h"
 #include "proto/bounds.h"
+#include "rendezvous/io/boot_clock.h"
 
 namespace cpprun::io {
 
 namespace {
 
 // What cpprun tells: a kind and a number. With `folder` the number counts the bytes that follow,
-// with `fence` it is a time on the monotonic clock, or 0. Short enough for the pipe to take it in
-// one piece.
+// with `fence` it is a time on the clock of boot_clock.h, or 0. Short enough for the pipe to take
+// it in one piece.
 enum class Kind : std::int64_t { started, gone, folder, fence, nobody_is_left };
 struct Word {
   Kind kind = Kind::started;
@@ -84,7 +85,7 @@ class Watch {
         // have found the pipe full.
         const TimePoint fence{std::chrono::nanoseconds(word.number)};
         fence_.reset();
-        if (fence > std::chrono::steady_clock::now()) fence_ = fence;
+        if (fence > boot_now()) fence_ = fence;
       } else if (word.kind == Kind::folder && number <= folder_bytes_max) {
         folder_.assign(number, '\0');
         if (!hear(folder_.data(), number)) break;
@@ -124,20 +125,21 @@ class Watch {
   // workers: their cpprun is there, but cannot do it.
   void keep_fence() {
     while (fence_) {
-      const auto end = *fence_;
-      const Duration left = end - std::chrono::steady_clock::now();
-      if (somebody_speaks(std::max(left, Duration{}))) return;
-      if (std::chrono::steady_clock::now() < end) continue;
+      if (somebody_speaks_before(*fence_)) return;
+      if (boot_now() < *fence_) continue;
       fence_.reset();
       // As soon as it speaks again it may start others, that are kin too.
       kill_everybody(pipe_);
     }
   }
 
-  bool somebody_speaks(Duration patience) const {
-    const auto left = std::chrono::ceil<std::chrono::milliseconds>(patience).count();
-    pollfd pipe{pipe_, POLLIN, 0};
-    return ::poll(&pipe, 1, static_cast<int>(std::min<std::int64_t>(left, poll_max))) > 0;
+  bool somebody_speaks_before(TimePoint end) {
+    if (timer_ < 0) timer_ = make_boot_timer();
+    if (timer_ >= 0) set_boot_timer(timer_, end);
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(end - boot_now()).count();
+    const auto patience = timer_ >= 0 ? -1 : std::clamp<std::int64_t>(left, 0, poll_max);
+    pollfd either[2] = {{pipe_, POLLIN, 0}, {timer_, POLLIN, 0}};
+    return ::poll(either, 2, static_cast<int>(patience)) > 0 && either[0].revents != 0;
   }
 
   // False at the end of the pipe, which is the end of cpprun.
@@ -171,6 +173,7 @@ class Watch {
   }
 
   int pipe_;
+  int timer_ = -1;  // made when there is a fence
   Search search_;
   std::map<int, Leader> leaders_;  // by their group
   std::optional<TimePoint> fence_;

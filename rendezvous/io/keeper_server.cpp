@@ -7,13 +7,14 @@
 #include <utility>
 
 #include "proto/link/codec.h"
+#include "rendezvous/io/boot_clock.h"
 
 namespace cpprun {
 
 namespace {
 
 TimePoint now() {
-  return std::chrono::steady_clock::now();
+  return boot_now();
 }
 
 Note plain_note(std::string text) {

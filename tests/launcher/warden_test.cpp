@@ -12,6 +12,7 @@
 
 #include "launcher/io/process.h"
 #include "launcher/io/process_tree.h"
+#include "rendezvous/io/boot_clock.h"
 #include "tests/launcher/io_probe.h"
 
 using namespace cpprun;
@@ -120,7 +121,7 @@ TEST_CASE("workers whose cpprun is silent at its fence are killed, and only they
   const pid_t bystander = hanging();
   const pid_t worker = hanging();
   warden->told_started(worker);
-  warden->told_fence(std::chrono::steady_clock::now() + std::chrono::milliseconds(50));
+  warden->told_fence(boot_now() + std::chrono::milliseconds(50));
   // We are here, but we say nothing.
   int status = 0;
   CHECK(::waitpid(worker, &status, 0) == worker);
@@ -146,15 +147,15 @@ TEST_CASE("a fence that is moved or taken away in time harms nobody") {
   const pid_t held = hanging();
   const pid_t witness = hanging();
   warden->told_started(held);
-  warden->told_fence(std::chrono::steady_clock::now() + std::chrono::hours(1));
+  warden->told_fence(boot_now() + std::chrono::hours(1));
   warden->told_fence(std::nullopt);
   // Passed before it is heard: a word that waited while the warden was stopped.
-  warden->told_fence(std::chrono::steady_clock::now());
+  warden->told_fence(boot_now());
   // Of another warden: when its fence is over, so would have been the first one's.
   auto other = io::Warden::post({.mark = {}, .token = fresh_token() + "other"});
   REQUIRE(other.has_value());
   other->told_started(witness);
-  other->told_fence(std::chrono::steady_clock::now() + std::chrono::milliseconds(50));
+  other->told_fence(boot_now() + std::chrono::milliseconds(50));
   await_end(witness);
   CHECK(::waitpid(held, nullptr, WNOHANG) == 0);
   const int pid = warden->pid();

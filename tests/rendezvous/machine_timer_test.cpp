@@ -1,0 +1,75 @@
+// The timer of the machines, and the clock it goes by.
+
+#include "rendezvous/io/machine_timer.h"
+
+#include <doctest/doctest.h>
+#include <sched.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdio>
+#include <fstream>
+#include <optional>
+#include <vector>
+
+#include "rendezvous/io/boot_clock.h"
+
+#ifndef CLONE_NEWTIME
+#define CLONE_NEWTIME 0x00000080
+#endif
+
+using namespace cpprun;
+using namespace std::chrono_literals;
+
+TEST_CASE("a deadline that has passed is told at once, and one that was taken back never") {
+  asio::io_context context;
+  std::vector<int> told;
+  MachineTimer passed(context, [&] { told.push_back(1); });
+  MachineTimer taken_back(context, [&] { told.push_back(2); });
+  MachineTimer moved(context, [&] {
+    told.push_back(3);
+    context.stop();
+  });
+  taken_back.arm(boot_now() + 1ms);
+  taken_back.arm(std::nullopt);
+  moved.arm(boot_now() + 1h);
+  moved.arm(boot_now() + 20ms);
+  passed.arm(boot_now() - 1h);
+  auto busy = asio::make_work_guard(context);
+  context.run();
+  CHECK(told == std::vector<int>{1, 3});
+}
+
+TEST_CASE("a machine's time goes on while it sleeps, and its timer with it") {
+  // In a time namespace the two monotonic clocks are apart as after a day of sleep.
+  const pid_t sleeper = ::fork();
+  if (sleeper == 0) {
+    if (::unshare(CLONE_NEWTIME) != 0) ::_exit(77);
+    std::ofstream offsets("/proc/self/timens_offsets");
+    offsets << "boottime 86400 0\n";
+    if (!offsets.flush()) ::_exit(77);
+    const pid_t inside = ::fork();
+    if (inside == 0) {
+      const auto slept = boot_now() - std::chrono::steady_clock::now();
+      if (slept < 86'000s) ::_exit(1);
+      asio::io_context context;
+      bool told = false;
+      MachineTimer timer(context, [&] { told = true; });
+      timer.arm(boot_now() + 1ms);
+      context.run_for(60s);
+      ::_exit(told ? 0 : 2);
+    }
+    int status = 0;
+    ::waitpid(inside, &status, 0);
+    ::_exit(WIFEXITED(status) ? WEXITSTATUS(status) : 3);
+  }
+  int status = 0;
+  ::waitpid(sleeper, &status, 0);
+  REQUIRE(WIFEXITED(status));
+  if (WEXITSTATUS(status) == 77) {
+    std::puts("skipped: no permission to make time namespaces");
+    return;
+  }
+  CHECK(WEXITSTATUS(status) == 0);
+}
