@@ -61,7 +61,7 @@ void Agent::on(TimePoint now, const agent::Heard& event, Actions& actions) {
                  [&](const link::Sealed& m) { sealed(now, m, actions); },
                  [&](const link::Drain& m) { drain(now, m, actions); },
                  [&](const link::Finish& m) { finish(now, m, actions); },
-                 [&](const link::Heartbeat& m) { link_.answered(now, m.sent); },
+                 [&](const link::Heartbeat& m) { answered(now, m, actions); },
                  [&](const auto&) {
                    const std::string reason = "the master said what only an agent says";
                    actions.emplace_back(agent::HangUp{reason});

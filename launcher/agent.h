@@ -62,6 +62,7 @@ class Agent {
   void drain(TimePoint now, const link::Drain& drain, Actions& actions);
   void finish(TimePoint now, const link::Finish& finish, Actions& actions);
   void refused(TimePoint now, const std::string& why, Actions& actions);
+  void answered(TimePoint now, const link::Heartbeat& heartbeat, Actions& actions);
   bool has_a_seat_to_lose() const;
   bool fence_if_late(TimePoint now, Actions& actions);
   void lose_seat(TimePoint now, const std::string& why, Actions& actions);

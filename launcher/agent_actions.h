@@ -95,6 +95,11 @@ struct TellFailed {
 struct TellNote {
   std::string sentence;
 };
+// More than half of what the lease leaves for delays was used up before an answer came.
+struct TellNearMiss {
+  Duration silence{};
+  Duration lease{};
+};
 
 // The last action. With a code other than 0 the reason, the root and what was
 // examined since the last Prepare make the report.
@@ -111,7 +116,7 @@ struct Exit {
 
 using Event = std::variant<LinkUp, LinkDown, Heard, FromWorker, Examined, Signalled>;
 using Action = std::variant<Dial, Say, HangUp, Prepare, Work, Examine, TellStarted, TellWaiting,
-                            TellDraining, TellKilling, TellFailed, TellNote, Exit>;
+                            TellDraining, TellKilling, TellFailed, TellNote, TellNearMiss, Exit>;
 
 }  // namespace agent
 

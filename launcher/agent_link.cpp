@@ -61,6 +61,17 @@ void Agent::check_link(TimePoint now, Actions& actions) {
   }
 }
 
+void Agent::answered(TimePoint now, const link::Heartbeat& heartbeat, Actions& actions) {
+  const Duration silence = link_.unproven(now);
+  const TimePoint proof = link_.proof();
+  link_.answered(now, heartbeat.sent);
+  // Several answers that come at once, after a pause, are one near miss.
+  if (link_.proof() == proof || !has_a_seat_to_lose()) return;
+  if (silence > (config_.lease() + config_.heartbeat()) / 2) {
+    actions.emplace_back(agent::TellNearMiss{silence, config_.lease()});
+  }
+}
+
 bool Agent::has_a_seat_to_lose() const {
   return in_round() && !exit_when_settled_ && !seat_lost_ && !link_.local();
 }

@@ -23,6 +23,15 @@ std::string slept_in_words(Duration lease, Duration silence) {
       in_seconds(silence), in_seconds(lease));
 }
 
+std::string lease_nearly_missed_in_words(Duration lease, Duration silence) {
+  return fmt::format(
+      "the master's answer took {:.1f} s of a lease of {} s: {:.1f} s more, and this node's "
+      "workers "
+      "would have been ended; if this machine, the master's or the network is often that late, "
+      "give every node a longer one (--rdzv-conf keep_alive_max_attempt=…)",
+      in_seconds(silence), in_seconds(lease), in_seconds(lease - silence));
+}
+
 std::string comes_back_in_words(const std::string& reason, Duration patience) {
   return fmt::format("{}; this node asks for a seat again, for {:.0f} s at most", reason,
                      in_seconds(patience));

@@ -17,6 +17,9 @@ std::string master_gone_in_words(const std::string& where, const std::string& wh
 // The same, but it was us who did not run.
 std::string slept_in_words(Duration lease, Duration silence);
 
+// An answer came when that much of the lease was over.
+std::string lease_nearly_missed_in_words(Duration lease, Duration silence);
+
 // A port that cannot be had, and what to do where somebody else has it.
 std::string with_port_cure(const std::string& reason);
 

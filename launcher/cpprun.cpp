@@ -1,6 +1,7 @@
 // cpprun: reads the command line, looks at the machine, and runs the job to its end.
 
 #include <fcntl.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <fmt/format.h>
@@ -23,6 +24,7 @@
 #include "launcher/narrator.h"
 #include "launcher/numa.h"
 #include "launcher/program.h"
+#include "rendezvous/io/steadiness.h"
 
 extern char** environ;
 
@@ -135,6 +137,11 @@ int main(int argc, char** argv) {
   auto warden = io::Warden::post(inputs.kin);
   if (!warden) return complain(narrator.error(warden.error().reason), 1);
   inputs.open_files = io::raise_open_files();
+  // A machine alone has no lease to keep, and nobody else's is late with it.
+  if (!alone) {
+    inputs.niceness = ::getpriority(PRIO_PROCESS, 0);
+    hold_steady();
+  }
   try {
     return io::Runtime{std::move(inputs), std::move(*warden)}.run();
   } catch (const std::system_error& refused) {

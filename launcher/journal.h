@@ -63,15 +63,20 @@ struct KeeperNoted {
 struct NodeChanged {
   keeper::NodeChange change;
 };
+// An answer of the keeper came when most of the lease was over.
+struct LeaseNearlyMissed {
+  Duration silence{};
+  Duration lease{};
+};
 struct JobEnded {
   int exit_code = 0;
   std::string reason;
   std::optional<link::Failure> root = {};
 };
 
-using Event =
-    std::variant<JobStarted, RoundSealed, WorkerStarted, WorkerNotStarted, WorkerExited,
-                 WorkerFailed, Draining, WorkerKilled, Waiting, KeeperNoted, NodeChanged, JobEnded>;
+using Event = std::variant<JobStarted, RoundSealed, WorkerStarted, WorkerNotStarted, WorkerExited,
+                           WorkerFailed, Draining, WorkerKilled, Waiting, KeeperNoted, NodeChanged,
+                           LeaseNearlyMissed, JobEnded>;
 
 }  // namespace journal
 

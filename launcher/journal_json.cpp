@@ -74,6 +74,11 @@ struct Writer {
     json["reason"] = m.change.reason;
     return m.change.kind == keeper::NodeChange::Kind::lost ? "node_lost" : "node_left";
   }
+  const char* operator()(const journal::LeaseNearlyMissed& m) const {
+    json["silence"] = in_seconds(m.silence);
+    json["lease"] = in_seconds(m.lease);
+    return "lease_nearly_missed";
+  }
   const char* operator()(const journal::JobEnded& m) const {
     json["exit_code"] = m.exit_code;
     json["reason"] = m.reason;

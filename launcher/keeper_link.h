@@ -53,7 +53,8 @@ class KeeperLink {
   // When whoever watches over us has to act in our place, because we do not: in the middle between
   // that and the keeper's count.
   TimePoint overdue_at() const { return lease_over_at() + margin() / 2; }
-  // How long ago was sent what last arrived.
+  // When was sent what last arrived, and how long ago that is.
+  TimePoint proof() const { return proof_; }
   Duration unproven(TimePoint now) const { return now - proof_; }
   // Of heartbeats and dialling; silence is the owner's to watch, who knows whether it matters.
   std::optional<TimePoint> next_deadline() const;

@@ -59,7 +59,7 @@ class WorkerProcesses::Impl {
       : context_(context),
         callbacks_(std::move(callbacks)),
         spared_(std::move(spared)),
-        limits_{.open_files = terms.open_files, .mark = terms.kin.mark},
+        limits_{.open_files = terms.open_files, .mark = terms.kin.mark, .niceness = terms.niceness},
         kin_(std::move(terms.kin)),
         child_signal_(context, SIGCHLD),
         node_timer_(context) {

@@ -99,7 +99,8 @@ Result<void> Runtime::open() {
                 if (pid == warden_.pid()) replace_warden();
               }},
       std::vector<int>{warden_.pid()},
-      WorkerProcesses::Terms{.open_files = inputs_.open_files, .kin = inputs_.kin});
+      WorkerProcesses::Terms{
+          .open_files = inputs_.open_files, .kin = inputs_.kin, .niceness = inputs_.niceness});
   signals_.emplace(context_, inputs_.config.signals, [this](int signal, const std::string& sender) {
     if (!sender.empty()) {
       pump_.say(narrator_.note(fmt::format("{} came from {}", signal_name(signal), sender)));

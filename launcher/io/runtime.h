@@ -45,6 +45,7 @@ struct RunInputs {
   NarratorStyle style;
   Chronicle chronicle;               // --report and --events
   std::optional<rlimit> open_files;  // the workers' limit, which was ours before we raised it
+  std::optional<int> niceness;       // the workers', which was ours before we raised our priority
 };
 
 class Runtime {
@@ -79,6 +80,7 @@ class Runtime {
   void on(const agent::TellKilling& action);
   void on(const agent::TellFailed& action);
   void on(const agent::TellNote& action);
+  void on(const agent::TellNearMiss& action);
   void on(const agent::Exit& action);
   void spawn(const WorkerSpec& spec);
   ReportFacts report_facts(const agent::Exit& last) const;

@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <utility>
 
+#include "launcher/agent_words.h"
 #include "launcher/io/runtime.h"
 #include "launcher/io/wall_clock.h"
 #include "proto/bounds.h"
@@ -148,6 +149,11 @@ void Runtime::on(const agent::TellFailed& action) {
 
 void Runtime::on(const agent::TellNote& action) {
   pump_.say(narrator_.note(action.sentence));
+}
+
+void Runtime::on(const agent::TellNearMiss& action) {
+  note(journal::LeaseNearlyMissed{action.silence, action.lease});
+  pump_.say(narrator_.warning(lease_nearly_missed_in_words(action.lease, action.silence)));
 }
 
 // --- the end -------------------------------------------------------------------------------------

@@ -31,6 +31,7 @@ struct Order {
   int err = -1;
   const rlimit* open_files = nullptr;
   const rlimit* mark = nullptr;
+  const int* niceness = nullptr;
   const cpu_set_t* cpus = nullptr;  // nullptr: those of cpprun
   std::size_t cpus_bytes = 0;
   pid_t parent = 0;
@@ -91,6 +92,7 @@ CPPRUN_BARE void take_steps(Order& order) {
   // It can only become what it was before, which nobody is denied.
   if (order.open_files != nullptr) ::setrlimit(RLIMIT_NOFILE, order.open_files);
   if (order.mark != nullptr) ::setrlimit(RLIMIT_RTTIME, order.mark);
+  if (order.niceness != nullptr) ::setpriority(PRIO_PROCESS, 0, *order.niceness);
   order.stage = SpawnStage::exec;
   reset_signals();
   ::execve(order.path, order.argv, order.variables);
@@ -180,6 +182,7 @@ tl::expected<Child, SpawnError> spawn_process(const WorkerSpec& spec, int out, i
     mark.rlim_cur = limits.mark->value;
     order.mark = &mark;
   }
+  order.niceness = limits.niceness ? &*limits.niceness : nullptr;
   const auto mask = mask_of(spec.cpus);
   order.cpus = mask.empty() ? nullptr : mask.data();
   order.cpus_bytes = mask.size() * sizeof(cpu_set_t);

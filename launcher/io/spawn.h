@@ -22,6 +22,7 @@ struct Child {
 struct WorkerLimits {
   std::optional<rlimit> open_files;  // none: ours
   std::optional<WorkerMark> mark;    // what it and all that it starts are known by
+  std::optional<int> niceness;       // none: ours
 };
 
 // `out` and `err` are descriptors for the worker's streams, or -1 where the spec alone decides.

@@ -27,6 +27,7 @@
 #include "launcher/io/search.h"
 #include "proto/bounds.h"
 #include "rendezvous/io/boot_clock.h"
+#include "rendezvous/io/steadiness.h"
 
 namespace cpprun::io {
 
@@ -84,6 +85,7 @@ class Watch {
         // One that was passed before it is heard is old: then we were stopped, and newer ones may
         // have found the pipe full.
         const TimePoint fence{std::chrono::nanoseconds(word.number)};
+        if (!std::exchange(steady_, true)) hold_steady();
         fence_.reset();
         if (fence > boot_now()) fence_ = fence;
       } else if (word.kind == Kind::folder && number <= folder_bytes_max) {
@@ -174,6 +176,7 @@ class Watch {
 
   int pipe_;
   int timer_ = -1;  // made when there is a fence
+  bool steady_ = false;
   Search search_;
   std::map<int, Leader> leaders_;  // by their group
   std::optional<TimePoint> fence_;

@@ -62,6 +62,21 @@ TEST_CASE("our lease counts from when we sent what was answered, however late th
   CHECK(work<supervisor::SignalGroup>(stage.agent.advance(t0 + 1s + own_lease)).size() == 1);
 }
 
+TEST_CASE("an answer that comes late, but in time, is told with what was left of the lease") {
+  Stage stage;
+  stage.run();
+  // In time: a heartbeat's own interval and half of what the lease leaves beside it.
+  const auto in_time = stage.heard(t0 + 1900ms, link::Heartbeat{.sent = 1s});
+  CHECK(all<agent::TellNearMiss>(in_time).empty());
+  const auto late = stage.heard(t0 + 3500ms, link::Heartbeat{.sent = 2s});
+  REQUIRE(all<agent::TellNearMiss>(late).size() == 1);
+  CHECK(all<agent::TellNearMiss>(late)[0].silence == 2500ms);
+  CHECK(all<agent::TellNearMiss>(late)[0].lease == 3s);
+  // What comes with it, out of the same delay, is told no more.
+  const auto with_it = stage.heard(t0 + 3500ms, link::Heartbeat{.sent = 3s});
+  CHECK(all<agent::TellNearMiss>(with_it).empty());
+}
+
 TEST_CASE("an agent that was stopped for longer than the lease kills its workers when it wakes") {
   Stage stage;
   stage.run();

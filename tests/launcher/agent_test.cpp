@@ -287,3 +287,18 @@ TEST_CASE("what a worker has started and nobody can kill is told, and the round 
   CHECK(all<agent::TellNote>(settled)[0].sentence.find("outlives SIGKILL") != std::string::npos);
   CHECK(said<link::Succeeded>(settled).size() == 1);
 }
+
+TEST_CASE("the others are sent their signal before evidence of the first failure is asked for") {
+  Config config = two_nodes();
+  config.local_world_size = 2;
+  Stage stage(false, config);
+  stage.join();
+  stage.heard(t0, seat());
+  stage.worker(t0, supervisor::Started{LocalRank{0}, 100});
+  stage.worker(t0, supervisor::Started{LocalRank{1}, 101});
+  const auto failed =
+      stage.worker(t0 + 1s, supervisor::Exited{LocalRank{0}, {.value = 3}, WallTime{}});
+  REQUIRE(work<supervisor::SignalGroup>(failed).size() == 1);
+  REQUIRE(all<agent::Examine>(failed).size() == 1);
+  CHECK(std::holds_alternative<agent::Examine>(failed.back()));
+}

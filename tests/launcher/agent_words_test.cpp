@@ -29,3 +29,10 @@ TEST_CASE("a worker that KILL does not end is named") {
   outcome.pid = 42;
   CHECK(unkillable_in_words(outcome).starts_with("rank 3 (pid 42) does not even end of SIGKILL"));
 }
+
+TEST_CASE("a near miss says by how much, and what to do where that is usual") {
+  const auto text =
+      lease_nearly_missed_in_words(std::chrono::seconds(3), std::chrono::milliseconds(2500));
+  CHECK(text.starts_with("the master's answer took 2.5 s of a lease of 3 s: 0.5 s more, and"));
+  CHECK(text.find("keep_alive_max_attempt") != std::string::npos);
+}

@@ -123,3 +123,12 @@ TEST_CASE("each event has exactly the members that docs/events.md gives it") {
     CHECK(names == documented(json.at("event").get<std::string>()));
   }
 }
+
+TEST_CASE("a lease that was nearly missed says by how much, in seconds") {
+  auto journal = journal_of_node();
+  const auto json = event(journal, journal::LeaseNearlyMissed{std::chrono::milliseconds(2500),
+                                                              std::chrono::seconds(3)});
+  CHECK(json.at("event") == "lease_nearly_missed");
+  CHECK(json.at("silence") == 2.5);
+  CHECK(json.at("lease") == 3.0);
+}

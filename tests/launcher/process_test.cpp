@@ -68,6 +68,18 @@ TEST_CASE("a worker runs on the processors it was given, and says where it canno
   CHECK(refused.error() == SpawnError{SpawnStage::processors, EINVAL});
 }
 
+TEST_CASE("a worker does not share the priority that cpprun has given itself") {
+  asio::io_context context;
+  Pipe pipe;
+  bool ended = false;
+  io::WorkerProcesses processes(context, {[&](auto, auto) { ended = true; }, [](auto) {}}, {},
+                                {.open_files = {}, .kin = {}, .niceness = 5});
+  REQUIRE(processes.spawn(spec_for({"/bin/sh", "-c", "nice"}), {.out = pipe.in(), .err = -1}));
+  pipe.close_in();
+  CHECK(pipe.read_all() == "5\n");
+  REQUIRE(run_until(context, [&] { return ended; }));
+}
+
 TEST_CASE("a worker's exit code and signal arrive as they are") {
   Node node;
   node.start(spec_for({victim(), "exit", "3"}, 0));
