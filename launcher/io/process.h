@@ -40,7 +40,7 @@ class WorkerProcesses {
   struct Terms {
     std::optional<rlimit> open_files;  // their limit of them; ours where none is given
     Kin kin;
-    std::optional<int> niceness = {};  // theirs; ours where none is given
+    std::optional<int> niceness;       // theirs; ours where none is given
   };
 
   // Makes this process a child subreaper. `spared` are children that no sweep may end (the warden).
