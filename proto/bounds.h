@@ -205,6 +205,42 @@ inline constexpr std::size_t store_outbox_bytes_max = 16 * 1024 * 1024;
 inline constexpr auto store_reader_stall_max = 30s;
 // Clients of an awaited key that are woken before others are served again: about a millisecond.
 inline constexpr std::size_t store_wakes_per_slice = 128;
+// A number that ADD and BARRIER count with: its digits, and the blanks before them. Upstream takes
+// any number of both, and reads hundreds of megabytes to find out that it is none.
+inline constexpr std::size_t store_number_digits_max = 20;
+inline constexpr std::size_t store_number_blanks_max = 32;
+// What COMPARE_SET compares: equal values of that size are looked at in a few milliseconds.
+inline constexpr std::size_t store_compare_bytes_max = 16 * 1024 * 1024;
+// A value from this size on lies in memory that replies refer to; shorter ones are copied.
+inline constexpr std::size_t store_shared_bytes_min = 512;
+// A reply from this size on refers to the values it shows. Below it, copying is faster.
+inline constexpr std::size_t store_parcel_bytes_min = 16 * 1024;
+// From here on something is large: the last eighth of the memory budget is not for it.
+inline constexpr std::size_t store_bulk_bytes_min = 64 * 1024;
+// Memory that goes back in one piece; what is larger goes back a slice at a time.
+inline constexpr std::size_t store_freed_at_once_max = 4 * 1024 * 1024;
+// What it costs beside its own bytes to hold a key, an entry of a queue, or a wait or a watch for a
+// key: the nodes that they live in.
+inline constexpr std::size_t store_entry_bytes = 192;
+// Work of one turn of the store, in bytes that are copied: half a millisecond. Links are served
+// between two turns.
+inline constexpr std::size_t store_work_per_turn = 1024 * 1024;
+// Of it for one connection, before the next has its turn.
+inline constexpr std::size_t store_work_per_visit = 128 * 1024;
+// What the parts of a request cost beside its bytes: to look it up, to answer, to book it.
+inline constexpr std::size_t store_work_of_request = 256;
+inline constexpr std::size_t store_work_of_key = 384;
+// What clients may make a daemon hold at the least, however small the machine: a job's meeting.
+inline constexpr std::uint64_t store_memory_bytes_min = 64ULL * 1024 * 1024;
+// Of one address, unless a daemon's flags say otherwise: connections of as many ranks as anybody
+// runs behind one address, and the keys of a full mesh of gloo among a thousand ranks.
+inline constexpr std::uint64_t store_address_connections_max = 16'384;
+inline constexpr std::uint64_t store_address_keys_max = 1'048'576;
+// A request of more keys than this is carried out in parts of that many, one in each turn.
+inline constexpr std::size_t store_keys_at_once_max = 8192;
+inline constexpr std::size_t store_keys_in_part = 2048;
+// Keys that LIST_KEYS tells in one turn.
+inline constexpr std::size_t store_keys_listed_at_once = 4096;
 // Bytes taken from one connection at once; the buffer is shared by all of them.
 inline constexpr std::size_t store_read_bytes = 64 * 1024;
 // Replies that are gathered before they are written; more pay for a write of their own.

@@ -19,6 +19,27 @@ c10d::Dialect dialect_of(std::string_view name) {
   return c10d::Dialect::undecided;
 }
 
+// What strangers may use. CLI11 reads sizes as people write them: 512MiB, 4GB.
+void add_limits(CLI::App& app, DaemonOptions& options) {
+  app.add_option("--max-memory", options.memory_bytes_max,
+                 "Bytes that store clients may make the daemon hold: keys, values, requests and "
+                 "replies under way (default: half of the machine's memory, or of the control "
+                 "group's)")
+      ->transform(CLI::AsSizeValue(false))
+      ->type_name("SIZE");
+  app.add_option("--max-memory-per-address", options.address_bytes_max,
+                 "Bytes of it for the clients of one address (default: half of it)")
+      ->transform(CLI::AsSizeValue(false))
+      ->type_name("SIZE");
+  app.add_option("--max-keys-per-address", options.address_keys_max, "Keys of one address")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  app.add_option("--max-connections-per-address", options.address_connections_max,
+                 "Store connections of one address")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+}
+
 }  // namespace
 
 std::variant<DaemonOptions, CommandLineEnd> parse_daemon_options(int argc,
@@ -58,6 +79,7 @@ std::variant<DaemonOptions, CommandLineEnd> parse_daemon_options(int argc,
                  "keep_alive_max_attempt): for so long it stays when its nodes vanish")
       ->check(CLI::Range(std::size_t{1}, lease_seconds_max))
       ->capture_default_str();
+  add_limits(app, options);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

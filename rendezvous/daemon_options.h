@@ -22,6 +22,11 @@ struct DaemonOptions {
   std::size_t jobs_per_address_max = bounds::jobs_per_source_max;
   std::size_t links_per_address_max = bounds::links_per_source_max;
   Duration lease_max = bounds::daemon_lease_max;  // that a job may ask for
+  // What clients of the stores may make the daemon hold; 0: a share of the machine's memory.
+  std::uint64_t memory_bytes_max = 0;
+  std::uint64_t address_bytes_max = 0;  // of it for one address; 0: half
+  std::uint64_t address_keys_max = bounds::store_address_keys_max;
+  std::uint64_t address_connections_max = bounds::store_address_connections_max;
 };
 
 }  // namespace cpprun

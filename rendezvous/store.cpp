@@ -1,29 +1,19 @@
 #include "rendezvous/store.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <charconv>
 #include <optional>
 #include <utility>
 
+#include "proto/bounds.h"
+#include "proto/c10d/encoder.h"
+#include "rendezvous/counter_text.h"
+
 namespace cpprun {
 namespace {
-
-// A number as C's stoll reads it, which is what upstream's ADD uses: blanks before and anything
-// after the digits are tolerated; no digits at all, or too many, are not.
-std::optional<std::int64_t> parse_number(std::string_view text) {
-  const std::size_t start = text.find_first_not_of(" \t\n\v\f\r");
-  if (start == std::string_view::npos) return std::nullopt;
-  text.remove_prefix(start);
-  if (text.starts_with('+')) {
-    text.remove_prefix(1);
-    if (text.starts_with('-')) return std::nullopt;
-  }
-  std::int64_t number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error != std::errc{}) return std::nullopt;
-  return number;
-}
 
 // Overflow wraps, as observed upstream.
 std::int64_t wrapping_sum(std::int64_t left, std::int64_t right) {
@@ -49,22 +39,71 @@ void answer(ConnectionId to, c10d::Reply reply, Effects& effects) {
   effects.emplace_back(Answer{to, reply});
 }
 
+bool is_shown_copied(const StoredValue& value) {
+  return value.size() < bounds::store_parcel_bytes_min && value.view().has_value();
+}
+
 }  // namespace
 
-void Store::apply(ConnectionId from, const c10d::Request& request, Effects& effects) {
+Store::Store(std::shared_ptr<Ledger> ledger)
+    : ledger_(std::move(ledger)),
+      values_(ledger_->seed()),
+      queues_(ledger_->seed()),
+      waiters_(ledger_->seed()),
+      watchers_(ledger_->seed()) {}
+
+Store::~Store() {
+  if (ledger_) clear();  // unless it has moved away
+}
+
+Store& Store::operator=(Store&& other) noexcept {
+  swap(other);
+  return *this;
+}
+
+void Store::swap(Store& other) noexcept {
+  std::swap(ledger_, other.ledger_);
+  std::swap(values_, other.values_);
+  std::swap(queues_, other.queues_);
+  std::swap(waiters_, other.waiters_);
+  std::swap(parked_, other.parked_);
+  std::swap(watchers_, other.watchers_);
+  std::swap(watched_by_, other.watched_by_);
+  std::swap(unclaimed_, other.unclaimed_);
+  std::swap(listed_, other.listed_);
+  std::swap(retained_, other.retained_);
+  std::swap(retained_values_, other.retained_values_);
+}
+
+void Store::keep_books_in(const std::shared_ptr<Ledger>& ledger) {
+  if (ledger_ == ledger) return;
+  if (values_.empty() && queues_.empty() && parked_.empty() && watched_by_.empty()) {
+    *this = Store(ledger);
+  }
+}
+
+void Store::apply(ConnectionId from, const c10d::Request& request, Effects& effects,
+                  Origin origin) {
   retained_.clear();
+  retained_values_.clear();
   // Whoever asks for something else no longer waits. A client of dialect A or B that timed out says
   // nothing about it, and would take the late answer for the beginning of its next reply.
   if (!parked_.empty() && cancel_wait_of(from)) pass_on_unclaimed(from, effects);
-  std::visit([&](const auto& asked) { on(from, asked, effects); }, request);
+  origin_ = std::move(origin);
+  if (std::string objection = objection_to(request); !objection.empty()) {
+    effects.emplace_back(Drop{from, std::move(objection)});
+  } else {
+    std::visit([&](const auto& asked) { on(from, asked, effects); }, request);
+  }
+  origin_ = {};
 }
 
 void Store::forget(ConnectionId connection, Effects& effects) {
   retained_.clear();
   (void)cancel_wait_of(connection);
   if (const auto watched = watched_by_.find(connection); watched != watched_by_.end()) {
-    for (const std::string& key : watched->second) {
-      const auto watchers = watchers_.find(key);
+    for (const std::string& key : watched->second.keys) {
+      auto* watchers = watchers_.find(key);
       std::erase(watchers->second, connection);
       if (watchers->second.empty()) watchers_.erase(watchers);
     }
@@ -74,7 +113,16 @@ void Store::forget(ConnectionId connection, Effects& effects) {
 }
 
 void Store::clear() {
-  *this = Store();
+  parked_.clear();
+  watched_by_.clear();
+  unclaimed_.clear();
+  listed_.clear();
+  retained_.clear();
+  retained_values_.clear();
+  values_.bury(*ledger_);
+  queues_.bury(*ledger_);
+  waiters_.bury(*ledger_);
+  watchers_.bury(*ledger_);
 }
 
 // --- requests ----------------------------------------------------------------------------------
@@ -91,21 +139,31 @@ void Store::on(ConnectionId /*from*/, const c10d::Set& request, Effects& effects
 }
 
 void Store::on(ConnectionId from, const c10d::CompareSet& request, Effects& effects) {
-  const auto found = values_.find(request.key);
-  if (found == values_.end() && !request.expected.empty()) {
+  const StoredValue* found = value_of(request.key);
+  if (found == nullptr && !request.expected.empty()) {
     // Upstream's answer, though nothing of the kind is stored; its own tests ask for it.
-    return answer(from, c10d::Value{request.expected}, effects);
+    return answer_value(from, retained_values_.emplace_back(*ledger_, origin_, request.expected),
+                        effects);
   }
-  if (found != values_.end() && found->second != request.expected) {
-    return answer(from, c10d::Value{found->second}, effects);
+  if (found != nullptr) {
+    if (found->size() == request.expected.size() &&
+        found->size() > bounds::store_compare_bytes_max) {
+      effects.emplace_back(Drop{from, fmt::format("COMPARE_SET with a value of {} bytes, more than "
+                                                  "{}",
+                                                  found->size(), bounds::store_compare_bytes_max)});
+      return;
+    }
+    if (!found->equals(request.expected)) return answer_value(from, *found, effects);
   }
   store(request.key, request.desired, effects);
-  answer(from, c10d::Value{request.desired}, effects);
+  answer_value(from, *value_of(request.key), effects);
   wake_all(request.key, effects);
 }
 
 void Store::on(ConnectionId from, const c10d::Get& request, Effects& effects) {
-  answer(from, c10d::Value{value_or_empty(request.key)}, effects);
+  const StoredValue* found = value_of(request.key);
+  if (found == nullptr) return answer(from, c10d::Value{}, effects);
+  answer_value(from, *found, effects);
 }
 
 void Store::on(ConnectionId from, const c10d::Add& request, Effects& effects) {
@@ -117,8 +175,7 @@ void Store::on(ConnectionId from, const c10d::Add& request, Effects& effects) {
 }
 
 void Store::on(ConnectionId from, const c10d::Check& request, Effects& effects) {
-  const bool ready = std::ranges::all_of(request.keys, [&](auto key) { return exists(key); });
-  answer(from, c10d::Checked{ready}, effects);
+  answer(from, c10d::Checked{has_all(request.keys)}, effects);
 }
 
 void Store::on(ConnectionId from, const c10d::Wait& request, Effects& effects) {
@@ -138,30 +195,54 @@ void Store::on(ConnectionId from, const c10d::GetNumKeys& /*request*/, Effects& 
 }
 
 void Store::on(ConnectionId from, const c10d::DeleteKey& request, Effects& effects) {
-  const auto found = values_.find(request.key);
-  if (found == values_.end()) return answer(from, c10d::Number{0}, effects);
+  auto* found = values_.find(request.key);
+  if (found == nullptr) return answer(from, c10d::Number{0}, effects);
   if (!watchers_.empty()) {
-    retained_.push_back(std::move(found->second));
-    notify(c10d::Change::deleted, request.key, retained_.back(), {}, effects);
+    retained_values_.push_back(std::move(found->second.value));
+    notify(c10d::Change::deleted, request.key, retained_values_.back(), StoredValue(), effects);
   }
   values_.erase(found);
   answer(from, c10d::Number{1}, effects);
 }
 
-void Store::on(ConnectionId /*from*/, const c10d::Append& request, Effects& effects) {
-  if (const auto found = values_.find(request.key); found == values_.end()) {
+void Store::on(ConnectionId from, const c10d::Append& request, Effects& effects) {
+  auto* found = values_.find(request.key);
+  if (found == nullptr) {
     store(request.key, request.value, effects);
-  } else if (watchers_.empty()) {
-    found->second.append(request.value);
-  } else {
-    store(request.key, found->second + std::string(request.value), effects);
+    return wake_all(request.key, effects);
+  }
+  StoredValue& value = found->second.value;
+  if (value.size() + request.value.size() > bounds::store_value_bytes_max) {
+    effects.emplace_back(Drop{
+        from, fmt::format("APPEND would make a value of {} bytes, more than "
+                          "{}",
+                          value.size() + request.value.size(), bounds::store_value_bytes_max)});
+    return;
+  }
+  const bool is_watched = watchers_.contains(request.key);
+  if (is_watched) retained_values_.push_back(value.snapshot());
+  value.append(*ledger_, origin_, request.value);
+  found->second.charge.resize(bounds::store_entry_bytes + request.key.size() + value.own_bytes());
+  if (is_watched) {
+    notify(c10d::Change::updated, request.key, retained_values_.back(), value, effects);
   }
   wake_all(request.key, effects);
 }
 
 void Store::on(ConnectionId from, const c10d::MultiGet& request, Effects& effects) {
   listed_.clear();
-  for (const c10d::Bytes key : request.keys) listed_.push_back(value_or_empty(key));
+  std::size_t shown = 0;
+  for (const c10d::Bytes key : request.keys) {
+    const StoredValue* value = value_of(key);
+    const auto view = value == nullptr ? std::string_view{} : value->view();
+    if (!view || (shown += view->size()) >= bounds::store_parcel_bytes_min) {
+      Parcel parcel{from, {}};
+      show_part(request.keys, parcel.reply);
+      effects.emplace_back(std::move(parcel));
+      return;
+    }
+    listed_.push_back(*view);
+  }
   answer(from, c10d::Values{listed_}, effects);
 }
 
@@ -173,10 +254,17 @@ void Store::on(ConnectionId /*from*/, const c10d::MultiSet& request, Effects& ef
 }
 
 void Store::on(ConnectionId /*from*/, const c10d::QueuePush& request, Effects& effects) {
-  auto found = queues_.find(request.key);
-  if (found == queues_.end()) found = queues_.try_emplace(std::string(request.key)).first;
-  found->second.emplace_back(request.value);
-  wake_one(found->first, effects);
+  // Made before there is a place for it: the memory for it may be lacking.
+  Stored entry{StoredValue(*ledger_, origin_, request.value), {}};
+  entry.charge =
+      Charge(*ledger_, origin_.account, bounds::store_entry_bytes + entry.value.own_bytes());
+  Queue& queue = queues_.try_emplace(request.key).second;
+  if (queue.entries.empty()) {
+    queue.charge =
+        Charge(*ledger_, origin_.account, bounds::store_entry_bytes + request.key.size(), true);
+  }
+  queue.entries.push_back(std::move(entry));
+  wake_one(request.key, effects);
 }
 
 void Store::on(ConnectionId from, const c10d::QueuePop& request, Effects& effects) {
@@ -184,96 +272,103 @@ void Store::on(ConnectionId from, const c10d::QueuePop& request, Effects& effect
       owed != unclaimed_.end() && owed->second == request.key) {
     unclaimed_.erase(owed);
   }
-  const auto found = queues_.find(request.key);
-  if (found == queues_.end()) return answer(from, c10d::Popped{}, effects);
-  const auto length = static_cast<std::int64_t>(found->second.size());
-  retained_.push_back(std::move(found->second.front()));
-  found->second.pop_front();
-  if (found->second.empty()) queues_.erase(found);
-  answer(from, c10d::Popped{length, retained_.back()}, effects);
+  auto* found = queues_.find(request.key);
+  if (found == nullptr) return answer(from, c10d::Popped{}, effects);
+  std::deque<Stored>& entries = found->second.entries;
+  const auto length = static_cast<std::int64_t>(entries.size());
+  const StoredValue& popped = retained_values_.emplace_back(std::move(entries.front().value));
+  entries.pop_front();
+  if (entries.empty()) queues_.erase(found);
+  if (is_shown_copied(popped)) return answer(from, c10d::Popped{length, *popped.view()}, effects);
+  Parcel parcel{from, {}};
+  c10d::encode(c10d::Number{length}, parcel.reply.copied);
+  popped.show(parcel.reply);
+  effects.emplace_back(std::move(parcel));
 }
 
 void Store::on(ConnectionId from, const c10d::QueueLen& request, Effects& effects) {
-  const auto found = queues_.find(request.key);
-  const std::size_t length = found == queues_.end() ? 0 : found->second.size();
+  const auto* found = queues_.find(request.key);
+  const std::size_t length = found == nullptr ? 0 : found->second.entries.size();
   answer(from, c10d::Number{static_cast<std::int64_t>(length)}, effects);
 }
 
 void Store::on(ConnectionId from, const c10d::ListKeys& /*request*/, Effects& effects) {
   listed_.clear();
-  for (const auto& [key, value] : values_) listed_.push_back(key);
+  for (std::size_t shard = 0; shard < values_.shard_count; ++shard) {
+    values_.visit_shard(shard,
+                        [&](const std::string& key, const Stored&) { listed_.push_back(key); });
+  }
   answer(from, c10d::Keys{listed_}, effects);
 }
 
-void Store::on(ConnectionId from, const c10d::Barrier& request, Effects& effects) {
-  const std::optional<std::int64_t> arrived = counted(request.key, 1);
-  if (!arrived) return drop_non_number(from, "BARRIER", request.key, effects);
-  store(request.key, Decimal(*arrived).text(), effects);
-  if (*arrived >= request.world_size) {
-    answer(from, c10d::Waited{}, effects);
-    return wake_all(request.key, effects);
+bool Store::list_some(KeyListing& listing, std::size_t keys_max, std::string& out) const {
+  const auto first = static_cast<std::size_t>(listing.key_count);
+  for (; listing.shards_seen < values_.shard_count; ++listing.shards_seen) {
+    if (static_cast<std::size_t>(listing.key_count) - first >= keys_max) return false;
+    values_.visit_shard(listing.shards_seen, [&](const std::string& key, const Stored&) {
+      c10d::encode(c10d::Value{key}, out);
+      ++listing.key_count;
+    });
   }
-  // The counter exists now, which is what a plain WAIT waits for; the barrier itself is not full.
-  wake_waits_only(request.key, effects);
-  park(from, request.key, true);
-}
-
-void Store::on(ConnectionId from, const c10d::WatchKey& request, Effects& effects) {
-  auto watchers = watchers_.find(request.key);
-  if (watchers == watchers_.end()) {
-    watchers = watchers_.try_emplace(std::string(request.key)).first;
-  }
-  if (std::ranges::find(watchers->second, from) == watchers->second.end()) {
-    watchers->second.push_back(from);
-    watched_by_[from].emplace_back(request.key);
-  }
-  answer(from, c10d::WatchRegistered{}, effects);
+  return true;
 }
 
 // --- values ------------------------------------------------------------------------------------
 
 bool Store::exists(std::string_view key) const {
-  return values_.find(key) != values_.end() ||
-         (!queues_.empty() && queues_.find(key) != queues_.end());
+  return values_.contains(key) || queues_.contains(key);
 }
 
-std::string_view Store::value_or_empty(std::string_view key) const {
-  const auto found = values_.find(key);
-  return found == values_.end() ? std::string_view{} : std::string_view{found->second};
+const StoredValue* Store::value_of(std::string_view key) const {
+  const auto* found = values_.find(key);
+  return found == nullptr ? nullptr : &found->second.value;
 }
 
 std::optional<std::int64_t> Store::counted(std::string_view key, std::int64_t delta) const {
-  const auto found = values_.find(key);
-  if (found == values_.end()) return delta;
-  const std::optional<std::int64_t> number = parse_number(found->second);
+  const StoredValue* found = value_of(key);
+  if (found == nullptr) return delta;
+  const auto view = found->view();
+  const std::optional<std::int64_t> number =
+      view ? parse_counter(view->substr(0, counter_bytes_max))
+           : parse_counter(found->beginning(counter_bytes_max));
   if (!number) return std::nullopt;
   return wrapping_sum(*number, delta);
 }
 
 void Store::store(std::string_view key, std::string_view value, Effects& effects) {
-  const auto found = values_.find(key);
-  if (found == values_.end()) {
-    values_.try_emplace(std::string(key), value);
-    if (!watchers_.empty()) notify(c10d::Change::created, key, {}, value, effects);
+  auto* found = values_.find(key);
+  if (found == nullptr) {
+    // Made before there is a key for it: the memory for it may be lacking.
+    StoredValue made(*ledger_, origin_, value);
+    Stored& stored = values_.try_emplace(key).second;
+    stored.value = std::move(made);
+    charge_for(stored, key);
+    if (!watchers_.empty())
+      notify(c10d::Change::created, key, StoredValue(), stored.value, effects);
     return;
   }
+  Stored& stored = found->second;
   if (watchers_.empty()) {
-    found->second.assign(value);
-    return;
+    stored.value.assign(*ledger_, origin_, value);
+  } else {
+    retained_values_.push_back(std::exchange(stored.value, StoredValue(*ledger_, origin_, value)));
+    notify(c10d::Change::updated, key, retained_values_.back(), stored.value, effects);
   }
-  retained_.push_back(std::exchange(found->second, std::string(value)));
-  notify(c10d::Change::updated, key, retained_.back(), found->second, effects);
+  charge_for(stored, key);
 }
 
-void Store::notify(c10d::Change change, std::string_view key, std::string_view old_value,
-                   std::string_view new_value, Effects& effects) {
-  const auto watchers = watchers_.find(key);
-  if (watchers == watchers_.end()) return;
-  // A later entry of the same MULTI_SET may change the value again before this notice is sent.
-  if (!new_value.empty()) new_value = retained_.emplace_back(new_value);
-  for (const ConnectionId watcher : watchers->second) {
-    answer(watcher, c10d::WatchNotice{change, key, old_value, new_value}, effects);
-  }
+// Who stores a value last pays for it.
+void Store::charge_for(Stored& stored, std::string_view key) {
+  const std::size_t bytes = bounds::store_entry_bytes + key.size() + stored.value.own_bytes();
+  if (stored.charge.is_of(*ledger_, origin_.account)) return stored.charge.resize(bytes);
+  stored.charge = Charge(*ledger_, origin_.account, bytes, true);
+}
+
+void Store::answer_value(ConnectionId to, const StoredValue& value, Effects& effects) {
+  if (is_shown_copied(value)) return answer(to, c10d::Value{*value.view()}, effects);
+  Parcel parcel{to, {}};
+  value.show(parcel.reply);
+  effects.emplace_back(std::move(parcel));
 }
 
 void Store::drop_non_number(ConnectionId from, std::string_view operation, std::string_view key,
@@ -283,88 +378,6 @@ void Store::drop_non_number(ConnectionId from, std::string_view operation, std::
   effects.emplace_back(Drop{from, std::string(operation) + " on key \"" +
                                       std::string(key.substr(0, shown_bytes_max)) +
                                       "\", whose value is not a number"});
-}
-
-// --- waits -------------------------------------------------------------------------------------
-
-void Store::park(ConnectionId from, std::string_view key, bool in_barrier) {
-  auto line = waiters_.find(key);
-  if (line == waiters_.end()) line = waiters_.try_emplace(std::string(key)).first;
-  Waiters& waiters = line->second;
-  // The same key named twice is one thing to wait for. Both come from this very request, so the
-  // first of them is still last in line.
-  if (!waiters.empty() && waiters.back().connection == from) return;
-  Parked& places = parked_[from];
-  waiters.push_back({from, in_barrier, places.size()});
-  places.push_back({&*line, std::prev(waiters.end())});
-}
-
-bool Store::cancel_wait_of(ConnectionId connection) {
-  const auto parked = parked_.find(connection);
-  if (parked == parked_.end()) return false;
-  for (const Place& place : parked->second) {
-    place.line->second.erase(place.at);
-    if (place.line->second.empty()) waiters_.erase(waiters_.find(place.line->first));
-  }
-  parked_.erase(parked);
-  return true;
-}
-
-// Takes one waiter out of the line of a key that came into being, and answers it if that was all it
-// waited for. The line itself stays, even when it is empty now.
-Store::Waiters::iterator Store::release(Line& line, Waiters::iterator waiter, Effects& effects) {
-  const ConnectionId connection = waiter->connection;
-  const auto parked = parked_.find(connection);
-  Parked& places = parked->second;
-  // The last place takes the freed one, so that a wait for many keys is not searched each time.
-  places[waiter->place] = places.back();
-  places[waiter->place].at->place = waiter->place;
-  places.pop_back();
-  if (places.empty()) {
-    parked_.erase(parked);
-    answer(connection, c10d::Waited{}, effects);
-  }
-  return line.second.erase(waiter);
-}
-
-void Store::wake_all(std::string_view key, Effects& effects) {
-  if (waiters_.empty()) return;
-  const auto line = waiters_.find(key);
-  if (line == waiters_.end()) return;
-  for (auto waiter = line->second.begin(); waiter != line->second.end();) {
-    waiter = release(*line, waiter, effects);
-  }
-  waiters_.erase(line);
-}
-
-void Store::wake_waits_only(std::string_view key, Effects& effects) {
-  const auto line = waiters_.find(key);
-  if (line == waiters_.end()) return;
-  for (auto waiter = line->second.begin(); waiter != line->second.end();) {
-    waiter = waiter->in_barrier ? std::next(waiter) : release(*line, waiter, effects);
-  }
-  if (line->second.empty()) waiters_.erase(line);
-}
-
-void Store::wake_one(std::string_view key, Effects& effects) {
-  const auto line = waiters_.find(key);
-  if (line == waiters_.end()) return;
-  // Barriers count arrivals; an entry of a queue that happens to have their name is none.
-  const auto waiter = std::ranges::find(line->second, false, &Waiter::in_barrier);
-  if (waiter == line->second.end()) return;
-  unclaimed_.insert_or_assign(waiter->connection, std::string(key));
-  release(*line, waiter, effects);
-  if (line->second.empty()) waiters_.erase(line);
-}
-
-// The entry for which that connection was woken is still there, and it is not going to take it: the
-// next in line gets its chance. Otherwise it would wait although something is there.
-void Store::pass_on_unclaimed(ConnectionId connection, Effects& effects) {
-  const auto owed = unclaimed_.find(connection);
-  if (owed == unclaimed_.end()) return;
-  const std::string key = std::move(owed->second);
-  unclaimed_.erase(owed);
-  if (queues_.contains(key)) wake_one(key, effects);
 }
 
 }  // namespace cpprun

@@ -3,6 +3,7 @@
 // has really come, never by what somebody claimed, and gives its memory back when it is empty.
 
 #include <algorithm>
+#include <cstdint>
 #include <cstdlib>
 #include <cstring>
 #include <new>
@@ -20,6 +21,7 @@ class ByteBuffer {
 
   std::string_view view() const { return {data_ + start_, end_ - start_}; }
   std::size_t size() const { return end_ - start_; }
+  std::size_t capacity() const { return capacity_; }
   bool empty() const { return start_ == end_; }
 
   void append(std::string_view bytes) {
@@ -29,9 +31,10 @@ class ByteBuffer {
     end_ += bytes.size();
   }
 
-  // Room for at least `count` more bytes, to be filled from outside and then counted in.
-  char* tail(std::size_t count) {
-    make_room(count);
+  // Room for at least `count` more bytes, to be filled from outside and then counted in. It is not
+  // made larger than `size_expected` bytes need in all, unless `count` does.
+  char* tail(std::size_t count, std::size_t size_expected = SIZE_MAX) {
+    make_room(count, size_expected);
     return data_ + end_;
   }
   std::size_t tail_capacity() const { return capacity_ - end_; }
@@ -54,6 +57,28 @@ class ByteBuffer {
     start_ = end_ = capacity_ = 0;
   }
 
+  // Memory as malloc gave it, with the place of the bytes in it.
+  struct Memory {
+    char* data = nullptr;
+    std::size_t start = 0;
+    std::size_t end = 0;
+    std::size_t capacity = 0;
+  };
+  // The buffer is empty then, and the memory is for the caller to free.
+  Memory release() {
+    return {std::exchange(data_, nullptr), std::exchange(start_, 0), std::exchange(end_, 0),
+            std::exchange(capacity_, 0)};
+  }
+
+  // The opposite.
+  void adopt(const Memory& memory) {
+    clear();
+    data_ = memory.data;
+    start_ = memory.start;
+    end_ = memory.end;
+    capacity_ = memory.capacity;
+  }
+
   void swap(ByteBuffer& other) {
     std::swap(data_, other.data_);
     std::swap(start_, other.start_);
@@ -65,7 +90,7 @@ class ByteBuffer {
   static constexpr std::size_t shrink_above = 64 * 1024;
   static constexpr std::size_t capacity_min = 32;
 
-  void make_room(std::size_t count) {
+  void make_room(std::size_t count, std::size_t size_expected = SIZE_MAX) {
     if (capacity_ - end_ >= count) return;
     if (start_ > 0) {
       std::memmove(data_, data_ + start_, size());
@@ -73,7 +98,8 @@ class ByteBuffer {
       if (capacity_ - end_ >= count) return;
     }
     // Half as much again: large values cost few moves, small remains cost little memory.
-    const std::size_t wanted = std::max({end_ + count, capacity_ + capacity_ / 2, capacity_min});
+    const std::size_t usual = std::max(capacity_ + capacity_ / 2, capacity_min);
+    const std::size_t wanted = std::max(end_ + count, std::min(usual, size_expected));
     // realloc lets the kernel move the pages of a large buffer instead of copying them.
     auto* grown = static_cast<char*>(std::realloc(data_, wanted));
     if (grown == nullptr) throw std::bad_alloc();

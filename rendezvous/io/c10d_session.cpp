@@ -1,5 +1,5 @@
-// How the bytes of a store client become requests, and decisions become bytes. Every whole request
-// that is there is decided before anything is written; the replies leave in one write.
+// How the bytes of a store client become requests that are decided. Every whole request that is
+// there is decided before anything is written, within what one visit may cost.
 
 #include <fmt/format.h>
 #include <sys/socket.h>
@@ -21,11 +21,29 @@ namespace {
 constexpr std::size_t large_inbox = bounds::store_read_bytes;
 // One sender of a large value does not hold the others up for longer than this takes to copy.
 constexpr std::size_t large_read_max = 1024 * 1024;
-// Of the memory that gathered replies, what is kept for the next ones.
-constexpr std::size_t replies_kept_max = 1024 * 1024;
 
 bool is_departure(int error) {
   return error == ECONNRESET || error == EPIPE || error == ETIMEDOUT;
+}
+
+// What it costs to carry a request out, beside what its replies do.
+std::size_t work_of(const c10d::Complete& complete) {
+  const std::size_t keys =
+      std::visit(Overloaded{
+                     [](const c10d::Check& check) { return check.keys.size(); },
+                     [](const c10d::Wait& wait) { return wait.keys.size(); },
+                     [](const c10d::MultiGet& get) { return get.keys.size(); },
+                     [](const c10d::MultiSet& set) { return set.entries.size(); },
+                     // Compared byte by byte.
+                     [](const c10d::CompareSet& set) {
+                       return set.expected.size() / bounds::store_work_of_key;
+                     },
+                     [](const auto&) { return std::size_t{0}; },
+                 },
+                 complete.request);
+  // Larger ones are not copied.
+  const std::size_t copied = complete.size < bounds::store_bulk_bytes_min ? complete.size : 0;
+  return bounds::store_work_of_request + copied + keys * bounds::store_work_of_key;
 }
 
 }  // namespace
@@ -33,11 +51,21 @@ bool is_departure(int error) {
 // --- in ----------------------------------------------------------------------------------------
 
 void ConnectionSet::Impl::on_readable(Connection& connection) {
+  if (connection.awaits_turn) return;  // what has come is decided first
   Backlog* backlog = connection.backlog.get();
   const bool into_inbox = backlog != nullptr && backlog->inbox.size() >= large_inbox;
-  char* const at = into_inbox ? backlog->inbox.tail(read_.size()) : read_.data();
-  const std::size_t room =
-      into_inbox ? std::min(backlog->inbox.tail_capacity(), large_read_max) : read_.size();
+  char* at = read_.data();
+  std::size_t room = read_.size();
+  if (into_inbox) {
+    // Little beyond the end of this request: its memory may become the value's, and what follows it
+    // would have to be copied.
+    const std::size_t here = backlog->inbox.size();
+    const std::size_t missing = std::max(backlog->inbox_needed, here) - here;
+    room = std::clamp(missing, read_.size(), large_read_max);
+    const std::string objection = ledger_->objection(connection.account, room);
+    if (!objection.empty()) return close(connection, objection);
+    at = backlog->inbox.tail(room, std::max(backlog->inbox_needed, here + room));
+  }
   const ssize_t count = ::recv(connection.fd, at, room, 0);
   if (count == 0) return close(connection, "the client left", true);
   if (count < 0) {
@@ -45,12 +73,14 @@ void ConnectionSet::Impl::on_readable(Connection& connection) {
     return close(connection, errno_text(errno), is_departure(errno));
   }
   const std::string_view received(at, static_cast<std::size_t>(count));
+  spend(received.size());
   if (backlog != nullptr && !backlog->inbox.empty()) {
     if (into_inbox) {
       backlog->inbox.grow_by(received.size());
     } else {
       backlog->inbox.append(received);
     }
+    if (!settle(connection)) return;
     if (backlog->inbox.size() >= backlog->inbox_needed) digest_inbox(connection, false);
     return;
   }
@@ -62,23 +92,49 @@ void ConnectionSet::Impl::on_readable(Connection& connection) {
   kept.inbox.append(received.substr(done.consumed));
   kept.inbox_needed = done.needed;
   kept.progress = progress;
+  (void)settle(connection);  // nothing is done with it here, closed or not
 }
 
 void ConnectionSet::Impl::digest_inbox(Connection& connection, bool grace_over) {
   Backlog* backlog = connection.backlog.get();
   if (backlog == nullptr || backlog->inbox.empty()) return;
-  // The requests point into these bytes, and may end the connection with all that is its own.
-  ByteBuffer inbox;
-  inbox.swap(backlog->inbox);
+  // The requests point into these bytes, and may end the connection with all that is its own. What
+  // is large may become a value of the store as it lies.
+  const ByteBuffer::Memory place = [&] {
+    ByteBuffer inbox;
+    inbox.swap(backlog->inbox);
+    const bool is_large = inbox.size() >= large_inbox && inbox.size() >= backlog->inbox_needed;
+    if (!is_large) {
+      small_inbox_.swap(inbox);
+      return ByteBuffer::Memory{};
+    }
+    ledger_->credit(connection.account, std::exchange(backlog->bytes_charged, 0));
+    const ByteBuffer::Memory memory = inbox.release();
+    memory_ = std::make_shared<Chunk>(*ledger_, connection.account, memory.data, memory.end,
+                                      memory.capacity);
+    return memory;
+  }();
   c10d::Progress progress = backlog->progress;
-  const Digested done = digest(connection, inbox.view(), progress, grace_over);
+  const std::string_view bytes =
+      memory_ ? memory_->view().substr(place.start) : small_inbox_.view();
+  const Digested done = digest(connection, bytes, progress, grace_over);
+  const std::shared_ptr<Chunk> memory = std::move(memory_);
+  memory_.reset();
+  ByteBuffer rest;
+  rest.swap(small_inbox_);
   if (done.is_gone) return;
-  inbox.drop_front(done.consumed);
+  if (memory == nullptr) {
+    rest.drop_front(done.consumed);
+  } else if (memory.use_count() == 1 && done.consumed < bytes.size()) {
+    rest.adopt({memory->release(), place.start + done.consumed, place.end, place.capacity});
+  } else {
+    rest.append(bytes.substr(done.consumed));
+  }
   Backlog& kept = backlog_of(connection);
-  kept.inbox.swap(inbox);
+  kept.inbox.swap(rest);
   kept.inbox_needed = done.needed;
   kept.progress = progress;
-  drop_empty_backlog(connection);
+  if (settle(connection)) drop_empty_backlog(connection);
 }
 
 ConnectionSet::Impl::Digested ConnectionSet::Impl::digest(Connection& connection,
@@ -129,6 +185,7 @@ ConnectionSet::Impl::Recognised ConnectionSet::Impl::recognise(Connection& conne
     return Recognised::gone;
   }
   connection.speaks = Speaks::store;
+  host_of(connection).store().keep_books_in(ledger_);
   return Recognised::store;
 }
 
@@ -137,20 +194,28 @@ ConnectionSet::Impl::Digested ConnectionSet::Impl::decide(Connection& connection
                                                           c10d::Progress& progress,
                                                           bool grace_over) {
   const ConnectionId id = connection.id;
-  Store& store = host_of(connection).store();
+  const std::ptrdiff_t end_of_visit =
+      work_left_ - static_cast<std::ptrdiff_t>(limits_.work_per_visit);
   Digested done;
   while (done.consumed < bytes.size() && !connection.is_paused) {
+    if (work_left_ < end_of_visit || connection.awaits_turn) {
+      queue_turn(connection);
+      break;
+    }
     const std::string_view rest = bytes.substr(done.consumed);
     const c10d::Decoded decoded =
         decoder_.decode(rest, connection.conversation, progress, grace_over);
     if (const auto* complete = std::get_if<c10d::Complete>(&decoded)) {
-      effects_.clear();
-      store.apply(id, complete->request, effects_);
-      perform(effects_);
+      carry_out(connection, *complete);
       if (connection.id != id) return {.is_gone = true};
       done.consumed += complete->size;
       grace_over = false;
-      if (replies_.size() < bounds::store_gather_bytes) continue;
+      if (long_) break;
+      const Backlog* backlog = connection.backlog.get();
+      const std::size_t waiting = backlog == nullptr ? 0 : backlog->outbox.size();
+      if (replies_.size() < bounds::store_gather_bytes && waiting <= limits_.outbox_bytes_max) {
+        continue;
+      }
       if (!flush_replies(connection)) return {.is_gone = true};
     } else if (const auto* more = std::get_if<c10d::NeedMore>(&decoded)) {
       done.needed = more->size;
@@ -167,6 +232,77 @@ ConnectionSet::Impl::Digested ConnectionSet::Impl::decide(Connection& connection
   return done;
 }
 
+void ConnectionSet::Impl::carry_out(Connection& connection, const c10d::Complete& complete) {
+  Store& store = host_of(connection).store();
+  if (std::holds_alternative<c10d::ListKeys>(complete.request) &&
+      store.key_count() > bounds::store_keys_listed_at_once) {
+    backlog_of(connection).listing = std::make_unique<Listing>();
+    return queue_turn(connection);
+  }
+  if (is_long(complete)) return begin_long(connection, complete);
+  const std::size_t replies_before = replies_.size();
+  effects_.clear();
+  store.apply(connection.id, complete.request, effects_, {connection.account, memory_});
+  perform(effects_);
+  const std::size_t replied = std::max(replies_.size(), replies_before) - replies_before;
+  spend(work_of(complete) + effects_.size() * bounds::store_work_of_request + replied);
+}
+
+// --- turns -------------------------------------------------------------------------------------
+
+void ConnectionSet::Impl::queue_turn(Connection& connection) {
+  if (std::exchange(connection.awaits_turn, true)) return;
+  to_decide_.push_back(connection.id);
+}
+
+// Those whose requests were more than one visit could decide, each in its turn. Half of the work is
+// left for what has come meanwhile.
+void ConnectionSet::Impl::decide_queued() {
+  const auto half = static_cast<std::ptrdiff_t>(limits_.work_per_turn / 2);
+  for (std::size_t left = to_decide_.size(); left > 0 && work_left_ > half && !long_; --left) {
+    const ConnectionId id = to_decide_.front();
+    to_decide_.pop_front();
+    with_memory(id, [&] {
+      Connection* connection = table_.find(id);
+      if (connection == nullptr) return;
+      connection->awaits_turn = false;
+      if (go_on_listing(*connection)) digest_inbox(*connection, false);
+    });
+  }
+}
+
+// False: there are more keys to be listed, or the connection is gone.
+bool ConnectionSet::Impl::go_on_listing(Connection& connection) {
+  if (connection.backlog == nullptr || connection.backlog->listing == nullptr) return true;
+  Listing& listing = *connection.backlog->listing;
+  encoded_.clear();
+  const std::int64_t listed = listing.progress.key_count;
+  const bool is_whole =
+      host_of(connection)
+          .store()
+          .list_some(listing.progress, bounds::store_keys_listed_at_once, encoded_);
+  listing.bytes.append(encoded_);
+  spend(encoded_.size() +
+        static_cast<std::size_t>(listing.progress.key_count - listed) * bounds::store_work_of_key);
+  if (!settle(connection)) return false;
+  if (!is_whole) {
+    queue_turn(connection);
+    return false;
+  }
+  const ByteBuffer::Memory memory = listing.bytes.release();
+  Parcel parcel{connection.id, {}};
+  c10d::encode(c10d::Number{listing.progress.key_count}, parcel.reply.copied);
+  auto chunk = std::make_shared<Chunk>(*ledger_, connection.account, memory.data, memory.end,
+                                       memory.capacity);
+  parcel.reply.shared.push_back({parcel.reply.copied.size(), {std::move(chunk), 0, memory.end}});
+  connection.backlog->listing.reset();
+  const ConnectionId id = connection.id;
+  deliver(parcel);
+  return connection.id == id && settle(connection);
+}
+
+// --- ends --------------------------------------------------------------------------------------
+
 void ConnectionSet::Impl::end(ConnectionId id, const std::string& reason) {
   Connection* connection = table_.find(id);
   if (connection == nullptr) return;
@@ -182,150 +318,6 @@ ConnectionSet::Impl::Digested ConnectionSet::Impl::refuse(Connection& connection
                                                           const std::string& reason) {
   if (flush_replies(connection)) close(connection, reason);
   return {.is_gone = true};
-}
-
-// --- effects -----------------------------------------------------------------------------------
-
-void ConnectionSet::Impl::perform(const Effects& effects) {
-  for (const Effect& effect : effects) {
-    if (const auto* answer = std::get_if<Answer>(&effect)) {
-      deliver(*answer);
-    } else if (const auto* drop = std::get_if<Drop>(&effect)) {
-      end(drop->connection, drop->reason);
-    }
-  }
-}
-
-// Only the connection that is being served can be answered at once; the others get what is theirs
-// in their turn, so that a key for which thousands wait holds nobody up.
-void ConnectionSet::Impl::deliver(const Answer& answer) {
-  const bool may_be_huge = std::holds_alternative<c10d::Values>(answer.reply) ||
-                           std::holds_alternative<c10d::Keys>(answer.reply);
-  if (may_be_huge && c10d::encoded_size(answer.reply) > bounds::store_reply_bytes_max) {
-    return end(answer.to, fmt::format("asked for a reply of more than {} bytes",
-                                      bounds::store_reply_bytes_max));
-  }
-  if (answer.to == served_) return c10d::encode(answer.reply, replies_);
-  Connection* connection = table_.find(answer.to);
-  if (connection == nullptr) return;
-  encoded_.clear();
-  c10d::encode(answer.reply, encoded_);
-  Backlog& backlog = backlog_of(*connection);
-  if (backlog.outbox.empty()) backlog.last_taken = now_;
-  backlog.outbox.append(encoded_);
-  if (connection->is_queued_to_send) return;
-  connection->is_queued_to_send = true;
-  to_send_.push_back(connection->id);
-}
-
-// --- out ---------------------------------------------------------------------------------------
-
-bool ConnectionSet::Impl::flush_replies(Connection& connection) {
-  if (replies_.empty()) return true;
-  const bool is_there = send(connection, replies_);
-  replies_.clear();
-  // One large reply is no reason to keep its memory.
-  if (replies_.capacity() > replies_kept_max) replies_ = {};
-  if (is_there && connection.backlog != nullptr && !connection.is_paused &&
-      connection.backlog->outbox.size() > limits_.outbox_bytes_max) {
-    pause(connection);
-  }
-  return is_there;
-}
-
-bool ConnectionSet::Impl::send(Connection& connection, std::string_view bytes) {
-  if (connection.backlog == nullptr || connection.backlog->outbox.empty()) {
-    const ssize_t count = ::send(connection.fd, bytes.data(), bytes.size(), MSG_NOSIGNAL);
-    if (count == static_cast<ssize_t>(bytes.size())) return true;
-    if (count < 0 && errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR) {
-      close(connection, errno_text(errno), is_departure(errno));
-      return false;
-    }
-    if (count > 0) bytes.remove_prefix(static_cast<std::size_t>(count));
-    Backlog& backlog = backlog_of(connection);
-    backlog.last_taken = now_;
-    backlog.outbox.append(bytes);
-    connection.awaits_writable = true;
-    update_interest(connection);
-    return true;
-  }
-  connection.backlog->outbox.append(bytes);
-  return connection.awaits_writable || send_outbox(connection);
-}
-
-bool ConnectionSet::Impl::send_outbox(Connection& connection) {
-  Backlog& backlog = *connection.backlog;
-  const std::string_view bytes = backlog.outbox.view();
-  const ssize_t count = ::send(connection.fd, bytes.data(), bytes.size(), MSG_NOSIGNAL);
-  if (count < 0 && errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR) {
-    close(connection, errno_text(errno), is_departure(errno));
-    return false;
-  }
-  if (count > 0) {
-    backlog.last_taken = now_;
-    backlog.outbox.drop_front(static_cast<std::size_t>(count));
-  }
-  if (connection.awaits_writable == backlog.outbox.empty()) {
-    connection.awaits_writable = !connection.awaits_writable;
-    update_interest(connection);
-  }
-  drop_empty_backlog(connection);
-  return true;
-}
-
-void ConnectionSet::Impl::on_writable(Connection& connection) {
-  if (connection.backlog == nullptr || connection.backlog->outbox.empty()) return;
-  if (!send_outbox(connection) || !connection.is_paused) return;
-  if (connection.backlog != nullptr &&
-      connection.backlog->outbox.size() > limits_.outbox_bytes_max / 2) {
-    return;
-  }
-  connection.is_paused = false;
-  update_interest(connection);
-  digest_inbox(connection, false);
-}
-
-void ConnectionSet::Impl::flush_queued() {
-  for (std::size_t count = 0; count < limits_.wakes_per_slice && !to_send_.empty(); ++count) {
-    Connection* connection = table_.find(to_send_.front());
-    to_send_.pop_front();
-    if (connection == nullptr) continue;
-    connection->is_queued_to_send = false;
-    if (connection->backlog == nullptr || connection->backlog->outbox.empty()) {
-      drop_empty_backlog(*connection);
-      continue;
-    }
-    if (!connection->awaits_writable && !send_outbox(*connection)) continue;
-    // What others cause to be sent to it cannot be held back by leaving its requests alone.
-    const std::size_t outbox_max =
-        connection->is_paused ? bounds::store_reply_bytes_max : limits_.outbox_bytes_max;
-    const Backlog* backlog = connection->backlog.get();
-    if (backlog != nullptr && backlog->outbox.size() > outbox_max) {
-      close(*connection,
-            fmt::format("takes none of the {} bytes that wait for it", backlog->outbox.size()));
-    }
-  }
-}
-
-void ConnectionSet::Impl::pause(Connection& connection) {
-  connection.is_paused = true;
-  update_interest(connection);
-  // One timer is enough, however often a slow reader is paused: it looks at when bytes were taken.
-  if (!std::exchange(connection.is_timed, true)) {
-    arm(TimerKind::stall, connection.id.value, limits_.reader_stall_max);
-  }
-}
-
-Backlog& ConnectionSet::Impl::backlog_of(Connection& connection) {
-  if (connection.backlog == nullptr) connection.backlog = std::make_unique<Backlog>();
-  return *connection.backlog;
-}
-
-void ConnectionSet::Impl::drop_empty_backlog(Connection& connection) {
-  if (connection.backlog != nullptr && connection.backlog->inbox.empty() &&
-      connection.backlog->outbox.empty()) {
-    connection.backlog.reset();
-  }
 }
 
 }  // namespace cpprun

@@ -11,16 +11,27 @@
 #include "proto/clock.h"
 #include "proto/ids.h"
 #include "rendezvous/io/byte_buffer.h"
+#include "rendezvous/io/outbox.h"
+#include "rendezvous/ledger.h"
 #include "rendezvous/peer_address.h"
+#include "rendezvous/store.h"
 
 namespace cpprun {
+
+// A LIST_KEYS that is answered in several turns.
+struct Listing {
+  KeyListing progress;
+  ByteBuffer bytes;  // of the reply, without the number of keys in front
+};
 
 struct Backlog {
   ByteBuffer inbox;              // the beginning of a request, and what came behind it
   std::size_t inbox_needed = 0;  // bytes before it is worth looking at again
   c10d::Progress progress;       // of the request in the inbox
-  ByteBuffer outbox;             // replies that were not taken yet
-  TimePoint last_taken{};        // when the peer last took some of them, or when they began to wait
+  Outbox outbox;                 // replies that were not taken yet
+  std::unique_ptr<Listing> listing;
+  std::size_t bytes_charged = 0;  // what the books know of all that
+  TimePoint last_taken{};  // when the peer last took some of them, or when they began to wait
 };
 
 enum class Speaks : std::uint8_t { unknown_yet, store };
@@ -31,12 +42,14 @@ struct Connection {
   int fd = -1;
   std::uint32_t listener = 0;
   PeerAddress peer;
+  AccountId account;
   c10d::Conversation conversation;
   Speaks speaks = Speaks::unknown_yet;
   bool is_paused = false;          // its requests are left alone until it takes replies
   bool is_timed = false;           // a timer will look whether it took something meanwhile
   bool is_ambiguous = false;       // a timer will decide what its request means
   bool awaits_writable = false;    // EPOLLOUT is asked for
+  bool awaits_turn = false;        // in the line of those who have requests left to be decided
   bool is_queued_to_send = false;  // in the line of those who have something to be sent
 };
 

@@ -23,7 +23,8 @@ class ConnectionDriver::Impl : public std::enable_shared_from_this<Impl> {
     readable_.async_wait(asio::posix::stream_descriptor::wait_read,
                          [self = shared_from_this()](const asio::error_code& error) {
                            if (error || self->connections_ == nullptr) return;
-                           self->serve();
+                           // One turn is enough between two looks at the links.
+                           if (!self->is_posted_) self->serve();
                            if (self->connections_ != nullptr) self->wait();
                          });
   }

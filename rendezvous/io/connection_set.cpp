@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <random>
 #include <system_error>
 
 #include "rendezvous/io/connection_set_impl.h"
@@ -20,6 +21,12 @@ constexpr std::uint64_t port_mark = std::uint64_t{1} << 63;
 
 int open_spare() {
   return ::open("/dev/null", O_RDONLY | O_CLOEXEC);
+}
+
+HashSeed random_seed() {
+  std::random_device random;
+  const auto word = [&random] { return std::uint64_t{random()} << 32 | random(); };
+  return {word(), word()};
 }
 
 bool is_lack_of_resources(int error) {
@@ -52,13 +59,18 @@ std::optional<TimePoint> ConnectionSet::next_deadline() const {
 std::size_t ConnectionSet::connection_count() const {
   return impl_->connection_count();
 }
+const Ledger& ConnectionSet::ledger() const {
+  return impl_->ledger();
+}
 
 ConnectionSet::Impl::Impl(ConnectionLimits limits)
     : limits_(limits),
+      ledger_(std::make_shared<Ledger>(limits.memory, random_seed())),
       epoll_(epoll_create1(EPOLL_CLOEXEC)),
       spare_(open_spare()),
       read_(bounds::store_read_bytes) {
   if (!epoll_) throw std::system_error(errno, std::generic_category(), "epoll_create1");
+  ledger_->tend(true);
 }
 
 ConnectionSet::Impl::~Impl() {
@@ -66,6 +78,8 @@ ConnectionSet::Impl::~Impl() {
   for (Connection& connection : table_.slots()) {
     if (connection.id.value != 0) FileDescriptor closing(connection.fd);
   }
+  // Stores that outlive this free what is theirs themselves.
+  ledger_->tend(false);
 }
 
 // --- ports -------------------------------------------------------------------------------------
@@ -174,13 +188,18 @@ bool ConnectionSet::Impl::refuse_for_lack(Port& port, int listening, int error) 
 
 void ConnectionSet::Impl::open_connection(int fd, const PeerAddress& peer, std::uint32_t listener) {
   FileDescriptor socket(fd);
+  if (const std::string objection = ledger_->objection_to_connection(peer); !objection.empty()) {
+    return ports_[listener].host->note({.peer = peer, .text = "refused: " + objection});
+  }
   Connection& connection = table_.open(fd, peer, listener);
+  connection.account = ledger_->open_connection(peer);
   connection.conversation.dialect = ports_[listener].dialect;
   epoll_event event{};
   event.events = EPOLLIN;
   event.data.u64 = connection.id.value;
   if (epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &event) != 0) {
     const std::string why = errno_text(errno);
+    ledger_->close_connection(connection.account);
     table_.release(connection);
     return ports_[listener].host->note({.peer = peer, .text = "refused: " + why});
   }
@@ -191,6 +210,15 @@ FileDescriptor ConnectionSet::Impl::detach(Connection& connection) {
   FileDescriptor socket(connection.fd);
   // Closing alone would leave it watched for as long as a forked child holds a copy.
   (void)epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, socket.get(), nullptr);
+  if (connection.backlog != nullptr) {
+    ledger_->credit(connection.account, connection.backlog->bytes_charged);
+    if (connection.backlog->inbox.capacity() > bounds::store_freed_at_once_max) {
+      // As a chunk it is freed in pieces.
+      const ByteBuffer::Memory memory = connection.backlog->inbox.release();
+      Chunk(*ledger_, connection.account, memory.data, memory.end, memory.capacity);
+    }
+  }
+  ledger_->close_connection(connection.account);
   table_.release(connection);
   return socket;
 }
@@ -228,11 +256,44 @@ void ConnectionSet::Impl::update_interest(Connection& connection) {
 
 bool ConnectionSet::Impl::serve(TimePoint now) {
   now_ = now;
-  const int count = epoll_wait(epoll_.get(), events_.data(), static_cast<int>(events_.size()), 0);
-  for (int at = 0; at < count; ++at) handle(events_[static_cast<std::size_t>(at)]);
+  work_left_ = static_cast<std::ptrdiff_t>(limits_.work_per_turn);
+  ledger_->free_some(limits_.work_per_turn);
+  if (long_) {
+    with_memory(long_->from, [this] { go_on_with_long(); });
+    return true;
+  }
+  decide_queued();
+  serve_events();
   flush_queued();
   run_timers();
-  return count == static_cast<int>(events_.size()) || !to_send_.empty();
+  return next_event_ < event_count_ || event_count_ == events_.size() || !to_send_.empty() ||
+         !to_decide_.empty() || long_.has_value() || ledger_->has_remains();
+}
+
+// What this turn has no time for is the first thing of the next one.
+void ConnectionSet::Impl::serve_events() {
+  if (next_event_ == event_count_) {
+    const int count = epoll_wait(epoll_.get(), events_.data(), static_cast<int>(events_.size()), 0);
+    event_count_ = count > 0 ? static_cast<std::size_t>(count) : 0;
+    next_event_ = 0;
+  }
+  while (next_event_ < event_count_ && work_left_ > 0 && !long_) {
+    const epoll_event event = events_[next_event_++];
+    const bool is_port = (event.data.u64 & port_mark) != 0;
+    with_memory(ConnectionId{is_port ? 0 : event.data.u64}, [&] { handle(event); });
+  }
+}
+
+void ConnectionSet::Impl::lack_memory(ConnectionId id) {
+  served_ = {};
+  replies_ = {};
+  effects_ = {};
+  memory_.reset();
+  small_inbox_.clear();
+  long_.reset();
+  if (Connection* connection = table_.find(id)) {
+    close(*connection, "there is no memory for what it wants");
+  }
 }
 
 void ConnectionSet::Impl::handle(const epoll_event& event) {
@@ -273,7 +334,9 @@ void ConnectionSet::Impl::run_timers() {
     Connection* connection = table_.find(ConnectionId{timer.subject});
     if (connection == nullptr) continue;
     if (timer.kind == TimerKind::ambiguity) {
-      if (connection->is_ambiguous) digest_inbox(*connection, true);
+      if (connection->is_ambiguous) {
+        with_memory(connection->id, [&] { digest_inbox(*connection, true); });
+      }
     } else if (timer.kind == TimerKind::greeting) {
       if (connection->speaks == Speaks::unknown_yet) {
         close(*connection, "it began to greet, and then said nothing");

@@ -18,6 +18,7 @@
 #include "proto/clock.h"
 #include "proto/result.h"
 #include "rendezvous/io/file_descriptor.h"
+#include "rendezvous/ledger.h"
 #include "rendezvous/peer_address.h"
 #include "rendezvous/store.h"
 
@@ -44,11 +45,15 @@ class StoreHost {
   virtual void note(Note note) = 0;
 };
 
-// Bounds of one connection; the defaults are the house's, tests choose smaller ones.
+// Bounds of one connection, of one turn, and of all memory; the defaults are the house's, tests
+// choose smaller ones.
 struct ConnectionLimits {
   std::size_t outbox_bytes_max = bounds::store_outbox_bytes_max;
   Duration reader_stall_max = bounds::store_reader_stall_max;
   std::size_t wakes_per_slice = bounds::store_wakes_per_slice;
+  std::size_t work_per_turn = bounds::store_work_per_turn;
+  std::size_t work_per_visit = bounds::store_work_per_visit;
+  LedgerLimits memory = {};
 };
 
 struct ListenOptions {
@@ -90,6 +95,8 @@ class ConnectionSet {
   std::optional<TimePoint> next_deadline() const;
 
   std::size_t connection_count() const;
+  // What the clients of all listeners make this process hold.
+  const Ledger& ledger() const;
 
  private:
   class Impl;

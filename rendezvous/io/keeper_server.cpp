@@ -63,8 +63,12 @@ class KeeperServer::PlainPort : public Port {
   Store store_;
 };
 
-KeeperServer::KeeperServer(asio::io_context& context, Callbacks callbacks)
-    : context_(context), callbacks_(std::move(callbacks)), timer_(context, [this] { advance(); }) {}
+KeeperServer::KeeperServer(asio::io_context& context, Callbacks callbacks,
+                           const ConnectionLimits& limits)
+    : context_(context),
+      callbacks_(std::move(callbacks)),
+      timer_(context, [this] { advance(); }),
+      connections_(limits) {}
 
 KeeperServer::~KeeperServer() {
   for (auto& [link, channel] : channels_) channel->forget();

@@ -18,6 +18,7 @@
 #include "rendezvous/io/connection_driver.h"
 #include "rendezvous/io/connection_set.h"
 #include "rendezvous/io/link_channel.h"
+#include "rendezvous/io/machine_memory.h"
 #include "rendezvous/io/machine_timer.h"
 #include "rendezvous/keeper.h"
 
@@ -36,7 +37,9 @@ class KeeperServer {
     std::function<void(const keeper::NodeChange&)> node_changed = {};
   };
 
-  KeeperServer(asio::io_context& context, Callbacks callbacks);
+  // `limits` bound what store clients may use; by default the machine's size bounds their memory.
+  KeeperServer(asio::io_context& context, Callbacks callbacks,
+               const ConnectionLimits& limits = {.memory = memory_of_this_machine()});
   ~KeeperServer();
   KeeperServer(const KeeperServer&) = delete;
   KeeperServer& operator=(const KeeperServer&) = delete;

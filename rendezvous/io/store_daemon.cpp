@@ -11,8 +11,22 @@
 #include "rendezvous/io/daemon_log.h"
 #include "rendezvous/io/keeper_server.h"
 #include "rendezvous/io/listener.h"
+#include "rendezvous/io/machine_memory.h"
 
 namespace cpprun {
+namespace {
+
+LedgerLimits memory_of(const DaemonOptions& options) {
+  LedgerLimits limits = memory_of_this_machine();
+  if (options.memory_bytes_max != 0) limits.bytes_max = options.memory_bytes_max;
+  limits.address_bytes_max =
+      options.address_bytes_max != 0 ? options.address_bytes_max : limits.bytes_max / 2;
+  limits.address_keys_max = options.address_keys_max;
+  limits.address_connections_max = options.address_connections_max;
+  return limits;
+}
+
+}  // namespace
 
 int run_store_daemon(const DaemonOptions& options) {
   raise_descriptor_limit();
@@ -21,9 +35,11 @@ int run_store_daemon(const DaemonOptions& options) {
   signals.async_wait([&](const asio::error_code&, int) { io.stop(); });
   DaemonLog log(io, options);
   // Nobody's agent lives here, and a daemon is never done.
-  KeeperServer server(io, {.to_local_agent = [](const link::Message&) {},
-                           .note = [&log](const Note& note) { log.write(note); },
-                           .done = nullptr});
+  KeeperServer server(io,
+                      {.to_local_agent = [](const link::Message&) {},
+                       .note = [&log](const Note& note) { log.write(note); },
+                       .done = nullptr},
+                      {.memory = memory_of(options)});
   const auto listening =
       server.open({.host = options.host, .port = options.port, .dialect = options.dialect},
                   {.only = {},

@@ -11,6 +11,7 @@
 #include <thread>
 
 #include "rendezvous/io/connection_set.h"
+#include "rendezvous/io/machine_memory.h"
 #include "rendezvous/io/socket_address.h"
 
 namespace cpprun {
@@ -37,13 +38,19 @@ class OpenHost : public StoreHost {
   std::function<void(const std::string&)> log_;
 };
 
+LedgerLimits memory_for(const StoreServerOptions& options) {
+  if (options.memory_bytes_max != 0) return {.bytes_max = options.memory_bytes_max};
+  return memory_of_this_machine();
+}
+
 }  // namespace
 
 // --- in the caller's loop ----------------------------------------------------------------------
 
 class StoreService::Impl {
  public:
-  explicit Impl(const StoreServerOptions& options) : host(options.log) {}
+  explicit Impl(const StoreServerOptions& options)
+      : host(options.log), connections({.memory = memory_for(options)}) {}
 
   OpenHost host;
   ConnectionSet connections;

@@ -20,6 +20,10 @@ struct StoreServerOptions {
   // Told of every connection that was closed for a reason of ours, one line without newline. Called
   // in the thread that serves. Clients that simply left are not reported.
   std::function<void(const std::string& line)> log{};
+  // Bytes that clients may make the server hold: values, and requests and replies under way. Who
+  // goes over it is closed, with a line for the log. 0: half of the machine's memory, or of that of
+  // the control group.
+  std::uint64_t memory_bytes_max = 0;
 };
 
 // Serves in a thread of its own.

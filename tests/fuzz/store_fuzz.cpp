@@ -21,6 +21,11 @@ bool hear(const Effects& effects, std::string& heard) {
       heard += "\ndropped";
       return false;
     }
+    if (const auto* parcel = std::get_if<Parcel>(&effect)) {
+      promise(parcel->to == speaker || parcel->to == bystander, "a parcel for nobody");
+      if (parcel->to == speaker) heard += parcel->reply.text();
+      continue;
+    }
     const auto& answer = std::get<Answer>(effect);
     promise(answer.to == speaker || answer.to == bystander, "an answer to nobody");
     std::string bytes;

@@ -68,3 +68,27 @@ TEST_CASE("asking for help is no mistake") {
   CHECK(end_of({"--help"}).exit_code == 0);
   CHECK(end_of({"--help"}).text.find("--port") != std::string::npos);
 }
+
+TEST_CASE("sizes are read as people write them, and what is no size is a mistake") {
+  const auto parsed = parse({"--max-memory", "2GiB", "--max-memory-per-address=512MiB",
+                             "--max-keys-per-address", "1000", "--max-connections-per-address=64"});
+  REQUIRE(std::holds_alternative<DaemonOptions>(parsed));
+  const auto& options = std::get<DaemonOptions>(parsed);
+  CHECK(options.memory_bytes_max == 2ULL * 1024 * 1024 * 1024);
+  CHECK(options.address_bytes_max == 512ULL * 1024 * 1024);
+  CHECK(options.address_keys_max == 1000);
+  CHECK(options.address_connections_max == 64);
+  CHECK(end_of({"--max-memory", "much"}).exit_code == 2);
+  CHECK(end_of({"--max-memory", "much"}).text.find("--max-memory") != std::string::npos);
+  CHECK(end_of({"--max-keys-per-address", "0"}).exit_code == 2);
+}
+
+TEST_CASE("without flags the limits are the house's, and memory is the machine's affair") {
+  const auto parsed = parse({});
+  REQUIRE(std::holds_alternative<DaemonOptions>(parsed));
+  const auto& options = std::get<DaemonOptions>(parsed);
+  CHECK(options.memory_bytes_max == 0);
+  CHECK(options.address_bytes_max == 0);
+  CHECK(options.address_keys_max == bounds::store_address_keys_max);
+  CHECK(options.address_connections_max == bounds::store_address_connections_max);
+}

@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <spawn.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 
 #include <csignal>
@@ -58,6 +59,12 @@ class Program {
     const std::string line = out_line();
     REQUIRE(line.starts_with("cpprund listening on "));
     return static_cast<std::uint16_t>(std::stoi(line.substr(line.rfind(':') + 1)));
+  }
+
+  // From now on it gets no more address space than that.
+  void limit_memory(rlim_t bytes) const {
+    const rlimit limit{bytes, bytes};
+    REQUIRE(prlimit(pid_, RLIMIT_AS, &limit, nullptr) == 0);
   }
 
   int end_with(int signal) {
@@ -138,5 +145,37 @@ TEST_CASE("cpprund says whom it closed and why") {
   const std::string line = daemon.err_line();
   CHECK(line.starts_with("cpprund: 127.0.0.1:"));
   CHECK(line.ends_with("closed: an HTTP request on a port for store clients and agents"));
+  CHECK(daemon.end_with(SIGTERM) == 0);
+}
+
+TEST_CASE("cpprund closes who goes over its memory, and serves everybody else") {
+  Program daemon({"--host", "127.0.0.1", "--port", "0", "--max-memory", "64MiB"});
+  const std::uint16_t port = daemon.port();
+  Result<StoreClient> modest = StoreClient::open({.host = "127.0.0.1", .port = port});
+  Result<StoreClient> greedy = StoreClient::open({.host = "127.0.0.1", .port = port});
+  REQUIRE(modest);
+  REQUIRE(greedy);
+  CHECK(modest->set("k", "v"));
+  // Half of it is for one address.
+  (void)greedy->set("k", std::string(40 << 20, 'v'));
+  const std::string line = daemon.err_line();
+  CHECK(line.find("closed: its address holds 31.") != std::string::npos);
+  CHECK(line.ends_with(" of the 32.0 MiB that it may"));
+  CHECK(modest->get("k", 10s) == "v");
+  CHECK(daemon.end_with(SIGTERM) == 0);
+}
+
+TEST_CASE("where the machine has no memory left, the client that wants it is closed, not cpprund") {
+  Program daemon({"--host", "127.0.0.1", "--port", "0", "--max-memory", "4GiB"});
+  const std::uint16_t port = daemon.port();
+  Result<StoreClient> modest = StoreClient::open({.host = "127.0.0.1", .port = port});
+  Result<StoreClient> greedy = StoreClient::open({.host = "127.0.0.1", .port = port});
+  REQUIRE(modest);
+  REQUIRE(greedy);
+  CHECK(modest->set("k", "v"));
+  daemon.limit_memory(rlim_t{100} << 20);
+  (void)greedy->set("k", std::string(200 << 20, 'v'));
+  CHECK(daemon.err_line().ends_with("closed: there is no memory for what it wants"));
+  CHECK(modest->get("k", 10s) == "v");
   CHECK(daemon.end_with(SIGTERM) == 0);
 }
