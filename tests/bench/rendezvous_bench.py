@@ -2,6 +2,7 @@
 interleaved; medians.
 
     rendezvous_bench.py [--build FOLDER] [--rounds N] [--seconds S] [--quick]
+                        [--attackers N] [--rival NAME=CPPRUND]…
 
 Ours are link_load's: real connections, the real codec, one process. torchrun's are its own
 handlers, threads of one process that has imported PyTorch beforehand (with several processes their
@@ -19,6 +20,7 @@ import subprocess
 import sys
 import time
 
+import siege
 from servers import start_cpprund, start_libuv
 
 GOALS = {2: "≤ 3 ms", 128: "≤ 20 ms", 1000: "≤ 80 ms", 10_000: "≤ 0.8 s"}
@@ -154,6 +156,14 @@ def bench_calls(options):
           + ", ".join(f"{name} {count / agents:.1f}" for name, count in often) + ".")
 
 
+def bench_siege(options):
+    """A heartbeat's answer while clients of the store do their worst; every --rival takes turns."""
+    print()
+    programs = {"cpprund": os.path.join(options.build, "rendezvous/cpprund")}
+    programs.update(rival.split("=", 1) for rival in options.rival)
+    siege.table(programs, [None, *siege.ATTACKS], options.attackers, options.seconds)
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--build", default="build/release", help="folder of a release build")
@@ -162,6 +172,9 @@ def main():
     parser.add_argument("--seconds", type=int, default=10, help="of standing by")
     parser.add_argument("--quick", action="store_true", help="one short round")
     parser.add_argument("--python", default=os.environ.get("CPPRUN_PYTHON", sys.executable))
+    parser.add_argument("--attackers", type=int, default=256, help="clients of a besieged store")
+    parser.add_argument("--rival", action="append", default=[], metavar="NAME=CPPRUND",
+                        help="another cpprund to be besieged, an older one for instance")
     parser.add_argument("--no-peer", dest="peer", action="store_false")
     options = parser.parse_args()
     if options.quick:
@@ -170,6 +183,7 @@ def main():
     bench_keeper(options, runs)
     bench_idle(options)
     bench_calls(options)
+    bench_siege(options)
 
 
 if __name__ == "__main__":

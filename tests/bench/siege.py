@@ -1,0 +1,308 @@
+"""How long a heartbeat waits while clients of the store do their worst.
+
+    siege.py CPPRUND [ATTACK…] [--clients N] [--seconds S]
+
+An agent joins a job of its own at a fresh daemon and sends a heartbeat every five milliseconds,
+from a process of its own, while the attackers are at the plain store of the same daemon. Prints a
+row for each attack: the median, the 99.9th percentile and the longest of the answers, what the
+daemon held at most, and how it was at the end. The daemon may use six gigabytes of address space,
+so that no attack takes the machine along; one that needs more dies here as it would there. Several
+daemons, NAME=PATH each, take turns.
+"""
+
+import argparse
+import json
+import multiprocessing
+import os
+import resource
+import socket
+import struct
+import subprocess
+import sys
+import threading
+import time
+
+MIB = 1 << 20
+ADDRESS_SPACE = 6 << 30
+ZEROS = bytes(200 * MIB)  # which the kernel keeps as one page
+HELLO = b"\x00\xce\xf7\x85\x3c"
+SET, GET, ADD, CHECK, WAIT, APPEND, MULTI_GET, MULTI_SET, LIST_KEYS = 1, 3, 4, 5, 6, 9, 10, 11, 17
+
+
+def text(data):
+    return struct.pack("<Q", len(data)) + data
+
+
+def request(code, *fields):
+    return bytes([code]) + b"".join(map(text, fields))
+
+
+def add(key, delta=1):
+    return request(ADD, key) + struct.pack("<q", delta)
+
+
+def keys_request(code, keys):
+    return bytes([code]) + struct.pack("<Q", len(keys)) + b"".join(map(text, keys))
+
+
+class Client:
+    def __init__(self, port):
+        self.port = port
+        self.socket = socket.create_connection(("127.0.0.1", port))
+        self.socket.sendall(HELLO)
+
+    def say(self, *parts):
+        for part in parts:
+            self.socket.sendall(part)
+
+    def drain(self, until):
+        """Takes and forgets what comes."""
+        self.socket.settimeout(0.1)
+        while time.monotonic() < until:
+            try:
+                if not self.socket.recv(MIB):
+                    return
+            except TimeoutError:
+                continue
+
+    def answer(self, count):
+        data = b""
+        while len(data) < count:
+            piece = self.socket.recv(count - len(data))
+            if not piece:
+                raise ConnectionError("closed")
+            data += piece
+        return data
+
+
+# --- what attackers do -------------------------------------------------------------------------
+
+
+def prepare_large(port, size):
+    """One value of that size under the key "v"."""
+    client = Client(port)
+    client.say(request(SET, b"v", bytes(size)), add(b"done"))
+    client.answer(8)
+    return client
+
+
+def large_gets(client, until):
+    """One large value, asked for again and again, and read as fast as it comes."""
+    while time.monotonic() < until:
+        client.say(request(GET, b"v") * 4)
+        client.drain(min(until, time.monotonic() + 2))
+
+
+def lazy_gets(client, until):
+    """The same, by somebody who reads nothing."""
+    client.say(request(GET, b"v") * 16)
+    time.sleep(max(0, until - time.monotonic()))
+
+
+def large_sets(client, until):
+    key = b"s%d" % (id(client) % 16)
+    while time.monotonic() < until:
+        client.say(bytes([SET]) + text(key) + struct.pack("<Q", len(ZEROS)), ZEROS)
+
+
+def blanks(client, until):
+    """A number that is two hundred megabytes of blanks."""
+    client.say(bytes([SET]) + text(b"n") + struct.pack("<Q", 200 * MIB))
+    client.say(*[b" " * MIB] * 200)
+    while time.monotonic() < until:
+        try:
+            client.say(add(b"n") * 8)
+            client.answer(64)
+        except OSError:
+            client.__init__(client.port)
+
+
+def appends(client, until):
+    client.say(request(APPEND, b"v", b"x") * 60)
+    while time.monotonic() < until:
+        client.say(request(APPEND, b"v", b"x") * 60, add(b"a"))
+        client.answer(8)
+
+
+def twelve_names(client, until):
+    client.say(keys_request(MULTI_GET, [b"v"] * 12))
+    time.sleep(max(0, until - time.monotonic()))
+
+
+def many_keys(client, until):
+    """As many keys in one request as there may be, and all that can be done with them."""
+    keys = [b"k%d/%d" % (id(client), at) for at in range(131_072)]
+    sets = bytes([MULTI_SET]) + struct.pack("<Q", len(keys))
+    sets += b"".join(text(key) + text(b"value") for key in keys)
+    while time.monotonic() < until:
+        client.say(sets, keys_request(CHECK, keys), add(b"m"))
+        client.answer(9)
+        client.say(keys_request(MULTI_GET, keys), add(b"m"))
+        client.answer(len(keys) * 13 + 8)
+        client.say(bytes([LIST_KEYS]))
+        for _ in range(struct.unpack("<q", client.answer(8))[0]):
+            client.answer(struct.unpack("<Q", client.answer(8))[0])
+            if time.monotonic() > until:
+                return
+
+
+def small_requests(client, until):
+    """Short requests as fast as they go, thousands of them in one packet."""
+    many = (request(GET, b"short") + add(b"c")) * 3000
+    while time.monotonic() < until:
+        client.say(many)
+        client.answer(3000 * 16)
+
+
+# Name, attack, size of the value under "v" in MiB, attackers at most.
+ATTACKS = {
+    "200 MiB GETs, read": (large_gets, 200, 256),
+    "200 MiB GETs, not read": (lazy_gets, 200, 256),
+    "200 MiB SETs": (large_sets, 0, 256),
+    "ADD to 200 MiB of blanks": (blanks, 0, 4),
+    "APPENDs to 64 MiB": (appends, 64, 16),
+    "12 × 64 MiB MULTI_GET, not read": (twelve_names, 64, 64),
+    "131,072 keys at once": (many_keys, 0, 8),
+    "3,000 requests a packet": (small_requests, 0, 256),
+}
+
+
+def attack(port, name, clients, seconds):
+    act, size, most = ATTACKS[name]
+    held = [prepare_large(port, size * MIB)] if size else []
+    until = time.monotonic() + seconds
+
+    def run():
+        try:
+            client = Client(port)
+            held.append(client)
+            act(client, until)
+        except OSError:
+            pass  # closed: that is the daemon's good right
+
+    threads = [threading.Thread(target=run) for _ in range(min(clients, most))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    os._exit(0)
+
+
+# --- the agent ---------------------------------------------------------------------------------
+
+
+def frame(**message):
+    data = json.dumps(message).encode()
+    return struct.pack("<I", len(data)) + data
+
+
+def read_frame(file):
+    return json.loads(file.read(struct.unpack("<I", file.read(4))[0]))
+
+
+def beat(port, seconds, told):
+    """Milliseconds that each answer took; None is told first, when the round is agreed."""
+    link = socket.create_connection(("127.0.0.1", port))
+    link.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    link.settimeout(60)
+    file = link.makefile("rb")
+    link.sendall(b"cpprun1\n")
+    link.sendall(
+        frame(say="join", job="siege", host="node", pid=2, agent=7, min=1, max=1, workers=1,
+              role="default", restarts=0, backoff_ms=0, window_ms=0, final=[], addresses=[],
+              lease_ms=60_000, last_call_ms=0, after=0, idle=True, sent=1)
+    )
+    file.read(8)
+    while read_frame(file)["say"] != "sealed":
+        pass
+    told.put(None)
+    trips = []
+    until = time.monotonic() + seconds
+    try:
+        while time.monotonic() < until:
+            begun = time.monotonic()
+            link.sendall(frame(say="heartbeat", sent=int(begun * 1e6), trip=0))
+            while read_frame(file)["say"] != "heartbeat":
+                pass
+            trips.append((time.monotonic() - begun) * 1e3)
+            time.sleep(0.005)
+    except (OSError, struct.error):
+        trips.append(float("inf"))
+    told.put(trips)
+
+
+# --- a row -------------------------------------------------------------------------------------
+
+
+def peak_mib(pid):
+    try:
+        with open(f"/proc/{pid}/status") as file:
+            for line in file:
+                if line.startswith("VmHWM:"):
+                    return int(line.split()[1]) / 1024
+    except OSError:
+        pass
+    return float("nan")
+
+
+def siege(program, name, clients, seconds):
+    limit = lambda: resource.setrlimit(resource.RLIMIT_AS, (ADDRESS_SPACE, ADDRESS_SPACE))
+    daemon = subprocess.Popen(
+        [program, "--host", "127.0.0.1", "--port", "0", "--quiet"],
+        stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, preexec_fn=limit,
+    )
+    port = int(daemon.stdout.readline().rsplit(":", 1)[-1])
+    told = multiprocessing.Queue()
+    agent = multiprocessing.Process(target=beat, args=(port, seconds, told))
+    agent.start()
+    told.get(timeout=30)
+    attackers = None
+    if name:
+        attackers = multiprocessing.Process(target=attack, args=(port, name, clients, seconds))
+        attackers.start()
+    trips = sorted(told.get(timeout=seconds + 120))
+    peak = peak_mib(daemon.pid)
+    ended = daemon.poll()
+    for process in (attackers, agent):
+        if process:
+            process.kill()
+            process.join()
+    daemon.kill()
+    daemon.wait()
+    at = lambda share: trips[min(len(trips) - 1, int(len(trips) * share))]
+    state = "lives" if ended is None else f"died ({ended})"
+    return at(0.5), at(0.999), trips[-1], len(trips), peak, state
+
+
+def cell(value):
+    return "never" if value == float("inf") else f"{value:,.1f}" if value < 100 else f"{value:,.0f}"
+
+
+def table(programs, names, clients, seconds):
+    """One column for each program; interleaved."""
+    print("| clients of the store do | daemon | median, ms | 99.9 %, ms | longest, ms | answers | "
+          "memory, MiB | at the end it |")
+    print("| --- | --- | --- | --- | --- | --- | --- | --- |")
+    for name in names:
+        for label, program in programs.items():
+            middle, rare, longest, count, peak, state = siege(program, name, clients, seconds)
+            print(f"| {name or 'nothing'} | {label} | {cell(middle)} | {cell(rare)} | "
+                  f"{cell(longest)} | {count:,} | {peak:,.0f} | {state} |", flush=True)
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("program", nargs="+", help="cpprund, or several as NAME=PATH")
+    parser.add_argument("--attack", action="append", help="a name of the table; all by default")
+    parser.add_argument("--clients", type=int, default=256)
+    parser.add_argument("--seconds", type=float, default=10)
+    options = parser.parse_args()
+    programs = dict(
+        word.split("=", 1) if "=" in word else (os.path.basename(word), word)
+        for word in options.program
+    )
+    table(programs, options.attack or [None, *ATTACKS], options.clients, options.seconds)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
