@@ -8,7 +8,9 @@ link::Finish finish_of(const Breakup& breakup) {
     const bool by_signal = breakup.stop && breakup.stop->signal != 0;
     return {.exit_code = by_signal ? 128 + breakup.stop->signal : 1, .reason = breakup.reason};
   }
-  return {.exit_code = link::exit_code_of(root->failure.status),
+  // Whatever a node says of its worker: a job that has failed does not end with 0.
+  const int code = link::exit_code_of(root->failure.status);
+  return {.exit_code = code == 0 ? 1 : code,
           .reason = root->what,
           .root = root->failure,
           .consequences = breakup.failures.consequences(),

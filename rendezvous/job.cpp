@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cassert>
 #include <utility>
 
 #include "proto/link/brief.h"
@@ -14,6 +15,11 @@ namespace cpprun {
 namespace {
 
 using keeper::NodeChange;
+
+bool is_of(const Member& member, Rank rank) {
+  const int from_base = rank.value - member.ranks.base.value;
+  return from_base >= 0 && from_base < member.join.local_world_size;
+}
 
 }  // namespace
 
@@ -33,12 +39,19 @@ void Job::hear(TimePoint now, LinkId link, const link::Message& message, keeper:
     return;
   }
   if (!member->local) leases_.renew(link, now);
-  const auto is_current = [this](RoundNumber round) { return round == round_.number(); };
+  // After the end nobody can change anything; whoever still tells something has not heard it yet.
+  const auto is_current = [this](RoundNumber round) { return round == round_.number() && !over(); };
   std::visit(
       Overloaded{
           [&](const link::Failed& m) {
             // Who has no seat in this round speaks of another.
             if (!is_current(m.round) || member->state == Member::State::waiting) return;
+            if (!is_of(*member, m.failure.rank)) {
+              actions.emplace_back(
+                  keeper::HangUp{link, fmt::format("it told of rank {}, which is none of {}",
+                                                   m.failure.rank.value, name_of(*member))});
+              return;
+            }
             failed(now, *member, m, actions);
           },
           [&](const link::Succeeded& m) {
@@ -49,6 +62,7 @@ void Job::hear(TimePoint now, LinkId link, const link::Message& message, keeper:
           [&](const link::Drained& m) {
             // In any other phase it is a late word: nobody has asked for it.
             if (!is_current(m.round) || round_.phase() != Round::Phase::draining) return;
+            if (member->state == Member::State::waiting) return;  // It has no seat in this round.
             round_.set_state(link, Member::State::drained);
             if (member->leaving) {
               leases_.forget(link);
@@ -56,7 +70,9 @@ void Job::hear(TimePoint now, LinkId link, const link::Message& message, keeper:
             }
             settle(now, actions);
           },
-          [&](const link::Leave& m) { leave(now, link, m, actions); },
+          [&](const link::Leave& m) {
+            if (!over()) leave(now, link, m, actions);
+          },
           [&](const link::Heartbeat& m) {
             round_.clock_of(link).heard(now, m.sent,
                                         std::chrono::microseconds{m.round_trip_microseconds});
@@ -70,9 +86,13 @@ void Job::hear(TimePoint now, LinkId link, const link::Message& message, keeper:
       message);
 }
 
-void Job::failed(TimePoint now, const Member& member, const link::Failed& failed,
+void Job::failed(TimePoint now, const Member& member, link::Failed failed,
                  keeper::Actions& actions) {
-  if (round_.phase() == Round::Phase::gathering || over()) return;
+  if (round_.phase() == Round::Phase::gathering) return;
+  // What is known of the node is not for the node to say.
+  failed.failure.host = member.join.host;
+  failed.failure.group_rank = member.group_rank.value_or(GroupRank{});
+  failed.failure.local_rank = LocalRank{failed.failure.rank.value - member.ranks.base.value};
   // The agent of the keeper's own process has the keeper's clock.
   const auto noticed =
       member.local ? TimePoint{failed.noticed} : member.clock.by_keeper(failed.noticed);
@@ -135,6 +155,13 @@ void Job::close(TimePoint now, const Closing& closing, keeper::Actions& actions)
     round_.set_broken(link, now);
     return;
   }
+  if (!over() && broken && may_come_back(*member)) {
+    round_.set_broken(link, now);
+    actions.emplace_back(
+        keeper::Note{fmt::format("the link of {} broke: {}; the next round waits up to {} s for it",
+                                 name_of(*member), reason, in_seconds(options_.lease))});
+    return;
+  }
   if (over() || !has_workers) {
     // Nothing of it is alive: its seat is free at once.
     if (!over()) {
@@ -169,6 +196,7 @@ void Job::lose(TimePoint now, const Leases::Expired& expired, const std::string&
   if (member.connected) actions.emplace_back(keeper::HangUp{link, why});
   leases_.forget(link);
   round_.leave(link);
+  if (over()) return;
   if (round_.phase() != Round::Phase::gathering && member.state == Member::State::running) {
     const std::string what = fmt::format("{} is lost", name_of(member));
     breakup_.failures.add({.failure = failure_of_lost(member, options_.lease),
@@ -184,6 +212,8 @@ void Job::lose(TimePoint now, const Leases::Expired& expired, const std::string&
 // Gathering: everybody is here, or enough are and the last call is over.
 void Job::consider_sealing(TimePoint now, keeper::Actions& actions) {
   if (over() || round_.phase() != Round::Phase::gathering || pause_until_) return;
+  if (round_.away() > 0) return;
+  if (meets_again_) return meet_again(now, actions);
   if (last_call_.may_seal(now, round_.size())) seal(now, actions);
 }
 
@@ -194,7 +224,10 @@ void Job::consider_growing(TimePoint now, std::optional<LinkId> newcomer,
   if (over() || round_.phase() != Round::Phase::sealed) return;
   const std::size_t spares = round_.count(Member::State::waiting);
   const bool was_called = last_call_.over_at().has_value();
-  const bool grows = last_call_.may_grow(now, round_.seated(), spares);
+  // Who has done all of its work would have to do it again.
+  const bool too_late = round_.count(Member::State::succeeded) > 0;
+  if (too_late) last_call_.cancel();
+  const bool grows = !too_late && last_call_.may_grow(now, round_.seated(), spares);
   // Whoever was a spare before knows it: a thousand of them must not hear of each one more.
   if (!last_call_.over_at()) tell_spares(was_called ? std::nullopt : newcomer, actions);
   if (!grows) return;
@@ -220,21 +253,8 @@ void Job::seal(TimePoint now, keeper::Actions& actions) {
   tell_spares({}, actions);
 }
 
-void Job::tell_spares(std::optional<LinkId> only, keeper::Actions& actions) {
-  const link::Waiting waiting{
-      .reason = fmt::format("all {} seats are taken; this node is a spare", terms_.nodes_max),
-      .spare = true};
-  if (only) {
-    actions.emplace_back(keeper::Say{*only, waiting});
-    return;
-  }
-  for (const auto& [link, member] : round_.members()) {
-    if (member.state != Member::State::waiting || !member.connected) continue;
-    actions.emplace_back(keeper::Say{link, waiting});
-  }
-}
-
 void Job::break_round(TimePoint now, const std::string& reason, keeper::Actions& actions) {
+  assert(!over());
   breakup_.reason = reason;
   breakup_.at = now;
   last_call_.cancel();
@@ -255,7 +275,7 @@ void Job::settle(TimePoint now, keeper::Actions& actions) {
     return;
   }
   if (round_.phase() != Round::Phase::draining) return;
-  if (round_.count(Member::State::drained) < round_.seated()) {
+  if (round_.count(Member::State::drained) < round_.seated() || round_.away() > 0) {
     if (!status_due_) status_due_ = now + options_.status_interval;
     return;
   }
@@ -301,6 +321,8 @@ void Job::begin_again(TimePoint now, const RestartPolicy::Verdict& verdict,
 
 void Job::meet_again(TimePoint now, keeper::Actions& actions) {
   pause_until_.reset();
+  meets_again_ = round_.away() > 0;
+  if (meets_again_) return;
   // Those who were here before need no last call: they have just met.
   if (terms_.elastic() && round_.size() >= static_cast<std::size_t>(terms_.nodes_min)) {
     seal(now, actions);
@@ -310,6 +332,7 @@ void Job::meet_again(TimePoint now, keeper::Actions& actions) {
 }
 
 void Job::end(link::Finish finish, keeper::Actions& actions) {
+  assert(!over());
   finish_ = std::move(finish);
   status_due_.reset();
   pause_until_.reset();

@@ -80,8 +80,7 @@ class Job {
                               const link::Join& join, keeper::Actions& actions);
   void resume(TimePoint now, LinkId old_link, const Caller& caller, const link::Join& join,
               keeper::Actions& actions);
-  void failed(TimePoint now, const Member& member, const link::Failed& failed,
-              keeper::Actions& actions);
+  void failed(TimePoint now, const Member& member, link::Failed failed, keeper::Actions& actions);
   void leave(TimePoint now, LinkId link, const link::Leave& leave, keeper::Actions& actions);
   void lose(TimePoint now, const Leases::Expired& expired, const std::string& why,
             keeper::Actions& actions);
@@ -97,6 +96,9 @@ class Job {
   RestartPolicy::Verdict judge(TimePoint now);
   void begin_again(TimePoint now, const RestartPolicy::Verdict& verdict, keeper::Actions& actions);
   void meet_again(TimePoint now, keeper::Actions& actions);
+  std::optional<link::Waiting> wait_for_seat(const link::Join& join) const;
+  void refuse_claimants(LinkId holder, keeper::Actions& actions);
+  bool may_come_back(const Member& member) const;
   void settle(TimePoint now, keeper::Actions& actions);
   void end(link::Finish finish, keeper::Actions& actions);
   void tell_spares(std::optional<LinkId> only, keeper::Actions& actions);
@@ -114,6 +116,7 @@ class Job {
   RestartPolicy policy_;
   std::optional<TimePoint> pause_until_;  // before a restart, where one was asked for
   std::string why_again_;                 // the last round broke, and another follows
+  bool meets_again_ = false;              // the next one begins as soon as no link is broken
   std::optional<TimePoint> status_due_;   // set while somebody waits
 };
 

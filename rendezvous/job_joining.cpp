@@ -16,10 +16,12 @@ void Job::join(TimePoint now, const Caller& caller, const link::Join& join,
   if (finish_) reason = fmt::format("job \"{}\" is over: {}", terms_.id, finish_->reason);
   if (reason) {
     keeper::refuse({caller.link, caller.peer}, join.host, *reason, actions);
+    settle(now, actions);  // Its older link, which is gone, may have been all that was waited for.
     return;
   }
   // It repeats what it said in its last round, under another master: that must not be ours.
   round_.number_from(join.after);
+  auto wait = wait_for_seat(join);
   round_.enter(caller.link, {.join = join, .peer = caller.peer, .local = caller.local});
   actions.emplace_back(change_of(*round_.find(caller.link), keeper::NodeChange::Kind::joined));
   if (!caller.local) {
@@ -35,8 +37,14 @@ void Job::join(TimePoint now, const Caller& caller, const link::Join& join,
       consider_growing(now, caller.link, actions);
       break;
     case Round::Phase::draining:
-      break;  // It is there when the round gathers again.
+      // It is there when the round gathers again; and that may be now, where it was in this round,
+      // its last word was lost with its link, and nobody else was waited for.
+      settle(now, actions);
+      break;
   }
+  if (!wait) return;
+  wait->spare = round_.phase() == Round::Phase::sealed;
+  actions.emplace_back(keeper::Say{caller.link, *wait});
 }
 
 // The same agent through a newer link, perhaps before we have noticed that the older one broke. It
@@ -56,6 +64,9 @@ bool Job::come_back(TimePoint now, const Caller& caller, const link::Join& join,
   }
   if (knows_its_round) {
     resume(now, *old_link, caller, join, actions);
+    // It may have been all that was waited for.
+    settle(now, actions);
+    consider_sealing(now, actions);
     return true;
   }
   const bool is_alike = member.join.node_rank == join.node_rank && !over() &&
@@ -101,10 +112,62 @@ void Job::resume(TimePoint now, LinkId old_link, const Caller& caller, const lin
   actions.emplace_back(keeper::Say{caller.link, link::Heartbeat{.sent = join.sent}});
   actions.emplace_back(
       keeper::Note{fmt::format("the link of {} is back", name_of(*round_.find(caller.link)))});
+  refuse_claimants(caller.link, actions);
   if (finish_) {
     actions.emplace_back(keeper::Say{caller.link, link::brief(*finish_)});
   } else if (round_.phase() == Round::Phase::draining && join.after == round_.number()) {
     actions.emplace_back(keeper::Say{caller.link, link::Drain{round_.number(), breakup_.reason}});
+  }
+}
+
+// It has drained, and waits for the next round: sealed without it, that round would have to be
+// broken for it in the next moment.
+bool Job::may_come_back(const Member& member) const {
+  if (member.local || member.leaving || !member.group_rank) return false;
+  if (round_.phase() == Round::Phase::draining) return member.state == Member::State::drained;
+  return round_.phase() == Round::Phase::gathering;
+}
+
+void Job::tell_spares(std::optional<LinkId> only, keeper::Actions& actions) {
+  const bool is_full = round_.seated() >= static_cast<std::size_t>(terms_.nodes_max);
+  const link::Waiting waiting{
+      .reason = is_full
+                    ? fmt::format("all {} seats are taken; this node is a spare", terms_.nodes_max)
+                    : "some nodes have finished their work; this node is a spare",
+      .spare = true};
+  if (only) {
+    actions.emplace_back(keeper::Say{*only, waiting});
+    return;
+  }
+  for (const auto& [link, member] : round_.members()) {
+    if (member.state != Member::State::waiting || !member.connected) continue;
+    actions.emplace_back(keeper::Say{link, waiting});
+  }
+}
+
+// Somebody was started in the place of a node whose link is broken: the seat is free when that is
+// lost.
+std::optional<link::Waiting> Job::wait_for_seat(const link::Join& join) const {
+  const Member* holder = join.node_rank ? round_.holder_of(*join.node_rank) : nullptr;
+  if (holder == nullptr) return std::nullopt;
+  return link::Waiting{fmt::format(
+      "node rank {} is that of {} (pid {}), whose link broke; if it is not back within "
+      "{} s its seat is free",
+      *join.node_rank, holder->join.host, holder->join.pid, in_seconds(options_.lease))};
+}
+
+// The node whose seat they came for is back.
+void Job::refuse_claimants(LinkId holder, keeper::Actions& actions) {
+  const Member& member = *round_.find(holder);
+  if (!member.join.node_rank) return;
+  for (const LinkId link : round_.claimants_of(*member.join.node_rank)) {
+    if (link == holder) continue;
+    const Member claimant = *round_.find(link);
+    leases_.forget(link);
+    round_.leave(link);
+    const auto reason = objection(terms_, round_, options_.lease, claimant.join);
+    keeper::refuse({link, claimant.peer}, claimant.join.host, reason.value_or("its seat is taken"),
+                   actions);
   }
 }
 

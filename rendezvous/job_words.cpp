@@ -34,6 +34,10 @@ std::string status_of(const Round& round, const JobTerms& terms, const Waits& wa
   if (round.phase() == Round::Phase::draining) {
     const std::string running = round.who_is(Member::State::running);
     const std::string succeeded = round.who_is(Member::State::succeeded);
+    if (running.empty() && succeeded.empty() && round.away() > 0) {
+      return fmt::format("{}; waiting for the link of {} to be back", waits.reason,
+                         round.who_is_away());
+    }
     const char* const both = running.empty() || succeeded.empty() ? "" : ", ";
     return fmt::format("{}; waiting for {}{}{} to end the workers", waits.reason, running, both,
                        succeeded);

@@ -49,7 +49,10 @@ std::optional<std::string> objection(const JobTerms& terms, const Round& round, 
         in_seconds(lease), join.host, in_seconds(theirs));
   }
   if (join.node_rank) {
-    if (const Member* holder = round.holder_of(*join.node_rank)) {
+    const Member* holder = round.holder_of(*join.node_rank);
+    // Whose link is known to be broken may be dead already: whoever is started in its place waits
+    // here until that is sure, and is not sent away.
+    if (holder != nullptr && holder->connected) {
       return fmt::format(
           "node rank {} is taken by {} (pid {}); {} (pid {}) asked for it too: give each node its "
           "own --node_rank, from 0 to {}",

@@ -26,8 +26,26 @@ const Member* Round::find(LinkId link) const {
 }
 
 const Member* Round::holder_of(int node_rank) const {
-  const auto found = by_node_rank_.find(node_rank);
-  return found == by_node_rank_.end() ? nullptr : find(found->second);
+  const Member* holder = nullptr;
+  const auto [first, last] = by_node_rank_.equal_range(node_rank);
+  for (auto at = first; at != last; ++at) {
+    const Member& member = members_.at(at->second);
+    if (member.connected) return &member;
+    holder = &member;
+  }
+  return holder;
+}
+
+std::vector<LinkId> Round::claimants_of(int node_rank) const {
+  std::vector<LinkId> claimants;
+  const auto [first, last] = by_node_rank_.equal_range(node_rank);
+  for (auto at = first; at != last; ++at) {
+    const Member& member = members_.at(at->second);
+    if (member.state == Member::State::waiting && !member.group_rank)
+      claimants.push_back(at->second);
+  }
+  std::sort(claimants.begin(), claimants.end());
+  return claimants;
 }
 
 std::optional<LinkId> Round::find_agent(const link::Join& join, const std::string& peer) const {
@@ -44,7 +62,7 @@ std::optional<LinkId> Round::find_agent(const link::Join& join, const std::strin
 }
 
 void Round::enter(LinkId link, Member member) {
-  if (member.join.node_rank) by_node_rank_[*member.join.node_rank] = link;
+  if (member.join.node_rank) by_node_rank_.emplace(*member.join.node_rank, link);
   by_agent_.emplace(hash_of_agent(member.join.host, member.join.pid), link);
   ++counts_[index_of(member.state)];
   const bool is_new = members_.emplace(link, std::move(member)).second;
@@ -55,9 +73,10 @@ void Round::enter(LinkId link, Member member) {
 void Round::leave(LinkId link) {
   const auto found = members_.find(link);
   if (found == members_.end()) return;
-  if (const std::optional<int> wish = found->second.join.node_rank) by_node_rank_.erase(*wish);
+  forget_wish(link, found->second);
   --counts_[index_of(found->second.state)];
   if (found->second.leaving) --leaving_;
+  if (!found->second.connected) --away_;
   forget_agent(link, found->second);
   members_.erase(found);
 }
@@ -68,6 +87,16 @@ void Round::forget_agent(LinkId link, const Member& member) {
   for (auto at = first; at != last; ++at) {
     if (at->second != link) continue;
     by_agent_.erase(at);
+    return;
+  }
+}
+
+void Round::forget_wish(LinkId link, const Member& member) {
+  if (!member.join.node_rank) return;
+  const auto [first, last] = by_node_rank_.equal_range(*member.join.node_rank);
+  for (auto at = first; at != last; ++at) {
+    if (at->second != link) continue;
+    by_node_rank_.erase(at);
     return;
   }
 }
@@ -86,6 +115,8 @@ void Round::mark_leaving(LinkId link) {
 
 void Round::set_broken(LinkId link, std::optional<TimePoint> broke_at) {
   Member& member = members_.at(link);
+  if (!member.connected) --away_;
+  if (broke_at) ++away_;
   member.connected = !broke_at;
   member.broke_at = broke_at;
 }
@@ -95,7 +126,8 @@ void Round::move(LinkId from, LinkId to) {
   node.key() = to;
   forget_agent(from, node.mapped());
   by_agent_.emplace(hash_of_agent(node.mapped().join.host, node.mapped().join.pid), to);
-  if (const std::optional<int> wish = node.mapped().join.node_rank) by_node_rank_[*wish] = to;
+  forget_wish(from, node.mapped());
+  if (const auto wish = node.mapped().join.node_rank) by_node_rank_.emplace(*wish, to);
   members_.insert(std::move(node));
 }
 
@@ -178,10 +210,11 @@ std::string Round::who_is_missing(int nodes_wanted) const {
   return missing.empty() ? text : text + "; missing: " + missing;
 }
 
-std::string Round::who_is(Member::State state) const {
+template <class Predicate>
+std::string Round::names_of(Predicate&& which) const {
   std::vector<const Member*> chosen;
   for (const auto& [link, member] : members_) {
-    if (member.state == state) chosen.push_back(&member);
+    if (which(member)) chosen.push_back(&member);
   }
   std::sort(chosen.begin(), chosen.end(), [](const Member* a, const Member* b) {
     return std::tie(a->group_rank, a->join.host) < std::tie(b->group_rank, b->join.host);
@@ -192,6 +225,14 @@ std::string Round::who_is(Member::State state) const {
     text += (i == 0 ? "" : ", ") + name_of(*chosen[i]);
   }
   return text;
+}
+
+std::string Round::who_is(Member::State state) const {
+  return names_of([state](const Member& member) { return member.state == state; });
+}
+
+std::string Round::who_is_away() const {
+  return names_of([](const Member& member) { return !member.connected; });
 }
 
 std::string name_of(const Member& member) {

@@ -50,12 +50,16 @@ class Round {
   std::size_t size() const { return members_.size(); }
   // Who is here and was not asked to stop.
   std::size_t staying() const { return size() - leaving_; }
+  // Whose link broke, and may come back.
+  std::size_t away() const { return away_; }
   std::size_t count(Member::State state) const { return counts_[index_of(state)]; }
   const std::unordered_map<LinkId, Member>& members() const { return members_; }
 
   const Member* find(LinkId link) const;
-  // The member that already sits where `join` wants to, if there is one.
+  // The member that has that node rank, or asks for it; whose link is there before whose broke.
   const Member* holder_of(int node_rank) const;
+  // Those that came for that node rank because the link of the one who has it is broken.
+  std::vector<LinkId> claimants_of(int node_rank) const;
   // The member whose agent this is: same host, same pid, same random number, for containers repeat
   // the first two; where several claim that, the one that comes from the same address. For a link
   // that comes back.
@@ -92,10 +96,14 @@ class Round {
   std::string who_is_missing(int nodes_wanted) const;
   // "node 1 on host-b, node 2 on host-c": those in that state, a few of them.
   std::string who_is(Member::State state) const;
+  std::string who_is_away() const;
 
  private:
   std::vector<LinkId> chosen(int seats_max) const;
   void forget_agent(LinkId link, const Member& member);
+  void forget_wish(LinkId link, const Member& member);
+  template <class Predicate>
+  std::string names_of(Predicate&& which) const;
   static std::size_t index_of(Member::State state) { return static_cast<std::size_t>(state); }
 
   Phase phase_ = Phase::gathering;
@@ -104,7 +112,9 @@ class Round {
   // Invariant: for each state, how many of members_ are in it.
   std::array<std::size_t, 4> counts_{};
   std::size_t leaving_ = 0;  // how many of members_ are
-  std::unordered_map<int, LinkId> by_node_rank_;
+  std::size_t away_ = 0;     // how many of members_ are not connected
+  // More than one has a rank only while the link of the first is broken.
+  std::unordered_multimap<int, LinkId> by_node_rank_;
   // By a hash of host and pid, which several may share: when a network comes back, ten thousand
   // agents resume at once.
   std::unordered_multimap<std::size_t, LinkId> by_agent_;

@@ -196,3 +196,44 @@ TEST_CASE("elastic: who has drained and then is asked to stop gets no seat in th
   REQUIRE(said<link::Sealed>(next, a).size() == 1);
   CHECK(said<link::Sealed>(next, a)[0].group_world_size == 1);
 }
+
+TEST_CASE("elastic: a newcomer does not make nodes do again what they have done") {
+  Table table{0, 2, 3};
+  table.join(t0, a, elastic("a"), true);
+  table.join(t0, b, elastic("b"));
+  table.advance(t0 + 30s);
+  for (int s = 1; s <= 30; ++s) table.hear(t0 + s * 1s, b, link::Heartbeat{});
+  table.advance(t0 + 30s);
+  REQUIRE(table.job.round().phase() == Round::Phase::sealed);
+  table.hear(t0 + 31s, a, link::Succeeded{RoundNumber{1}});
+  const auto came = table.join(t0 + 32s, c, elastic("c"));
+  CHECK(said<link::Drain>(came, a).empty());
+  REQUIRE(said<link::Waiting>(came, c).size() == 1);
+  CHECK(said<link::Waiting>(came, c)[0].spare);
+  CHECK(said<link::Waiting>(came, c)[0].reason ==
+        "some nodes have finished their work; this node is a spare");
+  const auto over = table.hear(t0 + 33s, b, link::Succeeded{RoundNumber{1}});
+  CHECK(said<link::Finish>(over, c)[0].exit_code == 0);
+}
+
+TEST_CASE("elastic: a last call that runs is over when the first node has finished its work") {
+  Table table{0, 1, 4};
+  const auto any = [](std::string host) {
+    return link::Join{
+        .job = "j", .host = std::move(host), .pid = 7, .nodes_min = 1, .nodes_max = 4};
+  };
+  table.join(t0, a, any("a"), true);
+  table.join(t0, b, any("b"));
+  for (int s = 1; s <= 30; ++s) table.hear(t0 + s * 1s, b, link::Heartbeat{});
+  table.advance(t0 + 30s);
+  table.join(t0 + 31s, c, any("c"));
+  table.hear(t0 + 32s, a, link::Succeeded{RoundNumber{1}});
+  for (int s = 31; s <= 61; ++s) {
+    table.hear(t0 + s * 1s, b, link::Heartbeat{});
+    table.hear(t0 + s * 1s, c, link::Heartbeat{});
+  }
+  const auto over = table.advance(t0 + 61s);
+  CHECK(said<link::Drain>(over, b).empty());
+  REQUIRE(said<link::Waiting>(over, c).size() == 1);
+  CHECK(said<link::Waiting>(over, c)[0].spare);
+}

@@ -175,3 +175,56 @@ TEST_CASE("far nodes are told the end in few bytes, the master's own hears all o
   CHECK(said<link::Finish>(over, a)[0].root->message.size() == 2000);
   CHECK(said<link::Finish>(over, b)[0].root->message.size() < 500);
 }
+
+TEST_CASE("a node tells only of its own workers, and what is known of it is not for it to say") {
+  Table table;
+  table.seal();
+  link::Failed of_another = failure_of(0, 1s, false, 9);
+  const auto lied = table.hear(t0 + 1s, b, of_another);
+  CHECK(said<link::Drain>(lied, a).empty());
+  REQUIRE(lied.size() == 1);
+  CHECK(std::get<keeper::HangUp>(lied[0]).reason ==
+        "it told of rank 0, which is none of node 1 on host1");
+  link::Failed dressed_up = failure_of(3, 1s, false, 9);
+  dressed_up.failure.host = "host0";
+  dressed_up.failure.group_rank = GroupRank{0};
+  table.hear(t0 + 1s, b, dressed_up);
+  const auto over = said<link::Finish>(table.drained(t0 + 2s, 1, {b, a}), a);
+  REQUIRE(over.size() == 1);
+  CHECK(over[0].root->host == "host1");
+  CHECK(over[0].root->group_rank == GroupRank{1});
+  CHECK(over[0].root->local_rank == LocalRank{1});
+}
+
+TEST_CASE("who has no seat has not drained, and a failed job does not end with 0") {
+  Table table;
+  table.seal();
+  auto spare = node(1, 2, "spare");
+  spare.node_rank.reset();
+  table.join(t0, c, spare);
+  table.hear(t0, b, failure_of(3, 0s, false, 0));
+  table.hear(t0, c, link::Drained{first});
+  CHECK(table.job.round().count(Member::State::drained) == 0);
+  CHECK(said<link::Finish>(table.drained(t0, 1, {a, b}), a)[0].exit_code == 1);
+}
+
+TEST_CASE("a job ends once, whoever still asks to leave") {
+  JobTerms terms = two_nodes(3);
+  terms.restart_backoff = 60s;
+  Table table{terms};
+  table.seal();
+  table.hear(t0, b, failure_of(3, 0s));
+  table.drained(t0, 1, {b, a});
+  CHECK(said<link::Finish>(table.hear(t0, b, link::Leave{.signal = 15}), a).size() == 1);
+  CHECK(said<link::Finish>(table.hear(t0, a, link::Leave{.signal = 2}), b).empty());
+}
+
+TEST_CASE("after the end nobody is asked to drain") {
+  Table table;
+  table.seal();
+  table.hear(t0, a, link::Succeeded{first});
+  REQUIRE(said<link::Finish>(table.hear(t0, b, link::Succeeded{first}), a).size() == 1);
+  CHECK(table.hear(t0, b, link::Leave{.signal = 15, .reason = "asked to stop"}).empty());
+  CHECK(table.hear(t0, a, failure_of(0, 1s)).empty());
+  CHECK(said<link::Drain>(table.advance(t0 + 3s), a).empty());
+}

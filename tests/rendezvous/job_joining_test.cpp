@@ -137,3 +137,94 @@ TEST_CASE("whose link broke as the job ended is waited for no longer than the le
   CHECK(table.advance(t0 + 3s).empty());
   CHECK(table.job.round().size() == 0);
 }
+
+TEST_CASE("who is started in a dead agent's place waits for its lease, and then has its seat") {
+  Table table{1};
+  table.seal();
+  table.close(t0 + 1s, b);  // Its process ended, and the kernel closed its link.
+  auto restarted = node(1);
+  restarted.pid = 999;
+  const auto waits = back(table, t0 + 1500ms, restarted);
+  CHECK(said<link::Refused>(waits, newer).empty());
+  REQUIRE(!said<link::Waiting>(waits, newer).empty());
+  CHECK(
+      said<link::Waiting>(waits, newer).back().reason ==
+      "node rank 1 is that of host1 (pid 101), whose link broke; if it is not back within 3 s its "
+      "seat is free");
+  const auto lost = table.advance(t0 + 3s);
+  CHECK(said<link::Drain>(lost, a)[0].reason == "node 1 on host1 is lost");
+  const auto next = table.drained(t0 + 3s, 1, {a});
+  REQUIRE(said<link::Sealed>(next, newer).size() == 1);
+  CHECK(said<link::Sealed>(next, newer)[0].group_rank == GroupRank{1});
+}
+
+TEST_CASE("who came for the seat of a node that is back after all is refused, and so is a third") {
+  Table table{1};
+  table.seal();
+  table.close(t0 + 1s, b, true);
+  auto restarted = node(1);
+  restarted.pid = 999;
+  back(table, t0 + 1500ms, restarted);
+  auto third = node(1);
+  third.pid = 1000;
+  CHECK(said<link::Refused>(back(table, t0 + 1600ms, third, LinkId{10}), LinkId{10}).size() == 1);
+  const auto returned = back(table, t0 + 2s, after(node(1), 1), LinkId{11});
+  CHECK(said<link::Heartbeat>(returned, LinkId{11}).size() == 1);
+  REQUIRE(said<link::Refused>(returned, newer).size() == 1);
+  CHECK(
+      said<link::Refused>(returned, newer)[0].reason.starts_with("node rank 1 is taken by host1"));
+  CHECK(table.job.round().size() == 2);
+  CHECK(table.job.round().phase() == Round::Phase::sealed);
+}
+
+TEST_CASE("a link that is reset after its node has drained costs an elastic job no round") {
+  Table table{1, 1, 2};
+  const auto any = [](std::string host) {
+    return link::Join{
+        .job = "j", .host = std::move(host), .pid = 7, .nodes_min = 1, .nodes_max = 2};
+  };
+  table.join(t0, a, any("alpha"), true);
+  table.join(t0, b, any("beta"));
+  table.hear(t0, a, link::Failed{.round = RoundNumber{1}, .failure = {.rank = Rank{0}}});
+  table.hear(t0, b, link::Drained{RoundNumber{1}});
+  table.close(t0, b, true);
+  // Everybody has drained, and one of them will be back in a moment.
+  CHECK(said<link::Sealed>(table.hear(t0, a, link::Drained{RoundNumber{1}}), a).empty());
+  auto returning = after(any("beta"), 1);
+  returning.idle = true;
+  const auto next = back(table, t0 + 50ms, returning);
+  REQUIRE(said<link::Sealed>(next, newer).size() == 1);
+  CHECK(said<link::Sealed>(next, newer)[0].round == RoundNumber{2});
+  CHECK(said<link::Sealed>(next, a)[0].group_world_size == 2);
+}
+
+TEST_CASE("who has drained and does not come back is waited for no longer than its lease") {
+  Table table{1, 1, 2};
+  const auto any = [](std::string host) {
+    return link::Join{
+        .job = "j", .host = std::move(host), .pid = 7, .nodes_min = 1, .nodes_max = 2};
+  };
+  table.join(t0, a, any("alpha"), true);
+  table.join(t0, b, any("beta"));
+  table.hear(t0, a, link::Failed{.round = RoundNumber{1}, .failure = {.rank = Rank{0}}});
+  table.hear(t0, b, link::Drained{RoundNumber{1}});
+  table.close(t0, b, true);
+  table.hear(t0, a, link::Drained{RoundNumber{1}});
+  const auto alone = table.advance(t0 + 3s);
+  REQUIRE(said<link::Sealed>(alone, a).size() == 1);
+  CHECK(said<link::Sealed>(alone, a)[0].group_world_size == 1);
+}
+
+TEST_CASE("whose process ended after it has drained is not waited for") {
+  Table table{1, 1, 2};
+  const auto any = [](std::string host) {
+    return link::Join{
+        .job = "j", .host = std::move(host), .pid = 7, .nodes_min = 1, .nodes_max = 2};
+  };
+  table.join(t0, a, any("alpha"), true);
+  table.join(t0, b, any("beta"));
+  table.hear(t0, a, link::Failed{.round = RoundNumber{1}, .failure = {.rank = Rank{0}}});
+  table.hear(t0, b, link::Drained{RoundNumber{1}});
+  table.close(t0, b);
+  CHECK(said<link::Sealed>(table.hear(t0, a, link::Drained{RoundNumber{1}}), a).size() == 1);
+}
