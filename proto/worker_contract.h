@@ -28,13 +28,17 @@ inline constexpr std::string_view nccl_async_error_handling = "TORCH_NCCL_ASYNC_
 inline constexpr std::string_view omp_num_threads = "OMP_NUM_THREADS";
 inline constexpr std::string_view cuda_visible_devices = "CUDA_VISIBLE_DEVICES";
 inline constexpr std::string_view gloo_socket_ifname = "GLOO_SOCKET_IFNAME";
+// 1 makes gloo connect two ranks when they first have something to tell each other.
+inline constexpr std::string_view gloo_lazy_init = "TORCH_GLOO_LAZY_INIT";
 inline constexpr std::string_view tp_socket_ifname = "TP_SOCKET_IFNAME";
 inline constexpr std::string_view nccl_socket_ifname = "NCCL_SOCKET_IFNAME";
 
 // cpprun's own. Every process of a job on one machine carries the same random token, so that a
 // sweep recognises what belongs to it even after it left its session and process group.
 inline constexpr std::string_view node_token = "CPPRUN_NODE_TOKEN";
-// DETAIL makes C++ ranks compare what they call before they call it; OFF is the default.
+// DETAIL makes C++ ranks compare what they call before they call it; OFF is the default. The other
+// name is PyTorch's, under which Python ranks do the same; ours counts more where both are set.
 inline constexpr std::string_view distributed_debug = "CPPRUN_DISTRIBUTED_DEBUG";
+inline constexpr std::string_view torch_distributed_debug = "TORCH_DISTRIBUTED_DEBUG";
 
 }  // namespace cpprun::contract

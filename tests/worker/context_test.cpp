@@ -235,7 +235,13 @@ TEST_CASE("several machines under mpirun need to be told where rank 0 is") {
 TEST_CASE("a debug level is OFF or DETAIL, and an empty list of GPUs is not none") {
   CHECK_FALSE(parse_context({})->distributed_debug);
   CHECK(parse_context({{"CPPRUN_DISTRIBUTED_DEBUG", "DETAIL"}})->distributed_debug);
-  CHECK(contains(reason_of({{"CPPRUN_DISTRIBUTED_DEBUG", "detail"}}), "neither OFF nor DETAIL"));
+  CHECK(parse_context({{"TORCH_DISTRIBUTED_DEBUG", "detail"}})->distributed_debug);
+  CHECK_FALSE(parse_context({{"TORCH_DISTRIBUTED_DEBUG", "INFO"}})->distributed_debug);
+  CHECK_FALSE(
+      parse_context({{"CPPRUN_DISTRIBUTED_DEBUG", "OFF"}, {"TORCH_DISTRIBUTED_DEBUG", "DETAIL"}})
+          ->distributed_debug);
+  CHECK(contains(reason_of({{"TORCH_DISTRIBUTED_DEBUG", "all"}}),
+                 "TORCH_DISTRIBUTED_DEBUG=all is none of OFF, INFO and DETAIL"));
   CHECK_FALSE(parse_context({})->cuda_visible_devices.has_value());
   CHECK(parse_context({{"CUDA_VISIBLE_DEVICES", ""}})->cuda_visible_devices == "");
 }

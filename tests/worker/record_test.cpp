@@ -65,6 +65,21 @@ TEST_CASE("an exception becomes an error file, a line and exit code 1") {
   CHECK(folder.entries() == 1);
 }
 
+TEST_CASE("a rank that is learnt late is the one that errors name") {
+  const TemporaryFolder folder;
+  const auto late = [&folder](const std::function<int()>& error) {
+    return run_recorded(folder,
+                        [&error](const Context&) {
+                          name_rank_in_errors(3);
+                          return error();
+                        })
+        .stderr_text;
+  };
+  CHECK(late([]() -> int { throw std::runtime_error("lost"); }) ==
+        "rank 3: std::runtime_error: lost\n");
+  CHECK(late([] { return ::raise(SIGSEGV); }).starts_with("rank 3: Signal 11 (SIGSEGV)"));
+}
+
 TEST_CASE("the report of an exception shows where it was thrown, by name") {
   const TemporaryFolder folder;
   run_recorded(folder, [](const Context&) -> int { lose_the_gradient(); });

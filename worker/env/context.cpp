@@ -196,12 +196,18 @@ void read_optional_meeting_point(Variables& variables, Context& context) {
       static_cast<std::uint16_t>(variables.number_or(contract::master_port, 1, port_max, 0));
 }
 
+// As LibTorch reads its own name for it: in any case of letters. INFO makes it only say more.
 void read_debug_level(Variables& variables, Context& context) {
-  const std::string level = variables.text(contract::distributed_debug);
+  const bool ours = variables.has(contract::distributed_debug);
+  const auto name = ours ? contract::distributed_debug : contract::torch_distributed_debug;
+  const std::string value = variables.text(name);
+  std::string level = value;
+  for (char& letter : level) {
+    if ('a' <= letter && letter <= 'z') letter = static_cast<char>(letter - 'a' + 'A');
+  }
   context.distributed_debug = level == "DETAIL";
-  if (level.empty() || level == "OFF" || level == "DETAIL") return;
-  variables.add_mistake(
-      fmt::format("{}={} is neither OFF nor DETAIL", contract::distributed_debug, level));
+  if (level.empty() || level == "OFF" || level == "INFO" || level == "DETAIL") return;
+  variables.add_mistake(fmt::format("{}={} is none of OFF, INFO and DETAIL", name, value));
 }
 
 }  // namespace
@@ -229,6 +235,7 @@ Result<Context> parse_context(const Environment& environment) {
   if (variables.has(contract::run_id)) context.run_id = variables.text(contract::run_id);
   context.error_file = variables.text(contract::error_file);
   context.gloo_interfaces = variables.text(contract::gloo_socket_ifname);
+  context.gloo_lazy = variables.text(contract::gloo_lazy_init) == "1";
   if (const auto devices = environment.find(std::string(contract::cuda_visible_devices));
       devices != environment.end()) {
     context.cuda_visible_devices = devices->second;

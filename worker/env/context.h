@@ -44,6 +44,7 @@ struct Context {
   MeetingPoint store;
   std::string error_file;       // empty: an error is only printed
   std::string gloo_interfaces;  // as set; gloo reads it itself, here it serves error messages
+  bool gloo_lazy = false;       // gloo's ranks have not met when they have joined
   std::optional<std::string> cuda_visible_devices;  // as set; an empty one hides every GPU
   bool distributed_debug = false;  // compare what the ranks call before they call it
   LaunchedBy launched_by = LaunchedBy::nobody;

@@ -119,6 +119,10 @@ bool fill(std::array<char, N>& field, const std::string& text) {
 
 }  // namespace
 
+void name_rank_in_signals(int rank) {
+  static_cast<void>(fill(prepared.prefix, fmt::format("rank {}: ", rank)));
+}
+
 void install_fatal_signal_handlers(const std::string& error_file, int rank) {
   if (!error_file.empty()) {
     // A path the kernel would refuse anyway: no file then, the line on stderr remains.
@@ -128,7 +132,7 @@ void install_fatal_signal_handlers(const std::string& error_file, int rank) {
     if (!fits) prepared.path[0] = '\0';
   }
   prepare_backtrace();
-  static_cast<void>(fill(prepared.prefix, fmt::format("rank {}: ", rank)));
+  name_rank_in_signals(rank);
   stack_t stack{};
   stack.ss_sp = alternate_stack.data();
   stack.ss_size = alternate_stack.size();

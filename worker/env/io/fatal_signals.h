@@ -11,4 +11,7 @@ namespace cpprun {
 // Without an error file only a line on stderr is written.
 void install_fatal_signal_handlers(const std::string& error_file, int rank);
 
+// The rank that their lines begin with, if it is another one than was said then.
+void name_rank_in_signals(int rank);
+
 }  // namespace cpprun

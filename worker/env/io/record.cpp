@@ -82,6 +82,11 @@ void install_error_handlers(const Context& context) {
   install_fatal_signal_handlers(context.error_file, context.rank.value);
 }
 
+void name_rank_in_errors(int rank) {
+  handler_context().rank = Rank{rank};
+  name_rank_in_signals(rank);
+}
+
 int run(const WorkerMain& body) {
   const Environment environment = read_environment();
   Result<Context> context = parse_context(environment);

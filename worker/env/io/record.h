@@ -23,6 +23,10 @@ int run(const WorkerMain& body);
 // report. `context` is copied.
 void install_error_handlers(const Context& context);
 
+// The rank that lines about errors begin with, from here on: for a program that learns it only
+// after its environment was read, as from tcp://host:port?rank=3. Nothing happens without handlers.
+void name_rank_in_errors(int rank);
+
 // Reports `error` and ends the process with `exit_code`. Destructors do not run: one of them may
 // wait for peers that will never answer.
 [[noreturn]] void end_with_error(const Context& context, const std::exception_ptr& error,
