@@ -105,14 +105,24 @@ inline constexpr std::size_t worker_error_bytes_max = 64 * 1024;
 // A collective that takes longer has a peer that hangs. PyTorch waits thirty minutes here; five let
 // a slow file system pass and still end a stuck job over a coffee.
 inline constexpr std::chrono::milliseconds worker_collective_wait_max = 5min;
+// Between two looks whether somebody serves the store by now: soon enough not to be felt, and
+// little for a thousand ranks that look.
+inline constexpr std::chrono::milliseconds worker_join_retry = 50ms;
 // How long a rank that hosts the store itself stays for the others' good-byes when all went well.
 inline constexpr std::chrono::milliseconds worker_goodbye_wait_max = 10s;
 // A string or a plain value that ranks send each other; what is larger is a tensor.
 inline constexpr std::size_t worker_object_bytes_max = 64 * 1024 * 1024;
 // A file of examples that one of our programs reads whole into memory.
 inline constexpr std::size_t worker_data_file_bytes_max = 64 * 1024 * 1024;
-// The JSON in front of a safetensors file: the limit of the format's own reader.
-inline constexpr std::uint64_t safetensors_head_bytes_max = 100'000'000;
+// The JSON in front of a safetensors file, some hundred bytes a tensor: the largest models have a
+// hundred thousand. The format's own reader takes 100 MB; a hostile head of that size would cost
+// gigabytes, one of this size less than 64 MB and a second.
+inline constexpr std::uint64_t safetensors_head_bytes_max = 12 * 1024 * 1024;
+// Texts among its metadata: some for each parameter of an optimizer, and each costs ten times its
+// shortest form.
+inline constexpr std::size_t safetensors_texts_max = 65'536;
+// Dimensions of one tensor there: LibTorch's own limit.
+inline constexpr std::size_t safetensors_dimensions_max = 64;
 // The pickle of a .pth file, in bytes and in values: a thousand layers with their optimizer's state
 // need a hundredth of it.
 inline constexpr std::uint64_t pickle_bytes_max = 64 * 1024 * 1024;
@@ -128,6 +138,8 @@ inline constexpr std::size_t worker_backtrace_bytes_max = 16 * 1024;
 // Checkpoints of one folder that ranks tell each other of when they choose one; older ones are not
 // looked at.
 inline constexpr int checkpoints_offered_max = 64;
+// How long ranks wait for the one that writes a checkpoint: a terabyte to a busy file server.
+inline constexpr std::chrono::milliseconds checkpoint_write_wait_max = 60min;
 // Bytes that one broadcast of a checkpoint carries: enough to be fast, and little beside a model.
 inline constexpr std::int64_t checkpoint_broadcast_bytes = 64 * 1024 * 1024;
 

@@ -122,3 +122,21 @@ TEST_CASE("what safetensors has no type for is refused before anything is writte
   CHECK_THROWS_AS(save_safetensors(folder.file("a"), state), FileError);
   CHECK(folder.entries() == 0);
 }
+
+TEST_CASE("types of eight bits come back, and an impossible shape is an error of the file") {
+  const TemporaryFolder folder;
+  StateDict state;
+  state.tensors["e4m3"] = at::arange(16, at::kByte).view(at::kFloat8_e4m3fn);
+  state.tensors["e5m2"] = at::arange(16, at::kByte).view(at::kFloat8_e5m2);
+  save_safetensors(folder.file("a"), state);
+  const StateDict loaded = load_safetensors(folder.file("a"));
+  for (const auto& [name, tensor] : state.tensors) {
+    CHECK((loaded.tensors.at(name).scalar_type() == tensor.scalar_type()));
+    CHECK(loaded.tensors.at(name).view(at::kByte).equal(tensor.view(at::kByte)));
+  }
+  const std::string json =
+      R"({"a":{"dtype":"U8","shape":[0,4611686018427387904,4],"data_offsets":[0,0]}})";
+  overwrite(folder.file("b"),
+            std::string(1, static_cast<char>(json.size())) + std::string(7, '\0') + json);
+  CHECK(refusal(folder.file("b")).find("which do not fit its shape") != std::string::npos);
+}

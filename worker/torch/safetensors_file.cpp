@@ -12,8 +12,10 @@
 #include <cerrno>
 #include <cstring>
 
+#include "proto/bounds.h"
 #include "worker/env/io/durable_file.h"
 #include "worker/env/safetensors.h"
+#include "worker/torch/compat/types.h"
 
 namespace cpprun {
 namespace {
@@ -22,12 +24,23 @@ struct Dtype {
   at::ScalarType type;
   std::string_view name;
 };
-constexpr std::array dtypes = {
-    Dtype{at::kBool, "BOOL"},     Dtype{at::kByte, "U8"},         Dtype{at::kChar, "I8"},
-    Dtype{at::kShort, "I16"},     Dtype{at::kUInt16, "U16"},      Dtype{at::kHalf, "F16"},
-    Dtype{at::kBFloat16, "BF16"}, Dtype{at::kInt, "I32"},         Dtype{at::kUInt32, "U32"},
-    Dtype{at::kFloat, "F32"},     Dtype{at::kLong, "I64"},        Dtype{at::kUInt64, "U64"},
-    Dtype{at::kDouble, "F64"},    Dtype{at::kComplexFloat, "C64"}};
+constexpr std::array dtypes = {Dtype{at::kBool, "BOOL"},
+                               Dtype{at::kByte, "U8"},
+                               Dtype{at::kChar, "I8"},
+                               Dtype{at::kShort, "I16"},
+                               Dtype{at::kUInt16, "U16"},
+                               Dtype{at::kHalf, "F16"},
+                               Dtype{at::kBFloat16, "BF16"},
+                               Dtype{at::kInt, "I32"},
+                               Dtype{at::kUInt32, "U32"},
+                               Dtype{at::kFloat, "F32"},
+                               Dtype{at::kLong, "I64"},
+                               Dtype{at::kUInt64, "U64"},
+                               Dtype{at::kDouble, "F64"},
+                               Dtype{at::kComplexFloat, "C64"},
+                               Dtype{at::kFloat8_e4m3fn, "F8_E4M3"},
+                               Dtype{at::kFloat8_e5m2, "F8_E5M2"},
+                               Dtype{compat::float8_e8m0fnu<at::ScalarType>(), "F8_E8M0"}};
 
 template <class T>
 T or_throw(Result<T> result) {
@@ -130,6 +143,15 @@ at::Tensor view_of(const at::Tensor& data, const TensorEntry& entry) {
 void save_safetensors(const std::string& path, const StateDict& state) {
   const SafetensorsHead head = head_of(state, path);
   std::string text = to_text(head);
+  if (text.size() - safetensors_length_bytes > bounds::safetensors_head_bytes_max ||
+      head.metadata.size() > bounds::safetensors_texts_max) {
+    throw FileError(
+        fmt::format("cannot write \"{}\": its {} tensors and {} texts make a head of {} bytes; the "
+                    "limits are {} "
+                    "bytes and {} texts",
+                    path, head.tensors.size(), head.metadata.size(), text.size(),
+                    bounds::safetensors_head_bytes_max, bounds::safetensors_texts_max));
+  }
   auto file = or_throw(DurableFile::create(path));
   or_throw(file.append(text));
   std::uint32_t checksum = add_to_checksum(0, text);

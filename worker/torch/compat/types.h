@@ -1,0 +1,16 @@
+#pragma once
+// LibTorch 2.6 has no float8_e8m0fnu.
+
+namespace cpprun::compat {
+
+// Undefined where there is none.
+template <class Type>
+constexpr Type float8_e8m0fnu() {
+  if constexpr (requires { Type::Float8_e8m0fnu; }) {
+    return Type::Float8_e8m0fnu;
+  } else {
+    return Type::Undefined;
+  }
+}
+
+}  // namespace cpprun::compat
