@@ -55,11 +55,24 @@ def check_model(found, what):
         check(same(found[name], tensor), f"{what}: {name} is {found[name]}")
 
 
+def check_types(found, count, what):
+    """Each is called by its dtype and holds the bytes from 0 to 15."""
+    import torch
+
+    check(len(found) == count, f"{what}: has {sorted(found)}")
+    numbers = torch.arange(16, dtype=torch.uint8)
+    for name, tensor in found.items():
+        check(tensor.dtype == getattr(torch, name), f"{what}: {name} is {tensor.dtype}")
+        expected = (numbers > 7).view(torch.uint8) if name == "bool" else numbers
+        check(torch.equal(tensor.view(torch.uint8), expected), f"{what}: {name} is {tensor}")
+
+
 def python_reads(folder):
     import torch
 
     worker("write", folder)
     check_model(torch.load(f"{folder}/cpp_state.pth"), "a state written by C++")
+    check_types(torch.load(f"{folder}/cpp_types.pth"), 21, "every type written by C++")
     nested = torch.load(f"{folder}/cpp_nested.pth", mmap=True)
     check_model(nested["model"], "a nested file written by C++")
     tied = nested["model"]["tied"]
@@ -76,6 +89,7 @@ def python_reads(folder):
         print("the package safetensors is not here: its reading is not checked")
         return
     check_model(load_file(f"{folder}/cpp.safetensors"), "safetensors written by C++")
+    check_types(load_file(f"{folder}/cpp_types.safetensors"), 17, "every type of safetensors")
     with safe_open(f"{folder}/cpp.safetensors", "pt") as file:
         check(file.metadata()["note"] == "from C++", "metadata")
 
@@ -91,7 +105,8 @@ def lines_of(state, prefix=""):
             numbers = [format(number, ".17g") for number in value.double().flatten().tolist()]
             kind = {torch.float: "Float", torch.half: "Half", torch.bfloat16: "BFloat16",
                     torch.long: "Long", torch.bool: "Bool", torch.double: "Double",
-                    torch.uint16: "UInt16"}[value.dtype]
+                    torch.uint16: "UInt16", torch.float8_e4m3fn: "Float8_e4m3fn",
+                    torch.float8_e5m2: "Float8_e5m2"}[value.dtype]
             lines.append(" ".join([name, kind, str(value.dim()), *numbers]))
         elif isinstance(value, (dict, list, tuple)):
             items = value if isinstance(value, dict) else dict(enumerate(value))
@@ -121,6 +136,8 @@ def cpp_reads(folder):
     values = {
         "an OrderedDict": net.state_dict(),
         "a dict of every type": {**model(), "short": torch.tensor([3], dtype=torch.uint16)},
+        "types of eight bits": {"e4m3": torch.ones(2).to(torch.float8_e4m3fn),
+                                "e5m2": torch.ones(3).to(torch.float8_e5m2)},
         "parameters": {"p": torch.nn.Parameter(torch.ones(2))},
         "views of one storage": {"head": whole[:3], "column": whole.view(5, 2)[:, 1]},
         "a run": {"model": net.state_dict(), "optimizer": optimizer.state_dict(), "epoch": 3,

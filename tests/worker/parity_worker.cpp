@@ -12,6 +12,7 @@
 
 #include "worker/torch/adam.h"
 #include "worker/torch/pth_file.h"
+#include "worker/torch/pth_values.h"
 #include "worker/torch/safetensors_file.h"
 #include "worker/torch/sampler.h"
 #include "worker/torch/schedule.h"
@@ -45,6 +46,17 @@ void write(const std::string& folder) {
   state.texts["note"] = "from C++";
   cpprun::save_safetensors(folder + "/cpp.safetensors", state);
   cpprun::save_pth(folder + "/cpp_state.pth", state);
+  cpprun::StateDict types;
+  for (const cpprun::PthType& each : cpprun::pth_types()) {
+    const at::Tensor bytes = at::arange(16, at::kByte);
+    types.tensors[std::string(each.dtype)] =
+        each.type == at::kBool ? bytes.gt(7) : bytes.view(each.type);
+  }
+  cpprun::save_pth(folder + "/cpp_types.pth", types);
+  for (const char* const none : {"complex32", "complex128", "float8_e4m3fnuz", "float8_e5m2fnuz"}) {
+    types.tensors.erase(none);
+  }
+  cpprun::save_safetensors(folder + "/cpp_types.safetensors", types);
   GenericDict tensors = dict();
   for (const auto& [name, tensor] : state.tensors) tensors.insert(name, tensor);
   tensors.insert("tied", state.tensors.at("weight"));

@@ -13,6 +13,7 @@
 #include <fstream>
 
 #include "tests/worker/temporary_folder.h"
+#include "worker/torch/pth_values.h"
 
 using namespace cpprun;
 using cpprun::testing::TemporaryFolder;
@@ -73,6 +74,28 @@ TEST_CASE("a small view of a large tensor is a small file, and one tensor twice 
   const StateDict loaded = state_dict_from(load_pth(folder.file("a.pth")));
   loaded.tensors.at("first").fill_(1);
   CHECK(loaded.tensors.at("second")[7].item<float>() == 1);
+}
+
+TEST_CASE("every type that torch.load opens comes back, and others are refused") {
+  const TemporaryFolder folder;
+  const at::Tensor bytes = at::arange(16, at::kByte);
+  for (const PthType& each : pth_types()) {
+    INFO(each.dtype);
+    StateDict state;
+    state.tensors["values"] = each.type == at::kBool ? bytes.gt(7) : bytes.view(each.type);
+    save_pth(folder.file("a.pth"), state);
+    const StateDict loaded = state_dict_from(load_pth(folder.file("a.pth")));
+    const at::Tensor& values = loaded.tensors.at("values");
+    CHECK((values.scalar_type() == each.type));
+    CHECK(values.view(at::kByte).equal(state.tensors["values"].view(at::kByte)));
+  }
+  StateDict strange;
+  strange.tensors["values"] = bytes.view(at::kBits8);
+  CHECK_THROWS_WITH_AS(save_pth(folder.file("b.pth"), strange),
+                       ("cannot write \"" + folder.file("b.pth") +
+                        "\": a tensor of the type Bits8, which torch.load does not open")
+                           .c_str(),
+                       FileError);
 }
 
 TEST_CASE("what is no file of torch.save is refused with its name") {

@@ -7,7 +7,6 @@
 #include <ATen/ops/empty.h>
 #include <caffe2/serialize/inline_container.h>
 #include <fmt/format.h>
-#include <torch/csrc/jit/serialization/pickler.h>
 
 #include <filesystem>
 #include <map>
@@ -16,6 +15,7 @@
 
 #include "proto/bounds.h"
 #include "worker/env/io/durable_file.h"
+#include "worker/env/pickle_writer.h"
 #include "worker/torch/pth_values.h"
 
 namespace cpprun {
@@ -26,6 +26,14 @@ using GenericList = c10::impl::GenericList;
 
 GenericDict empty_dict() {
   return GenericDict(c10::AnyType::get(), c10::AnyType::get());
+}
+
+// Nothing for a type that Python does not read either.
+const PthType* type_of(const at::Tensor& tensor) {
+  for (const PthType& each : pth_types()) {
+    if (each.type == tensor.scalar_type()) return &each;
+  }
+  return nullptr;
 }
 
 // A tree that Python reads without a word about types: plain dicts and lists, and tensors that are
@@ -67,6 +75,10 @@ class Plain {
     if (!given.defined() || given.layout() != at::kStrided || given.is_quantized()) {
       refuse("a tensor that is undefined, sparse or quantized");
     }
+    if (type_of(given) == nullptr) {
+      refuse(fmt::format("a tensor of the type {}, which torch.load does not open",
+                         c10::toString(given.scalar_type())));
+    }
     const Place place{given.unsafeGetTensorImpl()->storage().unsafeGetStorageImpl(),
                       given.scalar_type(), given.storage_offset(), given.sizes().vec(),
                       given.strides().vec()};
@@ -74,7 +86,7 @@ class Plain {
     if (plain.defined()) return plain;
     // A conjugated or negated view is a bit beside the bytes, and only the bytes are written.
     plain = given.detach().cpu().resolve_conj().resolve_neg().contiguous();
-    // The pickler writes a storage once, with the type of the first tensor in it.
+    // A storage is written once, with the type of the first tensor in it.
     const auto type = types_.emplace(plain.storage().unsafeGetStorageImpl(), plain.scalar_type());
     const bool retyped = type.first->second != plain.scalar_type();
     if (retyped || plain.storage().nbytes() != plain.nbytes()) plain = plain.clone();
@@ -94,6 +106,60 @@ class Plain {
   std::map<const void*, at::ScalarType> types_;
 };
 
+// Says a plain tree to the pickler, and collects the storages that lie beside it.
+class Pickling {
+ public:
+  void put(const c10::IValue& value) {
+    if (value.isTensor()) return put_tensor(value.toTensor());
+    if (value.isGenericDict()) {
+      writer_.begin_dict();
+      for (const auto& entry : value.toGenericDict()) {
+        put(entry.key());
+        put(entry.value());
+      }
+      return writer_.end_dict();
+    }
+    if (value.isList()) {
+      writer_.begin_list();
+      for (const c10::IValue& item : value.toListRef()) put(item);
+      return writer_.end_list();
+    }
+    if (value.isTuple()) {
+      writer_.begin_tuple();
+      for (const c10::IValue& item : value.toTupleRef().elements()) put(item);
+      return writer_.end_tuple();
+    }
+    if (value.isInt()) return writer_.integer(value.toInt());
+    if (value.isDouble()) return writer_.real(value.toDouble());
+    if (value.isBool()) return writer_.boolean(value.toBool());
+    if (value.isString()) return writer_.text(value.toStringRef());
+    writer_.none();
+  }
+
+  std::string finish() { return writer_.finish(); }
+  // By their keys: the first is 0.
+  const std::vector<at::Tensor>& storages() const { return storages_; }
+
+ private:
+  void put_tensor(const at::Tensor& tensor) {
+    const void* const storage = tensor.storage().unsafeGetStorageImpl();
+    const auto key = keys_.emplace(storage, storages_.size());
+    if (key.second) storages_.push_back(tensor);
+    const PthType& type = *type_of(tensor);
+    writer_.tensor({.key = std::to_string(key.first->second),
+                    .storage_type = std::string(type.storage),
+                    .dtype = std::string(type.dtype),
+                    .bytes = tensor.nbytes(),
+                    .elements = static_cast<std::uint64_t>(tensor.numel()),
+                    .sizes = tensor.sizes().vec(),
+                    .strides = tensor.strides().vec()});
+  }
+
+  pickle::Writer writer_;
+  std::map<const void*, std::size_t> keys_;
+  std::vector<at::Tensor> storages_;
+};
+
 void write_archive(DurableFile& file, const c10::IValue& value) {
   std::string wrong;
   caffe2::serialize::PyTorchStreamWriter writer([&](const void* bytes, std::size_t size) {
@@ -101,18 +167,13 @@ void write_archive(DurableFile& file, const c10::IValue& value) {
     if (!done) wrong = done.error().reason;
     return done ? size : 0;
   });
-  std::string bytes;
-  std::vector<c10::ClassTypePtr> classes;
-  torch::jit::Pickler pickler([&](const char* more, std::size_t size) { bytes.append(more, size); },
-                              nullptr, nullptr, &classes, nullptr, /*tag_aggregates=*/false);
-  pickler.protocol();
-  pickler.pushIValue(value);
-  pickler.stop();
+  Pickling pickling;
+  pickling.put(value);
+  const std::string bytes = pickling.finish();
   try {
     std::size_t key = 0;
-    for (const at::Tensor& tensor : pickler.tensorData()) {
-      const auto data = torch::jit::getWriteableTensorData(tensor);
-      writer.writeRecord(fmt::format("data/{}", key++), data.data(), data.sizeInBytes());
+    for (const at::Tensor& tensor : pickling.storages()) {
+      writer.writeRecord(fmt::format("data/{}", key++), tensor.const_data_ptr(), tensor.nbytes());
     }
     writer.writeRecord("data.pkl", bytes.data(), bytes.size());
     writer.writeRecord("byteorder", "little", 6);

@@ -9,37 +9,15 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <array>
 #include <map>
 #include <optional>
 
 #include "proto/bounds.h"
+#include "worker/torch/compat/types.h"
 #include "worker/torch/safetensors_file.h"
 
 namespace cpprun {
 namespace {
-
-struct Dtype {
-  std::string_view storage;  // torch.FloatStorage
-  std::string_view dtype;    // torch.float32
-  at::ScalarType type;
-};
-constexpr std::array dtypes = {
-    Dtype{"torch.FloatStorage", "torch.float32", at::kFloat},
-    Dtype{"torch.DoubleStorage", "torch.float64", at::kDouble},
-    Dtype{"torch.HalfStorage", "torch.float16", at::kHalf},
-    Dtype{"torch.BFloat16Storage", "torch.bfloat16", at::kBFloat16},
-    Dtype{"torch.LongStorage", "torch.int64", at::kLong},
-    Dtype{"torch.IntStorage", "torch.int32", at::kInt},
-    Dtype{"torch.ShortStorage", "torch.int16", at::kShort},
-    Dtype{"torch.CharStorage", "torch.int8", at::kChar},
-    Dtype{"torch.ByteStorage", "torch.uint8", at::kByte},
-    Dtype{"torch.BoolStorage", "torch.bool", at::kBool},
-    Dtype{"torch.ComplexFloatStorage", "torch.complex64", at::kComplexFloat},
-    Dtype{"torch.ComplexDoubleStorage", "torch.complex128", at::kComplexDouble},
-    Dtype{"", "torch.uint16", at::kUInt16},
-    Dtype{"", "torch.uint32", at::kUInt32},
-    Dtype{"", "torch.uint64", at::kUInt64}};
 
 // The number of elements from the start of the storage to the last one the tensor reaches; absent
 // if that is no number.
@@ -131,10 +109,13 @@ class Values {
   }
 
   at::ScalarType type_of(const pickle::Tensor& tensor, const pickle::Storage& storage) {
-    for (const Dtype& each : dtypes) {
-      const bool same =
-          tensor.dtype.empty() ? each.storage == storage.type : each.dtype == tensor.dtype;
-      if (same) return each.type;
+    constexpr std::string_view torch = "torch.";
+    for (const PthType& each : pth_types()) {
+      const std::string_view name = tensor.dtype.empty() ? each.storage : each.dtype;
+      const std::string& said = tensor.dtype.empty() ? storage.type : tensor.dtype;
+      if (!name.empty() && said.starts_with(torch) && said.substr(torch.size()) == name) {
+        return each.type;
+      }
     }
     refuse(fmt::format("a tensor of the unknown type {}",
                        tensor.dtype.empty() ? storage.type : tensor.dtype));
@@ -163,6 +144,32 @@ class Values {
 };
 
 }  // namespace
+
+const std::vector<PthType>& pth_types() {
+  static const std::vector<PthType> types = {
+      {"FloatStorage", "float32", at::kFloat},
+      {"DoubleStorage", "float64", at::kDouble},
+      {"HalfStorage", "float16", at::kHalf},
+      {"BFloat16Storage", "bfloat16", at::kBFloat16},
+      {"LongStorage", "int64", at::kLong},
+      {"IntStorage", "int32", at::kInt},
+      {"ShortStorage", "int16", at::kShort},
+      {"CharStorage", "int8", at::kChar},
+      {"ByteStorage", "uint8", at::kByte},
+      {"BoolStorage", "bool", at::kBool},
+      {"ComplexFloatStorage", "complex64", at::kComplexFloat},
+      {"ComplexDoubleStorage", "complex128", at::kComplexDouble},
+      {"", "complex32", at::kComplexHalf},
+      {"", "uint16", at::kUInt16},
+      {"", "uint32", at::kUInt32},
+      {"", "uint64", at::kUInt64},
+      {"", "float8_e4m3fn", at::kFloat8_e4m3fn},
+      {"", "float8_e4m3fnuz", at::kFloat8_e4m3fnuz},
+      {"", "float8_e5m2", at::kFloat8_e5m2},
+      {"", "float8_e5m2fnuz", at::kFloat8_e5m2fnuz},
+      {"", "float8_e8m0fnu", compat::float8_e8m0fnu<at::ScalarType>()}};
+  return types;
+}
 
 c10::IValue values_of(const pickle::Pickle& pickle, const std::string& path,
                       const ReadStorage& read_storage) {

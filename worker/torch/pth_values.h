@@ -5,11 +5,22 @@
 
 #include <functional>
 #include <string>
+#include <string_view>
 #include <utility>
+#include <vector>
 
 #include "worker/env/pickle_reader.h"
 
 namespace cpprun {
+
+// A type of tensors under Python's names. Those that had a class of storage of their own in PyTorch
+// 1.6 are written by it, the later ones by their dtype.
+struct PthType {
+  std::string_view storage;  // FloatStorage; empty
+  std::string_view dtype;    // float32
+  at::ScalarType type;
+};
+const std::vector<PthType>& pth_types();
 
 // The bytes of the storage of that name, and how many they are.
 using ReadStorage = std::function<std::pair<at::DataPtr, std::size_t>(const std::string& key)>;

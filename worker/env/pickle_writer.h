@@ -1,0 +1,54 @@
+#pragma once
+// Writes the pickles of .pth files: protocol 2, and no more of it than torch.load's weights_only
+// reads. LibTorch's own pickler knows no types of tensors beyond those that had a class of storage
+// of their own. The caller says values in order; a dict's are key, value, key, value.
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace cpprun::pickle {
+
+// A tensor that is all of its storage, from its first byte.
+struct TensorOf {
+  std::string key;           // of the storage, which is the record data/<key>
+  std::string storage_type;  // FloatStorage; empty for types that have none of their own
+  std::string dtype;         // float32
+  std::uint64_t bytes = 0;
+  std::uint64_t elements = 0;
+  std::vector<std::int64_t> sizes;
+  std::vector<std::int64_t> strides;
+};
+
+class Writer {
+ public:
+  Writer();
+
+  void none();
+  void boolean(bool value);
+  void integer(std::int64_t value);
+  void real(double value);
+  void text(std::string_view value);
+  void tensor(const TensorOf& value);
+
+  void begin_list();
+  void end_list();
+  void begin_tuple();
+  void end_tuple();
+  void begin_dict();
+  void end_dict();
+
+  // The whole of it; nothing may be said afterwards.
+  std::string finish();
+
+ private:
+  void code(char operation);
+  void little_endian(std::uint64_t value, int bytes);
+  void global(std::string_view module, std::string_view name);
+  void numbers(const std::vector<std::int64_t>& values);
+
+  std::string bytes_;
+};
+
+}  // namespace cpprun::pickle
