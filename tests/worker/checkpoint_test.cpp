@@ -163,6 +163,27 @@ TEST_CASE("a checkpoint that one rank finds damaged is passed over by all") {
   CHECK(failure.empty());
 }
 
+TEST_CASE("ranks wait for the one that writes, and learn why it could not") {
+  const TemporaryFolder folder;
+  std::ofstream(folder.file("no-folder")) << "a file";
+  std::string reason;
+  const auto failure = testing::on_two_ranks([&](const ProcessGroup& group) {
+    const Checkpoints checkpoints(folder.file("no-folder"));
+    try {
+      checkpoints.save({.step = 1}, state_with(1), group);
+    } catch (const FileError& error) {
+      if (group.rank() == 1) reason = error.what();
+    }
+    // Nobody is a collective ahead of the others.
+    const Checkpoints others(folder.file("run"));
+    others.save({.step = 1}, state_with(1), group);
+    testing::expect(!folder.read("run/" + checkpoint_name(1)).empty(), "it is there on every rank");
+  });
+  CHECK(failure == "");
+  INFO(reason);
+  CHECK(reason.starts_with("rank 0 cannot create folder \"" + folder.file("no-folder") + "\": "));
+}
+
 TEST_CASE("options that make no sense are refused") {
   CHECK_THROWS_AS(Checkpoints(""), std::invalid_argument);
   CHECK_THROWS_AS(Checkpoints("x", {.keep = 0}), std::invalid_argument);

@@ -4,19 +4,26 @@
 #include <ATen/Context.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/full.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <filesystem>
 #include <map>
 #include <mutex>
+#include <torch/csrc/distributed/c10d/Store.hpp>
 #include <utility>
 
 #include "proto/bounds.h"
 #include "worker/env/checkpoint_names.h"
 #include "worker/torch/collectives.h"
+#include "worker/torch/compat/store.h"
+#include "worker/torch/device.h"
+#include "worker/torch/objects.h"
+#include "worker/torch/process_group_parts.h"
 #include "worker/torch/safetensors_file.h"
 
 namespace cpprun {
@@ -27,18 +34,57 @@ namespace fs = std::filesystem;
 constexpr const char* format_key = "cpprun.format";
 constexpr std::int64_t format_version = 1;
 constexpr const char* user_prefix = "state";
-constexpr const char* random_prefix = "random";
+// Where rank 0 says at the store that a checkpoint is written, or why not.
+constexpr const char* written_key = "cpprun/checkpoint";
+constexpr const char* well_written = "written";
 
-at::Tensor random_state() {
-  at::Generator generator = at::detail::getDefaultCPUGenerator();
-  const std::scoped_lock lock(generator.mutex());
-  return generator.get_state();
+// Of the CPU, and of the GPU that this rank works on.
+std::optional<at::Generator> generator_of(c10::DeviceType device) {
+  if (device == c10::kCPU) return at::detail::getDefaultCPUGenerator();
+  if (cuda_device_count() == 0) return std::nullopt;
+  return at::globalContext().defaultGenerator(
+      c10::Device(device, c10::impl::VirtualGuardImpl(device).getDevice().index()));
 }
 
-void set_random_state(const at::Tensor& state) {
-  at::Generator generator = at::detail::getDefaultCPUGenerator();
-  const std::scoped_lock lock(generator.mutex());
-  generator.set_state(state.clone());
+// Empty where there is no such device.
+std::string random_state(c10::DeviceType device) {
+  auto generator = generator_of(device);
+  if (!generator) return {};
+  const std::scoped_lock lock(generator->mutex());
+  const at::Tensor state = generator->get_state();
+  return {static_cast<const char*>(state.const_data_ptr()), state.nbytes()};
+}
+
+void set_random_state(c10::DeviceType device, const at::Tensor& state) {
+  auto generator = generator_of(device);
+  if (!generator) return;
+  const std::scoped_lock lock(generator->mutex());
+  generator->set_state(state.clone());
+}
+
+struct RandomGenerator {
+  const char* prefix;  // of its states' names, which go on with the rank
+  c10::DeviceType device;
+};
+constexpr std::array random_generators = {RandomGenerator{"random", c10::kCPU},
+                                          RandomGenerator{"random_cuda", c10::kCUDA}};
+
+std::string random_name(const RandomGenerator& generator, std::size_t rank) {
+  return fmt::format("{}.{}", generator.prefix, rank);
+}
+
+// The states of all ranks; only rank 0 gets them.
+void put_random_states(StateDict& whole, const ProcessGroup& group) {
+  for (const RandomGenerator& each : random_generators) {
+    const auto states = gather_object(random_state(each.device), group);
+    for (std::size_t rank = 0; rank < states.size(); ++rank) {
+      const std::string& bytes = states[rank];
+      if (bytes.empty()) continue;
+      const at::Tensor state = at::empty({static_cast<std::int64_t>(bytes.size())}, at::kByte);
+      std::memcpy(state.mutable_data_ptr(), bytes.data(), bytes.size());
+      whole.tensors[random_name(each, rank)] = state;
+    }
+  }
 }
 
 // In slices, because gloo may want a buffer of the same size, and a GPU has to hold them where the
@@ -167,18 +213,47 @@ std::vector<std::string> Checkpoints::names() const {
 
 void Checkpoints::save(const Progress& progress, const StateDict& state,
                        const ProcessGroup& group) const {
-  const std::vector<at::Tensor> random = all_gather(random_state().to(group.device()), group);
-  if (group.rank() != 0) return;
   StateDict whole;
+  put_random_states(whole, group);
+  // Every save has a key of its own, which rank 0 counts.
+  const std::int64_t number = send_number(
+      group.rank() == 0 ? group.store()->add(fmt::format("{}/count", written_key), 1) : 0, group,
+      0);
+  const std::string key = fmt::format("{}/{}", written_key, number);
+  if (group.rank() != 0) return wait_until_written(key, group);
   whole.put(user_prefix, state);
   whole.set(format_key, format_version);
   whole.set("epoch", progress.epoch);
   whole.set("step", progress.step);
   whole.set("samples", progress.samples);
   whole.set("world_size", static_cast<std::int64_t>(group.size()));
-  for (std::size_t rank = 0; rank < random.size(); ++rank) {
-    whole.tensors[fmt::format("{}.{}", random_prefix, rank)] = random[rank];
+  std::string wrong;
+  try {
+    write(progress, whole);
+  } catch (const std::exception& error) {
+    wrong = error.what();
   }
+  if (group.size() > 1) group.store()->set(key, wrong.empty() ? well_written : wrong);
+  if (!wrong.empty()) throw FileError(wrong);
+}
+
+// At the store and not in a collective: that would give up after the group's time-out, and a
+// checkpoint may take longer than anything else that ranks do together.
+void Checkpoints::wait_until_written(const std::string& key, const ProcessGroup& group) const {
+  const auto store = compat::own_client(group.store());
+  try {
+    store->wait({key}, options_.write_timeout);
+  } catch (const std::exception& error) {
+    throw DistributedError(fmt::format(
+        "rank 0 did not finish writing a checkpoint to \"{}\" within {:.3g} s: {} (is its disk or "
+        "file server alive? CheckpointOptions::write_timeout is the limit)",
+        folder_, std::chrono::duration<double>(options_.write_timeout).count(), first_line(error)));
+  }
+  const std::string said = store->get_to_str(key);
+  if (said != well_written) throw FileError("rank 0 " + said);
+}
+
+void Checkpoints::write(const Progress& progress, const StateDict& whole) const {
   std::error_code error;
   fs::create_directories(folder_, error);
   if (error) {
@@ -205,8 +280,11 @@ std::optional<Checkpoint> Checkpoints::load_newest(const ProcessGroup& group) co
     const StateDict whole = open_checked(bytes, path);
     Checkpoint found = checkpoint_from(whole, std::move(path));
     found.passed_over = std::move(passed_over);
-    const auto random = whole.tensors.find(fmt::format("{}.{}", random_prefix, group.rank()));
-    if (random != whole.tensors.end()) set_random_state(random->second);
+    for (const RandomGenerator& each : random_generators) {
+      const auto random =
+          whole.tensors.find(random_name(each, static_cast<std::size_t>(group.rank())));
+      if (random != whole.tensors.end()) set_random_state(each.device, random->second);
+    }
     return found;
   }
   if (offers.empty()) return std::nullopt;

@@ -5,11 +5,13 @@
 // different states, with a shared file system or without. A damaged checkpoint is passed over,
 // aloud, for the one before it.
 
+#include <chrono>
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "proto/bounds.h"
 #include "worker/torch/process_group.h"
 #include "worker/torch/state_dict.h"
 
@@ -35,6 +37,8 @@ struct Checkpoint {
 
 struct CheckpointOptions {
   int keep = 3;  // so many stay in the folder
+  // Ranks wait for the one that writes as long as this, and not only for the group's time-out.
+  std::chrono::milliseconds write_timeout = bounds::checkpoint_write_wait_max;
 };
 
 class Checkpoints {
@@ -43,9 +47,10 @@ class Checkpoints {
   // Creates the folder if need be, when something is saved.
   explicit Checkpoints(std::string folder, const Options& options = {});
 
-  // Every rank calls it. `state` is rank 0's; the states of the random generators are every rank's.
-  // On rank 0 the file is on the disk when it returns; the others do not wait for that. Throws
-  // FileError on rank 0 if it cannot be written.
+  // Every rank calls it. `state` is rank 0's; the states of the random generators, the CPU's and
+  // the GPU's, are every rank's. The file is on the disk when it returns, on every rank: who went
+  // on would wait in its next collective, and give up there. Throws FileError on every rank if it
+  // cannot be written.
   void save(const Progress& progress, const StateDict& state, const ProcessGroup& group) const;
 
   // Every rank calls it, all get the same. Absent if no rank finds a checkpoint. The random
@@ -58,6 +63,8 @@ class Checkpoints {
 
  private:
   std::vector<std::string> names() const;
+  void write(const Progress& progress, const StateDict& whole) const;
+  void wait_until_written(const std::string& key, const ProcessGroup& group) const;
   std::string path_of(std::int64_t step) const;
 
   std::string folder_;
