@@ -221,13 +221,10 @@ class WorkerProcesses::Impl {
   // Everybody below us who is neither spared nor a stranger nor a worker that still has its own
   // life. Whoever is below kin is kin.
   std::vector<int> others_left() const {
-    std::set<int> spared(spared_.begin(), spared_.end());
     std::set<int> kin;
     std::vector<int> left;
-    for (const auto& [pid, parent] : family_of(::getpid())) {
-      if (spared.contains(pid) || spared.contains(parent)) {
-        spared.insert(pid);
-      } else if (leader(pid)) {
+    for (const auto& [pid, parent] : family_of(::getpid(), spared_)) {
+      if (leader(pid)) {
         kin.insert(pid);
       } else if (!strangers_below_ || kin.contains(parent) || is_kin(kin_, pid)) {
         kin.insert(pid);

@@ -51,10 +51,11 @@ bool append_listed_children(int pid, std::vector<Descendant>& children) {
 }
 
 // The slow way round: everybody's parent.
-std::vector<Descendant> family_by_parents(int root) {
+std::vector<Descendant> family_by_parents(int root, const std::vector<int>& left_out) {
   std::vector<ProcessStat> everybody;
   for (const int pid : all_processes()) {
-    if (auto stat = read_stat(pid)) everybody.push_back(*stat);
+    const bool out = std::find(left_out.begin(), left_out.end(), pid) != left_out.end();
+    if (auto stat = read_stat(pid); stat && !out) everybody.push_back(*stat);
   }
   std::vector<Descendant> found{{.pid = root}};
   for (std::size_t next = 0; next < found.size(); ++next) {
@@ -111,12 +112,20 @@ std::vector<int> all_processes() {
   return numbers_in("/proc");
 }
 
-std::vector<Descendant> family_of(int root) {
+std::vector<Descendant> family_of(int root, const std::vector<int>& left_out) {
   std::vector<Descendant> found;
-  if (!append_listed_children(root, found)) return family_by_parents(root);
-  for (std::size_t next = 0; next < found.size(); ++next) {
+  std::vector<int> below{root};
+  const auto is_left_out = [&left_out](const Descendant& each) {
+    return std::find(left_out.begin(), left_out.end(), each.pid) != left_out.end();
+  };
+  for (std::size_t next = 0; next < below.size(); ++next) {
+    std::vector<Descendant> children;
     // A process that is gone by now has no children left: they have become ours.
-    static_cast<void>(append_listed_children(found[next].pid, found));
+    const bool listed = append_listed_children(below[next], children);
+    if (!listed && next == 0) return family_by_parents(root, left_out);
+    std::erase_if(children, is_left_out);
+    for (const auto& each : children) below.push_back(each.pid);
+    found.insert(found.end(), children.begin(), children.end());
   }
   return found;
 }

@@ -30,8 +30,9 @@ struct Descendant {
   int parent = 0;
 };
 
-// Every process below `root`, parents before children. Cheap where few are there.
-std::vector<Descendant> family_of(int root);
+// Every process below `root`, parents before children, without those to be left out and what is
+// below them. Cheap where few are there.
+std::vector<Descendant> family_of(int root, const std::vector<int>& left_out = {});
 std::vector<int> descendants_of(int root);
 
 // True when CPPRUN_NODE_TOKEN in that process' environment holds `token`.

@@ -7,6 +7,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <asio/executor_work_guard.hpp>
 #include <chrono>
 #include <cstdio>
 #include <fstream>
