@@ -5,6 +5,12 @@
 
 #include <doctest/doctest.h>
 
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <fstream>
+
 #include "tests/worker/temporary_folder.h"
 #include "tests/worker/two_ranks.h"
 #include "worker/torch/process_group.h"
@@ -60,4 +66,31 @@ TEST_CASE("a folder that does not exist is named") {
   INFO(reason);
   CHECK(contains(reason, "the store in the file /nowhere/job.init was not reached"));
   CHECK(contains(reason, "does its folder exist"));
+}
+
+TEST_CASE("a file that is no store is named, and nobody waits for it") {
+  const testing::TemporaryFolder folder;
+  const std::string path = folder.file("job.init");
+  const auto reason_for = [&](const std::string& content) {
+    std::ofstream(path, std::ios::binary) << content;
+    return testing::failure_of({}, by_file(path, 0, 1));
+  };
+  const std::string text = reason_for("root:x:0:0:root:/root:/bin/bash\n");
+  INFO(text);
+  CHECK(contains(text, "the store in the file " + path + " was not reached"));
+  CHECK(contains(text, "the file is there and no store: its record at byte 0 is cut off, or none"));
+  CHECK(contains(reason_for(std::string(64, '\0')), "its record at byte 0 has no key"));
+  CHECK(contains(reason_for(std::string("\2\0\0\0/a\5\0\0\0b", 11)), "cut off, or none"));
+  CHECK(reason_for("") == "joined");
+  CHECK(contains(testing::failure_of({}, by_file("/dev/null", 0, 1)), "it is no regular file"));
+  CHECK(contains(testing::failure_of({}, by_file(folder.file(""), 0, 1)), "three slashes"));
+}
+
+TEST_CASE("a file that somebody keeps locked is waited for only so long") {
+  const testing::TemporaryFolder folder;
+  const std::string path = folder.file("job.init");
+  const int held = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+  REQUIRE(::flock(held, LOCK_EX) == 0);
+  CHECK(contains(testing::failure_of({}, by_file(path, 0, 1)), "another process holds its lock"));
+  ::close(held);
 }
