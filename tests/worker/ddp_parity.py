@@ -14,7 +14,8 @@ STEPS, BATCH, TOLERANCE = 20, 8, 1e-5
 ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
 
 
-def train(name, out, two_heads=False, accumulates=False, hook=None, **options):
+def train(name, out, two_heads=False, accumulates=False, hook=None, frozen=None, has_table=False,
+          two_passes=False, **options):
     import torch
     import torch.distributed as dist
     from torch import nn
@@ -30,20 +31,31 @@ def train(name, out, two_heads=False, accumulates=False, hook=None, **options):
             self.head_a = nn.Linear(32, 4)
             if two_heads:
                 self.head_b = nn.Linear(32, 4)
+            if has_table:
+                self.table = nn.Embedding(10, 16, sparse=True)
+            for key, parameter in self.named_parameters():
+                parameter.requires_grad_(not (frozen and key.startswith(frozen)))
 
         def forward(self, x, step):
+            if has_table:
+                x = x + self.table((torch.arange(BATCH) + step) % 10)
             features = self.body(x)
             head = self.head_b if two_heads and step % 3 == 0 else self.head_a
             return head(features)
 
     torch.manual_seed(1234)
     net = Net()
+    rank = dist.get_rank()
+    with torch.no_grad():
+        # Rank 0's values are to arrive in the tensors they came from.
+        for parameter in net.parameters():
+            parameter.add_(rank)
     ddp = DistributedDataParallel(net, **options)
     if hook:
         ddp.register_comm_hook(None, hook)
-    # The fused one fails on a parameter whose first gradient comes late.
-    sgd = torch.optim.SGD(ddp.parameters(), lr=0.05, momentum=0.9, fused=not two_heads)
-    rank = dist.get_rank()
+    # The fused one fails on a parameter whose first gradient comes late, and on a sparse one.
+    sgd = torch.optim.SGD([each for each in ddp.parameters() if each.requires_grad], lr=0.05,
+                          momentum=0 if has_table else 0.9, fused=not (two_heads or has_table))
     for step in range(STEPS):
         numbers = torch.arange(1, BATCH * 16 + 1, dtype=torch.float)
         x = torch.sin(numbers * (0.37 * (rank + 1)) + 0.11 * step).view(BATCH, 16)
@@ -51,6 +63,8 @@ def train(name, out, two_heads=False, accumulates=False, hook=None, **options):
 
         def run():
             loss = nn.functional.cross_entropy(ddp(x, step), y)
+            if two_passes:
+                loss = loss + nn.functional.cross_entropy(ddp(x.flip(0), step), y)
             loss.backward()
             out.write(f"{name} loss {step} {loss.item():.9g}\n")
 
@@ -126,6 +140,11 @@ def python_rank(path, only=None):
         "own_buffers": {"broadcast_buffers": False},
         "static_graph": {"static_graph": True},
         "no_sync": {"accumulates": True},
+        "frozen_first": {"frozen": "body.0"},
+        "frozen_middle": {"frozen": "body.3"},
+        "frozen_last": {"frozen": "head_a"},
+        "sparse": {"has_table": True},
+        "two_passes": {"two_passes": True},
         "fp16_hook": {"hook": hooks.fp16_compress_hook},
         # By its own name Python takes this one only where there is NCCL; over gloo it works too.
         "bf16_hook": {"hook": lambda state, bucket: hooks.bf16_compress_hook(state, bucket)},

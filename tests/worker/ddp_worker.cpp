@@ -19,8 +19,17 @@ namespace {
 constexpr int steps = 20;
 constexpr int batch = 8;
 
+struct Mode {
+  std::string name;
+  cpprun::DdpOptions options;
+  bool accumulates = false;
+  std::string frozen;       // the module whose parameters are not trained
+  bool has_table = false;   // an Embedding with sparse gradients
+  bool two_passes = false;  // two forwards before the backward
+};
+
 struct NetImpl : torch::nn::Module {
-  explicit NetImpl(bool two_heads) : two_heads_(two_heads) {
+  explicit NetImpl(const Mode& mode) : two_heads_(mode.options.find_unused_parameters) {
     body->push_back(torch::nn::Linear(16, 32));
     body->push_back(torch::nn::BatchNorm1d(32));
     body->push_back(torch::nn::ReLU());
@@ -30,42 +39,61 @@ struct NetImpl : torch::nn::Module {
     register_module("body", body);
     head_a = register_module("head_a", torch::nn::Linear(32, 4));
     if (two_heads_) head_b = register_module("head_b", torch::nn::Linear(32, 4));
+    if (mode.has_table) {
+      table = register_module(
+          "table", torch::nn::Embedding(torch::nn::EmbeddingOptions(10, 16).sparse(true)));
+    }
+    for (auto& item : named_parameters()) {
+      if (!mode.frozen.empty() && item.key().starts_with(mode.frozen)) {
+        item.value().set_requires_grad(false);
+      }
+    }
   }
 
   torch::Tensor forward(const torch::Tensor& x, int step) {
-    const torch::Tensor features = body->forward(x);
+    torch::Tensor input = x;
+    if (!table.is_empty()) input = x + table->forward((torch::arange(batch) + step) % 10);
+    const torch::Tensor features = body->forward(input);
     return two_heads_ && step % 3 == 0 ? head_b->forward(features) : head_a->forward(features);
   }
 
   torch::nn::Sequential body;
   torch::nn::Linear head_a{nullptr}, head_b{nullptr};
+  torch::nn::Embedding table{nullptr};
   bool two_heads_;
 };
 TORCH_MODULE(Net);
 
-struct Mode {
-  std::string name;
-  cpprun::DdpOptions options;
-  bool accumulates = false;
-};
-
 void train(const Mode& mode, const cpprun::ProcessGroup& group, std::ofstream& out) {
   torch::manual_seed(1234);
-  cpprun::DistributedDataParallel<Net> ddp(Net(mode.options.find_unused_parameters), group,
-                                           mode.options);
-  // Python's fused kernel fails on a parameter whose first gradient comes late, so with two heads
-  // both halves take the loop, whose rounding differs.
-  const bool late = mode.options.find_unused_parameters;
-  cpprun::FusedSgd fused(ddp.parameters(), {.lr = 0.05, .momentum = 0.9});
-  torch::optim::SGD looped(ddp.parameters(), torch::optim::SGDOptions(0.05).momentum(0.9));
   const int rank = group.rank();
+  Net net(mode);
+  {
+    // Rank 0's values are to arrive in the tensors they came from.
+    const torch::NoGradGuard no_grad;
+    for (auto& parameter : net->parameters()) parameter.add_(rank);
+  }
+  cpprun::DistributedDataParallel<Net> ddp(net, group, mode.options);
+  // Python's fused kernel fails on a parameter whose first gradient comes late, and on a sparse
+  // one, so there both halves take the loop, whose rounding differs.
+  const bool looping = mode.options.find_unused_parameters || mode.has_table;
+  const double momentum = mode.has_table ? 0 : 0.9;
+  std::vector<torch::Tensor> trained;
+  for (const auto& each : ddp.parameters()) {
+    if (each.requires_grad()) trained.push_back(each);
+  }
+  cpprun::FusedSgd fused(trained, {.lr = 0.05, .momentum = momentum});
+  torch::optim::SGD looped(trained, torch::optim::SGDOptions(0.05).momentum(momentum));
   for (int step = 0; step < steps; ++step) {
     const auto numbers = torch::arange(1, batch * 16 + 1, torch::kFloat);
     const auto x = torch::sin(numbers * (0.37 * (rank + 1)) + 0.11 * step).view({batch, 16});
     const auto y = (torch::arange(batch) * 7 + rank + step) % 4;
     const bool local = mode.accumulates && step % 2 == 0;
     const auto run = [&] {
-      const auto loss = torch::nn::functional::cross_entropy(ddp.forward(x, step), y);
+      auto loss = torch::nn::functional::cross_entropy(ddp.forward(x, step), y);
+      if (mode.two_passes) {
+        loss = loss + torch::nn::functional::cross_entropy(ddp.forward(x.flip(0), step), y);
+      }
       loss.backward();
       out << fmt::format("{} loss {} {:.9g}\n", mode.name, step, loss.item<double>());
     };
@@ -75,7 +103,7 @@ void train(const Mode& mode, const cpprun::ProcessGroup& group, std::ofstream& o
       continue;
     }
     run();
-    late ? static_cast<void>(looped.step()) : fused.step();
+    looping ? static_cast<void>(looped.step()) : fused.step();
     ddp.zero_grad();
   }
   for (const auto& item : ddp.module()->named_parameters()) {
@@ -135,6 +163,11 @@ int write_all(const cpprun::Context& context, const std::string& path, const std
       {.name = "own_buffers", .options = {.broadcast_buffers = false}},
       {.name = "static_graph", .options = {.static_graph = true}},
       {.name = "no_sync", .options = {}, .accumulates = true},
+      {.name = "frozen_first", .options = {}, .frozen = "body.0"},
+      {.name = "frozen_middle", .options = {}, .frozen = "body.3"},
+      {.name = "frozen_last", .options = {}, .frozen = "head_a"},
+      {.name = "sparse", .options = {}, .has_table = true},
+      {.name = "two_passes", .options = {}, .two_passes = true},
       {.name = "fp16_hook", .options = {.comm_hook = cpprun::fp16_compress_hook}},
       {.name = "bf16_hook", .options = {.comm_hook = cpprun::bf16_compress_hook}},
       {.name = "user_hook", .options = {.comm_hook = divide_last}}};

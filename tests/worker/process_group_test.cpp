@@ -6,7 +6,10 @@
 
 #include <doctest/doctest.h>
 
+#include "tests/worker/child.h"
+#include "tests/worker/temporary_folder.h"
 #include "tests/worker/two_ranks.h"
+#include "worker/env/io/record.h"
 #include "worker/torch/collectives.h"
 
 using namespace cpprun;
@@ -77,4 +80,34 @@ TEST_CASE("ranks may bring a store of their own") {
   const auto own = c10::make_intrusive<c10d::PrefixStore>("own", first.store());
   const ProcessGroup group = init_process_group(Context{}, own);
   CHECK(group.size() == 1);
+}
+
+TEST_CASE("a group that was moved from or left answers with an exception") {
+  ProcessGroup first = init_process_group(Context{});
+  const ProcessGroup alias = first.alias();
+  ProcessGroup second = std::move(first);
+  // What is asked of it is the point.
+  CHECK_THROWS_WITH_AS(static_cast<void>(first.rank()),  // NOLINT(bugprone-use-after-move)
+                       "this ProcessGroup has no group any more: it was moved from; use what it "
+                       "was moved to",
+                       DistributedError);
+  CHECK_THROWS_AS(all_reduce(at::ones({3}), first), DistributedError);
+  CHECK(alias.size() == 1);
+  destroy_process_group(std::move(second));
+  CHECK_THROWS_AS(barrier(second), DistributedError);  // NOLINT(bugprone-use-after-move)
+  CHECK_THROWS_AS(static_cast<void>(alias.size()), DistributedError);
+}
+
+TEST_CASE("the rank given in a URL is the one that errors name") {
+  const testing::TemporaryFolder folder;
+  const auto ended = testing::run_in_child([&] {
+    return run([&](const Context& context) {
+      const ProcessGroup group = init_process_group(
+          context, {.init_method = "file://" + folder.file("job.init") + "?rank=1&world_size=2",
+                    .join_timeout = 200ms});
+      return 0;
+    });
+  });
+  INFO(ended.stderr_text);
+  CHECK(ended.stderr_text.find("rank 1: cpprun::DistributedError: ") != std::string::npos);
 }

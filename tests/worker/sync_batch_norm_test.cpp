@@ -69,6 +69,40 @@ TEST_CASE("statistics and gradients are those of all ranks' batches, equally lon
         }) == "");
 }
 
+TEST_CASE("without weight and bias, and without running statistics") {
+  const auto whole = torch::cat({batch_of(0, 2), batch_of(1, 2)});
+  const auto options = torch::nn::BatchNorm2dOptions(3).affine(false);
+  torch::nn::BatchNorm2d plain(options);
+  const auto expected_input = whole.clone().set_requires_grad(true);
+  const auto expected = plain->forward(expected_input);
+  (expected * weights_of(expected)).sum().backward();
+  for (const bool tracks : {true, false}) {
+    CHECK(testing::on_two_ranks([&](const ProcessGroup& group) {
+            const std::int64_t from = 2 * group.rank();
+            torch::nn::Sequential net(torch::nn::BatchNorm2d(
+                torch::nn::BatchNorm2dOptions(3).affine(false).track_running_stats(tracks)));
+            convert_sync_batchnorm(*net, group);
+            const auto input = whole.narrow(0, from, 2).clone().set_requires_grad(true);
+            const auto output = net->forward(input);
+            (output * weights_of(whole).narrow(0, from, 2)).sum().backward();
+            expect(close(output, expected.narrow(0, from, 2)), "output");
+            expect(close(input.grad(), expected_input.grad().narrow(0, from, 2)), "gradient");
+          }) == "");
+  }
+}
+
+TEST_CASE("a forward in evaluation may wait for its backward while training goes on") {
+  CHECK(testing::on_two_ranks([](const ProcessGroup& group) {
+          SyncBatchNorm norm(3);
+          norm->set_process_group(group);
+          norm->eval();
+          const auto frozen = norm->forward(batch_of(0, 2).set_requires_grad(true));
+          norm->train();
+          const auto trained = norm->forward(batch_of(group.rank(), 2));
+          (frozen.sum() + trained.sum()).backward();
+        }) == "");
+}
+
 TEST_CASE("alone or in evaluation it is plain batch normalisation") {
   const auto batch = batch_of(0, 4);
   SyncBatchNorm alone(3);

@@ -10,11 +10,35 @@
 
 namespace cpprun {
 
-// `calls` has one text per rank. Absent when all are the same.
-std::optional<std::string> disagreement(std::int64_t number, const std::vector<std::string>& calls);
+struct Call {
+  std::string text;
+  std::int64_t steps = 0;  // of DistributedDataParallel that the rank has begun
+};
+
+// `calls` has one per rank. Absent when all have the same text.
+std::optional<std::string> disagreement(std::int64_t number,
+                                        const std::vector<std::optional<Call>>& calls);
 
 // Some ranks did not call anything in time: their place in `calls` is empty.
-std::string absence(std::int64_t number, const std::vector<std::optional<std::string>>& calls,
+std::string absence(std::int64_t number, const std::vector<std::optional<Call>>& calls,
                     std::chrono::milliseconds waited);
+
+// Each rank's model, one line for each of its tensors: the first place where they differ, with the
+// ranks that have it so. Absent if all are the same.
+std::optional<std::string> model_difference(const std::vector<std::string>& models);
+
+// `rank 3`, `ranks 0, 2`.
+std::string name_ranks(const std::vector<int>& ranks);
+
+// What to do about ranks with unequal numbers of steps.
+inline constexpr const char* uneven_advice =
+    "give every rank equally many batches (DistributedSampler does), or stop all with the first "
+    "that has none left (in Python: Join)";
+
+// How many steps of DistributedDataParallel each rank has begun, absent where that is not known;
+// the ranks' names are in `ranks`. A clause that names who ran out of batches first and says what
+// to do; empty when all have begun equally many.
+std::string short_of_steps(const std::vector<std::optional<std::int64_t>>& steps,
+                           const std::vector<int>& ranks);
 
 }  // namespace cpprun

@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "worker/torch/collective_check.h"
+#include "worker/torch/process_group_parts.h"
 
 namespace cpprun {
 
@@ -30,7 +30,7 @@ std::string describe(const at::Tensor& tensor) {
 }
 
 void agree_on_text(const ProcessGroup& group, const std::string& call) {
-  group.check()->agree(call);
+  group.check()->agree(call, group.parts().family->steps);
 }
 
 }  // namespace cpprun

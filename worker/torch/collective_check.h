@@ -2,6 +2,8 @@
 // The debug mode of the collectives: before each of them the ranks tell each other at their store
 // what they are about to call, and none goes on unless it is the same. A mismatch then is a
 // sentence on every rank instead of a hang, an abort or a wrong number.
+//
+// Rank 0 judges. A rank that leaves the group makes a last call that agrees with no other.
 
 #include <c10/util/intrusive_ptr.h>
 
@@ -25,11 +27,16 @@ class CollectiveCheck {
   CollectiveCheck& operator=(const CollectiveCheck&) = delete;
 
   // Returns when all ranks are about to make this call; throws DistributedError, on every rank with
-  // the same words, when they are not.
-  void agree(const std::string& call);
+  // the same words, when they are not. `steps` are those of DistributedDataParallel that this rank
+  // has begun: when the ranks part, they tell who ran out of batches.
+  void agree(const std::string& call, std::int64_t steps);
+
+  // This rank leaves the group: whoever goes on is told at once, instead of waiting for it.
+  void leave(std::int64_t steps);
 
  private:
   std::string judge();
+  void rule(const std::string& verdict);
 
   c10::intrusive_ptr<c10d::Store> store_;
   int rank_ = 0;

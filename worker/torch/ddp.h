@@ -10,7 +10,6 @@
 //
 // Include torch/torch.h (or what defines the module) yourself.
 
-#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -28,7 +27,7 @@ class DistributedDataParallel {
   // rank has to construct it. Throws if the ranks differ or nothing can be trained.
   DistributedDataParallel(Module module, const ProcessGroup& group, const DdpOptions& options = {})
       : module_(std::move(module)),
-        core_(trainable(), buffers(), module_->name(), group, options) {}
+        core_(parameters_of(*module_), buffers_of(*module_), module_->name(), group, options) {}
 
   template <class... Inputs>
   auto forward(Inputs&&... inputs) {
@@ -57,19 +56,6 @@ class DistributedDataParallel {
   std::vector<at::Tensor> parameters() { return module_->parameters(); }
 
  private:
-  // A parameter that two layers share is one tensor to reduce, as in Python.
-  std::vector<NamedTensor> trainable() {
-    std::vector<NamedTensor> found;
-    std::unordered_set<const void*> seen;
-    for (const auto& item : module_->named_parameters(/*recurse=*/true)) {
-      const at::Tensor& parameter = item.value();
-      if (!seen.insert(parameter.unsafeGetTensorImpl()).second) continue;
-      found.push_back({.name = item.key(), .tensor = parameter});
-    }
-    return found;
-  }
-  std::vector<at::Tensor> buffers() { return module_->buffers(/*recurse=*/true); }
-
   Module module_;
   DdpCore core_;
 };

@@ -3,12 +3,16 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <atomic>
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "worker/torch/comm_hook.h"
+#include "worker/torch/guarded_group.h"
+#include "worker/torch/module_tensors.h"
 #include "worker/torch/process_group.h"
 
 namespace cpprun {
@@ -25,15 +29,11 @@ struct DdpOptions {
   CommHook comm_hook;
 };
 
-struct NamedTensor {
-  std::string name;
-  at::Tensor tensor;
-};
-
-// The group has to outlive it.
+// The group may be moved meanwhile; when it is left, what needs the others throws. All that fails
+// between the ranks, in backward too, is a DistributedError.
 class DdpCore {
  public:
-  DdpCore(std::vector<NamedTensor> parameters, std::vector<at::Tensor> buffers,
+  DdpCore(const std::vector<NamedTensor>& parameters, const std::vector<NamedTensor>& buffers,
           const std::string& module_name, const ProcessGroup& group, const DdpOptions& options);
   ~DdpCore();
   DdpCore(const DdpCore&) = delete;
@@ -51,15 +51,21 @@ class DdpCore {
  private:
   struct Reduction;
 
-  void broadcast_state();
-  void build_reducer(const std::vector<NamedTensor>& parameters, const std::string& module_name);
-  void register_hook(const ProcessGroup& group);
+  void require_same_model(const std::vector<NamedTensor>& parameters,
+                          const std::vector<NamedTensor>& buffers) const;
+  void broadcast_state(const std::vector<NamedTensor>& parameters);
+  void build_reducer(const std::vector<NamedTensor>& trained);
+  void register_hook();
   void pass_through_sink(const std::vector<at::Tensor*>& outputs);
+  // `step 3 of DistributedDataParallel(Net)`; the text outlives the wrapper with the graph.
+  Caller caller() const;
 
+  ProcessGroup group_;  // an alias
+  std::string name_;    // of the module
+  std::shared_ptr<std::atomic<std::int64_t>> step_;
+  c10::intrusive_ptr<c10d::ProcessGroup> native_;
   std::vector<at::Tensor> parameters_;  // those that are trained
-  std::vector<at::Tensor> frozen_;      // those that are only made equal once
   std::vector<at::Tensor> buffers_;
-  c10::intrusive_ptr<c10d::ProcessGroup> group_;
   DdpOptions options_;
   bool syncs_ = true;
   // As in Python: buffers are made equal before a forward only if the one before it synced.

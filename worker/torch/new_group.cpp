@@ -57,7 +57,7 @@ std::optional<ProcessGroup> new_group(const ProcessGroup& everybody, std::vector
   if (nccl && !family.device.is_cuda()) family.device = bind_cuda_device(family.context);
   ProcessGroupOptions group_options = family.options;
   if (options.timeout) group_options.timeout = *options.timeout;
-  auto parts = std::make_unique<ProcessGroup::Parts>();
+  auto parts = std::make_shared<ProcessGroup::Parts>();
   parts->store = world.store;
   parts->family = world.family;
   try {

@@ -44,11 +44,12 @@ struct ProcessGroupOptions {
 };
 
 // Leaving its scope leaves the group in order. While an exception is on its way out nothing waits:
-// the connections stay until the process ends, which cpprun::run() does at once.
+// the connections stay until the process ends, which cpprun::run() does at once. A group that was
+// moved from or left may still be asked for anything, and answers with DistributedError.
 class ProcessGroup {
  public:
   struct Parts;
-  explicit ProcessGroup(std::unique_ptr<Parts> parts);
+  explicit ProcessGroup(std::shared_ptr<Parts> parts);
   ~ProcessGroup();
   ProcessGroup(ProcessGroup&&) noexcept;
   ProcessGroup& operator=(ProcessGroup&&) noexcept;
@@ -68,12 +69,18 @@ class ProcessGroup {
 
   // Set under CPPRUN_DISTRIBUTED_DEBUG=DETAIL.
   CollectiveCheck* check() const;
-  const Parts& parts() const { return *parts_; }
+  const Parts& parts() const { return live(); }
+
+  // The same group for what may outlive this object, which may be moved meanwhile. The group is
+  // left when the object that was joined with goes, not with an alias.
+  ProcessGroup alias() const;
 
  private:
+  Parts& live() const;
   void leave();
 
-  std::unique_ptr<Parts> parts_;
+  std::shared_ptr<Parts> parts_;
+  bool is_alias_ = false;
 };
 
 // Joins the group that launcher, environment or options describe. Every rank has to call it, once.

@@ -9,7 +9,7 @@
 
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 
-#include "worker/torch/compat/operations.h"
+#include "worker/torch/guarded_group.h"
 
 namespace cpprun {
 
@@ -63,10 +63,13 @@ Statistics gather_statistics(const at::Tensor& input, c10d::ProcessGroup& group)
     mine.narrow(0, features, features).copy_(values.var(dimensions, /*unbiased=*/false));
   }
   mine[2 * features].fill_(count);
-  at::Tensor all = at::empty({group.getSize(), 2 * features + 1}, values.options());
-  at::Tensor flat = all.view({-1});
-  compat::all_gather_single(group, flat, mine)->wait();
-  const at::Tensor exact = all.to(at::kDouble);
+  std::vector<at::Tensor> inputs = {mine};
+  std::vector<std::vector<at::Tensor>> outputs(1);
+  for (int rank = 0; rank < group.getSize(); ++rank) {
+    outputs.front().push_back(at::empty_like(mine));
+  }
+  group.allgather(outputs, inputs)->wait();
+  const at::Tensor exact = at::stack(outputs.front()).to(at::kDouble);
   const at::Tensor counts = exact.narrow(1, 2 * features, 1);
   const at::Tensor means = exact.narrow(1, 0, features);
   const at::Tensor total = counts.sum();
@@ -78,16 +81,18 @@ Statistics gather_statistics(const at::Tensor& input, c10d::ProcessGroup& group)
 }
 
 struct Normalise : torch::autograd::Function<Normalise> {
+  // Weight and bias are absent without affine: an undefined tensor would be no input to LibTorch.
   static at::Tensor forward(AutogradContext* context, const at::Tensor& input,
-                            const at::Tensor& weight, const at::Tensor& bias,
-                            const at::Tensor& mean, const at::Tensor& inverse_deviation,
-                            double count, const c10::intrusive_ptr<SyncState>& sync) {
-    context->save_for_backward({input, weight, mean, inverse_deviation});
+                            const std::optional<at::Tensor>& weight,
+                            const std::optional<at::Tensor>& bias, const at::Tensor& mean,
+                            const at::Tensor& inverse_deviation, double count,
+                            const c10::intrusive_ptr<SyncState>& sync) {
+    context->save_for_backward({input, weight.value_or(at::Tensor()), mean, inverse_deviation});
     context->saved_data["count"] = count;
     context->saved_data["sync"] = c10::IValue::make_capsule(sync);
     at::Tensor output =
         (input.to(mean.scalar_type()) - spread(mean, input)) * spread(inverse_deviation, input);
-    if (weight.defined()) output = output * spread(weight, input) + spread(bias, input);
+    if (weight) output = output * spread(*weight, input) + spread(*bias, input);
     return output.to(input.scalar_type());
   }
 
@@ -167,7 +172,7 @@ void SyncBatchNormImpl::pretty_print(std::ostream& stream) const {
 
 void SyncBatchNormImpl::set_process_group(const ProcessGroup& group) {
   sync_ = std::make_shared<SyncState>();
-  sync_->group = group.native();
+  sync_->group = guarded(group, [] { return "SyncBatchNorm"; });
 }
 
 // As in every batch normalisation of LibTorch: without a momentum it is the average of all batches.
@@ -200,14 +205,22 @@ at::Tensor SyncBatchNormImpl::forward_synchronised(const at::Tensor& input) {
   if (options.track_running_stats()) {
     const at::NoGradGuard no_grad;
     const double unbias = found.count / (found.count - 1);
-    running_mean.mul_(1 - momentum).add_(found.mean.to(running_mean.scalar_type()), momentum);
-    running_var.mul_(1 - momentum)
+    // Under version counters of their own: a forward in evaluation may have saved them for its
+    // backward, and LibTorch's own batch normalisations do not count either.
+    running_mean.variable_data()
+        .mul_(1 - momentum)
+        .add_(found.mean.to(running_mean.scalar_type()), momentum);
+    running_var.variable_data()
+        .mul_(1 - momentum)
         .add_(found.variance.to(running_var.scalar_type()), momentum * unbias);
   }
   const auto held = c10::make_intrusive<SyncState>();
   held->group = sync_->group;
-  return Normalise::apply(input, weight, bias, found.mean, (found.variance + options.eps()).rsqrt(),
-                          found.count, held);
+  const auto present = [](const at::Tensor& tensor) {
+    return tensor.defined() ? std::optional(tensor) : std::nullopt;
+  };
+  return Normalise::apply(input, present(weight), present(bias), found.mean,
+                          (found.variance + options.eps()).rsqrt(), found.count, held);
 }
 
 namespace {

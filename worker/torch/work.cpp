@@ -2,13 +2,13 @@
 
 #include <ATen/core/ivalue.h>
 #include <ATen/core/jit_type.h>
-#include <fmt/format.h>
 
 #include <mutex>
 #include <torch/csrc/distributed/c10d/Work.hpp>
 #include <utility>
 
 #include "worker/torch/distributed_error.h"
+#include "worker/torch/failure.h"
 
 namespace cpprun {
 
@@ -30,18 +30,15 @@ struct Work::Parts {
 
 namespace {
 
-const char* advice_for(const std::string& cause, bool message) {
-  const auto has = [&cause](const char* part) { return cause.find(part) != std::string::npos; };
-  if (has("Connection closed") || has("Connection reset") || has("Broken pipe")) {
-    return "a peer has ended: look at the rank that failed first";
+[[noreturn]] void rethrow_in_words(const Work::Start& start) {
+  const Exchange exchange = start.timeout ? Exchange::message : Exchange::collective;
+  try {
+    throw;
+  } catch (const DistributedError&) {
+    throw;
+  } catch (const std::exception& error) {
+    throw DistributedError(explain_failure(start.name, error.what(), exchange));
   }
-  if ((has("Timed out") || has("timeout")) && message) {
-    return "the other rank hangs, or calls nothing that fits: compare ranks, order and tags";
-  }
-  if (has("Timed out") || has("timeout")) {
-    return "a peer hangs or calls something else: CPPRUN_DISTRIBUTED_DEBUG=DETAIL tells which";
-  }
-  return "the group cannot be used any more";
 }
 
 }  // namespace
@@ -56,11 +53,8 @@ const std::vector<at::Tensor>& Work::wait() {
   if (parts.waited) return parts.start.outputs;
   try {
     parts.start.timeout ? parts.native->wait(*parts.start.timeout) : parts.native->wait();
-  } catch (const std::exception& error) {
-    const std::string words = error.what();
-    const std::string cause = words.substr(0, words.find('\n'));
-    throw DistributedError(fmt::format("{} failed: {} ({})", parts.start.name, cause,
-                                       advice_for(cause, parts.start.timeout.has_value())));
+  } catch (const std::exception&) {
+    rethrow_in_words(parts.start);
   }
   parts.waited = true;
   return parts.complete();
@@ -83,8 +77,12 @@ Work Work::then(std::function<std::vector<at::Tensor>()> finish) const {
 c10::intrusive_ptr<c10::ivalue::Future> Work::future() const {
   return parts_->native->getFuture()->then(
       [parts = parts_](c10::ivalue::Future& done) {
-        // A failure is passed on by asking for the value.
-        static_cast<void>(done.value());
+        try {
+          // A failure is passed on by asking for the value.
+          static_cast<void>(done.value());
+        } catch (const std::exception&) {
+          rethrow_in_words(parts->start);
+        }
         return c10::IValue(parts->complete());
       },
       c10::ListType::ofTensors());
