@@ -113,12 +113,13 @@ TEST_CASE("a terminal stays the worker's own") {
 TEST_CASE("a disk that is full for a while loses what did not fit, and says how much and where") {
   const Folder folder;
   const auto path = folder.path();
-  // Room is made when the worker has said more than all buffers on the way to the disk can hold.
+  // Room is made when the worker has said more than all buffers on the way to the disk can hold,
+  // and is enough for what they hold then.
   const auto script = folder.write(
-      "scene.sh", "set -e; mkdir " + path + "/disk; mount -t tmpfs -o size=64k tmpfs " + path +
-                      "/disk\n" + "head -c 40000 /dev/zero > " + path + "/disk/ballast; mkfifo " +
+      "scene.sh", "set -e; mkdir " + path + "/disk; mount -t tmpfs -o size=4m tmpfs " + path +
+                      "/disk\n" + "head -c 4000000 /dev/zero > " + path + "/disk/ballast; mkfifo " +
                       path + "/full\n" + from_build("CPPRUN") +
-                      " --standalone --no-python sh -c 'head -c 4000000 /dev/zero >&2; : > " +
+                      " --standalone --no-python sh -c 'head -c 8000000 /dev/zero >&2; : > " +
                       path + "/disk/ballast; echo there is room again >&2' 2> " + path +
                       "/disk/job.log\n" + "tail -n 2 " + path + "/disk/job.log | tr -d '\\000'\n");
   const auto ended = run({"unshare", "-m", "sh", script});
