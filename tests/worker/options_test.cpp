@@ -55,6 +55,12 @@ TEST_CASE_FIXTURE(Fixture, "all mistakes are named together") {
         "\"stray\" is no option (--help lists the options)");
 }
 
+TEST_CASE_FIXTURE(Fixture, "the local rank that a launcher hands to every program is taken") {
+  CHECK(parse({"--local-rank=3"}) == "run");
+  CHECK(parse({"--local_rank", "0"}) == "run");
+  CHECK(parse({"--local-rank=x"}).starts_with("--local-rank=x must be a whole number"));
+}
+
 TEST_CASE_FIXTURE(Fixture, "an option without its value is named") {
   CHECK(parse({"--lr"}) == "--lr needs a value (--help lists the options)");
 }

@@ -97,6 +97,23 @@ TEST_CASE("without an error file the stack is printed") {
   CHECK(ended.stderr_text.find("lost\n#0 lose_the_gradient() (") != std::string::npos);
 }
 
+TEST_CASE("what makes no sense is told in a sentence, without a stack") {
+  const Ended refused = run_in_child([] {
+    ::unsetenv("TORCHELASTIC_ERROR_FILE");
+    return run([](const Context&) -> int { throw std::invalid_argument("no backend \"foo\""); });
+  });
+  CHECK(refused.stderr_text == "rank 0: std::invalid_argument: no backend \"foo\"\n");
+  const Ended lost = run_in_child([] {
+    ::unsetenv("TORCHELASTIC_ERROR_FILE");
+    ::setenv("RANK", "abc", 1);
+    ::setenv("WORLD_SIZE", "2", 1);
+    return run([](const Context&) { return 0; });
+  });
+  CHECK(lost.exit_code == 2);
+  CHECK(lost.stderr_text.find("RANK=abc is not a whole number") != std::string::npos);
+  CHECK(lost.stderr_text.find("#0 ") == std::string::npos);
+}
+
 TEST_CASE("an exception on a library's thread is recorded as well") {
   const TemporaryFolder folder;
   const Ended ended = run_recorded(folder, [](const Context&) {

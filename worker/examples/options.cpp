@@ -104,6 +104,11 @@ Result<CommandLine> Options::parse(int argc, const char* const* argv) const {
     known.push_back(
         {each.name.c_str(), each.takes_value ? required_argument : no_argument, nullptr, 0});
   }
+  // A launcher may hand it to every program (--pass-local-rank); the environment says the same.
+  constexpr int local_rank_letter = 'l';
+  const bool own = std::any_of(options_.begin(), options_.end(),
+                               [](const Option& each) { return each.name == "local-rank"; });
+  if (!own) known.push_back({"local-rank", required_argument, nullptr, local_rank_letter});
   known.push_back({"help", no_argument, nullptr, 'h'});
   known.push_back({nullptr, 0, nullptr, 0});
 
@@ -115,7 +120,13 @@ Result<CommandLine> Options::parse(int argc, const char* const* argv) const {
        (got = ::getopt_long(argc, pointers.data(), ":h", known.data(), &index)) != -1;) {
     if (got == 'h') return CommandLine::help;
     const std::string word = pointers[static_cast<std::size_t>(optind - 1)];
-    if (got == ':') {
+    if (got == local_rank_letter) {
+      int rank = 0;
+      const std::string value = optarg;
+      const auto [stop, error] = std::from_chars(value.data(), value.data() + value.size(), rank);
+      const bool whole = error == std::errc() && stop == value.data() + value.size() && rank >= 0;
+      if (!whole) mistakes.push_back(fmt::format("--local-rank={} must be a whole number", value));
+    } else if (got == ':') {
       mistakes.push_back(fmt::format("{} needs a value", word));
     } else if (got != 0) {
       mistakes.push_back(fmt::format("{} is no option of this program", word));

@@ -39,13 +39,27 @@ void flush_without_waiting(std::FILE* stream) {
   ::funlockfile(stream);
 }
 
-void print(const Context& context, const ErrorReport& report) {
+void print(const Context& context, const ErrorReport& report, bool stack = true) {
   std::string lines = fmt::format("rank {}: {}\n", context.rank.value, report.message);
   // Where there is a file, the launcher shows the stack; a terminal of many ranks is no place for
   // it.
-  if (context.error_file.empty() && !report.callstack.empty()) lines += report.callstack + '\n';
+  const bool shown = stack && context.error_file.empty() && !report.callstack.empty();
+  if (shown) lines += report.callstack + '\n';
   // One write, so that the lines of several ranks on one terminal do not mingle.
   static_cast<void>(!::write(STDERR_FILENO, lines.data(), lines.size()));
+}
+
+// What was asked for makes no sense: who asked wants the sentence, and the place in the library
+// where it was noticed is nothing to them. The error file keeps it.
+bool is_about_usage(const std::exception_ptr& error) {
+  if (!error) return false;
+  try {
+    std::rethrow_exception(error);
+  } catch (const std::invalid_argument&) {
+    return true;
+  } catch (...) {
+    return false;
+  }
 }
 
 [[noreturn]] void on_terminate() {
@@ -65,7 +79,7 @@ void end_with_error(const Context& context, const std::exception_ptr& error,
   ErrorReport report = describe(error, std::time(nullptr));
   // An error of LibTorch brings its own stack along, from where it was made.
   if (report.callstack.empty()) report.callstack = backtrace_of_throw();
-  print(context, report);
+  print(context, report, !is_about_usage(error));
   if (!context.error_file.empty()) {
     const auto written = write_error_file(context.error_file, to_json(report));
     if (!written) {
@@ -98,7 +112,7 @@ int run(const WorkerMain& body) {
       unknown.error_file = file->second;
     }
     constexpr int usage_exit_code = 2;
-    end_with_error(unknown, std::make_exception_ptr(std::runtime_error(context.error().reason)),
+    end_with_error(unknown, std::make_exception_ptr(std::invalid_argument(context.error().reason)),
                    usage_exit_code);
   }
   install_error_handlers(*context);
