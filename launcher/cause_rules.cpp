@@ -148,7 +148,14 @@ Verdict by_kind_of_end(const Evidence& evidence, const Testimony& testimony) {
     return {"cpp_exception", lines[told ? at + 1 : at]};
   }
   if (!testimony.recorded.empty()) {
-    return {testimony.by_python ? "python_exception" : "cpp_exception", ""};
+    switch (testimony.recorder) {
+      case Recorder::python:
+        return {"python_exception", ""};
+      case Recorder::cpp:
+        return {"cpp_exception", ""};
+      case Recorder::unknown:
+        return {"recorded_error", ""};
+    }
   }
   const auto& status = evidence.outcome.status;
   if (status.signalled) return {status.value == SIGABRT ? "aborted" : "signalled", ""};

@@ -53,10 +53,13 @@ struct Verdict {
   std::string line;        // what the worker said that pointed at it; may be empty
 };
 
+// What left the message of an error file, as far as that can be seen.
+enum class Recorder { unknown, python, cpp };
+
 // What a worker is known to have said of its end, in the order in which it said it.
 struct Testimony {
-  std::string recorded;            // the message of its error file; may be empty
-  bool by_python = false;          // which has a traceback as Python makes them
+  std::string recorded;  // the message of its error file; may be empty
+  Recorder recorder = Recorder::unknown;
   std::vector<std::string> lines;  // the last lines of its stderr
 };
 

@@ -203,6 +203,8 @@ constexpr auto catalogue = std::to_array<Cause>({
      "here"},
     {"cpp_exception", "a C++ exception was not caught",
      "catch it in main, or look with gdb (catch throw) where it comes from"},
+    {"recorded_error", "it left an error in its error file and ended",
+     "the message says what was wrong; whatever wrote that file knows more"},
     {"node_lost", "nothing more was heard of its node",
      "look whether that machine is up, whether its cpprun still runs (its own words and dmesg "
      "there), and whether the network between the two drops packets"},

@@ -10,6 +10,7 @@
 
 #include "launcher/cause_rules.h"
 #include "launcher/causes.h"
+#include "launcher/printable.h"
 #include "proto/bounds.h"
 
 namespace cpprun {
@@ -53,37 +54,32 @@ std::string detail_of(std::string_view cause, const Evidence& evidence) {
   return "";
 }
 
-// How many bytes of a well-formed UTF-8 character begin the text; 0 where none does.
-std::size_t character_length(std::string_view text) {
-  const auto first = static_cast<unsigned char>(text.front());
-  const std::size_t length = first < 0x80U                     ? 1
-                             : first >= 0xC2U && first < 0xE0U ? 2
-                             : first >= 0xE0U && first < 0xF0U ? 3
-                             : first >= 0xF0U && first < 0xF5U ? 4
-                                                               : 0;
-  if (length == 0 || length > text.size()) return 0;
-  for (std::size_t i = 1; i < length; ++i) {
-    if ((static_cast<unsigned char>(text[i]) & 0xC0U) != 0x80U) return 0;
-  }
-  return length;
-}
-
 // A worker's words as they may travel in a message: one line, text only, not too long.
-std::string travelling(std::string_view text) {
+std::string travelling(const std::string& words) {
+  const auto clean = printable(words);
+  std::string_view text = clean;
   std::string result;
   while (!text.empty() && result.size() + 4 <= bounds::failure_message_bytes_max) {
     const auto length = character_length(text);
-    const bool control = length == 1 && static_cast<unsigned char>(text.front()) < 0x20U;
-    if (length == 0) {
-      result += '?';
-    } else if (control || text.front() == '\x7f') {
-      result += ' ';
-    } else {
-      result += text.substr(0, length);
-    }
-    text.remove_prefix(std::max<std::size_t>(length, 1));
+    const bool blank = text.front() == '\n' || text.front() == '\t';
+    result += blank ? " " : text.substr(0, length);
+    text.remove_prefix(length);
   }
   return result;
+}
+
+// Whose hand an error file shows. Python's has its traceback; C++'s has a stack without one, or
+// begins with the exception's type, as std::runtime_error. Anything else anybody may have written.
+Recorder recorder_of(const WorkerError& error) {
+  if (error.traceback.starts_with("Traceback")) return Recorder::python;
+  const auto type = error.message.substr(0, error.message.find(": "));
+  const bool named = type.size() < error.message.size() && type.find(' ') == std::string::npos;
+  if (named && type.find("::") != std::string::npos) return Recorder::cpp;
+  // "ValueError: bad label", without where it came from.
+  const bool of_python =
+      named && !type.empty() && (type.ends_with("Error") || type.ends_with("Exception"));
+  if (of_python && error.traceback.empty()) return Recorder::python;
+  return error.traceback.empty() ? Recorder::unknown : Recorder::cpp;
 }
 
 std::string reason_of(const Cause& cause, const Evidence& evidence) {
@@ -128,7 +124,7 @@ Diagnosis diagnose(const Evidence& evidence) {
   if (!evidence.error_text.empty()) {
     if (auto error = parse_error_file(evidence.error_text)) {
       testimony.recorded = error->message;
-      testimony.by_python = error->traceback.starts_with("Traceback");
+      testimony.recorder = recorder_of(*error);
       diagnosis.message = std::move(error->message);
       diagnosis.traceback = std::move(error->traceback);
     } else {

@@ -10,6 +10,7 @@
 namespace cpprun {
 
 struct WorkerError {
+  // Both without what a terminal would obey.
   std::string message;                       // one sentence, e.g. "RuntimeError: out of memory"
   std::string traceback;                     // may be empty
   std::optional<std::int64_t> unix_seconds;  // when the worker wrote it

@@ -1,9 +1,12 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <charconv>
 #include <nlohmann/json.hpp>
 
 #include "launcher/error_file.h"
+#include "launcher/printable.h"
+#include "proto/bounds.h"
 
 namespace cpprun {
 
@@ -11,7 +14,30 @@ namespace {
 
 using Json = nlohmann::json;
 
+// How deeply arrays and objects are nested, or would be if the text went on.
+std::size_t depth_of(std::string_view text) {
+  std::size_t depth = 0;
+  std::size_t deepest = 0;
+  bool quoted = false;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const char byte = text[i];
+    if (quoted) {
+      if (byte == '\\') ++i;
+      quoted = byte != '"';
+    } else if (byte == '"') {
+      quoted = true;
+    } else if (byte == '[' || byte == '{') {
+      deepest = std::max(deepest, ++depth);
+    } else if ((byte == ']' || byte == '}') && depth > 0) {
+      --depth;
+    }
+  }
+  return deepest;
+}
+
+// Discarded where it is no JSON, or nested so deeply that whoever walks it runs out of stack.
 Json read(const std::string& text) {
+  if (depth_of(text) > bounds::error_file_depth_max) return Json(Json::value_t::discarded);
   return Json::parse(text, nullptr, /*allow_exceptions=*/false);
 }
 
@@ -37,21 +63,28 @@ std::optional<std::int64_t> seconds_of(const Json& object) {
 
 Result<WorkerError> parse_error_file(const std::string& text) {
   const auto json = read(text);
-  if (json.is_discarded()) return failure("its error file is not JSON");
+  if (json.is_discarded()) {
+    if (depth_of(text) <= bounds::error_file_depth_max)
+      return failure("its error file is not JSON");
+    return failure(
+        fmt::format("its error file is nested more than {} deep", bounds::error_file_depth_max));
+  }
   if (!json.is_object() || !json.contains("message")) {
     return failure("its error file has no \"message\"");
   }
   const auto& message = json.at("message");
   if (message.is_string()) {
-    return WorkerError{
-        .message = message.get<std::string>(), .traceback = "", .unix_seconds = seconds_of(json)};
+    return WorkerError{.message = printable(message.get<std::string>()),
+                       .traceback = "",
+                       .unix_seconds = seconds_of(json)};
   }
   if (!message.is_object() || text_of(message, "message").empty()) {
     return failure("its error file has a \"message\" that is neither text nor holds one");
   }
-  WorkerError error{.message = text_of(message, "message"), .traceback = "", .unix_seconds = {}};
+  WorkerError error{
+      .message = printable(text_of(message, "message")), .traceback = "", .unix_seconds = {}};
   if (const auto extra = message.find("extraInfo"); extra != message.end() && extra->is_object()) {
-    error.traceback = text_of(*extra, "py_callstack");
+    error.traceback = printable(text_of(*extra, "py_callstack"));
     error.unix_seconds = seconds_of(*extra);
   }
   return error;

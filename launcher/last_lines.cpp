@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "launcher/printable.h"
 #include "proto/bounds.h"
 
 namespace cpprun {
@@ -33,7 +34,8 @@ void LastLines::add(const Piece& piece) {
 }
 
 std::vector<std::string> LastLines::get() const {
-  std::vector<std::string> lines(lines_.begin(), lines_.end());
+  std::vector<std::string> lines;
+  for (const auto& line : lines_) lines.push_back(printable(line));
   while (!lines.empty() && lines.back().empty()) lines.pop_back();
   return lines;
 }

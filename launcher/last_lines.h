@@ -13,7 +13,7 @@ namespace cpprun {
 class LastLines {
  public:
   void add(const Piece& piece);
-  // Without their newlines; empty lines at the end are left out.
+  // Without their newlines and what a terminal would obey; empty lines at the end are left out.
   std::vector<std::string> get() const;
 
  private:

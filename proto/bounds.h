@@ -196,6 +196,17 @@ inline constexpr std::size_t last_lines_bytes_max = 32 * 1024;
 inline constexpr std::size_t last_lines_shown_max = 20;
 // What is read of a worker's error.json: a traceback has kilobytes, garbage may have gigabytes.
 inline constexpr std::size_t error_file_bytes_max = 1024 * 1024;
+// Arrays and objects inside each other in it: torchrun's schema has three, and others who add their
+// own stay below this. A hundred thousand would use up the stack of whoever walks them.
+inline constexpr std::size_t error_file_depth_max = 64;
+// A log file may be limited to this and no less: a page of words has to fit.
+inline constexpr std::uint64_t log_file_bytes_least = 4096;
+// Events that may wait for a pipe that is not read, or a disk that is full; later ones are counted.
+inline constexpr std::size_t events_waiting_bytes_max = 1024 * 1024;
+// Bad ends of attempts that the report keeps: the first ones, which tell how it began, and the
+// last. A thousand restarts make a report of half a megabyte.
+inline constexpr std::size_t first_attempts_kept_max = 100;
+inline constexpr std::size_t last_attempts_kept_max = 900;
 // What of a worker's message travels to the keeper and back; the frame has room for it.
 inline constexpr std::size_t failure_message_bytes_max = 2048;
 

@@ -71,9 +71,9 @@ TEST_CASE("a C++ exception's sentence is found above the frames of its stack") {
 
 TEST_CASE("the error file has the first word") {
   const Lines noise = {"Connection reset by peer"};
-  const auto verdict =
-      judge_cause(ended({false, 1}),
-                  {.recorded = "ValueError: no such column", .by_python = true, .lines = noise});
+  const auto verdict = judge_cause(
+      ended({false, 1}),
+      {.recorded = "ValueError: no such column", .recorder = Recorder::python, .lines = noise});
   CHECK(verdict.cause == "python_exception");
   CHECK(
       judge_cause(ended({false, 1}),

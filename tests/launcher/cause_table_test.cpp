@@ -17,8 +17,9 @@ namespace {
 
 // What judge_cause gives by itself, where no line of the table does.
 const std::set<std::string_view> by_code = {
-    "not_started",      "log_folder_unwritable", "stuck_in_kernel", "signalled",
-    "python_exception", "cpp_exception",         "aborted",         "silent_exit"};
+    "not_started", "log_folder_unwritable", "stuck_in_kernel",
+    "signalled",   "python_exception",      "cpp_exception",
+    "aborted",     "silent_exit",           "recorded_error"};
 
 std::set<std::string_view> in_table() {
   std::set<std::string_view> ids;

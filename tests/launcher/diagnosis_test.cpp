@@ -5,6 +5,7 @@
 #include <cerrno>
 #include <csignal>
 
+#include "launcher/last_lines.h"
 #include "proto/bounds.h"
 
 using namespace cpprun;
@@ -69,6 +70,27 @@ TEST_CASE("a garbage error file is said to be that, and stderr speaks instead") 
   evidence.last_lines = {"last words"};
   CHECK(diagnose(evidence).message == "last words");
   CHECK(diagnose(evidence).reason.ends_with("; its error file is not JSON"));
+}
+
+TEST_CASE("an error file names the hand that wrote it only where it shows one") {
+  const auto cause_of_file = [](const std::string& message, const std::string& stack) {
+    auto evidence = ended({false, 1});
+    evidence.error_text = R"({"message": {"message": ")" + message +
+                          R"(", "extraInfo": {"py_callstack": ")" + stack + R"("}}})";
+    return std::string(diagnose(evidence).cause);
+  };
+  CHECK(cause_of_file("the data loader gave up", "") == "recorded_error");
+  CHECK(cause_of_file("step 7: no data", "") == "recorded_error");
+  CHECK(cause_of_file("ValueError: bad label", "Traceback (most recent call last)") ==
+        "python_exception");
+  CHECK(cause_of_file("ValueError: bad label", "") == "python_exception");
+  CHECK(cause_of_file("std::runtime_error: bad label", "") == "cpp_exception");
+  CHECK(cause_of_file("bad label", "main at train.cpp:7") == "cpp_exception");
+}
+
+TEST_CASE("the last lines of a worker are text, whatever it wrote") {
+  CHECK(last_lines_of("\x1b[31mRuntimeError: CUDA out of memory\x1b[0m\a\n") ==
+        std::vector<std::string>{"RuntimeError: CUDA out of memory "});
 }
 
 TEST_CASE("a KILL that was not ours points at memory; one that was does not") {

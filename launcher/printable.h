@@ -1,0 +1,18 @@
+#pragma once
+// A worker says anything: colours, half characters, NUL, orders to a terminal. What of it is shown
+// in a report is text and cannot be taken for anything else.
+
+#include <string>
+#include <string_view>
+
+namespace cpprun {
+
+// The text without what a terminal would obey: escape sequences are left out, a control becomes a
+// blank, what is no UTF-8 or turns the direction of writing becomes a question mark. Line ends and
+// tabs stay, a carriage return before a line's end does not.
+std::string printable(std::string_view text);
+
+// How many bytes of a well-formed UTF-8 character begin the text; 0 where none does.
+std::size_t character_length(std::string_view text);
+
+}  // namespace cpprun
