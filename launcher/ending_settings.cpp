@@ -1,6 +1,7 @@
 #include "launcher/ending_settings.h"
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <csignal>
 
@@ -10,6 +11,21 @@
 namespace cpprun {
 
 namespace {
+
+// Who sends TERM to a whole node insists with KILL after a while of its own, and what ends later
+// than that ends without a report. How long is not told to anybody on the node; these are the
+// defaults, 30 s each (KillWait, terminationGracePeriodSeconds).
+struct OuterEnd {
+  std::string_view variable;  // set by it in whatever it runs
+  std::string_view name;
+  std::chrono::seconds patience;
+};
+constexpr std::array<OuterEnd, 2> outer_ends = {{
+    {"SLURM_JOB_ID", "Slurm", std::chrono::seconds(30)},
+    {"KUBERNETES_SERVICE_HOST", "Kubernetes", std::chrono::seconds(30)},
+}};
+// What is left of that for KILL, the sweep and the report.
+constexpr auto time_to_report = std::chrono::seconds(5);
 
 constexpr std::string_view default_signals = "SIGTERM,SIGINT,SIGHUP,SIGQUIT";
 
@@ -23,6 +39,11 @@ void read_grace(SettingReader& reader, Config& config) {
     if (!given || *given < 0) {
       reader.complain("{}={} is not a number of seconds from 0", grace_variable, *text);
     }
+  } else {
+    for (const auto& outer : outer_ends) {
+      if (find_variable(reader.environment(), outer.variable) == nullptr) continue;
+      config.grace = std::min<Duration>(config.grace, outer.patience - time_to_report);
+    }
   }
 }
 
@@ -33,7 +54,7 @@ Duration read_seconds(SettingReader& reader, std::string_view flag) {
   const auto* setting = reader.find(flag);
   if (setting == nullptr) return {};
   double seconds = 0;
-  const std::string& text = setting->value;
+  const auto text = trimmed(setting->value);
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), seconds);
   const bool whole = error == std::errc{} && end == text.data() + text.size();
   if (!whole || !(seconds >= 0.001) || seconds > policy_seconds_max) {

@@ -54,6 +54,27 @@ Result<std::string> find_python(const Environment& environment, const FileProbe&
       "PYTHON_EXEC to its path");
 }
 
+// An environment that says it is active, and a Python that is none of its own: sudo and batch
+// systems keep the one and reset the other. Its modules would be missing without a reason to see.
+std::string other_python_note(const std::string& python, const Environment& environment,
+                              const FileProbe& probe) {
+  const auto* active = find_variable(environment, "VIRTUAL_ENV");
+  const auto* chosen = find_variable(environment, "PYTHON_EXEC");
+  if (active == nullptr || active->empty() || (chosen != nullptr && !chosen->empty())) return "";
+  const auto bin = fmt::format(
+      "{}/bin", active->ends_with('/') ? active->substr(0, active->size() - 1) : *active);
+  if (python.starts_with(bin + "/")) return "";
+  for (const char* name : {"python3", "python"}) {
+    const auto own = fmt::format("{}/{}", bin, name);
+    if (probe(own) != FileKind::executable) continue;
+    return fmt::format(
+        "VIRTUAL_ENV={} is active, but the workers run by {}, which comes first on PATH; if its "
+        "modules are missed, set PYTHON_EXEC={} or put {} first on PATH",
+        *active, python, own, bin);
+  }
+  return "";
+}
+
 Result<ResolvedProgram> by_python(const Program& program, const Environment& environment,
                                   const FileProbe& probe) {
   const bool module = program.kind == ProgramKind::module;
@@ -65,8 +86,10 @@ Result<ResolvedProgram> by_python(const Program& program, const Environment& env
   }
   auto python = find_python(environment, probe);
   if (!python) return tl::unexpected(python.error());
-  ResolvedProgram resolved{
-      .argv = {*python, "-u"}, .interpreter = *python, .entrypoint = program.script};
+  ResolvedProgram resolved{.argv = {*python, "-u"},
+                           .interpreter = *python,
+                           .entrypoint = program.script,
+                           .note = other_python_note(*python, environment, probe)};
   if (module) resolved.argv.emplace_back("-m");
   resolved.argv.push_back(program.script);
   return resolved;
@@ -76,11 +99,15 @@ ResolvedProgram by_itself(const Program& program, const std::string& path) {
   return {.argv = {path}, .interpreter = "", .entrypoint = program.script};
 }
 
-tl::unexpected<Error> not_runnable(const std::string& script, FileKind kind) {
+tl::unexpected<Error> not_runnable(const std::string& script, FileKind kind, bool by_itself_only) {
   if (kind == FileKind::missing) {
     return failure(
         fmt::format("cannot run \"{}\": no such file{}", script,
                     script.find('/') == std::string::npos ? ", neither here nor on PATH" : ""));
+  }
+  if (kind == FileKind::directory && by_itself_only) {
+    return failure(
+        fmt::format("cannot run \"{}\": it is a folder, and --no-python executes a file", script));
   }
   if (kind == FileKind::directory) {
     return failure(fmt::format("cannot run \"{}\": it is a folder without a __main__.py", script));
@@ -110,9 +137,10 @@ Result<ResolvedProgram> resolve_program(const Program& program, const Environmen
     case ProgramKind::no_python: {
       const auto kind = probe(script);
       if (!bare && kind == FileKind::executable) return by_itself(program, script);
-      if (!bare) return not_runnable(script, kind);
+      if (!bare) return not_runnable(script, kind, true);
       if (auto found = find_on_path(script, environment, probe)) return by_itself(program, *found);
-      if (kind != FileKind::executable) return not_runnable(script, FileKind::missing);
+      if (kind == FileKind::directory) return not_runnable(script, kind, true);
+      if (kind != FileKind::executable) return not_runnable(script, FileKind::missing, true);
       return failure(fmt::format("cannot run \"{}\": it is not on PATH; say ./{} for the one here",
                                  script, script));
     }
@@ -125,7 +153,7 @@ Result<ResolvedProgram> resolve_program(const Program& program, const Environmen
   if (bare && kind == FileKind::missing) {
     if (auto found = find_on_path(script, environment, probe)) return by_itself(program, *found);
   }
-  return not_runnable(script, kind);
+  return not_runnable(script, kind, false);
 }
 
 }  // namespace cpprun

@@ -28,6 +28,7 @@ struct ResolvedProgram {
   std::vector<std::string> argv;
   std::string interpreter;  // the Python that runs it; empty where the program runs itself
   std::string entrypoint;   // the name the report uses
+  std::string note = {};    // a sentence worth saying at the start; may be empty
   friend bool operator==(const ResolvedProgram&, const ResolvedProgram&) = default;
 };
 

@@ -19,6 +19,15 @@ TEST_CASE("the grace comes from the flag, else from torch's variable") {
   CHECK(mistakes({"x"}, {{"TORCH_ELASTIC_SHUTDOWN_TIMEOUT", "soon"}}).size() == 1);
 }
 
+TEST_CASE("without a word the grace is shorter than that of whoever ends the whole node") {
+  CHECK(good({"x"}).grace == 30s);
+  CHECK(good({"x"}, {{"SLURM_JOB_ID", "17"}}).grace == 25s);
+  CHECK(good({"x"}, {{"KUBERNETES_SERVICE_HOST", "10.0.0.1"}}).grace == 25s);
+  CHECK(good({"--shutdown-timeout=30", "x"}, {{"SLURM_JOB_ID", "17"}}).grace == 30s);
+  CHECK(good({"x"}, {{"SLURM_JOB_ID", "17"}, {"TORCH_ELASTIC_SHUTDOWN_TIMEOUT", "90"}}).grace ==
+        90s);
+}
+
 TEST_CASE("signals are read by name; one that cannot be handled is noted, as in torchrun") {
   const auto config = good({"--signals-to-handle=SIGUSR1,SIGTERM,SIGFOO,SIGTERM", "x"});
   CHECK(config.signals == std::vector<int>{SIGUSR1, SIGTERM});

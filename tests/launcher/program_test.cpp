@@ -19,6 +19,7 @@ FileKind probe(const std::string& path) {
       {"package", FileKind::directory},
       {"package/__main__.py", FileKind::plain},
       {"folder", FileKind::directory},
+      {"./package/", FileKind::directory},
       {"./locked", FileKind::noexec},
       {"/usr/bin/python3", FileKind::executable},
       {"/usr/bin/hostname", FileKind::executable},
@@ -46,6 +47,27 @@ TEST_CASE(
   CHECK(script->interpreter == "/usr/bin/python3");
   CHECK(script->entrypoint == "train.py");
   CHECK(resolve(ProgramKind::automatic, "package")->argv.back() == "package");
+}
+
+TEST_CASE("a Python that is none of the active environment's is told, and how to have the other") {
+  Environment environment = {{"PATH", "/usr/bin:/opt/venv/bin"}, {"VIRTUAL_ENV", "/opt/venv"}};
+  CHECK(resolve(ProgramKind::automatic, "train.py", environment)->note ==
+        "VIRTUAL_ENV=/opt/venv is active, but the workers run by /usr/bin/python3, which comes "
+        "first on PATH; if its modules are missed, set PYTHON_EXEC=/opt/venv/bin/python or put "
+        "/opt/venv/bin first on PATH");
+  CHECK(resolve(ProgramKind::automatic, "train", environment)->note == "");
+  environment["PYTHON_EXEC"] = "/opt/py/python3.12";
+  CHECK(resolve(ProgramKind::automatic, "train.py", environment)->note == "");
+  CHECK(
+      resolve(ProgramKind::automatic, "train.py", {{"PATH", "/usr/bin"}, {"VIRTUAL_ENV", "/gone"}})
+          ->note == "");
+}
+
+TEST_CASE("--no-python speaks of a folder as what it is") {
+  CHECK(resolve(ProgramKind::no_python, "./package/").error().reason.find("__main__") ==
+        std::string::npos);
+  CHECK(resolve(ProgramKind::no_python, "folder").error().reason ==
+        "cannot run \"folder\": it is a folder, and --no-python executes a file");
 }
 
 TEST_CASE("PYTHON_EXEC overrides the PATH, by path or by name") {

@@ -16,6 +16,17 @@ struct Read {
 
 }  // namespace
 
+TEST_CASE("a number may have blanks around it and a plus before it, as Python's") {
+  CHECK(whole_number(" 2") == 2);
+  CHECK(whole_number("2 \n") == 2);
+  CHECK(whole_number("+2") == 2);
+  CHECK(whole_number(" -2 ") == -2);
+  CHECK_FALSE(whole_number("+-2").has_value());
+  CHECK_FALSE(whole_number("++2").has_value());
+  CHECK_FALSE(whole_number("2 2").has_value());
+  CHECK_FALSE(whole_number(" ").has_value());
+}
+
 TEST_CASE("a number outside its bounds is a mistake under the name it was given by") {
   Read read;
   read.settings.settle("node-rank", {"7", "PET_NODE_RANK"});
@@ -48,6 +59,6 @@ TEST_CASE("a list has one part more than separators, and a number is nothing but
   CHECK(split("a,,b", ',') == std::vector<std::string_view>{"a", "", "b"});
   CHECK(split("", ',') == std::vector<std::string_view>{""});
   CHECK(whole_number("-3") == -3);
-  CHECK_FALSE(whole_number("3 "));
+  CHECK_FALSE(whole_number("3 0"));
   CHECK_FALSE(whole_number(""));
 }
