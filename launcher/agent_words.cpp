@@ -56,4 +56,18 @@ std::string unswept_in_words() {
          "or sits in the kernel: look for it with ps; this cpprun goes on without it";
 }
 
+std::string refused_in_words(const std::error_code& refused) {
+  const auto words = refused.message();
+  if (refused == std::errc::too_many_files_open) {
+    return words + "; raise the limit of open files (ulimit -Hn)";
+  }
+  if (refused == std::errc::too_many_files_open_in_system) {
+    return words + ": this machine's (fs.file-max), not this user's";
+  }
+  if (refused == std::errc::resource_unavailable_try_again) {
+    return words + "; raise the limit of processes and threads (ulimit -u, or the container's)";
+  }
+  return words;
+}
+
 }  // namespace cpprun

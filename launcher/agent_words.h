@@ -2,6 +2,7 @@
 // The sentences with which an agent gives up, and those that say how long it will not.
 
 #include <string>
+#include <system_error>
 
 #include "launcher/supervisor.h"
 #include "proto/clock.h"
@@ -31,5 +32,8 @@ std::string unkillable_in_words(const Outcome& outcome);
 
 // The workers are gone, and something they have started is not.
 std::string unswept_in_words();
+
+// What the machine refused to cpprun itself, and what cures it where that is known.
+std::string refused_in_words(const std::error_code& refused);
 
 }  // namespace cpprun

@@ -3,6 +3,7 @@
 // in. A plain value: `cli` makes it, everybody else only reads it.
 
 #include <algorithm>
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
@@ -45,10 +46,12 @@ struct Program {
 };
 
 struct LogOptions {
-  std::optional<std::string> root;  // --log-dir, where given and not /dev/null
-  bool disabled = false;            // --log-dir=/dev/null: no files at all, not even error.json
-  StreamChoices redirects;          // -r
-  StreamChoices tee;                // -t
+  std::optional<std::string> root;   // --log-dir, where given and not /dev/null
+  bool disabled = false;             // --log-dir=/dev/null: no files at all, not even error.json
+  int attempts_kept = 0;             // --log-keep: folders of the last ones; 0: all
+  std::uint64_t file_bytes_max = 0;  // --log-max-bytes; 0: no limit
+  StreamChoices redirects;           // -r
+  StreamChoices tee;                 // -t
   std::vector<std::string> duplicate_out;  // --duplicate-stdout-filters: words, any of them
   std::vector<std::string> duplicate_err;
   std::optional<std::vector<int>> console_ranks;  // --local-ranks-filter; nothing: everybody

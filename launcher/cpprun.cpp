@@ -9,21 +9,25 @@
 #include <algorithm>
 #include <csignal>
 #include <cstdio>
+#include <optional>
 #include <random>
 #include <string>
 #include <system_error>
 #include <variant>
 
+#include "launcher/agent_words.h"
 #include "launcher/cli.h"
 #include "launcher/io/addresses.h"
 #include "launcher/io/host.h"
 #include "launcher/io/runtime.h"
 #include "launcher/io/terminal.h"
 #include "launcher/io/topology.h"
+#include "launcher/io/wall_clock.h"
 #include "launcher/io/warden.h"
 #include "launcher/narrator.h"
 #include "launcher/numa.h"
 #include "launcher/program.h"
+#include "launcher/report.h"
 #include "rendezvous/io/steadiness.h"
 
 extern char** environ;
@@ -89,6 +93,57 @@ void settle_local_address(Config& config, const std::vector<NetworkInterface>& i
   config.local_addr.reset();
 }
 
+// What the report's file says before there is anything to say.
+ReportFacts facts_before_the_start(const io::RunInputs& inputs) {
+  ReportFacts facts{.job = inputs.config.job, .host = inputs.host};
+  facts.entrypoint = inputs.config.program.script;
+  facts.program = {inputs.config.program.script};
+  facts.running = true;
+  facts.pid = ::getpid();
+  facts.started = io::wall_now();
+  return facts;
+}
+
+// Says that the job runs now, so that nobody takes an earlier report for its own.
+std::optional<int> start_report(io::RunInputs& inputs) {
+  const auto said = inputs.chronicle.announce_report(report_json(facts_before_the_start(inputs)));
+  if (said) return std::nullopt;
+  const auto reason = "--report: " + said.error().reason;
+  return complain(Narrator{inputs.style}.error(reason), usage_exit_code);
+}
+
+// The job does not come to its start: in words, and in its report.
+int refuse(const io::RunInputs& inputs, const std::string& reason, int code) {
+  if (inputs.chronicle.keeps_report()) {
+    auto facts = facts_before_the_start(inputs);
+    facts.running = false;
+    facts.ended = facts.started;
+    facts.exit_code = code;
+    facts.reason = reason;
+    const auto left = inputs.chronicle.leave_report(report_json(facts), "." + inputs.host);
+    if (!left) complain(Narrator{inputs.style}.error(left.error().reason), code);
+  }
+  return complain(Narrator{inputs.style}.error(reason), code);
+}
+
+// What was found out of the machine; nothing where the job cannot be had on it, which was said.
+std::optional<int> look_around(io::RunInputs& inputs, int device_count) {
+  auto program = resolve_program(inputs.config.program, inputs.environment, io::probe_file);
+  if (!program) return refuse(inputs, program.error().reason, usage_exit_code);
+  if (!program->note.empty()) inputs.config.notes.push_back(program->note);
+  const auto bound = bind(inputs, device_count);
+  if (!bound) return refuse(inputs, bound.error().reason, usage_exit_code);
+  auto interfaces = io::network_interfaces();
+  if (!interfaces) return refuse(inputs, interfaces.error().reason, 1);
+  const bool alone = inputs.config.nodes_max == 1;
+  const auto named = check_users_interfaces(*interfaces, alone, inputs.environment);
+  if (!named) return refuse(inputs, named.error().reason, usage_exit_code);
+  settle_local_address(inputs.config, *interfaces);
+  inputs.program = std::move(*program);
+  inputs.interfaces = std::move(*interfaces);
+  return std::nullopt;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -117,28 +172,18 @@ int main(int argc, char** argv) {
       io::Chronicle::open(inputs.config.logs.report_file, inputs.config.logs.events_file);
   if (!chronicle) return complain(narrator.error(chronicle.error().reason), usage_exit_code);
   inputs.chronicle = std::move(*chronicle);
-  auto program = resolve_program(inputs.config.program, environment, io::probe_file);
-  if (!program) return complain(narrator.error(program.error().reason), usage_exit_code);
-  const auto bound = bind(inputs, line.device_count);
-  if (!bound) return complain(narrator.error(bound.error().reason), usage_exit_code);
-  auto interfaces = io::network_interfaces();
-  if (!interfaces) return complain(narrator.error(interfaces.error().reason), 1);
-  const bool alone = inputs.config.nodes_max == 1;
-  const auto named = check_users_interfaces(*interfaces, alone, environment);
-  if (!named) return complain(narrator.error(named.error().reason), usage_exit_code);
-  settle_local_address(inputs.config, *interfaces);
-  inputs.program = std::move(*program);
-  inputs.interfaces = std::move(*interfaces);
   inputs.host = io::host_name();
+  if (const auto code = start_report(inputs)) return *code;
+  if (const auto code = look_around(inputs, line.device_count)) return *code;
   inputs.node_token = io::random_token(node_token_bytes);
   inputs.utc_offset_seconds = io::utc_offset_seconds();
 
   inputs.kin = io::make_kin(inputs.node_token, std::random_device{}());
   auto warden = io::Warden::post(inputs.kin);
-  if (!warden) return complain(narrator.error(warden.error().reason), 1);
+  if (!warden) return refuse(inputs, warden.error().reason, 1);
   inputs.open_files = io::raise_open_files();
   // A machine alone has no lease to keep, and nobody else's is late with it.
-  if (!alone) {
+  if (inputs.config.nodes_max > 1) {
     inputs.niceness = ::getpriority(PRIO_PROCESS, 0);
     hold_steady();
   }
@@ -146,9 +191,6 @@ int main(int argc, char** argv) {
     return io::Runtime{std::move(inputs), std::move(*warden)}.run();
   } catch (const std::system_error& refused) {
     // The event loop cannot be had: its parts ask for their descriptors as they are made.
-    return complain(narrator.error(fmt::format("cannot start: {}; is the limit of open files too "
-                                               "low (ulimit -Hn)?",
-                                               refused.what())),
-                    1);
+    return complain(narrator.error("cannot start: " + refused_in_words(refused.code())), 1);
   }
 }

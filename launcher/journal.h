@@ -68,6 +68,10 @@ struct LeaseNearlyMissed {
   Duration silence{};
   Duration lease{};
 };
+// Events that found no room while nobody read them.
+struct EventsLost {
+  std::size_t count = 0;
+};
 struct JobEnded {
   int exit_code = 0;
   std::string reason;
@@ -76,7 +80,7 @@ struct JobEnded {
 
 using Event = std::variant<JobStarted, RoundSealed, WorkerStarted, WorkerNotStarted, WorkerExited,
                            WorkerFailed, Draining, WorkerKilled, Waiting, KeeperNoted, NodeChanged,
-                           LeaseNearlyMissed, JobEnded>;
+                           LeaseNearlyMissed, EventsLost, JobEnded>;
 
 }  // namespace journal
 

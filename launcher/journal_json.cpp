@@ -79,6 +79,10 @@ struct Writer {
     json["lease"] = in_seconds(m.lease);
     return "lease_nearly_missed";
   }
+  const char* operator()(const journal::EventsLost& m) const {
+    json["count"] = m.count;
+    return "events_lost";
+  }
   const char* operator()(const journal::JobEnded& m) const {
     json["exit_code"] = m.exit_code;
     json["reason"] = m.reason;

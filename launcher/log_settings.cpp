@@ -1,6 +1,10 @@
 #include "launcher/log_settings.h"
 
 #include <algorithm>
+#include <cstdint>
+#include <optional>
+
+#include "proto/bounds.h"
 
 namespace cpprun {
 
@@ -85,6 +89,35 @@ void check_logs_specs(SettingReader& reader) {
   }
 }
 
+// "64M": bytes, or that many of a thousand and twenty-four of them, and so on.
+std::optional<std::uint64_t> bytes_of(std::string_view text) {
+  text = trimmed(text);
+  int shift = 0;
+  if (!text.empty()) {
+    const auto unit = std::string_view("KMGT").find(text.back());
+    if (unit != std::string_view::npos) {
+      shift = 10 * (static_cast<int>(unit) + 1);
+      text.remove_suffix(1);
+    }
+  }
+  const auto number = whole_number(text);
+  if (!number || *number < 0) return std::nullopt;
+  return static_cast<std::uint64_t>(*number) << shift;
+}
+
+void read_limits(SettingReader& reader, LogOptions& logs) {
+  if (const auto kept = reader.number("log-keep", 1, any_count_max)) logs.attempts_kept = *kept;
+  const auto* limit = reader.find("log-max-bytes");
+  if (limit == nullptr) return;
+  const auto bytes = bytes_of(limit->value);
+  if (bytes && *bytes >= bounds::log_file_bytes_least) {
+    logs.file_bytes_max = *bytes;
+  } else {
+    reader.complain("{}={} is no number of bytes from {}, as 500000 or 64M", limit->source,
+                    limit->value, bounds::log_file_bytes_least);
+  }
+}
+
 bool wants_stderr_inherited(SettingReader& reader) {
   const auto* kind = reader.find("stderr");
   if (kind == nullptr || kind->value == "pass") return false;
@@ -119,6 +152,7 @@ void read_log_settings(SettingReader& reader, Config& config) {
     logs.disabled = folder->value == "/dev/null";
     if (!logs.disabled) logs.root = folder->value;
   }
+  read_limits(reader, logs);
   logs.redirects = streams(reader, "redirects");
   logs.tee = streams(reader, "tee");
   // Empty is torchrun's default.

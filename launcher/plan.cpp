@@ -134,13 +134,20 @@ StreamPlan stream_plan(const Config& config, int local_rank, const StreamWish& w
       !filter || std::find(filter->begin(), filter->end(), local_rank) != filter->end();
   if (wish.tee && heard) {
     StreamPlan plan{StreamTarget::tee, wish.file};
+    plan.file_bytes_max = config.logs.file_bytes_max;
     if (!wish.duplicate_words.empty()) {
       plan.duplicate_words = wish.duplicate_words;
       plan.duplicate_file = wish.duplicate_file;
     }
     return plan;
   }
-  if ((wish.tee || wish.redirect) && !wish.file.empty()) return {StreamTarget::file, wish.file};
+  if ((wish.tee || wish.redirect) && !wish.file.empty()) {
+    const auto limit = config.logs.file_bytes_max;
+    // A worker's own descriptor knows no limit.
+    StreamPlan plan{limit == 0 ? StreamTarget::file : StreamTarget::kept, wish.file};
+    plan.file_bytes_max = limit;
+    return plan;
+  }
   return {heard && !wish.redirect ? StreamTarget::console : StreamTarget::nowhere, ""};
 }
 

@@ -2,6 +2,7 @@
 // Everything needed to start this node's workers, and nothing else: a pure function of the
 // configuration, the sealed round and what is known of this machine.
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
@@ -22,6 +23,7 @@ enum class StreamTarget {
   nowhere,  // /dev/null
   file,     // the descriptor itself is the file
   tee,      // through the pump: console with prefix, and the file where one is named
+  kept,     // through the pump into its file alone, which is limited
   passed,   // through the pump: every byte to the console as it is, its last lines to the report
   with_err  // for stdout alone: the same pipe as stderr's, which keeps the order among the two
 };
@@ -32,6 +34,7 @@ struct StreamPlan {
   // For `tee`: whatever line holds one of these words also goes to that file of the attempt.
   std::vector<std::string> duplicate_words = {};
   std::string duplicate_file = {};
+  std::uint64_t file_bytes_max = 0;  // in each of the files, and in the one before; 0: no limit
   friend bool operator==(const StreamPlan&, const StreamPlan&) = default;
 };
 

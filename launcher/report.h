@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "launcher/attempts.h"
 #include "launcher/diagnosis.h"
 #include "proto/link/message.h"
 
@@ -20,6 +21,8 @@ struct ReportFacts {
   std::string host;                   // this node's name
   GroupRank group_rank;               // this node's
   bool master = false;                // this node hosts the keeper, or is the first one
+  bool running = false;               // it has no end yet; with a reason it is being ended
+  int pid = 0;                        // of this cpprun
   int exit_code = 0;                  // what cpprun returns
   int restarts = 0;                   // restarts the job had used
   WallTime started{};                 // when this cpprun began
@@ -29,10 +32,12 @@ struct ReportFacts {
   // What followed from the root anywhere, in the order of time; the count may be greater.
   std::vector<link::Consequence> consequences = {};
   int consequence_count = 0;
-  std::string reason;              // Finish::reason, or why there is no root
-  std::string logs;                // the run folder; may be empty
-  bool console_inherited = false;  // then the workers' last words are above, on the console
-  int utc_offset_seconds = 0;      // local time of this machine
+  std::vector<Attempt> attempts = {};  // of the whole job, as this node knows them
+  std::size_t attempts_left_out = 0;   // between the first and the last of them
+  std::string reason;                  // Finish::reason, or why there is no root
+  std::string logs;                    // the run folder; may be empty
+  bool console_inherited = false;      // then the workers' last words are above, on the console
+  int utc_offset_seconds = 0;          // local time of this machine
   bool colour = false;
 };
 

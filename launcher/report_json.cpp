@@ -36,20 +36,39 @@ Json root_json(const ReportFacts& facts) {
   return to_json(*facts.root, facts.program.empty() ? std::string() : facts.program.front());
 }
 
+// An attempt has the failure's facts; what its cause means is said once, by the root's.
+Json attempt_json(const Attempt& attempt) {
+  Json json;
+  json["round"] = attempt.round.value;
+  json["restart"] = attempt.restart;
+  json["began"] = unix_seconds(attempt.began);
+  json["ended"] = unix_seconds(attempt.ended);
+  json["reason"] = attempt.reason;
+  json["failure"] = nullptr;
+  if (attempt.failure) {
+    json["failure"] = to_json(*attempt.failure, "");
+    json["failure"].erase("reason");
+    json["failure"].erase("advice");
+  }
+  return json;
+}
+
 }  // namespace
 
 std::string report_json(const ReportFacts& facts) {
   Json json;
   json["version"] = report_version;
+  json["state"] = !facts.running ? "ended" : facts.reason.empty() ? "running" : "ending";
   json["job"] = facts.job;
-  json["succeeded"] = facts.exit_code == 0;
-  json["exit_code"] = facts.exit_code;
+  json["succeeded"] = facts.running ? Json(nullptr) : Json(facts.exit_code == 0);
+  json["exit_code"] = facts.running ? Json(nullptr) : Json(facts.exit_code);
   json["reason"] = facts.reason;
   json["host"] = facts.host;
+  json["pid"] = facts.pid;
   json["node"] = facts.group_rank.value;
   json["restarts"] = facts.restarts;
   json["started"] = unix_seconds(facts.started);
-  json["ended"] = unix_seconds(facts.ended);
+  json["ended"] = facts.running ? Json(nullptr) : Json(unix_seconds(facts.ended));
   json["program"] = facts.program;
   json["interpreter"] = facts.interpreter;
   json["logs"] = facts.logs;
@@ -67,6 +86,9 @@ std::string report_json(const ReportFacts& facts) {
                                     {"exit_code", link::exit_code_of(each.status)}});
   }
   json["consequence_count"] = facts.consequence_count;
+  json["attempts"] = Json::array();
+  for (const Attempt& each : facts.attempts) json["attempts"].push_back(attempt_json(each));
+  json["attempts_left_out"] = facts.attempts_left_out;
   return to_text(json, 2) + "\n";
 }
 

@@ -307,7 +307,8 @@ void Job::begin_again(TimePoint now, const RestartPolicy::Verdict& verdict,
                       keeper::Actions& actions) {
   const Failures::Entry* root = breakup_.failures.root();
   why_again_ = fmt::format("{}: {}", root ? root->what : breakup_.reason, verdict.reason);
-  actions.emplace_back(keeper::Note{why_again_});
+  actions.emplace_back(
+      keeper::Note{why_again_, root ? std::optional(root->failure) : std::nullopt});
   breakup_ = {};
   round_.gather_again();
   status_due_ = now + options_.status_interval;

@@ -50,6 +50,8 @@ struct CloseStore {
 // A line for the log.
 struct Note {
   std::string line;
+  // Where it says that a round is over and another follows: what broke it.
+  std::optional<link::Failure> root = {};
   friend bool operator==(const Note&, const Note&) = default;
 };
 

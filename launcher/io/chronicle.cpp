@@ -35,17 +35,20 @@ tl::unexpected<Error> cannot_write(const std::string& flag, const std::string& p
 
 // Leaves nothing behind: the report is written under another name and renamed.
 Result<void> try_report(const std::string& path) {
-  const bool special = is_special(path);
-  const auto tried = special ? path : path + "." + random_token(4);
+  if (!is_special(path)) {
+    const auto tried = path + "." + random_token(4);
+    const FileDescriptor file{::open(tried.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644)};
+    if (!file) return cannot_write("--report", path, errno);
+    ::unlink(tried.c_str());
+    return {};
+  }
   struct stat facts {};
-  if (special && ::stat(path.c_str(), &facts) == 0 && S_ISDIR(facts.st_mode)) {
+  if (::stat(path.c_str(), &facts) == 0 && S_ISDIR(facts.st_mode)) {
     return cannot_write("--report", path, EISDIR);
   }
   // A pipe that nobody reads yet must not hold up the start.
-  const FileDescriptor file{
-      ::open(tried.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | O_NONBLOCK, 0644)};
+  const FileDescriptor file{::open(path.c_str(), O_WRONLY | O_CLOEXEC | O_NONBLOCK)};
   if (!file && errno != ENXIO) return cannot_write("--report", path, errno);
-  if (!special) ::unlink(tried.c_str());
   return {};
 }
 
@@ -54,14 +57,13 @@ Result<void> try_report(const std::string& path) {
 Result<Chronicle> Chronicle::open(const std::string& report_path, const std::string& events_path) {
   Chronicle chronicle;
   chronicle.report_path_ = report_path;
-  chronicle.events_path_ = events_path;
   if (!report_path.empty()) {
     if (auto tried = try_report(report_path); !tried) return tl::unexpected(tried.error());
   }
   if (!events_path.empty()) {
-    chronicle.events_.reset(
-        ::open(events_path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NONBLOCK, 0644));
-    if (!chronicle.events_) return cannot_write("--events", events_path, errno);
+    auto opened = EventFile::open(events_path);
+    if (!opened) return tl::unexpected(opened.error());
+    chronicle.events_ = std::move(*opened);
   }
   return chronicle;
 }
@@ -72,27 +74,40 @@ std::string Chronicle::line(const journal::Event& event) {
 }
 
 Result<void> Chronicle::append(const std::string& line) {
-  if (!events_) return {};
-  const auto written = ::write(events_.get(), line.data(), line.size());
-  if (written == static_cast<ssize_t>(line.size())) return {};
-  const int error_number = written < 0 ? errno : ENOSPC;
-  events_.reset();
-  return failure(
-      fmt::format("--events: cannot write \"{}\": {}; no further event is written, the "
-                  "job goes on",
-                  events_path_, std::strerror(error_number)));
+  if (const auto lost = events_.take_lost(); lost > 0) {
+    static_cast<void>(events_.append(this->line(journal::EventsLost{lost})));
+  }
+  return events_.append(line);
 }
 
-Result<void> Chronicle::leave_report(const std::string& text) const {
-  if (report_path_.empty()) return {};
-  if (!is_special(report_path_)) return write_whole_file(report_path_, text);
+bool Chronicle::report_is_ours() const {
+  if (announced_.empty()) return true;
+  const auto there = read_small_file(report_path_);
+  return !there || *there == announced_;
+}
+
+Result<void> Chronicle::announce_report(const std::string& text) {
+  if (report_path_.empty() || is_special(report_path_) || !report_is_ours()) return {};
+  const auto written = write_whole_file(report_path_, text);
+  if (written) announced_ = text;
+  return written;
+}
+
+Result<std::string> Chronicle::leave_report(const std::string& text,
+                                            const std::string& suffix) const {
+  if (report_path_.empty()) return report_path_;
+  if (!is_special(report_path_)) {
+    const auto path = report_is_ours() ? report_path_ : report_path_ + suffix;
+    if (auto left = write_whole_file(path, text); !left) return tl::unexpected(left.error());
+    return path;
+  }
   constexpr int flags = O_WRONLY | O_APPEND | O_CLOEXEC | O_NONBLOCK;
   const FileDescriptor file{::open(report_path_.c_str(), flags)};
   const auto written = file ? ::write(file.get(), text.data(), text.size()) : -1;
   if (written != static_cast<ssize_t>(text.size())) {
     return cannot_write("--report", report_path_, written < 0 ? errno : ENOSPC);
   }
-  return {};
+  return report_path_;
 }
 
 }  // namespace cpprun::io

@@ -107,12 +107,21 @@ std::string Examiner::last_seen(LocalRank local_rank) const {
 void Examiner::examine(const Outcome& outcome, const WorkerSpec& spec, Told told) {
   Evidence evidence{.outcome = outcome, .executable = spec.argv.front()};
   Question question{.error_file = spec.error_file};
-  if (spec.err.target == StreamTarget::file) {
-    question.last_lines_file = spec.err.file;
-  } else if (spec.err.target == StreamTarget::tee || spec.err.target == StreamTarget::passed) {
-    pump_.drain(spec.local_rank);
-    evidence.last_lines = pump_.last_lines(spec.local_rank);
-    evidence.with_stdout = spec.out.target == StreamTarget::with_err;
+  switch (spec.err.target) {
+    case StreamTarget::file:
+      question.last_lines_file = spec.err.file;
+      break;
+    case StreamTarget::tee:
+    case StreamTarget::kept:
+    case StreamTarget::passed:
+      pump_.drain(spec.local_rank);
+      evidence.last_lines = pump_.last_lines(spec.local_rank);
+      evidence.with_stdout = spec.out.target == StreamTarget::with_err;
+      break;
+    case StreamTarget::console:
+    case StreamTarget::nowhere:
+    case StreamTarget::with_err:
+      break;
   }
   evidence.stdout_file = spec.out.file;
   evidence.stderr_file = spec.err.file;

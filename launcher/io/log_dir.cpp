@@ -10,6 +10,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <string_view>
 #include <system_error>
 #include <utility>
 
@@ -77,15 +78,16 @@ tl::expected<void, FolderError> make_folders(const std::string& path) {
 }
 
 // The run's folder was new, so an attempt of that name is our own: of a master that is gone, whose
-// successor counts from 0 again.
-void keep_earlier(const std::vector<WorkerSpec>& specs) {
+// successor counts from 0 again. Gives the name it has from now on, empty where there was none.
+std::string keep_earlier(const std::string& attempt) {
   constexpr int names_max = 1000;
-  if (specs.empty() || specs.front().log_folder.empty()) return;
-  const auto attempt = fs::path(specs.front().log_folder).parent_path().string();
   std::error_code taken;  // by one kept before: then the next number is tried
   for (int n = 1; n < names_max && fs::exists(attempt, taken); ++n) {
-    fs::rename(attempt, fmt::format("{}_before_{}", attempt, n), taken);
+    auto name = fmt::format("{}_before_{}", attempt, n);
+    fs::rename(attempt, name, taken);
+    if (!taken) return name;
   }
+  return "";
 }
 
 }  // namespace
@@ -94,6 +96,7 @@ Result<LogDir> LogDir::make(const Config& config, const Environment& environment
                             const Announce& announce) {
   LogDir folders;
   const auto& logs = config.logs;
+  folders.attempts_kept_ = static_cast<std::size_t>(logs.attempts_kept);
   if (logs.disabled) return folders;
   const bool duplicates = !logs.duplicate_out.empty() || !logs.duplicate_err.empty();
   if (!logs.root && !logs.redirects.any() && !duplicates) {
@@ -127,15 +130,33 @@ Result<LogDir> LogDir::make(const Config& config, const Environment& environment
 
 LogDir::LogDir(LogDir&& other) noexcept
     : run_folder_(std::exchange(other.run_folder_, {})),
-      error_folder_(std::exchange(other.error_folder_, {})) {}
+      error_folder_(std::exchange(other.error_folder_, {})),
+      attempts_kept_(other.attempts_kept_),
+      attempts_(std::move(other.attempts_)) {}
 
 LogDir::~LogDir() {
   std::error_code ignored;  // at worst it stays in the temporary folder
   if (!error_folder_.empty()) fs::remove_all(error_folder_, ignored);
 }
 
-tl::expected<void, FolderError> LogDir::prepare(const std::vector<WorkerSpec>& specs) const {
-  keep_earlier(specs);
+void LogDir::forget_oldest(const std::string& newest) {
+  const auto moved = keep_earlier(newest);
+  for (auto& each : attempts_) {
+    if (each == newest && !moved.empty()) each = moved;
+  }
+  attempts_.push_back(newest);
+  // Those that hold error files only are as many, and small, and gone with the job.
+  while (attempts_kept_ > 0 && attempts_.size() > attempts_kept_) {
+    std::error_code stays;  // what cannot be removed is still there for whoever looks
+    fs::remove_all(attempts_.front(), stays);
+    attempts_.pop_front();
+  }
+}
+
+tl::expected<void, FolderError> LogDir::prepare(const std::vector<WorkerSpec>& specs) {
+  if (!specs.empty() && !specs.front().log_folder.empty()) {
+    forget_oldest(fs::path(specs.front().log_folder).parent_path().string());
+  }
   for (const auto& spec : specs) {
     if (spec.log_folder.empty()) continue;
     std::error_code ignored;  // what stays in the way is said by the next line
@@ -188,19 +209,29 @@ Result<std::string> read_small_file(const std::string& path) {
 }
 
 Result<void> write_whole_file(const std::string& path, const std::string& text) {
-  const std::string draft = path + ".draft";
+  // A name that nobody can have laid a link at, and a file that was not there.
+  const std::string draft = path + "." + random_token(4) + ".draft";
   const auto cannot = [&](int error_number) {
-    ::unlink(draft.c_str());
     return failure(fmt::format("cannot write \"{}\": {}", path, std::strerror(error_number)));
   };
-  const int file = ::open(draft.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+  const int file = ::open(draft.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
   if (file < 0) return cannot(errno);
-  const auto written = ::write(file, text.data(), text.size());
-  const int write_error = written < 0 ? errno : ENOSPC;
-  ::close(file);
-  if (written != static_cast<ssize_t>(text.size())) return cannot(write_error);
-  if (::rename(draft.c_str(), path.c_str()) != 0) return cannot(errno);
-  return {};
+  std::string_view rest = text;
+  int error_number = 0;
+  while (!rest.empty() && error_number == 0) {
+    const auto written = ::write(file, rest.data(), rest.size());
+    if (written >= 0) {
+      rest.remove_prefix(static_cast<std::size_t>(written));
+    } else if (errno != EINTR) {
+      error_number = errno;
+    }
+  }
+  // Some file systems tell only here that there was no room.
+  if (::close(file) != 0 && error_number == 0) error_number = errno;
+  if (error_number == 0 && ::rename(draft.c_str(), path.c_str()) != 0) error_number = errno;
+  if (error_number == 0) return {};
+  ::unlink(draft.c_str());
+  return cannot(error_number);
 }
 
 }  // namespace cpprun::io

@@ -3,6 +3,8 @@
 // <root>/<run_id>_<random>/attempt_<n>/<local_rank>/; where not, only error files need a place: a
 // private folder in $TMPDIR that is removed at the end.
 
+#include <cstddef>
+#include <deque>
 #include <functional>
 #include <string>
 #include <tl/expected.hpp>
@@ -39,13 +41,18 @@ class LogDir {
   const std::string& run_folder() const { return run_folder_; }
   const std::string& error_folder() const { return error_folder_; }
 
-  // Makes the folder of each worker, empty: an earlier attempt of the same number is removed.
-  tl::expected<void, FolderError> prepare(const std::vector<WorkerSpec>& specs) const;
+  // Makes the folder of each worker, empty: an earlier attempt of the same number is removed, and
+  // so are the oldest ones where only some are to be kept.
+  tl::expected<void, FolderError> prepare(const std::vector<WorkerSpec>& specs);
 
  private:
   LogDir() = default;
+  void forget_oldest(const std::string& newest);
+
   std::string run_folder_;
   std::string error_folder_;
+  std::size_t attempts_kept_ = 0;     // 0: all
+  std::deque<std::string> attempts_;  // the folders of those there are, oldest first
 };
 
 // The last lines of a file, bounded in number and bytes; empty where there is none.

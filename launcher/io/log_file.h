@@ -1,6 +1,9 @@
 #pragma once
 // A file of a worker's words, written to until its disk is full, and closed like everything else.
+// Where its size is limited it becomes <path>.1 when it is full, in the place of an earlier one,
+// and a new one begins: so much is there at least, and twice as much at most.
 
+#include <cstdint>
 #include <functional>
 #include <string>
 #include <string_view>
@@ -15,7 +18,7 @@ class LogFile {
 
   // Keeps none where the path is empty; false with an errno where it cannot be had. An earlier one
   // is emptied or continued.
-  bool open(const std::string& path, bool emptied);
+  bool open(const std::string& path, bool emptied, std::uint64_t bytes_max = 0);
   void close() { file_.reset(); }
   explicit operator bool() const { return bool(file_); }
 
@@ -24,8 +27,14 @@ class LogFile {
   void write(std::string_view bytes, const Complain& complain);
 
  private:
+  bool write_all(std::string_view bytes, const Complain& complain);
+  bool rotate(const Complain& complain);
+  bool refused(int error_number, const Complain& complain);
+
   FileDescriptor file_;
   std::string path_;
+  std::uint64_t bytes_ = 0;      // in it
+  std::uint64_t bytes_max_ = 0;  // 0: no limit
   bool complained_ = false;
 };
 

@@ -39,9 +39,10 @@ struct Stream {
   std::size_t console = console_out;
   std::string prefix;
   LogFile file;
-  LogFile duplicates;  // shared by all workers of the attempt: whole lines, one write each
+  std::shared_ptr<LogFile> duplicates;  // of all workers of the attempt: whole lines
   std::vector<std::string> duplicate_words;
   bool as_it_is = false;  // every byte at once, without a prefix
+  bool heard = true;      // on the console
   bool paused = false;    // until the console has room
   LineCutter cutter;
   LastLines last;
@@ -144,19 +145,21 @@ class OutputPump::Impl {
   tl::expected<void, SpawnError> open(const WorkerSpec& spec, const StreamPlan& plan, bool err,
                                       int& write_end) {
     const bool as_it_is = plan.target == StreamTarget::passed;
-    if (plan.target != StreamTarget::tee && !as_it_is) return {};
+    const bool heard = plan.target != StreamTarget::kept;
+    if (plan.target != StreamTarget::tee && !as_it_is && heard) return {};
     int ends[2];
     if (::pipe2(ends, O_CLOEXEC) != 0) {
       return tl::unexpected(SpawnError{SpawnStage::pipes, errno});
     }
     auto stream = std::make_shared<Stream>(context_, ends[0]);
     stream->as_it_is = as_it_is;
+    stream->heard = heard;
     stream->speaker = as_it_is ? workers_as_one : spec.local_rank.value;
     stream->console = err ? console_err : console_out;
     stream->prefix = spec.prefix;
     stream->duplicate_words = plan.duplicate_words;
-    if (!stream->file.open(plan.file, true) ||
-        !stream->duplicates.open(plan.duplicate_file, false)) {
+    if (!stream->file.open(plan.file, true, plan.file_bytes_max) ||
+        !open_duplicates(*stream, plan)) {
       const int error_number = errno;
       ::close(ends[1]);
       return tl::unexpected(
@@ -167,6 +170,17 @@ class OutputPump::Impl {
     stream->pipe.non_blocking(true);
     listen(stream);
     return {};
+  }
+
+  // One for all streams that have the same: it is limited as one.
+  bool open_duplicates(Stream& stream, const StreamPlan& plan) {
+    if (plan.duplicate_file.empty()) return true;
+    auto& known = duplicates_[plan.duplicate_file];
+    stream.duplicates = known.lock();
+    if (stream.duplicates) return true;
+    stream.duplicates = std::make_shared<LogFile>();
+    known = stream.duplicates;
+    return stream.duplicates->open(plan.duplicate_file, false, plan.file_bytes_max);
   }
 
   std::shared_ptr<Stream> find(LocalRank local_rank, bool err) const {
@@ -183,7 +197,7 @@ class OutputPump::Impl {
 
   void listen(const std::shared_ptr<Stream>& stream) {
     const auto& console = consoles_[stream->console];
-    if (console && console->full()) {
+    if (stream->heard && console && console->full()) {
       stream->paused = true;
       return;
     }
@@ -233,7 +247,7 @@ class OutputPump::Impl {
     stream.pipe.close();
     stream.cutter.finish([&](const Piece& piece) { pass(stream, piece); });
     stream.file.close();
-    stream.duplicates.close();
+    stream.duplicates.reset();
   }
 
   // Not one byte is added, and none waits for the end of its line.
@@ -247,10 +261,10 @@ class OutputPump::Impl {
     stream.last.add(piece);
     if (stream.as_it_is) return;
     const auto& console = consoles_[stream.console];
-    if (console) console->write(stream.speaker, stream.prefix, piece);
+    if (console && stream.heard) console->write(stream.speaker, stream.prefix, piece);
     if (stream.duplicates) {
-      stream.duplicates.write(duplicate_of(piece, stream.prefix, stream.duplicate_words),
-                              [this](const std::string& sentence) { say(sentence); });
+      stream.duplicates->write(duplicate_of(piece, stream.prefix, stream.duplicate_words),
+                               [this](const std::string& sentence) { say(sentence); });
     }
   }
 
@@ -310,6 +324,7 @@ class OutputPump::Impl {
   std::array<std::shared_ptr<Console>, 2> consoles_;
   std::array<std::unique_ptr<Scribe>, 2> scribes_;  // of those that are files
   std::map<Key, std::shared_ptr<Stream>> streams_;
+  std::map<std::string, std::weak_ptr<LogFile>> duplicates_;  // by path
   std::array<char, bounds::pump_read_bytes> buffer_{};
   std::function<void()> flushed_;
   asio::steady_timer flush_timer_;

@@ -5,7 +5,9 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <new>
 #include <random>
+#include <system_error>
 #include <utility>
 
 #include "launcher/agent_words.h"
@@ -43,6 +45,7 @@ Runtime::~Runtime() {
 
 int Runtime::run() {
   started_ = wall_now();
+  inputs_.chronicle.serve_events(context_);
   if (const auto opened = open(); !opened) {
     const agent::Exit last{.code = 1, .reason = opened.error().reason};
     pump_.say(narrator_.error(last.reason));
@@ -63,12 +66,31 @@ int Runtime::run() {
                            .nodes_min = inputs_.config.nodes_min,
                            .nodes_max = inputs_.config.nodes_max,
                            .workers = inputs_.config.local_world_size});
-  working_off_ = true;
-  perform(agent_->start(now()));
-  working_off_ = false;
-  work_off();
-  context_.run();
+  try {
+    working_off_ = true;
+    perform(agent_->start(now()));
+    working_off_ = false;
+    work_off();
+    context_.run();
+  } catch (const std::system_error& refused) {
+    return break_off(refused_in_words(refused.code()));
+  } catch (const std::bad_alloc&) {
+    return break_off("there is no memory left for it");
+  }
   return exit_ ? exit_->code : 1;
+}
+
+// The machine has refused cpprun itself something in the middle of a job. Nobody can be asked any
+// more; the workers end with their owner.
+int Runtime::break_off(const std::string& why) {
+  const agent::Exit last{.code = 1, .reason = "cpprun itself cannot go on: " + why};
+  pump_.say(narrator_.error(last.reason));
+  leave_report(report_facts(last));
+  context_.restart();
+  leave_within(bounds::console_patience_pressed);
+  agent_.reset();
+  context_.run();
+  return 1;
 }
 
 Result<void> Runtime::open() {
@@ -155,7 +177,8 @@ Result<void> Runtime::open_keeper() {
                 [this] {
                   if (exit_) leave_when_everything_is_said();
                 },
-            .node_changed = [this](const auto& change) { note(journal::NodeChanged{change}); }});
+            .node_changed = [this](const auto& change) { note(journal::NodeChanged{change}); },
+            .round_over = [this](const auto& root) { attempts_.judged(root); }});
     // A literal loopback address is served there and nowhere else.
     const bool only_loopback =
         config.endpoint.host != "localhost" && is_loopback(config.endpoint.host);
@@ -193,6 +216,7 @@ std::string Runtime::local_address_of_master() const {
 // --- the loop ------------------------------------------------------------------------------------
 
 void Runtime::post(Agent::Event event) {
+  if (!agent_) return;
   events_.push_back(std::move(event));
   if (!working_off_) work_off();
 }
@@ -241,6 +265,7 @@ void Runtime::replace_warden() {
 }
 
 void Runtime::advance() {
+  if (!agent_) return;
   working_off_ = true;
   perform(agent_->advance(now()));
   work_off();

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "launcher/agent.h"
+#include "launcher/attempts.h"
 #include "launcher/io/chronicle.h"
 #include "launcher/io/examiner.h"
 #include "launcher/io/kin.h"
@@ -58,6 +59,7 @@ class Runtime {
   int run();
 
  private:
+  int break_off(const std::string& why);
   Result<void> open();
   Result<void> open_keeper();
   std::string local_address_of_master() const;
@@ -86,6 +88,7 @@ class Runtime {
   ReportFacts report_facts(const agent::Exit& last) const;
   void say_report(const ReportFacts& facts);
   void leave_report(const ReportFacts& facts);
+  void announce_report(const std::string& reason);
   void note(const journal::Event& event);
   void leave_error_file(const link::Failure& root);
   void replace_warden();
@@ -116,6 +119,8 @@ class Runtime {
   std::optional<SpawnError> no_room_;  // the attempt's folders could not be made
   std::vector<Evidence> evidence_;     // of the attempt that runs
   WallTime started_{};
+  Attempts attempts_;
+  GroupRank group_rank_{};           // of this node, in the round that was sealed last
   int restarts_ = 0;                 // of the job, when the last round was sealed
   std::optional<agent::Exit> exit_;  // the agent's last word
   bool leaving_ = false;

@@ -2,7 +2,9 @@
 // runtime.cpp.
 
 #include <fmt/format.h>
+#include <unistd.h>
 
+#include <asio/post.hpp>
 #include <cerrno>
 #include <utility>
 
@@ -110,6 +112,8 @@ void Runtime::on(const agent::Examine& action) {
           evidence.outcome.rank.value, bounds::evidence_patience.count())));
     }
     note(journal::WorkerFailed{evidence});
+    const auto failure = failure_of(evidence, group_rank_, inputs_.host);
+    if (failure.cause != told_to_end) attempts_.failed(failure);
     evidence_.push_back(evidence);
     post(agent::Examined{std::move(evidence)});
   });
@@ -118,7 +122,10 @@ void Runtime::on(const agent::Examine& action) {
 // --- words ---------------------------------------------------------------------------------------
 
 void Runtime::on(const agent::TellStarted& action) {
+  if (action.sealed.restart_count > restarts_) announce_report("");
   restarts_ = action.sealed.restart_count;
+  group_rank_ = action.sealed.group_rank;
+  attempts_.begin(wall_now(), action.sealed);
   note(journal::RoundSealed{action.sealed});
   pump_.say(narrator_.started(inputs_.config, action.sealed, inputs_.program, action.sockets,
                               inputs_.config.endpoint.host, inputs_.python_version));
@@ -132,6 +139,12 @@ void Runtime::on(const agent::TellWaiting& action) {
 void Runtime::on(const agent::TellDraining& action) {
   note(journal::Draining{action.draining.reason, action.draining.signal});
   pump_.say(narrator_.draining(action.draining));
+  attempts_.draining(action.draining.reason);
+  // Whoever asked for the end may have less patience than the workers are given. Not at once: the
+  // workers are sent the signal first, and a disk that hangs must not delay it.
+  asio::post(context_, [this, reason = action.draining.reason] {
+    if (!exit_) announce_report(reason);
+  });
 }
 
 // Told before the signal is sent: now there is still something to be seen.
@@ -160,10 +173,12 @@ void Runtime::on(const agent::TellNearMiss& action) {
 
 void Runtime::on(const agent::Exit& action) {
   exit_ = action;
+  if (exit_->root) attempts_.judged(*exit_->root);
   const auto facts = report_facts(*exit_);
   note(journal::JobEnded{exit_->code, exit_->reason, facts.root});
   if (exit_->code != 0) say_report(facts);
   leave_report(facts);
+  inputs_.chronicle.finish_events();
   if (exit_->root) leave_error_file(*exit_->root);
   if (!keeper_) {
     leave_when_everything_is_said();
@@ -184,6 +199,7 @@ ReportFacts Runtime::report_facts(const agent::Exit& last) const {
                     .host = inputs_.host,
                     .group_rank = last.group_rank,
                     .master = keeper_ != nullptr || last.group_rank == GroupRank{},
+                    .pid = ::getpid(),
                     .exit_code = last.code,
                     .restarts = restarts_,
                     .started = started_,
@@ -192,6 +208,8 @@ ReportFacts Runtime::report_facts(const agent::Exit& last) const {
                     .evidence = evidence_,
                     .consequences = last.consequences,
                     .consequence_count = last.consequence_count,
+                    .attempts = attempts_.list(wall_now()),
+                    .attempts_left_out = attempts_.left_out(),
                     .reason = last.reason,
                     .logs = logs_ ? logs_->run_folder() : "",
                     .utc_offset_seconds = inputs_.utc_offset_seconds,
@@ -212,8 +230,22 @@ void Runtime::say_report(const ReportFacts& facts) {
 
 void Runtime::leave_report(const ReportFacts& facts) {
   if (!inputs_.chronicle.keeps_report()) return;
-  const auto left = inputs_.chronicle.leave_report(report_json(facts));
-  if (!left) pump_.say(narrator_.error(left.error().reason));
+  const auto beside = fmt::format(".node{}", facts.group_rank.value);
+  const auto left = inputs_.chronicle.leave_report(report_json(facts), beside);
+  if (!left) return pump_.say(narrator_.error(left.error().reason));
+  const auto& wanted = inputs_.config.logs.report_file;
+  if (*left == wanted) return;
+  pump_.say(narrator_.warning(fmt::format(
+      "--report: another node writes to \"{}\"; this node's report is \"{}\"", wanted, *left)));
+}
+
+// That the job runs, or why its workers are being ended. Told by the file alone: where that cannot
+// be written now, its end will tell.
+void Runtime::announce_report(const std::string& reason) {
+  if (!inputs_.chronicle.keeps_report()) return;
+  auto facts = report_facts(agent::Exit{.reason = reason});
+  facts.running = true;
+  static_cast<void>(inputs_.chronicle.announce_report(report_json(facts)));
 }
 
 // Whatever started cpprun finds the root cause where torchrun would have left it.

@@ -200,7 +200,10 @@ void KeeperServer::perform(const Keeper::Action& action) {
           },
           [this](const keeper::OpenStore& opened) { open_store(opened.job); },
           [this](const keeper::CloseStore& closed) { close_store(closed.job, closed.reason); },
-          [this](const keeper::Note& said) { callbacks_.note(plain_note(said.line)); },
+          [this](const keeper::Note& said) {
+            callbacks_.note(plain_note(said.line));
+            if (said.root && callbacks_.round_over) callbacks_.round_over(*said.root);
+          },
           [this](const keeper::NodeChange& change) {
             if (callbacks_.node_changed) callbacks_.node_changed(change);
           },

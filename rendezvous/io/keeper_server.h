@@ -35,6 +35,8 @@ class KeeperServer {
     std::function<void()> done;
     // For whoever keeps events; a daemon keeps none.
     std::function<void(const keeper::NodeChange&)> node_changed = {};
+    // A round is over and another follows: what broke it.
+    std::function<void(const link::Failure&)> round_over = {};
   };
 
   // `limits` bound what store clients may use; by default the machine's size bounds their memory.

@@ -64,6 +64,17 @@ TEST_CASE(
   CHECK(contains(ended.err, "last lines of its stderr:\n    no such shard: 17\n"));
 }
 
+TEST_CASE("a Python module that is missing is called that") {
+  const Folder folder;
+  const auto script = folder.write("train.py", "import no_such_module_at_all\n");
+  const auto python = from_build("CPPRUN_PYTHON");
+  const auto ended = run(with_cpprun({"--standalone", script}),
+                         {.variables = {{"PYTHON_EXEC", python.empty() ? "python3" : python}}});
+  if (ended.code == 2) return skip("no Python");
+  CHECK(ended.code == 1);
+  CHECK_MESSAGE(contains(ended.err, "[python_module_missing]"), ended.err);
+}
+
 TEST_CASE("stdout and stderr that are one pipe keep the order of their lines and every byte") {
   const auto ended = shell("", both_streams(2000), "2>&1");
   CHECK(ended.code == 0);

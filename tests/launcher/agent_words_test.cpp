@@ -36,3 +36,10 @@ TEST_CASE("a near miss says by how much, and what to do where that is usual") {
   CHECK(text.starts_with("the master's answer took 2.5 s of a lease of 3 s: 0.5 s more, and"));
   CHECK(text.find("keep_alive_max_attempt") != std::string::npos);
 }
+
+TEST_CASE("what the machine refuses to cpprun itself is told with its own cure, or none") {
+  CHECK(refused_in_words(std::make_error_code(std::errc::too_many_files_open))
+            .ends_with("raise the limit of open files (ulimit -Hn)"));
+  CHECK(refused_in_words(std::make_error_code(std::errc::not_enough_memory)) ==
+        "Cannot allocate memory");
+}

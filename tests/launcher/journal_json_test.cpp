@@ -108,11 +108,12 @@ TEST_CASE("each event has exactly the members that docs/events.md gives it") {
   auto journal = journal_of_node();
   const std::set<std::string> common = {"time", "event", "job", "host", "node", "round"};
   const std::vector<journal::Event> all = {
-      journal::JobStarted{},   journal::RoundSealed{},      journal::WorkerStarted{},
-      journal::WorkerExited{}, journal::WorkerNotStarted{}, journal::WorkerFailed{},
-      journal::Draining{},     journal::WorkerKilled{},     journal::Waiting{},
-      journal::KeeperNoted{},  journal::JobEnded{},         change(Kind::joined),
-      change(Kind::lost),      change(Kind::left)};
+      journal::JobStarted{},       journal::RoundSealed{},      journal::WorkerStarted{},
+      journal::WorkerExited{},     journal::WorkerNotStarted{}, journal::WorkerFailed{},
+      journal::Draining{},         journal::WorkerKilled{},     journal::Waiting{},
+      journal::KeeperNoted{},      journal::JobEnded{},         change(Kind::joined),
+      change(Kind::lost),          change(Kind::left),          journal::EventsLost{},
+      journal::LeaseNearlyMissed{}};
   // One kind of value has three names.
   CHECK(all.size() == std::variant_size_v<journal::Event> + 2);
   for (const auto& each : all) {

@@ -184,3 +184,23 @@ TEST_CASE("a file is replaced whole, or stays as it was with a reason why") {
   CHECK(io::write_whole_file(nowhere, "x").error().reason ==
         "cannot write \"" + nowhere + "\": No such file or directory");
 }
+
+TEST_CASE("of a thousand restarts only the last attempts' folders stay where that was asked for") {
+  const Place place;
+  Config config;
+  config.logs.root = place.root;
+  config.logs.attempts_kept = 3;
+  auto folders = io::LogDir::make(config, place.environment);
+  REQUIRE(folders.has_value());
+  for (int i = 0; i < 10; ++i) {
+    const auto attempt = folders->run_folder() + "/attempt_" + std::to_string(i);
+    REQUIRE(folders->prepare({spec_in(attempt + "/0")}));
+    std::ofstream(attempt + "/0/stdout.log") << i;
+  }
+  // Of a new master's attempt with an old name the older one goes first.
+  REQUIRE(folders->prepare({spec_in(folders->run_folder() + "/attempt_9/0")}));
+  CHECK(fs::exists(folders->run_folder() + "/attempt_8"));
+  CHECK(fs::exists(folders->run_folder() + "/attempt_9_before_1"));
+  CHECK(fs::is_empty(folders->run_folder() + "/attempt_9/0"));
+  CHECK(std::distance(fs::directory_iterator(folders->run_folder()), {}) == 3);
+}

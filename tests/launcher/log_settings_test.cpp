@@ -43,6 +43,18 @@ TEST_CASE("stderr passes through cpprun unless it is to be inherited") {
   CHECK(mistakes({"--stderr=tee", "x"}).front().starts_with("--stderr=tee is neither pass ("));
 }
 
+TEST_CASE("logs are limited in attempts and in bytes, with a unit where that is shorter") {
+  const auto logs = good({"--log-keep=5", "--log-max-bytes=64M", "x"}).logs;
+  CHECK(logs.attempts_kept == 5);
+  CHECK(logs.file_bytes_max == 64ULL << 20U);
+  CHECK(good({"--log-max-bytes=5000", "x"}).logs.file_bytes_max == 5000);
+  CHECK(good({"--log-max-bytes= 2T ", "x"}).logs.file_bytes_max == 2ULL << 40U);
+  CHECK(mistakes({"--log-keep=0", "x"}).size() == 1);
+  for (const char* wrong : {"1", "64X", "M", "-5K", ""}) {
+    CHECK(mistakes({std::string("--log-max-bytes=") + wrong, "x"}).size() == 1);
+  }
+}
+
 TEST_CASE("events go to the console by torchrun's name for it, and by no other") {
   CHECK(good({"--event-log-handler=console", "--events=e", "x"}).logs.events_on_console);
   CHECK(good({"x"}, {{"PET_EVENT_LOG_HANDLER", "console"}}).logs.events_on_console);

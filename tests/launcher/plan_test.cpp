@@ -153,6 +153,20 @@ TEST_CASE("a stderr that is no terminal passes through us, and stdout with it wh
   CHECK(targets(config, {.terminal = false, .one = true}) == inherited);
 }
 
+TEST_CASE("files with a limit are written by us, whether they are heard or not") {
+  auto config = two_workers();
+  auto node = facts();
+  node.run_folder = "/logs/job7_x";
+  config.logs.file_bytes_max = 5000;
+  config.logs.redirects = {.everybody = {.out = true, .err = false}, .by_local_rank = {}};
+  config.logs.tee = {.everybody = {.out = false, .err = true}, .by_local_rank = {}};
+  const auto spec = plan_for(config, node).front();
+  CHECK(spec.out.target == StreamTarget::kept);
+  CHECK(spec.err.target == StreamTarget::tee);
+  CHECK(spec.out.file_bytes_max == 5000);
+  CHECK(spec.err.file_bytes_max == 5000);
+}
+
 TEST_CASE("a round that only changed who is here gets a folder of its own, restarts torchrun's") {
   auto node = facts();
   node.run_folder = "/logs/job7_x";

@@ -97,3 +97,32 @@ TEST_CASE("a log file is kept only where it has a path") {
   CHECK_FALSE(refused.open("/nowhere/x", true));
   CHECK(errno == ENOENT);
 }
+
+TEST_CASE("a log file that is full gives its place to a new one, at the end of a line") {
+  const auto folder =
+      std::filesystem::temp_directory_path() / ("cpprun_rotated_" + std::to_string(::getpid()));
+  std::filesystem::create_directories(folder);
+  const auto path = (folder / "stdout.log").string();
+  {
+    io::LogFile file;
+    REQUIRE(file.open(path, true, 100));
+    const auto complain = [](const std::string& sentence) { FAIL(sentence); };
+    for (int i = 10; i < 60; ++i) {
+      const auto line = "line " + std::to_string(i) + "\n";
+      file.write(line + line + line, complain);
+    }
+  }
+  const auto now = content(path);
+  const auto before = content(path + ".1");
+  CHECK(now.size() <= 100);
+  CHECK(before.size() <= 100);
+  CHECK(before.ends_with("\n"));
+  CHECK(now.ends_with("\n"));
+  CHECK((before + now).ends_with("line 58\nline 59\nline 59\nline 59\n"));
+  CHECK(std::distance(std::filesystem::directory_iterator(folder), {}) == 2);
+  io::LogFile endless;
+  REQUIRE(endless.open(path, true, 100));
+  endless.write(std::string(1000, 'x'), [](const std::string&) {});
+  CHECK(std::filesystem::file_size(path) <= 100);
+  std::filesystem::remove_all(folder);
+}

@@ -1,0 +1,48 @@
+#pragma once
+// What became of every attempt of a job, as this node knows it, for the report: a job that came
+// through with its ninth attempt has eight stories to tell. Bounded: the first ones, which tell how
+// it began, and the last.
+
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "proto/clock.h"
+#include "proto/ids.h"
+#include "proto/link/message.h"
+
+namespace cpprun {
+
+struct Attempt {
+  RoundNumber round;
+  int restart = 0;
+  WallTime began{};
+  WallTime ended{};    // when the next one began, or the job ended
+  std::string reason;  // why its workers were ended; empty where they were not
+  // What failed first: the keeper's word where this node hosts it, else what is known of this
+  // node's own workers.
+  std::optional<link::Failure> failure = {};
+  friend bool operator==(const Attempt&, const Attempt&) = default;
+};
+
+class Attempts {
+ public:
+  void begin(WallTime now, const link::Sealed& sealed);
+  // The one that runs is being ended, for that reason; the first one counts.
+  void draining(const std::string& reason);
+  // A worker of this node ended badly. A known consequence counts only while there is nothing else.
+  void failed(const link::Failure& failure);
+  // The keeper has judged the one that ended last.
+  void judged(const link::Failure& root);
+
+  // All that are kept, the last of them ended now.
+  std::vector<Attempt> list(WallTime now) const;
+  std::size_t left_out() const { return left_out_; }
+
+ private:
+  std::vector<Attempt> attempts_;
+  std::size_t left_out_ = 0;
+};
+
+}  // namespace cpprun

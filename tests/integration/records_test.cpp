@@ -1,0 +1,164 @@
+// What cpprun leaves behind for machines, while it runs and in the end: --report and --events.
+
+#include <doctest/doctest.h>
+
+#include <chrono>
+#include <nlohmann/json.hpp>
+#include <sstream>
+#include <string>
+
+#include "tests/integration/command.h"
+#include "tests/integration/folder.h"
+
+using namespace cpprun::integration;
+
+namespace {
+
+nlohmann::json report_at(const std::string& path) {
+  return nlohmann::json::parse(Folder::read(path), nullptr, false);
+}
+
+// The report as soon as it has that state, or as it is when that takes too long.
+nlohmann::json report_in(const std::string& path, const std::string& state) {
+  const auto end = std::chrono::steady_clock::now() + patience;
+  auto report = report_at(path);
+  while (report.at("state") != state && std::chrono::steady_clock::now() < end) {
+    report = report_at(path);
+  }
+  return report;
+}
+
+}  // namespace
+
+TEST_CASE("the report says that the job runs, then that it is being ended, and then its end") {
+  const Folder folder;
+  const auto path = folder.write("report.json", R"({"succeeded": true})");
+  Command job(with_cpprun(
+      {"--standalone", "--report=" + path, worker(), "ignore_term", "say", "ready", "hang"}));
+  job.expect_out("ready");
+  CHECK(report_at(path).at("state") == "running");
+  CHECK(report_at(path).at("succeeded").is_null());
+  job.signal(15);
+  job.expect_err("ending the workers: asked to stop by SIGTERM");
+  const auto ending = report_in(path, "ending");
+  CHECK(ending.at("state") == "ending");
+  CHECK(ending.at("reason") == "asked to stop by SIGTERM");
+  job.signal(15);
+  CHECK(job.wait().code == 143);
+  CHECK(report_at(path).at("state") == "ended");
+  CHECK(report_at(path).at("succeeded") == false);
+  CHECK(report_at(path).at("exit_code") == 143);
+}
+
+TEST_CASE("a job that does not come to its start leaves no earlier report as its own") {
+  const Folder folder;
+  const auto path = folder.write("report.json", R"({"succeeded": true})");
+  CHECK(run(with_cpprun({"--standalone", "--report=" + path, "./nothing"})).code == 2);
+  const auto report = report_at(path);
+  CHECK(report.at("state") == "ended");
+  CHECK(report.at("exit_code") == 2);
+  CHECK(contains(report.at("reason").get<std::string>(), "cannot run \"./nothing\""));
+}
+
+TEST_CASE("two nodes that were given one name for their reports lose neither") {
+  const Folder folder;
+  const auto path = folder.path() + "/report.json";
+  const auto port = "--master-port=" + std::to_string(free_port());
+  const auto node = [&](const char* rank) {
+    return with_cpprun({"--nnodes=2", std::string("--node-rank=") + rank, "--master-addr=127.0.0.1",
+                        port, "--report=" + path, worker(), "seat", "exit", "0"});
+  };
+  Command first(node("0"));
+  Command second(node("1"));
+  const auto one = first.wait();
+  const auto two = second.wait();
+  CHECK(one.code == 0);
+  CHECK(two.code == 0);
+  const auto& names = folder.files();
+  REQUIRE(names.size() == 2);
+  CHECK(names.front() == "report.json");
+  CHECK(names.back().starts_with("report.json.node"));
+  CHECK(report_at(path).at("node") != report_at(folder.path() + "/" + names.back()).at("node"));
+  CHECK(contains(one.err + two.err, "--report: another node writes to"));
+}
+
+TEST_CASE("a disk that is full for a while tears no event, and loses none") {
+  const Folder folder;
+  const auto disk = folder.path() + "/disk";
+  const auto events = disk + "/events.jsonl";
+  // Whole pages: the first event begins thirty bytes before the end of one, and there is no other.
+  const auto script = folder.write(
+      "scene.sh", "mkdir " + disk + " && mount -t tmpfs -o size=64k tmpfs " + disk +
+                      " || exit 77\nprintf '%4065s\\n' x > " + events +
+                      "\nhead -c 100000 /dev/zero > " + disk + "/ballast 2>/dev/null\n" +
+                      from_build("CPPRUN") + " --standalone --events=" + events +
+                      " --no-python sh -c ': > " + disk + "/ballast'\ncat " + events + "\n");
+  const auto ended = run({"unshare", "-m", "sh", script});
+  if (ended.code == 77 || contains(ended.err, "unshare failed")) {
+    return skip("no permission to mount a small disk");
+  }
+  CHECK(contains(ended.err, "events wait until there is room"));
+  std::istringstream lines(ended.out);
+  std::string line;
+  std::getline(lines, line);
+  std::string story;
+  while (std::getline(lines, line)) {
+    const auto json = nlohmann::json::parse(line, nullptr, false);
+    CHECK_MESSAGE(!json.is_discarded(), line);
+    if (!json.is_discarded()) story += json.at("event").get<std::string>() + " ";
+  }
+  CHECK(story.starts_with("job_started "));
+  CHECK(story.ends_with("job_ended "));
+}
+
+TEST_CASE("the logs of many attempts are limited, and the report tells of every one of them") {
+  const Folder folder;
+  const auto path = folder.path() + "/report.json";
+  const auto ended = run(with_cpprun(
+      {"--standalone", "--nproc-per-node=2", "--max-restarts=5", "--log-dir=" + folder.path(),
+       "--log-keep=2", "--log-max-bytes=8K", "--redirects=3", "--report=" + path, worker(), "only",
+       "1", "trickle", "2000", "say_err", "RuntimeError: CUDA out of memory", "exit", "3"}));
+  CHECK(ended.code == 3);
+  std::size_t attempts = 0;
+  for (const auto& name : folder.files()) {
+    if (name == "report.json") continue;
+    CHECK((contains(name, "attempt_4/") || contains(name, "attempt_5/")));
+    CHECK(Folder::read(folder.path() + "/" + name).size() <= 8192);
+    if (name.ends_with("1/stdout.log")) ++attempts;
+  }
+  CHECK(attempts == 2);
+  const auto report = report_at(path);
+  REQUIRE(report.at("attempts").size() == 6);
+  CHECK(report.at("attempts_left_out") == 0);
+  double before = 0;
+  for (const auto& attempt : report.at("attempts")) {
+    const auto& failure = attempt.at("failure");
+    REQUIRE(failure.is_object());
+    CHECK(failure.at("rank") == 1);
+    CHECK(failure.at("cause") == "cuda_out_of_memory");
+    CHECK(failure.at("host") == report.at("host"));
+    CHECK(failure.at("time") >= before);
+    before = failure.at("time");
+  }
+}
+
+TEST_CASE("the master's report has what ended each attempt wherever that was") {
+  const Folder folder;
+  const auto path = folder.path() + "/report";
+  const auto port = "--master-port=" + std::to_string(free_port());
+  const auto node = [&](const std::string& rank) {
+    return with_cpprun({"--nnodes=2", "--node-rank=" + rank, "--master-addr=127.0.0.1", port,
+                        "--max-restarts=2", "--report=" + path + rank, worker(), "hang_if_not", "1",
+                        "say_err", "RuntimeError: CUDA out of memory", "exit", "3"});
+  };
+  Command first(node("0"));
+  Command second(node("1"));
+  CHECK(first.wait().code == 3);
+  CHECK(second.wait().code == 3);
+  const auto attempts = report_at(path + "0").at("attempts");
+  REQUIRE(attempts.size() == 3);
+  for (const auto& attempt : attempts) {
+    CHECK(attempt.at("failure").at("rank") == 1);
+    CHECK(attempt.at("failure").at("cause") == "cuda_out_of_memory");
+  }
+}
