@@ -90,6 +90,9 @@ void Agent::sealed(TimePoint now, const link::Sealed& sealed, Actions& actions) 
   phase_ = Phase::running;
   seat_deadline_.reset();
   status_due_.reset();
+  rivals_.stop();
+  doubt_.reset();
+  look_at_interfaces(sealed, actions);
   std::vector<WorkerSpec> specs = make_plan(config_, sealed, facts_.program, facts_.node);
   actions.emplace_back(agent::Prepare{specs});
   actions.emplace_back(agent::TellStarted{sealed, facts_.node.sockets});
@@ -168,7 +171,7 @@ void Agent::pass_on(TimePoint now, const Supervisor::Actions& from, Actions& act
 
 void Agent::examine(const Outcome& outcome, Actions& actions) {
   findings_.asked(outcome.local_rank);
-  actions.emplace_back(agent::Examine{outcome});
+  actions.emplace_back(agent::Examine{outcome, stray_interface_});
 }
 
 void Agent::on(TimePoint now, const agent::Examined& event, Actions& actions) {
@@ -279,8 +282,10 @@ Agent::Actions Agent::advance(TimePoint now) {
   if (supervisor_ && phase_ == Phase::running) {
     pass_on(now, supervisor_->advance(now), actions);
   }
+  ask_for_rivals(now, actions);
   if (status_due_ && *status_due_ <= now) {
     status_due_.reset();
+    tell_doubt(actions);
     if (phase_ == Phase::dialing) {
       status_due_ = now + bounds::status_interval;
       tell_waiting(now, actions);
@@ -288,8 +293,8 @@ Agent::Actions Agent::advance(TimePoint now) {
   }
   if (seat_deadline_ && *seat_deadline_ <= now && phase_ != Phase::over) {
     const std::string reason =
-        fmt::format("gave up after {:.0f} s: {}{}", in_seconds(config_.join_timeout),
-                    whose_word_is_missing(), waiting_for_);
+        fmt::format("gave up after {:.0f} s: {}{}{}", in_seconds(config_.join_timeout),
+                    whose_word_is_missing(), waiting_for_, doubt_ ? "; " + doubt_->sentence : "");
     say(link::Leave{.signal = 0, .reason = reason}, actions);
     exit({.code = 1, .reason = reason}, actions);
   }
@@ -303,6 +308,7 @@ std::optional<TimePoint> Agent::next_deadline() const {
     if (deadline && (!soonest || *deadline < *soonest)) soonest = deadline;
   };
   consider(link_.next_deadline());
+  consider(rivals_.next_deadline());
   consider(status_due_);
   consider(seat_deadline_);
   if (supervisor_ && phase_ == Phase::running) consider(supervisor_->next_deadline());
@@ -317,7 +323,7 @@ void Agent::tell_waiting(TimePoint now, Actions& actions) {
 }
 
 std::string Agent::whose_word_is_missing() const {
-  if (phase_ != Phase::dialing) return {};
+  if (phase_ != Phase::dialing || facts_.hosts_keeper) return {};
   return fmt::format("no word from the master at {}: ", where_the_master_is());
 }
 

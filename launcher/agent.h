@@ -24,7 +24,10 @@
 #include "launcher/findings.h"
 #include "launcher/join_message.h"
 #include "launcher/keeper_link.h"
+#include "launcher/meeting_place.h"
 #include "launcher/plan.h"
+#include "launcher/rival_master.h"
+#include "launcher/stray_interface.h"
 #include "launcher/supervisor.h"
 #include "proto/clock.h"
 #include "proto/machine.h"
@@ -54,6 +57,7 @@ class Agent {
   void on(TimePoint now, const agent::LinkUp& event, Actions& actions);
   void on(TimePoint now, const agent::LinkDown& event, Actions& actions);
   void on(TimePoint now, const agent::Heard& event, Actions& actions);
+  void on(TimePoint now, const agent::Answered& event, Actions& actions);
   void on(TimePoint now, const agent::FromWorker& event, Actions& actions);
   void on(TimePoint now, const agent::Examined& event, Actions& actions);
   void on(TimePoint now, const agent::Signalled& event, Actions& actions);
@@ -76,6 +80,10 @@ class Agent {
   void exit(agent::Exit last, Actions& actions);
   void exit_by_signal(Actions& actions);
   void check_link(TimePoint now, Actions& actions);
+  void look_at_interfaces(const link::Sealed& sealed, Actions& actions);
+  void look_at_place(TimePoint now, const std::vector<std::string>& addresses, Actions& actions);
+  void ask_for_rivals(TimePoint now, Actions& actions);
+  void tell_doubt(Actions& actions);
   void tell_waiting(TimePoint now, Actions& actions);
   void wait_for_a_seat(TimePoint now, Phase phase);
   bool in_round() const;
@@ -86,7 +94,11 @@ class Agent {
   AgentFacts facts_;
   Phase phase_ = Phase::dialing;
   KeeperLink link_;
-  std::string waiting_for_;  // what the next status line says
+  std::string waiting_for_;     // what the next status line says
+  std::optional<Doubt> doubt_;  // of the address at which this node, the master, is to be met
+  RivalMaster rivals_;
+  std::string local_address_;    // from which this node reaches the master
+  std::string stray_interface_;  // what was said of the one that leads to nobody; may be empty
   std::optional<TimePoint> status_due_;
   std::optional<TimePoint> seat_deadline_;  // set while dialing, joining or drained
   std::optional<link::Sealed> sealed_;      // the round this node is in, or was in last

@@ -22,11 +22,21 @@ namespace agent {
 // The link is up and both sides have greeted. `local_address` is where it leaves this machine.
 struct LinkUp {
   std::string local_address;
+  // What the master's host stands for, where this node hosts the keeper.
+  std::vector<std::string> master_addresses = {};
 };
 
-// It could not be made, or it broke; why, as a clause.
+// It could not be made, or it broke; why, as a clause. Where this node hosts the keeper: its own
+// name cannot be resolved.
 struct LinkDown {
   std::string reason;
+  std::vector<std::string> tried = {};  // where it was tried, if it could not be made
+  bool refused = false;                 // the machine is there, and nothing listens
+};
+
+// The answer to AskWhoHosts; none comes where nobody answers.
+struct Answered {
+  link::Hosts hosts;
 };
 
 struct Heard {
@@ -60,6 +70,12 @@ struct HangUp {
   std::string reason;
 };
 
+// Ask at each of these addresses, on links of their own, who hosts there.
+struct AskWhoHosts {
+  std::vector<std::string> addresses;
+  link::WhoHosts question;
+};
+
 // A new attempt begins: make room for its logs before anything of it is spawned.
 struct Prepare {
   std::vector<WorkerSpec> specs;
@@ -73,6 +89,7 @@ struct Work {
 // Collect what is known of this end: error file, last lines. Answer with Examined.
 struct Examine {
   Outcome outcome;
+  std::string stray_interface = {};  // what is doubted of this node's network; see there
 };
 
 // For people.
@@ -100,6 +117,9 @@ struct TellNearMiss {
   Duration silence{};
   Duration lease{};
 };
+struct TellWarning {
+  std::string sentence;
+};
 
 // The last action. With a code other than 0 the reason, the root and what was
 // examined since the last Prepare make the report.
@@ -114,9 +134,10 @@ struct Exit {
   bool had_workers = false;  // false: it ended before any worker was started
 };
 
-using Event = std::variant<LinkUp, LinkDown, Heard, FromWorker, Examined, Signalled>;
-using Action = std::variant<Dial, Say, HangUp, Prepare, Work, Examine, TellStarted, TellWaiting,
-                            TellDraining, TellKilling, TellFailed, TellNote, TellNearMiss, Exit>;
+using Event = std::variant<LinkUp, LinkDown, Heard, Answered, FromWorker, Examined, Signalled>;
+using Action =
+    std::variant<Dial, Say, HangUp, AskWhoHosts, Prepare, Work, Examine, TellStarted, TellWaiting,
+                 TellDraining, TellKilling, TellFailed, TellNote, TellWarning, TellNearMiss, Exit>;
 
 }  // namespace agent
 

@@ -21,7 +21,9 @@ void Agent::on(TimePoint now, const agent::LinkUp& event, Actions& actions) {
       return;
     }
     facts_.node.sockets = std::move(*sockets);
+    local_address_ = address;
     phase_ = Phase::joining;
+    look_at_place(now, event.master_addresses, actions);
   }
   if (seat_lost_) {
     // There is nothing to say before the last of the workers is gone.
@@ -38,9 +40,61 @@ void Agent::on(TimePoint now, const agent::LinkUp& event, Actions& actions) {
   for (const link::Message& message : said_in_round_) actions.emplace_back(agent::Say{message});
 }
 
+// Now it is known who the others are, and so which interfaces lead to them.
+void Agent::look_at_interfaces(const link::Sealed& sealed, Actions& actions) {
+  const WayToOthers way{local_address_, sealed.neighbour};
+  SocketInterfaces& sockets = facts_.node.sockets;
+  if (const auto better = better_than_loopback(facts_.interfaces, way)) {
+    for (auto* const each : {&sockets.gloo, &sockets.tensorpipe, &sockets.nccl}) {
+      if (*each) *each = *better;
+    }
+    if (sockets.gloo) sockets.said = *better;
+  }
+  const auto stray = stray_interface(facts_.interfaces, way, facts_.node.environment);
+  if (stray && *stray != stray_interface_) actions.emplace_back(agent::TellWarning{*stray});
+  stray_interface_ = stray.value_or("");
+}
+
+// Where this node is the master: whether the others can find it at the address they were given.
+void Agent::look_at_place(TimePoint now, const std::vector<std::string>& addresses,
+                          Actions& actions) {
+  if (!facts_.hosts_keeper) return;
+  doubt_ = doubt_of_master(config_, addresses, facts_.interfaces);
+  if (doubt_ && doubt_->strong) actions.emplace_back(agent::TellWarning{doubt_->sentence});
+  if (config_.nodes_max == 1) return;
+  rivals_.look_at(now, those_of_others(addresses, facts_.interfaces));
+}
+
+void Agent::ask_for_rivals(TimePoint now, Actions& actions) {
+  auto addresses = rivals_.take_due(now);
+  if (addresses.empty()) return;
+  actions.emplace_back(agent::AskWhoHosts{
+      std::move(addresses),
+      {.job = config_.job, .host = facts_.host, .pid = facts_.pid, .agent = facts_.agent}});
+}
+
+void Agent::on(TimePoint, const agent::Answered& event, Actions& actions) {
+  if (in_round()) return;
+  const RivalVerdict verdict = judge_rival(config_, facts_, event.hosts);
+  rivals_.stop();  // Whatever it is, it will not be another thing in five seconds.
+  if (verdict.same_job) return exit({.code = 1, .reason = verdict.sentence}, actions);
+  if (!verdict.sentence.empty()) actions.emplace_back(agent::TellWarning{verdict.sentence});
+}
+
+// Somebody is waited for: the address may be why nobody comes.
+void Agent::tell_doubt(Actions& actions) {
+  if (phase_ != Phase::joining || !doubt_ || doubt_->strong) return;
+  actions.emplace_back(agent::TellWarning{doubt_->sentence});
+}
+
 void Agent::on(TimePoint now, const agent::LinkDown& event, Actions&) {
   link_.went_down(now);
   waiting_for_ = event.reason;
+  if (phase_ == Phase::dialing && facts_.hosts_keeper) {
+    waiting_for_ = unresolved_in_words(config_, event.reason, facts_.interfaces);
+  } else if (phase_ == Phase::dialing && event.refused) {
+    waiting_for_ += hint_for_dialler(config_, event.tried, facts_.interfaces);
+  }
   if (phase_ == Phase::joining) {
     phase_ = Phase::dialing;
     // A spare has waited without a limit, for a master that was there.

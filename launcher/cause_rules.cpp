@@ -204,7 +204,22 @@ std::string python_exception(const std::vector<std::string>& lines) {
   return at < lines.size() ? std::string(without_rank(lines[at])) : std::string();
 }
 
-Verdict judge_cause(const Evidence& evidence, const Testimony& testimony) {
+namespace {
+
+// What workers come to that look for each other where nobody is.
+bool comes_of_stray_interface(const Verdict& verdict, const link::ExitStatus& status) {
+  constexpr std::array<std::string_view, 7> usual = {
+      "peer_gone",           "peer_silent",       "peer_missing", "connection_refused",
+      "network_unreachable", "network_interface", "nccl_setup"};
+  if (std::find(usual.begin(), usual.end(), verdict.cause) != usual.end()) return true;
+  // Its words went by unread; one that ended of a mistake of Python's has the code of any other.
+  if (verdict.cause == "silent_exit") return !status.signalled && status.value == 1;
+  const bool uncaught = verdict.cause == "python_exception" || verdict.cause == "cpp_exception";
+  constexpr std::array<std::string_view, 4> of_groups = {"gloo", "Gloo", "NCCL", "connectFullMesh"};
+  return uncaught && has_one(verdict.line, of_groups);
+}
+
+Verdict judge_end(const Evidence& evidence, const Testimony& testimony) {
   const auto& outcome = evidence.outcome;
   const auto& around = evidence.surroundings;
   if (outcome.good()) return {};
@@ -231,6 +246,17 @@ Verdict judge_cause(const Evidence& evidence, const Testimony& testimony) {
     return {cause, ""};
   }
   return by_kind_of_end(evidence, testimony);
+}
+
+}  // namespace
+
+Verdict judge_cause(const Evidence& evidence, const Testimony& testimony) {
+  auto verdict = judge_end(evidence, testimony);
+  const bool strayed = !evidence.surroundings.stray_interface.empty();
+  if (strayed && comes_of_stray_interface(verdict, evidence.outcome.status)) {
+    verdict.cause = "stray_interface";
+  }
+  return verdict;
 }
 
 }  // namespace cpprun

@@ -66,6 +66,7 @@ struct LogOptions {
 struct Config {
   RendezvousMode rendezvous = RendezvousMode::standalone;
   Endpoint endpoint{"127.0.0.1", 0};  // port 0 in standalone: the keeper takes a free one
+  bool place_by_endpoint = false;     // --rdzv-endpoint has said it, not --master-addr
   std::string job = "none";           // rdzv id
   int nodes_min = 1;
   int nodes_max = 1;

@@ -76,6 +76,13 @@ Result<void> bind(io::RunInputs& inputs, int device_count) {
   return {};
 }
 
+// From which of our addresses the master is reached, as far as nobody has to be asked for it.
+std::string way_to_master(const Endpoint& endpoint) {
+  const auto literal = io::literal_address(endpoint.host);
+  if (!literal) return {};
+  return io::local_address_towards(*literal, endpoint.port).value_or(std::string{});
+}
+
 // Makes --local-addr the literal address that one of our interfaces carries. One that is known
 // elsewhere only, behind a translation, is nothing that a worker could listen on.
 void settle_local_address(Config& config, const std::vector<NetworkInterface>& interfaces) {
@@ -136,7 +143,8 @@ std::optional<int> look_around(io::RunInputs& inputs, int device_count) {
   auto interfaces = io::network_interfaces();
   if (!interfaces) return refuse(inputs, interfaces.error().reason, 1);
   const bool alone = inputs.config.nodes_max == 1;
-  const auto named = check_users_interfaces(*interfaces, alone, inputs.environment);
+  const auto named = check_users_interfaces(*interfaces, alone, inputs.environment,
+                                            way_to_master(inputs.config.endpoint));
   if (!named) return refuse(inputs, named.error().reason, usage_exit_code);
   settle_local_address(inputs.config, *interfaces);
   inputs.program = std::move(*program);

@@ -48,6 +48,7 @@ std::string detail_of(std::string_view cause, const Evidence& evidence) {
   }
   if (cause == "shared_memory_small") return around.small_shm;
   if (cause == "stuck_in_kernel") return around.last_seen;
+  if (cause == "stray_interface") return around.stray_interface;
   // The kernel names the library in which a crash happened, and the driver its own errors.
   const auto& status = evidence.outcome.status;
   if (status.signalled && !around.kernel_lines.empty()) return around.kernel_lines.back();

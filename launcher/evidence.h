@@ -30,6 +30,7 @@ struct Surroundings {
   ExecFault exec_fault = ExecFault::none;
   std::string exec_detail;  // the interpreter that is missing, the processor it was built for
   std::string last_seen;    // what it was doing when it was sent KILL: "was in state D (…), …"
+  std::string stray_interface = {};  // it was told to use one that leads to nobody; which, and why
   friend bool operator==(const Surroundings&, const Surroundings&) = default;
 };
 

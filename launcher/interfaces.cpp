@@ -15,12 +15,31 @@ bool usable(const NetworkInterface& interface) {
   return interface.up && !interface.addresses.empty();
 }
 
-// "eth0 (10.0.0.5), ib0 (192.168.1.5)": what the user may copy into the variable.
-std::string those_that_would_do(const std::vector<NetworkInterface>& interfaces, bool alone) {
+bool carries(const NetworkInterface& interface, const std::string& address) {
+  const auto& own = interface.addresses;
+  return std::find(own.begin(), own.end(), address) != own.end();
+}
+
+// Who the user is to meet.
+struct Company {
+  bool alone = false;
+  std::string local_address;  // from which the others are reached; empty: not known yet
+};
+
+// "eth0 (10.0.0.5), ib0 (192.168.1.5)": what the user may copy into the variable. Only the one that
+// reaches somebody, where that is known.
+std::string those_that_would_do(const std::vector<NetworkInterface>& interfaces,
+                                const Company& company) {
   std::vector<std::string> names;
-  for (const auto& each : interfaces) {
-    if (!usable(each) || (each.loopback && !alone)) continue;
+  const auto add = [&](const NetworkInterface& each) {
     names.push_back(fmt::format("{} ({})", each.name, each.addresses.front()));
+  };
+  for (const auto& each : interfaces) {
+    if (usable(each) && !company.alone && carries(each, company.local_address)) add(each);
+  }
+  const bool known = !names.empty();
+  for (const auto& each : interfaces) {
+    if (!known && usable(each) && (!each.loopback || company.alone)) add(each);
   }
   if (names.empty()) return "no interface is up with an address, so none would do";
   return fmt::format("{} would do", fmt::join(names, ", "));
@@ -64,13 +83,13 @@ bool nccl_would_find(const std::vector<NetworkInterface>& interfaces, std::strin
 
 // What the user set himself, checked; nothing where he set nothing.
 Result<std::optional<std::string>> users_choice(const std::vector<NetworkInterface>& interfaces,
-                                                std::string_view variable, bool alone,
+                                                std::string_view variable, const Company& company,
                                                 const Environment& environment) {
   const auto* value = find_variable(environment, variable);
   if (value == nullptr || value->empty()) return std::nullopt;
   const auto refuse = [&](const std::string& name, const std::string& fault) {
     return failure(fmt::format("{}={} names {}, {}; {}", variable, *value, name, fault,
-                               those_that_would_do(interfaces, alone)));
+                               those_that_would_do(interfaces, company)));
   };
   if (variable == contract::nccl_socket_ifname) {
     if (nccl_would_find(interfaces, *value)) return *value;
@@ -84,27 +103,34 @@ Result<std::optional<std::string>> users_choice(const std::vector<NetworkInterfa
 
 // The interface that fits without being told; an error where there is none.
 Result<std::optional<std::string>> own_choice(const std::vector<NetworkInterface>& interfaces,
-                                              const std::string& local_address, bool alone) {
+                                              const Company& company) {
   for (const auto& each : interfaces) {
     if (!usable(each)) continue;
-    const bool carries = std::find(each.addresses.begin(), each.addresses.end(), local_address) !=
-                         each.addresses.end();
-    if (alone ? each.loopback : carries) return each.name;
+    if (company.alone ? each.loopback : carries(each, company.local_address)) return each.name;
+  }
+  // No way leads to that address from here, and whoever is master there is told so: see
+  // doubt_of_master. Its workers still have to meet the others.
+  for (const auto& each : interfaces) {
+    const bool leads_out = usable(each) && !each.loopback;
+    if (!company.alone && company.local_address.empty() && leads_out) return each.name;
   }
   // A machine alone without a loopback interface leaves the choice to the libraries.
-  if (alone) return std::nullopt;
-  return failure(fmt::format(
-      "the master is reached from {}, which no interface carries; set {} to one: {}", local_address,
-      contract::gloo_socket_ifname, those_that_would_do(interfaces, alone)));
+  if (company.alone) return std::nullopt;
+  if (company.local_address.empty()) return failure(those_that_would_do(interfaces, company));
+  return failure(
+      fmt::format("the master is reached from {}, which no interface carries; set {} to one: {}",
+                  company.local_address, contract::gloo_socket_ifname,
+                  those_that_would_do(interfaces, {company.alone, ""})));
 }
 
 }  // namespace
 
 Result<void> check_users_interfaces(const std::vector<NetworkInterface>& interfaces, bool alone,
-                                    const Environment& environment) {
+                                    const Environment& environment,
+                                    const std::string& local_address) {
   for (const auto variable :
        {contract::gloo_socket_ifname, contract::tp_socket_ifname, contract::nccl_socket_ifname}) {
-    const auto choice = users_choice(interfaces, variable, alone, environment);
+    const auto choice = users_choice(interfaces, variable, {alone, local_address}, environment);
     if (!choice) return tl::unexpected(choice.error());
   }
   return {};
@@ -114,7 +140,7 @@ Result<SocketInterfaces> choose_interfaces(const std::vector<NetworkInterface>& 
                                            const std::string& local_address, bool alone,
                                            const Environment& environment) {
   const auto users = [&](std::string_view variable) {
-    return users_choice(interfaces, variable, alone, environment);
+    return users_choice(interfaces, variable, {alone, local_address}, environment);
   };
   const auto gloo = users(contract::gloo_socket_ifname);
   const auto tensorpipe = users(contract::tp_socket_ifname);
@@ -126,7 +152,7 @@ Result<SocketInterfaces> choose_interfaces(const std::vector<NetworkInterface>& 
   chosen.said = gloo->value_or("");
   if (*gloo && *tensorpipe && *nccl) return chosen;
 
-  const auto ours = own_choice(interfaces, local_address, alone);
+  const auto ours = own_choice(interfaces, {alone, local_address});
   if (!ours) return tl::unexpected(ours.error());
   if (!*gloo) chosen.gloo = *ours;
   if (!*tensorpipe) chosen.tensorpipe = *ours;

@@ -16,7 +16,8 @@ struct NetworkInterface {
   std::string name;
   bool up = false;
   bool loopback = false;
-  std::vector<std::string> addresses;  // literal, IPv4 and IPv6, without scope
+  std::vector<std::string> addresses;      // literal, IPv4 and IPv6, without scope
+  std::vector<std::string> networks = {};  // the same with their prefixes, "10.0.0.5/24"
   friend bool operator==(const NetworkInterface&, const NetworkInterface&) = default;
 };
 
@@ -30,12 +31,16 @@ struct SocketInterfaces {
 };
 
 // Whether the interfaces that the user named himself exist, are up and have an address. Known
-// before the master is reached, so it is said before anybody waits for it.
+// before the master is reached, so it is said before anybody waits for it. Those that would do
+// instead are told: where `local_address` is known already, from which the
+// master is reached, the one that carries it.
 Result<void> check_users_interfaces(const std::vector<NetworkInterface>& interfaces, bool alone,
-                                    const Environment& environment);
+                                    const Environment& environment,
+                                    const std::string& local_address = {});
 
-// `local_address` is the address from which this node reaches the master; `alone` says that the
-// whole job is on this machine. Fails with a sentence that lists the interfaces that would do.
+// `local_address` is the address from which this node reaches the master, empty where no way leads
+// to the address it was given; `alone` says that the whole job is on this machine. Fails with a
+// sentence that lists the interfaces that would do.
 Result<SocketInterfaces> choose_interfaces(const std::vector<NetworkInterface>& interfaces,
                                            const std::string& local_address, bool alone,
                                            const Environment& environment);

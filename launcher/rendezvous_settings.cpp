@@ -130,6 +130,7 @@ class Checker {
           parse_endpoint(endpoint->value, by_endpoint ? endpoint_port : static_port);
       if (!parsed) return reader_.complain("{}: {}", endpoint->source, parsed.error().reason);
       config_.endpoint = *parsed;
+      config_.place_by_endpoint = true;
     }
     if (config_.endpoint.port != 0) return;
     if (config_.nodes_max == 1) return stand_alone();

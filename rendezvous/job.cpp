@@ -244,6 +244,7 @@ void Job::seal(TimePoint now, keeper::Actions& actions) {
   admission_.follow(round_);
   actions.emplace_back(
       keeper::ResetStore{terms_.id, fmt::format("round {} begins", round_.number().value)});
+  round_.tell_neighbours(seats);
   for (auto& [link, sealed] : seats) {
     sealed.restart_count = policy_.restarts_used();
     sealed.store_port = options_.store_port;
@@ -363,6 +364,7 @@ void Job::tell_status(TimePoint now, keeper::Actions& actions) {
   Waits waits{.reason = pause_until_ ? why_again_ : breakup_.reason};
   if (pause_until_) waits.pause = *pause_until_ - now;
   if (const auto over_at = last_call_.over_at()) waits.last_call = *over_at - now;
+  if (round_.local_member() == nullptr) waits.master = master_waits_;
   const std::string reason = status_of(round_, terms_, waits);
   const auto audience =
       round_.phase() == Round::Phase::gathering ? Member::State::waiting : Member::State::drained;

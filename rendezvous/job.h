@@ -62,6 +62,8 @@ class Job {
     return failure("no round is running");
   }
 
+  // What keeps the keeper's own node from coming: for those who wait for it meanwhile.
+  void master_waits(std::string why) { master_waits_ = std::move(why); }
   void join(TimePoint now, const Caller& caller, const link::Join& join, keeper::Actions& actions);
   void hear(TimePoint now, LinkId link, const link::Message& message, keeper::Actions& actions);
   struct Closing {
@@ -115,6 +117,7 @@ class Job {
   LastCall last_call_;                  // when it is over: seal, or break politely and grow
   RestartPolicy policy_;
   std::optional<TimePoint> pause_until_;  // before a restart, where one was asked for
+  std::string master_waits_;              // why the keeper's own node is not here yet
   std::string why_again_;                 // the last round broke, and another follows
   bool meets_again_ = false;              // the next one begins as soon as no link is broken
   std::optional<TimePoint> status_due_;   // set while somebody waits

@@ -26,6 +26,14 @@ keeper::NodeChange change_of(const Member& member, keeper::NodeChange::Kind kind
           .reason = std::move(reason)};
 }
 
+std::string second_master_in_words(const link::WhoHosts& other, const std::string& peer) {
+  return fmt::format(
+      "there are two masters of job \"{}\": {} (pid {}, {}) hosts it as well as this machine; "
+      "start "
+      "one of them, and no other, with --node-rank=0 (or is_host=true)",
+      other.job, other.host, other.pid, peer);
+}
+
 std::string status_of(const Round& round, const JobTerms& terms, const Waits& waits) {
   if (waits.pause) {
     return fmt::format("{}, in {:.0f} s (--restart-backoff)", waits.reason,
@@ -46,6 +54,7 @@ std::string status_of(const Round& round, const JobTerms& terms, const Waits& wa
   if (terms.elastic() && round.size() < static_cast<std::size_t>(terms.nodes_min)) {
     text += fmt::format("; at least {} are needed", terms.nodes_min);
   }
+  if (!waits.master.empty()) text += "; " + waits.master;
   if (waits.last_call) {
     text += fmt::format("; starts with {} in {:.0f} s if nobody else comes", round.size(),
                         std::ceil(in_seconds(*waits.last_call)));

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "proto/bounds.h"
+#include "rendezvous/job_words.h"
 #include "rendezvous/reception.h"
 
 namespace cpprun {
@@ -60,12 +61,42 @@ void Keeper::on(TimePoint now, const Said& event, Actions& actions) {
   const Caller caller = newcomer->second;
   newcomers_.erase(newcomer);
   newcomer_leases_.forget(event.link);
+  if (const auto* question = std::get_if<link::WhoHosts>(&event.message)) {
+    answer(caller, *question, actions);
+    return;
+  }
   const auto* first = std::get_if<link::Join>(&event.message);
   if (first == nullptr) {
     actions.emplace_back(keeper::HangUp{event.link, "its first message was not a join"});
     return;
   }
   join(now, caller, *first, actions);
+}
+
+void Keeper::on(TimePoint, const MasterWaits& event, Actions&) {
+  if (options_.only) jobs_.at(options_.only->id)->job.master_waits(event.why);
+}
+
+// Somebody else takes itself for a master, and was led here by the address it was given.
+void Keeper::answer(const Caller& caller, const link::WhoHosts& question, Actions& actions) const {
+  link::Hosts answer;
+  if (options_.only) {
+    const Member* host = jobs_.at(options_.only->id)->job.round().local_member();
+    if (host == nullptr) {
+      actions.emplace_back(keeper::HangUp{caller.link, "nobody has begun to host here yet"});
+      return;
+    }
+    answer = {.job = options_.only->id,
+              .host = host->join.host,
+              .pid = host->join.pid,
+              .itself = host->join.host == question.host && host->join.pid == question.pid &&
+                        host->join.agent == question.agent};
+    if (!answer.itself && question.job == answer.job) {
+      actions.emplace_back(keeper::Note{second_master_in_words(question, caller.peer)});
+    }
+  }
+  actions.emplace_back(keeper::Say{caller.link, answer});
+  actions.emplace_back(keeper::HangUp{caller.link, "it has its answer"});
 }
 
 void Keeper::join(TimePoint now, const Caller& caller, const link::Join& join, Actions& actions) {

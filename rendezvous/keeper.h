@@ -71,7 +71,12 @@ class Keeper {
     std::string reason;
   };
 
-  using Event = std::variant<Opened, Said, Closed, StoreReady, StoreFailed>;
+  // The agent in the keeper's own process cannot join yet; a clause for the others.
+  struct MasterWaits {
+    std::string why;
+  };
+
+  using Event = std::variant<Opened, Said, Closed, StoreReady, StoreFailed, MasterWaits>;
   using Action = keeper::Action;
   using Actions = keeper::Actions;
 
@@ -107,10 +112,12 @@ class Keeper {
   void on(TimePoint now, const Said& event, Actions& actions);
   void on(TimePoint now, const Closed& event, Actions& actions);
   void on(TimePoint now, const StoreReady& event, Actions& actions);
+  void on(TimePoint now, const MasterWaits& event, Actions& actions);
   void on(TimePoint now, const StoreFailed& event, Actions& actions);
   void join(TimePoint now, const Caller& caller, const link::Join& join, Actions& actions);
   void begin_job(const Caller& caller, const link::Join& join, Actions& actions);
   void enter(TimePoint now, Entry& entry, const Newcomer& newcomer, Actions& actions);
+  void answer(const Caller& caller, const link::WhoHosts& question, Actions& actions) const;
   void sign_notes(const std::string& job, std::size_t said_before, Actions& actions) const;
   void look_after(const std::string& job, std::size_t said_before, Actions& actions);
   void release(LinkId link);

@@ -25,6 +25,37 @@ const Member* Round::find(LinkId link) const {
   return found == members_.end() ? nullptr : &found->second;
 }
 
+void Round::tell_neighbours(std::vector<std::pair<LinkId, link::Sealed>>& seats) const {
+  const auto local = std::find_if(seats.begin(), seats.end(),
+                                  [&](const auto& each) { return members_.at(each.first).local; });
+  const LinkId master = local == seats.end() ? seats.front().first : local->first;
+  const auto other = std::find_if(seats.begin(), seats.end(),
+                                  [&](const auto& each) { return each.first != master; });
+  const auto of_master = addresses_of(master);
+  const auto of_other =
+      other == seats.end() ? std::vector<std::string>{} : addresses_of(other->first);
+  for (auto& [link, sealed] : seats) sealed.neighbour = link == master ? of_other : of_master;
+}
+
+// Where the others reach a member, and where they see it come from; loopback is left out.
+std::vector<std::string> Round::addresses_of(LinkId link) const {
+  const Member& member = members_.at(link);
+  std::vector<std::string> addresses;
+  const bool tells = !member.local && !member.peer.starts_with("127.") && member.peer != "::1";
+  if (tells) addresses.push_back(member.peer);
+  for (const std::string& each : member.join.addresses) {
+    if (addresses.size() == bounds::node_addresses_max) break;
+    if (!tells || each != member.peer) addresses.push_back(each);
+  }
+  return addresses;
+}
+
+const Member* Round::local_member() const {
+  const auto found = std::find_if(members_.begin(), members_.end(),
+                                  [](const auto& each) { return each.second.local; });
+  return found == members_.end() ? nullptr : &found->second;
+}
+
 const Member* Round::holder_of(int node_rank) const {
   const Member* holder = nullptr;
   const auto [first, last] = by_node_rank_.equal_range(node_rank);

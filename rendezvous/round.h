@@ -56,6 +56,10 @@ class Round {
   const std::unordered_map<LinkId, Member>& members() const { return members_; }
 
   const Member* find(LinkId link) const;
+  // Tells everybody the addresses of the master, and the master those of another.
+  void tell_neighbours(std::vector<std::pair<LinkId, link::Sealed>>& seats) const;
+  // The one that lives in the keeper's own process.
+  const Member* local_member() const;
   // The member that has that node rank, or asks for it; whose link is there before whose broke.
   const Member* holder_of(int node_rank) const;
   // Those that came for that node rank because the link of the one who has it is broken.
@@ -100,6 +104,7 @@ class Round {
 
  private:
   std::vector<LinkId> chosen(int seats_max) const;
+  std::vector<std::string> addresses_of(LinkId link) const;
   void forget_agent(LinkId link, const Member& member);
   void forget_wish(LinkId link, const Member& member);
   template <class Predicate>

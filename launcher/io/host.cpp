@@ -36,6 +36,23 @@ std::string literal_of(const sockaddr* address) {
   return text;
 }
 
+// The bits that lead in the mask.
+int prefix_of(const sockaddr* mask) {
+  const auto count = [](const void* bytes, std::size_t size) {
+    int bits = 0;
+    for (const auto* at = static_cast<const unsigned char*>(bytes); size > 0; ++at, --size) {
+      bits += __builtin_popcount(*at);
+    }
+    return bits;
+  };
+  if (mask->sa_family == AF_INET) {
+    const auto& v4 = reinterpret_cast<const sockaddr_in*>(mask)->sin_addr;
+    return count(&v4, sizeof v4);
+  }
+  const auto& v6 = reinterpret_cast<const sockaddr_in6*>(mask)->sin6_addr;
+  return count(&v6, sizeof v6);
+}
+
 int count_device_files() {
   int count = 0;
   std::error_code unreadable;  // then there are none for us
@@ -131,7 +148,11 @@ Result<std::vector<NetworkInterface>> network_interfaces() {
     }
     if (each->ifa_addr == nullptr) continue;
     auto literal = literal_of(each->ifa_addr);
-    if (!literal.empty()) found->addresses.push_back(std::move(literal));
+    if (literal.empty()) continue;
+    if (each->ifa_netmask != nullptr) {
+      found->networks.push_back(fmt::format("{}/{}", literal, prefix_of(each->ifa_netmask)));
+    }
+    found->addresses.push_back(std::move(literal));
   }
   return interfaces;
 }

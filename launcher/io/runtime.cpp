@@ -15,6 +15,7 @@
 #include "launcher/io/host.h"
 #include "launcher/io/terminal.h"
 #include "launcher/io/wall_clock.h"
+#include "launcher/meeting_place.h"
 #include "proto/bounds.h"
 #include "rendezvous/io/boot_clock.h"
 
@@ -157,8 +158,12 @@ Result<void> Runtime::open_keeper() {
   // A node alone has nobody to join; only an endpoint may be somebody else's, a daemon's.
   const bool alone = config.nodes_max == 1 && config.rendezvous != RendezvousMode::endpoint;
   const bool must_host = config.is_host.value_or(alone || (by_rank && config.node_rank == 0));
-  const bool may_host = !config.is_host && !by_rank && !must_host &&
-                        means_this_machine(config.endpoint.host, inputs_.host, inputs_.interfaces);
+  bool may_host = false;
+  if (!config.is_host && !by_rank && !must_host) {
+    const auto meant = means_this_machine(config, inputs_.host, inputs_.interfaces);
+    if (!meant) return tl::unexpected<Error>(meant.error());
+    may_host = *meant;
+  }
   if (must_host || may_host) {
     keeper_ = std::make_unique<KeeperServer>(
         context_,
@@ -200,17 +205,37 @@ Result<void> Runtime::open_keeper() {
       LinkClient::Callbacks{
           .up = [this](std::string local) { post(agent::LinkUp{std::move(local)}); },
           .message = [this](link::Message m) { post(agent::Heard{std::move(m)}); },
-          .down = [this](std::string reason) { post(agent::LinkDown{std::move(reason)}); }});
+          .down =
+              [this](std::string reason) {
+                const auto& failed = client_->failed();
+                post(agent::LinkDown{std::move(reason), failed.addresses, failed.refused});
+              }});
   return {};
 }
 
 // From where this machine, which is the master, is seen by the others.
-std::string Runtime::local_address_of_master() const {
+void Runtime::find_own_place() {
   const Config& config = inputs_.config;
-  if (config.nodes_max == 1) return "127.0.0.1";
-  const std::vector<std::string> addresses = addresses_of(config.endpoint.host);
-  if (addresses.empty()) return {};
-  return local_address_towards(addresses.front(), config.endpoint.port).value_or(std::string{});
+  if (config.nodes_max == 1) {
+    const auto literal = literal_address(config.endpoint.host);
+    const std::vector<std::string> known =
+        literal ? std::vector{*literal} : std::vector<std::string>{};
+    post(agent::LinkUp{"127.0.0.1", known});
+    return;
+  }
+  look_up(context_, config.endpoint.host, [this](const auto& found) { place_found(found); });
+}
+
+void Runtime::place_found(const Result<std::vector<std::string>>& addresses) {
+  if (!addresses) {
+    const std::string& why = addresses.error().reason;
+    keeper_->local_agent_waits(unresolved_for_others(inputs_.config, why));
+    post(agent::LinkDown{why});
+    return;
+  }
+  const int port = inputs_.config.endpoint.port;
+  post(agent::LinkUp{local_address_towards(addresses->front(), port).value_or(std::string{}),
+                     *addresses});
 }
 
 // --- the loop ------------------------------------------------------------------------------------

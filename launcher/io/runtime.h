@@ -62,7 +62,8 @@ class Runtime {
   int break_off(const std::string& why);
   Result<void> open();
   Result<void> open_keeper();
-  std::string local_address_of_master() const;
+  void find_own_place();
+  void place_found(const Result<std::vector<std::string>>& addresses);
   void work_off();
   void post(Agent::Event event);
   void advance();
@@ -72,6 +73,7 @@ class Runtime {
   void perform(agent::Action& action);
   void on(const agent::Dial& action);
   void on(const agent::Say& action);
+  void on(const agent::AskWhoHosts& action);
   void on(const agent::HangUp& action);
   void on(const agent::Prepare& action);
   void on(const agent::Work& action);
@@ -83,6 +85,7 @@ class Runtime {
   void on(const agent::TellFailed& action);
   void on(const agent::TellNote& action);
   void on(const agent::TellNearMiss& action);
+  void on(const agent::TellWarning& action);
   void on(const agent::Exit& action);
   void spawn(const WorkerSpec& spec);
   ReportFacts report_facts(const agent::Exit& last) const;
@@ -106,8 +109,9 @@ class Runtime {
   std::optional<Signals> signals_;
   std::optional<LogDir> logs_;
   std::optional<Examiner> examiner_;
-  std::unique_ptr<KeeperServer> keeper_;  // where this node hosts it
-  std::unique_ptr<LinkClient> client_;    // where it does not
+  std::unique_ptr<KeeperServer> keeper_;             // where this node hosts it
+  std::unique_ptr<LinkClient> client_;               // where it does not
+  std::vector<std::unique_ptr<LinkClient>> askers_;  // of who else hosts
   std::optional<Agent> agent_;
 
   std::deque<Agent::Event> events_;

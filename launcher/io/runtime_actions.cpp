@@ -20,7 +20,7 @@ namespace cpprun::io {
 
 void Runtime::on(const agent::Dial&) {
   if (keeper_) {
-    post(agent::LinkUp{local_address_of_master()});
+    find_own_place();
   } else {
     client_->dial();
   }
@@ -31,6 +31,28 @@ void Runtime::on(const agent::Say& action) {
     keeper_->hear_local_agent(action.message);
   } else {
     client_->send(action.message);
+  }
+}
+
+void Runtime::on(const agent::AskWhoHosts& action) {
+  askers_.clear();
+  for (const std::string& address : action.addresses) {
+    const std::size_t at = askers_.size();
+    askers_.push_back(std::make_unique<LinkClient>(
+        context_, address, inputs_.config.endpoint.port,
+        LinkClient::Callbacks{.up = [this, at, question = action.question](
+                                        const std::string&) { askers_[at]->send(question); },
+                              .message =
+                                  [this](const link::Message& answer) {
+                                    const auto* hosts = std::get_if<link::Hosts>(&answer);
+                                    if (hosts != nullptr) post(agent::Answered{*hosts});
+                                  },
+                              .down =
+                                  [](const std::string&) {
+                                    // Nobody is there, which is as it should be; the agent asks
+                                    // again.
+                                  }}));
+    askers_[at]->dial();
   }
 }
 
@@ -104,7 +126,8 @@ void Runtime::spawn(const WorkerSpec& spec) {
 
 void Runtime::on(const agent::Examine& action) {
   const WorkerSpec& spec = specs_[static_cast<std::size_t>(action.outcome.local_rank.value)];
-  examiner_->examine(action.outcome, spec, [this](Evidence evidence, bool whole) {
+  const auto hear = [this, stray = action.stray_interface](Evidence evidence, bool whole) {
+    evidence.surroundings.stray_interface = stray;
     if (!whole) {
       pump_.say(narrator_.warning(fmt::format(
           "what rank {} left on disk could not be read within {} s, so the report does without: "
@@ -116,7 +139,8 @@ void Runtime::on(const agent::Examine& action) {
     if (failure.cause != told_to_end) attempts_.failed(failure);
     evidence_.push_back(evidence);
     post(agent::Examined{std::move(evidence)});
-  });
+  };
+  examiner_->examine(action.outcome, spec, hear);
 }
 
 // --- words ---------------------------------------------------------------------------------------
@@ -167,6 +191,10 @@ void Runtime::on(const agent::TellNote& action) {
 void Runtime::on(const agent::TellNearMiss& action) {
   note(journal::LeaseNearlyMissed{action.silence, action.lease});
   pump_.say(narrator_.warning(lease_nearly_missed_in_words(action.lease, action.silence)));
+}
+
+void Runtime::on(const agent::TellWarning& action) {
+  pump_.say(narrator_.warning(action.sentence));
 }
 
 // --- the end -------------------------------------------------------------------------------------

@@ -93,7 +93,7 @@ void each_member(M& m, F&& f)
   f("round", m.round.value), f("restart", m.restart_count), f("node", m.group_rank.value);
   f("nodes", m.group_world_size), f("base", m.base_rank.value), f("world", m.world_size);
   f("role_base", m.role_base_rank), f("role_world", m.role_world_size);
-  f("store_port", m.store_port);
+  f("store_port", m.store_port), f("neighbour", m.neighbour);
 }
 
 template <class M, class F>
@@ -109,6 +109,20 @@ void each_member(M& m, F&& f)
 {
   f("code", m.exit_code), f("reason", m.reason), f("root", m.root);
   f("others", m.consequences), f("other_count", m.consequence_count);
+}
+
+template <class M, class F>
+void each_member(M& m, F&& f)
+  requires std::same_as<std::remove_const_t<M>, WhoHosts>
+{
+  f("job", m.job), f("host", m.host), f("pid", m.pid), f("agent", m.agent);
+}
+
+template <class M, class F>
+void each_member(M& m, F&& f)
+  requires std::same_as<std::remove_const_t<M>, Hosts>
+{
+  f("job", m.job), f("host", m.host), f("pid", m.pid), f("itself", m.itself);
 }
 
 template <class M>
@@ -156,6 +170,15 @@ constexpr std::string_view name_of<Drain>() {
 template <>
 constexpr std::string_view name_of<Finish>() {
   return "finish";
+}
+
+template <>
+constexpr std::string_view name_of<WhoHosts>() {
+  return "who_hosts";
+}
+template <>
+constexpr std::string_view name_of<Hosts>() {
+  return "hosts";
 }
 
 // Without what moves a terminal's cursor or changes its colours; a message may have several lines.

@@ -84,6 +84,18 @@ void limits_of(Check& check, const Join& join) {
   }
 }
 
+void limits_of(Check& check, const WhoHosts& question) {
+  check.text("a job's id", question.job, bounds::job_id_bytes_max * bytes_a_byte_max);
+  check.text("a host", question.host, bounds::host_bytes_max);
+  check.number("pid", question.pid, 0, any);
+}
+
+void limits_of(Check& check, const Hosts& answer) {
+  check.text("a job's id", answer.job, bounds::job_id_bytes_max * bytes_a_byte_max);
+  check.text("a host", answer.host, bounds::host_bytes_max);
+  check.number("pid", answer.pid, 0, any);
+}
+
 void limits_of(Check& check, const Failed& failed) {
   failure_of_worker(check, failed.failure);
 }
@@ -106,6 +118,10 @@ void limits_of(Check& check, const Sealed& sealed) {
   check.number("role_world", sealed.role_world_size, 1, sealed.world_size);
   check.number("role_base", sealed.role_base_rank, 0, sealed.role_world_size - 1);
   check.number("store_port", sealed.store_port, 1, ports_max);
+  check.count("neighbours", sealed.neighbour.size(), bounds::node_addresses_max);
+  for (const std::string& each : sealed.neighbour) {
+    check.text("an address", each, bounds::address_bytes_max);
+  }
 }
 
 void limits_of(Check& check, const Finish& finish) {

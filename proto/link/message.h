@@ -92,6 +92,15 @@ struct Join {
   friend bool operator==(const Join&, const Join&) = default;
 };
 
+// "Whose is this address?" A master whose address leads elsewhere asks there, instead of joining.
+struct WhoHosts {
+  std::string job;
+  std::string host;
+  int pid = 0;
+  std::uint32_t agent = 0;
+  friend bool operator==(const WhoHosts&, const WhoHosts&) = default;
+};
+
 // A worker of this node failed; sent at once, while the others still have to be ended.
 struct Failed {
   RoundNumber round{};
@@ -138,6 +147,15 @@ struct Waiting {
   friend bool operator==(const Waiting&, const Waiting&) = default;
 };
 
+// The answer to WhoHosts; the link is closed after it.
+struct Hosts {
+  std::string job;      // empty: a daemon
+  std::string host;     // where the master runs
+  int pid = 0;          // the master's
+  bool itself = false;  // the one who asked has reached itself
+  friend bool operator==(const Hosts&, const Hosts&) = default;
+};
+
 // No seat for this agent, and why. The link is closed after it.
 struct Refused {
   std::string reason;
@@ -155,6 +173,9 @@ struct Sealed {
   int role_base_rank = 0;
   int role_world_size = 1;
   int store_port = 0;  // on the host at which the agent reached the keeper
+  // The addresses of one other node, the master's where this is not its own: which of this
+  // machine's interfaces lead to the others is told by them. Few: bounds::node_addresses_max.
+  std::vector<std::string> neighbour = {};
   friend bool operator==(const Sealed&, const Sealed&) = default;
 };
 
@@ -177,6 +198,6 @@ struct Finish {
 };
 
 using Message = std::variant<Join, Failed, Succeeded, Drained, Leave, Heartbeat, Waiting, Refused,
-                             Sealed, Drain, Finish>;
+                             Sealed, Drain, Finish, WhoHosts, Hosts>;
 
 }  // namespace cpprun::link

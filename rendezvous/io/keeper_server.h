@@ -52,6 +52,8 @@ class KeeperServer {
 
   // The agent in this process takes its seat and speaks.
   void hear_local_agent(const link::Message& message);
+  // It cannot yet; why, as a clause for the others.
+  void local_agent_waits(const std::string& why) { tell(Keeper::MasterWaits{why}); }
   // The agent in this process has hung up.
   void local_agent_left();
 

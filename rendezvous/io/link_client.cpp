@@ -74,6 +74,12 @@ class LinkClient::Attempt : public std::enable_shared_from_this<Attempt> {
         });
   }
 
+  LinkClient::Failed how_it_failed() const {
+    LinkClient::Failed failed{.addresses = {}, .refused = refused_};
+    for (const auto& each : endpoints_) failed.addresses.push_back(each.address().to_string());
+    return failed;
+  }
+
   void cancel() {
     over_ = true;
     asio::error_code ignored;  // There may be nothing to cancel.
@@ -101,6 +107,7 @@ class LinkClient::Attempt : public std::enable_shared_from_this<Attempt> {
     asio::error_code ignored;  // A socket of an earlier address is of no use any more.
     socket_.close(ignored);
     timed_out_.clear();
+    refused_ = false;
     limit(fmt::format("no answer within {} s: packets are dropped (a firewall, or a wrong address)",
                       std::chrono::duration<double>(bounds::dial_attempt_max).count()));
     socket_.async_connect(endpoints_[next_],
@@ -110,6 +117,7 @@ class LinkClient::Attempt : public std::enable_shared_from_this<Attempt> {
                               self->greet();
                               return;
                             }
+                            self->refused_ = error == asio::error::connection_refused;
                             self->give_up_address(in_words(error));
                           });
   }
@@ -171,6 +179,7 @@ class LinkClient::Attempt : public std::enable_shared_from_this<Attempt> {
   std::size_t next_ = 0;
   std::array<char, link::preamble.size()> greeting_{};
   std::string timed_out_;
+  bool refused_ = false;  // the last address
   bool over_ = false;
 };
 
@@ -188,13 +197,17 @@ void LinkClient::dial() {
   attempt_ = std::make_shared<Attempt>(
       context_,
       [this](tcp::socket socket) {
+        failed_ = {};
         asio::error_code gone;  // Then the link's first read says why.
         const std::string local = socket.local_endpoint(gone).address().to_string();
         channel_ = std::make_shared<LinkChannel>(std::move(socket), std::string{});
         channel_->start({.message = callbacks_.message, .closed = callbacks_.down});
         callbacks_.up(local);
       },
-      [this](const std::string& reason) { callbacks_.down(reason); });
+      [this](const std::string& reason) {
+        failed_ = attempt_->how_it_failed();
+        callbacks_.down(reason);
+      });
   attempt_->begin(host_, port_);
 }
 

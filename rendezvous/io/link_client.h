@@ -6,6 +6,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "rendezvous/io/link_channel.h"
 
@@ -21,6 +22,12 @@ class LinkClient {
     std::function<void(std::string reason)> down;
   };
 
+  // The attempt that failed last, for whoever can say more about it.
+  struct Failed {
+    std::vector<std::string> addresses;  // numeric, in the order in which they were tried
+    bool refused = false;                // by the last of them: nothing listens there
+  };
+
   LinkClient(asio::io_context& context, std::string host, int port, Callbacks callbacks);
   ~LinkClient();
   LinkClient(const LinkClient&) = delete;
@@ -31,6 +38,8 @@ class LinkClient {
   void send(const link::Message& message);
   // Ends the link once everything said has left. `down` is not called for it.
   void hang_up();
+  // Of the attempt that `down` tells of; nothing is in it where a link ended that was up.
+  const Failed& failed() const { return failed_; }
 
  private:
   class Attempt;
@@ -39,6 +48,7 @@ class LinkClient {
   int port_;
   Callbacks callbacks_;
   std::shared_ptr<Attempt> attempt_;
+  Failed failed_;
   std::shared_ptr<LinkChannel> channel_;
 };
 

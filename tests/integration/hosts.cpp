@@ -4,6 +4,8 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <filesystem>
+#include <fstream>
 #include <sstream>
 #include <vector>
 
@@ -29,6 +31,11 @@ std::vector<pid_t> processes_in(const std::string& netns) {
   return pids;
 }
 
+// What lies there is laid over /etc by `ip netns exec`.
+std::string etc_of(const std::string& netns) {
+  return "/etc/netns/" + netns;
+}
+
 void attempt(const std::string& command) {
   const auto ended = run(words_of(command));
   REQUIRE_MESSAGE(ended.code == 0, command, ": ", ended.err);
@@ -48,6 +55,8 @@ Hosts::~Hosts() {
   for (int host = 0; host < count_; ++host) {
     for (const pid_t pid : processes_in(name(host))) ::kill(pid, SIGKILL);
     run({"ip", "netns", "del", name(host)});
+    std::error_code ignored;  // There is none where nobody has written into it.
+    std::filesystem::remove_all(etc_of(name(host)), ignored);
   }
   run({"ip", "netns", "del", name_of_switch()});
 }
@@ -77,6 +86,15 @@ void Hosts::drop(int host, Way way) const {
 
 void Hosts::let_through(int host) const {
   attempt("ip netns exec " + name(host) + " iptables -w -F");
+}
+
+void Hosts::know(int host, const std::string& lines) const {
+  std::filesystem::create_directories(etc_of(name(host)));
+  std::ofstream(etc_of(name(host)) + "/hosts") << "127.0.0.1 localhost\n" << lines;
+}
+
+void Hosts::add_address(int host, const std::string& address) const {
+  attempt("ip -n " + name(host) + " addr add " + address + " dev " + fabric);
 }
 
 void Hosts::expect_nothing_left() const {

@@ -39,6 +39,11 @@ class Hosts {
   void drop(int host, Way way) const;
   void let_through(int host) const;
 
+  // What that host finds in its /etc/hosts, in place of this machine's.
+  void know(int host, const std::string& lines) const;
+  // A further address of that host's card.
+  void add_address(int host, const std::string& address) const;
+
   // Waits until no process is left on any host, and fails where a socket is left: a listener, or a
   // connection that does not wait for its own end.
   void expect_nothing_left() const;

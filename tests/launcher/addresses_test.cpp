@@ -13,14 +13,35 @@ const std::vector<NetworkInterface> interfaces{
 
 }  // namespace
 
+bool means(const std::string& host) {
+  Config config;
+  config.endpoint.host = host;
+  return *means_this_machine(config, "alpha", interfaces);
+}
+
 TEST_CASE("a machine is meant by loopback, its own name, and every address it has") {
-  CHECK(means_this_machine("127.0.0.1", "alpha", interfaces));
-  CHECK(means_this_machine("localhost", "alpha", interfaces));
-  CHECK(means_this_machine("alpha", "alpha", interfaces));
-  CHECK(means_this_machine("10.1.2.3", "alpha", interfaces));
-  CHECK(means_this_machine("10.9.9.9", "alpha", interfaces));
-  CHECK(means_this_machine("fd00:0::3", "alpha", interfaces));
-  CHECK_FALSE(means_this_machine("10.1.2.4", "alpha", interfaces));
+  CHECK(means("127.0.0.1"));
+  CHECK(means("localhost"));
+  CHECK(means("alpha"));
+  CHECK(means("10.1.2.3"));
+  CHECK(means("10.9.9.9"));
+  CHECK(means("fd00:0::3"));
+  CHECK_FALSE(means("10.1.2.4"));
+}
+
+TEST_CASE("a name is looked up from the loop, and a literal address is told from there as well") {
+  asio::io_context context;
+  std::vector<std::string> told;
+  look_up(context, "FD00:0:0::3", [&](const auto& found) { told = *found; });
+  CHECK(told.empty());
+  context.run();
+  CHECK(told == std::vector<std::string>{"fd00::3"});
+  context.restart();
+  std::string why;
+  // No resolver takes a name with an empty label to a server.
+  look_up(context, "no..such..name", [&](const auto& found) { why = found.error().reason; });
+  context.run();
+  CHECK_FALSE(why.empty());
 }
 
 TEST_CASE("a literal address stands for itself, in its usual spelling") {

@@ -201,3 +201,73 @@ TEST_CASE("a worker that failed by itself while it was being ended is told of, t
   };
   CHECK(position(link::Failed{}) < position(link::Drained{}));
 }
+
+TEST_CASE("a master at another's address says so at once, asks who hosts there, and goes on") {
+  Config config = two_nodes();
+  config.node_rank = 0;
+  Stage stage{true, config};
+  const auto up = stage.agent.handle(t0, agent::LinkUp{"10.0.0.2", {"10.0.0.1"}});
+  REQUIRE(all<agent::TellWarning>(up).size() == 1);
+  CHECK(all<agent::TellWarning>(up)[0].sentence.find("10.0.0.1 is no address of this machine") ==
+        0);
+  CHECK(said<link::Join>(up).size() == 1);
+  REQUIRE(stage.agent.next_deadline() == t0);
+  const auto asks = all<agent::AskWhoHosts>(stage.agent.advance(t0));
+  REQUIRE(asks.size() == 1);
+  CHECK(asks[0].addresses == std::vector<std::string>{"10.0.0.1"});
+  CHECK(asks[0].question == link::WhoHosts{.job = "j", .host = "beta", .pid = 42});
+  SUBCASE("it was itself, by a roundabout way") {
+    const auto answered = stage.agent.handle(
+        t0, agent::Answered{{.job = "j", .host = "beta", .pid = 42, .itself = true}});
+    CHECK(answered.empty());
+    CHECK(all<agent::AskWhoHosts>(stage.agent.advance(t0 + 5s)).empty());
+  }
+  SUBCASE("it was another master of the job: one is too many") {
+    const auto answered =
+        stage.agent.handle(t0, agent::Answered{{.job = "j", .host = "alpha", .pid = 7}});
+    REQUIRE(all<agent::Exit>(answered).size() == 1);
+    CHECK(all<agent::Exit>(answered)[0].code == 1);
+    CHECK(all<agent::Exit>(answered)[0].reason.find("there are two masters") == 0);
+  }
+  SUBCASE("nobody answers: it asks again, until the round begins") {
+    CHECK(all<agent::AskWhoHosts>(stage.agent.advance(t0 + 5s)).size() == 1);
+    stage.heard(t0 + 6s, seat());
+    CHECK(all<agent::AskWhoHosts>(stage.agent.advance(t0 + 10s)).empty());
+  }
+}
+
+TEST_CASE("a master on loopback says so when somebody is waited for, and when it gives up") {
+  Config config = two_nodes();
+  config.endpoint.host = "127.0.0.1";
+  Stage stage{true, config};
+  const auto up = stage.agent.handle(t0, agent::LinkUp{"127.0.0.1", {"127.0.0.1"}});
+  CHECK(all<agent::TellWarning>(up).empty());
+  const auto waited = all<agent::TellWarning>(stage.agent.advance(t0 + 2s));
+  REQUIRE(waited.size() == 1);
+  CHECK(waited[0].sentence.find("127.0.0.1 is this machine and no other") == 0);
+  const auto last = all<agent::Exit>(stage.agent.advance(t0 + 600s));
+  REQUIRE(last.size() == 1);
+  CHECK(last[0].reason.find(waited[0].sentence) != std::string::npos);
+}
+
+TEST_CASE("a master that cannot resolve its own name says so and looks again") {
+  Stage stage{true};
+  CHECK(stage.agent.handle(t0, agent::LinkDown{"Host not found"}).empty());
+  const auto told = all<agent::TellWaiting>(stage.agent.advance(t0 + 2s));
+  REQUIRE(told.size() == 1);
+  CHECK(told[0].reason.find("the name \"10.0.0.1\" cannot be resolved (Host not found)") == 0);
+  CHECK(said<link::Join>(stage.agent.handle(t0 + 3s, agent::LinkUp{"10.0.0.2"})).size() == 1);
+}
+
+TEST_CASE("who is refused at its own address is told that nobody hosts on this machine") {
+  Stage stage;
+  stage.agent.handle(t0, agent::LinkDown{"connection refused", {"10.0.0.2"}, true});
+  const auto own = all<agent::TellWaiting>(stage.agent.advance(t0 + 2s));
+  REQUIRE(own.size() == 1);
+  CHECK(own[0].reason.find("is this machine, which has --node-rank=1") != std::string::npos);
+  stage.agent.handle(t0 + 2s, agent::LinkDown{"no answer within 5 s", {"10.0.0.1"}});
+  const auto other = all<agent::TellWaiting>(stage.agent.advance(t0 + 7s));
+  REQUIRE(other.size() == 1);
+  CHECK(other[0].reason ==
+        "no word from the master at 10.0.0.1:29500: no answer within 5 s; 593 s left");
+}

@@ -302,3 +302,38 @@ TEST_CASE("the others are sent their signal before evidence of the first failure
   REQUIRE(all<agent::Examine>(failed).size() == 1);
   CHECK(std::holds_alternative<agent::Examine>(failed.back()));
 }
+
+TEST_CASE("an interface that leads to nobody is told when the round begins, and is evidence") {
+  AgentFacts here = facts();
+  here.interfaces[0].networks = {"127.0.0.1/8"};
+  here.interfaces[1].networks = {"10.0.0.2/24"};
+  here.node.environment = {{"GLOO_SOCKET_IFNAME", "lo"}};
+  Agent agent(two_nodes(), here);
+  agent.start(t0);
+  agent.handle(t0, agent::LinkUp{"10.0.0.2"});
+  link::Sealed sealed = seat();
+  sealed.neighbour = {"10.0.0.1"};
+  const auto begun = agent.handle(t0, agent::Heard{sealed});
+  REQUIRE(all<agent::TellWarning>(begun).size() == 1);
+  CHECK(all<agent::TellWarning>(begun)[0].sentence.find("GLOO_SOCKET_IFNAME=lo: lo (127.0.0.1)") ==
+        0);
+  agent.handle(t0, agent::FromWorker{supervisor::Started{LocalRank{0}, 100}});
+  const auto ended =
+      agent.handle(t0, agent::FromWorker{supervisor::Exited{LocalRank{0}, {false, 1}, WallTime{}}});
+  REQUIRE(all<agent::Examine>(ended).size() == 1);
+  CHECK(all<agent::Examine>(ended)[0].stray_interface ==
+        all<agent::TellWarning>(begun)[0].sentence);
+}
+
+TEST_CASE("a master whose name is loopback gives its workers the card that leads to the others") {
+  AgentFacts here = facts(true);
+  here.interfaces[1].networks = {"10.0.0.2/24"};
+  Agent agent(two_nodes(), here);
+  agent.start(t0);
+  agent.handle(t0, agent::LinkUp{"127.0.0.1", {"127.0.1.1"}});
+  link::Sealed sealed = seat();
+  sealed.neighbour = {"10.0.0.9"};
+  const auto prepared = all<agent::Prepare>(agent.handle(t0, agent::Heard{sealed}));
+  REQUIRE(prepared.size() == 1);
+  CHECK(prepared[0].specs[0].variables.at("GLOO_SOCKET_IFNAME") == "eth0");
+}

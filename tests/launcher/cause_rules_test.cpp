@@ -149,3 +149,20 @@ TEST_CASE("what not even KILL ends sits in the kernel") {
   evidence.outcome.given_up = true;
   CHECK(judge_cause(evidence, {}).cause == "stuck_in_kernel");
 }
+
+TEST_CASE("a doubted interface is the verdict where the workers fail as it would make them") {
+  const auto judged = [](const Lines& lines, link::ExitStatus status = {false, 1}) {
+    auto evidence = ended(status);
+    evidence.surroundings.stray_interface = "GLOO_SOCKET_IFNAME=lo: lo never leaves this machine";
+    return judge_cause(evidence, {.recorded = "", .lines = lines}).cause;
+  };
+  CHECK(judged({"RuntimeError: Gloo connectFullMesh failed: Connection refused"}) ==
+        "stray_interface");
+  CHECK(judged({"connect: Network is unreachable"}) == "stray_interface");
+  CHECK(judged({}) == "stray_interface");
+  CHECK(judged({}, {false, 7}) == "silent_exit");
+  CHECK(judged({}, {true, SIGSEGV}) == "segfault");
+  CHECK(judged({"Traceback (most recent call last):", "  File \"a.py\", line 1",
+                "KeyError: 'loss'"}) == "python_exception");
+  CHECK(after_saying({"connect: Network is unreachable"}) == "network_unreachable");
+}

@@ -19,7 +19,8 @@ namespace {
 const std::set<std::string_view> by_code = {
     "not_started", "log_folder_unwritable", "stuck_in_kernel",
     "signalled",   "python_exception",      "cpp_exception",
-    "aborted",     "silent_exit",           "recorded_error"};
+    "aborted",     "silent_exit",           "recorded_error",
+    "stray_interface"};
 
 std::set<std::string_view> in_table() {
   std::set<std::string_view> ids;

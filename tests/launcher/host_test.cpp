@@ -25,6 +25,7 @@ TEST_CASE("the loopback interface is found, up, with its address") {
   REQUIRE(found != interfaces->end());
   CHECK(found->up);
   CHECK(std::count(found->addresses.begin(), found->addresses.end(), "127.0.0.1") == 1);
+  CHECK(std::count(found->networks.begin(), found->networks.end(), "127.0.0.1/8") == 1);
 }
 
 TEST_CASE("the way to a literal address is known without asking anybody") {

@@ -42,7 +42,7 @@ TEST_CASE("what the user set is kept, and checked") {
             .error()
             .reason ==
         "GLOO_SOCKET_IFNAME=wlan0 names wlan0, which does not exist on this machine; eth0 "
-        "(10.0.0.5), ib0 (192.168.1.5) would do");
+        "(10.0.0.5) would do");
   CHECK(choose_interfaces(machine, "10.0.0.5", false, {{"TP_SOCKET_IFNAME", "eth9"}})
             .error()
             .reason.find("names eth9, which is down") != std::string::npos);
@@ -62,6 +62,11 @@ TEST_CASE("NCCL's own syntax is understood: beginnings, exact names, names to le
   CHECK_FALSE(with("mlx"));
 }
 
+TEST_CASE("a master to whose own address no way leads gives its workers a card that leads out") {
+  CHECK(choose_interfaces(machine, "", false, {})->gloo == "eth0");
+  CHECK_FALSE(choose_interfaces({lo, down, bare}, "", false, {}).has_value());
+}
+
 TEST_CASE("an address that no interface carries is an error that lists those that would do") {
   CHECK(choose_interfaces(machine, "172.16.0.1", false, {}).error().reason ==
         "the master is reached from 172.16.0.1, which no interface carries; set "
@@ -75,4 +80,9 @@ TEST_CASE("a wrong name is found before the master is reached, whichever variabl
         "TP_SOCKET_IFNAME=eth9 names eth9, which is down; eth0 (10.0.0.5), ib0 (192.168.1.5) would "
         "do");
   CHECK_FALSE(check_users_interfaces(machine, false, {{"NCCL_SOCKET_IFNAME", "=eth"}}).has_value());
+  // Only the one that reaches the master is worth copying, as soon as it is known.
+  CHECK(check_users_interfaces(machine, false, {{"TP_SOCKET_IFNAME", "eth9"}}, "192.168.1.5")
+            .error()
+            .reason ==
+        "TP_SOCKET_IFNAME=eth9 names eth9, which is down; ib0 (192.168.1.5) would do");
 }

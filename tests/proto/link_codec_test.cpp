@@ -78,7 +78,8 @@ TEST_CASE("every link message survives the wire") {
                           .world_size = 6,
                           .role_base_rank = 4,
                           .role_world_size = 6,
-                          .store_port = 29500});
+                          .store_port = 29500,
+                          .neighbour = {"10.0.0.2", "fd00::2"}});
   check_round_trip(Drain{.round = RoundNumber{2}, .reason = "rank 3 failed"});
   check_round_trip(Finish{.exit_code = 139, .reason = "rank 3 failed", .root = example_failure()});
   check_round_trip(Finish{.exit_code = 139,
@@ -88,6 +89,8 @@ TEST_CASE("every link message survives the wire") {
                                            {Rank{2}, GroupRank{1}, {.value = 1}}},
                           .consequence_count = 7});
   check_round_trip(Finish{.exit_code = 0, .reason = "all done"});
+  check_round_trip(WhoHosts{.job = "j", .host = "h", .pid = 7, .agent = 4'000'000'000});
+  check_round_trip(Hosts{.job = "j", .host = "h", .pid = 7, .itself = true});
 }
 
 TEST_CASE("a frame is decoded only when all of it has arrived") {

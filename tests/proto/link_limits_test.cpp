@@ -130,3 +130,15 @@ TEST_CASE("ranks and pids below zero are nobody's, and sentences have their boun
   // What the encoder cuts is within it.
   CHECK(refusal_of(Leave{.signal = 15, .reason = long_text}).empty());
 }
+
+TEST_CASE("a question for the host and its answer have the bounds of a join") {
+  CHECK(refusal_of(WhoHosts{.job = "j", .host = "h", .pid = 7}).empty());
+  CHECK(refusal_of(WhoHosts{.job = std::string(800, 'j')}).find("a job's id with 800 bytes") !=
+        std::string::npos);
+  CHECK(refusal_of(Hosts{.host = std::string(5000, 'h')}).find("a host with ") !=
+        std::string::npos);
+  CHECK(refusal_of(Hosts{.pid = -1}).find("pid=-1") != std::string::npos);
+  Sealed sealed{.round = RoundNumber{1}, .store_port = 29500};
+  sealed.neighbour.assign(5, "10.0.0.1");
+  CHECK(refusal_of(sealed).find("5 neighbours") != std::string::npos);
+}

@@ -35,7 +35,8 @@ TEST_CASE("a round is sealed when the last node comes, whoever was first") {
                                                                    .base_rank = Rank{0},
                                                                    .world_size = 4,
                                                                    .role_world_size = 4,
-                                                                   .store_port = 29500}});
+                                                                   .store_port = 29500,
+                                                                   .neighbour = {"10.0.0.2"}}});
   CHECK(said<link::Sealed>(actions, b) == std::vector{link::Sealed{.round = RoundNumber{1},
                                                                    .group_rank = GroupRank{1},
                                                                    .group_world_size = 2,
@@ -243,4 +244,17 @@ TEST_CASE("store clients are admitted from where the members' links come, while 
   CHECK(table.job.admit("10.0.0.2").has_value());
   CHECK_FALSE(table.job.admit("fd00::2").has_value());
   CHECK_FALSE(table.job.admit("10.0.0.9").has_value());
+}
+
+TEST_CASE("every node is told the master's addresses, and the master those of another") {
+  Table table;
+  link::Join master = node(0);
+  master.addresses = {"10.0.0.1", "fd00::1"};
+  link::Join second = node(1);
+  second.addresses = {"10.0.0.2", "10.1.0.2", "10.2.0.2", "10.3.0.2", "10.4.0.2"};
+  table.join(t0, a, master, true);
+  const auto actions = table.join(t0, b, second);
+  CHECK(said<link::Sealed>(actions, b)[0].neighbour == master.addresses);
+  CHECK(said<link::Sealed>(actions, a)[0].neighbour ==
+        std::vector<std::string>{"10.0.0.2", "10.1.0.2", "10.2.0.2", "10.3.0.2"});
 }

@@ -272,3 +272,74 @@ TEST_CASE("each job keeps its own time, however many there are beside it") {
   CHECK(keeper.next_deadline() == t0 + 2s);
   CHECK_FALSE(keeper.knows("job1"));
 }
+
+TEST_CASE("whoever asks who hosts is told, itself too, and a second master is noted") {
+  Keeper keeper = host();
+  const link::WhoHosts question{.job = "j", .host = "beta", .pid = 2, .agent = 5};
+  open(keeper, b);
+  // Nobody sits here yet: whose address it is cannot be told.
+  CHECK(said<link::Hosts>(keeper.handle(t0, Keeper::Said{b, question})).empty());
+  keeper.handle(t0, Keeper::Opened{{.link = a, .peer = "127.0.0.1", .local = true}});
+  link::Join local = single("j");
+  local.agent = 9;
+  keeper.handle(t0, Keeper::Said{a, local});
+  open(keeper, LinkId{3});
+  const auto answered = keeper.handle(t0, Keeper::Said{LinkId{3}, question});
+  REQUIRE(said<link::Hosts>(answered).size() == 1);
+  CHECK(said<link::Hosts>(answered)[0] == link::Hosts{.job = "j", .host = "alpha", .pid = 1});
+  REQUIRE(all<keeper::Note>(answered).size() == 1);
+  CHECK(all<keeper::Note>(answered)[0].line.find(
+            "there are two masters of job \"j\": beta (pid 2, 10.0.0.1) hosts it") == 0);
+  CHECK(all<keeper::HangUp>(answered).size() == 1);
+  open(keeper, LinkId{4});
+  const auto itself = keeper.handle(
+      t0,
+      Keeper::Said{LinkId{4}, link::WhoHosts{.job = "j", .host = "alpha", .pid = 1, .agent = 9}});
+  CHECK(said<link::Hosts>(itself)[0].itself);
+  CHECK(all<keeper::Note>(itself).empty());
+}
+
+TEST_CASE("a daemon answers that it hosts no job of its own, and nothing begins") {
+  Keeper keeper = daemon();
+  open(keeper, a);
+  const auto answered = keeper.handle(t0, Keeper::Said{a, link::WhoHosts{.job = "j"}});
+  CHECK(said<link::Hosts>(answered)[0] == link::Hosts{});
+  CHECK(keeper.job_count() == 0);
+}
+
+TEST_CASE("those who wait for a master that cannot come yet are told why, until it is there") {
+  Keeper keeper{{.only = JobTerms{.id = "j", .nodes_min = 3, .nodes_max = 3}, .options = patient}};
+  keeper.handle(t0, Keeper::MasterWaits{"the master cannot resolve its own name"});
+  const auto come = [&](LinkId link, int rank) {
+    auto join = single("j");
+    join.pid = rank;
+    join.node_rank = rank;
+    join.nodes_min = join.nodes_max = 3;
+    join.lease_milliseconds = 3000;
+    keeper.handle(t0, Keeper::Opened{{.link = link, .peer = "10.0.0.1", .local = true}});
+    keeper.handle(t0, Keeper::Said{link, join});
+  };
+  open(keeper, b);
+  auto second = single("j");
+  second.node_rank = 1;
+  second.nodes_min = second.nodes_max = 3;
+  second.lease_milliseconds = 3000;
+  keeper.handle(t0, Keeper::Said{b, second});
+  const auto told = [&](TimePoint now) {
+    keeper.handle(now, Keeper::Said{b, link::Heartbeat{.sent = 1s}});
+    return said<link::Waiting>(keeper.advance(now));
+  };
+  told(t0 + 2s);
+  told(t0 + 4s);
+  const auto waiting = told(t0 + 5s);
+  REQUIRE(waiting.size() == 1);
+  CHECK(waiting[0].reason ==
+        "1 of 3 nodes are here; missing: node rank 0, node rank 2; the master cannot resolve its "
+        "own name");
+  come(a, 0);
+  told(t0 + 7s);
+  told(t0 + 9s);
+  const auto later = told(t0 + 10s);
+  REQUIRE_FALSE(later.empty());
+  CHECK(later[0].reason == "2 of 3 nodes are here; missing: node rank 2");
+}

@@ -1,0 +1,83 @@
+// PyTorch over gloo on two hosts that were told to use a card that leads nowhere, or whose names
+// lead back to themselves. The verdict on both hosts is the card, and the right one is named at
+// once.
+
+#include <doctest/doctest.h>
+
+#include "tests/integration/command.h"
+#include "tests/integration/folder.h"
+#include "tests/integration/hosts.h"
+
+using namespace cpprun::integration;
+
+namespace {
+
+const std::string no_python = "no Python with torch was found when this was configured";
+
+constexpr const char* sum_ranks = R"(
+import datetime, torch, torch.distributed as dist
+dist.init_process_group("gloo", timeout=datetime.timedelta(seconds=20))
+total = torch.ones(1) * dist.get_rank()
+dist.all_reduce(total)
+print(f"the sum is {int(total)}", flush=True)
+dist.destroy_process_group()
+)";
+
+struct Scene {
+  Words node(int rank, const std::string& master, const std::string& script) const {
+    return hosts.on(rank, with_cpprun({"--nnodes=2", "--nproc-per-node=1",
+                                       "--node-rank=" + std::to_string(rank),
+                                       "--master-addr=" + master, "--master-port=29500", script}));
+  }
+  Options options(const std::string& interface) const {
+    Options options{.variables = {{"PYTHON_EXEC", from_build("CPPRUN_PYTHON")}}};
+    if (!interface.empty()) options.variables["GLOO_SOCKET_IFNAME"] = interface;
+    return options;
+  }
+
+  const Hosts hosts{2};
+};
+
+void expect_verdict(const Ended& ended, const std::string& interface) {
+  CHECK(ended.code == 1);
+  for (const std::string& part :
+       {"GLOO_SOCKET_IFNAME=" + interface + ": ", std::string("or name fabric0 (10.77.0."),
+        std::string("[stray_interface]"), std::string("what helps: unset GLOO_SOCKET_IFNAME")}) {
+    CHECK_MESSAGE(contains(ended.err, part), "\"", part, "\" is not in:\n", ended.err);
+  }
+}
+
+}  // namespace
+
+TEST_CASE("a card that exists and leads nowhere is the verdict on both hosts") {
+  if (from_build("CPPRUN_PYTHON").empty()) return skip(no_python);
+  const Scene scene;
+  if (!scene.hosts.why_not().empty()) return skip(scene.hosts.why_not());
+  const Folder folder;
+  const auto script = folder.write("sum_ranks.py", sum_ranks);
+  for (const std::string interface : {"lo", "blind0", "fabric0,blind0"}) {
+    CAPTURE(interface);
+    const Options options = scene.options(interface);
+    Command second(scene.node(1, Hosts::address(0), script), options);
+    Command first(scene.node(0, Hosts::address(0), script), options);
+    expect_verdict(first.wait(), interface);
+    expect_verdict(second.wait(), interface);
+  }
+}
+
+TEST_CASE("a master whose own name is loopback, as on Debian, is reached all the same") {
+  if (from_build("CPPRUN_PYTHON").empty()) return skip(no_python);
+  const Scene scene;
+  if (!scene.hosts.why_not().empty()) return skip(scene.hosts.why_not());
+  scene.hosts.know(0, "127.0.1.1 node0\n");
+  scene.hosts.know(1, "10.77.0.1 node0\n");
+  const Folder folder;
+  const auto script = folder.write("sum_ranks.py", sum_ranks);
+  Command second(scene.node(1, "node0", script), scene.options(""));
+  Command first(scene.node(0, "node0", script), scene.options(""));
+  const auto of_first = first.wait();
+  const auto of_second = second.wait();
+  CHECK_MESSAGE(of_first.code == 0, of_first.err);
+  CHECK_MESSAGE(of_second.code == 0, of_second.err);
+  CHECK(contains(of_first.out, "the sum is 1"));
+}
