@@ -17,7 +17,9 @@ Agent::Agent(Config config, AgentFacts facts)
       facts_(std::move(facts)),
       link_({.heartbeat = config_.heartbeat(),
              .lease = config_.lease(),
-             .local = facts_.hosts_keeper}) {}
+             .local = facts_.hosts_keeper}),
+      own_world_({.silence = bounds::own_world_patience,
+                  .sleepers = !facts_.program.interpreter.empty()}) {}
 
 Agent::Actions Agent::start(TimePoint now) {
   wait_for_a_seat(now, Phase::dialing);
@@ -91,6 +93,7 @@ void Agent::sealed(TimePoint now, const link::Sealed& sealed, Actions& actions) 
   seat_deadline_.reset();
   status_due_.reset();
   rivals_.stop();
+  if (facts_.hosts_keeper) own_world_.began(now);
   doubt_.reset();
   look_at_interfaces(sealed, actions);
   std::vector<WorkerSpec> specs = make_plan(config_, sealed, facts_.program, facts_.node);
@@ -167,6 +170,17 @@ void Agent::pass_on(TimePoint now, const Supervisor::Actions& from, Actions& act
   }
   // The keeper is told as soon as the evidence is in: see on(Examined).
   if (failed) actions.emplace_back(agent::Examine{*failed});
+}
+
+void Agent::look_at_world(TimePoint now, Actions& actions) {
+  if (phase_ != Phase::running || drain_asked_ || stopped_by_) own_world_.over();
+  if (own_world_.take_due(now)) actions.emplace_back(agent::LookAtWorld{});
+}
+
+void Agent::on(TimePoint now, const agent::WorldSeen& event, Actions& actions) {
+  if (phase_ != Phase::running) return;
+  const auto sentence = own_world_.judge(now, event.look);
+  if (sentence) actions.emplace_back(agent::TellWarning{*sentence});
 }
 
 void Agent::examine(const Outcome& outcome, Actions& actions) {
@@ -283,6 +297,7 @@ Agent::Actions Agent::advance(TimePoint now) {
     pass_on(now, supervisor_->advance(now), actions);
   }
   ask_for_rivals(now, actions);
+  look_at_world(now, actions);
   if (status_due_ && *status_due_ <= now) {
     status_due_.reset();
     tell_doubt(actions);
@@ -309,6 +324,7 @@ std::optional<TimePoint> Agent::next_deadline() const {
   };
   consider(link_.next_deadline());
   consider(rivals_.next_deadline());
+  consider(own_world_.next_deadline());
   consider(status_due_);
   consider(seat_deadline_);
   if (supervisor_ && phase_ == Phase::running) consider(supervisor_->next_deadline());

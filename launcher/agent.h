@@ -60,6 +60,7 @@ class Agent {
   void on(TimePoint now, const agent::Answered& event, Actions& actions);
   void on(TimePoint now, const agent::FromWorker& event, Actions& actions);
   void on(TimePoint now, const agent::Examined& event, Actions& actions);
+  void on(TimePoint now, const agent::WorldSeen& event, Actions& actions);
   void on(TimePoint now, const agent::Signalled& event, Actions& actions);
 
   void sealed(TimePoint now, const link::Sealed& sealed, Actions& actions);
@@ -80,6 +81,7 @@ class Agent {
   void exit(agent::Exit last, Actions& actions);
   void exit_by_signal(Actions& actions);
   void check_link(TimePoint now, Actions& actions);
+  void look_at_world(TimePoint now, Actions& actions);
   void look_at_interfaces(const link::Sealed& sealed, Actions& actions);
   void look_at_place(TimePoint now, const std::vector<std::string>& addresses, Actions& actions);
   void ask_for_rivals(TimePoint now, Actions& actions);
@@ -97,6 +99,7 @@ class Agent {
   std::string waiting_for_;     // what the next status line says
   std::optional<Doubt> doubt_;  // of the address at which this node, the master, is to be met
   RivalMaster rivals_;
+  OwnWorld own_world_;
   std::string local_address_;    // from which this node reaches the master
   std::string stray_interface_;  // what was said of the one that leads to nobody; may be empty
   std::optional<TimePoint> status_due_;

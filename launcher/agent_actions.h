@@ -8,6 +8,7 @@
 
 #include "launcher/diagnosis.h"
 #include "launcher/interfaces.h"
+#include "launcher/own_world.h"
 #include "launcher/plan.h"
 #include "launcher/supervisor.h"
 #include "proto/ids.h"
@@ -52,6 +53,11 @@ struct Examined {
   Evidence evidence;
 };
 
+// The answer to LookAtWorld.
+struct WorldSeen {
+  WorldLook look;
+};
+
 // One of the signals to handle arrived.
 struct Signalled {
   int signal = 0;
@@ -91,6 +97,10 @@ struct Examine {
   Outcome outcome;
   std::string stray_interface = {};  // what is doubted of this node's network; see there
 };
+
+// Look whether the workers use the store, and what the first one does instead. Answer with
+// WorldSeen.
+struct LookAtWorld {};
 
 // For people.
 struct TellStarted {
@@ -134,10 +144,12 @@ struct Exit {
   bool had_workers = false;  // false: it ended before any worker was started
 };
 
-using Event = std::variant<LinkUp, LinkDown, Heard, Answered, FromWorker, Examined, Signalled>;
+using Event =
+    std::variant<LinkUp, LinkDown, Heard, Answered, FromWorker, Examined, WorldSeen, Signalled>;
 using Action =
-    std::variant<Dial, Say, HangUp, AskWhoHosts, Prepare, Work, Examine, TellStarted, TellWaiting,
-                 TellDraining, TellKilling, TellFailed, TellNote, TellWarning, TellNearMiss, Exit>;
+    std::variant<Dial, Say, HangUp, AskWhoHosts, Prepare, Work, Examine, LookAtWorld, TellStarted,
+                 TellWaiting, TellDraining, TellKilling, TellFailed, TellNote, TellWarning,
+                 TellNearMiss, Exit>;
 
 }  // namespace agent
 

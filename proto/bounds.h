@@ -169,6 +169,13 @@ inline constexpr int wardens_posted_max = 16;
 inline constexpr std::size_t warden_groups_max = 4096;
 // Bytes of a process' environment that are searched for the token: execve takes no more by default.
 inline constexpr std::size_t environ_bytes_max = 8 * 1024 * 1024;
+// How long no worker may ask the store before cpprun wonders whether the script has a world of its
+// own: torch itself and a large data set are loaded in less.
+inline constexpr std::chrono::nanoseconds own_world_patience = 60s;
+// Processes of a worker's that are looked at then; a DataLoader has dozens.
+inline constexpr std::size_t family_looked_at_max = 256;
+// Of /proc/net/tcp: a line has 150 bytes, and a busy machine a few thousand sockets.
+inline constexpr std::size_t socket_table_bytes_max = 4 * 1024 * 1024;
 // Workers on one node; beyond this somebody mistook the flag.
 inline constexpr int local_world_size_max = 2048;
 // Processors of one machine, by their numbers; Linux itself is built for 8192 at most.

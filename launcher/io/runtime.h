@@ -78,6 +78,7 @@ class Runtime {
   void on(const agent::Prepare& action);
   void on(const agent::Work& action);
   void on(const agent::Examine& action);
+  void on(const agent::LookAtWorld& action);
   void on(const agent::TellStarted& action);
   void on(const agent::TellWaiting& action);
   void on(const agent::TellDraining& action);

@@ -11,6 +11,7 @@
 #include "launcher/agent_words.h"
 #include "launcher/io/runtime.h"
 #include "launcher/io/wall_clock.h"
+#include "launcher/io/world_look.h"
 #include "proto/bounds.h"
 #include "proto/worker_contract.h"
 
@@ -141,6 +142,15 @@ void Runtime::on(const agent::Examine& action) {
     post(agent::Examined{std::move(evidence)});
   };
   examiner_->examine(action.outcome, spec, hear);
+}
+
+// The first worker's pid is 0 where it could not be started; then there is nothing to be seen.
+void Runtime::on(const agent::LookAtWorld&) {
+  WorldLook look{.store_asked = keeper_ == nullptr || keeper_->store_was_asked()};
+  if (!look.store_asked && !pids_.empty() && pids_.front() != 0) {
+    look = look_at_world(pids_.front());
+  }
+  post(agent::WorldSeen{std::move(look)});
 }
 
 // --- words ---------------------------------------------------------------------------------------

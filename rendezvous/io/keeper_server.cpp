@@ -40,7 +40,9 @@ class KeeperServer::JobPort : public Port {
  public:
   JobPort(KeeperServer& server, std::string job) : Port(server), job_(std::move(job)) {}
   Result<void> admit(const PeerAddress& peer) override {
-    return server_.keeper_->admit(job_, peer.host_text());
+    auto admitted = server_.keeper_->admit(job_, peer.host_text());
+    if (admitted) server_.store_was_asked_ = true;
+    return admitted;
   }
   // A job that is forgotten has taken its store along; the last of its clients leave after that.
   Store& store() override {
@@ -196,6 +198,7 @@ void KeeperServer::perform(const Keeper::Action& action) {
             if (found != channels_.end()) found->second->hang_up(hang_up.reason);
           },
           [this](const keeper::ResetStore& reset) {
+            store_was_asked_ = false;
             connections_.close_clients(job_ports_.at(reset.job).listener, reset.reason);
           },
           [this](const keeper::OpenStore& opened) { open_store(opened.job); },

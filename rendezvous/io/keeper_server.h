@@ -50,6 +50,9 @@ class KeeperServer {
   // from here on, and its store_port is filled in; without, this is a daemon.
   Result<Listening> open(const ListenOptions& listen, KeeperOptions options);
 
+  // Whether a worker of the hosted job has spoken to its store since the round began.
+  bool store_was_asked() const { return store_was_asked_; }
+
   // The agent in this process takes its seat and speaks.
   void hear_local_agent(const link::Message& message);
   // It cannot yet; why, as a clause for the others.
@@ -91,6 +94,7 @@ class KeeperServer {
   LinkId last_link_{};
   std::optional<LinkId> local_link_;
   bool told_done_ = false;
+  bool store_was_asked_ = false;
 };
 
 }  // namespace cpprun

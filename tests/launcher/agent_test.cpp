@@ -261,9 +261,11 @@ TEST_CASE("the host of the keeper stays until the keeper says that the job is ov
   CHECK(last[0].code == 143);
 }
 
-TEST_CASE("an agent that hosts its keeper needs no heartbeat and has no deadline while it runs") {
+TEST_CASE("an agent that hosts its keeper has no deadline once the workers use their store") {
   Stage stage{true};
   stage.run();
+  CHECK(stage.agent.next_deadline() == t0 + bounds::own_world_patience);
+  stage.agent.handle(t0 + 60s, agent::WorldSeen{{.store_asked = true}});
   CHECK(stage.agent.next_deadline() == std::nullopt);
 }
 
@@ -336,4 +338,34 @@ TEST_CASE("a master whose name is loopback gives its workers the card that leads
   const auto prepared = all<agent::Prepare>(agent.handle(t0, agent::Heard{sealed}));
   REQUIRE(prepared.size() == 1);
   CHECK(prepared[0].specs[0].variables.at("GLOO_SOCKET_IFNAME") == "eth0");
+}
+
+TEST_CASE("the keeper's host looks after a minute whether anybody uses the store, others never") {
+  Stage stage{true};
+  stage.run();
+  CHECK(all<agent::LookAtWorld>(stage.agent.advance(t0 + 59s)).empty());
+  REQUIRE(all<agent::LookAtWorld>(stage.agent.advance(t0 + 60s)).size() == 1);
+  const auto told = stage.agent.handle(t0 + 60s, agent::WorldSeen{{.spawned = {"pid 7"}}});
+  REQUIRE(all<agent::TellWarning>(told).size() == 1);
+  CHECK(all<agent::TellWarning>(told)[0].sentence.find("no worker has asked this job's store") ==
+        0);
+  CHECK(all<agent::LookAtWorld>(stage.agent.advance(t0 + 24h)).empty());
+  Stage other;
+  other.run();
+  other.answered(t0 + 60s);
+  CHECK(all<agent::LookAtWorld>(other.agent.advance(t0 + 60s)).empty());
+}
+
+TEST_CASE("nobody is suspected of a world of its own who is told to end, or has asked the store") {
+  Stage stage{true};
+  stage.run();
+  SUBCASE("told to end") {
+    stage.heard(t0 + 1s, link::Drain{first, "rank 1 failed"});
+    CHECK(all<agent::LookAtWorld>(stage.agent.advance(t0 + 60s)).empty());
+  }
+  SUBCASE("has asked") {
+    REQUIRE(all<agent::LookAtWorld>(stage.agent.advance(t0 + 60s)).size() == 1);
+    CHECK(stage.agent.handle(t0 + 60s, agent::WorldSeen{{.store_asked = true}}).empty());
+    CHECK(all<agent::LookAtWorld>(stage.agent.advance(t0 + 70s)).empty());
+  }
 }

@@ -161,6 +161,8 @@ void Node::perform(const agent::Action& action) {
     workers_.begin_round(started->sealed.round);
   } else if (const auto* work = std::get_if<agent::Work>(&action)) {
     workers_.perform(work->action);
+  } else if (std::holds_alternative<agent::LookAtWorld>(action)) {
+    post(agent::WorldSeen{{.store_asked = true}});
   } else if (const auto* look = std::get_if<agent::Examine>(&action)) {
     examine(look->outcome);
   } else if (std::holds_alternative<agent::TellDraining>(action)) {

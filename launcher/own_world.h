@@ -1,0 +1,54 @@
+#pragma once
+// A script that starts a world of its own under cpprun waits for ever, under torchrun too: its
+// ranks look for a store that nobody hosts, for torch leaves that to whoever set
+// TORCHELASTIC_USE_AGENT_STORE. The keeper's host sees it: the workers are alive, none of them has
+// asked the store for a long while, and rank 0 has processes of its own, or does nothing at all.
+// Pure: one look after another comes in, at most one sentence goes out.
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "proto/clock.h"
+
+namespace cpprun {
+
+// What one look at the first worker of the keeper's host shows.
+struct WorldLook {
+  bool store_asked = false;            // some worker of this round has spoken to the store
+  std::vector<std::string> listeners;  // "pid 812 listens on port 12355", it or one it has started
+  std::vector<std::string> spawned;    // "pid 812", started by Python's multiprocessing
+  Duration processor_time{};           // of it and all that it has started
+  friend bool operator==(const WorldLook&, const WorldLook&) = default;
+};
+
+class OwnWorld {
+ public:
+  // `sleepers` says that whoever does nothing is suspected as well.
+  struct Patience {
+    Duration silence{};  // of the store, before anybody is suspected
+    bool sleepers = false;
+  };
+
+  explicit OwnWorld(Patience patience) : patience_(patience) {}
+
+  // The workers of a round are being started.
+  void began(TimePoint now);
+  // They are asked to end, or gone.
+  void over() { due_.reset(); }
+  std::optional<TimePoint> next_deadline() const { return due_; }
+  // Whether it is time for a look; the next one comes after a pause that grows.
+  bool take_due(TimePoint now);
+  std::optional<std::string> judge(TimePoint now, const WorldLook& look);
+
+ private:
+  Patience patience_;
+  TimePoint began_{};
+  std::optional<TimePoint> due_;
+  Duration pause_{};  // to the next look
+  // Of the look before.
+  TimePoint looked_{};
+  std::optional<Duration> processor_time_;
+};
+
+}  // namespace cpprun

@@ -1,0 +1,64 @@
+// Scripts that start a world of their own, as those that were written for python alone: under a
+// launcher they wait for ever. It takes a minute until cpprun says so, and so does this scene.
+
+#include <doctest/doctest.h>
+#include <signal.h>
+
+#include "tests/integration/command.h"
+#include "tests/integration/folder.h"
+
+using namespace cpprun::integration;
+
+namespace {
+
+// Its first process says when the first half of the minute is over, since nobody waits for a word
+// that long.
+constexpr const char* spawns = R"(
+import os, time, torch.distributed as dist, torch.multiprocessing as mp
+
+def work(rank):
+    os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT="12355")
+    dist.init_process_group("gloo", rank=rank, world_size=2)
+
+if __name__ == "__main__":
+    world = mp.spawn(work, nprocs=2, join=False)
+    time.sleep(35)
+    print("half way", flush=True)
+    world.join()
+)";
+
+constexpr const char* meets_by_hand = R"(
+import os, threading, torch.distributed as dist
+threading.Timer(35, lambda: print("half way", flush=True)).start()
+dist.init_process_group("gloo", init_method="tcp://127.0.0.1:12356", rank=int(os.environ["RANK"]),
+                        world_size=2)
+)";
+
+const std::string sentence = "no worker has asked this job's store for ";
+
+}  // namespace
+
+TEST_CASE("a script that starts a world of its own is told what to leave to cpprun") {
+  if (from_build("CPPRUN_PYTHON").empty()) {
+    return skip("no Python with torch was found when this was configured");
+  }
+  const Folder folder;
+  const Options options{.variables = {{"PYTHON_EXEC", from_build("CPPRUN_PYTHON")}}};
+  Command spawning(with_cpprun({"--standalone", "--nproc-per-node=2", "--shutdown-timeout=5",
+                                folder.write("spawns.py", spawns)}),
+                   options);
+  Command meeting(with_cpprun({"--standalone", "--nproc-per-node=2", "--shutdown-timeout=5",
+                               folder.write("by_hand.py", meets_by_hand)}),
+                  options);
+  spawning.expect_out("half way");
+  meeting.expect_out("half way");
+  spawning.expect_err(sentence);
+  spawning.expect_err("its first one has started processes with multiprocessing (pid ");
+  meeting.expect_err(sentence);
+  meeting.expect_err("its first one has done nothing for ");
+  for (Command* const each : {&spawning, &meeting}) {
+    each->signal(SIGTERM);
+    CHECK(each->wait().code == 143);
+    CHECK(count(each->err(), sentence) == 1);
+  }
+}
