@@ -3,6 +3,7 @@
 
 #include <doctest/doctest.h>
 
+#include "tests/tidy/guide.h"
 #include "tests/tidy/house.h"
 #include "tests/tidy/includes.h"
 #include "tests/tidy/shape.h"
@@ -210,4 +211,23 @@ TEST_CASE("a program that the README shows otherwise than it is tested is found"
 
 TEST_CASE("a finding reads as compilers say it") {
   CHECK(to_text({"proto/a.h", 3, "a tab", "write spaces"}) == "proto/a.h:3: a tab; write spaces");
+}
+
+TEST_CASE("the sentences of a source are its longer literals, as people will read them") {
+  CHECK(sentences_of("#include \"a b c d e.h\"\n// \"one two three four\"\nf(\"short one\");")
+            .empty());
+  CHECK(sentences_of(
+            "f(\"the {} of \\\"{:.0f}\\\" is \"\n  \"not here\", \"but that one is here\")") ==
+        std::vector<std::string>{"the … of \"…\" is not here", "but that one is here"});
+}
+
+TEST_CASE("the troubleshooting page has every sentence about the set-up, however it is wrapped") {
+  const Source page{"docs/troubleshooting.md", "# T\n\n> the node … is\n> not here at all\n"};
+  const Source source{"launcher/own_world.cpp", "f(\"the node {} is not here at all\");"};
+  CHECK(check_troubleshooting({page, source}).empty());
+  CHECK(check_troubleshooting({{"docs/troubleshooting.md", "# T\n"}, source}).size() == 1);
+  CHECK(check_troubleshooting({source}).size() == 1);
+  // A list that names a sentence which nobody says any more would watch over nothing.
+  CHECK(check_troubleshooting({page, {"rendezvous/keeper.cpp", "f(\"it is over and done with\");"}})
+            .size() == 1);
 }

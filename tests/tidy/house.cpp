@@ -8,6 +8,7 @@
 #include <fstream>
 #include <iterator>
 
+#include "tests/tidy/guide.h"
 #include "tests/tidy/includes.h"
 #include "tests/tidy/shape.h"
 #include "tests/tidy/words.h"
@@ -150,6 +151,7 @@ std::vector<Finding> check_house(const Tree& tree) {
   add(check_each_source_has_a_test(tree));
   add(check_each_test_has_a_target(tree));
   add(check_readme_programs(tree));
+  add(check_troubleshooting(tree));
   std::stable_sort(findings.begin(), findings.end());
   return findings;
 }

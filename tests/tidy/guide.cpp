@@ -1,0 +1,127 @@
+#include "tests/tidy/guide.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <sstream>
+#include <string>
+
+namespace cpprun::tidy {
+
+namespace {
+
+constexpr std::string_view page_path = "docs/troubleshooting.md";
+constexpr std::size_t words_min = 4;  // fewer are a part of a sentence
+
+// A file that speaks of the set-up; or one that speaks of more, and how those sentences begin.
+struct Speaker {
+  std::string_view path;
+  std::string_view beginning = {};
+};
+
+constexpr std::array speakers = {
+    Speaker{"launcher/meeting_place.cpp"},
+    Speaker{"launcher/rival_master.cpp"},
+    Speaker{"launcher/stray_interface.cpp"},
+    Speaker{"launcher/own_world.cpp"},
+    Speaker{"launcher/interfaces.cpp"},
+    Speaker{"launcher/agent_words.cpp", "; another job's master"},
+    Speaker{"rendezvous/io/link_client.cpp"},
+    Speaker{"rendezvous/job_terms.cpp"},
+    Speaker{"rendezvous/reception.cpp"},
+    Speaker{"rendezvous/job_words.cpp", "there are two masters"},
+    Speaker{"rendezvous/keeper.cpp", "this master runs job"},
+};
+
+std::size_t words_in(const std::string& text) {
+  std::istringstream stream(text);
+  std::size_t count = 0;
+  for (std::string word; stream >> word;) ++count;
+  return count;
+}
+
+// Escapes undone, fields replaced.
+std::string as_read(std::string_view literal) {
+  std::string text;
+  for (std::size_t at = 0; at < literal.size(); ++at) {
+    if (literal[at] == '\\' && at + 1 < literal.size()) {
+      text += literal[++at];
+    } else if (literal[at] == '{') {
+      at = std::min(literal.find('}', at), literal.size() - 1);
+      text += "…";
+    } else {
+      text += literal[at];
+    }
+  }
+  return text;
+}
+
+// One space for every gap, and no marks of a quotation.
+std::string flowing(std::string_view page) {
+  std::string text;
+  for (const auto line : lines_of(page)) {
+    std::istringstream stream{std::string(line.substr(line.starts_with("> ") ? 2 : 0))};
+    for (std::string word; stream >> word;) text += word + " ";
+  }
+  return text;
+}
+
+std::string trimmed(std::string text) {
+  while (!text.empty() && text.back() == ' ') text.pop_back();
+  return text.substr(std::min(text.find_first_not_of(' '), text.size()));
+}
+
+}  // namespace
+
+std::vector<std::string> sentences_of(std::string_view text) {
+  const std::string code = code_of(text);
+  std::vector<std::string> sentences;
+  std::string joined;
+  const auto finish = [&] {
+    if (words_in(joined) >= words_min) sentences.push_back(joined);
+    joined.clear();
+  };
+  bool directive = false;
+  for (std::size_t at = 0; at < code.size(); ++at) {
+    const bool line_begins = at == 0 || code[at - 1] == '\n';
+    if (line_begins) directive = code[at] == '#';
+    if (code[at] == '"' && !directive) {
+      const auto end = std::min(code.find('"', at + 1), code.size());
+      joined += as_read(text.substr(at + 1, end - at - 1));
+      at = end;
+    } else if (code[at] != ' ' && code[at] != '\n') {
+      finish();
+    }
+  }
+  finish();
+  return sentences;
+}
+
+std::vector<Finding> check_troubleshooting(const Tree& tree) {
+  const auto source_at = [&tree](std::string_view path) {
+    return std::find_if(tree.begin(), tree.end(),
+                        [path](const Source& source) { return source.path == path; });
+  };
+  std::vector<Finding> findings;
+  const auto page = source_at(page_path);
+  const std::string told = page == tree.end() ? "" : flowing(page->text);
+  for (const auto& speaker : speakers) {
+    const auto source = source_at(speaker.path);
+    if (source == tree.end()) continue;
+    bool spoke = false;
+    for (const std::string& sentence : sentences_of(source->text)) {
+      if (!sentence.starts_with(speaker.beginning)) continue;
+      spoke = true;
+      if (told.find(trimmed(sentence)) != std::string::npos) continue;
+      findings.push_back({source->path, 0, fmt::format("says \"{}\"", sentence),
+                          fmt::format("tell in {} what it means and what helps", page_path)});
+    }
+    if (spoke) continue;
+    findings.push_back({source->path, 0, fmt::format("does not say \"{}…\"", speaker.beginning),
+                        "correct the list in tests/tidy/guide.cpp"});
+  }
+  return findings;
+}
+
+}  // namespace cpprun::tidy
