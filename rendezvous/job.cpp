@@ -89,7 +89,8 @@ void Job::hear(TimePoint now, LinkId link, const link::Message& message, keeper:
 void Job::failed(TimePoint now, const Member& member, link::Failed failed,
                  keeper::Actions& actions) {
   if (round_.phase() == Round::Phase::gathering) return;
-  // What is known of the node is not for the node to say.
+  // Nobody fails with 0; and what is known of the node is not for the node to say.
+  if (failed.failure.status == link::ExitStatus{}) failed.failure.status.value = 1;
   failed.failure.host = member.join.host;
   failed.failure.group_rank = member.group_rank.value_or(GroupRank{});
   failed.failure.local_rank = LocalRank{failed.failure.rank.value - member.ranks.base.value};
