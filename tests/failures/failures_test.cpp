@@ -96,6 +96,11 @@ class Theatre {
   // Why that one cannot be staged here; empty where it can.
   std::string hindrance(const Staged& staged) const {
     if (staged.needs == Needs::root && !mounts_) return "no permission to mount";
+    // A bare root has few devices, and in a container pid 1 may be somebody like us.
+    if (staged.cause == "disk_full" && ::access("/dev/full", W_OK) != 0) return "no /dev/full";
+    if (staged.name == "permission" && ::geteuid() != 0 && ::access("/proc/1/environ", R_OK) == 0) {
+      return "nobody's environment is closed to us";
+    }
     if (staged.needs == Needs::memory_group && !group_.there()) {
       return "no memory control group can be made";
     }

@@ -11,8 +11,10 @@
 #include <unistd.h>
 
 #include <array>
+#include <cerrno>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -267,6 +269,18 @@ int free_port() {
   }
   FAIL("no free port between 20000 and 29999");
   return 0;
+}
+
+std::string no_terminal() {
+  int mine = -1;
+  int theirs = -1;
+  if (::openpty(&mine, &theirs, nullptr, nullptr, nullptr) != 0) {
+    return std::string("no terminal can be made here (/dev/ptmx, /dev/pts): ") +
+           std::strerror(errno);
+  }
+  const FileDescriptor closing_mine(mine);
+  const FileDescriptor closing_theirs(theirs);
+  return "";
 }
 
 void skip(std::string_view reason) {

@@ -113,6 +113,9 @@ std::string worker();
 // The value of a variable that the build sets, e.g. CPPRUN; empty where it is not set.
 std::string from_build(const char* name);
 
+// Why no terminal can be had here, as in a bare root without /dev/pts; empty where one can.
+std::string no_terminal();
+
 // A port nobody listens on now, outside the range from which the kernel lends.
 int free_port();
 

@@ -111,6 +111,7 @@ TEST_CASE("SIGTERM ends the workers and the job with 143") {
 }
 
 TEST_CASE("Ctrl-C on a terminal ends the workers and the job with 130") {
+  if (const auto reason = no_terminal(); !reason.empty()) return skip(reason);
   Command job(two_workers({}, {"say", "here", "hang"}), {.variables = {}, .on_terminal = true});
   job.expect_out("here\r\n");
   job.type("\x03");
@@ -144,6 +145,7 @@ TEST_CASE("SIGHUP and SIGQUIT end a job like the others, unless the list leaves 
 }
 
 TEST_CASE("on a terminal a line says what starts, in a pipe none does") {
+  if (const auto reason = no_terminal(); !reason.empty()) return skip(reason);
   const auto on_terminal =
       run(two_workers({}, {"exit", "0"}), {.variables = {}, .on_terminal = true});
   CHECK(contains(on_terminal.out, "2 workers"));

@@ -216,6 +216,10 @@ TEST_CASE("events that find no room even to wait are counted, and the count is t
 }
 
 TEST_CASE("events that cannot be written any more are told once") {
+  if (::access("/dev/full", W_OK) != 0) {
+    std::puts("skipped: there is no /dev/full here");
+    return;
+  }
   auto chronicle = io::Chronicle::open("", "/dev/full");
   REQUIRE(chronicle.has_value());
   chronicle->begin({.job = "job7", .host = "node0", .executable = "./train"});

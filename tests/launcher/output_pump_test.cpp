@@ -1,11 +1,13 @@
 #include "launcher/io/output_pump.h"
 
 #include <doctest/doctest.h>
+#include <fcntl.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
 #include <chrono>
 #include <csignal>
+#include <cstdio>
 #include <filesystem>
 #include <fstream>
 #include <map>
@@ -229,6 +231,10 @@ TEST_CASE("a closed console is said once and the file still gets everything") {
 }
 
 TEST_CASE("a full disk is said once per file and the console still gets everything") {
+  if (::access("/dev/full", W_OK) != 0) {
+    std::puts("skipped: there is no /dev/full here");
+    return;
+  }
   Pipe out;
   Pipe err;
   {
