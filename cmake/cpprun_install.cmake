@@ -4,8 +4,8 @@ include(CMakePackageConfigHelpers)
 set(CPPRUN_PACKAGE_FOLDER "${CMAKE_INSTALL_LIBDIR}/cmake/cpprun")
 
 set_target_properties(cpprun_store PROPERTIES EXPORT_NAME store)
-install(TARGETS cpprun_store cpprun_store_core cpprun_c10d cpprun_fmt EXPORT cpprunTargets
-        ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT development)
+install(TARGETS cpprun_store cpprun_store_core cpprun_c10d cpprun_text cpprun_fmt
+        EXPORT cpprunTargets ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT development)
 install(EXPORT cpprunTargets NAMESPACE cpprun:: DESTINATION ${CPPRUN_PACKAGE_FOLDER}
         COMPONENT development)
 

@@ -2,6 +2,8 @@
 
 #include <charconv>
 
+#include "proto/plain_text.h"
+
 namespace cpprun {
 
 std::string SettingReader::source(std::string_view flag) const {
@@ -26,9 +28,20 @@ std::optional<int> SettingReader::number(std::string_view flag, int lowest, int 
 std::optional<std::string> SettingReader::name(std::string_view flag, std::size_t bytes_max) {
   const auto* setting = settings_.find(flag);
   if (setting == nullptr) return std::nullopt;
-  if (setting->value.size() <= bytes_max) return setting->value;
-  complain("{} has {} bytes; a name of at most {} travels between nodes: give a shorter one",
-           setting->source, setting->value.size(), bytes_max);
+  const std::string& value = setting->value;
+  const std::string plain = plain_line(value);
+  if (value.size() > bytes_max) {
+    complain("{} has {} bytes; a name of at most {} travels between nodes: give a shorter one",
+             setting->source, value.size(), bytes_max);
+  } else if (plain != value) {
+    // The other nodes would read another name than ours.
+    complain(
+        "{}={}: where it says \"?\" there is nothing that can be read: a control or format "
+        "character, or half a character; give a name of letters",
+        setting->source, plain);
+  } else {
+    return value;
+  }
   return std::nullopt;
 }
 

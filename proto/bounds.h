@@ -63,6 +63,8 @@ inline constexpr int clock_samples = 32;
 inline constexpr std::size_t link_text_bytes_max = 2 * 1024;
 // Addresses a node names beside the one it speaks from: a join has to stay within 512 bytes.
 inline constexpr std::size_t node_addresses_max = 4;
+// A name that a stranger made up, quoted in a line of a log: enough to be recognised.
+inline constexpr std::size_t name_shown_bytes_max = 80;
 // Nodes that a sentence names before it says "and others".
 inline constexpr std::size_t nodes_named_max = 8;
 // Jobs of one daemon at a time: each has a port, of which a machine has few ten thousand.

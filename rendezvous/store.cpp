@@ -10,6 +10,7 @@
 
 #include "proto/bounds.h"
 #include "proto/c10d/encoder.h"
+#include "proto/plain_text.h"
 #include "rendezvous/counter_text.h"
 
 namespace cpprun {
@@ -374,9 +375,8 @@ void Store::answer_value(ConnectionId to, const StoredValue& value, Effects& eff
 void Store::drop_non_number(ConnectionId from, std::string_view operation, std::string_view key,
                             Effects& effects) {
   // A key may hold anything, and is long enough to fill a screen.
-  constexpr std::size_t shown_bytes_max = 80;
   effects.emplace_back(Drop{from, std::string(operation) + " on key \"" +
-                                      std::string(key.substr(0, shown_bytes_max)) +
+                                      plain_line(key, bounds::name_shown_bytes_max) +
                                       "\", whose value is not a number"});
 }
 

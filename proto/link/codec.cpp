@@ -11,6 +11,7 @@
 
 #include "proto/bounds.h"
 #include "proto/link/limits.h"
+#include "proto/plain_text.h"
 
 namespace cpprun::link {
 
@@ -181,22 +182,6 @@ constexpr std::string_view name_of<Hosts>() {
   return "hosts";
 }
 
-// Without what moves a terminal's cursor or changes its colours; a message may have several lines.
-std::string harmless(std::string text) {
-  for (char& c : text) {
-    const auto byte = static_cast<unsigned char>(c);
-    if ((byte < 0x20 && c != '\n' && c != '\t') || byte == 0x7F) c = '?';
-  }
-  return text;
-}
-
-// The same on one line, as a line of a log has it.
-std::string one_line(std::string text) {
-  text = harmless(std::move(text));
-  std::replace(text.begin(), text.end(), '\n', '?');
-  return text;
-}
-
 struct Writer {
   json& object;
 
@@ -276,14 +261,14 @@ struct Reader {
   }
   // Strangers' words end up in logs and on terminals, which must not take them for commands.
   void operator()(const char* key, std::string& value) {
-    auto text = object.at(key).get<std::string>();
+    const auto text = object.at(key).get<std::string>();
     // Only a failure's own words, as a trace-back, may have several lines.
     const bool has_lines = key == std::string_view("message");
-    value = has_lines ? harmless(std::move(text)) : one_line(std::move(text));
+    value = has_lines ? plain_lines(text) : plain_line(text);
   }
   void operator()(const char* key, std::vector<std::string>& value) {
     value = object.at(key).get<std::vector<std::string>>();
-    for (std::string& each : value) each = one_line(std::move(each));
+    for (std::string& each : value) each = plain_line(each);
   }
   void operator()(const char* key, std::vector<Consequence>& value) {
     for (const json& row : object.at(key)) {
@@ -351,7 +336,8 @@ Result<std::optional<Decoded>> decode(std::string_view bytes) {
     const auto name = object.at("say").get<std::string>();
     auto message = read_named(name, object);
     if (!message) {
-      return failure(fmt::format("unknown link message \"{}\"", one_line(name.substr(0, 40))));
+      return failure(fmt::format("unknown link message \"{}\"",
+                                 plain_line(name, bounds::name_shown_bytes_max)));
     }
     if (const auto reason = beyond_limits(*message)) {
       return failure(fmt::format("a link frame \"{}\" that says {}", name, *reason));
@@ -360,7 +346,9 @@ Result<std::optional<Decoded>> decode(std::string_view bytes) {
   } catch (const BadNumber& error) {
     return failure(fmt::format("a link frame that cannot be read: {}", error.reason));
   } catch (const json::exception& error) {
-    return failure(fmt::format("a link frame that cannot be read: {}", error.what()));
+    // It quotes what it could not read.
+    return failure(fmt::format("a link frame that cannot be read: {}",
+                               plain_line(error.what(), bounds::link_text_bytes_max)));
   }
 }
 

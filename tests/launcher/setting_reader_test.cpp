@@ -55,6 +55,16 @@ TEST_CASE("a name that is too long to travel is a mistake with its length") {
                                                   "between nodes: give a shorter one"});
 }
 
+TEST_CASE("a name that other nodes would read differently is a mistake") {
+  Read read;
+  read.settings.settle("role", {"trainer\u202e", "--role"});
+  CHECK_FALSE(read.reader.name("role", 20));
+  CHECK(read.mistakes ==
+        std::vector<std::string>{
+            "--role=trainer?: where it says \"?\" there is nothing that can be read: a control or "
+            "format character, or half a character; give a name of letters"});
+}
+
 TEST_CASE("a list has one part more than separators, and a number is nothing but digits") {
   CHECK(split("a,,b", ',') == std::vector<std::string_view>{"a", "", "b"});
   CHECK(split("", ',') == std::vector<std::string_view>{""});

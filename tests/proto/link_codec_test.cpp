@@ -175,6 +175,13 @@ TEST_CASE("a stranger's words move no cursor and forge no line of a log") {
   CHECK(decode(frame_of("{\"say\":\"a\\nb\"}")).error().reason == "unknown link message \"a?b\"");
   CHECK(decode(frame_of("{\"say\":\"\\u001b[2J\"}")).error().reason ==
         "unknown link message \"?[2J\"");
+  const Join turned{.job = "j", .host = "a\u009b2J\u202eb", .role = "no\u200bde"};
+  const auto plain = std::get<Join>(decode(encode(turned))->value().message);
+  CHECK(plain.host == "a?2J?b");
+  CHECK(plain.role == "no?de");
+  const auto unreadable = decode(frame_of("{\"say\": \u009b\u202e"));
+  CHECK(unreadable.error().reason.find("\u009b") == std::string::npos);
+  CHECK(unreadable.error().reason.find("\u202e") == std::string::npos);
 }
 
 TEST_CASE("a clock that cannot be is taken for the latest that can") {

@@ -70,6 +70,17 @@ TEST_CASE("ADD wraps as upstream was seen to") {
   CHECK(world.apply(alice, Add{"n", 1}) == only(alice, Number{INT64_MIN}));
 }
 
+TEST_CASE("a key that is no text forges no line of the log") {
+  World world;
+  const std::string key = "n\"\ncpprund: job \"a\" is over\u009b2J\u202e" + std::string(200, 'x');
+  world.apply(alice, Set{key, "text"});
+  const auto effects = world.apply(bob, Add{key, 1});
+  REQUIRE(effects.size() == 1);
+  const auto reason = std::get<Drop>(effects.front()).reason;
+  CHECK(reason.starts_with("ADD on key \"n\"?cpprund: job \"a\" is over?2J?xxx"));
+  CHECK(reason.size() < 130);
+}
+
 TEST_CASE("ADD on what is not a number ends that connection and changes nothing") {
   World world;
   for (const char* text : {"abc", "", "+-1", "  ", "99999999999999999999"}) {
