@@ -279,6 +279,10 @@ inline constexpr std::size_t store_read_bytes = 64 * 1024;
 inline constexpr std::size_t store_gather_bytes = 256 * 1024;
 // Connections accepted before others are served again.
 inline constexpr std::size_t store_accepts_per_slice = 256;
+// Of the files that may be open, those that no store client gets: one in so many, and not more than
+// the nodes of a large job. Without them a crowd at the store keeps agents out.
+inline constexpr std::uint64_t link_descriptors_share = 8;
+inline constexpr std::uint64_t link_descriptors_max = 4096;
 // How long a client whose first DELETE_KEY or APPEND cannot be told apart (dialects A and B share
 // the opcode) is watched for the bytes that only an APPEND has.
 inline constexpr auto store_dialect_grace = 100ms;
@@ -296,6 +300,13 @@ inline constexpr std::size_t log_alike_max = 5;
 inline constexpr auto log_window = 10s;
 // Kinds of lines that are told apart at the same time.
 inline constexpr std::size_t log_kinds_max = 256;
+// One line: two texts of a link, and what is said around them.
+inline constexpr std::size_t log_line_bytes_max = 4 * 1024 + 512;
+// Bytes that wait for whoever reads the log; from there on only what happens to jobs is added, up
+// to console_queue_bytes_max.
+inline constexpr std::size_t log_behind_bytes = 256 * 1024;
+// How long a daemon that ends waits for the reader of its last lines.
+inline constexpr auto log_farewell = 1s;
 
 // --- clients of the store ------------------------------------------------------------------------
 // How long a client tries to reach a store, and how long a request may take, where nobody says

@@ -1,13 +1,21 @@
 // The daemon. Constructs, connects, runs, returns.
 
+#include <csignal>
 #include <cstdio>
+#include <cstdlib>
 
 #include "rendezvous/cpprund_cli.h"
+#include "rendezvous/io/standard_streams.h"
 #include "rendezvous/io/steadiness.h"
 #include "rendezvous/io/store_daemon.h"
 
 int main(int argc, char** argv) {
-  const auto parsed = cpprun::parse_daemon_options(argc, argv);
+  cpprun::fill_standard_streams();
+  // A log or a client that has gone away is an error of a write, not the end of everybody's jobs.
+  std::signal(SIGPIPE, SIG_IGN);
+  const char* const log_level = std::getenv(cpprun::log_level_variable);
+  const auto parsed =
+      cpprun::parse_daemon_options(argc, argv, log_level == nullptr ? "" : log_level);
   if (const auto* end = std::get_if<cpprun::CommandLineEnd>(&parsed)) {
     std::fputs(end->text.c_str(), end->exit_code == 0 ? stdout : stderr);
     return end->exit_code;

@@ -1,9 +1,13 @@
 #include "rendezvous/cpprund_cli.h"
 
+#include <fmt/format.h>
+
 #include <CLI/CLI.hpp>
 #include <chrono>
 #include <set>
 #include <sstream>
+
+#include "proto/plain_text.h"
 
 namespace cpprun {
 namespace {
@@ -42,8 +46,8 @@ void add_limits(CLI::App& app, DaemonOptions& options) {
 
 }  // namespace
 
-std::variant<DaemonOptions, CommandLineEnd> parse_daemon_options(int argc,
-                                                                 const char* const* argv) {
+std::variant<DaemonOptions, CommandLineEnd> parse_daemon_options(int argc, const char* const* argv,
+                                                                 std::string_view log_level) {
   DaemonOptions options;
   CLI::App app{
       "The rendezvous daemon of cpprun: hosts the store on which the workers of a job "
@@ -54,9 +58,20 @@ std::variant<DaemonOptions, CommandLineEnd> parse_daemon_options(int argc,
   app.add_option("--port", port, "Port to listen on; 0 lets the system pick one")
       ->check(CLI::Range(0, 65535))
       ->capture_default_str();
-  auto* quiet = app.add_flag("--quiet", options.is_quiet, "No lines about closed clients");
-  app.add_flag("--verbose", options.is_verbose, "Lines about clients that simply left, too")
-      ->excludes(quiet);
+  auto* quiet = app.add_flag("--quiet", options.is_quiet,
+                             "No lines about closed clients; what happens to jobs is told");
+  bool is_verbose = false;
+  auto* verbose = app.add_flag("--verbose", is_verbose, "The same as --log-level debug");
+  verbose->excludes(quiet);
+  std::string level = log_level.empty() ? "info" : std::string(log_level);
+  app.add_option("--log-level", level,
+                 "What is told: error, warning, info or debug, which has clients that simply left, "
+                 "too; CPPRUN_LOG_LEVEL gives its default")
+      ->check(CLI::IsMember(std::set<std::string>{"error", "warning", "info", "debug"}))
+      ->default_str("info")
+      ->excludes(verbose);
+  app.add_flag("!--no-plain-store", options.has_plain_store,
+               "Hosts jobs only: no store for whoever comes to the port where agents meet");
   // Names only: an enum would be taken by number, too.
   std::string dialect = "auto";
   app.add_option("--store-dialect", dialect,
@@ -92,6 +107,13 @@ std::variant<DaemonOptions, CommandLineEnd> parse_daemon_options(int argc,
   options.port = static_cast<std::uint16_t>(port);
   options.dialect = dialect_of(dialect);
   options.lease_max = std::chrono::seconds(lease_seconds);
+  const auto wanted = log_level_of(level);
+  if (!wanted) {
+    return CommandLineEnd{exit_usage, fmt::format("cpprund: CPPRUN_LOG_LEVEL={} is no level; it is "
+                                                  "{}\n",
+                                                  plain_line(level), log_level_names)};
+  }
+  options.log_level = is_verbose ? LogLevel::debug : *wanted;
   return options;
 }
 

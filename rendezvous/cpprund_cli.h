@@ -2,6 +2,7 @@
 // The command line of cpprund as a value.
 
 #include <string>
+#include <string_view>
 #include <variant>
 
 #include "rendezvous/daemon_options.h"
@@ -14,6 +15,8 @@ struct CommandLineEnd {
   std::string text;
 };
 
-std::variant<DaemonOptions, CommandLineEnd> parse_daemon_options(int argc, const char* const* argv);
+// `log_level`: what CPPRUN_LOG_LEVEL says, for where no flag does; may be empty.
+std::variant<DaemonOptions, CommandLineEnd> parse_daemon_options(int argc, const char* const* argv,
+                                                                 std::string_view log_level = {});
 
 }  // namespace cpprun

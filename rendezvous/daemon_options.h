@@ -8,6 +8,7 @@
 #include "proto/bounds.h"
 #include "proto/c10d/dialect.h"
 #include "proto/clock.h"
+#include "rendezvous/log_level.h"
 
 namespace cpprun {
 
@@ -15,7 +16,8 @@ struct DaemonOptions {
   std::string host{};          // empty: every interface, IPv6 and IPv4
   std::uint16_t port = 29400;  // torchrun's default for a rendezvous endpoint; 0: any
   bool is_quiet = false;       // says nothing about closed clients
-  bool is_verbose = false;     // says it also of clients that simply left
+  LogLevel log_level = LogLevel::info;
+  bool has_plain_store = true;  // for whoever comes, on the port where agents meet
   c10d::Dialect dialect = c10d::Dialect::undecided;  // taken for granted where it is given
   // What strangers can take at most.
   std::size_t jobs_max = bounds::jobs_max;

@@ -178,8 +178,9 @@ void Job::close(TimePoint now, const Closing& closing, keeper::Actions& actions)
   }
   round_.set_broken(link, now);
   actions.emplace_back(
-      keeper::Note{fmt::format("the link of {} broke: {}; it has {} s to come back",
-                               name_of(*member), reason, in_seconds(options_.lease))});
+      keeper::Note{.line = fmt::format("the link of {} broke: {}; it has {} s to come back",
+                                       name_of(*member), reason, in_seconds(options_.lease)),
+                   .level = LogLevel::warning});
 }
 
 // The lease ran out, and with it the agent's own: it has killed its workers. From here on nothing
@@ -192,7 +193,8 @@ void Job::lose(TimePoint now, const Leases::Expired& expired, const std::string&
     round_.leave(link);
     return;
   }
-  actions.emplace_back(keeper::Note{fmt::format("{} is lost: {}", name_of(member), why)});
+  actions.emplace_back(keeper::Note{.line = fmt::format("{} is lost: {}", name_of(member), why),
+                                    .level = LogLevel::warning});
   actions.emplace_back(change_of(member, NodeChange::Kind::lost, why));
   if (member.connected) actions.emplace_back(keeper::HangUp{link, why});
   leases_.forget(link);
@@ -310,7 +312,7 @@ void Job::begin_again(TimePoint now, const RestartPolicy::Verdict& verdict,
   const Failures::Entry* root = breakup_.failures.root();
   why_again_ = fmt::format("{}: {}", root ? root->what : breakup_.reason, verdict.reason);
   actions.emplace_back(
-      keeper::Note{why_again_, root ? std::optional(root->failure) : std::nullopt});
+      keeper::Note{.line = why_again_, .root = root ? std::optional(root->failure) : std::nullopt});
   breakup_ = {};
   round_.gather_again();
   status_due_ = now + options_.status_interval;

@@ -37,7 +37,8 @@ void Keeper::on(TimePoint now, const Opened& event, Actions& actions) {
           source_of(peer), links_of_source_.most());
       actions.emplace_back(keeper::Say{link, link::Refused{reason}});
       actions.emplace_back(keeper::HangUp{link, reason});
-      actions.emplace_back(keeper::Note{"refused a link: " + reason});
+      actions.emplace_back(keeper::Note{
+          .line = "refused a link: " + reason, .level = LogLevel::warning, .of_stranger = true});
       return;
     }
     counted_.emplace(link, peer);

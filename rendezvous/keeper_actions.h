@@ -8,6 +8,7 @@
 
 #include "proto/ids.h"
 #include "proto/link/message.h"
+#include "rendezvous/log_level.h"
 
 namespace cpprun {
 
@@ -52,6 +53,8 @@ struct Note {
   std::string line;
   // Where it says that a round is over and another follows: what broke it.
   std::optional<link::Failure> root = {};
+  LogLevel level = LogLevel::info;
+  bool of_stranger = false;  // about somebody who is not in the job, and may come without end
   friend bool operator==(const Note&, const Note&) = default;
 };
 

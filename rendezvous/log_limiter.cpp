@@ -17,7 +17,7 @@ std::string without_digits(std::string_view text) {
 
 }  // namespace
 
-bool LogLimiter::pass(TimePoint now, std::string_view kind) {
+bool LogLimiter::pass(TimePoint now, std::string_view kind, bool is_reader_behind) {
   std::string key = without_digits(kind);
   auto found = windows_.find(key);
   if (found != windows_.end() && found->second.until <= now && found->second.held_back == 0) {
@@ -30,7 +30,7 @@ bool LogLimiter::pass(TimePoint now, std::string_view kind) {
     found = windows_.try_emplace(key, Window{now + bounds::log_window, 0, 0, ""}).first;
   }
   Window& window = found->second;
-  if (window.passed < bounds::log_alike_max) {
+  if (window.passed < bounds::log_alike_max && !is_reader_behind) {
     ++window.passed;
     return true;
   }
@@ -45,7 +45,8 @@ std::vector<std::string> LogLimiter::advance(TimePoint now) {
     const Window& window = entry.second;
     if (window.until > now) return false;
     if (window.held_back > 0) {
-      lines.push_back(fmt::format("{} more lines like: {}", window.held_back, window.example));
+      lines.push_back(fmt::format("{} more line{} like: {}", window.held_back,
+                                  window.held_back == 1 ? "" : "s", window.example));
     }
     return true;
   });

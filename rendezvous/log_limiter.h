@@ -1,6 +1,7 @@
 #pragma once
-// Keeps a log readable when ten thousand clients are closed for the same reason: of lines that
-// differ only in their numbers, the first few of a window are let through, the rest is counted and
+// Keeps a log readable when ten thousand clients are closed for the same reason. It is asked about
+// lines that strangers cause, never about what happens to a job: of lines that differ only in their
+// numbers, the first few of a window are let through, the rest is counted and
 // told in one line when the window ends.
 
 #include <cstddef>
@@ -17,8 +18,8 @@ namespace cpprun {
 class LogLimiter {
  public:
   // May a line of that kind be written now? `kind` is the line without what names an instance;
-  // digits in it do not count.
-  bool pass(TimePoint now, std::string_view kind);
+  // digits in it do not count. Where its reader is behind, no line may: it is counted.
+  bool pass(TimePoint now, std::string_view kind, bool is_reader_behind = false);
 
   // The lines that stand for those held back, of every window that is over.
   std::vector<std::string> advance(TimePoint now);

@@ -177,6 +177,12 @@ ConnectionSet::Impl::Recognised ConnectionSet::Impl::recognise(Connection& conne
     case Protocol::store:
       break;
   }
+  if (is_kept_for_links(connection.fd)) {
+    close(
+        connection,
+        "the descriptors that are left are kept for agents; raise the limit of them (ulimit -Hn)");
+    return Recognised::gone;
+  }
   const Result<void> admitted = host_of(connection).admit(connection.peer);
   // The host may have closed clients, for instance because a new round begins.
   if (connection.id != id) return Recognised::gone;

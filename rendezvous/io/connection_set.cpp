@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <limits>
 #include <random>
 #include <system_error>
 
@@ -68,6 +69,8 @@ ConnectionSet::Impl::Impl(ConnectionLimits limits)
       ledger_(std::make_shared<Ledger>(limits.memory, random_seed())),
       epoll_(epoll_create1(EPOLL_CLOEXEC)),
       spare_(open_spare()),
+      kept_for_links_from_(limits.keeps_descriptors_for_links ? first_descriptor_for_links()
+                                                              : std::numeric_limits<int>::max()),
       read_(bounds::store_read_bytes) {
   if (!epoll_) throw std::system_error(errno, std::generic_category(), "epoll_create1");
   ledger_->tend(true);
@@ -85,7 +88,8 @@ ConnectionSet::Impl::~Impl() {
 // --- ports -------------------------------------------------------------------------------------
 
 Result<Listening> ConnectionSet::Impl::listen(StoreHost& host, const ListenOptions& options) {
-  Result<OpenPort> open = open_port(options.host, options.port);
+  Result<OpenPort> open = options.hosts.empty() ? open_port(options.host, options.port)
+                                                : open_port(options.hosts, options.port);
   if (!open) return tl::unexpected<Error>(open.error());
   auto place = std::ranges::find_if(
       ports_, [](const Port& each) { return each.host == nullptr && !each.is_resting; });
@@ -99,7 +103,7 @@ Result<Listening> ConnectionSet::Impl::listen(StoreHost& host, const ListenOptio
     port = {};
     return failure(fmt::format("cannot watch the port {}: {}", address, reason));
   }
-  return Listening{ListenerId{number}, port.open.port, port.open.address};
+  return Listening{ListenerId{number}, port.open.port, port.open.address, port.open.hosts};
 }
 
 void ConnectionSet::Impl::stop_listening(ListenerId listener, const std::string& reason) {
@@ -154,12 +158,27 @@ void ConnectionSet::Impl::accept_some(std::uint64_t number) {
       }
       if (errno == EAGAIN || errno == EWOULDBLOCK) break;
       if (!is_lack_of_resources(errno)) continue;  // that client left while it stood in line
-      if (refuse_for_lack(port, listening, errno)) continue;
+      const int error = errno;
+      if (make_room() || refuse_for_lack(port, listening, error)) continue;
       unwatch(port);
       port.is_resting = true;
       return arm(TimerKind::rest, number, bounds::store_accept_rest);
     }
   }
+}
+
+bool ConnectionSet::Impl::make_room(ConnectionId newest) {
+  Connection* const silent = strangers_.longest_silent(table_, newest);
+  if (silent == nullptr) return false;
+  close(*silent, "it said nothing, and others need its descriptor (ulimit -Hn)");
+  return true;
+}
+
+// Some number below may have become free since that one was given.
+bool ConnectionSet::Impl::is_kept_for_links(int fd) const {
+  if (fd < kept_for_links_from_) return false;
+  const FileDescriptor lowest(::fcntl(fd, F_DUPFD_CLOEXEC, 0));
+  return !lowest || lowest.get() >= kept_for_links_from_;
 }
 
 // Takes the next client in line with the spare descriptor and closes it again: left in line, it
@@ -179,7 +198,8 @@ bool ConnectionSet::Impl::refuse_for_lack(Port& port, int listening, int error) 
   } else {
     port.host->note({.ordinary = false,
                      .peer = std::nullopt,
-                     .text = fmt::format("cannot accept on {}: {}", port.open.address, why)});
+                     .text = fmt::format("cannot accept on {}: {}", port.open.address, why),
+                     .level = LogLevel::warning});
   }
   return was_refused;
 }
@@ -204,6 +224,9 @@ void ConnectionSet::Impl::open_connection(int fd, const PeerAddress& peer, std::
     return ports_[listener].host->note({.peer = peer, .text = "refused: " + why});
   }
   (void)socket.release();  // the table's now
+  const ConnectionId id = connection.id;
+  strangers_.add(id, table_);
+  if (is_kept_for_links(fd)) make_room(id);
 }
 
 FileDescriptor ConnectionSet::Impl::detach(Connection& connection) {

@@ -12,6 +12,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "proto/bounds.h"
 #include "proto/c10d/dialect.h"
@@ -19,6 +20,7 @@
 #include "proto/result.h"
 #include "rendezvous/io/file_descriptor.h"
 #include "rendezvous/ledger.h"
+#include "rendezvous/log_level.h"
 #include "rendezvous/peer_address.h"
 #include "rendezvous/store.h"
 
@@ -29,6 +31,8 @@ struct Note {
   bool ordinary = false;            // a client that simply left; usually not worth a line
   std::optional<PeerAddress> peer;  // whom it is about
   std::string text;                 // e.g. "closed: unknown opcode 71"
+  LogLevel level = LogLevel::info;  // of one that is not ordinary
+  bool of_job = false;              // what happened to a job is always written
 };
 
 // Who owns a store and decides who may use it. It is called from within serve() and may close
@@ -54,6 +58,7 @@ struct ConnectionLimits {
   std::size_t work_per_turn = bounds::store_work_per_turn;
   std::size_t work_per_visit = bounds::store_work_per_visit;
   LedgerLimits memory = {};
+  bool keeps_descriptors_for_links = false;  // a share that no store client gets
 };
 
 struct ListenOptions {
@@ -61,6 +66,8 @@ struct ListenOptions {
   std::uint16_t port = 0;  // 0: the kernel picks
   // What an undecided client is taken for; `undecided` detects it from the first bytes.
   c10d::Dialect dialect = c10d::Dialect::undecided;
+  // Taken instead of `host`: what it meant when it was looked up before.
+  std::vector<std::string> hosts = {};
 };
 
 using ListenerId = Id<struct ListenerTag, std::uint32_t>;
@@ -68,6 +75,7 @@ struct Listening {
   ListenerId id;
   std::uint16_t port = 0;
   std::string address;  // "[::]:43211": what it is bound to, for people and machines
+  std::vector<std::string> hosts = {};  // what a host that was named means now, as numbers
 };
 
 class ConnectionSet {

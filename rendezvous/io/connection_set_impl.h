@@ -18,6 +18,7 @@
 #include "rendezvous/io/connection.h"
 #include "rendezvous/io/connection_set.h"
 #include "rendezvous/io/listener.h"
+#include "rendezvous/io/strangers.h"
 
 namespace cpprun {
 
@@ -70,6 +71,9 @@ class ConnectionSet::Impl {
   void handle(const epoll_event& event);
   void accept_some(std::uint64_t number);
   bool refuse_for_lack(Port& port, int listening, int error);
+  // Closes the connection that has been silent for longest; false where nobody is silent.
+  bool make_room(ConnectionId newest = {});
+  bool is_kept_for_links(int fd) const;
   void open_connection(int fd, const PeerAddress& peer, std::uint32_t listener);
   // Nobody hears from that connection again. Others may: what it leaves behind is passed on.
   void close(Connection& connection, const std::string& reason, bool ordinary = false);
@@ -148,6 +152,9 @@ class ConnectionSet::Impl {
   FileDescriptor epoll_;
   // Given up for a moment when there are no more, so that a client can be told by a close.
   FileDescriptor spare_;
+  // Descriptors from this number on are kept for links.
+  const int kept_for_links_from_;
+  Strangers strangers_;
   std::deque<Port> ports_;  // an id is an index; that of a closed one is given to another
   ConnectionTable table_;
   std::priority_queue<Timer, std::vector<Timer>, std::greater<>> timers_;

@@ -1,33 +1,51 @@
 #pragma once
-// The daemon's log on stderr: a line per closed client, alike ones counted instead of written.
+// The daemon's log on stderr: a line for what happens to its jobs, and one for each client that was
+// closed, alike ones counted instead of written. Whoever reads it slowly, or not at all, or has
+// gone, holds up nobody: what finds no room is counted and told later.
 
 #include <asio/io_context.hpp>
-#include <asio/steady_timer.hpp>
+#include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 
+#include "proto/bounds.h"
 #include "rendezvous/daemon_options.h"
 #include "rendezvous/io/connection_set.h"
+#include "rendezvous/io/machine_timer.h"
+#include "rendezvous/io/patient_writer.h"
+#include "rendezvous/log_level.h"
 #include "rendezvous/log_limiter.h"
 
 namespace cpprun {
 
 class DaemonLog {
  public:
-  DaemonLog(asio::io_context& io, const DaemonOptions& options)
-      : is_quiet_(options.is_quiet), is_verbose_(options.is_verbose), timer_(io) {}
+  // `descriptor` stays the caller's, and is usually 2.
+  DaemonLog(asio::io_context& io, int descriptor, const DaemonOptions& options);
 
-  void write(const Note& note);
+  // Nothing that can go wrong with a log reaches who serves.
+  void write(const Note& note) noexcept;
+  // The daemon's own words.
+  void say(LogLevel level, std::string_view text) noexcept;
+  // The last act: a slow reader is given a moment.
+  void flush() { writer_.flush(bounds::log_farewell); }
 
  private:
-  void tell_held_back(TimePoint now);
-  void arm();
+  void take(const Note& note);
+  void put(std::string_view text);
+  void tell_lost_lines();
+  void tell_lost_bytes(std::uint64_t bytes);
+  template <class Action>
+  void guarded(Action action) noexcept;
+  void advance();
 
-  bool is_quiet_;
-  bool is_verbose_;
+  LogLevel most_;
+  bool tells_clients_;
   LogLimiter limiter_;
-  asio::steady_timer timer_;
-  std::optional<TimePoint> armed_;
+  MachineTimer timer_;
+  PatientWriter writer_;
+  std::uint64_t lost_lines_ = 0;  // for want of room in the queue, or of memory
 };
 
 }  // namespace cpprun

@@ -17,8 +17,17 @@ TimePoint now() {
   return boot_now();
 }
 
-Note plain_note(std::string text) {
-  return {.ordinary = false, .peer = {}, .text = std::move(text)};
+ConnectionLimits with_room_for_links(ConnectionLimits limits) {
+  limits.keeps_descriptors_for_links = true;
+  return limits;
+}
+
+Note note_of(const keeper::Note& said) {
+  return {.ordinary = false,
+          .peer = {},
+          .text = said.line,
+          .level = said.level,
+          .of_job = !said.of_stranger};
 }
 
 }  // namespace
@@ -54,14 +63,18 @@ class KeeperServer::JobPort : public Port {
   Store left_behind_;
 };
 
-// A store of nobody's job, for whoever comes.
+// A store of nobody's job, for whoever comes, unless nobody shall have one.
 class KeeperServer::PlainPort : public Port {
  public:
-  using Port::Port;
-  Result<void> admit(const PeerAddress&) override { return {}; }
+  PlainPort(KeeperServer& server, PlainStore plain) : Port(server), plain_(plain) {}
+  Result<void> admit(const PeerAddress&) override {
+    if (plain_ == PlainStore::served) return {};
+    return failure("this daemon hosts jobs only (--no-plain-store)");
+  }
   Store& store() override { return store_; }
 
  private:
+  PlainStore plain_;
   Store store_;
 };
 
@@ -70,22 +83,26 @@ KeeperServer::KeeperServer(asio::io_context& context, Callbacks callbacks,
     : context_(context),
       callbacks_(std::move(callbacks)),
       timer_(context, [this] { advance(); }),
-      connections_(limits) {}
+      connections_(with_room_for_links(limits)) {}
 
 KeeperServer::~KeeperServer() {
   for (auto& [link, channel] : channels_) channel->forget();
 }
 
-Result<Listening> KeeperServer::open(const ListenOptions& listen, KeeperOptions options) {
+Result<Listening> KeeperServer::open(const ListenOptions& listen, KeeperOptions options,
+                                     PlainStore plain) {
   listen_ = listen;
   std::unique_ptr<Port> host;
   if (options.only) {
     host = std::make_unique<JobPort>(*this, options.only->id);
   } else {
-    host = std::make_unique<PlainPort>(*this);
+    host = std::make_unique<PlainPort>(*this, plain);
   }
   auto listening = connections_.listen(*host, listen);
   if (!listening) return listening;
+  // Each job's port is opened on the same addresses. To look the name up again would hold everybody
+  // up for as long as a name server is silent, and might find others.
+  listen_.hosts = listening->hosts;
   if (options.only) {
     options.options.store_port = listening->port;
     job_ports_[options.only->id] = {std::move(host), listening->id};
@@ -204,7 +221,7 @@ void KeeperServer::perform(const Keeper::Action& action) {
           [this](const keeper::OpenStore& opened) { open_store(opened.job); },
           [this](const keeper::CloseStore& closed) { close_store(closed.job, closed.reason); },
           [this](const keeper::Note& said) {
-            callbacks_.note(plain_note(said.line));
+            callbacks_.note(note_of(said));
             if (said.root && callbacks_.round_over) callbacks_.round_over(*said.root);
           },
           [this](const keeper::NodeChange& change) {

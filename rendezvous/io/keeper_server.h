@@ -24,6 +24,9 @@
 
 namespace cpprun {
 
+// Whether a daemon's main port has a store for whoever comes, too.
+enum class PlainStore { served, refused };
+
 class KeeperServer {
  public:
   struct Callbacks {
@@ -48,7 +51,9 @@ class KeeperServer {
 
   // Opens the port (0: the kernel picks) and gives what it got. With `options.only` that job exists
   // from here on, and its store_port is filled in; without, this is a daemon.
-  Result<Listening> open(const ListenOptions& listen, KeeperOptions options);
+  // `plain` is a daemon's choice.
+  Result<Listening> open(const ListenOptions& listen, KeeperOptions options,
+                         PlainStore plain = PlainStore::served);
 
   // Whether a worker of the hosted job has spoken to its store since the round began.
   bool store_was_asked() const { return store_was_asked_; }

@@ -7,9 +7,13 @@
 #include <sys/resource.h>
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
+#include <iterator>
+#include <limits>
 #include <memory>
+#include <utility>
 
 #include "proto/bounds.h"
 #include "rendezvous/io/socket_address.h"
@@ -64,9 +68,9 @@ int try_listen(const addrinfo& address, std::uint16_t port, bool dual_stack, Fil
   return 0;
 }
 
-Result<AddressList> resolve(const std::string& host) {
+Result<AddressList> resolve(const std::string& host, int flags) {
   addrinfo hints{};
-  hints.ai_flags = AI_PASSIVE;
+  hints.ai_flags = AI_PASSIVE | flags;
   hints.ai_socktype = SOCK_STREAM;
   addrinfo* list = nullptr;
   // Without a host the list holds both wildcards; "0" makes getaddrinfo content without one.
@@ -110,6 +114,17 @@ Result<OpenPort> open_wildcard(const addrinfo* list, std::uint16_t port) {
   return open;
 }
 
+// "fe80::1%eth0": with its interface where it needs one, which a PeerAddress does not have.
+std::string numeric_host_of(int fd) {
+  sockaddr_storage address{};
+  socklen_t size = sizeof address;
+  char text[NI_MAXHOST] = {};
+  auto* const name = reinterpret_cast<sockaddr*>(&address);
+  if (getsockname(fd, name, &size) != 0) return "";
+  if (getnameinfo(name, size, text, sizeof text, nullptr, 0, NI_NUMERICHOST) != 0) return "";
+  return text;
+}
+
 // Every address of the name, on one and the same port.
 Result<OpenPort> open_named(const addrinfo* list, const std::string& host, std::uint16_t port) {
   OpenPort open;
@@ -123,23 +138,41 @@ Result<OpenPort> open_named(const addrinfo* list, const std::string& host, std::
           fmt::format("cannot listen on {}: {}", address_text(host, port), in_words(error)));
     }
     port = local_address_of(socket.get()).port;
+    open.hosts.push_back(numeric_host_of(socket.get()));
     open.sockets.push_back(std::move(socket));
   }
+  return open;
+}
+
+OpenPort with_address(OpenPort open) {
+  const PeerAddress local = local_address_of(open.sockets.front().get());
+  open.port = local.port;
+  open.address = local.text();
   return open;
 }
 
 }  // namespace
 
 Result<OpenPort> open_port(const std::string& host, std::uint16_t port) {
-  const Result<AddressList> list = resolve(host);
+  const Result<AddressList> list = resolve(host, 0);
   if (!list) return tl::unexpected<Error>(list.error());
-  Result<OpenPort> open =
-      host.empty() ? open_wildcard(list->get(), port) : open_named(list->get(), host, port);
-  if (!open) return open;
-  const PeerAddress local = local_address_of(open->sockets.front().get());
-  open->port = local.port;
-  open->address = local.text();
-  return open;
+  return (host.empty() ? open_wildcard(list->get(), port) : open_named(list->get(), host, port))
+      .map(with_address);
+}
+
+Result<OpenPort> open_port(const std::vector<std::string>& hosts, std::uint16_t port) {
+  OpenPort all;
+  for (const std::string& host : hosts) {
+    const Result<AddressList> list = resolve(host, AI_NUMERICHOST);
+    if (!list) return tl::unexpected<Error>(list.error());
+    Result<OpenPort> open = open_named(list->get(), host, port);
+    if (!open) return open;
+    port = local_address_of(open->sockets.front().get()).port;
+    std::ranges::move(open->sockets, std::back_inserter(all.sockets));
+    all.hosts.push_back(host);
+  }
+  if (all.sockets.empty()) return failure("cannot listen: no address was given");
+  return with_address(std::move(all));
 }
 
 std::uint64_t raise_descriptor_limit() {
@@ -150,6 +183,15 @@ std::uint64_t raise_descriptor_limit() {
   (void)setrlimit(RLIMIT_NOFILE, &limit);
   (void)getrlimit(RLIMIT_NOFILE, &limit);
   return limit.rlim_cur;
+}
+
+int first_descriptor_for_links() {
+  rlimit limit{};
+  constexpr rlim_t many = std::numeric_limits<int>::max();
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= many) return many;
+  const rlim_t kept = std::min<rlim_t>(limit.rlim_cur / bounds::link_descriptors_share,
+                                       bounds::link_descriptors_max);
+  return static_cast<int>(limit.rlim_cur - kept);
 }
 
 }  // namespace cpprun

@@ -16,13 +16,22 @@ struct OpenPort {
   std::vector<FileDescriptor> sockets;  // one per address of the name; non-blocking, listening
   std::uint16_t port = 0;
   std::string address;  // of the first: "[::]:43211"
+  // Where a host was named: each of its addresses that is listened on, as a number.
+  std::vector<std::string> hosts;
 };
 
 // Fails with a clause such as `cannot listen on [::]:29400: Address already in use`.
+// A name is looked up, which may take a name server many seconds: not while anybody is served.
 Result<OpenPort> open_port(const std::string& host, std::uint16_t port);
+// The same addresses once more, as `hosts` of an earlier one has them; nobody is asked.
+Result<OpenPort> open_port(const std::vector<std::string>& hosts, std::uint16_t port);
 
 // Raises the process' soft limit of open files to its hard limit: a client costs a descriptor, one
 // of dialect A two. Returns the limit that holds now.
 std::uint64_t raise_descriptor_limit();
+
+// The descriptors from this number on are kept for agents. The kernel gives the lowest number that
+// is free: who is given this one, or a higher one, shows that all below are taken.
+int first_descriptor_for_links();
 
 }  // namespace cpprun

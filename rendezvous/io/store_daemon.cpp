@@ -2,16 +2,18 @@
 
 #include <fmt/format.h>
 #include <signal.h>
+#include <unistd.h>
 
 #include <asio/io_context.hpp>
 #include <asio/signal_set.hpp>
-#include <cstdio>
 
 #include "proto/bounds.h"
 #include "rendezvous/io/daemon_log.h"
 #include "rendezvous/io/keeper_server.h"
 #include "rendezvous/io/listener.h"
 #include "rendezvous/io/machine_memory.h"
+#include "rendezvous/io/patient_writer.h"
+#include "rendezvous/io/socket_address.h"
 
 namespace cpprun {
 namespace {
@@ -31,9 +33,9 @@ LedgerLimits memory_of(const DaemonOptions& options) {
 int run_store_daemon(const DaemonOptions& options) {
   raise_descriptor_limit();
   asio::io_context io(1);
+  DaemonLog log(io, STDERR_FILENO, options);
   asio::signal_set signals(io, SIGTERM, SIGINT);
   signals.async_wait([&](const asio::error_code&, int) { io.stop(); });
-  DaemonLog log(io, options);
   // Nobody's agent lives here, and a daemon is never done.
   KeeperServer server(io,
                       {.to_local_agent = [](const link::Message&) {},
@@ -49,13 +51,19 @@ int run_store_daemon(const DaemonOptions& options) {
                    .limits = {.jobs = options.jobs_max,
                               .jobs_per_source = options.jobs_per_address_max,
                               .links_per_source = options.links_per_address_max,
-                              .lease = options.lease_max}});
+                              .lease = options.lease_max}},
+                  options.has_plain_store ? PlainStore::served : PlainStore::refused);
   if (!listening) {
-    fmt::print(stderr, "cpprund: {}\n", listening.error().reason);
+    log.say(LogLevel::error, listening.error().reason);
+    log.flush();
     return 1;
   }
-  fmt::print("cpprund listening on {}\n", listening->address);
-  std::fflush(stdout);  // who started us may be reading a pipe
+  // Whoever started us may be reading a pipe, or may have closed it.
+  PatientWriter out(io, STDOUT_FILENO, {.lost = [&log](int error_number) {
+                      log.say(LogLevel::warning,
+                              fmt::format("cannot write to stdout: {}", errno_text(error_number)));
+                    }});
+  out.write(fmt::format("cpprund listening on {}\n", listening->address));
   io.run();
   // A second TERM on the way out must not turn a clean end into a killed one.
   sigset_t late;
@@ -63,6 +71,7 @@ int run_store_daemon(const DaemonOptions& options) {
   ::sigaddset(&late, SIGTERM);
   ::sigaddset(&late, SIGINT);
   ::pthread_sigmask(SIG_BLOCK, &late, nullptr);
+  log.flush();
   return 0;
 }
 

@@ -37,7 +37,7 @@ TEST_CASE("every flag arrives") {
   const auto& options = std::get<DaemonOptions>(parsed);
   CHECK(options.host == "::1");
   CHECK(options.port == 0);
-  CHECK(options.is_verbose);
+  CHECK(options.log_level == LogLevel::debug);
   CHECK(options.dialect == c10d::Dialect::a);
 }
 
@@ -62,6 +62,33 @@ TEST_CASE("a mistake ends it with 2 and a line that names the flag") {
   CHECK(end_of({"--prot", "1"}).text.find("--prot") != std::string::npos);
   CHECK(end_of({"--store-dialect", "3"}).exit_code == 2);
   CHECK(end_of({"--quiet", "--verbose"}).exit_code == 2);
+}
+
+TEST_CASE("the level of the log comes from its flag, else from the environment, else it is info") {
+  const auto level = [](std::vector<const char*> arguments, std::string_view environment) {
+    arguments.insert(arguments.begin(), "cpprund");
+    const auto parsed =
+        parse_daemon_options(static_cast<int>(arguments.size()), arguments.data(), environment);
+    REQUIRE(std::holds_alternative<DaemonOptions>(parsed));
+    return std::get<DaemonOptions>(parsed).log_level;
+  };
+  CHECK(level({}, "") == LogLevel::info);
+  CHECK(level({}, "error") == LogLevel::error);
+  CHECK(level({"--log-level", "warning"}, "error") == LogLevel::warning);
+  CHECK(level({"--verbose"}, "error") == LogLevel::debug);
+  CHECK(end_of({"--log-level", "loud"}).exit_code == 2);
+  CHECK(end_of({"--verbose", "--log-level", "info"}).exit_code == 2);
+  const char* none[] = {"cpprund"};
+  const auto wrong = parse_daemon_options(1, none, "loud");
+  REQUIRE(std::holds_alternative<CommandLineEnd>(wrong));
+  CHECK(std::get<CommandLineEnd>(wrong).exit_code == 2);
+  CHECK(std::get<CommandLineEnd>(wrong).text ==
+        "cpprund: CPPRUN_LOG_LEVEL=loud is no level; it is error, warning, info or debug\n");
+}
+
+TEST_CASE("a daemon may host jobs alone") {
+  CHECK(std::get<DaemonOptions>(parse({})).has_plain_store);
+  CHECK_FALSE(std::get<DaemonOptions>(parse({"--no-plain-store"})).has_plain_store);
 }
 
 TEST_CASE("asking for help is no mistake") {

@@ -1,100 +1,20 @@
 // cpprund as its users see it: the line it prints, its exit codes, its log.
 
 #include <doctest/doctest.h>
-#include <fcntl.h>
 #include <poll.h>
-#include <spawn.h>
-#include <sys/resource.h>
-#include <sys/wait.h>
 
 #include <csignal>
-#include <cstdlib>
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "proto/link/codec.h"
 #include "rendezvous/io/store_client.h"
+#include "tests/rendezvous/cpprund_program.h"
 #include "tests/rendezvous/io/served_set.h"
 
 using namespace cpprun;
 using namespace std::chrono_literals;
-
-namespace {
-
-// One run of cpprund, with what it says.
-class Program {
- public:
-  explicit Program(std::vector<std::string> arguments) {
-    const char* path = std::getenv("CPPRUND");
-    REQUIRE(path != nullptr);
-    int out[2];
-    int err[2];
-    REQUIRE(pipe2(out, O_CLOEXEC) == 0);
-    REQUIRE(pipe2(err, O_CLOEXEC) == 0);
-    out_ = FileDescriptor(out[0]);
-    err_ = FileDescriptor(err[0]);
-    const FileDescriptor out_writer(out[1]);
-    const FileDescriptor err_writer(err[1]);
-    posix_spawn_file_actions_t actions;
-    posix_spawn_file_actions_init(&actions);
-    posix_spawn_file_actions_adddup2(&actions, out[1], 1);
-    posix_spawn_file_actions_adddup2(&actions, err[1], 2);
-    arguments.insert(arguments.begin(), "cpprund");
-    std::vector<char*> argv;
-    for (std::string& argument : arguments) argv.push_back(argument.data());
-    argv.push_back(nullptr);
-    REQUIRE(posix_spawn(&pid_, path, &actions, nullptr, argv.data(), environ) == 0);
-    posix_spawn_file_actions_destroy(&actions);
-  }
-  ~Program() {
-    if (pid_ <= 0) return;
-    kill(pid_, SIGKILL);
-    waitpid(pid_, nullptr, 0);
-  }
-
-  std::string out_line() { return line_of(out_); }
-  std::string err_line() { return line_of(err_); }
-
-  // The port of the line `cpprund listening on [::]:43211`.
-  std::uint16_t port() {
-    const std::string line = out_line();
-    REQUIRE(line.starts_with("cpprund listening on "));
-    return static_cast<std::uint16_t>(std::stoi(line.substr(line.rfind(':') + 1)));
-  }
-
-  // From now on it gets no more address space than that.
-  void limit_memory(rlim_t bytes) const {
-    const rlimit limit{bytes, bytes};
-    REQUIRE(prlimit(pid_, RLIMIT_AS, &limit, nullptr) == 0);
-  }
-
-  int end_with(int signal) {
-    kill(pid_, signal);
-    return exit_code();
-  }
-  int exit_code() {
-    int status = 0;
-    REQUIRE(waitpid(pid_, &status, 0) == pid_);
-    pid_ = 0;
-    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-  }
-
- private:
-  static std::string line_of(const FileDescriptor& fd) {
-    std::string line;
-    char letter = 0;
-    pollfd watched{fd.get(), POLLIN, 0};
-    while (poll(&watched, 1, 10'000) == 1 && read(fd.get(), &letter, 1) == 1 && letter != '\n') {
-      line += letter;
-    }
-    return line;
-  }
-
-  pid_t pid_ = 0;
-  FileDescriptor out_;
-  FileDescriptor err_;
-};
-
-}  // namespace
 
 TEST_CASE("cpprund prints the port it got, serves, and ends cleanly when asked to") {
   for (const int signal : {SIGTERM, SIGINT}) {
@@ -121,8 +41,8 @@ TEST_CASE("cpprund names the port it cannot take") {
   Program first({"--host", "127.0.0.1", "--port", "0"});
   const std::string port = std::to_string(first.port());
   Program second({"--host", "127.0.0.1", "--port", port});
-  CHECK(second.err_line() ==
-        "cpprund: cannot listen on 127.0.0.1:" + port + ": Address already in use");
+  CHECK(second.err_line().ends_with("Z cpprund: cannot listen on 127.0.0.1:" + port +
+                                    ": Address already in use"));
   CHECK(second.exit_code() == 1);
 }
 
@@ -143,7 +63,7 @@ TEST_CASE("cpprund says whom it closed and why") {
   REQUIRE(poll(&connected, 1, 10'000) == 1);
   CHECK(scanner.offer("GET / HTTP/1.1\r\n\r\n") > 0);
   const std::string line = daemon.err_line();
-  CHECK(line.starts_with("cpprund: 127.0.0.1:"));
+  CHECK(line.find("Z cpprund: 127.0.0.1:") != std::string::npos);
   CHECK(line.ends_with("closed: an HTTP request on a port for store clients and agents"));
   CHECK(daemon.end_with(SIGTERM) == 0);
 }
@@ -177,5 +97,88 @@ TEST_CASE("where the machine has no memory left, the client that wants it is clo
   (void)greedy->set("k", std::string(200 << 20, 'v'));
   CHECK(daemon.err_line().ends_with("closed: there is no memory for what it wants"));
   CHECK(modest->get("k", 10s) == "v");
+  CHECK(daemon.end_with(SIGTERM) == 0);
+}
+
+TEST_CASE("a daemon without a plain store serves no client of one, and says why") {
+  Program daemon({"--host", "127.0.0.1", "--port", "0", "--no-plain-store"});
+  RawClient client(daemon.port());
+  pollfd watched{client.fd(), POLLOUT, 0};
+  REQUIRE(poll(&watched, 1, 10'000) == 1);
+  // How a client of PyTorch 2.2 or later begins.
+  CHECK(client.offer(std::string_view("\0\xCE\xF7\x85\x3C", 5)) == 5);
+  CHECK(daemon.err_line().ends_with("closed: this daemon hosts jobs only (--no-plain-store)"));
+  CHECK(daemon.end_with(SIGTERM) == 0);
+}
+
+namespace {
+
+// As a client of PyTorch 2.2 or later begins.
+constexpr std::string_view validation("\0\xCE\xF7\x85\x3C", 5);
+
+std::vector<RawClient> crowd_of(std::size_t count, std::uint16_t port, std::string_view words) {
+  std::vector<RawClient> crowd;
+  for (std::size_t at = 0; at < count; ++at) {
+    RawClient& each = crowd.emplace_back(port);
+    pollfd watched{each.fd(), POLLOUT, 0};
+    REQUIRE(poll(&watched, 1, 10'000) == 1);
+    if (!words.empty()) (void)each.offer(words);
+  }
+  return crowd;
+}
+
+// Whether an agent gets its seat.
+bool seats_an_agent(std::uint16_t port) {
+  RawClient agent(port);
+  pollfd watched{agent.fd(), POLLOUT, 0};
+  REQUIRE(poll(&watched, 1, 10'000) == 1);
+  const link::Join join{.job = "j", .host = "alpha", .pid = 1, .nodes_min = 1, .nodes_max = 1};
+  (void)agent.offer(std::string(link::preamble) + link::encode(join));
+  watched.events = POLLIN;
+  while (!agent.was_closed && agent.heard.find("sealed") == std::string::npos &&
+         poll(&watched, 1, 10'000) == 1) {
+    agent.listen_now();
+  }
+  return agent.heard.find("sealed") != std::string::npos;
+}
+
+}  // namespace
+
+TEST_CASE("more silent connections than there are descriptors keep no agent out") {
+  Program daemon({"--host", "127.0.0.1", "--port", "0"}, Program::read_here, true);
+  const auto port = daemon.port();
+  const auto crowd = crowd_of(400, port, "");
+  CHECK(seats_an_agent(port));
+  CHECK(daemon.err_line().ends_with(
+      "closed: it said nothing, and others need its descriptor (ulimit -Hn)"));
+  Result<StoreClient> client = StoreClient::open({.host = "127.0.0.1", .port = port});
+  REQUIRE(client);
+  CHECK(client->add("n", 3) == 3);
+  CHECK(daemon.end_with(SIGTERM) == 0);
+}
+
+TEST_CASE("more store clients than there are descriptors keep no agent out") {
+  Program daemon({"--host", "127.0.0.1", "--port", "0"}, Program::read_here, true);
+  const auto port = daemon.port();
+  const auto crowd = crowd_of(400, port, validation);
+  CHECK(seats_an_agent(port));
+  // One after the other, until the last place that is no agent's is taken.
+  const std::string ping = std::string(validation) + std::string("\x0D\1\2\3\4", 5);
+  std::vector<RawClient> others;
+  while (others.empty() || !others.back().was_closed) {
+    REQUIRE(others.size() < 300);
+    auto one = crowd_of(1, port, ping);
+    pollfd watched{one.front().fd(), POLLIN, 0};
+    REQUIRE(poll(&watched, 1, 10'000) == 1);
+    one.front().listen_now();
+    others.push_back(std::move(one.front()));
+  }
+  std::string line = daemon.err_line();
+  while (!line.empty() && !line.ends_with("are kept for agents; raise the limit of them "
+                                          "(ulimit -Hn)")) {
+    line = daemon.err_line();
+  }
+  CHECK_FALSE(line.empty());
+  CHECK(seats_an_agent(port));
   CHECK(daemon.end_with(SIGTERM) == 0);
 }

@@ -31,6 +31,16 @@ TEST_CASE("different lines do not hold each other back") {
   CHECK(limiter.pass(start, "another"));
 }
 
+TEST_CASE("no line passes while its reader is behind, and each is counted") {
+  LogLimiter limiter;
+  CHECK(limiter.pass(start, "line 1"));
+  CHECK_FALSE(limiter.pass(start, "line 2", true));
+  CHECK_FALSE(limiter.pass(start, "other", true));
+  CHECK(limiter.pass(start, "line 3"));
+  CHECK(limiter.advance(start + bounds::log_window) ==
+        std::vector<std::string>{"1 more line like: line 2", "1 more line like: other"});
+}
+
 TEST_CASE("a window that held nothing back makes way for a new one") {
   LogLimiter limiter;
   for (std::size_t at = 0; at < bounds::log_alike_max; ++at) CHECK(limiter.pass(start, "line"));

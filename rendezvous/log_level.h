@@ -1,0 +1,33 @@
+#pragma once
+// How much a line of the log matters, and what stands in front of one: the same for cpprun and
+// cpprund, so that logs of both can be laid side by side.
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "proto/clock.h"
+
+namespace cpprun {
+
+// Told at a level is what is told at those before it, and more.
+enum class LogLevel {
+  error,    // it cannot go on, or a job has failed
+  warning,  // somebody should look: a node is lost, workers are ended, a file cannot be written
+  info,     // what happens in the ordinary course of things
+  debug,    // what happens all the time, too: a client of the store that simply left
+};
+
+// "error", "warning", "info" or "debug"; nothing for any other word.
+std::optional<LogLevel> log_level_of(std::string_view name);
+std::string_view name_of(LogLevel level);
+// Of all of them, for a sentence: "error, warning, info or debug".
+inline constexpr std::string_view log_level_names = "error, warning, info or debug";
+// The variable that both programs read where no flag says otherwise.
+inline constexpr const char* log_level_variable = "CPPRUN_LOG_LEVEL";
+
+// What stands in front of a line: "2026-11-22T01:44:12.345Z ". The time is universal: the lines of
+// nodes that stand in different places, or in summer and winter, sort as they happened.
+std::string log_time(WallTime time);
+
+}  // namespace cpprun

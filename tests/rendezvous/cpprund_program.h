@@ -1,0 +1,112 @@
+#pragma once
+// One run of cpprund, with what it says.
+
+#include <doctest/doctest.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <spawn.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <csignal>
+#include <cstdint>
+#include <cstdlib>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "rendezvous/io/file_descriptor.h"
+
+namespace cpprun {
+
+class Program {
+ public:
+  // Where its stderr goes: a pipe that `err_line` reads, nowhere at all, or what is lent.
+  static constexpr int read_here = -1;
+  static constexpr int closed = -2;
+
+  explicit Program(std::vector<std::string> arguments, int stderr_goes_to = read_here,
+                   bool has_few_descriptors = false) {
+    const char* path = std::getenv("CPPRUND");
+    REQUIRE(path != nullptr);
+    const std::string limited = "ulimit -n 300 && exec \"$CPPRUND\" \"$@\"";
+    if (has_few_descriptors) {
+      path = "/bin/sh";
+      arguments.insert(arguments.begin(), {"-c", limited, "cpprund"});
+    }
+    int out[2];
+    int err[2];
+    REQUIRE(pipe2(out, O_CLOEXEC) == 0);
+    REQUIRE(pipe2(err, O_CLOEXEC) == 0);
+    out_ = FileDescriptor(out[0]);
+    err_ = FileDescriptor(err[0]);
+    const FileDescriptor out_writer(out[1]);
+    const FileDescriptor err_writer(err[1]);
+    posix_spawn_file_actions_t actions;
+    posix_spawn_file_actions_init(&actions);
+    posix_spawn_file_actions_adddup2(&actions, out[1], 1);
+    if (stderr_goes_to == closed) {
+      posix_spawn_file_actions_addclose(&actions, 2);
+    } else {
+      posix_spawn_file_actions_adddup2(&actions,
+                                       stderr_goes_to == read_here ? err[1] : stderr_goes_to, 2);
+    }
+    arguments.insert(arguments.begin(), "cpprund");
+    std::vector<char*> argv;
+    for (std::string& argument : arguments) argv.push_back(argument.data());
+    argv.push_back(nullptr);
+    REQUIRE(posix_spawn(&pid_, path, &actions, nullptr, argv.data(), environ) == 0);
+    posix_spawn_file_actions_destroy(&actions);
+  }
+  ~Program() {
+    if (pid_ <= 0) return;
+    kill(pid_, SIGKILL);
+    waitpid(pid_, nullptr, 0);
+  }
+
+  std::string out_line() { return line_of(out_); }
+  std::string err_line() { return line_of(err_); }
+
+  // The port of the line `cpprund listening on [::]:43211`.
+  std::uint16_t port() {
+    const std::string line = out_line();
+    REQUIRE(line.starts_with("cpprund listening on "));
+    return static_cast<std::uint16_t>(std::stoi(line.substr(line.rfind(':') + 1)));
+  }
+
+  // From now on it gets no more address space than that.
+  void limit_memory(rlim_t bytes) const {
+    const rlimit limit{bytes, bytes};
+    REQUIRE(prlimit(pid_, RLIMIT_AS, &limit, nullptr) == 0);
+  }
+
+  int end_with(int signal) {
+    kill(pid_, signal);
+    return exit_code();
+  }
+  int exit_code() {
+    int status = 0;
+    REQUIRE(waitpid(pid_, &status, 0) == pid_);
+    pid_ = 0;
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+  }
+
+ private:
+  static std::string line_of(const FileDescriptor& fd) {
+    std::string line;
+    char letter = 0;
+    pollfd watched{fd.get(), POLLIN, 0};
+    while (poll(&watched, 1, 10'000) == 1 && read(fd.get(), &letter, 1) == 1 && letter != '\n') {
+      line += letter;
+    }
+    return line;
+  }
+
+  pid_t pid_ = 0;
+  FileDescriptor out_;
+  FileDescriptor err_;
+};
+
+}  // namespace cpprun

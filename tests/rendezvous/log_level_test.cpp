@@ -1,0 +1,25 @@
+#include "rendezvous/log_level.h"
+
+#include <doctest/doctest.h>
+
+#include <chrono>
+
+using namespace cpprun;
+using namespace std::chrono_literals;
+
+TEST_CASE("a level is known by its name and by no other") {
+  for (const auto level : {LogLevel::error, LogLevel::warning, LogLevel::info, LogLevel::debug}) {
+    CHECK(log_level_of(name_of(level)) == level);
+    CHECK(log_level_names.find(name_of(level)) != std::string_view::npos);
+  }
+  CHECK_FALSE(log_level_of("INFO"));
+  CHECK_FALSE(log_level_of(""));
+  CHECK_FALSE(log_level_of("2"));
+}
+
+TEST_CASE("a line begins with the universal time") {
+  const WallTime time{std::chrono::sys_days{std::chrono::January / 5 / 2026} + 3h + 4min + 5s +
+                      67ms + 999us};
+  CHECK(log_time(time) == "2026-01-05T03:04:05.067Z ");
+  CHECK(log_time(WallTime{}) == "1970-01-01T00:00:00.000Z ");
+}
