@@ -11,6 +11,7 @@
 #include "launcher/endpoint.h"
 #include "launcher/streams.h"
 #include "proto/clock.h"
+#include "rendezvous/log_level.h"
 
 namespace cpprun {
 
@@ -38,6 +39,13 @@ enum class NumaBinding {
   core_complex,  // the cores of that node that share one last-level cache
 };
 
+// --log-time: whether cpprun's own lines begin with their time.
+enum class LogTimes {
+  automatic,  // where stderr is no terminal
+  always,
+  never,
+};
+
 struct Program {
   ProgramKind kind = ProgramKind::automatic;
   std::string script;
@@ -57,8 +65,10 @@ struct LogOptions {
   std::optional<std::vector<int>> console_ranks;  // --local-ranks-filter; nothing: everybody
   std::string report_file;  // --report, --events: empty where they are not wanted
   std::string events_file;
-  bool stderr_inherited = false;               // --stderr=inherit: even where it is no terminal
-  bool events_on_console = false;              // --event-log-handler=console
+  bool stderr_inherited = false;    // --stderr=inherit: even where it is no terminal
+  bool events_on_console = false;   // --event-log-handler=console
+  LogLevel level = LogLevel::info;  // of cpprun's own words
+  LogTimes times = LogTimes::automatic;
   std::optional<std::string> prefix_template;  // TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE
   friend bool operator==(const LogOptions&, const LogOptions&) = default;
 };

@@ -1,8 +1,6 @@
 // cpprun: reads the command line, looks at the machine, and runs the job to its end.
 
-#include <fcntl.h>
 #include <sys/resource.h>
-#include <unistd.h>
 
 #include <fmt/format.h>
 
@@ -28,6 +26,7 @@
 #include "launcher/numa.h"
 #include "launcher/program.h"
 #include "launcher/report.h"
+#include "rendezvous/io/standard_streams.h"
 #include "rendezvous/io/steadiness.h"
 
 extern char** environ;
@@ -37,19 +36,6 @@ namespace {
 using namespace cpprun;
 
 constexpr int node_token_bytes = 8;
-
-// A descriptor that was closed before our time would be given to the next thing that is opened, and
-// the workers' words would go there.
-void fill_standard_streams() {
-  while (true) {
-    const int opened = ::open("/dev/null", O_RDWR);
-    if (opened < 0) return;
-    if (opened > STDERR_FILENO) {
-      ::close(opened);
-      return;
-    }
-  }
-}
 
 int complain(const std::string& text, int code) {
   std::fputs(text.c_str(), stderr);
@@ -173,7 +159,7 @@ int main(int argc, char** argv) {
     return complain(to_text(*mistakes), usage_exit_code);
   }
   io::RunInputs inputs{.config = std::get<Config>(outcome), .environment = environment};
-  inputs.style = io::narrator_style(environment);
+  inputs.style = io::narrator_style(environment, inputs.config.logs);
   const Narrator narrator{inputs.style};
 
   auto chronicle =

@@ -53,6 +53,8 @@ const std::vector<Flag>& flags() {
       {"duplicate-stderr-filters", 0, "WORDS", true, "The same for stderr"},
       {"monitor-interval", 0, "SECONDS", true, "Without effect: nothing polls here"},
       {"start-method", 0, "NAME", true, "Without effect: workers are always executed"},
+      {"log-level", 0, "LEVEL", true, "Of cpprun's own words: error, warning, info, debug"},
+      {"log-time", 0, "WHEN", true, "Before them: auto (not on a terminal), always, never"},
       {"event-log-handler", 0, "NAME", true, "console: events to stderr; null (default): not"},
       {"logs-specs", 0, "NAME", false, "Only default"},
       {"help", 'h', "", false, "Show this help"},

@@ -144,6 +144,30 @@ bool wants_events_on_console(SettingReader& reader) {
   return false;
 }
 
+LogLevel log_level(SettingReader& reader) {
+  const auto* flag = reader.find("log-level");
+  const auto* variable = find_variable(reader.environment(), log_level_variable);
+  const bool by_variable = flag == nullptr && variable != nullptr && !variable->empty();
+  if (flag == nullptr && !by_variable) return LogLevel::info;
+  const auto& value = by_variable ? *variable : flag->value;
+  const auto level = log_level_of(value);
+  if (!level) {
+    reader.complain("{}={} is no level; it is {}", by_variable ? log_level_variable : flag->source,
+                    value, log_level_names);
+  }
+  return level.value_or(LogLevel::info);
+}
+
+LogTimes log_times(SettingReader& reader) {
+  const auto* flag = reader.find("log-time");
+  if (flag == nullptr || flag->value == "auto") return LogTimes::automatic;
+  if (flag->value == "always") return LogTimes::always;
+  if (flag->value != "never") {
+    reader.complain("{}={} is neither auto, always nor never", flag->source, flag->value);
+  }
+  return LogTimes::never;
+}
+
 }  // namespace
 
 void read_log_settings(SettingReader& reader, Config& config) {
@@ -169,6 +193,8 @@ void read_log_settings(SettingReader& reader, Config& config) {
   logs.events_file = file(reader, "events");
   logs.stderr_inherited = wants_stderr_inherited(reader);
   logs.events_on_console = wants_events_on_console(reader);
+  logs.level = log_level(reader);
+  logs.times = log_times(reader);
   check_logs_specs(reader);
 }
 

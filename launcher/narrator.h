@@ -4,19 +4,27 @@
 // complete with its newline, empty where there is nothing to say.
 
 #include <string>
+#include <string_view>
 
 #include "launcher/config.h"
 #include "launcher/interfaces.h"
 #include "launcher/program.h"
 #include "launcher/supervisor.h"
 #include "proto/link/message.h"
+#include "rendezvous/log_level.h"
 
 namespace cpprun {
 
 struct NarratorStyle {
-  bool terminal = false;  // stderr is one: the start line is said
-  bool colour = false;    // and NO_COLOR is not set
+  bool terminal = false;           // stderr is one: the start line is said
+  bool colour = false;             // and NO_COLOR is not set
+  bool timed = false;              // each line is given its time where it is written, by `timed`
+  LogLevel most = LogLevel::info;  // what matters less is not said
 };
+
+// With the time in front of each line that begins with "cpprun: "; the other lines of a text, such
+// as those of the report's box, are left as they are.
+std::string timed(std::string_view text, WallTime now);
 
 class Narrator {
  public:
@@ -27,6 +35,7 @@ class Narrator {
                       const ResolvedProgram& program, const SocketInterfaces& sockets,
                       const std::string& master_host, const std::string& python_version) const;
   std::string note(const std::string& sentence) const;     // plain
+  std::string detail(const std::string& sentence) const;   // for whoever wants to see everything
   std::string warning(const std::string& sentence) const;  // e.g. a full log disk
   std::string error(const std::string& sentence) const;    // cpprun itself cannot go on
   std::string waiting(const std::string& reason) const;
@@ -37,7 +46,7 @@ class Narrator {
   std::string failed(const supervisor::Failed& action, const std::string& executable) const;
 
  private:
-  std::string line(const char* colour, const std::string& text) const;
+  std::string line(LogLevel level, const std::string& text) const;
   NarratorStyle style_;
 };
 

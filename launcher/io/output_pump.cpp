@@ -16,9 +16,11 @@
 #include "launcher/io/console.h"
 #include "launcher/io/log_file.h"
 #include "launcher/io/scribe.h"
+#include "launcher/io/wall_clock.h"
 #include "launcher/last_lines.h"
 #include "launcher/line_cutter.h"
 #include "launcher/line_filter.h"
+#include "launcher/narrator.h"
 #include "proto/bounds.h"
 
 namespace cpprun::io {
@@ -52,8 +54,8 @@ struct Stream {
 
 class OutputPump::Impl {
  public:
-  Impl(asio::io_context& context, int out, int err)
-      : context_(context), descriptors_{out, err}, flush_timer_(context) {
+  Impl(asio::io_context& context, int out, int err, bool timed)
+      : context_(context), is_timed_(timed), descriptors_{out, err}, flush_timer_(context) {
     open_console(console_err, err, "stderr");
     // One terminal under two names is one console, or lines of the two would mix.
     if (same_file(out, err)) {
@@ -80,12 +82,15 @@ class OutputPump::Impl {
     return tl::unexpected(opened.error());
   }
 
-  void say(const std::string& text) {
-    if (text.empty() || !consoles_[console_err]) return;
+  void say(const std::string& words) {
+    if (words.empty() || !consoles_[console_err]) return;
+    const std::string text = is_timed_ ? timed(words, wall_now()) : words;
     consoles_[console_err]->write(
         our_own_voice, "",
         Piece{.text = text, .begins_line = true, .ends_line = text.back() == '\n'});
   }
+
+  bool is_behind() const { return consoles_[console_err]->full(); }
 
   void drain(LocalRank local_rank) {
     for (const bool err : {false, true}) {
@@ -138,8 +143,8 @@ class OutputPump::Impl {
         Console::Callbacks{
             .room = [this] { resume(); },
             .empty = [this] { look_whether_flushed(); },
-            .lost = [this, name,
-                     which](int error_number) { tell_lost(name, which, error_number); }});
+            .lost = [this, name, which](int error_number) { tell_lost(name, which, error_number); },
+            .back = [this, name](std::uint64_t bytes) { tell_back(name, bytes); }});
   }
 
   tl::expected<void, SpawnError> open(const WorkerSpec& spec, const StreamPlan& plan, bool err,
@@ -285,6 +290,11 @@ class OutputPump::Impl {
         "; what does not fit is lost, the job goes on\n");
   }
 
+  void tell_back(const char* name, std::uint64_t bytes) {
+    say(std::string("cpprun: ") + name + " takes words again; " + std::to_string(bytes) +
+        " bytes are lost\n");
+  }
+
   void look_whether_flushed() {
     for (const auto& console : consoles_) {
       if (!flushed_ || (console && !console->empty())) return;
@@ -320,6 +330,7 @@ class OutputPump::Impl {
   }
 
   asio::io_context& context_;
+  bool is_timed_;
   std::array<int, 2> descriptors_;  // the caller's
   std::array<std::shared_ptr<Console>, 2> consoles_;
   std::array<std::unique_ptr<Scribe>, 2> scribes_;  // of those that are files
@@ -337,8 +348,8 @@ bool same_file(int a, int b) {
          first.st_ino == second.st_ino;
 }
 
-OutputPump::OutputPump(asio::io_context& context, int out, int err)
-    : impl_(std::make_unique<Impl>(context, out, err)) {}
+OutputPump::OutputPump(asio::io_context& context, int out, int err, bool timed)
+    : impl_(std::make_unique<Impl>(context, out, err, timed)) {}
 
 OutputPump::~OutputPump() = default;
 
@@ -353,6 +364,10 @@ void OutputPump::release(WorkerStreams& streams) {
 
 void OutputPump::say(const std::string& text) {
   impl_->say(text);
+}
+
+bool OutputPump::is_behind() const {
+  return impl_->is_behind();
 }
 
 void OutputPump::drain(LocalRank local_rank) {

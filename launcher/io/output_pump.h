@@ -27,7 +27,8 @@ bool same_file(int a, int b);
 class OutputPump {
  public:
   // `out` and `err` stay the caller's and are usually 1 and 2.
-  OutputPump(asio::io_context& context, int out, int err);
+  // With `timed` each of cpprun's own lines begins with the time at which it is said.
+  OutputPump(asio::io_context& context, int out, int err, bool timed = false);
   ~OutputPump();
   OutputPump(const OutputPump&) = delete;
   OutputPump& operator=(const OutputPump&) = delete;
@@ -39,6 +40,8 @@ class OutputPump {
 
   // A whole text of cpprun's own, to stderr, after whatever is queued there.
   void say(const std::string& text);
+  // Much waits for whoever reads stderr: what may be left out should be.
+  bool is_behind() const;
 
   // Takes what lies in that worker's pipes right now, so that its last lines are known.
   void drain(LocalRank local_rank);

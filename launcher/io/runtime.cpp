@@ -35,7 +35,8 @@ Runtime::Runtime(RunInputs inputs, Warden warden)
       timer_(context_, [this] { advance(); }),
       farewell_(context_),
       narrator_(inputs_.style),
-      pump_(context_, 1, 2) {}
+      pump_(context_, 1, 2, inputs_.style.timed),
+      strangers_timer_(context_, [this] { tell_held_back(); }) {}
 
 // Whoever is still there now, after a job that had to give somebody up, is the warden's to end.
 Runtime::~Runtime() {
@@ -169,15 +170,7 @@ Result<void> Runtime::open_keeper() {
         context_,
         KeeperServer::Callbacks{
             .to_local_agent = [this](link::Message m) { post(agent::Heard{std::move(m)}); },
-            .note =
-                [this](const Note& note) {
-                  // A client that simply left is an ordinary thing, workers do it all the time.
-                  if (note.ordinary) return;
-                  const std::string whom =
-                      note.peer ? fmt::format("store client {}: ", note.peer->text()) : "";
-                  this->note(journal::KeeperNoted{whom + note.text});
-                  pump_.say(narrator_.note(whom + note.text));
-                },
+            .note = [this](const Note& note) { hear_keeper(note); },
             .done =
                 [this] {
                   if (exit_) leave_when_everything_is_said();
@@ -211,6 +204,30 @@ Result<void> Runtime::open_keeper() {
                 post(agent::LinkDown{std::move(reason), failed.addresses, failed.refused});
               }});
   return {};
+}
+
+// What happened to the job is told however often it happens; of what strangers do at our port, the
+// first few of a kind, and then how many there were.
+void Runtime::hear_keeper(const Note& said) {
+  const std::string text =
+      said.peer ? fmt::format("store client {}: {}", said.peer->text(), said.text) : said.text;
+  // A client that simply left is an ordinary thing, workers do it all the time.
+  if (said.ordinary) return pump_.say(narrator_.detail(text));
+  if (!said.of_job && !strangers_.pass(now(), said.text, pump_.is_behind())) {
+    strangers_timer_.arm(strangers_.next_deadline());
+    return;
+  }
+  note(journal::KeeperNoted{text});
+  const bool is_warning = said.level <= LogLevel::warning;
+  pump_.say(is_warning ? narrator_.warning(text) : narrator_.note(text));
+}
+
+void Runtime::tell_held_back() {
+  for (const std::string& line : strangers_.advance(now())) {
+    note(journal::KeeperNoted{line});
+    pump_.say(narrator_.note(line));
+  }
+  strangers_timer_.arm(strangers_.next_deadline());
 }
 
 // From where this machine, which is the master, is seen by the others.

@@ -28,6 +28,7 @@
 #include "rendezvous/io/keeper_server.h"
 #include "rendezvous/io/link_client.h"
 #include "rendezvous/io/machine_timer.h"
+#include "rendezvous/log_limiter.h"
 
 namespace cpprun::io {
 
@@ -64,6 +65,8 @@ class Runtime {
   Result<void> open_keeper();
   void find_own_place();
   void place_found(const Result<std::vector<std::string>>& addresses);
+  void hear_keeper(const Note& said);
+  void tell_held_back();
   void work_off();
   void post(Agent::Event event);
   void advance();
@@ -106,6 +109,8 @@ class Runtime {
   asio::steady_timer farewell_;
   Narrator narrator_;
   OutputPump pump_;
+  LogLimiter strangers_;  // of lines about whoever comes to our port
+  MachineTimer strangers_timer_;
   std::optional<WorkerProcesses> processes_;
   std::optional<Signals> signals_;
   std::optional<LogDir> logs_;

@@ -8,13 +8,15 @@
 
 namespace cpprun::io {
 
-NarratorStyle narrator_style(const Environment& environment) {
+NarratorStyle narrator_style(const Environment& environment, const LogOptions& logs) {
   const bool terminal = ::isatty(STDERR_FILENO) == 1;
   const std::string* no_colour = find_variable(environment, "NO_COLOR");
   const std::string* kind = find_variable(environment, "TERM");
   const bool refused =
       (no_colour != nullptr && !no_colour->empty()) || (kind != nullptr && *kind == "dumb");
-  return {.terminal = terminal, .colour = terminal && !refused};
+  const bool timed =
+      logs.times == LogTimes::always || (logs.times == LogTimes::automatic && !terminal);
+  return {.terminal = terminal, .colour = terminal && !refused, .timed = timed, .most = logs.level};
 }
 
 ConsoleFacts console_facts() {

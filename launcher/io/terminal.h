@@ -9,7 +9,8 @@
 namespace cpprun::io {
 
 // Colour only on a terminal, and never where NO_COLOR is set or TERM is "dumb".
-NarratorStyle narrator_style(const Environment& environment);
+// Lines have their time where that was asked for, or where nothing was and there is no terminal.
+NarratorStyle narrator_style(const Environment& environment, const LogOptions& logs);
 
 // What our own stdout and stderr are.
 ConsoleFacts console_facts();

@@ -55,6 +55,27 @@ TEST_CASE("logs are limited in attempts and in bytes, with a unit where that is 
   }
 }
 
+TEST_CASE("the level of cpprun's own words comes from its flag, else from the environment") {
+  CHECK(good({"x"}).logs.level == LogLevel::info);
+  CHECK(good({"x"}, {{"CPPRUN_LOG_LEVEL", "debug"}}).logs.level == LogLevel::debug);
+  CHECK(good({"x"}, {{"CPPRUN_LOG_LEVEL", ""}}).logs.level == LogLevel::info);
+  CHECK(good({"--log-level=error", "x"}, {{"CPPRUN_LOG_LEVEL", "debug"}}).logs.level ==
+        LogLevel::error);
+  CHECK(mistakes({"--log-level", "loud", "x"}) ==
+        Words{"--log-level=loud is no level; it is error, warning, info or debug"});
+  CHECK(mistakes({"x"}, {{"CPPRUN_LOG_LEVEL", "loud"}}) ==
+        Words{"CPPRUN_LOG_LEVEL=loud is no level; it is error, warning, info or debug"});
+}
+
+TEST_CASE("lines have their time when asked for, or where nobody said and there is no terminal") {
+  CHECK(good({"x"}).logs.times == LogTimes::automatic);
+  CHECK(good({"--log-time=auto", "x"}).logs.times == LogTimes::automatic);
+  CHECK(good({"--log-time", "always", "x"}).logs.times == LogTimes::always);
+  CHECK(good({"x"}, {{"PET_LOG_TIME", "never"}}).logs.times == LogTimes::never);
+  CHECK(mistakes({"--log-time=now", "x"}) ==
+        Words{"--log-time=now is neither auto, always nor never"});
+}
+
 TEST_CASE("events go to the console by torchrun's name for it, and by no other") {
   CHECK(good({"--event-log-handler=console", "--events=e", "x"}).logs.events_on_console);
   CHECK(good({"x"}, {{"PET_EVENT_LOG_HANDLER", "console"}}).logs.events_on_console);

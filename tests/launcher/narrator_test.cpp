@@ -49,6 +49,37 @@ TEST_CASE("sentences are plain in a pipe and coloured where fitting") {
   CHECK(in_pipe.waiting("node 1 is missing") == "cpprun: waiting: node 1 is missing\n");
 }
 
+TEST_CASE("what matters less than was asked for is not said") {
+  const Narrator errors{NarratorStyle{.terminal = true, .most = LogLevel::error}};
+  CHECK(errors.note("n") + errors.waiting("w") + errors.warning("w") + errors.detail("d") == "");
+  CHECK(started(errors).empty());
+  CHECK(errors.error("e") == "cpprun: e\n");
+  const Narrator warnings{NarratorStyle{.most = LogLevel::warning}};
+  CHECK(warnings.note("n").empty());
+  CHECK(warnings.draining({"rank 5 failed", SIGTERM}) ==
+        "cpprun: ending the workers: rank 5 failed\n");
+  CHECK(in_pipe.detail("d").empty());
+  const Narrator everything{NarratorStyle{.most = LogLevel::debug}};
+  CHECK(everything.detail("d") == "cpprun: d\n");
+}
+
+TEST_CASE("the time stands in front of cpprun's own sentences and of nothing else") {
+  const WallTime time{std::chrono::sys_days{std::chrono::January / 5 / 2026} + 3h + 4min};
+  CHECK(timed("cpprun: one\ncpprun: two\n", time) ==
+        "2026-01-05T03:04:00.000Z cpprun: one\n2026-01-05T03:04:00.000Z cpprun: two\n");
+  CHECK(timed(in_colour.error("no"), time) ==
+        "2026-01-05T03:04:00.000Z \x1b[31mcpprun: no\x1b[0m\n");
+  CHECK(timed("====\nsays cpprun: x\n{\"event\": 1}\n", time) ==
+        "====\nsays cpprun: x\n{\"event\": 1}\n");
+  CHECK(timed("", time).empty());
+  CHECK(timed("cpprun: without an end", time) == "2026-01-05T03:04:00.000Z cpprun: without an end");
+}
+
+TEST_CASE("a sentence that quotes a stranger moves no cursor") {
+  CHECK(in_pipe.note("SIGTERM came from pid 8 (\x1b[2J\u009b\u202e x)") ==
+        "cpprun: SIGTERM came from pid 8 (?[2J?? x)\n");
+}
+
 TEST_CASE("failures, drains and kills are told in words") {
   Outcome outcome;
   outcome.rank = Rank{5};
