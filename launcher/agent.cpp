@@ -46,9 +46,12 @@ Agent::Actions Agent::handle(TimePoint now, const Event& event) {
 
 void Agent::on(TimePoint now, const agent::Heard& event, Actions& actions) {
   link_.heard(now);
+  if (phase_ == Phase::succeeded && !link_.lease_is_over(now)) seat_deadline_.reset();
   std::visit(Overloaded{
                  [&](const link::Waiting& m) {
                    waiting_for_ = m.reason;
+                   // Its round went on without it: it has been received as anybody else.
+                   if (phase_ == Phase::succeeded) wait_for_a_seat(now, Phase::drained);
                    // A spare waits as long as the job lasts; it may be needed any day.
                    if (m.spare) {
                      seat_deadline_.reset();
@@ -79,11 +82,15 @@ void Agent::refused(TimePoint now, const std::string& why, Actions& actions) {
   const std::string reason =
       fmt::format("the master at {} refused this node: {}", where_the_master_is(), why);
   if (!in_round()) return exit({.code = 1, .reason = reason}, actions);
+  if (phase_ == Phase::succeeded)
+    return exit({.code = 1, .reason = done_in_words(reason)}, actions);
   if (!exit_when_settled_ && !seat_lost_) lose_seat(now, reason, actions);
 }
 
 void Agent::sealed(TimePoint now, const link::Sealed& sealed, Actions& actions) {
-  if (phase_ != Phase::joining && phase_ != Phase::drained) return;
+  // Who has succeeded and was cut off has been received as a newcomer when it asked.
+  const bool went_on_without = phase_ == Phase::succeeded && sealed.round > sealed_->round;
+  if (phase_ != Phase::joining && phase_ != Phase::drained && !went_on_without) return;
   sealed_ = sealed;
   said_in_round_.clear();
   findings_ = {};
@@ -120,6 +127,7 @@ void Agent::drain(TimePoint now, const link::Drain& drain, Actions& actions) {
 void Agent::finish(TimePoint now, const link::Finish& finish, Actions& actions) {
   // Whoever allowed restarts wants to know why there is none.
   if (config_.restarts_max > 0 && finish.root) actions.emplace_back(agent::TellNote{finish.reason});
+  if (!sealed_) actions.emplace_back(agent::TellNote{not_needed_in_words(finish.reason)});
   agent::Exit last{.code = finish.exit_code,
                    .reason = finish.reason,
                    .root = finish.root,
@@ -258,8 +266,10 @@ void Agent::on(TimePoint now, const agent::Signalled& event, Actions& actions) {
     return;
   }
   stopped_by_ = event.signal;
+  findings_.stopped(now);
   const std::string reason = fmt::format("asked to stop by {}", signal_name(event.signal));
-  say(link::Leave{.signal = event.signal, .reason = reason}, actions);
+  say(link::Leave{.signal = event.signal, .reason = reason, .asked = link_.heartbeat(now).sent},
+      actions);
   if (phase_ == Phase::running) {
     stop_workers(now, reason, event.signal, actions);
   } else if (!facts_.hosts_keeper) {
@@ -293,6 +303,7 @@ Agent::Actions Agent::advance(TimePoint now) {
   fence_if_late(now, actions);
   if (phase_ == Phase::over) return actions;
   check_link(now, actions);
+  ask_how_it_ended(now, actions);
   if (supervisor_ && phase_ == Phase::running) {
     pass_on(now, supervisor_->advance(now), actions);
   }
@@ -310,8 +321,12 @@ Agent::Actions Agent::advance(TimePoint now) {
     const std::string reason =
         fmt::format("gave up after {:.0f} s: {}{}{}", in_seconds(config_.join_timeout),
                     whose_word_is_missing(), waiting_for_, doubt_ ? "; " + doubt_->sentence : "");
-    say(link::Leave{.signal = 0, .reason = reason}, actions);
-    exit({.code = 1, .reason = reason}, actions);
+    if (phase_ == Phase::succeeded) {  // Nobody there waits for us.
+      exit({.code = 1, .reason = done_in_words(reason)}, actions);
+    } else {
+      say(link::Leave{.signal = 0, .reason = reason}, actions);
+      exit({.code = 1, .reason = reason}, actions);
+    }
   }
   return actions;
 }
@@ -329,7 +344,7 @@ std::optional<TimePoint> Agent::next_deadline() const {
   consider(seat_deadline_);
   if (supervisor_ && phase_ == Phase::running) consider(supervisor_->next_deadline());
   if (link_.up() && !link_.local()) consider(link_.silent_at());
-  if (has_a_seat_to_lose()) consider(link_.lease_over_at());
+  if (has_a_seat_to_lose() || asks_how_it_ended()) consider(link_.lease_over_at());
   return soonest;
 }
 
@@ -339,7 +354,8 @@ void Agent::tell_waiting(TimePoint now, Actions& actions) {
 }
 
 std::string Agent::whose_word_is_missing() const {
-  if (phase_ != Phase::dialing || facts_.hosts_keeper) return {};
+  const bool asks = phase_ == Phase::dialing || phase_ == Phase::succeeded;
+  if (!asks || facts_.hosts_keeper) return {};
   return fmt::format("no word from the master at {}: ", where_the_master_is());
 }
 

@@ -10,9 +10,10 @@
 //
 // In running, succeeded and drained the link may break: it is dialled again and resumed, and the
 // workers never notice. When the keeper answers nothing for the lease, or this process was stopped
-// for as long, this node kills its workers at once: the others give its ranks away at that moment,
-// and two workers with one rank would corrupt the job. It comes back to dialing, as a newcomer,
-// where the job is elastic or has restarts left, and is over otherwise.
+// for as long, a node that has succeeded goes on asking how the job ended, for join_timeout at
+// most: it has nobody who could do harm. Any other kills its workers at once: the others give its
+// ranks away at that moment, and two workers with one rank would corrupt the job. It comes back to
+// dialing, as a newcomer, where the job is elastic or has restarts left, and is over otherwise.
 //
 // The keeper decides and the agent is told: the agent only ever decides by itself to give up.
 
@@ -70,6 +71,8 @@ class Agent {
   void answered(TimePoint now, const link::Heartbeat& heartbeat, Actions& actions);
   bool has_a_seat_to_lose() const;
   bool fence_if_late(TimePoint now, Actions& actions);
+  bool asks_how_it_ended() const;
+  void ask_how_it_ended(TimePoint now, Actions& actions);
   void lose_seat(TimePoint now, const std::string& why, Actions& actions);
   void come_back(TimePoint now, Actions& actions);
   void stop_workers(TimePoint now, const std::string& reason, int signal, Actions& actions);
@@ -103,8 +106,9 @@ class Agent {
   std::string local_address_;    // from which this node reaches the master
   std::string stray_interface_;  // what was said of the one that leads to nobody; may be empty
   std::optional<TimePoint> status_due_;
-  std::optional<TimePoint> seat_deadline_;  // set while dialing, joining or drained
-  std::optional<link::Sealed> sealed_;      // the round this node is in, or was in last
+  // Set while dialing, joining or drained, and in succeeded while nobody answers.
+  std::optional<TimePoint> seat_deadline_;
+  std::optional<link::Sealed> sealed_;  // the round this node is in, or was in last
   std::optional<Supervisor> supervisor_;
   Findings findings_;                           // of the attempt that runs
   std::optional<supervisor::Settled> settled_;  // set while evidence is still to come

@@ -33,7 +33,8 @@ void Agent::on(TimePoint now, const agent::LinkUp& event, Actions& actions) {
   }
   link_.came_up(now);
   const JoinState state{.after = sealed_ ? sealed_->round : RoundNumber{},
-                        .idle = phase_ == Phase::drained,
+                        .idle = phase_ == Phase::drained || phase_ == Phase::succeeded,
+                        .done = phase_ == Phase::succeeded,
                         .sent = link_.heartbeat(now).sent};
   actions.emplace_back(agent::Say{join_message(config_, facts_, state)});
   // What the keeper may have missed while the link was down. It ignores what it knows already.
@@ -127,7 +128,8 @@ void Agent::answered(TimePoint now, const link::Heartbeat& heartbeat, Actions& a
 }
 
 bool Agent::has_a_seat_to_lose() const {
-  return in_round() && !exit_when_settled_ && !seat_lost_ && !link_.local();
+  return in_round() && phase_ != Phase::succeeded && !exit_when_settled_ && !seat_lost_ &&
+         !link_.local();
 }
 
 std::optional<TimePoint> Agent::overdue_at() const {
@@ -149,6 +151,21 @@ bool Agent::fence_if_late(TimePoint now, Actions& actions) {
   return true;
 }
 
+bool Agent::asks_how_it_ended() const {
+  return phase_ == Phase::succeeded && !link_.local() && !seat_deadline_;
+}
+
+// Nothing is alive here that could do harm, and the job may go on for hours: only how it ends is
+// missing.
+void Agent::ask_how_it_ended(TimePoint now, Actions& actions) {
+  if (!asks_how_it_ended() || !link_.lease_is_over(now)) return;
+  seat_deadline_ = now + config_.join_timeout;
+  const std::string gone = master_gone_in_words(
+      where_the_master_is(), link_.up() ? "nothing was heard of the master" : waiting_for_,
+      link_.unproven(now));
+  actions.emplace_back(agent::TellNote{asks_in_words(gone, config_.join_timeout)});
+}
+
 // Whoever runs here is killed at once; then this node comes back as a newcomer where the job can
 // use one.
 void Agent::lose_seat(TimePoint now, const std::string& why, Actions& actions) {
@@ -162,8 +179,7 @@ void Agent::come_back(TimePoint now, Actions& actions) {
   const bool elastic = config_.nodes_min < config_.nodes_max;
   // As the keeper judges: whoever is lost spends no restart, and its seat waits for it.
   const bool may_restart = config_.restarts_max > 0;
-  // Of a node that has done its part nobody knows whether it is still wanted.
-  if (phase_ == Phase::succeeded || (!elastic && !may_restart)) {
+  if (!elastic && !may_restart) {
     return exit({.code = 1, .reason = reason}, actions);
   }
   actions.emplace_back(agent::TellNote{comes_back_in_words(reason, config_.join_timeout)});

@@ -37,6 +37,23 @@ std::string comes_back_in_words(const std::string& reason, Duration patience) {
                      in_seconds(patience));
 }
 
+std::string asks_in_words(const std::string& reason, Duration patience) {
+  return fmt::format(
+      "{}; every worker of this node has ended with 0: it asks how the job ended, for {:.0f} s at "
+      "most",
+      reason, in_seconds(patience));
+}
+
+std::string done_in_words(const std::string& reason) {
+  return fmt::format(
+      "every worker of this node ended with 0, but how the job ended is not known here: {}",
+      reason);
+}
+
+std::string not_needed_in_words(const std::string& reason) {
+  return fmt::format("the job is over, without this node: {}", reason);
+}
+
 std::string with_port_cure(const std::string& reason) {
   if (reason.find("already in use") == std::string::npos) return reason;
   return reason +

@@ -27,6 +27,13 @@ std::string with_port_cure(const std::string& reason);
 // It has lost its seat for that reason, and asks for another.
 std::string comes_back_in_words(const std::string& reason, Duration patience);
 
+// All of its workers ended with 0, and it goes on asking how the job ended.
+std::string asks_in_words(const std::string& reason, Duration patience);
+// It will not learn it.
+std::string done_in_words(const std::string& reason);
+// It never had a seat, or no longer had one, when the job ended.
+std::string not_needed_in_words(const std::string& reason);
+
 // Not even KILL ended that worker.
 std::string unkillable_in_words(const Outcome& outcome);
 

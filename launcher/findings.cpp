@@ -11,10 +11,13 @@ void Findings::noticed(TimePoint now, LocalRank rank) {
 std::optional<link::Failed> Findings::judge(const Evidence& evidence, const Place& place) {
   const LocalRank rank = evidence.outcome.local_rank;
   if (awaited_.erase(rank) == 0 || told_ == bounds::failures_told_max) return std::nullopt;
+  const auto noticed = noticed_.find(rank);
+  if (stopped_at_ && (noticed == noticed_.end() || noticed->second > *stopped_at_)) {
+    return std::nullopt;
+  }
   link::Failed failed{.round = place.round,
                       .failure = failure_of(evidence, place.group_rank, place.host)};
   if (failed.failure.cause == told_to_end) return std::nullopt;
-  const auto noticed = noticed_.find(rank);
   if (noticed != noticed_.end()) {
     failed.noticed =
         std::chrono::duration_cast<link::AgentTime>(noticed->second.time_since_epoch());

@@ -27,6 +27,8 @@ class Findings {
 
   // A worker's process has ended, or could not be started.
   void noticed(TimePoint now, LocalRank rank);
+  // This node was asked to stop: no end from here on is a failure of the job.
+  void stopped(TimePoint now) { stopped_at_ = now; }
   // Evidence of that end is being collected.
   void asked(LocalRank rank) { awaited_.insert(rank); }
   bool complete() const { return awaited_.empty(); }
@@ -36,6 +38,7 @@ class Findings {
  private:
   std::map<LocalRank, TimePoint> noticed_;
   std::set<LocalRank> awaited_;
+  std::optional<TimePoint> stopped_at_;
   std::size_t told_ = 0;  // never more than bounds::failures_told_max
 };
 

@@ -31,6 +31,7 @@ link::Join join_message(const Config& config, const AgentFacts& facts, const Joi
                   .last_call_milliseconds = milliseconds(config.last_call),
                   .after = state.after,
                   .idle = state.idle,
+                  .done = state.done,
                   .sent = state.sent};
   for (const NetworkInterface& each : facts.interfaces) {
     if (each.loopback || !each.up) continue;

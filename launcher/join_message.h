@@ -26,6 +26,7 @@ struct AgentFacts {
 struct JoinState {
   RoundNumber after{};     // the last round it took part in, 0 for a newcomer
   bool idle = false;       // nobody of that round is alive here
+  bool done = false;       // because all of them ended with 0
   link::AgentTime sent{};  // now, by our clock
 };
 

@@ -50,6 +50,8 @@ inline constexpr int crash_loop_deaths = 3;
 // A keeper that wakes up this late was stopped, or starved: what the nodes said meanwhile waits in
 // its sockets, and it reads for as long before it gives anybody up.
 inline constexpr std::chrono::nanoseconds keeper_nap = 200ms;
+// How often in a row it does so: whoever is late every time still has to give up the dead.
+inline constexpr int keeper_naps_max = 3;
 // An agent's own lease is shorter by this than the keeper's: KILL takes a moment, and nobody may
 // have its ranks before.
 inline constexpr std::chrono::nanoseconds fence_margin = 250ms;

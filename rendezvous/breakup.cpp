@@ -1,6 +1,15 @@
 #include "rendezvous/breakup.h"
 
+#include <algorithm>
+
 namespace cpprun {
+
+void Breakup::polite_since(TimePoint asked, const std::string& why) {
+  at = std::min(at, asked);
+  const bool had_failed = !failures.empty();
+  failures.drop_ends_after(asked);
+  if (had_failed && failures.empty()) reason = why;
+}
 
 link::Finish finish_of(const Breakup& breakup) {
   const Failures::Entry* root = breakup.failures.root();

@@ -14,13 +14,16 @@ namespace cpprun {
 
 struct Breakup {
   std::string reason = {};               // completes "ending the workers: …"
-  TimePoint at{};                        // when the nodes were told
+  TimePoint at{};                        // when the nodes were told, or the first was asked
   Failures failures = {};                // of the round, everybody's
   std::optional<link::Leave> stop = {};  // somebody was asked to stop the job
   bool change = false;                   // who is here has changed, nothing failed yet
 
   // What the keeper asked for itself: what ends badly later follows from that.
   bool polite() const { return change || stop; }
+  // Somebody was asked to stop then, perhaps before we heard of it: what was told of later ends
+  // followed from that. `why` is the reason of the break if nothing else is left.
+  void polite_since(TimePoint asked, const std::string& why);
 };
 
 // The end of a job whose last round broke like that. Who was asked to stop and drags others along

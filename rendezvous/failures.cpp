@@ -29,6 +29,13 @@ void Failures::add(Entry entry) {
   if (entries_.size() > bounds::consequences_max + 1) entries_.pop_back();
 }
 
+void Failures::drop_ends_after(TimePoint moment) {
+  count_ -= std::erase_if(entries_,
+                          [moment](const Entry& each) { return !each.lost && each.at > moment; });
+  // Those that were counted and not kept came after all that were.
+  if (entries_.size() <= bounds::consequences_max) count_ = entries_.size();
+}
+
 std::vector<link::Consequence> Failures::consequences() const {
   std::vector<const Entry*> others;
   for (std::size_t i = 1; i < entries_.size(); ++i) others.push_back(&entries_[i]);

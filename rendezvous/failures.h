@@ -30,6 +30,8 @@ class Failures {
 
   // A worker is counted once, however often its node says it.
   void add(Entry entry);
+  // Forgets the workers that ended badly after that; a node that was lost stays.
+  void drop_ends_after(TimePoint moment);
   void clear() { *this = {}; }
 
   bool empty() const { return entries_.empty(); }

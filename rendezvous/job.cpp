@@ -86,6 +86,14 @@ void Job::hear(TimePoint now, LinkId link, const link::Message& message, keeper:
       message);
 }
 
+// That moment of an agent's clock by ours; now, where it does not say or cannot have been.
+TimePoint Job::when(TimePoint now, const Member& member, link::AgentTime moment) {
+  if (moment == link::AgentTime{}) return now;
+  // The agent of the keeper's own process has the keeper's clock.
+  const auto known = member.local ? TimePoint{moment} : member.clock.by_keeper(moment);
+  return std::min(known.value_or(now), now);
+}
+
 void Job::failed(TimePoint now, const Member& member, link::Failed failed,
                  keeper::Actions& actions) {
   if (round_.phase() == Round::Phase::gathering) return;
@@ -94,10 +102,7 @@ void Job::failed(TimePoint now, const Member& member, link::Failed failed,
   failed.failure.host = member.join.host;
   failed.failure.group_rank = member.group_rank.value_or(GroupRank{});
   failed.failure.local_rank = LocalRank{failed.failure.rank.value - member.ranks.base.value};
-  // The agent of the keeper's own process has the keeper's clock.
-  const auto noticed =
-      member.local ? TimePoint{failed.noticed} : member.clock.by_keeper(failed.noticed);
-  const TimePoint at = std::min(noticed.value_or(now), now);
+  const TimePoint at = when(now, member, failed.noticed);
   if (round_.phase() == Round::Phase::draining && breakup_.polite() && at > breakup_.at) return;
   const std::string what =
       fmt::format("rank {} on {} failed", failed.failure.rank.value, failed.failure.host);
@@ -128,7 +133,7 @@ void Job::leave(TimePoint now, LinkId link, const link::Leave& leave, keeper::Ac
         member.local ? fmt::format("the master on {}", member.join.host) : name_of(member);
     end({.exit_code = leave.signal == 0 ? 1 : 128 + leave.signal,
          .reason = fmt::format("{} left: {}", who, leave.reason)},
-        actions);
+        now, actions);
     return;
   }
   if (goes_on_without(member)) {
@@ -142,74 +147,8 @@ void Job::leave(TimePoint now, LinkId link, const link::Leave& leave, keeper::Ac
     breakup_.stop = leave;
   }
   if (round_.phase() == Round::Phase::sealed) break_round(now, says, actions);
+  breakup_.polite_since(when(now, member, leave.asked), says);
   settle(now, actions);
-}
-
-void Job::close(TimePoint now, const Closing& closing, keeper::Actions& actions) {
-  const auto& [link, reason, broken] = closing;
-  const Member* member = round_.find(link);
-  if (member == nullptr) return;
-  const bool has_workers =
-      member->state == Member::State::running || member->state == Member::State::succeeded;
-  if (over() && broken && member->group_rank && !member->local) {
-    // It may not have heard the end; its master is there for it as long as for any that is silent.
-    round_.set_broken(link, now);
-    return;
-  }
-  if (!over() && broken && may_come_back(*member)) {
-    round_.set_broken(link, now);
-    actions.emplace_back(
-        keeper::Note{fmt::format("the link of {} broke: {}; the next round waits up to {} s for it",
-                                 name_of(*member), reason, in_seconds(options_.lease))});
-    return;
-  }
-  if (over() || !has_workers) {
-    // Nothing of it is alive: its seat is free at once.
-    if (!over()) {
-      actions.emplace_back(
-          keeper::Note{fmt::format("{} is gone while waiting: {}", name_of(*member), reason)});
-      actions.emplace_back(change_of(*member, NodeChange::Kind::lost, reason));
-    }
-    leases_.forget(link);
-    round_.leave(link);
-    settle(now, actions);
-    consider_sealing(now, actions);
-    return;
-  }
-  round_.set_broken(link, now);
-  actions.emplace_back(
-      keeper::Note{.line = fmt::format("the link of {} broke: {}; it has {} s to come back",
-                                       name_of(*member), reason, in_seconds(options_.lease)),
-                   .level = LogLevel::warning});
-}
-
-// The lease ran out, and with it the agent's own: it has killed its workers. From here on nothing
-// it says counts.
-void Job::lose(TimePoint now, const Leases::Expired& expired, const std::string& why,
-               keeper::Actions& actions) {
-  const LinkId link = expired.holder;
-  const Member member = *round_.find(link);
-  if (over() && !member.connected) {
-    round_.leave(link);
-    return;
-  }
-  actions.emplace_back(keeper::Note{.line = fmt::format("{} is lost: {}", name_of(member), why),
-                                    .level = LogLevel::warning});
-  actions.emplace_back(change_of(member, NodeChange::Kind::lost, why));
-  if (member.connected) actions.emplace_back(keeper::HangUp{link, why});
-  leases_.forget(link);
-  round_.leave(link);
-  if (over()) return;
-  if (round_.phase() != Round::Phase::gathering && member.state == Member::State::running) {
-    const std::string what = fmt::format("{} is lost", name_of(member));
-    breakup_.failures.add({.failure = failure_of_lost(member, options_.lease),
-                           .at = member.broke_at.value_or(expired.heard),
-                           .lost = true,
-                           .what = what});
-    if (round_.phase() == Round::Phase::sealed) break_round(now, what, actions);
-  }
-  settle(now, actions);
-  consider_sealing(now, actions);
 }
 
 // Gathering: everybody is here, or enough are and the last call is over.
@@ -263,6 +202,13 @@ void Job::break_round(TimePoint now, const std::string& reason, keeper::Actions&
   breakup_.at = now;
   last_call_.cancel();
   round_.break_up();
+  // Who has done its part and cannot be reached has nothing to drain.
+  std::vector<LinkId> absent;
+  for (const auto& [link, member] : round_.members()) {
+    if (member.state != Member::State::succeeded || member.connected) continue;
+    if (!leases_.watches(link)) absent.push_back(link);
+  }
+  for (const LinkId link : absent) round_.leave(link);
   for (const auto& [link, member] : round_.members()) {
     if (member.connected && member.state != Member::State::waiting) {
       actions.emplace_back(keeper::Say{link, link::Drain{round_.number(), reason}});
@@ -275,7 +221,7 @@ void Job::settle(TimePoint now, keeper::Actions& actions) {
   if (over()) return;
   const bool nobody_runs = round_.count(Member::State::running) == 0;
   if (round_.phase() == Round::Phase::sealed && nobody_runs) {
-    end({.exit_code = 0, .reason = "every worker finished"}, actions);
+    end({.exit_code = 0, .reason = "every worker finished"}, now, actions);
     return;
   }
   if (round_.phase() != Round::Phase::draining) return;
@@ -290,7 +236,7 @@ void Job::settle(TimePoint now, keeper::Actions& actions) {
   }
   link::Finish finish = finish_of(breakup_);
   if (finish.root && terms_.restarts_max > 0) finish.reason += "; not restarted: " + verdict.reason;
-  end(std::move(finish), actions);
+  end(std::move(finish), now, actions);
 }
 
 // Everybody of the broken round has drained: is there another?
@@ -336,7 +282,7 @@ void Job::meet_again(TimePoint now, keeper::Actions& actions) {
   }
 }
 
-void Job::end(link::Finish finish, keeper::Actions& actions) {
+void Job::end(link::Finish finish, TimePoint now, keeper::Actions& actions) {
   assert(!over());
   finish_ = std::move(finish);
   status_due_.reset();
@@ -345,7 +291,10 @@ void Job::end(link::Finish finish, keeper::Actions& actions) {
   // Ten thousand nodes hear it at once; the master's own, by a call, hears all of it.
   const link::Finish for_others = link::brief(*finish_);
   for (const auto& [link, member] : round_.members()) {
-    if (!member.connected) continue;
+    if (!member.connected) {
+      leases_.renew(link, now);  // So long it may take to come back and ask.
+      continue;
+    }
     actions.emplace_back(keeper::Say{link, member.local ? *finish_ : for_others});
   }
 }

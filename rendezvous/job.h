@@ -80,8 +80,10 @@ class Job {
                  keeper::Actions& actions);
   void come_back_without_seat(TimePoint now, LinkId old_link, const Caller& caller,
                               const link::Join& join, keeper::Actions& actions);
+  void give_up_seat(TimePoint now, LinkId link, keeper::Actions& actions);
   void resume(TimePoint now, LinkId old_link, const Caller& caller, const link::Join& join,
               keeper::Actions& actions);
+  static TimePoint when(TimePoint now, const Member& member, link::AgentTime moment);
   void failed(TimePoint now, const Member& member, link::Failed failed, keeper::Actions& actions);
   void leave(TimePoint now, LinkId link, const link::Leave& leave, keeper::Actions& actions);
   void lose(TimePoint now, const Leases::Expired& expired, const std::string& why,
@@ -102,7 +104,7 @@ class Job {
   void refuse_claimants(LinkId holder, keeper::Actions& actions);
   bool may_come_back(const Member& member) const;
   void settle(TimePoint now, keeper::Actions& actions);
-  void end(link::Finish finish, keeper::Actions& actions);
+  void end(link::Finish finish, TimePoint now, keeper::Actions& actions);
   void tell_spares(std::optional<LinkId> only, keeper::Actions& actions);
   void tell_status(TimePoint now, keeper::Actions& actions);
 

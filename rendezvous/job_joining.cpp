@@ -13,7 +13,19 @@ void Job::join(TimePoint now, const Caller& caller, const link::Join& join,
                keeper::Actions& actions) {
   if (come_back(now, caller, join, actions)) return;
   auto reason = objection(terms_, round_, options_.lease, join);
-  if (finish_) reason = fmt::format("job \"{}\" is over: {}", terms_.id, finish_->reason);
+  if (finish_) {
+    // Late, or a spare that was never needed: it ends as the job did. Not so whoever may still have
+    // workers of it, which have to end first.
+    reason = disagreement(terms_, join);
+    if (!reason && join.after != RoundNumber{} && !join.idle) {
+      reason = fmt::format("job \"{}\" is over: {}", terms_.id, finish_->reason);
+    }
+    if (!reason) {
+      actions.emplace_back(keeper::Say{caller.link, link::brief(*finish_)});
+      actions.emplace_back(keeper::HangUp{caller.link, "its job is over"});
+      return;
+    }
+  }
   if (reason) {
     keeper::refuse({caller.link, caller.peer}, join.host, *reason, actions);
     settle(now, actions);  // Its older link, which is gone, may have been all that was waited for.
@@ -75,6 +87,7 @@ bool Job::come_back(TimePoint now, const Caller& caller, const link::Join& join,
     come_back_without_seat(now, *old_link, caller, join, actions);
     return true;
   }
+  give_up_seat(now, *old_link, actions);
   actions.emplace_back(keeper::HangUp{*old_link, "its agent speaks through a newer link"});
   leases_.forget(*old_link);
   round_.leave(*old_link);
@@ -85,16 +98,22 @@ bool Job::come_back(TimePoint now, const Caller& caller, const link::Join& join,
 // alive there, and it is here for the next round.
 void Job::come_back_without_seat(TimePoint now, LinkId old_link, const Caller& caller,
                                  const link::Join& join, keeper::Actions& actions) {
-  if (round_.phase() == Round::Phase::sealed) {
-    breakup_.change = true;
-    // Not to be told to drain: it is in no round.
-    round_.set_state(old_link, Member::State::waiting);
-    break_round(now, fmt::format("{} is back without its seat", name_of(*round_.find(old_link))),
-                actions);
-  }
+  give_up_seat(now, old_link, actions);
   resume(now, old_link, caller, join, actions);
   round_.set_state(caller.link, Member::State::drained);
   settle(now, actions);
+}
+
+// The others cannot go on without the workers that are missing there.
+void Job::give_up_seat(TimePoint now, LinkId link, keeper::Actions& actions) {
+  const Member& member = *round_.find(link);
+  if (over() || round_.phase() != Round::Phase::sealed) return;
+  if (member.state != Member::State::running) return;
+  const std::string why = fmt::format("{} is back without its seat", name_of(member));
+  breakup_.change = true;
+  // Not to be told to drain: it is in no round.
+  round_.set_state(link, Member::State::waiting);
+  break_round(now, why, actions);
 }
 
 // The agent's link broke and it is back in time: its workers never noticed.

@@ -125,6 +125,10 @@ void Keeper::join(TimePoint now, const Caller& caller, const link::Join& join, A
     begins->second.nodes.emplace_back(caller, join);
     return;
   }
+  if (join.done) {
+    keeper::refuse({caller.link, caller.peer}, join.host, unknown_round_of(join), actions);
+    return;
+  }
   begin_job(caller, join, actions);
 }
 
@@ -264,7 +268,8 @@ Result<void> Keeper::admit(const std::string& job, const std::string& peer) cons
 bool Keeper::done() const {
   if (!options_.only) return false;
   const Job& job = jobs_.at(options_.only->id)->job;
-  return job.over() && job.round().size() == 0;
+  // Those who have greeted and not joined yet, and those who were just told, are still to hear it.
+  return job.over() && job.round().size() == 0 && newcomers_.empty() && job_of_link_.empty();
 }
 
 Keeper::Actions Keeper::advance(TimePoint now) {

@@ -92,7 +92,7 @@ class Keeper {
   Store& store(const std::string& job) { return jobs_.at(job)->store; }
   bool knows(const std::string& job) const { return jobs_.contains(job); }
   std::size_t job_count() const { return jobs_.size(); }
-  // The one hosted job is over and every agent has hung up, or was never there.
+  // The one hosted job is over, and nobody is connected who would still be told.
   bool done() const;
 
  private:

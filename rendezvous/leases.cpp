@@ -1,6 +1,7 @@
 #include "rendezvous/leases.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "proto/bounds.h"
 
@@ -32,23 +33,44 @@ void Leases::move(LinkId from, LinkId to) {
   entries_[to] = entry;
 }
 
-std::optional<TimePoint> Leases::next_expiry() const {
+std::optional<TimePoint> Leases::first_end() const {
   if (by_age_.empty()) return std::nullopt;
-  const TimePoint due = by_age_.front().heard + length_;
-  return held_until_ ? std::max(due, *held_until_) : due;
+  const TimePoint end = by_age_.front().heard + length_;
+  return held_until_ ? std::max(end, *held_until_) : end;
+}
+
+Duration Leases::look_ahead() const {
+  return std::min(Duration{bounds::keeper_nap}, length_ / 4);
+}
+
+std::optional<TimePoint> Leases::next_expiry() const {
+  const auto end = first_end();
+  if (!end) return std::nullopt;
+  const TimePoint look = *end - look_ahead();
+  return awake_at_ < look ? look : *end;
 }
 
 std::vector<Leases::Expired> Leases::expire(TimePoint now) {
-  std::vector<Expired> gone;
-  const auto due = next_expiry();
-  if (!due || now < *due) return gone;
-  // Held once: a machine that is always late must still give up the dead.
-  const bool was_held = held_until_ && *due == *held_until_;
-  if (now - *due > bounds::keeper_nap && !was_held) {
+  const TimePoint was_awake = std::exchange(awake_at_, now);
+  const auto end = first_end();
+  if (!end || now < *end) {
+    if (held_until_ && *held_until_ <= now) {  // Whoever was thought to be silent has spoken.
+      held_until_.reset();
+      holds_ = 0;
+    }
+    return {};
+  }
+  const bool late = now - *end > bounds::keeper_nap;
+  const bool slept = late || was_awake < *end - 2 * look_ahead();
+  // Not for ever: a machine that is always late must still give up the dead.
+  if (slept && holds_ < bounds::keeper_naps_max) {
+    ++holds_;
     held_until_ = now + bounds::keeper_nap;
-    return gone;
+    return {};
   }
   held_until_.reset();
+  holds_ = 0;
+  std::vector<Expired> gone;
   while (!by_age_.empty() && by_age_.front().heard + length_ <= now) {
     gone.push_back(by_age_.front());
     forget(by_age_.front().holder);

@@ -24,25 +24,35 @@ class Leases {
   // The lease goes on under another link, as if nothing had happened.
   void move(LinkId from, LinkId to);
 
+  bool watches(LinkId holder) const { return entries_.contains(holder); }
+
   struct Expired {
     LinkId holder;
     TimePoint heard;  // for the last time
     friend bool operator==(const Expired&, const Expired&) = default;
   };
 
+  // When `expire` has something to do: a short while before the first lease ends, where it learns
+  // that its owner is awake, and then when it does.
   std::optional<TimePoint> next_expiry() const;
-  // Ends every lease that has run out by `now`; the holders, longest silent first. Whoever asks
-  // later than was due has slept (a stopped process, a starved machine), and what the holders said
-  // meanwhile is still to be read: then nobody's lease ends for bounds::keeper_nap more.
+  // Ends every lease that has run out by `now`; the holders, longest silent first. Whoever has
+  // slept (a stopped process, a starved machine) has not read what the holders said meanwhile: then
+  // nobody's lease ends for bounds::keeper_nap more, whether the sleep was longer than a lease or
+  // ended just when one ran out.
   std::vector<Expired> expire(TimePoint now);
 
   Duration length() const { return length_; }
 
  private:
   using Entry = Expired;
+  std::optional<TimePoint> first_end() const;
+  Duration look_ahead() const;
+
   Duration length_;
-  std::optional<TimePoint> held_until_;  // after a sleep
-  std::list<Entry> by_age_;              // Invariant: `heard` never decreases from front to back.
+  TimePoint awake_at_ = TimePoint::min();  // when expire() was called last
+  std::optional<TimePoint> held_until_;    // after a sleep
+  int holds_ = 0;                          // in a row
+  std::list<Entry> by_age_;                // Invariant: `heard` never decreases from front to back.
   std::unordered_map<LinkId, std::list<Entry>::iterator> entries_;
 };
 

@@ -29,6 +29,13 @@ std::optional<std::string> impossible(const link::Join& join) {
   return std::nullopt;
 }
 
+std::string unknown_round_of(const link::Join& join) {
+  return fmt::format(
+      "round {}, in which every worker of {} ended with 0, is not known here: this is another "
+      "master, or that job is over and forgotten",
+      join.after.value, join.host);
+}
+
 std::optional<std::string> objection(const JobTerms& terms, const Round& round, Duration lease,
                                      const link::Join& join) {
   if (join.after != RoundNumber{} && !join.idle) {
@@ -38,6 +45,7 @@ std::optional<std::string> objection(const JobTerms& terms, const Round& round, 
         "for {} s and was given up, or this is another master",
         join.after.value, join.host, in_seconds(lease));
   }
+  if (join.done && join.after.value > round.number().value) return unknown_round_of(join);
   if (auto reason = disagreement(terms, join)) return reason;
   // Whoever believed in a longer lease would still compute when another has its ranks.
   const std::chrono::milliseconds theirs{join.lease_milliseconds};

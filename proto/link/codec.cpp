@@ -19,6 +19,16 @@ namespace {
 
 using nlohmann::json;
 
+// Two flags in one number, because a join has few bytes to spare: 0, 1 for idle, 2 for done as
+// well.
+template <class Flag>
+struct Idle {
+  Flag& idle;
+  Flag& done;
+};
+template <class Flag>
+Idle(Flag&, Flag&) -> Idle<Flag>;
+
 // Each message lists its members once; the same list writes and reads.
 template <class M, class F>
 void each_member(M& m, F&& f)
@@ -40,8 +50,9 @@ void each_member(M& m, F&& f)
   f("role", m.role), f("restarts", m.restarts_max), f("backoff_ms", m.backoff_milliseconds);
   f("window_ms", m.window_milliseconds), f("final", m.no_restart_codes);
   f("addresses", m.addresses), f("lease_ms", m.lease_milliseconds);
-  f("last_call_ms", m.last_call_milliseconds), f("after", m.after.value), f("idle", m.idle),
-      f("sent", m.sent);
+  f("last_call_ms", m.last_call_milliseconds), f("after", m.after.value),
+      f("idle", Idle{m.idle, m.done});
+  f("sent", m.sent);
 }
 
 template <class M, class F>
@@ -63,7 +74,7 @@ template <class M, class F>
 void each_member(M& m, F&& f)
   requires std::same_as<std::remove_const_t<M>, Leave>
 {
-  f("signal", m.signal), f("reason", m.reason);
+  f("signal", m.signal), f("reason", m.reason), f.where_known("asked", m.asked);
 }
 
 template <class M, class F>
@@ -200,6 +211,13 @@ struct Writer {
     object[key] = value.time_since_epoch().count();
   }
   void operator()(const char* key, const AgentTime& value) { object[key] = value.count(); }
+  // Nothing stands for zero.
+  void where_known(const char* key, const AgentTime& value) {
+    if (value != AgentTime{}) (*this)(key, value);
+  }
+  void operator()(const char* key, const Idle<const bool>& value) {
+    object[key] = value.done ? 2 : value.idle ? 1 : 0;
+  }
   // A row of numbers each, because a dying world has many: rank, node, code or minus the signal.
   void operator()(const char* key, const std::vector<Consequence>& value) {
     json rows = json::array();
@@ -258,6 +276,16 @@ struct Reader {
     // So that the nanoseconds between any two of them can be counted.
     const auto most = std::int64_t{std::chrono::microseconds{bounds::agent_time_max}.count()};
     value = AgentTime{std::clamp(whole<std::int64_t>(key, object.at(key)), -most, most)};
+  }
+  void where_known(const char* key, AgentTime& value) {
+    if (object.contains(key)) (*this)(key, value);
+  }
+  void operator()(const char* key, const Idle<bool>& value) {
+    const json& said = object.at(key);
+    const int number = said.is_boolean() ? int{said.get<bool>()} : whole<int>(key, said);
+    if (number < 0 || number > 2) throw BadNumber{fmt::format("{} is {}", key, number)};
+    value.idle = number != 0;
+    value.done = number == 2;
   }
   // Strangers' words end up in logs and on terminals, which must not take them for commands.
   void operator()(const char* key, std::string& value) {

@@ -88,6 +88,7 @@ struct Join {
   int last_call_milliseconds = 0;
   RoundNumber after{};  // the last round this agent took part in, 0 for a newcomer
   bool idle = false;    // nobody of that round is alive there any more
+  bool done = false;    // because every worker of this node ended with 0 in it
   AgentTime sent{};     // see Heartbeat
   friend bool operator==(const Join&, const Join&) = default;
 };
@@ -125,6 +126,7 @@ struct Drained {
 struct Leave {
   int signal = 0;
   std::string reason;
+  AgentTime asked{};  // when, by the agent's clock; zero: nobody asked, or it does not say
   friend bool operator==(const Leave&, const Leave&) = default;
 };
 

@@ -240,7 +240,11 @@ void KeeperServer::advance() {
 void KeeperServer::arm() {
   if (keeper_->done() && !told_done_ && callbacks_.done) {
     told_done_ = true;
-    asio::post(context_, [this] { callbacks_.done(); });
+    asio::post(context_, [this] {
+      // Somebody may have come meanwhile, who is to be told as well.
+      told_done_ = keeper_->done();
+      if (told_done_) callbacks_.done();
+    });
   }
   timer_.arm(keeper_->next_deadline());
 }

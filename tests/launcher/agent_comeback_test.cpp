@@ -2,6 +2,8 @@
 
 #include <doctest/doctest.h>
 
+#include <string>
+
 #include "tests/launcher/agent_stage.h"
 
 using namespace cpprun;
@@ -120,4 +122,100 @@ TEST_CASE("a spare whose master is gone waits for join_timeout, and no longer wi
   REQUIRE(last.size() == 1);
   CHECK(last[0].reason ==
         "gave up after 600 s: no word from the master at 10.0.0.1:29500: connection reset");
+}
+
+namespace {
+
+// Its worker has ended with 0, the peers go on.
+void succeed(Stage& stage) {
+  stage.run();
+  REQUIRE(said<link::Succeeded>(stage.end_worker(t0 + 1s, {})).size() == 1);
+}
+
+}  // namespace
+
+TEST_CASE("who has nothing left to fence waits for the end to be told, whatever the lease says") {
+  Stage stage;
+  succeed(stage);
+  CHECK_FALSE(stage.agent.overdue_at());
+  stage.agent.handle(t0 + 1s, agent::LinkDown{"connection reset"});
+  const auto over = stage.agent.advance(t0 + 3s);
+  CHECK(all<agent::Exit>(over).empty());
+  REQUIRE(all<agent::TellNote>(over).size() == 1);
+  CHECK(all<agent::TellNote>(over)[0].sentence ==
+        "the master at 10.0.0.1:29500 is gone: connection reset; it has answered nothing for 3.0 "
+        "s; every worker of this node has ended with 0: it asks how the job ended, for 600 s at "
+        "most");
+  CHECK(all<agent::TellNote>(stage.agent.advance(t0 + 4s)).empty());
+  const auto back = stage.agent.handle(t0 + 60s, agent::LinkUp{"10.0.0.2"});
+  REQUIRE(said<link::Join>(back).size() == 1);
+  CHECK(said<link::Join>(back)[0].after == first);
+  CHECK(said<link::Join>(back)[0].idle);
+  CHECK(said<link::Join>(back)[0].done);
+  CHECK(said<link::Succeeded>(back).size() == 1);
+  const auto last =
+      all<agent::Exit>(stage.heard(t0 + 60s, link::Finish{.reason = "every worker finished"}));
+  REQUIRE(last.size() == 1);
+  CHECK(last[0].code == 0);
+}
+
+TEST_CASE("who is not told how the job ended says that its own workers ended with 0") {
+  Stage stage;
+  succeed(stage);
+  stage.agent.handle(t0 + 1s, agent::LinkDown{"no route to host"});
+  stage.agent.advance(t0 + 3s);
+  Agent::Actions out;
+  std::string reason;
+  SUBCASE("nobody answers for join_timeout") {
+    out = stage.agent.advance(t0 + 603s);
+    reason = "gave up after 600 s: no word from the master at 10.0.0.1:29500: no route to host";
+  }
+  SUBCASE("nobody there knows the round") {
+    stage.agent.handle(t0 + 4s, agent::LinkUp{"10.0.0.2"});
+    out = stage.heard(t0 + 4s, link::Refused{"round 1 is not known here"});
+    reason = "the master at 10.0.0.1:29500 refused this node: round 1 is not known here";
+  }
+  CHECK(said<link::Leave>(out).empty());
+  REQUIRE(all<agent::Exit>(out).size() == 1);
+  CHECK(all<agent::Exit>(out)[0].code == 1);
+  CHECK(all<agent::Exit>(out)[0].reason ==
+        "every worker of this node ended with 0, but how the job ended is not known here: " +
+            reason);
+}
+
+TEST_CASE("who has succeeded and is back when its round went on without it is a newcomer") {
+  Stage stage;
+  succeed(stage);
+  SUBCASE("told to wait for a seat") {
+    stage.heard(t0 + 2s, link::Waiting{"1 of 2 nodes are here"});
+    CHECK(work<supervisor::Spawn>(stage.heard(t0 + 2500ms, seat(second))).size() == 1);
+  }
+  SUBCASE("given one at once") {
+    CHECK(work<supervisor::Spawn>(stage.heard(t0 + 3s, seat(second))).size() == 1);
+  }
+  SUBCASE("but its own round does not begin twice") {
+    CHECK(work<supervisor::Spawn>(stage.heard(t0 + 3s, seat(first))).empty());
+  }
+}
+
+TEST_CASE("who meets a job that is over without ever having had a seat ends as the job did") {
+  Stage stage;
+  stage.join();
+  const auto over = stage.heard(t0 + 1s, link::Finish{.reason = "every worker finished"});
+  REQUIRE(all<agent::Exit>(over).size() == 1);
+  CHECK(all<agent::Exit>(over)[0].code == 0);
+  REQUIRE(all<agent::TellNote>(over).size() == 1);
+  CHECK(all<agent::TellNote>(over)[0].sentence ==
+        "the job is over, without this node: every worker finished");
+}
+
+TEST_CASE("an agent says when it was asked to stop, and blames nobody who ends badly after that") {
+  Stage stage;
+  stage.run();
+  const auto stopping = stage.agent.handle(t0 + 1s, agent::Signalled{SIGTERM});
+  REQUIRE(said<link::Leave>(stopping).size() == 1);
+  CHECK(said<link::Leave>(stopping)[0].asked == 1s);
+  const auto ended = stage.end_worker(t0 + 1s + 128us, {.signalled = true, .value = SIGSEGV});
+  CHECK(said<link::Failed>(ended).empty());
+  CHECK(said<link::Drained>(ended).size() == 1);
 }

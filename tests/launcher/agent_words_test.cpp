@@ -23,6 +23,16 @@ TEST_CASE("a port that is taken comes with a cure, another trouble as it is") {
         "cannot listen on 0.0.0.0:1: Permission denied");
 }
 
+TEST_CASE("a node that has done its part says so, whether it still asks or has given up") {
+  CHECK(asks_in_words("the master is gone", 60s) ==
+        "the master is gone; every worker of this node has ended with 0: it asks how the job "
+        "ended, for 60 s at most");
+  CHECK(done_in_words("gave up") ==
+        "every worker of this node ended with 0, but how the job ended is not known here: gave up");
+  CHECK(not_needed_in_words("every worker finished") ==
+        "the job is over, without this node: every worker finished");
+}
+
 TEST_CASE("a worker that KILL does not end is named") {
   Outcome outcome;
   outcome.rank = Rank{3};

@@ -66,3 +66,15 @@ TEST_CASE("of many failures on one node a few are told, the later ones in few wo
   CHECK(told == bounds::failures_told_max);
   CHECK(findings.complete());
 }
+
+TEST_CASE("what ends badly after this node was asked to stop is no failure of the job") {
+  Findings findings;
+  findings.noticed(TimePoint{} + 5s, LocalRank{0});
+  findings.stopped(TimePoint{} + 5s);
+  findings.noticed(TimePoint{} + 5s + 1us, LocalRank{1});
+  findings.asked(LocalRank{0});
+  findings.asked(LocalRank{1});
+  CHECK(findings.judge(end_of(0, {.signalled = true, .value = SIGSEGV}), place));
+  CHECK_FALSE(findings.judge(end_of(1, {.signalled = true, .value = SIGSEGV}, SIGTERM), place));
+  CHECK(findings.complete());
+}

@@ -58,13 +58,16 @@ TEST_CASE("every link message survives the wire") {
                         .last_call_milliseconds = 30000,
                         .after = RoundNumber{2},
                         .idle = true,
+                        .done = true,
                         .sent = AgentTime{123'456'789}});
   check_round_trip(Join{.job = "j", .host = "h"});
   check_round_trip(
       Failed{.round = RoundNumber{1}, .failure = example_failure(), .noticed = AgentTime{5}});
   check_round_trip(Succeeded{.round = RoundNumber{1}});
   check_round_trip(Drained{.round = RoundNumber{1}});
+  check_round_trip(Join{.job = "j", .host = "h", .after = RoundNumber{2}, .idle = true});
   check_round_trip(Leave{.signal = 15, .reason = "asked to stop"});
+  check_round_trip(Leave{.signal = 15, .reason = "asked to stop", .asked = AgentTime{7}});
   check_round_trip(Heartbeat{});
   check_round_trip(Heartbeat{.sent = AgentTime{1'000'000}, .round_trip_microseconds = 250});
   check_round_trip(Waiting{.reason = "1 of 2 nodes"});

@@ -40,3 +40,20 @@ TEST_CASE("whom a stopped node drags along is no failure of the job") {
   CHECK(finish_of(breakup).exit_code == 143);
   CHECK_FALSE(finish_of(breakup).root);
 }
+
+TEST_CASE("a stop that was asked for before the first failure is the reason of the break") {
+  Breakup breakup{.reason = "rank 2 on beta failed", .at = TimePoint{} + 9s};
+  breakup.failures.add(end_of(2, {false, 1}));
+  breakup.stop = link::Leave{.signal = 15, .reason = ""};
+  SUBCASE("it was") {
+    breakup.polite_since(TimePoint{} + 1s, "node 1 leaves");
+    CHECK(breakup.reason == "node 1 leaves");
+    CHECK(finish_of(breakup).exit_code == 143);
+  }
+  SUBCASE("it was not") {
+    breakup.polite_since(TimePoint{} + 3s, "node 1 leaves");
+    CHECK(breakup.reason == "rank 2 on beta failed");
+    CHECK(finish_of(breakup).exit_code == 1);
+  }
+  CHECK(breakup.at < TimePoint{} + 9s);
+}

@@ -64,3 +64,17 @@ TEST_CASE("of a dying world some are kept, the root among them, and all are coun
   CHECK(failures.consequences().size() == bounds::consequences_max);
   CHECK(failures.consequence_count() == 1000);
 }
+
+TEST_CASE("what ended badly after a moment is forgotten, a lost node is not") {
+  Failures failures;
+  failures.add(end_of(1, t0 + 1s));
+  failures.add(end_of(2, t0 + 2s));
+  failures.add(end_of(3, t0 + 2s, false, true));
+  failures.drop_ends_after(t0 + 1s);
+  CHECK(failures.root()->failure.rank == Rank{1});
+  REQUIRE(failures.consequence_count() == 1);
+  CHECK(failures.consequences()[0].rank == Rank{3});
+  failures.drop_ends_after(t0);
+  CHECK(failures.root()->failure.rank == Rank{3});
+  CHECK(failures.consequence_count() == 0);
+}

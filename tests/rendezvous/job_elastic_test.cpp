@@ -48,7 +48,7 @@ TEST_CASE("elastic: a lost node costs no restart, the others go on at once as fe
   table.join(t0, c, elastic("c"));
   table.close(t0, b);
   table.hear(t0 + 1s, c, link::Heartbeat{});
-  CHECK(said<link::Drain>(table.advance(t0 + 3s), a).size() == 1);
+  CHECK(said<link::Drain>(table.awake(t0 + 3s), a).size() == 1);
   table.hear(t0 + 3s, a, link::Drained{RoundNumber{1}});
   const auto next = table.hear(t0 + 3s, c, link::Drained{RoundNumber{1}});
   REQUIRE(said<link::Sealed>(next, c).size() == 1);
@@ -64,7 +64,7 @@ TEST_CASE("elastic: below MIN those who are left wait for others") {
   table.join(t0, c, elastic("c"));
   table.close(t0, b);
   table.close(t0, c);
-  table.advance(t0 + 3s);
+  table.awake(t0 + 3s);
   CHECK(said<link::Finish>(table.hear(t0 + 3s, a, link::Drained{RoundNumber{1}}), a).empty());
   CHECK(said<link::Waiting>(table.advance(t0 + 8s), a)[0].reason ==
         "1 of 3 nodes are here; at least 2 are needed");
@@ -134,7 +134,7 @@ TEST_CASE("a surplus node waits as a spare and takes the place of what is lost, 
   CHECK(said<link::Waiting>(spare, c)[0].spare);
   table.close(t0, b);
   table.hear(t0 + 2s, c, link::Heartbeat{});
-  table.advance(t0 + 3s);
+  table.awake(t0 + 3s);
   const auto next = table.hear(t0 + 3s, a, link::Drained{RoundNumber{1}});
   CHECK(said<link::Sealed>(next, c)[0].group_rank == GroupRank{1});
   CHECK(said<link::Sealed>(next, c)[0].restart_count == 0);

@@ -70,7 +70,7 @@ TEST_CASE("a node that is lost while the others drain was the reason why they fa
   table.hear(t0 + 1s, b, link::Heartbeat{.sent = 1s});
   table.hear(t0 + 2s, a, failure_of(0, 2s, true));
   table.drained(t0 + 2s, 1, {a});
-  const auto finish = said<link::Finish>(table.advance(t0 + 4s), a);
+  const auto finish = said<link::Finish>(table.awake(t0 + 4s), a);
   REQUIRE(finish.size() == 1);
   CHECK(finish[0].root->cause == "node_lost");
   CHECK(finish[0].reason == "node 1 on host1 is lost");
@@ -227,4 +227,24 @@ TEST_CASE("after the end nobody is asked to drain") {
   CHECK(table.hear(t0, b, link::Leave{.signal = 15, .reason = "asked to stop"}).empty());
   CHECK(table.hear(t0, a, failure_of(0, 1s)).empty());
   CHECK(said<link::Drain>(table.advance(t0 + 3s), a).empty());
+}
+
+TEST_CASE(
+    "what failed after somebody was asked to stop follows from that, whoever is heard first") {
+  Table table{3};
+  table.seal();
+  const link::Leave leave{.signal = 15, .reason = "asked to stop by SIGTERM", .asked = 1s};
+  SUBCASE("the stop is heard of first, and late") {
+    table.hear(t0 + 2s, a, leave);
+    table.hear(t0 + 2s, a, failure_of(0, 1100ms));
+  }
+  SUBCASE("the failure is heard of first") {
+    table.hear(t0 + 2s, a, failure_of(0, 1100ms));
+    table.hear(t0 + 2s, a, leave);
+  }
+  const auto finish = said<link::Finish>(table.drained(t0 + 3s, 1, {b, a}), a);
+  REQUIRE(finish.size() == 1);
+  CHECK(finish[0].exit_code == 143);
+  CHECK_FALSE(finish[0].root);
+  CHECK(finish[0].reason == "node 0 on host0 leaves: asked to stop by SIGTERM");
 }

@@ -134,7 +134,7 @@ TEST_CASE("whose link broke as the job ended is waited for no longer than the le
   table.hear(t0, b, link::Succeeded{RoundNumber{1}});
   table.close(t0, a);
   table.close(t0, b, true);
-  CHECK(table.advance(t0 + 3s).empty());
+  CHECK(table.awake(t0 + 3s).empty());
   CHECK(table.job.round().size() == 0);
 }
 
@@ -151,7 +151,7 @@ TEST_CASE("who is started in a dead agent's place waits for its lease, and then 
       said<link::Waiting>(waits, newer).back().reason ==
       "node rank 1 is that of host1 (pid 101), whose link broke; if it is not back within 3 s its "
       "seat is free");
-  const auto lost = table.advance(t0 + 3s);
+  const auto lost = table.awake(t0 + 3s);
   CHECK(said<link::Drain>(lost, a)[0].reason == "node 1 on host1 is lost");
   const auto next = table.drained(t0 + 3s, 1, {a});
   REQUIRE(said<link::Sealed>(next, newer).size() == 1);
@@ -210,7 +210,7 @@ TEST_CASE("who has drained and does not come back is waited for no longer than i
   table.hear(t0, b, link::Drained{RoundNumber{1}});
   table.close(t0, b, true);
   table.hear(t0, a, link::Drained{RoundNumber{1}});
-  const auto alone = table.advance(t0 + 3s);
+  const auto alone = table.awake(t0 + 3s);
   REQUIRE(said<link::Sealed>(alone, a).size() == 1);
   CHECK(said<link::Sealed>(alone, a)[0].group_world_size == 1);
 }
@@ -227,4 +227,106 @@ TEST_CASE("whose process ended after it has drained is not waited for") {
   table.hear(t0, b, link::Drained{RoundNumber{1}});
   table.close(t0, b);
   CHECK(said<link::Sealed>(table.hear(t0, a, link::Drained{RoundNumber{1}}), a).size() == 1);
+}
+
+TEST_CASE("who is back as a newcomer may be the last that a draining round has waited for") {
+  Table table{2};
+  table.seal();
+  table.hear(t0, b, link::Succeeded{RoundNumber{1}});
+  table.hear(t0, a, link::Failed{.round = RoundNumber{1}, .failure = {.host = "host0"}});
+  table.hear(t0, a, link::Drained{RoundNumber{1}});
+  // It has drained, its lease has run out, and its word was lost with the link.
+  SUBCASE("it is received: the next round follows at once") {
+    const auto next = back(table, t0 + 1s, node(1));
+    CHECK(said<link::Sealed>(next, a).size() == 1);
+    REQUIRE(said<link::Sealed>(next, newer).size() == 1);
+    CHECK(said<link::Sealed>(next, newer)[0].restart_count == 1);
+  }
+  SUBCASE("it is refused: the others wait for another in its place") {
+    auto other = node(1);
+    other.lease_milliseconds = 1;
+    CHECK(said<link::Refused>(back(table, t0 + 1s, other), newer).size() == 1);
+    CHECK(table.job.round().phase() == Round::Phase::gathering);
+  }
+}
+
+TEST_CASE("a node that comes back as another breaks the round in which it was running") {
+  Table table{2};
+  table.seal();
+  const auto actions = back(table, t0 + 1s, node(1, 4));
+  CHECK(said<link::Drain>(actions, a).size() == 1);
+  CHECK(said<link::Finish>(actions, a).empty());
+  CHECK(said<link::Sealed>(table.hear(t0 + 1s, a, link::Drained{RoundNumber{1}}), newer).size() ==
+        1);
+}
+
+TEST_CASE("who comes late to a job that is over is told how it ended, and its link is closed") {
+  Table table;
+  table.seal();
+  table.hear(t0, a, link::Succeeded{RoundNumber{1}});
+  table.hear(t0, b, link::Succeeded{RoundNumber{1}});
+  auto late = node(1, 2, "late");
+  const auto told = table.join(t0, c, late);
+  REQUIRE(said<link::Finish>(told, c).size() == 1);
+  CHECK(said<link::Finish>(told, c)[0].exit_code == 0);
+  CHECK(hangs_up(told, c));
+  CHECK(table.job.round().find(c) == nullptr);
+  // Whoever may still have workers of it ends them first.
+  CHECK(said<link::Refused>(table.join(t0, c, after(late, 1)), c).size() == 1);
+  // Who came for another job was not late.
+  late.nodes_max = 7;
+  CHECK(said<link::Refused>(table.join(t0, c, late), c).size() == 1);
+}
+
+namespace {
+
+link::Join done(link::Join join, std::uint32_t round) {
+  join = after(join, round);
+  join.idle = join.done = true;
+  return join;
+}
+
+}  // namespace
+
+TEST_CASE("who has done its part and cannot be reached keeps its place until the round is over") {
+  Table table{1};
+  table.seal();
+  table.hear(t0, b, link::Succeeded{RoundNumber{1}});
+  const auto silent = table.awake(t0 + 3s);
+  CHECK(said<link::Drain>(silent, a).empty());
+  CHECK(hangs_up(silent, b));
+  table.close(t0 + 3s, b, true);
+  CHECK(table.job.round().size() == 2);
+  SUBCASE("it is back while the others go on") {
+    CHECK(said<link::Refused>(back(table, t0 + 60s, done(node(1), 1)), newer).empty());
+    CHECK(said<link::Finish>(table.hear(t0 + 60s, a, link::Succeeded{RoundNumber{1}}), newer)
+              .size() == 1);
+  }
+  SUBCASE("it is back when the job is over, within a lease") {
+    table.hear(t0 + 60s, a, link::Succeeded{RoundNumber{1}});
+    CHECK(said<link::Finish>(back(table, t0 + 62s, done(node(1), 1)), newer).size() == 1);
+  }
+  SUBCASE("it is not back") {
+    table.hear(t0 + 60s, a, link::Succeeded{RoundNumber{1}});
+    table.close(t0 + 60s, a);
+    table.awake(t0 + 63s);
+    CHECK(table.job.round().size() == 0);
+  }
+  SUBCASE("the round breaks: nobody waits for it to drain, and it may come as anybody") {
+    table.hear(t0 + 60s, a, link::Failed{.round = RoundNumber{1}, .failure = {.host = "host0"}});
+    table.hear(t0 + 60s, a, link::Drained{RoundNumber{1}});
+    CHECK(table.job.round().phase() == Round::Phase::gathering);
+    const auto next = back(table, t0 + 61s, done(node(1), 1));
+    REQUIRE(said<link::Sealed>(next, newer).size() == 1);
+    CHECK(said<link::Sealed>(next, newer)[0].round == RoundNumber{2});
+  }
+}
+
+TEST_CASE("who asks how a round ended of which nobody knows here does not begin another") {
+  Table table;
+  const auto refused = said<link::Refused>(back(table, t0, done(node(1), 3)), newer);
+  REQUIRE(refused.size() == 1);
+  CHECK(refused[0].reason ==
+        "round 3, in which every worker of host1 ended with 0, is not known here: this is another "
+        "master, or that job is over and forgotten");
 }

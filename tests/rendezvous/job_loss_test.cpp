@@ -30,7 +30,7 @@ TEST_CASE("a dead agent: its link breaks, and when the lease is over the others 
   Three three;
   three.close(t0 + 1s, b);
   three.hear(t0 + 2s, c, link::Heartbeat{});
-  CHECK(said<link::Drain>(three.advance(t0 + 3s), c)[0].reason == "node 1 on beta is lost");
+  CHECK(said<link::Drain>(three.awake(t0 + 3s), c)[0].reason == "node 1 on beta is lost");
   const auto next = three.drained(t0 + 3s, 1, {a, c});
   CHECK(said<link::Sealed>(next, c)[0].group_world_size == 2);
 }
@@ -38,7 +38,7 @@ TEST_CASE("a dead agent: its link breaks, and when the lease is over the others 
 TEST_CASE("a silent network, a half-open link, a way back that is cut: silence is all there is") {
   Three three;
   three.hear(t0 + 2s, c, link::Heartbeat{});
-  const auto lost = three.advance(t0 + 3s);
+  const auto lost = three.awake(t0 + 3s);
   CHECK(said<link::Drain>(lost, a).size() == 1);
   // Its link looks sound from here, so it is cut: nothing that still comes out of it is heard.
   CHECK(std::any_of(lost.begin(), lost.end(), [](const keeper::Action& action) {
@@ -57,13 +57,13 @@ TEST_CASE("the way to a node is cut while its words arrive: it gives up itself a
   three.close(t0 + 3s, b);
   CHECK(said<link::Drain>(three.advance(t0 + 4s), a).empty());
   three.hear(t0 + 4s, c, link::Heartbeat{});
-  CHECK(said<link::Drain>(three.advance(t0 + 5s), a).size() == 1);
+  CHECK(said<link::Drain>(three.awake(t0 + 5s), a).size() == 1);
 }
 
 TEST_CASE("an agent that slept longer than its lease is refused with what it still is of") {
   Three three;
   three.hear(t0 + 2s, c, link::Heartbeat{});
-  three.advance(t0 + 3s);
+  three.awake(t0 + 3s);
   three.drained(t0 + 3s, 1, {a, c});
   auto late = any_of_three("beta");
   late.after = RoundNumber{1};
@@ -76,7 +76,7 @@ TEST_CASE("an agent that slept longer than its lease is refused with what it sti
 TEST_CASE("an agent whose workers are gone already comes in again as anybody would") {
   Three three;
   three.hear(t0 + 2s, c, link::Heartbeat{});
-  three.advance(t0 + 3s);
+  three.awake(t0 + 3s);
   three.drained(t0 + 3s, 1, {a, c});
   auto back = any_of_three("beta");
   back.after = RoundNumber{1};
@@ -172,4 +172,13 @@ TEST_CASE("a polite break is not spoilt by a worker that ends badly because of i
   const auto next = three.drained(t0 + 2s, 1, {b, c, a});
   REQUIRE(said<link::Sealed>(next, a).size() == 1);
   CHECK(said<link::Sealed>(next, a)[0].group_world_size == 2);
+}
+
+TEST_CASE("a keeper that was stopped for less than the lease, until it ends, reads first, too") {
+  Three three;
+  // It wakes just when the lease of b and c is over; both have spoken while it slept.
+  CHECK(said<link::Drain>(three.advance(t0 + 3s), a).empty());
+  three.hear(t0 + 3s, b, link::Heartbeat{});
+  three.hear(t0 + 3s, c, link::Heartbeat{});
+  CHECK(said<link::Drain>(three.awake(t0 + 5s), a).empty());
 }

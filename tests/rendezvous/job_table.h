@@ -62,8 +62,18 @@ struct Table {
     job.close(now, {link, "connection reset", broken}, actions);
     return actions;
   }
+  // Asked only now; who was asked nothing shortly before a lease ends has slept.
   keeper::Actions advance(TimePoint now) {
     keeper::Actions actions;
+    job.advance(now, actions);
+    return actions;
+  }
+  // As by a driver that is awake: asked at every deadline on the way.
+  keeper::Actions awake(TimePoint now) {
+    keeper::Actions actions;
+    for (auto due = job.next_deadline(); due && *due < now; due = job.next_deadline()) {
+      job.advance(*due, actions);
+    }
     job.advance(now, actions);
     return actions;
   }
