@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <cctype>
+#include <cstdint>
+#include <utility>
 
 #include "tests/sim/world.h"
 
@@ -12,7 +14,8 @@ namespace cpprun::sim {
 
 namespace {
 
-constexpr std::size_t transcript_lines_max = 80;
+// Whose faults are left out one by one to find the shortest case: more would cost minutes.
+constexpr std::size_t candidates_max = 20;
 
 Scenario with_faults(const Scenario& scenario, const std::vector<int>& kept) {
   Scenario smaller = scenario;
@@ -24,15 +27,9 @@ Scenario with_faults(const Scenario& scenario, const std::vector<int>& kept) {
   return smaller;
 }
 
-// Which promise it was, whoever it was broken to.
-std::string kind_of(std::string verdict) {
-  std::erase_if(verdict, [](unsigned char c) { return std::isdigit(c) != 0; });
-  return verdict.substr(0, verdict.find(':'));
-}
-
-std::string last_lines(const std::string& text) {
+std::string last_lines(const std::string& text, std::size_t lines_max) {
   std::size_t at = text.size();
-  for (std::size_t lines = 0; lines <= transcript_lines_max; ++lines) {
+  for (std::size_t lines = 0; lines <= lines_max; ++lines) {
     if (at == 0) return text;
     at = text.rfind('\n', at - 1);
     if (at == std::string::npos) return text;
@@ -50,23 +47,29 @@ Scenario scenario_of(const Campaign& campaign, std::uint64_t seed) {
 Tally sail(const Campaign& campaign) {
   Tally tally;
   for (std::uint64_t i = 0; i < campaign.seeds; i += campaign.stride) {
-    World world{scenario_of(campaign, campaign.first + i)};
-    const auto verdict = world.run();
+    const std::uint64_t seed = campaign.first + i;
+    if (campaign.may_play && !campaign.may_play(seed)) break;
+    World world{scenario_of(campaign, seed)};
+    auto verdict = world.run();
     ++tally.runs;
     tally.steps += world.steps();
     tally.simulated += world.simulated();
     if (!verdict) continue;
-    tally.failed = campaign.first + i;
-    tally.verdict = *verdict;
-    return tally;
+    tally.broken.push_back({seed, std::move(*verdict)});
+    if (!campaign.goes_on) break;
   }
   return tally;
+}
+
+std::string promise_of(std::string verdict) {
+  std::erase_if(verdict, [](unsigned char c) { return std::isdigit(c) != 0; });
+  return verdict.substr(0, verdict.find(':'));
 }
 
 std::vector<int> faults_needed(const Scenario& scenario) {
   std::vector<int> kept;
   for (std::size_t i = 0; i < scenario.faults.size(); ++i) kept.push_back(static_cast<int>(i));
-  const std::string promise = kind_of(World{scenario}.run().value_or(""));
+  const std::string promise = promise_of(World{scenario}.run().value_or(""));
   bool smaller = true;
   while (smaller) {
     smaller = false;
@@ -74,7 +77,7 @@ std::vector<int> faults_needed(const Scenario& scenario) {
       std::vector<int> fewer = kept;
       fewer.erase(fewer.begin() + static_cast<std::ptrdiff_t>(i));
       const auto verdict = World{with_faults(scenario, fewer)}.run();
-      if (kind_of(verdict.value_or("")) != promise) continue;
+      if (promise_of(verdict.value_or("")) != promise) continue;
       kept = fewer;
       smaller = true;
       break;
@@ -83,7 +86,36 @@ std::vector<int> faults_needed(const Scenario& scenario) {
   return kept;
 }
 
-std::string report_of(const Campaign& campaign, std::uint64_t seed) {
+std::vector<Group> grouped(const std::vector<Broken>& broken) {
+  std::vector<Group> groups;
+  for (const Broken& each : broken) {
+    const std::string promise = promise_of(each.verdict);
+    auto group = std::find_if(groups.begin(), groups.end(),
+                              [&](const Group& known) { return known.promise == promise; });
+    if (group == groups.end()) group = groups.insert(groups.end(), Group{promise, {}});
+    group->seeds.push_back(each.seed);
+  }
+  std::stable_sort(groups.begin(), groups.end(),
+                   [](const Group& a, const Group& b) { return a.seeds.size() > b.seeds.size(); });
+  return groups;
+}
+
+std::uint64_t shortest_of(const Campaign& campaign, const std::vector<std::uint64_t>& seeds) {
+  std::uint64_t best = seeds.front();
+  std::pair<std::size_t, std::size_t> least{SIZE_MAX, SIZE_MAX};  // faults, steps
+  for (std::size_t i = 0; i < std::min(seeds.size(), candidates_max); ++i) {
+    const Scenario whole = scenario_of(campaign, seeds[i]);
+    World world{with_faults(whole, faults_needed(whole))};
+    (void)world.run();  // Only its length is asked for.
+    const std::pair length{world.scenario().faults.size(), world.steps()};
+    if (length >= least) continue;
+    least = length;
+    best = seeds[i];
+  }
+  return best;
+}
+
+std::string report_of(const Campaign& campaign, std::uint64_t seed, std::size_t lines_max) {
   const Scenario whole = draw(seed, campaign.agents_max, campaign.kinds);
   const std::vector<int> kept = campaign.keep ? *campaign.keep : faults_needed(whole);
   World world{with_faults(whole, kept), true};
@@ -98,7 +130,20 @@ std::string report_of(const Campaign& campaign, std::uint64_t seed) {
   text += fmt::format("  again: ./dev sim --first {} --seeds 1 --agents {} --faults {} --keep {}\n",
                       seed, campaign.agents_max, campaign.kinds_text,
                       kept.empty() ? "none" : fmt::format("{}", fmt::join(kept, ",")));
-  return text + last_lines(world.transcript());
+  return text + last_lines(world.transcript(), lines_max);
+}
+
+std::string report_of(const Campaign& campaign, const std::vector<Broken>& broken,
+                      std::size_t lines_max) {
+  std::string text;
+  for (const Group& group : grouped(broken)) {
+    const std::size_t times = group.seeds.size();
+    text += fmt::format("{} {} this promise: {}\n", times, times == 1 ? "run breaks" : "runs break",
+                        group.promise);
+    if (times > 1) text += "The shortest of them:\n";
+    text += report_of(campaign, shortest_of(campaign, group.seeds), lines_max) + "\n";
+  }
+  return text;
 }
 
 }  // namespace cpprun::sim

@@ -19,7 +19,7 @@ enum class FaultKind {
   spawn_fails,      // the next start of that worker
   worker_hangs,     // ignores TERM from here on
   worker_stuck,     // sits in the kernel: not even KILL ends it, for a while or for ever
-  worker_leaves,    // when it ends, members of its group stay behind
+  worker_leaves,    // it has started others, in its group or outside, which stay when it ends
   agent_killed,     // SIGKILL of a cpprun; its warden cleans up
   agent_stopped,    // SIGSTOP, and SIGCONT later; the workers go on
   agent_signalled,  // SIGTERM or SIGINT, sometimes twice

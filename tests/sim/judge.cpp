@@ -88,6 +88,27 @@ void Judge::keeper_heard(int node) {
   record.heard = time_.now();
 }
 
+void Judge::keeper_hears_join(int node) {
+  NodeRecord& record = nodes_[index(node)];
+  if (!record.asked_at) record.asked_at = time_.now();
+}
+
+// Who comes too late ends as the job did; only who may still have workers of it is sent away.
+void Judge::keeper_refuses(int node) {
+  const JobRecord& job = job_of(node);
+  const bool knows_the_end = job.finish && !job.forgotten;
+  must(!knows_the_end || nodes_[index(node)].had_a_seat,
+       fmt::format("node {} came late to a job that is over, and was refused", node));
+}
+
+// After a sleep its words may wait unread: they have to be read first.
+void Judge::keeper_gives_up(int node, TimePoint arrived) {
+  const Duration silence = time_.now() - arrived;
+  must(is_a_lease(silence),
+       fmt::format("node {} was given up as silent, {} ms after its last word had arrived", node,
+                   silence / 1ms));
+}
+
 // --- rounds --------------------------------------------------------------------------------------
 
 // A keeper that knows nothing of what was before: whoever is still there belongs to nobody.
@@ -98,6 +119,7 @@ void Judge::keeper_begins() {
 void Judge::keeper_forgets(int job) {
   JobRecord& record = jobs_[index(job)];
   record.forgotten = true;
+  if (record.finish && !record.forgotten_at) record.forgotten_at = time_.now();
   record.round = {};
   record.seated.assign(nodes_.size(), false);
   for (int node = 0; node < scenario_.nodes(); ++node) {
@@ -105,12 +127,16 @@ void Judge::keeper_forgets(int job) {
   }
 }
 
+void Judge::begin_anew(JobRecord& job) {
+  const auto forgotten_at = job.forgotten_at;
+  job = JobRecord{};
+  job.forgotten_at = forgotten_at;
+  job.seated.resize(nodes_.size());
+}
+
 void Judge::keeper_seals(int job_number, const Seats& seats) {
   JobRecord& job = jobs_[index(job_number)];
-  if (job.forgotten) {
-    job = JobRecord{};
-    job.seated.resize(nodes_.size());
-  }
+  if (job.forgotten) begin_anew(job);
   check_ranks(seats);
   check_the_old_round(job_number, seats);
   const link::Sealed& any = seats.front().second;

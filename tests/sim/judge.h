@@ -63,6 +63,10 @@ class Judge {
   void keeper_seals(int job, const Seats& seats);
   void keeper_finishes(int job, const link::Finish& finish);
   void keeper_heard(int node);
+  void keeper_hears_join(int node);
+  void keeper_refuses(int node);
+  // It was silent for too long. `arrived`: when the last of its words came to the keeper's machine.
+  void keeper_gives_up(int node, TimePoint arrived);
   void link_opened(int node) { ++nodes_[index(node)].links; }
   // By the side that is sent to: 0 the agent, 1 the keeper.
   void counted(int node, int to, const link::Message& message, std::size_t bytes);
@@ -106,12 +110,14 @@ class Judge {
     std::vector<Death> deaths;  // in the sealed round, that nobody asked for
     std::optional<link::Finish> finish;
     bool forgotten = false;  // a new job may have its name; how it ended is still known
+    std::optional<TimePoint> forgotten_at = {};  // for the first time
   };
   struct NodeRecord {
     TimePoint heard{};
-    bool was_silent = false;  // for the lease, at some time in this round
-    bool had_a_seat = false;  // in any round
-    int links = 0;            // opened in this round
+    bool was_silent = false;            // for the lease, at some time in this round
+    bool had_a_seat = false;            // in any round
+    std::optional<TimePoint> asked_at;  // for a seat, for the first time that was heard
+    int links = 0;                      // opened in this round
     std::size_t bytes[2] = {0, 0};
     int fence = 0;  // number of the last fence
     TimePoint went_on{};
@@ -123,6 +129,8 @@ class Judge {
   static std::size_t index(int number) { return static_cast<std::size_t>(number); }
   JobRecord& job_of(int node) { return jobs_[index(scenario_.job_of(node))]; }
   bool is_a_lease(Duration silence) const;
+  bool met_nobody(int node);
+  void begin_anew(JobRecord& job);
   void check_ranks(const Seats& seats);
   void check_the_old_round(int job, const Seats& seats);
   void check_root(const JobRecord& job, const link::Finish& finish);

@@ -12,10 +12,7 @@ using namespace std::chrono_literals;
 
 void Judge::keeper_finishes(int job_number, const link::Finish& finish) {
   JobRecord& job = jobs_[index(job_number)];
-  if (job.forgotten) {
-    job = JobRecord{};
-    job.seated.resize(nodes_.size());
-  }
+  if (job.forgotten) begin_anew(job);
   if (job.finish) {
     must(job.finish->exit_code == finish.exit_code, "nodes were told different exit codes");
     return;
@@ -73,6 +70,14 @@ void Judge::agent_exits(int node, const agent::Exit& exit) {
   }
 }
 
+// Its first word came when the keeper was gone, or a daemon had forgotten the job.
+bool Judge::met_nobody(int node) {
+  const NodeRecord& record = nodes_[index(node)];
+  const JobRecord& job = job_of(node);
+  return !record.asked_at ||
+         (scenario_.daemon && job.forgotten_at && *job.forgotten_at <= *record.asked_at);
+}
+
 // How all must have ended where nothing made it impossible.
 void Judge::all_is_over() {
   const bool orderly =
@@ -88,8 +93,9 @@ void Judge::all_is_over() {
         std::any_of(scenario_.faults.begin(), scenario_.faults.end(), [node](const Fault& fault) {
           return fault.kind == FaultKind::node_is_late && fault.nodes.front() == node;
         });
-    // A spare may come too late to hear how the job ended.
-    const bool latecomer = late || (!record.had_a_seat && !scenario_.faults.empty());
+    // A spare may come too late to hear how the job ended, and then there is nobody to ask.
+    const bool unlucky = !scenario_.faults.empty() || met_nobody(node);
+    const bool latecomer = late || (!record.had_a_seat && unlucky);
     if (!record.exit || latecomer) continue;
     if (scenario_.faults.empty() || scenario_.gentle) {
       must(record.exit->code == 0 && job.restarts == 0,

@@ -72,6 +72,9 @@ void KeeperHost::heard(const ConnectionRef& connection, const Packet& packet) {
   if (!decoded || !*decoded) return;
   universe_.trace.line(universe_.time.now(), "keeper hears node {}: {}", connection->node,
                        packet.bytes.substr(4));
+  if (std::holds_alternative<link::Join>((*decoded)->message)) {
+    universe_.judge.keeper_hears_join(connection->node);
+  }
   tell(Keeper::Said{connection->link, (*decoded)->message});
 }
 
@@ -126,6 +129,9 @@ void KeeperHost::perform(const Keeper::Actions& actions) {
     } else if (const auto* hang_up = std::get_if<keeper::HangUp>(&action)) {
       const ConnectionRef connection = network_->find(hang_up->link);
       if (!connection) continue;
+      if (hang_up->reason.starts_with("silent for ")) {
+        universe_.judge.keeper_gives_up(connection->node, connection->arrived);
+      }
       network_->close(connection, Side::keeper);
       universe_.time.later(0ns, [this, link = hang_up->link, which = incarnation_] {
         if (which != incarnation_) return;
@@ -155,6 +161,7 @@ void KeeperHost::perform(const keeper::Say& say) {
   if (const auto* finish = std::get_if<link::Finish>(&say.message)) {
     universe_.judge.keeper_finishes(universe_.scenario.job_of(node), *finish);
   }
+  if (std::holds_alternative<link::Refused>(say.message)) universe_.judge.keeper_refuses(node);
   if (say.link == local_link_) {
     hooks_.to_local_agent(say.message);
     return;
@@ -171,15 +178,18 @@ void KeeperHost::perform(const keeper::Say& say) {
 }
 
 void KeeperHost::judge_seals(const Keeper::Actions& actions) {
-  std::map<int, Judge::Seats> by_job;
+  // Two rounds of one job may be sealed in one breath, when two nodes are given up together.
+  std::map<std::pair<int, RoundNumber>, Judge::Seats> by_round;
   for (const keeper::Action& action : actions) {
     const auto* say = std::get_if<keeper::Say>(&action);
     const auto* sealed = say == nullptr ? nullptr : std::get_if<link::Sealed>(&say->message);
     if (sealed == nullptr) continue;
     const int node = node_of(say->link);
-    if (node >= 0) by_job[universe_.scenario.job_of(node)].emplace_back(node, *sealed);
+    if (node < 0) continue;
+    by_round[{universe_.scenario.job_of(node), sealed->round}].emplace_back(node, *sealed);
   }
-  for (const auto& [job, seats] : by_job) {
+  for (const auto& [which, seats] : by_round) {
+    const int job = which.first;
     universe_.trace.line(universe_.time.now(), "keeper seals round {} of job {} for {} nodes",
                          seats.front().second.round.value, job, seats.size());
     universe_.judge.keeper_seals(job, seats);
@@ -192,7 +202,11 @@ void KeeperHost::arm() {
   if (keeper_->done() && !told_done_) {
     told_done_ = true;
     universe_.time.later(0ns, [this, which = incarnation_] {
-      if (which == incarnation_) program_.receive([this] { hooks_.done(); });
+      if (which != incarnation_) return;
+      program_.receive([this] {
+        told_done_ = keeper_ && keeper_->done();
+        if (told_done_) hooks_.done();
+      });
     });
   }
   const auto deadline = keeper_->next_deadline();

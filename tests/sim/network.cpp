@@ -122,6 +122,7 @@ void Network::arrive_at_keeper(const ConnectionRef& connection, const Packet& pa
     return;
   }
   if (packet.kind == Packet::Kind::syn) connection->keeper_open = true;  // The kernel accepts.
+  connection->arrived = time_.now();
   ends_.keeper.receive([this, connection, packet, ends] {
     if (packet.kind == Packet::Kind::syn) {
       ends_.accepted(connection);
@@ -174,6 +175,11 @@ void Network::close(const ConnectionRef& connection, Side closing) {
 ConnectionRef Network::find(LinkId link) const {
   const auto found = accepted_.find(link);
   return found == accepted_.end() ? nullptr : found->second;
+}
+
+std::optional<int> Network::connected_node() const {
+  if (accepted_.empty()) return std::nullopt;
+  return accepted_.begin()->second->node;
 }
 
 // By value: whoever is told lets go of the connection.

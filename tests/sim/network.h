@@ -9,6 +9,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -51,6 +52,7 @@ struct Connection {
   bool keeper_open = false;
   bool up = false;          // the agent has been told
   bool black_hole = false;  // leads nowhere any more, and nobody says so
+  TimePoint arrived{};      // the last that came to the keeper's machine, read or not
   struct Way {
     std::deque<Packet> packets;
     bool moving = false;  // the first of them is on the timeline
@@ -85,6 +87,8 @@ class Network {
   void close(const ConnectionRef& connection, Side closing);
   // The keeper's end of that link, where it is open.
   ConnectionRef find(LinkId link) const;
+  // Some node whose link the keeper has accepted and not closed.
+  std::optional<int> connected_node() const;
 
   // Something between the two ended it, and tells both sides, one, or none.
   void sever(ConnectionRef connection, bool tell_agent, bool tell_keeper);

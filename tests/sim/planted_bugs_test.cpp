@@ -42,21 +42,30 @@ constexpr Plant plants[] = {
     {"who ignores TERM is never sent KILL", "hang,exit", 500},
     {"the failures of a round are taken for the next one's", "exit,spawn", 1000},
     {"the warden of a stopped agent is told of no fence", "stop", 500},
+    {"a keeper that wakes just when a lease ends does not read first", "keeper-stop", 20'000},
+    {"who is back as a newcomer and was waited for settles nothing", "slow,exit", 20'000},
+    {"where a worker was given up nothing else is swept", "stuck,leftover,exit", 20'000},
+    {"who fails after its node was asked to stop is blamed", "exit,term", 20'000},
+    {"a node that has done its part gives up with the lease", "network", 20'000},
+    {"a node that has done its part is waited for in vain", "network,exit", 20'000},
+    {"who comes late to a job that is over is refused", "late,network", 20'000},
+    {"a host leaves while somebody is connected", "late,network", 20'000},
 };
 
 }  // namespace
 
 TEST_CASE("without a bug nothing is found") {
-  CHECK(sail_with(0, "all", 500).verdict.empty());
-  CHECK(sail_with(0, "network", 500).verdict.empty());
-  CHECK(sail_with(0, "stop", 500).verdict.empty());
+  CHECK(sail_with(0, "all", 500).broken.empty());
+  CHECK(sail_with(0, "network", 500).broken.empty());
+  CHECK(sail_with(0, "stop", 500).broken.empty());
 }
 
 TEST_CASE("every planted bug is found") {
   int number = 0;
   for (const Plant& plant : plants) {
     const Tally tally = sail_with(++number, plant.faults, plant.seeds);
-    MESSAGE("bug ", number, ", seed ", tally.failed.value_or(0), ": ", tally.verdict);
-    CHECK_MESSAGE(tally.failed.has_value(), "nothing was found though ", plant.bug);
+    CHECK_MESSAGE(!tally.broken.empty(), "nothing was found though ", plant.bug);
+    if (tally.broken.empty()) continue;
+    MESSAGE("bug ", number, ", seed ", tally.broken[0].seed, ": ", tally.broken[0].verdict);
   }
 }

@@ -79,7 +79,7 @@ void Workers::spawn(const WorkerSpec& spec) {
         spec.local_rank, {SpawnStage::exec, 2}, clock_.wall(universe_.time.now())});
     return;
   }
-  universe_.judge.must(!process.alive && !process.members,
+  universe_.judge.must(!process.alive && !process.members && !process.runaway,
                        "a worker was started while the one before it was still there");
   const Process before = process;
   process = {.rank = spec.rank, .round = round_, .life = before.life + 1, .alive = true};
@@ -126,8 +126,6 @@ void Workers::end(int local_rank, link::ExitStatus status, CauseOfDeath cause) {
     return;
   }
   process.alive = false;
-  process.members = process.members || process.leaves_members;
-  process.runaway = process.runaway || process.leaves_runaway;
   const bool bad = status != link::ExitStatus{};
   if (process.asked_to_end && cause != CauseOfDeath::orphaned) cause = CauseOfDeath::asked;
   universe_.trace.line(universe_.time.now(), "node {} rank {} ends: {} {}", node_,
@@ -226,12 +224,16 @@ void Workers::hang(int local_rank) {
 }
 
 void Workers::stick(int local_rank, TimePoint until) {
-  if (has(local_rank) && at(local_rank).alive) at(local_rank).stuck_until = until;
+  if (!has(local_rank) || !at(local_rank).alive) return;
+  // Whoever sits there already is not let go sooner.
+  at(local_rank).stuck_until = std::max(at(local_rank).stuck_until, until);
 }
 
 void Workers::leave_members(int local_rank, bool runaway) {
   if (!has(local_rank) || !at(local_rank).alive) return;
-  (runaway ? at(local_rank).leaves_runaway : at(local_rank).leaves_members) = true;
+  // From now on and not only once it has ended: who is killed, or sits in the kernel with a KILL
+  // that waits for it, starts nothing any more.
+  (runaway ? at(local_rank).runaway : at(local_rank).members) = true;
 }
 
 void Workers::crash_next(int local_rank, int times) {

@@ -42,6 +42,7 @@ class Workers {
   void fail_of_neighbour(Rank rank, RoundNumber round);
   void hang(int local_rank);
   void stick(int local_rank, TimePoint until);
+  // It starts something in its group, or in a session of its own, that TERM does not end.
   void leave_members(int local_rank, bool runaway);
   void crash_next(int local_rank, int times);
   void refuse_next(int local_rank);
@@ -55,8 +56,6 @@ class Workers {
     bool members = false;  // of its group, after or beside the leader
     bool runaway = false;  // in a session of its own: only the sweep of the node finds it
     bool ignores_term = false;
-    bool leaves_members = false;
-    bool leaves_runaway = false;
     bool asked_to_end = false;
     TimePoint stuck_until{};
     int crashes_left = 0;

@@ -39,7 +39,7 @@ World::World(Scenario scenario, bool traced) : universe_(std::move(scenario), tr
                                         [this](link::Message message) {
                                           node(0).post(agent::Heard{std::move(message)});
                                         },
-                                    .done = [this] { node(0).leave(); }});
+                                    .done = [this] { host_is_done(); }});
   network_.emplace(universe_.time, universe_.scenario, ends());
   keeper_->serve(*network_);
   for (auto& each : nodes_) each->use(*network_);
@@ -141,6 +141,15 @@ void World::begin(Node& each) {
   if (each.program().alive()) return;
   ++running_;
   each.begin();
+}
+
+// Nobody is left to be told, it thinks.
+void World::host_is_done() {
+  const auto connected = network_->connected_node();
+  universe_.judge.must(!connected, fmt::format("the host of the keeper leaves while node {} is "
+                                               "connected and waits for an answer",
+                                               connected.value_or(0)));
+  node(0).leave();
 }
 
 void World::node_ended(const Node& each) {

@@ -46,6 +46,7 @@ class World {
   void stop(Node& node, const Fault& fault);
   void end_keeper(bool machine_too);
   void worker_died(const WorkerEnd& end);
+  void host_is_done();
   void node_ended(const Node& node);
   bool somebody_is_there() const { return running_ > 0 || planned_ > 0; }
   Node& node(int number) { return *nodes_[static_cast<std::size_t>(number)]; }
