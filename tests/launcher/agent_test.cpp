@@ -235,6 +235,7 @@ TEST_CASE("a worker that KILL does not end takes its node out; drained is never 
     CHECK(said<link::Drained>(last).empty());
     if (!work<supervisor::SweepNode>(last).empty()) {
       last = stage.worker(now, supervisor::NodeSwept{});
+      stage.examine_all(now, last);
       CHECK(said<link::Drained>(last).empty());
     }
   }
