@@ -27,6 +27,50 @@ Scenario with_faults(const Scenario& scenario, const std::vector<int>& kept) {
   return smaller;
 }
 
+bool is_stranger(const Fault& fault) {
+  return fault.kind == FaultKind::stranger || fault.kind == FaultKind::liar;
+}
+
+// In which order several are told something at one moment depends on the numbers of their links.
+std::string in_order(const std::string& story) {
+  std::vector<std::string> lines;
+  for (std::size_t from = 0; from < story.size();) {
+    const std::size_t end = story.find('\n', from);
+    lines.push_back(story.substr(from, end - from));
+    from = end + 1;
+  }
+  std::sort(lines.begin(), lines.end());
+  return fmt::format("{}\n", fmt::join(lines, "\n"));
+}
+
+// The first line that differs.
+std::string difference(const std::string& with, const std::string& without) {
+  std::size_t line = 0;
+  for (std::size_t i = 0; i < std::min(with.size(), without.size()) && with[i] == without[i]; ++i) {
+    if (with[i] == '\n') line = i + 1;
+  }
+  const auto from = [line](const std::string& text) {
+    return text.substr(line, text.find('\n', line) - line);
+  };
+  return fmt::format("\"{}\" and without them \"{}\"", from(with), from(without));
+}
+
+// Plays it. Where there are strangers the nodes must be told what they are told without them.
+std::optional<std::string> play(const Scenario& scenario, World& world) {
+  const auto verdict = world.run();
+  if (verdict || std::none_of(scenario.faults.begin(), scenario.faults.end(), is_stranger)) {
+    return verdict;
+  }
+  Scenario alone = scenario;
+  std::erase_if(alone.faults, is_stranger);
+  World undisturbed{alone};
+  if (undisturbed.run()) return std::nullopt;
+  const std::string with = in_order(world.story());
+  const std::string without = in_order(undisturbed.story());
+  if (with == without) return std::nullopt;
+  return "the lies of strangers changed a job: with them " + difference(with, without);
+}
+
 std::string last_lines(const std::string& text, std::size_t lines_max) {
   std::size_t at = text.size();
   for (std::size_t lines = 0; lines <= lines_max; ++lines) {
@@ -49,8 +93,9 @@ Tally sail(const Campaign& campaign) {
   for (std::uint64_t i = 0; i < campaign.seeds; i += campaign.stride) {
     const std::uint64_t seed = campaign.first + i;
     if (campaign.may_play && !campaign.may_play(seed)) break;
-    World world{scenario_of(campaign, seed)};
-    auto verdict = world.run();
+    const Scenario scenario = scenario_of(campaign, seed);
+    World world{scenario};
+    auto verdict = play(scenario, world);
     ++tally.runs;
     tally.steps += world.steps();
     tally.simulated += world.simulated();
@@ -69,14 +114,18 @@ std::string promise_of(std::string verdict) {
 std::vector<int> faults_needed(const Scenario& scenario) {
   std::vector<int> kept;
   for (std::size_t i = 0; i < scenario.faults.size(); ++i) kept.push_back(static_cast<int>(i));
-  const std::string promise = promise_of(World{scenario}.run().value_or(""));
+  const auto verdict_of = [](const Scenario& each) {
+    World world{each};
+    return play(each, world);
+  };
+  const std::string promise = promise_of(verdict_of(scenario).value_or(""));
   bool smaller = true;
   while (smaller) {
     smaller = false;
     for (std::size_t i = 0; i < kept.size(); ++i) {
       std::vector<int> fewer = kept;
       fewer.erase(fewer.begin() + static_cast<std::ptrdiff_t>(i));
-      const auto verdict = World{with_faults(scenario, fewer)}.run();
+      const auto verdict = verdict_of(with_faults(scenario, fewer));
       if (promise_of(verdict.value_or("")) != promise) continue;
       kept = fewer;
       smaller = true;
@@ -118,8 +167,9 @@ std::uint64_t shortest_of(const Campaign& campaign, const std::vector<std::uint6
 std::string report_of(const Campaign& campaign, std::uint64_t seed, std::size_t lines_max) {
   const Scenario whole = draw(seed, campaign.agents_max, campaign.kinds);
   const std::vector<int> kept = campaign.keep ? *campaign.keep : faults_needed(whole);
-  World world{with_faults(whole, kept), true};
-  const std::string verdict = world.run().value_or("nothing was wrong");
+  const Scenario smaller = with_faults(whole, kept);
+  World world{smaller, true};
+  const std::string verdict = play(smaller, world).value_or("nothing was wrong");
   std::string text =
       fmt::format("seed {} breaks a promise: {}\n  {}\n", seed, verdict, to_text(world.scenario()));
   for (const int index : kept) {

@@ -41,6 +41,9 @@ constexpr std::array names = {
     Name{FaultKind::keeper_killed, "keeper-kill", "keeper"},
     Name{FaultKind::keeper_stopped, "keeper-stop", "keeper"},
     Name{FaultKind::keeper_host_dies, "keeper-host", "keeper"},
+    Name{FaultKind::drained_reset, "drained-reset", "moments"},
+    Name{FaultKind::stranger, "stranger", "strangers"},
+    Name{FaultKind::liar, "liar", "strangers"},
 };
 
 double seconds(Duration duration) {
@@ -70,7 +73,9 @@ Result<FaultKinds> parse_kinds(std::string_view text) {
     text.remove_prefix(std::min(comma + 1, text.size()));
     bool known = word == "none";
     for (const Name& each : names) {
-      if (word != each.name && word != each.group && word != "all") continue;
+      const bool is_later = each.group == "moments" || each.group == "strangers";
+      const bool is_meant = word == "everything" || (word == "all" && !is_later);
+      if (word != each.name && word != each.group && !is_meant) continue;
       kinds.insert(each.kind);
       known = true;
     }
@@ -83,7 +88,7 @@ Result<FaultKinds> parse_kinds(std::string_view text) {
 }
 
 std::string kinds_in_words() {
-  std::string text = "all, none";
+  std::string text = "everything, all (without moments and strangers), none";
   std::string_view group;
   for (const Name& each : names) {
     text += each.group == group ? ", " : fmt::format("; {}: ", each.group);

@@ -38,6 +38,9 @@ enum class FaultKind {
   keeper_killed,    // SIGKILL of the keeper's process
   keeper_stopped,   // SIGSTOP of it, and SIGCONT
   keeper_host_dies,
+  drained_reset,  // the link of a node that has just said Drained is reset
+  stranger,       // lies to the keeper, and knows of no job, or not its terms
+  liar,           // the same, from a seat in a job of its own
 };
 
 struct Fault {
@@ -55,7 +58,8 @@ using FaultKinds = std::set<FaultKind>;
 std::string to_text(const Fault& fault);
 std::string_view name_of(FaultKind kind);
 // "all", "none", names of kinds and of groups (workers, agents, network, clocks, keeper), with
-// commas between them.
+// commas between them. What was added later, in the groups moments and strangers, is not in "all",
+// so that older seeds still mean what they meant; it is in "everything".
 Result<FaultKinds> parse_kinds(std::string_view text);
 // For --help.
 std::string kinds_in_words();

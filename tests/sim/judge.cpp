@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "proto/bounds.h"
+#include "proto/link/codec.h"
 
 namespace cpprun::sim {
 
@@ -21,6 +22,16 @@ Judge::Judge(const Scenario& scenario, Timeline& time) : scenario_(scenario), ti
   jobs_.resize(scenario.jobs.size());
   nodes_.resize(index(scenario.nodes()));
   for (JobRecord& job : jobs_) job.seated.resize(nodes_.size());
+  tells_story_ = scenario.has_strangers || has({FaultKind::stranger, FaultKind::liar});
+}
+
+void Judge::node_is_told(int node, const link::Message& message) {
+  if (!tells_story_) return;
+  link::Message told = message;
+  // Which port is free depends on who else is there.
+  if (auto* sealed = std::get_if<link::Sealed>(&told)) sealed->store_port = 1;
+  story_ += fmt::format("{:15} node {}: {}\n", time_.now().time_since_epoch() / 1us, node,
+                        link::encode(told).substr(4));
 }
 
 void Judge::must(bool holds, const std::string& sentence) {
@@ -35,6 +46,8 @@ bool Judge::has(std::initializer_list<FaultKind> kinds) const {
 
 bool Judge::has_only(std::initializer_list<FaultKind> kinds) const {
   return std::all_of(scenario_.faults.begin(), scenario_.faults.end(), [&](const Fault& fault) {
+    // They may change nothing.
+    if (fault.kind == FaultKind::stranger || fault.kind == FaultKind::liar) return true;
     return std::find(kinds.begin(), kinds.end(), fault.kind) != kinds.end();
   });
 }

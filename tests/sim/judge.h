@@ -67,6 +67,10 @@ class Judge {
   void keeper_refuses(int node);
   // It was silent for too long. `arrived`: when the last of its words came to the keeper's machine.
   void keeper_gives_up(int node, TimePoint arrived);
+  // In the words in which two runs are compared.
+  void node_is_told(int node, const link::Message& message);
+  const std::string& story() const { return story_; }
+  bool is_seated(int job, int node) const { return jobs_[index(job)].seated[index(node)]; }
   void link_opened(int node) { ++nodes_[index(node)].links; }
   // By the side that is sent to: 0 the agent, 1 the keeper.
   void counted(int node, int to, const link::Message& message, std::size_t bytes);
@@ -134,6 +138,7 @@ class Judge {
   void check_ranks(const Seats& seats);
   void check_the_old_round(int job, const Seats& seats);
   void check_root(const JobRecord& job, const link::Finish& finish);
+  void check_rounds();
   void check_drain_time(int node);
   void audit_drain(int node, TimePoint since);
   Duration draining_takes_max() const;
@@ -148,6 +153,8 @@ class Judge {
   Witness witness_;
   std::vector<JobRecord> jobs_;
   std::vector<NodeRecord> nodes_;
+  bool tells_story_ = false;  // there are strangers, whose lies must not be seen in it
+  std::string story_;
   std::optional<std::string> verdict_;
 };
 

@@ -78,12 +78,27 @@ bool Judge::met_nobody(int node) {
          (scenario_.daemon && job.forgotten_at && *job.forgotten_at <= *record.asked_at);
 }
 
+// A link that is reset between two rounds, and is back in a moment, costs none.
+void Judge::check_rounds() {
+  const bool in_time = scenario_.delay_max <= 20ms && scenario_.lease() >= 2s;
+  const bool nobody_else =
+      has_only({FaultKind::worker_exits, FaultKind::spawn_fails, FaultKind::drained_reset,
+                FaultKind::clock_skew, FaultKind::clock_jump});
+  if (!in_time || !nobody_else) return;
+  for (const JobRecord& job : jobs_) {
+    must(job.rounds == job.restarts + 1,
+         fmt::format("a job with {} restarts had {} rounds, and nobody came or left", job.restarts,
+                     job.rounds));
+  }
+}
+
 // How all must have ended where nothing made it impossible.
 void Judge::all_is_over() {
   const bool orderly =
       has_only({FaultKind::worker_exits, FaultKind::spawn_fails, FaultKind::worker_hangs,
                 FaultKind::worker_leaves, FaultKind::worker_crashes, FaultKind::clock_skew,
                 FaultKind::clock_jump, FaultKind::link_breaks});
+  check_rounds();
   for (int node = 0; node < scenario_.nodes(); ++node) {
     const NodeRecord& record = nodes_[index(node)];
     const JobRecord& job = job_of(node);

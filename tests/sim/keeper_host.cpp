@@ -15,6 +15,12 @@ std::string job_id(int job) {
   return fmt::format("job{}", job);
 }
 
+std::optional<int> job_number(const std::string& id) {
+  const std::string prefix = "job";
+  if (!id.starts_with(prefix)) return std::nullopt;
+  return std::stoi(id.substr(prefix.size()));
+}
+
 KeeperHost::KeeperHost(Universe& universe, Program& program, const MachineClock& clock, Hooks hooks)
     : universe_(universe), program_(program), clock_(clock), hooks_(std::move(hooks)) {}
 
@@ -36,6 +42,7 @@ void KeeperHost::begin() {
   told_done_ = false;
   local_link_.reset();
   nodes_.clear();
+  strangers_.clear();
   armed_.reset();
   universe_.judge.keeper_begins();
 }
@@ -85,6 +92,36 @@ void KeeperHost::closed(LinkId link, const std::string& reason, bool broken) {
   nodes_.erase(link);
 }
 
+// --- strangers -----------------------------------------------------------------------------------
+
+LinkId KeeperHost::stranger_comes(const std::string& address) {
+  const LinkId link{++last_link_.value};
+  strangers_.insert(link);
+  program_.receive([this, link, address] {
+    tell(Keeper::Opened{{.link = link, .peer = address, .local = false}});
+  });
+  return link;
+}
+
+// What cannot be read ends the link, as LinkChannel does it.
+void KeeperHost::stranger_says(LinkId link, const std::string& bytes) {
+  if (!strangers_.contains(link)) return;
+  program_.receive([this, link, bytes] {
+    if (!strangers_.contains(link)) return;
+    const auto decoded = link::decode(bytes);
+    if (decoded && *decoded) {
+      tell(Keeper::Said{link, (*decoded)->message});
+    } else {
+      stranger_leaves(link, false);
+    }
+  });
+}
+
+void KeeperHost::stranger_leaves(LinkId link, bool broken) {
+  if (strangers_.erase(link) == 0) return;
+  program_.receive([this, link, broken] { tell(Keeper::Closed{link, "it went", broken}); });
+}
+
 void KeeperHost::hear_local_agent(const link::Message& message) {
   if (!keeper_) return;
   if (!local_link_) {
@@ -122,11 +159,16 @@ void KeeperHost::work_off() {
 
 void KeeperHost::perform(const Keeper::Actions& actions) {
   judge_seals(actions);
+  judge_admission(actions);
   for (const keeper::Action& action : actions) {
     if (!keeper_) return;  // The word just said ended this very process.
     if (const auto* say = std::get_if<keeper::Say>(&action)) {
       perform(*say);
     } else if (const auto* hang_up = std::get_if<keeper::HangUp>(&action)) {
+      if (strangers_.contains(hang_up->link)) {
+        universe_.time.later(0ns, [this, link = hang_up->link] { stranger_leaves(link, false); });
+        continue;
+      }
       const ConnectionRef connection = network_->find(hang_up->link);
       if (!connection) continue;
       if (hang_up->reason.starts_with("silent for ")) {
@@ -140,7 +182,7 @@ void KeeperHost::perform(const Keeper::Actions& actions) {
     } else if (const auto* open = std::get_if<keeper::OpenStore>(&action)) {
       open_store(open->job);
     } else if (const auto* close = std::get_if<keeper::CloseStore>(&action)) {
-      universe_.judge.keeper_forgets(std::stoi(close->job.substr(job_id(0).size() - 1)));
+      if (const auto job = job_number(close->job)) universe_.judge.keeper_forgets(*job);
     } else if (const auto* note = std::get_if<keeper::Note>(&action)) {
       universe_.trace.line(universe_.time.now(), "keeper: {}", note->line);
     }
@@ -158,6 +200,7 @@ void KeeperHost::open_store(const std::string& job) {
 void KeeperHost::perform(const keeper::Say& say) {
   const int node = node_of(say.link);
   if (node < 0) return;
+  universe_.judge.node_is_told(node, say.message);
   if (const auto* finish = std::get_if<link::Finish>(&say.message)) {
     universe_.judge.keeper_finishes(universe_.scenario.job_of(node), *finish);
   }
@@ -175,6 +218,23 @@ void KeeperHost::perform(const keeper::Say& say) {
   std::string bytes = link::encode(say.message);
   universe_.judge.counted(node, 0, say.message, bytes.size());
   network_->send(connection, Side::agent, {.kind = Packet::Kind::frame, .bytes = std::move(bytes)});
+}
+
+// A store is for the machines of the round and for no other, whatever anybody claimed.
+void KeeperHost::judge_admission(const Keeper::Actions& actions) {
+  for (const keeper::Action& action : actions) {
+    const auto* reset = std::get_if<keeper::ResetStore>(&action);
+    if (reset == nullptr) continue;
+    const auto job = job_number(reset->job);
+    for (int node = 0; node < universe_.scenario.nodes(); ++node) {
+      const bool is_admitted = keeper_->admit(reset->job, address_of(node)).has_value();
+      const bool hosts = node == 0 && !universe_.scenario.daemon;
+      const bool is_seated = job && universe_.judge.is_seated(*job, node);
+      universe_.judge.must(is_admitted == is_seated || hosts,
+                           fmt::format("the store of {} admits node {}: {}, and its seat: {}",
+                                       reset->job, node, is_admitted, is_seated));
+    }
+  }
 }
 
 void KeeperHost::judge_seals(const Keeper::Actions& actions) {

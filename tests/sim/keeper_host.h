@@ -6,6 +6,7 @@
 #include <functional>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 
 #include "rendezvous/keeper.h"
@@ -34,6 +35,12 @@ class KeeperHost {
   void heard(const ConnectionRef& connection, const Packet& packet);
   void closed(LinkId link, const std::string& reason, bool broken);
 
+  // --- from strangers, whose frames are told as they are ---
+  LinkId stranger_comes(const std::string& address);
+  void stranger_says(LinkId link, const std::string& bytes);
+  void stranger_leaves(LinkId link, bool broken);
+  bool knows_stranger(LinkId link) const { return strangers_.contains(link); }
+
   // --- from the agent in this process ---
   void hear_local_agent(const link::Message& message);
   void local_agent_left();
@@ -44,6 +51,7 @@ class KeeperHost {
   void perform(const Keeper::Actions& actions);
   void perform(const keeper::Say& say);
   void open_store(const std::string& job);
+  void judge_admission(const Keeper::Actions& actions);
   void judge_seals(const Keeper::Actions& actions);
   void arm();
   TimePoint now() const { return clock_.local(universe_.time.now()); }
@@ -59,6 +67,7 @@ class KeeperHost {
   std::optional<TimePoint> armed_;  // true time
   std::uint64_t timer_ = 0;
   std::map<LinkId, int> nodes_;
+  std::set<LinkId> strangers_;
   LinkId last_link_{};
   std::optional<LinkId> local_link_;
   int stores_opened_ = 0;
@@ -67,7 +76,8 @@ class KeeperHost {
   bool told_done_ = false;
 };
 
-// "job0" of job 0.
+// "job0" of job 0, and back; nothing of a stranger's job.
+std::optional<int> job_number(const std::string& id);
 std::string job_id(int job);
 
 }  // namespace cpprun::sim

@@ -50,6 +50,8 @@ constexpr Plant plants[] = {
     {"a node that has done its part is waited for in vain", "network,exit", 20'000},
     {"who comes late to a job that is over is refused", "late,network", 20'000},
     {"a host leaves while somebody is connected", "late,network", 20'000},
+    {"who is reset after it has drained is not waited for", "exit,drained-reset", 1000},
+    {"an address that is only claimed is admitted to the store", "strangers", 200},
 };
 
 }  // namespace
@@ -58,6 +60,8 @@ TEST_CASE("without a bug nothing is found") {
   CHECK(sail_with(0, "all", 500).broken.empty());
   CHECK(sail_with(0, "network", 500).broken.empty());
   CHECK(sail_with(0, "stop", 500).broken.empty());
+  CHECK(sail_with(0, "exit,drained-reset", 300).broken.empty());
+  CHECK(sail_with(0, "strangers", 200).broken.empty());
 }
 
 TEST_CASE("every planted bug is found") {

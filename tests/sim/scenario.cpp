@@ -56,6 +56,10 @@ bool is_keepers(FaultKind kind) {
          kind == FaultKind::keeper_host_dies;
 }
 
+bool is_strangers(FaultKind kind) {
+  return kind == FaultKind::stranger || kind == FaultKind::liar;
+}
+
 int draw_value(Random& random, const Fault& fault, bool gentle) {
   switch (fault.kind) {
     case FaultKind::half_open:
@@ -87,7 +91,8 @@ Fault draw_fault(Random& random, const Scenario& scenario, const std::vector<Fau
     fault.at = random.up_to(scenario.join_timeout / 2);
   }
   const int nodes = scenario.nodes();
-  if (!is_keepers(fault.kind)) fault.nodes.push_back(random.between(0, nodes - 1));
+  if (!is_keepers(fault.kind) && !is_strangers(fault.kind))
+    fault.nodes.push_back(random.between(0, nodes - 1));
   const bool many = fault.kind == FaultKind::partition || fault.kind == FaultKind::one_way_out ||
                     fault.kind == FaultKind::one_way_in || fault.kind == FaultKind::loss ||
                     fault.kind == FaultKind::slow_network || fault.kind == FaultKind::link_breaks;
@@ -106,7 +111,9 @@ void draw_faults(Random& random, Scenario& scenario, const FaultKinds& wanted) {
   const bool spare_the_keeper = random.chance(0.7);
   std::vector<FaultKind> kinds;
   for (const FaultKind kind : wanted) {
-    if (scenario.gentle && !is_gentle(kind)) continue;
+    if (scenario.gentle && !is_gentle(kind) && !is_strangers(kind)) continue;
+    // The keeper of one job has no place for the job of a liar.
+    if (kind == FaultKind::liar && !scenario.daemon) continue;
     if (spare_the_keeper && is_keepers(kind) && !scenario.gentle) continue;
     kinds.push_back(kind);
   }
@@ -177,6 +184,8 @@ Scenario draw(std::uint64_t seed, int agents_max, const FaultKinds& kinds) {
   scenario.victims = victims[random.next() % victims.size()];
   scenario.gentle = scenario.delay_max <= 20ms && random.chance(0.3);
   draw_faults(random, scenario, kinds);
+  scenario.has_strangers = std::any_of(scenario.faults.begin(), scenario.faults.end(),
+                                       [](auto& each) { return is_strangers(each.kind); });
   return scenario;
 }
 

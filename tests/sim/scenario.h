@@ -35,8 +35,9 @@ struct Scenario {
   Duration join_timeout = std::chrono::seconds(120);
   Duration last_call = std::chrono::seconds(5);
   Duration delay_max = std::chrono::milliseconds(2);  // of a packet, one way
-  double victims = 0.5;  // chance that the neighbours of a dead worker fail of it
-  bool gentle = false;   // whatever goes wrong here must not disturb any worker
+  double victims = 0.5;        // chance that the neighbours of a dead worker fail of it
+  bool gentle = false;         // whatever goes wrong here must not disturb any worker
+  bool has_strangers = false;  // or had, and is played without them to compare
   std::vector<Fault> faults;
 
   Duration lease() const { return lease_interval * lease_attempts; }

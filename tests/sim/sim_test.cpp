@@ -138,6 +138,14 @@ TEST_CASE("for a minute, seeds that nobody has played keep every promise") {
   }
 }
 
+TEST_CASE("a link that is reset between a drained node and the next round costs no round") {
+  must_hold("exit,drained-reset", 70'000, 2000);
+}
+TEST_CASE("no lie of a stranger, nor of another job's agent, changes what a node is told") {
+  must_hold("strangers", 80'000, 1000);
+  must_hold("all,strangers", 81'000, 2000);
+}
+
 TEST_CASE("ten thousand agents, of which one in a hundred fails, keep what six keep") {
   must_hold("exit", 1, 1, 10'000);
 }

@@ -14,8 +14,9 @@ using namespace std::chrono_literals;
 
 namespace {
 
-constexpr Duration starts_within = 50ms;  // of each other, the nodes that are not late
-constexpr Duration aftermath = 60s;       // for wardens to clean up and daemons to forget
+constexpr Duration starts_within = 50ms;     // of each other, the nodes that are not late
+constexpr Duration aftermath = 60s;          // for wardens to clean up and daemons to forget
+constexpr Duration strangers_leave = 10min;  // and what they have begun is forgotten
 
 bool is_late(const Scenario& scenario, int node) {
   return std::any_of(scenario.faults.begin(), scenario.faults.end(), [node](const Fault& fault) {
@@ -42,6 +43,7 @@ World::World(Scenario scenario, bool traced) : universe_(std::move(scenario), tr
                                     .done = [this] { host_is_done(); }});
   network_.emplace(universe_.time, universe_.scenario, ends());
   keeper_->serve(*network_);
+  strangers_.emplace(universe_, *keeper_);
   for (auto& each : nodes_) each->use(*network_);
   if (!daemon) node(0).host(&*keeper_);
   plan();
@@ -58,8 +60,18 @@ NetworkEnds World::ends() {
           .down = [this](const ConnectionRef& c,
                          const std::string& reason) { node(c->node).down(c, reason); },
           .accepted = [this](const ConnectionRef& c) { keeper_->accepted(c); },
-          .to_keeper = [this](const ConnectionRef& c,
-                              const Packet& packet) { keeper_->heard(c, packet); },
+          .to_keeper =
+              [this](const ConnectionRef& c, const Packet& packet) {
+                const int job = universe_.scenario.job_of(c->node);
+                const int rounds = universe_.judge.rounds_of(job);
+                keeper_->heard(c, packet);
+                const bool has_drained =
+                    packet.bytes.find("\"say\":\"drained\"") != std::string::npos;
+                // Where it was the last word that was waited for, the next round is sealed already.
+                if (!has_drained || rounds != universe_.judge.rounds_of(job)) return;
+                if (resets_.erase(c->node) == 0) return;
+                universe_.time.later(0ns, [this, c] { network_->sever(c, true, true); });
+              },
           .closed = [this](LinkId link, const std::string& reason,
                            bool broken) { keeper_->closed(link, reason, broken); }};
 }
@@ -126,7 +138,7 @@ std::optional<std::string> World::run() {
     if (steps_in_instant > steps_in_instant_max) return "time stood still: a deadline is never met";
     time.step();
   }
-  const TimePoint rest = time.now() + aftermath;
+  const TimePoint rest = time.now() + aftermath + (scenario().has_strangers ? strangers_leave : 0s);
   while (!time.empty() && time.next() <= rest && !universe_.judge.verdict()) time.step();
   if (!universe_.judge.verdict()) universe_.judge.all_is_over();
   const bool slept = std::any_of(scenario().faults.begin(), scenario().faults.end(),
@@ -265,6 +277,7 @@ void World::commit_to_network(const Fault& fault, Node& victim) {
   if (cuts_out) path.cut_until[1] = std::max(path.cut_until[1], until);
   if (fault.kind == FaultKind::loss) path.lossy_until = std::max(path.lossy_until, until);
   if (fault.kind == FaultKind::slow_network) path.slow_until = std::max(path.slow_until, until);
+  if (fault.kind == FaultKind::drained_reset) resets_.insert(victim.number());
   if (fault.kind == FaultKind::link_breaks) network_->sever(victim.connection(), true, true);
   if (fault.kind == FaultKind::half_open) {
     network_->sever(victim.connection(), fault.value == 2, fault.value == 1);
@@ -280,6 +293,10 @@ void World::stop(Node& victim, const Fault& fault) {
 }
 
 void World::commit_to_keeper(const Fault& fault) {
+  if (fault.kind == FaultKind::stranger || fault.kind == FaultKind::liar) {
+    strangers_->come(fault);
+    return;
+  }
   if (fault.kind == FaultKind::keeper_stopped) {
     if (!universe_.scenario.daemon) {
       stop(node(0), fault);

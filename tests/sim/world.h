@@ -5,12 +5,14 @@
 
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
 #include "tests/sim/keeper_host.h"
 #include "tests/sim/network.h"
 #include "tests/sim/node.h"
+#include "tests/sim/strangers.h"
 #include "tests/sim/universe.h"
 
 namespace cpprun::sim {
@@ -29,6 +31,7 @@ class World {
   const std::string& transcript() const { return universe_.trace.text(); }
   std::size_t steps() const { return universe_.time.steps(); }
   Duration simulated() const { return universe_.time.now().time_since_epoch(); }
+  const std::string& story() const { return universe_.judge.story(); }
   std::optional<int> exit_code_of(int node) const { return universe_.judge.exit_code_of(node); }
   int restarts_of(int job = 0) const { return universe_.judge.restarts_of(job); }
   int rounds_of(int job = 0) const { return universe_.judge.rounds_of(job); }
@@ -57,8 +60,10 @@ class World {
   std::vector<std::unique_ptr<Node>> nodes_;
   std::optional<KeeperHost> keeper_;
   std::optional<Network> network_;
-  int running_ = 0;  // processes of cpprun that are there
-  int planned_ = 0;  // that will be
+  std::optional<Strangers> strangers_;
+  std::set<int> resets_;  // nodes whose link is reset when they have drained
+  int running_ = 0;       // processes of cpprun that are there
+  int planned_ = 0;       // that will be
 };
 
 }  // namespace cpprun::sim
