@@ -6,6 +6,7 @@
 #include <csignal>
 #include <utility>
 
+#include "proto/link/codec.h"
 #include "tests/sim/random.h"
 
 namespace cpprun::sim {
@@ -62,14 +63,16 @@ NetworkEnds World::ends() {
           .accepted = [this](const ConnectionRef& c) { keeper_->accepted(c); },
           .to_keeper =
               [this](const ConnectionRef& c, const Packet& packet) {
-                const int job = universe_.scenario.job_of(c->node);
-                const int rounds = universe_.judge.rounds_of(job);
                 keeper_->heard(c, packet);
-                const bool has_drained =
-                    packet.bytes.find("\"say\":\"drained\"") != std::string::npos;
+                if (!resets_.contains(c->node) || packet.kind != Packet::Kind::frame) return;
+                const auto decoded = link::decode(packet.bytes);
+                if (!decoded || !*decoded) return;
+                const auto* drained = std::get_if<link::Drained>(&(*decoded)->message);
+                const int job = universe_.scenario.job_of(c->node);
                 // Where it was the last word that was waited for, the next round is sealed already.
-                if (!has_drained || rounds != universe_.judge.rounds_of(job)) return;
-                if (resets_.erase(c->node) == 0) return;
+                if (drained == nullptr || !universe_.judge.holder_of(job, drained->round, Rank{}))
+                  return;
+                resets_.erase(c->node);
                 universe_.time.later(0ns, [this, c] { network_->sever(c, true, true); });
               },
           .closed = [this](LinkId link, const std::string& reason,
