@@ -85,22 +85,30 @@ void Store::keep_books_in(const std::shared_ptr<Ledger>& ledger) {
 
 void Store::apply(ConnectionId from, const c10d::Request& request, Effects& effects,
                   Origin origin) {
-  retained_.clear();
-  retained_values_.clear();
+  let_go();
   // Whoever asks for something else no longer waits. A client of dialect A or B that timed out says
   // nothing about it, and would take the late answer for the beginning of its next reply.
   if (!parked_.empty() && cancel_wait_of(from)) pass_on_unclaimed(from, effects);
   origin_ = std::move(origin);
-  if (std::string objection = objection_to(request); !objection.empty()) {
+  // What is asked most adds nothing, and need not be asked whether there is room for it.
+  if (const auto* get = std::get_if<c10d::Get>(&request)) {
+    on(from, *get, effects);
+  } else if (std::string objection = objection_to(request); !objection.empty()) {
     effects.emplace_back(Drop{from, std::move(objection)});
   } else {
     std::visit([&](const auto& asked) { on(from, asked, effects); }, request);
   }
-  origin_ = {};
+  origin_.memory.reset();
+}
+
+// What the last effects showed.
+void Store::let_go() {
+  if (!retained_.empty()) retained_.clear();
+  if (!retained_values_.empty()) retained_values_.clear();
 }
 
 void Store::forget(ConnectionId connection, Effects& effects) {
-  retained_.clear();
+  let_go();
   (void)cancel_wait_of(connection);
   if (const auto watched = watched_by_.find(connection); watched != watched_by_.end()) {
     for (const std::string& key : watched->second.keys) {

@@ -170,6 +170,7 @@ class Store {
   void wake_one(std::string_view key, Effects& effects);
   void pass_on_unclaimed(ConnectionId connection, Effects& effects);
   Waiters::iterator release(Line& line, Waiters::iterator waiter, Effects& effects);
+  void let_go();
   void swap(Store& other) noexcept;
 
   std::shared_ptr<Ledger> ledger_;  // the first, because what follows is written in it to its end

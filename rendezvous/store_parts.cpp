@@ -10,8 +10,7 @@ namespace cpprun {
 
 std::string Store::begin_parts(ConnectionId from, const c10d::Request& request,
                                const Origin& origin, Effects& effects) {
-  retained_.clear();
-  retained_values_.clear();
+  let_go();
   if (cancel_wait_of(from)) pass_on_unclaimed(from, effects);
   origin_ = origin;
   std::string objection = objection_to(request);

@@ -9,7 +9,6 @@
 #include <utility>
 
 #include "proto/c10d/encoder.h"
-#include "proto/machine.h"
 #include "rendezvous/io/connection_set_impl.h"
 #include "rendezvous/io/socket_address.h"
 
@@ -36,12 +35,13 @@ bool is_full(int error) {
 
 void ConnectionSet::Impl::perform(const Effects& effects) {
   for (const Effect& effect : effects) {
-    std::visit(Overloaded{
-                   [this](const Answer& answer) { deliver(answer); },
-                   [this](const Parcel& parcel) { deliver(parcel); },
-                   [this](const Drop& drop) { end(drop.connection, drop.reason); },
-               },
-               effect);
+    if (const auto* answer = std::get_if<Answer>(&effect)) {
+      deliver(*answer);
+    } else if (const auto* parcel = std::get_if<Parcel>(&effect)) {
+      deliver(*parcel);
+    } else if (const auto* drop = std::get_if<Drop>(&effect)) {
+      end(drop->connection, drop->reason);
+    }
   }
 }
 
