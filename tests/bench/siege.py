@@ -6,8 +6,9 @@ An agent joins a job of its own at a fresh daemon and sends a heartbeat every fi
 from a process of its own, while the attackers are at the plain store of the same daemon. Prints a
 row for each attack: the median, the 99.9th percentile and the longest of the answers, what the
 daemon held at most, and how it was at the end. The daemon may use six gigabytes of address space,
-so that no attack takes the machine along; one that needs more dies here as it would there. Several
-daemons, NAME=PATH each, take turns.
+so that no attack takes the machine along; one that needs more dies here as it would there. Daemon
+and agent have a higher priority than the attackers where that is allowed. Several daemons,
+NAME=PATH each, take turns.
 """
 
 import argparse
@@ -202,6 +203,7 @@ def read_frame(file):
 
 def beat(port, seconds, told):
     """Milliseconds that each answer took; None is told first, when the round is agreed."""
+    first_in_line()
     link = socket.create_connection(("127.0.0.1", port))
     link.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     link.settimeout(60)
@@ -245,11 +247,26 @@ def peak_mib(pid):
     return float("nan")
 
 
+def first_in_line():
+    """What else runs on this machine, the attackers too, must not be what is measured."""
+    try:
+        os.setpriority(os.PRIO_PROCESS, 0, -15)
+        os.setsid()  # priorities count only within a session where the kernel groups by session
+        with open("/proc/self/autogroup", "w") as file:
+            file.write("-15")
+    except OSError:
+        pass
+
+
+def prepare_daemon():
+    resource.setrlimit(resource.RLIMIT_AS, (ADDRESS_SPACE, ADDRESS_SPACE))
+    first_in_line()
+
+
 def siege(program, name, clients, seconds):
-    limit = lambda: resource.setrlimit(resource.RLIMIT_AS, (ADDRESS_SPACE, ADDRESS_SPACE))
     daemon = subprocess.Popen(
         [program, "--host", "127.0.0.1", "--port", "0", "--quiet"],
-        stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, preexec_fn=limit,
+        stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, preexec_fn=prepare_daemon,
     )
     port = int(daemon.stdout.readline().rsplit(":", 1)[-1])
     told = multiprocessing.Queue()
@@ -262,7 +279,11 @@ def siege(program, name, clients, seconds):
         attackers.start()
     trips = sorted(told.get(timeout=seconds + 120))
     peak = peak_mib(daemon.pid)
-    ended = daemon.poll()
+    try:
+        # Where the link broke it may be on its way out, with gigabytes to give back.
+        ended = daemon.wait(timeout=10 if trips[-1] == float("inf") else 0)
+    except subprocess.TimeoutExpired:
+        ended = None
     for process in (attackers, agent):
         if process:
             process.kill()
