@@ -48,7 +48,7 @@ struct Pair {
 };
 
 link::Message numbered(int number) {
-  return link::Leave{.signal = number, .reason = std::string(1000, 'x')};
+  return link::Leave{.signal = 15, .reason = std::to_string(number) + std::string(1000, 'x')};
 }
 
 }  // namespace
