@@ -36,7 +36,7 @@ Runtime::Runtime(RunInputs inputs, Warden warden)
       farewell_(context_),
       narrator_(inputs_.style),
       pump_(context_, 1, 2, inputs_.style.timed),
-      strangers_timer_(context_, [this] { tell_held_back(); }) {}
+      strangers_timer_(context_, [this] { tell_held_back(now()); }) {}
 
 // Whoever is still there now, after a job that had to give somebody up, is the warden's to end.
 Runtime::~Runtime() {
@@ -222,8 +222,8 @@ void Runtime::hear_keeper(const Note& said) {
   pump_.say(is_warning ? narrator_.warning(text) : narrator_.note(text));
 }
 
-void Runtime::tell_held_back() {
-  for (const std::string& line : strangers_.advance(now())) {
+void Runtime::tell_held_back(TimePoint until) {
+  for (const std::string& line : strangers_.advance(until)) {
     note(journal::KeeperNoted{line});
     pump_.say(narrator_.note(line));
   }

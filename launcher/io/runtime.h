@@ -66,7 +66,7 @@ class Runtime {
   void find_own_place();
   void place_found(const Result<std::vector<std::string>>& addresses);
   void hear_keeper(const Note& said);
-  void tell_held_back();
+  void tell_held_back(TimePoint until);
   void work_off();
   void post(Agent::Event event);
   void advance();

@@ -211,6 +211,7 @@ void Runtime::on(const agent::TellWarning& action) {
 
 void Runtime::on(const agent::Exit& action) {
   exit_ = action;
+  tell_held_back(TimePoint::max());
   if (exit_->root) attempts_.judged(*exit_->root);
   const auto facts = report_facts(*exit_);
   note(journal::JobEnded{exit_->code, exit_->reason, facts.root});

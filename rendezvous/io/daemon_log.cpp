@@ -25,7 +25,7 @@ WallTime wall_now() {
 DaemonLog::DaemonLog(asio::io_context& io, int descriptor, const DaemonOptions& options)
     : most_(options.log_level),
       tells_clients_(!options.is_quiet),
-      timer_(io, [this] { guarded([this] { advance(); }); }),
+      timer_(io, [this] { guarded([this] { advance(now()); }); }),
       writer_(io, descriptor,
               {.room = {},
                .empty = [this] { guarded([this] { tell_lost_lines(); }); },
@@ -65,8 +65,16 @@ void DaemonLog::take(const Note& note) {
   timer_.arm(limiter_.next_deadline());
 }
 
-void DaemonLog::advance() {
-  for (const std::string& line : limiter_.advance(now())) say(LogLevel::info, line);
+void DaemonLog::flush() noexcept {
+  guarded([this] {
+    // What was held back is told now, or never.
+    advance(TimePoint::max());
+    writer_.flush(bounds::log_farewell);
+  });
+}
+
+void DaemonLog::advance(TimePoint now) {
+  for (const std::string& line : limiter_.advance(now)) say(LogLevel::info, line);
   timer_.arm(limiter_.next_deadline());
 }
 

@@ -29,7 +29,7 @@ class DaemonLog {
   // The daemon's own words.
   void say(LogLevel level, std::string_view text) noexcept;
   // The last act: a slow reader is given a moment.
-  void flush() { writer_.flush(bounds::log_farewell); }
+  void flush() noexcept;
 
  private:
   void take(const Note& note);
@@ -38,7 +38,7 @@ class DaemonLog {
   void tell_lost_bytes(std::uint64_t bytes);
   template <class Action>
   void guarded(Action action) noexcept;
-  void advance();
+  void advance(TimePoint now);
 
   LogLevel most_;
   bool tells_clients_;

@@ -178,6 +178,7 @@ TEST_CASE("strangers who fail at the same thing are counted") {
   const std::string text = log.read_up_to("job \"mine\" is over\n");
   CHECK(count(text, "closed: an HTTP request") == 5);
   CHECK(daemon.end_with(SIGTERM) == 0);
+  CHECK(count(log.read_up_to("more lines"), "Z cpprund: 95 more lines") == 1);
 }
 
 TEST_CASE("a stranger writes no line of his own") {
