@@ -177,7 +177,7 @@ void Agent::pass_on(TimePoint now, const Supervisor::Actions& from, Actions& act
         action);
   }
   // The keeper is told as soon as the evidence is in: see on(Examined).
-  if (failed) actions.emplace_back(agent::Examine{*failed});
+  if (failed) actions.emplace_back(agent::Examine{*failed, stray_interface_});
 }
 
 void Agent::look_at_world(TimePoint now, Actions& actions) {

@@ -73,8 +73,10 @@ std::string unswept_in_words() {
          "or sits in the kernel: look for it with ps; this cpprun goes on without it";
 }
 
-std::string refused_in_words(const std::error_code& refused) {
-  const auto words = refused.message();
+std::string refused_in_words(const std::error_code& code) {
+  const auto words = code.message();
+  // Asio's category has errno's numbers as well, and does not say of all what they are.
+  const std::error_code refused(code.value(), std::generic_category());
   if (refused == std::errc::too_many_files_open) {
     return words + "; raise the limit of open files (ulimit -Hn)";
   }

@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 #include <signal.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <array>
@@ -65,8 +66,14 @@ TEST_CASE("a segmentation fault is told as one and ends the job with 139") {
 }
 
 TEST_CASE("a worker that ignores TERM is killed after the grace, and the job keeps its code") {
-  Command job(two_workers({"--shutdown-timeout=1"},
-                          {"ignore_term", "say", "here", "hang_if_not", "1", "exit", "7"}));
+  Folder folder;
+  const auto bell = folder.path() + "/ignores";
+  REQUIRE(::mkfifo(bell.c_str(), 0600) == 0);
+  // Rank 1 fails when rank 0 ignores TERM, and not before.
+  const std::string script = "trap '' TERM; test $RANK = 1 || { echo > " + bell +
+                             "; exec sleep 3600; }; read ready < " + bell + "; exit 7";
+  Command job(with_cpprun({"--standalone", "--nproc-per-node=2", "--shutdown-timeout=1",
+                           "--no-python", "sh", "-c", script}));
   const auto ended = job.wait();
   CHECK(ended.code == 7);
   CHECK(contains(ended.err, "SIGKILL"));
