@@ -317,7 +317,8 @@ Agent::Actions Agent::advance(TimePoint now) {
       tell_waiting(now, actions);
     }
   }
-  if (seat_deadline_ && *seat_deadline_ <= now && phase_ != Phase::over) {
+  const bool gives_up = seat_deadline_ && *seat_deadline_ <= now && phase_ != Phase::over;
+  if (gives_up && !reads_first(now)) {
     const std::string reason =
         fmt::format("gave up after {:.0f} s: {}{}{}", in_seconds(config_.join_timeout),
                     whose_word_is_missing(), waiting_for_, doubt_ ? "; " + doubt_->sentence : "");
@@ -359,8 +360,17 @@ std::string Agent::whose_word_is_missing() const {
   return fmt::format("no word from the master at {}: ", where_the_master_is());
 }
 
+// Who has slept through the end of its patience reads what was said meanwhile; once.
+bool Agent::reads_first(TimePoint now) {
+  if (has_read_first_ || now - *seat_deadline_ < bounds::keeper_nap) return false;
+  has_read_first_ = true;
+  seat_deadline_ = now + bounds::keeper_nap;
+  return true;
+}
+
 void Agent::wait_for_a_seat(TimePoint now, Phase phase) {
   phase_ = phase;
+  has_read_first_ = false;
   // A pause before a restart is the keeper's to know; it is never longer than this.
   const Duration pause = config_.restart_backoff > Duration{}
                              ? std::max(config_.restart_backoff, Duration{bounds::backoff_max})

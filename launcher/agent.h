@@ -90,6 +90,7 @@ class Agent {
   void ask_for_rivals(TimePoint now, Actions& actions);
   void tell_doubt(Actions& actions);
   void tell_waiting(TimePoint now, Actions& actions);
+  bool reads_first(TimePoint now);
   void wait_for_a_seat(TimePoint now, Phase phase);
   bool in_round() const;
   std::string where_the_master_is() const;
@@ -108,6 +109,7 @@ class Agent {
   std::optional<TimePoint> status_due_;
   // Set while dialing, joining or drained, and in succeeded while nobody answers.
   std::optional<TimePoint> seat_deadline_;
+  bool has_read_first_ = false;  // after it, because it was passed in sleep
   std::optional<link::Sealed> sealed_;  // the round this node is in, or was in last
   std::optional<Supervisor> supervisor_;
   Findings findings_;                           // of the attempt that runs

@@ -52,7 +52,10 @@ void Job::close(TimePoint now, const Closing& closing, keeper::Actions& actions)
 void Job::lose(TimePoint now, const Leases::Expired& expired, const std::string& why,
                keeper::Actions& actions) {
   const LinkId link = expired.holder;
-  const Member member = *round_.find(link);
+  const Member* found = round_.find(link);
+  // Another's loss in the same moment has broken the round, and there was nothing to wait for here.
+  if (found == nullptr) return;
+  const Member member = *found;
   if (over() && !member.connected) {
     round_.leave(link);
     return;

@@ -219,3 +219,16 @@ TEST_CASE("an agent says when it was asked to stop, and blames nobody who ends b
   CHECK(said<link::Failed>(ended).empty());
   CHECK(said<link::Drained>(ended).size() == 1);
 }
+
+TEST_CASE("an agent that sleeps through the end of its patience reads before it gives up, once") {
+  Stage stage(true);
+  stage.join();
+  const auto woken_at = t0 + two_nodes().join_timeout + 60s;
+  CHECK(all<agent::Exit>(stage.agent.advance(woken_at)).empty());
+  SUBCASE("what was said meanwhile counts") {
+    CHECK(work<supervisor::Spawn>(stage.heard(woken_at, seat())).size() == 1);
+  }
+  SUBCASE("nothing was") {
+    CHECK(all<agent::Exit>(stage.agent.advance(woken_at + 1s)).size() == 1);
+  }
+}

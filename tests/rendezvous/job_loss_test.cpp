@@ -182,3 +182,13 @@ TEST_CASE("a keeper that was stopped for less than the lease, until it ends, rea
   three.hear(t0 + 3s, c, link::Heartbeat{});
   CHECK(said<link::Drain>(three.awake(t0 + 5s), a).empty());
 }
+
+TEST_CASE("who has done its part and is lost in the same moment as another is let go once") {
+  Three three;
+  three.hear(t0 + 1s, c, link::Succeeded{RoundNumber{1}});
+  three.close(t0 + 1s, c, true);
+  const auto lost = three.awake(t0 + 5s);
+  CHECK(said<link::Drain>(lost, a).size() == 1);
+  CHECK(three.job.round().find(b) == nullptr);
+  CHECK(three.job.round().find(c) == nullptr);
+}

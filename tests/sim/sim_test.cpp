@@ -109,6 +109,10 @@ TEST_CASE("no seed that once broke a promise breaks one again") {
       {1795314804416, "all", {2}},
       {1795314971397, "workers,agents", {0}},
       {1795315043235, "keeper", {0}},
+      // The host of the keeper sleeps through its own patience while everybody drains.
+      {1795319671617, "workers,agents", {1, 2}},
+      // Two nodes are lost in one moment, and the round breaks of the first.
+      {1795319660068, "keeper", {0}},
       // A worker that sits in the kernel for ever is sent there once more, for a while.
       {1795314955403, "workers,agents", {0, 1, 3}},
   };
