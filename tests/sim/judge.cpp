@@ -142,8 +142,10 @@ void Judge::keeper_forgets(int job) {
 
 void Judge::begin_anew(JobRecord& job) {
   const auto forgotten_at = job.forgotten_at;
+  const bool has_ended_with_0 = job.has_ended_with_0;
   job = JobRecord{};
   job.forgotten_at = forgotten_at;
+  job.has_ended_with_0 = has_ended_with_0;
   job.seated.resize(nodes_.size());
 }
 

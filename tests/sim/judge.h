@@ -115,6 +115,7 @@ class Judge {
     std::optional<link::Finish> finish;
     bool forgotten = false;  // a new job may have its name; how it ended is still known
     std::optional<TimePoint> forgotten_at = {};  // for the first time
+    bool has_ended_with_0 = false;               // it, or an earlier one of its name
   };
   struct NodeRecord {
     TimePoint heard{};
@@ -138,6 +139,7 @@ class Judge {
   void check_ranks(const Seats& seats);
   void check_the_old_round(int job, const Seats& seats);
   void check_root(const JobRecord& job, const link::Finish& finish);
+  bool somebody_left_its_seat(int job) const;
   void check_rounds();
   void check_drain_time(int node);
   void audit_drain(int node, TimePoint since);

@@ -19,6 +19,7 @@ void Judge::keeper_finishes(int job_number, const link::Finish& finish) {
   }
   job.finish = finish;
   if (finish.exit_code == 0) {
+    job.has_ended_with_0 = true;
     must(job.rounds > 0 && job.ended_well >= job.world,
          fmt::format("the job ended with 0 when {} of {} workers had", job.ended_well, job.world));
     return;
@@ -47,11 +48,23 @@ void Judge::check_root(const JobRecord& job, const link::Finish& finish) {
   must(!clear || died->at - first.at <= scenario_.delay_max + 1ms,
        fmt::format("rank {} is said to have failed first, but rank {} had {} us before",
                    root.rank.value, first.rank.value, (died->at - first.at) / 1us));
-  const bool may_give_up = has({FaultKind::worker_crashes, FaultKind::agent_signalled});
-  const JobShape& shape = scenario_.jobs[static_cast<std::size_t>(&job - jobs_.data())];
+  const auto job_number = static_cast<int>(&job - jobs_.data());
+  const bool may_give_up = has({FaultKind::worker_crashes, FaultKind::agent_signalled}) ||
+                           somebody_left_its_seat(job_number);
+  const JobShape& shape = scenario_.jobs[index(job_number)];
   must(may_give_up || job.restarts == shape.restarts_max,
        fmt::format("the job was given up after {} of {} restarts", job.restarts,
                    shape.restarts_max));
+}
+
+// Its patience with those who were missing was over just when the last of them came.
+bool Judge::somebody_left_its_seat(int job) const {
+  for (int node = 0; node < scenario_.nodes(); ++node) {
+    const auto& exit = nodes_[index(node)].exit;
+    if (scenario_.job_of(node) != job || !is_seated(job, node) || !exit) continue;
+    if (exit->reason.starts_with("gave up after")) return true;
+  }
+  return false;
 }
 
 void Judge::agent_exits(int node, const agent::Exit& exit) {
@@ -61,7 +74,7 @@ void Judge::agent_exits(int node, const agent::Exit& exit) {
   check_drain_time(node);
   const JobRecord& job = job_of(node);
   if (exit.code == 0) {
-    must(job.finish && job.finish->exit_code == 0,
+    must(job.has_ended_with_0,
          fmt::format("node {} ended with 0, and the job had not", node));
   }
   if (job.finish && exit.reason == job.finish->reason) {

@@ -43,15 +43,13 @@ constexpr Plant plants[] = {
     {"the failures of a round are taken for the next one's", "exit,spawn", 1000},
     {"the warden of a stopped agent is told of no fence", "stop", 500},
     {"a keeper that wakes just when a lease ends does not read first", "keeper-stop", 20'000},
-    {"who is back as a newcomer and was waited for settles nothing", "slow,exit", 20'000},
-    {"where a worker was given up nothing else is swept", "stuck,leftover,exit", 20'000},
-    {"who fails after its node was asked to stop is blamed", "exit,term", 20'000},
+    {"who is reset after it has drained is not waited for", "exit,drained-reset", 1000},
+    {"where a worker was given up nothing else is swept", "all", 15'000},
+    {"an address that is only claimed is admitted to the store", "strangers", 200},
     {"a node that has done its part gives up with the lease", "network", 20'000},
-    {"a node that has done its part is waited for in vain", "network,exit", 20'000},
+    {"a node that has done its part is waited for in vain", "network,clocks,kill", 6'000},
     {"who comes late to a job that is over is refused", "late,network", 20'000},
     {"a host leaves while somebody is connected", "late,network", 20'000},
-    {"who is reset after it has drained is not waited for", "exit,drained-reset", 1000},
-    {"an address that is only claimed is admitted to the store", "strangers", 200},
 };
 
 }  // namespace

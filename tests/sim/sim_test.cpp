@@ -111,6 +111,10 @@ TEST_CASE("no seed that once broke a promise breaks one again") {
       {1795315043235, "keeper", {0}},
       // The host of the keeper sleeps through its own patience while everybody drains.
       {1795319671617, "workers,agents", {1, 2}},
+      // Nodes whose patience is over just when the last one has come.
+      {1795320128769, "workers,agents", {2, 3}},
+      // A spare hears how its job ended when another one has its name.
+      {1795320221818, "agents", {0, 1}},
       // Two nodes are lost in one moment, and the round breaks of the first.
       {1795319660068, "keeper", {0}},
       // A worker that sits in the kernel for ever is sent there once more, for a while.
