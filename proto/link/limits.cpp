@@ -112,11 +112,11 @@ void limits_of(Check& check, const Heartbeat& beat) {
 void limits_of(Check& check, const Sealed& sealed) {
   check.number("restart", sealed.restart_count, 0, any);
   check.number("nodes", sealed.group_world_size, 1, bounds::nodes_max);
-  check.number("node", sealed.group_rank.value, 0, sealed.group_world_size - 1);
+  check.number("node", sealed.group_rank.value, 0, std::max(1, sealed.group_world_size) - 1);
   check.number("world", sealed.world_size, 1, any);
-  check.number("base", sealed.base_rank.value, 0, sealed.world_size - 1);
+  check.number("base", sealed.base_rank.value, 0, std::max(1, sealed.world_size) - 1);
   check.number("role_world", sealed.role_world_size, 1, sealed.world_size);
-  check.number("role_base", sealed.role_base_rank, 0, sealed.role_world_size - 1);
+  check.number("role_base", sealed.role_base_rank, 0, std::max(1, sealed.role_world_size) - 1);
   check.number("store_port", sealed.store_port, 1, ports_max);
   check.count("neighbours", sealed.neighbour.size(), bounds::node_addresses_max);
   for (const std::string& each : sealed.neighbour) {

@@ -35,7 +35,7 @@ std::vector<std::string> without_run(std::vector<std::string> names) {
 }
 
 // Most bytes of memory that a process ever had resident, from /proc.
-long peak_kilobytes(pid_t pid) {
+[[maybe_unused]] long peak_kilobytes(pid_t pid) {
   std::ifstream status("/proc/" + std::to_string(pid) + "/status");
   std::string word;
   while (status >> word) {
@@ -146,6 +146,9 @@ TEST_CASE("without a log directory nothing is left in the temporary folder") {
 }
 
 TEST_CASE("a torrent without a line's end is passed on in full and costs bounded memory") {
+#ifdef __SANITIZE_ADDRESS__
+  return skip("a sanitizer keeps what was freed");
+#else
   constexpr std::size_t bytes = 60UL << 20U;
   Command job(with_cpprun({"--standalone", "--tee=1", worker(), "flood", std::to_string(bytes),
                            "say", "", "say_err", "flooded", "hang"}));
@@ -155,6 +158,7 @@ TEST_CASE("a torrent without a line's end is passed on in full and costs bounded
   job.signal(15);
   const auto ended = job.wait();
   CHECK(static_cast<std::size_t>(std::count(ended.out.begin(), ended.out.end(), 'x')) == bytes);
+#endif
 }
 
 TEST_CASE("a console that is closed does not end the job") {
