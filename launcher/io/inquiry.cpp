@@ -32,7 +32,10 @@ void Inquiry::begin() {
   const bool has_pipe = ::pipe2(ends, O_CLOEXEC) == 0;
   auto end = std::make_shared<FileDescriptor>(ends[1]);
   news_.close();
-  if (has_pipe) news_.assign(ends[0]);
+  if (has_pipe) {
+    news_.assign(ends[0]);
+    news_.non_blocking(true);
+  }
   try {
     if (!has_pipe) throw std::system_error(errno, std::generic_category());
     std::thread([looks, end] {
@@ -49,9 +52,19 @@ void Inquiry::begin() {
   timer_.async_wait([this, alive = alive_](const asio::error_code& cancelled) {
     if (!cancelled && *alive) tell(false);
   });
+  listen();
+}
+
+// Asio may say that it can be read though it cannot: what it had to say of a descriptor that was
+// closed since is told of the next one. So the thread has come to its end where the pipe has.
+void Inquiry::listen() {
   news_.async_wait(asio::posix::stream_descriptor::wait_read,
                    [this, alive = alive_](const asio::error_code& cancelled) {
-                     if (!cancelled && *alive) tell(true);
+                     if (cancelled || !*alive) return;
+                     char nothing = 0;
+                     const auto got = ::read(news_.native_handle(), &nothing, sizeof nothing);
+                     if (got < 0) return listen();
+                     tell(true);
                    });
 }
 

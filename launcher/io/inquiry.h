@@ -34,6 +34,7 @@ class Inquiry {
   };
 
   void begin();
+  void listen();
   void tell(bool in_time);
 
   asio::posix::stream_descriptor news_;  // closes when the thread has come to its end
