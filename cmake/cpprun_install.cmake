@@ -12,9 +12,10 @@ install(EXPORT cpprunTargets NAMESPACE cpprun:: DESTINATION ${CPPRUN_PACKAGE_FOL
 # Only what the public headers include; they need no library but tl::expected.
 install(FILES proto/bounds.h proto/clock.h proto/result.h DESTINATION include/cpprun/proto
         COMPONENT development)
-install(FILES rendezvous/io/async_store_client.h rendezvous/io/store_client.h
-              rendezvous/io/store_server.h
-        DESTINATION include/cpprun/rendezvous/io COMPONENT development)
+install(FILES rendezvous/client/io/async_store_client.h rendezvous/client/io/store_client.h
+        DESTINATION include/cpprun/rendezvous/client/io COMPONENT development)
+install(FILES rendezvous/store/io/store_server.h
+        DESTINATION include/cpprun/rendezvous/store/io COMPONENT development)
 
 # The worker component: cpprun::env for any program, cpprun::worker where LibTorch was there.
 set_target_properties(cpprun_env PROPERTIES EXPORT_NAME env)
@@ -24,6 +25,9 @@ install(FILES proto/ids.h proto/worker_contract.h DESTINATION include/cpprun/pro
         COMPONENT development)
 install(DIRECTORY worker/env DESTINATION include/cpprun/worker COMPONENT development
         FILES_MATCHING PATTERN "*.h")
+install(FILES worker/torch/files/pickle_reader.h worker/torch/files/pickle_rebuild.h
+              worker/torch/files/pickle_writer.h worker/torch/files/safetensors.h
+        DESTINATION include/cpprun/worker/torch/files COMPONENT development)
 if(TARGET cpprun_worker)
   set_target_properties(cpprun_worker PROPERTIES EXPORT_NAME worker)
   install(TARGETS cpprun_worker EXPORT cpprunWorkerTargets

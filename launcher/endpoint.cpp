@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <charconv>
 
-#include "launcher/setting_reader.h"
+#include "proto/text.h"
 
 namespace cpprun {
 

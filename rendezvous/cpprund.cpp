@@ -4,10 +4,10 @@
 #include <cstdio>
 #include <cstdlib>
 
-#include "rendezvous/cpprund_cli.h"
+#include "rendezvous/daemon/cpprund_cli.h"
+#include "rendezvous/daemon/io/store_daemon.h"
 #include "rendezvous/io/standard_streams.h"
 #include "rendezvous/io/steadiness.h"
-#include "rendezvous/io/store_daemon.h"
 
 int main(int argc, char** argv) {
   cpprun::fill_standard_streams();

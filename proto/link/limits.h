@@ -2,7 +2,8 @@
 // What a frame may say at most. The bytes of a frame come from whoever has reached the port, so a
 // number that no cpprun ever says, or a text longer than any it sends, ends the link: what has
 // passed here can be counted with, printed and kept. Numbers that a person may have typed (the
-// terms of a job) pass, and are refused aloud by whoever hosts the job (rendezvous/reception.h).
+// terms of a job) pass, and are refused aloud by whoever hosts the job
+// (rendezvous/job/reception.h).
 
 #include <optional>
 #include <string>

@@ -39,7 +39,7 @@ struct Failure {
   WallTime time{};      // when its node noticed
   std::string message;  // a sentence: from the error file, the last line of stderr, or the stage
   // What the evidence on that node says of the reason, as a short id ("out_of_memory"); empty where
-  // it says nothing. launcher/causes.cpp has them all.
+  // it says nothing. launcher/failure/causes.cpp has them all.
   std::string cause = {};
   // The evidence is known to follow from somebody else's end: a lost connection, a signal we sent.
   // Then the reason is to be looked for elsewhere, even if this was heard of first.

@@ -13,7 +13,7 @@
 #include <string>
 #include <vector>
 
-#include "rendezvous/keeper.h"
+#include "rendezvous/coordinator/keeper.h"
 
 namespace {
 
@@ -26,18 +26,17 @@ constexpr int rounds = 5;
 
 // A daemon with so many jobs of one node each, all of them sealed.
 Keeper daemon_with(int jobs) {
-  Keeper keeper({.only = {},
-                 .options = {.lease = 3s, .status_interval = 5s, .last_call = 30s}});
+  Keeper keeper({.only = {}, .options = {.lease = 3s, .status_interval = 5s, .last_call = 30s}});
   for (int job = 0; job < jobs; ++job) {
     const LinkId link{static_cast<std::uint64_t>(job) + 1};
     const std::string name = fmt::format("job{}", job);
     // Each from a machine of its own.
     const std::string peer = fmt::format("10.1.{}.{}", job / 250, job % 250 + 1);
     keeper.handle(TimePoint{}, Keeper::Opened{{.link = link, .peer = peer}});
-    keeper.handle(TimePoint{}, Keeper::Said{link, link::Join{.job = name,
-                                                             .host = "host",
-                                                             .pid = 1,
-                                                             .lease_milliseconds = 60'000}});
+    keeper.handle(
+        TimePoint{},
+        Keeper::Said{
+            link, link::Join{.job = name, .host = "host", .pid = 1, .lease_milliseconds = 60'000}});
     keeper.handle(TimePoint{}, Keeper::StoreReady{name, 4000});
   }
   return keeper;

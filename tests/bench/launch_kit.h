@@ -21,9 +21,9 @@ struct Setup {
   std::string other;  // another build of cpprun, to be compared with this one
   int rounds = 31;
   int back_to_back = 40;  // launches without a pause
-  int peer_rounds = 3;  // torchrun takes seconds
-  int seconds = 10;     // of standing idle
-  std::string stamps;   // the file that the workers append to
+  int peer_rounds = 3;    // torchrun takes seconds
+  int seconds = 10;       // of standing idle
+  std::string stamps;     // the file that the workers append to
 };
 
 // Ends the program with a sentence where something is missing.

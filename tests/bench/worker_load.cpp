@@ -16,12 +16,12 @@
 #include <string_view>
 
 #include "worker/env/io/record.h"
-#include "worker/torch/adam.h"
-#include "worker/torch/collectives.h"
-#include "worker/torch/ddp.h"
-#include "worker/torch/safetensors_file.h"
-#include "worker/torch/sampler.h"
-#include "worker/torch/sgd.h"
+#include "worker/torch/collectives/collectives.h"
+#include "worker/torch/data/sampler.h"
+#include "worker/torch/ddp/ddp.h"
+#include "worker/torch/files/safetensors_file.h"
+#include "worker/torch/optim/adam.h"
+#include "worker/torch/optim/sgd.h"
 
 namespace {
 

@@ -3,11 +3,11 @@
 #include <cstring>
 #include <string>
 
-#include "launcher/error_file.h"
+#include "launcher/failure/error_file.h"
 #include "proto/heartbeat.h"
 #include "tests/fuzz/targets.h"
-#include "worker/env/pickle_reader.h"
-#include "worker/env/safetensors.h"
+#include "worker/torch/files/pickle_reader.h"
+#include "worker/torch/files/safetensors.h"
 
 namespace cpprun::fuzz {
 

@@ -4,7 +4,7 @@
 
 #include "proto/c10d/decoder.h"
 #include "proto/c10d/encoder.h"
-#include "rendezvous/store.h"
+#include "rendezvous/store/store.h"
 #include "tests/fuzz/targets.h"
 
 namespace cpprun::fuzz {

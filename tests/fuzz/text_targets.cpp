@@ -3,12 +3,12 @@
 #include <string>
 #include <vector>
 
+#include "launcher/cli/rendezvous_conf.h"
 #include "launcher/endpoint.h"
-#include "launcher/last_lines.h"
-#include "launcher/line_cutter.h"
-#include "launcher/line_filter.h"
-#include "launcher/line_merger.h"
-#include "launcher/rendezvous_conf.h"
+#include "launcher/output/last_lines.h"
+#include "launcher/output/line_cutter.h"
+#include "launcher/output/line_filter.h"
+#include "launcher/output/line_merger.h"
 #include "launcher/streams.h"
 #include "proto/bounds.h"
 #include "tests/fuzz/targets.h"

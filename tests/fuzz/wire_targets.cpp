@@ -9,7 +9,7 @@
 #include "proto/c10d/reply_decoder.h"
 #include "proto/link/codec.h"
 #include "proto/sniff.h"
-#include "rendezvous/keeper.h"
+#include "rendezvous/coordinator/keeper.h"
 #include "tests/fuzz/store_fuzz.h"
 #include "tests/fuzz/targets.h"
 

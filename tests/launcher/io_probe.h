@@ -13,7 +13,7 @@
 #include <string>
 #include <utility>
 
-#include "launcher/plan.h"
+#include "launcher/plan/plan.h"
 
 namespace cpprun::probe {
 

@@ -23,8 +23,8 @@
 #include <string>
 #include <vector>
 
-#include "launcher/io/process.h"
-#include "launcher/io/warden.h"
+#include "launcher/workers/io/process.h"
+#include "launcher/workers/io/warden.h"
 #include "proto/worker_contract.h"
 
 namespace {

@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "launcher/agent.h"
+#include "launcher/agent/agent.h"
 #include "proto/link/message.h"
 #include "tests/sim/scenario.h"
 #include "tests/sim/timeline.h"

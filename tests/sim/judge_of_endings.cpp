@@ -74,8 +74,7 @@ void Judge::agent_exits(int node, const agent::Exit& exit) {
   check_drain_time(node);
   const JobRecord& job = job_of(node);
   if (exit.code == 0) {
-    must(job.has_ended_with_0,
-         fmt::format("node {} ended with 0, and the job had not", node));
+    must(job.has_ended_with_0, fmt::format("node {} ended with 0, and the job had not", node));
   }
   if (job.finish && exit.reason == job.finish->reason) {
     must(exit.code == job.finish->exit_code, fmt::format("node {} ended with {}, the job with {}",

@@ -9,7 +9,7 @@
 #include <set>
 #include <string>
 
-#include "rendezvous/keeper.h"
+#include "rendezvous/coordinator/keeper.h"
 #include "tests/sim/machine_clock.h"
 #include "tests/sim/network.h"
 #include "tests/sim/universe.h"

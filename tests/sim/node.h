@@ -8,7 +8,7 @@
 #include <optional>
 #include <string>
 
-#include "launcher/agent.h"
+#include "launcher/agent/agent.h"
 #include "tests/sim/keeper_host.h"
 #include "tests/sim/machine_clock.h"
 #include "tests/sim/network.h"

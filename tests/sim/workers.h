@@ -5,7 +5,7 @@
 #include <functional>
 #include <vector>
 
-#include "launcher/supervisor.h"
+#include "launcher/workers/supervisor.h"
 #include "tests/sim/machine_clock.h"
 #include "tests/sim/random.h"
 #include "tests/sim/universe.h"

@@ -21,17 +21,17 @@ struct Speaker {
 };
 
 constexpr std::array speakers = {
-    Speaker{"launcher/meeting_place.cpp"},
-    Speaker{"launcher/rival_master.cpp"},
-    Speaker{"launcher/stray_interface.cpp"},
-    Speaker{"launcher/own_world.cpp"},
-    Speaker{"launcher/interfaces.cpp"},
-    Speaker{"launcher/agent_words.cpp", "; another job's master"},
-    Speaker{"rendezvous/io/link_client.cpp"},
-    Speaker{"rendezvous/job_terms.cpp"},
-    Speaker{"rendezvous/reception.cpp"},
-    Speaker{"rendezvous/job_words.cpp", "there are two masters"},
-    Speaker{"rendezvous/keeper.cpp", "this master runs job"},
+    Speaker{"launcher/plan/meeting_place.cpp"},
+    Speaker{"launcher/agent/rival_master.cpp"},
+    Speaker{"launcher/agent/stray_interface.cpp"},
+    Speaker{"launcher/agent/own_world.cpp"},
+    Speaker{"launcher/plan/interfaces.cpp"},
+    Speaker{"launcher/agent/agent_words.cpp", "; another job's master"},
+    Speaker{"rendezvous/client/io/link_client.cpp"},
+    Speaker{"rendezvous/job/job_terms.cpp"},
+    Speaker{"rendezvous/job/reception.cpp"},
+    Speaker{"rendezvous/job/job_words.cpp", "there are two masters"},
+    Speaker{"rendezvous/coordinator/keeper.cpp", "this master runs job"},
 };
 
 std::size_t words_in(const std::string& text) {

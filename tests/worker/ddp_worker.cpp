@@ -9,10 +9,10 @@
 #include <fstream>
 
 #include "worker/env/io/record.h"
-#include "worker/torch/collectives.h"
-#include "worker/torch/ddp.h"
-#include "worker/torch/messages.h"
-#include "worker/torch/sgd.h"
+#include "worker/torch/collectives/collectives.h"
+#include "worker/torch/collectives/messages.h"
+#include "worker/torch/ddp/ddp.h"
+#include "worker/torch/optim/sgd.h"
 
 namespace {
 

@@ -61,4 +61,4 @@ fi
   -isystem "$libtorch/include" -isystem "$libtorch/include/torch/csrc/api/include" \
   -isystem "$source/tests/worker/cuda_stubs" \
   "$source/worker/torch/nccl_backend.cpp"
-echo "worker/torch/nccl_backend.cpp compiles against $nccl/nccl.h"
+echo "worker/torch/group/nccl_backend.cpp compiles against $nccl/nccl.h"

@@ -10,14 +10,14 @@
 #include <iostream>
 #include <sstream>
 
-#include "worker/torch/adam.h"
-#include "worker/torch/pth_file.h"
-#include "worker/torch/pth_values.h"
-#include "worker/torch/safetensors_file.h"
-#include "worker/torch/sampler.h"
-#include "worker/torch/schedule.h"
-#include "worker/torch/sgd.h"
-#include "worker/torch/training.h"
+#include "worker/torch/data/sampler.h"
+#include "worker/torch/files/pth_file.h"
+#include "worker/torch/files/pth_values.h"
+#include "worker/torch/files/safetensors_file.h"
+#include "worker/torch/optim/adam.h"
+#include "worker/torch/optim/schedule.h"
+#include "worker/torch/optim/sgd.h"
+#include "worker/torch/optim/training.h"
 
 namespace {
 

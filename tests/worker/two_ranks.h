@@ -6,7 +6,7 @@
 #include <memory>
 #include <string>
 
-#include "worker/torch/process_group.h"
+#include "worker/torch/group/process_group.h"
 
 namespace cpprun::testing {
 

@@ -20,10 +20,10 @@
 
 #include "worker/env/io/record.h"
 #include "worker/examples/options.h"
-#include "worker/torch/collectives.h"
-#include "worker/torch/device.h"
-#include "worker/torch/messages.h"
-#include "worker/torch/process_group.h"
+#include "worker/torch/collectives/collectives.h"
+#include "worker/torch/collectives/messages.h"
+#include "worker/torch/group/device.h"
+#include "worker/torch/group/process_group.h"
 
 namespace {
 

@@ -18,8 +18,8 @@
 #include <vector>
 
 #include "worker/examples/options.h"
-#include "worker/torch/pth_file.h"
-#include "worker/torch/safetensors_file.h"
+#include "worker/torch/files/pth_file.h"
+#include "worker/torch/files/safetensors_file.h"
 
 namespace {
 

@@ -20,11 +20,11 @@
 #include "worker/env/io/record.h"
 #include "worker/examples/options.h"
 #include "worker/examples/resnet.h"
-#include "worker/torch/collectives.h"
-#include "worker/torch/data_parallel.h"
-#include "worker/torch/ddp.h"
-#include "worker/torch/device.h"
-#include "worker/torch/sgd.h"
+#include "worker/torch/collectives/collectives.h"
+#include "worker/torch/ddp/data_parallel.h"
+#include "worker/torch/ddp/ddp.h"
+#include "worker/torch/group/device.h"
+#include "worker/torch/optim/sgd.h"
 
 namespace {
 

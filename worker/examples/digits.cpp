@@ -22,11 +22,11 @@
 #include "worker/env/io/stop_signal.h"
 #include "worker/examples/digits_file.h"
 #include "worker/examples/options.h"
-#include "worker/torch/checkpoint.h"
-#include "worker/torch/collectives.h"
-#include "worker/torch/ddp.h"
-#include "worker/torch/sampler.h"
-#include "worker/torch/sgd.h"
+#include "worker/torch/collectives/collectives.h"
+#include "worker/torch/data/sampler.h"
+#include "worker/torch/ddp/ddp.h"
+#include "worker/torch/files/checkpoint.h"
+#include "worker/torch/optim/sgd.h"
 
 namespace {
 

@@ -16,9 +16,9 @@
 
 #include "worker/env/io/record.h"
 #include "worker/examples/options.h"
-#include "worker/torch/collectives.h"
-#include "worker/torch/objects.h"
-#include "worker/torch/process_group.h"
+#include "worker/torch/collectives/collectives.h"
+#include "worker/torch/collectives/objects.h"
+#include "worker/torch/group/process_group.h"
 
 namespace {
 

@@ -3,7 +3,7 @@
 // torchvision's modules, so that its weights and ours are files of one kind. The batch
 // normalisations are plain until convert_sync_batchnorm gives them a group.
 
-#include "worker/torch/sync_batch_norm.h"
+#include "worker/torch/ddp/sync_batch_norm.h"
 
 #include <torch/torch.h>
 

@@ -14,9 +14,9 @@
 #include "worker/env/io/record.h"
 #include "worker/examples/options.h"
 #include "worker/examples/vit.h"
-#include "worker/torch/collectives.h"
-#include "worker/torch/ddp.h"
-#include "worker/torch/device.h"
+#include "worker/torch/collectives/collectives.h"
+#include "worker/torch/ddp/ddp.h"
+#include "worker/torch/group/device.h"
 
 namespace {
 

@@ -16,9 +16,9 @@
 #include "worker/env/io/spawn.h"
 #include "worker/env/spawn_plan.h"
 #include "worker/examples/options.h"
-#include "worker/torch/collectives.h"
-#include "worker/torch/ddp.h"
-#include "worker/torch/sgd.h"
+#include "worker/torch/collectives/collectives.h"
+#include "worker/torch/ddp/ddp.h"
+#include "worker/torch/optim/sgd.h"
 
 namespace {
 

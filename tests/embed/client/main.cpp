@@ -1,5 +1,5 @@
 // A program of somebody else that uses a store: embed_client PORT
-#include <rendezvous/io/store_client.h>
+#include <rendezvous/client/io/store_client.h>
 
 #include <cstdio>
 #include <cstdlib>

@@ -1,5 +1,5 @@
 // A program of somebody else that hosts a store: PyTorch's clients can use it while this runs.
-#include <rendezvous/io/store_server.h>
+#include <rendezvous/store/io/store_server.h>
 
 #include <cstdio>
 #include <exception>

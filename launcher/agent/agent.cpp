@@ -1,0 +1,394 @@
+#include "launcher/agent/agent.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <csignal>
+#include <utility>
+
+#include "launcher/agent/agent_words.h"
+#include "launcher/signal_names.h"
+#include "proto/bounds.h"
+
+namespace cpprun {
+
+Agent::Agent(Config config, AgentFacts facts)
+    : config_(std::move(config)),
+      facts_(std::move(facts)),
+      link_({.heartbeat = config_.heartbeat(),
+             .lease = config_.lease(),
+             .local = facts_.hosts_keeper}),
+      own_world_({.silence = bounds::own_world_patience,
+                  .sleepers = !facts_.program.interpreter.empty()}) {}
+
+Agent::Actions Agent::start(TimePoint now) {
+  wait_for_a_seat(now, Phase::dialing);
+  waiting_for_ = "no answer yet";
+  status_due_ = now + bounds::first_status_after;
+  Actions actions;
+  actions.emplace_back(agent::Dial{});
+  return actions;
+}
+
+Agent::Actions Agent::handle(TimePoint now, const Event& event) {
+  Actions actions;
+  if (phase_ == Phase::over) return actions;
+  // Before anything is heard: after a sleep, what waits in the socket is older than our lease.
+  const bool fenced = fence_if_late(now, actions);
+  if (phase_ == Phase::over || (fenced && std::holds_alternative<agent::Heard>(event))) {
+    return actions;
+  }
+  std::visit([&](const auto& what) { on(now, what, actions); }, event);
+  return actions;
+}
+
+// --- what the keeper says ------------------------------------------------------------------------
+
+void Agent::on(TimePoint now, const agent::Heard& event, Actions& actions) {
+  link_.heard(now);
+  if (phase_ == Phase::succeeded && !link_.lease_is_over(now)) seat_deadline_.reset();
+  std::visit(Overloaded{
+                 [&](const link::Waiting& m) {
+                   waiting_for_ = m.reason;
+                   // Its round went on without it: it has been received as anybody else.
+                   if (phase_ == Phase::succeeded) wait_for_a_seat(now, Phase::drained);
+                   // A spare waits as long as the job lasts; it may be needed any day.
+                   if (m.spare) {
+                     seat_deadline_.reset();
+                   } else if (!seat_deadline_) {
+                     seat_deadline_ = now + config_.join_timeout;
+                   }
+                   if (phase_ == Phase::joining || phase_ == Phase::drained) {
+                     tell_waiting(now, actions);
+                   }
+                 },
+                 [&](const link::Refused& m) { refused(now, m.reason, actions); },
+                 [&](const link::Sealed& m) { sealed(now, m, actions); },
+                 [&](const link::Drain& m) { drain(now, m, actions); },
+                 [&](const link::Finish& m) { finish(now, m, actions); },
+                 [&](const link::Heartbeat& m) { answered(now, m, actions); },
+                 [&](const auto&) {
+                   const std::string reason = "the master said what only an agent says";
+                   actions.emplace_back(agent::HangUp{reason});
+                   on(now, agent::LinkDown{reason}, actions);
+                 },
+             },
+             event.message);
+}
+
+// In a round it is our seat there that is refused: it is somebody else's, or this is another
+// master.
+void Agent::refused(TimePoint now, const std::string& why, Actions& actions) {
+  const std::string reason =
+      fmt::format("the master at {} refused this node: {}", where_the_master_is(), why);
+  if (!in_round()) return exit({.code = 1, .reason = reason}, actions);
+  if (phase_ == Phase::succeeded)
+    return exit({.code = 1, .reason = done_in_words(reason)}, actions);
+  if (!exit_when_settled_ && !seat_lost_) lose_seat(now, reason, actions);
+}
+
+void Agent::sealed(TimePoint now, const link::Sealed& sealed, Actions& actions) {
+  // Who has succeeded and was cut off has been received as a newcomer when it asked.
+  const bool went_on_without = phase_ == Phase::succeeded && sealed.round > sealed_->round;
+  if (phase_ != Phase::joining && phase_ != Phase::drained && !went_on_without) return;
+  sealed_ = sealed;
+  said_in_round_.clear();
+  findings_ = {};
+  settled_.reset();
+  drain_asked_ = false;
+  phase_ = Phase::running;
+  seat_deadline_.reset();
+  status_due_.reset();
+  rivals_.stop();
+  if (facts_.hosts_keeper) own_world_.began(now);
+  doubt_.reset();
+  look_at_interfaces(sealed, actions);
+  std::vector<WorkerSpec> specs = make_plan(config_, sealed, facts_.program, facts_.node);
+  actions.emplace_back(agent::Prepare{specs});
+  actions.emplace_back(agent::TellStarted{sealed, facts_.node.sockets});
+  supervisor_.emplace(std::move(specs), config_.grace);
+  pass_on(now, supervisor_->start(now), actions);
+}
+
+void Agent::drain(TimePoint now, const link::Drain& drain, Actions& actions) {
+  if (!sealed_ || drain.round != sealed_->round) return;
+  if (phase_ == Phase::running) {
+    // The last worker may have ended with 0 in this very moment: then there is nobody to stop, but
+    // the keeper still waits for our word.
+    drain_asked_ = true;
+    stop_workers(now, drain.reason, SIGTERM, actions);
+  }
+  if (phase_ == Phase::succeeded) {
+    wait_for_a_seat(now, Phase::drained);
+    say(link::Drained{drain.round}, actions);
+  }
+}
+
+void Agent::finish(TimePoint now, const link::Finish& finish, Actions& actions) {
+  // Whoever allowed restarts wants to know why there is none.
+  if (config_.restarts_max > 0 && finish.root) actions.emplace_back(agent::TellNote{finish.reason});
+  if (!sealed_) actions.emplace_back(agent::TellNote{not_needed_in_words(finish.reason)});
+  agent::Exit last{.code = finish.exit_code,
+                   .reason = finish.reason,
+                   .root = finish.root,
+                   .consequences = finish.consequences,
+                   .consequence_count = finish.consequence_count};
+  if (phase_ != Phase::running) {
+    exit(std::move(last), actions);
+    return;
+  }
+  exit_when_settled_ = std::move(last);
+  stop_workers(now, finish.reason, SIGTERM, actions);
+}
+
+// --- the workers ---------------------------------------------------------------------------------
+
+void Agent::on(TimePoint now, const agent::FromWorker& event, Actions& actions) {
+  if (!supervisor_) return;
+  if (const auto* exited = std::get_if<supervisor::Exited>(&event.event)) {
+    findings_.noticed(now, exited->local_rank);
+  } else if (const auto* failed = std::get_if<supervisor::SpawnFailed>(&event.event)) {
+    findings_.noticed(now, failed->local_rank);
+  }
+  pass_on(now, supervisor_->handle(now, event.event), actions);
+}
+
+void Agent::stop_workers(TimePoint now, const std::string& reason, int signal, Actions& actions) {
+  if (!supervisor_) return;
+  pass_on(now, supervisor_->handle(now, supervisor::Stop{reason, signal}), actions);
+}
+
+// Signals go out before evidence is asked for: nobody computes on because a disk is slow.
+void Agent::pass_on(TimePoint now, const Supervisor::Actions& from, Actions& actions) {
+  std::optional<Outcome> failed;
+  for (const supervisor::Action& action : from) {
+    std::visit(
+        Overloaded{
+            [&](const supervisor::Failed& m) {
+              actions.emplace_back(agent::TellFailed{m});
+              failed = m.outcome;
+              findings_.asked(m.outcome.local_rank);
+            },
+            [&](const supervisor::Draining& m) { actions.emplace_back(agent::TellDraining{m}); },
+            [&](const supervisor::Killing& m) { actions.emplace_back(agent::TellKilling{m}); },
+            [&](const supervisor::Settled& m) { settled(now, m, actions); },
+            [&](const auto& m) { actions.emplace_back(agent::Work{m}); },
+        },
+        action);
+  }
+  // The keeper is told as soon as the evidence is in: see on(Examined).
+  if (failed) actions.emplace_back(agent::Examine{*failed, stray_interface_});
+}
+
+void Agent::look_at_world(TimePoint now, Actions& actions) {
+  if (phase_ != Phase::running || drain_asked_ || stopped_by_) own_world_.over();
+  if (own_world_.take_due(now)) actions.emplace_back(agent::LookAtWorld{});
+}
+
+void Agent::on(TimePoint now, const agent::WorldSeen& event, Actions& actions) {
+  if (phase_ != Phase::running) return;
+  const auto sentence = own_world_.judge(now, event.look);
+  if (sentence) actions.emplace_back(agent::TellWarning{*sentence});
+}
+
+void Agent::examine(const Outcome& outcome, Actions& actions) {
+  findings_.asked(outcome.local_rank);
+  actions.emplace_back(agent::Examine{outcome, stray_interface_});
+}
+
+void Agent::on(TimePoint now, const agent::Examined& event, Actions& actions) {
+  if (!sealed_) return;
+  const auto failed =
+      findings_.judge(event.evidence, {sealed_->round, sealed_->group_rank, facts_.host});
+  if (failed) say(*failed, actions);
+  conclude_if_examined(now, actions);
+}
+
+// Nobody of this attempt is alive here any more.
+void Agent::settled(TimePoint now, const supervisor::Settled& settled, Actions& actions) {
+  const std::optional<Outcome>& first = settled.first_failure;
+  for (const Outcome& outcome : settled.outcomes) {
+    const bool is_first = first && first->local_rank == outcome.local_rank;
+    if (!outcome.good() && !is_first) examine(outcome, actions);
+    // It may still be alive, so nobody may be told that this node has drained.
+    if (outcome.given_up && !exit_when_settled_) {
+      exit_when_settled_ = agent::Exit{.code = 1, .reason = unkillable_in_words(outcome)};
+    }
+  }
+  if (settled.unswept && !exit_when_settled_) {
+    actions.emplace_back(agent::TellNote{unswept_in_words()});
+  }
+  settled_ = settled;
+  conclude_if_examined(now, actions);
+}
+
+// The keeper hears of every failure before it hears that this node has drained: what comes later it
+// would take for another round's.
+void Agent::conclude_if_examined(TimePoint now, Actions& actions) {
+  if (!settled_ || !findings_.complete()) return;
+  const supervisor::Settled settled = *std::exchange(settled_, std::nullopt);
+  if (exit_when_settled_) {
+    exit(*exit_when_settled_, actions);
+    return;
+  }
+  if (seat_lost_) {
+    if (stopped_by_) return exit_by_signal(actions);
+    return come_back(now, actions);
+  }
+  const bool undisturbed = settled.drain_reason.empty() && !drain_asked_ && !stopped_by_;
+  if (!settled.first_failure && undisturbed) {
+    phase_ = Phase::succeeded;
+    say(link::Succeeded{sealed_->round}, actions);
+    return;
+  }
+  wait_for_a_seat(now, Phase::drained);
+  say(link::Drained{sealed_->round}, actions);
+  // Whoever was asked to stop need not wait for the others to end, unless they meet at this node.
+  if (stopped_by_ && (!facts_.hosts_keeper || insisted_)) exit_by_signal(actions);
+}
+
+// --- the end -------------------------------------------------------------------------------------
+
+void Agent::on(TimePoint now, const agent::Signalled& event, Actions& actions) {
+  if (!asks_to_end(event.signal)) {
+    if (phase_ != Phase::running || !supervisor_) return;
+    pass_on(now, supervisor_->handle(now, supervisor::Forward{event.signal}), actions);
+    return;
+  }
+  if (stopped_by_) {
+    insisted_ = true;
+    if (phase_ != Phase::running || !supervisor_) {
+      exit_by_signal(actions);
+      return;
+    }
+    const std::string reason = fmt::format("{} arrived again", signal_name(event.signal));
+    pass_on(now, supervisor_->handle(now, supervisor::Insist{reason}), actions);
+    return;
+  }
+  stopped_by_ = event.signal;
+  findings_.stopped(now);
+  const std::string reason = fmt::format("asked to stop by {}", signal_name(event.signal));
+  say(link::Leave{.signal = event.signal, .reason = reason, .asked = link_.heartbeat(now).sent},
+      actions);
+  if (phase_ == Phase::running) {
+    stop_workers(now, reason, event.signal, actions);
+  } else if (!facts_.hosts_keeper) {
+    exit_by_signal(actions);
+  }
+  // The host of the keeper goes when the keeper says that the job is over.
+}
+
+void Agent::exit_by_signal(Actions& actions) {
+  const int signal = stopped_by_.value_or(SIGTERM);
+  exit({.code = 128 + signal, .reason = fmt::format("asked to stop by {}", signal_name(signal))},
+       actions);
+}
+
+void Agent::exit(agent::Exit last, Actions& actions) {
+  if (phase_ == Phase::over) return;
+  phase_ = Phase::over;
+  if (sealed_) {
+    last.group_rank = sealed_->group_rank;
+    last.had_workers = true;
+  }
+  if (link_.up()) actions.emplace_back(agent::HangUp{last.reason});
+  actions.emplace_back(std::move(last));
+}
+
+// --- time ----------------------------------------------------------------------------------------
+
+Agent::Actions Agent::advance(TimePoint now) {
+  Actions actions;
+  if (phase_ == Phase::over) return actions;
+  fence_if_late(now, actions);
+  if (phase_ == Phase::over) return actions;
+  check_link(now, actions);
+  ask_how_it_ended(now, actions);
+  if (supervisor_ && phase_ == Phase::running) {
+    pass_on(now, supervisor_->advance(now), actions);
+  }
+  ask_for_rivals(now, actions);
+  look_at_world(now, actions);
+  if (status_due_ && *status_due_ <= now) {
+    status_due_.reset();
+    tell_doubt(actions);
+    if (phase_ == Phase::dialing) {
+      status_due_ = now + bounds::status_interval;
+      tell_waiting(now, actions);
+    }
+  }
+  const bool gives_up = seat_deadline_ && *seat_deadline_ <= now && phase_ != Phase::over;
+  if (gives_up && !reads_first(now)) {
+    const std::string reason =
+        fmt::format("gave up after {:.0f} s: {}{}{}", in_seconds(config_.join_timeout),
+                    whose_word_is_missing(), waiting_for_, doubt_ ? "; " + doubt_->sentence : "");
+    if (phase_ == Phase::succeeded) {  // Nobody there waits for us.
+      exit({.code = 1, .reason = done_in_words(reason)}, actions);
+    } else {
+      say(link::Leave{.signal = 0, .reason = reason}, actions);
+      exit({.code = 1, .reason = reason}, actions);
+    }
+  }
+  return actions;
+}
+
+std::optional<TimePoint> Agent::next_deadline() const {
+  if (phase_ == Phase::over) return std::nullopt;
+  std::optional<TimePoint> soonest;
+  const auto consider = [&soonest](std::optional<TimePoint> deadline) {
+    if (deadline && (!soonest || *deadline < *soonest)) soonest = deadline;
+  };
+  consider(link_.next_deadline());
+  consider(rivals_.next_deadline());
+  consider(own_world_.next_deadline());
+  consider(status_due_);
+  consider(seat_deadline_);
+  if (supervisor_ && phase_ == Phase::running) consider(supervisor_->next_deadline());
+  if (link_.up() && !link_.local()) consider(link_.silent_at());
+  if (has_a_seat_to_lose() || asks_how_it_ended()) consider(link_.lease_over_at());
+  return soonest;
+}
+
+void Agent::tell_waiting(TimePoint now, Actions& actions) {
+  const std::string left = seat_deadline_ ? "; " + seconds_left(now, *seat_deadline_) : "";
+  actions.emplace_back(agent::TellWaiting{whose_word_is_missing() + waiting_for_ + left});
+}
+
+std::string Agent::whose_word_is_missing() const {
+  const bool asks = phase_ == Phase::dialing || phase_ == Phase::succeeded;
+  if (!asks || facts_.hosts_keeper) return {};
+  return fmt::format("no word from the master at {}: ", where_the_master_is());
+}
+
+// Who has slept through the end of its patience reads what was said meanwhile; once.
+bool Agent::reads_first(TimePoint now) {
+  if (has_read_first_ || now - *seat_deadline_ < bounds::keeper_nap) return false;
+  has_read_first_ = true;
+  seat_deadline_ = now + bounds::keeper_nap;
+  return true;
+}
+
+void Agent::wait_for_a_seat(TimePoint now, Phase phase) {
+  phase_ = phase;
+  has_read_first_ = false;
+  // A pause before a restart is the keeper's to know; it is never longer than this.
+  const Duration pause = config_.restart_backoff > Duration{}
+                             ? std::max(config_.restart_backoff, Duration{bounds::backoff_max})
+                             : Duration{};
+  seat_deadline_ = now + config_.join_timeout + (phase == Phase::drained ? pause : Duration{});
+}
+
+void Agent::say(link::Message message, Actions& actions) {
+  if (in_round()) said_in_round_.push_back(message);
+  if (link_.up()) actions.emplace_back(agent::Say{std::move(message)});
+}
+
+bool Agent::in_round() const {
+  return phase_ == Phase::running || phase_ == Phase::succeeded || phase_ == Phase::drained;
+}
+
+std::string Agent::where_the_master_is() const {
+  return to_string(config_.endpoint);
+}
+
+}  // namespace cpprun

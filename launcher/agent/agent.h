@@ -1,0 +1,128 @@
+#pragma once
+// The life lived in one seat of the job on one machine.
+//
+//   dialing    No link to the keeper yet. Dials, with growing pauses, until join_timeout.
+//   joining    Has asked for a seat and is told now and then who is missing, until join_timeout.
+//   running    The round is sealed; a Supervisor has this node's workers.
+//   succeeded  All of them ended with 0. Peers may go on for hours; nothing is running here.
+//   drained    Nobody of the round is alive here, and the keeper knows. A new round or the end.
+//   over       Has said Exit. Every later event is ignored.
+//
+// In running, succeeded and drained the link may break: it is dialled again and resumed, and the
+// workers never notice. When the keeper answers nothing for the lease, or this process was stopped
+// for as long, a node that has succeeded goes on asking how the job ended, for join_timeout at
+// most: it has nobody who could do harm. Any other kills its workers at once: the others give its
+// ranks away at that moment, and two workers with one rank would corrupt the job. It comes back to
+// dialing, as a newcomer, where the job is elastic or has restarts left, and is over otherwise.
+//
+// The keeper decides and the agent is told: the agent only ever decides by itself to give up.
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "launcher/agent/agent_actions.h"
+#include "launcher/agent/join_message.h"
+#include "launcher/agent/keeper_link.h"
+#include "launcher/agent/rival_master.h"
+#include "launcher/agent/stray_interface.h"
+#include "launcher/failure/findings.h"
+#include "launcher/plan/meeting_place.h"
+#include "launcher/plan/plan.h"
+#include "launcher/workers/supervisor.h"
+#include "proto/clock.h"
+#include "proto/machine.h"
+
+namespace cpprun {
+
+class Agent {
+ public:
+  using Event = agent::Event;
+  using Action = agent::Action;
+  using Actions = std::vector<Action>;
+
+  Agent(Config config, AgentFacts facts);
+
+  // Called once, before any event.
+  Actions start(TimePoint now);
+  Actions handle(TimePoint now, const Event& event);
+  Actions advance(TimePoint now);
+  std::optional<TimePoint> next_deadline() const;
+  // When somebody else has to end our workers, because we should have, others may have their ranks,
+  // and we do not say anything; none while there is no seat to lose, or nobody who could have it.
+  std::optional<TimePoint> overdue_at() const;
+
+ private:
+  enum class Phase { dialing, joining, running, succeeded, drained, over };
+
+  void on(TimePoint now, const agent::LinkUp& event, Actions& actions);
+  void on(TimePoint now, const agent::LinkDown& event, Actions& actions);
+  void on(TimePoint now, const agent::Heard& event, Actions& actions);
+  void on(TimePoint now, const agent::Answered& event, Actions& actions);
+  void on(TimePoint now, const agent::FromWorker& event, Actions& actions);
+  void on(TimePoint now, const agent::Examined& event, Actions& actions);
+  void on(TimePoint now, const agent::WorldSeen& event, Actions& actions);
+  void on(TimePoint now, const agent::Signalled& event, Actions& actions);
+
+  void sealed(TimePoint now, const link::Sealed& sealed, Actions& actions);
+  void drain(TimePoint now, const link::Drain& drain, Actions& actions);
+  void finish(TimePoint now, const link::Finish& finish, Actions& actions);
+  void refused(TimePoint now, const std::string& why, Actions& actions);
+  void answered(TimePoint now, const link::Heartbeat& heartbeat, Actions& actions);
+  bool has_a_seat_to_lose() const;
+  bool fence_if_late(TimePoint now, Actions& actions);
+  bool asks_how_it_ended() const;
+  void ask_how_it_ended(TimePoint now, Actions& actions);
+  void lose_seat(TimePoint now, const std::string& why, Actions& actions);
+  void come_back(TimePoint now, Actions& actions);
+  void stop_workers(TimePoint now, const std::string& reason, int signal, Actions& actions);
+  void pass_on(TimePoint now, const Supervisor::Actions& from, Actions& actions);
+  void settled(TimePoint now, const supervisor::Settled& settled, Actions& actions);
+  void conclude_if_examined(TimePoint now, Actions& actions);
+  void examine(const Outcome& outcome, Actions& actions);
+  void say(link::Message message, Actions& actions);
+  void exit(agent::Exit last, Actions& actions);
+  void exit_by_signal(Actions& actions);
+  void check_link(TimePoint now, Actions& actions);
+  void look_at_world(TimePoint now, Actions& actions);
+  void look_at_interfaces(const link::Sealed& sealed, Actions& actions);
+  void look_at_place(TimePoint now, const std::vector<std::string>& addresses, Actions& actions);
+  void ask_for_rivals(TimePoint now, Actions& actions);
+  void tell_doubt(Actions& actions);
+  void tell_waiting(TimePoint now, Actions& actions);
+  bool reads_first(TimePoint now);
+  void wait_for_a_seat(TimePoint now, Phase phase);
+  bool in_round() const;
+  std::string where_the_master_is() const;
+  std::string whose_word_is_missing() const;
+
+  Config config_;
+  AgentFacts facts_;
+  Phase phase_ = Phase::dialing;
+  KeeperLink link_;
+  std::string waiting_for_;     // what the next status line says
+  std::optional<Doubt> doubt_;  // of the address at which this node, the master, is to be met
+  RivalMaster rivals_;
+  OwnWorld own_world_;
+  std::string local_address_;    // from which this node reaches the master
+  std::string stray_interface_;  // what was said of the one that leads to nobody; may be empty
+  std::optional<TimePoint> status_due_;
+  // Set while dialing, joining or drained, and in succeeded while nobody answers.
+  std::optional<TimePoint> seat_deadline_;
+  bool has_read_first_ = false;         // after it, because it was passed in sleep
+  std::optional<link::Sealed> sealed_;  // the round this node is in, or was in last
+  std::optional<Supervisor> supervisor_;
+  Findings findings_;                           // of the attempt that runs
+  std::optional<supervisor::Settled> settled_;  // set while evidence is still to come
+  // What the keeper was told of the current round; told again when a link resumes.
+  std::vector<link::Message> said_in_round_;
+  bool drain_asked_ = false;       // the keeper has asked for it in the current round
+  std::optional<int> stopped_by_;  // the first signal that arrived
+  std::optional<agent::Exit> exit_when_settled_;
+  std::optional<std::string> seat_lost_;  // why; set until nobody of the round is alive here
+  bool insisted_ = false;
+};
+
+static_assert(StateMachine<Agent>);
+
+}  // namespace cpprun

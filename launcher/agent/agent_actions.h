@@ -1,0 +1,155 @@
+#pragma once
+// What the agent is told and what it wants done: the words between it and its driver.
+
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "launcher/agent/own_world.h"
+#include "launcher/failure/diagnosis.h"
+#include "launcher/plan/interfaces.h"
+#include "launcher/plan/plan.h"
+#include "launcher/workers/supervisor.h"
+#include "proto/ids.h"
+#include "proto/link/message.h"
+
+namespace cpprun {
+
+namespace agent {
+
+// --- events --------------------------------------------------------------------------------------
+
+// The link is up and both sides have greeted. `local_address` is where it leaves this machine.
+struct LinkUp {
+  std::string local_address;
+  // What the master's host stands for, where this node hosts the keeper.
+  std::vector<std::string> master_addresses = {};
+};
+
+// It could not be made, or it broke; why, as a clause. Where this node hosts the keeper: its own
+// name cannot be resolved.
+struct LinkDown {
+  std::string reason;
+  std::vector<std::string> tried = {};  // where it was tried, if it could not be made
+  bool refused = false;                 // the machine is there, and nothing listens
+};
+
+// The answer to AskWhoHosts; none comes where nobody answers.
+struct Answered {
+  link::Hosts hosts;
+};
+
+struct Heard {
+  link::Message message;
+};
+
+struct FromWorker {
+  supervisor::Event event;
+};
+
+// The answer to Examine.
+struct Examined {
+  Evidence evidence;
+};
+
+// The answer to LookAtWorld.
+struct WorldSeen {
+  WorldLook look;
+};
+
+// One of the signals to handle arrived.
+struct Signalled {
+  int signal = 0;
+};
+
+// --- actions -------------------------------------------------------------------------------------
+
+// Make the link. Answer with LinkUp or LinkDown.
+struct Dial {};
+
+struct Say {
+  link::Message message;
+};
+
+struct HangUp {
+  std::string reason;
+};
+
+// Ask at each of these addresses, on links of their own, who hosts there.
+struct AskWhoHosts {
+  std::vector<std::string> addresses;
+  link::WhoHosts question;
+};
+
+// A new attempt begins: make room for its logs before anything of it is spawned.
+struct Prepare {
+  std::vector<WorkerSpec> specs;
+};
+
+// Spawn, SignalGroup, Sweep or SweepNode.
+struct Work {
+  supervisor::Action action;
+};
+
+// Collect what is known of this end: error file, last lines. Answer with Examined.
+struct Examine {
+  Outcome outcome;
+  std::string stray_interface = {};  // what is doubted of this node's network; see there
+};
+
+// Look whether the workers use the store, and what the first one does instead. Answer with
+// WorldSeen.
+struct LookAtWorld {};
+
+// For people.
+struct TellStarted {
+  link::Sealed sealed;
+  SocketInterfaces sockets;
+};
+struct TellWaiting {
+  std::string reason;
+};
+struct TellDraining {
+  supervisor::Draining draining;
+};
+struct TellKilling {
+  supervisor::Killing killing;
+};
+struct TellFailed {
+  supervisor::Failed failed;
+};
+struct TellNote {
+  std::string sentence;
+};
+// More than half of what the lease leaves for delays was used up before an answer came.
+struct TellNearMiss {
+  Duration silence{};
+  Duration lease{};
+};
+struct TellWarning {
+  std::string sentence;
+};
+
+// The last action. With a code other than 0 the reason, the root and what was
+// examined since the last Prepare make the report.
+struct Exit {
+  int code = 0;
+  std::string reason;
+  std::optional<link::Failure> root = {};
+  // What followed from the root in the whole job: some of them, and how many there were.
+  std::vector<link::Consequence> consequences = {};
+  int consequence_count = 0;
+  GroupRank group_rank = {};
+  bool had_workers = false;  // false: it ended before any worker was started
+};
+
+using Event =
+    std::variant<LinkUp, LinkDown, Heard, Answered, FromWorker, Examined, WorldSeen, Signalled>;
+using Action = std::variant<Dial, Say, HangUp, AskWhoHosts, Prepare, Work, Examine, LookAtWorld,
+                            TellStarted, TellWaiting, TellDraining, TellKilling, TellFailed,
+                            TellNote, TellWarning, TellNearMiss, Exit>;
+
+}  // namespace agent
+
+}  // namespace cpprun

@@ -1,0 +1,197 @@
+// The agent and its link: how it asks for a seat, how it keeps it, and what becomes of this node
+// when it has lost it. The rest of the agent is in agent.cpp.
+
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "launcher/agent/agent.h"
+#include "launcher/agent/agent_words.h"
+#include "proto/bounds.h"
+
+namespace cpprun {
+
+void Agent::on(TimePoint now, const agent::LinkUp& event, Actions& actions) {
+  if (phase_ == Phase::dialing) {
+    const auto& address = config_.local_addr ? *config_.local_addr : event.local_address;
+    auto sockets = choose_interfaces(facts_.interfaces, address, config_.nodes_max == 1,
+                                     facts_.node.environment);
+    if (!sockets) {
+      exit({.code = usage_exit_code, .reason = sockets.error().reason}, actions);
+      return;
+    }
+    facts_.node.sockets = std::move(*sockets);
+    local_address_ = address;
+    phase_ = Phase::joining;
+    look_at_place(now, event.master_addresses, actions);
+  }
+  if (seat_lost_) {
+    // There is nothing to say before the last of the workers is gone.
+    actions.emplace_back(agent::HangUp{*seat_lost_});
+    link_.went_down(now);
+    return;
+  }
+  link_.came_up(now);
+  const JoinState state{.after = sealed_ ? sealed_->round : RoundNumber{},
+                        .idle = phase_ == Phase::drained || phase_ == Phase::succeeded,
+                        .done = phase_ == Phase::succeeded,
+                        .sent = link_.heartbeat(now).sent};
+  actions.emplace_back(agent::Say{join_message(config_, facts_, state)});
+  // What the keeper may have missed while the link was down. It ignores what it knows already.
+  for (const link::Message& message : said_in_round_) actions.emplace_back(agent::Say{message});
+}
+
+// Now it is known who the others are, and so which interfaces lead to them.
+void Agent::look_at_interfaces(const link::Sealed& sealed, Actions& actions) {
+  const WayToOthers way{local_address_, sealed.neighbour};
+  SocketInterfaces& sockets = facts_.node.sockets;
+  if (const auto better = better_than_loopback(facts_.interfaces, way)) {
+    for (auto* const each : {&sockets.gloo, &sockets.tensorpipe, &sockets.nccl}) {
+      if (*each) *each = *better;
+    }
+    if (sockets.gloo) sockets.said = *better;
+  }
+  const auto stray = stray_interface(facts_.interfaces, way, facts_.node.environment);
+  if (stray && *stray != stray_interface_) actions.emplace_back(agent::TellWarning{*stray});
+  stray_interface_ = stray.value_or("");
+}
+
+// Where this node is the master: whether the others can find it at the address they were given.
+void Agent::look_at_place(TimePoint now, const std::vector<std::string>& addresses,
+                          Actions& actions) {
+  if (!facts_.hosts_keeper) return;
+  doubt_ = doubt_of_master(config_, addresses, facts_.interfaces);
+  if (doubt_ && doubt_->strong) actions.emplace_back(agent::TellWarning{doubt_->sentence});
+  if (config_.nodes_max == 1) return;
+  rivals_.look_at(now, those_of_others(addresses, facts_.interfaces));
+}
+
+void Agent::ask_for_rivals(TimePoint now, Actions& actions) {
+  auto addresses = rivals_.take_due(now);
+  if (addresses.empty()) return;
+  actions.emplace_back(agent::AskWhoHosts{
+      std::move(addresses),
+      {.job = config_.job, .host = facts_.host, .pid = facts_.pid, .agent = facts_.agent}});
+}
+
+void Agent::on(TimePoint, const agent::Answered& event, Actions& actions) {
+  if (in_round()) return;
+  const RivalVerdict verdict = judge_rival(config_, facts_, event.hosts);
+  rivals_.stop();  // Whatever it is, it will not be another thing in five seconds.
+  if (verdict.same_job) return exit({.code = 1, .reason = verdict.sentence}, actions);
+  if (!verdict.sentence.empty()) actions.emplace_back(agent::TellWarning{verdict.sentence});
+}
+
+// Somebody is waited for: the address may be why nobody comes.
+void Agent::tell_doubt(Actions& actions) {
+  if (phase_ != Phase::joining || !doubt_ || doubt_->strong) return;
+  actions.emplace_back(agent::TellWarning{doubt_->sentence});
+}
+
+void Agent::on(TimePoint now, const agent::LinkDown& event, Actions&) {
+  link_.went_down(now);
+  waiting_for_ = event.reason;
+  if (phase_ == Phase::dialing && facts_.hosts_keeper) {
+    waiting_for_ = unresolved_in_words(config_, event.reason, facts_.interfaces);
+  } else if (phase_ == Phase::dialing && event.refused) {
+    waiting_for_ += hint_for_dialler(config_, event.tried, facts_.interfaces);
+  }
+  if (phase_ == Phase::joining) {
+    phase_ = Phase::dialing;
+    // A spare has waited without a limit, for a master that was there.
+    if (!seat_deadline_) wait_for_a_seat(now, Phase::dialing);
+  }
+  if (!status_due_ && phase_ == Phase::dialing) status_due_ = now + bounds::first_status_after;
+}
+
+void Agent::check_link(TimePoint now, Actions& actions) {
+  const KeeperLink::Due due = link_.take_due(now);
+  if (due.heartbeat) actions.emplace_back(agent::Say{link_.heartbeat(now)});
+  if (due.dial) actions.emplace_back(agent::Dial{});
+  if (link_.silent(now)) {
+    const std::string reason =
+        fmt::format("nothing was heard of the master for {} s", in_seconds(config_.lease()));
+    actions.emplace_back(agent::HangUp{reason});
+    on(now, agent::LinkDown{reason}, actions);
+  }
+}
+
+void Agent::answered(TimePoint now, const link::Heartbeat& heartbeat, Actions& actions) {
+  const Duration silence = link_.unproven(now);
+  const TimePoint proof = link_.proof();
+  link_.answered(now, heartbeat.sent);
+  // Several answers that come at once, after a pause, are one near miss.
+  if (link_.proof() == proof || !has_a_seat_to_lose()) return;
+  if (silence > (config_.lease() + config_.heartbeat()) / 2) {
+    actions.emplace_back(agent::TellNearMiss{silence, config_.lease()});
+  }
+}
+
+bool Agent::has_a_seat_to_lose() const {
+  return in_round() && phase_ != Phase::succeeded && !exit_when_settled_ && !seat_lost_ &&
+         !link_.local();
+}
+
+std::optional<TimePoint> Agent::overdue_at() const {
+  if (!has_a_seat_to_lose()) return std::nullopt;
+  return link_.overdue_at();
+}
+
+// Our lease is over: the others may have our ranks from now on. Whether that was found out now.
+bool Agent::fence_if_late(TimePoint now, Actions& actions) {
+  if (!has_a_seat_to_lose() || !link_.lease_is_over(now)) return false;
+  const Duration silence = link_.unproven(now);
+  const bool slept = now - link_.lease_over_at() > bounds::fence_margin;
+  lose_seat(now,
+            slept ? slept_in_words(config_.lease(), silence)
+                  : master_gone_in_words(
+                        where_the_master_is(),
+                        link_.up() ? "nothing was heard of the master" : waiting_for_, silence),
+            actions);
+  return true;
+}
+
+bool Agent::asks_how_it_ended() const {
+  return phase_ == Phase::succeeded && !link_.local() && !seat_deadline_;
+}
+
+// Nothing is alive here that could do harm, and the job may go on for hours: only how it ends is
+// missing.
+void Agent::ask_how_it_ended(TimePoint now, Actions& actions) {
+  if (!asks_how_it_ended() || !link_.lease_is_over(now)) return;
+  seat_deadline_ = now + config_.join_timeout;
+  const std::string gone = master_gone_in_words(
+      where_the_master_is(), link_.up() ? "nothing was heard of the master" : waiting_for_,
+      link_.unproven(now));
+  actions.emplace_back(agent::TellNote{asks_in_words(gone, config_.join_timeout)});
+}
+
+// Whoever runs here is killed at once; then this node comes back as a newcomer where the job can
+// use one.
+void Agent::lose_seat(TimePoint now, const std::string& why, Actions& actions) {
+  seat_lost_ = why;
+  if (phase_ != Phase::running || !supervisor_) return come_back(now, actions);
+  pass_on(now, supervisor_->handle(now, supervisor::Insist{why}), actions);
+}
+
+void Agent::come_back(TimePoint now, Actions& actions) {
+  const std::string reason = *std::exchange(seat_lost_, std::nullopt);
+  const bool elastic = config_.nodes_min < config_.nodes_max;
+  // As the keeper judges: whoever is lost spends no restart, and its seat waits for it.
+  const bool may_restart = config_.restarts_max > 0;
+  if (!elastic && !may_restart) {
+    return exit({.code = 1, .reason = reason}, actions);
+  }
+  actions.emplace_back(agent::TellNote{comes_back_in_words(reason, config_.join_timeout)});
+  if (link_.up()) {
+    actions.emplace_back(agent::HangUp{reason});
+    link_.went_down(now);
+  }
+  sealed_.reset();
+  said_in_round_.clear();
+  findings_ = {};
+  status_due_ = now + bounds::status_interval;
+  wait_for_a_seat(now, Phase::dialing);
+}
+
+}  // namespace cpprun

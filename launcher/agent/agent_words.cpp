@@ -1,0 +1,92 @@
+#include "launcher/agent/agent_words.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace cpprun {
+
+std::string seconds_left(TimePoint now, TimePoint deadline) {
+  return fmt::format("{:.0f} s left", std::max(0.0, in_seconds(deadline - now)));
+}
+
+std::string master_gone_in_words(const std::string& where, const std::string& why,
+                                 Duration silence) {
+  return fmt::format("the master at {} is gone: {}; it has answered nothing for {:.1f} s", where,
+                     why, in_seconds(silence));
+}
+
+std::string slept_in_words(Duration lease, Duration silence) {
+  return fmt::format(
+      "this cpprun was stopped, or starved, for about {:.0f} s, longer than its lease of {} s: its "
+      "seat is given away",
+      in_seconds(silence), in_seconds(lease));
+}
+
+std::string lease_nearly_missed_in_words(Duration lease, Duration silence) {
+  return fmt::format(
+      "the master's answer took {:.1f} s of a lease of {} s: {:.1f} s more, and this node's "
+      "workers "
+      "would have been ended; if this machine, the master's or the network is often that late, "
+      "give every node a longer one (--rdzv-conf keep_alive_max_attempt=…)",
+      in_seconds(silence), in_seconds(lease), in_seconds(lease - silence));
+}
+
+std::string comes_back_in_words(const std::string& reason, Duration patience) {
+  return fmt::format("{}; this node asks for a seat again, for {:.0f} s at most", reason,
+                     in_seconds(patience));
+}
+
+std::string asks_in_words(const std::string& reason, Duration patience) {
+  return fmt::format(
+      "{}; every worker of this node has ended with 0: it asks how the job ended, for {:.0f} s at "
+      "most",
+      reason, in_seconds(patience));
+}
+
+std::string done_in_words(const std::string& reason) {
+  return fmt::format(
+      "every worker of this node ended with 0, but how the job ended is not known here: {}",
+      reason);
+}
+
+std::string not_needed_in_words(const std::string& reason) {
+  return fmt::format("the job is over, without this node: {}", reason);
+}
+
+std::string with_port_cure(const std::string& reason) {
+  if (reason.find("already in use") == std::string::npos) return reason;
+  return reason +
+         "; another job's master holds this port, or an old one of this job that still ends: end "
+         "it, or give this job a port of its own (--master-port, or --rdzv-endpoint=HOST:PORT)";
+}
+
+std::string unkillable_in_words(const Outcome& outcome) {
+  return fmt::format(
+      "rank {} (pid {}) does not even end of SIGKILL: it sits in the kernel, in a driver or a file "
+      "system that hangs; this node is out",
+      outcome.rank.value, outcome.pid);
+}
+
+std::string unswept_in_words() {
+  return "something that the workers have started outlives SIGKILL, because it is another user's "
+         "or sits in the kernel: look for it with ps; this cpprun goes on without it";
+}
+
+std::string refused_in_words(const std::error_code& code) {
+  const auto words = code.message();
+  // Asio's category has errno's numbers as well, and does not say of all what they are.
+  const std::error_code refused(code.value(), std::generic_category());
+  if (refused == std::errc::too_many_files_open) {
+    return words + "; raise the limit of open files (ulimit -Hn)";
+  }
+  if (refused == std::errc::too_many_files_open_in_system) {
+    return words + ": this machine's (fs.file-max), not this user's";
+  }
+  if (refused == std::errc::resource_unavailable_try_again) {
+    return words + "; raise the limit of processes and threads (ulimit -u, or the container's)";
+  }
+  return words;
+}
+
+}  // namespace cpprun

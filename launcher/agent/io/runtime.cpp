@@ -1,0 +1,330 @@
+#include "launcher/agent/io/runtime.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <new>
+#include <random>
+#include <system_error>
+#include <utility>
+
+#include "launcher/agent/agent_words.h"
+#include "launcher/io/wall_clock.h"
+#include "launcher/plan/io/addresses.h"
+#include "launcher/plan/io/host.h"
+#include "launcher/plan/meeting_place.h"
+#include "launcher/report/io/terminal.h"
+#include "proto/bounds.h"
+#include "rendezvous/io/boot_clock.h"
+
+namespace cpprun::io {
+
+namespace {
+
+TimePoint now() {
+  return boot_now();
+}
+
+}  // namespace
+
+Runtime::Runtime(RunInputs inputs, Warden warden)
+    : inputs_(std::move(inputs)),
+      warden_(std::move(warden)),
+      timer_(context_, [this] { advance(); }),
+      farewell_(context_),
+      narrator_(inputs_.style),
+      pump_(context_, 1, 2, inputs_.style.timed),
+      strangers_timer_(context_, [this] { tell_held_back(now()); }) {}
+
+// Whoever is still there now, after a job that had to give somebody up, is the warden's to end.
+Runtime::~Runtime() {
+  const bool nobody_is_left = !processes_ || processes_->nobody_is_left();
+  logs_.reset();
+  if (nobody_is_left) warden_.told_nobody_is_left();
+}
+
+int Runtime::run() {
+  started_ = wall_now();
+  inputs_.chronicle.serve_events(context_);
+  if (const auto opened = open(); !opened) {
+    const agent::Exit last{.code = 1, .reason = opened.error().reason};
+    pump_.say(narrator_.error(last.reason));
+    leave_report(report_facts(last));
+    leave_when_everything_is_said();
+    context_.run();
+    return 1;
+  }
+  for (const std::string& note : inputs_.config.notes) pump_.say(narrator_.note(note));
+  if (const auto note = threads_note(inputs_.config, inputs_.environment)) {
+    pump_.say(narrator_.note(*note));
+  }
+  for (const std::string& name : signals_->not_handled()) {
+    pump_.say(narrator_.warning(fmt::format("the signal {} cannot be handled", name)));
+  }
+  inputs_.chronicle.begin({inputs_.config.job, inputs_.host, inputs_.program.argv.front()});
+  note(journal::JobStarted{.program = inputs_.program.argv,
+                           .nodes_min = inputs_.config.nodes_min,
+                           .nodes_max = inputs_.config.nodes_max,
+                           .workers = inputs_.config.local_world_size});
+  try {
+    working_off_ = true;
+    perform(agent_->start(now()));
+    working_off_ = false;
+    work_off();
+    context_.run();
+  } catch (const std::system_error& refused) {
+    return break_off(refused_in_words(refused.code()));
+  } catch (const std::bad_alloc&) {
+    return break_off("there is no memory left for it");
+  }
+  return exit_ ? exit_->code : 1;
+}
+
+// The machine has refused cpprun itself something in the middle of a job. Nobody can be asked any
+// more; the workers end with their owner.
+int Runtime::break_off(const std::string& why) {
+  const agent::Exit last{.code = 1, .reason = "cpprun itself cannot go on: " + why};
+  pump_.say(narrator_.error(last.reason));
+  leave_report(report_facts(last));
+  context_.restart();
+  leave_within(bounds::console_patience_pressed);
+  agent_.reset();
+  context_.run();
+  return 1;
+}
+
+Result<void> Runtime::open() {
+  if (const auto opened = open_keeper(); !opened) return opened;
+  auto logs = LogDir::make(inputs_.config, inputs_.environment,
+                           [this](const std::string& folder) { warden_.told_folder(folder); });
+  if (!logs) return tl::unexpected<Error>(logs.error());
+  logs_.emplace(std::move(*logs));
+  examiner_.emplace(context_, pump_, inputs_.environment, logs_->run_folder());
+
+  processes_.emplace(
+      context_,
+      WorkerProcesses::Callbacks{
+          .exited =
+              [this](LocalRank rank, link::ExitStatus status) {
+                const auto index = static_cast<std::size_t>(rank.value);
+                note(journal::WorkerExited{specs_[index].rank, rank, pids_[index], status});
+                post(agent::FromWorker{supervisor::Exited{rank, status, wall_now()}});
+              },
+          .group_gone =
+              [this](LocalRank rank) {
+                warden_.told_gone(pids_[static_cast<std::size_t>(rank.value)]);
+                pump_.close(rank);
+                post(agent::FromWorker{supervisor::GroupGone{rank}});
+              },
+          .spared_ended =
+              [this](int pid) {
+                if (pid == warden_.pid()) replace_warden();
+              }},
+      std::vector<int>{warden_.pid()},
+      WorkerProcesses::Terms{
+          .open_files = inputs_.open_files, .kin = inputs_.kin, .niceness = inputs_.niceness});
+  signals_.emplace(context_, inputs_.config.signals, [this](int signal, const std::string& sender) {
+    if (!sender.empty()) {
+      pump_.say(narrator_.note(fmt::format("{} came from {}", signal_name(signal), sender)));
+    }
+    // The job is over and only words are left: whoever insists need not wait for their reader.
+    if (exit_ && asks_to_end(signal)) return leave_within(bounds::console_patience_pressed);
+    post(agent::Signalled{signal});
+  });
+  agent_.emplace(inputs_.config, AgentFacts{.host = inputs_.host,
+                                            .pid = ::getpid(),
+                                            .agent = std::random_device{}(),
+                                            .hosts_keeper = keeper_ != nullptr,
+                                            .program = inputs_.program,
+                                            .node = {.environment = inputs_.environment,
+                                                     .node_token = inputs_.node_token,
+                                                     .master_host = inputs_.config.endpoint.host,
+                                                     .sockets = {},
+                                                     .cpus = inputs_.cpus,
+                                                     .run_folder = logs_->run_folder(),
+                                                     .error_folder = logs_->error_folder(),
+                                                     .console = console_facts()},
+                                            .interfaces = inputs_.interfaces});
+  return {};
+}
+
+// Node rank 0 hosts the keeper. Where ranks do not say, whoever runs on the master's machine does,
+// and the second one there, which finds the port taken, joins the first.
+Result<void> Runtime::open_keeper() {
+  Config& config = inputs_.config;
+  const bool by_rank =
+      config.rendezvous != RendezvousMode::endpoint && config.node_rank.has_value();
+  // A node alone has nobody to join; only an endpoint may be somebody else's, a daemon's.
+  const bool alone = config.nodes_max == 1 && config.rendezvous != RendezvousMode::endpoint;
+  const bool must_host = config.is_host.value_or(alone || (by_rank && config.node_rank == 0));
+  bool may_host = false;
+  if (!config.is_host && !by_rank && !must_host) {
+    const auto meant = means_this_machine(config, inputs_.host, inputs_.interfaces);
+    if (!meant) return tl::unexpected<Error>(meant.error());
+    may_host = *meant;
+  }
+  if (must_host || may_host) {
+    keeper_ = std::make_unique<KeeperServer>(
+        context_,
+        KeeperServer::Callbacks{
+            .to_local_agent = [this](link::Message m) { post(agent::Heard{std::move(m)}); },
+            .note = [this](const Note& note) { hear_keeper(note); },
+            .done =
+                [this] {
+                  if (exit_) leave_when_everything_is_said();
+                },
+            .node_changed = [this](const auto& change) { note(journal::NodeChanged{change}); },
+            .round_over = [this](const auto& root) { attempts_.judged(root); }});
+    // A literal loopback address is served there and nowhere else.
+    const bool only_loopback =
+        config.endpoint.host != "localhost" && is_loopback(config.endpoint.host);
+    const auto listening = keeper_->open({.host = only_loopback ? config.endpoint.host : "",
+                                          .port = static_cast<std::uint16_t>(config.endpoint.port)},
+                                         {.only = terms_of(join_message(config, {}, {})),
+                                          .options = {.lease = config.lease(),
+                                                      .status_interval = bounds::status_interval,
+                                                      .last_call = config.last_call}});
+    if (listening) {
+      config.endpoint.port = listening->port;
+      return {};
+    }
+    keeper_.reset();
+    if (must_host) return failure(with_port_cure(listening.error().reason));
+  }
+  client_ = std::make_unique<LinkClient>(
+      context_, config.endpoint.host, config.endpoint.port,
+      LinkClient::Callbacks{
+          .up = [this](std::string local) { post(agent::LinkUp{std::move(local)}); },
+          .message = [this](link::Message m) { post(agent::Heard{std::move(m)}); },
+          .down =
+              [this](std::string reason) {
+                const auto& failed = client_->failed();
+                post(agent::LinkDown{std::move(reason), failed.addresses, failed.refused});
+              }});
+  return {};
+}
+
+// What happened to the job is told however often it happens; of what strangers do at our port, the
+// first few of a kind, and then how many there were.
+void Runtime::hear_keeper(const Note& said) {
+  const std::string text =
+      said.peer ? fmt::format("store client {}: {}", said.peer->text(), said.text) : said.text;
+  // A client that simply left is an ordinary thing, workers do it all the time.
+  if (said.ordinary) return pump_.say(narrator_.detail(text));
+  if (!said.of_job && !strangers_.pass(now(), said.text, pump_.is_behind())) {
+    strangers_timer_.arm(strangers_.next_deadline());
+    return;
+  }
+  note(journal::KeeperNoted{text});
+  const bool is_warning = said.level <= LogLevel::warning;
+  pump_.say(is_warning ? narrator_.warning(text) : narrator_.note(text));
+}
+
+void Runtime::tell_held_back(TimePoint until) {
+  for (const std::string& line : strangers_.advance(until)) {
+    note(journal::KeeperNoted{line});
+    pump_.say(narrator_.note(line));
+  }
+  strangers_timer_.arm(strangers_.next_deadline());
+}
+
+// From where this machine, which is the master, is seen by the others.
+void Runtime::find_own_place() {
+  const Config& config = inputs_.config;
+  if (config.nodes_max == 1) {
+    const auto literal = literal_address(config.endpoint.host);
+    const std::vector<std::string> known =
+        literal ? std::vector{*literal} : std::vector<std::string>{};
+    post(agent::LinkUp{"127.0.0.1", known});
+    return;
+  }
+  look_up(context_, config.endpoint.host, [this](const auto& found) { place_found(found); });
+}
+
+void Runtime::place_found(const Result<std::vector<std::string>>& addresses) {
+  if (!addresses) {
+    const std::string& why = addresses.error().reason;
+    keeper_->local_agent_waits(unresolved_for_others(inputs_.config, why));
+    post(agent::LinkDown{why});
+    return;
+  }
+  const int port = inputs_.config.endpoint.port;
+  post(agent::LinkUp{local_address_towards(addresses->front(), port).value_or(std::string{}),
+                     *addresses});
+}
+
+// --- the loop ------------------------------------------------------------------------------------
+
+void Runtime::post(Agent::Event event) {
+  if (!agent_) return;
+  events_.push_back(std::move(event));
+  if (!working_off_) work_off();
+}
+
+void Runtime::work_off() {
+  working_off_ = true;
+  while (!events_.empty()) {
+    const Agent::Event event = std::move(events_.front());
+    events_.pop_front();
+    perform(agent_->handle(now(), event));
+  }
+  working_off_ = false;
+  timer_.arm(agent_->next_deadline());
+}
+
+// The agent keeps the fence by itself; the warden does it for one that is stopped or hangs, be it
+// between two of these actions: a fence stands before anybody is started behind it, and is taken
+// away when everybody was sent what ends them.
+void Runtime::perform(Agent::Actions actions) {
+  const auto fence = agent_->overdue_at();
+  if (fence) tell_fence(fence);
+  for (agent::Action& action : actions) perform(action);
+  if (!fence) tell_fence(fence);
+}
+
+void Runtime::tell_fence(std::optional<TimePoint> fence) {
+  if (fence == fence_) return;
+  fence_ = fence;
+  warden_.told_fence(fence);
+}
+
+// At any moment there is one: without it nobody would end the workers of a cpprun that is killed.
+void Runtime::replace_warden() {
+  const auto posted = ++wardens_posted_ > bounds::wardens_posted_max
+                          ? failure("too many were killed")
+                          : warden_.post_again();
+  if (posted) {
+    processes_->spare(warden_.pid());
+    pump_.say(narrator_.note("the warden of this cpprun was killed, another one stands"));
+    return;
+  }
+  pump_.say(narrator_.warning(
+      fmt::format("the warden of this cpprun was killed, and there is no other ({}): if cpprun is "
+                  "killed or stopped as well, nobody ends what its workers have started",
+                  posted.error().reason)));
+}
+
+void Runtime::advance() {
+  if (!agent_) return;
+  working_off_ = true;
+  perform(agent_->advance(now()));
+  work_off();
+}
+
+void Runtime::perform(agent::Action& action) {
+  std::visit([this](const auto& what) { on(what); }, action);
+}
+
+void Runtime::note(const journal::Event& event) {
+  const bool on_console = inputs_.config.logs.events_on_console;
+  if (!on_console && !inputs_.chronicle.keeps_events()) return;
+  const auto line = inputs_.chronicle.line(event);
+  if (on_console) pump_.say(line);
+  if (const auto noted = inputs_.chronicle.append(line); !noted) {
+    pump_.say(narrator_.warning(noted.error().reason));
+  }
+}
+
+}  // namespace cpprun::io

@@ -1,0 +1,139 @@
+#pragma once
+// cpprun at work: introduces the agent to the keeper, the processes, the consoles and the signals,
+// performs what the agent decides, and tells it what came of it. Decides nothing itself.
+//
+// Whatever happens becomes an event in one queue, and the queue is worked off from the top of the
+// event loop: an action never calls back into the machine that is just deciding.
+
+#include <asio/io_context.hpp>
+#include <asio/steady_timer.hpp>
+#include <deque>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "launcher/agent/agent.h"
+#include "launcher/failure/io/examiner.h"
+#include "launcher/output/io/log_dir.h"
+#include "launcher/output/io/output_pump.h"
+#include "launcher/report/attempts.h"
+#include "launcher/report/io/chronicle.h"
+#include "launcher/report/narrator.h"
+#include "launcher/report/report.h"
+#include "launcher/workers/io/kin.h"
+#include "launcher/workers/io/process.h"
+#include "launcher/workers/io/signals.h"
+#include "launcher/workers/io/warden.h"
+#include "rendezvous/client/io/link_client.h"
+#include "rendezvous/coordinator/io/keeper_server.h"
+#include "rendezvous/io/machine_timer.h"
+#include "rendezvous/log_limiter.h"
+
+namespace cpprun::io {
+
+// What `main` has found out before anything started.
+struct RunInputs {
+  Config config;
+  ResolvedProgram program;
+  Environment environment;
+  std::vector<NetworkInterface> interfaces;
+  std::vector<CpuSet> cpus;  // by local rank; empty: nobody is bound
+  std::string host;
+  std::string node_token;
+  Kin kin;                     // what the workers are known by
+  std::string python_version;  // of the interpreter, where one runs the workers; may be empty
+  int utc_offset_seconds = 0;
+  NarratorStyle style;
+  Chronicle chronicle;               // --report and --events
+  std::optional<rlimit> open_files;  // the workers' limit, which was ours before we raised it
+  std::optional<int> niceness;       // the workers', which was ours before we raised our priority
+};
+
+class Runtime {
+ public:
+  // `warden` was posted before there was an event loop.
+  Runtime(RunInputs inputs, Warden warden);
+  ~Runtime();
+
+  // Runs the job to its end and gives cpprun's exit code.
+  int run();
+
+ private:
+  int break_off(const std::string& why);
+  Result<void> open();
+  Result<void> open_keeper();
+  void find_own_place();
+  void place_found(const Result<std::vector<std::string>>& addresses);
+  void hear_keeper(const Note& said);
+  void tell_held_back(TimePoint until);
+  void work_off();
+  void post(Agent::Event event);
+  void advance();
+
+  void perform(Agent::Actions actions);
+  void tell_fence(std::optional<TimePoint> fence);
+  void perform(agent::Action& action);
+  void on(const agent::Dial& action);
+  void on(const agent::Say& action);
+  void on(const agent::AskWhoHosts& action);
+  void on(const agent::HangUp& action);
+  void on(const agent::Prepare& action);
+  void on(const agent::Work& action);
+  void on(const agent::Examine& action);
+  void on(const agent::LookAtWorld& action);
+  void on(const agent::TellStarted& action);
+  void on(const agent::TellWaiting& action);
+  void on(const agent::TellDraining& action);
+  void on(const agent::TellKilling& action);
+  void on(const agent::TellFailed& action);
+  void on(const agent::TellNote& action);
+  void on(const agent::TellNearMiss& action);
+  void on(const agent::TellWarning& action);
+  void on(const agent::Exit& action);
+  void spawn(const WorkerSpec& spec);
+  ReportFacts report_facts(const agent::Exit& last) const;
+  void say_report(const ReportFacts& facts);
+  void leave_report(const ReportFacts& facts);
+  void announce_report(const std::string& reason);
+  void note(const journal::Event& event);
+  void leave_error_file(const link::Failure& root);
+  void replace_warden();
+  void leave_when_everything_is_said();
+  void leave_within(Duration patience);
+
+  RunInputs inputs_;
+  Warden warden_;
+  asio::io_context context_{1};
+  MachineTimer timer_;
+  asio::steady_timer farewell_;
+  Narrator narrator_;
+  OutputPump pump_;
+  LogLimiter strangers_;  // of lines about whoever comes to our port
+  MachineTimer strangers_timer_;
+  std::optional<WorkerProcesses> processes_;
+  std::optional<Signals> signals_;
+  std::optional<LogDir> logs_;
+  std::optional<Examiner> examiner_;
+  std::unique_ptr<KeeperServer> keeper_;             // where this node hosts it
+  std::unique_ptr<LinkClient> client_;               // where it does not
+  std::vector<std::unique_ptr<LinkClient>> askers_;  // of who else hosts
+  std::optional<Agent> agent_;
+
+  std::deque<Agent::Event> events_;
+  bool working_off_ = false;
+  int wardens_posted_ = 0;             // in the place of one that was killed
+  std::optional<TimePoint> fence_;     // what the warden was told last
+  std::vector<WorkerSpec> specs_;      // of the attempt that runs
+  std::vector<int> pids_;              // by local rank; 0 before it started
+  std::optional<SpawnError> no_room_;  // the attempt's folders could not be made
+  std::vector<Evidence> evidence_;     // of the attempt that runs
+  WallTime started_{};
+  Attempts attempts_;
+  GroupRank group_rank_{};           // of this node, in the round that was sealed last
+  int restarts_ = 0;                 // of the job, when the last round was sealed
+  std::optional<agent::Exit> exit_;  // the agent's last word
+  bool leaving_ = false;
+};
+
+}  // namespace cpprun::io

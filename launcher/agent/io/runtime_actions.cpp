@@ -1,0 +1,312 @@
+// What the runtime does for each action of the agent. The loop that brings them here is in
+// runtime.cpp.
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <asio/post.hpp>
+#include <cerrno>
+#include <utility>
+
+#include "launcher/agent/agent_words.h"
+#include "launcher/agent/io/runtime.h"
+#include "launcher/agent/io/world_look.h"
+#include "launcher/io/wall_clock.h"
+#include "proto/bounds.h"
+#include "proto/worker_contract.h"
+
+namespace cpprun::io {
+
+// --- the link ------------------------------------------------------------------------------------
+
+void Runtime::on(const agent::Dial&) {
+  if (keeper_) {
+    find_own_place();
+  } else {
+    client_->dial();
+  }
+}
+
+void Runtime::on(const agent::Say& action) {
+  if (keeper_) {
+    keeper_->hear_local_agent(action.message);
+  } else {
+    client_->send(action.message);
+  }
+}
+
+void Runtime::on(const agent::AskWhoHosts& action) {
+  askers_.clear();
+  for (const std::string& address : action.addresses) {
+    const std::size_t at = askers_.size();
+    askers_.push_back(std::make_unique<LinkClient>(
+        context_, address, inputs_.config.endpoint.port,
+        LinkClient::Callbacks{.up = [this, at, question = action.question](
+                                        const std::string&) { askers_[at]->send(question); },
+                              .message =
+                                  [this](const link::Message& answer) {
+                                    const auto* hosts = std::get_if<link::Hosts>(&answer);
+                                    if (hosts != nullptr) post(agent::Answered{*hosts});
+                                  },
+                              .down =
+                                  [](const std::string&) {
+                                    // Nobody is there, which is as it should be; the agent asks
+                                    // again.
+                                  }}));
+    askers_[at]->dial();
+  }
+}
+
+void Runtime::on(const agent::HangUp&) {
+  if (keeper_) {
+    keeper_->local_agent_left();
+  } else {
+    client_->hang_up();
+  }
+}
+
+// --- the workers ---------------------------------------------------------------------------------
+
+void Runtime::on(const agent::Prepare& action) {
+  specs_ = action.specs;
+  pids_.assign(specs_.size(), 0);
+  evidence_.clear();
+  no_room_.reset();
+  examiner_->begin();
+  if (const auto made = logs_->prepare(specs_); !made) {
+    pump_.say(narrator_.error(made.error().reason));
+    no_room_ = SpawnError{SpawnStage::log_folder, made.error().error_number};
+  }
+}
+
+void Runtime::on(const agent::Work& action) {
+  std::visit(
+      Overloaded{
+          [this](const supervisor::Spawn& m) { spawn(m.spec); },
+          [this](const supervisor::SignalGroup& m) {
+            processes_->signal_group(m.local_rank, m.signal);
+          },
+          [this](const supervisor::Sweep& m) { processes_->sweep(m.local_rank); },
+          [this](const supervisor::SweepNode&) {
+            processes_->sweep_node([this] { post(agent::FromWorker{supervisor::NodeSwept{}}); });
+          },
+          [](const auto&) {
+            // The others are the agent's to hear; it does not pass them on.
+          },
+      },
+      action.action);
+}
+
+void Runtime::spawn(const WorkerSpec& spec) {
+  const LocalRank rank = spec.local_rank;
+  const auto failed = [&](const SpawnError& error) {
+    note(journal::WorkerNotStarted{spec.rank, rank, in_words(error.stage)});
+    post(agent::FromWorker{supervisor::SpawnFailed{rank, error, wall_now()}});
+  };
+  if (no_room_) {
+    failed(*no_room_);
+    return;
+  }
+  auto streams = pump_.attach(spec);
+  if (!streams) {
+    failed(streams.error());
+    return;
+  }
+  const auto pid = processes_->spawn(spec, *streams);
+  pump_.release(*streams);
+  if (!pid) {
+    pump_.close(rank);
+    failed(pid.error());
+    return;
+  }
+  warden_.told_started(*pid);
+  pids_[static_cast<std::size_t>(rank.value)] = *pid;
+  note(journal::WorkerStarted{spec.rank, rank, *pid});
+  post(agent::FromWorker{supervisor::Started{rank, *pid}});
+}
+
+void Runtime::on(const agent::Examine& action) {
+  const WorkerSpec& spec = specs_[static_cast<std::size_t>(action.outcome.local_rank.value)];
+  const auto hear = [this, stray = action.stray_interface](Evidence evidence, bool whole) {
+    evidence.surroundings.stray_interface = stray;
+    if (!whole) {
+      pump_.say(narrator_.warning(fmt::format(
+          "what rank {} left on disk could not be read within {} s, so the report does without: "
+          "the disk of the logs, of TMPDIR or of the folder cpprun was started in hangs",
+          evidence.outcome.rank.value, bounds::evidence_patience.count())));
+    }
+    note(journal::WorkerFailed{evidence});
+    const auto failure = failure_of(evidence, group_rank_, inputs_.host);
+    if (failure.cause != told_to_end) attempts_.failed(failure);
+    evidence_.push_back(evidence);
+    post(agent::Examined{std::move(evidence)});
+  };
+  examiner_->examine(action.outcome, spec, hear);
+}
+
+// The first worker's pid is 0 where it could not be started; then there is nothing to be seen.
+void Runtime::on(const agent::LookAtWorld&) {
+  WorldLook look{.store_asked = keeper_ == nullptr || keeper_->store_was_asked()};
+  if (!look.store_asked && !pids_.empty() && pids_.front() != 0) {
+    look = look_at_world(pids_.front());
+  }
+  post(agent::WorldSeen{std::move(look)});
+}
+
+// --- words ---------------------------------------------------------------------------------------
+
+void Runtime::on(const agent::TellStarted& action) {
+  if (action.sealed.restart_count > restarts_) announce_report("");
+  restarts_ = action.sealed.restart_count;
+  group_rank_ = action.sealed.group_rank;
+  attempts_.begin(wall_now(), action.sealed);
+  note(journal::RoundSealed{action.sealed});
+  pump_.say(narrator_.started(inputs_.config, action.sealed, inputs_.program, action.sockets,
+                              inputs_.config.endpoint.host, inputs_.python_version));
+}
+
+void Runtime::on(const agent::TellWaiting& action) {
+  note(journal::Waiting{action.reason});
+  pump_.say(narrator_.waiting(action.reason));
+}
+
+void Runtime::on(const agent::TellDraining& action) {
+  note(journal::Draining{action.draining.reason, action.draining.signal});
+  pump_.say(narrator_.draining(action.draining));
+  attempts_.draining(action.draining.reason);
+  // Whoever asked for the end may have less patience than the workers are given. Not at once: the
+  // workers are sent the signal first, and a disk that hangs must not delay it.
+  asio::post(context_, [this, reason = action.draining.reason] {
+    if (!exit_) announce_report(reason);
+  });
+}
+
+// Told before the signal is sent: now there is still something to be seen.
+void Runtime::on(const agent::TellKilling& action) {
+  const LocalRank rank = action.killing.local_rank;
+  examiner_->look_before_kill(rank, pids_[static_cast<std::size_t>(rank.value)]);
+  note(journal::WorkerKilled{rank, examiner_->last_seen(rank)});
+  pump_.say(narrator_.killing(action.killing, inputs_.config.grace, examiner_->last_seen(rank)));
+}
+
+void Runtime::on(const agent::TellFailed& action) {
+  const auto rank = static_cast<std::size_t>(action.failed.outcome.local_rank.value);
+  pump_.say(narrator_.failed(action.failed, specs_[rank].argv.front()));
+}
+
+void Runtime::on(const agent::TellNote& action) {
+  pump_.say(narrator_.note(action.sentence));
+}
+
+void Runtime::on(const agent::TellNearMiss& action) {
+  note(journal::LeaseNearlyMissed{action.silence, action.lease});
+  pump_.say(narrator_.warning(lease_nearly_missed_in_words(action.lease, action.silence)));
+}
+
+void Runtime::on(const agent::TellWarning& action) {
+  pump_.say(narrator_.warning(action.sentence));
+}
+
+// --- the end -------------------------------------------------------------------------------------
+
+void Runtime::on(const agent::Exit& action) {
+  exit_ = action;
+  tell_held_back(TimePoint::max());
+  if (exit_->root) attempts_.judged(*exit_->root);
+  const auto facts = report_facts(*exit_);
+  note(journal::JobEnded{exit_->code, exit_->reason, facts.root});
+  if (exit_->code != 0) say_report(facts);
+  leave_report(facts);
+  inputs_.chronicle.finish_events();
+  if (exit_->root) leave_error_file(*exit_->root);
+  if (!keeper_) {
+    leave_when_everything_is_said();
+    return;
+  }
+  // The others still have to hear it. The keeper says when they have; nobody is waited for longer.
+  farewell_.expires_after(bounds::farewell_max);
+  farewell_.async_wait([this](const asio::error_code& cancelled) {
+    if (!cancelled) leave_when_everything_is_said();
+  });
+}
+
+ReportFacts Runtime::report_facts(const agent::Exit& last) const {
+  ReportFacts facts{.job = inputs_.config.job,
+                    .entrypoint = inputs_.program.entrypoint,
+                    .program = inputs_.program.argv,
+                    .interpreter = inputs_.program.interpreter,
+                    .host = inputs_.host,
+                    .group_rank = last.group_rank,
+                    .master = keeper_ != nullptr || last.group_rank == GroupRank{},
+                    .pid = ::getpid(),
+                    .exit_code = last.code,
+                    .restarts = restarts_,
+                    .started = started_,
+                    .ended = wall_now(),
+                    .root = last.root,
+                    .evidence = evidence_,
+                    .consequences = last.consequences,
+                    .consequence_count = last.consequence_count,
+                    .attempts = attempts_.list(wall_now()),
+                    .attempts_left_out = attempts_.left_out(),
+                    .reason = last.reason,
+                    .logs = logs_ ? logs_->run_folder() : "",
+                    .utc_offset_seconds = inputs_.utc_offset_seconds,
+                    .colour = inputs_.style.colour};
+  const auto& arguments = inputs_.config.program.arguments;
+  facts.program.insert(facts.program.end(), arguments.begin(), arguments.end());
+  if (facts.root && facts.root->time == WallTime{}) facts.root->time = facts.ended;
+  for (const WorkerSpec& spec : specs_) {
+    facts.console_inherited = facts.console_inherited || spec.err.target == StreamTarget::console;
+  }
+  return facts;
+}
+
+void Runtime::say_report(const ReportFacts& facts) {
+  // Asked to stop, refused, or the master is gone: no worker of this job is to blame.
+  pump_.say(facts.root ? report(facts) : narrator_.error(facts.reason));
+}
+
+void Runtime::leave_report(const ReportFacts& facts) {
+  if (!inputs_.chronicle.keeps_report()) return;
+  const auto beside = fmt::format(".node{}", facts.group_rank.value);
+  const auto left = inputs_.chronicle.leave_report(report_json(facts), beside);
+  if (!left) return pump_.say(narrator_.error(left.error().reason));
+  const auto& wanted = inputs_.config.logs.report_file;
+  if (*left == wanted) return;
+  pump_.say(narrator_.warning(fmt::format(
+      "--report: another node writes to \"{}\"; this node's report is \"{}\"", wanted, *left)));
+}
+
+// That the job runs, or why its workers are being ended. Told by the file alone: where that cannot
+// be written now, its end will tell.
+void Runtime::announce_report(const std::string& reason) {
+  if (!inputs_.chronicle.keeps_report()) return;
+  auto facts = report_facts(agent::Exit{.reason = reason});
+  facts.running = true;
+  static_cast<void>(inputs_.chronicle.announce_report(report_json(facts)));
+}
+
+// Whatever started cpprun finds the root cause where torchrun would have left it.
+void Runtime::leave_error_file(const link::Failure& root) {
+  const std::string* path = find_variable(inputs_.environment, contract::error_file);
+  if (path == nullptr || path->empty()) return;
+  for (const Evidence& each : evidence_) {
+    if (each.outcome.rank != root.rank || each.error_text.empty()) continue;
+    const auto text = with_exit_code(each.error_text, link::exit_code_of(root.status));
+    const auto written = text ? write_whole_file(*path, *text) : tl::unexpected(text.error());
+    if (!written) pump_.say(narrator_.warning(written.error().reason));
+  }
+}
+
+void Runtime::leave_when_everything_is_said() {
+  if (!leaving_) leave_within(bounds::console_patience);
+}
+
+void Runtime::leave_within(Duration patience) {
+  leaving_ = true;
+  farewell_.cancel();
+  pump_.flush(patience, [this] { context_.stop(); });
+}
+
+}  // namespace cpprun::io

@@ -1,0 +1,49 @@
+#include "launcher/agent/join_message.h"
+
+#include "proto/bounds.h"
+#include "proto/link/codec.h"
+
+namespace cpprun {
+
+namespace {
+
+int milliseconds(Duration duration) {
+  return static_cast<int>(std::chrono::duration_cast<std::chrono::milliseconds>(duration).count());
+}
+
+}  // namespace
+
+link::Join join_message(const Config& config, const AgentFacts& facts, const JoinState& state) {
+  link::Join join{.job = config.job,
+                  .host = facts.host,
+                  .pid = facts.pid,
+                  .agent = facts.agent,
+                  .node_rank = config.node_rank,
+                  .nodes_min = config.nodes_min,
+                  .nodes_max = config.nodes_max,
+                  .local_world_size = config.local_world_size,
+                  .role = config.role,
+                  .restarts_max = config.restarts_max,
+                  .backoff_milliseconds = milliseconds(config.restart_backoff),
+                  .window_milliseconds = milliseconds(config.restart_window),
+                  .no_restart_codes = config.no_restart_codes,
+                  .lease_milliseconds = milliseconds(config.lease()),
+                  .last_call_milliseconds = milliseconds(config.last_call),
+                  .after = state.after,
+                  .idle = state.idle,
+                  .done = state.done,
+                  .sent = state.sent};
+  for (const NetworkInterface& each : facts.interfaces) {
+    if (each.loopback || !each.up) continue;
+    for (const std::string& address : each.addresses) {
+      // Link-local addresses mean something else on every machine.
+      if (address.starts_with("fe80:")) continue;
+      if (join.addresses.size() == bounds::node_addresses_max) return join;
+      join.addresses.push_back(address);
+      if (link::encode(join).size() > bounds::round_frame_bytes_max) join.addresses.pop_back();
+    }
+  }
+  return join;
+}
+
+}  // namespace cpprun

@@ -1,0 +1,71 @@
+#include "launcher/agent/keeper_link.h"
+
+#include <algorithm>
+
+#include "proto/bounds.h"
+
+namespace cpprun {
+
+void KeeperLink::came_up(TimePoint now) {
+  up_ = true;
+  up_since_ = now;
+  dial_due_.reset();
+  if (!local()) heartbeat_due_ = now + patience_.heartbeat;
+}
+
+void KeeperLink::went_down(TimePoint now) {
+  up_ = false;
+  heartbeat_due_.reset();
+  dial_pause_ = std::clamp(dial_pause_ * 2, bounds::dial_pause_min, bounds::dial_pause_max);
+  dial_due_ = now + dial_pause_;
+}
+
+void KeeperLink::heard(TimePoint now) {
+  heard_ = now;
+  proof_ = std::max(proof_, up_since_);
+  dial_pause_ = {};
+}
+
+void KeeperLink::answered(TimePoint now, link::AgentTime sent) {
+  const TimePoint sent_at{sent};
+  if (sent_at > now || sent == link::AgentTime{}) return;  // Nothing that we have said.
+  proof_ = std::max(proof_, sent_at);
+  round_trip_ = now - sent_at;
+}
+
+link::Heartbeat KeeperLink::heartbeat(TimePoint now) const {
+  using std::chrono::microseconds;
+  // No answer takes longer than the lease, or the link would be gone.
+  const auto trip =
+      std::chrono::duration_cast<microseconds>(std::min(round_trip_, patience_.lease));
+  return {.sent = std::chrono::duration_cast<link::AgentTime>(now.time_since_epoch()),
+          .round_trip_microseconds = static_cast<int>(trip.count())};
+}
+
+TimePoint KeeperLink::lease_over_at() const {
+  return proof_ + patience_.lease - margin();
+}
+
+Duration KeeperLink::margin() const {
+  return std::min(Duration{bounds::fence_margin}, patience_.lease / 10);
+}
+
+KeeperLink::Due KeeperLink::take_due(TimePoint now) {
+  Due due;
+  if (heartbeat_due_ && *heartbeat_due_ <= now) {
+    heartbeat_due_ = now + patience_.heartbeat;
+    due.heartbeat = true;
+  }
+  if (dial_due_ && *dial_due_ <= now) {
+    dial_due_.reset();
+    due.dial = true;
+  }
+  return due;
+}
+
+std::optional<TimePoint> KeeperLink::next_deadline() const {
+  if (!dial_due_ || !heartbeat_due_) return dial_due_ ? dial_due_ : heartbeat_due_;
+  return std::min(*dial_due_, *heartbeat_due_);
+}
+
+}  // namespace cpprun

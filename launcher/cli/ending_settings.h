@@ -1,0 +1,12 @@
+#pragma once
+// How workers end: how often the job may be restarted, how much time a worker has to stop, and
+// which signals end the job.
+
+#include "launcher/cli/setting_reader.h"
+#include "launcher/config.h"
+
+namespace cpprun {
+
+void read_ending_settings(SettingReader& reader, Config& config);
+
+}  // namespace cpprun

@@ -1,0 +1,137 @@
+#include "launcher/cli/rendezvous_conf.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <charconv>
+#include <string_view>
+
+#include "launcher/cli/setting_reader.h"
+#include "proto/text.h"
+
+namespace cpprun {
+
+namespace {
+
+// A lease is an interval times the attempts; it and the last call travel as milliseconds in an int.
+constexpr double seconds_max = 2'000'000;
+constexpr double interval_seconds_max = 20'000;
+constexpr int attempts_max = 100;
+// A shorter heartbeat would be work and not patience.
+constexpr double seconds_min = 0.01;
+
+// Keys of torchrun that say nothing to a keeper that polls nobody and has no phases to time out.
+constexpr std::array<std::string_view, 4> without_effect = {"close_timeout", "heartbeat_timeout",
+                                                            "read_timeout", "use_libuv"};
+// Keys of rendezvous that are not there.
+constexpr std::array<std::string_view, 8> of_others = {
+    "protocol", "ssl_cert", "ssl_cert_key", "ca_cert", "cert", "key", "cacert", "etcd_prefix"};
+
+template <std::size_t n>
+bool contains(const std::array<std::string_view, n>& keys, std::string_view key) {
+  return std::find(keys.begin(), keys.end(), key) != keys.end();
+}
+
+template <class N>
+std::optional<N> between(N least, N most, std::string_view text) {
+  N number{};
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  const bool whole = error == std::errc{} && end == text.data() + text.size();
+  // Written so that "nan" is outside.
+  return whole && number >= least && number <= most ? std::optional(number) : std::nullopt;
+}
+
+// torchrun's words for yes and no.
+std::optional<bool> yes_or_no(std::string_view text) {
+  std::string lower(text);
+  std::transform(lower.begin(), lower.end(), lower.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  constexpr std::array<std::string_view, 5> yes = {"1", "true", "t", "yes", "y"};
+  constexpr std::array<std::string_view, 5> no = {"0", "false", "f", "no", "n"};
+  if (contains(yes, lower)) return true;
+  if (contains(no, lower)) return false;
+  return std::nullopt;
+}
+
+// Where a time that was given belongs; nullptr for any other key.
+std::optional<Duration>* time_named(std::string_view key, Patience& patience) {
+  if (key == "keep_alive_interval") return &patience.keep_alive_interval;
+  if (key == "last_call_timeout") return &patience.last_call_timeout;
+  // `timeout` is static's name for it.
+  if (key == "join_timeout" || key == "timeout") return &patience.join_timeout;
+  return nullptr;
+}
+
+void read_pair(std::string_view key, std::string_view value, const std::string& source,
+               Patience& patience, std::vector<std::string>& mistakes) {
+  if (auto* const time = time_named(key, patience)) {
+    const double most = key == "keep_alive_interval" ? interval_seconds_max : seconds_max;
+    const auto seconds = between(seconds_min, most, value);
+    if (!seconds) {
+      mistakes.push_back(fmt::format("{}: {}={} is no number of seconds from {} to {:.0f}", source,
+                                     key, value, seconds_min, most));
+    } else if (key != "timeout" || !*time) {  // join_timeout wins
+      *time = std::chrono::round<Duration>(std::chrono::duration<double>(*seconds));
+    }
+    return;
+  }
+  if (key == "keep_alive_max_attempt") {
+    patience.keep_alive_attempts = between(1, attempts_max, value);
+    if (!patience.keep_alive_attempts) {
+      mistakes.push_back(fmt::format("{}: {}={} is no whole number from 1 to {}", source, key,
+                                     value, attempts_max));
+    }
+    return;
+  }
+  if (key == "is_host") {
+    patience.is_host = yes_or_no(value);
+    if (!patience.is_host) {
+      mistakes.push_back(fmt::format("{}: is_host={} is neither true nor false", source, value));
+    }
+    return;
+  }
+  if (contains(without_effect, key) || (key == "store_type" && value == "tcp")) return;
+  if (key == "rank") {
+    mistakes.push_back(
+        fmt::format("{}: rank={} belongs into --node-rank={}", source, value, value));
+  } else if (key == "store_type") {
+    mistakes.push_back(fmt::format("{}: store_type={} is not there, only tcp is", source, value));
+  } else if (contains(of_others, key)) {
+    mistakes.push_back(
+        fmt::format("{}: {} belongs to an etcd rendezvous, which is not there", source, key));
+  } else {
+    mistakes.push_back(
+        fmt::format("{}: {} is no key; there are join_timeout, timeout, last_call_timeout, "
+                    "keep_alive_interval, keep_alive_max_attempt and is_host, and torchrun's "
+                    "others without effect",
+                    source, key));
+  }
+}
+
+}  // namespace
+
+Patience read_rendezvous_conf(std::string_view text, const std::string& source,
+                              std::vector<std::string>& mistakes) {
+  Patience patience;
+  std::string_view rest = text;
+  while (!trimmed(rest).empty()) {
+    const auto comma = rest.find(',');
+    const auto pair = trimmed(rest.substr(0, comma));
+    rest = comma == std::string_view::npos ? std::string_view{} : rest.substr(comma + 1);
+    const auto equals = pair.find('=');
+    const auto key = trimmed(pair.substr(0, equals));
+    const auto value =
+        equals == std::string_view::npos ? std::string_view{} : trimmed(pair.substr(equals + 1));
+    if (key.empty() || value.empty()) {
+      mistakes.push_back(
+          fmt::format("{}: \"{}\" is not key=value, as in join_timeout=600", source, pair));
+      continue;
+    }
+    read_pair(key, value, source, patience, mistakes);
+  }
+  return patience;
+}
+
+}  // namespace cpprun

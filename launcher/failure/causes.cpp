@@ -1,0 +1,230 @@
+#include "launcher/failure/causes.h"
+
+#include <algorithm>
+#include <array>
+
+namespace cpprun {
+
+namespace {
+
+constexpr auto catalogue = std::to_array<Cause>({
+    // --- it could not be started ----------------------------------------------------------------
+    {"program_missing", "there is nothing at the path to execute",
+     "check the path on this node: is it built and installed here, is the disk it is on "
+     "mounted?"},
+    {"interpreter_missing", "the program is there, but the interpreter it names is not",
+     "install that interpreter on this node, or correct the #! line; a binary names its "
+     "loader, and needs a system of its own kind"},
+    {"not_executable", "the file may not be executed by this user",
+     "chmod +x it, and check that every folder on the way to it may be entered"},
+    {"noexec_mount", "the file lies on a file system that is mounted noexec",
+     "copy the program to a disk that allows execution, or mount that one without noexec"},
+    {"wrong_machine", "the program was built for another kind of processor",
+     "build it for this node's processor; uname -m says which it is"},
+    {"not_a_program", "the file is neither a binary nor a script with a #! line",
+     "begin a script with #! and its interpreter, or name the interpreter in the command"},
+    {"program_busy", "the program's file is open for writing",
+     "wait until its copy is complete; copy to another name and rename it into place"},
+    {"arguments_too_long", "arguments and environment are larger than the kernel takes",
+     "hand long lists over in a file"},
+    {"start_forbidden", "the kernel does not allow to execute it",
+     "look for nosuid mounts, a seccomp profile, SELinux or AppArmor"},
+    {"too_many_processes", "no further process or thread can be made",
+     "raise the limit of processes (ulimit -u, or the container's pids limit), or start "
+     "fewer threads: OMP_NUM_THREADS, DataLoader workers"},
+    {"too_many_files", "no further file can be opened",
+     "raise the limit of open files (ulimit -n), and look for descriptors that are never "
+     "closed"},
+    {"log_folder_unwritable", "the place of its log files cannot be written to",
+     "make room there or give another --log-dir"},
+    {"not_started", "it could not be started",
+     "the stage and the reason in the line above say what cpprun was refused"},
+    // --- memory ---------------------------------------------------------------------------------
+    {"out_of_memory", "the kernel ended it because memory ran out",
+     "give the job more memory (the container's or the batch system's limit), or use "
+     "less: a smaller batch, fewer DataLoader workers"},
+    {"memory_refused", "it asked for more memory than it may have",
+     "raise the limit (ulimit -v, the container's memory), or use less: a smaller batch, "
+     "fewer DataLoader workers"},
+    {"cuda_out_of_memory", "the GPU's memory ran out",
+     "use a smaller batch or activation checkpointing; look with nvidia-smi for other "
+     "processes on that GPU"},
+    {"shared_memory_full", "shared memory (/dev/shm) is full",
+     "enlarge it (docker run --shm-size=8g or --ipc=host), remove leftovers in /dev/shm, "
+     "or use fewer DataLoader workers"},
+    {"shared_memory_small",
+     "memory it had mapped has no storage behind it, and shared memory (/dev/shm) is small",
+     "most likely it was full and is free again by now: enlarge it (docker run --shm-size=8g or "
+     "--ipc=host), or use fewer DataLoader workers"},
+    {"memory_corrupted", "it found its own heap or stack corrupted",
+     "a write went out of bounds: build with -fsanitize=address, or run it under "
+     "valgrind; check that all libraries are built for one compiler and one torch"},
+    // --- disks and files ------------------------------------------------------------------------
+    {"disk_full", "a disk is full",
+     "make room (df -h and df -i say where), or send logs and checkpoints elsewhere"},
+    {"disk_error", "a disk gave an input or output error",
+     "look at dmesg and at the disk's or file server's health; try another node"},
+    {"read_only", "it wrote to a file system that is read-only",
+     "write elsewhere, or mount it for writing; a disk that broke turns itself "
+     "read-only: see dmesg"},
+    {"stale_mount", "a network file system was lost under it",
+     "mount it again on that node; a file that was replaced on the server has to be "
+     "opened anew"},
+    {"file_missing", "a file it needs is not there",
+     "check the path on that very node: relative paths start in the folder cpprun was "
+     "started in"},
+    {"permission_denied", "it was not allowed to do something to a file or a port",
+     "check owner and mode on that node, and the user the job runs as"},
+    {"file_too_large", "a file became larger than it may",
+     "raise the limit of file size (ulimit -f), or write smaller files"},
+    {"checkpoint_broken", "a checkpoint or data file is damaged or not complete",
+     "go back to the checkpoint before it; write checkpoints under another name and "
+     "rename them when they are complete"},
+    {"checkpoint_mismatch", "the checkpoint does not fit the model",
+     "load it into the model it was saved from, or migrate its keys; module. in front of "
+     "them comes from DDP"},
+    // --- libraries and interpreters -------------------------------------------------------------
+    {"library_missing", "a shared library it needs was not found",
+     "install it on that node, or name its folder in LD_LIBRARY_PATH; ldd {program} "
+     "lists what is missing"},
+    {"library_mismatch", "a shared library does not have the symbols it was linked against",
+     "build and run with the same versions, torch's above all; ldd {program} says which "
+     "are taken"},
+    {"libc_too_old", "the system's C or C++ library is older than the one it was built with",
+     "build on the oldest system it shall run on, or run it in the container it was "
+     "built in"},
+    {"command_missing", "a command that it calls was not found",
+     "install it on that node, or correct PATH"},
+    {"python_module_missing", "a Python module is not installed for the interpreter that ran",
+     "install it: {program} -m pip install …; or name another interpreter with "
+     "PYTHON_EXEC"},
+    {"python_syntax", "the script is no Python that this interpreter understands",
+     "correct the line that is shown, or use a newer Python: PYTHON_EXEC names it"},
+    {"usage", "it did not accept its arguments",
+     "correct what follows the script on the command line; --help after it says what it "
+     "takes"},
+    // --- devices --------------------------------------------------------------------------------
+    {"cuda_missing", "there is no CUDA device that it can use",
+     "check nvidia-smi, CUDA_VISIBLE_DEVICES and the container's --gpus; a torch built "
+     "for the CPU needs --backend gloo and .cpu()"},
+    {"cuda_too_new", "the GPU's driver and the CUDA that torch was built for do not fit",
+     "install a newer driver, or a torch built for this GPU and this driver"},
+    {"cuda_device_number", "it asked for a GPU that is not there",
+     "use LOCAL_RANK as the device, and at most as many workers (--nproc-per-node) as "
+     "there are GPUs"},
+    {"cuda_fault", "a kernel on the GPU went wrong",
+     "run again with CUDA_LAUNCH_BLOCKING=1 to see which; an index out of range is the "
+     "usual reason"},
+    {"gpu_broken", "the GPU itself is in trouble",
+     "take the node out; nvidia-smi -q and dmesg (NVRM: Xid) say more"},
+    {"wrong_cpu", "it used an instruction that this processor does not have",
+     "build for the oldest processor of the cluster (-march), or install a build that "
+     "was made for it"},
+    // --- the network, for its own sake ----------------------------------------------------------
+    {"address_in_use", "a port or address it wanted is taken",
+     "end what still listens there (ss -ltnp), or choose another port; let cpprun host "
+     "the store with --standalone or port 0"},
+    {"network_interface", "the network interface it was told to use has no address here",
+     "correct GLOO_SOCKET_IFNAME or NCCL_SOCKET_IFNAME; ip addr lists what there is; "
+     "unset, cpprun chooses one"},
+    {"stray_interface", "it was told to use a network interface that does not lead to the others",
+     "unset GLOO_SOCKET_IFNAME, NCCL_SOCKET_IFNAME and TP_SOCKET_IFNAME, and cpprun chooses the "
+     "interface that leads to the master; or name that one"},
+    {"name_unknown", "a host name could not be resolved",
+     "use an address, or repair DNS or /etc/hosts on that node"},
+    {"network_unreachable", "a host cannot be reached from this node",
+     "check routes and firewalls between the nodes, and that all use the same network"},
+    {"connection_refused", "nobody listened where it wanted to connect",
+     "check the address and port, and that the other side was started"},
+    {"nccl_setup", "NCCL could not be set up",
+     "run again with NCCL_DEBUG=INFO; usual reasons: two ranks on one GPU, /dev/shm too "
+     "small, a wrong NCCL_SOCKET_IFNAME"},
+    // --- known to follow from somebody else's end -----------------------------------------------
+    {"peer_gone", "a peer closed its connection",
+     "look at the rank that ended first; this one only noticed", true},
+    {"peer_silent", "a peer did not answer in time",
+     "a rank hangs, is late or has left: look at what the others did; the timeout is "
+     "init_process_group's",
+     true},
+    {"store_gone", "the store it met the others on was closed",
+     "look at the rank or node that ended first; the store closes with the job's round", true},
+    {"pipe_closed", "nobody reads what it writes any more",
+     "look at who read from it: a pipe on the command line or a peer that has ended", true},
+    {"told_to_end", "it ended as cpprun told it to", "look at the rank that failed first", true},
+    // --- disagreements between ranks ------------------------------------------------------------
+    {"peer_missing", "a peer it waited for never came",
+     "check that every rank takes RANK and WORLD_SIZE from its environment and makes the "
+     "same groups in the same order"},
+    {"world_disagrees", "the ranks do not agree on how many they are",
+     "take RANK and WORLD_SIZE from the environment, and give every node the same "
+     "--nnodes"},
+    {"collectives_disagree", "the ranks called different collectives, or with different shapes",
+     "make every rank call the same operations in the same order; "
+     "TORCH_DISTRIBUTED_DEBUG=DETAIL tells where they part"},
+    {"unused_parameters", "DDP waited for gradients that never came",
+     "pass find_unused_parameters=True, or use every output of the model in the loss"},
+    // --- signals --------------------------------------------------------------------------------
+    {"killed",
+     "somebody sent it SIGKILL, and the kernel's memory counters do not say that it was "
+     "the kernel",
+     "ask who may end processes there: the batch system, a container's limits, another "
+     "user; dmesg and the batch system's log know"},
+    {"terminated", "somebody else sent it a signal to end",
+     "ask who may end processes there: the batch system's time limit, a preemption, a "
+     "colleague"},
+    {"segfault", "it accessed memory that is not its own",
+     "a core dump (ulimit -c unlimited) and gdb show where; PYTHONFAULTHANDLER=1 shows "
+     "the Python line"},
+    {"bus_error", "memory it had mapped has no storage behind it",
+     "look for a full /dev/shm, a full disk, or a mapped file that was shortened while "
+     "in use"},
+    {"arithmetic_error", "it divided an integer by zero, or overflowed in a division",
+     "build with -g and look at the core dump with gdb"},
+    {"forbidden_call", "it made a system call that a filter (seccomp) forbids",
+     "loosen the container's seccomp profile (--security-opt seccomp=…), or avoid the "
+     "call; dmesg names it"},
+    {"cpu_time_limit", "it used up its CPU time",
+     "raise the limit (ulimit -t, or the batch system's)"},
+    {"assertion_failed", "an assertion in it did not hold", "the line above says which and where"},
+    {"aborted", "it ended itself with abort()",
+     "what it said last tells why; a core dump (ulimit -c unlimited) shows where"},
+    {"signalled", "a signal that it does not handle ended it",
+     "find out who sent it, or handle it"},
+    {"stuck_in_kernel", "not even SIGKILL ended it: it sits in the kernel",
+     "a driver or a disk hangs: see dmesg; only the disk's return or a reboot ends it"},
+    // --- what its own code did ------------------------------------------------------------------
+    {"dataloader_worker", "a DataLoader worker process ended",
+     "try num_workers=0 to see its own error; memory and /dev/shm are the usual reasons"},
+    {"shapes_disagree", "tensors do not fit each other",
+     "check the shapes and devices in the line above"},
+    {"recursion", "it called itself too deeply",
+     "look for the cycle in the traceback, or raise the limit (sys.setrecursionlimit, "
+     "ulimit -s)"},
+    {"interrupted", "it was interrupted", "nothing to repair, if that was meant"},
+    {"python_exception", "a Python exception was not caught",
+     "the traceback of that rank says where; decorate its main with @record to have it "
+     "here"},
+    {"cpp_exception", "a C++ exception was not caught",
+     "catch it in main, or look with gdb (catch throw) where it comes from"},
+    {"recorded_error", "it left an error in its error file and ended",
+     "the message says what was wrong; whatever wrote that file knows more"},
+    {"node_lost", "nothing more was heard of its node",
+     "look whether that machine is up, whether its cpprun still runs (its own words and dmesg "
+     "there), and whether the network between the two drops packets"},
+    {"silent_exit", "it ended itself with that code, and nothing that cpprun has seen says why",
+     "read what it said last; with --tee 3 or --redirects 3 cpprun keeps it for the report"},
+});
+
+}  // namespace
+
+std::span<const Cause> causes() {
+  return catalogue;
+}
+
+const Cause* find_cause(std::string_view id) {
+  const auto* found = std::find_if(catalogue.begin(), catalogue.end(),
+                                   [id](const Cause& each) { return each.id == id; });
+  return found == catalogue.end() ? nullptr : &*found;
+}
+
+}  // namespace cpprun

@@ -1,0 +1,170 @@
+#include "launcher/failure/diagnosis.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+#include <system_error>
+
+#include "launcher/failure/cause_rules.h"
+#include "launcher/failure/causes.h"
+#include "launcher/output/printable.h"
+#include "proto/bounds.h"
+
+namespace cpprun {
+
+namespace {
+
+std::string errno_in_words(int error_number) {
+  return std::generic_category().message(error_number);
+}
+
+std::string not_started(const SpawnError& error, const std::string& executable) {
+  const auto what = error.stage == SpawnStage::exec ? fmt::format("execute \"{}\"", executable)
+                                                    : in_words(error.stage);
+  return fmt::format("could not be started: cannot {}: {}", what,
+                     errno_in_words(error.error_number));
+}
+
+// The last line that says something: a Python traceback ends with the exception itself.
+std::string last_word(const std::vector<std::string>& lines) {
+  for (auto line = lines.rbegin(); line != lines.rend(); ++line) {
+    if (line->find_first_not_of(" \t") != std::string::npos) return *line;
+  }
+  return "";
+}
+
+// What this very case adds to the sentence of its cause.
+std::string detail_of(std::string_view cause, const Evidence& evidence) {
+  const auto& around = evidence.surroundings;
+  if (cause == "wrong_machine" || cause == "interpreter_missing") return around.exec_detail;
+  if (cause == "out_of_memory" && !around.memory_limit.empty()) {
+    return fmt::format("the limit of its control group is {}", around.memory_limit);
+  }
+  if (cause == "disk_full" && !around.full_disks.empty()) {
+    return fmt::format("{}", fmt::join(around.full_disks, ", "));
+  }
+  if (cause == "shared_memory_small") return around.small_shm;
+  if (cause == "stuck_in_kernel") return around.last_seen;
+  if (cause == "stray_interface") return around.stray_interface;
+  // The kernel names the library in which a crash happened, and the driver its own errors.
+  const auto& status = evidence.outcome.status;
+  if (status.signalled && !around.kernel_lines.empty()) return around.kernel_lines.back();
+  return "";
+}
+
+// A worker's words as they may travel in a message: one line, text only, not too long.
+std::string travelling(const std::string& words) {
+  const auto clean = printable(words);
+  std::string_view text = clean;
+  std::string result;
+  while (!text.empty() && result.size() + 4 <= bounds::failure_message_bytes_max) {
+    const auto length = character_length(text);
+    const bool blank = text.front() == '\n' || text.front() == '\t';
+    result += blank ? " " : text.substr(0, length);
+    text.remove_prefix(length);
+  }
+  return result;
+}
+
+// Whose hand an error file shows. Python's has its traceback; C++'s has a stack without one, or
+// begins with the exception's type, as std::runtime_error. Anything else anybody may have written.
+Recorder recorder_of(const WorkerError& error) {
+  if (error.traceback.starts_with("Traceback")) return Recorder::python;
+  const auto type = error.message.substr(0, error.message.find(": "));
+  const bool named = type.size() < error.message.size() && type.find(' ') == std::string::npos;
+  if (named && type.find("::") != std::string::npos) return Recorder::cpp;
+  // "ValueError: bad label", without where it came from.
+  const bool of_python =
+      named && !type.empty() && (type.ends_with("Error") || type.ends_with("Exception"));
+  if (of_python && error.traceback.empty()) return Recorder::python;
+  return error.traceback.empty() ? Recorder::unknown : Recorder::cpp;
+}
+
+std::string reason_of(const Cause& cause, const Evidence& evidence) {
+  auto reason = std::string(cause.sentence);
+  const auto detail = detail_of(cause.id, evidence);
+  return detail.empty() ? reason : fmt::format("{} ({})", reason, detail);
+}
+
+}  // namespace
+
+std::string in_words(const link::ExitStatus& status) {
+  if (!status.signalled) return fmt::format("exited with code {}", status.value);
+  const auto meaning = signal_meaning(status.value);
+  return meaning.empty() ? fmt::format("was killed by {}", signal_name(status.value))
+                         : fmt::format("was killed by {} ({})", signal_name(status.value), meaning);
+}
+
+std::string in_words(const Outcome& outcome, const std::string& executable) {
+  if (outcome.spawn_error) return not_started(*outcome.spawn_error, executable);
+  if (outcome.given_up) return "did not die of SIGKILL and was given up";
+  if (outcome.our_signal == 0) return in_words(outcome.status);
+  const auto signal = signal_name(outcome.our_signal);
+  const bool by_us = outcome.status.signalled && outcome.status.value == outcome.our_signal;
+  if (by_us) return fmt::format("was ended by us with {}", signal);
+  return fmt::format("{} after we sent it {}", in_words(outcome.status), signal);
+}
+
+std::string cause_advice(const Cause& cause, const std::string& executable) {
+  constexpr std::string_view place = "{program}";
+  std::string advice(cause.advice);
+  if (const auto at = advice.find(place); at != std::string::npos) {
+    advice.replace(at, place.size(), executable);
+  }
+  return advice;
+}
+
+Diagnosis diagnose(const Evidence& evidence) {
+  Diagnosis diagnosis;
+  diagnosis.ending = in_words(evidence.outcome, evidence.executable);
+  Testimony testimony{.recorded = "", .lines = evidence.last_lines};
+  std::string complaint;
+  if (!evidence.error_text.empty()) {
+    if (auto error = parse_error_file(evidence.error_text)) {
+      testimony.recorded = error->message;
+      testimony.recorder = recorder_of(*error);
+      diagnosis.message = std::move(error->message);
+      diagnosis.traceback = std::move(error->traceback);
+    } else {
+      complaint = error.error().reason;
+    }
+  }
+  const auto verdict = judge_cause(evidence, testimony);
+  if (diagnosis.message.empty()) diagnosis.message = verdict.line;
+  if (diagnosis.message.empty()) diagnosis.message = last_word(evidence.last_lines);
+  if (const auto* cause = find_cause(verdict.cause)) {
+    diagnosis.cause = cause->id;
+    diagnosis.reason = reason_of(*cause, evidence);
+    diagnosis.advice = cause_advice(*cause, evidence.executable);
+    diagnosis.consequence = cause->consequence;
+  }
+  if (!complaint.empty()) {
+    diagnosis.reason += diagnosis.reason.empty() ? complaint : "; " + complaint;
+  }
+  return diagnosis;
+}
+
+link::Failure failure_of(const Evidence& evidence, GroupRank group_rank, const std::string& host) {
+  const auto diagnosis = diagnose(evidence);
+  const auto& outcome = evidence.outcome;
+  link::Failure failure;
+  failure.rank = outcome.rank;
+  failure.local_rank = outcome.local_rank;
+  failure.group_rank = group_rank;
+  failure.host = host;
+  failure.pid = outcome.pid;
+  failure.status = outcome.status;
+  failure.time = outcome.time;
+  const bool unusual = outcome.spawn_error || outcome.given_up;
+  // Who is still there has no code of its own; and no bad end travels as a good one.
+  if (failure.status == link::ExitStatus{}) failure.status.value = 1;
+  failure.message = travelling(unusual ? diagnosis.ending : diagnosis.message);
+  failure.cause = diagnosis.cause;
+  failure.consequence = diagnosis.consequence;
+  return failure;
+}
+
+}  // namespace cpprun

@@ -1,0 +1,45 @@
+#pragma once
+// From evidence to words: how a worker ended, why, and what it said last.
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "launcher/failure/causes.h"
+#include "launcher/failure/error_file.h"
+#include "launcher/failure/evidence.h"
+#include "launcher/signal_names.h"
+#include "launcher/workers/supervisor.h"
+#include "proto/link/message.h"
+
+namespace cpprun {
+
+struct Diagnosis {
+  std::string ending;        // "exited with code 3"
+  std::string message;       // one sentence: from error.json, the stage, or what was said last
+  std::string traceback;     // from error.json; may be empty
+  std::string cause;         // an id of causes.h; empty only for a good end
+  std::string reason;        // the cause in a clause, with what this case adds to it
+  std::string advice;        // what to do
+  bool consequence = false;  // it is known to follow from somebody else's end
+  friend bool operator==(const Diagnosis&, const Diagnosis&) = default;
+};
+
+// "exited with code 3", "was killed by SIGSEGV (segmentation fault)".
+std::string in_words(const link::ExitStatus& status);
+// The same for an outcome: also "could not be started: …" and "was ended by us with SIGTERM".
+std::string in_words(const Outcome& outcome, const std::string& executable);
+
+// The cause of a worker that ended as cpprun told it to.
+inline constexpr std::string_view told_to_end = "told_to_end";
+
+Diagnosis diagnose(const Evidence& evidence);
+
+// The advice of a cause, with what was executed in its place.
+std::string cause_advice(const Cause& cause, const std::string& executable);
+
+// What the keeper is told of it.
+link::Failure failure_of(const Evidence& evidence, GroupRank group_rank, const std::string& host);
+
+}  // namespace cpprun

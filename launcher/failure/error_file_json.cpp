@@ -1,0 +1,103 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <nlohmann/json.hpp>
+
+#include "launcher/failure/error_file.h"
+#include "launcher/output/printable.h"
+#include "proto/bounds.h"
+
+namespace cpprun {
+
+namespace {
+
+using Json = nlohmann::json;
+
+// How deeply arrays and objects are nested, or would be if the text went on.
+std::size_t depth_of(std::string_view text) {
+  std::size_t depth = 0;
+  std::size_t deepest = 0;
+  bool quoted = false;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const char byte = text[i];
+    if (quoted) {
+      if (byte == '\\') ++i;
+      quoted = byte != '"';
+    } else if (byte == '"') {
+      quoted = true;
+    } else if (byte == '[' || byte == '{') {
+      deepest = std::max(deepest, ++depth);
+    } else if ((byte == ']' || byte == '}') && depth > 0) {
+      --depth;
+    }
+  }
+  return deepest;
+}
+
+// Discarded where it is no JSON, or nested so deeply that whoever walks it runs out of stack.
+Json read(const std::string& text) {
+  if (depth_of(text) > bounds::error_file_depth_max) return Json(Json::value_t::discarded);
+  return Json::parse(text, nullptr, /*allow_exceptions=*/false);
+}
+
+std::string text_of(const Json& object, const char* name) {
+  const auto found = object.find(name);
+  return found != object.end() && found->is_string() ? found->get<std::string>() : std::string();
+}
+
+// Seconds since 1970, which upstream writes as a number or as its digits.
+std::optional<std::int64_t> seconds_of(const Json& object) {
+  const auto found = object.find("timestamp");
+  if (found == object.end()) return std::nullopt;
+  if (found->is_number()) return found->get<std::int64_t>();
+  if (!found->is_string()) return std::nullopt;
+  const auto digits = found->get<std::string>();
+  std::int64_t seconds = 0;
+  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), seconds);
+  if (error != std::errc{} || end == digits.data()) return std::nullopt;
+  return seconds;
+}
+
+}  // namespace
+
+Result<WorkerError> parse_error_file(const std::string& text) {
+  const auto json = read(text);
+  if (json.is_discarded()) {
+    if (depth_of(text) <= bounds::error_file_depth_max)
+      return failure("its error file is not JSON");
+    return failure(
+        fmt::format("its error file is nested more than {} deep", bounds::error_file_depth_max));
+  }
+  if (!json.is_object() || !json.contains("message")) {
+    return failure("its error file has no \"message\"");
+  }
+  const auto& message = json.at("message");
+  if (message.is_string()) {
+    return WorkerError{.message = printable(message.get<std::string>()),
+                       .traceback = "",
+                       .unix_seconds = seconds_of(json)};
+  }
+  if (!message.is_object() || text_of(message, "message").empty()) {
+    return failure("its error file has a \"message\" that is neither text nor holds one");
+  }
+  WorkerError error{
+      .message = printable(text_of(message, "message")), .traceback = "", .unix_seconds = {}};
+  if (const auto extra = message.find("extraInfo"); extra != message.end() && extra->is_object()) {
+    error.traceback = printable(text_of(*extra, "py_callstack"));
+    error.unix_seconds = seconds_of(*extra);
+  }
+  return error;
+}
+
+Result<std::string> with_exit_code(const std::string& text, int exit_code) {
+  auto json = read(text);
+  if (json.is_discarded() || !json.is_object() || !json.contains("message")) {
+    return failure("its error file is not one that can be passed on");
+  }
+  // The flat schema has no place for it, in torchrun neither.
+  if (json["message"].is_object()) json["message"]["errorCode"] = exit_code;
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+}  // namespace cpprun

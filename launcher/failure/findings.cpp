@@ -1,0 +1,34 @@
+#include "launcher/failure/findings.h"
+
+#include "proto/bounds.h"
+
+namespace cpprun {
+
+void Findings::noticed(TimePoint now, LocalRank rank) {
+  noticed_.emplace(rank, now);
+}
+
+std::optional<link::Failed> Findings::judge(const Evidence& evidence, const Place& place) {
+  const LocalRank rank = evidence.outcome.local_rank;
+  if (awaited_.erase(rank) == 0 || told_ == bounds::failures_told_max) return std::nullopt;
+  const auto noticed = noticed_.find(rank);
+  if (stopped_at_ && (noticed == noticed_.end() || noticed->second > *stopped_at_)) {
+    return std::nullopt;
+  }
+  link::Failed failed{.round = place.round,
+                      .failure = failure_of(evidence, place.group_rank, place.host)};
+  if (failed.failure.cause == told_to_end) return std::nullopt;
+  if (noticed != noticed_.end()) {
+    failed.noticed =
+        std::chrono::duration_cast<link::AgentTime>(noticed->second.time_since_epoch());
+  }
+  std::string& message = failed.failure.message;
+  // The first one's words are what people will read; of the others they are a hint.
+  if (told_ > 0 && message.size() > bounds::later_message_bytes_max) {
+    message.resize(bounds::later_message_bytes_max);
+  }
+  ++told_;
+  return failed;
+}
+
+}  // namespace cpprun

@@ -1,0 +1,45 @@
+#pragma once
+// What one attempt's bad ends come to on this node: which of them the keeper is told, and when each
+// was noticed. The first is told at once, while the others still have to be ended. Of those that
+// ended badly later the keeper is told too, unless it was us who ended them: the first to be
+// noticed need not be the one that is to blame.
+
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+
+#include "launcher/failure/diagnosis.h"
+#include "proto/clock.h"
+#include "proto/ids.h"
+#include "proto/link/message.h"
+
+namespace cpprun {
+
+class Findings {
+ public:
+  // Where this attempt is lived.
+  struct Place {
+    RoundNumber round;
+    GroupRank group_rank;
+    std::string host;
+  };
+
+  // A worker's process has ended, or could not be started.
+  void noticed(TimePoint now, LocalRank rank);
+  // This node was asked to stop: no end from here on is a failure of the job.
+  void stopped(TimePoint now) { stopped_at_ = now; }
+  // Evidence of that end is being collected.
+  void asked(LocalRank rank) { awaited_.insert(rank); }
+  bool complete() const { return awaited_.empty(); }
+  // The evidence is in. What the keeper is to be told of it, if anything.
+  std::optional<link::Failed> judge(const Evidence& evidence, const Place& place);
+
+ private:
+  std::map<LocalRank, TimePoint> noticed_;
+  std::set<LocalRank> awaited_;
+  std::optional<TimePoint> stopped_at_;
+  std::size_t told_ = 0;  // never more than bounds::failures_told_max
+};
+
+}  // namespace cpprun

@@ -1,0 +1,164 @@
+#include "launcher/failure/io/examiner.h"
+
+#include <fmt/format.h>
+#include <sys/statvfs.h>
+
+#include <algorithm>
+#include <memory>
+#include <utility>
+
+#include "launcher/failure/io/last_look.h"
+#include "launcher/failure/io/program_file.h"
+#include "launcher/output/io/log_dir.h"
+#include "proto/bounds.h"
+
+namespace cpprun::io {
+
+namespace {
+
+// Less than this, and whoever writes a page or a file's name is refused. The kernel keeps a part of
+// most disks for root, which f_bavail leaves out.
+constexpr unsigned long free_bytes_min = 64UL * 1024;
+
+bool is_full(const std::string& folder) {
+  struct statvfs disk {};
+  if (::statvfs(folder.c_str(), &disk) != 0 || disk.f_blocks == 0) return false;
+  const bool no_names = disk.f_files != 0 && disk.f_favail == 0;
+  return disk.f_bavail * disk.f_frsize < free_bytes_min || no_names;
+}
+
+// What a container is given for /dev/shm where nobody asks for more.
+constexpr double container_shm_mebibytes = 64;
+
+std::string small_shm() {
+  struct statvfs disk {};
+  if (::statvfs("/dev/shm", &disk) != 0) return "";
+  constexpr double mebibyte = 1024.0 * 1024;
+  const auto size = static_cast<double>(disk.f_blocks * disk.f_frsize) / mebibyte;
+  return size > container_shm_mebibytes ? "" : fmt::format("it has {:.0f} MiB", size);
+}
+
+// What can only be known from disks, any of which may hang.
+struct Question {
+  std::string error_file;
+  std::string last_lines_file;
+  std::string executable;  // to be looked at for why it could not be executed
+  std::vector<std::string> disks;
+};
+struct Answer {
+  std::string error_text;
+  std::vector<std::string> last_lines;
+  std::vector<std::string> full_disks;
+  std::string small_shm;
+  ProgramFile program;
+};
+
+Answer look(const Question& question) {
+  Answer answer;
+  if (!question.error_file.empty()) {
+    answer.error_text = read_small_file(question.error_file).value_or("");
+  }
+  if (!question.last_lines_file.empty()) {
+    answer.last_lines = read_last_lines(question.last_lines_file);
+  }
+  if (!question.executable.empty()) answer.program = look_at_program(question.executable);
+  for (const auto& disk : question.disks) {
+    if (!is_full(disk)) continue;
+    answer.full_disks.push_back(disk == "." ? "the folder cpprun was started in" : disk);
+  }
+  if (!question.disks.empty()) answer.small_shm = small_shm();
+  return answer;
+}
+
+// Hundreds of workers that ended because they were told to are not worth the looking.
+bool was_told_to_end(const Outcome& outcome) {
+  return outcome.our_signal != 0 && outcome.status.signalled &&
+         outcome.status.value == outcome.our_signal;
+}
+
+}  // namespace
+
+Examiner::Examiner(asio::io_context& context, OutputPump& pump, const Environment& environment,
+                   std::string run_folder)
+    : pump_(pump),
+      run_folder_(std::move(run_folder)),
+      disks_{"/dev/shm"},
+      inquiry_(context, bounds::evidence_patience) {
+  const auto* temporary = find_variable(environment, "TMPDIR");
+  disks_.push_back(temporary == nullptr || temporary->empty() ? "/tmp" : *temporary);
+  if (!run_folder_.empty()) disks_.push_back(run_folder_);
+  disks_.emplace_back(".");
+}
+
+void Examiner::begin() {
+  oom_before_ = oom_kills();
+  last_seen_.clear();
+}
+
+void Examiner::look_before_kill(LocalRank local_rank, int pid) {
+  if (pid != 0) last_seen_[local_rank] = last_look(pid);
+}
+
+std::string Examiner::last_seen(LocalRank local_rank) const {
+  const auto found = last_seen_.find(local_rank);
+  return found == last_seen_.end() ? std::string() : found->second;
+}
+
+void Examiner::examine(const Outcome& outcome, const WorkerSpec& spec, Told told) {
+  Evidence evidence{.outcome = outcome, .executable = spec.argv.front()};
+  Question question{.error_file = spec.error_file};
+  switch (spec.err.target) {
+    case StreamTarget::file:
+      question.last_lines_file = spec.err.file;
+      break;
+    case StreamTarget::tee:
+    case StreamTarget::kept:
+    case StreamTarget::passed:
+      pump_.drain(spec.local_rank);
+      evidence.last_lines = pump_.last_lines(spec.local_rank);
+      evidence.with_stdout = spec.out.target == StreamTarget::with_err;
+      break;
+    case StreamTarget::console:
+    case StreamTarget::nowhere:
+    case StreamTarget::with_err:
+      break;
+  }
+  evidence.stdout_file = spec.out.file;
+  evidence.stderr_file = spec.err.file;
+  evidence.surroundings = surroundings_of(outcome);
+  if (outcome.spawn_error || !was_told_to_end(outcome)) question.disks = disks_;
+  if (outcome.spawn_error && outcome.spawn_error->stage == SpawnStage::exec) {
+    question.executable = evidence.executable;
+  }
+  const auto answer = std::make_shared<Answer>();
+  inquiry_.ask([question, answer] { *answer = look(question); },
+               [this, evidence, answer, question, told = std::move(told)](bool in_time) mutable {
+                 if (!in_time) return told(std::move(evidence), false);
+                 evidence.error_text = answer->error_text;
+                 const bool stays = !run_folder_.empty() && !answer->error_text.empty();
+                 if (stays) evidence.error_file = question.error_file;
+                 if (!question.last_lines_file.empty()) evidence.last_lines = answer->last_lines;
+                 evidence.surroundings.full_disks = answer->full_disks;
+                 if (!evidence.outcome.spawn_error) {
+                   evidence.surroundings.small_shm = answer->small_shm;
+                 }
+                 evidence.surroundings.exec_fault = answer->program.fault;
+                 evidence.surroundings.exec_detail = answer->program.detail;
+                 told(std::move(evidence), true);
+               });
+}
+
+// What is known without asking a disk.
+Surroundings Examiner::surroundings_of(const Outcome& outcome) {
+  Surroundings around;
+  around.last_seen = last_seen(outcome.local_rank);
+  if (outcome.spawn_error || was_told_to_end(outcome)) return around;
+  const auto now = oom_kills();
+  around.oom_kills = now.in_group - oom_before_.in_group;
+  around.oom_kills_on_machine = now.on_machine - oom_before_.on_machine;
+  around.memory_limit = memory_limit();
+  around.kernel_lines = kernel_log_.about(outcome.pid);
+  return around;
+}
+
+}  // namespace cpprun::io

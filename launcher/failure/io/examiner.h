@@ -1,0 +1,52 @@
+#pragma once
+// Collects what is known of a worker's bad end: its error file, its last lines, what the machine
+// told in the meantime. Judges nothing; diagnosis does. Nobody waits for it who has workers to end.
+
+#include <asio/io_context.hpp>
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "launcher/environment.h"
+#include "launcher/failure/evidence.h"
+#include "launcher/failure/io/inquiry.h"
+#include "launcher/failure/io/kernel_log.h"
+#include "launcher/failure/io/memory_watch.h"
+#include "launcher/output/io/output_pump.h"
+#include "launcher/plan/plan.h"
+
+namespace cpprun::io {
+
+class Examiner {
+ public:
+  // `run_folder` is where logs stay; empty: nowhere.
+  Examiner(asio::io_context& context, OutputPump& pump, const Environment& environment,
+           std::string run_folder);
+
+  // A new attempt begins: what the machine counts is compared with this moment.
+  void begin();
+
+  // Before a worker is sent KILL: what is it doing? Kept for its evidence.
+  void look_before_kill(LocalRank local_rank, int pid);
+  // The same in words; empty where nobody looked.
+  std::string last_seen(LocalRank local_rank) const;
+
+  // Tells from the event loop, once, in time: what lies on a disk that hangs is left out then, and
+  // `whole` is false.
+  using Told = std::function<void(Evidence evidence, bool whole)>;
+  void examine(const Outcome& outcome, const WorkerSpec& spec, Told told);
+
+ private:
+  Surroundings surroundings_of(const Outcome& outcome);
+
+  OutputPump& pump_;
+  std::string run_folder_;
+  std::vector<std::string> disks_;  // that a worker needs
+  KernelLog kernel_log_;
+  OomKills oom_before_;
+  std::map<LocalRank, std::string> last_seen_;
+  Inquiry inquiry_;
+};
+
+}  // namespace cpprun::io

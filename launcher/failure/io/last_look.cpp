@@ -1,0 +1,86 @@
+#include "launcher/failure/io/last_look.h"
+
+#include <algorithm>
+#include <charconv>
+#include <optional>
+#include <string_view>
+
+#include "launcher/failure/process_look.h"
+#include "launcher/workers/io/process_tree.h"
+
+namespace cpprun::io {
+
+namespace {
+
+constexpr std::size_t proc_bytes_max = 16 * 1024;
+// A shell and what it runs; a worker with hundreds of children is told by the first.
+constexpr std::size_t children_told_max = 2;
+
+std::string proc(int pid, const char* name) {
+  return read_proc("/proc/" + std::to_string(pid) + "/" + name, proc_bytes_max).value_or("");
+}
+
+std::string first_line(const std::string& text) {
+  return text.substr(0, text.find('\n'));
+}
+
+// "202 0x7f…": its number; "running" or "-1 …": in none.
+std::optional<int> system_call_in(const std::string& text) {
+  int number = -1;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc{} || number < 0) return std::nullopt;
+  return number;
+}
+
+// "[<0>] futex_wait_queue+0x60/0x90" a line.
+std::vector<std::string> frames_in(std::string_view text) {
+  std::vector<std::string> frames;
+  while (!text.empty()) {
+    auto line = text.substr(0, text.find('\n'));
+    text.remove_prefix(std::min(line.size() + 1, text.size()));
+    if (const auto end = line.find("] "); end != std::string_view::npos)
+      line.remove_prefix(end + 2);
+    line = line.substr(0, line.find('+'));
+    if (!line.empty()) frames.emplace_back(line);
+  }
+  return frames;
+}
+
+int threads_in(const std::string& status) {
+  const auto at = status.find("Threads:\t");
+  int threads = 1;
+  if (at != std::string::npos) {
+    std::from_chars(status.data() + at + 9, status.data() + status.size(), threads);
+  }
+  return threads;
+}
+
+std::optional<ProcessLook> look_at(int pid) {
+  const auto stat = read_stat(pid);
+  if (!stat) return std::nullopt;
+  ProcessLook look{.pid = pid, .name = first_line(proc(pid, "comm")), .state = stat->state};
+  look.wait_channel = proc(pid, "wchan");
+  if (look.wait_channel == "0") look.wait_channel.clear();
+  look.system_call = system_call_in(proc(pid, "syscall"));
+  look.threads = threads_in(proc(pid, "status"));
+  look.kernel_stack = frames_in(proc(pid, "stack"));
+  return look;
+}
+
+}  // namespace
+
+std::string last_look(int pid) {
+  const auto leader = look_at(pid);
+  if (!leader) return "";
+  auto text = in_words(*leader);
+  const auto below = descendants_of(pid);
+  for (std::size_t i = 0; i < std::min(below.size(), children_told_max); ++i) {
+    if (const auto look = look_at(below[i])) text += "; below it " + in_words(*look);
+  }
+  if (below.size() > children_told_max) {
+    text += "; and " + std::to_string(below.size() - children_told_max) + " more";
+  }
+  return text;
+}
+
+}  // namespace cpprun::io

@@ -1,0 +1,110 @@
+#include "launcher/failure/io/memory_watch.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "launcher/workers/io/process_tree.h"
+
+namespace cpprun::io {
+
+namespace {
+
+constexpr std::size_t proc_bytes_max = 64 * 1024;
+// What version 1 gives where there is no limit is near the largest number of pages.
+constexpr double no_limit_bytes = 1e18;
+
+// The number after "name " at the beginning of a line.
+std::optional<double> number_after(const std::string& text, std::string_view name) {
+  for (std::size_t at = 0; at < text.size();) {
+    const auto end = std::min(text.find('\n', at), text.size());
+    const auto line = std::string_view(text).substr(at, end - at);
+    at = end + 1;
+    if (!line.starts_with(name) || line.size() <= name.size() || line[name.size()] != ' ') continue;
+    double number = 0;
+    const auto* begin = line.data() + name.size() + 1;
+    if (std::from_chars(begin, line.data() + line.size(), number).ec == std::errc{}) return number;
+  }
+  return std::nullopt;
+}
+
+// Our group in the hierarchy of that controller; "" names version 2's only one.
+std::optional<std::string> group_of(std::string_view controller) {
+  const auto text = read_proc("/proc/self/cgroup", proc_bytes_max).value_or("");
+  for (std::size_t at = 0; at < text.size();) {
+    const auto end = std::min(text.find('\n', at), text.size());
+    const auto line = std::string_view(text).substr(at, end - at);
+    at = end + 1;
+    const auto first = line.find(':');
+    const auto second = line.find(':', first + 1);
+    if (first == std::string_view::npos || second == std::string_view::npos) continue;
+    const auto names = "," + std::string(line.substr(first + 1, second - first - 1)) + ",";
+    const bool ours = controller.empty()
+                          ? names == ",,"
+                          : names.find("," + std::string(controller) + ",") != std::string::npos;
+    if (ours) return std::string(line.substr(second + 1));
+  }
+  return std::nullopt;
+}
+
+// Where our group's files may lie. In a container the path is the host's and leads nowhere, and
+// the group is the root of what is mounted.
+std::vector<std::string> group_folders() {
+  std::vector<std::string> folders;
+  if (const auto group = group_of("memory")) {
+    folders.push_back("/sys/fs/cgroup/memory" + *group);
+    folders.emplace_back("/sys/fs/cgroup/memory");
+  }
+  if (const auto group = group_of("")) {
+    folders.push_back("/sys/fs/cgroup" + *group);
+    folders.push_back("/sys/fs/cgroup/unified" + *group);
+    folders.emplace_back("/sys/fs/cgroup");
+  }
+  return folders;
+}
+
+// The first of those files that is there.
+std::optional<std::string> group_file(const std::string& v1, const std::string& v2) {
+  for (const auto& folder : group_folders()) {
+    for (const auto& name : {v2, v1}) {
+      if (auto text = read_proc(folder + "/" + name, proc_bytes_max)) return text;
+    }
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+OomKills oom_kills() {
+  OomKills kills;
+  if (const auto text = group_file("memory.oom_control", "memory.events")) {
+    if (const auto count = number_after(*text, "oom_kill")) {
+      kills.in_group = static_cast<long>(*count);
+      // Whoever is counted here was one of ours; what happens elsewhere on the machine is not.
+      return kills;
+    }
+  }
+  const auto machine = read_proc("/proc/vmstat", proc_bytes_max).value_or("");
+  kills.on_machine = static_cast<long>(number_after(machine, "oom_kill").value_or(0));
+  return kills;
+}
+
+std::string memory_limit() {
+  const auto text = group_file("memory.limit_in_bytes", "memory.max");
+  double bytes = 0;
+  if (!text ||
+      std::from_chars(text->data(), text->data() + text->size(), bytes).ec != std::errc{} ||
+      bytes <= 0 || bytes > no_limit_bytes) {
+    return "";
+  }
+  constexpr double kilo = 1024;
+  const auto mebibytes = bytes / kilo / kilo;
+  return mebibytes < kilo ? fmt::format("{:.0f} MiB", mebibytes)
+                          : fmt::format("{:.1f} GiB", mebibytes / kilo);
+}
+
+}  // namespace cpprun::io

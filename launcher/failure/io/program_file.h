@@ -1,0 +1,18 @@
+#pragma once
+// What is wrong with a file that the kernel would not execute: its errno alone names four different
+// mistakes with one word.
+
+#include <string>
+
+#include "launcher/failure/evidence.h"
+
+namespace cpprun::io {
+
+struct ProgramFile {
+  ExecFault fault = ExecFault::none;
+  std::string detail;  // the interpreter that is missing, the processor it was built for
+};
+
+ProgramFile look_at_program(const std::string& path);
+
+}  // namespace cpprun::io

@@ -1,0 +1,11 @@
+#include "launcher/output/io/console.h"
+
+namespace cpprun::io {
+
+void Console::write(int speaker, std::string_view prefix, const Piece& piece) {
+  std::string text;
+  merger_.add(speaker, prefix, piece, text);
+  writer_.write(text);
+}
+
+}  // namespace cpprun::io

@@ -1,0 +1,35 @@
+#pragma once
+// One of cpprun's own output streams, on which several speakers never mix their lines. Written to
+// without ever blocking: what cannot be written yet waits in a queue; whoever fills it asks `full`
+// and stops for a while.
+
+#include <asio/io_context.hpp>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "launcher/output/line_merger.h"
+#include "rendezvous/io/patient_writer.h"
+
+namespace cpprun::io {
+
+class Console {
+ public:
+  using Callbacks = PatientWriter::Callbacks;
+
+  // `descriptor` stays the caller's.
+  Console(asio::io_context& context, int descriptor, Callbacks callbacks)
+      : writer_(context, descriptor, std::move(callbacks)) {}
+
+  // Writes at once what the reader takes, and queues the rest.
+  void write(int speaker, std::string_view prefix, const Piece& piece);
+
+  bool full() const { return writer_.full(); }
+  bool empty() const { return writer_.empty(); }
+
+ private:
+  PatientWriter writer_;
+  LineMerger merger_;
+};
+
+}  // namespace cpprun::io

@@ -1,0 +1,237 @@
+#include "launcher/output/io/log_dir.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <string_view>
+#include <system_error>
+#include <utility>
+
+#include "launcher/output/last_lines.h"
+#include "launcher/plan/io/host.h"
+#include "proto/bounds.h"
+
+namespace cpprun::io {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string absolute(const std::string& path) {
+  std::error_code unknown;  // then as it was said
+  const auto found = fs::absolute(path, unknown);
+  return unknown ? path : found.string();
+}
+
+std::string temporary_root(const Environment& environment) {
+  const auto* wanted = find_variable(environment, "TMPDIR");
+  return wanted == nullptr || wanted->empty() ? "/tmp" : absolute(*wanted);
+}
+
+// A fresh folder that nobody else uses, named by the beginning and random letters.
+Result<std::string> fresh_folder(const std::string& beginning, const char* purpose) {
+  auto path = beginning + "XXXXXX";
+  if (::mkdtemp(path.data()) == nullptr) {
+    return failure(
+        fmt::format("cannot make a folder \"{}\" for {}: {}", path, purpose, std::strerror(errno)));
+  }
+  return path;
+}
+
+// A job id may hold anything, and much of it; a folder's name may not.
+std::string as_file_name(std::string job) {
+  constexpr std::size_t name_bytes_max = 240;  // NAME_MAX is 255, and random letters follow
+  if (job.size() > name_bytes_max) job.resize(name_bytes_max);
+  for (char& byte : job) {
+    if (byte == '/' || byte == '\0') byte = '_';
+  }
+  return job;
+}
+
+// As fresh_folder, for our own use alone.
+Result<std::string> private_folder(const std::string& root, const LogDir::Announce& announce) {
+  constexpr int random_bytes = 8;
+  auto path = root + "/cpprun_" + random_token(random_bytes);
+  if (announce) announce(path);
+  if (::mkdir(path.c_str(), 0700) == 0) return path;
+  return failure(fmt::format(
+      "cannot make the folder \"{}\" for the workers' error files: {}; name a folder that has room "
+      "and may be written to with TMPDIR or --log-dir",
+      path, std::strerror(errno)));
+}
+
+tl::expected<void, FolderError> make_folders(const std::string& path) {
+  std::error_code error;
+  fs::create_directories(path, error);
+  // A file of that name counts as there for create_directories.
+  if (!error && !fs::is_directory(path)) error = std::make_error_code(std::errc::not_a_directory);
+  if (!error) return {};
+  return tl::unexpected(FolderError{
+      fmt::format("cannot make the folder \"{}\": {}", path, error.message()), error.value()});
+}
+
+// The run's folder was new, so an attempt of that name is our own: of a master that is gone, whose
+// successor counts from 0 again. Gives the name it has from now on, empty where there was none.
+std::string keep_earlier(const std::string& attempt) {
+  constexpr int names_max = 1000;
+  std::error_code taken;  // by one kept before: then the next number is tried
+  for (int n = 1; n < names_max && fs::exists(attempt, taken); ++n) {
+    auto name = fmt::format("{}_before_{}", attempt, n);
+    fs::rename(attempt, name, taken);
+    if (!taken) return name;
+  }
+  return "";
+}
+
+}  // namespace
+
+Result<LogDir> LogDir::make(const Config& config, const Environment& environment,
+                            const Announce& announce) {
+  LogDir folders;
+  const auto& logs = config.logs;
+  folders.attempts_kept_ = static_cast<std::size_t>(logs.attempts_kept);
+  if (logs.disabled) return folders;
+  const bool duplicates = !logs.duplicate_out.empty() || !logs.duplicate_err.empty();
+  if (!logs.root && !logs.redirects.any() && !duplicates) {
+    auto made = private_folder(temporary_root(environment), announce);
+    if (!made) return tl::unexpected(made.error());
+    folders.error_folder_ = std::move(*made);
+    return folders;
+  }
+  auto root = logs.root.value_or("");
+  if (root.empty()) {
+    // Files were asked for and no place was named: torchrun's place, and they stay.
+    auto made = fresh_folder(temporary_root(environment) + "/torchelastic_", "the log files");
+    if (!made) return tl::unexpected(made.error());
+    root = std::move(*made);
+  } else if (auto made = make_folders(root); !made) {
+    return tl::unexpected(Error{"--log-dir: " + made.error().reason});
+  } else {
+    // A worker may change its folder before it writes its error file.
+    root = absolute(root);
+  }
+  auto run = fresh_folder(fmt::format("{}/{}_", root, as_file_name(config.job)), "the log files");
+  if (!run) return tl::unexpected(run.error());
+  // mkdtemp makes it for the owner alone; logs are as open as the user's umask says.
+  std::error_code ignored;
+  const auto mask = ::umask(0);
+  ::umask(mask);
+  fs::permissions(*run, static_cast<fs::perms>(0777U & ~mask), ignored);
+  folders.run_folder_ = std::move(*run);
+  return folders;
+}
+
+LogDir::LogDir(LogDir&& other) noexcept
+    : run_folder_(std::exchange(other.run_folder_, {})),
+      error_folder_(std::exchange(other.error_folder_, {})),
+      attempts_kept_(other.attempts_kept_),
+      attempts_(std::move(other.attempts_)) {}
+
+LogDir::~LogDir() {
+  std::error_code ignored;  // at worst it stays in the temporary folder
+  if (!error_folder_.empty()) fs::remove_all(error_folder_, ignored);
+}
+
+void LogDir::forget_oldest(const std::string& newest) {
+  const auto moved = keep_earlier(newest);
+  for (auto& each : attempts_) {
+    if (each == newest && !moved.empty()) each = moved;
+  }
+  attempts_.push_back(newest);
+  // Those that hold error files only are as many, and small, and gone with the job.
+  while (attempts_kept_ > 0 && attempts_.size() > attempts_kept_) {
+    std::error_code stays;  // what cannot be removed is still there for whoever looks
+    fs::remove_all(attempts_.front(), stays);
+    attempts_.pop_front();
+  }
+}
+
+tl::expected<void, FolderError> LogDir::prepare(const std::vector<WorkerSpec>& specs) {
+  if (!specs.empty() && !specs.front().log_folder.empty()) {
+    forget_oldest(fs::path(specs.front().log_folder).parent_path().string());
+  }
+  for (const auto& spec : specs) {
+    if (spec.log_folder.empty()) continue;
+    std::error_code ignored;  // what stays in the way is said by the next line
+    fs::remove_all(spec.log_folder, ignored);
+    for (const auto* stream : {&spec.out, &spec.err}) fs::remove(stream->duplicate_file, ignored);
+    if (auto made = make_folders(spec.log_folder); !made) return made;
+  }
+  return {};
+}
+
+std::vector<std::string> read_last_lines(const std::string& path) {
+  const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  if (file < 0) return {};
+  constexpr auto bytes_max = bounds::last_lines_bytes_max;
+  const auto size = ::lseek(file, 0, SEEK_END);
+  const auto begin = std::max<off_t>(0, size - static_cast<off_t>(bytes_max));
+  std::string tail(bytes_max, '\0');
+  const auto got = size < 0 ? -1 : ::pread(file, tail.data(), tail.size(), begin);
+  ::close(file);
+  if (got <= 0) return {};
+  tail.resize(static_cast<std::size_t>(got));
+  // The first line is most likely not whole.
+  const auto newline = tail.find('\n');
+  if (begin > 0 && newline != std::string::npos) tail.erase(0, newline + 1);
+  return last_lines_of(tail);
+}
+
+Result<std::string> read_small_file(const std::string& path) {
+  const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  if (file < 0) {
+    return failure(fmt::format("cannot read \"{}\": {}", path, std::strerror(errno)));
+  }
+  std::string text;
+  char buffer[16 * 1024];
+  auto got = ::read(file, buffer, sizeof buffer);
+  while (got > 0 && text.size() <= bounds::error_file_bytes_max) {
+    text.append(buffer, static_cast<std::size_t>(got));
+    got = ::read(file, buffer, sizeof buffer);
+  }
+  const int error_number = errno;
+  ::close(file);
+  if (got < 0) {
+    return failure(fmt::format("cannot read \"{}\": {}", path, std::strerror(error_number)));
+  }
+  if (text.size() > bounds::error_file_bytes_max) {
+    return failure(fmt::format("cannot read \"{}\": it is larger than {} bytes", path,
+                               bounds::error_file_bytes_max));
+  }
+  return text;
+}
+
+Result<void> write_whole_file(const std::string& path, const std::string& text) {
+  // A name that nobody can have laid a link at, and a file that was not there.
+  const std::string draft = path + "." + random_token(4) + ".draft";
+  const auto cannot = [&](int error_number) {
+    return failure(fmt::format("cannot write \"{}\": {}", path, std::strerror(error_number)));
+  };
+  const int file = ::open(draft.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+  if (file < 0) return cannot(errno);
+  std::string_view rest = text;
+  int error_number = 0;
+  while (!rest.empty() && error_number == 0) {
+    const auto written = ::write(file, rest.data(), rest.size());
+    if (written >= 0) {
+      rest.remove_prefix(static_cast<std::size_t>(written));
+    } else if (errno != EINTR) {
+      error_number = errno;
+    }
+  }
+  // Some file systems tell only here that there was no room.
+  if (::close(file) != 0 && error_number == 0) error_number = errno;
+  if (error_number == 0 && ::rename(draft.c_str(), path.c_str()) != 0) error_number = errno;
+  if (error_number == 0) return {};
+  ::unlink(draft.c_str());
+  return cannot(error_number);
+}
+
+}  // namespace cpprun::io

@@ -1,0 +1,67 @@
+#pragma once
+// The folders of a run. Where logs are asked for they follow torchrun's layout,
+// <root>/<run_id>_<random>/attempt_<n>/<local_rank>/; where not, only error files need a place: a
+// private folder in $TMPDIR that is removed at the end.
+
+#include <cstddef>
+#include <deque>
+#include <functional>
+#include <string>
+#include <tl/expected.hpp>
+#include <vector>
+
+#include "launcher/config.h"
+#include "launcher/environment.h"
+#include "launcher/plan/plan.h"
+#include "proto/result.h"
+
+namespace cpprun::io {
+
+// A folder that could not be made.
+struct FolderError {
+  std::string reason;
+  int error_number = 0;  // errno
+};
+
+class LogDir {
+ public:
+  // Makes the run folder, or the private one. Nothing at all with --log-dir=/dev/null. The private
+  // one's path is announced before it is there, so that whoever tidies up after us knows of it from
+  // the start.
+  using Announce = std::function<void(const std::string&)>;
+  static Result<LogDir> make(const Config& config, const Environment& environment,
+                             const Announce& announce = {});
+
+  LogDir(LogDir&& other) noexcept;
+  LogDir& operator=(LogDir&&) = delete;
+  // Removes the private folder; logs stay.
+  ~LogDir();
+
+  // For NodeFacts. At most one of them is not empty.
+  const std::string& run_folder() const { return run_folder_; }
+  const std::string& error_folder() const { return error_folder_; }
+
+  // Makes the folder of each worker, empty: an earlier attempt of the same number is removed, and
+  // so are the oldest ones where only some are to be kept.
+  tl::expected<void, FolderError> prepare(const std::vector<WorkerSpec>& specs);
+
+ private:
+  LogDir() = default;
+  void forget_oldest(const std::string& newest);
+
+  std::string run_folder_;
+  std::string error_folder_;
+  std::size_t attempts_kept_ = 0;     // 0: all
+  std::deque<std::string> attempts_;  // the folders of those there are, oldest first
+};
+
+// The last lines of a file, bounded in number and bytes; empty where there is none.
+std::vector<std::string> read_last_lines(const std::string& path);
+
+// Replaces a file in one step: a reader finds the old content or the new, never half of it.
+Result<void> write_whole_file(const std::string& path, const std::string& text);
+
+// The whole file up to a bound; an error when it is missing or longer.
+Result<std::string> read_small_file(const std::string& path);
+
+}  // namespace cpprun::io

@@ -1,0 +1,389 @@
+#include "launcher/output/io/output_pump.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <array>
+#include <asio/posix/stream_descriptor.hpp>
+#include <asio/post.hpp>
+#include <asio/steady_timer.hpp>
+#include <cerrno>
+#include <cstring>
+#include <map>
+#include <utility>
+
+#include "launcher/io/wall_clock.h"
+#include "launcher/output/io/console.h"
+#include "launcher/output/io/log_file.h"
+#include "launcher/output/io/scribe.h"
+#include "launcher/output/last_lines.h"
+#include "launcher/output/line_cutter.h"
+#include "launcher/output/line_filter.h"
+#include "launcher/output/timed_lines.h"
+#include "proto/bounds.h"
+
+namespace cpprun::io {
+
+namespace {
+
+constexpr int our_own_voice = -1;   // cpprun among the speakers of a console
+constexpr int workers_as_one = -2;  // those whose words pass as they are: nothing is set between
+constexpr std::size_t console_out = 0;
+constexpr std::size_t console_err = 1;
+
+// One stream of one worker that passes here.
+struct Stream {
+  Stream(asio::io_context& context, int read_end) : pipe(context, read_end) {}
+
+  asio::posix::stream_descriptor pipe;
+  int speaker = 0;
+  std::size_t console = console_out;
+  std::string prefix;
+  LogFile file;
+  std::shared_ptr<LogFile> duplicates;  // of all workers of the attempt: whole lines
+  std::vector<std::string> duplicate_words;
+  bool as_it_is = false;  // every byte at once, without a prefix
+  bool heard = true;      // on the console
+  bool paused = false;    // until the console has room
+  LineCutter cutter;
+  LastLines last;
+};
+
+}  // namespace
+
+class OutputPump::Impl {
+ public:
+  Impl(asio::io_context& context, int out, int err, bool timed)
+      : context_(context), is_timed_(timed), descriptors_{out, err}, flush_timer_(context) {
+    open_console(console_err, err, "stderr");
+    // One terminal under two names is one console, or lines of the two would mix.
+    if (same_file(out, err)) {
+      consoles_[console_out] = consoles_[console_err];
+    } else {
+      open_console(console_out, out, "stdout");
+    }
+  }
+
+  tl::expected<WorkerStreams, SpawnError> attach(const WorkerSpec& spec) {
+    WorkerStreams streams;
+    forget(spec.local_rank);
+    auto opened = open(spec, spec.out, false, streams.out);
+    if (opened) opened = open(spec, spec.err, true, streams.err);
+    if (opened && spec.out.target == StreamTarget::with_err) {
+      streams.out = ::fcntl(streams.err, F_DUPFD_CLOEXEC, 3);
+      if (streams.out < 0) opened = tl::unexpected(SpawnError{SpawnStage::pipes, errno});
+    }
+    if (opened) return streams;
+    for (const int made : {streams.out, streams.err}) {
+      if (made >= 0) ::close(made);
+    }
+    forget(spec.local_rank);
+    return tl::unexpected(opened.error());
+  }
+
+  void say(const std::string& words) {
+    if (words.empty() || !consoles_[console_err]) return;
+    const std::string text = is_timed_ ? timed(words, wall_now()) : words;
+    consoles_[console_err]->write(
+        our_own_voice, "",
+        Piece{.text = text, .begins_line = true, .ends_line = text.back() == '\n'});
+  }
+
+  bool is_behind() const { return consoles_[console_err]->full(); }
+
+  void drain(LocalRank local_rank) {
+    for (const bool err : {false, true}) {
+      if (const auto stream = find(local_rank, err)) take_all(*stream);
+    }
+  }
+
+  std::vector<std::string> last_lines(LocalRank local_rank) const {
+    const auto found = streams_.find({local_rank, true});
+    return found == streams_.end() ? std::vector<std::string>{} : found->second->last.get();
+  }
+
+  void close(LocalRank local_rank) {
+    drain(local_rank);
+    for (const bool err : {false, true}) {
+      if (const auto stream = find(local_rank, err)) finish(*stream);
+    }
+  }
+
+  void flush(Duration patience, std::function<void()> done) {
+    flushed_ = std::move(done);
+    flush_timer_.expires_after(patience);
+    flush_timer_.async_wait([this](const asio::error_code& error) {
+      if (!error) tell_flushed();
+    });
+    // A pipe that nobody reads just now may grow instead: who reads it later finds everything.
+    for (const std::size_t which : {console_out, console_err}) {
+      if (!consoles_[which] || consoles_[which]->empty()) continue;
+      static_cast<void>(
+          ::fcntl(descriptors_[which], F_SETPIPE_SZ, static_cast<int>(bounds::pipe_bytes_max)));
+    }
+    look_whether_flushed();
+  }
+
+ private:
+  using Key = std::pair<LocalRank, bool>;  // true: stderr
+
+  void open_console(std::size_t which, int descriptor, const char* name) {
+    struct stat kind {};
+    if (::fstat(descriptor, &kind) == 0 && S_ISREG(kind.st_mode)) {
+      scribes_[which] = Scribe::begin(
+          context_, descriptor,
+          {.trouble = [this, name](int error_number) { tell_trouble(name, error_number); },
+           .ended = [this, which] { scribe_ended(which); }});
+    }
+    // Where the machine has no thread left the file is written to directly.
+    const auto& scribe = scribes_[which];
+    consoles_[which] = std::make_shared<Console>(
+        context_, scribe ? scribe->pipe() : descriptor,
+        Console::Callbacks{
+            .room = [this] { resume(); },
+            .empty = [this] { look_whether_flushed(); },
+            .lost = [this, name, which](int error_number) { tell_lost(name, which, error_number); },
+            .back = [this, name](std::uint64_t bytes) { tell_back(name, bytes); }});
+  }
+
+  tl::expected<void, SpawnError> open(const WorkerSpec& spec, const StreamPlan& plan, bool err,
+                                      int& write_end) {
+    const bool as_it_is = plan.target == StreamTarget::passed;
+    const bool heard = plan.target != StreamTarget::kept;
+    if (plan.target != StreamTarget::tee && !as_it_is && heard) return {};
+    int ends[2];
+    if (::pipe2(ends, O_CLOEXEC) != 0) {
+      return tl::unexpected(SpawnError{SpawnStage::pipes, errno});
+    }
+    auto stream = std::make_shared<Stream>(context_, ends[0]);
+    stream->as_it_is = as_it_is;
+    stream->heard = heard;
+    stream->speaker = as_it_is ? workers_as_one : spec.local_rank.value;
+    stream->console = err ? console_err : console_out;
+    stream->prefix = spec.prefix;
+    stream->duplicate_words = plan.duplicate_words;
+    if (!stream->file.open(plan.file, true, plan.file_bytes_max) ||
+        !open_duplicates(*stream, plan)) {
+      const int error_number = errno;
+      ::close(ends[1]);
+      return tl::unexpected(
+          SpawnError{err ? SpawnStage::stderr_target : SpawnStage::stdout_target, error_number});
+    }
+    streams_[{spec.local_rank, err}] = stream;
+    write_end = ends[1];
+    stream->pipe.non_blocking(true);
+    listen(stream);
+    return {};
+  }
+
+  // One for all streams that have the same: it is limited as one.
+  bool open_duplicates(Stream& stream, const StreamPlan& plan) {
+    if (plan.duplicate_file.empty()) return true;
+    auto& known = duplicates_[plan.duplicate_file];
+    stream.duplicates = known.lock();
+    if (stream.duplicates) return true;
+    stream.duplicates = std::make_shared<LogFile>();
+    known = stream.duplicates;
+    return stream.duplicates->open(plan.duplicate_file, false, plan.file_bytes_max);
+  }
+
+  std::shared_ptr<Stream> find(LocalRank local_rank, bool err) const {
+    const auto found = streams_.find({local_rank, err});
+    return found == streams_.end() ? nullptr : found->second;
+  }
+
+  // An earlier attempt's streams of this local rank.
+  void forget(LocalRank local_rank) {
+    close(local_rank);
+    streams_.erase({local_rank, false});
+    streams_.erase({local_rank, true});
+  }
+
+  void listen(const std::shared_ptr<Stream>& stream) {
+    const auto& console = consoles_[stream->console];
+    if (stream->heard && console && console->full()) {
+      stream->paused = true;
+      return;
+    }
+    stream->pipe.async_wait(asio::posix::stream_descriptor::wait_read,
+                            [this, stream](const asio::error_code& error) {
+                              if (error || !stream->pipe.is_open()) return;
+                              if (take_some(*stream) >= 0) listen(stream);
+                            });
+  }
+
+  void resume() {
+    for (const auto& [key, stream] : streams_) {
+      if (!std::exchange(stream->paused, false) || !stream->pipe.is_open()) continue;
+      // Not at once: we may be inside a write of that very stream.
+      asio::post(context_, [this, stream = stream] {
+        if (stream->pipe.is_open()) listen(stream);
+      });
+    }
+  }
+
+  // Takes one bufferful. Gives the bytes taken, 0 where there are none now, -1 at the end.
+  long take_some(Stream& stream) {
+    const auto got = ::read(stream.pipe.native_handle(), buffer_.data(), buffer_.size());
+    if (got < 0 && (errno == EAGAIN || errno == EINTR)) return 0;
+    if (got <= 0) {
+      finish(stream);
+      return -1;
+    }
+    const std::string_view bytes(buffer_.data(), static_cast<std::size_t>(got));
+    stream.file.write(bytes, [this](const std::string& sentence) { say(sentence); });
+    if (stream.as_it_is) pass_as_it_is(stream, bytes);
+    stream.cutter.take(bytes, [&](const Piece& piece) { pass(stream, piece); });
+    return got;
+  }
+
+  // What lies in the pipe; not more than a pipe holds, in case somebody goes on writing.
+  void take_all(Stream& stream) {
+    for (std::size_t taken = 0; stream.pipe.is_open() && taken < bounds::pipe_bytes_max;) {
+      const auto got = take_some(stream);
+      if (got <= 0) return;
+      taken += static_cast<std::size_t>(got);
+    }
+  }
+
+  void finish(Stream& stream) {
+    if (!stream.pipe.is_open()) return;
+    stream.pipe.close();
+    stream.cutter.finish([&](const Piece& piece) { pass(stream, piece); });
+    stream.file.close();
+    stream.duplicates.reset();
+  }
+
+  // Not one byte is added, and none waits for the end of its line.
+  void pass_as_it_is(const Stream& stream, std::string_view bytes) {
+    const auto& console = consoles_[stream.console];
+    const Piece piece{.text = bytes, .begins_line = true, .ends_line = bytes.back() == '\n'};
+    if (console) console->write(stream.speaker, "", piece);
+  }
+
+  void pass(Stream& stream, const Piece& piece) {
+    stream.last.add(piece);
+    if (stream.as_it_is) return;
+    const auto& console = consoles_[stream.console];
+    if (console && stream.heard) console->write(stream.speaker, stream.prefix, piece);
+    if (stream.duplicates) {
+      stream.duplicates->write(duplicate_of(piece, stream.prefix, stream.duplicate_words),
+                               [this](const std::string& sentence) { say(sentence); });
+    }
+  }
+
+  void tell_lost(const char* name, std::size_t which, int error_number) {
+    say(std::string("cpprun: cannot write to ") + name + ": " + std::strerror(error_number) +
+        "; the job goes on, log files are still written\n");
+    // Whoever wrote there by itself would have been told; so is who believes to.
+    if (error_number != EPIPE) return;
+    asio::post(context_, [this, which] {
+      for (const auto& [key, stream] : streams_) {
+        if (stream->as_it_is && stream->console == which) finish(*stream);
+      }
+    });
+  }
+
+  void tell_trouble(const char* name, int error_number) {
+    say(std::string("cpprun: cannot write to ") + name + ": " + std::strerror(error_number) +
+        "; what does not fit is lost, the job goes on\n");
+  }
+
+  void tell_back(const char* name, std::uint64_t bytes) {
+    say(std::string("cpprun: ") + name + " takes words again; " + std::to_string(bytes) +
+        " bytes are lost\n");
+  }
+
+  void look_whether_flushed() {
+    for (const auto& console : consoles_) {
+      if (!flushed_ || (console && !console->empty())) return;
+    }
+    if (!scribes_[console_out] && !scribes_[console_err]) return tell_flushed();
+    // Not at once: a console may be in the middle of telling us that it is empty.
+    asio::post(context_, [this] { close_consoles(); });
+  }
+
+  // The files get what is still in their pipes; then there is nothing left to be said.
+  void close_consoles() {
+    for (const auto& console : consoles_) {
+      // Somebody has spoken since: it will be empty again, and tell.
+      if (console && !console->empty()) return;
+    }
+    consoles_ = {};
+    for (const auto& scribe : scribes_) {
+      if (scribe) scribe->end();
+    }
+  }
+
+  void scribe_ended(std::size_t which) {
+    // Not at once: it is telling us so.
+    asio::post(context_, [this, which] {
+      scribes_[which].reset();
+      if (!scribes_[console_out] && !scribes_[console_err]) tell_flushed();
+    });
+  }
+
+  void tell_flushed() {
+    flush_timer_.cancel();
+    if (flushed_) asio::post(context_, std::exchange(flushed_, nullptr));
+  }
+
+  asio::io_context& context_;
+  bool is_timed_;
+  std::array<int, 2> descriptors_;  // the caller's
+  std::array<std::shared_ptr<Console>, 2> consoles_;
+  std::array<std::unique_ptr<Scribe>, 2> scribes_;  // of those that are files
+  std::map<Key, std::shared_ptr<Stream>> streams_;
+  std::map<std::string, std::weak_ptr<LogFile>> duplicates_;  // by path
+  std::array<char, bounds::pump_read_bytes> buffer_{};
+  std::function<void()> flushed_;
+  asio::steady_timer flush_timer_;
+};
+
+bool same_file(int a, int b) {
+  struct stat first {};
+  struct stat second {};
+  return ::fstat(a, &first) == 0 && ::fstat(b, &second) == 0 && first.st_dev == second.st_dev &&
+         first.st_ino == second.st_ino;
+}
+
+OutputPump::OutputPump(asio::io_context& context, int out, int err, bool timed)
+    : impl_(std::make_unique<Impl>(context, out, err, timed)) {}
+
+OutputPump::~OutputPump() = default;
+
+tl::expected<WorkerStreams, SpawnError> OutputPump::attach(const WorkerSpec& spec) {
+  return impl_->attach(spec);
+}
+
+void OutputPump::release(WorkerStreams& streams) {
+  if (streams.out >= 0) ::close(std::exchange(streams.out, -1));
+  if (streams.err >= 0) ::close(std::exchange(streams.err, -1));
+}
+
+void OutputPump::say(const std::string& text) {
+  impl_->say(text);
+}
+
+bool OutputPump::is_behind() const {
+  return impl_->is_behind();
+}
+
+void OutputPump::drain(LocalRank local_rank) {
+  impl_->drain(local_rank);
+}
+
+std::vector<std::string> OutputPump::last_lines(LocalRank local_rank) const {
+  return impl_->last_lines(local_rank);
+}
+
+void OutputPump::close(LocalRank local_rank) {
+  impl_->close(local_rank);
+}
+
+void OutputPump::flush(Duration patience, std::function<void()> done) {
+  impl_->flush(patience, std::move(done));
+}
+
+}  // namespace cpprun::io

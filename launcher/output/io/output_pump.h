@@ -1,0 +1,63 @@
+#pragma once
+// The way of the workers' words to the console and into the log files. Two kinds of streams pass
+// here: those that are tee'd, line by line with a prefix, and those that only pass, byte by byte as
+// they are, so that their last lines are known. An inherited terminal and a redirected file are the
+// worker's own descriptors. Also the one door through which cpprun itself speaks, so that no
+// sentence lands inside a worker's line.
+//
+// A console that nobody reads slows down the workers that write to it, through their pipes, and
+// nobody else: nothing here ever blocks.
+
+#include <asio/io_context.hpp>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "launcher/plan/plan.h"
+#include "launcher/workers/io/process.h"
+#include "proto/clock.h"
+#include "proto/result.h"
+
+namespace cpprun::io {
+
+// Whether two descriptors are one file, pipe, socket or terminal.
+bool same_file(int a, int b);
+
+class OutputPump {
+ public:
+  // `out` and `err` stay the caller's and are usually 1 and 2.
+  // With `timed` each of cpprun's own lines begins with the time at which it is said.
+  OutputPump(asio::io_context& context, int out, int err, bool timed = false);
+  ~OutputPump();
+  OutputPump(const OutputPump&) = delete;
+  OutputPump& operator=(const OutputPump&) = delete;
+
+  // Before a worker is spawned: makes the pipes of what passes here and opens their files. The
+  // write ends are handed to WorkerProcesses::spawn and then let go with `release`.
+  tl::expected<WorkerStreams, SpawnError> attach(const WorkerSpec& spec);
+  void release(WorkerStreams& streams);
+
+  // A whole text of cpprun's own, to stderr, after whatever is queued there.
+  void say(const std::string& text);
+  // Much waits for whoever reads stderr: what may be left out should be.
+  bool is_behind() const;
+
+  // Takes what lies in that worker's pipes right now, so that its last lines are known.
+  void drain(LocalRank local_rank);
+  // The last lines of its stderr, where that passes here; empty otherwise.
+  std::vector<std::string> last_lines(LocalRank local_rank) const;
+
+  // That worker is gone: what is in its pipes is taken, then they are closed, even where some
+  // process elsewhere still holds their other end.
+  void close(LocalRank local_rank);
+
+  // Calls `done` when everything said has reached the consoles, or after `patience`.
+  void flush(Duration patience, std::function<void()> done);
+
+ private:
+  class Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace cpprun::io

@@ -1,0 +1,82 @@
+#include "launcher/output/line_cutter.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "proto/bounds.h"
+
+namespace cpprun {
+
+namespace {
+
+// The length of the first complete segment in `bytes`, 0 where none is complete yet.
+std::size_t segment_length(std::string_view bytes) {
+  const auto newline = bytes.find('\n');
+  const auto line = bytes.substr(0, newline);
+  const auto redraw = line.find('\r');
+  // A return at the very end may be the first half of a line's end: the next byte will tell.
+  if (redraw != std::string_view::npos && redraw + 1 < line.size()) return redraw + 1;
+  if (newline == std::string_view::npos) return 0;
+  return newline + 1;
+}
+
+// Where an over-long line may be cut: not inside a UTF-8 character, if it is UTF-8 at all.
+std::size_t cut_length(std::string_view line) {
+  for (std::size_t back = 1; back <= 4 && back < line.size(); ++back) {
+    const auto byte = static_cast<unsigned char>(line[line.size() - back]);
+    if ((byte & 0xC0U) == 0x80U) continue;  // inside a character: look further back
+    if (byte < 0xC0U) break;                // a character of one byte is whole
+    const std::size_t whole = byte >= 0xF0U ? 4 : byte >= 0xE0U ? 3 : 2;
+    return whole > back ? line.size() - back : line.size();
+  }
+  return line.size();
+}
+
+}  // namespace
+
+void LineCutter::take(std::string_view bytes, const Sink& sink) {
+  // Only the line that was left open is joined; all others are passed on where they lie.
+  while (!kept_.empty() && !bytes.empty()) {
+    const auto more =
+        std::min(bytes.size(),
+                 bytes.find('\n') == std::string_view::npos ? bytes.size() : bytes.find('\n') + 1);
+    kept_.append(bytes.substr(0, more));
+    bytes.remove_prefix(more);
+    const std::string joined = std::exchange(kept_, {});
+    std::string_view rest = joined;
+    for (auto length = segment_length(rest); length > 0; length = segment_length(rest)) {
+      pass(rest.substr(0, length), sink);
+      rest.remove_prefix(length);
+    }
+    keep(rest, sink);
+  }
+  for (auto length = segment_length(bytes); length > 0; length = segment_length(bytes)) {
+    pass(bytes.substr(0, length), sink);
+    bytes.remove_prefix(length);
+  }
+  keep(bytes, sink);
+}
+
+void LineCutter::finish(const Sink& sink) {
+  const std::string rest = std::exchange(kept_, {});
+  if (!rest.empty()) pass(rest, sink);
+  inside_line_ = false;
+}
+
+void LineCutter::pass(std::string_view text, const Sink& sink) {
+  const bool ends = text.back() == '\n';
+  sink(Piece{.text = text, .begins_line = !inside_line_, .ends_line = ends});
+  // After a redraw the next segment begins at the left margin again and needs its prefix.
+  inside_line_ = !ends && text.back() != '\r';
+}
+
+void LineCutter::keep(std::string_view rest, const Sink& sink) {
+  while (rest.size() >= bounds::line_bytes_max) {
+    const auto length = cut_length(rest.substr(0, bounds::line_bytes_max));
+    pass(rest.substr(0, length), sink);
+    rest.remove_prefix(length);
+  }
+  kept_.append(rest);
+}
+
+}  // namespace cpprun

@@ -1,0 +1,19 @@
+#pragma once
+// --duplicate-stdout-filters: which lines of a tee'd stream are written a second time, to the one
+// file of the attempt in which all workers' chosen lines come together.
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "launcher/output/line_cutter.h"
+
+namespace cpprun {
+
+// The line for that file, with prefix and newline, or nothing where it holds none of the words. A
+// piece of an over-long line and what a progress bar redraws count as lines of their own, so that
+// lines of different workers never mix there.
+std::string duplicate_of(const Piece& piece, std::string_view prefix,
+                         const std::vector<std::string>& words);
+
+}  // namespace cpprun

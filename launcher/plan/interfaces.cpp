@@ -1,0 +1,165 @@
+#include "launcher/plan/interfaces.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "proto/worker_contract.h"
+
+namespace cpprun {
+
+namespace {
+
+bool usable(const NetworkInterface& interface) {
+  return interface.up && !interface.addresses.empty();
+}
+
+bool carries(const NetworkInterface& interface, const std::string& address) {
+  const auto& own = interface.addresses;
+  return std::find(own.begin(), own.end(), address) != own.end();
+}
+
+// Who the user is to meet.
+struct Company {
+  bool alone = false;
+  std::string local_address;  // from which the others are reached; empty: not known yet
+};
+
+// "eth0 (10.0.0.5), ib0 (192.168.1.5)": what the user may copy into the variable. Only the one that
+// reaches somebody, where that is known.
+std::string those_that_would_do(const std::vector<NetworkInterface>& interfaces,
+                                const Company& company) {
+  std::vector<std::string> names;
+  const auto add = [&](const NetworkInterface& each) {
+    names.push_back(fmt::format("{} ({})", each.name, each.addresses.front()));
+  };
+  for (const auto& each : interfaces) {
+    if (usable(each) && !company.alone && carries(each, company.local_address)) add(each);
+  }
+  const bool known = !names.empty();
+  for (const auto& each : interfaces) {
+    if (!known && usable(each) && (!each.loopback || company.alone)) add(each);
+  }
+  if (names.empty()) return "no interface is up with an address, so none would do";
+  return fmt::format("{} would do", fmt::join(names, ", "));
+}
+
+std::vector<std::string> split(std::string_view text) {
+  std::vector<std::string> parts;
+  while (!text.empty()) {
+    const auto comma = text.find(',');
+    if (comma != 0) parts.emplace_back(text.substr(0, comma));
+    text = comma == std::string_view::npos ? "" : text.substr(comma + 1);
+  }
+  return parts;
+}
+
+// Why a name does not do, or nothing where it does.
+std::optional<std::string> fault_of(const std::vector<NetworkInterface>& interfaces,
+                                    const std::string& name) {
+  const auto found = std::find_if(interfaces.begin(), interfaces.end(),
+                                  [&](const auto& each) { return each.name == name; });
+  if (found == interfaces.end()) return "which does not exist on this machine";
+  if (!found->up) return "which is down";
+  if (found->addresses.empty()) return "which has no address";
+  return std::nullopt;
+}
+
+// NCCL takes beginnings of names, `=` before exact names, and `^` before names to leave out.
+bool nccl_would_find(const std::vector<NetworkInterface>& interfaces, std::string_view wanted) {
+  const bool leave_out = wanted.starts_with('^');
+  if (leave_out) wanted.remove_prefix(1);
+  const bool exact = wanted.starts_with('=');
+  if (exact) wanted.remove_prefix(1);
+  const auto names = split(wanted);
+  return std::any_of(interfaces.begin(), interfaces.end(), [&](const auto& each) {
+    const bool named = std::any_of(names.begin(), names.end(), [&](std::string_view name) {
+      return exact ? each.name == name : each.name.starts_with(name.substr(0, name.find(':')));
+    });
+    return usable(each) && named != leave_out;
+  });
+}
+
+// What the user set himself, checked; nothing where he set nothing.
+Result<std::optional<std::string>> users_choice(const std::vector<NetworkInterface>& interfaces,
+                                                std::string_view variable, const Company& company,
+                                                const Environment& environment) {
+  const auto* value = find_variable(environment, variable);
+  if (value == nullptr || value->empty()) return std::nullopt;
+  const auto refuse = [&](const std::string& name, const std::string& fault) {
+    return failure(fmt::format("{}={} names {}, {}; {}", variable, *value, name, fault,
+                               those_that_would_do(interfaces, company)));
+  };
+  if (variable == contract::nccl_socket_ifname) {
+    if (nccl_would_find(interfaces, *value)) return *value;
+    return refuse("interfaces", "of which none is up with an address on this machine");
+  }
+  for (const auto& name : split(*value)) {
+    if (const auto fault = fault_of(interfaces, name)) return refuse(name, *fault);
+  }
+  return *value;
+}
+
+// The interface that fits without being told; an error where there is none.
+Result<std::optional<std::string>> own_choice(const std::vector<NetworkInterface>& interfaces,
+                                              const Company& company) {
+  for (const auto& each : interfaces) {
+    if (!usable(each)) continue;
+    if (company.alone ? each.loopback : carries(each, company.local_address)) return each.name;
+  }
+  // No way leads to that address from here, and whoever is master there is told so: see
+  // doubt_of_master. Its workers still have to meet the others.
+  for (const auto& each : interfaces) {
+    const bool leads_out = usable(each) && !each.loopback;
+    if (!company.alone && company.local_address.empty() && leads_out) return each.name;
+  }
+  // A machine alone without a loopback interface leaves the choice to the libraries.
+  if (company.alone) return std::nullopt;
+  if (company.local_address.empty()) return failure(those_that_would_do(interfaces, company));
+  return failure(
+      fmt::format("the master is reached from {}, which no interface carries; set {} to one: {}",
+                  company.local_address, contract::gloo_socket_ifname,
+                  those_that_would_do(interfaces, {company.alone, ""})));
+}
+
+}  // namespace
+
+Result<void> check_users_interfaces(const std::vector<NetworkInterface>& interfaces, bool alone,
+                                    const Environment& environment,
+                                    const std::string& local_address) {
+  for (const auto variable :
+       {contract::gloo_socket_ifname, contract::tp_socket_ifname, contract::nccl_socket_ifname}) {
+    const auto choice = users_choice(interfaces, variable, {alone, local_address}, environment);
+    if (!choice) return tl::unexpected(choice.error());
+  }
+  return {};
+}
+
+Result<SocketInterfaces> choose_interfaces(const std::vector<NetworkInterface>& interfaces,
+                                           const std::string& local_address, bool alone,
+                                           const Environment& environment) {
+  const auto users = [&](std::string_view variable) {
+    return users_choice(interfaces, variable, {alone, local_address}, environment);
+  };
+  const auto gloo = users(contract::gloo_socket_ifname);
+  const auto tensorpipe = users(contract::tp_socket_ifname);
+  const auto nccl = users(contract::nccl_socket_ifname);
+  for (const auto* checked : {&gloo, &tensorpipe, &nccl}) {
+    if (!*checked) return tl::unexpected(checked->error());
+  }
+  SocketInterfaces chosen;
+  chosen.said = gloo->value_or("");
+  if (*gloo && *tensorpipe && *nccl) return chosen;
+
+  const auto ours = own_choice(interfaces, {alone, local_address});
+  if (!ours) return tl::unexpected(ours.error());
+  if (!*gloo) chosen.gloo = *ours;
+  if (!*tensorpipe) chosen.tensorpipe = *ours;
+  // NCCL leaves loopback alone for good reasons of its own; on one machine it needs no network.
+  if (!*nccl && !alone) chosen.nccl = *ours;
+  if (!*gloo) chosen.said = ours->value_or("its own choice");
+  return chosen;
+}
+
+}  // namespace cpprun

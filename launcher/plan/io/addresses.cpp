@@ -1,0 +1,75 @@
+#include "launcher/plan/io/addresses.h"
+
+#include <algorithm>
+#include <asio/ip/tcp.hpp>
+#include <asio/post.hpp>
+#include <memory>
+#include <utility>
+
+#include "launcher/endpoint.h"
+#include "launcher/plan/meeting_place.h"
+
+namespace cpprun::io {
+
+namespace {
+
+using asio::ip::tcp;
+
+std::vector<std::string> literals_of(const tcp::resolver::results_type& results) {
+  std::vector<std::string> addresses;
+  for (const auto& each : results) {
+    auto address = each.endpoint().address().to_string();
+    const bool known = std::find(addresses.begin(), addresses.end(), address) != addresses.end();
+    if (!known) addresses.push_back(std::move(address));
+  }
+  return addresses;
+}
+
+}  // namespace
+
+std::optional<std::string> literal_address(const std::string& host) {
+  asio::error_code not_literal;
+  const auto literal = asio::ip::make_address(host, not_literal);
+  if (not_literal) return std::nullopt;
+  return literal.to_string();
+}
+
+std::vector<std::string> addresses_of(const std::string& host) {
+  if (const auto literal = literal_address(host)) return {*literal};
+  asio::io_context resolving;
+  asio::error_code unknown;  // Then it is not this machine's, and the dial says why.
+  return literals_of(tcp::resolver{resolving}.resolve(host, "", unknown));
+}
+
+void look_up(asio::io_context& context, const std::string& host,
+             std::function<void(const Result<std::vector<std::string>>&)> found) {
+  if (const auto literal = literal_address(host)) {
+    asio::post(context, [found = std::move(found), literal = *literal] {
+      found(std::vector<std::string>{literal});
+    });
+    return;
+  }
+  auto resolver = std::make_shared<tcp::resolver>(context);
+  resolver->async_resolve(
+      host, "",
+      [resolver, found = std::move(found)](const asio::error_code& error,
+                                           const tcp::resolver::results_type& results) {
+        if (error || results.empty()) {
+          found(failure(error ? error.message() : "the name has no address"));
+        } else {
+          found(literals_of(results));
+        }
+      });
+}
+
+Result<bool> means_this_machine(const Config& config, const std::string& own_name,
+                                const std::vector<NetworkInterface>& interfaces) {
+  const std::string& host = config.endpoint.host;
+  if (is_loopback(host)) return true;
+  auto meant = is_meant(config, addresses_of(host), interfaces);
+  // Its own name is its own, whatever it resolves to, unless others go by it as well.
+  if (meant && host == own_name) return true;
+  return meant;
+}
+
+}  // namespace cpprun::io

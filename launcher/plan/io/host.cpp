@@ -1,0 +1,207 @@
+#include "launcher/plan/io/host.h"
+
+#include <arpa/inet.h>
+#include <fmt/format.h>
+#include <ifaddrs.h>
+#include <net/if.h>
+#include <netdb.h>
+#include <sys/random.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <cstring>
+#include <filesystem>
+#include <memory>
+#include <system_error>
+
+namespace cpprun::io {
+
+namespace {
+
+std::string literal_of(const sockaddr* address) {
+  char text[INET6_ADDRSTRLEN] = {};
+  if (address->sa_family == AF_INET) {
+    const auto* v4 = reinterpret_cast<const sockaddr_in*>(address);
+    ::inet_ntop(AF_INET, &v4->sin_addr, text, sizeof text);
+  } else if (address->sa_family == AF_INET6) {
+    const auto* v6 = reinterpret_cast<const sockaddr_in6*>(address);
+    ::inet_ntop(AF_INET6, &v6->sin6_addr, text, sizeof text);
+  }
+  return text;
+}
+
+// The bits that lead in the mask.
+int prefix_of(const sockaddr* mask) {
+  const auto count = [](const void* bytes, std::size_t size) {
+    int bits = 0;
+    for (const auto* at = static_cast<const unsigned char*>(bytes); size > 0; ++at, --size) {
+      bits += __builtin_popcount(*at);
+    }
+    return bits;
+  };
+  if (mask->sa_family == AF_INET) {
+    const auto& v4 = reinterpret_cast<const sockaddr_in*>(mask)->sin_addr;
+    return count(&v4, sizeof v4);
+  }
+  const auto& v6 = reinterpret_cast<const sockaddr_in6*>(mask)->sin6_addr;
+  return count(&v6, sizeof v6);
+}
+
+int count_device_files() {
+  int count = 0;
+  std::error_code unreadable;  // then there are none for us
+  for (const auto& entry : std::filesystem::directory_iterator("/dev", unreadable)) {
+    const auto name = entry.path().filename().string();
+    constexpr std::string_view beginning = "nvidia";
+    const auto number = std::string_view(name).substr(std::min(beginning.size(), name.size()));
+    count += name.starts_with(beginning) && !number.empty() &&
+                     number.find_first_not_of("0123456789") == std::string_view::npos
+                 ? 1
+                 : 0;
+  }
+  return count;
+}
+
+// What CUDA makes of its variable: entries up to the first that is no device.
+int count_visible(std::string_view list, int there) {
+  int count = 0;
+  while (!list.empty()) {
+    const auto comma = list.find(',');
+    auto entry = list.substr(0, comma);
+    while (entry.starts_with(' ')) entry.remove_prefix(1);
+    while (entry.ends_with(' ')) entry.remove_suffix(1);
+    int index = 0;
+    const auto [end, error] = std::from_chars(entry.data(), entry.data() + entry.size(), index);
+    const bool number = error == std::errc{} && end == entry.data() + entry.size();
+    const bool device = number ? index >= 0 && index < there
+                               : entry.starts_with("GPU-") || entry.starts_with("MIG-");
+    if (!device) break;
+    ++count;
+    list = comma == std::string_view::npos ? "" : list.substr(comma + 1);
+  }
+  return count;
+}
+
+}  // namespace
+
+Environment environment_snapshot(char** variables) {
+  Environment environment;
+  for (char** each = variables; each != nullptr && *each != nullptr; ++each) {
+    const std::string_view text(*each);
+    const auto equals = text.find('=');
+    if (equals == std::string_view::npos) continue;
+    environment.emplace(text.substr(0, equals), text.substr(equals + 1));
+  }
+  return environment;
+}
+
+std::string host_name() {
+  utsname names{};
+  return ::uname(&names) == 0 ? names.nodename : "localhost";
+}
+
+int cpu_count() {
+  const auto count = ::sysconf(_SC_NPROCESSORS_ONLN);
+  return count > 0 ? static_cast<int>(count) : 1;
+}
+
+int device_count(const Environment& environment) {
+  const int there = count_device_files();
+  const auto* visible = find_variable(environment, "CUDA_VISIBLE_DEVICES");
+  return visible == nullptr || there == 0 ? there : count_visible(*visible, there);
+}
+
+std::string random_token(int bytes) {
+  std::string token;
+  while (bytes-- > 0) {
+    unsigned char byte = 0;
+    // Up to 256 bytes come at once and whole, since the kernel gathered its first randomness.
+    while (::getrandom(&byte, 1, 0) != 1) {
+    }
+    token += fmt::format("{:02x}", byte);
+  }
+  return token;
+}
+
+Result<std::vector<NetworkInterface>> network_interfaces() {
+  ifaddrs* list = nullptr;
+  if (::getifaddrs(&list) != 0) {
+    return failure(fmt::format("cannot list the network interfaces: {}", std::strerror(errno)));
+  }
+  const std::unique_ptr<ifaddrs, decltype(&::freeifaddrs)> owner(list, &::freeifaddrs);
+  std::vector<NetworkInterface> interfaces;
+  for (const auto* each = list; each != nullptr; each = each->ifa_next) {
+    auto found = std::find_if(interfaces.begin(), interfaces.end(),
+                              [&](const auto& known) { return known.name == each->ifa_name; });
+    if (found == interfaces.end()) {
+      interfaces.push_back({.name = each->ifa_name,
+                            .up = (each->ifa_flags & IFF_UP) != 0,
+                            .loopback = (each->ifa_flags & IFF_LOOPBACK) != 0,
+                            .addresses = {}});
+      found = interfaces.end() - 1;
+    }
+    if (each->ifa_addr == nullptr) continue;
+    auto literal = literal_of(each->ifa_addr);
+    if (literal.empty()) continue;
+    if (each->ifa_netmask != nullptr) {
+      found->networks.push_back(fmt::format("{}/{}", literal, prefix_of(each->ifa_netmask)));
+    }
+    found->addresses.push_back(std::move(literal));
+  }
+  return interfaces;
+}
+
+Result<std::string> local_address_towards(const std::string& address, int port) {
+  addrinfo hints{};
+  hints.ai_flags = AI_NUMERICHOST | AI_NUMERICSERV;  // never asks a name server
+  hints.ai_socktype = SOCK_DGRAM;
+  addrinfo* found = nullptr;
+  const auto tried = [&](const std::string& why) {
+    return failure(fmt::format("cannot find the way to {}: {}", address, why));
+  };
+  // Connecting a datagram socket sends nothing; the kernel only looks up the route.
+  if (const int error =
+          ::getaddrinfo(address.c_str(), std::to_string(std::max(port, 1)).c_str(), &hints, &found);
+      error != 0) {
+    return tried(::gai_strerror(error));
+  }
+  const std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)> owner(found, &::freeaddrinfo);
+  const int probe = ::socket(found->ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+  if (probe < 0) return tried(std::strerror(errno));
+  sockaddr_storage local{};
+  socklen_t size = sizeof local;
+  const bool known = ::connect(probe, found->ai_addr, found->ai_addrlen) == 0 &&
+                     ::getsockname(probe, reinterpret_cast<sockaddr*>(&local), &size) == 0;
+  const int error_number = errno;
+  ::close(probe);
+  if (!known) return tried(std::strerror(error_number));
+  return literal_of(reinterpret_cast<const sockaddr*>(&local));
+}
+
+FileKind probe_file(const std::string& path) {
+  struct stat found {};
+  if (::stat(path.c_str(), &found) != 0) return FileKind::missing;
+  if (S_ISDIR(found.st_mode)) return FileKind::directory;
+  if (::access(path.c_str(), X_OK) == 0) return FileKind::executable;
+  struct statvfs disk {};
+  const bool noexec = (found.st_mode & (S_IXUSR | S_IXGRP | S_IXOTH)) != 0 &&
+                      ::statvfs(path.c_str(), &disk) == 0 && (disk.f_flag & ST_NOEXEC) != 0;
+  return noexec ? FileKind::noexec : FileKind::plain;
+}
+
+std::optional<rlimit> raise_open_files() {
+  rlimit before{};
+  if (::getrlimit(RLIMIT_NOFILE, &before) != 0) return std::nullopt;
+  const rlimit raised{.rlim_cur = before.rlim_max, .rlim_max = before.rlim_max};
+  // Where that fails the old limit may do; whoever meets it is told.
+  static_cast<void>(::setrlimit(RLIMIT_NOFILE, &raised));
+  return before;
+}
+
+}  // namespace cpprun::io

@@ -1,0 +1,38 @@
+#pragma once
+// What this machine is: its name, its processors and devices, its network interfaces, what lies on
+// its disk. Nothing here asks a name server or waits.
+
+#include <sys/resource.h>
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "launcher/environment.h"
+#include "launcher/plan/interfaces.h"
+#include "launcher/plan/program.h"
+#include "proto/result.h"
+
+namespace cpprun::io {
+
+Environment environment_snapshot(char** variables);
+
+std::string host_name();  // as the kernel knows it; no name server is asked
+int cpu_count();  // logical processors of the machine, not of the affinity mask, as torchrun
+// Devices the workers may use: /dev/nvidia<n>, or what CUDA_VISIBLE_DEVICES leaves of them.
+int device_count(const Environment& environment);
+
+// `bytes` random bytes from the kernel, in hexadecimal.
+std::string random_token(int bytes);
+
+Result<std::vector<NetworkInterface>> network_interfaces();
+
+// The local address from which `address` (literal) is reached, found without sending anything.
+Result<std::string> local_address_towards(const std::string& address, int port);
+
+FileKind probe_file(const std::string& path);
+
+// Lets this process open as many files as the administrator allows; gives the limit before.
+std::optional<rlimit> raise_open_files();
+
+}  // namespace cpprun::io

@@ -1,0 +1,181 @@
+#include "launcher/plan/meeting_place.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <string_view>
+
+namespace cpprun {
+
+namespace {
+
+std::string_view without_scope(std::string_view address) {
+  return address.substr(0, address.find('%'));
+}
+
+bool is_ours(std::string_view address, const std::vector<NetworkInterface>& interfaces) {
+  if (is_loopback(address)) return true;
+  return std::any_of(interfaces.begin(), interfaces.end(), [&](const NetworkInterface& each) {
+    return std::find(each.addresses.begin(), each.addresses.end(), without_scope(address)) !=
+           each.addresses.end();
+  });
+}
+
+// What others may know this machine by: link-local addresses mean something else on each.
+std::vector<std::string> told_addresses(const std::vector<NetworkInterface>& interfaces,
+                                        bool with_name) {
+  std::vector<std::string> told;
+  for (const NetworkInterface& each : interfaces) {
+    if (!each.up || each.loopback) continue;
+    for (const std::string& address : each.addresses) {
+      if (address.starts_with("fe80:")) continue;
+      told.push_back(with_name ? fmt::format("{} ({})", address, each.name) : address);
+    }
+  }
+  return told;
+}
+
+// "--master-addr=10.0.0.5": how the user would say that the nodes meet at that host.
+std::string as_flag(const Config& config, const std::string& host) {
+  return config.place_by_endpoint
+             ? "--rdzv-endpoint=" + to_string(Endpoint{host, config.endpoint.port})
+             : "--master-addr=" + host;
+}
+
+// The same with an address of this machine.
+std::string own_as_flag(const Config& config, const std::vector<NetworkInterface>& interfaces) {
+  const auto told = told_addresses(interfaces, false);
+  return as_flag(config, told.empty() ? "HOST" : told.front());
+}
+
+// "trainer (10.0.0.9)", or the address alone where no name was given.
+std::string place_in_words(const Config& config, const std::vector<std::string>& addresses) {
+  const std::string& host = config.endpoint.host;
+  if (addresses.empty() || (addresses.size() == 1 && addresses.front() == host)) return host;
+  if (host == "localhost") return host;
+  return fmt::format("{} ({})", host, fmt::join(addresses, ", "));
+}
+
+}  // namespace
+
+Whose whose(const std::vector<std::string>& addresses,
+            const std::vector<NetworkInterface>& interfaces) {
+  if (addresses.empty()) return Whose::nobodys;
+  const auto others = those_of_others(addresses, interfaces).size();
+  if (others == addresses.size()) return Whose::others;
+  if (others > 0) return Whose::shared;
+  const bool nowhere_else = std::all_of(addresses.begin(), addresses.end(),
+                                        [](const std::string& each) { return is_loopback(each); });
+  return nowhere_else ? Whose::loopback : Whose::ours;
+}
+
+std::vector<std::string> those_of_others(const std::vector<std::string>& addresses,
+                                         const std::vector<NetworkInterface>& interfaces) {
+  std::vector<std::string> others;
+  for (const std::string& each : addresses) {
+    if (!is_ours(each, interfaces)) others.push_back(each);
+  }
+  return others;
+}
+
+std::string own_addresses_in_words(const std::vector<NetworkInterface>& interfaces) {
+  const auto told = told_addresses(interfaces, true);
+  return told.empty() ? "no address that others could use"
+                      : fmt::format("{}", fmt::join(told, ", "));
+}
+
+Result<bool> is_meant(const Config& config, const std::vector<std::string>& addresses,
+                      const std::vector<NetworkInterface>& interfaces) {
+  const Whose owner = whose(addresses, interfaces);
+  if (owner != Whose::shared) return owner == Whose::ours || owner == Whose::loopback;
+  const auto others = those_of_others(addresses, interfaces);
+  std::vector<std::string> own;
+  for (const std::string& each : addresses) {
+    if (is_ours(each, interfaces)) own.push_back(each);
+  }
+  // Every node has to be advised the same one, and loopback is no one's.
+  std::vector<std::string> named;
+  std::copy_if(addresses.begin(), addresses.end(), std::back_inserter(named),
+               [](const std::string& each) { return !is_loopback(each); });
+  return failure(fmt::format(
+      "the name {} means several machines: {} is this machine, {} is not; each of them would take "
+      "itself for the master of a job of its own. Give every node the address, or a name, of one "
+      "machine, as {} (of a StatefulSet's pods the first one's name), or say who is the master "
+      "with --rdzv-conf=is_host=true on that node and is_host=false on the others",
+      config.endpoint.host, fmt::join(own, ", "), fmt::join(others, ", "),
+      as_flag(config, *std::min_element(named.begin(), named.end()))));
+}
+
+std::optional<Doubt> doubt_of_master(const Config& config,
+                                     const std::vector<std::string>& addresses,
+                                     const std::vector<NetworkInterface>& interfaces) {
+  const std::string place = place_in_words(config, addresses);
+  switch (whose(addresses, interfaces)) {
+    case Whose::nobodys:
+    case Whose::ours:
+    case Whose::shared:
+      return std::nullopt;
+    case Whose::others:
+      return Doubt{
+          fmt::format("{} is no address of this machine, which is to be the master and has {}: "
+                      "whoever looks for the master there finds it only where a Service, a NAT or "
+                      "a forwarded port leads from there to here; if none does, start every node "
+                      "with {}",
+                      place, own_addresses_in_words(interfaces), own_as_flag(config, interfaces)),
+          true};
+    case Whose::loopback:
+      if (config.nodes_max == 1) return std::nullopt;
+      return Doubt{fmt::format("{} is this machine and no other: a node on another machine would "
+                               "look for the master on itself; if there is one, start every node "
+                               "with an address of the master, as {}",
+                               place, own_as_flag(config, interfaces)),
+                   false};
+  }
+  return std::nullopt;
+}
+
+std::string hint_for_dialler(const Config& config, const std::vector<std::string>& addresses,
+                             const std::vector<NetworkInterface>& interfaces) {
+  const std::string place = place_in_words(config, addresses);
+  const bool by_rank = config.rendezvous == RendezvousMode::fixed_master && config.node_rank;
+  const std::string flag = config.place_by_endpoint ? "--rdzv-endpoint" : "--master-addr";
+  switch (whose(addresses, interfaces)) {
+    case Whose::nobodys:
+    case Whose::shared:
+      return {};
+    case Whose::others:
+      if (!by_rank) return "; is a node started on that machine?";
+      return fmt::format("; is the node with --node-rank=0 started there, with the same {}?", flag);
+    case Whose::ours:
+    case Whose::loopback:
+      if (!by_rank) {
+        return fmt::format(
+            "; {} is this machine, which was told not to host (is_host=false): start a node here "
+            "that may, or give every node the address of the machine that hosts with {}",
+            place, flag);
+      }
+      return fmt::format(
+          "; {} is this machine, which has --node-rank={}, and the master is where --node-rank=0 "
+          "is started: if that is another machine, give every node its address with {}; if it is "
+          "this one, give it rank 0",
+          place, *config.node_rank, flag);
+  }
+  return {};
+}
+
+std::string unresolved_in_words(const Config& config, const std::string& why,
+                                const std::vector<NetworkInterface>& interfaces) {
+  return fmt::format(
+      "the name \"{}\" cannot be resolved ({}) on this machine, which is to be the master: its own "
+      "workers would not find their store there; add the name to /etc/hosts or DNS, or start every "
+      "node with an address: this machine has {}",
+      config.endpoint.host, why, own_addresses_in_words(interfaces));
+}
+
+std::string unresolved_for_others(const Config& config, const std::string& why) {
+  return fmt::format("the master is there, but cannot resolve its own name \"{}\" ({})",
+                     config.endpoint.host, why);
+}
+
+}  // namespace cpprun

@@ -1,0 +1,45 @@
+#pragma once
+// --numa-binding: on which processors each worker runs, so that it is near its GPU. Pure: what the
+// machine looks like comes in as a Topology, which `io/topology` reads.
+//
+// A worker's GPU is the one whose number is its local rank. A machine without GPUs has its workers
+// spread over its NUMA nodes in order, as if each had a GPU there; torchrun fails on it.
+
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "launcher/config.h"
+#include "launcher/plan/cpu_list.h"
+#include "proto/result.h"
+
+namespace cpprun {
+
+// The lowest processor of a group stands for the group.
+struct CpuPlace {
+  int core = 0;    // processors that are threads of one core
+  int socket = 0;  // the package's number
+  int cache = 0;   // processors that share the cache of the highest level
+  friend bool operator==(const CpuPlace&, const CpuPlace&) = default;
+};
+
+struct Topology {
+  std::map<int, CpuPlace> cpus;     // those that cpprun itself may use
+  std::map<int, CpuSet> nodes;      // by number; processors that may not be used are here too
+  std::vector<int> node_of_device;  // by the number under which workers see the device
+  friend bool operator==(const Topology&, const Topology&) = default;
+};
+
+// By local rank. Fails with a sentence where a worker would have no device or no processor.
+Result<std::vector<CpuSet>> bind_workers(NumaBinding binding, const Topology& topology,
+                                         int local_world_size);
+
+// "node", "socket", "exclusive", "core-complex"; nothing for any other word.
+std::optional<NumaBinding> numa_binding_named(std::string_view name);
+
+// "local ranks 0-3 on 0-31, local ranks 4-7 on 32-63".
+std::string in_words(const std::vector<CpuSet>& cpus_by_rank);
+
+}  // namespace cpprun

@@ -1,0 +1,239 @@
+#include "launcher/plan/plan.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cctype>
+#include <utility>
+
+#include "proto/worker_contract.h"
+
+namespace cpprun {
+
+namespace {
+
+bool starts_name(char byte) {
+  return std::isalpha(static_cast<unsigned char>(byte)) || byte == '_';
+}
+
+bool continues_name(char byte) {
+  return starts_name(byte) || std::isdigit(static_cast<unsigned char>(byte));
+}
+
+// `$name` and `${name}` replaced where the name is known, `$$` made `$`, all else left as it is:
+// the rules of torchrun's macros and of its prefix template.
+std::string substitute(std::string_view text, const Environment& values) {
+  std::string result;
+  while (!text.empty()) {
+    const auto dollar = text.find('$');
+    result += text.substr(0, dollar);
+    if (dollar == std::string_view::npos) break;
+    text.remove_prefix(dollar);
+    if (text.starts_with("$$")) {
+      result += '$';
+      text.remove_prefix(2);
+      continue;
+    }
+    const bool braced = text.starts_with("${");
+    const std::size_t begin = braced ? 2 : 1;
+    std::size_t end = begin;
+    while (end < text.size() &&
+           (end == begin ? starts_name(text[end]) : continues_name(text[end]))) {
+      ++end;
+    }
+    const auto* value = find_variable(values, text.substr(begin, end - begin));
+    const bool closed = !braced || (end < text.size() && text[end] == '}');
+    if (value == nullptr || !closed) {
+      result += '$';
+      text.remove_prefix(1);
+      continue;
+    }
+    result += *value;
+    text.remove_prefix(end + (braced ? 1 : 0));
+  }
+  return result;
+}
+
+void set(Environment& variables, std::string_view name, std::string value) {
+  variables[std::string(name)] = std::move(value);
+}
+
+void set(Environment& variables, std::string_view name, int value) {
+  set(variables, name, std::to_string(value));
+}
+
+// The one device that a worker with a virtual local rank sees: its entry in the list cpprun was
+// started with, or the device of its number.
+std::string device_of(const Environment& environment, int local_rank) {
+  const auto* visible = find_variable(environment, contract::cuda_visible_devices);
+  if (visible == nullptr) return std::to_string(local_rank);
+  std::string_view rest = *visible;
+  // The settings have counted the entries: there is one for each worker.
+  for (int skipped = 0; skipped < local_rank; ++skipped) rest = rest.substr(rest.find(',') + 1);
+  auto entry = rest.substr(0, rest.find(','));
+  while (entry.starts_with(' ')) entry.remove_prefix(1);
+  while (entry.ends_with(' ')) entry.remove_suffix(1);
+  return std::string(entry);
+}
+
+// Every variable torchrun sets, and those that only cpprun does.
+Environment variables_of(const Config& config, const link::Sealed& sealed, const NodeFacts& facts,
+                         int local_rank) {
+  using namespace contract;
+  Environment variables;
+  if (config.virtual_local_rank) {
+    set(variables, contract::local_rank, 0);
+    set(variables, cuda_visible_devices, device_of(facts.environment, local_rank));
+  } else {
+    set(variables, contract::local_rank, local_rank);
+  }
+  set(variables, rank, sealed.base_rank.value + local_rank);
+  set(variables, group_rank, sealed.group_rank.value);
+  set(variables, role_rank, sealed.role_base_rank + local_rank);
+  set(variables, role_name, config.role);
+  set(variables, local_world_size, config.local_world_size);
+  set(variables, world_size, sealed.world_size);
+  set(variables, group_world_size, sealed.group_world_size);
+  set(variables, role_world_size, sealed.role_world_size);
+  set(variables, master_addr, facts.master_host);
+  set(variables, master_port, sealed.store_port);
+  set(variables, restart_count, sealed.restart_count);
+  set(variables, max_restarts, config.restarts_max);
+  set(variables, run_id, config.job);
+  // torch compares with exactly this spelling.
+  set(variables, use_agent_store, "True");
+  set(variables, signals_to_handle, config.signals_text);
+  if (find_variable(facts.environment, nccl_async_error_handling) == nullptr) {
+    set(variables, nccl_async_error_handling, "1");
+  }
+  if (threads_note(config, facts.environment)) set(variables, omp_num_threads, "1");
+  if (facts.sockets.gloo) set(variables, gloo_socket_ifname, *facts.sockets.gloo);
+  if (facts.sockets.tensorpipe) set(variables, tp_socket_ifname, *facts.sockets.tensorpipe);
+  if (facts.sockets.nccl) set(variables, nccl_socket_ifname, *facts.sockets.nccl);
+  // A cpprun that is itself a worker of another one keeps the other's token: both may sweep.
+  const auto* outer = find_variable(facts.environment, node_token);
+  set(variables, node_token,
+      outer == nullptr || outer->empty() ? facts.node_token : *outer + "," + facts.node_token);
+  return variables;
+}
+
+// What one stream of one worker is asked for.
+struct StreamWish {
+  bool redirect = false;
+  bool tee = false;
+  std::string file;
+  const std::vector<std::string>& duplicate_words;
+  std::string duplicate_file;
+};
+
+StreamPlan stream_plan(const Config& config, int local_rank, const StreamWish& wish) {
+  const auto& filter = config.logs.console_ranks;
+  // Without files there is nothing to redirect to: the streams stay where they are, as in torchrun.
+  if (config.logs.disabled) return {};
+  const bool heard =
+      !filter || std::find(filter->begin(), filter->end(), local_rank) != filter->end();
+  if (wish.tee && heard) {
+    StreamPlan plan{StreamTarget::tee, wish.file};
+    plan.file_bytes_max = config.logs.file_bytes_max;
+    if (!wish.duplicate_words.empty()) {
+      plan.duplicate_words = wish.duplicate_words;
+      plan.duplicate_file = wish.duplicate_file;
+    }
+    return plan;
+  }
+  if ((wish.tee || wish.redirect) && !wish.file.empty()) {
+    const auto limit = config.logs.file_bytes_max;
+    // A worker's own descriptor knows no limit.
+    StreamPlan plan{limit == 0 ? StreamTarget::file : StreamTarget::kept, wish.file};
+    plan.file_bytes_max = limit;
+    return plan;
+  }
+  return {heard && !wish.redirect ? StreamTarget::console : StreamTarget::nowhere, ""};
+}
+
+// An inherited stderr is read by nobody here, and which of two failures came first is judged by
+// words. A terminal stays the worker's own, for its colours and its progress bars. Where stdout
+// goes to the same place it takes the same way, or lines of the two would change their order.
+void let_words_pass(const Config& config, const ConsoleFacts& console, WorkerSpec& spec) {
+  if (config.logs.stderr_inherited || console.terminal) return;
+  if (spec.err.target != StreamTarget::console) return;
+  spec.err.target = StreamTarget::passed;
+  if (console.one && spec.out.target == StreamTarget::console) {
+    spec.out.target = StreamTarget::with_err;
+  }
+}
+
+// torchrun's name for it. Rounds that only changed who is here restart nothing, so the same count
+// comes again: those have the round in their name, or they would write over each other's logs.
+std::string attempt_name(const link::Sealed& sealed) {
+  const auto restarts = static_cast<std::uint32_t>(sealed.restart_count);
+  if (sealed.round.value <= restarts + 1) return fmt::format("attempt_{}", restarts);
+  return fmt::format("attempt_{}_round_{}", restarts, sealed.round.value);
+}
+
+}  // namespace
+
+std::string expand_macros(const std::string& argument, LocalRank local_rank) {
+  return substitute(argument, {{"local_rank", std::to_string(local_rank.value)}});
+}
+
+std::string line_prefix(const LogOptions& logs, const std::string& role, LocalRank local_rank,
+                        Rank rank) {
+  if (!logs.prefix_template) return fmt::format("[{}{}]:", role, local_rank.value);
+  return substitute(*logs.prefix_template, {{"role_name", role},
+                                            {"local_rank", std::to_string(local_rank.value)},
+                                            {"rank", std::to_string(rank.value)}});
+}
+
+std::optional<std::string> threads_note(const Config& config, const Environment& environment) {
+  if (config.local_world_size == 1 ||
+      find_variable(environment, contract::omp_num_threads) != nullptr) {
+    return std::nullopt;
+  }
+  return "OMP_NUM_THREADS is set to 1 for each worker, so that they do not fight for processors; "
+         "set it yourself for the best speed";
+}
+
+std::vector<WorkerSpec> make_plan(const Config& config, const link::Sealed& sealed,
+                                  const ResolvedProgram& program, const NodeFacts& facts) {
+  const auto& root = facts.run_folder.empty() ? facts.error_folder : facts.run_folder;
+  const auto attempt_folder = fmt::format("{}/{}", root, attempt_name(sealed));
+  std::vector<WorkerSpec> specs;
+  for (int local = 0; local < config.local_world_size; ++local) {
+    WorkerSpec spec;
+    spec.local_rank = LocalRank{local};
+    spec.rank = Rank{sealed.base_rank.value + local};
+    if (!facts.cpus.empty()) spec.cpus = facts.cpus.at(static_cast<std::size_t>(local));
+    spec.argv = program.argv;
+    if (config.local_rank_flag) {
+      spec.argv.push_back(fmt::format("--{}={}", *config.local_rank_flag, local));
+    }
+    for (const auto& argument : config.program.arguments) {
+      spec.argv.push_back(expand_macros(argument, spec.local_rank));
+    }
+    if (!root.empty()) {
+      spec.log_folder = fmt::format("{}/{}", attempt_folder, local);
+      spec.error_file = spec.log_folder + "/error.json";
+    }
+    const auto file = [&](const std::string& folder, const char* name) {
+      return facts.run_folder.empty() ? std::string() : fmt::format("{}/{}", folder, name);
+    };
+    const auto& logs = config.logs;
+    const auto redirect = logs.redirects.of(local);
+    const auto tee = logs.tee.of(local);
+    spec.out = stream_plan(config, local,
+                           {redirect.out, tee.out, file(spec.log_folder, "stdout.log"),
+                            logs.duplicate_out, file(attempt_folder, "filtered_stdout.log")});
+    spec.err = stream_plan(config, local,
+                           {redirect.err, tee.err, file(spec.log_folder, "stderr.log"),
+                            logs.duplicate_err, file(attempt_folder, "filtered_stderr.log")});
+    let_words_pass(config, facts.console, spec);
+    spec.prefix = line_prefix(config.logs, config.role, spec.local_rank, spec.rank);
+    spec.variables = variables_of(config, sealed, facts, local);
+    set(spec.variables, contract::error_file, spec.error_file);
+    specs.push_back(std::move(spec));
+  }
+  return specs;
+}
+
+}  // namespace cpprun

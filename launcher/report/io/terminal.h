@@ -1,0 +1,21 @@
+#pragma once
+// What cpprun may assume of the person in front of it: whether stderr is a terminal, whether it
+// likes colour, and which time its clock on the wall shows.
+
+#include "launcher/environment.h"
+#include "launcher/plan/plan.h"
+#include "launcher/report/narrator.h"
+
+namespace cpprun::io {
+
+// Colour only on a terminal, and never where NO_COLOR is set or TERM is "dumb".
+// Lines have their time where that was asked for, or where nothing was and there is no terminal.
+NarratorStyle narrator_style(const Environment& environment, const LogOptions& logs);
+
+// What our own stdout and stderr are.
+ConsoleFacts console_facts();
+
+// Seconds east of UTC, now.
+int utc_offset_seconds();
+
+}  // namespace cpprun::io

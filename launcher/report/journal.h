@@ -1,0 +1,107 @@
+#pragma once
+// What happens in a job as one JSON object a line, for --events: written as it happens, for tools
+// that watch. docs/events.md has the schema. Pure: lines out of values.
+
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "launcher/failure/diagnosis.h"
+#include "proto/link/message.h"
+#include "rendezvous/job/keeper_actions.h"
+
+namespace cpprun {
+
+namespace journal {
+
+struct JobStarted {
+  std::vector<std::string> program;
+  int nodes_min = 1;
+  int nodes_max = 1;
+  int workers = 1;  // on this node
+};
+struct RoundSealed {
+  link::Sealed sealed;
+};
+struct WorkerStarted {
+  Rank rank;
+  LocalRank local_rank;
+  int pid = 0;
+};
+struct WorkerNotStarted {
+  Rank rank;
+  LocalRank local_rank;
+  std::string reason;
+};
+struct WorkerExited {
+  Rank rank;
+  LocalRank local_rank;
+  int pid = 0;
+  link::ExitStatus status;
+};
+// A worker that ended badly, with the verdict on it.
+struct WorkerFailed {
+  Evidence evidence;
+};
+struct Draining {
+  std::string reason;
+  int signal = 0;
+};
+// It ignored the signal for the whole grace.
+struct WorkerKilled {
+  LocalRank local_rank;
+  std::string last_seen;
+};
+struct Waiting {
+  std::string reason;
+};
+// What the keeper notes, on the node that hosts it: who came, who is lost, who was refused.
+struct KeeperNoted {
+  std::string text;
+};
+// Who is there has changed, on the node that hosts the keeper.
+struct NodeChanged {
+  keeper::NodeChange change;
+};
+// An answer of the keeper came when most of the lease was over.
+struct LeaseNearlyMissed {
+  Duration silence{};
+  Duration lease{};
+};
+// Events that found no room while nobody read them.
+struct EventsLost {
+  std::size_t count = 0;
+};
+struct JobEnded {
+  int exit_code = 0;
+  std::string reason;
+  std::optional<link::Failure> root = {};
+};
+
+using Event = std::variant<JobStarted, RoundSealed, WorkerStarted, WorkerNotStarted, WorkerExited,
+                           WorkerFailed, Draining, WorkerKilled, Waiting, KeeperNoted, NodeChanged,
+                           LeaseNearlyMissed, EventsLost, JobEnded>;
+
+}  // namespace journal
+
+// Who keeps the journal; in every line, so that lines of many nodes may be mixed.
+struct JournalKeeper {
+  std::string job;
+  std::string host;
+  std::string executable;
+};
+
+class Journal {
+ public:
+  explicit Journal(JournalKeeper keeper) : keeper_(std::move(keeper)) {}
+
+  // One line with its newline. The round and the node are those of the last RoundSealed.
+  std::string line(WallTime time, const journal::Event& event);
+
+ private:
+  JournalKeeper keeper_;
+  RoundNumber round_{};
+  GroupRank group_rank_{};
+};
+
+}  // namespace cpprun

@@ -1,0 +1,122 @@
+#include "launcher/report/narrator.h"
+
+#include <fmt/format.h>
+
+#include <chrono>
+
+#include "launcher/failure/diagnosis.h"
+#include "proto/plain_text.h"
+
+namespace cpprun {
+
+namespace {
+
+constexpr const char* red = "\x1b[31m";
+constexpr const char* yellow = "\x1b[33m";
+constexpr const char* grey = "\x1b[90m";
+constexpr const char* end_of_colour = "\x1b[0m";
+
+const char* colour_of(LogLevel level) {
+  switch (level) {
+    case LogLevel::error:
+      return red;
+    case LogLevel::warning:
+      return yellow;
+    case LogLevel::info:
+    case LogLevel::debug:
+      break;
+  }
+  return "";
+}
+
+std::string count_of(int count, const char* noun) {
+  return fmt::format("{} {}{}", count, noun, count == 1 ? "" : "s");
+}
+
+// "2 nodes × 2 workers", or "2 nodes, 5 workers, 2 of them here" where nodes differ.
+std::string size_in_words(const Config& config, const link::Sealed& sealed) {
+  const auto nodes = count_of(sealed.group_world_size, "node");
+  if (sealed.world_size == sealed.group_world_size * config.local_world_size) {
+    return fmt::format("{} × {}", nodes, count_of(config.local_world_size, "worker"));
+  }
+  return fmt::format("{}, {}, {} of them here", nodes, count_of(sealed.world_size, "worker"),
+                     config.local_world_size);
+}
+
+}  // namespace
+
+std::string Narrator::line(LogLevel level, const std::string& text) const {
+  if (text.empty() || level > style_.most) return "";
+  // Sentences quote strangers: names of processes, of hosts, of keys.
+  const std::string plain = plain_lines(text);
+  const char* const colour = colour_of(level);
+  if (!style_.colour || *colour == '\0') return fmt::format("cpprun: {}\n", plain);
+  return fmt::format("{}cpprun: {}{}\n", colour, plain, end_of_colour);
+}
+
+std::string Narrator::started(const Config& config, const link::Sealed& sealed,
+                              const ResolvedProgram& program, const SocketInterfaces& sockets,
+                              const std::string& master_host,
+                              const std::string& python_version) const {
+  if (!style_.terminal || style_.most < LogLevel::info) return "";
+  auto text = fmt::format("cpprun {}: {}, node {}, round {}, store {}", CPPRUN_VERSION,
+                          size_in_words(config, sealed), sealed.group_rank.value,
+                          sealed.round.value, to_string(Endpoint{master_host, sealed.store_port}));
+  if (!sockets.said.empty()) text += fmt::format(", gloo on {}", sockets.said);
+  if (program.interpreter.empty()) {
+    text += fmt::format(", {}", program.argv.front());
+  } else {
+    text += fmt::format(", python {}", program.interpreter);
+    if (!python_version.empty()) text += " " + python_version;
+  }
+  return style_.colour ? fmt::format("{}{}{}\n", grey, text, end_of_colour) : text + "\n";
+}
+
+std::string Narrator::note(const std::string& sentence) const {
+  return line(LogLevel::info, sentence);
+}
+
+std::string Narrator::detail(const std::string& sentence) const {
+  return line(LogLevel::debug, sentence);
+}
+
+std::string Narrator::warning(const std::string& sentence) const {
+  return line(LogLevel::warning, sentence);
+}
+
+std::string Narrator::error(const std::string& sentence) const {
+  return line(LogLevel::error, sentence);
+}
+
+std::string Narrator::waiting(const std::string& reason) const {
+  return line(LogLevel::info, reason.empty() ? "" : "waiting: " + reason);
+}
+
+std::string Narrator::draining(const supervisor::Draining& action) const {
+  return line(LogLevel::warning, fmt::format("ending the workers: {}", action.reason));
+}
+
+std::string Narrator::killing(const supervisor::Killing& action, Duration grace,
+                              const std::string& last_seen) const {
+  const std::string seen = last_seen.empty() ? "" : "; " + last_seen;
+  if (action.at_once) {
+    return line(LogLevel::warning, fmt::format("the worker with local rank {} is killed at once{}",
+                                               action.local_rank.value, seen));
+  }
+  const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(grace).count();
+  return line(LogLevel::warning,
+              fmt::format("the worker with local rank {} has not ended within the grace of "
+                          "{} s (--shutdown-timeout) and is killed{}",
+                          action.local_rank.value, seconds, seen));
+}
+
+std::string Narrator::failed(const supervisor::Failed& action,
+                             const std::string& executable) const {
+  const auto& outcome = action.outcome;
+  const auto pid = outcome.pid == 0 ? std::string() : fmt::format(", pid {}", outcome.pid);
+  return line(LogLevel::error,
+              fmt::format("rank {} (local rank {}{}) {}", outcome.rank.value,
+                          outcome.local_rank.value, pid, in_words(outcome, executable)));
+}
+
+}  // namespace cpprun

@@ -1,0 +1,49 @@
+#pragma once
+// What cpprun says while a job runs: one sentence a line, to stderr, starting with "cpprun: ". On a
+// terminal also a start line and colour; in a pipe neither. Pure: text out of values, each text
+// complete with its newline, empty where there is nothing to say.
+
+#include <string>
+#include <string_view>
+
+#include "launcher/config.h"
+#include "launcher/plan/interfaces.h"
+#include "launcher/plan/program.h"
+#include "launcher/workers/supervisor.h"
+#include "proto/link/message.h"
+#include "rendezvous/log_level.h"
+
+namespace cpprun {
+
+struct NarratorStyle {
+  bool terminal = false;           // stderr is one: the start line is said
+  bool colour = false;             // and NO_COLOR is not set
+  bool timed = false;              // each line is given its time where it is written, by `timed`
+  LogLevel most = LogLevel::info;  // what matters less is not said
+};
+
+class Narrator {
+ public:
+  explicit Narrator(NarratorStyle style) : style_(style) {}
+
+  // "cpprun 0.1.0: 2 nodes × 2 workers, node 0, round 1, store 10.0.0.1:29500, gloo on eth0, …"
+  std::string started(const Config& config, const link::Sealed& sealed,
+                      const ResolvedProgram& program, const SocketInterfaces& sockets,
+                      const std::string& master_host, const std::string& python_version) const;
+  std::string note(const std::string& sentence) const;     // plain
+  std::string detail(const std::string& sentence) const;   // for whoever wants to see everything
+  std::string warning(const std::string& sentence) const;  // e.g. a full log disk
+  std::string error(const std::string& sentence) const;    // cpprun itself cannot go on
+  std::string waiting(const std::string& reason) const;
+  std::string draining(const supervisor::Draining& action) const;
+  // `last_seen`: what it was doing; may be empty.
+  std::string killing(const supervisor::Killing& action, Duration grace,
+                      const std::string& last_seen) const;
+  std::string failed(const supervisor::Failed& action, const std::string& executable) const;
+
+ private:
+  std::string line(LogLevel level, const std::string& text) const;
+  NarratorStyle style_;
+};
+
+}  // namespace cpprun

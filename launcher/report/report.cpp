@@ -1,0 +1,281 @@
+#include "launcher/report/report.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <chrono>
+
+#include "launcher/failure/causes.h"
+#include "proto/bounds.h"
+
+namespace cpprun {
+
+namespace {
+
+constexpr std::size_t width_max = 60;
+// Consequences that are told one by one; a node with hundreds of workers says the rest in a line.
+constexpr std::size_t others_max = 16;
+
+std::string indented(std::string_view text, std::string_view indent) {
+  std::string result;
+  for (std::size_t begin = 0; begin <= text.size();) {
+    const auto end = std::min(text.find('\n', begin), text.size());
+    if (begin > 0) result += "\n" + std::string(indent);
+    result += text.substr(begin, end - begin);
+    begin = end + 1;
+  }
+  return result;
+}
+
+std::string without_end(std::string text) {
+  while (!text.empty() && (text.back() == '\n' || text.back() == ' ')) text.pop_back();
+  return text;
+}
+
+// The fields of one failure, in torchrun's layout: its scrapers look for these very names.
+struct Block {
+  std::string time;
+  std::string host;
+  int rank = 0;
+  int local_rank = 0;
+  link::ExitStatus status;
+  int pid = 0;
+  std::string error_file;
+  std::string traceback;
+};
+
+std::string to_text(const Block& block, std::size_t index) {
+  const int code = block.status.signalled ? -block.status.value : block.status.value;
+  const auto signal =
+      block.status.signalled ? fmt::format(" ({})", signal_name(block.status.value)) : "";
+  return fmt::format(
+      "[{}]:\n"
+      "  time      : {}\n"
+      "  host      : {}\n"
+      "  rank      : {} (local_rank: {})\n"
+      "  exitcode  : {} (pid: {}){}\n"
+      "  error_file: {}\n"
+      "  traceback : {}\n",
+      index, block.time, block.host, block.rank, block.local_rank, code, block.pid, signal,
+      block.error_file.empty() ? "<N/A>" : block.error_file,
+      indented(without_end(block.traceback), "  "));
+}
+
+// The last of the last lines: the others were kept for the rules to read.
+std::string shown_lines(const std::vector<std::string>& lines) {
+  const auto skipped = lines.size() - std::min(lines.size(), bounds::last_lines_shown_max);
+  std::string text;
+  for (auto i = skipped; i < lines.size(); ++i) text += "\n  " + lines[i];
+  return text;
+}
+
+// Everything that was seen of the end: how, what it said, its traceback or its last lines.
+std::string story(const Evidence& evidence, bool console_inherited) {
+  const auto diagnosis = diagnose(evidence);
+  auto text = diagnosis.ending;
+  const auto& last_seen = evidence.surroundings.last_seen;
+  if (!last_seen.empty()) text += "\nbefore SIGKILL " + last_seen;
+  if (!diagnosis.traceback.empty()) {
+    text += "\n" + without_end(diagnosis.traceback);
+    // Most tracebacks end with their message; one that does not gets it.
+    if (diagnosis.traceback.find(diagnosis.message) == std::string::npos) {
+      text += "\n" + diagnosis.message;
+    }
+  } else if (!evidence.last_lines.empty()) {
+    if (diagnosis.message != evidence.last_lines.back()) text += "\n" + diagnosis.message;
+    text += evidence.with_stdout ? "\nlast lines of its output:" : "\nlast lines of its stderr:";
+    text += shown_lines(evidence.last_lines);
+  } else if (!diagnosis.message.empty()) {
+    text += "\n" + diagnosis.message;
+  } else if (console_inherited && evidence.outcome.pid != 0) {
+    text += "\nits last words, if it had any, are on the console above";
+  }
+  return text;
+}
+
+Block block_of(const Evidence& evidence, const ReportFacts& facts, std::string traceback) {
+  const auto& outcome = evidence.outcome;
+  return {.time = local_time_text(outcome.time, facts.utc_offset_seconds),
+          .host = facts.host,
+          .rank = outcome.rank.value,
+          .local_rank = outcome.local_rank.value,
+          .status = outcome.status,
+          .pid = outcome.pid,
+          .error_file = evidence.error_file,
+          .traceback = std::move(traceback)};
+}
+
+Block block_of(const link::Failure& root, const ReportFacts& facts) {
+  auto text = in_words(root.status);
+  if (!root.message.empty()) text += "\n" + root.message;
+  return {.time = local_time_text(root.time, facts.utc_offset_seconds),
+          .host = root.host,
+          .rank = root.rank.value,
+          .local_rank = root.local_rank.value,
+          .status = root.status,
+          .pid = root.pid,
+          .error_file = "",
+          .traceback = std::move(text)};
+}
+
+// How one that is not to blame ended, and that it is not to blame.
+std::string victim_in_words(const Evidence& evidence, const ReportFacts& facts) {
+  const auto diagnosis = diagnose(evidence);
+  auto words = diagnosis.ending;
+  const auto& last_seen = evidence.surroundings.last_seen;
+  const auto seen = last_seen.empty() ? std::string() : "\nbefore SIGKILL " + last_seen;
+  if (!facts.root) return words + seen;
+  if (diagnosis.cause == told_to_end) {
+    return fmt::format("{}, because rank {} failed first{}", words, facts.root->rank.value, seen);
+  }
+  if (!diagnosis.message.empty()) words += "\n" + diagnosis.message;
+  if (!diagnosis.consequence) return words + "\n" + diagnosis.reason;
+  return fmt::format("{}\na consequence of the end of rank {}: {}", words, facts.root->rank.value,
+                     diagnosis.reason);
+}
+
+// What followed on this node, in the order in which it was seen.
+std::string others_text(const ReportFacts& facts, const Evidence* root) {
+  std::vector<const Evidence*> others;
+  for (const auto& each : facts.evidence) {
+    if (&each != root) others.push_back(&each);
+  }
+  if (others.empty()) return "  <NO_OTHER_FAILURES>\n";
+  std::stable_sort(others.begin(), others.end(),
+                   [](const auto* a, const auto* b) { return a->outcome.time < b->outcome.time; });
+  std::string text;
+  for (std::size_t i = 0; i < std::min(others.size(), others_max); ++i) {
+    text += to_text(block_of(*others[i], facts, victim_in_words(*others[i], facts)), i + 1);
+  }
+  if (others.size() > others_max) {
+    text += fmt::format("  ... and {} more workers of this node\n", others.size() - others_max);
+  }
+  return text;
+}
+
+std::size_t longest_line(std::string_view text) {
+  std::size_t longest = 0;
+  while (!text.empty()) {
+    const auto end = std::min(text.find('\n'), text.size());
+    longest = std::max(longest, end);
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+  return longest;
+}
+
+// "rank 1 (local rank 1, pid 5, on node0) exited with code 3 at …", the sentence to read first.
+std::string headline(const ReportFacts& facts, const Evidence* own) {
+  if (!facts.root) return fmt::format("job {} did not end well: {}", facts.job, facts.reason);
+  const auto& root = *facts.root;
+  if (root.cause == link::node_lost) {
+    return fmt::format("job {} failed: {}", facts.job, root.message);
+  }
+  const auto ending = own != nullptr ? in_words(own->outcome, own->executable)
+                      : root.pid == 0 && !root.message.empty() ? root.message
+                                                               : in_words(root.status);
+  const auto pid = root.pid == 0 ? std::string() : fmt::format("pid {}, ", root.pid);
+  return fmt::format("job {} failed: rank {} (local rank {}, {}on {}) {} at {}", facts.job,
+                     root.rank.value, root.local_rank.value, pid, root.host, ending,
+                     local_time_text(root.time, facts.utc_offset_seconds));
+}
+
+// Why, and what helps, in a line each. Of another node's worker the cause's id came over.
+std::string verdict_lines(const ReportFacts& facts, const Evidence* own) {
+  std::string reason;
+  std::string advice;
+  std::string id = facts.root ? facts.root->cause : "";
+  if (own != nullptr) {
+    const auto diagnosis = diagnose(*own);
+    reason = diagnosis.reason;
+    advice = diagnosis.advice;
+    id = diagnosis.cause;
+  } else if (const auto* cause = find_cause(id)) {
+    reason = cause->sentence;
+    advice = cause_advice(*cause, facts.program.empty() ? "" : facts.program.front());
+  }
+  std::string text;
+  if (!reason.empty()) text += fmt::format("cpprun: why: {} [{}]\n", reason, id);
+  if (!advice.empty()) text += fmt::format("cpprun: what helps: {}\n", advice);
+  return text;
+}
+
+// What followed from it on other nodes; this node's own are in the box.
+std::string elsewhere_line(const ReportFacts& facts) {
+  std::vector<std::string> ends;
+  int here = 0;
+  for (const link::Consequence& each : facts.consequences) {
+    if (each.group_rank == facts.group_rank) {
+      ++here;
+      continue;
+    }
+    ends.push_back(fmt::format("rank {} (node {}) {}", each.rank.value, each.group_rank.value,
+                               in_words(each.status)));
+  }
+  const int untold = facts.consequence_count - here - static_cast<int>(ends.size());
+  if (untold > 0) ends.push_back(fmt::format("{} more", untold));
+  if (ends.empty()) return {};
+  return fmt::format("cpprun: followed on other nodes: {}\n", fmt::join(ends, ", "));
+}
+
+// What ran, and where its words are.
+std::string closing_lines(const ReportFacts& facts) {
+  std::string text;
+  if (!facts.program.empty()) {
+    text += fmt::format("cpprun: the workers ran {}\n", fmt::join(facts.program, " "));
+  }
+  if (!facts.logs.empty()) text += fmt::format("cpprun: the logs are in {}\n", facts.logs);
+  return text;
+}
+
+// torchrun's box.
+std::string box(const ReportFacts& facts, const Evidence* own) {
+  const auto title = fmt::format("{} FAILED", facts.entrypoint);
+  const auto others = others_text(facts, own);
+  const auto root = own != nullptr
+                        ? to_text(block_of(*own, facts, story(*own, facts.console_inherited)), 0)
+                    : facts.root ? to_text(block_of(*facts.root, facts), 0)
+                                 : fmt::format("  none of this job's workers: {}\n", facts.reason);
+  const auto width =
+      std::min(width_max, std::max({title.size(), longest_line(others), longest_line(root)}));
+  const std::string double_line(width, '=');
+  const std::string single_line(width, '-');
+  return fmt::format("\n{}\n{}\n{}\nFailures:\n{}{}\nRoot Cause (first observed failure):\n{}{}\n",
+                     double_line, title, single_line, others, single_line, root, double_line);
+}
+
+}  // namespace
+
+std::string local_time_text(WallTime time, int utc_offset_seconds) {
+  using namespace std::chrono;
+  const auto local = floor<seconds>(time) + seconds(utc_offset_seconds);
+  const auto day = floor<days>(local);
+  const year_month_day date(day);
+  const hh_mm_ss clock(local - day);
+  return fmt::format("{:04}-{:02}-{:02}_{:02}:{:02}:{:02}", static_cast<int>(date.year()),
+                     static_cast<unsigned>(date.month()), static_cast<unsigned>(date.day()),
+                     clock.hours().count(), clock.minutes().count(), clock.seconds().count());
+}
+
+const Evidence* own_root(const ReportFacts& facts) {
+  if (!facts.root || facts.root->group_rank != facts.group_rank) return nullptr;
+  for (const auto& each : facts.evidence) {
+    if (each.outcome.rank == facts.root->rank && each.outcome.pid == facts.root->pid) return &each;
+  }
+  return nullptr;
+}
+
+std::string report(const ReportFacts& facts) {
+  const auto* own = own_root(facts);
+  auto text = fmt::format("cpprun: {}\n", headline(facts, own));
+  if (facts.colour) text = fmt::format("\x1b[1;31m{}\x1b[0m\n", without_end(text));
+  text += verdict_lines(facts, own);
+  if (facts.master || own != nullptr || !facts.root) text += box(facts, own);
+  if (facts.root && own == nullptr) {
+    text += fmt::format("cpprun: this is node {} on {}; its own workers ended because of that\n",
+                        facts.group_rank.value, facts.host);
+  }
+  return text + elsewhere_line(facts) + closing_lines(facts);
+}
+
+}  // namespace cpprun

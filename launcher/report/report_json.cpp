@@ -1,0 +1,95 @@
+#include <algorithm>
+
+#include "launcher/report/failure_json.h"
+#include "launcher/report/report.h"
+
+namespace cpprun {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr int report_version = 1;  // raised when a member changes its meaning
+
+// What this node has seen of one of its own, beyond what travels.
+Json evidence_json(const Evidence& evidence, const ReportFacts& facts) {
+  const auto diagnosis = diagnose(evidence);
+  const auto program = facts.program.empty() ? std::string() : facts.program.front();
+  auto json = to_json(failure_of(evidence, facts.group_rank, facts.host), program);
+  json["message"] = diagnosis.message;
+  json["reason"] = diagnosis.reason;
+  json["advice"] = diagnosis.advice;
+  json["ending"] = diagnosis.ending;
+  json["traceback"] = diagnosis.traceback;
+  json["last_lines"] = evidence.last_lines;
+  json["last_seen"] = evidence.surroundings.last_seen;
+  json["kernel"] = evidence.surroundings.kernel_lines;
+  json["error_file"] = evidence.error_file;
+  json["stdout"] = evidence.stdout_file;
+  json["stderr"] = evidence.stderr_file;
+  return json;
+}
+
+Json root_json(const ReportFacts& facts) {
+  if (!facts.root) return nullptr;
+  if (const auto* own = own_root(facts)) return evidence_json(*own, facts);
+  return to_json(*facts.root, facts.program.empty() ? std::string() : facts.program.front());
+}
+
+// An attempt has the failure's facts; what its cause means is said once, by the root's.
+Json attempt_json(const Attempt& attempt) {
+  Json json;
+  json["round"] = attempt.round.value;
+  json["restart"] = attempt.restart;
+  json["began"] = unix_seconds(attempt.began);
+  json["ended"] = unix_seconds(attempt.ended);
+  json["reason"] = attempt.reason;
+  json["failure"] = nullptr;
+  if (attempt.failure) {
+    json["failure"] = to_json(*attempt.failure, "");
+    json["failure"].erase("reason");
+    json["failure"].erase("advice");
+  }
+  return json;
+}
+
+}  // namespace
+
+std::string report_json(const ReportFacts& facts) {
+  Json json;
+  json["version"] = report_version;
+  json["state"] = !facts.running ? "ended" : facts.reason.empty() ? "running" : "ending";
+  json["job"] = facts.job;
+  json["succeeded"] = facts.running ? Json(nullptr) : Json(facts.exit_code == 0);
+  json["exit_code"] = facts.running ? Json(nullptr) : Json(facts.exit_code);
+  json["reason"] = facts.reason;
+  json["host"] = facts.host;
+  json["pid"] = facts.pid;
+  json["node"] = facts.group_rank.value;
+  json["restarts"] = facts.restarts;
+  json["started"] = unix_seconds(facts.started);
+  json["ended"] = facts.running ? Json(nullptr) : Json(unix_seconds(facts.ended));
+  json["program"] = facts.program;
+  json["interpreter"] = facts.interpreter;
+  json["logs"] = facts.logs;
+  json["root"] = root_json(facts);
+  json["others"] = Json::array();
+  const auto* own = own_root(facts);
+  for (const Evidence& each : facts.evidence) {
+    if (&each != own) json["others"].push_back(evidence_json(each, facts));
+  }
+  json["consequences"] = Json::array();
+  for (const link::Consequence& each : facts.consequences) {
+    json["consequences"].push_back({{"rank", each.rank.value},
+                                    {"node", each.group_rank.value},
+                                    {"ending", in_words(each.status)},
+                                    {"exit_code", link::exit_code_of(each.status)}});
+  }
+  json["consequence_count"] = facts.consequence_count;
+  json["attempts"] = Json::array();
+  for (const Attempt& each : facts.attempts) json["attempts"].push_back(attempt_json(each));
+  json["attempts_left_out"] = facts.attempts_left_out;
+  return to_text(json, 2) + "\n";
+}
+
+}  // namespace cpprun

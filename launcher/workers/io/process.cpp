@@ -1,0 +1,334 @@
+#include "launcher/workers/io/process.h"
+
+#include <poll.h>
+#include <sched.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <asio/error.hpp>
+#include <asio/posix/stream_descriptor.hpp>
+#include <asio/post.hpp>
+#include <asio/signal_set.hpp>
+#include <asio/steady_timer.hpp>
+#include <cerrno>
+#include <chrono>
+#include <csignal>
+#include <map>
+#include <set>
+#include <utility>
+
+#include "launcher/signal_names.h"
+#include "launcher/workers/io/process_tree.h"
+#include "launcher/workers/io/spawn.h"
+#include "proto/bounds.h"
+
+namespace cpprun::io {
+
+namespace {
+
+// Looks at the end of a child without reaping it: a zombie keeps its number, and its group's.
+std::optional<link::ExitStatus> look_at_end(int pid) {
+  siginfo_t info{};
+  if (::waitid(P_PID, static_cast<id_t>(pid), &info, WEXITED | WNOHANG | WNOWAIT) != 0 ||
+      info.si_pid == 0) {
+    return std::nullopt;
+  }
+  return link::ExitStatus{.signalled = info.si_code != CLD_EXITED, .value = info.si_status};
+}
+
+bool reap(int pid) {
+  siginfo_t info{};
+  return ::waitid(P_PID, static_cast<id_t>(pid), &info, WEXITED | WNOHANG) == 0 && info.si_pid != 0;
+}
+
+bool group_has_living(int group) {
+  for (const int pid : all_processes()) {
+    const auto stat = read_stat(pid);
+    if (stat && stat->group == group && stat->alive()) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+class WorkerProcesses::Impl {
+ public:
+  Impl(asio::io_context& context, Callbacks callbacks, std::vector<int> spared, Terms terms)
+      : context_(context),
+        callbacks_(std::move(callbacks)),
+        spared_(std::move(spared)),
+        limits_{.open_files = terms.open_files, .mark = terms.kin.mark, .niceness = terms.niceness},
+        kin_(std::move(terms.kin)),
+        child_signal_(context, SIGCHLD),
+        node_timer_(context) {
+    strangers_below_ = ::getpid() == 1 || somebody_is_below();
+    ::prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
+    await_children();
+  }
+
+  ~Impl() {
+    for (const auto& [local_rank, worker] : workers_) ::kill(-worker->pid, SIGKILL);
+    for (const int pid : others_left()) kill_descendant(pid);
+    // One that sits in the kernel was given up before, and does not hold us up now.
+    const auto end = std::chrono::steady_clock::now() + bounds::last_reap_wait;
+    for (const auto& [local_rank, worker] : workers_) {
+      if (!worker->ended) wait_for_end(*worker, end);
+      reap(worker->pid);
+    }
+  }
+
+  tl::expected<int, SpawnError> spawn(const WorkerSpec& spec, const WorkerStreams& streams) {
+    // What descends from us from now on is this attempt's: an earlier one's sweep may not touch it.
+    sweeping_ = false;
+    auto child = spawn_process(spec, streams.out, streams.err, limits_);
+    if (!child) return tl::unexpected(child.error());
+    auto worker = std::make_shared<Worker>(context_, *child);
+    workers_[spec.local_rank] = worker;
+    if (worker->end.is_open()) {
+      await_end(spec.local_rank, worker);
+    } else {
+      // SIGCHLD tells, unless it came before we could look at this worker's end.
+      asio::post(context_, [this] { look_at_ends(); });
+    }
+    return worker->pid;
+  }
+
+  void signal_group(LocalRank local_rank, int signal) {
+    const auto found = workers_.find(local_rank);
+    if (found == workers_.end() || found->second->ended) return;
+    ::kill(-found->second->pid, signal);
+    // A stopped worker would sit on the signal until somebody continued it.
+    if (signal != SIGKILL && asks_to_end(signal)) ::kill(-found->second->pid, SIGCONT);
+  }
+
+  void sweep(LocalRank local_rank) {
+    const auto found = workers_.find(local_rank);
+    if (found == workers_.end() || !found->second->ended) return;
+    const auto worker = found->second;
+    // One KILL is enough, because the kernel lets no fork in the group slip past it; and it must
+    // come before the reaping, after which the number may be somebody else's.
+    ::kill(-worker->pid, SIGKILL);
+    reap(worker->pid);
+    workers_.erase(found);
+    look_at_group(local_rank, worker, bounds::sweep_look_first);
+    reap_orphans();
+  }
+
+  void sweep_node(std::function<void()> done) {
+    sweeping_ = true;
+    look_at_node(std::move(done), Duration{});
+  }
+
+  void spare(int pid) { spared_.push_back(pid); }
+
+  bool nobody_is_left() const { return workers_.empty() && others_left().empty(); }
+
+ private:
+  struct Worker {
+    Worker(asio::io_context& context, const Child& child)
+        : pid(child.pid), end(context), timer(context) {
+      if (child.pidfd >= 0) end.assign(child.pidfd);
+    }
+    int pid;
+    bool ended = false;
+    asio::posix::stream_descriptor end;  // a pidfd: readable when the process has ended
+    asio::steady_timer timer;
+  };
+
+  void await_end(LocalRank local_rank, const std::shared_ptr<Worker>& worker) {
+    worker->end.async_wait(asio::posix::stream_descriptor::wait_read,
+                           [this, local_rank, worker](const asio::error_code& error) {
+                             if (error) return;
+                             const auto status = look_at_end(worker->pid);
+                             if (!status) return look_later(local_rank, worker);
+                             worker->ended = true;
+                             worker->end.close();
+                             callbacks_.exited(local_rank, *status);
+                           });
+  }
+
+  // Of the workers that have no pidfd.
+  void look_at_ends() {
+    const auto workers = workers_;
+    for (const auto& [local_rank, worker] : workers) {
+      if (worker->end.is_open() || worker->ended) continue;
+      const auto status = look_at_end(worker->pid);
+      if (!status) continue;
+      worker->ended = true;
+      callbacks_.exited(local_rank, *status);
+    }
+  }
+
+  static void wait_for_end(Worker& worker, std::chrono::steady_clock::time_point end) {
+    using std::chrono::milliseconds;
+    while (!look_at_end(worker.pid) && std::chrono::steady_clock::now() < end) {
+      const auto left = std::chrono::ceil<milliseconds>(end - std::chrono::steady_clock::now());
+      pollfd ended{worker.end.is_open() ? worker.end.native_handle() : -1, POLLIN, 0};
+      // Without a pidfd there is nothing to wait for but a moment.
+      const auto patience = ended.fd < 0 ? milliseconds(1) : std::max(left, milliseconds(0));
+      static_cast<void>(::poll(&ended, 1, static_cast<int>(patience.count())));
+    }
+  }
+
+  // It has ended, but a debugger has to take note before us; its pidfd is readable all the while.
+  void look_later(LocalRank local_rank, const std::shared_ptr<Worker>& worker) {
+    worker->timer.expires_after(bounds::sweep_look_max);
+    worker->timer.async_wait([this, local_rank, worker](const asio::error_code& error) {
+      if (!error) await_end(local_rank, worker);
+    });
+  }
+
+  void look_at_group(LocalRank local_rank, const std::shared_ptr<Worker>& worker, Duration pause) {
+    siginfo_t info{};
+    // Orphans of the group that became ours; with the leader reaped nobody here is mistaken.
+    while (::waitid(P_PGID, static_cast<id_t>(worker->pid), &info, WEXITED | WNOHANG) == 0 &&
+           info.si_pid != 0) {
+      info = {};
+    }
+    const bool empty = ::kill(-worker->pid, 0) != 0 && errno == ESRCH;
+    // A zombie whose parent left the group and does not wait for it may stay: it holds nothing.
+    const bool only_zombies =
+        !empty && pause >= bounds::sweep_look_max && !group_has_living(worker->pid);
+    if (empty || only_zombies) {
+      asio::post(context_, [this, local_rank] { callbacks_.group_gone(local_rank); });
+      return;
+    }
+    worker->timer.expires_after(pause);
+    worker->timer.async_wait([this, local_rank, worker, pause](const asio::error_code& error) {
+      if (!error)
+        look_at_group(local_rank, worker, std::min<Duration>(pause * 2, bounds::sweep_look_max));
+    });
+  }
+
+  void look_at_node(std::function<void()> done, Duration pause) {
+    reap_orphans();
+    const auto left = others_left();
+    if (left.empty()) {
+      asio::post(context_, std::move(done));
+      return;
+    }
+    for (const int pid : left) kill_descendant(pid);
+    const auto next =
+        std::clamp<Duration>(pause * 2, bounds::sweep_look_first, bounds::sweep_look_max);
+    node_timer_.expires_after(next);
+    node_timer_.async_wait([this, done = std::move(done), next](const asio::error_code& error) {
+      if (!error && sweeping_) look_at_node(done, next);
+    });
+  }
+
+  // Everybody below us who is neither spared nor a stranger nor a worker that still has its own
+  // life. Whoever is below kin is kin.
+  std::vector<int> others_left() const {
+    std::set<int> kin;
+    std::vector<int> left;
+    for (const auto& [pid, parent] : family_of(::getpid(), spared_)) {
+      if (leader(pid)) {
+        kin.insert(pid);
+      } else if (!strangers_below_ || kin.contains(parent) || is_kin(kin_, pid)) {
+        kin.insert(pid);
+        left.push_back(pid);
+      }
+    }
+    return left;
+  }
+
+  // A zombie leaves nothing behind.
+  bool somebody_is_below() const {
+    const auto below = others_left();
+    return std::any_of(below.begin(), below.end(), [](int pid) {
+      const auto stat = read_stat(pid);
+      return stat && stat->alive();
+    });
+  }
+
+  bool leader(int pid) const {
+    return std::any_of(workers_.begin(), workers_.end(),
+                       [pid](const auto& entry) { return entry.second->pid == pid; });
+  }
+
+  void kill_descendant(int pid) const {
+    kill_checked(pid, SIGKILL, [this](int held) {
+      // Between the listing and the holding the number may have gone to a stranger.
+      bool kin = !strangers_below_;
+      int ancestor = held;
+      while (ancestor > 1 && ancestor != ::getpid()) {
+        kin = kin || leader(ancestor) || is_kin(kin_, ancestor);
+        const auto stat = read_stat(ancestor);
+        if (!stat) return false;
+        ancestor = stat->parent;
+      }
+      return kin && ancestor == ::getpid();
+    });
+  }
+
+  void await_children() {
+    child_signal_.async_wait([this](const asio::error_code& error, int) {
+      if (error) return;
+      await_children();
+      look_at_ends();
+      reap_orphans();
+    });
+  }
+
+  // Reaps whatever died of those we adopted. Stops at a worker's end: that one is reaped by its
+  // sweep, which calls here again.
+  void reap_orphans() {
+    while (true) {
+      siginfo_t info{};
+      if (::waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) != 0 || info.si_pid == 0) return;
+      if (leader(info.si_pid)) return;
+      reap(info.si_pid);
+      // Its number may be given to somebody else now, who is not to be spared.
+      if (std::erase(spared_, info.si_pid) > 0 && callbacks_.spared_ended) {
+        asio::post(context_, [this, pid = info.si_pid] { callbacks_.spared_ended(pid); });
+      }
+    }
+  }
+
+  asio::io_context& context_;
+  Callbacks callbacks_;
+  std::vector<int> spared_;
+  WorkerLimits limits_;
+  Kin kin_;
+  bool strangers_below_ = false;                          // what is below us need not be a worker's
+  std::map<LocalRank, std::shared_ptr<Worker>> workers_;  // until their sweep has begun
+  asio::signal_set child_signal_;
+  asio::steady_timer node_timer_;
+  bool sweeping_ = false;  // until a worker is started, even where somebody could not be killed
+};
+
+WorkerProcesses::WorkerProcesses(asio::io_context& context, Callbacks callbacks,
+                                 std::vector<int> spared, Terms terms)
+    : impl_(std::make_unique<Impl>(context, std::move(callbacks), std::move(spared),
+                                   std::move(terms))) {}
+
+WorkerProcesses::~WorkerProcesses() = default;
+
+tl::expected<int, SpawnError> WorkerProcesses::spawn(const WorkerSpec& spec,
+                                                     const WorkerStreams& streams) {
+  return impl_->spawn(spec, streams);
+}
+
+void WorkerProcesses::signal_group(LocalRank local_rank, int signal) {
+  impl_->signal_group(local_rank, signal);
+}
+
+void WorkerProcesses::sweep(LocalRank local_rank) {
+  impl_->sweep(local_rank);
+}
+
+void WorkerProcesses::sweep_node(std::function<void()> done) {
+  impl_->sweep_node(std::move(done));
+}
+
+void WorkerProcesses::spare(int pid) {
+  impl_->spare(pid);
+}
+
+bool WorkerProcesses::nobody_is_left() const {
+  return impl_->nobody_is_left();
+}
+
+}  // namespace cpprun::io

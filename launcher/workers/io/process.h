@@ -1,0 +1,80 @@
+#pragma once
+// The workers of this node as processes: starts them, signals their groups, learns of their ends by
+// pidfd (or by SIGCHLD where there is none), sweeps what they leave behind. cpprun is a child
+// subreaper, so that whatever a worker starts stays a descendant of cpprun even after it left its
+// session, and can be found and ended.
+
+#include <sys/resource.h>
+
+#include <asio/io_context.hpp>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <tl/expected.hpp>
+#include <vector>
+
+#include "launcher/plan/plan.h"
+#include "launcher/workers/io/kin.h"
+#include "launcher/workers/spawn_error.h"
+#include "proto/ids.h"
+#include "proto/link/message.h"
+
+namespace cpprun::io {
+
+// The descriptors a worker's stdout and stderr become; -1: its StreamPlan alone decides.
+struct WorkerStreams {
+  int out = -1;
+  int err = -1;
+};
+
+class WorkerProcesses {
+ public:
+  // Called from the event loop, never from inside a call of this class.
+  struct Callbacks {
+    std::function<void(LocalRank, link::ExitStatus)> exited;
+    std::function<void(LocalRank)> group_gone;
+    std::function<void(int pid)> spared_ended = {};  // one of those that no sweep may end
+  };
+
+  // What its workers are, and are known by.
+  struct Terms {
+    std::optional<rlimit> open_files;  // their limit of them; ours where none is given
+    Kin kin;
+    std::optional<int> niceness;  // theirs; ours where none is given
+  };
+
+  // Makes this process a child subreaper. `spared` are children that no sweep may end (the warden).
+  // Where there are other children already, which whoever was here before us has started, or where
+  // strangers' orphans come to us as the first process of a container, only kin is ever swept.
+  WorkerProcesses(asio::io_context& context, Callbacks callbacks, std::vector<int> spared,
+                  Terms terms = {});
+  // Kills whatever is still there: no process outlives its owner.
+  ~WorkerProcesses();
+  WorkerProcesses(const WorkerProcesses&) = delete;
+  WorkerProcesses& operator=(const WorkerProcesses&) = delete;
+
+  // Starts one worker and gives its pid. Comes back when the program is executed, or with the
+  // stage at which it was not; then no process is left. `exited` follows exactly once.
+  tl::expected<int, SpawnError> spawn(const WorkerSpec& spec, const WorkerStreams& streams);
+
+  // To every process in that worker's group; nothing happens where it already ended.
+  void signal_group(LocalRank local_rank, int signal);
+
+  // After `exited`: KILL to what is left of its group, reap it, then call `group_gone`.
+  void sweep(LocalRank local_rank);
+
+  // KILL to every process that still descends from a worker; then call `done`.
+  void sweep_node(std::function<void()> done);
+
+  // A child of ours that no sweep may end, nor what is below it.
+  void spare(int pid);
+
+  // No worker and nothing that a worker has started is there any more.
+  bool nobody_is_left() const;
+
+ private:
+  class Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace cpprun::io

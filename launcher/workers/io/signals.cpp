@@ -1,0 +1,76 @@
+#include "launcher/workers/io/signals.h"
+
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <system_error>
+#include <utility>
+
+#include "launcher/signal_names.h"
+#include "launcher/workers/io/process_tree.h"
+
+namespace cpprun::io {
+
+namespace {
+
+constexpr std::size_t name_bytes_max = 64;
+
+bool ignored_since_before(int signal) {
+  struct sigaction action {};
+  return ::sigaction(signal, nullptr, &action) == 0 && action.sa_handler == SIG_IGN;
+}
+
+// The sender's name, as long as it is still there to be asked.
+std::string sender_in_words(const signalfd_siginfo& info) {
+  if (info.ssi_code > 0 || info.ssi_pid == 0) return "";
+  auto text = "pid " + std::to_string(info.ssi_pid);
+  auto name = read_proc("/proc/" + std::to_string(info.ssi_pid) + "/comm", name_bytes_max);
+  if (!name) return text + ", which is gone by now";
+  name->erase(name->find_last_not_of('\n') + 1);
+  return text + " (" + *name + ")";
+}
+
+}  // namespace
+
+// The signals are blocked and read from a descriptor: only there does the kernel tell the sender.
+// Workers are started with nothing blocked.
+Signals::Signals(asio::io_context& context, const std::vector<int>& signals,
+                 std::function<void(int, const std::string&)> on_signal)
+    : arrivals_(context), on_signal_(std::move(on_signal)) {
+  ::sigemptyset(&handled_);
+  for (const int signal : signals) {
+    // Who said nohup meant it; torchrun would end the job with the terminal all the same.
+    if (signal == SIGHUP && ignored_since_before(signal)) continue;
+    const bool refused =
+        signal == SIGKILL || signal == SIGSTOP || ::sigaddset(&handled_, signal) != 0;
+    if (refused) not_handled_.push_back(signal_name(signal));
+  }
+  ::sigprocmask(SIG_BLOCK, &handled_, &before_);
+  const int descriptor = ::signalfd(-1, &handled_, SFD_NONBLOCK | SFD_CLOEXEC);
+  if (descriptor < 0) throw std::system_error(errno, std::generic_category(), "signalfd");
+  arrivals_.assign(descriptor);
+  wait();
+}
+
+Signals::~Signals() {
+  ::sigprocmask(SIG_SETMASK, &before_, nullptr);
+}
+
+void Signals::wait() {
+  arrivals_.async_wait(asio::posix::stream_descriptor::wait_read,
+                       [this](const asio::error_code& error) {
+                         if (error || !arrivals_.is_open()) return;
+                         take();
+                       });
+}
+
+void Signals::take() {
+  signalfd_siginfo info{};
+  const auto got = ::read(arrivals_.native_handle(), &info, sizeof info);
+  wait();
+  if (got != static_cast<ssize_t>(sizeof info)) return;
+  on_signal_(static_cast<int>(info.ssi_signo), sender_in_words(info));
+}
+
+}  // namespace cpprun::io

@@ -1,0 +1,213 @@
+#include "launcher/workers/io/spawn.h"
+
+#include <fcntl.h>
+#include <sched.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <csignal>
+#include <string>
+#include <vector>
+
+#include "launcher/workers/io/close_from.h"
+
+namespace cpprun::io {
+
+namespace {
+
+constexpr std::size_t child_stack_bytes = 64 * 1024;  // a few system calls need a fraction of it
+
+// All the child needs, made before it exists: it must not allocate, its heap is ours.
+struct Order {
+  const char* path = nullptr;
+  char* const* argv = nullptr;
+  char* const* variables = nullptr;
+  const StreamPlan* out_plan = nullptr;
+  const StreamPlan* err_plan = nullptr;
+  int out = -1;
+  int err = -1;
+  const rlimit* open_files = nullptr;
+  const rlimit* mark = nullptr;
+  const int* niceness = nullptr;
+  const cpu_set_t* cpus = nullptr;  // nullptr: those of cpprun
+  std::size_t cpus_bytes = 0;
+  pid_t parent = 0;
+  // Written by the child, read by us when it has executed or ended.
+  SpawnStage stage = SpawnStage::session;
+  int error_number = 0;
+};
+
+// Instrumented code would look for the shadow of a stack that is not the thread's.
+#define CPPRUN_BARE __attribute__((no_sanitize("address", "undefined", "thread")))
+
+CPPRUN_BARE int open_target(const StreamPlan& plan) {
+  if (plan.target == StreamTarget::nowhere) return ::open("/dev/null", O_WRONLY | O_CLOEXEC);
+  return ::open(plan.file.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0644);
+}
+
+// Puts what the plan says in the place of a standard stream; nothing for an inherited console.
+CPPRUN_BARE bool place(const StreamPlan& plan, int given, int standard) {
+  if (given >= 0) return ::dup2(given, standard) >= 0;
+  if (plan.target != StreamTarget::nowhere && plan.target != StreamTarget::file) return true;
+  const int opened = open_target(plan);
+  return opened >= 0 && ::dup2(opened, standard) >= 0;
+}
+
+// What we handle or ignore is not the worker's business. Only a SIGHUP that is ignored since
+// before our time (nohup) stays so.
+CPPRUN_BARE void reset_signals() {
+  for (int signal = 1; signal < NSIG; ++signal) {
+    struct sigaction action {};
+    if (signal == SIGHUP && ::sigaction(signal, nullptr, &action) == 0 &&
+        action.sa_handler == SIG_IGN) {
+      continue;
+    }
+    action = {};
+    action.sa_handler = SIG_DFL;
+    ::sigaction(signal, &action, nullptr);
+  }
+  sigset_t none;
+  ::sigemptyset(&none);
+  ::sigprocmask(SIG_SETMASK, &none, nullptr);
+}
+
+CPPRUN_BARE void take_steps(Order& order) {
+  order.stage = SpawnStage::session;
+  if (::setsid() < 0) return;
+  order.stage = SpawnStage::death_signal;
+  if (::prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) != 0) return;
+  // We may have been killed before the line above: then no signal would ever come.
+  if (::getppid() != order.parent) ::_exit(127);
+  order.stage = SpawnStage::processors;
+  if (order.cpus != nullptr && ::sched_setaffinity(0, order.cpus_bytes, order.cpus) != 0) return;
+  order.stage = SpawnStage::stdout_target;
+  if (!place(*order.out_plan, order.out, STDOUT_FILENO)) return;
+  order.stage = SpawnStage::stderr_target;
+  if (!place(*order.err_plan, order.err, STDERR_FILENO)) return;
+  // Whatever else cpprun was started with: a worker holds no strangers' descriptors open.
+  close_from(STDERR_FILENO + 1);
+  // It can only become what it was before, which nobody is denied.
+  if (order.open_files != nullptr) ::setrlimit(RLIMIT_NOFILE, order.open_files);
+  if (order.mark != nullptr) ::setrlimit(RLIMIT_RTTIME, order.mark);
+  if (order.niceness != nullptr) ::setpriority(PRIO_PROCESS, 0, *order.niceness);
+  order.stage = SpawnStage::exec;
+  reset_signals();
+  ::execve(order.path, order.argv, order.variables);
+}
+
+CPPRUN_BARE int child_main(void* argument) {
+  auto& order = *static_cast<Order*>(argument);
+  take_steps(order);
+  order.error_number = errno;
+  ::_exit(127);
+}
+
+// The environment of cpprun with the spec's variables laid over it, as execve wants it.
+class Variables {
+ public:
+  explicit Variables(const Environment& laid_over) {
+    for (char** each = environ; each != nullptr && *each != nullptr; ++each) {
+      const std::string_view text(*each);
+      if (!laid_over.contains(text.substr(0, text.find('=')))) pointers_.push_back(*each);
+    }
+    texts_.reserve(laid_over.size());
+    for (const auto& [name, value] : laid_over) {
+      texts_.push_back(name + '=' + value);
+      pointers_.push_back(texts_.back().data());
+    }
+    pointers_.push_back(nullptr);
+  }
+  char* const* get() const { return pointers_.data(); }
+
+ private:
+  std::vector<std::string> texts_;
+  std::vector<char*> pointers_;
+};
+
+// A stack for the child, with a page below it that nobody may touch.
+class Stack {
+ public:
+  Stack() {
+    base_ = ::mmap(nullptr, child_stack_bytes, PROT_READ | PROT_WRITE,
+                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0);
+    if (base_ != MAP_FAILED) ::mprotect(base_, 4096, PROT_NONE);
+  }
+  ~Stack() {
+    if (base_ != MAP_FAILED) ::munmap(base_, child_stack_bytes);
+  }
+  Stack(const Stack&) = delete;
+  Stack& operator=(const Stack&) = delete;
+  bool good() const { return base_ != MAP_FAILED; }
+  void* top() const { return static_cast<char*>(base_) + child_stack_bytes; }
+
+ private:
+  void* base_ = nullptr;
+};
+
+// The set as the kernel wants it, as long as it has to be.
+std::vector<cpu_set_t> mask_of(const CpuSet& cpus) {
+  if (cpus.empty()) return {};
+  std::vector<cpu_set_t> mask(static_cast<std::size_t>(*cpus.rbegin() / CPU_SETSIZE + 1));
+  for (const int cpu : cpus) {
+    CPU_SET_S(static_cast<std::size_t>(cpu), mask.size() * sizeof(cpu_set_t), mask.data());
+  }
+  return mask;
+}
+
+}  // namespace
+
+tl::expected<Child, SpawnError> spawn_process(const WorkerSpec& spec, int out, int err,
+                                              const WorkerLimits& limits) {
+  std::vector<char*> argv;
+  for (const auto& word : spec.argv) argv.push_back(const_cast<char*>(word.c_str()));
+  argv.push_back(nullptr);
+  const Variables variables(spec.variables);
+  const Stack stack;
+  if (!stack.good()) return tl::unexpected(SpawnError{SpawnStage::clone, errno});
+
+  Order order;
+  order.path = argv.front();
+  order.argv = argv.data();
+  order.variables = variables.get();
+  order.out_plan = &spec.out;
+  order.err_plan = &spec.err;
+  order.out = out;
+  order.err = err;
+  order.open_files = limits.open_files ? &*limits.open_files : nullptr;
+  rlimit mark{};
+  if (limits.mark && ::getrlimit(RLIMIT_RTTIME, &mark) == 0) {
+    mark.rlim_cur = limits.mark->value;
+    order.mark = &mark;
+  }
+  order.niceness = limits.niceness ? &*limits.niceness : nullptr;
+  const auto mask = mask_of(spec.cpus);
+  order.cpus = mask.empty() ? nullptr : mask.data();
+  order.cpus_bytes = mask.size() * sizeof(cpu_set_t);
+  order.parent = ::getpid();
+
+  // No handler of ours may run in the child, which shares our memory.
+  sigset_t every, before;
+  ::sigfillset(&every);
+  ::sigprocmask(SIG_SETMASK, &every, &before);
+  Child child;
+  constexpr int borrowing = CLONE_VM | CLONE_VFORK | SIGCHLD;
+  child.pid = ::clone(child_main, stack.top(), borrowing | CLONE_PIDFD, &order, &child.pidfd);
+  // A kernel before 5.2 leaves the pidfd out, and some sandboxes refuse whoever asks for one.
+  if (child.pid < 0 && (errno == EINVAL || errno == EPERM || errno == ENOSYS)) {
+    child.pid = ::clone(child_main, stack.top(), borrowing, &order);
+  }
+  const int clone_error = errno;
+  ::sigprocmask(SIG_SETMASK, &before, nullptr);
+  if (child.pid < 0) return tl::unexpected(SpawnError{SpawnStage::clone, clone_error});
+  if (order.error_number == 0) return child;
+
+  siginfo_t info{};
+  ::waitid(P_PID, static_cast<id_t>(child.pid), &info, WEXITED);
+  if (child.pidfd >= 0) ::close(child.pidfd);
+  return tl::unexpected(SpawnError{order.stage, order.error_number});
+}
+
+}  // namespace cpprun::io

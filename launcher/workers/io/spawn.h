@@ -1,0 +1,33 @@
+#pragma once
+// Starting one process, as cheaply as the kernel allows: the child borrows our memory until it
+// executes its program, so nothing is copied, and tells how far it came in that same memory.
+
+#include <sys/resource.h>
+
+#include <optional>
+#include <tl/expected.hpp>
+
+#include "launcher/plan/plan.h"
+#include "launcher/workers/spawn_error.h"
+#include "launcher/workers/worker_mark.h"
+
+namespace cpprun::io {
+
+struct Child {
+  int pid = 0;
+  int pidfd = -1;  // the caller's to close; -1 where the kernel, or a sandbox, has none
+};
+
+// What the worker has otherwise than cpprun.
+struct WorkerLimits {
+  std::optional<rlimit> open_files;  // none: ours
+  std::optional<WorkerMark> mark;    // what it and all that it starts are known by
+  std::optional<int> niceness;       // none: ours
+};
+
+// `out` and `err` are descriptors for the worker's streams, or -1 where the spec alone decides.
+// The child has its own session and group, dies with us, and inherits stdin and nothing else.
+tl::expected<Child, SpawnError> spawn_process(const WorkerSpec& spec, int out, int err,
+                                              const WorkerLimits& limits);
+
+}  // namespace cpprun::io

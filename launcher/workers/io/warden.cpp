@@ -1,0 +1,283 @@
+#include "launcher/workers/io/warden.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <csignal>
+#include <cstdint>
+#include <cstdio>
+#include <cstring>
+#include <ctime>
+#include <filesystem>
+#include <limits>
+#include <map>
+#include <optional>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include "launcher/workers/io/close_from.h"
+#include "launcher/workers/io/process_tree.h"
+#include "launcher/workers/io/search.h"
+#include "proto/bounds.h"
+#include "rendezvous/io/boot_clock.h"
+#include "rendezvous/io/steadiness.h"
+
+namespace cpprun::io {
+
+namespace {
+
+// What cpprun tells: a kind and a number. With `folder` the number counts the bytes that follow,
+// with `fence` it is a time on the clock of boot_clock.h, or 0. Short enough for the pipe to take
+// it in one piece.
+enum class Kind : std::int64_t { started, gone, folder, fence, nobody_is_left };
+struct Word {
+  Kind kind = Kind::started;
+  std::int64_t number = 0;
+};
+
+constexpr std::size_t folder_bytes_max = 4096 - sizeof(Word);  // PIPE_BUF: never torn
+constexpr std::int64_t poll_max = std::numeric_limits<int>::max();
+
+// Whoever ends cpprun by its name must not end the warden with it, so ps shows another one.
+void take_name() {
+  constexpr const char* name = "job-warden";
+  ::prctl(PR_SET_NAME, name, 0, 0, 0);
+  std::FILE* file = std::fopen("/proc/self/stat", "re");
+  if (file == nullptr) return;
+  char text[4096] = {};
+  const auto got = std::fread(text, 1, sizeof text - 1, file);
+  std::fclose(file);
+  const char* at = got > 0 ? std::strrchr(text, ')') : nullptr;
+  // Fields 48 and 49 are where the command line begins and ends; the bracket closes field 2.
+  for (int field = 2; at != nullptr && field < 48; ++field) at = std::strchr(at + 1, ' ');
+  unsigned long begin = 0;
+  unsigned long end = 0;
+  if (at == nullptr || std::sscanf(at, " %lu %lu", &begin, &end) != 2) return;
+  if (begin == 0 || end - begin < sizeof "job-warden") return;
+  auto* line = reinterpret_cast<char*>(begin);
+  std::memset(line, 0, end - begin);
+  std::memcpy(line, name, std::strlen(name));
+}
+
+// The child's life. It shares nothing with cpprun but the pipe.
+class Watch {
+ public:
+  Watch(const Kin& kin, int owner, int pipe)
+      : pipe_(pipe), search_(kin, owner, kin.mark ? std::vector<int>{} : line_of(owner)) {}
+
+  void stand() {
+    Word word;
+    while (keep_fence(), hear(&word, sizeof word)) {
+      const auto number = static_cast<std::size_t>(word.number);
+      const auto leader = static_cast<int>(word.number);
+      if (word.kind == Kind::started && leaders_.size() < bounds::warden_groups_max) {
+        leaders_[leader] = hold(leader);
+      } else if (word.kind == Kind::gone) {
+        forget(leader);
+      } else if (word.kind == Kind::fence) {
+        // One that was passed before it is heard is old: then we were stopped, and newer ones may
+        // have found the pipe full.
+        const TimePoint fence{std::chrono::nanoseconds(word.number)};
+        if (!std::exchange(steady_, true)) hold_steady();
+        fence_.reset();
+        if (fence > boot_now()) fence_ = fence;
+      } else if (word.kind == Kind::folder && number <= folder_bytes_max) {
+        folder_.assign(number, '\0');
+        if (!hear(folder_.data(), number)) break;
+      } else if (word.kind == Kind::nobody_is_left) {
+        return;
+      }
+    }
+    // Nobody speaks any more: there is nothing to wait for but our own work.
+    kill_everybody(-1);
+    std::error_code ignored;  // there is nobody left to tell
+    if (!folder_.empty()) std::filesystem::remove_all(folder_, ignored);
+  }
+
+ private:
+  struct Leader {
+    int held = -1;                   // a pidfd, where the kernel has one
+    unsigned long long started = 0;  // who it is, where it has none
+  };
+
+  static Leader hold(int pid) {
+    const auto stat = read_stat(pid);
+    return {.held = static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)),
+            .started = stat ? stat->started : 0};
+  }
+
+  // That very process is there, alive or not, so the group's number cannot be another's.
+  static bool is_there(int pid, const Leader& leader) {
+    if (leader.held >= 0 && ::syscall(SYS_pidfd_send_signal, leader.held, 0, nullptr, 0) == 0) {
+      return true;
+    }
+    if (leader.held >= 0 && errno == ESRCH) return false;
+    const auto stat = read_stat(pid);
+    return stat && leader.started != 0 && stat->started == leader.started;
+  }
+
+  // Comes back when there is something to hear. A fence that is passed in silence ends the
+  // workers: their cpprun is there, but cannot do it.
+  void keep_fence() {
+    while (fence_) {
+      if (somebody_speaks_before(*fence_)) return;
+      if (boot_now() < *fence_) continue;
+      fence_.reset();
+      // As soon as it speaks again it may start others, that are kin too.
+      kill_everybody(pipe_);
+    }
+  }
+
+  bool somebody_speaks_before(TimePoint end) {
+    if (timer_ < 0) timer_ = make_boot_timer();
+    if (timer_ >= 0) set_boot_timer(timer_, end);
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(end - boot_now()).count();
+    const auto patience = timer_ >= 0 ? -1 : std::clamp<std::int64_t>(left, 0, poll_max);
+    pollfd either[2] = {{pipe_, POLLIN, 0}, {timer_, POLLIN, 0}};
+    return ::poll(either, 2, static_cast<int>(patience)) > 0 && either[0].revents != 0;
+  }
+
+  // False at the end of the pipe, which is the end of cpprun.
+  bool hear(void* bytes, std::size_t count) {
+    auto* at = static_cast<char*>(bytes);
+    while (count > 0) {
+      const auto got = ::read(pipe_, at, count);
+      if (got < 0 && errno == EINTR) continue;
+      if (got <= 0) return false;
+      at += got;
+      count -= static_cast<std::size_t>(got);
+    }
+    return true;
+  }
+
+  void forget(int leader) {
+    const auto found = leaders_.find(leader);
+    if (found == leaders_.end()) return;
+    if (found->second.held >= 0) ::close(found->second.held);
+    leaders_.erase(found);
+  }
+
+  // The groups first, for which nobody has to be looked at.
+  void kill_everybody(int word) {
+    std::set<int> groups;
+    for (const auto& [pid, leader] : leaders_) {
+      groups.insert(pid);
+      if (is_there(pid, leader)) ::kill(-pid, SIGKILL);
+    }
+    search_.kill_everybody(groups, word);
+  }
+
+  int pipe_;
+  int timer_ = -1;  // made when there is a fence
+  bool steady_ = false;
+  Search search_;
+  std::map<int, Leader> leaders_;  // by their group
+  std::optional<TimePoint> fence_;
+  std::string folder_;
+};
+
+[[noreturn]] void live_as_warden(const Kin& kin, int owner, int pipe) {
+  ::setsid();
+  for (const int signal : {SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGPIPE, SIGUSR1, SIGUSR2}) {
+    ::signal(signal, SIG_IGN);
+  }
+  // It holds nothing open: whoever reads cpprun's output to its end must not wait for it.
+  ::dup2(pipe, STDIN_FILENO);
+  close_from(STDIN_FILENO + 1);
+  static_cast<void>(::chdir("/"));
+  take_name();
+  Watch(kin, owner, STDIN_FILENO).stand();
+  ::_exit(0);
+}
+
+void tell(int pipe, Kind kind, std::int64_t number, const std::string& text = {}) {
+  const Word word{kind, number};
+  std::string bytes(sizeof word, '\0');
+  std::memcpy(bytes.data(), &word, sizeof word);
+  bytes += text;
+  // Never blocks. A word lost because the warden hangs costs little: it knows kin by itself.
+  static_cast<void>(::write(pipe, bytes.data(), bytes.size()) == 0);
+}
+
+}  // namespace
+
+Result<Warden> Warden::post(const Kin& kin) {
+  int ends[2];
+  if (::pipe2(ends, O_CLOEXEC) != 0) {
+    return failure(std::string("cannot make the warden's pipe: ") + std::strerror(errno));
+  }
+  const auto owner = ::getpid();
+  const auto pid = ::fork();
+  if (pid < 0) {
+    const int fork_error = errno;
+    ::close(ends[0]);
+    ::close(ends[1]);
+    return failure(
+        std::string("cannot fork the warden: ") + std::strerror(fork_error) +
+        "; raise the limit of processes (ulimit -u, or the container's), or end some of them");
+  }
+  if (pid == 0) live_as_warden(kin, owner, ends[0]);
+  ::close(ends[0]);
+  ::fcntl(ends[1], F_SETFL, O_NONBLOCK);
+  return Warden(kin, pid, ends[1]);
+}
+
+Warden::Warden(Warden&& other) noexcept
+    : kin_(std::move(other.kin_)),
+      pid_(other.pid_),
+      pipe_(std::exchange(other.pipe_, -1)),
+      groups_(std::move(other.groups_)),
+      fence_(other.fence_),
+      folder_(std::move(other.folder_)) {}
+
+Warden::~Warden() {
+  if (pipe_ >= 0) ::close(pipe_);
+}
+
+Result<void> Warden::post_again() {
+  auto fresh = post(kin_);
+  if (!fresh) return tl::unexpected<Error>(fresh.error());
+  if (pipe_ >= 0) ::close(pipe_);
+  pid_ = fresh->pid_;
+  pipe_ = std::exchange(fresh->pipe_, -1);
+  for (const int group : groups_) tell(pipe_, Kind::started, group);
+  if (!folder_.empty()) told_folder(folder_);
+  if (fence_) told_fence(fence_);
+  return {};
+}
+
+void Warden::told_started(int pid) {
+  groups_.insert(pid);
+  tell(pipe_, Kind::started, pid);
+}
+
+void Warden::told_gone(int pid) {
+  groups_.erase(pid);
+  tell(pipe_, Kind::gone, pid);
+}
+
+void Warden::told_fence(std::optional<TimePoint> fence) {
+  fence_ = fence;
+  const auto at = fence ? fence->time_since_epoch() : Duration{};
+  tell(pipe_, Kind::fence, std::chrono::nanoseconds(at).count());
+}
+
+void Warden::told_folder(const std::string& folder) {
+  folder_ = folder;
+  if (folder.size() <= folder_bytes_max) {
+    tell(pipe_, Kind::folder, static_cast<std::int64_t>(folder.size()), folder);
+  }
+}
+
+void Warden::told_nobody_is_left() {
+  tell(pipe_, Kind::nobody_is_left, 0);
+}
+
+}  // namespace cpprun::io

@@ -1,0 +1,57 @@
+#pragma once
+// A tiny child of cpprun that outlives it by a moment: when cpprun is gone, however it went, the
+// warden kills every process of the job that is still there, and ends. It knows them by the groups
+// it was told and by what makes them kin (launcher/workers/io/kin.h); it never kills by a bare pid,
+// which may have been given to somebody else. At an ordinary end it is told that nobody is left,
+// and looks at nobody.
+
+#include <optional>
+#include <set>
+#include <string>
+
+#include "launcher/workers/io/kin.h"
+#include "proto/clock.h"
+#include "proto/result.h"
+
+namespace cpprun::io {
+
+class Warden {
+ public:
+  // Forks. To be called at the very start, before there is an event loop or a thread.
+  static Result<Warden> post(const Kin& kin);
+
+  Warden(Warden&& other) noexcept;
+  Warden& operator=(Warden&&) = delete;
+  // Lets go: the warden looks around once more by itself and ends.
+  ~Warden();
+
+  int pid() const { return pid_; }
+
+  // Another one, in the place of one that was killed, which is told what that one had been told.
+  Result<void> post_again();
+
+  // A worker was started; its process group has the number of its pid.
+  void told_started(int pid);
+  // That group is gone; its number may be given to somebody else.
+  void told_gone(int pid);
+  // Before then cpprun ends its workers, or moves the fence; none: there is no such time. If it has
+  // said nothing by then it is stopped, or hangs in the kernel, and others are about to have its
+  // workers' ranks: the warden kills them.
+  void told_fence(std::optional<TimePoint> fence);
+  // A private folder, to be removed with all that is in it if cpprun cannot do it itself.
+  void told_folder(const std::string& folder);
+  // The job is over, nothing of it runs and its folder is removed: the warden just ends.
+  void told_nobody_is_left();
+
+ private:
+  Warden(Kin kin, int pid, int pipe) : kin_(std::move(kin)), pid_(pid), pipe_(pipe) {}
+
+  Kin kin_;
+  int pid_ = 0;
+  int pipe_ = -1;
+  std::set<int> groups_;
+  std::optional<TimePoint> fence_;
+  std::string folder_;
+};
+
+}  // namespace cpprun::io

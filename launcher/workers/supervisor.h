@@ -1,0 +1,217 @@
+#pragma once
+// One attempt of one node's workers: run, drain, settle.
+//
+//   running    Every worker was asked to start. A worker that ends with 0 is done and the others
+//              go on. The first bad end, the first that cannot be started, or Stop begins:
+//   draining   Everybody still there was sent a signal (TERM unless Stop said another) and has the
+//              grace to end. Whoever starts only now is told at once. When the grace is over, or
+//              on Insist, begins:
+//   killing    Everybody still there was sent KILL. What does not die of it within
+//              bounds::kill_patience sits in the kernel; it is given up, and said so.
+//   sweeping   All workers and their groups are gone; now whatever else descends from them.
+//   settled    Nobody is left. Told exactly once; every later event is ignored.
+//
+// Whenever a worker's process has ended, and whatever its code, its group is swept: what it left
+// behind must not hold a device. A worker counts as gone only after that.
+
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "launcher/plan/plan.h"
+#include "launcher/workers/spawn_error.h"
+#include "proto/clock.h"
+#include "proto/ids.h"
+#include "proto/link/message.h"
+#include "proto/machine.h"
+
+namespace cpprun {
+
+// How one worker ended.
+struct Outcome {
+  LocalRank local_rank;
+  Rank rank;
+  int pid = 0;                            // 0: it never started
+  std::optional<SpawnError> spawn_error;  // why it never started
+  link::ExitStatus status;                // 127 or 126 where it never started
+  int our_signal = 0;     // the last signal we had sent it before it ended; 0: it ended by itself
+  bool given_up = false;  // KILL did not end it in time: it may still be there
+  WallTime time{};        // when its end was noticed
+  friend bool operator==(const Outcome&, const Outcome&) = default;
+
+  bool good() const { return !given_up && status == link::ExitStatus{}; }
+};
+
+namespace supervisor {
+
+// --- events: what the driver tells ---------------------------------------------------------------
+
+struct Started {
+  LocalRank local_rank;
+  int pid = 0;
+  friend bool operator==(const Started&, const Started&) = default;
+};
+
+struct SpawnFailed {
+  LocalRank local_rank;
+  SpawnError error;
+  WallTime time{};
+  friend bool operator==(const SpawnFailed&, const SpawnFailed&) = default;
+};
+
+// The worker's process ended; it is still to be reaped, so that its group's number stays taken.
+struct Exited {
+  LocalRank local_rank;
+  link::ExitStatus status;
+  WallTime time{};
+  friend bool operator==(const Exited&, const Exited&) = default;
+};
+
+// The answer to Sweep: nobody is left in that worker's group.
+struct GroupGone {
+  LocalRank local_rank;
+  friend bool operator==(const GroupGone&, const GroupGone&) = default;
+};
+
+// The answer to SweepNode: nobody who descends from these workers is left.
+struct NodeSwept {
+  friend bool operator==(const NodeSwept&, const NodeSwept&) = default;
+};
+
+// End everybody. `reason` completes "ending the workers: …".
+struct Stop {
+  std::string reason;
+  int signal = 15;
+  friend bool operator==(const Stop&, const Stop&) = default;
+};
+
+// Pass this signal on to everybody, as it is: it is not meant to end anybody.
+struct Forward {
+  int signal = 0;
+  friend bool operator==(const Forward&, const Forward&) = default;
+};
+
+// A second Ctrl-C: no more patience. Begins the end by itself where nothing had yet.
+struct Insist {
+  std::string reason;
+  friend bool operator==(const Insist&, const Insist&) = default;
+};
+
+// --- actions: what the driver does, in order -----------------------------------------------------
+
+// Answer with Started or SpawnFailed.
+struct Spawn {
+  WorkerSpec spec;
+  friend bool operator==(const Spawn&, const Spawn&) = default;
+};
+
+struct SignalGroup {
+  LocalRank local_rank;
+  int signal = 0;
+  friend bool operator==(const SignalGroup&, const SignalGroup&) = default;
+};
+
+// KILL whatever is left in the group of a worker that ended, reap it; answer with GroupGone.
+struct Sweep {
+  LocalRank local_rank;
+  friend bool operator==(const Sweep&, const Sweep&) = default;
+};
+
+// KILL every process that still descends from the workers; answer with NodeSwept.
+struct SweepNode {
+  friend bool operator==(const SweepNode&, const SweepNode&) = default;
+};
+
+// This node's first failure, told at once while the others still have to be ended.
+struct Failed {
+  Outcome outcome;
+  friend bool operator==(const Failed&, const Failed&) = default;
+};
+
+// The drain has begun, for the narrator. `reason` completes "ending the workers: …".
+struct Draining {
+  std::string reason;
+  int signal = 0;
+  friend bool operator==(const Draining&, const Draining&) = default;
+};
+
+// A worker was sent KILL, for the narrator: it has outlived its grace, or there was none.
+struct Killing {
+  LocalRank local_rank;
+  bool at_once = false;
+  friend bool operator==(const Killing&, const Killing&) = default;
+};
+
+// Nobody is left. In order of local rank, one for every spec. No reason: everybody ended with 0.
+struct Settled {
+  std::vector<Outcome> outcomes;
+  std::optional<Outcome> first_failure;
+  std::string drain_reason;  // empty where nothing had to be ended
+  bool unswept = false;      // something they have started could not be killed
+  friend bool operator==(const Settled&, const Settled&) = default;
+};
+
+using Event =
+    std::variant<Started, SpawnFailed, Exited, GroupGone, NodeSwept, Stop, Forward, Insist>;
+using Action =
+    std::variant<Spawn, SignalGroup, Sweep, SweepNode, Failed, Draining, Killing, Settled>;
+
+}  // namespace supervisor
+
+class Supervisor {
+ public:
+  using Event = supervisor::Event;
+  using Action = supervisor::Action;
+  using Actions = std::vector<Action>;
+
+  Supervisor(std::vector<WorkerSpec> specs, Duration grace);
+
+  // Asks for every worker; called once, before any event.
+  Actions start(TimePoint now);
+  Actions handle(TimePoint now, const Event& event);
+  Actions advance(TimePoint now);
+  std::optional<TimePoint> next_deadline() const { return deadline_; }
+
+  bool settled() const { return phase_ == Phase::settled; }
+
+ private:
+  enum class Phase { idle, running, draining, killing, sweeping, settled };
+  enum class Life { asked, alive, ended, gone };
+
+  struct Worker {
+    WorkerSpec spec;
+    Life life = Life::asked;
+    Outcome outcome;
+  };
+
+  Worker& worker(LocalRank local_rank);
+  bool all(Life at_least) const;
+  void on(TimePoint now, const supervisor::Started& event, Actions& actions);
+  void on(TimePoint now, const supervisor::SpawnFailed& event, Actions& actions);
+  void on(TimePoint now, const supervisor::Exited& event, Actions& actions);
+  void on(TimePoint now, const supervisor::GroupGone& event, Actions& actions);
+  void on(TimePoint now, const supervisor::NodeSwept& event, Actions& actions);
+  void on(TimePoint now, const supervisor::Stop& event, Actions& actions);
+  void on(TimePoint now, const supervisor::Forward& event, Actions& actions);
+  void on(TimePoint now, const supervisor::Insist& event, Actions& actions);
+  void judge_end(TimePoint now, const Worker& ended, Actions& actions);
+  void begin_drain(TimePoint now, const std::string& reason, int signal, Actions& actions);
+  void begin_killing(TimePoint now, bool at_once, Actions& actions);
+  void give_up_the_rest();
+  void go_on_if_gone(TimePoint now, Actions& actions);
+  void settle(Actions& actions, bool unswept = false);
+  static void send(Worker& worker, int signal, Actions& actions);
+
+  std::vector<Worker> workers_;
+  Duration grace_;
+  Phase phase_ = Phase::idle;
+  int drain_signal_ = 0;
+  std::string drain_reason_;
+  std::optional<Outcome> first_failure_;
+  std::optional<TimePoint> deadline_;
+};
+
+static_assert(StateMachine<Supervisor>);
+
+}  // namespace cpprun

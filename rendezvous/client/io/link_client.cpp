@@ -1,0 +1,225 @@
+#include "rendezvous/client/io/link_client.h"
+
+#include <fmt/format.h>
+
+#include <asio/ip/tcp.hpp>
+#include <asio/read.hpp>
+#include <asio/steady_timer.hpp>
+#include <asio/write.hpp>
+#include <utility>
+#include <vector>
+
+#include "proto/bounds.h"
+#include "proto/link/codec.h"
+
+namespace cpprun {
+
+using asio::ip::tcp;
+
+namespace {
+
+std::string in_words(const asio::error_code& error) {
+  if (error == asio::error::connection_refused) {
+    return "connection refused: nothing listens there (yet)";
+  }
+  if (error == asio::error::host_unreachable || error == asio::error::network_unreachable) {
+    return error.message() + ": is the address right, and on a network of this machine?";
+  }
+  return error.message();
+}
+
+std::string printable(std::string_view bytes) {
+  std::string text;
+  for (const char c : bytes) text += c >= ' ' && c <= '~' ? c : '.';
+  return text;
+}
+
+}  // namespace
+
+// One attempt: resolve, connect to each address in turn, exchange preambles; with one clock for
+// every step. Ends with exactly one of the two calls, unless it was cancelled.
+class LinkClient::Attempt : public std::enable_shared_from_this<Attempt> {
+ public:
+  Attempt(asio::io_context& context, std::function<void(tcp::socket)> done,
+          std::function<void(std::string)> failed)
+      : resolver_(context),
+        socket_(context),
+        timer_(context),
+        done_(std::move(done)),
+        failed_(std::move(failed)) {}
+
+  void begin(const std::string& host, int port) {
+    asio::error_code not_literal;
+    const auto address = asio::ip::make_address(host, not_literal);
+    if (!not_literal) {
+      endpoints_.emplace_back(address, static_cast<unsigned short>(port));
+      connect_next();
+      return;
+    }
+    limit("its name could not be resolved in time: is the name server reachable?");
+    resolver_.async_resolve(
+        host, std::to_string(port), tcp::resolver::numeric_service,
+        [self = shared_from_this(), host](const asio::error_code& error,
+                                          const tcp::resolver::results_type& results) {
+          if (self->over_) return;
+          if (error) {
+            self->fail(
+                fmt::format("the name \"{}\" cannot be resolved ({}): use an address, or "
+                            "add the name to /etc/hosts or DNS",
+                            host, error.message()));
+            return;
+          }
+          for (const auto& result : results) self->endpoints_.push_back(result.endpoint());
+          self->connect_next();
+        });
+  }
+
+  LinkClient::Failed how_it_failed() const {
+    LinkClient::Failed failed{.addresses = {}, .refused = refused_};
+    for (const auto& each : endpoints_) failed.addresses.push_back(each.address().to_string());
+    return failed;
+  }
+
+  void cancel() {
+    over_ = true;
+    asio::error_code ignored;  // There may be nothing to cancel.
+    resolver_.cancel();
+    timer_.cancel();
+    socket_.close(ignored);
+    done_ = nullptr;
+    failed_ = nullptr;
+  }
+
+ private:
+  void limit(std::string reason) {
+    timer_.expires_after(bounds::dial_attempt_max);
+    timer_.async_wait(
+        [self = shared_from_this(), reason = std::move(reason)](const asio::error_code& cancelled) {
+          if (cancelled || self->over_) return;
+          self->timed_out_ = reason;
+          asio::error_code ignored;  // Closing makes the pending step end with an error.
+          self->resolver_.cancel();
+          self->socket_.close(ignored);
+        });
+  }
+
+  void connect_next() {
+    asio::error_code ignored;  // A socket of an earlier address is of no use any more.
+    socket_.close(ignored);
+    timed_out_.clear();
+    refused_ = false;
+    limit(fmt::format("no answer within {} s: packets are dropped (a firewall, or a wrong address)",
+                      std::chrono::duration<double>(bounds::dial_attempt_max).count()));
+    socket_.async_connect(endpoints_[next_],
+                          [self = shared_from_this()](const asio::error_code& error) {
+                            if (self->over_) return;
+                            if (!error) {
+                              self->greet();
+                              return;
+                            }
+                            self->refused_ = error == asio::error::connection_refused;
+                            self->give_up_address(in_words(error));
+                          });
+  }
+
+  void greet() {
+    limit("it accepts connections but does not greet: is that a cpprun master?");
+    asio::async_write(socket_, asio::buffer(link::preamble),
+                      [](const asio::error_code&, std::size_t) {
+                        // A failure shows in the read below.
+                      });
+    asio::async_read(
+        socket_, asio::buffer(greeting_),
+        [self = shared_from_this()](const asio::error_code& error, std::size_t length) {
+          if (self->over_) return;
+          const std::string_view heard{self->greeting_.data(), length};
+          if (!error && heard == link::preamble) {
+            self->succeed();
+          } else if (length > 0) {
+            self->give_up_address(fmt::format(
+                "something that is not a cpprun master answers there (it said \"{}\"): is the port "
+                "right?",
+                printable(heard)));
+          } else {
+            self->give_up_address(
+                "it closed the connection without a greeting: is that a cpprun master?");
+          }
+        });
+  }
+
+  void give_up_address(const std::string& reason) {
+    const std::string why = timed_out_.empty() ? reason : timed_out_;
+    if (++next_ < endpoints_.size()) {
+      connect_next();
+    } else {
+      fail(why);
+    }
+  }
+
+  void succeed() {
+    over_ = true;
+    timer_.cancel();
+    auto done = std::move(done_);
+    done(std::move(socket_));
+  }
+
+  void fail(const std::string& reason) {
+    over_ = true;
+    timer_.cancel();
+    auto failed = std::move(failed_);
+    failed(timed_out_.empty() ? reason : timed_out_);
+  }
+
+  tcp::resolver resolver_;
+  tcp::socket socket_;
+  asio::steady_timer timer_;
+  std::function<void(tcp::socket)> done_;
+  std::function<void(std::string)> failed_;
+  std::vector<tcp::endpoint> endpoints_;
+  std::size_t next_ = 0;
+  std::array<char, link::preamble.size()> greeting_{};
+  std::string timed_out_;
+  bool refused_ = false;  // the last address
+  bool over_ = false;
+};
+
+LinkClient::LinkClient(asio::io_context& context, std::string host, int port, Callbacks callbacks)
+    : context_(context), host_(std::move(host)), port_(port), callbacks_(std::move(callbacks)) {}
+
+LinkClient::~LinkClient() {
+  if (attempt_) attempt_->cancel();
+  if (channel_) channel_->forget();
+}
+
+void LinkClient::dial() {
+  if (attempt_) attempt_->cancel();
+  hang_up();
+  attempt_ = std::make_shared<Attempt>(
+      context_,
+      [this](tcp::socket socket) {
+        failed_ = {};
+        asio::error_code gone;  // Then the link's first read says why.
+        const std::string local = socket.local_endpoint(gone).address().to_string();
+        channel_ = std::make_shared<LinkChannel>(std::move(socket), std::string{});
+        channel_->start({.message = callbacks_.message, .closed = callbacks_.down});
+        callbacks_.up(local);
+      },
+      [this](const std::string& reason) {
+        failed_ = attempt_->how_it_failed();
+        callbacks_.down(reason);
+      });
+  attempt_->begin(host_, port_);
+}
+
+void LinkClient::send(const link::Message& message) {
+  if (channel_) channel_->send(message);
+}
+
+void LinkClient::hang_up() {
+  if (!channel_) return;
+  channel_->forget();
+  channel_->hang_up("");
+  channel_.reset();
+}
+
+}  // namespace cpprun

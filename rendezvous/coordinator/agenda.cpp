@@ -1,0 +1,72 @@
+#include "rendezvous/coordinator/agenda.h"
+
+#include <utility>
+
+namespace cpprun {
+
+void Agenda::plan(const std::string& who, std::optional<TimePoint> when) {
+  const auto found = places_.find(who);
+  if (!when) {
+    if (found != places_.end()) take(found->second);
+    return;
+  }
+  if (found == places_.end()) {
+    heap_.push_back({*when, &*places_.emplace(who, heap_.size()).first});
+    settle(heap_.size() - 1);
+    return;
+  }
+  heap_[found->second].when = *when;
+  settle(found->second);
+}
+
+std::optional<TimePoint> Agenda::next() const {
+  return heap_.empty() ? std::nullopt : std::optional(heap_.front().when);
+}
+
+std::vector<std::string> Agenda::take_due(TimePoint now) {
+  std::vector<std::string> due;
+  while (!heap_.empty() && heap_.front().when <= now) {
+    due.push_back(heap_.front().who->first);
+    take(0);
+  }
+  return due;
+}
+
+bool Agenda::before(std::size_t left, std::size_t right) const {
+  const Entry& a = heap_[left];
+  const Entry& b = heap_[right];
+  return a.when != b.when ? a.when < b.when : a.who->first < b.who->first;
+}
+
+void Agenda::swap(std::size_t left, std::size_t right) {
+  std::swap(heap_[left], heap_[right]);
+  heap_[left].who->second = left;
+  heap_[right].who->second = right;
+}
+
+// Up past later parents, then down past earlier children: one of the two does nothing.
+void Agenda::settle(std::size_t at) {
+  while (at > 0 && before(at, (at - 1) / 2)) {
+    swap(at, (at - 1) / 2);
+    at = (at - 1) / 2;
+  }
+  while (true) {
+    std::size_t first = at;
+    for (const std::size_t child : {2 * at + 1, 2 * at + 2}) {
+      if (child < heap_.size() && before(child, first)) first = child;
+    }
+    if (first == at) return;
+    swap(at, first);
+    at = first;
+  }
+}
+
+void Agenda::take(std::size_t at) {
+  const std::size_t last = heap_.size() - 1;
+  if (at != last) swap(at, last);
+  places_.erase(places_.find(heap_.back().who->first));
+  heap_.pop_back();
+  if (at < heap_.size()) settle(at);
+}
+
+}  // namespace cpprun

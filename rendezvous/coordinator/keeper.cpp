@@ -1,0 +1,296 @@
+#include "rendezvous/coordinator/keeper.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "proto/bounds.h"
+#include "rendezvous/job/job_words.h"
+#include "rendezvous/job/reception.h"
+
+namespace cpprun {
+
+Keeper::Keeper(KeeperOptions options)
+    : options_(std::move(options)),
+      newcomer_leases_(bounds::join_patience),
+      links_of_source_(options_.limits.links_per_source),
+      jobs_of_source_(options_.limits.jobs_per_source) {
+  if (!options_.only) return;
+  jobs_.emplace(options_.only->id,
+                std::make_unique<Entry>(Entry{Job{*options_.only, options_.options}, Store{}, {}}));
+}
+
+Keeper::Actions Keeper::handle(TimePoint now, const Event& event) {
+  Actions actions;
+  std::visit([&](const auto& what) { on(now, what, actions); }, event);
+  return actions;
+}
+
+void Keeper::on(TimePoint now, const Opened& event, Actions& actions) {
+  const auto& [link, peer, is_local] = event.caller;
+  if (!is_local) {
+    if (!links_of_source_.take(peer)) {
+      const std::string reason = fmt::format(
+          "{} has {} links here already, the limit of one address (--max-links-per-address of "
+          "cpprund)",
+          source_of(peer), links_of_source_.most());
+      actions.emplace_back(keeper::Say{link, link::Refused{reason}});
+      actions.emplace_back(keeper::HangUp{link, reason});
+      actions.emplace_back(keeper::Note{
+          .line = "refused a link: " + reason, .level = LogLevel::warning, .of_stranger = true});
+      return;
+    }
+    counted_.emplace(link, peer);
+    newcomer_leases_.renew(link, now);
+  }
+  newcomers_.emplace(link, event.caller);
+}
+
+void Keeper::on(TimePoint now, const Said& event, Actions& actions) {
+  const auto newcomer = newcomers_.find(event.link);
+  if (newcomer == newcomers_.end()) {
+    const auto known = job_of_link_.find(event.link);
+    if (known == job_of_link_.end()) return;  // Refused, or cut off; it does not know yet.
+    const auto entry = jobs_.find(known->second);
+    if (entry == jobs_.end()) return;
+    const std::size_t said_before = actions.size();
+    entry->second->job.hear(now, event.link, event.message, actions);
+    look_after(known->second, said_before, actions);
+    return;
+  }
+  const Caller caller = newcomer->second;
+  newcomers_.erase(newcomer);
+  newcomer_leases_.forget(event.link);
+  if (const auto* question = std::get_if<link::WhoHosts>(&event.message)) {
+    answer(caller, *question, actions);
+    return;
+  }
+  const auto* first = std::get_if<link::Join>(&event.message);
+  if (first == nullptr) {
+    actions.emplace_back(keeper::HangUp{event.link, "its first message was not a join"});
+    return;
+  }
+  join(now, caller, *first, actions);
+}
+
+void Keeper::on(TimePoint, const MasterWaits& event, Actions&) {
+  if (options_.only) jobs_.at(options_.only->id)->job.master_waits(event.why);
+}
+
+// Somebody else takes itself for a master, and was led here by the address it was given.
+void Keeper::answer(const Caller& caller, const link::WhoHosts& question, Actions& actions) const {
+  link::Hosts answer;
+  if (options_.only) {
+    const Member* host = jobs_.at(options_.only->id)->job.round().local_member();
+    if (host == nullptr) {
+      actions.emplace_back(keeper::HangUp{caller.link, "nobody has begun to host here yet"});
+      return;
+    }
+    answer = {.job = options_.only->id,
+              .host = host->join.host,
+              .pid = host->join.pid,
+              .itself = host->join.host == question.host && host->join.pid == question.pid &&
+                        host->join.agent == question.agent};
+    if (!answer.itself && question.job == answer.job) {
+      actions.emplace_back(keeper::Note{second_master_in_words(question, caller.peer)});
+    }
+  }
+  actions.emplace_back(keeper::Say{caller.link, answer});
+  actions.emplace_back(keeper::HangUp{caller.link, "it has its answer"});
+}
+
+void Keeper::join(TimePoint now, const Caller& caller, const link::Join& join, Actions& actions) {
+  if (const auto reason = impossible(join)) {
+    keeper::refuse({caller.link, caller.peer}, join.host, *reason, actions);
+    return;
+  }
+  if (const auto found = jobs_.find(join.job); found != jobs_.end()) {
+    const std::size_t said_before = actions.size();
+    enter(now, *found->second, {caller, join}, actions);
+    look_after(join.job, said_before, actions);
+    return;
+  }
+  if (options_.only) {
+    keeper::refuse(
+        {caller.link, caller.peer}, join.host,
+        fmt::format("this master runs job \"{}\", but {} came for job \"{}\": give every node "
+                    "the same --rdzv-id, and each job its own port",
+                    options_.only->id, join.host, join.job),
+        actions);
+    return;
+  }
+  if (const auto begins = awaiting_store_.find(join.job); begins != awaiting_store_.end()) {
+    job_of_link_[caller.link] = join.job;
+    begins->second.nodes.emplace_back(caller, join);
+    return;
+  }
+  if (join.done) {
+    keeper::refuse({caller.link, caller.peer}, join.host, unknown_round_of(join), actions);
+    return;
+  }
+  begin_job(caller, join, actions);
+}
+
+// The first node that names a job. What it takes of the daemon is bounded; how, is said.
+void Keeper::begin_job(const Caller& caller, const link::Join& join, Actions& actions) {
+  const KeeperLimits& limits = options_.limits;
+  const auto refuse = [&](const std::string& reason) {
+    keeper::refuse({caller.link, caller.peer}, join.host, reason, actions);
+  };
+  const std::chrono::milliseconds lease{join.lease_milliseconds};
+  if (lease > limits.lease) {
+    return refuse(fmt::format(
+        "this daemon waits for a silent node for {} s at most, but {} came with {} s "
+        "(keep_alive_interval times keep_alive_max_attempt of --rdzv-conf): ask for less, or start "
+        "cpprund with --max-lease={}",
+        in_seconds(limits.lease), join.host, in_seconds(lease), std::ceil(in_seconds(lease))));
+  }
+  if (jobs_.size() + awaiting_store_.size() >= limits.jobs) {
+    return refuse(fmt::format("this daemon runs {} jobs, its limit (--max-jobs)", limits.jobs));
+  }
+  if (!jobs_of_source_.take(caller.peer)) {
+    return refuse(fmt::format(
+        "{} has begun {} jobs here that are not over, the limit of one address: start cpprund with "
+        "a larger --max-jobs-per-address where that is too few",
+        source_of(caller.peer), limits.jobs_per_source));
+  }
+  job_of_link_[caller.link] = join.job;
+  awaiting_store_[join.job] = {caller.peer, {{caller, join}}};
+  actions.emplace_back(keeper::OpenStore{join.job});
+}
+
+void Keeper::enter(TimePoint now, Entry& entry, const Newcomer& newcomer, Actions& actions) {
+  const auto& [caller, join] = newcomer;
+  job_of_link_[caller.link] = join.job;
+  entry.job.join(now, caller, join, actions);
+  // Of a job that is hosted all members are welcome, from wherever they come.
+  if (options_.only && entry.job.round().find(caller.link) != nullptr) release(caller.link);
+}
+
+void Keeper::on(TimePoint now, const StoreReady& event, Actions& actions) {
+  const auto begins = awaiting_store_.extract(event.job);
+  if (begins.empty() || begins.mapped().nodes.empty()) {
+    // Everybody who wanted this job has gone meanwhile.
+    if (!begins.empty()) jobs_of_source_.give_back(begins.mapped().founder);
+    actions.emplace_back(keeper::CloseStore{event.job, "nobody is left of its job"});
+    return;
+  }
+  const auto& [founder, nodes] = begins.mapped();
+  const link::Join& first = nodes.front().second;
+  JobOptions options = options_.options;
+  options.store_port = event.port;
+  if (first.lease_milliseconds > 0) {
+    options.lease = std::chrono::milliseconds{first.lease_milliseconds};
+  }
+  if (first.last_call_milliseconds > 0) {
+    options.last_call = std::chrono::milliseconds{first.last_call_milliseconds};
+  }
+  const auto entry = jobs_.emplace(
+      event.job, std::make_unique<Entry>(Entry{Job{terms_of(first), options}, Store{}, founder}));
+  actions.emplace_back(keeper::Note{
+      fmt::format("job \"{}\" begins; its store is on port {}", event.job, event.port)});
+  const std::size_t said_before = actions.size();
+  for (const Newcomer& each : nodes) enter(now, *entry.first->second, each, actions);
+  look_after(event.job, said_before, actions);
+}
+
+void Keeper::on(TimePoint, const StoreFailed& event, Actions& actions) {
+  const auto begins = awaiting_store_.extract(event.job);
+  if (begins.empty()) return;
+  jobs_of_source_.give_back(begins.mapped().founder);
+  for (const auto& [caller, each] : begins.mapped().nodes) {
+    keeper::refuse({caller.link, caller.peer}, each.host,
+                   "no store can be opened for this job: " + event.reason, actions);
+  }
+}
+
+void Keeper::on(TimePoint now, const Closed& event, Actions& actions) {
+  newcomers_.erase(event.link);
+  newcomer_leases_.forget(event.link);
+  release(event.link);
+  const auto known = job_of_link_.extract(event.link);
+  if (known.empty()) return;
+  const std::string& job = known.mapped();
+  if (const auto begins = awaiting_store_.find(job); begins != awaiting_store_.end()) {
+    std::erase_if(begins->second.nodes,
+                  [&](const Newcomer& each) { return each.first.link == event.link; });
+  }
+  const auto entry = jobs_.find(job);
+  if (entry == jobs_.end()) return;
+  const std::size_t said_before = actions.size();
+  entry->second->job.close(now, {event.link, event.reason, event.broken}, actions);
+  look_after(job, said_before, actions);
+}
+
+// The link counts no more for its address.
+void Keeper::release(LinkId link) {
+  const auto counted = counted_.extract(link);
+  if (!counted.empty()) links_of_source_.give_back(counted.mapped());
+}
+
+// A daemon has many jobs: each line says whose it is.
+void Keeper::sign_notes(const std::string& job, std::size_t said_before, Actions& actions) const {
+  if (options_.only) return;
+  for (std::size_t i = said_before; i < actions.size(); ++i) {
+    if (auto* note = std::get_if<keeper::Note>(&actions[i])) {
+      note->line = fmt::format("job \"{}\": {}", job, note->line);
+    }
+  }
+}
+
+// After that job was told something; no other job is looked at. The key space of a round is the
+// round's: emptied in the same breath in which it is sealed. A job that everybody has left is
+// forgotten, whether it is over or never began; not the one we host.
+void Keeper::look_after(const std::string& job, std::size_t said_before, Actions& actions) {
+  sign_notes(job, said_before, actions);
+  const auto entry = jobs_.find(job);
+  for (std::size_t i = said_before; i < actions.size(); ++i) {
+    if (std::holds_alternative<keeper::ResetStore>(actions[i])) entry->second->store.clear();
+  }
+  if (options_.only || entry->second->job.round().size() > 0) {
+    agenda_.plan(job, entry->second->job.next_deadline());
+    return;
+  }
+  actions.emplace_back(keeper::CloseStore{job, "its job is over"});
+  actions.emplace_back(keeper::Note{fmt::format("job \"{}\" is over", job)});
+  agenda_.plan(job, std::nullopt);
+  jobs_of_source_.give_back(entry->second->founder);
+  jobs_.erase(entry);
+}
+
+Result<void> Keeper::admit(const std::string& job, const std::string& peer) const {
+  const auto found = jobs_.find(job);
+  if (found == jobs_.end()) return failure("its job is over");
+  return found->second->job.admit(peer);
+}
+
+bool Keeper::done() const {
+  if (!options_.only) return false;
+  const Job& job = jobs_.at(options_.only->id)->job;
+  // Those who have greeted and not joined yet, and those who were just told, are still to hear it.
+  return job.over() && job.round().size() == 0 && newcomers_.empty() && job_of_link_.empty();
+}
+
+Keeper::Actions Keeper::advance(TimePoint now) {
+  Actions actions;
+  for (const Leases::Expired& each : newcomer_leases_.expire(now)) {
+    newcomers_.erase(each.holder);
+    actions.emplace_back(keeper::HangUp{each.holder, "it greeted, and then said nothing"});
+  }
+  for (const std::string& job : agenda_.take_due(now)) {
+    const std::size_t said_before = actions.size();
+    jobs_.at(job)->job.advance(now, actions);
+    look_after(job, said_before, actions);
+  }
+  return actions;
+}
+
+std::optional<TimePoint> Keeper::next_deadline() const {
+  const std::optional<TimePoint> of_newcomers = newcomer_leases_.next_expiry();
+  const std::optional<TimePoint> of_jobs = agenda_.next();
+  if (!of_newcomers || !of_jobs) return of_newcomers ? of_newcomers : of_jobs;
+  return std::min(*of_newcomers, *of_jobs);
+}
+
+}  // namespace cpprun

@@ -1,0 +1,140 @@
+#pragma once
+// The whole daemon as one machine: which jobs there are, which link belongs to which, and for each
+// job its store. It knows no socket: links are numbers, time is an argument, and what is to be done
+// comes back as a list.
+//
+// There are two ways of life. In cpprun the keeper hosts one job, known from the start, and every
+// other is refused. In cpprund a job begins to exist with the first node that names it, on that
+// node's terms, gets a store with a port of its own, and is forgotten when its last node has left.
+//
+// Store clients are not events: a request goes to the job's Store directly (`store`), because at a
+// million requests a second nothing should stand in between. Whether a client may speak at all is
+// asked once, when it connects (`admit`).
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "proto/bounds.h"
+#include "proto/machine.h"
+#include "rendezvous/coordinator/agenda.h"
+#include "rendezvous/coordinator/quota.h"
+#include "rendezvous/job/job.h"
+#include "rendezvous/job/leases.h"
+#include "rendezvous/store/store.h"
+
+namespace cpprun {
+
+// What strangers can take of a daemon at most, so that something is left for everybody else. A site
+// may set them; a keeper of one job counts only the links that have not joined it.
+struct KeeperLimits {
+  std::size_t jobs = bounds::jobs_max;
+  std::size_t jobs_per_source = bounds::jobs_per_source_max;
+  std::size_t links_per_source = bounds::links_per_source_max;
+  Duration lease = bounds::daemon_lease_max;  // that a job's first node may ask for
+  friend bool operator==(const KeeperLimits&, const KeeperLimits&) = default;
+};
+
+struct KeeperOptions {
+  std::optional<JobTerms> only;  // the one job that this keeper hosts; nothing: any
+  JobOptions options;            // of every job; store_port is that of `only`
+  KeeperLimits limits = {};
+};
+
+class Keeper {
+ public:
+  // --- events ---
+  // A link was opened, by an agent that has greeted with the preamble.
+  struct Opened {
+    Caller caller;
+  };
+  struct Said {
+    LinkId link;
+    link::Message message;
+  };
+  struct Closed {
+    LinkId link;
+    std::string reason;
+    bool broken = false;  // neither side closed it: its agent may come back
+  };
+  // The answers to OpenStore.
+  struct StoreReady {
+    std::string job;
+    int port = 0;
+  };
+  struct StoreFailed {
+    std::string job;
+    std::string reason;
+  };
+
+  // The agent in the keeper's own process cannot join yet; a clause for the others.
+  struct MasterWaits {
+    std::string why;
+  };
+
+  using Event = std::variant<Opened, Said, Closed, StoreReady, StoreFailed, MasterWaits>;
+  using Action = keeper::Action;
+  using Actions = keeper::Actions;
+
+  explicit Keeper(KeeperOptions options);
+
+  Actions handle(TimePoint now, const Event& event);
+  Actions advance(TimePoint now);
+  std::optional<TimePoint> next_deadline() const;
+
+  // May a store client from that numeric address speak to that job's store? The reason if not.
+  Result<void> admit(const std::string& job, const std::string& peer) const;
+  // The store of a job that it `knows`: from StoreReady, or the start, until it is forgotten.
+  Store& store(const std::string& job) { return jobs_.at(job)->store; }
+  bool knows(const std::string& job) const { return jobs_.contains(job); }
+  std::size_t job_count() const { return jobs_.size(); }
+  // The one hosted job is over, and nobody is connected who would still be told.
+  bool done() const;
+
+ private:
+  struct Entry {
+    Job job;
+    Store store;
+    std::string founder;  // the address whose node was the first; of a hosted job nobody's
+  };
+  using Newcomer = std::pair<Caller, link::Join>;
+  // A job whose store is being opened.
+  struct Beginning {
+    std::string founder;
+    std::vector<Newcomer> nodes;
+  };
+
+  void on(TimePoint now, const Opened& event, Actions& actions);
+  void on(TimePoint now, const Said& event, Actions& actions);
+  void on(TimePoint now, const Closed& event, Actions& actions);
+  void on(TimePoint now, const StoreReady& event, Actions& actions);
+  void on(TimePoint now, const MasterWaits& event, Actions& actions);
+  void on(TimePoint now, const StoreFailed& event, Actions& actions);
+  void join(TimePoint now, const Caller& caller, const link::Join& join, Actions& actions);
+  void begin_job(const Caller& caller, const link::Join& join, Actions& actions);
+  void enter(TimePoint now, Entry& entry, const Newcomer& newcomer, Actions& actions);
+  void answer(const Caller& caller, const link::WhoHosts& question, Actions& actions) const;
+  void sign_notes(const std::string& job, std::size_t said_before, Actions& actions) const;
+  void look_after(const std::string& job, std::size_t said_before, Actions& actions);
+  void release(LinkId link);
+
+  KeeperOptions options_;
+  std::unordered_map<std::string, std::unique_ptr<Entry>> jobs_;
+  Agenda agenda_;  // Invariant: of every job of jobs_ that has a deadline, just that.
+  std::unordered_map<LinkId, std::string> job_of_link_;  // of those that have joined
+  // Links that have greeted and not joined yet; they have a while to do so.
+  std::unordered_map<LinkId, Caller> newcomers_;
+  Leases newcomer_leases_;
+  std::unordered_map<std::string, Beginning> awaiting_store_;
+  Quota links_of_source_;
+  Quota jobs_of_source_;
+  std::unordered_map<LinkId, std::string> counted_;  // the address of each link in the quota
+};
+
+static_assert(StateMachine<Keeper>);
+
+}  // namespace cpprun

@@ -1,0 +1,36 @@
+#include "rendezvous/coordinator/quota.h"
+
+#include <arpa/inet.h>
+
+#include <algorithm>
+#include <array>
+
+#include "rendezvous/peer_address.h"
+
+namespace cpprun {
+
+std::string source_of(const std::string& address) {
+  PeerAddress parsed;
+  if (::inet_pton(AF_INET6, address.c_str(), parsed.ip.data()) != 1) return address;
+  if (parsed.is_ipv4() || parsed.is_loopback()) return parsed.host_text();
+  std::fill(parsed.ip.begin() + parsed.ip.size() / 2, parsed.ip.end(), std::uint8_t{0});
+  return parsed.host_text() + "/64";
+}
+
+bool Quota::take(const std::string& address) {
+  if (taken(address) >= most_) return false;
+  ++taken_[source_of(address)];
+  return true;
+}
+
+void Quota::give_back(const std::string& address) {
+  const auto found = taken_.find(source_of(address));
+  if (found != taken_.end() && --found->second == 0) taken_.erase(found);
+}
+
+std::size_t Quota::taken(const std::string& address) const {
+  const auto found = taken_.find(source_of(address));
+  return found == taken_.end() ? 0 : found->second;
+}
+
+}  // namespace cpprun

@@ -1,0 +1,120 @@
+#include "rendezvous/daemon/cpprund_cli.h"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <chrono>
+#include <set>
+#include <sstream>
+
+#include "proto/plain_text.h"
+
+namespace cpprun {
+namespace {
+
+constexpr int exit_usage = 2;
+constexpr std::size_t count_max = 1'000'000'000;      // where a number has no bound of its own
+constexpr std::size_t lease_seconds_max = 2'000'000;  // as much as any node can ask for
+
+c10d::Dialect dialect_of(std::string_view name) {
+  if (name == "1.x") return c10d::Dialect::a;
+  if (name == "2.1") return c10d::Dialect::b;
+  if (name == "2.2+") return c10d::Dialect::d;
+  return c10d::Dialect::undecided;
+}
+
+// What strangers may use. CLI11 reads sizes as people write them: 512MiB, 4GB.
+void add_limits(CLI::App& app, DaemonOptions& options) {
+  app.add_option("--max-memory", options.memory_bytes_max,
+                 "Bytes that store clients may make the daemon hold: keys, values, requests and "
+                 "replies under way (default: half of the machine's memory, or of the control "
+                 "group's)")
+      ->transform(CLI::AsSizeValue(false))
+      ->type_name("SIZE");
+  app.add_option("--max-memory-per-address", options.address_bytes_max,
+                 "Bytes of it for the clients of one address (default: half of it)")
+      ->transform(CLI::AsSizeValue(false))
+      ->type_name("SIZE");
+  app.add_option("--max-keys-per-address", options.address_keys_max, "Keys of one address")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  app.add_option("--max-connections-per-address", options.address_connections_max,
+                 "Store connections of one address")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+}
+
+}  // namespace
+
+std::variant<DaemonOptions, CommandLineEnd> parse_daemon_options(int argc, const char* const* argv,
+                                                                 std::string_view log_level) {
+  DaemonOptions options;
+  CLI::App app{
+      "The rendezvous daemon of cpprun: hosts the store on which the workers of a job "
+      "meet.\nPyTorch clients of every version since 1.9 can use it."};
+  app.name("cpprund");
+  app.add_option("--host", options.host, "Address or name to listen on (default: every interface)");
+  int port = options.port;
+  app.add_option("--port", port, "Port to listen on; 0 lets the system pick one")
+      ->check(CLI::Range(0, 65535))
+      ->capture_default_str();
+  auto* quiet = app.add_flag("--quiet", options.is_quiet,
+                             "No lines about closed clients; what happens to jobs is told");
+  bool is_verbose = false;
+  auto* verbose = app.add_flag("--verbose", is_verbose, "The same as --log-level debug");
+  verbose->excludes(quiet);
+  std::string level = log_level.empty() ? "info" : std::string(log_level);
+  app.add_option("--log-level", level,
+                 "What is told: error, warning, info or debug, which has clients that simply left, "
+                 "too; CPPRUN_LOG_LEVEL gives its default")
+      ->check(CLI::IsMember(std::set<std::string>{"error", "warning", "info", "debug"}))
+      ->default_str("info")
+      ->excludes(verbose);
+  app.add_flag("!--no-plain-store", options.has_plain_store,
+               "Hosts jobs only: no store for whoever comes to the port where agents meet");
+  // Names only: an enum would be taken by number, too.
+  std::string dialect = "auto";
+  app.add_option("--store-dialect", dialect,
+                 "PyTorch version of the clients, where it cannot be told from what they say")
+      ->check(CLI::IsMember(std::set<std::string>{"auto", "1.x", "2.1", "2.2+"}))
+      ->capture_default_str();
+  const auto limit = [&app](const char* flag, std::size_t& value, const char* text) {
+    app.add_option(flag, value, text)
+        ->check(CLI::Range(std::size_t{1}, count_max))
+        ->capture_default_str();
+  };
+  limit("--max-jobs", options.jobs_max, "Jobs at a time; each has a port");
+  limit("--max-jobs-per-address", options.jobs_per_address_max,
+        "Jobs at a time that nodes of one address have begun; an IPv6 /64 is one address");
+  limit("--max-links-per-address", options.links_per_address_max,
+        "Nodes of one address at a time; more where a cluster is behind a translated address");
+  auto lease_seconds = static_cast<std::size_t>(in_seconds(options.lease_max));
+  app.add_option("--max-lease", lease_seconds,
+                 "Seconds of silence that a job may ask to be given (keep_alive_interval times "
+                 "keep_alive_max_attempt): for so long it stays when its nodes vanish")
+      ->check(CLI::Range(std::size_t{1}, lease_seconds_max))
+      ->capture_default_str();
+  add_limits(app, options);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    std::ostringstream out;
+    std::ostringstream err;
+    const int code = app.exit(error, out, err);
+    if (code == 0) return CommandLineEnd{0, out.str()};
+    return CommandLineEnd{exit_usage, "cpprund: " + err.str()};
+  }
+  options.port = static_cast<std::uint16_t>(port);
+  options.dialect = dialect_of(dialect);
+  options.lease_max = std::chrono::seconds(lease_seconds);
+  const auto wanted = log_level_of(level);
+  if (!wanted) {
+    return CommandLineEnd{exit_usage, fmt::format("cpprund: CPPRUN_LOG_LEVEL={} is no level; it is "
+                                                  "{}\n",
+                                                  plain_line(level), log_level_names)};
+  }
+  options.log_level = is_verbose ? LogLevel::debug : *wanted;
+  return options;
+}
+
+}  // namespace cpprun

@@ -1,0 +1,102 @@
+#include "rendezvous/daemon/io/daemon_log.h"
+
+#include <fmt/format.h>
+
+#include <chrono>
+#include <exception>
+#include <string>
+#include <utility>
+
+#include "proto/plain_text.h"
+
+namespace cpprun {
+namespace {
+
+TimePoint now() {
+  return std::chrono::steady_clock::now();
+}
+
+WallTime wall_now() {
+  return std::chrono::time_point_cast<std::chrono::microseconds>(std::chrono::system_clock::now());
+}
+
+}  // namespace
+
+DaemonLog::DaemonLog(asio::io_context& io, int descriptor, const DaemonOptions& options)
+    : most_(options.log_level),
+      tells_clients_(!options.is_quiet),
+      timer_(io, [this] { guarded([this] { advance(now()); }); }),
+      writer_(io, descriptor,
+              {.room = {},
+               .empty = [this] { guarded([this] { tell_lost_lines(); }); },
+               .lost = {},
+               .back = [this](std::uint64_t bytes) { guarded([&] { tell_lost_bytes(bytes); }); }}) {
+}
+
+// Memory may run out, and the line that says so would need more.
+template <class Action>
+void DaemonLog::guarded(Action action) noexcept {
+  try {
+    action();
+  } catch (const std::exception&) {
+    ++lost_lines_;
+  }
+}
+
+void DaemonLog::write(const Note& note) noexcept {
+  guarded([&] { take(note); });
+}
+
+void DaemonLog::say(LogLevel level, std::string_view text) noexcept {
+  guarded([&] {
+    if (level <= most_) put(text);
+  });
+}
+
+void DaemonLog::take(const Note& note) {
+  const LogLevel level = note.ordinary ? LogLevel::debug : note.level;
+  if (level > most_) return;
+  if (!note.of_job && !tells_clients_ && level >= LogLevel::info) return;
+  // What happened to a job is written, however often it happens: it is why there is a log.
+  const bool is_reader_behind = writer_.waiting() > bounds::log_behind_bytes;
+  if (note.of_job || limiter_.pass(now(), note.text, is_reader_behind)) {
+    put(note.peer ? fmt::format("{} {}", note.peer->text(), note.text) : note.text);
+  }
+  timer_.arm(limiter_.next_deadline());
+}
+
+void DaemonLog::flush() noexcept {
+  guarded([this] {
+    // What was held back is told now, or never.
+    advance(TimePoint::max());
+    writer_.flush(bounds::log_farewell);
+  });
+}
+
+void DaemonLog::advance(TimePoint now) {
+  for (const std::string& line : limiter_.advance(now)) say(LogLevel::info, line);
+  timer_.arm(limiter_.next_deadline());
+}
+
+void DaemonLog::put(std::string_view text) {
+  if (writer_.full()) {
+    ++lost_lines_;
+    return;
+  }
+  // Whoever quotes a stranger has made it plain before; this is the door that none gets past.
+  writer_.write(fmt::format("{}cpprund: {}\n", log_time(wall_now()),
+                            plain_line(text, bounds::log_line_bytes_max)));
+}
+
+void DaemonLog::tell_lost_lines() {
+  if (lost_lines_ == 0) return;
+  const std::uint64_t lost = std::exchange(lost_lines_, 0);
+  say(LogLevel::warning, fmt::format("{} lines are lost: nobody read this log", lost));
+}
+
+void DaemonLog::tell_lost_bytes(std::uint64_t bytes) {
+  say(LogLevel::warning,
+      fmt::format("{} bytes of this log could not be written and are lost", bytes));
+}
+
+}  // namespace cpprun

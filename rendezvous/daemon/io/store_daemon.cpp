@@ -1,0 +1,78 @@
+#include "rendezvous/daemon/io/store_daemon.h"
+
+#include <fmt/format.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <asio/io_context.hpp>
+#include <asio/signal_set.hpp>
+
+#include "proto/bounds.h"
+#include "rendezvous/coordinator/io/keeper_server.h"
+#include "rendezvous/daemon/io/daemon_log.h"
+#include "rendezvous/io/patient_writer.h"
+#include "rendezvous/io/socket_address.h"
+#include "rendezvous/store/io/listener.h"
+#include "rendezvous/store/io/machine_memory.h"
+
+namespace cpprun {
+namespace {
+
+LedgerLimits memory_of(const DaemonOptions& options) {
+  LedgerLimits limits = memory_of_this_machine();
+  if (options.memory_bytes_max != 0) limits.bytes_max = options.memory_bytes_max;
+  limits.address_bytes_max =
+      options.address_bytes_max != 0 ? options.address_bytes_max : limits.bytes_max / 2;
+  limits.address_keys_max = options.address_keys_max;
+  limits.address_connections_max = options.address_connections_max;
+  return limits;
+}
+
+}  // namespace
+
+int run_store_daemon(const DaemonOptions& options) {
+  raise_descriptor_limit();
+  asio::io_context io(1);
+  DaemonLog log(io, STDERR_FILENO, options);
+  asio::signal_set signals(io, SIGTERM, SIGINT);
+  signals.async_wait([&](const asio::error_code&, int) { io.stop(); });
+  // Nobody's agent lives here, and a daemon is never done.
+  KeeperServer server(io,
+                      {.to_local_agent = [](const link::Message&) {},
+                       .note = [&log](const Note& note) { log.write(note); },
+                       .done = nullptr},
+                      {.memory = memory_of(options)});
+  const auto listening =
+      server.open({.host = options.host, .port = options.port, .dialect = options.dialect},
+                  {.only = {},
+                   .options = {.lease = bounds::daemon_lease,
+                               .status_interval = bounds::status_interval,
+                               .last_call = bounds::daemon_last_call},
+                   .limits = {.jobs = options.jobs_max,
+                              .jobs_per_source = options.jobs_per_address_max,
+                              .links_per_source = options.links_per_address_max,
+                              .lease = options.lease_max}},
+                  options.has_plain_store ? PlainStore::served : PlainStore::refused);
+  if (!listening) {
+    log.say(LogLevel::error, listening.error().reason);
+    log.flush();
+    return 1;
+  }
+  // Whoever started us may be reading a pipe, or may have closed it.
+  PatientWriter out(io, STDOUT_FILENO, {.lost = [&log](int error_number) {
+                      log.say(LogLevel::warning,
+                              fmt::format("cannot write to stdout: {}", errno_text(error_number)));
+                    }});
+  out.write(fmt::format("cpprund listening on {}\n", listening->address));
+  io.run();
+  // A second TERM on the way out must not turn a clean end into a killed one.
+  sigset_t late;
+  ::sigemptyset(&late);
+  ::sigaddset(&late, SIGTERM);
+  ::sigaddset(&late, SIGINT);
+  ::pthread_sigmask(SIG_BLOCK, &late, nullptr);
+  log.flush();
+  return 0;
+}
+
+}  // namespace cpprun

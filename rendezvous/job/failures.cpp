@@ -1,0 +1,53 @@
+#include "rendezvous/job/failures.h"
+
+#include <algorithm>
+#include <tuple>
+#include <utility>
+
+#include "proto/bounds.h"
+
+namespace cpprun {
+
+namespace {
+
+auto place(const Failures::Entry& entry) {
+  return std::tuple{entry.failure.consequence, entry.at, !entry.lost, entry.failure.rank};
+}
+
+}  // namespace
+
+void Failures::add(Entry entry) {
+  const bool known = std::any_of(entries_.begin(), entries_.end(), [&](const Entry& each) {
+    return each.failure.rank == entry.failure.rank && each.lost == entry.lost;
+  });
+  if (known) return;
+  ++count_;
+  const auto by_place = [](const Entry& a, const Entry& b) { return place(a) < place(b); };
+  entries_.insert(std::upper_bound(entries_.begin(), entries_.end(), entry, by_place),
+                  std::move(entry));
+  // The first cause is among those kept: whoever is dropped comes after all of them.
+  if (entries_.size() > bounds::consequences_max + 1) entries_.pop_back();
+}
+
+void Failures::drop_ends_after(TimePoint moment) {
+  count_ -= std::erase_if(entries_,
+                          [moment](const Entry& each) { return !each.lost && each.at > moment; });
+  // Those that were counted and not kept came after all that were.
+  if (entries_.size() <= bounds::consequences_max) count_ = entries_.size();
+}
+
+std::vector<link::Consequence> Failures::consequences() const {
+  std::vector<const Entry*> others;
+  for (std::size_t i = 1; i < entries_.size(); ++i) others.push_back(&entries_[i]);
+  std::stable_sort(others.begin(), others.end(),
+                   [](const Entry* a, const Entry* b) { return a->at < b->at; });
+  std::vector<link::Consequence> found;
+  for (const Entry* each : others) {
+    found.push_back({.rank = each->failure.rank,
+                     .group_rank = each->failure.group_rank,
+                     .status = each->failure.status});
+  }
+  return found;
+}
+
+}  // namespace cpprun

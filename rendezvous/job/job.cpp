@@ -1,0 +1,338 @@
+#include "rendezvous/job/job.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cassert>
+#include <utility>
+
+#include "proto/link/brief.h"
+#include "proto/machine.h"
+#include "rendezvous/job/job_words.h"
+
+namespace cpprun {
+
+namespace {
+
+using keeper::NodeChange;
+
+bool is_of(const Member& member, Rank rank) {
+  const int from_base = rank.value - member.ranks.base.value;
+  return from_base >= 0 && from_base < member.join.local_world_size;
+}
+
+}  // namespace
+
+Job::Job(JobTerms terms, JobOptions options)
+    : terms_(std::move(terms)),
+      options_(options),
+      leases_(options.lease),
+      last_call_({.min = static_cast<std::size_t>(terms_.nodes_min),
+                  .max = static_cast<std::size_t>(terms_.nodes_max)},
+                 options.last_call),
+      policy_(terms_) {}
+
+void Job::hear(TimePoint now, LinkId link, const link::Message& message, keeper::Actions& actions) {
+  const Member* member = round_.find(link);
+  if (member == nullptr) {
+    // A late word of an agent that was refused or lost; it has been told, or is being cut off.
+    return;
+  }
+  if (!member->local) leases_.renew(link, now);
+  // After the end nobody can change anything; whoever still tells something has not heard it yet.
+  const auto is_current = [this](RoundNumber round) { return round == round_.number() && !over(); };
+  std::visit(
+      Overloaded{
+          [&](const link::Failed& m) {
+            // Who has no seat in this round speaks of another.
+            if (!is_current(m.round) || member->state == Member::State::waiting) return;
+            if (!is_of(*member, m.failure.rank)) {
+              actions.emplace_back(
+                  keeper::HangUp{link, fmt::format("it told of rank {}, which is none of {}",
+                                                   m.failure.rank.value, name_of(*member))});
+              return;
+            }
+            failed(now, *member, m, actions);
+          },
+          [&](const link::Succeeded& m) {
+            if (!is_current(m.round) || member->state != Member::State::running) return;
+            round_.set_state(link, Member::State::succeeded);
+            settle(now, actions);
+          },
+          [&](const link::Drained& m) {
+            // In any other phase it is a late word: nobody has asked for it.
+            if (!is_current(m.round) || round_.phase() != Round::Phase::draining) return;
+            if (member->state == Member::State::waiting) return;  // It has no seat in this round.
+            round_.set_state(link, Member::State::drained);
+            if (member->leaving) {
+              leases_.forget(link);
+              round_.leave(link);
+            }
+            settle(now, actions);
+          },
+          [&](const link::Leave& m) {
+            if (!over()) leave(now, link, m, actions);
+          },
+          [&](const link::Heartbeat& m) {
+            round_.clock_of(link).heard(now, m.sent,
+                                        std::chrono::microseconds{m.round_trip_microseconds});
+            actions.emplace_back(keeper::Say{link, m});
+          },
+          [&](const auto&) {
+            // A second Join, or a keeper's own words: this peer does not follow the protocol.
+            actions.emplace_back(keeper::HangUp{link, "it said what an agent does not say here"});
+          },
+      },
+      message);
+}
+
+// That moment of an agent's clock by ours; now, where it does not say or cannot have been.
+TimePoint Job::when(TimePoint now, const Member& member, link::AgentTime moment) {
+  if (moment == link::AgentTime{}) return now;
+  // The agent of the keeper's own process has the keeper's clock.
+  const auto known = member.local ? TimePoint{moment} : member.clock.by_keeper(moment);
+  return std::min(known.value_or(now), now);
+}
+
+void Job::failed(TimePoint now, const Member& member, link::Failed failed,
+                 keeper::Actions& actions) {
+  if (round_.phase() == Round::Phase::gathering) return;
+  // Nobody fails with 0; and what is known of the node is not for the node to say.
+  if (failed.failure.status == link::ExitStatus{}) failed.failure.status.value = 1;
+  failed.failure.host = member.join.host;
+  failed.failure.group_rank = member.group_rank.value_or(GroupRank{});
+  failed.failure.local_rank = LocalRank{failed.failure.rank.value - member.ranks.base.value};
+  const TimePoint at = when(now, member, failed.noticed);
+  if (round_.phase() == Round::Phase::draining && breakup_.polite() && at > breakup_.at) return;
+  const std::string what =
+      fmt::format("rank {} on {} failed", failed.failure.rank.value, failed.failure.host);
+  breakup_.failures.add({.failure = failed.failure, .at = at, .lost = false, .what = what});
+  if (round_.phase() == Round::Phase::sealed) break_round(now, what, actions);
+}
+
+void Job::leave(TimePoint now, LinkId link, const link::Leave& leave, keeper::Actions& actions) {
+  const Member member = *round_.find(link);
+  if (member.leaving) return;  // It is known; said again through a newer link.
+  const std::string says = fmt::format("{} leaves: {}", name_of(member), leave.reason);
+  actions.emplace_back(change_of(member, NodeChange::Kind::left, leave.reason));
+  const bool has_seat = member.state != Member::State::waiting;
+  // Between two rounds everybody waits, and a job of a fixed size cannot go on without it.
+  const bool is_needed =
+      round_.phase() == Round::Phase::gathering && member.group_rank && !goes_on_without(member);
+  if (!has_seat && !member.local && !is_needed) {
+    // Nothing of it is alive, and nobody needs it.
+    actions.emplace_back(keeper::Note{says});
+    leases_.forget(link);
+    round_.leave(link);
+    consider_sealing(now, actions);
+    return;
+  }
+  if (round_.phase() == Round::Phase::gathering) {
+    // Without its master a job that never began cannot begin.
+    const std::string who =
+        member.local ? fmt::format("the master on {}", member.join.host) : name_of(member);
+    end({.exit_code = leave.signal == 0 ? 1 : 128 + leave.signal,
+         .reason = fmt::format("{} left: {}", who, leave.reason)},
+        now, actions);
+    return;
+  }
+  if (goes_on_without(member)) {
+    breakup_.change = true;
+    round_.mark_leaving(link);
+    if (member.state == Member::State::drained) {  // It will not say so again.
+      leases_.forget(link);
+      round_.leave(link);
+    }
+  } else if (!breakup_.stop) {
+    breakup_.stop = leave;
+  }
+  if (round_.phase() == Round::Phase::sealed) break_round(now, says, actions);
+  breakup_.polite_since(when(now, member, leave.asked), says);
+  settle(now, actions);
+}
+
+// Gathering: everybody is here, or enough are and the last call is over.
+void Job::consider_sealing(TimePoint now, keeper::Actions& actions) {
+  if (over() || round_.phase() != Round::Phase::gathering || pause_until_) return;
+  if (round_.away() > 0) return;
+  if (meets_again_) return meet_again(now, actions);
+  if (last_call_.may_seal(now, round_.size())) seal(now, actions);
+}
+
+// Sealed: somebody came who has no seat. There may be one for it: then the round is broken
+// politely, once for all who come until the last call is over.
+void Job::consider_growing(TimePoint now, std::optional<LinkId> newcomer,
+                           keeper::Actions& actions) {
+  if (over() || round_.phase() != Round::Phase::sealed) return;
+  const std::size_t spares = round_.count(Member::State::waiting);
+  const bool was_called = last_call_.over_at().has_value();
+  // Who has done all of its work would have to do it again.
+  const bool too_late = round_.count(Member::State::succeeded) > 0;
+  if (too_late) last_call_.cancel();
+  const bool grows = !too_late && last_call_.may_grow(now, round_.seated(), spares);
+  // Whoever was a spare before knows it: a thousand of them must not hear of each one more.
+  if (!last_call_.over_at()) tell_spares(was_called ? std::nullopt : newcomer, actions);
+  if (!grows) return;
+  breakup_.change = true;
+  break_round(now, fmt::format("{} more {} here", spares, spares == 1 ? "node is" : "nodes are"),
+              actions);
+}
+
+void Job::seal(TimePoint now, keeper::Actions& actions) {
+  last_call_.cancel();
+  status_due_.reset();
+  sealed_at_ = now;
+  auto seats = round_.seal(terms_.nodes_max);
+  admission_.follow(round_);
+  actions.emplace_back(
+      keeper::ResetStore{terms_.id, fmt::format("round {} begins", round_.number().value)});
+  round_.tell_neighbours(seats);
+  for (auto& [link, sealed] : seats) {
+    sealed.restart_count = policy_.restarts_used();
+    sealed.store_port = options_.store_port;
+    if (!round_.find(link)->local) leases_.renew(link, now);
+    actions.emplace_back(keeper::Say{link, sealed});
+  }
+  tell_spares({}, actions);
+}
+
+void Job::break_round(TimePoint now, const std::string& reason, keeper::Actions& actions) {
+  assert(!over());
+  breakup_.reason = reason;
+  breakup_.at = now;
+  last_call_.cancel();
+  round_.break_up();
+  // Who has done its part and cannot be reached has nothing to drain.
+  std::vector<LinkId> absent;
+  for (const auto& [link, member] : round_.members()) {
+    if (member.state != Member::State::succeeded || member.connected) continue;
+    if (!leases_.watches(link)) absent.push_back(link);
+  }
+  for (const LinkId link : absent) round_.leave(link);
+  for (const auto& [link, member] : round_.members()) {
+    if (member.connected && member.state != Member::State::waiting) {
+      actions.emplace_back(keeper::Say{link, link::Drain{round_.number(), reason}});
+    }
+  }
+}
+
+// Something changed: is the round at its end, and what follows?
+void Job::settle(TimePoint now, keeper::Actions& actions) {
+  if (over()) return;
+  const bool nobody_runs = round_.count(Member::State::running) == 0;
+  if (round_.phase() == Round::Phase::sealed && nobody_runs) {
+    end({.exit_code = 0, .reason = "every worker finished"}, now, actions);
+    return;
+  }
+  if (round_.phase() != Round::Phase::draining) return;
+  if (round_.count(Member::State::drained) < round_.seated() || round_.away() > 0) {
+    if (!status_due_) status_due_ = now + options_.status_interval;
+    return;
+  }
+  const auto verdict = judge(now);
+  if (verdict.restart) {
+    begin_again(now, verdict, actions);
+    return;
+  }
+  link::Finish finish = finish_of(breakup_);
+  if (finish.root && terms_.restarts_max > 0) finish.reason += "; not restarted: " + verdict.reason;
+  end(std::move(finish), now, actions);
+}
+
+// Everybody of the broken round has drained: is there another?
+RestartPolicy::Verdict Job::judge(TimePoint now) {
+  if (breakup_.stop) return {.restart = false, .pause = {}, .reason = "the job was asked to stop"};
+  const Failures::Entry* root = breakup_.failures.root();
+  if (root == nullptr) return {.restart = true, .pause = {}, .reason = "the next round follows"};
+  if (!root->lost) return policy_.judge(now, {root->failure, root->at - sealed_at_});
+  // Who is lost is a change and not a failure, as long as anybody may take the place. A job that is
+  // not to be restarted has nothing to wait for.
+  const bool replaceable =
+      terms_.elastic() || terms_.restarts_max > 0 || round_.count(Member::State::waiting) > 0;
+  return {.restart = replaceable, .pause = {}, .reason = "the next round follows"};
+}
+
+// Nobody of the old round is left: its members wait for the next one.
+void Job::begin_again(TimePoint now, const RestartPolicy::Verdict& verdict,
+                      keeper::Actions& actions) {
+  const Failures::Entry* root = breakup_.failures.root();
+  why_again_ = fmt::format("{}: {}", root ? root->what : breakup_.reason, verdict.reason);
+  actions.emplace_back(
+      keeper::Note{.line = why_again_, .root = root ? std::optional(root->failure) : std::nullopt});
+  breakup_ = {};
+  round_.gather_again();
+  status_due_ = now + options_.status_interval;
+  if (verdict.pause > Duration{}) {
+    pause_until_ = now + verdict.pause;
+    tell_status(now, actions);
+    return;
+  }
+  meet_again(now, actions);
+}
+
+void Job::meet_again(TimePoint now, keeper::Actions& actions) {
+  pause_until_.reset();
+  meets_again_ = round_.away() > 0;
+  if (meets_again_) return;
+  // Those who were here before need no last call: they have just met.
+  if (terms_.elastic() && round_.size() >= static_cast<std::size_t>(terms_.nodes_min)) {
+    seal(now, actions);
+  } else {
+    consider_sealing(now, actions);
+  }
+}
+
+void Job::end(link::Finish finish, TimePoint now, keeper::Actions& actions) {
+  assert(!over());
+  finish_ = std::move(finish);
+  status_due_.reset();
+  pause_until_.reset();
+  last_call_.cancel();
+  // Ten thousand nodes hear it at once; the master's own, by a call, hears all of it.
+  const link::Finish for_others = link::brief(*finish_);
+  for (const auto& [link, member] : round_.members()) {
+    if (!member.connected) {
+      leases_.renew(link, now);  // So long it may take to come back and ask.
+      continue;
+    }
+    actions.emplace_back(keeper::Say{link, member.local ? *finish_ : for_others});
+  }
+}
+
+void Job::advance(TimePoint now, keeper::Actions& actions) {
+  for (const Leases::Expired& each : leases_.expire(now)) {
+    lose(now, each, fmt::format("silent for {} s", in_seconds(options_.lease)), actions);
+  }
+  if (pause_until_ && *pause_until_ <= now) meet_again(now, actions);
+  if (last_call_.over_at() && *last_call_.over_at() <= now) {
+    consider_sealing(now, actions);
+    consider_growing(now, {}, actions);
+  }
+  if (status_due_ && *status_due_ <= now) tell_status(now, actions);
+}
+
+void Job::tell_status(TimePoint now, keeper::Actions& actions) {
+  status_due_ = now + options_.status_interval;
+  Waits waits{.reason = pause_until_ ? why_again_ : breakup_.reason};
+  if (pause_until_) waits.pause = *pause_until_ - now;
+  if (const auto over_at = last_call_.over_at()) waits.last_call = *over_at - now;
+  if (round_.local_member() == nullptr) waits.master = master_waits_;
+  const std::string reason = status_of(round_, terms_, waits);
+  const auto audience =
+      round_.phase() == Round::Phase::gathering ? Member::State::waiting : Member::State::drained;
+  for (const auto& [link, member] : round_.members()) {
+    if (member.state == audience && member.connected) {
+      actions.emplace_back(keeper::Say{link, link::Waiting{reason}});
+    }
+  }
+}
+
+std::optional<TimePoint> Job::next_deadline() const {
+  std::optional<TimePoint> soonest = leases_.next_expiry();
+  for (const auto& deadline : {status_due_, pause_until_, last_call_.over_at()}) {
+    if (deadline && (!soonest || *deadline < *soonest)) soonest = deadline;
+  }
+  return soonest;
+}
+
+}  // namespace cpprun

@@ -1,0 +1,193 @@
+// The part of Job that lets nodes in: newcomers, and agents that come back through a newer link.
+
+#include <fmt/format.h>
+
+#include "proto/link/brief.h"
+#include "rendezvous/job/job.h"
+#include "rendezvous/job/job_words.h"
+#include "rendezvous/job/reception.h"
+
+namespace cpprun {
+
+void Job::join(TimePoint now, const Caller& caller, const link::Join& join,
+               keeper::Actions& actions) {
+  if (come_back(now, caller, join, actions)) return;
+  auto reason = objection(terms_, round_, options_.lease, join);
+  if (finish_) {
+    // Late, or a spare that was never needed: it ends as the job did. Not so whoever may still have
+    // workers of it, which have to end first.
+    reason = disagreement(terms_, join);
+    if (!reason && join.after != RoundNumber{} && !join.idle) {
+      reason = fmt::format("job \"{}\" is over: {}", terms_.id, finish_->reason);
+    }
+    if (!reason) {
+      actions.emplace_back(keeper::Say{caller.link, link::brief(*finish_)});
+      actions.emplace_back(keeper::HangUp{caller.link, "its job is over"});
+      return;
+    }
+  }
+  if (reason) {
+    keeper::refuse({caller.link, caller.peer}, join.host, *reason, actions);
+    settle(now, actions);  // Its older link, which is gone, may have been all that was waited for.
+    return;
+  }
+  // It repeats what it said in its last round, under another master: that must not be ours.
+  round_.number_from(join.after);
+  auto wait = wait_for_seat(join);
+  round_.enter(caller.link, {.join = join, .peer = caller.peer, .local = caller.local});
+  actions.emplace_back(change_of(*round_.find(caller.link), keeper::NodeChange::Kind::joined));
+  if (!caller.local) {
+    leases_.renew(caller.link, now);
+    round_.clock_of(caller.link).heard(now, join.sent);
+  }
+  switch (round_.phase()) {
+    case Round::Phase::gathering:
+      if (!status_due_) status_due_ = now + options_.status_interval;
+      consider_sealing(now, actions);
+      break;
+    case Round::Phase::sealed:
+      consider_growing(now, caller.link, actions);
+      break;
+    case Round::Phase::draining:
+      // It is there when the round gathers again; and that may be now, where it was in this round,
+      // its last word was lost with its link, and nobody else was waited for.
+      settle(now, actions);
+      break;
+  }
+  if (!wait) return;
+  wait->spare = round_.phase() == Round::Phase::sealed;
+  actions.emplace_back(keeper::Say{caller.link, *wait});
+}
+
+// The same agent through a newer link, perhaps before we have noticed that the older one broke. It
+// may have missed what was said to it there. False: it is to be received as anybody else.
+bool Job::come_back(TimePoint now, const Caller& caller, const link::Join& join,
+                    keeper::Actions& actions) {
+  const auto old_link = round_.find_agent(join, caller.peer);
+  if (!old_link) return false;
+  const Member member = *round_.find(*old_link);
+  const bool is_of_a_round = join.after != RoundNumber{};
+  const bool knows_its_round = is_of_a_round && join.after == round_.number();
+  if (!knows_its_round && (is_of_a_round ? !join.idle : member.peer != caller.peer)) return false;
+  if (caller.link < *old_link) {
+    // A late word through the older link: connections overtake each other.
+    actions.emplace_back(keeper::HangUp{caller.link, "its agent speaks through a newer link"});
+    return true;
+  }
+  if (knows_its_round) {
+    resume(now, *old_link, caller, join, actions);
+    // It may have been all that was waited for.
+    settle(now, actions);
+    consider_sealing(now, actions);
+    return true;
+  }
+  const bool is_alike = member.join.node_rank == join.node_rank && !over() &&
+                        member.join.local_world_size == join.local_world_size;
+  if (member.state == Member::State::running && is_alike) {
+    come_back_without_seat(now, *old_link, caller, join, actions);
+    return true;
+  }
+  give_up_seat(now, *old_link, actions);
+  actions.emplace_back(keeper::HangUp{*old_link, "its agent speaks through a newer link"});
+  leases_.forget(*old_link);
+  round_.leave(*old_link);
+  return false;
+}
+
+// It has never heard of its seat in this round, or has ended its workers and given it up: nobody is
+// alive there, and it is here for the next round.
+void Job::come_back_without_seat(TimePoint now, LinkId old_link, const Caller& caller,
+                                 const link::Join& join, keeper::Actions& actions) {
+  give_up_seat(now, old_link, actions);
+  resume(now, old_link, caller, join, actions);
+  round_.set_state(caller.link, Member::State::drained);
+  settle(now, actions);
+}
+
+// The others cannot go on without the workers that are missing there.
+void Job::give_up_seat(TimePoint now, LinkId link, keeper::Actions& actions) {
+  const Member& member = *round_.find(link);
+  if (over() || round_.phase() != Round::Phase::sealed) return;
+  if (member.state != Member::State::running) return;
+  const std::string why = fmt::format("{} is back without its seat", name_of(member));
+  breakup_.change = true;
+  // Not to be told to drain: it is in no round.
+  round_.set_state(link, Member::State::waiting);
+  break_round(now, why, actions);
+}
+
+// The agent's link broke and it is back in time: its workers never noticed.
+void Job::resume(TimePoint now, LinkId old_link, const Caller& caller, const link::Join& join,
+                 keeper::Actions& actions) {
+  if (round_.find(old_link)->connected) {
+    actions.emplace_back(keeper::HangUp{old_link, "its agent speaks through a newer link"});
+  }
+  leases_.move(old_link, caller.link);
+  round_.move(old_link, caller.link);
+  round_.set_broken(caller.link, std::nullopt);
+  leases_.renew(caller.link, now);
+  round_.clock_of(caller.link).heard(now, join.sent);
+  // So that it knows that its own lease goes on.
+  actions.emplace_back(keeper::Say{caller.link, link::Heartbeat{.sent = join.sent}});
+  actions.emplace_back(
+      keeper::Note{fmt::format("the link of {} is back", name_of(*round_.find(caller.link)))});
+  refuse_claimants(caller.link, actions);
+  if (finish_) {
+    actions.emplace_back(keeper::Say{caller.link, link::brief(*finish_)});
+  } else if (round_.phase() == Round::Phase::draining && join.after == round_.number()) {
+    actions.emplace_back(keeper::Say{caller.link, link::Drain{round_.number(), breakup_.reason}});
+  }
+}
+
+// It has drained, and waits for the next round: sealed without it, that round would have to be
+// broken for it in the next moment.
+bool Job::may_come_back(const Member& member) const {
+  if (member.local || member.leaving || !member.group_rank) return false;
+  if (round_.phase() == Round::Phase::draining) return member.state == Member::State::drained;
+  return round_.phase() == Round::Phase::gathering;
+}
+
+void Job::tell_spares(std::optional<LinkId> only, keeper::Actions& actions) {
+  const bool is_full = round_.seated() >= static_cast<std::size_t>(terms_.nodes_max);
+  const link::Waiting waiting{
+      .reason = is_full
+                    ? fmt::format("all {} seats are taken; this node is a spare", terms_.nodes_max)
+                    : "some nodes have finished their work; this node is a spare",
+      .spare = true};
+  if (only) {
+    actions.emplace_back(keeper::Say{*only, waiting});
+    return;
+  }
+  for (const auto& [link, member] : round_.members()) {
+    if (member.state != Member::State::waiting || !member.connected) continue;
+    actions.emplace_back(keeper::Say{link, waiting});
+  }
+}
+
+// Somebody was started in the place of a node whose link is broken: the seat is free when that is
+// lost.
+std::optional<link::Waiting> Job::wait_for_seat(const link::Join& join) const {
+  const Member* holder = join.node_rank ? round_.holder_of(*join.node_rank) : nullptr;
+  if (holder == nullptr) return std::nullopt;
+  return link::Waiting{fmt::format(
+      "node rank {} is that of {} (pid {}), whose link broke; if it is not back within "
+      "{} s its seat is free",
+      *join.node_rank, holder->join.host, holder->join.pid, in_seconds(options_.lease))};
+}
+
+// The node whose seat they came for is back.
+void Job::refuse_claimants(LinkId holder, keeper::Actions& actions) {
+  const Member& member = *round_.find(holder);
+  if (!member.join.node_rank) return;
+  for (const LinkId link : round_.claimants_of(*member.join.node_rank)) {
+    if (link == holder) continue;
+    const Member claimant = *round_.find(link);
+    leases_.forget(link);
+    round_.leave(link);
+    const auto reason = objection(terms_, round_, options_.lease, claimant.join);
+    keeper::refuse({link, claimant.peer}, claimant.join.host, reason.value_or("its seat is taken"),
+                   actions);
+  }
+}
+
+}  // namespace cpprun

@@ -1,0 +1,94 @@
+// The part of Job that notices who is gone: links that break, and leases that run out.
+
+#include <fmt/format.h>
+
+#include "rendezvous/job/job.h"
+#include "rendezvous/job/job_words.h"
+
+namespace cpprun {
+
+using keeper::NodeChange;
+
+void Job::close(TimePoint now, const Closing& closing, keeper::Actions& actions) {
+  const auto& [link, reason, broken] = closing;
+  const Member* member = round_.find(link);
+  if (member == nullptr || !member->connected) return;
+  const bool has_workers =
+      member->state == Member::State::running || member->state == Member::State::succeeded;
+  if (over() && broken && member->group_rank && !member->local) {
+    // It may not have heard the end; its master is there for it as long as for any that is silent.
+    round_.set_broken(link, now);
+    return;
+  }
+  if (!over() && broken && may_come_back(*member)) {
+    round_.set_broken(link, now);
+    actions.emplace_back(
+        keeper::Note{fmt::format("the link of {} broke: {}; the next round waits up to {} s for it",
+                                 name_of(*member), reason, in_seconds(options_.lease))});
+    return;
+  }
+  if (over() || !has_workers) {
+    // Nothing of it is alive: its seat is free at once.
+    if (!over()) {
+      actions.emplace_back(
+          keeper::Note{fmt::format("{} is gone while waiting: {}", name_of(*member), reason)});
+      actions.emplace_back(change_of(*member, NodeChange::Kind::lost, reason));
+    }
+    leases_.forget(link);
+    round_.leave(link);
+    settle(now, actions);
+    consider_sealing(now, actions);
+    return;
+  }
+  round_.set_broken(link, now);
+  actions.emplace_back(
+      keeper::Note{.line = fmt::format("the link of {} broke: {}; it has {} s to come back",
+                                       name_of(*member), reason, in_seconds(options_.lease)),
+                   .level = LogLevel::warning});
+}
+
+// The lease ran out, and with it the agent's own: it has killed its workers. From here on nothing
+// it says counts.
+void Job::lose(TimePoint now, const Leases::Expired& expired, const std::string& why,
+               keeper::Actions& actions) {
+  const LinkId link = expired.holder;
+  const Member* found = round_.find(link);
+  // Another's loss in the same moment has broken the round, and there was nothing to wait for here.
+  if (found == nullptr) return;
+  const Member member = *found;
+  if (over() && !member.connected) {
+    round_.leave(link);
+    return;
+  }
+  const bool has_done_its_part =
+      member.state == Member::State::succeeded && round_.phase() == Round::Phase::sealed && !over();
+  if (has_done_its_part) {
+    // Nobody is alive there, and nobody waits for it: it keeps its place until the round is over,
+    // and hears how that was when it is back.
+    actions.emplace_back(keeper::Note{fmt::format(
+        "{} cannot be reached: {}; all of its workers had ended with 0", name_of(member), why)});
+    if (member.connected) actions.emplace_back(keeper::HangUp{link, why});
+    if (member.connected) round_.set_broken(link, expired.heard);
+    leases_.forget(link);
+    return;
+  }
+  actions.emplace_back(keeper::Note{.line = fmt::format("{} is lost: {}", name_of(member), why),
+                                    .level = LogLevel::warning});
+  actions.emplace_back(change_of(member, NodeChange::Kind::lost, why));
+  if (member.connected) actions.emplace_back(keeper::HangUp{link, why});
+  leases_.forget(link);
+  round_.leave(link);
+  if (over()) return;
+  if (round_.phase() != Round::Phase::gathering && member.state == Member::State::running) {
+    const std::string what = fmt::format("{} is lost", name_of(member));
+    breakup_.failures.add({.failure = failure_of_lost(member, options_.lease),
+                           .at = member.broke_at.value_or(expired.heard),
+                           .lost = true,
+                           .what = what});
+    if (round_.phase() == Round::Phase::sealed) break_round(now, what, actions);
+  }
+  settle(now, actions);
+  consider_sealing(now, actions);
+}
+
+}  // namespace cpprun

@@ -1,0 +1,65 @@
+#include "rendezvous/job/job_words.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+
+namespace cpprun {
+
+link::Failure failure_of_lost(const Member& member, Duration lease) {
+  return {.rank = member.ranks.base,
+          .group_rank = member.group_rank.value_or(GroupRank{}),
+          .host = member.join.host,
+          .pid = member.join.pid,
+          .status = {.signalled = false, .value = 1},
+          .message = fmt::format("{} ({}) is lost: nothing was heard of it for {} s; the machine, "
+                                 "its network or its cpprun is down",
+                                 name_of(member), member.peer, in_seconds(lease)),
+          .cause = std::string(link::node_lost)};
+}
+
+keeper::NodeChange change_of(const Member& member, keeper::NodeChange::Kind kind,
+                             std::string reason) {
+  return {.kind = kind,
+          .host = member.join.host,
+          .rank = member.group_rank,
+          .reason = std::move(reason)};
+}
+
+std::string second_master_in_words(const link::WhoHosts& other, const std::string& peer) {
+  return fmt::format(
+      "there are two masters of job \"{}\": {} (pid {}, {}) hosts it as well as this machine; "
+      "start "
+      "one of them, and no other, with --node-rank=0 (or is_host=true)",
+      other.job, other.host, other.pid, peer);
+}
+
+std::string status_of(const Round& round, const JobTerms& terms, const Waits& waits) {
+  if (waits.pause) {
+    return fmt::format("{}, in {:.0f} s (--restart-backoff)", waits.reason,
+                       std::ceil(in_seconds(*waits.pause)));
+  }
+  if (round.phase() == Round::Phase::draining) {
+    const std::string running = round.who_is(Member::State::running);
+    const std::string succeeded = round.who_is(Member::State::succeeded);
+    if (running.empty() && succeeded.empty() && round.away() > 0) {
+      return fmt::format("{}; waiting for the link of {} to be back", waits.reason,
+                         round.who_is_away());
+    }
+    const char* const both = running.empty() || succeeded.empty() ? "" : ", ";
+    return fmt::format("{}; waiting for {}{}{} to end the workers", waits.reason, running, both,
+                       succeeded);
+  }
+  std::string text = round.who_is_missing(terms.nodes_max);
+  if (terms.elastic() && round.size() < static_cast<std::size_t>(terms.nodes_min)) {
+    text += fmt::format("; at least {} are needed", terms.nodes_min);
+  }
+  if (!waits.master.empty()) text += "; " + waits.master;
+  if (waits.last_call) {
+    text += fmt::format("; starts with {} in {:.0f} s if nobody else comes", round.size(),
+                        std::ceil(in_seconds(*waits.last_call)));
+  }
+  return text;
+}
+
+}  // namespace cpprun

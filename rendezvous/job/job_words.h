@@ -1,0 +1,35 @@
+#pragma once
+// What a job says in words of its own, to the nodes that wait and of those that no longer speak.
+
+#include <optional>
+#include <string>
+
+#include "proto/clock.h"
+#include "proto/link/message.h"
+#include "rendezvous/job/job_terms.h"
+#include "rendezvous/job/keeper_actions.h"
+#include "rendezvous/job/round.h"
+
+namespace cpprun {
+
+// Stands in for the words of a node that says nothing any more.
+link::Failure failure_of_lost(const Member& member, Duration lease);
+
+keeper::NodeChange change_of(const Member& member, keeper::NodeChange::Kind kind,
+                             std::string reason = {});
+
+// Why a job waits, as far as its round does not know.
+struct Waits {
+  std::string reason;                      // why the last round broke
+  std::string master = {};                 // why the keeper's own node does not come
+  std::optional<Duration> pause = {};      // that is left before a restart
+  std::optional<Duration> last_call = {};  // that is left for more nodes to come
+};
+
+// Another node takes itself for the master of our job.
+std::string second_master_in_words(const link::WhoHosts& other, const std::string& peer);
+
+// What is being waited for: a pause, the workers' ends, or more nodes.
+std::string status_of(const Round& round, const JobTerms& terms, const Waits& waits);
+
+}  // namespace cpprun

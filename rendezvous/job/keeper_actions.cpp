@@ -1,0 +1,17 @@
+#include "rendezvous/job/keeper_actions.h"
+
+#include <fmt/format.h>
+
+namespace cpprun::keeper {
+
+void refuse(const Whom& whom, const std::string& host, const std::string& reason,
+            Actions& actions) {
+  actions.emplace_back(Say{whom.link, link::Refused{reason}});
+  actions.emplace_back(HangUp{whom.link, reason});
+  actions.emplace_back(
+      Note{.line = fmt::format("refused the node on {} ({}): {}", host, whom.peer, reason),
+           .level = LogLevel::warning,
+           .of_stranger = true});
+}
+
+}  // namespace cpprun::keeper

@@ -1,0 +1,81 @@
+#include "rendezvous/job/leases.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "proto/bounds.h"
+
+namespace cpprun {
+
+void Leases::renew(LinkId holder, TimePoint now) {
+  const auto found = entries_.find(holder);
+  if (found == entries_.end()) {
+    entries_[holder] = by_age_.insert(by_age_.end(), Entry{holder, now});
+    return;
+  }
+  found->second->heard = now;
+  by_age_.splice(by_age_.end(), by_age_, found->second);
+}
+
+void Leases::forget(LinkId holder) {
+  const auto found = entries_.find(holder);
+  if (found == entries_.end()) return;
+  by_age_.erase(found->second);
+  entries_.erase(found);
+}
+
+void Leases::move(LinkId from, LinkId to) {
+  const auto found = entries_.find(from);
+  if (found == entries_.end()) return;
+  const auto entry = found->second;
+  entry->holder = to;
+  entries_.erase(found);
+  entries_[to] = entry;
+}
+
+std::optional<TimePoint> Leases::first_end() const {
+  if (by_age_.empty()) return std::nullopt;
+  const TimePoint end = by_age_.front().heard + length_;
+  return held_until_ ? std::max(end, *held_until_) : end;
+}
+
+Duration Leases::look_ahead() const {
+  return std::min(Duration{bounds::keeper_nap}, length_ / 4);
+}
+
+std::optional<TimePoint> Leases::next_expiry() const {
+  const auto end = first_end();
+  if (!end) return std::nullopt;
+  const TimePoint look = *end - look_ahead();
+  return awake_at_ < look ? look : *end;
+}
+
+std::vector<Leases::Expired> Leases::expire(TimePoint now) {
+  const TimePoint was_awake = std::exchange(awake_at_, now);
+  const auto end = first_end();
+  if (!end || now < *end) {
+    if (held_until_ && *held_until_ <= now) {  // Whoever was thought to be silent has spoken.
+      held_until_.reset();
+      holds_ = 0;
+    }
+    return {};
+  }
+  const bool late = now - *end > bounds::keeper_nap;
+  const bool slept = late || was_awake < *end - 2 * look_ahead();
+  // Not for ever: a machine that is always late must still give up the dead.
+  if (slept && holds_ < bounds::keeper_naps_max) {
+    ++holds_;
+    held_until_ = now + bounds::keeper_nap;
+    return {};
+  }
+  held_until_.reset();
+  holds_ = 0;
+  std::vector<Expired> gone;
+  while (!by_age_.empty() && by_age_.front().heard + length_ <= now) {
+    gone.push_back(by_age_.front());
+    forget(by_age_.front().holder);
+  }
+  return gone;
+}
+
+}  // namespace cpprun

@@ -1,0 +1,74 @@
+#include "rendezvous/job/reception.h"
+
+#include <fmt/format.h>
+
+#include <cstdint>
+
+#include "proto/bounds.h"
+
+namespace cpprun {
+
+std::optional<std::string> impossible(const link::Join& join) {
+  const auto outside = [](const char* name, std::int64_t value) {
+    return fmt::format("its join says {}={}, which cannot be", name, value);
+  };
+  if (join.nodes_min < 1) return outside("min", join.nodes_min);
+  if (join.nodes_max < join.nodes_min || join.nodes_max > bounds::nodes_max) {
+    return outside("max", join.nodes_max);
+  }
+  if (join.local_world_size < 1 || join.local_world_size > bounds::local_world_size_max) {
+    return outside("workers", join.local_world_size);
+  }
+  if (join.restarts_max < 0) return outside("restarts", join.restarts_max);
+  if (join.backoff_milliseconds < 0) return outside("backoff_ms", join.backoff_milliseconds);
+  if (join.window_milliseconds < 0) return outside("window_ms", join.window_milliseconds);
+  if (join.lease_milliseconds < 0) return outside("lease_ms", join.lease_milliseconds);
+  if (join.last_call_milliseconds < 0) return outside("last_call_ms", join.last_call_milliseconds);
+  // The next rounds' numbers have to be greater, and must not begin again with 0.
+  if (join.after.value > bounds::round_number_max) return outside("after", join.after.value);
+  return std::nullopt;
+}
+
+std::string unknown_round_of(const link::Join& join) {
+  return fmt::format(
+      "round {}, in which every worker of {} ended with 0, is not known here: this is another "
+      "master, or that job is over and forgotten",
+      join.after.value, join.host);
+}
+
+std::optional<std::string> objection(const JobTerms& terms, const Round& round, Duration lease,
+                                     const link::Join& join) {
+  if (join.after != RoundNumber{} && !join.idle) {
+    // Its workers may be alive, and others have their ranks by now: it must not come in as it is.
+    return fmt::format(
+        "round {}, of which {} still is, does not go on here: either this node was silent "
+        "for {} s and was given up, or this is another master",
+        join.after.value, join.host, in_seconds(lease));
+  }
+  if (join.done && join.after.value > round.number().value) return unknown_round_of(join);
+  if (auto reason = disagreement(terms, join)) return reason;
+  // Whoever believed in a longer lease would still compute when another has its ranks.
+  const std::chrono::milliseconds theirs{join.lease_milliseconds};
+  if (theirs.count() != 0 &&
+      theirs != std::chrono::duration_cast<std::chrono::milliseconds>(lease)) {
+    return fmt::format(
+        "this job gives up whoever is silent for {} s, but {} came with {} s (keep_alive_interval "
+        "times keep_alive_max_attempt of --rdzv-conf); start every node with the same",
+        in_seconds(lease), join.host, in_seconds(theirs));
+  }
+  if (join.node_rank) {
+    const Member* holder = round.holder_of(*join.node_rank);
+    // Whose link is known to be broken may be dead already: whoever is started in its place waits
+    // here until that is sure, and is not sent away.
+    if (holder != nullptr && holder->connected) {
+      return fmt::format(
+          "node rank {} is taken by {} (pid {}); {} (pid {}) asked for it too: give each node its "
+          "own --node_rank, from 0 to {}",
+          *join.node_rank, holder->join.host, holder->join.pid, join.host, join.pid,
+          terms.nodes_max - 1);
+    }
+  }
+  return std::nullopt;
+}
+
+}  // namespace cpprun

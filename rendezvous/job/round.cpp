@@ -1,0 +1,274 @@
+#include "rendezvous/job/round.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cassert>
+#include <functional>
+#include <tuple>
+#include <utility>
+
+#include "proto/bounds.h"
+
+namespace cpprun {
+
+namespace {
+
+std::size_t hash_of_agent(const std::string& host, int pid) {
+  return std::hash<std::string>{}(host) ^ static_cast<std::size_t>(pid) * 0x9E3779B97F4A7C15;
+}
+
+}  // namespace
+
+const Member* Round::find(LinkId link) const {
+  const auto found = members_.find(link);
+  return found == members_.end() ? nullptr : &found->second;
+}
+
+void Round::tell_neighbours(std::vector<std::pair<LinkId, link::Sealed>>& seats) const {
+  const auto local = std::find_if(seats.begin(), seats.end(),
+                                  [&](const auto& each) { return members_.at(each.first).local; });
+  const LinkId master = local == seats.end() ? seats.front().first : local->first;
+  const auto other = std::find_if(seats.begin(), seats.end(),
+                                  [&](const auto& each) { return each.first != master; });
+  const auto of_master = addresses_of(master);
+  const auto of_other =
+      other == seats.end() ? std::vector<std::string>{} : addresses_of(other->first);
+  for (auto& [link, sealed] : seats) sealed.neighbour = link == master ? of_other : of_master;
+}
+
+// Where the others reach a member, and where they see it come from; loopback is left out.
+std::vector<std::string> Round::addresses_of(LinkId link) const {
+  const Member& member = members_.at(link);
+  std::vector<std::string> addresses;
+  const bool tells = !member.local && !member.peer.starts_with("127.") && member.peer != "::1";
+  if (tells) addresses.push_back(member.peer);
+  for (const std::string& each : member.join.addresses) {
+    if (addresses.size() == bounds::node_addresses_max) break;
+    if (!tells || each != member.peer) addresses.push_back(each);
+  }
+  return addresses;
+}
+
+const Member* Round::local_member() const {
+  const auto found = std::find_if(members_.begin(), members_.end(),
+                                  [](const auto& each) { return each.second.local; });
+  return found == members_.end() ? nullptr : &found->second;
+}
+
+const Member* Round::holder_of(int node_rank) const {
+  const Member* holder = nullptr;
+  const auto [first, last] = by_node_rank_.equal_range(node_rank);
+  for (auto at = first; at != last; ++at) {
+    const Member& member = members_.at(at->second);
+    if (member.connected) return &member;
+    holder = &member;
+  }
+  return holder;
+}
+
+std::vector<LinkId> Round::claimants_of(int node_rank) const {
+  std::vector<LinkId> claimants;
+  const auto [first, last] = by_node_rank_.equal_range(node_rank);
+  for (auto at = first; at != last; ++at) {
+    const Member& member = members_.at(at->second);
+    if (member.state == Member::State::waiting && !member.group_rank)
+      claimants.push_back(at->second);
+  }
+  std::sort(claimants.begin(), claimants.end());
+  return claimants;
+}
+
+std::optional<LinkId> Round::find_agent(const link::Join& join, const std::string& peer) const {
+  const auto [first, last] = by_agent_.equal_range(hash_of_agent(join.host, join.pid));
+  std::optional<LinkId> found;
+  for (auto at = first; at != last; ++at) {
+    const Member& member = members_.at(at->second);
+    if (member.join.pid != join.pid || member.join.host != join.host) continue;
+    if (member.join.agent != join.agent) continue;
+    if (member.peer == peer) return at->second;
+    found = at->second;
+  }
+  return found;
+}
+
+void Round::enter(LinkId link, Member member) {
+  if (member.join.node_rank) by_node_rank_.emplace(*member.join.node_rank, link);
+  by_agent_.emplace(hash_of_agent(member.join.host, member.join.pid), link);
+  ++counts_[index_of(member.state)];
+  const bool is_new = members_.emplace(link, std::move(member)).second;
+  assert(is_new);
+  (void)is_new;  // Only read by the assertion.
+}
+
+void Round::leave(LinkId link) {
+  const auto found = members_.find(link);
+  if (found == members_.end()) return;
+  forget_wish(link, found->second);
+  --counts_[index_of(found->second.state)];
+  if (found->second.leaving) --leaving_;
+  if (!found->second.connected) --away_;
+  forget_agent(link, found->second);
+  members_.erase(found);
+}
+
+void Round::forget_agent(LinkId link, const Member& member) {
+  const auto [first, last] =
+      by_agent_.equal_range(hash_of_agent(member.join.host, member.join.pid));
+  for (auto at = first; at != last; ++at) {
+    if (at->second != link) continue;
+    by_agent_.erase(at);
+    return;
+  }
+}
+
+void Round::forget_wish(LinkId link, const Member& member) {
+  if (!member.join.node_rank) return;
+  const auto [first, last] = by_node_rank_.equal_range(*member.join.node_rank);
+  for (auto at = first; at != last; ++at) {
+    if (at->second != link) continue;
+    by_node_rank_.erase(at);
+    return;
+  }
+}
+
+void Round::set_state(LinkId link, Member::State state) {
+  Member& member = members_.at(link);
+  --counts_[index_of(member.state)];
+  ++counts_[index_of(state)];
+  member.state = state;
+}
+
+void Round::mark_leaving(LinkId link) {
+  Member& member = members_.at(link);
+  if (!std::exchange(member.leaving, true)) ++leaving_;
+}
+
+void Round::set_broken(LinkId link, std::optional<TimePoint> broke_at) {
+  Member& member = members_.at(link);
+  if (!member.connected) --away_;
+  if (broke_at) ++away_;
+  member.connected = !broke_at;
+  member.broke_at = broke_at;
+}
+
+void Round::move(LinkId from, LinkId to) {
+  auto node = members_.extract(from);
+  node.key() = to;
+  forget_agent(from, node.mapped());
+  by_agent_.emplace(hash_of_agent(node.mapped().join.host, node.mapped().join.pid), to);
+  forget_wish(from, node.mapped());
+  if (const auto wish = node.mapped().join.node_rank) by_node_rank_.emplace(*wish, to);
+  members_.insert(std::move(node));
+}
+
+// Survivors first, because their workers' data is where they are; then in order of arrival.
+std::vector<LinkId> Round::chosen(int seats_max) const {
+  std::vector<std::pair<bool, LinkId>> sorted;  // false, for survivors, comes first
+  for (const auto& [link, member] : members_) sorted.emplace_back(!member.group_rank, link);
+  std::sort(sorted.begin(), sorted.end());
+  sorted.resize(std::min(sorted.size(), static_cast<std::size_t>(seats_max)));
+  std::vector<LinkId> links;
+  for (const auto& [is_new, link] : sorted) links.push_back(link);
+  return links;
+}
+
+std::vector<std::pair<LinkId, link::Sealed>> Round::seal(int seats_max) {
+  assert(phase_ == Phase::gathering);
+  phase_ = Phase::sealed;
+  ++number_.value;
+
+  const std::vector<LinkId> links = chosen(seats_max);
+  std::vector<Candidate> candidates;
+  for (const LinkId link : links) {
+    const Member& member = members_.at(link);
+    candidates.push_back({.node_rank = member.join.node_rank,
+                          .previous = member.group_rank,
+                          .host = member.join.host,
+                          .pid = member.join.pid});
+  }
+  const std::vector<std::size_t> order = seat_order(candidates);
+  std::vector<NodeShape> shapes;
+  for (const std::size_t index : order) {
+    const link::Join& join = members_.at(links[index]).join;
+    shapes.push_back({.local_world_size = join.local_world_size, .role = join.role});
+  }
+  const RankTable table = assign_ranks(shapes);
+
+  std::vector<std::pair<LinkId, link::Sealed>> seats;
+  for (std::size_t seat = 0; seat < order.size(); ++seat) {
+    const LinkId link = links[order[seat]];
+    Member& member = members_.at(link);
+    member.group_rank = GroupRank{static_cast<int>(seat)};
+    member.ranks = table.nodes[seat];
+    set_state(link, Member::State::running);
+    seats.emplace_back(link, link::Sealed{.round = number_,
+                                          .group_rank = *member.group_rank,
+                                          .group_world_size = static_cast<int>(order.size()),
+                                          .base_rank = member.ranks.base,
+                                          .world_size = table.world_size,
+                                          .role_base_rank = member.ranks.role_base,
+                                          .role_world_size = member.ranks.role_world_size});
+  }
+  return seats;
+}
+
+void Round::break_up() {
+  assert(phase_ == Phase::sealed);
+  phase_ = Phase::draining;
+}
+
+void Round::gather_again() {
+  assert(phase_ == Phase::draining && count(Member::State::drained) == seated());
+  phase_ = Phase::gathering;
+  for (auto& [link, member] : members_) member.state = Member::State::waiting;
+  counts_ = {};
+  counts_[index_of(Member::State::waiting)] = members_.size();
+}
+
+std::string Round::who_is_missing(int nodes_wanted) const {
+  std::string text = fmt::format("{} of {} nodes are here", members_.size(), nodes_wanted);
+  std::string missing;
+  std::size_t named = 0;
+  // Only where every node has told its rank is it known which ranks are missing.
+  const bool all_told = by_node_rank_.size() == members_.size();
+  for (int node_rank = 0; all_told && node_rank < nodes_wanted; ++node_rank) {
+    if (by_node_rank_.contains(node_rank)) continue;
+    if (named == bounds::nodes_named_max) return text + "; missing: " + missing + " and others";
+    missing += fmt::format("{}node rank {}", named == 0 ? "" : ", ", node_rank);
+    ++named;
+  }
+  return missing.empty() ? text : text + "; missing: " + missing;
+}
+
+template <class Predicate>
+std::string Round::names_of(Predicate&& which) const {
+  std::vector<const Member*> chosen;
+  for (const auto& [link, member] : members_) {
+    if (which(member)) chosen.push_back(&member);
+  }
+  std::sort(chosen.begin(), chosen.end(), [](const Member* a, const Member* b) {
+    return std::tie(a->group_rank, a->join.host) < std::tie(b->group_rank, b->join.host);
+  });
+  std::string text;
+  for (std::size_t i = 0; i < chosen.size(); ++i) {
+    if (i == bounds::nodes_named_max) return text + " and others";
+    text += (i == 0 ? "" : ", ") + name_of(*chosen[i]);
+  }
+  return text;
+}
+
+std::string Round::who_is(Member::State state) const {
+  return names_of([state](const Member& member) { return member.state == state; });
+}
+
+std::string Round::who_is_away() const {
+  return names_of([](const Member& member) { return !member.connected; });
+}
+
+std::string name_of(const Member& member) {
+  if (!member.group_rank) return member.join.host;
+  return fmt::format("node {} on {}", member.group_rank->value, member.join.host);
+}
+
+}  // namespace cpprun

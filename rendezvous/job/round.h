@@ -1,0 +1,131 @@
+#pragma once
+// One agreed membership of a job, and the way to the next:
+//
+//   gathering   members come and wait for a seat. Sealed when enough are there.
+//   sealed      everybody has a seat and ranks; workers run. A member has `succeeded` when all of
+//               its workers ended with 0.
+//   draining    the round is broken: every member ends its workers and says so. When nobody of the
+//               old round is left anywhere, the members wait again: gathering.
+//
+// Round knows who is here and in which state; it does not know why a round breaks or whether there
+// is a next one. That is Job's.
+
+#include <array>
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "proto/clock.h"
+#include "proto/ids.h"
+#include "proto/link/message.h"
+#include "rendezvous/job/clock_offset.h"
+#include "rendezvous/job/ranks.h"
+
+namespace cpprun {
+
+struct Member {
+  enum class State { waiting, running, succeeded, drained };
+
+  link::Join join;
+  std::string peer;       // numeric address from which its link comes
+  bool local = false;     // lives in the keeper's own process: cannot be lost
+  bool leaving = false;   // was asked to stop: gets no seat in the next round
+  bool connected = true;  // false: its link broke, and may resume until the lease runs out
+  std::optional<TimePoint> broke_at = {};  // when it did
+  ClockOffset clock = {};
+  State state = State::waiting;
+  std::optional<GroupRank> group_rank = {};  // in this round, or in the one before
+  RankRange ranks = {};
+};
+
+class Round {
+ public:
+  enum class Phase { gathering, sealed, draining };
+
+  RoundNumber number() const { return number_; }
+  Phase phase() const { return phase_; }
+  std::size_t size() const { return members_.size(); }
+  // Who is here and was not asked to stop.
+  std::size_t staying() const { return size() - leaving_; }
+  // Whose link broke, and may come back.
+  std::size_t away() const { return away_; }
+  std::size_t count(Member::State state) const { return counts_[index_of(state)]; }
+  const std::unordered_map<LinkId, Member>& members() const { return members_; }
+
+  const Member* find(LinkId link) const;
+  // Tells everybody the addresses of the master, and the master those of another.
+  void tell_neighbours(std::vector<std::pair<LinkId, link::Sealed>>& seats) const;
+  // The one that lives in the keeper's own process.
+  const Member* local_member() const;
+  // The member that has that node rank, or asks for it; whose link is there before whose broke.
+  const Member* holder_of(int node_rank) const;
+  // Those that came for that node rank because the link of the one who has it is broken.
+  std::vector<LinkId> claimants_of(int node_rank) const;
+  // The member whose agent this is: same host, same pid, same random number, for containers repeat
+  // the first two; where several claim that, the one that comes from the same address. For a link
+  // that comes back.
+  std::optional<LinkId> find_agent(const link::Join& join, const std::string& peer) const;
+
+  void enter(LinkId link, Member member);
+  void leave(LinkId link);
+  void set_state(LinkId link, Member::State state);
+  // It gets no seat in the next round.
+  void mark_leaving(LinkId link);
+  // Its link broke, or is back.
+  void set_broken(LinkId link, std::optional<TimePoint> broke_at);
+  ClockOffset& clock_of(LinkId link) { return members_.at(link).clock; }
+  // The agent behind `from` speaks through `to` from now on.
+  void move(LinkId from, LinkId to);
+
+  // The next round's number is greater than that one, unless a round runs already.
+  void number_from(RoundNumber number) {
+    if (phase_ == Phase::gathering && number_.value < number.value) number_ = number;
+  }
+  // Gathering → sealed. At most `seats_max` of those who wait get a seat, survivors of the round
+  // before first, then whoever came first; the others go on waiting, as spares. The numbers of each
+  // seat, by link.
+  std::vector<std::pair<LinkId, link::Sealed>> seal(int seats_max);
+  // Sealed → draining.
+  void break_up();
+  // Draining → gathering. Everybody who had a seat has drained; they all wait again.
+  void gather_again();
+
+  // How many have a seat in the round that is sealed or drains.
+  std::size_t seated() const { return size() - count(Member::State::waiting); }
+
+  // "2 of 4 nodes are here; missing: node rank 1, node rank 3"
+  std::string who_is_missing(int nodes_wanted) const;
+  // "node 1 on host-b, node 2 on host-c": those in that state, a few of them.
+  std::string who_is(Member::State state) const;
+  std::string who_is_away() const;
+
+ private:
+  std::vector<LinkId> chosen(int seats_max) const;
+  std::vector<std::string> addresses_of(LinkId link) const;
+  void forget_agent(LinkId link, const Member& member);
+  void forget_wish(LinkId link, const Member& member);
+  template <class Predicate>
+  std::string names_of(Predicate&& which) const;
+  static std::size_t index_of(Member::State state) { return static_cast<std::size_t>(state); }
+
+  Phase phase_ = Phase::gathering;
+  RoundNumber number_{};
+  std::unordered_map<LinkId, Member> members_;
+  // Invariant: for each state, how many of members_ are in it.
+  std::array<std::size_t, 4> counts_{};
+  std::size_t leaving_ = 0;  // how many of members_ are
+  std::size_t away_ = 0;     // how many of members_ are not connected
+  // More than one has a rank only while the link of the first is broken.
+  std::unordered_multimap<int, LinkId> by_node_rank_;
+  // By a hash of host and pid, which several may share: when a network comes back, ten thousand
+  // agents resume at once.
+  std::unordered_multimap<std::size_t, LinkId> by_agent_;
+};
+
+// "node 1 on host-b", or "host-b" before it has a number.
+std::string name_of(const Member& member);
+
+}  // namespace cpprun

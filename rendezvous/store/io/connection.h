@@ -1,0 +1,78 @@
+#pragma once
+// What is kept of one accepted connection: a slot of fixed size, and a backlog only while bytes
+// wait in either direction. The slots of all connections live in one table.
+
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <vector>
+
+#include "proto/c10d/decoder.h"
+#include "proto/clock.h"
+#include "proto/ids.h"
+#include "rendezvous/io/byte_buffer.h"
+#include "rendezvous/peer_address.h"
+#include "rendezvous/store/io/outbox.h"
+#include "rendezvous/store/ledger.h"
+#include "rendezvous/store/store.h"
+
+namespace cpprun {
+
+// A LIST_KEYS that is answered in several turns.
+struct Listing {
+  KeyListing progress;
+  ByteBuffer bytes;  // of the reply, without the number of keys in front
+};
+
+struct Backlog {
+  ByteBuffer inbox;              // the beginning of a request, and what came behind it
+  std::size_t inbox_needed = 0;  // bytes before it is worth looking at again
+  c10d::Progress progress;       // of the request in the inbox
+  Outbox outbox;                 // replies that were not taken yet
+  std::unique_ptr<Listing> listing;
+  std::size_t bytes_charged = 0;  // what the books know of all that
+  TimePoint last_taken{};  // when the peer last took some of them, or when they began to wait
+};
+
+enum class Speaks : std::uint8_t { unknown_yet, store };
+
+struct Connection {
+  ConnectionId id;  // 0: the slot is free
+  std::unique_ptr<Backlog> backlog;
+  int fd = -1;
+  std::uint32_t listener = 0;
+  PeerAddress peer;
+  AccountId account;
+  c10d::Conversation conversation;
+  Speaks speaks = Speaks::unknown_yet;
+  bool is_paused = false;          // its requests are left alone until it takes replies
+  bool is_timed = false;           // a timer will look whether it took something meanwhile
+  bool is_ambiguous = false;       // a timer will decide what its request means
+  bool awaits_writable = false;    // EPOLLOUT is asked for
+  bool awaits_turn = false;        // in the line of those who have requests left to be decided
+  bool is_queued_to_send = false;  // in the line of those who have something to be sent
+};
+
+// An id holds the slot's number and a serial, so that finding is one look and a stale id finds
+// nothing. Slots do not move.
+class ConnectionTable {
+ public:
+  Connection& open(int fd, const PeerAddress& peer, std::uint32_t listener);
+  // Null when that connection is gone.
+  Connection* find(ConnectionId id);
+  // The slot is free from now on; its descriptor is the caller's to close.
+  void release(Connection& connection);
+
+  std::size_t size() const { return slots_.size() - free_.size(); }
+  // For sweeps over all of them; free slots among them have id 0.
+  std::deque<Connection>& slots() { return slots_; }
+
+ private:
+  static constexpr int slot_bits = 24;  // sixteen million connections, and 2^40 over a lifetime
+
+  std::deque<Connection> slots_;
+  std::vector<std::uint32_t> free_;
+  std::uint64_t serial_ = 0;
+};
+
+}  // namespace cpprun

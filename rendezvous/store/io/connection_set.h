@@ -1,0 +1,114 @@
+#pragma once
+// All listening sockets and store connections of a process behind one epoll descriptor. Ten
+// thousand of them cost little: a connection is one small slot, and has a buffer only while a
+// request is partial or a reply could not be sent. What a connection speaks is told from its first
+// bytes; store clients are served here, an agent's link is handed to the host.
+//
+// It has no thread, no loop and no Asio of its own. Whoever drives it waits until descriptor() is
+// readable or next_deadline() has come, then calls serve(). ConnectionDriver does that for an
+// io_context, StoreServer for a thread of its own.
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "proto/bounds.h"
+#include "proto/c10d/dialect.h"
+#include "proto/clock.h"
+#include "proto/result.h"
+#include "rendezvous/io/file_descriptor.h"
+#include "rendezvous/log_level.h"
+#include "rendezvous/peer_address.h"
+#include "rendezvous/store/ledger.h"
+#include "rendezvous/store/store.h"
+
+namespace cpprun {
+
+// One line for the log, in parts so that alike lines can be recognised and counted.
+struct Note {
+  bool ordinary = false;            // a client that simply left; usually not worth a line
+  std::optional<PeerAddress> peer;  // whom it is about
+  std::string text;                 // e.g. "closed: unknown opcode 71"
+  LogLevel level = LogLevel::info;  // of one that is not ordinary
+  bool of_job = false;              // what happened to a job is always written
+};
+
+// Who owns a store and decides who may use it. It is called from within serve() and may close
+// clients or listeners while it is.
+class StoreHost {
+ public:
+  virtual ~StoreHost() = default;
+  // May this peer speak to the store now? Asked once, when its first bytes show a store client.
+  virtual Result<void> admit(const PeerAddress& peer) = 0;
+  virtual Store& store() = 0;
+  // This connection spoke the link; `first_bytes` begin with the preamble and were already read.
+  virtual void adopt_link(FileDescriptor socket, PeerAddress peer, std::string first_bytes) = 0;
+  // Who was closed and why, and what else an operator should know.
+  virtual void note(Note note) = 0;
+};
+
+// Bounds of one connection, of one turn, and of all memory; the defaults are the house's, tests
+// choose smaller ones.
+struct ConnectionLimits {
+  std::size_t outbox_bytes_max = bounds::store_outbox_bytes_max;
+  Duration reader_stall_max = bounds::store_reader_stall_max;
+  std::size_t wakes_per_slice = bounds::store_wakes_per_slice;
+  std::size_t work_per_turn = bounds::store_work_per_turn;
+  std::size_t work_per_visit = bounds::store_work_per_visit;
+  LedgerLimits memory = {};
+  bool keeps_descriptors_for_links = false;  // a share that no store client gets
+};
+
+struct ListenOptions {
+  std::string host;        // name or address; empty: every interface, IPv6 and IPv4
+  std::uint16_t port = 0;  // 0: the kernel picks
+  // What an undecided client is taken for; `undecided` detects it from the first bytes.
+  c10d::Dialect dialect = c10d::Dialect::undecided;
+  // Taken instead of `host`: what it meant when it was looked up before.
+  std::vector<std::string> hosts = {};
+};
+
+using ListenerId = Id<struct ListenerTag, std::uint32_t>;
+struct Listening {
+  ListenerId id;
+  std::uint16_t port = 0;
+  std::string address;  // "[::]:43211": what it is bound to, for people and machines
+  std::vector<std::string> hosts = {};  // what a host that was named means now, as numbers
+};
+
+class ConnectionSet {
+ public:
+  explicit ConnectionSet(ConnectionLimits limits = {});
+  ~ConnectionSet();
+  ConnectionSet(const ConnectionSet&) = delete;
+  ConnectionSet& operator=(const ConnectionSet&) = delete;
+
+  // Opens a port whose store clients belong to `host`, which must outlive the listener.
+  Result<Listening> listen(StoreHost& host, const ListenOptions& options);
+  // Closes the port and every connection that came through it.
+  void stop_listening(ListenerId listener, const std::string& reason);
+
+  // Ends every store client of that listener, e.g. because its round is over. Connections that have
+  // not said anything yet stay: an agent may be among them.
+  void close_clients(ListenerId listener, const std::string& reason);
+
+  // Readable when serve() has something to do.
+  int descriptor() const;
+  // Accepts, reads, decides and writes, a bounded slice of it, and never blocks. True: call again
+  // at once, after whatever else the driver has to do.
+  bool serve(TimePoint now);
+  // When serve() wants to be called even if nothing became readable.
+  std::optional<TimePoint> next_deadline() const;
+
+  std::size_t connection_count() const;
+  // What the clients of all listeners make this process hold.
+  const Ledger& ledger() const;
+
+ private:
+  class Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace cpprun

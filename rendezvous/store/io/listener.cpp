@@ -1,0 +1,197 @@
+#include "rendezvous/store/io/listener.h"
+
+#include <fmt/format.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <iterator>
+#include <limits>
+#include <memory>
+#include <utility>
+
+#include "proto/bounds.h"
+#include "rendezvous/io/socket_address.h"
+
+namespace cpprun {
+namespace {
+
+using AddressList = std::unique_ptr<addrinfo, decltype(&freeaddrinfo)>;
+
+bool set_option(int fd, int level, int name, int value) {
+  return setsockopt(fd, level, name, &value, sizeof value) == 0;
+}
+
+template <class Unit, class DurationType>
+int count_of(DurationType duration) {
+  return static_cast<int>(std::chrono::duration_cast<Unit>(duration).count());
+}
+
+// What accepted connections inherit. None of it is worth refusing to serve for.
+void set_inherited_options(int fd) {
+  using std::chrono::milliseconds;
+  using std::chrono::seconds;
+  (void)set_option(fd, IPPROTO_TCP, TCP_NODELAY, 1);
+  (void)set_option(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
+  (void)set_option(fd, IPPROTO_TCP, TCP_KEEPIDLE, count_of<seconds>(bounds::store_keepalive_idle));
+  (void)set_option(fd, IPPROTO_TCP, TCP_KEEPINTVL,
+                   count_of<seconds>(bounds::store_keepalive_interval));
+  (void)set_option(fd, IPPROTO_TCP, TCP_USER_TIMEOUT,
+                   count_of<milliseconds>(bounds::store_peer_timeout));
+}
+
+// The errno of the call that failed, or 0.
+int try_listen(const addrinfo& address, std::uint16_t port, bool dual_stack, FileDescriptor& out) {
+  FileDescriptor fd(socket(address.ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+  if (!fd) return errno;
+  sockaddr_storage bound{};
+  std::memcpy(&bound, address.ai_addr, address.ai_addrlen);
+  if (address.ai_family == AF_INET6) {
+    reinterpret_cast<sockaddr_in6&>(bound).sin6_port = htons(port);
+    if (!set_option(fd.get(), IPPROTO_IPV6, IPV6_V6ONLY, dual_stack ? 0 : 1)) return errno;
+  } else {
+    reinterpret_cast<sockaddr_in&>(bound).sin_port = htons(port);
+  }
+  // A port that served a moment ago can be taken again at once.
+  if (!set_option(fd.get(), SOL_SOCKET, SO_REUSEADDR, 1)) return errno;
+  set_inherited_options(fd.get());
+  if (bind(fd.get(), reinterpret_cast<sockaddr*>(&bound), address.ai_addrlen) != 0) return errno;
+  // The kernel cuts the backlog down to somaxconn.
+  constexpr int backlog_max = 1 << 16;
+  if (::listen(fd.get(), backlog_max) != 0) return errno;
+  out = std::move(fd);
+  return 0;
+}
+
+Result<AddressList> resolve(const std::string& host, int flags) {
+  addrinfo hints{};
+  hints.ai_flags = AI_PASSIVE | flags;
+  hints.ai_socktype = SOCK_STREAM;
+  addrinfo* list = nullptr;
+  // Without a host the list holds both wildcards; "0" makes getaddrinfo content without one.
+  const int error = getaddrinfo(host.empty() ? nullptr : host.c_str(), "0", &hints, &list);
+  if (error != 0) {
+    return failure(fmt::format("cannot listen on \"{}\": {}", host, gai_strerror(error)));
+  }
+  return AddressList(list, &freeaddrinfo);
+}
+
+bool is_absent(int error) {
+  return error == EAFNOSUPPORT || error == EADDRNOTAVAIL;
+}
+
+std::string address_text(const std::string& host, std::uint16_t port) {
+  if (host.empty()) return fmt::format("[::]:{}", port);
+  return host.find(':') == std::string::npos ? fmt::format("{}:{}", host, port)
+                                             : fmt::format("[{}]:{}", host, port);
+}
+
+std::string in_words(int error) {
+  const bool no_descriptors = error == EMFILE;
+  return errno_text(error) + (no_descriptors ? "; raise the limit of them (ulimit -Hn)" : "");
+}
+
+// One socket that takes IPv6 and IPv4, or IPv4 alone where the machine has no IPv6.
+Result<OpenPort> open_wildcard(const addrinfo* list, std::uint16_t port) {
+  OpenPort open;
+  FileDescriptor socket;
+  int error = EAFNOSUPPORT;
+  for (const int family : {AF_INET6, AF_INET}) {
+    for (const addrinfo* at = list; at != nullptr && !socket && is_absent(error);
+         at = at->ai_next) {
+      if (at->ai_family == family) error = try_listen(*at, port, true, socket);
+    }
+  }
+  if (!socket) {
+    return failure(fmt::format("cannot listen on {}: {}", address_text("", port), in_words(error)));
+  }
+  open.sockets.push_back(std::move(socket));
+  return open;
+}
+
+// "fe80::1%eth0": with its interface where it needs one, which a PeerAddress does not have.
+std::string numeric_host_of(int fd) {
+  sockaddr_storage address{};
+  socklen_t size = sizeof address;
+  char text[NI_MAXHOST] = {};
+  auto* const name = reinterpret_cast<sockaddr*>(&address);
+  if (getsockname(fd, name, &size) != 0) return "";
+  if (getnameinfo(name, size, text, sizeof text, nullptr, 0, NI_NUMERICHOST) != 0) return "";
+  return text;
+}
+
+// Every address of the name, on one and the same port.
+Result<OpenPort> open_named(const addrinfo* list, const std::string& host, std::uint16_t port) {
+  OpenPort open;
+  for (const addrinfo* at = list; at != nullptr; at = at->ai_next) {
+    FileDescriptor socket;
+    const int error = try_listen(*at, port, false, socket);
+    // "localhost" often has an IPv6 address on machines that have no IPv6.
+    if (is_absent(error) && (at->ai_next != nullptr || !open.sockets.empty())) continue;
+    if (error != 0) {
+      return failure(
+          fmt::format("cannot listen on {}: {}", address_text(host, port), in_words(error)));
+    }
+    port = local_address_of(socket.get()).port;
+    open.hosts.push_back(numeric_host_of(socket.get()));
+    open.sockets.push_back(std::move(socket));
+  }
+  return open;
+}
+
+OpenPort with_address(OpenPort open) {
+  const PeerAddress local = local_address_of(open.sockets.front().get());
+  open.port = local.port;
+  open.address = local.text();
+  return open;
+}
+
+}  // namespace
+
+Result<OpenPort> open_port(const std::string& host, std::uint16_t port) {
+  const Result<AddressList> list = resolve(host, 0);
+  if (!list) return tl::unexpected<Error>(list.error());
+  return (host.empty() ? open_wildcard(list->get(), port) : open_named(list->get(), host, port))
+      .map(with_address);
+}
+
+Result<OpenPort> open_port(const std::vector<std::string>& hosts, std::uint16_t port) {
+  OpenPort all;
+  for (const std::string& host : hosts) {
+    const Result<AddressList> list = resolve(host, AI_NUMERICHOST);
+    if (!list) return tl::unexpected<Error>(list.error());
+    Result<OpenPort> open = open_named(list->get(), host, port);
+    if (!open) return open;
+    port = local_address_of(open->sockets.front().get()).port;
+    std::ranges::move(open->sockets, std::back_inserter(all.sockets));
+    all.hosts.push_back(host);
+  }
+  if (all.sockets.empty()) return failure("cannot listen: no address was given");
+  return with_address(std::move(all));
+}
+
+std::uint64_t raise_descriptor_limit() {
+  rlimit limit{};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return 0;
+  limit.rlim_cur = limit.rlim_max;
+  // Staying with the old limit is no reason not to serve; whoever reaches it is told.
+  (void)setrlimit(RLIMIT_NOFILE, &limit);
+  (void)getrlimit(RLIMIT_NOFILE, &limit);
+  return limit.rlim_cur;
+}
+
+int first_descriptor_for_links() {
+  rlimit limit{};
+  constexpr rlim_t many = std::numeric_limits<int>::max();
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= many) return many;
+  const rlim_t kept = std::min<rlim_t>(limit.rlim_cur / bounds::link_descriptors_share,
+                                       bounds::link_descriptors_max);
+  return static_cast<int>(limit.rlim_cur - kept);
+}
+
+}  // namespace cpprun

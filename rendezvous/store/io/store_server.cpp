@@ -1,0 +1,155 @@
+#include "rendezvous/store/io/store_server.h"
+
+#include <poll.h>
+#include <sys/eventfd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <chrono>
+#include <stdexcept>
+#include <thread>
+
+#include "rendezvous/io/socket_address.h"
+#include "rendezvous/store/io/connection_set.h"
+#include "rendezvous/store/io/machine_memory.h"
+
+namespace cpprun {
+namespace {
+
+// One store, open to everybody who reaches the port.
+class OpenHost : public StoreHost {
+ public:
+  explicit OpenHost(std::function<void(const std::string&)> log) : log_(std::move(log)) {}
+
+  Result<void> admit(const PeerAddress& /*peer*/) override { return {}; }
+  Store& store() override { return store_; }
+  void adopt_link(FileDescriptor /*socket*/, PeerAddress peer,
+                  std::string /*first_bytes*/) override {
+    note({.ordinary = false, .peer = peer, .text = "closed: an agent, but this is a plain store"});
+  }
+  void note(Note note) override {
+    if (note.ordinary || !log_) return;
+    log_(note.peer ? note.peer->text() + " " + note.text : note.text);
+  }
+
+ private:
+  Store store_;
+  std::function<void(const std::string&)> log_;
+};
+
+LedgerLimits memory_for(const StoreServerOptions& options) {
+  if (options.memory_bytes_max != 0) return {.bytes_max = options.memory_bytes_max};
+  return memory_of_this_machine();
+}
+
+}  // namespace
+
+// --- in the caller's loop ----------------------------------------------------------------------
+
+class StoreService::Impl {
+ public:
+  explicit Impl(const StoreServerOptions& options)
+      : host(options.log), connections({.memory = memory_for(options)}) {}
+
+  OpenHost host;
+  ConnectionSet connections;
+  Listening listening;
+  bool has_more = false;  // serve() stopped at the end of its slice
+};
+
+StoreService::StoreService(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+StoreService::~StoreService() = default;
+
+Result<std::unique_ptr<StoreService>> StoreService::open(const StoreServerOptions& options) {
+  auto impl = std::make_unique<Impl>(options);
+  Result<Listening> listening =
+      impl->connections.listen(impl->host, {.host = options.host, .port = options.port});
+  if (!listening) return tl::unexpected<Error>(listening.error());
+  impl->listening = std::move(*listening);
+  return std::unique_ptr<StoreService>(new StoreService(std::move(impl)));
+}
+
+std::uint16_t StoreService::port() const {
+  return impl_->listening.port;
+}
+std::string StoreService::address() const {
+  return impl_->listening.address;
+}
+int StoreService::descriptor() const {
+  return impl_->connections.descriptor();
+}
+
+int StoreService::next_wait_ms() const {
+  if (impl_->has_more) return 0;
+  const std::optional<TimePoint> deadline = impl_->connections.next_deadline();
+  if (!deadline) return -1;
+  const Duration left = *deadline - std::chrono::steady_clock::now();
+  // Rounded up, so that the deadline has passed when the wait is over.
+  const auto wait = std::chrono::ceil<std::chrono::milliseconds>(left).count();
+  return static_cast<int>(std::clamp<std::int64_t>(wait, 0, 60'000));
+}
+
+void StoreService::serve() {
+  impl_->has_more = impl_->connections.serve(std::chrono::steady_clock::now());
+}
+
+// --- in a thread of its own --------------------------------------------------------------------
+
+class StoreServer::Impl {
+ public:
+  Impl(std::unique_ptr<StoreService> service, FileDescriptor stop)
+      : service_(std::move(service)), stop_(std::move(stop)), thread_([this] { run(); }) {}
+
+  ~Impl() {
+    const std::uint64_t one = 1;
+    // An eventfd that nobody else writes takes this for certain.
+    (void)!::write(stop_.get(), &one, sizeof one);
+    thread_.join();
+  }
+
+  const StoreService& service() const { return *service_; }
+
+ private:
+  void run() {
+    std::array<pollfd, 2> watched{pollfd{service_->descriptor(), POLLIN, 0},
+                                  pollfd{stop_.get(), POLLIN, 0}};
+    while (watched[1].revents == 0) {
+      service_->serve();
+      if (poll(watched.data(), watched.size(), service_->next_wait_ms()) < 0) {
+        watched[1].revents = 0;  // a signal came in between; nothing is known
+      }
+    }
+  }
+
+  std::unique_ptr<StoreService> service_;
+  FileDescriptor stop_;
+  std::thread thread_;
+};
+
+StoreServer::StoreServer(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+StoreServer::~StoreServer() = default;
+
+Result<std::unique_ptr<StoreServer>> StoreServer::open(const StoreServerOptions& options) {
+  Result<std::unique_ptr<StoreService>> service = StoreService::open(options);
+  if (!service) return tl::unexpected<Error>(service.error());
+  FileDescriptor stop(eventfd(0, EFD_CLOEXEC));
+  if (!stop) return failure("cannot start a store server: " + errno_text(errno));
+  return std::unique_ptr<StoreServer>(
+      new StoreServer(std::make_unique<Impl>(std::move(*service), std::move(stop))));
+}
+
+StoreServer::StoreServer(const StoreServerOptions& options) {
+  Result<std::unique_ptr<StoreServer>> server = open(options);
+  if (!server) throw std::runtime_error(server.error().reason);
+  impl_ = std::move((*server)->impl_);
+}
+
+std::uint16_t StoreServer::port() const {
+  return impl_->service().port();
+}
+std::string StoreServer::address() const {
+  return impl_->service().address();
+}
+
+}  // namespace cpprun

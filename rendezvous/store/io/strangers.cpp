@@ -1,0 +1,33 @@
+#include "rendezvous/store/io/strangers.h"
+
+#include <algorithm>
+
+namespace cpprun {
+namespace {
+
+// The line is tidied when it is longer than this and than twice the connections there are.
+constexpr std::size_t line_length_min = 64;
+
+Connection* still_silent(ConnectionTable& table, ConnectionId id) {
+  Connection* const connection = table.find(id);
+  return connection != nullptr && connection->speaks == Speaks::unknown_yet ? connection : nullptr;
+}
+
+}  // namespace
+
+void Strangers::add(ConnectionId id, ConnectionTable& table) {
+  line_.push_back(id);
+  if (line_.size() <= std::max(line_length_min, 2 * table.size())) return;
+  std::erase_if(line_, [&](ConnectionId each) { return still_silent(table, each) == nullptr; });
+}
+
+Connection* Strangers::longest_silent(ConnectionTable& table, ConnectionId newest) {
+  while (!line_.empty()) {
+    if (line_.front() == newest) return nullptr;
+    if (Connection* const silent = still_silent(table, line_.front())) return silent;
+    line_.pop_front();
+  }
+  return nullptr;
+}
+
+}  // namespace cpprun

@@ -1,0 +1,23 @@
+#pragma once
+// Connections that have not said yet what they speak, in the order in which they came. Whoever says
+// nothing may stay, since old clients keep such a connection, but not when somebody else needs its
+// descriptor.
+
+#include <deque>
+
+#include "rendezvous/store/io/connection.h"
+
+namespace cpprun {
+
+class Strangers {
+ public:
+  void add(ConnectionId id, ConnectionTable& table);
+  // Who has been silent for longest, `newest` excepted; null where nobody is.
+  Connection* longest_silent(ConnectionTable& table, ConnectionId newest = {});
+
+ private:
+  // Those who have spoken or gone meanwhile are among them until somebody looks.
+  std::deque<ConnectionId> line_;
+};
+
+}  // namespace cpprun

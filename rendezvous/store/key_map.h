@@ -1,0 +1,139 @@
+#pragma once
+// Keys to things, for keys that strangers choose: hashed with a seed, and divided into shards, so
+// that a map of millions neither grows nor is freed in one go that everybody has to wait for.
+// Entries stay where they are until they are erased.
+
+#include <cstddef>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "rendezvous/store/key_hash.h"
+#include "rendezvous/store/ledger.h"
+
+namespace cpprun {
+
+struct HashedKey {
+  std::string_view text;
+  std::size_t hash = 0;
+};
+struct StoredKey {
+  std::string text;
+  std::size_t hash = 0;
+  explicit StoredKey(const HashedKey& key) : text(key.text), hash(key.hash) {}
+};
+
+template <class T>
+class KeyMap {
+  struct Hash {
+    using is_transparent = void;
+    std::size_t operator()(const StoredKey& key) const noexcept { return key.hash; }
+    std::size_t operator()(const HashedKey& key) const noexcept { return key.hash; }
+  };
+  struct Equal {
+    using is_transparent = void;
+    template <class Left, class Right>
+    bool operator()(const Left& left, const Right& right) const noexcept {
+      return left.hash == right.hash && left.text == right.text;
+    }
+  };
+  using Shard = std::unordered_map<StoredKey, T, Hash, Equal>;
+
+ public:
+  using Entry = typename Shard::value_type;
+
+  KeyMap() = default;
+  explicit KeyMap(HashSeed seed) : seed_(seed) {}
+  KeyMap(KeyMap&& other) noexcept
+      : seed_(other.seed_),
+        shards_(std::move(other.shards_)),
+        size_(std::exchange(other.size_, 0)) {}
+  KeyMap& operator=(KeyMap&& other) noexcept {
+    seed_ = other.seed_;
+    std::swap(shards_, other.shards_);
+    std::swap(size_, other.size_);
+    return *this;
+  }
+
+  std::size_t size() const { return size_; }
+  bool empty() const { return size_ == 0; }
+
+  // Null: no such key.
+  Entry* find(std::string_view text) {
+    if (size_ == 0) return nullptr;
+    const HashedKey key = hashed(text);
+    Shard& shard = shard_of(key.hash);
+    const auto found = shard.find(key);
+    return found == shard.end() ? nullptr : &*found;
+  }
+  const Entry* find(std::string_view text) const {
+    return const_cast<KeyMap*>(this)->find(text);  // which changes nothing
+  }
+  bool contains(std::string_view text) const { return find(text) != nullptr; }
+
+  // The entry of that key, made of the arguments when there is none.
+  template <class... Arguments>
+  Entry& try_emplace(std::string_view text, Arguments&&... arguments) {
+    if (shards_.empty()) shards_.resize(shard_count);
+    const HashedKey key = hashed(text);
+    Shard& shard = shard_of(key.hash);
+    if (const auto found = shard.find(key); found != shard.end()) return *found;
+    const auto made =
+        shard.try_emplace(StoredKey(key), std::forward<Arguments>(arguments)...).first;
+    ++size_;
+    return *made;
+  }
+
+  void erase(Entry* entry) {
+    Shard& shard = shard_of(entry->first.hash);
+    shard.erase(shard.find(entry->first));
+    --size_;
+  }
+
+  // In no order; a shard at a time for those who cannot wait for all of it.
+  static constexpr std::size_t shard_count = 64;
+  template <class Visit>
+  void visit_shard(std::size_t index, Visit visit) const {
+    if (index >= shards_.size()) return;
+    for (const auto& [key, thing] : shards_[index]) visit(key.text, thing);
+  }
+
+  // Empties it; what was in it is freed by the ledger, in pieces.
+  void bury(Ledger& ledger) {
+    if (size_ > 0) ledger.bury(std::make_unique<Buried>(std::move(shards_)));
+    shards_.clear();
+    size_ = 0;
+  }
+
+ private:
+  class Buried : public Remains {
+   public:
+    explicit Buried(std::vector<Shard> shards) : shards_(std::move(shards)) {}
+    bool free_some(std::size_t work) override {
+      // To find, to free and to take out of the books: about as much as copying this many bytes.
+      constexpr std::size_t work_of_entry = 512;
+      for (; work >= work_of_entry; work -= work_of_entry) {
+        while (!shards_.empty() && shards_.back().empty()) shards_.pop_back();
+        if (shards_.empty()) return true;
+        shards_.back().erase(shards_.back().begin());
+      }
+      return false;
+    }
+
+   private:
+    std::vector<Shard> shards_;
+  };
+
+  HashedKey hashed(std::string_view text) const { return {text, key_hash(seed_, text)}; }
+  // By the upper bits: the lower ones choose the bucket.
+  Shard& shard_of(std::size_t hash) { return shards_[hash >> 58]; }
+
+  HashSeed seed_;
+  std::vector<Shard> shards_;  // none until there is an entry
+  std::size_t size_ = 0;
+};
+
+}  // namespace cpprun

@@ -1,0 +1,134 @@
+#include "rendezvous/store/ledger.h"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "proto/bounds.h"
+
+namespace cpprun {
+namespace {
+
+constexpr double bytes_per_mib = 1024.0 * 1024.0;
+
+}  // namespace
+
+Ledger::~Ledger() {
+  tend(false);
+}
+
+// --- addresses ---------------------------------------------------------------------------------
+
+std::string Ledger::objection_to_connection(const PeerAddress& peer) const {
+  const auto found = by_ip_.find(peer.ip);
+  const std::uint64_t has = found == by_ip_.end() ? 0 : accounts_[found->second].connections;
+  if (has < limits_.address_connections_max) return {};
+  return fmt::format("its address has all of the {} connections that it may", has);
+}
+
+AccountId Ledger::open_connection(const PeerAddress& peer) {
+  const auto [place, is_new] = by_ip_.try_emplace(peer.ip, 0);
+  if (is_new) {
+    if (free_.empty()) {
+      place->second = static_cast<std::uint32_t>(accounts_.size());
+      accounts_.emplace_back();
+    } else {
+      place->second = free_.back();
+      free_.pop_back();
+    }
+    accounts_[place->second] = {.peer = peer};
+  }
+  ++accounts_[place->second].connections;
+  return AccountId{place->second};
+}
+
+void Ledger::close_connection(AccountId account) {
+  if (account.value == 0) return;
+  --accounts_[account.value].connections;
+  close_if_empty(account);
+}
+
+// Who is gone and holds nothing is forgotten: addresses come and go for years.
+void Ledger::close_if_empty(AccountId account) {
+  const Account& page = accounts_[account.value];
+  if (account.value == 0 || page.connections + page.bytes + page.keys != 0) return;
+  by_ip_.erase(page.peer.ip);
+  free_.push_back(account.value);
+}
+
+// --- memory ------------------------------------------------------------------------------------
+
+// The last eighth of the budget is for small things: whoever fills it with large ones leaves room
+// for the counters and addresses that everybody else needs to meet.
+std::uint64_t Ledger::bytes_max_for(std::uint64_t bytes) const {
+  if (limits_.bytes_max == LedgerLimits::none) return limits_.bytes_max;
+  return bytes < bounds::store_bulk_bytes_min ? limits_.bytes_max
+                                              : limits_.bytes_max - limits_.bytes_max / 8;
+}
+
+bool Ledger::has_room(AccountId account, std::uint64_t bytes, std::uint64_t keys) const {
+  if (bytes_held_ + bytes > bytes_max_for(bytes)) return false;
+  if (account.value == 0) return true;
+  const Account& page = accounts_[account.value];
+  return page.bytes + bytes <= limits_.address_bytes_max &&
+         page.keys + keys <= limits_.address_keys_max;
+}
+
+std::string Ledger::explain(AccountId account, std::uint64_t bytes, std::uint64_t keys) const {
+  const Account& page = accounts_[account.value];
+  if (account.value != 0 && page.keys + keys > limits_.address_keys_max) {
+    return fmt::format("its address holds {} of the {} keys that it may", page.keys,
+                       limits_.address_keys_max);
+  }
+  if (account.value != 0 && page.bytes + bytes > limits_.address_bytes_max) {
+    return fmt::format("its address holds {:.1f} of the {:.1f} MiB that it may",
+                       static_cast<double>(page.bytes) / bytes_per_mib,
+                       static_cast<double>(limits_.address_bytes_max) / bytes_per_mib);
+  }
+  return fmt::format("all clients together hold {:.1f} of the {:.1f} MiB that they may",
+                     static_cast<double>(bytes_held_) / bytes_per_mib,
+                     static_cast<double>(bytes_max_for(bytes)) / bytes_per_mib);
+}
+
+void Ledger::charge(AccountId account, std::uint64_t bytes, std::uint64_t keys) {
+  bytes_held_ += bytes;
+  Account& page = accounts_[account.value];
+  page.bytes += bytes;
+  page.keys += keys;
+}
+
+void Ledger::credit(AccountId account, std::uint64_t bytes, std::uint64_t keys) {
+  bytes_held_ -= bytes;
+  Account& page = accounts_[account.value];
+  page.bytes -= bytes;
+  page.keys -= keys;
+  close_if_empty(account);
+}
+
+std::uint64_t Ledger::bytes_held_by(AccountId account) const {
+  return accounts_[account.value].bytes;
+}
+
+// --- freeing -----------------------------------------------------------------------------------
+
+void Ledger::tend(bool is_tended) {
+  is_tended_ = is_tended;
+  while (!is_tended_ && !graves_.empty()) {
+    const auto last = std::move(graves_.back());
+    graves_.pop_back();
+  }
+}
+
+void Ledger::bury(std::unique_ptr<Remains> remains) {
+  if (is_tended_) graves_.push_back(std::move(remains));
+}
+
+void Ledger::free_some(std::size_t work) {
+  if (graves_.empty()) return;
+  // What is freed may bury something in its turn.
+  auto last = std::move(graves_.back());
+  graves_.pop_back();
+  if (!last->free_some(work)) graves_.push_back(std::move(last));
+}
+
+}  // namespace cpprun

@@ -1,0 +1,138 @@
+#pragma once
+// The books of the memory that clients of the store make a process hold: values, keys, waits,
+// requests that have not arrived in full, replies that were not taken yet. Kept in all and for each
+// address, since an address is all that is known of a stranger. It allocates nothing and refuses
+// nothing by itself: who is about to hold more asks first.
+//
+// What is large is freed in pieces: giving a gigabyte back at once would keep everybody waiting.
+
+#include <array>
+#include <cstdint>
+#include <limits>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "proto/ids.h"
+#include "rendezvous/peer_address.h"
+#include "rendezvous/store/key_hash.h"
+
+namespace cpprun {
+
+// One address' page in the books; 0 is the page of nobody in particular, which has no limits.
+using AccountId = Id<struct AccountTag, std::uint32_t>;
+
+struct LedgerLimits {
+  static constexpr std::uint64_t none = std::numeric_limits<std::uint64_t>::max();
+  std::uint64_t bytes_max = none;  // of everybody together
+  std::uint64_t address_bytes_max = none;
+  std::uint64_t address_keys_max = none;
+  std::uint64_t address_connections_max = none;
+};
+
+// What remains of something large that nobody uses any more.
+class Remains {
+ public:
+  virtual ~Remains() = default;
+  // Frees about as much as costs that many bytes' copying; true: nothing is left.
+  virtual bool free_some(std::size_t work) = 0;
+};
+
+class Ledger {
+ public:
+  explicit Ledger(LedgerLimits limits = {}, HashSeed seed = {}) : limits_(limits), seed_(seed) {}
+  ~Ledger();
+  Ledger(const Ledger&) = delete;
+  Ledger& operator=(const Ledger&) = delete;
+
+  // --- addresses ---
+  // Why that address must not have another connection; empty: it may.
+  std::string objection_to_connection(const PeerAddress& peer) const;
+  AccountId open_connection(const PeerAddress& peer);
+  void close_connection(AccountId account);
+
+  // --- memory ---
+  // Why that much more must not be held on behalf of this account; empty: it may.
+  std::string objection(AccountId account, std::uint64_t bytes, std::uint64_t keys = 0) const {
+    return has_room(account, bytes, keys) ? std::string() : explain(account, bytes, keys);
+  }
+  bool has_room(AccountId account, std::uint64_t bytes, std::uint64_t keys) const;
+  void charge(AccountId account, std::uint64_t bytes, std::uint64_t keys = 0);
+  void credit(AccountId account, std::uint64_t bytes, std::uint64_t keys = 0);
+  std::uint64_t bytes_held() const { return bytes_held_; }
+  std::uint64_t bytes_held_by(AccountId account) const;
+
+  // --- freeing ---
+  // Somebody calls free_some() from now on, or nobody any more: then all is freed at once.
+  void tend(bool is_tended);
+  bool is_tended() const { return is_tended_; }
+  void bury(std::unique_ptr<Remains> remains);
+  bool has_remains() const { return !graves_.empty(); }
+  void free_some(std::size_t work);
+
+  const HashSeed& seed() const { return seed_; }
+
+ private:
+  struct Account {
+    PeerAddress peer;  // its port is of no importance
+    std::uint64_t bytes = 0;
+    std::uint64_t keys = 0;
+    std::uint64_t connections = 0;
+  };
+  std::string explain(AccountId account, std::uint64_t bytes, std::uint64_t keys) const;
+  std::uint64_t bytes_max_for(std::uint64_t bytes) const;
+  void close_if_empty(AccountId account);
+
+  LedgerLimits limits_;
+  HashSeed seed_;
+  bool is_tended_ = false;
+  std::uint64_t bytes_held_ = 0;
+  std::vector<Account> accounts_{1};  // an id is an index; the first is nobody's
+  std::vector<std::uint32_t> free_;
+  std::map<std::array<std::uint8_t, 16>, std::uint32_t> by_ip_;
+  std::vector<std::unique_ptr<Remains>> graves_;
+};
+
+// Memory that is in the books for as long as this lives. The ledger outlives it.
+class Charge {
+ public:
+  Charge() = default;
+  Charge(Ledger& ledger, AccountId account, std::size_t bytes, bool is_key = false)
+      : ledger_(&ledger), bytes_(bytes), account_(account), is_key_(is_key) {
+    ledger.charge(account, bytes, is_key ? 1 : 0);
+  }
+  Charge(Charge&& other) noexcept { swap(other); }
+  Charge& operator=(Charge&& other) noexcept {
+    swap(other);
+    return *this;
+  }
+  ~Charge() {
+    if (ledger_ != nullptr) ledger_->credit(account_, bytes_, is_key_ ? 1 : 0);
+  }
+  void resize(std::size_t bytes) {
+    if (ledger_ == nullptr || bytes == bytes_) return;
+    ledger_->credit(account_, bytes_);
+    ledger_->charge(account_, bytes_ = bytes);
+  }
+  void grow(std::size_t bytes) { resize(bytes_ + bytes); }
+  bool is_of(const Ledger& ledger, AccountId account) const {
+    return ledger_ == &ledger && account_ == account;
+  }
+
+ private:
+  void swap(Charge& other) {
+    std::swap(ledger_, other.ledger_);
+    std::swap(bytes_, other.bytes_);
+    std::swap(account_, other.account_);
+    std::swap(is_key_, other.is_key_);
+  }
+
+  Ledger* ledger_ = nullptr;
+  std::size_t bytes_ = 0;
+  AccountId account_{};
+  bool is_key_ = false;
+};
+
+}  // namespace cpprun

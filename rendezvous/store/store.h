@@ -1,0 +1,193 @@
+#pragma once
+// The key-value store on which the workers of a job meet: keys, values, queues, barriers and the
+// waits that are parked until a key appears. It is a plain value that knows no socket and no clock.
+// A request goes in, what has to be said and to whom comes out, in order. The semantics are those
+// of PyTorch's TCPStore, corner cases included, without the faults listed in docs/protocol.md §1.
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <list>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <variant>
+#include <vector>
+
+#include "proto/c10d/request.h"
+#include "proto/ids.h"
+#include "rendezvous/store/key_map.h"
+#include "rendezvous/store/ledger.h"
+#include "rendezvous/store/stored_value.h"
+
+namespace cpprun {
+
+// Say this to that connection.
+struct Answer {
+  ConnectionId to;
+  c10d::Reply reply;
+  friend bool operator==(const Answer&, const Answer&) = default;
+};
+// Say this to that connection: a reply that refers to values of the store instead of copying them.
+struct Parcel {
+  ConnectionId to;
+  Pieces reply;
+  friend bool operator==(const Parcel&, const Parcel&) = default;
+};
+// End that connection; `reason` completes "closed: ".
+struct Drop {
+  ConnectionId connection;
+  std::string reason;
+  friend bool operator==(const Drop&, const Drop&) = default;
+};
+using Effect = std::variant<Answer, Parcel, Drop>;
+// What a request leads to, in order. The views inside are good until the store is touched again.
+using Effects = std::vector<Effect>;
+
+// How far a LIST_KEYS has come that is answered in several turns.
+struct KeyListing {
+  std::size_t shards_seen = 0;
+  std::int64_t key_count = 0;
+};
+
+class Store {
+ public:
+  Store() : Store(std::make_shared<Ledger>()) {}
+  // What it holds is kept in those books.
+  explicit Store(std::shared_ptr<Ledger> ledger);
+  ~Store();
+  // A parked wait points at the keys it waits for, so a store moves but is not copied.
+  Store(Store&&) = default;
+  Store& operator=(Store&& other) noexcept;
+
+  // From now on in those books. Only while it is empty, as a store is that nobody has used yet.
+  void keep_books_in(const std::shared_ptr<Ledger>& ledger);
+
+  // Carries one request out, whole, and appends what follows from it to `effects`. What it stores
+  // is charged to `origin`.
+  void apply(ConnectionId from, const c10d::Request& request, Effects& effects,
+             Origin origin = Origin());
+
+  // The same for a request of very many keys, in parts of the caller's choice; nothing else is
+  // asked meanwhile. It begins with what apply() does first, and answers why it must not go on;
+  // empty: it may. A MULTI_SET goes on with apply() itself.
+  std::string begin_parts(ConnectionId from, const c10d::Request& request, const Origin& origin,
+                          Effects& effects);
+  bool has_all(std::span<const c10d::Bytes> keys) const;
+  void show_part(std::span<const c10d::Bytes> keys, Pieces& reply) const;
+  void wait_for_part(ConnectionId from, std::span<const c10d::Bytes> keys, const Origin& origin);
+  bool is_waiting(ConnectionId connection) const { return parked_.contains(connection); }
+
+  // Appends some of the keys, as the reply shows them, and answers whether those were the last. A
+  // key that is there from the beginning to the end is listed once.
+  bool list_some(KeyListing& listing, std::size_t keys_max, std::string& out) const;
+
+  // That connection is gone: its waits and watches with it. Somebody else may be told of a queue
+  // entry that the departed was woken for and did not take.
+  void forget(ConnectionId connection, Effects& effects);
+
+  // An empty store, as for a new round. Whoever waits is not answered: their connections end too.
+  void clear();
+
+  // For tools and tests.
+  std::size_t key_count() const { return values_.size(); }
+  std::size_t parked_count() const { return parked_.size(); }
+
+ private:
+  // What a key stands for, and who pays for it.
+  struct Stored {
+    StoredValue value;
+    Charge charge;
+  };
+  struct Queue {
+    std::deque<Stored> entries;
+    Charge charge;
+  };
+  struct Watched {
+    std::vector<std::string> keys;
+    std::vector<Charge> charges;
+  };
+
+  // Who waits for one key, oldest first. Connections of a BARRIER and of a WAIT queue up together.
+  struct Waiter {
+    ConnectionId connection;
+    bool in_barrier = false;  // not released by another's arrival, only by the last one's
+    std::size_t place = 0;    // index of this line among the places of the connection's wait
+  };
+  using Waiters = std::list<Waiter>;
+  using Line = KeyMap<Waiters>::Entry;  // entries stay where they are
+  struct Place {
+    Line* line = nullptr;
+    Waiters::iterator at;
+  };
+  // One parked wait: its place in the line of every key that is still missing.
+  struct Parked {
+    std::vector<Place> places;
+    Charge charge;
+  };
+
+  void on(ConnectionId from, const c10d::Validate& request, Effects& effects);
+  void on(ConnectionId from, const c10d::Ping& request, Effects& effects);
+  void on(ConnectionId from, const c10d::Set& request, Effects& effects);
+  void on(ConnectionId from, const c10d::CompareSet& request, Effects& effects);
+  void on(ConnectionId from, const c10d::Get& request, Effects& effects);
+  void on(ConnectionId from, const c10d::Add& request, Effects& effects);
+  void on(ConnectionId from, const c10d::Check& request, Effects& effects);
+  void on(ConnectionId from, const c10d::Wait& request, Effects& effects);
+  void on(ConnectionId from, const c10d::CancelWait& request, Effects& effects);
+  void on(ConnectionId from, const c10d::GetNumKeys& request, Effects& effects);
+  void on(ConnectionId from, const c10d::DeleteKey& request, Effects& effects);
+  void on(ConnectionId from, const c10d::Append& request, Effects& effects);
+  void on(ConnectionId from, const c10d::MultiGet& request, Effects& effects);
+  void on(ConnectionId from, const c10d::MultiSet& request, Effects& effects);
+  void on(ConnectionId from, const c10d::QueuePush& request, Effects& effects);
+  void on(ConnectionId from, const c10d::QueuePop& request, Effects& effects);
+  void on(ConnectionId from, const c10d::QueueLen& request, Effects& effects);
+  void on(ConnectionId from, const c10d::ListKeys& request, Effects& effects);
+  void on(ConnectionId from, const c10d::Barrier& request, Effects& effects);
+  void on(ConnectionId from, const c10d::WatchKey& request, Effects& effects);
+
+  // Why what this request would add to the store must not be held; empty: it may.
+  std::string objection_to(const c10d::Request& request) const;
+
+  bool exists(std::string_view key) const;  // as a value or as a queue that holds something
+  const StoredValue* value_of(std::string_view key) const;
+  // The value of that key plus delta; nothing when it is not a number.
+  std::optional<std::int64_t> counted(std::string_view key, std::int64_t delta) const;
+  static void drop_non_number(ConnectionId from, std::string_view operation, std::string_view key,
+                              Effects& effects);
+  void store(std::string_view key, std::string_view value, Effects& effects);
+  void charge_for(Stored& stored, std::string_view key);
+  static void answer_value(ConnectionId to, const StoredValue& value, Effects& effects);
+  void notify(c10d::Change change, std::string_view key, const StoredValue& old_value,
+              const StoredValue& new_value, Effects& effects);
+  void park(ConnectionId from, std::string_view key, bool in_barrier);
+  bool cancel_wait_of(ConnectionId connection);
+  void wake_all(std::string_view key, Effects& effects);
+  void wake_waits_only(std::string_view key, Effects& effects);
+  void wake_one(std::string_view key, Effects& effects);
+  void pass_on_unclaimed(ConnectionId connection, Effects& effects);
+  Waiters::iterator release(Line& line, Waiters::iterator waiter, Effects& effects);
+  void let_go();
+  void swap(Store& other) noexcept;
+
+  std::shared_ptr<Ledger> ledger_;  // the first, because what follows is written in it to its end
+  KeyMap<Stored> values_;
+  KeyMap<Queue> queues_;     // never an empty one
+  KeyMap<Waiters> waiters_;  // never an empty line
+  std::unordered_map<ConnectionId, Parked> parked_;
+  KeyMap<std::vector<ConnectionId>> watchers_;
+  std::unordered_map<ConnectionId, Watched> watched_by_;
+  // Who was woken by which queue's push and has not popped since; at most one entry a connection.
+  std::unordered_map<ConnectionId, std::string> unclaimed_;
+
+  Origin origin_;  // of the request that is being carried out
+  // What the views of the last effects point at.
+  std::vector<c10d::Bytes> listed_;
+  std::deque<std::string> retained_;
+  std::deque<StoredValue> retained_values_;
+};
+
+}  // namespace cpprun

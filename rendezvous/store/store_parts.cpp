@@ -1,0 +1,44 @@
+// A request of very many keys, carried out in parts.
+
+#include <algorithm>
+#include <utility>
+
+#include "proto/c10d/encoder.h"
+#include "rendezvous/store/store.h"
+
+namespace cpprun {
+
+std::string Store::begin_parts(ConnectionId from, const c10d::Request& request,
+                               const Origin& origin, Effects& effects) {
+  let_go();
+  if (cancel_wait_of(from)) pass_on_unclaimed(from, effects);
+  origin_ = origin;
+  std::string objection = objection_to(request);
+  origin_ = {};
+  return objection;
+}
+
+bool Store::has_all(std::span<const c10d::Bytes> keys) const {
+  return std::ranges::all_of(keys, [this](c10d::Bytes key) { return exists(key); });
+}
+
+void Store::show_part(std::span<const c10d::Bytes> keys, Pieces& reply) const {
+  for (const c10d::Bytes key : keys) {
+    if (const StoredValue* value = value_of(key)) {
+      value->show(reply);
+    } else {
+      c10d::encode(c10d::Value{}, reply.copied);
+    }
+  }
+}
+
+void Store::wait_for_part(ConnectionId from, std::span<const c10d::Bytes> keys,
+                          const Origin& origin) {
+  origin_ = origin;
+  for (const c10d::Bytes key : keys) {
+    if (!exists(key)) park(from, key, false);
+  }
+  origin_ = {};
+}
+
+}  // namespace cpprun

@@ -1,0 +1,159 @@
+// Those whom a request of somebody else concerns: who waits for a key, and who watches one.
+
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
+#include "proto/bounds.h"
+#include "proto/c10d/encoder.h"
+#include "rendezvous/store/store.h"
+
+namespace cpprun {
+
+void Store::on(ConnectionId from, const c10d::Barrier& request, Effects& effects) {
+  const std::optional<std::int64_t> arrived = counted(request.key, 1);
+  if (!arrived) return drop_non_number(from, "BARRIER", request.key, effects);
+  store(request.key, std::to_string(*arrived), effects);
+  if (*arrived >= request.world_size) {
+    effects.emplace_back(Answer{from, c10d::Waited{}});
+    return wake_all(request.key, effects);
+  }
+  // The counter exists now, which is what a plain WAIT waits for; the barrier itself is not full.
+  wake_waits_only(request.key, effects);
+  park(from, request.key, true);
+}
+
+// --- watches -----------------------------------------------------------------------------------
+
+void Store::on(ConnectionId from, const c10d::WatchKey& request, Effects& effects) {
+  std::vector<ConnectionId>& watchers = watchers_.try_emplace(request.key).second;
+  if (std::ranges::find(watchers, from) == watchers.end()) {
+    watchers.push_back(from);
+    Watched& watched = watched_by_[from];
+    watched.keys.emplace_back(request.key);
+    watched.charges.emplace_back(*ledger_, origin_.account,
+                                 bounds::store_entry_bytes + request.key.size());
+  }
+  effects.emplace_back(Answer{from, c10d::WatchRegistered{}});
+}
+
+void Store::notify(c10d::Change change, std::string_view key, const StoredValue& old_value,
+                   const StoredValue& new_value, Effects& effects) {
+  const auto* watchers = watchers_.find(key);
+  if (watchers == nullptr) return;
+  const auto old_view = old_value.view();
+  const auto new_view = new_value.view();
+  if (old_view && new_view &&
+      old_view->size() + new_view->size() < bounds::store_parcel_bytes_min) {
+    // A later entry of the same MULTI_SET may change the value again before this notice is sent.
+    const std::string& old_text = retained_.emplace_back(*old_view);
+    const std::string& new_text = retained_.emplace_back(*new_view);
+    for (const ConnectionId watcher : watchers->second) {
+      effects.emplace_back(Answer{watcher, c10d::WatchNotice{change, key, old_text, new_text}});
+    }
+    return;
+  }
+  Pieces notice;
+  notice.copied.push_back(static_cast<char>(change));
+  c10d::encode(c10d::Value{key}, notice.copied);
+  old_value.show(notice);
+  new_value.show(notice);
+  for (const ConnectionId watcher : watchers->second) effects.emplace_back(Parcel{watcher, notice});
+}
+
+// --- waits -------------------------------------------------------------------------------------
+
+void Store::park(ConnectionId from, std::string_view key, bool in_barrier) {
+  Line& line = waiters_.try_emplace(key);
+  Waiters& waiters = line.second;
+  // The same key named twice is one thing to wait for. Both come from this very request, so the
+  // first of them is still last in line.
+  if (!waiters.empty() && waiters.back().connection == from) return;
+  Parked& parked = parked_[from];
+  // A waiter without a place must not be, even when there is no memory for the place.
+  if (parked.places.size() == parked.places.capacity()) {
+    parked.places.reserve(std::max<std::size_t>(1, parked.places.size() * 2));
+  }
+  waiters.push_back({from, in_barrier, parked.places.size()});
+  parked.places.push_back({&line, std::prev(waiters.end())});
+  if (parked.places.size() == 1) parked.charge = Charge(*ledger_, origin_.account, 0);
+  parked.charge.grow(bounds::store_entry_bytes + key.size());
+}
+
+bool Store::cancel_wait_of(ConnectionId connection) {
+  const auto parked = parked_.find(connection);
+  if (parked == parked_.end()) return false;
+  for (const Place& place : parked->second.places) {
+    place.line->second.erase(place.at);
+    if (place.line->second.empty()) waiters_.erase(place.line);
+  }
+  parked_.erase(parked);
+  return true;
+}
+
+// Takes one waiter out of the line of a key that came into being, and answers it if that was all it
+// waited for. The line itself stays, even when it is empty now.
+Store::Waiters::iterator Store::release(Line& line, Waiters::iterator waiter, Effects& effects) {
+  const ConnectionId connection = waiter->connection;
+  const auto parked = parked_.find(connection);
+  std::vector<Place>& places = parked->second.places;
+  // The last place takes the freed one, so that a wait for many keys is not searched each time.
+  places[waiter->place] = places.back();
+  places[waiter->place].at->place = waiter->place;
+  places.pop_back();
+  if (places.empty()) {
+    parked_.erase(parked);
+    effects.emplace_back(Answer{connection, c10d::Waited{}});
+  }
+  return line.second.erase(waiter);
+}
+
+void Store::wake_all(std::string_view key, Effects& effects) {
+  if (waiters_.empty()) return;
+  Line* line = waiters_.find(key);
+  if (line == nullptr) return;
+  for (auto waiter = line->second.begin(); waiter != line->second.end();) {
+    waiter = release(*line, waiter, effects);
+  }
+  waiters_.erase(line);
+}
+
+void Store::wake_waits_only(std::string_view key, Effects& effects) {
+  Line* line = waiters_.find(key);
+  if (line == nullptr) return;
+  for (auto waiter = line->second.begin(); waiter != line->second.end();) {
+    waiter = waiter->in_barrier ? std::next(waiter) : release(*line, waiter, effects);
+  }
+  if (line->second.empty()) waiters_.erase(line);
+}
+
+void Store::wake_one(std::string_view key, Effects& effects) {
+  Line* line = waiters_.find(key);
+  if (line == nullptr) return;
+  Waiters& waiters = line->second;
+  for (auto waiter = waiters.begin(); waiter != waiters.end();) {
+    // Barriers count arrivals; an entry of a queue that happens to have their name is none.
+    if (waiter->in_barrier) {
+      ++waiter;
+      continue;
+    }
+    // Who waits for other keys as well is not woken by this one: the entry is for the next in line.
+    const bool is_woken = parked_.at(waiter->connection).places.size() == 1;
+    if (is_woken) unclaimed_.insert_or_assign(waiter->connection, std::string(key));
+    waiter = release(*line, waiter, effects);
+    if (is_woken) break;
+  }
+  if (waiters.empty()) waiters_.erase(line);
+}
+
+// The entry for which that connection was woken is still there, and it is not going to take it: the
+// next in line gets its chance. Otherwise it would wait although something is there.
+void Store::pass_on_unclaimed(ConnectionId connection, Effects& effects) {
+  const auto owed = unclaimed_.find(connection);
+  if (owed == unclaimed_.end()) return;
+  const std::string key = std::move(owed->second);
+  unclaimed_.erase(owed);
+  if (queues_.contains(key)) wake_one(key, effects);
+}
+
+}  // namespace cpprun

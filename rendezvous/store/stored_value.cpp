@@ -1,0 +1,212 @@
+#include "rendezvous/store/stored_value.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <functional>
+#include <new>
+#include <utility>
+
+#include "proto/bounds.h"
+#include "proto/c10d/encoder.h"
+
+namespace cpprun {
+namespace {
+
+// The chunk itself, and what the allocator needs for both.
+constexpr std::size_t chunk_overhead = 128;
+// A new chunk behind a value has room for a quarter as much again, so that many short APPENDs do
+// not need many chunks, but never for more than this.
+constexpr std::size_t append_room_max = 1024 * 1024;
+// Of the memory in which a request came, a value takes a part with it only where copying that part
+// would take long: the whole of that memory lives for as long as the part.
+constexpr std::size_t kept_bytes_min = bounds::store_bulk_bytes_min;
+constexpr std::size_t copied_bytes_max = 4 * 1024 * 1024;
+
+char* allocated(std::size_t bytes) {
+  auto* data = static_cast<char*>(std::malloc(std::max<std::size_t>(bytes, 1)));
+  if (data == nullptr) throw std::bad_alloc();
+  return data;
+}
+
+// Memory of a chunk that nobody uses. It goes back from its end, a few megabytes at a time.
+class BuriedChunk : public Remains {
+ public:
+  BuriedChunk(char* data, std::size_t bytes) : data_(data), bytes_(bytes) {}
+  ~BuriedChunk() override { std::free(data_); }
+  bool free_some(std::size_t work) override {
+    // A page is freed in less than the time it takes to copy an eighth of it.
+    const std::size_t freed = work * 8;
+    if (bytes_ <= freed) return true;
+    bytes_ -= freed;
+    auto* rest = static_cast<char*>(std::realloc(data_, bytes_));
+    if (rest != nullptr) data_ = rest;
+    return false;
+  }
+
+ private:
+  char* data_;
+  std::size_t bytes_;
+};
+
+}  // namespace
+
+// --- chunks ------------------------------------------------------------------------------------
+
+Chunk::Chunk(Ledger& ledger, AccountId account, std::size_t capacity)
+    : Chunk(ledger, account, allocated(capacity), 0, capacity) {}
+
+Chunk::Chunk(Ledger& ledger, AccountId account, char* data, std::size_t used, std::size_t capacity)
+    : ledger_(ledger),
+      data_(data),
+      used_(used),
+      capacity_(capacity),
+      charge_(ledger, account, capacity + chunk_overhead) {}
+
+Chunk::~Chunk() {
+  if (capacity_ <= bounds::store_freed_at_once_max || !ledger_.is_tended()) {
+    std::free(data_);
+  } else {
+    ledger_.bury(std::make_unique<BuriedChunk>(data_, capacity_));
+  }
+}
+
+char* Chunk::release() {
+  charge_ = Charge();
+  used_ = capacity_ = 0;
+  return std::exchange(data_, nullptr);
+}
+
+void Chunk::write(std::string_view bytes) {
+  std::memcpy(data_ + used_, bytes.data(), bytes.size());
+  used_ += bytes.size();
+}
+
+// --- pieces ------------------------------------------------------------------------------------
+
+std::uint64_t Pieces::size() const {
+  std::uint64_t bytes = copied.size();
+  for (const Placed& placed : shared) bytes += placed.slice.size;
+  return bytes;
+}
+
+std::string Pieces::text() const {
+  std::string all;
+  std::size_t at = 0;
+  for (const Placed& placed : shared) {
+    all.append(copied, at, placed.at - at);
+    all.append(placed.slice.view());
+    at = placed.at;
+  }
+  return all.append(copied, at);
+}
+
+bool operator==(const Pieces& left, const Pieces& right) {
+  return left.text() == right.text();
+}
+
+// --- values ------------------------------------------------------------------------------------
+
+std::optional<std::string_view> StoredValue::view() const {
+  if (!large_) return small_;
+  if (large_->slices.size() == 1) return large_->slices.front().view();
+  return std::nullopt;
+}
+
+std::string StoredValue::beginning(std::size_t bytes_max) const {
+  if (!large_) return small_.substr(0, bytes_max);
+  std::string text;
+  for (const Slice& slice : large_->slices) {
+    text.append(slice.view().substr(0, bytes_max - text.size()));
+    if (text.size() == bytes_max) break;
+  }
+  return text;
+}
+
+bool StoredValue::equals(std::string_view bytes) const {
+  if (!large_) return small_ == bytes;
+  if (large_->size != bytes.size()) return false;
+  return std::ranges::all_of(large_->slices, [&bytes](const Slice& slice) {
+    const bool is_same = bytes.starts_with(slice.view());
+    bytes.remove_prefix(slice.size);
+    return is_same;
+  });
+}
+
+Slice StoredValue::slice_of(Ledger& ledger, Origin& origin, std::string_view bytes) {
+  if (origin.memory) {
+    const std::string_view all = origin.memory->view();
+    const std::less_equal<const char*> is_before;
+    const bool is_inside = is_before(all.data(), bytes.data()) &&
+                           is_before(bytes.data() + bytes.size(), all.data() + all.size());
+    if (is_inside && (bytes.size() >= kept_bytes_min || origin.copied > copied_bytes_max)) {
+      return {origin.memory, static_cast<std::size_t>(bytes.data() - all.data()), bytes.size()};
+    }
+  }
+  origin.copied += bytes.size();
+  auto chunk = std::make_shared<Chunk>(ledger, origin.account, bytes.size());
+  chunk->write(bytes);
+  return {std::move(chunk), 0, bytes.size()};
+}
+
+void StoredValue::assign(Ledger& ledger, Origin& origin, std::string_view bytes) {
+  if (bytes.size() < bounds::store_shared_bytes_min) {
+    small_.assign(bytes);
+    large_.reset();
+    return;
+  }
+  auto large = std::make_unique<Large>();
+  large->slices.push_back(slice_of(ledger, origin, bytes));
+  large->size = bytes.size();
+  small_ = {};
+  large_ = std::move(large);
+}
+
+void StoredValue::append(Ledger& ledger, Origin& origin, std::string_view bytes) {
+  if (!large_ && small_.size() + bytes.size() < bounds::store_shared_bytes_min) {
+    small_.append(bytes);
+    return;
+  }
+  if (bytes.empty()) return;
+  if (!large_) {
+    auto large = std::make_unique<Large>();
+    const std::size_t room = std::min(append_room_max, small_.size() + bytes.size());
+    auto chunk = std::make_shared<Chunk>(ledger, origin.account, small_.size() + room);
+    chunk->write(small_);
+    large->slices.push_back({std::move(chunk), 0, small_.size()});
+    large->size = small_.size();
+    large_ = std::move(large);
+    small_ = {};
+  }
+  Slice& last = large_->slices.back();
+  const bool ends_there = last.start + last.size == last.chunk->used();
+  if (ends_there && last.chunk->room() >= bytes.size()) {
+    last.chunk->write(bytes);
+    last.size += bytes.size();
+  } else if (bytes.size() >= kept_bytes_min) {
+    large_->slices.push_back(slice_of(ledger, origin, bytes));
+  } else {
+    const std::size_t room = std::clamp(large_->size / 4, bytes.size(), append_room_max);
+    auto chunk = std::make_shared<Chunk>(ledger, origin.account, std::max(room, bytes.size()));
+    chunk->write(bytes);
+    large_->slices.push_back({std::move(chunk), 0, bytes.size()});
+  }
+  large_->size += bytes.size();
+}
+
+void StoredValue::show(Pieces& pieces) const {
+  if (!large_) return c10d::encode(c10d::Value{small_}, pieces.copied);
+  c10d::encode(c10d::Number{static_cast<std::int64_t>(large_->size)}, pieces.copied);
+  for (const Slice& slice : large_->slices) {
+    pieces.shared.push_back({pieces.copied.size(), slice});
+  }
+}
+
+StoredValue StoredValue::snapshot() const {
+  StoredValue copy;
+  copy.small_ = small_;
+  if (large_) copy.large_ = std::make_unique<Large>(*large_);
+  return copy;
+}
+
+}  // namespace cpprun

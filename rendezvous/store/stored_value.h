@@ -1,0 +1,108 @@
+#pragma once
+// A value of the store. A short one is a string. A longer one lies in chunks of memory that others
+// may hold, too: who asks for it is sent these very bytes, however many ask and however slowly they
+// read, and it may be replaced meanwhile. What has been written in a chunk never changes, more can
+// only be written behind it; so an APPEND copies nothing but what it appends.
+
+#include <cstddef>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "rendezvous/store/ledger.h"
+
+namespace cpprun {
+
+class Chunk {
+ public:
+  // Room for so many bytes.
+  Chunk(Ledger& ledger, AccountId account, std::size_t capacity);
+  // Takes over memory that malloc gave, in which `used` bytes have been written.
+  Chunk(Ledger& ledger, AccountId account, char* data, std::size_t used, std::size_t capacity);
+  ~Chunk();
+  Chunk(const Chunk&) = delete;
+  Chunk& operator=(const Chunk&) = delete;
+
+  std::size_t used() const { return used_; }
+  std::size_t room() const { return capacity_ - used_; }
+  std::string_view view() const { return {data_, used_}; }
+  void write(std::string_view bytes);
+  // Gives the memory away, to be freed by who takes it.
+  char* release();
+
+ private:
+  Ledger& ledger_;
+  char* data_;
+  std::size_t used_;
+  std::size_t capacity_;
+  Charge charge_;
+};
+
+// Some of the bytes of a chunk.
+struct Slice {
+  std::shared_ptr<Chunk> chunk;
+  std::size_t start = 0;
+  std::size_t size = 0;
+  std::string_view view() const { return chunk->view().substr(start, size); }
+};
+
+// Bytes to be sent, some of them copied and some of them referred to.
+struct Pieces {
+  struct Placed {
+    std::size_t at = 0;  // behind so many of the copied ones
+    Slice slice;
+  };
+  std::string copied;
+  std::vector<Placed> shared;
+
+  std::uint64_t size() const;
+  std::string text() const;  // all of it in one, for tests
+  friend bool operator==(const Pieces& left, const Pieces& right);
+};
+
+// Who pays for what is stored, and the memory in which it came, where that can be kept.
+struct Origin {
+  AccountId account{};
+  std::shared_ptr<Chunk> memory{};
+  std::size_t copied = 0;  // bytes that were copied out of it
+};
+
+class StoredValue {
+ public:
+  StoredValue() = default;
+  StoredValue(Ledger& ledger, Origin& origin, std::string_view bytes) {
+    assign(ledger, origin, bytes);
+  }
+
+  std::size_t size() const { return large_ ? large_->size : small_.size(); }
+  // Bytes that are not in a chunk.
+  std::size_t own_bytes() const { return small_.size(); }
+  // All of it where it lies; nothing where that is in several pieces.
+  std::optional<std::string_view> view() const;
+  // Its beginning: at most so many bytes, in one piece.
+  std::string beginning(std::size_t bytes_max) const;
+  bool equals(std::string_view bytes) const;
+
+  void assign(Ledger& ledger, Origin& origin, std::string_view bytes);
+  void append(Ledger& ledger, Origin& origin, std::string_view bytes);
+
+  // The value as it is now, whatever becomes of this one; what lies in chunks is not copied.
+  StoredValue snapshot() const;
+
+  // Puts its length and its bytes, as a reply shows a value.
+  void show(Pieces& pieces) const;
+
+ private:
+  struct Large {
+    std::vector<Slice> slices;
+    std::size_t size = 0;
+  };
+  static Slice slice_of(Ledger& ledger, Origin& origin, std::string_view bytes);
+
+  std::string small_;
+  std::unique_ptr<Large> large_;  // null: small_ is all of it
+};
+
+}  // namespace cpprun

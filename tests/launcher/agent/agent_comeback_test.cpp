@@ -1,0 +1,234 @@
+// An agent that has lost its seat: it ends whoever runs here, and asks for a seat again.
+
+#include <doctest/doctest.h>
+
+#include <string>
+
+#include "tests/launcher/agent/agent_stage.h"
+
+using namespace cpprun;
+using namespace cpprun::testing;
+
+namespace {
+
+Config one_or_two_nodes() {
+  Config config = two_nodes();
+  config.nodes_min = 1;
+  return config;
+}
+
+constexpr link::ExitStatus killed{.signalled = true, .value = SIGKILL};
+
+// The lease of three seconds has run out, and the worker is killed.
+void fall_silent(Stage& stage) {
+  stage.run();
+  REQUIRE(work<supervisor::SignalGroup>(stage.agent.advance(t0 + 3s)).size() == 1);
+}
+
+}  // namespace
+
+TEST_CASE("an elastic node that was cut off ends its workers, and comes back as a newcomer") {
+  Stage stage(false, one_or_two_nodes());
+  fall_silent(stage);
+  const auto out = stage.end_worker(t0 + 4s, killed);
+  CHECK(all<agent::Exit>(out).empty());
+  REQUIRE(all<agent::TellNote>(out).size() == 1);
+  CHECK(all<agent::TellNote>(out)[0].sentence ==
+        "the master at 10.0.0.1:29500 is gone: nothing was heard of the master; it has answered "
+        "nothing for 3.0 s; this node asks for a seat again, for 600 s at most");
+  CHECK(all<agent::Dial>(stage.agent.advance(t0 + 5s)).size() == 1);
+  const auto back = stage.agent.handle(t0 + 5s, agent::LinkUp{"10.0.0.2"});
+  REQUIRE(said<link::Join>(back).size() == 1);
+  CHECK(said<link::Join>(back)[0].after == RoundNumber{});
+  CHECK(said<link::Drained>(back).empty());
+  CHECK(work<supervisor::Spawn>(stage.heard(t0 + 6s, seat(RoundNumber{7}))).size() == 1);
+}
+
+TEST_CASE("whoever comes back gives up after join_timeout, and says what was missing") {
+  Stage stage(false, one_or_two_nodes());
+  fall_silent(stage);
+  stage.end_worker(t0 + 4s, killed);
+  stage.agent.advance(t0 + 5s);
+  stage.agent.handle(t0 + 5s, agent::LinkDown{"connection refused"});
+  CHECK(all<agent::Exit>(stage.agent.advance(t0 + 603s)).empty());
+  const auto last = all<agent::Exit>(stage.agent.advance(t0 + 604s));
+  REQUIRE(last.size() == 1);
+  CHECK(last[0].code == 1);
+  CHECK(last[0].reason ==
+        "gave up after 600 s: no word from the master at 10.0.0.1:29500: connection refused");
+}
+
+TEST_CASE("a job of fixed size that may restart takes a node back, whatever it has used of them") {
+  Config config = two_nodes();
+  config.restarts_max = 1;
+  Stage stage(false, config);
+  fall_silent(stage);
+  CHECK(all<agent::Exit>(stage.end_worker(t0 + 4s, killed)).empty());
+
+  Stage spent(false, config);
+  spent.join();
+  auto last_chance = seat();
+  last_chance.restart_count = 1;
+  spent.heard(t0, last_chance);
+  spent.worker(t0, supervisor::Started{LocalRank{0}, 100});
+  spent.agent.advance(t0 + 3s);
+  // Coming back spends none, and the others wait for it.
+  CHECK(all<agent::Exit>(spent.end_worker(t0 + 4s, killed)).empty());
+
+  Stage never(false, two_nodes());
+  fall_silent(never);
+  CHECK(all<agent::Exit>(never.end_worker(t0 + 4s, killed)).size() == 1);
+}
+
+TEST_CASE("a link that comes up after the lease resumes nothing: the workers end first") {
+  Stage stage(false, one_or_two_nodes());
+  stage.run();
+  stage.agent.handle(t0 + 1s, agent::LinkDown{"connection reset"});
+  const auto late = stage.agent.handle(t0 + 4s, agent::LinkUp{"10.0.0.2"});
+  CHECK(said<link::Join>(late).empty());
+  CHECK(all<agent::HangUp>(late).size() == 1);
+  CHECK(work<supervisor::SignalGroup>(late).size() == 1);
+}
+
+TEST_CASE("a seat that is refused to a running node is lost: its workers end, then it comes back") {
+  Stage stage(false, one_or_two_nodes());
+  stage.run();
+  const auto refused = stage.heard(t0 + 1s, link::Refused{"round 1 does not go on here"});
+  CHECK(work<supervisor::SignalGroup>(refused).size() == 1);
+  CHECK(all<agent::Exit>(refused).empty());
+  CHECK(all<agent::Exit>(stage.end_worker(t0 + 2s, killed)).empty());
+  stage.agent.advance(t0 + 3s);
+  const auto back = stage.agent.handle(t0 + 3s, agent::LinkUp{"10.0.0.2"});
+  CHECK(said<link::Join>(back).size() == 1);
+  // To a newcomer a refusal is the end.
+  CHECK(all<agent::Exit>(stage.heard(t0 + 3s, link::Refused{"no seat"})).size() == 1);
+}
+
+TEST_CASE("a node that is asked to stop while it is cut off does not come back") {
+  Stage stage(false, one_or_two_nodes());
+  fall_silent(stage);
+  stage.agent.handle(t0 + 3s, agent::Signalled{SIGTERM});
+  const auto last = all<agent::Exit>(stage.end_worker(t0 + 4s, killed));
+  REQUIRE(last.size() == 1);
+  CHECK(last[0].code == 143);
+}
+
+TEST_CASE("a spare whose master is gone waits for join_timeout, and no longer without a limit") {
+  Stage stage;
+  stage.join();
+  stage.heard(t0, link::Waiting{.reason = "all 2 seats are taken", .spare = true});
+  stage.agent.handle(t0 + 24h, agent::LinkDown{"connection reset"});
+  const auto last = all<agent::Exit>(stage.agent.advance(t0 + 24h + 600s));
+  REQUIRE(last.size() == 1);
+  CHECK(last[0].reason ==
+        "gave up after 600 s: no word from the master at 10.0.0.1:29500: connection reset");
+}
+
+namespace {
+
+// Its worker has ended with 0, the peers go on.
+void succeed(Stage& stage) {
+  stage.run();
+  REQUIRE(said<link::Succeeded>(stage.end_worker(t0 + 1s, {})).size() == 1);
+}
+
+}  // namespace
+
+TEST_CASE("who has nothing left to fence waits for the end to be told, whatever the lease says") {
+  Stage stage;
+  succeed(stage);
+  CHECK_FALSE(stage.agent.overdue_at());
+  stage.agent.handle(t0 + 1s, agent::LinkDown{"connection reset"});
+  const auto over = stage.agent.advance(t0 + 3s);
+  CHECK(all<agent::Exit>(over).empty());
+  REQUIRE(all<agent::TellNote>(over).size() == 1);
+  CHECK(all<agent::TellNote>(over)[0].sentence ==
+        "the master at 10.0.0.1:29500 is gone: connection reset; it has answered nothing for 3.0 "
+        "s; every worker of this node has ended with 0: it asks how the job ended, for 600 s at "
+        "most");
+  CHECK(all<agent::TellNote>(stage.agent.advance(t0 + 4s)).empty());
+  const auto back = stage.agent.handle(t0 + 60s, agent::LinkUp{"10.0.0.2"});
+  REQUIRE(said<link::Join>(back).size() == 1);
+  CHECK(said<link::Join>(back)[0].after == first);
+  CHECK(said<link::Join>(back)[0].idle);
+  CHECK(said<link::Join>(back)[0].done);
+  CHECK(said<link::Succeeded>(back).size() == 1);
+  const auto last =
+      all<agent::Exit>(stage.heard(t0 + 60s, link::Finish{.reason = "every worker finished"}));
+  REQUIRE(last.size() == 1);
+  CHECK(last[0].code == 0);
+}
+
+TEST_CASE("who is not told how the job ended says that its own workers ended with 0") {
+  Stage stage;
+  succeed(stage);
+  stage.agent.handle(t0 + 1s, agent::LinkDown{"no route to host"});
+  stage.agent.advance(t0 + 3s);
+  Agent::Actions out;
+  std::string reason;
+  SUBCASE("nobody answers for join_timeout") {
+    out = stage.agent.advance(t0 + 603s);
+    reason = "gave up after 600 s: no word from the master at 10.0.0.1:29500: no route to host";
+  }
+  SUBCASE("nobody there knows the round") {
+    stage.agent.handle(t0 + 4s, agent::LinkUp{"10.0.0.2"});
+    out = stage.heard(t0 + 4s, link::Refused{"round 1 is not known here"});
+    reason = "the master at 10.0.0.1:29500 refused this node: round 1 is not known here";
+  }
+  CHECK(said<link::Leave>(out).empty());
+  REQUIRE(all<agent::Exit>(out).size() == 1);
+  CHECK(all<agent::Exit>(out)[0].code == 1);
+  CHECK(all<agent::Exit>(out)[0].reason ==
+        "every worker of this node ended with 0, but how the job ended is not known here: " +
+            reason);
+}
+
+TEST_CASE("who has succeeded and is back when its round went on without it is a newcomer") {
+  Stage stage;
+  succeed(stage);
+  SUBCASE("told to wait for a seat") {
+    stage.heard(t0 + 2s, link::Waiting{"1 of 2 nodes are here"});
+    CHECK(work<supervisor::Spawn>(stage.heard(t0 + 2500ms, seat(second))).size() == 1);
+  }
+  SUBCASE("given one at once") {
+    CHECK(work<supervisor::Spawn>(stage.heard(t0 + 3s, seat(second))).size() == 1);
+  }
+  SUBCASE("but its own round does not begin twice") {
+    CHECK(work<supervisor::Spawn>(stage.heard(t0 + 3s, seat(first))).empty());
+  }
+}
+
+TEST_CASE("who meets a job that is over without ever having had a seat ends as the job did") {
+  Stage stage;
+  stage.join();
+  const auto over = stage.heard(t0 + 1s, link::Finish{.reason = "every worker finished"});
+  REQUIRE(all<agent::Exit>(over).size() == 1);
+  CHECK(all<agent::Exit>(over)[0].code == 0);
+  REQUIRE(all<agent::TellNote>(over).size() == 1);
+  CHECK(all<agent::TellNote>(over)[0].sentence ==
+        "the job is over, without this node: every worker finished");
+}
+
+TEST_CASE("an agent says when it was asked to stop, and blames nobody who ends badly after that") {
+  Stage stage;
+  stage.run();
+  const auto stopping = stage.agent.handle(t0 + 1s, agent::Signalled{SIGTERM});
+  REQUIRE(said<link::Leave>(stopping).size() == 1);
+  CHECK(said<link::Leave>(stopping)[0].asked == 1s);
+  const auto ended = stage.end_worker(t0 + 1s + 128us, {.signalled = true, .value = SIGSEGV});
+  CHECK(said<link::Failed>(ended).empty());
+  CHECK(said<link::Drained>(ended).size() == 1);
+}
+
+TEST_CASE("an agent that sleeps through the end of its patience reads before it gives up, once") {
+  Stage stage(true);
+  stage.join();
+  const auto woken_at = t0 + two_nodes().join_timeout + 60s;
+  CHECK(all<agent::Exit>(stage.agent.advance(woken_at)).empty());
+  SUBCASE("what was said meanwhile counts") {
+    CHECK(work<supervisor::Spawn>(stage.heard(woken_at, seat())).size() == 1);
+  }
+  SUBCASE("nothing was") {
+    CHECK(all<agent::Exit>(stage.agent.advance(woken_at + 1s)).size() == 1);
+  }
+}

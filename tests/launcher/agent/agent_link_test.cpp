@@ -1,0 +1,273 @@
+// What an agent does when its keeper, its network or its own process stands still: nobody may be
+// alive here when the others have this node's ranks.
+
+#include <doctest/doctest.h>
+
+#include <csignal>
+
+#include "launcher/agent/agent.h"
+#include "proto/bounds.h"
+#include "tests/launcher/agent/agent_stage.h"
+
+using namespace cpprun;
+using namespace cpprun::testing;
+
+namespace {
+
+constexpr Duration own_lease = 3s - bounds::fence_margin;
+
+// Lives through heartbeats that nobody answers; what the agent does in the end.
+Agent::Actions alone_until(Stage& stage, TimePoint from, TimePoint end) {
+  for (TimePoint now = from; now < end; now += 500ms) {
+    CHECK(work<supervisor::SignalGroup>(stage.agent.advance(now)).empty());
+  }
+  return stage.agent.advance(end);
+}
+
+std::string reason_of(const Agent::Actions& actions) {
+  const auto last = all<agent::Exit>(actions);
+  REQUIRE(last.size() == 1);
+  CHECK(last[0].code == 1);
+  return last[0].reason;
+}
+
+}  // namespace
+
+TEST_CASE("a master that answers nothing for the lease is gone: the workers are killed, exit 1") {
+  Stage stage;
+  stage.run();
+  stage.answered(t0 + 1s);
+  const auto gone = alone_until(stage, t0 + 1s, t0 + 1s + own_lease);
+  REQUIRE(work<supervisor::SignalGroup>(gone).size() == 1);
+  CHECK(work<supervisor::SignalGroup>(gone)[0].signal == SIGKILL);
+  const auto last = stage.end_worker(t0 + 5s, {.signalled = true, .value = SIGKILL});
+  CHECK(reason_of(last).starts_with("the master at 10.0.0.1:29500 is gone: "));
+}
+
+TEST_CASE("a keeper that is heard but does not hear us is no keeper: the way there is cut") {
+  Stage stage;
+  stage.run();
+  stage.answered(t0 + 1s);
+  // It still says what it says to everybody; nothing of it answers us.
+  for (int i = 2; i < 7; ++i) stage.heard(t0 + i * 500ms, link::Waiting{"somebody is missing"});
+  const auto gone = stage.agent.advance(t0 + 1s + own_lease);
+  CHECK(work<supervisor::SignalGroup>(gone).size() == 1);
+}
+
+TEST_CASE("our lease counts from when we sent what was answered, however late the answer came") {
+  Stage stage;
+  stage.run();
+  stage.heard(t0 + 2500ms, link::Heartbeat{.sent = 1s});
+  CHECK(stage.agent.next_deadline() <= t0 + 1s + own_lease);
+  CHECK(work<supervisor::SignalGroup>(stage.agent.advance(t0 + 1s + own_lease)).size() == 1);
+}
+
+TEST_CASE("an answer that comes late, but in time, is told with what was left of the lease") {
+  Stage stage;
+  stage.run();
+  // In time: a heartbeat's own interval and half of what the lease leaves beside it.
+  const auto in_time = stage.heard(t0 + 1900ms, link::Heartbeat{.sent = 1s});
+  CHECK(all<agent::TellNearMiss>(in_time).empty());
+  const auto late = stage.heard(t0 + 3500ms, link::Heartbeat{.sent = 2s});
+  REQUIRE(all<agent::TellNearMiss>(late).size() == 1);
+  CHECK(all<agent::TellNearMiss>(late)[0].silence == 2500ms);
+  CHECK(all<agent::TellNearMiss>(late)[0].lease == 3s);
+  // What comes with it, out of the same delay, is told no more.
+  const auto with_it = stage.heard(t0 + 3500ms, link::Heartbeat{.sent = 3s});
+  CHECK(all<agent::TellNearMiss>(with_it).empty());
+}
+
+TEST_CASE("an agent that was stopped for longer than the lease kills its workers when it wakes") {
+  Stage stage;
+  stage.run();
+  stage.answered(t0 + 1s);
+  // What waits in the socket is read first, and is older than our lease.
+  const auto awake = stage.heard(t0 + 60s, link::Heartbeat{.sent = 2s});
+  REQUIRE(work<supervisor::SignalGroup>(awake).size() == 1);
+  CHECK(work<supervisor::SignalGroup>(awake)[0].signal == SIGKILL);
+  const auto last = stage.end_worker(t0 + 60s, {.signalled = true, .value = SIGKILL});
+  CHECK(reason_of(last) ==
+        "this cpprun was stopped, or starved, for about 59 s, longer than its lease of 3 s: its "
+        "seat is given away");
+}
+
+TEST_CASE("a worker that is being ended politely is killed all the same when the lease is over") {
+  Stage stage;
+  stage.run();
+  stage.heard(t0, link::Drain{first, "rank 0 on alpha failed"});
+  const auto gone = stage.agent.advance(t0 + own_lease);
+  REQUIRE(work<supervisor::SignalGroup>(gone).size() == 1);
+  CHECK(work<supervisor::SignalGroup>(gone)[0].signal == SIGKILL);
+}
+
+TEST_CASE("a link that is back in time and answered goes on; one that is not answered does not") {
+  Stage stage;
+  stage.run();
+  stage.agent.handle(t0 + 1s, agent::LinkDown{"connection reset"});
+  const auto resumed = stage.agent.handle(t0 + 2s, agent::LinkUp{"10.0.0.2"});
+  CHECK(said<link::Join>(resumed)[0].sent == 2s);
+  CHECK_FALSE(said<link::Join>(resumed)[0].idle);
+  SUBCASE("answered") {
+    stage.heard(t0 + 2s, link::Heartbeat{.sent = 2s});
+    CHECK(work<supervisor::SignalGroup>(stage.agent.advance(t0 + own_lease)).empty());
+  }
+  SUBCASE("not answered") {
+    CHECK(work<supervisor::SignalGroup>(stage.agent.advance(t0 + own_lease)).size() == 1);
+  }
+}
+
+TEST_CASE("who is refused while its workers run was given up: they are killed") {
+  Stage stage;
+  stage.run();
+  const auto refused = stage.heard(t0 + 1s, link::Refused{"round 1 does not go on here"});
+  REQUIRE(work<supervisor::SignalGroup>(refused).size() == 1);
+  CHECK(work<supervisor::SignalGroup>(refused)[0].signal == SIGKILL);
+}
+
+TEST_CASE("a node that has drained says so when it comes back: it is here for another round") {
+  Stage stage;
+  stage.run();
+  stage.heard(t0, link::Drain{first, "rank 0 on alpha failed"});
+  stage.end_worker(t0, {.signalled = true, .value = SIGTERM});
+  stage.agent.handle(t0 + 1s, agent::LinkDown{"connection reset"});
+  const auto resumed = stage.agent.handle(t0 + 2s, agent::LinkUp{"10.0.0.2"});
+  CHECK(said<link::Join>(resumed)[0].after == first);
+  CHECK(said<link::Join>(resumed)[0].idle);
+}
+
+TEST_CASE("the host of the keeper has no lease: it may sleep as long as it likes") {
+  Stage stage{true};
+  stage.run();
+  CHECK(work<supervisor::SignalGroup>(stage.agent.advance(t0 + 24h)).empty());
+}
+
+TEST_CASE(
+    "there is a fence while the seat can be lost to somebody, and it moves with every answer") {
+  Stage stage;
+  CHECK_FALSE(stage.agent.overdue_at());
+  stage.run();
+  const TimePoint fence = *stage.agent.overdue_at();
+  CHECK(fence > t0 + own_lease);
+  CHECK(fence < t0 + 3s);
+  stage.answered(t0 + 1s);
+  CHECK(stage.agent.overdue_at() == fence + 1s);
+  SUBCASE("whoever has lost it keeps it no more") {
+    stage.heard(t0 + 1s, link::Refused{"round 1 does not go on here"});
+  }
+  SUBCASE("workers of a job that is over have their grace, whether the master is there or not") {
+    stage.heard(t0 + 1s, link::Finish{.exit_code = 143, .reason = "asked to stop by SIGTERM"});
+  }
+  CHECK_FALSE(stage.agent.overdue_at());
+  Stage host{true};
+  host.run();
+  CHECK_FALSE(host.agent.overdue_at());
+}
+
+TEST_CASE("signals that ask nobody to end are passed on to the workers, and nothing ends") {
+  Stage stage;
+  stage.run();
+  const auto passed = stage.agent.handle(t0, agent::Signalled{SIGUSR1});
+  REQUIRE(work<supervisor::SignalGroup>(passed).size() == 1);
+  CHECK(work<supervisor::SignalGroup>(passed)[0].signal == SIGUSR1);
+  CHECK(said<link::Leave>(passed).empty());
+  // Without workers there is nobody to pass them on to.
+  Stage early;
+  CHECK(early.agent.handle(t0, agent::Signalled{SIGUSR2}).empty());
+}
+
+TEST_CASE("a failure is told with the time at which it was noticed, before drained is said") {
+  Stage stage;
+  stage.run();
+  const auto ended = stage.end_worker(t0 + 1500ms, {.value = 3});
+  REQUIRE(said<link::Failed>(ended).size() == 1);
+  CHECK(said<link::Failed>(ended)[0].noticed == 1500ms);
+  CHECK(said<link::Drained>(ended).size() == 1);
+}
+
+TEST_CASE("a worker that failed by itself while it was being ended is told of, too") {
+  Stage stage;
+  stage.run();
+  stage.heard(t0, link::Drain{first, "rank 0 on alpha failed"});
+  const auto ended = stage.end_worker(t0 + 1s, {.signalled = true, .value = SIGSEGV});
+  REQUIRE(said<link::Failed>(ended).size() == 1);
+  CHECK(said<link::Failed>(ended)[0].failure.status == link::ExitStatus{true, SIGSEGV});
+  REQUIRE(said<link::Drained>(ended).size() == 1);
+  // In this order, or the keeper would take it for another round's.
+  const auto position = [&ended](auto wanted) {
+    return std::find_if(ended.begin(), ended.end(), [&](const agent::Action& action) {
+      const auto* say = std::get_if<agent::Say>(&action);
+      return say != nullptr && std::holds_alternative<decltype(wanted)>(say->message);
+    });
+  };
+  CHECK(position(link::Failed{}) < position(link::Drained{}));
+}
+
+TEST_CASE("a master at another's address says so at once, asks who hosts there, and goes on") {
+  Config config = two_nodes();
+  config.node_rank = 0;
+  Stage stage{true, config};
+  const auto up = stage.agent.handle(t0, agent::LinkUp{"10.0.0.2", {"10.0.0.1"}});
+  REQUIRE(all<agent::TellWarning>(up).size() == 1);
+  CHECK(all<agent::TellWarning>(up)[0].sentence.find("10.0.0.1 is no address of this machine") ==
+        0);
+  CHECK(said<link::Join>(up).size() == 1);
+  REQUIRE(stage.agent.next_deadline() == t0);
+  const auto asks = all<agent::AskWhoHosts>(stage.agent.advance(t0));
+  REQUIRE(asks.size() == 1);
+  CHECK(asks[0].addresses == std::vector<std::string>{"10.0.0.1"});
+  CHECK(asks[0].question == link::WhoHosts{.job = "j", .host = "beta", .pid = 42});
+  SUBCASE("it was itself, by a roundabout way") {
+    const auto answered = stage.agent.handle(
+        t0, agent::Answered{{.job = "j", .host = "beta", .pid = 42, .itself = true}});
+    CHECK(answered.empty());
+    CHECK(all<agent::AskWhoHosts>(stage.agent.advance(t0 + 5s)).empty());
+  }
+  SUBCASE("it was another master of the job: one is too many") {
+    const auto answered =
+        stage.agent.handle(t0, agent::Answered{{.job = "j", .host = "alpha", .pid = 7}});
+    REQUIRE(all<agent::Exit>(answered).size() == 1);
+    CHECK(all<agent::Exit>(answered)[0].code == 1);
+    CHECK(all<agent::Exit>(answered)[0].reason.find("there are two masters") == 0);
+  }
+  SUBCASE("nobody answers: it asks again, until the round begins") {
+    CHECK(all<agent::AskWhoHosts>(stage.agent.advance(t0 + 5s)).size() == 1);
+    stage.heard(t0 + 6s, seat());
+    CHECK(all<agent::AskWhoHosts>(stage.agent.advance(t0 + 10s)).empty());
+  }
+}
+
+TEST_CASE("a master on loopback says so when somebody is waited for, and when it gives up") {
+  Config config = two_nodes();
+  config.endpoint.host = "127.0.0.1";
+  Stage stage{true, config};
+  const auto up = stage.agent.handle(t0, agent::LinkUp{"127.0.0.1", {"127.0.0.1"}});
+  CHECK(all<agent::TellWarning>(up).empty());
+  const auto waited = all<agent::TellWarning>(stage.agent.advance(t0 + 2s));
+  REQUIRE(waited.size() == 1);
+  CHECK(waited[0].sentence.find("127.0.0.1 is this machine and no other") == 0);
+  const auto last = all<agent::Exit>(stage.agent.advance(t0 + 600s));
+  REQUIRE(last.size() == 1);
+  CHECK(last[0].reason.find(waited[0].sentence) != std::string::npos);
+}
+
+TEST_CASE("a master that cannot resolve its own name says so and looks again") {
+  Stage stage{true};
+  CHECK(stage.agent.handle(t0, agent::LinkDown{"Host not found"}).empty());
+  const auto told = all<agent::TellWaiting>(stage.agent.advance(t0 + 2s));
+  REQUIRE(told.size() == 1);
+  CHECK(told[0].reason.find("the name \"10.0.0.1\" cannot be resolved (Host not found)") == 0);
+  CHECK(said<link::Join>(stage.agent.handle(t0 + 3s, agent::LinkUp{"10.0.0.2"})).size() == 1);
+}
+
+TEST_CASE("who is refused at its own address is told that nobody hosts on this machine") {
+  Stage stage;
+  stage.agent.handle(t0, agent::LinkDown{"connection refused", {"10.0.0.2"}, true});
+  const auto own = all<agent::TellWaiting>(stage.agent.advance(t0 + 2s));
+  REQUIRE(own.size() == 1);
+  CHECK(own[0].reason.find("is this machine, which has --node-rank=1") != std::string::npos);
+  stage.agent.handle(t0 + 2s, agent::LinkDown{"no answer within 5 s", {"10.0.0.1"}});
+  const auto other = all<agent::TellWaiting>(stage.agent.advance(t0 + 7s));
+  REQUIRE(other.size() == 1);
+  CHECK(other[0].reason ==
+        "no word from the master at 10.0.0.1:29500: no answer within 5 s; 593 s left");
+}

@@ -1,0 +1,372 @@
+#include "launcher/agent/agent.h"
+
+#include <doctest/doctest.h>
+
+#include <csignal>
+
+#include "proto/bounds.h"
+#include "tests/launcher/agent/agent_stage.h"
+
+using namespace cpprun;
+using namespace cpprun::testing;
+using namespace std::chrono_literals;
+
+TEST_CASE("an agent dials, joins with what the keeper must know, and starts what it is given") {
+  Agent agent{two_nodes(), facts()};
+  CHECK(all<agent::Dial>(agent.start(t0)).size() == 1);
+  const auto joined = agent.handle(t0, agent::LinkUp{"10.0.0.2"});
+  REQUIRE(said<link::Join>(joined).size() == 1);
+  const link::Join join = said<link::Join>(joined)[0];
+  CHECK(join.job == "j");
+  CHECK(join.host == "beta");
+  CHECK(join.node_rank == 1);
+  CHECK(join.after == RoundNumber{});
+  CHECK(join.addresses == std::vector<std::string>{"10.0.0.2"});
+
+  const auto running = agent.handle(t0, agent::Heard{seat()});
+  CHECK(all<agent::Prepare>(running).size() == 1);
+  REQUIRE(work<supervisor::Spawn>(running).size() == 1);
+  const WorkerSpec spec = work<supervisor::Spawn>(running)[0].spec;
+  CHECK(spec.rank == Rank{1});
+  CHECK(spec.variables.at("GLOO_SOCKET_IFNAME") == "eth0");
+}
+
+TEST_CASE("an unreachable master is dialled again with growing pauses, and said why") {
+  Agent agent{two_nodes(), facts()};
+  agent.start(t0);
+  CHECK(agent.handle(t0, agent::LinkDown{"connection refused"}).empty());
+  CHECK(agent.next_deadline() == t0 + 50ms);
+  CHECK(all<agent::Dial>(agent.advance(t0 + 50ms)).size() == 1);
+  agent.handle(t0 + 50ms, agent::LinkDown{"connection refused"});
+  CHECK(agent.next_deadline() == t0 + 150ms);
+  const auto told = all<agent::TellWaiting>(agent.advance(t0 + 2s));
+  REQUIRE(told.size() == 1);
+  CHECK(told[0].reason ==
+        "no word from the master at 10.0.0.1:29500: connection refused; 598 s left");
+}
+
+TEST_CASE("who is not seated in time gives up, says what it waited for, and exits with 1") {
+  Stage stage;
+  stage.join();
+  stage.heard(t0 + 599s, link::Waiting{"1 of 2 nodes are here; missing: node rank 0"});
+  const auto last = stage.agent.advance(t0 + 600s);
+  CHECK(said<link::Leave>(last).size() == 1);
+  REQUIRE(all<agent::Exit>(last).size() == 1);
+  CHECK(all<agent::Exit>(last)[0].code == 1);
+  CHECK(all<agent::Exit>(last)[0].reason ==
+        "gave up after 600 s: 1 of 2 nodes are here; missing: node rank 0");
+  CHECK_FALSE(all<agent::Exit>(last)[0].had_workers);
+}
+
+TEST_CASE("a spare waits without a limit until it is seated") {
+  Stage stage;
+  stage.join();
+  stage.heard(t0, link::Waiting{.reason = "all 2 seats are taken", .spare = true});
+  CHECK(stage.agent.next_deadline() == t0 + 1s);  // the heartbeat
+  stage.heard(t0 + 24h, link::Heartbeat{});
+  CHECK(all<agent::Exit>(stage.agent.advance(t0 + 24h)).empty());
+  CHECK(work<supervisor::Spawn>(stage.heard(t0 + 24h, seat())).size() == 1);
+}
+
+TEST_CASE("a lease of a single heartbeat is renewed before it has run out") {
+  Config config = two_nodes();
+  config.keep_alive_attempts_max = 1;
+  Agent agent{config, facts()};
+  agent.start(t0);
+  agent.handle(t0, agent::LinkUp{"10.0.0.2"});
+  agent.handle(t0, agent::Heard{link::Waiting{.reason = "a spare", .spare = true}});
+  CHECK(agent.next_deadline() == t0 + 500ms);
+  CHECK(said<link::Heartbeat>(agent.advance(t0 + 500ms)).size() == 1);
+}
+
+TEST_CASE("a refusal ends the agent with the keeper's sentence") {
+  Stage stage;
+  stage.join();
+  const auto last = all<agent::Exit>(stage.heard(t0, link::Refused{"node rank 1 is taken"}));
+  REQUIRE(last.size() == 1);
+  CHECK(last[0].code == 1);
+  CHECK(last[0].reason == "the master at 10.0.0.1:29500 refused this node: node rank 1 is taken");
+}
+
+TEST_CASE("a wrong GLOO_SOCKET_IFNAME is an error before anything starts") {
+  AgentFacts wrong = facts();
+  wrong.node.environment["GLOO_SOCKET_IFNAME"] = "nope0";
+  Agent agent{two_nodes(), wrong};
+  agent.start(t0);
+  const auto actions = agent.handle(t0, agent::LinkUp{"10.0.0.2"});
+  CHECK(said<link::Join>(actions).empty());
+  REQUIRE(all<agent::Exit>(actions).size() == 1);
+  CHECK(all<agent::Exit>(actions)[0].code == 2);
+  CHECK(all<agent::Exit>(actions)[0].reason.find("nope0") != std::string::npos);
+}
+
+TEST_CASE("workers that all end with 0 are a success, and the agent waits for the others") {
+  Stage stage;
+  stage.run();
+  const auto actions = stage.end_worker(t0 + 1s, {});
+  CHECK(said<link::Succeeded>(actions) == std::vector{link::Succeeded{first}});
+  CHECK(all<agent::Exit>(actions).empty());
+  const auto last = all<agent::Exit>(stage.heard(t0 + 2s, link::Finish{.exit_code = 0}));
+  REQUIRE(last.size() == 1);
+  CHECK(last[0].code == 0);
+}
+
+TEST_CASE("a failure is told at once, and drained is said only when nobody is left") {
+  Stage stage;
+  stage.run();
+  const auto failed = stage.worker(
+      t0, supervisor::Exited{LocalRank{0}, {.signalled = false, .value = 3}, WallTime{}});
+  REQUIRE(all<agent::Examine>(failed).size() == 1);
+  const auto told =
+      stage.agent.handle(t0, agent::Examined{{.outcome = all<agent::Examine>(failed)[0].outcome}});
+  REQUIRE(said<link::Failed>(told).size() == 1);
+  CHECK(said<link::Failed>(told)[0].failure.status.value == 3);
+  CHECK(said<link::Failed>(told)[0].failure.rank == Rank{1});
+  CHECK(said<link::Failed>(told)[0].failure.host == "beta");
+  CHECK(stage.worker(t0, supervisor::GroupGone{LocalRank{0}}).size() == 1);  // SweepNode
+  const auto drained = stage.worker(t0, supervisor::NodeSwept{});
+  CHECK(said<link::Drained>(drained) == std::vector{link::Drained{first}});
+  const auto last = all<agent::Exit>(
+      stage.heard(t0, link::Finish{.exit_code = 3, .reason = "rank 1 on beta failed"}));
+  REQUIRE(last.size() == 1);
+  CHECK(last[0].code == 3);
+}
+
+TEST_CASE("a failure elsewhere ends this node's workers") {
+  Stage stage;
+  stage.run();
+  const auto drain = stage.heard(t0, link::Drain{first, "rank 0 on alpha failed"});
+  REQUIRE(work<supervisor::SignalGroup>(drain).size() == 1);
+  CHECK(work<supervisor::SignalGroup>(drain)[0].signal == SIGTERM);
+  CHECK(stage.agent.next_deadline() == t0 + 1s);  // the heartbeat; the grace is later
+  const auto ended = stage.end_worker(t0 + 1s, {.signalled = true, .value = SIGTERM});
+  CHECK(said<link::Failed>(ended).empty());
+  CHECK(said<link::Drained>(ended) == std::vector{link::Drained{first}});
+}
+
+TEST_CASE("a drain that crosses the last worker's good end is still answered with drained") {
+  Stage stage;
+  stage.run();
+  stage.worker(t0, supervisor::Exited{LocalRank{0}, {}, WallTime{}});
+  stage.worker(t0, supervisor::GroupGone{LocalRank{0}});
+  stage.heard(t0, link::Drain{first, "rank 0 on alpha failed"});
+  const auto settled = stage.worker(t0, supervisor::NodeSwept{});
+  CHECK(said<link::Drained>(settled) == std::vector{link::Drained{first}});
+  CHECK(said<link::Succeeded>(settled).empty());
+}
+
+TEST_CASE("a node that had already succeeded drains at once when the round breaks") {
+  Stage stage;
+  stage.run();
+  stage.end_worker(t0, {});
+  const auto actions = stage.heard(t0, link::Drain{first, "rank 0 on alpha failed"});
+  CHECK(said<link::Drained>(actions) == std::vector{link::Drained{first}});
+}
+
+TEST_CASE("a new round after a drain starts the workers anew with its own numbers") {
+  Stage stage;
+  stage.run();
+  stage.heard(t0, link::Drain{first, "rank 0 on alpha failed"});
+  stage.end_worker(t0, {.signalled = true, .value = SIGTERM});
+  link::Sealed next = seat(second);
+  next.restart_count = 1;
+  const auto actions = stage.heard(t0 + 1s, next);
+  REQUIRE(work<supervisor::Spawn>(actions).size() == 1);
+  CHECK(work<supervisor::Spawn>(actions)[0].spec.variables.at("TORCHELASTIC_RESTART_COUNT") == "1");
+}
+
+TEST_CASE("a second seal of a round that runs already starts nothing") {
+  Stage stage;
+  stage.run();
+  CHECK(work<supervisor::Spawn>(stage.heard(t0, seat())).empty());
+}
+
+TEST_CASE("a link that breaks is dialled again and resumes; the workers never notice") {
+  Stage stage;
+  stage.run();
+  stage.agent.handle(t0 + 1s, agent::LinkDown{"connection reset"});
+  const auto dialled = stage.agent.advance(t0 + 1s + 50ms);
+  CHECK(all<agent::Dial>(dialled).size() == 1);
+  const auto resumed = stage.agent.handle(t0 + 2s, agent::LinkUp{"10.0.0.2"});
+  REQUIRE(said<link::Join>(resumed).size() == 1);
+  CHECK(said<link::Join>(resumed)[0].after == first);
+  CHECK(work<supervisor::SignalGroup>(resumed).empty());
+}
+
+TEST_CASE("what was said while the link was down is said when it is back") {
+  Stage stage;
+  stage.run();
+  stage.agent.handle(t0 + 1s, agent::LinkDown{"connection reset"});
+  CHECK(said<link::Succeeded>(stage.end_worker(t0 + 1s, {})).empty());
+  const auto resumed = stage.agent.handle(t0 + 2s, agent::LinkUp{"10.0.0.2"});
+  CHECK(said<link::Succeeded>(resumed) == std::vector{link::Succeeded{first}});
+}
+
+TEST_CASE("a signal ends the workers with itself and the agent with 128 plus its number") {
+  Stage stage;
+  stage.run();
+  const auto stopping = stage.agent.handle(t0, agent::Signalled{SIGINT});
+  CHECK(said<link::Leave>(stopping).size() == 1);
+  REQUIRE(work<supervisor::SignalGroup>(stopping).size() == 1);
+  CHECK(work<supervisor::SignalGroup>(stopping)[0].signal == SIGINT);
+  const auto last =
+      all<agent::Exit>(stage.end_worker(t0 + 1s, {.signalled = true, .value = SIGINT}));
+  REQUIRE(last.size() == 1);
+  CHECK(last[0].code == 130);
+}
+
+TEST_CASE("a second signal has no more patience") {
+  Stage stage;
+  stage.run();
+  stage.agent.handle(t0, agent::Signalled{SIGINT});
+  const auto insisting = stage.agent.handle(t0 + 1s, agent::Signalled{SIGINT});
+  REQUIRE(work<supervisor::SignalGroup>(insisting).size() == 1);
+  CHECK(work<supervisor::SignalGroup>(insisting)[0].signal == SIGKILL);
+}
+
+TEST_CASE("a worker that KILL does not end takes its node out; drained is never said of it") {
+  Stage stage;
+  stage.run();
+  stage.heard(t0, link::Drain{first, "rank 0 on alpha failed"});
+  Agent::Actions last;
+  for (TimePoint now = t0 + 1s; all<agent::Exit>(last).empty() && now < t0 + 60s; now += 1s) {
+    stage.answered(now);
+    last = stage.agent.advance(now);
+    CHECK(said<link::Drained>(last).empty());
+    if (!work<supervisor::SweepNode>(last).empty()) {
+      last = stage.worker(now, supervisor::NodeSwept{});
+      stage.examine_all(now, last);
+      CHECK(said<link::Drained>(last).empty());
+    }
+  }
+  REQUIRE(all<agent::Exit>(last).size() == 1);
+  CHECK(all<agent::Exit>(last)[0].reason.find("does not even end of SIGKILL") != std::string::npos);
+}
+
+TEST_CASE("a signal before there is a seat ends the agent at once") {
+  Stage stage;
+  const auto last = all<agent::Exit>(stage.agent.handle(t0, agent::Signalled{SIGTERM}));
+  REQUIRE(last.size() == 1);
+  CHECK(last[0].code == 143);
+}
+
+TEST_CASE("the host of the keeper stays until the keeper says that the job is over") {
+  Stage stage{true};
+  stage.run();
+  stage.agent.handle(t0, agent::Signalled{SIGTERM});
+  const auto ended = stage.end_worker(t0, {.signalled = true, .value = SIGTERM});
+  CHECK(all<agent::Exit>(ended).empty());
+  CHECK(said<link::Drained>(ended).size() == 1);
+  const auto last = all<agent::Exit>(stage.heard(t0, link::Finish{.exit_code = 143}));
+  REQUIRE(last.size() == 1);
+  CHECK(last[0].code == 143);
+}
+
+TEST_CASE("an agent that hosts its keeper has no deadline once the workers use their store") {
+  Stage stage{true};
+  stage.run();
+  CHECK(stage.agent.next_deadline() == t0 + bounds::own_world_patience);
+  stage.agent.handle(t0 + 60s, agent::WorldSeen{{.store_asked = true}});
+  CHECK(stage.agent.next_deadline() == std::nullopt);
+}
+
+TEST_CASE("after the last word nothing is said any more") {
+  Stage stage;
+  stage.join();
+  stage.heard(t0, link::Refused{"no"});
+  CHECK(stage.heard(t0, seat()).empty());
+  CHECK(stage.agent.advance(t0 + 1h).empty());
+  CHECK(stage.agent.next_deadline() == std::nullopt);
+}
+
+TEST_CASE("what a worker has started and nobody can kill is told, and the round goes on without") {
+  Stage stage;
+  stage.run();
+  stage.worker(t0, supervisor::Exited{LocalRank{0}, {}, WallTime{}});
+  stage.worker(t0, supervisor::GroupGone{LocalRank{0}});
+  for (auto at = 1s; at < bounds::kill_patience; ++at) stage.answered(t0 + at);
+  const auto settled = stage.agent.advance(t0 + bounds::kill_patience);
+  REQUIRE(all<agent::TellNote>(settled).size() == 1);
+  CHECK(all<agent::TellNote>(settled)[0].sentence.find("outlives SIGKILL") != std::string::npos);
+  CHECK(said<link::Succeeded>(settled).size() == 1);
+}
+
+TEST_CASE("the others are sent their signal before evidence of the first failure is asked for") {
+  Config config = two_nodes();
+  config.local_world_size = 2;
+  Stage stage(false, config);
+  stage.join();
+  stage.heard(t0, seat());
+  stage.worker(t0, supervisor::Started{LocalRank{0}, 100});
+  stage.worker(t0, supervisor::Started{LocalRank{1}, 101});
+  const auto failed =
+      stage.worker(t0 + 1s, supervisor::Exited{LocalRank{0}, {.value = 3}, WallTime{}});
+  REQUIRE(work<supervisor::SignalGroup>(failed).size() == 1);
+  REQUIRE(all<agent::Examine>(failed).size() == 1);
+  CHECK(std::holds_alternative<agent::Examine>(failed.back()));
+}
+
+TEST_CASE("an interface that leads to nobody is told when the round begins, and is evidence") {
+  AgentFacts here = facts();
+  here.interfaces[0].networks = {"127.0.0.1/8"};
+  here.interfaces[1].networks = {"10.0.0.2/24"};
+  here.node.environment = {{"GLOO_SOCKET_IFNAME", "lo"}};
+  Agent agent(two_nodes(), here);
+  agent.start(t0);
+  agent.handle(t0, agent::LinkUp{"10.0.0.2"});
+  link::Sealed sealed = seat();
+  sealed.neighbour = {"10.0.0.1"};
+  const auto begun = agent.handle(t0, agent::Heard{sealed});
+  REQUIRE(all<agent::TellWarning>(begun).size() == 1);
+  CHECK(all<agent::TellWarning>(begun)[0].sentence.find("GLOO_SOCKET_IFNAME=lo: lo (127.0.0.1)") ==
+        0);
+  agent.handle(t0, agent::FromWorker{supervisor::Started{LocalRank{0}, 100}});
+  const auto ended =
+      agent.handle(t0, agent::FromWorker{supervisor::Exited{LocalRank{0}, {false, 1}, WallTime{}}});
+  REQUIRE(all<agent::Examine>(ended).size() == 1);
+  CHECK(all<agent::Examine>(ended)[0].stray_interface ==
+        all<agent::TellWarning>(begun)[0].sentence);
+}
+
+TEST_CASE("a master whose name is loopback gives its workers the card that leads to the others") {
+  AgentFacts here = facts(true);
+  here.interfaces[1].networks = {"10.0.0.2/24"};
+  Agent agent(two_nodes(), here);
+  agent.start(t0);
+  agent.handle(t0, agent::LinkUp{"127.0.0.1", {"127.0.1.1"}});
+  link::Sealed sealed = seat();
+  sealed.neighbour = {"10.0.0.9"};
+  const auto prepared = all<agent::Prepare>(agent.handle(t0, agent::Heard{sealed}));
+  REQUIRE(prepared.size() == 1);
+  CHECK(prepared[0].specs[0].variables.at("GLOO_SOCKET_IFNAME") == "eth0");
+}
+
+TEST_CASE("the keeper's host looks after a minute whether anybody uses the store, others never") {
+  Stage stage{true};
+  stage.run();
+  CHECK(all<agent::LookAtWorld>(stage.agent.advance(t0 + 59s)).empty());
+  REQUIRE(all<agent::LookAtWorld>(stage.agent.advance(t0 + 60s)).size() == 1);
+  const auto told = stage.agent.handle(t0 + 60s, agent::WorldSeen{{.spawned = {"pid 7"}}});
+  REQUIRE(all<agent::TellWarning>(told).size() == 1);
+  CHECK(all<agent::TellWarning>(told)[0].sentence.find("no worker has asked this job's store") ==
+        0);
+  CHECK(all<agent::LookAtWorld>(stage.agent.advance(t0 + 24h)).empty());
+  Stage other;
+  other.run();
+  other.answered(t0 + 60s);
+  CHECK(all<agent::LookAtWorld>(other.agent.advance(t0 + 60s)).empty());
+}
+
+TEST_CASE("nobody is suspected of a world of its own who is told to end, or has asked the store") {
+  Stage stage{true};
+  stage.run();
+  SUBCASE("told to end") {
+    stage.heard(t0 + 1s, link::Drain{first, "rank 1 failed"});
+    CHECK(all<agent::LookAtWorld>(stage.agent.advance(t0 + 60s)).empty());
+  }
+  SUBCASE("has asked") {
+    REQUIRE(all<agent::LookAtWorld>(stage.agent.advance(t0 + 60s)).size() == 1);
+    CHECK(stage.agent.handle(t0 + 60s, agent::WorldSeen{{.store_asked = true}}).empty());
+    CHECK(all<agent::LookAtWorld>(stage.agent.advance(t0 + 70s)).empty());
+  }
+}

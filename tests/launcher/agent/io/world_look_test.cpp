@@ -1,0 +1,62 @@
+#include "launcher/agent/io/world_look.h"
+
+#include <doctest/doctest.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <string>
+
+using namespace cpprun;
+
+namespace {
+
+// A port of this very process, for as long as it lives.
+struct Served {
+  Served() : fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    socklen_t size = sizeof address;
+    REQUIRE(::bind(fd, reinterpret_cast<sockaddr*>(&address), sizeof address) == 0);
+    REQUIRE(::listen(fd, 1) == 0);
+    REQUIRE(::getsockname(fd, reinterpret_cast<sockaddr*>(&address), &size) == 0);
+    port = ntohs(address.sin_port);
+  }
+  ~Served() { ::close(fd); }
+  Served(const Served&) = delete;
+  Served& operator=(const Served&) = delete;
+
+  int fd;
+  int port = 0;
+};
+
+}  // namespace
+
+TEST_CASE("a process that serves on a port is seen, with the port, and not when it has closed it") {
+  std::string line;
+  {
+    const Served served;
+    line = "pid " + std::to_string(::getpid()) + " listens on port " + std::to_string(served.port);
+    const auto look = io::look_at_world(::getpid());
+    CHECK(std::count(look.listeners.begin(), look.listeners.end(), line) == 1);
+    CHECK(look.spawned.empty());
+  }
+  const auto after = io::look_at_world(::getpid());
+  CHECK(std::count(after.listeners.begin(), after.listeners.end(), line) == 0);
+}
+
+TEST_CASE("what was computed is counted") {
+  const auto before = io::look_at_world(::getpid()).processor_time;
+  // A tick of the kernel's count is 10 ms; the bound is on this very count and on no clock.
+  volatile unsigned sum = 0;
+  while (io::look_at_world(::getpid()).processor_time == before) {
+    for (unsigned i = 0; i < 1'000'000; ++i) sum = sum + i;
+  }
+  CHECK(io::look_at_world(::getpid()).processor_time > before);
+}
+
+TEST_CASE("a process that is gone shows nothing") {
+  CHECK(io::look_at_world(0x3FFFFFFF) == WorldLook{});
+}

@@ -1,0 +1,100 @@
+#include "launcher/cli/cli.h"
+
+#include <doctest/doctest.h>
+
+#include <chrono>
+#include <csignal>
+
+#include "launcher/cli/flags.h"
+#include "tests/launcher/cli/cli_probe.h"
+
+using namespace cpprun;
+using namespace cpprun::probe;
+using namespace std::chrono_literals;
+
+TEST_CASE("the main job's command line is understood, word for word") {
+  const auto config =
+      good({"--nnodes=2", "--nproc_per_node=1", "--node_rank=0", "--master_addr=10.0.0.1",
+            "--master_port=29500", "./train", "--threads=64", "--nnodes=9"});
+  CHECK(config.rendezvous == RendezvousMode::fixed_master);
+  CHECK(config.endpoint == Endpoint{"10.0.0.1", 29500});
+  CHECK(config.nodes_min == 2);
+  CHECK(config.nodes_max == 2);
+  CHECK(config.node_rank == 0);
+  CHECK(config.job == "none");
+  CHECK(config.join_timeout == 900s);
+  CHECK(config.program.script == "./train");
+  CHECK(config.program.arguments == Words{"--threads=64", "--nnodes=9"});
+}
+
+TEST_CASE("a plain command has torchrun's defaults and a free port") {
+  const auto config = good({"train.py"});
+  CHECK(config.rendezvous == RendezvousMode::standalone);
+  CHECK(config.endpoint == Endpoint{"127.0.0.1", 0});
+  CHECK(config.job == "r4nd0m");
+  CHECK(config.local_world_size == 1);
+  CHECK(config.node_rank == std::nullopt);
+  CHECK(config.role == "default");
+  CHECK(config.restarts_max == 0);
+  CHECK(config.grace == 30s);
+  CHECK(config.lease() == 3s);
+  CHECK(config.signals == std::vector<int>{SIGTERM, SIGINT, SIGHUP, SIGQUIT});
+  CHECK(config.signals_text == "SIGTERM,SIGINT,SIGHUP,SIGQUIT");
+  CHECK(config.notes.empty());
+}
+
+TEST_CASE("PET variables give defaults, the command line wins") {
+  const Environment pet = {{"PET_NNODES", "2"},    {"PET_NPROC_PER_NODE", "4"},
+                           {"PET_NODE_RANK", "1"}, {"PET_MASTER_ADDR", "node0"},
+                           {"PET_NO_PYTHON", "1"}, {"PET_STANDALONE", "0"}};
+  const auto config = good({"--nproc-per-node=8", "train"}, pet);
+  CHECK(config.nodes_max == 2);
+  CHECK(config.local_world_size == 8);
+  CHECK(config.node_rank == 1);
+  CHECK(config.endpoint == Endpoint{"node0", 29500});
+  CHECK(config.program.kind == ProgramKind::no_python);
+  CHECK(mistakes({"x"}, {{"PET_STANDALONE", "true"}, {"PET_MAX_RESTARTS", "many"}}) ==
+        Words{"PET_STANDALONE=true is neither 1 (on) nor 0 (off)",
+              "PET_MAX_RESTARTS=many is not a whole number from 0"});
+}
+
+TEST_CASE("every mistake is told at once, each with its flag and what would be right") {
+  CHECK(mistakes({"--nnodes=2:1", "--nproc-per-node=none", "--rdzv-conf=foo", "--redirects=7",
+                  "--master-port=x", "--frobnicate", "--role"}) ==
+        Words{"--frobnicate is no flag of cpprun; cpprun --help lists them",
+              "--role needs a value: --role=NAME",
+              "--nnodes=2:1 is neither a number of nodes, as 2, nor a range, as 2:4",
+              "--rdzv-conf: \"foo\" is not key=value, as in join_timeout=600",
+              "--master-port=x is not a whole number from 0 to 65535",
+              "--nproc-per-node=none is neither a number from 1 to 2048 nor cpu, gpu or auto",
+              "--redirects: \"7\" is neither one digit (0 none, 1 stdout, 2 stderr, 3 both) nor a "
+              "list such as 0:1,1:3 (local rank, then digit)",
+              "there is no script to run; give one after the flags"});
+}
+
+TEST_CASE("c10d and a range of nodes: an endpoint, its own port and patience, a last call") {
+  const Config config = good({"--nnodes=1:4", "--rdzv-backend=c10d", "--rdzv-endpoint=head",
+                              "--rdzv-id=7", "--rdzv-conf=last_call_timeout=3,is_host=False", "x"});
+  CHECK(config.rendezvous == RendezvousMode::endpoint);
+  CHECK(config.endpoint == Endpoint{"head", 29400});
+  CHECK(config.nodes_min == 1);
+  CHECK(config.nodes_max == 4);
+  CHECK(config.join_timeout == std::chrono::seconds(600));
+  CHECK(config.last_call == std::chrono::seconds(3));
+  CHECK(config.is_host == false);
+}
+
+TEST_CASE("help names every flag, and version the version; both win over mistakes") {
+  const auto help = std::get<CliText>(read({"--frobnicate", "-h"})).text;
+  for (const auto& flag : flags())
+    CHECK(help.find("--" + std::string(flag.name)) != std::string::npos);
+  CHECK(std::get<CliText>(read({"--version"})).text.starts_with("cpprun "));
+}
+
+TEST_CASE("help comes in parts, each flag once") {
+  const auto help = std::get<CliText>(read({"--help"})).text;
+  CHECK(help.find("How many:") < help.find("--nnodes="));
+  CHECK(help.find("Where nodes meet:") < help.find("--standalone  "));
+  CHECK(help.find("--standalone  ") < help.find("What runs:"));
+  CHECK(help.find("Of cpprun itself:") < help.find("-h, --help"));
+}

@@ -1,0 +1,89 @@
+#include "launcher/cli/log_settings.h"
+
+#include <doctest/doctest.h>
+
+#include "tests/launcher/cli/cli_probe.h"
+
+using namespace cpprun;
+using namespace cpprun::probe;
+
+TEST_CASE("logs: a folder, none at all, a filter, a template") {
+  const auto config = good({"--log-dir=/logs", "-t", "1:3", "--local-ranks-filter=0,2", "x"},
+                           {{"TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE", "${rank}: "}});
+  CHECK(config.logs.root == "/logs");
+  CHECK(config.logs.tee.of(1) == StreamChoice{true, true});
+  CHECK(config.logs.console_ranks == std::vector<int>{0, 2});
+  CHECK(config.logs.prefix_template == "${rank}: ");
+  CHECK(good({"--log-dir=/dev/null", "x"}).logs.disabled);
+  CHECK(mistakes({"--local-ranks-filter=a", "x"}).size() == 1);
+}
+
+TEST_CASE("duplicate filters are words between commas, two commas being one") {
+  const auto logs = good({"--tee=3", "--duplicate-stdout-filters=apple,a,,b,",
+                          "--duplicate_stderr_filters=", "x"})
+                        .logs;
+  CHECK(logs.duplicate_out == Words{"apple", "a,b"});
+  CHECK(logs.duplicate_err.empty());
+}
+
+TEST_CASE("duplicate filters say when they have nothing to look at, or nowhere to write") {
+  CHECK(good({"-t", "0:1", "--duplicate-stderr-filters=a", "x"}).notes ==
+        Words{"--duplicate-stderr-filters has no effect: it looks at lines that --tee brings to "
+              "the console"});
+  CHECK(mistakes({"-t", "1", "--log-dir=/dev/null", "--duplicate-stdout-filters=a", "x"}) ==
+        Words{"--duplicate-stdout-filters needs a folder for its file, and --log-dir=/dev/null "
+              "says that there is none"});
+}
+
+TEST_CASE("stderr passes through cpprun unless it is to be inherited") {
+  CHECK_FALSE(good({"x"}).logs.stderr_inherited);
+  CHECK_FALSE(good({"--stderr=pass", "x"}).logs.stderr_inherited);
+  CHECK(good({"--stderr=inherit", "x"}).logs.stderr_inherited);
+  CHECK(good({"x"}, {{"PET_STDERR", "inherit"}}).logs.stderr_inherited);
+  CHECK(mistakes({"--stderr=tee", "x"}).front().starts_with("--stderr=tee is neither pass ("));
+}
+
+TEST_CASE("logs are limited in attempts and in bytes, with a unit where that is shorter") {
+  const auto logs = good({"--log-keep=5", "--log-max-bytes=64M", "x"}).logs;
+  CHECK(logs.attempts_kept == 5);
+  CHECK(logs.file_bytes_max == 64ULL << 20U);
+  CHECK(good({"--log-max-bytes=5000", "x"}).logs.file_bytes_max == 5000);
+  CHECK(good({"--log-max-bytes= 2T ", "x"}).logs.file_bytes_max == 2ULL << 40U);
+  CHECK(mistakes({"--log-keep=0", "x"}).size() == 1);
+  for (const char* wrong : {"1", "64X", "M", "-5K", ""}) {
+    CHECK(mistakes({std::string("--log-max-bytes=") + wrong, "x"}).size() == 1);
+  }
+}
+
+TEST_CASE("the level of cpprun's own words comes from its flag, else from the environment") {
+  CHECK(good({"x"}).logs.level == LogLevel::info);
+  CHECK(good({"x"}, {{"CPPRUN_LOG_LEVEL", "debug"}}).logs.level == LogLevel::debug);
+  CHECK(good({"x"}, {{"CPPRUN_LOG_LEVEL", ""}}).logs.level == LogLevel::info);
+  CHECK(good({"--log-level=error", "x"}, {{"CPPRUN_LOG_LEVEL", "debug"}}).logs.level ==
+        LogLevel::error);
+  CHECK(mistakes({"--log-level", "loud", "x"}) ==
+        Words{"--log-level=loud is no level; it is error, warning, info or debug"});
+  CHECK(mistakes({"x"}, {{"CPPRUN_LOG_LEVEL", "loud"}}) ==
+        Words{"CPPRUN_LOG_LEVEL=loud is no level; it is error, warning, info or debug"});
+}
+
+TEST_CASE("lines have their time when asked for, or where nobody said and there is no terminal") {
+  CHECK(good({"x"}).logs.times == LogTimes::automatic);
+  CHECK(good({"--log-time=auto", "x"}).logs.times == LogTimes::automatic);
+  CHECK(good({"--log-time", "always", "x"}).logs.times == LogTimes::always);
+  CHECK(good({"x"}, {{"PET_LOG_TIME", "never"}}).logs.times == LogTimes::never);
+  CHECK(mistakes({"--log-time=now", "x"}) ==
+        Words{"--log-time=now is neither auto, always nor never"});
+}
+
+TEST_CASE("events go to the console by torchrun's name for it, and by no other") {
+  CHECK(good({"--event-log-handler=console", "--events=e", "x"}).logs.events_on_console);
+  CHECK(good({"x"}, {{"PET_EVENT_LOG_HANDLER", "console"}}).logs.events_on_console);
+  for (const char* nothing : {"null", "dynamic_rendezvous"}) {
+    CHECK_FALSE(good({"--event-log-handler", nothing, "x"}).logs.events_on_console);
+  }
+  CHECK_FALSE(good({"x"}).logs.events_on_console);
+  CHECK(mistakes({"--event-log-handler=mine", "x"}) ==
+        Words{"--event-log-handler=mine is not there: console writes what happens to stderr, null "
+              "nothing; others are Python packages, and --events=FILE writes to a file"});
+}

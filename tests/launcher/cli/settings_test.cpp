@@ -1,0 +1,17 @@
+#include "launcher/cli/settings.h"
+
+#include <doctest/doctest.h>
+
+#include "tests/launcher/cli/cli_probe.h"
+
+using namespace cpprun;
+using namespace cpprun::probe;
+
+TEST_CASE("what is not there yet is refused with a sentence, its harmless values are not") {
+  CHECK(mistakes({"--rdzv-backend=etcd-v2", "x"}) ==
+        Words{"--rdzv-backend=etcd-v2 is not there; cpprun hosts its own store, leave the flag "
+              "out"});
+  CHECK(mistakes({"--logs-specs=mine", "--event-log-handler=mine", "x"}).size() == 2);
+  good({"--logs-specs=default", "--event-log-handler=null", "--start-method=spawn",
+        "--monitor-interval=0.1", "--duplicate-stdout-filters=", "x"});
+}

@@ -1,0 +1,168 @@
+#include "launcher/failure/cause_rules.h"
+
+#include <doctest/doctest.h>
+
+#include <cerrno>
+#include <csignal>
+
+using namespace cpprun;
+
+namespace {
+
+using Lines = std::vector<std::string>;
+
+Evidence ended(link::ExitStatus status, int our_signal = 0) {
+  Evidence evidence;
+  evidence.outcome.pid = 42;
+  evidence.outcome.status = status;
+  evidence.outcome.our_signal = our_signal;
+  return evidence;
+}
+
+std::string_view after_saying(const Lines& lines, link::ExitStatus status = {false, 1},
+                              int our_signal = 0) {
+  return judge_cause(ended(status, our_signal), {.recorded = "", .lines = lines}).cause;
+}
+
+std::string_view not_started(SpawnStage stage, int error_number,
+                             ExecFault fault = ExecFault::none) {
+  auto evidence = ended({false, 126});
+  evidence.outcome.spawn_error = SpawnError{stage, error_number};
+  evidence.surroundings.exec_fault = fault;
+  return judge_cause(evidence, {}).cause;
+}
+
+}  // namespace
+
+TEST_CASE("the last exception of a chain is the one that ended the worker") {
+  CHECK(after_saying({"Traceback (most recent call last):", "  File \"a.py\", line 1, in f",
+                      "ConnectionResetError: Connection reset by peer", "",
+                      "During handling of the above exception, another exception occurred:", "",
+                      "Traceback (most recent call last):", "  File \"a.py\", line 3, in f",
+                      "ValueError: the checkpoint has no epoch"}) == "python_exception");
+}
+
+TEST_CASE("a background thread's complaint after the exception is not the reason") {
+  const Lines lines = {"[rank0]: Traceback (most recent call last):",
+                       "[rank0]:   File \"a.py\", line 1, in <module>", "[rank0]: KeyError: 'loss'",
+                       "[rank0]:[W1121 08:05:42.1 TCPStore.cpp:138] recvValue failed: Connection "
+                       "reset by peer"};
+  CHECK(after_saying(lines) == "python_exception");
+  CHECK(python_exception(lines) == "KeyError: 'loss'");
+}
+
+TEST_CASE("an exception's further lines say more than its first") {
+  CHECK(after_saying({"Traceback (most recent call last):", "  File \"a.py\", line 1",
+                      "torch.distributed.DistBackendError: NCCL error in: x.cpp:1333",
+                      "ncclRemoteError: A call failed possibly due to a network error",
+                      "Last error:", "Connection closed by remote peer"}) == "peer_gone");
+}
+
+TEST_CASE("a C++ exception's sentence is found above the frames of its stack") {
+  Lines lines = {"terminate called after throwing an instance of 'gloo::IoException'",
+                 "  what():  [pair.cc:538] Connection closed by peer [127.0.0.1]:1234"};
+  for (int i = 0; i < 40; ++i) lines.push_back("frame #" + std::to_string(i) + ": ??");
+  CHECK(after_saying(lines, {true, SIGABRT}) == "peer_gone");
+  lines[1] = "  what():  the weights are wrong";
+  const auto verdict = judge_cause(ended({true, SIGABRT}), {.recorded = "", .lines = lines});
+  CHECK(verdict.cause == "cpp_exception");
+  CHECK(verdict.line == "  what():  the weights are wrong");
+}
+
+TEST_CASE("the error file has the first word") {
+  const Lines noise = {"Connection reset by peer"};
+  const auto verdict = judge_cause(
+      ended({false, 1}),
+      {.recorded = "ValueError: no such column", .recorder = Recorder::python, .lines = noise});
+  CHECK(verdict.cause == "python_exception");
+  CHECK(
+      judge_cause(ended({false, 1}),
+                  {.recorded = "RuntimeError: CUDA out of memory. Tried to allocate", .lines = {}})
+          .cause == "cuda_out_of_memory");
+}
+
+TEST_CASE("SIGKILL is memory when the kernel counted it, and somebody's doing when it did not") {
+  auto evidence = ended({true, SIGKILL});
+  CHECK(judge_cause(evidence, {}).cause == "killed");
+  evidence.surroundings.oom_kills = 1;
+  CHECK(judge_cause(evidence, {}).cause == "out_of_memory");
+  // A shell that ran the program dies of nothing and says 137.
+  evidence.outcome.status = {false, 137};
+  CHECK(judge_cause(evidence, {}).cause == "out_of_memory");
+}
+
+TEST_CASE("SIGBUS is a full /dev/shm where that is full, and mapped memory where it is not") {
+  auto evidence = ended({true, SIGBUS});
+  CHECK(judge_cause(evidence, {}).cause == "bus_error");
+  evidence.surroundings.full_disks = {"/var/log"};
+  CHECK(judge_cause(evidence, {}).cause == "disk_full");
+  evidence.surroundings.full_disks = {"/var/log", "/dev/shm"};
+  CHECK(judge_cause(evidence, {}).cause == "shared_memory_full");
+}
+
+TEST_CASE("what a worker said before a crash does not explain the crash") {
+  CHECK(after_saying({"Connection reset by peer"}, {true, SIGSEGV}) == "segfault");
+  CHECK(after_saying({"No space left on device"}, {true, SIGILL}) == "wrong_cpu");
+  CHECK(after_saying({"free(): invalid pointer"}, {true, SIGABRT}) == "memory_corrupted");
+}
+
+TEST_CASE("whoever ends as told is a victim; whoever was failing already is not") {
+  CHECK(after_saying({}, {true, SIGTERM}, SIGTERM) == "told_to_end");
+  CHECK(after_saying({}, {false, 1}, SIGTERM) == "told_to_end");
+  CHECK(after_saying({}, {true, SIGKILL}, SIGKILL) == "told_to_end");
+  CHECK(after_saying({"Traceback (most recent call last):", "  f", "KeyboardInterrupt"}, {false, 1},
+                     SIGINT) == "told_to_end");
+  CHECK(after_saying({"Traceback (most recent call last):", "  f", "ValueError: bad"}, {false, 1},
+                     SIGTERM) == "python_exception");
+  CHECK(after_saying({"Connection closed by peer"}, {false, 1}, SIGTERM) == "peer_gone");
+  CHECK(after_saying({}, {true, SIGSEGV}, SIGTERM) == "segfault");
+  CHECK(after_saying({}, {true, SIGKILL}, SIGTERM) == "killed");
+}
+
+TEST_CASE("what cannot be executed is told by what is wrong with the file, then by the errno") {
+  CHECK(not_started(SpawnStage::exec, ENOENT) == "program_missing");
+  CHECK(not_started(SpawnStage::exec, ENOENT, ExecFault::missing_interpreter) ==
+        "interpreter_missing");
+  CHECK(not_started(SpawnStage::exec, EACCES) == "not_executable");
+  CHECK(not_started(SpawnStage::exec, EACCES, ExecFault::noexec_mount) == "noexec_mount");
+  CHECK(not_started(SpawnStage::exec, ENOEXEC, ExecFault::wrong_machine) == "wrong_machine");
+  CHECK(not_started(SpawnStage::exec, ENOEXEC) == "not_a_program");
+  CHECK(not_started(SpawnStage::exec, ELOOP) == "not_started");
+}
+
+TEST_CASE("what is said of a program is not said of its log file") {
+  CHECK(not_started(SpawnStage::stderr_target, EACCES) == "log_folder_unwritable");
+  CHECK(not_started(SpawnStage::log_folder, ENOSPC) == "disk_full");
+  CHECK(not_started(SpawnStage::clone, EAGAIN) == "too_many_processes");
+  CHECK(not_started(SpawnStage::pipes, EMFILE) == "too_many_files");
+}
+
+TEST_CASE("an end without a word is told as one, by its code where that means something") {
+  CHECK(after_saying({}, {false, 3}) == "silent_exit");
+  CHECK(after_saying({"loading"}, {false, 127}) == "command_missing");
+  CHECK(after_saying({}, {true, SIGUSR1}) == "signalled");
+  CHECK(after_saying({}, {false, 0}).empty());
+}
+
+TEST_CASE("what not even KILL ends sits in the kernel") {
+  auto evidence = ended({true, SIGKILL}, SIGKILL);
+  evidence.outcome.given_up = true;
+  CHECK(judge_cause(evidence, {}).cause == "stuck_in_kernel");
+}
+
+TEST_CASE("a doubted interface is the verdict where the workers fail as it would make them") {
+  const auto judged = [](const Lines& lines, link::ExitStatus status = {false, 1}) {
+    auto evidence = ended(status);
+    evidence.surroundings.stray_interface = "GLOO_SOCKET_IFNAME=lo: lo never leaves this machine";
+    return judge_cause(evidence, {.recorded = "", .lines = lines}).cause;
+  };
+  CHECK(judged({"RuntimeError: Gloo connectFullMesh failed: Connection refused"}) ==
+        "stray_interface");
+  CHECK(judged({"connect: Network is unreachable"}) == "stray_interface");
+  CHECK(judged({}) == "stray_interface");
+  CHECK(judged({}, {false, 7}) == "silent_exit");
+  CHECK(judged({}, {true, SIGSEGV}) == "segfault");
+  CHECK(judged({"Traceback (most recent call last):", "  File \"a.py\", line 1",
+                "KeyError: 'loss'"}) == "python_exception");
+  CHECK(after_saying({"connect: Network is unreachable"}) == "network_unreachable");
+}

@@ -1,0 +1,64 @@
+// The table as a table: every rule names a cause that there is, every cause can be come by, and no
+// rule stands where one above it takes all that it would.
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <set>
+#include <string>
+
+#include "launcher/failure/cause_rules.h"
+#include "launcher/failure/causes.h"
+#include "proto/link/message.h"
+
+using namespace cpprun;
+
+namespace {
+
+// What judge_cause gives by itself, where no line of the table does.
+const std::set<std::string_view> by_code = {
+    "not_started",      "log_folder_unwritable", "stuck_in_kernel", "signalled",
+    "python_exception", "cpp_exception",         "aborted",         "silent_exit",
+    "recorded_error",   "stray_interface"};
+
+std::set<std::string_view> in_table() {
+  std::set<std::string_view> ids;
+  for (const EndRule& each : end_rules()) ids.insert(each.cause);
+  for (const WordRule& each : word_rules()) ids.insert(each.cause);
+  return ids;
+}
+
+}  // namespace
+
+TEST_CASE("every rule names a cause of the catalogue") {
+  for (const auto id : in_table()) {
+    CAPTURE(id);
+    CHECK(find_cause(id) != nullptr);
+  }
+}
+
+// Said by the keeper, for a node that says nothing.
+TEST_CASE("every cause of the catalogue can be come by") {
+  const auto table = in_table();
+  for (const Cause& each : causes()) {
+    CAPTURE(each.id);
+    CHECK((table.contains(each.id) || by_code.contains(each.id) || each.id == link::node_lost));
+  }
+}
+
+TEST_CASE("a rule about words asks for words, and its first ones lead to its cause") {
+  for (const WordRule& each : word_rules()) {
+    CAPTURE(each.cause);
+    REQUIRE_FALSE(each.said.front().empty());
+    const auto line = std::string(each.said.front()) + " " + std::string(each.also.front());
+    CHECK(cause_of_words(line) == each.cause);
+  }
+}
+
+TEST_CASE("a rule about ends asks for something") {
+  for (const EndRule& each : end_rules()) {
+    CAPTURE(each.cause);
+    CHECK((each.error_number != 0 || each.signal != 0 || each.code != 0 ||
+           each.exec_fault != ExecFault::none));
+  }
+}

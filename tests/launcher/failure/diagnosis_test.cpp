@@ -1,0 +1,143 @@
+#include "launcher/failure/diagnosis.h"
+
+#include <doctest/doctest.h>
+
+#include <cerrno>
+#include <csignal>
+
+#include "launcher/output/last_lines.h"
+#include "proto/bounds.h"
+
+using namespace cpprun;
+
+namespace {
+
+Evidence ended(link::ExitStatus status, int our_signal = 0) {
+  Evidence evidence;
+  evidence.outcome.rank = Rank{1};
+  evidence.outcome.pid = 42;
+  evidence.outcome.status = status;
+  evidence.outcome.our_signal = our_signal;
+  evidence.executable = "./train";
+  return evidence;
+}
+
+std::string words(link::ExitStatus status, int our_signal = 0) {
+  return in_words(ended(status, our_signal).outcome, "./train");
+}
+
+}  // namespace
+
+TEST_CASE("an end is told in words, and truthfully whose doing it was") {
+  CHECK(words({false, 3}) == "exited with code 3");
+  CHECK(words({true, SIGSEGV}) == "was killed by SIGSEGV (segmentation fault)");
+  CHECK(words({true, SIGUSR1}) == "was killed by SIGUSR1");
+  CHECK(words({true, 60}) == "was killed by signal 60");
+  CHECK(words({true, SIGTERM}, SIGTERM) == "was ended by us with SIGTERM");
+  CHECK(words({false, 1}, SIGTERM) == "exited with code 1 after we sent it SIGTERM");
+  CHECK(words({true, SIGSEGV}, SIGTERM) ==
+        "was killed by SIGSEGV (segmentation fault) after we sent it SIGTERM");
+}
+
+TEST_CASE("what could not be started says at which stage, why, and what may help") {
+  auto evidence = ended({false, 127});
+  evidence.outcome.spawn_error = SpawnError{SpawnStage::exec, ENOENT};
+  const auto diagnosis = diagnose(evidence);
+  CHECK(diagnosis.ending ==
+        "could not be started: cannot execute \"./train\": No such file or directory");
+  CHECK(diagnosis.cause == "program_missing");
+  CHECK(diagnosis.advice.starts_with("check the path on this node"));
+  CHECK(failure_of(evidence, GroupRank{0}, "node0").message == diagnosis.ending);
+  evidence.outcome.spawn_error = SpawnError{SpawnStage::stdout_target, ENOENT};
+  CHECK(diagnose(evidence).ending ==
+        "could not be started: cannot open what its stdout goes to: No such file or directory");
+  CHECK(diagnose(evidence).cause == "log_folder_unwritable");
+}
+
+TEST_CASE("the error file has the first word, the last line of stderr the second") {
+  auto evidence = ended({false, 1});
+  evidence.last_lines = {"Traceback (most recent call last):", "ValueError: from stderr", "  "};
+  CHECK(diagnose(evidence).message == "ValueError: from stderr");
+  evidence.error_text = R"({"message": {"message": "ValueError: recorded",
+                            "extraInfo": {"py_callstack": "stack", "timestamp": "1"}}})";
+  CHECK(diagnose(evidence).message == "ValueError: recorded");
+  CHECK(diagnose(evidence).traceback == "stack");
+}
+
+TEST_CASE("a garbage error file is said to be that, and stderr speaks instead") {
+  auto evidence = ended({false, 1});
+  evidence.error_text = "not json";
+  evidence.last_lines = {"last words"};
+  CHECK(diagnose(evidence).message == "last words");
+  CHECK(diagnose(evidence).reason.ends_with("; its error file is not JSON"));
+}
+
+TEST_CASE("an error file names the hand that wrote it only where it shows one") {
+  const auto cause_of_file = [](const std::string& message, const std::string& stack) {
+    auto evidence = ended({false, 1});
+    evidence.error_text = R"({"message": {"message": ")" + message +
+                          R"(", "extraInfo": {"py_callstack": ")" + stack + R"("}}})";
+    return std::string(diagnose(evidence).cause);
+  };
+  CHECK(cause_of_file("the data loader gave up", "") == "recorded_error");
+  CHECK(cause_of_file("step 7: no data", "") == "recorded_error");
+  CHECK(cause_of_file("ValueError: bad label", "Traceback (most recent call last)") ==
+        "python_exception");
+  CHECK(cause_of_file("ValueError: bad label", "") == "python_exception");
+  CHECK(cause_of_file("std::runtime_error: bad label", "") == "cpp_exception");
+  CHECK(cause_of_file("bad label", "main at train.cpp:7") == "cpp_exception");
+}
+
+TEST_CASE("the last lines of a worker are text, whatever it wrote") {
+  CHECK(last_lines_of("\x1b[31mRuntimeError: CUDA out of memory\x1b[0m\a\n") ==
+        std::vector<std::string>{"RuntimeError: CUDA out of memory "});
+}
+
+TEST_CASE("a KILL that was not ours points at memory; one that was does not") {
+  CHECK(diagnose(ended({true, SIGKILL})).cause == "killed");
+  auto evidence = ended({true, SIGKILL});
+  evidence.surroundings.oom_kills = 1;
+  evidence.surroundings.memory_limit = "4.0 GiB";
+  CHECK(diagnose(evidence).reason ==
+        "the kernel ended it because memory ran out (the limit of its control group is 4.0 GiB)");
+  CHECK(diagnose(ended({true, SIGKILL}, SIGKILL)).cause == told_to_end);
+}
+
+TEST_CASE("what travels to the keeper is one line of text of bounded length") {
+  auto evidence = ended({false, 1});
+  evidence.last_lines = {"bad \xFF\xE2\x82 byte\tand \xE2\x82\xAC " + std::string(9000, 'x')};
+  const auto message = failure_of(evidence, GroupRank{2}, "node2").message;
+  CHECK(message.starts_with("bad ??? byte and \xE2\x82\xAC xxx"));
+  CHECK(message.size() <= bounds::failure_message_bytes_max);
+}
+
+TEST_CASE("a failure carries who, where and how") {
+  auto evidence = ended({true, SIGABRT});
+  const auto failure = failure_of(evidence, GroupRank{2}, "node2");
+  CHECK(failure.rank == Rank{1});
+  CHECK(failure.group_rank == GroupRank{2});
+  CHECK(failure.host == "node2");
+  CHECK(failure.pid == 42);
+  CHECK(failure.status == link::ExitStatus{true, SIGABRT});
+  CHECK(failure.cause == "aborted");
+  CHECK_FALSE(failure.consequence);
+  evidence.last_lines = {"terminate called after throwing", "  what():  Connection closed by peer"};
+  CHECK(failure_of(evidence, GroupRank{2}, "node2").consequence);
+}
+
+TEST_CASE("advice names the very program that ran") {
+  auto evidence = ended({false, 1});
+  evidence.executable = "/opt/python";
+  evidence.last_lines = {"ModuleNotFoundError: No module named 'torch'"};
+  const auto advice = diagnose(evidence).advice;
+  CHECK(advice.find("/opt/python -m pip install") != std::string::npos);
+  CHECK(diagnose(evidence).message == "ModuleNotFoundError: No module named 'torch'");
+}
+
+TEST_CASE("a crash is told with what the kernel's log has on it") {
+  auto evidence = ended({true, SIGSEGV});
+  evidence.surroundings.kernel_lines = {"train[42]: segfault at 0 ip 1 sp 2 error 4 in libx.so"};
+  CHECK(diagnose(evidence).reason ==
+        "it accessed memory that is not its own (train[42]: segfault at 0 ip 1 sp 2 error 4 in "
+        "libx.so)");
+}

@@ -1,0 +1,34 @@
+#include "launcher/failure/process_look.h"
+
+#include <doctest/doctest.h>
+#include <syscall.h>
+
+using namespace cpprun;
+
+TEST_CASE("what a process was doing is told in words, as far as it is known") {
+  CHECK(in_words(ProcessLook{.pid = 42, .name = "train", .state = 'S'}) ==
+        "train (pid 42) was in state S (sleeping)");
+  const ProcessLook look{
+      .pid = 42,
+      .name = "python3",
+      .state = 'D',
+      .wait_channel = "nfs_wait",
+      .system_call = SYS_fsync,
+      .threads = 8,
+      .kernel_stack = {"rpc_wait_bit_killable", "nfs_wait", "nfs_file_fsync", "do_fsync", "entry"}};
+  CHECK(in_words(look) ==
+        "python3 (pid 42) was in state D (waiting in the kernel for a disk or a driver, which no "
+        "signal interrupts), in nfs_wait, system call fsync, 8 threads, kernel stack "
+        "rpc_wait_bit_killable < nfs_wait < nfs_file_fsync");
+}
+
+TEST_CASE("a system call without a name here is told by its number") {
+  CHECK(system_call_name(SYS_futex) == "futex");
+  CHECK(system_call_name(99999) == "99999");
+}
+
+TEST_CASE("every state of a process has words") {
+  for (const char state : {'R', 'S', 'D', 'T', 't', 'Z', 'I'}) {
+    CHECK_FALSE(state_in_words(state).empty());
+  }
+}

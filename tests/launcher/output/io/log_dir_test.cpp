@@ -1,0 +1,213 @@
+#include "launcher/output/io/log_dir.h"
+
+#include <doctest/doctest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "proto/bounds.h"
+
+using namespace cpprun;
+namespace fs = std::filesystem;
+
+namespace {
+
+// A folder of the test's own that is TMPDIR, too.
+struct Place {
+  fs::path root = fs::temp_directory_path() / ("cpprun_log_dir_" + std::to_string(::getpid()));
+  Environment environment{{"TMPDIR", root.string()}};
+  Place() { fs::create_directories(root); }
+  ~Place() { fs::remove_all(root); }
+  Place(const Place&) = delete;
+  Place& operator=(const Place&) = delete;
+  long entries() const { return std::distance(fs::directory_iterator(root), {}); }
+};
+
+WorkerSpec spec_in(const std::string& folder) {
+  WorkerSpec spec;
+  spec.log_folder = folder;
+  return spec;
+}
+
+}  // namespace
+
+TEST_CASE("without logs only a private folder is made, and nothing stays of it") {
+  const Place place;
+  {
+    auto folders = io::LogDir::make(Config{}, place.environment);
+    REQUIRE(folders.has_value());
+    CHECK(folders->run_folder().empty());
+    struct stat found {};
+    REQUIRE(::stat(folders->error_folder().c_str(), &found) == 0);
+    CHECK((found.st_mode & 0777U) == 0700U);
+    const auto worker = folders->error_folder() + "/attempt_0/0";
+    CHECK(folders->prepare({spec_in(worker)}));
+    std::ofstream(worker + "/error.json") << "{}";
+    const io::LogDir moved = std::move(*folders);
+    CHECK(fs::exists(worker));
+  }
+  CHECK(place.entries() == 0);
+}
+
+TEST_CASE("the private folder is announced before it is there, and a log folder never") {
+  const Place place;
+  std::string announced;
+  const auto note = [&](const std::string& path) {
+    announced = path;
+    CHECK_FALSE(fs::exists(path));
+  };
+  const auto folders = io::LogDir::make(Config{}, place.environment, note);
+  REQUIRE(folders.has_value());
+  CHECK(announced == folders->error_folder());
+  announced.clear();
+  Config config;
+  config.logs.root = place.root;
+  REQUIRE(io::LogDir::make(config, place.environment, note).has_value());
+  CHECK(announced.empty());
+}
+
+TEST_CASE("a log folder is made where it is asked for, and stays") {
+  const Place place;
+  Config config;
+  config.job = "job/7";
+  config.logs.root = place.root / "deep" / "logs";
+  std::string run;
+  {
+    auto folders = io::LogDir::make(config, place.environment);
+    REQUIRE(folders.has_value());
+    run = folders->run_folder();
+    CHECK(folders->error_folder().empty());
+  }
+  CHECK(fs::path(run).parent_path() == *config.logs.root);
+  CHECK(fs::path(run).filename().string().starts_with("job_7_"));
+  CHECK(fs::is_directory(run));
+}
+
+TEST_CASE("redirects without a place go to torchrun's, in the temporary folder, and stay") {
+  const Place place;
+  Config config;
+  config.logs.redirects.everybody.out = true;
+  { REQUIRE(io::LogDir::make(config, place.environment).has_value()); }
+  CHECK(place.entries() == 1);
+  CHECK(
+      fs::directory_iterator(place.root)->path().filename().string().starts_with("torchelastic_"));
+}
+
+TEST_CASE("nothing at all is made where logs are disabled") {
+  const Place place;
+  Config config;
+  config.logs.disabled = true;
+  auto folders = io::LogDir::make(config, place.environment);
+  REQUIRE(folders.has_value());
+  CHECK(folders->run_folder().empty());
+  CHECK(folders->error_folder().empty());
+  CHECK(place.entries() == 0);
+}
+
+TEST_CASE("a file in the place of the log folder is an error that names it") {
+  const Place place;
+  Config config;
+  config.logs.root = place.root / "file";
+  std::ofstream(*config.logs.root) << "x";
+  const auto folders = io::LogDir::make(config, place.environment);
+  REQUIRE_FALSE(folders.has_value());
+  CHECK(folders.error().reason.starts_with("--log-dir: cannot make the folder \""));
+}
+
+TEST_CASE("an attempt of the same number begins with empty folders") {
+  const Place place;
+  Config config;
+  config.logs.root = place.root;
+  auto folders = io::LogDir::make(config, place.environment);
+  REQUIRE(folders.has_value());
+  const auto worker = folders->run_folder() + "/attempt_0/0";
+  CHECK(folders->prepare({spec_in(worker)}));
+  std::ofstream(worker + "/error.json") << "old";
+  CHECK(folders->prepare({spec_in(worker)}));
+  CHECK(fs::is_empty(worker));
+}
+
+TEST_CASE("the logs of an attempt are kept when another master begins to count again") {
+  const Place place;
+  auto folders = io::LogDir::make(Config{}, place.environment);
+  REQUIRE(folders.has_value());
+  const auto attempt = folders->error_folder() + "/attempt_0";
+  for (const char* const words : {"first", "second", "third"}) {
+    REQUIRE(folders->prepare({spec_in(attempt + "/0"), spec_in(attempt + "/1")}));
+    std::ofstream(attempt + "/1/stdout.log") << words;
+  }
+  const auto said = [&](const std::string& folder) {
+    std::string words;
+    std::ifstream(folder + "/1/stdout.log") >> words;
+    return words;
+  };
+  CHECK(said(attempt + "_before_1") == "first");
+  CHECK(said(attempt + "_before_2") == "second");
+  CHECK(said(attempt) == "third");
+}
+
+TEST_CASE("the last lines of a file are read from its end only") {
+  const Place place;
+  const auto path = (place.root / "stderr.log").string();
+  {
+    std::ofstream file(path);
+    for (int i = 0; i < 100000; ++i) file << "line " << i << "\n";
+  }
+  const auto lines = io::read_last_lines(path);
+  CHECK(lines.size() == bounds::last_lines_max);
+  CHECK(lines.front() == "line 99800");
+  CHECK(lines.back() == "line 99999");
+  CHECK(io::read_last_lines("/nowhere").empty());
+}
+
+TEST_CASE("a small file is read whole, a large or missing one is refused with a reason") {
+  const Place place;
+  const auto path = (place.root / "error.json").string();
+  std::ofstream(path) << "{}";
+  CHECK(io::read_small_file(path) == "{}");
+  CHECK(io::read_small_file("/nowhere").error().reason ==
+        "cannot read \"/nowhere\": No such file or directory");
+  const auto large = (place.root / "large").string();
+  std::ofstream(large) << std::string(bounds::error_file_bytes_max + 1, ' ');
+  CHECK(io::read_small_file(large).error().reason ==
+        "cannot read \"" + large + "\": it is larger than 1048576 bytes");
+  // One that does not tell its size; a bare root may not have it.
+  if (::access("/dev/zero", R_OK) == 0) {
+    CHECK(io::read_small_file("/dev/zero").error().reason ==
+          "cannot read \"/dev/zero\": it is larger than 1048576 bytes");
+  }
+}
+
+TEST_CASE("a file is replaced whole, or stays as it was with a reason why") {
+  const Place place;
+  const auto path = (place.root / "error.json").string();
+  CHECK(io::write_whole_file(path, "one").has_value());
+  CHECK(io::write_whole_file(path, "two").has_value());
+  CHECK(io::read_small_file(path) == "two");
+  CHECK(place.entries() == 1);
+  const auto nowhere = (place.root / "none" / "x").string();
+  CHECK(io::write_whole_file(nowhere, "x").error().reason ==
+        "cannot write \"" + nowhere + "\": No such file or directory");
+}
+
+TEST_CASE("of a thousand restarts only the last attempts' folders stay where that was asked for") {
+  const Place place;
+  Config config;
+  config.logs.root = place.root;
+  config.logs.attempts_kept = 3;
+  auto folders = io::LogDir::make(config, place.environment);
+  REQUIRE(folders.has_value());
+  for (int i = 0; i < 10; ++i) {
+    const auto attempt = folders->run_folder() + "/attempt_" + std::to_string(i);
+    REQUIRE(folders->prepare({spec_in(attempt + "/0")}));
+    std::ofstream(attempt + "/0/stdout.log") << i;
+  }
+  // Of a new master's attempt with an old name the older one goes first.
+  REQUIRE(folders->prepare({spec_in(folders->run_folder() + "/attempt_9/0")}));
+  CHECK(fs::exists(folders->run_folder() + "/attempt_8"));
+  CHECK(fs::exists(folders->run_folder() + "/attempt_9_before_1"));
+  CHECK(fs::is_empty(folders->run_folder() + "/attempt_9/0"));
+  CHECK(std::distance(fs::directory_iterator(folders->run_folder()), {}) == 3);
+}

@@ -1,0 +1,28 @@
+#include "launcher/output/last_lines.h"
+
+#include <doctest/doctest.h>
+
+#include <string>
+#include <vector>
+
+#include "proto/bounds.h"
+
+using namespace cpprun;
+
+TEST_CASE("the last lines are the last ones, bounded in number and in bytes") {
+  std::string text;
+  for (int i = 0; i < 1000; ++i) text += "line " + std::to_string(i) + "\n";
+  const auto lines = last_lines_of(text);
+  CHECK(lines.size() == bounds::last_lines_max);
+  CHECK(lines.back() == "line 999");
+
+  const auto long_lines =
+      last_lines_of(std::string(10 * bounds::last_lines_bytes_max, 'x') + "\nend");
+  CHECK(long_lines.back() == "end");
+  CHECK(long_lines.front().size() <= bounds::last_lines_bytes_max);
+}
+
+TEST_CASE("a progress bar leaves no trace in the last lines, and empty lines at the end neither") {
+  CHECK(last_lines_of("10%\r20%\r30%\rdone\nError: no\n\n\n") ==
+        std::vector<std::string>{"done", "Error: no"});
+}

@@ -1,0 +1,65 @@
+#include "launcher/output/line_cutter.h"
+
+#include <doctest/doctest.h>
+
+#include <string>
+#include <vector>
+
+#include "proto/bounds.h"
+#include "tests/launcher/output/line_probe.h"
+
+using namespace cpprun;
+using cpprun::probe::Screen;
+
+TEST_CASE("a line written in parts is shown once, whole, with one prefix") {
+  Screen screen;
+  screen.take("half ");
+  CHECK(screen.text.empty());
+  screen.take("and half\nnext\nopen");
+  CHECK(screen.text == "A:half and half\nA:next\n");
+  screen.finish();
+  CHECK(screen.text == "A:half and half\nA:next\nA:open");
+}
+
+TEST_CASE("an over-long line passes in pieces with its prefix once, and costs no memory") {
+  Screen screen;
+  const std::string chunk(bounds::line_bytes_max / 2, 'x');
+  for (int i = 0; i < 8; ++i) screen.take(chunk);
+  screen.take("\n");
+  CHECK(screen.text == "A:" + std::string(4 * bounds::line_bytes_max, 'x') + "\n");
+}
+
+TEST_CASE("an over-long line is not cut inside a character") {
+  std::string line(bounds::line_bytes_max - 1, 'x');
+  line += "\xE2\x82\xAC";  // the euro sign, two of its bytes beyond the bound
+  std::vector<std::string> pieces;
+  LineCutter cutter;
+  const auto keep = [&](const Piece& piece) { pieces.emplace_back(piece.text); };
+  cutter.take(line, keep);
+  cutter.finish(keep);
+  CHECK(pieces.size() == 2);
+  CHECK(pieces.back() == "\xE2\x82\xAC");
+}
+
+TEST_CASE("bytes that are no text at all pass unchanged") {
+  Screen screen;
+  const std::string bytes("\x80\x80\x00\xFF\xC3\n", 6);
+  screen.take(bytes);
+  CHECK(screen.text == "A:" + bytes);
+}
+
+TEST_CASE("a progress bar is shown as it is redrawn, each time with the prefix") {
+  Screen screen;
+  screen.take("\r10%");
+  screen.take("\r20%");
+  CHECK(screen.text == "A:\rA:10%\r");
+  screen.take("\r\n");
+  CHECK(screen.text == "A:\rA:10%\rA:20%\r\n");
+}
+
+TEST_CASE("a line that ends with return and newline is one line, however it arrives") {
+  Screen screen;
+  screen.take("dos\r");
+  screen.take("\nnext\r\n");
+  CHECK(screen.text == "A:dos\r\nA:next\r\n");
+}

@@ -1,0 +1,31 @@
+#include "launcher/output/line_merger.h"
+
+#include <doctest/doctest.h>
+
+#include <string>
+
+#include "proto/bounds.h"
+#include "tests/launcher/output/line_probe.h"
+
+using namespace cpprun;
+using cpprun::probe::Screen;
+
+TEST_CASE("lines of two workers never mix, not even one without an end") {
+  Screen screen;
+  screen.take("from a");
+  screen.take("from b\n", 1);
+  screen.take(" goes on\n");
+  CHECK(screen.text == "B:from b\nA:from a goes on\n");
+  screen.take("no end");
+  screen.finish();
+  screen.take("b\n", 1);
+  CHECK(screen.text == "B:from b\nA:from a goes on\nA:no end\nB:b\n");
+}
+
+TEST_CASE("an over-long line that is interrupted gets its prefix again") {
+  Screen screen;
+  screen.take(std::string(bounds::line_bytes_max, 'x'));
+  screen.take("b\n", 1);
+  screen.take("y\n");
+  CHECK(screen.text == "A:" + std::string(bounds::line_bytes_max, 'x') + "\nB:b\nA:y\n");
+}

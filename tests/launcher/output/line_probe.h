@@ -1,0 +1,28 @@
+#pragma once
+// A console on which two workers' bytes appear, for the tests of cutter and merger.
+
+#include <string>
+#include <string_view>
+
+#include "launcher/output/line_cutter.h"
+#include "launcher/output/line_merger.h"
+
+namespace cpprun::probe {
+
+// What a console would show of one speaker's bytes, prefix "P:".
+struct Screen {
+  LineMerger merger;
+  std::string text;
+  LineCutter cutters[2];
+  void take(std::string_view bytes, int speaker = 0) {
+    cutters[speaker].take(bytes, [&](const Piece& piece) { show(speaker, piece); });
+  }
+  void finish(int speaker = 0) {
+    cutters[speaker].finish([&](const Piece& piece) { show(speaker, piece); });
+  }
+  void show(int speaker, const Piece& piece) {
+    merger.add(speaker, speaker == 0 ? "A:" : "B:", piece, text);
+  }
+};
+
+}  // namespace cpprun::probe

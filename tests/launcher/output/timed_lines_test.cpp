@@ -1,0 +1,18 @@
+#include "launcher/output/timed_lines.h"
+
+#include <doctest/doctest.h>
+
+using namespace cpprun;
+using namespace std::chrono_literals;
+
+TEST_CASE("the time stands in front of cpprun's own sentences and of nothing else") {
+  const WallTime time{std::chrono::sys_days{std::chrono::January / 5 / 2026} + 3h + 4min};
+  CHECK(timed("cpprun: one\ncpprun: two\n", time) ==
+        "2026-01-05T03:04:00.000Z cpprun: one\n2026-01-05T03:04:00.000Z cpprun: two\n");
+  CHECK(timed("\x1b[31mcpprun: no\x1b[0m\n", time) ==
+        "2026-01-05T03:04:00.000Z \x1b[31mcpprun: no\x1b[0m\n");
+  CHECK(timed("====\nsays cpprun: x\n{\"event\": 1}\n", time) ==
+        "====\nsays cpprun: x\n{\"event\": 1}\n");
+  CHECK(timed("", time).empty());
+  CHECK(timed("cpprun: without an end", time) == "2026-01-05T03:04:00.000Z cpprun: without an end");
+}

@@ -1,0 +1,17 @@
+#include "launcher/plan/cpu_list.h"
+
+#include <doctest/doctest.h>
+
+using namespace cpprun;
+
+TEST_CASE("the kernel's lists of processors are read and written") {
+  CHECK(parse_cpu_list("0-2,4,6-7\n") == CpuSet{0, 1, 2, 4, 6, 7});
+  CHECK(parse_cpu_list("3") == CpuSet{3});
+  CHECK(parse_cpu_list("").empty());
+  CHECK(to_cpu_list({0, 1, 2, 4, 6, 7}) == "0-2,4,6-7");
+  CHECK(to_cpu_list({}).empty());
+}
+
+TEST_CASE("what no kernel writes is left out, and fills no memory") {
+  CHECK(parse_cpu_list("a,1,-,2-x,0-999999999") == CpuSet{1});
+}

@@ -1,0 +1,88 @@
+#include "launcher/plan/interfaces.h"
+
+#include <doctest/doctest.h>
+
+using namespace cpprun;
+
+namespace {
+
+const NetworkInterface lo{"lo", true, true, {"127.0.0.1", "::1"}};
+const NetworkInterface eth0{"eth0", true, false, {"10.0.0.5", "fe80::5"}};
+const NetworkInterface ib0{"ib0", true, false, {"192.168.1.5", "2001:db8::5"}};
+const NetworkInterface down{"eth9", false, false, {"10.9.9.9"}};
+const NetworkInterface bare{"veth0", true, false, {}};
+const std::vector<NetworkInterface> machine = {lo, eth0, ib0, down, bare};
+
+}  // namespace
+
+TEST_CASE("the interface from which the master is reached is everybody's, by IPv4 and IPv6") {
+  const auto by_v4 = choose_interfaces(machine, "192.168.1.5", false, {});
+  CHECK(by_v4 == SocketInterfaces{"ib0", "ib0", "ib0", "ib0"});
+  CHECK(choose_interfaces(machine, "2001:db8::5", false, {})->gloo == "ib0");
+  CHECK(choose_interfaces(machine, "10.0.0.5", false, {})->gloo == "eth0");
+}
+
+TEST_CASE("two nodes on one machine meet over loopback") {
+  CHECK(choose_interfaces(machine, "127.0.0.1", false, {})->gloo == "lo");
+}
+
+TEST_CASE("a machine alone gets loopback for gloo, and NCCL is left alone") {
+  const auto chosen = choose_interfaces(machine, "127.0.0.1", true, {});
+  CHECK(chosen == SocketInterfaces{"lo", "lo", std::nullopt, "lo"});
+  const auto without = choose_interfaces({eth0}, "127.0.0.1", true, {});
+  CHECK(without->gloo == std::nullopt);
+}
+
+TEST_CASE("what the user set is kept, and checked") {
+  const auto chosen =
+      choose_interfaces(machine, "10.0.0.5", false, {{"GLOO_SOCKET_IFNAME", "ib0"}});
+  CHECK(chosen == SocketInterfaces{std::nullopt, "eth0", "eth0", "ib0"});
+  CHECK(choose_interfaces(machine, "10.0.0.5", false, {{"GLOO_SOCKET_IFNAME", "eth0,ib0"}}));
+  CHECK(choose_interfaces(machine, "10.0.0.5", false, {{"GLOO_SOCKET_IFNAME", "wlan0"}})
+            .error()
+            .reason ==
+        "GLOO_SOCKET_IFNAME=wlan0 names wlan0, which does not exist on this machine; eth0 "
+        "(10.0.0.5) would do");
+  CHECK(choose_interfaces(machine, "10.0.0.5", false, {{"TP_SOCKET_IFNAME", "eth9"}})
+            .error()
+            .reason.find("names eth9, which is down") != std::string::npos);
+  CHECK(choose_interfaces(machine, "10.0.0.5", false, {{"GLOO_SOCKET_IFNAME", "veth0"}})
+            .error()
+            .reason.find("which has no address") != std::string::npos);
+}
+
+TEST_CASE("NCCL's own syntax is understood: beginnings, exact names, names to leave out") {
+  const auto with = [](const char* value) {
+    return choose_interfaces(machine, "10.0.0.5", false, {{"NCCL_SOCKET_IFNAME", value}});
+  };
+  CHECK(with("eth"));
+  CHECK(with("=ib0"));
+  CHECK(with("^docker,lo"));
+  CHECK_FALSE(with("=ib"));
+  CHECK_FALSE(with("mlx"));
+}
+
+TEST_CASE("a master to whose own address no way leads gives its workers a card that leads out") {
+  CHECK(choose_interfaces(machine, "", false, {})->gloo == "eth0");
+  CHECK_FALSE(choose_interfaces({lo, down, bare}, "", false, {}).has_value());
+}
+
+TEST_CASE("an address that no interface carries is an error that lists those that would do") {
+  CHECK(choose_interfaces(machine, "172.16.0.1", false, {}).error().reason ==
+        "the master is reached from 172.16.0.1, which no interface carries; set "
+        "GLOO_SOCKET_IFNAME to one: eth0 (10.0.0.5), ib0 (192.168.1.5) would do");
+}
+
+TEST_CASE("a wrong name is found before the master is reached, whichever variable has it") {
+  CHECK(check_users_interfaces(machine, false, {}).has_value());
+  CHECK(check_users_interfaces(machine, false, {{"GLOO_SOCKET_IFNAME", "eth0"}}).has_value());
+  CHECK(check_users_interfaces(machine, false, {{"TP_SOCKET_IFNAME", "eth9"}}).error().reason ==
+        "TP_SOCKET_IFNAME=eth9 names eth9, which is down; eth0 (10.0.0.5), ib0 (192.168.1.5) would "
+        "do");
+  CHECK_FALSE(check_users_interfaces(machine, false, {{"NCCL_SOCKET_IFNAME", "=eth"}}).has_value());
+  // Only the one that reaches the master is worth copying, as soon as it is known.
+  CHECK(check_users_interfaces(machine, false, {{"TP_SOCKET_IFNAME", "eth9"}}, "192.168.1.5")
+            .error()
+            .reason ==
+        "TP_SOCKET_IFNAME=eth9 names eth9, which is down; ib0 (192.168.1.5) would do");
+}

@@ -1,0 +1,57 @@
+#include "launcher/plan/io/host.h"
+
+#include <doctest/doctest.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <thread>
+
+using namespace cpprun;
+
+TEST_CASE("the environment is taken as it is, empty values included") {
+  char plain[] = "A=1";
+  char empty[] = "B=";
+  char two[] = "C=x=y";
+  char odd[] = "no equals";
+  char* variables[] = {plain, empty, two, odd, nullptr};
+  CHECK(io::environment_snapshot(variables) == Environment{{"A", "1"}, {"B", ""}, {"C", "x=y"}});
+}
+
+TEST_CASE("the loopback interface is found, up, with its address") {
+  const auto interfaces = io::network_interfaces();
+  REQUIRE(interfaces.has_value());
+  const auto found = std::find_if(interfaces->begin(), interfaces->end(),
+                                  [](const auto& each) { return each.loopback; });
+  REQUIRE(found != interfaces->end());
+  CHECK(found->up);
+  CHECK(std::count(found->addresses.begin(), found->addresses.end(), "127.0.0.1") == 1);
+  CHECK(std::count(found->networks.begin(), found->networks.end(), "127.0.0.1/8") == 1);
+}
+
+TEST_CASE("the way to a literal address is known without asking anybody") {
+  CHECK(io::local_address_towards("127.0.0.1", 29500) == "127.0.0.1");
+  CHECK(io::local_address_towards("node0.example", 29500)
+            .error()
+            .reason.starts_with("cannot find the way to node0.example: "));
+}
+
+TEST_CASE("files are told apart as the program needs it") {
+  CHECK(io::probe_file("/bin/sh") == FileKind::executable);
+  CHECK(io::probe_file("/etc/passwd") == FileKind::plain);
+  CHECK(io::probe_file("/tmp") == FileKind::directory);
+  CHECK(io::probe_file("/nowhere") == FileKind::missing);
+}
+
+TEST_CASE("tokens are random, hexadecimal, as long as asked for") {
+  CHECK(io::random_token(8).size() == 16);
+  CHECK(io::random_token(8) != io::random_token(8));
+  CHECK(io::random_token(8).find_first_not_of("0123456789abcdef") == std::string::npos);
+}
+
+TEST_CASE("the machine has a name and processors") {
+  char name[256] = {};
+  REQUIRE(::gethostname(name, sizeof name) == 0);
+  CHECK(io::host_name() == name);
+  CHECK(io::cpu_count() >= 1);
+  CHECK(io::device_count({{"CUDA_VISIBLE_DEVICES", ""}}) == 0);
+}

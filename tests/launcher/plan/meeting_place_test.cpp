@@ -1,0 +1,117 @@
+#include "launcher/plan/meeting_place.h"
+
+#include <doctest/doctest.h>
+
+using namespace cpprun;
+
+namespace {
+
+const std::vector<NetworkInterface> machine = {
+    {.name = "lo", .up = true, .loopback = true, .addresses = {"127.0.0.1", "::1"}},
+    {.name = "eth0", .up = true, .addresses = {"10.0.0.5", "fe80::5"}},
+    {.name = "ib0", .up = true, .addresses = {"192.168.1.5"}},
+    {.name = "eth9", .up = false, .addresses = {"10.9.9.9"}}};
+
+Config config_of(RendezvousMode mode, const std::string& host, std::optional<int> node_rank = {}) {
+  Config config;
+  config.rendezvous = mode;
+  config.endpoint = {host, 29400};
+  config.place_by_endpoint = mode == RendezvousMode::endpoint;
+  config.nodes_min = config.nodes_max = 2;
+  config.node_rank = node_rank;
+  return config;
+}
+
+const Config by_rank = config_of(RendezvousMode::fixed_master, "trainer", 0);
+const Config by_endpoint = config_of(RendezvousMode::endpoint, "trainer");
+
+}  // namespace
+
+TEST_CASE("addresses are loopback's, ours, others' or shared") {
+  CHECK(whose({}, machine) == Whose::nobodys);
+  CHECK(whose({"127.0.1.1"}, machine) == Whose::loopback);
+  CHECK(whose({"::1", "127.0.0.1"}, machine) == Whose::loopback);
+  CHECK(whose({"10.0.0.5"}, machine) == Whose::ours);
+  CHECK(whose({"127.0.1.1", "10.0.0.5"}, machine) == Whose::ours);
+  CHECK(whose({"fe80::5%eth0"}, machine) == Whose::ours);
+  CHECK(whose({"10.0.0.6"}, machine) == Whose::others);
+  CHECK(whose({"10.0.0.5", "10.0.0.6"}, machine) == Whose::shared);
+  CHECK(whose({"127.0.0.1", "10.0.0.6"}, machine) == Whose::shared);
+  CHECK(those_of_others({"10.0.0.5", "10.0.0.6"}, machine) == std::vector<std::string>{"10.0.0.6"});
+}
+
+TEST_CASE("a name that means several machines is refused, with one address for all of them") {
+  CHECK(*is_meant(by_endpoint, {"10.0.0.5"}, machine));
+  CHECK_FALSE(*is_meant(by_endpoint, {"10.0.0.6"}, machine));
+  CHECK_FALSE(*is_meant(by_endpoint, {}, machine));
+  const auto refused = is_meant(by_endpoint, {"10.0.0.5", "10.0.0.4"}, machine);
+  REQUIRE_FALSE(refused.has_value());
+  CHECK(refused.error().reason ==
+        "the name trainer means several machines: 10.0.0.5 is this machine, 10.0.0.4 is not; each "
+        "of them would take itself for the master of a job of its own. Give every node the "
+        "address, or a name, of one machine, as --rdzv-endpoint=10.0.0.4:29400 (of a StatefulSet's "
+        "pods the first one's name), or say who is the master with --rdzv-conf=is_host=true on "
+        "that node and is_host=false on the others");
+  // Everybody's loopback is nobody's address.
+  CHECK(is_meant(by_endpoint, {"127.0.1.1", "10.0.0.4"}, machine)
+            .error()
+            .reason.find("as --rdzv-endpoint=10.0.0.4:29400 ") != std::string::npos);
+}
+
+TEST_CASE("a master that is to be met at somebody else's address is told so at once") {
+  CHECK(doubt_of_master(by_rank, {"10.0.0.5"}, machine) == std::nullopt);
+  CHECK(doubt_of_master(by_rank, {"10.0.0.5", "10.0.0.6"}, machine) == std::nullopt);
+  const auto doubt = doubt_of_master(by_rank, {"10.0.0.6"}, machine);
+  REQUIRE(doubt);
+  CHECK(doubt->strong);
+  CHECK(doubt->sentence ==
+        "trainer (10.0.0.6) is no address of this machine, which is to be the master and has "
+        "10.0.0.5 (eth0), 192.168.1.5 (ib0): whoever looks for the master there finds it only "
+        "where a Service, a NAT or a forwarded port leads from there to here; if none does, start "
+        "every node with --master-addr=10.0.0.5");
+}
+
+TEST_CASE("loopback is doubted where somebody is waited for, unless the node is alone") {
+  auto config = config_of(RendezvousMode::endpoint, "localhost");
+  const auto doubt = doubt_of_master(config, {"127.0.0.1", "::1"}, machine);
+  REQUIRE(doubt);
+  CHECK_FALSE(doubt->strong);
+  CHECK(doubt->sentence ==
+        "localhost is this machine and no other: a node on another machine would look for the "
+        "master on itself; if there is one, start every node with an address of the master, as "
+        "--rdzv-endpoint=10.0.0.5:29400");
+  config.nodes_min = config.nodes_max = 1;
+  CHECK(doubt_of_master(config, {"127.0.0.1"}, machine) == std::nullopt);
+}
+
+TEST_CASE("a machine without an address of its own still gets a sentence") {
+  const auto doubt = doubt_of_master(by_rank, {"10.0.0.6"}, {machine.front()});
+  REQUIRE(doubt);
+  CHECK(doubt->sentence.find("has no address that others could use") != std::string::npos);
+  CHECK(doubt->sentence.find("--master-addr=HOST") != std::string::npos);
+}
+
+TEST_CASE("whoever dials itself is told so, and whoever dials another is asked about that one") {
+  auto config = config_of(RendezvousMode::fixed_master, "10.0.0.5", 1);
+  CHECK(hint_for_dialler(config, {"10.0.0.5"}, machine) ==
+        "; 10.0.0.5 is this machine, which has --node-rank=1, and the master is where "
+        "--node-rank=0 is started: if that is another machine, give every node its address with "
+        "--master-addr; if it is this one, give it rank 0");
+  CHECK(hint_for_dialler(config, {"10.0.0.6"}, machine) ==
+        "; is the node with --node-rank=0 started there, with the same --master-addr?");
+  CHECK(hint_for_dialler(config, {}, machine) == "");
+  config = config_of(RendezvousMode::endpoint, "127.0.0.1");
+  CHECK(hint_for_dialler(config, {"127.0.0.1"}, machine).find("is_host=false") !=
+        std::string::npos);
+  CHECK(hint_for_dialler(config, {"10.0.0.6"}, machine) == "; is a node started on that machine?");
+}
+
+TEST_CASE("a master that cannot resolve its own name is told what it could be called") {
+  CHECK(unresolved_in_words(by_rank, "Host not found", machine) ==
+        "the name \"trainer\" cannot be resolved (Host not found) on this machine, which is to be "
+        "the master: its own workers would not find their store there; add the name to /etc/hosts "
+        "or DNS, or start every node with an address: this machine has 10.0.0.5 (eth0), "
+        "192.168.1.5 (ib0)");
+  CHECK(unresolved_for_others(by_rank, "Host not found") ==
+        "the master is there, but cannot resolve its own name \"trainer\" (Host not found)");
+}

@@ -1,0 +1,41 @@
+#include "launcher/report/failure_json.h"
+
+#include <doctest/doctest.h>
+
+#include <csignal>
+
+using namespace cpprun;
+
+TEST_CASE("a failure as JSON has everything a person would ask for") {
+  const link::Failure failure{.rank = Rank{3},
+                              .local_rank = LocalRank{1},
+                              .group_rank = GroupRank{2},
+                              .host = "node2",
+                              .pid = 42,
+                              .status = {true, SIGKILL},
+                              .time = WallTime{std::chrono::milliseconds(1500)},
+                              .message = "",
+                              .cause = "out_of_memory",
+                              .consequence = false};
+  const auto json = to_json(failure, "./train");
+  CHECK(json.at("rank") == 3);
+  CHECK(json.at("node") == 2);
+  CHECK(json.at("exit_code") == 137);
+  CHECK(json.at("signal") == "SIGKILL");
+  CHECK(json.at("time") == 1.5);
+  CHECK(json.at("reason") == "the kernel ended it because memory ran out");
+  CHECK_FALSE(json.at("advice").get<std::string>().empty());
+}
+
+TEST_CASE("a cause that only a newer cpprun knows is passed on without words") {
+  const auto json = to_json({.cause = "quantum_noise"}, "");
+  CHECK(json.at("cause") == "quantum_noise");
+  CHECK(json.at("reason") == "");
+  CHECK(json.at("signal").is_null());
+}
+
+TEST_CASE("half a character of a worker's words does not break the text") {
+  nlohmann::ordered_json json;
+  json["message"] = "half \xE2\x82";
+  CHECK(to_text(json).starts_with("{\"message\":\"half "));
+}

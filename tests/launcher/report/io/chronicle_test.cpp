@@ -1,0 +1,230 @@
+#include "launcher/report/io/chronicle.h"
+
+#include <doctest/doctest.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <string>
+
+#include "proto/bounds.h"
+#include "tests/launcher/io_probe.h"
+
+using namespace cpprun;
+
+namespace {
+
+namespace fs = std::filesystem;
+
+struct Folder {
+  Folder() {
+    std::string name = (fs::temp_directory_path() / "chronicle_XXXXXX").string();
+    path = ::mkdtemp(name.data());
+  }
+  ~Folder() { fs::remove_all(path); }
+  fs::path path;
+};
+
+std::string content(const fs::path& path) {
+  std::ifstream file(path);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+}  // namespace
+
+TEST_CASE("what cannot be written is refused before anything starts, by its flag") {
+  const auto report = io::Chronicle::open("/nowhere/report.json", "");
+  REQUIRE_FALSE(report.has_value());
+  CHECK(report.error().reason ==
+        "--report: cannot write \"/nowhere/report.json\": No such file or directory");
+  const auto events = io::Chronicle::open("", "/");
+  REQUIRE_FALSE(events.has_value());
+  CHECK(events.error().reason == "--events: cannot write \"/\": Is a directory");
+  CHECK_FALSE(io::Chronicle::open("/tmp", "").has_value());
+}
+
+TEST_CASE("trying leaves nothing behind, and an earlier report as it was") {
+  const Folder folder;
+  const auto path = folder.path / "report.json";
+  CHECK(io::Chronicle::open(path.string(), ""));
+  CHECK(fs::is_empty(folder.path));
+  std::ofstream(path) << "old";
+  CHECK(io::Chronicle::open(path.string(), ""));
+  CHECK(content(path) == "old");
+}
+
+TEST_CASE("the file that is our own stdout is written to and never replaced") {
+  const Folder folder;
+  const auto path = folder.path / "job.out";
+  const int before = ::dup(STDOUT_FILENO);
+  std::fflush(stdout);
+  const int file = ::open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+  ::dup2(file, STDOUT_FILENO);
+  const auto link = folder.path / "stdout";
+  fs::create_symlink(path, link);
+  const auto chronicle = io::Chronicle::open(link.string(), "");
+  const bool left = chronicle && chronicle->leave_report("the report");
+  ::dup2(before, STDOUT_FILENO);
+  ::close(before);
+  ::close(file);
+  CHECK(left);
+  CHECK(fs::is_symlink(link));
+  CHECK(content(path) == "the report");
+}
+
+TEST_CASE("the report takes the place of an earlier one as a whole") {
+  const Folder folder;
+  const auto path = folder.path / "report.json";
+  std::ofstream(path) << "an old and longer one";
+  const auto chronicle = io::Chronicle::open(path.string(), "");
+  REQUIRE(chronicle.has_value());
+  CHECK(chronicle->leave_report("new"));
+  CHECK(content(path) == "new");
+}
+
+TEST_CASE("a device is written to and never replaced") {
+  const auto chronicle = io::Chronicle::open("/dev/null", "");
+  REQUIRE(chronicle.has_value());
+  CHECK(chronicle->leave_report("words"));
+  struct stat facts {};
+  REQUIRE(::stat("/dev/null", &facts) == 0);
+  CHECK(S_ISCHR(facts.st_mode));
+}
+
+TEST_CASE("events are appended, a line each, as they happen") {
+  const Folder folder;
+  const auto path = folder.path / "events.jsonl";
+  std::ofstream(path) << "earlier\n";
+  auto chronicle = io::Chronicle::open("", path.string());
+  REQUIRE(chronicle.has_value());
+  chronicle->begin({.job = "job7", .host = "node0", .executable = "./train"});
+  CHECK(chronicle->append(chronicle->line(journal::Waiting{"for one"})));
+  CHECK(content(path).starts_with("earlier\n{\"time\":"));
+  CHECK(chronicle->append(chronicle->line(journal::Waiting{"for two"})));
+  const auto all = content(path);
+  CHECK(all.find("for one") < all.find("for two"));
+  CHECK(all.back() == '\n');
+}
+
+TEST_CASE("a job that begins takes the place of an earlier report at once") {
+  const Folder folder;
+  const auto path = folder.path / "report.json";
+  std::ofstream(path) << "an earlier end";
+  auto chronicle = io::Chronicle::open(path.string(), "");
+  REQUIRE(chronicle.has_value());
+  CHECK(chronicle->announce_report("it runs"));
+  CHECK(content(path) == "it runs");
+  CHECK(chronicle->announce_report("it ends"));
+  CHECK(chronicle->leave_report("ended", ".node0") == path.string());
+  CHECK(content(path) == "ended");
+  CHECK(std::distance(fs::directory_iterator(folder.path), {}) == 1);
+}
+
+TEST_CASE("of two nodes with one name for their reports neither loses its own") {
+  const Folder folder;
+  const auto path = (folder.path / "report.json").string();
+  auto first = io::Chronicle::open(path, "");
+  auto second = io::Chronicle::open(path, "");
+  REQUIRE((first && second));
+  CHECK(first->announce_report("first runs"));
+  CHECK(second->announce_report("second runs"));
+  CHECK(first->announce_report("first is being ended"));
+  CHECK(content(path) == "second runs");
+  CHECK(second->leave_report("second", ".node1") == path);
+  CHECK(first->leave_report("first", ".node0") == path + ".node0");
+  CHECK(content(path) == "second");
+  CHECK(content(path + ".node0") == "first");
+}
+
+TEST_CASE("a report follows no link that somebody has laid beside it") {
+  const Folder folder;
+  const auto path = folder.path / "report.json";
+  const auto precious = folder.path / "precious";
+  std::ofstream(precious) << "precious";
+  fs::create_symlink(precious, path.string() + ".draft");
+  fs::create_symlink(precious, path);
+  const auto chronicle = io::Chronicle::open(path.string(), "");
+  REQUIRE(chronicle.has_value());
+  CHECK(chronicle->leave_report("report"));
+  CHECK(content(precious) == "precious");
+  CHECK(content(path) == "report");
+}
+
+TEST_CASE("events for a pipe that is not read wait, and come in order when it is") {
+  const Folder folder;
+  const auto path = folder.path / "fifo";
+  REQUIRE(::mkfifo(path.c_str(), 0600) == 0);
+  const FileDescriptor reader{::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)};
+  asio::io_context context;
+  auto chronicle = io::Chronicle::open("", path.string());
+  REQUIRE(chronicle.has_value());
+  chronicle->begin({.job = "job7", .host = "node0", .executable = "./train"});
+  chronicle->serve_events(context);
+  std::string all;
+  // Several times what a pipe holds, and less than may wait.
+  for (int i = 0; i < 3000; ++i) {
+    const auto line = chronicle->line(journal::Waiting{"for number " + std::to_string(i)});
+    CHECK(chronicle->append(line));
+    all += line;
+  }
+  std::string seen;
+  std::string buffer(1 << 16, '\0');
+  const auto read_some = [&] {
+    for (auto got = ::read(reader.get(), buffer.data(), buffer.size()); got > 0;
+         got = ::read(reader.get(), buffer.data(), buffer.size())) {
+      seen.append(buffer.data(), static_cast<std::size_t>(got));
+    }
+  };
+  CHECK(probe::run_until(context, [&] {
+    read_some();
+    return seen.size() == all.size();
+  }));
+  CHECK(seen == all);
+}
+
+TEST_CASE("events that find no room even to wait are counted, and the count is told") {
+  const Folder folder;
+  const auto path = folder.path / "fifo";
+  REQUIRE(::mkfifo(path.c_str(), 0600) == 0);
+  const FileDescriptor reader{::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)};
+  asio::io_context context;
+  auto chronicle = io::Chronicle::open("", path.string());
+  REQUIRE(chronicle.has_value());
+  chronicle->begin({.job = "job7", .host = "node0", .executable = "./train"});
+  chronicle->serve_events(context);
+  // Four of them fit, since the pipe has taken the beginning of the first.
+  const std::string reason(bounds::events_waiting_bytes_max / 4, 'x');
+  for (int i = 0; i < 6; ++i) CHECK(chronicle->append(chronicle->line(journal::Waiting{reason})));
+  std::string seen;
+  std::string buffer(1 << 16, '\0');
+  CHECK(probe::run_until(context, [&] {
+    const auto got = ::read(reader.get(), buffer.data(), buffer.size());
+    if (got > 0) seen.append(buffer.data(), static_cast<std::size_t>(got));
+    return std::count(seen.begin(), seen.end(), '\n') == 4;
+  }));
+  CHECK(chronicle->append(chronicle->line(journal::Waiting{"the last"})));
+  const auto got = ::read(reader.get(), buffer.data(), buffer.size());
+  REQUIRE(got > 0);
+  const std::string_view last(buffer.data(), static_cast<std::size_t>(got));
+  CHECK(last.find("\"event\":\"events_lost\"") < last.find("the last"));
+  CHECK(last.find("\"count\":2") != std::string_view::npos);
+}
+
+TEST_CASE("events that cannot be written any more are told once") {
+  if (::access("/dev/full", W_OK) != 0) {
+    std::puts("skipped: there is no /dev/full here");
+    return;
+  }
+  auto chronicle = io::Chronicle::open("", "/dev/full");
+  REQUIRE(chronicle.has_value());
+  chronicle->begin({.job = "job7", .host = "node0", .executable = "./train"});
+  const auto noted = chronicle->append(chronicle->line(journal::Waiting{"for one"}));
+  REQUIRE_FALSE(noted.has_value());
+  CHECK(noted.error().reason.starts_with("--events: cannot write \"/dev/full\": No space left"));
+  CHECK(chronicle->append(chronicle->line(journal::Waiting{"for two"})));
+}

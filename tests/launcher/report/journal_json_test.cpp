@@ -1,0 +1,135 @@
+#include <doctest/doctest.h>
+
+#include <csignal>
+#include <cstdlib>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <sstream>
+
+#include "launcher/report/journal.h"
+
+using namespace cpprun;
+
+namespace {
+
+constexpr WallTime then{std::chrono::milliseconds(1'795'262'400'250)};
+
+nlohmann::json event(Journal& journal, const journal::Event& what) {
+  const auto line = journal.line(then, what);
+  REQUIRE(line.find('\n') == line.size() - 1);
+  return nlohmann::json::parse(line);
+}
+
+Journal journal_of_node() {
+  return Journal({.job = "job7", .host = "node1", .executable = "./train"});
+}
+
+std::set<std::string> members(const nlohmann::json& json) {
+  std::set<std::string> names;
+  for (const auto& [name, value] : json.items()) names.insert(name);
+  return names;
+}
+
+}  // namespace
+
+TEST_CASE("every line says when, what, of which job and where") {
+  auto journal = journal_of_node();
+  const auto json = event(journal, journal::Waiting{"1 of 2 nodes are here"});
+  CHECK(json.at("time") == 1795262400.25);
+  CHECK(json.at("event") == "waiting");
+  CHECK(json.at("job") == "job7");
+  CHECK(json.at("host") == "node1");
+  CHECK(json.at("node") == 0);
+  CHECK(json.at("round") == 0);
+  CHECK(json.at("reason") == "1 of 2 nodes are here");
+}
+
+TEST_CASE("from a sealed round on, lines carry its number and this node's") {
+  auto journal = journal_of_node();
+  event(journal, journal::RoundSealed{{.round = RoundNumber{2},
+                                       .restart_count = 1,
+                                       .group_rank = GroupRank{1},
+                                       .group_world_size = 2,
+                                       .base_rank = Rank{4},
+                                       .world_size = 8}});
+  const auto json = event(journal, journal::WorkerExited{Rank{5}, LocalRank{1}, 42, {true, 11}});
+  CHECK(json.at("round") == 2);
+  CHECK(json.at("node") == 1);
+  CHECK(json.at("rank") == 5);
+  CHECK(json.at("exit_code") == 139);
+  CHECK(json.at("signal") == "SIGSEGV");
+}
+
+TEST_CASE("a failed worker's line has the verdict on it") {
+  auto journal = journal_of_node();
+  Evidence evidence;
+  evidence.outcome.rank = Rank{1};
+  evidence.outcome.status = {false, 1};
+  evidence.last_lines = {"OSError: [Errno 28] No space left on device"};
+  const auto json = event(journal, journal::WorkerFailed{evidence});
+  CHECK(json.at("failure").at("cause") == "disk_full");
+  CHECK(json.at("failure").at("consequence") == false);
+}
+
+using Kind = keeper::NodeChange::Kind;
+
+journal::Event change(Kind kind, std::optional<GroupRank> rank = {}) {
+  return journal::NodeChanged{{.kind = kind, .host = "node2", .rank = rank, .reason = "silent"}};
+}
+
+TEST_CASE("who is lost is named apart from who tells it") {
+  auto journal = journal_of_node();
+  const auto json = event(journal, change(Kind::lost, GroupRank{2}));
+  CHECK(json.at("event") == "node_lost");
+  CHECK(json.at("host") == "node1");
+  CHECK(json.at("changed_host") == "node2");
+  CHECK(json.at("changed_node") == 2);
+  CHECK(json.at("reason") == "silent");
+  CHECK(event(journal, change(Kind::joined)).at("changed_node").is_null());
+}
+
+// The members that docs/events.md gives an event: the second column of its row.
+std::set<std::string> documented(const std::string& event) {
+  const char* const folder = std::getenv("CPPRUN_SOURCE_FOLDER");
+  REQUIRE(folder != nullptr);
+  std::ifstream page(std::string(folder) + "/docs/events.md");
+  std::set<std::string> names;
+  for (std::string line; std::getline(page, line);) {
+    if (!line.starts_with("| `" + event + "` |")) continue;
+    const auto begin = line.find('|', 1) + 1;
+    std::istringstream column(line.substr(begin, line.find('|', begin) - begin));
+    for (std::string word; column >> word;) names.insert(word.substr(1, word.size() - 2));
+  }
+  return names;
+}
+
+TEST_CASE("each event has exactly the members that docs/events.md gives it") {
+  auto journal = journal_of_node();
+  const std::set<std::string> common = {"time", "event", "job", "host", "node", "round"};
+  const std::vector<journal::Event> all = {
+      journal::JobStarted{},       journal::RoundSealed{},      journal::WorkerStarted{},
+      journal::WorkerExited{},     journal::WorkerNotStarted{}, journal::WorkerFailed{},
+      journal::Draining{},         journal::WorkerKilled{},     journal::Waiting{},
+      journal::KeeperNoted{},      journal::JobEnded{},         change(Kind::joined),
+      change(Kind::lost),          change(Kind::left),          journal::EventsLost{},
+      journal::LeaseNearlyMissed{}};
+  // One kind of value has three names.
+  CHECK(all.size() == std::variant_size_v<journal::Event> + 2);
+  for (const auto& each : all) {
+    const auto json = event(journal, each);
+    auto names = members(json);
+    for (const auto& name : common) CHECK(names.erase(name) == 1);
+    CAPTURE(json.at("event"));
+    CHECK(names == documented(json.at("event").get<std::string>()));
+  }
+}
+
+TEST_CASE("a lease that was nearly missed says by how much, in seconds") {
+  auto journal = journal_of_node();
+  const auto json = event(journal, journal::LeaseNearlyMissed{std::chrono::milliseconds(2500),
+                                                              std::chrono::seconds(3)});
+  CHECK(json.at("event") == "lease_nearly_missed");
+  CHECK(json.at("silence") == 2.5);
+  CHECK(json.at("lease") == 3.0);
+}

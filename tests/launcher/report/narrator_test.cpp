@@ -1,0 +1,86 @@
+#include "launcher/report/narrator.h"
+
+#include <doctest/doctest.h>
+
+#include <chrono>
+#include <csignal>
+
+using namespace cpprun;
+using namespace std::chrono_literals;
+
+namespace {
+
+const Narrator in_pipe{NarratorStyle{}};
+const Narrator on_terminal{NarratorStyle{.terminal = true, .colour = false}};
+const Narrator in_colour{NarratorStyle{.terminal = true, .colour = true}};
+
+std::string started(const Narrator& narrator, int world_size = 4) {
+  Config config;
+  config.local_world_size = 2;
+  link::Sealed sealed;
+  sealed.round = RoundNumber{1};
+  sealed.group_world_size = 2;
+  sealed.world_size = world_size;
+  sealed.store_port = 29500;
+  const ResolvedProgram program{
+      {"/usr/bin/python3", "-u", "train.py"}, "/usr/bin/python3", "train.py"};
+  SocketInterfaces sockets;
+  sockets.said = "eth0";
+  return narrator.started(config, sealed, program, sockets, "10.0.0.1", "3.11");
+}
+
+}  // namespace
+
+TEST_CASE("the start line is said on a terminal and not in a pipe") {
+  CHECK(
+      started(on_terminal)
+          .ends_with(
+              ": 2 nodes × 2 workers, node 0, round 1, store 10.0.0.1:29500, gloo on eth0, python "
+              "/usr/bin/python3 3.11\n"));
+  CHECK(started(on_terminal, 5).find("2 nodes, 5 workers, 2 of them here") != std::string::npos);
+  CHECK(started(in_pipe).empty());
+}
+
+TEST_CASE("sentences are plain in a pipe and coloured where fitting") {
+  CHECK(in_pipe.error("no") == "cpprun: no\n");
+  CHECK(in_colour.error("no") == "\x1b[31mcpprun: no\x1b[0m\n");
+  CHECK(in_colour.note("yes") == "cpprun: yes\n");
+  CHECK(in_pipe.waiting("") == "");
+  CHECK(in_pipe.waiting("node 1 is missing") == "cpprun: waiting: node 1 is missing\n");
+}
+
+TEST_CASE("what matters less than was asked for is not said") {
+  const Narrator errors{NarratorStyle{.terminal = true, .most = LogLevel::error}};
+  CHECK(errors.note("n") + errors.waiting("w") + errors.warning("w") + errors.detail("d") == "");
+  CHECK(started(errors).empty());
+  CHECK(errors.error("e") == "cpprun: e\n");
+  const Narrator warnings{NarratorStyle{.most = LogLevel::warning}};
+  CHECK(warnings.note("n").empty());
+  CHECK(warnings.draining({"rank 5 failed", SIGTERM}) ==
+        "cpprun: ending the workers: rank 5 failed\n");
+  CHECK(in_pipe.detail("d").empty());
+  const Narrator everything{NarratorStyle{.most = LogLevel::debug}};
+  CHECK(everything.detail("d") == "cpprun: d\n");
+}
+
+TEST_CASE("a sentence that quotes a stranger moves no cursor") {
+  CHECK(in_pipe.note("SIGTERM came from pid 8 (\x1b[2J\u009b\u202e x)") ==
+        "cpprun: SIGTERM came from pid 8 (?[2J?? x)\n");
+}
+
+TEST_CASE("failures, drains and kills are told in words") {
+  Outcome outcome;
+  outcome.rank = Rank{5};
+  outcome.local_rank = LocalRank{1};
+  outcome.pid = 42;
+  outcome.status = {true, SIGSEGV};
+  CHECK(in_pipe.failed({outcome}, "x") ==
+        "cpprun: rank 5 (local rank 1, pid 42) was killed by SIGSEGV (segmentation fault)\n");
+  CHECK(in_pipe.draining({"rank 5 failed", SIGTERM}) ==
+        "cpprun: ending the workers: rank 5 failed\n");
+  CHECK(in_pipe.killing({.local_rank = LocalRank{0}, .at_once = true}, 30s, "") ==
+        "cpprun: the worker with local rank 0 is killed at once\n");
+  CHECK(in_pipe.killing({LocalRank{0}}, 30s, "") ==
+        "cpprun: the worker with local rank 0 has not ended within the grace of 30 s "
+        "(--shutdown-timeout) and is killed\n");
+}

@@ -1,0 +1,68 @@
+#include <doctest/doctest.h>
+
+#include <csignal>
+#include <nlohmann/json.hpp>
+
+#include "launcher/report/report.h"
+
+using namespace cpprun;
+
+namespace {
+
+Evidence ended(int rank, link::ExitStatus status, int our_signal = 0) {
+  Evidence evidence;
+  evidence.outcome.local_rank = LocalRank{rank};
+  evidence.outcome.rank = Rank{rank};
+  evidence.outcome.pid = 100 + rank;
+  evidence.outcome.status = status;
+  evidence.outcome.our_signal = our_signal;
+  return evidence;
+}
+
+nlohmann::json json_of(const ReportFacts& facts) {
+  return nlohmann::json::parse(report_json(facts));
+}
+
+}  // namespace
+
+TEST_CASE("the report as JSON tells the root by what this node saw of it") {
+  auto root = ended(1, {false, 1});
+  root.last_lines = {"Traceback (most recent call last):", "  f()", "ValueError: bad"};
+  root.stderr_file = "/logs/1/stderr.log";
+  ReportFacts facts{.job = "job7",
+                    .program = {"/usr/bin/python3", "-u", "train.py"},
+                    .interpreter = "/usr/bin/python3",
+                    .host = "node0",
+                    .exit_code = 1,
+                    .restarts = 2,
+                    .evidence = {ended(0, {true, SIGTERM}, SIGTERM), root},
+                    .reason = "rank 1 failed"};
+  facts.root = failure_of(root, GroupRank{0}, "node0");
+  const auto json = json_of(facts);
+  CHECK(json.at("succeeded") == false);
+  CHECK(json.at("restarts") == 2);
+  CHECK(json.at("root").at("rank") == 1);
+  CHECK(json.at("root").at("cause") == "python_exception");
+  CHECK(json.at("root").at("message") == "ValueError: bad");
+  CHECK(json.at("root").at("last_lines").size() == 3);
+  CHECK(json.at("root").at("stderr") == "/logs/1/stderr.log");
+  CHECK(json.at("others").size() == 1);
+  CHECK(json.at("others")[0].at("cause") == "told_to_end");
+  CHECK(json.at("others")[0].at("consequence") == true);
+}
+
+TEST_CASE("a root on another node is told by what came over") {
+  ReportFacts facts{.exit_code = 137};
+  facts.group_rank = GroupRank{1};
+  facts.root = link::Failure{.rank = Rank{0}, .host = "node0", .cause = "out_of_memory"};
+  const auto json = json_of(facts);
+  CHECK(json.at("root").at("host") == "node0");
+  CHECK(json.at("root").at("reason") == "the kernel ended it because memory ran out");
+}
+
+TEST_CASE("a job that ended well has a report without a root") {
+  const auto json = json_of({.job = "job7", .exit_code = 0});
+  CHECK(json.at("succeeded") == true);
+  CHECK(json.at("root").is_null());
+  CHECK(json.at("others").empty());
+}

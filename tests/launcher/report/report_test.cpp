@@ -1,0 +1,194 @@
+#include "launcher/report/report.h"
+
+#include <doctest/doctest.h>
+
+#include <csignal>
+
+using namespace cpprun;
+
+namespace {
+
+constexpr WallTime noon{std::chrono::seconds(1795262400)};  // 2026-11-21 12:00:00 UTC
+
+Evidence ended(int local, link::ExitStatus status, int our_signal = 0) {
+  Evidence evidence;
+  evidence.outcome.local_rank = LocalRank{local};
+  evidence.outcome.rank = Rank{4 + local};
+  evidence.outcome.pid = 100 + local;
+  evidence.outcome.status = status;
+  evidence.outcome.our_signal = our_signal;
+  evidence.outcome.time = noon;
+  evidence.executable = "/usr/bin/python3";
+  return evidence;
+}
+
+ReportFacts facts_of(std::vector<Evidence> evidence) {
+  ReportFacts facts;
+  facts.job = "job7";
+  facts.entrypoint = "train.py";
+  facts.program = {"/usr/bin/python3", "-u", "train.py"};
+  facts.host = "node1";
+  facts.group_rank = GroupRank{1};
+  facts.evidence = std::move(evidence);
+  facts.root = failure_of(facts.evidence.back(), GroupRank{1}, "node1");
+  facts.utc_offset_seconds = 3600;
+  return facts;
+}
+
+}  // namespace
+
+TEST_CASE("the report of a failure here names everything, in torchrun's layout") {
+  auto root = ended(1, {false, 3});
+  root.last_lines = {"Traceback:", "ValueError: bad"};
+  auto facts = facts_of({ended(0, {true, SIGTERM}, SIGTERM), root});
+  facts.logs = "/logs/job7_x";
+  CHECK(report(facts) ==
+        "cpprun: job job7 failed: rank 5 (local rank 1, pid 101, on node1) exited with code 3 at "
+        "2026-11-21_13:00:00\n"
+        "cpprun: why: it ended itself with that code, and nothing that cpprun has seen says why "
+        "[silent_exit]\n"
+        "cpprun: what helps: read what it said last; with --tee 3 or --redirects 3 cpprun keeps "
+        "it for the report\n"
+        "\n"
+        "============================================================\n"
+        "train.py FAILED\n"
+        "------------------------------------------------------------\n"
+        "Failures:\n"
+        "[1]:\n"
+        "  time      : 2026-11-21_13:00:00\n"
+        "  host      : node1\n"
+        "  rank      : 4 (local_rank: 0)\n"
+        "  exitcode  : -15 (pid: 100) (SIGTERM)\n"
+        "  error_file: <N/A>\n"
+        "  traceback : was ended by us with SIGTERM, because rank 5 failed first\n"
+        "------------------------------------------------------------\n"
+        "Root Cause (first observed failure):\n"
+        "[0]:\n"
+        "  time      : 2026-11-21_13:00:00\n"
+        "  host      : node1\n"
+        "  rank      : 5 (local_rank: 1)\n"
+        "  exitcode  : 3 (pid: 101)\n"
+        "  error_file: <N/A>\n"
+        "  traceback : exited with code 3\n"
+        "  last lines of its stderr:\n"
+        "    Traceback:\n"
+        "    ValueError: bad\n"
+        "============================================================\n"
+        "cpprun: the workers ran /usr/bin/python3 -u train.py\n"
+        "cpprun: the logs are in /logs/job7_x\n");
+}
+
+TEST_CASE("a recorded traceback is shown instead of the last lines") {
+  auto root = ended(0, {false, 1});
+  root.last_lines = {"noise"};
+  root.error_file = "/logs/error.json";
+  root.error_text = R"({"message": {"message": "ValueError: bad",
+                        "extraInfo": {"py_callstack": "Traceback:\n  here\nValueError: bad\n"}}})";
+  const auto text = report(facts_of({root}));
+  CHECK(text.find("  error_file: /logs/error.json\n"
+                  "  traceback : exited with code 1\n"
+                  "  Traceback:\n"
+                  "    here\n"
+                  "  ValueError: bad\n") != std::string::npos);
+  CHECK(text.find("noise") == std::string::npos);
+  CHECK(text.find("Failures:\n  <NO_OTHER_FAILURES>\n") != std::string::npos);
+}
+
+TEST_CASE("a failure on another node is told with that node's facts") {
+  auto facts = facts_of({ended(0, {true, SIGTERM}, SIGTERM)});
+  facts.root = link::Failure{.rank = Rank{0},
+                             .local_rank = LocalRank{0},
+                             .group_rank = GroupRank{0},
+                             .host = "node0",
+                             .pid = 77,
+                             .status = {true, SIGSEGV},
+                             .time = noon,
+                             .message = "last words",
+                             .cause = "segfault"};
+  facts.master = true;
+  const auto text = report(facts);
+  CHECK(
+      text.starts_with("cpprun: job job7 failed: rank 0 (local rank 0, pid 77, on node0) was "
+                       "killed by SIGSEGV (segmentation fault) at "));
+  CHECK(text.find("  host      : node0\n") != std::string::npos);
+  CHECK(text.find("  exitcode  : -11 (pid: 77) (SIGSEGV)\n") != std::string::npos);
+  CHECK(text.find("  traceback : was killed by SIGSEGV (segmentation fault)\n  last words\n") !=
+        std::string::npos);
+  CHECK(text.find("was ended by us with SIGTERM, because rank 0 failed first") !=
+        std::string::npos);
+  CHECK(text.find("cpprun: this is node 1 on node1; its own workers ended because of that\n") !=
+        std::string::npos);
+}
+
+TEST_CASE("a node that is neither the master nor to blame says it in a few lines") {
+  auto facts = facts_of({ended(0, {true, SIGTERM}, SIGTERM)});
+  facts.root = link::Failure{.rank = Rank{0},
+                             .host = "node0",
+                             .pid = 77,
+                             .status = {true, SIGKILL},
+                             .time = noon,
+                             .cause = "out_of_memory"};
+  facts.group_rank = GroupRank{1};
+  facts.root->group_rank = GroupRank{0};
+  CHECK(report(facts) ==
+        "cpprun: job job7 failed: rank 0 (local rank 0, pid 77, on node0) was killed by SIGKILL "
+        "(killed) at 2026-11-21_13:00:00\n"
+        "cpprun: why: the kernel ended it because memory ran out [out_of_memory]\n"
+        "cpprun: what helps: give the job more memory (the container's or the batch system's "
+        "limit), or use less: a smaller batch, fewer DataLoader workers\n"
+        "cpprun: this is node 1 on node1; its own workers ended because of that\n"
+        "cpprun: the workers ran /usr/bin/python3 -u train.py\n");
+}
+
+TEST_CASE("a victim that failed by itself is named as a consequence") {
+  auto victim = ended(0, {false, 1});
+  victim.last_lines = {"RuntimeError: Connection closed by peer"};
+  const auto text = report(facts_of({victim, ended(1, {true, SIGSEGV})}));
+  CHECK(text.find("  traceback : exited with code 1\n"
+                  "  RuntimeError: Connection closed by peer\n"
+                  "  a consequence of the end of rank 5: a peer closed its connection\n") !=
+        std::string::npos);
+}
+
+TEST_CASE("what followed on other nodes is named, and what is not named is counted") {
+  auto facts = facts_of({ended(1, {false, 3})});
+  facts.master = true;
+  facts.consequences = {
+      {.rank = Rank{4}, .group_rank = GroupRank{1}, .status = {false, 1}},
+      {.rank = Rank{0}, .group_rank = GroupRank{0}, .status = {true, SIGABRT}},
+      {.rank = Rank{9}, .group_rank = GroupRank{2}, .status = {false, 1}},
+  };
+  facts.consequence_count = 5;
+  CHECK(report(facts).find("cpprun: followed on other nodes: rank 0 (node 0) was killed by SIGABRT "
+                           "(aborted), rank 9 (node 2) exited with code 1, 2 more\n") !=
+        std::string::npos);
+}
+
+TEST_CASE("of many last lines the report shows the last") {
+  auto root = ended(0, {false, 1});
+  root.last_lines.assign(150, "frame");
+  root.last_lines.push_back("the end");
+  const auto text = report(facts_of({root}));
+  CHECK(text.find("    the end\n") != std::string::npos);
+  CHECK(text.size() < 1500);
+}
+
+TEST_CASE("without stderr of its own the report points to the console") {
+  auto facts = facts_of({ended(0, {false, 1})});
+  facts.console_inherited = true;
+  CHECK(report(facts).find("its last words, if it had any, are on the console above") !=
+        std::string::npos);
+}
+
+TEST_CASE("hundreds of consequences do not drown the cause") {
+  std::vector<Evidence> evidence(300, ended(0, {true, SIGTERM}, SIGTERM));
+  evidence.push_back(ended(1, {false, 1}));
+  const auto text = report(facts_of(evidence));
+  CHECK(text.find("  ... and 284 more workers of this node\n") != std::string::npos);
+  CHECK(text.size() < 8000);
+}
+
+TEST_CASE("local time follows the machine's offset") {
+  CHECK(local_time_text(noon, 0) == "2026-11-21_12:00:00");
+  CHECK(local_time_text(noon, -12 * 3600 - 1) == "2026-11-20_23:59:59");
+}

@@ -1,0 +1,277 @@
+#include "launcher/workers/io/process.h"
+
+#include <doctest/doctest.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <csignal>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <set>
+
+#include "launcher/workers/io/process_tree.h"
+#include "tests/launcher/io_probe.h"
+
+using namespace cpprun;
+using probe::Pipe;
+using probe::run_until;
+using probe::spec_for;
+using probe::victim;
+
+namespace {
+
+// The processes of one test and what was heard of them.
+struct Node {
+  asio::io_context context;
+  std::map<int, link::ExitStatus> ended;
+  std::set<int> gone;
+  io::WorkerProcesses processes{
+      context,
+      {[this](LocalRank rank, link::ExitStatus status) { ended[rank.value] = status; },
+       [this](LocalRank rank) { gone.insert(rank.value); }},
+      {}};
+
+  int start(const WorkerSpec& spec, int out = -1) {
+    const auto pid = processes.spawn(spec, {.out = out, .err = -1});
+    REQUIRE(pid.has_value());
+    return *pid;
+  }
+  link::ExitStatus end_of(int local_rank) {
+    REQUIRE(run_until(context, [&] { return ended.contains(local_rank); }));
+    return ended[local_rank];
+  }
+  void sweep(int local_rank) {
+    processes.sweep(LocalRank{local_rank});
+    REQUIRE(run_until(context, [&] { return gone.contains(local_rank); }));
+  }
+};
+
+}  // namespace
+
+TEST_CASE("a worker runs on the processors it was given, and says where it cannot") {
+  Node node;
+  Pipe pipe;
+  auto spec = spec_for({"/bin/sh", "-c", "grep Cpus_allowed_list /proc/self/status"});
+  spec.cpus = {0};
+  node.start(spec, pipe.in());
+  pipe.close_in();
+  CHECK(node.end_of(0) == link::ExitStatus{});
+  CHECK(pipe.read_all() == "Cpus_allowed_list:\t0\n");
+  node.sweep(0);
+  spec.cpus = {8191};
+  const auto refused = node.processes.spawn(spec, {.out = -1, .err = -1});
+  REQUIRE_FALSE(refused.has_value());
+  CHECK(refused.error() == SpawnError{SpawnStage::processors, EINVAL});
+}
+
+TEST_CASE("a worker does not share the priority that cpprun has given itself") {
+  asio::io_context context;
+  Pipe pipe;
+  bool ended = false;
+  io::WorkerProcesses processes(context, {[&](auto, auto) { ended = true; }, [](auto) {}}, {},
+                                {.open_files = {}, .kin = {}, .niceness = 5});
+  REQUIRE(processes.spawn(spec_for({"/bin/sh", "-c", "nice"}), {.out = pipe.in(), .err = -1}));
+  pipe.close_in();
+  CHECK(pipe.read_all() == "5\n");
+  REQUIRE(run_until(context, [&] { return ended; }));
+}
+
+TEST_CASE("a worker's exit code and signal arrive as they are") {
+  Node node;
+  node.start(spec_for({victim(), "exit", "3"}, 0));
+  node.start(spec_for({victim(), "crash"}, 1));
+  CHECK(node.end_of(0) == link::ExitStatus{false, 3});
+  CHECK(node.end_of(1) == link::ExitStatus{true, SIGSEGV});
+  node.sweep(0);
+  node.sweep(1);
+}
+
+TEST_CASE("a worker leads its own session, has clean signals, and inherits nothing but stdio") {
+  Node node;
+  Pipe heard;
+  const int leaked = ::open("/dev/null", O_RDONLY);  // without CLOEXEC, as a careless parent
+  ::signal(SIGPIPE, SIG_IGN);
+  node.start(spec_for({victim(), "standing"}), heard.in());
+  heard.close_in();
+  CHECK(heard.read_all() == "leader=1 group=1 blocked=0 ignored=0 descriptors=3 death=9\n");
+  CHECK(node.end_of(0) == link::ExitStatus{});
+  ::close(leaked);
+  node.sweep(0);
+}
+
+TEST_CASE("what cannot be executed is told with stage and errno, and leaves no process") {
+  Node node;
+  const auto missing = node.processes.spawn(spec_for({"/nowhere/train"}), {});
+  CHECK(missing.error() == SpawnError{SpawnStage::exec, ENOENT});
+  const auto folder = node.processes.spawn(spec_for({"/tmp"}), {});
+  CHECK(folder.error() == SpawnError{SpawnStage::exec, EACCES});
+  auto spec = spec_for({victim(), "exit", "0"});
+  spec.err = {StreamTarget::file, "/nowhere/stderr.log"};
+  CHECK(node.processes.spawn(spec, {}).error() == SpawnError{SpawnStage::stderr_target, ENOENT});
+  CHECK(io::descendants_of(::getpid()).empty());
+}
+
+TEST_CASE("a redirected stream is the file itself, and an unwanted one goes nowhere") {
+  Node node;
+  const auto folder = std::filesystem::temp_directory_path() /
+                      ("cpprun_process_test_" + std::to_string(::getpid()));
+  std::filesystem::create_directory(folder);
+  auto spec = spec_for({"/bin/sh", "-c", "echo word; echo lost >&2"});
+  spec.out = {StreamTarget::file, folder / "stdout.log"};
+  spec.err = {StreamTarget::nowhere, ""};
+  node.start(spec);
+  CHECK(node.end_of(0) == link::ExitStatus{});
+  std::string word;
+  std::getline(std::ifstream(folder / "stdout.log"), word);
+  CHECK(word == "word");
+  node.sweep(0);
+  std::filesystem::remove_all(folder);
+}
+
+TEST_CASE("variables of the spec are laid over those of cpprun") {
+  Node node;
+  Pipe heard;
+  ::setenv("CPPRUN_TEST_KEPT", "kept", 1);
+  ::setenv("CPPRUN_TEST_OVERLAID", "old", 1);
+  auto spec = spec_for({"/bin/sh", "-c", "echo $CPPRUN_TEST_KEPT $CPPRUN_TEST_OVERLAID"});
+  spec.variables["CPPRUN_TEST_OVERLAID"] = "new";
+  node.start(spec, heard.in());
+  heard.close_in();
+  CHECK(heard.read_all() == "kept new\n");
+  node.end_of(0);
+  node.sweep(0);
+}
+
+TEST_CASE("a signal reaches the whole group, a stopped worker too, and KILL whoever ignores TERM") {
+  Node node;
+  Pipe heard;
+  node.start(spec_for({victim(), "stubborn"}), heard.in());
+  CHECK(heard.read_line() == "ready");
+  node.processes.signal_group(LocalRank{0}, SIGTERM);
+  node.processes.signal_group(LocalRank{0}, SIGKILL);
+  CHECK(node.end_of(0) == link::ExitStatus{true, SIGKILL});
+  node.sweep(0);
+
+  const int pid = node.start(spec_for({"/bin/sleep", "1000"}, 1));
+  ::kill(pid, SIGSTOP);
+  node.processes.signal_group(LocalRank{1}, SIGTERM);
+  CHECK(node.end_of(1) == link::ExitStatus{true, SIGTERM});
+  node.sweep(1);
+}
+
+TEST_CASE("a signal that asks nobody to end leaves a stopped worker stopped") {
+  Node node;
+  const int pid = node.start(spec_for({"/bin/sleep", "1000"}));
+  ::kill(pid, SIGSTOP);
+  int status = 0;
+  REQUIRE(::waitpid(pid, &status, WUNTRACED) == pid);
+  node.processes.signal_group(LocalRank{0}, SIGUSR1);
+  CHECK(io::read_stat(pid)->state == 'T');
+  node.processes.signal_group(LocalRank{0}, SIGKILL);
+  node.end_of(0);
+  node.sweep(0);
+}
+
+TEST_CASE("a worker's group is swept even when the worker itself ended well") {
+  Node node;
+  Pipe heard;
+  node.start(spec_for({victim(), "family", "end"}), heard.in());
+  heard.close_in();
+  CHECK(heard.read_line() == "ready");
+  CHECK(node.end_of(0) == link::ExitStatus{});
+  CHECK(io::descendants_of(::getpid()).size() >= 2);
+  node.sweep(0);
+  // Only the daemon, which left the group, is still there.
+  CHECK(io::descendants_of(::getpid()).size() == 1);
+
+  bool swept = false;
+  node.processes.sweep_node([&] { swept = true; });
+  REQUIRE(run_until(node.context, [&] { return swept; }));
+  CHECK(io::descendants_of(::getpid()).empty());
+  CHECK(heard.read_all().empty());  // the end of the pipe: nobody holds it any more
+}
+
+TEST_CASE("sweeping the node spares the warden and ends at once where nobody is left") {
+  asio::io_context context;
+  const pid_t spared = ::fork();
+  if (spared == 0) {
+    while (true) ::pause();
+  }
+  io::WorkerProcesses processes(context, {[](auto, auto) {}, [](auto) {}}, {spared});
+  bool swept = false;
+  processes.sweep_node([&] { swept = true; });
+  REQUIRE(run_until(context, [&] { return swept; }));
+  CHECK(::kill(spared, 0) == 0);
+  ::kill(spared, SIGKILL);
+  ::waitpid(spared, nullptr, 0);
+}
+
+TEST_CASE("the end of a warden does not go unnoticed") {
+  asio::io_context context;
+  const pid_t spared = ::fork();
+  if (spared == 0) {
+    while (true) ::pause();
+  }
+  bool ended = false;
+  io::WorkerProcesses processes(
+      context, {[](auto, auto) {}, [](auto) {}, [&](int pid) { ended = pid == spared; }}, {spared});
+  ::kill(spared, SIGKILL);
+  REQUIRE(run_until(context, [&] { return ended; }));
+}
+
+TEST_CASE("children from before our time, and what they leave behind, are nobody's to sweep") {
+  asio::io_context context;
+  Pipe bell;
+  Pipe heard;
+  const auto inherited = ::fork();
+  if (inherited == 0) {
+    ::dup2(bell.out(), STDIN_FILENO);
+    ::dup2(heard.in(), STDOUT_FILENO);
+    ::close_range(3, ~0U, 0);
+    // Rung for, it leaves an orphan, which comes to us as a worker's would.
+    ::execl("/bin/sh", "sh", "-c", "read bell; (setsid sleep 1000 & echo $!)", nullptr);
+  }
+  const auto kin = io::make_kin("bystanders" + std::to_string(::getpid()), 4711);
+  REQUIRE(kin.mark.has_value());
+  bool ended = false;
+  io::WorkerProcesses processes(context, {[&](auto, auto) { ended = true; }, [](auto) {}}, {},
+                                {.open_files = {}, .kin = kin});
+  Pipe said;
+  REQUIRE(processes.spawn(spec_for({"/bin/sh", "-c", "env -i setsid sleep 1000 & echo $!"}),
+                          {.out = said.in(), .err = -1}));
+  const int left_behind = std::stoi(said.read_line());
+  REQUIRE(::write(bell.in(), "\n", 1) == 1);
+  const int orphan = std::stoi(heard.read_line());
+  REQUIRE(run_until(context, [&] { return ended; }));
+  processes.sweep(LocalRank{0});
+  bool swept = false;
+  processes.sweep_node([&] { swept = true; });
+  REQUIRE(run_until(context, [&] { return swept && processes.nobody_is_left(); }));
+  CHECK(io::read_stat(orphan)->alive());
+  CHECK_FALSE(io::read_stat(left_behind).has_value());
+  ::kill(orphan, SIGKILL);
+  ::waitpid(orphan, nullptr, 0);
+}
+
+TEST_CASE("no process outlives the owner of the processes") {
+  Pipe heard;
+  {
+    Node node;
+    node.start(spec_for({victim(), "family", "stay"}), heard.in());
+    heard.close_in();
+    CHECK(heard.read_line() == "ready");
+  }
+  CHECK(heard.read_all().empty());
+}
+
+TEST_CASE("hundreds of workers start and are all accounted for") {
+  Node node;
+  for (int i = 0; i < 300; ++i) node.start(spec_for({"/bin/true"}, i));
+  REQUIRE(run_until(node.context, [&] { return node.ended.size() == 300; }));
+  for (int i = 0; i < 300; ++i) node.sweep(i);
+  CHECK(io::descendants_of(::getpid()).empty());
+}

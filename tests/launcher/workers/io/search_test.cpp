@@ -1,0 +1,78 @@
+#include "launcher/workers/io/search.h"
+
+#include <doctest/doctest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+
+#include "launcher/workers/io/process_tree.h"
+
+using namespace cpprun;
+
+namespace {
+
+pid_t hanging() {
+  const pid_t pid = ::fork();
+  while (pid == 0) ::pause();
+  return pid;
+}
+
+int signal_that_ended(pid_t pid) {
+  int status = 0;
+  ::waitpid(pid, &status, 0);
+  return WIFSIGNALED(status) ? WTERMSIG(status) : 0;
+}
+
+}  // namespace
+
+TEST_CASE("a search that one process holds up is abandoned, and goes on behind that process") {
+  const pid_t holds_up = hanging();
+  const pid_t wanted = hanging();
+  io::Search search({}, ::getpid(), {}, [&](const io::Kin&, int pid) {
+    while (pid == holds_up) ::pause();
+    return pid == wanted;
+  });
+  search.kill_everybody({}, -1);
+  CHECK(signal_that_ended(wanted) == SIGKILL);
+  CHECK(::waitpid(holds_up, nullptr, WNOHANG) == 0);
+  ::kill(holds_up, SIGKILL);
+  signal_that_ended(holds_up);
+}
+
+TEST_CASE("a search ends early for whoever has something to say") {
+  int ends[2];
+  REQUIRE(::pipe(ends) == 0);
+  REQUIRE(::write(ends[1], "x", 1) == 1);
+  const pid_t anybody = hanging();
+  io::Search search({}, ::getpid(), {}, [](const io::Kin&, int) {
+    ::pause();
+    return true;
+  });
+  search.kill_everybody({}, ends[0]);
+  CHECK(::waitpid(anybody, nullptr, WNOHANG) == 0);
+  ::kill(anybody, SIGKILL);
+  signal_that_ended(anybody);
+  ::close(ends[0]);
+  ::close(ends[1]);
+}
+
+TEST_CASE("without a mark a token makes nobody kin: jobs that were submitted carry it too") {
+  const io::Kin kin{.mark = {}, .token = "submitted" + std::to_string(::getpid())};
+  const pid_t batch_system = ::fork();
+  if (batch_system == 0) {
+    ::setenv("CPPRUN_NODE_TOKEN", kin.token.c_str(), 1);
+    ::execl("/bin/sleep", "sleep", "1000", nullptr);
+  }
+  while (!io::carries_token(batch_system, kin.token)) {
+  }
+  const int somebody_else = 999'999'999;
+  CHECK_FALSE(io::descends_from_worker(kin, batch_system, somebody_else, {}));
+  CHECK(io::descends_from_worker(kin, batch_system, ::getpid(), {}));
+  CHECK(io::descends_from_worker(kin, batch_system, somebody_else, {::getpid()}));
+  io::Search search(kin, somebody_else, {});
+  search.kill_everybody({}, -1);
+  CHECK(::waitpid(batch_system, nullptr, WNOHANG) == 0);
+  ::kill(batch_system, SIGKILL);
+  signal_that_ended(batch_system);
+}

@@ -1,0 +1,216 @@
+#include "launcher/workers/io/warden.h"
+
+#include <doctest/doctest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <csignal>
+#include <filesystem>
+#include <fstream>
+#include <optional>
+
+#include "launcher/workers/io/process.h"
+#include "launcher/workers/io/process_tree.h"
+#include "rendezvous/io/boot_clock.h"
+#include "tests/launcher/io_probe.h"
+
+using namespace cpprun;
+using probe::Pipe;
+using probe::victim;
+
+namespace {
+
+std::string fresh_token() {
+  return "wardentest" + std::to_string(::getpid()) + "x";
+}
+
+// Without a mark, as where none can be set.
+io::Kin fresh_kin() {
+  return {.mark = {}, .token = fresh_token()};
+}
+
+int count_carriers(const std::string& token) {
+  int carriers = 0;
+  for (const int pid : io::all_processes()) {
+    const auto stat = io::read_stat(pid);
+    carriers += stat && stat->alive() && io::carries_token(pid, token) ? 1 : 0;
+  }
+  return carriers;
+}
+
+void await_end(int pid) {
+  int status = 0;
+  ::waitpid(pid, &status, 0);
+}
+
+// A process with a group of its own, before anybody is told of it.
+pid_t hanging() {
+  const pid_t pid = ::fork();
+  // No warden's pipe may stay open in it.
+  if (pid == 0) ::close_range(3, ~0U, 0);
+  while (pid == 0) ::pause();
+  ::setpgid(pid, pid);
+  return pid;
+}
+
+}  // namespace
+
+TEST_CASE("KILL to the launcher leaves no worker, no child of one and no daemon") {
+  const auto token = fresh_token();
+  Pipe heard;
+  const pid_t launcher = ::fork();
+  if (launcher == 0) {
+    ::dup2(heard.in(), STDOUT_FILENO);
+    const auto path = victim();
+    ::execl(path.c_str(), path.c_str(), "launcher", token.c_str(), nullptr);
+    ::_exit(9);
+  }
+  heard.close_in();
+  REQUIRE(heard.read_line() == "ready");
+  CHECK(count_carriers(token) == 3);
+  ::kill(launcher, SIGKILL);
+  await_end(launcher);
+  // The pipe ends when the last of them has let go of it.
+  CHECK(heard.read_all().empty());
+  CHECK(count_carriers(token) == 0);
+}
+
+TEST_CASE("the warden ends by itself when its owner lets go, and harms nobody else") {
+  const pid_t bystander = ::fork();
+  if (bystander == 0) {
+    while (true) ::pause();
+  }
+  int pid = 0;
+  {
+    auto warden = io::Warden::post(fresh_kin());
+    REQUIRE(warden.has_value());
+    pid = warden->pid();
+    // A number it was told of and that by now is somebody else's: the group is gone.
+    warden->told_started(bystander);
+    warden->told_gone(bystander);
+  }
+  await_end(pid);
+  CHECK(::waitpid(bystander, nullptr, WNOHANG) == 0);
+  ::kill(bystander, SIGKILL);
+  await_end(bystander);
+}
+
+TEST_CASE("the warden ignores what ends cpprun, and goes by another name") {
+  auto warden = io::Warden::post(fresh_kin());
+  REQUIRE(warden.has_value());
+  const auto name_file = "/proc/" + std::to_string(warden->pid()) + "/comm";
+  std::string name;
+  // It takes its name last of all, after it has set its signals.
+  while (name != "job-warden") {
+    std::ifstream file(name_file);
+    REQUIRE(std::getline(file, name));
+  }
+  ::kill(warden->pid(), SIGTERM);
+  ::kill(warden->pid(), SIGINT);
+  ::kill(warden->pid(), SIGHUP);
+  CHECK(::waitpid(warden->pid(), nullptr, WNOHANG) == 0);
+  const int pid = warden->pid();
+  { const io::Warden let_go = std::move(*warden); }
+  await_end(pid);
+}
+
+TEST_CASE("workers whose cpprun is silent at its fence are killed, and only they") {
+  auto warden = io::Warden::post(fresh_kin());
+  REQUIRE(warden.has_value());
+  const pid_t bystander = hanging();
+  const pid_t worker = hanging();
+  warden->told_started(worker);
+  warden->told_fence(boot_now() + std::chrono::milliseconds(50));
+  // We are here, but we say nothing.
+  int status = 0;
+  CHECK(::waitpid(worker, &status, 0) == worker);
+  CHECK(WIFSIGNALED(status));
+  CHECK(WTERMSIG(status) == SIGKILL);
+  warden->told_gone(worker);
+  CHECK(::waitpid(bystander, nullptr, WNOHANG) == 0);
+  // It stays, for those who are started next.
+  CHECK(::waitpid(warden->pid(), nullptr, WNOHANG) == 0);
+  const pid_t next = hanging();
+  warden->told_started(next);
+  const int pid = warden->pid();
+  { const io::Warden let_go = std::move(*warden); }
+  await_end(pid);
+  await_end(next);
+  ::kill(bystander, SIGKILL);
+  await_end(bystander);
+}
+
+TEST_CASE("a fence that is moved or taken away in time harms nobody") {
+  auto warden = io::Warden::post(fresh_kin());
+  REQUIRE(warden.has_value());
+  const pid_t held = hanging();
+  const pid_t witness = hanging();
+  warden->told_started(held);
+  warden->told_fence(boot_now() + std::chrono::hours(1));
+  warden->told_fence(std::nullopt);
+  // Passed before it is heard: a word that waited while the warden was stopped.
+  warden->told_fence(boot_now());
+  // Of another warden: when its fence is over, so would have been the first one's.
+  auto other = io::Warden::post({.mark = {}, .token = fresh_token() + "other"});
+  REQUIRE(other.has_value());
+  other->told_started(witness);
+  other->told_fence(boot_now() + std::chrono::milliseconds(50));
+  await_end(witness);
+  CHECK(::waitpid(held, nullptr, WNOHANG) == 0);
+  const int pid = warden->pid();
+  { const io::Warden let_go = std::move(*warden); }
+  // Letting go is the end of cpprun: now it is killed.
+  await_end(pid);
+  await_end(held);
+}
+
+TEST_CASE("the warden removes the private folder that cpprun could not remove itself") {
+  const auto folder = std::filesystem::temp_directory_path() / fresh_token();
+  std::filesystem::create_directories(folder / "0");
+  std::ofstream(folder / "0" / "error.json") << "{}";
+  int pid = 0;
+  {
+    auto warden = io::Warden::post(fresh_kin());
+    REQUIRE(warden.has_value());
+    pid = warden->pid();
+    warden->told_folder(folder);
+  }
+  await_end(pid);
+  CHECK_FALSE(std::filesystem::exists(folder));
+}
+
+TEST_CASE("a warden that is told that nobody is left ends and kills nobody") {
+  auto warden = io::Warden::post(fresh_kin());
+  REQUIRE(warden.has_value());
+  const pid_t stranger = hanging();
+  // A word that was lost: for the warden this group still runs.
+  warden->told_started(stranger);
+  warden->told_nobody_is_left();
+  await_end(warden->pid());
+  CHECK(::waitpid(stranger, nullptr, WNOHANG) == 0);
+  ::kill(stranger, SIGKILL);
+  await_end(stranger);
+}
+
+TEST_CASE("another warden in the place of a killed one knows what that one was told") {
+  auto warden = io::Warden::post(fresh_kin());
+  REQUIRE(warden.has_value());
+  const pid_t worker = hanging();
+  const pid_t gone = hanging();
+  warden->told_started(worker);
+  warden->told_started(gone);
+  warden->told_gone(gone);
+  const int first = warden->pid();
+  ::kill(first, SIGKILL);
+  await_end(first);
+  REQUIRE(warden->post_again().has_value());
+  const int second = warden->pid();
+  CHECK(second != first);
+  { const io::Warden let_go = std::move(*warden); }
+  await_end(second);
+  await_end(worker);
+  CHECK(::waitpid(gone, nullptr, WNOHANG) == 0);
+  ::kill(gone, SIGKILL);
+  await_end(gone);
+}

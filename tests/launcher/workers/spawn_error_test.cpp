@@ -1,0 +1,18 @@
+#include "launcher/workers/spawn_error.h"
+
+#include <doctest/doctest.h>
+
+#include <cerrno>
+
+using namespace cpprun;
+
+TEST_CASE("a missing program is 127 and everything else 126, as in a shell") {
+  CHECK(exit_code_of(SpawnError{SpawnStage::exec, ENOENT}) == 127);
+  CHECK(exit_code_of(SpawnError{SpawnStage::exec, EACCES}) == 126);
+  CHECK(exit_code_of(SpawnError{SpawnStage::stdout_target, ENOENT}) == 126);
+}
+
+TEST_CASE("every stage completes \"cannot …\"") {
+  CHECK(in_words(SpawnStage::clone) == "make a process");
+  CHECK(in_words(SpawnStage::stderr_target) == "open what its stderr goes to");
+}

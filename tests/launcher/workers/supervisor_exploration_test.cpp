@@ -1,0 +1,179 @@
+// Plays thousands of seeded lives of a node against the supervisor, in simulated time: workers that
+// end well, badly, late, not on TERM, not even on KILL, or never start; signals at any moment. The
+// world below knows who really lives; what the supervisor claims is held against it.
+
+#include <doctest/doctest.h>
+
+#include <csignal>
+#include <map>
+#include <queue>
+#include <random>
+
+#include "launcher/workers/supervisor.h"
+#include "proto/bounds.h"
+
+using namespace cpprun;
+using namespace cpprun::supervisor;
+using namespace std::chrono_literals;
+
+namespace {
+
+struct Happening {
+  TimePoint at;
+  std::uint64_t order;  // of arrival, so that equal times stay in order
+  Supervisor::Event event;
+  bool operator<(const Happening& other) const {
+    return at != other.at ? at > other.at : order > other.order;
+  }
+};
+
+struct Body {
+  bool alive = false;
+  bool group_alive = false;
+  bool minds_term = true;
+  bool minds_kill = true;
+  TimePoint alive_since_drain{};
+};
+
+class Life {
+ public:
+  explicit Life(unsigned seed) : random_(seed), grace_(roll(0, 5) * 1s), machine_({}, 0s) {
+    const int count = roll(1, 6);
+    std::vector<WorkerSpec> specs(static_cast<std::size_t>(count));
+    for (int i = 0; i < count; ++i) {
+      specs[static_cast<std::size_t>(i)].local_rank = LocalRank{i};
+      specs[static_cast<std::size_t>(i)].rank = Rank{i};
+      bodies_[i].minds_term = roll(0, 2) != 0;
+      bodies_[i].minds_kill = roll(0, 19) != 0;
+    }
+    machine_ = Supervisor(specs, grace_);
+    if (roll(0, 2) == 0) later(roll(0, 9000), Stop{"asked", SIGTERM});
+    if (roll(0, 4) == 0) later(roll(0, 12000), Insist{"asked again"});
+  }
+
+  void live() {
+    perform(machine_.start(now_));
+    for (int steps = 0; settled_ == 0 && steps < 10000; ++steps) {
+      const auto deadline = machine_.next_deadline();
+      REQUIRE((deadline || !queue_.empty()));
+      if (deadline && (queue_.empty() || *deadline <= queue_.top().at)) {
+        now_ = std::max(now_, *deadline);
+        perform(machine_.advance(now_));
+        continue;
+      }
+      const auto happening = queue_.top();
+      queue_.pop();
+      now_ = std::max(now_, happening.at);
+      if (take_effect(happening.event)) perform(machine_.handle(now_, happening.event));
+    }
+    CHECK(settled_ == 1);
+    CHECK(failures_ <= 1);
+  }
+
+ private:
+  int roll(int low, int high) { return std::uniform_int_distribution<int>(low, high)(random_); }
+
+  void later(int milliseconds, Supervisor::Event event) {
+    queue_.push({now_ + milliseconds * 1ms, ++order_, std::move(event)});
+  }
+
+  // The world changes before the supervisor hears of it; a second death is no event.
+  bool take_effect(const Supervisor::Event& event) {
+    if (const auto* exited = std::get_if<Exited>(&event)) {
+      auto& body = bodies_[exited->local_rank.value];
+      if (!body.alive) return false;
+      body.alive = false;
+    }
+    if (const auto* gone = std::get_if<GroupGone>(&event)) {
+      bodies_[gone->local_rank.value].group_alive = false;
+    }
+    return true;
+  }
+
+  void perform(const Supervisor::Actions& actions) {
+    for (const auto& action : actions) {
+      std::visit([this](const auto& what) { act(what); }, action);
+    }
+  }
+
+  void act(const Spawn& spawn) {
+    const int rank = spawn.spec.local_rank.value;
+    if (roll(0, 14) == 0) {
+      later(0, SpawnFailed{LocalRank{rank}, {SpawnStage::exec, 2}, {}});
+      return;
+    }
+    bodies_[rank].alive = bodies_[rank].group_alive = true;
+    later(0, Started{LocalRank{rank}, 100 + rank});
+    const int fate = roll(0, 3);
+    if (fate == 0) later(roll(1, 10000), Exited{LocalRank{rank}, {false, roll(1, 255)}, {}});
+    if (fate == 1) later(roll(1, 10000), Exited{LocalRank{rank}, {true, SIGSEGV}, {}});
+    if (fate >= 2) later(roll(1, 10000), Exited{LocalRank{rank}, {}, {}});
+  }
+
+  void act(const SignalGroup& signal) {
+    const auto& body = bodies_[signal.local_rank.value];
+    const bool dies = signal.signal == SIGKILL ? body.minds_kill : body.minds_term;
+    if (dies) later(roll(0, 300), Exited{signal.local_rank, {true, signal.signal}, {}});
+    if (signal.signal == SIGKILL) killed_at_ = now_;
+  }
+
+  void act(const Sweep& sweep) {
+    CHECK_FALSE(bodies_[sweep.local_rank.value].alive);
+    if (bodies_[sweep.local_rank.value].minds_kill) later(roll(0, 20), GroupGone{sweep.local_rank});
+  }
+
+  void act(const SweepNode&) {
+    if (roll(0, 9) != 0) later(roll(0, 20), NodeSwept{});
+  }
+
+  void act(const Failed& failed) {
+    ++failures_;
+    CHECK(failed.outcome.our_signal == 0);
+    CHECK_FALSE(failed.outcome.good());
+  }
+
+  void act(const Draining&) {
+    CHECK(drained_at_ == TimePoint::min());
+    drained_at_ = now_;
+  }
+
+  void act(const Killing& killing) {
+    CHECK(now_ <= drained_at_ + grace_);
+    CHECK(bodies_[killing.local_rank.value].alive);
+  }
+
+  void act(const Settled& settled) {
+    ++settled_;
+    CHECK(settled.first_failure.has_value() == (failures_ == 1));
+    for (const auto& outcome : settled.outcomes) {
+      const auto& body = bodies_[outcome.local_rank.value];
+      const bool nobody_left = !body.alive && !body.group_alive;
+      CHECK((nobody_left || outcome.given_up));
+    }
+    // Grace, then KILL's patience, then the patience for what descends: never longer.
+    if (drained_at_ != TimePoint::min()) {
+      CHECK(now_ <= drained_at_ + grace_ + 2 * bounds::kill_patience);
+    }
+  }
+
+  std::mt19937 random_;
+  Duration grace_;
+  Supervisor machine_;
+  TimePoint now_{};
+  TimePoint drained_at_ = TimePoint::min();
+  TimePoint killed_at_{};
+  std::map<int, Body> bodies_;
+  std::priority_queue<Happening> queue_;
+  std::uint64_t order_ = 0;
+  int settled_ = 0;
+  int failures_ = 0;
+};
+
+}  // namespace
+
+TEST_CASE("in every life nobody outlives the grace and the end is told once and truly") {
+  for (unsigned seed = 0; seed < 3000; ++seed) {
+    CAPTURE(seed);
+    Life(seed).live();
+  }
+}

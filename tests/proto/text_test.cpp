@@ -1,0 +1,24 @@
+#include "proto/text.h"
+
+#include <doctest/doctest.h>
+
+using namespace cpprun;
+
+TEST_CASE("a number may have blanks around it and a plus before it, as Python's") {
+  CHECK(whole_number(" 2") == 2);
+  CHECK(whole_number("2 \n") == 2);
+  CHECK(whole_number("+2") == 2);
+  CHECK(whole_number(" -2 ") == -2);
+  CHECK_FALSE(whole_number("+-2").has_value());
+  CHECK_FALSE(whole_number("++2").has_value());
+  CHECK_FALSE(whole_number("2 2").has_value());
+  CHECK_FALSE(whole_number(" ").has_value());
+}
+
+TEST_CASE("a list has one part more than separators, and a number is nothing but digits") {
+  CHECK(split("a,,b", ',') == std::vector<std::string_view>{"a", "", "b"});
+  CHECK(split("", ',') == std::vector<std::string_view>{""});
+  CHECK(whole_number("-3") == -3);
+  CHECK_FALSE(whole_number("3 0"));
+  CHECK_FALSE(whole_number(""));
+}

@@ -1,0 +1,27 @@
+#include "rendezvous/coordinator/quota.h"
+
+#include <doctest/doctest.h>
+
+using namespace cpprun;
+
+TEST_CASE("a source has its share and no more, and gets back what it gives back") {
+  Quota quota(2);
+  CHECK(quota.take("10.0.0.1"));
+  CHECK(quota.take("10.0.0.1"));
+  CHECK_FALSE(quota.take("10.0.0.1"));
+  CHECK(quota.take("10.0.0.2"));
+  quota.give_back("10.0.0.1");
+  CHECK(quota.taken("10.0.0.1") == 1);
+  CHECK(quota.take("10.0.0.1"));
+  quota.give_back("10.0.0.9");  // of whom nothing was taken
+  CHECK(quota.taken("10.0.0.9") == 0);
+}
+
+TEST_CASE("whoever has a network of IPv6 addresses is one source; every other address is its own") {
+  CHECK(source_of("2001:db8:1:2::1") == source_of("2001:db8:1:2:ffff::9"));
+  CHECK(source_of("2001:db8:1:2::1") == "2001:db8:1:2::/64");
+  CHECK(source_of("2001:db8:1:3::1") != source_of("2001:db8:1:2::1"));
+  CHECK(source_of("10.0.0.1") == "10.0.0.1");
+  CHECK(source_of("::ffff:10.0.0.1") == "10.0.0.1");
+  CHECK(source_of("::1") == "::1");
+}

@@ -1,0 +1,121 @@
+#include "rendezvous/daemon/cpprund_cli.h"
+
+#include <doctest/doctest.h>
+
+#include <vector>
+
+using namespace cpprun;
+
+namespace {
+
+auto parse(std::vector<const char*> arguments) {
+  arguments.insert(arguments.begin(), "cpprund");
+  return parse_daemon_options(static_cast<int>(arguments.size()), arguments.data());
+}
+
+CommandLineEnd end_of(std::vector<const char*> arguments) {
+  const auto parsed = parse(std::move(arguments));
+  REQUIRE(std::holds_alternative<CommandLineEnd>(parsed));
+  return std::get<CommandLineEnd>(parsed);
+}
+
+}  // namespace
+
+TEST_CASE("without flags the daemon listens everywhere on torchrun's port") {
+  const auto parsed = parse({});
+  REQUIRE(std::holds_alternative<DaemonOptions>(parsed));
+  const auto& options = std::get<DaemonOptions>(parsed);
+  CHECK(options.host.empty());
+  CHECK(options.port == 29400);
+  CHECK_FALSE(options.is_quiet);
+  CHECK(options.dialect == c10d::Dialect::undecided);
+}
+
+TEST_CASE("every flag arrives") {
+  const auto parsed = parse({"--host", "::1", "--port=0", "--verbose", "--store-dialect", "1.x"});
+  REQUIRE(std::holds_alternative<DaemonOptions>(parsed));
+  const auto& options = std::get<DaemonOptions>(parsed);
+  CHECK(options.host == "::1");
+  CHECK(options.port == 0);
+  CHECK(options.log_level == LogLevel::debug);
+  CHECK(options.dialect == c10d::Dialect::a);
+}
+
+TEST_CASE("what strangers can take is for a site to say, within what can be") {
+  const auto parsed = parse(
+      {"--max-jobs=5", "--max-jobs-per-address=2", "--max-links-per-address=9", "--max-lease=30"});
+  REQUIRE(std::holds_alternative<DaemonOptions>(parsed));
+  const auto& options = std::get<DaemonOptions>(parsed);
+  CHECK(options.jobs_max == 5);
+  CHECK(options.jobs_per_address_max == 2);
+  CHECK(options.links_per_address_max == 9);
+  CHECK(options.lease_max == std::chrono::seconds(30));
+  CHECK(end_of({"--max-jobs=0"}).exit_code == 2);
+  CHECK(end_of({"--max-lease=0"}).text.find("--max-lease") != std::string::npos);
+  CHECK(end_of({"--max-lease=9999999999"}).exit_code == 2);
+}
+
+TEST_CASE("a mistake ends it with 2 and a line that names the flag") {
+  CHECK(end_of({"--port", "70000"}).exit_code == 2);
+  CHECK(end_of({"--port", "70000"}).text.find("--port") != std::string::npos);
+  CHECK(end_of({"--prot", "1"}).exit_code == 2);
+  CHECK(end_of({"--prot", "1"}).text.find("--prot") != std::string::npos);
+  CHECK(end_of({"--store-dialect", "3"}).exit_code == 2);
+  CHECK(end_of({"--quiet", "--verbose"}).exit_code == 2);
+}
+
+TEST_CASE("the level of the log comes from its flag, else from the environment, else it is info") {
+  const auto level = [](std::vector<const char*> arguments, std::string_view environment) {
+    arguments.insert(arguments.begin(), "cpprund");
+    const auto parsed =
+        parse_daemon_options(static_cast<int>(arguments.size()), arguments.data(), environment);
+    REQUIRE(std::holds_alternative<DaemonOptions>(parsed));
+    return std::get<DaemonOptions>(parsed).log_level;
+  };
+  CHECK(level({}, "") == LogLevel::info);
+  CHECK(level({}, "error") == LogLevel::error);
+  CHECK(level({"--log-level", "warning"}, "error") == LogLevel::warning);
+  CHECK(level({"--verbose"}, "error") == LogLevel::debug);
+  CHECK(end_of({"--log-level", "loud"}).exit_code == 2);
+  CHECK(end_of({"--verbose", "--log-level", "info"}).exit_code == 2);
+  const char* none[] = {"cpprund"};
+  const auto wrong = parse_daemon_options(1, none, "loud");
+  REQUIRE(std::holds_alternative<CommandLineEnd>(wrong));
+  CHECK(std::get<CommandLineEnd>(wrong).exit_code == 2);
+  CHECK(std::get<CommandLineEnd>(wrong).text ==
+        "cpprund: CPPRUN_LOG_LEVEL=loud is no level; it is error, warning, info or debug\n");
+}
+
+TEST_CASE("a daemon may host jobs alone") {
+  CHECK(std::get<DaemonOptions>(parse({})).has_plain_store);
+  CHECK_FALSE(std::get<DaemonOptions>(parse({"--no-plain-store"})).has_plain_store);
+}
+
+TEST_CASE("asking for help is no mistake") {
+  CHECK(end_of({"--help"}).exit_code == 0);
+  CHECK(end_of({"--help"}).text.find("--port") != std::string::npos);
+}
+
+TEST_CASE("sizes are read as people write them, and what is no size is a mistake") {
+  const auto parsed = parse({"--max-memory", "2GiB", "--max-memory-per-address=512MiB",
+                             "--max-keys-per-address", "1000", "--max-connections-per-address=64"});
+  REQUIRE(std::holds_alternative<DaemonOptions>(parsed));
+  const auto& options = std::get<DaemonOptions>(parsed);
+  CHECK(options.memory_bytes_max == 2ULL * 1024 * 1024 * 1024);
+  CHECK(options.address_bytes_max == 512ULL * 1024 * 1024);
+  CHECK(options.address_keys_max == 1000);
+  CHECK(options.address_connections_max == 64);
+  CHECK(end_of({"--max-memory", "much"}).exit_code == 2);
+  CHECK(end_of({"--max-memory", "much"}).text.find("--max-memory") != std::string::npos);
+  CHECK(end_of({"--max-keys-per-address", "0"}).exit_code == 2);
+}
+
+TEST_CASE("without flags the limits are the house's, and memory is the machine's affair") {
+  const auto parsed = parse({});
+  REQUIRE(std::holds_alternative<DaemonOptions>(parsed));
+  const auto& options = std::get<DaemonOptions>(parsed);
+  CHECK(options.memory_bytes_max == 0);
+  CHECK(options.address_bytes_max == 0);
+  CHECK(options.address_keys_max == bounds::store_address_keys_max);
+  CHECK(options.address_connections_max == bounds::store_address_connections_max);
+}

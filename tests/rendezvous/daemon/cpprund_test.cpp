@@ -1,0 +1,194 @@
+// cpprund as its users see it: the line it prints, its exit codes, its log.
+
+#include <doctest/doctest.h>
+
+#include <poll.h>
+#include <cstdio>
+
+#include <csignal>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "proto/link/codec.h"
+#include "rendezvous/client/io/store_client.h"
+#include "tests/rendezvous/daemon/cpprund_program.h"
+#include "tests/rendezvous/store/io/served_set.h"
+
+using namespace cpprun;
+using namespace std::chrono_literals;
+
+TEST_CASE("cpprund prints the port it got, serves, and ends cleanly when asked to") {
+  for (const int signal : {SIGTERM, SIGINT}) {
+    Program daemon({"--port", "0"});
+    Result<StoreClient> client = StoreClient::open({.host = "127.0.0.1", .port = daemon.port()});
+    REQUIRE(client);
+    CHECK(client->add("n", 3) == 3);
+    CHECK(daemon.end_with(signal) == 0);
+  }
+}
+
+TEST_CASE("cpprund takes IPv6 clients, too") {
+  Program daemon({"--port=0"});
+  const Result<StoreClient> client =
+      StoreClient::open({.host = "::1", .port = daemon.port(), .connect_timeout = 2s});
+  if (!client) {
+    MESSAGE("skipped, this machine has no IPv6 loopback: " << client.error().reason);
+    return;
+  }
+  CHECK(daemon.end_with(SIGTERM) == 0);
+}
+
+TEST_CASE("cpprund names the port it cannot take") {
+  Program first({"--host", "127.0.0.1", "--port", "0"});
+  const std::string port = std::to_string(first.port());
+  Program second({"--host", "127.0.0.1", "--port", port});
+  CHECK(second.err_line().ends_with("Z cpprund: cannot listen on 127.0.0.1:" + port +
+                                    ": Address already in use"));
+  CHECK(second.exit_code() == 1);
+}
+
+TEST_CASE("cpprund refuses a command line it does not understand") {
+  Program unknown({"--prot", "1"});
+  CHECK(unknown.exit_code() == 2);
+  Program no_number({"--port", "http"});
+  CHECK(no_number.err_line().starts_with("cpprund: "));
+  CHECK(no_number.exit_code() == 2);
+  Program contradiction({"--quiet", "--verbose"});
+  CHECK(contradiction.exit_code() == 2);
+}
+
+TEST_CASE("cpprund says whom it closed and why") {
+  Program daemon({"--host", "127.0.0.1", "--port", "0"});
+  RawClient scanner(daemon.port());
+  pollfd connected{scanner.fd(), POLLOUT, 0};
+  REQUIRE(poll(&connected, 1, 10'000) == 1);
+  CHECK(scanner.offer("GET / HTTP/1.1\r\n\r\n") > 0);
+  const std::string line = daemon.err_line();
+  CHECK(line.find("Z cpprund: 127.0.0.1:") != std::string::npos);
+  CHECK(line.ends_with("closed: an HTTP request on a port for store clients and agents"));
+  CHECK(daemon.end_with(SIGTERM) == 0);
+}
+
+TEST_CASE("cpprund closes who goes over its memory, and serves everybody else") {
+  Program daemon({"--host", "127.0.0.1", "--port", "0", "--max-memory", "64MiB"});
+  const std::uint16_t port = daemon.port();
+  Result<StoreClient> modest = StoreClient::open({.host = "127.0.0.1", .port = port});
+  Result<StoreClient> greedy = StoreClient::open({.host = "127.0.0.1", .port = port});
+  REQUIRE(modest);
+  REQUIRE(greedy);
+  CHECK(modest->set("k", "v"));
+  // Half of it is for one address.
+  (void)greedy->set("k", std::string(40 << 20, 'v'));
+  const std::string line = daemon.err_line();
+  CHECK(line.find("closed: its address holds 31.") != std::string::npos);
+  CHECK(line.ends_with(" of the 32.0 MiB that it may"));
+  CHECK(modest->get("k", 10s) == "v");
+  CHECK(daemon.end_with(SIGTERM) == 0);
+}
+
+TEST_CASE("where the machine has no memory left, the client that wants it is closed, not cpprund") {
+#ifdef __SANITIZE_ADDRESS__
+  std::puts("skipped: a sanitizer needs address space of its own");
+#else
+  Program daemon({"--host", "127.0.0.1", "--port", "0", "--max-memory", "4GiB"});
+  const std::uint16_t port = daemon.port();
+  Result<StoreClient> modest = StoreClient::open({.host = "127.0.0.1", .port = port});
+  Result<StoreClient> greedy = StoreClient::open({.host = "127.0.0.1", .port = port});
+  REQUIRE(modest);
+  REQUIRE(greedy);
+  CHECK(modest->set("k", "v"));
+  daemon.limit_memory(rlim_t{100} << 20);
+  (void)greedy->set("k", std::string(200 << 20, 'v'));
+  CHECK(daemon.err_line().ends_with("closed: there is no memory for what it wants"));
+  CHECK(modest->get("k", 10s) == "v");
+  CHECK(daemon.end_with(SIGTERM) == 0);
+#endif
+}
+
+TEST_CASE("a daemon without a plain store serves no client of one, and says why") {
+  Program daemon({"--host", "127.0.0.1", "--port", "0", "--no-plain-store"});
+  RawClient client(daemon.port());
+  pollfd watched{client.fd(), POLLOUT, 0};
+  REQUIRE(poll(&watched, 1, 10'000) == 1);
+  // How a client of PyTorch 2.2 or later begins.
+  CHECK(client.offer(std::string_view("\0\xCE\xF7\x85\x3C", 5)) == 5);
+  CHECK(daemon.err_line().ends_with("closed: this daemon hosts jobs only (--no-plain-store)"));
+  CHECK(daemon.end_with(SIGTERM) == 0);
+}
+
+namespace {
+
+// As a client of PyTorch 2.2 or later begins.
+constexpr std::string_view validation("\0\xCE\xF7\x85\x3C", 5);
+
+std::vector<RawClient> crowd_of(std::size_t count, std::uint16_t port, std::string_view words) {
+  std::vector<RawClient> crowd;
+  for (std::size_t at = 0; at < count; ++at) {
+    RawClient& each = crowd.emplace_back(port);
+    pollfd watched{each.fd(), POLLOUT, 0};
+    REQUIRE(poll(&watched, 1, 10'000) == 1);
+    if (!words.empty()) (void)each.offer(words);
+  }
+  return crowd;
+}
+
+// Whether an agent gets its seat.
+bool seats_an_agent(std::uint16_t port) {
+  RawClient agent(port);
+  pollfd watched{agent.fd(), POLLOUT, 0};
+  REQUIRE(poll(&watched, 1, 10'000) == 1);
+  const link::Join join{.job = "j", .host = "alpha", .pid = 1, .nodes_min = 1, .nodes_max = 1};
+  (void)agent.offer(std::string(link::preamble) + link::encode(join));
+  watched.events = POLLIN;
+  while (!agent.was_closed && agent.heard.find("sealed") == std::string::npos &&
+         poll(&watched, 1, 10'000) == 1) {
+    agent.listen_now();
+  }
+  return agent.heard.find("sealed") != std::string::npos;
+}
+
+}  // namespace
+
+TEST_CASE("more silent connections than there are descriptors keep no agent out") {
+#ifdef __SANITIZE_ADDRESS__
+  std::puts("skipped: a sanitizer needs descriptors of its own");
+#else
+  Program daemon({"--host", "127.0.0.1", "--port", "0"}, Program::read_here, true);
+  const auto port = daemon.port();
+  const auto crowd = crowd_of(400, port, "");
+  CHECK(seats_an_agent(port));
+  CHECK(daemon.err_line().ends_with(
+      "closed: it said nothing, and others need its descriptor (ulimit -Hn)"));
+  Result<StoreClient> client = StoreClient::open({.host = "127.0.0.1", .port = port});
+  REQUIRE(client);
+  CHECK(client->add("n", 3) == 3);
+  CHECK(daemon.end_with(SIGTERM) == 0);
+#endif
+}
+
+TEST_CASE("more store clients than there are descriptors keep no agent out") {
+  Program daemon({"--host", "127.0.0.1", "--port", "0"}, Program::read_here, true);
+  const auto port = daemon.port();
+  const auto crowd = crowd_of(400, port, validation);
+  CHECK(seats_an_agent(port));
+  // One after the other, until the last place that is no agent's is taken.
+  const std::string ping = std::string(validation) + std::string("\x0D\1\2\3\4", 5);
+  std::vector<RawClient> others;
+  while (others.empty() || !others.back().was_closed) {
+    REQUIRE(others.size() < 300);
+    auto one = crowd_of(1, port, ping);
+    pollfd watched{one.front().fd(), POLLIN, 0};
+    REQUIRE(poll(&watched, 1, 10'000) == 1);
+    one.front().listen_now();
+    others.push_back(std::move(one.front()));
+  }
+  std::string line = daemon.err_line();
+  while (!line.empty() && !line.ends_with("are kept for agents; raise the limit of them "
+                                          "(ulimit -Hn)")) {
+    line = daemon.err_line();
+  }
+  CHECK_FALSE(line.empty());
+  CHECK(seats_an_agent(port));
+  CHECK(daemon.end_with(SIGTERM) == 0);
+}

@@ -1,0 +1,271 @@
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <array>
+#include <asio/io_context.hpp>
+#include <asio/ip/tcp.hpp>
+#include <asio/write.hpp>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "proto/c10d/encoder.h"
+#include "proto/link/codec.h"
+#include "rendezvous/client/io/link_client.h"
+#include "rendezvous/coordinator/io/keeper_server.h"
+
+using namespace cpprun;
+using namespace std::chrono_literals;
+using asio::ip::tcp;
+
+namespace {
+
+// Runs the loop until `enough`, or fails the test: no sleep, and no wait without a bound.
+void run_until(asio::io_context& context, const std::function<bool()>& enough) {
+  const auto deadline = std::chrono::steady_clock::now() + 20s;
+  context.restart();
+  while (!enough() && std::chrono::steady_clock::now() < deadline) context.run_one_for(100ms);
+  REQUIRE(enough());
+}
+
+// One agent's end, and everything it heard.
+struct Guest {
+  Guest(asio::io_context& context, int port, std::string host = "127.0.0.1")
+      : client(context, std::move(host), port,
+               {.up = [this](std::string address) { local = std::move(address); },
+                .message = [this](link::Message m) { heard.push_back(std::move(m)); },
+                .down = [this](std::string why) { reason = std::move(why); }}) {}
+  std::string local;
+  std::vector<link::Message> heard;
+  std::string reason;
+  LinkClient client;
+};
+
+struct Master {
+  explicit Master(asio::io_context& context, bool daemon = false)
+      : server(context, {.to_local_agent =
+                             [this](link::Message m) {
+                               heard.push_back(m);
+                               if (answer) answer(m);
+                             },
+                         .note = [this](const Note& note) { notes.push_back(note.text); },
+                         .done = [this] { done = true; }}) {
+    KeeperOptions options{.only = {},
+                          .options = {.lease = 60s, .status_interval = 60s, .last_call = 60s}};
+    if (!daemon) options.only = JobTerms{.id = "j", .nodes_min = 2, .nodes_max = 2};
+    const auto opened = server.open({.host = "127.0.0.1"}, options);
+    REQUIRE(opened.has_value());
+    port = opened->port;
+  }
+  std::vector<link::Message> heard;
+  std::function<void(const link::Message&)> answer;  // of the local agent, at once
+  std::vector<std::string> notes;
+  bool done = false;
+  KeeperServer server;
+  int port = 0;
+};
+
+link::Join node(int rank) {
+  return {.job = "j",
+          .host = "host" + std::to_string(rank),
+          .pid = 100 + rank,
+          .node_rank = rank,
+          .nodes_min = 2,
+          .nodes_max = 2};
+}
+
+// A server that is no cpprun: says `greeting` to whoever comes, then closes.
+std::unique_ptr<tcp::acceptor> stranger(asio::io_context& context, std::string greeting) {
+  auto acceptor = std::make_unique<tcp::acceptor>(
+      context, tcp::endpoint{asio::ip::make_address("127.0.0.1"), 0});
+  acceptor->async_accept([greeting](const asio::error_code& error, tcp::socket socket) {
+    if (!error) asio::write(socket, asio::buffer(greeting));
+  });
+  return acceptor;
+}
+
+}  // namespace
+
+TEST_CASE("an agent from outside and the master's own are seated in one round") {
+  asio::io_context context;
+  Master master{context};
+  Guest guest{context, master.port};
+  guest.client.dial();
+  run_until(context, [&] { return !guest.local.empty(); });
+  CHECK(guest.local == "127.0.0.1");
+  guest.client.send(node(1));
+  master.server.hear_local_agent(node(0));
+  run_until(context, [&] { return !guest.heard.empty(); });
+  const auto* sealed = std::get_if<link::Sealed>(&guest.heard[0]);
+  REQUIRE(sealed != nullptr);
+  CHECK(sealed->group_rank == GroupRank{1});
+  CHECK(sealed->store_port == master.port);
+  CHECK(std::get<link::Sealed>(master.heard.at(0)).group_rank == GroupRank{0});
+
+  guest.client.send(link::Succeeded{sealed->round});
+  master.server.hear_local_agent(link::Succeeded{sealed->round});
+  run_until(context, [&] { return guest.heard.size() == 2; });
+  CHECK(std::get<link::Finish>(guest.heard[1]).exit_code == 0);
+  guest.client.hang_up();
+  master.server.local_agent_left();
+  run_until(context, [&] { return master.done; });
+}
+
+TEST_CASE("what the local agent answers at once does not overtake what others are still to hear") {
+  asio::io_context context;
+  Master master{context};
+  master.answer = [&](const link::Message& message) {
+    // Its worker cannot even be started.
+    const auto* sealed = std::get_if<link::Sealed>(&message);
+    if (sealed != nullptr) master.server.hear_local_agent(link::Failed{sealed->round, {}});
+  };
+  Guest guest{context, master.port};
+  guest.client.dial();
+  run_until(context, [&] { return !guest.local.empty(); });
+  guest.client.send(node(1));
+  master.server.hear_local_agent(node(0));
+  run_until(context, [&] { return guest.heard.size() == 2; });
+  CHECK(std::holds_alternative<link::Sealed>(guest.heard[0]));
+  CHECK(std::holds_alternative<link::Drain>(guest.heard[1]));
+}
+
+TEST_CASE("a node of another job is told whose port it has reached") {
+  asio::io_context context;
+  Master master{context};
+  Guest guest{context, master.port};
+  guest.client.dial();
+  run_until(context, [&] { return !guest.local.empty(); });
+  auto other = node(1);
+  other.job = "other";
+  guest.client.send(other);
+  run_until(context, [&] { return !guest.heard.empty(); });
+  CHECK(std::get<link::Refused>(guest.heard[0]).reason.find("runs job \"j\"") != std::string::npos);
+  run_until(context, [&] { return !guest.reason.empty(); });
+  CHECK(master.notes.size() == 1);
+}
+
+TEST_CASE("where nothing listens, the agent hears that the connection was refused") {
+  asio::io_context context;
+  int port = 0;
+  {
+    tcp::acceptor taken{context, tcp::endpoint{asio::ip::make_address("127.0.0.1"), 0}};
+    port = taken.local_endpoint().port();
+  }
+  Guest guest{context, port};
+  guest.client.dial();
+  run_until(context, [&] { return !guest.reason.empty(); });
+  CHECK(guest.reason == "connection refused: nothing listens there (yet)");
+}
+
+TEST_CASE("a server that is no cpprun is named by what it said") {
+  asio::io_context context;
+  const auto http = stranger(context, "HTTP/1.1 400 Bad Request\r\n\r\n");
+  Guest guest{context, http->local_endpoint().port()};
+  guest.client.dial();
+  run_until(context, [&] { return !guest.reason.empty(); });
+  CHECK(guest.reason.find("not a cpprun master answers there (it said \"HTTP/1.1\")") !=
+        std::string::npos);
+}
+
+TEST_CASE("a server that closes without a word is suspected aloud") {
+  asio::io_context context;
+  const auto silent = stranger(context, "");
+  Guest guest{context, silent->local_endpoint().port()};
+  guest.client.dial();
+  run_until(context, [&] { return !guest.reason.empty(); });
+  CHECK(guest.reason == "it closed the connection without a greeting: is that a cpprun master?");
+}
+
+TEST_CASE("an agent that talks nonsense after its greeting is cut off and nobody else is") {
+  asio::io_context context;
+  Master master{context};
+  tcp::socket liar{context};
+  liar.connect({asio::ip::make_address("127.0.0.1"), static_cast<unsigned short>(master.port)});
+  asio::write(liar, asio::buffer(std::string{link::preamble} + "\xff\xff\xff\xff nonsense"));
+  std::string received;
+  asio::error_code ended;
+  std::array<char, 64> chunk{};
+  std::function<void()> read = [&] {
+    liar.async_read_some(asio::buffer(chunk), [&](const asio::error_code& error, std::size_t n) {
+      received.append(chunk.data(), n);
+      ended = error;
+      if (!error) read();
+    });
+  };
+  read();
+  run_until(context, [&] { return static_cast<bool>(ended); });
+  CHECK(received == link::preamble);
+
+  Guest guest{context, master.port};
+  guest.client.dial();
+  run_until(context, [&] { return !guest.local.empty(); });
+}
+
+TEST_CASE("a dial that is given up says nothing any more") {
+  asio::io_context context;
+  Master master{context};
+  Guest guest{context, master.port};
+  guest.client.dial();
+  guest.client.dial();
+  run_until(context, [&] { return !guest.local.empty(); });
+  CHECK(guest.reason.empty());
+}
+
+TEST_CASE("a daemon runs several jobs at once, each with a store port of its own") {
+  asio::io_context context;
+  Master master{context, true};
+  Guest one{context, master.port};
+  Guest two{context, master.port};
+  for (Guest* guest : {&one, &two}) {
+    guest->client.dial();
+    run_until(context, [&] { return !guest->local.empty(); });
+  }
+  auto join = node(0);
+  join.nodes_min = join.nodes_max = 1;
+  one.client.send(join);
+  join.job = "k";
+  two.client.send(join);
+  run_until(context, [&] { return !one.heard.empty() && !two.heard.empty(); });
+  const int port_one = std::get<link::Sealed>(one.heard[0]).store_port;
+  const int port_two = std::get<link::Sealed>(two.heard[0]).store_port;
+  CHECK(port_one != port_two);
+  CHECK(port_one != master.port);
+
+  // Whoever still holds its store when it is forgotten is closed, and takes nobody along.
+  tcp::socket holder{context};
+  holder.connect({asio::ip::make_address("127.0.0.1"), static_cast<unsigned short>(port_one)});
+  std::string bytes;
+  REQUIRE(c10d::encode(c10d::Validate{}, c10d::Dialect::d, bytes));
+  REQUIRE(c10d::encode(c10d::Add{"n", 1}, c10d::Dialect::d, bytes));
+  asio::write(holder, asio::buffer(bytes));
+  std::array<char, 64> chunk{};
+  bool answered = false;
+  bool closed = false;
+  holder.async_read_some(asio::buffer(chunk), [&](const asio::error_code&, std::size_t count) {
+    answered = count == 8;
+    holder.async_read_some(asio::buffer(chunk), [&](const asio::error_code& error, std::size_t) {
+      closed = error == asio::error::eof;
+    });
+  });
+  run_until(context, [&] { return answered; });
+
+  one.client.send(link::Succeeded{RoundNumber{1}});
+  run_until(context, [&] { return one.heard.size() == 2; });
+  one.client.hang_up();
+  run_until(context, [&] {
+    return std::find(master.notes.begin(), master.notes.end(), "job \"j\" is over") !=
+           master.notes.end();
+  });
+  run_until(context, [&] { return closed; });
+  // Its port is closed with it; the other job's is not.
+  asio::error_code refused;
+  tcp::socket late{context};
+  late.connect({asio::ip::make_address("127.0.0.1"), static_cast<unsigned short>(port_one)},
+               refused);
+  CHECK(refused == asio::error::connection_refused);
+  tcp::socket fine{context};
+  fine.connect({asio::ip::make_address("127.0.0.1"), static_cast<unsigned short>(port_two)},
+               refused);
+  CHECK_FALSE(refused);
+}

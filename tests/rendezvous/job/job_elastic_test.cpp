@@ -1,0 +1,239 @@
+// The rules of a job whose membership changes: ranges of nodes, spares, newcomers, leavers.
+
+#include <doctest/doctest.h>
+
+#include "rendezvous/job/job.h"
+#include "tests/rendezvous/job/job_table.h"
+
+using namespace cpprun;
+using namespace cpprun::testing;
+
+namespace {
+
+// Any node of an elastic job from 2 to 3.
+link::Join elastic(std::string host) {
+  return {.job = "j", .host = std::move(host), .pid = 7, .nodes_min = 2, .nodes_max = 3};
+}
+
+}  // namespace
+
+TEST_CASE("with enough nodes the last call runs, and then the round is sealed with who is there") {
+  Table table{0, 2, 3};
+  table.join(t0, a, elastic("a"), true);
+  CHECK(said<link::Sealed>(table.join(t0 + 1s, b, elastic("b")), b).empty());
+  for (int s = 2; s <= 30; s += 2) table.hear(t0 + s * 1s, b, link::Heartbeat{});
+  const auto sealed = table.advance(t0 + 31s);
+  CHECK(said<link::Sealed>(sealed, a)[0].group_world_size == 2);
+}
+
+TEST_CASE("with all nodes there nobody waits for the last call") {
+  Table table{0, 2, 3};
+  table.join(t0, a, elastic("a"), true);
+  table.join(t0, b, elastic("b"));
+  CHECK(said<link::Sealed>(table.join(t0, c, elastic("c")), a)[0].group_world_size == 3);
+}
+
+TEST_CASE("who leaves during the last call may end it") {
+  Table table{0, 2, 3};
+  table.join(t0, a, elastic("a"), true);
+  table.join(t0, b, elastic("b"));
+  table.close(t0 + 10s, b);
+  CHECK(said<link::Sealed>(table.advance(t0 + 40s), a).empty());
+}
+
+TEST_CASE("elastic: a lost node costs no restart, the others go on at once as fewer") {
+  Table table{0, 2, 3};
+  table.join(t0, a, elastic("a"), true);
+  table.join(t0, b, elastic("b"));
+  table.join(t0, c, elastic("c"));
+  table.close(t0, b);
+  table.hear(t0 + 1s, c, link::Heartbeat{});
+  CHECK(said<link::Drain>(table.awake(t0 + 3s), a).size() == 1);
+  table.hear(t0 + 3s, a, link::Drained{RoundNumber{1}});
+  const auto next = table.hear(t0 + 3s, c, link::Drained{RoundNumber{1}});
+  REQUIRE(said<link::Sealed>(next, c).size() == 1);
+  CHECK(said<link::Sealed>(next, c)[0].group_world_size == 2);
+  CHECK(said<link::Sealed>(next, c)[0].restart_count == 0);
+  CHECK(said<link::Sealed>(next, c)[0].group_rank == GroupRank{1});
+}
+
+TEST_CASE("elastic: below MIN those who are left wait for others") {
+  Table table{0, 2, 3};
+  table.join(t0, a, elastic("a"), true);
+  table.join(t0, b, elastic("b"));
+  table.join(t0, c, elastic("c"));
+  table.close(t0, b);
+  table.close(t0, c);
+  table.awake(t0 + 3s);
+  CHECK(said<link::Finish>(table.hear(t0 + 3s, a, link::Drained{RoundNumber{1}}), a).empty());
+  CHECK(said<link::Waiting>(table.advance(t0 + 8s), a)[0].reason ==
+        "1 of 3 nodes are here; at least 2 are needed");
+  table.join(t0 + 9s, LinkId{4}, elastic("d"));
+  table.hear(t0 + 11s, LinkId{4}, link::Heartbeat{});
+  CHECK(table.job.round().phase() == Round::Phase::gathering);
+}
+
+TEST_CASE("elastic: newcomers are let in together, once, when the last call is over") {
+  Table table{0, 1, 3};
+  auto one = elastic("a");
+  one.nodes_min = 1;
+  table.join(t0, a, one, true);
+  table.advance(t0 + 30s);
+  CHECK(table.job.round().phase() == Round::Phase::sealed);
+  auto two = elastic("b");
+  two.nodes_min = 1;
+  CHECK(said<link::Drain>(table.join(t0 + 40s, b, two), a).empty());
+  const auto grow = table.advance(t0 + 70s);
+  CHECK(said<link::Drain>(grow, b).empty());
+}
+
+TEST_CASE("elastic: a newcomer that fills the last seat is let in at once") {
+  Table table{0, 1, 2};
+  auto one = elastic("a");
+  one.nodes_min = 1;
+  one.nodes_max = 2;
+  auto two = one;
+  two.host = "b";
+  table.join(t0, a, one, true);
+  table.advance(t0 + 30s);
+  const auto polite = table.join(t0 + 40s, b, two);
+  CHECK(said<link::Drain>(polite, a)[0].reason == "1 more node is here");
+  const auto next = table.hear(t0 + 40s, a, link::Drained{RoundNumber{1}});
+  CHECK(said<link::Sealed>(next, a)[0].group_rank == GroupRank{0});
+  CHECK(said<link::Sealed>(next, b)[0].group_rank == GroupRank{1});
+  CHECK(said<link::Sealed>(next, b)[0].restart_count == 0);
+}
+
+TEST_CASE("elastic: a node that is asked to stop leaves alone while enough are left") {
+  Table table{0, 1, 2};
+  auto one = elastic("a");
+  one.nodes_min = 1;
+  one.nodes_max = 2;
+  auto two = one;
+  two.host = "b";
+  table.join(t0, a, one, true);
+  table.join(t0, b, two);
+  table.hear(t0, b, link::Leave{.signal = 15, .reason = "asked to stop by SIGTERM"});
+  table.hear(t0, b, link::Drained{RoundNumber{1}});
+  const auto next = table.hear(t0, a, link::Drained{RoundNumber{1}});
+  CHECK(said<link::Sealed>(next, a)[0].group_world_size == 1);
+  CHECK(said<link::Sealed>(next, b).empty());
+}
+
+TEST_CASE("a surplus node waits as a spare and takes the place of what is lost, at once") {
+  Table table;
+  auto any = elastic("a");
+  any.nodes_max = 2;
+  auto second = any, third = any;
+  second.host = "b";
+  third.host = "c";
+  table.join(t0, a, any, true);
+  table.join(t0, b, second);
+  const auto spare = table.join(t0, c, third);
+  REQUIRE(said<link::Waiting>(spare, c).size() == 1);
+  CHECK(said<link::Waiting>(spare, c)[0].spare);
+  table.close(t0, b);
+  table.hear(t0 + 2s, c, link::Heartbeat{});
+  table.awake(t0 + 3s);
+  const auto next = table.hear(t0 + 3s, a, link::Drained{RoundNumber{1}});
+  CHECK(said<link::Sealed>(next, c)[0].group_rank == GroupRank{1});
+  CHECK(said<link::Sealed>(next, c)[0].restart_count == 0);
+}
+
+TEST_CASE("one spare more is told so, and those who know it already hear nothing") {
+  Table table;
+  table.seal();
+  link::Join late = node(0);
+  late.node_rank.reset();
+  const auto first = table.join(t0 + 1s, c, late);
+  CHECK(said<link::Waiting>(first, c).size() == 1);
+  const LinkId d{4};
+  const auto second = table.join(t0 + 2s, d, late);
+  CHECK(said<link::Waiting>(second, d).size() == 1);
+  CHECK(said<link::Waiting>(second, c).empty());
+}
+
+TEST_CASE("a spare that goes away disturbs nobody, and one that stays hears the end") {
+  Table table;
+  auto any = elastic("a");
+  any.nodes_max = 2;
+  auto second = any, third = any;
+  second.host = "b";
+  third.host = "c";
+  table.join(t0, a, any, true);
+  table.join(t0, b, second);
+  table.join(t0, c, third);
+  table.hear(t0, a, link::Succeeded{RoundNumber{1}});
+  const auto over = table.hear(t0, b, link::Succeeded{RoundNumber{1}});
+  CHECK(said<link::Finish>(over, c)[0].exit_code == 0);
+}
+
+TEST_CASE("elastic: nodes that are asked to stop one after the other are counted together") {
+  Table table{0, 2, 3};
+  table.join(t0, a, elastic("a"), true);
+  table.join(t0, b, elastic("b"));
+  table.join(t0, c, elastic("c"));
+  table.hear(t0, b, link::Leave{.signal = 15, .reason = "asked to stop by SIGTERM"});
+  // With this one gone as well one would be left, and the job is for two at least.
+  table.hear(t0 + 1s, c, link::Leave{.signal = 15, .reason = "asked to stop by SIGTERM"});
+  const auto ended = table.drained(t0 + 2s, 1, {b, c, a});
+  REQUIRE(said<link::Finish>(ended, a).size() == 1);
+  CHECK(said<link::Finish>(ended, a)[0].exit_code == 143);
+}
+
+TEST_CASE("elastic: who has drained and then is asked to stop gets no seat in the next round") {
+  Table table{0, 1, 3};
+  for (const auto& [link, host] : {std::pair{a, "a"}, {b, "b"}, {c, "c"}}) {
+    auto node = elastic(host);
+    node.nodes_min = 1;
+    table.join(t0, link, node, link == a);
+  }
+  table.hear(t0, c, link::Leave{.signal = 15, .reason = "asked to stop by SIGTERM"});
+  table.drained(t0, 1, {b});
+  table.hear(t0, b, link::Leave{.signal = 15, .reason = "asked to stop by SIGTERM"});
+  const auto next = table.drained(t0 + 1s, 1, {c, a});
+  CHECK(said<link::Sealed>(next, b).empty());
+  REQUIRE(said<link::Sealed>(next, a).size() == 1);
+  CHECK(said<link::Sealed>(next, a)[0].group_world_size == 1);
+}
+
+TEST_CASE("elastic: a newcomer does not make nodes do again what they have done") {
+  Table table{0, 2, 3};
+  table.join(t0, a, elastic("a"), true);
+  table.join(t0, b, elastic("b"));
+  table.advance(t0 + 30s);
+  for (int s = 1; s <= 30; ++s) table.hear(t0 + s * 1s, b, link::Heartbeat{});
+  table.advance(t0 + 30s);
+  REQUIRE(table.job.round().phase() == Round::Phase::sealed);
+  table.hear(t0 + 31s, a, link::Succeeded{RoundNumber{1}});
+  const auto came = table.join(t0 + 32s, c, elastic("c"));
+  CHECK(said<link::Drain>(came, a).empty());
+  REQUIRE(said<link::Waiting>(came, c).size() == 1);
+  CHECK(said<link::Waiting>(came, c)[0].spare);
+  CHECK(said<link::Waiting>(came, c)[0].reason ==
+        "some nodes have finished their work; this node is a spare");
+  const auto over = table.hear(t0 + 33s, b, link::Succeeded{RoundNumber{1}});
+  CHECK(said<link::Finish>(over, c)[0].exit_code == 0);
+}
+
+TEST_CASE("elastic: a last call that runs is over when the first node has finished its work") {
+  Table table{0, 1, 4};
+  const auto any = [](std::string host) {
+    return link::Join{
+        .job = "j", .host = std::move(host), .pid = 7, .nodes_min = 1, .nodes_max = 4};
+  };
+  table.join(t0, a, any("a"), true);
+  table.join(t0, b, any("b"));
+  for (int s = 1; s <= 30; ++s) table.hear(t0 + s * 1s, b, link::Heartbeat{});
+  table.advance(t0 + 30s);
+  table.join(t0 + 31s, c, any("c"));
+  table.hear(t0 + 32s, a, link::Succeeded{RoundNumber{1}});
+  for (int s = 31; s <= 61; ++s) {
+    table.hear(t0 + s * 1s, b, link::Heartbeat{});
+    table.hear(t0 + s * 1s, c, link::Heartbeat{});
+  }
+  const auto over = table.advance(t0 + 61s);
+  CHECK(said<link::Drain>(over, b).empty());
+  REQUIRE(said<link::Waiting>(over, c).size() == 1);
+  CHECK(said<link::Waiting>(over, c)[0].spare);
+}

@@ -1,0 +1,250 @@
+// How a job ends, or goes on: whose failure it was, what restarts it, who asked it to stop.
+
+#include <doctest/doctest.h>
+
+#include "rendezvous/job/job.h"
+#include "tests/rendezvous/job/job_table.h"
+
+using namespace cpprun;
+using namespace cpprun::testing;
+
+namespace {
+
+constexpr RoundNumber first{1};
+
+// Noticed at that time by the node's own clock; these nodes' clocks began with the keeper's.
+link::Failed failure_of(int rank, Duration noticed, bool consequence = false, int code = 1) {
+  return {.round = first,
+          .failure = {.rank = Rank{rank},
+                      .host = rank < 2 ? "host0" : "host1",
+                      .status = {.signalled = false, .value = code},
+                      .consequence = consequence},
+          .noticed = std::chrono::duration_cast<link::AgentTime>(noticed)};
+}
+
+JobTerms two_nodes(int restarts_max) {
+  return {.id = "j", .nodes_min = 2, .nodes_max = 2, .restarts_max = restarts_max};
+}
+
+}  // namespace
+
+TEST_CASE("the death that was heard of last is the root when it was the first") {
+  Table table;
+  table.seal();
+  // Node 0 notices a lost connection at once; node 1's word of the death comes 90 ms late.
+  table.hear(t0 + 1010ms, a, failure_of(0, 1010ms, false, 7));
+  table.hear(t0 + 1095ms, b, failure_of(3, 1000ms, false, 9));
+  table.drained(t0 + 2s, 1, {b});
+  const auto finish = said<link::Finish>(table.drained(t0 + 2s, 1, {a}), a);
+  REQUIRE(finish.size() == 1);
+  CHECK(finish[0].root->rank == Rank{3});
+  CHECK(finish[0].exit_code == 9);
+  CHECK(finish[0].reason == "rank 3 on host1 failed");
+  CHECK(finish[0].consequences == std::vector<link::Consequence>{{Rank{0}, {}, {false, 7}}});
+}
+
+TEST_CASE("the clocks of nodes are corrected before their failures are put in order") {
+  Table table;
+  auto later = node(1);
+  later.sent = -50s;  // this node's clock is fifty seconds behind the keeper's
+  table.join(t0, a, node(0), true);
+  table.join(t0, b, later);
+  table.hear(t0 + 10s, b, failure_of(3, -41s));  // 9 s by the keeper's
+  table.hear(t0 + 10s, a, failure_of(0, 8s));
+  table.drained(t0 + 11s, 1, {b});
+  CHECK(said<link::Finish>(table.drained(t0 + 11s, 1, {a}), a)[0].root->rank == Rank{0});
+}
+
+TEST_CASE("what is known to follow from a peer's end is not the root, although it was first") {
+  Table table;
+  table.seal();
+  table.hear(t0 + 1s, a, failure_of(0, 1s, true));
+  table.hear(t0 + 2s, b, failure_of(3, 2s));
+  table.drained(t0 + 2s, 1, {b});
+  CHECK(said<link::Finish>(table.drained(t0 + 2s, 1, {a}), b)[0].root->rank == Rank{3});
+}
+
+TEST_CASE("a node that is lost while the others drain was the reason why they failed") {
+  Table table;
+  table.seal();
+  table.hear(t0 + 1s, b, link::Heartbeat{.sent = 1s});
+  table.hear(t0 + 2s, a, failure_of(0, 2s, true));
+  table.drained(t0 + 2s, 1, {a});
+  const auto finish = said<link::Finish>(table.awake(t0 + 4s), a);
+  REQUIRE(finish.size() == 1);
+  CHECK(finish[0].root->cause == "node_lost");
+  CHECK(finish[0].reason == "node 1 on host1 is lost");
+  CHECK(finish[0].consequence_count == 1);
+}
+
+TEST_CASE("some have finished with 0 when another fails: they come back for the next round") {
+  Table table{1};
+  table.seal();
+  table.hear(t0, a, link::Succeeded{first});
+  const auto broken = table.hear(t0 + 1h, b, failure_of(3, 1h));
+  CHECK(said<link::Drain>(broken, a).size() == 1);
+  const auto next = table.drained(t0 + 1h, 1, {b, a});
+  CHECK(said<link::Sealed>(next, a)[0].restart_count == 1);
+}
+
+TEST_CASE("some have finished with 0 when another fails for good: the job has its code") {
+  Table table;
+  table.seal();
+  table.hear(t0, a, link::Succeeded{first});
+  table.hear(t0 + 1s, b, failure_of(3, 1s, false, 4));
+  CHECK(said<link::Finish>(table.drained(t0 + 1s, 1, {a, b}), a)[0].exit_code == 4);
+}
+
+TEST_CASE("a worker may finish hours before its peers, and nobody is hurried or held") {
+  Table table;
+  table.seal();
+  CHECK(table.hear(t0 + 1s, a, link::Succeeded{first}).empty());
+  for (int minute = 0; minute < 600; ++minute) {
+    table.hear(t0 + minute * 2s, b, link::Heartbeat{});
+    CHECK(table.advance(t0 + minute * 2s + 1s).empty());
+  }
+  const auto over = table.hear(t0 + 1200s, b, link::Succeeded{first});
+  CHECK(said<link::Finish>(over, a).size() == 1);
+  CHECK(said<link::Finish>(over, b).size() == 1);
+}
+
+TEST_CASE("an end that is listed is final, and it is said why") {
+  JobTerms terms = two_nodes(3);
+  terms.no_restart_codes = {2};
+  Table table{terms};
+  table.seal();
+  table.hear(t0, b, failure_of(3, 0s, false, 2));
+  const auto finish = said<link::Finish>(table.drained(t0, 1, {b, a}), a);
+  REQUIRE(finish.size() == 1);
+  CHECK(finish[0].exit_code == 2);
+  CHECK(finish[0].reason ==
+        "rank 3 on host1 failed; not restarted: exit code 2 is among --no-restart-codes");
+}
+
+TEST_CASE("with a pause the next round begins after it, and everybody is told how long it is") {
+  JobTerms terms = two_nodes(3);
+  terms.restart_backoff = 2s;
+  Table table{terms};
+  table.seal();
+  table.hear(t0, b, failure_of(3, 0s));
+  const auto paused = table.drained(t0, 1, {b, a});
+  CHECK(said<link::Sealed>(paused, a).empty());
+  CHECK(said<link::Waiting>(paused, b)[0].reason ==
+        "rank 3 on host1 failed: restart 1 of 3, in 2 s (--restart-backoff)");
+  CHECK(table.job.next_deadline() == t0 + 2s);
+  CHECK(said<link::Sealed>(table.advance(t0 + 2s), b)[0].restart_count == 1);
+}
+
+TEST_CASE("who is asked to stop during the pause ends a job of a fixed size") {
+  JobTerms terms = two_nodes(3);
+  terms.restart_backoff = 60s;
+  Table table{terms};
+  table.seal();
+  table.hear(t0, b, failure_of(3, 0s));
+  table.drained(t0, 1, {b, a});
+  const auto over = table.hear(t0 + 1s, b, link::Leave{.signal = 15, .reason = "asked to stop"});
+  CHECK(said<link::Finish>(over, a)[0].exit_code == 143);
+  CHECK(said<link::Finish>(over, a)[0].reason == "node 1 on host1 left: asked to stop");
+}
+
+TEST_CASE("whom a stopped node drags along spends no restart and is not blamed") {
+  Table table{3};
+  table.seal();
+  table.hear(t0 + 1s, b, link::Leave{.signal = 15, .reason = "asked to stop by SIGTERM"});
+  table.hear(t0 + 2s, a, failure_of(0, 2s));
+  const auto finish = said<link::Finish>(table.drained(t0 + 3s, 1, {b, a}), a);
+  CHECK(finish[0].exit_code == 143);
+  CHECK_FALSE(finish[0].root);
+}
+
+TEST_CASE("a failure that came before the stop keeps its code") {
+  Table table;
+  table.seal();
+  table.hear(t0 + 1s, a, failure_of(0, 1s, false, 5));
+  table.hear(t0 + 2s, b, link::Leave{.signal = 15, .reason = "asked to stop by SIGTERM"});
+  CHECK(said<link::Finish>(table.drained(t0 + 3s, 1, {b, a}), a)[0].exit_code == 5);
+}
+
+TEST_CASE("far nodes are told the end in few bytes, the master's own hears all of it") {
+  Table table;
+  table.seal();
+  auto talkative = failure_of(3, 1s);
+  talkative.failure.message = std::string(2000, 'x');
+  table.hear(t0 + 1s, b, talkative);
+  const auto over = table.drained(t0 + 1s, 1, {b, a});
+  CHECK(said<link::Finish>(over, a)[0].root->message.size() == 2000);
+  CHECK(said<link::Finish>(over, b)[0].root->message.size() < 500);
+}
+
+TEST_CASE("a node tells only of its own workers, and what is known of it is not for it to say") {
+  Table table;
+  table.seal();
+  link::Failed of_another = failure_of(0, 1s, false, 9);
+  const auto lied = table.hear(t0 + 1s, b, of_another);
+  CHECK(said<link::Drain>(lied, a).empty());
+  REQUIRE(lied.size() == 1);
+  CHECK(std::get<keeper::HangUp>(lied[0]).reason ==
+        "it told of rank 0, which is none of node 1 on host1");
+  link::Failed dressed_up = failure_of(3, 1s, false, 9);
+  dressed_up.failure.host = "host0";
+  dressed_up.failure.group_rank = GroupRank{0};
+  table.hear(t0 + 1s, b, dressed_up);
+  const auto over = said<link::Finish>(table.drained(t0 + 2s, 1, {b, a}), a);
+  REQUIRE(over.size() == 1);
+  CHECK(over[0].root->host == "host1");
+  CHECK(over[0].root->group_rank == GroupRank{1});
+  CHECK(over[0].root->local_rank == LocalRank{1});
+}
+
+TEST_CASE("who has no seat has not drained, and a failed job does not end with 0") {
+  Table table;
+  table.seal();
+  auto spare = node(1, 2, "spare");
+  spare.node_rank.reset();
+  table.join(t0, c, spare);
+  table.hear(t0, b, failure_of(3, 0s, false, 0));
+  table.hear(t0, c, link::Drained{first});
+  CHECK(table.job.round().count(Member::State::drained) == 0);
+  CHECK(said<link::Finish>(table.drained(t0, 1, {a, b}), a)[0].exit_code == 1);
+}
+
+TEST_CASE("a job ends once, whoever still asks to leave") {
+  JobTerms terms = two_nodes(3);
+  terms.restart_backoff = 60s;
+  Table table{terms};
+  table.seal();
+  table.hear(t0, b, failure_of(3, 0s));
+  table.drained(t0, 1, {b, a});
+  CHECK(said<link::Finish>(table.hear(t0, b, link::Leave{.signal = 15}), a).size() == 1);
+  CHECK(said<link::Finish>(table.hear(t0, a, link::Leave{.signal = 2}), b).empty());
+}
+
+TEST_CASE("after the end nobody is asked to drain") {
+  Table table;
+  table.seal();
+  table.hear(t0, a, link::Succeeded{first});
+  REQUIRE(said<link::Finish>(table.hear(t0, b, link::Succeeded{first}), a).size() == 1);
+  CHECK(table.hear(t0, b, link::Leave{.signal = 15, .reason = "asked to stop"}).empty());
+  CHECK(table.hear(t0, a, failure_of(0, 1s)).empty());
+  CHECK(said<link::Drain>(table.advance(t0 + 3s), a).empty());
+}
+
+TEST_CASE(
+    "what failed after somebody was asked to stop follows from that, whoever is heard first") {
+  Table table{3};
+  table.seal();
+  const link::Leave leave{.signal = 15, .reason = "asked to stop by SIGTERM", .asked = 1s};
+  SUBCASE("the stop is heard of first, and late") {
+    table.hear(t0 + 2s, a, leave);
+    table.hear(t0 + 2s, a, failure_of(0, 1100ms));
+  }
+  SUBCASE("the failure is heard of first") {
+    table.hear(t0 + 2s, a, failure_of(0, 1100ms));
+    table.hear(t0 + 2s, a, leave);
+  }
+  const auto finish = said<link::Finish>(table.drained(t0 + 3s, 1, {b, a}), a);
+  REQUIRE(finish.size() == 1);
+  CHECK(finish[0].exit_code == 143);
+  CHECK_FALSE(finish[0].root);
+  CHECK(finish[0].reason == "node 0 on host0 leaves: asked to stop by SIGTERM");
+}

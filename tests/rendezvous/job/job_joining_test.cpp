@@ -1,0 +1,332 @@
+// Found in simulated time (tests/sim): agents that come back through newer links, or to a newer
+// master.
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+
+#include "rendezvous/job/job.h"
+#include "tests/rendezvous/job/job_table.h"
+
+using namespace cpprun;
+using namespace cpprun::testing;
+
+namespace {
+
+constexpr LinkId newer{9};
+
+// The agent of link b dials again, from the same address.
+keeper::Actions back(Table& table, TimePoint now, link::Join join, LinkId link = newer) {
+  join.restarts_max = table.job.terms().restarts_max;
+  keeper::Actions actions;
+  table.job.join(now, {link, "10.0.0.2", false}, join, actions);
+  return actions;
+}
+
+link::Join after(link::Join join, std::uint32_t round) {
+  join.after = RoundNumber{round};
+  return join;
+}
+
+bool hangs_up(const keeper::Actions& actions, LinkId link) {
+  return std::any_of(actions.begin(), actions.end(), [link](const keeper::Action& action) {
+    const auto* hang_up = std::get_if<keeper::HangUp>(&action);
+    return hang_up != nullptr && hang_up->link == link;
+  });
+}
+
+}  // namespace
+
+TEST_CASE("an agent that dials again while it waits is not refused for being there already") {
+  Table table;
+  table.join(t0, b, node(1));
+  const auto actions = back(table, t0 + 1s, node(1));
+  CHECK(said<link::Refused>(actions, newer).empty());
+  CHECK(hangs_up(actions, b));
+  CHECK(table.job.round().size() == 1);
+  CHECK(said<link::Sealed>(table.join(t0 + 1s, a, node(0), true), newer).size() == 1);
+}
+
+TEST_CASE("a spare whose link is back hears again that it is one") {
+  Table table;
+  table.seal();
+  auto spare = node(1, 2, "spare");
+  spare.node_rank.reset();
+  table.join(t0, c, spare);
+  keeper::Actions actions;
+  table.job.join(t0 + 1s, {newer, "10.0.0.3", false}, spare, actions);
+  REQUIRE(said<link::Waiting>(actions, newer).size() == 1);
+  CHECK(said<link::Waiting>(actions, newer)[0].spare);
+  CHECK(table.job.round().size() == 3);
+}
+
+TEST_CASE("another agent with that host's name and pid is somebody else") {
+  Table table;
+  table.join(t0, b, node(1));
+  keeper::Actions actions;
+  table.job.join(t0 + 1s, {newer, "10.0.0.77", false}, node(1), actions);
+  CHECK(said<link::Refused>(actions, newer).size() == 1);
+  CHECK_FALSE(hangs_up(actions, b));
+}
+
+TEST_CASE("a join through an older link that arrives last does not take the seat") {
+  Table table;
+  table.seal();
+  for (const auto& join : {node(1), after(node(1), 1)}) {
+    const auto actions = back(table, t0 + 1s, join, LinkId{0});
+    REQUIRE(actions.size() == 1);
+    CHECK(hangs_up(actions, LinkId{0}));
+  }
+  CHECK(table.job.round().phase() == Round::Phase::sealed);
+  CHECK(table.job.round().find(b) != nullptr);
+}
+
+TEST_CASE("a seat whose word was lost with the link costs a round and no restart") {
+  Table table;
+  table.seal();
+  const auto actions = back(table, t0 + 1s, node(1));
+  CHECK(said<link::Drain>(actions, a).size() == 1);
+  CHECK(said<link::Drain>(actions, newer).empty());
+  const auto next = table.hear(t0 + 1s, a, link::Drained{RoundNumber{1}});
+  REQUIRE(said<link::Sealed>(next, newer).size() == 1);
+  CHECK(said<link::Sealed>(next, newer)[0].round == RoundNumber{2});
+  CHECK(said<link::Sealed>(next, newer)[0].restart_count == 0);
+}
+
+TEST_CASE("what an agent repeats of another master's round is not taken for this one's") {
+  Table table{1};
+  table.join(t0, a, node(0), true);
+  auto drained = after(node(1), 1);
+  drained.idle = true;
+  const auto sealed = back(table, t0, drained);
+  CHECK(said<link::Sealed>(sealed, newer)[0].round == RoundNumber{2});
+  const link::Failed repeated{.round = RoundNumber{1}, .failure = {.rank = Rank{2}}};
+  CHECK(said<link::Drain>(table.hear(t0, newer, repeated), a).empty());
+}
+
+TEST_CASE("who has no seat cannot say that the round has failed") {
+  Table table{1};
+  table.seal();
+  auto spare = node(1, 2, "spare");
+  spare.node_rank.reset();
+  table.join(t0, c, spare);
+  const link::Failed of_another{.round = RoundNumber{1}, .failure = {.rank = Rank{2}}};
+  CHECK(said<link::Drain>(table.hear(t0, c, of_another), a).empty());
+}
+
+TEST_CASE("whose link broke as the job ended hears the end when it is back") {
+  Table table;
+  table.seal();
+  table.hear(t0, a, link::Succeeded{RoundNumber{1}});
+  table.hear(t0, b, link::Succeeded{RoundNumber{1}});
+  table.close(t0, a);
+  table.close(t0, b, true);
+  CHECK(table.job.round().size() == 1);
+  const auto actions = back(table, t0 + 1s, after(node(1), 1));
+  REQUIRE(said<link::Finish>(actions, newer).size() == 1);
+  CHECK(said<link::Finish>(actions, newer)[0].exit_code == 0);
+}
+
+TEST_CASE("whose link broke as the job ended is waited for no longer than the lease") {
+  Table table;
+  table.seal();
+  table.hear(t0, a, link::Succeeded{RoundNumber{1}});
+  table.hear(t0, b, link::Succeeded{RoundNumber{1}});
+  table.close(t0, a);
+  table.close(t0, b, true);
+  CHECK(table.awake(t0 + 3s).empty());
+  CHECK(table.job.round().size() == 0);
+}
+
+TEST_CASE("who is started in a dead agent's place waits for its lease, and then has its seat") {
+  Table table{1};
+  table.seal();
+  table.close(t0 + 1s, b);  // Its process ended, and the kernel closed its link.
+  auto restarted = node(1);
+  restarted.pid = 999;
+  const auto waits = back(table, t0 + 1500ms, restarted);
+  CHECK(said<link::Refused>(waits, newer).empty());
+  REQUIRE(!said<link::Waiting>(waits, newer).empty());
+  CHECK(
+      said<link::Waiting>(waits, newer).back().reason ==
+      "node rank 1 is that of host1 (pid 101), whose link broke; if it is not back within 3 s its "
+      "seat is free");
+  const auto lost = table.awake(t0 + 3s);
+  CHECK(said<link::Drain>(lost, a)[0].reason == "node 1 on host1 is lost");
+  const auto next = table.drained(t0 + 3s, 1, {a});
+  REQUIRE(said<link::Sealed>(next, newer).size() == 1);
+  CHECK(said<link::Sealed>(next, newer)[0].group_rank == GroupRank{1});
+}
+
+TEST_CASE("who came for the seat of a node that is back after all is refused, and so is a third") {
+  Table table{1};
+  table.seal();
+  table.close(t0 + 1s, b, true);
+  auto restarted = node(1);
+  restarted.pid = 999;
+  back(table, t0 + 1500ms, restarted);
+  auto third = node(1);
+  third.pid = 1000;
+  CHECK(said<link::Refused>(back(table, t0 + 1600ms, third, LinkId{10}), LinkId{10}).size() == 1);
+  const auto returned = back(table, t0 + 2s, after(node(1), 1), LinkId{11});
+  CHECK(said<link::Heartbeat>(returned, LinkId{11}).size() == 1);
+  REQUIRE(said<link::Refused>(returned, newer).size() == 1);
+  CHECK(
+      said<link::Refused>(returned, newer)[0].reason.starts_with("node rank 1 is taken by host1"));
+  CHECK(table.job.round().size() == 2);
+  CHECK(table.job.round().phase() == Round::Phase::sealed);
+}
+
+TEST_CASE("a link that is reset after its node has drained costs an elastic job no round") {
+  Table table{1, 1, 2};
+  const auto any = [](std::string host) {
+    return link::Join{
+        .job = "j", .host = std::move(host), .pid = 7, .nodes_min = 1, .nodes_max = 2};
+  };
+  table.join(t0, a, any("alpha"), true);
+  table.join(t0, b, any("beta"));
+  table.hear(t0, a, link::Failed{.round = RoundNumber{1}, .failure = {.rank = Rank{0}}});
+  table.hear(t0, b, link::Drained{RoundNumber{1}});
+  table.close(t0, b, true);
+  // Everybody has drained, and one of them will be back in a moment.
+  CHECK(said<link::Sealed>(table.hear(t0, a, link::Drained{RoundNumber{1}}), a).empty());
+  auto returning = after(any("beta"), 1);
+  returning.idle = true;
+  const auto next = back(table, t0 + 50ms, returning);
+  REQUIRE(said<link::Sealed>(next, newer).size() == 1);
+  CHECK(said<link::Sealed>(next, newer)[0].round == RoundNumber{2});
+  CHECK(said<link::Sealed>(next, a)[0].group_world_size == 2);
+}
+
+TEST_CASE("who has drained and does not come back is waited for no longer than its lease") {
+  Table table{1, 1, 2};
+  const auto any = [](std::string host) {
+    return link::Join{
+        .job = "j", .host = std::move(host), .pid = 7, .nodes_min = 1, .nodes_max = 2};
+  };
+  table.join(t0, a, any("alpha"), true);
+  table.join(t0, b, any("beta"));
+  table.hear(t0, a, link::Failed{.round = RoundNumber{1}, .failure = {.rank = Rank{0}}});
+  table.hear(t0, b, link::Drained{RoundNumber{1}});
+  table.close(t0, b, true);
+  table.hear(t0, a, link::Drained{RoundNumber{1}});
+  const auto alone = table.awake(t0 + 3s);
+  REQUIRE(said<link::Sealed>(alone, a).size() == 1);
+  CHECK(said<link::Sealed>(alone, a)[0].group_world_size == 1);
+}
+
+TEST_CASE("whose process ended after it has drained is not waited for") {
+  Table table{1, 1, 2};
+  const auto any = [](std::string host) {
+    return link::Join{
+        .job = "j", .host = std::move(host), .pid = 7, .nodes_min = 1, .nodes_max = 2};
+  };
+  table.join(t0, a, any("alpha"), true);
+  table.join(t0, b, any("beta"));
+  table.hear(t0, a, link::Failed{.round = RoundNumber{1}, .failure = {.rank = Rank{0}}});
+  table.hear(t0, b, link::Drained{RoundNumber{1}});
+  table.close(t0, b);
+  CHECK(said<link::Sealed>(table.hear(t0, a, link::Drained{RoundNumber{1}}), a).size() == 1);
+}
+
+TEST_CASE("who is back as a newcomer may be the last that a draining round has waited for") {
+  Table table{2};
+  table.seal();
+  table.hear(t0, b, link::Succeeded{RoundNumber{1}});
+  table.hear(t0, a, link::Failed{.round = RoundNumber{1}, .failure = {.host = "host0"}});
+  table.hear(t0, a, link::Drained{RoundNumber{1}});
+  // It has drained, its lease has run out, and its word was lost with the link.
+  SUBCASE("it is received: the next round follows at once") {
+    const auto next = back(table, t0 + 1s, node(1));
+    CHECK(said<link::Sealed>(next, a).size() == 1);
+    REQUIRE(said<link::Sealed>(next, newer).size() == 1);
+    CHECK(said<link::Sealed>(next, newer)[0].restart_count == 1);
+  }
+  SUBCASE("it is refused: the others wait for another in its place") {
+    auto other = node(1);
+    other.lease_milliseconds = 1;
+    CHECK(said<link::Refused>(back(table, t0 + 1s, other), newer).size() == 1);
+    CHECK(table.job.round().phase() == Round::Phase::gathering);
+  }
+}
+
+TEST_CASE("a node that comes back as another breaks the round in which it was running") {
+  Table table{2};
+  table.seal();
+  const auto actions = back(table, t0 + 1s, node(1, 4));
+  CHECK(said<link::Drain>(actions, a).size() == 1);
+  CHECK(said<link::Finish>(actions, a).empty());
+  CHECK(said<link::Sealed>(table.hear(t0 + 1s, a, link::Drained{RoundNumber{1}}), newer).size() ==
+        1);
+}
+
+TEST_CASE("who comes late to a job that is over is told how it ended, and its link is closed") {
+  Table table;
+  table.seal();
+  table.hear(t0, a, link::Succeeded{RoundNumber{1}});
+  table.hear(t0, b, link::Succeeded{RoundNumber{1}});
+  auto late = node(1, 2, "late");
+  const auto told = table.join(t0, c, late);
+  REQUIRE(said<link::Finish>(told, c).size() == 1);
+  CHECK(said<link::Finish>(told, c)[0].exit_code == 0);
+  CHECK(hangs_up(told, c));
+  CHECK(table.job.round().find(c) == nullptr);
+  // Whoever may still have workers of it ends them first.
+  CHECK(said<link::Refused>(table.join(t0, c, after(late, 1)), c).size() == 1);
+  // Who came for another job was not late.
+  late.nodes_max = 7;
+  CHECK(said<link::Refused>(table.join(t0, c, late), c).size() == 1);
+}
+
+namespace {
+
+link::Join done(link::Join join, std::uint32_t round) {
+  join = after(join, round);
+  join.idle = join.done = true;
+  return join;
+}
+
+}  // namespace
+
+TEST_CASE("who has done its part and cannot be reached keeps its place until the round is over") {
+  Table table{1};
+  table.seal();
+  table.hear(t0, b, link::Succeeded{RoundNumber{1}});
+  const auto silent = table.awake(t0 + 3s);
+  CHECK(said<link::Drain>(silent, a).empty());
+  CHECK(hangs_up(silent, b));
+  table.close(t0 + 3s, b, true);
+  CHECK(table.job.round().size() == 2);
+  SUBCASE("it is back while the others go on") {
+    CHECK(said<link::Refused>(back(table, t0 + 60s, done(node(1), 1)), newer).empty());
+    CHECK(said<link::Finish>(table.hear(t0 + 60s, a, link::Succeeded{RoundNumber{1}}), newer)
+              .size() == 1);
+  }
+  SUBCASE("it is back when the job is over, within a lease") {
+    table.hear(t0 + 60s, a, link::Succeeded{RoundNumber{1}});
+    CHECK(said<link::Finish>(back(table, t0 + 62s, done(node(1), 1)), newer).size() == 1);
+  }
+  SUBCASE("it is not back") {
+    table.hear(t0 + 60s, a, link::Succeeded{RoundNumber{1}});
+    table.close(t0 + 60s, a);
+    table.awake(t0 + 63s);
+    CHECK(table.job.round().size() == 0);
+  }
+  SUBCASE("the round breaks: nobody waits for it to drain, and it may come as anybody") {
+    table.hear(t0 + 60s, a, link::Failed{.round = RoundNumber{1}, .failure = {.host = "host0"}});
+    table.hear(t0 + 60s, a, link::Drained{RoundNumber{1}});
+    CHECK(table.job.round().phase() == Round::Phase::gathering);
+    const auto next = back(table, t0 + 61s, done(node(1), 1));
+    REQUIRE(said<link::Sealed>(next, newer).size() == 1);
+    CHECK(said<link::Sealed>(next, newer)[0].round == RoundNumber{2});
+  }
+}
+
+TEST_CASE("who asks how a round ended of which nobody knows here does not begin another") {
+  Table table;
+  const auto refused = said<link::Refused>(back(table, t0, done(node(1), 3)), newer);
+  REQUIRE(refused.size() == 1);
+  CHECK(refused[0].reason ==
+        "round 3, in which every worker of host1 ended with 0, is not known here: this is another "
+        "master, or that job is over and forgotten");
+}

@@ -1,0 +1,194 @@
+// What the keeper makes of nodes that die, sleep, are cut off, or come back, and of its own sleep.
+
+#include <doctest/doctest.h>
+
+#include "proto/bounds.h"
+#include "rendezvous/job/job.h"
+#include "tests/rendezvous/job/job_table.h"
+
+using namespace cpprun;
+using namespace cpprun::testing;
+
+namespace {
+
+link::Join any_of_three(std::string host) {
+  return {.job = "j", .host = std::move(host), .pid = 7, .nodes_min = 1, .nodes_max = 3};
+}
+
+// Three nodes of an elastic job, all seated; b and c are far away.
+struct Three : Table {
+  Three() : Table{0, 1, 3} {
+    join(t0, a, any_of_three("alpha"), true);
+    join(t0, b, any_of_three("beta"));
+    join(t0, c, any_of_three("gamma"));
+  }
+};
+
+}  // namespace
+
+TEST_CASE("a dead agent: its link breaks, and when the lease is over the others go on") {
+  Three three;
+  three.close(t0 + 1s, b);
+  three.hear(t0 + 2s, c, link::Heartbeat{});
+  CHECK(said<link::Drain>(three.awake(t0 + 3s), c)[0].reason == "node 1 on beta is lost");
+  const auto next = three.drained(t0 + 3s, 1, {a, c});
+  CHECK(said<link::Sealed>(next, c)[0].group_world_size == 2);
+}
+
+TEST_CASE("a silent network, a half-open link, a way back that is cut: silence is all there is") {
+  Three three;
+  three.hear(t0 + 2s, c, link::Heartbeat{});
+  const auto lost = three.awake(t0 + 3s);
+  CHECK(said<link::Drain>(lost, a).size() == 1);
+  // Its link looks sound from here, so it is cut: nothing that still comes out of it is heard.
+  CHECK(std::any_of(lost.begin(), lost.end(), [](const keeper::Action& action) {
+    const auto* hang_up = std::get_if<keeper::HangUp>(&action);
+    return hang_up != nullptr && hang_up->link == b;
+  }));
+  CHECK(three.hear(t0 + 3s, b, link::Succeeded{RoundNumber{1}}).empty());
+  CHECK(three.hear(t0 + 3s, b, link::Drained{RoundNumber{1}}).empty());
+}
+
+TEST_CASE("the way to a node is cut while its words arrive: it gives up itself and is missed") {
+  Three three;
+  three.hear(t0 + 2s, b, link::Heartbeat{});
+  three.hear(t0 + 2s, c, link::Heartbeat{});
+  // It hears no answer, ends its workers, and its link ends with it.
+  three.close(t0 + 3s, b);
+  CHECK(said<link::Drain>(three.advance(t0 + 4s), a).empty());
+  three.hear(t0 + 4s, c, link::Heartbeat{});
+  CHECK(said<link::Drain>(three.awake(t0 + 5s), a).size() == 1);
+}
+
+TEST_CASE("an agent that slept longer than its lease is refused with what it still is of") {
+  Three three;
+  three.hear(t0 + 2s, c, link::Heartbeat{});
+  three.awake(t0 + 3s);
+  three.drained(t0 + 3s, 1, {a, c});
+  auto late = any_of_three("beta");
+  late.after = RoundNumber{1};
+  const auto refused = said<link::Refused>(three.join(t0 + 60s, LinkId{9}, late), LinkId{9});
+  REQUIRE(refused.size() == 1);
+  CHECK(refused[0].reason.find("does not go on here") != std::string::npos);
+  CHECK(three.job.round().size() == 2);
+}
+
+TEST_CASE("an agent whose workers are gone already comes in again as anybody would") {
+  Three three;
+  three.hear(t0 + 2s, c, link::Heartbeat{});
+  three.awake(t0 + 3s);
+  three.drained(t0 + 3s, 1, {a, c});
+  auto back = any_of_three("beta");
+  back.after = RoundNumber{1};
+  back.idle = true;
+  const auto polite = three.join(t0 + 4s, LinkId{9}, back);
+  CHECK(said<link::Refused>(polite, LinkId{9}).empty());
+  CHECK(said<link::Drain>(polite, a)[0].reason == "1 more node is here");
+}
+
+TEST_CASE("an agent that missed its seat because its link broke is not waited for") {
+  Table table{1};
+  table.seal();
+  table.hear(t0, a, link::Failed{.round = RoundNumber{1}, .failure = {.rank = Rank{0}}});
+  table.drained(t0, 1, {b, a});  // Round 2 is sealed; what b was told of it is lost on the way.
+  auto back = node(1);
+  back.after = RoundNumber{1};
+  back.idle = true;
+  const auto again = table.join(t0 + 1s, c, back);
+  CHECK(said<link::Drain>(again, a)[0].reason == "node 1 on host1 is back without its seat");
+  const auto next = table.drained(t0 + 1s, 2, {a});
+  CHECK(said<link::Sealed>(next, c)[0].round == RoundNumber{3});
+  CHECK(said<link::Sealed>(next, c)[0].restart_count == 1);
+}
+
+TEST_CASE("a resumed agent is answered, so that it knows that its own lease goes on") {
+  Three three;
+  three.close(t0 + 1s, b);
+  auto again = any_of_three("beta");
+  again.after = RoundNumber{1};
+  again.sent = 77s;
+  const auto back = three.join(t0 + 2s, LinkId{9}, again);
+  REQUIRE(said<link::Heartbeat>(back, LinkId{9}).size() == 1);
+  CHECK(said<link::Heartbeat>(back, LinkId{9})[0].sent == 77s);
+}
+
+TEST_CASE("a keeper that was stopped for longer than the lease loses nobody who spoke meanwhile") {
+  Three three;
+  const TimePoint awake = t0 + 60s;
+  CHECK(said<link::Drain>(three.advance(awake), a).empty());
+  // Now it reads what has come while it slept: b has spoken, c has not.
+  three.hear(awake + 1ms, b, link::Heartbeat{});
+  const auto lost = three.advance(awake + bounds::keeper_nap);
+  CHECK(said<link::Drain>(lost, b)[0].reason == "node 2 on gamma is lost");
+}
+
+TEST_CASE("a node's wall clock that jumps disturbs nobody") {
+  Three three;
+  link::Failed failed{.round = RoundNumber{1}, .failure = {.rank = Rank{1}, .host = "beta"}};
+  failed.failure.time = WallTime{std::chrono::microseconds{-1}};
+  failed.noticed = 1s;
+  three.hear(t0 + 1s, b, failed);
+  failed.failure.rank = Rank{2};
+  failed.failure.time = WallTime{std::chrono::microseconds{-1'000'000}};
+  failed.noticed = 2s;
+  three.hear(t0 + 2s, c, failed);
+  CHECK(said<link::Finish>(three.drained(t0 + 2s, 1, {a, b, c}), a)[0].root->rank == Rank{1});
+}
+
+TEST_CASE("a round is broken once for all who come until the last call is over") {
+  Table table{0, 1, 9};
+  const auto come = [&table](TimePoint now, std::uint64_t link) {
+    auto join = any_of_three("h" + std::to_string(link));
+    join.nodes_max = 9;
+    return table.join(now, LinkId{link}, join, link == 1);
+  };
+  come(t0, 1);
+  table.advance(t0 + 30s);
+  CHECK(said<link::Drain>(come(t0 + 40s, 2), a).empty());
+  CHECK(said<link::Drain>(come(t0 + 50s, 3), a).empty());
+  table.hear(t0 + 60s, LinkId{2}, link::Heartbeat{});
+  CHECK(said<link::Drain>(come(t0 + 60s, 4), a).empty());
+  for (int s = 61; s < 70; ++s) {
+    for (const std::uint64_t link : {2, 3, 4}) {
+      table.hear(t0 + s * 1s, LinkId{link}, link::Heartbeat{});
+    }
+  }
+  const auto polite = said<link::Drain>(table.advance(t0 + 70s), a);
+  REQUIRE(polite.size() == 1);
+  CHECK(polite[0].reason == "3 more nodes are here");
+  // One that comes while the round drains is let in with them.
+  CHECK(said<link::Drain>(come(t0 + 71s, 5), a).empty());
+  const auto next = table.drained(t0 + 71s, 1, {a});
+  CHECK(said<link::Sealed>(next, LinkId{5})[0].group_world_size == 5);
+  CHECK(said<link::Sealed>(next, a)[0].restart_count == 0);
+}
+
+TEST_CASE("a polite break is not spoilt by a worker that ends badly because of it") {
+  Three three;
+  three.hear(t0 + 1s, b, link::Leave{.signal = 15, .reason = "asked to stop by SIGTERM"});
+  link::Failed failed{.round = RoundNumber{1}, .failure = {.rank = Rank{2}, .host = "gamma"}};
+  failed.noticed = 2s;
+  three.hear(t0 + 2s, c, failed);
+  const auto next = three.drained(t0 + 2s, 1, {b, c, a});
+  REQUIRE(said<link::Sealed>(next, a).size() == 1);
+  CHECK(said<link::Sealed>(next, a)[0].group_world_size == 2);
+}
+
+TEST_CASE("a keeper that was stopped for less than the lease, until it ends, reads first, too") {
+  Three three;
+  // It wakes just when the lease of b and c is over; both have spoken while it slept.
+  CHECK(said<link::Drain>(three.advance(t0 + 3s), a).empty());
+  three.hear(t0 + 3s, b, link::Heartbeat{});
+  three.hear(t0 + 3s, c, link::Heartbeat{});
+  CHECK(said<link::Drain>(three.awake(t0 + 5s), a).empty());
+}
+
+TEST_CASE("who has done its part and is lost in the same moment as another is let go once") {
+  Three three;
+  three.hear(t0 + 1s, c, link::Succeeded{RoundNumber{1}});
+  three.close(t0 + 1s, c, true);
+  const auto lost = three.awake(t0 + 5s);
+  CHECK(said<link::Drain>(lost, a).size() == 1);
+  CHECK(three.job.round().find(b) == nullptr);
+  CHECK(three.job.round().find(c) == nullptr);
+}

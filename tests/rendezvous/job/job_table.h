@@ -1,0 +1,111 @@
+#pragma once
+// A dialogue with one job, for the tests of its rules: each call returns what the job wants done.
+
+#include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "rendezvous/job/job.h"
+
+namespace cpprun::testing {
+
+using namespace std::chrono_literals;
+
+inline constexpr TimePoint t0{};
+inline constexpr LinkId a{1};
+inline constexpr LinkId b{2};
+inline constexpr LinkId c{3};
+
+inline link::Join node(int rank, int workers = 2, std::string host = {}) {
+  return {.job = "j",
+          .host = host.empty() ? "host" + std::to_string(rank) : host,
+          .pid = 100 + rank,
+          .node_rank = rank,
+          .nodes_min = 2,
+          .nodes_max = 2,
+          .local_world_size = workers};
+}
+
+// A dialogue with one job of two nodes: each call returns what the job wants done.
+struct Table {
+  explicit Table(int restarts_max = 0, int nodes_min = 2, int nodes_max = 2)
+      : Table(JobTerms{.id = "j",
+                       .nodes_min = nodes_min,
+                       .nodes_max = nodes_max,
+                       .restarts_max = restarts_max}) {}
+  explicit Table(JobTerms terms)
+      : job(std::move(terms),
+            {.lease = 3s, .status_interval = 5s, .last_call = 30s, .store_port = 29500}) {}
+
+  keeper::Actions join(TimePoint now, LinkId link, link::Join what, bool local = false) {
+    const JobTerms& terms = job.terms();
+    using std::chrono::duration_cast;
+    using std::chrono::milliseconds;
+    what.restarts_max = terms.restarts_max;
+    what.backoff_milliseconds =
+        static_cast<int>(duration_cast<milliseconds>(terms.restart_backoff).count());
+    what.window_milliseconds =
+        static_cast<int>(duration_cast<milliseconds>(terms.restart_window).count());
+    what.no_restart_codes = terms.no_restart_codes;
+    keeper::Actions actions;
+    job.join(now, {link, "10.0.0." + std::to_string(link.value), local}, what, actions);
+    return actions;
+  }
+  keeper::Actions hear(TimePoint now, LinkId link, link::Message what) {
+    keeper::Actions actions;
+    job.hear(now, link, what, actions);
+    return actions;
+  }
+  keeper::Actions close(TimePoint now, LinkId link, bool broken = false) {
+    keeper::Actions actions;
+    job.close(now, {link, "connection reset", broken}, actions);
+    return actions;
+  }
+  // Asked only now; who was asked nothing shortly before a lease ends has slept.
+  keeper::Actions advance(TimePoint now) {
+    keeper::Actions actions;
+    job.advance(now, actions);
+    return actions;
+  }
+  // As by a driver that is awake: asked at every deadline on the way.
+  keeper::Actions awake(TimePoint now) {
+    keeper::Actions actions;
+    for (auto due = job.next_deadline(); due && *due < now; due = job.next_deadline()) {
+      job.advance(*due, actions);
+    }
+    job.advance(now, actions);
+    return actions;
+  }
+  // Everybody of these says that it has drained.
+  keeper::Actions drained(TimePoint now, std::uint32_t round, std::vector<LinkId> links) {
+    keeper::Actions last;
+    for (const LinkId link : links) last = hear(now, link, link::Drained{RoundNumber{round}});
+    return last;
+  }
+  void seal() {
+    join(t0, a, node(0), true);
+    join(t0, b, node(1));
+  }
+  Job job;
+};
+
+// What was said on that link, of that kind.
+template <class M>
+std::vector<M> said(const keeper::Actions& actions, LinkId link) {
+  std::vector<M> found;
+  for (const auto& action : actions) {
+    const auto* say = std::get_if<keeper::Say>(&action);
+    if (say == nullptr || say->link != link) continue;
+    if (const auto* message = std::get_if<M>(&say->message)) found.push_back(*message);
+  }
+  return found;
+}
+
+inline bool resets_store(const keeper::Actions& actions) {
+  return std::any_of(actions.begin(), actions.end(), [](const keeper::Action& action) {
+    return std::holds_alternative<keeper::ResetStore>(action);
+  });
+}
+
+}  // namespace cpprun::testing

@@ -1,0 +1,64 @@
+#include "rendezvous/job/job_words.h"
+
+#include <doctest/doctest.h>
+
+using namespace cpprun;
+using namespace std::chrono_literals;
+
+namespace {
+
+const JobTerms terms{.id = "j", .nodes_min = 1, .nodes_max = 2};
+
+Round round_of(int nodes) {
+  Round round;
+  for (int i = 0; i < nodes; ++i) {
+    round.enter(LinkId{static_cast<std::uint64_t>(i + 1)},
+                {.join = {.host = "h" + std::to_string(i)}, .peer = "10.0.0.1"});
+  }
+  return round;
+}
+
+}  // namespace
+
+TEST_CASE("an elastic job says with how many it starts, and when") {
+  CHECK(status_of(round_of(1), terms, {.reason = "", .last_call = 11'500ms}) ==
+        "1 of 2 nodes are here; starts with 1 in 12 s if nobody else comes");
+  CHECK(status_of(round_of(1), terms, {.reason = ""}) == "1 of 2 nodes are here");
+}
+
+TEST_CASE("a pause before a restart says why and how long") {
+  CHECK(status_of(round_of(2), terms,
+                  {.reason = "rank 1 on b failed: restart 1 of 3", .pause = 8s}) ==
+        "rank 1 on b failed: restart 1 of 3, in 8 s (--restart-backoff)");
+}
+
+TEST_CASE("while workers are still ended, it is said whose") {
+  Round round = round_of(2);
+  round.seal(2);
+  round.set_state(LinkId{2}, Member::State::succeeded);
+  round.break_up();
+  CHECK(status_of(round, terms, {.reason = "rank 1 on h0 failed"}) ==
+        "rank 1 on h0 failed; waiting for node 0 on h0, node 1 on h1 to end the workers");
+}
+
+TEST_CASE("a lost node is spoken for") {
+  Round round = round_of(1);
+  round.seal(1);
+  const link::Failure failure = failure_of_lost(*round.find(LinkId{1}), 3s);
+  CHECK(failure.host == "h0");
+  CHECK(failure.cause == "node_lost");
+  CHECK(failure.message ==
+        "node 0 on h0 (10.0.0.1) is lost: nothing was heard of it for 3 s; the machine, its "
+        "network or its cpprun is down");
+}
+
+TEST_CASE("a change of a node names its host, and its rank once it had a seat") {
+  using Kind = keeper::NodeChange::Kind;
+  Round round = round_of(1);
+  CHECK(change_of(*round.find(LinkId{1}), Kind::joined) ==
+        keeper::NodeChange{.kind = Kind::joined, .host = "h0"});
+  round.seal(1);
+  CHECK(change_of(*round.find(LinkId{1}), Kind::lost, "silent for 3 s") ==
+        keeper::NodeChange{
+            .kind = Kind::lost, .host = "h0", .rank = GroupRank{0}, .reason = "silent for 3 s"});
+}

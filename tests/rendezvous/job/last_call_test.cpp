@@ -1,0 +1,49 @@
+#include "rendezvous/job/last_call.h"
+
+#include <doctest/doctest.h>
+
+using namespace cpprun;
+using namespace std::chrono_literals;
+
+namespace {
+
+constexpr TimePoint t0{};
+
+LastCall two_to_four() {
+  return LastCall{{.min = 2, .max = 4}, 30s};
+}
+
+}  // namespace
+
+TEST_CASE("a round is sealed when everybody is here, or enough are and the last call is over") {
+  LastCall call = two_to_four();
+  CHECK_FALSE(call.may_seal(t0, 1));
+  CHECK_FALSE(call.over_at());
+  CHECK_FALSE(call.may_seal(t0 + 1s, 2));
+  CHECK(call.over_at() == t0 + 31s);
+  CHECK_FALSE(call.may_seal(t0 + 20s, 3));
+  CHECK(call.may_seal(t0 + 31s, 3));
+  CHECK(two_to_four().may_seal(t0, 4));
+}
+
+TEST_CASE("who leaves during the last call may end it") {
+  LastCall call = two_to_four();
+  call.may_seal(t0, 2);
+  CHECK_FALSE(call.may_seal(t0 + 10s, 1));
+  CHECK_FALSE(call.over_at());
+  CHECK_FALSE(call.may_seal(t0 + 40s, 2));
+  CHECK(call.over_at() == t0 + 70s);
+}
+
+TEST_CASE("newcomers are let in together when the call is over, or at once when they fill it") {
+  LastCall call = two_to_four();
+  CHECK_FALSE(call.may_grow(t0, 2, 1));
+  CHECK(call.may_grow(t0 + 5s, 2, 2));
+  CHECK(call.may_grow(t0 + 30s, 2, 1));
+}
+
+TEST_CASE("no call runs for those who find every seat taken") {
+  LastCall call = two_to_four();
+  CHECK_FALSE(call.may_grow(t0, 4, 3));
+  CHECK_FALSE(call.over_at());
+}

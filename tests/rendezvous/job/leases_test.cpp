@@ -1,0 +1,106 @@
+#include "rendezvous/job/leases.h"
+
+#include <doctest/doctest.h>
+
+#include "proto/bounds.h"
+
+using namespace cpprun;
+using namespace std::chrono_literals;
+
+namespace {
+constexpr TimePoint t0{};
+constexpr LinkId alice{1};
+constexpr LinkId bob{2};
+
+// As a driver that is awake: it asks at every moment that it is told.
+std::vector<Leases::Expired> awake_at(Leases& leases, TimePoint now) {
+  for (auto due = leases.next_expiry(); due && *due < now; due = leases.next_expiry()) {
+    CHECK(leases.expire(*due).empty());
+  }
+  return leases.expire(now);
+}
+}  // namespace
+
+TEST_CASE("nobody's lease means no deadline") {
+  Leases leases{3s};
+  CHECK(leases.next_expiry() == std::nullopt);
+  CHECK(leases.expire(t0 + 100s).empty());
+}
+
+TEST_CASE("a lease that is not renewed runs out, one that is renewed does not") {
+  Leases leases{3s};
+  leases.renew(alice, t0);
+  leases.renew(bob, t0 + 1s);
+  leases.renew(alice, t0 + 2s);
+  // A look that shows that somebody is awake, and then the end.
+  CHECK(leases.next_expiry() == t0 + 4s - bounds::keeper_nap);
+  CHECK(leases.expire(t0 + 4s - bounds::keeper_nap).empty());
+  CHECK(leases.next_expiry() == t0 + 4s);
+  CHECK(leases.expire(t0 + 4s) == std::vector{Leases::Expired{bob, t0 + 1s}});
+  CHECK(awake_at(leases, t0 + 5s) == std::vector{Leases::Expired{alice, t0 + 2s}});
+}
+
+TEST_CASE("a keeper that has slept reads what it was told before it gives anybody up") {
+  Leases leases{3s};
+  leases.renew(alice, t0);
+  leases.renew(bob, t0);
+  const TimePoint awake = t0 + 60s;
+  CHECK(leases.expire(awake).empty());
+  CHECK(leases.next_expiry() == awake + bounds::keeper_nap);
+  leases.renew(alice, awake + 1ms);
+  CHECK(leases.expire(awake + bounds::keeper_nap) == std::vector{Leases::Expired{bob, t0}});
+  CHECK(leases.next_expiry() == awake + 1ms + 3s - bounds::keeper_nap);
+}
+
+TEST_CASE("a keeper whose sleep ends just when a lease does has slept all the same") {
+  Leases leases{3s};
+  leases.renew(alice, t0);
+  leases.renew(bob, t0 + 1ms);
+  // Due at t0 + 3s, and asked at t0 + 3s: only that nobody looked shortly before tells it.
+  CHECK(leases.expire(t0 + 3s).empty());
+  leases.renew(alice, t0 + 3s);
+  leases.renew(bob, t0 + 3s);
+  CHECK(awake_at(leases, t0 + 5s).empty());
+  CHECK(awake_at(leases, t0 + 6s).size() == 2);
+}
+
+TEST_CASE("a keeper that falls asleep again while it reads reads again") {
+  Leases leases{3s};
+  leases.renew(alice, t0);
+  CHECK(leases.expire(t0 + 60s).empty());
+  CHECK(leases.expire(t0 + 120s).empty());
+  leases.renew(alice, t0 + 120s);
+  CHECK(awake_at(leases, t0 + 122s).empty());
+}
+
+TEST_CASE("a keeper that is always late still gives up the dead") {
+  Leases leases{3s};
+  leases.renew(alice, t0);
+  CHECK(leases.expire(t0 + 4s).empty());
+  CHECK(leases.expire(t0 + 9s).empty());
+  CHECK(leases.expire(t0 + 14s).empty());
+  CHECK(leases.expire(t0 + 19s).size() == 1);
+}
+
+TEST_CASE("an expired lease is reported once") {
+  Leases leases{3s};
+  leases.renew(alice, t0);
+  CHECK(awake_at(leases, t0 + 3s) == std::vector{Leases::Expired{alice, t0}});
+  CHECK(leases.expire(t0 + 30s).empty());
+}
+
+TEST_CASE("a forgotten holder never expires") {
+  Leases leases{3s};
+  leases.renew(alice, t0);
+  leases.forget(alice);
+  leases.forget(bob);
+  CHECK(leases.next_expiry() == std::nullopt);
+}
+
+TEST_CASE("a lease that moves to another link keeps its age") {
+  Leases leases{3s};
+  leases.renew(alice, t0);
+  leases.renew(bob, t0 + 1s);
+  leases.move(alice, LinkId{7});
+  CHECK(awake_at(leases, t0 + 3s) == std::vector{Leases::Expired{LinkId{7}, t0}});
+}

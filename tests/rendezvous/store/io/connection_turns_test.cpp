@@ -1,0 +1,257 @@
+// Nobody is served for long at a time, whatever is asked: what one turn does, what a client may
+// make us hold, and that who goes too far goes alone.
+
+#include <doctest/doctest.h>
+
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "proto/c10d/encoder.h"
+#include "tests/proto/c10d_golden.h"
+#include "tests/rendezvous/store/io/served_set.h"
+
+using namespace cpprun;
+using namespace std::chrono_literals;
+using c10d::golden::bytes_of;
+
+namespace {
+
+const std::string hello = bytes_of("00 cef7853c");
+constexpr std::size_t mib = 1024 * 1024;
+
+std::string request(const c10d::Request& request) {
+  std::string bytes;
+  REQUIRE(c10d::encode(request, c10d::Dialect::d, bytes));
+  return bytes;
+}
+
+std::string number(std::int64_t number) {
+  std::string bytes;
+  c10d::encode(c10d::Number{number}, bytes);
+  return bytes;
+}
+
+// Turns until this client has heard that many bytes.
+int turns_until_heard(ServedSet& served, RawClient& client, std::size_t count) {
+  int turns = 0;
+  served.until([&] {
+    ++turns;
+    client.listen_now();
+    return client.heard.size() >= count;
+  });
+  return turns;
+}
+
+void until_present(ServedSet& served, std::size_t count) {
+  served.until([&] { return served.set.connection_count() == count; });
+}
+
+}  // namespace
+
+TEST_CASE("thousands of requests in one packet are decided over many turns, and in order") {
+  ServedSet served({.work_per_turn = 64 * 1024, .work_per_visit = 16 * 1024});
+  RawClient greedy(served.listening.port);
+  RawClient modest(served.listening.port);
+  served.ask(greedy, hello + request(c10d::Add{"other", 1}), 8);
+  served.ask(modest, hello + request(c10d::Add{"other", 1}), 8);
+  std::string many;
+  for (int at = 0; at < 1500; ++at) many += request(c10d::Add{"n", 1});
+  served.say(greedy, many);
+  modest.offer(request(c10d::Add{"modest", 1}));
+  // The modest one does not wait for all that the greedy one has asked.
+  std::int64_t decided = 0;
+  served.until([&] {
+    modest.listen_now();
+    greedy.listen_now();
+    decided = static_cast<std::int64_t>(greedy.heard.size() / 8);
+    return modest.heard.size() == 8;
+  });
+  CHECK(decided < 1500);
+  CHECK(turns_until_heard(served, greedy, 1500 * 8) > 3);
+  CHECK(greedy.heard.substr(1499 * 8, 8) == number(1500));
+}
+
+TEST_CASE("one turn does no more than its work, however many clients have something to say") {
+  ServedSet served({.work_per_turn = 256 * 1024});
+  std::vector<RawClient> clients;
+  for (int at = 0; at < 20; ++at) {
+    clients.emplace_back(served.listening.port);
+    served.ask(clients.back(), hello + request(c10d::Add{"n", 1}), 8);
+  }
+  const std::string set = request(c10d::Set{"k", std::string(60'000, 'v')});
+  for (RawClient& client : clients) client.offer(set + request(c10d::Add{"n", 1}));
+  CHECK(served.set.serve(std::chrono::steady_clock::now()));
+  int answered = 0;
+  for (RawClient& client : clients) {
+    client.listen_now();
+    answered += client.heard.size() == 8 ? 1 : 0;
+  }
+  CHECK(answered < 10);
+  for (RawClient& client : clients) CHECK(served.hear(client, 8).size() == 8);
+}
+
+TEST_CASE("a large value asked for by many is sent from one place, a slice in each turn") {
+  ServedSet served;
+  RawClient setter(served.listening.port);
+  const std::string large(64 * mib, 'v');
+  served.say(setter, hello + request(c10d::Set{"k", large}));
+  CHECK(served.ask(setter, request(c10d::Add{"n", 1}), 8) == number(1));
+  CHECK(served.set.ledger().bytes_held() < 66 * mib);
+  std::vector<RawClient> lazy;
+  const std::vector<c10d::Bytes> twelve(12, "k");
+  for (int at = 0; at < 8; ++at) {
+    lazy.emplace_back(served.listening.port);
+    served.say(lazy.back(), hello + request(c10d::MultiGet{twelve}));
+  }
+  served.until([&] {
+    lazy.back().listen_now();
+    return !lazy.back().heard.empty();
+  });
+  CHECK(served.set.ledger().bytes_held() < 70 * mib);
+  CHECK(served.ask(setter, request(c10d::Add{"n", 1}), 8) == number(2));
+  // What has been asked for is sent as it was then.
+  served.say(setter, request(c10d::Set{"k", "short"}));
+  std::size_t heard = 0;
+  served.until([&] {
+    lazy[0].listen_now();
+    heard += lazy[0].heard.size();
+    lazy[0].heard.clear();
+    return heard >= 12 * (8 + large.size());
+  });
+  CHECK(heard == 12 * (8 + large.size()));
+}
+
+TEST_CASE("a large value stays in the memory in which it came") {
+  ServedSet served;
+  RawClient client(served.listening.port);
+  std::string large(20 * mib, 'x');
+  for (std::size_t at = 0; at < large.size(); at += 4096) large[at] = static_cast<char>(at >> 12);
+  // Something in front of it and behind it, in the same packets.
+  served.say(client, hello + request(c10d::Add{"n", 1}) + request(c10d::Set{"k", large}) +
+                         request(c10d::Add{"n", 1}) + request(c10d::Append{"k", large}) +
+                         request(c10d::Append{"k", "end"}) + request(c10d::Add{"n", 1}));
+  CHECK(served.hear(client, 24) == number(1) + number(2) + number(3));
+  CHECK(served.set.ledger().bytes_held() < 42 * mib);
+  const std::string got =
+      served.ask(client, request(c10d::Get{"k"}), 8 + 2 * large.size() + 3).substr(8);
+  CHECK(got == large + large + "end");
+  served.say(client, request(c10d::DeleteKey{"k"}));
+  served.until([&] { return served.set.ledger().bytes_held() < mib; });
+}
+
+TEST_CASE("keys by the ten thousand are listed over several turns, each once") {
+  ServedSet served;
+  RawClient client(served.listening.port);
+  constexpr int count = 20'000;
+  std::vector<std::string> names;
+  for (int at = 0; at < count; ++at) names.push_back("key" + std::to_string(at));
+  std::vector<c10d::KeyValue> entries;
+  for (const std::string& name : names) entries.push_back({name, "v"});
+  served.say(client, hello + request(c10d::MultiSet{entries}));
+  served.say(client, request(c10d::ListKeys{}) + request(c10d::Add{"n", 1}));
+  std::size_t bytes = 8;
+  for (const std::string& name : names) bytes += 8 + name.size();
+  const std::string heard = served.hear(client, bytes + 8);
+  CHECK(heard.substr(0, 8) == number(count));
+  CHECK(heard.substr(bytes) == number(1));
+  std::size_t at = 8;
+  std::vector<std::string> listed;
+  while (at < bytes) {
+    std::uint64_t length = 0;
+    std::memcpy(&length, heard.data() + at, sizeof length);
+    listed.push_back(heard.substr(at + 8, length));
+    at += 8 + length;
+  }
+  std::ranges::sort(listed);
+  std::ranges::sort(names);
+  CHECK(listed == names);
+}
+
+TEST_CASE("who sends more than there is memory for is closed with the figures, and it alone") {
+  ServedSet served({.memory = {.bytes_max = 16 * mib}});
+  RawClient modest(served.listening.port);
+  served.ask(modest, hello + request(c10d::Add{"n", 1}), 8);
+  RawClient greedy(served.listening.port);
+  const std::string large = hello + request(c10d::Set{"k", std::string(20 * mib, 'v')});
+  std::string_view rest = large;
+  served.until([&] {
+    rest.remove_prefix(greedy.offer(rest));
+    greedy.listen_now();
+    return greedy.was_closed;
+  });
+  REQUIRE(served.notes.size() == 1);
+  CHECK(served.notes[0].text.starts_with("closed: all clients together hold 13."));
+  CHECK(served.notes[0].text.ends_with(" of the 14.0 MiB that they may"));
+  CHECK_FALSE(served.notes[0].ordinary);
+  CHECK(served.ask(modest, request(c10d::Add{"n", 1}), 8) == number(2));
+  served.until([&] { return served.set.ledger().bytes_held() < mib; });
+}
+
+TEST_CASE("an address has so many connections, and another is refused with a reason") {
+  ServedSet served({.memory = {.address_connections_max = 2}});
+  RawClient first(served.listening.port);
+  RawClient second(served.listening.port);
+  until_present(served, 2);
+  RawClient third(served.listening.port);
+  served.until_closed(third);
+  CHECK(served.has_note("refused: its address has all of the 2 connections that it may"));
+  first.close();
+  until_present(served, 1);
+  RawClient fourth(served.listening.port);
+  CHECK(served.ask(fourth, hello + request(c10d::Add{"n", 1}), 8) == number(1));
+}
+
+TEST_CASE("a store that was emptied is freed over several turns, and can be used meanwhile") {
+  ServedSet served;
+  RawClient client(served.listening.port);
+  std::vector<std::string> names;
+  for (int at = 0; at < 50'000; ++at) names.push_back("key" + std::to_string(at));
+  std::vector<c10d::KeyValue> entries;
+  for (const std::string& name : names) entries.push_back({name, "v"});
+  served.say(client, hello + request(c10d::MultiSet{entries}) + request(c10d::Add{"n", 1}));
+  served.hear(client, 8);
+  const std::uint64_t full = served.set.ledger().bytes_held();
+  served.the_store.clear();
+  CHECK(served.the_store.key_count() == 0);
+  CHECK(served.set.ledger().bytes_held() == full);
+  CHECK(served.set.serve(std::chrono::steady_clock::now()));
+  CHECK(served.set.ledger().bytes_held() < full);
+  CHECK(served.ask(client, request(c10d::Add{"n", 1}), 8) == number(1));
+  served.until([&] { return served.set.ledger().bytes_held() < 1000; });
+}
+
+TEST_CASE("a request of very many keys takes many turns, and nobody sees half of it") {
+  ServedSet served;
+  RawClient greedy(served.listening.port);
+  RawClient other(served.listening.port);
+  served.ask(other, hello + request(c10d::Add{"n", 1}), 8);
+  constexpr int count = 100'000;
+  std::vector<std::string> names;
+  for (int at = 0; at < count; ++at) names.push_back("key" + std::to_string(at));
+  std::vector<c10d::Bytes> keys(names.begin(), names.end());
+  std::vector<c10d::KeyValue> entries;
+  for (const std::string& name : names) entries.push_back({name, "v"});
+  served.say(greedy, hello + request(c10d::Wait{keys}));
+  served.until([&] { return served.the_store.parked_count() == 1; });
+  RawClient setter(served.listening.port);
+  served.say(setter, hello + request(c10d::MultiSet{entries}) + request(c10d::MultiGet{keys}) +
+                         request(c10d::Check{keys}));
+  int turns = 0;
+  served.until([&] {
+    // The other looks at the number of keys all the time: it is that before, or that behind.
+    other.offer(request(c10d::GetNumKeys{}));
+    ++turns;
+    setter.listen_now();
+    return setter.heard.size() == count * 9 + 1;
+  });
+  CHECK(turns > 3 * count / 8192);
+  CHECK(setter.heard.substr((count - 1) * 9) ==
+        "\x01" + std::string(7, '\0') + "v" + std::string(1, '\0'));
+  CHECK(served.hear(greedy, 1) == std::string(1, '\0'));
+  other.listen_now();
+  for (std::size_t at = 0; at + 8 <= other.heard.size(); at += 8) {
+    const std::string seen = other.heard.substr(at, 8);
+    CHECK((seen == number(1) || seen == number(count + 1)));
+  }
+}

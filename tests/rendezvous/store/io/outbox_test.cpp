@@ -1,0 +1,76 @@
+#include "rendezvous/store/io/outbox.h"
+
+#include <doctest/doctest.h>
+
+#include <array>
+#include <memory>
+#include <string>
+
+using namespace cpprun;
+
+namespace {
+
+// Takes all of it, at most so many bytes at a time.
+std::string taken(Outbox& outbox, std::size_t bytes_max, std::size_t pieces_max = 4) {
+  std::string all;
+  std::array<iovec, 64> room;
+  while (!outbox.empty()) {
+    std::size_t count = 0;
+    for (const iovec& piece : outbox.next(std::span(room).first(pieces_max), bytes_max)) {
+      all.append(static_cast<const char*>(piece.iov_base), piece.iov_len);
+      count += piece.iov_len;
+    }
+    REQUIRE(count > 0);
+    REQUIRE(count <= bytes_max);
+    outbox.drop_front(count);
+  }
+  return all;
+}
+
+Pieces pieces_of(Ledger& ledger, const std::string& before, const std::string& value,
+                 const std::string& behind) {
+  auto chunk = std::make_shared<Chunk>(ledger, AccountId{}, value.size());
+  chunk->write(value);
+  return {before + behind, {{before.size(), {chunk, 0, value.size()}}}};
+}
+
+}  // namespace
+
+TEST_CASE("what is copied and what is referred to come out in their order") {
+  Ledger ledger;
+  for (const std::size_t at_once : {1, 2, 3, 7, 100}) {
+    CAPTURE(at_once);
+    Outbox outbox;
+    outbox.append("one ");
+    outbox.append(pieces_of(ledger, "two ", "THREE ", "four "));
+    outbox.append(pieces_of(ledger, "", "FIVE ", ""));
+    outbox.append(pieces_of(ledger, "", "SIX ", "seven "));
+    outbox.append("eight");
+    CHECK(outbox.size() == 39);
+    CHECK(taken(outbox, at_once) == "one two THREE four FIVE SIX seven eight");
+    CHECK(outbox.size() == 0);
+  }
+}
+
+TEST_CASE("bytes that are added while some are taken stay behind them") {
+  Ledger ledger;
+  Outbox outbox;
+  outbox.append(pieces_of(ledger, "ab", "CD", "ef"));
+  outbox.drop_front(3);
+  outbox.append(pieces_of(ledger, "gh", "IJ", ""));
+  CHECK(taken(outbox, 100) == "DefghIJ");
+}
+
+TEST_CASE("the same value many times is one value in memory, and let go of when it is sent") {
+  Ledger ledger;
+  Outbox outbox;
+  {
+    const Pieces pieces = pieces_of(ledger, "", std::string(1'000'000, 'v'), "");
+    for (int at = 0; at < 100; ++at) outbox.append(pieces);
+  }
+  CHECK(outbox.size() == 100'000'000);
+  CHECK(outbox.own_bytes() < 10'000);
+  CHECK(ledger.bytes_held() < 1'100'000);
+  CHECK(taken(outbox, 1'000'000, 64).size() == 100'000'000);
+  CHECK(ledger.bytes_held() == 0);
+}

@@ -1,0 +1,53 @@
+#include "rendezvous/store/key_map.h"
+
+#include <doctest/doctest.h>
+
+#include <string>
+
+using namespace cpprun;
+
+TEST_CASE("a key is found until it is erased, and its entry stays where it is") {
+  KeyMap<int> map(HashSeed{1, 2});
+  CHECK(map.find("a") == nullptr);
+  auto& entry = map.try_emplace("a", 7);
+  for (int at = 0; at < 10'000; ++at) map.try_emplace("k" + std::to_string(at), at);
+  CHECK(map.find("a") == &entry);
+  CHECK(map.try_emplace("a", 8).second == 7);
+  CHECK(map.size() == 10'001);
+  map.erase(&entry);
+  CHECK_FALSE(map.contains("a"));
+  CHECK(map.size() == 10'000);
+}
+
+TEST_CASE("the shards show every key once") {
+  KeyMap<int> map;
+  for (int at = 0; at < 1000; ++at) map.try_emplace("k" + std::to_string(at), at);
+  int sum = 0;
+  int count = 0;
+  for (std::size_t shard = 0; shard < map.shard_count; ++shard) {
+    map.visit_shard(shard, [&](const std::string&, int number) {
+      sum += number;
+      ++count;
+    });
+  }
+  CHECK(count == 1000);
+  CHECK(sum == 999 * 1000 / 2);
+}
+
+TEST_CASE("a buried map is empty at once and is freed in pieces") {
+  Ledger ledger;
+  ledger.tend(true);
+  KeyMap<Charge> map;
+  for (int at = 0; at < 1000; ++at) {
+    map.try_emplace("k" + std::to_string(at), ledger, AccountId{}, std::size_t{10}, true);
+  }
+  map.bury(ledger);
+  CHECK(map.empty());
+  CHECK(ledger.bytes_held() == 10'000);
+  ledger.free_some(100 * 512);
+  CHECK(ledger.bytes_held() == 9'000);
+  while (ledger.has_remains()) ledger.free_some(100 * 512);
+  CHECK(ledger.bytes_held() == 0);
+  map.try_emplace("again");
+  CHECK(map.size() == 1);
+}

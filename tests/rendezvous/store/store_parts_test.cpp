@@ -1,0 +1,59 @@
+// A request of very many keys comes to the same in parts as in one.
+
+#include <doctest/doctest.h>
+
+#include <string>
+#include <vector>
+
+#include "tests/rendezvous/store/store_world.h"
+
+using namespace cpprun;
+using namespace cpprun::c10d;
+
+TEST_CASE("a wait in parts is answered when the last of its keys is there") {
+  StoreWorld world;
+  world.apply(bob, Set{"b", "1"});
+  const std::vector<Bytes> keys{"a", "b", "c", "a"};
+  Effects effects;
+  CHECK(world.store.begin_parts(alice, Wait{keys}, {}, effects).empty());
+  world.store.wait_for_part(alice, std::span(keys).first(2), {});
+  world.store.wait_for_part(alice, std::span(keys).subspan(2), {});
+  CHECK(effects.empty());
+  CHECK(world.store.is_waiting(alice));
+  CHECK(world.apply(bob, Set{"a", "1"}) == nothing);
+  CHECK(world.apply(bob, Set{"c", "1"}) == only(alice, Waited{}));
+}
+
+TEST_CASE("parts begin with the end of the wait that the client gave up") {
+  StoreWorld world;
+  world.wait(alice, {"a"});
+  const std::vector<Bytes> keys{"b"};
+  Effects effects;
+  CHECK(world.store.begin_parts(alice, Wait{keys}, {}, effects).empty());
+  CHECK_FALSE(world.store.is_waiting(alice));
+}
+
+TEST_CASE("what there is no room for does not begin") {
+  const auto ledger = std::make_shared<Ledger>(LedgerLimits{.address_keys_max = 1});
+  Store store(ledger);
+  const AccountId account = ledger->open_connection({});
+  const std::vector<KeyValue> entries{{"a", "1"}, {"b", "2"}};
+  Effects effects;
+  CHECK(store.begin_parts(alice, MultiSet{entries}, {account, nullptr}, effects) ==
+        "its address holds 0 of the 1 keys that it may");
+}
+
+TEST_CASE("the parts of a reply are those of the whole") {
+  StoreWorld world;
+  const std::string large(50'000, 'v');
+  world.apply(alice, Set{"a", large});
+  world.apply(alice, Set{"b", "short"});
+  const std::vector<Bytes> keys{"a", "missing", "b"};
+  CHECK_FALSE(world.store.has_all(keys));
+  CHECK(world.store.has_all(std::span(keys).first(1)));
+  Pieces reply;
+  world.store.show_part(std::span(keys).first(1), reply);
+  world.store.show_part(std::span(keys).subspan(1), reply);
+  const Effects whole = world.apply(alice, MultiGet{keys});
+  CHECK(reply == std::get<Parcel>(whole.at(0)).reply);
+}

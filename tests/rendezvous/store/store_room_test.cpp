@@ -1,0 +1,169 @@
+// What a store may hold, for whom, and what happens to who wants more.
+
+#include <doctest/doctest.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "proto/bounds.h"
+#include "tests/rendezvous/store/store_world.h"
+
+using namespace cpprun;
+using namespace cpprun::c10d;
+
+namespace {
+
+PeerAddress address(std::uint8_t last) {
+  PeerAddress peer;
+  peer.ip[15] = last;
+  return peer;
+}
+
+struct BookedStore {
+  explicit BookedStore(LedgerLimits limits)
+      : ledger(std::make_shared<Ledger>(limits)),
+        one(ledger->open_connection(address(1))),
+        two(ledger->open_connection(address(2))),
+        store(ledger) {}
+
+  Effects apply(AccountId account, const Request& request) {
+    Effects effects;
+    store.apply(account == one ? alice : bob, request, effects, {account, nullptr});
+    return effects;
+  }
+  static bool is_dropped(const Effects& effects) {
+    return effects.size() == 1 && std::holds_alternative<Drop>(effects[0]);
+  }
+
+  std::shared_ptr<Ledger> ledger;
+  AccountId one;
+  AccountId two;
+  Store store;
+};
+
+}  // namespace
+
+TEST_CASE("what is stored is in the books, and out of them when it is gone") {
+  BookedStore booked({});
+  const std::string large(100'000, 'v');
+  booked.apply(booked.one, Set{"k", large});
+  booked.apply(booked.one, QueuePush{"q", large});
+  booked.apply(booked.two, WatchKey{"k"});
+  const std::vector<Bytes> keys{"a", "b"};
+  booked.apply(booked.two, Wait{keys});
+  CHECK(booked.ledger->bytes_held_by(booked.one) > 200'000);
+  CHECK(booked.ledger->bytes_held_by(booked.two) > 0);
+  booked.apply(booked.one, QueuePop{"q"});
+  booked.apply(booked.one, DeleteKey{"k"});
+  Effects ignored;
+  booked.store.forget(bob, ignored);
+  booked.apply(booked.one, Ping{1});  // what the last answers showed is let go of
+  CHECK(booked.ledger->bytes_held() == 0);
+}
+
+TEST_CASE("clearing a store, and its end, leave nothing in the books") {
+  const auto ledger = std::make_shared<Ledger>();
+  {
+    Store store(ledger);
+    Effects effects;
+    store.apply(alice, Set{"k", std::string(10'000, 'v')}, effects);
+    store.clear();
+    CHECK(ledger->bytes_held() == 0);
+    store.apply(alice, Append{"k", std::string(10'000, 'v')}, effects);
+    CHECK(ledger->bytes_held() > 10'000);
+  }
+  CHECK(ledger->bytes_held() == 0);
+}
+
+TEST_CASE("who would store more than there is room for is dropped, and nobody else notices") {
+  BookedStore booked({.bytes_max = 1'000'000});
+  booked.apply(booked.one, Set{"k", std::string(800'000, 'v')});
+  const Effects effects = booked.apply(booked.two, Set{"l", std::string(100'000, 'v')});
+  REQUIRE(BookedStore::is_dropped(effects));
+  CHECK(std::get<Drop>(effects[0]).connection == bob);
+  CHECK(std::get<Drop>(effects[0])
+            .reason.starts_with("all clients together hold 0.8 of the 0.8 MiB"));
+  CHECK(booked.store.key_count() == 1);
+  CHECK(booked.apply(booked.one, Get{"k"}).size() == 1);
+  // There is room for what is small.
+  CHECK_FALSE(BookedStore::is_dropped(booked.apply(booked.two, Add{"n", 1})));
+}
+
+TEST_CASE("every request that makes a store grow is held to the limits") {
+  const std::string value(500, 'v');
+  const std::vector<Bytes> keys{value, "b", "c"};
+  const std::vector<KeyValue> entries{{"a", value}, {"b", value}};
+  for (const Request& request :
+       {Request{Set{"a", value}}, Request{CompareSet{"a", "", value}}, Request{Append{"a", value}},
+        Request{QueuePush{"q", value}}, Request{MultiSet{entries}}, Request{Wait{keys}},
+        Request{WatchKey{value}}, Request{Add{value, 1}}, Request{Barrier{value, 2}}}) {
+    CAPTURE(request.index());
+    BookedStore booked({.address_bytes_max = 600});
+    CHECK(BookedStore::is_dropped(booked.apply(booked.one, request)));
+    CHECK(booked.store.key_count() == 0);
+    CHECK(booked.ledger->bytes_held() == 0);
+    BookedStore roomy({.address_bytes_max = 60'000});
+    CHECK_FALSE(BookedStore::is_dropped(roomy.apply(roomy.one, request)));
+  }
+}
+
+TEST_CASE("keys are counted by the address that stored them last") {
+  BookedStore booked({.address_keys_max = 2});
+  booked.apply(booked.one, Set{"a", "1"});
+  booked.apply(booked.one, Set{"b", "1"});
+  CHECK(BookedStore::is_dropped(booked.apply(booked.one, Set{"c", "1"})));
+  // What is there already may change at any time.
+  CHECK_FALSE(BookedStore::is_dropped(booked.apply(booked.one, Set{"b", "2"})));
+  booked.apply(booked.two, Set{"a", "2"});
+  CHECK_FALSE(BookedStore::is_dropped(booked.apply(booked.one, Set{"c", "1"})));
+  booked.apply(booked.two, Add{"d", 1});
+  CHECK(BookedStore::is_dropped(booked.apply(booked.two, Add{"e", 1})));
+}
+
+TEST_CASE("an APPEND beyond what a value may have ends that connection") {
+  StoreWorld world;
+  world.apply(alice, Set{"k", std::string(bounds::store_value_bytes_max - 1, 'v')});
+  CHECK(world.apply(alice, Append{"k", "x"}) == nothing);
+  CHECK(std::holds_alternative<Drop>(world.apply(bob, Append{"k", "y"}).at(0)));
+}
+
+TEST_CASE("a COMPARE_SET of hundreds of megabytes ends that connection before it is compared") {
+  StoreWorld world;
+  const std::string large(bounds::store_compare_bytes_max + 1, 'v');
+  world.apply(alice, Set{"k", large});
+  CHECK(world.apply(alice, CompareSet{"k", "other", "x"}).size() == 1);
+  CHECK(std::holds_alternative<Drop>(world.apply(bob, CompareSet{"k", large, "x"}).at(0)));
+}
+
+TEST_CASE("a large value is shown by reference, once for each time it is asked for") {
+  StoreWorld world;
+  const std::string large(1'000'000, 'v');
+  world.apply(alice, Set{"k", large});
+  world.apply(alice, Set{"s", "short"});
+  const std::vector<Bytes> keys{"k", "missing", "s", "k"};
+  const Effects effects = world.apply(bob, MultiGet{keys});
+  REQUIRE(effects.size() == 1);
+  const auto& parcel = std::get<Parcel>(effects[0]);
+  REQUIRE(parcel.reply.shared.size() == 2);
+  CHECK(parcel.reply.shared[0].slice.chunk == parcel.reply.shared[1].slice.chunk);
+  CHECK(parcel.reply.size() == 4 * 8 + 5 + 2 * large.size());
+  CHECK(parcel.reply.copied.size() == 4 * 8 + 5);
+}
+
+TEST_CASE("a push is seen by those who wait for other keys as well, and wakes the next in line") {
+  StoreWorld world;
+  world.wait(alice, {"q", "other"});
+  world.wait(bob, {"q"});
+  CHECK(world.apply(carol, QueuePush{"q", "one"}) == only(bob, Waited{}));
+  CHECK(world.apply(carol, Set{"other", "x"}) == only(alice, Waited{}));
+}
+
+TEST_CASE("who waits for nothing but a queue any more is woken by it like anybody") {
+  StoreWorld world;
+  world.wait(alice, {"q", "other"});
+  world.wait(bob, {"q"});
+  world.apply(carol, Set{"other", "x"});
+  CHECK(world.apply(carol, QueuePush{"q", "one"}) == only(alice, Waited{}));
+  CHECK(world.forget(alice) == only(bob, Waited{}));
+}

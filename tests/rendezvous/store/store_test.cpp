@@ -1,0 +1,157 @@
+#include "rendezvous/store/store.h"
+
+#include <doctest/doctest.h>
+
+#include <string>
+#include <vector>
+
+#include "proto/c10d/encoder.h"
+#include "tests/proto/c10d_golden.h"
+#include "tests/rendezvous/store/store_world.h"
+
+using namespace cpprun;
+using namespace cpprun::c10d;
+using World = StoreWorld;
+
+TEST_CASE("every captured exchange of every dialect gets its captured answers") {
+  for (const golden::Exchange& exchange : golden::exchanges()) {
+    CAPTURE(exchange.name);
+    World world;
+    for (const golden::Step& step : exchange.steps) {
+      CAPTURE(step.sent);
+      std::string bytes;
+      for (const Effect& effect : world.apply(alice, step.meant)) {
+        encode(std::get<Answer>(effect).reply, bytes);
+      }
+      CHECK(bytes == golden::bytes_of(step.answer));
+    }
+  }
+}
+
+TEST_CASE("a value is what was set last, and empty when there is none") {
+  World world;
+  CHECK(world.apply(alice, Get{"a"}) == only(alice, Value{""}));
+  CHECK(world.apply(alice, Set{"a", "1"}) == nothing);
+  CHECK(world.apply(bob, Get{"a"}) == only(bob, Value{"1"}));
+  world.apply(bob, Set{"a", "two"});
+  CHECK(world.get("a") == "two");
+}
+
+TEST_CASE("keys and values may hold any bytes, none included") {
+  World world;
+  const std::string odd("\0\xff/\n", 4);
+  world.apply(alice, Set{odd, odd});
+  world.apply(alice, Set{"", "empty key"});
+  world.apply(alice, Set{"empty value", ""});
+  CHECK(world.get(odd) == odd);
+  CHECK(world.get("") == "empty key");
+  CHECK(world.get("empty value").empty());
+  CHECK(world.key_count() == 3);
+}
+
+TEST_CASE("ADD counts from nothing and stores decimal text") {
+  World world;
+  CHECK(world.apply(alice, Add{"n", 5}) == only(alice, Number{5}));
+  CHECK(world.apply(alice, Add{"n", -7}) == only(alice, Number{-2}));
+  CHECK(world.get("n") == "-2");
+}
+
+TEST_CASE("ADD reads numbers as tolerantly as upstream does") {
+  World world;
+  world.apply(alice, Set{"n", " 12abc"});
+  CHECK(world.apply(alice, Add{"n", 1}) == only(alice, Number{13}));
+  world.apply(alice, Set{"n", "+4"});
+  CHECK(world.apply(alice, Add{"n", 1}) == only(alice, Number{5}));
+}
+
+TEST_CASE("ADD wraps as upstream was seen to") {
+  World world;
+  world.apply(alice, Set{"n", "9223372036854775807"});
+  CHECK(world.apply(alice, Add{"n", 1}) == only(alice, Number{INT64_MIN}));
+}
+
+TEST_CASE("a key that is no text forges no line of the log") {
+  World world;
+  const std::string key = "n\"\ncpprund: job \"a\" is over\u009b2J\u202e" + std::string(200, 'x');
+  world.apply(alice, Set{key, "text"});
+  const auto effects = world.apply(bob, Add{key, 1});
+  REQUIRE(effects.size() == 1);
+  const auto reason = std::get<Drop>(effects.front()).reason;
+  CHECK(reason.starts_with("ADD on key \"n\"?cpprund: job \"a\" is over?2J?xxx"));
+  CHECK(reason.size() < 130);
+}
+
+TEST_CASE("ADD on what is not a number ends that connection and changes nothing") {
+  World world;
+  for (const char* text : {"abc", "", "+-1", "  ", "99999999999999999999"}) {
+    CAPTURE(text);
+    world.apply(alice, Set{"n", text});
+    const Effects effects = world.apply(bob, Add{"n", 1});
+    CHECK(effects == Effects{Drop{bob, "ADD on key \"n\", whose value is not a number"}});
+    CHECK(world.get("n") == text);
+  }
+}
+
+TEST_CASE("COMPARE_SET has four cases") {
+  World world;
+  CHECK(world.apply(alice, CompareSet{"k", "x", "y"}) == only(alice, Value{"x"}));
+  CHECK(world.key_count() == 0);
+  CHECK(world.apply(alice, CompareSet{"k", "", "1"}) == only(alice, Value{"1"}));
+  CHECK(world.apply(alice, CompareSet{"k", "1", "2"}) == only(alice, Value{"2"}));
+  CHECK(world.apply(alice, CompareSet{"k", "1", "3"}) == only(alice, Value{"2"}));
+  CHECK(world.get("k") == "2");
+}
+
+TEST_CASE("COMPARE_SET wakes exactly when something was stored") {
+  World world;
+  world.wait(bob, {"k"});
+  CHECK(world.apply(alice, CompareSet{"k", "x", "y"}) == only(alice, Value{"x"}));
+  CHECK(world.store.parked_count() == 1);
+  CHECK(world.apply(alice, CompareSet{"k", "", "1"}) ==
+        Effects{Answer{alice, Value{"1"}}, Answer{bob, Waited{}}});
+}
+
+TEST_CASE("APPEND creates, continues and wakes") {
+  World world;
+  world.wait(bob, {"k"});
+  CHECK(world.apply(alice, Append{"k", "ab"}) == only(bob, Waited{}));
+  world.apply(alice, Append{"k", "cd"});
+  CHECK(world.get("k") == "abcd");
+}
+
+TEST_CASE("DELETE_KEY says whether there was one and leaves queues alone") {
+  World world;
+  world.apply(alice, Set{"k", "v"});
+  world.apply(alice, QueuePush{"k", "entry"});
+  CHECK(world.apply(alice, DeleteKey{"k"}) == only(alice, Number{1}));
+  CHECK(world.apply(alice, DeleteKey{"k"}) == only(alice, Number{0}));
+  CHECK(world.apply(alice, QueueLen{"k"}) == only(alice, Number{1}));
+}
+
+TEST_CASE("GETNUMKEYS and LIST_KEYS tell of values, not of queues") {
+  World world;
+  world.apply(alice, Add{"init/", 1});
+  world.apply(alice, QueuePush{"q", "entry"});
+  CHECK(world.key_count() == 1);
+  constexpr Bytes listed[] = {"init/"};
+  CHECK(world.apply(alice, ListKeys{}) == only(alice, Keys{listed}));
+}
+
+TEST_CASE("MULTI_SET and MULTI_GET keep their order") {
+  World world;
+  const std::vector<KeyValue> entries{{"a", "1"}, {"b", "2"}, {"a", "3"}};
+  CHECK(world.apply(alice, MultiSet{entries}) == nothing);
+  const std::vector<Bytes> keys{"b", "missing", "a", "b"};
+  const std::vector<Bytes> values{"2", "", "3", "2"};
+  CHECK(world.apply(alice, MultiGet{keys}) == only(alice, Values{values}));
+}
+
+TEST_CASE("CHECK is ready when every key is there, as a value or as a queue") {
+  World world;
+  CHECK(world.apply(alice, Check{}) == only(alice, Checked{true}));
+  world.apply(alice, Set{"a", "1"});
+  const std::vector<Bytes> both{"a", "q"};
+  CHECK(world.apply(alice, Check{both}) == only(alice, Checked{false}));
+  world.apply(alice, QueuePush{"q", "entry"});
+  CHECK(world.apply(alice, Check{both}) == only(alice, Checked{true}));
+}

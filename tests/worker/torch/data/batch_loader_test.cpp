@@ -1,0 +1,95 @@
+#include "worker/torch/data/batch_loader.h"
+
+#include <ATen/ops/full.h>
+#include <doctest/doctest.h>
+
+#include <atomic>
+#include <numeric>
+#include <stdexcept>
+#include <thread>
+
+using namespace cpprun;
+using Indices = std::vector<std::int64_t>;
+
+namespace {
+
+Indices upto(std::int64_t count) {
+  Indices indices(static_cast<std::size_t>(count));
+  std::iota(indices.begin(), indices.end(), 0);
+  return indices;
+}
+
+// A batch that says which examples it was made of.
+Batch first_and_count(const Indices& indices) {
+  return {.inputs = at::full({1}, indices.front(), at::kLong),
+          .targets = at::full({1}, static_cast<std::int64_t>(indices.size()), at::kLong)};
+}
+
+}  // namespace
+
+TEST_CASE("batches come in order, the last one smaller, and then none") {
+  BatchLoader loader(upto(10), {.batch_size = 4}, first_and_count);
+  CHECK(loader.batches() == 3);
+  CHECK(loader.next()->inputs.item<int>() == 0);
+  CHECK(loader.next()->inputs.item<int>() == 4);
+  const auto last = loader.next();
+  REQUIRE(last);
+  CHECK(last->inputs.item<int>() == 8);
+  CHECK(last->targets.item<int>() == 2);
+  CHECK_FALSE(loader.next());
+  CHECK_FALSE(loader.next());
+}
+
+TEST_CASE("a smaller last batch may be left out") {
+  BatchLoader loader(upto(10), {.batch_size = 4, .drop_last = true}, first_and_count);
+  CHECK(loader.batches() == 2);
+  CHECK(loader.next());
+  CHECK(loader.next());
+  CHECK_FALSE(loader.next());
+}
+
+TEST_CASE("no more is prepared than was allowed") {
+  std::atomic<int> made{0};
+  BatchLoader loader(upto(100), {.batch_size = 1, .prefetch = 2}, [&made](const Indices& indices) {
+    ++made;
+    return first_and_count(indices);
+  });
+  CHECK(loader.next());
+  CHECK(loader.next());
+  // Two taken, two that lie ready, and one that waits for a place.
+  CHECK(made.load() <= 5);
+}
+
+TEST_CASE("an exception comes after the batches before it, once, and ends the pass") {
+  BatchLoader loader(upto(3), {.batch_size = 1}, [](const Indices& indices) {
+    if (indices.front() == 1) throw std::runtime_error("image 1 is damaged");
+    return first_and_count(indices);
+  });
+  CHECK(loader.next());
+  CHECK_THROWS_WITH_AS(static_cast<void>(loader.next()), "image 1 is damaged", std::runtime_error);
+  CHECK_FALSE(loader.next());
+}
+
+TEST_CASE("a loader that is dropped in the middle ends its thread") {
+  const std::thread::id here = std::this_thread::get_id();
+  std::atomic<bool> elsewhere{false};
+  {
+    BatchLoader loader(upto(1000), {.batch_size = 1}, [&](const Indices& indices) {
+      elsewhere = std::this_thread::get_id() != here;
+      return first_and_count(indices);
+    });
+    CHECK(loader.next());
+  }
+  CHECK(elsewhere.load());
+}
+
+TEST_CASE("nothing to load is an end at once") {
+  BatchLoader loader({}, {.batch_size = 4}, first_and_count);
+  CHECK(loader.batches() == 0);
+  CHECK_FALSE(loader.next());
+}
+
+TEST_CASE("a loader without a size is refused") {
+  CHECK_THROWS_AS(BatchLoader({}, {.batch_size = 0}, first_and_count), std::invalid_argument);
+  CHECK_THROWS_AS(BatchLoader({}, {.prefetch = 0}, first_and_count), std::invalid_argument);
+}

@@ -1,0 +1,125 @@
+#include "worker/torch/data/image_files.h"
+
+#include <ATen/ops/full.h>
+#include <doctest/doctest.h>
+#include <zlib.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "tests/worker/temporary_folder.h"
+#include "worker/torch/files/safetensors_file.h"
+
+using namespace cpprun;
+using cpprun::testing::TemporaryFolder;
+using namespace std::string_literals;
+
+namespace {
+
+template <class Action>
+std::string refusal(const Action& action) {
+  try {
+    static_cast<void>(action());
+  } catch (const FileError& error) {
+    return error.what();
+  }
+  return "";
+}
+
+// A record whose red plane is 1, green 2, blue 3, but for the first pixel.
+std::string record(const std::string& labels) {
+  return labels + "\x09" + std::string(1023, '\1') + std::string(1024, '\2') +
+         std::string(1024, '\3');
+}
+
+void put(const std::string& path, const std::string& bytes) {
+  std::ofstream(path, std::ios::binary) << bytes;
+}
+
+const std::string idx_images = "\0\0\x08\x03\0\0\0\x02\0\0\0\x02\0\0\0\x03"s;
+const std::string idx_labels = "\0\0\x08\x01\0\0\0\x02"s;
+
+}  // namespace
+
+TEST_CASE("a CIFAR-10 record is a label and three planes") {
+  const ImageSet set = parse_cifar(record("\5") + record("\7"), 1, 10, "x");
+  CHECK(set.size() == 2);
+  CHECK(set.labels[1].item<int>() == 7);
+  CHECK(set.images.sizes() == at::IntArrayRef({2, 3, 32, 32}));
+  CHECK(set.images[0][0][0][0].item<int>() == 9);
+  CHECK(set.images[0][0][0][1].item<int>() == 1);
+  CHECK(set.images[1][2][31][31].item<int>() == 3);
+}
+
+TEST_CASE("a CIFAR-100 record has a coarse label before the fine one") {
+  const ImageSet set = parse_cifar(record("\x13\x63"), 2, 100, "x");
+  CHECK(set.labels[0].item<int>() == 99);
+  CHECK(set.coarse_labels[0].item<int>() == 19);
+  CHECK(refusal([] { return parse_cifar(record("\x14\x63"), 2, 100, "x"); }) ==
+        "\"x\": at offset 0: expected a label below 20, found 20");
+}
+
+TEST_CASE("a CIFAR file that was cut off or is something else is named with the offset") {
+  const std::string two = record("\5") + record("\7");
+  CHECK(refusal([&] { return parse_cifar(two.substr(0, 4000), 1, 10, "x"); }) ==
+        "\"x\": at offset 3073: expected a record of 3073 bytes, found 927");
+  CHECK(refusal([&] { return parse_cifar("", 1, 10, "x"); }) ==
+        "\"x\": at offset 0: expected a record of 3073 bytes, found 0");
+  CHECK(refusal([&] { return parse_cifar(record("\5") + record("\x0a"), 1, 10, "x"); }) ==
+        "\"x\": at offset 3073: expected a label below 10, found 10");
+}
+
+TEST_CASE("an IDX file says how many bytes it holds, and has to hold them") {
+  const at::Tensor images = parse_idx(idx_images + std::string(12, '\4'), 3, "x");
+  CHECK(images.sizes() == at::IntArrayRef({2, 2, 3}));
+  CHECK(refusal([] { return parse_idx(idx_images + std::string(11, '\4'), 3, "x"); }) ==
+        "\"x\": at offset 16: expected 12 bytes, found 11");
+  CHECK(refusal([] { return parse_idx("\0\0"s, 3, "x"); }) ==
+        "\"x\": at offset 2: expected a head of 16 bytes, the file ends");
+  CHECK(refusal([] { return parse_idx(idx_labels + "\1\2", 3, "x"); }) ==
+        "\"x\": at offset 10: expected a head of 16 bytes, the file ends");
+  CHECK(refusal([] { return parse_idx("GIF89a-whatever-comes-now", 1, "x"); }) ==
+        "\"x\": at offset 0: expected the number 0x00000801 of an IDX file of bytes in 1 "
+        "dimensions, found 0x47494638");
+  CHECK(refusal([] { return parse_idx("\0\0\x08\x01\0\0\0\0"s, 1, "x"); }) ==
+        "\"x\": at offset 4: a dimension of 0 makes no sense");
+}
+
+TEST_CASE("MNIST is read compressed, as it is distributed, and plain") {
+  const TemporaryFolder folder;
+  const std::string images = idx_images + std::string(12, '\4');
+  gzFile packed = ::gzopen(folder.file("train-images-idx3-ubyte.gz").c_str(), "wb");
+  CHECK(::gzwrite(packed, images.data(), static_cast<unsigned>(images.size())) == 28);
+  ::gzclose(packed);
+  put(folder.file("train-labels-idx1-ubyte"), idx_labels + "\1\2");
+  const ImageSet set = read_mnist(folder.file(""), Part::training);
+  CHECK(set.images.sizes() == at::IntArrayRef({2, 1, 2, 3}));
+  CHECK(set.labels[1].item<int>() == 2);
+}
+
+TEST_CASE("a compressed file that was cut off is refused") {
+  const TemporaryFolder folder;
+  const std::string path = folder.file("t10k-images-idx3-ubyte.gz");
+  gzFile packed = ::gzopen(path.c_str(), "wb");
+  const std::string images = idx_images + std::string(12, '\4');
+  ::gzwrite(packed, images.data(), static_cast<unsigned>(images.size()));
+  ::gzclose(packed);
+  std::filesystem::resize_file(path, std::filesystem::file_size(path) - 6);
+  CHECK(refusal([&] { return read_mnist(folder.file(""), Part::test); }).find(path) !=
+        std::string::npos);
+}
+
+TEST_CASE("images and labels that do not belong together are refused") {
+  const TemporaryFolder folder;
+  put(folder.file("t10k-images-idx3-ubyte"), idx_images + std::string(12, '\4'));
+  put(folder.file("t10k-labels-idx1-ubyte"), "\0\0\x08\x01\0\0\0\x01\3"s);
+  CHECK(refusal([&] { return read_mnist(folder.file(""), Part::test); }).find("found 1 labels") !=
+        std::string::npos);
+}
+
+TEST_CASE("a file that is not there is named") {
+  CHECK(refusal([] { return read_cifar10("/none", Part::test); }) ==
+        "cannot read \"/none/test_batch.bin\": No such file or directory");
+  CHECK(refusal([] { return read_cifar100("/none", Part::training); }).find("/none/train.bin") !=
+        std::string::npos);
+}

@@ -1,0 +1,190 @@
+#include "worker/torch/files/checkpoint.h"
+
+#include <ATen/Context.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/rand.h>
+#include <doctest/doctest.h>
+
+#include <fstream>
+
+#include "tests/worker/temporary_folder.h"
+#include "tests/worker/two_ranks.h"
+#include "worker/env/checkpoint_names.h"
+#include "worker/torch/files/safetensors_file.h"
+
+using namespace cpprun;
+using cpprun::testing::TemporaryFolder;
+
+namespace {
+
+StateDict state_with(double value) {
+  StateDict state;
+  state.tensors["weight"] = at::full({3}, value);
+  state.set("lr", value);
+  return state;
+}
+
+void damage(const TemporaryFolder& folder, std::int64_t step) {
+  const std::string name = checkpoint_name(step);
+  std::string bytes = folder.read(name);
+  bytes[bytes.size() / 2] = static_cast<char>(bytes[bytes.size() / 2] ^ 4);
+  std::ofstream(folder.file(name), std::ios::binary) << bytes;
+}
+
+ProcessGroup alone() {
+  return init_process_group(Context{});
+}
+
+}  // namespace
+
+TEST_CASE("the newest checkpoint comes back with its progress and state") {
+  const TemporaryFolder folder;
+  const Checkpoints checkpoints(folder.file("run"));
+  const ProcessGroup group = alone();
+  CHECK_FALSE(checkpoints.any(group));
+  CHECK_FALSE(checkpoints.load_newest(group));
+  checkpoints.save({.epoch = 1, .step = 10, .samples = 320}, state_with(1), group);
+  checkpoints.save({.epoch = 2, .step = 20, .samples = 64}, state_with(2), group);
+  CHECK(checkpoints.any(group));
+  const auto found = checkpoints.load_newest(group);
+  REQUIRE(found);
+  CHECK(found->progress == Progress{.epoch = 2, .step = 20, .samples = 64});
+  CHECK(found->state.tensors.at("weight")[0].item<float>() == 2);
+  CHECK(found->state.real("lr") == 2);
+  CHECK(found->world_size == 1);
+  CHECK(found->passed_over.empty());
+}
+
+TEST_CASE("only so many checkpoints are kept") {
+  const TemporaryFolder folder;
+  const Checkpoints checkpoints(folder.file(""), {.keep = 2});
+  const ProcessGroup group = alone();
+  for (const std::int64_t step : {1, 2, 3, 4}) {
+    checkpoints.save({.step = step}, state_with(0), group);
+  }
+  CHECK(folder.entries() == 2);
+  CHECK(checkpoints.load_newest(group)->progress.step == 4);
+}
+
+TEST_CASE("a damaged checkpoint is passed over for the one before it, aloud") {
+  const TemporaryFolder folder;
+  const Checkpoints checkpoints(folder.file(""));
+  const ProcessGroup group = alone();
+  checkpoints.save({.step = 1}, state_with(1), group);
+  checkpoints.save({.step = 2}, state_with(2), group);
+  damage(folder, 2);
+  const auto found = checkpoints.load_newest(group);
+  REQUIRE(found);
+  CHECK(found->progress.step == 1);
+  REQUIRE(found->passed_over.size() == 1);
+  CHECK(found->passed_over[0].find("checkpoint-000000000002.safetensors\": damaged") !=
+        std::string::npos);
+}
+
+TEST_CASE("a folder with nothing whole in it is an error, and no fresh start") {
+  const TemporaryFolder folder;
+  const Checkpoints checkpoints(folder.file(""));
+  const ProcessGroup group = alone();
+  checkpoints.save({.step = 1}, state_with(1), group);
+  damage(folder, 1);
+  CHECK_THROWS_AS(static_cast<void>(checkpoints.load_newest(group)), FileError);
+}
+
+TEST_CASE("somebody else's safetensors file under a checkpoint's name is passed over") {
+  const TemporaryFolder folder;
+  const Checkpoints checkpoints(folder.file(""));
+  const ProcessGroup group = alone();
+  checkpoints.save({.step = 1}, state_with(1), group);
+  save_safetensors(folder.file(checkpoint_name(7)), state_with(7));
+  const auto found = checkpoints.load_newest(group);
+  REQUIRE(found);
+  CHECK(found->progress.step == 1);
+  CHECK(found->passed_over.at(0).find("no checkpoint of cpprun") != std::string::npos);
+}
+
+TEST_CASE("a checkpoint that lacks its progress is passed over with its name") {
+  const TemporaryFolder folder;
+  const Checkpoints checkpoints(folder.file(""));
+  const ProcessGroup group = alone();
+  checkpoints.save({.step = 1}, state_with(1), group);
+  StateDict halved = state_with(2);
+  halved.set("cpprun.format", std::int64_t{1});
+  halved.set("epoch", std::int64_t{0});
+  save_safetensors(folder.file(checkpoint_name(2)), halved);
+  const auto found = checkpoints.load_newest(group);
+  REQUIRE(found);
+  CHECK(found->progress.step == 1);
+  REQUIRE(found->passed_over.size() == 1);
+  CHECK(found->passed_over[0].find(checkpoint_name(2)) != std::string::npos);
+}
+
+TEST_CASE("the random numbers go on where they were") {
+  const TemporaryFolder folder;
+  const Checkpoints checkpoints(folder.file(""));
+  const ProcessGroup group = alone();
+  static_cast<void>(at::rand({5}));
+  checkpoints.save({.step = 1}, state_with(1), group);
+  const at::Tensor expected = at::rand({8});
+  static_cast<void>(at::rand({5}));
+  CHECK(checkpoints.load_newest(group));
+  CHECK(at::rand({8}).equal(expected));
+}
+
+TEST_CASE("ranks with folders of their own load what the one with the newest step has") {
+  const TemporaryFolder folder;
+  const auto failure = testing::on_two_ranks([&folder](const ProcessGroup& group) {
+    // As on two machines without a shared file system, after rank 0 has moved to the other one.
+    const Checkpoints mine(folder.file(group.rank() == 0 ? "here" : "there"));
+    if (group.rank() == 1) {
+      mine.save({.epoch = 3, .step = 30}, state_with(3), init_process_group(Context{}));
+    }
+    const auto found = mine.load_newest(group);
+    const bool same = found && found->progress.step == 30 &&
+                      found->state.tensors.at("weight")[2].item<float>() == 3;
+    if (!same) throw DistributedError("another checkpoint was loaded");
+  });
+  CHECK(failure.empty());
+}
+
+TEST_CASE("a checkpoint that one rank finds damaged is passed over by all") {
+  const TemporaryFolder folder;
+  const auto failure = testing::on_two_ranks([&folder](const ProcessGroup& group) {
+    const Checkpoints checkpoints(folder.file(""));
+    checkpoints.save({.step = 1}, state_with(group.rank()), group);
+    checkpoints.save({.step = 2}, state_with(group.rank()), group);
+    if (group.rank() == 0) damage(folder, 2);
+    const auto found = checkpoints.load_newest(group);
+    if (!found || found->progress.step != 1) throw DistributedError("wrong step");
+    if (found->passed_over.size() != 1) throw DistributedError("not said");
+    if (found->world_size != 2 || found->state.real("lr") != 0) {
+      throw DistributedError("not rank 0's state");
+    }
+  });
+  CHECK(failure.empty());
+}
+
+TEST_CASE("ranks wait for the one that writes, and learn why it could not") {
+  const TemporaryFolder folder;
+  std::ofstream(folder.file("no-folder")) << "a file";
+  std::string reason;
+  const auto failure = testing::on_two_ranks([&](const ProcessGroup& group) {
+    const Checkpoints checkpoints(folder.file("no-folder"));
+    try {
+      checkpoints.save({.step = 1}, state_with(1), group);
+    } catch (const FileError& error) {
+      if (group.rank() == 1) reason = error.what();
+    }
+    // Nobody is a collective ahead of the others.
+    const Checkpoints others(folder.file("run"));
+    others.save({.step = 1}, state_with(1), group);
+    testing::expect(!folder.read("run/" + checkpoint_name(1)).empty(), "it is there on every rank");
+  });
+  CHECK(failure == "");
+  INFO(reason);
+  CHECK(reason.starts_with("rank 0 cannot create folder \"" + folder.file("no-folder") + "\": "));
+}
+
+TEST_CASE("options that make no sense are refused") {
+  CHECK_THROWS_AS(Checkpoints(""), std::invalid_argument);
+  CHECK_THROWS_AS(Checkpoints("x", {.keep = 0}), std::invalid_argument);
+}

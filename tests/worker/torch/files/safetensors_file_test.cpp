@@ -1,0 +1,142 @@
+#include "worker/torch/files/safetensors_file.h"
+
+#include <ATen/ops/arange.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/zeros.h>
+#include <doctest/doctest.h>
+
+#include <fstream>
+
+#include "tests/worker/temporary_folder.h"
+
+using namespace cpprun;
+using cpprun::testing::TemporaryFolder;
+
+namespace {
+
+StateDict example() {
+  StateDict state;
+  state.tensors["flag"] = at::full({1}, true, at::kBool);
+  state.tensors["half"] = at::full({3}, 1.5, at::kBFloat16);
+  state.tensors["none"] = at::zeros({0, 4});
+  state.tensors["scalar"] = at::full({}, 7, at::kLong);
+  // A view that is neither dense nor at the start of its storage.
+  state.tensors["view"] = at::arange(12, at::kFloat).view({3, 4}).t().narrow(0, 1, 2);
+  state.texts["note"] = "a \"quoted\" word — ü";
+  return state;
+}
+
+void overwrite(const std::string& path, const std::string& bytes) {
+  std::ofstream(path, std::ios::binary) << bytes;
+}
+
+std::string refusal(const std::string& path) {
+  try {
+    static_cast<void>(load_safetensors(path));
+  } catch (const FileError& error) {
+    return error.what();
+  }
+  return "";
+}
+
+}  // namespace
+
+TEST_CASE("tensors of every kind come back as they were saved") {
+  const TemporaryFolder folder;
+  const StateDict saved = example();
+  save_safetensors(folder.file("a"), saved);
+  const StateDict loaded = load_safetensors(folder.file("a"));
+  CHECK(loaded.texts == saved.texts);
+  REQUIRE(loaded.tensors.size() == saved.tensors.size());
+  for (const auto& [name, tensor] : saved.tensors) {
+    INFO(name);
+    const bool same_type = loaded.tensors.at(name).scalar_type() == tensor.scalar_type();
+    CHECK(same_type);
+    CHECK(loaded.tensors.at(name).equal(tensor));
+  }
+}
+
+TEST_CASE("a flipped bit anywhere is found by the checksum") {
+  const TemporaryFolder folder;
+  const std::string path = folder.file("a");
+  save_safetensors(path, example());
+  std::string bytes = folder.read("a");
+  bytes.back() = static_cast<char>(bytes.back() ^ 1);
+  overwrite(path, bytes);
+  CHECK(refusal(path).starts_with("\"" + path + "\": damaged, its checksum is "));
+  bytes.back() = static_cast<char>(bytes.back() ^ 1);
+  const std::size_t note = bytes.find("quoted");
+  bytes[note] = 'Q';
+  overwrite(path, bytes);
+  CHECK(refusal(path).find("damaged") != std::string::npos);
+}
+
+TEST_CASE("a damaged checksum does not switch the check off") {
+  const TemporaryFolder folder;
+  const std::string path = folder.file("a");
+  save_safetensors(path, example());
+  std::string bytes = folder.read("a");
+  const std::string key = "\"cpprun.crc32\":\"";
+  const std::size_t digits = bytes.find(key);
+  REQUIRE(digits != std::string::npos);
+  bytes[digits + key.size()] = 'z';
+  bytes.back() = static_cast<char>(bytes.back() ^ 1);
+  overwrite(path, bytes);
+  CHECK(refusal(path).find("is no checksum") != std::string::npos);
+}
+
+TEST_CASE("a file that was cut off is refused as such") {
+  const TemporaryFolder folder;
+  const std::string path = folder.file("a");
+  save_safetensors(path, example());
+  const std::string bytes = folder.read("a");
+  overwrite(path, bytes.substr(0, bytes.size() - 5));
+  CHECK(refusal(path).find("bytes of data, the file has") != std::string::npos);
+  overwrite(path, bytes.substr(0, 100));
+  CHECK(refusal(path).find("cut off in its head") != std::string::npos);
+  overwrite(path, "");
+  CHECK(refusal(path).find("0 bytes are no safetensors file") != std::string::npos);
+}
+
+TEST_CASE("a file that is not there is an error with its name") {
+  CHECK(refusal("/none/a") == "cannot read \"/none/a\": No such file or directory");
+}
+
+TEST_CASE("a foreign file whose tensors are not aligned is read all the same") {
+  const TemporaryFolder folder;
+  const std::string json = R"({"a":{"dtype":"U8","shape":[1],"data_offsets":[0,1]},)"
+                           R"("b":{"dtype":"F32","shape":[1],"data_offsets":[1,5]}})";
+  const std::string length(1, static_cast<char>(json.size()));
+  const float value = 2.5;
+  overwrite(folder.file("a"), length + std::string(7, '\0') + json + "\x09" +
+                                  std::string(reinterpret_cast<const char*>(&value), 4));
+  const StateDict loaded = load_safetensors(folder.file("a"));
+  CHECK(loaded.tensors.at("a").item<int>() == 9);
+  CHECK(loaded.tensors.at("b").item<float>() == 2.5);
+}
+
+TEST_CASE("what safetensors has no type for is refused before anything is written") {
+  const TemporaryFolder folder;
+  StateDict state;
+  state.tensors["complex"] = at::zeros({1}, at::kComplexDouble);
+  CHECK_THROWS_AS(save_safetensors(folder.file("a"), state), FileError);
+  CHECK(folder.entries() == 0);
+}
+
+TEST_CASE("types of eight bits come back, and an impossible shape is an error of the file") {
+  const TemporaryFolder folder;
+  StateDict state;
+  state.tensors["e4m3"] = at::arange(16, at::kByte).view(at::kFloat8_e4m3fn);
+  state.tensors["e5m2"] = at::arange(16, at::kByte).view(at::kFloat8_e5m2);
+  save_safetensors(folder.file("a"), state);
+  const StateDict loaded = load_safetensors(folder.file("a"));
+  for (const auto& [name, tensor] : state.tensors) {
+    CHECK((loaded.tensors.at(name).scalar_type() == tensor.scalar_type()));
+    CHECK(loaded.tensors.at(name).view(at::kByte).equal(tensor.view(at::kByte)));
+  }
+  const std::string json =
+      R"({"a":{"dtype":"U8","shape":[0,4611686018427387904,4],"data_offsets":[0,0]}})";
+  overwrite(folder.file("b"),
+            std::string(1, static_cast<char>(json.size())) + std::string(7, '\0') + json);
+  CHECK(refusal(folder.file("b")).find("which do not fit its shape") != std::string::npos);
+}

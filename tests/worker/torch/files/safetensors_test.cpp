@@ -1,0 +1,151 @@
+#include "worker/torch/files/safetensors.h"
+
+#include <doctest/doctest.h>
+
+#include "proto/bounds.h"
+
+using namespace cpprun;
+
+namespace {
+
+SafetensorsHead two_tensors() {
+  return {.tensors = {{.name = "weight", .dtype = "F32", .shape = {2, 3}, .begin = 0, .end = 24},
+                      {.name = "steps", .dtype = "I64", .shape = {}, .begin = 24, .end = 32}},
+          .metadata = {{"epoch", "3"}}};
+}
+
+std::string reason_of(std::string_view json, std::uint64_t data_bytes) {
+  const auto parsed = parse_safetensors(json, data_bytes, "x");
+  return parsed ? "" : parsed.error().reason;
+}
+
+constexpr const char* not_whole = "\"x\": not a whole safetensors file: ";
+
+}  // namespace
+
+TEST_CASE("a head is read as it was written") {
+  const std::string text = to_text(two_tensors());
+  const auto length = json_bytes_of(text.substr(0, 8), text.size() + 32, "x");
+  REQUIRE(length);
+  CHECK(*length + 8 == text.size());
+  CHECK(text.size() % 8 == 0);
+  const auto parsed = parse_safetensors(std::string_view(text).substr(8), 32, "x");
+  REQUIRE(parsed);
+  CHECK(*parsed == two_tensors());
+}
+
+TEST_CASE("an empty tensor may stand anywhere in the data") {
+  SafetensorsHead head = two_tensors();
+  head.tensors.insert(head.tensors.begin() + 1,
+                      {.name = "none", .dtype = "F32", .shape = {0, 7}, .begin = 24, .end = 24});
+  const auto parsed = parse_safetensors(to_text(head).substr(8), 32, "x");
+  REQUIRE(parsed);
+  CHECK(*parsed == head);
+}
+
+TEST_CASE("a length field that cannot be true is refused") {
+  CHECK(json_bytes_of("abc", 3, "x").error().reason ==
+        "\"x\": 3 bytes are no safetensors file, its head alone has 8");
+  CHECK(json_bytes_of(std::string(8, '\x7f'), 100, "x").error().reason ==
+        "\"x\": no safetensors file, its head would have 9187201950435737471 bytes, the limit is "
+        "12582912");
+  CHECK(json_bytes_of(std::string("\x40\0\0\0\0\0\0\0", 8), 20, "x").error().reason ==
+        "\"x\": cut off in its head, which has 64 bytes, at offset 20");
+}
+
+TEST_CASE("a head that contradicts itself or the file is refused with the culprit") {
+  const auto why = [](const std::string& text) { return not_whole + text; };
+  CHECK(reason_of("[1]", 0) == why("its head, from offset 8, is no JSON object"));
+  CHECK(reason_of(R"({"__metadata__":{"a":1}})", 0) == why("__metadata__ is no object of texts"));
+  CHECK(reason_of(R"({"a":{"dtype":"F3","shape":[],"data_offsets":[0,4]}})", 4) ==
+        why("tensor \"a\" has the unknown type F3"));
+  CHECK(reason_of(R"({"a":{"dtype":"F32","shape":[-1],"data_offsets":[0,4]}})", 4) ==
+        why("tensor \"a\" has no shape of whole numbers"));
+  CHECK(reason_of(R"({"a":{"dtype":"F32","shape":[1],"data_offsets":[0]}})", 4) ==
+        why("tensor \"a\" has no pair of data_offsets"));
+  CHECK(reason_of(R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,4]}})", 4) ==
+        why("tensor \"a\" has data_offsets [0, 4], which do not fit its shape"));
+  CHECK(reason_of(R"({"a":{"dtype":"U8","shape":[4],"data_offsets":[2,6]}})", 6) ==
+        why("tensor \"a\" begins at byte 2 of the data, expected was 0"));
+  CHECK(reason_of(R"({"a":{"dtype":"U8","shape":[4],"data_offsets":[0,4]}})", 3) ==
+        why("the tensors need 4 bytes of data, the file has 3"));
+}
+
+TEST_CASE("a shape beyond all memory does not wrap around") {
+  CHECK(reason_of(R"({"a":{"dtype":"F32","shape":[4611686018427387904,4],"data_offsets":[0,0]}})",
+                  0) == std::string(not_whole) +
+                            "tensor \"a\" has data_offsets [0, 0], which do not fit its shape");
+}
+
+TEST_CASE("the checksum stands in its own place, which it does not cover") {
+  SafetensorsHead head = two_tensors();
+  head.metadata[std::string(checksum_key)] = "00000000";
+  const std::string blank = to_text(head);
+  std::string text = blank;
+  set_checksum(text, 0xdeadbeef);
+  CHECK(text != blank);
+  CHECK(take_checksum(text) == 0xdeadbeef);
+  CHECK(text == blank);
+}
+
+TEST_CASE("a head without a checksum has none to give") {
+  std::string text = to_text(two_tensors());
+  const std::string before = text;
+  set_checksum(text, 1);
+  CHECK_FALSE(take_checksum(text));
+  CHECK(text == before);
+}
+
+TEST_CASE("an empty shape that overflows is refused, before LibTorch is asked for it") {
+  CHECK(reason_of(R"({"a":{"dtype":"F32","shape":[0,4611686018427387904,4],"data_offsets":[0,0]}})",
+                  0) == std::string(not_whole) +
+                            "tensor \"a\" has data_offsets [0, 0], which do not fit its shape");
+}
+
+TEST_CASE("what is there twice is refused") {
+  const auto why = [](const std::string& text) { return not_whole + text; };
+  const std::string entry = R"({"dtype":"U8","shape":[0],"data_offsets":[0,0]})";
+  CHECK(reason_of(R"({"a":)" + entry + R"(,"a":)" + entry + "}", 0) ==
+        why("tensor \"a\" is there twice"));
+  CHECK(reason_of(R"({"a":{"dtype":"U8","dtype":"I8","shape":[0],"data_offsets":[0,0]}})", 0) ==
+        why("tensor \"a\" has two dtype"));
+  CHECK(reason_of(R"({"__metadata__":{"a":"1","a":"2"}})", 0) ==
+        why("the text \"a\" is there twice"));
+  CHECK(reason_of(R"({"__metadata__":{},"__metadata__":{}})", 0) == why("it has two __metadata__"));
+}
+
+TEST_CASE("values of the wrong kind are refused wherever they stand") {
+  const auto why = [](const std::string& text) { return not_whole + text; };
+  CHECK(reason_of("5", 0) == why("its head, from offset 8, is no JSON object"));
+  CHECK(reason_of(R"({"a":5})", 0) == why("tensor \"a\" is no object"));
+  CHECK(reason_of(R"({"a":{"dtype":{},"shape":[],"data_offsets":[0,0]}})", 0) ==
+        why("tensor \"a\" has no dtype"));
+  CHECK(reason_of(R"({"a":{"dtype":"U8","shape":{},"data_offsets":[0,0]}})", 0) ==
+        why("tensor \"a\" has no shape of whole numbers"));
+  CHECK(reason_of(R"({"a":{"dtype":"U8","shape":[[1]],"data_offsets":[0,1]}})", 1) ==
+        why("tensor \"a\" has no shape of whole numbers"));
+  CHECK(reason_of(R"({"__metadata__":[]})", 0) == why("__metadata__ is no object of texts"));
+  CHECK(reason_of(R"({"a":{"dtype":"U8","shape":[1],"more":[{"b":null}],"data_offsets":[0,1]}})",
+                  1) == "");
+}
+
+TEST_CASE("a hostile head costs little memory and time") {
+  const auto filled = [](const std::string& beginning, const std::string& item) {
+    std::string text = beginning;
+    while (text.size() < bounds::safetensors_head_bytes_max - 64) text += item;
+    return text;
+  };
+  // The list grows no longer than a tensor may have dimensions, the texts are counted, and what
+  // nobody asked for is passed over.
+  CHECK(
+      reason_of(filled(R"({"a":{"dtype":"U8","shape":[1)", ",1"), 1).find("too many dimensions") !=
+      std::string::npos);
+  std::string texts = R"({"__metadata__":{"a":"")";
+  for (int i = 0; i < 70'000; ++i) texts += ",\"" + std::to_string(i) + "\":\"\"";
+  CHECK(reason_of(texts + "}}", 0).find("too many texts") != std::string::npos);
+  CHECK(reason_of(filled(R"({"a":{"x":)", "["), 0).find("no JSON object") != std::string::npos);
+}
+
+TEST_CASE("the types of eight bits have a size") {
+  for (const char* const type : {"F8_E4M3", "F8_E5M2", "F8_E8M0"}) CHECK(element_bytes(type) == 1);
+}

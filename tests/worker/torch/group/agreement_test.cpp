@@ -1,0 +1,45 @@
+#include "worker/torch/group/agreement.h"
+
+#include <doctest/doctest.h>
+
+using namespace cpprun;
+using namespace std::chrono_literals;
+
+namespace {
+
+using Calls = std::vector<std::optional<Call>>;
+
+}  // namespace
+
+TEST_CASE("ranks that call the same agree") {
+  CHECK_FALSE(disagreement(1, Calls{Call{"barrier()"}, Call{"barrier()"}}).has_value());
+}
+
+TEST_CASE("a disagreement names each call and its ranks") {
+  CHECK(disagreement(7, Calls{Call{"barrier()"}, Call{"broadcast(from 0)"}, Call{"barrier()"}}) ==
+        "the ranks disagree about collective 7: ranks 0, 2 call barrier(); rank 1 calls "
+        "broadcast(from 0)");
+}
+
+TEST_CASE("a disagreement names the rank that is short of steps, and says what to do") {
+  CHECK(disagreement(7, Calls{Call{"all_reduce()", 13}, Call{"barrier()", 12}}) ==
+        "the ranks disagree about collective 7: rank 0 calls all_reduce(); rank 1 calls barrier(); "
+        "rank 1 is short of steps of DistributedDataParallel, 12 where others are at 13: give "
+        "every rank equally many batches (DistributedSampler does), or stop all with the first "
+        "that has none left (in Python: Join)");
+  CHECK(short_of_steps({3, 5, 4}, {0, 4, 6})
+            .starts_with("; ranks 0, 6 are short of steps of "
+                         "DistributedDataParallel, 3, 4 where"));
+  CHECK(short_of_steps({5, std::nullopt, 5}, {0, 1, 2}) == "");
+}
+
+TEST_CASE("ranks that stay away are named, with what the others wait for") {
+  CHECK(absence(3, Calls{Call{"barrier()"}, std::nullopt, std::nullopt}, 1500ms) ==
+        "ranks 1, 2 did not come to collective 3 within 1.5 s; rank 0 calls barrier()");
+}
+
+TEST_CASE("models that differ are told apart at their first difference") {
+  CHECK(model_difference({"a\nb\n", "a\nb\n"}) == std::nullopt);
+  CHECK(model_difference({"a\nb\n", "a\nc\n", "a\nb\n"}) == "b on ranks 0, 2; c on rank 1");
+  CHECK(model_difference({"a\n", "a\nb\n"}) == "nothing more on rank 0; b on rank 1");
+}

@@ -1,0 +1,45 @@
+#include "worker/torch/group/device_choice.h"
+
+#include <doctest/doctest.h>
+
+using namespace cpprun;
+
+namespace {
+
+Context local_rank(int rank, int of) {
+  Context context;
+  context.local_rank = LocalRank{rank};
+  context.local_world_size = of;
+  return context;
+}
+
+}  // namespace
+
+TEST_CASE("a worker takes the GPU of its local rank") {
+  CHECK(choose_cuda_device(local_rank(1, 2), 2) == 1);
+  CHECK(choose_cuda_device(local_rank(0, 1), 8) == 0);
+}
+
+TEST_CASE("a worker that was given one GPU takes it whatever its rank") {
+  Context context = local_rank(3, 4);
+  context.cuda_visible_devices = "3";
+  CHECK(choose_cuda_device(context, 1) == 0);
+}
+
+TEST_CASE("more workers than GPUs are told what to do about it") {
+  CHECK(choose_cuda_device(local_rank(3, 4), 2).error().reason ==
+        "local rank 3 has no GPU of its own: this machine shows 2 to 4 workers "
+        "(CUDA_VISIBLE_DEVICES is not set); start at most 2 here (--nproc-per-node=2, or "
+        "--nproc-per-node=gpu), or use backend gloo on the CPU");
+}
+
+TEST_CASE("an empty CUDA_VISIBLE_DEVICES is named as the reason") {
+  Context context = local_rank(0, 1);
+  context.cuda_visible_devices = "";
+  CHECK(
+      choose_cuda_device(context, 0).error().reason.find("CUDA_VISIBLE_DEVICES is empty: unset") !=
+      std::string::npos);
+  context.cuda_visible_devices.reset();
+  CHECK(choose_cuda_device(context, 0).error().reason.find("does nvidia-smi list one here") !=
+        std::string::npos);
+}

@@ -1,0 +1,96 @@
+#include "worker/torch/group/meeting_store.h"
+
+// Before doctest, because LibTorch has a CHECK of its own.
+#include <torch/csrc/distributed/c10d/Store.hpp>
+
+#include <doctest/doctest.h>
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <fstream>
+
+#include "tests/worker/temporary_folder.h"
+#include "tests/worker/two_ranks.h"
+#include "worker/torch/group/process_group.h"
+
+using namespace cpprun;
+using namespace std::chrono_literals;
+
+namespace {
+
+ProcessGroupOptions by_file(const std::string& path, int rank, int world_size) {
+  return {.init_method = "file://" + path,
+          .rank = rank,
+          .world_size = world_size,
+          .join_timeout = 400ms};
+}
+
+bool contains(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+}  // namespace
+
+TEST_CASE("a launcher's store keeps what ranks tell each other") {
+  const testing::HostedStore hosted;
+  const Placement placement{
+      .context = hosted.context_of(0, 1), .meeting = Meeting::tcp, .file = {}};
+  const auto store = open_meeting_store(placement, 5s);
+  store->set("greeting", "hello");
+  CHECK(store->get_to_str("greeting") == "hello");
+}
+
+TEST_CASE("a group meets at a file, which goes with the last of its ranks") {
+  const testing::TemporaryFolder folder;
+  const std::string path = folder.file("job.init");
+  CHECK(testing::failure_of({}, by_file(path, 0, 1)) == "joined");
+  // Nothing is left that a second run could stumble over.
+  CHECK(testing::failure_of({}, by_file(path, 0, 1)) == "joined");
+}
+
+TEST_CASE("a rank that does not come is waited for only so long, and its file is then stale") {
+  const testing::TemporaryFolder folder;
+  const std::string path = folder.file("job.init");
+  const std::string first = testing::failure_of({}, by_file(path, 0, 2));
+  INFO(first);
+  CHECK(contains(first, "rank 1 did not arrive"));
+  const std::string second = testing::failure_of({}, by_file(path, 0, 2));
+  INFO(second);
+  CHECK(contains(second, "is left from an earlier run (remove it and start again)"));
+}
+
+TEST_CASE("a folder that does not exist is named") {
+  const std::string reason = testing::failure_of({}, by_file("/nowhere/job.init", 0, 1));
+  INFO(reason);
+  CHECK(contains(reason, "the store in the file /nowhere/job.init was not reached"));
+  CHECK(contains(reason, "does its folder exist"));
+}
+
+TEST_CASE("a file that is no store is named, and nobody waits for it") {
+  const testing::TemporaryFolder folder;
+  const std::string path = folder.file("job.init");
+  const auto reason_for = [&](const std::string& content) {
+    std::ofstream(path, std::ios::binary) << content;
+    return testing::failure_of({}, by_file(path, 0, 1));
+  };
+  const std::string text = reason_for("root:x:0:0:root:/root:/bin/bash\n");
+  INFO(text);
+  CHECK(contains(text, "the store in the file " + path + " was not reached"));
+  CHECK(contains(text, "the file is there and no store: its record at byte 0 is cut off, or none"));
+  CHECK(contains(reason_for(std::string(64, '\0')), "its record at byte 0 has no key"));
+  CHECK(contains(reason_for(std::string("\2\0\0\0/a\5\0\0\0b", 11)), "cut off, or none"));
+  CHECK(reason_for("") == "joined");
+  CHECK(contains(testing::failure_of({}, by_file("/dev/null", 0, 1)), "it is no regular file"));
+  CHECK(contains(testing::failure_of({}, by_file(folder.file(""), 0, 1)), "three slashes"));
+}
+
+TEST_CASE("a file that somebody keeps locked is waited for only so long") {
+  const testing::TemporaryFolder folder;
+  const std::string path = folder.file("job.init");
+  const int held = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+  REQUIRE(::flock(held, LOCK_EX) == 0);
+  CHECK(contains(testing::failure_of({}, by_file(path, 0, 1)), "another process holds its lock"));
+  ::close(held);
+}

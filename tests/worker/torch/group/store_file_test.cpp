@@ -1,0 +1,43 @@
+#include "worker/torch/group/store_file.h"
+
+#include <doctest/doctest.h>
+
+#include <cstring>
+
+using namespace cpprun;
+
+namespace {
+
+std::optional<std::string> fault_of(const std::string& bytes) {
+  return store_file_fault(bytes.size(), [&](std::uint64_t at, void* to, std::size_t count) {
+    if (at + count > bytes.size()) return false;
+    std::memcpy(to, bytes.data() + at, count);
+    return true;
+  });
+}
+
+std::string record(const std::string& text) {
+  return std::string(1, static_cast<char>(text.size())) + std::string(3, '\0') + text;
+}
+
+}  // namespace
+
+TEST_CASE("what LibTorch writes is a store: the count of users, sets and deletions") {
+  CHECK_FALSE(fault_of(""));
+  CHECK_FALSE(fault_of(record("refcount/") + record("1") + record("/a") + record("bc") +
+                       record("-/a") + record("") + record("cleanup/") + record("1")));
+}
+
+TEST_CASE("anything else is told apart at its first record") {
+  CHECK(fault_of("root:x:0:0:root") == "its record at byte 0 is cut off, or none");
+  CHECK(fault_of(std::string(64, '\0')) == "its record at byte 0 has no key");
+  CHECK(fault_of(record("a") + record("b")) == "its record at byte 0 has no key");
+  CHECK(fault_of(record("refcount") + record("b")) == "its record at byte 0 has no key");
+}
+
+TEST_CASE("a record that was cut off is named by its place") {
+  CHECK(fault_of(record("/a")) == "its record at byte 6 is cut off, or none");
+  CHECK(fault_of(record("/a") + "\5") == "its record at byte 6 is cut off, or none");
+  CHECK(fault_of(record("/a") + std::string("\5\0\0\0b", 5)) ==
+        "its record at byte 6 is cut off, or none");
+}

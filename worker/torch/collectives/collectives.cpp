@@ -1,0 +1,221 @@
+#include "worker/torch/collectives/collectives.h"
+
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/cat.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/empty_like.h>
+#include <ATen/ops/full.h>
+#include <fmt/format.h>
+
+#include <numeric>
+#include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
+#include <utility>
+
+#include "worker/torch/collectives/reduce_op.h"
+#include "worker/torch/compat/operations.h"
+#include "worker/torch/group/calls.h"
+
+namespace cpprun {
+namespace {
+
+using Tensors = std::vector<at::Tensor>;
+
+Work start(const char* name, c10::intrusive_ptr<c10d::Work> native, Tensors inputs,
+           Tensors outputs) {
+  return Work(std::move(native),
+              {.name = name, .inputs = std::move(inputs), .outputs = std::move(outputs)});
+}
+
+// `shape` with its first dimension scaled; a single number becomes a list of them.
+at::Tensor empty_with_first(const at::Tensor& like, std::int64_t first) {
+  auto shape = like.sizes().vec();
+  if (shape.empty()) shape.push_back(1);
+  shape.front() = first;
+  return at::empty(shape, like.options());
+}
+
+std::int64_t first_of(const at::Tensor& tensor) {
+  return tensor.dim() == 0 ? 1 : tensor.size(0);
+}
+
+void require_one_per_rank(std::size_t count, const ProcessGroup& group, const char* operation) {
+  if (count == static_cast<std::size_t>(group.size())) return;
+  throw DistributedError(
+      fmt::format("{}: {} tensors for a group of {}, one for each rank is needed", operation, count,
+                  group.size()));
+}
+
+}  // namespace
+
+Work all_reduce_async(at::Tensor tensor, const ProcessGroup& group, ReduceOp op) {
+  require_dense(tensor, "all_reduce");
+  require_type(tensor, op, "all_reduce");
+  agree_on(group, "all_reduce", [&] { return name_of(op) + ", " + describe(tensor); });
+  Tensors tensors = {tensor.detach()};
+  c10d::AllreduceOptions options;
+  options.reduceOp = native_op(op, tensor);
+  Work work = start("all_reduce", group.native()->allreduce(tensors, options), {}, tensors);
+  return divide_after(std::move(work), op, tensors.front(), group.size());
+}
+
+void all_reduce(at::Tensor tensor, const ProcessGroup& group, ReduceOp op) {
+  all_reduce_async(std::move(tensor), group, op).wait();
+}
+
+Work broadcast_async(at::Tensor tensor, const ProcessGroup& group, int source) {
+  require_dense(tensor, "broadcast");
+  require_rank(source, group, "broadcast", "source");
+  agree_on(group, "broadcast",
+           [&] { return fmt::format("from {}, {}", source, describe(tensor)); });
+  Tensors tensors = {tensor.detach()};
+  c10d::BroadcastOptions options;
+  options.rootRank = source;
+  return start("broadcast", group.native()->broadcast(tensors, options), {}, tensors);
+}
+
+void broadcast(at::Tensor tensor, const ProcessGroup& group, int source) {
+  broadcast_async(std::move(tensor), group, source).wait();
+}
+
+Work reduce_async(at::Tensor tensor, const ProcessGroup& group, int root, ReduceOp op) {
+  require_dense(tensor, "reduce");
+  require_rank(root, group, "reduce", "root");
+  require_type(tensor, op, "reduce");
+  agree_on(group, "reduce",
+           [&] { return fmt::format("to {}, {}, {}", root, name_of(op), describe(tensor)); });
+  Tensors tensors = {tensor.detach()};
+  c10d::ReduceOptions options;
+  options.reduceOp = native_op(op, tensor);
+  options.rootRank = root;
+  Work work = start("reduce", group.native()->reduce(tensors, options), {}, tensors);
+  if (group.rank() != root) return work;
+  return divide_after(std::move(work), op, tensors.front(), group.size());
+}
+
+void reduce(at::Tensor tensor, const ProcessGroup& group, int root, ReduceOp op) {
+  reduce_async(std::move(tensor), group, root, op).wait();
+}
+
+Work all_gather_async(const at::Tensor& tensor, const ProcessGroup& group) {
+  require_dense(tensor, "all_gather");
+  agree_on(group, "all_gather", [&] { return describe(tensor); });
+  Tensors inputs = {tensor.detach()};
+  std::vector<Tensors> outputs(1);
+  for (int rank = 0; rank < group.size(); ++rank) {
+    outputs.front().push_back(at::empty_like(inputs.front()));
+  }
+  auto native = group.native()->allgather(outputs, inputs);
+  return start("all_gather", std::move(native), std::move(inputs), std::move(outputs.front()));
+}
+
+std::vector<at::Tensor> all_gather(const at::Tensor& tensor, const ProcessGroup& group) {
+  return all_gather_async(tensor, group).wait();
+}
+
+Work all_gather_into_tensor_async(const at::Tensor& tensor, const ProcessGroup& group) {
+  require_dense(tensor, "all_gather_into_tensor");
+  agree_on(group, "all_gather_into_tensor", [&] { return describe(tensor); });
+  at::Tensor input = tensor.detach();
+  at::Tensor output = empty_with_first(input, first_of(input) * group.size());
+  auto native = compat::all_gather_single(*group.native(), output, input);
+  return start("all_gather_into_tensor", std::move(native), {input}, {output});
+}
+
+at::Tensor all_gather_into_tensor(const at::Tensor& tensor, const ProcessGroup& group) {
+  return all_gather_into_tensor_async(tensor, group).wait().front();
+}
+
+std::vector<double> all_gather(double value, const ProcessGroup& group) {
+  std::vector<double> values;
+  const auto mine = at::full({1}, value, at::TensorOptions(at::kDouble).device(group.device()));
+  for (const at::Tensor& each : all_gather(mine, group)) values.push_back(each.item<double>());
+  return values;
+}
+
+Work gather_async(const at::Tensor& tensor, const ProcessGroup& group, int root) {
+  require_dense(tensor, "gather");
+  require_rank(root, group, "gather", "root");
+  agree_on(group, "gather", [&] { return fmt::format("to {}, {}", root, describe(tensor)); });
+  Tensors inputs = {tensor.detach()};
+  std::vector<Tensors> outputs;
+  if (group.rank() == root) {
+    outputs.emplace_back();
+    for (int rank = 0; rank < group.size(); ++rank) {
+      outputs.front().push_back(at::empty_like(inputs.front()));
+    }
+  }
+  c10d::GatherOptions options;
+  options.rootRank = root;
+  auto native = group.native()->gather(outputs, inputs, options);
+  return start("gather", std::move(native), std::move(inputs),
+               outputs.empty() ? Tensors() : outputs.front());
+}
+
+std::vector<at::Tensor> gather(const at::Tensor& tensor, const ProcessGroup& group, int root) {
+  return gather_async(tensor, group, root).wait();
+}
+
+Work scatter_async(at::Tensor output, const std::vector<at::Tensor>& inputs,
+                   const ProcessGroup& group, int root) {
+  require_dense(output, "scatter");
+  require_rank(root, group, "scatter", "root");
+  std::vector<Tensors> dealt;
+  if (group.rank() == root) {
+    require_one_per_rank(inputs.size(), group, "scatter");
+    dealt.emplace_back();
+    for (const at::Tensor& input : inputs) {
+      require_dense(input, "scatter");
+      if (input.sizes() != output.sizes() || input.scalar_type() != output.scalar_type()) {
+        throw DistributedError(fmt::format("scatter: an input is {} and the output {}",
+                                           describe(input), describe(output)));
+      }
+      dealt.front().push_back(input.detach());
+    }
+  }
+  agree_on(group, "scatter", [&] { return fmt::format("from {}, {}", root, describe(output)); });
+  Tensors outputs = {output.detach()};
+  c10d::ScatterOptions options;
+  options.rootRank = root;
+  auto native = group.native()->scatter(outputs, dealt, options);
+  return start("scatter", std::move(native), dealt.empty() ? Tensors() : dealt.front(), outputs);
+}
+
+void scatter(at::Tensor output, const std::vector<at::Tensor>& inputs, const ProcessGroup& group,
+             int root) {
+  scatter_async(std::move(output), inputs, group, root).wait();
+}
+
+Work reduce_scatter_tensor_async(const at::Tensor& input, const ProcessGroup& group, ReduceOp op) {
+  require_dense(input, "reduce_scatter");
+  require_type(input, op, "reduce_scatter");
+  if (first_of(input) % group.size() != 0) {
+    throw DistributedError(
+        fmt::format("reduce_scatter: the first dimension, {}, does not divide by "
+                    "the group's size, {}",
+                    first_of(input), group.size()));
+  }
+  agree_on(group, "reduce_scatter", [&] { return name_of(op) + ", " + describe(input); });
+  at::Tensor whole = input.detach();
+  at::Tensor output = empty_with_first(whole, first_of(whole) / group.size());
+  c10d::ReduceScatterOptions options;
+  options.reduceOp = native_op(op, whole);
+  auto native = compat::reduce_scatter_single(*group.native(), output, whole, options);
+  Work work = start("reduce_scatter", std::move(native), {whole}, {output});
+  return divide_after(std::move(work), op, output, group.size());
+}
+
+at::Tensor reduce_scatter_tensor(const at::Tensor& input, const ProcessGroup& group, ReduceOp op) {
+  return reduce_scatter_tensor_async(input, group, op).wait().front();
+}
+
+at::Tensor reduce_scatter(const std::vector<at::Tensor>& inputs, const ProcessGroup& group,
+                          ReduceOp op) {
+  require_one_per_rank(inputs.size(), group, "reduce_scatter");
+  Tensors rows;
+  for (const at::Tensor& input : inputs) rows.push_back(input.detach().unsqueeze(0));
+  // By way of one tensor: LibTorch 2.6 has no lists here over gloo, and later ones reduce them one
+  // by one.
+  return reduce_scatter_tensor(at::cat(rows), group, op).squeeze(0);
+}
+
+}  // namespace cpprun

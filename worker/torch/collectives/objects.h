@@ -1,0 +1,102 @@
+#pragma once
+// Strings and plain values from rank to rank, under the names that torch.distributed has for
+// Python objects. They travel as bytes, not as pickles: both ends are C++ and the same program.
+
+#include <cstring>
+#include <optional>
+#include <string>
+#include <type_traits>
+#include <vector>
+
+#include "worker/torch/group/process_group.h"
+
+namespace cpprun {
+
+// What can be copied byte by byte and holds no pointer, or a string.
+template <class Object>
+concept Sendable = std::is_same_v<Object, std::string> ||
+                   (std::is_trivially_copyable_v<Object> && !std::is_pointer_v<Object>);
+
+// Bytes of any length, which need not be the same on all ranks; at most
+// bounds::worker_object_bytes_max.
+std::string broadcast_bytes(const std::string& bytes, const ProcessGroup& group, int source);
+std::vector<std::string> all_gather_bytes(const std::string& bytes, const ProcessGroup& group);
+void send_bytes(const std::string& bytes, int destination, const ProcessGroup& group, int tag);
+std::string recv_bytes(int source, const ProcessGroup& group, int tag);
+
+template <Sendable Object>
+std::string to_bytes(const Object& object) {
+  if constexpr (std::is_same_v<Object, std::string>) {
+    return object;
+  } else {
+    std::string bytes(sizeof(Object), '\0');
+    std::memcpy(bytes.data(), &object, sizeof(Object));
+    return bytes;
+  }
+}
+
+template <Sendable Object>
+Object from_bytes(const std::string& bytes) {
+  if constexpr (std::is_same_v<Object, std::string>) {
+    return bytes;
+  } else {
+    if (bytes.size() != sizeof(Object)) {
+      throw DistributedError("an object of " + std::to_string(sizeof(Object)) +
+                             " bytes was expected and one of " + std::to_string(bytes.size()) +
+                             " came: the ranks speak of different types");
+    }
+    Object object{};
+    std::memcpy(&object, bytes.data(), sizeof(Object));
+    return object;
+  }
+}
+
+// Everybody gets what `source` holds.
+template <Sendable Object>
+Object broadcast_object(const Object& object, const ProcessGroup& group, int source = 0) {
+  return from_bytes<Object>(broadcast_bytes(to_bytes(object), group, source));
+}
+
+// Everybody's object, in the order of the ranks.
+template <Sendable Object>
+std::vector<Object> all_gather_object(const Object& object, const ProcessGroup& group) {
+  std::vector<Object> objects;
+  for (const std::string& bytes : all_gather_bytes(to_bytes(object), group)) {
+    objects.push_back(from_bytes<Object>(bytes));
+  }
+  return objects;
+}
+
+// On `root` everybody's object, elsewhere nothing.
+template <Sendable Object>
+std::vector<Object> gather_object(const Object& object, const ProcessGroup& group, int root = 0) {
+  auto objects = all_gather_object(object, group);
+  return group.rank() == root ? objects : std::vector<Object>();
+}
+
+// Rank r gets the r-th of the objects, which only `root` brings.
+template <Sendable Object>
+Object scatter_object(const std::vector<Object>& objects, const ProcessGroup& group, int root = 0,
+                      int tag = 0) {
+  if (group.rank() != root) return from_bytes<Object>(recv_bytes(root, group, tag));
+  if (objects.size() != static_cast<std::size_t>(group.size())) {
+    throw DistributedError("scatter_object: one object for each rank is needed");
+  }
+  for (int rank = 0; rank < group.size(); ++rank) {
+    if (rank == root) continue;
+    send_bytes(to_bytes(objects[static_cast<std::size_t>(rank)]), rank, group, tag);
+  }
+  return objects[static_cast<std::size_t>(root)];
+}
+
+template <Sendable Object>
+void send_object(const Object& object, int destination, const ProcessGroup& group, int tag = 0) {
+  send_bytes(to_bytes(object), destination, group, tag);
+}
+
+template <Sendable Object>
+Object recv_object(int source, const ProcessGroup& group, int tag = 0) {
+  return from_bytes<Object>(recv_bytes(source, group, tag));
+}
+
+}  // namespace cpprun

@@ -1,0 +1,192 @@
+#include "worker/torch/data/image_files.h"
+
+#include <ATen/ops/cat.h>
+#include <ATen/ops/empty.h>
+#include <fmt/format.h>
+#include <zlib.h>
+
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <memory>
+#include <vector>
+
+#include "proto/bounds.h"
+#include "worker/torch/files/safetensors_file.h"
+
+namespace cpprun {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::size_t cifar_pixels = std::size_t{3} * 32 * 32;
+
+// zlib reads a file that is not compressed as it is.
+std::string read_bytes(const std::string& path) {
+  const std::unique_ptr<gzFile_s, decltype(&::gzclose)> file(::gzopen(path.c_str(), "rbe"),
+                                                             &::gzclose);
+  if (!file) {
+    throw FileError(fmt::format("cannot read \"{}\": {}", path, std::strerror(errno)));
+  }
+  std::string bytes;
+  std::vector<char> piece(1 << 20);
+  for (int got = 0;
+       (got = ::gzread(file.get(), piece.data(), static_cast<unsigned>(piece.size()))) != 0;) {
+    int code = 0;
+    if (got < 0) {
+      throw FileError(fmt::format("\"{}\": damaged after {} bytes: {}", path, bytes.size(),
+                                  ::gzerror(file.get(), &code)));
+    }
+    bytes.append(piece.data(), static_cast<std::size_t>(got));
+    // A small file may unpack into any amount.
+    if (bytes.size() > bounds::image_file_bytes_max) {
+      throw FileError(fmt::format("\"{}\": more than {} bytes, which no such file has", path,
+                                  bounds::image_file_bytes_max));
+    }
+  }
+  int code = 0;
+  const char* const wrong = ::gzerror(file.get(), &code);
+  if (code != Z_OK) throw FileError(fmt::format("\"{}\": cut off: {}", path, wrong));
+  return bytes;
+}
+
+at::Tensor byte_tensor(std::string_view bytes) {
+  at::Tensor tensor = at::empty({static_cast<std::int64_t>(bytes.size())}, at::kByte);
+  std::memcpy(tensor.mutable_data_ptr(), bytes.data(), bytes.size());
+  return tensor;
+}
+
+std::uint32_t big_endian(std::string_view bytes) {
+  std::uint32_t number = 0;
+  for (const char byte : bytes.substr(0, 4)) {
+    number = (number << 8U) | static_cast<unsigned char>(byte);
+  }
+  return number;
+}
+
+// The first label that is too large, as an offset in the file.
+void check_labels(const at::Tensor& labels, int classes, std::size_t first, std::size_t distance,
+                  const std::string& name) {
+  const auto* const values = labels.const_data_ptr<std::int64_t>();
+  for (std::int64_t i = 0; i < labels.numel(); ++i) {
+    if (values[i] < classes) continue;
+    throw FileError(fmt::format("\"{}\": at offset {}: expected a label below {}, found {}", name,
+                                first + static_cast<std::size_t>(i) * distance, classes,
+                                values[i]));
+  }
+}
+
+std::string mnist_file(const std::string& folder, const std::string& name) {
+  const std::string plain = (fs::path(folder) / name).string();
+  // Whichever is there; if neither is, the error names the plain one.
+  return !fs::exists(plain) && fs::exists(plain + ".gz") ? plain + ".gz" : plain;
+}
+
+ImageSet joined(const std::vector<ImageSet>& sets) {
+  std::vector<at::Tensor> images;
+  std::vector<at::Tensor> labels;
+  for (const ImageSet& set : sets) {
+    images.push_back(set.images);
+    labels.push_back(set.labels);
+  }
+  return {.images = at::cat(images),
+          .labels = at::cat(labels),
+          .coarse_labels = {},
+          .classes = sets.front().classes};
+}
+
+}  // namespace
+
+ImageSet parse_cifar(std::string_view bytes, int label_bytes, int classes,
+                     const std::string& name) {
+  const std::size_t record = static_cast<std::size_t>(label_bytes) + cifar_pixels;
+  const std::size_t rest = bytes.size() % record;
+  if (bytes.empty() || rest != 0) {
+    throw FileError(fmt::format("\"{}\": at offset {}: expected a record of {} bytes, found {}",
+                                name, bytes.size() - rest, record, rest));
+  }
+  const auto count = static_cast<std::int64_t>(bytes.size() / record);
+  const at::Tensor records = byte_tensor(bytes).view({count, static_cast<std::int64_t>(record)});
+  const auto label = [&](std::int64_t at) {
+    return records.select(1, at).to(at::kLong).contiguous();
+  };
+  ImageSet set{.images = records.narrow(1, label_bytes, static_cast<std::int64_t>(cifar_pixels))
+                             .contiguous()
+                             .view({count, 3, 32, 32}),
+               .labels = label(label_bytes - 1),
+               .coarse_labels = {},
+               .classes = classes};
+  check_labels(set.labels, classes, static_cast<std::size_t>(label_bytes - 1), record, name);
+  if (label_bytes == 2) {
+    set.coarse_labels = label(0);
+    check_labels(set.coarse_labels, 20, 0, record, name);
+  }
+  return set;
+}
+
+at::Tensor parse_idx(std::string_view bytes, int dimensions, const std::string& name) {
+  const auto refuse = [&name](std::size_t offset, const std::string& what) {
+    throw FileError(fmt::format("\"{}\": at offset {}: {}", name, offset, what));
+  };
+  const std::size_t head = 4 + 4 * static_cast<std::size_t>(dimensions);
+  if (bytes.size() < head) {
+    refuse(bytes.size(), fmt::format("expected a head of {} bytes, the file ends", head));
+  }
+  const std::uint32_t magic = 0x0800U + static_cast<std::uint32_t>(dimensions);
+  if (big_endian(bytes) != magic) {
+    refuse(0, fmt::format("expected the number {:#010x} of an IDX file of bytes in {} dimensions, "
+                          "found {:#010x}",
+                          magic, dimensions, big_endian(bytes)));
+  }
+  std::vector<std::int64_t> sizes;
+  std::uint64_t expected = 1;
+  for (std::size_t i = 0; i < static_cast<std::size_t>(dimensions); ++i) {
+    const std::uint32_t size = big_endian(bytes.substr(4 + 4 * i));
+    sizes.push_back(size);
+    if (size == 0 || __builtin_mul_overflow(expected, size, &expected)) {
+      refuse(4 + 4 * i, fmt::format("a dimension of {} makes no sense", size));
+    }
+  }
+  if (bytes.size() - head != expected) {
+    refuse(head, fmt::format("expected {} bytes, found {}", expected, bytes.size() - head));
+  }
+  return byte_tensor(bytes.substr(head)).view(sizes);
+}
+
+ImageSet read_cifar10(const std::string& folder, Part part) {
+  std::vector<std::string> files = {"test_batch.bin"};
+  if (part == Part::training) {
+    files = {"data_batch_1.bin", "data_batch_2.bin", "data_batch_3.bin", "data_batch_4.bin",
+             "data_batch_5.bin"};
+  }
+  std::vector<ImageSet> sets;
+  for (const std::string& file : files) {
+    const std::string path = (fs::path(folder) / file).string();
+    sets.push_back(parse_cifar(read_bytes(path), 1, 10, path));
+  }
+  return joined(sets);
+}
+
+ImageSet read_cifar100(const std::string& folder, Part part) {
+  const std::string path =
+      (fs::path(folder) / (part == Part::training ? "train.bin" : "test.bin")).string();
+  return parse_cifar(read_bytes(path), 2, 100, path);
+}
+
+ImageSet read_mnist(const std::string& folder, Part part) {
+  const std::string start = part == Part::training ? "train" : "t10k";
+  const std::string images_path = mnist_file(folder, start + "-images-idx3-ubyte");
+  const std::string labels_path = mnist_file(folder, start + "-labels-idx1-ubyte");
+  ImageSet set{.images = parse_idx(read_bytes(images_path), 3, images_path).unsqueeze(1),
+               .labels = parse_idx(read_bytes(labels_path), 1, labels_path).to(at::kLong),
+               .coarse_labels = {},
+               .classes = 10};
+  check_labels(set.labels, set.classes, 8, 1, labels_path);
+  if (set.images.size(0) != set.size()) {
+    throw FileError(fmt::format("\"{}\": expected the {} images of \"{}\", found {} labels",
+                                labels_path, set.images.size(0), images_path, set.size()));
+  }
+  return set;
+}
+
+}  // namespace cpprun

@@ -1,0 +1,309 @@
+#include "worker/torch/ddp/ddp_core.h"
+
+#include <ATen/core/grad_mode.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <torch/csrc/autograd/custom_function.h>
+#include <torch/csrc/autograd/engine.h>
+
+#include <torch/csrc/distributed/c10d/logger.hpp>
+#include <torch/csrc/distributed/c10d/reducer.hpp>
+
+#include <algorithm>
+#include <limits>
+#include <tuple>
+#include <utility>
+
+#include "worker/torch/collectives/objects.h"
+#include "worker/torch/compat/reducer.h"
+#include "worker/torch/group/agreement.h"
+#include "worker/torch/group/process_group_parts.h"
+#include "worker/torch/optim/optimizer.h"
+
+namespace cpprun {
+namespace {
+
+constexpr std::size_t mebibyte = std::size_t{1} << 20;
+constexpr std::size_t broadcast_buffer_bytes = 250 * mebibyte;
+
+// What the sink's backward has to know; it travels in the autograd graph, which may outlive the
+// wrapper, so the reducer is held weakly.
+struct SinkState : torch::CustomClassHolder {
+  std::weak_ptr<c10d::Reducer> reducer;
+  bool static_graph = false;
+  bool delay_enqueued = false;
+};
+
+// A node between the model's outputs and the loss. Unused outputs reach the reducer through it as
+// undefined gradients instead of zeros, and with a static graph its backward asks for the reduction
+// of the first iteration, which nobody else starts: without it every rank would go its own way.
+struct Sink : torch::autograd::Function<Sink> {
+  // Only a TensorList is recognised as inputs here; a vector would cut the graph silently.
+  static torch::autograd::variable_list forward(torch::autograd::AutogradContext* context,
+                                                at::TensorList outputs,
+                                                const c10::intrusive_ptr<SinkState>& state) {
+    context->set_materialize_grads(false);
+    context->saved_data["state"] = c10::IValue::make_capsule(state);
+    torch::autograd::variable_list copies;
+    for (const at::Tensor& output : outputs) copies.push_back(output.clone());
+    return copies;
+  }
+
+  static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
+                                                 torch::autograd::variable_list gradients) {
+    const auto state =
+        c10::static_intrusive_pointer_cast<SinkState>(context->saved_data["state"].toCapsule());
+    if (state->static_graph && !state->delay_enqueued) {
+      state->delay_enqueued = true;
+      torch::autograd::Engine::get_default_engine().queue_callback([weak = state->reducer] {
+        if (const auto reducer = weak.lock()) reducer->delay_all_reduce();
+      });
+    }
+    gradients.emplace_back();  // for the state, which is no tensor
+    return gradients;
+  }
+};
+
+// A hook of ours as one of LibTorch's. It lives as long as the Reducer, which may be longer than
+// the object that the group was given as.
+class HookOfOurs : public c10d::CommHookInterface {
+ public:
+  HookOfOurs(CommHook hook, const ProcessGroup& group, Caller caller)
+      : hook_(std::move(hook)), group_(group.alias()), caller_(std::move(caller)) {}
+
+  c10::intrusive_ptr<c10::ivalue::Future> runHook(c10d::GradBucket& bucket) override {
+    const GradientBucket ours{.buffer = bucket.getBuffer(),
+                              .index = bucket.getIndex(),
+                              .last = bucket.isLast(),
+                              .parameters = bucket.getParameters()};
+    try {
+      return hook_(ours, group_)
+          .future()
+          ->then(
+              [who = caller_](c10::ivalue::Future& done) {
+                try {
+                  return done.value();
+                } catch (const DistributedError& error) {
+                  fail(who, error);
+                }
+              },
+              c10::ListType::ofTensors());
+    } catch (const DistributedError& error) {
+      fail(caller_, error);
+    }
+  }
+  at::Tensor parseHookResult(const c10::IValue& result) override {
+    return result.toTensorVector().at(0);
+  }
+
+ private:
+  [[noreturn]] static void fail(const Caller& who, const DistributedError& error) {
+    throw DistributedError(fmt::format("{} in the comm_hook of {}", error.what(), who()));
+  }
+
+  CommHook hook_;
+  ProcessGroup group_;
+  Caller caller_;
+};
+
+struct BucketCaps {
+  std::size_t bytes = 25 * mebibyte;
+  std::size_t first_bytes = mebibyte;
+};
+
+BucketCaps caps_of(const DdpOptions& options) {
+  BucketCaps caps;
+  if (options.bucket_cap_mb) {
+    caps.bytes = static_cast<std::size_t>(*options.bucket_cap_mb * static_cast<double>(mebibyte));
+    caps.first_bytes = caps.bytes;
+  }
+  return caps;
+}
+
+// One bucket at first, unless parameters may go unused: the reducer forms the real ones before the
+// second iteration, in the order in which gradients arrived in the first.
+std::vector<std::size_t> first_limits(const DdpOptions& options, const BucketCaps& caps) {
+  if (options.static_graph || !options.find_unused_parameters) {
+    return {static_cast<std::size_t>(std::numeric_limits<std::int64_t>::max())};
+  }
+  if (caps.first_bytes < caps.bytes) return {caps.first_bytes, caps.bytes};
+  return {caps.bytes};
+}
+
+}  // namespace
+
+struct DdpCore::Reduction {
+  std::shared_ptr<c10d::Reducer> reducer;
+  std::shared_ptr<c10d::Logger> logger;
+  c10::intrusive_ptr<SinkState> sink = c10::make_intrusive<SinkState>();
+};
+
+DdpCore::DdpCore(const std::vector<NamedTensor>& parameters,
+                 const std::vector<NamedTensor>& buffers, const std::string& module_name,
+                 const ProcessGroup& group, const DdpOptions& options)
+    : group_(group.alias()),
+      name_(module_name),
+      step_(std::make_shared<std::atomic<std::int64_t>>(0)),
+      native_(guarded(group_, caller())),
+      options_(options) {
+  if (options.bucket_cap_mb && *options.bucket_cap_mb <= 0) {
+    throw DistributedError(
+        fmt::format("bucket_cap_mb={} must be above zero", *options.bucket_cap_mb));
+  }
+  std::vector<NamedTensor> trained;
+  for (const NamedTensor& parameter : parameters) {
+    if (!parameter.tensor.requires_grad()) continue;
+    parameters_.push_back(parameter.tensor);
+    trained.push_back(parameter);
+    if (parameter.sparse && options.comm_hook) {
+      throw DistributedError(fmt::format(
+          "{} of {} has sparse gradients, which no comm_hook takes: leave the hook out, or make "
+          "its Embedding without sparse",
+          parameter.name, name_));
+    }
+  }
+  if (trained.empty()) {
+    throw DistributedError(
+        fmt::format("no parameter of {} requires a gradient: there is nothing to reduce", name_));
+  }
+  for (const NamedTensor& buffer : buffers) buffers_.push_back(buffer.tensor);
+  // Before anything goes over the wire, because there a difference would be a hang or worse. Where
+  // ranks have not met by joining, the first collective has to come first.
+  const bool met = group_.parts().met_by_joining;
+  if (met) require_same_model(parameters, buffers);
+  c10d::verify_params_across_processes(native_, parameters_, std::nullopt);
+  if (!met) require_same_model(parameters, buffers);
+  broadcast_state(parameters);
+  build_reducer(trained);
+  register_hook();
+}
+
+DdpCore::~DdpCore() = default;
+
+Caller DdpCore::caller() const {
+  return [name = name_, step = step_] {
+    const std::int64_t now = step->load();
+    return now == 0 ? fmt::format("DistributedDataParallel({})", name)
+                    : fmt::format("step {} of DistributedDataParallel({})", now, name);
+  };
+}
+
+void DdpCore::require_same_model(const std::vector<NamedTensor>& parameters,
+                                 const std::vector<NamedTensor>& buffers) const {
+  // Python ranks take no part in this.
+  if (group_.size() == 1 || !all_cpp(group_)) return;
+  const std::vector<std::string> lines = describe_model(parameters, buffers);
+  const std::string whole = fmt::format("{}\n", fmt::join(lines, "\n"));
+  // Nearly always they are the same, and then eight bytes tell.
+  const auto sums = all_gather_object(std::hash<std::string>()(whole), group_);
+  if (std::all_of(sums.begin(), sums.end(), [&](auto sum) { return sum == sums.front(); })) return;
+  const auto difference = model_difference(all_gather_object(whole, group_));
+  if (difference) {
+    throw DistributedError(
+        fmt::format("the ranks hold different models {}: {}", name_, *difference));
+  }
+}
+
+// In the order of the modules, frozen or not, as a Python rank does it: what arrives carries no
+// names.
+void DdpCore::broadcast_state(const std::vector<NamedTensor>& parameters) {
+  std::vector<at::Tensor> all;
+  for (const NamedTensor& parameter : parameters) all.push_back(parameter.tensor.detach());
+  // As in Python, who keeps buffers of their own keeps them from the start.
+  if (options_.broadcast_buffers) {
+    for (const at::Tensor& buffer : buffers_) all.push_back(buffer.detach());
+  }
+  c10d::broadcast_coalesced(native_, all, broadcast_buffer_bytes, /*rank=*/0);
+}
+
+void DdpCore::build_reducer(const std::vector<NamedTensor>& trained) {
+  const BucketCaps caps = caps_of(options_);
+  compat::ReducerArguments arguments;
+  for (const NamedTensor& each : trained) arguments.sparse.push_back(each.sparse);
+  std::tie(arguments.buckets, arguments.limits) = c10d::compute_bucket_assignment_by_size(
+      parameters_, first_limits(options_, caps), arguments.sparse, {}, std::nullopt);
+  // Gradients arrive roughly in the reverse order of the layers.
+  std::reverse(arguments.buckets.begin(), arguments.buckets.end());
+  std::reverse(arguments.limits.begin(), arguments.limits.end());
+  for (std::size_t i = 0; i < trained.size(); ++i) arguments.names[i] = trained[i].name;
+  arguments.parameters = parameters_;
+  arguments.group = native_;
+  arguments.cap = static_cast<std::int64_t>(caps.bytes);
+  arguments.first_cap = static_cast<std::int64_t>(caps.first_bytes);
+  arguments.find_unused = options_.find_unused_parameters;
+  arguments.as_view = options_.gradient_as_bucket_view;
+
+  reduction_ = std::make_unique<Reduction>();
+  reduction_->reducer = compat::make_reducer<c10d::Reducer>(arguments);
+  reduction_->logger = std::make_shared<c10d::Logger>(reduction_->reducer);
+  reduction_->reducer->set_logger(reduction_->logger);
+  reduction_->logger->set_construction_data_and_log(name_, {}, -1, options_.broadcast_buffers,
+                                                    /*has_sync_bn=*/false, options_.static_graph);
+  reduction_->sink->reducer = reduction_->reducer;
+  reduction_->sink->static_graph = options_.static_graph;
+  if (options_.static_graph) {
+    reduction_->reducer->set_static_graph();
+    reduction_->logger->set_static_graph();
+  }
+}
+
+void DdpCore::register_hook() {
+  if (!options_.comm_hook) return;
+  reduction_->reducer->register_comm_hook(
+      std::make_unique<HookOfOurs>(options_.comm_hook, group_, caller()));
+}
+
+void DdpCore::before_forward() {
+  const bool grad = at::GradMode::is_enabled();
+  if (grad && syncs_) {
+    ++*step_;
+    ++group_.parts().family->steps;
+    reduction_->logger->set_runtime_stats_and_log();
+    reduction_->reducer->prepare_for_forward();
+  }
+  if (grad) reduction_->reducer->rebuild_buckets();
+  if (options_.broadcast_buffers && buffers_due_ && !buffers_.empty()) {
+    const at::NoGradGuard no_grad;
+    // Under version counters of their own, as in Python: a forward before this one may have saved
+    // the buffers for its backward, which is indifferent to what they hold.
+    std::vector<at::Tensor> apart;
+    for (const at::Tensor& buffer : buffers_) apart.push_back(buffer.variable_data());
+    c10d::broadcast_coalesced(native_, apart, broadcast_buffer_bytes, /*rank=*/0);
+  }
+}
+
+void DdpCore::after_forward(const std::vector<at::Tensor*>& outputs) {
+  const bool dynamic_unused = options_.find_unused_parameters && !options_.static_graph;
+  buffers_due_ = at::GradMode::is_enabled() && syncs_;
+  if (buffers_due_) {
+    std::vector<at::Tensor> used;
+    if (dynamic_unused) {
+      for (const at::Tensor* output : outputs) {
+        if (output->defined()) used.push_back(*output);
+      }
+    }
+    reduction_->reducer->prepare_for_backward(used);
+  }
+  const bool first_static = options_.static_graph && !reduction_->sink->delay_enqueued;
+  if (dynamic_unused || first_static) pass_through_sink(outputs);
+}
+
+void DdpCore::pass_through_sink(const std::vector<at::Tensor*>& outputs) {
+  std::vector<at::Tensor*> places;
+  std::vector<at::Tensor> tensors;
+  for (at::Tensor* output : outputs) {
+    // What has no history needs no gradient and must not get a node.
+    if (!output->defined() || !output->grad_fn()) continue;
+    places.push_back(output);
+    tensors.push_back(*output);
+  }
+  if (places.empty()) return;
+  const auto passed = Sink::apply(at::TensorList(tensors), reduction_->sink);
+  for (std::size_t i = 0; i < places.size(); ++i) *places[i] = passed[i];
+}
+
+void DdpCore::zero_grad(bool set_to_none) {
+  zero_gradients(parameters_, set_to_none);
+}
+
+}  // namespace cpprun

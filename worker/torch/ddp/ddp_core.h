@@ -1,0 +1,89 @@
+#pragma once
+// The part of DistributedDataParallel that does not depend on the module's type.
+
+#include <ATen/core/Tensor.h>
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "worker/torch/ddp/comm_hook.h"
+#include "worker/torch/ddp/module_tensors.h"
+#include "worker/torch/group/guarded_group.h"
+#include "worker/torch/group/process_group.h"
+
+namespace cpprun {
+
+// Names, meanings and defaults are those of torch.nn.parallel.DistributedDataParallel.
+struct DdpOptions {
+  // Absent: 25 MiB, and a first bucket of 1 MiB so that reducing starts early.
+  std::optional<double> bucket_cap_mb;
+  bool find_unused_parameters = false;
+  bool gradient_as_bucket_view = false;
+  bool broadcast_buffers = true;
+  bool static_graph = false;
+  // What is done with each bucket instead of averaging it: worker/torch/ddp/comm_hook.h.
+  CommHook comm_hook;
+};
+
+// The group may be moved meanwhile; when it is left, what needs the others throws. All that fails
+// between the ranks, in backward too, is a DistributedError.
+class DdpCore {
+ public:
+  DdpCore(const std::vector<NamedTensor>& parameters, const std::vector<NamedTensor>& buffers,
+          const std::string& module_name, const ProcessGroup& group, const DdpOptions& options);
+  ~DdpCore();
+  DdpCore(const DdpCore&) = delete;
+  DdpCore& operator=(const DdpCore&) = delete;
+
+  void before_forward();
+  // Prepares for the backward of these outputs, and may replace them by ones that pass through a
+  // node of its own.
+  void after_forward(const std::vector<at::Tensor*>& outputs);
+  void zero_grad(bool set_to_none);
+
+  bool syncs() const { return syncs_; }
+  void set_syncs(bool syncs) { syncs_ = syncs; }
+
+ private:
+  struct Reduction;
+
+  void require_same_model(const std::vector<NamedTensor>& parameters,
+                          const std::vector<NamedTensor>& buffers) const;
+  void broadcast_state(const std::vector<NamedTensor>& parameters);
+  void build_reducer(const std::vector<NamedTensor>& trained);
+  void register_hook();
+  void pass_through_sink(const std::vector<at::Tensor*>& outputs);
+  // `step 3 of DistributedDataParallel(Net)`; the text outlives the wrapper with the graph.
+  Caller caller() const;
+
+  ProcessGroup group_;  // an alias
+  std::string name_;    // of the module
+  std::shared_ptr<std::atomic<std::int64_t>> step_;
+  c10::intrusive_ptr<c10d::ProcessGroup> native_;
+  std::vector<at::Tensor> parameters_;  // those that are trained
+  std::vector<at::Tensor> buffers_;
+  DdpOptions options_;
+  bool syncs_ = true;
+  // As in Python: buffers are made equal before a forward only if the one before it synced.
+  bool buffers_due_ = true;
+  std::unique_ptr<Reduction> reduction_;
+};
+
+// Local accumulation of gradients for as long as it lives.
+class NoSync {
+ public:
+  explicit NoSync(DdpCore& core) : core_(core), before_(core.syncs()) { core_.set_syncs(false); }
+  ~NoSync() { core_.set_syncs(before_); }
+  NoSync(const NoSync&) = delete;
+  NoSync& operator=(const NoSync&) = delete;
+
+ private:
+  DdpCore& core_;
+  bool before_;
+};
+
+}  // namespace cpprun

@@ -1,0 +1,301 @@
+#include "worker/torch/ddp/sync_batch_norm.h"
+
+#include <fmt/format.h>
+#include <torch/csrc/autograd/custom_function.h>
+#include <torch/nn/functional/batchnorm.h>
+#include <torch/nn/modules/batchnorm.h>
+#include <torch/nn/modules/container/modulelist.h>
+#include <torch/nn/modules/container/sequential.h>
+
+#include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
+
+#include "worker/torch/group/guarded_group.h"
+
+namespace cpprun {
+
+// Travels in the autograd graph as well, which may outlive the module.
+struct SyncState : torch::CustomClassHolder {
+  c10::intrusive_ptr<c10d::ProcessGroup> group;
+};
+
+namespace {
+
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
+
+// Half-precision statistics would be useless; double ones stay what they are.
+at::ScalarType statistics_type(const at::Tensor& input) {
+  return input.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
+}
+
+std::vector<std::int64_t> all_but_features(const at::Tensor& input) {
+  std::vector<std::int64_t> dimensions;
+  for (std::int64_t i = 0; i < input.dim(); ++i) {
+    if (i != 1) dimensions.push_back(i);
+  }
+  return dimensions;
+}
+
+// One number per feature, in a shape that fits the input.
+at::Tensor spread(const at::Tensor& per_feature, const at::Tensor& input) {
+  std::vector<std::int64_t> shape(static_cast<std::size_t>(input.dim()), 1);
+  shape[1] = per_feature.numel();
+  return per_feature.view(shape);
+}
+
+struct Statistics {
+  at::Tensor mean;
+  at::Tensor variance;  // divided by the count, not by one less
+  double count = 0;     // numbers per feature, over all ranks
+};
+
+// Every rank tells its count, mean and variance, and all combine them in the same order, so that
+// the result is the same on each to the last bit. Sums of squares would lose the small variances of
+// large means.
+Statistics gather_statistics(const at::Tensor& input, c10d::ProcessGroup& group) {
+  const auto dimensions = all_but_features(input);
+  const std::int64_t features = input.size(1);
+  const at::Tensor values = input.detach().to(statistics_type(input));
+  const double count = static_cast<double>(values.numel()) / static_cast<double>(features);
+  at::Tensor mine = at::zeros({2 * features + 1}, values.options());
+  if (count > 0) {
+    mine.narrow(0, 0, features).copy_(values.mean(dimensions));
+    mine.narrow(0, features, features).copy_(values.var(dimensions, /*unbiased=*/false));
+  }
+  mine[2 * features].fill_(count);
+  std::vector<at::Tensor> inputs = {mine};
+  std::vector<std::vector<at::Tensor>> outputs(1);
+  for (int rank = 0; rank < group.getSize(); ++rank) {
+    outputs.front().push_back(at::empty_like(mine));
+  }
+  group.allgather(outputs, inputs)->wait();
+  const at::Tensor exact = at::stack(outputs.front()).to(at::kDouble);
+  const at::Tensor counts = exact.narrow(1, 2 * features, 1);
+  const at::Tensor means = exact.narrow(1, 0, features);
+  const at::Tensor total = counts.sum();
+  const at::Tensor mean = (means * counts).sum(0) / total;
+  const at::Tensor around = exact.narrow(1, features, features) + (means - mean).square();
+  return {.mean = mean.to(values.scalar_type()),
+          .variance = ((around * counts).sum(0) / total).to(values.scalar_type()),
+          .count = total.item<double>()};
+}
+
+struct Normalise : torch::autograd::Function<Normalise> {
+  // Weight and bias are absent without affine: an undefined tensor would be no input to LibTorch.
+  static at::Tensor forward(AutogradContext* context, const at::Tensor& input,
+                            const std::optional<at::Tensor>& weight,
+                            const std::optional<at::Tensor>& bias, const at::Tensor& mean,
+                            const at::Tensor& inverse_deviation, double count,
+                            const c10::intrusive_ptr<SyncState>& sync) {
+    context->save_for_backward({input, weight.value_or(at::Tensor()), mean, inverse_deviation});
+    context->saved_data["count"] = count;
+    context->saved_data["sync"] = c10::IValue::make_capsule(sync);
+    at::Tensor output =
+        (input.to(mean.scalar_type()) - spread(mean, input)) * spread(inverse_deviation, input);
+    if (weight) output = output * spread(*weight, input) + spread(*bias, input);
+    return output.to(input.scalar_type());
+  }
+
+  static variable_list backward(AutogradContext* context, const variable_list& gradients) {
+    const auto saved = context->get_saved_variables();
+    const at::Tensor& input = saved[0];
+    const at::Tensor& weight = saved[1];
+    const at::Tensor& deviation = saved[3];
+    const auto sync =
+        c10::static_intrusive_pointer_cast<SyncState>(context->saved_data["sync"].toCapsule());
+    const double count = context->saved_data["count"].toDouble();
+    const auto dimensions = all_but_features(input);
+    const at::Tensor dy = gradients[0].to(deviation.scalar_type());
+    const at::Tensor centred = input.to(deviation.scalar_type()) - spread(saved[2], input);
+    const at::Tensor sum_dy = dy.sum(dimensions);
+    const at::Tensor sum_dy_centred = (dy * centred).sum(dimensions);
+    // The gradients of weight and bias stay local: DistributedDataParallel averages them.
+    const at::Tensor weight_gradient = weight.defined() ? sum_dy_centred * deviation : at::Tensor();
+    const at::Tensor bias_gradient = weight.defined() ? sum_dy : at::Tensor();
+
+    const std::int64_t features = sum_dy.numel();
+    std::vector<at::Tensor> sums = {at::cat({sum_dy, sum_dy_centred})};
+    sync->group->allreduce(sums)->wait();
+    const at::Tensor mean_dy = sums[0].narrow(0, 0, features) / count;
+    const at::Tensor slope = sums[0].narrow(0, features, features) / count * deviation * deviation;
+    at::Tensor dx =
+        (dy - spread(mean_dy, input) - centred * spread(slope, input)) * spread(deviation, input);
+    if (weight.defined()) dx = dx * spread(weight, input);
+    return {dx.to(input.scalar_type()), weight_gradient, bias_gradient, {}, {}, {}, {}};
+  }
+};
+
+}  // namespace
+
+SyncBatchNormImpl::SyncBatchNormImpl(const torch::nn::BatchNormOptions& wanted) : options(wanted) {
+  SyncBatchNormImpl::reset();
+}
+SyncBatchNormImpl::SyncBatchNormImpl(std::int64_t num_features)
+    : SyncBatchNormImpl(torch::nn::BatchNormOptions(num_features)) {}
+SyncBatchNormImpl::~SyncBatchNormImpl() = default;
+
+SyncBatchNormImpl::SyncBatchNormImpl(const torch::nn::BatchNormOptions& wanted,
+                                     const BatchNormTensors& tensors)
+    : options(wanted) {
+  keep(tensors);
+}
+
+void SyncBatchNormImpl::reset() {
+  const std::int64_t features = options.num_features();
+  BatchNormTensors fresh;
+  if (options.affine()) {
+    fresh.weight = at::ones({features}).set_requires_grad(true);
+    fresh.bias = at::zeros({features}).set_requires_grad(true);
+  }
+  if (options.track_running_stats()) {
+    fresh.running_mean = at::zeros({features});
+    fresh.running_var = at::ones({features});
+    fresh.num_batches_tracked = at::zeros({}, at::TensorOptions(at::kLong));
+  }
+  keep(fresh);
+}
+
+void SyncBatchNormImpl::keep(const BatchNormTensors& tensors) {
+  const auto parameter = [this](const char* name, const at::Tensor& tensor) {
+    return register_parameter(name, tensor, tensor.defined() && tensor.requires_grad());
+  };
+  weight = parameter("weight", tensors.weight);
+  bias = parameter("bias", tensors.bias);
+  running_mean = register_buffer("running_mean", tensors.running_mean);
+  running_var = register_buffer("running_var", tensors.running_var);
+  num_batches_tracked = register_buffer("num_batches_tracked", tensors.num_batches_tracked);
+}
+
+void SyncBatchNormImpl::pretty_print(std::ostream& stream) const {
+  stream << "cpprun::SyncBatchNorm(" << options.num_features() << ", eps=" << options.eps() << ")";
+}
+
+void SyncBatchNormImpl::set_process_group(const ProcessGroup& group) {
+  sync_ = std::make_shared<SyncState>();
+  sync_->group = guarded(group, [] { return "SyncBatchNorm"; });
+}
+
+// As in every batch normalisation of LibTorch: without a momentum it is the average of all batches.
+double SyncBatchNormImpl::momentum_now() {
+  const auto momentum = options.momentum();
+  if (!is_training() || !options.track_running_stats()) return momentum.value_or(0.0);
+  if (num_batches_tracked.defined()) num_batches_tracked.add_(1);
+  return momentum ? *momentum : 1.0 / num_batches_tracked.item<double>();
+}
+
+at::Tensor SyncBatchNormImpl::forward(const at::Tensor& input) {
+  if (input.dim() < 2 || input.size(1) != options.num_features()) {
+    throw DistributedError(fmt::format(
+        "SyncBatchNorm of {} features got an input of {} dimensions, the second of which is {}",
+        options.num_features(), input.dim(), input.dim() < 2 ? 0 : input.size(1)));
+  }
+  if (is_training() && sync_ && sync_->group->getSize() > 1) return forward_synchronised(input);
+  const double momentum = momentum_now();
+  return torch::batch_norm(input, weight, bias, running_mean, running_var,
+                           is_training() || !options.track_running_stats(), momentum, options.eps(),
+                           at::globalContext().userEnabledCuDNN());
+}
+
+at::Tensor SyncBatchNormImpl::forward_synchronised(const at::Tensor& input) {
+  const double momentum = momentum_now();
+  const Statistics found = gather_statistics(input, *sync_->group);
+  if (found.count < 2) {
+    throw DistributedError("SyncBatchNorm needs more than one value per feature to train on");
+  }
+  if (options.track_running_stats()) {
+    const at::NoGradGuard no_grad;
+    const double unbias = found.count / (found.count - 1);
+    // Under version counters of their own: a forward in evaluation may have saved them for its
+    // backward, and LibTorch's own batch normalisations do not count either.
+    running_mean.variable_data()
+        .mul_(1 - momentum)
+        .add_(found.mean.to(running_mean.scalar_type()), momentum);
+    running_var.variable_data()
+        .mul_(1 - momentum)
+        .add_(found.variance.to(running_var.scalar_type()), momentum * unbias);
+  }
+  const auto held = c10::make_intrusive<SyncState>();
+  held->group = sync_->group;
+  const auto present = [](const at::Tensor& tensor) {
+    return tensor.defined() ? std::optional(tensor) : std::nullopt;
+  };
+  return Normalise::apply(input, present(weight), present(bias), found.mean,
+                          (found.variance + options.eps()).rsqrt(), found.count, held);
+}
+
+namespace {
+
+template <class BatchNormImpl>
+std::shared_ptr<SyncBatchNormImpl> synchronised(const torch::nn::Module& module,
+                                                const ProcessGroup& group) {
+  const auto* const plain = module.as<BatchNormImpl>();
+  if (plain == nullptr) return nullptr;
+  auto made = std::make_shared<SyncBatchNormImpl>(
+      plain->options, BatchNormTensors{.weight = plain->weight,
+                                       .bias = plain->bias,
+                                       .running_mean = plain->running_mean,
+                                       .running_var = plain->running_var,
+                                       .num_batches_tracked = plain->num_batches_tracked});
+  made->set_process_group(group);
+  made->train(plain->is_training());
+  return made;
+}
+
+// Nothing if the module is no batch normalisation.
+std::shared_ptr<SyncBatchNormImpl> counterpart(const torch::nn::Module& module,
+                                               const ProcessGroup& group) {
+  auto made = synchronised<torch::nn::BatchNorm1dImpl>(module, group);
+  if (!made) made = synchronised<torch::nn::BatchNorm2dImpl>(module, group);
+  if (!made) made = synchronised<torch::nn::BatchNorm3dImpl>(module, group);
+  return made;
+}
+
+// Containers hold their children twice: by name, and in the order in which they are called.
+bool exchange(torch::nn::Module& parent, std::size_t index, const std::string& name,
+              const std::shared_ptr<SyncBatchNormImpl>& made) {
+  const auto offset = static_cast<std::ptrdiff_t>(index);
+  if (auto* const sequential = parent.as<torch::nn::SequentialImpl>()) {
+    *(sequential->begin() + offset) = torch::nn::AnyModule(made);
+  } else if (auto* const list = parent.as<torch::nn::ModuleListImpl>()) {
+    *(list->begin() + offset) = made;
+  } else {
+    return false;
+  }
+  parent.replace_module(name, made);
+  return true;
+}
+
+void convert(torch::nn::Module& module, const ProcessGroup& group, const std::string& path) {
+  std::size_t index = 0;
+  for (const auto& item : module.named_children()) {
+    const std::string here = path.empty() ? item.key() : path + "." + item.key();
+    if (auto* const ready = item.value()->as<SyncBatchNormImpl>()) {
+      ready->set_process_group(group);
+    } else if (const auto made = counterpart(*item.value(), group)) {
+      if (!exchange(module, index, item.key(), made)) {
+        throw DistributedError(fmt::format(
+            "convert_sync_batchnorm: {} is a member of the type of a plain BatchNorm, which cannot "
+            "be exchanged in C++: declare it as cpprun::SyncBatchNorm, which is plain until it is "
+            "converted",
+            here));
+      }
+    } else {
+      convert(*item.value(), group, here);
+    }
+    ++index;
+  }
+}
+
+}  // namespace
+
+void convert_sync_batchnorm(torch::nn::Module& module, const ProcessGroup& group) {
+  if (auto* const ready = module.as<SyncBatchNormImpl>()) return ready->set_process_group(group);
+  if (counterpart(module, group)) {
+    throw DistributedError(
+        "convert_sync_batchnorm: the module is itself a plain BatchNorm, which cannot be exchanged "
+        "where it is: declare it as cpprun::SyncBatchNorm");
+  }
+  convert(module, group, "");
+}
+
+}  // namespace cpprun

@@ -1,0 +1,299 @@
+#include "worker/torch/files/checkpoint.h"
+
+#include <ATen/CPUGeneratorImpl.h>
+#include <ATen/Context.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/full.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <filesystem>
+#include <map>
+#include <mutex>
+#include <torch/csrc/distributed/c10d/Store.hpp>
+#include <utility>
+
+#include "proto/bounds.h"
+#include "worker/env/checkpoint_names.h"
+#include "worker/torch/collectives/collectives.h"
+#include "worker/torch/collectives/objects.h"
+#include "worker/torch/compat/store.h"
+#include "worker/torch/files/safetensors_file.h"
+#include "worker/torch/group/device.h"
+#include "worker/torch/group/process_group_parts.h"
+
+namespace cpprun {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* format_key = "cpprun.format";
+constexpr std::int64_t format_version = 1;
+constexpr const char* user_prefix = "state";
+// Where rank 0 says at the store that a checkpoint is written, or why not.
+constexpr const char* written_key = "cpprun/checkpoint";
+constexpr const char* well_written = "written";
+
+// Of the CPU, and of the GPU that this rank works on.
+std::optional<at::Generator> generator_of(c10::DeviceType device) {
+  if (device == c10::kCPU) return at::detail::getDefaultCPUGenerator();
+  if (cuda_device_count() == 0) return std::nullopt;
+  return at::globalContext().defaultGenerator(
+      c10::Device(device, c10::impl::VirtualGuardImpl(device).getDevice().index()));
+}
+
+// Empty where there is no such device.
+std::string random_state(c10::DeviceType device) {
+  auto generator = generator_of(device);
+  if (!generator) return {};
+  const std::scoped_lock lock(generator->mutex());
+  const at::Tensor state = generator->get_state();
+  return {static_cast<const char*>(state.const_data_ptr()), state.nbytes()};
+}
+
+void set_random_state(c10::DeviceType device, const at::Tensor& state) {
+  auto generator = generator_of(device);
+  if (!generator) return;
+  const std::scoped_lock lock(generator->mutex());
+  generator->set_state(state.clone());
+}
+
+struct RandomGenerator {
+  const char* prefix;  // of its states' names, which go on with the rank
+  c10::DeviceType device;
+};
+constexpr std::array random_generators = {RandomGenerator{"random", c10::kCPU},
+                                          RandomGenerator{"random_cuda", c10::kCUDA}};
+
+std::string random_name(const RandomGenerator& generator, std::size_t rank) {
+  return fmt::format("{}.{}", generator.prefix, rank);
+}
+
+// The states of all ranks; only rank 0 gets them.
+void put_random_states(StateDict& whole, const ProcessGroup& group) {
+  for (const RandomGenerator& each : random_generators) {
+    const auto states = gather_object(random_state(each.device), group);
+    for (std::size_t rank = 0; rank < states.size(); ++rank) {
+      const std::string& bytes = states[rank];
+      if (bytes.empty()) continue;
+      const at::Tensor state = at::empty({static_cast<std::int64_t>(bytes.size())}, at::kByte);
+      std::memcpy(state.mutable_data_ptr(), bytes.data(), bytes.size());
+      whole.tensors[random_name(each, rank)] = state;
+    }
+  }
+}
+
+// In slices, because gloo may want a buffer of the same size, and a GPU has to hold them where the
+// group carries nothing else.
+void send_bytes(const at::Tensor& bytes, const ProcessGroup& group, int source) {
+  for (const at::Tensor& slice : bytes.split(bounds::checkpoint_broadcast_bytes)) {
+    if (slice.numel() == 0) continue;
+    const at::Tensor carried = slice.to(group.device());
+    broadcast(carried, group, source);
+    if (!carried.is_same(slice)) slice.copy_(carried);
+  }
+}
+
+std::int64_t send_number(std::int64_t number, const ProcessGroup& group, int source) {
+  const at::Tensor tensor =
+      at::full({1}, number, at::TensorOptions(at::kLong).device(group.device()));
+  broadcast(tensor, group, source);
+  return tensor.item<std::int64_t>();
+}
+
+void send_text(std::string& text, const ProcessGroup& group, int source) {
+  const std::int64_t size = send_number(static_cast<std::int64_t>(text.size()), group, source);
+  text.resize(static_cast<std::size_t>(size));
+  const at::Tensor bytes = at::empty({size}, at::kByte);
+  std::memcpy(bytes.mutable_data_ptr(), text.data(), text.size());
+  send_bytes(bytes, group, source);
+  std::memcpy(text.data(), bytes.const_data_ptr(), text.size());
+}
+
+// Which steps there are, newest first, and the lowest rank that has each.
+using Offers = std::map<std::int64_t, int, std::greater<>>;
+
+Offers offers_of_all(const std::vector<std::int64_t>& steps, const ProcessGroup& group) {
+  const at::Tensor mine = at::full({bounds::checkpoints_offered_max}, -1, at::kLong);
+  auto* const first = mine.mutable_data_ptr<std::int64_t>();
+  std::copy_n(steps.begin(),
+              std::min(steps.size(), static_cast<std::size_t>(bounds::checkpoints_offered_max)),
+              first);
+  Offers offers;
+  int rank = 0;
+  for (const at::Tensor& each : all_gather(mine.to(group.device()), group)) {
+    const at::Tensor here = each.cpu();
+    const auto* const offered = here.const_data_ptr<std::int64_t>();
+    for (int i = 0; i < bounds::checkpoints_offered_max && offered[i] >= 0; ++i) {
+      offers.emplace(offered[i], rank);
+    }
+    ++rank;
+  }
+  return offers;
+}
+
+StateDict open_checked(const SafetensorsBytes& bytes, const std::string& path) {
+  StateDict whole = open_safetensors(bytes, path);
+  if (!whole.texts.contains(format_key)) {
+    throw FileError(fmt::format("\"{}\": no checkpoint of cpprun, it has no {}", path, format_key));
+  }
+  if (const auto version = whole.integer(format_key); version != format_version) {
+    throw FileError(fmt::format("\"{}\": its {} is {}, known is {}", path, format_key, version,
+                                format_version));
+  }
+  return whole;
+}
+
+Checkpoint checkpoint_from(const StateDict& whole, std::string path) {
+  return {.progress = {.epoch = whole.integer("epoch"),
+                       .step = whole.integer("step"),
+                       .samples = whole.integer("samples")},
+          .state = whole.part(user_prefix),
+          .world_size = static_cast<int>(whole.integer("world_size")),
+          .path = std::move(path),
+          .passed_over = {}};
+}
+
+// Reads on `source` and sends to the others. Returns why not, the same on every rank.
+std::string read_together(const std::string& path, int source, const ProcessGroup& group,
+                          SafetensorsBytes& bytes) {
+  std::string wrong;
+  if (group.rank() == source) {
+    try {
+      bytes = read_safetensors(path);
+      static_cast<void>(checkpoint_from(open_checked(bytes, path), path));
+    } catch (const StateError& error) {
+      wrong = fmt::format("\"{}\": {}", path, error.what());
+    } catch (const std::exception& error) {
+      wrong = error.what();
+    }
+  }
+  send_text(wrong, group, source);
+  if (!wrong.empty()) return wrong;
+  send_text(bytes.head, group, source);
+  const std::int64_t mine = bytes.data.defined() ? bytes.data.numel() : 0;
+  const std::int64_t size = send_number(mine, group, source);
+  if (group.rank() != source) bytes.data = at::empty({size}, at::kByte);
+  send_bytes(bytes.data, group, source);
+  return {};
+}
+
+}  // namespace
+
+Checkpoints::Checkpoints(std::string folder, const Options& options)
+    : folder_(std::move(folder)), options_(options) {
+  if (folder_.empty()) throw std::invalid_argument("a folder of checkpoints needs a name");
+  if (options.keep < 1) {
+    throw std::invalid_argument(
+        fmt::format("at least one checkpoint has to be kept, keep is {}", options.keep));
+  }
+}
+
+std::string Checkpoints::path_of(std::int64_t step) const {
+  return (fs::path(folder_) / checkpoint_name(step)).string();
+}
+
+std::vector<std::string> Checkpoints::names() const {
+  std::vector<std::string> names;
+  // A folder that is not there yet has no checkpoints.
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(folder_, error)) {
+    names.push_back(entry.path().filename().string());
+  }
+  if (error && error != std::errc::no_such_file_or_directory) {
+    throw FileError(
+        fmt::format("cannot list the checkpoints in \"{}\": {}", folder_, error.message()));
+  }
+  return names;
+}
+
+void Checkpoints::save(const Progress& progress, const StateDict& state,
+                       const ProcessGroup& group) const {
+  StateDict whole;
+  put_random_states(whole, group);
+  // Every save has a key of its own, which rank 0 counts.
+  const std::int64_t number = send_number(
+      group.rank() == 0 ? group.store()->add(fmt::format("{}/count", written_key), 1) : 0, group,
+      0);
+  const std::string key = fmt::format("{}/{}", written_key, number);
+  if (group.rank() != 0) return wait_until_written(key, group);
+  whole.put(user_prefix, state);
+  whole.set(format_key, format_version);
+  whole.set("epoch", progress.epoch);
+  whole.set("step", progress.step);
+  whole.set("samples", progress.samples);
+  whole.set("world_size", static_cast<std::int64_t>(group.size()));
+  std::string wrong;
+  try {
+    write(progress, whole);
+  } catch (const std::exception& error) {
+    wrong = error.what();
+  }
+  if (group.size() > 1) group.store()->set(key, wrong.empty() ? well_written : wrong);
+  if (!wrong.empty()) throw FileError(wrong);
+}
+
+// At the store and not in a collective: that would give up after the group's time-out, and a
+// checkpoint may take longer than anything else that ranks do together.
+void Checkpoints::wait_until_written(const std::string& key, const ProcessGroup& group) const {
+  const auto store = compat::own_client(group.store());
+  try {
+    store->wait({key}, options_.write_timeout);
+  } catch (const std::exception& error) {
+    throw DistributedError(fmt::format(
+        "rank 0 did not finish writing a checkpoint to \"{}\" within {:.3g} s: {} (is its disk or "
+        "file server alive? CheckpointOptions::write_timeout is the limit)",
+        folder_, std::chrono::duration<double>(options_.write_timeout).count(), first_line(error)));
+  }
+  const std::string said = store->get_to_str(key);
+  if (said != well_written) throw FileError("rank 0 " + said);
+}
+
+void Checkpoints::write(const Progress& progress, const StateDict& whole) const {
+  std::error_code error;
+  fs::create_directories(folder_, error);
+  if (error) {
+    throw FileError(fmt::format("cannot create folder \"{}\": {}", folder_, error.message()));
+  }
+  save_safetensors(path_of(progress.step), whole);
+  for (const std::string& name : superfluous(names(), progress.step, options_.keep)) {
+    // One that cannot be removed costs room, and is tried again the next time.
+    fs::remove(fs::path(folder_) / name, error);
+  }
+}
+
+std::optional<Checkpoint> Checkpoints::load_newest(const ProcessGroup& group) const {
+  const Offers offers = offers_of_all(checkpoint_steps(names()), group);
+  std::vector<std::string> passed_over;
+  for (const auto& [step, source] : offers) {
+    std::string path = path_of(step);
+    SafetensorsBytes bytes;
+    std::string wrong = read_together(path, source, group, bytes);
+    if (!wrong.empty()) {
+      passed_over.push_back(std::move(wrong));
+      continue;
+    }
+    const StateDict whole = open_checked(bytes, path);
+    Checkpoint found = checkpoint_from(whole, std::move(path));
+    found.passed_over = std::move(passed_over);
+    for (const RandomGenerator& each : random_generators) {
+      const auto random =
+          whole.tensors.find(random_name(each, static_cast<std::size_t>(group.rank())));
+      if (random != whole.tensors.end()) set_random_state(each.device, random->second);
+    }
+    return found;
+  }
+  if (offers.empty()) return std::nullopt;
+  throw FileError(fmt::format("none of the checkpoints in \"{}\" can be read: {}", folder_,
+                              fmt::join(passed_over, "; ")));
+}
+
+bool Checkpoints::any(const ProcessGroup& group) const {
+  return !offers_of_all(checkpoint_steps(names()), group).empty();
+}
+
+}  // namespace cpprun

@@ -1,0 +1,220 @@
+#include "worker/torch/files/safetensors_file.h"
+
+#include <ATen/ops/empty.h>
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <zlib.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+
+#include "proto/bounds.h"
+#include "worker/env/io/durable_file.h"
+#include "worker/torch/compat/types.h"
+#include "worker/torch/files/safetensors.h"
+
+namespace cpprun {
+namespace {
+
+struct Dtype {
+  at::ScalarType type;
+  std::string_view name;
+};
+constexpr std::array dtypes = {Dtype{at::kBool, "BOOL"},
+                               Dtype{at::kByte, "U8"},
+                               Dtype{at::kChar, "I8"},
+                               Dtype{at::kShort, "I16"},
+                               Dtype{at::kUInt16, "U16"},
+                               Dtype{at::kHalf, "F16"},
+                               Dtype{at::kBFloat16, "BF16"},
+                               Dtype{at::kInt, "I32"},
+                               Dtype{at::kUInt32, "U32"},
+                               Dtype{at::kFloat, "F32"},
+                               Dtype{at::kLong, "I64"},
+                               Dtype{at::kUInt64, "U64"},
+                               Dtype{at::kDouble, "F64"},
+                               Dtype{at::kComplexFloat, "C64"},
+                               Dtype{at::kFloat8_e4m3fn, "F8_E4M3"},
+                               Dtype{at::kFloat8_e5m2, "F8_E5M2"},
+                               Dtype{compat::float8_e8m0fnu<at::ScalarType>(), "F8_E8M0"}};
+
+template <class T>
+T or_throw(Result<T> result) {
+  if (!result) throw FileError(result.error().reason);
+  if constexpr (!std::is_void_v<T>) return std::move(*result);
+}
+
+std::string_view bytes_of(const at::Tensor& tensor) {
+  return {static_cast<const char*>(tensor.const_data_ptr()), tensor.nbytes()};
+}
+
+std::uint32_t add_to_checksum(std::uint32_t checksum, std::string_view bytes) {
+  // An empty tensor has no address, and zlib takes that for a call to start over.
+  if (bytes.empty()) return checksum;
+  return static_cast<std::uint32_t>(
+      ::crc32_z(checksum, reinterpret_cast<const Bytef*>(bytes.data()), bytes.size()));
+}
+
+SafetensorsHead head_of(const StateDict& state, const std::string& path) {
+  SafetensorsHead head;
+  for (const auto& [name, tensor] : state.tensors) {
+    const auto* const dtype = std::find_if(dtypes.begin(), dtypes.end(), [&](const Dtype& each) {
+      return tensor.defined() && each.type == tensor.scalar_type();
+    });
+    if (dtype == dtypes.end()) {
+      throw FileError(fmt::format(
+          "cannot write \"{}\": tensor \"{}\" {}", path, name,
+          tensor.defined() ? "has a type that safetensors does not know" : "is undefined"));
+    }
+    head.tensors.push_back(
+        {.name = name, .dtype = std::string(dtype->name), .shape = tensor.sizes().vec()});
+  }
+  // Wide elements first, as Python's writer does it: then every tensor is aligned in memory.
+  std::stable_sort(head.tensors.begin(), head.tensors.end(), [](const auto& a, const auto& b) {
+    return element_bytes(a.dtype) > element_bytes(b.dtype);
+  });
+  std::uint64_t at = 0;
+  for (TensorEntry& entry : head.tensors) {
+    entry.begin = at;
+    at += state.tensors.at(entry.name).nbytes();
+    entry.end = at;
+  }
+  head.metadata = state.texts;
+  head.metadata[std::string(checksum_key)] = "00000000";
+  return head;
+}
+
+// A descriptor that is closed on every way out.
+class OpenFile {
+ public:
+  explicit OpenFile(const std::string& path) : path_(path) {
+    file_ = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+    if (file_ < 0) fail("cannot read");
+  }
+  ~OpenFile() {
+    if (file_ >= 0) ::close(file_);
+  }
+  OpenFile(const OpenFile&) = delete;
+  OpenFile& operator=(const OpenFile&) = delete;
+
+  std::uint64_t size() const {
+    struct stat status {};
+    if (::fstat(file_, &status) != 0) fail("cannot read");
+    return static_cast<std::uint64_t>(status.st_size);
+  }
+
+  void read(char* to, std::size_t count) {
+    while (count > 0) {
+      const ssize_t got = ::read(file_, to, count);
+      if (got < 0 && errno == EINTR) continue;
+      if (got < 0) fail("cannot read");
+      if (got == 0) throw FileError(fmt::format("\"{}\": became shorter while it was read", path_));
+      to += got;
+      count -= static_cast<std::size_t>(got);
+    }
+  }
+
+ private:
+  [[noreturn]] void fail(std::string_view what) const {
+    throw FileError(fmt::format("{} \"{}\": {}", what, path_, std::strerror(errno)));
+  }
+
+  const std::string& path_;
+  int file_ = -1;
+};
+
+at::Tensor view_of(const at::Tensor& data, const TensorEntry& entry) {
+  const auto* const dtype = std::find_if(dtypes.begin(), dtypes.end(),
+                                         [&](const Dtype& d) { return d.name == entry.dtype; });
+  if (entry.begin == entry.end) return at::empty(entry.shape, dtype->type);
+  at::Tensor bytes = data.narrow(0, static_cast<std::int64_t>(entry.begin),
+                                 static_cast<std::int64_t>(entry.end - entry.begin));
+  // Foreign writers need not align.
+  if (entry.begin % element_bytes(entry.dtype) != 0) bytes = bytes.clone();
+  return bytes.view(dtype->type).view(entry.shape);
+}
+
+}  // namespace
+
+void save_safetensors(const std::string& path, const StateDict& state) {
+  const SafetensorsHead head = head_of(state, path);
+  std::string text = to_text(head);
+  if (text.size() - safetensors_length_bytes > bounds::safetensors_head_bytes_max ||
+      head.metadata.size() > bounds::safetensors_texts_max) {
+    throw FileError(
+        fmt::format("cannot write \"{}\": its {} tensors and {} texts make a head of {} bytes; the "
+                    "limits are {} "
+                    "bytes and {} texts",
+                    path, head.tensors.size(), head.metadata.size(), text.size(),
+                    bounds::safetensors_head_bytes_max, bounds::safetensors_texts_max));
+  }
+  auto file = or_throw(DurableFile::create(path));
+  or_throw(file.append(text));
+  std::uint32_t checksum = add_to_checksum(0, text);
+  for (const TensorEntry& entry : head.tensors) {
+    // A conjugated or negated view is a bit beside the bytes.
+    const at::Tensor values =
+        state.tensors.at(entry.name).detach().cpu().resolve_conj().resolve_neg().contiguous();
+    checksum = add_to_checksum(checksum, bytes_of(values));
+    or_throw(file.append(bytes_of(values)));
+  }
+  set_checksum(text, checksum);
+  or_throw(file.replace(0, text));
+  or_throw(file.commit());
+}
+
+SafetensorsBytes read_safetensors(const std::string& path) {
+  OpenFile file(path);
+  const std::uint64_t size = file.size();
+  std::string length(std::min<std::size_t>(size, safetensors_length_bytes), '\0');
+  file.read(length.data(), length.size());
+  SafetensorsBytes bytes;
+  bytes.head.resize(or_throw(json_bytes_of(length, size, path)));
+  file.read(bytes.head.data(), bytes.head.size());
+  const std::uint64_t data_bytes = size - length.size() - bytes.head.size();
+  bytes.data = at::empty({static_cast<std::int64_t>(data_bytes)}, at::kByte);
+  file.read(static_cast<char*>(bytes.data.mutable_data_ptr()), data_bytes);
+  return bytes;
+}
+
+StateDict open_safetensors(const SafetensorsBytes& bytes, const std::string& name) {
+  const SafetensorsHead head = or_throw(parse_safetensors(bytes.head, bytes.data.nbytes(), name));
+  // What the head says is checked first: a file cut off is to be called that.
+  std::string blank = bytes.head;
+  const auto expected = take_checksum(blank);
+  if (!expected && head.metadata.contains(std::string(checksum_key))) {
+    throw FileError(fmt::format("\"{}\": damaged, its {} \"{}\" is no checksum", name, checksum_key,
+                                head.metadata.at(std::string(checksum_key))));
+  }
+  if (expected) {
+    std::uint64_t length = blank.size();
+    std::string text(safetensors_length_bytes, '\0');
+    for (char& byte : text) {
+      byte = static_cast<char>(length & 0xFFU);
+      length >>= 8U;
+    }
+    const std::uint32_t found =
+        add_to_checksum(add_to_checksum(add_to_checksum(0, text), blank), bytes_of(bytes.data));
+    if (found != *expected) {
+      throw FileError(fmt::format("\"{}\": damaged, its checksum is {:08x}, written was {:08x}",
+                                  name, found, *expected));
+    }
+  }
+  StateDict state;
+  state.texts = head.metadata;
+  state.texts.erase(std::string(checksum_key));
+  for (const TensorEntry& entry : head.tensors) {
+    state.tensors.emplace(entry.name, view_of(bytes.data, entry));
+  }
+  return state;
+}
+
+StateDict load_safetensors(const std::string& path) {
+  return open_safetensors(read_safetensors(path), path);
+}
+
+}  // namespace cpprun

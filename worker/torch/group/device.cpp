@@ -1,0 +1,45 @@
+#include "worker/torch/group/device.h"
+
+#include <ATen/Context.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
+#include <torch/cuda.h>
+
+#include "worker/torch/group/device_choice.h"
+#include "worker/torch/group/distributed_error.h"
+
+namespace cpprun {
+
+int cuda_device_count() {
+  return at::globalContext().hasCUDA() ? torch::cuda::device_count() : 0;
+}
+
+c10::Device bind_cuda_device(const Context& context) {
+  if (!at::hasCUDA() && !context.cuda_visible_devices) {
+    throw DistributedError(
+        "no CUDA device can be used: LibTorch was built without CUDA, or finds no driver; use the "
+        "CPU, with backend gloo");
+  }
+  const auto index = choose_cuda_device(context, cuda_device_count());
+  if (!index) throw DistributedError(index.error().reason);
+  const c10::Device device(c10::kCUDA, static_cast<c10::DeviceIndex>(*index));
+  // LibTorch's own indirection: this file needs no header of CUDA's.
+  c10::impl::VirtualGuardImpl(c10::kCUDA).setDevice(device);
+  return device;
+}
+
+c10::Device default_device(const Context& context) {
+  return cuda_device_count() > 0 ? bind_cuda_device(context) : c10::Device(c10::kCPU);
+}
+
+std::vector<c10::Device> all_devices(int cpu_replicas) {
+  std::vector<c10::Device> devices;
+  const int count = cuda_device_count();
+  for (int i = 0; i < count; ++i) {
+    devices.emplace_back(c10::kCUDA, static_cast<c10::DeviceIndex>(i));
+  }
+  const auto replicas = static_cast<std::size_t>(cpu_replicas);
+  if (devices.empty()) devices.assign(replicas, c10::Device(c10::kCPU));
+  return devices;
+}
+
+}  // namespace cpprun

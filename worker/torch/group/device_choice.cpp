@@ -1,0 +1,45 @@
+#include "worker/torch/group/device_choice.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace cpprun {
+namespace {
+
+std::string mask_of(const Context& context) {
+  return context.cuda_visible_devices
+             ? fmt::format("CUDA_VISIBLE_DEVICES={}", *context.cuda_visible_devices)
+             : "CUDA_VISIBLE_DEVICES is not set";
+}
+
+}  // namespace
+
+Result<int> choose_cuda_device(const Context& context, int visible) {
+  const int local = context.local_rank.value;
+  if (visible == 0 && context.cuda_visible_devices && context.cuda_visible_devices->empty()) {
+    return failure(fmt::format(
+        "local rank {} sees no GPU because CUDA_VISIBLE_DEVICES is empty: unset it, or list the "
+        "devices, or use backend gloo on the CPU",
+        local));
+  }
+  if (visible == 0) {
+    return failure(fmt::format(
+        "local rank {} sees no GPU ({}): does nvidia-smi list one here, and do driver and LibTorch "
+        "fit together? Without one use backend gloo on the CPU",
+        local, mask_of(context)));
+  }
+  // One name in the mask of each worker: the launcher or the batch system dealt them out.
+  const bool masked = context.cuda_visible_devices && visible == 1 &&
+                      context.cuda_visible_devices->find(',') == std::string::npos;
+  if (masked) return 0;
+  if (local < visible) return local;
+  const int wanted = std::max(context.local_world_size, local + 1);
+  return failure(fmt::format(
+      "local rank {} has no GPU of its own: this machine shows {} to {} workers ({}); start at "
+      "most "
+      "{} here (--nproc-per-node={}, or --nproc-per-node=gpu), or use backend gloo on the CPU",
+      local, visible, wanted, mask_of(context), visible, visible));
+}
+
+}  // namespace cpprun

@@ -1,0 +1,173 @@
+#include "worker/torch/group/meeting_store.h"
+
+#include <fcntl.h>
+#include <netdb.h>
+#include <poll.h>
+#include <sys/file.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <stdexcept>
+#include <torch/csrc/distributed/c10d/FileStore.hpp>
+#include <torch/csrc/distributed/c10d/HashStore.hpp>
+#include <torch/csrc/distributed/c10d/TCPStore.hpp>
+
+#include "proto/bounds.h"
+#include "worker/torch/group/store_file.h"
+
+namespace cpprun {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// A descriptor that is closed on every way out.
+struct Descriptor {
+  explicit Descriptor(int opened) : number(opened) {}
+  ~Descriptor() {
+    if (number >= 0) ::close(number);
+  }
+  Descriptor(const Descriptor&) = delete;
+  Descriptor& operator=(const Descriptor&) = delete;
+  int number;
+};
+
+std::chrono::milliseconds until(Clock::time_point deadline) {
+  const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now());
+  return std::max(left, std::chrono::milliseconds(1));
+}
+
+void pause_before_retry(Clock::time_point deadline) {
+  // Nothing tells when somebody begins to listen, or lets go of a lock on another machine.
+  const auto pause = std::min(until(deadline), bounds::worker_join_retry);
+  static_cast<void>(::poll(nullptr, 0, static_cast<int>(pause.count())));
+}
+
+// Zero when somebody listens there, else why not.
+int try_to_reach(const addrinfo& where, Clock::time_point deadline) {
+  const Descriptor probe(
+      ::socket(where.ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, where.ai_protocol));
+  if (probe.number < 0) return errno;
+  if (::connect(probe.number, where.ai_addr, where.ai_addrlen) == 0) return 0;
+  if (errno != EINPROGRESS) return errno;
+  pollfd waiting{.fd = probe.number, .events = POLLOUT, .revents = 0};
+  const int ready = ::poll(&waiting, 1, static_cast<int>(until(deadline).count()));
+  if (ready == 0) return ETIMEDOUT;
+  int error = 0;
+  socklen_t size = sizeof error;
+  const bool known =
+      ready > 0 && ::getsockopt(probe.number, SOL_SOCKET, SO_ERROR, &error, &size) == 0;
+  return known ? error : errno;
+}
+
+// LibTorch's client asks again at random moments and overruns its time-out by half; once somebody
+// listens it connects at once.
+void wait_for_listener(const MeetingPoint& store, Clock::time_point deadline) {
+  std::string why;
+  while (true) {
+    addrinfo wanted{};
+    wanted.ai_socktype = SOCK_STREAM;
+    addrinfo* found = nullptr;
+    const int unresolved =
+        ::getaddrinfo(store.address.c_str(), std::to_string(store.port).c_str(), &wanted, &found);
+    const std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)> owned(found, &::freeaddrinfo);
+    if (unresolved != 0) why = ::gai_strerror(unresolved);
+    for (const addrinfo* each = found; each != nullptr; each = each->ai_next) {
+      // The last of several addresses has to have its turn as well.
+      const auto now = Clock::now();
+      const int error = try_to_reach(*each, now + (deadline - now) / 2);
+      if (error == 0) return;
+      why = std::strerror(error);
+    }
+    if (Clock::now() >= deadline) throw std::runtime_error(why);
+    pause_before_retry(deadline);
+  }
+}
+
+c10::intrusive_ptr<c10d::Store> open_tcp(const Placement& placement,
+                                         std::chrono::milliseconds timeout) {
+  const Context& context = placement.context;
+  const auto deadline = Clock::now() + timeout;
+  if (!serves_store(placement)) wait_for_listener(context.store, deadline);
+  c10d::TCPStoreOptions options;
+  options.port = context.store.port;
+  options.isServer = serves_store(placement);
+  options.multiTenant = options.isServer;
+  // A Python rank that serves the store waits until every rank of the world has checked in. A C++
+  // rank does not: that the others are missing is found out later, with their numbers.
+  options.numWorkers = static_cast<std::size_t>(context.world_size);
+  options.waitWorkers = !options.isServer;
+  options.timeout = until(deadline);
+  options.useLibUV = context.store.use_libuv;
+  try {
+    return c10::make_intrusive<c10d::TCPStore>(context.store.address, options);
+  } catch (const std::exception& error) {
+    // Some builds of LibTorch have no libuv; the older server speaks the same protocol.
+    if (!options.useLibUV || std::string(error.what()).find("libuv") == std::string::npos) throw;
+    options.useLibUV = false;
+    return c10::make_intrusive<c10d::TCPStore>(context.store.address, options);
+  }
+}
+
+// LibTorch reads whatever a file holds as a store's records, and asks again for ever when they make
+// no sense. Absent if it can be one.
+std::optional<std::string> why_no_store(const std::string& path, Clock::time_point deadline) {
+  std::error_code error;
+  const auto status = std::filesystem::status(path, error);
+  if (!std::filesystem::exists(status)) return std::nullopt;
+  if (!std::filesystem::is_regular_file(status)) return "it is no regular file";
+  const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (file.number < 0) return std::strerror(errno);
+  // Whoever writes a record holds the lock, so what is seen under it is whole.
+  while (::flock(file.number, LOCK_SH | LOCK_NB) != 0) {
+    if (errno != EWOULDBLOCK) return std::strerror(errno);
+    if (Clock::now() >= deadline) return "another process holds its lock";
+    pause_before_retry(deadline);
+  }
+  const auto read_at = [&file](std::uint64_t at, void* to, std::size_t count) {
+    return ::pread(file.number, to, count, static_cast<off_t>(at)) == static_cast<ssize_t>(count);
+  };
+  struct stat now {};
+  if (::fstat(file.number, &now) != 0) return std::strerror(errno);
+  return store_file_fault(static_cast<std::uint64_t>(now.st_size), read_at);
+}
+
+c10::intrusive_ptr<c10d::Store> open_file(const Placement& placement,
+                                          std::chrono::milliseconds timeout) {
+  // LibTorch would wait five minutes for the folder to come.
+  const std::filesystem::path folder = std::filesystem::path(placement.file).parent_path();
+  if (!std::filesystem::is_directory(folder)) {
+    throw std::runtime_error("there is no folder " + folder.string());
+  }
+  if (const auto fault = why_no_store(placement.file, Clock::now() + timeout)) {
+    throw std::runtime_error("the file is there and no store: " + *fault +
+                             "; name one that does not exist yet");
+  }
+  auto store = c10::make_intrusive<c10d::FileStore>(placement.file, placement.context.world_size);
+  store->setTimeout(timeout);
+  return store;
+}
+
+}  // namespace
+
+c10::intrusive_ptr<c10d::Store> open_meeting_store(const Placement& placement,
+                                                   std::chrono::milliseconds timeout) {
+  switch (placement.meeting) {
+    case Meeting::tcp:
+      return open_tcp(placement, timeout);
+    case Meeting::file:
+      return open_file(placement, timeout);
+    case Meeting::alone:
+    case Meeting::given:
+      break;
+  }
+  return c10::make_intrusive<c10d::HashStore>();
+}
+
+}  // namespace cpprun

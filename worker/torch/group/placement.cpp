@@ -1,0 +1,186 @@
+#include "worker/torch/group/placement.h"
+
+#include <fmt/format.h>
+
+#include <charconv>
+#include <limits>
+
+namespace cpprun {
+namespace {
+
+constexpr const char* forms =
+    "an init method is env://, tcp://host:port or file:///path, each with ?rank=…&world_size=… if "
+    "no launcher says them";
+
+struct Address {
+  std::string host;
+  int port = 0;
+};
+
+struct Url {
+  std::string scheme;
+  std::string body;  // between the slashes and the question mark
+  std::optional<int> rank;
+  std::optional<int> world_size;
+};
+
+std::optional<int> whole_number(std::string_view text) {
+  int number = 0;
+  const char* const end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data(), end, number);
+  if (error != std::errc() || stop != end) return std::nullopt;
+  return number;
+}
+
+Result<Url> parse_query(Url url, const std::string& method, std::string_view query) {
+  while (!query.empty()) {
+    const std::size_t end = std::min(query.find('&'), query.size());
+    const std::string_view pair = query.substr(0, end);
+    query.remove_prefix(std::min(end + 1, query.size()));
+    const std::size_t equals = pair.find('=');
+    const std::string_view name = pair.substr(0, equals);
+    const auto number =
+        equals == std::string_view::npos ? std::nullopt : whole_number(pair.substr(equals + 1));
+    if (!number || (name != "rank" && name != "world_size")) {
+      return failure(
+          fmt::format("{}: \"{}\" is neither rank=<number> nor world_size=<number>", method, pair));
+    }
+    (name == "rank" ? url.rank : url.world_size) = number;
+  }
+  return url;
+}
+
+Result<Url> parse_url(const std::string& method) {
+  constexpr std::string_view slashes = "://";
+  const std::size_t found = method.find(slashes);
+  if (found == std::string::npos) return failure(fmt::format("\"{}\": {}", method, forms));
+  Url url;
+  url.scheme = method.substr(0, found);
+  const std::size_t begin = found + slashes.size();
+  const std::size_t question = std::min(method.find('?', begin), method.size());
+  url.body = method.substr(begin, question - begin);
+  if (question == method.size()) return url;
+  return parse_query(std::move(url), method, std::string_view(method).substr(question + 1));
+}
+
+Result<Address> parse_address(const std::string& method, const std::string& body) {
+  const std::size_t colon = std::min(body.rfind(':'), body.size());
+  const int port =
+      whole_number(std::string_view(body).substr(std::min(colon + 1, body.size()))).value_or(0);
+  std::string host = body.substr(0, colon);
+  if (host.size() > 2 && host.front() == '[' && host.back() == ']') {
+    host = host.substr(1, host.size() - 2);
+  }
+  if (host.empty()) return failure(fmt::format("{} names no host: write tcp://host:port", method));
+  if (port < 1 || port > std::numeric_limits<std::uint16_t>::max()) {
+    return failure(fmt::format(
+        "{} names no port from 1 to 65535: write tcp://host:port, the same on every rank", method));
+  }
+  return Address{host, port};
+}
+
+// The option and the address may both say it, but then they have to agree.
+Result<std::optional<int>> agree(const char* name, std::optional<int> option,
+                                 std::optional<int> query, const std::string& method) {
+  if (option && query && *option != *query) {
+    return failure(fmt::format("{} is {} in the options and {} in {}: say it once", name, *option,
+                               *query, method));
+  }
+  return option ? option : query;
+}
+
+Result<Context> number(Context context, std::optional<int> rank, std::optional<int> world_size,
+                       const std::string& method) {
+  // What nobody says would make every process rank 0 of a world of its own, and each would train.
+  const bool unlaunched = context.launched_by == LaunchedBy::nobody;
+  if (unlaunched && rank.has_value() != world_size.has_value()) {
+    return failure(fmt::format("{}: {} is missing: rank and world_size come together", method,
+                               rank ? "world_size" : "rank"));
+  }
+  if (unlaunched && !rank && !method.starts_with("env://")) {
+    return failure(
+        fmt::format("{}: rank and world_size are missing, and no launcher says them: add "
+                    "?rank=<number>&world_size=<number>, or start the program with cpprun",
+                    method));
+  }
+  if (world_size) context.world_size = *world_size;
+  if (rank) context.rank = Rank{*rank};
+  if (context.world_size < 1) {
+    return failure(fmt::format("world_size={} must be at least 1", context.world_size));
+  }
+  if (context.rank.value < 0 || context.rank.value >= context.world_size) {
+    return failure(fmt::format("rank={} must be from 0 to {}: world_size is {}", context.rank.value,
+                               context.world_size - 1, context.world_size));
+  }
+  return context;
+}
+
+Result<Placement> place_by_environment(Placement placement, const std::string& method) {
+  const MeetingPoint& store = placement.context.store;
+  // A launcher's store is there for one rank as well; otherwise one alone needs no network.
+  if (placement.context.alone() && !store.hosted_by_launcher) {
+    placement.meeting = Meeting::alone;
+    return placement;
+  }
+  if (store.address.empty() || store.port == 0) {
+    return failure(fmt::format(
+        "{} with world_size={}: {} is not set: export MASTER_ADDR and MASTER_PORT, the host of "
+        "rank 0 and a free port there, or use tcp://host:port",
+        method, placement.context.world_size,
+        store.address.empty() ? "MASTER_ADDR" : "MASTER_PORT"));
+  }
+  placement.meeting = Meeting::tcp;
+  return placement;
+}
+
+Result<Placement> place_by_tcp(Placement placement, const std::string& method,
+                               const std::string& body) {
+  const auto address = parse_address(method, body);
+  if (!address) return tl::unexpected<Error>(address.error());
+  MeetingPoint& store = placement.context.store;
+  // Under a launcher that serves a store, its own address means that store.
+  const bool launchers =
+      store.hosted_by_launcher && store.address == address->host && store.port == address->port;
+  store.hosted_by_launcher = launchers;
+  store.address = address->host;
+  store.port = static_cast<std::uint16_t>(address->port);
+  placement.meeting = Meeting::tcp;
+  return placement;
+}
+
+}  // namespace
+
+Result<Placement> place(const Context& context, const PlacementRequest& request) {
+  const auto url = parse_url(request.init_method);
+  if (!url) return tl::unexpected<Error>(url.error());
+  const std::string& method = request.init_method;
+  if (url->scheme != "env" && url->scheme != "tcp" && url->scheme != "file") {
+    return failure(fmt::format("\"{}\": {}", method, forms));
+  }
+  const auto rank = agree("rank", request.rank, url->rank, method);
+  if (!rank) return tl::unexpected<Error>(rank.error());
+  const auto world_size = agree("world_size", request.world_size, url->world_size, method);
+  if (!world_size) return tl::unexpected<Error>(world_size.error());
+  const auto numbered = number(context, *rank, *world_size, method);
+  if (!numbered) return tl::unexpected<Error>(numbered.error());
+  Placement placement{.context = *numbered, .meeting = Meeting::given, .file = {}};
+  if (request.store_given) return placement;
+  if (url->scheme == "env") return place_by_environment(std::move(placement), method);
+  if (url->scheme == "tcp") return place_by_tcp(std::move(placement), method, url->body);
+  if (!url->body.starts_with('/') || url->body.ends_with('/')) {
+    return failure(fmt::format(
+        "{}: write three slashes and the whole path of a file that does not exist yet, in a folder "
+        "that every rank sees: file:///shared/job.init",
+        method));
+  }
+  placement.meeting = Meeting::file;
+  placement.file = url->body;
+  return placement;
+}
+
+bool serves_store(const Placement& placement) {
+  return placement.meeting == Meeting::tcp && placement.context.leads() &&
+         !placement.context.store.hosted_by_launcher;
+}
+
+}  // namespace cpprun

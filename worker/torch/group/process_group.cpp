@@ -1,0 +1,346 @@
+#include "worker/torch/group/process_group.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <exception>
+#include <numeric>
+#include <utility>
+
+#include "worker/env/io/record.h"
+#include "worker/torch/compat/operations.h"
+#include "worker/torch/compat/store.h"
+#include "worker/torch/group/agreement.h"
+#include "worker/torch/group/device.h"
+#include "worker/torch/group/failure.h"
+#include "worker/torch/group/gloo_backend.h"
+#include "worker/torch/group/joining.h"
+#include "worker/torch/group/meeting_store.h"
+#include "worker/torch/group/nccl_backend.h"
+#include "worker/torch/group/process_group_parts.h"
+
+namespace cpprun {
+namespace {
+
+// Ranks that run this library say hello and good-bye, so that a rank that serves the store itself
+// knows for whom to stay, and that no rank exists twice. Python ranks do neither, and nobody waits
+// for them.
+constexpr const char* hello_key = "cpprun/hello";
+constexpr const char* good_bye_key = "cpprun/good_bye";
+constexpr const char* all_gone_key = "cpprun/all_gone";
+
+std::string hello_of(int rank) {
+  return fmt::format("{}/{}", hello_key, rank);
+}
+
+// Under it a rank that leaves says how many steps it has made.
+std::string steps_of(int rank) {
+  return fmt::format("cpprun/steps/{}", rank);
+}
+
+void say_hello(const Placement& placement, c10d::Store& store) {
+  const std::string mine = hello_of(placement.context.rank.value);
+  if (store.add(mine, 1) > 1) throw DistributedError(taken_rank(placement));
+  store.add(hello_key, 1);
+}
+
+bool has_device(const BackendMap& backends, const std::string& device, Carrier carrier) {
+  for (const DeviceCarrier& each : backends) {
+    if (each.device == device && each.carrier == carrier) return true;
+  }
+  return false;
+}
+
+c10d::ProcessGroup::BackendType type_of(Carrier carrier) {
+  return carrier == Carrier::nccl ? c10d::ProcessGroup::BackendType::NCCL
+                                  : c10d::ProcessGroup::BackendType::GLOO;
+}
+
+void require_all_cpp(const Context& context, std::int64_t cpp_ranks) {
+  if (!context.distributed_debug || cpp_ranks == context.world_size) return;
+  throw DistributedError(fmt::format(
+      "CPPRUN_DISTRIBUTED_DEBUG=DETAIL (or TORCH_DISTRIBUTED_DEBUG) compares what ranks of one "
+      "language call, and {} of {} ranks are C++: unset both in a group with Python ranks",
+      cpp_ranks, context.world_size));
+}
+
+// The addresses that gloo's ranks leave for each other; those that are not there belong to ranks
+// that have not come. Nothing if not even our own is found: then the names have changed.
+std::vector<int> missing_ranks(const ProcessGroup::Parts& parts, const Context& context) {
+  std::vector<int> missing;
+  try {
+    c10d::PrefixStore addresses("cpu/", parts.numbered);
+    const auto came = [&addresses](int rank) {
+      return addresses.check({fmt::format("0/{}", rank)});
+    };
+    if (!came(context.rank.value)) return {};
+    for (int rank = 0; rank < context.world_size; ++rank) {
+      if (!came(rank)) missing.push_back(rank);
+    }
+  } catch (const std::exception&) {
+    // The store is gone as well; what failed before says more.
+  }
+  return missing;
+}
+
+// A backend that nobody asked for is not chosen where it would find no device.
+Result<BackendMap> backends_of(const ProcessGroupOptions& options) {
+  const bool usable = nccl_built() && (!options.backend.empty() || cuda_device_count() > 0);
+  return parse_backend(options.backend, usable);
+}
+
+std::shared_ptr<GroupFamily> make_family(const Placement& placement,
+                                         const ProcessGroupOptions& options) {
+  auto family = std::make_shared<GroupFamily>();
+  const auto backends = backends_of(options);
+  if (!backends) throw DistributedError(backends.error().reason);
+  family->backends = *backends;
+  family->context = placement.context;
+  family->options = options;
+  // NCCL takes the current device, so it has to be the right one before the first tensor.
+  if (has_device(*backends, "cuda", Carrier::nccl)) {
+    family->device = bind_cuda_device(placement.context);
+  }
+  return family;
+}
+
+ProcessGroup join(const Placement& placement, c10::intrusive_ptr<c10d::Store> store,
+                  const ProcessGroupOptions& options) {
+  if (options.rank || options.init_method.find("rank=") != std::string::npos) {
+    name_rank_in_errors(placement.context.rank.value);
+  }
+  auto parts = std::make_shared<ProcessGroup::Parts>();
+  parts->family = make_family(placement, options);
+  JoinStage stage = JoinStage::store;
+  const auto deadline = std::chrono::steady_clock::now() + options.join_timeout;
+  try {
+    parts->store = store ? std::move(store) : open_meeting_store(placement, options.join_timeout);
+    parts->hosts_store = serves_store(placement);
+    say_hello(placement, *parts->store);
+    stage = JoinStage::ranks;
+    Connection connection;
+    connection.parent = c10::make_intrusive<c10d::PrefixStore>("default_pg", parts->store);
+    connection.name = "0";
+    connection.rank = placement.context.rank.value;
+    connection.global_ranks.resize(static_cast<std::size_t>(placement.context.world_size));
+    std::iota(connection.global_ranks.begin(), connection.global_ranks.end(), 0);
+    // What is left of the time, so that the whole takes no longer than was asked for.
+    ProcessGroupOptions left = options;
+    left.join_timeout = std::max(
+        std::chrono::milliseconds(1),
+        std::chrono::ceil<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now()));
+    connect(*parts, connection, parts->family->backends, left);
+    parts->family->groups_made = 1;
+    // Everybody said hello before connecting, so after connecting the count is complete.
+    parts->ranks_that_say_good_bye = parts->store->add(hello_key, 0);
+  } catch (const DistributedError&) {
+    throw;
+  } catch (const std::exception& error) {
+    const auto missing =
+        stage == JoinStage::ranks ? missing_ranks(*parts, placement.context) : std::vector<int>();
+    throw DistributedError(
+        join_failure(placement, stage, options.join_timeout, first_line(error), missing));
+  }
+  // NCCL connects later, so nobody can be told apart before all ranks have come.
+  if (has_device(parts->family->backends, "cpu", Carrier::gloo)) {
+    require_all_cpp(placement.context, parts->ranks_that_say_good_bye);
+  }
+  return ProcessGroup(std::move(parts));
+}
+
+}  // namespace
+
+// Names and order of the prefixes are torch.distributed's, doubled slashes included: `default_pg`
+// for the group everybody is in, `0` for its running number, `cpu` for the first device.
+void connect(ProcessGroup::Parts& parts, const Connection& connection, const BackendMap& backends,
+             const ProcessGroupOptions& options) {
+  const int size = static_cast<int>(connection.global_ranks.size());
+  const GroupFamily& family = *parts.family;
+  parts.name = connection.name;
+  parts.timeout = options.timeout;
+  parts.global_ranks = connection.global_ranks;
+  parts.numbered = c10::make_intrusive<c10d::PrefixStore>(connection.name + "/", connection.parent);
+  parts.group = c10::make_intrusive<c10d::ProcessGroup>(parts.numbered, connection.rank, size);
+  const bool on_gpu = has_device(backends, "cuda", Carrier::nccl);
+  if (on_gpu) parts.group->setBoundDeviceId(family.device);
+  parts.group->setDefaultBackend(type_of(on_gpu ? Carrier::nccl : Carrier::gloo));
+  for (const BackendPlan& plan : plan_backends(backends)) {
+    const auto store =
+        c10::make_intrusive<c10d::PrefixStore>(plan.devices.front() + "/", parts.numbered);
+    const auto backend =
+        plan.carrier == Carrier::nccl
+            ? make_nccl_backend(store, connection.rank, size, options.timeout)
+            : make_gloo_backend(store, connection.rank, size,
+                                {.join = options.join_timeout, .collective = options.timeout},
+                                family.context.gloo_interfaces);
+    for (const std::string& device : plan.devices) {
+      parts.group->setBackend(device == "cpu" ? c10::kCPU : c10::kCUDA, type_of(plan.carrier),
+                              backend);
+    }
+  }
+  parts.met_by_joining = has_device(backends, "cpu", Carrier::gloo) && !family.context.gloo_lazy;
+  parts.group->setGroupName(connection.name);
+  if (!family.context.distributed_debug || size < 2) return;
+  // A client of its own: one that waits at the store keeps all others from speaking through it, and
+  // another thread may be at the check of another group.
+  const auto desk = c10::make_intrusive<c10d::PrefixStore>("cpprun/check/" + connection.name,
+                                                           compat::own_client(parts.store));
+  parts.check = std::make_unique<CollectiveCheck>(desk, connection.rank, size, options.timeout);
+}
+
+std::string first_line(const std::exception& error) {
+  const std::string words = error.what();
+  return words.substr(0, words.find('\n'));
+}
+
+bool all_cpp(const ProcessGroup& group) {
+  std::vector<std::string> hellos;
+  for (const int rank : group.global_ranks()) hellos.push_back(hello_of(rank));
+  return group.store()->check(hellos);
+}
+
+std::string departures(const ProcessGroup& group, const std::string& cause) {
+  if (!means_peer_ended(cause)) return {};
+  std::vector<std::optional<std::int64_t>> steps;
+  std::vector<int> left;
+  try {
+    for (const int rank : group.global_ranks()) {
+      const std::string key = steps_of(rank);
+      const bool gone = rank != group.global_ranks()[static_cast<std::size_t>(group.rank())] &&
+                        group.store()->check({key});
+      if (gone) left.push_back(rank);
+      steps.push_back(gone ? std::optional(std::stoll(group.store()->get_to_str(key)))
+                           : std::nullopt);
+    }
+    steps[static_cast<std::size_t>(group.rank())] = group.parts().family->steps;
+  } catch (const std::exception&) {
+    return {};  // The store is gone as well; what failed before says more.
+  }
+  if (left.empty()) return {};
+  return "; " + name_ranks(left) + " left the group in order" +
+         short_of_steps(steps, group.global_ranks());
+}
+
+ProcessGroup::ProcessGroup(std::shared_ptr<Parts> parts) : parts_(std::move(parts)) {}
+ProcessGroup::ProcessGroup(ProcessGroup&&) noexcept = default;
+
+ProcessGroup& ProcessGroup::operator=(ProcessGroup&& other) noexcept {
+  if (this != &other) {
+    leave();
+    parts_ = std::move(other.parts_);
+    is_alias_ = other.is_alias_;
+  }
+  return *this;
+}
+
+ProcessGroup::~ProcessGroup() {
+  if (parts_ && !is_alias_ && std::uncaught_exceptions() > 0) {
+    // Taking the backend down waits for collectives under way, up to their time-out, while the
+    // peers wait for this process to end. So it is left alone.
+    static_cast<void>(std::make_unique<std::shared_ptr<Parts>>(std::move(parts_)).release());
+    return;
+  }
+  leave();
+}
+
+ProcessGroup ProcessGroup::alias() const {
+  static_cast<void>(live());
+  ProcessGroup same(parts_);
+  same.is_alias_ = true;
+  return same;
+}
+
+void ProcessGroup::leave() {
+  if (is_alias_) parts_.reset();
+  if (!parts_) return;
+  Parts& parts = *parts_;
+  try {
+    if (parts.check) parts.check->leave(parts.family->steps);
+    std::int64_t& members = parts.ranks_that_say_good_bye;
+    // Over nccl alone nobody waited for the others when joining; by now they have come.
+    if (members > 0) members = parts.store->add(hello_key, 0);
+    if (members > 1) {
+      // Before the connections go, because peers ask for it when they see them go.
+      parts.store->set(steps_of(parts.family->context.rank.value),
+                       fmt::format("{}", parts.family->steps.load()));
+      const std::int64_t gone = parts.store->add(good_bye_key, 1);
+      if (gone == members) parts.store->set(all_gone_key, "1");
+    }
+    // Communicators have to go before CUDA does, which nobody orders at the end of a process.
+    if (parts.family->device.is_cuda()) compat::shutdown(*parts.group);
+    if (parts.hosts_store && members > 1) {
+      parts.store->wait({all_gone_key}, bounds::worker_goodbye_wait_max);
+    }
+  } catch (const std::exception&) {
+    // Whoever is missing now has failed and says so itself; for this rank all is done.
+  }
+  // Aliases see an empty one from now on. The connections go before the store they lie on.
+  parts.check.reset();
+  parts.group.reset();
+  parts.numbered.reset();
+  parts.store.reset();
+  parts_.reset();
+}
+
+ProcessGroup::Parts& ProcessGroup::live() const {
+  if (!parts_) {
+    throw DistributedError(
+        "this ProcessGroup has no group any more: it was moved from; use what it was moved to");
+  }
+  if (!parts_->group) {
+    throw DistributedError(
+        "this process group was left, by destroy_process_group or at the end of its scope, while "
+        "something still uses it: keep the ProcessGroup as long as that");
+  }
+  return *parts_;
+}
+
+int ProcessGroup::rank() const {
+  return live().group->getRank();
+}
+int ProcessGroup::size() const {
+  return live().group->getSize();
+}
+const std::string& ProcessGroup::name() const {
+  return live().name;
+}
+const std::vector<int>& ProcessGroup::global_ranks() const {
+  return live().global_ranks;
+}
+c10::Device ProcessGroup::device() const {
+  const Parts& parts = live();
+  const bool carries_cpu = parts.group->hasBackendForDeviceType(c10::kCPU);
+  return carries_cpu ? c10::Device(c10::kCPU) : parts.family->device;
+}
+const c10::intrusive_ptr<c10d::ProcessGroup>& ProcessGroup::native() const {
+  return live().group;
+}
+const c10::intrusive_ptr<c10d::Store>& ProcessGroup::store() const {
+  return live().store;
+}
+CollectiveCheck* ProcessGroup::check() const {
+  return live().check.get();
+}
+
+ProcessGroup init_process_group(const Context& context, const ProcessGroupOptions& options) {
+  const auto placement = place(
+      context,
+      {.init_method = options.init_method, .rank = options.rank, .world_size = options.world_size});
+  if (!placement) throw DistributedError(placement.error().reason);
+  return join(*placement, nullptr, options);
+}
+
+ProcessGroup init_process_group(const Context& context,
+                                const c10::intrusive_ptr<c10d::Store>& store,
+                                const ProcessGroupOptions& options) {
+  const auto placement =
+      place(context, {.rank = options.rank, .world_size = options.world_size, .store_given = true});
+  if (!placement) throw DistributedError(placement.error().reason);
+  return join(*placement, store, options);
+}
+
+void destroy_process_group(ProcessGroup group) {
+  static_cast<void>(group);
+}
+
+}  // namespace cpprun

@@ -1,0 +1,91 @@
+#include "worker/torch/group/work.h"
+
+#include <ATen/core/ivalue.h>
+#include <ATen/core/jit_type.h>
+
+#include <mutex>
+#include <torch/csrc/distributed/c10d/Work.hpp>
+#include <utility>
+
+#include "worker/torch/group/distributed_error.h"
+#include "worker/torch/group/failure.h"
+
+namespace cpprun {
+
+struct Work::Parts {
+  c10::intrusive_ptr<c10d::Work> native;
+  Start start;
+  std::vector<std::function<std::vector<at::Tensor>()>> finish;  // in the order of their then()
+  bool waited = false;
+
+  // wait(), a future and what a then() made come here: the first computes, for all of them.
+  const std::vector<at::Tensor>& complete() {
+    const std::scoped_lock lock(mutex);
+    for (const auto& each : std::exchange(finish, {})) start.outputs = each();
+    return start.outputs;
+  }
+
+  std::mutex mutex;
+};
+
+namespace {
+
+[[noreturn]] void rethrow_in_words(const Work::Start& start) {
+  const Exchange exchange = start.timeout ? Exchange::message : Exchange::collective;
+  try {
+    throw;
+  } catch (const DistributedError&) {
+    throw;
+  } catch (const std::exception& error) {
+    throw DistributedError(explain_failure(start.name, error.what(), exchange));
+  }
+}
+
+}  // namespace
+
+Work::Work(c10::intrusive_ptr<c10d::Work> native, Start start) : parts_(std::make_shared<Parts>()) {
+  parts_->native = std::move(native);
+  parts_->start = std::move(start);
+}
+
+const std::vector<at::Tensor>& Work::wait() {
+  Parts& parts = *parts_;
+  if (parts.waited) return parts.start.outputs;
+  try {
+    parts.start.timeout ? parts.native->wait(*parts.start.timeout) : parts.native->wait();
+  } catch (const std::exception&) {
+    rethrow_in_words(parts.start);
+  }
+  parts.waited = true;
+  return parts.complete();
+}
+
+bool Work::is_completed() const {
+  return parts_->waited || parts_->native->isCompleted();
+}
+
+int Work::source_rank() const {
+  return parts_->native->sourceRank();
+}
+
+Work Work::then(std::function<std::vector<at::Tensor>()> finish) const {
+  Work next(parts_->native, parts_->start);
+  next.parts_->finish = {[before = parts_] { return before->complete(); }, std::move(finish)};
+  return next;
+}
+
+c10::intrusive_ptr<c10::ivalue::Future> Work::future() const {
+  return parts_->native->getFuture()->then(
+      [parts = parts_](c10::ivalue::Future& done) {
+        try {
+          // A failure is passed on by asking for the value.
+          static_cast<void>(done.value());
+        } catch (const std::exception&) {
+          rethrow_in_words(parts->start);
+        }
+        return c10::IValue(parts->complete());
+      },
+      c10::ListType::ofTensors());
+}
+
+}  // namespace cpprun

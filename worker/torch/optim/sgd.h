@@ -1,0 +1,39 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <vector>
+
+#include "worker/torch/files/state_dict.h"
+#include "worker/torch/optim/optimizer.h"
+
+namespace cpprun {
+
+struct SgdOptions {
+  double lr = 1e-3;
+  double momentum = 0;
+  double dampening = 0;
+  double weight_decay = 0;
+  bool nesterov = false;
+};
+
+// Stochastic gradient descent; the arithmetic is that of torch.optim.SGD(fused=True).
+class FusedSgd : public FusedOptimizer {
+ public:
+  // Throws std::invalid_argument for options out of range.
+  FusedSgd(std::vector<at::Tensor> parameters, const SgdOptions& options);
+
+  void step();
+
+  // The momentum of each parameter, by its index, and the learning rate. load() throws StateError
+  // if it was saved for other parameters.
+  StateDict state() const;
+  void load(const StateDict& state);
+
+ private:
+  SgdOptions options_;  // the learning rate is that of the base, from the start on
+  // Invariant: as long as parameters_; undefined until a parameter's first step.
+  std::vector<at::Tensor> momentum_;
+};
+
+}  // namespace cpprun
