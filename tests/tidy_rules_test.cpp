@@ -23,21 +23,39 @@ TEST_CASE("comments and literals are not code, and code is not a comment") {
 }
 
 TEST_CASE("rooms include only in the agreed direction") {
-  CHECK(check_directions({"rendezvous/a.cpp", "#include \"launcher/cli.h\"\n"}).size() == 1);
-  CHECK(check_directions({"proto/a.h", "#include \"rendezvous/store.h\"\n"}).size() == 1);
-  CHECK(check_directions({"worker/env/a.h", "#include \"rendezvous/store.h\"\n"}).size() == 1);
-  CHECK(check_directions({"worker/env/a.h", "#include \"worker/torch/ddp.h\"\n"}).size() == 1);
-  CHECK(check_directions({"launcher/a.cpp", "#include \"rendezvous/store.h\"\n"}).empty());
+  CHECK(check_directions({"rendezvous/a.cpp", "#include \"launcher/cli/cli.h\"\n"}).size() == 1);
+  CHECK(check_directions({"proto/a.h", "#include \"rendezvous/store/store.h\"\n"}).size() == 1);
+  CHECK(check_directions({"worker/env/a.h", "#include \"rendezvous/store/store.h\"\n"}).size() ==
+        1);
+  CHECK(check_directions({"worker/env/a.h", "#include \"worker/torch/ddp/ddp.h\"\n"}).size() == 1);
+  CHECK(check_directions({"launcher/a.cpp", "#include \"rendezvous/store/store.h\"\n"}).empty());
   CHECK(check_directions({"worker/torch/a.cpp", "#include \"proto/ids.h\"\n"}).empty());
-  CHECK(check_directions({"tests/sim/a.cpp", "#include \"launcher/agent.h\"\n"}).empty());
+  CHECK(check_directions({"tests/sim/a.cpp", "#include \"launcher/agent/agent.h\"\n"}).empty());
+}
+
+TEST_CASE("within a room arrows point downwards only") {
+  const auto from_plan = [](std::string path) {
+    return check_directions({std::move(path), "#include \"launcher/plan/plan.h\"\n"}).size();
+  };
+  CHECK(from_plan("launcher/plan/numa.cpp") == 0);
+  CHECK(from_plan("launcher/workers/supervisor.cpp") == 0);
+  CHECK(from_plan("launcher/agent/io/runtime.cpp") == 0);
+  CHECK(from_plan("launcher/endpoint.cpp") == 1);
+  CHECK(check_directions({"launcher/workers/a.cpp", "#include \"launcher/cli/cli.h\"\n"}).size() ==
+        1);
+  CHECK(check_directions({"rendezvous/job/a.cpp", "#include \"rendezvous/store/store.h\"\n"})
+            .size() == 1);
+  CHECK(check_directions({"worker/torch/group/a.cpp", "#include \"worker/torch/ddp/ddp.h\"\n"})
+            .size() == 1);
+  CHECK(check_directions({"launcher/cpprun.cpp", "#include \"launcher/cli/cli.h\"\n"}).empty());
 }
 
 TEST_CASE("a root never includes from io, but io, programs and tests do") {
-  const std::string text = "#include \"launcher/io/process.h\"\n";
-  CHECK(check_directions({"launcher/agent.cpp", text}).size() == 1);
-  CHECK(check_directions({"launcher/io/runtime.cpp", text}).empty());
+  const std::string text = "#include \"launcher/workers/io/process.h\"\n";
+  CHECK(check_directions({"launcher/agent/agent.cpp", text}).size() == 1);
+  CHECK(check_directions({"launcher/agent/io/runtime.cpp", text}).empty());
   CHECK(check_directions({"launcher/cpprun.cpp", text}).empty());
-  CHECK(check_directions({"tests/launcher/process_test.cpp", text}).empty());
+  CHECK(check_directions({"tests/launcher/workers/io/process_test.cpp", text}).empty());
 }
 
 TEST_CASE("a project header is included by its full path") {
@@ -48,13 +66,16 @@ TEST_CASE("a project header is included by its full path") {
 }
 
 TEST_CASE("libraries stay in their homes") {
-  CHECK(check_libraries({"rendezvous/store.cpp", "#include <asio.hpp>\n"}).size() == 1);
-  CHECK(check_libraries({"rendezvous/io/listener.cpp", "#include <asio/ip/tcp.hpp>\n"}).empty());
-  CHECK(check_libraries({"launcher/plan.cpp", "#include <CLI/CLI.hpp>\n"}).size() == 1);
-  CHECK(check_libraries({"rendezvous/cpprund_cli.cpp", "#include <CLI/CLI.hpp>\n"}).empty());
-  CHECK(check_libraries({"launcher/report.cpp", "#include <nlohmann/json.hpp>\n"}).size() == 1);
-  CHECK(check_libraries({"launcher/report_json.cpp", "#include <nlohmann/json.hpp>\n"}).empty());
-  CHECK(check_libraries({"launcher/io/host.cpp", "#include <torch/torch.h>\n"}).size() == 1);
+  CHECK(check_libraries({"rendezvous/store/store.cpp", "#include <asio.hpp>\n"}).size() == 1);
+  CHECK(check_libraries({"rendezvous/store/io/listener.cpp", "#include <asio/ip/tcp.hpp>\n"})
+            .empty());
+  CHECK(check_libraries({"launcher/plan/plan.cpp", "#include <CLI/CLI.hpp>\n"}).size() == 1);
+  CHECK(check_libraries({"rendezvous/daemon/cpprund_cli.cpp", "#include <CLI/CLI.hpp>\n"}).empty());
+  CHECK(check_libraries({"launcher/report/report.cpp", "#include <nlohmann/json.hpp>\n"}).size() ==
+        1);
+  CHECK(check_libraries({"launcher/report/report_json.cpp", "#include <nlohmann/json.hpp>\n"})
+            .empty());
+  CHECK(check_libraries({"launcher/plan/io/host.cpp", "#include <torch/torch.h>\n"}).size() == 1);
   CHECK(check_libraries({"worker/torch/ddp.cpp", "#include <ATen/ATen.h>\n"}).empty());
   CHECK(check_libraries({"proto/sniff.cpp", "#include <sys/socket.h>\n"}).size() == 1);
   CHECK(check_libraries({"proto/sniff.cpp", "#include <thread>\n"}).size() == 1);
@@ -71,14 +92,16 @@ TEST_CASE("a source begins with its own header and a header with pragma once") {
 }
 
 TEST_CASE("effects outside io are found in code and not in comments or names") {
-  CHECK(check_effect_words({"launcher/agent.cpp", "auto t = steady_clock::now();\n"}).size() == 1);
-  CHECK(check_effect_words({"launcher/agent.cpp", "::getenv(\"RANK\");\n"}).size() == 1);
-  CHECK(check_effect_words({"launcher/agent.cpp", "std::thread t;\n"}).size() == 1);
-  CHECK(check_effect_words({"launcher/agent.cpp", "  ::kill(pid, 9);\n"}).size() == 1);
-  CHECK(check_effect_words({"launcher/agent.cpp", "// never steady_clock::now\n"}).empty());
-  CHECK(check_effect_words({"launcher/agent.cpp", "auto m = Plan::open(x);\n"}).empty());
-  CHECK(check_effect_words({"launcher/agent.cpp", "fmt::snprintf_like x;\n"}).empty());
-  CHECK(check_effect_words({"launcher/io/host.cpp", "::getenv(\"RANK\");\n"}).empty());
+  CHECK(
+      check_effect_words({"launcher/agent/agent.cpp", "auto t = steady_clock::now();\n"}).size() ==
+      1);
+  CHECK(check_effect_words({"launcher/agent/agent.cpp", "::getenv(\"RANK\");\n"}).size() == 1);
+  CHECK(check_effect_words({"launcher/agent/agent.cpp", "std::thread t;\n"}).size() == 1);
+  CHECK(check_effect_words({"launcher/agent/agent.cpp", "  ::kill(pid, 9);\n"}).size() == 1);
+  CHECK(check_effect_words({"launcher/agent/agent.cpp", "// never steady_clock::now\n"}).empty());
+  CHECK(check_effect_words({"launcher/agent/agent.cpp", "auto m = Plan::open(x);\n"}).empty());
+  CHECK(check_effect_words({"launcher/agent/agent.cpp", "fmt::snprintf_like x;\n"}).empty());
+  CHECK(check_effect_words({"launcher/plan/io/host.cpp", "::getenv(\"RANK\");\n"}).empty());
   CHECK(check_effect_words({"launcher/cpprun.cpp", "::getenv(\"RANK\");\n"}).empty());
 }
 
@@ -120,7 +143,7 @@ TEST_CASE("promises and the paths of one machine are found in prose too") {
 
 TEST_CASE("a file that names no noun is found") {
   CHECK(check_file_name({"launcher/utils.h", ""}).size() == 1);
-  CHECK(check_file_name({"launcher/agent.h", ""}).empty());
+  CHECK(check_file_name({"launcher/agent/agent.h", ""}).empty());
 }
 
 TEST_CASE("files and lines have lengths that people can read") {
@@ -182,16 +205,25 @@ TEST_CASE("the name of a test is a sentence") {
 }
 
 TEST_CASE("a decision without a test is found, an effect without one is not") {
-  const Tree untested = {{"rendezvous/store.cpp", ""},
-                         {"rendezvous/io/listener.cpp", ""},
+  const Tree untested = {{"rendezvous/store/store.cpp", ""},
+                         {"rendezvous/store/io/listener.cpp", ""},
                          {"launcher/cpprun.cpp", ""}};
   const auto findings = check_each_source_has_a_test(untested);
   REQUIRE(findings.size() == 1);
-  CHECK(findings.front().cure == "write tests/rendezvous/store_test.cpp");
+  CHECK(findings.front().cure == "write tests/rendezvous/store/store_test.cpp");
   const Tree tested = {{"proto/link/codec.cpp", ""}, {"tests/proto/link_codec_test.cpp", ""}};
   CHECK(check_each_source_has_a_test(tested).empty());
   const Tree together = {{"worker/env/report_json.cpp", ""}, {"tests/worker/report_test.cpp", ""}};
   CHECK(check_each_source_has_a_test(together).empty());
+  const Tree elsewhere = {{"launcher/plan/numa.cpp", ""}, {"tests/launcher/cli/numa_test.cpp", ""}};
+  CHECK(check_each_source_has_a_test(elsewhere).size() == 1);
+}
+
+TEST_CASE("a room that does not say what it is for is found") {
+  const Source source{"launcher/plan/numa.cpp", ""};
+  CHECK(check_each_room_has_a_readme({source}).size() == 1);
+  CHECK(check_each_room_has_a_readme({source, {"launcher/plan/README.md", ""}}).empty());
+  CHECK(check_each_room_has_a_readme({{"launcher/plan/io/host.cpp", ""}}).empty());
 }
 
 TEST_CASE("a test that no target names is found") {
@@ -223,11 +255,12 @@ TEST_CASE("the sentences of a source are its longer literals, as people will rea
 
 TEST_CASE("the troubleshooting page has every sentence about the set-up, however it is wrapped") {
   const Source page{"docs/troubleshooting.md", "# T\n\n> the node … is\n> not here at all\n"};
-  const Source source{"launcher/own_world.cpp", "f(\"the node {} is not here at all\");"};
+  const Source source{"launcher/agent/own_world.cpp", "f(\"the node {} is not here at all\");"};
   CHECK(check_troubleshooting({page, source}).empty());
   CHECK(check_troubleshooting({{"docs/troubleshooting.md", "# T\n"}, source}).size() == 1);
   CHECK(check_troubleshooting({source}).size() == 1);
   // A list that names a sentence which nobody says any more would watch over nothing.
-  CHECK(check_troubleshooting({page, {"rendezvous/keeper.cpp", "f(\"it is over and done with\");"}})
+  CHECK(check_troubleshooting(
+            {page, {"rendezvous/coordinator/keeper.cpp", "f(\"it is over and done with\");"}})
             .size() == 1);
 }

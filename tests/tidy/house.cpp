@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <set>
 
 #include "tests/tidy/guide.h"
 #include "tests/tidy/includes.h"
@@ -92,14 +93,34 @@ std::vector<Finding> check_each_source_has_a_test(const Tree& tree) {
   std::vector<Finding> findings;
   for (const auto& source : tree) {
     if (!wants_a_test(source.path)) continue;
-    const std::string folder = "tests/" + std::string(room_of(source.path)) + "/";
+    const std::string room = "tests/" + std::string(room_of(source.path)) + "/";
+    const std::string folder = "tests/" + source.path.substr(0, source.path.rfind('/') + 1);
     const auto names = test_names_of(source.path);
     const bool tested = std::any_of(names.begin(), names.end(), [&](const std::string& name) {
-      return has(tree, folder + name);
+      return has(tree, folder + name) || has(tree, room + name);
     });
     if (tested) continue;
     findings.push_back({source.path, 0, "nothing tests this file",
                         fmt::format("write {}{}", folder, names.front())});
+  }
+  return findings;
+}
+
+std::vector<Finding> check_each_room_has_a_readme(const Tree& tree) {
+  std::vector<Finding> findings;
+  std::set<std::string> rooms;
+  for (const auto& source : tree) {
+    const bool counts = is_cpp(source.path) && !is_test(source.path) && !in_io(source.path);
+    if (!counts || source.path.starts_with("cmake/")) continue;
+    // A copy of another project's folders is described where it begins.
+    if (source.path.find("/gloo_shim/") != std::string::npos) continue;
+    rooms.insert(source.path.substr(0, source.path.rfind('/')));
+  }
+  for (const auto& room : rooms) {
+    if (has(tree, room + "/README.md")) continue;
+    findings.push_back({room + "/README.md", 0, "this room has no README.md",
+                        "say in a few lines what lives here, what does not, and which way it may "
+                        "include"});
   }
   return findings;
 }
@@ -149,6 +170,7 @@ std::vector<Finding> check_house(const Tree& tree) {
     add(check_test_names(source));
   }
   add(check_each_source_has_a_test(tree));
+  add(check_each_room_has_a_readme(tree));
   add(check_each_test_has_a_target(tree));
   add(check_readme_programs(tree));
   add(check_troubleshooting(tree));

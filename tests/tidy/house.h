@@ -13,9 +13,14 @@ using Tree = std::vector<Source>;
 // Every source file, script and document of the repository; not what was built or fetched.
 Tree read_tree(const std::string& folder);
 
-// Every decision has its test: proto/link/codec.cpp is tested by tests/proto/codec_test.cpp or
-// tests/proto/link_codec_test.cpp. What acts (io/, programs) is tested from outside.
+// Every decision has its test: launcher/plan/numa.cpp is tested by
+// tests/launcher/plan/numa_test.cpp, proto/link/codec.cpp by tests/proto/link_codec_test.cpp. What
+// acts (io/, programs) is tested from outside.
 std::vector<Finding> check_each_source_has_a_test(const Tree& tree);
+
+// Every folder with sources says in a README.md what lives there, what does not, and which way it
+// includes.
+std::vector<Finding> check_each_room_has_a_readme(const Tree& tree);
 
 // A test that no CMakeLists.txt names never runs.
 std::vector<Finding> check_each_test_has_a_target(const Tree& tree);

@@ -6,6 +6,8 @@
 #include <array>
 #include <optional>
 
+#include "tests/tidy/layers.h"
+
 namespace cpprun::tidy {
 
 namespace {
@@ -40,32 +42,8 @@ std::vector<Include> includes_of(const std::string& code) {
   return includes;
 }
 
-constexpr std::array<std::string_view, 5> rooms = {"proto", "rendezvous", "launcher", "worker",
-                                                   "tests"};
-
-bool may_see(std::string_view room, std::string_view other) {
-  if (room == other || other == "proto" || room == "tests") return true;
-  return room == "launcher" && other == "rendezvous";
-}
-
 std::optional<Finding> judge_direction(const Source& source, const Include& include) {
-  const auto room = room_of(source.path);
-  const auto other = room_of(include.name);
-  if (std::find(rooms.begin(), rooms.end(), other) == rooms.end()) {
-    return Finding{source.path, include.line,
-                   fmt::format("\"{}\" does not say which room it is from", include.name),
-                   "include project headers by full path, libraries in angle brackets"};
-  }
-  if (!may_see(room, other)) {
-    return Finding{source.path, include.line, fmt::format("{} includes from {}", room, other),
-                   "the direction is proto ← rendezvous ← launcher, and worker sees only proto: "
-                   "move what both need to proto"};
-  }
-  if (room == "worker" && source.path.starts_with("worker/env/") &&
-      include.name.starts_with("worker/torch/")) {
-    return Finding{source.path, include.line, "worker/env includes from worker/torch",
-                   "worker/env serves programs without torch: turn the direction round"};
-  }
+  if (auto finding = judge_layers(source, include.line, include.name)) return finding;
   const bool may_act = in_io(source.path) || is_program(source.path) || is_test(source.path) ||
                        touches_torch(source.path);
   if (in_io(include.name) && !may_act) {
@@ -86,8 +64,7 @@ bool acts(std::string_view path) {
   return in_io(path) || is_program(path) || is_test(path) || touches_torch(path);
 }
 bool is_cli(std::string_view path) {
-  return path == "rendezvous/cpprund_cli.cpp" ||
-         path == "tests/sim/sim_main.cpp";
+  return path == "rendezvous/daemon/cpprund_cli.cpp" || path == "tests/sim/sim_main.cpp";
 }
 bool is_codec(std::string_view path) {
   return path.ends_with("/codec.cpp") || path.ends_with("_json.cpp") || path.ends_with("_json.h") ||
@@ -106,7 +83,7 @@ constexpr std::string_view in_io_only = "effects live in io/: hand the value in"
 
 const std::array homes = {
     Home{"asio", speaks_asio, "Asio appears only under io/"},
-    Home{"CLI/", is_cli, "CLI11 appears only in rendezvous/cpprund_cli.cpp"},
+    Home{"CLI/", is_cli, "CLI11 appears only in rendezvous/daemon/cpprund_cli.cpp"},
     Home{"nlohmann/", is_codec, "JSON is read and written only in codec.cpp and *_json files"},
     Home{"torch/", is_worker, "LibTorch appears only in worker/torch and worker/examples"},
     Home{"ATen/", is_worker, "LibTorch appears only in worker/torch and worker/examples"},

@@ -1,0 +1,15 @@
+#pragma once
+// Which room may include from which: the rooms of the house, and those within a room.
+
+#include <optional>
+#include <string_view>
+
+#include "tests/tidy/source.h"
+
+namespace cpprun::tidy {
+
+// proto ← rendezvous ← launcher, and worker sees only proto; tests see everything. Within a room
+// the arrows point downwards only, from one layer to those below it.
+std::optional<Finding> judge_layers(const Source& source, int line, std::string_view included);
+
+}  // namespace cpprun::tidy
