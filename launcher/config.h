@@ -19,9 +19,9 @@ namespace cpprun {
 inline constexpr int usage_exit_code = 2;
 
 enum class RendezvousMode {
-  standalone,    // one node, keeper in this process on a free loopback port
+  standalone,    // one node, coordinator in this process on a free loopback port
   fixed_master,  // torchrun's "static": the master serves at a port that everybody was told
-  endpoint,      // torchrun's "c10d": whoever runs on the endpoint's machine hosts the keeper
+  endpoint,      // torchrun's "c10d": whoever runs on the endpoint's machine hosts the coordinator
 };
 
 enum class ProgramKind {
@@ -75,12 +75,12 @@ struct LogOptions {
 
 struct Config {
   RendezvousMode rendezvous = RendezvousMode::standalone;
-  Endpoint endpoint{"127.0.0.1", 0};  // port 0 in standalone: the keeper takes a free one
+  Endpoint endpoint{"127.0.0.1", 0};  // port 0 in standalone: the coordinator takes a free one
   bool place_by_endpoint = false;     // --rdzv-endpoint has said it, not --master-addr
   std::string job = "none";           // rdzv id
   int nodes_min = 1;
   int nodes_max = 1;
-  std::optional<bool> is_host;   // --rdzv-conf is_host=…: host the keeper here, or never
+  std::optional<bool> is_host;   // --rdzv-conf is_host=…: host the coordinator here, or never
   std::optional<int> node_rank;  // where --node-rank or PET_NODE_RANK was given
   int local_world_size = 1;
   std::optional<NumaBinding> numa_binding;

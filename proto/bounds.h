@@ -10,9 +10,10 @@ namespace cpprun::bounds {
 
 using namespace std::chrono_literals;
 
-// --- the link between agent and keeper ---------------------------------------------------------
-// One JSON message. Agreed with the design: 512 bytes per agent per round each way; the margin
-// above it is for a failure's last lines and for refusals, which are sentences.
+// --- the link between agent and coordinator
+// --------------------------------------------------------- One JSON message. Agreed with the
+// design: 512 bytes per agent per round each way; the margin above it is for a failure's last lines
+// and for refusals, which are sentences.
 inline constexpr std::size_t link_frame_bytes_max = 32 * 1024;
 // One message of a round, however many nodes there are: join, sealed, and the end as it is told to
 // those far away. (A job's id of more than 72 bytes, or a role of more than 24, costs its own
@@ -47,13 +48,13 @@ inline constexpr std::chrono::nanoseconds backoff_max = 5min;
 // the next time will be no better.
 inline constexpr std::chrono::nanoseconds crash_loop_life = 1s;
 inline constexpr int crash_loop_deaths = 3;
-// A keeper that wakes up this late was stopped, or starved: what the nodes said meanwhile waits in
-// its sockets, and it reads for as long before it gives anybody up.
-inline constexpr std::chrono::nanoseconds keeper_nap = 200ms;
+// A coordinator that wakes up this late was stopped, or starved: what the nodes said meanwhile
+// waits in its sockets, and it reads for as long before it gives anybody up.
+inline constexpr std::chrono::nanoseconds coordinator_nap = 200ms;
 // How often in a row it does so: whoever is late every time still has to give up the dead.
-inline constexpr int keeper_naps_max = 3;
-// An agent's own lease is shorter by this than the keeper's: KILL takes a moment, and nobody may
-// have its ranks before.
+inline constexpr int coordinator_naps_max = 3;
+// An agent's own lease is shorter by this than the coordinator's: KILL takes a moment, and nobody
+// may have its ranks before.
 inline constexpr std::chrono::nanoseconds fence_margin = 250ms;
 // What an agent's clock may show at most; three times that many nanoseconds can be counted.
 inline constexpr auto agent_time_max = std::chrono::hours{24 * 365 * 90};
@@ -218,7 +219,7 @@ inline constexpr std::size_t events_waiting_bytes_max = 1024 * 1024;
 // last. A thousand restarts make a report of half a megabyte.
 inline constexpr std::size_t first_attempts_kept_max = 100;
 inline constexpr std::size_t last_attempts_kept_max = 900;
-// What of a worker's message travels to the keeper and back; the frame has room for it.
+// What of a worker's message travels to the coordinator and back; the frame has room for it.
 inline constexpr std::size_t failure_message_bytes_max = 2048;
 
 // --- the store ---------------------------------------------------------------------------------

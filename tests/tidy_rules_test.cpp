@@ -261,6 +261,6 @@ TEST_CASE("the troubleshooting page has every sentence about the set-up, however
   CHECK(check_troubleshooting({source}).size() == 1);
   // A list that names a sentence which nobody says any more would watch over nothing.
   CHECK(check_troubleshooting(
-            {page, {"rendezvous/coordinator/keeper.cpp", "f(\"it is over and done with\");"}})
+            {page, {"rendezvous/coordinator/coordinator.cpp", "f(\"it is over and done with\");"}})
             .size() == 1);
 }

@@ -17,7 +17,7 @@ Agent::Agent(Config config, AgentFacts facts)
       facts_(std::move(facts)),
       link_({.heartbeat = config_.heartbeat(),
              .lease = config_.lease(),
-             .local = facts_.hosts_keeper}),
+             .local = facts_.hosts_coordinator}),
       own_world_({.silence = bounds::own_world_patience,
                   .sleepers = !facts_.program.interpreter.empty()}) {}
 
@@ -42,7 +42,8 @@ Agent::Actions Agent::handle(TimePoint now, const Event& event) {
   return actions;
 }
 
-// --- what the keeper says ------------------------------------------------------------------------
+// --- what the coordinator says
+// ------------------------------------------------------------------------
 
 void Agent::on(TimePoint now, const agent::Heard& event, Actions& actions) {
   link_.heard(now);
@@ -100,7 +101,7 @@ void Agent::sealed(TimePoint now, const link::Sealed& sealed, Actions& actions) 
   seat_deadline_.reset();
   status_due_.reset();
   rivals_.stop();
-  if (facts_.hosts_keeper) own_world_.began(now);
+  if (facts_.hosts_coordinator) own_world_.began(now);
   doubt_.reset();
   look_at_interfaces(sealed, actions);
   std::vector<WorkerSpec> specs = make_plan(config_, sealed, facts_.program, facts_.node);
@@ -114,7 +115,7 @@ void Agent::drain(TimePoint now, const link::Drain& drain, Actions& actions) {
   if (!sealed_ || drain.round != sealed_->round) return;
   if (phase_ == Phase::running) {
     // The last worker may have ended with 0 in this very moment: then there is nobody to stop, but
-    // the keeper still waits for our word.
+    // the coordinator still waits for our word.
     drain_asked_ = true;
     stop_workers(now, drain.reason, SIGTERM, actions);
   }
@@ -176,7 +177,7 @@ void Agent::pass_on(TimePoint now, const Supervisor::Actions& from, Actions& act
         },
         action);
   }
-  // The keeper is told as soon as the evidence is in: see on(Examined).
+  // The coordinator is told as soon as the evidence is in: see on(Examined).
   if (failed) actions.emplace_back(agent::Examine{*failed, stray_interface_});
 }
 
@@ -222,8 +223,8 @@ void Agent::settled(TimePoint now, const supervisor::Settled& settled, Actions& 
   conclude_if_examined(now, actions);
 }
 
-// The keeper hears of every failure before it hears that this node has drained: what comes later it
-// would take for another round's.
+// The coordinator hears of every failure before it hears that this node has drained: what comes
+// later it would take for another round's.
 void Agent::conclude_if_examined(TimePoint now, Actions& actions) {
   if (!settled_ || !findings_.complete()) return;
   const supervisor::Settled settled = *std::exchange(settled_, std::nullopt);
@@ -244,7 +245,7 @@ void Agent::conclude_if_examined(TimePoint now, Actions& actions) {
   wait_for_a_seat(now, Phase::drained);
   say(link::Drained{sealed_->round}, actions);
   // Whoever was asked to stop need not wait for the others to end, unless they meet at this node.
-  if (stopped_by_ && (!facts_.hosts_keeper || insisted_)) exit_by_signal(actions);
+  if (stopped_by_ && (!facts_.hosts_coordinator || insisted_)) exit_by_signal(actions);
 }
 
 // --- the end -------------------------------------------------------------------------------------
@@ -272,10 +273,10 @@ void Agent::on(TimePoint now, const agent::Signalled& event, Actions& actions) {
       actions);
   if (phase_ == Phase::running) {
     stop_workers(now, reason, event.signal, actions);
-  } else if (!facts_.hosts_keeper) {
+  } else if (!facts_.hosts_coordinator) {
     exit_by_signal(actions);
   }
-  // The host of the keeper goes when the keeper says that the job is over.
+  // The host of the coordinator goes when the coordinator says that the job is over.
 }
 
 void Agent::exit_by_signal(Actions& actions) {
@@ -356,22 +357,22 @@ void Agent::tell_waiting(TimePoint now, Actions& actions) {
 
 std::string Agent::whose_word_is_missing() const {
   const bool asks = phase_ == Phase::dialing || phase_ == Phase::succeeded;
-  if (!asks || facts_.hosts_keeper) return {};
+  if (!asks || facts_.hosts_coordinator) return {};
   return fmt::format("no word from the master at {}: ", where_the_master_is());
 }
 
 // Who has slept through the end of its patience reads what was said meanwhile; once.
 bool Agent::reads_first(TimePoint now) {
-  if (has_read_first_ || now - *seat_deadline_ < bounds::keeper_nap) return false;
+  if (has_read_first_ || now - *seat_deadline_ < bounds::coordinator_nap) return false;
   has_read_first_ = true;
-  seat_deadline_ = now + bounds::keeper_nap;
+  seat_deadline_ = now + bounds::coordinator_nap;
   return true;
 }
 
 void Agent::wait_for_a_seat(TimePoint now, Phase phase) {
   phase_ = phase;
   has_read_first_ = false;
-  // A pause before a restart is the keeper's to know; it is never longer than this.
+  // A pause before a restart is the coordinator's to know; it is never longer than this.
   const Duration pause = config_.restart_backoff > Duration{}
                              ? std::max(config_.restart_backoff, Duration{bounds::backoff_max})
                              : Duration{};

@@ -1,29 +1,29 @@
 #pragma once
 // The life lived in one seat of the job on one machine.
 //
-//   dialing    No link to the keeper yet. Dials, with growing pauses, until join_timeout.
+//   dialing    No link to the coordinator yet. Dials, with growing pauses, until join_timeout.
 //   joining    Has asked for a seat and is told now and then who is missing, until join_timeout.
 //   running    The round is sealed; a Supervisor has this node's workers.
 //   succeeded  All of them ended with 0. Peers may go on for hours; nothing is running here.
-//   drained    Nobody of the round is alive here, and the keeper knows. A new round or the end.
-//   over       Has said Exit. Every later event is ignored.
+//   drained    Nobody of the round is alive here, and the coordinator knows. A new round or the
+//   end. over       Has said Exit. Every later event is ignored.
 //
 // In running, succeeded and drained the link may break: it is dialled again and resumed, and the
-// workers never notice. When the keeper answers nothing for the lease, or this process was stopped
-// for as long, a node that has succeeded goes on asking how the job ended, for join_timeout at
-// most: it has nobody who could do harm. Any other kills its workers at once: the others give its
-// ranks away at that moment, and two workers with one rank would corrupt the job. It comes back to
-// dialing, as a newcomer, where the job is elastic or has restarts left, and is over otherwise.
+// workers never notice. When the coordinator answers nothing for the lease, or this process was
+// stopped for as long, a node that has succeeded goes on asking how the job ended, for join_timeout
+// at most: it has nobody who could do harm. Any other kills its workers at once: the others give
+// its ranks away at that moment, and two workers with one rank would corrupt the job. It comes back
+// to dialing, as a newcomer, where the job is elastic or has restarts left, and is over otherwise.
 //
-// The keeper decides and the agent is told: the agent only ever decides by itself to give up.
+// The coordinator decides and the agent is told: the agent only ever decides by itself to give up.
 
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "launcher/agent/agent_actions.h"
+#include "launcher/agent/coordinator_link.h"
 #include "launcher/agent/join_message.h"
-#include "launcher/agent/keeper_link.h"
 #include "launcher/agent/rival_master.h"
 #include "launcher/agent/stray_interface.h"
 #include "launcher/failure/findings.h"
@@ -99,7 +99,7 @@ class Agent {
   Config config_;
   AgentFacts facts_;
   Phase phase_ = Phase::dialing;
-  KeeperLink link_;
+  CoordinatorLink link_;
   std::string waiting_for_;     // what the next status line says
   std::optional<Doubt> doubt_;  // of the address at which this node, the master, is to be met
   RivalMaster rivals_;
@@ -114,9 +114,9 @@ class Agent {
   std::optional<Supervisor> supervisor_;
   Findings findings_;                           // of the attempt that runs
   std::optional<supervisor::Settled> settled_;  // set while evidence is still to come
-  // What the keeper was told of the current round; told again when a link resumes.
+  // What the coordinator was told of the current round; told again when a link resumes.
   std::vector<link::Message> said_in_round_;
-  bool drain_asked_ = false;       // the keeper has asked for it in the current round
+  bool drain_asked_ = false;       // the coordinator has asked for it in the current round
   std::optional<int> stopped_by_;  // the first signal that arrived
   std::optional<agent::Exit> exit_when_settled_;
   std::optional<std::string> seat_lost_;  // why; set until nobody of the round is alive here

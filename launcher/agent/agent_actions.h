@@ -23,12 +23,12 @@ namespace agent {
 // The link is up and both sides have greeted. `local_address` is where it leaves this machine.
 struct LinkUp {
   std::string local_address;
-  // What the master's host stands for, where this node hosts the keeper.
+  // What the master's host stands for, where this node hosts the coordinator.
   std::vector<std::string> master_addresses = {};
 };
 
-// It could not be made, or it broke; why, as a clause. Where this node hosts the keeper: its own
-// name cannot be resolved.
+// It could not be made, or it broke; why, as a clause. Where this node hosts the coordinator: its
+// own name cannot be resolved.
 struct LinkDown {
   std::string reason;
   std::vector<std::string> tried = {};  // where it was tried, if it could not be made

@@ -37,7 +37,7 @@ void Agent::on(TimePoint now, const agent::LinkUp& event, Actions& actions) {
                         .done = phase_ == Phase::succeeded,
                         .sent = link_.heartbeat(now).sent};
   actions.emplace_back(agent::Say{join_message(config_, facts_, state)});
-  // What the keeper may have missed while the link was down. It ignores what it knows already.
+  // What the coordinator may have missed while the link was down. It ignores what it knows already.
   for (const link::Message& message : said_in_round_) actions.emplace_back(agent::Say{message});
 }
 
@@ -59,7 +59,7 @@ void Agent::look_at_interfaces(const link::Sealed& sealed, Actions& actions) {
 // Where this node is the master: whether the others can find it at the address they were given.
 void Agent::look_at_place(TimePoint now, const std::vector<std::string>& addresses,
                           Actions& actions) {
-  if (!facts_.hosts_keeper) return;
+  if (!facts_.hosts_coordinator) return;
   doubt_ = doubt_of_master(config_, addresses, facts_.interfaces);
   if (doubt_ && doubt_->strong) actions.emplace_back(agent::TellWarning{doubt_->sentence});
   if (config_.nodes_max == 1) return;
@@ -91,7 +91,7 @@ void Agent::tell_doubt(Actions& actions) {
 void Agent::on(TimePoint now, const agent::LinkDown& event, Actions&) {
   link_.went_down(now);
   waiting_for_ = event.reason;
-  if (phase_ == Phase::dialing && facts_.hosts_keeper) {
+  if (phase_ == Phase::dialing && facts_.hosts_coordinator) {
     waiting_for_ = unresolved_in_words(config_, event.reason, facts_.interfaces);
   } else if (phase_ == Phase::dialing && event.refused) {
     waiting_for_ += hint_for_dialler(config_, event.tried, facts_.interfaces);
@@ -105,7 +105,7 @@ void Agent::on(TimePoint now, const agent::LinkDown& event, Actions&) {
 }
 
 void Agent::check_link(TimePoint now, Actions& actions) {
-  const KeeperLink::Due due = link_.take_due(now);
+  const CoordinatorLink::Due due = link_.take_due(now);
   if (due.heartbeat) actions.emplace_back(agent::Say{link_.heartbeat(now)});
   if (due.dial) actions.emplace_back(agent::Dial{});
   if (link_.silent(now)) {
@@ -177,7 +177,7 @@ void Agent::lose_seat(TimePoint now, const std::string& why, Actions& actions) {
 void Agent::come_back(TimePoint now, Actions& actions) {
   const std::string reason = *std::exchange(seat_lost_, std::nullopt);
   const bool elastic = config_.nodes_min < config_.nodes_max;
-  // As the keeper judges: whoever is lost spends no restart, and its seat waits for it.
+  // As the coordinator judges: whoever is lost spends no restart, and its seat waits for it.
   const bool may_restart = config_.restarts_max > 0;
   if (!elastic && !may_restart) {
     return exit({.code = 1, .reason = reason}, actions);

@@ -16,8 +16,8 @@ namespace cpprun {
 struct AgentFacts {
   std::string host;
   int pid = 0;
-  std::uint32_t agent = 0;    // random, as link::Join has it
-  bool hosts_keeper = false;  // then the link is a call within this process and cannot break
+  std::uint32_t agent = 0;         // random, as link::Join has it
+  bool hosts_coordinator = false;  // then the link is a call within this process and cannot break
   ResolvedProgram program;
   NodeFacts node;                            // its `sockets` are filled in once the link is up
   std::vector<NetworkInterface> interfaces;  // of this machine

@@ -1,9 +1,9 @@
 #pragma once
 // A script that starts a world of its own under cpprun waits for ever, under torchrun too: its
 // ranks look for a store that nobody hosts, for torch leaves that to whoever set
-// TORCHELASTIC_USE_AGENT_STORE. The keeper's host sees it: the workers are alive, none of them has
-// asked the store for a long while, and rank 0 has processes of its own, or does nothing at all.
-// Pure: one look after another comes in, at most one sentence goes out.
+// TORCHELASTIC_USE_AGENT_STORE. The coordinator's host sees it: the workers are alive, none of them
+// has asked the store for a long while, and rank 0 has processes of its own, or does nothing at
+// all. Pure: one look after another comes in, at most one sentence goes out.
 
 #include <optional>
 #include <string>
@@ -13,7 +13,7 @@
 
 namespace cpprun {
 
-// What one look at the first worker of the keeper's host shows.
+// What one look at the first worker of the coordinator's host shows.
 struct WorldLook {
   bool store_asked = false;            // some worker of this round has spoken to the store
   std::vector<std::string> listeners;  // "pid 812 listens on port 12355", it or one it has started

@@ -22,7 +22,8 @@ constexpr int attempts_max = 100;
 // A shorter heartbeat would be work and not patience.
 constexpr double seconds_min = 0.01;
 
-// Keys of torchrun that say nothing to a keeper that polls nobody and has no phases to time out.
+// Keys of torchrun that say nothing to a coordinator that polls nobody and has no phases to time
+// out.
 constexpr std::array<std::string_view, 4> without_effect = {"close_timeout", "heartbeat_timeout",
                                                             "read_timeout", "use_libuv"};
 // Keys of rendezvous that are not there.

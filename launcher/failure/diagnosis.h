@@ -39,7 +39,7 @@ Diagnosis diagnose(const Evidence& evidence);
 // The advice of a cause, with what was executed in its place.
 std::string cause_advice(const Cause& cause, const std::string& executable);
 
-// What the keeper is told of it.
+// What the coordinator is told of it.
 link::Failure failure_of(const Evidence& evidence, GroupRank group_rank, const std::string& host);
 
 }  // namespace cpprun

@@ -1,8 +1,8 @@
 #pragma once
-// What one attempt's bad ends come to on this node: which of them the keeper is told, and when each
-// was noticed. The first is told at once, while the others still have to be ended. Of those that
-// ended badly later the keeper is told too, unless it was us who ended them: the first to be
-// noticed need not be the one that is to blame.
+// What one attempt's bad ends come to on this node: which of them the coordinator is told, and when
+// each was noticed. The first is told at once, while the others still have to be ended. Of those
+// that ended badly later the coordinator is told too, unless it was us who ended them: the first to
+// be noticed need not be the one that is to blame.
 
 #include <map>
 #include <optional>
@@ -32,7 +32,7 @@ class Findings {
   // Evidence of that end is being collected.
   void asked(LocalRank rank) { awaited_.insert(rank); }
   bool complete() const { return awaited_.empty(); }
-  // The evidence is in. What the keeper is to be told of it, if anything.
+  // The evidence is in. What the coordinator is to be told of it, if anything.
   std::optional<link::Failed> judge(const Evidence& evidence, const Place& place);
 
  private:

@@ -20,7 +20,7 @@ struct Attempt {
   WallTime began{};
   WallTime ended{};    // when the next one began, or the job ended
   std::string reason;  // why its workers were ended; empty where they were not
-  // What failed first: the keeper's word where this node hosts it, else what is known of this
+  // What failed first: the coordinator's word where this node hosts it, else what is known of this
   // node's own workers.
   std::optional<link::Failure> failure = {};
   friend bool operator==(const Attempt&, const Attempt&) = default;
@@ -33,7 +33,7 @@ class Attempts {
   void draining(const std::string& reason);
   // A worker of this node ended badly. A known consequence counts only while there is nothing else.
   void failed(const link::Failure& failure);
-  // The keeper has judged the one that ended last.
+  // The coordinator has judged the one that ended last.
   void judged(const link::Failure& root);
 
   // All that are kept, the last of them ended now.

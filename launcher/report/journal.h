@@ -8,7 +8,7 @@
 
 #include "launcher/failure/diagnosis.h"
 #include "proto/link/message.h"
-#include "rendezvous/job/keeper_actions.h"
+#include "rendezvous/job/coordinator_actions.h"
 
 namespace cpprun {
 
@@ -55,15 +55,15 @@ struct WorkerKilled {
 struct Waiting {
   std::string reason;
 };
-// What the keeper notes, on the node that hosts it: who came, who is lost, who was refused.
-struct KeeperNoted {
+// What the coordinator notes, on the node that hosts it: who came, who is lost, who was refused.
+struct CoordinatorNoted {
   std::string text;
 };
-// Who is there has changed, on the node that hosts the keeper.
+// Who is there has changed, on the node that hosts the coordinator.
 struct NodeChanged {
-  keeper::NodeChange change;
+  coordinator::NodeChange change;
 };
-// An answer of the keeper came when most of the lease was over.
+// An answer of the coordinator came when most of the lease was over.
 struct LeaseNearlyMissed {
   Duration silence{};
   Duration lease{};
@@ -79,13 +79,13 @@ struct JobEnded {
 };
 
 using Event = std::variant<JobStarted, RoundSealed, WorkerStarted, WorkerNotStarted, WorkerExited,
-                           WorkerFailed, Draining, WorkerKilled, Waiting, KeeperNoted, NodeChanged,
-                           LeaseNearlyMissed, EventsLost, JobEnded>;
+                           WorkerFailed, Draining, WorkerKilled, Waiting, CoordinatorNoted,
+                           NodeChanged, LeaseNearlyMissed, EventsLost, JobEnded>;
 
 }  // namespace journal
 
 // Who keeps the journal; in every line, so that lines of many nodes may be mixed.
-struct JournalKeeper {
+struct EventSource {
   std::string job;
   std::string host;
   std::string executable;
@@ -93,13 +93,13 @@ struct JournalKeeper {
 
 class Journal {
  public:
-  explicit Journal(JournalKeeper keeper) : keeper_(std::move(keeper)) {}
+  explicit Journal(EventSource source) : source_(std::move(source)) {}
 
   // One line with its newline. The round and the node are those of the last RoundSealed.
   std::string line(WallTime time, const journal::Event& event);
 
  private:
-  JournalKeeper keeper_;
+  EventSource source_;
   RoundNumber round_{};
   GroupRank group_rank_{};
 };

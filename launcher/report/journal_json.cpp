@@ -63,16 +63,16 @@ struct Writer {
     json["reason"] = m.reason;
     return "waiting";
   }
-  const char* operator()(const journal::KeeperNoted& m) const {
+  const char* operator()(const journal::CoordinatorNoted& m) const {
     json["text"] = m.text;
     return "keeper";
   }
   const char* operator()(const journal::NodeChanged& m) const {
     json["changed_host"] = m.change.host;
     json["changed_node"] = m.change.rank ? Json(m.change.rank->value) : Json(nullptr);
-    if (m.change.kind == keeper::NodeChange::Kind::joined) return "node_joined";
+    if (m.change.kind == coordinator::NodeChange::Kind::joined) return "node_joined";
     json["reason"] = m.change.reason;
-    return m.change.kind == keeper::NodeChange::Kind::lost ? "node_lost" : "node_left";
+    return m.change.kind == coordinator::NodeChange::Kind::lost ? "node_lost" : "node_left";
   }
   const char* operator()(const journal::LeaseNearlyMissed& m) const {
     json["silence"] = in_seconds(m.silence);
@@ -106,11 +106,11 @@ std::string Journal::line(WallTime time, const journal::Event& event) {
   Json json;
   json["time"] = unix_seconds(time);
   json["event"] = "";  // its place is near the beginning, its name is known below
-  json["job"] = keeper_.job;
-  json["host"] = keeper_.host;
+  json["job"] = source_.job;
+  json["host"] = source_.host;
   json["node"] = group_rank_.value;
   json["round"] = round_.value;
-  json["event"] = std::visit(Writer{json, keeper_.executable, keeper_.host, group_rank_}, event);
+  json["event"] = std::visit(Writer{json, source_.executable, source_.host, group_rank_}, event);
   return to_text(json) + "\n";
 }
 

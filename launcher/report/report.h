@@ -20,14 +20,14 @@ struct ReportFacts {
   std::string interpreter;            // and by which Python; empty where by none
   std::string host;                   // this node's name
   GroupRank group_rank;               // this node's
-  bool master = false;                // this node hosts the keeper, or is the first one
+  bool master = false;                // this node hosts the coordinator, or is the first one
   bool running = false;               // it has no end yet; with a reason it is being ended
   int pid = 0;                        // of this cpprun
   int exit_code = 0;                  // what cpprun returns
   int restarts = 0;                   // restarts the job had used
   WallTime started{};                 // when this cpprun began
   WallTime ended{};                   // and came to its end
-  std::optional<link::Failure> root;  // what failed first in the whole job, as the keeper says
+  std::optional<link::Failure> root;  // what failed first in the whole job, as the coordinator says
   std::vector<Evidence> evidence;     // this node's workers that did not end with 0
   // What followed from the root anywhere, in the order of time; the count may be greater.
   std::vector<link::Consequence> consequences = {};

@@ -1,8 +1,8 @@
 #pragma once
-// What an agent and the keeper say to each other over their link. The keeper decides, agents are
-// told: nobody shares a blob, nobody polls. Every message is one struct; `codec` turns it into one
-// length-prefixed JSON frame (docs/protocol.md §3). A message is O(1) bytes whatever the world's
-// size, because nobody is ever sent the list of members.
+// What an agent and the coordinator say to each other over their link. The coordinator decides,
+// agents are told: nobody shares a blob, nobody polls. Every message is one struct; `codec` turns
+// it into one length-prefixed JSON frame (docs/protocol.md §3). A message is O(1) bytes whatever
+// the world's size, because nobody is ever sent the list of members.
 
 #include <chrono>
 #include <optional>
@@ -47,7 +47,7 @@ struct Failure {
   friend bool operator==(const Failure&, const Failure&) = default;
 };
 
-// The cause that the keeper gives, for a node and not for a worker of it.
+// The cause that the coordinator gives, for a node and not for a worker of it.
 inline constexpr std::string_view node_lost = "node_lost";
 
 // By an agent's monotonic clock, since a moment of its own. Wall clocks may jump and are for
@@ -62,11 +62,12 @@ struct Consequence {
   friend bool operator==(const Consequence&, const Consequence&) = default;
 };
 
-// --- agent → keeper ----------------------------------------------------------------------------
+// --- agent → coordinator
+// ----------------------------------------------------------------------------
 
 // "I would take a seat in this job." The first message on a link, said there once.
 struct Join {
-  std::string job;                    // rdzv id; the keeper refuses another's
+  std::string job;                    // rdzv id; the coordinator refuses another's
   std::string host;                   // this machine's name, for people and for the natural order
   int pid = 0;                        // the agent's
   std::uint32_t agent = 0;            // random: two containers may have one name and one pid
@@ -106,7 +107,7 @@ struct WhoHosts {
 struct Failed {
   RoundNumber round{};
   Failure failure;
-  AgentTime noticed{};  // by which the keeper puts the failures of all nodes in order
+  AgentTime noticed{};  // by which the coordinator puts the failures of all nodes in order
   friend bool operator==(const Failed&, const Failed&) = default;
 };
 
@@ -130,16 +131,17 @@ struct Leave {
   friend bool operator==(const Leave&, const Leave&) = default;
 };
 
-// "I am here." The keeper's lease on this node starts anew, and it answers with the same `sent`:
-// what is answered has arrived, so the agent's own lease counts from then. From `sent` and the
-// round trip the keeper learns how this node's clock stands to its own.
+// "I am here." The coordinator's lease on this node starts anew, and it answers with the same
+// `sent`: what is answered has arrived, so the agent's own lease counts from then. From `sent` and
+// the round trip the coordinator learns how this node's clock stands to its own.
 struct Heartbeat {
   AgentTime sent{};
   int round_trip_microseconds = 0;  // of the heartbeat before; 0: not known yet
   friend bool operator==(const Heartbeat&, const Heartbeat&) = default;
 };
 
-// --- keeper → agent ----------------------------------------------------------------------------
+// --- coordinator → agent
+// ----------------------------------------------------------------------------
 
 // Not everybody is here yet: `reason` says who is missing, now and then. Or everybody is, and this
 // node is a spare: it takes the place of the first one that is lost, and waits without a limit.
@@ -174,7 +176,7 @@ struct Sealed {
   int world_size = 1;        // workers in all
   int role_base_rank = 0;
   int role_world_size = 1;
-  int store_port = 0;  // on the host at which the agent reached the keeper
+  int store_port = 0;  // on the host at which the agent reached the coordinator
   // The addresses of one other node, the master's where this is not its own: which of this
   // machine's interfaces lead to the others is told by them. Few: bounds::node_addresses_max.
   std::vector<std::string> neighbour = {};

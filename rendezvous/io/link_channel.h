@@ -1,9 +1,9 @@
 #pragma once
 // One end of a link: a connected socket that says and hears whole messages. Both ends use it, the
-// agent's and the keeper's. Knows frames and bounds, and nothing of what the messages mean.
+// agent's and the coordinator's. Knows frames and bounds, and nothing of what the messages mean.
 //
-// A keeper has ten thousand of them, nearly all of which stand idle: a channel holds bytes only
-// while a frame is partial, or while the socket takes no more.
+// A coordinator has ten thousand of them, nearly all of which stand idle: a channel holds bytes
+// only while a frame is partial, or while the socket takes no more.
 
 #include <asio/ip/tcp.hpp>
 #include <functional>

@@ -17,7 +17,7 @@ void Admission::follow(const Round& round) {
     if (member.state == Member::State::waiting) continue;
     if (member.local || is_loopback(member.peer)) admits_loopback_ = true;
     admitted_.insert(member.peer);
-    // Of itself the keeper's own process tells the truth.
+    // Of itself the coordinator's own process tells the truth.
     if (!member.local) continue;
     admitted_.insert(member.join.addresses.begin(), member.join.addresses.end());
   }

@@ -1,14 +1,14 @@
 #pragma once
 // Whose workers may use a job's store: the machines of the round that runs. A machine is the
 // address from which the link of its agent comes, and nothing that somebody says of it: a claim
-// could let a stranger in, or whoever was given up. Only the agent in the keeper's own process is
-// believed, for it is asked which interfaces this very machine has; and loopback is admitted where
-// one of the nodes is this machine. A node that was given up is fenced by this: once the next round
-// is sealed its address is strange.
+// could let a stranger in, or whoever was given up. Only the agent in the coordinator's own process
+// is believed, for it is asked which interfaces this very machine has; and loopback is admitted
+// where one of the nodes is this machine. A node that was given up is fenced by this: once the next
+// round is sealed its address is strange.
 //
-// Workers reach the store at the address at which their agent reached the keeper, so the kernel
-// gives both the same one as their own. docs/decisions.md says what this means behind a translation
-// of addresses, and on machines with several.
+// Workers reach the store at the address at which their agent reached the coordinator, so the
+// kernel gives both the same one as their own. docs/decisions.md says what this means behind a
+// translation of addresses, and on machines with several.
 
 #include <string>
 #include <unordered_set>

@@ -19,7 +19,7 @@ struct Breakup {
   std::optional<link::Leave> stop = {};  // somebody was asked to stop the job
   bool change = false;                   // who is here has changed, nothing failed yet
 
-  // What the keeper asked for itself: what ends badly later follows from that.
+  // What the coordinator asked for itself: what ends badly later follows from that.
   bool polite() const { return change || stop; }
   // Somebody was asked to stop then, perhaps before we heard of it: what was told of later ends
   // followed from that. `why` is the reason of the break if nothing else is left.

@@ -17,7 +17,7 @@ void ClockOffset::heard(TimePoint now, link::AgentTime sent, Duration round_trip
   if (round_trip > Duration{}) current_.trip = std::min(current_.trip, round_trip);
 }
 
-std::optional<TimePoint> ClockOffset::by_keeper(link::AgentTime moment) const {
+std::optional<TimePoint> ClockOffset::by_coordinator(link::AgentTime moment) const {
   const Duration lag = std::min(current_.lag, previous_.lag);
   if (lag == unknown) return std::nullopt;
   const Duration trip = std::min(current_.trip, previous_.trip);

@@ -1,7 +1,8 @@
 #pragma once
-// How one agent's monotonic clock stands to the keeper's. Every heartbeat says when it was sent and
-// how long the one before took there and back. Of many, the one with the freest way tells the truth
-// but for half its round trip: congestion only ever delays, it makes nothing arrive early.
+// How one agent's monotonic clock stands to the coordinator's. Every heartbeat says when it was
+// sent and how long the one before took there and back. Of many, the one with the freest way tells
+// the truth but for half its round trip: congestion only ever delays, it makes nothing arrive
+// early.
 //
 // Wall clocks are not looked at: they jump, and differ by seconds where nobody keeps them.
 
@@ -18,14 +19,14 @@ class ClockOffset {
   // A message that was sent then has arrived now. `round_trip` of an earlier one; zero: not known.
   void heard(TimePoint now, link::AgentTime sent, Duration round_trip = {});
 
-  // The same moment by the keeper's clock; nothing where nothing was heard yet.
-  std::optional<TimePoint> by_keeper(link::AgentTime moment) const;
+  // The same moment by the coordinator's clock; nothing where nothing was heard yet.
+  std::optional<TimePoint> by_coordinator(link::AgentTime moment) const;
 
  private:
   static constexpr Duration unknown = Duration::max();
   // The least seen among some messages.
   struct Least {
-    Duration lag = unknown;   // arrival by the keeper's clock - sending by the agent's
+    Duration lag = unknown;   // arrival by the coordinator's clock - sending by the agent's
     Duration trip = unknown;  // there and back
   };
   // The window slides by halves: what is older than two of them has drifted away.

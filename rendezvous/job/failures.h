@@ -6,7 +6,8 @@
 // The root is, in this order:
 //   1. what is no known consequence before what is one: a message that can only follow from a
 //      peer's end, or from a signal of ours, never is the first cause while there is another;
-//   2. the earliest, by the keeper's clock. A node that was lost failed when it was last heard or
+//   2. the earliest, by the coordinator's clock. A node that was lost failed when it was last heard
+//   or
 //      its link broke, and so comes before those who missed it;
 //   3. a lost node before a worker, then the lower rank: the same answer in every run.
 
@@ -23,7 +24,7 @@ class Failures {
  public:
   struct Entry {
     link::Failure failure;
-    TimePoint at{};     // by the keeper's clock
+    TimePoint at{};     // by the coordinator's clock
     bool lost = false;  // its whole node was lost; nothing was said of this worker
     std::string what;   // "rank 3 on beta failed"
   };

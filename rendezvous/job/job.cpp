@@ -14,7 +14,7 @@ namespace cpprun {
 
 namespace {
 
-using keeper::NodeChange;
+using coordinator::NodeChange;
 
 bool is_of(const Member& member, Rank rank) {
   const int from_base = rank.value - member.ranks.base.value;
@@ -32,7 +32,8 @@ Job::Job(JobTerms terms, JobOptions options)
                  options.last_call),
       policy_(terms_) {}
 
-void Job::hear(TimePoint now, LinkId link, const link::Message& message, keeper::Actions& actions) {
+void Job::hear(TimePoint now, LinkId link, const link::Message& message,
+               coordinator::Actions& actions) {
   const Member* member = round_.find(link);
   if (member == nullptr) {
     // A late word of an agent that was refused or lost; it has been told, or is being cut off.
@@ -41,61 +42,63 @@ void Job::hear(TimePoint now, LinkId link, const link::Message& message, keeper:
   if (!member->local) leases_.renew(link, now);
   // After the end nobody can change anything; whoever still tells something has not heard it yet.
   const auto is_current = [this](RoundNumber round) { return round == round_.number() && !over(); };
-  std::visit(
-      Overloaded{
-          [&](const link::Failed& m) {
-            // Who has no seat in this round speaks of another.
-            if (!is_current(m.round) || member->state == Member::State::waiting) return;
-            if (!is_of(*member, m.failure.rank)) {
-              actions.emplace_back(
-                  keeper::HangUp{link, fmt::format("it told of rank {}, which is none of {}",
-                                                   m.failure.rank.value, name_of(*member))});
-              return;
-            }
-            failed(now, *member, m, actions);
-          },
-          [&](const link::Succeeded& m) {
-            if (!is_current(m.round) || member->state != Member::State::running) return;
-            round_.set_state(link, Member::State::succeeded);
-            settle(now, actions);
-          },
-          [&](const link::Drained& m) {
-            // In any other phase it is a late word: nobody has asked for it.
-            if (!is_current(m.round) || round_.phase() != Round::Phase::draining) return;
-            if (member->state == Member::State::waiting) return;  // It has no seat in this round.
-            round_.set_state(link, Member::State::drained);
-            if (member->leaving) {
-              leases_.forget(link);
-              round_.leave(link);
-            }
-            settle(now, actions);
-          },
-          [&](const link::Leave& m) {
-            if (!over()) leave(now, link, m, actions);
-          },
-          [&](const link::Heartbeat& m) {
-            round_.clock_of(link).heard(now, m.sent,
-                                        std::chrono::microseconds{m.round_trip_microseconds});
-            actions.emplace_back(keeper::Say{link, m});
-          },
-          [&](const auto&) {
-            // A second Join, or a keeper's own words: this peer does not follow the protocol.
-            actions.emplace_back(keeper::HangUp{link, "it said what an agent does not say here"});
-          },
-      },
-      message);
+  std::visit(Overloaded{
+                 [&](const link::Failed& m) {
+                   // Who has no seat in this round speaks of another.
+                   if (!is_current(m.round) || member->state == Member::State::waiting) return;
+                   if (!is_of(*member, m.failure.rank)) {
+                     actions.emplace_back(coordinator::HangUp{
+                         link, fmt::format("it told of rank {}, which is none of {}",
+                                           m.failure.rank.value, name_of(*member))});
+                     return;
+                   }
+                   failed(now, *member, m, actions);
+                 },
+                 [&](const link::Succeeded& m) {
+                   if (!is_current(m.round) || member->state != Member::State::running) return;
+                   round_.set_state(link, Member::State::succeeded);
+                   settle(now, actions);
+                 },
+                 [&](const link::Drained& m) {
+                   // In any other phase it is a late word: nobody has asked for it.
+                   if (!is_current(m.round) || round_.phase() != Round::Phase::draining) return;
+                   if (member->state == Member::State::waiting)
+                     return;  // It has no seat in this round.
+                   round_.set_state(link, Member::State::drained);
+                   if (member->leaving) {
+                     leases_.forget(link);
+                     round_.leave(link);
+                   }
+                   settle(now, actions);
+                 },
+                 [&](const link::Leave& m) {
+                   if (!over()) leave(now, link, m, actions);
+                 },
+                 [&](const link::Heartbeat& m) {
+                   round_.clock_of(link).heard(
+                       now, m.sent, std::chrono::microseconds{m.round_trip_microseconds});
+                   actions.emplace_back(coordinator::Say{link, m});
+                 },
+                 [&](const auto&) {
+                   // A second Join, or a coordinator's own words: this peer does not follow the
+                   // protocol.
+                   actions.emplace_back(
+                       coordinator::HangUp{link, "it said what an agent does not say here"});
+                 },
+             },
+             message);
 }
 
 // That moment of an agent's clock by ours; now, where it does not say or cannot have been.
 TimePoint Job::when(TimePoint now, const Member& member, link::AgentTime moment) {
   if (moment == link::AgentTime{}) return now;
-  // The agent of the keeper's own process has the keeper's clock.
-  const auto known = member.local ? TimePoint{moment} : member.clock.by_keeper(moment);
+  // The agent of the coordinator's own process has the coordinator's clock.
+  const auto known = member.local ? TimePoint{moment} : member.clock.by_coordinator(moment);
   return std::min(known.value_or(now), now);
 }
 
 void Job::failed(TimePoint now, const Member& member, link::Failed failed,
-                 keeper::Actions& actions) {
+                 coordinator::Actions& actions) {
   if (round_.phase() == Round::Phase::gathering) return;
   // Nobody fails with 0; and what is known of the node is not for the node to say.
   if (failed.failure.status == link::ExitStatus{}) failed.failure.status.value = 1;
@@ -110,7 +113,8 @@ void Job::failed(TimePoint now, const Member& member, link::Failed failed,
   if (round_.phase() == Round::Phase::sealed) break_round(now, what, actions);
 }
 
-void Job::leave(TimePoint now, LinkId link, const link::Leave& leave, keeper::Actions& actions) {
+void Job::leave(TimePoint now, LinkId link, const link::Leave& leave,
+                coordinator::Actions& actions) {
   const Member member = *round_.find(link);
   if (member.leaving) return;  // It is known; said again through a newer link.
   const std::string says = fmt::format("{} leaves: {}", name_of(member), leave.reason);
@@ -121,7 +125,7 @@ void Job::leave(TimePoint now, LinkId link, const link::Leave& leave, keeper::Ac
       round_.phase() == Round::Phase::gathering && member.group_rank && !goes_on_without(member);
   if (!has_seat && !member.local && !is_needed) {
     // Nothing of it is alive, and nobody needs it.
-    actions.emplace_back(keeper::Note{says});
+    actions.emplace_back(coordinator::Note{says});
     leases_.forget(link);
     round_.leave(link);
     consider_sealing(now, actions);
@@ -152,7 +156,7 @@ void Job::leave(TimePoint now, LinkId link, const link::Leave& leave, keeper::Ac
 }
 
 // Gathering: everybody is here, or enough are and the last call is over.
-void Job::consider_sealing(TimePoint now, keeper::Actions& actions) {
+void Job::consider_sealing(TimePoint now, coordinator::Actions& actions) {
   if (over() || round_.phase() != Round::Phase::gathering || pause_until_) return;
   if (round_.away() > 0) return;
   if (meets_again_) return meet_again(now, actions);
@@ -162,7 +166,7 @@ void Job::consider_sealing(TimePoint now, keeper::Actions& actions) {
 // Sealed: somebody came who has no seat. There may be one for it: then the round is broken
 // politely, once for all who come until the last call is over.
 void Job::consider_growing(TimePoint now, std::optional<LinkId> newcomer,
-                           keeper::Actions& actions) {
+                           coordinator::Actions& actions) {
   if (over() || round_.phase() != Round::Phase::sealed) return;
   const std::size_t spares = round_.count(Member::State::waiting);
   const bool was_called = last_call_.over_at().has_value();
@@ -178,25 +182,25 @@ void Job::consider_growing(TimePoint now, std::optional<LinkId> newcomer,
               actions);
 }
 
-void Job::seal(TimePoint now, keeper::Actions& actions) {
+void Job::seal(TimePoint now, coordinator::Actions& actions) {
   last_call_.cancel();
   status_due_.reset();
   sealed_at_ = now;
   auto seats = round_.seal(terms_.nodes_max);
   admission_.follow(round_);
   actions.emplace_back(
-      keeper::ResetStore{terms_.id, fmt::format("round {} begins", round_.number().value)});
+      coordinator::ResetStore{terms_.id, fmt::format("round {} begins", round_.number().value)});
   round_.tell_neighbours(seats);
   for (auto& [link, sealed] : seats) {
     sealed.restart_count = policy_.restarts_used();
     sealed.store_port = options_.store_port;
     if (!round_.find(link)->local) leases_.renew(link, now);
-    actions.emplace_back(keeper::Say{link, sealed});
+    actions.emplace_back(coordinator::Say{link, sealed});
   }
   tell_spares({}, actions);
 }
 
-void Job::break_round(TimePoint now, const std::string& reason, keeper::Actions& actions) {
+void Job::break_round(TimePoint now, const std::string& reason, coordinator::Actions& actions) {
   assert(!over());
   breakup_.reason = reason;
   breakup_.at = now;
@@ -211,13 +215,13 @@ void Job::break_round(TimePoint now, const std::string& reason, keeper::Actions&
   for (const LinkId link : absent) round_.leave(link);
   for (const auto& [link, member] : round_.members()) {
     if (member.connected && member.state != Member::State::waiting) {
-      actions.emplace_back(keeper::Say{link, link::Drain{round_.number(), reason}});
+      actions.emplace_back(coordinator::Say{link, link::Drain{round_.number(), reason}});
     }
   }
 }
 
 // Something changed: is the round at its end, and what follows?
-void Job::settle(TimePoint now, keeper::Actions& actions) {
+void Job::settle(TimePoint now, coordinator::Actions& actions) {
   if (over()) return;
   const bool nobody_runs = round_.count(Member::State::running) == 0;
   if (round_.phase() == Round::Phase::sealed && nobody_runs) {
@@ -254,11 +258,11 @@ RestartPolicy::Verdict Job::judge(TimePoint now) {
 
 // Nobody of the old round is left: its members wait for the next one.
 void Job::begin_again(TimePoint now, const RestartPolicy::Verdict& verdict,
-                      keeper::Actions& actions) {
+                      coordinator::Actions& actions) {
   const Failures::Entry* root = breakup_.failures.root();
   why_again_ = fmt::format("{}: {}", root ? root->what : breakup_.reason, verdict.reason);
-  actions.emplace_back(
-      keeper::Note{.line = why_again_, .root = root ? std::optional(root->failure) : std::nullopt});
+  actions.emplace_back(coordinator::Note{
+      .line = why_again_, .root = root ? std::optional(root->failure) : std::nullopt});
   breakup_ = {};
   round_.gather_again();
   status_due_ = now + options_.status_interval;
@@ -270,7 +274,7 @@ void Job::begin_again(TimePoint now, const RestartPolicy::Verdict& verdict,
   meet_again(now, actions);
 }
 
-void Job::meet_again(TimePoint now, keeper::Actions& actions) {
+void Job::meet_again(TimePoint now, coordinator::Actions& actions) {
   pause_until_.reset();
   meets_again_ = round_.away() > 0;
   if (meets_again_) return;
@@ -282,7 +286,7 @@ void Job::meet_again(TimePoint now, keeper::Actions& actions) {
   }
 }
 
-void Job::end(link::Finish finish, TimePoint now, keeper::Actions& actions) {
+void Job::end(link::Finish finish, TimePoint now, coordinator::Actions& actions) {
   assert(!over());
   finish_ = std::move(finish);
   status_due_.reset();
@@ -295,11 +299,11 @@ void Job::end(link::Finish finish, TimePoint now, keeper::Actions& actions) {
       leases_.renew(link, now);  // So long it may take to come back and ask.
       continue;
     }
-    actions.emplace_back(keeper::Say{link, member.local ? *finish_ : for_others});
+    actions.emplace_back(coordinator::Say{link, member.local ? *finish_ : for_others});
   }
 }
 
-void Job::advance(TimePoint now, keeper::Actions& actions) {
+void Job::advance(TimePoint now, coordinator::Actions& actions) {
   for (const Leases::Expired& each : leases_.expire(now)) {
     lose(now, each, fmt::format("silent for {} s", in_seconds(options_.lease)), actions);
   }
@@ -311,7 +315,7 @@ void Job::advance(TimePoint now, keeper::Actions& actions) {
   if (status_due_ && *status_due_ <= now) tell_status(now, actions);
 }
 
-void Job::tell_status(TimePoint now, keeper::Actions& actions) {
+void Job::tell_status(TimePoint now, coordinator::Actions& actions) {
   status_due_ = now + options_.status_interval;
   Waits waits{.reason = pause_until_ ? why_again_ : breakup_.reason};
   if (pause_until_) waits.pause = *pause_until_ - now;
@@ -322,7 +326,7 @@ void Job::tell_status(TimePoint now, keeper::Actions& actions) {
       round_.phase() == Round::Phase::gathering ? Member::State::waiting : Member::State::drained;
   for (const auto& [link, member] : round_.members()) {
     if (member.state == audience && member.connected) {
-      actions.emplace_back(keeper::Say{link, link::Waiting{reason}});
+      actions.emplace_back(coordinator::Say{link, link::Waiting{reason}});
     }
   }
 }

@@ -1,7 +1,7 @@
 #pragma once
-// One job as its keeper sees it: who has a seat, what failed first, how many restarts are left, how
-// it ended. A machine without sockets: it is told what agents say and what time it is, and appends
-// what is to be done to a list (docs/states.md, "Keeper").
+// One job as its coordinator sees it: who has a seat, what failed first, how many restarts are
+// left, how it ended. A machine without sockets: it is told what agents say and what time it is,
+// and appends what is to be done to a list (docs/states.md, "Coordinator").
 //
 //   gathering ──enough here──► sealed ──failure, loss, change, stop──► draining ──nobody left──┐
 //       ▲                         │                                                            │
@@ -25,8 +25,8 @@
 #include "proto/result.h"
 #include "rendezvous/job/admission.h"
 #include "rendezvous/job/breakup.h"
+#include "rendezvous/job/coordinator_actions.h"
 #include "rendezvous/job/job_terms.h"
-#include "rendezvous/job/keeper_actions.h"
 #include "rendezvous/job/last_call.h"
 #include "rendezvous/job/leases.h"
 #include "rendezvous/job/restart_policy.h"
@@ -41,7 +41,7 @@ struct JobOptions {
   int store_port = 0;
 };
 
-// Who comes: the agent's numeric address, and whether it lives in the keeper's own process.
+// Who comes: the agent's numeric address, and whether it lives in the coordinator's own process.
 struct Caller {
   LinkId link;
   std::string peer;
@@ -62,51 +62,56 @@ class Job {
     return failure("no round is running");
   }
 
-  // What keeps the keeper's own node from coming: for those who wait for it meanwhile.
+  // What keeps the coordinator's own node from coming: for those who wait for it meanwhile.
   void master_waits(std::string why) { master_waits_ = std::move(why); }
-  void join(TimePoint now, const Caller& caller, const link::Join& join, keeper::Actions& actions);
-  void hear(TimePoint now, LinkId link, const link::Message& message, keeper::Actions& actions);
+  void join(TimePoint now, const Caller& caller, const link::Join& join,
+            coordinator::Actions& actions);
+  void hear(TimePoint now, LinkId link, const link::Message& message,
+            coordinator::Actions& actions);
   struct Closing {
     LinkId link;
     std::string reason;
     bool broken = false;  // neither side closed it: its agent may come back
   };
-  void close(TimePoint now, const Closing& closing, keeper::Actions& actions);
-  void advance(TimePoint now, keeper::Actions& actions);
+  void close(TimePoint now, const Closing& closing, coordinator::Actions& actions);
+  void advance(TimePoint now, coordinator::Actions& actions);
   std::optional<TimePoint> next_deadline() const;
 
  private:
   bool come_back(TimePoint now, const Caller& caller, const link::Join& join,
-                 keeper::Actions& actions);
+                 coordinator::Actions& actions);
   void come_back_without_seat(TimePoint now, LinkId old_link, const Caller& caller,
-                              const link::Join& join, keeper::Actions& actions);
-  void give_up_seat(TimePoint now, LinkId link, keeper::Actions& actions);
+                              const link::Join& join, coordinator::Actions& actions);
+  void give_up_seat(TimePoint now, LinkId link, coordinator::Actions& actions);
   void resume(TimePoint now, LinkId old_link, const Caller& caller, const link::Join& join,
-              keeper::Actions& actions);
+              coordinator::Actions& actions);
   static TimePoint when(TimePoint now, const Member& member, link::AgentTime moment);
-  void failed(TimePoint now, const Member& member, link::Failed failed, keeper::Actions& actions);
-  void leave(TimePoint now, LinkId link, const link::Leave& leave, keeper::Actions& actions);
+  void failed(TimePoint now, const Member& member, link::Failed failed,
+              coordinator::Actions& actions);
+  void leave(TimePoint now, LinkId link, const link::Leave& leave, coordinator::Actions& actions);
   void lose(TimePoint now, const Leases::Expired& expired, const std::string& why,
-            keeper::Actions& actions);
-  void consider_sealing(TimePoint now, keeper::Actions& actions);
-  void consider_growing(TimePoint now, std::optional<LinkId> newcomer, keeper::Actions& actions);
-  void seal(TimePoint now, keeper::Actions& actions);
-  // Elastic, and enough are left; but nobody goes on without the keeper's own host.
+            coordinator::Actions& actions);
+  void consider_sealing(TimePoint now, coordinator::Actions& actions);
+  void consider_growing(TimePoint now, std::optional<LinkId> newcomer,
+                        coordinator::Actions& actions);
+  void seal(TimePoint now, coordinator::Actions& actions);
+  // Elastic, and enough are left; but nobody goes on without the coordinator's own host.
   bool goes_on_without(const Member& member) const {
     return terms_.elastic() && !member.local &&
            round_.staying() > static_cast<std::size_t>(terms_.nodes_min);
   }
-  void break_round(TimePoint now, const std::string& reason, keeper::Actions& actions);
+  void break_round(TimePoint now, const std::string& reason, coordinator::Actions& actions);
   RestartPolicy::Verdict judge(TimePoint now);
-  void begin_again(TimePoint now, const RestartPolicy::Verdict& verdict, keeper::Actions& actions);
-  void meet_again(TimePoint now, keeper::Actions& actions);
+  void begin_again(TimePoint now, const RestartPolicy::Verdict& verdict,
+                   coordinator::Actions& actions);
+  void meet_again(TimePoint now, coordinator::Actions& actions);
   std::optional<link::Waiting> wait_for_seat(const link::Join& join) const;
-  void refuse_claimants(LinkId holder, keeper::Actions& actions);
+  void refuse_claimants(LinkId holder, coordinator::Actions& actions);
   bool may_come_back(const Member& member) const;
-  void settle(TimePoint now, keeper::Actions& actions);
-  void end(link::Finish finish, TimePoint now, keeper::Actions& actions);
-  void tell_spares(std::optional<LinkId> only, keeper::Actions& actions);
-  void tell_status(TimePoint now, keeper::Actions& actions);
+  void settle(TimePoint now, coordinator::Actions& actions);
+  void end(link::Finish finish, TimePoint now, coordinator::Actions& actions);
+  void tell_spares(std::optional<LinkId> only, coordinator::Actions& actions);
+  void tell_status(TimePoint now, coordinator::Actions& actions);
 
   JobTerms terms_;
   JobOptions options_;
@@ -119,7 +124,7 @@ class Job {
   LastCall last_call_;                  // when it is over: seal, or break politely and grow
   RestartPolicy policy_;
   std::optional<TimePoint> pause_until_;  // before a restart, where one was asked for
-  std::string master_waits_;              // why the keeper's own node is not here yet
+  std::string master_waits_;              // why the coordinator's own node is not here yet
   std::string why_again_;                 // the last round broke, and another follows
   bool meets_again_ = false;              // the next one begins as soon as no link is broken
   std::optional<TimePoint> status_due_;   // set while somebody waits

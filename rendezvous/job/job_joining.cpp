@@ -10,7 +10,7 @@
 namespace cpprun {
 
 void Job::join(TimePoint now, const Caller& caller, const link::Join& join,
-               keeper::Actions& actions) {
+               coordinator::Actions& actions) {
   if (come_back(now, caller, join, actions)) return;
   auto reason = objection(terms_, round_, options_.lease, join);
   if (finish_) {
@@ -21,13 +21,13 @@ void Job::join(TimePoint now, const Caller& caller, const link::Join& join,
       reason = fmt::format("job \"{}\" is over: {}", terms_.id, finish_->reason);
     }
     if (!reason) {
-      actions.emplace_back(keeper::Say{caller.link, link::brief(*finish_)});
-      actions.emplace_back(keeper::HangUp{caller.link, "its job is over"});
+      actions.emplace_back(coordinator::Say{caller.link, link::brief(*finish_)});
+      actions.emplace_back(coordinator::HangUp{caller.link, "its job is over"});
       return;
     }
   }
   if (reason) {
-    keeper::refuse({caller.link, caller.peer}, join.host, *reason, actions);
+    coordinator::refuse({caller.link, caller.peer}, join.host, *reason, actions);
     settle(now, actions);  // Its older link, which is gone, may have been all that was waited for.
     return;
   }
@@ -35,7 +35,7 @@ void Job::join(TimePoint now, const Caller& caller, const link::Join& join,
   round_.number_from(join.after);
   auto wait = wait_for_seat(join);
   round_.enter(caller.link, {.join = join, .peer = caller.peer, .local = caller.local});
-  actions.emplace_back(change_of(*round_.find(caller.link), keeper::NodeChange::Kind::joined));
+  actions.emplace_back(change_of(*round_.find(caller.link), coordinator::NodeChange::Kind::joined));
   if (!caller.local) {
     leases_.renew(caller.link, now);
     round_.clock_of(caller.link).heard(now, join.sent);
@@ -56,13 +56,13 @@ void Job::join(TimePoint now, const Caller& caller, const link::Join& join,
   }
   if (!wait) return;
   wait->spare = round_.phase() == Round::Phase::sealed;
-  actions.emplace_back(keeper::Say{caller.link, *wait});
+  actions.emplace_back(coordinator::Say{caller.link, *wait});
 }
 
 // The same agent through a newer link, perhaps before we have noticed that the older one broke. It
 // may have missed what was said to it there. False: it is to be received as anybody else.
 bool Job::come_back(TimePoint now, const Caller& caller, const link::Join& join,
-                    keeper::Actions& actions) {
+                    coordinator::Actions& actions) {
   const auto old_link = round_.find_agent(join, caller.peer);
   if (!old_link) return false;
   const Member member = *round_.find(*old_link);
@@ -71,7 +71,7 @@ bool Job::come_back(TimePoint now, const Caller& caller, const link::Join& join,
   if (!knows_its_round && (is_of_a_round ? !join.idle : member.peer != caller.peer)) return false;
   if (caller.link < *old_link) {
     // A late word through the older link: connections overtake each other.
-    actions.emplace_back(keeper::HangUp{caller.link, "its agent speaks through a newer link"});
+    actions.emplace_back(coordinator::HangUp{caller.link, "its agent speaks through a newer link"});
     return true;
   }
   if (knows_its_round) {
@@ -88,7 +88,7 @@ bool Job::come_back(TimePoint now, const Caller& caller, const link::Join& join,
     return true;
   }
   give_up_seat(now, *old_link, actions);
-  actions.emplace_back(keeper::HangUp{*old_link, "its agent speaks through a newer link"});
+  actions.emplace_back(coordinator::HangUp{*old_link, "its agent speaks through a newer link"});
   leases_.forget(*old_link);
   round_.leave(*old_link);
   return false;
@@ -97,7 +97,7 @@ bool Job::come_back(TimePoint now, const Caller& caller, const link::Join& join,
 // It has never heard of its seat in this round, or has ended its workers and given it up: nobody is
 // alive there, and it is here for the next round.
 void Job::come_back_without_seat(TimePoint now, LinkId old_link, const Caller& caller,
-                                 const link::Join& join, keeper::Actions& actions) {
+                                 const link::Join& join, coordinator::Actions& actions) {
   give_up_seat(now, old_link, actions);
   resume(now, old_link, caller, join, actions);
   round_.set_state(caller.link, Member::State::drained);
@@ -105,7 +105,7 @@ void Job::come_back_without_seat(TimePoint now, LinkId old_link, const Caller& c
 }
 
 // The others cannot go on without the workers that are missing there.
-void Job::give_up_seat(TimePoint now, LinkId link, keeper::Actions& actions) {
+void Job::give_up_seat(TimePoint now, LinkId link, coordinator::Actions& actions) {
   const Member& member = *round_.find(link);
   if (over() || round_.phase() != Round::Phase::sealed) return;
   if (member.state != Member::State::running) return;
@@ -118,9 +118,9 @@ void Job::give_up_seat(TimePoint now, LinkId link, keeper::Actions& actions) {
 
 // The agent's link broke and it is back in time: its workers never noticed.
 void Job::resume(TimePoint now, LinkId old_link, const Caller& caller, const link::Join& join,
-                 keeper::Actions& actions) {
+                 coordinator::Actions& actions) {
   if (round_.find(old_link)->connected) {
-    actions.emplace_back(keeper::HangUp{old_link, "its agent speaks through a newer link"});
+    actions.emplace_back(coordinator::HangUp{old_link, "its agent speaks through a newer link"});
   }
   leases_.move(old_link, caller.link);
   round_.move(old_link, caller.link);
@@ -128,14 +128,15 @@ void Job::resume(TimePoint now, LinkId old_link, const Caller& caller, const lin
   leases_.renew(caller.link, now);
   round_.clock_of(caller.link).heard(now, join.sent);
   // So that it knows that its own lease goes on.
-  actions.emplace_back(keeper::Say{caller.link, link::Heartbeat{.sent = join.sent}});
+  actions.emplace_back(coordinator::Say{caller.link, link::Heartbeat{.sent = join.sent}});
   actions.emplace_back(
-      keeper::Note{fmt::format("the link of {} is back", name_of(*round_.find(caller.link)))});
+      coordinator::Note{fmt::format("the link of {} is back", name_of(*round_.find(caller.link)))});
   refuse_claimants(caller.link, actions);
   if (finish_) {
-    actions.emplace_back(keeper::Say{caller.link, link::brief(*finish_)});
+    actions.emplace_back(coordinator::Say{caller.link, link::brief(*finish_)});
   } else if (round_.phase() == Round::Phase::draining && join.after == round_.number()) {
-    actions.emplace_back(keeper::Say{caller.link, link::Drain{round_.number(), breakup_.reason}});
+    actions.emplace_back(
+        coordinator::Say{caller.link, link::Drain{round_.number(), breakup_.reason}});
   }
 }
 
@@ -147,7 +148,7 @@ bool Job::may_come_back(const Member& member) const {
   return round_.phase() == Round::Phase::gathering;
 }
 
-void Job::tell_spares(std::optional<LinkId> only, keeper::Actions& actions) {
+void Job::tell_spares(std::optional<LinkId> only, coordinator::Actions& actions) {
   const bool is_full = round_.seated() >= static_cast<std::size_t>(terms_.nodes_max);
   const link::Waiting waiting{
       .reason = is_full
@@ -155,12 +156,12 @@ void Job::tell_spares(std::optional<LinkId> only, keeper::Actions& actions) {
                     : "some nodes have finished their work; this node is a spare",
       .spare = true};
   if (only) {
-    actions.emplace_back(keeper::Say{*only, waiting});
+    actions.emplace_back(coordinator::Say{*only, waiting});
     return;
   }
   for (const auto& [link, member] : round_.members()) {
     if (member.state != Member::State::waiting || !member.connected) continue;
-    actions.emplace_back(keeper::Say{link, waiting});
+    actions.emplace_back(coordinator::Say{link, waiting});
   }
 }
 
@@ -176,7 +177,7 @@ std::optional<link::Waiting> Job::wait_for_seat(const link::Join& join) const {
 }
 
 // The node whose seat they came for is back.
-void Job::refuse_claimants(LinkId holder, keeper::Actions& actions) {
+void Job::refuse_claimants(LinkId holder, coordinator::Actions& actions) {
   const Member& member = *round_.find(holder);
   if (!member.join.node_rank) return;
   for (const LinkId link : round_.claimants_of(*member.join.node_rank)) {
@@ -185,8 +186,8 @@ void Job::refuse_claimants(LinkId holder, keeper::Actions& actions) {
     leases_.forget(link);
     round_.leave(link);
     const auto reason = objection(terms_, round_, options_.lease, claimant.join);
-    keeper::refuse({link, claimant.peer}, claimant.join.host, reason.value_or("its seat is taken"),
-                   actions);
+    coordinator::refuse({link, claimant.peer}, claimant.join.host,
+                        reason.value_or("its seat is taken"), actions);
   }
 }
 

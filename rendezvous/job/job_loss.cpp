@@ -7,9 +7,9 @@
 
 namespace cpprun {
 
-using keeper::NodeChange;
+using coordinator::NodeChange;
 
-void Job::close(TimePoint now, const Closing& closing, keeper::Actions& actions) {
+void Job::close(TimePoint now, const Closing& closing, coordinator::Actions& actions) {
   const auto& [link, reason, broken] = closing;
   const Member* member = round_.find(link);
   if (member == nullptr || !member->connected) return;
@@ -22,16 +22,16 @@ void Job::close(TimePoint now, const Closing& closing, keeper::Actions& actions)
   }
   if (!over() && broken && may_come_back(*member)) {
     round_.set_broken(link, now);
-    actions.emplace_back(
-        keeper::Note{fmt::format("the link of {} broke: {}; the next round waits up to {} s for it",
-                                 name_of(*member), reason, in_seconds(options_.lease))});
+    actions.emplace_back(coordinator::Note{
+        fmt::format("the link of {} broke: {}; the next round waits up to {} s for it",
+                    name_of(*member), reason, in_seconds(options_.lease))});
     return;
   }
   if (over() || !has_workers) {
     // Nothing of it is alive: its seat is free at once.
     if (!over()) {
       actions.emplace_back(
-          keeper::Note{fmt::format("{} is gone while waiting: {}", name_of(*member), reason)});
+          coordinator::Note{fmt::format("{} is gone while waiting: {}", name_of(*member), reason)});
       actions.emplace_back(change_of(*member, NodeChange::Kind::lost, reason));
     }
     leases_.forget(link);
@@ -42,15 +42,15 @@ void Job::close(TimePoint now, const Closing& closing, keeper::Actions& actions)
   }
   round_.set_broken(link, now);
   actions.emplace_back(
-      keeper::Note{.line = fmt::format("the link of {} broke: {}; it has {} s to come back",
-                                       name_of(*member), reason, in_seconds(options_.lease)),
-                   .level = LogLevel::warning});
+      coordinator::Note{.line = fmt::format("the link of {} broke: {}; it has {} s to come back",
+                                            name_of(*member), reason, in_seconds(options_.lease)),
+                        .level = LogLevel::warning});
 }
 
 // The lease ran out, and with it the agent's own: it has killed its workers. From here on nothing
 // it says counts.
 void Job::lose(TimePoint now, const Leases::Expired& expired, const std::string& why,
-               keeper::Actions& actions) {
+               coordinator::Actions& actions) {
   const LinkId link = expired.holder;
   const Member* found = round_.find(link);
   // Another's loss in the same moment has broken the round, and there was nothing to wait for here.
@@ -65,17 +65,17 @@ void Job::lose(TimePoint now, const Leases::Expired& expired, const std::string&
   if (has_done_its_part) {
     // Nobody is alive there, and nobody waits for it: it keeps its place until the round is over,
     // and hears how that was when it is back.
-    actions.emplace_back(keeper::Note{fmt::format(
+    actions.emplace_back(coordinator::Note{fmt::format(
         "{} cannot be reached: {}; all of its workers had ended with 0", name_of(member), why)});
-    if (member.connected) actions.emplace_back(keeper::HangUp{link, why});
+    if (member.connected) actions.emplace_back(coordinator::HangUp{link, why});
     if (member.connected) round_.set_broken(link, expired.heard);
     leases_.forget(link);
     return;
   }
-  actions.emplace_back(keeper::Note{.line = fmt::format("{} is lost: {}", name_of(member), why),
-                                    .level = LogLevel::warning});
+  actions.emplace_back(coordinator::Note{
+      .line = fmt::format("{} is lost: {}", name_of(member), why), .level = LogLevel::warning});
   actions.emplace_back(change_of(member, NodeChange::Kind::lost, why));
-  if (member.connected) actions.emplace_back(keeper::HangUp{link, why});
+  if (member.connected) actions.emplace_back(coordinator::HangUp{link, why});
   leases_.forget(link);
   round_.leave(link);
   if (over()) return;

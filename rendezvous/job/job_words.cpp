@@ -18,8 +18,8 @@ link::Failure failure_of_lost(const Member& member, Duration lease) {
           .cause = std::string(link::node_lost)};
 }
 
-keeper::NodeChange change_of(const Member& member, keeper::NodeChange::Kind kind,
-                             std::string reason) {
+coordinator::NodeChange change_of(const Member& member, coordinator::NodeChange::Kind kind,
+                                  std::string reason) {
   return {.kind = kind,
           .host = member.join.host,
           .rank = member.group_rank,

@@ -6,8 +6,8 @@
 
 #include "proto/clock.h"
 #include "proto/link/message.h"
+#include "rendezvous/job/coordinator_actions.h"
 #include "rendezvous/job/job_terms.h"
-#include "rendezvous/job/keeper_actions.h"
 #include "rendezvous/job/round.h"
 
 namespace cpprun {
@@ -15,13 +15,13 @@ namespace cpprun {
 // Stands in for the words of a node that says nothing any more.
 link::Failure failure_of_lost(const Member& member, Duration lease);
 
-keeper::NodeChange change_of(const Member& member, keeper::NodeChange::Kind kind,
-                             std::string reason = {});
+coordinator::NodeChange change_of(const Member& member, coordinator::NodeChange::Kind kind,
+                                  std::string reason = {});
 
 // Why a job waits, as far as its round does not know.
 struct Waits {
   std::string reason;                      // why the last round broke
-  std::string master = {};                 // why the keeper's own node does not come
+  std::string master = {};                 // why the coordinator's own node does not come
   std::optional<Duration> pause = {};      // that is left before a restart
   std::optional<Duration> last_call = {};  // that is left for more nodes to come
 };

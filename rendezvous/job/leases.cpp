@@ -40,7 +40,7 @@ std::optional<TimePoint> Leases::first_end() const {
 }
 
 Duration Leases::look_ahead() const {
-  return std::min(Duration{bounds::keeper_nap}, length_ / 4);
+  return std::min(Duration{bounds::coordinator_nap}, length_ / 4);
 }
 
 std::optional<TimePoint> Leases::next_expiry() const {
@@ -60,12 +60,12 @@ std::vector<Leases::Expired> Leases::expire(TimePoint now) {
     }
     return {};
   }
-  const bool late = now - *end > bounds::keeper_nap;
+  const bool late = now - *end > bounds::coordinator_nap;
   const bool slept = late || was_awake < *end - 2 * look_ahead();
   // Not for ever: a machine that is always late must still give up the dead.
-  if (slept && holds_ < bounds::keeper_naps_max) {
+  if (slept && holds_ < bounds::coordinator_naps_max) {
     ++holds_;
-    held_until_ = now + bounds::keeper_nap;
+    held_until_ = now + bounds::coordinator_nap;
     return {};
   }
   held_until_.reset();

@@ -31,7 +31,7 @@ struct Member {
 
   link::Join join;
   std::string peer;       // numeric address from which its link comes
-  bool local = false;     // lives in the keeper's own process: cannot be lost
+  bool local = false;     // lives in the coordinator's own process: cannot be lost
   bool leaving = false;   // was asked to stop: gets no seat in the next round
   bool connected = true;  // false: its link broke, and may resume until the lease runs out
   std::optional<TimePoint> broke_at = {};  // when it did
@@ -58,7 +58,7 @@ class Round {
   const Member* find(LinkId link) const;
   // Tells everybody the addresses of the master, and the master those of another.
   void tell_neighbours(std::vector<std::pair<LinkId, link::Sealed>>& seats) const;
-  // The one that lives in the keeper's own process.
+  // The one that lives in the coordinator's own process.
   const Member* local_member() const;
   // The member that has that node rank, or asks for it; whose link is there before whose broke.
   const Member* holder_of(int node_rank) const;

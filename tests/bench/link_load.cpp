@@ -1,14 +1,15 @@
 // A crowd of agents without workers: one thread, one epoll loop, real connections over loopback,
 // and every frame written and read by the link's own codec.
 //
-//   link_load PORT KEEPER_PID AGENTS [RESTARTS [IDLE_SECONDS]]
+//   link_load PORT COORDINATOR_PID AGENTS [RESTARTS [IDLE_SECONDS]]
 //
 // All of them join one job; then one says that a worker failed, everybody drains and is given the
 // next round, RESTARTS times; then they send their heartbeats, one a second each. Prints a line of
-// "name value" pairs: times in milliseconds, the keeper's processor time in microseconds an agent.
+// "name value" pairs: times in milliseconds, the coordinator's processor time in microseconds an
+// agent.
 //
 // What real agents do on machines of their own, all at the same time, must not count as the
-// keeper's: joins are encoded before the clock starts, seats decoded and compared after it has
+// coordinator's: joins are encoded before the clock starts, seats decoded and compared after it has
 // stopped. In between a frame is only told by its name.
 
 #include <netinet/in.h>
@@ -143,10 +144,10 @@ class Crowd {
     own.sin_addr.s_addr =
         htonl(INADDR_LOOPBACK + static_cast<std::uint32_t>(index / agents_per_address));
     if (bind(agent.fd, reinterpret_cast<sockaddr*>(&own), sizeof own) != 0) give_up("cannot bind");
-    sockaddr_in keeper = own;
-    keeper.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    keeper.sin_port = htons(port_);
-    if (::connect(agent.fd, reinterpret_cast<sockaddr*>(&keeper), sizeof keeper) != 0 &&
+    sockaddr_in coordinator = own;
+    coordinator.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    coordinator.sin_port = htons(port_);
+    if (::connect(agent.fd, reinterpret_cast<sockaddr*>(&coordinator), sizeof coordinator) != 0 &&
         errno != EINPROGRESS) {
       give_up("cannot connect");
     }
@@ -157,7 +158,8 @@ class Crowd {
   void listen(int patience_milliseconds) {
     const int ready =
         epoll_wait(loop_, events_.data(), static_cast<int>(events_.size()), patience_milliseconds);
-    if (ready < 0 || (ready == 0 && patience_milliseconds > 1)) give_up("the keeper is silent");
+    if (ready < 0 || (ready == 0 && patience_milliseconds > 1))
+      give_up("the coordinator is silent");
     for (int at = 0; at < ready; ++at) {
       const epoll_event& event = events_[static_cast<std::size_t>(at)];
       Agent& agent = agents_[event.data.u64];
@@ -174,7 +176,7 @@ class Crowd {
 
   void hear(Agent& agent) {
     const ssize_t count = recv(agent.fd, read_.data(), read_.size(), 0);
-    if (count <= 0) give_up("the keeper closed a link");
+    if (count <= 0) give_up("the coordinator closed a link");
     heard_ += static_cast<double>(count);
     agent.inbox.append(read_.data(), static_cast<std::size_t>(count));
     if (agent.state == Agent::State::greeting) {
@@ -204,7 +206,7 @@ class Crowd {
     const auto says = [&](std::string_view name) {
       return frame.find("\"say\":\"" + std::string{name} + "\"") != std::string::npos;
     };
-    if (says("refused") || says("finish")) give_up("the keeper said " + frame.substr(4));
+    if (says("refused") || says("finish")) give_up("the coordinator said " + frame.substr(4));
     if (says("drain")) say(agent, drained_frame_);
     if (agent.done || !says(agent.awaited)) return;
     agent.done = true;
@@ -215,7 +217,7 @@ class Crowd {
   void say(const Agent& agent, std::string_view bytes) {
     if (send(agent.fd, bytes.data(), bytes.size(), MSG_NOSIGNAL) !=
         static_cast<ssize_t>(bytes.size())) {
-      give_up("the keeper does not take what is sent");
+      give_up("the coordinator does not take what is sent");
     }
     sent_ += static_cast<double>(bytes.size());
   }
@@ -262,32 +264,32 @@ void raise_descriptor_limit(std::size_t wanted) {
 int main(int count, char** words) {
   if (count < 4) return std::fputs("see the head of link_load.cpp\n", stderr), 64;
   const auto number = [&](int at) { return at < count ? std::atoi(words[at]) : 0; };
-  const pid_t keeper = number(2);
+  const pid_t coordinator = number(2);
   const auto agents = static_cast<std::size_t>(number(3));
   const int restarts = number(4);
   raise_descriptor_limit(agents + 64);
   Crowd crowd(static_cast<std::uint16_t>(number(1)), agents, restarts);
   const auto each = static_cast<double>(agents);
 
-  const auto before = bench::counters_of(keeper);
+  const auto before = bench::counters_of(coordinator);
   std::printf("join_ms %.3f", crowd.join());
-  const auto joined = bench::counters_of(keeper);
+  const auto joined = bench::counters_of(coordinator);
   std::printf(" join_cpu_us %.2f", (joined.cpu_seconds - before.cpu_seconds) * 1e6 / each);
   std::printf(" sent_bytes %.0f heard_bytes %.0f", crowd.sent_bytes(), crowd.heard_bytes());
   std::printf(" link_bytes %.0f",
               static_cast<double>(joined.resident_bytes - before.resident_bytes) / each);
   for (int at = 0; at < restarts; ++at) {
     crowd.forget_bytes();
-    const auto calm = bench::counters_of(keeper);
+    const auto calm = bench::counters_of(coordinator);
     std::printf(" restart_ms %.3f", crowd.restart());
     std::printf(" restart_cpu_us %.2f",
-                (bench::counters_of(keeper).cpu_seconds - calm.cpu_seconds) * 1e6 / each);
+                (bench::counters_of(coordinator).cpu_seconds - calm.cpu_seconds) * 1e6 / each);
   }
   if (restarts > 0) std::printf(" restart_bytes %.0f", crowd.heard_bytes());
   if (const int seconds = number(5); seconds > 0) {
-    const auto calm = bench::counters_of(keeper);
+    const auto calm = bench::counters_of(coordinator);
     crowd.idle(seconds);
-    const auto later = bench::counters_of(keeper);
+    const auto later = bench::counters_of(coordinator);
     std::printf(" idle_cpu_percent %.3f idle_wake_ups %.1f",
                 (later.cpu_seconds - calm.cpu_seconds) * 100 / seconds,
                 static_cast<double>(later.wake_ups - calm.wake_ups) / seconds);

@@ -100,9 +100,9 @@ def bench_meeting(options):
     return runs
 
 
-def bench_keeper(options, runs):
+def bench_coordinator(options, runs):
     print()
-    print("| the keeper, for each agent | CPU to join, us | CPU for the next round, us | sent and "
+    print("| the coordinator, for each agent | CPU to join, us | CPU for the next round, us | sent and "
           "heard to join, bytes | heard in the next round, bytes | memory, bytes |")
     print("| --- | --- | --- | --- | --- | --- |")
     for agents, results in runs.items():
@@ -117,7 +117,7 @@ def bench_keeper(options, runs):
 
 def bench_idle(options):
     print()
-    print("| agents standing by, a heartbeat a second each | keeper's CPU | wake-ups per second |")
+    print("| agents standing by, a heartbeat a second each | coordinator's CPU | wake-ups per second |")
     print("| --- | --- | --- |")
     for agents in (2, 128, 1000, 10_000):
         result = crowd(options.build, agents, idle=options.seconds)
@@ -126,7 +126,7 @@ def bench_idle(options):
 
 
 def bench_calls(options):
-    """System calls of the keeper while agents join, counted by strace in a run of its own."""
+    """System calls of the coordinator while agents join, counted by strace in a run of its own."""
     if not shutil.which("strace"):
         print("\nnote: no strace here, so system calls are not counted")
         return
@@ -151,7 +151,7 @@ def bench_calls(options):
         print("\nnote: strace may not look at another process here")
         return
     often = sorted(calls.items(), key=lambda each: -each[1])[:9]
-    print(f"\nSystem calls of the keeper per agent, from connecting to the good-bye ({agents:,} "
+    print(f"\nSystem calls of the coordinator per agent, from connecting to the good-bye ({agents:,} "
           f"agents): {sum(calls.values()) / agents:.1f}: "
           + ", ".join(f"{name} {count / agents:.1f}" for name, count in often) + ".")
 
@@ -180,7 +180,7 @@ def main():
     if options.quick:
         options.rounds, options.peer_rounds, options.seconds = 1, 1, 2
     runs = bench_meeting(options)
-    bench_keeper(options, runs)
+    bench_coordinator(options, runs)
     bench_idle(options)
     bench_calls(options)
     bench_siege(options)

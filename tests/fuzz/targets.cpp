@@ -14,8 +14,8 @@ namespace {
 constexpr std::array all_targets = {
     Target{"store", "a store client's requests, in all dialects", store_requests},
     Target{"reply", "a store's replies", store_replies},
-    Target{"link", "frames between agent and keeper", link_frames},
-    Target{"keeper", "an agent's frames, heard by a keeper with a job", keeper_link},
+    Target{"link", "frames between agent and coordinator", link_frames},
+    Target{"coordinator", "an agent's frames, heard by a coordinator with a job", coordinator_link},
     Target{"sniff", "the first bytes of a connection", sniffed_bytes},
     Target{"error_file", "a worker's error.json", error_file},
     Target{"heartbeat", "a worker's heartbeat file", heartbeat_file},

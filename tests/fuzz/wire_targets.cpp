@@ -9,7 +9,7 @@
 #include "proto/c10d/reply_decoder.h"
 #include "proto/link/codec.h"
 #include "proto/sniff.h"
-#include "rendezvous/coordinator/keeper.h"
+#include "rendezvous/coordinator/coordinator.h"
 #include "tests/fuzz/store_fuzz.h"
 #include "tests/fuzz/targets.h"
 
@@ -25,7 +25,8 @@ unsigned choice(std::string_view& bytes) {
   return first;
 }
 
-// --- the keeper and its three links -------------------------------------------------------------
+// --- the coordinator and its three links
+// -------------------------------------------------------------
 
 constexpr LinkId first_node{1};
 constexpr LinkId second_node{2};
@@ -36,37 +37,38 @@ constexpr Duration step = std::chrono::milliseconds(1);
 // The longest word that sniff() may wait for.
 constexpr std::size_t sniffed_bytes_max = 8;
 
-// A daemon's keeper with a job of two nodes that runs, and somebody else who has greeted.
+// A daemon's coordinator with a job of two nodes that runs, and somebody else who has greeted.
 class Daemon {
  public:
-  Daemon() : keeper_({.only = {}, .options = options()}) {
+  Daemon() : coordinator_({.only = {}, .options = options()}) {
     join(first_node, "10.0.0.1", "alpha", 1);
     join(second_node, "10.0.0.2", "beta", 2);
-    handle(Keeper::Opened{{stranger, "10.0.0.66"}});
-    promise(keeper_.admit(honest_job, "10.0.0.1").has_value(), "a member is kept from its store");
+    handle(Coordinator::Opened{{stranger, "10.0.0.66"}});
+    promise(coordinator_.admit(honest_job, "10.0.0.1").has_value(),
+            "a member is kept from its store");
     disturbed_ = false;
   }
 
   // What the stranger says. False when its link was closed.
   bool hear(const link::Message& message) {
     if (const auto* join = std::get_if<link::Join>(&message)) named_honest_ |= is_honest(*join);
-    handle(Keeper::Said{stranger, message});
+    handle(Coordinator::Said{stranger, message});
     return !hung_up_;
   }
 
   void end() {
-    if (!hung_up_) handle(Keeper::Closed{stranger, "closed by the peer", true});
-    for (int step_count = 0; step_count < 64 && keeper_.next_deadline(); ++step_count) {
-      now_ = std::max(now_, *keeper_.next_deadline());
+    if (!hung_up_) handle(Coordinator::Closed{stranger, "closed by the peer", true});
+    for (int step_count = 0; step_count < 64 && coordinator_.next_deadline(); ++step_count) {
+      now_ = std::max(now_, *coordinator_.next_deadline());
       // The honest ones are heard in time, whatever the stranger did.
-      handle(Keeper::Said{first_node, link::Heartbeat{}});
-      handle(Keeper::Said{second_node, link::Heartbeat{}});
-      perform(keeper_.advance(now_));
+      handle(Coordinator::Said{first_node, link::Heartbeat{}});
+      handle(Coordinator::Said{second_node, link::Heartbeat{}});
+      perform(coordinator_.advance(now_));
     }
     // Who names another job's id may take part in it; who does not may not touch it.
     if (named_honest_) return;
     promise(!disturbed_, "a stranger has changed a job that is not its own");
-    promise(keeper_.admit(honest_job, "10.0.0.2").has_value(), "a stranger has shut a store");
+    promise(coordinator_.admit(honest_job, "10.0.0.2").has_value(), "a stranger has shut a store");
   }
 
  private:
@@ -78,39 +80,39 @@ class Daemon {
   static bool is_honest(const link::Join& join) { return join.job == honest_job; }
 
   void join(LinkId link, const char* peer, const char* host, std::uint32_t agent) {
-    handle(Keeper::Opened{{link, peer}});
+    handle(Coordinator::Opened{{link, peer}});
     link::Join join{.job = honest_job, .host = host, .pid = 100, .agent = agent};
     join.nodes_min = join.nodes_max = 2;
-    handle(Keeper::Said{link, join});
+    handle(Coordinator::Said{link, join});
   }
 
-  void handle(const Keeper::Event& event) {
+  void handle(const Coordinator::Event& event) {
     now_ += step;
-    perform(keeper_.handle(now_, event));
+    perform(coordinator_.handle(now_, event));
   }
 
-  void perform(const Keeper::Actions& actions) {
+  void perform(const Coordinator::Actions& actions) {
     for (const auto& action : actions) {
-      if (const auto* open = std::get_if<keeper::OpenStore>(&action)) {
+      if (const auto* open = std::get_if<coordinator::OpenStore>(&action)) {
         // Ports as a system gives them: each job another.
-        perform(keeper_.handle(now_, Keeper::StoreReady{open->job, ++port_}));
-      } else if (const auto* say = std::get_if<keeper::Say>(&action)) {
+        perform(coordinator_.handle(now_, Coordinator::StoreReady{open->job, ++port_}));
+      } else if (const auto* say = std::get_if<coordinator::Say>(&action)) {
         promise(link::encode(say->message).size() <= bounds::link_frame_bytes_max + 4,
                 "says more than a frame holds");
         const bool beat = std::holds_alternative<link::Heartbeat>(say->message);
         disturbed_ |= say->link != stranger && !beat;
-      } else if (const auto* hang_up = std::get_if<keeper::HangUp>(&action)) {
+      } else if (const auto* hang_up = std::get_if<coordinator::HangUp>(&action)) {
         disturbed_ |= hang_up->link != stranger;
         hung_up_ |= hang_up->link == stranger;
-      } else if (const auto* close = std::get_if<keeper::CloseStore>(&action)) {
+      } else if (const auto* close = std::get_if<coordinator::CloseStore>(&action)) {
         disturbed_ |= close->job == honest_job;
-      } else if (const auto* reset = std::get_if<keeper::ResetStore>(&action)) {
+      } else if (const auto* reset = std::get_if<coordinator::ResetStore>(&action)) {
         disturbed_ |= reset->job == honest_job;
       }
     }
   }
 
-  Keeper keeper_;
+  Coordinator coordinator_;
   TimePoint now_{std::chrono::hours(1)};
   int port_ = 40'000;
   bool named_honest_ = false;
@@ -172,7 +174,7 @@ void link_frames(std::string_view bytes) {
   }
 }
 
-void keeper_link(std::string_view bytes) {
+void coordinator_link(std::string_view bytes) {
   Daemon daemon;
   while (true) {
     const auto decoded = link::decode(bytes);

@@ -8,7 +8,7 @@ namespace cpprun::fuzz {
 void store_requests(std::string_view bytes);
 void store_replies(std::string_view bytes);
 void link_frames(std::string_view bytes);
-void keeper_link(std::string_view bytes);
+void coordinator_link(std::string_view bytes);
 void sniffed_bytes(std::string_view bytes);
 
 }  // namespace cpprun::fuzz

@@ -79,7 +79,7 @@ TEST_CASE("a node that dies behind a network that swallows its last word is lost
   cluster->expect_nothing_left();
 }
 
-TEST_CASE("when the keeper's host dies the others say so, end their workers, and since when") {
+TEST_CASE("when the coordinator's host dies the others say so, end their workers, and since when") {
   const auto nodes = three_at_work("3");
   if (!nodes) return;
   auto& [cluster, first, second, third] = *nodes;

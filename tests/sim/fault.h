@@ -14,32 +14,32 @@
 namespace cpprun::sim {
 
 enum class FaultKind {
-  worker_exits,     // with a code that is not 0, or of a signal
-  worker_crashes,   // so do its next starts, at once
-  spawn_fails,      // the next start of that worker
-  worker_hangs,     // ignores TERM from here on
-  worker_stuck,     // sits in the kernel: not even KILL ends it, for a while or for ever
-  worker_leaves,    // it has started others, in its group or outside, which stay when it ends
-  agent_killed,     // SIGKILL of a cpprun; its warden cleans up
-  agent_stopped,    // SIGSTOP, and SIGCONT later; the workers go on
-  agent_signalled,  // SIGTERM or SIGINT, sometimes twice
-  host_dies,        // power off: nobody is told anything
-  node_returns,     // a new cpprun on the machine of one that is gone
-  node_is_late,     // starts only then
-  link_breaks,      // both ends are told
-  half_open,        // one end is told, or none
-  partition,        // some nodes cannot be reached, nor reach anybody, for a while
-  one_way_out,      // what these nodes say does not arrive
-  one_way_in,       // what is said to them does not arrive
-  loss,             // packets are lost: TCP stalls and repeats
-  slow_network,     // packets take long
-  clock_skew,       // the wall clock is wrong from the start, the other one runs fast or slow
-  clock_jump,       // of the wall clock
-  keeper_killed,    // SIGKILL of the keeper's process
-  keeper_stopped,   // SIGSTOP of it, and SIGCONT
-  keeper_host_dies,
+  worker_exits,         // with a code that is not 0, or of a signal
+  worker_crashes,       // so do its next starts, at once
+  spawn_fails,          // the next start of that worker
+  worker_hangs,         // ignores TERM from here on
+  worker_stuck,         // sits in the kernel: not even KILL ends it, for a while or for ever
+  worker_leaves,        // it has started others, in its group or outside, which stay when it ends
+  agent_killed,         // SIGKILL of a cpprun; its warden cleans up
+  agent_stopped,        // SIGSTOP, and SIGCONT later; the workers go on
+  agent_signalled,      // SIGTERM or SIGINT, sometimes twice
+  host_dies,            // power off: nobody is told anything
+  node_returns,         // a new cpprun on the machine of one that is gone
+  node_is_late,         // starts only then
+  link_breaks,          // both ends are told
+  half_open,            // one end is told, or none
+  partition,            // some nodes cannot be reached, nor reach anybody, for a while
+  one_way_out,          // what these nodes say does not arrive
+  one_way_in,           // what is said to them does not arrive
+  loss,                 // packets are lost: TCP stalls and repeats
+  slow_network,         // packets take long
+  clock_skew,           // the wall clock is wrong from the start, the other one runs fast or slow
+  clock_jump,           // of the wall clock
+  coordinator_killed,   // SIGKILL of the coordinator's process
+  coordinator_stopped,  // SIGSTOP of it, and SIGCONT
+  coordinator_host_dies,
   drained_reset,  // the link of a node that has just said Drained is reset
-  stranger,       // lies to the keeper, and knows of no job, or not its terms
+  stranger,       // lies to the coordinator, and knows of no job, or not its terms
   liar,           // the same, from a seat in a job of its own
 };
 
@@ -47,7 +47,7 @@ struct Fault {
   FaultKind kind{};
   Duration at{};
   Duration lasts{};        // partitions, stops and the like
-  std::vector<int> nodes;  // to whom; none where it is the keeper
+  std::vector<int> nodes;  // to whom; none where it is the coordinator
   int local_rank = 0;
   int value = 0;  // which code, how many times, which end: see World
 };
@@ -57,7 +57,7 @@ using FaultKinds = std::set<FaultKind>;
 // "partition 12.3 s for 4 s, nodes 1 2".
 std::string to_text(const Fault& fault);
 std::string_view name_of(FaultKind kind);
-// "all", "none", names of kinds and of groups (workers, agents, network, clocks, keeper), with
+// "all", "none", names of kinds and of groups (workers, agents, network, clocks, coordinator), with
 // commas between them. What was added later, in the groups moments and strangers, is not in "all",
 // so that older seeds still mean what they meant; it is in "everything".
 Result<FaultKinds> parse_kinds(std::string_view text);

@@ -95,19 +95,19 @@ bool Judge::is_a_lease(Duration silence) const {
   return silence * 100 >= scenario_.lease() * 99;
 }
 
-void Judge::keeper_heard(int node) {
+void Judge::coordinator_heard(int node) {
   NodeRecord& record = nodes_[index(node)];
   if (is_a_lease(time_.now() - record.heard)) record.was_silent = true;
   record.heard = time_.now();
 }
 
-void Judge::keeper_hears_join(int node) {
+void Judge::coordinator_hears_join(int node) {
   NodeRecord& record = nodes_[index(node)];
   if (!record.asked_at) record.asked_at = time_.now();
 }
 
 // Who comes too late ends as the job did; only who may still have workers of it is sent away.
-void Judge::keeper_refuses(int node) {
+void Judge::coordinator_refuses(int node) {
   const JobRecord& job = job_of(node);
   const bool knows_the_end = job.finish && !job.forgotten;
   must(!knows_the_end || nodes_[index(node)].had_a_seat,
@@ -115,7 +115,7 @@ void Judge::keeper_refuses(int node) {
 }
 
 // After a sleep its words may wait unread: they have to be read first.
-void Judge::keeper_gives_up(int node, TimePoint arrived) {
+void Judge::coordinator_gives_up(int node, TimePoint arrived) {
   const Duration silence = time_.now() - arrived;
   must(is_a_lease(silence),
        fmt::format("node {} was given up as silent, {} ms after its last word had arrived", node,
@@ -124,12 +124,12 @@ void Judge::keeper_gives_up(int node, TimePoint arrived) {
 
 // --- rounds --------------------------------------------------------------------------------------
 
-// A keeper that knows nothing of what was before: whoever is still there belongs to nobody.
-void Judge::keeper_begins() {
-  for (std::size_t job = 0; job < jobs_.size(); ++job) keeper_forgets(static_cast<int>(job));
+// A coordinator that knows nothing of what was before: whoever is still there belongs to nobody.
+void Judge::coordinator_begins() {
+  for (std::size_t job = 0; job < jobs_.size(); ++job) coordinator_forgets(static_cast<int>(job));
 }
 
-void Judge::keeper_forgets(int job) {
+void Judge::coordinator_forgets(int job) {
   JobRecord& record = jobs_[index(job)];
   record.forgotten = true;
   if (record.finish && !record.forgotten_at) record.forgotten_at = time_.now();
@@ -149,7 +149,7 @@ void Judge::begin_anew(JobRecord& job) {
   job.seated.resize(nodes_.size());
 }
 
-void Judge::keeper_seals(int job_number, const Seats& seats) {
+void Judge::coordinator_seals(int job_number, const Seats& seats) {
   JobRecord& job = jobs_[index(job_number)];
   if (job.forgotten) begin_anew(job);
   check_ranks(seats);
@@ -218,7 +218,8 @@ void Judge::check_ranks(const Seats& seats) {
   must(next_rank == any.world_size, "the ranks do not make the world");
 }
 
-// Nobody of an older round is there, but where the keeper has not heard of a node for the lease.
+// Nobody of an older round is there, but where the coordinator has not heard of a node for the
+// lease.
 void Judge::check_the_old_round(int job, const Seats& seats) {
   for (const auto& [node, sealed] : seats) {
     must(!witness_.anybody(node),
@@ -337,7 +338,7 @@ void Judge::counted(int node, int to, const link::Message& message, std::size_t 
   NodeRecord& record = nodes_[index(node)];
   record.bytes[to] += bytes;
   must(record.bytes[to] <= round_bytes_max * index(1 + record.links),
-       fmt::format("node {} and the keeper said {} bytes to each other in one round", node,
+       fmt::format("node {} and the coordinator said {} bytes to each other in one round", node,
                    record.bytes[to]));
 }
 

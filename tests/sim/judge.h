@@ -1,6 +1,6 @@
 #pragma once
-// Sees what truly happens in a simulated world, which no keeper and no agent ever does, and says
-// which of the promises was broken first. docs/simulator.md lists them.
+// Sees what truly happens in a simulated world, which no coordinator and no agent ever does, and
+// says which of the promises was broken first. docs/simulator.md lists them.
 //
 // A worker is fenced when it can do no harm any more: its round is not the one that is sealed, its
 // node has no seat in that one, and the store does not admit it.
@@ -57,22 +57,23 @@ class Judge {
 
   // --- what is said ---
   using Seats = std::vector<std::pair<int, link::Sealed>>;  // by node
-  void keeper_begins();
+  void coordinator_begins();
   // A daemon forgets a job; who comes for it later begins a new one.
-  void keeper_forgets(int job);
-  void keeper_seals(int job, const Seats& seats);
-  void keeper_finishes(int job, const link::Finish& finish);
-  void keeper_heard(int node);
-  void keeper_hears_join(int node);
-  void keeper_refuses(int node);
-  // It was silent for too long. `arrived`: when the last of its words came to the keeper's machine.
-  void keeper_gives_up(int node, TimePoint arrived);
+  void coordinator_forgets(int job);
+  void coordinator_seals(int job, const Seats& seats);
+  void coordinator_finishes(int job, const link::Finish& finish);
+  void coordinator_heard(int node);
+  void coordinator_hears_join(int node);
+  void coordinator_refuses(int node);
+  // It was silent for too long. `arrived`: when the last of its words came to the coordinator's
+  // machine.
+  void coordinator_gives_up(int node, TimePoint arrived);
   // In the words in which two runs are compared.
   void node_is_told(int node, const link::Message& message);
   const std::string& story() const { return story_; }
   bool is_seated(int job, int node) const { return jobs_[index(job)].seated[index(node)]; }
   void link_opened(int node) { ++nodes_[index(node)].links; }
-  // By the side that is sent to: 0 the agent, 1 the keeper.
+  // By the side that is sent to: 0 the agent, 1 the coordinator.
   void counted(int node, int to, const link::Message& message, std::size_t bytes);
 
   // --- what the agents do ---

@@ -10,7 +10,7 @@ namespace cpprun::sim {
 
 using namespace std::chrono_literals;
 
-void Judge::keeper_finishes(int job_number, const link::Finish& finish) {
+void Judge::coordinator_finishes(int job_number, const link::Finish& finish) {
   JobRecord& job = jobs_[index(job_number)];
   if (job.forgotten) begin_anew(job);
   if (job.finish) {
@@ -82,7 +82,7 @@ void Judge::agent_exits(int node, const agent::Exit& exit) {
   }
 }
 
-// Its first word came when the keeper was gone, or a daemon had forgotten the job.
+// Its first word came when the coordinator was gone, or a daemon had forgotten the job.
 bool Judge::met_nobody(int node) {
   const NodeRecord& record = nodes_[index(node)];
   const JobRecord& job = job_of(node);

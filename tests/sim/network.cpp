@@ -22,7 +22,7 @@ std::size_t index_of(Side side) {
 }
 
 Side other(Side side) {
-  return side == Side::agent ? Side::keeper : Side::agent;
+  return side == Side::agent ? Side::coordinator : Side::agent;
 }
 
 }  // namespace
@@ -55,7 +55,7 @@ ConnectionRef Network::dial(int node) {
     connection->ways[static_cast<std::size_t>(way)].random =
         Random{scenario_.seed, 11, node, number, way};
   }
-  send(connection, Side::keeper, {.kind = Packet::Kind::syn});
+  send(connection, Side::coordinator, {.kind = Packet::Kind::syn});
   time_.later(bounds::dial_attempt_max, [this, connection] {
     if (connection->up || !connection->agent_open) return;
     ends_.agent(connection->node)
@@ -106,36 +106,36 @@ void Network::pump(const ConnectionRef& connection, Side to) {
 
 void Network::arrive(const ConnectionRef& connection, Side to, const Packet& packet) {
   if (connection->black_hole) return;
-  if (to == Side::keeper) {
-    if (keeper_host_up) arrive_at_keeper(connection, packet);
+  if (to == Side::coordinator) {
+    if (coordinator_host_up) arrive_at_coordinator(connection, packet);
   } else if (path(connection->node).host_up) {
     arrive_at_agent(connection, packet);
   }
 }
 
-void Network::arrive_at_keeper(const ConnectionRef& connection, const Packet& packet) {
+void Network::arrive_at_coordinator(const ConnectionRef& connection, const Packet& packet) {
   const bool ends = packet.kind == Packet::Kind::fin || packet.kind == Packet::Kind::reset;
-  const bool nobody =
-      !ends_.keeper.alive() || (packet.kind != Packet::Kind::syn && !connection->keeper_open);
+  const bool nobody = !ends_.coordinator.alive() ||
+                      (packet.kind != Packet::Kind::syn && !connection->coordinator_open);
   if (nobody) {
     if (!ends) send(connection, Side::agent, {.kind = Packet::Kind::reset});
     return;
   }
-  if (packet.kind == Packet::Kind::syn) connection->keeper_open = true;  // The kernel accepts.
+  if (packet.kind == Packet::Kind::syn) connection->coordinator_open = true;  // The kernel accepts.
   connection->arrived = time_.now();
-  ends_.keeper.receive([this, connection, packet, ends] {
+  ends_.coordinator.receive([this, connection, packet, ends] {
     if (packet.kind == Packet::Kind::syn) {
       ends_.accepted(connection);
       accepted_[connection->link] = connection;
       send(connection, Side::agent, {.kind = Packet::Kind::greeting});
       return;
     }
-    if (!connection->keeper_open) return;
+    if (!connection->coordinator_open) return;
     if (!ends) {
-      ends_.to_keeper(connection, packet);
+      ends_.to_coordinator(connection, packet);
       return;
     }
-    connection->keeper_open = false;
+    connection->coordinator_open = false;
     accepted_.erase(connection->link);
     const bool broken = packet.kind == Packet::Kind::reset;
     ends_.closed(connection->link, broken ? "connection reset by peer" : "the other side closed it",
@@ -146,7 +146,7 @@ void Network::arrive_at_keeper(const ConnectionRef& connection, const Packet& pa
 void Network::arrive_at_agent(const ConnectionRef& connection, const Packet& packet) {
   const bool ends = packet.kind == Packet::Kind::fin || packet.kind == Packet::Kind::reset;
   if (!connection->agent_open || !ends_.agent(connection->node).alive()) {
-    if (!ends) send(connection, Side::keeper, {.kind = Packet::Kind::reset});
+    if (!ends) send(connection, Side::coordinator, {.kind = Packet::Kind::reset});
     return;
   }
   ends_.agent(connection->node).receive([this, connection, packet, ends] {
@@ -166,9 +166,9 @@ void Network::arrive_at_agent(const ConnectionRef& connection, const Packet& pac
 }
 
 void Network::close(const ConnectionRef& connection, Side closing) {
-  bool& open = closing == Side::agent ? connection->agent_open : connection->keeper_open;
+  bool& open = closing == Side::agent ? connection->agent_open : connection->coordinator_open;
   if (!std::exchange(open, false)) return;
-  if (closing == Side::keeper) accepted_.erase(connection->link);
+  if (closing == Side::coordinator) accepted_.erase(connection->link);
   send(connection, other(closing), {.kind = Packet::Kind::fin});
 }
 
@@ -183,29 +183,29 @@ std::optional<int> Network::connected_node() const {
 }
 
 // By value: whoever is told lets go of the connection.
-void Network::sever(ConnectionRef connection, bool tell_agent, bool tell_keeper) {
+void Network::sever(ConnectionRef connection, bool tell_agent, bool tell_coordinator) {
   if (!connection || !connection->up) return;
   for (auto& way : connection->ways) way.packets.clear();
   if (tell_agent) arrive(connection, Side::agent, {.kind = Packet::Kind::reset});
-  if (tell_keeper) arrive(connection, Side::keeper, {.kind = Packet::Kind::reset});
+  if (tell_coordinator) arrive(connection, Side::coordinator, {.kind = Packet::Kind::reset});
   connection->black_hole = true;
 }
 
-void Network::keeper_ended() {
+void Network::coordinator_ended() {
   const auto open = std::exchange(accepted_, {});
   for (const auto& [link, connection] : open) {
-    connection->keeper_open = false;
-    if (keeper_host_up) {
+    connection->coordinator_open = false;
+    if (coordinator_host_up) {
       send(connection, Side::agent, {.kind = Packet::Kind::reset});
     } else {
-      machine_died(connection, Side::keeper);
+      machine_died(connection, Side::coordinator);
     }
   }
 }
 
 void Network::machine_died(const ConnectionRef& connection, Side dead) {
   if (!connection) return;
-  (dead == Side::agent ? connection->agent_open : connection->keeper_open) = false;
+  (dead == Side::agent ? connection->agent_open : connection->coordinator_open) = false;
   connection->ways[index_of(other(dead))].packets.clear();
 }
 

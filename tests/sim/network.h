@@ -1,8 +1,8 @@
 #pragma once
-// The network between the nodes and the keeper, as TCP shows it: within a connection nothing is
-// lost or overtaken, but it stalls, ends, or silently leads nowhere; connections overtake each
-// other. Each node has a path of its own to the keeper, which can be cut in either direction; what
-// was sent into a cut arrives when it heals, and later the longer it lasted.
+// The network between the nodes and the coordinator, as TCP shows it: within a connection nothing
+// is lost or overtaken, but it stalls, ends, or silently leads nowhere; connections overtake each
+// other. Each node has a path of its own to the coordinator, which can be cut in either direction;
+// what was sent into a cut arrives when it heals, and later the longer it lasted.
 
 #include <array>
 #include <deque>
@@ -22,12 +22,12 @@
 
 namespace cpprun::sim {
 
-enum class Side { agent, keeper };
+enum class Side { agent, coordinator };
 
 // Numeric, of that node's machine.
 std::string address_of(int node);
 
-// Between one node and the keeper.
+// Between one node and the coordinator.
 struct Path {
   std::array<TimePoint, 2> cut_until{};  // by the side that is sent to
   TimePoint lossy_until{};
@@ -47,12 +47,12 @@ struct Packet {
 
 struct Connection {
   int node = 0;
-  LinkId link{};  // once the keeper has accepted it
+  LinkId link{};  // once the coordinator has accepted it
   bool agent_open = true;
-  bool keeper_open = false;
+  bool coordinator_open = false;
   bool up = false;          // the agent has been told
   bool black_hole = false;  // leads nowhere any more, and nobody says so
-  TimePoint arrived{};      // the last that came to the keeper's machine, read or not
+  TimePoint arrived{};      // the last that came to the coordinator's machine, read or not
   struct Way {
     std::deque<Packet> packets;
     bool moving = false;  // the first of them is on the timeline
@@ -65,12 +65,12 @@ using ConnectionRef = std::shared_ptr<Connection>;
 // Who sits at the ends.
 struct NetworkEnds {
   std::function<Program&(int node)> agent;
-  Program& keeper;
+  Program& coordinator;
   std::function<void(const ConnectionRef&)> up;
   std::function<void(const ConnectionRef&, const Packet&)> to_agent;
   std::function<void(const ConnectionRef&, const std::string& reason)> down;
   std::function<void(const ConnectionRef&)> accepted;  // fills in `link`
-  std::function<void(const ConnectionRef&, const Packet&)> to_keeper;
+  std::function<void(const ConnectionRef&, const Packet&)> to_coordinator;
   std::function<void(LinkId, const std::string& reason, bool broken)> closed;
 };
 
@@ -79,21 +79,21 @@ class Network {
   Network(Timeline& time, const Scenario& scenario, NetworkEnds ends);
 
   Path& path(int node) { return paths_[static_cast<std::size_t>(node)]; }
-  bool keeper_host_up = true;
+  bool coordinator_host_up = true;
 
   ConnectionRef dial(int node);
   void send(const ConnectionRef& connection, Side to, Packet packet);
   // In order: what was sent before still arrives.
   void close(const ConnectionRef& connection, Side closing);
-  // The keeper's end of that link, where it is open.
+  // The coordinator's end of that link, where it is open.
   ConnectionRef find(LinkId link) const;
-  // Some node whose link the keeper has accepted and not closed.
+  // Some node whose link the coordinator has accepted and not closed.
   std::optional<int> connected_node() const;
 
   // Something between the two ended it, and tells both sides, one, or none.
-  void sever(ConnectionRef connection, bool tell_agent, bool tell_keeper);
-  // The keeper's process ended: its kernel resets every connection, unless the machine is off.
-  void keeper_ended();
+  void sever(ConnectionRef connection, bool tell_agent, bool tell_coordinator);
+  // The coordinator's process ended: its kernel resets every connection, unless the machine is off.
+  void coordinator_ended();
   // The machine at that end of a connection lost power.
   void machine_died(const ConnectionRef& connection, Side dead);
 
@@ -101,7 +101,7 @@ class Network {
   void move(const ConnectionRef& connection, Side to);
   void pump(const ConnectionRef& connection, Side to);
   void arrive(const ConnectionRef& connection, Side to, const Packet& packet);
-  void arrive_at_keeper(const ConnectionRef& connection, const Packet& packet);
+  void arrive_at_coordinator(const ConnectionRef& connection, const Packet& packet);
   void arrive_at_agent(const ConnectionRef& connection, const Packet& packet);
   Duration delay(const Path& path, Random& random) const;
 
@@ -109,7 +109,7 @@ class Network {
   const Scenario& scenario_;
   NetworkEnds ends_;
   std::vector<Path> paths_;
-  std::map<LinkId, ConnectionRef> accepted_;  // whose keeper's end is open
+  std::map<LinkId, ConnectionRef> accepted_;  // whose coordinator's end is open
 };
 
 }  // namespace cpprun::sim

@@ -69,10 +69,10 @@ void Node::begin() {
       config_of(universe_.scenario, number_),
       AgentFacts{.host = fmt::format("host{}", number_),
                  .pid = agent_pids_from + number_ + 20'000 * static_cast<int>(life_ - 1),
-                 .hosts_keeper = keeper_ != nullptr,
+                 .hosts_coordinator = coordinator_ != nullptr,
                  .program = {.argv = {"/bin/worker"}, .entrypoint = "worker"},
                  .interfaces = {{.name = "eth0", .up = true, .addresses = {address_of(number_)}}}});
-  if (keeper_ != nullptr) keeper_->begin();
+  if (coordinator_ != nullptr) coordinator_->begin();
   working_off_ = true;
   for (const agent::Action& action : agent_->start(now())) perform(action);
   working_off_ = false;
@@ -102,7 +102,7 @@ void Node::work_off() {
 void Node::arm() {
   if (!program_.alive() || exit_) return;
   const auto deadline = agent_->next_deadline();
-  universe_.judge.must(deadline || keeper_ != nullptr,
+  universe_.judge.must(deadline || coordinator_ != nullptr,
                        fmt::format("node {} waits without a bound", number_));
   if (!deadline) return;
   const TimePoint due = std::max(clock_.truth(*deadline), universe_.time.now());
@@ -146,7 +146,7 @@ void Node::perform(const agent::Action& action) {
   if (!program_.alive()) return;
   if (std::holds_alternative<agent::Dial>(action)) {
     universe_.judge.agent_asks(number_);
-    if (keeper_ != nullptr) {
+    if (coordinator_ != nullptr) {
       post(agent::LinkUp{address_of(number_)});
     } else {
       hang_up();
@@ -155,7 +155,7 @@ void Node::perform(const agent::Action& action) {
   } else if (const auto* said = std::get_if<agent::Say>(&action)) {
     say(said->message);
   } else if (std::holds_alternative<agent::HangUp>(action)) {
-    if (keeper_ != nullptr) keeper_->local_agent_left();
+    if (coordinator_ != nullptr) coordinator_->local_agent_left();
     hang_up();
   } else if (const auto* started = std::get_if<agent::TellStarted>(&action)) {
     workers_.begin_round(started->sealed.round);
@@ -184,19 +184,19 @@ void Node::examine(const Outcome& outcome) {
 void Node::say(const link::Message& message) {
   if (std::holds_alternative<link::Drained>(message)) universe_.judge.agent_drained(number_);
   if (std::holds_alternative<link::Join>(message)) universe_.judge.agent_asks(number_);
-  if (keeper_ != nullptr) {
-    keeper_->hear_local_agent(message);
+  if (coordinator_ != nullptr) {
+    coordinator_->hear_local_agent(message);
     return;
   }
   if (!connection_ || !connection_->agent_open) return;
   if (const auto* beat = std::get_if<link::Heartbeat>(&message)) {
-    network_->send(connection_, Side::keeper,
+    network_->send(connection_, Side::coordinator,
                    {.kind = Packet::Kind::heartbeat, .heartbeat = *beat});
     return;
   }
   std::string bytes = link::encode(message);
   universe_.judge.counted(number_, 1, message, bytes.size());
-  network_->send(connection_, Side::keeper,
+  network_->send(connection_, Side::coordinator,
                  {.kind = Packet::Kind::frame, .bytes = std::move(bytes)});
 }
 
@@ -215,7 +215,7 @@ void Node::heard(const ConnectionRef& connection, const Packet& packet) {
     return;
   }
   auto decoded = link::decode(packet.bytes);
-  universe_.judge.must(decoded && *decoded, "a keeper's frame cannot be decoded");
+  universe_.judge.must(decoded && *decoded, "a coordinator's frame cannot be decoded");
   universe_.trace.line(universe_.time.now(), "node {} hears: {}", number_, packet.bytes.substr(4));
   if (decoded && *decoded) post(agent::Heard{std::move((*decoded)->message)});
 }
@@ -263,7 +263,7 @@ void Node::exit(const agent::Exit& last) {
   universe_.trace.line(universe_.time.now(), "node {} ends with {}: {}", number_, last.code,
                        last.reason);
   universe_.judge.agent_exits(number_, last);
-  if (keeper_ == nullptr) {
+  if (coordinator_ == nullptr) {
     hang_up();
     end_process();
     return;

@@ -9,7 +9,7 @@
 #include <string>
 
 #include "launcher/agent/agent.h"
-#include "tests/sim/keeper_host.h"
+#include "tests/sim/coordinator_host.h"
 #include "tests/sim/machine_clock.h"
 #include "tests/sim/network.h"
 #include "tests/sim/universe.h"
@@ -34,8 +34,8 @@ class Node {
   const ConnectionRef& connection() const { return connection_; }
   bool exited() const { return exit_.has_value(); }
 
-  // The keeper in this very process, where there is one.
-  void host(KeeperHost* keeper) { keeper_ = keeper; }
+  // The coordinator in this very process, where there is one.
+  void host(CoordinatorHost* coordinator) { coordinator_ = coordinator; }
   void use(Network& network) { network_ = &network; }
   // A new cpprun begins.
   void begin();
@@ -43,10 +43,10 @@ class Node {
   void killed();        // SIGKILL
   void machine_died();  // power off
   void go_on(bool timers_first);
-  // The host of the keeper has stayed long enough.
+  // The host of the coordinator has stayed long enough.
   void leave();
 
-  // --- from the network, and from the keeper in this process ---
+  // --- from the network, and from the coordinator in this process ---
   void post(Agent::Event event);
   void up(const ConnectionRef& connection);
   void heard(const ConnectionRef& connection, const Packet& packet);
@@ -71,7 +71,7 @@ class Node {
   Program program_;
   Workers workers_;
   Network* network_ = nullptr;
-  KeeperHost* keeper_ = nullptr;
+  CoordinatorHost* coordinator_ = nullptr;
   std::optional<Agent> agent_;
   std::uint64_t life_ = 0;  // which cpprun on this machine it is
   ConnectionRef connection_;

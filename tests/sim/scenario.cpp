@@ -47,13 +47,13 @@ bool is_gentle(FaultKind kind) {
       FaultKind::worker_hangs, FaultKind::worker_leaves, FaultKind::node_is_late,
       FaultKind::link_breaks,  FaultKind::half_open,     FaultKind::partition,
       FaultKind::one_way_out,  FaultKind::one_way_in,    FaultKind::clock_skew,
-      FaultKind::clock_jump,   FaultKind::agent_stopped, FaultKind::keeper_stopped};
+      FaultKind::clock_jump,   FaultKind::agent_stopped, FaultKind::coordinator_stopped};
   return std::find(gentle.begin(), gentle.end(), kind) != gentle.end();
 }
 
-bool is_keepers(FaultKind kind) {
-  return kind == FaultKind::keeper_killed || kind == FaultKind::keeper_stopped ||
-         kind == FaultKind::keeper_host_dies;
+bool is_coordinators(FaultKind kind) {
+  return kind == FaultKind::coordinator_killed || kind == FaultKind::coordinator_stopped ||
+         kind == FaultKind::coordinator_host_dies;
 }
 
 bool is_strangers(FaultKind kind) {
@@ -91,7 +91,7 @@ Fault draw_fault(Random& random, const Scenario& scenario, const std::vector<Fau
     fault.at = random.up_to(scenario.join_timeout / 2);
   }
   const int nodes = scenario.nodes();
-  if (!is_keepers(fault.kind) && !is_strangers(fault.kind))
+  if (!is_coordinators(fault.kind) && !is_strangers(fault.kind))
     fault.nodes.push_back(random.between(0, nodes - 1));
   const bool many = fault.kind == FaultKind::partition || fault.kind == FaultKind::one_way_out ||
                     fault.kind == FaultKind::one_way_in || fault.kind == FaultKind::loss ||
@@ -108,13 +108,13 @@ Fault draw_fault(Random& random, const Scenario& scenario, const std::vector<Fau
 }
 
 void draw_faults(Random& random, Scenario& scenario, const FaultKinds& wanted) {
-  const bool spare_the_keeper = random.chance(0.7);
+  const bool spare_the_coordinator = random.chance(0.7);
   std::vector<FaultKind> kinds;
   for (const FaultKind kind : wanted) {
     if (scenario.gentle && !is_gentle(kind) && !is_strangers(kind)) continue;
-    // The keeper of one job has no place for the job of a liar.
+    // The coordinator of one job has no place for the job of a liar.
     if (kind == FaultKind::liar && !scenario.daemon) continue;
-    if (spare_the_keeper && is_keepers(kind) && !scenario.gentle) continue;
+    if (spare_the_coordinator && is_coordinators(kind) && !scenario.gentle) continue;
     kinds.push_back(kind);
   }
   if (kinds.empty()) return;
@@ -194,7 +194,7 @@ std::string to_text(const Scenario& scenario) {
   std::string text = fmt::format(
       "{}; lease {:.1f} s, grace {:.1f} s, join {:.0f} s, last call {:.1f} s, delays up to {:.4f} "
       "s, victims {}{}",
-      scenario.daemon ? "a cpprund" : "node 0 hosts the keeper", seconds(scenario.lease()),
+      scenario.daemon ? "a cpprund" : "node 0 hosts the coordinator", seconds(scenario.lease()),
       seconds(scenario.grace), seconds(scenario.join_timeout), seconds(scenario.last_call),
       seconds(scenario.delay_max), scenario.victims, scenario.gentle ? ", gentle" : "");
   for (const JobShape& job : scenario.jobs) {

@@ -27,7 +27,7 @@ struct JobShape {
 
 struct Scenario {
   std::uint64_t seed = 1;
-  bool daemon = false;         // a cpprund on a machine of its own; else node 0 hosts the keeper
+  bool daemon = false;  // a cpprund on a machine of its own; else node 0 hosts the coordinator
   std::vector<JobShape> jobs;  // more than one only with a daemon
   Duration lease_interval = std::chrono::seconds(1);
   int lease_attempts = 3;

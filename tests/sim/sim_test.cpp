@@ -74,8 +74,8 @@ TEST_CASE("agents may be killed, stopped, signalled and replaced, machines may l
 TEST_CASE("links may break, lead nowhere, stall, and be cut in either direction or both") {
   must_hold("network", 40'000, 3000);
 }
-TEST_CASE("the keeper may be killed, stopped, or lose its machine") {
-  must_hold("keeper", 50'000, 1000);
+TEST_CASE("the coordinator may be killed, stopped, or lose its machine") {
+  must_hold("coordinator", 50'000, 1000);
 }
 TEST_CASE("everything may go wrong at once") {
   must_hold("all", 60'000, 5000);
@@ -84,7 +84,7 @@ TEST_CASE("everything may go wrong at once") {
 TEST_CASE("no seed that once broke a promise breaks one again") {
   const std::vector<Known> known = {
       // The daemon wakes from a stop just when leases are over.
-      {7029145, "keeper", {1}},
+      {7029145, "coordinator", {1}},
       // The last that a draining round has waited for is back as a newcomer.
       {7041945, "all", {1, 2}},
       {20161406, "all", {0, 2}},
@@ -102,21 +102,22 @@ TEST_CASE("no seed that once broke a promise breaks one again") {
       {1795310997849, "network,clocks,kill", {0, 2}},
       {1795314468972, "all", {1}},
       // A spare meets a job that has just finished.
-      {20002781, "keeper", {}},
+      {20002781, "coordinator", {}},
       {20067137, "all", {}},
       {5020134, "all", {}},
-      // Links that were dialled while the host of the keeper was stopped are read after the end.
+      // Links that were dialled while the host of the coordinator was stopped are read after the
+      // end.
       {1795314804416, "all", {2}},
       {1795314971397, "workers,agents", {0}},
-      {1795315043235, "keeper", {0}},
-      // The host of the keeper sleeps through its own patience while everybody drains.
+      {1795315043235, "coordinator", {0}},
+      // The host of the coordinator sleeps through its own patience while everybody drains.
       {1795319671617, "workers,agents", {1, 2}},
       // Nodes whose patience is over just when the last one has come.
       {1795320128769, "workers,agents", {2, 3}},
       // A spare hears how its job ended when another one has its name.
       {1795320221818, "agents", {0, 1}},
       // Two nodes are lost in one moment, and the round breaks of the first.
-      {1795319660068, "keeper", {0}},
+      {1795319660068, "coordinator", {0}},
       // A worker that sits in the kernel for ever is sent there once more, for a while.
       {1795314955403, "workers,agents", {0, 1, 3}},
   };
@@ -126,8 +127,8 @@ TEST_CASE("no seed that once broke a promise breaks one again") {
 // The one test here that differs from run to run: what it finds is a bug, and its message has the
 // seed. It ends by the clock of the machine, so that a slow one plays fewer.
 TEST_CASE("for a minute, seeds that nobody has played keep every promise") {
-  const std::vector<std::string> groups = {"all",     "workers", "exit,spawn,clocks", "agents",
-                                           "network", "keeper",  "workers,agents"};
+  const std::vector<std::string> groups = {"all",     "workers",     "exit,spawn,clocks", "agents",
+                                           "network", "coordinator", "workers,agents"};
   const auto begin = std::chrono::system_clock::now();
   const auto each_takes = 60'000ms / groups.size() / share;
   const auto milliseconds =

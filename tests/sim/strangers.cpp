@@ -58,7 +58,7 @@ void Strangers::come(const Fault& fault) {
 
 void Strangers::step(const std::shared_ptr<Life>& life) {
   if (universe_.time.now() >= life->until) {
-    if (life->link != LinkId{}) keeper_.stranger_leaves(life->link, life->random.chance(0.5));
+    if (life->link != LinkId{}) coordinator_.stranger_leaves(life->link, life->random.chance(0.5));
     return;
   }
   speak(*life);
@@ -67,23 +67,23 @@ void Strangers::step(const std::shared_ptr<Life>& life) {
 
 void Strangers::speak(Life& life) {
   Random& random = life.random;
-  const bool begins = life.link == LinkId{} || !keeper_.knows_stranger(life.link);
+  const bool begins = life.link == LinkId{} || !coordinator_.knows_stranger(life.link);
   if (begins) {
-    life.link = keeper_.stranger_comes(life.address);
+    life.link = coordinator_.stranger_comes(life.address);
     // A liar takes its seat first, to lie from there.
     if (random.chance(life.is_liar ? 1.0 : 0.8)) {
-      keeper_.stranger_says(life.link, link::encode(join_of(life)));
+      coordinator_.stranger_says(life.link, link::encode(join_of(life)));
     }
     return;
   }
   if (random.chance(0.1)) {
-    keeper_.stranger_leaves(life.link, random.chance(0.5));
+    coordinator_.stranger_leaves(life.link, random.chance(0.5));
     life.link = {};
     return;
   }
   std::string bytes = link::encode(random.chance(0.1) ? join_of(life) : lie_of(random));
   if (random.chance(0.1)) bytes[4 + random.next() % (bytes.size() - 4)] ^= 1;
-  keeper_.stranger_says(life.link, bytes);
+  coordinator_.stranger_says(life.link, bytes);
 }
 
 link::Join Strangers::join_of(Life& life) {
@@ -114,7 +114,8 @@ link::Join Strangers::join_of(Life& life) {
   if (random.chance(0.1)) join.addresses.assign(1000, address_of(victim));
   if (random.chance(0.1)) join.host = any_text(random, join.host);
   const std::string name = job_id(universe_.scenario.job_of(victim));
-  if (random.chance(0.5) && keeper_.keeper() != nullptr && keeper_.keeper()->knows(name)) {
+  if (random.chance(0.5) && coordinator_.coordinator() != nullptr &&
+      coordinator_.coordinator()->knows(name)) {
     // The name of a job that runs, and terms that it never has.
     join.job = name;
     join.restarts_max = 77;

@@ -1,7 +1,7 @@
 #pragma once
-// Whoever reaches the keeper's port and lies about everything that a frame can say. They have links
-// of their own and no workers, and the clusters' network carries nothing of theirs: what they say
-// arrives when they say it, which is the worst that could happen.
+// Whoever reaches the coordinator's port and lies about everything that a frame can say. They have
+// links of their own and no workers, and the clusters' network carries nothing of theirs: what they
+// say arrives when they say it, which is the worst that could happen.
 //
 //   a stranger   knows of no job, or knows a name and not the terms
 //   a liar       is the agent of a job of its own, has its seat, and lies from there
@@ -12,7 +12,7 @@
 #include <memory>
 #include <string>
 
-#include "tests/sim/keeper_host.h"
+#include "tests/sim/coordinator_host.h"
 #include "tests/sim/random.h"
 #include "tests/sim/universe.h"
 
@@ -20,7 +20,8 @@ namespace cpprun::sim {
 
 class Strangers {
  public:
-  Strangers(Universe& universe, KeeperHost& keeper) : universe_(universe), keeper_(keeper) {}
+  Strangers(Universe& universe, CoordinatorHost& coordinator)
+      : universe_(universe), coordinator_(coordinator) {}
 
   // One of them comes, for so long.
   void come(const Fault& fault);
@@ -40,7 +41,7 @@ class Strangers {
   link::Message lie_of(Random& random) const;
 
   Universe& universe_;
-  KeeperHost& keeper_;
+  CoordinatorHost& coordinator_;
   int came_ = 0;
 };
 

@@ -36,17 +36,17 @@ World::World(Scenario scenario, bool traced) : universe_(std::move(scenario), tr
   build_nodes();
   const bool daemon = universe_.scenario.daemon;
   Program& program = daemon ? daemon_ : node(0).program();
-  keeper_.emplace(universe_, program, daemon ? keeper_clock_ : node(0).clock(),
-                  KeeperHost::Hooks{.to_local_agent =
-                                        [this](link::Message message) {
-                                          node(0).post(agent::Heard{std::move(message)});
-                                        },
-                                    .done = [this] { host_is_done(); }});
+  coordinator_.emplace(universe_, program, daemon ? coordinator_clock_ : node(0).clock(),
+                       CoordinatorHost::Hooks{.to_local_agent =
+                                                  [this](link::Message message) {
+                                                    node(0).post(agent::Heard{std::move(message)});
+                                                  },
+                                              .done = [this] { host_is_done(); }});
   network_.emplace(universe_.time, universe_.scenario, ends());
-  keeper_->serve(*network_);
-  strangers_.emplace(universe_, *keeper_);
+  coordinator_->serve(*network_);
+  strangers_.emplace(universe_, *coordinator_);
   for (auto& each : nodes_) each->use(*network_);
-  if (!daemon) node(0).host(&*keeper_);
+  if (!daemon) node(0).host(&*coordinator_);
   plan();
 }
 
@@ -54,16 +54,16 @@ World::~World() = default;
 
 NetworkEnds World::ends() {
   return {.agent = [this](int number) -> Program& { return node(number).program(); },
-          .keeper = universe_.scenario.daemon ? daemon_ : node(0).program(),
+          .coordinator = universe_.scenario.daemon ? daemon_ : node(0).program(),
           .up = [this](const ConnectionRef& c) { node(c->node).up(c); },
           .to_agent = [this](const ConnectionRef& c,
                              const Packet& packet) { node(c->node).heard(c, packet); },
           .down = [this](const ConnectionRef& c,
                          const std::string& reason) { node(c->node).down(c, reason); },
-          .accepted = [this](const ConnectionRef& c) { keeper_->accepted(c); },
-          .to_keeper =
+          .accepted = [this](const ConnectionRef& c) { coordinator_->accepted(c); },
+          .to_coordinator =
               [this](const ConnectionRef& c, const Packet& packet) {
-                keeper_->heard(c, packet);
+                coordinator_->heard(c, packet);
                 if (!resets_.contains(c->node) || packet.kind != Packet::Kind::frame) return;
                 const auto decoded = link::decode(packet.bytes);
                 if (!decoded || !*decoded) return;
@@ -76,7 +76,7 @@ NetworkEnds World::ends() {
                 universe_.time.later(0ns, [this, c] { network_->sever(c, true, true); });
               },
           .closed = [this](LinkId link, const std::string& reason,
-                           bool broken) { keeper_->closed(link, reason, broken); }};
+                           bool broken) { coordinator_->closed(link, reason, broken); }};
 }
 
 void World::build_nodes() {
@@ -94,14 +94,14 @@ void World::build_nodes() {
 
 void World::plan() {
   const Scenario& scenario = universe_.scenario;
-  keeper_clock_.offset = Random{scenario.seed, 32}.up_to(1000h);
+  coordinator_clock_.offset = Random{scenario.seed, 32}.up_to(1000h);
   if (scenario.daemon) {
     daemon_.begin();
-    keeper_->begin();
+    coordinator_->begin();
   }
   for (auto& each : nodes_) {
     if (is_late(scenario, each->number())) continue;
-    // The host of the keeper is there first, and now and then it is not.
+    // The host of the coordinator is there first, and now and then it is not.
     Random random{scenario.seed, 33, each->number()};
     const bool first = each->number() == 0 && !random.chance(0.1);
     ++planned_;
@@ -145,9 +145,11 @@ std::optional<std::string> World::run() {
   while (!time.empty() && time.next() <= rest && !universe_.judge.verdict()) time.step();
   if (!universe_.judge.verdict()) universe_.judge.all_is_over();
   const bool slept = std::any_of(scenario().faults.begin(), scenario().faults.end(),
-                                 [](auto& f) { return f.kind == FaultKind::keeper_stopped; });
-  if (Keeper* keeper = keeper_->keeper(); keeper != nullptr && scenario().daemon && !slept) {
-    universe_.judge.must(keeper->job_count() == 0, "the daemon did not forget a job that is over");
+                                 [](auto& f) { return f.kind == FaultKind::coordinator_stopped; });
+  if (Coordinator* coordinator = coordinator_->coordinator();
+      coordinator != nullptr && scenario().daemon && !slept) {
+    universe_.judge.must(coordinator->job_count() == 0,
+                         "the daemon did not forget a job that is over");
   }
   return universe_.judge.verdict();
 }
@@ -161,9 +163,10 @@ void World::begin(Node& each) {
 // Nobody is left to be told, it thinks.
 void World::host_is_done() {
   const auto connected = network_->connected_node();
-  universe_.judge.must(!connected, fmt::format("the host of the keeper leaves while node {} is "
-                                               "connected and waits for an answer",
-                                               connected.value_or(0)));
+  universe_.judge.must(!connected,
+                       fmt::format("the host of the coordinator leaves while node {} is "
+                                   "connected and waits for an answer",
+                                   connected.value_or(0)));
   node(0).leave();
 }
 
@@ -171,8 +174,8 @@ void World::node_ended(const Node& each) {
   --running_;
   const bool hosts = each.number() == 0 && !universe_.scenario.daemon;
   if (!hosts) return;
-  keeper_->end();
-  network_->keeper_ended();
+  coordinator_->end();
+  network_->coordinator_ended();
 }
 
 // Its neighbours in the ring notice first, and fail of it; then theirs.
@@ -190,7 +193,7 @@ void World::worker_died(const WorkerEnd& end) {
 void World::commit(const Fault& fault) {
   universe_.trace.line(universe_.time.now(), "FAULT {}", to_text(fault));
   if (fault.nodes.empty()) {
-    commit_to_keeper(fault);
+    commit_to_coordinator(fault);
     return;
   }
   for (const int number : fault.nodes) {
@@ -244,7 +247,7 @@ void World::commit_to_agent(const Fault& fault, Node& victim) {
       break;
     case FaultKind::host_dies:
       if (victim.number() == 0 && !universe_.scenario.daemon) {
-        end_keeper(true);
+        end_coordinator(true);
       } else {
         victim.machine_died();
       }
@@ -253,7 +256,7 @@ void World::commit_to_agent(const Fault& fault, Node& victim) {
       // A worker that sits in the kernel keeps its machine from being used again.
       if (victim.program().alive() || victim.workers().anybody()) break;
       network_->path(victim.number()).host_up = true;
-      if (victim.number() == 0 && !universe_.scenario.daemon) network_->keeper_host_up = true;
+      if (victim.number() == 0 && !universe_.scenario.daemon) network_->coordinator_host_up = true;
       begin(victim);
       break;
     case FaultKind::node_is_late:
@@ -295,12 +298,12 @@ void World::stop(Node& victim, const Fault& fault) {
   });
 }
 
-void World::commit_to_keeper(const Fault& fault) {
+void World::commit_to_coordinator(const Fault& fault) {
   if (fault.kind == FaultKind::stranger || fault.kind == FaultKind::liar) {
     strangers_->come(fault);
     return;
   }
-  if (fault.kind == FaultKind::keeper_stopped) {
+  if (fault.kind == FaultKind::coordinator_stopped) {
     if (!universe_.scenario.daemon) {
       stop(node(0), fault);
       return;
@@ -309,19 +312,19 @@ void World::commit_to_keeper(const Fault& fault) {
     universe_.time.later(fault.lasts, [this, &fault] { daemon_.go_on(fault.value % 2 == 0); });
     return;
   }
-  end_keeper(fault.kind == FaultKind::keeper_host_dies);
+  end_coordinator(fault.kind == FaultKind::coordinator_host_dies);
   if (!universe_.scenario.daemon || fault.value % 2 == 0) return;
   // Somebody starts a new one, which knows nothing.
   universe_.time.later(fault.lasts, [this] {
     if (daemon_.alive()) return;
-    network_->keeper_host_up = true;
+    network_->coordinator_host_up = true;
     daemon_.begin();
-    keeper_->begin();
+    coordinator_->begin();
   });
 }
 
-void World::end_keeper(bool machine_too) {
-  if (machine_too) network_->keeper_host_up = false;
+void World::end_coordinator(bool machine_too) {
+  if (machine_too) network_->coordinator_host_up = false;
   if (!universe_.scenario.daemon) {
     if (machine_too) {
       node(0).machine_died();
@@ -331,8 +334,8 @@ void World::end_keeper(bool machine_too) {
     return;
   }
   daemon_.end();
-  keeper_->end();
-  network_->keeper_ended();
+  coordinator_->end();
+  network_->coordinator_ended();
 }
 
 }  // namespace cpprun::sim

@@ -1,5 +1,5 @@
 #pragma once
-// A whole cluster in one process: the real Keeper, Agents and Supervisors, with a network,
+// A whole cluster in one process: the real Coordinator, Agents and Supervisors, with a network,
 // processes and clocks that exist only here. Everything that happens is an entry on one timeline;
 // the same scenario gives the same run, byte for byte. After every step the judge is asked.
 
@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "tests/sim/keeper_host.h"
+#include "tests/sim/coordinator_host.h"
 #include "tests/sim/network.h"
 #include "tests/sim/node.h"
 #include "tests/sim/strangers.h"
@@ -44,10 +44,10 @@ class World {
   void commit_to_worker(const Fault& fault, Node& node);
   void commit_to_agent(const Fault& fault, Node& node);
   void commit_to_network(const Fault& fault, Node& node);
-  void commit_to_keeper(const Fault& fault);
+  void commit_to_coordinator(const Fault& fault);
   void begin(Node& node);
   void stop(Node& node, const Fault& fault);
-  void end_keeper(bool machine_too);
+  void end_coordinator(bool machine_too);
   void worker_died(const WorkerEnd& end);
   void host_is_done();
   void node_ended(const Node& node);
@@ -55,10 +55,10 @@ class World {
   Node& node(int number) { return *nodes_[static_cast<std::size_t>(number)]; }
 
   Universe universe_;
-  MachineClock keeper_clock_;  // of a daemon's machine
+  MachineClock coordinator_clock_;  // of a daemon's machine
   Program daemon_;
   std::vector<std::unique_ptr<Node>> nodes_;
-  std::optional<KeeperHost> keeper_;
+  std::optional<CoordinatorHost> coordinator_;
   std::optional<Network> network_;
   std::optional<Strangers> strangers_;
   std::set<int> resets_;  // nodes whose link is reset when they have drained

@@ -31,7 +31,7 @@ constexpr std::array speakers = {
     Speaker{"rendezvous/job/job_terms.cpp"},
     Speaker{"rendezvous/job/reception.cpp"},
     Speaker{"rendezvous/job/job_words.cpp", "there are two masters"},
-    Speaker{"rendezvous/coordinator/keeper.cpp", "this master runs job"},
+    Speaker{"rendezvous/coordinator/coordinator.cpp", "this master runs job"},
 };
 
 std::size_t words_in(const std::string& text) {

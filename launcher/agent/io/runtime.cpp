@@ -96,7 +96,7 @@ int Runtime::break_off(const std::string& why) {
 }
 
 Result<void> Runtime::open() {
-  if (const auto opened = open_keeper(); !opened) return opened;
+  if (const auto opened = open_coordinator(); !opened) return opened;
   auto logs = LogDir::make(inputs_.config, inputs_.environment,
                            [this](const std::string& folder) { warden_.told_folder(folder); });
   if (!logs) return tl::unexpected<Error>(logs.error());
@@ -136,7 +136,7 @@ Result<void> Runtime::open() {
   agent_.emplace(inputs_.config, AgentFacts{.host = inputs_.host,
                                             .pid = ::getpid(),
                                             .agent = std::random_device{}(),
-                                            .hosts_keeper = keeper_ != nullptr,
+                                            .hosts_coordinator = coordinator_ != nullptr,
                                             .program = inputs_.program,
                                             .node = {.environment = inputs_.environment,
                                                      .node_token = inputs_.node_token,
@@ -150,9 +150,9 @@ Result<void> Runtime::open() {
   return {};
 }
 
-// Node rank 0 hosts the keeper. Where ranks do not say, whoever runs on the master's machine does,
-// and the second one there, which finds the port taken, joins the first.
-Result<void> Runtime::open_keeper() {
+// Node rank 0 hosts the coordinator. Where ranks do not say, whoever runs on the master's machine
+// does, and the second one there, which finds the port taken, joins the first.
+Result<void> Runtime::open_coordinator() {
   Config& config = inputs_.config;
   const bool by_rank =
       config.rendezvous != RendezvousMode::endpoint && config.node_rank.has_value();
@@ -166,11 +166,11 @@ Result<void> Runtime::open_keeper() {
     may_host = *meant;
   }
   if (must_host || may_host) {
-    keeper_ = std::make_unique<KeeperServer>(
+    coordinator_ = std::make_unique<CoordinatorServer>(
         context_,
-        KeeperServer::Callbacks{
+        CoordinatorServer::Callbacks{
             .to_local_agent = [this](link::Message m) { post(agent::Heard{std::move(m)}); },
-            .note = [this](const Note& note) { hear_keeper(note); },
+            .note = [this](const Note& note) { hear_coordinator(note); },
             .done =
                 [this] {
                   if (exit_) leave_when_everything_is_said();
@@ -180,17 +180,18 @@ Result<void> Runtime::open_keeper() {
     // A literal loopback address is served there and nowhere else.
     const bool only_loopback =
         config.endpoint.host != "localhost" && is_loopback(config.endpoint.host);
-    const auto listening = keeper_->open({.host = only_loopback ? config.endpoint.host : "",
-                                          .port = static_cast<std::uint16_t>(config.endpoint.port)},
-                                         {.only = terms_of(join_message(config, {}, {})),
-                                          .options = {.lease = config.lease(),
-                                                      .status_interval = bounds::status_interval,
-                                                      .last_call = config.last_call}});
+    const auto listening =
+        coordinator_->open({.host = only_loopback ? config.endpoint.host : "",
+                            .port = static_cast<std::uint16_t>(config.endpoint.port)},
+                           {.only = terms_of(join_message(config, {}, {})),
+                            .options = {.lease = config.lease(),
+                                        .status_interval = bounds::status_interval,
+                                        .last_call = config.last_call}});
     if (listening) {
       config.endpoint.port = listening->port;
       return {};
     }
-    keeper_.reset();
+    coordinator_.reset();
     if (must_host) return failure(with_port_cure(listening.error().reason));
   }
   client_ = std::make_unique<LinkClient>(
@@ -208,7 +209,7 @@ Result<void> Runtime::open_keeper() {
 
 // What happened to the job is told however often it happens; of what strangers do at our port, the
 // first few of a kind, and then how many there were.
-void Runtime::hear_keeper(const Note& said) {
+void Runtime::hear_coordinator(const Note& said) {
   const std::string text =
       said.peer ? fmt::format("store client {}: {}", said.peer->text(), said.text) : said.text;
   // A client that simply left is an ordinary thing, workers do it all the time.
@@ -217,14 +218,14 @@ void Runtime::hear_keeper(const Note& said) {
     strangers_timer_.arm(strangers_.next_deadline());
     return;
   }
-  note(journal::KeeperNoted{text});
+  note(journal::CoordinatorNoted{text});
   const bool is_warning = said.level <= LogLevel::warning;
   pump_.say(is_warning ? narrator_.warning(text) : narrator_.note(text));
 }
 
 void Runtime::tell_held_back(TimePoint until) {
   for (const std::string& line : strangers_.advance(until)) {
-    note(journal::KeeperNoted{line});
+    note(journal::CoordinatorNoted{line});
     pump_.say(narrator_.note(line));
   }
   strangers_timer_.arm(strangers_.next_deadline());
@@ -246,7 +247,7 @@ void Runtime::find_own_place() {
 void Runtime::place_found(const Result<std::vector<std::string>>& addresses) {
   if (!addresses) {
     const std::string& why = addresses.error().reason;
-    keeper_->local_agent_waits(unresolved_for_others(inputs_.config, why));
+    coordinator_->local_agent_waits(unresolved_for_others(inputs_.config, why));
     post(agent::LinkDown{why});
     return;
   }

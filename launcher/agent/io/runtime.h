@@ -1,6 +1,6 @@
 #pragma once
-// cpprun at work: introduces the agent to the keeper, the processes, the consoles and the signals,
-// performs what the agent decides, and tells it what came of it. Decides nothing itself.
+// cpprun at work: introduces the agent to the coordinator, the processes, the consoles and the
+// signals, performs what the agent decides, and tells it what came of it. Decides nothing itself.
 //
 // Whatever happens becomes an event in one queue, and the queue is worked off from the top of the
 // event loop: an action never calls back into the machine that is just deciding.
@@ -26,7 +26,7 @@
 #include "launcher/workers/io/signals.h"
 #include "launcher/workers/io/warden.h"
 #include "rendezvous/client/io/link_client.h"
-#include "rendezvous/coordinator/io/keeper_server.h"
+#include "rendezvous/coordinator/io/coordinator_server.h"
 #include "rendezvous/io/machine_timer.h"
 #include "rendezvous/log_limiter.h"
 
@@ -62,10 +62,10 @@ class Runtime {
  private:
   int break_off(const std::string& why);
   Result<void> open();
-  Result<void> open_keeper();
+  Result<void> open_coordinator();
   void find_own_place();
   void place_found(const Result<std::vector<std::string>>& addresses);
-  void hear_keeper(const Note& said);
+  void hear_coordinator(const Note& said);
   void tell_held_back(TimePoint until);
   void work_off();
   void post(Agent::Event event);
@@ -115,7 +115,7 @@ class Runtime {
   std::optional<Signals> signals_;
   std::optional<LogDir> logs_;
   std::optional<Examiner> examiner_;
-  std::unique_ptr<KeeperServer> keeper_;             // where this node hosts it
+  std::unique_ptr<CoordinatorServer> coordinator_;   // where this node hosts it
   std::unique_ptr<LinkClient> client_;               // where it does not
   std::vector<std::unique_ptr<LinkClient>> askers_;  // of who else hosts
   std::optional<Agent> agent_;

@@ -20,7 +20,7 @@ namespace cpprun::io {
 // --- the link ------------------------------------------------------------------------------------
 
 void Runtime::on(const agent::Dial&) {
-  if (keeper_) {
+  if (coordinator_) {
     find_own_place();
   } else {
     client_->dial();
@@ -28,8 +28,8 @@ void Runtime::on(const agent::Dial&) {
 }
 
 void Runtime::on(const agent::Say& action) {
-  if (keeper_) {
-    keeper_->hear_local_agent(action.message);
+  if (coordinator_) {
+    coordinator_->hear_local_agent(action.message);
   } else {
     client_->send(action.message);
   }
@@ -58,8 +58,8 @@ void Runtime::on(const agent::AskWhoHosts& action) {
 }
 
 void Runtime::on(const agent::HangUp&) {
-  if (keeper_) {
-    keeper_->local_agent_left();
+  if (coordinator_) {
+    coordinator_->local_agent_left();
   } else {
     client_->hang_up();
   }
@@ -146,7 +146,7 @@ void Runtime::on(const agent::Examine& action) {
 
 // The first worker's pid is 0 where it could not be started; then there is nothing to be seen.
 void Runtime::on(const agent::LookAtWorld&) {
-  WorldLook look{.store_asked = keeper_ == nullptr || keeper_->store_was_asked()};
+  WorldLook look{.store_asked = coordinator_ == nullptr || coordinator_->store_was_asked()};
   if (!look.store_asked && !pids_.empty() && pids_.front() != 0) {
     look = look_at_world(pids_.front());
   }
@@ -219,11 +219,12 @@ void Runtime::on(const agent::Exit& action) {
   leave_report(facts);
   inputs_.chronicle.finish_events();
   if (exit_->root) leave_error_file(*exit_->root);
-  if (!keeper_) {
+  if (!coordinator_) {
     leave_when_everything_is_said();
     return;
   }
-  // The others still have to hear it. The keeper says when they have; nobody is waited for longer.
+  // The others still have to hear it. The coordinator says when they have; nobody is waited for
+  // longer.
   farewell_.expires_after(bounds::farewell_max);
   farewell_.async_wait([this](const asio::error_code& cancelled) {
     if (!cancelled) leave_when_everything_is_said();
@@ -237,7 +238,7 @@ ReportFacts Runtime::report_facts(const agent::Exit& last) const {
                     .interpreter = inputs_.program.interpreter,
                     .host = inputs_.host,
                     .group_rank = last.group_rank,
-                    .master = keeper_ != nullptr || last.group_rank == GroupRank{},
+                    .master = coordinator_ != nullptr || last.group_rank == GroupRank{},
                     .pid = ::getpid(),
                     .exit_code = last.code,
                     .restarts = restarts_,

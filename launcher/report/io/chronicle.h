@@ -24,7 +24,7 @@ class Chronicle {
   bool keeps_report() const { return !report_path_.empty(); }
 
   // Whose events these are; called once before the first.
-  void begin(JournalKeeper keeper) { journal_.emplace(std::move(keeper)); }
+  void begin(EventSource source) { journal_.emplace(std::move(source)); }
   // What is to be said of an event, now; empty before `begin`.
   std::string line(const journal::Event& event);
   // Appends a line, with a word before it on how many found no room. An error is for people, told

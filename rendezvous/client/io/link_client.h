@@ -1,6 +1,7 @@
 #pragma once
-// The agent's way to the keeper: finds the address, connects, greets, and says in words a person
-// can act on why it could not. One attempt a call; when to try again is the agent's to decide.
+// The agent's way to the coordinator: finds the address, connects, greets, and says in words a
+// person can act on why it could not. One attempt a call; when to try again is the agent's to
+// decide.
 
 #include <asio/io_context.hpp>
 #include <functional>

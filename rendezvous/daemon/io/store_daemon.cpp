@@ -8,7 +8,7 @@
 #include <asio/signal_set.hpp>
 
 #include "proto/bounds.h"
-#include "rendezvous/coordinator/io/keeper_server.h"
+#include "rendezvous/coordinator/io/coordinator_server.h"
 #include "rendezvous/daemon/io/daemon_log.h"
 #include "rendezvous/io/patient_writer.h"
 #include "rendezvous/io/socket_address.h"
@@ -37,11 +37,11 @@ int run_store_daemon(const DaemonOptions& options) {
   asio::signal_set signals(io, SIGTERM, SIGINT);
   signals.async_wait([&](const asio::error_code&, int) { io.stop(); });
   // Nobody's agent lives here, and a daemon is never done.
-  KeeperServer server(io,
-                      {.to_local_agent = [](const link::Message&) {},
-                       .note = [&log](const Note& note) { log.write(note); },
-                       .done = nullptr},
-                      {.memory = memory_of(options)});
+  CoordinatorServer server(io,
+                           {.to_local_agent = [](const link::Message&) {},
+                            .note = [&log](const Note& note) { log.write(note); },
+                            .done = nullptr},
+                           {.memory = memory_of(options)});
   const auto listening =
       server.open({.host = options.host, .port = options.port, .dialect = options.dialect},
                   {.only = {},

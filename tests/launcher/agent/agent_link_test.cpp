@@ -1,5 +1,5 @@
-// What an agent does when its keeper, its network or its own process stands still: nobody may be
-// alive here when the others have this node's ranks.
+// What an agent does when its coordinator, its network or its own process stands still: nobody may
+// be alive here when the others have this node's ranks.
 
 #include <doctest/doctest.h>
 
@@ -44,7 +44,8 @@ TEST_CASE("a master that answers nothing for the lease is gone: the workers are 
   CHECK(reason_of(last).starts_with("the master at 10.0.0.1:29500 is gone: "));
 }
 
-TEST_CASE("a keeper that is heard but does not hear us is no keeper: the way there is cut") {
+TEST_CASE(
+    "a coordinator that is heard but does not hear us is no coordinator: the way there is cut") {
   Stage stage;
   stage.run();
   stage.answered(t0 + 1s);
@@ -135,7 +136,7 @@ TEST_CASE("a node that has drained says so when it comes back: it is here for an
   CHECK(said<link::Join>(resumed)[0].idle);
 }
 
-TEST_CASE("the host of the keeper has no lease: it may sleep as long as it likes") {
+TEST_CASE("the host of the coordinator has no lease: it may sleep as long as it likes") {
   Stage stage{true};
   stage.run();
   CHECK(work<supervisor::SignalGroup>(stage.agent.advance(t0 + 24h)).empty());
@@ -192,7 +193,7 @@ TEST_CASE("a worker that failed by itself while it was being ended is told of, t
   REQUIRE(said<link::Failed>(ended).size() == 1);
   CHECK(said<link::Failed>(ended)[0].failure.status == link::ExitStatus{true, SIGSEGV});
   REQUIRE(said<link::Drained>(ended).size() == 1);
-  // In this order, or the keeper would take it for another round's.
+  // In this order, or the coordinator would take it for another round's.
   const auto position = [&ended](auto wanted) {
     return std::find_if(ended.begin(), ended.end(), [&](const agent::Action& action) {
       const auto* say = std::get_if<agent::Say>(&action);

@@ -30,10 +30,10 @@ inline Config two_nodes() {
   return config;
 }
 
-inline AgentFacts facts(bool hosts_keeper = false) {
+inline AgentFacts facts(bool hosts_coordinator = false) {
   return {.host = "beta",
           .pid = 42,
-          .hosts_keeper = hosts_keeper,
+          .hosts_coordinator = hosts_coordinator,
           .program = {.argv = {"/bin/true"}, .interpreter = "", .entrypoint = "true"},
           .node = {},
           .interfaces = {{.name = "lo", .up = true, .loopback = true, .addresses = {"127.0.0.1"}},
@@ -80,8 +80,8 @@ std::vector<W> work(const Agent::Actions& actions) {
 
 // One agent with one worker, led step by step to where a test begins.
 struct Stage {
-  explicit Stage(bool hosts_keeper = false, const Config& config = two_nodes())
-      : agent(config, facts(hosts_keeper)) {
+  explicit Stage(bool hosts_coordinator = false, const Config& config = two_nodes())
+      : agent(config, facts(hosts_coordinator)) {
     agent.start(t0);
   }
   Agent::Actions heard(TimePoint now, link::Message message) {
@@ -96,7 +96,7 @@ struct Stage {
     heard(t0, seat());
     worker(t0, supervisor::Started{LocalRank{0}, 100});
   }
-  // The keeper answers a heartbeat that was sent in that same moment.
+  // The coordinator answers a heartbeat that was sent in that same moment.
   void answered(TimePoint now) {
     heard(now, link::Heartbeat{
                    .sent = std::chrono::duration_cast<link::AgentTime>(now.time_since_epoch())});

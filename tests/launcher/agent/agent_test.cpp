@@ -11,7 +11,8 @@ using namespace cpprun;
 using namespace cpprun::testing;
 using namespace std::chrono_literals;
 
-TEST_CASE("an agent dials, joins with what the keeper must know, and starts what it is given") {
+TEST_CASE(
+    "an agent dials, joins with what the coordinator must know, and starts what it is given") {
   Agent agent{two_nodes(), facts()};
   CHECK(all<agent::Dial>(agent.start(t0)).size() == 1);
   const auto joined = agent.handle(t0, agent::LinkUp{"10.0.0.2"});
@@ -79,7 +80,7 @@ TEST_CASE("a lease of a single heartbeat is renewed before it has run out") {
   CHECK(said<link::Heartbeat>(agent.advance(t0 + 500ms)).size() == 1);
 }
 
-TEST_CASE("a refusal ends the agent with the keeper's sentence") {
+TEST_CASE("a refusal ends the agent with the coordinator's sentence") {
   Stage stage;
   stage.join();
   const auto last = all<agent::Exit>(stage.heard(t0, link::Refused{"node rank 1 is taken"}));
@@ -250,7 +251,7 @@ TEST_CASE("a signal before there is a seat ends the agent at once") {
   CHECK(last[0].code == 143);
 }
 
-TEST_CASE("the host of the keeper stays until the keeper says that the job is over") {
+TEST_CASE("the host of the coordinator stays until the coordinator says that the job is over") {
   Stage stage{true};
   stage.run();
   stage.agent.handle(t0, agent::Signalled{SIGTERM});
@@ -262,7 +263,7 @@ TEST_CASE("the host of the keeper stays until the keeper says that the job is ov
   CHECK(last[0].code == 143);
 }
 
-TEST_CASE("an agent that hosts its keeper has no deadline once the workers use their store") {
+TEST_CASE("an agent that hosts its coordinator has no deadline once the workers use their store") {
   Stage stage{true};
   stage.run();
   CHECK(stage.agent.next_deadline() == t0 + bounds::own_world_patience);
@@ -341,7 +342,8 @@ TEST_CASE("a master whose name is loopback gives its workers the card that leads
   CHECK(prepared[0].specs[0].variables.at("GLOO_SOCKET_IFNAME") == "eth0");
 }
 
-TEST_CASE("the keeper's host looks after a minute whether anybody uses the store, others never") {
+TEST_CASE(
+    "the coordinator's host looks after a minute whether anybody uses the store, others never") {
   Stage stage{true};
   stage.run();
   CHECK(all<agent::LookAtWorld>(stage.agent.advance(t0 + 59s)).empty());

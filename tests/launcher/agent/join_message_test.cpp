@@ -8,7 +8,7 @@
 using namespace cpprun;
 using namespace std::chrono_literals;
 
-TEST_CASE("a join says what the keeper must know of this node") {
+TEST_CASE("a join says what the coordinator must know of this node") {
   Config config;
   config.job = "j";
   config.nodes_min = 2;

@@ -37,7 +37,7 @@ TEST_CASE("every rule names a cause of the catalogue") {
   }
 }
 
-// Said by the keeper, for a node that says nothing.
+// Said by the coordinator, for a node that says nothing.
 TEST_CASE("every cause of the catalogue can be come by") {
   const auto table = in_table();
   for (const Cause& each : causes()) {

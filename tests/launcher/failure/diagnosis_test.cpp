@@ -103,7 +103,7 @@ TEST_CASE("a KILL that was not ours points at memory; one that was does not") {
   CHECK(diagnose(ended({true, SIGKILL}, SIGKILL)).cause == told_to_end);
 }
 
-TEST_CASE("what travels to the keeper is one line of text of bounded length") {
+TEST_CASE("what travels to the coordinator is one line of text of bounded length") {
   auto evidence = ended({false, 1});
   evidence.last_lines = {"bad \xFF\xE2\x82 byte\tand \xE2\x82\xAC " + std::string(9000, 'x')};
   const auto message = failure_of(evidence, GroupRank{2}, "node2").message;

@@ -52,7 +52,7 @@ TEST_CASE("every attempt is kept with its times, why it ended, and what failed f
   CHECK_FALSE(list[1].failure.has_value());
 }
 
-TEST_CASE("the keeper's word stands above what one node has seen") {
+TEST_CASE("the coordinator's word stands above what one node has seen") {
   Attempts attempts;
   attempts.judged(failure(3, "killed"));
   attempts.begin(t0, round(1));

@@ -72,7 +72,7 @@ TEST_CASE("a failed worker's line has the verdict on it") {
   CHECK(json.at("failure").at("consequence") == false);
 }
 
-using Kind = keeper::NodeChange::Kind;
+using Kind = coordinator::NodeChange::Kind;
 
 journal::Event change(Kind kind, std::optional<GroupRank> rank = {}) {
   return journal::NodeChanged{{.kind = kind, .host = "node2", .rank = rank, .reason = "silent"}};
@@ -111,7 +111,7 @@ TEST_CASE("each event has exactly the members that docs/events.md gives it") {
       journal::JobStarted{},       journal::RoundSealed{},      journal::WorkerStarted{},
       journal::WorkerExited{},     journal::WorkerNotStarted{}, journal::WorkerFailed{},
       journal::Draining{},         journal::WorkerKilled{},     journal::Waiting{},
-      journal::KeeperNoted{},      journal::JobEnded{},         change(Kind::joined),
+      journal::CoordinatorNoted{}, journal::JobEnded{},         change(Kind::joined),
       change(Kind::lost),          change(Kind::left),          journal::EventsLost{},
       journal::LeaseNearlyMissed{}};
   // One kind of value has three names.

@@ -13,7 +13,7 @@
 #include "proto/c10d/encoder.h"
 #include "proto/link/codec.h"
 #include "rendezvous/client/io/link_client.h"
-#include "rendezvous/coordinator/io/keeper_server.h"
+#include "rendezvous/coordinator/io/coordinator_server.h"
 
 using namespace cpprun;
 using namespace std::chrono_literals;
@@ -51,8 +51,8 @@ struct Master {
                              },
                          .note = [this](const Note& note) { notes.push_back(note.text); },
                          .done = [this] { done = true; }}) {
-    KeeperOptions options{.only = {},
-                          .options = {.lease = 60s, .status_interval = 60s, .last_call = 60s}};
+    CoordinatorOptions options{.only = {},
+                               .options = {.lease = 60s, .status_interval = 60s, .last_call = 60s}};
     if (!daemon) options.only = JobTerms{.id = "j", .nodes_min = 2, .nodes_max = 2};
     const auto opened = server.open({.host = "127.0.0.1"}, options);
     REQUIRE(opened.has_value());
@@ -62,7 +62,7 @@ struct Master {
   std::function<void(const link::Message&)> answer;  // of the local agent, at once
   std::vector<std::string> notes;
   bool done = false;
-  KeeperServer server;
+  CoordinatorServer server;
   int port = 0;
 };
 

@@ -18,7 +18,8 @@ TEST_CASE("a store is for the machines whose links are in the round that runs") 
         "has several addresses, give every node the same one, as a number");
 }
 
-TEST_CASE("an address that is only claimed admits nobody; of its own machine the keeper knows") {
+TEST_CASE(
+    "an address that is only claimed admits nobody; of its own machine the coordinator knows") {
   Round round;
   round.enter(LinkId{1}, {.join = {.host = "far", .addresses = {"fd00::1"}}, .peer = "10.0.0.1"});
   Admission admission;

@@ -9,37 +9,37 @@ using namespace std::chrono_literals;
 
 namespace {
 
-// The agent's clock began an hour later than the keeper's.
-TimePoint keeper_time(link::AgentTime agent) {
+// The agent's clock began an hour later than the coordinator's.
+TimePoint coordinator_time(link::AgentTime agent) {
   return TimePoint{} + 1h + agent;
 }
 
 }  // namespace
 
 TEST_CASE("a node of which nothing was heard has no time") {
-  CHECK_FALSE(ClockOffset{}.by_keeper(5s));
+  CHECK_FALSE(ClockOffset{}.by_coordinator(5s));
 }
 
 TEST_CASE("the message with the freest way tells how the clocks stand") {
   ClockOffset clock;
-  clock.heard(keeper_time(1s) + 40ms, 1s);
-  clock.heard(keeper_time(2s) + 2ms, 2s);
-  clock.heard(keeper_time(3s) + 900ms, 3s);
-  CHECK(clock.by_keeper(10s) == keeper_time(10s) + 2ms);
+  clock.heard(coordinator_time(1s) + 40ms, 1s);
+  clock.heard(coordinator_time(2s) + 2ms, 2s);
+  clock.heard(coordinator_time(3s) + 900ms, 3s);
+  CHECK(clock.by_coordinator(10s) == coordinator_time(10s) + 2ms);
 }
 
 TEST_CASE("half of the shortest round trip is the way") {
   ClockOffset clock;
-  clock.heard(keeper_time(1s) + 2ms, 1s, 4ms);
-  clock.heard(keeper_time(2s) + 70ms, 2s, 90ms);
-  CHECK(clock.by_keeper(10s) == keeper_time(10s));
+  clock.heard(coordinator_time(1s) + 2ms, 1s, 4ms);
+  clock.heard(coordinator_time(2s) + 70ms, 2s, 90ms);
+  CHECK(clock.by_coordinator(10s) == coordinator_time(10s));
 }
 
 TEST_CASE("clocks that drift are followed: what is older than two windows does not count") {
   ClockOffset clock;
-  clock.heard(keeper_time(0s), 0s);
+  clock.heard(coordinator_time(0s), 0s);
   for (int i = 1; i <= 2 * bounds::clock_samples; ++i) {
-    clock.heard(keeper_time(i * 1s) + 5ms, i * 1s);
+    clock.heard(coordinator_time(i * 1s) + 5ms, i * 1s);
   }
-  CHECK(clock.by_keeper(100s) == keeper_time(100s) + 5ms);
+  CHECK(clock.by_coordinator(100s) == coordinator_time(100s) + 5ms);
 }

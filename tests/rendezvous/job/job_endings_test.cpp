@@ -12,7 +12,7 @@ namespace {
 
 constexpr RoundNumber first{1};
 
-// Noticed at that time by the node's own clock; these nodes' clocks began with the keeper's.
+// Noticed at that time by the node's own clock; these nodes' clocks began with the coordinator's.
 link::Failed failure_of(int rank, Duration noticed, bool consequence = false, int code = 1) {
   return {.round = first,
           .failure = {.rank = Rank{rank},
@@ -46,10 +46,10 @@ TEST_CASE("the death that was heard of last is the root when it was the first") 
 TEST_CASE("the clocks of nodes are corrected before their failures are put in order") {
   Table table;
   auto later = node(1);
-  later.sent = -50s;  // this node's clock is fifty seconds behind the keeper's
+  later.sent = -50s;  // this node's clock is fifty seconds behind the coordinator's
   table.join(t0, a, node(0), true);
   table.join(t0, b, later);
-  table.hear(t0 + 10s, b, failure_of(3, -41s));  // 9 s by the keeper's
+  table.hear(t0 + 10s, b, failure_of(3, -41s));  // 9 s by the coordinator's
   table.hear(t0 + 10s, a, failure_of(0, 8s));
   table.drained(t0 + 11s, 1, {b});
   CHECK(said<link::Finish>(table.drained(t0 + 11s, 1, {a}), a)[0].root->rank == Rank{0});
@@ -183,7 +183,7 @@ TEST_CASE("a node tells only of its own workers, and what is known of it is not 
   const auto lied = table.hear(t0 + 1s, b, of_another);
   CHECK(said<link::Drain>(lied, a).empty());
   REQUIRE(lied.size() == 1);
-  CHECK(std::get<keeper::HangUp>(lied[0]).reason ==
+  CHECK(std::get<coordinator::HangUp>(lied[0]).reason ==
         "it told of rank 0, which is none of node 1 on host1");
   link::Failed dressed_up = failure_of(3, 1s, false, 9);
   dressed_up.failure.host = "host0";

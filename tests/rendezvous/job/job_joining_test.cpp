@@ -16,9 +16,9 @@ namespace {
 constexpr LinkId newer{9};
 
 // The agent of link b dials again, from the same address.
-keeper::Actions back(Table& table, TimePoint now, link::Join join, LinkId link = newer) {
+coordinator::Actions back(Table& table, TimePoint now, link::Join join, LinkId link = newer) {
   join.restarts_max = table.job.terms().restarts_max;
-  keeper::Actions actions;
+  coordinator::Actions actions;
   table.job.join(now, {link, "10.0.0.2", false}, join, actions);
   return actions;
 }
@@ -28,9 +28,9 @@ link::Join after(link::Join join, std::uint32_t round) {
   return join;
 }
 
-bool hangs_up(const keeper::Actions& actions, LinkId link) {
-  return std::any_of(actions.begin(), actions.end(), [link](const keeper::Action& action) {
-    const auto* hang_up = std::get_if<keeper::HangUp>(&action);
+bool hangs_up(const coordinator::Actions& actions, LinkId link) {
+  return std::any_of(actions.begin(), actions.end(), [link](const coordinator::Action& action) {
+    const auto* hang_up = std::get_if<coordinator::HangUp>(&action);
     return hang_up != nullptr && hang_up->link == link;
   });
 }
@@ -53,7 +53,7 @@ TEST_CASE("a spare whose link is back hears again that it is one") {
   auto spare = node(1, 2, "spare");
   spare.node_rank.reset();
   table.join(t0, c, spare);
-  keeper::Actions actions;
+  coordinator::Actions actions;
   table.job.join(t0 + 1s, {newer, "10.0.0.3", false}, spare, actions);
   REQUIRE(said<link::Waiting>(actions, newer).size() == 1);
   CHECK(said<link::Waiting>(actions, newer)[0].spare);
@@ -63,7 +63,7 @@ TEST_CASE("a spare whose link is back hears again that it is one") {
 TEST_CASE("another agent with that host's name and pid is somebody else") {
   Table table;
   table.join(t0, b, node(1));
-  keeper::Actions actions;
+  coordinator::Actions actions;
   table.job.join(t0 + 1s, {newer, "10.0.0.77", false}, node(1), actions);
   CHECK(said<link::Refused>(actions, newer).size() == 1);
   CHECK_FALSE(hangs_up(actions, b));

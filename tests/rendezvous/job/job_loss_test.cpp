@@ -1,4 +1,5 @@
-// What the keeper makes of nodes that die, sleep, are cut off, or come back, and of its own sleep.
+// What the coordinator makes of nodes that die, sleep, are cut off, or come back, and of its own
+// sleep.
 
 #include <doctest/doctest.h>
 
@@ -41,8 +42,8 @@ TEST_CASE("a silent network, a half-open link, a way back that is cut: silence i
   const auto lost = three.awake(t0 + 3s);
   CHECK(said<link::Drain>(lost, a).size() == 1);
   // Its link looks sound from here, so it is cut: nothing that still comes out of it is heard.
-  CHECK(std::any_of(lost.begin(), lost.end(), [](const keeper::Action& action) {
-    const auto* hang_up = std::get_if<keeper::HangUp>(&action);
+  CHECK(std::any_of(lost.begin(), lost.end(), [](const coordinator::Action& action) {
+    const auto* hang_up = std::get_if<coordinator::HangUp>(&action);
     return hang_up != nullptr && hang_up->link == b;
   }));
   CHECK(three.hear(t0 + 3s, b, link::Succeeded{RoundNumber{1}}).empty());
@@ -112,13 +113,14 @@ TEST_CASE("a resumed agent is answered, so that it knows that its own lease goes
   CHECK(said<link::Heartbeat>(back, LinkId{9})[0].sent == 77s);
 }
 
-TEST_CASE("a keeper that was stopped for longer than the lease loses nobody who spoke meanwhile") {
+TEST_CASE(
+    "a coordinator that was stopped for longer than the lease loses nobody who spoke meanwhile") {
   Three three;
   const TimePoint awake = t0 + 60s;
   CHECK(said<link::Drain>(three.advance(awake), a).empty());
   // Now it reads what has come while it slept: b has spoken, c has not.
   three.hear(awake + 1ms, b, link::Heartbeat{});
-  const auto lost = three.advance(awake + bounds::keeper_nap);
+  const auto lost = three.advance(awake + bounds::coordinator_nap);
   CHECK(said<link::Drain>(lost, b)[0].reason == "node 2 on gamma is lost");
 }
 
@@ -174,7 +176,8 @@ TEST_CASE("a polite break is not spoilt by a worker that ends badly because of i
   CHECK(said<link::Sealed>(next, a)[0].group_world_size == 2);
 }
 
-TEST_CASE("a keeper that was stopped for less than the lease, until it ends, reads first, too") {
+TEST_CASE(
+    "a coordinator that was stopped for less than the lease, until it ends, reads first, too") {
   Three three;
   // It wakes just when the lease of b and c is over; both have spoken while it slept.
   CHECK(said<link::Drain>(three.advance(t0 + 3s), a).empty());

@@ -38,7 +38,7 @@ struct Table {
       : job(std::move(terms),
             {.lease = 3s, .status_interval = 5s, .last_call = 30s, .store_port = 29500}) {}
 
-  keeper::Actions join(TimePoint now, LinkId link, link::Join what, bool local = false) {
+  coordinator::Actions join(TimePoint now, LinkId link, link::Join what, bool local = false) {
     const JobTerms& terms = job.terms();
     using std::chrono::duration_cast;
     using std::chrono::milliseconds;
@@ -48,29 +48,29 @@ struct Table {
     what.window_milliseconds =
         static_cast<int>(duration_cast<milliseconds>(terms.restart_window).count());
     what.no_restart_codes = terms.no_restart_codes;
-    keeper::Actions actions;
+    coordinator::Actions actions;
     job.join(now, {link, "10.0.0." + std::to_string(link.value), local}, what, actions);
     return actions;
   }
-  keeper::Actions hear(TimePoint now, LinkId link, link::Message what) {
-    keeper::Actions actions;
+  coordinator::Actions hear(TimePoint now, LinkId link, link::Message what) {
+    coordinator::Actions actions;
     job.hear(now, link, what, actions);
     return actions;
   }
-  keeper::Actions close(TimePoint now, LinkId link, bool broken = false) {
-    keeper::Actions actions;
+  coordinator::Actions close(TimePoint now, LinkId link, bool broken = false) {
+    coordinator::Actions actions;
     job.close(now, {link, "connection reset", broken}, actions);
     return actions;
   }
   // Asked only now; who was asked nothing shortly before a lease ends has slept.
-  keeper::Actions advance(TimePoint now) {
-    keeper::Actions actions;
+  coordinator::Actions advance(TimePoint now) {
+    coordinator::Actions actions;
     job.advance(now, actions);
     return actions;
   }
   // As by a driver that is awake: asked at every deadline on the way.
-  keeper::Actions awake(TimePoint now) {
-    keeper::Actions actions;
+  coordinator::Actions awake(TimePoint now) {
+    coordinator::Actions actions;
     for (auto due = job.next_deadline(); due && *due < now; due = job.next_deadline()) {
       job.advance(*due, actions);
     }
@@ -78,8 +78,8 @@ struct Table {
     return actions;
   }
   // Everybody of these says that it has drained.
-  keeper::Actions drained(TimePoint now, std::uint32_t round, std::vector<LinkId> links) {
-    keeper::Actions last;
+  coordinator::Actions drained(TimePoint now, std::uint32_t round, std::vector<LinkId> links) {
+    coordinator::Actions last;
     for (const LinkId link : links) last = hear(now, link, link::Drained{RoundNumber{round}});
     return last;
   }
@@ -92,19 +92,19 @@ struct Table {
 
 // What was said on that link, of that kind.
 template <class M>
-std::vector<M> said(const keeper::Actions& actions, LinkId link) {
+std::vector<M> said(const coordinator::Actions& actions, LinkId link) {
   std::vector<M> found;
   for (const auto& action : actions) {
-    const auto* say = std::get_if<keeper::Say>(&action);
+    const auto* say = std::get_if<coordinator::Say>(&action);
     if (say == nullptr || say->link != link) continue;
     if (const auto* message = std::get_if<M>(&say->message)) found.push_back(*message);
   }
   return found;
 }
 
-inline bool resets_store(const keeper::Actions& actions) {
-  return std::any_of(actions.begin(), actions.end(), [](const keeper::Action& action) {
-    return std::holds_alternative<keeper::ResetStore>(action);
+inline bool resets_store(const coordinator::Actions& actions) {
+  return std::any_of(actions.begin(), actions.end(), [](const coordinator::Action& action) {
+    return std::holds_alternative<coordinator::ResetStore>(action);
   });
 }
 

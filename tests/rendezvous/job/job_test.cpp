@@ -23,12 +23,12 @@ link::Failed failed_with(int code, RoundNumber round = RoundNumber{1}, int rank 
 TEST_CASE("a round is sealed when the last node comes, whoever was first") {
   Table table;
   CHECK(table.join(t0, b, node(1, 3)) ==
-        keeper::Actions{keeper::NodeChange{.host = "host1", .reason = ""}});
+        coordinator::Actions{coordinator::NodeChange{.host = "host1", .reason = ""}});
   const auto actions = table.join(t0 + 1s, a, node(0, 1), true);
   REQUIRE(actions.size() > 2);
-  CHECK(std::holds_alternative<keeper::NodeChange>(actions[0]));
+  CHECK(std::holds_alternative<coordinator::NodeChange>(actions[0]));
   // Before anybody is told, so that nobody finds the keys of another round.
-  CHECK(std::holds_alternative<keeper::ResetStore>(actions[1]));
+  CHECK(std::holds_alternative<coordinator::ResetStore>(actions[1]));
   CHECK(said<link::Sealed>(actions, a) == std::vector{link::Sealed{.round = RoundNumber{1},
                                                                    .group_rank = GroupRank{0},
                                                                    .group_world_size = 2,
@@ -65,7 +65,7 @@ TEST_CASE("two nodes with one node rank: the second is refused and both are name
   CHECK(said<link::Refused>(actions, b)[0].reason ==
         "node rank 0 is taken by alpha (pid 100); beta (pid 100) asked for it too: give each node "
         "its own --node_rank, from 0 to 1");
-  CHECK(std::holds_alternative<keeper::HangUp>(actions[1]));
+  CHECK(std::holds_alternative<coordinator::HangUp>(actions[1]));
   CHECK(table.job.round().size() == 1);
 }
 

@@ -53,12 +53,12 @@ TEST_CASE("a lost node is spoken for") {
 }
 
 TEST_CASE("a change of a node names its host, and its rank once it had a seat") {
-  using Kind = keeper::NodeChange::Kind;
+  using Kind = coordinator::NodeChange::Kind;
   Round round = round_of(1);
   CHECK(change_of(*round.find(LinkId{1}), Kind::joined) ==
-        keeper::NodeChange{.kind = Kind::joined, .host = "h0"});
+        coordinator::NodeChange{.kind = Kind::joined, .host = "h0"});
   round.seal(1);
   CHECK(change_of(*round.find(LinkId{1}), Kind::lost, "silent for 3 s") ==
-        keeper::NodeChange{
+        coordinator::NodeChange{
             .kind = Kind::lost, .host = "h0", .rank = GroupRank{0}, .reason = "silent for 3 s"});
 }

@@ -33,26 +33,26 @@ TEST_CASE("a lease that is not renewed runs out, one that is renewed does not") 
   leases.renew(bob, t0 + 1s);
   leases.renew(alice, t0 + 2s);
   // A look that shows that somebody is awake, and then the end.
-  CHECK(leases.next_expiry() == t0 + 4s - bounds::keeper_nap);
-  CHECK(leases.expire(t0 + 4s - bounds::keeper_nap).empty());
+  CHECK(leases.next_expiry() == t0 + 4s - bounds::coordinator_nap);
+  CHECK(leases.expire(t0 + 4s - bounds::coordinator_nap).empty());
   CHECK(leases.next_expiry() == t0 + 4s);
   CHECK(leases.expire(t0 + 4s) == std::vector{Leases::Expired{bob, t0 + 1s}});
   CHECK(awake_at(leases, t0 + 5s) == std::vector{Leases::Expired{alice, t0 + 2s}});
 }
 
-TEST_CASE("a keeper that has slept reads what it was told before it gives anybody up") {
+TEST_CASE("a coordinator that has slept reads what it was told before it gives anybody up") {
   Leases leases{3s};
   leases.renew(alice, t0);
   leases.renew(bob, t0);
   const TimePoint awake = t0 + 60s;
   CHECK(leases.expire(awake).empty());
-  CHECK(leases.next_expiry() == awake + bounds::keeper_nap);
+  CHECK(leases.next_expiry() == awake + bounds::coordinator_nap);
   leases.renew(alice, awake + 1ms);
-  CHECK(leases.expire(awake + bounds::keeper_nap) == std::vector{Leases::Expired{bob, t0}});
-  CHECK(leases.next_expiry() == awake + 1ms + 3s - bounds::keeper_nap);
+  CHECK(leases.expire(awake + bounds::coordinator_nap) == std::vector{Leases::Expired{bob, t0}});
+  CHECK(leases.next_expiry() == awake + 1ms + 3s - bounds::coordinator_nap);
 }
 
-TEST_CASE("a keeper whose sleep ends just when a lease does has slept all the same") {
+TEST_CASE("a coordinator whose sleep ends just when a lease does has slept all the same") {
   Leases leases{3s};
   leases.renew(alice, t0);
   leases.renew(bob, t0 + 1ms);
@@ -64,7 +64,7 @@ TEST_CASE("a keeper whose sleep ends just when a lease does has slept all the sa
   CHECK(awake_at(leases, t0 + 6s).size() == 2);
 }
 
-TEST_CASE("a keeper that falls asleep again while it reads reads again") {
+TEST_CASE("a coordinator that falls asleep again while it reads reads again") {
   Leases leases{3s};
   leases.renew(alice, t0);
   CHECK(leases.expire(t0 + 60s).empty());
@@ -73,7 +73,7 @@ TEST_CASE("a keeper that falls asleep again while it reads reads again") {
   CHECK(awake_at(leases, t0 + 122s).empty());
 }
 
-TEST_CASE("a keeper that is always late still gives up the dead") {
+TEST_CASE("a coordinator that is always late still gives up the dead") {
   Leases leases{3s};
   leases.renew(alice, t0);
   CHECK(leases.expire(t0 + 4s).empty());

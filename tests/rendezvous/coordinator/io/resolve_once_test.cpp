@@ -9,7 +9,7 @@
 #include <string>
 
 #include "rendezvous/client/io/link_client.h"
-#include "rendezvous/coordinator/io/keeper_server.h"
+#include "rendezvous/coordinator/io/coordinator_server.h"
 #include "rendezvous/store/io/listener.h"
 
 using namespace cpprun;
@@ -32,9 +32,9 @@ TEST_CASE("a daemon looks its own name up at its start, and not again for each j
   asio::io_context context;
   std::set<int> store_ports;
   std::vector<std::string> notes;
-  KeeperServer server(context, {.to_local_agent = [](const link::Message&) {},
-                                .note = [&](const Note& note) { notes.push_back(note.text); },
-                                .done = nullptr});
+  CoordinatorServer server(context, {.to_local_agent = [](const link::Message&) {},
+                                     .note = [&](const Note& note) { notes.push_back(note.text); },
+                                     .done = nullptr});
   const auto opened = server.open({.host = "localhost"}, {.only = {}, .options = {.lease = 60s}});
   REQUIRE(opened.has_value());
   CHECK(names_looked_up == 1);

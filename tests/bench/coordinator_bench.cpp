@@ -1,7 +1,7 @@
-// What one heartbeat costs the keeper's decisions, with one job and with a thousand beside it: a
-// daemon must not grow slower for a job because others are there. No sockets, no clock but ours.
+// What one heartbeat costs the coordinator's decisions, with one job and with a thousand beside it:
+// a daemon must not grow slower for a job because others are there. No sockets, no clock but ours.
 //
-//   keeper_bench
+//   coordinator_bench
 //
 // Prints a table: jobs, microseconds from a heartbeat heard to its answer and the next deadline.
 
@@ -13,7 +13,7 @@
 #include <string>
 #include <vector>
 
-#include "rendezvous/coordinator/keeper.h"
+#include "rendezvous/coordinator/coordinator.h"
 
 namespace {
 
@@ -25,25 +25,26 @@ constexpr int heartbeats = 20'000;
 constexpr int rounds = 5;
 
 // A daemon with so many jobs of one node each, all of them sealed.
-Keeper daemon_with(int jobs) {
-  Keeper keeper({.only = {}, .options = {.lease = 3s, .status_interval = 5s, .last_call = 30s}});
+Coordinator daemon_with(int jobs) {
+  Coordinator coordinator(
+      {.only = {}, .options = {.lease = 3s, .status_interval = 5s, .last_call = 30s}});
   for (int job = 0; job < jobs; ++job) {
     const LinkId link{static_cast<std::uint64_t>(job) + 1};
     const std::string name = fmt::format("job{}", job);
     // Each from a machine of its own.
     const std::string peer = fmt::format("10.1.{}.{}", job / 250, job % 250 + 1);
-    keeper.handle(TimePoint{}, Keeper::Opened{{.link = link, .peer = peer}});
-    keeper.handle(
+    coordinator.handle(TimePoint{}, Coordinator::Opened{{.link = link, .peer = peer}});
+    coordinator.handle(
         TimePoint{},
-        Keeper::Said{
+        Coordinator::Said{
             link, link::Join{.job = name, .host = "host", .pid = 1, .lease_milliseconds = 60'000}});
-    keeper.handle(TimePoint{}, Keeper::StoreReady{name, 4000});
+    coordinator.handle(TimePoint{}, Coordinator::StoreReady{name, 4000});
   }
-  return keeper;
+  return coordinator;
 }
 
 double microseconds_per_heartbeat(int jobs) {
-  Keeper keeper = daemon_with(jobs);
+  Coordinator coordinator = daemon_with(jobs);
   TimePoint now{};
   std::vector<double> took;
   for (int round = 0; round < rounds; ++round) {
@@ -51,8 +52,9 @@ double microseconds_per_heartbeat(int jobs) {
     for (int beat = 0; beat < heartbeats; ++beat) {
       now += 1us;
       const LinkId link{static_cast<std::uint64_t>(beat % jobs) + 1};
-      const auto actions = keeper.handle(now, Keeper::Said{link, link::Heartbeat{.sent = 1s}});
-      if (actions.size() != 1 || !keeper.next_deadline()) return -1;
+      const auto actions =
+          coordinator.handle(now, Coordinator::Said{link, link::Heartbeat{.sent = 1s}});
+      if (actions.size() != 1 || !coordinator.next_deadline()) return -1;
     }
     const std::chrono::duration<double, std::micro> all = Clock::now() - begin;
     took.push_back(all.count() / heartbeats);

@@ -1,7 +1,7 @@
 #pragma once
-// The Keeper with its ports: accepts agents' links and the workers' store connections, tells the
-// machine what happened and performs what it answers. Also the seat of the agent that lives in the
-// same process: its link is a call, not a socket.
+// The Coordinator with its ports: accepts agents' links and the workers' store connections, tells
+// the machine what happened and performs what it answers. Also the seat of the agent that lives in
+// the same process: its link is a call, not a socket.
 //
 // Hosting one job, links and that job's store share one port. As a daemon, the port serves links
 // and a plain store for whoever wants one; each job's store has a further port of its own, because
@@ -15,7 +15,7 @@
 #include <string>
 #include <unordered_map>
 
-#include "rendezvous/coordinator/keeper.h"
+#include "rendezvous/coordinator/coordinator.h"
 #include "rendezvous/io/link_channel.h"
 #include "rendezvous/io/machine_timer.h"
 #include "rendezvous/store/io/connection_driver.h"
@@ -27,7 +27,7 @@ namespace cpprun {
 // Whether a daemon's main port has a store for whoever comes, too.
 enum class PlainStore { served, refused };
 
-class KeeperServer {
+class CoordinatorServer {
  public:
   struct Callbacks {
     // For the agent in this process.
@@ -37,22 +37,22 @@ class KeeperServer {
     // The hosted job is over and nobody is left to be told.
     std::function<void()> done;
     // For whoever keeps events; a daemon keeps none.
-    std::function<void(const keeper::NodeChange&)> node_changed = {};
+    std::function<void(const coordinator::NodeChange&)> node_changed = {};
     // A round is over and another follows: what broke it.
     std::function<void(const link::Failure&)> round_over = {};
   };
 
   // `limits` bound what store clients may use; by default the machine's size bounds their memory.
-  KeeperServer(asio::io_context& context, Callbacks callbacks,
-               const ConnectionLimits& limits = {.memory = memory_of_this_machine()});
-  ~KeeperServer();
-  KeeperServer(const KeeperServer&) = delete;
-  KeeperServer& operator=(const KeeperServer&) = delete;
+  CoordinatorServer(asio::io_context& context, Callbacks callbacks,
+                    const ConnectionLimits& limits = {.memory = memory_of_this_machine()});
+  ~CoordinatorServer();
+  CoordinatorServer(const CoordinatorServer&) = delete;
+  CoordinatorServer& operator=(const CoordinatorServer&) = delete;
 
   // Opens the port (0: the kernel picks) and gives what it got. With `options.only` that job exists
   // from here on, and its store_port is filled in; without, this is a daemon.
   // `plain` is a daemon's choice.
-  Result<Listening> open(const ListenOptions& listen, KeeperOptions options,
+  Result<Listening> open(const ListenOptions& listen, CoordinatorOptions options,
                          PlainStore plain = PlainStore::served);
 
   // Whether a worker of the hosted job has spoken to its store since the round began.
@@ -61,7 +61,7 @@ class KeeperServer {
   // The agent in this process takes its seat and speaks.
   void hear_local_agent(const link::Message& message);
   // It cannot yet; why, as a clause for the others.
-  void local_agent_waits(const std::string& why) { tell(Keeper::MasterWaits{why}); }
+  void local_agent_waits(const std::string& why) { tell(Coordinator::MasterWaits{why}); }
   // The agent in this process has hung up.
   void local_agent_left();
 
@@ -78,20 +78,20 @@ class KeeperServer {
   void adopt_link(FileDescriptor socket, const PeerAddress& peer, std::string first_bytes);
   void open_store(const std::string& job);
   void close_store(const std::string& job, const std::string& reason);
-  void tell(Keeper::Event event);
+  void tell(Coordinator::Event event);
   void work_off();
-  void perform(const Keeper::Action& action);
+  void perform(const Coordinator::Action& action);
   void advance();
   void arm();
 
   asio::io_context& context_;
   Callbacks callbacks_;
   MachineTimer timer_;
-  std::optional<Keeper> keeper_;
+  std::optional<Coordinator> coordinator_;
   ListenOptions listen_;  // as the main port was asked for; the jobs' ports are alike
   std::unique_ptr<Port> main_port_;
   std::unordered_map<std::string, OpenPort> job_ports_;
-  std::deque<Keeper::Event> events_;
+  std::deque<Coordinator::Event> events_;
   bool working_off_ = false;
   ConnectionSet connections_;
   std::optional<ConnectionDriver> driver_;

@@ -1,4 +1,4 @@
-#include "launcher/agent/keeper_link.h"
+#include "launcher/agent/coordinator_link.h"
 
 #include <algorithm>
 
@@ -6,34 +6,34 @@
 
 namespace cpprun {
 
-void KeeperLink::came_up(TimePoint now) {
+void CoordinatorLink::came_up(TimePoint now) {
   up_ = true;
   up_since_ = now;
   dial_due_.reset();
   if (!local()) heartbeat_due_ = now + patience_.heartbeat;
 }
 
-void KeeperLink::went_down(TimePoint now) {
+void CoordinatorLink::went_down(TimePoint now) {
   up_ = false;
   heartbeat_due_.reset();
   dial_pause_ = std::clamp(dial_pause_ * 2, bounds::dial_pause_min, bounds::dial_pause_max);
   dial_due_ = now + dial_pause_;
 }
 
-void KeeperLink::heard(TimePoint now) {
+void CoordinatorLink::heard(TimePoint now) {
   heard_ = now;
   proof_ = std::max(proof_, up_since_);
   dial_pause_ = {};
 }
 
-void KeeperLink::answered(TimePoint now, link::AgentTime sent) {
+void CoordinatorLink::answered(TimePoint now, link::AgentTime sent) {
   const TimePoint sent_at{sent};
   if (sent_at > now || sent == link::AgentTime{}) return;  // Nothing that we have said.
   proof_ = std::max(proof_, sent_at);
   round_trip_ = now - sent_at;
 }
 
-link::Heartbeat KeeperLink::heartbeat(TimePoint now) const {
+link::Heartbeat CoordinatorLink::heartbeat(TimePoint now) const {
   using std::chrono::microseconds;
   // No answer takes longer than the lease, or the link would be gone.
   const auto trip =
@@ -42,15 +42,15 @@ link::Heartbeat KeeperLink::heartbeat(TimePoint now) const {
           .round_trip_microseconds = static_cast<int>(trip.count())};
 }
 
-TimePoint KeeperLink::lease_over_at() const {
+TimePoint CoordinatorLink::lease_over_at() const {
   return proof_ + patience_.lease - margin();
 }
 
-Duration KeeperLink::margin() const {
+Duration CoordinatorLink::margin() const {
   return std::min(Duration{bounds::fence_margin}, patience_.lease / 10);
 }
 
-KeeperLink::Due KeeperLink::take_due(TimePoint now) {
+CoordinatorLink::Due CoordinatorLink::take_due(TimePoint now) {
   Due due;
   if (heartbeat_due_ && *heartbeat_due_ <= now) {
     heartbeat_due_ = now + patience_.heartbeat;
@@ -63,7 +63,7 @@ KeeperLink::Due KeeperLink::take_due(TimePoint now) {
   return due;
 }
 
-std::optional<TimePoint> KeeperLink::next_deadline() const {
+std::optional<TimePoint> CoordinatorLink::next_deadline() const {
   if (!dial_due_ || !heartbeat_due_) return dial_due_ ? dial_due_ : heartbeat_due_;
   return std::min(*dial_due_, *heartbeat_due_);
 }

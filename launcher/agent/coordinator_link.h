@@ -1,12 +1,12 @@
 #pragma once
-// When to speak, when to dial and when to stop believing: the agent's link to its keeper, as
-// times. Knows nothing of rounds and workers. A local link, within the keeper's own process, needs
-// no heartbeat and is never silent.
+// When to speak, when to dial and when to stop believing: the agent's link to its coordinator, as
+// times. Knows nothing of rounds and workers. A local link, within the coordinator's own process,
+// needs no heartbeat and is never silent.
 //
-// The keeper gives a node up when it has heard nothing of it for the lease. The agent counts the
-// same lease from the moment at which it *sent* what has provably arrived: that is never later than
-// the keeper's count, whichever direction of the network is cut, and a little shorter, because
-// killing takes a moment. So nobody is alive here when the others go on.
+// The coordinator gives a node up when it has heard nothing of it for the lease. The agent counts
+// the same lease from the moment at which it *sent* what has provably arrived: that is never later
+// than the coordinator's count, whichever direction of the network is cut, and a little shorter,
+// because killing takes a moment. So nobody is alive here when the others go on.
 
 #include <algorithm>
 #include <optional>
@@ -16,7 +16,7 @@
 
 namespace cpprun {
 
-class KeeperLink {
+class CoordinatorLink {
  public:
   struct Patience {
     Duration heartbeat{};  // between two of ours
@@ -30,14 +30,14 @@ class KeeperLink {
     bool dial = false;
   };
 
-  explicit KeeperLink(Patience patience) : patience_(patience) {}
+  explicit CoordinatorLink(Patience patience) : patience_(patience) {}
 
   void came_up(TimePoint now);
   // It could not be made, or it broke. The next attempt comes after a pause that grows.
   void went_down(TimePoint now);
   // Whatever it was, it was said after what we sent when this link came up.
   void heard(TimePoint now);
-  // The keeper has answered what we sent then.
+  // The coordinator has answered what we sent then.
   void answered(TimePoint now, link::AgentTime sent);
   Due take_due(TimePoint now);
 
@@ -51,7 +51,7 @@ class KeeperLink {
   TimePoint lease_over_at() const;
   bool lease_is_over(TimePoint now) const { return !local() && lease_over_at() <= now; }
   // When whoever watches over us has to act in our place, because we do not: in the middle between
-  // that and the keeper's count.
+  // that and the coordinator's count.
   TimePoint overdue_at() const { return lease_over_at() + margin() / 2; }
   // When was sent what last arrived, and how long ago that is.
   TimePoint proof() const { return proof_; }

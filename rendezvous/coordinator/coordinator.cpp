@@ -1,4 +1,4 @@
-#include "rendezvous/coordinator/keeper.h"
+#include "rendezvous/coordinator/coordinator.h"
 
 #include <fmt/format.h>
 
@@ -11,7 +11,7 @@
 
 namespace cpprun {
 
-Keeper::Keeper(KeeperOptions options)
+Coordinator::Coordinator(CoordinatorOptions options)
     : options_(std::move(options)),
       newcomer_leases_(bounds::join_patience),
       links_of_source_(options_.limits.links_per_source),
@@ -21,13 +21,13 @@ Keeper::Keeper(KeeperOptions options)
                 std::make_unique<Entry>(Entry{Job{*options_.only, options_.options}, Store{}, {}}));
 }
 
-Keeper::Actions Keeper::handle(TimePoint now, const Event& event) {
+Coordinator::Actions Coordinator::handle(TimePoint now, const Event& event) {
   Actions actions;
   std::visit([&](const auto& what) { on(now, what, actions); }, event);
   return actions;
 }
 
-void Keeper::on(TimePoint now, const Opened& event, Actions& actions) {
+void Coordinator::on(TimePoint now, const Opened& event, Actions& actions) {
   const auto& [link, peer, is_local] = event.caller;
   if (!is_local) {
     if (!links_of_source_.take(peer)) {
@@ -35,9 +35,9 @@ void Keeper::on(TimePoint now, const Opened& event, Actions& actions) {
           "{} has {} links here already, the limit of one address (--max-links-per-address of "
           "cpprund)",
           source_of(peer), links_of_source_.most());
-      actions.emplace_back(keeper::Say{link, link::Refused{reason}});
-      actions.emplace_back(keeper::HangUp{link, reason});
-      actions.emplace_back(keeper::Note{
+      actions.emplace_back(coordinator::Say{link, link::Refused{reason}});
+      actions.emplace_back(coordinator::HangUp{link, reason});
+      actions.emplace_back(coordinator::Note{
           .line = "refused a link: " + reason, .level = LogLevel::warning, .of_stranger = true});
       return;
     }
@@ -47,7 +47,7 @@ void Keeper::on(TimePoint now, const Opened& event, Actions& actions) {
   newcomers_.emplace(link, event.caller);
 }
 
-void Keeper::on(TimePoint now, const Said& event, Actions& actions) {
+void Coordinator::on(TimePoint now, const Said& event, Actions& actions) {
   const auto newcomer = newcomers_.find(event.link);
   if (newcomer == newcomers_.end()) {
     const auto known = job_of_link_.find(event.link);
@@ -68,23 +68,24 @@ void Keeper::on(TimePoint now, const Said& event, Actions& actions) {
   }
   const auto* first = std::get_if<link::Join>(&event.message);
   if (first == nullptr) {
-    actions.emplace_back(keeper::HangUp{event.link, "its first message was not a join"});
+    actions.emplace_back(coordinator::HangUp{event.link, "its first message was not a join"});
     return;
   }
   join(now, caller, *first, actions);
 }
 
-void Keeper::on(TimePoint, const MasterWaits& event, Actions&) {
+void Coordinator::on(TimePoint, const MasterWaits& event, Actions&) {
   if (options_.only) jobs_.at(options_.only->id)->job.master_waits(event.why);
 }
 
 // Somebody else takes itself for a master, and was led here by the address it was given.
-void Keeper::answer(const Caller& caller, const link::WhoHosts& question, Actions& actions) const {
+void Coordinator::answer(const Caller& caller, const link::WhoHosts& question,
+                         Actions& actions) const {
   link::Hosts answer;
   if (options_.only) {
     const Member* host = jobs_.at(options_.only->id)->job.round().local_member();
     if (host == nullptr) {
-      actions.emplace_back(keeper::HangUp{caller.link, "nobody has begun to host here yet"});
+      actions.emplace_back(coordinator::HangUp{caller.link, "nobody has begun to host here yet"});
       return;
     }
     answer = {.job = options_.only->id,
@@ -93,16 +94,17 @@ void Keeper::answer(const Caller& caller, const link::WhoHosts& question, Action
               .itself = host->join.host == question.host && host->join.pid == question.pid &&
                         host->join.agent == question.agent};
     if (!answer.itself && question.job == answer.job) {
-      actions.emplace_back(keeper::Note{second_master_in_words(question, caller.peer)});
+      actions.emplace_back(coordinator::Note{second_master_in_words(question, caller.peer)});
     }
   }
-  actions.emplace_back(keeper::Say{caller.link, answer});
-  actions.emplace_back(keeper::HangUp{caller.link, "it has its answer"});
+  actions.emplace_back(coordinator::Say{caller.link, answer});
+  actions.emplace_back(coordinator::HangUp{caller.link, "it has its answer"});
 }
 
-void Keeper::join(TimePoint now, const Caller& caller, const link::Join& join, Actions& actions) {
+void Coordinator::join(TimePoint now, const Caller& caller, const link::Join& join,
+                       Actions& actions) {
   if (const auto reason = impossible(join)) {
-    keeper::refuse({caller.link, caller.peer}, join.host, *reason, actions);
+    coordinator::refuse({caller.link, caller.peer}, join.host, *reason, actions);
     return;
   }
   if (const auto found = jobs_.find(join.job); found != jobs_.end()) {
@@ -112,7 +114,7 @@ void Keeper::join(TimePoint now, const Caller& caller, const link::Join& join, A
     return;
   }
   if (options_.only) {
-    keeper::refuse(
+    coordinator::refuse(
         {caller.link, caller.peer}, join.host,
         fmt::format("this master runs job \"{}\", but {} came for job \"{}\": give every node "
                     "the same --rdzv-id, and each job its own port",
@@ -126,17 +128,17 @@ void Keeper::join(TimePoint now, const Caller& caller, const link::Join& join, A
     return;
   }
   if (join.done) {
-    keeper::refuse({caller.link, caller.peer}, join.host, unknown_round_of(join), actions);
+    coordinator::refuse({caller.link, caller.peer}, join.host, unknown_round_of(join), actions);
     return;
   }
   begin_job(caller, join, actions);
 }
 
 // The first node that names a job. What it takes of the daemon is bounded; how, is said.
-void Keeper::begin_job(const Caller& caller, const link::Join& join, Actions& actions) {
-  const KeeperLimits& limits = options_.limits;
+void Coordinator::begin_job(const Caller& caller, const link::Join& join, Actions& actions) {
+  const CoordinatorLimits& limits = options_.limits;
   const auto refuse = [&](const std::string& reason) {
-    keeper::refuse({caller.link, caller.peer}, join.host, reason, actions);
+    coordinator::refuse({caller.link, caller.peer}, join.host, reason, actions);
   };
   const std::chrono::milliseconds lease{join.lease_milliseconds};
   if (lease > limits.lease) {
@@ -157,10 +159,10 @@ void Keeper::begin_job(const Caller& caller, const link::Join& join, Actions& ac
   }
   job_of_link_[caller.link] = join.job;
   awaiting_store_[join.job] = {caller.peer, {{caller, join}}};
-  actions.emplace_back(keeper::OpenStore{join.job});
+  actions.emplace_back(coordinator::OpenStore{join.job});
 }
 
-void Keeper::enter(TimePoint now, Entry& entry, const Newcomer& newcomer, Actions& actions) {
+void Coordinator::enter(TimePoint now, Entry& entry, const Newcomer& newcomer, Actions& actions) {
   const auto& [caller, join] = newcomer;
   job_of_link_[caller.link] = join.job;
   entry.job.join(now, caller, join, actions);
@@ -168,12 +170,12 @@ void Keeper::enter(TimePoint now, Entry& entry, const Newcomer& newcomer, Action
   if (options_.only && entry.job.round().find(caller.link) != nullptr) release(caller.link);
 }
 
-void Keeper::on(TimePoint now, const StoreReady& event, Actions& actions) {
+void Coordinator::on(TimePoint now, const StoreReady& event, Actions& actions) {
   const auto begins = awaiting_store_.extract(event.job);
   if (begins.empty() || begins.mapped().nodes.empty()) {
     // Everybody who wanted this job has gone meanwhile.
     if (!begins.empty()) jobs_of_source_.give_back(begins.mapped().founder);
-    actions.emplace_back(keeper::CloseStore{event.job, "nobody is left of its job"});
+    actions.emplace_back(coordinator::CloseStore{event.job, "nobody is left of its job"});
     return;
   }
   const auto& [founder, nodes] = begins.mapped();
@@ -188,24 +190,24 @@ void Keeper::on(TimePoint now, const StoreReady& event, Actions& actions) {
   }
   const auto entry = jobs_.emplace(
       event.job, std::make_unique<Entry>(Entry{Job{terms_of(first), options}, Store{}, founder}));
-  actions.emplace_back(keeper::Note{
+  actions.emplace_back(coordinator::Note{
       fmt::format("job \"{}\" begins; its store is on port {}", event.job, event.port)});
   const std::size_t said_before = actions.size();
   for (const Newcomer& each : nodes) enter(now, *entry.first->second, each, actions);
   look_after(event.job, said_before, actions);
 }
 
-void Keeper::on(TimePoint, const StoreFailed& event, Actions& actions) {
+void Coordinator::on(TimePoint, const StoreFailed& event, Actions& actions) {
   const auto begins = awaiting_store_.extract(event.job);
   if (begins.empty()) return;
   jobs_of_source_.give_back(begins.mapped().founder);
   for (const auto& [caller, each] : begins.mapped().nodes) {
-    keeper::refuse({caller.link, caller.peer}, each.host,
-                   "no store can be opened for this job: " + event.reason, actions);
+    coordinator::refuse({caller.link, caller.peer}, each.host,
+                        "no store can be opened for this job: " + event.reason, actions);
   }
 }
 
-void Keeper::on(TimePoint now, const Closed& event, Actions& actions) {
+void Coordinator::on(TimePoint now, const Closed& event, Actions& actions) {
   newcomers_.erase(event.link);
   newcomer_leases_.forget(event.link);
   release(event.link);
@@ -224,16 +226,17 @@ void Keeper::on(TimePoint now, const Closed& event, Actions& actions) {
 }
 
 // The link counts no more for its address.
-void Keeper::release(LinkId link) {
+void Coordinator::release(LinkId link) {
   const auto counted = counted_.extract(link);
   if (!counted.empty()) links_of_source_.give_back(counted.mapped());
 }
 
 // A daemon has many jobs: each line says whose it is.
-void Keeper::sign_notes(const std::string& job, std::size_t said_before, Actions& actions) const {
+void Coordinator::sign_notes(const std::string& job, std::size_t said_before,
+                             Actions& actions) const {
   if (options_.only) return;
   for (std::size_t i = said_before; i < actions.size(); ++i) {
-    if (auto* note = std::get_if<keeper::Note>(&actions[i])) {
+    if (auto* note = std::get_if<coordinator::Note>(&actions[i])) {
       note->line = fmt::format("job \"{}\": {}", job, note->line);
     }
   }
@@ -242,41 +245,41 @@ void Keeper::sign_notes(const std::string& job, std::size_t said_before, Actions
 // After that job was told something; no other job is looked at. The key space of a round is the
 // round's: emptied in the same breath in which it is sealed. A job that everybody has left is
 // forgotten, whether it is over or never began; not the one we host.
-void Keeper::look_after(const std::string& job, std::size_t said_before, Actions& actions) {
+void Coordinator::look_after(const std::string& job, std::size_t said_before, Actions& actions) {
   sign_notes(job, said_before, actions);
   const auto entry = jobs_.find(job);
   for (std::size_t i = said_before; i < actions.size(); ++i) {
-    if (std::holds_alternative<keeper::ResetStore>(actions[i])) entry->second->store.clear();
+    if (std::holds_alternative<coordinator::ResetStore>(actions[i])) entry->second->store.clear();
   }
   if (options_.only || entry->second->job.round().size() > 0) {
     agenda_.plan(job, entry->second->job.next_deadline());
     return;
   }
-  actions.emplace_back(keeper::CloseStore{job, "its job is over"});
-  actions.emplace_back(keeper::Note{fmt::format("job \"{}\" is over", job)});
+  actions.emplace_back(coordinator::CloseStore{job, "its job is over"});
+  actions.emplace_back(coordinator::Note{fmt::format("job \"{}\" is over", job)});
   agenda_.plan(job, std::nullopt);
   jobs_of_source_.give_back(entry->second->founder);
   jobs_.erase(entry);
 }
 
-Result<void> Keeper::admit(const std::string& job, const std::string& peer) const {
+Result<void> Coordinator::admit(const std::string& job, const std::string& peer) const {
   const auto found = jobs_.find(job);
   if (found == jobs_.end()) return failure("its job is over");
   return found->second->job.admit(peer);
 }
 
-bool Keeper::done() const {
+bool Coordinator::done() const {
   if (!options_.only) return false;
   const Job& job = jobs_.at(options_.only->id)->job;
   // Those who have greeted and not joined yet, and those who were just told, are still to hear it.
   return job.over() && job.round().size() == 0 && newcomers_.empty() && job_of_link_.empty();
 }
 
-Keeper::Actions Keeper::advance(TimePoint now) {
+Coordinator::Actions Coordinator::advance(TimePoint now) {
   Actions actions;
   for (const Leases::Expired& each : newcomer_leases_.expire(now)) {
     newcomers_.erase(each.holder);
-    actions.emplace_back(keeper::HangUp{each.holder, "it greeted, and then said nothing"});
+    actions.emplace_back(coordinator::HangUp{each.holder, "it greeted, and then said nothing"});
   }
   for (const std::string& job : agenda_.take_due(now)) {
     const std::size_t said_before = actions.size();
@@ -286,7 +289,7 @@ Keeper::Actions Keeper::advance(TimePoint now) {
   return actions;
 }
 
-std::optional<TimePoint> Keeper::next_deadline() const {
+std::optional<TimePoint> Coordinator::next_deadline() const {
   const std::optional<TimePoint> of_newcomers = newcomer_leases_.next_expiry();
   const std::optional<TimePoint> of_jobs = agenda_.next();
   if (!of_newcomers || !of_jobs) return of_newcomers ? of_newcomers : of_jobs;

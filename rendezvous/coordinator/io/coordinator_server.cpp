@@ -1,4 +1,4 @@
-#include "rendezvous/coordinator/io/keeper_server.h"
+#include "rendezvous/coordinator/io/coordinator_server.h"
 
 #include <fmt/format.h>
 #include <sys/socket.h>
@@ -22,7 +22,7 @@ ConnectionLimits with_room_for_links(ConnectionLimits limits) {
   return limits;
 }
 
-Note note_of(const keeper::Note& said) {
+Note note_of(const coordinator::Note& said) {
   return {.ordinary = false,
           .peer = {},
           .text = said.line,
@@ -32,30 +32,30 @@ Note note_of(const keeper::Note& said) {
 
 }  // namespace
 
-class KeeperServer::Port : public StoreHost {
+class CoordinatorServer::Port : public StoreHost {
  public:
-  explicit Port(KeeperServer& server) : server_(server) {}
+  explicit Port(CoordinatorServer& server) : server_(server) {}
   void adopt_link(FileDescriptor socket, PeerAddress peer, std::string first_bytes) override {
     server_.adopt_link(std::move(socket), peer, std::move(first_bytes));
   }
   void note(Note note) override { server_.callbacks_.note(std::move(note)); }
 
  protected:
-  KeeperServer& server_;
+  CoordinatorServer& server_;
 };
 
 // A job's store: for the members of the round that runs.
-class KeeperServer::JobPort : public Port {
+class CoordinatorServer::JobPort : public Port {
  public:
-  JobPort(KeeperServer& server, std::string job) : Port(server), job_(std::move(job)) {}
+  JobPort(CoordinatorServer& server, std::string job) : Port(server), job_(std::move(job)) {}
   Result<void> admit(const PeerAddress& peer) override {
-    auto admitted = server_.keeper_->admit(job_, peer.host_text());
+    auto admitted = server_.coordinator_->admit(job_, peer.host_text());
     if (admitted) server_.store_was_asked_ = true;
     return admitted;
   }
   // A job that is forgotten has taken its store along; the last of its clients leave after that.
   Store& store() override {
-    return server_.keeper_->knows(job_) ? server_.keeper_->store(job_) : left_behind_;
+    return server_.coordinator_->knows(job_) ? server_.coordinator_->store(job_) : left_behind_;
   }
 
  private:
@@ -64,9 +64,9 @@ class KeeperServer::JobPort : public Port {
 };
 
 // A store of nobody's job, for whoever comes, unless nobody shall have one.
-class KeeperServer::PlainPort : public Port {
+class CoordinatorServer::PlainPort : public Port {
  public:
-  PlainPort(KeeperServer& server, PlainStore plain) : Port(server), plain_(plain) {}
+  PlainPort(CoordinatorServer& server, PlainStore plain) : Port(server), plain_(plain) {}
   Result<void> admit(const PeerAddress&) override {
     if (plain_ == PlainStore::served) return {};
     return failure("this daemon hosts jobs only (--no-plain-store)");
@@ -78,19 +78,19 @@ class KeeperServer::PlainPort : public Port {
   Store store_;
 };
 
-KeeperServer::KeeperServer(asio::io_context& context, Callbacks callbacks,
-                           const ConnectionLimits& limits)
+CoordinatorServer::CoordinatorServer(asio::io_context& context, Callbacks callbacks,
+                                     const ConnectionLimits& limits)
     : context_(context),
       callbacks_(std::move(callbacks)),
       timer_(context, [this] { advance(); }),
       connections_(with_room_for_links(limits)) {}
 
-KeeperServer::~KeeperServer() {
+CoordinatorServer::~CoordinatorServer() {
   for (auto& [link, channel] : channels_) channel->forget();
 }
 
-Result<Listening> KeeperServer::open(const ListenOptions& listen, KeeperOptions options,
-                                     PlainStore plain) {
+Result<Listening> CoordinatorServer::open(const ListenOptions& listen, CoordinatorOptions options,
+                                          PlainStore plain) {
   listen_ = listen;
   std::unique_ptr<Port> host;
   if (options.only) {
@@ -109,47 +109,47 @@ Result<Listening> KeeperServer::open(const ListenOptions& listen, KeeperOptions 
   } else {
     main_port_ = std::move(host);
   }
-  keeper_.emplace(std::move(options));
+  coordinator_.emplace(std::move(options));
   driver_.emplace(context_, connections_);
   return listening;
 }
 
-void KeeperServer::open_store(const std::string& job) {
+void CoordinatorServer::open_store(const std::string& job) {
   auto host = std::make_unique<JobPort>(*this, job);
   ListenOptions any_port = listen_;
   any_port.port = 0;
   const auto listening = connections_.listen(*host, any_port);
-  // The answer is an event of its own: the keeper is still in the middle of what led here.
+  // The answer is an event of its own: the coordinator is still in the middle of what led here.
   asio::post(context_, [this, job, listening] {
     if (listening) {
-      tell(Keeper::StoreReady{job, listening->port});
+      tell(Coordinator::StoreReady{job, listening->port});
     } else {
-      tell(Keeper::StoreFailed{job, listening.error().reason});
+      tell(Coordinator::StoreFailed{job, listening.error().reason});
     }
   });
   if (listening) job_ports_[job] = {std::move(host), listening->id};
 }
 
-void KeeperServer::close_store(const std::string& job, const std::string& reason) {
+void CoordinatorServer::close_store(const std::string& job, const std::string& reason) {
   const auto port = job_ports_.extract(job);
   if (!port.empty()) connections_.stop_listening(port.mapped().listener, reason);
 }
 
-void KeeperServer::hear_local_agent(const link::Message& message) {
+void CoordinatorServer::hear_local_agent(const link::Message& message) {
   if (!local_link_) {
     local_link_ = LinkId{++last_link_.value};
-    tell(Keeper::Opened{{.link = *local_link_, .peer = "127.0.0.1", .local = true}});
+    tell(Coordinator::Opened{{.link = *local_link_, .peer = "127.0.0.1", .local = true}});
   }
-  tell(Keeper::Said{*local_link_, message});
+  tell(Coordinator::Said{*local_link_, message});
 }
 
-void KeeperServer::local_agent_left() {
+void CoordinatorServer::local_agent_left() {
   if (!local_link_) return;
-  tell(Keeper::Closed{*std::exchange(local_link_, std::nullopt), "its cpprun ends"});
+  tell(Coordinator::Closed{*std::exchange(local_link_, std::nullopt), "its cpprun ends"});
 }
 
-void KeeperServer::adopt_link(FileDescriptor socket, const PeerAddress& peer,
-                              std::string first_bytes) {
+void CoordinatorServer::adopt_link(FileDescriptor socket, const PeerAddress& peer,
+                                   std::string first_bytes) {
   sockaddr_storage address{};
   socklen_t length = sizeof address;
   const bool is_v6 =
@@ -171,82 +171,82 @@ void KeeperServer::adopt_link(FileDescriptor socket, const PeerAddress& peer,
   channel->send_bytes(link::preamble);
   channel->start({.message =
                       [this, link](link::Message message) {
-                        tell(Keeper::Said{link, std::move(message)});
+                        tell(Coordinator::Said{link, std::move(message)});
                       },
                   .closed =
                       [this, link](std::string reason) {
                         const auto ended = channels_.extract(link);
                         const bool broke = !ended.empty() && ended.mapped()->broke();
-                        tell(Keeper::Closed{link, std::move(reason), broke});
+                        tell(Coordinator::Closed{link, std::move(reason), broke});
                       }});
-  tell(Keeper::Opened{{.link = link, .peer = peer.host_text(), .local = false}});
+  tell(Coordinator::Opened{{.link = link, .peer = peer.host_text(), .local = false}});
 }
 
 // The agent in this process answers while its word is still being delivered. Its answer waits until
 // everybody has been told what came before it: a drain must not overtake the round it ends.
-void KeeperServer::tell(Keeper::Event event) {
+void CoordinatorServer::tell(Coordinator::Event event) {
   events_.push_back(std::move(event));
   if (!working_off_) work_off();
 }
 
-void KeeperServer::work_off() {
+void CoordinatorServer::work_off() {
   working_off_ = true;
   while (!events_.empty()) {
-    const Keeper::Event event = std::move(events_.front());
+    const Coordinator::Event event = std::move(events_.front());
     events_.pop_front();
-    for (const Keeper::Action& action : keeper_->handle(now(), event)) perform(action);
+    for (const Coordinator::Action& action : coordinator_->handle(now(), event)) perform(action);
   }
   working_off_ = false;
   arm();
 }
 
-void KeeperServer::perform(const Keeper::Action& action) {
+void CoordinatorServer::perform(const Coordinator::Action& action) {
   std::visit(
       Overloaded{
-          [this](const keeper::Say& say) {
+          [this](const coordinator::Say& say) {
             if (say.link == local_link_) {
               callbacks_.to_local_agent(say.message);
             } else if (const auto found = channels_.find(say.link); found != channels_.end()) {
               found->second->send(say.message);
             }
           },
-          [this](const keeper::HangUp& hang_up) {
+          [this](const coordinator::HangUp& hang_up) {
             const auto found = channels_.find(hang_up.link);
             if (found != channels_.end()) found->second->hang_up(hang_up.reason);
           },
-          [this](const keeper::ResetStore& reset) {
+          [this](const coordinator::ResetStore& reset) {
             store_was_asked_ = false;
             connections_.close_clients(job_ports_.at(reset.job).listener, reset.reason);
           },
-          [this](const keeper::OpenStore& opened) { open_store(opened.job); },
-          [this](const keeper::CloseStore& closed) { close_store(closed.job, closed.reason); },
-          [this](const keeper::Note& said) {
+          [this](const coordinator::OpenStore& opened) { open_store(opened.job); },
+          [this](const coordinator::CloseStore& closed) { close_store(closed.job, closed.reason); },
+          [this](const coordinator::Note& said) {
             callbacks_.note(note_of(said));
             if (said.root && callbacks_.round_over) callbacks_.round_over(*said.root);
           },
-          [this](const keeper::NodeChange& change) {
+          [this](const coordinator::NodeChange& change) {
             if (callbacks_.node_changed) callbacks_.node_changed(change);
           },
       },
       action);
 }
 
-void KeeperServer::advance() {
+void CoordinatorServer::advance() {
   working_off_ = true;
-  for (const Keeper::Action& action : keeper_->advance(now())) perform(action);
+  for (const Coordinator::Action& action : coordinator_->advance(now())) perform(action);
   work_off();
 }
 
-void KeeperServer::arm() {
-  if (keeper_->done() && !told_done_ && callbacks_.done) {
+void CoordinatorServer::arm() {
+  if (coordinator_->done() && !told_done_ && callbacks_.done) {
     told_done_ = true;
     asio::post(context_, [this] {
       // Somebody may have come meanwhile, who is to be told as well.
-      told_done_ = keeper_->done();
+      told_done_ = coordinator_->done();
       if (told_done_) callbacks_.done();
     });
   }
-  timer_.arm(keeper_->next_deadline());
+  timer_.arm(coordinator_->next_deadline());
 }
 
 }  // namespace cpprun

@@ -3,9 +3,10 @@
 // job its store. It knows no socket: links are numbers, time is an argument, and what is to be done
 // comes back as a list.
 //
-// There are two ways of life. In cpprun the keeper hosts one job, known from the start, and every
-// other is refused. In cpprund a job begins to exist with the first node that names it, on that
-// node's terms, gets a store with a port of its own, and is forgotten when its last node has left.
+// There are two ways of life. In cpprun the coordinator hosts one job, known from the start, and
+// every other is refused. In cpprund a job begins to exist with the first node that names it, on
+// that node's terms, gets a store with a port of its own, and is forgotten when its last node has
+// left.
 //
 // Store clients are not events: a request goes to the job's Store directly (`store`), because at a
 // million requests a second nothing should stand in between. Whether a client may speak at all is
@@ -30,22 +31,22 @@
 namespace cpprun {
 
 // What strangers can take of a daemon at most, so that something is left for everybody else. A site
-// may set them; a keeper of one job counts only the links that have not joined it.
-struct KeeperLimits {
+// may set them; a coordinator of one job counts only the links that have not joined it.
+struct CoordinatorLimits {
   std::size_t jobs = bounds::jobs_max;
   std::size_t jobs_per_source = bounds::jobs_per_source_max;
   std::size_t links_per_source = bounds::links_per_source_max;
   Duration lease = bounds::daemon_lease_max;  // that a job's first node may ask for
-  friend bool operator==(const KeeperLimits&, const KeeperLimits&) = default;
+  friend bool operator==(const CoordinatorLimits&, const CoordinatorLimits&) = default;
 };
 
-struct KeeperOptions {
-  std::optional<JobTerms> only;  // the one job that this keeper hosts; nothing: any
+struct CoordinatorOptions {
+  std::optional<JobTerms> only;  // the one job that this coordinator hosts; nothing: any
   JobOptions options;            // of every job; store_port is that of `only`
-  KeeperLimits limits = {};
+  CoordinatorLimits limits = {};
 };
 
-class Keeper {
+class Coordinator {
  public:
   // --- events ---
   // A link was opened, by an agent that has greeted with the preamble.
@@ -71,16 +72,16 @@ class Keeper {
     std::string reason;
   };
 
-  // The agent in the keeper's own process cannot join yet; a clause for the others.
+  // The agent in the coordinator's own process cannot join yet; a clause for the others.
   struct MasterWaits {
     std::string why;
   };
 
   using Event = std::variant<Opened, Said, Closed, StoreReady, StoreFailed, MasterWaits>;
-  using Action = keeper::Action;
-  using Actions = keeper::Actions;
+  using Action = coordinator::Action;
+  using Actions = coordinator::Actions;
 
-  explicit Keeper(KeeperOptions options);
+  explicit Coordinator(CoordinatorOptions options);
 
   Actions handle(TimePoint now, const Event& event);
   Actions advance(TimePoint now);
@@ -122,7 +123,7 @@ class Keeper {
   void look_after(const std::string& job, std::size_t said_before, Actions& actions);
   void release(LinkId link);
 
-  KeeperOptions options_;
+  CoordinatorOptions options_;
   std::unordered_map<std::string, std::unique_ptr<Entry>> jobs_;
   Agenda agenda_;  // Invariant: of every job of jobs_ that has a deadline, just that.
   std::unordered_map<LinkId, std::string> job_of_link_;  // of those that have joined
@@ -135,6 +136,6 @@ class Keeper {
   std::unordered_map<LinkId, std::string> counted_;  // the address of each link in the quota
 };
 
-static_assert(StateMachine<Keeper>);
+static_assert(StateMachine<Coordinator>);
 
 }  // namespace cpprun

@@ -1,6 +1,6 @@
 #pragma once
-// The keeper at work in a simulated world: what KeeperServer is to the real one. It lives in the
-// process of the node that hosts it, or in a cpprund on a machine of its own.
+// The coordinator at work in a simulated world: what CoordinatorServer is to the real one. It lives
+// in the process of the node that hosts it, or in a cpprund on a machine of its own.
 
 #include <deque>
 #include <functional>
@@ -9,26 +9,26 @@
 #include <set>
 #include <string>
 
-#include "rendezvous/coordinator/keeper.h"
+#include "rendezvous/coordinator/coordinator.h"
 #include "tests/sim/machine_clock.h"
 #include "tests/sim/network.h"
 #include "tests/sim/universe.h"
 
 namespace cpprun::sim {
 
-class KeeperHost {
+class CoordinatorHost {
  public:
   struct Hooks {
     std::function<void(link::Message)> to_local_agent;
     std::function<void()> done;  // the hosted job is over and nobody is left to be told
   };
-  KeeperHost(Universe& universe, Program& program, const MachineClock& clock, Hooks hooks);
+  CoordinatorHost(Universe& universe, Program& program, const MachineClock& clock, Hooks hooks);
 
-  // A new keeper, which knows nothing yet.
+  // A new coordinator, which knows nothing yet.
   void begin();
   void end();
   void serve(Network& network) { network_ = &network; }
-  Keeper* keeper() { return keeper_ ? &*keeper_ : nullptr; }
+  Coordinator* coordinator() { return coordinator_ ? &*coordinator_ : nullptr; }
 
   // --- from the network ---
   void accepted(const ConnectionRef& connection);
@@ -46,13 +46,13 @@ class KeeperHost {
   void local_agent_left();
 
  private:
-  void tell(Keeper::Event event);
+  void tell(Coordinator::Event event);
   void work_off();
-  void perform(const Keeper::Actions& actions);
-  void perform(const keeper::Say& say);
+  void perform(const Coordinator::Actions& actions);
+  void perform(const coordinator::Say& say);
   void open_store(const std::string& job);
-  void judge_admission(const Keeper::Actions& actions);
-  void judge_seals(const Keeper::Actions& actions);
+  void judge_admission(const Coordinator::Actions& actions);
+  void judge_seals(const Coordinator::Actions& actions);
   void arm();
   TimePoint now() const { return clock_.local(universe_.time.now()); }
   int node_of(LinkId link) const;
@@ -62,7 +62,7 @@ class KeeperHost {
   const MachineClock& clock_;
   Hooks hooks_;
   Network* network_ = nullptr;
-  std::optional<Keeper> keeper_;
+  std::optional<Coordinator> coordinator_;
   std::uint64_t incarnation_ = 0;
   std::optional<TimePoint> armed_;  // true time
   std::uint64_t timer_ = 0;
@@ -71,7 +71,7 @@ class KeeperHost {
   LinkId last_link_{};
   std::optional<LinkId> local_link_;
   int stores_opened_ = 0;
-  std::deque<Keeper::Event> events_;
+  std::deque<Coordinator::Event> events_;
   bool working_off_ = false;
   bool told_done_ = false;
 };

@@ -1,4 +1,4 @@
-#include "launcher/agent/keeper_link.h"
+#include "launcher/agent/coordinator_link.h"
 
 #include <doctest/doctest.h>
 
@@ -11,14 +11,14 @@ namespace {
 
 constexpr TimePoint t0{};
 
-KeeperLink remote() {
-  return KeeperLink{{.heartbeat = 1s, .lease = 3s}};
+CoordinatorLink remote() {
+  return CoordinatorLink{{.heartbeat = 1s, .lease = 3s}};
 }
 
 }  // namespace
 
 TEST_CASE("a link that is up is due a heartbeat at each interval, and told so once") {
-  KeeperLink link = remote();
+  CoordinatorLink link = remote();
   link.came_up(t0);
   CHECK(link.next_deadline() == t0 + 1s);
   CHECK(link.take_due(t0 + 1s).heartbeat);
@@ -27,7 +27,7 @@ TEST_CASE("a link that is up is due a heartbeat at each interval, and told so on
 }
 
 TEST_CASE("a link that cannot be made is dialled with growing pauses until something is heard") {
-  KeeperLink link = remote();
+  CoordinatorLink link = remote();
   link.went_down(t0);
   CHECK(link.next_deadline() == t0 + 50ms);
   CHECK(link.take_due(t0 + 50ms).dial);
@@ -41,7 +41,7 @@ TEST_CASE("a link that cannot be made is dialled with growing pauses until somet
 }
 
 TEST_CASE("a link that is up and answers nothing for the lease is of no use") {
-  KeeperLink link = remote();
+  CoordinatorLink link = remote();
   link.came_up(t0);
   link.heard(t0 + 1s);
   CHECK_FALSE(link.silent(t0 + 4s - 1ns));
@@ -53,7 +53,7 @@ TEST_CASE("a link that is up and answers nothing for the lease is of no use") {
 }
 
 TEST_CASE("our lease counts from what we sent and is shorter by what killing takes") {
-  KeeperLink link = remote();
+  CoordinatorLink link = remote();
   link.came_up(t0 + 10s);
   link.heard(t0 + 11s);  // what came after our join proves that it arrived
   CHECK(link.lease_over_at() == t0 + 13s - bounds::fence_margin);
@@ -67,7 +67,7 @@ TEST_CASE("our lease counts from what we sent and is shorter by what killing tak
 }
 
 TEST_CASE("a heartbeat says when it was sent, and how long the one before took") {
-  KeeperLink link = remote();
+  CoordinatorLink link = remote();
   link.came_up(t0);
   CHECK(link.heartbeat(t0 + 1s) == link::Heartbeat{.sent = 1s});
   link.answered(t0 + 1s + 4ms, 1s);
@@ -75,14 +75,14 @@ TEST_CASE("a heartbeat says when it was sent, and how long the one before took")
 }
 
 TEST_CASE("an answer to what was never sent proves nothing") {
-  KeeperLink link = remote();
+  CoordinatorLink link = remote();
   link.came_up(t0);
   link.answered(t0 + 1s, 77s);
   CHECK(link.lease_over_at() == t0 + 3s - bounds::fence_margin);
 }
 
-TEST_CASE("a link within the keeper's own process has no heartbeat and is never silent") {
-  KeeperLink link{{.heartbeat = 1s, .lease = 3s, .local = true}};
+TEST_CASE("a link within the coordinator's own process has no heartbeat and is never silent") {
+  CoordinatorLink link{{.heartbeat = 1s, .lease = 3s, .local = true}};
   link.came_up(t0);
   CHECK_FALSE(link.next_deadline());
   CHECK_FALSE(link.silent(t0 + 24h));

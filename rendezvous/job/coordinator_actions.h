@@ -1,5 +1,5 @@
 #pragma once
-// What a keeper wants done: the words between it and its driver.
+// What a coordinator wants done: the words between it and its driver.
 
 #include <optional>
 #include <string>
@@ -12,7 +12,7 @@
 
 namespace cpprun {
 
-namespace keeper {
+namespace coordinator {
 
 // Send this message on that link.
 struct Say {
@@ -83,6 +83,6 @@ struct Whom {
 // No seat, said to the one who asked and to the log; its link is closed after it.
 void refuse(const Whom& whom, const std::string& host, const std::string& reason, Actions& actions);
 
-}  // namespace keeper
+}  // namespace coordinator
 
 }  // namespace cpprun

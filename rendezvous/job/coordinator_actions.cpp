@@ -1,8 +1,8 @@
-#include "rendezvous/job/keeper_actions.h"
+#include "rendezvous/job/coordinator_actions.h"
 
 #include <fmt/format.h>
 
-namespace cpprun::keeper {
+namespace cpprun::coordinator {
 
 void refuse(const Whom& whom, const std::string& host, const std::string& reason,
             Actions& actions) {
@@ -14,4 +14,4 @@ void refuse(const Whom& whom, const std::string& host, const std::string& reason
            .of_stranger = true});
 }
 
-}  // namespace cpprun::keeper
+}  // namespace cpprun::coordinator

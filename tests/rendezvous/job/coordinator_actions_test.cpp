@@ -1,0 +1,16 @@
+#include "rendezvous/job/coordinator_actions.h"
+
+#include <doctest/doctest.h>
+
+using namespace cpprun;
+
+TEST_CASE("a refusal is said, logged with who it was, and ends the link") {
+  coordinator::Actions actions;
+  coordinator::refuse({LinkId{7}, "10.0.0.2"}, "beta", "no seat", actions);
+  CHECK(actions == coordinator::Actions{
+                       coordinator::Say{LinkId{7}, link::Refused{"no seat"}},
+                       coordinator::HangUp{LinkId{7}, "no seat"},
+                       coordinator::Note{.line = "refused the node on beta (10.0.0.2): no seat",
+                                         .level = LogLevel::warning,
+                                         .of_stranger = true}});
+}
