@@ -25,7 +25,7 @@
 #include "launcher/report/io/terminal.h"
 #include "launcher/report/narrator.h"
 #include "launcher/report/report.h"
-#include "launcher/workers/io/warden.h"
+#include "launcher/workers/io/watchdog.h"
 #include "rendezvous/io/standard_streams.h"
 #include "rendezvous/io/steadiness.h"
 
@@ -173,8 +173,8 @@ int main(int argc, char** argv) {
   inputs.utc_offset_seconds = io::utc_offset_seconds();
 
   inputs.kin = io::make_kin(inputs.node_token, std::random_device{}());
-  auto warden = io::Warden::post(inputs.kin);
-  if (!warden) return refuse(inputs, warden.error().reason, 1);
+  auto watchdog = io::Watchdog::start(inputs.kin);
+  if (!watchdog) return refuse(inputs, watchdog.error().reason, 1);
   inputs.open_files = io::raise_open_files();
   // A machine alone has no lease to keep, and nobody else's is late with it.
   if (inputs.config.nodes_max > 1) {
@@ -182,7 +182,7 @@ int main(int argc, char** argv) {
     hold_steady();
   }
   try {
-    return io::Runtime{std::move(inputs), std::move(*warden)}.run();
+    return io::Runtime{std::move(inputs), std::move(*watchdog)}.run();
   } catch (const std::system_error& refused) {
     // The event loop cannot be had: its parts ask for their descriptors as they are made.
     return complain(narrator.error("cannot start: " + refused_in_words(refused.code())), 1);

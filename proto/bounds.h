@@ -160,18 +160,18 @@ inline constexpr auto sweep_look_max = 20ms;
 inline constexpr auto evidence_patience = 2s;
 // What cpprun waits, as its last act, for those it has killed.
 inline constexpr auto last_reap_wait = 1s;
-// Rounds in which the warden looks for processes of a job whose cpprun is gone, and the pause
+// Rounds in which the watchdog looks for processes of a job whose cpprun is gone, and the pause
 // between two of them: ten seconds in all, as kill_patience.
-inline constexpr int warden_looks_max = 1000;
-inline constexpr auto warden_pause = 10ms;
-// A child of the warden that stands in front of one process for that long is held up by it, and
+inline constexpr int watchdog_looks_max = 1000;
+inline constexpr auto watchdog_pause = 10ms;
+// A child of the watchdog that stands in front of one process for that long is held up by it, and
 // abandoned; and how many may be, before the search is given up.
-inline constexpr auto warden_child_patience = 500ms;
-inline constexpr int warden_children_max = 16;
-// Wardens posted in the place of one that was killed: whoever kills more than that means it.
-inline constexpr int wardens_posted_max = 16;
-// Process groups a warden can be told of: twice the workers anybody runs on one machine.
-inline constexpr std::size_t warden_groups_max = 4096;
+inline constexpr auto watchdog_child_patience = 500ms;
+inline constexpr int watchdog_children_max = 16;
+// Watchdogs posted in the place of one that was killed: whoever kills more than that means it.
+inline constexpr int watchdogs_posted_max = 16;
+// Process groups a watchdog can be told of: twice the workers anybody runs on one machine.
+inline constexpr std::size_t watchdog_groups_max = 4096;
 // Bytes of a process' environment that are searched for the token: execve takes no more by default.
 inline constexpr std::size_t environ_bytes_max = 8 * 1024 * 1024;
 // How long no worker may ask the store before cpprun wonders whether the script has a world of its

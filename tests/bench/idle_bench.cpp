@@ -15,7 +15,7 @@ namespace {
 using namespace cpprun::bench;
 namespace fs = std::filesystem;
 
-// The children of a launcher that run the launcher's own program: cpprun's warden.
+// The children of a launcher that run the launcher's own program: cpprun's watchdog.
 std::vector<pid_t> companions(pid_t pid) {
   const std::string folder = "/proc/" + std::to_string(pid);
   std::error_code gone;
@@ -86,7 +86,7 @@ void stand_by(const Setup& setup, Who who, int nodes, const std::vector<Watched>
 int main(int count, char** words) {
   const Setup setup = read_setup(count, words);
   std::printf(
-      "| standing by with 4 workers, %d s | resident | shared out (PSS) | its warden (PSS) |"
+      "| standing by with 4 workers, %d s | resident | shared out (PSS) | its watchdog (PSS) |"
       " wake-ups per second | CPU per minute | goal |\n",
       setup.seconds);
   std::printf("| --- | --- | --- | --- | --- | --- | --- |\n");

@@ -190,13 +190,15 @@ TEST_CASE("a job that a worker has submitted outlives cpprun, however that ends"
   }
 }
 
-TEST_CASE("a warden that is killed is replaced, and the next one does what the first would have") {
+TEST_CASE(
+    "a watchdog that is killed is replaced, and the next one does what the first would have") {
   Command job(cpprun_of(hides));
   job.expect_out("hidden");
-  pid_t warden = 0;
-  for (const pid_t each : job.relatives()) warden = name_of(each) == "job-warden" ? each : warden;
-  REQUIRE(warden != 0);
-  ::kill(warden, SIGKILL);
+  pid_t watchdog = 0;
+  for (const pid_t each : job.relatives())
+    watchdog = name_of(each) == "job-watchdog" ? each : watchdog;
+  REQUIRE(watchdog != 0);
+  ::kill(watchdog, SIGKILL);
   job.expect_err("another one stands");
   job.signal(SIGKILL);
   job.wait_for_exit();

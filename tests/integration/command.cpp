@@ -32,7 +32,7 @@ using Clock = std::chrono::steady_clock;
 constexpr const char* token_name = "CPPRUN_INTEGRATION_TOKEN";
 // A worker may write a gigabyte; what is kept for looking at is bounded.
 constexpr std::size_t kept_bytes_max = 64UL << 20U;
-constexpr std::chrono::seconds warden_patience{15};
+constexpr std::chrono::seconds watchdog_patience{15};
 
 std::string random_token() {
   std::random_device device;
@@ -90,8 +90,8 @@ Command::~Command() {
     ::kill(pid_, SIGKILL);
     ::waitpid(pid_, nullptr, 0);
   }
-  // cpprun's warden ends the workers and tidies up after it; only what it leaves is ended here.
-  const auto deadline = Clock::now() + warden_patience;
+  // cpprun's watchdog ends the workers and tidies up after it; only what it leaves is ended here.
+  const auto deadline = Clock::now() + watchdog_patience;
   for (auto left = relatives(); !left.empty(); left = relatives()) {
     const auto process = open_pidfd(left.front());
     if (process && !wait_readable(process.get(), deadline)) break;

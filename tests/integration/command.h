@@ -65,7 +65,7 @@ class Command {
   // The processes that carry the token, the command itself not counted.
   std::vector<pid_t> relatives() const;
   // After the command's end: no worker and nothing of a worker is there any more. Only cpprun's own
-  // warden may still be on its way out, and is awaited.
+  // watchdog may still be on its way out, and is awaited.
   void expect_no_worker_left() const;
   // Waits until nobody carries the token any more.
   void expect_nobody_left() const;

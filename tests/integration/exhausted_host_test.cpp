@@ -241,7 +241,7 @@ TEST_CASE("when processes run out what could not be started is told, and nobody 
   std::filesystem::permissions(temporary.path(), std::filesystem::perms::all);
   const auto may = run(with_processes(8) + Words{"test", "-x", from_build("CPPRUN")});
   if (may.code != 0) return skip("cannot be somebody else who reaches the program: " + may.err);
-  // cpprun and its warden are two; one more is a worker, and the next is one too many.
+  // cpprun and its watchdog are two; one more is a worker, and the next is one too many.
   for (const int processes : {1, 2, 3}) {
     Command job(with_processes(processes) + workers("2", {}, {"hang"}), in(temporary));
     const auto ended = job.wait();

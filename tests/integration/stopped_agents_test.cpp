@@ -49,7 +49,7 @@ TEST_CASE("an agent that is stopped for longer than the lease is lost; continued
   const pid_t worker_of_second = pid_of(second, "1");
   second.signal(SIGSTOP);
   expect_each({&first, &third}, " of 2, restart 0\n");
-  // It cannot end its worker before another has that rank; its warden does.
+  // It cannot end its worker before another has that rank; its watchdog does.
   CHECK(ends_in_time(worker_of_second));
   second.signal(SIGCONT);
   expect_each({&first, &second, &third}, " of 3, restart 0\n", 2);

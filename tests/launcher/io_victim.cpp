@@ -1,4 +1,4 @@
-// A worker that behaves as badly as it is told, for the tests of processes, pump and warden.
+// A worker that behaves as badly as it is told, for the tests of processes, pump and watchdog.
 //
 //   io_victim exit <code>          ends with that code
 //   io_victim crash                dies of SIGSEGV
@@ -7,7 +7,7 @@
 //                                  daemon in its own session, then says "ready"
 //   io_victim flood <bytes>        writes that many bytes without a newline
 //   io_victim standing             says its session, group, signal mask and open descriptors
-//   io_victim launcher <token>     stands in for cpprun: a warden, and a worker with a family
+//   io_victim launcher <token>     stands in for cpprun: a watchdog, and a worker with a family
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -24,7 +24,7 @@
 #include <vector>
 
 #include "launcher/workers/io/process.h"
-#include "launcher/workers/io/warden.h"
+#include "launcher/workers/io/watchdog.h"
 #include "proto/worker_contract.h"
 
 namespace {
@@ -117,17 +117,17 @@ int standing() {
 
 int launcher(const char* self, const std::string& token) {
   const auto kin = cpprun::io::make_kin(token, static_cast<std::uint32_t>(::getpid()));
-  auto warden = cpprun::io::Warden::post(kin);
-  if (!warden) return 9;
+  auto watchdog = cpprun::io::Watchdog::start(kin);
+  if (!watchdog) return 9;
   asio::io_context context;
-  cpprun::io::WorkerProcesses processes(context, {[](auto, auto) {}, [](auto) {}}, {warden->pid()},
-                                        {.open_files = {}, .kin = kin});
+  cpprun::io::WorkerProcesses processes(context, {[](auto, auto) {}, [](auto) {}},
+                                        {watchdog->pid()}, {.open_files = {}, .kin = kin});
   cpprun::WorkerSpec spec;
   spec.argv = {self, "family", "stay"};
   spec.variables[std::string(cpprun::contract::node_token)] = token;
   const auto pid = processes.spawn(spec, {});
   if (!pid) return 9;
-  warden->told_started(*pid);
+  watchdog->add_group(*pid);
   context.run();
   return 0;
 }

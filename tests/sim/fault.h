@@ -20,7 +20,7 @@ enum class FaultKind {
   worker_hangs,         // ignores TERM from here on
   worker_stuck,         // sits in the kernel: not even KILL ends it, for a while or for ever
   worker_leaves,        // it has started others, in its group or outside, which stay when it ends
-  agent_killed,         // SIGKILL of a cpprun; its warden cleans up
+  agent_killed,         // SIGKILL of a cpprun; its watchdog cleans up
   agent_stopped,        // SIGSTOP, and SIGCONT later; the workers go on
   agent_signalled,      // SIGTERM or SIGINT, sometimes twice
   host_dies,            // power off: nobody is told anything

@@ -236,7 +236,7 @@ void Judge::check_the_old_round(int job, const Seats& seats) {
          fmt::format("round {} was sealed while workers of node {} are alive, which was heard {} "
                      "ms ago",
                      seats.front().second.round.value, node, silence / 1ms));
-    // Its own agent, or the warden of one that is stopped, has counted the same lease.
+    // Its own agent, or the watchdog of one that is stopped, has counted the same lease.
     must(!witness_.computing(node),
          fmt::format("the ranks of node {} were given away while its workers compute", node));
     fence(node);

@@ -95,7 +95,7 @@ void Node::work_off() {
     for (const agent::Action& action : agent_->handle(now(), event)) perform(action);
   }
   working_off_ = false;
-  tell_warden();
+  tell_watchdog();
   arm();
 }
 
@@ -128,8 +128,8 @@ void Node::arm() {
   });
 }
 
-// Its warden does for it what it cannot do while it is stopped.
-void Node::tell_warden() {
+// Its watchdog does for it what it cannot do while it is stopped.
+void Node::tell_watchdog() {
   const auto fence = agent_->overdue_at();
   if (fence == fence_) return;
   fence_ = fence;

@@ -60,7 +60,7 @@ class Node {
   void examine(const Outcome& outcome);
   void exit(const agent::Exit& last);
   void arm();
-  void tell_warden();
+  void tell_watchdog();
   void end_process();
   TimePoint now() const { return clock_.local(universe_.time.now()); }
 
@@ -79,7 +79,7 @@ class Node {
   bool working_off_ = false;
   std::optional<TimePoint> armed_;
   std::uint64_t timer_ = 0;
-  std::optional<TimePoint> fence_;  // what the warden was told last, by the machine's clock
+  std::optional<TimePoint> fence_;  // what the watchdog was told last, by the machine's clock
   std::optional<agent::Exit> exit_;
 };
 

@@ -41,7 +41,7 @@ constexpr Plant plants[] = {
     {"a node settles before the groups of its workers are swept", "leftover,exit", 1000},
     {"who ignores TERM is never sent KILL", "hang,exit", 500},
     {"the failures of a round are taken for the next one's", "exit,spawn", 1000},
-    {"the warden of a stopped agent is told of no fence", "stop", 500},
+    {"the watchdog of a stopped agent is told of no fence", "stop", 500},
     {"a coordinator that wakes just when a lease ends does not read first", "coordinator-stop",
      20'000},
     {"who is reset after it has drained is not waited for", "exit,drained-reset", 1000},

@@ -25,7 +25,7 @@ class Workers {
   void begin_round(RoundNumber round);
   void perform(const supervisor::Action& action);
 
-  // The owner was killed: the kernel and its warden end everybody, soon.
+  // The owner was killed: the kernel and its watchdog end everybody, soon.
   void orphaned();
   // The machine lost power.
   void vanish();

@@ -16,7 +16,7 @@ using namespace std::chrono_literals;
 namespace {
 
 constexpr Duration starts_within = 50ms;     // of each other, the nodes that are not late
-constexpr Duration aftermath = 60s;          // for wardens to clean up and daemons to forget
+constexpr Duration aftermath = 60s;          // for watchdogs to clean up and daemons to forget
 constexpr Duration strangers_leave = 10min;  // and what they have begun is forgotten
 
 bool is_late(const Scenario& scenario, int node) {

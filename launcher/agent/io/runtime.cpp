@@ -29,20 +29,20 @@ TimePoint now() {
 
 }  // namespace
 
-Runtime::Runtime(RunInputs inputs, Warden warden)
+Runtime::Runtime(RunInputs inputs, Watchdog watchdog)
     : inputs_(std::move(inputs)),
-      warden_(std::move(warden)),
+      watchdog_(std::move(watchdog)),
       timer_(context_, [this] { advance(); }),
       farewell_(context_),
       narrator_(inputs_.style),
       pump_(context_, 1, 2, inputs_.style.timed),
       strangers_timer_(context_, [this] { tell_held_back(now()); }) {}
 
-// Whoever is still there now, after a job that had to give somebody up, is the warden's to end.
+// Whoever is still there now, after a job that had to give somebody up, is the watchdog's to end.
 Runtime::~Runtime() {
   const bool nobody_is_left = !processes_ || processes_->nobody_is_left();
   logs_.reset();
-  if (nobody_is_left) warden_.told_nobody_is_left();
+  if (nobody_is_left) watchdog_.release();
 }
 
 int Runtime::run() {
@@ -98,7 +98,7 @@ int Runtime::break_off(const std::string& why) {
 Result<void> Runtime::open() {
   if (const auto opened = open_coordinator(); !opened) return opened;
   auto logs = LogDir::make(inputs_.config, inputs_.environment,
-                           [this](const std::string& folder) { warden_.told_folder(folder); });
+                           [this](const std::string& folder) { watchdog_.set_folder(folder); });
   if (!logs) return tl::unexpected<Error>(logs.error());
   logs_.emplace(std::move(*logs));
   examiner_.emplace(context_, pump_, inputs_.environment, logs_->run_folder());
@@ -114,15 +114,15 @@ Result<void> Runtime::open() {
               },
           .group_gone =
               [this](LocalRank rank) {
-                warden_.told_gone(pids_[static_cast<std::size_t>(rank.value)]);
+                watchdog_.remove_group(pids_[static_cast<std::size_t>(rank.value)]);
                 pump_.close(rank);
                 post(agent::FromWorker{supervisor::GroupGone{rank}});
               },
           .spared_ended =
               [this](int pid) {
-                if (pid == warden_.pid()) replace_warden();
+                if (pid == watchdog_.pid()) replace_watchdog();
               }},
-      std::vector<int>{warden_.pid()},
+      std::vector<int>{watchdog_.pid()},
       WorkerProcesses::Terms{
           .open_files = inputs_.open_files, .kin = inputs_.kin, .niceness = inputs_.niceness});
   signals_.emplace(context_, inputs_.config.signals, [this](int signal, const std::string& sender) {
@@ -275,7 +275,7 @@ void Runtime::work_off() {
   timer_.arm(agent_->next_deadline());
 }
 
-// The agent keeps the fence by itself; the warden does it for one that is stopped or hangs, be it
+// The agent keeps the fence by itself; the watchdog does it for one that is stopped or hangs, be it
 // between two of these actions: a fence stands before anybody is started behind it, and is taken
 // away when everybody was sent what ends them.
 void Runtime::perform(Agent::Actions actions) {
@@ -288,23 +288,23 @@ void Runtime::perform(Agent::Actions actions) {
 void Runtime::tell_fence(std::optional<TimePoint> fence) {
   if (fence == fence_) return;
   fence_ = fence;
-  warden_.told_fence(fence);
+  watchdog_.set_deadline(fence);
 }
 
 // At any moment there is one: without it nobody would end the workers of a cpprun that is killed.
-void Runtime::replace_warden() {
-  const auto posted = ++wardens_posted_ > bounds::wardens_posted_max
+void Runtime::replace_watchdog() {
+  const auto posted = ++watchdogs_started_ > bounds::watchdogs_posted_max
                           ? failure("too many were killed")
-                          : warden_.post_again();
+                          : watchdog_.start_again();
   if (posted) {
-    processes_->spare(warden_.pid());
-    pump_.say(narrator_.note("the warden of this cpprun was killed, another one stands"));
+    processes_->spare(watchdog_.pid());
+    pump_.say(narrator_.note("the watchdog of this cpprun was killed, another one stands"));
     return;
   }
-  pump_.say(narrator_.warning(
-      fmt::format("the warden of this cpprun was killed, and there is no other ({}): if cpprun is "
-                  "killed or stopped as well, nobody ends what its workers have started",
-                  posted.error().reason)));
+  pump_.say(narrator_.warning(fmt::format(
+      "the watchdog of this cpprun was killed, and there is no other ({}): if cpprun is "
+      "killed or stopped as well, nobody ends what its workers have started",
+      posted.error().reason)));
 }
 
 void Runtime::advance() {

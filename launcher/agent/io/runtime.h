@@ -24,7 +24,7 @@
 #include "launcher/workers/io/kin.h"
 #include "launcher/workers/io/process.h"
 #include "launcher/workers/io/signals.h"
-#include "launcher/workers/io/warden.h"
+#include "launcher/workers/io/watchdog.h"
 #include "rendezvous/client/io/link_client.h"
 #include "rendezvous/coordinator/io/coordinator_server.h"
 #include "rendezvous/io/machine_timer.h"
@@ -52,8 +52,8 @@ struct RunInputs {
 
 class Runtime {
  public:
-  // `warden` was posted before there was an event loop.
-  Runtime(RunInputs inputs, Warden warden);
+  // `watchdog` was posted before there was an event loop.
+  Runtime(RunInputs inputs, Watchdog watchdog);
   ~Runtime();
 
   // Runs the job to its end and gives cpprun's exit code.
@@ -98,12 +98,12 @@ class Runtime {
   void announce_report(const std::string& reason);
   void note(const journal::Event& event);
   void leave_error_file(const link::Failure& root);
-  void replace_warden();
+  void replace_watchdog();
   void leave_when_everything_is_said();
   void leave_within(Duration patience);
 
   RunInputs inputs_;
-  Warden warden_;
+  Watchdog watchdog_;
   asio::io_context context_{1};
   MachineTimer timer_;
   asio::steady_timer farewell_;
@@ -122,8 +122,8 @@ class Runtime {
 
   std::deque<Agent::Event> events_;
   bool working_off_ = false;
-  int wardens_posted_ = 0;             // in the place of one that was killed
-  std::optional<TimePoint> fence_;     // what the warden was told last
+  int watchdogs_started_ = 0;          // in the place of one that was killed
+  std::optional<TimePoint> fence_;     // what the watchdog was told last
   std::vector<WorkerSpec> specs_;      // of the attempt that runs
   std::vector<int> pids_;              // by local rank; 0 before it started
   std::optional<SpawnError> no_room_;  // the attempt's folders could not be made

@@ -119,7 +119,7 @@ void Runtime::spawn(const WorkerSpec& spec) {
     failed(pid.error());
     return;
   }
-  warden_.told_started(*pid);
+  watchdog_.add_group(*pid);
   pids_[static_cast<std::size_t>(rank.value)] = *pid;
   note(journal::WorkerStarted{spec.rank, rank, *pid});
   post(agent::FromWorker{supervisor::Started{rank, *pid}});

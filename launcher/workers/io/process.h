@@ -43,9 +43,10 @@ class WorkerProcesses {
     std::optional<int> niceness;  // theirs; ours where none is given
   };
 
-  // Makes this process a child subreaper. `spared` are children that no sweep may end (the warden).
-  // Where there are other children already, which whoever was here before us has started, or where
-  // strangers' orphans come to us as the first process of a container, only kin is ever swept.
+  // Makes this process a child subreaper. `spared` are children that no sweep may end (the
+  // watchdog). Where there are other children already, which whoever was here before us has
+  // started, or where strangers' orphans come to us as the first process of a container, only kin
+  // is ever swept.
   WorkerProcesses(asio::io_context& context, Callbacks callbacks, std::vector<int> spared,
                   Terms terms = {});
   // Kills whatever is still there: no process outlives its owner.

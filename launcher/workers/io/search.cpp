@@ -28,7 +28,7 @@ Search::~Search() {
 }
 
 void Search::kill_everybody(const std::set<int>& groups, int word) {
-  for (int child = 0; child < bounds::warden_children_max; ++child) {
+  for (int child = 0; child < bounds::watchdog_children_max; ++child) {
     if (look_in_a_child(groups, word) != End::held_up) return;
     if (looked_at_ != nullptr) passed_over_.insert(*looked_at_);
   }
@@ -54,7 +54,7 @@ Search::End Search::look_in_a_child(const std::set<int>& groups, int word) {
 }
 
 Search::End Search::await(int child, int done, int word) const {
-  constexpr auto patience = std::chrono::milliseconds(bounds::warden_child_patience);
+  constexpr auto patience = std::chrono::milliseconds(bounds::watchdog_child_patience);
   while (true) {
     const int before = looked_at_ != nullptr ? *looked_at_ : 0;
     pollfd either[2] = {{done, POLLIN, 0}, {word, POLLIN, 0}};
@@ -71,8 +71,8 @@ Search::End Search::await(int child, int done, int word) const {
 }
 
 void Search::look_until_nobody_is_left(const std::set<int>& groups) const {
-  for (int look = 0; look < bounds::warden_looks_max && kill_once(groups); ++look) {
-    const std::timespec pause{0, std::chrono::nanoseconds(bounds::warden_pause).count()};
+  for (int look = 0; look < bounds::watchdog_looks_max && kill_once(groups); ++look) {
+    const std::timespec pause{0, std::chrono::nanoseconds(bounds::watchdog_pause).count()};
     ::nanosleep(&pause, nullptr);
   }
 }

@@ -1,5 +1,5 @@
 #pragma once
-// The warden's search for what is left of a run whose cpprun cannot end it any more.
+// The watchdog's search for what is left of a run whose cpprun cannot end it any more.
 //
 // It is done in a child that can be abandoned: without a mark the search reads environments, for
 // which the kernel may wait for ever (a process that holds its own memory's lock, on a disk that

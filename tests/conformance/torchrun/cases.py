@@ -179,7 +179,7 @@ class Run:
             try:
                 if mark not in (entry / "environ").read_bytes().split(b"\0"):
                     continue
-                if (entry / "comm").read_text().strip() != "job-warden":
+                if (entry / "comm").read_text().strip() != "job-watchdog":
                     found.append(int(entry.name))
             except OSError:
                 continue

@@ -195,7 +195,7 @@ TEST_CASE("a worker's group is swept even when the worker itself ended well") {
   CHECK(heard.read_all().empty());  // the end of the pipe: nobody holds it any more
 }
 
-TEST_CASE("sweeping the node spares the warden and ends at once where nobody is left") {
+TEST_CASE("sweeping the node spares the watchdog and ends at once where nobody is left") {
   asio::io_context context;
   const pid_t spared = ::fork();
   if (spared == 0) {
@@ -210,7 +210,7 @@ TEST_CASE("sweeping the node spares the warden and ends at once where nobody is 
   ::waitpid(spared, nullptr, 0);
 }
 
-TEST_CASE("the end of a warden does not go unnoticed") {
+TEST_CASE("the end of a watchdog does not go unnoticed") {
   asio::io_context context;
   const pid_t spared = ::fork();
   if (spared == 0) {

@@ -1,4 +1,4 @@
-#include "launcher/workers/io/warden.h"
+#include "launcher/workers/io/watchdog.h"
 
 #include <doctest/doctest.h>
 #include <sys/wait.h>
@@ -22,7 +22,7 @@ using probe::victim;
 namespace {
 
 std::string fresh_token() {
-  return "wardentest" + std::to_string(::getpid()) + "x";
+  return "watchdogtest" + std::to_string(::getpid()) + "x";
 }
 
 // Without a mark, as where none can be set.
@@ -47,7 +47,7 @@ void await_end(int pid) {
 // A process with a group of its own, before anybody is told of it.
 pid_t hanging() {
   const pid_t pid = ::fork();
-  // No warden's pipe may stay open in it.
+  // No watchdog's pipe may stay open in it.
   if (pid == 0) ::close_range(3, ~0U, 0);
   while (pid == 0) ::pause();
   ::setpgid(pid, pid);
@@ -76,19 +76,19 @@ TEST_CASE("KILL to the launcher leaves no worker, no child of one and no daemon"
   CHECK(count_carriers(token) == 0);
 }
 
-TEST_CASE("the warden ends by itself when its owner lets go, and harms nobody else") {
+TEST_CASE("the watchdog ends by itself when its owner lets go, and harms nobody else") {
   const pid_t bystander = ::fork();
   if (bystander == 0) {
     while (true) ::pause();
   }
   int pid = 0;
   {
-    auto warden = io::Warden::post(fresh_kin());
-    REQUIRE(warden.has_value());
-    pid = warden->pid();
+    auto watchdog = io::Watchdog::start(fresh_kin());
+    REQUIRE(watchdog.has_value());
+    pid = watchdog->pid();
     // A number it was told of and that by now is somebody else's: the group is gone.
-    warden->told_started(bystander);
-    warden->told_gone(bystander);
+    watchdog->add_group(bystander);
+    watchdog->remove_group(bystander);
   }
   await_end(pid);
   CHECK(::waitpid(bystander, nullptr, WNOHANG) == 0);
@@ -96,45 +96,45 @@ TEST_CASE("the warden ends by itself when its owner lets go, and harms nobody el
   await_end(bystander);
 }
 
-TEST_CASE("the warden ignores what ends cpprun, and goes by another name") {
-  auto warden = io::Warden::post(fresh_kin());
-  REQUIRE(warden.has_value());
-  const auto name_file = "/proc/" + std::to_string(warden->pid()) + "/comm";
+TEST_CASE("the watchdog ignores what ends cpprun, and goes by another name") {
+  auto watchdog = io::Watchdog::start(fresh_kin());
+  REQUIRE(watchdog.has_value());
+  const auto name_file = "/proc/" + std::to_string(watchdog->pid()) + "/comm";
   std::string name;
   // It takes its name last of all, after it has set its signals.
-  while (name != "job-warden") {
+  while (name != "job-watchdog") {
     std::ifstream file(name_file);
     REQUIRE(std::getline(file, name));
   }
-  ::kill(warden->pid(), SIGTERM);
-  ::kill(warden->pid(), SIGINT);
-  ::kill(warden->pid(), SIGHUP);
-  CHECK(::waitpid(warden->pid(), nullptr, WNOHANG) == 0);
-  const int pid = warden->pid();
-  { const io::Warden let_go = std::move(*warden); }
+  ::kill(watchdog->pid(), SIGTERM);
+  ::kill(watchdog->pid(), SIGINT);
+  ::kill(watchdog->pid(), SIGHUP);
+  CHECK(::waitpid(watchdog->pid(), nullptr, WNOHANG) == 0);
+  const int pid = watchdog->pid();
+  { const io::Watchdog let_go = std::move(*watchdog); }
   await_end(pid);
 }
 
 TEST_CASE("workers whose cpprun is silent at its fence are killed, and only they") {
-  auto warden = io::Warden::post(fresh_kin());
-  REQUIRE(warden.has_value());
+  auto watchdog = io::Watchdog::start(fresh_kin());
+  REQUIRE(watchdog.has_value());
   const pid_t bystander = hanging();
   const pid_t worker = hanging();
-  warden->told_started(worker);
-  warden->told_fence(boot_now() + std::chrono::milliseconds(50));
+  watchdog->add_group(worker);
+  watchdog->set_deadline(boot_now() + std::chrono::milliseconds(50));
   // We are here, but we say nothing.
   int status = 0;
   CHECK(::waitpid(worker, &status, 0) == worker);
   CHECK(WIFSIGNALED(status));
   CHECK(WTERMSIG(status) == SIGKILL);
-  warden->told_gone(worker);
+  watchdog->remove_group(worker);
   CHECK(::waitpid(bystander, nullptr, WNOHANG) == 0);
   // It stays, for those who are started next.
-  CHECK(::waitpid(warden->pid(), nullptr, WNOHANG) == 0);
+  CHECK(::waitpid(watchdog->pid(), nullptr, WNOHANG) == 0);
   const pid_t next = hanging();
-  warden->told_started(next);
-  const int pid = warden->pid();
-  { const io::Warden let_go = std::move(*warden); }
+  watchdog->add_group(next);
+  const int pid = watchdog->pid();
+  { const io::Watchdog let_go = std::move(*watchdog); }
   await_end(pid);
   await_end(next);
   ::kill(bystander, SIGKILL);
@@ -142,72 +142,72 @@ TEST_CASE("workers whose cpprun is silent at its fence are killed, and only they
 }
 
 TEST_CASE("a fence that is moved or taken away in time harms nobody") {
-  auto warden = io::Warden::post(fresh_kin());
-  REQUIRE(warden.has_value());
+  auto watchdog = io::Watchdog::start(fresh_kin());
+  REQUIRE(watchdog.has_value());
   const pid_t held = hanging();
   const pid_t witness = hanging();
-  warden->told_started(held);
-  warden->told_fence(boot_now() + std::chrono::hours(1));
-  warden->told_fence(std::nullopt);
-  // Passed before it is heard: a word that waited while the warden was stopped.
-  warden->told_fence(boot_now());
-  // Of another warden: when its fence is over, so would have been the first one's.
-  auto other = io::Warden::post({.mark = {}, .token = fresh_token() + "other"});
+  watchdog->add_group(held);
+  watchdog->set_deadline(boot_now() + std::chrono::hours(1));
+  watchdog->set_deadline(std::nullopt);
+  // Passed before it is heard: a word that waited while the watchdog was stopped.
+  watchdog->set_deadline(boot_now());
+  // Of another watchdog: when its fence is over, so would have been the first one's.
+  auto other = io::Watchdog::start({.mark = {}, .token = fresh_token() + "other"});
   REQUIRE(other.has_value());
-  other->told_started(witness);
-  other->told_fence(boot_now() + std::chrono::milliseconds(50));
+  other->add_group(witness);
+  other->set_deadline(boot_now() + std::chrono::milliseconds(50));
   await_end(witness);
   CHECK(::waitpid(held, nullptr, WNOHANG) == 0);
-  const int pid = warden->pid();
-  { const io::Warden let_go = std::move(*warden); }
+  const int pid = watchdog->pid();
+  { const io::Watchdog let_go = std::move(*watchdog); }
   // Letting go is the end of cpprun: now it is killed.
   await_end(pid);
   await_end(held);
 }
 
-TEST_CASE("the warden removes the private folder that cpprun could not remove itself") {
+TEST_CASE("the watchdog removes the private folder that cpprun could not remove itself") {
   const auto folder = std::filesystem::temp_directory_path() / fresh_token();
   std::filesystem::create_directories(folder / "0");
   std::ofstream(folder / "0" / "error.json") << "{}";
   int pid = 0;
   {
-    auto warden = io::Warden::post(fresh_kin());
-    REQUIRE(warden.has_value());
-    pid = warden->pid();
-    warden->told_folder(folder);
+    auto watchdog = io::Watchdog::start(fresh_kin());
+    REQUIRE(watchdog.has_value());
+    pid = watchdog->pid();
+    watchdog->set_folder(folder);
   }
   await_end(pid);
   CHECK_FALSE(std::filesystem::exists(folder));
 }
 
-TEST_CASE("a warden that is told that nobody is left ends and kills nobody") {
-  auto warden = io::Warden::post(fresh_kin());
-  REQUIRE(warden.has_value());
+TEST_CASE("a watchdog that is told that nobody is left ends and kills nobody") {
+  auto watchdog = io::Watchdog::start(fresh_kin());
+  REQUIRE(watchdog.has_value());
   const pid_t stranger = hanging();
-  // A word that was lost: for the warden this group still runs.
-  warden->told_started(stranger);
-  warden->told_nobody_is_left();
-  await_end(warden->pid());
+  // A word that was lost: for the watchdog this group still runs.
+  watchdog->add_group(stranger);
+  watchdog->release();
+  await_end(watchdog->pid());
   CHECK(::waitpid(stranger, nullptr, WNOHANG) == 0);
   ::kill(stranger, SIGKILL);
   await_end(stranger);
 }
 
-TEST_CASE("another warden in the place of a killed one knows what that one was told") {
-  auto warden = io::Warden::post(fresh_kin());
-  REQUIRE(warden.has_value());
+TEST_CASE("another watchdog in the place of a killed one knows what that one was told") {
+  auto watchdog = io::Watchdog::start(fresh_kin());
+  REQUIRE(watchdog.has_value());
   const pid_t worker = hanging();
   const pid_t gone = hanging();
-  warden->told_started(worker);
-  warden->told_started(gone);
-  warden->told_gone(gone);
-  const int first = warden->pid();
+  watchdog->add_group(worker);
+  watchdog->add_group(gone);
+  watchdog->remove_group(gone);
+  const int first = watchdog->pid();
   ::kill(first, SIGKILL);
   await_end(first);
-  REQUIRE(warden->post_again().has_value());
-  const int second = warden->pid();
+  REQUIRE(watchdog->start_again().has_value());
+  const int second = watchdog->pid();
   CHECK(second != first);
-  { const io::Warden let_go = std::move(*warden); }
+  { const io::Watchdog let_go = std::move(*watchdog); }
   await_end(second);
   await_end(worker);
   CHECK(::waitpid(gone, nullptr, WNOHANG) == 0);

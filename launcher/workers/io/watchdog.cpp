@@ -1,4 +1,4 @@
-#include "launcher/workers/io/warden.h"
+#include "launcher/workers/io/watchdog.h"
 
 #include <fcntl.h>
 #include <poll.h>
@@ -45,9 +45,9 @@ struct Word {
 constexpr std::size_t folder_bytes_max = 4096 - sizeof(Word);  // PIPE_BUF: never torn
 constexpr std::int64_t poll_max = std::numeric_limits<int>::max();
 
-// Whoever ends cpprun by its name must not end the warden with it, so ps shows another one.
+// Whoever ends cpprun by its name must not end the watchdog with it, so ps shows another one.
 void take_name() {
-  constexpr const char* name = "job-warden";
+  constexpr const char* name = "job-watchdog";
   ::prctl(PR_SET_NAME, name, 0, 0, 0);
   std::FILE* file = std::fopen("/proc/self/stat", "re");
   if (file == nullptr) return;
@@ -60,7 +60,7 @@ void take_name() {
   unsigned long begin = 0;
   unsigned long end = 0;
   if (at == nullptr || std::sscanf(at, " %lu %lu", &begin, &end) != 2) return;
-  if (begin == 0 || end - begin < sizeof "job-warden") return;
+  if (begin == 0 || end - begin < sizeof "job-watchdog") return;
   auto* line = reinterpret_cast<char*>(begin);
   std::memset(line, 0, end - begin);
   std::memcpy(line, name, std::strlen(name));
@@ -77,7 +77,7 @@ class Watch {
     while (keep_fence(), hear(&word, sizeof word)) {
       const auto number = static_cast<std::size_t>(word.number);
       const auto leader = static_cast<int>(word.number);
-      if (word.kind == Kind::started && leaders_.size() < bounds::warden_groups_max) {
+      if (word.kind == Kind::started && leaders_.size() < bounds::watchdog_groups_max) {
         leaders_[leader] = hold(leader);
       } else if (word.kind == Kind::gone) {
         forget(leader);
@@ -183,7 +183,7 @@ class Watch {
   std::string folder_;
 };
 
-[[noreturn]] void live_as_warden(const Kin& kin, int owner, int pipe) {
+[[noreturn]] void live_as_watchdog(const Kin& kin, int owner, int pipe) {
   ::setsid();
   for (const int signal : {SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGPIPE, SIGUSR1, SIGUSR2}) {
     ::signal(signal, SIG_IGN);
@@ -202,16 +202,16 @@ void tell(int pipe, Kind kind, std::int64_t number, const std::string& text = {}
   std::string bytes(sizeof word, '\0');
   std::memcpy(bytes.data(), &word, sizeof word);
   bytes += text;
-  // Never blocks. A word lost because the warden hangs costs little: it knows kin by itself.
+  // Never blocks. A word lost because the watchdog hangs costs little: it knows kin by itself.
   static_cast<void>(::write(pipe, bytes.data(), bytes.size()) == 0);
 }
 
 }  // namespace
 
-Result<Warden> Warden::post(const Kin& kin) {
+Result<Watchdog> Watchdog::start(const Kin& kin) {
   int ends[2];
   if (::pipe2(ends, O_CLOEXEC) != 0) {
-    return failure(std::string("cannot make the warden's pipe: ") + std::strerror(errno));
+    return failure(std::string("cannot make the watchdog's pipe: ") + std::strerror(errno));
   }
   const auto owner = ::getpid();
   const auto pid = ::fork();
@@ -220,16 +220,16 @@ Result<Warden> Warden::post(const Kin& kin) {
     ::close(ends[0]);
     ::close(ends[1]);
     return failure(
-        std::string("cannot fork the warden: ") + std::strerror(fork_error) +
+        std::string("cannot fork the watchdog: ") + std::strerror(fork_error) +
         "; raise the limit of processes (ulimit -u, or the container's), or end some of them");
   }
-  if (pid == 0) live_as_warden(kin, owner, ends[0]);
+  if (pid == 0) live_as_watchdog(kin, owner, ends[0]);
   ::close(ends[0]);
   ::fcntl(ends[1], F_SETFL, O_NONBLOCK);
-  return Warden(kin, pid, ends[1]);
+  return Watchdog(kin, pid, ends[1]);
 }
 
-Warden::Warden(Warden&& other) noexcept
+Watchdog::Watchdog(Watchdog&& other) noexcept
     : kin_(std::move(other.kin_)),
       pid_(other.pid_),
       pipe_(std::exchange(other.pipe_, -1)),
@@ -237,46 +237,46 @@ Warden::Warden(Warden&& other) noexcept
       fence_(other.fence_),
       folder_(std::move(other.folder_)) {}
 
-Warden::~Warden() {
+Watchdog::~Watchdog() {
   if (pipe_ >= 0) ::close(pipe_);
 }
 
-Result<void> Warden::post_again() {
+Result<void> Watchdog::start_again() {
   auto fresh = post(kin_);
   if (!fresh) return tl::unexpected<Error>(fresh.error());
   if (pipe_ >= 0) ::close(pipe_);
   pid_ = fresh->pid_;
   pipe_ = std::exchange(fresh->pipe_, -1);
   for (const int group : groups_) tell(pipe_, Kind::started, group);
-  if (!folder_.empty()) told_folder(folder_);
-  if (fence_) told_fence(fence_);
+  if (!folder_.empty()) set_folder(folder_);
+  if (fence_) set_deadline(fence_);
   return {};
 }
 
-void Warden::told_started(int pid) {
+void Watchdog::add_group(int pid) {
   groups_.insert(pid);
   tell(pipe_, Kind::started, pid);
 }
 
-void Warden::told_gone(int pid) {
+void Watchdog::remove_group(int pid) {
   groups_.erase(pid);
   tell(pipe_, Kind::gone, pid);
 }
 
-void Warden::told_fence(std::optional<TimePoint> fence) {
+void Watchdog::set_deadline(std::optional<TimePoint> fence) {
   fence_ = fence;
   const auto at = fence ? fence->time_since_epoch() : Duration{};
   tell(pipe_, Kind::fence, std::chrono::nanoseconds(at).count());
 }
 
-void Warden::told_folder(const std::string& folder) {
+void Watchdog::set_folder(const std::string& folder) {
   folder_ = folder;
   if (folder.size() <= folder_bytes_max) {
     tell(pipe_, Kind::folder, static_cast<std::int64_t>(folder.size()), folder);
   }
 }
 
-void Warden::told_nobody_is_left() {
+void Watchdog::release() {
   tell(pipe_, Kind::nobody_is_left, 0);
 }
 

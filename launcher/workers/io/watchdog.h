@@ -1,9 +1,9 @@
 #pragma once
 // A tiny child of cpprun that outlives it by a moment: when cpprun is gone, however it went, the
-// warden kills every process of the job that is still there, and ends. It knows them by the groups
-// it was told and by what makes them kin (launcher/workers/io/kin.h); it never kills by a bare pid,
-// which may have been given to somebody else. At an ordinary end it is told that nobody is left,
-// and looks at nobody.
+// watchdog kills every process of the job that is still there, and ends. It knows them by the
+// groups it was told and by what makes them kin (launcher/workers/io/kin.h); it never kills by a
+// bare pid, which may have been given to somebody else. At an ordinary end it is told that nobody
+// is left, and looks at nobody.
 
 #include <optional>
 #include <set>
@@ -15,36 +15,36 @@
 
 namespace cpprun::io {
 
-class Warden {
+class Watchdog {
  public:
   // Forks. To be called at the very start, before there is an event loop or a thread.
-  static Result<Warden> post(const Kin& kin);
+  static Result<Watchdog> start(const Kin& kin);
 
-  Warden(Warden&& other) noexcept;
-  Warden& operator=(Warden&&) = delete;
-  // Lets go: the warden looks around once more by itself and ends.
-  ~Warden();
+  Watchdog(Watchdog&& other) noexcept;
+  Watchdog& operator=(Watchdog&&) = delete;
+  // Lets go: the watchdog looks around once more by itself and ends.
+  ~Watchdog();
 
   int pid() const { return pid_; }
 
   // Another one, in the place of one that was killed, which is told what that one had been told.
-  Result<void> post_again();
+  Result<void> start_again();
 
   // A worker was started; its process group has the number of its pid.
-  void told_started(int pid);
+  void add_group(int pid);
   // That group is gone; its number may be given to somebody else.
-  void told_gone(int pid);
+  void remove_group(int pid);
   // Before then cpprun ends its workers, or moves the fence; none: there is no such time. If it has
   // said nothing by then it is stopped, or hangs in the kernel, and others are about to have its
-  // workers' ranks: the warden kills them.
-  void told_fence(std::optional<TimePoint> fence);
+  // workers' ranks: the watchdog kills them.
+  void set_deadline(std::optional<TimePoint> fence);
   // A private folder, to be removed with all that is in it if cpprun cannot do it itself.
-  void told_folder(const std::string& folder);
-  // The job is over, nothing of it runs and its folder is removed: the warden just ends.
-  void told_nobody_is_left();
+  void set_folder(const std::string& folder);
+  // The job is over, nothing of it runs and its folder is removed: the watchdog just ends.
+  void release();
 
  private:
-  Warden(Kin kin, int pid, int pipe) : kin_(std::move(kin)), pid_(pid), pipe_(pipe) {}
+  Watchdog(Kin kin, int pid, int pipe) : kin_(std::move(kin)), pid_(pid), pipe_(pipe) {}
 
   Kin kin_;
   int pid_ = 0;
