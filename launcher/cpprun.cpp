@@ -22,8 +22,8 @@
 #include "launcher/plan/io/topology.h"
 #include "launcher/plan/numa.h"
 #include "launcher/plan/program.h"
+#include "launcher/report/console_messages.h"
 #include "launcher/report/io/terminal.h"
-#include "launcher/report/narrator.h"
 #include "launcher/report/report.h"
 #include "launcher/workers/io/watchdog.h"
 #include "rendezvous/io/standard_streams.h"
@@ -102,7 +102,7 @@ std::optional<int> start_report(io::RunInputs& inputs) {
   const auto said = inputs.chronicle.announce_report(report_json(facts_before_the_start(inputs)));
   if (said) return std::nullopt;
   const auto reason = "--report: " + said.error().reason;
-  return complain(Narrator{inputs.style}.error(reason), usage_exit_code);
+  return complain(ConsoleMessages{inputs.style}.error(reason), usage_exit_code);
 }
 
 // The job does not come to its start: in words, and in its report.
@@ -114,9 +114,9 @@ int refuse(const io::RunInputs& inputs, const std::string& reason, int code) {
     facts.exit_code = code;
     facts.reason = reason;
     const auto left = inputs.chronicle.leave_report(report_json(facts), "." + inputs.host);
-    if (!left) complain(Narrator{inputs.style}.error(left.error().reason), code);
+    if (!left) complain(ConsoleMessages{inputs.style}.error(left.error().reason), code);
   }
-  return complain(Narrator{inputs.style}.error(reason), code);
+  return complain(ConsoleMessages{inputs.style}.error(reason), code);
 }
 
 // What was found out of the machine; nothing where the job cannot be had on it, which was said.
@@ -159,12 +159,13 @@ int main(int argc, char** argv) {
     return complain(to_text(*mistakes), usage_exit_code);
   }
   io::RunInputs inputs{.config = std::get<Config>(outcome), .environment = environment};
-  inputs.style = io::narrator_style(environment, inputs.config.logs);
-  const Narrator narrator{inputs.style};
+  inputs.style = io::console_style(environment, inputs.config.logs);
+  const ConsoleMessages console messages{inputs.style};
 
   auto chronicle =
       io::Chronicle::open(inputs.config.logs.report_file, inputs.config.logs.events_file);
-  if (!chronicle) return complain(narrator.error(chronicle.error().reason), usage_exit_code);
+  if (!chronicle)
+    return complain(console_messages.error(chronicle.error().reason), usage_exit_code);
   inputs.chronicle = std::move(*chronicle);
   inputs.host = io::host_name();
   if (const auto code = start_report(inputs)) return *code;
@@ -185,6 +186,6 @@ int main(int argc, char** argv) {
     return io::Runtime{std::move(inputs), std::move(*watchdog)}.run();
   } catch (const std::system_error& refused) {
     // The event loop cannot be had: its parts ask for their descriptors as they are made.
-    return complain(narrator.error("cannot start: " + refused_in_words(refused.code())), 1);
+    return complain(console_messages.error("cannot start: " + refused_in_words(refused.code())), 1);
   }
 }

@@ -129,14 +129,14 @@ struct Failed {
   friend bool operator==(const Failed&, const Failed&) = default;
 };
 
-// The drain has begun, for the narrator. `reason` completes "ending the workers: …".
+// The drain has begun, for the console_messages. `reason` completes "ending the workers: …".
 struct Draining {
   std::string reason;
   int signal = 0;
   friend bool operator==(const Draining&, const Draining&) = default;
 };
 
-// A worker was sent KILL, for the narrator: it has outlived its grace, or there was none.
+// A worker was sent KILL, for the console messages: it has outlived its grace, or there was none.
 struct Killing {
   LocalRank local_rank;
   bool at_once = false;

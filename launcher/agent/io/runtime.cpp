@@ -34,7 +34,7 @@ Runtime::Runtime(RunInputs inputs, Watchdog watchdog)
       watchdog_(std::move(watchdog)),
       timer_(context_, [this] { advance(); }),
       farewell_(context_),
-      narrator_(inputs_.style),
+      messages_(inputs_.style),
       pump_(context_, 1, 2, inputs_.style.timed),
       strangers_timer_(context_, [this] { tell_held_back(now()); }) {}
 
@@ -50,18 +50,18 @@ int Runtime::run() {
   inputs_.chronicle.serve_events(context_);
   if (const auto opened = open(); !opened) {
     const agent::Exit last{.code = 1, .reason = opened.error().reason};
-    pump_.say(narrator_.error(last.reason));
+    pump_.say(messages_.error(last.reason));
     leave_report(report_facts(last));
     leave_when_everything_is_said();
     context_.run();
     return 1;
   }
-  for (const std::string& note : inputs_.config.notes) pump_.say(narrator_.note(note));
+  for (const std::string& note : inputs_.config.notes) pump_.say(messages_.note(note));
   if (const auto note = threads_note(inputs_.config, inputs_.environment)) {
-    pump_.say(narrator_.note(*note));
+    pump_.say(messages_.note(*note));
   }
   for (const std::string& name : signals_->not_handled()) {
-    pump_.say(narrator_.warning(fmt::format("the signal {} cannot be handled", name)));
+    pump_.say(messages_.warning(fmt::format("the signal {} cannot be handled", name)));
   }
   inputs_.chronicle.begin({inputs_.config.job, inputs_.host, inputs_.program.argv.front()});
   note(journal::JobStarted{.program = inputs_.program.argv,
@@ -86,7 +86,7 @@ int Runtime::run() {
 // more; the workers end with their owner.
 int Runtime::break_off(const std::string& why) {
   const agent::Exit last{.code = 1, .reason = "cpprun itself cannot go on: " + why};
-  pump_.say(narrator_.error(last.reason));
+  pump_.say(messages_.error(last.reason));
   leave_report(report_facts(last));
   context_.restart();
   leave_within(bounds::console_patience_pressed);
@@ -127,7 +127,7 @@ Result<void> Runtime::open() {
           .open_files = inputs_.open_files, .kin = inputs_.kin, .niceness = inputs_.niceness});
   signals_.emplace(context_, inputs_.config.signals, [this](int signal, const std::string& sender) {
     if (!sender.empty()) {
-      pump_.say(narrator_.note(fmt::format("{} came from {}", signal_name(signal), sender)));
+      pump_.say(messages_.note(fmt::format("{} came from {}", signal_name(signal), sender)));
     }
     // The job is over and only words are left: whoever insists need not wait for their reader.
     if (exit_ && asks_to_end(signal)) return leave_within(bounds::console_patience_pressed);
@@ -213,20 +213,20 @@ void Runtime::hear_coordinator(const Note& said) {
   const std::string text =
       said.peer ? fmt::format("store client {}: {}", said.peer->text(), said.text) : said.text;
   // A client that simply left is an ordinary thing, workers do it all the time.
-  if (said.ordinary) return pump_.say(narrator_.detail(text));
+  if (said.ordinary) return pump_.say(messages_.detail(text));
   if (!said.of_job && !strangers_.pass(now(), said.text, pump_.is_behind())) {
     strangers_timer_.arm(strangers_.next_deadline());
     return;
   }
   note(journal::CoordinatorNoted{text});
   const bool is_warning = said.level <= LogLevel::warning;
-  pump_.say(is_warning ? narrator_.warning(text) : narrator_.note(text));
+  pump_.say(is_warning ? messages_.warning(text) : messages_.note(text));
 }
 
 void Runtime::tell_held_back(TimePoint until) {
   for (const std::string& line : strangers_.advance(until)) {
     note(journal::CoordinatorNoted{line});
-    pump_.say(narrator_.note(line));
+    pump_.say(messages_.note(line));
   }
   strangers_timer_.arm(strangers_.next_deadline());
 }
@@ -298,10 +298,10 @@ void Runtime::replace_watchdog() {
                           : watchdog_.start_again();
   if (posted) {
     processes_->spare(watchdog_.pid());
-    pump_.say(narrator_.note("the watchdog of this cpprun was killed, another one stands"));
+    pump_.say(messages_.note("the watchdog of this cpprun was killed, another one stands"));
     return;
   }
-  pump_.say(narrator_.warning(fmt::format(
+  pump_.say(messages_.warning(fmt::format(
       "the watchdog of this cpprun was killed, and there is no other ({}): if cpprun is "
       "killed or stopped as well, nobody ends what its workers have started",
       posted.error().reason)));
@@ -324,7 +324,7 @@ void Runtime::note(const journal::Event& event) {
   const auto line = inputs_.chronicle.line(event);
   if (on_console) pump_.say(line);
   if (const auto noted = inputs_.chronicle.append(line); !noted) {
-    pump_.say(narrator_.warning(noted.error().reason));
+    pump_.say(messages_.warning(noted.error().reason));
   }
 }
 

@@ -18,8 +18,8 @@
 #include "launcher/output/io/log_dir.h"
 #include "launcher/output/io/output_pump.h"
 #include "launcher/report/attempts.h"
+#include "launcher/report/console_messages.h"
 #include "launcher/report/io/chronicle.h"
-#include "launcher/report/narrator.h"
 #include "launcher/report/report.h"
 #include "launcher/workers/io/kin.h"
 #include "launcher/workers/io/process.h"
@@ -44,7 +44,7 @@ struct RunInputs {
   Kin kin;                     // what the workers are known by
   std::string python_version;  // of the interpreter, where one runs the workers; may be empty
   int utc_offset_seconds = 0;
-  NarratorStyle style;
+  ConsoleStyle style;
   Chronicle chronicle;               // --report and --events
   std::optional<rlimit> open_files;  // the workers' limit, which was ours before we raised it
   std::optional<int> niceness;       // the workers', which was ours before we raised our priority
@@ -107,7 +107,7 @@ class Runtime {
   asio::io_context context_{1};
   MachineTimer timer_;
   asio::steady_timer farewell_;
-  Narrator narrator_;
+  ConsoleMessages messages_;
   OutputPump pump_;
   LogLimiter strangers_;  // of lines about whoever comes to our port
   MachineTimer strangers_timer_;

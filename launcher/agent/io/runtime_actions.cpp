@@ -74,7 +74,7 @@ void Runtime::on(const agent::Prepare& action) {
   no_room_.reset();
   examiner_->begin();
   if (const auto made = logs_->prepare(specs_); !made) {
-    pump_.say(narrator_.error(made.error().reason));
+    pump_.say(messages_.error(made.error().reason));
     no_room_ = SpawnError{SpawnStage::log_folder, made.error().error_number};
   }
 }
@@ -130,7 +130,7 @@ void Runtime::on(const agent::Examine& action) {
   const auto hear = [this, stray = action.stray_interface](Evidence evidence, bool whole) {
     evidence.surroundings.stray_interface = stray;
     if (!whole) {
-      pump_.say(narrator_.warning(fmt::format(
+      pump_.say(messages_.warning(fmt::format(
           "what rank {} left on disk could not be read within {} s, so the report does without: "
           "the disk of the logs, of TMPDIR or of the folder cpprun was started in hangs",
           evidence.outcome.rank.value, bounds::evidence_patience.count())));
@@ -161,18 +161,18 @@ void Runtime::on(const agent::TellStarted& action) {
   group_rank_ = action.sealed.group_rank;
   attempts_.begin(wall_now(), action.sealed);
   note(journal::RoundSealed{action.sealed});
-  pump_.say(narrator_.started(inputs_.config, action.sealed, inputs_.program, action.sockets,
+  pump_.say(messages_.started(inputs_.config, action.sealed, inputs_.program, action.sockets,
                               inputs_.config.endpoint.host, inputs_.python_version));
 }
 
 void Runtime::on(const agent::TellWaiting& action) {
   note(journal::Waiting{action.reason});
-  pump_.say(narrator_.waiting(action.reason));
+  pump_.say(messages_.waiting(action.reason));
 }
 
 void Runtime::on(const agent::TellDraining& action) {
   note(journal::Draining{action.draining.reason, action.draining.signal});
-  pump_.say(narrator_.draining(action.draining));
+  pump_.say(messages_.draining(action.draining));
   attempts_.draining(action.draining.reason);
   // Whoever asked for the end may have less patience than the workers are given. Not at once: the
   // workers are sent the signal first, and a disk that hangs must not delay it.
@@ -186,25 +186,25 @@ void Runtime::on(const agent::TellKilling& action) {
   const LocalRank rank = action.killing.local_rank;
   examiner_->look_before_kill(rank, pids_[static_cast<std::size_t>(rank.value)]);
   note(journal::WorkerKilled{rank, examiner_->last_seen(rank)});
-  pump_.say(narrator_.killing(action.killing, inputs_.config.grace, examiner_->last_seen(rank)));
+  pump_.say(messages_.killing(action.killing, inputs_.config.grace, examiner_->last_seen(rank)));
 }
 
 void Runtime::on(const agent::TellFailed& action) {
   const auto rank = static_cast<std::size_t>(action.failed.outcome.local_rank.value);
-  pump_.say(narrator_.failed(action.failed, specs_[rank].argv.front()));
+  pump_.say(messages_.failed(action.failed, specs_[rank].argv.front()));
 }
 
 void Runtime::on(const agent::TellNote& action) {
-  pump_.say(narrator_.note(action.sentence));
+  pump_.say(messages_.note(action.sentence));
 }
 
 void Runtime::on(const agent::TellNearMiss& action) {
   note(journal::LeaseNearlyMissed{action.silence, action.lease});
-  pump_.say(narrator_.warning(lease_nearly_missed_in_words(action.lease, action.silence)));
+  pump_.say(messages_.warning(lease_nearly_missed_in_words(action.lease, action.silence)));
 }
 
 void Runtime::on(const agent::TellWarning& action) {
-  pump_.say(narrator_.warning(action.sentence));
+  pump_.say(messages_.warning(action.sentence));
 }
 
 // --- the end -------------------------------------------------------------------------------------
@@ -265,17 +265,17 @@ ReportFacts Runtime::report_facts(const agent::Exit& last) const {
 
 void Runtime::say_report(const ReportFacts& facts) {
   // Asked to stop, refused, or the master is gone: no worker of this job is to blame.
-  pump_.say(facts.root ? report(facts) : narrator_.error(facts.reason));
+  pump_.say(facts.root ? report(facts) : messages_.error(facts.reason));
 }
 
 void Runtime::leave_report(const ReportFacts& facts) {
   if (!inputs_.chronicle.keeps_report()) return;
   const auto beside = fmt::format(".node{}", facts.group_rank.value);
   const auto left = inputs_.chronicle.leave_report(report_json(facts), beside);
-  if (!left) return pump_.say(narrator_.error(left.error().reason));
+  if (!left) return pump_.say(messages_.error(left.error().reason));
   const auto& wanted = inputs_.config.logs.report_file;
   if (*left == wanted) return;
-  pump_.say(narrator_.warning(fmt::format(
+  pump_.say(messages_.warning(fmt::format(
       "--report: another node writes to \"{}\"; this node's report is \"{}\"", wanted, *left)));
 }
 
@@ -296,7 +296,7 @@ void Runtime::leave_error_file(const link::Failure& root) {
     if (each.outcome.rank != root.rank || each.error_text.empty()) continue;
     const auto text = with_exit_code(each.error_text, link::exit_code_of(root.status));
     const auto written = text ? write_whole_file(*path, *text) : tl::unexpected(text.error());
-    if (!written) pump_.say(narrator_.warning(written.error().reason));
+    if (!written) pump_.say(messages_.warning(written.error().reason));
   }
 }
 

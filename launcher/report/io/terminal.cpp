@@ -8,7 +8,7 @@
 
 namespace cpprun::io {
 
-NarratorStyle narrator_style(const Environment& environment, const LogOptions& logs) {
+ConsoleStyle console_style(const Environment& environment, const LogOptions& logs) {
   const bool terminal = ::isatty(STDERR_FILENO) == 1;
   const std::string* no_colour = find_variable(environment, "NO_COLOR");
   const std::string* kind = find_variable(environment, "TERM");

@@ -4,13 +4,13 @@
 
 #include "launcher/environment.h"
 #include "launcher/plan/plan.h"
-#include "launcher/report/narrator.h"
+#include "launcher/report/console_messages.h"
 
 namespace cpprun::io {
 
 // Colour only on a terminal, and never where NO_COLOR is set or TERM is "dumb".
 // Lines have their time where that was asked for, or where nothing was and there is no terminal.
-NarratorStyle narrator_style(const Environment& environment, const LogOptions& logs);
+ConsoleStyle console_style(const Environment& environment, const LogOptions& logs);
 
 // What our own stdout and stderr are.
 ConsoleFacts console_facts();

@@ -1,4 +1,4 @@
-#include "launcher/report/narrator.h"
+#include "launcher/report/console_messages.h"
 
 #include <doctest/doctest.h>
 
@@ -10,11 +10,11 @@ using namespace std::chrono_literals;
 
 namespace {
 
-const Narrator in_pipe{NarratorStyle{}};
-const Narrator on_terminal{NarratorStyle{.terminal = true, .colour = false}};
-const Narrator in_colour{NarratorStyle{.terminal = true, .colour = true}};
+const ConsoleMessages in_pipe{ConsoleStyle{}};
+const ConsoleMessages on_terminal{ConsoleStyle{.terminal = true, .colour = false}};
+const ConsoleMessages in_colour{ConsoleStyle{.terminal = true, .colour = true}};
 
-std::string started(const Narrator& narrator, int world_size = 4) {
+std::string started(const ConsoleMessages& console_messages, int world_size = 4) {
   Config config;
   config.local_world_size = 2;
   link::Sealed sealed;
@@ -26,7 +26,7 @@ std::string started(const Narrator& narrator, int world_size = 4) {
       {"/usr/bin/python3", "-u", "train.py"}, "/usr/bin/python3", "train.py"};
   SocketInterfaces sockets;
   sockets.said = "eth0";
-  return narrator.started(config, sealed, program, sockets, "10.0.0.1", "3.11");
+  return console_messages.started(config, sealed, program, sockets, "10.0.0.1", "3.11");
 }
 
 }  // namespace
@@ -50,16 +50,16 @@ TEST_CASE("sentences are plain in a pipe and coloured where fitting") {
 }
 
 TEST_CASE("what matters less than was asked for is not said") {
-  const Narrator errors{NarratorStyle{.terminal = true, .most = LogLevel::error}};
+  const ConsoleMessages errors{ConsoleStyle{.terminal = true, .most = LogLevel::error}};
   CHECK(errors.note("n") + errors.waiting("w") + errors.warning("w") + errors.detail("d") == "");
   CHECK(started(errors).empty());
   CHECK(errors.error("e") == "cpprun: e\n");
-  const Narrator warnings{NarratorStyle{.most = LogLevel::warning}};
+  const ConsoleMessages warnings{ConsoleStyle{.most = LogLevel::warning}};
   CHECK(warnings.note("n").empty());
   CHECK(warnings.draining({"rank 5 failed", SIGTERM}) ==
         "cpprun: ending the workers: rank 5 failed\n");
   CHECK(in_pipe.detail("d").empty());
-  const Narrator everything{NarratorStyle{.most = LogLevel::debug}};
+  const ConsoleMessages everything{ConsoleStyle{.most = LogLevel::debug}};
   CHECK(everything.detail("d") == "cpprun: d\n");
 }
 

@@ -15,16 +15,16 @@
 
 namespace cpprun {
 
-struct NarratorStyle {
+struct ConsoleStyle {
   bool terminal = false;           // stderr is one: the start line is said
   bool colour = false;             // and NO_COLOR is not set
   bool timed = false;              // each line is given its time where it is written, by `timed`
   LogLevel most = LogLevel::info;  // what matters less is not said
 };
 
-class Narrator {
+class ConsoleMessages {
  public:
-  explicit Narrator(NarratorStyle style) : style_(style) {}
+  explicit ConsoleMessages(ConsoleStyle style) : style_(style) {}
 
   // "cpprun 0.1.0: 2 nodes × 2 workers, node 0, round 1, store 10.0.0.1:29500, gloo on eth0, …"
   std::string started(const Config& config, const link::Sealed& sealed,
@@ -43,7 +43,7 @@ class Narrator {
 
  private:
   std::string line(LogLevel level, const std::string& text) const;
-  NarratorStyle style_;
+  ConsoleStyle style_;
 };
 
 }  // namespace cpprun

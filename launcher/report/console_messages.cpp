@@ -1,4 +1,4 @@
-#include "launcher/report/narrator.h"
+#include "launcher/report/console_messages.h"
 
 #include <fmt/format.h>
 
@@ -45,7 +45,7 @@ std::string size_in_words(const Config& config, const link::Sealed& sealed) {
 
 }  // namespace
 
-std::string Narrator::line(LogLevel level, const std::string& text) const {
+std::string ConsoleMessages::line(LogLevel level, const std::string& text) const {
   if (text.empty() || level > style_.most) return "";
   // Sentences quote strangers: names of processes, of hosts, of keys.
   const std::string plain = plain_lines(text);
@@ -54,10 +54,11 @@ std::string Narrator::line(LogLevel level, const std::string& text) const {
   return fmt::format("{}cpprun: {}{}\n", colour, plain, end_of_colour);
 }
 
-std::string Narrator::started(const Config& config, const link::Sealed& sealed,
-                              const ResolvedProgram& program, const SocketInterfaces& sockets,
-                              const std::string& master_host,
-                              const std::string& python_version) const {
+std::string ConsoleMessages::started(const Config& config, const link::Sealed& sealed,
+                                     const ResolvedProgram& program,
+                                     const SocketInterfaces& sockets,
+                                     const std::string& master_host,
+                                     const std::string& python_version) const {
   if (!style_.terminal || style_.most < LogLevel::info) return "";
   auto text = fmt::format("cpprun {}: {}, node {}, round {}, store {}", CPPRUN_VERSION,
                           size_in_words(config, sealed), sealed.group_rank.value,
@@ -72,32 +73,32 @@ std::string Narrator::started(const Config& config, const link::Sealed& sealed,
   return style_.colour ? fmt::format("{}{}{}\n", grey, text, end_of_colour) : text + "\n";
 }
 
-std::string Narrator::note(const std::string& sentence) const {
+std::string ConsoleMessages::note(const std::string& sentence) const {
   return line(LogLevel::info, sentence);
 }
 
-std::string Narrator::detail(const std::string& sentence) const {
+std::string ConsoleMessages::detail(const std::string& sentence) const {
   return line(LogLevel::debug, sentence);
 }
 
-std::string Narrator::warning(const std::string& sentence) const {
+std::string ConsoleMessages::warning(const std::string& sentence) const {
   return line(LogLevel::warning, sentence);
 }
 
-std::string Narrator::error(const std::string& sentence) const {
+std::string ConsoleMessages::error(const std::string& sentence) const {
   return line(LogLevel::error, sentence);
 }
 
-std::string Narrator::waiting(const std::string& reason) const {
+std::string ConsoleMessages::waiting(const std::string& reason) const {
   return line(LogLevel::info, reason.empty() ? "" : "waiting: " + reason);
 }
 
-std::string Narrator::draining(const supervisor::Draining& action) const {
+std::string ConsoleMessages::draining(const supervisor::Draining& action) const {
   return line(LogLevel::warning, fmt::format("ending the workers: {}", action.reason));
 }
 
-std::string Narrator::killing(const supervisor::Killing& action, Duration grace,
-                              const std::string& last_seen) const {
+std::string ConsoleMessages::killing(const supervisor::Killing& action, Duration grace,
+                                     const std::string& last_seen) const {
   const std::string seen = last_seen.empty() ? "" : "; " + last_seen;
   if (action.at_once) {
     return line(LogLevel::warning, fmt::format("the worker with local rank {} is killed at once{}",
@@ -110,8 +111,8 @@ std::string Narrator::killing(const supervisor::Killing& action, Duration grace,
                           action.local_rank.value, seconds, seen));
 }
 
-std::string Narrator::failed(const supervisor::Failed& action,
-                             const std::string& executable) const {
+std::string ConsoleMessages::failed(const supervisor::Failed& action,
+                                    const std::string& executable) const {
   const auto& outcome = action.outcome;
   const auto pid = outcome.pid == 0 ? std::string() : fmt::format(", pid {}", outcome.pid);
   return line(LogLevel::error,
