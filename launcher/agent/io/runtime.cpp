@@ -64,10 +64,10 @@ int Runtime::run() {
     pump_.say(messages_.warning(fmt::format("the signal {} cannot be handled", name)));
   }
   inputs_.chronicle.begin({inputs_.config.job, inputs_.host, inputs_.program.argv.front()});
-  note(journal::JobStarted{.program = inputs_.program.argv,
-                           .nodes_min = inputs_.config.nodes_min,
-                           .nodes_max = inputs_.config.nodes_max,
-                           .workers = inputs_.config.local_world_size});
+  note(event_log::JobStarted{.program = inputs_.program.argv,
+                             .nodes_min = inputs_.config.nodes_min,
+                             .nodes_max = inputs_.config.nodes_max,
+                             .workers = inputs_.config.local_world_size});
   try {
     working_off_ = true;
     perform(agent_->start(now()));
@@ -109,7 +109,7 @@ Result<void> Runtime::open() {
           .exited =
               [this](LocalRank rank, link::ExitStatus status) {
                 const auto index = static_cast<std::size_t>(rank.value);
-                note(journal::WorkerExited{specs_[index].rank, rank, pids_[index], status});
+                note(event_log::WorkerExited{specs_[index].rank, rank, pids_[index], status});
                 post(agent::FromWorker{supervisor::Exited{rank, status, wall_now()}});
               },
           .group_gone =
@@ -175,7 +175,7 @@ Result<void> Runtime::open_coordinator() {
                 [this] {
                   if (exit_) leave_when_everything_is_said();
                 },
-            .node_changed = [this](const auto& change) { note(journal::NodeChanged{change}); },
+            .node_changed = [this](const auto& change) { note(event_log::NodeChanged{change}); },
             .round_over = [this](const auto& root) { attempts_.judged(root); }});
     // A literal loopback address is served there and nowhere else.
     const bool only_loopback =
@@ -218,14 +218,14 @@ void Runtime::hear_coordinator(const Note& said) {
     strangers_timer_.arm(strangers_.next_deadline());
     return;
   }
-  note(journal::CoordinatorNoted{text});
+  note(event_log::CoordinatorNoted{text});
   const bool is_warning = said.level <= LogLevel::warning;
   pump_.say(is_warning ? messages_.warning(text) : messages_.note(text));
 }
 
 void Runtime::tell_held_back(TimePoint until) {
   for (const std::string& line : strangers_.advance(until)) {
-    note(journal::CoordinatorNoted{line});
+    note(event_log::CoordinatorNoted{line});
     pump_.say(messages_.note(line));
   }
   strangers_timer_.arm(strangers_.next_deadline());
@@ -318,7 +318,7 @@ void Runtime::perform(agent::Action& action) {
   std::visit([this](const auto& what) { on(what); }, action);
 }
 
-void Runtime::note(const journal::Event& event) {
+void Runtime::note(const event_log::Event& event) {
   const bool on_console = inputs_.config.logs.events_on_console;
   if (!on_console && !inputs_.chronicle.keeps_events()) return;
   const auto line = inputs_.chronicle.line(event);

@@ -96,7 +96,7 @@ class Runtime {
   void say_report(const ReportFacts& facts);
   void leave_report(const ReportFacts& facts);
   void announce_report(const std::string& reason);
-  void note(const journal::Event& event);
+  void note(const event_log::Event& event);
   void leave_error_file(const link::Failure& root);
   void replace_watchdog();
   void leave_when_everything_is_said();

@@ -100,7 +100,7 @@ void Runtime::on(const agent::Work& action) {
 void Runtime::spawn(const WorkerSpec& spec) {
   const LocalRank rank = spec.local_rank;
   const auto failed = [&](const SpawnError& error) {
-    note(journal::WorkerNotStarted{spec.rank, rank, in_words(error.stage)});
+    note(event_log::WorkerNotStarted{spec.rank, rank, in_words(error.stage)});
     post(agent::FromWorker{supervisor::SpawnFailed{rank, error, wall_now()}});
   };
   if (no_room_) {
@@ -121,7 +121,7 @@ void Runtime::spawn(const WorkerSpec& spec) {
   }
   watchdog_.add_group(*pid);
   pids_[static_cast<std::size_t>(rank.value)] = *pid;
-  note(journal::WorkerStarted{spec.rank, rank, *pid});
+  note(event_log::WorkerStarted{spec.rank, rank, *pid});
   post(agent::FromWorker{supervisor::Started{rank, *pid}});
 }
 
@@ -135,7 +135,7 @@ void Runtime::on(const agent::Examine& action) {
           "the disk of the logs, of TMPDIR or of the folder cpprun was started in hangs",
           evidence.outcome.rank.value, bounds::evidence_patience.count())));
     }
-    note(journal::WorkerFailed{evidence});
+    note(event_log::WorkerFailed{evidence});
     const auto failure = failure_of(evidence, group_rank_, inputs_.host);
     if (failure.cause != told_to_end) attempts_.failed(failure);
     evidence_.push_back(evidence);
@@ -160,18 +160,18 @@ void Runtime::on(const agent::TellStarted& action) {
   restarts_ = action.sealed.restart_count;
   group_rank_ = action.sealed.group_rank;
   attempts_.begin(wall_now(), action.sealed);
-  note(journal::RoundSealed{action.sealed});
+  note(event_log::RoundSealed{action.sealed});
   pump_.say(messages_.started(inputs_.config, action.sealed, inputs_.program, action.sockets,
                               inputs_.config.endpoint.host, inputs_.python_version));
 }
 
 void Runtime::on(const agent::TellWaiting& action) {
-  note(journal::Waiting{action.reason});
+  note(event_log::Waiting{action.reason});
   pump_.say(messages_.waiting(action.reason));
 }
 
 void Runtime::on(const agent::TellDraining& action) {
-  note(journal::Draining{action.draining.reason, action.draining.signal});
+  note(event_log::Draining{action.draining.reason, action.draining.signal});
   pump_.say(messages_.draining(action.draining));
   attempts_.draining(action.draining.reason);
   // Whoever asked for the end may have less patience than the workers are given. Not at once: the
@@ -185,7 +185,7 @@ void Runtime::on(const agent::TellDraining& action) {
 void Runtime::on(const agent::TellKilling& action) {
   const LocalRank rank = action.killing.local_rank;
   examiner_->look_before_kill(rank, pids_[static_cast<std::size_t>(rank.value)]);
-  note(journal::WorkerKilled{rank, examiner_->last_seen(rank)});
+  note(event_log::WorkerKilled{rank, examiner_->last_seen(rank)});
   pump_.say(messages_.killing(action.killing, inputs_.config.grace, examiner_->last_seen(rank)));
 }
 
@@ -199,7 +199,7 @@ void Runtime::on(const agent::TellNote& action) {
 }
 
 void Runtime::on(const agent::TellNearMiss& action) {
-  note(journal::LeaseNearlyMissed{action.silence, action.lease});
+  note(event_log::LeaseNearlyMissed{action.silence, action.lease});
   pump_.say(messages_.warning(lease_nearly_missed_in_words(action.lease, action.silence)));
 }
 
@@ -214,7 +214,7 @@ void Runtime::on(const agent::Exit& action) {
   tell_held_back(TimePoint::max());
   if (exit_->root) attempts_.judged(*exit_->root);
   const auto facts = report_facts(*exit_);
-  note(journal::JobEnded{exit_->code, exit_->reason, facts.root});
+  note(event_log::JobEnded{exit_->code, exit_->reason, facts.root});
   if (exit_->code != 0) say_report(facts);
   leave_report(facts);
   inputs_.chronicle.finish_events();

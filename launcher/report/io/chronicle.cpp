@@ -68,14 +68,14 @@ Result<Chronicle> Chronicle::open(const std::string& report_path, const std::str
   return chronicle;
 }
 
-std::string Chronicle::line(const journal::Event& event) {
-  if (!journal_) return {};
-  return journal_->line(wall_now(), event);
+std::string Chronicle::line(const event_log::Event& event) {
+  if (!event_log_) return {};
+  return event_log_->line(wall_now(), event);
 }
 
 Result<void> Chronicle::append(const std::string& line) {
   if (const auto lost = events_.take_lost(); lost > 0) {
-    static_cast<void>(events_.append(this->line(journal::EventsLost{lost})));
+    static_cast<void>(events_.append(this->line(event_log::EventsLost{lost})));
   }
   return events_.append(line);
 }

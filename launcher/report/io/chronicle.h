@@ -5,8 +5,8 @@
 #include <optional>
 #include <string>
 
+#include "launcher/report/event_log.h"
 #include "launcher/report/io/event_file.h"
-#include "launcher/report/journal.h"
 #include "proto/result.h"
 
 namespace cpprun::io {
@@ -24,9 +24,9 @@ class Chronicle {
   bool keeps_report() const { return !report_path_.empty(); }
 
   // Whose events these are; called once before the first.
-  void begin(EventSource source) { journal_.emplace(std::move(source)); }
+  void begin(EventSource source) { event_log_.emplace(std::move(source)); }
   // What is to be said of an event, now; empty before `begin`.
-  std::string line(const journal::Event& event);
+  std::string line(const event_log::Event& event);
   // Appends a line, with a word before it on how many found no room. An error is for people, told
   // once.
   Result<void> append(const std::string& line);
@@ -45,7 +45,7 @@ class Chronicle {
   std::string report_path_;
   std::string announced_;  // what the file says since the start, unless somebody else wrote there
   EventFile events_;
-  std::optional<Journal> journal_;
+  std::optional<EventLog> event_log_;
 };
 
 }  // namespace cpprun::io

@@ -103,9 +103,9 @@ TEST_CASE("events are appended, a line each, as they happen") {
   auto chronicle = io::Chronicle::open("", path.string());
   REQUIRE(chronicle.has_value());
   chronicle->begin({.job = "job7", .host = "node0", .executable = "./train"});
-  CHECK(chronicle->append(chronicle->line(journal::Waiting{"for one"})));
+  CHECK(chronicle->append(chronicle->line(event_log::Waiting{"for one"})));
   CHECK(content(path).starts_with("earlier\n{\"time\":"));
-  CHECK(chronicle->append(chronicle->line(journal::Waiting{"for two"})));
+  CHECK(chronicle->append(chronicle->line(event_log::Waiting{"for two"})));
   const auto all = content(path);
   CHECK(all.find("for one") < all.find("for two"));
   CHECK(all.back() == '\n');
@@ -168,7 +168,7 @@ TEST_CASE("events for a pipe that is not read wait, and come in order when it is
   std::string all;
   // Several times what a pipe holds, and less than may wait.
   for (int i = 0; i < 3000; ++i) {
-    const auto line = chronicle->line(journal::Waiting{"for number " + std::to_string(i)});
+    const auto line = chronicle->line(event_log::Waiting{"for number " + std::to_string(i)});
     CHECK(chronicle->append(line));
     all += line;
   }
@@ -199,7 +199,7 @@ TEST_CASE("events that find no room even to wait are counted, and the count is t
   chronicle->serve_events(context);
   // Four of them fit, since the pipe has taken the beginning of the first.
   const std::string reason(bounds::events_waiting_bytes_max / 4, 'x');
-  for (int i = 0; i < 6; ++i) CHECK(chronicle->append(chronicle->line(journal::Waiting{reason})));
+  for (int i = 0; i < 6; ++i) CHECK(chronicle->append(chronicle->line(event_log::Waiting{reason})));
   std::string seen;
   std::string buffer(1 << 16, '\0');
   CHECK(probe::run_until(context, [&] {
@@ -207,7 +207,7 @@ TEST_CASE("events that find no room even to wait are counted, and the count is t
     if (got > 0) seen.append(buffer.data(), static_cast<std::size_t>(got));
     return std::count(seen.begin(), seen.end(), '\n') == 4;
   }));
-  CHECK(chronicle->append(chronicle->line(journal::Waiting{"the last"})));
+  CHECK(chronicle->append(chronicle->line(event_log::Waiting{"the last"})));
   const auto got = ::read(reader.get(), buffer.data(), buffer.size());
   REQUIRE(got > 0);
   const std::string_view last(buffer.data(), static_cast<std::size_t>(got));
@@ -223,8 +223,8 @@ TEST_CASE("events that cannot be written any more are told once") {
   auto chronicle = io::Chronicle::open("", "/dev/full");
   REQUIRE(chronicle.has_value());
   chronicle->begin({.job = "job7", .host = "node0", .executable = "./train"});
-  const auto noted = chronicle->append(chronicle->line(journal::Waiting{"for one"}));
+  const auto noted = chronicle->append(chronicle->line(event_log::Waiting{"for one"}));
   REQUIRE_FALSE(noted.has_value());
   CHECK(noted.error().reason.starts_with("--events: cannot write \"/dev/full\": No space left"));
-  CHECK(chronicle->append(chronicle->line(journal::Waiting{"for two"})));
+  CHECK(chronicle->append(chronicle->line(event_log::Waiting{"for two"})));
 }

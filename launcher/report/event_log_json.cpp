@@ -1,5 +1,5 @@
+#include "launcher/report/event_log.h"
 #include "launcher/report/failure_json.h"
-#include "launcher/report/journal.h"
 #include "proto/machine.h"
 
 namespace cpprun {
@@ -14,76 +14,76 @@ struct Writer {
   const std::string& host;
   GroupRank group_rank;
 
-  const char* operator()(const journal::JobStarted& m) const {
+  const char* operator()(const event_log::JobStarted& m) const {
     json["program"] = m.program;
     json["nodes_min"] = m.nodes_min;
     json["nodes_max"] = m.nodes_max;
     json["workers"] = m.workers;
     return "job_started";
   }
-  const char* operator()(const journal::RoundSealed& m) const {
+  const char* operator()(const event_log::RoundSealed& m) const {
     json["restart"] = m.sealed.restart_count;
     json["nodes"] = m.sealed.group_world_size;
     json["world_size"] = m.sealed.world_size;
     json["base_rank"] = m.sealed.base_rank.value;
     return "round_sealed";
   }
-  const char* operator()(const journal::WorkerStarted& m) const {
+  const char* operator()(const event_log::WorkerStarted& m) const {
     say_worker(m.rank, m.local_rank);
     json["pid"] = m.pid;
     return "worker_started";
   }
-  const char* operator()(const journal::WorkerNotStarted& m) const {
+  const char* operator()(const event_log::WorkerNotStarted& m) const {
     say_worker(m.rank, m.local_rank);
     json["reason"] = m.reason;
     return "worker_not_started";
   }
-  const char* operator()(const journal::WorkerExited& m) const {
+  const char* operator()(const event_log::WorkerExited& m) const {
     say_worker(m.rank, m.local_rank);
     json["pid"] = m.pid;
     json["exit_code"] = link::exit_code_of(m.status);
     json["signal"] = m.status.signalled ? Json(signal_name(m.status.value)) : Json(nullptr);
     return "worker_exited";
   }
-  const char* operator()(const journal::WorkerFailed& m) const {
+  const char* operator()(const event_log::WorkerFailed& m) const {
     json["failure"] = to_json(failure_of(m.evidence, group_rank, host), executable);
     return "worker_failed";
   }
-  const char* operator()(const journal::Draining& m) const {
+  const char* operator()(const event_log::Draining& m) const {
     json["reason"] = m.reason;
     json["signal"] = signal_name(m.signal);
     return "draining";
   }
-  const char* operator()(const journal::WorkerKilled& m) const {
+  const char* operator()(const event_log::WorkerKilled& m) const {
     json["local_rank"] = m.local_rank.value;
     json["last_seen"] = m.last_seen;
     return "worker_killed";
   }
-  const char* operator()(const journal::Waiting& m) const {
+  const char* operator()(const event_log::Waiting& m) const {
     json["reason"] = m.reason;
     return "waiting";
   }
-  const char* operator()(const journal::CoordinatorNoted& m) const {
+  const char* operator()(const event_log::CoordinatorNoted& m) const {
     json["text"] = m.text;
     return "keeper";
   }
-  const char* operator()(const journal::NodeChanged& m) const {
+  const char* operator()(const event_log::NodeChanged& m) const {
     json["changed_host"] = m.change.host;
     json["changed_node"] = m.change.rank ? Json(m.change.rank->value) : Json(nullptr);
     if (m.change.kind == coordinator::NodeChange::Kind::joined) return "node_joined";
     json["reason"] = m.change.reason;
     return m.change.kind == coordinator::NodeChange::Kind::lost ? "node_lost" : "node_left";
   }
-  const char* operator()(const journal::LeaseNearlyMissed& m) const {
+  const char* operator()(const event_log::LeaseNearlyMissed& m) const {
     json["silence"] = in_seconds(m.silence);
     json["lease"] = in_seconds(m.lease);
     return "lease_nearly_missed";
   }
-  const char* operator()(const journal::EventsLost& m) const {
+  const char* operator()(const event_log::EventsLost& m) const {
     json["count"] = m.count;
     return "events_lost";
   }
-  const char* operator()(const journal::JobEnded& m) const {
+  const char* operator()(const event_log::JobEnded& m) const {
     json["exit_code"] = m.exit_code;
     json["reason"] = m.reason;
     json["root"] = m.root ? to_json(*m.root, executable) : Json(nullptr);
@@ -98,8 +98,8 @@ struct Writer {
 
 }  // namespace
 
-std::string Journal::line(WallTime time, const journal::Event& event) {
-  if (const auto* sealed = std::get_if<journal::RoundSealed>(&event)) {
+std::string EventLog::line(WallTime time, const event_log::Event& event) {
+  if (const auto* sealed = std::get_if<event_log::RoundSealed>(&event)) {
     round_ = sealed->sealed.round;
     group_rank_ = sealed->sealed.group_rank;
   }

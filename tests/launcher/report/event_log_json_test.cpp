@@ -7,7 +7,7 @@
 #include <set>
 #include <sstream>
 
-#include "launcher/report/journal.h"
+#include "launcher/report/event_log.h"
 
 using namespace cpprun;
 
@@ -15,14 +15,14 @@ namespace {
 
 constexpr WallTime then{std::chrono::milliseconds(1'795'262'400'250)};
 
-nlohmann::json event(Journal& journal, const journal::Event& what) {
-  const auto line = journal.line(then, what);
+nlohmann::json event(EventLog& event_log, const event_log::Event& what) {
+  const auto line = event_log.line(then, what);
   REQUIRE(line.find('\n') == line.size() - 1);
   return nlohmann::json::parse(line);
 }
 
-Journal journal_of_node() {
-  return Journal({.job = "job7", .host = "node1", .executable = "./train"});
+EventLog event_log_of_node() {
+  return EventLog({.job = "job7", .host = "node1", .executable = "./train"});
 }
 
 std::set<std::string> members(const nlohmann::json& json) {
@@ -34,8 +34,8 @@ std::set<std::string> members(const nlohmann::json& json) {
 }  // namespace
 
 TEST_CASE("every line says when, what, of which job and where") {
-  auto journal = journal_of_node();
-  const auto json = event(journal, journal::Waiting{"1 of 2 nodes are here"});
+  auto event_log = event_log_of_node();
+  const auto json = event(event_log, event_log::Waiting{"1 of 2 nodes are here"});
   CHECK(json.at("time") == 1795262400.25);
   CHECK(json.at("event") == "waiting");
   CHECK(json.at("job") == "job7");
@@ -46,14 +46,15 @@ TEST_CASE("every line says when, what, of which job and where") {
 }
 
 TEST_CASE("from a sealed round on, lines carry its number and this node's") {
-  auto journal = journal_of_node();
-  event(journal, journal::RoundSealed{{.round = RoundNumber{2},
-                                       .restart_count = 1,
-                                       .group_rank = GroupRank{1},
-                                       .group_world_size = 2,
-                                       .base_rank = Rank{4},
-                                       .world_size = 8}});
-  const auto json = event(journal, journal::WorkerExited{Rank{5}, LocalRank{1}, 42, {true, 11}});
+  auto event_log = event_log_of_node();
+  event(event_log, event_log::RoundSealed{{.round = RoundNumber{2},
+                                           .restart_count = 1,
+                                           .group_rank = GroupRank{1},
+                                           .group_world_size = 2,
+                                           .base_rank = Rank{4},
+                                           .world_size = 8}});
+  const auto json =
+      event(event_log, event_log::WorkerExited{Rank{5}, LocalRank{1}, 42, {true, 11}});
   CHECK(json.at("round") == 2);
   CHECK(json.at("node") == 1);
   CHECK(json.at("rank") == 5);
@@ -62,31 +63,31 @@ TEST_CASE("from a sealed round on, lines carry its number and this node's") {
 }
 
 TEST_CASE("a failed worker's line has the verdict on it") {
-  auto journal = journal_of_node();
+  auto event_log = event_log_of_node();
   Evidence evidence;
   evidence.outcome.rank = Rank{1};
   evidence.outcome.status = {false, 1};
   evidence.last_lines = {"OSError: [Errno 28] No space left on device"};
-  const auto json = event(journal, journal::WorkerFailed{evidence});
+  const auto json = event(event_log, event_log::WorkerFailed{evidence});
   CHECK(json.at("failure").at("cause") == "disk_full");
   CHECK(json.at("failure").at("consequence") == false);
 }
 
 using Kind = coordinator::NodeChange::Kind;
 
-journal::Event change(Kind kind, std::optional<GroupRank> rank = {}) {
-  return journal::NodeChanged{{.kind = kind, .host = "node2", .rank = rank, .reason = "silent"}};
+event_log::Event change(Kind kind, std::optional<GroupRank> rank = {}) {
+  return event_log::NodeChanged{{.kind = kind, .host = "node2", .rank = rank, .reason = "silent"}};
 }
 
 TEST_CASE("who is lost is named apart from who tells it") {
-  auto journal = journal_of_node();
-  const auto json = event(journal, change(Kind::lost, GroupRank{2}));
+  auto event_log = event_log_of_node();
+  const auto json = event(event_log, change(Kind::lost, GroupRank{2}));
   CHECK(json.at("event") == "node_lost");
   CHECK(json.at("host") == "node1");
   CHECK(json.at("changed_host") == "node2");
   CHECK(json.at("changed_node") == 2);
   CHECK(json.at("reason") == "silent");
-  CHECK(event(journal, change(Kind::joined)).at("changed_node").is_null());
+  CHECK(event(event_log, change(Kind::joined)).at("changed_node").is_null());
 }
 
 // The members that docs/events.md gives an event: the second column of its row.
@@ -105,19 +106,28 @@ std::set<std::string> documented(const std::string& event) {
 }
 
 TEST_CASE("each event has exactly the members that docs/events.md gives it") {
-  auto journal = journal_of_node();
+  auto event_log = event_log_of_node();
   const std::set<std::string> common = {"time", "event", "job", "host", "node", "round"};
-  const std::vector<journal::Event> all = {
-      journal::JobStarted{},       journal::RoundSealed{},      journal::WorkerStarted{},
-      journal::WorkerExited{},     journal::WorkerNotStarted{}, journal::WorkerFailed{},
-      journal::Draining{},         journal::WorkerKilled{},     journal::Waiting{},
-      journal::CoordinatorNoted{}, journal::JobEnded{},         change(Kind::joined),
-      change(Kind::lost),          change(Kind::left),          journal::EventsLost{},
-      journal::LeaseNearlyMissed{}};
+  const std::vector<event_log::Event> all = {event_log::JobStarted{},
+                                             event_log::RoundSealed{},
+                                             event_log::WorkerStarted{},
+                                             event_log::WorkerExited{},
+                                             event_log::WorkerNotStarted{},
+                                             event_log::WorkerFailed{},
+                                             event_log::Draining{},
+                                             event_log::WorkerKilled{},
+                                             event_log::Waiting{},
+                                             event_log::CoordinatorNoted{},
+                                             event_log::JobEnded{},
+                                             change(Kind::joined),
+                                             change(Kind::lost),
+                                             change(Kind::left),
+                                             event_log::EventsLost{},
+                                             event_log::LeaseNearlyMissed{}};
   // One kind of value has three names.
-  CHECK(all.size() == std::variant_size_v<journal::Event> + 2);
+  CHECK(all.size() == std::variant_size_v<event_log::Event> + 2);
   for (const auto& each : all) {
-    const auto json = event(journal, each);
+    const auto json = event(event_log, each);
     auto names = members(json);
     for (const auto& name : common) CHECK(names.erase(name) == 1);
     CAPTURE(json.at("event"));
@@ -126,9 +136,9 @@ TEST_CASE("each event has exactly the members that docs/events.md gives it") {
 }
 
 TEST_CASE("a lease that was nearly missed says by how much, in seconds") {
-  auto journal = journal_of_node();
-  const auto json = event(journal, journal::LeaseNearlyMissed{std::chrono::milliseconds(2500),
-                                                              std::chrono::seconds(3)});
+  auto event_log = event_log_of_node();
+  const auto json = event(event_log, event_log::LeaseNearlyMissed{std::chrono::milliseconds(2500),
+                                                                  std::chrono::seconds(3)});
   CHECK(json.at("event") == "lease_nearly_missed");
   CHECK(json.at("silence") == 2.5);
   CHECK(json.at("lease") == 3.0);

@@ -12,7 +12,7 @@
 
 namespace cpprun {
 
-namespace journal {
+namespace event_log {
 
 struct JobStarted {
   std::vector<std::string> program;
@@ -82,21 +82,21 @@ using Event = std::variant<JobStarted, RoundSealed, WorkerStarted, WorkerNotStar
                            WorkerFailed, Draining, WorkerKilled, Waiting, CoordinatorNoted,
                            NodeChanged, LeaseNearlyMissed, EventsLost, JobEnded>;
 
-}  // namespace journal
+}  // namespace event_log
 
-// Who keeps the journal; in every line, so that lines of many nodes may be mixed.
+// Who keeps the event_log; in every line, so that lines of many nodes may be mixed.
 struct EventSource {
   std::string job;
   std::string host;
   std::string executable;
 };
 
-class Journal {
+class EventLog {
  public:
-  explicit Journal(EventSource source) : source_(std::move(source)) {}
+  explicit EventLog(EventSource source) : source_(std::move(source)) {}
 
   // One line with its newline. The round and the node are those of the last RoundSealed.
-  std::string line(WallTime time, const journal::Event& event);
+  std::string line(WallTime time, const event_log::Event& event);
 
  private:
   EventSource source_;
