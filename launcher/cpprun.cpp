@@ -99,7 +99,8 @@ ReportFacts facts_before_the_start(const io::RunInputs& inputs) {
 
 // Says that the job runs now, so that nobody takes an earlier report for its own.
 std::optional<int> start_report(io::RunInputs& inputs) {
-  const auto said = inputs.chronicle.announce_report(report_json(facts_before_the_start(inputs)));
+  const auto said =
+      inputs.output_files.announce_report(report_json(facts_before_the_start(inputs)));
   if (said) return std::nullopt;
   const auto reason = "--report: " + said.error().reason;
   return complain(ConsoleMessages{inputs.style}.error(reason), usage_exit_code);
@@ -107,13 +108,13 @@ std::optional<int> start_report(io::RunInputs& inputs) {
 
 // The job does not come to its start: in words, and in its report.
 int refuse(const io::RunInputs& inputs, const std::string& reason, int code) {
-  if (inputs.chronicle.keeps_report()) {
+  if (inputs.output_files.keeps_report()) {
     auto facts = facts_before_the_start(inputs);
     facts.running = false;
     facts.ended = facts.started;
     facts.exit_code = code;
     facts.reason = reason;
-    const auto left = inputs.chronicle.leave_report(report_json(facts), "." + inputs.host);
+    const auto left = inputs.output_files.leave_report(report_json(facts), "." + inputs.host);
     if (!left) complain(ConsoleMessages{inputs.style}.error(left.error().reason), code);
   }
   return complain(ConsoleMessages{inputs.style}.error(reason), code);
@@ -162,11 +163,11 @@ int main(int argc, char** argv) {
   inputs.style = io::console_style(environment, inputs.config.logs);
   const ConsoleMessages console messages{inputs.style};
 
-  auto chronicle =
-      io::Chronicle::open(inputs.config.logs.report_file, inputs.config.logs.events_file);
-  if (!chronicle)
-    return complain(console_messages.error(chronicle.error().reason), usage_exit_code);
-  inputs.chronicle = std::move(*chronicle);
+  auto output_files =
+      io::OutputFiles::open(inputs.config.logs.report_file, inputs.config.logs.events_file);
+  if (!output_files)
+    return complain(console_messages.error(output_files.error().reason), usage_exit_code);
+  inputs.output_files = std::move(*output_files);
   inputs.host = io::host_name();
   if (const auto code = start_report(inputs)) return *code;
   if (const auto code = look_around(inputs, line.device_count)) return *code;

@@ -47,7 +47,7 @@ Runtime::~Runtime() {
 
 int Runtime::run() {
   started_ = wall_now();
-  inputs_.chronicle.serve_events(context_);
+  inputs_.output_files.serve_events(context_);
   if (const auto opened = open(); !opened) {
     const agent::Exit last{.code = 1, .reason = opened.error().reason};
     pump_.say(messages_.error(last.reason));
@@ -63,7 +63,7 @@ int Runtime::run() {
   for (const std::string& name : signals_->not_handled()) {
     pump_.say(messages_.warning(fmt::format("the signal {} cannot be handled", name)));
   }
-  inputs_.chronicle.begin({inputs_.config.job, inputs_.host, inputs_.program.argv.front()});
+  inputs_.output_files.begin({inputs_.config.job, inputs_.host, inputs_.program.argv.front()});
   note(event_log::JobStarted{.program = inputs_.program.argv,
                              .nodes_min = inputs_.config.nodes_min,
                              .nodes_max = inputs_.config.nodes_max,
@@ -320,10 +320,10 @@ void Runtime::perform(agent::Action& action) {
 
 void Runtime::note(const event_log::Event& event) {
   const bool on_console = inputs_.config.logs.events_on_console;
-  if (!on_console && !inputs_.chronicle.keeps_events()) return;
-  const auto line = inputs_.chronicle.line(event);
+  if (!on_console && !inputs_.output_files.keeps_events()) return;
+  const auto line = inputs_.output_files.line(event);
   if (on_console) pump_.say(line);
-  if (const auto noted = inputs_.chronicle.append(line); !noted) {
+  if (const auto noted = inputs_.output_files.append(line); !noted) {
     pump_.say(messages_.warning(noted.error().reason));
   }
 }

@@ -19,7 +19,7 @@
 #include "launcher/output/io/output_pump.h"
 #include "launcher/report/attempts.h"
 #include "launcher/report/console_messages.h"
-#include "launcher/report/io/chronicle.h"
+#include "launcher/report/io/output_files.h"
 #include "launcher/report/report.h"
 #include "launcher/workers/io/kin.h"
 #include "launcher/workers/io/process.h"
@@ -45,7 +45,7 @@ struct RunInputs {
   std::string python_version;  // of the interpreter, where one runs the workers; may be empty
   int utc_offset_seconds = 0;
   ConsoleStyle style;
-  Chronicle chronicle;               // --report and --events
+  OutputFiles output_files;          // --report and --events
   std::optional<rlimit> open_files;  // the workers' limit, which was ours before we raised it
   std::optional<int> niceness;       // the workers', which was ours before we raised our priority
 };

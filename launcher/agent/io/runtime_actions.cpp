@@ -217,7 +217,7 @@ void Runtime::on(const agent::Exit& action) {
   note(event_log::JobEnded{exit_->code, exit_->reason, facts.root});
   if (exit_->code != 0) say_report(facts);
   leave_report(facts);
-  inputs_.chronicle.finish_events();
+  inputs_.output_files.finish_events();
   if (exit_->root) leave_error_file(*exit_->root);
   if (!coordinator_) {
     leave_when_everything_is_said();
@@ -269,9 +269,9 @@ void Runtime::say_report(const ReportFacts& facts) {
 }
 
 void Runtime::leave_report(const ReportFacts& facts) {
-  if (!inputs_.chronicle.keeps_report()) return;
+  if (!inputs_.output_files.keeps_report()) return;
   const auto beside = fmt::format(".node{}", facts.group_rank.value);
-  const auto left = inputs_.chronicle.leave_report(report_json(facts), beside);
+  const auto left = inputs_.output_files.leave_report(report_json(facts), beside);
   if (!left) return pump_.say(messages_.error(left.error().reason));
   const auto& wanted = inputs_.config.logs.report_file;
   if (*left == wanted) return;
@@ -282,10 +282,10 @@ void Runtime::leave_report(const ReportFacts& facts) {
 // That the job runs, or why its workers are being ended. Told by the file alone: where that cannot
 // be written now, its end will tell.
 void Runtime::announce_report(const std::string& reason) {
-  if (!inputs_.chronicle.keeps_report()) return;
+  if (!inputs_.output_files.keeps_report()) return;
   auto facts = report_facts(agent::Exit{.reason = reason});
   facts.running = true;
-  static_cast<void>(inputs_.chronicle.announce_report(report_json(facts)));
+  static_cast<void>(inputs_.output_files.announce_report(report_json(facts)));
 }
 
 // Whatever started cpprun finds the root cause where torchrun would have left it.

@@ -11,11 +11,11 @@
 
 namespace cpprun::io {
 
-class Chronicle {
+class OutputFiles {
  public:
-  Chronicle() = default;  // keeps neither file
+  OutputFiles() = default;  // keeps neither file
   // Empty paths: no such file is kept. Refuses what cannot be written, with the flag's name.
-  static Result<Chronicle> open(const std::string& report_path, const std::string& events_path);
+  static Result<OutputFiles> open(const std::string& report_path, const std::string& events_path);
 
   bool keeps_events() const { return bool(events_); }
   // See EventFile::serve; `finish` at the end.

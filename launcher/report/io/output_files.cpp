@@ -1,4 +1,4 @@
-#include "launcher/report/io/chronicle.h"
+#include "launcher/report/io/output_files.h"
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -54,47 +54,48 @@ Result<void> try_report(const std::string& path) {
 
 }  // namespace
 
-Result<Chronicle> Chronicle::open(const std::string& report_path, const std::string& events_path) {
-  Chronicle chronicle;
-  chronicle.report_path_ = report_path;
+Result<OutputFiles> OutputFiles::open(const std::string& report_path,
+                                      const std::string& events_path) {
+  OutputFiles output_files;
+  output_files.report_path_ = report_path;
   if (!report_path.empty()) {
     if (auto tried = try_report(report_path); !tried) return tl::unexpected(tried.error());
   }
   if (!events_path.empty()) {
     auto opened = EventFile::open(events_path);
     if (!opened) return tl::unexpected(opened.error());
-    chronicle.events_ = std::move(*opened);
+    output_files.events_ = std::move(*opened);
   }
-  return chronicle;
+  return output_files;
 }
 
-std::string Chronicle::line(const event_log::Event& event) {
+std::string OutputFiles::line(const event_log::Event& event) {
   if (!event_log_) return {};
   return event_log_->line(wall_now(), event);
 }
 
-Result<void> Chronicle::append(const std::string& line) {
+Result<void> OutputFiles::append(const std::string& line) {
   if (const auto lost = events_.take_lost(); lost > 0) {
     static_cast<void>(events_.append(this->line(event_log::EventsLost{lost})));
   }
   return events_.append(line);
 }
 
-bool Chronicle::report_is_ours() const {
+bool OutputFiles::report_is_ours() const {
   if (announced_.empty()) return true;
   const auto there = read_small_file(report_path_);
   return !there || *there == announced_;
 }
 
-Result<void> Chronicle::announce_report(const std::string& text) {
+Result<void> OutputFiles::announce_report(const std::string& text) {
   if (report_path_.empty() || is_special(report_path_) || !report_is_ours()) return {};
   const auto written = write_whole_file(report_path_, text);
   if (written) announced_ = text;
   return written;
 }
 
-Result<std::string> Chronicle::leave_report(const std::string& text,
-                                            const std::string& suffix) const {
+Result<std::string> OutputFiles::leave_report(const std::string& text,
+                                              const std::string& suffix) const {
   if (report_path_.empty()) return report_path_;
   if (!is_special(report_path_)) {
     const auto path = report_is_ours() ? report_path_ : report_path_ + suffix;

@@ -1,4 +1,4 @@
-#include "launcher/report/io/chronicle.h"
+#include "launcher/report/io/output_files.h"
 
 #include <doctest/doctest.h>
 #include <fcntl.h>
@@ -38,23 +38,23 @@ std::string content(const fs::path& path) {
 }  // namespace
 
 TEST_CASE("what cannot be written is refused before anything starts, by its flag") {
-  const auto report = io::Chronicle::open("/nowhere/report.json", "");
+  const auto report = io::OutputFiles::open("/nowhere/report.json", "");
   REQUIRE_FALSE(report.has_value());
   CHECK(report.error().reason ==
         "--report: cannot write \"/nowhere/report.json\": No such file or directory");
-  const auto events = io::Chronicle::open("", "/");
+  const auto events = io::OutputFiles::open("", "/");
   REQUIRE_FALSE(events.has_value());
   CHECK(events.error().reason == "--events: cannot write \"/\": Is a directory");
-  CHECK_FALSE(io::Chronicle::open("/tmp", "").has_value());
+  CHECK_FALSE(io::OutputFiles::open("/tmp", "").has_value());
 }
 
 TEST_CASE("trying leaves nothing behind, and an earlier report as it was") {
   const Folder folder;
   const auto path = folder.path / "report.json";
-  CHECK(io::Chronicle::open(path.string(), ""));
+  CHECK(io::OutputFiles::open(path.string(), ""));
   CHECK(fs::is_empty(folder.path));
   std::ofstream(path) << "old";
-  CHECK(io::Chronicle::open(path.string(), ""));
+  CHECK(io::OutputFiles::open(path.string(), ""));
   CHECK(content(path) == "old");
 }
 
@@ -67,8 +67,8 @@ TEST_CASE("the file that is our own stdout is written to and never replaced") {
   ::dup2(file, STDOUT_FILENO);
   const auto link = folder.path / "stdout";
   fs::create_symlink(path, link);
-  const auto chronicle = io::Chronicle::open(link.string(), "");
-  const bool left = chronicle && chronicle->leave_report("the report");
+  const auto output_files = io::OutputFiles::open(link.string(), "");
+  const bool left = output_files && output_files->leave_report("the report");
   ::dup2(before, STDOUT_FILENO);
   ::close(before);
   ::close(file);
@@ -81,16 +81,16 @@ TEST_CASE("the report takes the place of an earlier one as a whole") {
   const Folder folder;
   const auto path = folder.path / "report.json";
   std::ofstream(path) << "an old and longer one";
-  const auto chronicle = io::Chronicle::open(path.string(), "");
-  REQUIRE(chronicle.has_value());
-  CHECK(chronicle->leave_report("new"));
+  const auto output_files = io::OutputFiles::open(path.string(), "");
+  REQUIRE(output_files.has_value());
+  CHECK(output_files->leave_report("new"));
   CHECK(content(path) == "new");
 }
 
 TEST_CASE("a device is written to and never replaced") {
-  const auto chronicle = io::Chronicle::open("/dev/null", "");
-  REQUIRE(chronicle.has_value());
-  CHECK(chronicle->leave_report("words"));
+  const auto output_files = io::OutputFiles::open("/dev/null", "");
+  REQUIRE(output_files.has_value());
+  CHECK(output_files->leave_report("words"));
   struct stat facts {};
   REQUIRE(::stat("/dev/null", &facts) == 0);
   CHECK(S_ISCHR(facts.st_mode));
@@ -100,12 +100,12 @@ TEST_CASE("events are appended, a line each, as they happen") {
   const Folder folder;
   const auto path = folder.path / "events.jsonl";
   std::ofstream(path) << "earlier\n";
-  auto chronicle = io::Chronicle::open("", path.string());
-  REQUIRE(chronicle.has_value());
-  chronicle->begin({.job = "job7", .host = "node0", .executable = "./train"});
-  CHECK(chronicle->append(chronicle->line(event_log::Waiting{"for one"})));
+  auto output_files = io::OutputFiles::open("", path.string());
+  REQUIRE(output_files.has_value());
+  output_files->begin({.job = "job7", .host = "node0", .executable = "./train"});
+  CHECK(output_files->append(output_files->line(event_log::Waiting{"for one"})));
   CHECK(content(path).starts_with("earlier\n{\"time\":"));
-  CHECK(chronicle->append(chronicle->line(event_log::Waiting{"for two"})));
+  CHECK(output_files->append(output_files->line(event_log::Waiting{"for two"})));
   const auto all = content(path);
   CHECK(all.find("for one") < all.find("for two"));
   CHECK(all.back() == '\n');
@@ -115,12 +115,12 @@ TEST_CASE("a job that begins takes the place of an earlier report at once") {
   const Folder folder;
   const auto path = folder.path / "report.json";
   std::ofstream(path) << "an earlier end";
-  auto chronicle = io::Chronicle::open(path.string(), "");
-  REQUIRE(chronicle.has_value());
-  CHECK(chronicle->announce_report("it runs"));
+  auto output_files = io::OutputFiles::open(path.string(), "");
+  REQUIRE(output_files.has_value());
+  CHECK(output_files->announce_report("it runs"));
   CHECK(content(path) == "it runs");
-  CHECK(chronicle->announce_report("it ends"));
-  CHECK(chronicle->leave_report("ended", ".node0") == path.string());
+  CHECK(output_files->announce_report("it ends"));
+  CHECK(output_files->leave_report("ended", ".node0") == path.string());
   CHECK(content(path) == "ended");
   CHECK(std::distance(fs::directory_iterator(folder.path), {}) == 1);
 }
@@ -128,8 +128,8 @@ TEST_CASE("a job that begins takes the place of an earlier report at once") {
 TEST_CASE("of two nodes with one name for their reports neither loses its own") {
   const Folder folder;
   const auto path = (folder.path / "report.json").string();
-  auto first = io::Chronicle::open(path, "");
-  auto second = io::Chronicle::open(path, "");
+  auto first = io::OutputFiles::open(path, "");
+  auto second = io::OutputFiles::open(path, "");
   REQUIRE((first && second));
   CHECK(first->announce_report("first runs"));
   CHECK(second->announce_report("second runs"));
@@ -148,9 +148,9 @@ TEST_CASE("a report follows no link that somebody has laid beside it") {
   std::ofstream(precious) << "precious";
   fs::create_symlink(precious, path.string() + ".draft");
   fs::create_symlink(precious, path);
-  const auto chronicle = io::Chronicle::open(path.string(), "");
-  REQUIRE(chronicle.has_value());
-  CHECK(chronicle->leave_report("report"));
+  const auto output_files = io::OutputFiles::open(path.string(), "");
+  REQUIRE(output_files.has_value());
+  CHECK(output_files->leave_report("report"));
   CHECK(content(precious) == "precious");
   CHECK(content(path) == "report");
 }
@@ -161,15 +161,15 @@ TEST_CASE("events for a pipe that is not read wait, and come in order when it is
   REQUIRE(::mkfifo(path.c_str(), 0600) == 0);
   const FileDescriptor reader{::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)};
   asio::io_context context;
-  auto chronicle = io::Chronicle::open("", path.string());
-  REQUIRE(chronicle.has_value());
-  chronicle->begin({.job = "job7", .host = "node0", .executable = "./train"});
-  chronicle->serve_events(context);
+  auto output_files = io::OutputFiles::open("", path.string());
+  REQUIRE(output_files.has_value());
+  output_files->begin({.job = "job7", .host = "node0", .executable = "./train"});
+  output_files->serve_events(context);
   std::string all;
   // Several times what a pipe holds, and less than may wait.
   for (int i = 0; i < 3000; ++i) {
-    const auto line = chronicle->line(event_log::Waiting{"for number " + std::to_string(i)});
-    CHECK(chronicle->append(line));
+    const auto line = output_files->line(event_log::Waiting{"for number " + std::to_string(i)});
+    CHECK(output_files->append(line));
     all += line;
   }
   std::string seen;
@@ -193,13 +193,14 @@ TEST_CASE("events that find no room even to wait are counted, and the count is t
   REQUIRE(::mkfifo(path.c_str(), 0600) == 0);
   const FileDescriptor reader{::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)};
   asio::io_context context;
-  auto chronicle = io::Chronicle::open("", path.string());
-  REQUIRE(chronicle.has_value());
-  chronicle->begin({.job = "job7", .host = "node0", .executable = "./train"});
-  chronicle->serve_events(context);
+  auto output_files = io::OutputFiles::open("", path.string());
+  REQUIRE(output_files.has_value());
+  output_files->begin({.job = "job7", .host = "node0", .executable = "./train"});
+  output_files->serve_events(context);
   // Four of them fit, since the pipe has taken the beginning of the first.
   const std::string reason(bounds::events_waiting_bytes_max / 4, 'x');
-  for (int i = 0; i < 6; ++i) CHECK(chronicle->append(chronicle->line(event_log::Waiting{reason})));
+  for (int i = 0; i < 6; ++i)
+    CHECK(output_files->append(output_files->line(event_log::Waiting{reason})));
   std::string seen;
   std::string buffer(1 << 16, '\0');
   CHECK(probe::run_until(context, [&] {
@@ -207,7 +208,7 @@ TEST_CASE("events that find no room even to wait are counted, and the count is t
     if (got > 0) seen.append(buffer.data(), static_cast<std::size_t>(got));
     return std::count(seen.begin(), seen.end(), '\n') == 4;
   }));
-  CHECK(chronicle->append(chronicle->line(event_log::Waiting{"the last"})));
+  CHECK(output_files->append(output_files->line(event_log::Waiting{"the last"})));
   const auto got = ::read(reader.get(), buffer.data(), buffer.size());
   REQUIRE(got > 0);
   const std::string_view last(buffer.data(), static_cast<std::size_t>(got));
@@ -220,11 +221,11 @@ TEST_CASE("events that cannot be written any more are told once") {
     std::puts("skipped: there is no /dev/full here");
     return;
   }
-  auto chronicle = io::Chronicle::open("", "/dev/full");
-  REQUIRE(chronicle.has_value());
-  chronicle->begin({.job = "job7", .host = "node0", .executable = "./train"});
-  const auto noted = chronicle->append(chronicle->line(event_log::Waiting{"for one"}));
+  auto output_files = io::OutputFiles::open("", "/dev/full");
+  REQUIRE(output_files.has_value());
+  output_files->begin({.job = "job7", .host = "node0", .executable = "./train"});
+  const auto noted = output_files->append(output_files->line(event_log::Waiting{"for one"}));
   REQUIRE_FALSE(noted.has_value());
   CHECK(noted.error().reason.starts_with("--events: cannot write \"/dev/full\": No space left"));
-  CHECK(chronicle->append(chronicle->line(event_log::Waiting{"for two"})));
+  CHECK(output_files->append(output_files->line(event_log::Waiting{"for two"})));
 }
