@@ -101,7 +101,7 @@ Result<void> Runtime::open() {
                            [this](const std::string& folder) { watchdog_.set_folder(folder); });
   if (!logs) return tl::unexpected<Error>(logs.error());
   logs_.emplace(std::move(*logs));
-  examiner_.emplace(context_, pump_, inputs_.environment, logs_->run_folder());
+  collector_.emplace(context_, pump_, inputs_.environment, logs_->run_folder());
 
   processes_.emplace(
       context_,

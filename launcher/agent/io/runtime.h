@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "launcher/agent/agent.h"
-#include "launcher/failure/io/examiner.h"
+#include "launcher/failure/io/evidence_collector.h"
 #include "launcher/output/io/log_dir.h"
 #include "launcher/output/io/output_pump.h"
 #include "launcher/report/attempts.h"
@@ -114,7 +114,7 @@ class Runtime {
   std::optional<WorkerProcesses> processes_;
   std::optional<Signals> signals_;
   std::optional<LogDir> logs_;
-  std::optional<Examiner> examiner_;
+  std::optional<EvidenceCollector> collector_;
   std::unique_ptr<CoordinatorServer> coordinator_;   // where this node hosts it
   std::unique_ptr<LinkClient> client_;               // where it does not
   std::vector<std::unique_ptr<LinkClient>> askers_;  // of who else hosts

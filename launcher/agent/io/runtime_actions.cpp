@@ -72,7 +72,7 @@ void Runtime::on(const agent::Prepare& action) {
   pids_.assign(specs_.size(), 0);
   evidence_.clear();
   no_room_.reset();
-  examiner_->begin();
+  collector_->begin();
   if (const auto made = logs_->prepare(specs_); !made) {
     pump_.say(messages_.error(made.error().reason));
     no_room_ = SpawnError{SpawnStage::log_folder, made.error().error_number};
@@ -141,7 +141,7 @@ void Runtime::on(const agent::Examine& action) {
     evidence_.push_back(evidence);
     post(agent::Examined{std::move(evidence)});
   };
-  examiner_->examine(action.outcome, spec, hear);
+  collector_->examine(action.outcome, spec, hear);
 }
 
 // The first worker's pid is 0 where it could not be started; then there is nothing to be seen.
@@ -184,9 +184,9 @@ void Runtime::on(const agent::TellDraining& action) {
 // Told before the signal is sent: now there is still something to be seen.
 void Runtime::on(const agent::TellKilling& action) {
   const LocalRank rank = action.killing.local_rank;
-  examiner_->look_before_kill(rank, pids_[static_cast<std::size_t>(rank.value)]);
-  note(event_log::WorkerKilled{rank, examiner_->last_seen(rank)});
-  pump_.say(messages_.killing(action.killing, inputs_.config.grace, examiner_->last_seen(rank)));
+  collector_->look_before_kill(rank, pids_[static_cast<std::size_t>(rank.value)]);
+  note(event_log::WorkerKilled{rank, collector_->last_seen(rank)});
+  pump_.say(messages_.killing(action.killing, inputs_.config.grace, collector_->last_seen(rank)));
 }
 
 void Runtime::on(const agent::TellFailed& action) {

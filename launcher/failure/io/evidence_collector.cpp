@@ -1,4 +1,4 @@
-#include "launcher/failure/io/examiner.h"
+#include "launcher/failure/io/evidence_collector.h"
 
 #include <fmt/format.h>
 #include <sys/statvfs.h>
@@ -78,8 +78,8 @@ bool was_told_to_end(const Outcome& outcome) {
 
 }  // namespace
 
-Examiner::Examiner(asio::io_context& context, OutputPump& pump, const Environment& environment,
-                   std::string run_folder)
+EvidenceCollector::EvidenceCollector(asio::io_context& context, OutputPump& pump,
+                                     const Environment& environment, std::string run_folder)
     : pump_(pump),
       run_folder_(std::move(run_folder)),
       disks_{"/dev/shm"},
@@ -90,21 +90,21 @@ Examiner::Examiner(asio::io_context& context, OutputPump& pump, const Environmen
   disks_.emplace_back(".");
 }
 
-void Examiner::begin() {
+void EvidenceCollector::begin() {
   oom_before_ = oom_kills();
   last_seen_.clear();
 }
 
-void Examiner::look_before_kill(LocalRank local_rank, int pid) {
+void EvidenceCollector::look_before_kill(LocalRank local_rank, int pid) {
   if (pid != 0) last_seen_[local_rank] = last_look(pid);
 }
 
-std::string Examiner::last_seen(LocalRank local_rank) const {
+std::string EvidenceCollector::last_seen(LocalRank local_rank) const {
   const auto found = last_seen_.find(local_rank);
   return found == last_seen_.end() ? std::string() : found->second;
 }
 
-void Examiner::examine(const Outcome& outcome, const WorkerSpec& spec, Told told) {
+void EvidenceCollector::examine(const Outcome& outcome, const WorkerSpec& spec, Told told) {
   Evidence evidence{.outcome = outcome, .executable = spec.argv.front()};
   Question question{.error_file = spec.error_file};
   switch (spec.err.target) {
@@ -149,7 +149,7 @@ void Examiner::examine(const Outcome& outcome, const WorkerSpec& spec, Told told
 }
 
 // What is known without asking a disk.
-Surroundings Examiner::surroundings_of(const Outcome& outcome) {
+Surroundings EvidenceCollector::surroundings_of(const Outcome& outcome) {
   Surroundings around;
   around.last_seen = last_seen(outcome.local_rank);
   if (outcome.spawn_error || was_told_to_end(outcome)) return around;

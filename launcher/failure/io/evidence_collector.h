@@ -18,11 +18,11 @@
 
 namespace cpprun::io {
 
-class Examiner {
+class EvidenceCollector {
  public:
   // `run_folder` is where logs stay; empty: nowhere.
-  Examiner(asio::io_context& context, OutputPump& pump, const Environment& environment,
-           std::string run_folder);
+  EvidenceCollector(asio::io_context& context, OutputPump& pump, const Environment& environment,
+                    std::string run_folder);
 
   // A new attempt begins: what the machine counts is compared with this moment.
   void begin();
