@@ -42,10 +42,10 @@ std::vector<std::string> LastLines::get() const {
 
 std::vector<std::string> last_lines_of(std::string_view text) {
   LastLines lines;
-  LineCutter cutter;
+  LineSplitter splitter;
   const auto keep = [&lines](const Piece& piece) { lines.add(piece); };
-  cutter.take(text, keep);
-  cutter.finish(keep);
+  splitter.take(text, keep);
+  splitter.finish(keep);
   return lines.get();
 }
 

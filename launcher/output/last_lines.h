@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "launcher/output/line_cutter.h"
+#include "launcher/output/line_splitter.h"
 
 namespace cpprun {
 

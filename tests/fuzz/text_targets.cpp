@@ -6,9 +6,9 @@
 #include "launcher/cli/rendezvous_conf.h"
 #include "launcher/endpoint.h"
 #include "launcher/output/last_lines.h"
-#include "launcher/output/line_cutter.h"
 #include "launcher/output/line_filter.h"
-#include "launcher/output/line_merger.h"
+#include "launcher/output/line_mux.h"
+#include "launcher/output/line_splitter.h"
 #include "launcher/streams.h"
 #include "proto/bounds.h"
 #include "tests/fuzz/targets.h"
@@ -24,21 +24,21 @@ struct Words {
 
 Words cut(std::string_view bytes, std::size_t piece_size) {
   Words words;
-  LineCutter cutter;
-  LineMerger merger;
+  LineSplitter splitter;
+  LineMux mux;
   LastLines last;
   const auto sink = [&](const Piece& piece) {
     promise(piece.text.size() <= bounds::line_bytes_max, "a piece over its bound");
     words.pieces += piece.text;
     if (piece.ends_line) words.pieces += '\n';
-    merger.add(0, "[a]:", piece, words.console);
+    mux.add(0, "[a]:", piece, words.console);
     last.add(piece);
     static_cast<void>(duplicate_of(piece, "[a]:", {"e", "Traceback"}));
   };
   for (std::size_t at = 0; at < bytes.size(); at += piece_size) {
-    cutter.take(bytes.substr(at, piece_size), sink);
+    splitter.take(bytes.substr(at, piece_size), sink);
   }
-  cutter.finish(sink);
+  splitter.finish(sink);
   static_cast<void>(last.get());
   return words;
 }

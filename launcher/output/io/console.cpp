@@ -4,7 +4,7 @@ namespace cpprun::io {
 
 void Console::write(int speaker, std::string_view prefix, const Piece& piece) {
   std::string text;
-  merger_.add(speaker, prefix, piece, text);
+  mux_.add(speaker, prefix, piece, text);
   writer_.write(text);
 }
 

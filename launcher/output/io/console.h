@@ -8,7 +8,7 @@
 #include <string_view>
 #include <utility>
 
-#include "launcher/output/line_merger.h"
+#include "launcher/output/line_mux.h"
 #include "rendezvous/io/patient_writer.h"
 
 namespace cpprun::io {
@@ -29,7 +29,7 @@ class Console {
 
  private:
   PatientWriter writer_;
-  LineMerger merger_;
+  LineMux mux_;
 };
 
 }  // namespace cpprun::io

@@ -18,8 +18,8 @@
 #include "launcher/output/io/log_file.h"
 #include "launcher/output/io/scribe.h"
 #include "launcher/output/last_lines.h"
-#include "launcher/output/line_cutter.h"
 #include "launcher/output/line_filter.h"
+#include "launcher/output/line_splitter.h"
 #include "launcher/output/timed_lines.h"
 #include "proto/bounds.h"
 
@@ -46,7 +46,7 @@ struct Stream {
   bool as_it_is = false;  // every byte at once, without a prefix
   bool heard = true;      // on the console
   bool paused = false;    // until the console has room
-  LineCutter cutter;
+  LineSplitter splitter;
   LastLines last;
 };
 
@@ -234,7 +234,7 @@ class OutputPump::Impl {
     const std::string_view bytes(buffer_.data(), static_cast<std::size_t>(got));
     stream.file.write(bytes, [this](const std::string& sentence) { say(sentence); });
     if (stream.as_it_is) pass_as_it_is(stream, bytes);
-    stream.cutter.take(bytes, [&](const Piece& piece) { pass(stream, piece); });
+    stream.splitter.take(bytes, [&](const Piece& piece) { pass(stream, piece); });
     return got;
   }
 
@@ -250,7 +250,7 @@ class OutputPump::Impl {
   void finish(Stream& stream) {
     if (!stream.pipe.is_open()) return;
     stream.pipe.close();
-    stream.cutter.finish([&](const Piece& piece) { pass(stream, piece); });
+    stream.splitter.finish([&](const Piece& piece) { pass(stream, piece); });
     stream.file.close();
     stream.duplicates.reset();
   }

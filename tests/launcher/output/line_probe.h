@@ -1,19 +1,19 @@
 #pragma once
-// A console on which two workers' bytes appear, for the tests of cutter and merger.
+// A console on which two workers' bytes appear, for the tests of splitter and mux.
 
 #include <string>
 #include <string_view>
 
-#include "launcher/output/line_cutter.h"
-#include "launcher/output/line_merger.h"
+#include "launcher/output/line_mux.h"
+#include "launcher/output/line_splitter.h"
 
 namespace cpprun::probe {
 
 // What a console would show of one speaker's bytes, prefix "P:".
 struct Screen {
-  LineMerger merger;
+  LineMux mux;
   std::string text;
-  LineCutter cutters[2];
+  LineSplitter cutters[2];
   void take(std::string_view bytes, int speaker = 0) {
     cutters[speaker].take(bytes, [&](const Piece& piece) { show(speaker, piece); });
   }
@@ -21,7 +21,7 @@ struct Screen {
     cutters[speaker].finish([&](const Piece& piece) { show(speaker, piece); });
   }
   void show(int speaker, const Piece& piece) {
-    merger.add(speaker, speaker == 0 ? "A:" : "B:", piece, text);
+    mux.add(speaker, speaker == 0 ? "A:" : "B:", piece, text);
   }
 };
 

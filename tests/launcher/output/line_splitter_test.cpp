@@ -1,4 +1,4 @@
-#include "launcher/output/line_cutter.h"
+#include "launcher/output/line_splitter.h"
 
 #include <doctest/doctest.h>
 
@@ -33,10 +33,10 @@ TEST_CASE("an over-long line is not cut inside a character") {
   std::string line(bounds::line_bytes_max - 1, 'x');
   line += "\xE2\x82\xAC";  // the euro sign, two of its bytes beyond the bound
   std::vector<std::string> pieces;
-  LineCutter cutter;
+  LineSplitter splitter;
   const auto keep = [&](const Piece& piece) { pieces.emplace_back(piece.text); };
-  cutter.take(line, keep);
-  cutter.finish(keep);
+  splitter.take(line, keep);
+  splitter.finish(keep);
   CHECK(pieces.size() == 2);
   CHECK(pieces.back() == "\xE2\x82\xAC");
 }

@@ -1,9 +1,8 @@
-#include "launcher/output/line_merger.h"
+#include "launcher/output/line_mux.h"
 
 namespace cpprun {
 
-void LineMerger::add(int speaker, std::string_view prefix, const Piece& piece,
-                     std::string& console) {
+void LineMux::add(int speaker, std::string_view prefix, const Piece& piece, std::string& console) {
   const bool goes_on = inside_ == speaker;
   if (inside_ && !goes_on) console += '\n';
   if (piece.begins_line || !goes_on) console += prefix;

@@ -16,7 +16,7 @@ struct Piece {
   friend bool operator==(const Piece&, const Piece&) = default;
 };
 
-class LineCutter {
+class LineSplitter {
  public:
   using Sink = std::function<void(const Piece&)>;
 

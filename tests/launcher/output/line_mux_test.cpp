@@ -1,4 +1,4 @@
-#include "launcher/output/line_merger.h"
+#include "launcher/output/line_mux.h"
 
 #include <doctest/doctest.h>
 

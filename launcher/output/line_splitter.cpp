@@ -1,4 +1,4 @@
-#include "launcher/output/line_cutter.h"
+#include "launcher/output/line_splitter.h"
 
 #include <algorithm>
 #include <utility>
@@ -34,7 +34,7 @@ std::size_t cut_length(std::string_view line) {
 
 }  // namespace
 
-void LineCutter::take(std::string_view bytes, const Sink& sink) {
+void LineSplitter::take(std::string_view bytes, const Sink& sink) {
   // Only the line that was left open is joined; all others are passed on where they lie.
   while (!kept_.empty() && !bytes.empty()) {
     const auto more =
@@ -57,20 +57,20 @@ void LineCutter::take(std::string_view bytes, const Sink& sink) {
   keep(bytes, sink);
 }
 
-void LineCutter::finish(const Sink& sink) {
+void LineSplitter::finish(const Sink& sink) {
   const std::string rest = std::exchange(kept_, {});
   if (!rest.empty()) pass(rest, sink);
   inside_line_ = false;
 }
 
-void LineCutter::pass(std::string_view text, const Sink& sink) {
+void LineSplitter::pass(std::string_view text, const Sink& sink) {
   const bool ends = text.back() == '\n';
   sink(Piece{.text = text, .begins_line = !inside_line_, .ends_line = ends});
   // After a redraw the next segment begins at the left margin again and needs its prefix.
   inside_line_ = !ends && text.back() != '\r';
 }
 
-void LineCutter::keep(std::string_view rest, const Sink& sink) {
+void LineSplitter::keep(std::string_view rest, const Sink& sink) {
   while (rest.size() >= bounds::line_bytes_max) {
     const auto length = cut_length(rest.substr(0, bounds::line_bytes_max));
     pass(rest.substr(0, length), sink);

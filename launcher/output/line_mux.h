@@ -7,11 +7,11 @@
 #include <string>
 #include <string_view>
 
-#include "launcher/output/line_cutter.h"
+#include "launcher/output/line_splitter.h"
 
 namespace cpprun {
 
-class LineMerger {
+class LineMux {
  public:
   // Appends to `console` what has to be written for this piece. Speakers are told apart by number.
   void add(int speaker, std::string_view prefix, const Piece& piece, std::string& console);
