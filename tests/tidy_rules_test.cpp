@@ -59,9 +59,9 @@ TEST_CASE("a root never includes from io, but io, programs and tests do") {
 }
 
 TEST_CASE("a project header is included by its full path") {
-  const auto findings = check_directions({"launcher/a.cpp", "\n#include \"agent.h\"\n"});
-  REQUIRE(findings.size() == 1);
-  CHECK(findings.front().line == 2);
+  const auto violations = check_directions({"launcher/a.cpp", "\n#include \"agent.h\"\n"});
+  REQUIRE(violations.size() == 1);
+  CHECK(violations.front().line == 2);
   CHECK(check_directions({"launcher/a.cpp", "// #include \"agent.h\"\n"}).empty());
 }
 
@@ -106,10 +106,10 @@ TEST_CASE("effects outside io are found in code and not in comments or names") {
 }
 
 TEST_CASE("replaceable code is found everywhere, with its replacement") {
-  const auto findings =
+  const auto violations =
       check_code_words({"tests/a_test.cpp", "std::this_thread::sleep_for(1s);\n"});
-  REQUIRE(findings.size() == 1);
-  CHECK(findings.front().cure.find("wait for what is to happen") != std::string::npos);
+  REQUIRE(violations.size() == 1);
+  CHECK(violations.front().cure.find("wait for what is to happen") != std::string::npos);
   CHECK(check_code_words({"launcher/io/a.cpp", "::nanosleep(&pause, nullptr);\n"}).empty());
   CHECK(check_code_words({"launcher/io/a.cpp", "return NULL;\n"}).size() == 1);
   CHECK(check_code_words({"launcher/io/a.cpp", "std::system(\"ls\");\n"}).size() == 1);
@@ -165,9 +165,9 @@ TEST_CASE("a function longer than a screen is found where it begins") {
     return text + "}\n}  // namespace a\n";
   };
   CHECK(check_functions({"proto/a.cpp", body(function_lines_max - 2)}).empty());
-  const auto findings = check_functions({"proto/a.cpp", body(function_lines_max - 1)});
-  REQUIRE(findings.size() == 1);
-  CHECK(findings.front().line == 2);
+  const auto violations = check_functions({"proto/a.cpp", body(function_lines_max - 1)});
+  REQUIRE(violations.size() == 1);
+  CHECK(violations.front().line == 2);
 }
 
 TEST_CASE("a class or a table may be longer than a screen, its functions may not") {
@@ -208,9 +208,9 @@ TEST_CASE("a decision without a test is found, an effect without one is not") {
   const Tree untested = {{"rendezvous/store/store.cpp", ""},
                          {"rendezvous/store/io/listener.cpp", ""},
                          {"launcher/cpprun.cpp", ""}};
-  const auto findings = check_each_source_has_a_test(untested);
-  REQUIRE(findings.size() == 1);
-  CHECK(findings.front().cure == "write tests/rendezvous/store/store_test.cpp");
+  const auto violations = check_each_source_has_a_test(untested);
+  REQUIRE(violations.size() == 1);
+  CHECK(violations.front().cure == "write tests/rendezvous/store/store_test.cpp");
   const Tree tested = {{"proto/link/codec.cpp", ""}, {"tests/proto/link_codec_test.cpp", ""}};
   CHECK(check_each_source_has_a_test(tested).empty());
   const Tree together = {{"worker/env/report_json.cpp", ""}, {"tests/worker/report_test.cpp", ""}};
@@ -241,7 +241,7 @@ TEST_CASE("a program that the README shows otherwise than it is tested is found"
   CHECK(check_readme_programs({program}).size() == 1);
 }
 
-TEST_CASE("a finding reads as compilers say it") {
+TEST_CASE("a violation reads as compilers say it") {
   CHECK(to_text({"proto/a.h", 3, "a tab", "write spaces"}) == "proto/a.h:3: a tab; write spaces");
 }
 

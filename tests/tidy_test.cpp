@@ -11,7 +11,7 @@ TEST_CASE("every file of the house keeps the rules of the house") {
   const auto tree = cpprun::tidy::read_tree(folder == nullptr ? "." : folder);
   // A walk that finds nothing would find nothing wrong.
   REQUIRE(tree.size() > 20);
-  for (const auto& finding : cpprun::tidy::check_house(tree)) {
-    FAIL_CHECK(cpprun::tidy::to_text(finding));
+  for (const auto& violation : cpprun::tidy::check_house(tree)) {
+    FAIL_CHECK(cpprun::tidy::to_text(violation));
   }
 }

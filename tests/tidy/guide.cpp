@@ -98,12 +98,12 @@ std::vector<std::string> sentences_of(std::string_view text) {
   return sentences;
 }
 
-std::vector<Finding> check_troubleshooting(const Tree& tree) {
+std::vector<Violation> check_troubleshooting(const Tree& tree) {
   const auto source_at = [&tree](std::string_view path) {
     return std::find_if(tree.begin(), tree.end(),
                         [path](const Source& source) { return source.path == path; });
   };
-  std::vector<Finding> findings;
+  std::vector<Violation> violations;
   const auto page = source_at(page_path);
   const std::string told = page == tree.end() ? "" : flowing(page->text);
   for (const auto& speaker : speakers) {
@@ -114,14 +114,14 @@ std::vector<Finding> check_troubleshooting(const Tree& tree) {
       if (!sentence.starts_with(speaker.beginning)) continue;
       spoke = true;
       if (told.find(trimmed(sentence)) != std::string::npos) continue;
-      findings.push_back({source->path, 0, fmt::format("says \"{}\"", sentence),
-                          fmt::format("tell in {} what it means and what helps", page_path)});
+      violations.push_back({source->path, 0, fmt::format("says \"{}\"", sentence),
+                            fmt::format("tell in {} what it means and what helps", page_path)});
     }
     if (spoke) continue;
-    findings.push_back({source->path, 0, fmt::format("does not say \"{}…\"", speaker.beginning),
-                        "correct the list in tests/tidy/guide.cpp"});
+    violations.push_back({source->path, 0, fmt::format("does not say \"{}…\"", speaker.beginning),
+                          "correct the list in tests/tidy/guide.cpp"});
   }
-  return findings;
+  return violations;
 }
 
 }  // namespace cpprun::tidy

@@ -13,6 +13,6 @@ namespace cpprun::tidy {
 std::vector<std::string> sentences_of(std::string_view text);
 
 // docs/troubleshooting.md has them all, of every file that speaks of the set-up.
-std::vector<Finding> check_troubleshooting(const Tree& tree);
+std::vector<Violation> check_troubleshooting(const Tree& tree);
 
 }  // namespace cpprun::tidy

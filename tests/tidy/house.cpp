@@ -61,7 +61,7 @@ bool wants_a_test(std::string_view path) {
          !path.starts_with("cmake/");
 }
 
-using Rule = std::vector<Finding> (*)(const Source&);
+using Rule = std::vector<Violation> (*)(const Source&);
 constexpr std::array<Rule, 10> rules = {
     check_directions, check_libraries, check_effect_words, check_code_words, check_prose_words,
     check_file_name,  check_length,    check_functions,    check_line_ends,  check_title};
@@ -89,8 +89,8 @@ Tree read_tree(const std::string& folder) {
   return tree;
 }
 
-std::vector<Finding> check_each_source_has_a_test(const Tree& tree) {
-  std::vector<Finding> findings;
+std::vector<Violation> check_each_source_has_a_test(const Tree& tree) {
+  std::vector<Violation> violations;
   for (const auto& source : tree) {
     if (!wants_a_test(source.path)) continue;
     const std::string room = "tests/" + std::string(room_of(source.path)) + "/";
@@ -100,14 +100,14 @@ std::vector<Finding> check_each_source_has_a_test(const Tree& tree) {
       return has(tree, folder + name) || has(tree, room + name);
     });
     if (tested) continue;
-    findings.push_back({source.path, 0, "nothing tests this file",
-                        fmt::format("write {}{}", folder, names.front())});
+    violations.push_back({source.path, 0, "nothing tests this file",
+                          fmt::format("write {}{}", folder, names.front())});
   }
-  return findings;
+  return violations;
 }
 
-std::vector<Finding> check_each_room_has_a_readme(const Tree& tree) {
-  std::vector<Finding> findings;
+std::vector<Violation> check_each_room_has_a_readme(const Tree& tree) {
+  std::vector<Violation> violations;
   std::set<std::string> rooms;
   for (const auto& source : tree) {
     const bool counts = is_cpp(source.path) && !is_test(source.path) && !in_io(source.path);
@@ -118,15 +118,15 @@ std::vector<Finding> check_each_room_has_a_readme(const Tree& tree) {
   }
   for (const auto& room : rooms) {
     if (has(tree, room + "/README.md")) continue;
-    findings.push_back({room + "/README.md", 0, "this room has no README.md",
-                        "say in a few lines what lives here, what does not, and which way it may "
-                        "include"});
+    violations.push_back({room + "/README.md", 0, "this room has no README.md",
+                          "say in a few lines what lives here, what does not, and which way it may "
+                          "include"});
   }
-  return findings;
+  return violations;
 }
 
-std::vector<Finding> check_each_test_has_a_target(const Tree& tree) {
-  std::vector<Finding> findings;
+std::vector<Violation> check_each_test_has_a_target(const Tree& tree) {
+  std::vector<Violation> violations;
   for (const auto& source : tree) {
     if (!is_test(source.path) || !source.path.ends_with("_test.cpp")) continue;
     const auto slash = source.path.rfind('/');
@@ -138,29 +138,29 @@ std::vector<Finding> check_each_test_has_a_target(const Tree& tree) {
       return near && other.text.find(name) != std::string::npos;
     });
     if (named) continue;
-    findings.push_back({source.path, 0, "no target builds this test, so it never runs",
-                        fmt::format("name it in a cpprun_test() of {}/CMakeLists.txt", folder)});
+    violations.push_back({source.path, 0, "no target builds this test, so it never runs",
+                          fmt::format("name it in a cpprun_test() of {}/CMakeLists.txt", folder)});
   }
-  return findings;
+  return violations;
 }
 
-std::vector<Finding> check_readme_programs(const Tree& tree) {
-  std::vector<Finding> findings;
+std::vector<Violation> check_readme_programs(const Tree& tree) {
+  std::vector<Violation> violations;
   const auto readme = std::find_if(tree.begin(), tree.end(),
                                    [](const Source& source) { return source.path == "README.md"; });
   for (const auto& source : tree) {
     if (!source.path.starts_with("tests/embed/") || !source.path.ends_with("/main.cpp")) continue;
     if (readme != tree.end() && readme->text.find(source.text) != std::string::npos) continue;
-    findings.push_back({source.path, 0, "README.md does not show this program as it is",
-                        "copy it there: what is shown is what is tested"});
+    violations.push_back({source.path, 0, "README.md does not show this program as it is",
+                          "copy it there: what is shown is what is tested"});
   }
-  return findings;
+  return violations;
 }
 
-std::vector<Finding> check_house(const Tree& tree) {
-  std::vector<Finding> findings;
-  const auto add = [&findings](std::vector<Finding> more) {
-    std::move(more.begin(), more.end(), std::back_inserter(findings));
+std::vector<Violation> check_house(const Tree& tree) {
+  std::vector<Violation> violations;
+  const auto add = [&violations](std::vector<Violation> more) {
+    std::move(more.begin(), more.end(), std::back_inserter(violations));
   };
   for (const auto& source : tree) {
     for (const auto rule : rules) add(rule(source));
@@ -174,8 +174,8 @@ std::vector<Finding> check_house(const Tree& tree) {
   add(check_each_test_has_a_target(tree));
   add(check_readme_programs(tree));
   add(check_troubleshooting(tree));
-  std::stable_sort(findings.begin(), findings.end());
-  return findings;
+  std::stable_sort(violations.begin(), violations.end());
+  return violations;
 }
 
 }  // namespace cpprun::tidy

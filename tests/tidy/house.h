@@ -16,19 +16,19 @@ Tree read_tree(const std::string& folder);
 // Every decision has its test: launcher/plan/numa.cpp is tested by
 // tests/launcher/plan/numa_test.cpp, proto/link/codec.cpp by tests/proto/link_codec_test.cpp. What
 // acts (io/, programs) is tested from outside.
-std::vector<Finding> check_each_source_has_a_test(const Tree& tree);
+std::vector<Violation> check_each_source_has_a_test(const Tree& tree);
 
 // Every folder with sources says in a README.md what lives there, what does not, and which way it
 // includes.
-std::vector<Finding> check_each_room_has_a_readme(const Tree& tree);
+std::vector<Violation> check_each_room_has_a_readme(const Tree& tree);
 
 // A test that no CMakeLists.txt names never runs.
-std::vector<Finding> check_each_test_has_a_target(const Tree& tree);
+std::vector<Violation> check_each_test_has_a_target(const Tree& tree);
 
 // The README shows programs; each is one that a test builds and runs, word for word.
-std::vector<Finding> check_readme_programs(const Tree& tree);
+std::vector<Violation> check_readme_programs(const Tree& tree);
 
 // Everything, in the order of the files.
-std::vector<Finding> check_house(const Tree& tree);
+std::vector<Violation> check_house(const Tree& tree);
 
 }  // namespace cpprun::tidy

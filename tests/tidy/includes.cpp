@@ -42,13 +42,13 @@ std::vector<Include> includes_of(const std::string& code) {
   return includes;
 }
 
-std::optional<Finding> judge_direction(const Source& source, const Include& include) {
-  if (auto finding = judge_layers(source, include.line, include.name)) return finding;
+std::optional<Violation> judge_direction(const Source& source, const Include& include) {
+  if (auto violation = judge_layers(source, include.line, include.name)) return violation;
   const bool may_act = in_io(source.path) || is_program(source.path) || is_test(source.path) ||
                        touches_torch(source.path);
   if (in_io(include.name) && !may_act) {
-    return Finding{source.path, include.line, "a root includes from an io/ folder",
-                   "return an action and let io/ perform it"};
+    return Violation{source.path, include.line, "a root includes from an io/ folder",
+                     "return an action and let io/ perform it"};
   }
   return std::nullopt;
 }
@@ -116,34 +116,35 @@ bool matches(std::string_view name, std::string_view prefix) {
 
 }  // namespace
 
-std::vector<Finding> check_directions(const Source& source) {
-  std::vector<Finding> findings;
-  if (!is_cpp(source.path)) return findings;
+std::vector<Violation> check_directions(const Source& source) {
+  std::vector<Violation> violations;
+  if (!is_cpp(source.path)) return violations;
   const std::string code = code_of(source.text);
   for (const auto& include : includes_of(code)) {
     if (!include.quoted) continue;
-    if (auto finding = judge_direction(source, include)) findings.push_back(std::move(*finding));
+    if (auto violation = judge_direction(source, include))
+      violations.push_back(std::move(*violation));
   }
-  return findings;
+  return violations;
 }
 
-std::vector<Finding> check_libraries(const Source& source) {
-  std::vector<Finding> findings;
-  if (!is_cpp(source.path)) return findings;
+std::vector<Violation> check_libraries(const Source& source) {
+  std::vector<Violation> violations;
+  if (!is_cpp(source.path)) return violations;
   const std::string code = code_of(source.text);
   for (const auto& include : includes_of(code)) {
     if (include.quoted) continue;
     for (const auto& home : homes) {
       if (!matches(include.name, home.prefix) || home.welcome(source.path)) continue;
-      findings.push_back({source.path, include.line,
-                          fmt::format("<{}> is included here", include.name),
-                          std::string(home.cure)});
+      violations.push_back({source.path, include.line,
+                            fmt::format("<{}> is included here", include.name),
+                            std::string(home.cure)});
     }
   }
-  return findings;
+  return violations;
 }
 
-std::vector<Finding> check_own_header(const Source& source, bool has_header) {
+std::vector<Violation> check_own_header(const Source& source, bool has_header) {
   const std::string code = code_of(source.text);
   if (source.path.ends_with(".h")) {
     for (const auto line : lines_of(code)) {

@@ -8,13 +8,13 @@
 namespace cpprun::tidy {
 
 // proto ← rendezvous ← launcher, worker sees only proto, a root never sees its io/.
-std::vector<Finding> check_directions(const Source& source);
+std::vector<Violation> check_directions(const Source& source);
 
 // Asio only under io/, CLI11 in cpprund_cli.cpp, nlohmann in codecs, LibTorch in the worker;
 // and no system header that is an effect outside io/.
-std::vector<Finding> check_libraries(const Source& source);
+std::vector<Violation> check_libraries(const Source& source);
 
 // A source includes its own header first; a header says `#pragma once` before anything else.
-std::vector<Finding> check_own_header(const Source& source, bool has_header);
+std::vector<Violation> check_own_header(const Source& source, bool has_header);
 
 }  // namespace cpprun::tidy

@@ -58,25 +58,25 @@ Layer layer_of(std::string_view path) {
 
 }  // namespace
 
-std::optional<Finding> judge_layers(const Source& source, int line, std::string_view included) {
+std::optional<Violation> judge_layers(const Source& source, int line, std::string_view included) {
   const auto room = room_of(source.path);
   const auto other = room_of(included);
   if (std::find(rooms.begin(), rooms.end(), other) == rooms.end()) {
-    return Finding{source.path, line,
-                   fmt::format("\"{}\" does not say which room it is from", included),
-                   "include project headers by full path, libraries in angle brackets"};
+    return Violation{source.path, line,
+                     fmt::format("\"{}\" does not say which room it is from", included),
+                     "include project headers by full path, libraries in angle brackets"};
   }
   if (!may_see(room, other)) {
-    return Finding{source.path, line, fmt::format("{} includes from {}", room, other),
-                   "the direction is proto ← rendezvous ← launcher, and worker sees only proto: "
-                   "move what both need to proto"};
+    return Violation{source.path, line, fmt::format("{} includes from {}", room, other),
+                     "the direction is proto ← rendezvous ← launcher, and worker sees only proto: "
+                     "move what both need to proto"};
   }
   if (room != other || is_program(source.path)) return std::nullopt;
   const auto own = layer_of(source.path);
   const auto theirs = layer_of(included);
   if (own.folder == theirs.folder || theirs.height < own.height) return std::nullopt;
   const auto own_name = own.folder.empty() ? room : own.folder;
-  return Finding{
+  return Violation{
       source.path, line, fmt::format("{} includes from {}", own_name, theirs.folder),
       "arrows within a room point downwards (tests/tidy/layers.cpp): move what both need "
       "below both"};

@@ -10,6 +10,6 @@ namespace cpprun::tidy {
 
 // proto ← rendezvous ← launcher, and worker sees only proto; tests see everything. Within a room
 // the arrows point downwards only, from one layer to those below it.
-std::optional<Finding> judge_layers(const Source& source, int line, std::string_view included);
+std::optional<Violation> judge_layers(const Source& source, int line, std::string_view included);
 
 }  // namespace cpprun::tidy

@@ -49,7 +49,7 @@ class BraceReader {
     blank_directives();
   }
 
-  std::vector<Finding> read() {
+  std::vector<Violation> read() {
     for (std::size_t i = 0; i < code_.size(); ++i) {
       const char c = code_[i];
       if (c == '\n') ++line_;
@@ -106,7 +106,7 @@ class BraceReader {
   std::optional<int> function_depth_;  // the depth of the function's own brace
   int function_line_ = 0;
   std::size_t head_begin_ = 0;  // where the text before the next brace begins
-  std::vector<Finding> findings_;
+  std::vector<Violation> findings_;
 };
 
 // The first quoted text after `at`, without its quotes.
@@ -119,54 +119,54 @@ std::string_view quoted_after(std::string_view line, std::size_t at) {
 
 }  // namespace
 
-std::vector<Finding> check_length(const Source& source) {
-  std::vector<Finding> findings;
-  if (is_document(source.path)) return findings;
+std::vector<Violation> check_length(const Source& source) {
+  std::vector<Violation> violations;
+  if (is_document(source.path)) return violations;
   if (const int lines = count_lines(source.text); lines > file_lines_max) {
-    findings.push_back({source.path, 0,
-                        fmt::format("a file of {} lines, the limit is {}", lines, file_lines_max),
-                        "is there a second noun inside?"});
+    violations.push_back({source.path, 0,
+                          fmt::format("a file of {} lines, the limit is {}", lines, file_lines_max),
+                          "is there a second noun inside?"});
   }
   int number = 0;
   for (const auto line : lines_of(source.text)) {
     ++number;
     const int columns = columns_of(line);
     if (columns <= line_columns_max) continue;
-    findings.push_back(
+    violations.push_back(
         {source.path, number,
          fmt::format("a line of {} columns, the limit is {}", columns, line_columns_max),
          "break it where the thought breaks"});
   }
-  return findings;
+  return violations;
 }
 
-std::vector<Finding> check_functions(const Source& source) {
+std::vector<Violation> check_functions(const Source& source) {
   if (!is_cpp(source.path)) return {};
   return BraceReader(source).read();
 }
 
-std::vector<Finding> check_line_ends(const Source& source) {
-  std::vector<Finding> findings;
+std::vector<Violation> check_line_ends(const Source& source) {
+  std::vector<Violation> violations;
   int number = 0;
   for (const auto line : lines_of(source.text)) {
     ++number;
     if (line.ends_with(' ') || line.ends_with('\t') || line.ends_with('\r')) {
-      findings.push_back({source.path, number, "blanks at the end of a line", "remove them"});
+      violations.push_back({source.path, number, "blanks at the end of a line", "remove them"});
     }
     if (line.find('\t') != std::string_view::npos) {
-      findings.push_back({source.path, number, "a tab", "write spaces, or \\t in a literal"});
+      violations.push_back({source.path, number, "a tab", "write spaces, or \\t in a literal"});
     }
   }
   if (!source.text.empty() && (!source.text.ends_with('\n') || source.text.ends_with("\n\n"))) {
-    findings.push_back({source.path, number, "the file does not end in exactly one line break",
-                        "end the last line, and no more"});
+    violations.push_back({source.path, number, "the file does not end in exactly one line break",
+                          "end the last line, and no more"});
   }
-  return findings;
+  return violations;
 }
 
-std::vector<Finding> check_title(const Source& source) {
+std::vector<Violation> check_title(const Source& source) {
   if (!is_document(source.path)) return {};
-  std::vector<Finding> findings;
+  std::vector<Violation> violations;
   bool in_fence = false;
   int number = 0;
   for (const auto line : lines_of(source.text)) {
@@ -174,16 +174,16 @@ std::vector<Finding> check_title(const Source& source) {
     if (line.starts_with("```")) in_fence = !in_fence;
     const bool title = !in_fence && line.starts_with("# ");
     if (title == (number == 1)) continue;
-    findings.push_back({source.path, number,
-                        title ? "a second title" : "the first line is not the title",
-                        title ? "make it a section, ##" : "begin the document with \"# Title\""});
+    violations.push_back({source.path, number,
+                          title ? "a second title" : "the first line is not the title",
+                          title ? "make it a section, ##" : "begin the document with \"# Title\""});
   }
-  return findings;
+  return violations;
 }
 
-std::vector<Finding> check_test_names(const Source& source) {
+std::vector<Violation> check_test_names(const Source& source) {
   if (!is_test(source.path) || !source.path.ends_with("_test.cpp")) return {};
-  std::vector<Finding> findings;
+  std::vector<Violation> violations;
   const std::string code = code_of(source.text);
   const auto code_lines = lines_of(code);
   const auto lines = lines_of(source.text);
@@ -194,11 +194,11 @@ std::vector<Finding> check_test_names(const Source& source) {
     // The formatter may have moved the name to the next line.
     if (name.empty() && i + 1 < lines.size()) name = quoted_after(lines[i + 1], 0);
     if (std::count(name.begin(), name.end(), ' ') >= 2) continue;
-    findings.push_back({source.path, static_cast<int>(i + 1),
-                        fmt::format("the test name \"{}\" is no sentence", name),
-                        "say what happens, and when"});
+    violations.push_back({source.path, static_cast<int>(i + 1),
+                          fmt::format("the test name \"{}\" is no sentence", name),
+                          "say what happens, and when"});
   }
-  return findings;
+  return violations;
 }
 
 }  // namespace cpprun::tidy

@@ -12,18 +12,18 @@ inline constexpr int function_lines_max = 70;  // one screen
 inline constexpr int line_columns_max = 100;
 
 // Files are at most 400 lines, lines at most 100 columns; tables in documents may be wider.
-std::vector<Finding> check_length(const Source& source);
+std::vector<Violation> check_length(const Source& source);
 
 // A function, a test case among them, is at most 70 lines from its first brace to its last.
-std::vector<Finding> check_functions(const Source& source);
+std::vector<Violation> check_functions(const Source& source);
 
 // No trailing blanks, no tabs, one line break at the end.
-std::vector<Finding> check_line_ends(const Source& source);
+std::vector<Violation> check_line_ends(const Source& source);
 
 // A document has one title, on its first line.
-std::vector<Finding> check_title(const Source& source);
+std::vector<Violation> check_title(const Source& source);
 
 // The name of a test case is a sentence: it says what happens.
-std::vector<Finding> check_test_names(const Source& source);
+std::vector<Violation> check_test_names(const Source& source);
 
 }  // namespace cpprun::tidy

@@ -117,8 +117,9 @@ class Splitter {
 
 }  // namespace
 
-std::string to_text(const Finding& finding) {
-  return fmt::format("{}:{}: {}; {}", finding.path, finding.line, finding.rule, finding.cure);
+std::string to_text(const Violation& violation) {
+  return fmt::format("{}:{}: {}; {}", violation.path, violation.line, violation.rule,
+                     violation.cure);
 }
 
 std::vector<std::string_view> lines_of(std::string_view text) {

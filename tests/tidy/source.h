@@ -1,6 +1,6 @@
 #pragma once
 // A file of the house as the rules see it, and what a rule says about it. A rule is a pure function
-// from files to findings; walking the tree is left to house.h.
+// from files to violations; walking the tree is left to house.h.
 
 #include <compare>
 #include <string>
@@ -14,16 +14,16 @@ struct Source {
   std::string text;
 };
 
-struct Finding {
+struct Violation {
   std::string path;
   int line = 0;      // 1 is the first; 0 speaks of the whole file
   std::string rule;  // what is broken, as a clause
   std::string cure;  // what to do instead
-  friend auto operator<=>(const Finding&, const Finding&) = default;
+  friend auto operator<=>(const Violation&, const Violation&) = default;
 };
 
 // `path:line: rule; cure`, as compilers say it, so that editors jump there.
-std::string to_text(const Finding& finding);
+std::string to_text(const Violation& violation);
 
 std::vector<std::string_view> lines_of(std::string_view text);
 

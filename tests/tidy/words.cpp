@@ -153,19 +153,19 @@ bool contains_word(std::string_view line, std::string_view word) {
 }
 
 template <class Words>
-std::vector<Finding> find_words(const std::string& path, std::string_view text,
-                                const Words& words) {
-  std::vector<Finding> findings;
+std::vector<Violation> find_words(const std::string& path, std::string_view text,
+                                  const Words& words) {
+  std::vector<Violation> violations;
   int number = 0;
   for (const auto line : lines_of(text)) {
     ++number;
     for (const auto& [word, cure] : words) {
       if (!contains_word(line, word)) continue;
-      findings.push_back({path, number, fmt::format("\"{}\" stands here", word),
-                          fmt::format("instead: {}", cure)});
+      violations.push_back({path, number, fmt::format("\"{}\" stands here", word),
+                            fmt::format("instead: {}", cure)});
     }
   }
-  return findings;
+  return violations;
 }
 
 // `system(` is the C function; `system_clock`, `<system_error>` and `machine.system` are not.
@@ -177,7 +177,7 @@ bool is_call(std::string_view line, std::string_view word) {
 
 }  // namespace
 
-std::vector<Finding> check_effect_words(const Source& source) {
+std::vector<Violation> check_effect_words(const Source& source) {
   const auto& path = source.path;
   if (!is_cpp(path) || in_io(path) || is_program(path) || is_test(path) || touches_torch(path)) {
     return {};
@@ -185,35 +185,35 @@ std::vector<Finding> check_effect_words(const Source& source) {
   return find_words(path, code_of(source.text), effect_words);
 }
 
-std::vector<Finding> check_code_words(const Source& source) {
+std::vector<Violation> check_code_words(const Source& source) {
   if (!is_cpp(source.path)) return {};
   const std::string code = code_of(source.text);
   const auto lines = lines_of(code);
-  auto findings = find_words(source.path, code, code_words);
-  std::erase_if(findings, [&lines](const Finding& finding) {
-    const bool about_calls = finding.rule.find("\"system\"") != std::string::npos;
-    return about_calls && !is_call(lines[static_cast<std::size_t>(finding.line - 1)], "system");
+  auto violations = find_words(source.path, code, code_words);
+  std::erase_if(violations, [&lines](const Violation& violation) {
+    const bool about_calls = violation.rule.find("\"system\"") != std::string::npos;
+    return about_calls && !is_call(lines[static_cast<std::size_t>(violation.line - 1)], "system");
   });
-  const auto add = [&findings](const std::vector<Finding>& more) {
-    findings.insert(findings.end(), more.begin(), more.end());
+  const auto add = [&violations](const std::vector<Violation>& more) {
+    violations.insert(violations.end(), more.begin(), more.end());
   };
   if (!is_test(source.path)) add(find_words(source.path, code, parse_words));
   if (!in_io(source.path)) add(find_words(source.path, code, sleep_words));
-  return findings;
+  return violations;
 }
 
-std::vector<Finding> check_prose_words(const Source& source) {
-  auto findings = find_words(source.path, source.text, prose_words);
+std::vector<Violation> check_prose_words(const Source& source) {
+  auto violations = find_words(source.path, source.text, prose_words);
   const auto lines = lines_of(source.text);
-  std::erase_if(findings, [&lines](const Finding& finding) {
+  std::erase_if(violations, [&lines](const Violation& violation) {
     // A promise that has its entry may stay.
-    return lines[static_cast<std::size_t>(finding.line - 1)].find("docs/decisions.md") !=
+    return lines[static_cast<std::size_t>(violation.line - 1)].find("docs/decisions.md") !=
            std::string_view::npos;
   });
-  return findings;
+  return violations;
 }
 
-std::vector<Finding> check_file_name(const Source& source) {
+std::vector<Violation> check_file_name(const Source& source) {
   constexpr std::array<std::string_view, 6> vague = {"util",    "utils",  "helper",
                                                      "helpers", "common", "misc"};
   const auto slash = source.path.rfind('/');

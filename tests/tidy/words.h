@@ -8,15 +8,15 @@
 namespace cpprun::tidy {
 
 // Clocks, threads, sleeps, the environment and the console outside io/.
-std::vector<Finding> check_effect_words(const Source& source);
+std::vector<Violation> check_effect_words(const Source& source);
 
 // C++ that has a better replacement in this house, anywhere in the code; sleeps, in tests too.
-std::vector<Finding> check_code_words(const Source& source);
+std::vector<Violation> check_code_words(const Source& source);
 
 // Words in prose and comments: promises without an entry, the places of one machine, vague nouns.
-std::vector<Finding> check_prose_words(const Source& source);
+std::vector<Violation> check_prose_words(const Source& source);
 
 // File names that name no noun.
-std::vector<Finding> check_file_name(const Source& source);
+std::vector<Violation> check_file_name(const Source& source);
 
 }  // namespace cpprun::tidy
