@@ -94,7 +94,7 @@ void Agent::sealed(TimePoint now, const link::Sealed& sealed, Actions& actions) 
   if (phase_ != Phase::joining && phase_ != Phase::drained && !went_on_without) return;
   sealed_ = sealed;
   said_in_round_.clear();
-  findings_ = {};
+  pending_failures_ = {};
   settled_.reset();
   drain_asked_ = false;
   phase_ = Phase::running;
@@ -147,9 +147,9 @@ void Agent::finish(TimePoint now, const link::Finish& finish, Actions& actions) 
 void Agent::on(TimePoint now, const agent::FromWorker& event, Actions& actions) {
   if (!supervisor_) return;
   if (const auto* exited = std::get_if<supervisor::Exited>(&event.event)) {
-    findings_.noticed(now, exited->local_rank);
+    pending_failures_.noticed(now, exited->local_rank);
   } else if (const auto* failed = std::get_if<supervisor::SpawnFailed>(&event.event)) {
-    findings_.noticed(now, failed->local_rank);
+    pending_failures_.noticed(now, failed->local_rank);
   }
   pass_on(now, supervisor_->handle(now, event.event), actions);
 }
@@ -168,7 +168,7 @@ void Agent::pass_on(TimePoint now, const Supervisor::Actions& from, Actions& act
             [&](const supervisor::Failed& m) {
               actions.emplace_back(agent::TellFailed{m});
               failed = m.outcome;
-              findings_.asked(m.outcome.local_rank);
+              pending_failures_.asked(m.outcome.local_rank);
             },
             [&](const supervisor::Draining& m) { actions.emplace_back(agent::TellDraining{m}); },
             [&](const supervisor::Killing& m) { actions.emplace_back(agent::TellKilling{m}); },
@@ -193,14 +193,14 @@ void Agent::on(TimePoint now, const agent::WorldSeen& event, Actions& actions) {
 }
 
 void Agent::examine(const Outcome& outcome, Actions& actions) {
-  findings_.asked(outcome.local_rank);
+  pending_failures_.asked(outcome.local_rank);
   actions.emplace_back(agent::Examine{outcome, stray_interface_});
 }
 
 void Agent::on(TimePoint now, const agent::Examined& event, Actions& actions) {
   if (!sealed_) return;
   const auto failed =
-      findings_.judge(event.evidence, {sealed_->round, sealed_->group_rank, facts_.host});
+      pending_failures_.judge(event.evidence, {sealed_->round, sealed_->group_rank, facts_.host});
   if (failed) say(*failed, actions);
   conclude_if_examined(now, actions);
 }
@@ -226,7 +226,7 @@ void Agent::settled(TimePoint now, const supervisor::Settled& settled, Actions& 
 // The coordinator hears of every failure before it hears that this node has drained: what comes
 // later it would take for another round's.
 void Agent::conclude_if_examined(TimePoint now, Actions& actions) {
-  if (!settled_ || !findings_.complete()) return;
+  if (!settled_ || !pending_failures_.complete()) return;
   const supervisor::Settled settled = *std::exchange(settled_, std::nullopt);
   if (exit_when_settled_) {
     exit(*exit_when_settled_, actions);
@@ -267,7 +267,7 @@ void Agent::on(TimePoint now, const agent::Signalled& event, Actions& actions) {
     return;
   }
   stopped_by_ = event.signal;
-  findings_.stopped(now);
+  pending_failures_.stopped(now);
   const std::string reason = fmt::format("asked to stop by {}", signal_name(event.signal));
   say(link::Leave{.signal = event.signal, .reason = reason, .asked = link_.heartbeat(now).sent},
       actions);

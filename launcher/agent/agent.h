@@ -26,7 +26,7 @@
 #include "launcher/agent/join_message.h"
 #include "launcher/agent/rival_master.h"
 #include "launcher/agent/stray_interface.h"
-#include "launcher/failure/findings.h"
+#include "launcher/failure/pending_failures.h"
 #include "launcher/plan/meeting_place.h"
 #include "launcher/plan/plan.h"
 #include "launcher/workers/supervisor.h"
@@ -112,7 +112,7 @@ class Agent {
   bool has_read_first_ = false;         // after it, because it was passed in sleep
   std::optional<link::Sealed> sealed_;  // the round this node is in, or was in last
   std::optional<Supervisor> supervisor_;
-  Findings findings_;                           // of the attempt that runs
+  PendingFailures pending_failures_;            // of the attempt that runs
   std::optional<supervisor::Settled> settled_;  // set while evidence is still to come
   // What the coordinator was told of the current round; told again when a link resumes.
   std::vector<link::Message> said_in_round_;

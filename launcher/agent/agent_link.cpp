@@ -189,7 +189,7 @@ void Agent::come_back(TimePoint now, Actions& actions) {
   }
   sealed_.reset();
   said_in_round_.clear();
-  findings_ = {};
+  pending_failures_ = {};
   status_due_ = now + bounds::status_interval;
   wait_for_a_seat(now, Phase::dialing);
 }

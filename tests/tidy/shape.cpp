@@ -57,7 +57,7 @@ class BraceReader {
       if (c == '}') close(i);
       if (c == ';') head_begin_ = i + 1;
     }
-    return std::move(findings_);
+    return std::move(pending_failures_);
   }
 
  private:
@@ -88,7 +88,7 @@ class BraceReader {
     if (function_depth_ == depth_) {
       const int length = line_ - function_line_ + 1;
       if (length > function_lines_max) {
-        findings_.push_back(
+        pending_failures_.push_back(
             {source_.path, function_line_,
              fmt::format("a function of {} lines, the limit is {}", length, function_lines_max),
              "let it branch and give the steps to functions of their own"});
@@ -106,7 +106,7 @@ class BraceReader {
   std::optional<int> function_depth_;  // the depth of the function's own brace
   int function_line_ = 0;
   std::size_t head_begin_ = 0;  // where the text before the next brace begins
-  std::vector<Violation> findings_;
+  std::vector<Violation> pending_failures_;
 };
 
 // The first quoted text after `at`, without its quotes.

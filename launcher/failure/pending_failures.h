@@ -16,7 +16,7 @@
 
 namespace cpprun {
 
-class Findings {
+class PendingFailures {
  public:
   // Where this attempt is lived.
   struct Place {

@@ -1,14 +1,14 @@
-#include "launcher/failure/findings.h"
+#include "launcher/failure/pending_failures.h"
 
 #include "proto/bounds.h"
 
 namespace cpprun {
 
-void Findings::noticed(TimePoint now, LocalRank rank) {
+void PendingFailures::noticed(TimePoint now, LocalRank rank) {
   noticed_.emplace(rank, now);
 }
 
-std::optional<link::Failed> Findings::judge(const Evidence& evidence, const Place& place) {
+std::optional<link::Failed> PendingFailures::judge(const Evidence& evidence, const Place& place) {
   const LocalRank rank = evidence.outcome.local_rank;
   if (awaited_.erase(rank) == 0 || told_ == bounds::failures_told_max) return std::nullopt;
   const auto noticed = noticed_.find(rank);

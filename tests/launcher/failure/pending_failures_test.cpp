@@ -1,0 +1,83 @@
+#include "launcher/failure/pending_failures.h"
+
+#include <doctest/doctest.h>
+
+#include <csignal>
+
+#include "proto/bounds.h"
+
+using namespace cpprun;
+using namespace std::chrono_literals;
+
+namespace {
+
+const PendingFailures::Place place{
+    .round = RoundNumber{2}, .group_rank = GroupRank{1}, .host = "beta"};
+
+Evidence end_of(int local_rank, link::ExitStatus status, int our_signal = 0) {
+  Evidence evidence;
+  evidence.outcome.local_rank = LocalRank{local_rank};
+  evidence.outcome.rank = Rank{4 + local_rank};
+  evidence.outcome.pid = 100;
+  evidence.outcome.status = status;
+  evidence.outcome.our_signal = our_signal;
+  return evidence;
+}
+
+}  // namespace
+
+TEST_CASE("what ended by itself is told, with its place and the time it was noticed") {
+  PendingFailures pending_failures;
+  pending_failures.noticed(TimePoint{} + 5s, LocalRank{1});
+  pending_failures.asked(LocalRank{1});
+  CHECK_FALSE(pending_failures.complete());
+  const auto failed = pending_failures.judge(end_of(1, {.value = 3}), place);
+  REQUIRE(failed);
+  CHECK(failed->round == RoundNumber{2});
+  CHECK(failed->failure.rank == Rank{5});
+  CHECK(failed->failure.host == "beta");
+  CHECK(failed->noticed == 5s);
+  CHECK(pending_failures.complete());
+}
+
+TEST_CASE("whom we ended ourselves is nobody's failure") {
+  PendingFailures pending_failures;
+  pending_failures.asked(LocalRank{0});
+  CHECK_FALSE(
+      pending_failures.judge(end_of(0, {.signalled = true, .value = SIGTERM}, SIGTERM), place));
+  CHECK(pending_failures.complete());
+}
+
+TEST_CASE("evidence that nobody asked for in this attempt is left alone") {
+  PendingFailures pending_failures;
+  CHECK_FALSE(pending_failures.judge(end_of(0, {.value = 3}), place));
+}
+
+TEST_CASE("of many failures on one node a few are told, the later ones in few words") {
+  PendingFailures pending_failures;
+  int told = 0;
+  for (int rank = 0; rank < 20; ++rank) {
+    pending_failures.asked(LocalRank{rank});
+    Evidence evidence = end_of(rank, {.value = 3});
+    evidence.last_lines = {std::string(1000, 'x')};
+    const auto failed = pending_failures.judge(evidence, place);
+    if (!failed) continue;
+    ++told;
+    if (told > 1) CHECK(failed->failure.message.size() <= bounds::later_message_bytes_max);
+  }
+  CHECK(told == bounds::failures_told_max);
+  CHECK(pending_failures.complete());
+}
+
+TEST_CASE("what ends badly after this node was asked to stop is no failure of the job") {
+  PendingFailures pending_failures;
+  pending_failures.noticed(TimePoint{} + 5s, LocalRank{0});
+  pending_failures.stopped(TimePoint{} + 5s);
+  pending_failures.noticed(TimePoint{} + 5s + 1us, LocalRank{1});
+  pending_failures.asked(LocalRank{0});
+  pending_failures.asked(LocalRank{1});
+  CHECK(pending_failures.judge(end_of(0, {.signalled = true, .value = SIGSEGV}), place));
+  CHECK_FALSE(
+      pending_failures.judge(end_of(1, {.signalled = true, .value = SIGSEGV}, SIGTERM), place));
+  CHECK(pending_failures.complete());
+}
