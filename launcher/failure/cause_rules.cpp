@@ -20,7 +20,7 @@ bool has_one(std::string_view text, const std::array<std::string_view, N>& parts
                      [&](std::string_view part) { return !part.empty() && has(text, part); });
 }
 
-bool holds(Fact fact, const Surroundings& around) {
+bool holds(Fact fact, const HostFacts& around) {
   const auto shm = [](const std::string& disk) { return disk == "/dev/shm"; };
   switch (fact) {
     case Fact::none:
@@ -39,13 +39,13 @@ bool holds(Fact fact, const Surroundings& around) {
   return false;
 }
 
-bool kernel_said(const EndRule& rule, const Surroundings& around) {
+bool kernel_said(const EndRule& rule, const HostFacts& around) {
   if (rule.kernel.front().empty()) return true;
   return std::any_of(around.kernel_lines.begin(), around.kernel_lines.end(),
                      [&](const std::string& line) { return has_one(line, rule.kernel); });
 }
 
-std::string_view by_start(const SpawnError& error, const Surroundings& around) {
+std::string_view by_start(const SpawnError& error, const HostFacts& around) {
   const bool exec = error.stage == SpawnStage::exec;
   const bool logs = error.stage == SpawnStage::log_folder ||
                     error.stage == SpawnStage::stdout_target ||
@@ -61,7 +61,7 @@ std::string_view by_start(const SpawnError& error, const Surroundings& around) {
   return logs ? "log_folder_unwritable" : "not_started";
 }
 
-std::string_view by_signal(int signal, const Surroundings& around) {
+std::string_view by_signal(int signal, const HostFacts& around) {
   for (const EndRule& rule : end_rules()) {
     const bool same = rule.signal != 0 && rule.signal == signal;
     if (same && holds(rule.fact, around) && kernel_said(rule, around)) return rule.cause;
@@ -138,8 +138,8 @@ Verdict by_words(const Lines& lines) {
   return {};
 }
 
-Verdict by_kind_of_end(const Evidence& evidence, const Testimony& testimony) {
-  const auto& lines = testimony.lines;
+Verdict by_kind_of_end(const Evidence& evidence, const WorkerOutput& worker_output) {
+  const auto& lines = worker_output.lines;
   if (auto exception = python_exception(lines); !exception.empty()) {
     return {"python_exception", std::move(exception)};
   }
@@ -147,8 +147,8 @@ Verdict by_kind_of_end(const Evidence& evidence, const Testimony& testimony) {
     const bool told = at + 1 < lines.size() && has(lines[at + 1], "what():");
     return {"cpp_exception", lines[told ? at + 1 : at]};
   }
-  if (!testimony.recorded.empty()) {
-    switch (testimony.recorder) {
+  if (!worker_output.recorded.empty()) {
+    switch (worker_output.recorder) {
       case Recorder::python:
         return {"python_exception", ""};
       case Recorder::cpp:
@@ -164,14 +164,14 @@ Verdict by_kind_of_end(const Evidence& evidence, const Testimony& testimony) {
 }
 
 // What it said of its end, in its error file or else on its stderr.
-Verdict by_testimony(const Testimony& testimony) {
-  if (testimony.recorded.empty()) return by_words(testimony.lines);
-  const auto cause = cause_of_words(testimony.recorded);
-  return cause.empty() ? Verdict{} : Verdict{cause, testimony.recorded};
+Verdict by_testimony(const WorkerOutput& worker_output) {
+  if (worker_output.recorded.empty()) return by_words(worker_output.lines);
+  const auto cause = cause_of_words(worker_output.recorded);
+  return cause.empty() ? Verdict{} : Verdict{cause, worker_output.recorded};
 }
 
 // A worker that we had sent a signal: it either obeyed, or was on its way to its own end already.
-Verdict after_our_signal(const Evidence& evidence, const Testimony& testimony) {
+Verdict after_our_signal(const Evidence& evidence, const WorkerOutput& worker_output) {
   const auto& outcome = evidence.outcome;
   const auto& status = outcome.status;
   const bool obeyed = status.signalled && status.value == outcome.our_signal;
@@ -179,10 +179,10 @@ Verdict after_our_signal(const Evidence& evidence, const Testimony& testimony) {
   // A signal that asks for an end makes nobody crash, and a KILL that is not ours struck before: a
   // large process takes longer to die of it than its peers to notice.
   const bool crashed = status.signalled && status.value != SIGABRT;
-  if (crashed) return {by_signal(status.value, evidence.surroundings), ""};
-  auto verdict = by_testimony(testimony);
+  if (crashed) return {by_signal(status.value, evidence.host_facts), ""};
+  auto verdict = by_testimony(worker_output);
   if (verdict.cause.empty()) {
-    auto exception = python_exception(testimony.lines);
+    auto exception = python_exception(worker_output.lines);
     if (!exception.empty()) verdict = {"python_exception", std::move(exception)};
   }
   const bool said_why = !verdict.cause.empty() && verdict.cause != "interrupted";
@@ -219,13 +219,13 @@ bool comes_of_stray_interface(const Verdict& verdict, const link::ExitStatus& st
   return uncaught && has_one(verdict.line, of_groups);
 }
 
-Verdict judge_end(const Evidence& evidence, const Testimony& testimony) {
+Verdict judge_end(const Evidence& evidence, const WorkerOutput& worker_output) {
   const auto& outcome = evidence.outcome;
-  const auto& around = evidence.surroundings;
+  const auto& around = evidence.host_facts;
   if (outcome.good()) return {};
   if (outcome.given_up) return {"stuck_in_kernel", ""};
   if (outcome.spawn_error) return {by_start(*outcome.spawn_error, around), ""};
-  if (outcome.our_signal != 0) return after_our_signal(evidence, testimony);
+  if (outcome.our_signal != 0) return after_our_signal(evidence, worker_output);
   // abort() is how programs end themselves after they have said why.
   const auto& status = outcome.status;
   const bool spoke = !status.signalled || status.value == SIGABRT;
@@ -236,7 +236,7 @@ Verdict judge_end(const Evidence& evidence, const Testimony& testimony) {
     const auto cause = by_signal(signal, around);
     return {cause.empty() ? "signalled" : cause, ""};
   }
-  if (auto verdict = by_testimony(testimony); !verdict.cause.empty()) {
+  if (auto verdict = by_testimony(worker_output); !verdict.cause.empty()) {
     // The kernel picks the largest process, often one of a worker's own.
     const bool child = verdict.cause == "dataloader_worker" && around.oom_kills > 0;
     return child ? Verdict{"out_of_memory", verdict.line} : verdict;
@@ -245,14 +245,14 @@ Verdict judge_end(const Evidence& evidence, const Testimony& testimony) {
   if (const auto cause = by_signal(signal, around); !cause.empty() && !status.signalled) {
     return {cause, ""};
   }
-  return by_kind_of_end(evidence, testimony);
+  return by_kind_of_end(evidence, worker_output);
 }
 
 }  // namespace
 
-Verdict judge_cause(const Evidence& evidence, const Testimony& testimony) {
-  auto verdict = judge_end(evidence, testimony);
-  const bool strayed = !evidence.surroundings.stray_interface.empty();
+Verdict judge_cause(const Evidence& evidence, const WorkerOutput& worker_output) {
+  auto verdict = judge_end(evidence, worker_output);
+  const bool strayed = !evidence.host_facts.stray_interface.empty();
   if (strayed && comes_of_stray_interface(verdict, evidence.outcome.status)) {
     verdict.cause = "stray_interface";
   }

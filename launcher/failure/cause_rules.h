@@ -57,13 +57,13 @@ struct Verdict {
 enum class Recorder { unknown, python, cpp };
 
 // What a worker is known to have said of its end, in the order in which it said it.
-struct Testimony {
+struct WorkerOutput {
   std::string recorded;  // the message of its error file; may be empty
   Recorder recorder = Recorder::unknown;
   std::vector<std::string> lines;  // the last lines of its stderr
 };
 
-Verdict judge_cause(const Evidence& evidence, const Testimony& testimony);
+Verdict judge_cause(const Evidence& evidence, const WorkerOutput& worker_output);
 
 // The line with which an uncaught Python exception ends its traceback; empty where there is none.
 std::string python_exception(const std::vector<std::string>& lines);

@@ -38,7 +38,7 @@ std::string last_word(const std::vector<std::string>& lines) {
 
 // What this very case adds to the sentence of its cause.
 std::string detail_of(std::string_view cause, const Evidence& evidence) {
-  const auto& around = evidence.surroundings;
+  const auto& around = evidence.host_facts;
   if (cause == "wrong_machine" || cause == "interpreter_missing") return around.exec_detail;
   if (cause == "out_of_memory" && !around.memory_limit.empty()) {
     return fmt::format("the limit of its control group is {}", around.memory_limit);
@@ -120,19 +120,19 @@ std::string cause_advice(const Cause& cause, const std::string& executable) {
 Diagnosis diagnose(const Evidence& evidence) {
   Diagnosis diagnosis;
   diagnosis.ending = in_words(evidence.outcome, evidence.executable);
-  Testimony testimony{.recorded = "", .lines = evidence.last_lines};
+  WorkerOutput worker_output{.recorded = "", .lines = evidence.last_lines};
   std::string complaint;
   if (!evidence.error_text.empty()) {
     if (auto error = parse_error_file(evidence.error_text)) {
-      testimony.recorded = error->message;
-      testimony.recorder = recorder_of(*error);
+      worker_output.recorded = error->message;
+      worker_output.recorder = recorder_of(*error);
       diagnosis.message = std::move(error->message);
       diagnosis.traceback = std::move(error->traceback);
     } else {
       complaint = error.error().reason;
     }
   }
-  const auto verdict = judge_cause(evidence, testimony);
+  const auto verdict = judge_cause(evidence, worker_output);
   if (diagnosis.message.empty()) diagnosis.message = verdict.line;
   if (diagnosis.message.empty()) diagnosis.message = last_word(evidence.last_lines);
   if (const auto* cause = find_cause(verdict.cause)) {

@@ -18,7 +18,7 @@ enum class ExecFault {
 };
 
 // What the machine told of the time in which a worker came to its end.
-struct Surroundings {
+struct HostFacts {
   // Processes the kernel ended for memory since the attempt began: in this job's control group, and
   // on the whole machine, which is all an unprivileged process may know.
   long oom_kills = 0;
@@ -31,7 +31,7 @@ struct Surroundings {
   std::string exec_detail;  // the interpreter that is missing, the processor it was built for
   std::string last_seen;    // what it was doing when it was sent KILL: "was in state D (…), …"
   std::string stray_interface = {};  // it was told to use one that leads to nobody; which, and why
-  friend bool operator==(const Surroundings&, const Surroundings&) = default;
+  friend bool operator==(const HostFacts&, const HostFacts&) = default;
 };
 
 struct Evidence {
@@ -43,7 +43,7 @@ struct Evidence {
   bool with_stdout = false;             // those of stdout are among them
   std::string stdout_file;              // where the logs are; empty: nowhere
   std::string stderr_file;
-  Surroundings surroundings;
+  HostFacts host_facts;
   friend bool operator==(const Evidence&, const Evidence&) = default;
 };
 

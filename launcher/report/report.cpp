@@ -74,7 +74,7 @@ std::string shown_lines(const std::vector<std::string>& lines) {
 std::string story(const Evidence& evidence, bool console_inherited) {
   const auto diagnosis = diagnose(evidence);
   auto text = diagnosis.ending;
-  const auto& last_seen = evidence.surroundings.last_seen;
+  const auto& last_seen = evidence.host_facts.last_seen;
   if (!last_seen.empty()) text += "\nbefore SIGKILL " + last_seen;
   if (!diagnosis.traceback.empty()) {
     text += "\n" + without_end(diagnosis.traceback);
@@ -123,7 +123,7 @@ Block block_of(const link::Failure& root, const ReportFacts& facts) {
 std::string victim_in_words(const Evidence& evidence, const ReportFacts& facts) {
   const auto diagnosis = diagnose(evidence);
   auto words = diagnosis.ending;
-  const auto& last_seen = evidence.surroundings.last_seen;
+  const auto& last_seen = evidence.host_facts.last_seen;
   const auto seen = last_seen.empty() ? std::string() : "\nbefore SIGKILL " + last_seen;
   if (!facts.root) return words + seen;
   if (diagnosis.cause == told_to_end) {

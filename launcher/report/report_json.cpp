@@ -22,8 +22,8 @@ Json evidence_json(const Evidence& evidence, const ReportFacts& facts) {
   json["ending"] = diagnosis.ending;
   json["traceback"] = diagnosis.traceback;
   json["last_lines"] = evidence.last_lines;
-  json["last_seen"] = evidence.surroundings.last_seen;
-  json["kernel"] = evidence.surroundings.kernel_lines;
+  json["last_seen"] = evidence.host_facts.last_seen;
+  json["kernel"] = evidence.host_facts.kernel_lines;
   json["error_file"] = evidence.error_file;
   json["stdout"] = evidence.stdout_file;
   json["stderr"] = evidence.stderr_file;

@@ -128,7 +128,7 @@ void Runtime::spawn(const WorkerSpec& spec) {
 void Runtime::on(const agent::Examine& action) {
   const WorkerSpec& spec = specs_[static_cast<std::size_t>(action.outcome.local_rank.value)];
   const auto hear = [this, stray = action.stray_interface](Evidence evidence, bool whole) {
-    evidence.surroundings.stray_interface = stray;
+    evidence.host_facts.stray_interface = stray;
     if (!whole) {
       pump_.say(messages_.warning(fmt::format(
           "what rank {} left on disk could not be read within {} s, so the report does without: "

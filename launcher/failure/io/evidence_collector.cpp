@@ -125,7 +125,7 @@ void EvidenceCollector::examine(const Outcome& outcome, const WorkerSpec& spec, 
   }
   evidence.stdout_file = spec.out.file;
   evidence.stderr_file = spec.err.file;
-  evidence.surroundings = surroundings_of(outcome);
+  evidence.host_facts = host_facts_of(outcome);
   if (outcome.spawn_error || !was_told_to_end(outcome)) question.disks = disks_;
   if (outcome.spawn_error && outcome.spawn_error->stage == SpawnStage::exec) {
     question.executable = evidence.executable;
@@ -138,19 +138,19 @@ void EvidenceCollector::examine(const Outcome& outcome, const WorkerSpec& spec, 
                  const bool stays = !run_folder_.empty() && !answer->error_text.empty();
                  if (stays) evidence.error_file = question.error_file;
                  if (!question.last_lines_file.empty()) evidence.last_lines = answer->last_lines;
-                 evidence.surroundings.full_disks = answer->full_disks;
+                 evidence.host_facts.full_disks = answer->full_disks;
                  if (!evidence.outcome.spawn_error) {
-                   evidence.surroundings.small_shm = answer->small_shm;
+                   evidence.host_facts.small_shm = answer->small_shm;
                  }
-                 evidence.surroundings.exec_fault = answer->program.fault;
-                 evidence.surroundings.exec_detail = answer->program.detail;
+                 evidence.host_facts.exec_fault = answer->program.fault;
+                 evidence.host_facts.exec_detail = answer->program.detail;
                  told(std::move(evidence), true);
                });
 }
 
 // What is known without asking a disk.
-Surroundings EvidenceCollector::surroundings_of(const Outcome& outcome) {
-  Surroundings around;
+HostFacts EvidenceCollector::host_facts_of(const Outcome& outcome) {
+  HostFacts around;
   around.last_seen = last_seen(outcome.local_rank);
   if (outcome.spawn_error || was_told_to_end(outcome)) return around;
   const auto now = oom_kills();

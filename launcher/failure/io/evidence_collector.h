@@ -38,7 +38,7 @@ class EvidenceCollector {
   void examine(const Outcome& outcome, const WorkerSpec& spec, Told told);
 
  private:
-  Surroundings surroundings_of(const Outcome& outcome);
+  HostFacts host_facts_of(const Outcome& outcome);
 
   OutputPump& pump_;
   std::string run_folder_;

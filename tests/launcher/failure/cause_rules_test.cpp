@@ -28,7 +28,7 @@ std::string_view not_started(SpawnStage stage, int error_number,
                              ExecFault fault = ExecFault::none) {
   auto evidence = ended({false, 126});
   evidence.outcome.spawn_error = SpawnError{stage, error_number};
-  evidence.surroundings.exec_fault = fault;
+  evidence.host_facts.exec_fault = fault;
   return judge_cause(evidence, {}).cause;
 }
 
@@ -84,7 +84,7 @@ TEST_CASE("the error file has the first word") {
 TEST_CASE("SIGKILL is memory when the kernel counted it, and somebody's doing when it did not") {
   auto evidence = ended({true, SIGKILL});
   CHECK(judge_cause(evidence, {}).cause == "killed");
-  evidence.surroundings.oom_kills = 1;
+  evidence.host_facts.oom_kills = 1;
   CHECK(judge_cause(evidence, {}).cause == "out_of_memory");
   // A shell that ran the program dies of nothing and says 137.
   evidence.outcome.status = {false, 137};
@@ -94,9 +94,9 @@ TEST_CASE("SIGKILL is memory when the kernel counted it, and somebody's doing wh
 TEST_CASE("SIGBUS is a full /dev/shm where that is full, and mapped memory where it is not") {
   auto evidence = ended({true, SIGBUS});
   CHECK(judge_cause(evidence, {}).cause == "bus_error");
-  evidence.surroundings.full_disks = {"/var/log"};
+  evidence.host_facts.full_disks = {"/var/log"};
   CHECK(judge_cause(evidence, {}).cause == "disk_full");
-  evidence.surroundings.full_disks = {"/var/log", "/dev/shm"};
+  evidence.host_facts.full_disks = {"/var/log", "/dev/shm"};
   CHECK(judge_cause(evidence, {}).cause == "shared_memory_full");
 }
 
@@ -153,7 +153,7 @@ TEST_CASE("what not even KILL ends sits in the kernel") {
 TEST_CASE("a doubted interface is the verdict where the workers fail as it would make them") {
   const auto judged = [](const Lines& lines, link::ExitStatus status = {false, 1}) {
     auto evidence = ended(status);
-    evidence.surroundings.stray_interface = "GLOO_SOCKET_IFNAME=lo: lo never leaves this machine";
+    evidence.host_facts.stray_interface = "GLOO_SOCKET_IFNAME=lo: lo never leaves this machine";
     return judge_cause(evidence, {.recorded = "", .lines = lines}).cause;
   };
   CHECK(judged({"RuntimeError: Gloo connectFullMesh failed: Connection refused"}) ==

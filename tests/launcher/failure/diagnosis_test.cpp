@@ -96,8 +96,8 @@ TEST_CASE("the last lines of a worker are text, whatever it wrote") {
 TEST_CASE("a KILL that was not ours points at memory; one that was does not") {
   CHECK(diagnose(ended({true, SIGKILL})).cause == "killed");
   auto evidence = ended({true, SIGKILL});
-  evidence.surroundings.oom_kills = 1;
-  evidence.surroundings.memory_limit = "4.0 GiB";
+  evidence.host_facts.oom_kills = 1;
+  evidence.host_facts.memory_limit = "4.0 GiB";
   CHECK(diagnose(evidence).reason ==
         "the kernel ended it because memory ran out (the limit of its control group is 4.0 GiB)");
   CHECK(diagnose(ended({true, SIGKILL}, SIGKILL)).cause == told_to_end);
@@ -136,7 +136,7 @@ TEST_CASE("advice names the very program that ran") {
 
 TEST_CASE("a crash is told with what the kernel's log has on it") {
   auto evidence = ended({true, SIGSEGV});
-  evidence.surroundings.kernel_lines = {"train[42]: segfault at 0 ip 1 sp 2 error 4 in libx.so"};
+  evidence.host_facts.kernel_lines = {"train[42]: segfault at 0 ip 1 sp 2 error 4 in libx.so"};
   CHECK(diagnose(evidence).reason ==
         "it accessed memory that is not its own (train[42]: segfault at 0 ip 1 sp 2 error 4 in "
         "libx.so)");
