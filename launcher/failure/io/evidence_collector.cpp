@@ -7,7 +7,7 @@
 #include <memory>
 #include <utility>
 
-#include "launcher/failure/io/last_look.h"
+#include "launcher/failure/io/process_snapshot.h"
 #include "launcher/failure/io/program_file.h"
 #include "launcher/output/io/log_dir.h"
 #include "proto/bounds.h"
@@ -96,7 +96,7 @@ void EvidenceCollector::begin() {
 }
 
 void EvidenceCollector::look_before_kill(LocalRank local_rank, int pid) {
-  if (pid != 0) last_seen_[local_rank] = last_look(pid);
+  if (pid != 0) last_seen_[local_rank] = process_snapshot(pid);
 }
 
 std::string EvidenceCollector::last_seen(LocalRank local_rank) const {

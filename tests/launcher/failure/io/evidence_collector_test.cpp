@@ -10,8 +10,8 @@
 #include <fstream>
 #include <string>
 
-#include "launcher/failure/io/last_look.h"
 #include "launcher/failure/io/memory_watch.h"
+#include "launcher/failure/io/process_snapshot.h"
 #include "launcher/failure/io/program_file.h"
 
 using namespace cpprun;
@@ -67,12 +67,12 @@ TEST_CASE("a process that waits is seen to wait") {
     for (;;) ::pause();
   }
   std::string seen;
-  while (seen.find("state S") == std::string::npos) seen = io::last_look(child);
+  while (seen.find("state S") == std::string::npos) seen = io::process_snapshot(child);
   CHECK(seen.find("(pid " + std::to_string(child) + ") was in state S (sleeping)") !=
         std::string::npos);
   ::kill(child, SIGKILL);
   ::waitpid(child, nullptr, 0);
-  CHECK(io::last_look(child).empty());
+  CHECK(io::process_snapshot(child).empty());
 }
 
 TEST_CASE("the kernel's counters of processes ended for memory never go back") {

@@ -7,6 +7,6 @@ namespace cpprun::io {
 
 // What the leader of that group was doing, and the first few of those below it; in words. Empty
 // where it is gone by now. Reads a handful of files in /proc, waits for nothing.
-std::string last_look(int pid);
+std::string process_snapshot(int pid);
 
 }  // namespace cpprun::io

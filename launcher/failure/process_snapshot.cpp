@@ -1,4 +1,4 @@
-#include "launcher/failure/process_look.h"
+#include "launcher/failure/process_snapshot.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -88,7 +88,7 @@ std::string state_in_words(char state) {
   }
 }
 
-std::string in_words(const ProcessLook& look) {
+std::string in_words(const ProcessSnapshot& look) {
   auto text = fmt::format("{} (pid {}) was in state {} ({})", look.name, look.pid, look.state,
                           state_in_words(look.state));
   if (!look.wait_channel.empty()) text += fmt::format(", in {}", look.wait_channel);

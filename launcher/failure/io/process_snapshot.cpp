@@ -1,11 +1,11 @@
-#include "launcher/failure/io/last_look.h"
+#include "launcher/failure/io/process_snapshot.h"
 
 #include <algorithm>
 #include <charconv>
 #include <optional>
 #include <string_view>
 
-#include "launcher/failure/process_look.h"
+#include "launcher/failure/process_snapshot.h"
 #include "launcher/workers/io/process_tree.h"
 
 namespace cpprun::io {
@@ -55,10 +55,10 @@ int threads_in(const std::string& status) {
   return threads;
 }
 
-std::optional<ProcessLook> look_at(int pid) {
+std::optional<ProcessSnapshot> look_at(int pid) {
   const auto stat = read_stat(pid);
   if (!stat) return std::nullopt;
-  ProcessLook look{.pid = pid, .name = first_line(proc(pid, "comm")), .state = stat->state};
+  ProcessSnapshot look{.pid = pid, .name = first_line(proc(pid, "comm")), .state = stat->state};
   look.wait_channel = proc(pid, "wchan");
   if (look.wait_channel == "0") look.wait_channel.clear();
   look.system_call = system_call_in(proc(pid, "syscall"));
@@ -69,7 +69,7 @@ std::optional<ProcessLook> look_at(int pid) {
 
 }  // namespace
 
-std::string last_look(int pid) {
+std::string process_snapshot(int pid) {
   const auto leader = look_at(pid);
   if (!leader) return "";
   auto text = in_words(*leader);

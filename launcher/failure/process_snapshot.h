@@ -8,7 +8,7 @@
 
 namespace cpprun {
 
-struct ProcessLook {
+struct ProcessSnapshot {
   int pid = 0;
   std::string name;                // "python3"
   char state = '?';                // as in ps: R S D T Z
@@ -19,7 +19,7 @@ struct ProcessLook {
 };
 
 // "train (pid 42) was in state S (sleeping), in futex_wait_queue, system call futex, 8 threads".
-std::string in_words(const ProcessLook& look);
+std::string in_words(const ProcessSnapshot& look);
 
 // "futex"; the number where nobody here knows its name.
 std::string system_call_name(int number);

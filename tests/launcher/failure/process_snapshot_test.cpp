@@ -1,4 +1,4 @@
-#include "launcher/failure/process_look.h"
+#include "launcher/failure/process_snapshot.h"
 
 #include <doctest/doctest.h>
 #include <syscall.h>
@@ -6,9 +6,9 @@
 using namespace cpprun;
 
 TEST_CASE("what a process was doing is told in words, as far as it is known") {
-  CHECK(in_words(ProcessLook{.pid = 42, .name = "train", .state = 'S'}) ==
+  CHECK(in_words(ProcessSnapshot{.pid = 42, .name = "train", .state = 'S'}) ==
         "train (pid 42) was in state S (sleeping)");
-  const ProcessLook look{
+  const ProcessSnapshot look{
       .pid = 42,
       .name = "python3",
       .state = 'D',
