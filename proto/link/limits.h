@@ -3,7 +3,7 @@
 // number that no cpprun ever says, or a text longer than any it sends, ends the link: what has
 // passed here can be counted with, printed and kept. Numbers that a person may have typed (the
 // terms of a job) pass, and are refused aloud by whoever hosts the job
-// (rendezvous/job/reception.h).
+// (rendezvous/job/join_check.h).
 
 #include <optional>
 #include <string>

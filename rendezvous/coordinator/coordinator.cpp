@@ -7,7 +7,7 @@
 
 #include "proto/bounds.h"
 #include "rendezvous/job/job_words.h"
-#include "rendezvous/job/reception.h"
+#include "rendezvous/job/join_check.h"
 
 namespace cpprun {
 

@@ -106,10 +106,10 @@ void Job::failed(TimePoint now, const Member& member, link::Failed failed,
   failed.failure.group_rank = member.group_rank.value_or(GroupRank{});
   failed.failure.local_rank = LocalRank{failed.failure.rank.value - member.ranks.base.value};
   const TimePoint at = when(now, member, failed.noticed);
-  if (round_.phase() == Round::Phase::draining && breakup_.polite() && at > breakup_.at) return;
+  if (round_.phase() == Round::Phase::draining && round_end_.polite() && at > round_end_.at) return;
   const std::string what =
       fmt::format("rank {} on {} failed", failed.failure.rank.value, failed.failure.host);
-  breakup_.failures.add({.failure = failed.failure, .at = at, .lost = false, .what = what});
+  round_end_.failures.add({.failure = failed.failure, .at = at, .lost = false, .what = what});
   if (round_.phase() == Round::Phase::sealed) break_round(now, what, actions);
 }
 
@@ -141,17 +141,17 @@ void Job::leave(TimePoint now, LinkId link, const link::Leave& leave,
     return;
   }
   if (goes_on_without(member)) {
-    breakup_.change = true;
+    round_end_.change = true;
     round_.mark_leaving(link);
     if (member.state == Member::State::drained) {  // It will not say so again.
       leases_.forget(link);
       round_.leave(link);
     }
-  } else if (!breakup_.stop) {
-    breakup_.stop = leave;
+  } else if (!round_end_.stop) {
+    round_end_.stop = leave;
   }
   if (round_.phase() == Round::Phase::sealed) break_round(now, says, actions);
-  breakup_.polite_since(when(now, member, leave.asked), says);
+  round_end_.polite_since(when(now, member, leave.asked), says);
   settle(now, actions);
 }
 
@@ -177,7 +177,7 @@ void Job::consider_growing(TimePoint now, std::optional<LinkId> newcomer,
   // Whoever was a spare before knows it: a thousand of them must not hear of each one more.
   if (!last_call_.over_at()) tell_spares(was_called ? std::nullopt : newcomer, actions);
   if (!grows) return;
-  breakup_.change = true;
+  round_end_.change = true;
   break_round(now, fmt::format("{} more {} here", spares, spares == 1 ? "node is" : "nodes are"),
               actions);
 }
@@ -202,8 +202,8 @@ void Job::seal(TimePoint now, coordinator::Actions& actions) {
 
 void Job::break_round(TimePoint now, const std::string& reason, coordinator::Actions& actions) {
   assert(!over());
-  breakup_.reason = reason;
-  breakup_.at = now;
+  round_end_.reason = reason;
+  round_end_.at = now;
   last_call_.cancel();
   round_.break_up();
   // Who has done its part and cannot be reached has nothing to drain.
@@ -238,15 +238,16 @@ void Job::settle(TimePoint now, coordinator::Actions& actions) {
     begin_again(now, verdict, actions);
     return;
   }
-  link::Finish finish = finish_of(breakup_);
+  link::Finish finish = finish_of(round_end_);
   if (finish.root && terms_.restarts_max > 0) finish.reason += "; not restarted: " + verdict.reason;
   end(std::move(finish), now, actions);
 }
 
 // Everybody of the broken round has drained: is there another?
 RestartPolicy::Verdict Job::judge(TimePoint now) {
-  if (breakup_.stop) return {.restart = false, .pause = {}, .reason = "the job was asked to stop"};
-  const Failures::Entry* root = breakup_.failures.root();
+  if (round_end_.stop)
+    return {.restart = false, .pause = {}, .reason = "the job was asked to stop"};
+  const Failures::Entry* root = round_end_.failures.root();
   if (root == nullptr) return {.restart = true, .pause = {}, .reason = "the next round follows"};
   if (!root->lost) return policy_.judge(now, {root->failure, root->at - sealed_at_});
   // Who is lost is a change and not a failure, as long as anybody may take the place. A job that is
@@ -259,11 +260,11 @@ RestartPolicy::Verdict Job::judge(TimePoint now) {
 // Nobody of the old round is left: its members wait for the next one.
 void Job::begin_again(TimePoint now, const RestartPolicy::Verdict& verdict,
                       coordinator::Actions& actions) {
-  const Failures::Entry* root = breakup_.failures.root();
-  why_again_ = fmt::format("{}: {}", root ? root->what : breakup_.reason, verdict.reason);
+  const Failures::Entry* root = round_end_.failures.root();
+  why_again_ = fmt::format("{}: {}", root ? root->what : round_end_.reason, verdict.reason);
   actions.emplace_back(coordinator::Note{
       .line = why_again_, .root = root ? std::optional(root->failure) : std::nullopt});
-  breakup_ = {};
+  round_end_ = {};
   round_.gather_again();
   status_due_ = now + options_.status_interval;
   if (verdict.pause > Duration{}) {
@@ -317,7 +318,7 @@ void Job::advance(TimePoint now, coordinator::Actions& actions) {
 
 void Job::tell_status(TimePoint now, coordinator::Actions& actions) {
   status_due_ = now + options_.status_interval;
-  Waits waits{.reason = pause_until_ ? why_again_ : breakup_.reason};
+  Waits waits{.reason = pause_until_ ? why_again_ : round_end_.reason};
   if (pause_until_) waits.pause = *pause_until_ - now;
   if (const auto over_at = last_call_.over_at()) waits.last_call = *over_at - now;
   if (round_.local_member() == nullptr) waits.master = master_waits_;

@@ -24,13 +24,13 @@
 #include "proto/link/message.h"
 #include "proto/result.h"
 #include "rendezvous/job/admission.h"
-#include "rendezvous/job/breakup.h"
 #include "rendezvous/job/coordinator_actions.h"
 #include "rendezvous/job/job_terms.h"
 #include "rendezvous/job/last_call.h"
 #include "rendezvous/job/leases.h"
 #include "rendezvous/job/restart_policy.h"
 #include "rendezvous/job/round.h"
+#include "rendezvous/job/round_end.h"
 
 namespace cpprun {
 
@@ -119,7 +119,7 @@ class Job {
   Leases leases_;
   Admission admission_;
   TimePoint sealed_at_{};               // of the last round
-  Breakup breakup_;                     // of the round that runs or drains
+  RoundEnd round_end_;                  // of the round that runs or drains
   std::optional<link::Finish> finish_;  // set once: the job is over
   LastCall last_call_;                  // when it is over: seal, or break politely and grow
   RestartPolicy policy_;

@@ -5,14 +5,14 @@
 #include "proto/link/brief.h"
 #include "rendezvous/job/job.h"
 #include "rendezvous/job/job_words.h"
-#include "rendezvous/job/reception.h"
+#include "rendezvous/job/join_check.h"
 
 namespace cpprun {
 
 void Job::join(TimePoint now, const Caller& caller, const link::Join& join,
                coordinator::Actions& actions) {
   if (come_back(now, caller, join, actions)) return;
-  auto reason = objection(terms_, round_, options_.lease, join);
+  auto reason = join_check(terms_, round_, options_.lease, join);
   if (finish_) {
     // Late, or a spare that was never needed: it ends as the job did. Not so whoever may still have
     // workers of it, which have to end first.
@@ -110,7 +110,7 @@ void Job::give_up_seat(TimePoint now, LinkId link, coordinator::Actions& actions
   if (over() || round_.phase() != Round::Phase::sealed) return;
   if (member.state != Member::State::running) return;
   const std::string why = fmt::format("{} is back without its seat", name_of(member));
-  breakup_.change = true;
+  round_end_.change = true;
   // Not to be told to drain: it is in no round.
   round_.set_state(link, Member::State::waiting);
   break_round(now, why, actions);
@@ -136,7 +136,7 @@ void Job::resume(TimePoint now, LinkId old_link, const Caller& caller, const lin
     actions.emplace_back(coordinator::Say{caller.link, link::brief(*finish_)});
   } else if (round_.phase() == Round::Phase::draining && join.after == round_.number()) {
     actions.emplace_back(
-        coordinator::Say{caller.link, link::Drain{round_.number(), breakup_.reason}});
+        coordinator::Say{caller.link, link::Drain{round_.number(), round_end_.reason}});
   }
 }
 
@@ -185,7 +185,7 @@ void Job::refuse_claimants(LinkId holder, coordinator::Actions& actions) {
     const Member claimant = *round_.find(link);
     leases_.forget(link);
     round_.leave(link);
-    const auto reason = objection(terms_, round_, options_.lease, claimant.join);
+    const auto reason = join_check(terms_, round_, options_.lease, claimant.join);
     coordinator::refuse({link, claimant.peer}, claimant.join.host,
                         reason.value_or("its seat is taken"), actions);
   }

@@ -81,10 +81,10 @@ void Job::lose(TimePoint now, const Leases::Expired& expired, const std::string&
   if (over()) return;
   if (round_.phase() != Round::Phase::gathering && member.state == Member::State::running) {
     const std::string what = fmt::format("{} is lost", name_of(member));
-    breakup_.failures.add({.failure = failure_of_lost(member, options_.lease),
-                           .at = member.broke_at.value_or(expired.heard),
-                           .lost = true,
-                           .what = what});
+    round_end_.failures.add({.failure = failure_of_lost(member, options_.lease),
+                             .at = member.broke_at.value_or(expired.heard),
+                             .lost = true,
+                             .what = what});
     if (round_.phase() == Round::Phase::sealed) break_round(now, what, actions);
   }
   settle(now, actions);

@@ -29,7 +29,7 @@ constexpr std::array speakers = {
     Speaker{"launcher/agent/agent_words.cpp", "; another job's master"},
     Speaker{"rendezvous/client/io/link_client.cpp"},
     Speaker{"rendezvous/job/job_terms.cpp"},
-    Speaker{"rendezvous/job/reception.cpp"},
+    Speaker{"rendezvous/job/join_check.cpp"},
     Speaker{"rendezvous/job/job_words.cpp", "there are two masters"},
     Speaker{"rendezvous/coordinator/coordinator.cpp", "this master runs job"},
 };

@@ -19,7 +19,7 @@ std::optional<std::string> impossible(const link::Join& join);
 std::string unknown_round_of(const link::Join& join);
 
 // A sentence when it cannot; it names both sides, and what to change.
-std::optional<std::string> objection(const JobTerms& terms, const Round& round, Duration lease,
-                                     const link::Join& join);
+std::optional<std::string> join_check(const JobTerms& terms, const Round& round, Duration lease,
+                                      const link::Join& join);
 
 }  // namespace cpprun

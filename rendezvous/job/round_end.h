@@ -12,7 +12,7 @@
 
 namespace cpprun {
 
-struct Breakup {
+struct RoundEnd {
   std::string reason = {};               // completes "ending the workers: …"
   TimePoint at{};                        // when the nodes were told, or the first was asked
   Failures failures = {};                // of the round, everybody's
@@ -28,6 +28,6 @@ struct Breakup {
 
 // The end of a job whose last round broke like that. Who was asked to stop and drags others along
 // is no failure; a failure that came before the stop still is.
-link::Finish finish_of(const Breakup& breakup);
+link::Finish finish_of(const RoundEnd& round_end);
 
 }  // namespace cpprun

@@ -1,4 +1,4 @@
-#include "rendezvous/job/reception.h"
+#include "rendezvous/job/join_check.h"
 
 #include <fmt/format.h>
 
@@ -36,8 +36,8 @@ std::string unknown_round_of(const link::Join& join) {
       join.after.value, join.host);
 }
 
-std::optional<std::string> objection(const JobTerms& terms, const Round& round, Duration lease,
-                                     const link::Join& join) {
+std::optional<std::string> join_check(const JobTerms& terms, const Round& round, Duration lease,
+                                      const link::Join& join) {
   if (join.after != RoundNumber{} && !join.idle) {
     // Its workers may be alive, and others have their ranks by now: it must not come in as it is.
     return fmt::format(

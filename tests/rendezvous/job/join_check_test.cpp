@@ -1,4 +1,4 @@
-#include "rendezvous/job/reception.h"
+#include "rendezvous/job/join_check.h"
 
 #include <doctest/doctest.h>
 
@@ -17,32 +17,32 @@ link::Join node(int rank) {
 
 TEST_CASE("a node rank is given once") {
   Round round;
-  CHECK_FALSE(objection(terms, round, 3s, node(1)));
+  CHECK_FALSE(join_check(terms, round, 3s, node(1)));
   round.enter(LinkId{1}, {.join = node(1)});
-  CHECK(objection(terms, round, 3s, node(1)) ==
+  CHECK(join_check(terms, round, 3s, node(1)) ==
         "node rank 1 is taken by beta (pid 7); beta (pid 7) asked for it too: give each node its "
         "own --node_rank, from 0 to 1");
-  CHECK_FALSE(objection(terms, round, 3s, node(0)));
+  CHECK_FALSE(join_check(terms, round, 3s, node(0)));
 }
 
 TEST_CASE("who still is of a round that does not go on here does not come in as it is") {
   link::Join late = node(1);
   late.after = RoundNumber{4};
-  CHECK(objection(terms, Round{}, 3s, late) ==
+  CHECK(join_check(terms, Round{}, 3s, late) ==
         "round 4, of which beta still is, does not go on here: either this node was silent for 3 s "
         "and was given up, or this is another master");
   late.idle = true;
-  CHECK_FALSE(objection(terms, Round{}, 3s, late));
+  CHECK_FALSE(join_check(terms, Round{}, 3s, late));
 }
 
 TEST_CASE("a node that believes in another lease is refused: its workers would outlive its seat") {
   link::Join patient = node(1);
   patient.lease_milliseconds = 30'000;
-  CHECK(objection(terms, Round{}, 3s, patient) ==
+  CHECK(join_check(terms, Round{}, 3s, patient) ==
         "this job gives up whoever is silent for 3 s, but beta came with 30 s (keep_alive_interval "
         "times keep_alive_max_attempt of --rdzv-conf); start every node with the same");
   patient.lease_milliseconds = 3000;
-  CHECK_FALSE(objection(terms, Round{}, 3s, patient));
+  CHECK_FALSE(join_check(terms, Round{}, 3s, patient));
 }
 
 TEST_CASE("what the command line refuses is refused on the wire as well") {
