@@ -13,7 +13,7 @@
 #include <system_error>
 #include <variant>
 
-#include "launcher/agent/agent_words.h"
+#include "launcher/agent/agent_text.h"
 #include "launcher/agent/io/runtime.h"
 #include "launcher/cli/cli.h"
 #include "launcher/io/wall_clock.h"
@@ -55,7 +55,7 @@ Result<void> bind(io::RunInputs& inputs, int device_count) {
   auto bound = bind_workers(*config.numa_binding, *topology, config.local_world_size);
   if (!bound) return refuse(bound.error());
   inputs.cpus = std::move(*bound);
-  config.notes.push_back("processors: " + in_words(inputs.cpus));
+  config.notes.push_back("processors: " + to_text(inputs.cpus));
   if (topology->node_of_device.empty()) {
     config.notes.emplace_back("no GPU is here, so the workers are spread over the NUMA nodes");
   }
@@ -187,6 +187,6 @@ int main(int argc, char** argv) {
     return io::Runtime{std::move(inputs), std::move(*watchdog)}.run();
   } catch (const std::system_error& refused) {
     // The event loop cannot be had: its parts ask for their descriptors as they are made.
-    return complain(console_messages.error("cannot start: " + refused_in_words(refused.code())), 1);
+    return complain(console_messages.error("cannot start: " + refused_text(refused.code())), 1);
   }
 }

@@ -6,7 +6,7 @@
 #include <csignal>
 #include <utility>
 
-#include "launcher/agent/agent_words.h"
+#include "launcher/agent/agent_text.h"
 #include "launcher/signal_names.h"
 #include "proto/bounds.h"
 
@@ -83,8 +83,7 @@ void Agent::refused(TimePoint now, const std::string& why, Actions& actions) {
   const std::string reason =
       fmt::format("the master at {} refused this node: {}", where_the_master_is(), why);
   if (!in_round()) return exit({.code = 1, .reason = reason}, actions);
-  if (phase_ == Phase::succeeded)
-    return exit({.code = 1, .reason = done_in_words(reason)}, actions);
+  if (phase_ == Phase::succeeded) return exit({.code = 1, .reason = done_text(reason)}, actions);
   if (!exit_when_settled_ && !seat_lost_) lose_seat(now, reason, actions);
 }
 
@@ -128,7 +127,7 @@ void Agent::drain(TimePoint now, const link::Drain& drain, Actions& actions) {
 void Agent::finish(TimePoint now, const link::Finish& finish, Actions& actions) {
   // Whoever allowed restarts wants to know why there is none.
   if (config_.restarts_max > 0 && finish.root) actions.emplace_back(agent::TellNote{finish.reason});
-  if (!sealed_) actions.emplace_back(agent::TellNote{not_needed_in_words(finish.reason)});
+  if (!sealed_) actions.emplace_back(agent::TellNote{not_needed_text(finish.reason)});
   agent::Exit last{.code = finish.exit_code,
                    .reason = finish.reason,
                    .root = finish.root,
@@ -213,11 +212,11 @@ void Agent::settled(TimePoint now, const supervisor::Settled& settled, Actions& 
     if (!outcome.good() && !is_first) examine(outcome, actions);
     // It may still be alive, so nobody may be told that this node has drained.
     if (outcome.given_up && !exit_when_settled_) {
-      exit_when_settled_ = agent::Exit{.code = 1, .reason = unkillable_in_words(outcome)};
+      exit_when_settled_ = agent::Exit{.code = 1, .reason = unkillable_text(outcome)};
     }
   }
   if (settled.unswept && !exit_when_settled_) {
-    actions.emplace_back(agent::TellNote{unswept_in_words()});
+    actions.emplace_back(agent::TellNote{unswept_text()});
   }
   settled_ = settled;
   conclude_if_examined(now, actions);
@@ -324,7 +323,7 @@ Agent::Actions Agent::advance(TimePoint now) {
         fmt::format("gave up after {:.0f} s: {}{}{}", in_seconds(config_.join_timeout),
                     whose_word_is_missing(), waiting_for_, doubt_ ? "; " + doubt_->sentence : "");
     if (phase_ == Phase::succeeded) {  // Nobody there waits for us.
-      exit({.code = 1, .reason = done_in_words(reason)}, actions);
+      exit({.code = 1, .reason = done_text(reason)}, actions);
     } else {
       say(link::Leave{.signal = 0, .reason = reason}, actions);
       exit({.code = 1, .reason = reason}, actions);

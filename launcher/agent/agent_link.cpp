@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "launcher/agent/agent.h"
-#include "launcher/agent/agent_words.h"
+#include "launcher/agent/agent_text.h"
 #include "proto/bounds.h"
 
 namespace cpprun {
@@ -92,7 +92,7 @@ void Agent::on(TimePoint now, const agent::LinkDown& event, Actions&) {
   link_.went_down(now);
   waiting_for_ = event.reason;
   if (phase_ == Phase::dialing && facts_.hosts_coordinator) {
-    waiting_for_ = unresolved_in_words(config_, event.reason, facts_.interfaces);
+    waiting_for_ = unresolved_text(config_, event.reason, facts_.interfaces);
   } else if (phase_ == Phase::dialing && event.refused) {
     waiting_for_ += hint_for_dialler(config_, event.tried, facts_.interfaces);
   }
@@ -143,10 +143,10 @@ bool Agent::fence_if_late(TimePoint now, Actions& actions) {
   const Duration silence = link_.unproven(now);
   const bool slept = now - link_.lease_over_at() > bounds::fence_margin;
   lose_seat(now,
-            slept ? slept_in_words(config_.lease(), silence)
-                  : master_gone_in_words(
-                        where_the_master_is(),
-                        link_.up() ? "nothing was heard of the master" : waiting_for_, silence),
+            slept ? slept_text(config_.lease(), silence)
+                  : master_gone_text(where_the_master_is(),
+                                     link_.up() ? "nothing was heard of the master" : waiting_for_,
+                                     silence),
             actions);
   return true;
 }
@@ -160,10 +160,10 @@ bool Agent::asks_how_it_ended() const {
 void Agent::ask_how_it_ended(TimePoint now, Actions& actions) {
   if (!asks_how_it_ended() || !link_.lease_is_over(now)) return;
   seat_deadline_ = now + config_.join_timeout;
-  const std::string gone = master_gone_in_words(
+  const std::string gone = master_gone_text(
       where_the_master_is(), link_.up() ? "nothing was heard of the master" : waiting_for_,
       link_.unproven(now));
-  actions.emplace_back(agent::TellNote{asks_in_words(gone, config_.join_timeout)});
+  actions.emplace_back(agent::TellNote{asks_text(gone, config_.join_timeout)});
 }
 
 // Whoever runs here is killed at once; then this node comes back as a newcomer where the job can
@@ -182,7 +182,7 @@ void Agent::come_back(TimePoint now, Actions& actions) {
   if (!elastic && !may_restart) {
     return exit({.code = 1, .reason = reason}, actions);
   }
-  actions.emplace_back(agent::TellNote{comes_back_in_words(reason, config_.join_timeout)});
+  actions.emplace_back(agent::TellNote{comes_back_text(reason, config_.join_timeout)});
   if (link_.up()) {
     actions.emplace_back(agent::HangUp{reason});
     link_.went_down(now);

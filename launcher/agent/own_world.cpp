@@ -22,7 +22,7 @@ std::string first_few(std::vector<std::string> names) {
   return fmt::format("{}{}", fmt::join(names, ", "), more ? " and others" : "");
 }
 
-std::string in_words(Duration silence, const std::string& sign) {
+std::string to_text(Duration silence, const std::string& sign) {
   return fmt::format(
       "no worker has asked this job's store for {:.0f} s, and {}: a script that starts a world of "
       "its own (mp.spawn, init_method=\"tcp://…\", a MASTER_PORT it sets itself) waits for ever "
@@ -69,7 +69,7 @@ std::optional<std::string> OwnWorld::judge(TimePoint now, const WorldLook& look)
   }
   if (sign.empty()) return std::nullopt;
   over();
-  return in_words(now - began_, sign);
+  return to_text(now - began_, sign);
 }
 
 }  // namespace cpprun

@@ -17,15 +17,14 @@ namespace cpprun {
 
 namespace {
 
-std::string errno_in_words(int error_number) {
+std::string errno_text(int error_number) {
   return std::generic_category().message(error_number);
 }
 
 std::string not_started(const SpawnError& error, const std::string& executable) {
   const auto what = error.stage == SpawnStage::exec ? fmt::format("execute \"{}\"", executable)
-                                                    : in_words(error.stage);
-  return fmt::format("could not be started: cannot {}: {}", what,
-                     errno_in_words(error.error_number));
+                                                    : to_text(error.stage);
+  return fmt::format("could not be started: cannot {}: {}", what, errno_text(error.error_number));
 }
 
 // The last line that says something: a Python traceback ends with the exception itself.
@@ -91,21 +90,21 @@ std::string reason_of(const Cause& cause, const Evidence& evidence) {
 
 }  // namespace
 
-std::string in_words(const link::ExitStatus& status) {
+std::string to_text(const link::ExitStatus& status) {
   if (!status.signalled) return fmt::format("exited with code {}", status.value);
   const auto meaning = signal_meaning(status.value);
   return meaning.empty() ? fmt::format("was killed by {}", signal_name(status.value))
                          : fmt::format("was killed by {} ({})", signal_name(status.value), meaning);
 }
 
-std::string in_words(const Outcome& outcome, const std::string& executable) {
+std::string to_text(const Outcome& outcome, const std::string& executable) {
   if (outcome.spawn_error) return not_started(*outcome.spawn_error, executable);
   if (outcome.given_up) return "did not die of SIGKILL and was given up";
-  if (outcome.our_signal == 0) return in_words(outcome.status);
+  if (outcome.our_signal == 0) return to_text(outcome.status);
   const auto signal = signal_name(outcome.our_signal);
   const bool by_us = outcome.status.signalled && outcome.status.value == outcome.our_signal;
   if (by_us) return fmt::format("was ended by us with {}", signal);
-  return fmt::format("{} after we sent it {}", in_words(outcome.status), signal);
+  return fmt::format("{} after we sent it {}", to_text(outcome.status), signal);
 }
 
 std::string cause_advice(const Cause& cause, const std::string& executable) {
@@ -119,7 +118,7 @@ std::string cause_advice(const Cause& cause, const std::string& executable) {
 
 Diagnosis diagnose(const Evidence& evidence) {
   Diagnosis diagnosis;
-  diagnosis.ending = in_words(evidence.outcome, evidence.executable);
+  diagnosis.ending = to_text(evidence.outcome, evidence.executable);
   WorkerOutput worker_output{.recorded = "", .lines = evidence.last_lines};
   std::string complaint;
   if (!evidence.error_text.empty()) {

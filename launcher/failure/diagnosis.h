@@ -27,9 +27,9 @@ struct Diagnosis {
 };
 
 // "exited with code 3", "was killed by SIGSEGV (segmentation fault)".
-std::string in_words(const link::ExitStatus& status);
+std::string to_text(const link::ExitStatus& status);
 // The same for an outcome: also "could not be started: …" and "was ended by us with SIGTERM".
-std::string in_words(const Outcome& outcome, const std::string& executable);
+std::string to_text(const Outcome& outcome, const std::string& executable);
 
 // The cause of a worker that ended as cpprun told it to.
 inline constexpr std::string_view told_to_end = "told_to_end";

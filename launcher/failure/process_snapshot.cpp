@@ -69,7 +69,7 @@ std::string system_call_name(int number) {
   return found == system_calls.end() ? std::to_string(number) : std::string(found->name);
 }
 
-std::string state_in_words(char state) {
+std::string state_text(char state) {
   switch (state) {
     case 'R':
       return "running";
@@ -88,9 +88,9 @@ std::string state_in_words(char state) {
   }
 }
 
-std::string in_words(const ProcessSnapshot& look) {
+std::string to_text(const ProcessSnapshot& look) {
   auto text = fmt::format("{} (pid {}) was in state {} ({})", look.name, look.pid, look.state,
-                          state_in_words(look.state));
+                          state_text(look.state));
   if (!look.wait_channel.empty()) text += fmt::format(", in {}", look.wait_channel);
   if (look.system_call) {
     text += fmt::format(", system call {}", system_call_name(*look.system_call));

@@ -19,12 +19,12 @@ struct ProcessSnapshot {
 };
 
 // "train (pid 42) was in state S (sleeping), in futex_wait_queue, system call futex, 8 threads".
-std::string in_words(const ProcessSnapshot& look);
+std::string to_text(const ProcessSnapshot& look);
 
 // "futex"; the number where nobody here knows its name.
 std::string system_call_name(int number);
 
 // "sleeping in the kernel and not to be disturbed: …"
-std::string state_in_words(char state);
+std::string state_text(char state);
 
 }  // namespace cpprun

@@ -50,7 +50,7 @@ std::string own_as_flag(const Config& config, const std::vector<NetworkInterface
 }
 
 // "trainer (10.0.0.9)", or the address alone where no name was given.
-std::string place_in_words(const Config& config, const std::vector<std::string>& addresses) {
+std::string place_text(const Config& config, const std::vector<std::string>& addresses) {
   const std::string& host = config.endpoint.host;
   if (addresses.empty() || (addresses.size() == 1 && addresses.front() == host)) return host;
   if (host == "localhost") return host;
@@ -79,7 +79,7 @@ std::vector<std::string> those_of_others(const std::vector<std::string>& address
   return others;
 }
 
-std::string own_addresses_in_words(const std::vector<NetworkInterface>& interfaces) {
+std::string own_addresses_text(const std::vector<NetworkInterface>& interfaces) {
   const auto told = told_addresses(interfaces, true);
   return told.empty() ? "no address that others could use"
                       : fmt::format("{}", fmt::join(told, ", "));
@@ -110,7 +110,7 @@ Result<bool> is_meant(const Config& config, const std::vector<std::string>& addr
 std::optional<Doubt> doubt_of_master(const Config& config,
                                      const std::vector<std::string>& addresses,
                                      const std::vector<NetworkInterface>& interfaces) {
-  const std::string place = place_in_words(config, addresses);
+  const std::string place = place_text(config, addresses);
   switch (whose(addresses, interfaces)) {
     case Whose::nobodys:
     case Whose::ours:
@@ -122,7 +122,7 @@ std::optional<Doubt> doubt_of_master(const Config& config,
                       "whoever looks for the master there finds it only where a Service, a NAT or "
                       "a forwarded port leads from there to here; if none does, start every node "
                       "with {}",
-                      place, own_addresses_in_words(interfaces), own_as_flag(config, interfaces)),
+                      place, own_addresses_text(interfaces), own_as_flag(config, interfaces)),
           true};
     case Whose::loopback:
       if (config.nodes_max == 1) return std::nullopt;
@@ -137,7 +137,7 @@ std::optional<Doubt> doubt_of_master(const Config& config,
 
 std::string hint_for_dialler(const Config& config, const std::vector<std::string>& addresses,
                              const std::vector<NetworkInterface>& interfaces) {
-  const std::string place = place_in_words(config, addresses);
+  const std::string place = place_text(config, addresses);
   const bool by_rank = config.rendezvous == RendezvousMode::fixed_master && config.node_rank;
   const std::string flag = config.place_by_endpoint ? "--rdzv-endpoint" : "--master-addr";
   switch (whose(addresses, interfaces)) {
@@ -164,13 +164,13 @@ std::string hint_for_dialler(const Config& config, const std::vector<std::string
   return {};
 }
 
-std::string unresolved_in_words(const Config& config, const std::string& why,
-                                const std::vector<NetworkInterface>& interfaces) {
+std::string unresolved_text(const Config& config, const std::string& why,
+                            const std::vector<NetworkInterface>& interfaces) {
   return fmt::format(
       "the name \"{}\" cannot be resolved ({}) on this machine, which is to be the master: its own "
       "workers would not find their store there; add the name to /etc/hosts or DNS, or start every "
       "node with an address: this machine has {}",
-      config.endpoint.host, why, own_addresses_in_words(interfaces));
+      config.endpoint.host, why, own_addresses_text(interfaces));
 }
 
 std::string unresolved_for_others(const Config& config, const std::string& why) {

@@ -33,7 +33,7 @@ std::vector<std::string> those_of_others(const std::vector<std::string>& address
                                          const std::vector<NetworkInterface>& interfaces);
 
 // "10.0.0.5 (eth0), 192.168.1.5 (ib0)": what others may know this machine by.
-std::string own_addresses_in_words(const std::vector<NetworkInterface>& interfaces);
+std::string own_addresses_text(const std::vector<NetworkInterface>& interfaces);
 
 // Whether this machine, which may host by its address, is the one that is meant. Fails for a name
 // that means several: each of them would take itself for the master.
@@ -58,8 +58,8 @@ std::string hint_for_dialler(const Config& config, const std::vector<std::string
                              const std::vector<NetworkInterface>& interfaces);
 
 // The master does not find its own name, so its workers would not find their store.
-std::string unresolved_in_words(const Config& config, const std::string& why,
-                                const std::vector<NetworkInterface>& interfaces);
+std::string unresolved_text(const Config& config, const std::string& why,
+                            const std::vector<NetworkInterface>& interfaces);
 
 // The same for the others, who wait for this master meanwhile.
 std::string unresolved_for_others(const Config& config, const std::string& why);

@@ -147,7 +147,7 @@ std::optional<NumaBinding> numa_binding_named(std::string_view name) {
   return std::nullopt;
 }
 
-std::string in_words(const std::vector<CpuSet>& cpus_by_rank) {
+std::string to_text(const std::vector<CpuSet>& cpus_by_rank) {
   std::string text;
   for (std::size_t first = 0; first < cpus_by_rank.size();) {
     auto last = first;

@@ -40,6 +40,6 @@ Result<std::vector<CpuSet>> bind_workers(NumaBinding binding, const Topology& to
 std::optional<NumaBinding> numa_binding_named(std::string_view name);
 
 // "local ranks 0-3 on 0-31, local ranks 4-7 on 32-63".
-std::string in_words(const std::vector<CpuSet>& cpus_by_rank);
+std::string to_text(const std::vector<CpuSet>& cpus_by_rank);
 
 }  // namespace cpprun

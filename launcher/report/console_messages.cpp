@@ -34,7 +34,7 @@ std::string count_of(int count, const char* noun) {
 }
 
 // "2 nodes × 2 workers", or "2 nodes, 5 workers, 2 of them here" where nodes differ.
-std::string size_in_words(const Config& config, const link::Sealed& sealed) {
+std::string size_text(const Config& config, const link::Sealed& sealed) {
   const auto nodes = count_of(sealed.group_world_size, "node");
   if (sealed.world_size == sealed.group_world_size * config.local_world_size) {
     return fmt::format("{} × {}", nodes, count_of(config.local_world_size, "worker"));
@@ -61,8 +61,8 @@ std::string ConsoleMessages::started(const Config& config, const link::Sealed& s
                                      const std::string& python_version) const {
   if (!style_.terminal || style_.most < LogLevel::info) return "";
   auto text = fmt::format("cpprun {}: {}, node {}, round {}, store {}", CPPRUN_VERSION,
-                          size_in_words(config, sealed), sealed.group_rank.value,
-                          sealed.round.value, to_string(Endpoint{master_host, sealed.store_port}));
+                          size_text(config, sealed), sealed.group_rank.value, sealed.round.value,
+                          to_string(Endpoint{master_host, sealed.store_port}));
   if (!sockets.said.empty()) text += fmt::format(", gloo on {}", sockets.said);
   if (program.interpreter.empty()) {
     text += fmt::format(", {}", program.argv.front());
@@ -117,7 +117,7 @@ std::string ConsoleMessages::failed(const supervisor::Failed& action,
   const auto pid = outcome.pid == 0 ? std::string() : fmt::format(", pid {}", outcome.pid);
   return line(LogLevel::error,
               fmt::format("rank {} (local rank {}{}) {}", outcome.rank.value,
-                          outcome.local_rank.value, pid, in_words(outcome, executable)));
+                          outcome.local_rank.value, pid, to_text(outcome, executable)));
 }
 
 }  // namespace cpprun

@@ -107,7 +107,7 @@ Block block_of(const Evidence& evidence, const ReportFacts& facts, std::string t
 }
 
 Block block_of(const link::Failure& root, const ReportFacts& facts) {
-  auto text = in_words(root.status);
+  auto text = to_text(root.status);
   if (!root.message.empty()) text += "\n" + root.message;
   return {.time = local_time_text(root.time, facts.utc_offset_seconds),
           .host = root.host,
@@ -120,7 +120,7 @@ Block block_of(const link::Failure& root, const ReportFacts& facts) {
 }
 
 // How one that is not to blame ended, and that it is not to blame.
-std::string victim_in_words(const Evidence& evidence, const ReportFacts& facts) {
+std::string victim_text(const Evidence& evidence, const ReportFacts& facts) {
   const auto diagnosis = diagnose(evidence);
   auto words = diagnosis.ending;
   const auto& last_seen = evidence.host_facts.last_seen;
@@ -146,7 +146,7 @@ std::string others_text(const ReportFacts& facts, const Evidence* root) {
                    [](const auto* a, const auto* b) { return a->outcome.time < b->outcome.time; });
   std::string text;
   for (std::size_t i = 0; i < std::min(others.size(), others_max); ++i) {
-    text += to_text(block_of(*others[i], facts, victim_in_words(*others[i], facts)), i + 1);
+    text += to_text(block_of(*others[i], facts, victim_text(*others[i], facts)), i + 1);
   }
   if (others.size() > others_max) {
     text += fmt::format("  ... and {} more workers of this node\n", others.size() - others_max);
@@ -171,9 +171,9 @@ std::string headline(const ReportFacts& facts, const Evidence* own) {
   if (root.cause == link::node_lost) {
     return fmt::format("job {} failed: {}", facts.job, root.message);
   }
-  const auto ending = own != nullptr ? in_words(own->outcome, own->executable)
+  const auto ending = own != nullptr ? to_text(own->outcome, own->executable)
                       : root.pid == 0 && !root.message.empty() ? root.message
-                                                               : in_words(root.status);
+                                                               : to_text(root.status);
   const auto pid = root.pid == 0 ? std::string() : fmt::format("pid {}, ", root.pid);
   return fmt::format("job {} failed: rank {} (local rank {}, {}on {}) {} at {}", facts.job,
                      root.rank.value, root.local_rank.value, pid, root.host, ending,
@@ -210,7 +210,7 @@ std::string elsewhere_line(const ReportFacts& facts) {
       continue;
     }
     ends.push_back(fmt::format("rank {} (node {}) {}", each.rank.value, each.group_rank.value,
-                               in_words(each.status)));
+                               to_text(each.status)));
   }
   const int untold = facts.consequence_count - here - static_cast<int>(ends.size());
   if (untold > 0) ends.push_back(fmt::format("{} more", untold));

@@ -82,7 +82,7 @@ std::string report_json(const ReportFacts& facts) {
   for (const link::Consequence& each : facts.consequences) {
     json["consequences"].push_back({{"rank", each.rank.value},
                                     {"node", each.group_rank.value},
-                                    {"ending", in_words(each.status)},
+                                    {"ending", to_text(each.status)},
                                     {"exit_code", link::exit_code_of(each.status)}});
   }
   json["consequence_count"] = facts.consequence_count;

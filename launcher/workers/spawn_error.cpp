@@ -4,7 +4,7 @@
 
 namespace cpprun {
 
-std::string in_words(SpawnStage stage) {
+std::string to_text(SpawnStage stage) {
   switch (stage) {
     case SpawnStage::log_folder:
       return "make the folder of its logs";

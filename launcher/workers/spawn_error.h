@@ -24,7 +24,7 @@ struct SpawnError {
 };
 
 // What was being tried, as in "cannot …": "execute the program", "open its stdout file".
-std::string in_words(SpawnStage stage);
+std::string to_text(SpawnStage stage);
 
 // As a shell would have it: 127 where there is nothing to execute, 126 for everything else.
 int exit_code_of(const SpawnError& error);

@@ -6,7 +6,7 @@
 #include <cmath>
 
 #include "proto/bounds.h"
-#include "rendezvous/job/job_words.h"
+#include "rendezvous/job/job_text.h"
 #include "rendezvous/job/join_check.h"
 
 namespace cpprun {
@@ -94,7 +94,7 @@ void Coordinator::answer(const Caller& caller, const link::WhoHosts& question,
               .itself = host->join.host == question.host && host->join.pid == question.pid &&
                         host->join.agent == question.agent};
     if (!answer.itself && question.job == answer.job) {
-      actions.emplace_back(coordinator::Note{second_master_in_words(question, caller.peer)});
+      actions.emplace_back(coordinator::Note{second_master_text(question, caller.peer)});
     }
   }
   actions.emplace_back(coordinator::Say{caller.link, answer});

@@ -8,7 +8,7 @@
 
 #include "proto/link/brief.h"
 #include "proto/machine.h"
-#include "rendezvous/job/job_words.h"
+#include "rendezvous/job/job_text.h"
 
 namespace cpprun {
 

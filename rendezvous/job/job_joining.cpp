@@ -4,7 +4,7 @@
 
 #include "proto/link/brief.h"
 #include "rendezvous/job/job.h"
-#include "rendezvous/job/job_words.h"
+#include "rendezvous/job/job_text.h"
 #include "rendezvous/job/join_check.h"
 
 namespace cpprun {

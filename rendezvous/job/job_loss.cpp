@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include "rendezvous/job/job.h"
-#include "rendezvous/job/job_words.h"
+#include "rendezvous/job/job_text.h"
 
 namespace cpprun {
 

@@ -80,14 +80,13 @@ Result<FaultKinds> parse_kinds(std::string_view text) {
       known = true;
     }
     if (!known) {
-      return failure(
-          fmt::format("there is no fault \"{}\"; there are: {}", word, kinds_in_words()));
+      return failure(fmt::format("there is no fault \"{}\"; there are: {}", word, kinds_text()));
     }
   }
   return kinds;
 }
 
-std::string kinds_in_words() {
+std::string kinds_text() {
   std::string text = "everything, all (without moments and strangers), none";
   std::string_view group;
   for (const Name& each : names) {

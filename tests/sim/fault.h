@@ -62,6 +62,6 @@ std::string_view name_of(FaultKind kind);
 // so that older seeds still mean what they meant; it is in "everything".
 Result<FaultKinds> parse_kinds(std::string_view text);
 // For --help.
-std::string kinds_in_words();
+std::string kinds_text();
 
 }  // namespace cpprun::sim

@@ -52,8 +52,7 @@ std::optional<int> read_command_line(int argc, char** argv, Options& options) {
                  "nodes of a job at most; more than 64 are taken as they are")
       ->capture_default_str()
       ->check(CLI::Range(1, 20000));
-  app.add_option("--faults", campaign.kinds_text,
-                 "what may go wrong, with commas: " + kinds_in_words())
+  app.add_option("--faults", campaign.kinds_text, "what may go wrong, with commas: " + kinds_text())
       ->capture_default_str();
   app.add_option("--keep", keep, "only these of a run's faults, by index; none: no fault");
   app.add_option("--lines", options.lines_max, "of what happened in a run, at its end")

@@ -26,11 +26,11 @@ constexpr std::array speakers = {
     Speaker{"launcher/agent/stray_interface.cpp"},
     Speaker{"launcher/agent/own_world.cpp"},
     Speaker{"launcher/plan/interfaces.cpp"},
-    Speaker{"launcher/agent/agent_words.cpp", "; another job's master"},
+    Speaker{"launcher/agent/agent_text.cpp", "; another job's master"},
     Speaker{"rendezvous/client/io/link_client.cpp"},
     Speaker{"rendezvous/job/job_terms.cpp"},
     Speaker{"rendezvous/job/join_check.cpp"},
-    Speaker{"rendezvous/job/job_words.cpp", "there are two masters"},
+    Speaker{"rendezvous/job/job_text.cpp", "there are two masters"},
     Speaker{"rendezvous/coordinator/coordinator.cpp", "this master runs job"},
 };
 

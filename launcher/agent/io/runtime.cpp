@@ -10,7 +10,7 @@
 #include <system_error>
 #include <utility>
 
-#include "launcher/agent/agent_words.h"
+#include "launcher/agent/agent_text.h"
 #include "launcher/io/wall_clock.h"
 #include "launcher/plan/io/addresses.h"
 #include "launcher/plan/io/host.h"
@@ -75,7 +75,7 @@ int Runtime::run() {
     work_off();
     context_.run();
   } catch (const std::system_error& refused) {
-    return break_off(refused_in_words(refused.code()));
+    return break_off(refused_text(refused.code()));
   } catch (const std::bad_alloc&) {
     return break_off("there is no memory left for it");
   }

@@ -8,7 +8,7 @@
 #include <cerrno>
 #include <utility>
 
-#include "launcher/agent/agent_words.h"
+#include "launcher/agent/agent_text.h"
 #include "launcher/agent/io/runtime.h"
 #include "launcher/agent/io/world_look.h"
 #include "launcher/io/wall_clock.h"
@@ -100,7 +100,7 @@ void Runtime::on(const agent::Work& action) {
 void Runtime::spawn(const WorkerSpec& spec) {
   const LocalRank rank = spec.local_rank;
   const auto failed = [&](const SpawnError& error) {
-    note(event_log::WorkerNotStarted{spec.rank, rank, in_words(error.stage)});
+    note(event_log::WorkerNotStarted{spec.rank, rank, to_text(error.stage)});
     post(agent::FromWorker{supervisor::SpawnFailed{rank, error, wall_now()}});
   };
   if (no_room_) {
@@ -200,7 +200,7 @@ void Runtime::on(const agent::TellNote& action) {
 
 void Runtime::on(const agent::TellNearMiss& action) {
   note(event_log::LeaseNearlyMissed{action.silence, action.lease});
-  pump_.say(messages_.warning(lease_nearly_missed_in_words(action.lease, action.silence)));
+  pump_.say(messages_.warning(lease_nearly_missed_text(action.lease, action.silence)));
 }
 
 void Runtime::on(const agent::TellWarning& action) {

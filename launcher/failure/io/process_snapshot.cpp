@@ -72,10 +72,10 @@ std::optional<ProcessSnapshot> look_at(int pid) {
 std::string process_snapshot(int pid) {
   const auto leader = look_at(pid);
   if (!leader) return "";
-  auto text = in_words(*leader);
+  auto text = to_text(*leader);
   const auto below = descendants_of(pid);
   for (std::size_t i = 0; i < std::min(below.size(), children_told_max); ++i) {
-    if (const auto look = look_at(below[i])) text += "; below it " + in_words(*look);
+    if (const auto look = look_at(below[i])) text += "; below it " + to_text(*look);
   }
   if (below.size() > children_told_max) {
     text += "; and " + std::to_string(below.size() - children_told_max) + " more";

@@ -22,7 +22,7 @@ bool ignored_since_before(int signal) {
 }
 
 // The sender's name, as long as it is still there to be asked.
-std::string sender_in_words(const signalfd_siginfo& info) {
+std::string sender_text(const signalfd_siginfo& info) {
   if (info.ssi_code > 0 || info.ssi_pid == 0) return "";
   auto text = "pid " + std::to_string(info.ssi_pid);
   auto name = read_proc("/proc/" + std::to_string(info.ssi_pid) + "/comm", name_bytes_max);
@@ -70,7 +70,7 @@ void Signals::take() {
   const auto got = ::read(arrivals_.native_handle(), &info, sizeof info);
   wait();
   if (got != static_cast<ssize_t>(sizeof info)) return;
-  on_signal_(static_cast<int>(info.ssi_signo), sender_in_words(info));
+  on_signal_(static_cast<int>(info.ssi_signo), sender_text(info));
 }
 
 }  // namespace cpprun::io

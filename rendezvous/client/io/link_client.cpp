@@ -18,7 +18,7 @@ using asio::ip::tcp;
 
 namespace {
 
-std::string in_words(const asio::error_code& error) {
+std::string to_text(const asio::error_code& error) {
   if (error == asio::error::connection_refused) {
     return "connection refused: nothing listens there (yet)";
   }
@@ -118,7 +118,7 @@ class LinkClient::Attempt : public std::enable_shared_from_this<Attempt> {
                               return;
                             }
                             self->refused_ = error == asio::error::connection_refused;
-                            self->give_up_address(in_words(error));
+                            self->give_up_address(to_text(error));
                           });
   }
 

@@ -91,7 +91,7 @@ std::string address_text(const std::string& host, std::uint16_t port) {
                                              : fmt::format("[{}]:{}", host, port);
 }
 
-std::string in_words(int error) {
+std::string to_text(int error) {
   const bool no_descriptors = error == EMFILE;
   return errno_text(error) + (no_descriptors ? "; raise the limit of them (ulimit -Hn)" : "");
 }
@@ -108,7 +108,7 @@ Result<OpenPort> open_wildcard(const addrinfo* list, std::uint16_t port) {
     }
   }
   if (!socket) {
-    return failure(fmt::format("cannot listen on {}: {}", address_text("", port), in_words(error)));
+    return failure(fmt::format("cannot listen on {}: {}", address_text("", port), to_text(error)));
   }
   open.sockets.push_back(std::move(socket));
   return open;
@@ -135,7 +135,7 @@ Result<OpenPort> open_named(const addrinfo* list, const std::string& host, std::
     if (is_absent(error) && (at->ai_next != nullptr || !open.sockets.empty())) continue;
     if (error != 0) {
       return failure(
-          fmt::format("cannot listen on {}: {}", address_text(host, port), in_words(error)));
+          fmt::format("cannot listen on {}: {}", address_text(host, port), to_text(error)));
     }
     port = local_address_of(socket.get()).port;
     open.hosts.push_back(numeric_host_of(socket.get()));

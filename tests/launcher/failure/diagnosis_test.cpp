@@ -23,7 +23,7 @@ Evidence ended(link::ExitStatus status, int our_signal = 0) {
 }
 
 std::string words(link::ExitStatus status, int our_signal = 0) {
-  return in_words(ended(status, our_signal).outcome, "./train");
+  return to_text(ended(status, our_signal).outcome, "./train");
 }
 
 }  // namespace

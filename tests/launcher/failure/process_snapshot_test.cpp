@@ -6,7 +6,7 @@
 using namespace cpprun;
 
 TEST_CASE("what a process was doing is told in words, as far as it is known") {
-  CHECK(in_words(ProcessSnapshot{.pid = 42, .name = "train", .state = 'S'}) ==
+  CHECK(to_text(ProcessSnapshot{.pid = 42, .name = "train", .state = 'S'}) ==
         "train (pid 42) was in state S (sleeping)");
   const ProcessSnapshot look{
       .pid = 42,
@@ -16,7 +16,7 @@ TEST_CASE("what a process was doing is told in words, as far as it is known") {
       .system_call = SYS_fsync,
       .threads = 8,
       .kernel_stack = {"rpc_wait_bit_killable", "nfs_wait", "nfs_file_fsync", "do_fsync", "entry"}};
-  CHECK(in_words(look) ==
+  CHECK(to_text(look) ==
         "python3 (pid 42) was in state D (waiting in the kernel for a disk or a driver, which no "
         "signal interrupts), in nfs_wait, system call fsync, 8 threads, kernel stack "
         "rpc_wait_bit_killable < nfs_wait < nfs_file_fsync");
@@ -29,6 +29,6 @@ TEST_CASE("a system call without a name here is told by its number") {
 
 TEST_CASE("every state of a process has words") {
   for (const char state : {'R', 'S', 'D', 'T', 't', 'Z', 'I'}) {
-    CHECK_FALSE(state_in_words(state).empty());
+    CHECK_FALSE(state_text(state).empty());
   }
 }

@@ -107,7 +107,7 @@ TEST_CASE("whoever dials itself is told so, and whoever dials another is asked a
 }
 
 TEST_CASE("a master that cannot resolve its own name is told what it could be called") {
-  CHECK(unresolved_in_words(by_rank, "Host not found", machine) ==
+  CHECK(unresolved_text(by_rank, "Host not found", machine) ==
         "the name \"trainer\" cannot be resolved (Host not found) on this machine, which is to be "
         "the master: its own workers would not find their store there; add the name to /etc/hosts "
         "or DNS, or start every node with an address: this machine has 10.0.0.5 (eth0), "

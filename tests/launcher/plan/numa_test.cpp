@@ -88,7 +88,7 @@ TEST_CASE("without GPUs the workers are spread over the nodes, in order") {
 }
 
 TEST_CASE("who runs where is told in a line") {
-  CHECK(in_words({{0, 1}, {0, 1}, {2}}) == "local ranks 0-1 on 0-1, local rank 2 on 2");
+  CHECK(to_text({{0, 1}, {0, 1}, {2}}) == "local ranks 0-1 on 0-1, local rank 2 on 2");
   CHECK(numa_binding_named("exclusive") == NumaBinding::exclusive);
   CHECK_FALSE(numa_binding_named("Node"));
 }

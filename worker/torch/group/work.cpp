@@ -30,7 +30,7 @@ struct Work::Parts {
 
 namespace {
 
-[[noreturn]] void rethrow_in_words(const Work::Start& start) {
+[[noreturn]] void rethrow_text(const Work::Start& start) {
   const Exchange exchange = start.timeout ? Exchange::message : Exchange::collective;
   try {
     throw;
@@ -54,7 +54,7 @@ const std::vector<at::Tensor>& Work::wait() {
   try {
     parts.start.timeout ? parts.native->wait(*parts.start.timeout) : parts.native->wait();
   } catch (const std::exception&) {
-    rethrow_in_words(parts.start);
+    rethrow_text(parts.start);
   }
   parts.waited = true;
   return parts.complete();
@@ -81,7 +81,7 @@ c10::intrusive_ptr<c10::ivalue::Future> Work::future() const {
           // A failure is passed on by asking for the value.
           static_cast<void>(done.value());
         } catch (const std::exception&) {
-          rethrow_in_words(parts->start);
+          rethrow_text(parts->start);
         }
         return c10::IValue(parts->complete());
       },

@@ -1,4 +1,4 @@
-#include "rendezvous/job/job_words.h"
+#include "rendezvous/job/job_text.h"
 
 #include <fmt/format.h>
 
@@ -26,7 +26,7 @@ coordinator::NodeChange change_of(const Member& member, coordinator::NodeChange:
           .reason = std::move(reason)};
 }
 
-std::string second_master_in_words(const link::WhoHosts& other, const std::string& peer) {
+std::string second_master_text(const link::WhoHosts& other, const std::string& peer) {
   return fmt::format(
       "there are two masters of job \"{}\": {} (pid {}, {}) hosts it as well as this machine; "
       "start "

@@ -13,34 +13,33 @@ namespace cpprun {
 std::string seconds_left(TimePoint now, TimePoint deadline);
 
 // Nothing of what was said in the last `silence` was answered. `why` is the link's last word.
-std::string master_gone_in_words(const std::string& where, const std::string& why,
-                                 Duration silence);
+std::string master_gone_text(const std::string& where, const std::string& why, Duration silence);
 // The same, but it was us who did not run.
-std::string slept_in_words(Duration lease, Duration silence);
+std::string slept_text(Duration lease, Duration silence);
 
 // An answer came when that much of the lease was over.
-std::string lease_nearly_missed_in_words(Duration lease, Duration silence);
+std::string lease_nearly_missed_text(Duration lease, Duration silence);
 
 // A port that cannot be had, and what to do where somebody else has it.
 std::string with_port_cure(const std::string& reason);
 
 // It has lost its seat for that reason, and asks for another.
-std::string comes_back_in_words(const std::string& reason, Duration patience);
+std::string comes_back_text(const std::string& reason, Duration patience);
 
 // All of its workers ended with 0, and it goes on asking how the job ended.
-std::string asks_in_words(const std::string& reason, Duration patience);
+std::string asks_text(const std::string& reason, Duration patience);
 // It will not learn it.
-std::string done_in_words(const std::string& reason);
+std::string done_text(const std::string& reason);
 // It never had a seat, or no longer had one, when the job ended.
-std::string not_needed_in_words(const std::string& reason);
+std::string not_needed_text(const std::string& reason);
 
 // Not even KILL ended that worker.
-std::string unkillable_in_words(const Outcome& outcome);
+std::string unkillable_text(const Outcome& outcome);
 
 // The workers are gone, and something they have started is not.
-std::string unswept_in_words();
+std::string unswept_text();
 
 // What the machine refused to cpprun itself, and what cures it where that is known.
-std::string refused_in_words(const std::error_code& refused);
+std::string refused_text(const std::error_code& refused);
 
 }  // namespace cpprun

@@ -1,4 +1,4 @@
-#include "launcher/agent/agent_words.h"
+#include "launcher/agent/agent_text.h"
 
 #include <fmt/format.h>
 
@@ -10,20 +10,19 @@ std::string seconds_left(TimePoint now, TimePoint deadline) {
   return fmt::format("{:.0f} s left", std::max(0.0, in_seconds(deadline - now)));
 }
 
-std::string master_gone_in_words(const std::string& where, const std::string& why,
-                                 Duration silence) {
+std::string master_gone_text(const std::string& where, const std::string& why, Duration silence) {
   return fmt::format("the master at {} is gone: {}; it has answered nothing for {:.1f} s", where,
                      why, in_seconds(silence));
 }
 
-std::string slept_in_words(Duration lease, Duration silence) {
+std::string slept_text(Duration lease, Duration silence) {
   return fmt::format(
       "this cpprun was stopped, or starved, for about {:.0f} s, longer than its lease of {} s: its "
       "seat is given away",
       in_seconds(silence), in_seconds(lease));
 }
 
-std::string lease_nearly_missed_in_words(Duration lease, Duration silence) {
+std::string lease_nearly_missed_text(Duration lease, Duration silence) {
   return fmt::format(
       "the master's answer took {:.1f} s of a lease of {} s: {:.1f} s more, and this node's "
       "workers "
@@ -32,25 +31,25 @@ std::string lease_nearly_missed_in_words(Duration lease, Duration silence) {
       in_seconds(silence), in_seconds(lease), in_seconds(lease - silence));
 }
 
-std::string comes_back_in_words(const std::string& reason, Duration patience) {
+std::string comes_back_text(const std::string& reason, Duration patience) {
   return fmt::format("{}; this node asks for a seat again, for {:.0f} s at most", reason,
                      in_seconds(patience));
 }
 
-std::string asks_in_words(const std::string& reason, Duration patience) {
+std::string asks_text(const std::string& reason, Duration patience) {
   return fmt::format(
       "{}; every worker of this node has ended with 0: it asks how the job ended, for {:.0f} s at "
       "most",
       reason, in_seconds(patience));
 }
 
-std::string done_in_words(const std::string& reason) {
+std::string done_text(const std::string& reason) {
   return fmt::format(
       "every worker of this node ended with 0, but how the job ended is not known here: {}",
       reason);
 }
 
-std::string not_needed_in_words(const std::string& reason) {
+std::string not_needed_text(const std::string& reason) {
   return fmt::format("the job is over, without this node: {}", reason);
 }
 
@@ -61,19 +60,19 @@ std::string with_port_cure(const std::string& reason) {
          "it, or give this job a port of its own (--master-port, or --rdzv-endpoint=HOST:PORT)";
 }
 
-std::string unkillable_in_words(const Outcome& outcome) {
+std::string unkillable_text(const Outcome& outcome) {
   return fmt::format(
       "rank {} (pid {}) does not even end of SIGKILL: it sits in the kernel, in a driver or a file "
       "system that hangs; this node is out",
       outcome.rank.value, outcome.pid);
 }
 
-std::string unswept_in_words() {
+std::string unswept_text() {
   return "something that the workers have started outlives SIGKILL, because it is another user's "
          "or sits in the kernel: look for it with ps; this cpprun goes on without it";
 }
 
-std::string refused_in_words(const std::error_code& code) {
+std::string refused_text(const std::error_code& code) {
   const auto words = code.message();
   // Asio's category has errno's numbers as well, and does not say of all what they are.
   const std::error_code refused(code.value(), std::generic_category());

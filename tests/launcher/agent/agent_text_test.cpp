@@ -1,4 +1,4 @@
-#include "launcher/agent/agent_words.h"
+#include "launcher/agent/agent_text.h"
 
 #include <doctest/doctest.h>
 
@@ -8,10 +8,10 @@ using namespace std::chrono_literals;
 TEST_CASE("giving up is said with the time it took") {
   CHECK(seconds_left(TimePoint{}, TimePoint{} + 598s) == "598 s left");
   CHECK(seconds_left(TimePoint{} + 5s, TimePoint{}) == "0 s left");
-  CHECK(master_gone_in_words("10.0.0.1:29500", "connection refused", 2750ms) ==
+  CHECK(master_gone_text("10.0.0.1:29500", "connection refused", 2750ms) ==
         "the master at 10.0.0.1:29500 is gone: connection refused; it has answered nothing for 2.8 "
         "s");
-  CHECK(slept_in_words(3s, 61s) ==
+  CHECK(slept_text(3s, 61s) ==
         "this cpprun was stopped, or starved, for about 61 s, longer than its lease of 3 s: its "
         "seat is given away");
 }
@@ -24,12 +24,12 @@ TEST_CASE("a port that is taken comes with a cure, another trouble as it is") {
 }
 
 TEST_CASE("a node that has done its part says so, whether it still asks or has given up") {
-  CHECK(asks_in_words("the master is gone", 60s) ==
+  CHECK(asks_text("the master is gone", 60s) ==
         "the master is gone; every worker of this node has ended with 0: it asks how the job "
         "ended, for 60 s at most");
-  CHECK(done_in_words("gave up") ==
+  CHECK(done_text("gave up") ==
         "every worker of this node ended with 0, but how the job ended is not known here: gave up");
-  CHECK(not_needed_in_words("every worker finished") ==
+  CHECK(not_needed_text("every worker finished") ==
         "the job is over, without this node: every worker finished");
 }
 
@@ -37,19 +37,19 @@ TEST_CASE("a worker that KILL does not end is named") {
   Outcome outcome;
   outcome.rank = Rank{3};
   outcome.pid = 42;
-  CHECK(unkillable_in_words(outcome).starts_with("rank 3 (pid 42) does not even end of SIGKILL"));
+  CHECK(unkillable_text(outcome).starts_with("rank 3 (pid 42) does not even end of SIGKILL"));
 }
 
 TEST_CASE("a near miss says by how much, and what to do where that is usual") {
   const auto text =
-      lease_nearly_missed_in_words(std::chrono::seconds(3), std::chrono::milliseconds(2500));
+      lease_nearly_missed_text(std::chrono::seconds(3), std::chrono::milliseconds(2500));
   CHECK(text.starts_with("the master's answer took 2.5 s of a lease of 3 s: 0.5 s more, and"));
   CHECK(text.find("keep_alive_max_attempt") != std::string::npos);
 }
 
 TEST_CASE("what the machine refuses to cpprun itself is told with its own cure, or none") {
-  CHECK(refused_in_words(std::make_error_code(std::errc::too_many_files_open))
+  CHECK(refused_text(std::make_error_code(std::errc::too_many_files_open))
             .ends_with("raise the limit of open files (ulimit -Hn)"));
-  CHECK(refused_in_words(std::make_error_code(std::errc::not_enough_memory)) ==
+  CHECK(refused_text(std::make_error_code(std::errc::not_enough_memory)) ==
         "Cannot allocate memory");
 }

@@ -1,4 +1,4 @@
-#include "rendezvous/job/job_words.h"
+#include "rendezvous/job/job_text.h"
 
 #include <doctest/doctest.h>
 

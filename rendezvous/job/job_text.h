@@ -27,7 +27,7 @@ struct Waits {
 };
 
 // Another node takes itself for the master of our job.
-std::string second_master_in_words(const link::WhoHosts& other, const std::string& peer);
+std::string second_master_text(const link::WhoHosts& other, const std::string& peer);
 
 // What is being waited for: a pause, the workers' ends, or more nodes.
 std::string status_of(const Round& round, const JobTerms& terms, const Waits& waits);
