@@ -10,7 +10,7 @@ void CoordinatorLink::came_up(TimePoint now) {
   up_ = true;
   up_since_ = now;
   dial_due_.reset();
-  if (!local()) heartbeat_due_ = now + patience_.heartbeat;
+  if (!local()) heartbeat_due_ = now + timeouts_.heartbeat;
 }
 
 void CoordinatorLink::went_down(TimePoint now) {
@@ -37,23 +37,23 @@ link::Heartbeat CoordinatorLink::heartbeat(TimePoint now) const {
   using std::chrono::microseconds;
   // No answer takes longer than the lease, or the link would be gone.
   const auto trip =
-      std::chrono::duration_cast<microseconds>(std::min(round_trip_, patience_.lease));
+      std::chrono::duration_cast<microseconds>(std::min(round_trip_, timeouts_.lease));
   return {.sent = std::chrono::duration_cast<link::AgentTime>(now.time_since_epoch()),
           .round_trip_microseconds = static_cast<int>(trip.count())};
 }
 
 TimePoint CoordinatorLink::lease_over_at() const {
-  return proof_ + patience_.lease - margin();
+  return proof_ + timeouts_.lease - margin();
 }
 
 Duration CoordinatorLink::margin() const {
-  return std::min(Duration{bounds::fence_margin}, patience_.lease / 10);
+  return std::min(Duration{bounds::fence_margin}, timeouts_.lease / 10);
 }
 
 CoordinatorLink::Due CoordinatorLink::take_due(TimePoint now) {
   Due due;
   if (heartbeat_due_ && *heartbeat_due_ <= now) {
-    heartbeat_due_ = now + patience_.heartbeat;
+    heartbeat_due_ = now + timeouts_.heartbeat;
     due.heartbeat = true;
   }
   if (dial_due_ && *dial_due_ <= now) {

@@ -18,7 +18,7 @@ namespace cpprun {
 
 class CoordinatorLink {
  public:
-  struct Patience {
+  struct Timeouts {
     Duration heartbeat{};  // between two of ours
     Duration lease{};      // of silence, after which the other side is taken for gone
     bool local = false;
@@ -30,7 +30,7 @@ class CoordinatorLink {
     bool dial = false;
   };
 
-  explicit CoordinatorLink(Patience patience) : patience_(patience) {}
+  explicit CoordinatorLink(Timeouts timeouts) : timeouts_(timeouts) {}
 
   void came_up(TimePoint now);
   // It could not be made, or it broke. The next attempt comes after a pause that grows.
@@ -42,10 +42,10 @@ class CoordinatorLink {
   Due take_due(TimePoint now);
 
   bool up() const { return up_; }
-  bool local() const { return patience_.local; }
+  bool local() const { return timeouts_.local; }
   link::Heartbeat heartbeat(TimePoint now) const;
   // When it is of no use to wait any longer for a word on this link.
-  TimePoint silent_at() const { return std::max(heard_, up_since_) + patience_.lease; }
+  TimePoint silent_at() const { return std::max(heard_, up_since_) + timeouts_.lease; }
   bool silent(TimePoint now) const { return !local() && up_ && silent_at() <= now; }
   // When our lease runs out.
   TimePoint lease_over_at() const;
@@ -62,7 +62,7 @@ class CoordinatorLink {
  private:
   Duration margin() const;
 
-  Patience patience_;
+  Timeouts timeouts_;
   bool up_ = false;
   TimePoint up_since_{};
   TimePoint heard_{};

@@ -10,7 +10,7 @@ namespace cpprun {
 
 namespace {
 
-// The second look comes after this part of the patience.
+// The second look comes after this part of the timeouts.
 constexpr int second_look_part = 6;
 // A retry now and then costs less than this part of the time; a step of training all of it.
 constexpr int idle_part = 20;
@@ -36,8 +36,8 @@ std::string to_text(Duration silence, const std::string& sign) {
 
 void OwnWorld::began(TimePoint now) {
   began_ = now;
-  due_ = now + patience_.silence;
-  pause_ = patience_.silence / second_look_part;
+  due_ = now + timeouts_.silence;
+  pause_ = timeouts_.silence / second_look_part;
   processor_time_.reset();
 }
 
@@ -63,7 +63,7 @@ std::optional<std::string> OwnWorld::judge(TimePoint now, const WorldLook& look)
   } else if (!look.spawned.empty()) {
     sign = fmt::format("its first one has started processes with multiprocessing ({})",
                        first_few(look.spawned));
-  } else if (patience_.sleepers && before) {
+  } else if (timeouts_.sleepers && before) {
     const bool idle = look.processor_time - *before < pause / idle_part;
     if (idle) sign = fmt::format("its first one has done nothing for {:.0f} s", in_seconds(pause));
   }

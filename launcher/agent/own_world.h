@@ -25,12 +25,12 @@ struct WorldLook {
 class OwnWorld {
  public:
   // `sleepers` says that whoever does nothing is suspected as well.
-  struct Patience {
+  struct Timeouts {
     Duration silence{};  // of the store, before anybody is suspected
     bool sleepers = false;
   };
 
-  explicit OwnWorld(Patience patience) : patience_(patience) {}
+  explicit OwnWorld(Timeouts timeouts) : timeouts_(timeouts) {}
 
   // The workers of a round are being started.
   void began(TimePoint now);
@@ -42,7 +42,7 @@ class OwnWorld {
   std::optional<std::string> judge(TimePoint now, const WorldLook& look);
 
  private:
-  Patience patience_;
+  Timeouts timeouts_;
   TimePoint began_{};
   std::optional<TimePoint> due_;
   Duration pause_{};  // to the next look

@@ -19,7 +19,7 @@ namespace {
 constexpr double seconds_max = 2'000'000;
 constexpr double interval_seconds_max = 20'000;
 constexpr int attempts_max = 100;
-// A shorter heartbeat would be work and not patience.
+// A shorter heartbeat would be work and not timeouts.
 constexpr double seconds_min = 0.01;
 
 // Keys of torchrun that say nothing to a coordinator that polls nobody and has no phases to time
@@ -57,17 +57,17 @@ std::optional<bool> yes_or_no(std::string_view text) {
 }
 
 // Where a time that was given belongs; nullptr for any other key.
-std::optional<Duration>* time_named(std::string_view key, Patience& patience) {
-  if (key == "keep_alive_interval") return &patience.keep_alive_interval;
-  if (key == "last_call_timeout") return &patience.last_call_timeout;
+std::optional<Duration>* time_named(std::string_view key, Timeouts& timeouts) {
+  if (key == "keep_alive_interval") return &timeouts.keep_alive_interval;
+  if (key == "last_call_timeout") return &timeouts.last_call_timeout;
   // `timeout` is static's name for it.
-  if (key == "join_timeout" || key == "timeout") return &patience.join_timeout;
+  if (key == "join_timeout" || key == "timeout") return &timeouts.join_timeout;
   return nullptr;
 }
 
 void read_pair(std::string_view key, std::string_view value, const std::string& source,
-               Patience& patience, std::vector<std::string>& mistakes) {
-  if (auto* const time = time_named(key, patience)) {
+               Timeouts& timeouts, std::vector<std::string>& mistakes) {
+  if (auto* const time = time_named(key, timeouts)) {
     const double most = key == "keep_alive_interval" ? interval_seconds_max : seconds_max;
     const auto seconds = between(seconds_min, most, value);
     if (!seconds) {
@@ -79,16 +79,16 @@ void read_pair(std::string_view key, std::string_view value, const std::string& 
     return;
   }
   if (key == "keep_alive_max_attempt") {
-    patience.keep_alive_attempts = between(1, attempts_max, value);
-    if (!patience.keep_alive_attempts) {
+    timeouts.keep_alive_attempts = between(1, attempts_max, value);
+    if (!timeouts.keep_alive_attempts) {
       mistakes.push_back(fmt::format("{}: {}={} is no whole number from 1 to {}", source, key,
                                      value, attempts_max));
     }
     return;
   }
   if (key == "is_host") {
-    patience.is_host = yes_or_no(value);
-    if (!patience.is_host) {
+    timeouts.is_host = yes_or_no(value);
+    if (!timeouts.is_host) {
       mistakes.push_back(fmt::format("{}: is_host={} is neither true nor false", source, value));
     }
     return;
@@ -113,9 +113,9 @@ void read_pair(std::string_view key, std::string_view value, const std::string& 
 
 }  // namespace
 
-Patience read_rendezvous_conf(std::string_view text, const std::string& source,
+Timeouts read_rendezvous_conf(std::string_view text, const std::string& source,
                               std::vector<std::string>& mistakes) {
-  Patience patience;
+  Timeouts timeouts;
   std::string_view rest = text;
   while (!trimmed(rest).empty()) {
     const auto comma = rest.find(',');
@@ -130,9 +130,9 @@ Patience read_rendezvous_conf(std::string_view text, const std::string& source,
           fmt::format("{}: \"{}\" is not key=value, as in join_timeout=600", source, pair));
       continue;
     }
-    read_pair(key, value, source, patience, mistakes);
+    read_pair(key, value, source, timeouts, mistakes);
   }
-  return patience;
+  return timeouts;
 }
 
 }  // namespace cpprun

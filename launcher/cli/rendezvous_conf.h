@@ -12,17 +12,17 @@
 namespace cpprun {
 
 // How long to wait for whom; what was not said is left open.
-struct Patience {
+struct Timeouts {
   std::optional<Duration> join_timeout;
   std::optional<Duration> keep_alive_interval;
   std::optional<int> keep_alive_attempts;
   std::optional<Duration> last_call_timeout;
   std::optional<bool> is_host;
-  friend bool operator==(const Patience&, const Patience&) = default;
+  friend bool operator==(const Timeouts&, const Timeouts&) = default;
 };
 
 // Reads `k=v,k=v`. Complaints begin with `source` and are appended.
-Patience read_rendezvous_conf(std::string_view text, const std::string& source,
+Timeouts read_rendezvous_conf(std::string_view text, const std::string& source,
                               std::vector<std::string>& mistakes);
 
 }  // namespace cpprun

@@ -56,7 +56,7 @@ class Checker {
   void read_patience() {
     const auto* conf = reader_.find("rdzv-conf");
     const auto patience = conf == nullptr
-                              ? Patience{}
+                              ? Timeouts{}
                               : read_rendezvous_conf(conf->value, conf->source, reader_.mistakes());
     const auto* backend = reader_.find("rdzv-backend");
     if (backend == nullptr || backend->value == "static") {

@@ -47,7 +47,7 @@ Words cut(std::string_view bytes, std::size_t piece_size) {
 
 void rendezvous_conf(std::string_view bytes) {
   std::vector<std::string> mistakes;
-  const Patience patience = read_rendezvous_conf(bytes, "--rdzv-conf", mistakes);
+  const Timeouts timeouts = read_rendezvous_conf(bytes, "--rdzv-conf", mistakes);
   for (const std::string& mistake : mistakes) {
     promise(mistake.starts_with("--rdzv-conf"), "a mistake that does not name its flag");
   }

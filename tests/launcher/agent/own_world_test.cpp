@@ -15,7 +15,7 @@ bool speaks_of(const std::optional<std::string>& sentence, const std::string& pa
 
 }  // namespace
 
-TEST_CASE("nobody looks before the patience is over, and then now and then") {
+TEST_CASE("nobody looks before the timeouts is over, and then now and then") {
   OwnWorld world({.silence = 60s});
   CHECK(world.next_deadline() == std::nullopt);
   world.began(t0);

@@ -9,12 +9,12 @@ using Words = std::vector<std::string>;
 
 TEST_CASE("rendezvous keys are read, and an unknown one is a mistake") {
   Words complaints;
-  const auto patience = read_rendezvous_conf(
+  const auto timeouts = read_rendezvous_conf(
       " join_timeout = 5 , "
       "timeout=9,keep_alive_interval=0.25,keep_alive_max_attempt=4,read_timeout=1,"
       "last_call_timeout=8,is_host=yes",
       "F", complaints);
-  CHECK(patience == Patience{5s, 250ms, 4, 8s, true});
+  CHECK(timeouts == Timeouts{5s, 250ms, 4, 8s, true});
   CHECK(complaints.empty());
   CHECK(read_rendezvous_conf("timeout=9", "F", complaints).join_timeout == 9s);
   static_cast<void>(
