@@ -36,8 +36,8 @@ class Decimal {
   char* end_;
 };
 
-void answer(ConnectionId to, c10d::Reply reply, Effects& effects) {
-  effects.emplace_back(Answer{to, reply});
+void answer(ConnectionId to, c10d::Reply reply, Actions& actions) {
+  actions.emplace_back(Answer{to, reply});
 }
 
 bool is_shown_copied(const StoredValue& value) {
@@ -83,31 +83,31 @@ void Store::keep_books_in(const std::shared_ptr<Ledger>& ledger) {
   }
 }
 
-void Store::apply(ConnectionId from, const c10d::Request& request, Effects& effects,
+void Store::apply(ConnectionId from, const c10d::Request& request, Actions& actions,
                   Origin origin) {
   let_go();
   // Whoever asks for something else no longer waits. A client of dialect A or B that timed out says
   // nothing about it, and would take the late answer for the beginning of its next reply.
-  if (!parked_.empty() && cancel_wait_of(from)) pass_on_unclaimed(from, effects);
+  if (!parked_.empty() && cancel_wait_of(from)) pass_on_unclaimed(from, actions);
   origin_ = std::move(origin);
   // What is asked most adds nothing, and need not be asked whether there is room for it.
   if (const auto* get = std::get_if<c10d::Get>(&request)) {
-    on(from, *get, effects);
+    on(from, *get, actions);
   } else if (std::string objection = objection_to(request); !objection.empty()) {
-    effects.emplace_back(Drop{from, std::move(objection)});
+    actions.emplace_back(Drop{from, std::move(objection)});
   } else {
-    std::visit([&](const auto& asked) { on(from, asked, effects); }, request);
+    std::visit([&](const auto& asked) { on(from, asked, actions); }, request);
   }
   origin_.memory.reset();
 }
 
-// What the last effects showed.
+// What the last actions showed.
 void Store::let_go() {
   if (!retained_.empty()) retained_.clear();
   if (!retained_values_.empty()) retained_values_.clear();
 }
 
-void Store::forget(ConnectionId connection, Effects& effects) {
+void Store::forget(ConnectionId connection, Actions& actions) {
   let_go();
   (void)cancel_wait_of(connection);
   if (const auto watched = watched_by_.find(connection); watched != watched_by_.end()) {
@@ -118,7 +118,7 @@ void Store::forget(ConnectionId connection, Effects& effects) {
     }
     watched_by_.erase(watched);
   }
-  pass_on_unclaimed(connection, effects);
+  pass_on_unclaimed(connection, actions);
 }
 
 void Store::clear() {
@@ -136,93 +136,93 @@ void Store::clear() {
 
 // --- requests ----------------------------------------------------------------------------------
 
-void Store::on(ConnectionId /*from*/, const c10d::Validate& /*request*/, Effects& /*effects*/) {}
+void Store::on(ConnectionId /*from*/, const c10d::Validate& /*request*/, Actions& /*actions*/) {}
 
-void Store::on(ConnectionId from, const c10d::Ping& request, Effects& effects) {
-  answer(from, c10d::Pong{request.nonce}, effects);
+void Store::on(ConnectionId from, const c10d::Ping& request, Actions& actions) {
+  answer(from, c10d::Pong{request.nonce}, actions);
 }
 
-void Store::on(ConnectionId /*from*/, const c10d::Set& request, Effects& effects) {
-  store(request.key, request.value, effects);
-  wake_all(request.key, effects);
+void Store::on(ConnectionId /*from*/, const c10d::Set& request, Actions& actions) {
+  store(request.key, request.value, actions);
+  wake_all(request.key, actions);
 }
 
-void Store::on(ConnectionId from, const c10d::CompareSet& request, Effects& effects) {
+void Store::on(ConnectionId from, const c10d::CompareSet& request, Actions& actions) {
   const StoredValue* found = value_of(request.key);
   if (found == nullptr && !request.expected.empty()) {
     // Upstream's answer, though nothing of the kind is stored; its own tests ask for it.
     return answer_value(from, retained_values_.emplace_back(*ledger_, origin_, request.expected),
-                        effects);
+                        actions);
   }
   if (found != nullptr) {
     if (found->size() == request.expected.size() &&
         found->size() > bounds::store_compare_bytes_max) {
-      effects.emplace_back(Drop{from, fmt::format("COMPARE_SET with a value of {} bytes, more than "
+      actions.emplace_back(Drop{from, fmt::format("COMPARE_SET with a value of {} bytes, more than "
                                                   "{}",
                                                   found->size(), bounds::store_compare_bytes_max)});
       return;
     }
-    if (!found->equals(request.expected)) return answer_value(from, *found, effects);
+    if (!found->equals(request.expected)) return answer_value(from, *found, actions);
   }
-  store(request.key, request.desired, effects);
-  answer_value(from, *value_of(request.key), effects);
-  wake_all(request.key, effects);
+  store(request.key, request.desired, actions);
+  answer_value(from, *value_of(request.key), actions);
+  wake_all(request.key, actions);
 }
 
-void Store::on(ConnectionId from, const c10d::Get& request, Effects& effects) {
+void Store::on(ConnectionId from, const c10d::Get& request, Actions& actions) {
   const StoredValue* found = value_of(request.key);
-  if (found == nullptr) return answer(from, c10d::Value{}, effects);
-  answer_value(from, *found, effects);
+  if (found == nullptr) return answer(from, c10d::Value{}, actions);
+  answer_value(from, *found, actions);
 }
 
-void Store::on(ConnectionId from, const c10d::Add& request, Effects& effects) {
+void Store::on(ConnectionId from, const c10d::Add& request, Actions& actions) {
   const std::optional<std::int64_t> sum = counted(request.key, request.delta);
-  if (!sum) return drop_non_number(from, "ADD", request.key, effects);
-  answer(from, c10d::Number{*sum}, effects);
-  store(request.key, Decimal(*sum).text(), effects);
-  wake_all(request.key, effects);
+  if (!sum) return drop_non_number(from, "ADD", request.key, actions);
+  answer(from, c10d::Number{*sum}, actions);
+  store(request.key, Decimal(*sum).text(), actions);
+  wake_all(request.key, actions);
 }
 
-void Store::on(ConnectionId from, const c10d::Check& request, Effects& effects) {
-  answer(from, c10d::Checked{has_all(request.keys)}, effects);
+void Store::on(ConnectionId from, const c10d::Check& request, Actions& actions) {
+  answer(from, c10d::Checked{has_all(request.keys)}, actions);
 }
 
-void Store::on(ConnectionId from, const c10d::Wait& request, Effects& effects) {
+void Store::on(ConnectionId from, const c10d::Wait& request, Actions& actions) {
   for (const c10d::Bytes key : request.keys) {
     if (!exists(key)) park(from, key, false);
   }
-  if (!parked_.contains(from)) answer(from, c10d::Waited{}, effects);
+  if (!parked_.contains(from)) answer(from, c10d::Waited{}, actions);
 }
 
-void Store::on(ConnectionId from, const c10d::CancelWait& /*request*/, Effects& effects) {
-  answer(from, c10d::Waited{.cancelled = true}, effects);
-  pass_on_unclaimed(from, effects);
+void Store::on(ConnectionId from, const c10d::CancelWait& /*request*/, Actions& actions) {
+  answer(from, c10d::Waited{.cancelled = true}, actions);
+  pass_on_unclaimed(from, actions);
 }
 
-void Store::on(ConnectionId from, const c10d::GetNumKeys& /*request*/, Effects& effects) {
-  answer(from, c10d::Number{static_cast<std::int64_t>(values_.size())}, effects);
+void Store::on(ConnectionId from, const c10d::GetNumKeys& /*request*/, Actions& actions) {
+  answer(from, c10d::Number{static_cast<std::int64_t>(values_.size())}, actions);
 }
 
-void Store::on(ConnectionId from, const c10d::DeleteKey& request, Effects& effects) {
+void Store::on(ConnectionId from, const c10d::DeleteKey& request, Actions& actions) {
   auto* found = values_.find(request.key);
-  if (found == nullptr) return answer(from, c10d::Number{0}, effects);
+  if (found == nullptr) return answer(from, c10d::Number{0}, actions);
   if (!watchers_.empty()) {
     retained_values_.push_back(std::move(found->second.value));
-    notify(c10d::Change::deleted, request.key, retained_values_.back(), StoredValue(), effects);
+    notify(c10d::Change::deleted, request.key, retained_values_.back(), StoredValue(), actions);
   }
   values_.erase(found);
-  answer(from, c10d::Number{1}, effects);
+  answer(from, c10d::Number{1}, actions);
 }
 
-void Store::on(ConnectionId from, const c10d::Append& request, Effects& effects) {
+void Store::on(ConnectionId from, const c10d::Append& request, Actions& actions) {
   auto* found = values_.find(request.key);
   if (found == nullptr) {
-    store(request.key, request.value, effects);
-    return wake_all(request.key, effects);
+    store(request.key, request.value, actions);
+    return wake_all(request.key, actions);
   }
   StoredValue& value = found->second.value;
   if (value.size() + request.value.size() > bounds::store_value_bytes_max) {
-    effects.emplace_back(Drop{
+    actions.emplace_back(Drop{
         from, fmt::format("APPEND would make a value of {} bytes, more than "
                           "{}",
                           value.size() + request.value.size(), bounds::store_value_bytes_max)});
@@ -233,12 +233,12 @@ void Store::on(ConnectionId from, const c10d::Append& request, Effects& effects)
   value.append(*ledger_, origin_, request.value);
   found->second.charge.resize(bounds::store_entry_bytes + request.key.size() + value.own_bytes());
   if (is_watched) {
-    notify(c10d::Change::updated, request.key, retained_values_.back(), value, effects);
+    notify(c10d::Change::updated, request.key, retained_values_.back(), value, actions);
   }
-  wake_all(request.key, effects);
+  wake_all(request.key, actions);
 }
 
-void Store::on(ConnectionId from, const c10d::MultiGet& request, Effects& effects) {
+void Store::on(ConnectionId from, const c10d::MultiGet& request, Actions& actions) {
   listed_.clear();
   std::size_t shown = 0;
   for (const c10d::Bytes key : request.keys) {
@@ -247,22 +247,22 @@ void Store::on(ConnectionId from, const c10d::MultiGet& request, Effects& effect
     if (!view || (shown += view->size()) >= bounds::store_parcel_bytes_min) {
       Parcel parcel{from, {}};
       show_part(request.keys, parcel.reply);
-      effects.emplace_back(std::move(parcel));
+      actions.emplace_back(std::move(parcel));
       return;
     }
     listed_.push_back(*view);
   }
-  answer(from, c10d::Values{listed_}, effects);
+  answer(from, c10d::Values{listed_}, actions);
 }
 
-void Store::on(ConnectionId /*from*/, const c10d::MultiSet& request, Effects& effects) {
+void Store::on(ConnectionId /*from*/, const c10d::MultiSet& request, Actions& actions) {
   for (const c10d::KeyValue& entry : request.entries) {
-    store(entry.key, entry.value, effects);
-    wake_all(entry.key, effects);
+    store(entry.key, entry.value, actions);
+    wake_all(entry.key, actions);
   }
 }
 
-void Store::on(ConnectionId /*from*/, const c10d::QueuePush& request, Effects& effects) {
+void Store::on(ConnectionId /*from*/, const c10d::QueuePush& request, Actions& actions) {
   // Made before there is a place for it: the memory for it may be lacking.
   Stored entry{StoredValue(*ledger_, origin_, request.value), {}};
   entry.charge =
@@ -273,41 +273,41 @@ void Store::on(ConnectionId /*from*/, const c10d::QueuePush& request, Effects& e
         Charge(*ledger_, origin_.account, bounds::store_entry_bytes + request.key.size(), true);
   }
   queue.entries.push_back(std::move(entry));
-  wake_one(request.key, effects);
+  wake_one(request.key, actions);
 }
 
-void Store::on(ConnectionId from, const c10d::QueuePop& request, Effects& effects) {
+void Store::on(ConnectionId from, const c10d::QueuePop& request, Actions& actions) {
   if (const auto owed = unclaimed_.find(from);
       owed != unclaimed_.end() && owed->second == request.key) {
     unclaimed_.erase(owed);
   }
   auto* found = queues_.find(request.key);
-  if (found == nullptr) return answer(from, c10d::Popped{}, effects);
+  if (found == nullptr) return answer(from, c10d::Popped{}, actions);
   std::deque<Stored>& entries = found->second.entries;
   const auto length = static_cast<std::int64_t>(entries.size());
   const StoredValue& popped = retained_values_.emplace_back(std::move(entries.front().value));
   entries.pop_front();
   if (entries.empty()) queues_.erase(found);
-  if (is_shown_copied(popped)) return answer(from, c10d::Popped{length, *popped.view()}, effects);
+  if (is_shown_copied(popped)) return answer(from, c10d::Popped{length, *popped.view()}, actions);
   Parcel parcel{from, {}};
   c10d::encode(c10d::Number{length}, parcel.reply.copied);
   popped.show(parcel.reply);
-  effects.emplace_back(std::move(parcel));
+  actions.emplace_back(std::move(parcel));
 }
 
-void Store::on(ConnectionId from, const c10d::QueueLen& request, Effects& effects) {
+void Store::on(ConnectionId from, const c10d::QueueLen& request, Actions& actions) {
   const auto* found = queues_.find(request.key);
   const std::size_t length = found == nullptr ? 0 : found->second.entries.size();
-  answer(from, c10d::Number{static_cast<std::int64_t>(length)}, effects);
+  answer(from, c10d::Number{static_cast<std::int64_t>(length)}, actions);
 }
 
-void Store::on(ConnectionId from, const c10d::ListKeys& /*request*/, Effects& effects) {
+void Store::on(ConnectionId from, const c10d::ListKeys& /*request*/, Actions& actions) {
   listed_.clear();
   for (std::size_t shard = 0; shard < values_.shard_count; ++shard) {
     values_.visit_shard(shard,
                         [&](const std::string& key, const Stored&) { listed_.push_back(key); });
   }
-  answer(from, c10d::Keys{listed_}, effects);
+  answer(from, c10d::Keys{listed_}, actions);
 }
 
 bool Store::list_some(KeyListing& listing, std::size_t keys_max, std::string& out) const {
@@ -344,7 +344,7 @@ std::optional<std::int64_t> Store::counted(std::string_view key, std::int64_t de
   return wrapping_sum(*number, delta);
 }
 
-void Store::store(std::string_view key, std::string_view value, Effects& effects) {
+void Store::store(std::string_view key, std::string_view value, Actions& actions) {
   auto* found = values_.find(key);
   if (found == nullptr) {
     // Made before there is a key for it: the memory for it may be lacking.
@@ -353,7 +353,7 @@ void Store::store(std::string_view key, std::string_view value, Effects& effects
     stored.value = std::move(made);
     charge_for(stored, key);
     if (!watchers_.empty())
-      notify(c10d::Change::created, key, StoredValue(), stored.value, effects);
+      notify(c10d::Change::created, key, StoredValue(), stored.value, actions);
     return;
   }
   Stored& stored = found->second;
@@ -361,7 +361,7 @@ void Store::store(std::string_view key, std::string_view value, Effects& effects
     stored.value.assign(*ledger_, origin_, value);
   } else {
     retained_values_.push_back(std::exchange(stored.value, StoredValue(*ledger_, origin_, value)));
-    notify(c10d::Change::updated, key, retained_values_.back(), stored.value, effects);
+    notify(c10d::Change::updated, key, retained_values_.back(), stored.value, actions);
   }
   charge_for(stored, key);
 }
@@ -373,17 +373,17 @@ void Store::charge_for(Stored& stored, std::string_view key) {
   stored.charge = Charge(*ledger_, origin_.account, bytes, true);
 }
 
-void Store::answer_value(ConnectionId to, const StoredValue& value, Effects& effects) {
-  if (is_shown_copied(value)) return answer(to, c10d::Value{*value.view()}, effects);
+void Store::answer_value(ConnectionId to, const StoredValue& value, Actions& actions) {
+  if (is_shown_copied(value)) return answer(to, c10d::Value{*value.view()}, actions);
   Parcel parcel{to, {}};
   value.show(parcel.reply);
-  effects.emplace_back(std::move(parcel));
+  actions.emplace_back(std::move(parcel));
 }
 
 void Store::drop_non_number(ConnectionId from, std::string_view operation, std::string_view key,
-                            Effects& effects) {
+                            Actions& actions) {
   // A key may hold anything, and is long enough to fill a screen.
-  effects.emplace_back(Drop{from, std::string(operation) + " on key \"" +
+  actions.emplace_back(Drop{from, std::string(operation) + " on key \"" +
                                       plain_line(key, bounds::name_shown_bytes_max) +
                                       "\", whose value is not a number"});
 }

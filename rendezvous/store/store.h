@@ -42,9 +42,9 @@ struct Drop {
   std::string reason;
   friend bool operator==(const Drop&, const Drop&) = default;
 };
-using Effect = std::variant<Answer, Parcel, Drop>;
+using Action = std::variant<Answer, Parcel, Drop>;
 // What a request leads to, in order. The views inside are good until the store is touched again.
-using Effects = std::vector<Effect>;
+using Actions = std::vector<Action>;
 
 // How far a LIST_KEYS has come that is answered in several turns.
 struct KeyListing {
@@ -65,16 +65,16 @@ class Store {
   // From now on in those books. Only while it is empty, as a store is that nobody has used yet.
   void keep_books_in(const std::shared_ptr<Ledger>& ledger);
 
-  // Carries one request out, whole, and appends what follows from it to `effects`. What it stores
+  // Carries one request out, whole, and appends what follows from it to `actions`. What it stores
   // is charged to `origin`.
-  void apply(ConnectionId from, const c10d::Request& request, Effects& effects,
+  void apply(ConnectionId from, const c10d::Request& request, Actions& actions,
              Origin origin = Origin());
 
   // The same for a request of very many keys, in parts of the caller's choice; nothing else is
   // asked meanwhile. It begins with what apply() does first, and answers why it must not go on;
   // empty: it may. A MULTI_SET goes on with apply() itself.
   std::string begin_parts(ConnectionId from, const c10d::Request& request, const Origin& origin,
-                          Effects& effects);
+                          Actions& actions);
   bool has_all(std::span<const c10d::Bytes> keys) const;
   void show_part(std::span<const c10d::Bytes> keys, Pieces& reply) const;
   void wait_for_part(ConnectionId from, std::span<const c10d::Bytes> keys, const Origin& origin);
@@ -86,7 +86,7 @@ class Store {
 
   // That connection is gone: its waits and watches with it. Somebody else may be told of a queue
   // entry that the departed was woken for and did not take.
-  void forget(ConnectionId connection, Effects& effects);
+  void forget(ConnectionId connection, Actions& actions);
 
   // An empty store, as for a new round. Whoever waits is not answered: their connections end too.
   void clear();
@@ -128,26 +128,26 @@ class Store {
     Charge charge;
   };
 
-  void on(ConnectionId from, const c10d::Validate& request, Effects& effects);
-  void on(ConnectionId from, const c10d::Ping& request, Effects& effects);
-  void on(ConnectionId from, const c10d::Set& request, Effects& effects);
-  void on(ConnectionId from, const c10d::CompareSet& request, Effects& effects);
-  void on(ConnectionId from, const c10d::Get& request, Effects& effects);
-  void on(ConnectionId from, const c10d::Add& request, Effects& effects);
-  void on(ConnectionId from, const c10d::Check& request, Effects& effects);
-  void on(ConnectionId from, const c10d::Wait& request, Effects& effects);
-  void on(ConnectionId from, const c10d::CancelWait& request, Effects& effects);
-  void on(ConnectionId from, const c10d::GetNumKeys& request, Effects& effects);
-  void on(ConnectionId from, const c10d::DeleteKey& request, Effects& effects);
-  void on(ConnectionId from, const c10d::Append& request, Effects& effects);
-  void on(ConnectionId from, const c10d::MultiGet& request, Effects& effects);
-  void on(ConnectionId from, const c10d::MultiSet& request, Effects& effects);
-  void on(ConnectionId from, const c10d::QueuePush& request, Effects& effects);
-  void on(ConnectionId from, const c10d::QueuePop& request, Effects& effects);
-  void on(ConnectionId from, const c10d::QueueLen& request, Effects& effects);
-  void on(ConnectionId from, const c10d::ListKeys& request, Effects& effects);
-  void on(ConnectionId from, const c10d::Barrier& request, Effects& effects);
-  void on(ConnectionId from, const c10d::WatchKey& request, Effects& effects);
+  void on(ConnectionId from, const c10d::Validate& request, Actions& actions);
+  void on(ConnectionId from, const c10d::Ping& request, Actions& actions);
+  void on(ConnectionId from, const c10d::Set& request, Actions& actions);
+  void on(ConnectionId from, const c10d::CompareSet& request, Actions& actions);
+  void on(ConnectionId from, const c10d::Get& request, Actions& actions);
+  void on(ConnectionId from, const c10d::Add& request, Actions& actions);
+  void on(ConnectionId from, const c10d::Check& request, Actions& actions);
+  void on(ConnectionId from, const c10d::Wait& request, Actions& actions);
+  void on(ConnectionId from, const c10d::CancelWait& request, Actions& actions);
+  void on(ConnectionId from, const c10d::GetNumKeys& request, Actions& actions);
+  void on(ConnectionId from, const c10d::DeleteKey& request, Actions& actions);
+  void on(ConnectionId from, const c10d::Append& request, Actions& actions);
+  void on(ConnectionId from, const c10d::MultiGet& request, Actions& actions);
+  void on(ConnectionId from, const c10d::MultiSet& request, Actions& actions);
+  void on(ConnectionId from, const c10d::QueuePush& request, Actions& actions);
+  void on(ConnectionId from, const c10d::QueuePop& request, Actions& actions);
+  void on(ConnectionId from, const c10d::QueueLen& request, Actions& actions);
+  void on(ConnectionId from, const c10d::ListKeys& request, Actions& actions);
+  void on(ConnectionId from, const c10d::Barrier& request, Actions& actions);
+  void on(ConnectionId from, const c10d::WatchKey& request, Actions& actions);
 
   // Why what this request would add to the store must not be held; empty: it may.
   std::string objection_to(const c10d::Request& request) const;
@@ -157,19 +157,19 @@ class Store {
   // The value of that key plus delta; nothing when it is not a number.
   std::optional<std::int64_t> counted(std::string_view key, std::int64_t delta) const;
   static void drop_non_number(ConnectionId from, std::string_view operation, std::string_view key,
-                              Effects& effects);
-  void store(std::string_view key, std::string_view value, Effects& effects);
+                              Actions& actions);
+  void store(std::string_view key, std::string_view value, Actions& actions);
   void charge_for(Stored& stored, std::string_view key);
-  static void answer_value(ConnectionId to, const StoredValue& value, Effects& effects);
+  static void answer_value(ConnectionId to, const StoredValue& value, Actions& actions);
   void notify(c10d::Change change, std::string_view key, const StoredValue& old_value,
-              const StoredValue& new_value, Effects& effects);
+              const StoredValue& new_value, Actions& actions);
   void park(ConnectionId from, std::string_view key, bool in_barrier);
   bool cancel_wait_of(ConnectionId connection);
-  void wake_all(std::string_view key, Effects& effects);
-  void wake_waits_only(std::string_view key, Effects& effects);
-  void wake_one(std::string_view key, Effects& effects);
-  void pass_on_unclaimed(ConnectionId connection, Effects& effects);
-  Waiters::iterator release(Line& line, Waiters::iterator waiter, Effects& effects);
+  void wake_all(std::string_view key, Actions& actions);
+  void wake_waits_only(std::string_view key, Actions& actions);
+  void wake_one(std::string_view key, Actions& actions);
+  void pass_on_unclaimed(ConnectionId connection, Actions& actions);
+  Waiters::iterator release(Line& line, Waiters::iterator waiter, Actions& actions);
   void let_go();
   void swap(Store& other) noexcept;
 
@@ -184,7 +184,7 @@ class Store {
   std::unordered_map<ConnectionId, std::string> unclaimed_;
 
   Origin origin_;  // of the request that is being carried out
-  // What the views of the last effects point at.
+  // What the views of the last actions point at.
   std::vector<c10d::Bytes> listed_;
   std::deque<std::string> retained_;
   std::deque<StoredValue> retained_values_;

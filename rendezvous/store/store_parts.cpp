@@ -9,9 +9,9 @@
 namespace cpprun {
 
 std::string Store::begin_parts(ConnectionId from, const c10d::Request& request,
-                               const Origin& origin, Effects& effects) {
+                               const Origin& origin, Actions& actions) {
   let_go();
-  if (cancel_wait_of(from)) pass_on_unclaimed(from, effects);
+  if (cancel_wait_of(from)) pass_on_unclaimed(from, actions);
   origin_ = origin;
   std::string objection = objection_to(request);
   origin_ = {};

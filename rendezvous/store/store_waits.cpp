@@ -10,22 +10,22 @@
 
 namespace cpprun {
 
-void Store::on(ConnectionId from, const c10d::Barrier& request, Effects& effects) {
+void Store::on(ConnectionId from, const c10d::Barrier& request, Actions& actions) {
   const std::optional<std::int64_t> arrived = counted(request.key, 1);
-  if (!arrived) return drop_non_number(from, "BARRIER", request.key, effects);
-  store(request.key, std::to_string(*arrived), effects);
+  if (!arrived) return drop_non_number(from, "BARRIER", request.key, actions);
+  store(request.key, std::to_string(*arrived), actions);
   if (*arrived >= request.world_size) {
-    effects.emplace_back(Answer{from, c10d::Waited{}});
-    return wake_all(request.key, effects);
+    actions.emplace_back(Answer{from, c10d::Waited{}});
+    return wake_all(request.key, actions);
   }
   // The counter exists now, which is what a plain WAIT waits for; the barrier itself is not full.
-  wake_waits_only(request.key, effects);
+  wake_waits_only(request.key, actions);
   park(from, request.key, true);
 }
 
 // --- watches -----------------------------------------------------------------------------------
 
-void Store::on(ConnectionId from, const c10d::WatchKey& request, Effects& effects) {
+void Store::on(ConnectionId from, const c10d::WatchKey& request, Actions& actions) {
   std::vector<ConnectionId>& watchers = watchers_.try_emplace(request.key).second;
   if (std::ranges::find(watchers, from) == watchers.end()) {
     watchers.push_back(from);
@@ -34,11 +34,11 @@ void Store::on(ConnectionId from, const c10d::WatchKey& request, Effects& effect
     watched.charges.emplace_back(*ledger_, origin_.account,
                                  bounds::store_entry_bytes + request.key.size());
   }
-  effects.emplace_back(Answer{from, c10d::WatchRegistered{}});
+  actions.emplace_back(Answer{from, c10d::WatchRegistered{}});
 }
 
 void Store::notify(c10d::Change change, std::string_view key, const StoredValue& old_value,
-                   const StoredValue& new_value, Effects& effects) {
+                   const StoredValue& new_value, Actions& actions) {
   const auto* watchers = watchers_.find(key);
   if (watchers == nullptr) return;
   const auto old_view = old_value.view();
@@ -49,7 +49,7 @@ void Store::notify(c10d::Change change, std::string_view key, const StoredValue&
     const std::string& old_text = retained_.emplace_back(*old_view);
     const std::string& new_text = retained_.emplace_back(*new_view);
     for (const ConnectionId watcher : watchers->second) {
-      effects.emplace_back(Answer{watcher, c10d::WatchNotice{change, key, old_text, new_text}});
+      actions.emplace_back(Answer{watcher, c10d::WatchNotice{change, key, old_text, new_text}});
     }
     return;
   }
@@ -58,7 +58,7 @@ void Store::notify(c10d::Change change, std::string_view key, const StoredValue&
   c10d::encode(c10d::Value{key}, notice.copied);
   old_value.show(notice);
   new_value.show(notice);
-  for (const ConnectionId watcher : watchers->second) effects.emplace_back(Parcel{watcher, notice});
+  for (const ConnectionId watcher : watchers->second) actions.emplace_back(Parcel{watcher, notice});
 }
 
 // --- waits -------------------------------------------------------------------------------------
@@ -93,7 +93,7 @@ bool Store::cancel_wait_of(ConnectionId connection) {
 
 // Takes one waiter out of the line of a key that came into being, and answers it if that was all it
 // waited for. The line itself stays, even when it is empty now.
-Store::Waiters::iterator Store::release(Line& line, Waiters::iterator waiter, Effects& effects) {
+Store::Waiters::iterator Store::release(Line& line, Waiters::iterator waiter, Actions& actions) {
   const ConnectionId connection = waiter->connection;
   const auto parked = parked_.find(connection);
   std::vector<Place>& places = parked->second.places;
@@ -103,31 +103,31 @@ Store::Waiters::iterator Store::release(Line& line, Waiters::iterator waiter, Ef
   places.pop_back();
   if (places.empty()) {
     parked_.erase(parked);
-    effects.emplace_back(Answer{connection, c10d::Waited{}});
+    actions.emplace_back(Answer{connection, c10d::Waited{}});
   }
   return line.second.erase(waiter);
 }
 
-void Store::wake_all(std::string_view key, Effects& effects) {
+void Store::wake_all(std::string_view key, Actions& actions) {
   if (waiters_.empty()) return;
   Line* line = waiters_.find(key);
   if (line == nullptr) return;
   for (auto waiter = line->second.begin(); waiter != line->second.end();) {
-    waiter = release(*line, waiter, effects);
+    waiter = release(*line, waiter, actions);
   }
   waiters_.erase(line);
 }
 
-void Store::wake_waits_only(std::string_view key, Effects& effects) {
+void Store::wake_waits_only(std::string_view key, Actions& actions) {
   Line* line = waiters_.find(key);
   if (line == nullptr) return;
   for (auto waiter = line->second.begin(); waiter != line->second.end();) {
-    waiter = waiter->in_barrier ? std::next(waiter) : release(*line, waiter, effects);
+    waiter = waiter->in_barrier ? std::next(waiter) : release(*line, waiter, actions);
   }
   if (line->second.empty()) waiters_.erase(line);
 }
 
-void Store::wake_one(std::string_view key, Effects& effects) {
+void Store::wake_one(std::string_view key, Actions& actions) {
   Line* line = waiters_.find(key);
   if (line == nullptr) return;
   Waiters& waiters = line->second;
@@ -140,7 +140,7 @@ void Store::wake_one(std::string_view key, Effects& effects) {
     // Who waits for other keys as well is not woken by this one: the entry is for the next in line.
     const bool is_woken = parked_.at(waiter->connection).places.size() == 1;
     if (is_woken) unclaimed_.insert_or_assign(waiter->connection, std::string(key));
-    waiter = release(*line, waiter, effects);
+    waiter = release(*line, waiter, actions);
     if (is_woken) break;
   }
   if (waiters.empty()) waiters_.erase(line);
@@ -148,12 +148,12 @@ void Store::wake_one(std::string_view key, Effects& effects) {
 
 // The entry for which that connection was woken is still there, and it is not going to take it: the
 // next in line gets its chance. Otherwise it would wait although something is there.
-void Store::pass_on_unclaimed(ConnectionId connection, Effects& effects) {
+void Store::pass_on_unclaimed(ConnectionId connection, Actions& actions) {
   const auto owed = unclaimed_.find(connection);
   if (owed == unclaimed_.end()) return;
   const std::string key = std::move(owed->second);
   unclaimed_.erase(owed);
-  if (queues_.contains(key)) wake_one(key, effects);
+  if (queues_.contains(key)) wake_one(key, actions);
 }
 
 }  // namespace cpprun

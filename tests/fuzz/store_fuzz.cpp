@@ -14,19 +14,19 @@ constexpr ConnectionId speaker{1};
 constexpr ConnectionId bystander{2};
 
 // Writes down what the speaker hears; a drop ends the session.
-bool hear(const Effects& effects, std::string& heard) {
-  for (const Effect& effect : effects) {
-    if (const auto* drop = std::get_if<Drop>(&effect)) {
+bool hear(const Actions& actions, std::string& heard) {
+  for (const Action& action : actions) {
+    if (const auto* drop = std::get_if<Drop>(&action)) {
       promise(drop->connection == speaker && !drop->reason.empty(), "a drop without a reason");
       heard += "\ndropped";
       return false;
     }
-    if (const auto* parcel = std::get_if<Parcel>(&effect)) {
+    if (const auto* parcel = std::get_if<Parcel>(&action)) {
       promise(parcel->to == speaker || parcel->to == bystander, "a parcel for nobody");
       if (parcel->to == speaker) heard += parcel->reply.text();
       continue;
     }
-    const auto& answer = std::get<Answer>(effect);
+    const auto& answer = std::get<Answer>(action);
     promise(answer.to == speaker || answer.to == bystander, "an answer to nobody");
     std::string bytes;
     c10d::encode(answer.reply, bytes);
@@ -40,11 +40,11 @@ bool hear(const Effects& effects, std::string& heard) {
 
 std::string session(std::string_view bytes, std::size_t piece_size, c10d::Dialect dialect) {
   Store store;
-  Effects effects;
+  Actions actions;
   // Somebody else waits, watches and holds values meanwhile.
   const c10d::Bytes keys[] = {"/k", "/never"};
-  store.apply(bystander, c10d::WatchKey{"/k"}, effects);
-  store.apply(bystander, c10d::Wait{keys}, effects);
+  store.apply(bystander, c10d::WatchKey{"/k"}, actions);
+  store.apply(bystander, c10d::Wait{keys}, actions);
 
   c10d::Decoder decoder;
   c10d::Conversation conversation{dialect, false};
@@ -72,16 +72,16 @@ std::string session(std::string_view bytes, std::size_t piece_size, c10d::Dialec
         break;
       }
       promise(complete->size > 0 && complete->size <= rest.size(), "took what is not there");
-      effects.clear();
-      store.apply(speaker, complete->request, effects);
-      if (!hear(effects, heard)) return heard;
+      actions.clear();
+      store.apply(speaker, complete->request, actions);
+      if (!hear(actions, heard)) return heard;
       start += complete->size;
       needed = 0;
     }
   }
-  effects.clear();
-  store.forget(speaker, effects);
-  store.forget(bystander, effects);
+  actions.clear();
+  store.forget(speaker, actions);
+  store.forget(bystander, actions);
   promise(store.parked_count() == 0, "a wait that nobody waits for");
   return heard + "\nopen";
 }

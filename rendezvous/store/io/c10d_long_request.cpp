@@ -36,10 +36,10 @@ bool ConnectionSet::Impl::is_long(const c10d::Complete& complete) const {
 
 void ConnectionSet::Impl::begin_long(Connection& connection, const c10d::Complete& complete) {
   const Origin origin{connection.account, memory_};
-  effects_.clear();
+  actions_.clear();
   const std::string objection =
-      host_of(connection).store().begin_parts(connection.id, complete.request, origin, effects_);
-  perform(effects_);
+      host_of(connection).store().begin_parts(connection.id, complete.request, origin, actions_);
+  perform(actions_);
   if (!objection.empty()) return end(connection.id, objection);
   long_ = LongRequest{.from = connection.id,
                       .request = complete.request,
@@ -53,7 +53,7 @@ void ConnectionSet::Impl::go_on_with_long() {
   Connection* connection = table_.find(request.from);
   if (connection == nullptr) return long_.reset();  // and its store is emptied or closed with it
   Store& store = host_of(*connection).store();
-  effects_.clear();
+  actions_.clear();
   std::visit(Overloaded{
                  [&](const c10d::Check& check) {
                    const auto part = part_of(check.keys, request.done);
@@ -68,12 +68,12 @@ void ConnectionSet::Impl::go_on_with_long() {
                  },
                  [&](const c10d::MultiSet& set) {
                    const c10d::MultiSet part{part_of(set.entries, request.done)};
-                   store.apply(request.from, part, effects_, request.origin);
+                   store.apply(request.from, part, actions_, request.origin);
                  },
                  [](const auto&) {},  // no other has many keys
              },
              request.request);
-  perform(effects_);
+  perform(actions_);
   request.done += bounds::store_keys_in_part;
   if (long_ && request.done >= key_count_of(request.request)) end_long();
 }

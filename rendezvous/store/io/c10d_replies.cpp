@@ -31,15 +31,15 @@ bool is_full(int error) {
 
 }  // namespace
 
-// --- effects -----------------------------------------------------------------------------------
+// --- actions -----------------------------------------------------------------------------------
 
-void ConnectionSet::Impl::perform(const Effects& effects) {
-  for (const Effect& effect : effects) {
-    if (const auto* answer = std::get_if<Answer>(&effect)) {
+void ConnectionSet::Impl::perform(const Actions& actions) {
+  for (const Action& action : actions) {
+    if (const auto* answer = std::get_if<Answer>(&action)) {
       deliver(*answer);
-    } else if (const auto* parcel = std::get_if<Parcel>(&effect)) {
+    } else if (const auto* parcel = std::get_if<Parcel>(&action)) {
       deliver(*parcel);
-    } else if (const auto* drop = std::get_if<Drop>(&effect)) {
+    } else if (const auto* drop = std::get_if<Drop>(&action)) {
       end(drop->connection, drop->reason);
     }
   }

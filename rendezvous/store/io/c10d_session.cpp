@@ -247,11 +247,11 @@ void ConnectionSet::Impl::carry_out(Connection& connection, const c10d::Complete
   }
   if (is_long(complete)) return begin_long(connection, complete);
   const std::size_t replies_before = replies_.size();
-  effects_.clear();
-  store.apply(connection.id, complete.request, effects_, {connection.account, memory_});
-  perform(effects_);
+  actions_.clear();
+  store.apply(connection.id, complete.request, actions_, {connection.account, memory_});
+  perform(actions_);
   const std::size_t replied = std::max(replies_.size(), replies_before) - replies_before;
-  spend(work_of(complete) + effects_.size() * bounds::store_work_of_request + replied);
+  spend(work_of(complete) + actions_.size() * bounds::store_work_of_request + replied);
 }
 
 // --- turns -------------------------------------------------------------------------------------

@@ -253,7 +253,7 @@ void ConnectionSet::Impl::close(Connection& connection, const std::string& reaso
   const bool used_the_store = connection.speaks == Speaks::store;
   detach(connection).reset();
   if (used_the_store) {
-    Effects left_behind;
+    Actions left_behind;
     host.store().forget(id, left_behind);
     perform(left_behind);
   }
@@ -310,7 +310,7 @@ void ConnectionSet::Impl::serve_events() {
 void ConnectionSet::Impl::lack_memory(ConnectionId id) {
   served_ = {};
   replies_ = {};
-  effects_ = {};
+  actions_ = {};
   memory_.reset();
   small_inbox_.clear();
   long_.reset();

@@ -130,7 +130,7 @@ class ConnectionSet::Impl {
   Recognised recognise(Connection& connection, std::string_view bytes);
 
   // --- replies (c10d_replies.cpp) ---
-  void perform(const Effects& effects);
+  void perform(const Actions& actions);
   void deliver(const Answer& answer);
   void deliver(const Parcel& parcel);
   void refuse_huge_reply(ConnectionId to);
@@ -166,7 +166,7 @@ class ConnectionSet::Impl {
 
   // Scratch space of one request at a time, kept to save allocations.
   c10d::Decoder decoder_;
-  Effects effects_;
+  Actions actions_;
   std::string replies_;              // gathered for `served_`
   std::string encoded_;              // one answer for somebody else
   ConnectionId served_{};            // whose bytes are being digested

@@ -14,11 +14,11 @@ TEST_CASE("a wait in parts is answered when the last of its keys is there") {
   StoreWorld world;
   world.apply(bob, Set{"b", "1"});
   const std::vector<Bytes> keys{"a", "b", "c", "a"};
-  Effects effects;
-  CHECK(world.store.begin_parts(alice, Wait{keys}, {}, effects).empty());
+  Actions actions;
+  CHECK(world.store.begin_parts(alice, Wait{keys}, {}, actions).empty());
   world.store.wait_for_part(alice, std::span(keys).first(2), {});
   world.store.wait_for_part(alice, std::span(keys).subspan(2), {});
-  CHECK(effects.empty());
+  CHECK(actions.empty());
   CHECK(world.store.is_waiting(alice));
   CHECK(world.apply(bob, Set{"a", "1"}) == nothing);
   CHECK(world.apply(bob, Set{"c", "1"}) == only(alice, Waited{}));
@@ -28,8 +28,8 @@ TEST_CASE("parts begin with the end of the wait that the client gave up") {
   StoreWorld world;
   world.wait(alice, {"a"});
   const std::vector<Bytes> keys{"b"};
-  Effects effects;
-  CHECK(world.store.begin_parts(alice, Wait{keys}, {}, effects).empty());
+  Actions actions;
+  CHECK(world.store.begin_parts(alice, Wait{keys}, {}, actions).empty());
   CHECK_FALSE(world.store.is_waiting(alice));
 }
 
@@ -38,8 +38,8 @@ TEST_CASE("what there is no room for does not begin") {
   Store store(ledger);
   const AccountId account = ledger->open_connection({});
   const std::vector<KeyValue> entries{{"a", "1"}, {"b", "2"}};
-  Effects effects;
-  CHECK(store.begin_parts(alice, MultiSet{entries}, {account, nullptr}, effects) ==
+  Actions actions;
+  CHECK(store.begin_parts(alice, MultiSet{entries}, {account, nullptr}, actions) ==
         "its address holds 0 of the 1 keys that it may");
 }
 
@@ -54,6 +54,6 @@ TEST_CASE("the parts of a reply are those of the whole") {
   Pieces reply;
   world.store.show_part(std::span(keys).first(1), reply);
   world.store.show_part(std::span(keys).subspan(1), reply);
-  const Effects whole = world.apply(alice, MultiGet{keys});
+  const Actions whole = world.apply(alice, MultiGet{keys});
   CHECK(reply == std::get<Parcel>(whole.at(0)).reply);
 }

@@ -27,13 +27,13 @@ struct BookedStore {
         two(ledger->open_connection(address(2))),
         store(ledger) {}
 
-  Effects apply(AccountId account, const Request& request) {
-    Effects effects;
-    store.apply(account == one ? alice : bob, request, effects, {account, nullptr});
-    return effects;
+  Actions apply(AccountId account, const Request& request) {
+    Actions actions;
+    store.apply(account == one ? alice : bob, request, actions, {account, nullptr});
+    return actions;
   }
-  static bool is_dropped(const Effects& effects) {
-    return effects.size() == 1 && std::holds_alternative<Drop>(effects[0]);
+  static bool is_dropped(const Actions& actions) {
+    return actions.size() == 1 && std::holds_alternative<Drop>(actions[0]);
   }
 
   std::shared_ptr<Ledger> ledger;
@@ -56,7 +56,7 @@ TEST_CASE("what is stored is in the books, and out of them when it is gone") {
   CHECK(booked.ledger->bytes_held_by(booked.two) > 0);
   booked.apply(booked.one, QueuePop{"q"});
   booked.apply(booked.one, DeleteKey{"k"});
-  Effects ignored;
+  Actions ignored;
   booked.store.forget(bob, ignored);
   booked.apply(booked.one, Ping{1});  // what the last answers showed is let go of
   CHECK(booked.ledger->bytes_held() == 0);
@@ -66,11 +66,11 @@ TEST_CASE("clearing a store, and its end, leave nothing in the books") {
   const auto ledger = std::make_shared<Ledger>();
   {
     Store store(ledger);
-    Effects effects;
-    store.apply(alice, Set{"k", std::string(10'000, 'v')}, effects);
+    Actions actions;
+    store.apply(alice, Set{"k", std::string(10'000, 'v')}, actions);
     store.clear();
     CHECK(ledger->bytes_held() == 0);
-    store.apply(alice, Append{"k", std::string(10'000, 'v')}, effects);
+    store.apply(alice, Append{"k", std::string(10'000, 'v')}, actions);
     CHECK(ledger->bytes_held() > 10'000);
   }
   CHECK(ledger->bytes_held() == 0);
@@ -79,10 +79,10 @@ TEST_CASE("clearing a store, and its end, leave nothing in the books") {
 TEST_CASE("who would store more than there is room for is dropped, and nobody else notices") {
   BookedStore booked({.bytes_max = 1'000'000});
   booked.apply(booked.one, Set{"k", std::string(800'000, 'v')});
-  const Effects effects = booked.apply(booked.two, Set{"l", std::string(100'000, 'v')});
-  REQUIRE(BookedStore::is_dropped(effects));
-  CHECK(std::get<Drop>(effects[0]).connection == bob);
-  CHECK(std::get<Drop>(effects[0])
+  const Actions actions = booked.apply(booked.two, Set{"l", std::string(100'000, 'v')});
+  REQUIRE(BookedStore::is_dropped(actions));
+  CHECK(std::get<Drop>(actions[0]).connection == bob);
+  CHECK(std::get<Drop>(actions[0])
             .reason.starts_with("all clients together hold 0.8 of the 0.8 MiB"));
   CHECK(booked.store.key_count() == 1);
   CHECK(booked.apply(booked.one, Get{"k"}).size() == 1);
@@ -142,9 +142,9 @@ TEST_CASE("a large value is shown by reference, once for each time it is asked f
   world.apply(alice, Set{"k", large});
   world.apply(alice, Set{"s", "short"});
   const std::vector<Bytes> keys{"k", "missing", "s", "k"};
-  const Effects effects = world.apply(bob, MultiGet{keys});
-  REQUIRE(effects.size() == 1);
-  const auto& parcel = std::get<Parcel>(effects[0]);
+  const Actions actions = world.apply(bob, MultiGet{keys});
+  REQUIRE(actions.size() == 1);
+  const auto& parcel = std::get<Parcel>(actions[0]);
   REQUIRE(parcel.reply.shared.size() == 2);
   CHECK(parcel.reply.shared[0].slice.chunk == parcel.reply.shared[1].slice.chunk);
   CHECK(parcel.reply.size() == 4 * 8 + 5 + 2 * large.size());

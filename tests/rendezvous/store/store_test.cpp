@@ -20,8 +20,8 @@ TEST_CASE("every captured exchange of every dialect gets its captured answers") 
     for (const golden::Step& step : exchange.steps) {
       CAPTURE(step.sent);
       std::string bytes;
-      for (const Effect& effect : world.apply(alice, step.meant)) {
-        encode(std::get<Answer>(effect).reply, bytes);
+      for (const Action& action : world.apply(alice, step.meant)) {
+        encode(std::get<Answer>(action).reply, bytes);
       }
       CHECK(bytes == golden::bytes_of(step.answer));
     }
@@ -74,9 +74,9 @@ TEST_CASE("a key that is no text forges no line of the log") {
   World world;
   const std::string key = "n\"\ncpprund: job \"a\" is over\u009b2J\u202e" + std::string(200, 'x');
   world.apply(alice, Set{key, "text"});
-  const auto effects = world.apply(bob, Add{key, 1});
-  REQUIRE(effects.size() == 1);
-  const auto reason = std::get<Drop>(effects.front()).reason;
+  const auto actions = world.apply(bob, Add{key, 1});
+  REQUIRE(actions.size() == 1);
+  const auto reason = std::get<Drop>(actions.front()).reason;
   CHECK(reason.starts_with("ADD on key \"n\"?cpprund: job \"a\" is over?2J?xxx"));
   CHECK(reason.size() < 130);
 }
@@ -86,8 +86,8 @@ TEST_CASE("ADD on what is not a number ends that connection and changes nothing"
   for (const char* text : {"abc", "", "+-1", "  ", "99999999999999999999"}) {
     CAPTURE(text);
     world.apply(alice, Set{"n", text});
-    const Effects effects = world.apply(bob, Add{"n", 1});
-    CHECK(effects == Effects{Drop{bob, "ADD on key \"n\", whose value is not a number"}});
+    const Actions actions = world.apply(bob, Add{"n", 1});
+    CHECK(actions == Actions{Drop{bob, "ADD on key \"n\", whose value is not a number"}});
     CHECK(world.get("n") == text);
   }
 }
@@ -108,7 +108,7 @@ TEST_CASE("COMPARE_SET wakes exactly when something was stored") {
   CHECK(world.apply(alice, CompareSet{"k", "x", "y"}) == only(alice, Value{"x"}));
   CHECK(world.store.parked_count() == 1);
   CHECK(world.apply(alice, CompareSet{"k", "", "1"}) ==
-        Effects{Answer{alice, Value{"1"}}, Answer{bob, Waited{}}});
+        Actions{Answer{alice, Value{"1"}}, Answer{bob, Waited{}}});
 }
 
 TEST_CASE("APPEND creates, continues and wakes") {

@@ -58,7 +58,7 @@ TEST_CASE("all who wait for a key are woken in the order in which they came") {
   world.wait(carol, {"a"});
   world.wait(alice, {"a"});
   CHECK(world.apply(bob, Add{"a", 1}) ==
-        Effects{Answer{bob, Number{1}}, Answer{carol, Waited{}}, Answer{alice, Waited{}}});
+        Actions{Answer{bob, Number{1}}, Answer{carol, Waited{}}, Answer{alice, Waited{}}});
 }
 
 TEST_CASE("MULTI_SET wakes a wait for its keys once") {
@@ -106,12 +106,12 @@ TEST_CASE("a wait for very many keys is released one by one without a search") {
   for (int at = 0; at < 20'000; ++at) names.push_back("key" + std::to_string(at));
   std::vector<Bytes> keys(names.begin(), names.end());
   world.wait(alice, keys);
-  Effects effects;
+  Actions actions;
   for (const std::string& name : names) {
-    CHECK(effects.empty());
-    world.store.apply(bob, Set{name, "x"}, effects);
+    CHECK(actions.empty());
+    world.store.apply(bob, Set{name, "x"}, actions);
   }
-  CHECK(effects == only(alice, Waited{}));
+  CHECK(actions == only(alice, Waited{}));
 }
 
 TEST_CASE("clearing leaves nothing behind") {
@@ -170,7 +170,7 @@ TEST_CASE("an entry whose taker gave up just then is offered to the next in line
   world.wait(bob, {"q"});
   world.apply(carol, QueuePush{"q", "one"});
   CHECK(world.apply(alice, CancelWait{}) ==
-        Effects{Answer{alice, Waited{.cancelled = true}}, Answer{bob, Waited{}}});
+        Actions{Answer{alice, Waited{.cancelled = true}}, Answer{bob, Waited{}}});
 }
 
 TEST_CASE("who popped what it was woken for owes nothing") {
@@ -190,7 +190,7 @@ TEST_CASE("a barrier lets everybody through when the last one comes") {
   CHECK(world.apply(alice, Barrier{"b", 3}) == nothing);
   CHECK(world.apply(bob, Barrier{"b", 3}) == nothing);
   CHECK(world.apply(carol, Barrier{"b", 3}) ==
-        Effects{Answer{carol, Waited{}}, Answer{alice, Waited{}}, Answer{bob, Waited{}}});
+        Actions{Answer{carol, Waited{}}, Answer{alice, Waited{}}, Answer{bob, Waited{}}});
   CHECK(world.get("b") == "3");
   CHECK(world.apply(alice, Barrier{"b", 3}) == only(alice, Waited{}));
 }
@@ -219,7 +219,7 @@ TEST_CASE("a barrier on what is not a number ends that connection") {
   World world;
   world.apply(alice, Set{"b", "x"});
   CHECK(world.apply(bob, Barrier{"b", 2}) ==
-        Effects{Drop{bob, "BARRIER on key \"b\", whose value is not a number"}});
+        Actions{Drop{bob, "BARRIER on key \"b\", whose value is not a number"}});
 }
 
 // --- watches -----------------------------------------------------------------------------------
@@ -233,7 +233,7 @@ TEST_CASE("a watcher hears of creation, change and deletion") {
         only(bob, WatchNotice{Change::updated, "w", "v1", "v2"}));
   CHECK(
       world.apply(alice, DeleteKey{"w"}) ==
-      Effects{Answer{bob, WatchNotice{Change::deleted, "w", "v2", ""}}, Answer{alice, Number{1}}});
+      Actions{Answer{bob, WatchNotice{Change::deleted, "w", "v2", ""}}, Answer{alice, Number{1}}});
   CHECK(world.apply(alice, DeleteKey{"w"}) == only(alice, Number{0}));
 }
 
@@ -241,7 +241,7 @@ TEST_CASE("a watcher hears of counting after the counter was answered") {
   World world;
   world.apply(bob, WatchKey{"w"});
   CHECK(world.apply(alice, Add{"w", 1}) ==
-        Effects{Answer{alice, Number{1}}, Answer{bob, WatchNotice{Change::created, "w", "", "1"}}});
+        Actions{Answer{alice, Number{1}}, Answer{bob, WatchNotice{Change::created, "w", "", "1"}}});
 }
 
 TEST_CASE("a watcher hears of a successful COMPARE_SET before its requester does") {
@@ -249,7 +249,7 @@ TEST_CASE("a watcher hears of a successful COMPARE_SET before its requester does
   world.apply(bob, WatchKey{"w"});
   CHECK(
       world.apply(alice, CompareSet{"w", "", "1"}) ==
-      Effects{Answer{bob, WatchNotice{Change::created, "w", "", "1"}}, Answer{alice, Value{"1"}}});
+      Actions{Answer{bob, WatchNotice{Change::created, "w", "", "1"}}, Answer{alice, Value{"1"}}});
   CHECK(world.apply(alice, CompareSet{"w", "x", "2"}) == only(alice, Value{"1"}));
 }
 
@@ -258,7 +258,7 @@ TEST_CASE("one MULTI_SET that changes a key twice is told in two notices, each t
   world.apply(bob, WatchKey{"w"});
   const std::vector<KeyValue> entries{{"w", "1"}, {"w", "2"}};
   CHECK(world.apply(alice, MultiSet{entries}) ==
-        Effects{Answer{bob, WatchNotice{Change::created, "w", "", "1"}},
+        Actions{Answer{bob, WatchNotice{Change::created, "w", "", "1"}},
                 Answer{bob, WatchNotice{Change::updated, "w", "1", "2"}}});
 }
 

@@ -15,33 +15,33 @@ inline constexpr ConnectionId carol{3};
 // Applies a request and copies what comes out, so that a test can look at it at leisure.
 class StoreWorld {
  public:
-  Effects apply(ConnectionId from, const c10d::Request& request) {
-    Effects effects;
-    store.apply(from, request, effects);
-    return effects;
+  Actions apply(ConnectionId from, const c10d::Request& request) {
+    Actions actions;
+    store.apply(from, request, actions);
+    return actions;
   }
   std::string get(const std::string& key) {
-    const Effects effects = apply(alice, c10d::Get{key});
-    return std::string(std::get<c10d::Value>(std::get<Answer>(effects.at(0)).reply).value);
+    const Actions actions = apply(alice, c10d::Get{key});
+    return std::string(std::get<c10d::Value>(std::get<Answer>(actions.at(0)).reply).value);
   }
   std::int64_t key_count() {
-    const Effects effects = apply(alice, c10d::GetNumKeys{});
-    return std::get<c10d::Number>(std::get<Answer>(effects.at(0)).reply).number;
+    const Actions actions = apply(alice, c10d::GetNumKeys{});
+    return std::get<c10d::Number>(std::get<Answer>(actions.at(0)).reply).number;
   }
-  Effects wait(ConnectionId from, std::vector<c10d::Bytes> keys) {
+  Actions wait(ConnectionId from, std::vector<c10d::Bytes> keys) {
     return apply(from, c10d::Wait{keys});
   }
-  Effects forget(ConnectionId connection) {
-    Effects effects;
-    store.forget(connection, effects);
-    return effects;
+  Actions forget(ConnectionId connection) {
+    Actions actions;
+    store.forget(connection, actions);
+    return actions;
   }
   Store store;
 };
 
-inline Effects only(ConnectionId to, const c10d::Reply& reply) {
+inline Actions only(ConnectionId to, const c10d::Reply& reply) {
   return {Answer{to, reply}};
 }
-inline const Effects nothing;
+inline const Actions nothing;
 
 }  // namespace cpprun
