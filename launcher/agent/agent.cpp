@@ -84,7 +84,7 @@ void Agent::refused(TimePoint now, const std::string& why, Actions& actions) {
       fmt::format("the master at {} refused this node: {}", where_the_master_is(), why);
   if (!in_round()) return exit({.code = 1, .reason = reason}, actions);
   if (phase_ == Phase::succeeded) return exit({.code = 1, .reason = done_text(reason)}, actions);
-  if (!exit_when_settled_ && !seat_lost_) lose_seat(now, reason, actions);
+  if (!exit_when_settled_ && !seat_lost_) lease_expired(now, reason, actions);
 }
 
 void Agent::sealed(TimePoint now, const link::Sealed& sealed, Actions& actions) {
@@ -233,7 +233,7 @@ void Agent::conclude_if_examined(TimePoint now, Actions& actions) {
   }
   if (seat_lost_) {
     if (stopped_by_) return exit_by_signal(actions);
-    return come_back(now, actions);
+    return rejoin(now, actions);
   }
   const bool undisturbed = settled.drain_reason.empty() && !drain_asked_ && !stopped_by_;
   if (!settled.first_failure && undisturbed) {

@@ -73,8 +73,8 @@ class Agent {
   bool fence_if_late(TimePoint now, Actions& actions);
   bool asks_how_it_ended() const;
   void ask_how_it_ended(TimePoint now, Actions& actions);
-  void lose_seat(TimePoint now, const std::string& why, Actions& actions);
-  void come_back(TimePoint now, Actions& actions);
+  void lease_expired(TimePoint now, const std::string& why, Actions& actions);
+  void rejoin(TimePoint now, Actions& actions);
   void stop_workers(TimePoint now, const std::string& reason, int signal, Actions& actions);
   void pass_on(TimePoint now, const Supervisor::Actions& from, Actions& actions);
   void settled(TimePoint now, const supervisor::Settled& settled, Actions& actions);

@@ -117,7 +117,7 @@ void Agent::check_link(TimePoint now, Actions& actions) {
 }
 
 void Agent::answered(TimePoint now, const link::Heartbeat& heartbeat, Actions& actions) {
-  const Duration silence = link_.unproven(now);
+  const Duration silence = link_.since_last_ack(now);
   const TimePoint proof = link_.proof();
   link_.answered(now, heartbeat.sent);
   // Several answers that come at once, after a pause, are one near miss.
@@ -140,14 +140,14 @@ std::optional<TimePoint> Agent::overdue_at() const {
 // Our lease is over: the others may have our ranks from now on. Whether that was found out now.
 bool Agent::fence_if_late(TimePoint now, Actions& actions) {
   if (!has_a_seat_to_lose() || !link_.lease_is_over(now)) return false;
-  const Duration silence = link_.unproven(now);
+  const Duration silence = link_.since_last_ack(now);
   const bool slept = now - link_.lease_over_at() > bounds::fence_margin;
-  lose_seat(now,
-            slept ? slept_text(config_.lease(), silence)
-                  : master_gone_text(where_the_master_is(),
-                                     link_.up() ? "nothing was heard of the master" : waiting_for_,
-                                     silence),
-            actions);
+  lease_expired(now,
+                slept ? slept_text(config_.lease(), silence)
+                      : master_gone_text(
+                            where_the_master_is(),
+                            link_.up() ? "nothing was heard of the master" : waiting_for_, silence),
+                actions);
   return true;
 }
 
@@ -162,19 +162,19 @@ void Agent::ask_how_it_ended(TimePoint now, Actions& actions) {
   seat_deadline_ = now + config_.join_timeout;
   const std::string gone = master_gone_text(
       where_the_master_is(), link_.up() ? "nothing was heard of the master" : waiting_for_,
-      link_.unproven(now));
+      link_.since_last_ack(now));
   actions.emplace_back(agent::TellNote{asks_text(gone, config_.join_timeout)});
 }
 
 // Whoever runs here is killed at once; then this node comes back as a newcomer where the job can
 // use one.
-void Agent::lose_seat(TimePoint now, const std::string& why, Actions& actions) {
+void Agent::lease_expired(TimePoint now, const std::string& why, Actions& actions) {
   seat_lost_ = why;
-  if (phase_ != Phase::running || !supervisor_) return come_back(now, actions);
+  if (phase_ != Phase::running || !supervisor_) return rejoin(now, actions);
   pass_on(now, supervisor_->handle(now, supervisor::Insist{why}), actions);
 }
 
-void Agent::come_back(TimePoint now, Actions& actions) {
+void Agent::rejoin(TimePoint now, Actions& actions) {
   const std::string reason = *std::exchange(seat_lost_, std::nullopt);
   const bool elastic = config_.nodes_min < config_.nodes_max;
   // As the coordinator judges: whoever is lost spends no restart, and its seat waits for it.
@@ -182,7 +182,7 @@ void Agent::come_back(TimePoint now, Actions& actions) {
   if (!elastic && !may_restart) {
     return exit({.code = 1, .reason = reason}, actions);
   }
-  actions.emplace_back(agent::TellNote{comes_back_text(reason, config_.join_timeout)});
+  actions.emplace_back(agent::TellNote{rejoins_text(reason, config_.join_timeout)});
   if (link_.up()) {
     actions.emplace_back(agent::HangUp{reason});
     link_.went_down(now);

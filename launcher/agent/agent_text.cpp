@@ -31,7 +31,7 @@ std::string lease_nearly_missed_text(Duration lease, Duration silence) {
       in_seconds(silence), in_seconds(lease), in_seconds(lease - silence));
 }
 
-std::string comes_back_text(const std::string& reason, Duration patience) {
+std::string rejoins_text(const std::string& reason, Duration patience) {
   return fmt::format("{}; this node asks for a seat again, for {:.0f} s at most", reason,
                      in_seconds(patience));
 }

@@ -24,7 +24,7 @@ std::string lease_nearly_missed_text(Duration lease, Duration silence);
 std::string with_port_cure(const std::string& reason);
 
 // It has lost its seat for that reason, and asks for another.
-std::string comes_back_text(const std::string& reason, Duration patience);
+std::string rejoins_text(const std::string& reason, Duration patience);
 
 // All of its workers ended with 0, and it goes on asking how the job ended.
 std::string asks_text(const std::string& reason, Duration patience);

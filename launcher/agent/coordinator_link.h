@@ -55,7 +55,7 @@ class CoordinatorLink {
   TimePoint overdue_at() const { return lease_over_at() + margin() / 2; }
   // When was sent what last arrived, and how long ago that is.
   TimePoint proof() const { return proof_; }
-  Duration unproven(TimePoint now) const { return now - proof_; }
+  Duration since_last_ack(TimePoint now) const { return now - proof_; }
   // Of heartbeats and dialling; silence is the owner's to watch, who knows whether it matters.
   std::optional<TimePoint> next_deadline() const;
 

@@ -78,10 +78,10 @@ class Job {
   std::optional<TimePoint> next_deadline() const;
 
  private:
-  bool come_back(TimePoint now, const Caller& caller, const link::Join& join,
-                 coordinator::Actions& actions);
-  void come_back_without_seat(TimePoint now, LinkId old_link, const Caller& caller,
-                              const link::Join& join, coordinator::Actions& actions);
+  bool rejoin(TimePoint now, const Caller& caller, const link::Join& join,
+              coordinator::Actions& actions);
+  void rejoin_without_seat(TimePoint now, LinkId old_link, const Caller& caller,
+                           const link::Join& join, coordinator::Actions& actions);
   void give_up_seat(TimePoint now, LinkId link, coordinator::Actions& actions);
   void resume(TimePoint now, LinkId old_link, const Caller& caller, const link::Join& join,
               coordinator::Actions& actions);
@@ -107,7 +107,7 @@ class Job {
   void meet_again(TimePoint now, coordinator::Actions& actions);
   std::optional<link::Waiting> wait_for_seat(const link::Join& join) const;
   void refuse_claimants(LinkId holder, coordinator::Actions& actions);
-  bool may_come_back(const Member& member) const;
+  bool may_rejoin(const Member& member) const;
   void settle(TimePoint now, coordinator::Actions& actions);
   void end(link::Finish finish, TimePoint now, coordinator::Actions& actions);
   void tell_spares(std::optional<LinkId> only, coordinator::Actions& actions);

@@ -11,7 +11,7 @@ namespace cpprun {
 
 void Job::join(TimePoint now, const Caller& caller, const link::Join& join,
                coordinator::Actions& actions) {
-  if (come_back(now, caller, join, actions)) return;
+  if (rejoin(now, caller, join, actions)) return;
   auto reason = join_check(terms_, round_, options_.lease, join);
   if (finish_) {
     // Late, or a spare that was never needed: it ends as the job did. Not so whoever may still have
@@ -61,8 +61,8 @@ void Job::join(TimePoint now, const Caller& caller, const link::Join& join,
 
 // The same agent through a newer link, perhaps before we have noticed that the older one broke. It
 // may have missed what was said to it there. False: it is to be received as anybody else.
-bool Job::come_back(TimePoint now, const Caller& caller, const link::Join& join,
-                    coordinator::Actions& actions) {
+bool Job::rejoin(TimePoint now, const Caller& caller, const link::Join& join,
+                 coordinator::Actions& actions) {
   const auto old_link = round_.find_agent(join, caller.peer);
   if (!old_link) return false;
   const Member member = *round_.find(*old_link);
@@ -84,7 +84,7 @@ bool Job::come_back(TimePoint now, const Caller& caller, const link::Join& join,
   const bool is_alike = member.join.node_rank == join.node_rank && !over() &&
                         member.join.local_world_size == join.local_world_size;
   if (member.state == Member::State::running && is_alike) {
-    come_back_without_seat(now, *old_link, caller, join, actions);
+    rejoin_without_seat(now, *old_link, caller, join, actions);
     return true;
   }
   give_up_seat(now, *old_link, actions);
@@ -96,8 +96,8 @@ bool Job::come_back(TimePoint now, const Caller& caller, const link::Join& join,
 
 // It has never heard of its seat in this round, or has ended its workers and given it up: nobody is
 // alive there, and it is here for the next round.
-void Job::come_back_without_seat(TimePoint now, LinkId old_link, const Caller& caller,
-                                 const link::Join& join, coordinator::Actions& actions) {
+void Job::rejoin_without_seat(TimePoint now, LinkId old_link, const Caller& caller,
+                              const link::Join& join, coordinator::Actions& actions) {
   give_up_seat(now, old_link, actions);
   resume(now, old_link, caller, join, actions);
   round_.set_state(caller.link, Member::State::drained);
@@ -142,7 +142,7 @@ void Job::resume(TimePoint now, LinkId old_link, const Caller& caller, const lin
 
 // It has drained, and waits for the next round: sealed without it, that round would have to be
 // broken for it in the next moment.
-bool Job::may_come_back(const Member& member) const {
+bool Job::may_rejoin(const Member& member) const {
   if (member.local || member.leaving || !member.group_rank) return false;
   if (round_.phase() == Round::Phase::draining) return member.state == Member::State::drained;
   return round_.phase() == Round::Phase::gathering;

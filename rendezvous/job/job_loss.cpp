@@ -20,7 +20,7 @@ void Job::close(TimePoint now, const Closing& closing, coordinator::Actions& act
     round_.set_broken(link, now);
     return;
   }
-  if (!over() && broken && may_come_back(*member)) {
+  if (!over() && broken && may_rejoin(*member)) {
     round_.set_broken(link, now);
     actions.emplace_back(coordinator::Note{
         fmt::format("the link of {} broke: {}; the next round waits up to {} s for it",
