@@ -161,7 +161,7 @@ int main(int argc, char** argv) {
   }
   io::RunInputs inputs{.config = std::get<Config>(outcome), .environment = environment};
   inputs.style = io::console_style(environment, inputs.config.logs);
-  const ConsoleMessages console messages{inputs.style};
+  const ConsoleMessages console_messages{inputs.style};
 
   auto output_files =
       io::OutputFiles::open(inputs.config.logs.report_file, inputs.config.logs.events_file);

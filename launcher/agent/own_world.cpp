@@ -10,7 +10,7 @@ namespace cpprun {
 
 namespace {
 
-// The second look comes after this part of the timeouts.
+// The second look comes after this part of the time-out.
 constexpr int second_look_part = 6;
 // A retry now and then costs less than this part of the time; a step of training all of it.
 constexpr int idle_part = 20;

@@ -19,7 +19,7 @@ namespace {
 constexpr double seconds_max = 2'000'000;
 constexpr double interval_seconds_max = 20'000;
 constexpr int attempts_max = 100;
-// A shorter heartbeat would be work and not timeouts.
+// A shorter heartbeat would be work for nothing.
 constexpr double seconds_min = 0.01;
 
 // Keys of torchrun that say nothing to a coordinator that polls nobody and has no phases to time

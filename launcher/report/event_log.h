@@ -84,7 +84,7 @@ using Event = std::variant<JobStarted, RoundSealed, WorkerStarted, WorkerNotStar
 
 }  // namespace event_log
 
-// Who keeps the event_log; in every line, so that lines of many nodes may be mixed.
+// Who writes the event log; in every line, so that lines of many nodes may be mixed.
 struct EventSource {
   std::string job;
   std::string host;

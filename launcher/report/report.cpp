@@ -45,7 +45,7 @@ struct Block {
   std::string traceback;
 };
 
-std::string to_text(const Block& block, std::size_t index) {
+std::string block_text(const Block& block, std::size_t index) {
   const int code = block.status.signalled ? -block.status.value : block.status.value;
   const auto signal =
       block.status.signalled ? fmt::format(" ({})", signal_name(block.status.value)) : "";
@@ -146,7 +146,7 @@ std::string others_text(const ReportFacts& facts, const Evidence* root) {
                    [](const auto* a, const auto* b) { return a->outcome.time < b->outcome.time; });
   std::string text;
   for (std::size_t i = 0; i < std::min(others.size(), others_max); ++i) {
-    text += to_text(block_of(*others[i], facts, victim_text(*others[i], facts)), i + 1);
+    text += block_text(block_of(*others[i], facts, victim_text(*others[i], facts)), i + 1);
   }
   if (others.size() > others_max) {
     text += fmt::format("  ... and {} more workers of this node\n", others.size() - others_max);
@@ -233,8 +233,8 @@ std::string box(const ReportFacts& facts, const Evidence* own) {
   const auto title = fmt::format("{} FAILED", facts.entrypoint);
   const auto others = others_text(facts, own);
   const auto root = own != nullptr
-                        ? to_text(block_of(*own, facts, story(*own, facts.console_inherited)), 0)
-                    : facts.root ? to_text(block_of(*facts.root, facts), 0)
+                        ? block_text(block_of(*own, facts, story(*own, facts.console_inherited)), 0)
+                    : facts.root ? block_text(block_of(*facts.root, facts), 0)
                                  : fmt::format("  none of this job's workers: {}\n", facts.reason);
   const auto width =
       std::min(width_max, std::max({title.size(), longest_line(others), longest_line(root)}));

@@ -102,8 +102,8 @@ def bench_meeting(options):
 
 def bench_coordinator(options, runs):
     print()
-    print("| the coordinator, for each agent | CPU to join, us | CPU for the next round, us | sent and "
-          "heard to join, bytes | heard in the next round, bytes | memory, bytes |")
+    print("| the coordinator, for each agent | CPU to join, us | CPU for the next round, us | "
+          "sent and heard to join, bytes | heard in the next round, bytes | memory, bytes |")
     print("| --- | --- | --- | --- | --- | --- |")
     for agents, results in runs.items():
         def middle(name):
@@ -117,7 +117,8 @@ def bench_coordinator(options, runs):
 
 def bench_idle(options):
     print()
-    print("| agents standing by, a heartbeat a second each | coordinator's CPU | wake-ups per second |")
+    print("| agents standing by, a heartbeat a second each | coordinator's CPU | "
+          "wake-ups per second |")
     print("| --- | --- | --- |")
     for agents in (2, 128, 1000, 10_000):
         result = crowd(options.build, agents, idle=options.seconds)
@@ -151,8 +152,8 @@ def bench_calls(options):
         print("\nnote: strace may not look at another process here")
         return
     often = sorted(calls.items(), key=lambda each: -each[1])[:9]
-    print(f"\nSystem calls of the coordinator per agent, from connecting to the good-bye ({agents:,} "
-          f"agents): {sum(calls.values()) / agents:.1f}: "
+    print(f"\nSystem calls of the coordinator per agent, from connecting to the good-bye "
+          f"({agents:,} agents): {sum(calls.values()) / agents:.1f}: "
           + ", ".join(f"{name} {count / agents:.1f}" for name, count in often) + ".")
 
 

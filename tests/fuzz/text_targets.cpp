@@ -52,7 +52,7 @@ void rendezvous_conf(std::string_view bytes) {
     promise(mistake.starts_with("--rdzv-conf"), "a mistake that does not name its flag");
   }
   for (const auto& duration :
-       {patience.join_timeout, patience.keep_alive_interval, patience.last_call_timeout}) {
+       {timeouts.join_timeout, timeouts.keep_alive_interval, timeouts.last_call_timeout}) {
     promise(!duration || *duration >= Duration{}, "a negative time");
   }
 }

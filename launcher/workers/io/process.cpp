@@ -77,6 +77,12 @@ class WorkerProcesses::Impl {
       if (!worker->ended) wait_for_end(*worker, end);
       reap(worker->pid);
     }
+    // Whoever changed parents while it was looked for may have been missed: the children of one
+    // that dies move up to us. So until nobody is found, each look after the last one's dead.
+    while (somebody_is_below() && std::chrono::steady_clock::now() < end) {
+      for (const int pid : others_left()) kill_descendant(pid);
+      static_cast<void>(::poll(nullptr, 0, 1));
+    }
   }
 
   tl::expected<int, SpawnError> spawn(const WorkerSpec& spec, const WorkerStreams& streams) {

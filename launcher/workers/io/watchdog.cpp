@@ -242,7 +242,7 @@ Watchdog::~Watchdog() {
 }
 
 Result<void> Watchdog::start_again() {
-  auto fresh = post(kin_);
+  auto fresh = start(kin_);
   if (!fresh) return tl::unexpected<Error>(fresh.error());
   if (pipe_ >= 0) ::close(pipe_);
   pid_ = fresh->pid_;

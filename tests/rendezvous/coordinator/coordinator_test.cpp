@@ -78,7 +78,7 @@ TEST_CASE("a host seats its own job and refuses every other with both names") {
 
 TEST_CASE("a round's store is empty when the round begins, and only for the round's members") {
   Coordinator coordinator = host();
-  Effects ignored;
+  Actions ignored;
   coordinator.store("j").apply(ConnectionId{1}, c10d::Set{"stale", "key"}, ignored);
   open(coordinator, a);
   CHECK_FALSE(coordinator.admit("j", "10.0.0.1").has_value());

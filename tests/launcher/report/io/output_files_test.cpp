@@ -23,7 +23,7 @@ namespace fs = std::filesystem;
 
 struct Folder {
   Folder() {
-    std::string name = (fs::temp_directory_path() / "chronicle_XXXXXX").string();
+    std::string name = (fs::temp_directory_path() / "output_files_XXXXXX").string();
     path = ::mkdtemp(name.data());
   }
   ~Folder() { fs::remove_all(path); }
