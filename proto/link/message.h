@@ -123,7 +123,8 @@ struct Drained {
   friend bool operator==(const Drained&, const Drained&) = default;
 };
 
-// This node was asked to stop (a signal). The job ends, or goes on without it (docs/states.md).
+// This node was asked to stop (a signal), or has waited for join_timeout and gives up (signal 0).
+// The job ends, or goes on without it (docs/states.md).
 struct Leave {
   int signal = 0;
   std::string reason;

@@ -149,6 +149,7 @@ void Job::leave(TimePoint now, LinkId link, const link::Leave& leave,
     }
   } else if (!round_end_.stop) {
     round_end_.stop = leave;
+    round_end_.why_no_other = says;
   }
   if (round_.phase() == Round::Phase::sealed) break_round(now, says, actions);
   round_end_.polite_since(when(now, member, leave.asked), says);
@@ -245,8 +246,7 @@ void Job::settle(TimePoint now, coordinator::Actions& actions) {
 
 // Everybody of the broken round has drained: is there another?
 RestartPolicy::Verdict Job::judge(TimePoint now) {
-  if (round_end_.stop)
-    return {.restart = false, .pause = {}, .reason = "the job was asked to stop"};
+  if (round_end_.stop) return {.restart = false, .pause = {}, .reason = round_end_.why_no_other};
   const Failures::Entry* root = round_end_.failures.root();
   if (root == nullptr) return {.restart = true, .pause = {}, .reason = "the next round follows"};
   if (!root->lost) return policy_.judge(now, {root->failure, root->at - sealed_at_});

@@ -13,11 +13,14 @@
 namespace cpprun {
 
 struct RoundEnd {
-  std::string reason = {};               // completes "ending the workers: …"
-  TimePoint at{};                        // when the nodes were told, or the first was asked
-  Failures failures = {};                // of the round, everybody's
-  std::optional<link::Leave> stop = {};  // somebody was asked to stop the job
-  bool change = false;                   // who is here has changed, nothing failed yet
+  std::string reason = {};  // completes "ending the workers: …"
+  TimePoint at{};           // when the nodes were told, or the first was asked
+  Failures failures = {};   // of the round, everybody's
+  // Somebody leaves without whom the job does not go on: it was asked to stop, or gave up (no
+  // signal).
+  std::optional<link::Leave> stop = {};
+  std::string why_no_other = {};  // who that is and why, where there is a `stop`
+  bool change = false;            // who is here has changed, nothing failed yet
 
   // What the coordinator asked for itself: what ends badly later follows from that.
   bool polite() const { return change || stop; }

@@ -248,3 +248,25 @@ TEST_CASE(
   CHECK_FALSE(finish[0].root);
   CHECK(finish[0].reason == "node 0 on host0 leaves: asked to stop by SIGTERM");
 }
+
+TEST_CASE("why there is no restart is said in the words of who leaves") {
+  Table table{3};
+  table.seal();
+  table.hear(t0 + 1s, a, failure_of(0, 1s, false, 5));
+  const auto reason_after = [&](const link::Leave& leave) {
+    table.hear(t0 + 2s, b, leave);
+    const auto over = said<link::Finish>(table.drained(t0 + 3s, 1, {b, a}), a);
+    return over.empty() ? "" : over[0].reason;
+  };
+  SUBCASE("its patience was over when the round was sealed") {
+    CHECK(
+        reason_after({.signal = 0, .reason = "gave up after 20 s: 4 of 5 nodes are here"}) ==
+        "rank 0 on host0 failed; not restarted: node 1 on host1 leaves: gave up after 20 s: 4 of 5 "
+        "nodes are here");
+  }
+  SUBCASE("it was asked to stop") {
+    CHECK(
+        reason_after({.signal = 15, .reason = "asked to stop by SIGTERM"}) ==
+        "rank 0 on host0 failed; not restarted: node 1 on host1 leaves: asked to stop by SIGTERM");
+  }
+}
