@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "proto/bounds.h"
@@ -83,6 +84,9 @@ void CoordinatorHost::heard(const ConnectionRef& connection, const Packet& packe
   if (std::holds_alternative<link::Join>((*decoded)->message)) {
     universe_.judge.coordinator_hears_join(connection->node);
   }
+  if (const auto* done = std::get_if<link::Succeeded>(&(*decoded)->message)) {
+    universe_.judge.coordinator_hears_success(connection->node, done->round);
+  }
   tell(Coordinator::Said{connection->link, (*decoded)->message});
 }
 
@@ -132,6 +136,9 @@ void CoordinatorHost::hear_local_agent(const link::Message& message) {
     tell(Coordinator::Opened{{.link = *local_link_, .peer = "127.0.0.1", .local = true}});
   }
   universe_.judge.coordinator_heard(0);
+  if (const auto* done = std::get_if<link::Succeeded>(&message)) {
+    universe_.judge.coordinator_hears_success(0, done->round);
+  }
   tell(Coordinator::Said{*local_link_, message});
 }
 
@@ -201,12 +208,23 @@ void CoordinatorHost::open_store(const std::string& job) {
 
 void CoordinatorHost::perform(const coordinator::Say& say) {
   const int node = node_of(say.link);
+  if (const auto* sealed = std::get_if<link::Sealed>(&say.message)) {
+    universe_.judge.must(sealed->round != RoundNumber{}, "a round has the number 0");
+  }
   if (node < 0) return;
   universe_.judge.node_is_told(node, say.message);
   if (const auto* finish = std::get_if<link::Finish>(&say.message)) {
     universe_.judge.coordinator_finishes(universe_.scenario.job_of(node), *finish);
   }
-  if (std::holds_alternative<link::Refused>(say.message)) universe_.judge.coordinator_refuses(node);
+  if (const auto* drain = std::get_if<link::Drain>(&say.message)) {
+    universe_.judge.coordinator_breaks(universe_.scenario.job_of(node), *drain);
+  }
+  if (const auto* refused = std::get_if<link::Refused>(&say.message)) {
+    const bool has_another = std::any_of(nodes_.begin(), nodes_.end(), [&](const auto& each) {
+      return each.second == node && each.first != say.link;
+    });
+    universe_.judge.coordinator_refuses(node, refused->reason, has_another);
+  }
   if (say.link == local_link_) {
     hooks_.to_local_agent(say.message);
     return;

@@ -107,11 +107,28 @@ void Judge::coordinator_hears_join(int node) {
 }
 
 // Who comes too late ends as the job did; only who may still have workers of it is sent away.
-void Judge::coordinator_refuses(int node) {
+void Judge::coordinator_refuses(int node, const std::string& why, bool has_another) {
   const JobRecord& job = job_of(node);
   const bool knows_the_end = job.finish && !job.forgotten;
   must(!knows_the_end || nodes_[index(node)].had_a_seat,
        fmt::format("node {} came late to a job that is over, and was refused", node));
+  must(has_another || !why.starts_with("node rank "),
+       fmt::format("node {} was refused for the sake of one that is gone", node));
+}
+
+void Judge::coordinator_hears_success(int node, RoundNumber round) {
+  JobRecord& job = job_of(node);
+  if (job.round == round && job.seated[index(node)]) job.somebody_is_done = true;
+}
+
+// Who has done its part would have to do it again.
+void Judge::coordinator_breaks(int job, const link::Drain& drain) {
+  const JobRecord& record = jobs_[index(job)];
+  const bool for_newcomers =
+      drain.reason.ends_with(" node is here") || drain.reason.ends_with(" nodes are here");
+  must(!for_newcomers || record.round != drain.round || !record.somebody_is_done,
+       fmt::format("round {} was broken for newcomers, and a node had finished its work in it",
+                   drain.round.value));
 }
 
 // After a sleep its words may wait unread: they have to be read first.
@@ -170,6 +187,7 @@ void Judge::coordinator_seals(int job_number, const Seats& seats) {
   job.alive.assign(index(any.world_size), 0);
   job.holder.clear();
   job.ended_well = 0;
+  job.somebody_is_done = false;
   job.deaths.clear();
   std::fill(job.seated.begin(), job.seated.end(), false);
   for (const auto& [node, sealed] : seats) {

@@ -64,7 +64,10 @@ class Judge {
   void coordinator_finishes(int job, const link::Finish& finish);
   void coordinator_heard(int node);
   void coordinator_hears_join(int node);
-  void coordinator_refuses(int node);
+  // `has_another`: a link of that node which the coordinator does not know to be closed.
+  void coordinator_refuses(int node, const std::string& why, bool has_another);
+  void coordinator_hears_success(int node, RoundNumber round);
+  void coordinator_breaks(int job, const link::Drain& drain);
   // It was silent for too long. `arrived`: when the last of its words came to the coordinator's
   // machine.
   void coordinator_gives_up(int node, TimePoint arrived);
@@ -112,7 +115,8 @@ class Judge {
     int ended_well = 0;
     int restarts = 0;
     int rounds = 0;
-    std::vector<Death> deaths;  // in the sealed round, that nobody asked for
+    bool somebody_is_done = false;  // all workers of a node have, in the sealed round
+    std::vector<Death> deaths;      // in the sealed round, that nobody asked for
     std::optional<link::Finish> finish;
     bool forgotten = false;  // a new job may have its name; how it ended is still known
     std::optional<TimePoint> forgotten_at = {};  // for the first time

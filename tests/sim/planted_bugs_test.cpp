@@ -3,6 +3,8 @@
 
 #include <doctest/doctest.h>
 
+#include <string>
+
 #include "tests/sim/campaign.h"
 #include "tests/sim/plants/planted_bug.h"
 
@@ -51,6 +53,11 @@ constexpr Plant plants[] = {
     {"a node that has done its part is waited for in vain", "network,clocks,kill", 6'000},
     {"who comes late to a job that is over is refused", "late,network", 20'000},
     {"a host leaves while somebody is connected", "late,network", 20'000},
+    {"who comes back to a draining round settles nothing", "all", 10'000},
+    {"who ends badly of a stop is blamed", "exit,term", 5'000},
+    {"who is started in the place of one that is gone is refused", "kill,return", 500},
+    {"any number of a round is believed", "strangers", 500},
+    {"a newcomer makes those who have finished begin again", "late", 1'000},
 };
 
 }  // namespace
@@ -67,7 +74,7 @@ TEST_CASE("every planted bug is found") {
   int number = 0;
   for (const Plant& plant : plants) {
     const Tally tally = sail_with(++number, plant.faults, plant.seeds);
-    CHECK_MESSAGE(!tally.broken.empty(), "nothing was found though ", plant.bug);
+    CHECK_MESSAGE(!tally.broken.empty(), "nothing was found though ", std::string(plant.bug));
     if (tally.broken.empty()) continue;
     MESSAGE("bug ", number, ", seed ", tally.broken[0].seed, ": ", tally.broken[0].verdict);
   }
