@@ -45,3 +45,8 @@ write_basic_package_version_file(cpprunConfigVersion.cmake COMPATIBILITY SameMin
 install(FILES "${CMAKE_CURRENT_BINARY_DIR}/cpprunConfig.cmake"
               "${CMAKE_CURRENT_BINARY_DIR}/cpprunConfigVersion.cmake"
         DESTINATION ${CPPRUN_PACKAGE_FOLDER} COMPONENT development)
+
+# Whoever gets the programs gets the terms with them.
+install(FILES LICENSE NOTICE.md DESTINATION "${CMAKE_INSTALL_DOCDIR}")
+install(FILES LICENSE NOTICE.md DESTINATION "${CMAKE_INSTALL_DOCDIR}" COMPONENT development
+        EXCLUDE_FROM_ALL)
