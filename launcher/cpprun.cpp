@@ -26,6 +26,7 @@
 #include "launcher/report/io/terminal.h"
 #include "launcher/report/report.h"
 #include "launcher/workers/io/watchdog.h"
+#include "proto/version.h"
 #include "rendezvous/io/standard_streams.h"
 #include "rendezvous/io/steadiness.h"
 
@@ -150,7 +151,8 @@ int main(int argc, char** argv) {
                    .environment = environment,
                    .cpu_count = io::cpu_count(),
                    .device_count = io::device_count(environment),
-                   .random_id = io::random_token(node_token_bytes)};
+                   .random_id = io::random_token(node_token_bytes),
+                   .version = std::string(version_text())};
   const CliOutcome outcome = read_command_line(line);
   if (const auto* text = std::get_if<CliText>(&outcome)) {
     std::fputs(text->text.c_str(), stdout);

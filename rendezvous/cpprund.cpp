@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <cstdlib>
 
+#include "proto/version.h"
 #include "rendezvous/daemon/cpprund_cli.h"
 #include "rendezvous/daemon/io/store_daemon.h"
 #include "rendezvous/io/standard_streams.h"
@@ -14,8 +15,8 @@ int main(int argc, char** argv) {
   // A log or a client that has gone away is an error of a write, not the end of everybody's jobs.
   std::signal(SIGPIPE, SIG_IGN);
   const char* const log_level = std::getenv(cpprun::log_level_variable);
-  const auto parsed =
-      cpprun::parse_daemon_options(argc, argv, log_level == nullptr ? "" : log_level);
+  const auto parsed = cpprun::parse_daemon_options(argc, argv, cpprun::version_text(),
+                                                   log_level == nullptr ? "" : log_level);
   if (const auto* end = std::get_if<cpprun::CommandLineEnd>(&parsed)) {
     std::fputs(end->text.c_str(), end->exit_code == 0 ? stdout : stderr);
     return end->exit_code;

@@ -82,7 +82,7 @@ CliOutcome read_command_line(const CommandLine& line) {
                        [&](const TypedFlag& typed) { return typed.flag->name == name; });
   };
   if (asks_for("help")) return CliText{help_text()};
-  if (asks_for("version")) return CliText{"cpprun " CPPRUN_VERSION "\n"};
+  if (asks_for("version")) return CliText{fmt::format("cpprun {}\n", line.version)};
 
   CliMistakes mistakes;
   Settings settings;

@@ -17,6 +17,7 @@ struct CommandLine {
   int cpu_count = 1;
   int device_count = 0;
   std::string random_id;  // the job id of a standalone run
+  std::string version;    // what --version says: the number and the commit
 };
 
 // --help, --version: to stdout, exit 0.

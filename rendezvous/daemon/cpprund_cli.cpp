@@ -47,12 +47,14 @@ void add_limits(CLI::App& app, DaemonOptions& options) {
 }  // namespace
 
 std::variant<DaemonOptions, CommandLineEnd> parse_daemon_options(int argc, const char* const* argv,
+                                                                 std::string_view version,
                                                                  std::string_view log_level) {
   DaemonOptions options;
   CLI::App app{
       "The rendezvous daemon of cpprun: hosts the store on which the workers of a job "
       "meet.\nPyTorch clients of every version since 1.9 can use it."};
   app.name("cpprund");
+  app.set_version_flag("--version", fmt::format("cpprund {}", version), "Show the version");
   app.add_option("--host", options.host, "Address or name to listen on (default: every interface)");
   int port = options.port;
   app.add_option("--port", port, "Port to listen on; 0 lets the system pick one")

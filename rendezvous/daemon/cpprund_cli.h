@@ -9,14 +9,16 @@
 
 namespace cpprun {
 
-// Nothing to run: --help, or a mistake that `text` explains.
+// Nothing to run: --help, --version, or a mistake that `text` explains.
 struct CommandLineEnd {
   int exit_code = 0;
   std::string text;
 };
 
-// `log_level`: what CPPRUN_LOG_LEVEL says, for where no flag does; may be empty.
+// `version`: what --version says. `log_level`: what CPPRUN_LOG_LEVEL says, for where no flag does;
+// may be empty.
 std::variant<DaemonOptions, CommandLineEnd> parse_daemon_options(int argc, const char* const* argv,
+                                                                 std::string_view version,
                                                                  std::string_view log_level = {});
 
 }  // namespace cpprun

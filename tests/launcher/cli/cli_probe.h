@@ -19,7 +19,8 @@ inline CliOutcome read(Words words, Environment environment = {}) {
                             .environment = std::move(environment),
                             .cpu_count = 12,
                             .device_count = 0,
-                            .random_id = "r4nd0m"});
+                            .random_id = "r4nd0m",
+                            .version = "1.2.3 (commit abc)"});
 }
 
 inline Config good(Words words, Environment environment = {}) {

@@ -10,7 +10,7 @@ namespace {
 
 auto parse(std::vector<const char*> arguments) {
   arguments.insert(arguments.begin(), "cpprund");
-  return parse_daemon_options(static_cast<int>(arguments.size()), arguments.data());
+  return parse_daemon_options(static_cast<int>(arguments.size()), arguments.data(), "1.2.3");
 }
 
 CommandLineEnd end_of(std::vector<const char*> arguments) {
@@ -67,8 +67,8 @@ TEST_CASE("a mistake ends it with 2 and a line that names the flag") {
 TEST_CASE("the level of the log comes from its flag, else from the environment, else it is info") {
   const auto level = [](std::vector<const char*> arguments, std::string_view environment) {
     arguments.insert(arguments.begin(), "cpprund");
-    const auto parsed =
-        parse_daemon_options(static_cast<int>(arguments.size()), arguments.data(), environment);
+    const auto parsed = parse_daemon_options(static_cast<int>(arguments.size()), arguments.data(),
+                                             "1.2.3", environment);
     REQUIRE(std::holds_alternative<DaemonOptions>(parsed));
     return std::get<DaemonOptions>(parsed).log_level;
   };
@@ -79,7 +79,7 @@ TEST_CASE("the level of the log comes from its flag, else from the environment, 
   CHECK(end_of({"--log-level", "loud"}).exit_code == 2);
   CHECK(end_of({"--verbose", "--log-level", "info"}).exit_code == 2);
   const char* none[] = {"cpprund"};
-  const auto wrong = parse_daemon_options(1, none, "loud");
+  const auto wrong = parse_daemon_options(1, none, "1.2.3", "loud");
   REQUIRE(std::holds_alternative<CommandLineEnd>(wrong));
   CHECK(std::get<CommandLineEnd>(wrong).exit_code == 2);
   CHECK(std::get<CommandLineEnd>(wrong).text ==
@@ -89,6 +89,11 @@ TEST_CASE("the level of the log comes from its flag, else from the environment, 
 TEST_CASE("a daemon may host jobs alone") {
   CHECK(std::get<DaemonOptions>(parse({})).has_plain_store);
   CHECK_FALSE(std::get<DaemonOptions>(parse({"--no-plain-store"})).has_plain_store);
+}
+
+TEST_CASE("asking for the version is no mistake, and answers with the program and the version") {
+  CHECK(end_of({"--version"}).exit_code == 0);
+  CHECK(end_of({"--version"}).text == "cpprund 1.2.3\n");
 }
 
 TEST_CASE("asking for help is no mistake") {
