@@ -234,11 +234,14 @@ TEST_CASE("a test that no target names is found") {
   CHECK(check_each_test_has_a_target(named).empty());
 }
 
-TEST_CASE("a program that the README shows otherwise than it is tested is found") {
+TEST_CASE("a program that a page shows otherwise than it is tested is found") {
   const Source program{"tests/embed/server/main.cpp", "int main() {}\n"};
-  CHECK(check_readme_programs({program, {"README.md", "```cpp\nint main() {}\n```\n"}}).empty());
-  CHECK(check_readme_programs({program, {"README.md", "int main() { serve(); }\n"}}).size() == 1);
-  CHECK(check_readme_programs({program}).size() == 1);
+  CHECK(check_shown_programs({program, {"docs/embedding.md", "```cpp\nint main() {}\n```\n"}})
+            .empty());
+  CHECK(
+      check_shown_programs({program, {"docs/embedding.md", "int main() { serve(); }\n"}}).size() ==
+      1);
+  CHECK(check_shown_programs({program}).size() == 1);
 }
 
 TEST_CASE("a violation reads as compilers say it") {
