@@ -6,6 +6,7 @@
 #include "tests/tidy/guide.h"
 #include "tests/tidy/house.h"
 #include "tests/tidy/includes.h"
+#include "tests/tidy/links.h"
 #include "tests/tidy/shape.h"
 #include "tests/tidy/words.h"
 
@@ -242,6 +243,13 @@ TEST_CASE("a program that a page shows otherwise than it is tested is found") {
       check_shown_programs({program, {"docs/embedding.md", "int main() { serve(); }\n"}}).size() ==
       1);
   CHECK(check_shown_programs({program}).size() == 1);
+}
+
+TEST_CASE("a link to a page that is not there is found") {
+  const Source map{"docs/README.md", "# M\n[a](a.md), [b](../B.md#two) and [c](https://c/d.md)\n"};
+  CHECK(check_links({map, {"docs/a.md", ""}, {"B.md", ""}}).empty());
+  CHECK(check_links({map, {"docs/a.md", ""}}).size() == 1);
+  CHECK(check_links({map}).front().line == 2);
 }
 
 TEST_CASE("a violation reads as compilers say it") {

@@ -11,6 +11,7 @@
 
 #include "tests/tidy/guide.h"
 #include "tests/tidy/includes.h"
+#include "tests/tidy/links.h"
 #include "tests/tidy/shape.h"
 #include "tests/tidy/words.h"
 
@@ -174,6 +175,7 @@ std::vector<Violation> check_house(const Tree& tree) {
   add(check_each_room_has_a_readme(tree));
   add(check_each_test_has_a_target(tree));
   add(check_shown_programs(tree));
+  add(check_links(tree));
   add(check_troubleshooting(tree));
   std::stable_sort(violations.begin(), violations.end());
   return violations;
