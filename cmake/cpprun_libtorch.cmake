@@ -1,0 +1,125 @@
+# Finds LibTorch by its files alone: pip's torch as it is, or the zip that PyTorch offers, built for
+# the CPU or for CUDA. LibTorch's own TorchConfig.cmake is not asked, because one of a CUDA build
+# stops every configuration on a machine without the CUDA toolkit, which linking does not need.
+#
+# cpprun_find_libtorch() looks in $LIBTORCH, CMAKE_PREFIX_PATH and Torch_DIR; a prefix may be the
+# torch folder or what `torch.utils.cmake_prefix_path` prints. It defines the target
+# cpprun_libtorch and sets, for the caller:
+#   CPPRUN_LIBTORCH_FOLDER   the folder that has include/ and lib/; empty if there is none
+#   CPPRUN_LIBTORCH_VERSION  2.13.0
+#   CPPRUN_LIBTORCH_ABI      1, or 0 for the old strings of libstdc++
+#   CPPRUN_LIBTORCH_KIND     CPU or CUDA
+
+# The folders that CUDA's and NCCL's headers or libraries (`part`: include, lib) may be in: beside
+# torch, where pip puts NVIDIA's packages, and those of an installed toolkit.
+function(cpprun_cuda_folders result libtorch part)
+  file(GLOB folders "${libtorch}/../nvidia/*/${part}"
+                    "${libtorch}/../triton/backends/nvidia/${part}")
+  foreach(toolkit "$ENV{CUDA_HOME}" /usr/local/cuda)
+    if(toolkit AND IS_DIRECTORY "${toolkit}/${part}")
+      list(APPEND folders "${toolkit}/${part}")
+    endif()
+  endforeach()
+  set(${result} "${folders}" PARENT_SCOPE)
+endfunction()
+
+function(cpprun_read_libtorch_version folder)
+  set(version "")
+  foreach(header torch/headeronly/version.h torch/csrc/api/include/torch/version.h)
+    if(NOT version AND EXISTS "${folder}/include/${header}")
+      file(READ "${folder}/include/${header}" text)
+      foreach(part MAJOR MINOR PATCH)
+        if(text MATCHES "define TORCH_VERSION_${part} ([0-9]+)")
+          list(APPEND version "${CMAKE_MATCH_1}")
+        endif()
+      endforeach()
+      list(JOIN version "." version)
+    endif()
+  endforeach()
+  # Builds before 2.7 say which strings they were compiled with; later ones all have the new.
+  set(abi 1)
+  if(EXISTS "${folder}/share/cmake/Torch/TorchConfig.cmake")
+    file(READ "${folder}/share/cmake/Torch/TorchConfig.cmake" text)
+    if(text MATCHES "_GLIBCXX_USE_CXX11_ABI=0")
+      set(abi 0)
+    endif()
+  endif()
+  set(CPPRUN_LIBTORCH_VERSION "${version}" PARENT_SCOPE)
+  set(CPPRUN_LIBTORCH_ABI "${abi}" PARENT_SCOPE)
+endfunction()
+
+# A program that asks for a tensor on a GPU must have loaded libtorch_cuda, which no symbol names.
+function(cpprun_link_libtorch folder kind)
+  set(libraries "${folder}/lib/libtorch.so" "${folder}/lib/libtorch_cpu.so")
+  if(kind STREQUAL "CUDA")
+    list(APPEND libraries "${folder}/lib/libtorch_cuda.so" "${folder}/lib/libc10_cuda.so")
+    # Its libraries find each other when the program starts; the driver may be on no build machine.
+    cpprun_cuda_folders(cuda_libraries "${folder}" lib)
+    list(TRANSFORM cuda_libraries PREPEND "LINKER:-rpath-link,")
+    target_link_options(cpprun_libtorch INTERFACE ${cuda_libraries} LINKER:--allow-shlib-undefined)
+  endif()
+  # One item, which CMake neither reorders nor takes apart.
+  list(JOIN libraries "," libraries)
+  target_link_libraries(cpprun_libtorch INTERFACE
+    "-Wl,--no-as-needed,${libraries},--as-needed" "${folder}/lib/libc10.so")
+endfunction()
+
+macro(cpprun_find_libtorch)
+  # Not from the cache: whoever names another LibTorch gets it.
+  unset(cpprun_libtorch_header CACHE)
+  find_path(cpprun_libtorch_header torch/csrc/api/include/torch/version.h
+    HINTS "$ENV{LIBTORCH}" "${Torch_DIR}/../../.." ${CMAKE_PREFIX_PATH}
+    PATH_SUFFIXES include ../../include)
+  set(CPPRUN_LIBTORCH_FOLDER "")
+  if(cpprun_libtorch_header)
+    get_filename_component(CPPRUN_LIBTORCH_FOLDER "${cpprun_libtorch_header}/.." ABSOLUTE)
+    cpprun_read_libtorch_version("${CPPRUN_LIBTORCH_FOLDER}")
+    set(CPPRUN_LIBTORCH_KIND CPU)
+    if(EXISTS "${CPPRUN_LIBTORCH_FOLDER}/lib/libtorch_cuda.so")
+      set(CPPRUN_LIBTORCH_KIND CUDA)
+    endif()
+  endif()
+  if(CPPRUN_LIBTORCH_FOLDER AND NOT TARGET cpprun_libtorch)
+    add_library(cpprun_libtorch INTERFACE IMPORTED GLOBAL)
+    target_include_directories(cpprun_libtorch SYSTEM INTERFACE
+      "${CPPRUN_LIBTORCH_FOLDER}/include"
+      "${CPPRUN_LIBTORCH_FOLDER}/include/torch/csrc/api/include")
+    target_compile_definitions(cpprun_libtorch INTERFACE USE_DISTRIBUTED USE_C10D_GLOO
+      _GLIBCXX_USE_CXX11_ABI=${CPPRUN_LIBTORCH_ABI})
+    cpprun_link_libtorch("${CPPRUN_LIBTORCH_FOLDER}" "${CPPRUN_LIBTORCH_KIND}")
+  endif()
+endmacro()
+
+# Sets CPPRUN_NCCL_INCLUDES to the folders that the nccl backend, `source`, compiles with, or
+# CPPRUN_NCCL_REASON to a clause that says why it does not.
+function(cpprun_try_nccl includes source)
+  cpprun_cuda_folders(folders "${CPPRUN_LIBTORCH_FOLDER}" include)
+  set(CPPRUN_NCCL_REASON "" PARENT_SCOPE)
+  foreach(header nccl.h cuda_runtime.h)
+    unset(cpprun_cuda_header CACHE)
+    find_path(cpprun_cuda_header ${header} HINTS ${folders})
+    if(NOT cpprun_cuda_header)
+      set(CPPRUN_NCCL_REASON "${header} is in no package of pip's and no toolkit" PARENT_SCOPE)
+      return()
+    endif()
+    list(APPEND folders "${cpprun_cuda_header}")
+  endforeach()
+  list(REMOVE_DUPLICATES folders)
+  list(REMOVE_ITEM folders /usr/include)
+  # It takes a quarter of a minute, so it is tried once for each set of folders.
+  if(NOT "${CPPRUN_NCCL_TRIED}" STREQUAL "${CPPRUN_LIBTORCH_FOLDER};${folders}")
+    unset(CPPRUN_NCCL_COMPILES CACHE)
+    set(CMAKE_TRY_COMPILE_TARGET_TYPE STATIC_LIBRARY)
+    try_compile(CPPRUN_NCCL_COMPILES "${CMAKE_BINARY_DIR}/nccl_check" SOURCES "${source}"
+      CMAKE_FLAGS "-DINCLUDE_DIRECTORIES=${includes};${folders}"
+      COMPILE_DEFINITIONS -DCPPRUN_WITH_NCCL -DUSE_C10D_NCCL -DUSE_DISTRIBUTED
+      CXX_STANDARD 20 OUTPUT_VARIABLE output)
+    string(REGEX MATCH "error: [^\n]*" error "${output}")
+    set(CPPRUN_NCCL_ERROR "${error}" CACHE INTERNAL "")
+    set(CPPRUN_NCCL_TRIED "${CPPRUN_LIBTORCH_FOLDER};${folders}" CACHE INTERNAL "")
+  endif()
+  if(NOT CPPRUN_NCCL_COMPILES)
+    set(CPPRUN_NCCL_REASON "its headers do not compile here, ${CPPRUN_NCCL_ERROR}" PARENT_SCOPE)
+  endif()
+  set(CPPRUN_NCCL_INCLUDES "${folders}" PARENT_SCOPE)
+endfunction()
