@@ -79,7 +79,7 @@ function(cpprun_library name)
   cmake_parse_arguments(ARG "" "" "SOURCES;LINKS" ${ARGN})
   add_library(${name} STATIC ${ARG_SOURCES})
   target_include_directories(${name} PUBLIC
-    "$<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}>" "$<INSTALL_INTERFACE:include/cpprun>")
+    "$<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}>" "$<INSTALL_INTERFACE:include>")
   target_link_libraries(${name} PUBLIC ${ARG_LINKS} PRIVATE $<BUILD_INTERFACE:cpprun_house>
                         $<BUILD_INTERFACE:cpprun_sanitize>)
   target_include_directories(${name} SYSTEM PUBLIC "$<BUILD_INTERFACE:${CPPRUN_EXPECTED_INCLUDE}>")

@@ -1,32 +1,23 @@
 #pragma once
-// What a worker's heartbeat file holds. The worker maps it into memory and writes one line of cache
-// per step; whoever watches it reads it like any file. 64 bytes in this machine's byte order:
-//
-//   offset  bytes  what
-//        0      8  the text "CPPRUNHB"
-//        8      4  version, 1
-//       12      4  rank
-//       16      8  process id
-//       24      8  beats so far
-//       32      8  CLOCK_MONOTONIC of the last one, in nanoseconds; 0 before the first
-//       40     24  zeros
-//
-// The clock is the machine's, so a watcher compares it with its own reading. It is read coarsely:
-// to a few milliseconds.
+// A worker's heartbeat file, as heartbeat_file.h describes it, in this house's words.
 
+#include <bit>
+#include <cstddef>
 #include <cstdint>
-#include <cstring>
+#include <string>
 #include <string_view>
 
+#include "proto/heartbeat_file.h"
 #include "proto/result.h"
 
 namespace cpprun {
 
 // The variable that names a worker's file. Without it there is no heartbeat.
-inline constexpr std::string_view heartbeat_variable = "CPPRUN_HEARTBEAT_FILE";
-inline constexpr std::string_view heartbeat_magic = "CPPRUNHB";
-inline constexpr std::uint32_t heartbeat_version = 1;
+inline constexpr std::string_view heartbeat_variable = CPPRUN_HEARTBEAT_VARIABLE;
+inline constexpr std::string_view heartbeat_magic = CPPRUN_HEARTBEAT_MAGIC;
+inline constexpr std::uint32_t heartbeat_version = CPPRUN_HEARTBEAT_VERSION;
 
+// The same bytes, with what a new one holds.
 struct HeartbeatRecord {
   char magic[8] = {};
   std::uint32_t version = heartbeat_version;
@@ -36,21 +27,23 @@ struct HeartbeatRecord {
   std::int64_t last_nanoseconds = 0;
   char zeros[24] = {};
 };
-static_assert(sizeof(HeartbeatRecord) == 64);
+static_assert(sizeof(HeartbeatRecord) == 64 && sizeof(cpprun_heartbeat) == 64);
+static_assert(offsetof(HeartbeatRecord, last_nanoseconds) ==
+              offsetof(cpprun_heartbeat, last_nanoseconds));
 
 inline Result<HeartbeatRecord> parse_heartbeat(std::string_view bytes) {
-  if (bytes.size() != sizeof(HeartbeatRecord)) {
-    return failure("a heartbeat has 64 bytes, this file has " + std::to_string(bytes.size()));
+  cpprun_heartbeat read{};
+  switch (cpprun_heartbeat_parse(bytes.data(), bytes.size(), &read)) {
+    case cpprun_heartbeat_ok:
+      break;
+    case cpprun_heartbeat_bad_size:
+      return failure("a heartbeat has 64 bytes, this file has " + std::to_string(bytes.size()));
+    case cpprun_heartbeat_bad_magic:
+      return failure("no heartbeat: it does not begin with CPPRUNHB");
+    case cpprun_heartbeat_bad_version:
+      return failure("a heartbeat of version " + std::to_string(read.version) + ", known is 1");
   }
-  HeartbeatRecord record;
-  std::memcpy(&record, bytes.data(), sizeof(record));
-  if (std::string_view(record.magic, sizeof(record.magic)) != heartbeat_magic) {
-    return failure("no heartbeat: it does not begin with CPPRUNHB");
-  }
-  if (record.version != heartbeat_version) {
-    return failure("a heartbeat of version " + std::to_string(record.version) + ", known is 1");
-  }
-  return record;
+  return std::bit_cast<HeartbeatRecord>(read);
 }
 
 }  // namespace cpprun

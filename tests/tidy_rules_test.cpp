@@ -235,14 +235,15 @@ TEST_CASE("a test that no target names is found") {
   CHECK(check_each_test_has_a_target(named).empty());
 }
 
-TEST_CASE("a program that a page shows otherwise than it is tested is found") {
-  const Source program{"tests/embed/server/main.cpp", "int main() {}\n"};
-  CHECK(check_shown_programs({program, {"docs/embedding.md", "```cpp\nint main() {}\n```\n"}})
-            .empty());
-  CHECK(
-      check_shown_programs({program, {"docs/embedding.md", "int main() { serve(); }\n"}}).size() ==
-      1);
-  CHECK(check_shown_programs({program}).size() == 1);
+TEST_CASE("a program that the page on embedding shows otherwise than it is tested is found") {
+  const std::string page = "docs/embedding.md";
+  for (const std::string path :
+       {"tests/embed/server/main.cpp", "tests/embed/c/main.c", "tests/embed/python/store.py"}) {
+    const Source program{path, "int main() {}\n"};
+    CHECK(check_shown_programs({program, {page, "```cpp\nint main() {}\n```\n"}}).empty());
+    CHECK(check_shown_programs({program, {page, "int main() { serve(); }\n"}}).size() == 1);
+    CHECK(check_shown_programs({program}).size() == 1);
+  }
 }
 
 TEST_CASE("a link to a page that is not there is found") {

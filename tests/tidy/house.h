@@ -25,7 +25,8 @@ std::vector<Violation> check_each_room_has_a_readme(const Tree& tree);
 // A test that no CMakeLists.txt names never runs.
 std::vector<Violation> check_each_test_has_a_target(const Tree& tree);
 
-// The pages show programs; each is one that a test builds and runs, word for word.
+// docs/embedding.md shows programs in C, C++ and Python; each is one that a test builds and runs,
+// word for word.
 std::vector<Violation> check_shown_programs(const Tree& tree);
 
 // Everything, in the order of the files.

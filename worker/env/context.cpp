@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "proto/worker_contract.h"
+#include "worker/env/context_parser.h"
 #include "worker/env/variables.h"
 
 namespace cpprun {

@@ -1,20 +1,16 @@
 #pragma once
 // What a worker knows of itself: its ranks, the size of the world, where the others meet. Read from
-// an environment that is handed in, so that every case can be tried as a value. Four families of
-// variables are understood, and the first one present decides: torchrun's (cpprun sets the same),
-// Open MPI's, Slurm's, and none at all, which makes a world of one so that a worker also runs bare.
+// the environment, where four families of variables are understood and the first one present
+// decides: torchrun's (cpprun sets the same), Open MPI's, Slurm's, and none at all, which makes a
+// world of one so that a worker also runs bare. A public header.
 
 #include <cstdint>
-#include <map>
 #include <optional>
 #include <string>
 
-#include "proto/ids.h"
-#include "proto/result.h"
+#include "proto/rank.h"
 
-namespace cpprun {
-
-using Environment = std::map<std::string, std::string>;
+namespace cpprun::inline v1 {
 
 enum class LaunchedBy { nobody, torchrun, slurm, open_mpi };
 
@@ -29,9 +25,9 @@ struct MeetingPoint {
 };
 
 struct Context {
-  Rank rank{0};
-  LocalRank local_rank{0};
-  GroupRank group_rank{0};
+  Rank rank{0};             // among all workers of the job
+  LocalRank local_rank{0};  // among those of this machine
+  GroupRank group_rank{0};  // of the machine
   int world_size = 1;
   int local_world_size = 1;
   int group_world_size = 1;
@@ -55,14 +51,4 @@ struct Context {
   friend bool operator==(const Context&, const Context&) = default;
 };
 
-// Every mistake is reported at once, each with the variable, its value and what would be right.
-Result<Context> parse_context(const Environment& environment);
-
-// The first host of a Slurm node list: `gpu[07-09,12],login` → `gpu07`.
-std::string first_slurm_host(const std::string& node_list);
-
-// The tasks of one node in Slurm's run-length notation: `4(x2),1` and node 2 → 1. Zero if the text
-// does not reach that node or is not in this notation.
-int slurm_tasks_of_node(const std::string& tasks_per_node, int node);
-
-}  // namespace cpprun
+}  // namespace cpprun::inline v1

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "proto/result.h"
-#include "worker/env/context.h"
+#include "worker/env/context_parser.h"
 
 namespace cpprun {
 

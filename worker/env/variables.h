@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "worker/env/context.h"
+#include "worker/env/context_parser.h"
 
 namespace cpprun {
 

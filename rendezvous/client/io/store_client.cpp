@@ -26,6 +26,10 @@ Result<StoreClient> StoreClient::open(const StoreClientOptions& options) {
   return StoreClient(std::move(*client), options.timeout);
 }
 
+const std::string& StoreClient::broken() const {
+  return client_->broken();
+}
+
 template <class T>
 Result<T> StoreClient::await(std::optional<Result<T>>& slot) {
   client_->write();

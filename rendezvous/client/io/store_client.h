@@ -50,6 +50,9 @@ class StoreClient {
   Result<std::int64_t> queue_length(std::string_view key);
   Result<std::vector<std::string>> list_keys();
 
+  // Why the connection is of no use any more; empty while it is.
+  const std::string& broken() const;
+
  private:
   explicit StoreClient(std::unique_ptr<AsyncStoreClient> client, Duration timeout);
 

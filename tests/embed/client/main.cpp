@@ -1,14 +1,14 @@
 // A program of somebody else that uses a store: embed_client PORT
-#include <rendezvous/client/io/store_client.h>
+#include <cpprun/store_client.h>
 
 #include <cstdio>
 #include <cstdlib>
 
 int main(int, char** arguments) {
   const auto port = static_cast<std::uint16_t>(std::atoi(arguments[1]));
-  auto client = cpprun::StoreClient::open({.host = "127.0.0.1", .port = port});
-  if (!client) return std::fprintf(stderr, "%s\n", client.error().reason.c_str()), 1;
+  auto client = cpprun::StoreClient::open({"127.0.0.1", port});
+  if (!client) return std::fprintf(stderr, "%s\n", client.error().c_str()), 1;
   client->set("greeting", "hello");
-  std::printf("%s, visitor %ld\n", client->get("greeting").value().c_str(),
-              static_cast<long>(client->add("visitors", 1).value()));
+  std::printf("%s, visitor %ld\n", client->get("greeting")->c_str(),
+              static_cast<long>(*client->add("visitors", 1)));
 }

@@ -1,15 +1,12 @@
 // A program of somebody else that hosts a store: PyTorch's clients can use it while this runs.
-#include <rendezvous/store/io/store_server.h>
+#include <cpprun/store_server.h>
 
 #include <cstdio>
-#include <exception>
 
-int main() try {
-  cpprun::StoreServer server({.host = "127.0.0.1", .port = 0});
-  std::printf("%d\n", server.port());
+int main() {
+  const auto server = cpprun::StoreServer::open({"127.0.0.1", 0});
+  if (!server) return std::fprintf(stderr, "%s\n", server.error().c_str()), 1;
+  std::printf("%d\n", server->port());
   std::fflush(stdout);
   std::getchar();  // serves until somebody presses a key or closes the input
-} catch (const std::exception& error) {
-  std::fprintf(stderr, "%s\n", error.what());
-  return 1;
 }

@@ -1,7 +1,7 @@
 // A training program of somebody else: as many ranks as its launcher starts hold one model.
+#include <cpprun/ddp.h>
+#include <cpprun/worker.h>
 #include <torch/torch.h>
-#include <worker/env/io/record.h>
-#include <worker/torch/ddp/ddp.h>
 
 int main() {
   return cpprun::run([](const cpprun::Context& context) {

@@ -1,19 +1,35 @@
 #!/bin/sh
 # Builds a foreign training program against the installed worker component, launches two ranks of it
-# and compares what they learned.
-#   run.sh BUILD_FOLDER CXX_COMPILER LIBTORCH_FOLDER CPPRUN
+# and compares what they learned. Another LibTorch is refused while configuring.
+#   run.sh BUILD_FOLDER CXX_COMPILER LIBTORCH_FOLDER LIBTORCH_VERSION CPPRUN
 set -eu
-build=$1 compiler=$2 libtorch=$3 cpprun=$4
+build=$1 compiler=$2 libtorch=$3 version=$4 cpprun=$5
 here=$(cd "$(dirname "$0")" && pwd)
 work=$build/embed_worker_test
 rm -rf "$work"
 mkdir -p "$work"
 cmake --install "$build" --prefix "$work/prefix" --component development >"$work/install.log"
-cmake -G Ninja -S "$here" -B "$work/build" -DCMAKE_CXX_COMPILER="$compiler" \
-  -DCMAKE_PREFIX_PATH="$work/prefix;$libtorch" >"$work/configure.log" 2>&1 ||
-  { cat "$work/configure.log"; exit 1; }
-cmake --build "$work/build" >"$work/build.log" 2>&1 || { cat "$work/build.log"; exit 1; }
+# configure FOLDER LIBTORCH
+configure() {
+  cmake -G Ninja -S "$here" -B "$work/$1" -DCMAKE_CXX_COMPILER="$compiler" \
+    -DCMAKE_PREFIX_PATH="$work/prefix;$2" >"$work/$1.log" 2>&1
+}
 
+# One that has nothing of a LibTorch but the version is enough to be refused.
+other=$work/other_libtorch
+header=torch/csrc/api/include/torch/version.h
+mkdir -p "$other/include/$(dirname "$header")" "$other/lib"
+printf '#define TORCH_VERSION_%s\n' 'MAJOR 1' 'MINOR 99' 'PATCH 7' >"$other/include/$header"
+if configure refused "$other"; then echo "LibTorch 1.99.7 was taken"; exit 1; fi
+# CMake breaks its lines.
+said=$(tr -s ' \n' '  ' <"$work/refused.log")
+case $said in
+  *"built with LibTorch $version, and LibTorch 1.99.7 is in $other"*) ;;
+  *) echo "the refusal does not name both versions: $said"; exit 1 ;;
+esac
+
+configure build "$libtorch" || { cat "$work/build.log"; exit 1; }
+cmake --build "$work/build" >"$work/build.log" 2>&1 || { cat "$work/build.log"; exit 1; }
 timeout 120 "$cpprun" --standalone --nproc-per-node=2 "$work/build/embed_worker" >"$work/output" ||
   { cat "$work/output"; exit 1; }
 cat "$work/output"

@@ -1,4 +1,4 @@
-#include "worker/env/context.h"
+#include "worker/env/context_parser.h"
 
 #include <doctest/doctest.h>
 

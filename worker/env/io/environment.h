@@ -1,6 +1,6 @@
 #pragma once
 
-#include "worker/env/context.h"
+#include "worker/env/context_parser.h"
 
 namespace cpprun {
 

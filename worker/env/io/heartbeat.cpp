@@ -11,6 +11,7 @@
 #include <cstring>
 #include <ctime>
 
+#include "proto/heartbeat.h"
 #include "worker/env/io/environment.h"
 
 namespace cpprun {

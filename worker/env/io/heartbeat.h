@@ -1,16 +1,18 @@
 #pragma once
 // Lets a launcher see that a worker gets on: one call per step, a few nanoseconds, no system call.
-// proto/heartbeat.h describes the file.
+// <cpprun/heartbeat_file.h> describes the file. Of one thread. A public header.
 //
 //   cpprun::Heartbeat heartbeat(context);
 //   for (…) { …; heartbeat.beat(); }
 
 #include <string>
 
-#include "proto/heartbeat.h"
 #include "worker/env/context.h"
 
 namespace cpprun {
+struct HeartbeatRecord;
+
+inline namespace v1 {
 
 class Heartbeat {
  public:
@@ -29,4 +31,5 @@ class Heartbeat {
   HeartbeatRecord* record_ = nullptr;  // in memory that is the file's
 };
 
+}  // namespace v1
 }  // namespace cpprun

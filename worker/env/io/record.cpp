@@ -68,6 +68,8 @@ bool is_about_usage(const std::exception_ptr& error) {
 
 }  // namespace
 
+inline namespace v1 {
+
 void end_with_error(const Context& context, const std::exception_ptr& error,
                     int exit_code) noexcept {
   static std::atomic_flag ending = ATOMIC_FLAG_INIT;
@@ -101,6 +103,12 @@ void name_rank_in_errors(int rank) {
   name_rank_in_signals(rank);
 }
 
+Context read_context() {
+  Result<Context> context = parse_context(read_environment());
+  if (!context) throw std::invalid_argument(context.error().reason);
+  return *context;
+}
+
 int run(const WorkerMain& body) {
   const Environment environment = read_environment();
   Result<Context> context = parse_context(environment);
@@ -121,4 +129,5 @@ int run(const WorkerMain& body) {
   return body(*context);
 }
 
+}  // namespace v1
 }  // namespace cpprun

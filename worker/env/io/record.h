@@ -1,14 +1,15 @@
 #pragma once
 // The C++ counterpart of torchrun's @record. Whatever ends a worker by error — an exception, a
 // std::terminate on some library's thread, a fatal signal — is said on stderr and written to the
-// launcher's error file, and the process ends at once, because its peers wait for it in vain.
+// launcher's error file, and the process ends at once, because its peers wait for it in vain. A
+// public header.
 
 #include <exception>
 #include <functional>
 
 #include "worker/env/context.h"
 
-namespace cpprun {
+namespace cpprun::inline v1 {
 
 using WorkerMain = std::function<int(const Context&)>;
 
@@ -18,6 +19,11 @@ using WorkerMain = std::function<int(const Context&)>;
 // around run() would catch it first.) An environment that makes no sense ends it with 2 before
 // `body` is called.
 int run(const WorkerMain& body);
+
+// What this process's environment says, for programs with a main of their own. Throws
+// std::invalid_argument with every mistake in it, each with the variable, its value and what would
+// be right.
+Context read_context();
 
 // For programs with a main of their own: from here on std::terminate and fatal signals leave a
 // report. `context` is copied.
@@ -32,4 +38,4 @@ void name_rank_in_errors(int rank);
 [[noreturn]] void end_with_error(const Context& context, const std::exception_ptr& error,
                                  int exit_code = 1) noexcept;
 
-}  // namespace cpprun
+}  // namespace cpprun::inline v1

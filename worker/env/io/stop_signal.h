@@ -1,6 +1,7 @@
 #pragma once
+// SIGTERM as a question instead of an end. A public header.
 
-namespace cpprun {
+namespace cpprun::inline v1 {
 
 // While one of these lives, SIGTERM does not end the process but sets a flag: the training loop
 // looks at it once per step, agrees on it with the other ranks, saves, and leaves. The launcher
@@ -15,4 +16,4 @@ class StopSignal {
   bool requested() const;
 };
 
-}  // namespace cpprun
+}  // namespace cpprun::inline v1

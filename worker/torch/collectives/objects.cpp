@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "proto/bounds.h"
 #include "worker/torch/collectives/collectives.h"
 #include "worker/torch/collectives/messages.h"
 

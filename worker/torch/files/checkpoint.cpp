@@ -31,6 +31,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
+// A public header names no internal one, so it repeats the figure.
+static_assert(CheckpointOptions{}.write_timeout == bounds::checkpoint_write_wait_max);
+
 constexpr const char* format_key = "cpprun.format";
 constexpr std::int64_t format_version = 1;
 constexpr const char* user_prefix = "state";

@@ -11,7 +11,6 @@
 #include <string>
 #include <vector>
 
-#include "proto/bounds.h"
 #include "worker/torch/files/state_dict.h"
 #include "worker/torch/group/process_group.h"
 
@@ -38,7 +37,7 @@ struct Checkpoint {
 struct CheckpointOptions {
   int keep = 3;  // so many stay in the folder
   // Ranks wait for the one that writes as long as this, and not only for the group's time-out.
-  std::chrono::milliseconds write_timeout = bounds::checkpoint_write_wait_max;
+  std::chrono::milliseconds write_timeout = std::chrono::minutes(60);
 };
 
 class Checkpoints {

@@ -7,6 +7,7 @@
 #include <numeric>
 #include <utility>
 
+#include "proto/bounds.h"
 #include "worker/env/io/record.h"
 #include "worker/torch/compat/operations.h"
 #include "worker/torch/compat/store.h"
@@ -21,6 +22,10 @@
 
 namespace cpprun {
 namespace {
+
+// A public header names no internal one, so it repeats the figure.
+static_assert(ProcessGroupOptions{}.timeout == bounds::worker_collective_wait_max);
+static_assert(ProcessGroupOptions{}.join_timeout == bounds::worker_collective_wait_max);
 
 // Ranks that run this library say hello and good-bye, so that a rank that serves the store itself
 // knows for whom to stay, and that no rank exists twice. Python ranks do neither, and nobody waits

@@ -14,7 +14,6 @@
 #include <string>
 #include <vector>
 
-#include "proto/bounds.h"
 #include "worker/env/context.h"
 #include "worker/torch/group/distributed_error.h"
 
@@ -32,15 +31,15 @@ struct ProcessGroupOptions {
   // gloo, nccl, or one for each device: cpu:gloo,cuda:nccl. Empty: gloo, and nccl for a GPU's
   // tensors where LibTorch has CUDA and sees one.
   std::string backend;
-  // env://, tcp://host:port or file:///path; worker/torch/group/placement.h says more.
+  // env://, tcp://host:port or file:///path, each with ?rank=…&world_size=… if nobody else says so.
   std::string init_method = "env://";
   // If they are not those of the environment.
   std::optional<int> rank;
   std::optional<int> world_size;
   // One collective may take this long, then its peers are taken for stuck. Five minutes.
-  std::chrono::milliseconds timeout = bounds::worker_collective_wait_max;
+  std::chrono::milliseconds timeout = std::chrono::minutes(5);
   // Finding the store and every other rank may take this long. Five minutes.
-  std::chrono::milliseconds join_timeout = bounds::worker_collective_wait_max;
+  std::chrono::milliseconds join_timeout = std::chrono::minutes(5);
 };
 
 // Leaving its scope leaves the group in order. While an exception is on its way out nothing waits:

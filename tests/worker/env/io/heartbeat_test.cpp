@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cstdlib>
 
+#include "proto/heartbeat.h"
 #include "tests/worker/child.h"
 #include "tests/worker/temporary_folder.h"
 

@@ -85,7 +85,7 @@ TEST_CASE("the report of an exception shows where it was thrown, by name") {
   run_recorded(folder, [](const Context&) -> int { lose_the_gradient(); });
   const std::string stack = stack_in(folder);
   CHECK(stack.starts_with("#0 lose_the_gradient() ("));
-  CHECK(stack.find("cpprun::run(") != std::string::npos);
+  CHECK(stack.find("cpprun::v1::run(") != std::string::npos);
 }
 
 TEST_CASE("without an error file the stack is printed") {
@@ -139,6 +139,28 @@ TEST_CASE("an abort is recorded and stays an abort") {
   const Ended ended = run_recorded(folder, [](const Context&) -> int { std::abort(); });
   CHECK(ended.signal == SIGABRT);
   CHECK(message_in(folder).find("Signal 6 (SIGABRT)") == 0);
+}
+
+TEST_CASE("a program with a main of its own reads who it is, or is told every mistake at once") {
+  const Ended ended = run_in_child([] {
+    ::setenv("RANK", "1", 1);
+    ::setenv("WORLD_SIZE", "2", 1);
+    ::setenv("MASTER_ADDR", "127.0.0.1", 1);
+    ::setenv("MASTER_PORT", "29500", 1);
+    if (read_context().rank != Rank{1}) return 1;
+    ::setenv("RANK", "two", 1);
+    ::unsetenv("MASTER_ADDR");
+    try {
+      static_cast<void>(read_context());
+    } catch (const std::invalid_argument& error) {
+      const std::string what = error.what();
+      const bool both = what.find("RANK=two") != std::string::npos &&
+                        what.find("MASTER_ADDR") != std::string::npos;
+      return both ? 0 : 2;
+    }
+    return 3;
+  });
+  CHECK(ended.exit_code == 0);
 }
 
 TEST_CASE("an environment that makes no sense ends the worker with 2 and an error file") {

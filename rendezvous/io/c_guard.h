@@ -1,0 +1,64 @@
+#pragma once
+// What every function of the C interface does: nothing of C++ gets out. A failure and an exception
+// both become -1 or a null pointer, and a text that the caller's thread may ask for.
+
+#include <exception>
+#include <new>
+#include <string>
+
+#include "proto/result.h"
+
+namespace cpprun::c {
+
+// The text of cpprun_store_error(); a thread has one of its own.
+std::string& last_error() noexcept;
+
+// Keeps the reason; one for which there is no memory is shortened to nothing.
+inline void keep(const char* reason) noexcept {
+  try {
+    last_error() = reason;
+  } catch (...) {
+    last_error().clear();
+  }
+}
+
+// `body` returns a Result<T>; `take` puts its value where the caller wants it.
+template <class Body, class Take>
+int guarded(Body body, Take take) noexcept {
+  try {
+    auto result = body();
+    if (result) {
+      take(std::move(*result));
+      return 0;
+    }
+    keep(result.error().reason.c_str());
+  } catch (const std::bad_alloc&) {
+    keep("out of memory");
+  } catch (const std::exception& error) {
+    keep(error.what());
+  } catch (...) {
+    keep("an exception of an unknown type");
+  }
+  return -1;
+}
+
+// The same where there is nothing to take.
+template <class Body>
+int guarded(Body body) noexcept {
+  return guarded(
+      [&body]() -> Result<bool> {
+        if (auto result = body(); !result) return tl::unexpected<Error>(result.error());
+        return true;
+      },
+      [](bool) {});
+}
+
+// The same for what makes an object: `body` returns a Result<std::unique_ptr<Object>>.
+template <class Object, class Body>
+Object* made(Body body) noexcept {
+  Object* object = nullptr;
+  static_cast<void>(guarded(body, [&object](auto owner) { object = owner.release(); }));
+  return object;
+}
+
+}  // namespace cpprun::c

@@ -1,0 +1,67 @@
+#pragma once
+// A value, or why there is none. The public classes return it instead of throwing.
+
+#include <cstdio>
+#include <cstdlib>
+#include <optional>
+#include <string>
+#include <utility>
+
+namespace cpprun {
+inline namespace v1 {
+
+// Why something failed: what was tried, on what, and why it did not work, as a clause.
+struct Failure {
+  std::string reason;
+};
+
+// Asking a failure for its value ends the program, with the reason on stderr.
+template <class T>
+class [[nodiscard]] Expected {
+ public:
+  Expected(T value) : value_(std::move(value)) {}
+  Expected(Failure failure) : failure_(std::move(failure)) {}
+
+  bool has_value() const { return value_.has_value(); }
+  explicit operator bool() const { return has_value(); }
+
+  T& value() & { return demand(), *value_; }
+  const T& value() const& { return demand(), *value_; }
+  T&& value() && { return demand(), std::move(*value_); }
+  T& operator*() & { return value(); }
+  const T& operator*() const& { return value(); }
+  T&& operator*() && { return std::move(*this).value(); }
+  T* operator->() { return &value(); }
+  const T* operator->() const { return &value(); }
+
+  // Empty where there is a value.
+  const std::string& error() const { return failure_.reason; }
+
+ private:
+  void demand() const {
+    if (value_) return;
+    std::fprintf(stderr, "cpprun: the value of a failure was asked for: %s\n", error().c_str());
+    std::abort();
+  }
+
+  std::optional<T> value_;
+  Failure failure_;
+};
+
+// For what has no value: done, or why not. May be dropped where nobody minds.
+template <>
+class Expected<void> {
+ public:
+  Expected() = default;
+  Expected(Failure failure) : failure_(std::move(failure)) {}
+
+  bool has_value() const { return !failure_; }
+  explicit operator bool() const { return has_value(); }
+  std::string error() const { return failure_ ? failure_->reason : std::string(); }
+
+ private:
+  std::optional<Failure> failure_;
+};
+
+}  // namespace v1
+}  // namespace cpprun

@@ -1,0 +1,241 @@
+#pragma once
+// A blocking client of a store (ours or PyTorch's 2.2 and later), in C++17 and later.
+//
+//   auto client = cpprun::StoreClient::open({"node1", 29400});
+//   if (!client) return complain(client.error());
+//   client->set("greeting", "hello");
+//
+// Every call ends within its timeout. A failed call says why as a clause; after a failure of the
+// connection (broken()) every further call fails with the same reason. Not for several threads at
+// once. Values are any bytes; a key must not contain a NUL byte. All of it stands on the C
+// functions of <cpprun/store.h>, as <cpprun/store_server.h> explains.
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "rendezvous/io/public/expected.h"
+#include "rendezvous/io/public/store.h"
+
+namespace cpprun {
+inline namespace v1 {
+
+struct StoreClientOptions {
+  std::string host = {};  // name or address
+  std::uint16_t port = 0;
+  // How long to try to reach the store; it may not be listening yet.
+  std::chrono::milliseconds connect_timeout = std::chrono::minutes(5);
+  // How long a request may take, where the call does not say otherwise.
+  std::chrono::milliseconds timeout = std::chrono::minutes(5);
+  // Put before every key. PyTorch's clients use "/", so with it keys are shared with them.
+  std::string key_prefix = "/";
+};
+
+class StoreClient {
+ public:
+  // Where a call takes a time, this stands for that of the options.
+  static constexpr std::chrono::milliseconds usual{-1};
+
+  // Tries until connect_timeout: the store may not be listening yet.
+  static Expected<StoreClient> open(const StoreClientOptions& options) {
+    cpprun_store_client_options c = {};
+    c.size = sizeof(c);
+    c.host = options.host.c_str();
+    c.port = options.port;
+    c.connect_timeout_ms = options.connect_timeout.count();
+    c.timeout_ms = options.timeout.count();
+    c.key_prefix = options.key_prefix.c_str();
+    cpprun_store_client* client = cpprun_store_connect_with(&c);
+    if (client == nullptr) return Failure{cpprun_store_error()};
+    return StoreClient(client);
+  }
+
+  bool broken() const { return cpprun_store_is_broken(client()) != 0; }
+
+  // Written at once, but not answered by the store: a failure may show at the next call.
+  Expected<void> set(std::string_view key, std::string_view value) {
+    return done(key, [&](const char* k) {
+      return cpprun_store_set(client(), k, value.data(), value.size());
+    });
+  }
+  Expected<void> append(std::string_view key, std::string_view data) {
+    return done(key, [&](const char* k) {
+      return cpprun_store_append(client(), k, data.data(), data.size());
+    });
+  }
+  // All or nothing: nobody sees some of them set and others not.
+  Expected<void> multi_set(const std::vector<std::pair<std::string, std::string>>& entries) {
+    std::vector<const char*> keys;
+    std::vector<const void*> values;
+    std::vector<std::size_t> sizes;
+    for (const auto& [key, value] : entries) {
+      if (!is_key(key)) return no_key();
+      keys.push_back(key.c_str());
+      values.push_back(value.data());
+      sizes.push_back(value.size());
+    }
+    return done(
+        cpprun_store_multi_set(client(), keys.size(), keys.data(), values.data(), sizes.data()));
+  }
+  Expected<void> queue_push(std::string_view key, std::string_view value) {
+    return done(key, [&](const char* k) {
+      return cpprun_store_queue_push(client(), k, value.data(), value.size());
+    });
+  }
+
+  // The value, as soon as there is one.
+  Expected<std::string> get(std::string_view key, std::chrono::milliseconds timeout = usual) {
+    return required(key, [&](const char* k, char** value, std::size_t* size) {
+      return cpprun_store_get(client(), k, timeout.count(), value, size);
+    });
+  }
+  // The value as it is now, or nothing.
+  Expected<std::optional<std::string>> find(std::string_view key) {
+    return optional(key, [&](const char* k, char** value, std::size_t* size) {
+      return cpprun_store_find(client(), k, value, size);
+    });
+  }
+  // Adds to a counter, which begins at 0, and gives what it is then.
+  Expected<std::int64_t> add(std::string_view key, std::int64_t delta) {
+    return number<std::int64_t>(key, [&](const char* k, std::int64_t* sum) {
+      return cpprun_store_add(client(), k, delta, sum);
+    });
+  }
+  // What the store holds afterwards: `desired` if it held `expected` (empty: or nothing).
+  Expected<std::string> compare_set(std::string_view key, std::string_view expected,
+                                    std::string_view desired) {
+    return required(key, [&](const char* k, char** value, std::size_t* size) {
+      return cpprun_store_compare_set(client(), k, expected.data(), expected.size(), desired.data(),
+                                      desired.size(), value, size);
+    });
+  }
+  // Do all of them exist?
+  Expected<bool> check(const std::vector<std::string>& keys) {
+    const auto all = pointers(keys);
+    if (!all) return no_key();
+    int exist = 0;
+    if (cpprun_store_check(client(), all->data(), all->size(), &exist) != 0) return failure();
+    return exist != 0;
+  }
+  // Returns when all of them exist; a failure names those keys.
+  Expected<void> wait(const std::vector<std::string>& keys,
+                      std::chrono::milliseconds timeout = usual) {
+    const auto all = pointers(keys);
+    if (!all) return no_key();
+    return done(cpprun_store_wait(client(), all->data(), all->size(), timeout.count()));
+  }
+  // Returns when `world_size` clients have come to it.
+  Expected<void> barrier(std::string_view key, std::int64_t world_size,
+                         std::chrono::milliseconds timeout = usual) {
+    return done(key, [&](const char* k) {
+      return cpprun_store_barrier(client(), k, world_size, timeout.count());
+    });
+  }
+  // Was there one?
+  Expected<bool> delete_key(std::string_view key) {
+    const auto existed = number<int>(
+        key, [&](const char* k, int* flag) { return cpprun_store_delete_key(client(), k, flag); });
+    if (!existed) return Failure{existed.error()};
+    return *existed != 0;
+  }
+  // Of all clients, with every prefix.
+  Expected<std::int64_t> num_keys() {
+    std::int64_t count = 0;
+    if (cpprun_store_num_keys(client(), &count) != 0) return failure();
+    return count;
+  }
+  // Empty values for keys that do not exist.
+  Expected<std::vector<std::string>> multi_get(const std::vector<std::string>& keys) {
+    const auto all = pointers(keys);
+    if (!all) return no_key();
+    cpprun_store_list* list = nullptr;
+    return texts(cpprun_store_multi_get(client(), all->data(), all->size(), &list), &list);
+  }
+  // The oldest entry, or nothing when the queue is empty.
+  Expected<std::optional<std::string>> queue_pop(std::string_view key) {
+    return optional(key, [&](const char* k, char** value, std::size_t* size) {
+      return cpprun_store_queue_pop(client(), k, value, size);
+    });
+  }
+  Expected<std::int64_t> queue_length(std::string_view key) {
+    return number<std::int64_t>(key, [&](const char* k, std::int64_t* length) {
+      return cpprun_store_queue_length(client(), k, length);
+    });
+  }
+  // Those under the prefix, without it.
+  Expected<std::vector<std::string>> list_keys() {
+    cpprun_store_list* list = nullptr;
+    return texts(cpprun_store_list_keys(client(), &list), &list);
+  }
+
+ private:
+  explicit StoreClient(cpprun_store_client* client) : client_(client, &cpprun_store_disconnect) {}
+
+  cpprun_store_client* client() const { return client_.get(); }
+  static bool is_key(std::string_view key) { return key.find('\0') == std::string_view::npos; }
+  static Failure no_key() { return {"a key of the store must not contain a NUL byte"}; }
+  static Failure failure() { return {cpprun_store_error()}; }
+
+  static Expected<void> done(int outcome) {
+    if (outcome != 0) return failure();
+    return {};
+  }
+  template <class Call>
+  static Expected<void> done(std::string_view key, Call call) {
+    if (!is_key(key)) return no_key();
+    return done(call(std::string(key).c_str()));
+  }
+  template <class Number, class Call>
+  static Expected<Number> number(std::string_view key, Call call) {
+    if (!is_key(key)) return no_key();
+    Number result = 0;
+    if (call(std::string(key).c_str(), &result) != 0) return failure();
+    return result;
+  }
+  template <class Call>
+  static Expected<std::optional<std::string>> optional(std::string_view key, Call call) {
+    if (!is_key(key)) return no_key();
+    char* value = nullptr;
+    std::size_t size = 0;
+    if (call(std::string(key).c_str(), &value, &size) != 0) return failure();
+    if (value == nullptr) return std::optional<std::string>();
+    const std::unique_ptr<char, void (*)(void*)> owner(value, &cpprun_store_free);
+    return std::optional<std::string>(std::string(value, size));
+  }
+  template <class Call>
+  static Expected<std::string> required(std::string_view key, Call call) {
+    auto found = optional(key, call);
+    if (!found) return Failure{found.error()};
+    return std::move(**found);
+  }
+  static Expected<std::vector<std::string>> texts(int outcome, cpprun_store_list** list) {
+    if (outcome != 0) return failure();
+    const std::unique_ptr<cpprun_store_list, void (*)(cpprun_store_list*)> owner(
+        *list, &cpprun_store_list_free);
+    std::vector<std::string> all;
+    for (std::size_t at = 0; at < cpprun_store_list_count(*list); ++at) {
+      std::size_t size = 0;
+      const char* item = cpprun_store_list_item(*list, at, &size);
+      all.emplace_back(item, size);
+    }
+    return all;
+  }
+  static std::optional<std::vector<const char*>> pointers(const std::vector<std::string>& keys) {
+    std::vector<const char*> all;
+    for (const std::string& key : keys) {
+      if (!is_key(key)) return std::nullopt;
+      all.push_back(key.c_str());
+    }
+    return all;
+  }
+
+  std::unique_ptr<cpprun_store_client, void (*)(cpprun_store_client*)> client_;
+};
+
+}  // namespace v1
+}  // namespace cpprun

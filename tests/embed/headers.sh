@@ -1,0 +1,32 @@
+#!/bin/sh
+# Looks at the installed headers as a stranger would: each compiles alone and without a warning, in
+# every language it is for, and includes nothing of ours that is not installed.
+#   headers.sh PREFIX C_COMPILER CXX_COMPILER
+set -eu
+include=$1/include
+cc=$2
+cxx=$3
+if [ "$(ls "$include")" != cpprun ]; then
+  echo "more than include/cpprun is installed: $(ls "$include")"
+  exit 1
+fi
+if grep -rn '#include "' "$include"; then
+  echo "a public header includes one of the house"
+  exit 1
+fi
+compile() {
+  "$@" -Wall -Wextra -Wpedantic -Werror -fsyntax-only -I "$include" ||
+    { echo "not clean: $*"; exit 1; }
+}
+for header in store heartbeat_file; do
+  echo "#include <cpprun/$header.h>" >"$1/one.c"
+  for standard in c99 c17; do compile "$cc" -std=$standard "$1/one.c"; done
+done
+for header in store store_server store_client expected heartbeat_file; do
+  echo "#include <cpprun/$header.h>" >"$1/one.cpp"
+  for standard in c++17 c++20; do compile "$cxx" -std=$standard "$1/one.cpp"; done
+done
+for header in worker context record heartbeat stop_signal rank; do
+  echo "#include <cpprun/$header.h>" >"$1/one.cpp"
+  compile "$cxx" -std=c++20 "$1/one.cpp"
+done

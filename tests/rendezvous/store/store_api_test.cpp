@@ -1,0 +1,223 @@
+// The public headers, seen as a program of somebody else sees them: the C functions, and the C++
+// classes on top of them.
+#include <cpprun/store_client.h>
+#include <cpprun/store_server.h>
+#include <doctest/doctest.h>
+#include <poll.h>
+
+#include <future>
+#include <string>
+#include <thread>
+
+using namespace std::chrono_literals;
+
+namespace {
+
+cpprun::StoreServer server_here() {
+  auto server = cpprun::StoreServer::open({"127.0.0.1", 0});
+  REQUIRE_MESSAGE(server, server.error());
+  return std::move(*server);
+}
+
+cpprun::StoreClient client_of(std::uint16_t port) {
+  cpprun::StoreClientOptions options;
+  options.host = "127.0.0.1";
+  options.port = port;
+  options.timeout = 10s;
+  auto client = cpprun::StoreClient::open(options);
+  REQUIRE_MESSAGE(client, client.error());
+  return std::move(*client);
+}
+
+std::string error_after(int outcome) {
+  CHECK(outcome == -1);
+  return cpprun_store_error();
+}
+
+}  // namespace
+
+TEST_CASE("another program can ask the store everything") {
+  const auto server = server_here();
+  auto client = client_of(server.port());
+  CHECK(server.address() == "127.0.0.1:" + std::to_string(server.port()));
+  CHECK(client.set("k", "v"));
+  CHECK(*client.get("k") == "v");
+  CHECK(client.append("k", "w"));
+  CHECK(*client.find("k") == std::optional<std::string>("vw"));
+  CHECK(*client.find("missing") == std::nullopt);
+  CHECK(*client.add("n", 5) == 5);
+  CHECK(*client.add("n", -7) == -2);
+  CHECK(*client.compare_set("c", "", "first") == "first");
+  CHECK(*client.compare_set("c", "x", "second") == "first");
+  CHECK(*client.check({"k", "n"}));
+  CHECK_FALSE(*client.check({"k", "missing"}));
+  CHECK(client.wait({"k", "n"}));
+  CHECK(client.barrier("all", 1));
+  CHECK(*client.delete_key("c"));
+  CHECK_FALSE(*client.delete_key("c"));
+  CHECK(client.multi_set({{"a", "1"}, {"b", ""}}));
+  CHECK(*client.multi_get({"a", "b"}) == std::vector<std::string>{"1", ""});
+  CHECK(client.queue_push("q", "first"));
+  CHECK(*client.queue_length("q") == 1);
+  CHECK(*client.queue_pop("q") == std::optional<std::string>("first"));
+  CHECK(*client.queue_pop("q") == std::nullopt);
+  auto keys = *client.list_keys();
+  CHECK(static_cast<std::int64_t>(keys.size()) <= *client.num_keys());
+  CHECK(std::find(keys.begin(), keys.end(), "k") != keys.end());
+}
+
+TEST_CASE("a value keeps every byte, and has a NUL behind the last one") {
+  const auto server = server_here();
+  auto client = client_of(server.port());
+  const std::string value("a\0b\xFF", 4);
+  CHECK(client.set("bytes", value));
+  CHECK(*client.get("bytes") == value);
+  CHECK(client.set("empty", ""));
+  CHECK(client.get("empty")->empty());
+
+  auto* raw = cpprun_store_connect("127.0.0.1", server.port(), 5000);
+  REQUIRE(raw != nullptr);
+  char* got = nullptr;
+  std::size_t size = 0;
+  CHECK(cpprun_store_get(raw, "bytes", -1, &got, &size) == 0);
+  CHECK(size == 4);
+  CHECK(got[4] == '\0');
+  cpprun_store_free(got);
+  cpprun_store_disconnect(raw);
+}
+
+TEST_CASE("a wait that timed out is a failure, and the client is still of use") {
+  const auto server = server_here();
+  auto client = client_of(server.port());
+  const auto waited = client.wait({"never"}, 20ms);
+  CHECK_FALSE(waited);
+  CHECK(waited.error() == "wait for /never timed out");
+  CHECK_FALSE(client.broken());
+  CHECK(*client.add("n", 1) == 1);
+}
+
+TEST_CASE("after its server has stopped a client fails with the same words for ever") {
+  auto server = server_here();
+  auto client = client_of(server.port());
+  CHECK(*client.add("n", 1) == 1);
+  server.stop();
+  const auto first = client.add("n", 1);
+  CHECK_FALSE(first);
+  CHECK(client.broken());
+  CHECK(client.add("n", 1).error() == first.error());
+  CHECK(server.port() == 0);
+}
+
+TEST_CASE("a wait of one client ends by what another one sets") {
+  const auto server = server_here();
+  auto reader = client_of(server.port());
+  auto writer = client_of(server.port());
+  auto value = std::async(std::launch::async, [&] { return *reader.get("late"); });
+  CHECK(writer.set("late", "here"));
+  CHECK(value.get() == "here");
+}
+
+TEST_CASE("a key with a NUL byte is refused by C++ and not cut short") {
+  const auto server = server_here();
+  auto client = client_of(server.port());
+  const std::string key("a\0b", 3);
+  for (const std::string& error :
+       {client.set(key, "v").error(), client.get(key).error(), client.add(key, 1).error(),
+        client.check({key}).error(), client.multi_set({{key, "v"}}).error()}) {
+    CHECK(error == "a key of the store must not contain a NUL byte");
+  }
+  CHECK_FALSE(*client.check({"a"}));
+}
+
+TEST_CASE("what cannot be is a failure with a sentence and no crash") {
+  CHECK(cpprun_store_connect("127.0.0.1", 1, 0) == nullptr);
+  CHECK(std::string(cpprun_store_error()).find("cannot reach a store at 127.0.0.1:1") == 0);
+  CHECK(cpprun_store_connect_with(nullptr) == nullptr);
+  CHECK(std::string(cpprun_store_error()) ==
+        "cannot reach a store: the options are a null pointer");
+  CHECK(cpprun_store_serve("no.such.host.invalid", 0) == nullptr);
+  CHECK(std::string(cpprun_store_error()).find("no.such.host.invalid") != std::string::npos);
+  cpprun_store_server_options options = {};
+  CHECK(cpprun_store_serve_with(&options) == nullptr);
+  CHECK(std::string(cpprun_store_error()) ==
+        "cannot serve a store: the options say a size of 0, set it to "
+        "sizeof(cpprun_store_server_options)");
+  CHECK(error_after(cpprun_store_set(nullptr, "k", "v", 1)) ==
+        "cannot ask a store: the client is a null pointer");
+}
+
+TEST_CASE("a null pointer in place of a key, a value or a result is named as such") {
+  const auto server = server_here();
+  auto* client = cpprun_store_connect("127.0.0.1", server.port(), 5000);
+  REQUIRE(client != nullptr);
+  const std::string missing = "cannot ask a store: an argument is a null pointer";
+  CHECK(error_after(cpprun_store_set(client, nullptr, "v", 1)) == missing);
+  CHECK(error_after(cpprun_store_set(client, "k", nullptr, 1)) ==
+        "cannot ask a store: a value is a null pointer");
+  CHECK(error_after(cpprun_store_get(client, "k", 0, nullptr, nullptr)) == missing);
+  CHECK(error_after(cpprun_store_add(client, "n", 1, nullptr)) == missing);
+  const char* keys[] = {"k", nullptr};
+  CHECK(error_after(cpprun_store_wait(client, keys, 2, 0)) ==
+        "cannot ask a store: a key is a null pointer");
+  CHECK(cpprun_store_set(client, "k", nullptr, 0) == 0);
+  cpprun_store_disconnect(client);
+
+  cpprun_store_disconnect(nullptr);
+  cpprun_store_stop(nullptr);
+  cpprun_store_service_close(nullptr);
+  cpprun_store_list_free(nullptr);
+  cpprun_store_free(nullptr);
+  CHECK(cpprun_store_port(nullptr) == 0);
+  CHECK(cpprun_store_is_broken(nullptr) == 1);
+  CHECK(cpprun_store_list_item(nullptr, 0, nullptr) == nullptr);
+}
+
+TEST_CASE("every thread has the error of its own last failure") {
+  CHECK(cpprun_store_connect_with(nullptr) == nullptr);
+  const std::string mine = cpprun_store_error();
+  std::thread([] {
+    CHECK(std::string(cpprun_store_error()).empty());
+    CHECK(cpprun_store_serve_with(nullptr) == nullptr);
+  }).join();
+  CHECK(cpprun_store_error() == mine);
+}
+
+TEST_CASE("the server's log tells who was closed and why, also after the server was moved") {
+  std::promise<std::string> said;
+  cpprun::StoreServerOptions options;
+  options.host = "127.0.0.1";
+  options.memory_bytes_max = 4096;
+  options.log = [&said, first = true](const std::string& line) mutable {
+    if (std::exchange(first, false)) said.set_value(line);
+  };
+  auto opened = cpprun::StoreServer::open(options);
+  REQUIRE(opened);
+  const cpprun::StoreServer server = std::move(*opened);
+  auto client = client_of(server.port());
+  client.set("big", std::string(100'000, 'x'));
+  auto line = said.get_future();
+  REQUIRE(line.wait_for(10s) == std::future_status::ready);
+  CHECK(line.get().find("closed") != std::string::npos);
+}
+
+TEST_CASE("a program with a loop of its own serves without a thread") {
+  auto service = cpprun::StoreService::open({"127.0.0.1", 0});
+  REQUIRE(service);
+  CHECK(service->address() == "127.0.0.1:" + std::to_string(service->port()));
+  auto sum = std::async(std::launch::async, [port = service->port()] {
+    auto client = client_of(port);
+    return *client.add("n", 3);
+  });
+  while (sum.wait_for(0s) != std::future_status::ready) {
+    pollfd watched{service->descriptor(), POLLIN, 0};
+    const int wait = service->next_wait_ms();
+    poll(&watched, 1, wait < 0 || wait > 10 ? 10 : wait);
+    service->serve();
+  }
+  CHECK(sum.get() == 3);
+}
+
+TEST_CASE("the library says which interface it has") {
+  CHECK(cpprun_store_abi() == CPPRUN_STORE_ABI);
+  CHECK(std::string(cpprun_store_version()).find('.') != std::string::npos);
+}

@@ -1,0 +1,17 @@
+#pragma once
+// All that a worker needs of cpprun and LibTorch is no part of: who it is and where the others meet
+// (Context), the report of an error (run), a sign of life (Heartbeat), and SIGTERM as a flag
+// (StopSignal). A public header.
+//
+//   int main() {
+//     return cpprun::run([](const cpprun::Context& context) {
+//       cpprun::Heartbeat heartbeat(context);
+//       for (…) { …; heartbeat.beat(); }
+//       return 0;
+//     });
+//   }
+
+#include "worker/env/context.h"
+#include "worker/env/io/heartbeat.h"
+#include "worker/env/io/record.h"
+#include "worker/env/io/stop_signal.h"
