@@ -1,6 +1,7 @@
 #include "rendezvous/store/io/store_server.h"
 
 #include <poll.h>
+#include <signal.h>
 #include <sys/eventfd.h>
 
 #include <algorithm>
@@ -99,7 +100,21 @@ void StoreService::serve() {
 class StoreServer::Impl {
  public:
   Impl(std::unique_ptr<StoreService> service, FileDescriptor stop)
-      : service_(std::move(service)), stop_(std::move(stop)), thread_([this] { run(); }) {}
+      : service_(std::move(service)), stop_(std::move(stop)) {
+    // Signals are the business of the program that embeds this, in threads of its own: a new thread
+    // inherits what its maker blocks.
+    sigset_t all;
+    sigset_t before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    try {
+      thread_ = std::thread([this] { run(); });
+    } catch (...) {
+      pthread_sigmask(SIG_SETMASK, &before, nullptr);
+      throw;
+    }
+    pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  }
 
   ~Impl() {
     const std::uint64_t one = 1;

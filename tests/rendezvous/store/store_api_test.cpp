@@ -4,6 +4,8 @@
 #include <cpprun/store_server.h>
 #include <doctest/doctest.h>
 #include <poll.h>
+#include <signal.h>
+#include <unistd.h>
 
 #include <future>
 #include <string>
@@ -215,6 +217,20 @@ TEST_CASE("a program with a loop of its own serves without a thread") {
     service->serve();
   }
   CHECK(sum.get() == 3);
+}
+
+TEST_CASE("a signal to the program is never taken by the server's thread") {
+  const auto server = server_here();
+  sigset_t ours;
+  sigset_t before;
+  sigemptyset(&ours);
+  sigaddset(&ours, SIGUSR1);
+  // Whoever does not block it would end the process.
+  REQUIRE(pthread_sigmask(SIG_BLOCK, &ours, &before) == 0);
+  REQUIRE(::kill(::getpid(), SIGUSR1) == 0);
+  const timespec soon{.tv_sec = 10, .tv_nsec = 0};
+  CHECK(sigtimedwait(&ours, nullptr, &soon) == SIGUSR1);
+  REQUIRE(pthread_sigmask(SIG_SETMASK, &before, nullptr) == 0);
 }
 
 TEST_CASE("the library says which interface it has") {
