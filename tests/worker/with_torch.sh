@@ -1,0 +1,36 @@
+# shellcheck shell=bash
+# `./dev test --torch=/path`, which sources this: worker/torch with any LibTorch that a person has.
+
+# Everything of worker/torch, built with one LibTorch and run, beside what is built with another.
+test_with_torch() {
+  local torch=$1 folder
+  need_to_be_libtorch "$torch"
+  torch=$(cd "$torch" && pwd)
+  need_packages "${packages_build[@]}" "${packages_run[@]}"
+  # pip's torch lies in an environment whose Python imports it.
+  local python="$torch/../../../../bin/python" arguments=("-DCMAKE_PREFIX_PATH=$torch")
+  if [[ -x $python ]]; then
+    python=$(cd "$(dirname "$python")" && pwd)/python
+    export CPPRUN_PYTHON=$python
+    arguments+=("-DCPPRUN_PYTHON=$python")
+  fi
+  # 2.14.1+cu130; the zip that is no Python package says it in another file.
+  folder=torch-$(sed -n "s/^__version__ = '\(.*\)'$/\1/p" "$torch/version.py" 2>/dev/null ||
+    cat "$torch/build-version" 2>/dev/null)
+  find_without_aslr
+  suites_failed=0
+  tally=$(mktemp)
+  trap 'rm -f "$tally"' EXIT
+  say "Building with $torch"
+  mkdir -p build
+  local log="build/configure_$folder.log"
+  if cmake --preset release -B "build/$folder" "${arguments[@]}" >"$log" 2>&1 &&
+    grep '^-- \(LibTorch\|gloo\)' "$log" &&
+    cmake --build "build/$folder" -j "$(jobs_here)"; then
+    suite "$folder" "$folder" -L torch
+  else
+    cat "$log" >&2
+    note "not-built $folder" >>"$tally"
+  fi
+  summary
+}
