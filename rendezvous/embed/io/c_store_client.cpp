@@ -13,8 +13,8 @@
 #include <vector>
 
 #include "rendezvous/client/io/store_client.h"
-#include "rendezvous/io/c_guard.h"
-#include "rendezvous/io/public/store.h"
+#include "rendezvous/embed/io/c_guard.h"
+#include "rendezvous/embed/io/public/store.h"
 
 using cpprun::Duration;
 using cpprun::failure;

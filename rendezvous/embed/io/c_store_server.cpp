@@ -3,8 +3,8 @@
 #include <cstring>
 #include <memory>
 
-#include "rendezvous/io/c_guard.h"
-#include "rendezvous/io/public/store.h"
+#include "rendezvous/embed/io/c_guard.h"
+#include "rendezvous/embed/io/public/store.h"
 #include "rendezvous/store/io/store_server.h"
 
 using cpprun::failure;

@@ -17,8 +17,8 @@
 #include <string>
 #include <utility>
 
-#include "rendezvous/io/public/expected.h"
-#include "rendezvous/io/public/store.h"
+#include "rendezvous/embed/io/public/expected.h"
+#include "rendezvous/embed/io/public/store.h"
 
 namespace cpprun {
 inline namespace v1 {

@@ -19,8 +19,8 @@
 #include <utility>
 #include <vector>
 
-#include "rendezvous/io/public/expected.h"
-#include "rendezvous/io/public/store.h"
+#include "rendezvous/embed/io/public/expected.h"
+#include "rendezvous/embed/io/public/store.h"
 
 namespace cpprun {
 inline namespace v1 {
