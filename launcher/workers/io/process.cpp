@@ -77,11 +77,10 @@ class WorkerProcesses::Impl {
       if (!worker->ended) wait_for_end(*worker, end);
       reap(worker->pid);
     }
-    // Whoever changed parents while it was looked for may have been missed: the children of one
-    // that dies move up to us. So until nobody is found, each look after the last one's dead.
-    while (somebody_is_below() && std::chrono::steady_clock::now() < end) {
+    for (int quiet = 0; quiet < 2 && std::chrono::steady_clock::now() < end;) {
+      quiet = somebody_is_below() ? 0 : quiet + 1;
       for (const int pid : others_left()) kill_descendant(pid);
-      static_cast<void>(::poll(nullptr, 0, 1));
+      if (quiet == 0) static_cast<void>(::poll(nullptr, 0, 1));
     }
   }
 
@@ -225,8 +224,15 @@ class WorkerProcesses::Impl {
   }
 
   // Everybody below us who is neither spared nor a stranger nor a worker that still has its own
-  // life. Whoever is below kin is kin.
+  // life. The children of one that dies move up to us, and a look that comes in between finds them
+  // neither there nor here: who finds nobody looks again.
   std::vector<int> others_left() const {
+    auto left = look_below();
+    return left.empty() ? look_below() : left;
+  }
+
+  // Whoever is below kin is kin.
+  std::vector<int> look_below() const {
     std::set<int> kin;
     std::vector<int> left;
     for (const auto& [pid, parent] : family_of(::getpid(), spared_)) {
