@@ -83,6 +83,9 @@ inline constexpr std::size_t links_per_source_max = 4096;
 inline constexpr std::chrono::nanoseconds daemon_lease_max = 2min;
 // From an agent's greeting to its join, which it sends at once.
 inline constexpr std::chrono::nanoseconds join_patience = 10s;
+// For a node to speak at all addresses of its master before it asks for a seat: several trips
+// around the world, and little of a lease.
+inline constexpr std::chrono::nanoseconds introduction_patience = 500ms;
 // A daemon's patience with the nodes of a job whose first node does not tell its own.
 inline constexpr std::chrono::nanoseconds daemon_lease = 3s;
 inline constexpr std::chrono::nanoseconds daemon_last_call = 30s;

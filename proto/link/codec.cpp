@@ -128,6 +128,7 @@ void each_member(M& m, F&& f)
   requires std::same_as<std::remove_const_t<M>, WhoHosts>
 {
   f("job", m.job), f("host", m.host), f("pid", m.pid), f("agent", m.agent);
+  f.where_known("joins", m.joins);
 }
 
 template <class M, class F>
@@ -212,8 +213,9 @@ struct Writer {
   }
   void operator()(const char* key, const AgentTime& value) { object[key] = value.count(); }
   // Nothing stands for zero.
-  void where_known(const char* key, const AgentTime& value) {
-    if (value != AgentTime{}) (*this)(key, value);
+  template <class Value>
+  void where_known(const char* key, const Value& value) {
+    if (value != Value{}) (*this)(key, value);
   }
   void operator()(const char* key, const Idle<const bool>& value) {
     object[key] = value.done ? 2 : value.idle ? 1 : 0;
@@ -277,7 +279,8 @@ struct Reader {
     const auto most = std::int64_t{std::chrono::microseconds{bounds::agent_time_max}.count()};
     value = AgentTime{std::clamp(whole<std::int64_t>(key, object.at(key)), -most, most)};
   }
-  void where_known(const char* key, AgentTime& value) {
+  template <class Value>
+  void where_known(const char* key, Value& value) {
     if (object.contains(key)) (*this)(key, value);
   }
   void operator()(const char* key, const Idle<bool>& value) {

@@ -94,12 +94,15 @@ struct Join {
   friend bool operator==(const Join&, const Join&) = default;
 };
 
-// "Whose is this address?" A master whose address leads elsewhere asks there, instead of joining.
+// "Whose is this address?" A master whose address leads elsewhere asks there, instead of joining. A
+// node that will ask for a seat introduces itself with it at the further addresses of its master:
+// the one from which it does is its own.
 struct WhoHosts {
   std::string job;
   std::string host;
   int pid = 0;
   std::uint32_t agent = 0;
+  bool joins = false;  // a node that asks for a seat through another link, and no master
   friend bool operator==(const WhoHosts&, const WhoHosts&) = default;
 };
 

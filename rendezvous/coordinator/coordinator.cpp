@@ -60,9 +60,11 @@ void Coordinator::on(TimePoint now, const Said& event, Actions& actions) {
     return;
   }
   const Caller caller = newcomer->second;
+  const auto* question = std::get_if<link::WhoHosts>(&event.message);
+  if (question != nullptr && question->joins) return introduce(caller, *question, actions);
   newcomers_.erase(newcomer);
   newcomer_leases_.forget(event.link);
-  if (const auto* question = std::get_if<link::WhoHosts>(&event.message)) {
+  if (question != nullptr) {
     answer(caller, *question, actions);
     return;
   }
@@ -99,6 +101,42 @@ void Coordinator::answer(const Caller& caller, const link::WhoHosts& question,
   }
   actions.emplace_back(coordinator::Say{caller.link, answer});
   actions.emplace_back(coordinator::HangUp{caller.link, "it has its answer"});
+}
+
+// It will ask for a seat, or has, through another link. This one stays, and counts, until it does.
+void Coordinator::introduce(const Caller& caller, const link::WhoHosts& agent, Actions& actions) {
+  const bool is_first = introduced_.emplace(caller.link, agent.agent).second;
+  if (!is_first) {
+    actions.emplace_back(coordinator::HangUp{caller.link, "it has introduced itself already"});
+    return;
+  }
+  actions.emplace_back(
+      coordinator::Say{caller.link, link::Hosts{.job = agent.job, .itself = true}});
+  if (agent.agent == 0) return;  // Without a number it could be anybody.
+  introductions_.emplace(agent.agent, Introduction{agent, caller});
+  if (const auto found = jobs_.find(agent.job); found != jobs_.end()) {
+    found->second->job.speaks_from(agent, caller.peer);
+  }
+}
+
+// That agent is a member now: it may come from wherever it has introduced itself.
+void Coordinator::welcome(Job& job, const link::Join& join, Actions& actions) {
+  const auto [first, last] = introductions_.equal_range(join.agent);
+  for (auto at = first; at != last; ++at) {
+    const auto& [agent, caller] = at->second;
+    if (agent.job != join.job || !job.speaks_from(agent, caller.peer)) continue;
+    actions.emplace_back(coordinator::HangUp{caller.link, "its agent has joined"});
+  }
+}
+
+void Coordinator::forget_newcomer(LinkId link) {
+  newcomers_.erase(link);
+  const auto introduced = introduced_.extract(link);
+  if (introduced.empty()) return;
+  const auto [first, last] = introductions_.equal_range(introduced.mapped());
+  const auto its_own =
+      std::find_if(first, last, [link](const auto& each) { return each.second.from.link == link; });
+  if (its_own != last) introductions_.erase(its_own);
 }
 
 void Coordinator::join(TimePoint now, const Caller& caller, const link::Join& join,
@@ -166,6 +204,7 @@ void Coordinator::enter(TimePoint now, Entry& entry, const Newcomer& newcomer, A
   const auto& [caller, join] = newcomer;
   job_of_link_[caller.link] = join.job;
   entry.job.join(now, caller, join, actions);
+  welcome(entry.job, join, actions);
   // Of a job that is hosted all members are welcome, from wherever they come.
   if (options_.only && entry.job.round().find(caller.link) != nullptr) release(caller.link);
 }
@@ -208,7 +247,7 @@ void Coordinator::on(TimePoint, const StoreFailed& event, Actions& actions) {
 }
 
 void Coordinator::on(TimePoint now, const Closed& event, Actions& actions) {
-  newcomers_.erase(event.link);
+  forget_newcomer(event.link);
   newcomer_leases_.forget(event.link);
   release(event.link);
   const auto known = job_of_link_.extract(event.link);
@@ -278,7 +317,7 @@ bool Coordinator::done() const {
 Coordinator::Actions Coordinator::advance(TimePoint now) {
   Actions actions;
   for (const Leases::Expired& each : newcomer_leases_.expire(now)) {
-    newcomers_.erase(each.holder);
+    forget_newcomer(each.holder);
     actions.emplace_back(coordinator::HangUp{each.holder, "it greeted, and then said nothing"});
   }
   for (const std::string& job : agenda_.take_due(now)) {

@@ -103,6 +103,11 @@ class Coordinator {
     std::string founder;  // the address whose node was the first; of a hosted job nobody's
   };
   using Newcomer = std::pair<Caller, link::Join>;
+  // An agent that speaks from a further address of its machine.
+  struct Introduction {
+    link::WhoHosts agent;
+    Caller from;
+  };
   // A job whose store is being opened.
   struct Beginning {
     std::string founder;
@@ -119,6 +124,9 @@ class Coordinator {
   void begin_job(const Caller& caller, const link::Join& join, Actions& actions);
   void enter(TimePoint now, Entry& entry, const Newcomer& newcomer, Actions& actions);
   void answer(const Caller& caller, const link::WhoHosts& question, Actions& actions) const;
+  void introduce(const Caller& caller, const link::WhoHosts& agent, Actions& actions);
+  void welcome(Job& job, const link::Join& join, Actions& actions);
+  void forget_newcomer(LinkId link);
   void sign_notes(const std::string& job, std::size_t said_before, Actions& actions) const;
   void look_after(const std::string& job, std::size_t said_before, Actions& actions);
   void release(LinkId link);
@@ -130,6 +138,9 @@ class Coordinator {
   // Links that have greeted and not joined yet; they have a while to do so.
   std::unordered_map<LinkId, Caller> newcomers_;
   Leases newcomer_leases_;
+  // Of newcomers, by the number of the agent.
+  std::unordered_multimap<std::uint32_t, Introduction> introductions_;
+  std::unordered_map<LinkId, std::uint32_t> introduced_;
   std::unordered_map<std::string, Beginning> awaiting_store_;
   Quota links_of_source_;
   Quota jobs_of_source_;

@@ -1,5 +1,7 @@
 #include "rendezvous/job/admission.h"
 
+#include <algorithm>
+
 namespace cpprun {
 
 namespace {
@@ -15,8 +17,12 @@ void Admission::follow(const Round& round) {
   admits_loopback_ = false;
   for (const auto& [link, member] : round.members()) {
     if (member.state == Member::State::waiting) continue;
-    if (member.local || is_loopback(member.peer)) admits_loopback_ = true;
+    const auto& further = member.further_peers;
+    const bool is_here = member.local || is_loopback(member.peer) ||
+                         std::any_of(further.begin(), further.end(), is_loopback);
+    if (is_here) admits_loopback_ = true;
     admitted_.insert(member.peer);
+    admitted_.insert(member.further_peers.begin(), member.further_peers.end());
     // Of itself the coordinator's own process tells the truth.
     if (!member.local) continue;
     admitted_.insert(member.join.addresses.begin(), member.join.addresses.end());
@@ -26,8 +32,8 @@ void Admission::follow(const Round& round) {
 Result<void> Admission::check(const std::string& address) const {
   if (is_loopback(address) ? admits_loopback_ : admitted_.contains(address)) return {};
   return failure(
-      "no node of the round that runs has its link from that address: where the master's name has "
-      "several addresses, give every node the same one, as a number");
+      "no node of the round that runs reaches its master from that address: give every node the "
+      "same address of the master, as a number");
 }
 
 }  // namespace cpprun

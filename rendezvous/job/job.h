@@ -68,6 +68,8 @@ class Job {
             coordinator::Actions& actions);
   void hear(TimePoint now, LinkId link, const link::Message& message,
             coordinator::Actions& actions);
+  // The agent that this is speaks from that address, too: its workers may. False: it is none here.
+  bool speaks_from(const link::WhoHosts& agent, const std::string& peer);
   struct Closing {
     LinkId link;
     std::string reason;

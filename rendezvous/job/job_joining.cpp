@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <utility>
+
 #include "proto/link/brief.h"
 #include "rendezvous/job/job.h"
 #include "rendezvous/job/job_text.h"
@@ -11,6 +13,9 @@ namespace cpprun {
 
 void Job::join(TimePoint now, const Caller& caller, const link::Join& join,
                coordinator::Actions& actions) {
+  const auto known = round_.find_agent(join, caller.peer);
+  // It is its agent, whatever became of its seat.
+  auto further_peers = known ? round_.find(*known)->further_peers : std::vector<std::string>{};
   if (rejoin(now, caller, join, actions)) return;
   auto reason = join_check(terms_, round_, options_.lease, join);
   if (finish_) {
@@ -34,7 +39,10 @@ void Job::join(TimePoint now, const Caller& caller, const link::Join& join,
   // It repeats what it said in its last round, under another master: that must not be ours.
   round_.number_from(join.after);
   auto wait = wait_for_seat(join);
-  round_.enter(caller.link, {.join = join, .peer = caller.peer, .local = caller.local});
+  round_.enter(caller.link, {.join = join,
+                             .peer = caller.peer,
+                             .further_peers = std::move(further_peers),
+                             .local = caller.local});
   actions.emplace_back(change_of(*round_.find(caller.link), coordinator::NodeChange::Kind::joined));
   if (!caller.local) {
     leases_.renew(caller.link, now);
@@ -125,6 +133,7 @@ void Job::resume(TimePoint now, LinkId old_link, const Caller& caller, const lin
   leases_.move(old_link, caller.link);
   round_.move(old_link, caller.link);
   round_.set_broken(caller.link, std::nullopt);
+  if (round_.add_peer(caller.link, caller.peer)) admission_.follow(round_);
   leases_.renew(caller.link, now);
   round_.clock_of(caller.link).heard(now, join.sent);
   // So that it knows that its own lease goes on.
@@ -138,6 +147,15 @@ void Job::resume(TimePoint now, LinkId old_link, const Caller& caller, const lin
     actions.emplace_back(
         coordinator::Say{caller.link, link::Drain{round_.number(), round_end_.reason}});
   }
+}
+
+// It is known by its number, which nobody but its coordinator was told.
+bool Job::speaks_from(const link::WhoHosts& agent, const std::string& peer) {
+  const auto link = round_.find_agent(
+      link::Join{.host = agent.host, .pid = agent.pid, .agent = agent.agent}, peer);
+  if (!link || round_.find(*link)->local) return false;
+  if (round_.add_peer(*link, peer)) admission_.follow(round_);
+  return true;
 }
 
 // It has drained, and waits for the next round: sealed without it, that round would have to be

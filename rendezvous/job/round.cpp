@@ -152,6 +152,16 @@ void Round::set_broken(LinkId link, std::optional<TimePoint> broke_at) {
   member.broke_at = broke_at;
 }
 
+bool Round::add_peer(LinkId link, const std::string& peer) {
+  Member& member = members_.at(link);
+  auto& further = member.further_peers;
+  const bool known =
+      member.peer == peer || std::find(further.begin(), further.end(), peer) != further.end();
+  if (known || further.size() == bounds::node_addresses_max) return false;
+  further.push_back(peer);
+  return true;
+}
+
 void Round::move(LinkId from, LinkId to) {
   auto node = members_.extract(from);
   node.key() = to;

@@ -30,7 +30,9 @@ struct Member {
   enum class State { waiting, running, succeeded, drained };
 
   link::Join join;
-  std::string peer;       // numeric address from which its link comes
+  std::string peer;  // numeric address from which its link comes
+  // Others from which its agent has spoken as well, on links of their own: a few.
+  std::vector<std::string> further_peers = {};
   bool local = false;     // lives in the coordinator's own process: cannot be lost
   bool leaving = false;   // was asked to stop: gets no seat in the next round
   bool connected = true;  // false: its link broke, and may resume until the lease runs out
@@ -76,6 +78,8 @@ class Round {
   void mark_leaving(LinkId link);
   // Its link broke, or is back.
   void set_broken(LinkId link, std::optional<TimePoint> broke_at);
+  // Its agent has spoken from that address, too. False: that is known, or enough of them are.
+  bool add_peer(LinkId link, const std::string& peer);
   ClockOffset& clock_of(LinkId link) { return members_.at(link).clock; }
   // The agent behind `from` speaks through `to` from now on.
   void move(LinkId from, LinkId to);

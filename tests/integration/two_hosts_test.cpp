@@ -29,6 +29,15 @@ std::pair<Ended, Ended> run_both(const Hosts& hosts, const std::string& master,
   return {std::move(of_first), std::move(of_second)};
 }
 
+// Asks the store at both addresses of node 0: a greeting of today's clients, a ping, and its
+// answer.
+constexpr const char* ping_both = R"sh(
+for address in 10.77.0.1 fd77::1; do
+  exec 3<>"/dev/tcp/$address/$MASTER_PORT"
+  printf '\000\316\367\205\074\015\007\000\000\000' >&3
+  echo "rank $RANK at $address:$(head -c 4 <&3 | od -An -tx1)"
+done)sh";
+
 }  // namespace
 
 TEST_CASE("workers on two hosts are given the card that leads to the master") {
@@ -51,6 +60,27 @@ TEST_CASE("two hosts meet over IPv6, with and without brackets") {
     const auto [first, second] = run_both(hosts, master, {"environment"});
     CHECK(count(second.out, "GLOO_SOCKET_IFNAME=fabric0\n") == 2);
     CHECK(count(second.out, "\nRANK=3\n") == 1);
+  }
+}
+
+TEST_CASE("workers reach the store at every address that the master's name stands for") {
+  const Hosts hosts(2);
+  if (!hosts.why_not().empty()) return skip(hosts.why_not());
+  const auto words = [](int rank) {
+    return with_cpprun({"--nnodes=2", "--node_rank=" + std::to_string(rank), "--master_addr=master",
+                        "--master_port=29500", "--no-python", "bash", "-c", ping_both});
+  };
+  for (int host = 0; host < 2; ++host) {
+    hosts.know(host, Hosts::address(0) + " master\n" + Hosts::address_v6(0) + " master\n");
+  }
+  Command second(hosts.on(1, words(1)));
+  Command first(hosts.on(0, words(0)));
+  const auto of_first = first.wait();
+  const auto of_second = second.wait();
+  CHECK_MESSAGE(of_first.code == 0, of_first.err);
+  for (const std::string& address : {Hosts::address(0), Hosts::address_v6(0)}) {
+    CHECK(contains(of_first.out, "rank 0 at " + address + ": 07 00 00 00\n"));
+    CHECK(contains(of_second.out, "rank 1 at " + address + ": 07 00 00 00\n"));
   }
 }
 

@@ -93,6 +93,7 @@ TEST_CASE("every link message survives the wire") {
                           .consequence_count = 7});
   check_round_trip(Finish{.exit_code = 0, .reason = "all done"});
   check_round_trip(WhoHosts{.job = "j", .host = "h", .pid = 7, .agent = 4'000'000'000});
+  check_round_trip(WhoHosts{.job = "j", .host = "h", .pid = 7, .agent = 1, .joins = true});
   check_round_trip(Hosts{.job = "j", .host = "h", .pid = 7, .itself = true});
 }
 

@@ -103,6 +103,7 @@ void CoordinatorHost::closed(LinkId link, const std::string& reason, bool broken
 LinkId CoordinatorHost::stranger_comes(const std::string& address) {
   const LinkId link{++last_link_.value};
   strangers_.insert(link);
+  stranger_addresses_.insert(address);
   program_.receive([this, link, address] {
     tell(Coordinator::Opened{{.link = link, .peer = address, .local = false}});
   });
@@ -117,6 +118,7 @@ void CoordinatorHost::stranger_says(LinkId link, const std::string& bytes) {
     const auto decoded = link::decode(bytes);
     if (decoded && *decoded) {
       tell(Coordinator::Said{link, (*decoded)->message});
+      judge_strangers();
     } else {
       stranger_leaves(link, false);
     }
@@ -253,6 +255,18 @@ void CoordinatorHost::judge_admission(const Coordinator::Actions& actions) {
       universe_.judge.must(is_admitted == is_seated || hosts,
                            fmt::format("the store of {} admits node {}: {}, and its seat: {}",
                                        reset->job, node, is_admitted, is_seated));
+    }
+  }
+}
+
+void CoordinatorHost::judge_strangers() {
+  if (!coordinator_) return;
+  for (std::size_t job = 0; job < universe_.scenario.jobs.size(); ++job) {
+    for (const std::string& address : stranger_addresses_) {
+      const bool is_admitted =
+          coordinator_->admit(job_id(static_cast<int>(job)), address).has_value();
+      universe_.judge.must(
+          !is_admitted, fmt::format("the store of job {} admits a stranger at {}", job, address));
     }
   }
 }

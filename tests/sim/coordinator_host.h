@@ -51,6 +51,7 @@ class CoordinatorHost {
   void perform(const Coordinator::Actions& actions);
   void perform(const coordinator::Say& say);
   void open_store(const std::string& job);
+  void judge_strangers();
   void judge_admission(const Coordinator::Actions& actions);
   void judge_seals(const Coordinator::Actions& actions);
   void arm();
@@ -68,6 +69,7 @@ class CoordinatorHost {
   std::uint64_t timer_ = 0;
   std::map<LinkId, int> nodes_;
   std::set<LinkId> strangers_;
+  std::set<std::string> stranger_addresses_;  // of all that ever came
   LinkId last_link_{};
   std::optional<LinkId> local_link_;
   int stores_opened_ = 0;

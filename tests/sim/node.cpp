@@ -15,6 +15,7 @@ using namespace std::chrono_literals;
 namespace {
 
 constexpr int agent_pids_from = 100;
+constexpr int agent_numbers_from = 7'000'000;  // by which a coordinator knows them; strangers guess
 
 Config config_of(const Scenario& scenario, int node) {
   const int job = scenario.job_of(node);
@@ -69,6 +70,7 @@ void Node::begin() {
       config_of(universe_.scenario, number_),
       AgentFacts{.host = fmt::format("host{}", number_),
                  .pid = agent_pids_from + number_ + 20'000 * static_cast<int>(life_ - 1),
+                 .agent = static_cast<std::uint32_t>(agent_numbers_from + number_),
                  .hosts_coordinator = coordinator_ != nullptr,
                  .program = {.argv = {"/bin/worker"}, .entrypoint = "worker"},
                  .interfaces = {{.name = "eth0", .up = true, .addresses = {address_of(number_)}}}});

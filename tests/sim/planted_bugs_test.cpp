@@ -58,6 +58,7 @@ constexpr Plant plants[] = {
     {"who is started in the place of one that is gone is refused", "kill,return", 500},
     {"any number of a round is believed", "strangers", 500},
     {"a newcomer makes those who have finished begin again", "late", 1'000},
+    {"who knows an agent's host and process is taken for it", "strangers", 500},
 };
 
 }  // namespace

@@ -73,6 +73,8 @@ void Strangers::speak(Life& life) {
     // A liar takes its seat first, to lie from there.
     if (random.chance(life.is_liar ? 1.0 : 0.8)) {
       coordinator_.stranger_says(life.link, link::encode(join_of(life)));
+    } else {
+      coordinator_.stranger_says(life.link, link::encode(introduction_of(life)));
     }
     return;
   }
@@ -121,6 +123,17 @@ link::Join Strangers::join_of(Life& life) {
     join.restarts_max = 77;
   }
   return join;
+}
+
+// As if it were another address of a node.
+link::WhoHosts Strangers::introduction_of(Life& life) const {
+  Random& random = life.random;
+  const int victim = random.between(0, universe_.scenario.nodes() - 1);
+  return {.job = job_id(universe_.scenario.job_of(victim)),
+          .host = fmt::format("host{}", victim),
+          .pid = 100 + victim,
+          .agent = random.chance(0.5) ? 0 : static_cast<std::uint32_t>(random.next()) | 1,
+          .joins = random.chance(0.9)};
 }
 
 link::Message Strangers::lie_of(Random& random) const {

@@ -38,6 +38,7 @@ class Strangers {
   void step(const std::shared_ptr<Life>& life);
   void speak(Life& life);
   link::Join join_of(Life& life);
+  link::WhoHosts introduction_of(Life& life) const;
   link::Message lie_of(Random& random) const;
 
   Universe& universe_;

@@ -34,9 +34,11 @@ Runtime::Runtime(RunInputs inputs, Watchdog watchdog)
       watchdog_(std::move(watchdog)),
       timer_(context_, [this] { advance(); }),
       farewell_(context_),
+      agent_number_(std::max(1U, std::random_device{}())),
       messages_(inputs_.style),
       pump_(context_, 1, 2, inputs_.style.timed),
-      strangers_timer_(context_, [this] { tell_held_back(now()); }) {}
+      strangers_timer_(context_, [this] { tell_held_back(now()); }),
+      introduction_(context_) {}
 
 // Whoever is still there now, after a job that had to give somebody up, is the watchdog's to end.
 Runtime::~Runtime() {
@@ -135,7 +137,7 @@ Result<void> Runtime::open() {
   });
   agent_.emplace(inputs_.config, AgentFacts{.host = inputs_.host,
                                             .pid = ::getpid(),
-                                            .agent = std::random_device{}(),
+                                            .agent = agent_number_,
                                             .hosts_coordinator = coordinator_ != nullptr,
                                             .program = inputs_.program,
                                             .node = {.environment = inputs_.environment,
@@ -197,14 +199,28 @@ Result<void> Runtime::open_coordinator() {
   client_ = std::make_unique<LinkClient>(
       context_, config.endpoint.host, config.endpoint.port,
       LinkClient::Callbacks{
-          .up = [this](std::string local) { post(agent::LinkUp{std::move(local)}); },
+          .up =
+              [this](const std::string& local) {
+                introduction_.begin(client_->other_addresses(), inputs_.config.endpoint.port,
+                                    who_asks(), [this, local] { post(agent::LinkUp{local}); });
+              },
           .message = [this](link::Message m) { post(agent::Heard{std::move(m)}); },
           .down =
               [this](std::string reason) {
+                introduction_.end();
                 const auto& failed = client_->failed();
                 post(agent::LinkDown{std::move(reason), failed.addresses, failed.refused});
               }});
   return {};
+}
+
+// Who this node is, for the coordinator; said from wherever its master's name leads.
+link::WhoHosts Runtime::who_asks() const {
+  return {.job = inputs_.config.job,
+          .host = inputs_.host,
+          .pid = static_cast<int>(::getpid()),
+          .agent = agent_number_,
+          .joins = true};
 }
 
 // What happened to the job is told however often it happens; of what strangers do at our port, the

@@ -15,6 +15,7 @@
 
 #include "launcher/agent/agent.h"
 #include "launcher/failure/io/evidence_collector.h"
+#include "launcher/agent/io/introduction.h"
 #include "launcher/output/io/log_dir.h"
 #include "launcher/output/io/output_pump.h"
 #include "launcher/report/attempts.h"
@@ -65,6 +66,7 @@ class Runtime {
   Result<void> open_coordinator();
   void find_own_place();
   void place_found(const Result<std::vector<std::string>>& addresses);
+  link::WhoHosts who_asks() const;
   void hear_coordinator(const Note& said);
   void tell_held_back(TimePoint until);
   void work_off();
@@ -107,6 +109,7 @@ class Runtime {
   asio::io_context context_{1};
   MachineTimer timer_;
   asio::steady_timer farewell_;
+  const std::uint32_t agent_number_;  // by which its coordinator knows this agent
   ConsoleMessages messages_;
   OutputPump pump_;
   LogLimiter strangers_;  // of lines about whoever comes to our port
@@ -117,6 +120,7 @@ class Runtime {
   std::optional<EvidenceCollector> collector_;
   std::unique_ptr<CoordinatorServer> coordinator_;   // where this node hosts it
   std::unique_ptr<LinkClient> client_;               // where it does not
+  Introduction introduction_;                        // of this node, where it does not
   std::vector<std::unique_ptr<LinkClient>> askers_;  // of who else hosts
   std::optional<Agent> agent_;
 

@@ -23,6 +23,7 @@ void Runtime::on(const agent::Dial&) {
   if (coordinator_) {
     find_own_place();
   } else {
+    introduction_.end();
     client_->dial();
   }
 }
@@ -61,6 +62,7 @@ void Runtime::on(const agent::HangUp&) {
   if (coordinator_) {
     coordinator_->local_agent_left();
   } else {
+    introduction_.end();
     client_->hang_up();
   }
 }

@@ -80,6 +80,15 @@ class LinkClient::Attempt : public std::enable_shared_from_this<Attempt> {
     return failed;
   }
 
+  // Those that are not the one it has reached.
+  std::vector<std::string> other_addresses() const {
+    std::vector<std::string> others;
+    for (const auto& each : endpoints_) {
+      if (each != endpoints_[next_]) others.push_back(each.address().to_string());
+    }
+    return others;
+  }
+
   void cancel() {
     over_ = true;
     asio::error_code ignored;  // There may be nothing to cancel.
@@ -198,6 +207,7 @@ void LinkClient::dial() {
       context_,
       [this](tcp::socket socket) {
         failed_ = {};
+        other_addresses_ = attempt_->other_addresses();
         asio::error_code gone;  // Then the link's first read says why.
         const std::string local = socket.local_endpoint(gone).address().to_string();
         channel_ = std::make_shared<LinkChannel>(std::move(socket), std::string{});

@@ -39,6 +39,8 @@ class LinkClient {
   void send(const link::Message& message);
   // Ends the link once everything said has left. `down` is not called for it.
   void hang_up();
+  // Of a link that is up: what else the host stands for, besides the address that it leads to.
+  const std::vector<std::string>& other_addresses() const { return other_addresses_; }
   // Of the attempt that `down` tells of; nothing is in it where a link ended that was up.
   const Failed& failed() const { return failed_; }
 
@@ -50,6 +52,7 @@ class LinkClient {
   Callbacks callbacks_;
   std::shared_ptr<Attempt> attempt_;
   Failed failed_;
+  std::vector<std::string> other_addresses_;
   std::shared_ptr<LinkChannel> channel_;
 };
 

@@ -130,6 +130,15 @@ TEST_CASE("what the local agent answers at once does not overtake what others ar
   CHECK(std::holds_alternative<link::Drain>(guest.heard[1]));
 }
 
+TEST_CASE("a link that leads to the only address of its host has no others") {
+  asio::io_context context;
+  Master master{context};
+  Guest guest{context, master.port};
+  guest.client.dial();
+  run_until(context, [&] { return !guest.local.empty(); });
+  CHECK(guest.client.other_addresses().empty());
+}
+
 TEST_CASE("a node of another job is told whose port it has reached") {
   asio::io_context context;
   Master master{context};

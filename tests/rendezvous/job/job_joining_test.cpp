@@ -330,3 +330,15 @@ TEST_CASE("who asks how a round ended of which nobody knows here does not begin 
         "round 3, in which every worker of host1 ended with 0, is not known here: this is another "
         "master, or that job is over and forgotten");
 }
+
+TEST_CASE("a node whose link comes back from another address has its workers admitted from both") {
+  Table table;
+  table.seal();
+  CHECK_FALSE(table.job.admit("10.0.0.3").has_value());
+  table.close(t0 + 1s, b, true);
+  link::Join back = node(1);
+  back.after = RoundNumber{1};
+  table.join(t0 + 2s, c, back);
+  CHECK(table.job.admit("10.0.0.2").has_value());
+  CHECK(table.job.admit("10.0.0.3").has_value());
+}

@@ -1,0 +1,72 @@
+#include "launcher/agent/io/introduction.h"
+
+#include <doctest/doctest.h>
+
+#include <asio/ip/tcp.hpp>
+
+#include "rendezvous/coordinator/io/coordinator_server.h"
+
+using namespace cpprun;
+using namespace std::chrono_literals;
+using asio::ip::tcp;
+
+namespace {
+
+const link::WhoHosts node{.job = "j", .host = "alpha", .pid = 1, .agent = 9, .joins = true};
+
+// A daemon that serves 127.0.0.1 alone, and a node that introduces itself there.
+struct Meeting {
+  Meeting() : server(context, {.to_local_agent = {}, .note = [](const Note&) {}, .done = {}}) {
+    const auto opened =
+        server.open({.host = "127.0.0.1"}, CoordinatorOptions{.only = {}, .options = {}});
+    REQUIRE(opened.has_value());
+    port = opened->port;
+  }
+  // Introduces itself and waits, not without a bound, until that is done.
+  bool meet(std::vector<std::string> addresses) {
+    bool done = false;
+    introduction.begin(std::move(addresses), port, node, [&done] { done = true; });
+    const auto deadline = std::chrono::steady_clock::now() + 20s;
+    while (!done && std::chrono::steady_clock::now() < deadline) context.run_one_for(100ms);
+    return done;
+  }
+
+  asio::io_context context;
+  CoordinatorServer server;
+  io::Introduction introduction{context};
+  int port = 0;
+};
+
+}  // namespace
+
+TEST_CASE("a node without further addresses has introduced itself at once") {
+  Meeting meeting;
+  bool done = false;
+  meeting.introduction.begin({}, meeting.port, node, [&done] { done = true; });
+  CHECK(done);
+}
+
+TEST_CASE("a node has introduced itself when every address has answered or cannot be reached") {
+  Meeting meeting;
+  CHECK(meeting.meet({"127.0.0.1"}));
+  // The second time beside one where nothing listens.
+  CHECK(meeting.meet({"127.0.0.2", "127.0.0.1"}));
+}
+
+TEST_CASE("who says nothing is not waited for without a bound") {
+  Meeting meeting;
+  // It accepts, since the kernel does, and never greets.
+  const tcp::acceptor mute{
+      meeting.context,
+      {asio::ip::make_address("127.0.0.3"), static_cast<unsigned short>(meeting.port)}};
+  CHECK(meeting.meet({"127.0.0.3", "127.0.0.1"}));
+}
+
+TEST_CASE("an introduction that is ended calls nobody") {
+  Meeting meeting;
+  bool called = false;
+  meeting.introduction.begin({"127.0.0.1"}, meeting.port, node, [&called] { called = true; });
+  meeting.introduction.end();
+  CHECK(meeting.meet({"127.0.0.1"}));
+  CHECK_FALSE(called);
+}
