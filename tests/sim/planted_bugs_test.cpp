@@ -68,7 +68,10 @@ TEST_CASE("without a bug nothing is found") {
   CHECK(sail_with(0, "network", 500).broken.empty());
   CHECK(sail_with(0, "stop", 500).broken.empty());
   CHECK(sail_with(0, "exit,drained-reset", 300).broken.empty());
-  CHECK(sail_with(0, "strangers", 200).broken.empty());
+  CHECK(sail_with(0, "strangers", 500).broken.empty());
+  CHECK(sail_with(0, "exit,term", 500).broken.empty());
+  CHECK(sail_with(0, "kill,return", 500).broken.empty());
+  CHECK(sail_with(0, "late", 500).broken.empty());
 }
 
 TEST_CASE("every planted bug is found") {
