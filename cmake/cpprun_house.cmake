@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 # What every target of the house has in common: the language, the warnings, the sanitizers, and two
 # functions that declare a library and a test so that no room repeats them.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 # What other projects get: find_package(cpprun), then cpprun::store or cpprun::store_shared (a store
 # to embed, and its client) and cpprun::env (what a worker knows of itself); find_package(cpprun
 # COMPONENTS worker), then cpprun::worker (distributed training on LibTorch).

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 # Finds LibTorch by its files alone: pip's torch as it is, or the zip that PyTorch offers, built for
 # the CPU or for CUDA. LibTorch's own TorchConfig.cmake is not asked, because one of a CUDA build
 # stops every configuration on a machine without the CUDA toolkit, which linking does not need.

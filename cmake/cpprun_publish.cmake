@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 # The public headers. They lie beside their sources and include each other as the house does, by
 # full path; a user includes <cpprun/NAME.h>. So each is copied into the build's include/cpprun with
 # its includes rewritten, and that copy is what is installed. A public header that includes one of

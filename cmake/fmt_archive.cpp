@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // {fmt} compiled once, into the programs. Distributions ship fmt's headers and a shared library
 // but no archive; cpprun must need nothing at run time but the C library, and header-only fmt would
 // cost each translation unit two seconds. So this one file holds the library's out-of-line half:

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 # Writes the one source that knows the commit, and leaves it alone where nothing has changed, so
 # that a commit recompiles this file and relinks the programs. Runs with every build:
 #   cmake -DSOURCE=FOLDER -DVERSION=0.1.0 -DOUTPUT=FILE -P write_version.cmake

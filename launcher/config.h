@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 // Everything the command line and the PET_* variables decided, checked, with every default filled
 // in. A plain value: `cli` makes it, everybody else only reads it.

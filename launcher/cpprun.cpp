@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // cpprun: reads the command line, looks at the machine, and runs the job to its end.
 
 #include <sys/resource.h>

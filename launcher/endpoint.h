@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 // Where a master is met: a host and a port, in the spellings people use for them. Knows IPv6, with
 // and without brackets; resolves nothing.

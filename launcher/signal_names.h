@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 // Signals by their names, for flags, for the workers' environment and for sentences.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 // Which of a worker's two output streams a flag means, for which local ranks: the syntax of -r and
 // -t. `3` means both streams of everybody, `0:1,1:3` names local ranks.

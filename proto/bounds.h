@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 // Every limit of the house, each with its unit and its reason. What exceeds a limit is refused
 // aloud: the refusal names the limit.

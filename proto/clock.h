@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 // Time as the core sees it: always handed in, never asked for. TimePoint is monotonic and decides;
 // WallTime is what people read in reports and is never compared to decide anything.

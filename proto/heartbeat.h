@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 // A worker's heartbeat file, as heartbeat_file.h describes it, in this house's words.
 

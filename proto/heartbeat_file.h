@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 /* What a worker's heartbeat file holds, in C, for whoever watches it. The worker maps the file into
  * memory and writes one line of cache per step; a watcher reads it like any file, whenever it

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 // The ids that never leave cpprun; proto/rank.h has those that workers know as well.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 // The one grammar of every state machine in this house. A machine is told what happened and what
 // time it is; it returns what to do, in order, and does none of it. Its driver performs the

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 // Text of strangers on its way into a log, onto a terminal or into a report. Whoever wrote it may
 // want more than to be read: a line's end forges a line, an escape (ESC [, or U+009B alone) moves

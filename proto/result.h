@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 // How this house says that something did not work. What can happen is a Result; what cannot is an
 // assertion. An Error is a clause that says what was tried, on what, and why it failed, so that it

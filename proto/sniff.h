@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 // One port for everything: the first bytes of a connection say what it speaks. Only the client
 // speaks first in any of these protocols, so nothing is sent before this is known.

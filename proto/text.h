@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 // How text that a person or a script wrote is taken apart: blanks, lists, numbers.
 

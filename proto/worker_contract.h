@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 // What launcher and worker have agreed on: the names of the environment variables, torchrun's own,
 // so that a PyTorch script needs no change. Shared by `launcher` (writes them) and `worker/env`

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The daemon. Constructs, connects, runs, returns.
 
 #include <csignal>

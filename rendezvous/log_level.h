@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 // How much a line of the log matters, and what stands in front of one: the same for cpprun and
 // cpprund, so that logs of both can be laid side by side.

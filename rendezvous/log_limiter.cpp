@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "rendezvous/log_limiter.h"
 
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 // Keeps a log readable when ten thousand clients are closed for the same reason. It is asked about
 // lines that strangers cause, never about what happens to a job: of lines that differ only in their

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 // The numeric address of who is at the other end of a connection. A value: comparing and printing
 // it never asks a name server, which on a path that serves would freeze everybody.

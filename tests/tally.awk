@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 # Counts test cases, not test programs: reads CTest's list of failed tests and its log of one run and
 # prints "passed N", "failed N", one "skip WHY" for each case that could not run here, and one
 # "bad WHO" for each program with failures: also one that ended well but of which a copy failed.

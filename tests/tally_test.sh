@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
 # Feeds a log as CTest writes it to tally.awk and compares what is counted, line for line.
 set -eu
 here=$(dirname "$0")

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Every rule of tests/tidy on snippets: what it must find, and what it must leave alone. A rule
 // that cannot fail would be worse than none.
 
@@ -251,6 +252,26 @@ TEST_CASE("a link to a page that is not there is found") {
   CHECK(check_links({map, {"docs/a.md", ""}, {"B.md", ""}}).empty());
   CHECK(check_links({map, {"docs/a.md", ""}}).size() == 1);
   CHECK(check_links({map}).front().line == 2);
+}
+
+TEST_CASE("a source that does not name its license where one looks for it is found") {
+  const std::string tag = "SPDX-License-Identifier: BSD-3-Clause\n";
+  CHECK(check_license_tag({"proto/a.h", "// " + tag + "#pragma once\n"}).empty());
+  CHECK(check_license_tag({"proto/a.c", "// " + tag}).empty());
+  CHECK(check_license_tag({"tests/CMakeLists.txt", "# " + tag}).empty());
+  CHECK(check_license_tag({"dev", "#!/bin/sh\n# " + tag}).empty());
+  CHECK(check_license_tag({"docs/a.md", "# A\n"}).empty());
+  CHECK(check_license_tag({"proto/a.h", "#pragma once\n// " + tag}).size() == 1);
+  CHECK(check_license_tag({"proto/a.h", "# " + tag}).size() == 1);
+  CHECK(check_license_tag({"dev", "#!/bin/sh\n"}).size() == 1);
+  CHECK(check_license_tag({"proto/a.h", "// SPDX-License-Identifier: MIT\n"}).size() == 1);
+  CHECK(check_license_tag({"proto/a.h", ""}).size() == 1);
+}
+
+TEST_CASE("a page shows a program without the tag of its license") {
+  const Source program{"tests/embed/server/main.cpp", "// SPDX-License-Identifier: X\nint a;\n"};
+  CHECK(check_shown_programs({program, {"docs/embedding.md", "int a;\n"}}).empty());
+  CHECK(check_shown_programs({program, {"docs/embedding.md", "int b;\n"}}).size() == 1);
 }
 
 TEST_CASE("a violation reads as compilers say it") {

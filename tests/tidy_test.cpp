@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The house rules over the real tree. Each rule is tested on snippets in tidy_rules_test.cpp.
 
 #include <doctest/doctest.h>

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
 # One version number, from CMakeLists.txt: what the programs and the CMake package say, and that the
 # commit beside it is told from git, from a tarball, or not at all.
 #   version_test.sh BUILD_FOLDER SOURCE_FOLDER

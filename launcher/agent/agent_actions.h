@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 // What the agent is told and what it wants done: the words between it and its driver.
 

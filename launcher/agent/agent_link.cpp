@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The agent and its link: how it asks for a seat, how it keeps it, and what becomes of this node
 // when it has lost it. The rest of the agent is in agent.cpp.
 

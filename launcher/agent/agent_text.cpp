@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "launcher/agent/agent_text.h"
 
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 // The sentences with which an agent gives up, and those that say how long it will not.
 

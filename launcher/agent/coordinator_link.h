@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 // When to speak, when to dial and when to stop believing: the agent's link to its coordinator, as
 // times. Knows nothing of rounds and workers. A local link, within the coordinator's own process,

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "launcher/agent/join_message.h"
 
 #include "proto/bounds.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 // A script that starts a world of its own under cpprun waits for ever, under torchrun too: its
 // ranks look for a store that nobody hosts, for torch leaves that to whoever set

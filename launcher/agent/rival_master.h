@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 // Two nodes of one job that both take themselves for its master wait for the others for ever, each
 // for itself. A master whose address leads elsewhere asks there now and then, while it waits, who

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 // Interfaces that exist, are up, and lead nowhere: docker0, lo, a card of another network. Which of
 // this machine's interfaces lead to the other nodes is told by the address from which the master is

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 // The command line: torchrun's, flag by flag, read from the words and the environment it is handed.
 // All mistakes are found in one pass and told together, each with its flag and what would be right.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "launcher/cli/ending_settings.h"
 
 #include <algorithm>

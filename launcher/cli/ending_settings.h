@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 // How workers end: how often the job may be restarted, how much time a worker has to stop, and
 // which signals end the job.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 // The flags there are, by torchrun's names, and the way from the words a person typed to settled
 // names and values: both spellings, abbreviations, glued values, what belongs to the script.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 // --rdzv-conf: torchrun takes unknown keys silently, so a slip there costs a night. Here every key
 // is known, or a mistake.

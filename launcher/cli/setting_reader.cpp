@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "launcher/cli/setting_reader.h"
 
 #include <charconv>

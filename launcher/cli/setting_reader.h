@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 // How a setting is read and complained about: numbers within bounds, the name under which a person
 // knows it. Each kind of setting (rendezvous, workers, endings, logs) is read through one of these,

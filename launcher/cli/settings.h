@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 // What was settled for each flag, by the command line or the environment, and the way from there to
 // a checked Config. Every check complains by itself and the rest goes on, so that a person sees all

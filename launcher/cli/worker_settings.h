@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 // What runs on this node: how many workers, of which role, and by which program.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 // Which evidence points at which cause: the written rules, and how they are asked.
 //

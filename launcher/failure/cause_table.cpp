@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The written rules. To add one: find or add its cause in causes.cpp, add a line here, above what
 // is more general, and stage the failure in tests/failures. docs/failures.md has the whole way.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 // The catalogue of causes: what a worker's end may have come from, in a sentence, and what a person
 // can do about it. Which evidence points at which cause is in cause_rules.cpp; docs/failures.md

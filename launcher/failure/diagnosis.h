@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 // From evidence to words: how a worker ended, why, and what it said last.
 

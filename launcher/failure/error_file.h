@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 // What a worker wrote into its error.json, in either of torchrun's two schemas.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 // Everything known of one worker's bad end. io/ collects it, diagnosis judges it.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 // What one attempt's bad ends come to on this node: which of them the coordinator is told, and when
 // each was noticed. The first is told at once, while the others still have to be ended. Of those

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "launcher/failure/process_snapshot.h"
 
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 // What a process was doing at one moment, as /proc tells it, and that in words: for a worker that
 // ignores the signal to end, before it is sent KILL.

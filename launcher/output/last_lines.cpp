@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "launcher/output/last_lines.h"
 
 #include <algorithm>

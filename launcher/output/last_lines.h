@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 // The last words of a stream, bounded in lines and in bytes, for the report.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 // --duplicate-stdout-filters: which lines of a tee'd stream are written a second time, to the one
 // file of the attempt in which all workers' chosen lines come together.

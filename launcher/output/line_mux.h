@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 // Several speakers, one console: lines of different speakers never mix. A speaker in the middle of
 // a line (an over-long one, a progress bar) is interrupted by a newline when another one speaks,

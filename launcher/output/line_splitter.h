@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 // Cuts a worker's bytes into lines for the console. Knows no encoding: bytes pass unchanged, only a
 // piece of an over-long line is not cut inside a UTF-8 character. A carriage return that is not

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 // A worker says anything: colours, half characters, NUL, orders to a terminal. What of it is shown
 // in a report is text and cannot be taken for anything else.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "launcher/output/timed_lines.h"
 
 #include "rendezvous/log_level.h"

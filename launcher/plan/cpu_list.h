@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 // Sets of processors in the kernel's own spelling: "0-2,4,6-7".
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 // Which network interface the workers' collectives shall use (design decision 10). cpprun knows
 // from which of its addresses it reaches the master; the interface that carries this address is

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 // Whose the address is at which the nodes shall meet, as far as this machine can tell, and the
 // sentences that help somebody who has mistaken it. Pure: names are resolved in io/addresses.

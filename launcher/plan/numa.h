@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 // --numa-binding: on which processors each worker runs, so that it is near its GPU. Pure: what the
 // machine looks like comes in as a Topology, which `io/topology` reads.

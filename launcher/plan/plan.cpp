@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "launcher/plan/plan.h"
 
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 // Everything needed to start this node's workers, and nothing else: a pure function of the
 // configuration, the sealed round and what is known of this machine.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "launcher/report/attempts.h"
 
 #include "proto/bounds.h"

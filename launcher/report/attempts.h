@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 // What became of every attempt of a job, as this node knows it, for the report: a job that came
 // through with its ninth attempt has eight stories to tell. Bounded: the first ones, which tell how

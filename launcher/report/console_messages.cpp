@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "launcher/report/console_messages.h"
 
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 // What cpprun says while a job runs: one sentence a line, to stderr, starting with "cpprun: ". On a
 // terminal also a start line and colour; in a pipe neither. Pure: text out of values, each text

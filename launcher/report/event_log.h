@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 // What happens in a job as one JSON object a line, for --events: written as it happens, for tools
 // that watch. docs/events.md has the schema. Pure: lines out of values.

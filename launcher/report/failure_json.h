@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 // A failure as JSON: the one form it has in the report and in the events. Only for the *_json.cpp
 // files of this room.

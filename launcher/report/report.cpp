@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "launcher/report/report.h"
 
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 // One attempt of one node's workers: run, drain, settle.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 // A number that tells a worker's processes from everybody else's. It is worn as the soft limit of a
 // process' real-time computing (RLIMIT_RTTIME), a limit of tens of thousands of years that nobody

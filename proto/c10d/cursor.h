@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 // Reads the primitive fields of the protocol one after another, and remembers what stopped it: too
 // few bytes, or a length beyond its limit. Shared by the decoders of requests and of replies.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 // Bytes of a store client → requests. The protocol has no frames: where a request ends is known
 // only from reading it. A request may arrive in any pieces; it is looked at again only when enough

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "proto/c10d/dialect.h"
 
 #include <array>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 // PyTorch's store protocol exists in three numberings that were released without a version number:
 // A in 1.9 … 2.0, B in 2.1, D since 2.2. This file says which opcode means what in which of them.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 // Replies → bytes, for the server; requests → bytes, for clients and tests. Both append, so that
 // many of them leave in one write.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 // Bytes of a server → replies, for clients. A reply does not say what it is: that follows from the
 // request it answers, so the client says what it expects.

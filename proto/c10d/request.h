@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 // What a store client says and what it hears, without the numbering of its dialect. Nothing here
 // owns memory: keys and values are views into the bytes that were received (a Request) or into the

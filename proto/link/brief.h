@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 // What every agent is sent must stay small whatever the size of the world: a Finish is said to ten
 // thousand nodes at once. The agent of the master, whose link is a call, hears all of it.

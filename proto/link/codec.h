@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 // One Message as bytes and back. A frame is a little-endian u32 (the length of what follows, in
 // bytes) and one JSON object whose "say" names the message (docs/protocol.md §3). Unknown members

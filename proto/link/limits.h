@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 // What a frame may say at most. The bytes of a frame come from whoever has reached the port, so a
 // number that no cpprun ever says, or a text longer than any it sends, ends the link: what has

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 // What an agent and the coordinator say to each other over their link. The coordinator decides,
 // agents are told: nobody shares a blob, nobody polls. Every message is one struct; `codec` turns

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 // Who of many has a deadline, and who has the next. A heap that knows where each of them stands:
 // moving one deadline costs the logarithm of how many there are, and asking for the next nothing,

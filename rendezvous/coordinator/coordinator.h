@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 // The whole daemon as one machine: which jobs there are, which link belongs to which, and for each
 // job its store. It knows no socket: links are numbers, time is an argument, and what is to be done

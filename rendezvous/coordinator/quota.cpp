@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "rendezvous/coordinator/quota.h"
 
 #include <arpa/inet.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 // How much of something one source may have at a time, so that a single machine cannot take all of
 // it from the others. A source is an IPv4 address, or the first 64 bits of an IPv6 one: whoever has

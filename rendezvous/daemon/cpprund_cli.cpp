@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "rendezvous/daemon/cpprund_cli.h"
 
 #include <fmt/format.h>

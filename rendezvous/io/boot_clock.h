@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 // The clock that leases are counted by. It is monotonic, and goes on while the machine sleeps: a
 // laptop, or a virtual machine that was suspended for an hour, has to find at its waking that its

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 // Bytes that wait: the beginning of a request, or replies the kernel did not take. Grows by what
 // has really come, never by what somebody claimed, and gives its memory back when it is empty.

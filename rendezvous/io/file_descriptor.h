@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 // A descriptor with an owner: closed exactly once, moved but never copied. Needs nothing but the C
 // library, so that every io folder can use it.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 // One end of a link: a connected socket that says and hears whole messages. Both ends use it, the
 // agent's and the coordinator's. Knows frames and bounds, and nothing of what the messages mean.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 // The one timer that a machine's driver arms to its next_deadline(), on the clock of boot_clock.h.
 

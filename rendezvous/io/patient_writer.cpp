@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "rendezvous/io/patient_writer.h"
 
 #include <fcntl.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 // Writes to a stream of somebody else's (a terminal, a pipe, a socket, a file) without ever
 // blocking. What cannot be written yet waits; whoever fills the queue asks `full` and stops for a

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "rendezvous/io/standard_streams.h"
 
 #include <fcntl.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 // What a program that runs for days may rely on: descriptors 0 to 2 are taken.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "rendezvous/io/steadiness.h"
 
 #include <sys/mman.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 // Whose workers may use a job's store: the machines of the round that runs. A machine is the
 // addresses from which its agent has spoken, the one of its link and a few that it showed by

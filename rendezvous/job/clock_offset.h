@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 // How one agent's monotonic clock stands to the coordinator's. Every heartbeat says when it was
 // sent and how long the one before took there and back. Of many, the one with the freest way tells

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 // What failed in one round, and what of it came first. Everybody's words are kept until everybody
 // has drained, because the order in which they arrive says little: a peer's lost connection may be

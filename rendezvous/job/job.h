@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 // One job as its coordinator sees it: who has a seat, what failed first, how many restarts are
 // left, how it ended. A machine without sockets: it is told what agents say and what time it is,

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The part of Job that lets nodes in: newcomers, and agents that come back through a newer link.
 
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The part of Job that notices who is gone: links that break, and leases that run out.
 
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 // What every node of a job has to agree on, and the sentences for those that do not.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 // What a job says in words of its own, to the nodes that wait and of those that no longer speak.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 // Whether a node that comes can have a seat, or at least a place in the queue for one.
 

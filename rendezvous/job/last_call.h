@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 // When a job stops waiting for more nodes. Once enough are here the last call runs; when it is
 // over, or nobody more can come, the round is sealed. The same patience lets newcomers of a round

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 // Whom we have not heard of for too long. Every lease has the same length, so the holders stay
 // sorted by when they were last heard: renewing and finding the first to expire are O(1), for ten

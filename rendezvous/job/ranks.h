@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 // Who gets which number. Pure functions from what the nodes said of themselves to group ranks (a
 // node's) and ranks (a worker's), as torchrun numbers them: workers count through the nodes in the

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 // Whether there is another attempt after a failure, and when. One budget for the whole job:
 //

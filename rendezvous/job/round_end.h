@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 // Why a round breaks, as far as it is known while its nodes still end their workers: what failed,
 // who was asked to stop, or that only the membership changes. When nobody is left it says how a job

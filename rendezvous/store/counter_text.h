@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 // The decimal text that ADD and BARRIER keep their counters in.
 

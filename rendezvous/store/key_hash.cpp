@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "rendezvous/store/key_hash.h"
 
 #include <bit>

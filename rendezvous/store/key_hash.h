@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 // SipHash: a hash of a key that only who knows the seed can foresee. Keys come from strangers; with
 // a hash that everybody knows, they would choose keys that all fall into one bucket.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 // Keys to things, for keys that strangers choose: hashed with a seed, and divided into shards, so
 // that a map of millions neither grows nor is freed in one go that everybody has to wait for.

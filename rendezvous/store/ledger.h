@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 // The books of the memory that clients of the store make a process hold: values, keys, waits,
 // requests that have not arrived in full, replies that were not taken yet. Kept in all and for each

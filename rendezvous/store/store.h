@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 // The key-value store on which the workers of a job meet: keys, values, queues, barriers and the
 // waits that are parked until a key appears. It is a plain value that knows no socket and no clock.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // A request of very many keys, carried out in parts.
 
 #include <algorithm>

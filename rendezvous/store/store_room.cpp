@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Whether there is room for what a request would add to the store.
 
 #include <span>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Those whom a request of somebody else concerns: who waits for a key, and who watches one.
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "rendezvous/store/stored_value.h"
 
 #include <algorithm>

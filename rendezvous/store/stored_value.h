@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 // A value of the store. A short one is a string. A longer one lies in chunks of memory that others
 // may hold, too: who asks for it is sent these very bytes, however many ask and however slowly they

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The physical limit: a launcher that does nothing but start N programs, wait, and start them once
 // more if one fails. No store, two variables, no report, nobody to clean up.
 //

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """torchrun's own rendezvous without torchrun: so many agents' handlers as threads of one process.
 
     c10d_crowd.py PORT NODES RUN_ID

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // What one heartbeat costs the coordinator's decisions, with one job and with a thousand beside it:
 // a daemon must not grow slower for a job because others are there. No sockets, no clock but ours.
 //

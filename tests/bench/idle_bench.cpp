@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Standing by while the workers work: memory, processor time and wake-ups of cpprun, alone, as
 // master and as another node, and of torchrun. Prints the table of docs/performance.md.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 # Launching, restarting, standing by: cpprun beside torchrun and beside the physical limit. Run by
 # ./dev bench.
 cpprun_library(launch_kit SOURCES launch_kit.cpp)

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Launching: cpprun beside torchrun and beside a launcher that does nothing else. All in one run,
 // interleaved, medians; prints the table of docs/performance.md and judges nothing.
 

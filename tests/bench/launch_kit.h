@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 // What the benchmarks of launching share: starting cpprun, torchrun and the bare launcher with the
 // same worker, reading what the workers have stamped, and saying it in rows of a table.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 // What the worker of the launch benchmark leaves behind for each moment of its life.
 

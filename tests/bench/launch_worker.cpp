@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The smallest worker there is: says when it was executed and ends, hangs, or fails once. Linked
 // statically, so that the dynamic linker is not what is measured.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // A crowd of agents without workers: one thread, one epoll loop, real connections over loopback,
 // and every frame written and read by the link's own codec.
 //

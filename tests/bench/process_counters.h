@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 // What the kernel has counted for a process: processor time, memory, wake-ups. Read from /proc, for
 // all of its threads together.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The physical limit beside which the store is measured: an epoll loop that sends back what it
 // reads and decides nothing. Prints its port; ends when its input does.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Meeting: crowds of agents at one cpprund, beside torchrun's c10d rendezvous, in one run,
 interleaved; medians.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Restarting: how long it takes from the death of one worker, or of a whole node, until everybody
 // has a new worker. cpprun beside torchrun and beside a launcher that does nothing else, in one
 // run, interleaved, medians; prints the tables of docs/performance.md and judges nothing.

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: BSD-3-Clause
 # The benchmarks by name; ./dev bench builds first and then comes here. Each prints the tables of
 # docs/performance.md that are under its name there, in less than four minutes on a quiet machine.
 #

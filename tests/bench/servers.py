@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Servers that the benchmarks start and end, and where PyTorch's own one runs."""
 
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """How long a heartbeat waits while clients of the store do their worst.
 
     siege.py CPPRUND [ATTACK…] [--clients N] [--seconds S]

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """The store beside PyTorch's libuv server and a raw epoll echo, in one run, interleaved; medians.
 
     store_bench.py [--build FOLDER] [--rounds N] [--seconds S] [--quick]

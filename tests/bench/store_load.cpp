@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // A load generator that speaks the store's protocol, as light as it can be: one thread, one epoll
 // loop, requests prepared beforehand, replies only counted.
 //

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """What it costs that the workers' words pass through cpprun: lines and bulk on stderr, into a file
 and into a pipe, beside --stderr=inherit. Prints the table of docs/performance.md only."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """The worker library beside PyTorch: worker_load and worker_load.py in one run, interleaved,
 medians. One thread a rank, gloo, on the CPU.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // What a worker does all day, each timed alone: the C++ half of worker_bench.py. worker_load.py is
 // the Python half and does the same with the same sizes; both print lines of "name value".
 //

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """What a worker does all day, each timed alone: the Python half of worker_bench.py. worker_load.cpp
 is the C++ half and does the same with the same sizes; both print lines of "name value".
 

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
 # Runs store_clients.py with every Python here that has a torch: $CPPRUN_PYTHON or the repository's
 # .venv, and the system's. Exits 77, skipped, where none has.
 #   run.sh PATH_TO_CPPRUND

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """PyTorch's own store clients against cpprund: clients that nobody here wrote.
 
     python store_clients.py PATH_TO_CPPRUND

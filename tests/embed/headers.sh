@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
 # Looks at the installed headers as a stranger would: each compiles alone and without a warning, in
 # every language it is for, and includes nothing of ours that is not installed.
 #   headers.sh PREFIX C_COMPILER CXX_COMPILER

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
 # Installs what was built into a prefix of its own, builds small foreign projects against it with
 # nothing but find_package(cpprun), and lets them talk to each other.
 #   run.sh BUILD_FOLDER C_COMPILER CXX_COMPILER CPPRUN PYTHON

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Every staged failure is launched with the finished cpprun and has to be named: the rank, its
 // host, the cause and words of the advice, in the report for machines and in that for people.
 

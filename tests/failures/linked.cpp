@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // A worker that needs a library of its own, which the tests take away or replace.
 
 extern int needed_by_linked();

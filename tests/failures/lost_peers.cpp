@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "tests/failures/staged.h"
 
 namespace cpprun::failures {

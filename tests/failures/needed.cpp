@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The library that `linked` needs; built a second time without its only symbol.
 
 #ifdef CPPRUN_EMPTY

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 // One staged failure: what is launched, and what cpprun has to say of it.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // A worker that fails in a real way: victim RANK WAY [FIFO]. The worker of that rank does it, the
 // others wait to be ended; with a fifo, through which two of them meet, both ignore TERM. Nothing
 // here pretends: a segmentation fault is one.

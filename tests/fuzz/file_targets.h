@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 // What lies in files that a worker, or somebody else, has written (targets.h).
 

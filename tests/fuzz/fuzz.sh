@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 # shellcheck shell=bash
 # `./dev fuzz`, which sources this: finds a clang with libFuzzer, builds, and lets it attack one
 # target of targets.cpp.

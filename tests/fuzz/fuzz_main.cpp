@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // libFuzzer's entry, for all targets: CPPRUN_FUZZ names the one to drive. `./dev fuzz NAME SECONDS`
 // builds and runs it.
 

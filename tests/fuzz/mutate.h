@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 // Damage such as wires, disks and enemies do, by a seed: for machines that have no libFuzzer, and
 // for a test that plays the same inputs in every run.

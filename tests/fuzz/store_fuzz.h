@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 // Bytes that anybody may send to a store, taken through decoder, store and encoder.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 // Every decoder that reads what a stranger or a worker has written, as one list: a name and a
 // function that takes bytes. What a target promises it checks itself; a broken promise throws, and

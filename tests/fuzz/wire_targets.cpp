@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "tests/fuzz/wire_targets.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // What cpprun may end, and what it may not: everything that a worker has started, however it hides,
 // and nothing else.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 // A job on several hosts that meets at host 0, with a lease of two seconds, and a temporary folder
 // of its own, so that a scene can say at its end that nothing is left anywhere.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 // A program run from outside, as a person or a script would: started with an environment, its
 // output collected, its end awaited. Nothing here sleeps: whoever waits, waits for words, for an

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // What a worker is given: its variables, its words, its interpreter; and what bad words get.
 
 #include <doctest/doctest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // A host on which something has run out: room on a disk, descriptors, processes, a console that is
 // read, a clock that agrees with the others'.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "tests/integration/hosts.h"
 
 #include <doctest/doctest.h>

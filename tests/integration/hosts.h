@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 // Several hosts on this machine: network namespaces, each with a cable to one switch and a second
 // card that leads nowhere, a name and addresses of its own. What real machines would show of

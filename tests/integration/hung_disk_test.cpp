@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // A disk that hangs: nobody who writes to it comes back, not even by SIGKILL, until it answers.
 
 #include <doctest/doctest.h>

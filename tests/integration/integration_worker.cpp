@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The worker that the integration tests launch: each word is something it does, in order. It knows
 // nothing of cpprun but the environment it was given.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // A cpprund apart from the training: what becomes of its jobs when it is killed, and when it, or
 // another in its place, is started again.
 

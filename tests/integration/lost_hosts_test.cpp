@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Hosts that are lost: cables that are pulled, networks that swallow packets, machines that die
 // without a word. Nobody is told by the network; everybody has to find out, within the lease.
 

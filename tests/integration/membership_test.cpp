@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Nodes that come and go: torchrun's c10d command lines, spares, ranges of nodes, and jobs that
 // meet at a cpprund.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Runs a program as on an older kernel, or in a sandbox: what came with Linux 5.1 to 5.9 and what
 // cpprun would like to use is refused, with the error that is named.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Where the workers' words go: whole lines, files in torchrun's layout, and nothing in between
 // lost.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Unmodified PyTorch scripts, torch 2.13 or newer, under cpprun: nothing in them knows of it.
 
 #include <doctest/doctest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // What cpprun leaves behind for machines, while it runs and in the end: --report and --events.
 
 #include <doctest/doctest.h>

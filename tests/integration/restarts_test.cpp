@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // What restarts a job and what ends it for good, with the finished program on one machine.
 
 #include <doctest/doctest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // One machine: how a job ends, what is said about it, and that nobody outlives it.
 
 #include <doctest/doctest.h>

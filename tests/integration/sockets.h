@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 // The little that these tests need of sockets: a port held on loopback, and somebody who answers on
 // it without being a cpprun.

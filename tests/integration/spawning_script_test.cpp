@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Scripts that start a world of their own, as those that were written for python alone: under a
 // launcher they wait for ever. It takes a minute until cpprun says so, and so does this scene.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Agents that are killed, stopped, continued or asked to leave, and workers that are killed: what
 // the other nodes make of it.
 

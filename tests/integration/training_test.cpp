@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // A real training, DistributedDataParallel over gloo, on hosts that fail under it: what was learned
 // is not lost, and the model is as good at the end.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Two nodes on two hosts with addresses of their own, several cards each, over IPv4 and IPv6.
 
 #include <doctest/doctest.h>

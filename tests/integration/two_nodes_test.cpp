@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Two nodes on this machine, as two people would type them in two terminals.
 
 #include <doctest/doctest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The workers' words where stderr is no terminal: they pass through cpprun, byte by byte, so that
 // the report knows them; and where it is one, they do not.
 

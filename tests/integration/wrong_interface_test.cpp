@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // PyTorch over gloo on two hosts that were told to use a card that leads nowhere, or whose names
 // lead back to themselves. The verdict on both hosts is the card, and the right one is named at
 // once.

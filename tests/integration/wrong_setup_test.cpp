@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Jobs on two hosts that were set up wrong, as people who follow a tutorial do it. Each ends in the
 // sentence that saves the evening, on both hosts, within seconds.
 

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
 """Runs every command of a page and compares what it prints with what the page says:
 
     lab_test.py page.md folder-with-programs... [--only HEADING]

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 // What the tests with real processes share: where the victim is, pipes to hear it, and running an
 // event loop until something holds.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // A worker that behaves as badly as it is told, for the tests of processes, pump and watchdog.
 //
 //   io_victim exit <code>          ends with that code

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "proto/c10d/cursor.h"
 
 #include <doctest/doctest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 // The exchanges that real clients of each dialect were captured with (docs/protocol.md §1), as
 // bytes: for every step what the client sends, what it means, and what the server answers.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "proto/link/limits.h"
 
 #include <doctest/doctest.h>

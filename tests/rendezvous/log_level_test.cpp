@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "rendezvous/log_level.h"
 
 #include <doctest/doctest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "rendezvous/peer_address.h"
 
 #include <doctest/doctest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 // Many seeds, one after the other, and what to say of those that broke a promise: which promise,
 // the faults that it takes, and what happened, as short as it can be.

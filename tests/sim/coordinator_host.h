@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 // The coordinator at work in a simulated world: what CoordinatorServer is to the real one. It lives
 // in the process of the node that hosts it, or in a cpprund on a machine of its own.

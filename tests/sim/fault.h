@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 // One thing that goes wrong in a simulated run: what, when, for how long, to whom. A run's faults
 // are an explicit list, so that a failing run can be made smaller by leaving some of them out.

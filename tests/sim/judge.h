@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 // Sees what truly happens in a simulated world, which no coordinator and no agent ever does, and
 // says which of the promises was broken first. docs/simulator.md lists them.

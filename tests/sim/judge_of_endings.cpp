@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The part of Judge that looks at how jobs end: exit codes, root causes, success.
 
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 // What the clocks of one simulated machine show. The monotonic one began at another moment than
 // everybody else's and runs a little fast or slow; the wall clock is wrong by an offset that jumps.

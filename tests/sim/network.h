@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 // The network between the nodes and the coordinator, as TCP shows it: within a connection nothing
 // is lost or overtaken, but it stalls, ends, or silently leads nowhere; connections overtake each

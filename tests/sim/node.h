@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 // A cpprun at work in a simulated world: what Runtime is to the real one. Events wait in one queue,
 // which is worked off from the top, so that an action never calls back into the agent that is just

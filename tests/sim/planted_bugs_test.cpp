@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // A judge who never objects proves nothing: bugs such as people make are planted into copies of
 // the sources (plants/*.patch), and each must be found within so many seeds.
 

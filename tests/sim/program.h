@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 // The process of a cpprun or a cpprund: it runs, is stopped by SIGSTOP, or is gone. What arrives
 // for a stopped one waits in the kernel and is worked off when it goes on.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 // Chance that a seed decides. Numbers come from streams named by keys (this node, that round, that
 // worker), so that taking one fault away leaves every other draw as it was: a failing run can be

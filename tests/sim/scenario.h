@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 // What one simulated run is made of: which jobs of which shapes, how the network is by nature, and
 // what goes wrong. A plain value, drawn from a seed or written by hand.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // `./dev sim`: plays many seeds in several processes and says how it went. Promises that were
 // broken are told once each, with the shortest run that breaks them, how to play it again, and what
 // happened in it.

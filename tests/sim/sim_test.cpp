@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // What must hold whatever goes wrong: over a fixed set of seeds, over those that once broke a
 // promise, and for a minute over seeds that nobody has played. A seed that fails prints itself, how
 // to play it again, and what happened. `./dev sim` plays others.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 // Whoever reaches the coordinator's port and lies about everything that a frame can say. They have
 // links of their own and no workers, and the clusters' network carries nothing of theirs: what they

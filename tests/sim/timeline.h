@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 // Everything that will happen, in the order of simulated time; at the same moment, in the order in
 // which it was planned. The heap moves only small entries, what is to happen stays in its slot.

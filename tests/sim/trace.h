@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 // What happened in a run, a line each, where somebody wants to read it. The same seed gives the
 // same lines, byte for byte.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 // What every part of a simulated world needs: the time, the scenario, the trace, the judge.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 // The kernel of one simulated machine, as far as it has this node's workers: it starts them, brings
 // them signals, tells of their ends, and sweeps what they leave behind.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 // A whole cluster in one process: the real Coordinator, Agents and Supervisors, with a network,
 // processes and clocks that exist only here. Everything that happens is an entry on one timeline;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 // The page for people whose job was set up wrong names every sentence that the programs can say
 // about it, so that whoever searches for what is on the screen finds what helps.

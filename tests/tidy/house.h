@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 // All rules over all files: those that look at one file, and those that look at the whole tree.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 // Who may include what: the directions between the rooms, and the libraries that have one home.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 // Which room may include from which: the rooms of the house, and those within a room.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "tests/tidy/links.h"
 
 #include <fmt/format.h>

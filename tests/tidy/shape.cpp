@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "tests/tidy/shape.h"
 
 #include <fmt/format.h>
@@ -162,6 +163,19 @@ std::vector<Violation> check_line_ends(const Source& source) {
                           "end the last line, and no more"});
   }
   return violations;
+}
+
+std::vector<Violation> check_license_tag(const Source& source) {
+  if (is_document(source.path)) return {};
+  const bool slashes = is_cpp(source.path) || source.path.ends_with(".c");
+  // In two halves, so that what looks for tags does not take this for one.
+  const std::string tag =
+      std::string(slashes ? "//" : "#") + " SPDX-License-" + "Identifier: BSD-3-Clause";
+  const auto lines = lines_of(source.text);
+  const std::size_t at = source.text.starts_with("#!") ? 1 : 0;
+  if (at < lines.size() && lines[at] == tag) return {};
+  return {{source.path, static_cast<int>(at + 1), "the source does not say its license",
+           fmt::format("write \"{}\" there", tag)}};
 }
 
 std::vector<Violation> check_title(const Source& source) {

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 // How long, how wide, how ended: what a reader's eye and a diff need.
 
@@ -19,6 +20,9 @@ std::vector<Violation> check_functions(const Source& source);
 
 // No trailing blanks, no tabs, one line break at the end.
 std::vector<Violation> check_line_ends(const Source& source);
+
+// A source names its license on the first line, or on the second after a `#!`.
+std::vector<Violation> check_license_tag(const Source& source);
 
 // A document has one title, on its first line.
 std::vector<Violation> check_title(const Source& source);

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 // A file of the house as the rules see it, and what a rule says about it. A rule is a pure function
 // from files to violations; walking the tree is left to house.h.

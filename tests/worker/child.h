@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 // Runs a piece of code in a process of its own, because it is expected to end it.
 

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
 """Trains the same models through C++'s and Python's DistributedDataParallel, on the same numbers,
 under the same options, and compares every loss and parameter: two C++ ranks, two Python ranks, and
 one of each in one process group. Usage: ddp_parity.py path/to/ddp_worker

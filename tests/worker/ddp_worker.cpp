@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The C++ half of ddp_parity.py: trains the same little models on the same numbers as its Python
 // half, under every option of DistributedDataParallel, and writes down losses and parameters. Then
 // it calls the collectives that both languages have.

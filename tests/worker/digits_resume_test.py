@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
 """`digits` dies, is stopped, is damaged, and goes on: digits_resume_test.py cpprun digits
 
 The launcher restarts it; what a run prints of its epochs must not depend on what happened to it."""

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
 """The program `digits`, from outside: digits_test.py path/to/digits"""
 
 import json

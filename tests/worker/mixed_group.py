@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
 """Four ranks of one job under cpprun, two of them C++ and two Python, in one process group: the
 collectives of both, a sub-group with one of each, and a whole training with one
 DistributedDataParallel over all four. Afterwards every rank holds the same parameters, to the last

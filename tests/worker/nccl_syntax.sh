@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
 # Compiles the nccl backend's source where there is no GPU, no CUDA LibTorch and no NCCL: the syntax
 # alone, against NCCL's own header, the CUDA toolkit's where it is installed, and declarations of
 # what LibTorch's headers want besides. Nothing is linked or run.

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
 """What the C++ worker writes is read by Python, what Python writes is read by C++, and both compute
 the same samplers, optimizers and schedules: parity_test.py path/to/parity_worker
 

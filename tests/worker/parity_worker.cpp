@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // One side of parity_test.py: does in C++ what the test does in Python, on the same numbers, and
 // prints what came out.
 

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
 """Starts the ranks of one job on this machine, as a launcher would, and waits for them within a
 bound. For tests that must not depend on the launcher. Only the standard library.
 

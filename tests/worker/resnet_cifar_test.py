@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
 """The program `resnet_cifar`, from outside, and beside the same training in Python:
 resnet_cifar_test.py path/to/resnet_cifar path/to/compare_models path/to/cpprun"""
 

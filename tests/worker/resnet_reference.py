@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """ResNet-18 on CIFAR-10 files with PyTorch's own DDP: what worker/examples/resnet_cifar.cpp must
 equal. Run by resnet_cifar_test.py on each rank:
 

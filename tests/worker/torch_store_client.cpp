@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Does every operation of LibTorch's TCPStore client against a server and checks each answer:
 //
 //   torch_store_client HOST PORT   against that server

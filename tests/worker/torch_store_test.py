@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
 """Starts cpprund on a free port and lets LibTorch's own client do every operation against it.
 Usage: torch_store_test.py path/to/cpprund path/to/torch_store_client"""
 

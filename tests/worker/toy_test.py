@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
 """The program `toy`, from outside: toy_test.py path/to/toy path/to/cpprun"""
 
 import os

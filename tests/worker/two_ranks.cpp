@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "tests/worker/two_ranks.h"
 
 #include <numeric>

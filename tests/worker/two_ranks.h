@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 // Ranks in one process, on threads, that meet at a store of the test's own, as workers meet at
 // their launcher's.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 # shellcheck shell=bash
 # `./dev test --torch=/path`, which sources this: worker/torch with any LibTorch that a person has.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 // The names of checkpoints in their folder, and which of them may go.
 

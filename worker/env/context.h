@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 // What a worker knows of itself: its ranks, the size of the world, where the others meet. Read from
 // the environment, where four families of variables are understood and the first one present

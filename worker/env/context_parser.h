@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 // Reads a Context from an environment that is handed in, so that every case can be tried as a
 // value.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 // What a worker tells its launcher about the error that ended it. The launcher picks the earliest
 // report of all ranks as the root cause, so the time counts as much as the sentence.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "worker/env/spawn_plan.h"
 
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 // Workers that a program starts by itself, without a launcher: the counterpart of
 // torch.multiprocessing.spawn. This is what each of them must know, as values.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "worker/env/variables.h"
 
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 // Reads numbers and words out of an environment and collects what is wrong with them, so that a
 // user learns of all mistakes in one go.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Latency and bandwidth of the collectives, in the columns of nccl-tests:
 //
 //   cpprun --nnodes=2 … --nproc-per-node=1 ./bench_collectives --ops all_reduce --max-bytes 256M

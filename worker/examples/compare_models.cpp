@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Two checkpoints, parameter by parameter:
 //
 //   ./compare_models saved_models/rank0-resnet.pth saved_models/rank1-resnet.pth

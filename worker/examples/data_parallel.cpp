@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The same training three ways: one process with one device, one process with several (the older
 // DataParallel), and DistributedDataParallel over one machine and over all:
 //

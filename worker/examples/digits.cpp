@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Trains a small convolutional network to read handwritten digits, on as many ranks as there are:
 //
 //   cpprun --standalone --nproc-per-node=2 ./digits

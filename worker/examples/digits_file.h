@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 // Reads the handwritten digits of data/digits.bin; data/README.md describes the bytes.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The ways in which ranks find each other, and what each says when they cannot:
 //
 //   cpprun --standalone --nproc-per-node=2 ./init_methods                     env://, by a launcher

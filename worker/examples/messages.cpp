@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Message passing, from one tensor sent to one rank up to every collective there is:
 //
 //   cpprun --standalone --nproc-per-node=4 ./messages

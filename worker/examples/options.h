@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 // The command line of an example program: long options over getopt_long, in both spellings
 // (--batch-size, --batch_size), with defaults, bounds and a help text. All mistakes are reported

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 // ResNet-18 (He et al., "Deep Residual Learning for Image Recognition", 2015), with the names of
 // torchvision's modules, so that its weights and ours are files of one kind. The batch

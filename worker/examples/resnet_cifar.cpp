@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // ResNet-18 on CIFAR-10 with DistributedDataParallel, under the options its Python original has:
 //
 //   cpprun --nnodes=2 --node_rank=0 --master_addr=… --nproc_per_node=2 --max-restarts=3

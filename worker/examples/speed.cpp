@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // How fast does a vision transformer run forward and backward here, on one rank and on all?
 //
 //   cpprun --nnodes=2 --node_rank=0 --master_addr=… --nproc_per_node=1 ./speed --threads=64

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The toy model of the DDP tutorial, in all the ways it is launched:
 //
 //   cpprun --standalone --nproc-per-node=2 ./toy              by a launcher

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 // A vision transformer (Dosovitskiy et al., 2020): pre-norm blocks, a class token, learned
 // positions. The defaults are ViT-Base/16 on images of 224 x 224.

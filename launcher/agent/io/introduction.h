@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 // Lets the coordinator see from which further addresses this node reaches it. The master's name may
 // stand for several, and workers go wherever it leads them, perhaps to another one than our link,

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 // cpprun at work: introduces the agent to the coordinator, the processes, the consoles and the
 // signals, performs what the agent decides, and tells it what came of it. Decides nothing itself.

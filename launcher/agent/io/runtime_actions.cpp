@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // What the runtime does for each action of the agent. The loop that brings them here is in
 // runtime.cpp.
 

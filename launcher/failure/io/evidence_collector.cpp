@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "launcher/failure/io/evidence_collector.h"
 
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 // Collects what is known of a worker's bad end: its error file, its last lines, what the machine
 // told in the meantime. Judges nothing; diagnosis does. Nobody waits for it who has workers to end.

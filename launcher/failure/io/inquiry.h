@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 // Asks what may never answer, files on a disk that hangs, from a thread of its own and for a
 // bounded time. The thread shares nothing with the event loop but what one question hands over, and

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "launcher/failure/io/kernel_log.h"
 
 #include <fcntl.h>

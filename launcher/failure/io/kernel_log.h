@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 // What the kernel's log says from now on, where this process may read it (/dev/kmsg): a process
 // that was ended for memory, the library in which one crashed, a GPU in trouble.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "launcher/failure/io/memory_watch.h"
 
 #include <fmt/format.h>

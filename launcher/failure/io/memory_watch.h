@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 // How often the kernel has ended a process for want of memory: in this process' control group, of
 // either version, and on the whole machine, which is all that an unprivileged process may read

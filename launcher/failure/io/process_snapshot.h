@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 // Looks at a worker that is about to be sent KILL, because afterwards nobody can.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 // What is wrong with a file that the kernel would not execute: its errno alone names four different
 // mistakes with one word.

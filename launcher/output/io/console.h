@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 // One of cpprun's own output streams, on which several speakers never mix their lines. Written to
 // without ever blocking: what cannot be written yet waits in a queue; whoever fills it asks `full`

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 // The folders of a run. Where logs are asked for they follow torchrun's layout,
 // <root>/<run_id>_<random>/attempt_<n>/<local_rank>/; where not, only error files need a place: a

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "launcher/output/io/log_file.h"
 
 #include <fcntl.h>

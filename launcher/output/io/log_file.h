@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 // A file of a worker's words, written to until its disk is full, and closed like everything else.
 // Where its size is limited it becomes <path>.1 when it is full, in the place of an earlier one,

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "launcher/output/io/output_pump.h"
 
 #include <fcntl.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 // The way of the workers' words to the console and into the log files. Two kinds of streams pass
 // here: those that are tee'd, line by line with a prefix, and those that only pass, byte by byte as

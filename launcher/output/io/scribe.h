@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 // Writes a file from a thread of its own. A write to a file never says "not now": where its disk
 // hangs it hangs, and would take heartbeats and signals along. So whatever is for a file goes

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 // Which machine a host name or an address means. Names are resolved here and nowhere else in the
 // launcher, and only at the start: by whoever may be the master.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "launcher/plan/io/host.h"
 
 #include <arpa/inet.h>

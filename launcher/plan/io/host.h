@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 // What this machine is: its name, its processors and devices, its network interfaces, what lies on
 // its disk. Nothing here asks a name server or waits.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "launcher/plan/io/topology.h"
 
 #include <fmt/format.h>

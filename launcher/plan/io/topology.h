@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 // Which processors, caches, sockets and NUMA nodes this machine has, and near which of them its
 // GPUs are, as the kernel and NVIDIA's driver show it in /sys and /proc.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 // The file of --events. Lines reach it whole and in order, or not yet: what a pipe that is not read
 // or a disk that is full does not take now waits, bounded, and goes with the next ones, or as soon

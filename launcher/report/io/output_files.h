@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 // The files of --report and --events. Both are tried before anything starts: a job of days must not
 // find out at its end that there is no place for its report.

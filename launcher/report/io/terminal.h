@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 // What cpprun may assume of the person in front of it: whether stderr is a terminal, whether it
 // likes colour, and which time its clock on the wall shows.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 // Closing whatever a process was left with. Allocates nothing, so that a child that borrows its
 // parent's memory may call it.

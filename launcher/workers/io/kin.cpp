@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "launcher/workers/io/kin.h"
 
 #include <sys/resource.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 // Who is a worker, or was started by one, however many processes ago: they are what cpprun ends,
 // and nobody else. What cpprun only inherited (a `tee` that its shell had started, a side-car),

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 // The workers of this node as processes: starts them, signals their groups, learns of their ends by
 // pidfd (or by SIGCHLD where there is none), sweeps what they leave behind. cpprun is a child

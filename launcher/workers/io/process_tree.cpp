@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "launcher/workers/io/process_tree.h"
 
 #include <dirent.h>

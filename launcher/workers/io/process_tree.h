@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 // What /proc tells of processes: who descends from whom, who is in which group, who carries our
 // token. Every answer may be old the moment it is given, so nothing here is killed by a bare pid:

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 // The watchdog's search for what is left of a run whose cpprun cannot end it any more.
 //

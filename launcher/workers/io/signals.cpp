@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "launcher/workers/io/signals.h"
 
 #include <sys/signalfd.h>

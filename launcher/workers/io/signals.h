@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 // The signals the user asked cpprun to handle, as calls from the event loop, each with who sent it.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 // Starting one process, as cheaply as the kernel allows: the child borrows our memory until it
 // executes its program, so nothing is copied, and tells how far it came in that same memory.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 // A tiny child of cpprun that outlives it by a moment: when cpprun is gone, however it went, the
 // watchdog kills every process of the job that is still there, and ends. It knows them by the

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "rendezvous/client/io/async_store_client.h"
 
 #include <fmt/format.h>

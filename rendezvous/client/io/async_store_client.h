@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 // A client of a store (ours or PyTorch's 2.2 and later) for programs with a loop of their own: it
 // has no thread and never blocks after open(). Any number of requests may be under way; answers

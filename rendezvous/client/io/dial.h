@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 // Reaches a store: resolves the name, tries every address until one answers or the time is over,
 // and makes sure that what answers is a store.

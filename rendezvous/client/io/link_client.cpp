@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "rendezvous/client/io/link_client.h"
 
 #include <fmt/format.h>

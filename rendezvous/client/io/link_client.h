@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 // The agent's way to the coordinator: finds the address, connects, greets, and says in words a
 // person can act on why it could not. One attempt a call; when to try again is the agent's to

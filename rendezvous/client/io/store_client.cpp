@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "rendezvous/client/io/store_client.h"
 
 #include <poll.h>

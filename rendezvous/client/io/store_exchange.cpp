@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "rendezvous/client/io/store_exchange.h"
 
 #include <sys/socket.h>

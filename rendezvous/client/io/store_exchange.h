@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 // Requests out, replies in, in order, over one connection: what AsyncStoreClient is made of. One
 // wait at a time may be under way, as the last; whatever is asked behind it is held back.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "rendezvous/coordinator/io/coordinator_server.h"
 
 #include <fmt/format.h>

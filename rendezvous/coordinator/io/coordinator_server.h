@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 // The Coordinator with its ports: accepts agents' links and the workers' store connections, tells
 // the machine what happened and performs what it answers. Also the seat of the agent that lives in

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "rendezvous/daemon/io/daemon_log.h"
 
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 // The daemon's log on stderr: a line for what happens to its jobs, and one for each client that was
 // closed, alike ones counted instead of written. Whoever reads it slowly, or not at all, or has

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "rendezvous/daemon/io/store_daemon.h"
 
 #include <fmt/format.h>

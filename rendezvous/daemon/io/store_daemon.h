@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 // cpprund: the rendezvous of many jobs, and a plain store for whoever wants one.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 // What every function of the C interface does: nothing of C++ gets out. A failure and an exception
 // both become -1 or a null pointer, and a text that the caller's thread may ask for.

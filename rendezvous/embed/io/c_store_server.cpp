@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The serving half of <cpprun/store.h>.
 
 #include <cstring>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // A request of very many keys, which takes longer than one turn may. It is carried out in parts,
 // with the links served in between and no client of any store: nobody sees half of it.
 

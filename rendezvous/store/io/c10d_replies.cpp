@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // How what the store decides becomes bytes, and leaves. The replies to one client's requests leave
 // in one write; a large value leaves from where it lies, a slice in each turn.
 

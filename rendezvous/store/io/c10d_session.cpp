@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // How the bytes of a store client become requests that are decided. Every whole request that is
 // there is decided before anything is written, within what one visit may cost.
 

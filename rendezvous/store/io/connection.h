@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 // What is kept of one accepted connection: a slot of fixed size, and a backlog only while bytes
 // wait in either direction. The slots of all connections live in one table.

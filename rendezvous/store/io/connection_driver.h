@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 // Lets an io_context drive a ConnectionSet: one descriptor and one timer stand for all connections.
 

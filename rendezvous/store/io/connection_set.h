@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 // All listening sockets and store connections of a process behind one epoll descriptor. Ten
 // thousand of them cost little: a connection is one small slot, and has a buffer only while a

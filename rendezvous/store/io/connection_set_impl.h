@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 // The inside of ConnectionSet. connection_set.cpp holds what concerns ports, the lives of
 // connections and time; c10d_session.cpp how a store client's bytes become requests,

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "rendezvous/store/io/listener.h"
 
 #include <fmt/format.h>

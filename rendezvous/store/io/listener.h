@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 // Opens listening sockets: every interface over IPv6 and IPv4 at once, or the addresses of one
 // name. The options set here are inherited by every accepted connection, which saves five system

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 // Replies that wait for a client to take them. Short ones are copied into it one behind the other;
 // values of the store are only referred to, so that the same large value in the outboxes of many

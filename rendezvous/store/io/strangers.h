@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 // Connections that have not said yet what they speak, in the order in which they came. Whoever says
 // nothing may stay, since old clients keep such a connection, but not when somebody else needs its

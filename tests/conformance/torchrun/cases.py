@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """What a case of the conformance suite is, and how both launchers are run for it.
 
 A case is one command line that torchrun and cpprun are both given. Each runs it in a folder of its

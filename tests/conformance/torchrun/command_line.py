@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Cases about the command line: what is read, what is refused, what workers are started with."""
 
 from cases import Case, Differs, arguments, both, code, refused, variables

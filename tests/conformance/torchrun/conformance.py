@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """The same command lines under torchrun and under cpprun: what is the same, what is different on
 purpose, and whether anything else is different.
 

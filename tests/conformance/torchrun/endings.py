@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Cases about how a job ends: codes, reports, error files, signals, restarts, who is left."""
 
 import json

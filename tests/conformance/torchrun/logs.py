@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Cases about log files and the console."""
 
 from cases import Case, Differs, both, code, content, error_lines, files, lines, litter, refused

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Cases with several nodes, here on one machine, and with PyTorch's own process group."""
 
 from cases import Case, Differs, Mostly, both, code, nobody_left, variables

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
 # Compares torchrun and cpprun with the Python that has a torch: $CPPRUN_PYTHON or the repository's
 # .venv. Exits 77, skipped, where there is none.
 #   run.sh PATH_TO_CPPRUN [PART OF THE NAME OF A CASE]

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """torchrun without the second and a half of imports each time: PyTorch is imported once, and every
 launcher is a fork of that, which then runs torchrun's own main function.
 

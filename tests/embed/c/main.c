@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 /* A program of somebody else, in C, that hosts a store and uses it. */
 #include <cpprun/store.h>
 #include <inttypes.h>

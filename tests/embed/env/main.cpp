@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // A worker of somebody else, without LibTorch: the ranks count each other at the launcher's store.
 #include <cpprun/store_client.h>
 #include <cpprun/worker.h>

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """A program of somebody else, in Python, that hosts a store and uses it: store.py LIBRARY
 
 LIBRARY is libcpprun_store.so; nothing but the standard library is needed beside it.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // A program of somebody else that hosts a store: PyTorch's clients can use it while this runs.
 #include <cpprun/store_server.h>
 

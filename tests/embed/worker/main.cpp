@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // A training program of somebody else: as many ranks as its launcher starts hold one model.
 #include <cpprun/ddp.h>
 #include <cpprun/worker.h>

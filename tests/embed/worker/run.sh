@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
 # Builds a foreign training program against the installed worker component, launches two ranks of it
 # and compares what they learned. Another LibTorch is refused while configuring.
 #   run.sh BUILD_FOLDER CXX_COMPILER LIBTORCH_FOLDER LIBTORCH_VERSION CPPRUN

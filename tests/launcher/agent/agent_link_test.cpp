@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // What an agent does when its coordinator, its network or its own process stands still: nobody may
 // be alive here when the others have this node's ranks.
 

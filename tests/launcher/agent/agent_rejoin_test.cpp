@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // An agent that has lost its seat: it ends whoever runs here, and asks for a seat again.
 
 #include <doctest/doctest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 // One agent of a job of two nodes, led step by step to where a test begins.
 

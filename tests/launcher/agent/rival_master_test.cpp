@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "launcher/agent/rival_master.h"
 
 #include <doctest/doctest.h>

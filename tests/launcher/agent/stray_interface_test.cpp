@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "launcher/agent/stray_interface.h"
 
 #include <doctest/doctest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 // Command lines as tests type them, on a machine with 12 processors and no device.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "launcher/cli/rendezvous_conf.h"
 
 #include <doctest/doctest.h>

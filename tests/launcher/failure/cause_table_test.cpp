@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The table as a table: every rule names a cause that there is, every cause can be come by, and no
 // rule stands where one above it takes all that it would.
 

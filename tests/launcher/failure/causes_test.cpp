@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "launcher/failure/causes.h"
 
 #include <doctest/doctest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "launcher/output/line_mux.h"
 
 #include <doctest/doctest.h>

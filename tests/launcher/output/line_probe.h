@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 // A console on which two workers' bytes appear, for the tests of splitter and mux.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "launcher/output/printable.h"
 
 #include <doctest/doctest.h>

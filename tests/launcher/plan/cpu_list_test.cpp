@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "launcher/plan/cpu_list.h"
 
 #include <doctest/doctest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "launcher/plan/meeting_place.h"
 
 #include <doctest/doctest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "launcher/workers/spawn_error.h"
 
 #include <doctest/doctest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Plays thousands of seeded lives of a node against the supervisor, in simulated time: workers that
 // end well, badly, late, not on TERM, not even on KILL, or never start; signals at any moment. The
 // world below knows who really lives; what the supervisor claims is held against it.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "rendezvous/coordinator/coordinator.h"
 
 #include <doctest/doctest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // A node that reaches its master from several addresses: workers may come from each of them, and
 // nobody from one that was only claimed.
 

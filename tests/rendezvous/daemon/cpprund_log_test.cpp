@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The daemon's log: whatever becomes of it, everybody is served, and what happened to a job is in
 // it.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // cpprund as its users see it: the line it prints, its exit codes, its log.
 
 #include <doctest/doctest.h>

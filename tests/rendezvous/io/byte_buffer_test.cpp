@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "rendezvous/io/byte_buffer.h"
 
 #include <doctest/doctest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The timer of the machines, and the clock it goes by.
 
 #include "rendezvous/io/machine_timer.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The rules of a job whose membership changes: ranges of nodes, spares, newcomers, leavers.
 
 #include <doctest/doctest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // How a job ends, or goes on: whose failure it was, what restarts it, who asked it to stop.
 
 #include <doctest/doctest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Found in simulated time (tests/sim): agents that come back through newer links, or to a newer
 // master.
 

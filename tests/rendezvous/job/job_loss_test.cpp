@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // What the coordinator makes of nodes that die, sleep, are cut off, or come back, and of its own
 // sleep.
 

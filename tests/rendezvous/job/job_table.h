@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 // A dialogue with one job, for the tests of its rules: each call returns what the job wants done.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "rendezvous/job/join_check.h"
 
 #include <doctest/doctest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "rendezvous/job/restart_policy.h"
 
 #include <doctest/doctest.h>

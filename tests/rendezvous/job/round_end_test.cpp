@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "rendezvous/job/round_end.h"
 
 #include <doctest/doctest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // A request of very many keys comes to the same in parts as in one.
 
 #include <doctest/doctest.h>

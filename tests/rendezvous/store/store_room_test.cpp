@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // What a store may hold, for whom, and what happens to who wants more.
 
 #include <doctest/doctest.h>

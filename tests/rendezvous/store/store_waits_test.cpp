@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Those whom a request of somebody else concerns: waits, queues, barriers, watches.
 
 #include "rendezvous/store/store.h"

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
 # plant.sh SOURCE TARGET FILE…: copies FILEs of the tree SOURCE into TARGET and plants every bug of
 # this folder into the copies.
 set -eu

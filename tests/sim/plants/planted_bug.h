@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 // Which of the bugs in this folder is alive; 0: none. Only the copies of the sources into which
 // they are planted know it: see plant.sh.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 // A handle as LibTorch's headers name it: README.md says why.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "worker/env/checkpoint_names.h"
 
 #include <doctest/doctest.h>

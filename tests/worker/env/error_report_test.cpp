@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "worker/env/error_report.h"
 
 #include <doctest/doctest.h>

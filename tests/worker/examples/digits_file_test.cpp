@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "worker/examples/digits_file.h"
 
 #include <doctest/doctest.h>

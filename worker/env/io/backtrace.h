@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 // Where the program is: the functions that called each other, innermost first. Names come from the
 // dynamic symbol tables, so a program linked with -rdynamic (CMake: ENABLE_EXPORTS) shows its own

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 // A file that is there whole or not at all, whatever happens while it is written: the bytes go to a
 // temporary file beside it, reach the disk, and only then take the name; then the folder's entry

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 // Puts a worker's error file in its place: whole or not at all, and only if nobody was there first,
 // because the first error of a process is its cause and the later ones are echoes.

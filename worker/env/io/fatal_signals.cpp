@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "worker/env/io/fatal_signals.h"
 
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 // A worker that dies of SEGV, BUS, FPE, ILL or ABRT leaves an error file with the moment of its
 // death, which is what tells cause from consequence among many ranks. The signal then takes its

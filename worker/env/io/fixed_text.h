@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 // Text for a signal handler: grows in a place that was laid out beforehand, allocates nothing, and
 // stops at the end of its room.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "worker/env/io/heartbeat.h"
 
 #include <fcntl.h>

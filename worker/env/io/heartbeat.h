@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 // Lets a launcher see that a worker gets on: one call per step, a few nanoseconds, no system call.
 // <cpprun/heartbeat_file.h> describes the file. Of one thread. A public header.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "worker/env/io/record.h"
 
 #include <fmt/format.h>

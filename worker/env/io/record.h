@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 // The C++ counterpart of torchrun's @record. Whatever ends a worker by error — an exception, a
 // std::terminate on some library's thread, a fatal signal — is said on stderr and written to the

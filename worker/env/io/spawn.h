@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 // Starts copies of a program and waits for them: what torch.multiprocessing.spawn does, with
 // processes that share nothing. A launcher does more (restarts, logs, sweeping); use one where

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 // All that a worker needs of cpprun and LibTorch is no part of: who it is and where the others meet
 // (Context), the report of an error (run), a sign of life (Heartbeat), and SIGTERM as a flag

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
 """Writes digits.bin, in the form that README.md describes, from the copy of the UCI digits that
 scikit-learn ships. Needed only to make the file again: pip install scikit-learn."""
 

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
 """An ordinary PyTorch DDP script: nothing in it knows cpprun.
 
     cpprun --standalone --nproc-per-node=2 train.py

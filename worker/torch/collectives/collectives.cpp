@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "worker/torch/collectives/collectives.h"
 
 #include <ATen/core/grad_mode.h>

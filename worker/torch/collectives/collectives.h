@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 // What ranks compute together, under the names of the field. Every rank of the group has to call
 // the same operation in the same order with tensors of the same shape and type, else it hangs or

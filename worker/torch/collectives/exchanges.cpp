@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The collectives in which every rank speaks to every rank separately, and those without a tensor.
 
 #include <ATen/ops/cat.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 // Tensors from one rank to another. A receive needs a send of the same shape, type and tag;
 // messages of one tag between two ranks arrive in order.

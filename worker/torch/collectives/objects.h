@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 // Strings and plain values from rank to rank, under the names that torch.distributed has for
 // Python objects. They travel as bytes, not as pickles: both ends are C++ and the same program.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 // From our reductions to LibTorch's, and what the backends cannot do themselves.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 // LibTorch 2.6 reads GLOO_SOCKET_IFNAME only in its Python binding, later versions in C++ too.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 // What LibTorch's versions call by different names. This folder is the one place that adapts to
 // them, by what compiles and not by version numbers; the functions are templates because only then

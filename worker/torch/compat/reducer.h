@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 // The constructor of c10d::Reducer grew over LibTorch's versions (2.6: ten arguments, 2.13:
 // thirteen).

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 // LibTorch 2.6 has no second client of a store; there one is shared.
 

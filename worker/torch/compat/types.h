@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 // LibTorch 2.6 has no float8_e8m0fnu.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "worker/torch/data/batch_loader.h"
 
 #include <fmt/format.h>

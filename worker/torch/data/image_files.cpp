@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "worker/torch/data/image_files.h"
 
 #include <ATen/ops/cat.h>

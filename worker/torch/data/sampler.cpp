@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "worker/torch/data/sampler.h"
 
 #include <ATen/CPUGeneratorImpl.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 // Makes data sets where none can be fetched: files in the original formats, whose images can be
 // learnt (each class has a picture of its own, under noise) and are the same on every machine for

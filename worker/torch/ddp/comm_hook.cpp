@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "worker/torch/ddp/comm_hook.h"
 
 #include "worker/torch/collectives/collectives.h"

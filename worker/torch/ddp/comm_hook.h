@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 // Hooks into DistributedDataParallel: what happens to a bucket of gradients on its way to the other
 // ranks. Names and arithmetic are those of torch.distributed.algorithms.ddp_comm_hooks.

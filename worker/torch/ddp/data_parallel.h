@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 // One process, several devices: the module is copied to each, the batch dealt out, the outputs
 // joined. Kept for comparison with DistributedDataParallel, which is faster because it copies no

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 // DistributedDataParallel for modules of LibTorch's C++ frontend: the same c10d::Reducer that
 // Python's uses, with its buckets, which are reduced while backward still computes. The template

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 // The part of DistributedDataParallel that does not depend on the module's type.
 

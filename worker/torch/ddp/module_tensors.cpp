@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "worker/torch/ddp/module_tensors.h"
 
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 // The tensors of a module as torch.nn.parallel.DistributedDataParallel sees them: in the order of
 // the modules, trained or not, each once however often it is registered. Python ranks of a mixed

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 // Finds the tensors in whatever a module's forward returns: a tensor, and vectors, pairs and tuples
 // of findable things. For an output type of your own, declare in its namespace

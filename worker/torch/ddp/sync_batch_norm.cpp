@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "worker/torch/ddp/sync_batch_norm.h"
 
 #include <fmt/format.h>

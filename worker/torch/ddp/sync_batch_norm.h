@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 // Batch normalisation over the batches of all ranks, on any device that the group carries. Python's
 // works on GPUs only; this one is made of ordinary tensor operations.

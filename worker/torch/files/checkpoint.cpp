@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "worker/torch/files/checkpoint.h"
 
 #include <ATen/CPUGeneratorImpl.h>

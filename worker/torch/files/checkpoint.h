@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 // A folder of checkpoints, and what all ranks do together with it. Rank 0 writes, atomically and
 // with a checksum, and keeps the newest few. On loading, the ranks look who has the newest one; the

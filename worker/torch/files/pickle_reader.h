@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 // Reads the pickle inside a file of torch.save: dicts, lists, tuples, numbers, texts, and
 // descriptions of tensors. It executes nothing: a pickle names functions to call, and the few that

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 // The calls that a file of torch.save may ask for, as constructions of values.
 

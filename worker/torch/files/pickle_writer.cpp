@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "worker/torch/files/pickle_writer.h"
 
 #include <bit>

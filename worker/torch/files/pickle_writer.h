@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 // Writes the pickles of .pth files: protocol 2, and no more of it than torch.load's weights_only
 // reads. LibTorch's own pickler knows no types of tensors beyond those that had a class of storage

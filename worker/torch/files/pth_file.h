@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 // Files of torch.save, for people who come from Python or go there. What is written opens with a
 // plain torch.load (weights_only, its default); what is read may be any state_dict that torch.save

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 // The head of a safetensors file: which tensors it holds and where their bytes lie. Eight bytes of
 // length (little-endian), that many bytes of JSON, then the data without gaps. Python's

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "worker/torch/files/safetensors_file.h"
 
 #include <ATen/ops/empty.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 // Writes and reads safetensors files: a StateDict's tensors as the file's, its texts as the
 // metadata. Nothing in such a file is ever executed. Throws FileError.

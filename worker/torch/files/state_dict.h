@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 // What a part of a training run needs to go on where it was: tensors and texts, by name. A model
 // has one, an optimizer, a schedule; a checkpoint is all of them, each under a prefix.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 // What ranks that compare their next collective find out about each other, in words. Knows no
 // LibTorch: a call is a text such as `all_reduce(sum, Float [4, 3] on cpu)`.

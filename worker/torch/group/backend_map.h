@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 // Which backend carries the tensors of which device, from the text that torch.distributed takes:
 // `gloo`, `nccl`, `cpu:gloo,cuda:nccl`. Knows no LibTorch.

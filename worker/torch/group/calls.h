@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 // What every operation does before it starts: refuse what cannot work, in words, and in debug mode
 // agree with the other ranks that they call the same.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 // The debug mode of the collectives: before each of them the ranks tell each other at their store
 // what they are about to call, and none goes on unless it is the same. A mismatch then is a

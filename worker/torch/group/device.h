@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 // The device of this worker: its GPU where LibTorch has CUDA and there is one, else the CPU.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 // Which GPU a worker takes, and what to say when there is none for it. Knows no CUDA.
 

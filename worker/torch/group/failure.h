@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 // The words of an operation that failed. Knows no LibTorch, only what its errors look like.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "worker/torch/group/gloo_backend.h"
 
 #include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 // The one way to a gloo backend. A file of its own because only it may see the gloo shim.
 

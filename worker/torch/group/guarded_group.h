@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 // A process group for LibTorch's own machinery, the Reducer above all, and for what runs inside a
 // backward: the same connections, but a failure arrives as DistributedError that says which

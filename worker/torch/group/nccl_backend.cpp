@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "worker/torch/group/nccl_backend.h"
 
 #include "worker/torch/group/distributed_error.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 // The one way to an NCCL backend. A file of its own because only it needs CUDA's and NCCL's
 // headers; where LibTorch was built without CUDA it holds the refusal alone.

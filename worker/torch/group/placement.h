@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 // Who this rank is and where the group meets, from an init method as torch.distributed takes it:
 //   env://                          as the launcher, Slurm, Open MPI or the environment says

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 // The ranks of a job that compute together. One group may hold C++ and Python ranks: the keys under
 // which they find each other in the store are those of torch.distributed.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 // What a ProcessGroup is made of, for the files that belong to it.
 

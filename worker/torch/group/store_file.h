@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 // What the file of a c10d FileStore looks like: records of a key and a value, each with its length
 // in four bytes in front; keys begin with / or -, LibTorch's own end with /. Knows no

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 // An operation under way. The handle keeps the tensors alive; copies of it mean the same operation.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 // Learning rates as functions of the step (or epoch; whatever is counted). They are PyTorch's
 // schedules of the same names, without their state: a run that resumes at step `t` asks for the

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 // A value, or why there is none. The public classes return it instead of throwing.
 

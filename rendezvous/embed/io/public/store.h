@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 /* A store to embed, in C, for any language that can call C: hosts PyTorch's TCPStore, and is a
  * client of one. Link libcpprun_store.so (-lcpprun_store), or load it at run time, as Python's

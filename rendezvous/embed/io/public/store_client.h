@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 // A blocking client of a store (ours or PyTorch's 2.2 and later), in C++17 and later.
 //

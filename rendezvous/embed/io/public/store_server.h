@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 // A store to embed, in C++17 and later: PyTorch's clients of every version since 1.9, and
 // StoreClient, connect to its port. It serves until it is destroyed, in a thread of its own

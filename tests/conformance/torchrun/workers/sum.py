@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """An unmodified PyTorch script: joins, sums, and fails in its first attempt if told to."""
 
 import datetime

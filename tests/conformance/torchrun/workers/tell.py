@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """The usual worker: leaves what it was started with in $TOLD, and does what its words say.
 
 say=TEXT       prints TEXT and the rank, on both streams

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "launcher/agent/io/world_look.h"
 
 #include <doctest/doctest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // What the machine tells of an end, from real files and processes.
 
 #include <doctest/doctest.h>

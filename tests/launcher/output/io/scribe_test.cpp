@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "launcher/output/io/scribe.h"
 
 #include <doctest/doctest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "launcher/workers/io/search.h"
 
 #include <doctest/doctest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // How often a name server may be asked: this program has a getaddrinfo of its own that counts.
 
 #include <dlfcn.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The public headers, seen as a program of somebody else sees them: the C functions, and the C++
 // classes on top of them.
 #include <cpprun/store_client.h>

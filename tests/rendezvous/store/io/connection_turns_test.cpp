@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Nobody is served for long at a time, whatever is asked: what one turn does, what a client may
 // make us hold, and that who goes too far goes alone.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 // A ConnectionSet with one store, driven by the test itself: the server works only while the test
 // waits for something, in one thread, over real sockets on loopback.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // As many connections as the descriptor limit allows, up to 20,000: each end of them in a process
 // of its own, since one process could hold only half as many.
 

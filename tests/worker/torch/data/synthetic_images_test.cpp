@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "worker/torch/data/synthetic_images.h"
 
 #include <ATen/TensorOperators.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Whole trainings with hooks are compared with Python's by ddp_parity.py.
 
 #include "worker/torch/ddp/comm_hook.h"

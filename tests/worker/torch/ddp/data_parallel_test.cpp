@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "worker/torch/ddp/data_parallel.h"
 
 #include <torch/torch.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The whole of DistributedDataParallel is compared with Python's by ddp_parity.py. Here: what needs
 // no second language.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "worker/torch/ddp/output_tensors.h"
 
 #include <ATen/ops/zeros.h>

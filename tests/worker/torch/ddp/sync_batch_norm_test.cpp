@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Python's SyncBatchNorm needs a GPU, so the measure is what it stands for: plain batch
 // normalisation over the batches of all ranks in one process.
 

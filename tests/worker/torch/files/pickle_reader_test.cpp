@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "worker/torch/files/pickle_reader.h"
 
 #include <doctest/doctest.h>

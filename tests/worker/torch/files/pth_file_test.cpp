@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "worker/torch/files/pth_file.h"
 
 #include <ATen/core/Dict.h>

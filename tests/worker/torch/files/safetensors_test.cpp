@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "worker/torch/files/safetensors.h"
 
 #include <doctest/doctest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "worker/torch/files/state_dict.h"
 
 #include <ATen/ops/full.h>

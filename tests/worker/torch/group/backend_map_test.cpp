@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "worker/torch/group/backend_map.h"
 
 #include <doctest/doctest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "worker/torch/group/process_group.h"
 
 #include <ATen/ops/ones.h>

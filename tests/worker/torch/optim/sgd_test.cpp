@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "worker/torch/optim/sgd.h"
 
 #include <ATen/ops/tensor.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "worker/torch/optim/training.h"
 
 #include <ATen/autocast_mode.h>
