@@ -15,22 +15,21 @@ namespace cpprun {
 namespace {
 
 // What stands above the flag with which a part of the help begins.
-constexpr std::array<std::pair<std::string_view, std::string_view>, 7> headings = {{
-    {"nnodes", "How many"},
-    {"standalone", "Where nodes meet"},
-    {"module", "What runs"},
-    {"max-restarts", "How it ends"},
-    {"log-dir", "Where the workers' words go"},
-    {"monitor-interval", "Of torchrun, accepted and without effect here"},
-    {"help", "Of cpprun itself"},
+constexpr std::array<std::pair<std::string_view, std::string_view>, 6> headings = {{
+    {"nnodes", "Rendezvous"},
+    {"nproc-per-node", "Workers"},
+    {"max-restarts", "Failures and restarts"},
+    {"log-dir", "Logs"},
+    {"monitor-interval", "Accepted for torchrun's sake"},
+    {"help", "General"},
 }};
 
 std::string help_text() {
   std::string text =
       "Usage: cpprun [flags] script [arguments of the script]\n\n"
-      "Starts, watches and ends the workers of a distributed training. Takes torchrun's flags, "
-      "with\n"
-      "dashes or underscores, abbreviated where they stay unique; PET_<NAME> gives a default.\n";
+      "Launches and supervises the workers of a distributed training job. Accepts torchrun's "
+      "flags,\n"
+      "with dashes or underscores, and unique abbreviations; PET_<NAME> sets a default.\n";
   for (const auto& flag : flags()) {
     for (const auto& [first, heading] : headings) {
       if (flag.name == first) text += fmt::format("\n{}:\n", heading);
@@ -41,14 +40,13 @@ std::string help_text() {
     text += fmt::format("  {:<36}  {}\n", spelled, flag.help);
   }
   text +=
-      "\nA .py file or -m runs by the Python on PATH (PYTHON_EXEC overrides); anything else that "
-      "is\n"
-      "executable runs by itself. Examples:\n\n"
-      "  one machine, a worker for each GPU\n"
+      "\nA .py file or a module (-m) is run by the Python on PATH (or by PYTHON_EXEC); any other\n"
+      "executable is run directly. Examples:\n\n"
+      "  one machine, one worker per GPU\n"
       "    cpprun --standalone --nproc-per-node=gpu train.py --epochs=3\n\n"
-      "  two machines, the same on both but for the rank\n"
+      "  two machines: the same command on both, but for the rank\n"
       "    cpprun --nnodes=2 --node-rank=0 --master-addr=10.0.0.1 --master-port=29500 ./train\n\n"
-      "  two to four machines that meet on the one called head, and go on when one is lost\n"
+      "  two to four machines that meet at the one called head, and continue when one is lost\n"
       "    cpprun --nnodes=2:4 --rdzv-backend=c10d --rdzv-endpoint=head --rdzv-id=tonight \\\n"
       "      --max-restarts=3 train.py\n\n"
       "  every worker's output in files, and on the console with its rank\n"

@@ -11,53 +11,55 @@ namespace cpprun {
 
 const std::vector<Flag>& flags() {
   static const std::vector<Flag> all = {
-      {"nnodes", 0, "N|MIN:MAX", true, "Number of nodes, or a range of it (default 1)"},
-      {"nproc-per-node", 0, "N|cpu|gpu|auto", true, "Workers on this node (default 1)"},
-      {"node-rank", 0, "N", true, "This node's rank, from 0"},
-      {"standalone", 0, "", true, "One node by itself, on a free port"},
+      {"nnodes", 0, "N|MIN:MAX", true, "Number of nodes, or a range (default 1)"},
+      {"node-rank", 0, "N", true, "Rank of this node, from 0"},
+      {"standalone", 0, "", true, "Run on this node alone, on a free port"},
       {"master-addr", 0, "HOST", true, "Host of the master (default 127.0.0.1)"},
       {"master-port", 0, "PORT", true, "Port of the master (default 29500)"},
-      {"rdzv-backend", 0, "NAME", true, "How nodes meet: static (default) or c10d"},
+      {"rdzv-backend", 0, "NAME", true, "How nodes find each other: static (default) or c10d"},
       {"rdzv-endpoint", 0, "HOST[:PORT]", true, "Where nodes meet, instead of --master-*"},
-      {"rdzv-id", 0, "ID", true, "The job's id"},
+      {"rdzv-id", 0, "ID", true, "Id of the job"},
       {"rdzv-conf", 0, "K=V,...", true,
        "join_timeout, last_call_timeout, keep_alive_interval, ..."},
-      {"local-addr", 0, "HOST", true, "This node's own address"},
-      {"module", 'm', "", true, "The script is a Python module, as python -m"},
+      {"local-addr", 0, "HOST", true, "Address of this node"},
+      {"nproc-per-node", 0, "N|cpu|gpu|auto", true, "Workers on this node (default 1)"},
+      {"module", 'm', "", true, "The script is a Python module, as with python -m"},
       {"no-python", 0, "", true, "Execute the script itself, found on PATH"},
-      {"run-path", 0, "", true, "The script is a file for Python, whatever its name"},
+      {"run-path", 0, "", true, "The script is a Python file, whatever its name"},
       {"role", 0, "NAME", true, "Role of the workers (default: default)"},
-      {"pass-local-rank", 0, "OPTION", true, "Hand the script --OPTION=<local rank> too"},
-      {"use-env", 0, "", false, "As always: LOCAL_RANK is in the environment"},
-      {"virtual-local-rank", 0, "", true, "Every worker sees one GPU only, as local rank 0"},
+      {"pass-local-rank", 0, "OPTION", true, "Also pass --OPTION=<local rank> to the script"},
+      {"use-env", 0, "", false, "Accepted: LOCAL_RANK is always in the environment"},
+      {"virtual-local-rank", 0, "", true, "Show each worker one GPU only, as local rank 0"},
       {"numa-binding", 0, "KIND", false,
        "Bind near the GPU: node, socket, exclusive, core-complex"},
       {"max-restarts", 0, "N", true, "Restarts of the whole job (default 0)"},
       {"restart-backoff", 0, "SECONDS", true, "Pause before a restart, doubled each time"},
-      {"restart-window", 0, "SECONDS", true, "Restarts longer ago than this no longer count"},
-      {"no-restart-codes", 0, "CODES", true, "Exit codes and signals that end the job: 2,SIGSEGV"},
+      {"restart-window", 0, "SECONDS", true, "Forget restarts that are longer ago than this"},
+      {"no-restart-codes", 0, "CODES", true,
+       "Exit codes and signals that end the job, e.g. 2,SIGSEGV"},
       {"shutdown-timeout", 0, "SECONDS", true,
-       "Grace between TERM and KILL (30; 25 in Slurm, Kubernetes)"},
+       "Grace between TERM and KILL (30; under Slurm, Kubernetes 25)"},
       {"signals-to-handle", 0, "NAMES", true,
        "Signals that end the job (SIGTERM,SIGINT,SIGHUP,SIGQUIT)"},
-      {"report", 0, "FILE", true, "How the job ended and why, as JSON, at its end"},
-      {"events", 0, "FILE", true, "What happens, as it happens, a JSON object a line"},
-      {"log-dir", 0, "FOLDER", true, "Where log files go"},
-      {"log-keep", 0, "N", true, "Only the last N attempts' folders stay (default: all)"},
-      {"log-max-bytes", 0, "BYTES", true,
-       "At most so much in a log file, and in the one before it"},
+      {"report", 0, "FILE", true, "Write how the job ended, and why, as JSON"},
+      {"events", 0, "FILE", true, "Write what happens as it happens, one JSON object a line"},
+      {"log-dir", 0, "FOLDER", true, "Folder for log files"},
+      {"log-keep", 0, "N", true, "Keep the folders of the last N attempts (default: all)"},
+      {"log-max-bytes", 0, "BYTES", true, "Largest log file; the one before it is kept as well"},
       {"redirects", 'r', "STREAMS", true, "Streams to files: 0-3, or RANK:0-3,..."},
       {"tee", 't', "STREAMS", true, "Streams to console and files: 0-3, or RANK:0-3,..."},
-      {"local-ranks-filter", 0, "RANKS", true, "Only these local ranks reach the console"},
+      {"local-ranks-filter", 0, "RANKS", true, "Show only these local ranks on the console"},
       {"stderr", 0, "KIND", true, "pass (default): through cpprun, for the report; or inherit"},
-      {"duplicate-stdout-filters", 0, "WORDS", true, "Tee'd lines with one of them, in one file"},
+      {"duplicate-stdout-filters", 0, "WORDS", true,
+       "Collect teed lines with one of these words in a file"},
       {"duplicate-stderr-filters", 0, "WORDS", true, "The same for stderr"},
-      {"monitor-interval", 0, "SECONDS", true, "Without effect: nothing polls here"},
-      {"start-method", 0, "NAME", true, "Without effect: workers are always executed"},
-      {"log-level", 0, "LEVEL", true, "Of cpprun's own words: error, warning, info, debug"},
-      {"log-time", 0, "WHEN", true, "Before them: auto (not on a terminal), always, never"},
-      {"event-log-handler", 0, "NAME", true, "console: events to stderr; null (default): not"},
-      {"logs-specs", 0, "NAME", false, "Only default"},
+      {"log-level", 0, "LEVEL", true, "cpprun's own messages: error, warning, info, debug"},
+      {"log-time", 0, "WHEN", true,
+       "Time in front of them: auto (not on a terminal), always, never"},
+      {"event-log-handler", 0, "NAME", true, "console: events to stderr; null (default): nowhere"},
+      {"monitor-interval", 0, "SECONDS", true, "No effect: cpprun does not poll"},
+      {"start-method", 0, "NAME", true, "No effect: workers are always executed"},
+      {"logs-specs", 0, "NAME", false, "Only \"default\" is accepted"},
       {"help", 'h', "", false, "Show this help"},
       {"version", 0, "", false, "Show the version"},
   };
@@ -137,7 +139,7 @@ class Reader {
     const auto spelled = word.substr(0, equals);
     const auto found = candidates(std::string_view(spelled).substr(2));
     if (found.empty()) {
-      return complain("{} is no flag of cpprun; cpprun --help lists them", spelled);
+      return complain("unknown flag {}; cpprun --help lists all flags", spelled);
     }
     if (found.size() > 1) {
       std::vector<std::string> names;
@@ -160,7 +162,7 @@ class Reader {
       const auto spelled = fmt::format("-{}", word[at]);
       const auto* flag = by_letter(word[at]);
       if (flag == nullptr) {
-        return complain("{} is no flag of cpprun; cpprun --help lists them", spelled);
+        return complain("unknown flag {}; cpprun --help lists all flags", spelled);
       }
       if (flag->takes_value() && at + 1 < word.size()) {
         const auto value = word.substr(at + 1);

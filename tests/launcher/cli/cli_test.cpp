@@ -62,7 +62,7 @@ TEST_CASE("PET variables give defaults, the command line wins") {
 TEST_CASE("every mistake is told at once, each with its flag and what would be right") {
   CHECK(mistakes({"--nnodes=2:1", "--nproc-per-node=none", "--rdzv-conf=foo", "--redirects=7",
                   "--master-port=x", "--frobnicate", "--role"}) ==
-        Words{"--frobnicate is no flag of cpprun; cpprun --help lists them",
+        Words{"unknown flag --frobnicate; cpprun --help lists all flags",
               "--role needs a value: --role=NAME",
               "--nnodes=2:1 is neither a number of nodes, as 2, nor a range, as 2:4",
               "--rdzv-conf: \"foo\" is not key=value, as in join_timeout=600",
@@ -94,8 +94,11 @@ TEST_CASE("help names every flag, and version the version; both win over mistake
 
 TEST_CASE("help comes in parts, each flag once") {
   const auto help = std::get<CliText>(read({"--help"})).text;
-  CHECK(help.find("How many:") < help.find("--nnodes="));
-  CHECK(help.find("Where nodes meet:") < help.find("--standalone  "));
-  CHECK(help.find("--standalone  ") < help.find("What runs:"));
-  CHECK(help.find("Of cpprun itself:") < help.find("-h, --help"));
+  CHECK(help.find("Rendezvous:") < help.find("--nnodes="));
+  CHECK(help.find("--standalone  ") < help.find("Workers:"));
+  CHECK(help.find("Workers:") < help.find("--nproc-per-node="));
+  CHECK(help.find("Failures and restarts:") < help.find("--max-restarts="));
+  CHECK(help.find("Logs:") < help.find("--log-level="));
+  CHECK(help.find("--log-level=") < help.find("--monitor-interval="));
+  CHECK(help.find("General:") < help.find("-h, --help"));
 }

@@ -20,7 +20,7 @@ TEST_CASE("unique beginnings are enough, others are refused with what they could
   CHECK(mistakes({"--master=1", "x"}) ==
         Words{"--master could mean --master-addr or --master-port; write it out"});
   CHECK(mistakes({"--nodes=2", "x"}) ==
-        Words{"--nodes is no flag of cpprun; cpprun --help lists them"});
+        Words{"unknown flag --nodes; cpprun --help lists all flags"});
 }
 
 TEST_CASE("dashes alone: dropped before the script and right after it, kept elsewhere") {
