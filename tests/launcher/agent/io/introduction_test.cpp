@@ -4,6 +4,7 @@
 #include <doctest/doctest.h>
 
 #include <asio/ip/tcp.hpp>
+#include <memory>
 
 #include "rendezvous/coordinator/io/coordinator_server.h"
 
@@ -55,12 +56,23 @@ TEST_CASE("a node has introduced itself when every address has answered or canno
 }
 
 TEST_CASE("who says nothing is not waited for without a bound") {
-  Meeting meeting;
+  // The meeting's port, at an address where somebody else may have it: then there is another
+  // meeting.
+  std::unique_ptr<Meeting> meeting;
+  std::unique_ptr<tcp::acceptor> mute;
+  asio::error_code taken = asio::error::address_in_use;
+  while (taken == asio::error::address_in_use) {
+    mute.reset();
+    meeting = std::make_unique<Meeting>();
+    const tcp::endpoint end(asio::ip::make_address("127.0.0.3"),
+                            static_cast<unsigned short>(meeting->port));
+    mute = std::make_unique<tcp::acceptor>(meeting->context, end.protocol());
+    mute->bind(end, taken);
+  }
+  REQUIRE_FALSE(taken);
   // It accepts, since the kernel does, and never greets.
-  const tcp::acceptor mute{
-      meeting.context,
-      {asio::ip::make_address("127.0.0.3"), static_cast<unsigned short>(meeting.port)}};
-  CHECK(meeting.meet({"127.0.0.3", "127.0.0.1"}));
+  mute->listen();
+  CHECK(meeting->meet({"127.0.0.3", "127.0.0.1"}));
 }
 
 TEST_CASE("an introduction that is ended calls nobody") {
