@@ -59,8 +59,11 @@ for word in words:
     verb, _, rest = word.partition("=")
     who, _, what = rest.partition(":")
     if verb == "say":
-        print(f"{rest} said {rank}", flush=True)
-        print(f"{rest} said {rank} aloud", file=sys.stderr, flush=True)
+        # In one write each: under python -u, print() makes two, and two workers share a console.
+        sys.stdout.write(f"{rest} said {rank}\n")
+        sys.stdout.flush()
+        sys.stderr.write(f"{rest} said {rank} aloud\n")
+        sys.stderr.flush()
     elif verb == "fail" and rank == int(who) and restart == 0:
         await_the_others()
         sys.exit(int(what))
