@@ -78,10 +78,9 @@ class WorkerProcesses::Impl {
       if (!worker->ended) wait_for_end(*worker, end);
       reap(worker->pid);
     }
-    for (int quiet = 0; quiet < 2 && std::chrono::steady_clock::now() < end;) {
-      quiet = somebody_is_below() ? 0 : quiet + 1;
-      for (const int pid : others_left()) kill_descendant(pid);
-      if (quiet == 0) static_cast<void>(::poll(nullptr, 0, 1));
+    while (somebody_is_below() && std::chrono::steady_clock::now() < end) {
+      for (const int pid : look_below()) kill_descendant(pid);
+      static_cast<void>(::poll(nullptr, 0, 1));
     }
   }
 
@@ -247,13 +246,15 @@ class WorkerProcesses::Impl {
     return left;
   }
 
-  // A zombie leaves nothing behind.
+  // A zombie leaves nothing behind; but its children may just be on their way up, so here, too, who
+  // finds nobody looks again.
   bool somebody_is_below() const {
-    const auto below = others_left();
-    return std::any_of(below.begin(), below.end(), [](int pid) {
+    const auto lives = [](int pid) {
       const auto stat = read_stat(pid);
       return stat && stat->alive();
-    });
+    };
+    const auto found = [&] { return std::ranges::any_of(look_below(), lives); };
+    return found() || found();
   }
 
   bool leader(int pid) const {
