@@ -6,6 +6,7 @@
 
 #include <algorithm>
 
+#include "proto/text.h"
 #include "proto/worker_contract.h"
 
 namespace cpprun {
@@ -46,14 +47,13 @@ std::string those_that_would_do(const std::vector<NetworkInterface>& interfaces,
   return fmt::format("{} would do", fmt::join(names, ", "));
 }
 
-std::vector<std::string> split(std::string_view text) {
-  std::vector<std::string> parts;
-  while (!text.empty()) {
-    const auto comma = text.find(',');
-    if (comma != 0) parts.emplace_back(text.substr(0, comma));
-    text = comma == std::string_view::npos ? "" : text.substr(comma + 1);
+// Without the empty ones.
+std::vector<std::string> names_in(std::string_view list) {
+  std::vector<std::string> names;
+  for (const auto name : split(list, ',')) {
+    if (!name.empty()) names.emplace_back(name);
   }
-  return parts;
+  return names;
 }
 
 // Why a name does not do, or nothing where it does.
@@ -73,7 +73,7 @@ bool nccl_would_find(const std::vector<NetworkInterface>& interfaces, std::strin
   if (leave_out) wanted.remove_prefix(1);
   const bool exact = wanted.starts_with('=');
   if (exact) wanted.remove_prefix(1);
-  const auto names = split(wanted);
+  const auto names = names_in(wanted);
   return std::any_of(interfaces.begin(), interfaces.end(), [&](const auto& each) {
     const bool named = std::any_of(names.begin(), names.end(), [&](std::string_view name) {
       return exact ? each.name == name : each.name.starts_with(name.substr(0, name.find(':')));
@@ -96,7 +96,7 @@ Result<std::optional<std::string>> users_choice(const std::vector<NetworkInterfa
     if (nccl_would_find(interfaces, *value)) return *value;
     return refuse("interfaces", "of which none is up with an address on this machine");
   }
-  for (const auto& name : split(*value)) {
+  for (const auto& name : names_in(*value)) {
     if (const auto fault = fault_of(interfaces, name)) return refuse(name, *fault);
   }
   return *value;
