@@ -20,7 +20,7 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 6> headings 
     {"nproc-per-node", "Workers"},
     {"max-restarts", "Failures and restarts"},
     {"log-dir", "Logs"},
-    {"monitor-interval", "Accepted for torchrun's sake"},
+    {"monitor-interval", "Compatibility with torchrun"},
     {"help", "General"},
 }};
 

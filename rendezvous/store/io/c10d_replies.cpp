@@ -32,7 +32,7 @@ bool is_full(int error) {
 
 }  // namespace
 
-// --- actions -----------------------------------------------------------------------------------
+// --- actions -------------------------------------------------------------------------------------
 
 void ConnectionSet::Impl::perform(const Actions& actions) {
   for (const Action& action : actions) {
