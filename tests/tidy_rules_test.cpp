@@ -254,6 +254,16 @@ TEST_CASE("a link to a page that is not there is found") {
   CHECK(check_links({map}).front().line == 2);
 }
 
+TEST_CASE("a file that a script or a page names and that is not there is found") {
+  const Source script{"tests/a.sh", "cc \"$source/worker/torch/a.cpp\"\n"};
+  CHECK(check_named_files({script, {"worker/torch/a.cpp", ""}}).empty());
+  CHECK(check_named_files({script}).size() == 1);
+  CHECK(
+      check_named_files({{"docs/a.md", "See `proto/gone.h`, and worker/torch/NAME.h.\n"}}).size() ==
+      1);
+  CHECK(check_named_files({{"CHANGELOG.md", "proto/gone.h\n"}}).empty());
+}
+
 TEST_CASE("a source that does not name its license where one looks for it is found") {
   const std::string tag = "SPDX-License-Identifier: BSD-3-Clause\n";
   CHECK(check_license_tag({"proto/a.h", "// " + tag + "#pragma once\n"}).empty());

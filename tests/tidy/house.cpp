@@ -190,6 +190,7 @@ std::vector<Violation> check_house(const Tree& tree) {
   add(check_each_test_has_a_target(tree));
   add(check_shown_programs(tree));
   add(check_links(tree));
+  add(check_named_files(tree));
   add(check_troubleshooting(tree));
   std::stable_sort(violations.begin(), violations.end());
   return violations;

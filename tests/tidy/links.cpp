@@ -4,7 +4,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
+#include <cctype>
 #include <filesystem>
+#include <set>
 
 namespace cpprun::tidy {
 
@@ -20,6 +23,43 @@ std::vector<std::string> targets_in(std::string_view line) {
     targets.emplace_back(target.substr(0, target.find('#')));
   }
   return targets;
+}
+
+constexpr std::array<std::string_view, 6> rooms{"launcher/", "rendezvous/", "worker/",
+                                                "proto/",    "tests/",      "docs/"};
+constexpr std::array<std::string_view, 5> endings{".cpp", ".h", ".py", ".sh", ".md"};
+
+bool in_path(char letter) {
+  return std::isalnum(static_cast<unsigned char>(letter)) != 0 ||
+         std::string_view("_./-").find(letter) != std::string_view::npos;
+}
+
+// Every word on that line that starts with a room and ends as a source or a page does. What a shell
+// variable stands before, "$source/worker/run.h", starts at the room.
+std::vector<std::string> files_named_in(std::string_view line) {
+  std::vector<std::string> files;
+  for (std::size_t begin = 0; begin < line.size();) {
+    std::size_t end = begin;
+    while (end < line.size() && in_path(line[end])) ++end;
+    auto word = line.substr(begin, end - begin);
+    const bool after_variable = begin > 0 && line[begin - 1] == '$';
+    if (after_variable) word.remove_prefix(std::min(word.size(), word.find('/')));
+    if (after_variable && !word.empty()) word.remove_prefix(1);
+    while (word.ends_with('.')) word.remove_suffix(1);
+    const auto starts = [&word](std::string_view room) { return word.starts_with(room); };
+    const auto ends = [&word](std::string_view ending) { return word.ends_with(ending); };
+    if (std::any_of(rooms.begin(), rooms.end(), starts) &&
+        std::any_of(endings.begin(), endings.end(), ends)) {
+      files.emplace_back(word);
+    }
+    begin = end + 1;
+  }
+  return files;
+}
+
+bool names_files(std::string_view path) {
+  if (path == "CHANGELOG.md" || path == "docs/decisions.md") return false;
+  return path.ends_with(".md") || path.ends_with(".sh") || path == "dev" || path == ".ci/run";
 }
 
 }  // namespace
@@ -42,6 +82,26 @@ std::vector<Violation> check_links(const std::vector<Source>& tree) {
         violations.push_back({page.path, number,
                               fmt::format("links to {}, which is not there", path),
                               "name the page that has it now"});
+      }
+    }
+  }
+  return violations;
+}
+
+std::vector<Violation> check_named_files(const std::vector<Source>& tree) {
+  std::set<std::string_view> there;
+  for (const auto& source : tree) there.insert(source.path);
+  std::vector<Violation> violations;
+  for (const auto& source : tree) {
+    if (!names_files(source.path)) continue;
+    int number = 0;
+    for (const auto line : lines_of(source.text)) {
+      ++number;
+      for (const auto& file : files_named_in(line)) {
+        if (there.count(file) != 0 || file.find("NAME") != std::string::npos) continue;
+        violations.push_back({source.path, number,
+                              fmt::format("names {}, which is not there", file),
+                              "name the file where it is now"});
       }
     }
   }

@@ -61,5 +61,5 @@ fi
   -isystem "$nccl" -isystem "$cuda" \
   -isystem "$libtorch/include" -isystem "$libtorch/include/torch/csrc/api/include" \
   -isystem "$source/tests/worker/cuda_stubs" \
-  "$source/worker/torch/nccl_backend.cpp"
+  "$source/worker/torch/group/nccl_backend.cpp"
 echo "worker/torch/group/nccl_backend.cpp compiles against $nccl/nccl.h"
