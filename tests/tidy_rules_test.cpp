@@ -4,6 +4,7 @@
 
 #include <doctest/doctest.h>
 
+#include "tests/tidy/figures.h"
 #include "tests/tidy/guide.h"
 #include "tests/tidy/house.h"
 #include "tests/tidy/includes.h"
@@ -262,6 +263,19 @@ TEST_CASE("a file that a script or a page names and that is not there is found")
       check_named_files({{"docs/a.md", "See `proto/gone.h`, and worker/torch/NAME.h.\n"}}).size() ==
       1);
   CHECK(check_named_files({{"CHANGELOG.md", "proto/gone.h\n"}}).empty());
+}
+
+TEST_CASE("the figures of a room count its files, its io/ folder's and their comments") {
+  const auto rooms = figures_of({{"launcher/agent/a.h", "// why\nint a;  // and how\n\n\n"},
+                                 {"launcher/agent/io/b.cpp", "int b;\n"},
+                                 {"worker/torch/data/c.cpp", "int c;\nint d;\n"},
+                                 {"launcher/agent/README.md", "# Agent\n"}});
+  REQUIRE(rooms.size() == 3);
+  CHECK(rooms[0] == RoomFigures{"launcher/agent", 2, 5, 1, 4, 2});
+  CHECK(rooms[1] == RoomFigures{"worker/torch/data", 1, 2, 2, 2, 0});
+  CHECK(rooms[2] == RoomFigures{"all", 3, 7, 2, 4, 2});
+  CHECK(to_text(rooms).find("launcher/agent") != std::string::npos);
+  CHECK(figures_of({}).empty());
 }
 
 TEST_CASE("a source that does not name its license where one looks for it is found") {

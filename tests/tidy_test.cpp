@@ -2,9 +2,11 @@
 // The house rules over the real tree. Each rule is tested on snippets in tidy_rules_test.cpp.
 
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 
 #include <cstdlib>
 
+#include "tests/tidy/figures.h"
 #include "tests/tidy/house.h"
 
 TEST_CASE("every file of the house keeps the rules of the house") {
@@ -15,4 +17,5 @@ TEST_CASE("every file of the house keeps the rules of the house") {
   for (const auto& violation : cpprun::tidy::check_house(tree)) {
     FAIL_CHECK(cpprun::tidy::to_text(violation));
   }
+  fmt::print("{}", cpprun::tidy::to_text(cpprun::tidy::figures_of(tree)));
 }
