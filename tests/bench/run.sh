@@ -8,7 +8,7 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 
-names=(store rendezvous launch restart idle words worker)
+names=(store rendezvous launch restart idle words lease worker)
 python=${PYTHON:-}
 bin=$1
 shift
@@ -59,6 +59,11 @@ bench_idle() {
 bench_words() {
   title "The workers' words"
   "${python:-python3}" tests/bench/words_bench.py --build "$bin"
+}
+
+bench_lease() {
+  title "Leases under load"
+  "${python:-python3}" tests/bench/lease_bench.py --build "$bin"
 }
 
 bench_worker() {
