@@ -114,6 +114,7 @@ TEST_CASE("who wants its stderr as it was inherits it, and the report says where
 }
 
 TEST_CASE("a terminal stays the worker's own") {
+  if (const auto reason = no_terminal(); !reason.empty()) return skip(reason);
   Command job(with_cpprun({"--standalone", "--no-python", "sh", "-c",
                            "test -t 2 && echo it is a terminal; exec sleep 1000"}),
               {.variables = {}, .on_terminal = true});
