@@ -306,9 +306,7 @@ void Job::end(link::Finish finish, TimePoint now, coordinator::Actions& actions)
 }
 
 void Job::advance(TimePoint now, coordinator::Actions& actions) {
-  for (const Leases::Expired& each : leases_.expire(now)) {
-    lose(now, each, fmt::format("silent for {} s", in_seconds(options_.lease)), actions);
-  }
+  give_up_silent(now, actions);
   if (pause_until_ && *pause_until_ <= now) meet_again(now, actions);
   if (last_call_.over_at() && *last_call_.over_at() <= now) {
     consider_sealing(now, actions);

@@ -92,6 +92,7 @@ class Job {
   void failed(TimePoint now, const Member& member, link::Failed failed,
               coordinator::Actions& actions);
   void leave(TimePoint now, LinkId link, const link::Leave& leave, coordinator::Actions& actions);
+  void give_up_silent(TimePoint now, coordinator::Actions& actions);
   void lose(TimePoint now, const Leases::Expired& expired, const std::string& why,
             coordinator::Actions& actions);
   void consider_sealing(TimePoint now, coordinator::Actions& actions);

@@ -48,8 +48,19 @@ void Job::close(TimePoint now, const Closing& closing, coordinator::Actions& act
                         .level = LogLevel::warning});
 }
 
+// Of nodes that fall silent in one moment, as after a partition, all are lost before anything
+// follows from it: a round that begins between two of them would be broken in the same breath.
+void Job::give_up_silent(TimePoint now, coordinator::Actions& actions) {
+  const auto silent = leases_.expire(now);
+  if (silent.empty()) return;
+  const std::string why = fmt::format("silent for {} s", in_seconds(options_.lease));
+  for (const Leases::Expired& each : silent) lose(now, each, why, actions);
+  settle(now, actions);
+  consider_sealing(now, actions);
+}
+
 // The lease ran out, and with it the agent's own: it has killed its workers. From here on nothing
-// it says counts.
+// it says counts. What follows from it is the caller's to see.
 void Job::lose(TimePoint now, const Leases::Expired& expired, const std::string& why,
                coordinator::Actions& actions) {
   const LinkId link = expired.holder;
@@ -88,8 +99,6 @@ void Job::lose(TimePoint now, const Leases::Expired& expired, const std::string&
                              .what = what});
     if (round_.phase() == Round::Phase::sealed) break_round(now, what, actions);
   }
-  settle(now, actions);
-  consider_sealing(now, actions);
 }
 
 }  // namespace cpprun

@@ -121,7 +121,7 @@ TEST_CASE(
   CHECK(said<link::Drain>(three.advance(awake), a).empty());
   // Now it reads what has come while it slept: b has spoken, c has not.
   three.hear(awake + 1ms, b, link::Heartbeat{});
-  const auto lost = three.advance(awake + bounds::coordinator_nap);
+  const auto lost = three.awake(awake + bounds::coordinator_nap);
   CHECK(said<link::Drain>(lost, b)[0].reason == "node 2 on gamma is lost");
 }
 
@@ -195,4 +195,23 @@ TEST_CASE("who has done its part and is lost in the same moment as another is le
   CHECK(said<link::Drain>(lost, a).size() == 1);
   CHECK(three.job.round().find(b) == nullptr);
   CHECK(three.job.round().find(c) == nullptr);
+}
+
+TEST_CASE("nodes that fall silent in one moment are lost together, and no round begins with one") {
+  Table table{1};
+  const auto anybody = [](std::string host) {
+    return link::Join{
+        .job = "j", .host = std::move(host), .pid = 7, .nodes_min = 2, .nodes_max = 2};
+  };
+  table.join(t0, a, anybody("alpha"), true);
+  table.join(t0, b, anybody("beta"));
+  table.join(t0, c, anybody("gamma"));  // A spare.
+  table.hear(t0, a, link::Failed{.round = RoundNumber{1}, .failure = {.status = {false, 3}}});
+  table.hear(t0, a, link::Drained{RoundNumber{1}});
+  const auto lost = table.awake(t0 + 3s);
+  // Had it been sealed between the two, it would have been broken in the same breath.
+  CHECK(said<link::Sealed>(lost, a).empty());
+  CHECK(table.job.round().phase() == Round::Phase::gathering);
+  CHECK(table.job.round().size() == 1);
+  CHECK(said<link::Sealed>(table.join(t0 + 4s, LinkId{9}, anybody("delta")), a).size() == 1);
 }
