@@ -49,9 +49,12 @@ inline constexpr std::chrono::nanoseconds backoff_max = 5min;
 // the next time will be no better.
 inline constexpr std::chrono::nanoseconds crash_loop_life = 1s;
 inline constexpr int crash_loop_deaths = 3;
-// A coordinator that wakes up this late was stopped, or starved: what the nodes said meanwhile
-// waits in its sockets, and it reads for as long before it gives anybody up.
+// A coordinator that wakes up late was stopped, or starved: what the nodes said meanwhile waits in
+// its sockets, and it reads for so long before it gives anybody up.
 inline constexpr std::chrono::nanoseconds coordinator_nap = 200ms;
+// It is taken for awake while it is never later than this. What it has not read by then when it
+// gives somebody up came in the last moment: twice this, of a lease of seconds.
+inline constexpr std::chrono::nanoseconds coordinator_blink = 10ms;
 // How often in a row it does so: whoever is late every time still has to give up the dead.
 inline constexpr int coordinator_naps_max = 3;
 // An agent's own lease is shorter by this than the coordinator's: KILL takes a moment, and nobody

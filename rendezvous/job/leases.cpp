@@ -41,7 +41,7 @@ std::optional<TimePoint> Leases::first_end() const {
 }
 
 Duration Leases::look_ahead() const {
-  return std::min(Duration{bounds::coordinator_nap}, length_ / 4);
+  return std::min(Duration{bounds::coordinator_blink}, length_ / 4);
 }
 
 std::optional<TimePoint> Leases::next_expiry() const {
@@ -61,7 +61,7 @@ std::vector<Leases::Expired> Leases::expire(TimePoint now) {
     }
     return {};
   }
-  const bool late = now - *end > bounds::coordinator_nap;
+  const bool late = now - *end > bounds::coordinator_blink;
   const bool slept = late || was_awake < *end - 2 * look_ahead();
   // Not for ever: a machine that is always late must still give up the dead.
   if (slept && holds_ < bounds::coordinator_naps_max) {

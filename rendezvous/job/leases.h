@@ -38,8 +38,8 @@ class Leases {
   std::optional<TimePoint> next_expiry() const;
   // Ends every lease that has run out by `now`; the holders, longest silent first. Whoever has
   // slept (a stopped process, a starved machine) has not read what the holders said meanwhile: then
-  // nobody's lease ends for bounds::coordinator_nap more, whether the sleep was longer than a lease
-  // or ended just when one ran out.
+  // nobody's lease ends for bounds::coordinator_nap more, whether the sleep was longer than a
+  // lease, or a short one in which a lease ran out.
   std::vector<Expired> expire(TimePoint now);
 
   Duration length() const { return length_; }

@@ -34,8 +34,8 @@ TEST_CASE("a lease that is not renewed runs out, one that is renewed does not") 
   leases.renew(bob, t0 + 1s);
   leases.renew(alice, t0 + 2s);
   // A look that shows that somebody is awake, and then the end.
-  CHECK(leases.next_expiry() == t0 + 4s - bounds::coordinator_nap);
-  CHECK(leases.expire(t0 + 4s - bounds::coordinator_nap).empty());
+  CHECK(leases.next_expiry() == t0 + 4s - bounds::coordinator_blink);
+  CHECK(leases.expire(t0 + 4s - bounds::coordinator_blink).empty());
   CHECK(leases.next_expiry() == t0 + 4s);
   CHECK(leases.expire(t0 + 4s) == std::vector{Leases::Expired{bob, t0 + 1s}});
   CHECK(awake_at(leases, t0 + 5s) == std::vector{Leases::Expired{alice, t0 + 2s}});
@@ -47,10 +47,10 @@ TEST_CASE("a coordinator that has slept reads what it was told before it gives a
   leases.renew(bob, t0);
   const TimePoint awake = t0 + 60s;
   CHECK(leases.expire(awake).empty());
-  CHECK(leases.next_expiry() == awake + bounds::coordinator_nap);
   leases.renew(alice, awake + 1ms);
-  CHECK(leases.expire(awake + bounds::coordinator_nap) == std::vector{Leases::Expired{bob, t0}});
-  CHECK(leases.next_expiry() == awake + 1ms + 3s - bounds::coordinator_nap);
+  CHECK(awake_at(leases, awake + bounds::coordinator_nap - 1ms).empty());
+  CHECK(awake_at(leases, awake + bounds::coordinator_nap) == std::vector{Leases::Expired{bob, t0}});
+  CHECK(leases.next_expiry() == awake + 1ms + 3s - bounds::coordinator_blink);
 }
 
 TEST_CASE("a coordinator whose sleep ends just when a lease does has slept all the same") {
@@ -63,6 +63,16 @@ TEST_CASE("a coordinator whose sleep ends just when a lease does has slept all t
   leases.renew(bob, t0 + 3s);
   CHECK(awake_at(leases, t0 + 5s).empty());
   CHECK(awake_at(leases, t0 + 6s).size() == 2);
+}
+
+TEST_CASE("a nap that is much shorter than a lease is one, where a lease ends in it") {
+  Leases leases{2s};
+  leases.renew(alice, t0);
+  CHECK(awake_at(leases, t0 + 1900ms).empty());
+  // It was awake then, sleeps for a tenth of a second, and has not read what alice said in it.
+  CHECK(leases.expire(t0 + 2s + 1ms).empty());
+  leases.renew(alice, t0 + 2s + 2ms);
+  CHECK(awake_at(leases, t0 + 3s).empty());
 }
 
 TEST_CASE("a coordinator that falls asleep again while it reads reads again") {
