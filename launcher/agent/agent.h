@@ -76,6 +76,7 @@ class Agent {
   void ask_how_it_ended(TimePoint now, Actions& actions);
   void lease_expired(TimePoint now, const std::string& why, Actions& actions);
   void rejoin(TimePoint now, Actions& actions);
+  void hang_up(TimePoint now, const std::string& reason, Actions& actions);
   void stop_workers(TimePoint now, const std::string& reason, int signal, Actions& actions);
   void pass_on(TimePoint now, const Supervisor::Actions& from, Actions& actions);
   void settled(TimePoint now, const supervisor::Settled& settled, Actions& actions);

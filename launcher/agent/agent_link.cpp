@@ -168,11 +168,19 @@ void Agent::ask_how_it_ended(TimePoint now, Actions& actions) {
 }
 
 // Whoever runs here is killed at once; then this node comes back as a newcomer where the job can
-// use one.
+// use one. Nothing is said meanwhile: the coordinator would count a node whose heartbeats still
+// arrive among those that compute, and take a worker that we could not kill for a failure.
 void Agent::lease_expired(TimePoint now, const std::string& why, Actions& actions) {
   seat_lost_ = why;
   if (phase_ != Phase::running || !supervisor_) return rejoin(now, actions);
   pass_on(now, supervisor_->handle(now, supervisor::Insist{why}), actions);
+  hang_up(now, why, actions);
+}
+
+void Agent::hang_up(TimePoint now, const std::string& reason, Actions& actions) {
+  if (!link_.up() || phase_ == Phase::over) return;
+  actions.emplace_back(agent::HangUp{reason});
+  link_.went_down(now);
 }
 
 void Agent::rejoin(TimePoint now, Actions& actions) {
@@ -184,10 +192,7 @@ void Agent::rejoin(TimePoint now, Actions& actions) {
     return exit({.code = 1, .reason = reason}, actions);
   }
   actions.emplace_back(agent::TellNote{rejoins_text(reason, config_.join_timeout)});
-  if (link_.up()) {
-    actions.emplace_back(agent::HangUp{reason});
-    link_.went_down(now);
-  }
+  hang_up(now, reason, actions);
   sealed_.reset();
   said_in_round_.clear();
   pending_failures_ = {};

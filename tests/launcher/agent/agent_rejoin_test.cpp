@@ -5,6 +5,7 @@
 
 #include <string>
 
+#include "proto/bounds.h"
 #include "tests/launcher/agent/agent_stage.h"
 
 using namespace cpprun;
@@ -89,6 +90,26 @@ TEST_CASE("a link that comes up after the lease resumes nothing: the workers end
   CHECK(said<link::Join>(late).empty());
   CHECK(all<agent::HangUp>(late).size() == 1);
   CHECK(work<supervisor::SignalGroup>(late).size() == 1);
+}
+
+TEST_CASE("who has lost its seat is heard no more, however long its workers take to be gone") {
+  Stage stage(false, one_or_two_nodes());
+  stage.run();
+  // The link is sound, only the answers come too late: the coordinator would believe every word.
+  stage.heard(t0 + 2s, link::Heartbeat{.sent = 1us});
+  const auto fenced = stage.agent.advance(t0 + 3s);
+  CHECK(work<supervisor::SignalGroup>(fenced).size() == 1);
+  CHECK(all<agent::HangUp>(fenced).size() == 1);
+  // Its worker sits in the kernel and is given up.
+  auto given_up = stage.agent.advance(t0 + 3s + bounds::kill_patience);
+  stage.examine_all(t0 + 3s + bounds::kill_patience, given_up);
+  auto swept = stage.worker(t0 + 3s + bounds::kill_patience, supervisor::NodeSwept{});
+  stage.examine_all(t0 + 3s + bounds::kill_patience, swept);
+  Stage::append(given_up, swept);
+  CHECK(said<link::Heartbeat>(given_up).empty());
+  CHECK(said<link::Failed>(given_up).empty());
+  REQUIRE(all<agent::Exit>(given_up).size() == 1);
+  CHECK(all<agent::Exit>(given_up)[0].reason.find("sits in the kernel") != std::string::npos);
 }
 
 TEST_CASE("a seat that is refused to a running node is lost: its workers end, then it comes back") {
