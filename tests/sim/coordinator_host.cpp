@@ -29,10 +29,13 @@ CoordinatorHost::CoordinatorHost(Universe& universe, Program& program, const Mac
 
 void CoordinatorHost::begin() {
   const Scenario& scenario = universe_.scenario;
+  ++incarnation_;
+  // Of its own: the judge tells two masters' rounds apart by it.
+  const int store_port = 29000 + static_cast<int>(incarnation_);
   CoordinatorOptions options{.options = {.lease = scenario.lease(),
                                          .status_interval = bounds::status_interval,
                                          .last_call = scenario.last_call,
-                                         .store_port = 29500}};
+                                         .store_port = store_port}};
   if (!scenario.daemon) {
     const JobShape& shape = scenario.jobs.front();
     options.only = JobTerms{.id = job_id(0),
@@ -41,7 +44,6 @@ void CoordinatorHost::begin() {
                             .restarts_max = shape.restarts_max};
   }
   coordinator_.emplace(std::move(options));
-  ++incarnation_;
   told_done_ = false;
   local_link_.reset();
   nodes_.clear();
@@ -273,7 +275,6 @@ void CoordinatorHost::judge_strangers() {
 }
 
 void CoordinatorHost::judge_seals(const Coordinator::Actions& actions) {
-  // Two rounds of one job may be sealed in one breath, when two nodes are given up together.
   std::map<std::pair<int, RoundNumber>, Judge::Seats> by_round;
   for (const coordinator::Action& action : actions) {
     const auto* say = std::get_if<coordinator::Say>(&action);
@@ -282,6 +283,15 @@ void CoordinatorHost::judge_seals(const Coordinator::Actions& actions) {
     const int node = node_of(say->link);
     if (node < 0) continue;
     by_round[{universe_.scenario.job_of(node), sealed->round}].emplace_back(node, *sealed);
+  }
+  for (const coordinator::Action& action : actions) {
+    const auto* say = std::get_if<coordinator::Say>(&action);
+    const auto* drain = say == nullptr ? nullptr : std::get_if<link::Drain>(&say->message);
+    const int node = drain == nullptr ? -1 : node_of(say->link);
+    if (node < 0) continue;
+    universe_.judge.must(
+        !by_round.contains({universe_.scenario.job_of(node), drain->round}),
+        fmt::format("round {} was sealed and broken in one breath", drain->round.value));
   }
   for (const auto& [which, seats] : by_round) {
     const int job = which.first;

@@ -23,12 +23,24 @@ namespace cpprun::sim {
 // Pids of workers begin here, those of agents are smaller.
 inline constexpr int worker_pids_from = 1'000'000;
 
+// A master that begins anew counts its rounds from 1, and so does a job that was forgotten: which
+// round is meant is told by its store as well.
+struct RoundId {
+  RoundNumber number{};
+  int store_port = 0;
+  friend bool operator==(const RoundId&, const RoundId&) = default;
+};
+
+inline RoundId round_of(const link::Sealed& sealed) {
+  return {sealed.round, sealed.store_port};
+}
+
 enum class CauseOfDeath { done, injected, neighbour, asked, orphaned };
 
 struct WorkerEnd {
   int node = 0;
   Rank rank;
-  RoundNumber round;
+  RoundId round;
   link::ExitStatus status;
   CauseOfDeath cause{};
   bool members_left = false;
@@ -52,8 +64,8 @@ class Judge {
   const std::optional<std::string>& verdict() const { return verdict_; }
 
   // --- what the workers do ---
-  void worker_started(int node, RoundNumber round, Rank rank);
-  void worker_cannot_start(int node, RoundNumber round, Rank rank);
+  void worker_started(int node, RoundId round, Rank rank);
+  void worker_cannot_start(int node, RoundId round, Rank rank);
   void worker_ended(const WorkerEnd& end);
 
   // --- what is said ---
@@ -97,7 +109,10 @@ class Judge {
   std::optional<int> exit_code_of(int node) const;
   int restarts_of(int job) const { return jobs_[index(job)].restarts; }
   // Which node has that rank in that round, while it is the sealed one.
-  std::optional<int> holder_of(int job, RoundNumber round, Rank rank) const;
+  std::optional<int> holder_of(int job, RoundId round, Rank rank) const;
+  bool is_sealed(int job, RoundNumber round) const {
+    return jobs_[index(job)].round.number == round;
+  }
   int rounds_of(int job) const { return jobs_[index(job)].rounds; }
 
  private:
@@ -108,7 +123,7 @@ class Judge {
     link::ExitStatus status;
   };
   struct JobRecord {
-    RoundNumber round{};
+    RoundId round{};
     std::vector<bool> seated;  // by node
     std::vector<int> alive;    // by rank, of the sealed round
     std::vector<int> holder;   // the node of each rank of it
@@ -119,6 +134,7 @@ class Judge {
     bool somebody_is_done = false;  // all workers of a node have, in the sealed round
     std::vector<Death> deaths;      // in the sealed round, that nobody asked for
     std::optional<link::Finish> finish;
+    TimePoint finished_at{};
     bool forgotten = false;  // a new job may have its name; how it ended is still known
     std::optional<TimePoint> forgotten_at = {};  // for the first time
     bool has_ended_with_0 = false;               // it, or an earlier one of its name

@@ -19,6 +19,7 @@ void Judge::coordinator_finishes(int job_number, const link::Finish& finish) {
     return;
   }
   job.finish = finish;
+  job.finished_at = time_.now();
   if (finish.exit_code == 0) {
     job.has_ended_with_0 = true;
     must(job.rounds > 0 && job.ended_well >= job.world,

@@ -161,7 +161,7 @@ void Node::perform(const agent::Action& action) {
     if (coordinator_ != nullptr) coordinator_->local_agent_left();
     hang_up();
   } else if (const auto* started = std::get_if<agent::TellStarted>(&action)) {
-    workers_.begin_round(started->sealed.round);
+    workers_.begin_round(round_of(started->sealed));
   } else if (const auto* work = std::get_if<agent::Work>(&action)) {
     workers_.perform(work->action);
   } else if (std::holds_alternative<agent::LookAtWorld>(action)) {

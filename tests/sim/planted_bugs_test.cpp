@@ -60,6 +60,8 @@ constexpr Plant plants[] = {
     {"any number of a round is believed", "strangers", 500},
     {"a newcomer makes those who have finished begin again", "late", 1'000},
     {"who knows an agent's host and process is taken for it", "strangers", 500},
+    {"nodes that fall silent in one moment are given up one by one", "coordinator-stop,partition",
+     20'000},
 };
 
 }  // namespace

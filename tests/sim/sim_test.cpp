@@ -121,6 +121,18 @@ TEST_CASE("no seed that once broke a promise breaks one again") {
       {1795319660068, "coordinator", {0}},
       // A worker that sits in the kernel for ever is sent there once more, for a while.
       {1795314955403, "workers,agents", {0, 1, 3}},
+      // The word that a round was sealed is read when another master has sealed one of its number.
+      {1795332864248, "all", {0, 1}},
+      // Two nodes fall silent in one moment, and a round waits for the first of them.
+      {1795333165766, "all,strangers", {2, 3}},
+      {1795333213265, "all", {0, 1}},
+      // A node that has lost its seat has a worker that sits in the kernel.
+      {1795333241440, "workers,agents", {0, 2}},
+      {1795337782868, "workers,agents", {2, 3}},
+      // The host of the coordinator naps for a quarter of a second, and a lease ends in it.
+      {13453, "stuck,stop", {0, 3}},
+      // A stranger keeps the host there after the end, and somebody comes late.
+      {1795338657039, "all,strangers", {0, 1}},
   };
   for (const Known& each : known) must_hold(each);
 }

@@ -21,7 +21,7 @@ Workers::Workers(Universe& universe, const MachineClock& clock, int node, Hooks 
   processes_.resize(workers_max);
 }
 
-void Workers::begin_round(RoundNumber round) {
+void Workers::begin_round(RoundId round) {
   round_ = round;
   ++attempts_;
 }
@@ -86,7 +86,7 @@ void Workers::spawn(const WorkerSpec& spec) {
   process = {.rank = spec.rank, .round = round_, .life = before.life + 1, .alive = true};
   process.crashes_left = before.crashes_left;
   universe_.trace.line(universe_.time.now(), "node {} starts rank {} of round {}", node_,
-                       spec.rank.value, round_.value);
+                       spec.rank.value, round_.number.value);
   universe_.judge.worker_started(node_, round_, spec.rank);
   hooks_.tell(supervisor::Started{spec.local_rank, worker_pids_from + 16 * node_ + local_rank});
   plan_life(local_rank);
@@ -103,7 +103,7 @@ void Workers::plan_life(int local_rank) {
   }
   const auto job = static_cast<std::size_t>(universe_.scenario.job_of(node_));
   const Duration most = universe_.scenario.jobs[job].work_max;
-  Random common{universe_.scenario.seed, 29, job, process.round.value};
+  Random common{universe_.scenario.seed, 29, job, process.round.number.value};
   Duration life = common.between(most / 4, most) + random.up_to(50ms);
   if (random.chance(0.1)) life = random.up_to(life);
   end_later(local_rank, life, {}, CauseOfDeath::done);
@@ -210,7 +210,7 @@ void Workers::fail(int local_rank, link::ExitStatus status, bool injected) {
   end(local_rank, status, injected ? CauseOfDeath::injected : CauseOfDeath::neighbour);
 }
 
-void Workers::fail_of_neighbour(Rank rank, RoundNumber round) {
+void Workers::fail_of_neighbour(Rank rank, RoundId round) {
   for (int local_rank = 0; local_rank < workers_max; ++local_rank) {
     Process& process = at(local_rank);
     if (!process.alive || process.rank != rank || process.round != round) continue;

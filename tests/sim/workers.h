@@ -23,7 +23,7 @@ class Workers {
   Workers(Universe& universe, const MachineClock& clock, int node, Hooks hooks);
 
   // What follows is spawned for that round.
-  void begin_round(RoundNumber round);
+  void begin_round(RoundId round);
   void perform(const supervisor::Action& action);
 
   // The owner was killed: the kernel and its watchdog end everybody, soon.
@@ -40,7 +40,7 @@ class Workers {
   // --- faults ---
   void fail(int local_rank, link::ExitStatus status, bool injected);
   // The worker of that rank and round, if it is alive.
-  void fail_of_neighbour(Rank rank, RoundNumber round);
+  void fail_of_neighbour(Rank rank, RoundId round);
   void hang(int local_rank);
   void stick(int local_rank, TimePoint until);
   // It starts something in its group, or in a session of its own, that TERM does not end.
@@ -51,7 +51,7 @@ class Workers {
  private:
   struct Process {
     Rank rank;
-    RoundNumber round;
+    RoundId round;
     std::uint64_t life = 0;  // what was planned for an older life is void
     bool alive = false;
     bool members = false;  // of its group, after or beside the leader
@@ -78,7 +78,7 @@ class Workers {
   const MachineClock& clock_;
   int node_;
   Hooks hooks_;
-  RoundNumber round_{};
+  RoundId round_{};
   int attempts_ = 0;
   std::vector<Process> processes_;
 };

@@ -71,8 +71,7 @@ NetworkEnds World::ends() {
                 const auto* drained = std::get_if<link::Drained>(&(*decoded)->message);
                 const int job = universe_.scenario.job_of(c->node);
                 // Where it was the last word that was waited for, the next round is sealed already.
-                if (drained == nullptr || !universe_.judge.holder_of(job, drained->round, Rank{}))
-                  return;
+                if (drained == nullptr || !universe_.judge.is_sealed(job, drained->round)) return;
                 resets_.erase(c->node);
                 universe_.time.later(0ns, [this, c] { network_->sever(c, true, true); });
               },
