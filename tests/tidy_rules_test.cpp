@@ -263,6 +263,10 @@ TEST_CASE("a file that a script or a page names and that is not there is found")
       check_named_files({{"docs/a.md", "See `proto/gone.h`, and worker/torch/NAME.h.\n"}}).size() ==
       1);
   CHECK(check_named_files({{"CHANGELOG.md", "proto/gone.h\n"}}).empty());
+  const Source target{"worker/CMakeLists.txt",
+                      "look(\"${CMAKE_CURRENT_SOURCE_DIR}/torch/a.cpp\")\n"};
+  CHECK(check_named_files({target, {"worker/torch/a.cpp", ""}}).empty());
+  CHECK(check_named_files({target}).size() == 1);
 }
 
 TEST_CASE("the figures of a room count its files, its io/ folder's and their comments") {

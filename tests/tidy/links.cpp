@@ -59,7 +59,18 @@ std::vector<std::string> files_named_in(std::string_view line) {
 
 bool names_files(std::string_view path) {
   if (path == "CHANGELOG.md" || path == "docs/decisions.md") return false;
-  return path.ends_with(".md") || path.ends_with(".sh") || path == "dev" || path == ".ci/run";
+  return path.ends_with(".md") || path.ends_with(".sh") || path.ends_with("CMakeLists.txt") ||
+         path == "dev" || path == ".ci/run";
+}
+
+// CMake's way to say "in this folder" becomes a path like every other.
+std::string with_folder(std::string_view line, const std::string& path) {
+  constexpr std::string_view here = "${CMAKE_CURRENT_SOURCE_DIR}/";
+  std::string whole(line);
+  for (auto at = whole.find(here); at != std::string::npos; at = whole.find(here)) {
+    whole.replace(at, here.size(), path.substr(0, path.rfind('/') + 1));
+  }
+  return whole;
 }
 
 }  // namespace
@@ -97,7 +108,7 @@ std::vector<Violation> check_named_files(const std::vector<Source>& tree) {
     int number = 0;
     for (const auto line : lines_of(source.text)) {
       ++number;
-      for (const auto& file : files_named_in(line)) {
+      for (const auto& file : files_named_in(with_folder(line, source.path))) {
         if (there.count(file) != 0 || file.find("NAME") != std::string::npos) continue;
         violations.push_back({source.path, number,
                               fmt::format("names {}, which is not there", file),
