@@ -260,7 +260,9 @@ inline constexpr std::size_t store_parcel_bytes_min = 16 * 1024;
 // From here on something is large: the last eighth of the memory budget is not for it.
 inline constexpr std::size_t store_bulk_bytes_min = 64 * 1024;
 // Memory that goes back in one piece; what is larger goes back a slice at a time.
-inline constexpr std::size_t store_freed_at_once_max = 4 * 1024 * 1024;
+inline constexpr std::size_t store_freed_at_once_max = 64 * 1024;
+// So many bytes of it cost as much as one that is copied: whole pages go back.
+inline constexpr std::size_t store_bytes_freed_of_work = 8;
 // What it costs beside its own bytes to hold a key, an entry of a queue, or a wait or a watch for a
 // key: the nodes that they live in.
 inline constexpr std::size_t store_entry_bytes = 192;
@@ -272,6 +274,12 @@ inline constexpr std::size_t store_work_per_visit = 128 * 1024;
 // What the parts of a request cost beside its bytes: to look it up, to answer, to book it.
 inline constexpr std::size_t store_work_of_request = 256;
 inline constexpr std::size_t store_work_of_key = 384;
+// What the kernel needs to open a connection, and to end one: some ten microseconds.
+inline constexpr std::size_t store_work_of_connection = 24 * 1024;
+// Connections that one request wakes or tells of a change, and keys that a client waits for or
+// watches when it leaves: so many are dealt with at once, the others in turns of so many.
+inline constexpr std::size_t store_told_at_once_max = 1024;
+inline constexpr std::size_t store_told_in_turn = 2048;
 // What clients may make a daemon hold at the least, however small the machine: a job's meeting.
 inline constexpr std::uint64_t store_memory_bytes_min = 64ULL * 1024 * 1024;
 // Of one address, unless a daemon's flags say otherwise: connections of as many ranks as anybody
@@ -287,8 +295,6 @@ inline constexpr std::size_t store_keys_listed_at_once = 4096;
 inline constexpr std::size_t store_read_bytes = 64 * 1024;
 // Replies that are gathered before they are written; more pay for a write of their own.
 inline constexpr std::size_t store_gather_bytes = 256 * 1024;
-// Connections accepted before others are served again.
-inline constexpr std::size_t store_accepts_per_slice = 256;
 // Of the files that may be open, those that no store client gets: one in so many, and not more than
 // the nodes of a large job. Without them a crowd at the store keeps agents out.
 inline constexpr std::uint64_t link_descriptors_share = 8;

@@ -4,6 +4,7 @@
 // that a map of millions neither grows nor is freed in one go that everybody has to wait for.
 // Entries stay where they are until they are erased.
 
+#include <algorithm>
 #include <cstddef>
 #include <memory>
 #include <string>
@@ -61,6 +62,12 @@ class KeyMap {
 
   std::size_t size() const { return size_; }
   bool empty() const { return size_ == 0; }
+  // For tests: of all shards together.
+  std::size_t bucket_count() const {
+    std::size_t count = 0;
+    for (const Shard& shard : shards_) count += shard.bucket_count();
+    return count;
+  }
 
   // Null: no such key.
   Entry* find(std::string_view text) {
@@ -78,7 +85,7 @@ class KeyMap {
   // The entry of that key, made of the arguments when there is none.
   template <class... Arguments>
   Entry& try_emplace(std::string_view text, Arguments&&... arguments) {
-    if (shards_.empty()) shards_.resize(shard_count);
+    if (shards_.empty()) make_shards();
     const HashedKey key = hashed(text);
     Shard& shard = shard_of(key.hash);
     if (const auto found = shard.find(key); found != shard.end()) return *found;
@@ -113,13 +120,19 @@ class KeyMap {
   class Buried : public Remains {
    public:
     explicit Buried(std::vector<Shard> shards) : shards_(std::move(shards)) {}
-    bool free_some(std::size_t work) override {
+    bool free_some(std::size_t& work) override {
       // To find, to free and to take out of the books: about as much as copying this many bytes.
       constexpr std::size_t work_of_entry = 512;
-      for (; work >= work_of_entry; work -= work_of_entry) {
+      while (work >= work_of_entry) {
         while (!shards_.empty() && shards_.back().empty()) shards_.pop_back();
         if (shards_.empty()) return true;
-        shards_.back().erase(shards_.back().begin());
+        Shard& shard = shards_.back();
+        // What is large in itself goes in pieces, too.
+        if constexpr (requires(T& thing) { thing.free_some(work); }) {
+          if (!shard.begin()->second.free_some(work)) return false;
+        }
+        shard.erase(shard.begin());
+        work -= std::min(work, work_of_entry);
       }
       return false;
     }
@@ -127,6 +140,17 @@ class KeyMap {
    private:
     std::vector<Shard> shards_;
   };
+
+  // The keys fill all shards alike. Each is to grow at a size of its own, somewhere between one
+  // doubling of the map and the next, or all of them would grow within a few thousand keys.
+  void make_shards() {
+    shards_.resize(shard_count);
+    float fullest = 0.75F;
+    for (Shard& shard : shards_) {
+      shard.max_load_factor(fullest);
+      fullest *= 1.0108892861F;  // the 64th root of two
+    }
+  }
 
   HashedKey hashed(std::string_view text) const { return {text, key_hash(seed_, text)}; }
   // By the upper bits: the lower ones choose the bucket.

@@ -3,6 +3,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cstdlib>
+#include <new>
 #include <utility>
 
 #include "proto/bounds.h"
@@ -120,16 +123,43 @@ void Ledger::tend(bool is_tended) {
   }
 }
 
-void Ledger::bury(std::unique_ptr<Remains> remains) {
-  if (is_tended_) graves_.push_back(std::move(remains));
+void Ledger::bury(std::unique_ptr<Remains> remains) noexcept {
+  if (!is_tended_) return;
+  try {
+    graves_.push_back(std::move(remains));
+  } catch (const std::bad_alloc&) {
+    remains.reset();
+  }
 }
+
+namespace {
+
+// The C library puts what is freed in a heap, and the next larger allocation, whoever asks for it,
+// sorts all of that: forty milliseconds after a million keys. So it is made to sort what one turn
+// has freed in that turn.
+void sort_freed_memory() {
+  constexpr std::size_t larger_than_keys_and_values = 64 * 1024;
+  void* volatile memory = std::malloc(larger_than_keys_and_values);  // or it is left out
+  std::free(memory);
+}
+
+}  // namespace
 
 void Ledger::free_some(std::size_t work) {
   if (graves_.empty()) return;
-  // What is freed may bury something in its turn.
-  auto last = std::move(graves_.back());
-  graves_.pop_back();
-  if (!last->free_some(work)) graves_.push_back(std::move(last));
+  // Each costs something, however small it is.
+  constexpr std::size_t work_of_grave = 512;
+  while (work > 0 && !graves_.empty()) {
+    // What is freed may bury something in its turn.
+    auto last = std::move(graves_.back());
+    graves_.pop_back();
+    if (!last->free_some(work)) {
+      bury(std::move(last));
+      break;
+    }
+    work -= std::min(work, work_of_grave);
+  }
+  sort_freed_memory();
 }
 
 }  // namespace cpprun

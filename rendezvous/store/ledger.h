@@ -37,8 +37,9 @@ struct LedgerLimits {
 class Remains {
  public:
   virtual ~Remains() = default;
-  // Frees about as much as costs that many bytes' copying; true: nothing is left.
-  virtual bool free_some(std::size_t work) = 0;
+  // Frees about as much as costs that many bytes' copying, and takes from `work` what it used;
+  // true: nothing is left.
+  virtual bool free_some(std::size_t& work) = 0;
 };
 
 class Ledger {
@@ -69,7 +70,8 @@ class Ledger {
   // Somebody calls free_some() from now on, or nobody any more: then all is freed at once.
   void tend(bool is_tended);
   bool is_tended() const { return is_tended_; }
-  void bury(std::unique_ptr<Remains> remains);
+  // Where there is no memory to keep them for later they are freed at once.
+  void bury(std::unique_ptr<Remains> remains) noexcept;
   bool has_remains() const { return !graves_.empty(); }
   void free_some(std::size_t work);
 
@@ -93,7 +95,7 @@ class Ledger {
   std::vector<Account> accounts_{1};  // an id is an index; the first is nobody's
   std::vector<std::uint32_t> free_;
   std::map<std::array<std::uint8_t, 16>, std::uint32_t> by_ip_;
-  std::vector<std::unique_ptr<Remains>> graves_;
+  std::vector<std::unique_ptr<Remains>> graves_;  // the last is freed first
 };
 
 // Memory that is in the books for as long as this lives. The ledger outlives it.

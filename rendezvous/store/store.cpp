@@ -72,6 +72,8 @@ void Store::swap(Store& other) noexcept {
   std::swap(watchers_, other.watchers_);
   std::swap(watched_by_, other.watched_by_);
   std::swap(unclaimed_, other.unclaimed_);
+  std::swap(fan_outs_, other.fan_outs_);
+  std::swap(departures_, other.departures_);
   std::swap(listed_, other.listed_);
   std::swap(retained_, other.retained_);
   std::swap(retained_values_, other.retained_values_);
@@ -87,6 +89,7 @@ void Store::keep_books_in(const std::shared_ptr<Ledger>& ledger) {
 void Store::apply(ConnectionId from, const c10d::Request& request, Actions& actions,
                   Origin origin) {
   let_go();
+  told_at_once_ = 0;
   // Whoever asks for something else no longer waits. A client of dialect A or B that timed out says
   // nothing about it, and would take the late answer for the beginning of its next reply.
   if (!parked_.empty() && cancel_wait_of(from)) pass_on_unclaimed(from, actions);
@@ -106,33 +109,6 @@ void Store::apply(ConnectionId from, const c10d::Request& request, Actions& acti
 void Store::let_go() {
   if (!retained_.empty()) retained_.clear();
   if (!retained_values_.empty()) retained_values_.clear();
-}
-
-void Store::forget(ConnectionId connection, Actions& actions) {
-  let_go();
-  (void)cancel_wait_of(connection);
-  if (const auto watched = watched_by_.find(connection); watched != watched_by_.end()) {
-    for (const std::string& key : watched->second.keys) {
-      auto* watchers = watchers_.find(key);
-      std::erase(watchers->second, connection);
-      if (watchers->second.empty()) watchers_.erase(watchers);
-    }
-    watched_by_.erase(watched);
-  }
-  pass_on_unclaimed(connection, actions);
-}
-
-void Store::clear() {
-  parked_.clear();
-  watched_by_.clear();
-  unclaimed_.clear();
-  listed_.clear();
-  retained_.clear();
-  retained_values_.clear();
-  values_.bury(*ledger_);
-  queues_.bury(*ledger_);
-  waiters_.bury(*ledger_);
-  watchers_.bury(*ledger_);
 }
 
 // --- requests ----------------------------------------------------------------------------------

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <deque>
 #include <list>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -77,9 +78,19 @@ class Store {
   std::string begin_parts(ConnectionId from, const c10d::Request& request, const Origin& origin,
                           Actions& actions);
   bool has_all(std::span<const c10d::Bytes> keys) const;
+  // Stops as soon as that is more than a reply may have, which the reader of it notices.
   void show_part(std::span<const c10d::Bytes> keys, Pieces& reply) const;
   void wait_for_part(ConnectionId from, std::span<const c10d::Bytes> keys, const Origin& origin);
   bool is_waiting(ConnectionId connection) const { return parked_.contains(connection); }
+
+  // One request may concern more connections than one turn can tell, and a client that leaves may
+  // leave more behind than one turn can tidy up. What is left over is gone on with, about so many
+  // connections and keys at a time, before anything else is asked.
+  bool has_unfinished() const { return !fan_outs_.empty() || !departures_.empty(); }
+  void go_on(std::size_t steps, Actions& actions);
+  // Before the next request of a client that waits for very many keys: the wait is over, which is
+  // tidied up by go_on(). False: apply() ends that wait, if there is one, as it goes along.
+  bool abandon_large_wait(ConnectionId from);
 
   // Appends some of the keys, as the reply shows them, and answers whether those were the last. A
   // key that is there from the beginning to the end is listed once.
@@ -101,24 +112,35 @@ class Store {
   struct Stored {
     StoredValue value;
     Charge charge;
+    bool free_some(std::size_t& work);
   };
   struct Queue {
     std::deque<Stored> entries;
     Charge charge;
+    bool free_some(std::size_t& work);
   };
   struct Watched {
     std::vector<std::string> keys;
     std::vector<Charge> charges;
   };
+  class BuriedWatches;
 
-  // Who waits for one key, oldest first. Connections of a BARRIER and of a WAIT queue up together.
   struct Waiter {
     ConnectionId connection;
     bool in_barrier = false;  // not released by another's arrival, only by the last one's
     std::size_t place = 0;    // index of this line among the places of the connection's wait
   };
   using Waiters = std::list<Waiter>;
-  using Line = KeyMap<Waiters>::Entry;  // entries stay where they are
+  // Who waits for one key, oldest first: those of a WAIT, and those of a BARRIER, whom the next
+  // arrival must not have to walk through.
+  struct WaitLine {
+    Waiters waits;
+    Waiters barriers;
+    bool is_waking = false;  // one of fan_outs_ has it, and takes it away in the end
+    bool empty() const { return waits.empty() && barriers.empty(); }
+    bool free_some(std::size_t& work);
+  };
+  using Line = KeyMap<WaitLine>::Entry;  // entries stay where they are
   struct Place {
     Line* line = nullptr;
     Waiters::iterator at;
@@ -127,6 +149,25 @@ class Store {
   struct Parked {
     std::vector<Place> places;
     Charge charge;
+    bool is_over = false;  // nobody is to be answered; one of departures_ tidies it up
+  };
+  using Watchers = std::vector<ConnectionId>;
+
+  // Those who are still to be told of one key.
+  struct Waking {
+    Line* line = nullptr;
+    bool with_barriers = false;
+  };
+  struct Notice {
+    Pieces text;
+    std::shared_ptr<const Watchers> watchers;
+    std::size_t next = 0;  // of them
+  };
+  using FanOut = std::variant<Waking, Notice>;
+  // Who has left, or has only given up its wait.
+  struct Departure {
+    ConnectionId connection;
+    bool with_watches = false;
   };
 
   void on(ConnectionId from, const c10d::Validate& request, Actions& actions);
@@ -164,10 +205,19 @@ class Store {
   static void answer_value(ConnectionId to, const StoredValue& value, Actions& actions);
   void notify(c10d::Change change, std::string_view key, const StoredValue& old_value,
               const StoredValue& new_value, Actions& actions);
+  bool may_tell_at_once(std::size_t steps);
+  static Pieces notice_text(c10d::Change change, std::string_view key, const StoredValue& old_value,
+                            const StoredValue& new_value);
   void park(ConnectionId from, std::string_view key, bool in_barrier);
+  void leave_place(Parked& parked);
   bool cancel_wait_of(ConnectionId connection);
   void wake_all(std::string_view key, Actions& actions);
   void wake_waits_only(std::string_view key, Actions& actions);
+  void wake(Waking waking, Actions& actions);
+  bool wake_some(const Waking& waking, std::size_t& steps, Actions& actions);
+  static bool tell_some(Notice& notice, std::size_t& steps, Actions& actions);
+  bool tidy_some(const Departure& departure, std::size_t& steps);
+  void unwatch(Watched& watched, ConnectionId connection, std::size_t& steps);
   void wake_one(std::string_view key, Actions& actions);
   void pass_on_unclaimed(ConnectionId connection, Actions& actions);
   Waiters::iterator release(Line& line, Waiters::iterator waiter, Actions& actions);
@@ -176,13 +226,16 @@ class Store {
 
   std::shared_ptr<Ledger> ledger_;  // the first, because what follows is written in it to its end
   KeyMap<Stored> values_;
-  KeyMap<Queue> queues_;     // never an empty one
-  KeyMap<Waiters> waiters_;  // never an empty line
+  KeyMap<Queue> queues_;      // never an empty one
+  KeyMap<WaitLine> waiters_;  // never an empty line, except one that is waking
   std::unordered_map<ConnectionId, Parked> parked_;
-  KeyMap<std::vector<ConnectionId>> watchers_;
+  KeyMap<std::shared_ptr<Watchers>> watchers_;
   std::unordered_map<ConnectionId, Watched> watched_by_;
   // Who was woken by which queue's push and has not popped since; at most one entry a connection.
   std::unordered_map<ConnectionId, std::string> unclaimed_;
+  std::deque<FanOut> fan_outs_;
+  std::deque<Departure> departures_;
+  std::size_t told_at_once_ = 0;  // steps that the request being carried out has taken
 
   Origin origin_;  // of the request that is being carried out
   // What the views of the last actions point at.

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "proto/bounds.h"
 #include "proto/c10d/encoder.h"
 #include "rendezvous/store/store.h"
 
@@ -25,6 +26,7 @@ bool Store::has_all(std::span<const c10d::Bytes> keys) const {
 
 void Store::show_part(std::span<const c10d::Bytes> keys, Pieces& reply) const {
   for (const c10d::Bytes key : keys) {
+    if (reply.size() > bounds::store_reply_bytes_max) return;
     if (const StoredValue* value = value_of(key)) {
       value->show(reply);
     } else {

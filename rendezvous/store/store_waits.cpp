@@ -27,9 +27,10 @@ void Store::on(ConnectionId from, const c10d::Barrier& request, Actions& actions
 // --- watches -----------------------------------------------------------------------------------
 
 void Store::on(ConnectionId from, const c10d::WatchKey& request, Actions& actions) {
-  std::vector<ConnectionId>& watchers = watchers_.try_emplace(request.key).second;
-  if (std::ranges::find(watchers, from) == watchers.end()) {
-    watchers.push_back(from);
+  std::shared_ptr<Watchers>& watchers = watchers_.try_emplace(request.key).second;
+  if (watchers == nullptr) watchers = std::make_shared<Watchers>();
+  if (std::ranges::find(*watchers, from) == watchers->end()) {
+    watchers->push_back(from);
     Watched& watched = watched_by_[from];
     watched.keys.emplace_back(request.key);
     watched.charges.emplace_back(*ledger_, origin_.account,
@@ -38,35 +39,11 @@ void Store::on(ConnectionId from, const c10d::WatchKey& request, Actions& action
   actions.emplace_back(Answer{from, c10d::WatchRegistered{}});
 }
 
-void Store::notify(c10d::Change change, std::string_view key, const StoredValue& old_value,
-                   const StoredValue& new_value, Actions& actions) {
-  const auto* watchers = watchers_.find(key);
-  if (watchers == nullptr) return;
-  const auto old_view = old_value.view();
-  const auto new_view = new_value.view();
-  if (old_view && new_view &&
-      old_view->size() + new_view->size() < bounds::store_parcel_bytes_min) {
-    // A later entry of the same MULTI_SET may change the value again before this notice is sent.
-    const std::string& old_text = retained_.emplace_back(*old_view);
-    const std::string& new_text = retained_.emplace_back(*new_view);
-    for (const ConnectionId watcher : watchers->second) {
-      actions.emplace_back(Answer{watcher, c10d::WatchNotice{change, key, old_text, new_text}});
-    }
-    return;
-  }
-  Pieces notice;
-  notice.copied.push_back(static_cast<char>(change));
-  c10d::encode(c10d::Value{key}, notice.copied);
-  old_value.show(notice);
-  new_value.show(notice);
-  for (const ConnectionId watcher : watchers->second) actions.emplace_back(Parcel{watcher, notice});
-}
-
 // --- waits -------------------------------------------------------------------------------------
 
 void Store::park(ConnectionId from, std::string_view key, bool in_barrier) {
   Line& line = waiters_.try_emplace(key);
-  Waiters& waiters = line.second;
+  Waiters& waiters = in_barrier ? line.second.barriers : line.second.waits;
   // The same key named twice is one thing to wait for. Both come from this very request, so the
   // first of them is still last in line.
   if (!waiters.empty() && waiters.back().connection == from) return;
@@ -81,13 +58,19 @@ void Store::park(ConnectionId from, std::string_view key, bool in_barrier) {
   parked.charge.grow(bounds::store_entry_bytes + key.size());
 }
 
+// The last of its places, so that the others keep their numbers.
+void Store::leave_place(Parked& parked) {
+  const Place place = parked.places.back();
+  parked.places.pop_back();
+  WaitLine& line = place.line->second;
+  (place.at->in_barrier ? line.barriers : line.waits).erase(place.at);
+  if (line.empty() && !line.is_waking) waiters_.erase(place.line);
+}
+
 bool Store::cancel_wait_of(ConnectionId connection) {
   const auto parked = parked_.find(connection);
   if (parked == parked_.end()) return false;
-  for (const Place& place : parked->second.places) {
-    place.line->second.erase(place.at);
-    if (place.line->second.empty()) waiters_.erase(place.line);
-  }
+  while (!parked->second.places.empty()) leave_place(parked->second);
   parked_.erase(parked);
   return true;
 }
@@ -102,49 +85,37 @@ Store::Waiters::iterator Store::release(Line& line, Waiters::iterator waiter, Ac
   places[waiter->place] = places.back();
   places[waiter->place].at->place = waiter->place;
   places.pop_back();
-  if (places.empty()) {
-    parked_.erase(parked);
+  if (places.empty() && !parked->second.is_over) {
     actions.emplace_back(Answer{connection, c10d::Waited{}});
+    parked_.erase(parked);
   }
-  return line.second.erase(waiter);
+  return (waiter->in_barrier ? line.second.barriers : line.second.waits).erase(waiter);
 }
 
 void Store::wake_all(std::string_view key, Actions& actions) {
   if (waiters_.empty()) return;
-  Line* line = waiters_.find(key);
-  if (line == nullptr) return;
-  for (auto waiter = line->second.begin(); waiter != line->second.end();) {
-    waiter = release(*line, waiter, actions);
-  }
-  waiters_.erase(line);
+  wake({waiters_.find(key), true}, actions);
 }
 
 void Store::wake_waits_only(std::string_view key, Actions& actions) {
-  Line* line = waiters_.find(key);
-  if (line == nullptr) return;
-  for (auto waiter = line->second.begin(); waiter != line->second.end();) {
-    waiter = waiter->in_barrier ? std::next(waiter) : release(*line, waiter, actions);
-  }
-  if (line->second.empty()) waiters_.erase(line);
+  wake({waiters_.find(key), false}, actions);
 }
 
 void Store::wake_one(std::string_view key, Actions& actions) {
   Line* line = waiters_.find(key);
-  if (line == nullptr) return;
-  Waiters& waiters = line->second;
+  // Who waits for a key that came into being a moment ago is told of it anyway.
+  if (line == nullptr || line->second.is_waking) return;
+  // Barriers count arrivals; an entry of a queue that happens to have their name is none.
+  Waiters& waiters = line->second.waits;
   for (auto waiter = waiters.begin(); waiter != waiters.end();) {
-    // Barriers count arrivals; an entry of a queue that happens to have their name is none.
-    if (waiter->in_barrier) {
-      ++waiter;
-      continue;
-    }
     // Who waits for other keys as well is not woken by this one: the entry is for the next in line.
-    const bool is_woken = parked_.at(waiter->connection).places.size() == 1;
+    const Parked& parked = parked_.at(waiter->connection);
+    const bool is_woken = parked.places.size() == 1 && !parked.is_over;
     if (is_woken) unclaimed_.insert_or_assign(waiter->connection, std::string(key));
     waiter = release(*line, waiter, actions);
     if (is_woken) break;
   }
-  if (waiters.empty()) waiters_.erase(line);
+  if (line->second.empty()) waiters_.erase(line);
 }
 
 // The entry for which that connection was woken is still there, and it is not going to take it: the

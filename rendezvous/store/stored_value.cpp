@@ -35,10 +35,13 @@ class BuriedChunk : public Remains {
  public:
   BuriedChunk(char* data, std::size_t bytes) : data_(data), bytes_(bytes) {}
   ~BuriedChunk() override { std::free(data_); }
-  bool free_some(std::size_t work) override {
-    // A page is freed in less than the time it takes to copy an eighth of it.
-    const std::size_t freed = work * 8;
-    if (bytes_ <= freed) return true;
+  bool free_some(std::size_t& work) override {
+    const std::size_t freed = work * bounds::store_bytes_freed_of_work;
+    if (bytes_ <= freed) {
+      work -= bytes_ / bounds::store_bytes_freed_of_work;
+      return true;
+    }
+    work = 0;
     bytes_ -= freed;
     auto* rest = static_cast<char*>(std::realloc(data_, bytes_));
     if (rest != nullptr) data_ = rest;
@@ -65,10 +68,13 @@ Chunk::Chunk(Ledger& ledger, AccountId account, char* data, std::size_t used, st
       charge_(ledger, account, capacity + chunk_overhead) {}
 
 Chunk::~Chunk() {
-  if (capacity_ <= bounds::store_freed_at_once_max || !ledger_.is_tended()) {
+  const bool is_later = capacity_ > bounds::store_freed_at_once_max && ledger_.is_tended();
+  // Where there is no memory to do it later it is done now.
+  auto* const buried = is_later ? new (std::nothrow) BuriedChunk(data_, capacity_) : nullptr;
+  if (buried == nullptr) {
     std::free(data_);
   } else {
-    ledger_.bury(std::make_unique<BuriedChunk>(data_, capacity_));
+    ledger_.bury(std::unique_ptr<Remains>(buried));
   }
 }
 
@@ -85,10 +91,9 @@ void Chunk::write(std::string_view bytes) {
 
 // --- pieces ------------------------------------------------------------------------------------
 
-std::uint64_t Pieces::size() const {
-  std::uint64_t bytes = copied.size();
-  for (const Placed& placed : shared) bytes += placed.slice.size;
-  return bytes;
+void Pieces::share(Slice slice) {
+  shared_bytes += slice.size;
+  shared.push_back({copied.size(), std::move(slice)});
 }
 
 std::string Pieces::text() const {
@@ -199,7 +204,7 @@ void StoredValue::show(Pieces& pieces) const {
   if (!large_) return c10d::encode(c10d::Value{small_}, pieces.copied);
   c10d::encode(c10d::Number{static_cast<std::int64_t>(large_->size)}, pieces.copied);
   for (const Slice& slice : large_->slices) {
-    pieces.shared.push_back({pieces.copied.size(), slice});
+    pieces.share(slice);
   }
 }
 

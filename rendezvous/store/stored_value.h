@@ -57,8 +57,10 @@ struct Pieces {
   };
   std::string copied;
   std::vector<Placed> shared;
+  std::uint64_t shared_bytes = 0;
 
-  std::uint64_t size() const;
+  void share(Slice slice);
+  std::uint64_t size() const { return copied.size() + shared_bytes; }
   std::string text() const;  // all of it in one, for tests
   friend bool operator==(const Pieces& left, const Pieces& right);
 };

@@ -156,6 +156,58 @@ def small_requests(client, until):
         client.answer(3000 * 16)
 
 
+def crowds(client, until):
+    """Hundreds who come together, wait for one key, are woken by it, and leave together."""
+    name = b"go%d/" % id(client)
+    count = 0
+    while time.monotonic() < until:
+        count += 1
+        key = name + b"%d" % count
+        crowd = [Client(client.port) for _ in range(500)]
+        for each in crowd:
+            each.say(keys_request(WAIT, [key]))
+        client.say(request(SET, key, b"1"), add(b"m"))
+        client.answer(8)
+        for each in crowd:
+            each.answer(1)
+        for each in crowd:
+            each.socket.close()
+
+
+def given_up_waits(client, until):
+    """As many keys as there may be are waited for, and then no more."""
+    keys = [b"never%d/%d" % (id(client), at) for at in range(131_072)]
+    waits = keys_request(WAIT, keys) + add(b"m")
+    while time.monotonic() < until:
+        client.say(waits)
+        client.answer(8)
+
+
+def large_jobs(client, until):
+    """Jobs of one node that end with a million keys in their store, and eight hundred clients."""
+    parts = []
+    for part in range(10):
+        keys = [b"key%d/%d" % (part, at) for at in range(100_000)]
+        sets = b"".join(text(key) + text(b"value") for key in keys)
+        parts.append(bytes([MULTI_SET]) + struct.pack("<Q", len(keys)) + sets)
+    count = 0
+    while time.monotonic() < until:
+        count += 1
+        link, file, sealed = join(client.port, "large%d-%d" % (id(client), count))
+        held = [Client(sealed["store_port"]) for _ in range(800)]
+        worker = held[0]
+        for part in parts:
+            worker.say(part, add(b"m"))
+            worker.answer(8)
+        for each in held:
+            each.say(add(b"m"))
+            each.answer(8)
+        link.sendall(frame(say="succeeded", round=sealed["round"]))
+        while read_frame(file)["say"] != "finish":
+            pass
+        link.close()
+
+
 # Name, attack, size of the value under "v" in MiB, attackers at most.
 ATTACKS = {
     "200 MiB GETs, read": (large_gets, 200, 256),
@@ -166,6 +218,9 @@ ATTACKS = {
     "12 × 64 MiB MULTI_GET, not read": (twelve_names, 64, 64),
     "131,072 keys at once": (many_keys, 0, 8),
     "3,000 requests a packet": (small_requests, 0, 256),
+    "crowds that come and go": (crowds, 0, 4),
+    "131,072 keys awaited, then not": (given_up_waits, 0, 8),
+    "jobs that end with 10^6 keys": (large_jobs, 0, 1),
 }
 
 
@@ -202,22 +257,28 @@ def read_frame(file):
     return json.loads(file.read(struct.unpack("<I", file.read(4))[0]))
 
 
-def beat(port, seconds, told):
-    """Milliseconds that each answer took; None is told first, when the round is agreed."""
-    first_in_line()
+def join(port, job):
+    """A job of one node, which is agreed at once: its link, the file of it, and what was agreed."""
     link = socket.create_connection(("127.0.0.1", port))
     link.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     link.settimeout(60)
     file = link.makefile("rb")
     link.sendall(b"cpprun1\n")
     link.sendall(
-        frame(say="join", job="siege", host="node", pid=2, agent=7, min=1, max=1, workers=1,
+        frame(say="join", job=job, host="node", pid=2, agent=7, min=1, max=1, workers=1,
               role="default", restarts=0, backoff_ms=0, window_ms=0, final=[], addresses=[],
               lease_ms=60_000, last_call_ms=0, after=0, idle=True, sent=1)
     )
     file.read(8)
-    while read_frame(file)["say"] != "sealed":
+    while (message := read_frame(file))["say"] != "sealed":
         pass
+    return link, file, message
+
+
+def beat(port, seconds, told):
+    """Milliseconds that each answer took; None is told first, when the round is agreed."""
+    first_in_line()
+    link, file, _ = join(port, "siege")
     told.put(None)
     trips = []
     until = time.monotonic() + seconds

@@ -51,8 +51,9 @@ void ConnectionSet::Impl::begin_long(Connection& connection, const c10d::Complet
 // One part of it. Its end is an ordinary turn of that connection.
 void ConnectionSet::Impl::go_on_with_long() {
   LongRequest& request = *long_;
-  Connection* connection = table_.find(request.from);
+  Connection* connection = heard(request.from);
   if (connection == nullptr) return long_.reset();  // and its store is emptied or closed with it
+  const std::uint32_t listener = connection->listener;
   Store& store = host_of(*connection).store();
   actions_.clear();
   std::visit(Overloaded{
@@ -75,14 +76,16 @@ void ConnectionSet::Impl::go_on_with_long() {
              },
              request.request);
   perform(actions_);
+  if (!long_) return;
+  notice_unfinished(listener);
   request.done += bounds::store_keys_in_part;
-  if (long_ && request.done >= key_count_of(request.request)) end_long();
+  if (request.done >= key_count_of(request.request)) end_long();
 }
 
 void ConnectionSet::Impl::end_long() {
   const LongRequest request = std::move(*long_);
   long_.reset();
-  Connection* connection = table_.find(request.from);
+  Connection* connection = heard(request.from);
   if (connection == nullptr) return;
   queue_turn(*connection);
   if (std::holds_alternative<c10d::Check>(request.request)) {

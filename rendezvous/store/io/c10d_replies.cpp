@@ -59,7 +59,7 @@ void ConnectionSet::Impl::deliver(const Answer& answer) {
     return refuse_huge_reply(answer.to);
   }
   if (answer.to == served_) return c10d::encode(answer.reply, replies_);
-  Connection* connection = table_.find(answer.to);
+  Connection* connection = heard(answer.to);
   if (connection == nullptr) return;
   encoded_.clear();
   c10d::encode(answer.reply, encoded_);
@@ -69,7 +69,7 @@ void ConnectionSet::Impl::deliver(const Answer& answer) {
 
 void ConnectionSet::Impl::deliver(const Parcel& parcel) {
   if (parcel.reply.size() > bounds::store_reply_bytes_max) return refuse_huge_reply(parcel.to);
-  Connection* connection = table_.find(parcel.to);
+  Connection* connection = heard(parcel.to);
   if (connection == nullptr) return;
   spend(parcel.reply.copied.size() + parcel.reply.shared.size() * bounds::store_work_of_request);
   Outbox& outbox = outbox_of(*connection);
@@ -173,11 +173,11 @@ void ConnectionSet::Impl::on_writable(Connection& connection) {
 
 void ConnectionSet::Impl::flush_queued() {
   for (std::size_t count = 0;
-       count < limits_.wakes_per_slice && work_left_ > 0 && !to_send_.empty() && !long_; ++count) {
+       count < limits_.wakes_per_slice && work_left_ > 0 && !to_send_.empty(); ++count) {
     const ConnectionId id = to_send_.front();
     to_send_.pop_front();
     with_memory(id, [&] {
-      Connection* connection = table_.find(id);
+      Connection* connection = heard(id);
       if (connection != nullptr) flush_one(*connection);
     });
   }

@@ -186,7 +186,7 @@ ConnectionSet::Impl::Recognised ConnectionSet::Impl::recognise(Connection& conne
   }
   const Result<void> admitted = host_of(connection).admit(connection.peer);
   // The host may have closed clients, for instance because a new round begins.
-  if (connection.id != id) return Recognised::gone;
+  if (connection.id != id || connection.is_doomed) return Recognised::gone;
   if (!admitted) {
     close(connection, admitted.error().reason);
     return Recognised::gone;
@@ -204,6 +204,8 @@ ConnectionSet::Impl::Digested ConnectionSet::Impl::decide(Connection& connection
   const std::ptrdiff_t end_of_visit =
       work_left_ - static_cast<std::ptrdiff_t>(limits_.work_per_visit);
   Digested done;
+  Store& store = host_of(connection).store();
+  if (store.abandon_large_wait(id)) queue_unfinished(connection);
   while (done.consumed < bytes.size() && !connection.is_paused) {
     if (work_left_ < end_of_visit || connection.awaits_turn) {
       queue_turn(connection);
@@ -213,11 +215,11 @@ ConnectionSet::Impl::Digested ConnectionSet::Impl::decide(Connection& connection
     const c10d::Decoded decoded =
         decoder_.decode(rest, connection.conversation, progress, grace_over);
     if (const auto* complete = std::get_if<c10d::Complete>(&decoded)) {
-      carry_out(connection, *complete);
+      carry_out(connection, store, *complete);
       if (connection.id != id) return {.is_gone = true};
       done.consumed += complete->size;
       grace_over = false;
-      if (long_) break;
+      if (is_busy()) break;
       const Backlog* backlog = connection.backlog.get();
       const std::size_t waiting = backlog == nullptr ? 0 : backlog->outbox.size();
       if (replies_.size() < bounds::store_gather_bytes && waiting <= limits_.outbox_bytes_max) {
@@ -239,23 +241,31 @@ ConnectionSet::Impl::Digested ConnectionSet::Impl::decide(Connection& connection
   return done;
 }
 
-void ConnectionSet::Impl::carry_out(Connection& connection, const c10d::Complete& complete) {
-  Store& store = host_of(connection).store();
+void ConnectionSet::Impl::carry_out(Connection& connection, Store& store,
+                                    const c10d::Complete& complete) {
   if (std::holds_alternative<c10d::ListKeys>(complete.request) &&
       store.key_count() > bounds::store_keys_listed_at_once) {
     backlog_of(connection).listing = std::make_unique<Listing>();
     return queue_turn(connection);
   }
   if (is_long(complete)) return begin_long(connection, complete);
+  const ConnectionId from = connection.id;
   const std::size_t replies_before = replies_.size();
   actions_.clear();
   store.apply(connection.id, complete.request, actions_, {connection.account, memory_});
   perform(actions_);
+  if (store.has_unfinished() && connection.id == from) queue_unfinished(connection);
   const std::size_t replied = std::max(replies_.size(), replies_before) - replies_before;
   spend(work_of(complete) + actions_.size() * bounds::store_work_of_request + replied);
 }
 
 // --- turns -------------------------------------------------------------------------------------
+
+// The rest of what it asks waits until its store has done what it has begun.
+void ConnectionSet::Impl::queue_unfinished(Connection& connection) {
+  notice_unfinished(connection.listener);
+  queue_turn(connection);
+}
 
 void ConnectionSet::Impl::queue_turn(Connection& connection) {
   if (std::exchange(connection.awaits_turn, true)) return;
@@ -266,11 +276,11 @@ void ConnectionSet::Impl::queue_turn(Connection& connection) {
 // left for what has come meanwhile.
 void ConnectionSet::Impl::decide_queued() {
   const auto half = static_cast<std::ptrdiff_t>(limits_.work_per_turn / 2);
-  for (std::size_t left = to_decide_.size(); left > 0 && work_left_ > half && !long_; --left) {
+  for (std::size_t left = to_decide_.size(); left > 0 && work_left_ > half && !is_busy(); --left) {
     const ConnectionId id = to_decide_.front();
     to_decide_.pop_front();
     with_memory(id, [&] {
-      Connection* connection = table_.find(id);
+      Connection* connection = heard(id);
       if (connection == nullptr) return;
       connection->awaits_turn = false;
       if (go_on_listing(*connection)) digest_inbox(*connection, false);
@@ -301,7 +311,7 @@ bool ConnectionSet::Impl::go_on_listing(Connection& connection) {
   c10d::encode(c10d::Number{listing.progress.key_count}, parcel.reply.copied);
   auto chunk = std::make_shared<Chunk>(*ledger_, connection.account, memory.data, memory.end,
                                        memory.capacity);
-  parcel.reply.shared.push_back({parcel.reply.copied.size(), {std::move(chunk), 0, memory.end}});
+  parcel.reply.share({std::move(chunk), 0, memory.end});
   connection.backlog->listing.reset();
   const ConnectionId id = connection.id;
   deliver(parcel);

@@ -52,6 +52,7 @@ struct Connection {
   bool awaits_writable = false;    // EPOLLOUT is asked for
   bool awaits_turn = false;        // in the line of those who have requests left to be decided
   bool is_queued_to_send = false;  // in the line of those who have something to be sent
+  bool is_doomed = false;          // it will be closed as soon as there is time; nobody serves it
 };
 
 // An id holds the slot's number and a serial, so that finding is one look and a stale id finds

@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/eventfd.h>
 #include <sys/socket.h>
 
 #include <algorithm>
@@ -20,6 +21,8 @@ namespace {
 // Marks an event of a listening socket; the rest of it is the port's number. Connection ids never
 // grow that far.
 constexpr std::uint64_t port_mark = std::uint64_t{1} << 63;
+// Of the descriptor with which the set wakes its driver.
+constexpr std::uint64_t wake_mark = ~std::uint64_t{0};
 
 int open_spare() {
   return ::open("/dev/null", O_RDONLY | O_CLOEXEC);
@@ -65,15 +68,25 @@ const Ledger& ConnectionSet::ledger() const {
   return impl_->ledger();
 }
 
+Ledger& ConnectionSet::ledger() {
+  return impl_->ledger();
+}
+
 ConnectionSet::Impl::Impl(ConnectionLimits limits)
     : limits_(limits),
       ledger_(std::make_shared<Ledger>(limits.memory, random_seed())),
       epoll_(epoll_create1(EPOLL_CLOEXEC)),
+      wake_(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)),
       spare_(open_spare()),
       kept_for_links_from_(limits.keeps_descriptors_for_links ? first_descriptor_for_links()
                                                               : std::numeric_limits<int>::max()),
       read_(bounds::store_read_bytes) {
-  if (!epoll_) throw std::system_error(errno, std::generic_category(), "epoll_create1");
+  epoll_event event{};
+  event.events = EPOLLIN;
+  event.data.u64 = wake_mark;
+  if (!epoll_ || !wake_ || epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, wake_.get(), &event) != 0) {
+    throw std::system_error(errno, std::generic_category(), "epoll");
+  }
   ledger_->tend(true);
 }
 
@@ -92,8 +105,9 @@ Result<Listening> ConnectionSet::Impl::listen(StoreHost& host, const ListenOptio
   Result<OpenPort> open = options.hosts.empty() ? open_port(options.host, options.port)
                                                 : open_port(options.hosts, options.port);
   if (!open) return tl::unexpected<Error>(open.error());
-  auto place = std::ranges::find_if(
-      ports_, [](const Port& each) { return each.host == nullptr && !each.is_resting; });
+  auto place = std::ranges::find_if(ports_, [](const Port& each) {
+    return each.host == nullptr && !each.is_resting && each.left == 0;
+  });
   if (place == ports_.end()) place = ports_.emplace(ports_.end());
   const auto number = static_cast<std::uint32_t>(place - ports_.begin());
   Port& port = *place;
@@ -105,27 +119,6 @@ Result<Listening> ConnectionSet::Impl::listen(StoreHost& host, const ListenOptio
     return failure(fmt::format("cannot watch the port {}: {}", address, reason));
   }
   return Listening{ListenerId{number}, port.open.port, port.open.address, port.open.hosts};
-}
-
-void ConnectionSet::Impl::stop_listening(ListenerId listener, const std::string& reason) {
-  if (listener.value >= ports_.size() || ports_[listener.value].host == nullptr) return;
-  // No new ones while the old ones are being closed.
-  ports_[listener.value].open.sockets.clear();
-  for (Connection& connection : table_.slots()) {
-    if (connection.id.value != 0 && connection.listener == listener.value) {
-      close(connection, reason);
-    }
-  }
-  ports_[listener.value].host = nullptr;
-}
-
-void ConnectionSet::Impl::close_clients(ListenerId listener, const std::string& reason) {
-  for (Connection& connection : table_.slots()) {
-    if (connection.id.value != 0 && connection.listener == listener.value &&
-        connection.speaks == Speaks::store) {
-      close(connection, reason);
-    }
-  }
 }
 
 bool ConnectionSet::Impl::watch(Port& port, std::uint64_t number) {
@@ -148,7 +141,7 @@ void ConnectionSet::Impl::accept_some(std::uint64_t number) {
   Port& port = ports_[number];
   for (std::size_t at = 0; at < port.open.sockets.size(); ++at) {
     const int listening = port.open.sockets[at].get();
-    for (std::size_t count = 0; count < bounds::store_accepts_per_slice; ++count) {
+    while (work_left_ > 0) {
       sockaddr_storage address{};
       socklen_t size = sizeof address;
       const int fd = accept4(listening, reinterpret_cast<sockaddr*>(&address), &size,
@@ -209,6 +202,7 @@ bool ConnectionSet::Impl::refuse_for_lack(Port& port, int listening, int error) 
 
 void ConnectionSet::Impl::open_connection(int fd, const PeerAddress& peer, std::uint32_t listener) {
   FileDescriptor socket(fd);
+  spend(bounds::store_work_of_connection);
   if (const std::string objection = ledger_->objection_to_connection(peer); !objection.empty()) {
     return ports_[listener].host->note({.peer = peer, .text = "refused: " + objection});
   }
@@ -230,43 +224,6 @@ void ConnectionSet::Impl::open_connection(int fd, const PeerAddress& peer, std::
   if (is_kept_for_links(fd)) make_room(id);
 }
 
-FileDescriptor ConnectionSet::Impl::detach(Connection& connection) {
-  FileDescriptor socket(connection.fd);
-  // Closing alone would leave it watched for as long as a forked child holds a copy.
-  (void)epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, socket.get(), nullptr);
-  if (connection.backlog != nullptr) {
-    ledger_->credit(connection.account, connection.backlog->bytes_charged);
-    if (connection.backlog->inbox.capacity() > bounds::store_freed_at_once_max) {
-      // As a chunk it is freed in pieces.
-      const ByteBuffer::Memory memory = connection.backlog->inbox.release();
-      Chunk(*ledger_, connection.account, memory.data, memory.end, memory.capacity);
-    }
-  }
-  ledger_->close_connection(connection.account);
-  table_.release(connection);
-  return socket;
-}
-
-void ConnectionSet::Impl::close(Connection& connection, const std::string& reason, bool ordinary) {
-  const ConnectionId id = connection.id;
-  const PeerAddress peer = connection.peer;
-  StoreHost& host = host_of(connection);
-  const bool used_the_store = connection.speaks == Speaks::store;
-  detach(connection).reset();
-  if (used_the_store) {
-    Actions left_behind;
-    host.store().forget(id, left_behind);
-    perform(left_behind);
-  }
-  host.note({.ordinary = ordinary, .peer = peer, .text = "closed: " + reason});
-}
-
-void ConnectionSet::Impl::hand_over(Connection& connection, std::string first_bytes) {
-  StoreHost& host = host_of(connection);
-  const PeerAddress peer = connection.peer;
-  host.adopt_link(detach(connection), peer, std::move(first_bytes));
-}
-
 void ConnectionSet::Impl::update_interest(Connection& connection) {
   epoll_event event{};
   event.events = (connection.is_paused ? 0U : EPOLLIN) |
@@ -282,16 +239,36 @@ bool ConnectionSet::Impl::serve(TimePoint now) {
   now_ = now;
   work_left_ = static_cast<std::ptrdiff_t>(limits_.work_per_turn);
   ledger_->free_some(limits_.work_per_turn);
+  if (go_on_with_stores()) return true;
   if (long_) {
     with_memory(long_->from, [this] { go_on_with_long(); });
     return true;
   }
+  close_doomed();
   decide_queued();
   serve_events();
   flush_queued();
   run_timers();
   return next_event_ < event_count_ || event_count_ == events_.size() || !to_send_.empty() ||
-         !to_decide_.empty() || long_.has_value() || ledger_->has_remains();
+         !to_decide_.empty() || !doomed_.empty() || !unfinished_.empty() || long_.has_value() ||
+         ledger_->has_remains() || (!timers_.empty() && timers_.top().when <= now_);
+}
+
+// Whom a request concerns may be more than one turn can tell. Until all of them are told nothing
+// else is decided, and links are served in between.
+bool ConnectionSet::Impl::go_on_with_stores() {
+  for (; !unfinished_.empty(); unfinished_.pop_back()) {
+    StoreHost* const host = ports_[unfinished_.back()].host;
+    if (host == nullptr || !host->store().has_unfinished()) continue;
+    with_memory({}, [&] {
+      actions_.clear();
+      host->store().go_on(bounds::store_told_in_turn, actions_);
+      perform(actions_);
+    });
+    flush_queued();
+    return true;
+  }
+  return false;
 }
 
 // What this turn has no time for is the first thing of the next one.
@@ -301,7 +278,7 @@ void ConnectionSet::Impl::serve_events() {
     event_count_ = count > 0 ? static_cast<std::size_t>(count) : 0;
     next_event_ = 0;
   }
-  while (next_event_ < event_count_ && work_left_ > 0 && !long_) {
+  while (next_event_ < event_count_ && work_left_ > 0 && !is_busy()) {
     const epoll_event event = events_[next_event_++];
     const bool is_port = (event.data.u64 & port_mark) != 0;
     with_memory(ConnectionId{is_port ? 0 : event.data.u64}, [&] { handle(event); });
@@ -315,19 +292,20 @@ void ConnectionSet::Impl::lack_memory(ConnectionId id) {
   memory_.reset();
   small_inbox_.clear();
   long_.reset();
-  if (Connection* connection = table_.find(id)) {
+  if (Connection* connection = heard(id)) {
     close(*connection, "there is no memory for what it wants");
   }
 }
 
 void ConnectionSet::Impl::handle(const epoll_event& event) {
+  if (event.data.u64 == wake_mark) return;  // close_doomed() sees to it
   if ((event.data.u64 & port_mark) != 0) return accept_some(event.data.u64 & ~port_mark);
   const ConnectionId id{event.data.u64};
   if ((event.events & EPOLLOUT) != 0) {
-    if (Connection* connection = table_.find(id)) on_writable(*connection);
+    if (Connection* connection = heard(id)) on_writable(*connection);
   }
   if ((event.events & (EPOLLIN | EPOLLHUP | EPOLLERR)) == 0) return;
-  Connection* connection = table_.find(id);
+  Connection* connection = heard(id);
   if (connection == nullptr) return;
   if (!connection->is_paused) return on_readable(*connection);
   // Nothing is read from a paused connection; these two are reported all the same.
@@ -346,7 +324,7 @@ std::optional<TimePoint> ConnectionSet::Impl::next_deadline() const {
 }
 
 void ConnectionSet::Impl::run_timers() {
-  while (!timers_.empty() && timers_.top().when <= now_) {
+  while (work_left_ > 0 && !timers_.empty() && timers_.top().when <= now_) {
     const Timer timer = timers_.top();
     timers_.pop();
     if (timer.kind == TimerKind::rest) {
@@ -355,7 +333,7 @@ void ConnectionSet::Impl::run_timers() {
       if (port.is_resting) arm(TimerKind::rest, timer.subject, bounds::store_accept_rest);
       continue;
     }
-    Connection* connection = table_.find(ConnectionId{timer.subject});
+    Connection* connection = heard(ConnectionId{timer.subject});
     if (connection == nullptr) continue;
     if (timer.kind == TimerKind::ambiguity) {
       if (connection->is_ambiguous) {

@@ -88,11 +88,13 @@ class ConnectionSet {
 
   // Opens a port whose store clients belong to `host`, which must outlive the listener.
   Result<Listening> listen(StoreHost& host, const ListenOptions& options);
-  // Closes the port and every connection that came through it.
+  // Closes the port at once, and every connection that came through it when there is time for that.
+  // The host is told how many those are, and is not called any more.
   void stop_listening(ListenerId listener, const std::string& reason);
 
-  // Ends every store client of that listener, e.g. because its round is over. Connections that have
-  // not said anything yet stay: an agent may be among them.
+  // Ends every store client of that listener, e.g. because its round is over: none of them is heard
+  // from now on, and they are closed when there is time for that. Connections that have not said
+  // anything yet stay: an agent may be among them.
   void close_clients(ListenerId listener, const std::string& reason);
 
   // Readable when serve() has something to do.
@@ -106,6 +108,8 @@ class ConnectionSet {
   std::size_t connection_count() const;
   // What the clients of all listeners make this process hold.
   const Ledger& ledger() const;
+  // For what else is held on behalf of an address.
+  Ledger& ledger();
 
  private:
   class Impl;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 // The inside of ConnectionSet. connection_set.cpp holds what concerns ports, the lives of
-// connections and time; c10d_session.cpp how a store client's bytes become requests,
-// c10d_replies.cpp how what the store decides becomes bytes, c10d_long_request.cpp what happens
-// where that takes more than one turn.
+// connections and time, connection_ends.cpp how they end; c10d_session.cpp how a store client's
+// bytes become requests, c10d_replies.cpp how what the store decides becomes bytes,
+// c10d_long_request.cpp what happens where that takes more than one turn.
 
 #include <sys/epoll.h>
 
@@ -35,7 +35,7 @@ class ConnectionSet::Impl {
   bool serve(TimePoint now);
   std::optional<TimePoint> next_deadline() const;
   std::size_t connection_count() const { return table_.size(); }
-  const Ledger& ledger() const { return *ledger_; }
+  Ledger& ledger() const { return *ledger_; }
 
  private:
   struct Port {
@@ -43,6 +43,7 @@ class ConnectionSet::Impl {
     c10d::Dialect dialect = c10d::Dialect::undecided;
     OpenPort open;
     bool is_resting = false;  // a timer will watch it again: until then its number is taken
+    std::size_t left = 0;     // once it is closed: its connections, which are still to be
   };
   enum class TimerKind { ambiguity, stall, rest, greeting };
   struct Timer {
@@ -78,6 +79,11 @@ class ConnectionSet::Impl {
   void open_connection(int fd, const PeerAddress& peer, std::uint32_t listener);
   // Nobody hears from that connection again. Others may: what it leaves behind is passed on.
   void close(Connection& connection, const std::string& reason, bool ordinary = false);
+  // The same, as soon as there is time for it.
+  std::size_t doom(ListenerId listener, const std::string& reason, bool with_strangers);
+  void close_doomed();
+  void forget(StoreHost& host, std::uint32_t listener, ConnectionId id);
+  Connection* heard(ConnectionId id);
   FileDescriptor detach(Connection& connection);
   void hand_over(Connection& connection, std::string first_bytes);
   void run_timers();
@@ -89,6 +95,8 @@ class ConnectionSet::Impl {
   // --- work and memory ---
   void spend(std::size_t work) { work_left_ -= static_cast<std::ptrdiff_t>(work); }
   void serve_events();
+  void notice_unfinished(std::uint32_t listener);
+  bool go_on_with_stores();
   // Does something for that connection; where there is no memory for it, that connection ends and
   // nobody else.
   template <class Act>
@@ -119,12 +127,15 @@ class ConnectionSet::Impl {
   void digest_inbox(Connection& connection, bool grace_over);
   void end(ConnectionId id, const std::string& reason);
   Digested refuse(Connection& connection, const std::string& reason);
-  void carry_out(Connection& connection, const c10d::Complete& complete);
+  void carry_out(Connection& connection, Store& store, const c10d::Complete& complete);
   bool is_long(const c10d::Complete& complete) const;
   void begin_long(Connection& connection, const c10d::Complete& complete);
   void go_on_with_long();
   void end_long();
+  // Something is under way that must be over before anybody else asks anything.
+  bool is_busy() const { return long_.has_value() || !unfinished_.empty(); }
   void queue_turn(Connection& connection);
+  void queue_unfinished(Connection& connection);
   void decide_queued();
   bool go_on_listing(Connection& connection);
   enum class Recognised { store, not_yet, gone };
@@ -151,6 +162,7 @@ class ConnectionSet::Impl {
   const ConnectionLimits limits_;
   std::shared_ptr<Ledger> ledger_;  // the stores have it, too; whoever has it may outlive us
   FileDescriptor epoll_;
+  FileDescriptor wake_;  // readable while somebody is to be closed: nothing else may call serve()
   // Given up for a moment when there are no more, so that a client can be told by a close.
   FileDescriptor spare_;
   // Descriptors from this number on are kept for links.
@@ -162,6 +174,12 @@ class ConnectionSet::Impl {
   std::deque<ConnectionId>
       to_send_;  // who has something to be sent that was not decided for itself
   std::deque<ConnectionId> to_decide_;  // who has requests that were not decided in one visit
+  struct Doomed {
+    ConnectionId id;
+    std::shared_ptr<const std::string> reason;
+  };
+  std::deque<Doomed> doomed_;              // who is to be closed
+  std::vector<std::uint32_t> unfinished_;  // ports whose store has something left to be done
   TimePoint now_{};
   std::ptrdiff_t work_left_ = 0;  // of this turn
 

@@ -7,7 +7,6 @@ namespace cpprun {
 
 void Outbox::append(const Pieces& pieces) {
   const std::size_t before = copied_taken_ + copied_.size();
-  shared_.reserve(shared_.size() + pieces.shared.size());
   for (const Pieces::Placed& placed : pieces.shared) {
     if (placed.slice.size == 0) continue;
     shared_.push_back({before + placed.at, placed.slice});

@@ -3,6 +3,7 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <string>
 
 using namespace cpprun;
@@ -51,4 +52,18 @@ TEST_CASE("a buried map is empty at once and is freed in pieces") {
   CHECK(ledger.bytes_held() == 0);
   map.try_emplace("again");
   CHECK(map.size() == 1);
+}
+
+TEST_CASE("a map never grows in all of its shards at once") {
+  KeyMap<int> map;
+  std::size_t before = 0;
+  std::size_t most = 0;
+  for (int at = 0; at < 200'000; ++at) {
+    map.try_emplace("k" + std::to_string(at));
+    if (at % 2048 != 0) continue;
+    if (at > 20'000) most = std::max(most, (map.bucket_count() - before) * 10 / before);
+    before = map.bucket_count();
+  }
+  // Not by more than a third while two thousand keys come.
+  CHECK(most <= 3);
 }

@@ -94,7 +94,7 @@ TEST_CASE("what is buried is freed at once where nobody tends the graves") {
   struct Counting : Remains {
     explicit Counting(int& number) : alive(number) { ++alive; }
     ~Counting() override { --alive; }
-    bool free_some(std::size_t) override { return ++calls == 3; }
+    bool free_some(std::size_t&) override { return ++calls == 3; }
     int& alive;
     int calls = 0;
   };

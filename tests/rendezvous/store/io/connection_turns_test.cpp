@@ -3,6 +3,7 @@
 // make us hold, and that who goes too far goes alone.
 
 #include <doctest/doctest.h>
+#include <sys/resource.h>
 
 #include <cstring>
 #include <string>
@@ -255,4 +256,121 @@ TEST_CASE("a request of very many keys takes many turns, and nobody sees half of
     const std::string seen = other.heard.substr(at, 8);
     CHECK((seen == number(1) || seen == number(count + 1)));
   }
+}
+
+TEST_CASE(
+    "hundreds of clients are closed a few in each turn, and none of them is heard meanwhile") {
+  ServedSet served;
+  std::vector<RawClient> clients;
+  for (int at = 0; at < 200; ++at) {
+    clients.emplace_back(served.listening.port);
+    served.ask(clients.back(), hello + request(c10d::Add{"n", 1}), 8);
+  }
+  served.set.close_clients(served.listening.id, "round 1 is over");
+  for (RawClient& client : clients) client.offer(request(c10d::Add{"late", 1}));
+  RawClient next(served.listening.port);
+  CHECK(served.ask(next, hello + request(c10d::Add{"n", 1}), 8) == number(201));
+  CHECK(served.set.connection_count() > 100);
+  until_present(served, 1);
+  CHECK_FALSE(served.the_store.has_all(std::vector<c10d::Bytes>{"late"}));
+  CHECK(std::ranges::count(served.notes, "closed: round 1 is over", &Note::text) == 200);
+}
+
+TEST_CASE("the connections of a port that is closed go a few in each turn, with one line") {
+  ServedSet served;
+  const auto job = served.set.listen(served, {.host = "127.0.0.1"});
+  std::vector<RawClient> clients;
+  for (int at = 0; at < 200; ++at) {
+    clients.emplace_back(job->port);
+    served.ask(clients.back(), hello + request(c10d::Add{"n", 1}), 8);
+  }
+  served.set.stop_listening(job->id, "its job is over");
+  CHECK(served.set.connection_count() == 200);
+  // Whoever drives the set is told, although nobody has said anything.
+  pollfd watched{served.set.descriptor(), POLLIN, 0};
+  CHECK(poll(&watched, 1, 0) == 1);
+  CHECK(served.set.serve(std::chrono::steady_clock::now()));
+  CHECK(served.set.connection_count() > 100);
+  // The number of the port is not given to another while somebody is left.
+  CHECK(served.set.listen(served, {.host = "127.0.0.1"})->id.value == 2);
+  until_present(served, 0);
+  CHECK(served.notes.size() == 1);
+  CHECK(served.has_note("closed 200 connections: its job is over"));
+  CHECK(poll(&watched, 1, 0) == 0);
+  CHECK(served.set.listen(served, {.host = "127.0.0.1"})->id.value == 1);
+}
+
+TEST_CASE("clients that leave together are let go a few in each turn") {
+  ServedSet served;
+  std::vector<RawClient> clients;
+  for (int at = 0; at < 200; ++at) {
+    clients.emplace_back(served.listening.port);
+    served.ask(clients.back(), hello + request(c10d::Add{"n", 1}), 8);
+  }
+  clients.clear();
+  CHECK(served.set.serve(std::chrono::steady_clock::now()));
+  CHECK(served.set.connection_count() > 100);
+  until_present(served, 0);
+}
+
+TEST_CASE("a crowd is let in a few in each turn") {
+  ServedSet served;
+  std::vector<RawClient> clients;
+  for (int at = 0; at < 200; ++at) clients.emplace_back(served.listening.port);
+  served.set.serve(std::chrono::steady_clock::now());
+  CHECK(served.set.connection_count() < 100);
+  until_present(served, 200);
+}
+
+TEST_CASE(
+    "a wait for very many keys is given up over many turns, and then the request is answered") {
+  ServedSet served;
+  RawClient greedy(served.listening.port);
+  RawClient other(served.listening.port);
+  constexpr int count = 100'000;
+  std::vector<std::string> names;
+  for (int at = 0; at < count; ++at) names.push_back("key" + std::to_string(at));
+  const std::vector<c10d::Bytes> keys(names.begin(), names.end());
+  served.say(greedy, hello + request(c10d::Wait{keys}));
+  served.until([&] { return served.the_store.parked_count() == 1; });
+  served.ask(other, hello + request(c10d::Add{"n", 1}), 8);
+  greedy.offer(request(c10d::Add{"n", 1}));
+  int turns = 0;
+  while (greedy.heard.empty() && turns < 10'000) {
+    served.set.serve(std::chrono::steady_clock::now());
+    ++turns;
+    greedy.listen_now();
+  }
+  CHECK(greedy.heard == number(2));
+  CHECK(turns > count / 4096);
+  // The same where it leaves instead.
+  served.say(greedy, request(c10d::Wait{keys}));
+  served.until([&] { return served.the_store.parked_count() == 1; });
+  greedy.close();
+  turns = 0;
+  served.until([&] {
+    ++turns;
+    return served.the_store.parked_count() == 0;
+  });
+  CHECK(turns > count / 4096);
+  served.until([&] { return served.set.ledger().bytes_held() < 1000; });
+}
+
+TEST_CASE(
+    "a reply that names a large value a hundred thousand times is refused before it is made") {
+  ServedSet served;
+  RawClient client(served.listening.port);
+  std::string appends = hello;
+  const std::string piece(100'000, 'v');
+  for (int at = 0; at < 600; ++at) appends += request(c10d::Append{"v", piece});
+  served.say(client, appends);
+  const std::vector<c10d::Bytes> names(100'000, "v");
+  served.say(client, request(c10d::MultiGet{names}));
+  rusage before{};
+  getrusage(RUSAGE_SELF, &before);
+  served.until_closed(client);
+  rusage after{};
+  getrusage(RUSAGE_SELF, &after);
+  CHECK(served.has_note("closed: asked for a reply of more than 1073741824 bytes"));
+  CHECK(after.ru_maxrss - before.ru_maxrss < 64 * 1024);
 }
