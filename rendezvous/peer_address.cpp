@@ -31,6 +31,17 @@ std::string PeerAddress::host_text() const {
   return text.data();
 }
 
+PeerAddress PeerAddress::source() const {
+  PeerAddress source{ip, 0};
+  if (is_ipv4() || is_loopback()) return source;
+  std::fill(source.ip.begin() + source.ip.size() / 2, source.ip.end(), std::uint8_t{0});
+  return source;
+}
+
+std::string PeerAddress::source_text() const {
+  return is_ipv4() || is_loopback() ? host_text() : source().host_text() + "/64";
+}
+
 std::string PeerAddress::text() const {
   return is_ipv4() ? fmt::format("{}:{}", host_text(), port)
                    : fmt::format("[{}]:{}", host_text(), port);

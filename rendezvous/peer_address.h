@@ -20,6 +20,12 @@ struct PeerAddress {
   std::string text() const;
   // "10.0.0.1" or "fe80::1".
   std::string host_text() const;
+
+  // Who counts as one where somebody may have so much: an IPv4 address, or the first 64 bits of an
+  // IPv6 one, without a port. Whoever has one of those has all 2^64 addresses that begin with it.
+  PeerAddress source() const;
+  // Of a source: "10.0.0.1" or "2001:db8:1:2::/64".
+  std::string source_text() const;
 };
 
 }  // namespace cpprun

@@ -3,9 +3,6 @@
 
 #include <arpa/inet.h>
 
-#include <algorithm>
-#include <array>
-
 #include "rendezvous/peer_address.h"
 
 namespace cpprun {
@@ -13,9 +10,7 @@ namespace cpprun {
 std::string source_of(const std::string& address) {
   PeerAddress parsed;
   if (::inet_pton(AF_INET6, address.c_str(), parsed.ip.data()) != 1) return address;
-  if (parsed.is_ipv4() || parsed.is_loopback()) return parsed.host_text();
-  std::fill(parsed.ip.begin() + parsed.ip.size() / 2, parsed.ip.end(), std::uint8_t{0});
-  return parsed.host_text() + "/64";
+  return parsed.source_text();
 }
 
 bool Quota::take(const std::string& address) {

@@ -15,6 +15,11 @@ namespace {
 
 constexpr double bytes_per_mib = 1024.0 * 1024.0;
 
+std::string owner_text(const PeerAddress& peer) {
+  const bool is_one = peer.is_ipv4() || peer.is_loopback();
+  return is_one ? "its address" : "its network " + peer.source_text();
+}
+
 }  // namespace
 
 Ledger::~Ledger() {
@@ -24,14 +29,15 @@ Ledger::~Ledger() {
 // --- addresses ---------------------------------------------------------------------------------
 
 std::string Ledger::objection_to_connection(const PeerAddress& peer) const {
-  const auto found = by_ip_.find(peer.ip);
-  const std::uint64_t has = found == by_ip_.end() ? 0 : accounts_[found->second].connections;
+  const auto found = by_source_.find(peer.source().ip);
+  const std::uint64_t has = found == by_source_.end() ? 0 : accounts_[found->second].connections;
   if (has < limits_.address_connections_max) return {};
-  return fmt::format("its address has all of the {} connections that it may", has);
+  return fmt::format("{} has all of the {} connections that it may", owner_text(peer), has);
 }
 
 AccountId Ledger::open_connection(const PeerAddress& peer) {
-  const auto [place, is_new] = by_ip_.try_emplace(peer.ip, 0);
+  const PeerAddress source = peer.source();
+  const auto [place, is_new] = by_source_.try_emplace(source.ip, 0);
   if (is_new) {
     if (free_.empty()) {
       place->second = static_cast<std::uint32_t>(accounts_.size());
@@ -40,7 +46,7 @@ AccountId Ledger::open_connection(const PeerAddress& peer) {
       place->second = free_.back();
       free_.pop_back();
     }
-    accounts_[place->second] = {.peer = peer};
+    accounts_[place->second] = {.source = source};
   }
   ++accounts_[place->second].connections;
   return AccountId{place->second};
@@ -56,7 +62,7 @@ void Ledger::close_connection(AccountId account) {
 void Ledger::close_if_empty(AccountId account) {
   const Account& page = accounts_[account.value];
   if (account.value == 0 || page.connections + page.bytes + page.keys != 0) return;
-  by_ip_.erase(page.peer.ip);
+  by_source_.erase(page.source.ip);
   free_.push_back(account.value);
 }
 
@@ -81,11 +87,11 @@ bool Ledger::has_room(AccountId account, std::uint64_t bytes, std::uint64_t keys
 std::string Ledger::explain(AccountId account, std::uint64_t bytes, std::uint64_t keys) const {
   const Account& page = accounts_[account.value];
   if (account.value != 0 && page.keys + keys > limits_.address_keys_max) {
-    return fmt::format("its address holds {} of the {} keys that it may", page.keys,
+    return fmt::format("{} holds {} of the {} keys that it may", owner_text(page.source), page.keys,
                        limits_.address_keys_max);
   }
   if (account.value != 0 && page.bytes + bytes > limits_.address_bytes_max) {
-    return fmt::format("its address holds {:.1f} of the {:.1f} MiB that it may",
+    return fmt::format("{} holds {:.1f} of the {:.1f} MiB that it may", owner_text(page.source),
                        static_cast<double>(page.bytes) / bytes_per_mib,
                        static_cast<double>(limits_.address_bytes_max) / bytes_per_mib);
   }

@@ -2,7 +2,8 @@
 #pragma once
 // The books of the memory that clients of the store make a process hold: values, keys, waits,
 // requests that have not arrived in full, replies that were not taken yet. Kept in all and for each
-// address, since an address is all that is known of a stranger. It allocates nothing and refuses
+// address, since an address is all that is known of a stranger; all IPv6 addresses that begin with
+// the same 64 bits are one. It allocates nothing and refuses
 // nothing by itself: who is about to hold more asks first.
 //
 // What is large is freed in pieces: giving a gigabyte back at once would keep everybody waiting.
@@ -79,7 +80,7 @@ class Ledger {
 
  private:
   struct Account {
-    PeerAddress peer;  // its port is of no importance
+    PeerAddress source;
     std::uint64_t bytes = 0;
     std::uint64_t keys = 0;
     std::uint64_t connections = 0;
@@ -94,7 +95,7 @@ class Ledger {
   std::uint64_t bytes_held_ = 0;
   std::vector<Account> accounts_{1};  // an id is an index; the first is nobody's
   std::vector<std::uint32_t> free_;
-  std::map<std::array<std::uint8_t, 16>, std::uint32_t> by_ip_;
+  std::map<std::array<std::uint8_t, 16>, std::uint32_t> by_source_;
   std::vector<std::unique_ptr<Remains>> graves_;  // the last is freed first
 };
 

@@ -24,3 +24,15 @@ TEST_CASE("loopback is known in both families") {
   CHECK(PeerAddress{{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1}, 1}.is_loopback());
   CHECK(PeerAddress{{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 127, 1, 2, 3}, 1}.is_loopback());
 }
+
+TEST_CASE("a source is an IPv4 address, or all IPv6 addresses with the same first half") {
+  const PeerAddress four{{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 10, 0, 0, 1}, 5000};
+  CHECK(four.source() == PeerAddress{four.ip, 0});
+  CHECK(four.source_text() == "10.0.0.1");
+  PeerAddress six{{0x20, 0x01, 0x0d, 0xb8, 0, 1, 0, 2, 9, 9}, 5000};
+  six.ip[15] = 7;
+  CHECK(six.source() == PeerAddress{{0x20, 0x01, 0x0d, 0xb8, 0, 1, 0, 2}, 0});
+  CHECK(six.source_text() == "2001:db8:1:2::/64");
+  const PeerAddress here{{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1}, 1};
+  CHECK(here.source_text() == "::1");
+}

@@ -33,6 +33,25 @@ TEST_CASE("connections of one address share a page, and have a limit") {
   CHECK(ledger.objection_to_connection(address(1)).empty());
 }
 
+TEST_CASE("whoever has a network of IPv6 addresses has one page, with either half of them") {
+  Ledger ledger({.address_connections_max = 2});
+  PeerAddress one{{0x20, 0x01, 0x0d, 0xb8, 0, 1, 0, 2}, 5000};
+  PeerAddress other = one;
+  one.ip[15] = 1;
+  other.ip[8] = 0xff;
+  const AccountId account = ledger.open_connection(one);
+  CHECK(ledger.open_connection(other) == account);
+  CHECK(ledger.objection_to_connection(other) ==
+        "its network 2001:db8:1:2::/64 has all of the 2 connections that it may");
+  PeerAddress neighbour = one;
+  neighbour.ip[7] = 3;
+  CHECK(ledger.objection_to_connection(neighbour).empty());
+  // Gone when both are, whichever comes last.
+  ledger.close_connection(account);
+  ledger.close_connection(account);
+  CHECK(ledger.objection_to_connection(one).empty());
+}
+
 TEST_CASE("a page is kept for as long as something is on it, and then given to another") {
   Ledger ledger;
   const AccountId one = ledger.open_connection(address(1));
