@@ -71,6 +71,7 @@ void LinkChannel::take_in() {
   // After a hang-up nothing is heard any more, but the other side's closing still is.
   if (hanging_up_) inbox_.clear();
   if (inbox_.empty()) inbox_ = {};  // An idle link keeps no memory.
+  book();
   if (!ended_) wait_for_bytes();
 }
 
@@ -98,7 +99,8 @@ void LinkChannel::send_bytes(std::string_view bytes) {
   }
   const bool is_first = outbox_.empty();
   outbox_.append(bytes);
-  if (is_first) write_rest();
+  book();
+  if (is_first && !ended_) write_rest();
 }
 
 void LinkChannel::write_rest() {
@@ -106,8 +108,11 @@ void LinkChannel::write_rest() {
                      [self = shared_from_this()](asio::error_code error) {
                        if (self->ended_) return;
                        std::string& rest = self->outbox_;
-                       if (!error)
+                       if (!error) {
                          rest.erase(0, self->socket_.write_some(asio::buffer(rest), error));
+                         self->book();
+                       }
+                       if (self->ended_) return;
                        if (error && error != asio::error::would_block) {
                          self->end(error.message());
                        } else if (!rest.empty()) {
@@ -118,6 +123,12 @@ void LinkChannel::write_rest() {
                          rest = {};
                        }
                      });
+}
+
+void LinkChannel::book() {
+  const std::size_t held = inbox_.size() + outbox_.size();
+  if (ended_ || held == std::exchange(booked_, held) || !callbacks_.holds) return;
+  if (std::string objection = callbacks_.holds(held); !objection.empty()) end(std::move(objection));
 }
 
 void LinkChannel::hang_up(std::string reason) {

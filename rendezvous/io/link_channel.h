@@ -19,6 +19,9 @@ class LinkChannel : public std::enable_shared_from_this<LinkChannel> {
  public:
   struct Callbacks {
     std::function<void(link::Message)> message;
+    // How many bytes wait in either direction now, whenever that changes. Says why they must not;
+    // the link ends with that reason. Empty: they may.
+    std::function<std::string(std::size_t bytes)> holds = {};
     // Called once, when the link has ended, whoever ended it. Never from inside a call of ours.
     std::function<void(std::string reason)> closed;
   };
@@ -42,12 +45,14 @@ class LinkChannel : public std::enable_shared_from_this<LinkChannel> {
   void read();
   void take_in();
   void write_rest();
+  void book();
   void end(std::string reason);
 
   asio::ip::tcp::socket socket_;
   Callbacks callbacks_;
-  std::string inbox_;   // of a frame that has not arrived in full
-  std::string outbox_;  // what the socket did not take at once; somebody waits until it does
+  std::string inbox_;       // of a frame that has not arrived in full
+  std::string outbox_;      // what the socket did not take at once; somebody waits until it does
+  std::size_t booked_ = 0;  // of both, as it was told
   std::string hang_up_reason_;
   bool hanging_up_ = false;
   bool ended_ = false;

@@ -31,6 +31,34 @@ Note note_of(const coordinator::Note& said) {
           .of_job = !said.of_stranger};
 }
 
+// What a link makes us hold, in the books in which its stores' clients are.
+class LinkBooks {
+ public:
+  LinkBooks(Ledger& ledger, const PeerAddress& peer)
+      : ledger_(ledger), account_(ledger.open_connection(peer)), charge_(ledger, account_, 0) {}
+  ~LinkBooks() {
+    charge_ = Charge();
+    ledger_.close_connection(account_);
+  }
+  LinkBooks(const LinkBooks&) = delete;
+  LinkBooks& operator=(const LinkBooks&) = delete;
+
+  // Why it must not be that much; empty: it may.
+  std::string hold(std::size_t bytes) {
+    const std::size_t before = std::exchange(bytes_, bytes);
+    std::string objection =
+        bytes > before ? ledger_.objection(account_, bytes - before) : std::string();
+    charge_.resize(bytes);
+    return objection;
+  }
+
+ private:
+  Ledger& ledger_;
+  AccountId account_;
+  Charge charge_;
+  std::size_t bytes_ = 0;
+};
+
 }  // namespace
 
 class CoordinatorServer::Port : public StoreHost {
@@ -170,10 +198,13 @@ void CoordinatorServer::adopt_link(FileDescriptor socket, const PeerAddress& pee
   auto channel = std::make_shared<LinkChannel>(std::move(stream), std::move(first_bytes));
   channels_[link] = channel;
   channel->send_bytes(link::preamble);
+  // Goes with the callbacks, which are dropped before the ledger is.
+  const auto books = std::make_shared<LinkBooks>(connections_.ledger(), peer);
   channel->start({.message =
                       [this, link](link::Message message) {
                         tell(Coordinator::Said{link, std::move(message)});
                       },
+                  .holds = [books](std::size_t bytes) { return books->hold(bytes); },
                   .closed =
                       [this, link](std::string reason) {
                         const auto ended = channels_.extract(link);

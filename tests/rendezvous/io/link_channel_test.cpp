@@ -24,7 +24,9 @@ struct Pair {
     tcp::socket far = acceptor.accept();
     sender = std::make_shared<LinkChannel>(std::move(near), "");
     reader = std::make_shared<LinkChannel>(std::move(far), "");
-    sender->start({.message = {}, .closed = [this](std::string why) { sender_ended = why; }});
+    sender->start({.message = {},
+                   .holds = [this](std::size_t bytes) { return holds ? holds(bytes) : ""; },
+                   .closed = [this](std::string why) { sender_ended = why; }});
   }
   ~Pair() {
     sender->forget();
@@ -46,6 +48,7 @@ struct Pair {
   std::shared_ptr<LinkChannel> sender, reader;
   std::vector<link::Message> heard;
   std::string sender_ended, reader_ended;
+  std::function<std::string(std::size_t)> holds;  // what the sender's books say
 };
 
 link::Message numbered(int number) {
@@ -82,4 +85,29 @@ TEST_CASE("a link whose other side does not read is cut off at a bound, aloud") 
   for (int number = 0; number < 2000; ++number) pair.sender->send(numbered(number));
   pair.run_until([&] { return !pair.sender_ended.empty(); });
   CHECK(pair.sender_ended.starts_with("it does not read: more than"));
+}
+
+TEST_CASE("what waits for a link is told to whoever keeps the books, down to the last of it") {
+  Pair pair;
+  std::vector<std::size_t> held;
+  pair.holds = [&](std::size_t bytes) {
+    held.push_back(bytes);
+    return std::string();
+  };
+  for (int number = 0; number < 100; ++number) pair.sender->send(numbered(number));
+  REQUIRE_FALSE(held.empty());
+  CHECK(held.back() > 50'000);
+  pair.start_reading();
+  pair.run_until([&] { return pair.heard.size() == 100; });
+  CHECK(held.back() == 0);
+}
+
+TEST_CASE("a link that would hold more than it may ends with the reason") {
+  Pair pair;
+  pair.holds = [](std::size_t bytes) {
+    return bytes > 20'000 ? std::string("too much") : std::string();
+  };
+  for (int number = 0; number < 100; ++number) pair.sender->send(numbered(number));
+  pair.run_until([&] { return !pair.sender_ended.empty(); });
+  CHECK(pair.sender_ended == "too much");
 }

@@ -279,3 +279,30 @@ TEST_CASE("a daemon runs several jobs at once, each with a store port of its own
                refused);
   CHECK_FALSE(refused);
 }
+
+TEST_CASE("what a link makes us hold is in the books, and who goes over them is closed") {
+  asio::io_context context;
+  std::vector<std::string> notes;
+  CoordinatorServer server(context,
+                           {.to_local_agent = [](const link::Message&) {},
+                            .note = [&](const Note& note) { notes.push_back(note.text); },
+                            .done = nullptr},
+                           {.memory = {.address_bytes_max = 10'000}});
+  const auto opened = server.open({.host = "127.0.0.1"}, {.only = {}, .options = {.lease = 60s}});
+  REQUIRE(opened.has_value());
+  tcp::socket agent{context};
+  agent.connect({asio::ip::make_address("127.0.0.1"), opened->port});
+  // The beginning of a frame, as large as one may be.
+  const std::string beginning = std::string(link::preamble) + std::string("\x00\x7d\x00\x00", 4);
+  asio::write(agent, asio::buffer(beginning + std::string(20'000, 'x')));
+  bool is_closed = false;
+  std::array<char, 64> chunk{};
+  std::function<void()> listen = [&] {
+    agent.async_read_some(asio::buffer(chunk), [&](const asio::error_code& error, std::size_t) {
+      is_closed = static_cast<bool>(error);
+      if (!error) listen();
+    });
+  };
+  listen();
+  run_until(context, [&] { return is_closed; });
+}
