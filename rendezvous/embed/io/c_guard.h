@@ -23,6 +23,22 @@ inline void keep(const char* reason) noexcept {
   }
 }
 
+// What a function says of an argument that must not be null: which function, and which of them.
+inline std::string null_pointer_text(const char* function, const std::string& argument) {
+  return std::string(function) + ": " + argument + " is a null pointer";
+}
+
+// False: it is null, and the thread's text says so.
+inline bool is_given(const char* function, const char* argument, const void* pointer) noexcept {
+  if (pointer != nullptr) return true;
+  try {
+    keep(null_pointer_text(function, argument).c_str());
+  } catch (...) {
+    keep("");
+  }
+  return false;
+}
+
 // `body` returns a Result<T>; `take` puts its value where the caller wants it.
 template <class Body, class Take>
 int guarded(Body body, Take take) noexcept {

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
+#include <initializer_list>
 #include <memory>
 #include <new>
 #include <optional>
@@ -44,29 +45,54 @@ std::optional<Duration> timeout_of(std::int64_t milliseconds) {
   return duration_of(milliseconds);
 }
 
-// Throws what guarded() turns into a failure.
-std::string_view bytes(const void* value, std::size_t size) {
-  if (size == 0) return "";
-  if (value == nullptr)
-    throw std::invalid_argument("cannot ask a store: a value is a null pointer");
-  return {static_cast<const char*>(value), size};
+// One call of the C interface, for the texts that say what is wrong with it.
+struct Call {
+  const char* function;
+  cpprun_store_client* client;
+};
+
+// An argument of it, by its name in the header.
+struct Argument {
+  std::string name;
+  const void* pointer;
+};
+
+std::string is_null(const Call& call, const std::string& argument) {
+  return cpprun::c::null_pointer_text(call.function, argument);
 }
 
-std::vector<std::string> keys_of(const char* const* keys, std::size_t count) {
-  if (std::find(keys, keys + count, nullptr) != keys + count) {
-    throw std::invalid_argument("cannot ask a store: a key is a null pointer");
+// Throws what guarded() turns into a failure.
+std::string_view bytes(const Call& call, const Argument& value, std::size_t size) {
+  if (size == 0) return "";
+  if (value.pointer == nullptr) throw std::invalid_argument(is_null(call, value.name));
+  return {static_cast<const char*>(value.pointer), size};
+}
+
+std::vector<std::string> keys_of(const Call& call, const char* const* keys, std::size_t count) {
+  std::vector<std::string> texts;
+  for (std::size_t at = 0; at < count; ++at) {
+    const std::string name = "keys[" + std::to_string(at) + "]";
+    if (keys[at] == nullptr) throw std::invalid_argument(is_null(call, name));
+    texts.emplace_back(keys[at]);
   }
-  return {keys, keys + count};
+  return texts;
 }
 
 // Calls `body` with the client, unless one of the pointers it needs is null.
-template <class... Pointers, class Body>
-auto with(cpprun_store_client* client, Body body, const Pointers*... needed)
-    -> decltype(body(client->client)) {
-  if (client == nullptr) return failure("cannot ask a store: the client is a null pointer");
-  if (((needed == nullptr) || ...))
-    return failure("cannot ask a store: an argument is a null pointer");
-  return body(client->client);
+template <class Body>
+auto with(const Call& call, Body body, std::initializer_list<Argument> needed)
+    -> decltype(body(call.client->client)) {
+  if (call.client == nullptr) return failure(is_null(call, "client"));
+  for (const Argument& argument : needed) {
+    if (argument.pointer == nullptr) return failure(is_null(call, argument.name));
+  }
+  return body(call.client->client);
+}
+
+// What is never looked at may be null.
+template <class Pointer>
+const void* needed_for(std::size_t count, const Pointer* pointer) {
+  return count == 0 ? "" : static_cast<const void*>(pointer);
 }
 
 // A copy of its own, with a NUL behind it; malloc, because free() is what other languages have.
@@ -85,13 +111,16 @@ void empty(char** value, std::size_t* size) {
 }
 
 Result<std::unique_ptr<cpprun_store_client>> connect(const cpprun_store_client_options* given) {
-  if (given == nullptr) return failure("cannot reach a store: the options are a null pointer");
   if (given->size < sizeof(cpprun_store_client_options)) {
     return failure("cannot reach a store: the options say a size of " +
                    std::to_string(given->size) + ", set it to sizeof(cpprun_store_client_options)");
   }
   cpprun::StoreClientOptions options;
-  if (given->host != nullptr) options.host = given->host;
+  if (given->host == nullptr) {
+    return failure(
+        cpprun::c::null_pointer_text("cpprun_store_connect_with", "the host of the options"));
+  }
+  options.host = given->host;
   options.port = given->port;
   if (given->connect_timeout_ms >= 0) {
     options.connect_timeout = duration_of(given->connect_timeout_ms);
@@ -106,6 +135,7 @@ Result<std::unique_ptr<cpprun_store_client>> connect(const cpprun_store_client_o
 }  // namespace
 
 cpprun_store_client* cpprun_store_connect(const char* host, uint16_t port, int64_t timeout_ms) {
+  if (!cpprun::c::is_given(__func__, "host", host)) return nullptr;
   cpprun_store_client_options options{};
   options.size = sizeof options;
   options.host = host;
@@ -116,6 +146,7 @@ cpprun_store_client* cpprun_store_connect(const char* host, uint16_t port, int64
 }
 
 cpprun_store_client* cpprun_store_connect_with(const cpprun_store_client_options* options) {
+  if (!cpprun::c::is_given(__func__, "options", options)) return nullptr;
   return cpprun::c::made<cpprun_store_client>([options] { return connect(options); });
 }
 
@@ -124,6 +155,7 @@ void cpprun_store_disconnect(cpprun_store_client* client) {
 }
 
 int cpprun_store_is_broken(const cpprun_store_client* client) {
+  (void)cpprun::c::is_given(__func__, "client", client);  // or its text is what there is to say
   return client == nullptr || !client->client.broken().empty() ? 1 : 0;
 }
 
@@ -131,42 +163,58 @@ int cpprun_store_is_broken(const cpprun_store_client* client) {
 
 int cpprun_store_set(cpprun_store_client* client, const char* key, const void* value,
                      size_t value_size) {
+  const Call call{__func__, client};
   return guarded([&] {
-    return with(
-        client, [&](auto& store) { return store.set(key, bytes(value, value_size)); }, key);
+    return with(call,
+                [&](auto& store) {
+                  return store.set(key, bytes(call, {"value", value}, value_size));
+                },
+                {{"key", key}});
   });
 }
 
 int cpprun_store_append(cpprun_store_client* client, const char* key, const void* value,
                         size_t value_size) {
+  const Call call{__func__, client};
   return guarded([&] {
-    return with(
-        client, [&](auto& store) { return store.append(key, bytes(value, value_size)); }, key);
+    return with(call,
+                [&](auto& store) {
+                  return store.append(key, bytes(call, {"value", value}, value_size));
+                },
+                {{"key", key}});
   });
 }
 
 int cpprun_store_multi_set(cpprun_store_client* client, size_t count, const char* const* keys,
                            const void* const* values, const size_t* value_sizes) {
+  const Call call{__func__, client};
   return guarded([&] {
-    return with(
-        client,
-        [&](auto& store) {
-          std::vector<std::pair<std::string, std::string>> entries;
-          const std::vector<std::string> names = keys_of(keys, count);
-          for (std::size_t at = 0; at < count; ++at) {
-            entries.emplace_back(names[at], bytes(values[at], value_sizes[at]));
-          }
-          return store.multi_set(entries);
-        },
-        keys, values, value_sizes);
+    return with(call,
+                [&](auto& store) {
+                  std::vector<std::pair<std::string, std::string>> entries;
+                  const std::vector<std::string> names = keys_of(call, keys, count);
+                  for (std::size_t at = 0; at < count; ++at) {
+                    entries.emplace_back(
+                        names[at], bytes(call, {"values[" + std::to_string(at) + "]", values[at]},
+                                         value_sizes[at]));
+                  }
+                  return store.multi_set(entries);
+                },
+                {{"keys", needed_for(count, keys)},
+                 {"values", needed_for(count, values)},
+                 {"value_sizes", needed_for(count, value_sizes)}});
   });
 }
 
 int cpprun_store_queue_push(cpprun_store_client* client, const char* key, const void* value,
                             size_t value_size) {
+  const Call call{__func__, client};
   return guarded([&] {
-    return with(
-        client, [&](auto& store) { return store.queue_push(key, bytes(value, value_size)); }, key);
+    return with(call,
+                [&](auto& store) {
+                  return store.queue_push(key, bytes(call, {"value", value}, value_size));
+                },
+                {{"key", key}});
   });
 }
 
@@ -174,23 +222,24 @@ int cpprun_store_queue_push(cpprun_store_client* client, const char* key, const 
 
 int cpprun_store_get(cpprun_store_client* client, const char* key, int64_t timeout_ms, char** value,
                      size_t* value_size) {
+  const Call call{__func__, client};
   empty(value, value_size);
   return guarded(
       [&] {
-        return with(
-            client, [&](auto& store) { return store.get(key, timeout_of(timeout_ms)); }, key, value,
-            value_size);
+        return with(call, [&](auto& store) { return store.get(key, timeout_of(timeout_ms)); },
+                    {{"key", key}, {"value", value}, {"value_size", value_size}});
       },
       [&](const std::string& text) { hand_out(text, value, value_size); });
 }
 
 int cpprun_store_find(cpprun_store_client* client, const char* key, char** value,
                       size_t* value_size) {
+  const Call call{__func__, client};
   empty(value, value_size);
   return guarded(
       [&] {
-        return with(
-            client, [&](auto& store) { return store.find(key); }, key, value, value_size);
+        return with(call, [&](auto& store) { return store.find(key); },
+                    {{"key", key}, {"value", value}, {"value_size", value_size}});
       },
       [&](const std::optional<std::string>& text) {
         if (text) hand_out(*text, value, value_size);
@@ -198,10 +247,11 @@ int cpprun_store_find(cpprun_store_client* client, const char* key, char** value
 }
 
 int cpprun_store_add(cpprun_store_client* client, const char* key, int64_t delta, int64_t* sum) {
+  const Call call{__func__, client};
   return guarded(
       [&] {
-        return with(
-            client, [&](auto& store) { return store.add(key, delta); }, key, sum);
+        return with(call, [&](auto& store) { return store.add(key, delta); },
+                    {{"key", key}, {"sum", sum}});
       },
       [sum](std::int64_t now) { *sum = now; });
 }
@@ -209,54 +259,58 @@ int cpprun_store_add(cpprun_store_client* client, const char* key, int64_t delta
 int cpprun_store_compare_set(cpprun_store_client* client, const char* key, const void* expected,
                              size_t expected_size, const void* desired, size_t desired_size,
                              char** value, size_t* value_size) {
+  const Call call{__func__, client};
   empty(value, value_size);
   return guarded(
       [&] {
-        return with(
-            client,
-            [&](auto& store) {
-              return store.compare_set(key, bytes(expected, expected_size),
-                                       bytes(desired, desired_size));
-            },
-            key, value, value_size);
+        return with(call,
+                    [&](auto& store) {
+                      return store.compare_set(key,
+                                               bytes(call, {"expected", expected}, expected_size),
+                                               bytes(call, {"desired", desired}, desired_size));
+                    },
+                    {{"key", key}, {"value", value}, {"value_size", value_size}});
       },
       [&](const std::string& text) { hand_out(text, value, value_size); });
 }
 
 int cpprun_store_check(cpprun_store_client* client, const char* const* keys, size_t count,
                        int* exist) {
+  const Call call{__func__, client};
   return guarded(
       [&] {
-        return with(
-            client, [&](auto& store) { return store.check(keys_of(keys, count)); }, keys, exist);
+        return with(call, [&](auto& store) { return store.check(keys_of(call, keys, count)); },
+                    {{"keys", needed_for(count, keys)}, {"exist", exist}});
       },
       [exist](bool all) { *exist = all ? 1 : 0; });
 }
 
 int cpprun_store_wait(cpprun_store_client* client, const char* const* keys, size_t count,
                       int64_t timeout_ms) {
+  const Call call{__func__, client};
   return guarded([&] {
     return with(
-        client,
-        [&](auto& store) { return store.wait(keys_of(keys, count), timeout_of(timeout_ms)); },
-        keys);
+        call,
+        [&](auto& store) { return store.wait(keys_of(call, keys, count), timeout_of(timeout_ms)); },
+        {{"keys", needed_for(count, keys)}});
   });
 }
 
 int cpprun_store_barrier(cpprun_store_client* client, const char* key, int64_t world_size,
                          int64_t timeout_ms) {
+  const Call call{__func__, client};
   return guarded([&] {
-    return with(
-        client, [&](auto& store) { return store.barrier(key, world_size, timeout_of(timeout_ms)); },
-        key);
+    return with(call,
+                [&](auto& store) { return store.barrier(key, world_size, timeout_of(timeout_ms)); },
+                {{"key", key}});
   });
 }
 
 int cpprun_store_delete_key(cpprun_store_client* client, const char* key, int* existed) {
+  const Call call{__func__, client};
   return guarded(
       [&] {
-        return with(
-            client, [&](auto& store) { return store.delete_key(key); }, key);
+        return with(call, [&](auto& store) { return store.delete_key(key); }, {{"key", key}});
       },
       [existed](bool was_there) {
         if (existed != nullptr) *existed = was_there ? 1 : 0;
@@ -264,21 +318,22 @@ int cpprun_store_delete_key(cpprun_store_client* client, const char* key, int* e
 }
 
 int cpprun_store_num_keys(cpprun_store_client* client, int64_t* count) {
+  const Call call{__func__, client};
   return guarded(
       [&] {
-        return with(
-            client, [&](auto& store) { return store.num_keys(); }, count);
+        return with(call, [&](auto& store) { return store.num_keys(); }, {{"count", count}});
       },
       [count](std::int64_t keys) { *count = keys; });
 }
 
 int cpprun_store_queue_pop(cpprun_store_client* client, const char* key, char** value,
                            size_t* value_size) {
+  const Call call{__func__, client};
   empty(value, value_size);
   return guarded(
       [&] {
-        return with(
-            client, [&](auto& store) { return store.queue_pop(key); }, key, value, value_size);
+        return with(call, [&](auto& store) { return store.queue_pop(key); },
+                    {{"key", key}, {"value", value}, {"value_size", value_size}});
       },
       [&](const std::optional<std::string>& text) {
         if (text) hand_out(*text, value, value_size);
@@ -286,10 +341,11 @@ int cpprun_store_queue_pop(cpprun_store_client* client, const char* key, char** 
 }
 
 int cpprun_store_queue_length(cpprun_store_client* client, const char* key, int64_t* length) {
+  const Call call{__func__, client};
   return guarded(
       [&] {
-        return with(
-            client, [&](auto& store) { return store.queue_length(key); }, key, length);
+        return with(call, [&](auto& store) { return store.queue_length(key); },
+                    {{"key", key}, {"length", length}});
       },
       [length](std::int64_t entries) { *length = entries; });
 }
@@ -298,22 +354,22 @@ int cpprun_store_queue_length(cpprun_store_client* client, const char* key, int6
 
 int cpprun_store_multi_get(cpprun_store_client* client, const char* const* keys, size_t count,
                            cpprun_store_list** values) {
+  const Call call{__func__, client};
   if (values != nullptr) *values = nullptr;
   return guarded(
       [&] {
-        return with(
-            client, [&](auto& store) { return store.multi_get(keys_of(keys, count)); }, keys,
-            values);
+        return with(call, [&](auto& store) { return store.multi_get(keys_of(call, keys, count)); },
+                    {{"keys", needed_for(count, keys)}, {"values", values}});
       },
       [values](auto texts) { *values = new cpprun_store_list{std::move(texts)}; });
 }
 
 int cpprun_store_list_keys(cpprun_store_client* client, cpprun_store_list** keys) {
+  const Call call{__func__, client};
   if (keys != nullptr) *keys = nullptr;
   return guarded(
       [&] {
-        return with(
-            client, [&](auto& store) { return store.list_keys(); }, keys);
+        return with(call, [&](auto& store) { return store.list_keys(); }, {{"keys", keys}});
       },
       [keys](auto texts) { *keys = new cpprun_store_list{std::move(texts)}; });
 }
@@ -323,12 +379,12 @@ void cpprun_store_free(void* value) {
 }
 
 size_t cpprun_store_list_count(const cpprun_store_list* list) {
-  return list == nullptr ? 0 : list->items.size();
+  return !cpprun::c::is_given(__func__, "list", list) ? 0 : list->items.size();
 }
 
 const char* cpprun_store_list_item(const cpprun_store_list* list, size_t index, size_t* item_size) {
   if (item_size != nullptr) *item_size = 0;
-  if (list == nullptr || index >= list->items.size()) return nullptr;
+  if (!cpprun::c::is_given(__func__, "list", list) || index >= list->items.size()) return nullptr;
   if (item_size != nullptr) *item_size = list->items[index].size();
   return list->items[index].c_str();
 }

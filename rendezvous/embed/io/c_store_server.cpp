@@ -23,8 +23,8 @@ struct cpprun_store_service {
 
 namespace {
 
+// Of options that are there.
 Result<cpprun::StoreServerOptions> read_options(const cpprun_store_server_options* given) {
-  if (given == nullptr) return failure("cannot serve a store: the options are a null pointer");
   // What is smaller was never defined; what is larger comes from a later header, and what it adds
   // is zero where the caller does not use it.
   if (given->size < sizeof(cpprun_store_server_options)) {
@@ -82,16 +82,18 @@ cpprun_store_server* cpprun_store_serve(const char* host, uint16_t port) {
 }
 
 cpprun_store_server* cpprun_store_serve_with(const cpprun_store_server_options* options) {
+  if (!cpprun::c::is_given(__func__, "options", options)) return nullptr;
   return cpprun::c::made<cpprun_store_server>(
       [&] { return open<cpprun_store_server, cpprun::StoreServer>(options); });
 }
 
 uint16_t cpprun_store_port(const cpprun_store_server* server) {
-  return server == nullptr ? std::uint16_t{0} : server->server->port();
+  return !cpprun::c::is_given(__func__, "server", server) ? std::uint16_t{0}
+                                                          : server->server->port();
 }
 
 const char* cpprun_store_address(const cpprun_store_server* server) {
-  return server == nullptr ? "" : server->address.c_str();
+  return !cpprun::c::is_given(__func__, "server", server) ? "" : server->address.c_str();
 }
 
 void cpprun_store_stop(cpprun_store_server* server) {
@@ -99,28 +101,30 @@ void cpprun_store_stop(cpprun_store_server* server) {
 }
 
 cpprun_store_service* cpprun_store_service_open(const cpprun_store_server_options* options) {
+  if (!cpprun::c::is_given(__func__, "options", options)) return nullptr;
   return cpprun::c::made<cpprun_store_service>(
       [&] { return open<cpprun_store_service, cpprun::StoreService>(options); });
 }
 
 uint16_t cpprun_store_service_port(const cpprun_store_service* service) {
-  return service == nullptr ? std::uint16_t{0} : service->service->port();
+  return !cpprun::c::is_given(__func__, "service", service) ? std::uint16_t{0}
+                                                            : service->service->port();
 }
 
 const char* cpprun_store_service_address(const cpprun_store_service* service) {
-  return service == nullptr ? "" : service->address.c_str();
+  return !cpprun::c::is_given(__func__, "service", service) ? "" : service->address.c_str();
 }
 
 int cpprun_store_service_descriptor(const cpprun_store_service* service) {
-  return service == nullptr ? -1 : service->service->descriptor();
+  return !cpprun::c::is_given(__func__, "service", service) ? -1 : service->service->descriptor();
 }
 
 int cpprun_store_service_wait_ms(const cpprun_store_service* service) {
-  return service == nullptr ? -1 : service->service->next_wait_ms();
+  return !cpprun::c::is_given(__func__, "service", service) ? -1 : service->service->next_wait_ms();
 }
 
 void cpprun_store_service_serve(cpprun_store_service* service) {
-  if (service != nullptr) service->service->serve();
+  if (cpprun::c::is_given(__func__, "service", service)) service->service->serve();
 }
 
 void cpprun_store_service_close(cpprun_store_service* service) {

@@ -13,7 +13,10 @@
  *
  * Errors. Whatever can fail returns 0 when it was done and -1 when not; what makes an object
  * returns NULL. cpprun_store_error() then says what was tried, on what, and why it failed. Nothing
- * throws, prints or ends the process. A null pointer where an object is wanted is such a failure.
+ * throws, prints or ends the process. A null pointer where something is wanted is such a failure,
+ * whose text names the function and the argument; functions that only tell something (a port, an
+ * address, a count) give zero, "" or what their comment says. Where a count or a size is 0 the
+ * pointer beside it may be null.
  *
  * Times are in milliseconds. A negative timeout means the client's own, five minutes unless
  * cpprun_store_connect_with() says otherwise.

@@ -37,6 +37,10 @@ std::string error_after(int outcome) {
   return cpprun_store_error();
 }
 
+void refused(int outcome, const std::string& words) {
+  CHECK(error_after(outcome) == "cpprun_store_" + words + " is a null pointer");
+}
+
 }  // namespace
 
 TEST_CASE("another program can ask the store everything") {
@@ -137,7 +141,7 @@ TEST_CASE("what cannot be is a failure with a sentence and no crash") {
   CHECK(std::string(cpprun_store_error()).find("cannot reach a store at 127.0.0.1:1") == 0);
   CHECK(cpprun_store_connect_with(nullptr) == nullptr);
   CHECK(std::string(cpprun_store_error()) ==
-        "cannot reach a store: the options are a null pointer");
+        "cpprun_store_connect_with: options is a null pointer");
   CHECK(cpprun_store_serve("no.such.host.invalid", 0) == nullptr);
   CHECK(std::string(cpprun_store_error()).find("no.such.host.invalid") != std::string::npos);
   cpprun_store_server_options options = {};
@@ -146,25 +150,154 @@ TEST_CASE("what cannot be is a failure with a sentence and no crash") {
         "cannot serve a store: the options say a size of 0, set it to "
         "sizeof(cpprun_store_server_options)");
   CHECK(error_after(cpprun_store_set(nullptr, "k", "v", 1)) ==
-        "cannot ask a store: the client is a null pointer");
+        "cpprun_store_set: client is a null pointer");
 }
 
-TEST_CASE("a null pointer in place of a key, a value or a result is named as such") {
+TEST_CASE("a null client is refused by every function, which is named") {
+  const char* keys[] = {"k"};
+  const void* values[] = {"v"};
+  const std::size_t sizes[] = {1};
+  char* value = nullptr;
+  std::size_t size = 0;
+  std::int64_t number = 0;
+  int flag = 0;
+  cpprun_store_list* list = nullptr;
+  refused(cpprun_store_set(nullptr, "k", "v", 1), "set: client");
+  refused(cpprun_store_append(nullptr, "k", "v", 1), "append: client");
+  refused(cpprun_store_multi_set(nullptr, 1, keys, values, sizes), "multi_set: client");
+  refused(cpprun_store_queue_push(nullptr, "k", "v", 1), "queue_push: client");
+  refused(cpprun_store_get(nullptr, "k", 0, &value, &size), "get: client");
+  refused(cpprun_store_find(nullptr, "k", &value, &size), "find: client");
+  refused(cpprun_store_add(nullptr, "k", 1, &number), "add: client");
+  refused(cpprun_store_compare_set(nullptr, "k", "", 0, "", 0, &value, &size),
+          "compare_set: client");
+  refused(cpprun_store_check(nullptr, keys, 1, &flag), "check: client");
+  refused(cpprun_store_wait(nullptr, keys, 1, 0), "wait: client");
+  refused(cpprun_store_barrier(nullptr, "k", 1, 0), "barrier: client");
+  refused(cpprun_store_delete_key(nullptr, "k", &flag), "delete_key: client");
+  refused(cpprun_store_num_keys(nullptr, &number), "num_keys: client");
+  refused(cpprun_store_multi_get(nullptr, keys, 1, &list), "multi_get: client");
+  refused(cpprun_store_queue_pop(nullptr, "k", &value, &size), "queue_pop: client");
+  refused(cpprun_store_queue_length(nullptr, "k", &number), "queue_length: client");
+  refused(cpprun_store_list_keys(nullptr, &list), "list_keys: client");
+  CHECK(cpprun_store_is_broken(nullptr) == 1);
+  CHECK(std::string(cpprun_store_error()) == "cpprun_store_is_broken: client is a null pointer");
+}
+
+TEST_CASE("a null key, value or result is refused with the names of function and argument") {
   const auto server = server_here();
   auto* client = cpprun_store_connect("127.0.0.1", server.port(), 5000);
   REQUIRE(client != nullptr);
-  const std::string missing = "cannot ask a store: an argument is a null pointer";
-  CHECK(error_after(cpprun_store_set(client, nullptr, "v", 1)) == missing);
-  CHECK(error_after(cpprun_store_set(client, "k", nullptr, 1)) ==
-        "cannot ask a store: a value is a null pointer");
-  CHECK(error_after(cpprun_store_get(client, "k", 0, nullptr, nullptr)) == missing);
-  CHECK(error_after(cpprun_store_add(client, "n", 1, nullptr)) == missing);
   const char* keys[] = {"k", nullptr};
-  CHECK(error_after(cpprun_store_wait(client, keys, 2, 0)) ==
-        "cannot ask a store: a key is a null pointer");
-  CHECK(cpprun_store_set(client, "k", nullptr, 0) == 0);
+  const void* values[] = {"v", nullptr};
+  const std::size_t sizes[] = {1, 1};
+  char* value = nullptr;
+  std::size_t size = 0;
+  std::int64_t number = 0;
+  refused(cpprun_store_set(client, nullptr, "v", 1), "set: key");
+  refused(cpprun_store_set(client, "k", nullptr, 1), "set: value");
+  refused(cpprun_store_append(client, nullptr, "v", 1), "append: key");
+  refused(cpprun_store_append(client, "k", nullptr, 1), "append: value");
+  refused(cpprun_store_multi_set(client, 1, nullptr, values, sizes), "multi_set: keys");
+  refused(cpprun_store_multi_set(client, 1, keys, nullptr, sizes), "multi_set: values");
+  refused(cpprun_store_multi_set(client, 1, keys, values, nullptr), "multi_set: value_sizes");
+  refused(cpprun_store_multi_set(client, 2, keys, values, sizes), "multi_set: keys[1]");
+  const char* two_keys[] = {"k", "l"};
+  refused(cpprun_store_multi_set(client, 2, two_keys, values, sizes), "multi_set: values[1]");
+  refused(cpprun_store_queue_push(client, nullptr, "v", 1), "queue_push: key");
+  refused(cpprun_store_queue_push(client, "k", nullptr, 1), "queue_push: value");
+  refused(cpprun_store_get(client, nullptr, 0, &value, &size), "get: key");
+  refused(cpprun_store_get(client, "k", 0, nullptr, &size), "get: value");
+  refused(cpprun_store_get(client, "k", 0, &value, nullptr), "get: value_size");
+  refused(cpprun_store_find(client, nullptr, &value, &size), "find: key");
+  refused(cpprun_store_find(client, "k", nullptr, &size), "find: value");
+  refused(cpprun_store_find(client, "k", &value, nullptr), "find: value_size");
+  refused(cpprun_store_add(client, nullptr, 1, &number), "add: key");
+  refused(cpprun_store_add(client, "n", 1, nullptr), "add: sum");
+  refused(cpprun_store_compare_set(client, nullptr, "", 0, "", 0, &value, &size),
+          "compare_set: key");
+  refused(cpprun_store_compare_set(client, "k", nullptr, 1, "", 0, &value, &size),
+          "compare_set: expected");
+  refused(cpprun_store_compare_set(client, "k", "", 0, nullptr, 1, &value, &size),
+          "compare_set: desired");
+  refused(cpprun_store_compare_set(client, "k", "", 0, "", 0, nullptr, &size),
+          "compare_set: value");
+  refused(cpprun_store_compare_set(client, "k", "", 0, "", 0, &value, nullptr),
+          "compare_set: value_size");
   cpprun_store_disconnect(client);
+}
 
+TEST_CASE("a null list of keys or result is refused, and one beside a count of 0 is not") {
+  const auto server = server_here();
+  auto* client = cpprun_store_connect("127.0.0.1", server.port(), 5000);
+  REQUIRE(client != nullptr);
+  const char* keys[] = {"k", nullptr};
+  char* value = nullptr;
+  std::size_t size = 0;
+  std::int64_t number = 0;
+  int flag = 0;
+  cpprun_store_list* list = nullptr;
+  refused(cpprun_store_check(client, nullptr, 1, &flag), "check: keys");
+  refused(cpprun_store_check(client, keys, 2, &flag), "check: keys[1]");
+  refused(cpprun_store_check(client, keys, 1, nullptr), "check: exist");
+  refused(cpprun_store_wait(client, nullptr, 1, 0), "wait: keys");
+  refused(cpprun_store_wait(client, keys, 2, 0), "wait: keys[1]");
+  refused(cpprun_store_barrier(client, nullptr, 1, 0), "barrier: key");
+  refused(cpprun_store_delete_key(client, nullptr, &flag), "delete_key: key");
+  refused(cpprun_store_num_keys(client, nullptr), "num_keys: count");
+  refused(cpprun_store_multi_get(client, nullptr, 1, &list), "multi_get: keys");
+  refused(cpprun_store_multi_get(client, keys, 2, &list), "multi_get: keys[1]");
+  refused(cpprun_store_multi_get(client, keys, 1, nullptr), "multi_get: values");
+  refused(cpprun_store_queue_pop(client, nullptr, &value, &size), "queue_pop: key");
+  refused(cpprun_store_queue_pop(client, "k", nullptr, &size), "queue_pop: value");
+  refused(cpprun_store_queue_pop(client, "k", &value, nullptr), "queue_pop: value_size");
+  refused(cpprun_store_queue_length(client, nullptr, &number), "queue_length: key");
+  refused(cpprun_store_queue_length(client, "k", nullptr), "queue_length: length");
+  refused(cpprun_store_list_keys(client, nullptr), "list_keys: keys");
+  // What a count or a size of 0 makes superfluous, and what the header allows.
+  CHECK(cpprun_store_set(client, "k", nullptr, 0) == 0);
+  CHECK(cpprun_store_wait(client, nullptr, 0, 0) == 0);
+  CHECK(cpprun_store_delete_key(client, "k", nullptr) == 0);
+  CHECK(cpprun_store_list_keys(client, &list) == 0);
+  CHECK(cpprun_store_list_item(list, 99, nullptr) == nullptr);
+  cpprun_store_list_free(list);
+  cpprun_store_disconnect(client);
+}
+
+TEST_CASE("what makes, tells or ends something takes null pointers without a crash") {
+  const auto said = [](const std::string& words) {
+    CHECK(std::string(cpprun_store_error()) == "cpprun_store_" + words + " is a null pointer");
+  };
+  CHECK(cpprun_store_connect(nullptr, 1, 0) == nullptr);
+  said("connect: host");
+  CHECK(cpprun_store_connect_with(nullptr) == nullptr);
+  said("connect_with: options");
+  cpprun_store_client_options options = {};
+  options.size = sizeof options;
+  CHECK(cpprun_store_connect_with(&options) == nullptr);
+  said("connect_with: the host of the options");
+  CHECK(cpprun_store_serve_with(nullptr) == nullptr);
+  said("serve_with: options");
+  CHECK(cpprun_store_service_open(nullptr) == nullptr);
+  said("service_open: options");
+  CHECK(cpprun_store_port(nullptr) == 0);
+  said("port: server");
+  CHECK(std::string(cpprun_store_address(nullptr)).empty());
+  said("address: server");
+  CHECK(cpprun_store_service_port(nullptr) == 0);
+  said("service_port: service");
+  CHECK(std::string(cpprun_store_service_address(nullptr)).empty());
+  said("service_address: service");
+  CHECK(cpprun_store_service_descriptor(nullptr) == -1);
+  said("service_descriptor: service");
+  CHECK(cpprun_store_service_wait_ms(nullptr) == -1);
+  said("service_wait_ms: service");
+  cpprun_store_service_serve(nullptr);
+  said("service_serve: service");
+  CHECK(cpprun_store_list_count(nullptr) == 0);
+  said("list_count: list");
+  CHECK(cpprun_store_list_item(nullptr, 0, nullptr) == nullptr);
+  said("list_item: list");
   cpprun_store_disconnect(nullptr);
   cpprun_store_stop(nullptr);
   cpprun_store_service_close(nullptr);
