@@ -87,6 +87,10 @@ inline constexpr std::size_t links_per_source_max = 4096;
 inline constexpr std::chrono::nanoseconds daemon_lease_max = 2min;
 // From an agent's greeting to its join, which it sends at once.
 inline constexpr std::chrono::nanoseconds join_patience = 10s;
+// The same where more links than this wait to say who they are: each has one of the descriptors
+// that are kept for agents, and half of them may go to those who say nothing.
+inline constexpr std::chrono::nanoseconds join_patience_in_crowd = 500ms;
+inline constexpr std::size_t newcomers_max = 2048;
 // For a node to speak at all addresses of its master before it asks for a seat: several trips
 // around the world, and little of a lease.
 inline constexpr std::chrono::nanoseconds introduction_patience = 500ms;
@@ -280,6 +284,8 @@ inline constexpr std::size_t store_work_of_connection = 24 * 1024;
 // watches when it leaves: so many are dealt with at once, the others in turns of so many.
 inline constexpr std::size_t store_told_at_once_max = 1024;
 inline constexpr std::size_t store_told_in_turn = 2048;
+// Kept so that a client for which there is no memory left can be closed with a reason.
+inline constexpr std::size_t store_last_memory_bytes = 256 * 1024;
 // What clients may make a daemon hold at the least, however small the machine: a job's meeting.
 inline constexpr std::uint64_t store_memory_bytes_min = 64ULL * 1024 * 1024;
 // Of one address, unless a daemon's flags say otherwise: connections of as many ranks as anybody

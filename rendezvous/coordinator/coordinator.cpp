@@ -321,6 +321,7 @@ Coordinator::Actions Coordinator::advance(TimePoint now) {
     forget_newcomer(each.holder);
     actions.emplace_back(coordinator::HangUp{each.holder, "it greeted, and then said nothing"});
   }
+  make_room(now, actions);
   for (const std::string& job : agenda_.take_due(now)) {
     const std::size_t said_before = actions.size();
     jobs_.at(job)->job.advance(now, actions);
@@ -329,11 +330,28 @@ Coordinator::Actions Coordinator::advance(TimePoint now) {
   return actions;
 }
 
+// When the newcomer that has said nothing for longest has to go because there are too many.
+std::optional<TimePoint> Coordinator::next_to_make_room() const {
+  if (newcomer_leases_.size() <= options_.limits.newcomers) return std::nullopt;
+  return newcomer_leases_.longest_silent()->heard + bounds::join_patience_in_crowd;
+}
+
+void Coordinator::make_room(TimePoint now, Actions& actions) {
+  for (auto due = next_to_make_room(); due && *due <= now; due = next_to_make_room()) {
+    const LinkId link = newcomer_leases_.longest_silent()->holder;
+    forget_newcomer(link);
+    newcomer_leases_.forget(link);
+    actions.emplace_back(coordinator::HangUp{
+        link, "it greeted, and then said nothing, and others need its descriptor (ulimit -Hn)"});
+  }
+}
+
 std::optional<TimePoint> Coordinator::next_deadline() const {
-  const std::optional<TimePoint> of_newcomers = newcomer_leases_.next_expiry();
-  const std::optional<TimePoint> of_jobs = agenda_.next();
-  if (!of_newcomers || !of_jobs) return of_newcomers ? of_newcomers : of_jobs;
-  return std::min(*of_newcomers, *of_jobs);
+  std::optional<TimePoint> next = newcomer_leases_.next_expiry();
+  for (const auto& each : {next_to_make_room(), agenda_.next()}) {
+    if (each && (!next || *each < *next)) next = each;
+  }
+  return next;
 }
 
 }  // namespace cpprun

@@ -37,6 +37,7 @@ struct CoordinatorLimits {
   std::size_t jobs = bounds::jobs_max;
   std::size_t jobs_per_source = bounds::jobs_per_source_max;
   std::size_t links_per_source = bounds::links_per_source_max;
+  std::size_t newcomers = bounds::newcomers_max;  // that may take their time to say who they are
   Duration lease = bounds::daemon_lease_max;  // that a job's first node may ask for
   friend bool operator==(const CoordinatorLimits&, const CoordinatorLimits&) = default;
 };
@@ -128,6 +129,8 @@ class Coordinator {
   void introduce(const Caller& caller, const link::WhoHosts& agent, Actions& actions);
   void welcome(Job& job, const link::Join& join, Actions& actions);
   void forget_newcomer(LinkId link);
+  std::optional<TimePoint> next_to_make_room() const;
+  void make_room(TimePoint now, Actions& actions);
   void sign_notes(const std::string& job, std::size_t said_before, Actions& actions) const;
   void look_after(const std::string& job, std::size_t said_before, Actions& actions);
   void release(LinkId link);

@@ -26,12 +26,18 @@ class Leases {
   void move(LinkId from, LinkId to);
 
   bool watches(LinkId holder) const { return entries_.contains(holder); }
+  std::size_t size() const { return entries_.size(); }
 
   struct Expired {
     LinkId holder;
     TimePoint heard;  // for the last time
     friend bool operator==(const Expired&, const Expired&) = default;
   };
+
+  // Its lease has begun before every other.
+  std::optional<Expired> longest_silent() const {
+    return by_age_.empty() ? std::nullopt : std::optional(by_age_.front());
+  }
 
   // When `expire` has something to do: a short while before the first lease ends, where it learns
   // that its owner is awake, and then when it does.

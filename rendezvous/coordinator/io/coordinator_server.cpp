@@ -4,11 +4,13 @@
 #include <fmt/format.h>
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <asio/post.hpp>
 #include <utility>
 
 #include "proto/link/codec.h"
 #include "rendezvous/io/boot_clock.h"
+#include "rendezvous/store/io/listener.h"
 
 namespace cpprun {
 
@@ -120,6 +122,8 @@ CoordinatorServer::~CoordinatorServer() {
 
 Result<Listening> CoordinatorServer::open(const ListenOptions& listen, CoordinatorOptions options,
                                           PlainStore plain) {
+  options.limits.newcomers =
+      std::min(options.limits.newcomers, std::max<std::size_t>(descriptors_for_links() / 2, 1));
   listen_ = listen;
   std::unique_ptr<Port> host;
   if (options.only) {

@@ -191,6 +191,11 @@ ConnectionSet::Impl::Recognised ConnectionSet::Impl::recognise(Connection& conne
     close(connection, admitted.error().reason);
     return Recognised::gone;
   }
+  if (!pass_door(connection)) {
+    const std::string why = errno_text(errno);
+    close(connection, why);
+    return Recognised::gone;
+  }
   connection.speaks = Speaks::store;
   host_of(connection).store().keep_books_in(ledger_);
   return Recognised::store;
@@ -207,7 +212,7 @@ ConnectionSet::Impl::Digested ConnectionSet::Impl::decide(Connection& connection
   Store& store = host_of(connection).store();
   if (store.abandon_large_wait(id)) queue_unfinished(connection);
   while (done.consumed < bytes.size() && !connection.is_paused) {
-    if (work_left_ < end_of_visit || connection.awaits_turn) {
+    if (work_left_ < end_of_visit || connection.awaits_turn || is_busy()) {
       queue_turn(connection);
       break;
     }

@@ -15,6 +15,7 @@ namespace cpprun {
 void ConnectionSet::Impl::stop_listening(ListenerId listener, const std::string& reason) {
   if (listener.value >= ports_.size() || ports_[listener.value].host == nullptr) return;
   Port& port = ports_[listener.value];
+  port_sockets_ -= port.open.sockets.size();
   port.open.sockets.clear();
   StoreHost& host = *std::exchange(port.host, nullptr);
   port.left = doom(listener, reason, true);
@@ -67,7 +68,8 @@ Connection* ConnectionSet::Impl::heard(ConnectionId id) {
 FileDescriptor ConnectionSet::Impl::detach(Connection& connection) {
   FileDescriptor socket(connection.fd);
   // Closing alone would leave it watched for as long as a forked child holds a copy.
-  (void)epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, socket.get(), nullptr);
+  const bool is_client = connection.speaks == Speaks::store;
+  (void)epoll_ctl(is_client ? epoll_.get() : doors_.get(), EPOLL_CTL_DEL, socket.get(), nullptr);
   if (connection.backlog != nullptr) {
     ledger_->credit(connection.account, connection.backlog->bytes_charged);
     if (connection.backlog->inbox.capacity() > bounds::store_freed_at_once_max) {

@@ -11,6 +11,7 @@
 #include <limits>
 #include <random>
 #include <system_error>
+#include <utility>
 
 #include "rendezvous/io/socket_address.h"
 #include "rendezvous/store/io/connection_set_impl.h"
@@ -18,15 +19,11 @@
 namespace cpprun {
 namespace {
 
-// Marks an event of a listening socket; the rest of it is the port's number. Connection ids never
-// grow that far.
-constexpr std::uint64_t port_mark = std::uint64_t{1} << 63;
+constexpr const char* lacks_memory = "there is no memory for what it wants";
 // Of the descriptor with which the set wakes its driver.
 constexpr std::uint64_t wake_mark = ~std::uint64_t{0};
-
-int open_spare() {
-  return ::open("/dev/null", O_RDONLY | O_CLOEXEC);
-}
+// Of what watches the doors: somebody is there.
+constexpr std::uint64_t doors_mark = wake_mark - 1;
 
 HashSeed random_seed() {
   std::random_device random;
@@ -34,8 +31,10 @@ HashSeed random_seed() {
   return {word(), word()};
 }
 
-bool is_lack_of_resources(int error) {
-  return error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM;
+// Store clients and strangers for which there are descriptors below the first that is kept, beside
+// those that are open already: `spare` is the newest of them.
+std::size_t clients_that_fit(int kept_from, int spare) {
+  return static_cast<std::size_t>(std::max(1, kept_from - spare - 1));
 }
 
 }  // namespace
@@ -76,15 +75,20 @@ ConnectionSet::Impl::Impl(ConnectionLimits limits)
     : limits_(limits),
       ledger_(std::make_shared<Ledger>(limits.memory, random_seed())),
       epoll_(epoll_create1(EPOLL_CLOEXEC)),
+      doors_(epoll_create1(EPOLL_CLOEXEC)),
       wake_(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)),
       spare_(open_spare()),
       kept_for_links_from_(limits.keeps_descriptors_for_links ? first_descriptor_for_links()
                                                               : std::numeric_limits<int>::max()),
+      clients_max_(clients_that_fit(kept_for_links_from_, spare_.get())),
       read_(bounds::store_read_bytes) {
-  epoll_event event{};
-  event.events = EPOLLIN;
-  event.data.u64 = wake_mark;
-  if (!epoll_ || !wake_ || epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, wake_.get(), &event) != 0) {
+  const auto watched = [this](const FileDescriptor& descriptor, std::uint64_t mark) {
+    epoll_event event{};
+    event.events = EPOLLIN;
+    event.data.u64 = mark;
+    return descriptor && epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, descriptor.get(), &event) == 0;
+  };
+  if (!epoll_ || !watched(wake_, wake_mark) || !watched(doors_, doors_mark)) {
     throw std::system_error(errno, std::generic_category(), "epoll");
   }
   ledger_->tend(true);
@@ -118,111 +122,11 @@ Result<Listening> ConnectionSet::Impl::listen(StoreHost& host, const ListenOptio
     port = {};
     return failure(fmt::format("cannot watch the port {}: {}", address, reason));
   }
+  port_sockets_ += port.open.sockets.size();
   return Listening{ListenerId{number}, port.open.port, port.open.address, port.open.hosts};
 }
 
-bool ConnectionSet::Impl::watch(Port& port, std::uint64_t number) {
-  epoll_event event{};
-  event.events = EPOLLIN;
-  event.data.u64 = port_mark | number;
-  return std::ranges::all_of(port.open.sockets, [&](const FileDescriptor& socket) {
-    return epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, socket.get(), &event) == 0;
-  });
-}
-
-void ConnectionSet::Impl::unwatch(Port& port) {
-  for (const FileDescriptor& socket : port.open.sockets) {
-    // It was watched, so this cannot fail.
-    (void)epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, socket.get(), nullptr);
-  }
-}
-
-void ConnectionSet::Impl::accept_some(std::uint64_t number) {
-  Port& port = ports_[number];
-  for (std::size_t at = 0; at < port.open.sockets.size(); ++at) {
-    const int listening = port.open.sockets[at].get();
-    while (work_left_ > 0) {
-      sockaddr_storage address{};
-      socklen_t size = sizeof address;
-      const int fd = accept4(listening, reinterpret_cast<sockaddr*>(&address), &size,
-                             SOCK_NONBLOCK | SOCK_CLOEXEC);
-      if (fd >= 0) {
-        open_connection(fd, peer_of(address), static_cast<std::uint32_t>(number));
-        continue;
-      }
-      if (errno == EAGAIN || errno == EWOULDBLOCK) break;
-      if (!is_lack_of_resources(errno)) continue;  // that client left while it stood in line
-      const int error = errno;
-      if (make_room() || refuse_for_lack(port, listening, error)) continue;
-      unwatch(port);
-      port.is_resting = true;
-      return arm(TimerKind::rest, number, bounds::store_accept_rest);
-    }
-  }
-}
-
-bool ConnectionSet::Impl::make_room(ConnectionId newest) {
-  Connection* const silent = strangers_.longest_silent(table_, newest);
-  if (silent == nullptr) return false;
-  close(*silent, "it said nothing, and others need its descriptor (ulimit -Hn)");
-  return true;
-}
-
-// Some number below may have become free since that one was given.
-bool ConnectionSet::Impl::is_kept_for_links(int fd) const {
-  if (fd < kept_for_links_from_) return false;
-  const FileDescriptor lowest(::fcntl(fd, F_DUPFD_CLOEXEC, 0));
-  return !lowest || lowest.get() >= kept_for_links_from_;
-}
-
-// Takes the next client in line with the spare descriptor and closes it again: left in line, it
-// would keep the port readable for ever and everybody busy with nothing. False: not even that.
-bool ConnectionSet::Impl::refuse_for_lack(Port& port, int listening, int error) {
-  spare_.reset();
-  sockaddr_storage address{};
-  socklen_t size = sizeof address;
-  FileDescriptor refused(
-      accept4(listening, reinterpret_cast<sockaddr*>(&address), &size, SOCK_CLOEXEC));
-  const bool was_refused = static_cast<bool>(refused);
-  const std::string why = errno_text(error);
-  refused.reset();
-  spare_.reset(open_spare());
-  if (was_refused) {
-    port.host->note({.peer = peer_of(address), .text = "refused: " + why});
-  } else {
-    port.host->note({.ordinary = false,
-                     .peer = std::nullopt,
-                     .text = fmt::format("cannot accept on {}: {}", port.open.address, why),
-                     .level = LogLevel::warning});
-  }
-  return was_refused;
-}
-
 // --- lives -------------------------------------------------------------------------------------
-
-void ConnectionSet::Impl::open_connection(int fd, const PeerAddress& peer, std::uint32_t listener) {
-  FileDescriptor socket(fd);
-  spend(bounds::store_work_of_connection);
-  if (const std::string objection = ledger_->objection_to_connection(peer); !objection.empty()) {
-    return ports_[listener].host->note({.peer = peer, .text = "refused: " + objection});
-  }
-  Connection& connection = table_.open(fd, peer, listener);
-  connection.account = ledger_->open_connection(peer);
-  connection.conversation.dialect = ports_[listener].dialect;
-  epoll_event event{};
-  event.events = EPOLLIN;
-  event.data.u64 = connection.id.value;
-  if (epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &event) != 0) {
-    const std::string why = errno_text(errno);
-    ledger_->close_connection(connection.account);
-    table_.release(connection);
-    return ports_[listener].host->note({.peer = peer, .text = "refused: " + why});
-  }
-  (void)socket.release();  // the table's now
-  const ConnectionId id = connection.id;
-  strangers_.add(id, table_);
-  if (is_kept_for_links(fd)) make_room(id);
-}
 
 void ConnectionSet::Impl::update_interest(Connection& connection) {
   epoll_event event{};
@@ -239,16 +143,22 @@ bool ConnectionSet::Impl::serve(TimePoint now) {
   now_ = now;
   work_left_ = static_cast<std::ptrdiff_t>(limits_.work_per_turn);
   ledger_->free_some(limits_.work_per_turn);
+  recover_memory();
+  if (is_busy() || !to_decide_.empty()) serve_doors();
   if (go_on_with_stores()) return true;
   if (long_) {
     with_memory(long_->from, [this] { go_on_with_long(); });
     return true;
   }
-  close_doomed();
+  with_memory({}, [this] { close_doomed(); });
+  // One part of a long list may take all of a turn: then the next one is the others'.
+  if (!to_decide_.empty() && std::exchange(events_are_first_, !events_are_first_)) serve_events();
   decide_queued();
   serve_events();
-  flush_queued();
-  run_timers();
+  with_memory({}, [this] {
+    flush_queued();
+    run_timers();
+  });
   return next_event_ < event_count_ || event_count_ == events_.size() || !to_send_.empty() ||
          !to_decide_.empty() || !doomed_.empty() || !unfinished_.empty() || long_.has_value() ||
          ledger_->has_remains() || (!timers_.empty() && timers_.top().when <= now_);
@@ -280,26 +190,49 @@ void ConnectionSet::Impl::serve_events() {
   }
   while (next_event_ < event_count_ && work_left_ > 0 && !is_busy()) {
     const epoll_event event = events_[next_event_++];
-    const bool is_port = (event.data.u64 & port_mark) != 0;
-    with_memory(ConnectionId{is_port ? 0 : event.data.u64}, [&] { handle(event); });
+    with_memory(ConnectionId{event.data.u64}, [&] { handle(event); });
   }
 }
 
+// To close it takes memory, too: what is kept for that is given up first. Where even that is not
+// enough it is closed as soon as there is some.
 void ConnectionSet::Impl::lack_memory(ConnectionId id) {
+  last_memory_.reset();
   served_ = {};
   replies_ = {};
   actions_ = {};
   memory_.reset();
   small_inbox_.clear();
   long_.reset();
-  if (Connection* connection = heard(id)) {
-    close(*connection, "there is no memory for what it wants");
+  Connection* connection = heard(id);
+  if (connection == nullptr) return;
+  try {
+    close(*connection, lacks_memory);
+  } catch (const std::bad_alloc&) {
+    connection = heard(id);
+    if (connection == nullptr) return;
+    connection->is_doomed = true;
+    has_unlisted_doomed_ = true;
   }
+}
+
+void ConnectionSet::Impl::recover_memory() {
+  if (last_memory_ != nullptr) return;
+  last_memory_.reset(new (std::nothrow) char[bounds::store_last_memory_bytes]);
+  if (last_memory_ == nullptr || !std::exchange(has_unlisted_doomed_, false)) return;
+  with_memory({}, [this] {
+    const auto reason = std::make_shared<const std::string>(lacks_memory);
+    for (Connection& connection : table_.slots()) {
+      if (connection.id.value == 0 || !connection.is_doomed) continue;
+      if (std::ranges::find(doomed_, connection.id, &Doomed::id) != doomed_.end()) continue;
+      doomed_.push_back({connection.id, reason});
+    }
+  });
 }
 
 void ConnectionSet::Impl::handle(const epoll_event& event) {
   if (event.data.u64 == wake_mark) return;  // close_doomed() sees to it
-  if ((event.data.u64 & port_mark) != 0) return accept_some(event.data.u64 & ~port_mark);
+  if (event.data.u64 == doors_mark) return serve_doors();
   const ConnectionId id{event.data.u64};
   if ((event.events & EPOLLOUT) != 0) {
     if (Connection* connection = heard(id)) on_writable(*connection);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// The inside of ConnectionSet. connection_set.cpp holds what concerns ports, the lives of
-// connections and time, connection_ends.cpp how they end; c10d_session.cpp how a store client's
-// bytes become requests, c10d_replies.cpp how what the store decides becomes bytes,
-// c10d_long_request.cpp what happens where that takes more than one turn.
+// The inside of ConnectionSet. connection_set.cpp holds what concerns ports, turns and time,
+// connection_begins.cpp how connections come in, connection_ends.cpp how they end; c10d_session.cpp
+// how a store client's bytes become requests, c10d_replies.cpp how what the store decides becomes
+// bytes, c10d_long_request.cpp what happens where that takes more than one turn.
 
 #include <sys/epoll.h>
 
@@ -95,6 +95,10 @@ class ConnectionSet::Impl {
   // --- work and memory ---
   void spend(std::size_t work) { work_left_ -= static_cast<std::ptrdiff_t>(work); }
   void serve_events();
+  void serve_doors();
+  bool pass_door(Connection& connection);
+  void recover_memory();
+  static int open_spare();
   void notice_unfinished(std::uint32_t listener);
   bool go_on_with_stores();
   // Does something for that connection; where there is no memory for it, that connection ends and
@@ -162,11 +166,13 @@ class ConnectionSet::Impl {
   const ConnectionLimits limits_;
   std::shared_ptr<Ledger> ledger_;  // the stores have it, too; whoever has it may outlive us
   FileDescriptor epoll_;
-  FileDescriptor wake_;  // readable while somebody is to be closed: nothing else may call serve()
+  FileDescriptor doors_;  // watches ports and strangers, and is watched by epoll_
+  FileDescriptor wake_;   // readable while somebody is to be closed: nothing else may call serve()
   // Given up for a moment when there are no more, so that a client can be told by a close.
   FileDescriptor spare_;
   // Descriptors from this number on are kept for links.
   const int kept_for_links_from_;
+  const std::size_t clients_max_;  // connections and ports, so that those stay free
   Strangers strangers_;
   std::deque<Port> ports_;  // an id is an index; that of a closed one is given to another
   ConnectionTable table_;
@@ -181,7 +187,13 @@ class ConnectionSet::Impl {
   std::deque<Doomed> doomed_;              // who is to be closed
   std::vector<std::uint32_t> unfinished_;  // ports whose store has something left to be done
   TimePoint now_{};
-  std::ptrdiff_t work_left_ = 0;  // of this turn
+  std::ptrdiff_t work_left_ = 0;         // of this turn
+  std::ptrdiff_t work_after_doors_ = 0;  // what of it is not for the doors
+  bool events_are_first_ = false;        // before what is queued, in this turn
+  std::size_t port_sockets_ = 0;         // that are open
+  // For closing whoever there was no memory for; null: it is in use.
+  std::unique_ptr<char[]> last_memory_;
+  bool has_unlisted_doomed_ = false;  // there was not even memory to list them
 
   // Scratch space of one request at a time, kept to save allocations.
   c10d::Decoder decoder_;

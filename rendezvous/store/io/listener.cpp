@@ -190,9 +190,14 @@ int first_descriptor_for_links() {
   rlimit limit{};
   constexpr rlim_t many = std::numeric_limits<int>::max();
   if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= many) return many;
-  const rlim_t kept = std::min<rlim_t>(limit.rlim_cur / bounds::link_descriptors_share,
-                                       bounds::link_descriptors_max);
-  return static_cast<int>(limit.rlim_cur - kept);
+  return static_cast<int>(limit.rlim_cur - descriptors_for_links());
+}
+
+std::size_t descriptors_for_links() {
+  rlimit limit{};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return bounds::link_descriptors_max;
+  return std::min<rlim_t>(limit.rlim_cur / bounds::link_descriptors_share,
+                          bounds::link_descriptors_max);
 }
 
 }  // namespace cpprun

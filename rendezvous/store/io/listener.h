@@ -34,5 +34,7 @@ std::uint64_t raise_descriptor_limit();
 // The descriptors from this number on are kept for agents. The kernel gives the lowest number that
 // is free: who is given this one, or a higher one, shows that all below are taken.
 int first_descriptor_for_links();
+// How many those are.
+std::size_t descriptors_for_links();
 
 }  // namespace cpprun
