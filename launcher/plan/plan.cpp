@@ -178,12 +178,13 @@ std::string expand_macros(const std::string& argument, LocalRank local_rank) {
   return substitute(argument, {{"local_rank", std::to_string(local_rank.value)}});
 }
 
-std::string line_prefix(const LogOptions& logs, const std::string& role, LocalRank local_rank,
-                        Rank rank) {
+std::string line_prefix(const LogOptions& logs, const std::string& role, const std::string& host,
+                        LocalRank local_rank, Rank rank) {
   if (!logs.prefix_template) return fmt::format("[{}{}]:", role, local_rank.value);
   return substitute(*logs.prefix_template, {{"role_name", role},
                                             {"local_rank", std::to_string(local_rank.value)},
-                                            {"rank", std::to_string(rank.value)}});
+                                            {"rank", std::to_string(rank.value)},
+                                            {"hostname", host}});
 }
 
 std::optional<std::string> threads_note(const Config& config, const Environment& environment) {
@@ -229,7 +230,7 @@ std::vector<WorkerSpec> make_plan(const Config& config, const link::Sealed& seal
                            {redirect.err, tee.err, file(spec.log_folder, "stderr.log"),
                             logs.duplicate_err, file(attempt_folder, "filtered_stderr.log")});
     let_words_pass(config, facts.console, spec);
-    spec.prefix = line_prefix(config.logs, config.role, spec.local_rank, spec.rank);
+    spec.prefix = line_prefix(config.logs, config.role, facts.host, spec.local_rank, spec.rank);
     spec.variables = variables_of(config, sealed, facts, local);
     set(spec.variables, contract::error_file, spec.error_file);
     specs.push_back(std::move(spec));

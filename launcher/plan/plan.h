@@ -63,6 +63,7 @@ struct ConsoleFacts {
 // What the plan must know of the machine and of this run. `io/host` and `io/log_dir` fill it in.
 struct NodeFacts {
   Environment environment;   // cpprun's own
+  std::string host;          // the machine's name, as the kernel knows it
   std::string node_token;    // random, the same for the whole life of this cpprun
   std::string master_host;   // at which the workers of this node reach the store
   SocketInterfaces sockets;  // chosen by `choose_interfaces`
@@ -85,7 +86,7 @@ std::optional<std::string> threads_note(const Config& config, const Environment&
 std::string expand_macros(const std::string& argument, LocalRank local_rank);
 
 // The prefix of a tee'd line: torchrun's `[<role><local_rank>]:`, or the template's text.
-std::string line_prefix(const LogOptions& logs, const std::string& role, LocalRank local_rank,
-                        Rank rank);
+std::string line_prefix(const LogOptions& logs, const std::string& role, const std::string& host,
+                        LocalRank local_rank, Rank rank);
 
 }  // namespace cpprun

@@ -142,6 +142,7 @@ Result<void> Runtime::open() {
                                             .hosts_coordinator = coordinator_ != nullptr,
                                             .program = inputs_.program,
                                             .node = {.environment = inputs_.environment,
+                                                     .host = inputs_.host,
                                                      .node_token = inputs_.node_token,
                                                      .master_host = inputs_.config.endpoint.host,
                                                      .sockets = {},

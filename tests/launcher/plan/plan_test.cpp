@@ -104,10 +104,10 @@ TEST_CASE("macros are replaced per worker and everything else is left alone") {
 }
 
 TEST_CASE("the prefix is torchrun's, or the template's") {
-  CHECK(line_prefix({}, "default", LocalRank{1}, Rank{5}) == "[default1]:");
+  CHECK(line_prefix({}, "default", "n1", LocalRank{1}, Rank{5}) == "[default1]:");
   LogOptions logs;
-  logs.prefix_template = "[rank${rank}/$local_rank $role_name $$ $other]: ";
-  CHECK(line_prefix(logs, "r", LocalRank{1}, Rank{5}) == "[rank5/1 r $ $other]: ");
+  logs.prefix_template = "[rank${rank}/$local_rank $role_name@${hostname} $$ $other]: ";
+  CHECK(line_prefix(logs, "r", "n1", LocalRank{1}, Rank{5}) == "[rank5/1 r@n1 $ $other]: ");
 }
 
 TEST_CASE("streams go where flags and filter say") {
