@@ -48,6 +48,7 @@ endif()
 target_include_directories(cpprun_fmt SYSTEM INTERFACE "$<BUILD_INTERFACE:${CPPRUN_FMT_INCLUDE}>")
 add_library(fmt::fmt ALIAS cpprun_fmt)
 find_package(nlohmann_json REQUIRED)
+find_package(CLI11 REQUIRED)
 cpprun_find_header(CPPRUN_EXPECTED_INCLUDE tl/expected.hpp)
 cpprun_find_header(CPPRUN_ASIO_INCLUDE asio.hpp)
 # Asio 1.22 takes std::aligned_alloc only where a standard header came before it, and so allocates

@@ -70,7 +70,7 @@ struct LogOptions {
   bool events_on_console = false;   // --event-log-handler=console
   LogLevel level = LogLevel::info;  // of cpprun's own words
   LogTimes times = LogTimes::automatic;
-  std::optional<std::string> prefix_template;  // TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE
+  std::optional<std::string> prefix_template;  // --log-line-prefix-template
   friend bool operator==(const LogOptions&, const LogOptions&) = default;
 };
 

@@ -27,6 +27,7 @@
 #include "launcher/report/io/terminal.h"
 #include "launcher/report/report.h"
 #include "launcher/workers/io/watchdog.h"
+#include "proto/bounds.h"
 #include "proto/version.h"
 #include "rendezvous/io/standard_streams.h"
 #include "rendezvous/io/steadiness.h"
@@ -39,19 +40,23 @@ using namespace cpprun;
 
 constexpr int node_token_bytes = 8;
 
+Result<std::string> read_config_file(const std::string& path) {
+  return io::read_text_file(path, bounds::config_file_bytes_max);
+}
+
 int complain(const std::string& text, int code) {
   std::fputs(text.c_str(), stderr);
   return code;
 }
 
 // Binds the workers to processors where that was asked for, and says which.
-Result<void> bind(io::RunInputs& inputs, int device_count) {
+Result<void> bind(io::RunInputs& inputs) {
   Config& config = inputs.config;
   if (!config.numa_binding) return {};
   const auto refuse = [](const Error& error) { return failure("--numa-binding: " + error.reason); };
   const auto topology = io::read_topology(inputs.environment, io::own_cpus());
   if (!topology) return refuse(topology.error());
-  if (device_count > 0 && topology->node_of_device.empty()) {
+  if (topology->node_of_device.empty() && io::device_count(inputs.environment) > 0) {
     return refuse(Error{"the driver does not show where the GPUs are (/proc/driver/nvidia/gpus)"});
   }
   auto bound = bind_workers(*config.numa_binding, *topology, config.local_world_size);
@@ -123,11 +128,11 @@ int refuse(const io::RunInputs& inputs, const std::string& reason, int code) {
 }
 
 // What was found out of the machine; nothing where the job cannot be had on it, which was said.
-std::optional<int> look_around(io::RunInputs& inputs, int device_count) {
+std::optional<int> look_around(io::RunInputs& inputs) {
   auto program = resolve_program(inputs.config.program, inputs.environment, io::probe_file);
   if (!program) return refuse(inputs, program.error().reason, usage_exit_code);
   if (!program->note.empty()) inputs.config.notes.push_back(program->note);
-  const auto bound = bind(inputs, device_count);
+  const auto bound = bind(inputs);
   if (!bound) return refuse(inputs, bound.error().reason, usage_exit_code);
   auto interfaces = io::network_interfaces();
   if (!interfaces) return refuse(inputs, interfaces.error().reason, 1);
@@ -150,10 +155,12 @@ int main(int argc, char** argv) {
   const Environment environment = io::environment_snapshot(environ);
   CommandLine line{.words = {argv + 1, argv + argc},
                    .environment = environment,
-                   .cpu_count = io::cpu_count(),
-                   .device_count = io::device_count(environment),
+                   .count_cpus = io::cpu_count,
+                   .count_devices = [&] { return io::device_count(environment); },
                    .random_id = io::random_token(node_token_bytes),
-                   .version = std::string(version_text())};
+                   .version = std::string(version_text()),
+                   .read_file = read_config_file,
+                   .probe_file = io::probe_file};
   const CliOutcome outcome = read_command_line(line);
   if (const auto* text = std::get_if<CliText>(&outcome)) {
     std::fputs(text->text.c_str(), stdout);
@@ -173,7 +180,7 @@ int main(int argc, char** argv) {
   inputs.output_files = std::move(*output_files);
   inputs.host = io::host_name();
   if (const auto code = start_report(inputs)) return *code;
-  if (const auto code = look_around(inputs, line.device_count)) return *code;
+  if (const auto code = look_around(inputs)) return *code;
   inputs.node_token = io::random_token(node_token_bytes);
   inputs.utc_offset_seconds = io::utc_offset_seconds();
 

@@ -41,6 +41,8 @@ inline constexpr std::size_t consequences_max = 64;
 // Failures a node tells of one round: the first of each kind says what the others would.
 inline constexpr std::size_t failures_told_max = 8;
 inline constexpr std::size_t later_message_bytes_max = 256;
+// The file of --config: a hundred times what all flags take; a model's weights are a mistake.
+inline constexpr std::size_t config_file_bytes_max = 1024 * 1024;
 // Codes in --no-restart-codes: each travels in every join.
 inline constexpr std::size_t no_restart_codes_max = 8;
 // A pause before a restart grows to this at most, unless a longer one was asked for.

@@ -74,6 +74,8 @@ TEST_CASE("libraries stay in their homes") {
             .empty());
   CHECK(check_libraries({"launcher/plan/plan.cpp", "#include <CLI/CLI.hpp>\n"}).size() == 1);
   CHECK(check_libraries({"rendezvous/daemon/cpprund_cli.cpp", "#include <CLI/CLI.hpp>\n"}).empty());
+  CHECK(check_libraries({"launcher/cli/declaration.cpp", "#include <CLI/CLI.hpp>\n"}).empty());
+  CHECK(check_libraries({"launcher/cli/cli.cpp", "#include <CLI/CLI.hpp>\n"}).size() == 1);
   CHECK(check_libraries({"launcher/report/report.cpp", "#include <nlohmann/json.hpp>\n"}).size() ==
         1);
   CHECK(check_libraries({"launcher/report/report_json.cpp", "#include <nlohmann/json.hpp>\n"})

@@ -4,99 +4,125 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <utility>
 
+#include "launcher/cli/completion.h"
+#include "launcher/cli/config_file.h"
+#include "launcher/cli/declaration.h"
 #include "launcher/cli/flags.h"
+#include "launcher/cli/help.h"
+#include "launcher/cli/mistakes.h"
 #include "launcher/cli/settings.h"
+#include "launcher/cli/words.h"
 
 namespace cpprun {
 
 namespace {
 
-// What stands above the flag with which a part of the help begins.
-constexpr std::array<std::pair<std::string_view, std::string_view>, 6> headings = {{
-    {"nnodes", "Rendezvous"},
-    {"nproc-per-node", "Workers"},
-    {"max-restarts", "Failures and restarts"},
-    {"log-dir", "Logs"},
-    {"monitor-interval", "Compatibility with torchrun"},
-    {"help", "General"},
-}};
-
-std::string help_text() {
-  std::string text =
-      "Usage: cpprun [flags] script [arguments of the script]\n\n"
-      "Launches and supervises the workers of a distributed training job. Accepts torchrun's "
-      "flags,\n"
-      "with dashes or underscores, and unique abbreviations; PET_<NAME> sets a default.\n";
-  for (const auto& flag : flags()) {
-    for (const auto& [first, heading] : headings) {
-      if (flag.name == first) text += fmt::format("\n{}:\n", heading);
-    }
-    auto spelled = fmt::format("--{}", flag.name);
-    if (flag.takes_value()) spelled += fmt::format("={}", flag.value);
-    if (flag.letter != 0) spelled = fmt::format("-{}, {}", flag.letter, spelled);
-    text += fmt::format("  {:<36}  {}\n", spelled, flag.help);
-  }
-  text +=
-      "\nA .py file or a module (-m) is run by the Python on PATH (or by PYTHON_EXEC); any other\n"
-      "executable is run directly. Examples:\n\n"
-      "  one machine, one worker per GPU\n"
-      "    cpprun --standalone --nproc-per-node=gpu train.py --epochs=3\n\n"
-      "  two machines: the same command on both, but for the rank\n"
-      "    cpprun --nnodes=2 --node-rank=0 --master-addr=10.0.0.1 --master-port=29500 ./train\n\n"
-      "  two to four machines that meet at the one called head, and continue when one is lost\n"
-      "    cpprun --nnodes=2:4 --rdzv-backend=c10d --rdzv-endpoint=head --rdzv-id=tonight \\\n"
-      "      --max-restarts=3 train.py\n\n"
-      "  every worker's output in files, and on the console with its rank\n"
-      "    cpprun --nproc-per-node=2 --log-dir=logs --tee=3 train.py\n";
-  return text;
+// What was typed for the flag last; nullptr where it was not.
+const TypedFlag* last_typed(const TypedWords& words, std::string_view name) {
+  const auto found = std::find_if(words.typed.rbegin(), words.typed.rend(),
+                                  [&](const TypedFlag& each) { return each.flag->name == name; });
+  return found == words.typed.rend() ? nullptr : &*found;
 }
 
-// The environment first, so that the command line wins.
-void settle_environment(const Environment& environment, Settings& settings,
-                        std::vector<std::string>& mistakes) {
-  for (const auto& flag : flags()) {
-    if (!flag.environment) continue;
-    const auto name = environment_name(flag);
-    const auto* value = find_variable(environment, name);
-    if (value == nullptr || value->empty()) continue;
-    if (flag.takes_value()) {
-      settings.settle(flag.name, {*value, name});
-    } else if (*value == "1") {
-      settings.settle(flag.name, {"", name});
-    } else if (*value != "0") {
-      mistakes.push_back(fmt::format("{}={} is neither 1 (on) nor 0 (off)", name, *value));
+CliText version_text(const CommandLine& line) {
+  return {fmt::format("cpprun {}\n", line.version)};
+}
+
+// Whoever asks for a text gets it, whatever else is wrong.
+std::optional<CliText> asked_text(const TypedWords& words, const Declaration& declaration,
+                                  const CommandLine& line) {
+  const auto& facts = declaration.facts();
+  if (last_typed(words, "help") != nullptr) return CliText{help_text(facts)};
+  if (last_typed(words, "version") != nullptr) return version_text(line);
+  if (last_typed(words, "print-man") != nullptr) return CliText{manual_page(facts, line.version)};
+  if (const auto* shell = last_typed(words, "print-completion")) {
+    if (auto script = completion_script(shell->value, facts)) return CliText{std::move(*script)};
+  }
+  return std::nullopt;
+}
+
+// The first of the flag's variables that says anything.
+const std::string* variable_of(const FlagFacts& flag, const Environment& environment,
+                               const std::string*& value) {
+  for (const auto& name : flag.variables) {
+    value = find_variable(environment, name);
+    if (value != nullptr && !value->empty()) return &name;
+  }
+  return nullptr;
+}
+
+void tell_environment(const Environment& environment, Declaration& declaration,
+                      Mistakes& mistakes) {
+  int place = 0;
+  for (const auto& flag : declaration.facts()) {
+    const std::string* value = nullptr;
+    if (const auto* name = variable_of(flag, environment, value)) {
+      if (flag.takes_value() || *value == "1" || *value == "0") {
+        declaration.tell(flag, *value, *name);
+      } else {
+        mistakes.add(place, fmt::format("{}={} is neither 1 (on) nor 0 (off)", *name, *value));
+      }
     }
+    ++place;
+  }
+}
+
+// The file that the command line names, or else CPPRUN_CONFIG.
+void tell_file(const TypedWords& words, const CommandLine& line, Declaration& declaration,
+               Mistakes& mistakes) {
+  const auto* flag = declaration.find("config");
+  const auto* typed = last_typed(words, flag->name);
+  const std::string* path = typed == nullptr ? nullptr : &typed->value;
+  const auto* name = typed == nullptr ? variable_of(*flag, line.environment, path) : nullptr;
+  if ((typed == nullptr && name == nullptr) || path->empty()) return;
+  const auto text = line.read_file(*path);
+  if (text) return tell_config_file(*path, *text, declaration, mistakes);
+  mistakes.add(Mistakes::before_flags,
+               fmt::format("{}={} cannot be read: {}; give the path of a text file",
+                           typed == nullptr ? *name : "--config", *path, text.error().reason));
+}
+
+void tell_words(const TypedWords& words, Declaration& declaration, Mistakes& mistakes) {
+  for (const auto& mistake : words.mistakes) mistakes.add(Mistakes::before_flags, mistake);
+  for (const auto& typed : words.typed) {
+    declaration.tell(*typed.flag, typed.flag->takes_value() ? typed.value : "true",
+                     "--" + typed.flag->name);
+  }
+}
+
+// Adds what is wrong with the script to what is wrong already.
+void check_script(const CommandLine& line, const Program& program, Mistakes& mistakes) {
+  if (program.script.empty()) {
+    mistakes.add(Mistakes::after_flags, "there is no script to run; give one after the flags");
+  } else if (!mistakes.empty()) {
+    const auto resolved = resolve_program(program, line.environment, line.probe_file);
+    if (!resolved) mistakes.add(Mistakes::after_flags, resolved.error().reason);
   }
 }
 
 }  // namespace
 
 CliOutcome read_command_line(const CommandLine& line) {
-  auto words = read_words(line.words);
-  const auto asks_for = [&](std::string_view name) {
-    return std::any_of(words.typed.begin(), words.typed.end(),
-                       [&](const TypedFlag& typed) { return typed.flag->name == name; });
-  };
-  if (asks_for("help")) return CliText{help_text()};
-  if (asks_for("version")) return CliText{fmt::format("cpprun {}\n", line.version)};
+  // Scripts ask for nothing but this, at every start of theirs: no flag is declared for it.
+  if (line.words.size() == 1 && line.words.front() == "--version") return version_text(line);
+  Flags flags;
+  Declaration declaration(flags);
+  auto words = read_words(declaration.facts(), line.words);
+  if (auto text = asked_text(words, declaration, line)) return std::move(*text);
 
-  CliMistakes mistakes;
-  Settings settings;
-  settle_environment(line.environment, settings, mistakes.mistakes);
-  mistakes.mistakes.insert(mistakes.mistakes.end(), words.mistakes.begin(), words.mistakes.end());
-  for (const auto& typed : words.typed) {
-    settings.settle(typed.flag->name, {typed.value, fmt::format("--{}", typed.flag->name)});
-  }
-  auto config = config_of(settings, line, mistakes.mistakes);
-  if (!words.script || words.script->empty()) {
-    mistakes.mistakes.emplace_back("there is no script to run; give one after the flags");
-  }
-  if (!mistakes.mistakes.empty()) return mistakes;
-  config.program.script = *words.script;
+  // What is told later wins.
+  Mistakes mistakes;
+  tell_file(words, line, declaration, mistakes);
+  tell_environment(line.environment, declaration, mistakes);
+  tell_words(words, declaration, mistakes);
+  declaration.settle(mistakes);
+  auto config = config_of(flags, line, mistakes);
+  config.program.script = words.script.value_or("");
   config.program.arguments = std::move(words.arguments);
+  check_script(line, config.program, mistakes);
+  if (!mistakes.empty()) return CliMistakes{mistakes.sentences()};
   return config;
 }
 

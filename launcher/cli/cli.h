@@ -1,24 +1,34 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// The command line: torchrun's, flag by flag, read from the words and the environment it is handed.
-// All mistakes are found in one pass and told together, each with its flag and what would be right.
+// The command line: torchrun's, flag by flag, read from the words, the environment and the files it
+// is handed. All mistakes are found in one pass and told together, each with its flag and what
+// would be right.
 
+#include <functional>
 #include <string>
 #include <variant>
 #include <vector>
 
 #include "launcher/config.h"
 #include "launcher/environment.h"
+#include "launcher/plan/program.h"
+#include "proto/result.h"
 
 namespace cpprun {
+
+// What a file says; `main` hands in the one that reads, a test a map.
+using TextFile = std::function<Result<std::string>(const std::string& path)>;
 
 struct CommandLine {
   std::vector<std::string> words;  // without the program's own name
   Environment environment;
-  int cpu_count = 1;
-  int device_count = 0;
+  // Of the machine: asked only where the number of workers depends on it.
+  std::function<int()> count_cpus;
+  std::function<int()> count_devices;
   std::string random_id;  // the job id of a standalone run
   std::string version;    // what --version says: the number and the commit
+  TextFile read_file;     // for --config
+  FileProbe probe_file;   // whether the script can be run
 };
 
 // --help, --version: to stdout, exit 0.
@@ -33,6 +43,8 @@ struct CliMistakes {
   friend bool operator==(const CliMistakes&, const CliMistakes&) = default;
 };
 
+// A Config may still name a script that cannot be run: whoever starts it says so then, with the
+// report that was asked for. Only beside other mistakes it is one of them.
 using CliOutcome = std::variant<Config, CliText, CliMistakes>;
 
 CliOutcome read_command_line(const CommandLine& line);

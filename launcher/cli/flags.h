@@ -1,47 +1,92 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// The flags there are, by torchrun's names, and the way from the words a person typed to settled
-// names and values: both spellings, abbreviations, glued values, what belongs to the script.
+// What the command line, the environment and the --config file may decide: one member for each
+// flag. A member that is misspelled does not compile. What the flags are called, which values they
+// take and what the help says of them stands in declaration.cpp.
 
-#include <map>
+#include <cstdint>
 #include <optional>
 #include <string>
-#include <string_view>
 #include <vector>
 
-#include "launcher/environment.h"
+#include "launcher/streams.h"
+#include "proto/clock.h"
 
 namespace cpprun {
 
+template <class T>
 struct Flag {
-  std::string_view name;    // with dashes, without the leading two
-  char letter = 0;          // the short spelling; 0: none
-  std::string_view value;   // what the help calls its value; empty: it takes none
-  bool environment = true;  // PET_<NAME> gives its default
-  std::string_view help;
-
-  bool takes_value() const { return !value.empty(); }
+  std::optional<T> value;  // nothing where the flag was not given, or not with such a value
+  bool given = false;
+  std::string text;    // as it was written
+  std::string source;  // where: "--nnodes", "PET_NNODES", "job.toml:3: nnodes"
+  int place = 0;       // in the help; mistakes are told in that order
 };
 
-const std::vector<Flag>& flags();
-
-// "PET_NPROC_PER_NODE".
-std::string environment_name(const Flag& flag);
-
-// What a person typed, every flag by its full name, in order. Later ones win.
-struct TypedFlag {
-  const Flag* flag = nullptr;
-  std::string spelled;  // as it was typed, for complaints
-  std::string value;    // empty for a flag without one
+struct NodeRange {
+  int lowest = 1;
+  int highest = 1;
 };
 
-struct TypedWords {
-  std::vector<TypedFlag> typed;
-  std::optional<std::string> script;
-  std::vector<std::string> arguments;  // of the script, verbatim
-  std::vector<std::string> mistakes;
+struct Flags {
+  // Rendezvous
+  Flag<NodeRange> nnodes;
+  Flag<int> node_rank;
+  Flag<bool> standalone;
+  Flag<std::string> master_addr;
+  Flag<int> master_port;
+  Flag<std::string> rdzv_backend;
+  Flag<std::string> rdzv_endpoint;
+  Flag<std::string> rdzv_id;
+  Flag<std::string> rdzv_conf;
+  Flag<std::string> local_addr;
+  // Workers
+  Flag<std::string> nproc_per_node;
+  Flag<bool> module;
+  Flag<bool> no_python;
+  Flag<bool> run_path;
+  Flag<std::string> role;
+  Flag<std::string> pass_local_rank;
+  Flag<bool> use_env;
+  Flag<bool> virtual_local_rank;
+  Flag<std::string> numa_binding;
+  // Failures and restarts
+  Flag<int> max_restarts;
+  Flag<Duration> restart_backoff;
+  Flag<Duration> restart_window;
+  Flag<std::vector<int>> no_restart_codes;
+  Flag<int> shutdown_timeout;
+  Flag<std::string> signals_to_handle;
+  Flag<std::string> report;
+  Flag<std::string> events;
+  // Logs
+  Flag<std::string> log_dir;
+  Flag<int> log_keep;
+  Flag<std::uint64_t> log_max_bytes;
+  Flag<StreamChoices> redirects;
+  Flag<StreamChoices> tee;
+  Flag<std::vector<int>> local_ranks_filter;
+  Flag<std::string> log_line_prefix_template;
+  Flag<std::string> stderr_kind;
+  Flag<std::string> duplicate_stdout_filters;
+  Flag<std::string> duplicate_stderr_filters;
+  Flag<std::string> log_level;
+  Flag<std::string> log_time;
+  Flag<std::string> event_log_handler;
+  // Compatibility with torchrun
+  Flag<double> monitor_interval;
+  Flag<std::string> start_method;
+  Flag<std::string> logs_specs;
+  // General
+  Flag<std::string> config;
+  Flag<std::string> print_completion;
+  Flag<bool> print_man;
+  Flag<bool> help;
+  Flag<bool> version;
 };
 
-TypedWords read_words(const std::vector<std::string>& words);
+inline bool is_on(const Flag<bool>& flag) {
+  return flag.value.value_or(false);
+}
 
 }  // namespace cpprun

@@ -1,59 +1,53 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// How a setting is read and complained about: numbers within bounds, the name under which a person
-// knows it. Each kind of setting (rendezvous, workers, endings, logs) is read through one of these,
-// so that all mistakes end up in one list.
+// What the readers of each kind of setting (rendezvous, workers, endings, logs) have in common: the
+// flags, the environment, and where to put a complaint or a note. A complaint begins with the name
+// under which the person knows the setting.
 
 #include <fmt/format.h>
 
-#include <optional>
 #include <string>
-#include <string_view>
 #include <utility>
 #include <vector>
 
-#include "launcher/cli/settings.h"
+#include "launcher/cli/flags.h"
+#include "launcher/cli/mistakes.h"
 #include "launcher/environment.h"
 
 namespace cpprun {
 
-inline constexpr int any_count_max = 2'147'483'647;  // where a number has no bound of its own
-
 class SettingReader {
  public:
   // `mistakes` and `notes` are appended to. All four outlive the reader.
-  SettingReader(const Settings& settings, const Environment& environment,
-                std::vector<std::string>& mistakes, std::vector<std::string>& notes)
-      : settings_(settings), environment_(environment), mistakes_(mistakes), notes_(notes) {}
+  SettingReader(const Flags& flags, const Environment& environment, Mistakes& mistakes,
+                std::vector<std::string>& notes)
+      : flags_(flags), environment_(environment), mistakes_(mistakes), notes_(notes) {}
 
-  const Setting* find(std::string_view flag) const { return settings_.find(flag); }
-  bool has(std::string_view flag) const { return settings_.has(flag); }
+  const Flags& flags() const { return flags_; }
   const Environment& environment() const { return environment_; }
 
-  // "--nnodes" or "PET_NNODES", whichever settled it.
-  std::string source(std::string_view flag) const;
-  // Nothing where the flag was not given, or was given with something else, which is a mistake.
-  std::optional<int> number(std::string_view flag, int lowest, int highest);
-  // The same for a name that every node tells the master.
-  std::optional<std::string> name(std::string_view flag, std::size_t bytes_max);
-  // For complaints of other readers.
-  std::vector<std::string>& mistakes() { return mistakes_; }
-
-  template <class... Values>
-  void complain(fmt::format_string<Values...> text, Values&&... values) {
-    mistakes_.push_back(fmt::format(text, std::forward<Values>(values)...));
+  // complain(flags.nnodes, "={} is too much", 9): "--nnodes=9 is too much".
+  template <class T, class... Values>
+  void complain(const Flag<T>& flag, fmt::format_string<Values...> text, Values&&... values) {
+    mistakes_.add(flag.place, flag.source + fmt::format(text, std::forward<Values>(values)...));
+  }
+  // The same for a whole sentence about it.
+  template <class T>
+  void complain_whole(const Flag<T>& flag, std::string sentence) {
+    mistakes_.add(flag.place, std::move(sentence));
   }
 
   // A sentence worth saying at the start, e.g. that a flag has no effect.
-  template <class... Values>
-  void note(fmt::format_string<Values...> text, Values&&... values) {
-    notes_.push_back(fmt::format(text, std::forward<Values>(values)...));
+  template <class T, class... Values>
+  void note(const Flag<T>& flag, fmt::format_string<Values...> text, Values&&... values) {
+    notes_.push_back(flag.source + fmt::format(text, std::forward<Values>(values)...));
   }
+  void note(std::string sentence) { notes_.push_back(std::move(sentence)); }
 
  private:
-  const Settings& settings_;
+  const Flags& flags_;
   const Environment& environment_;
-  std::vector<std::string>& mistakes_;
+  Mistakes& mistakes_;
   std::vector<std::string>& notes_;
 };
 

@@ -9,14 +9,17 @@
 
 namespace cpprun {
 
-Config config_of(const Settings& settings, const CommandLine& line,
-                 std::vector<std::string>& mistakes) {
+Config config_of(const Flags& flags, const CommandLine& line, Mistakes& mistakes) {
   Config config;
-  SettingReader reader(settings, line.environment, mistakes, config.notes);
+  SettingReader reader(flags, line.environment, mistakes, config.notes);
   read_rendezvous_settings(reader, line.random_id, config);
   read_worker_settings(reader, line, config);
   read_ending_settings(reader, config);
   read_log_settings(reader, config);
+  // A shell that is known was answered before anything else was looked at.
+  if (const auto& shell = flags.print_completion; shell.value) {
+    reader.complain(shell, "={} is none of bash, zsh, fish, tcsh", *shell.value);
+  }
   return config;
 }
 

@@ -23,6 +23,7 @@ constexpr std::array all_targets = {
     Target{"safetensors", "the head of a checkpoint", safetensors_head},
     Target{"pickle", "the pickle in a .pth file", pickle_file},
     Target{"rdzv_conf", "--rdzv-conf", rendezvous_conf},
+    Target{"config", "the file of --config", config_file},
     Target{"endpoint", "--rdzv-endpoint, --master-addr, -r and -t", endpoint_text},
     Target{"output", "a worker's output", worker_output},
 };

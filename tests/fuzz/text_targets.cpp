@@ -2,8 +2,10 @@
 #include "tests/fuzz/text_targets.h"
 
 #include <string>
+#include <variant>
 #include <vector>
 
+#include "launcher/cli/cli.h"
 #include "launcher/cli/rendezvous_conf.h"
 #include "launcher/endpoint.h"
 #include "launcher/output/last_lines.h"
@@ -56,6 +58,29 @@ void rendezvous_conf(std::string_view bytes) {
        {timeouts.join_timeout, timeouts.keep_alive_interval, timeouts.last_call_timeout}) {
     promise(!duration || *duration >= Duration{}, "a negative time");
   }
+}
+
+void config_file(std::string_view bytes) {
+  const auto outcome = read_command_line(
+      {.words = {"--config=file", "script"},
+       .environment = {},
+       .count_cpus = [] { return 4; },
+       .count_devices = [] { return 2; },
+       .random_id = "id",
+       .version = "1",
+       .read_file = [&](const std::string&) -> Result<std::string> { return std::string(bytes); },
+       .probe_file = [](const std::string&) { return FileKind::executable; }});
+  if (const auto* wrong = std::get_if<CliMistakes>(&outcome)) {
+    promise(!wrong->mistakes.empty(), "a refusal without a reason");
+    for (const std::string& mistake : wrong->mistakes) {
+      promise(!mistake.empty() && mistake.find('\n') == std::string::npos, "no single line");
+    }
+    return;
+  }
+  const auto* config = std::get_if<Config>(&outcome);
+  promise(config != nullptr, "a file that asks for a text");
+  promise(config->program.script == "script", "a file that says what to run");
+  promise(1 <= config->nodes_min && config->nodes_min <= config->nodes_max, "no range of nodes");
 }
 
 void endpoint_text(std::string_view bytes) {

@@ -7,6 +7,7 @@
 namespace cpprun::fuzz {
 
 void rendezvous_conf(std::string_view bytes);
+void config_file(std::string_view bytes);
 void endpoint_text(std::string_view bytes);
 void worker_output(std::string_view bytes);
 

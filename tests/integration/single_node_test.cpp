@@ -59,6 +59,36 @@ TEST_CASE("the report names rank, host, pid and what happened in words") {
   CHECK(contains(ended.err, "no such file: weights.bin"));
 }
 
+TEST_CASE("a file sets the flags of a job, and the machine's name can stand before its lines") {
+  Folder folder;
+  const auto file =
+      folder.write("job.toml",
+                   "standalone = true\nnproc-per-node = 2\ntee = 3\nno-python = true\n"
+                   "log-line-prefix-template = '[${rank}@${hostname}] '\n");
+  const auto ended =
+      run(with_cpprun({"--config", file, "--nproc-per-node=1", worker(), "say", "x"}));
+  CHECK(ended.code == 0);
+  CHECK(ended.out == "[0@" + host_name() + "] x\n");
+}
+
+TEST_CASE("mistakes in a file, of the command line and of the script are told together") {
+  Folder folder;
+  const auto file = folder.write("job.toml", "nprok = 1\nmax-restarts = many\n");
+  const auto ended = run(with_cpprun({"--config", file, "--nnodes=0", "--frobnicate", "./gone"}));
+  CHECK(ended.code == 2);
+  CHECK(ended.err ==
+        "cpprun: " + file +
+            ":1: unknown key \"nprok\"; keys are the names of flags, which cpprun "
+            "--help lists\n"
+            "cpprun: unknown flag --frobnicate; cpprun --help lists all flags\n"
+            "cpprun: --nnodes=0 is neither a number of nodes, as 2, nor a range, as 2:4\n"
+            "cpprun: " +
+            file +
+            ":2: max-restarts=many is not a whole number from 0\n"
+            "cpprun: cannot run \"./gone\": no such file\n"
+            "cpprun: nothing was started; cpprun --help shows the flags\n");
+}
+
 TEST_CASE("a segmentation fault is told as one and ends the job with 139") {
   const auto ended = run(two_workers({}, {"only", "0", "crash"}));
   CHECK(ended.code == 139);

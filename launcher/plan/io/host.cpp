@@ -16,6 +16,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <charconv>
+#include <cstdio>
 #include <cstring>
 #include <filesystem>
 #include <memory>
@@ -119,14 +120,12 @@ int device_count(const Environment& environment) {
 }
 
 std::string random_token(int bytes) {
-  std::string token;
-  while (bytes-- > 0) {
-    unsigned char byte = 0;
-    // Up to 256 bytes come at once and whole, since the kernel gathered its first randomness.
-    while (::getrandom(&byte, 1, 0) != 1) {
-    }
-    token += fmt::format("{:02x}", byte);
+  std::string random(static_cast<std::size_t>(bytes), '\0');
+  // Up to 256 bytes come at once and whole, since the kernel gathered its first randomness.
+  while (::getrandom(random.data(), random.size(), 0) != static_cast<ssize_t>(random.size())) {
   }
+  std::string token;
+  for (const char byte : random) token += fmt::format("{:02x}", static_cast<unsigned char>(byte));
   return token;
 }
 
@@ -194,6 +193,18 @@ FileKind probe_file(const std::string& path) {
   const bool noexec = (found.st_mode & (S_IXUSR | S_IXGRP | S_IXOTH)) != 0 &&
                       ::statvfs(path.c_str(), &disk) == 0 && (disk.f_flag & ST_NOEXEC) != 0;
   return noexec ? FileKind::noexec : FileKind::plain;
+}
+
+Result<std::string> read_text_file(const std::string& path, std::size_t bytes_max) {
+  const auto refuse = [](int error) { return failure(std::generic_category().message(error)); };
+  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(path.c_str(), "re"),
+                                                             std::fclose);
+  if (!file) return refuse(errno);
+  std::string text(bytes_max + 1, '\0');
+  text.resize(std::fread(text.data(), 1, text.size(), file.get()));
+  if (std::ferror(file.get()) != 0) return refuse(errno);
+  if (text.size() <= bytes_max) return text;
+  return failure(fmt::format("it has more than {} bytes", bytes_max));
 }
 
 std::optional<rlimit> raise_open_files() {

@@ -32,6 +32,8 @@ Result<std::vector<NetworkInterface>> network_interfaces();
 Result<std::string> local_address_towards(const std::string& address, int port);
 
 FileKind probe_file(const std::string& path);
+// All of it, as long as it has no more bytes than that.
+Result<std::string> read_text_file(const std::string& path, std::size_t bytes_max);
 
 // Lets this process open as many files as the administrator allows; gives the limit before.
 std::optional<rlimit> raise_open_files();

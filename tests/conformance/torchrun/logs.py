@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Cases about log files and the console."""
 
+import importlib.metadata
+import socket
+
 from cases import Case, Differs, both, code, content, error_lines, files, lines, litter, refused
 from command_line import mistake
 
@@ -8,6 +11,16 @@ TELL = "{workers}/tell.py"
 LOGS = "--log-dir={dir}/logs"
 TWO = "--nproc-per-node=2"
 NOT_LITTERED = "nothing is left in the temporary folder that nobody asked for"
+
+HOST = socket.gethostname()
+SINCE_2_14 = "torchrun has it since 2.14"
+TORCH = tuple(int(part) for part in importlib.metadata.version("torch").split(".")[:2])
+
+
+def since_2_14(**differs):
+    """What is different on purpose from a torchrun that is older, and from no other."""
+    return {} if TORCH >= (2, 14) else {
+        facet: Differs(theirs, ours, SINCE_2_14) for facet, (theirs, ours) in differs.items()}
 
 
 CASES = [
@@ -42,6 +55,16 @@ CASES = [
          both(lines, error_lines),
          env={"TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE":
               "[${role_name} ${rank}/$local_rank $$ $other] "}),
+    Case("the machine's name in a prefix", [LOGS, "-t", "1", TELL, "say=x"], lines,
+         env={"TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE": "[${hostname}] "},
+         differs=since_2_14(stdout=(["[${hostname}] x said 0"], [f"[{HOST}] x said 0"]))),
+    Case("a prefix by its flag wins over the variable",
+         [LOGS, "-t", "1", "--log-line-prefix-template=<${rank}>:", TELL, "say=x"],
+         both(code, lines), env={"TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE": "[no] "},
+         differs=since_2_14(exit=(2, 0), stdout=([], ["<0>:x said 0"]))),
+    Case("a prefix by its PET variable", [LOGS, "-t", "1", TELL, "say=x"], lines,
+         env={"PET_LOG_LINE_PREFIX_TEMPLATE": "<$local_rank> "},
+         differs=since_2_14(stdout=(["[default0]:x said 0"], ["<0> x said 0"]))),
     Case("chosen lines once more, in one file",
          [LOGS, TWO, "-t", "3", "--duplicate-stdout-filters=1 said,apple",
           "--duplicate-stderr-filters=aloud", TELL, "say=x"],

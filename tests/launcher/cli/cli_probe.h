@@ -15,23 +15,40 @@ namespace cpprun::probe {
 
 using Words = std::vector<std::string>;
 
-inline CliOutcome read(Words words, Environment environment = {}) {
-  return read_command_line({.words = std::move(words),
-                            .environment = std::move(environment),
-                            .cpu_count = 12,
-                            .device_count = 0,
-                            .random_id = "r4nd0m",
-                            .version = "1.2.3 (commit abc)"});
+// The one file there is, and what it says.
+struct File {
+  std::string path = "job.toml";
+  std::string text;
+};
+
+// Every script can be run, but for those that are called gone.
+inline FileKind probe_file(const std::string& path) {
+  return path.find("gone") == std::string::npos ? FileKind::executable : FileKind::missing;
 }
 
-inline Config good(Words words, Environment environment = {}) {
-  auto outcome = read(std::move(words), std::move(environment));
+inline CliOutcome read(Words words, Environment environment = {}, File file = {}) {
+  const auto read_file = [&](const std::string& path) -> Result<std::string> {
+    if (path != file.path) return failure("No such file or directory");
+    return file.text;
+  };
+  return read_command_line({.words = std::move(words),
+                            .environment = std::move(environment),
+                            .count_cpus = [] { return 12; },
+                            .count_devices = [] { return 0; },
+                            .random_id = "r4nd0m",
+                            .version = "1.2.3 (commit abc)",
+                            .read_file = read_file,
+                            .probe_file = probe_file});
+}
+
+inline Config good(Words words, Environment environment = {}, File file = {}) {
+  auto outcome = read(std::move(words), std::move(environment), std::move(file));
   if (const auto* bad = std::get_if<CliMistakes>(&outcome)) FAIL(to_text(*bad));
   return std::get<Config>(outcome);
 }
 
-inline Words mistakes(Words words, Environment environment = {}) {
-  auto outcome = read(std::move(words), std::move(environment));
+inline Words mistakes(Words words, Environment environment = {}, File file = {}) {
+  auto outcome = read(std::move(words), std::move(environment), std::move(file));
   REQUIRE(std::holds_alternative<CliMistakes>(outcome));
   return std::get<CliMistakes>(outcome).mistakes;
 }

@@ -6,7 +6,7 @@
 #include <chrono>
 #include <csignal>
 
-#include "launcher/cli/flags.h"
+#include "launcher/cli/declaration.h"
 #include "tests/launcher/cli/cli_probe.h"
 
 using namespace cpprun;
@@ -65,8 +65,8 @@ TEST_CASE("every mistake is told at once, each with its flag and what would be r
         Words{"unknown flag --frobnicate; cpprun --help lists all flags",
               "--role needs a value: --role=NAME",
               "--nnodes=2:1 is neither a number of nodes, as 2, nor a range, as 2:4",
-              "--rdzv-conf: \"foo\" is not key=value, as in join_timeout=600",
               "--master-port=x is not a whole number from 0 to 65535",
+              "--rdzv-conf: \"foo\" is not key=value, as in join_timeout=600",
               "--nproc-per-node=none is neither a number from 1 to 2048 nor cpu, gpu or auto",
               "--redirects: \"7\" is neither one digit (0 none, 1 stdout, 2 stderr, 3 both) nor a "
               "list such as 0:1,1:3 (local rank, then digit)",
@@ -87,18 +87,18 @@ TEST_CASE("c10d and a range of nodes: an endpoint, its own port and patience, a 
 
 TEST_CASE("help names every flag, and version the version; both win over mistakes") {
   const auto help = std::get<CliText>(read({"--frobnicate", "-h"})).text;
-  for (const auto& flag : flags())
-    CHECK(help.find("--" + std::string(flag.name)) != std::string::npos);
+  Flags flags;
+  const Declaration declaration(flags);
+  for (const auto& flag : declaration.facts())
+    CHECK(help.find("--" + flag.name) != std::string::npos);
   CHECK(std::get<CliText>(read({"--version"})).text == "cpprun 1.2.3 (commit abc)\n");
 }
 
-TEST_CASE("help comes in parts, each flag once") {
-  const auto help = std::get<CliText>(read({"--help"})).text;
-  CHECK(help.find("Rendezvous:") < help.find("--nnodes="));
-  CHECK(help.find("--standalone  ") < help.find("Workers:"));
-  CHECK(help.find("Workers:") < help.find("--nproc-per-node="));
-  CHECK(help.find("Failures and restarts:") < help.find("--max-restarts="));
-  CHECK(help.find("Logs:") < help.find("--log-level="));
-  CHECK(help.find("--log-level=") < help.find("--monitor-interval="));
-  CHECK(help.find("General:") < help.find("-h, --help"));
+TEST_CASE("a script that cannot be run is told with the other mistakes, and else at the start") {
+  CHECK(mistakes({"--node-rank=-1", "gone.py"}) ==
+        Words{"--node-rank=-1 is not a whole number from 0",
+              "cannot run \"gone.py\": no such file, seen from the folder cpprun was started in"});
+  CHECK(mistakes({"--no-python", "--nnodes=0", "gone"}).back() ==
+        "cannot run \"gone\": no such file, neither here nor on PATH");
+  CHECK(good({"gone.py"}).program.script == "gone.py");
 }

@@ -15,6 +15,13 @@ TEST_CASE("logs: a folder, none at all, a filter, a template") {
   CHECK(config.logs.tee.of(1) == StreamChoice{true, true});
   CHECK(config.logs.console_ranks == std::vector<int>{0, 2});
   CHECK(config.logs.prefix_template == "${rank}: ");
+  CHECK(good({"--log-line-prefix-template=${hostname} ", "x"},
+             {{"TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE", "${rank}: "}})
+            .logs.prefix_template == "${hostname} ");
+  CHECK(good({"x"}, {{"PET_LOG_LINE_PREFIX_TEMPLATE", "${role_name} "},
+                     {"TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE", "${rank}: "}})
+            .logs.prefix_template == "${role_name} ");
+  CHECK(good({"--log-line-prefix-template=", "x"}).logs.prefix_template == std::nullopt);
   CHECK(good({"--log-dir=/dev/null", "x"}).logs.disabled);
   CHECK(mistakes({"--local-ranks-filter=a", "x"}).size() == 1);
 }

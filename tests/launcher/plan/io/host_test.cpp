@@ -43,6 +43,14 @@ TEST_CASE("files are told apart as the program needs it") {
   CHECK(io::probe_file("/nowhere") == FileKind::missing);
 }
 
+TEST_CASE("a text file is read whole, or it is said why not") {
+  CHECK(io::read_text_file("/proc/sys/kernel/ostype", 6) == "Linux\n");
+  CHECK(io::read_text_file("/proc/sys/kernel/ostype", 5).error().reason ==
+        "it has more than 5 bytes");
+  CHECK(io::read_text_file("/nowhere", 6).error().reason == "No such file or directory");
+  CHECK(io::read_text_file("/tmp", 6).error().reason == "Is a directory");
+}
+
 TEST_CASE("tokens are random, hexadecimal, as long as asked for") {
   CHECK(io::random_token(8).size() == 16);
   CHECK(io::random_token(8) != io::random_token(8));

@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "launcher/cli/config_file.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <sstream>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "launcher/cli/words.h"
+#include "proto/plain_text.h"
+#include "proto/text.h"
+
+namespace cpprun {
+
+namespace {
+
+// A wrong file, a script for example, has a mistake on every line.
+constexpr std::size_t mistakes_told_max = 8;
+constexpr std::size_t key_bytes_shown_max = 40;
+
+bool is_text(std::string_view text) {
+  return std::none_of(text.begin(), text.end(), [](unsigned char byte) {
+    return byte < ' ' && byte != '\n' && byte != '\r' && byte != '\t';
+  });
+}
+
+bool is_quote(char byte) {
+  return byte == '"' || byte == '\'';
+}
+
+// Without the comment at its end; a # between quotes begins none.
+std::string_view without_comment(std::string_view line) {
+  char open = 0;
+  for (std::size_t at = 0; at < line.size(); ++at) {
+    if (open == 0 && line[at] == '#') return trimmed(line.substr(0, at));
+    if (open == 0 && is_quote(line[at])) {
+      open = line[at];
+    } else if (line[at] == open) {
+      open = 0;
+    }
+  }
+  return trimmed(line);
+}
+
+// "\"abc\"" is one quoted text; "\"abc" and "\"a\" \"b\"" are none.
+bool is_quoted(std::string_view text) {
+  return text.size() >= 2 && is_quote(text.front()) &&
+         text.find(text.front(), 1) == text.size() - 1;
+}
+
+// As CLI11 reads it. Each value is handed over by itself: so it is known on which line it stands.
+std::string value_of(const std::string& raw) {
+  std::string quoted = raw;
+  const bool is_list = raw.starts_with('[') && raw.ends_with(']');
+  if (!is_list && !is_quoted(raw)) {
+    // CLI11 takes a bare text apart at its blanks and commas.
+    const char quote = raw.find('\'') == std::string::npos ? '\'' : '"';
+    quoted = quote + raw + quote;
+  }
+  std::istringstream line("key = " + quoted + "\n");
+  CLI::ConfigBase config;
+  config.comment('\x01');  // comments are gone already, and a # is one of the text's own
+  const auto items = config.from_config(line);
+  return items.empty() ? std::string{} : fmt::format("{}", fmt::join(items.front().inputs, ","));
+}
+
+class FileReader {
+ public:
+  FileReader(const std::string& path, std::string_view text, Declaration& declaration)
+      : name_(plain_line(path)), lines_(split(text, '\n')), declaration_(declaration) {}
+
+  // What is wrong with the file, a sentence each.
+  std::vector<std::string> read() {
+    while (next_ < lines_.size()) {
+      const auto line = without_comment(lines_[next_++]);
+      // A line that begins with ; is a comment of an INI file.
+      if (!line.empty() && line.front() != ';') read_line(line, next_);
+    }
+    return std::move(mistakes_);
+  }
+
+ private:
+  void read_line(std::string_view line, std::size_t number) {
+    if (line.front() == '[') {
+      return complain(number, "there are no sections here; write each flag as name = value");
+    }
+    const auto equals = line.find('=');
+    auto key = trimmed(line.substr(0, equals));
+    if (is_quoted(key)) key = key.substr(1, key.size() - 2);
+    if (equals == std::string_view::npos) {
+      return complain(number, fmt::format("\"{}\" is not name = value, as nnodes = 2",
+                                          plain_line(key, key_bytes_shown_max)));
+    }
+    const auto raw = whole_value(trimmed(line.substr(equals + 1)));
+    const auto* flag = known(key, number);
+    if (flag == nullptr) return;
+    const bool opened = !raw.empty() && is_quote(raw.front()) && !is_quoted(raw);
+    if (opened || (raw.starts_with('[') && raw.find(']') == std::string::npos)) {
+      return complain(number, fmt::format("{}: {} is not closed where its value ends", flag->name,
+                                          opened ? "a quote" : "a [list]"));
+    }
+    declaration_.tell(*flag, value_of(raw), fmt::format("{}:{}: {}", name_, number, flag->name));
+  }
+
+  // A list may go on over the lines that follow.
+  std::string whole_value(std::string_view first) {
+    std::string value(first);
+    if (!value.starts_with('[')) return value;
+    while (value.find(']') == std::string::npos && next_ < lines_.size()) {
+      value += without_comment(lines_[next_++]);
+    }
+    return value;
+  }
+
+  // The flag of that name, unless there is something to say against it.
+  const FlagFacts* known(std::string_view key, std::size_t number) {
+    const auto name = flag_name(key);
+    const auto* flag = declaration_.find(name);
+    if (flag == nullptr) {
+      complain(number, fmt::format("unknown key \"{}\"; {}", plain_line(key, key_bytes_shown_max),
+                                   cure(name)));
+      return nullptr;
+    }
+    if (!flag->in_file) {
+      complain(number, fmt::format("{} belongs on the command line, not into a file", name));
+      return nullptr;
+    }
+    const auto [first, is_new] = line_of_.emplace(name, number);
+    if (is_new) return flag;
+    complain(number, fmt::format("{} is there twice, first on line {}; leave one of them out", name,
+                                 first->second));
+    return nullptr;
+  }
+
+  // Names are written out here: a beginning that is unique today may not be so tomorrow.
+  std::string cure(const std::string& beginning) const {
+    const FlagFacts* found = nullptr;
+    for (const auto& flag : declaration_.facts()) {
+      if (beginning.empty() || !flag.name.starts_with(beginning)) continue;
+      if (found != nullptr) return "write out the name of a flag";
+      found = &flag;
+    }
+    if (found != nullptr) return fmt::format("write {}", found->name);
+    return "keys are the names of flags, which cpprun --help lists";
+  }
+
+  void complain(std::size_t number, std::string_view what) {
+    mistakes_.push_back(fmt::format("{}:{}: {}", name_, number, what));
+  }
+
+  std::string name_;
+  std::vector<std::string_view> lines_;
+  std::size_t next_ = 0;
+  Declaration& declaration_;
+  std::map<std::string, std::size_t> line_of_;  // on which each key stands
+  std::vector<std::string> mistakes_;
+};
+
+}  // namespace
+
+void tell_config_file(const std::string& path, const std::string& text, Declaration& declaration,
+                      Mistakes& mistakes) {
+  if (!is_text(text)) {
+    mistakes.add(Mistakes::before_flags,
+                 fmt::format("{} is no text file; --config wants lines such as nnodes = 2",
+                             plain_line(path)));
+    return;
+  }
+  constexpr std::string_view byte_order_mark = "\xef\xbb\xbf";
+  std::string_view lines = text;
+  if (lines.starts_with(byte_order_mark)) lines.remove_prefix(byte_order_mark.size());
+  const auto wrong = FileReader(path, lines, declaration).read();
+  for (std::size_t at = 0; at < wrong.size() && at < mistakes_told_max; ++at) {
+    mistakes.add(Mistakes::before_flags, wrong[at]);
+  }
+  if (wrong.size() > mistakes_told_max) {
+    mistakes.add(Mistakes::before_flags,
+                 fmt::format("{}: {} more lines like these; is it the right file?",
+                             plain_line(path), wrong.size() - mistakes_told_max));
+  }
+}
+
+}  // namespace cpprun

@@ -1,0 +1,250 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "launcher/cli/declaration.h"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cctype>
+#include <utility>
+
+#include "proto/bounds.h"
+
+namespace cpprun {
+
+namespace {
+
+constexpr int port_max = 65535;
+constexpr std::size_t flags_expected = 64;  // room for all of them
+
+std::string pet_variable(std::string_view name) {
+  std::string variable = "PET_";
+  for (const char byte : name) {
+    variable +=
+        byte == '-' ? '_' : static_cast<char>(std::toupper(static_cast<unsigned char>(byte)));
+  }
+  return variable;
+}
+
+}  // namespace
+
+Declaration::Declaration(Flags& flags) : app_(std::make_unique<CLI::App>("", "cpprun")) {
+  // --help is a flag like the others here: it wins over mistakes, CLI11's is one of several ends.
+  app_->set_help_flag();
+  facts_.reserve(flags_expected);
+  bindings_.reserve(flags_expected);
+  begin_group("Rendezvous");
+  declare_rendezvous(flags);
+  begin_group("Workers");
+  declare_workers(flags);
+  begin_group("Failures and restarts");
+  declare_endings(flags);
+  begin_group("Logs");
+  declare_log_files(flags);
+  declare_own_words(flags);
+  begin_group("Compatibility with torchrun");
+  declare_compatibility(flags);
+  begin_group("General");
+  declare_general(flags);
+}
+
+Declaration::~Declaration() = default;
+
+// CLI11 compares the names of each new option with those of all others in its group, so that small
+// groups make for a quick start. No two are the same: declaration_test looks.
+void Declaration::begin_group(const char* name) {
+  group_ = app_->add_option_group(name);
+}
+
+template <class T>
+FlagFacts& Declaration::bind(Flag<T>& flag, CLI::Option* option, const char* value) {
+  FlagFacts facts;
+  facts.name = option->get_lnames().front();
+  if (!option->get_snames().empty()) facts.letter = option->get_snames().front().front();
+  facts.value = value;
+  facts.group = group_->get_group();
+  facts.help = option->get_description();
+  facts.variables = {pet_variable(facts.name)};
+  option->type_name(value)->envname(facts.variables.front());
+  flag.source = "--" + facts.name;
+  flag.place = static_cast<int>(facts_.size());
+  bindings_.push_back({option, &flag.given, &flag.text, &flag.source, flag.place});
+  return facts_.emplace_back(std::move(facts));
+}
+
+template <class T>
+FlagFacts& Declaration::add(Flag<T>& flag, const char* names, const char* value,
+                            ValueReader<T> read, const char* help) {
+  const auto take = [&flag, read = std::move(read)](const CLI::results_t& texts) {
+    auto result = read(texts.front());
+    if (!result) throw CLI::ValidationError(result.error().reason);
+    flag.value = std::move(*result);
+    return true;
+  };
+  return bind(flag, group_->add_option(names, CLI::callback_t(take), help), value);
+}
+
+FlagFacts& Declaration::add(Flag<bool>& flag, const char* names, const char* help) {
+  return bind(flag, group_->add_flag(names, flag.value.emplace(false), help), "");
+}
+
+void Declaration::declare_rendezvous(Flags& flags) {
+  add<NodeRange>(flags.nnodes, "--nnodes", "N|MIN:MAX", node_range,
+                 "Number of nodes, or a range (default 1)");
+  add(flags.node_rank, "--node-rank", "N", whole_number_within(0, any_count_max),
+      "Rank of this node, from 0");
+  add(flags.standalone, "--standalone", "Run on this node alone, on a free port");
+  add<std::string>(flags.master_addr, "--master-addr", "HOST", host_name,
+                   "Host of the master (default 127.0.0.1)");
+  add(flags.master_port, "--master-port", "PORT", whole_number_within(0, port_max),
+      "Port of the master (default 29500)");
+  add<std::string>(flags.rdzv_backend, "--rdzv-backend", "NAME", any_text,
+                   "How nodes find each other: static (default) or c10d")
+      .choices = {"static", "c10d"};
+  add<std::string>(flags.rdzv_endpoint, "--rdzv-endpoint", "HOST[:PORT]", any_text,
+                   "Where nodes meet, instead of --master-*");
+  add(flags.rdzv_id, "--rdzv-id", "ID", name_within(bounds::job_id_bytes_max), "Id of the job");
+  add<std::string>(flags.rdzv_conf, "--rdzv-conf", "K=V,...", any_text,
+                   "join_timeout, last_call_timeout, keep_alive_interval, ...");
+  add<std::string>(flags.local_addr, "--local-addr", "HOST", host_name, "Address of this node");
+}
+
+void Declaration::declare_workers(Flags& flags) {
+  add<std::string>(flags.nproc_per_node, "--nproc-per-node", "N|cpu|gpu|auto", any_text,
+                   "Workers on this node (default 1)")
+      .choices = {"cpu", "gpu", "auto"};
+  add(flags.module, "-m,--module", "The script is a Python module, as with python -m");
+  add(flags.no_python, "--no-python", "Execute the script itself, found on PATH");
+  add(flags.run_path, "--run-path", "The script is a Python file, whatever its name");
+  add(flags.role, "--role", "NAME", name_within(bounds::role_bytes_max),
+      "Role of the workers (default: default)");
+  add<std::string>(flags.pass_local_rank, "--pass-local-rank", "OPTION", any_text,
+                   "Also pass --OPTION=<local rank> to the script");
+  add(flags.use_env, "--use-env", "Accepted: LOCAL_RANK is always in the environment")
+      .variables.clear();
+  add(flags.virtual_local_rank, "--virtual-local-rank",
+      "Show each worker one GPU only, as local rank 0");
+  auto& binding = add<std::string>(flags.numa_binding, "--numa-binding", "KIND", any_text,
+                                   "Bind near the GPU: node, socket, exclusive, core-complex");
+  binding.variables.clear();
+  binding.choices = {"node", "socket", "exclusive", "core-complex"};
+}
+
+void Declaration::declare_endings(Flags& flags) {
+  add(flags.max_restarts, "--max-restarts", "N", whole_number_within(0, any_count_max),
+      "Restarts of the whole job (default 0)");
+  add<Duration>(flags.restart_backoff, "--restart-backoff", "SECONDS", policy_seconds,
+                "Pause before a restart, doubled each time");
+  add<Duration>(flags.restart_window, "--restart-window", "SECONDS", policy_seconds,
+                "Forget restarts that are longer ago than this");
+  add<std::vector<int>>(flags.no_restart_codes, "--no-restart-codes", "CODES", final_codes,
+                        "Exit codes and signals that end the job, e.g. 2,SIGSEGV");
+  add(flags.shutdown_timeout, "--shutdown-timeout", "SECONDS",
+      whole_number_within(0, any_count_max),
+      "Grace between TERM and KILL (30; under Slurm, Kubernetes 25)")
+      .variables.emplace_back("TORCH_ELASTIC_SHUTDOWN_TIMEOUT");
+  add<std::string>(flags.signals_to_handle, "--signals-to-handle", "NAMES", any_text,
+                   "Signals that end the job (SIGTERM,SIGINT,SIGHUP,SIGQUIT)");
+  add<std::string>(flags.report, "--report", "FILE", file_name,
+                   "Write how the job ended, and why, as JSON");
+  add<std::string>(flags.events, "--events", "FILE", file_name,
+                   "Write what happens as it happens, one JSON object a line");
+}
+
+void Declaration::declare_log_files(Flags& flags) {
+  add<std::string>(flags.log_dir, "--log-dir", "FOLDER", any_text, "Folder for log files");
+  add(flags.log_keep, "--log-keep", "N", whole_number_within(1, any_count_max),
+      "Keep the folders of the last N attempts (default: all)");
+  add<std::uint64_t>(flags.log_max_bytes, "--log-max-bytes", "BYTES", log_bytes,
+                     "Largest log file; the one before it is kept as well");
+  add<StreamChoices>(flags.redirects, "-r,--redirects", "STREAMS", stream_choices,
+                     "Streams to files: 0-3, or RANK:0-3,...")
+      .choices = {"0", "1", "2", "3"};
+  add<StreamChoices>(flags.tee, "-t,--tee", "STREAMS", stream_choices,
+                     "Streams to console and files: 0-3, or RANK:0-3,...")
+      .choices = {"0", "1", "2", "3"};
+  add<std::vector<int>>(flags.local_ranks_filter, "--local-ranks-filter", "RANKS", local_ranks,
+                        "Show only these local ranks on the console");
+  add<std::string>(flags.log_line_prefix_template, "--log-line-prefix-template", "TEXT", any_text,
+                   "Before teed lines, as \"[${rank}@${hostname}] \"")
+      .variables.emplace_back("TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE");
+}
+
+void Declaration::declare_own_words(Flags& flags) {
+  add<std::string>(flags.stderr_kind, "--stderr", "KIND", any_text,
+                   "pass (default): through cpprun, for the report; or inherit")
+      .choices = {"pass", "inherit"};
+  add<std::string>(flags.duplicate_stdout_filters, "--duplicate-stdout-filters", "WORDS", any_text,
+                   "Collect teed lines with one of these words in a file");
+  add<std::string>(flags.duplicate_stderr_filters, "--duplicate-stderr-filters", "WORDS", any_text,
+                   "The same for stderr");
+  auto& level = add<std::string>(flags.log_level, "--log-level", "LEVEL", any_text,
+                                 "cpprun's own messages: error, warning, info, debug");
+  level.choices = {"error", "warning", "info", "debug"};
+  level.variables.emplace_back("CPPRUN_LOG_LEVEL");
+  add<std::string>(flags.log_time, "--log-time", "WHEN", any_text,
+                   "Time in front of them: auto (not on a terminal), always, never")
+      .choices = {"auto", "always", "never"};
+  add<std::string>(flags.event_log_handler, "--event-log-handler", "NAME", any_text,
+                   "console: events to stderr; null (default): nowhere")
+      .choices = {"console", "null"};
+}
+
+void Declaration::declare_compatibility(Flags& flags) {
+  add<double>(flags.monitor_interval, "--monitor-interval", "SECONDS", seconds_above_zero,
+              "No effect: cpprun does not poll");
+  add<std::string>(flags.start_method, "--start-method", "NAME", any_text,
+                   "No effect: workers are always executed")
+      .choices = {"spawn", "fork", "forkserver"};
+  auto& specs = add<std::string>(flags.logs_specs, "--logs-specs", "NAME", any_text,
+                                 "Only \"default\" is accepted");
+  specs.variables.clear();
+  specs.choices = {"default"};
+}
+
+void Declaration::declare_general(Flags& flags) {
+  add<std::string>(flags.config, "--config", "FILE", file_name,
+                   "Defaults of flags, a line each: nnodes = 2 (CPPRUN_CONFIG)")
+      .variables = {"CPPRUN_CONFIG"};
+  add<std::string>(flags.print_completion, "--print-completion", "SHELL", any_text,
+                   "Print completions for bash, zsh, fish or tcsh")
+      .choices = {"bash", "zsh", "fish", "tcsh"};
+  facts_.back().variables.clear();
+  add(flags.print_man, "--print-man", "Print the manual page").variables.clear();
+  add(flags.help, "-h,--help", "Show this help").variables.clear();
+  add(flags.version, "--version", "Show the version").variables.clear();
+  for (auto& flag : facts_) flag.in_file = flag.group != group_->get_group();
+}
+
+const FlagFacts* Declaration::find(std::string_view name) const {
+  for (const auto& flag : facts_) {
+    if (flag.name == name) return &flag;
+  }
+  return nullptr;
+}
+
+void Declaration::tell(const FlagFacts& flag, std::string text, std::string source) {
+  auto& binding = bindings_[static_cast<std::size_t>(&flag - facts_.data())];
+  binding.option->clear();
+  binding.option->add_result(text);
+  *binding.given = true;
+  *binding.text = std::move(text);
+  *binding.source = std::move(source);
+}
+
+void Declaration::settle(Mistakes& mistakes) {
+  for (auto& binding : bindings_) {
+    if (!*binding.given) continue;
+    try {
+      binding.option->run_callback();
+    } catch (const CLI::ConversionError&) {
+      // Only a flag without a value is converted by CLI11 itself.
+      mistakes.add(binding.place,
+                   fmt::format("{}={} is neither true nor false", *binding.source, *binding.text));
+    } catch (const CLI::ParseError& error) {
+      mistakes.add(binding.place, *binding.source + error.what());
+    }
+  }
+}
+
+}  // namespace cpprun

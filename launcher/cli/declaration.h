@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+// Every flag, declared once on CLI11: its names, its group, the variables that give its default,
+// the kind of its value, what the help says. The help, the man page, the shells' completions, the
+// --config file and the command line are all read off this one declaration.
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "launcher/cli/flags.h"
+#include "launcher/cli/mistakes.h"
+#include "launcher/cli/values.h"
+
+namespace CLI {
+class App;
+class Option;
+}  // namespace CLI
+
+namespace cpprun {
+
+// What others need to know of a flag to print it, and to recognise it among words.
+struct FlagFacts {
+  std::string name;                    // with dashes, without the leading two
+  char letter = 0;                     // the short spelling; 0: none
+  std::string value;                   // what the help calls its value; empty: it takes none
+  std::string group;                   // its heading in the help
+  std::string help;                    // one line
+  std::vector<std::string> variables;  // of the environment, the first that is set counts
+  std::vector<std::string> choices;    // values worth completing; there may be others
+  bool in_file = true;                 // --config FILE may set it
+
+  bool takes_value() const { return !value.empty(); }
+};
+
+class Declaration {
+ public:
+  // Binds each flag to its member of `flags`, which outlives this.
+  explicit Declaration(Flags& flags);
+  ~Declaration();
+  Declaration(const Declaration&) = delete;
+  Declaration& operator=(const Declaration&) = delete;
+
+  const std::vector<FlagFacts>& facts() const { return facts_; }
+  const FlagFacts* find(std::string_view name) const;
+
+  // Tells a flag what was written, and where. What is told later wins.
+  void tell(const FlagFacts& flag, std::string text, std::string source);
+  // Turns all that was told into values. Whatever cannot be is a mistake, and the rest goes on.
+  void settle(Mistakes& mistakes);
+
+ private:
+  // What a member of Flags learns as its flag is told something.
+  struct Binding {
+    CLI::Option* option = nullptr;
+    bool* given = nullptr;
+    std::string* text = nullptr;
+    std::string* source = nullptr;
+    int place = 0;
+  };
+
+  void begin_group(const char* name);
+  void declare_rendezvous(Flags& flags);
+  void declare_workers(Flags& flags);
+  void declare_endings(Flags& flags);
+  void declare_log_files(Flags& flags);
+  void declare_own_words(Flags& flags);
+  void declare_compatibility(Flags& flags);
+  void declare_general(Flags& flags);
+
+  // `names` as CLI11 takes them: "-r,--redirects".
+  template <class T>
+  FlagFacts& add(Flag<T>& flag, const char* names, const char* value, ValueReader<T> read,
+                 const char* help);
+  FlagFacts& add(Flag<bool>& flag, const char* names, const char* help);
+  template <class T>
+  FlagFacts& bind(Flag<T>& flag, CLI::Option* option, const char* value);
+
+  std::unique_ptr<CLI::App> app_;
+  CLI::App* group_ = nullptr;      // of what is declared next
+  std::vector<FlagFacts> facts_;   // as they stand in the help
+  std::vector<Binding> bindings_;  // the same order
+};
+
+}  // namespace cpprun

@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "launcher/cli/values.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <cstdlib>
+#include <optional>
+
+#include "launcher/endpoint.h"
+#include "launcher/signal_names.h"
+#include "proto/bounds.h"
+#include "proto/plain_text.h"
+#include "proto/text.h"
+
+namespace cpprun {
+
+namespace {
+
+// Up to this many seconds fit the milliseconds in which nodes tell them each other.
+constexpr double policy_seconds_max = 2'000'000;
+
+// What another reader has to say begins with the flag's name and a colon.
+template <class T>
+Result<T> after_colon(Result<T> read) {
+  if (!read) return failure(fmt::format(": {}", read.error().reason));
+  return read;
+}
+
+// "64M": bytes, or that many of a thousand and twenty-four of them, and so on.
+std::optional<std::uint64_t> bytes_of(std::string_view text) {
+  text = trimmed(text);
+  int shift = 0;
+  if (!text.empty()) {
+    const auto unit = std::string_view("KMGT").find(text.back());
+    if (unit != std::string_view::npos) {
+      shift = 10 * (static_cast<int>(unit) + 1);
+      text.remove_suffix(1);
+    }
+  }
+  const auto number = whole_number(text);
+  if (!number || *number < 0) return std::nullopt;
+  return static_cast<std::uint64_t>(*number) << shift;
+}
+
+}  // namespace
+
+ValueReader<int> whole_number_within(int lowest, int highest) {
+  return [lowest, highest](const std::string& text) -> Result<int> {
+    const auto value = whole_number(text);
+    if (value && *value >= lowest && *value <= highest) return *value;
+    const auto end = highest == any_count_max ? "" : fmt::format(" to {}", highest);
+    return failure(fmt::format("={} is not a whole number from {}{}", text, lowest, end));
+  };
+}
+
+ValueReader<std::string> name_within(std::size_t bytes_max) {
+  return [bytes_max](const std::string& text) -> Result<std::string> {
+    if (text.size() > bytes_max) {
+      return failure(fmt::format(
+          " has {} bytes; a name of at most {} travels between nodes: give a shorter one",
+          text.size(), bytes_max));
+    }
+    const std::string plain = plain_line(text);
+    if (plain == text) return text;
+    // The other nodes would read another name than ours.
+    return failure(fmt::format(
+        "={}: where it says \"?\" there is nothing that can be read: a control or format "
+        "character, or half a character; give a name of letters",
+        plain));
+  };
+}
+
+Result<std::string> any_text(const std::string& text) {
+  return text;
+}
+
+Result<std::string> file_name(const std::string& text) {
+  if (text.empty()) return failure(" needs the name of a file");
+  return text;
+}
+
+Result<std::string> host_name(const std::string& text) {
+  return after_colon(parse_host(text));
+}
+
+Result<NodeRange> node_range(const std::string& text) {
+  const auto parts = split(text, ':');
+  const auto lowest = whole_number(parts.front());
+  const auto highest = whole_number(parts.back());
+  if (parts.size() > 2 || !lowest || !highest || *lowest < 1 || *highest < *lowest) {
+    return failure(
+        fmt::format("={} is neither a number of nodes, as 2, nor a range, as 2:4", text));
+  }
+  if (*highest > bounds::nodes_max) {
+    return failure(
+        fmt::format("={} is more than a job can have: {} nodes", text, bounds::nodes_max));
+  }
+  return NodeRange{*lowest, *highest};
+}
+
+Result<Duration> policy_seconds(const std::string& given) {
+  double seconds = 0;
+  const auto text = trimmed(given);
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), seconds);
+  const bool whole = error == std::errc{} && end == text.data() + text.size();
+  if (!whole || !(seconds >= 0.001) || seconds > policy_seconds_max) {
+    return failure(fmt::format("={} is no number of seconds from 0.001 to {}, as 30 or 0.5", text,
+                               static_cast<int>(policy_seconds_max)));
+  }
+  return std::chrono::round<std::chrono::milliseconds>(std::chrono::duration<double>(seconds));
+}
+
+Result<double> seconds_above_zero(const std::string& text) {
+  char* end = nullptr;
+  const double seconds = std::strtod(text.c_str(), &end);
+  if (!text.empty() && *end == '\0' && seconds > 0) return seconds;
+  return failure(fmt::format("={} is not a number of seconds above 0", text));
+}
+
+Result<std::vector<int>> final_codes(const std::string& text) {
+  constexpr int exit_code_max = 255;
+  std::vector<int> codes;
+  for (const auto part : split(text, ',')) {
+    const auto code = whole_number(part);
+    const auto signal = signal_number(part);
+    if (signal) {
+      codes.push_back(-*signal);
+    } else if (code && *code >= 1 && *code <= exit_code_max) {
+      codes.push_back(*code);
+    } else {
+      return failure(
+          fmt::format("={}: \"{}\" is neither an exit code from 1 to {} nor a signal, as SIGSEGV",
+                      text, part, exit_code_max));
+    }
+  }
+  // The same on every node in whatever order it was typed.
+  std::ranges::sort(codes);
+  codes.erase(std::ranges::unique(codes).begin(), codes.end());
+  if (codes.size() > bounds::no_restart_codes_max) {
+    return failure(fmt::format("={} lists {} codes; there is room for {}", text, codes.size(),
+                               bounds::no_restart_codes_max));
+  }
+  return codes;
+}
+
+Result<std::vector<int>> local_ranks(const std::string& text) {
+  std::vector<int> ranks;
+  if (text.empty()) return ranks;  // torchrun's default
+  for (const auto part : split(text, ',')) {
+    const auto rank = whole_number(part);
+    if (!rank || *rank < 0) {
+      return failure(fmt::format("={} is not a list of local ranks, as 0,2", text));
+    }
+    ranks.push_back(*rank);
+  }
+  return ranks;
+}
+
+Result<std::uint64_t> log_bytes(const std::string& text) {
+  const auto bytes = bytes_of(text);
+  if (bytes && *bytes >= bounds::log_file_bytes_least) return *bytes;
+  return failure(fmt::format("={} is no number of bytes from {}, as 500000 or 64M", text,
+                             bounds::log_file_bytes_least));
+}
+
+Result<StreamChoices> stream_choices(const std::string& text) {
+  return after_colon(parse_stream_choices(text));
+}
+
+}  // namespace cpprun

@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "launcher/cli/words.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cctype>
+
+namespace cpprun {
+
+namespace {
+
+// A word that stands where a value is expected but is a flag itself. Negative numbers are values.
+bool is_flag(const std::string& word) {
+  return word.size() > 1 && word[0] == '-' && !std::isdigit(static_cast<unsigned char>(word[1])) &&
+         word[1] != '.';
+}
+
+class Reader {
+ public:
+  Reader(const std::vector<FlagFacts>& flags, const std::vector<std::string>& words)
+      : flags_(flags), words_(words) {}
+
+  TypedWords read() {
+    while (next_ < words_.size() && !result_.script) {
+      const auto& word = words_[next_++];
+      if (word == "--") {
+        take_script(true);
+        break;
+      }
+      if (word.starts_with("--")) {
+        take_long(word);
+      } else if (word.size() > 1 && word[0] == '-') {
+        take_short(word);
+      } else {
+        --next_;
+        take_script(false);
+      }
+    }
+    return std::move(result_);
+  }
+
+ private:
+  // The flags a long spelling may mean: one where it is a full name, else all it begins.
+  std::vector<const FlagFacts*> candidates(std::string_view typed) const {
+    const auto name = flag_name(typed);
+    std::vector<const FlagFacts*> found;
+    for (const auto& flag : flags_) {
+      if (flag.name == name) return {&flag};
+      if (flag.name.starts_with(name)) found.push_back(&flag);
+    }
+    return found;
+  }
+
+  const FlagFacts* by_letter(char letter) const {
+    for (const auto& flag : flags_) {
+      if (flag.letter == letter) return &flag;
+    }
+    return nullptr;
+  }
+
+  void take_script(bool after_dashes) {
+    if (next_ == words_.size()) return;
+    result_.script = words_[next_++];
+    // torchrun swallows the dashes that follow the script, unless there were some before it.
+    if (!after_dashes && next_ < words_.size() && words_[next_] == "--") ++next_;
+    result_.arguments.assign(words_.begin() + static_cast<std::ptrdiff_t>(next_), words_.end());
+    next_ = words_.size();
+  }
+
+  void take_long(const std::string& word) {
+    const auto equals = word.find('=');
+    const auto spelled = word.substr(0, equals);
+    const auto found = candidates(std::string_view(spelled).substr(2));
+    if (found.empty()) {
+      return complain("unknown flag {}; cpprun --help lists all flags", spelled);
+    }
+    if (found.size() > 1) {
+      std::vector<std::string> names;
+      for (const auto* flag : found) names.push_back(fmt::format("--{}", flag->name));
+      return complain("{} could mean {}; write it out", spelled, fmt::join(names, " or "));
+    }
+    if (!found.front()->takes_value() && equals != std::string::npos) {
+      return complain("--{} takes no value; leave out \"{}\"", found.front()->name,
+                      word.substr(equals));
+    }
+    if (equals != std::string::npos) {
+      return keep(found.front(), spelled, word.substr(equals + 1));
+    }
+    take_value(found.front(), spelled);
+  }
+
+  void take_short(const std::string& word) {
+    // Letters may be glued together as long as they take no value, and a value to its letter.
+    for (std::size_t at = 1; at < word.size(); ++at) {
+      const auto spelled = fmt::format("-{}", word[at]);
+      const auto* flag = by_letter(word[at]);
+      if (flag == nullptr) {
+        return complain("unknown flag {}; cpprun --help lists all flags", spelled);
+      }
+      if (flag->takes_value() && at + 1 < word.size()) {
+        const auto value = word.substr(at + 1);
+        return keep(flag, spelled, value.starts_with('=') ? value.substr(1) : value);
+      }
+      take_value(flag, spelled);
+    }
+  }
+
+  void take_value(const FlagFacts* flag, const std::string& spelled) {
+    if (!flag->takes_value()) return keep(flag, spelled, "");
+    if (next_ == words_.size() || is_flag(words_[next_])) {
+      return complain("{} needs a value: {}={}", spelled, spelled, flag->value);
+    }
+    keep(flag, spelled, words_[next_++]);
+  }
+
+  void keep(const FlagFacts* flag, const std::string& spelled, const std::string& value) {
+    result_.typed.push_back({flag, spelled, value});
+  }
+
+  template <class... Values>
+  void complain(fmt::format_string<Values...> text, Values&&... values) {
+    result_.mistakes.push_back(fmt::format(text, std::forward<Values>(values)...));
+  }
+
+  const std::vector<FlagFacts>& flags_;
+  const std::vector<std::string>& words_;
+  std::size_t next_ = 0;
+  TypedWords result_;
+};
+
+}  // namespace
+
+std::string flag_name(std::string_view spelled) {
+  std::string name(spelled);
+  std::replace(name.begin(), name.end(), '_', '-');
+  return name;
+}
+
+TypedWords read_words(const std::vector<FlagFacts>& flags, const std::vector<std::string>& words) {
+  return Reader(flags, words).read();
+}
+
+}  // namespace cpprun

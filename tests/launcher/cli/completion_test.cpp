@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "launcher/cli/completion.h"
+
+#include <doctest/doctest.h>
+
+#include "tests/launcher/cli/cli_probe.h"
+
+using namespace cpprun;
+using namespace cpprun::probe;
+
+// What the shells make of the scripts is tested in completion_test.sh.
+TEST_CASE("every shell is told of every flag") {
+  Flags flags;
+  const Declaration declaration(flags);
+  for (const char* shell : {"bash", "zsh", "fish", "tcsh"}) {
+    CAPTURE(shell);
+    const auto script = completion_script(shell, declaration.facts());
+    REQUIRE(script.has_value());
+    for (const auto& flag : declaration.facts()) {
+      CHECK(script->find(flag.name) != std::string::npos);
+    }
+  }
+  CHECK_FALSE(completion_script("ksh", declaration.facts()));
+}
+
+TEST_CASE("completions are printed for a shell that is known, whatever else is wrong") {
+  CHECK(std::get<CliText>(read({"--frobnicate", "--print-completion=bash"}))
+            .text.starts_with("# bash completion for cpprun"));
+  CHECK(mistakes({"--print-completion=ksh", "x"}) ==
+        Words{"--print-completion=ksh is none of bash, zsh, fish, tcsh"});
+}

@@ -1,0 +1,91 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: BSD-3-Clause
+# Completes command lines in the shells themselves, as their users' TAB does; those that are not
+# installed are left out, bash never is.
+#   completion_test.sh PATH_TO_CPPRUN
+cpprun=$1
+failed=0
+folder=$(mktemp -d)
+trap 'rm -r "$folder"' EXIT
+
+# expect SHELL LINE WANTED GOT: what completes LINE, sorted and in one line.
+expect() {
+  [ "$3" = "$4" ] && return
+  printf '%s completes "%s" to "%s" instead of "%s"\n' "$1" "$2" "$4" "$3"
+  failed=1
+}
+
+# bash hands the words of the line to the function, "=" as one of its own.
+in_bash() {
+  local line=$1
+  bash --norc -c '
+    source <("$1" --print-completion bash)
+    shift
+    COMP_WORDS=("$@")
+    COMP_CWORD=$(($# - 1))
+    _cpprun
+    printf "%s\n" "${COMPREPLY[@]}"' - "$cpprun" "${@:2}" | LC_ALL=C sort | xargs
+}
+bash_completes() {
+  expect bash "${*:2}" "$1" "$(in_bash "${*:2}" "${@:2}")"
+}
+bash_completes "--log-dir --log-keep --log-level --log-line-prefix-template --log-max-bytes \
+--log-time --logs-specs" cpprun --log
+bash_completes "inherit pass" cpprun --stderr =
+bash_completes "inherit" cpprun --stderr = i
+bash_completes "inherit" cpprun --stderr i
+bash_completes "c10d" cpprun --nnodes = 2 --rdzv_backend c
+bash_completes "0 1 2 3" cpprun --standalone -r ""
+bash_completes "--standalone --start-method --stderr" cpprun -m --nnodes 2 --st
+bash_completes "" cpprun --nnodes 2 train.py --st
+bash_completes "" cpprun ""
+mkdir "$folder/logs one" "$folder/logs two"
+expect bash "--log-dir $folder/l" "$folder/logs one|$folder/logs two|" "$(bash --norc -c '
+  source <("$1" --print-completion bash)
+  COMP_WORDS=(cpprun --log-dir "$2/l") COMP_CWORD=2
+  _cpprun; printf "%s\n" "${COMPREPLY[@]}"' - "$cpprun" "$folder" | sort | tr "\n" "|")"
+
+if command -v fish >/dev/null; then
+  fish_completes() {
+    expect fish "$2" "$1" "$(HOME=$folder fish --no-config -c "
+      $cpprun --print-completion fish | source
+      complete -C '$2'" | cut -f1 | LC_ALL=C sort | xargs)"
+  }
+  fish_completes "--log-dir --log-keep --log-level --log-line-prefix-template --log-max-bytes \
+--log-time --logs-specs" "cpprun --log"
+  fish_completes "inherit pass" "cpprun --stderr "
+  fish_completes "--stderr=inherit" "cpprun --stderr=i"
+fi
+
+if command -v zsh >/dev/null; then
+  "$cpprun" --print-completion zsh >"$folder/_cpprun"
+  zsh -n "$folder/_cpprun" || failed=1
+  expect zsh "cpprun" "_cpprun _cpprun" "$(zsh -f -c 'autoload -Uz compinit && compinit -u -D
+    source $1/_cpprun; print -n $_comps[cpprun]
+    fpath=($1 $fpath); unset "_comps[cpprun]"
+    compinit -u -D; print " $_comps[cpprun]"' - "$folder")"
+  # A terminal of zsh's own; what never shows up on it ends with the limit of time.
+  TERM=dumb timeout 60 zsh -f -c 'zmodload zsh/zpty && zpty terminal zsh -f -i || exit
+    zpty -w terminal "autoload -Uz compinit && compinit -u -D; source $1/_cpprun; print rea\dy"
+    zpty -r terminal seen "*ready*"
+    zpty -n -w terminal "cpprun --nnodes=2 --log-line"$'\''\t'\''
+    zpty -r terminal seen "*--log-line-prefix-template=*"
+    zpty -n -w terminal "x --stderr=i"$'\''\t'\''
+    zpty -r terminal seen "*--stderr=inherit*"' - "$folder" ||
+    expect zsh "cpprun --log-line, cpprun --stderr=i" "the rest of them" "something else"
+fi
+
+if command -v tcsh >/dev/null; then
+  "$cpprun" --print-completion tcsh >"$folder/complete.tcsh"
+  expect tcsh "its own list" "1" "$(tcsh -f -c "source $folder/complete.tcsh; complete" |
+    grep -c "log-line-prefix-template=")"
+fi
+
+[ "$("$cpprun" --print-completion ksh x 2>&1 | head -1)" = \
+  "cpprun: --print-completion=ksh is none of bash, zsh, fish, tcsh" ] || failed=1
+if command -v man >/dev/null; then
+  "$cpprun" --print-man >"$folder/cpprun.1"
+  warnings=$(LC_ALL=C.UTF-8 MANWIDTH=80 man --warnings -l "$folder/cpprun.1" 2>&1 >/dev/null)
+  expect man "cpprun(1)" "" "$warnings"
+fi
+exit $failed

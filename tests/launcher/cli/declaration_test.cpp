@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "launcher/cli/declaration.h"
+
+#include <doctest/doctest.h>
+
+#include <set>
+
+#include "tests/launcher/cli/cli_probe.h"
+
+using namespace cpprun;
+using namespace cpprun::probe;
+
+TEST_CASE("each flag has a name, a letter and variables of its own, a group and a line of help") {
+  Flags flags;
+  const Declaration declaration(flags);
+  std::set<std::string> taken;
+  const auto take = [&](const std::string& name) { return taken.insert(name).second; };
+  for (const auto& flag : declaration.facts()) {
+    CAPTURE(flag.name);
+    CHECK(take(flag.name));
+    if (flag.letter != 0) CHECK(take(std::string(1, flag.letter)));
+    for (const auto& variable : flag.variables) CHECK(take(variable));
+    CHECK_FALSE(flag.group.empty());
+    CHECK_FALSE(flag.help.empty());
+    CHECK(declaration.find(flag.name) == &flag);
+  }
+}
+
+TEST_CASE("a member learns its value, and who has said it") {
+  Flags flags;
+  Declaration declaration(flags);
+  Mistakes mistakes;
+  CHECK(flags.node_rank.source == "--node-rank");
+  declaration.tell(*declaration.find("node-rank"), "7", "PET_NODE_RANK");
+  declaration.tell(*declaration.find("module"), "true", "--module");
+  declaration.settle(mistakes);
+  CHECK(mistakes.empty());
+  CHECK(flags.node_rank.value == 7);
+  CHECK(flags.node_rank.source == "PET_NODE_RANK");
+  CHECK(is_on(flags.module));
+  CHECK_FALSE(is_on(flags.no_python));
+  CHECK_FALSE(flags.role.given);
+}
+
+TEST_CASE("what is told later wins, and its mistake does not hide the next one") {
+  Flags flags;
+  Declaration declaration(flags);
+  Mistakes mistakes;
+  declaration.tell(*declaration.find("max-restarts"), "3", "PET_MAX_RESTARTS");
+  declaration.tell(*declaration.find("max-restarts"), "x", "--max-restarts");
+  declaration.tell(*declaration.find("module"), "perhaps", "f:1: module");
+  declaration.tell(*declaration.find("nnodes"), "0", "--nnodes");
+  declaration.settle(mistakes);
+  CHECK(mistakes.sentences() ==
+        Words{"--nnodes=0 is neither a number of nodes, as 2, nor a range, as 2:4",
+              "f:1: module=perhaps is neither true nor false",
+              "--max-restarts=x is not a whole number from 0"});
+  CHECK(flags.max_restarts.value == std::nullopt);
+}
+
+TEST_CASE("text stays as it was typed, brackets, quotes, braces and all") {
+  for (const char* text : {"[x]", "[a,b]", "{}", "\"q\"", "'q'", "%%", " x ", "\\n", "-", "--"}) {
+    CAPTURE(text);
+    CHECK(good({std::string("--log-line-prefix-template=") + text, "x"}).logs.prefix_template ==
+          text);
+  }
+}

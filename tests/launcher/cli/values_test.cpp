@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "launcher/cli/values.h"
+
+#include <doctest/doctest.h>
+
+using namespace cpprun;
+
+TEST_CASE("a number has its bounds, and blanks and a plus are none of it") {
+  CHECK(whole_number_within(0, 7)(" +7 ") == 7);
+  CHECK(whole_number_within(0, 7)("010").error().reason ==
+        "=010 is not a whole number from 0 to 7");
+  CHECK(whole_number_within(0, 6)("7").error().reason == "=7 is not a whole number from 0 to 6");
+  CHECK(whole_number_within(8, any_count_max)("7").error().reason ==
+        "=7 is not a whole number from 8");
+}
+
+TEST_CASE("a name that is too long to travel is refused with its length") {
+  CHECK(name_within(7)("trainer") == "trainer");
+  CHECK(name_within(6)("trainer").error().reason ==
+        " has 7 bytes; a name of at most 6 travels between nodes: give a shorter one");
+}
+
+TEST_CASE("a name that other nodes would read differently is refused") {
+  CHECK(name_within(20)("trainer\u202e").error().reason ==
+        "=trainer?: where it says \"?\" there is nothing that can be read: a control or format "
+        "character, or half a character; give a name of letters");
+}
