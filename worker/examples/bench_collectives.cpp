@@ -20,7 +20,7 @@
 #include <vector>
 
 #include "worker/env/io/record.h"
-#include "worker/examples/options.h"
+#include "worker/examples/command_line.h"
 #include "worker/torch/collectives/collectives.h"
 #include "worker/torch/collectives/messages.h"
 #include "worker/torch/group/device.h"
@@ -206,16 +206,17 @@ int main(int argc, char** argv) {
   Settings settings;
   std::vector<std::string> names = {"all"};
   for (const Operation& operation : operations) names.emplace_back(operation.name);
-  cpprun::examples::Options options(
+  CLI::App app(
       "bench_collectives: latency and bandwidth of the collectives, as nccl-tests shows them.");
-  options.choice("ops", settings.op, names, "measure this one");
-  options.text("backend", settings.backend, "gloo or nccl; empty: what fits the devices");
-  options.text("min-bytes", settings.min_bytes, "smallest size");
-  options.text("max-bytes", settings.max_bytes, "largest size, at most 256M is usual");
-  options.number("factor", settings.factor, 2, 1024, "from one size to the next");
-  options.number("repeats", settings.repeats, 1, 1 << 20, "measured per size");
-  options.number("warmup", settings.warmup, 0, 1 << 20, "before those");
-  options.flag("json", settings.json, "one JSON object a line");
-  if (const auto code = options.settle(argc, argv)) return *code;
+  app.add_option("--ops", settings.op, "measure this one")->check(CLI::IsMember(names));
+  app.add_option("--backend", settings.backend, "gloo or nccl; empty: what fits the devices");
+  app.add_option("--min-bytes", settings.min_bytes, "smallest size");
+  app.add_option("--max-bytes", settings.max_bytes, "largest size, at most 256M is usual");
+  app.add_option("--factor", settings.factor, "from one size to the next")
+      ->check(CLI::Range(2, 1024));
+  app.add_option("--repeats", settings.repeats, "measured per size")->check(CLI::Range(1, 1 << 20));
+  app.add_option("--warmup", settings.warmup, "before those")->check(CLI::Range(0, 1 << 20));
+  app.add_flag("--json", settings.json, "one JSON object a line");
+  if (const auto code = cpprun::examples::settle(app, argc, argv)) return *code;
   return cpprun::run([&](const cpprun::Context& context) { return bench(context, settings); });
 }

@@ -18,7 +18,7 @@
 #include <string>
 #include <vector>
 
-#include "worker/examples/options.h"
+#include "worker/examples/command_line.h"
 #include "worker/torch/files/pth_file.h"
 #include "worker/torch/files/safetensors_file.h"
 
@@ -126,14 +126,15 @@ int report(const Tally& tally) {
 int main(int argc, char** argv) {
   Settings settings;
   std::string first, second;
-  cpprun::examples::Options options(
+  CLI::App app(
       "compare_models FIRST SECOND: differences of two .pth or .safetensors files. Exits with 0 "
       "when they agree, with 1 when not, with 2 when one cannot be read.");
-  options.argument("FIRST", first, "the file that is compared");
-  options.argument("SECOND", second, "the file it is compared with");
-  options.real("tolerance", settings.tolerance, 0, "largest difference that is none");
-  options.flag("all", settings.all, "name what agrees as well");
-  if (const auto code = options.settle(argc, argv)) return *code;
+  app.add_option("FIRST", first, "the file that is compared")->required();
+  app.add_option("SECOND", second, "the file it is compared with")->required();
+  app.add_option("--tolerance", settings.tolerance, "largest difference that is none")
+      ->check(CLI::Range(0.0, 1e6));
+  app.add_flag("--all", settings.all, "name what agrees as well");
+  if (const auto code = cpprun::examples::settle(app, argc, argv)) return *code;
   try {
     return report(compare(read(first), read(second), settings));
   } catch (const std::exception& error) {

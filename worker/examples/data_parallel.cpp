@@ -19,7 +19,7 @@
 #include <vector>
 
 #include "worker/env/io/record.h"
-#include "worker/examples/options.h"
+#include "worker/examples/command_line.h"
 #include "worker/examples/resnet.h"
 #include "worker/torch/collectives/collectives.h"
 #include "worker/torch/ddp/data_parallel.h"
@@ -161,12 +161,13 @@ int compare(const cpprun::Context& context, const Settings& settings) {
 
 int main(int argc, char** argv) {
   Settings settings;
-  cpprun::examples::Options options(
-      "data_parallel: one device, DataParallel and DistributedDataParallel side by side.");
-  options.number("images", settings.images, 1, 1 << 20, "per epoch");
-  options.number("batch-size", settings.batch_size, 1, 1 << 20, "of all devices together");
-  options.number("width", settings.width, 1, 4096, "channels of the first stage");
-  options.number("threads", settings.threads, 1, 4096, "per rank, on the CPU");
-  if (const auto code = options.settle(argc, argv)) return *code;
+  CLI::App app("data_parallel: one device, DataParallel and DistributedDataParallel side by side.");
+  app.add_option("--images", settings.images, "per epoch")->check(CLI::Range(1, 1 << 20));
+  app.add_option("--batch-size", settings.batch_size, "of all devices together")
+      ->check(CLI::Range(1, 1 << 20));
+  app.add_option("--width", settings.width, "channels of the first stage")
+      ->check(CLI::Range(1, 4096));
+  app.add_option("--threads", settings.threads, "per rank, on the CPU")->check(CLI::Range(1, 4096));
+  if (const auto code = cpprun::examples::settle(app, argc, argv)) return *code;
   return cpprun::run([&](const cpprun::Context& context) { return compare(context, settings); });
 }

@@ -21,8 +21,8 @@
 #include "worker/env/io/heartbeat.h"
 #include "worker/env/io/record.h"
 #include "worker/env/io/stop_signal.h"
+#include "worker/examples/command_line.h"
 #include "worker/examples/digits_file.h"
-#include "worker/examples/options.h"
 #include "worker/torch/collectives/collectives.h"
 #include "worker/torch/data/sampler.h"
 #include "worker/torch/ddp/ddp.h"
@@ -315,22 +315,29 @@ int train(const cpprun::Context& context, const Settings& settings, const Digits
 int main(int argc, char** argv) {
   Settings settings;
   settings.data = cpprun::examples::find_digits();
-  cpprun::examples::Options options(
+  CLI::App app(
       "digits: learns to read handwritten digits, alone or on many ranks (cpprun … ./digits).");
-  options.number("epochs", settings.epochs, 1, 10000, "passes over the images");
-  options.number("batch-size", settings.batch_size, 1, 100000, "images per step and rank");
-  options.real("lr", settings.lr, 0, "learning rate at the start");
-  options.number("seed", settings.seed, 0, 1 << 30, "of weights and order: same seed, same result");
-  options.text("data", settings.data, "the file with the digits");
-  options.text("checkpoint", settings.checkpoint, "folder for checkpoints; none without it");
-  options.number("save-every", settings.save_every, 1, 1 << 30, "steps between two checkpoints");
-  options.flag("resume", settings.resume, "go on with what --checkpoint holds, if anything");
-  options.number("fail-at-epoch", settings.fail_at_epoch, 0, 10000,
-                 "throw in this epoch of the first attempt; 0: never");
-  options.number("fail-at-step", settings.fail_at_step, 0, 1 << 30,
-                 "be killed at this step of the first attempt; 0: never");
-  options.number("fail-rank", settings.fail_rank, 0, 1 << 30, "which rank does so");
-  if (const auto code = options.settle(argc, argv)) return *code;
+  app.add_option("--epochs", settings.epochs, "passes over the images")
+      ->check(CLI::Range(1, 10000));
+  app.add_option("--batch-size", settings.batch_size, "images per step and rank")
+      ->check(CLI::Range(1, 100000));
+  app.add_option("--lr", settings.lr, "learning rate at the start")->check(CLI::Range(0.0, 1e6));
+  app.add_option("--seed", settings.seed, "of weights and order: same seed, same result")
+      ->check(CLI::Range(0, 1 << 30));
+  app.add_option("--data", settings.data, "the file with the digits");
+  app.add_option("--checkpoint", settings.checkpoint, "folder for checkpoints; none without it");
+  app.add_option("--save-every", settings.save_every, "steps between two checkpoints")
+      ->check(CLI::Range(1, 1 << 30));
+  app.add_flag("--resume", settings.resume, "go on with what --checkpoint holds, if anything");
+  app.add_option("--fail-at-epoch", settings.fail_at_epoch,
+                 "throw in this epoch of the first attempt; 0: never")
+      ->check(CLI::Range(0, 10000));
+  app.add_option("--fail-at-step", settings.fail_at_step,
+                 "be killed at this step of the first attempt; 0: never")
+      ->check(CLI::Range(0, 1 << 30));
+  app.add_option("--fail-rank", settings.fail_rank, "which rank does so")
+      ->check(CLI::Range(0, 1 << 30));
+  if (const auto code = cpprun::examples::settle(app, argc, argv)) return *code;
   return cpprun::run([&settings](const cpprun::Context& context) {
     if (settings.data.empty()) throw std::runtime_error("digits.bin was not found: give --data");
     const auto digits = cpprun::examples::read_digits(settings.data);

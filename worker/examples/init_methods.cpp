@@ -16,7 +16,7 @@
 #include <string>
 
 #include "worker/env/io/record.h"
-#include "worker/examples/options.h"
+#include "worker/examples/command_line.h"
 #include "worker/torch/collectives/collectives.h"
 #include "worker/torch/collectives/objects.h"
 #include "worker/torch/group/process_group.h"
@@ -59,12 +59,15 @@ int meet(const cpprun::Context& context, const Settings& settings) {
 
 int main(int argc, char** argv) {
   Settings settings;
-  cpprun::examples::Options options("init_methods: how ranks find each other.");
-  options.text("init-method", settings.init_method, "env://, tcp://host:port or file:///path");
-  options.text("backend", settings.backend, "gloo, nccl or cpu:gloo,cuda:nccl");
-  options.number("rank", settings.rank, -1, 1 << 20, "of this process; -1: the environment's");
-  options.number("world-size", settings.world_size, -1, 1 << 20, "-1: the environment's");
-  options.number("timeout", settings.timeout, 1, 86400, "seconds to wait for the others");
-  if (const auto code = options.settle(argc, argv)) return *code;
+  CLI::App app("init_methods: how ranks find each other.");
+  app.add_option("--init-method", settings.init_method, "env://, tcp://host:port or file:///path");
+  app.add_option("--backend", settings.backend, "gloo, nccl or cpu:gloo,cuda:nccl");
+  app.add_option("--rank", settings.rank, "of this process; -1: the environment's")
+      ->check(CLI::Range(-1, 1 << 20));
+  app.add_option("--world-size", settings.world_size, "-1: the environment's")
+      ->check(CLI::Range(-1, 1 << 20));
+  app.add_option("--timeout", settings.timeout, "seconds to wait for the others")
+      ->check(CLI::Range(1, 86400));
+  if (const auto code = cpprun::examples::settle(app, argc, argv)) return *code;
   return cpprun::run([&](const cpprun::Context& context) { return meet(context, settings); });
 }

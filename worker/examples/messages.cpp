@@ -17,7 +17,7 @@
 #include <vector>
 
 #include "worker/env/io/record.h"
-#include "worker/examples/options.h"
+#include "worker/examples/command_line.h"
 #include "worker/torch/collectives/collectives.h"
 #include "worker/torch/collectives/messages.h"
 #include "worker/torch/collectives/objects.h"
@@ -244,9 +244,9 @@ int main(int argc, char** argv) {
   std::string only = "all";
   std::vector<std::string> names = {"all"};
   for (const Part& part : parts) names.emplace_back(part.name);
-  cpprun::examples::Options options(
+  CLI::App app(
       "messages: what ranks can say to each other, shown one by one (cpprun … ./messages).");
-  options.choice("only", only, names, "show this part alone");
-  if (const auto code = options.settle(argc, argv)) return *code;
+  app.add_option("--only", only, "show this part alone")->check(CLI::IsMember(names));
+  if (const auto code = cpprun::examples::settle(app, argc, argv)) return *code;
   return cpprun::run([&only](const cpprun::Context& context) { return show(context, only); });
 }

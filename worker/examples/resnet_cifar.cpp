@@ -16,7 +16,7 @@
 
 #include "worker/env/io/record.h"
 #include "worker/env/io/stop_signal.h"
-#include "worker/examples/options.h"
+#include "worker/examples/command_line.h"
 #include "worker/examples/resnet.h"
 #include "worker/torch/collectives/collectives.h"
 #include "worker/torch/data/image_files.h"
@@ -340,40 +340,53 @@ int train(const cpprun::Context& context, const Settings& settings) {
   return 0;
 }
 
-void declare(Settings& settings, cpprun::examples::Options& options) {
-  options.number("num-epochs", settings.num_epochs, 0, 1 << 20, "passes over the images");
-  options.number("batch-size", settings.batch_size, 1, 1 << 20, "images per step and rank");
-  options.real("learning-rate", settings.learning_rate, 0, "of SGD with momentum 0.9");
-  options.number("random-seed", settings.random_seed, 0, 1 << 30, "of weights and order");
-  options.text("model-dir", settings.model_dir, "folder of the model and of checkpoints");
-  options.text("model-filename", settings.model_filename, "the model's file in it, for torch.load");
-  options.flag("resume", settings.resume, "go on with the newest checkpoint, if there is one");
-  options.text("data", settings.data, "folder with data_batch_1.bin … and test_batch.bin");
-  options.number("make-synthetic", settings.make_synthetic, 0, 50000,
-                 "write so many images that can be learnt into --data, and end");
-  options.text("initial", settings.initial, "begin with the weights in this .pth file");
-  options.number("width", settings.width, 1, 4096, "channels of the first stage");
-  options.choice("augment", settings.augment, {"on", "off"}, "random crops and mirror images");
-  options.flag("sync-bn", settings.sync_bn, "batch statistics over all ranks");
-  options.flag("save-each-rank", settings.save_each_rank, "every rank saves its model as well");
-  options.choice("device", settings.device, {"auto", "cpu", "cuda"}, "where to compute");
-  options.choice("dtype", settings.dtype, {"fp32", "bf16"}, "bf16: automatic mixed precision");
-  options.number("eval-every", settings.eval_every, 1, 1 << 20, "epochs between evaluations");
-  options.number("save-every", settings.save_every, 1, 1 << 20, "steps between checkpoints");
-  options.number("threads", settings.threads, 1, 4096, "per rank, on the CPU");
-  options.number("fail-at-step", settings.fail_at_step, 0, 1 << 30,
-                 "be killed at this step of the first attempt; 0: never");
-  options.number("fail-rank", settings.fail_rank, 0, 1 << 30, "which rank does so");
+void declare(Settings& settings, CLI::App& app) {
+  app.add_option("--num-epochs", settings.num_epochs, "passes over the images")
+      ->check(CLI::Range(0, 1 << 20));
+  app.add_option("--batch-size", settings.batch_size, "images per step and rank")
+      ->check(CLI::Range(1, 1 << 20));
+  app.add_option("--learning-rate", settings.learning_rate, "of SGD with momentum 0.9")
+      ->check(CLI::Range(0.0, 1e6));
+  app.add_option("--random-seed", settings.random_seed, "of weights and order")
+      ->check(CLI::Range(0, 1 << 30));
+  app.add_option("--model-dir", settings.model_dir, "folder of the model and of checkpoints");
+  app.add_option("--model-filename", settings.model_filename,
+                 "the model's file in it, for torch.load");
+  app.add_flag("--resume", settings.resume, "go on with the newest checkpoint, if there is one");
+  app.add_option("--data", settings.data, "folder with data_batch_1.bin … and test_batch.bin");
+  app.add_option("--make-synthetic", settings.make_synthetic,
+                 "write so many images that can be learnt into --data, and end")
+      ->check(CLI::Range(0, 50000));
+  app.add_option("--initial", settings.initial, "begin with the weights in this .pth file");
+  app.add_option("--width", settings.width, "channels of the first stage")
+      ->check(CLI::Range(1, 4096));
+  app.add_option("--augment", settings.augment, "random crops and mirror images")
+      ->check(CLI::IsMember(std::vector<std::string>{"on", "off"}));
+  app.add_flag("--sync-bn", settings.sync_bn, "batch statistics over all ranks");
+  app.add_flag("--save-each-rank", settings.save_each_rank, "every rank saves its model as well");
+  app.add_option("--device", settings.device, "where to compute")
+      ->check(CLI::IsMember(std::vector<std::string>{"auto", "cpu", "cuda"}));
+  app.add_option("--dtype", settings.dtype, "bf16: automatic mixed precision")
+      ->check(CLI::IsMember(std::vector<std::string>{"fp32", "bf16"}));
+  app.add_option("--eval-every", settings.eval_every, "epochs between evaluations")
+      ->check(CLI::Range(1, 1 << 20));
+  app.add_option("--save-every", settings.save_every, "steps between checkpoints")
+      ->check(CLI::Range(1, 1 << 20));
+  app.add_option("--threads", settings.threads, "per rank, on the CPU")->check(CLI::Range(1, 4096));
+  app.add_option("--fail-at-step", settings.fail_at_step,
+                 "be killed at this step of the first attempt; 0: never")
+      ->check(CLI::Range(0, 1 << 30));
+  app.add_option("--fail-rank", settings.fail_rank, "which rank does so")
+      ->check(CLI::Range(0, 1 << 30));
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
   Settings settings;
-  cpprun::examples::Options options(
-      "resnet_cifar: ResNet-18 on CIFAR-10 with DDP (cpprun … ./resnet_cifar).");
-  declare(settings, options);
-  if (const auto code = options.settle(argc, argv)) return *code;
+  CLI::App app("resnet_cifar: ResNet-18 on CIFAR-10 with DDP (cpprun … ./resnet_cifar).");
+  declare(settings, app);
+  if (const auto code = cpprun::examples::settle(app, argc, argv)) return *code;
   return cpprun::run([&settings](const cpprun::Context& context) {
     return settings.make_synthetic > 0 ? make_data(settings) : train(context, settings);
   });

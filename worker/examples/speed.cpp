@@ -13,7 +13,7 @@
 #include <optional>
 
 #include "worker/env/io/record.h"
-#include "worker/examples/options.h"
+#include "worker/examples/command_line.h"
 #include "worker/examples/vit.h"
 #include "worker/torch/collectives/collectives.h"
 #include "worker/torch/ddp/ddp.h"
@@ -203,33 +203,42 @@ int measure(const cpprun::Context& context, const Settings& settings) {
   return 0;
 }
 
-void declare(Settings& settings, cpprun::examples::Options& options) {
-  options.number("image-size", settings.vit.image_size, 1, 8192, "side of an image");
-  options.number("patch", settings.vit.patch, 1, 8192, "side of a patch");
-  options.number("dim", settings.vit.dim, 1, 65536, "width of the model");
-  options.number("depth", settings.vit.depth, 1, 1024, "number of blocks");
-  options.number("heads", settings.vit.heads, 1, 1024, "attention heads, which divide the width");
-  options.number("classes", settings.vit.classes, 1, 1 << 20, "classes to tell apart");
-  options.number("batch", settings.batch, 1, 1 << 20, "images per step and rank");
-  options.number("steps", settings.steps, 1, 1 << 20, "steps that are measured");
-  options.number("warmup", settings.warmup, 0, 1 << 20, "steps before those");
-  options.number("threads", settings.threads, 0, 1 << 20,
-                 "threads per rank, at most what there is; 0: OMP_NUM_THREADS decides");
-  options.choice("dtype", settings.dtype, {"fp32", "bf16"}, "type of the numbers");
-  options.choice("device", settings.device, {"cpu", "cuda"}, "where to compute");
-  options.number("local-rank", settings.local_rank, -1, 4096,
-                 "which CUDA device; -1: LOCAL_RANK decides");
-  options.flag("scaling", settings.scaling, "measure rank 0 alone first, and compare");
-  options.flag("json", settings.json, "one line for machines instead of several for people");
+void declare(Settings& settings, CLI::App& app) {
+  app.add_option("--image-size", settings.vit.image_size, "side of an image")
+      ->check(CLI::Range(1, 8192));
+  app.add_option("--patch", settings.vit.patch, "side of a patch")->check(CLI::Range(1, 8192));
+  app.add_option("--dim", settings.vit.dim, "width of the model")->check(CLI::Range(1, 65536));
+  app.add_option("--depth", settings.vit.depth, "number of blocks")->check(CLI::Range(1, 1024));
+  app.add_option("--heads", settings.vit.heads, "attention heads, which divide the width")
+      ->check(CLI::Range(1, 1024));
+  app.add_option("--classes", settings.vit.classes, "classes to tell apart")
+      ->check(CLI::Range(1, 1 << 20));
+  app.add_option("--batch", settings.batch, "images per step and rank")
+      ->check(CLI::Range(1, 1 << 20));
+  app.add_option("--steps", settings.steps, "steps that are measured")
+      ->check(CLI::Range(1, 1 << 20));
+  app.add_option("--warmup", settings.warmup, "steps before those")->check(CLI::Range(0, 1 << 20));
+  app.add_option("--threads", settings.threads,
+                 "threads per rank, at most what there is; 0: OMP_NUM_THREADS decides")
+      ->check(CLI::Range(0, 1 << 20));
+  app.add_option("--dtype", settings.dtype, "type of the numbers")
+      ->check(CLI::IsMember(std::vector<std::string>{"fp32", "bf16"}));
+  app.add_option("--device", settings.device, "where to compute")
+      ->check(CLI::IsMember(std::vector<std::string>{"cpu", "cuda"}));
+  app.add_option("--local-rank", settings.local_rank, "which CUDA device; -1: LOCAL_RANK decides")
+      ->check(CLI::Range(-1, 4096));
+  app.add_flag("--scaling", settings.scaling, "measure rank 0 alone first, and compare");
+  app.add_flag("--json", settings.json, "one line for machines instead of several for people");
   const VitOptions& vit = settings.vit;
-  options.require([&vit]() -> std::string {
-    if (vit.dim % vit.heads == 0) return {};
-    return fmt::format("--dim={} is not a multiple of --heads={}", vit.dim, vit.heads);
-  });
-  options.require([&vit]() -> std::string {
-    if (vit.image_size % vit.patch == 0) return {};
-    return fmt::format("--image-size={} is not a multiple of --patch={}", vit.image_size,
-                       vit.patch);
+  app.callback([&vit] {
+    if (vit.dim % vit.heads != 0) {
+      throw CLI::ValidationError(
+          fmt::format("--dim={} is not a multiple of --heads={}", vit.dim, vit.heads));
+    }
+    if (vit.image_size % vit.patch != 0) {
+      throw CLI::ValidationError(fmt::format("--image-size={} is not a multiple of --patch={}",
+                                             vit.image_size, vit.patch));
+    }
   });
 }
 
@@ -237,11 +246,11 @@ void declare(Settings& settings, cpprun::examples::Options& options) {
 
 int main(int argc, char** argv) {
   Settings settings;
-  cpprun::examples::Options options(
+  CLI::App app(
       "speed: forward and backward speed of a vision transformer, ViT-Base/16 unless told "
       "otherwise.");
-  declare(settings, options);
-  if (const auto code = options.settle(argc, argv)) return *code;
+  declare(settings, app);
+  if (const auto code = cpprun::examples::settle(app, argc, argv)) return *code;
   return cpprun::run(
       [&settings](const cpprun::Context& context) { return measure(context, settings); });
 }

@@ -16,7 +16,7 @@
 #include "worker/env/io/record.h"
 #include "worker/env/io/spawn.h"
 #include "worker/env/spawn_plan.h"
-#include "worker/examples/options.h"
+#include "worker/examples/command_line.h"
 #include "worker/torch/collectives/collectives.h"
 #include "worker/torch/ddp/ddp.h"
 #include "worker/torch/optim/sgd.h"
@@ -164,18 +164,20 @@ cpprun::Result<int> spawn(const Settings& settings, int argc, char** argv) {
 int main(int argc, char** argv) {
   Settings settings;
   bool spawned = false;
-  cpprun::examples::Options options(
+  CLI::App app(
       "toy: the DDP tutorial's model, launched by cpprun or starting its own workers (--spawn).");
-  options.text("spawn", settings.spawn, "start that many workers here; 8,2: of each node");
-  options.text("gpus", settings.gpus, "the same, as tutorials call it");
-  options.number("nr", settings.nr, 0, 4096, "which of these nodes this is");
-  options.text("master-addr", settings.master_address, "where rank 0 runs");
-  options.number("master-port", settings.master_port, 0, 65535, "its port; 0: a free one");
-  options.choice("demo", settings.demo, {"basic", "model_parallel"}, "what to train");
-  options.number("steps", settings.steps, 1, 1 << 20, "training steps");
-  options.real("lr", settings.lr, 0, "learning rate");
-  options.flag("spawned", spawned, "this process was started by --spawn");
-  if (const auto code = options.settle(argc, argv)) return *code;
+  app.add_option("--spawn", settings.spawn, "start that many workers here; 8,2: of each node");
+  app.add_option("--gpus", settings.gpus, "the same, as tutorials call it");
+  app.add_option("--nr", settings.nr, "which of these nodes this is")->check(CLI::Range(0, 4096));
+  app.add_option("--master-addr", settings.master_address, "where rank 0 runs");
+  app.add_option("--master-port", settings.master_port, "its port; 0: a free one")
+      ->check(CLI::Range(0, 65535));
+  app.add_option("--demo", settings.demo, "what to train")
+      ->check(CLI::IsMember(std::vector<std::string>{"basic", "model_parallel"}));
+  app.add_option("--steps", settings.steps, "training steps")->check(CLI::Range(1, 1 << 20));
+  app.add_option("--lr", settings.lr, "learning rate")->check(CLI::Range(0.0, 1e6));
+  app.add_flag("--spawned", spawned, "this process was started by --spawn");
+  if (const auto code = cpprun::examples::settle(app, argc, argv)) return *code;
   if (!spawned && (!settings.spawn.empty() || !settings.gpus.empty())) {
     const auto code = spawn(settings, argc, argv);
     if (code) return *code;

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+// What the examples' command lines have in common beyond CLI11: both spellings (--batch-size,
+// --batch_size), the local rank that a launcher may hand to every program, and 2 for a mistake.
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace cpprun::examples {
+
+// For main(): an exit code when the program shall not go on, because its help was asked for (0) or
+// its command line is wrong (2). What there is to say has been said.
+inline std::optional<int> settle(CLI::App& app, int argc, const char* const* argv) {
+  app.name(std::filesystem::path(argv[0]).filename());
+  // cpprun --pass-local-rank; the environment says the same.
+  int local_rank = 0;
+  if (app.get_option_no_throw("--local-rank") == nullptr) {
+    app.add_option("--local-rank", local_rank)->check(CLI::NonNegativeNumber)->group("");
+  }
+  for (auto* option : app.get_options()) option->capture_default_str();  // for the help
+  // CLI11 takes the words from the last to the first.
+  std::vector<std::string> words(argv + 1, argv + argc);
+  for (auto& word : words) {
+    const auto end = word.starts_with("--") ? std::min(word.find('='), word.size()) : 0;
+    std::replace(word.begin(), word.begin() + static_cast<std::ptrdiff_t>(end), '_', '-');
+  }
+  std::reverse(words.begin(), words.end());
+  try {
+    app.parse(std::move(words));
+  } catch (const CLI::ParseError& wrong) {
+    return app.exit(wrong) == 0 ? 0 : 2;
+  }
+  return std::nullopt;
+}
+
+}  // namespace cpprun::examples
