@@ -277,24 +277,6 @@ TEST_CASE("a job's place is free again when its store could not be opened, or no
           .size() == 1);
 }
 
-TEST_CASE("in a crowd of links that say nothing the longest silent go soon, and agents stay") {
-  Coordinator coordinator{{.only = {}, .options = patient, .limits = {.newcomers = 2}}};
-  open(coordinator, a);
-  coordinator.handle(t0, Coordinator::Said{a, single("k")});
-  coordinator.handle(t0, Coordinator::StoreReady{"k", 4000});
-  for (std::uint64_t link = 11; link <= 14; ++link) open(coordinator, LinkId{link});
-  const TimePoint soon = t0 + bounds::join_patience_in_crowd;
-  CHECK(coordinator.next_deadline() == soon);
-  CHECK(all<coordinator::HangUp>(coordinator.advance(soon - 1ms)).empty());
-  const auto gone = all<coordinator::HangUp>(coordinator.advance(soon));
-  REQUIRE(gone.size() == 2);
-  CHECK(gone[0].link == LinkId{11});
-  CHECK(gone[1].link == LinkId{12});
-  // There is room now for those who are left to take their time.
-  CHECK(coordinator.next_deadline() > soon);
-  CHECK(all<coordinator::HangUp>(coordinator.advance(soon + 1s)).empty());
-}
-
 TEST_CASE("each job keeps its own time, however many there are beside it") {
   Coordinator coordinator = daemon();
   for (std::uint64_t link = 1; link <= 3; ++link) {

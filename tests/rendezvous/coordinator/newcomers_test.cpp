@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Links that have not said yet who they are.
+
+#include <doctest/doctest.h>
+
+#include "proto/bounds.h"
+#include "rendezvous/coordinator/coordinator.h"
+
+using namespace cpprun;
+using namespace std::chrono_literals;
+
+namespace {
+
+constexpr TimePoint t0{};
+constexpr LinkId a{1};
+const JobOptions patient{.lease = 3s, .status_interval = 5s, .last_call = 30s, .store_port = 7};
+
+link::Join single(std::string job) {
+  return {.job = std::move(job), .host = "alpha", .pid = 1, .lease_milliseconds = 9000};
+}
+
+std::vector<coordinator::HangUp> hung_up(const Coordinator::Actions& actions) {
+  std::vector<coordinator::HangUp> found;
+  for (const auto& action : actions) {
+    if (const auto* one = std::get_if<coordinator::HangUp>(&action)) found.push_back(*one);
+  }
+  return found;
+}
+
+void open(Coordinator& coordinator, LinkId link) {
+  coordinator.handle(t0, Coordinator::Opened{{.link = link, .peer = "10.0.0.1"}});
+}
+
+}  // namespace
+
+TEST_CASE("in a crowd of links that say nothing the longest silent go soon, and agents stay") {
+  Coordinator coordinator{{.only = {}, .options = patient, .limits = {.newcomers = 2}}};
+  open(coordinator, a);
+  coordinator.handle(t0, Coordinator::Said{a, single("k")});
+  coordinator.handle(t0, Coordinator::StoreReady{"k", 4000});
+  for (std::uint64_t link = 11; link <= 14; ++link) open(coordinator, LinkId{link});
+  const TimePoint soon = t0 + bounds::join_patience_in_crowd;
+  CHECK(coordinator.next_deadline() == soon);
+  CHECK(hung_up(coordinator.advance(soon - 1ms)).empty());
+  const auto gone = hung_up(coordinator.advance(soon));
+  REQUIRE(gone.size() == 2);
+  CHECK(gone[0].link == LinkId{11});
+  CHECK(gone[1].link == LinkId{12});
+  // There is room now for those who are left to take their time.
+  CHECK(coordinator.next_deadline() > soon);
+  CHECK(hung_up(coordinator.advance(soon + 1s)).empty());
+}
