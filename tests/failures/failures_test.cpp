@@ -99,6 +99,9 @@ class Theatre {
     if (staged.needs == Needs::root && !mounts_) return "no permission to mount";
     // A bare root has few devices, and in a container pid 1 may be somebody like us.
     if (staged.cause == "disk_full" && ::access("/dev/full", W_OK) != 0) return "no /dev/full";
+    if (staged.cause.starts_with("shared_memory") && ::access("/dev/shm", W_OK) != 0) {
+      return "no /dev/shm";
+    }
     if (staged.name == "permission" && ::geteuid() != 0 && ::access("/proc/1/environ", R_OK) == 0) {
       return "nobody's environment is closed to us";
     }

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdio>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
@@ -69,6 +70,10 @@ TEST_CASE("when a scribe has ended everything is in its file, in order") {
 
 TEST_CASE("a file that takes nothing is told once, and its scribe goes on") {
   const FileDescriptor full{::open("/dev/full", O_WRONLY | O_CLOEXEC)};
+  if (!full) {
+    std::puts("skipped: there is no /dev/full here");
+    return;
+  }
   Desk desk(full.get());
   for (int i = 0; i < 100; ++i) desk.write("words\n");
   CHECK(desk.await_end());
