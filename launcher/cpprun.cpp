@@ -150,8 +150,7 @@ std::optional<int> look_around(io::RunInputs& inputs) {
 
 int main(int argc, char** argv) {
   fill_standard_streams();
-  // A console that went away is an error of a write, not the end of a job.
-  std::signal(SIGPIPE, SIG_IGN);
+  survive_failed_writes();
   const Environment environment = io::environment_snapshot(environ);
   CommandLine line{.words = {argv + 1, argv + argc},
                    .environment = environment,

@@ -13,8 +13,7 @@
 
 int main(int argc, char** argv) {
   cpprun::fill_standard_streams();
-  // A log or a client that has gone away is an error of a write, not the end of everybody's jobs.
-  std::signal(SIGPIPE, SIG_IGN);
+  cpprun::survive_failed_writes();
   const char* const log_level = std::getenv(cpprun::log_level_variable);
   const auto parsed = cpprun::parse_daemon_options(argc, argv, cpprun::version_text(),
                                                    log_level == nullptr ? "" : log_level);

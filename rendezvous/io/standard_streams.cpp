@@ -4,6 +4,9 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <csignal>
+#include <initializer_list>
+
 namespace cpprun {
 
 void fill_standard_streams() {
@@ -18,6 +21,10 @@ void fill_standard_streams() {
       return;
     }
   }
+}
+
+void survive_failed_writes() {
+  for (const int signal : {SIGPIPE, SIGXFSZ}) std::signal(signal, SIG_IGN);
 }
 
 }  // namespace cpprun

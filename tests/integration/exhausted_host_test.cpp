@@ -78,6 +78,15 @@ TEST_CASE("a full log disk is told once a file, and the job goes on to its end")
   CHECK(temporary.entries().empty());
 }
 
+TEST_CASE("a log file at the limit of file sizes is told, and the job goes on to its end") {
+  const Folder folder;
+  const auto ended = run({"sh", "-c",
+                          "ulimit -f 8; exec " + from_build("CPPRUN") + " --standalone --log-dir=" +
+                              folder.path() + " --tee=3 --no-python sh -c 'seq 5000; exit 3'"});
+  CHECK(ended.code == 3);
+  CHECK(contains(ended.err, "File too large"));
+}
+
 TEST_CASE("a worker whose own log file is on a full disk ends as it likes, and the job with it") {
   if (const auto why = no_disk(); !why.empty()) return skip(why);
   const Folder disk;

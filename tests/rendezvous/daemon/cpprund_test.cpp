@@ -192,6 +192,20 @@ TEST_CASE("where there is no memory for many small waits, clients are closed, no
 #endif
 }
 
+TEST_CASE("a log file that has reached its limit costs nobody the daemon") {
+  const FileDescriptor log(::open("/tmp", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600));
+  REQUIRE(log);
+  Program daemon({"--host", "127.0.0.1", "--port", "0"}, log.get());
+  const auto port = daemon.port();
+  daemon.limit_files(256);
+  const auto strangers = crowd_of(10, port, "GET / HTTP/1.1\r\n");
+  Result<StoreClient> client = StoreClient::open({.host = "127.0.0.1", .port = port});
+  REQUIRE(client);
+  CHECK(client->add("n", 3) == 3);
+  CHECK(daemon.end_with(SIGTERM) == 0);
+  CHECK(::lseek(log.get(), 0, SEEK_END) == 256);
+}
+
 TEST_CASE("more silent connections than there are descriptors keep no agent out") {
 #ifdef __SANITIZE_ADDRESS__
   std::puts("skipped: a sanitizer needs descriptors of its own");
