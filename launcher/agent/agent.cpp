@@ -97,7 +97,7 @@ void Agent::sealed(TimePoint now, const link::Sealed& sealed, Actions& actions) 
   pending_failures_ = {};
   settled_.reset();
   drain_asked_ = false;
-  phase_ = Phase::running;
+  phase_.become(Phase::running);
   seat_deadline_.reset();
   status_due_.reset();
   rivals_.stop();
@@ -151,7 +151,9 @@ void Agent::on(TimePoint now, const agent::FromWorker& event, Actions& actions) 
   } else if (const auto* failed = std::get_if<supervisor::SpawnFailed>(&event.event)) {
     pending_failures_.noticed(now, failed->local_rank);
   }
-  pass_on(now, supervisor_->handle(now, event.event), actions);
+  const auto told =
+      std::visit([](const auto& each) { return supervisor::Event{each}; }, event.event);
+  pass_on(now, supervisor_->handle(now, told), actions);
 }
 
 void Agent::stop_workers(TimePoint now, const std::string& reason, int signal, Actions& actions) {
@@ -238,7 +240,7 @@ void Agent::conclude_if_examined(TimePoint now, Actions& actions) {
   }
   const bool undisturbed = settled.drain_reason.empty() && !drain_asked_ && !stopped_by_;
   if (!settled.first_failure && undisturbed) {
-    phase_ = Phase::succeeded;
+    phase_.become(Phase::succeeded);
     say(link::Succeeded{sealed_->round}, actions);
     return;
   }
@@ -287,7 +289,7 @@ void Agent::exit_by_signal(Actions& actions) {
 
 void Agent::exit(agent::Exit last, Actions& actions) {
   if (phase_ == Phase::over) return;
-  phase_ = Phase::over;
+  phase_.become(Phase::over);
   if (sealed_) {
     last.group_rank = sealed_->group_rank;
     last.had_workers = true;
@@ -370,7 +372,7 @@ bool Agent::reads_first(TimePoint now) {
 }
 
 void Agent::wait_for_a_seat(TimePoint now, Phase phase) {
-  phase_ = phase;
+  phase_.become(phase);
   has_read_first_ = false;
   // A pause before a restart is the coordinator's to know; it is never longer than this.
   const Duration pause = config_.restart_backoff > Duration{}

@@ -33,6 +33,7 @@
 #include "launcher/workers/supervisor.h"
 #include "proto/clock.h"
 #include "proto/machine.h"
+#include "proto/phase.h"
 
 namespace cpprun {
 
@@ -52,9 +53,25 @@ class Agent {
   // When somebody else has to end our workers, because we should have, others may have their ranks,
   // and we do not say anything; none while there is no seat to lose, or nobody who could have it.
   std::optional<TimePoint> overdue_at() const;
+  // The invariant that is broken, if one is.
+  std::optional<std::string> check() const;
 
  private:
   enum class Phase { dialing, joining, running, succeeded, drained, over };
+  static constexpr PhaseStep<Phase> steps[] = {
+      {Phase::dialing, Phase::joining},    // the link is up
+      {Phase::joining, Phase::dialing},    // it broke
+      {Phase::joining, Phase::running},    // the round is sealed
+      {Phase::running, Phase::succeeded},  // every worker ended with 0
+      {Phase::running, Phase::drained},    // nobody is left, as was asked or after a failure
+      {Phase::running, Phase::dialing},    // the seat was lost, and nobody is left
+      {Phase::succeeded, Phase::drained},  // the round breaks
+      {Phase::succeeded, Phase::running},  // it went on without this node, which has a seat again
+      {Phase::drained, Phase::running},    // the next round
+      {Phase::drained, Phase::dialing},    // the seat was lost
+      {Phase::dialing, Phase::over},       // it may end at any time
+      {Phase::joining, Phase::over},      {Phase::running, Phase::over},
+      {Phase::succeeded, Phase::over},    {Phase::drained, Phase::over}};
 
   void on(TimePoint now, const agent::LinkUp& event, Actions& actions);
   void on(TimePoint now, const agent::LinkDown& event, Actions& actions);
@@ -100,7 +117,7 @@ class Agent {
 
   Config config_;
   AgentFacts facts_;
-  Phase phase_ = Phase::dialing;
+  PhaseOf<Phase> phase_{Phase::dialing, steps};
   CoordinatorLink link_;
   std::string waiting_for_;     // what the next status line says
   std::optional<Doubt> doubt_;  // of the address at which this node, the master, is to be met

@@ -26,6 +26,7 @@ struct LinkUp {
   std::string local_address;
   // What the master's host stands for, where this node hosts the coordinator.
   std::vector<std::string> master_addresses = {};
+  friend bool operator==(const LinkUp&, const LinkUp&) = default;
 };
 
 // It could not be made, or it broke; why, as a clause. Where this node hosts the coordinator: its
@@ -34,102 +35,126 @@ struct LinkDown {
   std::string reason;
   std::vector<std::string> tried = {};  // where it was tried, if it could not be made
   bool refused = false;                 // the machine is there, and nothing listens
+  friend bool operator==(const LinkDown&, const LinkDown&) = default;
 };
 
 // The answer to AskWhoHosts; none comes where nobody answers.
 struct Answered {
   link::Hosts hosts;
+  friend bool operator==(const Answered&, const Answered&) = default;
 };
 
 struct Heard {
   link::Message message;
+  friend bool operator==(const Heard&, const Heard&) = default;
 };
 
 struct FromWorker {
-  supervisor::Event event;
+  supervisor::ProcessEvent event;
+  friend bool operator==(const FromWorker&, const FromWorker&) = default;
 };
 
 // The answer to Examine.
 struct Examined {
   Evidence evidence;
+  friend bool operator==(const Examined&, const Examined&) = default;
 };
 
 // The answer to LookAtWorld.
 struct WorldSeen {
   WorldLook look;
+  friend bool operator==(const WorldSeen&, const WorldSeen&) = default;
 };
 
 // One of the signals to handle arrived.
 struct Signalled {
   int signal = 0;
+  friend bool operator==(const Signalled&, const Signalled&) = default;
 };
 
 // --- actions -------------------------------------------------------------------------------------
 
 // Make the link. Answer with LinkUp or LinkDown.
-struct Dial {};
+struct Dial {
+  friend bool operator==(const Dial&, const Dial&) = default;
+};
 
 struct Say {
   link::Message message;
+  friend bool operator==(const Say&, const Say&) = default;
 };
 
 struct HangUp {
   std::string reason;
+  friend bool operator==(const HangUp&, const HangUp&) = default;
 };
 
 // Ask at each of these addresses, on links of their own, who hosts there.
 struct AskWhoHosts {
   std::vector<std::string> addresses;
   link::WhoHosts question;
+  friend bool operator==(const AskWhoHosts&, const AskWhoHosts&) = default;
 };
 
 // A new attempt begins: make room for its logs before anything of it is spawned.
 struct Prepare {
   std::vector<WorkerSpec> specs;
+  friend bool operator==(const Prepare&, const Prepare&) = default;
 };
 
-// Spawn, SignalGroup, Sweep or SweepNode.
 struct Work {
-  supervisor::Action action;
+  supervisor::ProcessAction action;
+  friend bool operator==(const Work&, const Work&) = default;
 };
 
 // Collect what is known of this end: error file, last lines. Answer with Examined.
 struct Examine {
   Outcome outcome;
   std::string stray_interface = {};  // what is doubted of this node's network; see there
+  friend bool operator==(const Examine&, const Examine&) = default;
 };
 
 // Look whether the workers use the store, and what the first one does instead. Answer with
 // WorldSeen.
-struct LookAtWorld {};
+struct LookAtWorld {
+  friend bool operator==(const LookAtWorld&, const LookAtWorld&) = default;
+};
 
 // For people.
 struct TellStarted {
   link::Sealed sealed;
   SocketInterfaces sockets;
+  friend bool operator==(const TellStarted&, const TellStarted&) = default;
 };
 struct TellWaiting {
   std::string reason;
+  friend bool operator==(const TellWaiting&, const TellWaiting&) = default;
 };
 struct TellDraining {
   supervisor::Draining draining;
+  friend bool operator==(const TellDraining&, const TellDraining&) = default;
 };
 struct TellKilling {
   supervisor::Killing killing;
+  friend bool operator==(const TellKilling&, const TellKilling&) = default;
 };
 struct TellFailed {
   supervisor::Failed failed;
+  friend bool operator==(const TellFailed&, const TellFailed&) = default;
 };
 struct TellNote {
   std::string sentence;
+  friend bool operator==(const TellNote&, const TellNote&) = default;
 };
 // More than half of what the lease leaves for delays was used up before an answer came.
 struct TellNearMiss {
   Duration silence{};
   Duration lease{};
+  friend bool operator==(const TellNearMiss&, const TellNearMiss&) = default;
 };
 struct TellWarning {
   std::string sentence;
+  friend bool operator==(const TellWarning&, const TellWarning&) = default;
 };
 
 // The last action. With a code other than 0 the reason, the root and what was
@@ -143,6 +168,7 @@ struct Exit {
   int consequence_count = 0;
   GroupRank group_rank = {};
   bool had_workers = false;  // false: it ended before any worker was started
+  friend bool operator==(const Exit&, const Exit&) = default;
 };
 
 using Event =

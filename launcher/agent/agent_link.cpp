@@ -23,7 +23,7 @@ void Agent::on(TimePoint now, const agent::LinkUp& event, Actions& actions) {
     }
     facts_.node.sockets = std::move(*sockets);
     local_address_ = address;
-    phase_ = Phase::joining;
+    phase_.become(Phase::joining);
     look_at_place(now, event.master_addresses, actions);
   }
   if (seat_lost_) {
@@ -98,7 +98,7 @@ void Agent::on(TimePoint now, const agent::LinkDown& event, Actions&) {
     waiting_for_ += hint_for_dialler(config_, event.tried, facts_.interfaces);
   }
   if (phase_ == Phase::joining) {
-    phase_ = Phase::dialing;
+    phase_.become(Phase::dialing);
     // A spare has waited without a limit, for a master that was there.
     if (!seat_deadline_) wait_for_a_seat(now, Phase::dialing);
   }

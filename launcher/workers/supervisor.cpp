@@ -23,7 +23,7 @@ Supervisor::Supervisor(std::vector<WorkerSpec> specs, Duration grace) : grace_(g
 
 Supervisor::Actions Supervisor::start(TimePoint now) {
   assert(phase_ == Phase::idle && "an attempt starts once");
-  phase_ = Phase::running;
+  phase_.become(Phase::running);
   Actions actions;
   for (const auto& worker : workers_) actions.emplace_back(Spawn{worker.spec});
   go_on_if_gone(now, actions);
@@ -119,7 +119,7 @@ void Supervisor::on(TimePoint, const Forward& event, Actions& actions) {
 
 void Supervisor::on(TimePoint now, const Insist& event, Actions& actions) {
   if (phase_ == Phase::running) {
-    phase_ = Phase::draining;
+    phase_.become(Phase::draining);
     drain_signal_ = SIGKILL;
     drain_reason_ = event.reason;
     actions.emplace_back(Draining{event.reason, SIGKILL});
@@ -138,7 +138,7 @@ void Supervisor::judge_end(TimePoint now, const Worker& ended, Actions& actions)
 
 void Supervisor::begin_drain(TimePoint now, const std::string& reason, int signal,
                              Actions& actions) {
-  phase_ = Phase::draining;
+  phase_.become(Phase::draining);
   drain_signal_ = signal;
   drain_reason_ = reason;
   deadline_ = now + grace_;
@@ -149,7 +149,7 @@ void Supervisor::begin_drain(TimePoint now, const std::string& reason, int signa
 }
 
 void Supervisor::begin_killing(TimePoint now, bool at_once, Actions& actions) {
-  phase_ = Phase::killing;
+  phase_.become(Phase::killing);
   deadline_ = now + bounds::kill_patience;
   for (auto& each : workers_) {
     if (each.life != Life::alive) continue;
@@ -169,7 +169,7 @@ void Supervisor::give_up_the_rest() {
 void Supervisor::go_on_if_gone(TimePoint now, Actions& actions) {
   if (phase_ == Phase::sweeping || phase_ == Phase::settled) return;
   if (all(Life::gone)) {
-    phase_ = Phase::sweeping;
+    phase_.become(Phase::sweeping);
     deadline_ = now + bounds::kill_patience;
     actions.emplace_back(SweepNode{});
   } else if (phase_ == Phase::running && all(Life::ended)) {
@@ -179,7 +179,7 @@ void Supervisor::go_on_if_gone(TimePoint now, Actions& actions) {
 }
 
 void Supervisor::settle(Actions& actions, bool unswept) {
-  phase_ = Phase::settled;
+  phase_.become(Phase::settled);
   deadline_.reset();
   Settled settled{.outcomes = {},
                   .first_failure = first_failure_,
@@ -197,6 +197,18 @@ void Supervisor::send(Worker& worker, int signal, Actions& actions) {
 bool Supervisor::all(Life at_least) const {
   return std::all_of(workers_.begin(), workers_.end(),
                      [&](const Worker& each) { return each.life >= at_least; });
+}
+
+std::optional<std::string> Supervisor::check() const {
+  const bool is_ending = phase_ == Phase::draining || phase_ == Phase::killing;
+  if ((is_ending || phase_ == Phase::sweeping) && !deadline_) return "its end has no bound";
+  if (phase_ == Phase::settled && deadline_) return "it has settled and still waits";
+  if ((is_ending || phase_ == Phase::running) && all(Life::gone)) {
+    return "everybody is gone and nothing is swept";
+  }
+  if (phase_ >= Phase::sweeping && !all(Life::gone)) return "it sweeps while a worker is there";
+  if (phase_ == Phase::running && first_failure_) return "a worker has failed and the others go on";
+  return std::nullopt;
 }
 
 Supervisor::Worker& Supervisor::worker(LocalRank local_rank) {

@@ -26,6 +26,7 @@
 #include "proto/ids.h"
 #include "proto/link/message.h"
 #include "proto/machine.h"
+#include "proto/phase.h"
 
 namespace cpprun {
 
@@ -158,6 +159,11 @@ using Event =
 using Action =
     std::variant<Spawn, SignalGroup, Sweep, SweepNode, Failed, Draining, Killing, Settled>;
 
+// The part of these that is about processes: what becomes of them, and what is done to them. The
+// others are between a supervisor and its agent.
+using ProcessEvent = std::variant<Started, SpawnFailed, Exited, GroupGone, NodeSwept>;
+using ProcessAction = std::variant<Spawn, SignalGroup, Sweep, SweepNode>;
+
 }  // namespace supervisor
 
 class Supervisor {
@@ -174,10 +180,18 @@ class Supervisor {
   Actions advance(TimePoint now);
   std::optional<TimePoint> next_deadline() const { return deadline_; }
 
+  // The invariant that is broken, if one is.
+  std::optional<std::string> check() const;
+
   bool settled() const { return phase_ == Phase::settled; }
 
  private:
   enum class Phase { idle, running, draining, killing, sweeping, settled };
+  static constexpr PhaseStep<Phase> steps[] = {
+      {Phase::idle, Phase::running},     {Phase::running, Phase::draining},
+      {Phase::running, Phase::sweeping},  // everybody ended with 0
+      {Phase::draining, Phase::killing}, {Phase::draining, Phase::sweeping},
+      {Phase::killing, Phase::sweeping}, {Phase::sweeping, Phase::settled}};
   enum class Life { asked, alive, ended, gone };
 
   struct Worker {
@@ -206,7 +220,7 @@ class Supervisor {
 
   std::vector<Worker> workers_;
   Duration grace_;
-  Phase phase_ = Phase::idle;
+  PhaseOf<Phase> phase_{Phase::idle, steps};
   int drain_signal_ = 0;
   std::string drain_reason_;
   std::optional<Outcome> first_failure_;

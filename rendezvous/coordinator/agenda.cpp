@@ -20,6 +20,12 @@ void Agenda::plan(const std::string& who, std::optional<TimePoint> when) {
   settle(found->second);
 }
 
+std::optional<TimePoint> Agenda::deadline_of(const std::string& who) const {
+  const auto found = places_.find(who);
+  if (found == places_.end()) return std::nullopt;
+  return heap_[found->second].when;
+}
+
 std::optional<TimePoint> Agenda::next() const {
   return heap_.empty() ? std::nullopt : std::optional(heap_.front().when);
 }

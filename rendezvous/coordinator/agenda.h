@@ -19,6 +19,7 @@ class Agenda {
   // From here on that is its deadline; nothing: it has none.
   void plan(const std::string& who, std::optional<TimePoint> when);
   std::optional<TimePoint> next() const;
+  std::optional<TimePoint> deadline_of(const std::string& who) const;
   // Takes out whoever is due, the earliest first; at the same moment in the order of their names.
   std::vector<std::string> take_due(TimePoint now);
   std::size_t size() const { return heap_.size(); }

@@ -346,6 +346,26 @@ void Coordinator::make_room(TimePoint now, Actions& actions) {
   }
 }
 
+std::optional<std::string> Coordinator::check() const {
+  for (const auto& [id, entry] : jobs_) {
+    const auto broken_of = [&id = id](const std::string& what) {
+      return fmt::format("job \"{}\": {}", id, what);
+    };
+    if (const auto broken = entry->job.check()) return broken_of(*broken);
+    if (agenda_.deadline_of(id) != entry->job.next_deadline()) {
+      return broken_of("its deadline is not on the agenda");
+    }
+    for (const auto& [link, member] : entry->job.round().members()) {
+      const auto known = job_of_link_.find(link);
+      if (!member->connected) continue;
+      if (known == job_of_link_.end() || known->second != id) {
+        return broken_of(fmt::format("the link of {} leads elsewhere", name_of(*member)));
+      }
+    }
+  }
+  return std::nullopt;
+}
+
 std::optional<TimePoint> Coordinator::next_deadline() const {
   std::optional<TimePoint> next = newcomer_leases_.next_expiry();
   for (const auto& each : {next_to_make_room(), agenda_.next()}) {

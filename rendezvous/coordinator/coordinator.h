@@ -88,6 +88,8 @@ class Coordinator {
   Actions handle(TimePoint now, const Event& event);
   Actions advance(TimePoint now);
   std::optional<TimePoint> next_deadline() const;
+  // The invariant that is broken, if one is.
+  std::optional<std::string> check() const;
 
   // May a store client from that numeric address speak to that job's store? The reason if not.
   Result<void> admit(const std::string& job, const std::string& peer) const;

@@ -16,7 +16,8 @@ bool is_loopback(const std::string& address) {
 void Admission::follow(const Round& round) {
   admitted_.clear();
   admits_loopback_ = false;
-  for (const auto& [link, member] : round.members()) {
+  for (const auto& [link, each] : round.members()) {
+    const Member& member = *each;
     if (member.state == Member::State::waiting) continue;
     const auto& further = member.further_peers;
     const bool is_here = member.local || is_loopback(member.peer) ||

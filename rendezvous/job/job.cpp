@@ -211,12 +211,12 @@ void Job::break_round(TimePoint now, const std::string& reason, coordinator::Act
   // Who has done its part and cannot be reached has nothing to drain.
   std::vector<LinkId> absent;
   for (const auto& [link, member] : round_.members()) {
-    if (member.state != Member::State::succeeded || member.connected) continue;
+    if (member->state != Member::State::succeeded || member->connected) continue;
     if (!leases_.watches(link)) absent.push_back(link);
   }
   for (const LinkId link : absent) round_.leave(link);
   for (const auto& [link, member] : round_.members()) {
-    if (member.connected && member.state != Member::State::waiting) {
+    if (member->connected && member->state != Member::State::waiting) {
       actions.emplace_back(coordinator::Say{link, link::Drain{round_.number(), reason}});
     }
   }
@@ -297,11 +297,11 @@ void Job::end(link::Finish finish, TimePoint now, coordinator::Actions& actions)
   // Ten thousand nodes hear it at once; the master's own, by a call, hears all of it.
   const link::Finish for_others = link::brief(*finish_);
   for (const auto& [link, member] : round_.members()) {
-    if (!member.connected) {
+    if (!member->connected) {
       leases_.renew(link, now);  // So long it may take to come back and ask.
       continue;
     }
-    actions.emplace_back(coordinator::Say{link, member.local ? *finish_ : for_others});
+    actions.emplace_back(coordinator::Say{link, member->local ? *finish_ : for_others});
   }
 }
 
@@ -325,7 +325,7 @@ void Job::tell_status(TimePoint now, coordinator::Actions& actions) {
   const auto audience =
       round_.phase() == Round::Phase::gathering ? Member::State::waiting : Member::State::drained;
   for (const auto& [link, member] : round_.members()) {
-    if (member.state == audience && member.connected) {
+    if (member->state == audience && member->connected) {
       actions.emplace_back(coordinator::Say{link, link::Waiting{reason}});
     }
   }

@@ -79,6 +79,8 @@ class Job {
   void close(TimePoint now, const Closing& closing, coordinator::Actions& actions);
   void advance(TimePoint now, coordinator::Actions& actions);
   std::optional<TimePoint> next_deadline() const;
+  // The invariant that is broken, if one is.
+  std::optional<std::string> check() const;
 
  private:
   bool rejoin(TimePoint now, const Caller& caller, const link::Join& join,

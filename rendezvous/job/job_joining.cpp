@@ -179,7 +179,7 @@ void Job::tell_spares(std::optional<LinkId> only, coordinator::Actions& actions)
     return;
   }
   for (const auto& [link, member] : round_.members()) {
-    if (member.state != Member::State::waiting || !member.connected) continue;
+    if (member->state != Member::State::waiting || !member->connected) continue;
     actions.emplace_back(coordinator::Say{link, waiting});
   }
 }

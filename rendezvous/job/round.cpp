@@ -26,6 +26,20 @@ const Member* Round::find(LinkId link) const {
   return found == members_.end() ? nullptr : &found->second;
 }
 
+std::vector<std::pair<LinkId, const Member*>> Round::members() const {
+  std::vector<std::pair<LinkId, const Member*>> sorted;
+  sorted.reserve(members_.size());
+  for (const auto& [link, member] : members_) sorted.emplace_back(link, &member);
+  std::sort(sorted.begin(), sorted.end(), [](const auto& a, const auto& b) {
+    const auto place = [](const auto& each) {
+      const auto& seat = each.second->group_rank;
+      return std::tuple{!seat, seat.value_or(GroupRank{}), each.first};
+    };
+    return place(a) < place(b);
+  });
+  return sorted;
+}
+
 void Round::tell_neighbours(std::vector<std::pair<LinkId, link::Sealed>>& seats) const {
   const auto local = std::find_if(seats.begin(), seats.end(),
                                   [&](const auto& each) { return members_.at(each.first).local; });
@@ -186,7 +200,7 @@ std::vector<LinkId> Round::chosen(int seats_max) const {
 
 std::vector<std::pair<LinkId, link::Sealed>> Round::seal(int seats_max) {
   assert(phase_ == Phase::gathering);
-  phase_ = Phase::sealed;
+  phase_.become(Phase::sealed);
   ++number_.value;
 
   const std::vector<LinkId> links = chosen(seats_max);
@@ -226,12 +240,12 @@ std::vector<std::pair<LinkId, link::Sealed>> Round::seal(int seats_max) {
 
 void Round::break_up() {
   assert(phase_ == Phase::sealed);
-  phase_ = Phase::draining;
+  phase_.become(Phase::draining);
 }
 
 void Round::gather_again() {
   assert(phase_ == Phase::draining && count(Member::State::drained) == seated());
-  phase_ = Phase::gathering;
+  phase_.become(Phase::gathering);
   for (auto& [link, member] : members_) member.state = Member::State::waiting;
   counts_ = {};
   counts_[index_of(Member::State::waiting)] = members_.size();

@@ -22,6 +22,7 @@
 #include "proto/clock.h"
 #include "proto/ids.h"
 #include "proto/link/message.h"
+#include "proto/phase.h"
 #include "rendezvous/job/clock_offset.h"
 #include "rendezvous/job/ranks.h"
 
@@ -47,6 +48,9 @@ struct Member {
 class Round {
  public:
   enum class Phase { gathering, sealed, draining };
+  static constexpr PhaseStep<Phase> steps[] = {{Phase::gathering, Phase::sealed},
+                                               {Phase::sealed, Phase::draining},
+                                               {Phase::draining, Phase::gathering}};
 
   RoundNumber number() const { return number_; }
   Phase phase() const { return phase_; }
@@ -56,7 +60,10 @@ class Round {
   // Whose link broke, and may come back.
   std::size_t away() const { return away_; }
   std::size_t count(Member::State state) const { return counts_[index_of(state)]; }
-  const std::unordered_map<LinkId, Member>& members() const { return members_; }
+  // In node order: by the number of the seat, then in the order of their links.
+  std::vector<std::pair<LinkId, const Member*>> members() const;
+  // The invariant that is broken, if one is.
+  std::optional<std::string> check() const;
 
   const Member* find(LinkId link) const;
   // Tells everybody the addresses of the master, and the master those of another.
@@ -116,7 +123,7 @@ class Round {
   std::string names_of(Predicate&& which) const;
   static std::size_t index_of(Member::State state) { return static_cast<std::size_t>(state); }
 
-  Phase phase_ = Phase::gathering;
+  PhaseOf<Phase> phase_{Phase::gathering, steps};
   RoundNumber number_{};
   std::unordered_map<LinkId, Member> members_;
   // Invariant: for each state, how many of members_ are in it.

@@ -25,7 +25,18 @@ std::optional<int> job_number(const std::string& id) {
 
 CoordinatorHost::CoordinatorHost(Universe& universe, Program& program, const MachineClock& clock,
                                  Hooks hooks)
-    : universe_(universe), program_(program), clock_(clock), hooks_(std::move(hooks)) {}
+    : universe_(universe),
+      program_(program),
+      clock_(clock),
+      hooks_(std::move(hooks)),
+      coordinator_({.now = [this] { return now(); },
+                    .perform = [this](const coordinator::Action& action) { perform(action); },
+                    .arm = [this](std::optional<TimePoint> deadline) { arm(deadline); },
+                    .decided =
+                        [this](const Coordinator::Actions& actions) {
+                          judge_seals(actions);
+                          judge_admission(actions);
+                        }}) {}
 
 void CoordinatorHost::begin() {
   const Scenario& scenario = universe_.scenario;
@@ -43,7 +54,7 @@ void CoordinatorHost::begin() {
                             .nodes_max = shape.nodes_max,
                             .restarts_max = shape.restarts_max};
   }
-  coordinator_.emplace(std::move(options));
+  coordinator_.begin(Coordinator{std::move(options)});
   told_done_ = false;
   local_link_.reset();
   nodes_.clear();
@@ -53,8 +64,7 @@ void CoordinatorHost::begin() {
 }
 
 void CoordinatorHost::end() {
-  coordinator_.reset();
-  events_.clear();
+  coordinator_.end();
   ++incarnation_;
 }
 
@@ -134,7 +144,7 @@ void CoordinatorHost::stranger_leaves(LinkId link, bool broken) {
 }
 
 void CoordinatorHost::hear_local_agent(const link::Message& message) {
-  if (!coordinator_) return;
+  if (!coordinator_.running()) return;
   if (!local_link_) {
     local_link_ = LinkId{++last_link_.value};
     nodes_[*local_link_] = 0;
@@ -153,54 +163,35 @@ void CoordinatorHost::local_agent_left() {
 
 // --- the machine ---------------------------------------------------------------------------------
 
-// As in CoordinatorServer: what an action leads to waits until the actions before it are performed.
-void CoordinatorHost::tell(Coordinator::Event event) {
-  if (!coordinator_) return;
-  events_.push_back(std::move(event));
-  if (!working_off_) work_off();
+void CoordinatorHost::perform(const coordinator::Action& action) {
+  if (const auto* say = std::get_if<coordinator::Say>(&action)) {
+    perform(*say);
+  } else if (const auto* hang_up = std::get_if<coordinator::HangUp>(&action)) {
+    perform(*hang_up);
+  } else if (const auto* open = std::get_if<coordinator::OpenStore>(&action)) {
+    open_store(open->job);
+  } else if (const auto* close = std::get_if<coordinator::CloseStore>(&action)) {
+    if (const auto job = job_number(close->job)) universe_.judge.coordinator_forgets(*job);
+  } else if (const auto* note = std::get_if<coordinator::Note>(&action)) {
+    universe_.trace.line(universe_.time.now(), "coordinator: {}", note->line);
+  }
 }
 
-void CoordinatorHost::work_off() {
-  working_off_ = true;
-  while (!events_.empty() && coordinator_) {
-    const Coordinator::Event event = std::move(events_.front());
-    events_.pop_front();
-    perform(coordinator_->handle(now(), event));
+void CoordinatorHost::perform(const coordinator::HangUp& hang_up) {
+  if (strangers_.contains(hang_up.link)) {
+    universe_.time.later(0ns, [this, link = hang_up.link] { stranger_leaves(link, false); });
+    return;
   }
-  working_off_ = false;
-  arm();
-}
-
-void CoordinatorHost::perform(const Coordinator::Actions& actions) {
-  judge_seals(actions);
-  judge_admission(actions);
-  for (const coordinator::Action& action : actions) {
-    if (!coordinator_) return;  // The word just said ended this very process.
-    if (const auto* say = std::get_if<coordinator::Say>(&action)) {
-      perform(*say);
-    } else if (const auto* hang_up = std::get_if<coordinator::HangUp>(&action)) {
-      if (strangers_.contains(hang_up->link)) {
-        universe_.time.later(0ns, [this, link = hang_up->link] { stranger_leaves(link, false); });
-        continue;
-      }
-      const ConnectionRef connection = network_->find(hang_up->link);
-      if (!connection) continue;
-      if (hang_up->reason.starts_with("silent for ")) {
-        universe_.judge.coordinator_gives_up(connection->node, connection->arrived);
-      }
-      network_->close(connection, Side::coordinator);
-      universe_.time.later(0ns, [this, link = hang_up->link, which = incarnation_] {
-        if (which != incarnation_) return;
-        program_.receive([this, link] { closed(link, "hung up", false); });
-      });
-    } else if (const auto* open = std::get_if<coordinator::OpenStore>(&action)) {
-      open_store(open->job);
-    } else if (const auto* close = std::get_if<coordinator::CloseStore>(&action)) {
-      if (const auto job = job_number(close->job)) universe_.judge.coordinator_forgets(*job);
-    } else if (const auto* note = std::get_if<coordinator::Note>(&action)) {
-      universe_.trace.line(universe_.time.now(), "coordinator: {}", note->line);
-    }
+  const ConnectionRef connection = network_->find(hang_up.link);
+  if (!connection) return;
+  if (hang_up.reason.starts_with("silent for ")) {
+    universe_.judge.coordinator_gives_up(connection->node, connection->arrived);
   }
+  network_->close(connection, Side::coordinator);
+  universe_.time.later(0ns, [this, link = hang_up.link, which = incarnation_] {
+    if (which != incarnation_) return;
+    program_.receive([this, link] { closed(link, "hung up", false); });
+  });
 }
 
 void CoordinatorHost::open_store(const std::string& job) {
@@ -252,7 +243,8 @@ void CoordinatorHost::judge_admission(const Coordinator::Actions& actions) {
     if (reset == nullptr) continue;
     const auto job = job_number(reset->job);
     for (int node = 0; node < universe_.scenario.nodes(); ++node) {
-      const bool is_admitted = coordinator_->admit(reset->job, address_of(node)).has_value();
+      const bool is_admitted =
+          coordinator_.machine().admit(reset->job, address_of(node)).has_value();
       const bool hosts = node == 0 && !universe_.scenario.daemon;
       const bool is_seated = job && universe_.judge.is_seated(*job, node);
       universe_.judge.must(is_admitted == is_seated || hosts,
@@ -263,11 +255,11 @@ void CoordinatorHost::judge_admission(const Coordinator::Actions& actions) {
 }
 
 void CoordinatorHost::judge_strangers() {
-  if (!coordinator_) return;
+  if (!coordinator_.running()) return;
   for (std::size_t job = 0; job < universe_.scenario.jobs.size(); ++job) {
     for (const std::string& address : stranger_addresses_) {
       const bool is_admitted =
-          coordinator_->admit(job_id(static_cast<int>(job)), address).has_value();
+          coordinator_.machine().admit(job_id(static_cast<int>(job)), address).has_value();
       universe_.judge.must(
           !is_admitted, fmt::format("the store of job {} admits a stranger at {}", job, address));
     }
@@ -302,19 +294,21 @@ void CoordinatorHost::judge_seals(const Coordinator::Actions& actions) {
 }
 
 // A timer that is due later than it was needs no new entry: it looks again when it rings.
-void CoordinatorHost::arm() {
-  if (!coordinator_) return;
-  if (coordinator_->done() && !told_done_) {
+void CoordinatorHost::arm(std::optional<TimePoint> deadline) {
+  const Coordinator& machine = coordinator_.machine();
+  if (const auto broken = universe_.looks_inside() ? machine.check() : std::nullopt) {
+    universe_.judge.must(false, "the coordinator: " + *broken);
+  }
+  if (machine.done() && !told_done_) {
     told_done_ = true;
     universe_.time.later(0ns, [this, which = incarnation_] {
       if (which != incarnation_) return;
       program_.receive([this] {
-        told_done_ = coordinator_ && coordinator_->done();
+        told_done_ = coordinator_.running() && coordinator_.machine().done();
         if (told_done_) hooks_.done();
       });
     });
   }
-  const auto deadline = coordinator_->next_deadline();
   if (!deadline) return;
   const TimePoint due = std::max(clock_.truth(*deadline), universe_.time.now());
   if (armed_ && *armed_ <= due) return;
@@ -325,11 +319,7 @@ void CoordinatorHost::arm() {
     program_.receive(
         [this] {
           armed_.reset();
-          if (!coordinator_) return;
-          const auto when = coordinator_->next_deadline();
-          working_off_ = true;
-          if (when && *when <= now()) perform(coordinator_->advance(now()));
-          work_off();
+          coordinator_.advance();
         },
         true);
   });

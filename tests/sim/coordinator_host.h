@@ -3,13 +3,13 @@
 // The coordinator at work in a simulated world: what CoordinatorServer is to the real one. It lives
 // in the process of the node that hosts it, or in a cpprund on a machine of its own.
 
-#include <deque>
 #include <functional>
 #include <map>
 #include <optional>
 #include <set>
 #include <string>
 
+#include "proto/driver.h"
 #include "rendezvous/coordinator/coordinator.h"
 #include "tests/sim/machine_clock.h"
 #include "tests/sim/network.h"
@@ -29,7 +29,7 @@ class CoordinatorHost {
   void begin();
   void end();
   void serve(Network& network) { network_ = &network; }
-  Coordinator* coordinator() { return coordinator_ ? &*coordinator_ : nullptr; }
+  Coordinator* coordinator() { return coordinator_.running() ? &coordinator_.machine() : nullptr; }
 
   // --- from the network ---
   void accepted(const ConnectionRef& connection);
@@ -47,15 +47,15 @@ class CoordinatorHost {
   void local_agent_left();
 
  private:
-  void tell(Coordinator::Event event);
-  void work_off();
-  void perform(const Coordinator::Actions& actions);
+  void tell(Coordinator::Event event) { coordinator_.post(std::move(event)); }
+  void perform(const coordinator::Action& action);
+  void perform(const coordinator::HangUp& hang_up);
   void perform(const coordinator::Say& say);
   void open_store(const std::string& job);
   void judge_strangers();
   void judge_admission(const Coordinator::Actions& actions);
   void judge_seals(const Coordinator::Actions& actions);
-  void arm();
+  void arm(std::optional<TimePoint> deadline);
   TimePoint now() const { return clock_.local(universe_.time.now()); }
   int node_of(LinkId link) const;
 
@@ -64,7 +64,7 @@ class CoordinatorHost {
   const MachineClock& clock_;
   Hooks hooks_;
   Network* network_ = nullptr;
-  std::optional<Coordinator> coordinator_;
+  Driver<Coordinator> coordinator_;
   std::uint64_t incarnation_ = 0;
   std::optional<TimePoint> armed_;  // true time
   std::uint64_t timer_ = 0;
@@ -74,8 +74,6 @@ class CoordinatorHost {
   LinkId last_link_{};
   std::optional<LinkId> local_link_;
   int stores_opened_ = 0;
-  std::deque<Coordinator::Event> events_;
-  bool working_off_ = false;
   bool told_done_ = false;
 };
 

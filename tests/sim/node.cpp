@@ -52,11 +52,14 @@ Node::Node(Universe& universe, int number, Hooks hooks)
       hooks_(std::move(hooks)),
       workers_(universe, clock_, number,
                {.tell =
-                    [this](supervisor::Event event) {
+                    [this](supervisor::ProcessEvent event) {
                       program_.receive(
                           [this, event = std::move(event)] { post(agent::FromWorker{event}); });
                     },
-                .died = [this](const WorkerEnd& end) { hooks_.died(end); }}) {}
+                .died = [this](const WorkerEnd& end) { hooks_.died(end); }}),
+      agent_({.now = [this] { return now(); },
+              .perform = [this](const agent::Action& action) { perform(action); },
+              .arm = [this](std::optional<TimePoint> deadline) { rest(deadline); }}) {}
 
 void Node::begin() {
   program_.begin();
@@ -64,47 +67,36 @@ void Node::begin() {
   ++life_;
   armed_.reset();
   fence_.reset();
-  events_.clear();
   universe_.judge.agent_begins(number_);
   universe_.trace.line(universe_.time.now(), "node {} begins", number_);
-  agent_.emplace(
-      config_of(universe_.scenario, number_),
-      AgentFacts{.host = fmt::format("host{}", number_),
-                 .pid = agent_pids_from + number_ + 20'000 * static_cast<int>(life_ - 1),
-                 .agent = static_cast<std::uint32_t>(agent_numbers_from + number_),
-                 .hosts_coordinator = coordinator_ != nullptr,
-                 .program = {.argv = {"/bin/worker"}, .entrypoint = "worker"},
-                 .interfaces = {{.name = "eth0", .up = true, .addresses = {address_of(number_)}}}});
+  agent_.begin(
+      Agent{config_of(universe_.scenario, number_),
+            AgentFacts{
+                .host = fmt::format("host{}", number_),
+                .pid = agent_pids_from + number_ + 20'000 * static_cast<int>(life_ - 1),
+                .agent = static_cast<std::uint32_t>(agent_numbers_from + number_),
+                .hosts_coordinator = coordinator_ != nullptr,
+                .program = {.argv = {"/bin/worker"}, .entrypoint = "worker"},
+                .interfaces = {{.name = "eth0", .up = true, .addresses = {address_of(number_)}}}}});
   if (coordinator_ != nullptr) coordinator_->begin();
-  working_off_ = true;
-  for (const agent::Action& action : agent_->start(now())) perform(action);
-  working_off_ = false;
-  work_off();
+  agent_.start([](Agent& agent, TimePoint begin) { return agent.start(begin); });
 }
 
 // --- the loop ------------------------------------------------------------------------------------
 
 void Node::post(Agent::Event event) {
-  if (!program_.alive() || exit_) return;
-  events_.push_back(std::move(event));
-  if (!working_off_) work_off();
+  if (program_.alive() && !exit_) agent_.post(std::move(event));
 }
 
-void Node::work_off() {
-  working_off_ = true;
-  while (!events_.empty() && program_.alive()) {
-    const Agent::Event event = std::move(events_.front());
-    events_.pop_front();
-    for (const agent::Action& action : agent_->handle(now(), event)) perform(action);
+void Node::rest(std::optional<TimePoint> deadline) {
+  if (const auto broken = universe_.looks_inside() ? agent_.machine().check() : std::nullopt) {
+    universe_.judge.must(false, fmt::format("the agent of node {}: {}", number_, *broken));
   }
-  working_off_ = false;
   tell_watchdog();
-  arm();
+  if (!exit_) arm(deadline);
 }
 
-void Node::arm() {
-  if (!program_.alive() || exit_) return;
-  const auto deadline = agent_->next_deadline();
+void Node::arm(std::optional<TimePoint> deadline) {
   universe_.judge.must(deadline || coordinator_ != nullptr,
                        fmt::format("node {} waits without a bound", number_));
   if (!deadline) return;
@@ -117,15 +109,7 @@ void Node::arm() {
     program_.receive(
         [this] {
           armed_.reset();
-          if (exit_) return;
-          const auto when = agent_->next_deadline();
-          if (when && *when <= now()) {
-            working_off_ = true;
-            for (const agent::Action& action : agent_->advance(now())) perform(action);
-            work_off();
-          } else {
-            arm();
-          }
+          if (!exit_) agent_.advance();
         },
         true);
   });
@@ -133,7 +117,7 @@ void Node::arm() {
 
 // Its watchdog does for it what it cannot do while it is stopped.
 void Node::tell_watchdog() {
-  const auto fence = agent_->overdue_at();
+  const auto fence = agent_.machine().overdue_at();
   if (fence == fence_) return;
   fence_ = fence;
   if (!fence) return;
@@ -283,7 +267,7 @@ void Node::leave() {
 
 void Node::end_process() {
   program_.end();
-  events_.clear();
+  agent_.end();
   ++life_;
   hooks_.ended();
 }

@@ -1,15 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// A cpprun at work in a simulated world: what Runtime is to the real one. Events wait in one queue,
-// which is worked off from the top, so that an action never calls back into the agent that is just
-// deciding.
+// A cpprun at work in a simulated world: what Runtime is to the real one.
 
-#include <deque>
 #include <functional>
 #include <optional>
 #include <string>
 
 #include "launcher/agent/agent.h"
+#include "proto/driver.h"
 #include "tests/sim/coordinator_host.h"
 #include "tests/sim/machine_clock.h"
 #include "tests/sim/network.h"
@@ -54,13 +52,13 @@ class Node {
   void down(const ConnectionRef& connection, const std::string& reason);
 
  private:
-  void work_off();
   void perform(const agent::Action& action);
   void say(const link::Message& message);
   void hang_up();
   void examine(const Outcome& outcome);
   void exit(const agent::Exit& last);
-  void arm();
+  void rest(std::optional<TimePoint> deadline);
+  void arm(std::optional<TimePoint> deadline);
   void tell_watchdog();
   void end_process();
   TimePoint now() const { return clock_.local(universe_.time.now()); }
@@ -73,11 +71,9 @@ class Node {
   Workers workers_;
   Network* network_ = nullptr;
   CoordinatorHost* coordinator_ = nullptr;
-  std::optional<Agent> agent_;
+  Driver<Agent> agent_;
   std::uint64_t life_ = 0;  // which cpprun on this machine it is
   ConnectionRef connection_;
-  std::deque<Agent::Event> events_;
-  bool working_off_ = false;
   std::optional<TimePoint> armed_;
   std::uint64_t timer_ = 0;
   std::optional<TimePoint> fence_;  // what the watchdog was told last, by the machine's clock

@@ -62,6 +62,7 @@ constexpr Plant plants[] = {
     {"who knows an agent's host and process is taken for it", "strangers", 500},
     {"nodes that fall silent in one moment are given up one by one", "coordinator-stop,partition",
      20'000},
+    {"who has lost its seat speaks on while its workers are killed", "stop", 500},
 };
 
 }  // namespace

@@ -13,10 +13,17 @@ struct Universe {
   explicit Universe(Scenario of, bool traced)
       : scenario(std::move(of)), trace(traced), judge(scenario, time) {}
 
+  // Whether the machines are asked for their invariants after each step: not in a crowd, where
+  // every step would look at thousands of members.
+  bool looks_inside() const { return looks_inside_; }
+
   Scenario scenario;
   Timeline time;
   Trace trace;
   Judge judge;
+
+ private:
+  bool looks_inside_ = scenario.nodes() <= 64;
 };
 
 }  // namespace cpprun::sim

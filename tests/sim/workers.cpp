@@ -55,7 +55,7 @@ bool Workers::computing() const {
   });
 }
 
-void Workers::perform(const supervisor::Action& action) {
+void Workers::perform(const supervisor::ProcessAction& action) {
   if (const auto* start = std::get_if<supervisor::Spawn>(&action)) {
     spawn(start->spec);
   } else if (const auto* sent = std::get_if<supervisor::SignalGroup>(&action)) {
@@ -232,8 +232,9 @@ void Workers::stick(int local_rank, TimePoint until) {
 
 void Workers::leave_members(int local_rank, bool runaway) {
   if (!has(local_rank) || !at(local_rank).alive) return;
-  // From now on and not only once it has ended: who is killed, or sits in the kernel with a KILL
-  // that waits for it, starts nothing any more.
+  // From now on and not only once it has ended: who is killed, or sits in the kernel, starts
+  // nothing any more.
+  if (at(local_rank).stuck_until > universe_.time.now()) return;
   (runaway ? at(local_rank).runaway : at(local_rank).members) = true;
 }
 

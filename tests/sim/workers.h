@@ -16,7 +16,7 @@ namespace cpprun::sim {
 class Workers {
  public:
   struct Hooks {
-    std::function<void(supervisor::Event)> tell;  // the cpprun that owns them
+    std::function<void(supervisor::ProcessEvent)> tell;  // the cpprun that owns them
     // A worker ended badly and nobody had asked it to: its neighbours may fail of it.
     std::function<void(const WorkerEnd&)> died;
   };
@@ -24,7 +24,7 @@ class Workers {
 
   // What follows is spawned for that round.
   void begin_round(RoundId round);
-  void perform(const supervisor::Action& action);
+  void perform(const supervisor::ProcessAction& action);
 
   // The owner was killed: the kernel and its watchdog end everybody, soon.
   void orphaned();

@@ -33,13 +33,14 @@ TimePoint now() {
 Runtime::Runtime(RunInputs inputs, Watchdog watchdog)
     : inputs_(std::move(inputs)),
       watchdog_(std::move(watchdog)),
-      timer_(context_, [this] { advance(); }),
+      timer_(context_, [this] { agent_.advance(); }),
       farewell_(context_),
       agent_number_(std::max(1U, std::random_device{}())),
       messages_(inputs_.style),
       pump_(context_, 1, 2, inputs_.style.timed),
       strangers_timer_(context_, [this] { tell_held_back(now()); }),
-      introduction_(context_) {}
+      introduction_(context_),
+      agent_(effects()) {}
 
 // Whoever is still there now, after a job that had to give somebody up, is the watchdog's to end.
 Runtime::~Runtime() {
@@ -72,10 +73,7 @@ int Runtime::run() {
                              .nodes_max = inputs_.config.nodes_max,
                              .workers = inputs_.config.local_world_size});
   try {
-    working_off_ = true;
-    perform(agent_->start(now()));
-    working_off_ = false;
-    work_off();
+    agent_.start([](Agent& agent, TimePoint begin) { return agent.start(begin); });
     context_.run();
   } catch (const std::system_error& refused) {
     return break_off(refused_text(refused.code()));
@@ -93,7 +91,7 @@ int Runtime::break_off(const std::string& why) {
   leave_report(report_facts(last));
   context_.restart();
   leave_within(bounds::console_patience_pressed);
-  agent_.reset();
+  agent_.end();
   context_.run();
   return 1;
 }
@@ -136,21 +134,22 @@ Result<void> Runtime::open() {
     if (exit_ && asks_to_end(signal)) return leave_within(bounds::console_patience_pressed);
     post(agent::Signalled{signal});
   });
-  agent_.emplace(inputs_.config, AgentFacts{.host = inputs_.host,
-                                            .pid = ::getpid(),
-                                            .agent = agent_number_,
-                                            .hosts_coordinator = coordinator_ != nullptr,
-                                            .program = inputs_.program,
-                                            .node = {.environment = inputs_.environment,
-                                                     .host = inputs_.host,
-                                                     .node_token = inputs_.node_token,
-                                                     .master_host = inputs_.config.endpoint.host,
-                                                     .sockets = {},
-                                                     .cpus = inputs_.cpus,
-                                                     .run_folder = logs_->run_folder(),
-                                                     .error_folder = logs_->error_folder(),
-                                                     .console = console_facts()},
-                                            .interfaces = inputs_.interfaces});
+  agent_.begin(
+      Agent{inputs_.config, AgentFacts{.host = inputs_.host,
+                                       .pid = ::getpid(),
+                                       .agent = agent_number_,
+                                       .hosts_coordinator = coordinator_ != nullptr,
+                                       .program = inputs_.program,
+                                       .node = {.environment = inputs_.environment,
+                                                .host = inputs_.host,
+                                                .node_token = inputs_.node_token,
+                                                .master_host = inputs_.config.endpoint.host,
+                                                .sockets = {},
+                                                .cpus = inputs_.cpus,
+                                                .run_folder = logs_->run_folder(),
+                                                .error_folder = logs_->error_folder(),
+                                                .console = console_facts()},
+                                       .interfaces = inputs_.interfaces}});
   return {};
 }
 
@@ -276,31 +275,22 @@ void Runtime::place_found(const Result<std::vector<std::string>>& addresses) {
 
 // --- the loop ------------------------------------------------------------------------------------
 
-void Runtime::post(Agent::Event event) {
-  if (!agent_) return;
-  events_.push_back(std::move(event));
-  if (!working_off_) work_off();
-}
-
-void Runtime::work_off() {
-  working_off_ = true;
-  while (!events_.empty()) {
-    const Agent::Event event = std::move(events_.front());
-    events_.pop_front();
-    perform(agent_->handle(now(), event));
-  }
-  working_off_ = false;
-  timer_.arm(agent_->next_deadline());
-}
-
 // The agent keeps the fence by itself; the watchdog does it for one that is stopped or hangs, be it
 // between two of these actions: a fence stands before anybody is started behind it, and is taken
 // away when everybody was sent what ends them.
-void Runtime::perform(Agent::Actions actions) {
-  const auto fence = agent_->overdue_at();
-  if (fence) tell_fence(fence);
-  for (agent::Action& action : actions) perform(action);
-  if (!fence) tell_fence(fence);
+Driver<Agent>::Effects Runtime::effects() {
+  return {.now = now,
+          .perform =
+              [this](const agent::Action& action) {
+                std::visit([this](const auto& what) { on(what); }, action);
+              },
+          .arm = [this](std::optional<TimePoint> deadline) { timer_.arm(deadline); },
+          .decided =
+              [this](const auto&) {
+                const auto fence = agent_.machine().overdue_at();
+                if (fence) tell_fence(fence);
+              },
+          .performed = [this] { tell_fence(agent_.machine().overdue_at()); }};
 }
 
 void Runtime::tell_fence(std::optional<TimePoint> fence) {
@@ -323,17 +313,6 @@ void Runtime::replace_watchdog() {
       "the watchdog of this cpprun was killed, and there is no other ({}): if cpprun is "
       "killed or stopped as well, nobody ends what its workers have started",
       posted.error().reason)));
-}
-
-void Runtime::advance() {
-  if (!agent_) return;
-  working_off_ = true;
-  perform(agent_->advance(now()));
-  work_off();
-}
-
-void Runtime::perform(agent::Action& action) {
-  std::visit([this](const auto& what) { on(what); }, action);
 }
 
 void Runtime::note(const event_log::Event& event) {

@@ -3,20 +3,18 @@
 // cpprun at work: introduces the agent to the coordinator, the processes, the consoles and the
 // signals, performs what the agent decides, and tells it what came of it. Decides nothing itself.
 //
-// Whatever happens becomes an event in one queue, and the queue is worked off from the top of the
-// event loop: an action never calls back into the machine that is just deciding.
+// Whatever happens becomes an event in the queue of one driver (proto/driver.h).
 
 #include <asio/io_context.hpp>
 #include <asio/steady_timer.hpp>
-#include <deque>
 #include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "launcher/agent/agent.h"
-#include "launcher/failure/io/evidence_collector.h"
 #include "launcher/agent/io/introduction.h"
+#include "launcher/failure/io/evidence_collector.h"
 #include "launcher/output/io/log_dir.h"
 #include "launcher/output/io/output_pump.h"
 #include "launcher/report/attempts.h"
@@ -27,6 +25,7 @@
 #include "launcher/workers/io/process.h"
 #include "launcher/workers/io/signals.h"
 #include "launcher/workers/io/watchdog.h"
+#include "proto/driver.h"
 #include "rendezvous/client/io/link_client.h"
 #include "rendezvous/coordinator/io/coordinator_server.h"
 #include "rendezvous/io/machine_timer.h"
@@ -70,13 +69,9 @@ class Runtime {
   link::WhoHosts who_asks() const;
   void hear_coordinator(const Note& said);
   void tell_held_back(TimePoint until);
-  void work_off();
-  void post(Agent::Event event);
-  void advance();
-
-  void perform(Agent::Actions actions);
+  void post(Agent::Event event) { agent_.post(std::move(event)); }
+  Driver<Agent>::Effects effects();
   void tell_fence(std::optional<TimePoint> fence);
-  void perform(agent::Action& action);
   void on(const agent::Dial& action);
   void on(const agent::Say& action);
   void on(const agent::AskWhoHosts& action);
@@ -123,10 +118,8 @@ class Runtime {
   std::unique_ptr<LinkClient> client_;               // where it does not
   Introduction introduction_;                        // of this node, where it does not
   std::vector<std::unique_ptr<LinkClient>> askers_;  // of who else hosts
-  std::optional<Agent> agent_;
+  Driver<Agent> agent_;
 
-  std::deque<Agent::Event> events_;
-  bool working_off_ = false;
   int watchdogs_started_ = 0;          // in the place of one that was killed
   std::optional<TimePoint> fence_;     // what the watchdog was told last
   std::vector<WorkerSpec> specs_;      // of the attempt that runs

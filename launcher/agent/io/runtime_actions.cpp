@@ -93,9 +93,6 @@ void Runtime::on(const agent::Work& action) {
           [this](const supervisor::SweepNode&) {
             processes_->sweep_node([this] { post(agent::FromWorker{supervisor::NodeSwept{}}); });
           },
-          [](const auto&) {
-            // The others are the agent's to hear; it does not pass them on.
-          },
       },
       action.action);
 }

@@ -80,13 +80,14 @@ class CoordinatorServer::JobPort : public Port {
  public:
   JobPort(CoordinatorServer& server, std::string job) : Port(server), job_(std::move(job)) {}
   Result<void> admit(const PeerAddress& peer) override {
-    auto admitted = server_.coordinator_->admit(job_, peer.host_text());
+    auto admitted = server_.coordinator_.machine().admit(job_, peer.host_text());
     if (admitted) server_.store_was_asked_ = true;
     return admitted;
   }
   // A job that is forgotten has taken its store along; the last of its clients leave after that.
   Store& store() override {
-    return server_.coordinator_->knows(job_) ? server_.coordinator_->store(job_) : left_behind_;
+    return server_.coordinator_.machine().knows(job_) ? server_.coordinator_.machine().store(job_)
+                                                      : left_behind_;
   }
 
  private:
@@ -113,7 +114,10 @@ CoordinatorServer::CoordinatorServer(asio::io_context& context, Callbacks callba
                                      const ConnectionLimits& limits)
     : context_(context),
       callbacks_(std::move(callbacks)),
-      timer_(context, [this] { advance(); }),
+      timer_(context, [this] { coordinator_.advance(); }),
+      coordinator_({.now = now,
+                    .perform = [this](const Coordinator::Action& action) { perform(action); },
+                    .arm = [this](std::optional<TimePoint> deadline) { arm(deadline); }}),
       connections_(with_room_for_links(limits)) {}
 
 CoordinatorServer::~CoordinatorServer() {
@@ -142,7 +146,7 @@ Result<Listening> CoordinatorServer::open(const ListenOptions& listen, Coordinat
   } else {
     main_port_ = std::move(host);
   }
-  coordinator_.emplace(std::move(options));
+  coordinator_.begin(Coordinator{std::move(options)});
   driver_.emplace(context_, connections_);
   return listening;
 }
@@ -218,24 +222,6 @@ void CoordinatorServer::adopt_link(FileDescriptor socket, const PeerAddress& pee
   tell(Coordinator::Opened{{.link = link, .peer = peer.host_text(), .local = false}});
 }
 
-// The agent in this process answers while its word is still being delivered. Its answer waits until
-// everybody has been told what came before it: a drain must not overtake the round it ends.
-void CoordinatorServer::tell(Coordinator::Event event) {
-  events_.push_back(std::move(event));
-  if (!working_off_) work_off();
-}
-
-void CoordinatorServer::work_off() {
-  working_off_ = true;
-  while (!events_.empty()) {
-    const Coordinator::Event event = std::move(events_.front());
-    events_.pop_front();
-    for (const Coordinator::Action& action : coordinator_->handle(now(), event)) perform(action);
-  }
-  working_off_ = false;
-  arm();
-}
-
 void CoordinatorServer::perform(const Coordinator::Action& action) {
   std::visit(
       Overloaded{
@@ -267,22 +253,16 @@ void CoordinatorServer::perform(const Coordinator::Action& action) {
       action);
 }
 
-void CoordinatorServer::advance() {
-  working_off_ = true;
-  for (const Coordinator::Action& action : coordinator_->advance(now())) perform(action);
-  work_off();
-}
-
-void CoordinatorServer::arm() {
-  if (coordinator_->done() && !told_done_ && callbacks_.done) {
+void CoordinatorServer::arm(std::optional<TimePoint> deadline) {
+  if (coordinator_.machine().done() && !told_done_ && callbacks_.done) {
     told_done_ = true;
     asio::post(context_, [this] {
       // Somebody may have come meanwhile, who is to be told as well.
-      told_done_ = coordinator_->done();
+      told_done_ = coordinator_.machine().done();
       if (told_done_) callbacks_.done();
     });
   }
-  timer_.arm(coordinator_->next_deadline());
+  timer_.arm(deadline);
 }
 
 }  // namespace cpprun

@@ -9,13 +9,13 @@
 // PyTorch's store clients do not say which job they are of.
 
 #include <asio/io_context.hpp>
-#include <deque>
 #include <functional>
 #include <memory>
 #include <optional>
 #include <string>
 #include <unordered_map>
 
+#include "proto/driver.h"
 #include "rendezvous/coordinator/coordinator.h"
 #include "rendezvous/io/link_channel.h"
 #include "rendezvous/io/machine_timer.h"
@@ -79,21 +79,20 @@ class CoordinatorServer {
   void adopt_link(FileDescriptor socket, const PeerAddress& peer, std::string first_bytes);
   void open_store(const std::string& job);
   void close_store(const std::string& job, const std::string& reason);
-  void tell(Coordinator::Event event);
-  void work_off();
+  // What the agent in this process answers while its word is still being delivered waits in the
+  // driver until everybody has been told what came before it: a drain must not overtake the round
+  // it ends.
+  void tell(Coordinator::Event event) { coordinator_.post(std::move(event)); }
   void perform(const Coordinator::Action& action);
-  void advance();
-  void arm();
+  void arm(std::optional<TimePoint> deadline);
 
   asio::io_context& context_;
   Callbacks callbacks_;
   MachineTimer timer_;
-  std::optional<Coordinator> coordinator_;
+  Driver<Coordinator> coordinator_;
   ListenOptions listen_;  // as the main port was asked for; the jobs' ports are alike
   std::unique_ptr<Port> main_port_;
   std::unordered_map<std::string, OpenPort> job_ports_;
-  std::deque<Coordinator::Event> events_;
-  bool working_off_ = false;
   ConnectionSet connections_;
   std::optional<ConnectionDriver> driver_;
   std::unordered_map<LinkId, std::shared_ptr<LinkChannel>> channels_;

@@ -2,6 +2,8 @@
 #pragma once
 // One agent of a job of two nodes, led step by step to where a test begins.
 
+#include <doctest/doctest.h>
+
 #include <chrono>
 #include <csignal>
 #include <string>
@@ -86,10 +88,14 @@ struct Stage {
     agent.start(t0);
   }
   Agent::Actions heard(TimePoint now, link::Message message) {
-    return agent.handle(now, agent::Heard{std::move(message)});
+    auto actions = agent.handle(now, agent::Heard{std::move(message)});
+    CHECK_FALSE(agent.check());
+    return actions;
   }
-  Agent::Actions worker(TimePoint now, supervisor::Event event) {
-    return agent.handle(now, agent::FromWorker{std::move(event)});
+  Agent::Actions worker(TimePoint now, supervisor::ProcessEvent event) {
+    auto actions = agent.handle(now, agent::FromWorker{std::move(event)});
+    CHECK_FALSE(agent.check());
+    return actions;
   }
   void join() { agent.handle(t0, agent::LinkUp{"10.0.0.2"}); }
   void run() {

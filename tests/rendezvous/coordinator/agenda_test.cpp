@@ -27,7 +27,9 @@ TEST_CASE("the earliest deadline is the next, whoever it is moved for") {
   CHECK(agenda.next() == t0 + 4s);
   agenda.plan("a", t0 + 1s);  // earlier
   CHECK(agenda.next() == t0 + 1s);
+  CHECK(agenda.deadline_of("a") == t0 + 1s);
   agenda.plan("a", std::nullopt);
+  CHECK_FALSE(agenda.deadline_of("a"));
   agenda.plan("nobody", std::nullopt);
   CHECK(agenda.next() == t0 + 4s);
   CHECK(agenda.size() == 2);

@@ -2,6 +2,8 @@
 #pragma once
 // A dialogue with one job, for the tests of its rules: each call returns what the job wants done.
 
+#include <doctest/doctest.h>
+
 #include <algorithm>
 #include <string>
 #include <utility>
@@ -51,22 +53,26 @@ struct Table {
     what.no_restart_codes = terms.no_restart_codes;
     coordinator::Actions actions;
     job.join(now, {link, "10.0.0." + std::to_string(link.value), local}, what, actions);
+    CHECK_FALSE(job.check());
     return actions;
   }
   coordinator::Actions hear(TimePoint now, LinkId link, link::Message what) {
     coordinator::Actions actions;
     job.hear(now, link, what, actions);
+    CHECK_FALSE(job.check());
     return actions;
   }
   coordinator::Actions close(TimePoint now, LinkId link, bool broken = false) {
     coordinator::Actions actions;
     job.close(now, {link, "connection reset", broken}, actions);
+    CHECK_FALSE(job.check());
     return actions;
   }
   // Asked only now; who was asked nothing shortly before a lease ends has slept.
   coordinator::Actions advance(TimePoint now) {
     coordinator::Actions actions;
     job.advance(now, actions);
+    CHECK_FALSE(job.check());
     return actions;
   }
   // As by a driver that is awake: asked at every deadline on the way.
@@ -76,6 +82,7 @@ struct Table {
       job.advance(*due, actions);
     }
     job.advance(now, actions);
+    CHECK_FALSE(job.check());
     return actions;
   }
   // Everybody of these says that it has drained.

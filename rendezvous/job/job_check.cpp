@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What always holds of a job and its round between two events. Planted bugs trip it in tests/sim.
+
+#include <fmt/format.h>
+
+#include <set>
+
+#include "rendezvous/job/job.h"
+
+namespace cpprun {
+
+std::optional<std::string> Round::check() const {
+  using State = Member::State;
+  std::array<std::size_t, 4> counts{};
+  std::size_t leaving = 0;
+  std::size_t away = 0;
+  std::set<GroupRank> seats;
+  for (const auto& [link, member] : members_) {
+    ++counts[index_of(member.state)];
+    if (member.leaving) ++leaving;
+    if (!member.connected) ++away;
+    if (member.connected == member.broke_at.has_value()) return "a link is there, and is broken";
+    if (member.state == State::waiting) continue;
+    if (!member.group_rank) return fmt::format("{} has no number", member.join.host);
+    if (!seats.insert(*member.group_rank).second) {
+      return fmt::format("two nodes have the number {}", member.group_rank->value);
+    }
+  }
+  if (counts != counts_ || leaving != leaving_ || away != away_)
+    return "its members are miscounted";
+  if (phase_ == Phase::gathering && seated() > 0) return "it gathers, and somebody has a seat";
+  if (phase_ == Phase::sealed && count(State::drained) > 0) return "somebody has drained unasked";
+  return std::nullopt;
+}
+
+std::optional<std::string> Job::check() const {
+  if (auto broken = round_.check()) return broken;
+  if (over()) {
+    return status_due_ || pause_until_ ? std::optional<std::string>{"it is over and waits"}
+                                       : std::nullopt;
+  }
+  const Round::Phase phase = round_.phase();
+  const std::size_t drained = round_.count(Member::State::drained);
+  if (pause_until_ && phase != Round::Phase::gathering) return "it pauses in the middle of a round";
+  if (phase == Round::Phase::sealed && round_.count(Member::State::running) == 0) {
+    return "nobody runs, and it is not over";
+  }
+  if (phase == Round::Phase::draining && drained == round_.seated() && round_.away() == 0) {
+    return "everybody has drained, and nothing follows";
+  }
+  for (const auto& [link, member] : round_.members()) {
+    if (member->connected && !member->local && !leases_.watches(link)) {
+      return fmt::format("nobody notices if {} falls silent", name_of(*member));
+    }
+    const bool is_in = phase == Round::Phase::sealed && member->state != Member::State::waiting;
+    if (is_in && !admission_.check(member->peer)) {
+      return fmt::format("{} may not use the store of its round", name_of(*member));
+    }
+  }
+  return std::nullopt;
+}
+
+}  // namespace cpprun
