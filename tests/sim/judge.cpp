@@ -126,12 +126,14 @@ void Judge::coordinator_hears_success(int node, RoundNumber round) {
   if (job.round.number == round && job.seated[index(node)]) job.somebody_is_done = true;
 }
 
-// Who has done its part would have to do it again.
+// Who has done its part would have to do it again. Told once more to one whose link is back, a
+// drain breaks nothing.
 void Judge::coordinator_breaks(int job, const link::Drain& drain) {
-  const JobRecord& record = jobs_[index(job)];
+  JobRecord& record = jobs_[index(job)];
+  if (record.round.number != drain.round || std::exchange(record.is_broken, true)) return;
   const bool for_newcomers =
       drain.reason.ends_with(" node is here") || drain.reason.ends_with(" nodes are here");
-  must(!for_newcomers || record.round.number != drain.round || !record.somebody_is_done,
+  must(!for_newcomers || !record.somebody_is_done,
        fmt::format("round {} was broken for newcomers, and a node had finished its work in it",
                    drain.round.value));
 }
@@ -193,7 +195,7 @@ void Judge::coordinator_seals(int job_number, const Seats& seats) {
   job.alive.assign(index(any.world_size), 0);
   job.holder.clear();
   job.ended_well = 0;
-  job.somebody_is_done = false;
+  job.is_broken = job.somebody_is_done = false;
   job.deaths.clear();
   std::fill(job.seated.begin(), job.seated.end(), false);
   for (const auto& [node, sealed] : seats) {

@@ -131,6 +131,7 @@ class Judge {
     int ended_well = 0;
     int restarts = 0;
     int rounds = 0;
+    bool is_broken = false;         // its members were told to drain
     bool somebody_is_done = false;  // all workers of a node have, in the sealed round
     std::vector<Death> deaths;      // in the sealed round, that nobody asked for
     std::optional<link::Finish> finish;

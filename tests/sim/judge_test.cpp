@@ -82,6 +82,24 @@ TEST_CASE(
   CHECK(court.judge.story() == told);
 }
 
+TEST_CASE("a round breaks when its nodes are told first, and not when one is told again") {
+  Court court;
+  court.seal(0, 30000);
+  const link::Drain drain{court.first, "1 more node is here"};
+  SUBCASE("a node had finished by then") {
+    court.judge.coordinator_hears_success(0, court.first);
+    court.judge.coordinator_breaks(0, drain);
+    CHECK(court.judge.verdict() ==
+          "round 1 was broken for newcomers, and a node had finished its work in it");
+  }
+  SUBCASE("it finished because the word was late") {
+    court.judge.coordinator_breaks(0, drain);
+    court.judge.coordinator_hears_success(0, court.first);
+    court.judge.coordinator_breaks(0, drain);
+    CHECK_FALSE(court.judge.verdict());
+  }
+}
+
 TEST_CASE("whoever has no seat in the round that it starts workers of breaks a promise") {
   Court court;
   court.seal(1, 30000);

@@ -131,6 +131,10 @@ TEST_CASE("no seed that once broke a promise breaks one again") {
       {1795337782868, "workers,agents", {2, 3}},
       // The host of the coordinator naps for a quarter of a second, and a lease ends in it.
       {13453, "stuck,stop", {0, 3}},
+      // A drain is told again to one that has finished its work meanwhile.
+      {1795340619361, "network,clocks,kill", {0, 2, 3}},
+      // A worker that sits in the kernel, killed already, would start something.
+      {1795340976069, "workers,agents", {0, 1, 3}},
       // A stranger keeps the host there after the end, and somebody comes late.
       {1795338657039, "all,strangers", {0, 1}},
   };
@@ -187,6 +191,16 @@ TEST_CASE("a campaign ends when it is told so, and counts what it has played") {
   Campaign campaign{.first = 5, .seeds = 100, .kinds = {}, .kinds_text = "none", .keep = {}};
   campaign.may_play = [](std::uint64_t seed) { return seed < 8; };
   CHECK(sail(campaign).runs == 3);
+}
+
+TEST_CASE("a worker that sits in the kernel starts nothing that could stay behind") {
+  Scenario scenario{
+      .jobs = {{.nodes_min = 1, .nodes_max = 1, .workers_per_node = 1}},
+      .faults = {{.kind = FaultKind::worker_stuck, .at = 1s, .lasts = 20s, .nodes = {0}},
+                 {.kind = FaultKind::agent_killed, .at = 2s, .nodes = {0}},
+                 {.kind = FaultKind::worker_leaves, .at = 4s, .nodes = {0}, .value = 1}}};
+  World world{scenario};
+  CHECK(world.run().value_or("every promise was kept") == "every promise was kept");
 }
 
 TEST_CASE("the same seed gives the same run, byte for byte") {
