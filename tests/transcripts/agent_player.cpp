@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Conversations with an agent: on one side its coordinator, on the other its workers.
+
+#include <fmt/format.h>
+
+#include <stdexcept>
+
+#include "launcher/agent/agent.h"
+#include "tests/transcripts/machine_text.h"
+
+namespace cpprun::transcripts {
+
+namespace {
+
+using namespace std::chrono_literals;
+
+std::string to_text(const agent::Action& action) {
+  return std::visit(
+      Overloaded{
+          [](const agent::Dial&) { return std::string{"dial"}; },
+          [](const agent::Say& m) { return "say " + json_of(m.message); },
+          [](const agent::HangUp& m) { return "hang up: " + m.reason; },
+          [](const agent::AskWhoHosts& m) {
+            return fmt::format("ask who hosts at {} addresses", m.addresses.size());
+          },
+          [](const agent::Prepare& m) { return fmt::format("prepare {} workers", m.specs.size()); },
+          [](const agent::Work& m) { return transcripts::to_text(m.action); },
+          [](const agent::Examine& m) {
+            return fmt::format("examine {}", m.outcome.local_rank.value);
+          },
+          [](const agent::LookAtWorld&) { return std::string{"look at the world"}; },
+          [](const agent::TellStarted& m) {
+            return fmt::format("tell: round {} has started", m.sealed.round.value);
+          },
+          [](const agent::TellWaiting& m) { return "tell: waiting: " + m.reason; },
+          [](const agent::TellDraining& m) {
+            return fmt::format("tell: ending the workers by {}: {}", signal_text(m.draining.signal),
+                               m.draining.reason);
+          },
+          [](const agent::TellKilling& m) {
+            return fmt::format("tell: killing {}", m.killing.local_rank.value);
+          },
+          [](const agent::TellFailed& m) {
+            return fmt::format("tell: rank {} failed", m.failed.outcome.rank.value);
+          },
+          [](const agent::TellNote& m) { return "tell: " + m.sentence; },
+          [](const agent::TellNearMiss& m) {
+            return fmt::format("tell: silent for {} ms", m.silence / 1ms);
+          },
+          [](const agent::TellWarning& m) { return "warn: " + m.sentence; },
+          [](const agent::Exit& m) { return fmt::format("exit {}: {}", m.code, m.reason); },
+      },
+      action);
+}
+
+Config config_of(const Words& first) {
+  Config config;
+  config.rendezvous = RendezvousMode::fixed_master;
+  config.endpoint = {"10.0.0.1", 29500};
+  config.job = "j";
+  std::tie(config.nodes_min, config.nodes_max) = first.range("nodes", {2, 2});
+  config.restarts_max = first.number("restarts", 0);
+  config.local_world_size = first.number("workers", 1);
+  config.grace = first.duration("grace", 30s);
+  config.join_timeout = first.duration("join-timeout", 600s);
+  config.program.script = "/bin/true";
+  return config;
+}
+
+AgentFacts facts_of(const Words& first) {
+  return {.host = "beta",
+          .pid = 42,
+          .hosts_coordinator = first.has("hosts"),
+          .program = {.argv = {"/bin/true"}, .interpreter = "", .entrypoint = "true"},
+          .node = {},
+          .interfaces = {{.name = "eth0", .up = true, .addresses = {"10.0.0.2"}}}};
+}
+
+class AgentPlayer : public Player {
+ public:
+  explicit AgentPlayer(const Words& first) : machine_(config_of(first), facts_of(first)) {}
+
+  std::vector<std::string> answer(const Words& said) override {
+    std::vector<std::string> lines;
+    for (const auto& action : actions(said)) {
+      if (const auto* asked = std::get_if<agent::Examine>(&action)) {
+        examined_[asked->outcome.local_rank] = asked->outcome;
+      }
+      lines.push_back(to_text(action));
+    }
+    if (const auto broken = machine_.check()) lines.push_back("BROKEN: " + *broken);
+    return lines;
+  }
+
+ private:
+  Agent::Actions actions(const Words& said) {
+    const std::string what = said.at(0);
+    if (what == "start") return machine_.start(now_);
+    if (what == "at") {
+      now_ = TimePoint{duration_of(said.at(1))};
+      return live_until(machine_, now_);
+    }
+    if (what == "link" && said.at(1) == "up") {
+      return machine_.handle(now_, agent::LinkUp{"10.0.0.2"});
+    }
+    if (what == "link" && said.at(1) == "down") {
+      return machine_.handle(now_, agent::LinkDown{said.rest(2)});
+    }
+    if (what == "hears") return machine_.handle(now_, agent::Heard{message_of(said.rest(1))});
+    if (what == "signal") return machine_.handle(now_, agent::Signalled{signal_of(said.at(1))});
+    if (what == "examined") {
+      Evidence evidence;
+      evidence.outcome = examined_.at(LocalRank{std::stoi(said.at(1))});
+      return machine_.handle(now_, agent::Examined{std::move(evidence)});
+    }
+    const auto event = process_event_of(said);
+    if (!event) throw std::invalid_argument("an agent is not told \"" + said.rest(0) + "\"");
+    return machine_.handle(now_, agent::FromWorker{*event});
+  }
+
+  TimePoint now_{};
+  std::map<LocalRank, Outcome> examined_;
+  Agent machine_;
+};
+
+}  // namespace
+
+std::unique_ptr<Player> make_agent_player(const Words& first) {
+  return std::make_unique<AgentPlayer>(first);
+}
+
+}  // namespace cpprun::transcripts

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "tests/transcripts/machine_text.h"
+
+#include <fmt/format.h>
+
+#include <stdexcept>
+
+#include "launcher/signal_names.h"
+#include "proto/link/codec.h"
+
+namespace cpprun::transcripts {
+
+std::string json_of(const link::Message& message) {
+  return link::encode(message).substr(4);
+}
+
+link::Message message_of(const std::string& json) {
+  std::string frame;
+  for (int shift = 0; shift < 32; shift += 8) {
+    frame.push_back(static_cast<char>((json.size() >> shift) & 0xFF));
+  }
+  const auto decoded = link::decode(frame + json);
+  if (!decoded) throw std::invalid_argument(decoded.error().reason);
+  if (!*decoded) throw std::invalid_argument("a frame is incomplete: " + json);
+  return (*decoded)->message;
+}
+
+std::string signal_text(int signal) {
+  return signal_name(signal).substr(3);
+}
+
+int signal_of(const std::string& name) {
+  const auto number = signal_number(name);
+  if (!number) throw std::invalid_argument("there is no signal " + name);
+  return *number;
+}
+
+std::optional<supervisor::ProcessEvent> process_event_of(const Words& said) {
+  if (said.at(0) == "node" && said.at(1) == "swept") return supervisor::NodeSwept{};
+  if (said.at(0).find_first_not_of("0123456789") != std::string::npos) return std::nullopt;
+  const LocalRank rank{std::stoi(said.at(0))};
+  const std::string what = said.at(1);
+  if (what == "started") return supervisor::Started{rank, std::stoi(said.at(2))};
+  if (what == "cannot") return supervisor::SpawnFailed{rank, {SpawnStage::exec, 2}, WallTime{}};
+  if (what == "exits") {
+    return supervisor::Exited{rank, {.value = std::stoi(said.at(2))}, WallTime{}};
+  }
+  if (what == "dies") {
+    return supervisor::Exited{
+        rank, {.signalled = true, .value = signal_of(said.at(3))}, WallTime{}};
+  }
+  if (what == "group") return supervisor::GroupGone{rank};
+  return std::nullopt;
+}
+
+std::string to_text(const supervisor::ProcessAction& action) {
+  return std::visit(
+      Overloaded{
+          [](const supervisor::Spawn& m) {
+            return fmt::format("spawn {} as rank {}", m.spec.local_rank.value, m.spec.rank.value);
+          },
+          [](const supervisor::SignalGroup& m) {
+            return fmt::format("signal {} {}", m.local_rank.value, signal_text(m.signal));
+          },
+          [](const supervisor::Sweep& m) { return fmt::format("sweep {}", m.local_rank.value); },
+          [](const supervisor::SweepNode&) { return std::string{"sweep the node"}; },
+      },
+      action);
+}
+
+std::vector<WorkerSpec> workers(int count) {
+  std::vector<WorkerSpec> specs;
+  for (int i = 0; i < count; ++i) specs.push_back({.local_rank = LocalRank{i}, .rank = Rank{i}});
+  return specs;
+}
+
+}  // namespace cpprun::transcripts
