@@ -2,6 +2,7 @@
 #include "proto/text.h"
 
 #include <charconv>
+#include <system_error>
 
 namespace cpprun {
 
@@ -29,6 +30,10 @@ std::optional<int> whole_number(std::string_view text) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
   if (error != std::errc{} || end != text.data() + text.size()) return std::nullopt;
   return number;
+}
+
+std::string errno_text(int error_number) {
+  return std::generic_category().message(error_number);
 }
 
 }  // namespace cpprun

@@ -5,7 +5,6 @@
 #include <netinet/in.h>
 
 #include <cstring>
-#include <system_error>
 
 namespace cpprun {
 
@@ -33,10 +32,6 @@ PeerAddress local_address_of(int fd) {
   if (getsockname(fd, reinterpret_cast<sockaddr*>(&address), &size) != 0) return {};
   // The wildcard is :: also where the machine has no IPv6, so that one text stands for both.
   return peer_of(address);
-}
-
-std::string errno_text(int error) {
-  return std::generic_category().message(error);
 }
 
 }  // namespace cpprun

@@ -4,8 +4,6 @@
 
 #include <sys/socket.h>
 
-#include <string>
-
 #include "rendezvous/peer_address.h"
 
 namespace cpprun {
@@ -15,8 +13,5 @@ PeerAddress peer_of(const sockaddr_storage& address);
 
 // The address a socket is bound to.
 PeerAddress local_address_of(int fd);
-
-// The text of an errno value, e.g. "Address already in use".
-std::string errno_text(int error);
 
 }  // namespace cpprun

@@ -23,3 +23,8 @@ TEST_CASE("a list has one part more than separators, and a number is nothing but
   CHECK_FALSE(whole_number("3 0"));
   CHECK_FALSE(whole_number(""));
 }
+
+TEST_CASE("an errno is told in words") {
+  CHECK(errno_text(2) == "No such file or directory");
+  CHECK(errno_text(28) == "No space left on device");
+}

@@ -17,10 +17,11 @@
 #include <cerrno>
 #include <charconv>
 #include <cstdio>
-#include <cstring>
 #include <filesystem>
 #include <memory>
 #include <system_error>
+
+#include "proto/text.h"
 
 namespace cpprun::io {
 
@@ -132,7 +133,7 @@ std::string random_token(int bytes) {
 Result<std::vector<NetworkInterface>> network_interfaces() {
   ifaddrs* list = nullptr;
   if (::getifaddrs(&list) != 0) {
-    return failure(fmt::format("cannot list the network interfaces: {}", std::strerror(errno)));
+    return failure(fmt::format("cannot list the network interfaces: {}", errno_text(errno)));
   }
   const std::unique_ptr<ifaddrs, decltype(&::freeifaddrs)> owner(list, &::freeifaddrs);
   std::vector<NetworkInterface> interfaces;
@@ -173,14 +174,14 @@ Result<std::string> local_address_towards(const std::string& address, int port) 
   }
   const std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)> owner(found, &::freeaddrinfo);
   const int probe = ::socket(found->ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-  if (probe < 0) return tried(std::strerror(errno));
+  if (probe < 0) return tried(errno_text(errno));
   sockaddr_storage local{};
   socklen_t size = sizeof local;
   const bool known = ::connect(probe, found->ai_addr, found->ai_addrlen) == 0 &&
                      ::getsockname(probe, reinterpret_cast<sockaddr*>(&local), &size) == 0;
   const int error_number = errno;
   ::close(probe);
-  if (!known) return tried(std::strerror(error_number));
+  if (!known) return tried(errno_text(error_number));
   return literal_of(reinterpret_cast<const sockaddr*>(&local));
 }
 

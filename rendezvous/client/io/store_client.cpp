@@ -5,6 +5,7 @@
 
 #include <cerrno>
 
+#include "proto/text.h"
 #include "rendezvous/io/socket_address.h"
 
 namespace cpprun {

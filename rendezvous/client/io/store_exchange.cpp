@@ -11,6 +11,7 @@
 
 #include "proto/bounds.h"
 #include "proto/c10d/encoder.h"
+#include "proto/text.h"
 #include "rendezvous/io/socket_address.h"
 
 namespace cpprun {

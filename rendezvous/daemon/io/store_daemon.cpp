@@ -9,6 +9,7 @@
 #include <asio/signal_set.hpp>
 
 #include "proto/bounds.h"
+#include "proto/text.h"
 #include "rendezvous/coordinator/io/coordinator_server.h"
 #include "rendezvous/daemon/io/daemon_log.h"
 #include "rendezvous/io/patient_writer.h"

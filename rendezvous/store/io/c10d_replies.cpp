@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "proto/c10d/encoder.h"
+#include "proto/text.h"
 #include "rendezvous/io/socket_address.h"
 #include "rendezvous/store/io/connection_set_impl.h"
 

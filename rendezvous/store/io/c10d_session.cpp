@@ -12,6 +12,7 @@
 #include "proto/c10d/encoder.h"
 #include "proto/machine.h"
 #include "proto/sniff.h"
+#include "proto/text.h"
 #include "rendezvous/io/socket_address.h"
 #include "rendezvous/store/io/connection_set_impl.h"
 

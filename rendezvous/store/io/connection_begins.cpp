@@ -11,6 +11,7 @@
 #include <array>
 #include <cerrno>
 
+#include "proto/text.h"
 #include "rendezvous/io/socket_address.h"
 #include "rendezvous/store/io/connection_set_impl.h"
 

@@ -13,6 +13,7 @@
 #include <system_error>
 #include <utility>
 
+#include "proto/text.h"
 #include "rendezvous/io/socket_address.h"
 #include "rendezvous/store/io/connection_set_impl.h"
 

@@ -17,6 +17,7 @@
 #include <utility>
 
 #include "proto/bounds.h"
+#include "proto/text.h"
 #include "rendezvous/io/socket_address.h"
 
 namespace cpprun {

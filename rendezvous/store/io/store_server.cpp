@@ -12,6 +12,7 @@
 #include <stdexcept>
 #include <thread>
 
+#include "proto/text.h"
 #include "rendezvous/io/socket_address.h"
 #include "rendezvous/store/io/connection_set.h"
 #include "rendezvous/store/io/machine_memory.h"
