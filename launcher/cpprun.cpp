@@ -172,8 +172,8 @@ int main(int argc, char** argv) {
   inputs.style = io::console_style(environment, inputs.config.logs);
   const ConsoleMessages console_messages{inputs.style};
 
-  auto output_files =
-      io::OutputFiles::open(inputs.config.logs.report_file, inputs.config.logs.events_file);
+  auto output_files = io::OutputFiles::open(inputs.config.logs.report_file,
+                                            inputs.config.logs.events_file, *inputs.side);
   if (!output_files)
     return complain(console_messages.error(output_files.error().reason), usage_exit_code);
   inputs.output_files = std::move(*output_files);

@@ -171,6 +171,14 @@ inline constexpr auto sweep_look_max = 20ms;
 // What is on disks that a bad end left behind, and the disk hangs: how long the others are not told
 // of the end for the sake of what it says.
 inline constexpr auto evidence_patience = 2s;
+// How long a disk may take with a file that the user has named (a report, events, logs): before
+// the job starts, when it is on a server that is just being mounted; while the job runs, where
+// heartbeats wait for it; and at the end, where what is late is written without us.
+inline constexpr auto disk_patience_at_start = 10s;
+inline constexpr auto disk_patience_meanwhile = 1s;
+inline constexpr auto disk_patience_at_end = 5s;
+// Between two attempts to write events to a disk that is full.
+inline constexpr auto full_disk_pause = 1s;
 // What cpprun waits, as its last act, for those it has killed.
 inline constexpr auto last_reap_wait = 1s;
 // Rounds in which the watchdog looks for processes of a job whose cpprun is gone, and the pause

@@ -7,25 +7,24 @@
 #include <algorithm>
 #include <cerrno>
 #include <csignal>
-#include <system_error>
 
 #include "launcher/failure/cause_rules.h"
 #include "launcher/failure/causes.h"
 #include "launcher/output/printable.h"
 #include "proto/bounds.h"
+#include "proto/text.h"
 
 namespace cpprun {
 
 namespace {
 
-std::string errno_text(int error_number) {
-  return std::generic_category().message(error_number);
-}
-
 std::string not_started(const SpawnError& error, const std::string& executable) {
   const auto what = error.stage == SpawnStage::exec ? fmt::format("execute \"{}\"", executable)
                                                     : to_text(error.stage);
-  return fmt::format("could not be started: cannot {}: {}", what, errno_text(error.error_number));
+  // Ours, of files; of a server that gives up it is as true.
+  const bool silent = error.error_number == ETIMEDOUT && error.stage != SpawnStage::exec;
+  return fmt::format("could not be started: cannot {}: {}", what,
+                     silent ? "its disk does not answer" : errno_text(error.error_number));
 }
 
 // The last line that says something: a Python traceback ends with the exception itself.

@@ -35,7 +35,12 @@ PatientWriter::PatientWriter(asio::io_context& context, int descriptor, Callback
 }
 
 PatientWriter::~PatientWriter() {
-  if (own_ >= 0) ::close(own_);
+  close();
+}
+
+void PatientWriter::close() {
+  if (own_ >= 0) ::close(std::exchange(own_, -1));
+  is_lost_ = true;
 }
 
 void PatientWriter::choose_way() {

@@ -46,6 +46,8 @@ class PatientWriter {
 
   // The last act of a process without an event loop: waits for a slow reader, but no longer.
   void flush(Duration patience);
+  // Nothing more is written, and our own descriptor is let go.
+  void close();
 
  private:
   enum class Way {

@@ -4,23 +4,36 @@
 // event loop until something holds.
 
 #include <fcntl.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <asio/io_context.hpp>
 #include <cerrno>
 #include <chrono>
+#include <csignal>
 #include <cstdlib>
 #include <functional>
 #include <string>
 #include <utility>
 
 #include "launcher/plan/plan.h"
+#include "rendezvous/io/side_processes.h"
 
 namespace cpprun::probe {
 
 inline std::string victim() {
   return std::getenv("CPPRUN_IO_VICTIM");
 }
+
+// Children for what may hang, none of which outlives its test.
+struct Side : SideProcesses {
+  ~Side() {
+    for (const int pid : pids()) {
+      ::kill(pid, SIGKILL);
+      ::waitpid(pid, nullptr, 0);
+    }
+  }
+};
 
 inline WorkerSpec spec_for(std::vector<std::string> argv, int local_rank = 0) {
   WorkerSpec spec;

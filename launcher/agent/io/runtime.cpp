@@ -37,9 +37,10 @@ Runtime::Runtime(RunInputs inputs, Watchdog watchdog)
       farewell_(context_),
       agent_number_(std::max(1U, std::random_device{}())),
       messages_(inputs_.style),
-      pump_(context_, 1, 2, inputs_.style.timed),
+      pump_(context_, *inputs_.side, 1, 2, inputs_.style.timed),
       strangers_timer_(context_, [this] { tell_held_back(now()); }),
       introduction_(context_),
+      error_file_(context_, *inputs_.side, bounds::disk_patience_at_end),
       agent_(effects()) {}
 
 // Whoever is still there now, after a job that had to give somebody up, is the watchdog's to end.
@@ -51,7 +52,8 @@ Runtime::~Runtime() {
 
 int Runtime::run() {
   started_ = wall_now();
-  inputs_.output_files.serve_events(context_);
+  inputs_.output_files.serve(
+      context_, [this](const std::string& sentence) { pump_.say(messages_.warning(sentence)); });
   if (const auto opened = open(); !opened) {
     const agent::Exit last{.code = 1, .reason = opened.error().reason};
     pump_.say(messages_.error(last.reason));
@@ -98,11 +100,12 @@ int Runtime::break_off(const std::string& why) {
 
 Result<void> Runtime::open() {
   if (const auto opened = open_coordinator(); !opened) return opened;
-  auto logs = LogDir::make(inputs_.config, inputs_.environment,
-                           [this](const std::string& folder) { watchdog_.set_folder(folder); });
+  auto logs = LogDir::make(
+      inputs_.config, inputs_.environment,
+      [this](const std::string& folder) { watchdog_.set_folder(folder); }, *inputs_.side);
   if (!logs) return tl::unexpected<Error>(logs.error());
   logs_.emplace(std::move(*logs));
-  collector_.emplace(context_, pump_, inputs_.environment, logs_->run_folder());
+  collector_.emplace(context_, *inputs_.side, pump_, inputs_.environment, logs_->run_folder());
 
   processes_.emplace(
       context_,
@@ -124,8 +127,10 @@ Result<void> Runtime::open() {
                 if (pid == watchdog_.pid()) replace_watchdog();
               }},
       std::vector<int>{watchdog_.pid()},
-      WorkerProcesses::Terms{
-          .open_files = inputs_.open_files, .kin = inputs_.kin, .niceness = inputs_.niceness});
+      WorkerProcesses::Terms{.open_files = inputs_.open_files,
+                             .kin = inputs_.kin,
+                             .niceness = inputs_.niceness,
+                             .side = inputs_.side.get()});
   signals_.emplace(context_, inputs_.config.signals, [this](int signal, const std::string& sender) {
     if (!sender.empty()) {
       pump_.say(messages_.note(fmt::format("{} came from {}", signal_name(signal), sender)));
@@ -320,9 +325,7 @@ void Runtime::note(const event_log::Event& event) {
   if (!on_console && !inputs_.output_files.keeps_events()) return;
   const auto line = inputs_.output_files.line(event);
   if (on_console) pump_.say(line);
-  if (const auto noted = inputs_.output_files.append(line); !noted) {
-    pump_.say(messages_.warning(noted.error().reason));
-  }
+  inputs_.output_files.append(line);
 }
 
 }  // namespace cpprun::io

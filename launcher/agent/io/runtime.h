@@ -15,6 +15,7 @@
 #include "launcher/agent/agent.h"
 #include "launcher/agent/io/introduction.h"
 #include "launcher/failure/io/evidence_collector.h"
+#include "launcher/io/inquiry.h"
 #include "launcher/output/io/log_dir.h"
 #include "launcher/output/io/output_pump.h"
 #include "launcher/report/attempts.h"
@@ -29,12 +30,15 @@
 #include "rendezvous/client/io/link_client.h"
 #include "rendezvous/coordinator/io/coordinator_server.h"
 #include "rendezvous/io/machine_timer.h"
+#include "rendezvous/io/side_processes.h"
 #include "rendezvous/log_limiter.h"
 
 namespace cpprun::io {
 
 // What `main` has found out before anything started.
 struct RunInputs {
+  // Of ours, for what is on disks that may hang.
+  std::unique_ptr<SideProcesses> side = std::make_unique<SideProcesses>();
   Config config;
   ResolvedProgram program;
   Environment environment;
@@ -94,6 +98,7 @@ class Runtime {
   void say_report(const ReportFacts& facts);
   void leave_report(const ReportFacts& facts);
   void announce_report(const std::string& reason);
+  void file_is_left();
   void note(const event_log::Event& event);
   void leave_error_file(const link::Failure& root);
   void replace_watchdog();
@@ -117,6 +122,7 @@ class Runtime {
   std::unique_ptr<CoordinatorServer> coordinator_;   // where this node hosts it
   std::unique_ptr<LinkClient> client_;               // where it does not
   Introduction introduction_;                        // of this node, where it does not
+  Inquiry error_file_;                               // for whoever started cpprun
   std::vector<std::unique_ptr<LinkClient>> askers_;  // of who else hosts
   Driver<Agent> agent_;
 
@@ -128,9 +134,11 @@ class Runtime {
   std::vector<Evidence> evidence_;     // of the attempt that runs
   WallTime started_{};
   Attempts attempts_;
-  GroupRank group_rank_{};           // of this node, in the round that was sealed last
-  int restarts_ = 0;                 // of the job, when the last round was sealed
-  std::optional<agent::Exit> exit_;  // the agent's last word
+  GroupRank group_rank_{};               // of this node, in the round that was sealed last
+  int restarts_ = 0;                     // of the job, when the last round was sealed
+  std::optional<agent::Exit> exit_;      // the agent's last word
+  int files_to_leave_ = 0;               // report, events, error file: they are being written
+  std::optional<Duration> flush_after_;  // that: how long consoles are waited for
   bool leaving_ = false;
 };
 

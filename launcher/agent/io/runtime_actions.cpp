@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <asio/post.hpp>
 #include <cerrno>
 #include <utility>
@@ -76,10 +77,16 @@ void Runtime::on(const agent::Prepare& action) {
   evidence_.clear();
   no_room_.reset();
   collector_->begin();
-  if (const auto made = logs_->prepare(specs_); !made) {
+  // Nobody's heartbeats wait for the disk of a job of one node.
+  const bool alone = inputs_.config.nodes_max == 1;
+  const Duration patience =
+      alone ? bounds::disk_patience_at_end : Duration(bounds::disk_patience_meanwhile);
+  if (const auto made = logs_->prepare(specs_, *inputs_.side, patience); !made) {
     pump_.say(messages_.error(made.error().reason));
     no_room_ = SpawnError{SpawnStage::log_folder, made.error().error_number};
+    return;
   }
+  pump_.open_logs(specs_, patience);
 }
 
 void Runtime::on(const agent::Work& action) {
@@ -217,7 +224,8 @@ void Runtime::on(const agent::Exit& action) {
   note(event_log::JobEnded{exit_->code, exit_->reason, facts.root});
   if (exit_->code != 0) say_report(facts);
   leave_report(facts);
-  inputs_.output_files.finish_events();
+  ++files_to_leave_;
+  inputs_.output_files.finish_events([this] { file_is_left(); });
   if (exit_->root) leave_error_file(*exit_->root);
   if (!coordinator_) {
     leave_when_everything_is_said();
@@ -271,21 +279,27 @@ void Runtime::say_report(const ReportFacts& facts) {
 void Runtime::leave_report(const ReportFacts& facts) {
   if (!inputs_.output_files.keeps_report()) return;
   const auto beside = fmt::format(".node{}", facts.group_rank.value);
-  const auto left = inputs_.output_files.leave_report(report_json(facts), beside);
-  if (!left) return pump_.say(messages_.error(left.error().reason));
-  const auto& wanted = inputs_.config.logs.report_file;
-  if (*left == wanted) return;
-  pump_.say(messages_.warning(fmt::format(
-      "--report: another node writes to \"{}\"; this node's report is \"{}\"", wanted, *left)));
+  ++files_to_leave_;
+  inputs_.output_files.leave_report_later(
+      report_json(facts), beside, [this](const Result<std::string>& left) {
+        const auto& wanted = inputs_.config.logs.report_file;
+        if (!left) {
+          pump_.say(messages_.error(left.error().reason));
+        } else if (*left != wanted) {
+          pump_.say(messages_.warning(
+              fmt::format("--report: another node writes to \"{}\"; this node's report is \"{}\"",
+                          wanted, *left)));
+        }
+        file_is_left();
+      });
 }
 
-// That the job runs, or why its workers are being ended. Told by the file alone: where that cannot
-// be written now, its end will tell.
+// That the job runs, or why its workers are being ended.
 void Runtime::announce_report(const std::string& reason) {
   if (!inputs_.output_files.keeps_report()) return;
   auto facts = report_facts(agent::Exit{.reason = reason});
   facts.running = true;
-  static_cast<void>(inputs_.output_files.announce_report(report_json(facts)));
+  inputs_.output_files.announce_report_later(report_json(facts));
 }
 
 // Whatever started cpprun finds the root cause where torchrun would have left it.
@@ -295,9 +309,28 @@ void Runtime::leave_error_file(const link::Failure& root) {
   for (const Evidence& each : evidence_) {
     if (each.outcome.rank != root.rank || each.error_text.empty()) continue;
     const auto text = with_exit_code(each.error_text, link::exit_code_of(root.status));
-    const auto written = text ? write_whole_file(*path, *text) : tl::unexpected(text.error());
-    if (!written) pump_.say(messages_.warning(written.error().reason));
+    if (!text) {
+      pump_.say(messages_.warning(text.error().reason));
+      continue;
+    }
+    ++files_to_leave_;
+    error_file_.ask(
+        [path = *path, text = *text] {
+          const auto written = write_whole_file(path, text);
+          return written ? std::string() : written.error().reason;
+        },
+        [this, path = *path](const std::optional<std::string>& wrong) {
+          const auto why =
+              wrong.value_or(fmt::format("cannot write \"{}\": its disk does not answer", path));
+          if (!why.empty()) pump_.say(messages_.warning(why));
+          file_is_left();
+        });
   }
+}
+
+void Runtime::file_is_left() {
+  --files_to_leave_;
+  if (files_to_leave_ == 0 && flush_after_) leave_within(*flush_after_);
 }
 
 void Runtime::leave_when_everything_is_said() {
@@ -307,7 +340,9 @@ void Runtime::leave_when_everything_is_said() {
 void Runtime::leave_within(Duration patience) {
   leaving_ = true;
   farewell_.cancel();
-  pump_.flush(patience, [this] { context_.stop(); });
+  flush_after_ = std::min(flush_after_.value_or(patience), patience);
+  // They may have something to say when they are written, or could not be.
+  if (files_to_leave_ == 0) pump_.flush(*flush_after_, [this] { context_.stop(); });
 }
 
 }  // namespace cpprun::io

@@ -5,13 +5,16 @@
 #include <sys/statvfs.h>
 
 #include <algorithm>
-#include <memory>
+#include <iterator>
+#include <optional>
 #include <utility>
 
 #include "launcher/failure/io/process_snapshot.h"
 #include "launcher/failure/io/program_file.h"
 #include "launcher/output/io/log_dir.h"
+#include "launcher/packed_texts.h"
 #include "proto/bounds.h"
+#include "proto/text.h"
 
 namespace cpprun::io {
 
@@ -71,6 +74,35 @@ Answer look(const Question& question) {
   return answer;
 }
 
+// From one process of ours to another: four texts, the number of last lines, these, and the disks.
+std::string packed_answer(const Answer& answer) {
+  std::vector<std::string> texts = {answer.error_text, answer.small_shm, answer.program.detail,
+                                    std::to_string(static_cast<int>(answer.program.fault)),
+                                    std::to_string(answer.last_lines.size())};
+  texts.insert(texts.end(), answer.last_lines.begin(), answer.last_lines.end());
+  texts.insert(texts.end(), answer.full_disks.begin(), answer.full_disks.end());
+  return packed(texts);
+}
+
+std::optional<Answer> unpacked_answer(const std::optional<std::string>& bytes) {
+  constexpr std::ptrdiff_t first_line = 5;
+  const auto texts = unpacked(bytes.value_or(""));
+  if (std::ssize(texts) < first_line) return std::nullopt;
+  const auto line_count = whole_number(texts[4]).value_or(0);
+  if (std::ssize(texts) < first_line + line_count) return std::nullopt;
+  Answer answer{.error_text = texts[0],
+                .last_lines = {},
+                .full_disks = {},
+                .small_shm = texts[1],
+                .program = {}};
+  answer.program.detail = texts[2];
+  answer.program.fault = static_cast<ExecFault>(whole_number(texts[3]).value_or(0));
+  const auto lines_end = texts.begin() + first_line + line_count;
+  answer.last_lines.assign(texts.begin() + first_line, lines_end);
+  answer.full_disks.assign(lines_end, texts.end());
+  return answer;
+}
+
 // Hundreds of workers that ended because they were told to are not worth the looking.
 bool was_told_to_end(const Outcome& outcome) {
   return outcome.our_signal != 0 && outcome.status.signalled &&
@@ -79,12 +111,13 @@ bool was_told_to_end(const Outcome& outcome) {
 
 }  // namespace
 
-EvidenceCollector::EvidenceCollector(asio::io_context& context, OutputPump& pump,
-                                     const Environment& environment, std::string run_folder)
+EvidenceCollector::EvidenceCollector(asio::io_context& context, SideProcesses& side,
+                                     OutputPump& pump, const Environment& environment,
+                                     std::string run_folder)
     : pump_(pump),
       run_folder_(std::move(run_folder)),
       disks_{"/dev/shm"},
-      inquiry_(context, bounds::evidence_patience) {
+      inquiry_(context, side, bounds::evidence_patience) {
   const auto* temporary = find_variable(environment, "TMPDIR");
   disks_.push_back(temporary == nullptr || temporary->empty() ? "/tmp" : *temporary);
   if (!run_folder_.empty()) disks_.push_back(run_folder_);
@@ -131,10 +164,11 @@ void EvidenceCollector::examine(const Outcome& outcome, const WorkerSpec& spec, 
   if (outcome.spawn_error && outcome.spawn_error->stage == SpawnStage::exec) {
     question.executable = evidence.executable;
   }
-  const auto answer = std::make_shared<Answer>();
-  inquiry_.ask([question, answer] { *answer = look(question); },
-               [this, evidence, answer, question, told = std::move(told)](bool in_time) mutable {
-                 if (!in_time) return told(std::move(evidence), false);
+  inquiry_.ask([question] { return packed_answer(look(question)); },
+               [this, evidence, question,
+                told = std::move(told)](const std::optional<std::string>& told_aside) mutable {
+                 const auto answer = unpacked_answer(told_aside);
+                 if (!answer) return told(std::move(evidence), false);
                  evidence.error_text = answer->error_text;
                  const bool stays = !run_folder_.empty() && !answer->error_text.empty();
                  if (stays) evidence.error_file = question.error_file;

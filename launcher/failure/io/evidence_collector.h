@@ -11,9 +11,9 @@
 
 #include "launcher/environment.h"
 #include "launcher/failure/evidence.h"
-#include "launcher/failure/io/inquiry.h"
 #include "launcher/failure/io/kernel_log.h"
 #include "launcher/failure/io/memory_watch.h"
+#include "launcher/io/inquiry.h"
 #include "launcher/output/io/output_pump.h"
 #include "launcher/plan/plan.h"
 
@@ -22,8 +22,8 @@ namespace cpprun::io {
 class EvidenceCollector {
  public:
   // `run_folder` is where logs stay; empty: nowhere.
-  EvidenceCollector(asio::io_context& context, OutputPump& pump, const Environment& environment,
-                    std::string run_folder);
+  EvidenceCollector(asio::io_context& context, SideProcesses& side, OutputPump& pump,
+                    const Environment& environment, std::string run_folder);
 
   // A new attempt begins: what the machine counts is compared with this moment.
   void begin();

@@ -9,15 +9,16 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdlib>
-#include <cstring>
 #include <filesystem>
 #include <string_view>
 #include <system_error>
 #include <utility>
 
 #include "launcher/output/last_lines.h"
+#include "launcher/packed_texts.h"
 #include "launcher/plan/io/host.h"
 #include "proto/bounds.h"
+#include "proto/text.h"
 
 namespace cpprun::io {
 
@@ -41,7 +42,7 @@ Result<std::string> fresh_folder(const std::string& beginning, const char* purpo
   auto path = beginning + "XXXXXX";
   if (::mkdtemp(path.data()) == nullptr) {
     return failure(
-        fmt::format("cannot make a folder \"{}\" for {}: {}", path, purpose, std::strerror(errno)));
+        fmt::format("cannot make a folder \"{}\" for {}: {}", path, purpose, errno_text(errno)));
   }
   return path;
 }
@@ -65,7 +66,7 @@ Result<std::string> private_folder(const std::string& root, const LogDir::Announ
   return failure(fmt::format(
       "cannot make the folder \"{}\" for the workers' error files: {}; name a folder that has room "
       "and may be written to with TMPDIR or --log-dir",
-      path, std::strerror(errno)));
+      path, errno_text(errno)));
 }
 
 tl::expected<void, FolderError> make_folders(const std::string& path) {
@@ -91,6 +92,11 @@ std::string keep_earlier(const std::string& attempt) {
   return "";
 }
 
+bool keeps_files(const LogOptions& logs) {
+  const bool duplicates = !logs.duplicate_out.empty() || !logs.duplicate_err.empty();
+  return logs.root || logs.redirects.any() || duplicates;
+}
+
 }  // namespace
 
 Result<LogDir> LogDir::make(const Config& config, const Environment& environment,
@@ -99,8 +105,7 @@ Result<LogDir> LogDir::make(const Config& config, const Environment& environment
   const auto& logs = config.logs;
   folders.attempts_kept_ = static_cast<std::size_t>(logs.attempts_kept);
   if (logs.disabled) return folders;
-  const bool duplicates = !logs.duplicate_out.empty() || !logs.duplicate_err.empty();
-  if (!logs.root && !logs.redirects.any() && !duplicates) {
+  if (!keeps_files(logs)) {
     auto made = private_folder(temporary_root(environment), announce);
     if (!made) return tl::unexpected(made.error());
     folders.error_folder_ = std::move(*made);
@@ -126,6 +131,30 @@ Result<LogDir> LogDir::make(const Config& config, const Environment& environment
   ::umask(mask);
   fs::permissions(*run, static_cast<fs::perms>(0777U & ~mask), ignored);
   folders.run_folder_ = std::move(*run);
+  return folders;
+}
+
+Result<LogDir> LogDir::make(const Config& config, const Environment& environment,
+                            const Announce& announce, SideProcesses& side) {
+  if (config.logs.disabled || !keeps_files(config.logs)) {
+    return make(config, environment, announce);
+  }
+  const auto answer = side.ask(
+      [&] {
+        const auto made = make(config, environment, announce);
+        return packed({made ? "" : made.error().reason, made ? made->run_folder_ : ""});
+      },
+      bounds::disk_patience_at_start);
+  const auto texts = unpacked(answer.value_or(""));
+  if (texts.size() < 2) {
+    return failure(
+        fmt::format("--log-dir: cannot make a folder in \"{}\": its disk does not answer",
+                    config.logs.root.value_or(temporary_root(environment))));
+  }
+  if (!texts[0].empty()) return failure(texts[0]);
+  LogDir folders;
+  folders.attempts_kept_ = static_cast<std::size_t>(config.logs.attempts_kept);
+  folders.run_folder_ = texts[1];
   return folders;
 }
 
@@ -168,6 +197,32 @@ tl::expected<void, FolderError> LogDir::prepare(const std::vector<WorkerSpec>& s
   return {};
 }
 
+tl::expected<void, FolderError> LogDir::prepare(const std::vector<WorkerSpec>& specs,
+                                                SideProcesses& side, Duration patience) {
+  // Where no logs were asked for the first folder is made in the moment after its parent was.
+  if (run_folder_.empty() && attempts_.empty()) return prepare(specs);
+  const auto answer = side.ask(
+      [&] {
+        const auto made = prepare(specs);
+        std::vector<std::string> texts = {made ? "" : made.error().reason,
+                                          std::to_string(made ? 0 : made.error().error_number)};
+        texts.insert(texts.end(), attempts_.begin(), attempts_.end());
+        return packed(texts);
+      },
+      patience);
+  const auto texts = unpacked(answer.value_or(""));
+  if (texts.size() < 2) {
+    const auto& folder = run_folder_.empty() ? error_folder_ : run_folder_;
+    return tl::unexpected(
+        FolderError{fmt::format("cannot make a folder in \"{}\": its disk does not answer", folder),
+                    ETIMEDOUT});
+  }
+  attempts_.assign(texts.begin() + 2, texts.end());
+  const int error_number = whole_number(texts[1]).value_or(0);
+  if (error_number != 0) return tl::unexpected(FolderError{texts[0], error_number});
+  return {};
+}
+
 std::vector<std::string> read_last_lines(const std::string& path) {
   const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (file < 0) return {};
@@ -188,7 +243,7 @@ std::vector<std::string> read_last_lines(const std::string& path) {
 Result<std::string> read_small_file(const std::string& path) {
   const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (file < 0) {
-    return failure(fmt::format("cannot read \"{}\": {}", path, std::strerror(errno)));
+    return failure(fmt::format("cannot read \"{}\": {}", path, errno_text(errno)));
   }
   std::string text;
   char buffer[16 * 1024];
@@ -200,7 +255,7 @@ Result<std::string> read_small_file(const std::string& path) {
   const int error_number = errno;
   ::close(file);
   if (got < 0) {
-    return failure(fmt::format("cannot read \"{}\": {}", path, std::strerror(error_number)));
+    return failure(fmt::format("cannot read \"{}\": {}", path, errno_text(error_number)));
   }
   if (text.size() > bounds::error_file_bytes_max) {
     return failure(fmt::format("cannot read \"{}\": it is larger than {} bytes", path,
@@ -213,7 +268,7 @@ Result<void> write_whole_file(const std::string& path, const std::string& text) 
   // A name that nobody can have laid a link at, and a file that was not there.
   const std::string draft = path + "." + random_token(4) + ".draft";
   const auto cannot = [&](int error_number) {
-    return failure(fmt::format("cannot write \"{}\": {}", path, std::strerror(error_number)));
+    return failure(fmt::format("cannot write \"{}\": {}", path, errno_text(error_number)));
   };
   const int file = ::open(draft.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
   if (file < 0) return cannot(errno);

@@ -14,7 +14,9 @@
 #include "launcher/config.h"
 #include "launcher/environment.h"
 #include "launcher/plan/plan.h"
+#include "proto/clock.h"
 #include "proto/result.h"
+#include "rendezvous/io/side_processes.h"
 
 namespace cpprun::io {
 
@@ -33,6 +35,10 @@ class LogDir {
   static Result<LogDir> make(const Config& config, const Environment& environment,
                              const Announce& announce = {});
 
+  // The same where its disk may hang: what the user has named is made by a process beside ours.
+  static Result<LogDir> make(const Config& config, const Environment& environment,
+                             const Announce& announce, SideProcesses& side);
+
   LogDir(LogDir&& other) noexcept;
   LogDir& operator=(LogDir&&) = delete;
   // Removes the private folder; logs stay.
@@ -45,6 +51,9 @@ class LogDir {
   // Makes the folder of each worker, empty: an earlier attempt of the same number is removed, and
   // so are the oldest ones where only some are to be kept.
   tl::expected<void, FolderError> prepare(const std::vector<WorkerSpec>& specs);
+  // The same where its disk may hang: then ETIMEDOUT.
+  tl::expected<void, FolderError> prepare(const std::vector<WorkerSpec>& specs, SideProcesses& side,
+                                          Duration patience);
 
  private:
   LogDir() = default;

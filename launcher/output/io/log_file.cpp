@@ -2,12 +2,10 @@
 #include "launcher/output/io/log_file.h"
 
 #include <fcntl.h>
-#include <fmt/format.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstring>
 #include <utility>
 
 namespace cpprun::io {
@@ -58,9 +56,7 @@ bool LogFile::rotate(const Complain& complain) {
 
 bool LogFile::refused(int error_number, const Complain& complain) {
   if (std::exchange(complained_, true)) return false;
-  complain(
-      fmt::format("cpprun: cannot write \"{}\": {}; what does not fit is lost, the job goes on\n",
-                  path_, std::strerror(error_number)));
+  complain(error_number);
   return false;
 }
 

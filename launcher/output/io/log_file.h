@@ -22,9 +22,10 @@ class LogFile {
   bool open(const std::string& path, bool emptied, std::uint64_t bytes_max = 0);
   void close() { file_.reset(); }
   explicit operator bool() const { return bool(file_); }
+  int descriptor() const { return file_.get(); }
 
-  // The first time something cannot be written, `complain` is told the sentence.
-  using Complain = std::function<void(const std::string&)>;
+  // The first time something cannot be written, `complain` is told the errno.
+  using Complain = std::function<void(int error_number)>;
   void write(std::string_view bytes, const Complain& complain);
 
  private:

@@ -5,24 +5,24 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <asio/posix/stream_descriptor.hpp>
 #include <asio/post.hpp>
 #include <asio/steady_timer.hpp>
 #include <cerrno>
-#include <cstring>
 #include <map>
+#include <optional>
 #include <utility>
 
 #include "launcher/io/wall_clock.h"
 #include "launcher/output/io/console.h"
-#include "launcher/output/io/log_file.h"
-#include "launcher/output/io/scribe.h"
-#include "launcher/output/last_lines.h"
+#include "launcher/output/io/worker_stream.h"
 #include "launcher/output/line_filter.h"
-#include "launcher/output/line_splitter.h"
 #include "launcher/output/timed_lines.h"
 #include "proto/bounds.h"
+#include "proto/text.h"
+#include "rendezvous/io/scribe.h"
 
 namespace cpprun::io {
 
@@ -33,30 +33,27 @@ constexpr int workers_as_one = -2;  // those whose words pass as they are: nothi
 constexpr std::size_t console_out = 0;
 constexpr std::size_t console_err = 1;
 
-// One stream of one worker that passes here.
-struct Stream {
-  Stream(asio::io_context& context, int read_end) : pipe(context, read_end) {}
-
-  asio::posix::stream_descriptor pipe;
-  int speaker = 0;
-  std::size_t console = console_out;
-  std::string prefix;
-  LogFile file;
-  std::shared_ptr<LogFile> duplicates;  // of all workers of the attempt: whole lines
-  std::vector<std::string> duplicate_words;
-  bool as_it_is = false;  // every byte at once, without a prefix
-  bool heard = true;      // on the console
-  bool paused = false;    // until the console has room
-  LineSplitter splitter;
-  LastLines last;
-};
+std::string cannot_write(const char* name, int error_number) {
+  return std::string("cpprun: cannot write to ") + name + ": " + errno_text(error_number) + "; ";
+}
 
 }  // namespace
 
 class OutputPump::Impl {
+  using Stream = WorkerStream;
+
  public:
-  Impl(asio::io_context& context, int out, int err, bool timed)
-      : context_(context), is_timed_(timed), descriptors_{out, err}, flush_timer_(context) {
+  Impl(asio::io_context& context, SideProcesses& side, int out, int err, bool timed)
+      : context_(context),
+        side_(side),
+        is_timed_(timed),
+        descriptors_{out, err},
+        flush_timer_(context),
+        disk_timer_(context),
+        files_(context, side,
+               {.room = [this] { resume(); },
+                .say = [this](const std::string& sentence) { say(sentence); },
+                .ended = [this] { look_whether_flushed(); }}) {
     open_console(console_err, err, "stderr");
     // One terminal under two names is one console, or lines of the two would mix.
     if (same_file(out, err)) {
@@ -83,6 +80,7 @@ class OutputPump::Impl {
     return tl::unexpected(opened.error());
   }
 
+  AttemptFiles& files() { return files_; }
   void say(const std::string& words) {
     if (words.empty() || !consoles_[console_err]) return;
     const std::string text = is_timed_ ? timed(words, wall_now()) : words;
@@ -91,8 +89,7 @@ class OutputPump::Impl {
         Piece{.text = text, .begins_line = true, .ends_line = text.back() == '\n'});
   }
 
-  bool is_behind() const { return consoles_[console_err]->full(); }
-
+  bool is_behind() const { return consoles_[console_err] && consoles_[console_err]->full(); }
   void drain(LocalRank local_rank) {
     for (const bool err : {false, true}) {
       if (const auto stream = find(local_rank, err)) take_all(*stream);
@@ -100,8 +97,8 @@ class OutputPump::Impl {
   }
 
   std::vector<std::string> last_lines(LocalRank local_rank) const {
-    const auto found = streams_.find({local_rank, true});
-    return found == streams_.end() ? std::vector<std::string>{} : found->second->last.get();
+    const auto stream = find(local_rank, true);
+    return stream ? stream->last.get() : std::vector<std::string>{};
   }
 
   void close(LocalRank local_rank) {
@@ -117,6 +114,11 @@ class OutputPump::Impl {
     flush_timer_.async_wait([this](const asio::error_code& error) {
       if (!error) tell_flushed();
     });
+    disk_timer_.expires_after(std::min<Duration>(patience, bounds::disk_patience_at_end));
+    disk_timer_.async_wait([this](const asio::error_code& error) {
+      if (!error) give_disks_up();
+    });
+    files_.finish();
     // A pipe that nobody reads just now may grow instead: who reads it later finds everything.
     for (const std::size_t which : {console_out, console_err}) {
       if (!consoles_[which] || consoles_[which]->empty()) continue;
@@ -130,14 +132,11 @@ class OutputPump::Impl {
   using Key = std::pair<LocalRank, bool>;  // true: stderr
 
   void open_console(std::size_t which, int descriptor, const char* name) {
-    struct stat kind {};
-    if (::fstat(descriptor, &kind) == 0 && S_ISREG(kind.st_mode)) {
-      scribes_[which] = Scribe::begin(
-          context_, descriptor,
-          {.trouble = [this, name](int error_number) { tell_trouble(name, error_number); },
-           .ended = [this, which] { scribe_ended(which); }});
-    }
-    // Where the machine has no thread left the file is written to directly.
+    scribes_[which] = Scribe::begin_for_file(
+        context_, side_, descriptor,
+        {.trouble = [this, name](int error_number) { tell_trouble(name, error_number); },
+         .ended = [this, which] { scribe_ended(which); }});
+    // Where the machine has no process left the file is written to directly.
     const auto& scribe = scribes_[which];
     consoles_[which] = std::make_shared<Console>(
         context_, scribe ? scribe->pipe() : descriptor,
@@ -152,6 +151,12 @@ class OutputPump::Impl {
                                       int& write_end) {
     const bool as_it_is = plan.target == StreamTarget::passed;
     const bool heard = plan.target != StreamTarget::kept;
+    auto files = files_.find(plan);
+    if (files.error_number != 0) {
+      return tl::unexpected(SpawnError{err ? SpawnStage::stderr_target : SpawnStage::stdout_target,
+                                       files.error_number});
+    }
+    write_end = files.own.release();
     if (plan.target != StreamTarget::tee && !as_it_is && heard) return {};
     int ends[2];
     if (::pipe2(ends, O_CLOEXEC) != 0) {
@@ -164,29 +169,12 @@ class OutputPump::Impl {
     stream->console = err ? console_err : console_out;
     stream->prefix = spec.prefix;
     stream->duplicate_words = plan.duplicate_words;
-    if (!stream->file.open(plan.file, true, plan.file_bytes_max) ||
-        !open_duplicates(*stream, plan)) {
-      const int error_number = errno;
-      ::close(ends[1]);
-      return tl::unexpected(
-          SpawnError{err ? SpawnStage::stderr_target : SpawnStage::stdout_target, error_number});
-    }
+    stream->files = std::move(files);
     streams_[{spec.local_rank, err}] = stream;
     write_end = ends[1];
     stream->pipe.non_blocking(true);
     listen(stream);
     return {};
-  }
-
-  // One for all streams that have the same: it is limited as one.
-  bool open_duplicates(Stream& stream, const StreamPlan& plan) {
-    if (plan.duplicate_file.empty()) return true;
-    auto& known = duplicates_[plan.duplicate_file];
-    stream.duplicates = known.lock();
-    if (stream.duplicates) return true;
-    stream.duplicates = std::make_shared<LogFile>();
-    known = stream.duplicates;
-    return stream.duplicates->open(plan.duplicate_file, false, plan.file_bytes_max);
   }
 
   std::shared_ptr<Stream> find(LocalRank local_rank, bool err) const {
@@ -203,7 +191,9 @@ class OutputPump::Impl {
 
   void listen(const std::shared_ptr<Stream>& stream) {
     const auto& console = consoles_[stream->console];
-    if (stream->heard && console && console->full()) {
+    const auto& keeper = stream->files.keeper;
+    const bool files_are_full = keeper && keeper->full();
+    if (files_are_full || (stream->heard && console && console->full())) {
       stream->paused = true;
       return;
     }
@@ -233,7 +223,7 @@ class OutputPump::Impl {
       return -1;
     }
     const std::string_view bytes(buffer_.data(), static_cast<std::size_t>(got));
-    stream.file.write(bytes, [this](const std::string& sentence) { say(sentence); });
+    if (stream.files.file) stream.files.keeper->write(*stream.files.file, bytes);
     if (stream.as_it_is) pass_as_it_is(stream, bytes);
     stream.splitter.take(bytes, [&](const Piece& piece) { pass(stream, piece); });
     return got;
@@ -252,8 +242,7 @@ class OutputPump::Impl {
     if (!stream.pipe.is_open()) return;
     stream.pipe.close();
     stream.splitter.finish([&](const Piece& piece) { pass(stream, piece); });
-    stream.file.close();
-    stream.duplicates.reset();
+    stream.files = {};
   }
 
   // Not one byte is added, and none waits for the end of its line.
@@ -268,15 +257,13 @@ class OutputPump::Impl {
     if (stream.as_it_is) return;
     const auto& console = consoles_[stream.console];
     if (console && stream.heard) console->write(stream.speaker, stream.prefix, piece);
-    if (stream.duplicates) {
-      stream.duplicates->write(duplicate_of(piece, stream.prefix, stream.duplicate_words),
-                               [this](const std::string& sentence) { say(sentence); });
-    }
+    if (!stream.files.duplicates) return;
+    const auto text = duplicate_of(piece, stream.prefix, stream.duplicate_words);
+    stream.files.keeper->write(*stream.files.duplicates, text);
   }
 
   void tell_lost(const char* name, std::size_t which, int error_number) {
-    say(std::string("cpprun: cannot write to ") + name + ": " + std::strerror(error_number) +
-        "; the job goes on, log files are still written\n");
+    say(cannot_write(name, error_number) + "the job goes on, log files are still written\n");
     // Whoever wrote there by itself would have been told; so is who believes to.
     if (error_number != EPIPE) return;
     asio::post(context_, [this, which] {
@@ -287,8 +274,7 @@ class OutputPump::Impl {
   }
 
   void tell_trouble(const char* name, int error_number) {
-    say(std::string("cpprun: cannot write to ") + name + ": " + std::strerror(error_number) +
-        "; what does not fit is lost, the job goes on\n");
+    say(cannot_write(name, error_number) + "what does not fit is lost, the job goes on\n");
   }
 
   void tell_back(const char* name, std::uint64_t bytes) {
@@ -300,9 +286,26 @@ class OutputPump::Impl {
     for (const auto& console : consoles_) {
       if (!flushed_ || (console && !console->empty())) return;
     }
+    if (!files_.all_written()) return;
     if (!scribes_[console_out] && !scribes_[console_err]) return tell_flushed();
     // Not at once: a console may be in the middle of telling us that it is empty.
     asio::post(context_, [this] { close_consoles(); });
+  }
+
+  // Their words are written when they answer, and nobody waits for that.
+  void give_disks_up() {
+    const auto not_written = [this](const std::string& what) {
+      say("cpprun: the end of " + what + " is not written: its disk does not answer for " +
+          std::to_string(bounds::disk_patience_at_end.count()) + " s\n");
+    };
+    const bool out_hangs = bool(std::exchange(scribes_[console_out], nullptr));
+    const bool err_hangs = bool(std::exchange(scribes_[console_err], nullptr));
+    const bool are_one = consoles_[console_out] == consoles_[console_err];
+    if (out_hangs || (err_hangs && are_one)) consoles_[console_out].reset();
+    if (err_hangs) consoles_[console_err].reset();
+    if (out_hangs) not_written("stdout");
+    for (const auto& place : files_.give_up()) not_written("the log files in \"" + place + "\"");
+    look_whether_flushed();
   }
 
   // The files get what is still in their pipes; then there is nothing left to be said.
@@ -317,8 +320,8 @@ class OutputPump::Impl {
     }
   }
 
+  // Not at once: it is telling us so.
   void scribe_ended(std::size_t which) {
-    // Not at once: it is telling us so.
     asio::post(context_, [this, which] {
       scribes_[which].reset();
       if (!scribes_[console_out] && !scribes_[console_err]) tell_flushed();
@@ -327,19 +330,22 @@ class OutputPump::Impl {
 
   void tell_flushed() {
     flush_timer_.cancel();
+    disk_timer_.cancel();
     if (flushed_) asio::post(context_, std::exchange(flushed_, nullptr));
   }
 
   asio::io_context& context_;
+  SideProcesses& side_;
   bool is_timed_;
   std::array<int, 2> descriptors_;  // the caller's
   std::array<std::shared_ptr<Console>, 2> consoles_;
   std::array<std::unique_ptr<Scribe>, 2> scribes_;  // of those that are files
   std::map<Key, std::shared_ptr<Stream>> streams_;
-  std::map<std::string, std::weak_ptr<LogFile>> duplicates_;  // by path
   std::array<char, bounds::pump_read_bytes> buffer_{};
   std::function<void()> flushed_;
   asio::steady_timer flush_timer_;
+  asio::steady_timer disk_timer_;
+  AttemptFiles files_;
 };
 
 bool same_file(int a, int b) {
@@ -349,10 +355,14 @@ bool same_file(int a, int b) {
          first.st_ino == second.st_ino;
 }
 
-OutputPump::OutputPump(asio::io_context& context, int out, int err, bool timed)
-    : impl_(std::make_unique<Impl>(context, out, err, timed)) {}
+OutputPump::OutputPump(asio::io_context& context, SideProcesses& side, int out, int err, bool timed)
+    : impl_(std::make_unique<Impl>(context, side, out, err, timed)) {}
 
 OutputPump::~OutputPump() = default;
+
+void OutputPump::open_logs(const std::vector<WorkerSpec>& specs, Duration patience) {
+  impl_->files().open(specs, patience);
+}
 
 tl::expected<WorkerStreams, SpawnError> OutputPump::attach(const WorkerSpec& spec) {
   return impl_->attach(spec);

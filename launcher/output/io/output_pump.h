@@ -19,6 +19,7 @@
 #include "launcher/workers/io/process.h"
 #include "proto/clock.h"
 #include "proto/result.h"
+#include "rendezvous/io/side_processes.h"
 
 namespace cpprun::io {
 
@@ -28,14 +29,19 @@ bool same_file(int a, int b);
 class OutputPump {
  public:
   // `out` and `err` stay the caller's and are usually 1 and 2.
-  // With `timed` each of cpprun's own lines begins with the time at which it is said.
-  OutputPump(asio::io_context& context, int out, int err, bool timed = false);
+  // With `timed` each of cpprun's own lines begins with the time at which it is said. `side` is
+  // there for as long as this, and writes the files.
+  OutputPump(asio::io_context& context, SideProcesses& side, int out, int err, bool timed = false);
   ~OutputPump();
   OutputPump(const OutputPump&) = delete;
   OutputPump& operator=(const OutputPump&) = delete;
 
-  // Before a worker is spawned: makes the pipes of what passes here and opens their files. The
-  // write ends are handed to WorkerProcesses::spawn and then let go with `release`.
+  // An attempt begins: the log files of all its workers are opened, for which their disk has that
+  // long. Whose files are not open then cannot be attached.
+  void open_logs(const std::vector<WorkerSpec>& specs, Duration patience);
+  // Before a worker is spawned: makes the pipes of what passes here. Their write ends, and the
+  // files that are the worker's own, are handed to WorkerProcesses::spawn and then let go with
+  // `release`.
   tl::expected<WorkerStreams, SpawnError> attach(const WorkerSpec& spec);
   void release(WorkerStreams& streams);
 
@@ -53,7 +59,8 @@ class OutputPump {
   // process elsewhere still holds their other end.
   void close(LocalRank local_rank);
 
-  // Calls `done` when everything said has reached the consoles, or after `patience`.
+  // Calls `done` when everything said has reached the consoles and the files, or after `patience`;
+  // a disk that does not answer is waited for no longer than that of a report.
   void flush(Duration patience, std::function<void()> done);
 
  private:

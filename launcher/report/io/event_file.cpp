@@ -3,92 +3,140 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <asio/post.hpp>
 #include <cerrno>
-#include <cstring>
+#include <chrono>
 #include <utility>
 
+#include "launcher/io/handed_file.h"
+#include "launcher/report/io/event_writer.h"
 #include "proto/bounds.h"
+#include "proto/text.h"
 
 namespace cpprun::io {
 
 namespace {
+
+// No waiting for a reader, and none for room later.
+constexpr int opening = O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NONBLOCK;
 
 bool is_file(int descriptor) {
   struct stat facts {};
   return ::fstat(descriptor, &facts) == 0 && S_ISREG(facts.st_mode);
 }
 
-// What may be cured by somebody who reads, or deletes.
-bool passes(int error_number) {
-  return error_number == EAGAIN || error_number == EWOULDBLOCK || error_number == ENOSPC ||
-         error_number == EDQUOT;
+// In the process beside ours: a file stays there, anything else is handed over.
+void open_and_write(const std::string& path, int lines, int news) {
+  const FileDescriptor file{::open(path.c_str(), opening, 0644)};
+  if (!file) return hand(news, 0, errno);
+  if (!is_file(file.get())) return hand(news, 0, 0, file.get());
+  hand(news, 0, 0);
+  write_events(file.get(), lines, news);
+}
+
+// One of our own: what is waited for by Asio is closed by it.
+void watch(asio::posix::stream_descriptor& watched, int descriptor) {
+  const int own = ::fcntl(descriptor, F_DUPFD_CLOEXEC, 3);
+  if (own < 0) return;
+  asio::error_code refused;  // by what cannot be waited for: then the next line tries again
+  watched.assign(own, refused);
+  if (refused) ::close(own);
 }
 
 }  // namespace
 
-Result<EventFile> EventFile::open(const std::string& path) {
+bool waiting_helps(int error_number) {
+  return error_number == EAGAIN || error_number == EWOULDBLOCK || error_number == EINTR ||
+         error_number == ENOSPC || error_number == EDQUOT;
+}
+
+Result<EventFile> EventFile::open(const std::string& path, SideProcesses& side) {
   EventFile events;
   events.path_ = path;
-  // No waiting for a reader, and none for room later.
-  events.file_.reset(
-      ::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NONBLOCK, 0644));
-  if (events.file_) return events;
-  return failure(fmt::format("--events: cannot write \"{}\": {}", path, std::strerror(errno)));
-}
-
-void EventFile::serve(asio::io_context& context) {
-  if (!file_ || is_file(file_.get())) return;
-  // One of our own: what is waited for by Asio is closed by it.
-  const int watched = ::fcntl(file_.get(), F_DUPFD_CLOEXEC, 3);
-  if (watched < 0) return;
-  room_ = std::make_shared<asio::posix::stream_descriptor>(context);
-  asio::error_code refused;  // by what cannot be waited for: then the next line tries again
-  room_->assign(watched, refused);
-  if (refused) {
-    ::close(watched);
-    room_.reset();
+  const auto cannot = [&](const std::string& why) {
+    return failure(fmt::format("--events: cannot write \"{}\": {}", path, why));
+  };
+  // No disk is behind these; and another process has another /dev/stdout.
+  if (path.starts_with("/dev/") || path.starts_with("/proc/")) {
+    events.file_.reset(::open(path.c_str(), opening, 0644));
+    if (!events.file_) return cannot(errno_text(errno));
+    return events;
   }
+  int lines[2];
+  auto way = make_way();
+  if (!way || ::pipe2(lines, O_CLOEXEC) != 0) return cannot(errno_text(errno));
+  const FileDescriptor read_end{lines[0]};
+  events.file_.reset(lines[1]);
+  ::fcntl(lines[1], F_SETFL, O_NONBLOCK);
+  const int news = way->theirs.get();
+  const auto pid = side.start({lines[0], news}, [&] { open_and_write(path, lines[0], news); });
+  if (!pid) return cannot(pid.error().reason);
+  way->theirs.reset();
+  auto opened = take_handed(way->mine.get(),
+                            std::chrono::steady_clock::now() + bounds::disk_patience_at_start);
+  if (!opened) return cannot("its disk does not answer");
+  if (opened->error_number != 0) return cannot(errno_text(opened->error_number));
+  if (opened->file) {
+    events.file_ = std::move(opened->file);
+  } else {
+    events.news_ = std::move(way->mine);
+  }
+  return events;
 }
 
-Result<void> EventFile::append(const std::string& line) {
-  if (!file_ || line.empty()) return {};
+void EventFile::serve(asio::io_context& context, Tell tell) {
+  if (!file_) return;
+  service_ = std::make_shared<Service>(context, std::move(tell));
+  watch(service_->room, file_.get());
+  if (!news_) return;
+  watch(service_->news, news_.get());
+  hear();
+}
+
+// What the process that writes has to say, until its end, which is everybody's.
+void EventFile::hear() {
+  if (!service_->news.is_open()) return;
+  service_->news.async_wait(asio::posix::stream_descriptor::wait_read,
+                            [this, held = std::weak_ptr(service_)](const asio::error_code& error) {
+                              if (error || held.expired()) return;
+                              bool ended = false;
+                              const auto handed = take_handed_now(news_.get(), ended);
+                              if (handed) complain(handed->error_number);
+                              if (!ended) return hear();
+                              close();
+                              if (finishing_) end();
+                            });
+}
+
+void EventFile::append(const std::string& line) {
+  if (!file_ || line.empty() || finishing_) return;
   if (waiting_bytes_ + line.size() > bounds::events_waiting_bytes_max) {
     ++lost_;
-    return listening_ ? Result<void>{} : write_waiting();
+  } else {
+    waiting_.push_back(line);
+    waiting_bytes_ += line.size();
   }
-  waiting_.push_back(line);
-  waiting_bytes_ += line.size();
   // It comes after those that wait already, and somebody waits for their sake.
-  return listening_ ? Result<void>{} : write_waiting();
+  if (!listening_) write_waiting();
 }
 
-Result<void> EventFile::write_waiting() {
+void EventFile::write_waiting() {
   while (file_ && !waiting_.empty()) {
     const auto outcome = write_front();
     if (outcome == Outcome::written) continue;
-    if (outcome == Outcome::over) {
-      file_.reset();
-      room_.reset();
-      waiting_.clear();
-      return failure(
-          fmt::format("--events: cannot write \"{}\": {}; no further event is written, "
-                      "the job goes on",
-                      path_, std::strerror(error_number_)));
-    }
-    listen();
     // A pipe that is read slowly is an ordinary thing.
     const bool slow = error_number_ == EAGAIN || error_number_ == EWOULDBLOCK;
-    if (slow || std::exchange(complained_, true)) return {};
-    return failure(
-        fmt::format("--events: cannot write \"{}\": {}; events wait until there is room, "
-                    "at most {} KiB of them, and the job goes on",
-                    path_, std::strerror(error_number_), bounds::events_waiting_bytes_max / 1024));
+    if (!slow && !std::exchange(complained_, true)) complain(error_number_);
+    if (outcome == Outcome::over) return close();
+    return listen();
   }
   complained_ = false;
-  return {};
+  // The process that writes sees the end of its lines.
+  if (finishing_ && news_) file_.reset();
 }
 
 // One write for a line, so that those of several nodes in one file stay whole.
@@ -98,45 +146,75 @@ EventFile::Outcome EventFile::write_front() {
   if (put < 0) {
     if (errno == EINTR) return Outcome::written;
     error_number_ = errno;
-    return passes(errno) ? Outcome::later : Outcome::over;
+    return waiting_helps(errno) ? Outcome::later : Outcome::over;
   }
   const auto written = static_cast<std::size_t>(put);
-  if (written < line.size() && is_file(file_.get())) {
-    cut_back(written);
-    error_number_ = ENOSPC;
-    return Outcome::later;
-  }
   waiting_bytes_ -= written;
   line.erase(0, written);
   if (line.empty()) waiting_.pop_front();
   return Outcome::written;
 }
 
-// Half a line is worse than none, unless somebody has written behind it already.
-void EventFile::cut_back(std::size_t torn) const {
-  struct stat facts {};
-  const auto end = ::lseek(file_.get(), 0, SEEK_CUR);
-  if (::fstat(file_.get(), &facts) != 0 || end < 0 || facts.st_size != end) return;
-  // Where that fails the line stays torn; it is written as a whole when there is room.
-  static_cast<void>(::ftruncate(file_.get(), end - static_cast<off_t>(torn)));
-}
-
 void EventFile::listen() {
-  if (!room_ || listening_ || (error_number_ != EAGAIN && error_number_ != EWOULDBLOCK)) return;
+  const bool full = error_number_ == EAGAIN || error_number_ == EWOULDBLOCK;
+  if (!service_ || !service_->room.is_open() || listening_ || !full) return;
   listening_ = true;
-  room_->async_wait(asio::posix::stream_descriptor::wait_write,
-                    [this, held = std::weak_ptr(room_)](const asio::error_code& error) {
-                      // Gone with its owner, or because nobody reads any more.
-                      if (error || held.expired()) return;
-                      listening_ = false;
-                      static_cast<void>(write_waiting());
-                    });
+  service_->room.async_wait(asio::posix::stream_descriptor::wait_write,
+                            [this, held = std::weak_ptr(service_)](const asio::error_code& error) {
+                              // Gone with its owner, or because nobody reads any more.
+                              if (error || held.expired()) return;
+                              listening_ = false;
+                              write_waiting();
+                            });
 }
 
-void EventFile::finish() {
-  if (!file_ || waiting_.empty()) return;
-  static_cast<void>(::fcntl(file_.get(), F_SETPIPE_SZ, static_cast<int>(bounds::pipe_bytes_max)));
-  static_cast<void>(write_waiting());
+void EventFile::finish(std::function<void()> done) {
+  finishing_ = true;
+  if (!service_) return done();
+  service_->done = std::move(done);
+  if (file_) {
+    static_cast<void>(::fcntl(file_.get(), F_SETPIPE_SZ, static_cast<int>(bounds::pipe_bytes_max)));
+    if (!listening_) write_waiting();
+  }
+  // Whoever reads a pipe finds there what it holds; a file is waited for.
+  if (!news_) return end();
+  ::shutdown(news_.get(), SHUT_WR);
+  service_->timer.expires_after(bounds::disk_patience_at_end);
+  service_->timer.async_wait([this](const asio::error_code& cancelled) {
+    if (cancelled) return;
+    tell(
+        fmt::format("--events: the last events are not in \"{}\": its disk does not answer for "
+                    "{} s",
+                    path_, bounds::disk_patience_at_end.count()));
+    end();
+  });
+}
+
+void EventFile::end() {
+  service_->timer.cancel();
+  if (service_->done) asio::post(service_->timer.get_executor(), std::exchange(service_->done, {}));
+}
+
+// After what no waiting cures.
+void EventFile::close() {
+  file_.reset();
+  waiting_.clear();
+  waiting_bytes_ = 0;
+  if (service_) service_->room.close();
+}
+
+void EventFile::complain(int error_number) {
+  const auto cannot =
+      fmt::format("--events: cannot write \"{}\": {}; ", path_, errno_text(error_number));
+  if (!waiting_helps(error_number)) {
+    return tell(cannot + "no further event is written, the job goes on");
+  }
+  tell(fmt::format("{}events wait until there is room, at most {} KiB of them, and the job goes on",
+                   cannot, bounds::events_waiting_bytes_max / 1024));
+}
+
+void EventFile::tell(const std::string& sentence) const {
+  if (service_ && service_->tell) service_->tell(sentence);
 }
 
 std::size_t EventFile::take_lost() {

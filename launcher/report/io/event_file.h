@@ -2,36 +2,44 @@
 #pragma once
 // The file of --events. Lines reach it whole and in order, or not yet: what a pipe that is not read
 // or a disk that is full does not take now waits, bounded, and goes with the next ones, or as soon
-// as there is room where that can be told. Nothing here blocks.
+// as there is room. Nothing here blocks: a file on a disk, which may hang, is written to by a
+// process of its own (event_writer.h), through a pipe.
 
 #include <asio/io_context.hpp>
 #include <asio/posix/stream_descriptor.hpp>
+#include <asio/steady_timer.hpp>
 #include <cstddef>
 #include <deque>
+#include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "proto/result.h"
 #include "rendezvous/io/file_descriptor.h"
+#include "rendezvous/io/side_processes.h"
 
 namespace cpprun::io {
+
+// Whether it may be cured by somebody who reads, or deletes.
+bool waiting_helps(int error_number);
 
 class EventFile {
  public:
   EventFile() = default;  // none is kept
-  // Appended to; a pipe that nobody reads is refused.
-  static Result<EventFile> open(const std::string& path);
+  // Appended to; a pipe that nobody reads is refused, and so is a disk that does not answer.
+  static Result<EventFile> open(const std::string& path, SideProcesses& side);
 
   explicit operator bool() const { return bool(file_); }
 
-  // From now on a pipe that is full is written to again when it has room. It stays where it is
-  // then.
-  void serve(asio::io_context& context);
-  // An error is told once for each time that it begins. After one that no waiting cures the file is
-  // closed and nothing is written any more.
-  Result<void> append(const std::string& line);
-  // Once more, since this is the end: a pipe may grow to hold it.
-  void finish();
+  // From now on a pipe that is full is written to again when it has room, and `tell` hears a
+  // sentence of whatever goes wrong, once for each time that it begins. It stays where it is then.
+  using Tell = std::function<void(const std::string& sentence)>;
+  void serve(asio::io_context& context, Tell tell);
+  // After what no waiting cures nothing is written any more.
+  void append(const std::string& line);
+  // This is the end: `done` is called when everything is written, or was given up.
+  void finish(std::function<void()> done);
 
   // Lines that found no room even to wait, since this was asked last.
   std::size_t take_lost();
@@ -39,21 +47,36 @@ class EventFile {
 
  private:
   enum class Outcome { written, later, over };
+  struct Service {
+    Service(asio::io_context& context, Tell says)
+        : room(context), news(context), timer(context), tell(std::move(says)) {}
+    asio::posix::stream_descriptor room;
+    asio::posix::stream_descriptor news;  // of the process that writes
+    asio::steady_timer timer;
+    Tell tell;
+    std::function<void()> done;
+  };
 
   Outcome write_front();
-  Result<void> write_waiting();
+  void write_waiting();
   void listen();
-  void cut_back(std::size_t torn) const;
+  void hear();
+  void close();
+  void complain(int error_number);
+  void tell(const std::string& sentence) const;
+  void end();
 
-  FileDescriptor file_;
+  FileDescriptor file_;  // or the pipe to the process that writes it
+  FileDescriptor news_;  // from that; none where we write ourselves
   std::string path_;
-  // Asked whether there is room; shared with the handler that waits, which may outlive a move.
-  std::shared_ptr<asio::posix::stream_descriptor> room_;
+  // Shared with the handlers that wait, which may outlive a move.
+  std::shared_ptr<Service> service_;
   std::deque<std::string> waiting_;  // the rest of a line that a pipe took a part of comes first
   std::size_t waiting_bytes_ = 0;
   std::size_t lost_ = 0;
   bool complained_ = false;
   bool listening_ = false;  // for room in a pipe
+  bool finishing_ = false;
   int error_number_ = 0;
 };
 

@@ -6,37 +6,50 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
-#include <cstring>
+#include <utility>
 
 #include "launcher/io/wall_clock.h"
 #include "launcher/output/io/log_dir.h"
+#include "launcher/packed_texts.h"
 #include "launcher/plan/io/host.h"
+#include "proto/bounds.h"
+#include "proto/text.h"
 
 namespace cpprun::io {
 
 namespace {
 
 // A pipe or a device is written to as it is; replacing it by a file would be a surprise.
-// So would be one in the place of /dev/stdout, where that is a file.
-bool is_special(const std::string& path) {
+// So would be one in the place of our stdout, where that is a file.
+bool is_special(const std::string& path, const OwnStreams& own) {
   struct stat facts {};
   if (::stat(path.c_str(), &facts) != 0) return false;
-  for (const int own : {STDOUT_FILENO, STDERR_FILENO}) {
-    struct stat ours {};
-    const bool known = ::fstat(own, &ours) == 0;
-    if (known && ours.st_dev == facts.st_dev && ours.st_ino == facts.st_ino) return true;
+  const OwnStreams::value_type there{facts.st_dev, facts.st_ino};
+  return std::find(own.begin(), own.end(), there) != own.end() || !S_ISREG(facts.st_mode);
+}
+
+OwnStreams own_streams() {
+  OwnStreams own;
+  for (const int each : {STDOUT_FILENO, STDERR_FILENO}) {
+    struct stat facts {};
+    if (::fstat(each, &facts) == 0) own.emplace_back(facts.st_dev, facts.st_ino);
   }
-  return !S_ISREG(facts.st_mode);
+  return own;
 }
 
 tl::unexpected<Error> cannot_write(const std::string& flag, const std::string& path, int number) {
-  return failure(fmt::format("{}: cannot write \"{}\": {}", flag, path, std::strerror(number)));
+  return failure(fmt::format("{}: cannot write \"{}\": {}", flag, path, errno_text(number)));
+}
+
+tl::unexpected<Error> no_answer(const std::string& path) {
+  return failure(fmt::format("--report: cannot write \"{}\": its disk does not answer", path));
 }
 
 // Leaves nothing behind: the report is written under another name and renamed.
-Result<void> try_report(const std::string& path) {
-  if (!is_special(path)) {
+Result<void> try_report(const std::string& path, const OwnStreams& own) {
+  if (!is_special(path, own)) {
     const auto tried = path + "." + random_token(4);
     const FileDescriptor file{::open(tried.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644)};
     if (!file) return cannot_write("--report", path, errno);
@@ -53,21 +66,99 @@ Result<void> try_report(const std::string& path) {
   return {};
 }
 
+// No disk is behind these; and another process has another /dev/stdout.
+bool is_at_hand(const std::string& path) {
+  return path.starts_with("/dev/") || path.starts_with("/proc/");
+}
+
+// What follows is done by a process beside ours, and its outcome comes as texts.
+
+// Whether nobody has written over what was announced.
+bool is_ours(const std::string& path, const std::string& announced) {
+  if (announced.empty()) return true;
+  const auto there = read_small_file(path);
+  return !there || *there == announced;
+}
+
+std::string try_report_aside(const std::string& path, const OwnStreams& own) {
+  const auto tried = try_report(path, own);
+  return packed({tried ? "" : tried.error().reason});
+}
+
+// What was wrong, and what the file says now.
+std::string announce_aside(const std::string& path, const OwnStreams& own,
+                           const std::string& announced, const std::string& text) {
+  if (is_special(path, own) || !is_ours(path, announced)) return packed({"", announced});
+  const auto written = write_whole_file(path, text);
+  return packed({written ? "" : written.error().reason, written ? text : announced});
+}
+
+Result<std::string> leave(const std::string& path, const OwnStreams& own,
+                          const std::string& announced, const std::string& text,
+                          const std::string& suffix) {
+  if (!is_special(path, own)) {
+    auto place = is_ours(path, announced) ? path : path + suffix;
+    if (auto left = write_whole_file(place, text); !left) return tl::unexpected(left.error());
+    return place;
+  }
+  constexpr int flags = O_WRONLY | O_APPEND | O_CLOEXEC | O_NONBLOCK;
+  const FileDescriptor file{::open(path.c_str(), flags)};
+  const auto written = file ? ::write(file.get(), text.data(), text.size()) : -1;
+  if (written != static_cast<ssize_t>(text.size())) {
+    return cannot_write("--report", path, written < 0 ? errno : ENOSPC);
+  }
+  return path;
+}
+
+// What was wrong, and where it is.
+std::string leave_aside(const std::string& path, const OwnStreams& own,
+                        const std::string& announced, const std::string& text,
+                        const std::string& suffix) {
+  const auto left = leave(path, own, announced, text, suffix);
+  return packed({left ? "" : left.error().reason, left.value_or("")});
+}
+
+// The second text, unless the first says what was wrong.
+Result<std::string> outcome(const std::optional<std::string>& answer, const std::string& path) {
+  const auto texts = unpacked(answer.value_or(""));
+  if (texts.empty()) return no_answer(path);
+  if (!texts[0].empty()) return failure(texts[0]);
+  return texts.size() > 1 ? texts[1] : "";
+}
+
 }  // namespace
 
 Result<OutputFiles> OutputFiles::open(const std::string& report_path,
-                                      const std::string& events_path) {
+                                      const std::string& events_path, SideProcesses& side) {
   OutputFiles output_files;
   output_files.report_path_ = report_path;
+  output_files.side_ = &side;
   if (!report_path.empty()) {
-    if (auto tried = try_report(report_path); !tried) return tl::unexpected(tried.error());
+    output_files.own_ = own_streams();
+    const auto answer =
+        output_files.ask([&] { return try_report_aside(report_path, output_files.own_); },
+                         bounds::disk_patience_at_start);
+    const auto tried = outcome(answer, report_path);
+    if (!tried) return tl::unexpected(tried.error());
   }
   if (!events_path.empty()) {
-    auto opened = EventFile::open(events_path);
+    auto opened = EventFile::open(events_path, side);
     if (!opened) return tl::unexpected(opened.error());
     output_files.events_ = std::move(*opened);
   }
   return output_files;
+}
+
+std::optional<std::string> OutputFiles::ask(const std::function<std::string()>& look,
+                                            Duration patience) const {
+  return is_at_hand(report_path_) ? look() : side_->ask(look, patience);
+}
+
+void OutputFiles::serve(asio::io_context& context, EventFile::Tell tell) {
+  events_.serve(context, std::move(tell));
+  if (keeps_report() && !is_at_hand(report_path_)) {
+    desk_ = std::make_unique<Inquiry>(context, *side_, bounds::disk_patience_at_end);
+  }
 }
 
 std::string OutputFiles::line(const event_log::Event& event) {
@@ -75,41 +166,55 @@ std::string OutputFiles::line(const event_log::Event& event) {
   return event_log_->line(wall_now(), event);
 }
 
-Result<void> OutputFiles::append(const std::string& line) {
+void OutputFiles::append(const std::string& line) {
   if (const auto lost = events_.take_lost(); lost > 0) {
-    static_cast<void>(events_.append(this->line(event_log::EventsLost{lost})));
+    events_.append(this->line(event_log::EventsLost{lost}));
   }
-  return events_.append(line);
-}
-
-bool OutputFiles::report_is_ours() const {
-  if (announced_.empty()) return true;
-  const auto there = read_small_file(report_path_);
-  return !there || *there == announced_;
+  events_.append(line);
 }
 
 Result<void> OutputFiles::announce_report(const std::string& text) {
-  if (report_path_.empty() || is_special(report_path_) || !report_is_ours()) return {};
-  const auto written = write_whole_file(report_path_, text);
-  if (written) announced_ = text;
-  return written;
+  if (!keeps_report()) return {};
+  const auto answer = ask([&] { return announce_aside(report_path_, own_, announced_, text); },
+                          bounds::disk_patience_at_start);
+  auto said = outcome(answer, report_path_);
+  if (!said) return tl::unexpected(said.error());
+  announced_ = std::move(*said);
+  return {};
+}
+
+void OutputFiles::announce_report_later(const std::string& text) {
+  if (!desk_) return;
+  // Looked at in the other process when it is its turn: what it knows by then, and leaves to those
+  // that come after it in the same go.
+  desk_->ask(
+      [this, text] {
+        auto answer = announce_aside(report_path_, own_, announced_, text);
+        announced_ = unpacked(answer).at(1);
+        return answer;
+      },
+      [this](const std::optional<std::string>& answer) {
+        if (const auto said = outcome(answer, report_path_)) announced_ = *said;
+      });
 }
 
 Result<std::string> OutputFiles::leave_report(const std::string& text,
                                               const std::string& suffix) const {
-  if (report_path_.empty()) return report_path_;
-  if (!is_special(report_path_)) {
-    const auto path = report_is_ours() ? report_path_ : report_path_ + suffix;
-    if (auto left = write_whole_file(path, text); !left) return tl::unexpected(left.error());
-    return path;
-  }
-  constexpr int flags = O_WRONLY | O_APPEND | O_CLOEXEC | O_NONBLOCK;
-  const FileDescriptor file{::open(report_path_.c_str(), flags)};
-  const auto written = file ? ::write(file.get(), text.data(), text.size()) : -1;
-  if (written != static_cast<ssize_t>(text.size())) {
-    return cannot_write("--report", report_path_, written < 0 ? errno : ENOSPC);
-  }
-  return report_path_;
+  if (!keeps_report()) return report_path_;
+  return outcome(
+      side_->ask([&] { return leave_aside(report_path_, own_, announced_, text, suffix); },
+                 bounds::disk_patience_at_end),
+      report_path_);
+}
+
+void OutputFiles::leave_report_later(const std::string& text, const std::string& suffix,
+                                     Left left) {
+  if (!desk_) return left(leave_report(text, suffix));
+  desk_->ask(
+      [this, text, suffix] { return leave_aside(report_path_, own_, announced_, text, suffix); },
+      [this, left = std::move(left)](const std::optional<std::string>& answer) {
+        left(outcome(answer, report_path_));
+      });
 }
 
 }  // namespace cpprun::io

@@ -1,50 +1,71 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 // The files of --report and --events. Both are tried before anything starts: a job of days must not
-// find out at its end that there is no place for its report.
+// find out at its end that there is no place for its report. Their disks may hang, and are asked by
+// other processes of ours; nobody waits for them who has workers to end.
 
+#include <sys/types.h>
+
+#include <functional>
+#include <memory>
 #include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
+#include "launcher/io/inquiry.h"
 #include "launcher/report/event_log.h"
 #include "launcher/report/io/event_file.h"
 #include "proto/result.h"
+#include "rendezvous/io/side_processes.h"
 
 namespace cpprun::io {
+
+// Our own stdout and stderr, by device and number.
+using OwnStreams = std::vector<std::pair<dev_t, ino_t>>;
 
 class OutputFiles {
  public:
   OutputFiles() = default;  // keeps neither file
   // Empty paths: no such file is kept. Refuses what cannot be written, with the flag's name.
-  static Result<OutputFiles> open(const std::string& report_path, const std::string& events_path);
+  // `side` is there for as long as they are.
+  static Result<OutputFiles> open(const std::string& report_path, const std::string& events_path,
+                                  SideProcesses& side);
 
   bool keeps_events() const { return bool(events_); }
-  // See EventFile::serve; `finish` at the end.
-  void serve_events(asio::io_context& context) { events_.serve(context); }
-  void finish_events() { events_.finish(); }
   bool keeps_report() const { return !report_path_.empty(); }
+  // From now on there is an event loop; see EventFile::serve. `finish_events` at the end.
+  void serve(asio::io_context& context, EventFile::Tell tell);
+  void finish_events(std::function<void()> done) { events_.finish(std::move(done)); }
 
   // Whose events these are; called once before the first.
   void begin(EventSource source) { event_log_.emplace(std::move(source)); }
   // What is to be said of an event, now; empty before `begin`.
   std::string line(const event_log::Event& event);
-  // Appends a line, with a word before it on how many found no room. An error is for people, told
-  // once.
-  Result<void> append(const std::string& line);
+  // Appends a line, with a word before it on how many found no room.
+  void append(const std::string& line);
 
   // At the start: that this job runs. Whoever reads the file later must not take an earlier one's
   // end for ours. Nothing where the report goes into a pipe or a device.
   Result<void> announce_report(const std::string& text);
+  // The same from the event loop. Told by the file alone: where that cannot be written now, its end
+  // will tell.
+  void announce_report_later(const std::string& text);
   // Whole or not at all: readers never see half a report. Gives where it is: where another node
   // has announced its own under the same name, beside it, at the name with that suffix.
   Result<std::string> leave_report(const std::string& text, const std::string& suffix = "") const;
+  // The same from the event loop, which goes on meanwhile.
+  using Left = std::function<void(const Result<std::string>& path)>;
+  void leave_report_later(const std::string& text, const std::string& suffix, Left left);
 
  private:
-  // Whether nobody has written over what we announced.
-  bool report_is_ours() const;
-
   std::string report_path_;
   std::string announced_;  // what the file says since the start, unless somebody else wrote there
+  std::optional<std::string> ask(const std::function<std::string()>& look, Duration patience) const;
+
+  SideProcesses* side_ = nullptr;
+  std::unique_ptr<Inquiry> desk_;  // where there is an event loop, and a disk
+  OwnStreams own_;
   EventFile events_;
   std::optional<EventLog> event_log_;
 };

@@ -62,6 +62,7 @@ class WorkerProcesses::Impl {
         spared_(std::move(spared)),
         limits_{.open_files = terms.open_files, .mark = terms.kin.mark, .niceness = terms.niceness},
         kin_(std::move(terms.kin)),
+        side_(terms.side),
         child_signal_(context, SIGCHLD),
         node_timer_(context) {
     strangers_below_ = ::getpid() == 1 || somebody_is_below();
@@ -235,7 +236,9 @@ class WorkerProcesses::Impl {
   std::vector<int> look_below() const {
     std::set<int> kin;
     std::vector<int> left;
-    for (const auto& [pid, parent] : family_of(::getpid(), spared_)) {
+    auto spared = spared_;
+    if (side_ != nullptr) spared.insert(spared.end(), side_->pids().begin(), side_->pids().end());
+    for (const auto& [pid, parent] : family_of(::getpid(), spared)) {
       if (leader(pid)) {
         kin.insert(pid);
       } else if (!strangers_below_ || kin.contains(parent) || is_kin(kin_, pid)) {
@@ -294,6 +297,7 @@ class WorkerProcesses::Impl {
       if (::waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) != 0 || info.si_pid == 0) return;
       if (leader(info.si_pid)) return;
       reap(info.si_pid);
+      if (side_ != nullptr) side_->reaped(info.si_pid);
       // Its number may be given to somebody else now, who is not to be spared.
       if (std::erase(spared_, info.si_pid) > 0 && callbacks_.spared_ended) {
         asio::post(context_, [this, pid = info.si_pid] { callbacks_.spared_ended(pid); });
@@ -306,6 +310,7 @@ class WorkerProcesses::Impl {
   std::vector<int> spared_;
   WorkerLimits limits_;
   Kin kin_;
+  SideProcesses* side_;
   bool strangers_below_ = false;                          // what is below us need not be a worker's
   std::map<LocalRank, std::shared_ptr<Worker>> workers_;  // until their sweep has begun
   asio::signal_set child_signal_;

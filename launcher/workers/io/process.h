@@ -19,6 +19,7 @@
 #include "launcher/workers/spawn_error.h"
 #include "proto/ids.h"
 #include "proto/link/message.h"
+#include "rendezvous/io/side_processes.h"
 
 namespace cpprun::io {
 
@@ -42,6 +43,8 @@ class WorkerProcesses {
     std::optional<rlimit> open_files;  // their limit of them; ours where none is given
     Kin kin;
     std::optional<int> niceness;  // theirs; ours where none is given
+    // Ours, which no sweep may end either; told of those that are reaped here.
+    SideProcesses* side;
   };
 
   // Makes this process a child subreaper. `spared` are children that no sweep may end (the

@@ -13,7 +13,7 @@
 #include <string>
 #include <vector>
 
-#include "launcher/workers/io/close_from.h"
+#include "rendezvous/io/close_from.h"
 
 namespace cpprun::io {
 

@@ -23,11 +23,12 @@
 #include <utility>
 #include <vector>
 
-#include "launcher/workers/io/close_from.h"
 #include "launcher/workers/io/process_tree.h"
 #include "launcher/workers/io/search.h"
 #include "proto/bounds.h"
+#include "proto/text.h"
 #include "rendezvous/io/boot_clock.h"
+#include "rendezvous/io/close_from.h"
 #include "rendezvous/io/steadiness.h"
 
 namespace cpprun::io {
@@ -212,7 +213,7 @@ void tell(int pipe, Kind kind, std::int64_t number, const std::string& text = {}
 Result<Watchdog> Watchdog::start(const Kin& kin) {
   int ends[2];
   if (::pipe2(ends, O_CLOEXEC) != 0) {
-    return failure(std::string("cannot make the watchdog's pipe: ") + std::strerror(errno));
+    return failure(std::string("cannot make the watchdog's pipe: ") + errno_text(errno));
   }
   const auto owner = ::getpid();
   const auto pid = ::fork();
@@ -221,7 +222,7 @@ Result<Watchdog> Watchdog::start(const Kin& kin) {
     ::close(ends[0]);
     ::close(ends[1]);
     return failure(
-        std::string("cannot fork the watchdog: ") + std::strerror(fork_error) +
+        std::string("cannot fork the watchdog: ") + errno_text(fork_error) +
         "; raise the limit of processes (ulimit -u, or the container's), or end some of them");
   }
   if (pid == 0) live_as_watchdog(kin, owner, ends[0]);

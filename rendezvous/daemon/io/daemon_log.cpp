@@ -23,11 +23,13 @@ WallTime wall_now() {
 
 }  // namespace
 
-DaemonLog::DaemonLog(asio::io_context& io, int descriptor, const DaemonOptions& options)
+DaemonLog::DaemonLog(asio::io_context& io, SideProcesses& side, int descriptor,
+                     const DaemonOptions& options)
     : most_(options.log_level),
       tells_clients_(!options.is_quiet),
       timer_(io, [this] { guarded([this] { advance(now()); }); }),
-      writer_(io, descriptor,
+      scribe_(Scribe::begin_for_file(io, side, descriptor, {})),
+      writer_(io, scribe_ ? scribe_->pipe() : descriptor,
               {.room = {},
                .empty = [this] { guarded([this] { tell_lost_lines(); }); },
                .lost = {},
@@ -71,6 +73,8 @@ void DaemonLog::flush() noexcept {
     // What was held back is told now, or never.
     advance(TimePoint::max());
     writer_.flush(bounds::log_farewell);
+    writer_.close();
+    if (scribe_) scribe_->finish(bounds::log_farewell);
   });
 }
 

@@ -6,6 +6,7 @@
 
 #include <asio/io_context.hpp>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -14,6 +15,8 @@
 #include "rendezvous/daemon/daemon_options.h"
 #include "rendezvous/io/machine_timer.h"
 #include "rendezvous/io/patient_writer.h"
+#include "rendezvous/io/scribe.h"
+#include "rendezvous/io/side_processes.h"
 #include "rendezvous/log_level.h"
 #include "rendezvous/log_limiter.h"
 #include "rendezvous/store/io/connection_set.h"
@@ -22,8 +25,10 @@ namespace cpprun {
 
 class DaemonLog {
  public:
-  // `descriptor` stays the caller's, and is usually 2.
-  DaemonLog(asio::io_context& io, int descriptor, const DaemonOptions& options);
+  // `descriptor` stays the caller's, and is usually 2. A file is written by one of `side`: its disk
+  // may hang.
+  DaemonLog(asio::io_context& io, SideProcesses& side, int descriptor,
+            const DaemonOptions& options);
 
   // Nothing that can go wrong with a log reaches who serves.
   void write(const Note& note) noexcept;
@@ -45,6 +50,7 @@ class DaemonLog {
   bool tells_clients_;
   LogLimiter limiter_;
   MachineTimer timer_;
+  std::unique_ptr<Scribe> scribe_;  // of a file
   PatientWriter writer_;
   std::uint64_t lost_lines_ = 0;  // for want of room in the queue, or of memory
 };

@@ -13,6 +13,8 @@
 #include "rendezvous/coordinator/io/coordinator_server.h"
 #include "rendezvous/daemon/io/daemon_log.h"
 #include "rendezvous/io/patient_writer.h"
+#include "rendezvous/io/scribe.h"
+#include "rendezvous/io/side_processes.h"
 #include "rendezvous/io/socket_address.h"
 #include "rendezvous/store/io/listener.h"
 #include "rendezvous/store/io/machine_memory.h"
@@ -35,7 +37,8 @@ LedgerLimits memory_of(const DaemonOptions& options) {
 int run_store_daemon(const DaemonOptions& options) {
   raise_descriptor_limit();
   asio::io_context io(1);
-  DaemonLog log(io, STDERR_FILENO, options);
+  SideProcesses side;
+  DaemonLog log(io, side, STDERR_FILENO, options);
   asio::signal_set signals(io, SIGTERM, SIGINT);
   signals.async_wait([&](const asio::error_code&, int) { io.stop(); });
   // Nobody's agent lives here, and a daemon is never done.
@@ -61,10 +64,11 @@ int run_store_daemon(const DaemonOptions& options) {
     return 1;
   }
   // Whoever started us may be reading a pipe, or may have closed it.
-  PatientWriter out(io, STDOUT_FILENO, {.lost = [&log](int error_number) {
-                      log.say(LogLevel::warning,
-                              fmt::format("cannot write to stdout: {}", errno_text(error_number)));
-                    }});
+  const auto lost = [&log](int error_number) {
+    log.say(LogLevel::warning, fmt::format("cannot write to stdout: {}", errno_text(error_number)));
+  };
+  const auto scribe = Scribe::begin_for_file(io, side, STDOUT_FILENO, {.trouble = lost});
+  PatientWriter out(io, scribe ? scribe->pipe() : STDOUT_FILENO, {.lost = lost});
   out.write(fmt::format("cpprund listening on {}\n", listening->address));
   io.run();
   // A second TERM on the way out must not turn a clean end into a killed one.

@@ -29,18 +29,25 @@ namespace {
 
 // A node whose consoles are pipes (or whatever is given), with everything a worker's life needs.
 struct Node {
-  Node(int out, int err) : pump(context, out, err) { ::signal(SIGPIPE, SIG_IGN); }
+  Node(int out, int err) : pump(context, side, out, err) { ::signal(SIGPIPE, SIG_IGN); }
 
   asio::io_context context;
+  probe::Side side;
   std::map<int, link::ExitStatus> ended;
   io::OutputPump pump;
   io::WorkerProcesses processes{
       context,
       {[this](LocalRank rank, link::ExitStatus status) { ended[rank.value] = status; },
        [](LocalRank) {}},
-      {}};
+      {},
+      {.open_files = {}, .kin = {}, .niceness = {}, .side = &side}};
 
-  void start(const WorkerSpec& spec) {
+  void start(const WorkerSpec& spec) { start_all({spec}); }
+  void start_all(const std::vector<WorkerSpec>& specs) {
+    pump.open_logs(specs, 60s);
+    for (const auto& spec : specs) start_one(spec);
+  }
+  void start_one(const WorkerSpec& spec) {
     auto streams = pump.attach(spec);
     REQUIRE(streams.has_value());
     REQUIRE(processes.spawn(spec, *streams).has_value());

@@ -12,6 +12,7 @@
 #include <fstream>
 #include <iterator>
 #include <string>
+#include <vector>
 
 #include "proto/bounds.h"
 #include "tests/launcher/io_probe.h"
@@ -36,30 +37,41 @@ std::string content(const fs::path& path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
+void nobody(const std::string&) {}
+
+bool finish(asio::io_context& context, io::OutputFiles& output_files) {
+  bool done = false;
+  output_files.finish_events([&] { done = true; });
+  return probe::run_until(context, [&] { return done; });
+}
+
 }  // namespace
 
 TEST_CASE("what cannot be written is refused before anything starts, by its flag") {
-  const auto report = io::OutputFiles::open("/nowhere/report.json", "");
+  probe::Side side;
+  const auto report = io::OutputFiles::open("/nowhere/report.json", "", side);
   REQUIRE_FALSE(report.has_value());
   CHECK(report.error().reason ==
         "--report: cannot write \"/nowhere/report.json\": No such file or directory");
-  const auto events = io::OutputFiles::open("", "/");
+  const auto events = io::OutputFiles::open("", "/", side);
   REQUIRE_FALSE(events.has_value());
   CHECK(events.error().reason == "--events: cannot write \"/\": Is a directory");
-  CHECK_FALSE(io::OutputFiles::open("/tmp", "").has_value());
+  CHECK_FALSE(io::OutputFiles::open("/tmp", "", side).has_value());
 }
 
 TEST_CASE("trying leaves nothing behind, and an earlier report as it was") {
+  probe::Side side;
   const Folder folder;
   const auto path = folder.path / "report.json";
-  CHECK(io::OutputFiles::open(path.string(), ""));
+  CHECK(io::OutputFiles::open(path.string(), "", side));
   CHECK(fs::is_empty(folder.path));
   std::ofstream(path) << "old";
-  CHECK(io::OutputFiles::open(path.string(), ""));
+  CHECK(io::OutputFiles::open(path.string(), "", side));
   CHECK(content(path) == "old");
 }
 
 TEST_CASE("the file that is our own stdout is written to and never replaced") {
+  probe::Side side;
   const Folder folder;
   const auto path = folder.path / "job.out";
   const int before = ::dup(STDOUT_FILENO);
@@ -68,7 +80,7 @@ TEST_CASE("the file that is our own stdout is written to and never replaced") {
   ::dup2(file, STDOUT_FILENO);
   const auto link = folder.path / "stdout";
   fs::create_symlink(path, link);
-  const auto output_files = io::OutputFiles::open(link.string(), "");
+  const auto output_files = io::OutputFiles::open(link.string(), "", side);
   const bool left = output_files && output_files->leave_report("the report");
   ::dup2(before, STDOUT_FILENO);
   ::close(before);
@@ -79,17 +91,19 @@ TEST_CASE("the file that is our own stdout is written to and never replaced") {
 }
 
 TEST_CASE("the report takes the place of an earlier one as a whole") {
+  probe::Side side;
   const Folder folder;
   const auto path = folder.path / "report.json";
   std::ofstream(path) << "an old and longer one";
-  const auto output_files = io::OutputFiles::open(path.string(), "");
+  const auto output_files = io::OutputFiles::open(path.string(), "", side);
   REQUIRE(output_files.has_value());
   CHECK(output_files->leave_report("new"));
   CHECK(content(path) == "new");
 }
 
 TEST_CASE("a device is written to and never replaced") {
-  const auto output_files = io::OutputFiles::open("/dev/null", "");
+  probe::Side side;
+  const auto output_files = io::OutputFiles::open("/dev/null", "", side);
   REQUIRE(output_files.has_value());
   CHECK(output_files->leave_report("words"));
   struct stat facts {};
@@ -98,25 +112,31 @@ TEST_CASE("a device is written to and never replaced") {
 }
 
 TEST_CASE("events are appended, a line each, as they happen") {
+  probe::Side side;
   const Folder folder;
   const auto path = folder.path / "events.jsonl";
   std::ofstream(path) << "earlier\n";
-  auto output_files = io::OutputFiles::open("", path.string());
+  auto output_files = io::OutputFiles::open("", path.string(), side);
   REQUIRE(output_files.has_value());
   output_files->begin({.job = "job7", .host = "node0", .executable = "./train"});
-  CHECK(output_files->append(output_files->line(event_log::Waiting{"for one"})));
+  asio::io_context context;
+  output_files->serve(context, nobody);
+  output_files->append(output_files->line(event_log::Waiting{"for one"}));
+  CHECK(probe::run_until(context, [&] { return content(path).ends_with("}\n"); }));
   CHECK(content(path).starts_with("earlier\n{\"time\":"));
-  CHECK(output_files->append(output_files->line(event_log::Waiting{"for two"})));
+  output_files->append(output_files->line(event_log::Waiting{"for two"}));
+  CHECK(finish(context, *output_files));
   const auto all = content(path);
   CHECK(all.find("for one") < all.find("for two"));
   CHECK(all.back() == '\n');
 }
 
 TEST_CASE("a job that begins takes the place of an earlier report at once") {
+  probe::Side side;
   const Folder folder;
   const auto path = folder.path / "report.json";
   std::ofstream(path) << "an earlier end";
-  auto output_files = io::OutputFiles::open(path.string(), "");
+  auto output_files = io::OutputFiles::open(path.string(), "", side);
   REQUIRE(output_files.has_value());
   CHECK(output_files->announce_report("it runs"));
   CHECK(content(path) == "it runs");
@@ -127,10 +147,11 @@ TEST_CASE("a job that begins takes the place of an earlier report at once") {
 }
 
 TEST_CASE("of two nodes with one name for their reports neither loses its own") {
+  probe::Side side;
   const Folder folder;
   const auto path = (folder.path / "report.json").string();
-  auto first = io::OutputFiles::open(path, "");
-  auto second = io::OutputFiles::open(path, "");
+  auto first = io::OutputFiles::open(path, "", side);
+  auto second = io::OutputFiles::open(path, "", side);
   REQUIRE((first && second));
   CHECK(first->announce_report("first runs"));
   CHECK(second->announce_report("second runs"));
@@ -143,13 +164,14 @@ TEST_CASE("of two nodes with one name for their reports neither loses its own") 
 }
 
 TEST_CASE("a report follows no link that somebody has laid beside it") {
+  probe::Side side;
   const Folder folder;
   const auto path = folder.path / "report.json";
   const auto precious = folder.path / "precious";
   std::ofstream(precious) << "precious";
   fs::create_symlink(precious, path.string() + ".draft");
   fs::create_symlink(precious, path);
-  const auto output_files = io::OutputFiles::open(path.string(), "");
+  const auto output_files = io::OutputFiles::open(path.string(), "", side);
   REQUIRE(output_files.has_value());
   CHECK(output_files->leave_report("report"));
   CHECK(content(precious) == "precious");
@@ -157,20 +179,21 @@ TEST_CASE("a report follows no link that somebody has laid beside it") {
 }
 
 TEST_CASE("events for a pipe that is not read wait, and come in order when it is") {
+  probe::Side side;
   const Folder folder;
   const auto path = folder.path / "fifo";
   REQUIRE(::mkfifo(path.c_str(), 0600) == 0);
   const FileDescriptor reader{::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)};
   asio::io_context context;
-  auto output_files = io::OutputFiles::open("", path.string());
+  auto output_files = io::OutputFiles::open("", path.string(), side);
   REQUIRE(output_files.has_value());
   output_files->begin({.job = "job7", .host = "node0", .executable = "./train"});
-  output_files->serve_events(context);
+  output_files->serve(context, nobody);
   std::string all;
   // Several times what a pipe holds, and less than may wait.
   for (int i = 0; i < 3000; ++i) {
     const auto line = output_files->line(event_log::Waiting{"for number " + std::to_string(i)});
-    CHECK(output_files->append(line));
+    output_files->append(line);
     all += line;
   }
   std::string seen;
@@ -189,19 +212,19 @@ TEST_CASE("events for a pipe that is not read wait, and come in order when it is
 }
 
 TEST_CASE("events that find no room even to wait are counted, and the count is told") {
+  probe::Side side;
   const Folder folder;
   const auto path = folder.path / "fifo";
   REQUIRE(::mkfifo(path.c_str(), 0600) == 0);
   const FileDescriptor reader{::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)};
   asio::io_context context;
-  auto output_files = io::OutputFiles::open("", path.string());
+  auto output_files = io::OutputFiles::open("", path.string(), side);
   REQUIRE(output_files.has_value());
   output_files->begin({.job = "job7", .host = "node0", .executable = "./train"});
-  output_files->serve_events(context);
+  output_files->serve(context, nobody);
   // Four of them fit, since the pipe has taken the beginning of the first.
   const std::string reason(bounds::events_waiting_bytes_max / 4, 'x');
-  for (int i = 0; i < 6; ++i)
-    CHECK(output_files->append(output_files->line(event_log::Waiting{reason})));
+  for (int i = 0; i < 6; ++i) output_files->append(output_files->line(event_log::Waiting{reason}));
   std::string seen;
   std::string buffer(1 << 16, '\0');
   CHECK(probe::run_until(context, [&] {
@@ -209,7 +232,7 @@ TEST_CASE("events that find no room even to wait are counted, and the count is t
     if (got > 0) seen.append(buffer.data(), static_cast<std::size_t>(got));
     return std::count(seen.begin(), seen.end(), '\n') == 4;
   }));
-  CHECK(output_files->append(output_files->line(event_log::Waiting{"the last"})));
+  output_files->append(output_files->line(event_log::Waiting{"the last"}));
   const auto got = ::read(reader.get(), buffer.data(), buffer.size());
   REQUIRE(got > 0);
   const std::string_view last(buffer.data(), static_cast<std::size_t>(got));
@@ -218,15 +241,37 @@ TEST_CASE("events that find no room even to wait are counted, and the count is t
 }
 
 TEST_CASE("events that cannot be written any more are told once") {
+  probe::Side side;
   if (::access("/dev/full", W_OK) != 0) {
     std::puts("skipped: there is no /dev/full here");
     return;
   }
-  auto output_files = io::OutputFiles::open("", "/dev/full");
+  auto output_files = io::OutputFiles::open("", "/dev/full", side);
   REQUIRE(output_files.has_value());
   output_files->begin({.job = "job7", .host = "node0", .executable = "./train"});
-  const auto noted = output_files->append(output_files->line(event_log::Waiting{"for one"}));
-  REQUIRE_FALSE(noted.has_value());
-  CHECK(noted.error().reason.starts_with("--events: cannot write \"/dev/full\": No space left"));
-  CHECK(output_files->append(output_files->line(event_log::Waiting{"for two"})));
+  asio::io_context context;
+  std::vector<std::string> told;
+  output_files->serve(context, [&](const std::string& sentence) { told.push_back(sentence); });
+  output_files->append(output_files->line(event_log::Waiting{"for one"}));
+  output_files->append(output_files->line(event_log::Waiting{"for two"}));
+  CHECK(finish(context, *output_files));
+  REQUIRE(told.size() == 1);
+  CHECK(told[0].starts_with("--events: cannot write \"/dev/full\": No space left"));
+}
+
+TEST_CASE("the report and the events are left while the event loop goes on") {
+  const Folder folder;
+  probe::Side side;
+  const auto path = folder.path / "report.json";
+  auto output_files = io::OutputFiles::open(path.string(), (folder.path / "events").string(), side);
+  REQUIRE(output_files.has_value());
+  asio::io_context context;
+  output_files->serve(context, nobody);
+  output_files->announce_report_later("it ends");
+  std::string left;
+  output_files->leave_report_later("ended", ".node0",
+                                   [&](const Result<std::string>& there) { left = *there; });
+  CHECK(probe::run_until(context, [&] { return !left.empty(); }));
+  CHECK(left == path.string());
+  CHECK(content(path) == "ended");
 }

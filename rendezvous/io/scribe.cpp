@@ -1,50 +1,37 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "launcher/output/io/scribe.h"
+#include "rendezvous/io/scribe.h"
 
 #include <fcntl.h>
-#include <pthread.h>
-#include <signal.h>
+#include <poll.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstring>
+#include <chrono>
 #include <string>
 #include <string_view>
-#include <system_error>
 #include <utility>
 #include <vector>
 
 #include "proto/bounds.h"
+#include "proto/text.h"
+#include "rendezvous/io/write_all.h"
 
-namespace cpprun::io {
+namespace cpprun {
 
 namespace {
 
-// All the thread has. It is left alone with it.
+// All the process has of ours.
 struct Desk {
-  FileDescriptor file;
-  FileDescriptor words;
-  FileDescriptor news;
+  int file;
+  int words;
+  int news;
 };
-
-// Gives how many bytes were written; fewer than all where errno says why.
-std::size_t write_all(int file, std::string_view text) {
-  std::size_t done = 0;
-  while (done < text.size()) {
-    const auto put = ::write(file, text.data() + done, text.size() - done);
-    if (put > 0) {
-      done += static_cast<std::size_t>(put);
-    } else if (put == 0 || errno != EINTR) {
-      return done;
-    }
-  }
-  return done;
-}
 
 // What is missing is told in its place, as soon as there is room for that.
 bool close_gap(int file, std::size_t lost, int error_number) {
   const auto note = "\ncpprun: " + std::to_string(lost) +
-                    " bytes are missing here: " + std::strerror(error_number) + "\n";
+                    " bytes are missing here: " + errno_text(error_number) + "\n";
   const auto begin = ::lseek(file, 0, SEEK_CUR);
   const auto put = write_all(file, note);
   if (put == note.size()) return true;
@@ -61,51 +48,51 @@ void write_until_the_end(const Desk& desk) {
   std::size_t lost = 0;
   int error_number = 0;
   while (true) {
-    const auto got = ::read(desk.words.get(), buffer.data(), buffer.size());
+    const auto got = ::read(desk.words, buffer.data(), buffer.size());
     if (got < 0 && errno == EINTR) continue;
     if (got <= 0) return;
     const std::string_view bytes(buffer.data(), static_cast<std::size_t>(got));
-    if (lost > 0 && !close_gap(desk.file.get(), lost, error_number)) {
+    if (lost > 0 && !close_gap(desk.file, lost, error_number)) {
       lost += bytes.size();
       continue;
     }
     const bool was_lost = std::exchange(lost, 0) > 0;
-    const auto done = write_all(desk.file.get(), bytes);
+    const auto done = write_all(desk.file, bytes);
     if (done == bytes.size()) continue;
     error_number = errno;
     lost = bytes.size() - done;
     // Nobody may be there to hear it, which is no reason to stop.
-    if (!was_lost) static_cast<void>(::write(desk.news.get(), &error_number, sizeof error_number));
+    if (!was_lost) static_cast<void>(::write(desk.news, &error_number, sizeof error_number));
   }
 }
 
 }  // namespace
 
-std::unique_ptr<Scribe> Scribe::begin(asio::io_context& context, int file, Callbacks callbacks) {
+std::unique_ptr<Scribe> Scribe::begin(asio::io_context& context, SideProcesses& side, int file,
+                                      Callbacks callbacks) {
   int words[2];
   int news[2];
   if (::pipe2(words, O_CLOEXEC) != 0) return nullptr;
-  FileDescriptor words_read{words[0]};
+  const FileDescriptor words_read{words[0]};
   FileDescriptor words_write{words[1]};
   if (::pipe2(news, O_CLOEXEC) != 0) return nullptr;
   FileDescriptor news_read{news[0]};
-  Desk desk{FileDescriptor{::fcntl(file, F_DUPFD_CLOEXEC, 3)}, std::move(words_read),
-            FileDescriptor{news[1]}};
-  if (!desk.file) return nullptr;
+  const FileDescriptor news_write{news[1]};
+  const Desk desk{file, words[0], news[1]};
+  const auto pid =
+      side.start({desk.file, desk.words, desk.news}, [desk] { write_until_the_end(desk); });
+  if (!pid) return nullptr;
   std::unique_ptr<Scribe> scribe(
       new Scribe(context, std::move(words_write), std::move(news_read), std::move(callbacks)));
-  // Signals are the event loop's: a thread takes over the mask it is made under.
-  sigset_t every, before;
-  ::sigfillset(&every);
-  ::pthread_sigmask(SIG_SETMASK, &every, &before);
-  try {
-    scribe->thread_ = std::thread([desk = std::move(desk)] { write_until_the_end(desk); });
-  } catch (const std::system_error&) {
-    scribe.reset();
-  }
-  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  if (scribe) scribe->listen();
+  scribe->listen();
   return scribe;
+}
+
+std::unique_ptr<Scribe> Scribe::begin_for_file(asio::io_context& context, SideProcesses& side,
+                                               int descriptor, Callbacks callbacks) {
+  struct stat kind {};
+  if (::fstat(descriptor, &kind) != 0 || !S_ISREG(kind.st_mode)) return nullptr;
+  return begin(context, side, descriptor, std::move(callbacks));
 }
 
 Scribe::Scribe(asio::io_context& context, FileDescriptor words, FileDescriptor news,
@@ -114,12 +101,16 @@ Scribe::Scribe(asio::io_context& context, FileDescriptor words, FileDescriptor n
   news_.non_blocking(true);
 }
 
-Scribe::~Scribe() {
-  if (!thread_.joinable()) return;
-  if (ended_) {
-    thread_.join();
-  } else {
-    thread_.detach();
+void Scribe::finish(Duration patience) {
+  words_.reset();
+  const auto deadline = std::chrono::steady_clock::now() + patience;
+  while (true) {
+    const auto left =
+        std::chrono::ceil<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now());
+    pollfd news{news_.native_handle(), POLLIN, 0};
+    if (left.count() <= 0 || ::poll(&news, 1, static_cast<int>(left.count())) == 0) return;
+    int error_number = 0;
+    if (::read(news.fd, &error_number, sizeof error_number) == 0) return;
   }
 }
 
@@ -130,12 +121,12 @@ void Scribe::listen() {
         int error_number = 0;
         const auto got = ::read(news_.native_handle(), &error_number, sizeof error_number);
         if (got == 0) {
-          ended_ = true;
-          return callbacks_.ended();
+          if (callbacks_.ended) callbacks_.ended();
+          return;
         }
-        if (got == sizeof error_number) callbacks_.trouble(error_number);
+        if (got == sizeof error_number && callbacks_.trouble) callbacks_.trouble(error_number);
         listen();
       });
 }
 
-}  // namespace cpprun::io
+}  // namespace cpprun

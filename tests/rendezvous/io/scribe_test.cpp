@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "launcher/output/io/scribe.h"
+#include "rendezvous/io/scribe.h"
 
 #include <doctest/doctest.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <chrono>
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
@@ -12,7 +13,6 @@
 #include <string>
 #include <vector>
 
-#include "launcher/output/io/log_file.h"
 #include "tests/launcher/io_probe.h"
 
 using namespace cpprun;
@@ -23,9 +23,9 @@ namespace {
 
 struct Desk {
   explicit Desk(int file)
-      : scribe(io::Scribe::begin(context, file,
-                                 {.trouble = [this](int number) { troubles.push_back(number); },
-                                  .ended = [this] { ended = true; }})) {}
+      : scribe(Scribe::begin(context, side, file,
+                             {.trouble = [this](int number) { troubles.push_back(number); },
+                              .ended = [this] { ended = true; }})) {}
   void write(const std::string& text) {
     REQUIRE(::write(scribe->pipe(), text.data(), text.size()) == static_cast<ssize_t>(text.size()));
   }
@@ -35,9 +35,10 @@ struct Desk {
   }
 
   asio::io_context context;
+  SideProcesses side;
   std::vector<int> troubles;
   bool ended = false;
-  std::unique_ptr<io::Scribe> scribe;
+  std::unique_ptr<Scribe> scribe;
 };
 
 std::string content(const std::filesystem::path& path) {
@@ -95,40 +96,17 @@ TEST_CASE("a scribe that hangs holds up nobody, not even whoever leaves it behin
   CHECK(stuck.read_all().size() == 20 * 4096);
 }
 
-TEST_CASE("a log file is kept only where it has a path") {
-  io::LogFile none;
-  CHECK(none.open("", true));
-  CHECK_FALSE(bool(none));
-  io::LogFile refused;
-  CHECK_FALSE(refused.open("/nowhere/x", true));
-  CHECK(errno == ENOENT);
-}
-
-TEST_CASE("a log file that is full gives its place to a new one, at the end of a line") {
-  const auto folder =
-      std::filesystem::temp_directory_path() / ("cpprun_rotated_" + std::to_string(::getpid()));
-  std::filesystem::create_directories(folder);
-  const auto path = (folder / "stdout.log").string();
-  {
-    io::LogFile file;
-    REQUIRE(file.open(path, true, 100));
-    const auto complain = [](const std::string& sentence) { FAIL(sentence); };
-    for (int i = 10; i < 60; ++i) {
-      const auto line = "line " + std::to_string(i) + "\n";
-      file.write(line + line + line, complain);
-    }
-  }
-  const auto now = content(path);
-  const auto before = content(path + ".1");
-  CHECK(now.size() <= 100);
-  CHECK(before.size() <= 100);
-  CHECK(before.ends_with("\n"));
-  CHECK(now.ends_with("\n"));
-  CHECK((before + now).ends_with("line 58\nline 59\nline 59\nline 59\n"));
-  CHECK(std::distance(std::filesystem::directory_iterator(folder), {}) == 2);
-  io::LogFile endless;
-  REQUIRE(endless.open(path, true, 100));
-  endless.write(std::string(1000, 'x'), [](const std::string&) {});
-  CHECK(std::filesystem::file_size(path) <= 100);
-  std::filesystem::remove_all(folder);
+TEST_CASE("a scribe is waited for without an event loop, too, but no longer than is said") {
+  using namespace std::chrono_literals;
+  Pipe file;
+  Desk desk(file.in());
+  desk.write("words");
+  desk.scribe->finish(60s);
+  file.close_in();
+  CHECK(file.read_all() == "words");
+  Pipe stuck;
+  Desk hung(stuck.in());
+  for (int i = 0; i < 20; ++i) hung.write(std::string(4096, 'x'));
+  hung.scribe->finish(10ms);
+  CHECK_FALSE(hung.ended);
 }

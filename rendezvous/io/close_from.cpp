@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "launcher/workers/io/close_from.h"
+#include "rendezvous/io/close_from.h"
 
 #include <fcntl.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
-namespace cpprun::io {
+#include <algorithm>
+
+namespace cpprun {
 
 namespace {
 
@@ -53,4 +55,13 @@ CPPRUN_BARE void close_from(int first) {
     ::close(each);
 }
 
-}  // namespace cpprun::io
+void close_from_but(int first, std::vector<int> kept) {
+  std::sort(kept.begin(), kept.end());
+  for (const int each : kept) {
+    for (; first < each; ++first) ::close(first);
+    first = std::max(first, each + 1);
+  }
+  close_from(first);
+}
+
+}  // namespace cpprun

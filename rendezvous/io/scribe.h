@@ -1,21 +1,18 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// Writes a file from a thread of its own. A write to a file never says "not now": where its disk
+// Writes a file from a process of its own. A write to a file never says "not now": where its disk
 // hangs it hangs, and would take heartbeats and signals along. So whatever is for a file goes
-// through a pipe, which does say it, and the thread at its other end is all that waits.
-//
-// The thread shares nothing with anybody but descriptors, so there is nothing to lock, and cpprun
-// can leave while it still hangs.
+// through a pipe, which does say it, and the process at its other end is all that waits.
 
 #include <asio/io_context.hpp>
 #include <asio/posix/stream_descriptor.hpp>
 #include <functional>
 #include <memory>
-#include <thread>
 
 #include "rendezvous/io/file_descriptor.h"
+#include "rendezvous/io/side_processes.h"
 
-namespace cpprun::io {
+namespace cpprun {
 
 class Scribe {
  public:
@@ -25,10 +22,12 @@ class Scribe {
     std::function<void()> ended;  // after `end`: everything is in the file
   };
 
-  // Nothing where the machine refuses a pipe or a thread. `file` stays the caller's.
-  static std::unique_ptr<Scribe> begin(asio::io_context& context, int file, Callbacks callbacks);
-  // Waits only for a thread that has ended.
-  ~Scribe();
+  // Nothing where the machine refuses a pipe or a process. `file` stays the caller's.
+  static std::unique_ptr<Scribe> begin(asio::io_context& context, SideProcesses& side, int file,
+                                       Callbacks callbacks);
+  // Nothing, too, where it is no file on a disk.
+  static std::unique_ptr<Scribe> begin_for_file(asio::io_context& context, SideProcesses& side,
+                                                int descriptor, Callbacks callbacks);
   Scribe(const Scribe&) = delete;
   Scribe& operator=(const Scribe&) = delete;
 
@@ -36,16 +35,16 @@ class Scribe {
   int pipe() const { return words_.get(); }
   // Nothing more comes. Whoever else holds the pipe open lets go of it first.
   void end() { words_.reset(); }
+  // Without an event loop: waits until everything is in the file, but no longer.
+  void finish(Duration patience);
 
  private:
   Scribe(asio::io_context& context, FileDescriptor words, FileDescriptor news, Callbacks callbacks);
   void listen();
 
   FileDescriptor words_;
-  asio::posix::stream_descriptor news_;  // errnos from the thread; it closes as the last thing
+  asio::posix::stream_descriptor news_;  // errnos from the process; it closes as the last thing
   Callbacks callbacks_;
-  std::thread thread_;
-  bool ended_ = false;
 };
 
-}  // namespace cpprun::io
+}  // namespace cpprun

@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "launcher/output/io/log_keeper.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <asio/post.hpp>
+#include <cerrno>
+#include <chrono>
+#include <filesystem>
+#include <utility>
+
+#include "launcher/io/handed_file.h"
+#include "launcher/output/io/log_file.h"
+#include "proto/bounds.h"
+#include "proto/text.h"
+
+namespace cpprun::io {
+
+namespace {
+
+// What goes before the words of one file.
+struct Head {
+  std::uint32_t order = 0;
+  std::uint32_t bytes = 0;
+};
+
+bool read_whole(int pipe, char* at, std::size_t count) {
+  while (count > 0) {
+    const auto got = ::read(pipe, at, count);
+    if (got <= 0) return false;
+    at += got;
+    count -= static_cast<std::size_t>(got);
+  }
+  return true;
+}
+
+// In the process beside ours.
+void keep(const std::vector<LogKeeper::Order>& orders, int words, int news) {
+  std::vector<LogFile> files(orders.size());
+  for (std::size_t i = 0; i < orders.size(); ++i) {
+    const auto number = static_cast<int>(i);
+    const auto& order = orders[i];
+    const bool opened = files[i].open(order.path, order.emptied, order.bytes_max);
+    hand(news, number, opened ? 0 : errno, order.handed_over ? files[i].descriptor() : -1);
+    if (order.handed_over) files[i].close();
+  }
+  Head head;
+  std::string text;
+  while (read_whole(words, reinterpret_cast<char*>(&head), sizeof head)) {
+    text.resize(head.bytes);
+    if (!read_whole(words, text.data(), text.size()) || head.order >= files.size()) return;
+    files[head.order].write(
+        text, [&](int error_number) { hand(news, static_cast<int>(head.order), error_number); });
+  }
+}
+
+}  // namespace
+
+LogKeeper::LogKeeper(asio::io_context& context, SideProcesses& side, std::vector<Order> orders,
+                     Duration patience, Callbacks callbacks)
+    : timer_(context),
+      news_(context),
+      callbacks_(std::move(callbacks)),
+      orders_(std::move(orders)),
+      opened_(orders_.size()) {
+  const int error_number = start(side);
+  ended_ = error_number != 0;
+  for (auto& each : opened_) each.error_number = ended_ ? error_number : ETIMEDOUT;
+  if (ended_) return;
+  const auto deadline = std::chrono::steady_clock::now() + patience;
+  for (std::size_t i = 0; i < opened_.size(); ++i) {
+    auto handed = take_handed(way_.get(), deadline);
+    if (!handed) break;
+    opened_[i] = {.error_number = handed->error_number, .file = std::move(handed->file)};
+  }
+  words_ = std::make_unique<PatientWriter>(
+      context, pipe_.get(),
+      PatientWriter::Callbacks{.room = [this] { answers_again(); },
+                               .empty = [this] { words_are_out(); },
+                               .lost = [this](int) { ended_ = true; }});
+  news_.assign(::fcntl(way_.get(), F_DUPFD_CLOEXEC, 3));
+  hear();
+}
+
+// Gives an errno.
+int LogKeeper::start(SideProcesses& side) {
+  int ends[2];
+  auto way = make_way();
+  if (!way || ::pipe2(ends, O_CLOEXEC) != 0) return errno;
+  const FileDescriptor read_end{ends[0]};
+  pipe_.reset(ends[1]);
+  const int news = way->theirs.get();
+  if (!side.start({ends[0], news}, [&] { keep(orders_, ends[0], news); })) return EAGAIN;
+  way_ = std::move(way->mine);
+  return 0;
+}
+
+void LogKeeper::hear() {
+  news_.async_wait(asio::posix::stream_descriptor::wait_read,
+                   [this](const asio::error_code& error) {
+                     if (error) return;
+                     bool is_over = false;
+                     const auto told = take_handed_now(way_.get(), is_over);
+                     const auto order = told ? static_cast<std::size_t>(told->number) : 0;
+                     if (told && order < orders_.size() && told->error_number != 0) {
+                       callbacks_.say(
+                           fmt::format("cpprun: cannot write \"{}\": {}; what does not "
+                                       "fit is lost, the job goes on\n",
+                                       orders_[order].path, errno_text(told->error_number)));
+                     }
+                     if (!is_over) return hear();
+                     ended_ = true;
+                     if (callbacks_.ended) callbacks_.ended();
+                   });
+}
+
+void LogKeeper::write(std::size_t order, std::string_view bytes) {
+  if (bytes.empty() || !words_ || ending_ || ended_) return;
+  if (given_up_) {
+    lost_bytes_ += bytes.size();
+    return;
+  }
+  const Head head{static_cast<std::uint32_t>(order), static_cast<std::uint32_t>(bytes.size())};
+  std::string text(reinterpret_cast<const char*>(&head), sizeof head);
+  text += bytes;
+  words_->write(text);
+  if (words_->full() && !std::exchange(watching_, true)) watch_disk();
+}
+
+// A disk that is only slow takes something from time to time.
+void LogKeeper::watch_disk() {
+  timer_.expires_after(bounds::disk_patience_at_end);
+  timer_.async_wait(
+      [this, alive = alive_, before = words_->waiting()](const asio::error_code& cancelled) {
+        if (cancelled || !*alive || !words_ || !words_->full()) return;
+        if (words_->waiting() < before) return watch_disk();
+        give_up();
+      });
+}
+
+void LogKeeper::give_up() {
+  given_up_ = true;
+  callbacks_.say(
+      fmt::format("cpprun: the log files in \"{}\" take nothing: their disk does not answer; until "
+                  "it does what is for them is lost, the job goes on\n",
+                  place()));
+  callbacks_.room();
+}
+
+void LogKeeper::answers_again() {
+  timer_.cancel();
+  watching_ = false;
+  if (std::exchange(given_up_, false)) {
+    callbacks_.say(
+        fmt::format("cpprun: the log files in \"{}\" take words again; {} bytes are lost\n",
+                    place(), std::exchange(lost_bytes_, 0)));
+  }
+  callbacks_.room();
+}
+
+void LogKeeper::end() {
+  ending_ = true;
+  if (!words_ || words_->empty()) words_are_out();
+}
+
+// Whoever calls may be the writer itself.
+void LogKeeper::words_are_out() {
+  if (!ending_) return;
+  asio::post(timer_.get_executor(), [this, alive = alive_] {
+    if (!*alive) return;
+    words_.reset();
+    pipe_.reset();
+  });
+}
+
+std::string LogKeeper::place() const {
+  return orders_.empty() ? "" : std::filesystem::path(orders_.front().path).parent_path().string();
+}
+
+}  // namespace cpprun::io

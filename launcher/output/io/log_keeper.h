@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+// The log files of one attempt, in a process of their own, since their disk may hang. It opens them
+// all and writes those that cpprun keeps itself; those that are a worker's own stdout or stderr it
+// hands over. What is written here waits, bounded, for as long as the disk may reasonably take;
+// after that it is lost, and counted, until the disk answers again.
+
+#include <asio/io_context.hpp>
+#include <asio/posix/stream_descriptor.hpp>
+#include <asio/steady_timer.hpp>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "proto/clock.h"
+#include "rendezvous/io/file_descriptor.h"
+#include "rendezvous/io/patient_writer.h"
+#include "rendezvous/io/side_processes.h"
+
+namespace cpprun::io {
+
+class LogKeeper {
+ public:
+  struct Order {
+    std::string path;
+    bool emptied = true;          // or continued
+    std::uint64_t bytes_max = 0;  // 0: no limit
+    bool handed_over = false;
+  };
+  struct Opened {
+    int error_number = 0;
+    FileDescriptor file;  // where it is handed over
+  };
+  struct Callbacks {
+    std::function<void()> room;  // it was full and no longer is
+    std::function<void(const std::string& sentence)> say;
+    std::function<void()> ended;  // after `end`: everything is in the files
+  };
+
+  // Waits until all of them are open, but no longer; ETIMEDOUT is said of those that are not.
+  LogKeeper(asio::io_context& context, SideProcesses& side, std::vector<Order> orders,
+            Duration patience, Callbacks callbacks);
+  ~LogKeeper() { *alive_ = false; }
+  LogKeeper(const LogKeeper&) = delete;
+  LogKeeper& operator=(const LogKeeper&) = delete;
+
+  // In the order in which they were asked for.
+  std::vector<Opened>& opened() { return opened_; }
+
+  void write(std::size_t order, std::string_view bytes);
+  // Whoever brings words waits for `room`.
+  bool full() const { return !given_up_ && words_ && words_->full(); }
+  // Nothing more comes.
+  void end();
+  bool ended() const { return ended_; }
+  // The folder of the first of them, for a sentence.
+  std::string place() const;
+
+ private:
+  int start(SideProcesses& side);
+  void hear();
+  void watch_disk();
+  void give_up();
+  void answers_again();
+  void words_are_out();
+
+  asio::steady_timer timer_;
+  asio::posix::stream_descriptor news_;
+  Callbacks callbacks_;
+  std::vector<Order> orders_;
+  std::vector<Opened> opened_;
+  FileDescriptor way_;   // to the process, for what it says
+  FileDescriptor pipe_;  // to it, for words
+  std::unique_ptr<PatientWriter> words_;
+  bool watching_ = false;  // whether the disk takes anything
+  bool given_up_ = false;
+  bool ending_ = false;
+  bool ended_ = false;
+  std::uint64_t lost_bytes_ = 0;
+  std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
+};
+
+}  // namespace cpprun::io

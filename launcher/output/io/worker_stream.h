@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <asio/io_context.hpp>
+#include <asio/posix/stream_descriptor.hpp>
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "launcher/output/io/attempt_files.h"
+#include "launcher/output/last_lines.h"
+#include "launcher/output/line_splitter.h"
+
+namespace cpprun::io {
+
+// One stream of one worker that passes here.
+struct WorkerStream {
+  WorkerStream(asio::io_context& context, int read_end) : pipe(context, read_end) {}
+
+  asio::posix::stream_descriptor pipe;
+  int speaker = 0;
+  std::size_t console = 0;  // 0: stdout
+  std::string prefix;
+  StreamFiles files;
+  std::vector<std::string> duplicate_words;
+  bool as_it_is = false;  // every byte at once, without a prefix
+  bool heard = true;      // on the console
+  bool paused = false;    // until the console, or the files, have room
+  LineSplitter splitter;
+  LastLines last;
+};
+
+}  // namespace cpprun::io

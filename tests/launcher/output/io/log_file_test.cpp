@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "launcher/output/io/log_file.h"
+
+#include <doctest/doctest.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <sstream>
+#include <string>
+
+using namespace cpprun;
+
+namespace {
+
+std::string content(const std::filesystem::path& path) {
+  std::ostringstream text;
+  text << std::ifstream(path).rdbuf();
+  return text.str();
+}
+
+}  // namespace
+
+TEST_CASE("a log file is kept only where it has a path") {
+  io::LogFile none;
+  CHECK(none.open("", true));
+  CHECK_FALSE(bool(none));
+  io::LogFile refused;
+  CHECK_FALSE(refused.open("/nowhere/x", true));
+  CHECK(errno == ENOENT);
+}
+
+TEST_CASE("a log file that is full gives its place to a new one, at the end of a line") {
+  const auto folder =
+      std::filesystem::temp_directory_path() / ("cpprun_rotated_" + std::to_string(::getpid()));
+  std::filesystem::create_directories(folder);
+  const auto path = (folder / "stdout.log").string();
+  {
+    io::LogFile file;
+    REQUIRE(file.open(path, true, 100));
+    const auto complain = [](int error_number) { FAIL(error_number); };
+    for (int i = 10; i < 60; ++i) {
+      const auto line = "line " + std::to_string(i) + "\n";
+      file.write(line + line + line, complain);
+    }
+  }
+  const auto now = content(path);
+  const auto before = content(path + ".1");
+  CHECK(now.size() <= 100);
+  CHECK(before.size() <= 100);
+  CHECK(before.ends_with("\n"));
+  CHECK(now.ends_with("\n"));
+  CHECK((before + now).ends_with("line 58\nline 59\nline 59\nline 59\n"));
+  CHECK(std::distance(std::filesystem::directory_iterator(folder), {}) == 2);
+  io::LogFile endless;
+  REQUIRE(endless.open(path, true, 100));
+  endless.write(std::string(1000, 'x'), [](int) {});
+  CHECK(std::filesystem::file_size(path) <= 100);
+  std::filesystem::remove_all(folder);
+}

@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "launcher/output/io/log_keeper.h"
+
+#include <doctest/doctest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+
+#include "tests/launcher/io_probe.h"
+
+using namespace cpprun;
+using namespace std::chrono_literals;
+using probe::run_until;
+
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string content(const fs::path& path) {
+  std::ifstream file(path);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+struct Place {
+  Place() {
+    std::string name = (fs::temp_directory_path() / "log_keeper_XXXXXX").string();
+    path = ::mkdtemp(name.data());
+  }
+  ~Place() { fs::remove_all(path); }
+  std::string operator/(const std::string& name) const { return (path / name).string(); }
+  fs::path path;
+};
+
+struct Desk {
+  io::LogKeeper::Callbacks callbacks() {
+    return {.room = [this] { ++room; },
+            .say = [this](const std::string& sentence) { said += sentence; },
+            .ended = {}};
+  }
+  bool finish(io::LogKeeper& keeper) {
+    keeper.end();
+    return run_until(context, [&] { return keeper.ended(); });
+  }
+  asio::io_context context;
+  probe::Side side;
+  std::string said;
+  int room = 0;
+};
+
+}  // namespace
+
+TEST_CASE("words reach the file they are for, and a worker's own file is handed over") {
+  const Place place;
+  Desk desk;
+  io::LogKeeper keeper(
+      desk.context, desk.side,
+      {{.path = place / "a"}, {.path = place / "b"}, {.path = place / "own", .handed_over = true}},
+      60s, desk.callbacks());
+  for (const auto& each : keeper.opened()) CHECK(each.error_number == 0);
+  keeper.write(0, "one ");
+  keeper.write(1, "other");
+  keeper.write(0, "two");
+  REQUIRE(keeper.opened()[2].file);
+  CHECK(::write(keeper.opened()[2].file.get(), "mine", 4) == 4);
+  CHECK(desk.finish(keeper));
+  CHECK(content(place / "a") == "one two");
+  CHECK(content(place / "b") == "other");
+  CHECK(content(place / "own") == "mine");
+  CHECK(desk.said.empty());
+}
+
+TEST_CASE("a file that cannot be opened is told apart from those that can") {
+  const Place place;
+  Desk desk;
+  io::LogKeeper keeper(desk.context, desk.side,
+                       {{.path = place / "no/such/folder"}, {.path = place / "b"}}, 60s,
+                       desk.callbacks());
+  CHECK(keeper.opened()[0].error_number == ENOENT);
+  CHECK(keeper.opened()[1].error_number == 0);
+  CHECK(desk.finish(keeper));
+}
+
+TEST_CASE("files that are not open in time are said to be late, and nobody waits for them") {
+  const Place place;
+  const auto fifo = place / "fifo";
+  REQUIRE(::mkfifo(fifo.c_str(), 0600) == 0);
+  Desk desk;
+  // Nobody reads it: who opens it for writing hangs as on a lost disk.
+  io::LogKeeper keeper(desk.context, desk.side, {{.path = place / "a"}, {.path = fifo}}, 50ms,
+                       desk.callbacks());
+  CHECK(keeper.opened()[0].error_number == 0);
+  CHECK(keeper.opened()[1].error_number == ETIMEDOUT);
+}
+
+TEST_CASE("a full disk is said once for each file") {
+  if (::access("/dev/full", W_OK) != 0) {
+    std::puts("skipped: there is no /dev/full here");
+    return;
+  }
+  Desk desk;
+  io::LogKeeper keeper(desk.context, desk.side, {{.path = "/dev/full"}}, 60s, desk.callbacks());
+  keeper.write(0, "one");
+  keeper.write(0, "two");
+  CHECK(desk.finish(keeper));
+  CHECK(desk.said ==
+        "cpprun: cannot write \"/dev/full\": No space left on device; what does not fit is lost, "
+        "the job goes on\n");
+}

@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "launcher/packed_texts.h"
+
+#include <doctest/doctest.h>
+
+using namespace cpprun;
+
+TEST_CASE("texts come out as they went in, and one after the other") {
+  const std::vector<std::string> texts = {"one", "", std::string("\0\n\xff", 3)};
+  CHECK(unpacked(packed(texts)) == texts);
+  CHECK(unpacked(packed({"one"}) + packed({"two"})) == std::vector<std::string>{"one", "two"});
+  CHECK(unpacked("").empty());
+}
+
+TEST_CASE("of what was torn off what is whole comes out") {
+  const auto bytes = packed({"one", "two"});
+  CHECK(unpacked(bytes.substr(0, bytes.size() - 1)) == std::vector<std::string>{"one"});
+  CHECK(unpacked(bytes.substr(0, 4)).empty());
+  CHECK(unpacked(std::string(8, '\xff') + "x").empty());
+}
