@@ -58,19 +58,14 @@ std::string ConsoleMessages::line(LogLevel level, const std::string& text) const
 std::string ConsoleMessages::started(const Config& config, const link::Sealed& sealed,
                                      const ResolvedProgram& program,
                                      const SocketInterfaces& sockets,
-                                     const std::string& master_host,
-                                     const std::string& python_version) const {
+                                     const std::string& master_host) const {
   if (!style_.terminal || style_.most < LogLevel::info) return "";
   auto text = fmt::format("cpprun {}: {}, node {}, round {}, store {}", CPPRUN_VERSION,
                           size_text(config, sealed), sealed.group_rank.value, sealed.round.value,
                           to_string(Endpoint{master_host, sealed.store_port}));
   if (!sockets.said.empty()) text += fmt::format(", gloo on {}", sockets.said);
-  if (program.interpreter.empty()) {
-    text += fmt::format(", {}", program.argv.front());
-  } else {
-    text += fmt::format(", python {}", program.interpreter);
-    if (!python_version.empty()) text += " " + python_version;
-  }
+  text += program.interpreter.empty() ? fmt::format(", {}", program.argv.front())
+                                      : fmt::format(", python {}", program.interpreter);
   return style_.colour ? fmt::format("{}{}{}\n", grey, text, end_of_colour) : text + "\n";
 }
 

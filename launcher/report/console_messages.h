@@ -30,7 +30,7 @@ class ConsoleMessages {
   // "cpprun 0.1.0: 2 nodes × 2 workers, node 0, round 1, store 10.0.0.1:29500, gloo on eth0, …"
   std::string started(const Config& config, const link::Sealed& sealed,
                       const ResolvedProgram& program, const SocketInterfaces& sockets,
-                      const std::string& master_host, const std::string& python_version) const;
+                      const std::string& master_host) const;
   std::string note(const std::string& sentence) const;     // plain
   std::string detail(const std::string& sentence) const;   // for whoever wants to see everything
   std::string warning(const std::string& sentence) const;  // e.g. a full log disk

@@ -46,8 +46,7 @@ struct RunInputs {
   std::vector<CpuSet> cpus;  // by local rank; empty: nobody is bound
   std::string host;
   std::string node_token;
-  Kin kin;                     // what the workers are known by
-  std::string python_version;  // of the interpreter, where one runs the workers; may be empty
+  Kin kin;  // what the workers are known by
   int utc_offset_seconds = 0;
   ConsoleStyle style;
   OutputFiles output_files;          // --report and --events

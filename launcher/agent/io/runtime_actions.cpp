@@ -169,7 +169,7 @@ void Runtime::on(const agent::TellStarted& action) {
   attempts_.begin(wall_now(), action.sealed);
   note(event_log::RoundSealed{action.sealed});
   pump_.say(messages_.started(inputs_.config, action.sealed, inputs_.program, action.sockets,
-                              inputs_.config.endpoint.host, inputs_.python_version));
+                              inputs_.config.endpoint.host));
 }
 
 void Runtime::on(const agent::TellWaiting& action) {
