@@ -4,6 +4,7 @@
 #include <sys/resource.h>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <csignal>
@@ -89,7 +90,7 @@ void settle_local_address(Config& config, const std::vector<NetworkInterface>& i
     }
   }
   config.notes.push_back("--local-addr=" + *config.local_addr +
-                         " is no address of this machine, and has no effect");
+                         " is not an address of this machine, and has no effect");
   config.local_addr.reset();
 }
 
@@ -113,18 +114,36 @@ std::optional<int> start_report(io::RunInputs& inputs) {
   return complain(ConsoleMessages{inputs.style}.error(reason), usage_exit_code);
 }
 
+void report_refusal(const io::RunInputs& inputs, const std::string& reason, int code) {
+  if (!inputs.output_files.keeps_report()) return;
+  auto facts = facts_before_the_start(inputs);
+  facts.running = false;
+  facts.ended = facts.started;
+  facts.exit_code = code;
+  facts.reason = reason;
+  const auto left = inputs.output_files.leave_report(report_json(facts), "." + inputs.host);
+  if (!left) complain(ConsoleMessages{inputs.style}.error(left.error().reason), code);
+}
+
 // The job does not come to its start: in words, and in its report.
 int refuse(const io::RunInputs& inputs, const std::string& reason, int code) {
-  if (inputs.output_files.keeps_report()) {
-    auto facts = facts_before_the_start(inputs);
-    facts.running = false;
-    facts.ended = facts.started;
-    facts.exit_code = code;
-    facts.reason = reason;
-    const auto left = inputs.output_files.leave_report(report_json(facts), "." + inputs.host);
-    if (!left) complain(ConsoleMessages{inputs.style}.error(left.error().reason), code);
-  }
+  report_refusal(inputs, reason, code);
   return complain(ConsoleMessages{inputs.style}.error(reason), code);
+}
+
+// The same where not even the flags are in order.
+int refuse(const CliMistakes& mistakes) {
+  io::RunInputs inputs;
+  inputs.host = io::host_name();
+  if (!mistakes.report_file.empty()) {
+    auto files = io::OutputFiles::open(mistakes.report_file, "", *inputs.side);
+    if (files) inputs.output_files = std::move(*files);
+    // Whatever is there is an earlier run's. Whoever cannot write it is told so below.
+    if (files)
+      (void)inputs.output_files.announce_report(report_json(facts_before_the_start(inputs)));
+  }
+  report_refusal(inputs, fmt::format("{}", fmt::join(mistakes.mistakes, "; ")), usage_exit_code);
+  return complain(to_text(mistakes), usage_exit_code);
 }
 
 // What was found out of the machine; nothing where the job cannot be had on it, which was said.
@@ -166,7 +185,7 @@ int main(int argc, char** argv) {
     return 0;
   }
   if (const auto* mistakes = std::get_if<CliMistakes>(&outcome)) {
-    return complain(to_text(*mistakes), usage_exit_code);
+    return refuse(*mistakes);
   }
   io::RunInputs inputs{.config = std::get<Config>(outcome), .environment = environment};
   inputs.style = io::console_style(environment, inputs.config.logs);

@@ -70,7 +70,7 @@ void Agent::on(TimePoint now, const agent::Heard& event, Actions& actions) {
                  [&](const link::Finish& m) { finish(now, m, actions); },
                  [&](const link::Heartbeat& m) { answered(now, m, actions); },
                  [&](const auto&) {
-                   const std::string reason = "the master said what only an agent says";
+                   const std::string reason = "the master sent a message that only agents send";
                    actions.emplace_back(agent::HangUp{reason});
                    on(now, agent::LinkDown{reason}, actions);
                  },

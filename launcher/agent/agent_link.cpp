@@ -111,7 +111,7 @@ void Agent::check_link(TimePoint now, Actions& actions) {
   if (due.dial) actions.emplace_back(agent::Dial{});
   if (link_.silent(now)) {
     const std::string reason =
-        fmt::format("nothing was heard of the master for {} s", in_seconds(config_.lease()));
+        fmt::format("nothing was heard from the master for {} s", in_seconds(config_.lease()));
     actions.emplace_back(agent::HangUp{reason});
     on(now, agent::LinkDown{reason}, actions);
   }
@@ -143,12 +143,13 @@ bool Agent::fence_if_late(TimePoint now, Actions& actions) {
   if (!has_a_seat_to_lose() || !link_.lease_is_over(now)) return false;
   const Duration silence = link_.since_last_ack(now);
   const bool slept = now - link_.lease_over_at() > bounds::fence_margin;
-  lease_expired(now,
-                slept ? slept_text(config_.lease(), silence)
-                      : master_gone_text(
-                            where_the_master_is(),
-                            link_.up() ? "nothing was heard of the master" : waiting_for_, silence),
-                actions);
+  lease_expired(
+      now,
+      slept ? slept_text(config_.lease(), silence)
+            : master_gone_text(where_the_master_is(),
+                               link_.up() ? "nothing was heard from the master" : waiting_for_,
+                               silence),
+      actions);
   return true;
 }
 
@@ -162,7 +163,7 @@ void Agent::ask_how_it_ended(TimePoint now, Actions& actions) {
   if (!asks_how_it_ended() || !link_.lease_is_over(now)) return;
   seat_deadline_ = now + config_.join_timeout;
   const std::string gone = master_gone_text(
-      where_the_master_is(), link_.up() ? "nothing was heard of the master" : waiting_for_,
+      where_the_master_is(), link_.up() ? "nothing was heard from the master" : waiting_for_,
       link_.since_last_ack(now));
   actions.emplace_back(agent::TellNote{asks_text(gone, config_.join_timeout)});
 }

@@ -63,14 +63,14 @@ std::string with_port_cure(const std::string& reason) {
 
 std::string unkillable_text(const Outcome& outcome) {
   return fmt::format(
-      "rank {} (pid {}) does not even end of SIGKILL: it sits in the kernel, in a driver or a file "
+      "rank {} (pid {}) survives even SIGKILL: it is stuck in the kernel, in a driver or a file "
       "system that hangs; this node is out",
       outcome.rank.value, outcome.pid);
 }
 
 std::string unswept_text() {
-  return "something that the workers have started outlives SIGKILL, because it is another user's "
-         "or sits in the kernel: look for it with ps; this cpprun goes on without it";
+  return "something the workers started survives SIGKILL, because it belongs to another user "
+         "or is stuck in the kernel: look for it with ps; this cpprun goes on without it";
 }
 
 std::string refused_text(const std::error_code& code) {

@@ -40,6 +40,8 @@ struct CliText {
 // To stderr, exit 2.
 struct CliMistakes {
   std::vector<std::string> mistakes;
+  // What --report named, as far as that is known: the report of an earlier run must not stay there.
+  std::string report_file;
   friend bool operator==(const CliMistakes&, const CliMistakes&) = default;
 };
 

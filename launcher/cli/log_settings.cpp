@@ -85,7 +85,7 @@ LogLevel log_level(SettingReader& reader) {
   const auto& flag = reader.flags().log_level;
   if (!flag.value) return LogLevel::info;
   const auto level = log_level_of(*flag.value);
-  if (!level) reader.complain(flag, "={} is no level; it is {}", *flag.value, log_level_names);
+  if (!level) reader.complain(flag, "={} is not a level; use {}", *flag.value, log_level_names);
   return level.value_or(LogLevel::info);
 }
 

@@ -10,13 +10,13 @@ namespace {
 
 constexpr auto catalogue = std::to_array<Cause>({
     // --- it could not be started ----------------------------------------------------------------
-    {"program_missing", "there is nothing at the path to execute",
+    {"program_missing", "there is no program at that path",
      "check the path on this node: is it built and installed here, is the disk it is on "
      "mounted?"},
     {"interpreter_missing", "the program is there, but the interpreter it names is not",
      "install that interpreter on this node, or correct the #! line; a binary names its "
      "loader, and needs a system of its own kind"},
-    {"not_executable", "the file may not be executed by this user",
+    {"not_executable", "this user is not allowed to execute the file",
      "chmod +x it, and check that every folder on the way to it may be entered"},
     {"noexec_mount", "the file lies on a file system that is mounted noexec",
      "copy the program to a disk that allows execution, or mount that one without noexec"},
@@ -27,16 +27,16 @@ constexpr auto catalogue = std::to_array<Cause>({
     {"program_busy", "the program's file is open for writing",
      "wait until its copy is complete; copy to another name and rename it into place"},
     {"arguments_too_long", "arguments and environment are larger than the kernel takes",
-     "hand long lists over in a file"},
-    {"start_forbidden", "the kernel does not allow to execute it",
+     "pass long lists in a file"},
+    {"start_forbidden", "the kernel does not allow it to be executed",
      "look for nosuid mounts, a seccomp profile, SELinux or AppArmor"},
-    {"too_many_processes", "no further process or thread can be made",
+    {"too_many_processes", "no more processes or threads can be created",
      "raise the limit of processes (ulimit -u, or the container's pids limit), or start "
      "fewer threads: OMP_NUM_THREADS, DataLoader workers"},
-    {"too_many_files", "no further file can be opened",
+    {"too_many_files", "no more files can be opened",
      "raise the limit of open files (ulimit -n), and look for descriptors that are never "
      "closed"},
-    {"log_folder_unwritable", "the place of its log files cannot be written to",
+    {"log_folder_unwritable", "its log files cannot be written",
      "make room there or give another --log-dir"},
     {"not_started", "it could not be started",
      "the stage and the reason in the line above say what cpprun was refused"},
@@ -74,7 +74,7 @@ constexpr auto catalogue = std::to_array<Cause>({
     {"file_missing", "a file it needs is not there",
      "check the path on that very node: relative paths start in the folder cpprun was "
      "started in"},
-    {"permission_denied", "it was not allowed to do something to a file or a port",
+    {"permission_denied", "it was denied access to a file or a port",
      "check owner and mode on that node, and the user the job runs as"},
     {"file_too_large", "a file became larger than it may",
      "raise the limit of file size (ulimit -f), or write smaller files"},
@@ -99,7 +99,7 @@ constexpr auto catalogue = std::to_array<Cause>({
     {"python_module_missing", "a Python module is not installed for the interpreter that ran",
      "install it: {program} -m pip install …; or name another interpreter with "
      "PYTHON_EXEC"},
-    {"python_syntax", "the script is no Python that this interpreter understands",
+    {"python_syntax", "the script is not valid Python for this interpreter",
      "correct the line that is shown, or use a newer Python: PYTHON_EXEC names it"},
     {"usage", "it did not accept its arguments",
      "correct what follows the script on the command line; --help after it says what it "
@@ -186,19 +186,19 @@ constexpr auto catalogue = std::to_array<Cause>({
      "call; dmesg names it"},
     {"cpu_time_limit", "it used up its CPU time",
      "raise the limit (ulimit -t, or the batch system's)"},
-    {"assertion_failed", "an assertion in it did not hold", "the line above says which and where"},
+    {"assertion_failed", "an assertion in it failed", "the line above says which and where"},
     {"aborted", "it ended itself with abort()",
      "what it said last tells why; a core dump (ulimit -c unlimited) shows where"},
     {"signalled", "a signal that it does not handle ended it",
      "find out who sent it, or handle it"},
-    {"stuck_in_kernel", "not even SIGKILL ended it: it sits in the kernel",
+    {"stuck_in_kernel", "not even SIGKILL ended it: it is stuck in the kernel",
      "a driver or a disk hangs: see dmesg; only the disk's return or a reboot ends it"},
     // --- what its own code did ------------------------------------------------------------------
     {"dataloader_worker", "a DataLoader worker process ended",
      "try num_workers=0 to see its own error; memory and /dev/shm are the usual reasons"},
-    {"shapes_disagree", "tensors do not fit each other",
+    {"shapes_disagree", "the shapes or devices of tensors do not match",
      "check the shapes and devices in the line above"},
-    {"recursion", "it called itself too deeply",
+    {"recursion", "it recursed too deeply",
      "look for the cycle in the traceback, or raise the limit (sys.setrecursionlimit, "
      "ulimit -s)"},
     {"interrupted", "it was interrupted", "nothing to repair, if that was meant"},

@@ -83,7 +83,7 @@ std::string state_text(char state) {
     case 't':
       return "stopped by a debugger";
     case 'Z':
-      return "ended, its parent has not taken note";
+      return "ended, but not yet reaped by its parent";
     default:
       return "unknown";
   }

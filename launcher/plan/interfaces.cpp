@@ -119,7 +119,7 @@ Result<std::optional<std::string>> own_choice(const std::vector<NetworkInterface
   if (company.alone) return std::nullopt;
   if (company.local_address.empty()) return failure(those_that_would_do(interfaces, company));
   return failure(
-      fmt::format("the master is reached from {}, which no interface carries; set {} to one: {}",
+      fmt::format("the master is reached from {}, which no interface here has; set {} to one: {}",
                   company.local_address, contract::gloo_socket_ifname,
                   those_that_would_do(interfaces, {company.alone, ""})));
 }

@@ -119,7 +119,7 @@ std::optional<Doubt> doubt_of_master(const Config& config,
       return std::nullopt;
     case Whose::others:
       return Doubt{
-          fmt::format("{} is no address of this machine, which is to be the master and has {}: "
+          fmt::format("{} is not an address of this machine, which is to be the master and has {}: "
                       "whoever looks for the master there finds it only where a Service, a NAT or "
                       "a forwarded port leads from there to here; if none does, start every node "
                       "with {}",

@@ -45,7 +45,7 @@ Result<std::string> find_python(const Environment& environment, const FileProbe&
       return *wanted;
     }
     return failure(fmt::format(
-        "PYTHON_EXEC=\"{}\" is no program that can be executed; give a Python's path", *wanted));
+        "PYTHON_EXEC=\"{}\" is not an executable program; give the path of a Python", *wanted));
   }
   for (const char* name : {"python3", "python"}) {
     if (auto found = find_on_path(name, environment, probe)) return *found;

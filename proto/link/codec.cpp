@@ -251,7 +251,7 @@ T whole(const char* key, const json& value) {
   const bool fits = value.is_number_unsigned()
                         ? std::in_range<T>(value.get<std::uint64_t>())
                         : value.is_number_integer() && std::in_range<T>(value.get<std::int64_t>());
-  if (!fits) throw BadNumber{fmt::format("{} is no whole number that fits there", key)};
+  if (!fits) throw BadNumber{fmt::format("{} is not a whole number that fits there", key)};
   return value.get<T>();
 }
 

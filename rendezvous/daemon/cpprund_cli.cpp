@@ -61,20 +61,21 @@ std::variant<DaemonOptions, CommandLineEnd> parse_daemon_options(int argc, const
   app.add_option("--port", port, "Port to listen on; 0 lets the system pick one")
       ->check(CLI::Range(0, 65535))
       ->capture_default_str();
-  auto* quiet = app.add_flag("--quiet", options.is_quiet,
-                             "No lines about closed clients; what happens to jobs is told");
+  auto* quiet =
+      app.add_flag("--quiet", options.is_quiet,
+                   "Print no lines about closed clients; what happens to jobs is still printed");
   bool is_verbose = false;
   auto* verbose = app.add_flag("--verbose", is_verbose, "The same as --log-level debug");
   verbose->excludes(quiet);
   std::string level = log_level.empty() ? "info" : std::string(log_level);
   app.add_option("--log-level", level,
-                 "What is told: error, warning, info or debug, which has clients that simply left, "
-                 "too; CPPRUN_LOG_LEVEL gives its default")
+                 "What is logged: error, warning, info or debug (which adds clients that simply "
+                 "left); CPPRUN_LOG_LEVEL gives its default")
       ->check(CLI::IsMember(std::set<std::string>{"error", "warning", "info", "debug"}))
       ->default_str("info")
       ->excludes(verbose);
   app.add_flag("!--no-plain-store", options.has_plain_store,
-               "Hosts jobs only: no store for whoever comes to the port where agents meet");
+               "Host jobs only: serve no store on the port where agents meet");
   // Names only: an enum would be taken by number, too.
   std::string dialect = "auto";
   app.add_option("--store-dialect", dialect,
@@ -93,8 +94,8 @@ std::variant<DaemonOptions, CommandLineEnd> parse_daemon_options(int argc, const
         "Nodes of one address at a time; more where a cluster is behind a translated address");
   auto lease_seconds = static_cast<std::size_t>(in_seconds(options.lease_max));
   app.add_option("--max-lease", lease_seconds,
-                 "Seconds of silence that a job may ask to be given (keep_alive_interval times "
-                 "keep_alive_max_attempt): for so long it stays when its nodes vanish")
+                 "Longest lease in seconds that a job may ask for (keep_alive_interval times "
+                 "keep_alive_max_attempt): that long it stays when its nodes vanish")
       ->check(CLI::Range(std::size_t{1}, lease_seconds_max))
       ->capture_default_str();
   add_limits(app, options);
@@ -112,9 +113,10 @@ std::variant<DaemonOptions, CommandLineEnd> parse_daemon_options(int argc, const
   options.lease_max = std::chrono::seconds(lease_seconds);
   const auto wanted = log_level_of(level);
   if (!wanted) {
-    return CommandLineEnd{exit_usage, fmt::format("cpprund: CPPRUN_LOG_LEVEL={} is no level; it is "
-                                                  "{}\n",
-                                                  plain_line(level), log_level_names)};
+    return CommandLineEnd{exit_usage,
+                          fmt::format("cpprund: CPPRUN_LOG_LEVEL={} is not a level; use "
+                                      "{}\n",
+                                      plain_line(level), log_level_names)};
   }
   options.log_level = is_verbose ? LogLevel::debug : *wanted;
   return options;

@@ -84,7 +84,7 @@ void Job::hear(TimePoint now, LinkId link, const link::Message& message,
                    // A second Join, or a coordinator's own words: this peer does not follow the
                    // protocol.
                    actions.emplace_back(
-                       coordinator::HangUp{link, "it said what an agent does not say here"});
+                       coordinator::HangUp{link, "it sent a message that no agent sends here"});
                  },
              },
              message);

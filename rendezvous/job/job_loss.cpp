@@ -32,7 +32,7 @@ void Job::close(TimePoint now, const Closing& closing, coordinator::Actions& act
     // Nothing of it is alive: its seat is free at once.
     if (!over()) {
       actions.emplace_back(
-          coordinator::Note{fmt::format("{} is gone while waiting: {}", name_of(*member), reason)});
+          coordinator::Note{fmt::format("{} left while waiting: {}", name_of(*member), reason)});
       actions.emplace_back(change_of(*member, NodeChange::Kind::lost, reason));
     }
     leases_.forget(link);

@@ -53,7 +53,7 @@ std::optional<std::string> join_check(const JobTerms& terms, const Round& round,
   if (theirs.count() != 0 &&
       theirs != std::chrono::duration_cast<std::chrono::milliseconds>(lease)) {
     return fmt::format(
-        "this job gives up whoever is silent for {} s, but {} came with {} s (keep_alive_interval "
+        "this job declares a node lost after {} s, but {} came with {} s (keep_alive_interval "
         "times keep_alive_max_attempt of --rdzv-conf); start every node with the same",
         in_seconds(lease), join.host, in_seconds(theirs));
   }

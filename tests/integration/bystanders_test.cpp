@@ -203,7 +203,7 @@ TEST_CASE(
     watchdog = name_of(each) == "job-watchdog" ? each : watchdog;
   REQUIRE(watchdog != 0);
   ::kill(watchdog, SIGKILL);
-  job.expect_err("another one stands");
+  job.expect_err("another one has taken over");
   job.signal(SIGKILL);
   job.wait_for_exit();
   job.expect_nobody_left();

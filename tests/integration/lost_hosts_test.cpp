@@ -30,7 +30,7 @@ TEST_CASE("a pulled cable leaves two of three nodes, which go on; plugged in, th
   cluster->hosts.pull_cable(2);
   expect_each({&first, &second}, " of 2, restart 0\n");
   first.expect_err("node2 is lost");
-  third.expect_err("nothing was heard of the master");
+  third.expect_err("nothing was heard from the master");
   third.expect_err("this node asks for a seat again");
   cluster->hosts.plug_in(2);
   expect_each({&first, &second, &third}, " of 3, restart 0\n", 2);
@@ -60,7 +60,7 @@ TEST_CASE("a network that swallows every packet, or those of one way, is a pulle
     auto& [cluster, first, second, third] = *nodes;
     cluster->hosts.drop(1, way);
     expect_each({&first, &third}, " of 2, restart 0\n");
-    second.expect_err("nothing was heard of the master");
+    second.expect_err("nothing was heard from the master");
     stop(first, {&second, &third});
     cluster->expect_nothing_left();
   }

@@ -61,6 +61,16 @@ TEST_CASE("a job that does not come to its start leaves no earlier report as its
   CHECK(contains(report.at("reason").get<std::string>(), "cannot run \"./nothing\""));
 }
 
+TEST_CASE("a command line that is refused leaves no earlier report as its own") {
+  const Folder folder;
+  const auto path = folder.write("report.json", R"({"succeeded": true})");
+  CHECK(run(with_cpprun({"--report=" + path, "--nnodes=zz", worker()})).code == 2);
+  const auto report = report_at(path);
+  CHECK(report.at("state") == "ended");
+  CHECK(report.at("exit_code") == 2);
+  CHECK(contains(report.at("reason").get<std::string>(), "--nnodes=zz"));
+}
+
 TEST_CASE("two nodes that were given one name for their reports lose neither") {
   const Folder folder;
   const auto path = folder.path() + "/report.json";

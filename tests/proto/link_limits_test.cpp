@@ -74,7 +74,7 @@ TEST_CASE("a thousand addresses and names of five thousand bytes end the link") 
 TEST_CASE("a number that does not fit its place is refused and not cut") {
   // 2^32 + 1 would be 1.
   CHECK(refusal_of_text(R"({"say":"drained","round":4294967297})") ==
-        "a link frame that cannot be read: round is no whole number that fits there");
+        "a link frame that cannot be read: round is not a whole number that fits there");
   CHECK_FALSE(refusal_of_text(R"({"say":"drained","round":-1})").empty());
   CHECK_FALSE(refusal_of_text(R"({"say":"drained","round":1.5})").empty());
   CHECK_FALSE(refusal_of_text(R"({"say":"drained","round":true})").empty());

@@ -88,7 +88,7 @@ int Runtime::run() {
 // The machine has refused cpprun itself something in the middle of a job. Nobody can be asked any
 // more; the workers end with their owner.
 int Runtime::break_off(const std::string& why) {
-  const agent::Exit last{.code = 1, .reason = "cpprun itself cannot go on: " + why};
+  const agent::Exit last{.code = 1, .reason = "cpprun itself cannot continue: " + why};
   pump_.say(messages_.error(last.reason));
   leave_report(report_facts(last));
   context_.restart();
@@ -311,7 +311,7 @@ void Runtime::replace_watchdog() {
                           : watchdog_.start_again();
   if (posted) {
     processes_->spare(watchdog_.pid());
-    pump_.say(messages_.note("the watchdog of this cpprun was killed, another one stands"));
+    pump_.say(messages_.note("the watchdog of this cpprun was killed; another one has taken over"));
     return;
   }
   pump_.say(messages_.warning(fmt::format(

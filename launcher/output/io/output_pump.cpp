@@ -278,7 +278,7 @@ class OutputPump::Impl {
   }
 
   void tell_back(const char* name, std::uint64_t bytes) {
-    say(std::string("cpprun: ") + name + " takes words again; " + std::to_string(bytes) +
+    say(std::string("cpprun: ") + name + " accepts output again; " + std::to_string(bytes) +
         " bytes are lost\n");
   }
 

@@ -207,7 +207,7 @@ void EventFile::complain(int error_number) {
   const auto cannot =
       fmt::format("--events: cannot write \"{}\": {}; ", path_, errno_text(error_number));
   if (!waiting_helps(error_number)) {
-    return tell(cannot + "no further event is written, the job goes on");
+    return tell(cannot + "no more events are written; the job goes on");
   }
   tell(fmt::format("{}events wait until there is room, at most {} KiB of them, and the job goes on",
                    cannot, bounds::events_waiting_bytes_max / 1024));

@@ -94,7 +94,7 @@ void StoreExchange::read() {
 
 void StoreExchange::take_replies() {
   while (broken_.empty() && !inbox_.empty() && inbox_.size() >= needed_) {
-    if (under_way_.empty()) return fail("the store said something that was not asked for");
+    if (under_way_.empty()) return fail("the store sent something that was not asked for");
     const c10d::DecodedReply decoded = decoder_.decode(inbox_.view(), under_way_.front().expected);
     if (const auto* more = std::get_if<c10d::NeedMoreReply>(&decoded)) {
       needed_ = more->size;

@@ -210,8 +210,8 @@ TEST_CASE("a master at another's address says so at once, asks who hosts there, 
   Stage stage{true, config};
   const auto up = stage.agent.handle(t0, agent::LinkUp{"10.0.0.2", {"10.0.0.1"}});
   REQUIRE(all<agent::TellWarning>(up).size() == 1);
-  CHECK(all<agent::TellWarning>(up)[0].sentence.find("10.0.0.1 is no address of this machine") ==
-        0);
+  CHECK(all<agent::TellWarning>(up)[0].sentence.find(
+            "10.0.0.1 is not an address of this machine") == 0);
   CHECK(said<link::Join>(up).size() == 1);
   REQUIRE(stage.agent.next_deadline() == t0);
   const auto asks = all<agent::AskWhoHosts>(stage.agent.advance(t0));

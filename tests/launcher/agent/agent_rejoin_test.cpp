@@ -36,7 +36,7 @@ TEST_CASE("an elastic node that was cut off ends its workers, and comes back as 
   CHECK(all<agent::Exit>(out).empty());
   REQUIRE(all<agent::TellNote>(out).size() == 1);
   CHECK(all<agent::TellNote>(out)[0].sentence ==
-        "the master at 10.0.0.1:29500 is gone: nothing was heard of the master; it has answered "
+        "the master at 10.0.0.1:29500 is gone: nothing was heard from the master; it has answered "
         "nothing for 3.0 s; this node asks for a seat again, for 600 s at most");
   CHECK(all<agent::Dial>(stage.agent.advance(t0 + 5s)).size() == 1);
   const auto back = stage.agent.handle(t0 + 5s, agent::LinkUp{"10.0.0.2"});
@@ -109,7 +109,7 @@ TEST_CASE("who has lost its seat is heard no more, however long its workers take
   CHECK(said<link::Heartbeat>(given_up).empty());
   CHECK(said<link::Failed>(given_up).empty());
   REQUIRE(all<agent::Exit>(given_up).size() == 1);
-  CHECK(all<agent::Exit>(given_up)[0].reason.find("sits in the kernel") != std::string::npos);
+  CHECK(all<agent::Exit>(given_up)[0].reason.find("stuck in the kernel") != std::string::npos);
 }
 
 TEST_CASE("a seat that is refused to a running node is lost: its workers end, then it comes back") {

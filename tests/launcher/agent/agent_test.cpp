@@ -242,7 +242,7 @@ TEST_CASE("a worker that KILL does not end takes its node out; drained is never 
     }
   }
   REQUIRE(all<agent::Exit>(last).size() == 1);
-  CHECK(all<agent::Exit>(last)[0].reason.find("does not even end of SIGKILL") != std::string::npos);
+  CHECK(all<agent::Exit>(last)[0].reason.find("survives even SIGKILL") != std::string::npos);
 }
 
 TEST_CASE("a signal before there is a seat ends the agent at once") {

@@ -38,7 +38,7 @@ TEST_CASE("a worker that KILL does not end is named") {
   Outcome outcome;
   outcome.rank = Rank{3};
   outcome.pid = 42;
-  CHECK(unkillable_text(outcome).starts_with("rank 3 (pid 42) does not even end of SIGKILL"));
+  CHECK(unkillable_text(outcome).starts_with("rank 3 (pid 42) survives even SIGKILL"));
 }
 
 TEST_CASE("a near miss says by how much, and what to do where that is usual") {

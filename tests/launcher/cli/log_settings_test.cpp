@@ -70,9 +70,9 @@ TEST_CASE("the level of cpprun's own words comes from its flag, else from the en
   CHECK(good({"--log-level=error", "x"}, {{"CPPRUN_LOG_LEVEL", "debug"}}).logs.level ==
         LogLevel::error);
   CHECK(mistakes({"--log-level", "loud", "x"}) ==
-        Words{"--log-level=loud is no level; it is error, warning, info or debug"});
+        Words{"--log-level=loud is not a level; use error, warning, info or debug"});
   CHECK(mistakes({"x"}, {{"CPPRUN_LOG_LEVEL", "loud"}}) ==
-        Words{"CPPRUN_LOG_LEVEL=loud is no level; it is error, warning, info or debug"});
+        Words{"CPPRUN_LOG_LEVEL=loud is not a level; use error, warning, info or debug"});
 }
 
 TEST_CASE("lines have their time when asked for, or where nobody said and there is no terminal") {

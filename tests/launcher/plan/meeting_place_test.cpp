@@ -66,7 +66,7 @@ TEST_CASE("a master that is to be met at somebody else's address is told so at o
   REQUIRE(doubt);
   CHECK(doubt->strong);
   CHECK(doubt->sentence ==
-        "trainer (10.0.0.6) is no address of this machine, which is to be the master and has "
+        "trainer (10.0.0.6) is not an address of this machine, which is to be the master and has "
         "10.0.0.5 (eth0), 192.168.1.5 (ib0): whoever looks for the master there finds it only "
         "where a Service, a NAT or a forwarded port leads from there to here; if none does, start "
         "every node with --master-addr=10.0.0.5");

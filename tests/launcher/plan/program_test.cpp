@@ -78,7 +78,7 @@ TEST_CASE("PYTHON_EXEC overrides the PATH, by path or by name") {
                 {{"PYTHON_EXEC", "python"}, {"PATH", "/opt/venv/bin"}})
             ->interpreter == "/opt/venv/bin/python");
   CHECK(resolve(ProgramKind::automatic, "train.py", {{"PYTHON_EXEC", "/nowhere"}}).error().reason ==
-        "PYTHON_EXEC=\"/nowhere\" is no program that can be executed; give a Python's path");
+        "PYTHON_EXEC=\"/nowhere\" is not an executable program; give the path of a Python");
 }
 
 TEST_CASE("a module is run with -m") {

@@ -40,7 +40,7 @@ TEST_CASE("a node that believes in another lease is refused: its workers would o
   link::Join patient = node(1);
   patient.lease_milliseconds = 30'000;
   CHECK(join_check(terms, Round{}, 3s, patient) ==
-        "this job gives up whoever is silent for 3 s, but beta came with 30 s (keep_alive_interval "
+        "this job declares a node lost after 3 s, but beta came with 30 s (keep_alive_interval "
         "times keep_alive_max_attempt of --rdzv-conf); start every node with the same");
   patient.lease_milliseconds = 3000;
   CHECK_FALSE(join_check(terms, Round{}, 3s, patient));
