@@ -16,10 +16,11 @@ namespace cpprun::examples {
 // its command line is wrong (2). What there is to say has been said.
 inline std::optional<int> settle(CLI::App& app, int argc, const char* const* argv) {
   app.name(std::filesystem::path(argv[0]).filename());
-  // cpprun --pass-local-rank; the environment says the same.
   int local_rank = 0;
   if (app.get_option_no_throw("--local-rank") == nullptr) {
-    app.add_option("--local-rank", local_rank)->check(CLI::NonNegativeNumber)->group("");
+    app.add_option("--local-rank", local_rank,
+                   "without effect: what cpprun --pass-local-rank says, LOCAL_RANK says as well")
+        ->check(CLI::Range(0, 1 << 20));
   }
   for (auto* option : app.get_options()) option->capture_default_str();  // for the help
   // CLI11 takes the words from the last to the first.
