@@ -197,7 +197,7 @@ FileKind probe_file(const std::string& path) {
 }
 
 Result<std::string> read_text_file(const std::string& path, std::size_t bytes_max) {
-  const auto refuse = [](int error) { return failure(std::generic_category().message(error)); };
+  const auto refuse = [](int error) { return failure(errno_text(error)); };
   const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(path.c_str(), "re"),
                                                              std::fclose);
   if (!file) return refuse(errno);
