@@ -204,16 +204,20 @@ void ConnectionSet::Impl::lack_memory(ConnectionId id) {
   actions_ = {};
   memory_.reset();
   small_inbox_.clear();
+  // Its request is half done, and would never be answered.
+  const ConnectionId interrupted = long_ ? long_->from : id;
   long_.reset();
-  Connection* connection = heard(id);
-  if (connection == nullptr) return;
-  try {
-    close(*connection, lacks_memory);
-  } catch (const std::bad_alloc&) {
-    connection = heard(id);
-    if (connection == nullptr) return;
-    connection->is_doomed = true;
-    has_unlisted_doomed_ = true;
+  for (const ConnectionId each : {id, interrupted}) {
+    Connection* connection = heard(each);
+    if (connection == nullptr) continue;
+    try {
+      close(*connection, lacks_memory);
+    } catch (const std::bad_alloc&) {
+      connection = heard(each);
+      if (connection == nullptr) continue;
+      connection->is_doomed = true;
+      has_unlisted_doomed_ = true;
+    }
   }
 }
 
