@@ -126,6 +126,12 @@ inline constexpr std::chrono::milliseconds worker_collective_wait_max = 5min;
 // Between two looks whether somebody serves the store by now: soon enough not to be felt, and
 // little for a thousand ranks that look.
 inline constexpr std::chrono::milliseconds worker_join_retry = 50ms;
+// Between two looks of a rank that waits in a collective at what the others wait in. It takes three
+// of them until something is said, so that is within ten seconds.
+inline constexpr std::chrono::milliseconds worker_stall_patience = 2500ms;
+// Other ranks it looks at, and how long the store may take to answer.
+inline constexpr int worker_stall_ranks_max = 64;
+inline constexpr std::chrono::milliseconds worker_stall_store_wait = 5s;
 // How long a rank that hosts the store itself stays for the others' good-byes when all went well.
 inline constexpr std::chrono::milliseconds worker_goodbye_wait_max = 10s;
 // A string or a plain value that ranks send each other; what is larger is a tensor.

@@ -15,16 +15,19 @@
 #include "worker/torch/collectives/reduce_op.h"
 #include "worker/torch/compat/operations.h"
 #include "worker/torch/group/calls.h"
+#include "worker/torch/group/process_group_parts.h"
 
 namespace cpprun {
 namespace {
 
 using Tensors = std::vector<at::Tensor>;
 
-Work start(const char* name, c10::intrusive_ptr<c10d::Work> native, Tensors inputs,
-           Tensors outputs) {
-  return Work(std::move(native),
-              {.name = name, .inputs = std::move(inputs), .outputs = std::move(outputs)});
+Work start(const ProcessGroup& group, const char* name, c10::intrusive_ptr<c10d::Work> native,
+           Tensors inputs, Tensors outputs) {
+  return Work(std::move(native), {.name = name,
+                                  .inputs = std::move(inputs),
+                                  .outputs = std::move(outputs),
+                                  .stalls = group.parts().stalls});
 }
 
 // `shape` with its first dimension scaled; a single number becomes a list of them.
@@ -55,7 +58,7 @@ Work all_reduce_async(at::Tensor tensor, const ProcessGroup& group, ReduceOp op)
   Tensors tensors = {tensor.detach()};
   c10d::AllreduceOptions options;
   options.reduceOp = native_op(op, tensor);
-  Work work = start("all_reduce", group.native()->allreduce(tensors, options), {}, tensors);
+  Work work = start(group, "all_reduce", group.native()->allreduce(tensors, options), {}, tensors);
   return divide_after(std::move(work), op, tensors.front(), group.size());
 }
 
@@ -71,7 +74,7 @@ Work broadcast_async(at::Tensor tensor, const ProcessGroup& group, int source) {
   Tensors tensors = {tensor.detach()};
   c10d::BroadcastOptions options;
   options.rootRank = source;
-  return start("broadcast", group.native()->broadcast(tensors, options), {}, tensors);
+  return start(group, "broadcast", group.native()->broadcast(tensors, options), {}, tensors);
 }
 
 void broadcast(at::Tensor tensor, const ProcessGroup& group, int source) {
@@ -88,7 +91,7 @@ Work reduce_async(at::Tensor tensor, const ProcessGroup& group, int root, Reduce
   c10d::ReduceOptions options;
   options.reduceOp = native_op(op, tensor);
   options.rootRank = root;
-  Work work = start("reduce", group.native()->reduce(tensors, options), {}, tensors);
+  Work work = start(group, "reduce", group.native()->reduce(tensors, options), {}, tensors);
   if (group.rank() != root) return work;
   return divide_after(std::move(work), op, tensors.front(), group.size());
 }
@@ -106,7 +109,8 @@ Work all_gather_async(const at::Tensor& tensor, const ProcessGroup& group) {
     outputs.front().push_back(at::empty_like(inputs.front()));
   }
   auto native = group.native()->allgather(outputs, inputs);
-  return start("all_gather", std::move(native), std::move(inputs), std::move(outputs.front()));
+  return start(group, "all_gather", std::move(native), std::move(inputs),
+               std::move(outputs.front()));
 }
 
 std::vector<at::Tensor> all_gather(const at::Tensor& tensor, const ProcessGroup& group) {
@@ -119,7 +123,7 @@ Work all_gather_into_tensor_async(const at::Tensor& tensor, const ProcessGroup& 
   at::Tensor input = tensor.detach();
   at::Tensor output = empty_with_first(input, first_of(input) * group.size());
   auto native = compat::all_gather_single(*group.native(), output, input);
-  return start("all_gather_into_tensor", std::move(native), {input}, {output});
+  return start(group, "all_gather_into_tensor", std::move(native), {input}, {output});
 }
 
 at::Tensor all_gather_into_tensor(const at::Tensor& tensor, const ProcessGroup& group) {
@@ -148,7 +152,7 @@ Work gather_async(const at::Tensor& tensor, const ProcessGroup& group, int root)
   c10d::GatherOptions options;
   options.rootRank = root;
   auto native = group.native()->gather(outputs, inputs, options);
-  return start("gather", std::move(native), std::move(inputs),
+  return start(group, "gather", std::move(native), std::move(inputs),
                outputs.empty() ? Tensors() : outputs.front());
 }
 
@@ -178,7 +182,8 @@ Work scatter_async(at::Tensor output, const std::vector<at::Tensor>& inputs,
   c10d::ScatterOptions options;
   options.rootRank = root;
   auto native = group.native()->scatter(outputs, dealt, options);
-  return start("scatter", std::move(native), dealt.empty() ? Tensors() : dealt.front(), outputs);
+  return start(group, "scatter", std::move(native), dealt.empty() ? Tensors() : dealt.front(),
+               outputs);
 }
 
 void scatter(at::Tensor output, const std::vector<at::Tensor>& inputs, const ProcessGroup& group,
@@ -201,7 +206,7 @@ Work reduce_scatter_tensor_async(const at::Tensor& input, const ProcessGroup& gr
   c10d::ReduceScatterOptions options;
   options.reduceOp = native_op(op, whole);
   auto native = compat::reduce_scatter_single(*group.native(), output, whole, options);
-  Work work = start("reduce_scatter", std::move(native), {whole}, {output});
+  Work work = start(group, "reduce_scatter", std::move(native), {whole}, {output});
   return divide_after(std::move(work), op, output, group.size());
 }
 

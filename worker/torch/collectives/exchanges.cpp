@@ -13,6 +13,7 @@
 #include "worker/torch/collectives/collectives.h"
 #include "worker/torch/compat/operations.h"
 #include "worker/torch/group/calls.h"
+#include "worker/torch/group/process_group_parts.h"
 
 namespace cpprun {
 namespace {
@@ -106,7 +107,8 @@ Work barrier_async(const ProcessGroup& group) {
   c10d::BarrierOptions options;
   const c10::Device device = group.device();
   if (device.is_cuda()) options.device_ids = {device.index()};
-  return Work(group.native()->barrier(options), {.name = "barrier", .inputs = {}, .outputs = {}});
+  return Work(group.native()->barrier(options),
+              {.name = "barrier", .inputs = {}, .outputs = {}, .stalls = group.parts().stalls});
 }
 
 void barrier(const ProcessGroup& group) {

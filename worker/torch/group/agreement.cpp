@@ -77,6 +77,21 @@ std::string absence(std::int64_t number, const std::vector<std::optional<Call>>&
                      camps.empty() ? "" : "; " + name_camps(camps));
 }
 
+std::string parted(const std::vector<std::optional<Call>>& calls, const std::vector<int>& ranks) {
+  std::vector<std::optional<Call>> kinds = calls;
+  for (auto& kind : kinds) {
+    if (kind)
+      kind->text = fmt::format("{} {}", kind->steps, kind->text.substr(0, kind->text.find('(')));
+  }
+  if (camps_of(kinds).size() < 2) return {};
+  auto camps = camps_of(calls);
+  for (Camp& camp : camps) {
+    for (int& rank : camp.ranks) rank = ranks[static_cast<std::size_t>(rank)];
+  }
+  return "the ranks wait in different calls: " + name_camps(camps) +
+         short_of_steps(steps_of(calls), ranks);
+}
+
 std::optional<std::string> model_difference(const std::vector<std::string>& models) {
   std::vector<std::istringstream> readers(models.begin(), models.end());
   while (true) {

@@ -24,6 +24,13 @@ std::optional<std::string> disagreement(std::int64_t number,
 std::string absence(std::int64_t number, const std::vector<std::optional<Call>>& calls,
                     std::chrono::milliseconds waited);
 
+// What ranks wait in, absent where that is not known, with their names in `ranks`; one that has
+// left the group calls `has_left`. A clause that names them if they are in different steps or in
+// operations of different kinds: then none of them ends. Empty if not, as where ranks are at
+// different buckets of one step, which goes on.
+inline constexpr const char* has_left = "nothing more: it has left the group";
+std::string parted(const std::vector<std::optional<Call>>& calls, const std::vector<int>& ranks);
+
 // Each rank's model, one line for each of its tensors: the first place where they differ, with the
 // ranks that have it so. Absent if all are the same.
 std::optional<std::string> model_difference(const std::vector<std::string>& models);

@@ -7,20 +7,24 @@ namespace cpprun {
 namespace {
 
 const char* advice_for(const std::string& cause, Exchange exchange) {
-  const auto has = [&cause](const char* part) { return cause.find(part) != std::string::npos; };
   if (means_peer_ended(cause)) {
     return "a peer has ended: look at the rank that failed first";
   }
-  if ((has("Timed out") || has("timeout")) && exchange == Exchange::message) {
+  if (means_time_is_up(cause) && exchange == Exchange::message) {
     return "the other rank hangs, or calls nothing that fits: compare ranks, order and tags";
   }
-  if (has("Timed out") || has("timeout")) {
+  if (means_time_is_up(cause)) {
     return "a peer hangs or calls something else: CPPRUN_DISTRIBUTED_DEBUG=DETAIL tells which";
   }
   return "the group cannot be used any more";
 }
 
 }  // namespace
+
+bool means_time_is_up(const std::string& words) {
+  const auto has = [&words](const char* part) { return words.find(part) != std::string::npos; };
+  return has("Timed out") || has("timed out") || has("timeout");
+}
 
 bool means_peer_ended(const std::string& words) {
   const auto has = [&words](const char* part) { return words.find(part) != std::string::npos; };

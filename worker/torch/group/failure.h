@@ -16,6 +16,9 @@ enum class Exchange {
 std::string explain_failure(const std::string& operation, const std::string& words,
                             Exchange exchange);
 
+// Whether the peers did not come in time.
+bool means_time_is_up(const std::string& words);
+
 // Whether a peer's connection is gone, in contrast to a peer that is late.
 bool means_peer_ended(const std::string& words);
 

@@ -13,6 +13,7 @@
 #include "worker/torch/group/calls.h"
 #include "worker/torch/group/failure.h"
 #include "worker/torch/group/process_group_parts.h"
+#include "worker/torch/group/stall_watch.h"
 
 namespace cpprun {
 namespace {
@@ -26,12 +27,23 @@ struct Attempt {
   std::string who;
   ProcessGroup group;
   int rank = 0;
+  std::shared_ptr<const Stall> stall = nullptr;
+
+  // The reducer waits from the moment on in which it has asked.
+  void begin() {
+    if (const auto& watch = group.parts().stalls) stall = std::make_shared<Stall>(watch, text());
+  }
+  void end() const {
+    if (stall != nullptr) stall->end();
+  }
+  std::string text() const { return fmt::format("{} in {}", what, who); }
 
   [[noreturn]] void fail(const std::exception& error) const {
     if (dynamic_cast<const DistributedError*>(&error) != nullptr) throw;
-    const std::string operation = fmt::format("{} in {} on rank {}", what, who, rank);
+    end();
+    const std::string operation = fmt::format("{} on rank {}", text(), rank);
     throw DistributedError(explain_failure(operation, error.what(), Exchange::collective) +
-                           departures(group, error.what()));
+                           departures(group, text(), error.what()));
   }
 };
 
@@ -50,7 +62,9 @@ class GuardedWork : public c10d::Work {
 
   bool wait(std::chrono::milliseconds timeout) override {
     try {
-      return native_->wait(timeout);
+      const bool done = native_->wait(timeout);
+      attempt_->end();
+      return done;
     } catch (const std::exception& error) {
       attempt_->fail(error);
     }
@@ -60,6 +74,7 @@ class GuardedWork : public c10d::Work {
     return native_->getFuture()->then(
         [attempt = attempt_](c10::ivalue::Future& done) {
           try {
+            attempt->end();
             return done.value();
           } catch (const std::exception& error) {
             attempt->fail(error);
@@ -104,7 +119,7 @@ class GuardedBackend : public c10d::Backend {
   template <class Operation>
   NativeWork run(const char* name, const Tensors& tensors, const Operation& operation) {
     const auto backend = native();
-    const auto attempt = std::make_shared<const Attempt>(
+    const auto attempt = std::make_shared<Attempt>(
         Attempt{.what = fmt::format("{}({})", name, describe(tensors.at(0))),
                 .who = caller_(),
                 .group = group_.alias(),
@@ -114,6 +129,7 @@ class GuardedBackend : public c10d::Backend {
       NativeWork work = operation(*backend);
       // Over NCCL a work is waited for by a stream, and its future knows which.
       if (device_ != c10::kCPU) return work;
+      attempt->begin();
       return c10::make_intrusive<GuardedWork>(std::move(work), attempt);
     } catch (const std::exception& error) {
       attempt->fail(error);

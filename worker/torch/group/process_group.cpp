@@ -154,6 +154,26 @@ ProcessGroup join(const Placement& placement, c10::intrusive_ptr<c10d::Store> st
   return ProcessGroup(std::move(parts));
 }
 
+// What one that left has written there, if it has.
+std::optional<std::int64_t> left_after(c10d::Store& store, int rank) {
+  const std::string key = steps_of(rank);
+  if (!store.check({key})) return std::nullopt;
+  return std::stoll(store.get_to_str(key));
+}
+
+std::shared_ptr<StallWatch> make_stall_watch(const ProcessGroup::Parts& parts, int rank) {
+  return std::make_shared<StallWatch>(
+      parts.store,
+      StallWatch::Options{
+          .group = parts.name,
+          .rank = rank,
+          .ranks = parts.global_ranks,
+          .steps = [family = parts.family] { return family->steps.load(); },
+          .left_after = left_after,
+          .say = [](const std::string& words) { fmt::print(stderr, "cpprun: {}\n", words); },
+          .patience = bounds::worker_stall_patience});
+}
+
 }  // namespace
 
 // Names and order of the prefixes are torch.distributed's, doubled slashes included: `default_pg`
@@ -186,6 +206,7 @@ void connect(ProcessGroup::Parts& parts, const Connection& connection, const Bac
   }
   parts.met_by_joining = has_device(backends, "cpu", Carrier::gloo) && !family.context.gloo_lazy;
   parts.group->setGroupName(connection.name);
+  if (size > 1) parts.stalls = make_stall_watch(parts, connection.rank);
   if (!family.context.distributed_debug || size < 2) return;
   // A client of its own: one that waits at the store keeps all others from speaking through it, and
   // another thread may be at the check of another group.
@@ -205,18 +226,17 @@ bool all_cpp(const ProcessGroup& group) {
   return group.store()->check(hellos);
 }
 
-std::string departures(const ProcessGroup& group, const std::string& cause) {
+std::string departures(const ProcessGroup& group, const std::string& operation,
+                       const std::string& cause) {
+  const auto& stalls = group.parts().stalls;
+  if (stalls && means_time_is_up(cause)) return stalls->explain(operation);
   if (!means_peer_ended(cause)) return {};
   std::vector<std::optional<std::int64_t>> steps;
   std::vector<int> left;
   try {
     for (const int rank : group.global_ranks()) {
-      const std::string key = steps_of(rank);
-      const bool gone = rank != group.global_ranks()[static_cast<std::size_t>(group.rank())] &&
-                        group.store()->check({key});
-      if (gone) left.push_back(rank);
-      steps.push_back(gone ? std::optional(std::stoll(group.store()->get_to_str(key)))
-                           : std::nullopt);
+      steps.push_back(left_after(*group.store(), rank));
+      if (steps.back()) left.push_back(rank);
     }
     steps[static_cast<std::size_t>(group.rank())] = group.parts().family->steps;
   } catch (const std::exception&) {
@@ -274,6 +294,9 @@ void ProcessGroup::leave() {
     }
     // Communicators have to go before CUDA does, which nobody orders at the end of a process.
     if (parts.family->device.is_cuda()) compat::shutdown(*parts.group);
+    parts.stalls.reset();
+    // Before the wait below: whoever still waits in a collective of this group is told now.
+    parts.group.reset();
     if (parts.hosts_store && members > 1) {
       parts.store->wait({all_gone_key}, bounds::worker_goodbye_wait_max);
     }
@@ -282,6 +305,7 @@ void ProcessGroup::leave() {
   }
   // Aliases see an empty one from now on. The connections go before the store they lie on.
   parts.check.reset();
+  parts.stalls.reset();
   parts.group.reset();
   parts.numbered.reset();
   parts.store.reset();

@@ -12,6 +12,7 @@
 #include "worker/torch/group/backend_map.h"
 #include "worker/torch/group/collective_check.h"
 #include "worker/torch/group/process_group.h"
+#include "worker/torch/group/stall_watch.h"
 
 namespace cpprun {
 
@@ -37,6 +38,7 @@ struct ProcessGroup::Parts {
   std::vector<int> global_ranks;
   std::shared_ptr<GroupFamily> family;
   std::unique_ptr<CollectiveCheck> check;
+  std::shared_ptr<StallWatch> stalls;  // none in a group of one; works under way have it, too
   bool hosts_store = false;
   // Whoever has joined knows that everybody has: gloo connects all to all at once, unless it is
   // told to be lazy, and nccl when it is first used.
@@ -58,9 +60,11 @@ void connect(ProcessGroup::Parts& parts, const Connection& connection, const Bac
 // Whether every member runs this library; then all agree on it. All have to have arrived.
 bool all_cpp(const ProcessGroup& group);
 
-// If `cause` says that a peer has ended: which members have left in order, after how many steps.
-// Empty, or a clause that follows the sentence of the failure.
-std::string departures(const ProcessGroup& group, const std::string& cause);
+// What is known of the others when that operation failed of `cause`. A peer has ended: which
+// members have left in order, after how many steps; time was up: what they wait in. Empty, or a
+// clause that follows the sentence of the failure.
+std::string departures(const ProcessGroup& group, const std::string& operation,
+                       const std::string& cause);
 
 // The lines of an exception after its first are a back-trace of LibTorch's own inside.
 std::string first_line(const std::exception& error);

@@ -10,6 +10,7 @@
 
 #include "worker/torch/group/distributed_error.h"
 #include "worker/torch/group/failure.h"
+#include "worker/torch/group/stall_watch.h"
 
 namespace cpprun {
 
@@ -38,7 +39,10 @@ namespace {
   } catch (const DistributedError&) {
     throw;
   } catch (const std::exception& error) {
-    throw DistributedError(explain_failure(start.name, error.what(), exchange));
+    const std::string others = start.stalls && means_time_is_up(error.what())
+                                   ? start.stalls->explain(start.name)
+                                   : std::string();
+    throw DistributedError(explain_failure(start.name, error.what(), exchange) + others);
   }
 }
 
@@ -52,6 +56,10 @@ Work::Work(c10::intrusive_ptr<c10d::Work> native, Start start) : parts_(std::mak
 const std::vector<at::Tensor>& Work::wait() {
   Parts& parts = *parts_;
   if (parts.waited) return parts.start.outputs;
+  std::optional<Stall> stall;  // one that is done is no wait
+  if (parts.start.stalls != nullptr && !parts.native->isCompleted()) {
+    stall.emplace(parts.start.stalls, parts.start.name);
+  }
   try {
     parts.start.timeout ? parts.native->wait(*parts.start.timeout) : parts.native->wait();
   } catch (const std::exception&) {

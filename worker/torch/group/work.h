@@ -22,6 +22,8 @@ struct Future;
 
 namespace cpprun {
 
+class StallWatch;
+
 class [[nodiscard]] Work {
  public:
   struct Start {
@@ -30,6 +32,8 @@ class [[nodiscard]] Work {
     std::vector<at::Tensor> outputs;  // what wait() returns
     // Of wait(); absent: what the backend was told of this operation.
     std::optional<std::chrono::milliseconds> timeout = std::nullopt;
+    // Told of a wait() that takes its time; may be null.
+    std::shared_ptr<StallWatch> stalls = nullptr;
   };
   Work(c10::intrusive_ptr<c10d::Work> native, Start start);
 

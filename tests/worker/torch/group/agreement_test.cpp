@@ -44,3 +44,23 @@ TEST_CASE("models that differ are told apart at their first difference") {
   CHECK(model_difference({"a\nb\n", "a\nc\n", "a\nb\n"}) == "b on ranks 0, 2; c on rank 1");
   CHECK(model_difference({"a\n", "a\nb\n"}) == "nothing more on rank 0; b on rank 1");
 }
+
+TEST_CASE("ranks that wait in other steps or other kinds of calls have parted") {
+  const std::string bucket = "all_reduce(Float [650] on cpu) in step 3 of a model";
+  CHECK(parted({Call{bucket, 3}, Call{"barrier", 2}}, {4, 6}) ==
+        "the ranks wait in different calls: rank 4 calls " + bucket +
+            "; rank 6 calls barrier; rank 6 is short of steps of DistributedDataParallel, 2 where "
+            "others are at 3: " +
+            uneven_advice);
+  CHECK(parted({Call{"broadcast", 0}, std::nullopt, Call{"all_reduce", 0}}, {0, 1, 2}) ==
+        "the ranks wait in different calls: rank 0 calls broadcast; rank 2 calls all_reduce");
+}
+
+TEST_CASE("ranks that wait in the same call have not, nor those at different buckets of a step") {
+  CHECK(parted({Call{"barrier", 2}, std::nullopt, Call{"barrier", 2}}, {0, 1, 2}).empty());
+  CHECK(parted({Call{"all_reduce(Float [2] on cpu) in step 3 of a model", 3},
+                Call{"all_reduce(Float [9] on cpu) in step 3 of a model", 3}},
+               {0, 1})
+            .empty());
+  CHECK(parted({std::nullopt, std::nullopt}, {0, 1}).empty());
+}

@@ -23,3 +23,10 @@ TEST_CASE("a peer that has ended is told from one that is late") {
   CHECK(means_peer_ended("Connection reset by peer"));
   CHECK_FALSE(means_peer_ended("Timed out waiting 2000ms"));
 }
+
+TEST_CASE("time that is up is told from a connection that is gone") {
+  CHECK(means_time_is_up("Timed out waiting 500ms for recv operation to complete"));
+  CHECK(means_time_is_up("wait timeout after 500ms"));
+  CHECK_FALSE(means_time_is_up("Connection closed by peer"));
+  CHECK_FALSE(means_peer_ended("Timed out waiting 500ms for recv operation to complete"));
+}

@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "worker/torch/group/stall_watch.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <torch/csrc/distributed/c10d/Store.hpp>
+#include <tuple>
+#include <utility>
+
+#include "proto/bounds.h"
+#include "worker/torch/compat/store.h"
+
+namespace cpprun {
+namespace {
+
+// In a large group each looks at its neighbours: where ranks part, some neighbours do.
+std::vector<int> neighbours(int rank, int size) {
+  const int count = std::min(size, bounds::worker_stall_ranks_max);
+  std::vector<int> ranks;
+  for (int at = 0; at < count; ++at) ranks.push_back((rank + at) % size);
+  std::ranges::sort(ranks);
+  return ranks;
+}
+
+// `7 12 all_reduce(…)`: which of its waits, after how many steps, and what it waits in.
+std::string post_of(std::uint64_t number, std::int64_t steps, const std::string& operation) {
+  return fmt::format("{} {} {}", number, steps, operation);
+}
+
+Call call_from(const std::string& post) {
+  const std::size_t first = post.find(' ');
+  const std::size_t second = post.find(' ', first + 1);
+  return {.text = post.substr(second + 1), .steps = std::stoll(post.substr(first + 1))};
+}
+
+}  // namespace
+
+StallWatch::StallWatch(c10::intrusive_ptr<c10d::Store> store, Options options)
+    : store_(std::move(store)),
+      options_(std::move(options)),
+      looked_at_(neighbours(options_.rank, static_cast<int>(options_.ranks.size()))) {}
+
+StallWatch::~StallWatch() {
+  {
+    const std::scoped_lock lock(mutex_);
+    is_stopping_ = true;
+  }
+  stopped_.notify_all();
+  if (thread_.joinable()) thread_.join();
+  try {
+    withdraw();
+  } catch (const std::exception&) {
+    // The store is gone, and so is what was written there.
+  }
+}
+
+std::uint64_t StallWatch::begin(std::string operation) {
+  const std::scoped_lock lock(mutex_);
+  waits_.emplace_hint(waits_.end(), ++last_number_,
+                      Wait{std::move(operation), std::chrono::steady_clock::now()});
+  if (!thread_.joinable()) thread_ = std::thread([this] { run(); });
+  return last_number_;
+}
+
+void StallWatch::end(std::uint64_t number) {
+  const std::scoped_lock lock(mutex_);
+  waits_.erase(number);
+}
+
+std::string StallWatch::explain(const std::string& operation) {
+  const std::scoped_lock lock(at_the_store_);
+  try {
+    post(posted_ + 1, operation);
+    has_given_up_ = true;
+    const std::string found = difference(seen());
+    return found.empty() ? found : "; " + found;
+  } catch (const std::exception&) {
+    return {};  // The store is gone as well; what failed before says more.
+  }
+}
+
+// --- the thread ----------------------------------------------------------------------------------
+
+void StallWatch::run() {
+  std::unique_lock lock(mutex_);
+  while (!stopped_.wait_for(lock, options_.patience, [this] { return is_stopping_; })) {
+    std::uint64_t number = 0;
+    Wait oldest;
+    if (!waits_.empty()) std::tie(number, oldest) = *waits_.begin();
+    lock.unlock();
+    try {
+      const std::scoped_lock store_lock(at_the_store_);
+      const bool is_stalled =
+          number != 0 && std::chrono::steady_clock::now() - oldest.since >= options_.patience;
+      is_stalled ? look(number, oldest) : withdraw();
+    } catch (const std::exception&) {
+      return;  // The store is gone, and with it the job.
+    }
+    lock.lock();
+  }
+}
+
+// What others had written some seconds ago and have still written holds: a rank that goes on takes
+// its words away at its next look.
+void StallWatch::look(std::uint64_t number, const Wait& wait) {
+  if (posted_ != number) return post(number, wait.operation);
+  if (told_ == number) return;
+  std::vector<std::string> posts = seen();
+  const bool holds = posts == previous_;
+  previous_ = std::move(posts);
+  const std::string found = holds ? difference(previous_) : std::string();
+  if (found.empty()) return;
+  told_ = number;
+  const auto waited = std::chrono::duration_cast<std::chrono::seconds>(
+      std::chrono::steady_clock::now() - wait.since);
+  options_.say(fmt::format("rank {} has waited for {} s in {}: {}",
+                           options_.ranks.at(static_cast<std::size_t>(options_.rank)),
+                           waited.count(), wait.operation, found));
+}
+
+// --- at the store --------------------------------------------------------------------------------
+
+c10d::Store& StallWatch::client() {
+  if (!client_) {
+    // Another thread may wait at the store for long.
+    client_ = compat::own_client(store_);
+    client_->setTimeout(bounds::worker_stall_store_wait);
+  }
+  return *client_;
+}
+
+void StallWatch::post(std::uint64_t number, const std::string& operation) {
+  posted_ = number;
+  has_given_up_ = false;
+  previous_.clear();
+  client().set(fmt::format("cpprun/stalls/{}/{}", options_.group, options_.rank),
+               post_of(number, options_.steps(), operation));
+}
+
+void StallWatch::withdraw() {
+  if (posted_ == 0 || has_given_up_) return;
+  posted_ = 0;
+  client().deleteKey(fmt::format("cpprun/stalls/{}/{}", options_.group, options_.rank));
+}
+
+// Of each that is looked at: what it has written, or nothing.
+std::vector<std::string> StallWatch::seen() {
+  std::vector<std::string> posts;
+  for (const int rank : looked_at_) {
+    const std::string key = fmt::format("cpprun/stalls/{}/{}", options_.group, rank);
+    const int global = options_.ranks.at(static_cast<std::size_t>(rank));
+    // Who gave up a wait and left has told more by the wait.
+    if (client().check({key})) {
+      posts.push_back(client().get_to_str(key));
+    } else if (const auto steps = options_.left_after(client(), global)) {
+      posts.push_back(post_of(0, *steps, has_left));
+    } else {
+      posts.emplace_back();
+    }
+  }
+  return posts;
+}
+
+std::string StallWatch::difference(const std::vector<std::string>& posts) const {
+  std::vector<std::optional<Call>> calls;
+  std::vector<int> ranks;
+  for (std::size_t at = 0; at < posts.size(); ++at) {
+    calls.push_back(posts[at].empty() ? std::nullopt : std::optional(call_from(posts[at])));
+    ranks.push_back(options_.ranks.at(static_cast<std::size_t>(looked_at_[at])));
+  }
+  return parted(calls, ranks);
+}
+
+}  // namespace cpprun
