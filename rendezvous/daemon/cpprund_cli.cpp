@@ -56,21 +56,19 @@ std::variant<DaemonOptions, CommandLineEnd> parse_daemon_options(int argc, const
       "meet.\nPyTorch clients of every version since 1.9 can use it."};
   app.name("cpprund");
   app.set_version_flag("--version", fmt::format("cpprund {}", version), "Show the version");
-  app.add_option("--host", options.host, "Address or name to listen on (default: every interface)");
+  app.add_option("--host", options.host, "Address to listen on (default: any)");
   int port = options.port;
   app.add_option("--port", port, "Port to listen on; 0 lets the system pick one")
       ->check(CLI::Range(0, 65535))
       ->capture_default_str();
-  auto* quiet =
-      app.add_flag("--quiet", options.is_quiet,
-                   "Print no lines about closed clients; what happens to jobs is still printed");
+  auto* quiet = app.add_flag("--quiet", options.is_quiet,
+                             "Print no lines about closed clients, only about jobs");
   bool is_verbose = false;
   auto* verbose = app.add_flag("--verbose", is_verbose, "The same as --log-level debug");
   verbose->excludes(quiet);
   std::string level = log_level.empty() ? "info" : std::string(log_level);
   app.add_option("--log-level", level,
-                 "What is logged: error, warning, info or debug (which adds clients that simply "
-                 "left); CPPRUN_LOG_LEVEL gives its default")
+                 "What is logged: error, warning, info or debug; CPPRUN_LOG_LEVEL sets the default")
       ->check(CLI::IsMember(std::set<std::string>{"error", "warning", "info", "debug"}))
       ->default_str("info")
       ->excludes(verbose);
