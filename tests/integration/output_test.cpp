@@ -108,6 +108,7 @@ TEST_CASE("events on the console are whole lines on stderr, the same as in their
   const auto ended = run(two_workers({"--event-log-handler=console", "--events=" + file, "-t", "3"},
                                      {"say_err", "a word", "exit", "3"}),
                          quiet);
+  INFO(ended.err);
   CHECK(ended.code == 3);
   CHECK(ended.out == "");
   std::string events;

@@ -22,7 +22,10 @@ inline std::optional<int> settle(CLI::App& app, int argc, const char* const* arg
                    "without effect: what cpprun --pass-local-rank says, LOCAL_RANK says as well")
         ->check(CLI::Range(0, 1 << 20));
   }
-  for (auto* option : app.get_options()) option->capture_default_str();  // for the help
+  for (auto* option : app.get_options()) {
+    option->capture_default_str();                                  // for the help
+    option->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);  // as a script's own words do
+  }
   // CLI11 takes the words from the last to the first.
   std::vector<std::string> words(argv + 1, argv + argc);
   for (auto& word : words) {

@@ -45,6 +45,8 @@ Runtime::Runtime(RunInputs inputs, Watchdog watchdog)
 
 // Whoever is still there now, after a job that had to give somebody up, is the watchdog's to end.
 Runtime::~Runtime() {
+  // They wait in the event loop, which goes before the inputs do.
+  inputs_.output_files = {};
   const bool nobody_is_left = !processes_ || processes_->nobody_is_left();
   logs_.reset();
   if (nobody_is_left) watchdog_.release();

@@ -135,8 +135,10 @@ void EventFile::write_waiting() {
     return listen();
   }
   complained_ = false;
-  // The process that writes sees the end of its lines.
-  if (finishing_ && news_) file_.reset();
+  if (!finishing_ || !news_) return;
+  // The process that writes sees the end of its lines once nobody has that pipe any more.
+  file_.reset();
+  if (service_) service_->room.close();
 }
 
 // One write for a line, so that those of several nodes in one file stay whole.

@@ -289,7 +289,7 @@ TEST_CASE("what a worker has started and nobody can kill is told, and the round 
   for (auto at = 1s; at < bounds::kill_patience; ++at) stage.answered(t0 + at);
   const auto settled = stage.agent.advance(t0 + bounds::kill_patience);
   REQUIRE(all<agent::TellNote>(settled).size() == 1);
-  CHECK(all<agent::TellNote>(settled)[0].sentence.find("outlives SIGKILL") != std::string::npos);
+  CHECK(all<agent::TellNote>(settled)[0].sentence.find("survives SIGKILL") != std::string::npos);
   CHECK(said<link::Succeeded>(settled).size() == 1);
 }
 

@@ -83,12 +83,6 @@ class Program {
     REQUIRE(prlimit(pid_, RLIMIT_AS, &limit, nullptr) == 0);
   }
 
-  // ... and its files grow no larger than that.
-  void limit_files(rlim_t bytes) const {
-    const rlimit limit{bytes, bytes};
-    REQUIRE(prlimit(pid_, RLIMIT_FSIZE, &limit, nullptr) == 0);
-  }
-
   int end_with(int signal) {
     kill(pid_, signal);
     return exit_code();

@@ -32,6 +32,11 @@ TEST_CASE_FIXTURE(Fixture, "options are read in both spellings, with = or a spac
   CHECK(loud);
 }
 
+TEST_CASE_FIXTURE(Fixture, "an option that is given twice has its last value") {
+  CHECK_FALSE(settle({"--batch-size=5", "--loud", "--batch-size=7"}));
+  CHECK(count == 7);
+}
+
 TEST_CASE_FIXTURE(Fixture, "without a word the defaults stay") {
   CHECK_FALSE(settle({}));
   CHECK(count == 3);
