@@ -33,7 +33,8 @@ class EventFile {
   explicit operator bool() const { return bool(file_); }
 
   // From now on a pipe that is full is written to again when it has room, and `tell` hears a
-  // sentence of whatever goes wrong, once for each time that it begins. It stays where it is then.
+  // sentence of whatever goes wrong, once for each time that it begins. It stays where it is then,
+  // and is gone before the context.
   using Tell = std::function<void(const std::string& sentence)>;
   void serve(asio::io_context& context, Tell tell);
   // After what no waiting cures nothing is written any more.

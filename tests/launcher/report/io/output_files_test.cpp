@@ -116,10 +116,10 @@ TEST_CASE("events are appended, a line each, as they happen") {
   const Folder folder;
   const auto path = folder.path / "events.jsonl";
   std::ofstream(path) << "earlier\n";
+  asio::io_context context;
   auto output_files = io::OutputFiles::open("", path.string(), side);
   REQUIRE(output_files.has_value());
   output_files->begin({.job = "job7", .host = "node0", .executable = "./train"});
-  asio::io_context context;
   output_files->serve(context, nobody);
   output_files->append(output_files->line(event_log::Waiting{"for one"}));
   CHECK(probe::run_until(context, [&] { return content(path).ends_with("}\n"); }));
@@ -246,10 +246,10 @@ TEST_CASE("events that cannot be written any more are told once") {
     std::puts("skipped: there is no /dev/full here");
     return;
   }
+  asio::io_context context;
   auto output_files = io::OutputFiles::open("", "/dev/full", side);
   REQUIRE(output_files.has_value());
   output_files->begin({.job = "job7", .host = "node0", .executable = "./train"});
-  asio::io_context context;
   std::vector<std::string> told;
   output_files->serve(context, [&](const std::string& sentence) { told.push_back(sentence); });
   output_files->append(output_files->line(event_log::Waiting{"for one"}));
@@ -263,9 +263,9 @@ TEST_CASE("the report and the events are left while the event loop goes on") {
   const Folder folder;
   probe::Side side;
   const auto path = folder.path / "report.json";
+  asio::io_context context;
   auto output_files = io::OutputFiles::open(path.string(), (folder.path / "events").string(), side);
   REQUIRE(output_files.has_value());
-  asio::io_context context;
   output_files->serve(context, nobody);
   output_files->announce_report_later("it ends");
   std::string left;
