@@ -65,7 +65,7 @@ def main():
         check(ended[0].code == 1, "a damaged file must fail", ended)
         check('broken.bin": at offset 9' in ended[0].output, "and be named", ended)
     ended = run_ranks([[PROGRAM, "--epochs=0"]])
-    check(ended[0].code == 2 and "--epochs=0 must be" in ended[0].output, "usage is 2", ended)
+    check(ended[0].code == 2 and "--epochs: Value 0" in ended[0].output, "usage is 2", ended)
     print(f"digits: {alone} % with one rank, {together} % with two")
 
 
