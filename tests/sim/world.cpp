@@ -260,7 +260,8 @@ void World::commit_to_agent(const Fault& fault, Node& victim) {
       begin(victim);
       break;
     case FaultKind::node_is_late:
-      begin(victim);
+      // Somebody may have begun there before, and have been killed a moment ago.
+      if (!victim.workers().anybody()) begin(victim);
       break;
     case FaultKind::clock_skew:
       victim.clock().parts_per_million = fault.value;
