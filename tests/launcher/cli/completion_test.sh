@@ -83,7 +83,7 @@ fi
 
 [ "$("$cpprun" --print-completion ksh x 2>&1 | head -1)" = \
   "cpprun: --print-completion=ksh is none of bash, zsh, fish, tcsh" ] || failed=1
-if command -v man >/dev/null; then
+if command -v man >/dev/null && command -v groff >/dev/null; then
   "$cpprun" --print-man >"$folder/cpprun.1"
   warnings=$(LC_ALL=C.UTF-8 MANWIDTH=80 man --warnings -l "$folder/cpprun.1" 2>&1 >/dev/null)
   expect man "cpprun(1)" "" "$warnings"
