@@ -71,6 +71,14 @@ TEST_CASE("a command line that is refused leaves no earlier report as its own") 
   CHECK(contains(report.at("reason").get<std::string>(), "--nnodes=zz"));
 }
 
+TEST_CASE("a report for our own stdout or stderr is written there") {
+  const auto out =
+      run(with_cpprun({"--standalone", "--report=/dev/stdout", "--no-python", "true"}));
+  CHECK(contains(out.out, "\"state\": \"ended\""));
+  const auto err = run(with_cpprun({"--standalone", "--report=/dev/stderr", "./nothing"}));
+  CHECK(contains(err.err, "\"state\": \"ended\""));
+}
+
 TEST_CASE("two nodes that were given one name for their reports lose neither") {
   const Folder folder;
   const auto path = folder.path() + "/report.json";

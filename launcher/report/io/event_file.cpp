@@ -54,14 +54,17 @@ bool waiting_helps(int error_number) {
          error_number == ENOSPC || error_number == EDQUOT;
 }
 
+bool is_at_hand(const std::string& path) {
+  return path.starts_with("/dev/") || path.starts_with("/proc/");
+}
+
 Result<EventFile> EventFile::open(const std::string& path, SideProcesses& side) {
   EventFile events;
   events.path_ = path;
   const auto cannot = [&](const std::string& why) {
     return failure(fmt::format("--events: cannot write \"{}\": {}", path, why));
   };
-  // No disk is behind these; and another process has another /dev/stdout.
-  if (path.starts_with("/dev/") || path.starts_with("/proc/")) {
+  if (is_at_hand(path)) {
     events.file_.reset(::open(path.c_str(), opening, 0644));
     if (!events.file_) return cannot(errno_text(errno));
     return events;

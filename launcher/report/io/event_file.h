@@ -24,6 +24,10 @@ namespace cpprun::io {
 // Whether it may be cured by somebody who reads, or deletes.
 bool waiting_helps(int error_number);
 
+// Whether no disk is behind that path: it is written by this very process, since another one has
+// another /dev/stdout.
+bool is_at_hand(const std::string& path);
+
 class EventFile {
  public:
   EventFile() = default;  // none is kept

@@ -66,11 +66,6 @@ Result<void> try_report(const std::string& path, const OwnStreams& own) {
   return {};
 }
 
-// No disk is behind these; and another process has another /dev/stdout.
-bool is_at_hand(const std::string& path) {
-  return path.starts_with("/dev/") || path.starts_with("/proc/");
-}
-
 // What follows is done by a process beside ours, and its outcome comes as texts.
 
 // Whether nobody has written over what was announced.
@@ -201,10 +196,9 @@ void OutputFiles::announce_report_later(const std::string& text) {
 Result<std::string> OutputFiles::leave_report(const std::string& text,
                                               const std::string& suffix) const {
   if (!keeps_report()) return report_path_;
-  return outcome(
-      side_->ask([&] { return leave_aside(report_path_, own_, announced_, text, suffix); },
-                 bounds::disk_patience_at_end),
-      report_path_);
+  return outcome(ask([&] { return leave_aside(report_path_, own_, announced_, text, suffix); },
+                     bounds::disk_patience_at_end),
+                 report_path_);
 }
 
 void OutputFiles::leave_report_later(const std::string& text, const std::string& suffix,
