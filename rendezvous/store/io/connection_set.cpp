@@ -224,7 +224,7 @@ void ConnectionSet::Impl::lack_memory(ConnectionId id) {
 void ConnectionSet::Impl::recover_memory() {
   if (last_memory_ != nullptr) return;
   last_memory_.reset(new (std::nothrow) char[bounds::store_last_memory_bytes]);
-  if (last_memory_ == nullptr || !std::exchange(has_unlisted_doomed_, false)) return;
+  if (last_memory_ == nullptr || !has_unlisted_doomed_) return;
   with_memory({}, [this] {
     const auto reason = std::make_shared<const std::string>(lacks_memory);
     for (Connection& connection : table_.slots()) {
@@ -232,6 +232,7 @@ void ConnectionSet::Impl::recover_memory() {
       if (std::ranges::find(doomed_, connection.id, &Doomed::id) != doomed_.end()) continue;
       doomed_.push_back({connection.id, reason});
     }
+    has_unlisted_doomed_ = false;
   });
 }
 
