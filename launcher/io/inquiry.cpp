@@ -7,7 +7,6 @@
 #include <array>
 #include <asio/post.hpp>
 #include <cerrno>
-#include <csignal>
 #include <utility>
 
 #include "launcher/packed_texts.h"
@@ -56,8 +55,7 @@ void Inquiry::begin() {
   timer_.expires_after(patience_);
   timer_.async_wait([this, alive = alive_, pid = *pid](const asio::error_code& cancelled) {
     if (cancelled || !*alive) return;
-    // It may be one that KILL ends.
-    ::kill(pid, SIGKILL);
+    side_.end(pid);
     tell();
   });
   listen();

@@ -92,12 +92,15 @@ std::optional<std::string> SideProcesses::ask(const std::function<std::string()>
   if (!pid) return look();
   auto answer = read_until_end(mine.get(), patience);
   if (!answer) {
-    // It may be one that KILL ends. One that is not stays among those who were started.
-    ::kill(*pid, SIGKILL);
+    end(*pid);
   } else if (::waitpid(*pid, nullptr, 0) == *pid) {
     reaped(*pid);
   }
   return answer;
+}
+
+void SideProcesses::end(int pid) const {
+  if (is_in(pids_, pid)) ::kill(pid, SIGKILL);
 }
 
 void SideProcesses::reap_ended() {

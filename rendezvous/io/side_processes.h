@@ -29,6 +29,10 @@ class SideProcesses {
   // had it is better waited for than not looked at.
   std::optional<std::string> ask(const std::function<std::string()>& look, Duration patience);
 
+  // KILL to a child that does not come back; one that hangs stays among those who were started.
+  // Nobody, where it was reaped meanwhile: its number may be another's.
+  void end(int pid) const;
+
   // Those that were started and have not been reaped.
   const std::vector<int>& pids() const { return pids_; }
   // Somebody else has reaped it.
