@@ -7,7 +7,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <csignal>
 #include <cstdio>
 #include <optional>
 #include <random>
@@ -137,10 +136,11 @@ int refuse(const CliMistakes& mistakes) {
   inputs.host = io::host_name();
   if (!mistakes.report_file.empty()) {
     auto files = io::OutputFiles::open(mistakes.report_file, "", *inputs.side);
-    if (files) inputs.output_files = std::move(*files);
-    // Whatever is there is an earlier run's. Whoever cannot write it is told so below.
-    if (files)
+    if (files) {
+      inputs.output_files = std::move(*files);
+      // Whatever is there is an earlier run's. What cannot be written now is told below.
       (void)inputs.output_files.announce_report(report_json(facts_before_the_start(inputs)));
+    }
   }
   report_refusal(inputs, fmt::format("{}", fmt::join(mistakes.mistakes, "; ")), usage_exit_code);
   return complain(to_text(mistakes), usage_exit_code);

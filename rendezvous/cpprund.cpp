@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The daemon. Constructs, connects, runs, returns.
 
-#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 
