@@ -324,6 +324,8 @@ inline constexpr std::uint64_t link_descriptors_max = 4096;
 // How long a client whose first DELETE_KEY or APPEND cannot be told apart (dialects A and B share
 // the opcode) is watched for the bytes that only an APPEND has.
 inline constexpr auto store_dialect_grace = 100ms;
+// How often a port is asked for that could be bound and not listened on; see try_listen().
+inline constexpr int listen_attempts_max = 8;
 // A listener that can accept nothing, not even to refuse it, rests for this long.
 inline constexpr auto store_accept_rest = 100ms;
 // Silence after which the kernel probes whether a peer still exists, and how long it may stay

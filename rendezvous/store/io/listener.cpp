@@ -47,8 +47,9 @@ void set_inherited_options(int fd) {
                    count_of<milliseconds>(bounds::store_peer_timeout));
 }
 
-// The errno of the call that failed, or 0.
-int try_listen(const addrinfo& address, std::uint16_t port, bool dual_stack, FileDescriptor& out) {
+// One attempt; the errno of the call that failed, or 0. `is_bound` says whether the port was had.
+int listen_once(const addrinfo& address, std::uint16_t port, bool dual_stack, FileDescriptor& out,
+                bool& is_bound) {
   FileDescriptor fd(socket(address.ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
   if (!fd) return errno;
   sockaddr_storage bound{};
@@ -63,11 +64,29 @@ int try_listen(const addrinfo& address, std::uint16_t port, bool dual_stack, Fil
   if (!set_option(fd.get(), SOL_SOCKET, SO_REUSEADDR, 1)) return errno;
   set_inherited_options(fd.get());
   if (bind(fd.get(), reinterpret_cast<sockaddr*>(&bound), address.ai_addrlen) != 0) return errno;
+  is_bound = true;
   // The kernel cuts the backlog down to somaxconn.
   constexpr int backlog_max = 1 << 16;
   if (::listen(fd.get(), backlog_max) != 0) return errno;
   out = std::move(fd);
   return 0;
+}
+
+// The errno of the call that failed, or 0.
+//
+// Linux lets several sockets with SO_REUSEADDR bind one port as long as none of them listens. When
+// two of them begin to listen within some fifty nanoseconds, each sees the other in that state and
+// *both* are told that the port is taken (inet_csk_listen_start() announces before it checks). Two
+// nodes that meet at one machine would then both go and look for the one that hosts. So whoever
+// could bind and was told so asks again: with a listener there, already the bind fails.
+int try_listen(const addrinfo& address, std::uint16_t port, bool dual_stack, FileDescriptor& out) {
+  int error = 0;
+  for (int attempt = 0; attempt < bounds::listen_attempts_max; ++attempt) {
+    bool is_bound = false;
+    error = listen_once(address, port, dual_stack, out, is_bound);
+    if (error != EADDRINUSE || !is_bound) break;
+  }
+  return error;
 }
 
 Result<AddressList> resolve(const std::string& host, int flags) {
