@@ -17,10 +17,12 @@ std::string job_id(int job) {
   return fmt::format("job{}", job);
 }
 
-std::optional<int> job_number(const std::string& id) {
-  const std::string prefix = "job";
-  if (!id.starts_with(prefix)) return std::nullopt;
-  return std::stoi(id.substr(prefix.size()));
+// Of those that are played: a stranger's garbled frame may name any other.
+std::optional<int> job_number(const Scenario& scenario, const std::string& id) {
+  for (int job = 0; job < static_cast<int>(scenario.jobs.size()); ++job) {
+    if (id == job_id(job)) return job;
+  }
+  return std::nullopt;
 }
 
 CoordinatorHost::CoordinatorHost(Universe& universe, Program& program, const MachineClock& clock,
@@ -171,7 +173,9 @@ void CoordinatorHost::perform(const coordinator::Action& action) {
   } else if (const auto* open = std::get_if<coordinator::OpenStore>(&action)) {
     open_store(open->job);
   } else if (const auto* close = std::get_if<coordinator::CloseStore>(&action)) {
-    if (const auto job = job_number(close->job)) universe_.judge.coordinator_forgets(*job);
+    if (const auto job = job_number(universe_.scenario, close->job)) {
+      universe_.judge.coordinator_forgets(*job);
+    }
   } else if (const auto* note = std::get_if<coordinator::Note>(&action)) {
     universe_.trace.line(universe_.time.now(), "coordinator: {}", note->line);
   }
@@ -241,7 +245,7 @@ void CoordinatorHost::judge_admission(const Coordinator::Actions& actions) {
   for (const coordinator::Action& action : actions) {
     const auto* reset = std::get_if<coordinator::ResetStore>(&action);
     if (reset == nullptr) continue;
-    const auto job = job_number(reset->job);
+    const auto job = job_number(universe_.scenario, reset->job);
     for (int node = 0; node < universe_.scenario.nodes(); ++node) {
       const bool is_admitted =
           coordinator_.machine().admit(reset->job, address_of(node)).has_value();

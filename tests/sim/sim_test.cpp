@@ -139,6 +139,8 @@ TEST_CASE("no seed that once broke a promise breaks one again") {
       {1795346582618, "agents", {0, 1, 3}},
       // A stranger keeps the host there after the end, and somebody comes late.
       {1795338657039, "all,strangers", {0, 1}},
+      // A garbled frame names a job that is not played.
+      {1795362722575, "strangers", {0, 1, 2}},
   };
   for (const Known& each : known) must_hold(each);
 }
