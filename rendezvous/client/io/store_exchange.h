@@ -14,8 +14,8 @@
 #include "proto/c10d/request.h"
 #include "proto/clock.h"
 #include "proto/result.h"
+#include "rendezvous/byte_buffer.h"
 #include "rendezvous/client/io/async_store_client.h"
-#include "rendezvous/io/byte_buffer.h"
 #include "rendezvous/io/file_descriptor.h"
 
 namespace cpprun {

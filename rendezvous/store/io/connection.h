@@ -11,7 +11,7 @@
 #include "proto/c10d/decoder.h"
 #include "proto/clock.h"
 #include "proto/ids.h"
-#include "rendezvous/io/byte_buffer.h"
+#include "rendezvous/byte_buffer.h"
 #include "rendezvous/peer_address.h"
 #include "rendezvous/store/io/outbox.h"
 #include "rendezvous/store/ledger.h"

@@ -11,7 +11,7 @@
 #include <string_view>
 #include <vector>
 
-#include "rendezvous/io/byte_buffer.h"
+#include "rendezvous/byte_buffer.h"
 #include "rendezvous/store/stored_value.h"
 
 namespace cpprun {

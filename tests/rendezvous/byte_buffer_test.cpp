@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "rendezvous/io/byte_buffer.h"
+#include "rendezvous/byte_buffer.h"
 
 #include <doctest/doctest.h>
 
