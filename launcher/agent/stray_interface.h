@@ -11,8 +11,8 @@
 #include <string>
 #include <vector>
 
-#include "launcher/environment.h"
 #include "launcher/plan/interfaces.h"
+#include "proto/environment.h"
 
 namespace cpprun {
 

@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "launcher/config.h"
-#include "launcher/environment.h"
 #include "launcher/plan/program.h"
+#include "proto/environment.h"
 #include "proto/result.h"
 
 namespace cpprun {

@@ -12,7 +12,7 @@
 
 #include "launcher/cli/flags.h"
 #include "launcher/cli/mistakes.h"
-#include "launcher/environment.h"
+#include "proto/environment.h"
 
 namespace cpprun {
 

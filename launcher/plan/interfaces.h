@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "launcher/environment.h"
+#include "proto/environment.h"
 #include "proto/result.h"
 
 namespace cpprun {

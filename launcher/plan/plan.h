@@ -9,10 +9,10 @@
 #include <vector>
 
 #include "launcher/config.h"
-#include "launcher/environment.h"
 #include "launcher/plan/cpu_list.h"
 #include "launcher/plan/interfaces.h"
 #include "launcher/plan/program.h"
+#include "proto/environment.h"
 #include "proto/ids.h"
 #include "proto/link/message.h"
 #include "proto/result.h"

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "launcher/config.h"
-#include "launcher/environment.h"
+#include "proto/environment.h"
 #include "proto/result.h"
 
 namespace cpprun {

@@ -9,13 +9,13 @@
 #include <string>
 #include <vector>
 
-#include "launcher/environment.h"
 #include "launcher/failure/evidence.h"
 #include "launcher/failure/io/kernel_log.h"
 #include "launcher/failure/io/memory_watch.h"
 #include "launcher/io/inquiry.h"
 #include "launcher/output/io/output_pump.h"
 #include "launcher/plan/plan.h"
+#include "proto/environment.h"
 
 namespace cpprun::io {
 

@@ -12,9 +12,9 @@
 #include <vector>
 
 #include "launcher/config.h"
-#include "launcher/environment.h"
 #include "launcher/plan/plan.h"
 #include "proto/clock.h"
+#include "proto/environment.h"
 #include "proto/result.h"
 #include "rendezvous/io/side_processes.h"
 

@@ -9,9 +9,9 @@
 #include <string>
 #include <vector>
 
-#include "launcher/environment.h"
 #include "launcher/plan/interfaces.h"
 #include "launcher/plan/program.h"
+#include "proto/environment.h"
 #include "proto/result.h"
 
 namespace cpprun::io {

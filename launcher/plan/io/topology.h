@@ -5,8 +5,8 @@
 
 #include <string>
 
-#include "launcher/environment.h"
 #include "launcher/plan/numa.h"
+#include "proto/environment.h"
 #include "proto/result.h"
 
 namespace cpprun::io {

@@ -3,9 +3,9 @@
 // What cpprun may assume of the person in front of it: whether stderr is a terminal, whether it
 // likes colour, and which time its clock on the wall shows.
 
-#include "launcher/environment.h"
 #include "launcher/plan/plan.h"
 #include "launcher/report/console_messages.h"
+#include "proto/environment.h"
 
 namespace cpprun::io {
 

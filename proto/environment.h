@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// The environment as a value. `io/host` takes the snapshot once; whoever needs a variable is handed
+// The environment as a value. Whoever has `main` takes it once; whoever needs a variable is handed
 // the map, so that nothing outside io/ ever asks the process for it.
 
 #include <functional>
