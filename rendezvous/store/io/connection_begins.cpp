@@ -35,26 +35,25 @@ int ConnectionSet::Impl::open_spare() {
 // Whoever is left at a door is seen again in the next turn.
 void ConnectionSet::Impl::serve_doors() {
   std::array<epoll_event, 64> events;
-  const auto share = static_cast<std::ptrdiff_t>(limits_.work_per_turn / 4);
-  work_after_doors_ = work_left_ - share;
+  work_after_doors_ = sessions_.work_left() - share_of_doors_;
   const int count = epoll_wait(doors_.get(), events.data(), static_cast<int>(events.size()), 0);
-  for (int at = 0; at < count && work_left_ > work_after_doors_; ++at) {
+  for (int at = 0; at < count && sessions_.work_left() > work_after_doors_; ++at) {
     const std::uint64_t who = events[static_cast<std::size_t>(at)].data.u64;
     const bool is_port = (who & port_mark) != 0;
     with_memory(ConnectionId{is_port ? 0 : who}, [&] {
-      if (is_port) return accept_some(who & ~port_mark);
-      if (Connection* connection = heard(ConnectionId{who})) on_readable(*connection);
+      if (is_port) return accept_some(static_cast<std::uint32_t>(who & ~port_mark));
+      read(ConnectionId{who});
     });
   }
 }
 
 // It is a client from now on, and waits with the others.
-bool ConnectionSet::Impl::pass_door(Connection& connection) {
+bool ConnectionSet::Impl::pass_door(int fd, ConnectionId id) {
   epoll_event event{};
   event.events = EPOLLIN;
-  event.data.u64 = connection.id.value;
-  (void)epoll_ctl(doors_.get(), EPOLL_CTL_DEL, connection.fd, nullptr);
-  return epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, connection.fd, &event) == 0;
+  event.data.u64 = id.value;
+  (void)epoll_ctl(doors_.get(), EPOLL_CTL_DEL, fd, nullptr);
+  return epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &event) == 0;
 }
 
 bool ConnectionSet::Impl::watch(Port& port, std::uint64_t number) {
@@ -73,17 +72,17 @@ void ConnectionSet::Impl::unwatch(Port& port) {
   }
 }
 
-void ConnectionSet::Impl::accept_some(std::uint64_t number) {
+void ConnectionSet::Impl::accept_some(std::uint32_t number) {
   Port& port = ports_[number];
   for (std::size_t at = 0; at < port.open.sockets.size(); ++at) {
     const int listening = port.open.sockets[at].get();
-    while (work_left_ > work_after_doors_) {
+    while (sessions_.work_left() > work_after_doors_) {
       sockaddr_storage address{};
       socklen_t size = sizeof address;
       const int fd = accept4(listening, reinterpret_cast<sockaddr*>(&address), &size,
                              SOCK_NONBLOCK | SOCK_CLOEXEC);
       if (fd >= 0) {
-        open_connection(fd, peer_of(address), static_cast<std::uint32_t>(number));
+        open_connection(fd, peer_of(address), number);
         continue;
       }
       if (errno == EAGAIN || errno == EWOULDBLOCK) break;
@@ -92,22 +91,23 @@ void ConnectionSet::Impl::accept_some(std::uint64_t number) {
       if (make_room() || refuse_for_lack(port, listening, error)) continue;
       unwatch(port);
       port.is_resting = true;
-      return arm(TimerKind::rest, number, bounds::store_accept_rest);
+      rests_.push_back({now_ + bounds::store_accept_rest, number});
+      return;
     }
   }
 }
 
 bool ConnectionSet::Impl::make_room(ConnectionId newest) {
-  Connection* const silent = strangers_.longest_silent(table_, newest);
-  if (silent == nullptr) return false;
-  close(*silent, "it said nothing, and others need its descriptor (ulimit -Hn)");
-  return true;
+  const bool had_silent = sessions_.close_silent(
+      "it said nothing, and others need its descriptor (ulimit -Hn)", newest);
+  perform();
+  return had_silent;
 }
 
 // By how many there are, and by their numbers where other descriptors of this process have taken
 // what was counted on. Some number below may have become free since that one was given.
 bool ConnectionSet::Impl::is_kept_for_links(int fd) const {
-  if (table_.size() + port_sockets_ > clients_max_) return true;
+  if (sessions_.size() + port_sockets_ > clients_max_) return true;
   if (fd < kept_for_links_from_) return false;
   const FileDescriptor lowest(::fcntl(fd, F_DUPFD_CLOEXEC, 0));
   return !lowest || lowest.get() >= kept_for_links_from_;
@@ -136,27 +136,23 @@ bool ConnectionSet::Impl::refuse_for_lack(Port& port, int listening, int error) 
   return was_refused;
 }
 
-void ConnectionSet::Impl::open_connection(int fd, const PeerAddress& peer, std::uint32_t listener) {
+void ConnectionSet::Impl::open_connection(int fd, const PeerAddress& peer, std::uint32_t number) {
   FileDescriptor socket(fd);
-  spend(bounds::store_work_of_connection);
+  sessions_.spend(bounds::store_work_of_connection);
+  Port& port = ports_[number];
   if (const std::string objection = ledger_->objection_to_connection(peer); !objection.empty()) {
-    return ports_[listener].host->note({.peer = peer, .text = "refused: " + objection});
+    return port.host->note({.peer = peer, .text = "refused: " + objection});
   }
-  Connection& connection = table_.open(fd, peer, listener);
-  connection.account = ledger_->open_connection(peer);
-  connection.conversation.dialect = ports_[listener].dialect;
+  const ConnectionId id = sessions_.open(fd, peer, number, port.dialect);
   epoll_event event{};
   event.events = EPOLLIN;
-  event.data.u64 = connection.id.value;
+  event.data.u64 = id.value;
   if (epoll_ctl(doors_.get(), EPOLL_CTL_ADD, fd, &event) != 0) {
     const std::string why = errno_text(errno);
-    ledger_->close_connection(connection.account);
-    table_.release(connection);
-    return ports_[listener].host->note({.peer = peer, .text = "refused: " + why});
+    sessions_.take_back(id);
+    return port.host->note({.peer = peer, .text = "refused: " + why});
   }
-  (void)socket.release();  // the table's now
-  const ConnectionId id = connection.id;
-  strangers_.add(id, table_);
+  (void)socket.release();  // the session's now
   if (is_kept_for_links(fd)) make_room(id);
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "rendezvous/store/io/outbox.h"
+#include "rendezvous/store/outbox.h"
 
 #include <doctest/doctest.h>
 
@@ -14,12 +14,12 @@ namespace {
 // Takes all of it, at most so many bytes at a time.
 std::string taken(Outbox& outbox, std::size_t bytes_max, std::size_t pieces_max = 4) {
   std::string all;
-  std::array<iovec, 64> room;
+  std::array<std::string_view, 64> room;
   while (!outbox.empty()) {
     std::size_t count = 0;
-    for (const iovec& piece : outbox.next(std::span(room).first(pieces_max), bytes_max)) {
-      all.append(static_cast<const char*>(piece.iov_base), piece.iov_len);
-      count += piece.iov_len;
+    for (const std::string_view piece : outbox.next(std::span(room).first(pieces_max), bytes_max)) {
+      all.append(piece);
+      count += piece.size();
     }
     REQUIRE(count > 0);
     REQUIRE(count <= bytes_max);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "rendezvous/store/io/outbox.h"
+#include "rendezvous/store/outbox.h"
 
 #include <algorithm>
 
@@ -15,14 +15,14 @@ void Outbox::append(const Pieces& pieces) {
   copied_.append(pieces.copied);
 }
 
-std::span<iovec> Outbox::next(std::span<iovec> room, std::size_t bytes_max) const {
+std::span<const std::string_view> Outbox::next(std::span<std::string_view> room,
+                                               std::size_t bytes_max) const {
   std::size_t used = 0;
   const auto put = [&](std::string_view bytes) {
     bytes = bytes.substr(0, bytes_max);
     if (bytes.empty()) return;
     bytes_max -= bytes.size();
-    // sendmsg only reads them, though its type does not say so.
-    room[used++] = {const_cast<char*>(bytes.data()), bytes.size()};
+    room[used++] = bytes;
   };
   std::string_view copied = copied_.view();
   std::size_t at = copied_taken_;

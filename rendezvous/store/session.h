@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// What is kept of one accepted connection: a slot of fixed size, and a backlog only while bytes
-// wait in either direction. The slots of all connections live in one table.
+// What is remembered of one connection between two looks at it: a slot of fixed size, and a backlog
+// only while bytes wait in either direction. The slots of all connections live in one table.
 
 #include <cstdint>
 #include <deque>
@@ -13,8 +13,8 @@
 #include "proto/ids.h"
 #include "rendezvous/byte_buffer.h"
 #include "rendezvous/peer_address.h"
-#include "rendezvous/store/io/outbox.h"
 #include "rendezvous/store/ledger.h"
+#include "rendezvous/store/outbox.h"
 #include "rendezvous/store/store.h"
 
 namespace cpprun {
@@ -37,11 +37,11 @@ struct Backlog {
 
 enum class Speaks : std::uint8_t { unknown_yet, store };
 
-struct Connection {
+struct Session {
   ConnectionId id;  // 0: the slot is free
   std::unique_ptr<Backlog> backlog;
-  int fd = -1;
-  std::uint32_t listener = 0;
+  int socket = -1;         // what the owner of the sockets calls it; nothing is done with it here
+  std::uint32_t port = 0;  // through which it came
   PeerAddress peer;
   AccountId account;
   c10d::Conversation conversation;
@@ -49,7 +49,7 @@ struct Connection {
   bool is_paused = false;          // its requests are left alone until it takes replies
   bool is_timed = false;           // a timer will look whether it took something meanwhile
   bool is_ambiguous = false;       // a timer will decide what its request means
-  bool awaits_writable = false;    // EPOLLOUT is asked for
+  bool awaits_writable = false;    // more is sent when the socket takes it
   bool awaits_turn = false;        // in the line of those who have requests left to be decided
   bool is_queued_to_send = false;  // in the line of those who have something to be sent
   bool is_doomed = false;          // it will be closed as soon as there is time; nobody serves it
@@ -57,22 +57,24 @@ struct Connection {
 
 // An id holds the slot's number and a serial, so that finding is one look and a stale id finds
 // nothing. Slots do not move.
-class ConnectionTable {
+class SessionTable {
  public:
-  Connection& open(int fd, const PeerAddress& peer, std::uint32_t listener);
+  Session& open(int socket, const PeerAddress& peer, std::uint32_t port);
   // Null when that connection is gone.
-  Connection* find(ConnectionId id);
-  // The slot is free from now on; its descriptor is the caller's to close.
-  void release(Connection& connection);
+  Session* find(ConnectionId id);
+  const Session* find(ConnectionId id) const;
+  // The slot is free from now on; its socket is the owner's to close.
+  void release(Session& session);
 
   std::size_t size() const { return slots_.size() - free_.size(); }
   // For sweeps over all of them; free slots among them have id 0.
-  std::deque<Connection>& slots() { return slots_; }
+  std::deque<Session>& slots() { return slots_; }
+  const std::deque<Session>& slots() const { return slots_; }
 
  private:
   static constexpr int slot_bits = 24;  // sixteen million connections, and 2^40 over a lifetime
 
-  std::deque<Connection> slots_;
+  std::deque<Session> slots_;
   std::vector<std::uint32_t> free_;
   std::uint64_t serial_ = 0;
 };

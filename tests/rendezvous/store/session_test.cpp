@@ -1,24 +1,24 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "rendezvous/store/io/connection.h"
+#include "rendezvous/store/session.h"
 
 #include <doctest/doctest.h>
 
 using namespace cpprun;
 
 TEST_CASE("an idle connection fits into less than the goal of 200 bytes") {
-  CHECK(sizeof(Connection) <= 96);
+  CHECK(sizeof(Session) <= 96);
 }
 
 TEST_CASE("the id of a connection that is gone finds nothing, even when its slot is used again") {
-  ConnectionTable table;
-  Connection& first = table.open(5, {}, 0);
+  SessionTable table;
+  Session& first = table.open(5, {}, 0);
   const ConnectionId id = first.id;
   CHECK(table.find(id) == &first);
   CHECK(table.size() == 1);
   table.release(first);
   CHECK(table.find(id) == nullptr);
   CHECK(table.size() == 0);
-  Connection& second = table.open(6, {}, 0);
+  Session& second = table.open(6, {}, 0);
   CHECK(&second == &first);
   CHECK(second.id != id);
   CHECK(table.find(id) == nullptr);
@@ -26,7 +26,7 @@ TEST_CASE("the id of a connection that is gone finds nothing, even when its slot
 }
 
 TEST_CASE("ids that never were find nothing") {
-  ConnectionTable table;
+  SessionTable table;
   CHECK(table.find(ConnectionId{}) == nullptr);
   CHECK(table.find(ConnectionId{12345}) == nullptr);
 }

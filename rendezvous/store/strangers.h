@@ -6,15 +6,15 @@
 
 #include <deque>
 
-#include "rendezvous/store/io/connection.h"
+#include "rendezvous/store/session.h"
 
 namespace cpprun {
 
 class Strangers {
  public:
-  void add(ConnectionId id, ConnectionTable& table);
+  void add(ConnectionId id, SessionTable& table);
   // Who has been silent for longest, `newest` excepted; null where nobody is.
-  Connection* longest_silent(ConnectionTable& table, ConnectionId newest = {});
+  Session* longest_silent(SessionTable& table, ConnectionId newest = {});
 
  private:
   // Those who have spoken or gone meanwhile are among them until somebody looks.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "rendezvous/store/io/strangers.h"
+#include "rendezvous/store/strangers.h"
 
 #include <doctest/doctest.h>
 
@@ -8,29 +8,29 @@
 using namespace cpprun;
 
 TEST_CASE("who came first and still says nothing has been silent for longest") {
-  ConnectionTable table;
+  SessionTable table;
   Strangers strangers;
   std::vector<ConnectionId> ids;
   for (int fd = 10; fd < 14; ++fd) {
     ids.push_back(table.open(fd, {}, 0).id);
     strangers.add(ids.back(), table);
   }
-  CHECK(strangers.longest_silent(table)->fd == 10);
+  CHECK(strangers.longest_silent(table)->socket == 10);
   table.find(ids[0])->speaks = Speaks::store;
-  CHECK(strangers.longest_silent(table)->fd == 11);
+  CHECK(strangers.longest_silent(table)->socket == 11);
   table.release(*table.find(ids[1]));
-  CHECK(strangers.longest_silent(table)->fd == 12);
+  CHECK(strangers.longest_silent(table)->socket == 12);
   CHECK(strangers.longest_silent(table, ids[2]) == nullptr);
-  CHECK(strangers.longest_silent(table, ids[3])->fd == 12);
+  CHECK(strangers.longest_silent(table, ids[3])->socket == 12);
 }
 
 TEST_CASE("a crowd that speaks and goes leaves nothing behind in the line of strangers") {
-  ConnectionTable table;
+  SessionTable table;
   Strangers strangers;
   const ConnectionId first = table.open(9, {}, 0).id;
   strangers.add(first, table);
   for (int at = 0; at < 10'000; ++at) {
-    Connection& guest = table.open(10, {}, 0);
+    Session& guest = table.open(10, {}, 0);
     strangers.add(guest.id, table);
     guest.speaks = Speaks::store;
     table.release(guest);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "rendezvous/store/io/strangers.h"
+#include "rendezvous/store/strangers.h"
 
 #include <algorithm>
 
@@ -9,23 +9,23 @@ namespace {
 // The line is tidied when it is longer than this and than twice the connections there are.
 constexpr std::size_t line_length_min = 64;
 
-Connection* still_silent(ConnectionTable& table, ConnectionId id) {
-  Connection* const connection = table.find(id);
-  return connection != nullptr && connection->speaks == Speaks::unknown_yet ? connection : nullptr;
+Session* still_silent(SessionTable& table, ConnectionId id) {
+  Session* const session = table.find(id);
+  return session != nullptr && session->speaks == Speaks::unknown_yet ? session : nullptr;
 }
 
 }  // namespace
 
-void Strangers::add(ConnectionId id, ConnectionTable& table) {
+void Strangers::add(ConnectionId id, SessionTable& table) {
   line_.push_back(id);
   if (line_.size() <= std::max(line_length_min, 2 * table.size())) return;
   std::erase_if(line_, [&](ConnectionId each) { return still_silent(table, each) == nullptr; });
 }
 
-Connection* Strangers::longest_silent(ConnectionTable& table, ConnectionId newest) {
+Session* Strangers::longest_silent(SessionTable& table, ConnectionId newest) {
   while (!line_.empty()) {
     if (line_.front() == newest) return nullptr;
-    if (Connection* const silent = still_silent(table, line_.front())) return silent;
+    if (Session* const silent = still_silent(table, line_.front())) return silent;
     line_.pop_front();
   }
   return nullptr;

@@ -4,8 +4,6 @@
 // values of the store are only referred to, so that the same large value in the outboxes of many
 // clients, or many times in that of one, is one value in memory.
 
-#include <sys/uio.h>
-
 #include <cstddef>
 #include <span>
 #include <string_view>
@@ -28,7 +26,8 @@ class Outbox {
   void append(const Pieces& pieces);
 
   // The next bytes to be sent, where they lie: at most so many pieces of so many bytes in all.
-  std::span<iovec> next(std::span<iovec> room, std::size_t bytes_max) const;
+  std::span<const std::string_view> next(std::span<std::string_view> room,
+                                         std::size_t bytes_max) const;
   void drop_front(std::size_t count);
 
  private:

@@ -1,0 +1,237 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// From bytes to requests that are decided, without a socket: whole, torn, many at once, hostile.
+
+#include <doctest/doctest.h>
+
+#include <string>
+#include <vector>
+
+#include "proto/c10d/encoder.h"
+#include "rendezvous/store/store_sessions.h"
+#include "tests/proto/c10d_golden.h"
+#include "tests/rendezvous/store/string_sockets.h"
+
+using namespace cpprun;
+using namespace std::chrono_literals;
+using c10d::golden::bytes_of;
+
+namespace {
+
+const std::string hello = bytes_of("00 cef7853c");
+constexpr std::size_t mib = 1024 * 1024;
+
+std::string request(const c10d::Request& request) {
+  std::string bytes;
+  REQUIRE(c10d::encode(request, c10d::Dialect::d, bytes));
+  return bytes;
+}
+
+std::string number(std::int64_t number) {
+  std::string bytes;
+  c10d::encode(c10d::Number{number}, bytes);
+  return bytes;
+}
+
+std::string value(std::string_view text) {
+  std::string bytes;
+  c10d::encode(c10d::Value{text}, bytes);
+  return bytes;
+}
+
+}  // namespace
+
+TEST_CASE("every captured exchange of every dialect is answered wherever a packet ends") {
+  for (const c10d::golden::Exchange& exchange : c10d::golden::exchanges()) {
+    CAPTURE(exchange.name);
+    std::size_t longest = 0;
+    for (const auto& step : exchange.steps) longest = std::max(longest, bytes_of(step.sent).size());
+    for (std::size_t cut = 0; cut < longest; ++cut) {
+      CAPTURE(cut);
+      // A torn APPEND of B can't be told from A's DELETE_KEY for certain; that is tested apart.
+      if (cut > 0 && exchange.dialect == c10d::Dialect::b) break;
+      StringSockets sockets;
+      const int client = sockets.dial(exchange.given);
+      for (const c10d::golden::Step& step : exchange.steps) {
+        CAPTURE(step.sent);
+        const std::string bytes = bytes_of(step.sent);
+        std::string heard = sockets.ask(client, bytes.substr(0, cut));
+        if (cut < bytes.size()) heard += sockets.ask(client, bytes.substr(cut));
+        if (step.answer.empty()) continue;  // there is none, or it comes later
+        CHECK(heard == bytes_of(step.answer));
+      }
+      CHECK_FALSE(sockets[client].end);
+    }
+  }
+}
+
+TEST_CASE("a client that sends single bytes is answered like any other") {
+  StringSockets sockets;
+  const int client = sockets.dial();
+  std::string heard;
+  const std::vector<c10d::KeyValue> entries{{"a", "1"}, {"b", "2"}};
+  const std::vector<c10d::Bytes> keys{"a", "b"};
+  for (const char byte : hello + request(c10d::MultiSet{entries}) + request(c10d::Add{"n", 5}) +
+                             request(c10d::MultiGet{keys})) {
+    heard += sockets.ask(client, std::string(1, byte));
+  }
+  CHECK(heard == number(5) + value("1") + value("2"));
+}
+
+TEST_CASE("requests that come together are answered in order, with one write") {
+  StringSockets sockets;
+  const int client = sockets.dial();
+  const std::string heard =
+      sockets.ask(client, hello + request(c10d::Ping{1}) + request(c10d::Set{"k", "v"}) +
+                              request(c10d::Get{"k"}) + request(c10d::Add{"n", 2}));
+  CHECK(heard == bytes_of("01000000") + value("v") + number(2));
+  CHECK(sockets[client].write_count == 1);
+}
+
+TEST_CASE("a torn MULTI_SET changes nothing, however much of it has come") {
+  const std::vector<c10d::KeyValue> entries{{"a", "1"}, {"b", "2"}};
+  const std::string bytes = request(c10d::MultiSet{entries});
+  for (std::size_t size = 0; size < bytes.size(); ++size) {
+    StringSockets sockets;
+    const int client = sockets.dial();
+    CHECK(sockets.ask(client, hello + bytes.substr(0, size)).empty());
+    CHECK(sockets.store.key_count() == 0);
+    sockets.leave(client);
+    CHECK(sockets[client].left_by_itself);
+    CHECK(sockets.ledger->bytes_held() == 0);
+  }
+}
+
+TEST_CASE("a length that nobody may have ends its client with a reason, and allocates nothing") {
+  struct Hostile {
+    std::string bytes;
+    std::string reason;
+  };
+  const std::vector<Hostile> table{
+      {bytes_of("03 0000000000000040"), "a key of 4611686018427387904 bytes, more than 8192"},
+      {bytes_of("03 ffffffffffffffff"), "a key of 18446744073709551615 bytes, more than 8192"},
+      {bytes_of("01 01..00 'k' 0000000000000040"),
+       "a value of 4611686018427387904 bytes, more than 268435456"},
+      {bytes_of("05 ffffffffffffffff"),
+       "18446744073709551615 keys in one request, more than 131072"},
+      {bytes_of("ff"), "unknown opcode 255"},
+  };
+  for (const Hostile& hostile : table) {
+    CAPTURE(hostile.reason);
+    StringSockets sockets;
+    const int client = sockets.dial();
+    // What was asked before it is still answered.
+    CHECK(sockets.ask(client, hello + request(c10d::Add{"n", 1}) + hostile.bytes) == number(1));
+    CHECK(sockets[client].end == hostile.reason);
+    CHECK_FALSE(sockets[client].left_by_itself);
+    CHECK(sockets.sessions.size() == 0);
+  }
+}
+
+TEST_CASE("what was only announced costs no memory") {
+  StringSockets sockets;
+  const int client = sockets.dial();
+  sockets.ask(client, hello + bytes_of("01 01..00 'k' 0000800c00000000 'begins'"));
+  CHECK(sockets.ledger->bytes_held() < 100);
+}
+
+TEST_CASE("a client whose packet holds thousands of requests does not keep others waiting") {
+  StringSockets sockets({.work_per_turn = 64 * 1024, .work_per_visit = 16 * 1024});
+  const int greedy = sockets.dial();
+  const int modest = sockets.dial();
+  sockets.ask(greedy, hello);
+  sockets.ask(modest, hello);
+  std::string many;
+  for (int at = 0; at < 1500; ++at) many += request(c10d::Add{"n", 1});
+  sockets.say(greedy, many);
+  sockets.say(modest, request(c10d::Add{"modest", 1}));
+  sockets.turn();
+  sockets.turn();
+  CHECK(sockets[modest].heard == number(1));
+  CHECK(sockets[greedy].heard.size() < 1500 * 8);
+  CHECK(sockets.until_quiet() > 3);
+  CHECK(sockets[greedy].heard.size() == 1500 * 8);
+  CHECK(sockets[greedy].heard.ends_with(number(1500)));
+}
+
+TEST_CASE("a DELETE_KEY that might become an APPEND is answered when nothing comes of it") {
+  StringSockets sockets;
+  const int client = sockets.dial();
+  CHECK(sockets.ask(client, bytes_of("03 02..00 '/k' 01..00")) == number(1));
+  CHECK(sockets.ask(client, bytes_of("08 02..00 '/k'")).empty());
+  CHECK(sockets.sessions.next_deadline() == sockets.now + bounds::store_dialect_grace);
+  sockets.pass(bounds::store_dialect_grace);
+  CHECK(sockets[client].heard == number(1));
+  CHECK(sockets.store.key_count() == 0);
+}
+
+TEST_CASE("the first bytes say who it is, and an agent is handed over with all it has said") {
+  StringSockets sockets;
+  const int agent = sockets.dial();
+  sockets.ask(agent, "cppr");
+  CHECK_FALSE(sockets[agent].handed_over);
+  sockets.ask(agent, "un1\nand more");
+  CHECK(sockets[agent].handed_over == "cpprun1\nand more");
+  CHECK(sockets.sessions.size() == 0);
+  const int scanner = sockets.dial();
+  sockets.ask(scanner, "GET / HTTP/1.1\r\n\r\n");
+  CHECK(sockets[scanner].end == "an HTTP request on a port for store clients and agents");
+  sockets.refusal = "not a member of round 3";
+  const int stranger = sockets.dial();
+  CHECK(sockets.ask(stranger, hello + request(c10d::Add{"n", 1})).empty());
+  CHECK(sockets[stranger].end == "not a member of round 3");
+  CHECK(sockets.store.key_count() == 0);
+  CHECK(sockets.ledger->bytes_held() == 0);
+}
+
+TEST_CASE("half a greeting is closed after a while, and whoever says nothing may stay") {
+  StringSockets sockets;
+  const int silent = sockets.dial();
+  const int half = sockets.dial();
+  sockets.ask(half, "cpprun1");
+  sockets.pass(bounds::join_patience);
+  CHECK(sockets[half].end == "it began to greet, and then said nothing");
+  CHECK(sockets.ask(silent, hello + request(c10d::Add{"n", 1})) == number(1));
+}
+
+TEST_CASE("a large value stays in the memory in which it came, between others in one packet") {
+  StringSockets sockets;
+  const int client = sockets.dial();
+  std::string large(20 * mib, 'x');
+  for (std::size_t at = 0; at < large.size(); at += 4096) large[at] = static_cast<char>(at >> 12);
+  const std::string heard =
+      sockets.ask(client, hello + request(c10d::Add{"n", 1}) + request(c10d::Set{"k", large}) +
+                              request(c10d::Add{"n", 1}) + request(c10d::Append{"k", "end"}));
+  CHECK(heard == number(1) + number(2));
+  CHECK(sockets.ledger->bytes_held() < 22 * mib);
+  CHECK(sockets.ask(client, request(c10d::Get{"k"})) == value(large + "end"));
+}
+
+TEST_CASE("who sends more than there is memory for is closed with the figures, and it alone") {
+  StringSockets sockets({}, {.bytes_max = 16 * mib});
+  const int modest = sockets.dial();
+  const int greedy = sockets.dial();
+  sockets.ask(modest, hello);
+  sockets.ask(greedy, hello + request(c10d::Set{"k", std::string(20 * mib, 'v')}));
+  REQUIRE(sockets[greedy].end);
+  CHECK(sockets[greedy].end->starts_with("all clients together hold 13."));
+  CHECK(sockets.ask(modest, request(c10d::Add{"n", 1})) == number(1));
+}
+
+TEST_CASE("keys by the ten thousand are listed over several turns, before what was asked next") {
+  StringSockets sockets;
+  const int client = sockets.dial();
+  std::vector<std::string> names;
+  for (int at = 0; at < 20'000; ++at) names.push_back("key" + std::to_string(at));
+  std::vector<c10d::KeyValue> entries;
+  std::size_t bytes = 8;
+  for (const std::string& name : names) {
+    entries.push_back({name, "v"});
+    bytes += 8 + name.size();
+  }
+  sockets.ask(client, hello + request(c10d::MultiSet{entries}));
+  sockets.say(client, request(c10d::ListKeys{}) + request(c10d::Add{"n", 1}));
+  CHECK(sockets.until_quiet() >= 5);
+  CHECK(sockets[client].heard.size() == bytes + 8);
+  CHECK(sockets[client].heard.starts_with(number(20'000)));
+  CHECK(sockets[client].heard.ends_with(number(1)));
+}
