@@ -170,7 +170,7 @@ std::optional<int> look_around(io::RunInputs& inputs) {
 int main(int argc, char** argv) {
   fill_standard_streams();
   survive_failed_writes();
-  const Environment environment = io::environment_snapshot(environ);
+  const Environment environment = environment_of(environ);
   CommandLine line{.words = {argv + 1, argv + argc},
                    .environment = environment,
                    .count_cpus = io::cpu_count,

@@ -12,6 +12,10 @@ namespace cpprun {
 
 using Environment = std::map<std::string, std::string, std::less<>>;
 
+// Of the variables that a process was started with, as `main` finds them: "NAME=value" each, and a
+// null behind the last. An entry without '=' is legal and means nothing.
+Environment environment_of(char** variables);
+
 // The value of `name`, or nothing; a variable that is set but empty counts as set.
 inline const std::string* find_variable(const Environment& environment, std::string_view name) {
   const auto found = environment.find(name);

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The daemon. Constructs, connects, runs, returns.
 
-#include <cstdio>
-#include <cstdlib>
+#include <unistd.h>
 
+#include <cstdio>
+
+#include "proto/environment.h"
 #include "proto/version.h"
 #include "rendezvous/daemon/cpprund_cli.h"
 #include "rendezvous/daemon/io/store_daemon.h"
@@ -13,9 +15,8 @@
 int main(int argc, char** argv) {
   cpprun::fill_standard_streams();
   cpprun::survive_failed_writes();
-  const char* const log_level = std::getenv(cpprun::log_level_variable);
   const auto parsed = cpprun::parse_daemon_options(argc, argv, cpprun::version_text(),
-                                                   log_level == nullptr ? "" : log_level);
+                                                   cpprun::environment_of(environ));
   if (const auto* end = std::get_if<cpprun::CommandLineEnd>(&parsed)) {
     std::fputs(end->text.c_str(), end->exit_code == 0 ? stdout : stderr);
     return end->exit_code;

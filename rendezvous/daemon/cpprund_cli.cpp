@@ -45,11 +45,16 @@ void add_limits(CLI::App& app, DaemonOptions& options) {
       ->capture_default_str();
 }
 
+std::string level_said_by(const Environment& environment) {
+  const std::string* const said = find_variable(environment, log_level_variable);
+  return said == nullptr || said->empty() ? "info" : *said;
+}
+
 }  // namespace
 
 std::variant<DaemonOptions, CommandLineEnd> parse_daemon_options(int argc, const char* const* argv,
                                                                  std::string_view version,
-                                                                 std::string_view log_level) {
+                                                                 const Environment& environment) {
   DaemonOptions options;
   CLI::App app{
       "The rendezvous daemon of cpprun: hosts the store on which the workers of a job "
@@ -66,7 +71,7 @@ std::variant<DaemonOptions, CommandLineEnd> parse_daemon_options(int argc, const
   bool is_verbose = false;
   auto* verbose = app.add_flag("--verbose", is_verbose, "The same as --log-level debug");
   verbose->excludes(quiet);
-  std::string level = log_level.empty() ? "info" : std::string(log_level);
+  std::string level = level_said_by(environment);
   app.add_option("--log-level", level,
                  "What is logged: error, warning, info or debug; CPPRUN_LOG_LEVEL sets the default")
       ->check(CLI::IsMember(std::set<std::string>{"error", "warning", "info", "debug"}))

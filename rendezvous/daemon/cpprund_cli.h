@@ -6,6 +6,7 @@
 #include <string_view>
 #include <variant>
 
+#include "proto/environment.h"
 #include "rendezvous/daemon/daemon_options.h"
 
 namespace cpprun {
@@ -16,10 +17,9 @@ struct CommandLineEnd {
   std::string text;
 };
 
-// `version`: what --version says. `log_level`: what CPPRUN_LOG_LEVEL says, for where no flag does;
-// may be empty.
-std::variant<DaemonOptions, CommandLineEnd> parse_daemon_options(int argc, const char* const* argv,
-                                                                 std::string_view version,
-                                                                 std::string_view log_level = {});
+// `version`: what --version says. `environment`: CPPRUN_LOG_LEVEL there says what no flag does.
+std::variant<DaemonOptions, CommandLineEnd> parse_daemon_options(
+    int argc, const char* const* argv, std::string_view version,
+    const Environment& environment = {});
 
 }  // namespace cpprun

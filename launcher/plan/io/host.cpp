@@ -93,17 +93,6 @@ int count_visible(std::string_view list, int there) {
 
 }  // namespace
 
-Environment environment_snapshot(char** variables) {
-  Environment environment;
-  for (char** each = variables; each != nullptr && *each != nullptr; ++each) {
-    const std::string_view text(*each);
-    const auto equals = text.find('=');
-    if (equals == std::string_view::npos) continue;
-    environment.emplace(text.substr(0, equals), text.substr(equals + 1));
-  }
-  return environment;
-}
-
 std::string host_name() {
   utsname names{};
   return ::uname(&names) == 0 ? names.nodename : "localhost";

@@ -16,8 +16,6 @@
 
 namespace cpprun::io {
 
-Environment environment_snapshot(char** variables);
-
 std::string host_name();  // as the kernel knows it; no name server is asked
 int cpu_count();  // logical processors of the machine, not of the affinity mask, as torchrun
 // Devices the workers may use: /dev/nvidia<n>, or what CUDA_VISIBLE_DEVICES leaves of them.

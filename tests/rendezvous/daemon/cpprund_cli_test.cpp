@@ -66,21 +66,23 @@ TEST_CASE("a mistake ends it with 2 and a line that names the flag") {
 }
 
 TEST_CASE("the level of the log comes from its flag, else from the environment, else it is info") {
-  const auto level = [](std::vector<const char*> arguments, std::string_view environment) {
+  const auto level = [](std::vector<const char*> arguments, const Environment& environment) {
     arguments.insert(arguments.begin(), "cpprund");
     const auto parsed = parse_daemon_options(static_cast<int>(arguments.size()), arguments.data(),
                                              "1.2.3", environment);
     REQUIRE(std::holds_alternative<DaemonOptions>(parsed));
     return std::get<DaemonOptions>(parsed).log_level;
   };
-  CHECK(level({}, "") == LogLevel::info);
-  CHECK(level({}, "error") == LogLevel::error);
-  CHECK(level({"--log-level", "warning"}, "error") == LogLevel::warning);
-  CHECK(level({"--verbose"}, "error") == LogLevel::debug);
+  const Environment error{{"CPPRUN_LOG_LEVEL", "error"}};
+  CHECK(level({}, {}) == LogLevel::info);
+  CHECK(level({}, {{"CPPRUN_LOG_LEVEL", ""}}) == LogLevel::info);
+  CHECK(level({}, error) == LogLevel::error);
+  CHECK(level({"--log-level", "warning"}, error) == LogLevel::warning);
+  CHECK(level({"--verbose"}, error) == LogLevel::debug);
   CHECK(end_of({"--log-level", "loud"}).exit_code == 2);
   CHECK(end_of({"--verbose", "--log-level", "info"}).exit_code == 2);
   const char* none[] = {"cpprund"};
-  const auto wrong = parse_daemon_options(1, none, "1.2.3", "loud");
+  const auto wrong = parse_daemon_options(1, none, "1.2.3", {{"CPPRUN_LOG_LEVEL", "loud"}});
   REQUIRE(std::holds_alternative<CommandLineEnd>(wrong));
   CHECK(std::get<CommandLineEnd>(wrong).exit_code == 2);
   CHECK(std::get<CommandLineEnd>(wrong).text ==

@@ -9,15 +9,6 @@
 
 using namespace cpprun;
 
-TEST_CASE("the environment is taken as it is, empty values included") {
-  char plain[] = "A=1";
-  char empty[] = "B=";
-  char two[] = "C=x=y";
-  char odd[] = "no equals";
-  char* variables[] = {plain, empty, two, odd, nullptr};
-  CHECK(io::environment_snapshot(variables) == Environment{{"A", "1"}, {"B", ""}, {"C", "x=y"}});
-}
-
 TEST_CASE("the loopback interface is found, up, with its address") {
   const auto interfaces = io::network_interfaces();
   REQUIRE(interfaces.has_value());
