@@ -35,12 +35,9 @@ void CoordinatorLink::answered(TimePoint now, link::AgentTime sent) {
 }
 
 link::Heartbeat CoordinatorLink::heartbeat(TimePoint now) const {
-  using std::chrono::microseconds;
   // No answer takes longer than the lease, or the link would be gone.
-  const auto trip =
-      std::chrono::duration_cast<microseconds>(std::min(round_trip_, timeouts_.lease));
   return {.sent = std::chrono::duration_cast<link::AgentTime>(now.time_since_epoch()),
-          .round_trip_microseconds = static_cast<int>(trip.count())};
+          .round_trip = std::min(round_trip_, timeouts_.lease)};
 }
 
 TimePoint CoordinatorLink::lease_over_at() const {

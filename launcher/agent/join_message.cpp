@@ -8,8 +8,9 @@ namespace cpprun {
 
 namespace {
 
-int milliseconds(Duration duration) {
-  return static_cast<int>(std::chrono::duration_cast<std::chrono::milliseconds>(duration).count());
+// As it travels: the coordinator in this very process must hear what all others hear.
+Duration milliseconds(Duration duration) {
+  return std::chrono::floor<std::chrono::milliseconds>(duration);
 }
 
 }  // namespace
@@ -25,11 +26,11 @@ link::Join join_message(const Config& config, const AgentFacts& facts, const Joi
                   .local_world_size = config.local_world_size,
                   .role = config.role,
                   .restarts_max = config.restarts_max,
-                  .backoff_milliseconds = milliseconds(config.restart_backoff),
-                  .window_milliseconds = milliseconds(config.restart_window),
+                  .backoff = milliseconds(config.restart_backoff),
+                  .window = milliseconds(config.restart_window),
                   .no_restart_codes = config.no_restart_codes,
-                  .lease_milliseconds = milliseconds(config.lease()),
-                  .last_call_milliseconds = milliseconds(config.last_call),
+                  .lease = milliseconds(config.lease()),
+                  .last_call = milliseconds(config.last_call),
                   .after = state.after,
                   .idle = state.idle,
                   .done = state.done,

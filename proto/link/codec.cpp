@@ -7,6 +7,7 @@
 #include <concepts>
 #include <cstdint>
 #include <cstdlib>
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <utility>
 
@@ -30,6 +31,20 @@ struct Idle {
 template <class Flag>
 Idle(Flag&, Flag&) -> Idle<Flag>;
 
+// A duration that travels as a whole number of such units; what is finer is left out.
+template <class Unit, class Value>
+struct Whole {
+  Value& duration;
+};
+template <class Value>
+Whole<std::chrono::milliseconds, Value> milliseconds(Value& duration) {
+  return {duration};
+}
+template <class Value>
+Whole<std::chrono::microseconds, Value> microseconds(Value& duration) {
+  return {duration};
+}
+
 // Each message lists its members once; the same list writes and reads.
 template <class M, class F>
 void each_member(M& m, F&& f)
@@ -48,10 +63,10 @@ void each_member(M& m, F&& f)
   f("job", m.job), f("host", m.host), f("pid", m.pid), f("agent", m.agent),
       f("node_rank", m.node_rank);
   f("min", m.nodes_min), f("max", m.nodes_max), f("workers", m.local_world_size);
-  f("role", m.role), f("restarts", m.restarts_max), f("backoff_ms", m.backoff_milliseconds);
-  f("window_ms", m.window_milliseconds), f("final", m.no_restart_codes);
-  f("addresses", m.addresses), f("lease_ms", m.lease_milliseconds);
-  f("last_call_ms", m.last_call_milliseconds), f("after", m.after.value),
+  f("role", m.role), f("restarts", m.restarts_max), f("backoff_ms", milliseconds(m.backoff));
+  f("window_ms", milliseconds(m.window)), f("final", m.no_restart_codes);
+  f("addresses", m.addresses), f("lease_ms", milliseconds(m.lease));
+  f("last_call_ms", milliseconds(m.last_call)), f("after", m.after.value),
       f("idle", Idle{m.idle, m.done});
   f("sent", m.sent);
 }
@@ -82,7 +97,7 @@ template <class M, class F>
 void each_member(M& m, F&& f)
   requires std::same_as<std::remove_const_t<M>, Heartbeat>
 {
-  f("sent", m.sent), f("trip", m.round_trip_microseconds);
+  f("sent", m.sent), f("trip", microseconds(m.round_trip));
 }
 
 template <class M, class F>
@@ -140,59 +155,20 @@ void each_member(M& m, F&& f)
 }
 
 template <class M>
-constexpr std::string_view name_of();
-template <>
-constexpr std::string_view name_of<Join>() {
-  return "join";
-}
-template <>
-constexpr std::string_view name_of<Failed>() {
-  return "failed";
-}
-template <>
-constexpr std::string_view name_of<Succeeded>() {
-  return "succeeded";
-}
-template <>
-constexpr std::string_view name_of<Drained>() {
-  return "drained";
-}
-template <>
-constexpr std::string_view name_of<Leave>() {
-  return "leave";
-}
-template <>
-constexpr std::string_view name_of<Heartbeat>() {
-  return "heartbeat";
-}
-template <>
-constexpr std::string_view name_of<Waiting>() {
-  return "waiting";
-}
-template <>
-constexpr std::string_view name_of<Refused>() {
-  return "refused";
-}
-template <>
-constexpr std::string_view name_of<Sealed>() {
-  return "sealed";
-}
-template <>
-constexpr std::string_view name_of<Drain>() {
-  return "drain";
-}
-template <>
-constexpr std::string_view name_of<Finish>() {
-  return "finish";
-}
-
-template <>
-constexpr std::string_view name_of<WhoHosts>() {
-  return "who_hosts";
-}
-template <>
-constexpr std::string_view name_of<Hosts>() {
-  return "hosts";
+constexpr std::string_view name_of() {
+  if constexpr (std::same_as<M, Join>) return "join";
+  if constexpr (std::same_as<M, Failed>) return "failed";
+  if constexpr (std::same_as<M, Succeeded>) return "succeeded";
+  if constexpr (std::same_as<M, Drained>) return "drained";
+  if constexpr (std::same_as<M, Leave>) return "leave";
+  if constexpr (std::same_as<M, Heartbeat>) return "heartbeat";
+  if constexpr (std::same_as<M, Waiting>) return "waiting";
+  if constexpr (std::same_as<M, Refused>) return "refused";
+  if constexpr (std::same_as<M, Sealed>) return "sealed";
+  if constexpr (std::same_as<M, Drain>) return "drain";
+  if constexpr (std::same_as<M, Finish>) return "finish";
+  if constexpr (std::same_as<M, WhoHosts>) return "who_hosts";
+  if constexpr (std::same_as<M, Hosts>) return "hosts";
 }
 
 struct Writer {
@@ -213,6 +189,12 @@ struct Writer {
     object[key] = value.time_since_epoch().count();
   }
   void operator()(const char* key, const AgentTime& value) { object[key] = value.count(); }
+  template <class Unit>
+  void operator()(const char* key, const Whole<Unit, const Duration>& value) {
+    using Limits = std::numeric_limits<int>;  // what whoever reads it takes
+    const std::int64_t count = std::chrono::duration_cast<Unit>(value.duration).count();
+    object[key] = std::clamp<std::int64_t>(count, Limits::min(), Limits::max());
+  }
   // Nothing stands for zero.
   template <class Value>
   void where_known(const char* key, const Value& value) {
@@ -279,6 +261,10 @@ struct Reader {
     // So that the nanoseconds between any two of them can be counted.
     const auto most = std::int64_t{std::chrono::microseconds{bounds::agent_time_max}.count()};
     value = AgentTime{std::clamp(whole<std::int64_t>(key, object.at(key)), -most, most)};
+  }
+  template <class Unit>
+  void operator()(const char* key, const Whole<Unit, Duration>& value) {
+    value.duration = Unit{whole<int>(key, object.at(key))};
   }
   template <class Value>
   void where_known(const char* key, Value& value) {

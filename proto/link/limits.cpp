@@ -107,7 +107,9 @@ void limits_of(Check& check, const Leave& leave) {
 }
 
 void limits_of(Check& check, const Heartbeat& beat) {
-  check.number("trip", beat.round_trip_microseconds, 0, any);
+  check.number("trip",
+               std::chrono::duration_cast<std::chrono::microseconds>(beat.round_trip).count(), 0,
+               any);
 }
 
 void limits_of(Check& check, const Sealed& sealed) {

@@ -79,15 +79,16 @@ struct Join {
   std::string role = "default";
   // What the whole job was asked to do about failures; every node has to say the same.
   int restarts_max = 0;
-  int backoff_milliseconds = 0;            // pause before the first restart; 0: none
-  int window_milliseconds = 0;             // after which a restart no longer counts; 0: never
+  Duration backoff{};                      // pause before the first restart; 0: none
+  Duration window{};                       // after which a restart no longer counts; 0: never
   std::vector<int> no_restart_codes = {};  // exit codes, and signals as negative numbers
   // Further numeric addresses of this machine, for its workers may reach the store from another one
   // than the agent's (IPv6 beside IPv4). Few: bounds::node_addresses_max.
   std::vector<std::string> addresses = {};
-  // How patient this job is; a daemon takes the first node's word for it, 0 means its own.
-  int lease_milliseconds = 0;
-  int last_call_milliseconds = 0;
+  // How patient this job is; a daemon takes the first node's word for it, 0 means its own. These
+  // four travel in milliseconds; a finer part is left out.
+  Duration lease{};
+  Duration last_call{};
   RoundNumber after{};  // the last round this agent took part in, 0 for a newcomer
   bool idle = false;    // nobody of that round is alive there any more
   bool done = false;    // because every worker of this node ended with 0 in it
@@ -141,7 +142,7 @@ struct Leave {
 // the round trip the coordinator learns how this node's clock stands to its own.
 struct Heartbeat {
   AgentTime sent{};
-  int round_trip_microseconds = 0;  // of the heartbeat before; 0: not known yet
+  Duration round_trip{};  // of the heartbeat before; 0: not known yet. Travels in microseconds
   friend bool operator==(const Heartbeat&, const Heartbeat&) = default;
 };
 

@@ -179,13 +179,13 @@ void Coordinator::begin_job(const Caller& caller, const link::Join& join, Action
   const auto refuse = [&](const std::string& reason) {
     coordinator::refuse({caller.link, caller.peer}, join.host, reason, actions);
   };
-  const std::chrono::milliseconds lease{join.lease_milliseconds};
-  if (lease > limits.lease) {
+  if (join.lease > limits.lease) {
     return refuse(fmt::format(
         "this daemon waits for a silent node for {} s at most, but {} came with {} s "
         "(keep_alive_interval times keep_alive_max_attempt of --rdzv-conf): ask for less, or start "
         "cpprund with --max-lease={}",
-        in_seconds(limits.lease), join.host, in_seconds(lease), std::ceil(in_seconds(lease))));
+        in_seconds(limits.lease), join.host, in_seconds(join.lease),
+        std::ceil(in_seconds(join.lease))));
   }
   if (jobs_.size() + awaiting_store_.size() >= limits.jobs) {
     return refuse(fmt::format("this daemon runs {} jobs, its limit (--max-jobs)", limits.jobs));
@@ -222,12 +222,8 @@ void Coordinator::on(TimePoint now, const StoreReady& event, Actions& actions) {
   const link::Join& first = nodes.front().second;
   JobOptions options = options_.options;
   options.store_port = event.port;
-  if (first.lease_milliseconds > 0) {
-    options.lease = std::chrono::milliseconds{first.lease_milliseconds};
-  }
-  if (first.last_call_milliseconds > 0) {
-    options.last_call = std::chrono::milliseconds{first.last_call_milliseconds};
-  }
+  if (first.lease > Duration{}) options.lease = first.lease;
+  if (first.last_call > Duration{}) options.last_call = first.last_call;
   const auto entry = jobs_.emplace(
       event.job, std::make_unique<Entry>(Entry{Job{terms_of(first), options}, Store{}, founder}));
   actions.emplace_back(coordinator::Note{

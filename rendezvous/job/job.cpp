@@ -76,8 +76,7 @@ void Job::hear(TimePoint now, LinkId link, const link::Message& message,
                    if (!over()) leave(now, link, m, actions);
                  },
                  [&](const link::Heartbeat& m) {
-                   round_.clock_of(link).heard(
-                       now, m.sent, std::chrono::microseconds{m.round_trip_microseconds});
+                   round_.clock_of(link).heard(now, m.sent, m.round_trip);
                    actions.emplace_back(coordinator::Say{link, m});
                  },
                  [&](const auto&) {

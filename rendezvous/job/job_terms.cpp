@@ -34,8 +34,8 @@ JobTerms terms_of(const link::Join& join) {
           .nodes_min = join.nodes_min,
           .nodes_max = join.nodes_max,
           .restarts_max = join.restarts_max,
-          .restart_backoff = std::chrono::milliseconds{join.backoff_milliseconds},
-          .restart_window = std::chrono::milliseconds{join.window_milliseconds},
+          .restart_backoff = join.backoff,
+          .restart_window = join.window,
           .no_restart_codes = join.no_restart_codes};
 }
 

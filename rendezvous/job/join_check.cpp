@@ -21,10 +21,13 @@ std::optional<std::string> impossible(const link::Join& join) {
     return outside("workers", join.local_world_size);
   }
   if (join.restarts_max < 0) return outside("restarts", join.restarts_max);
-  if (join.backoff_milliseconds < 0) return outside("backoff_ms", join.backoff_milliseconds);
-  if (join.window_milliseconds < 0) return outside("window_ms", join.window_milliseconds);
-  if (join.lease_milliseconds < 0) return outside("lease_ms", join.lease_milliseconds);
-  if (join.last_call_milliseconds < 0) return outside("last_call_ms", join.last_call_milliseconds);
+  const auto less_than_none = [&outside](const char* name, Duration duration) {
+    return outside(name, std::chrono::duration_cast<std::chrono::milliseconds>(duration).count());
+  };
+  if (join.backoff < Duration{}) return less_than_none("backoff_ms", join.backoff);
+  if (join.window < Duration{}) return less_than_none("window_ms", join.window);
+  if (join.lease < Duration{}) return less_than_none("lease_ms", join.lease);
+  if (join.last_call < Duration{}) return less_than_none("last_call_ms", join.last_call);
   // The next rounds' numbers have to be greater, and must not begin again with 0.
   if (join.after.value > bounds::round_number_max) return outside("after", join.after.value);
   return std::nullopt;
@@ -49,13 +52,12 @@ std::optional<std::string> join_check(const JobTerms& terms, const Round& round,
   if (join.done && join.after.value > round.number().value) return unknown_round_of(join);
   if (auto reason = disagreement(terms, join)) return reason;
   // Whoever believed in a longer lease would still compute when another has its ranks.
-  const std::chrono::milliseconds theirs{join.lease_milliseconds};
-  if (theirs.count() != 0 &&
-      theirs != std::chrono::duration_cast<std::chrono::milliseconds>(lease)) {
+  if (join.lease != Duration{} &&
+      join.lease != std::chrono::floor<std::chrono::milliseconds>(lease)) {
     return fmt::format(
         "this job declares a node lost after {} s, but {} came with {} s (keep_alive_interval "
         "times keep_alive_max_attempt of --rdzv-conf); start every node with the same",
-        in_seconds(lease), join.host, in_seconds(theirs));
+        in_seconds(lease), join.host, in_seconds(join.lease));
   }
   if (join.node_rank) {
     const Member* holder = round.holder_of(*join.node_rank);

@@ -38,7 +38,8 @@ Coordinator daemon_with(int jobs) {
     coordinator.handle(
         TimePoint{},
         Coordinator::Said{
-            link, link::Join{.job = name, .host = "host", .pid = 1, .lease_milliseconds = 60'000}});
+            link,
+            link::Join{.job = name, .host = "host", .pid = 1, .lease = std::chrono::seconds(60)}});
     coordinator.handle(TimePoint{}, Coordinator::StoreReady{name, 4000});
   }
   return coordinator;

@@ -76,7 +76,7 @@ class Crowd {
                                                     .local_world_size = 8,
                                                     .restarts_max = restarts,
                                                     .addresses = {"10.0.0.1", "fd00::1"},
-                                                    .lease_milliseconds = 60'000});
+                                                    .lease = std::chrono::seconds(60)});
     }
   }
 

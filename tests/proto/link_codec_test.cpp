@@ -51,12 +51,12 @@ TEST_CASE("every link message survives the wire") {
                         .local_world_size = 8,
                         .role = "trainer",
                         .restarts_max = 3,
-                        .backoff_milliseconds = 500,
-                        .window_milliseconds = 60'000,
+                        .backoff = std::chrono::milliseconds(500),
+                        .window = std::chrono::seconds(60),
                         .no_restart_codes = {2, -11},
                         .addresses = {"10.0.0.2", "fd00::2"},
-                        .lease_milliseconds = 3000,
-                        .last_call_milliseconds = 30000,
+                        .lease = std::chrono::seconds(3),
+                        .last_call = std::chrono::seconds(30),
                         .after = RoundNumber{2},
                         .idle = true,
                         .done = true,
@@ -70,7 +70,8 @@ TEST_CASE("every link message survives the wire") {
   check_round_trip(Leave{.signal = 15, .reason = "asked to stop"});
   check_round_trip(Leave{.signal = 15, .reason = "asked to stop", .asked = AgentTime{7}});
   check_round_trip(Heartbeat{});
-  check_round_trip(Heartbeat{.sent = AgentTime{1'000'000}, .round_trip_microseconds = 250});
+  check_round_trip(
+      Heartbeat{.sent = AgentTime{1'000'000}, .round_trip = std::chrono::microseconds(250)});
   check_round_trip(Waiting{.reason = "1 of 2 nodes"});
   check_round_trip(Waiting{.reason = "a spare", .spare = true});
   check_round_trip(Refused{.reason = "node rank 1 is taken"});
@@ -96,6 +97,29 @@ TEST_CASE("every link message survives the wire") {
   check_round_trip(WhoHosts{.job = "j", .host = "h", .pid = 7, .agent = 4'000'000'000});
   check_round_trip(WhoHosts{.job = "j", .host = "h", .pid = 7, .agent = 1, .joins = true});
   check_round_trip(Hosts{.job = "j", .host = "h", .pid = 7, .itself = true});
+}
+
+TEST_CASE("durations travel as the whole numbers that agents have always sent") {
+  const Join join{.job = "j",
+                  .host = "h",
+                  .pid = 7,
+                  .agent = 9,
+                  .backoff = std::chrono::milliseconds(1500) + Duration(999'999),
+                  .window = std::chrono::seconds(60),
+                  .lease = std::chrono::seconds(3),
+                  .last_call = std::chrono::seconds(30),
+                  .sent = AgentTime{5}};
+  CHECK(encode(join).substr(4) ==
+        R"({"addresses":[],"after":0,"agent":9,"backoff_ms":1500,"final":[],"host":"h","idle":0,)"
+        R"("job":"j","last_call_ms":30000,"lease_ms":3000,"max":1,"min":1,"pid":7,"restarts":0,)"
+        R"("role":"default","say":"join","sent":5,"window_ms":60000,"workers":1})");
+  CHECK(
+      encode(Heartbeat{.sent = AgentTime{1'000'000}, .round_trip = Duration(250'999)}).substr(4) ==
+      R"({"say":"heartbeat","sent":1000000,"trip":250})");
+  // Longer than an int has milliseconds: as long as it can be said, and not something negative.
+  const std::string endless = encode(Join{.job = "j", .host = "h", .lease = Duration::max()});
+  CHECK(endless.find(R"("lease_ms":2147483647)") != std::string::npos);
+  CHECK(decode(frame_of(R"({"say":"heartbeat","sent":1,"trip":4294967296})")).has_value() == false);
 }
 
 TEST_CASE("a frame is decoded only when all of it has arrived") {

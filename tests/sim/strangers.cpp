@@ -98,8 +98,8 @@ link::Join Strangers::join_of(Life& life) {
                   .pid = 100 + victim,
                   .agent = static_cast<std::uint32_t>(random.next()) | 1,
                   .addresses = {address_of(victim)},
-                  .lease_milliseconds = random.between(1, 5000),
-                  .last_call_milliseconds = random.between(0, 5000),
+                  .lease = std::chrono::milliseconds(random.between(1, 5000)),
+                  .last_call = std::chrono::milliseconds(random.between(0, 5000)),
                   .sent = any_time(random)};
   if (life.is_liar) {
     if (random.chance(0.3)) join.nodes_max = random.between(1, 4);
@@ -113,7 +113,7 @@ link::Join Strangers::join_of(Life& life) {
   if (random.chance(0.3)) join.nodes_max = any_number(random);
   if (random.chance(0.3)) join.local_world_size = any_number(random);
   if (random.chance(0.3)) join.restarts_max = any_number(random);
-  if (random.chance(0.3)) join.lease_milliseconds = any_number(random);
+  if (random.chance(0.3)) join.lease = std::chrono::milliseconds(any_number(random));
   if (random.chance(0.1)) join.addresses.assign(1000, address_of(victim));
   if (random.chance(0.1)) join.host = any_text(random, join.host);
   const std::string name = job_id(universe_.scenario.job_of(victim));
@@ -166,7 +166,7 @@ link::Message Strangers::lie_of(Random& random) const {
     case 7:
       return link::Finish{.exit_code = any_number(random), .reason = "over", .root = failure};
     default:
-      return link::Heartbeat{any_time(random), any_number(random)};
+      return link::Heartbeat{any_time(random), std::chrono::microseconds(any_number(random))};
   }
 }
 

@@ -72,7 +72,7 @@ TEST_CASE("a heartbeat says when it was sent, and how long the one before took")
   link.came_up(t0);
   CHECK(link.heartbeat(t0 + 1s) == link::Heartbeat{.sent = 1s});
   link.answered(t0 + 1s + 4ms, 1s);
-  CHECK(link.heartbeat(t0 + 2s) == link::Heartbeat{.sent = 2s, .round_trip_microseconds = 4000});
+  CHECK(link.heartbeat(t0 + 2s) == link::Heartbeat{.sent = 2s, .round_trip = 4ms});
 }
 
 TEST_CASE("an answer to what was never sent proves nothing") {

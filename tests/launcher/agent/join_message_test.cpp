@@ -31,11 +31,11 @@ TEST_CASE("a join says what the coordinator must know of this node") {
                            .nodes_max = 4,
                            .local_world_size = 8,
                            .restarts_max = 5,
-                           .backoff_milliseconds = 1500,
-                           .window_milliseconds = 60'000,
+                           .backoff = 1500ms,
+                           .window = 60s,
                            .no_restart_codes = {2, -9},
-                           .lease_milliseconds = 6000,
-                           .last_call_milliseconds = 30'000,
+                           .lease = 6s,
+                           .last_call = 30s,
                            .after = RoundNumber{7},
                            .sent = 9s});
 }

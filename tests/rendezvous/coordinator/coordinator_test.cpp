@@ -18,7 +18,8 @@ constexpr LinkId b{2};
 const JobOptions patient{.lease = 3s, .status_interval = 5s, .last_call = 30s, .store_port = 7};
 
 link::Join single(std::string job) {
-  return {.job = std::move(job), .host = "alpha", .pid = 1, .lease_milliseconds = 9000};
+  return {
+      .job = std::move(job), .host = "alpha", .pid = 1, .lease = std::chrono::milliseconds(9000)};
 }
 
 template <class A>
@@ -201,7 +202,7 @@ TEST_CASE("one address cannot take the places of all jobs, by whatever it asks f
     return said_first;
   };
   link::Join greedy = single("squat");
-  greedy.lease_milliseconds = 2'147'483'647;
+  greedy.lease = std::chrono::milliseconds(2'147'483'647);
   const auto refused = said<link::Refused>(come("10.6.6.6", greedy));
   REQUIRE(refused.size() == 1);
   CHECK(refused[0].reason ==
@@ -210,7 +211,7 @@ TEST_CASE("one address cannot take the places of all jobs, by whatever it asks f
         "cpprund with --max-lease=2147484");
   for (int i = 0; i < 2000; ++i) {
     greedy = single("squat" + std::to_string(i));
-    greedy.lease_milliseconds = 120'000;
+    greedy.lease = std::chrono::milliseconds(120'000);
     come("10.6.6.6", greedy);
   }
   CHECK(coordinator.job_count() == 256);
@@ -255,7 +256,7 @@ TEST_CASE("a hosted job takes as many members of one address as there are") {
     auto join = single("j");
     join.pid = static_cast<int>(link);
     join.nodes_min = join.nodes_max = 3;
-    join.lease_milliseconds = 3000;
+    join.lease = std::chrono::milliseconds(3000);
     coordinator.handle(t0, Coordinator::Said{LinkId{link}, join});
   }
   CHECK(coordinator.admit("j", "10.0.0.1").has_value());
@@ -282,7 +283,7 @@ TEST_CASE("each job keeps its own time, however many there are beside it") {
   for (std::uint64_t link = 1; link <= 3; ++link) {
     open(coordinator, LinkId{link});
     auto join = single("job" + std::to_string(link));
-    join.lease_milliseconds = static_cast<int>(link) * 1000;
+    join.lease = std::chrono::seconds(link);
     coordinator.handle(t0, Coordinator::Said{LinkId{link}, join});
     coordinator.handle(t0, Coordinator::StoreReady{join.job, 4000});
   }
@@ -339,7 +340,7 @@ TEST_CASE("those who wait for a master that cannot come yet are told why, until 
     join.pid = rank;
     join.node_rank = rank;
     join.nodes_min = join.nodes_max = 3;
-    join.lease_milliseconds = 3000;
+    join.lease = std::chrono::milliseconds(3000);
     coordinator.handle(t0, Coordinator::Opened{{.link = link, .peer = "10.0.0.1", .local = true}});
     coordinator.handle(t0, Coordinator::Said{link, join});
   };
@@ -347,7 +348,7 @@ TEST_CASE("those who wait for a master that cannot come yet are told why, until 
   auto second = single("j");
   second.node_rank = 1;
   second.nodes_min = second.nodes_max = 3;
-  second.lease_milliseconds = 3000;
+  second.lease = std::chrono::milliseconds(3000);
   coordinator.handle(t0, Coordinator::Said{b, second});
   const auto told = [&](TimePoint now) {
     coordinator.handle(now, Coordinator::Said{b, link::Heartbeat{.sent = 1s}});

@@ -16,7 +16,8 @@ constexpr LinkId a{1};
 const JobOptions patient{.lease = 3s, .status_interval = 5s, .last_call = 30s, .store_port = 7};
 
 link::Join single(std::string job) {
-  return {.job = std::move(job), .host = "alpha", .pid = 1, .lease_milliseconds = 9000};
+  return {
+      .job = std::move(job), .host = "alpha", .pid = 1, .lease = std::chrono::milliseconds(9000)};
 }
 
 std::vector<coordinator::HangUp> hung_up(const Coordinator::Actions& actions) {

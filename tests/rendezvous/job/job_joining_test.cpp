@@ -245,7 +245,7 @@ TEST_CASE("who is back as a newcomer may be the last that a draining round has w
   }
   SUBCASE("it is refused: the others wait for another in its place") {
     auto other = node(1);
-    other.lease_milliseconds = 1;
+    other.lease = std::chrono::milliseconds(1);
     CHECK(said<link::Refused>(back(table, t0 + 1s, other), newer).size() == 1);
     CHECK(table.job.round().phase() == Round::Phase::gathering);
   }

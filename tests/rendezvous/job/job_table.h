@@ -43,13 +43,9 @@ struct Table {
 
   coordinator::Actions join(TimePoint now, LinkId link, link::Join what, bool local = false) {
     const JobTerms& terms = job.terms();
-    using std::chrono::duration_cast;
-    using std::chrono::milliseconds;
     what.restarts_max = terms.restarts_max;
-    what.backoff_milliseconds =
-        static_cast<int>(duration_cast<milliseconds>(terms.restart_backoff).count());
-    what.window_milliseconds =
-        static_cast<int>(duration_cast<milliseconds>(terms.restart_window).count());
+    what.backoff = terms.restart_backoff;
+    what.window = terms.restart_window;
     what.no_restart_codes = terms.no_restart_codes;
     coordinator::Actions actions;
     job.join(now, {link, "10.0.0." + std::to_string(link.value), local}, what, actions);

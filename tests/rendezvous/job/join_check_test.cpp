@@ -38,11 +38,11 @@ TEST_CASE("who still is of a round that does not go on here does not come in as 
 
 TEST_CASE("a node that believes in another lease is refused: its workers would outlive its seat") {
   link::Join patient = node(1);
-  patient.lease_milliseconds = 30'000;
+  patient.lease = std::chrono::milliseconds(30'000);
   CHECK(join_check(terms, Round{}, 3s, patient) ==
         "this job declares a node lost after 3 s, but beta came with 30 s (keep_alive_interval "
         "times keep_alive_max_attempt of --rdzv-conf); start every node with the same");
-  patient.lease_milliseconds = 3000;
+  patient.lease = std::chrono::milliseconds(3000);
   CHECK_FALSE(join_check(terms, Round{}, 3s, patient));
 }
 
@@ -59,7 +59,7 @@ TEST_CASE("what the command line refuses is refused on the wire as well") {
         "its join says workers=1073741824, which cannot be");
   CHECK(changed([](auto& j) { j.restarts_max = -1; }) ==
         "its join says restarts=-1, which cannot be");
-  CHECK(changed([](auto& j) { j.lease_milliseconds = -5; }) ==
+  CHECK(changed([](auto& j) { j.lease = std::chrono::milliseconds(-5); }) ==
         "its join says lease_ms=-5, which cannot be");
   // The round after the next would have number 0.
   CHECK(changed([](auto& j) { j.after.value = 4'294'967'294; }) ==
