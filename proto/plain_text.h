@@ -4,7 +4,8 @@
 // want more than to be read: a line's end forges a line, an escape (ESC [, or U+009B alone) moves
 // the cursor, U+202E turns the rest of the line round, and what has no width makes two names look
 // alike. All of that becomes '?', and so does every byte that is no UTF-8. Letters of all
-// languages stay.
+// languages stay. Not for a worker's own words, which are full of colours and would be full of '?':
+// `printable` of launcher/output leaves these out.
 
 #include <cstddef>
 #include <string>

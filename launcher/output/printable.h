@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 // A worker says anything: colours, half characters, NUL, orders to a terminal. What of it is shown
-// in a report is text and cannot be taken for anything else.
+// in a report is text and cannot be taken for anything else. Not `plain_text`: a worker's colours
+// are nobody's attack and vanish without a trace, where a stranger's name must show that something
+// was in it.
 
 #include <string>
 #include <string_view>
