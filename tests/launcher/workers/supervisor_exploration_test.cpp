@@ -7,11 +7,13 @@
 
 #include <csignal>
 #include <map>
+#include <optional>
 #include <queue>
 #include <random>
 
 #include "launcher/workers/supervisor.h"
 #include "proto/bounds.h"
+#include "proto/driver.h"
 
 using namespace cpprun;
 using namespace cpprun::supervisor;
@@ -38,7 +40,7 @@ struct Body {
 
 class Life {
  public:
-  explicit Life(unsigned seed) : random_(seed), grace_(roll(0, 5) * 1s), machine_({}, 0s) {
+  explicit Life(unsigned seed) : random_(seed), grace_(roll(0, 5) * 1s) {
     const int count = roll(1, 6);
     std::vector<WorkerSpec> specs(static_cast<std::size_t>(count));
     for (int i = 0; i < count; ++i) {
@@ -47,25 +49,24 @@ class Life {
       bodies_[i].minds_term = roll(0, 2) != 0;
       bodies_[i].minds_kill = roll(0, 19) != 0;
     }
-    machine_ = Supervisor(specs, grace_);
+    driver_.begin(Supervisor(specs, grace_));
     if (roll(0, 2) == 0) later(roll(0, 9000), Stop{"asked", SIGTERM});
     if (roll(0, 4) == 0) later(roll(0, 12000), Insist{"asked again"});
   }
 
   void live() {
-    perform(machine_.start(now_));
+    driver_.start([](Supervisor& machine, TimePoint now) { return machine.start(now); });
     for (int steps = 0; settled_ == 0 && steps < 10000; ++steps) {
-      const auto deadline = machine_.next_deadline();
-      REQUIRE((deadline || !queue_.empty()));
-      if (deadline && (queue_.empty() || *deadline <= queue_.top().at)) {
-        now_ = std::max(now_, *deadline);
-        perform(machine_.advance(now_));
+      REQUIRE((deadline_ || !queue_.empty()));
+      if (deadline_ && (queue_.empty() || *deadline_ <= queue_.top().at)) {
+        now_ = std::max(now_, *deadline_);
+        driver_.advance();
         continue;
       }
       const auto happening = queue_.top();
       queue_.pop();
       now_ = std::max(now_, happening.at);
-      if (take_effect(happening.event)) perform(machine_.handle(now_, happening.event));
+      if (take_effect(happening.event)) driver_.post(happening.event);
     }
     CHECK(settled_ == 1);
     CHECK(failures_ <= 1);
@@ -89,12 +90,6 @@ class Life {
       bodies_[gone->local_rank.value].group_alive = false;
     }
     return true;
-  }
-
-  void perform(const Supervisor::Actions& actions) {
-    for (const auto& action : actions) {
-      std::visit([this](const auto& what) { act(what); }, action);
-    }
   }
 
   void act(const Spawn& spawn) {
@@ -159,8 +154,17 @@ class Life {
 
   std::mt19937 random_;
   Duration grace_;
-  Supervisor machine_;
   TimePoint now_{};
+  std::optional<TimePoint> deadline_;  // the one timer
+  // The loop that drives the agent and, in it, the supervisor.
+  Driver<Supervisor> driver_{
+      {.now = [this] { return now_; },
+       .perform =
+           [this](const auto& action) {
+             std::visit([this](const auto& what) { act(what); }, action);
+           },
+       .arm = [this](std::optional<TimePoint> deadline) { deadline_ = deadline; },
+       .performed = [this] { CHECK_FALSE(driver_.machine().check()); }}};
   TimePoint drained_at_ = TimePoint::min();
   TimePoint killed_at_{};
   std::map<int, Body> bodies_;
