@@ -4,13 +4,13 @@
 #include <fmt/format.h>
 
 #include <cctype>
+#include <map>
+#include <set>
 #include <stdexcept>
+#include <utility>
 
-#include "proto/c10d/decoder.h"
-#include "proto/c10d/encoder.h"
 #include "proto/link/codec.h"
-#include "proto/machine.h"
-#include "rendezvous/store/store.h"
+#include "tests/rendezvous/store/string_sockets.h"
 #include "tests/transcripts/machine_text.h"
 
 namespace cpprun::transcripts {
@@ -63,72 +63,66 @@ std::string shown(std::string_view bytes) {
 class StorePlayer : public Player {
  public:
   std::vector<std::string> answer(const Words& said) override {
-    const ConnectionId from{std::stoul(said.at(0))};
-    std::vector<std::string> lines;
-    if (said.at(1) == "leaves") {
-      Actions actions;
-      store_.forget(from, actions);
-      clients_.erase(from);
-      tell(actions, lines);
-      return lines;
+    if (said.at(0) == "at") {
+      sockets_.pass(duration_of(said.at(1)) - (sockets_.now - began_));
+      return told();
     }
-    if (said.at(1) != "sends") throw std::invalid_argument("a client sends or leaves");
-    Client& client = clients_[from];
-    client.bytes += bytes_from(said, 2);
-    while (!client.bytes.empty() && take_one(from, client, lines)) continue;
-    return lines;
+    const int client = client_of(said.at(0));
+    if (said.at(1) == "sends") {
+      sockets_.say(client, bytes_from(said, 2));
+    } else if (said.at(1) == "takes") {
+      take(client, said.at(2));
+    } else if (said.at(1) == "leaves") {
+      sockets_.leave(client);
+      left_.insert(client);
+    } else {
+      throw std::invalid_argument("a client sends, takes or leaves");
+    }
+    sockets_.until_quiet();
+    return told();
   }
 
  private:
-  struct Client {
-    std::string bytes;
-    c10d::Conversation conversation;
-    c10d::Progress progress;
-    c10d::Decoder decoder;
-  };
-
-  bool take_one(ConnectionId from, Client& client, std::vector<std::string>& lines) {
-    const auto decoded = client.decoder.decode(client.bytes, client.conversation, client.progress);
-    if (const auto* malformed = std::get_if<c10d::Malformed>(&decoded)) {
-      lines.push_back(fmt::format("{} is closed: {}", from.value, malformed->reason));
-      client.bytes.clear();
-      return false;
-    }
-    const auto* whole = std::get_if<c10d::Complete>(&decoded);
-    if (whole == nullptr) {
-      lines.push_back(fmt::format("{} has more to say", from.value));
-      return false;
-    }
-    Actions actions;
-    store_.apply(from, whole->request, actions);
-    tell(actions, lines);
-    client.bytes.erase(0, whole->size);
-    client.progress = {};
-    return true;
+  int client_of(const std::string& name) {
+    const auto [found, is_new] = clients_.try_emplace(name, 0);
+    if (is_new) found->second = sockets_.dial();
+    return found->second;
   }
 
-  static void tell(const Actions& actions, std::vector<std::string>& lines) {
-    for (const Action& action : actions) {
-      std::visit(
-          Overloaded{
-              [&](const Answer& m) {
-                std::string bytes;
-                c10d::encode(m.reply, bytes);
-                lines.push_back(fmt::format("{} is told {}", m.to.value, shown(bytes)));
-              },
-              [&](const Parcel& m) {
-                lines.push_back(fmt::format("{} is told of large values", m.to.value));
-              },
-              [&](const Drop& m) {
-                lines.push_back(fmt::format("{} is closed: {}", m.connection.value, m.reason));
-              },
-          },
-          action);
+  void take(int client, const std::string& amount) {
+    if (amount == "nothing") {
+      sockets_[client].room = 0;
+    } else {
+      sockets_.take(client, std::stoul(amount));
     }
   }
 
-  Store store_;
-  std::map<ConnectionId, Client> clients_;
+  // What each client was told, in the order of their names; what many bytes are is said in short.
+  std::vector<std::string> told() {
+    constexpr std::size_t shown_max = 100;
+    std::vector<std::string> lines;
+    for (const auto& [name, number] : clients_) {
+      StringSockets::Client& client = sockets_[number];
+      const std::string heard = std::exchange(client.heard, {});
+      if (heard.size() > shown_max) {
+        lines.push_back(fmt::format("{} is told {} bytes", name, heard.size()));
+      } else if (!heard.empty()) {
+        lines.push_back(fmt::format("{} is told {}", name, shown(heard)));
+      }
+      if (client.handed_over && left_.insert(number).second) {
+        lines.push_back(fmt::format("{} is an agent: {}", name, shown(*client.handed_over)));
+      }
+      if (client.end && left_.insert(number).second) {
+        lines.push_back(fmt::format("{} is closed: {}", name, *client.end));
+      }
+    }
+    return lines;
+  }
+
+  StringSockets sockets_{{.outbox_bytes_max = 100}};
+  const TimePoint began_ = sockets_.now;
+  std::map<std::string, int> clients_;
+  std::set<int> left_;  // of whose end it has been told
 };
 
 // What has come is a message, not all of one, or a reason to end the link.
