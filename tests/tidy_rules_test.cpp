@@ -146,6 +146,18 @@ TEST_CASE("promises and the paths of one machine are found in prose too") {
   CHECK(check_prose_words({"docs/a.md", "the working tree, the root of it\n"}).empty());
 }
 
+TEST_CASE("cpprun::io is what the io/ folders of launcher declare, and nothing else") {
+  const std::string with_io = "#pragma once\nnamespace cpprun::io {\n}\n";
+  const std::string without = "#pragma once\nnamespace cpprun {\n}\n";
+  CHECK(check_io_namespace({"launcher/plan/io/host.h", with_io}).empty());
+  CHECK(check_io_namespace({"launcher/plan/io/host.h", without}).size() == 1);
+  CHECK(check_io_namespace({"launcher/plan/io/host.cpp", without}).empty());
+  CHECK(check_io_namespace({"launcher/plan/plan.h", with_io}).size() == 1);
+  CHECK(check_io_namespace({"rendezvous/io/steadiness.h", without}).empty());
+  CHECK(check_io_namespace({"rendezvous/io/steadiness.h", with_io}).at(0).line == 2);
+  CHECK(check_io_namespace({"worker/env/io/spawn.h", "// namespace io {\n" + without}).empty());
+}
+
 TEST_CASE("a file that names no noun is found") {
   CHECK(check_file_name({"launcher/utils.h", ""}).size() == 1);
   CHECK(check_file_name({"launcher/agent/agent.h", ""}).empty());

@@ -214,6 +214,25 @@ std::vector<Violation> check_prose_words(const Source& source) {
   return violations;
 }
 
+std::vector<Violation> check_io_namespace(const Source& source) {
+  if (!is_cpp(source.path)) return {};
+  const bool is_at_home = in_io(source.path) && room_of(source.path) == "launcher";
+  const std::string code = code_of(source.text);
+  bool opens = false;
+  int line = 0;
+  for (const auto text : lines_of(code)) {
+    ++line;
+    if (!text.starts_with("namespace io") && !text.starts_with("namespace cpprun::io")) continue;
+    opens = true;
+    if (is_at_home) continue;
+    return {{source.path, line, "this is not what launcher/ does to the world, and says io",
+             "namespace cpprun; io is for the io/ folders of launcher/ (docs/style.md, 2)"}};
+  }
+  if (opens || !is_at_home || !source.path.ends_with(".h")) return {};
+  return {{source.path, 0, "an effect of launcher/ does not show where it is called",
+           "declare it in namespace cpprun::io (docs/style.md, 2)"}};
+}
+
 std::vector<Violation> check_file_name(const Source& source) {
   constexpr std::array<std::string_view, 6> vague = {"util",    "utils",  "helper",
                                                      "helpers", "common", "misc"};
