@@ -43,8 +43,7 @@ Agent::Actions Agent::handle(TimePoint now, const Event& event) {
   return actions;
 }
 
-// --- what the coordinator says
-// ------------------------------------------------------------------------
+// --- what the coordinator says -------------------------------------------------------------------
 
 void Agent::on(TimePoint now, const agent::Heard& event, Actions& actions) {
   link_.heard(now);
@@ -201,9 +200,10 @@ void Agent::examine(const Outcome& outcome, Actions& actions) {
 
 void Agent::on(TimePoint now, const agent::Examined& event, Actions& actions) {
   if (!sealed_) return;
-  const auto failed =
+  auto judged =
       pending_failures_.judge(event.evidence, {sealed_->round, sealed_->group_rank, facts_.host});
-  if (failed) say(*failed, actions);
+  actions.emplace_back(agent::TellDiagnosed{std::move(judged.end), std::move(judged.failure)});
+  if (judged.told) say(std::move(*judged.told), actions);
   conclude_if_examined(now, actions);
 }
 

@@ -142,6 +142,12 @@ struct TellFailed {
   supervisor::Failed failed;
   friend bool operator==(const TellFailed&, const TellFailed&) = default;
 };
+// A bad end, with the one verdict on it: for the event log now, and for the report at the end.
+struct TellDiagnosed {
+  DiagnosedEnd end;
+  link::Failure failure;
+  friend bool operator==(const TellDiagnosed&, const TellDiagnosed&) = default;
+};
 struct TellNote {
   std::string sentence;
   friend bool operator==(const TellNote&, const TellNote&) = default;
@@ -157,8 +163,8 @@ struct TellWarning {
   friend bool operator==(const TellWarning&, const TellWarning&) = default;
 };
 
-// The last action. With a code other than 0 the reason, the root and what was
-// examined since the last Prepare make the report.
+// The last action. With a code other than 0 the reason, the root and what was diagnosed since the
+// last Prepare make the report.
 struct Exit {
   int code = 0;
   std::string reason;
@@ -175,7 +181,7 @@ using Event =
     std::variant<LinkUp, LinkDown, Heard, Answered, FromWorker, Examined, WorldSeen, Signalled>;
 using Action = std::variant<Dial, Say, HangUp, AskWhoHosts, Prepare, Work, Examine, LookAtWorld,
                             TellStarted, TellWaiting, TellDraining, TellKilling, TellFailed,
-                            TellNote, TellWarning, TellNearMiss, Exit>;
+                            TellDiagnosed, TellNote, TellWarning, TellNearMiss, Exit>;
 
 }  // namespace agent
 

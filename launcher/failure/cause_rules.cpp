@@ -175,8 +175,7 @@ Verdict by_testimony(const WorkerOutput& worker_output) {
 Verdict after_our_signal(const Evidence& evidence, const WorkerOutput& worker_output) {
   const auto& outcome = evidence.outcome;
   const auto& status = outcome.status;
-  const bool obeyed = status.signalled && status.value == outcome.our_signal;
-  if (obeyed || outcome.our_signal == SIGKILL) return {"told_to_end", ""};
+  if (outcome.obeyed() || outcome.our_signal == SIGKILL) return {"told_to_end", ""};
   // A signal that asks for an end makes nobody crash, and a KILL that is not ours struck before: a
   // large process takes longer to die of it than its peers to notice.
   const bool crashed = status.signalled && status.value != SIGABRT;

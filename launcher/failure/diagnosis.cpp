@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <csignal>
+#include <utility>
 
 #include "launcher/failure/cause_rules.h"
 #include "launcher/failure/causes.h"
@@ -88,34 +89,6 @@ std::string reason_of(const Cause& cause, const Evidence& evidence) {
   return detail.empty() ? reason : fmt::format("{} ({})", reason, detail);
 }
 
-}  // namespace
-
-std::string to_text(const link::ExitStatus& status) {
-  if (!status.signalled) return fmt::format("exited with code {}", status.value);
-  const auto meaning = signal_meaning(status.value);
-  return meaning.empty() ? fmt::format("was killed by {}", signal_name(status.value))
-                         : fmt::format("was killed by {} ({})", signal_name(status.value), meaning);
-}
-
-std::string to_text(const Outcome& outcome, const std::string& executable) {
-  if (outcome.spawn_error) return not_started(*outcome.spawn_error, executable);
-  if (outcome.given_up) return "did not die of SIGKILL and was given up";
-  if (outcome.our_signal == 0) return to_text(outcome.status);
-  const auto signal = signal_name(outcome.our_signal);
-  const bool by_us = outcome.status.signalled && outcome.status.value == outcome.our_signal;
-  if (by_us) return fmt::format("was ended by us with {}", signal);
-  return fmt::format("{} after we sent it {}", to_text(outcome.status), signal);
-}
-
-std::string cause_advice(const Cause& cause, const std::string& executable) {
-  constexpr std::string_view place = "{program}";
-  std::string advice(cause.advice);
-  if (const auto at = advice.find(place); at != std::string::npos) {
-    advice.replace(at, place.size(), executable);
-  }
-  return advice;
-}
-
 Diagnosis diagnose(const Evidence& evidence) {
   Diagnosis diagnosis;
   diagnosis.ending = to_text(evidence.outcome, evidence.executable);
@@ -146,9 +119,39 @@ Diagnosis diagnose(const Evidence& evidence) {
   return diagnosis;
 }
 
-link::Failure failure_of(const Evidence& evidence, GroupRank group_rank, const std::string& host) {
-  const auto diagnosis = diagnose(evidence);
-  const auto& outcome = evidence.outcome;
+}  // namespace
+
+std::string to_text(const link::ExitStatus& status) {
+  if (!status.signalled) return fmt::format("exited with code {}", status.value);
+  const auto meaning = signal_meaning(status.value);
+  return meaning.empty() ? fmt::format("was killed by {}", signal_name(status.value))
+                         : fmt::format("was killed by {} ({})", signal_name(status.value), meaning);
+}
+
+std::string to_text(const Outcome& outcome, const std::string& executable) {
+  if (outcome.spawn_error) return not_started(*outcome.spawn_error, executable);
+  if (outcome.given_up) return "did not die of SIGKILL and was given up";
+  if (outcome.our_signal == 0) return to_text(outcome.status);
+  const auto signal = signal_name(outcome.our_signal);
+  if (outcome.obeyed()) return fmt::format("was ended by us with {}", signal);
+  return fmt::format("{} after we sent it {}", to_text(outcome.status), signal);
+}
+
+std::string cause_advice(const Cause& cause, const std::string& executable) {
+  constexpr std::string_view place = "{program}";
+  std::string advice(cause.advice);
+  if (const auto at = advice.find(place); at != std::string::npos) {
+    advice.replace(at, place.size(), executable);
+  }
+  return advice;
+}
+
+DiagnosedEnd::DiagnosedEnd(Evidence evidence)
+    : evidence_(std::move(evidence)), diagnosis_(diagnose(evidence_)) {}
+
+link::Failure failure_of(const DiagnosedEnd& end, GroupRank group_rank, const std::string& host) {
+  const Diagnosis& diagnosis = end.diagnosis();
+  const Outcome& outcome = end.evidence().outcome;
   link::Failure failure;
   failure.rank = outcome.rank;
   failure.local_rank = outcome.local_rank;

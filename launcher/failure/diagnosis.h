@@ -35,12 +35,27 @@ std::string to_text(const Outcome& outcome, const std::string& executable);
 // The cause of a worker that ended as cpprun told it to.
 inline constexpr std::string_view told_to_end = "told_to_end";
 
-Diagnosis diagnose(const Evidence& evidence);
+// A worker's bad end with the verdict on it. There is one verdict: only the PendingFailures of the
+// attempt can make this value, and the report, the event log and the coordinator's message are
+// handed it. Each used to judge the evidence for itself.
+class DiagnosedEnd {
+ public:
+  const Evidence& evidence() const { return evidence_; }
+  const Diagnosis& diagnosis() const { return diagnosis_; }
+  friend bool operator==(const DiagnosedEnd&, const DiagnosedEnd&) = default;
+
+ private:
+  friend class PendingFailures;
+  explicit DiagnosedEnd(Evidence evidence);
+
+  Evidence evidence_;
+  Diagnosis diagnosis_;
+};
 
 // The advice of a cause, with what was executed in its place.
 std::string cause_advice(const Cause& cause, const std::string& executable);
 
 // What the coordinator is told of it.
-link::Failure failure_of(const Evidence& evidence, GroupRank group_rank, const std::string& host);
+link::Failure failure_of(const DiagnosedEnd& end, GroupRank group_rank, const std::string& host);
 
 }  // namespace cpprun

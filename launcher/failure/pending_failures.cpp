@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "launcher/failure/pending_failures.h"
 
+#include <utility>
+
 #include "proto/bounds.h"
 
 namespace cpprun {
@@ -9,16 +11,23 @@ void PendingFailures::noticed(TimePoint now, LocalRank rank) {
   noticed_.emplace(rank, now);
 }
 
-std::optional<link::Failed> PendingFailures::judge(const Evidence& evidence, const Place& place) {
-  const LocalRank rank = evidence.outcome.local_rank;
+PendingFailures::Judged PendingFailures::judge(Evidence evidence, const Place& place) {
+  DiagnosedEnd end{std::move(evidence)};
+  link::Failure failure = failure_of(end, place.group_rank, place.host);
+  auto told = told_of(failure, place);
+  return {.end = std::move(end), .failure = std::move(failure), .told = std::move(told)};
+}
+
+std::optional<link::Failed> PendingFailures::told_of(const link::Failure& failure,
+                                                     const Place& place) {
+  const LocalRank rank = failure.local_rank;
   if (awaited_.erase(rank) == 0 || told_ == bounds::failures_told_max) return std::nullopt;
   const auto noticed = noticed_.find(rank);
   if (stopped_at_ && (noticed == noticed_.end() || noticed->second > *stopped_at_)) {
     return std::nullopt;
   }
-  link::Failed failed{.round = place.round,
-                      .failure = failure_of(evidence, place.group_rank, place.host)};
-  if (failed.failure.cause == told_to_end) return std::nullopt;
+  if (failure.cause == told_to_end) return std::nullopt;
+  link::Failed failed{.round = place.round, .failure = failure};
   if (noticed != noticed_.end()) {
     failed.noticed =
         std::chrono::duration_cast<link::AgentTime>(noticed->second.time_since_epoch());

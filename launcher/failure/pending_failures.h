@@ -33,10 +33,18 @@ class PendingFailures {
   // Evidence of that end is being collected.
   void asked(LocalRank rank) { awaited_.insert(rank); }
   bool complete() const { return awaited_.empty(); }
-  // The evidence is in. What the coordinator is to be told of it, if anything.
-  std::optional<link::Failed> judge(const Evidence& evidence, const Place& place);
+  // The evidence is in: the verdict on it, which is made here and nowhere else, and what the
+  // coordinator is to be told of it, if anything.
+  struct Judged {
+    DiagnosedEnd end;
+    link::Failure failure;  // the end as a message and an event name it
+    std::optional<link::Failed> told;
+  };
+  Judged judge(Evidence evidence, const Place& place);
 
  private:
+  std::optional<link::Failed> told_of(const link::Failure& failure, const Place& place);
+
   std::map<LocalRank, TimePoint> noticed_;
   std::set<LocalRank> awaited_;
   std::optional<TimePoint> stopped_at_;

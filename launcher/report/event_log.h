@@ -7,7 +7,8 @@
 #include <variant>
 #include <vector>
 
-#include "launcher/failure/diagnosis.h"
+#include "proto/clock.h"
+#include "proto/ids.h"
 #include "proto/link/message.h"
 #include "rendezvous/job/coordinator_actions.h"
 
@@ -42,7 +43,7 @@ struct WorkerExited {
 };
 // A worker that ended badly, with the verdict on it.
 struct WorkerFailed {
-  Evidence evidence;
+  link::Failure failure;
 };
 struct Draining {
   std::string reason;

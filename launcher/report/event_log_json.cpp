@@ -12,8 +12,6 @@ using Json = nlohmann::ordered_json;
 struct Writer {
   Json& json;
   const std::string& executable;
-  const std::string& host;
-  GroupRank group_rank;
 
   const char* operator()(const event_log::JobStarted& m) const {
     json["program"] = m.program;
@@ -47,7 +45,7 @@ struct Writer {
     return "worker_exited";
   }
   const char* operator()(const event_log::WorkerFailed& m) const {
-    json["failure"] = to_json(failure_of(m.evidence, group_rank, host), executable);
+    json["failure"] = to_json(m.failure, executable);
     return "worker_failed";
   }
   const char* operator()(const event_log::Draining& m) const {
@@ -111,7 +109,7 @@ std::string EventLog::line(WallTime time, const event_log::Event& event) {
   json["host"] = source_.host;
   json["node"] = group_rank_.value;
   json["round"] = round_.value;
-  json["event"] = std::visit(Writer{json, source_.executable, source_.host, group_rank_}, event);
+  json["event"] = std::visit(Writer{json, source_.executable}, event);
   return to_text(json) + "\n";
 }
 

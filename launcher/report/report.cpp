@@ -72,8 +72,9 @@ std::string shown_lines(const std::vector<std::string>& lines) {
 }
 
 // Everything that was seen of the end: how, what it said, its traceback or its last lines.
-std::string story(const Evidence& evidence, bool console_inherited) {
-  const auto diagnosis = diagnose(evidence);
+std::string story(const DiagnosedEnd& end, bool console_inherited) {
+  const Diagnosis& diagnosis = end.diagnosis();
+  const Evidence& evidence = end.evidence();
   auto text = diagnosis.ending;
   const auto& last_seen = evidence.host_facts.last_seen;
   if (!last_seen.empty()) text += "\nbefore SIGKILL " + last_seen;
@@ -95,8 +96,9 @@ std::string story(const Evidence& evidence, bool console_inherited) {
   return text;
 }
 
-Block block_of(const Evidence& evidence, const ReportFacts& facts, std::string traceback) {
-  const auto& outcome = evidence.outcome;
+Block block_of(const DiagnosedEnd& end, const ReportFacts& facts, std::string traceback) {
+  const Evidence& evidence = end.evidence();
+  const Outcome& outcome = evidence.outcome;
   return {.time = local_time_text(outcome.time, facts.utc_offset_seconds),
           .host = facts.host,
           .rank = outcome.rank.value,
@@ -121,10 +123,10 @@ Block block_of(const link::Failure& root, const ReportFacts& facts) {
 }
 
 // How one that is not to blame ended, and that it is not to blame.
-std::string victim_text(const Evidence& evidence, const ReportFacts& facts) {
-  const auto diagnosis = diagnose(evidence);
+std::string victim_text(const DiagnosedEnd& end, const ReportFacts& facts) {
+  const Diagnosis& diagnosis = end.diagnosis();
   auto words = diagnosis.ending;
-  const auto& last_seen = evidence.host_facts.last_seen;
+  const auto& last_seen = end.evidence().host_facts.last_seen;
   const auto seen = last_seen.empty() ? std::string() : "\nbefore SIGKILL " + last_seen;
   if (!facts.root) return words + seen;
   if (diagnosis.cause == told_to_end) {
@@ -137,14 +139,15 @@ std::string victim_text(const Evidence& evidence, const ReportFacts& facts) {
 }
 
 // What followed on this node, in the order in which it was seen.
-std::string others_text(const ReportFacts& facts, const Evidence* root) {
-  std::vector<const Evidence*> others;
-  for (const auto& each : facts.evidence) {
+std::string others_text(const ReportFacts& facts, const DiagnosedEnd* root) {
+  std::vector<const DiagnosedEnd*> others;
+  for (const auto& each : facts.ends) {
     if (&each != root) others.push_back(&each);
   }
   if (others.empty()) return "  <NO_OTHER_FAILURES>\n";
-  std::stable_sort(others.begin(), others.end(),
-                   [](const auto* a, const auto* b) { return a->outcome.time < b->outcome.time; });
+  std::stable_sort(others.begin(), others.end(), [](const auto* a, const auto* b) {
+    return a->evidence().outcome.time < b->evidence().outcome.time;
+  });
   std::string text;
   for (std::size_t i = 0; i < std::min(others.size(), others_max); ++i) {
     text += block_text(block_of(*others[i], facts, victim_text(*others[i], facts)), i + 1);
@@ -166,13 +169,13 @@ std::size_t longest_line(std::string_view text) {
 }
 
 // "rank 1 (local rank 1, pid 5, on node0) exited with code 3 at …", the sentence to read first.
-std::string headline(const ReportFacts& facts, const Evidence* own) {
+std::string headline(const ReportFacts& facts, const DiagnosedEnd* own) {
   if (!facts.root) return fmt::format("job {} did not end well: {}", facts.job, facts.reason);
   const auto& root = *facts.root;
   if (root.cause == link::node_lost) {
     return fmt::format("job {} failed: {}", facts.job, root.message);
   }
-  const auto ending = own != nullptr ? to_text(own->outcome, own->executable)
+  const auto ending = own != nullptr                           ? own->diagnosis().ending
                       : root.pid == 0 && !root.message.empty() ? root.message
                                                                : to_text(root.status);
   const auto pid = root.pid == 0 ? std::string() : fmt::format("pid {}, ", root.pid);
@@ -182,12 +185,12 @@ std::string headline(const ReportFacts& facts, const Evidence* own) {
 }
 
 // Why, and what helps, in a line each. Of another node's worker the cause's id came over.
-std::string verdict_lines(const ReportFacts& facts, const Evidence* own) {
+std::string verdict_lines(const ReportFacts& facts, const DiagnosedEnd* own) {
   std::string reason;
   std::string advice;
   std::string id = facts.root ? facts.root->cause : "";
   if (own != nullptr) {
-    const auto diagnosis = diagnose(*own);
+    const Diagnosis& diagnosis = own->diagnosis();
     reason = diagnosis.reason;
     advice = diagnosis.advice;
     id = diagnosis.cause;
@@ -230,7 +233,7 @@ std::string closing_lines(const ReportFacts& facts) {
 }
 
 // torchrun's box.
-std::string box(const ReportFacts& facts, const Evidence* own) {
+std::string box(const ReportFacts& facts, const DiagnosedEnd* own) {
   const auto title = fmt::format("{} FAILED", facts.entrypoint);
   const auto others = others_text(facts, own);
   const auto root = own != nullptr
@@ -258,10 +261,11 @@ std::string local_time_text(WallTime time, int utc_offset_seconds) {
                      clock.hours().count(), clock.minutes().count(), clock.seconds().count());
 }
 
-const Evidence* own_root(const ReportFacts& facts) {
+const DiagnosedEnd* own_root(const ReportFacts& facts) {
   if (!facts.root || facts.root->group_rank != facts.group_rank) return nullptr;
-  for (const auto& each : facts.evidence) {
-    if (each.outcome.rank == facts.root->rank && each.outcome.pid == facts.root->pid) return &each;
+  for (const DiagnosedEnd& each : facts.ends) {
+    const Outcome& outcome = each.evidence().outcome;
+    if (outcome.rank == facts.root->rank && outcome.pid == facts.root->pid) return &each;
   }
   return nullptr;
 }

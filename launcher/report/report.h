@@ -29,7 +29,7 @@ struct ReportFacts {
   WallTime started{};                 // when this cpprun began
   WallTime ended{};                   // and came to its end
   std::optional<link::Failure> root;  // what failed first in the whole job, as the coordinator says
-  std::vector<Evidence> evidence;     // this node's workers that did not end with 0
+  std::vector<DiagnosedEnd> ends;     // this node's workers that did not end with 0
   // What followed from the root anywhere, in the order of time; the count may be greater.
   std::vector<link::Consequence> consequences = {};
   int consequence_count = 0;
@@ -49,8 +49,8 @@ std::string report(const ReportFacts& facts);
 // The same as JSON for --report, of a job that ended well, too. docs/events.md has its members.
 std::string report_json(const ReportFacts& facts);
 
-// This node's own evidence of the root cause, if it happened here.
-const Evidence* own_root(const ReportFacts& facts);
+// What this node saw of the root cause, if it happened here.
+const DiagnosedEnd* own_root(const ReportFacts& facts);
 
 // "2026-11-21_05:04:27", local time by the offset.
 std::string local_time_text(WallTime time, int utc_offset_seconds);

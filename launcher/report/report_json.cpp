@@ -13,10 +13,11 @@ using Json = nlohmann::ordered_json;
 constexpr int report_version = 1;  // raised when a member changes its meaning
 
 // What this node has seen of one of its own, beyond what travels.
-Json evidence_json(const Evidence& evidence, const ReportFacts& facts) {
-  const auto diagnosis = diagnose(evidence);
+Json end_json(const DiagnosedEnd& end, const ReportFacts& facts) {
+  const Diagnosis& diagnosis = end.diagnosis();
+  const Evidence& evidence = end.evidence();
   const auto program = facts.program.empty() ? std::string() : facts.program.front();
-  auto json = to_json(failure_of(evidence, facts.group_rank, facts.host), program);
+  auto json = to_json(failure_of(end, facts.group_rank, facts.host), program);
   json["message"] = diagnosis.message;
   json["reason"] = diagnosis.reason;
   json["advice"] = diagnosis.advice;
@@ -33,7 +34,7 @@ Json evidence_json(const Evidence& evidence, const ReportFacts& facts) {
 
 Json root_json(const ReportFacts& facts) {
   if (!facts.root) return nullptr;
-  if (const auto* own = own_root(facts)) return evidence_json(*own, facts);
+  if (const auto* own = own_root(facts)) return end_json(*own, facts);
   return to_json(*facts.root, facts.program.empty() ? std::string() : facts.program.front());
 }
 
@@ -76,8 +77,8 @@ std::string report_json(const ReportFacts& facts) {
   json["root"] = root_json(facts);
   json["others"] = Json::array();
   const auto* own = own_root(facts);
-  for (const Evidence& each : facts.evidence) {
-    if (&each != own) json["others"].push_back(evidence_json(each, facts));
+  for (const DiagnosedEnd& each : facts.ends) {
+    if (&each != own) json["others"].push_back(end_json(each, facts));
   }
   json["consequences"] = Json::array();
   for (const link::Consequence& each : facts.consequences) {

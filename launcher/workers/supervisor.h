@@ -43,6 +43,10 @@ struct Outcome {
   friend bool operator==(const Outcome&, const Outcome&) = default;
 
   bool good() const { return !given_up && status == link::ExitStatus{}; }
+  // It ended of the very signal that we sent it.
+  bool obeyed() const {
+    return our_signal != 0 && status == link::ExitStatus{.signalled = true, .value = our_signal};
+  }
 };
 
 namespace supervisor {

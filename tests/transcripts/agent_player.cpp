@@ -43,6 +43,10 @@ std::string to_text(const agent::Action& action) {
           [](const agent::TellFailed& m) {
             return fmt::format("tell: rank {} failed", m.failed.outcome.rank.value);
           },
+          [](const agent::TellDiagnosed& m) {
+            return fmt::format("tell: what ended rank {} is {}", m.failure.rank.value,
+                               m.failure.cause);
+          },
           [](const agent::TellNote& m) { return "tell: " + m.sentence; },
           [](const agent::TellNearMiss& m) {
             return fmt::format("tell: silent for {} ms", m.silence / 1ms);

@@ -88,6 +88,7 @@ class Runtime {
   void on(const agent::TellDraining& action);
   void on(const agent::TellKilling& action);
   void on(const agent::TellFailed& action);
+  void on(const agent::TellDiagnosed& action);
   void on(const agent::TellNote& action);
   void on(const agent::TellNearMiss& action);
   void on(const agent::TellWarning& action);
@@ -130,7 +131,7 @@ class Runtime {
   std::vector<WorkerSpec> specs_;      // of the attempt that runs
   std::vector<int> pids_;              // by local rank; 0 before it started
   std::optional<SpawnError> no_room_;  // the attempt's folders could not be made
-  std::vector<Evidence> evidence_;     // of the attempt that runs
+  std::vector<DiagnosedEnd> ends_;     // the bad ones of the attempt that runs
   WallTime started_{};
   Attempts attempts_;
   GroupRank group_rank_{};               // of this node, in the round that was sealed last

@@ -74,7 +74,7 @@ void Runtime::on(const agent::HangUp&) {
 void Runtime::on(const agent::Prepare& action) {
   specs_ = action.specs;
   pids_.assign(specs_.size(), 0);
-  evidence_.clear();
+  ends_.clear();
   no_room_.reset();
   collector_->begin();
   // Nobody's heartbeats wait for the disk of a job of one node.
@@ -142,10 +142,6 @@ void Runtime::on(const agent::Examine& action) {
           "the disk of the logs, of TMPDIR or of the folder cpprun was started in hangs",
           evidence.outcome.rank.value, bounds::evidence_patience.count())));
     }
-    note(event_log::WorkerFailed{evidence});
-    const auto failure = failure_of(evidence, group_rank_, inputs_.host);
-    if (failure.cause != told_to_end) attempts_.failed(failure);
-    evidence_.push_back(evidence);
     post(agent::Examined{std::move(evidence)});
   };
   collector_->examine(action.outcome, spec, hear);
@@ -201,6 +197,12 @@ void Runtime::on(const agent::TellFailed& action) {
   pump_.say(messages_.failed(action.failed, specs_[rank].argv.front()));
 }
 
+void Runtime::on(const agent::TellDiagnosed& action) {
+  note(event_log::WorkerFailed{action.failure});
+  if (action.failure.cause != told_to_end) attempts_.failed(action.failure);
+  ends_.push_back(action.end);
+}
+
 void Runtime::on(const agent::TellNote& action) {
   pump_.say(messages_.note(action.sentence));
 }
@@ -253,7 +255,7 @@ ReportFacts Runtime::report_facts(const agent::Exit& last) const {
                     .started = started_,
                     .ended = wall_now(),
                     .root = last.root,
-                    .evidence = evidence_,
+                    .ends = ends_,
                     .consequences = last.consequences,
                     .consequence_count = last.consequence_count,
                     .attempts = attempts_.list(wall_now()),
@@ -306,7 +308,8 @@ void Runtime::announce_report(const std::string& reason) {
 void Runtime::leave_error_file(const link::Failure& root) {
   const std::string* path = find_variable(inputs_.environment, contract::error_file);
   if (path == nullptr || path->empty()) return;
-  for (const Evidence& each : evidence_) {
+  for (const DiagnosedEnd& end : ends_) {
+    const Evidence& each = end.evidence();
     if (each.outcome.rank != root.rank || each.error_text.empty()) continue;
     const auto text = with_exit_code(each.error_text, link::exit_code_of(root.status));
     if (!text) {

@@ -103,12 +103,6 @@ std::optional<Answer> unpacked_answer(const std::optional<std::string>& bytes) {
   return answer;
 }
 
-// Hundreds of workers that ended because they were told to are not worth the looking.
-bool was_told_to_end(const Outcome& outcome) {
-  return outcome.our_signal != 0 && outcome.status.signalled &&
-         outcome.status.value == outcome.our_signal;
-}
-
 }  // namespace
 
 EvidenceCollector::EvidenceCollector(asio::io_context& context, SideProcesses& side,
@@ -160,7 +154,8 @@ void EvidenceCollector::examine(const Outcome& outcome, const WorkerSpec& spec, 
   evidence.stdout_file = spec.out.file;
   evidence.stderr_file = spec.err.file;
   evidence.host_facts = host_facts_of(outcome);
-  if (outcome.spawn_error || !was_told_to_end(outcome)) question.disks = disks_;
+  // Hundreds of workers that ended because they were told to are not worth the looking.
+  if (outcome.spawn_error || !outcome.obeyed()) question.disks = disks_;
   if (outcome.spawn_error && outcome.spawn_error->stage == SpawnStage::exec) {
     question.executable = evidence.executable;
   }
@@ -187,7 +182,7 @@ void EvidenceCollector::examine(const Outcome& outcome, const WorkerSpec& spec, 
 HostFacts EvidenceCollector::host_facts_of(const Outcome& outcome) {
   HostFacts around;
   around.last_seen = last_seen(outcome.local_rank);
-  if (outcome.spawn_error || was_told_to_end(outcome)) return around;
+  if (outcome.spawn_error || outcome.obeyed()) return around;
   const auto now = oom_kills();
   around.oom_kills = now.in_group - oom_before_.in_group;
   around.oom_kills_on_machine = now.on_machine - oom_before_.on_machine;

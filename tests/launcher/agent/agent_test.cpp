@@ -113,6 +113,19 @@ TEST_CASE("workers that all end with 0 are a success, and the agent waits for th
   CHECK(last[0].code == 0);
 }
 
+TEST_CASE("a bad end is diagnosed once, and everybody is handed that verdict") {
+  Stage stage;
+  stage.run();
+  const auto actions =
+      stage.end_worker(t0, {.value = 1}, "OSError: [Errno 28] No space left on device");
+  const auto told = all<agent::TellDiagnosed>(actions);
+  REQUIRE(told.size() == 1);
+  CHECK(told[0].end.diagnosis().cause == "disk_full");
+  CHECK(told[0].failure.cause == "disk_full");
+  REQUIRE(said<link::Failed>(actions).size() == 1);
+  CHECK(said<link::Failed>(actions)[0].failure == told[0].failure);
+}
+
 TEST_CASE("a failure is told at once, and drained is said only when nobody is left") {
   Stage stage;
   stage.run();

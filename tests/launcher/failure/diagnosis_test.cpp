@@ -2,16 +2,33 @@
 #include "launcher/failure/diagnosis.h"
 
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 
 #include <cerrno>
 #include <csignal>
+#include <type_traits>
 
 #include "launcher/output/last_lines.h"
 #include "proto/bounds.h"
+#include "tests/launcher/failure/diagnosed.h"
 
 using namespace cpprun;
 
 namespace {
+
+// One place judges, and everybody else is handed what it found.
+static_assert(!std::is_constructible_v<DiagnosedEnd, Evidence>);
+static_assert(!std::is_constructible_v<DiagnosedEnd, Evidence, Diagnosis>);
+static_assert(!std::is_default_constructible_v<DiagnosedEnd> && !std::is_aggregate_v<DiagnosedEnd>);
+
+Diagnosis diagnose(const Evidence& evidence) {
+  return testing::diagnosed(evidence).diagnosis();
+}
+
+link::Failure failure_of_end(const Evidence& evidence, int group_rank) {
+  return failure_of(testing::diagnosed(evidence), GroupRank{group_rank},
+                    fmt::format("node{}", group_rank));
+}
 
 Evidence ended(link::ExitStatus status, int our_signal = 0) {
   Evidence evidence;
@@ -48,7 +65,7 @@ TEST_CASE("what could not be started says at which stage, why, and what may help
         "could not be started: cannot execute \"./train\": No such file or directory");
   CHECK(diagnosis.cause == "program_missing");
   CHECK(diagnosis.advice.starts_with("check the path on this node"));
-  CHECK(failure_of(evidence, GroupRank{0}, "node0").message == diagnosis.ending);
+  CHECK(failure_of_end(evidence, 0).message == diagnosis.ending);
   evidence.outcome.spawn_error = SpawnError{SpawnStage::stdout_target, ENOENT};
   CHECK(diagnose(evidence).ending ==
         "could not be started: cannot open what its stdout goes to: No such file or directory");
@@ -107,14 +124,14 @@ TEST_CASE("a KILL that was not ours points at memory; one that was does not") {
 TEST_CASE("what travels to the coordinator is one line of text of bounded length") {
   auto evidence = ended({false, 1});
   evidence.last_lines = {"bad \xFF\xE2\x82 byte\tand \xE2\x82\xAC " + std::string(9000, 'x')};
-  const auto message = failure_of(evidence, GroupRank{2}, "node2").message;
+  const auto message = failure_of_end(evidence, 2).message;
   CHECK(message.starts_with("bad ??? byte and \xE2\x82\xAC xxx"));
   CHECK(message.size() <= bounds::failure_message_bytes_max);
 }
 
 TEST_CASE("a failure carries who, where and how") {
   auto evidence = ended({true, SIGABRT});
-  const auto failure = failure_of(evidence, GroupRank{2}, "node2");
+  const auto failure = failure_of_end(evidence, 2);
   CHECK(failure.rank == Rank{1});
   CHECK(failure.group_rank == GroupRank{2});
   CHECK(failure.host == "node2");
@@ -123,7 +140,7 @@ TEST_CASE("a failure carries who, where and how") {
   CHECK(failure.cause == "aborted");
   CHECK_FALSE(failure.consequence);
   evidence.last_lines = {"terminate called after throwing", "  what():  Connection closed by peer"};
-  CHECK(failure_of(evidence, GroupRank{2}, "node2").consequence);
+  CHECK(failure_of_end(evidence, 2).consequence);
 }
 
 TEST_CASE("advice names the very program that ran") {

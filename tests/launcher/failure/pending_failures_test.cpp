@@ -32,7 +32,7 @@ TEST_CASE("what ended by itself is told, with its place and the time it was noti
   pending_failures.noticed(TimePoint{} + 5s, LocalRank{1});
   pending_failures.asked(LocalRank{1});
   CHECK_FALSE(pending_failures.complete());
-  const auto failed = pending_failures.judge(end_of(1, {.value = 3}), place);
+  const auto failed = pending_failures.judge(end_of(1, {.value = 3}), place).told;
   REQUIRE(failed);
   CHECK(failed->round == RoundNumber{2});
   CHECK(failed->failure.rank == Rank{5});
@@ -44,14 +44,16 @@ TEST_CASE("what ended by itself is told, with its place and the time it was noti
 TEST_CASE("whom we ended ourselves is nobody's failure") {
   PendingFailures pending_failures;
   pending_failures.asked(LocalRank{0});
-  CHECK_FALSE(
-      pending_failures.judge(end_of(0, {.signalled = true, .value = SIGTERM}, SIGTERM), place));
+  const auto judged =
+      pending_failures.judge(end_of(0, {.signalled = true, .value = SIGTERM}, SIGTERM), place);
+  CHECK_FALSE(judged.told);
+  CHECK(judged.end.diagnosis().cause == told_to_end);
   CHECK(pending_failures.complete());
 }
 
 TEST_CASE("evidence that nobody asked for in this attempt is left alone") {
   PendingFailures pending_failures;
-  CHECK_FALSE(pending_failures.judge(end_of(0, {.value = 3}), place));
+  CHECK_FALSE(pending_failures.judge(end_of(0, {.value = 3}), place).told);
 }
 
 TEST_CASE("of many failures on one node a few are told, the later ones in few words") {
@@ -61,7 +63,7 @@ TEST_CASE("of many failures on one node a few are told, the later ones in few wo
     pending_failures.asked(LocalRank{rank});
     Evidence evidence = end_of(rank, {.value = 3});
     evidence.last_lines = {std::string(1000, 'x')};
-    const auto failed = pending_failures.judge(evidence, place);
+    const auto failed = pending_failures.judge(evidence, place).told;
     if (!failed) continue;
     ++told;
     if (told > 1) CHECK(failed->failure.message.size() <= bounds::later_message_bytes_max);
@@ -77,8 +79,22 @@ TEST_CASE("what ends badly after this node was asked to stop is no failure of th
   pending_failures.noticed(TimePoint{} + 5s + 1us, LocalRank{1});
   pending_failures.asked(LocalRank{0});
   pending_failures.asked(LocalRank{1});
-  CHECK(pending_failures.judge(end_of(0, {.signalled = true, .value = SIGSEGV}), place));
-  CHECK_FALSE(
-      pending_failures.judge(end_of(1, {.signalled = true, .value = SIGSEGV}, SIGTERM), place));
+  const link::ExitStatus crash{.signalled = true, .value = SIGSEGV};
+  CHECK(pending_failures.judge(end_of(0, crash), place).told);
+  CHECK_FALSE(pending_failures.judge(end_of(1, crash, SIGTERM), place).told);
   CHECK(pending_failures.complete());
+}
+
+TEST_CASE("the end, its failure and the coordinator's message have one verdict") {
+  PendingFailures pending_failures;
+  pending_failures.asked(LocalRank{0});
+  Evidence evidence = end_of(0, {.value = 1});
+  evidence.last_lines = {"OSError: [Errno 28] No space left on device"};
+  const auto judged = pending_failures.judge(evidence, place);
+  CHECK(judged.end.evidence() == evidence);
+  CHECK(judged.end.diagnosis().cause == "disk_full");
+  CHECK(judged.failure.cause == judged.end.diagnosis().cause);
+  CHECK(judged.failure.message == judged.end.diagnosis().message);
+  REQUIRE(judged.told);
+  CHECK(judged.told->failure == judged.failure);
 }

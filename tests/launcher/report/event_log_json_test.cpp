@@ -65,11 +65,9 @@ TEST_CASE("from a sealed round on, lines carry its number and this node's") {
 
 TEST_CASE("a failed worker's line has the verdict on it") {
   auto event_log = event_log_of_node();
-  Evidence evidence;
-  evidence.outcome.rank = Rank{1};
-  evidence.outcome.status = {false, 1};
-  evidence.last_lines = {"OSError: [Errno 28] No space left on device"};
-  const auto json = event(event_log, event_log::WorkerFailed{evidence});
+  const link::Failure failure{.rank = Rank{1}, .status = {false, 1}, .cause = "disk_full"};
+  const auto json = event(event_log, event_log::WorkerFailed{failure});
+  CHECK(json.at("failure").at("rank") == 1);
   CHECK(json.at("failure").at("cause") == "disk_full");
   CHECK(json.at("failure").at("consequence") == false);
 }

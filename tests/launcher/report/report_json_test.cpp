@@ -5,8 +5,10 @@
 #include <nlohmann/json.hpp>
 
 #include "launcher/report/report.h"
+#include "tests/launcher/failure/diagnosed.h"
 
 using namespace cpprun;
+using testing::diagnosed;
 
 namespace {
 
@@ -36,9 +38,9 @@ TEST_CASE("the report as JSON tells the root by what this node saw of it") {
                     .host = "node0",
                     .exit_code = 1,
                     .restarts = 2,
-                    .evidence = {ended(0, {true, SIGTERM}, SIGTERM), root},
+                    .ends = {diagnosed(ended(0, {true, SIGTERM}, SIGTERM)), diagnosed(root)},
                     .reason = "rank 1 failed"};
-  facts.root = failure_of(root, GroupRank{0}, "node0");
+  facts.root = failure_of(facts.ends.back(), GroupRank{0}, "node0");
   const auto json = json_of(facts);
   CHECK(json.at("succeeded") == false);
   CHECK(json.at("restarts") == 2);

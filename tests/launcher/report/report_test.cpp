@@ -5,6 +5,8 @@
 
 #include <csignal>
 
+#include "tests/launcher/failure/diagnosed.h"
+
 using namespace cpprun;
 
 namespace {
@@ -30,8 +32,8 @@ ReportFacts facts_of(std::vector<Evidence> evidence) {
   facts.program = {"/usr/bin/python3", "-u", "train.py"};
   facts.host = "node1";
   facts.group_rank = GroupRank{1};
-  facts.evidence = std::move(evidence);
-  facts.root = failure_of(facts.evidence.back(), GroupRank{1}, "node1");
+  for (Evidence& each : evidence) facts.ends.push_back(testing::diagnosed(std::move(each)));
+  facts.root = failure_of(facts.ends.back(), GroupRank{1}, "node1");
   facts.utc_offset_seconds = 3600;
   return facts;
 }

@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+// A diagnosed end, made the one way there is: by the pending failures of an attempt.
+
+#include <utility>
+
+#include "launcher/failure/pending_failures.h"
+
+namespace cpprun::testing {
+
+inline DiagnosedEnd diagnosed(Evidence evidence) {
+  return PendingFailures{}.judge(std::move(evidence), {}).end;
+}
+
+}  // namespace cpprun::testing
