@@ -13,6 +13,7 @@
 
 #include "launcher/agent/agent_text.h"
 #include "launcher/io/wall_clock.h"
+#include "launcher/plan/hosting.h"
 #include "launcher/plan/io/addresses.h"
 #include "launcher/plan/io/host.h"
 #include "launcher/plan/meeting_place.h"
@@ -160,52 +161,52 @@ Result<void> Runtime::open() {
   return {};
 }
 
-// Node rank 0 hosts the coordinator. Where ranks do not say, whoever runs on the master's machine
-// does, and the second one there, which finds the port taken, joins the first.
+// The coordinator itself, or the way to it.
 Result<void> Runtime::open_coordinator() {
+  const auto hosting = decide_hosting(
+      inputs_.config,
+      {.host_name = inputs_.host, .interfaces = inputs_.interfaces, .addresses_of = addresses_of});
+  if (!hosting) return tl::unexpected<Error>(hosting.error());
+  if (*hosting != Hosting::never) {
+    const auto hosted = host_coordinator();
+    if (hosted || *hosting == Hosting::must) return hosted;
+  }
+  look_for_coordinator();
+  return {};
+}
+
+Result<void> Runtime::host_coordinator() {
   Config& config = inputs_.config;
-  const bool by_rank =
-      config.rendezvous != RendezvousMode::endpoint && config.node_rank.has_value();
-  // A node alone has nobody to join; only an endpoint may be somebody else's, a daemon's.
-  const bool alone = config.nodes_max == 1 && config.rendezvous != RendezvousMode::endpoint;
-  const bool must_host = config.is_host.value_or(alone || (by_rank && config.node_rank == 0));
-  bool may_host = false;
-  if (!config.is_host && !by_rank && !must_host) {
-    const auto meant = means_this_machine(config, inputs_.host, inputs_.interfaces);
-    if (!meant) return tl::unexpected<Error>(meant.error());
-    may_host = *meant;
-  }
-  if (must_host || may_host) {
-    coordinator_ = std::make_unique<CoordinatorServer>(
-        context_,
-        CoordinatorServer::Callbacks{
-            .to_local_agent = [this](link::Message m) { post(agent::Heard{std::move(m)}); },
-            .note = [this](const Note& note) { hear_coordinator(note); },
-            .done =
-                [this] {
-                  if (exit_) leave_when_everything_is_said();
-                },
-            .node_changed = [this](const auto& change) { note(event_log::NodeChanged{change}); },
-            .round_over = [this](const auto& root) { attempts_.judged(root); }});
-    // A literal loopback address is served there and nowhere else.
-    const bool only_loopback =
-        config.endpoint.host != "localhost" && is_loopback(config.endpoint.host);
-    const auto listening =
-        coordinator_->open({.host = only_loopback ? config.endpoint.host : "",
-                            .port = static_cast<std::uint16_t>(config.endpoint.port)},
-                           {.only = terms_of(join_message(config, {}, {})),
-                            .options = {.lease = config.lease(),
-                                        .status_interval = bounds::status_interval,
-                                        .last_call = config.last_call}});
-    if (listening) {
-      config.endpoint.port = listening->port;
-      return {};
-    }
+  coordinator_ = std::make_unique<CoordinatorServer>(
+      context_,
+      CoordinatorServer::Callbacks{
+          .to_local_agent = [this](link::Message m) { post(agent::Heard{std::move(m)}); },
+          .note = [this](const Note& note) { hear_coordinator(note); },
+          .done =
+              [this] {
+                if (exit_) leave_when_everything_is_said();
+              },
+          .node_changed = [this](const auto& change) { note(event_log::NodeChanged{change}); },
+          .round_over = [this](const auto& root) { attempts_.judged(root); }});
+  const auto listening =
+      coordinator_->open({.host = listening_address(config.endpoint),
+                          .port = static_cast<std::uint16_t>(config.endpoint.port)},
+                         {.only = terms_of(join_message(config, {}, {})),
+                          .options = {.lease = config.lease(),
+                                      .status_interval = bounds::status_interval,
+                                      .last_call = config.last_call}});
+  if (!listening) {
     coordinator_.reset();
-    if (must_host) return failure(with_port_cure(listening.error().reason));
+    return failure(with_port_cure(listening.error().reason));
   }
+  config.endpoint.port = listening->port;
+  return {};
+}
+
+void Runtime::look_for_coordinator() {
+  const Endpoint& master = inputs_.config.endpoint;
   client_ = std::make_unique<LinkClient>(
-      context_, config.endpoint.host, config.endpoint.port,
+      context_, master.host, master.port,
       LinkClient::Callbacks{
           .up =
               [this](const std::string& local) {
@@ -219,7 +220,6 @@ Result<void> Runtime::open_coordinator() {
                 const auto& failed = client_->failed();
                 post(agent::LinkDown{std::move(reason), failed.addresses, failed.refused});
               }});
-  return {};
 }
 
 // Who this node is, for the coordinator; said from wherever its master's name leads.

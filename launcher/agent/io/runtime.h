@@ -67,6 +67,8 @@ class Runtime {
   int break_off(const std::string& why);
   Result<void> open();
   Result<void> open_coordinator();
+  Result<void> host_coordinator();
+  void look_for_coordinator();
   void find_own_place();
   void place_found(const Result<std::vector<std::string>>& addresses);
   link::WhoHosts who_asks() const;

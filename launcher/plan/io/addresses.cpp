@@ -7,9 +7,6 @@
 #include <memory>
 #include <utility>
 
-#include "launcher/endpoint.h"
-#include "launcher/plan/meeting_place.h"
-
 namespace cpprun::io {
 
 namespace {
@@ -61,16 +58,6 @@ void look_up(asio::io_context& context, const std::string& host,
           found(literals_of(results));
         }
       });
-}
-
-Result<bool> means_this_machine(const Config& config, const std::string& own_name,
-                                const std::vector<NetworkInterface>& interfaces) {
-  const std::string& host = config.endpoint.host;
-  if (is_loopback(host)) return true;
-  auto meant = is_meant(config, addresses_of(host), interfaces);
-  // Its own name is its own, whatever it resolves to, unless others go by it as well.
-  if (meant && host == own_name) return true;
-  return meant;
 }
 
 }  // namespace cpprun::io

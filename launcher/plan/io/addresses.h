@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// Which machine a host name or an address means. Names are resolved here and nowhere else in the
-// launcher, and only at the start: by whoever may be the master.
+// The addresses behind a host name. Names are resolved here and nowhere else in the launcher, and
+// only at the start, by a node that may be the master. What they mean is decided in hosting.h.
 
 #include <asio/io_context.hpp>
 #include <functional>
@@ -9,8 +9,6 @@
 #include <string>
 #include <vector>
 
-#include "launcher/config.h"
-#include "launcher/plan/interfaces.h"
 #include "proto/result.h"
 
 namespace cpprun::io {
@@ -26,10 +24,5 @@ std::vector<std::string> addresses_of(const std::string& host);
 // or why there is none.
 void look_up(asio::io_context& context, const std::string& host,
              std::function<void(const Result<std::vector<std::string>>&)> found);
-
-// Whether the endpoint is this machine, by any of its names, aliases and addresses. Fails where it
-// means others as well.
-Result<bool> means_this_machine(const Config& config, const std::string& own_name,
-                                const std::vector<NetworkInterface>& interfaces);
 
 }  // namespace cpprun::io

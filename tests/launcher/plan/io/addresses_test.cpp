@@ -6,30 +6,6 @@
 using namespace cpprun;
 using namespace cpprun::io;
 
-namespace {
-
-const std::vector<NetworkInterface> interfaces{
-    {.name = "eth0", .up = true, .addresses = {"10.1.2.3", "fd00::3"}},
-    {.name = "eth1", .up = true, .addresses = {"10.9.9.9"}}};
-
-}  // namespace
-
-bool means(const std::string& host) {
-  Config config;
-  config.endpoint.host = host;
-  return *means_this_machine(config, "alpha", interfaces);
-}
-
-TEST_CASE("a machine is meant by loopback, its own name, and every address it has") {
-  CHECK(means("127.0.0.1"));
-  CHECK(means("localhost"));
-  CHECK(means("alpha"));
-  CHECK(means("10.1.2.3"));
-  CHECK(means("10.9.9.9"));
-  CHECK(means("fd00:0::3"));
-  CHECK_FALSE(means("10.1.2.4"));
-}
-
 TEST_CASE("a name is looked up from the loop, and a literal address is told from there as well") {
   asio::io_context context;
   std::vector<std::string> told;
