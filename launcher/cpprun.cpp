@@ -53,19 +53,12 @@ int complain(const std::string& text, int code) {
 Result<void> bind(io::RunInputs& inputs) {
   Config& config = inputs.config;
   if (!config.numa_binding) return {};
-  const auto refuse = [](const Error& error) { return failure("--numa-binding: " + error.reason); };
-  const auto topology = io::read_topology(inputs.environment, io::own_cpus());
-  if (!topology) return refuse(topology.error());
-  if (topology->node_of_device.empty() && io::device_count(inputs.environment) > 0) {
-    return refuse(Error{"the driver does not show where the GPUs are (/proc/driver/nvidia/gpus)"});
-  }
-  auto bound = bind_workers(*config.numa_binding, *topology, config.local_world_size);
-  if (!bound) return refuse(bound.error());
-  inputs.cpus = std::move(*bound);
-  config.notes.push_back("processors: " + to_text(inputs.cpus));
-  if (topology->node_of_device.empty()) {
-    config.notes.emplace_back("no GPU is here, so the workers are spread over the NUMA nodes");
-  }
+  auto bound = settle_binding(*config.numa_binding,
+                              io::read_topology(inputs.environment, io::own_cpus()),
+                              io::device_count(inputs.environment), config.local_world_size);
+  if (!bound) return tl::unexpected(bound.error());
+  inputs.cpus = std::move(bound->cpus);
+  std::move(bound->notes.begin(), bound->notes.end(), std::back_inserter(config.notes));
   return {};
 }
 
@@ -76,21 +69,13 @@ std::string way_to_master(const Endpoint& endpoint) {
   return io::local_address_towards(*literal, endpoint.port).value_or(std::string{});
 }
 
-// Makes --local-addr the literal address that one of our interfaces carries. One that is known
-// elsewhere only, behind a translation, is nothing that a worker could listen on.
+// Makes --local-addr the literal address that one of our interfaces carries.
 void settle_local_address(Config& config, const std::vector<NetworkInterface>& interfaces) {
   if (!config.local_addr) return;
-  for (const auto& address : io::addresses_of(*config.local_addr)) {
-    for (const auto& each : interfaces) {
-      const auto& own = each.addresses;
-      if (std::find(own.begin(), own.end(), address) == own.end()) continue;
-      config.local_addr = address;
-      return;
-    }
-  }
-  config.notes.push_back("--local-addr=" + *config.local_addr +
-                         " is not an address of this machine, and has no effect");
-  config.local_addr.reset();
+  auto settled = cpprun::settle_local_address(*config.local_addr,
+                                              io::addresses_of(*config.local_addr), interfaces);
+  config.local_addr = std::move(settled.address);
+  if (!settled.note.empty()) config.notes.push_back(std::move(settled.note));
 }
 
 // What the report's file says before there is anything to say.

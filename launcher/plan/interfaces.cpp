@@ -126,6 +126,19 @@ Result<std::optional<std::string>> own_choice(const std::vector<NetworkInterface
 
 }  // namespace
 
+LocalAddress settle_local_address(const std::string& given,
+                                  const std::vector<std::string>& addresses,
+                                  const std::vector<NetworkInterface>& interfaces) {
+  for (const std::string& address : addresses) {
+    const bool ours = std::any_of(interfaces.begin(), interfaces.end(),
+                                  [&](const auto& each) { return carries(each, address); });
+    if (ours) return {.address = address, .note = ""};
+  }
+  return {.address = std::nullopt,
+          .note = fmt::format(
+              "--local-addr={} is not an address of this machine, and has no effect", given)};
+}
+
 Result<void> check_users_interfaces(const std::vector<NetworkInterface>& interfaces, bool alone,
                                     const Environment& environment,
                                     const std::string& local_address) {

@@ -39,6 +39,19 @@ Result<void> check_users_interfaces(const std::vector<NetworkInterface>& interfa
                                     const Environment& environment,
                                     const std::string& local_address = {});
 
+// What --local-addr comes to: the literal address it stands for on one of our interfaces, whether
+// it is up or not. An address that others know this machine by, behind a translation, is none that
+// a worker could listen on: then there is only the note that says so.
+struct LocalAddress {
+  std::optional<std::string> address;
+  std::string note;
+  friend bool operator==(const LocalAddress&, const LocalAddress&) = default;
+};
+// `addresses`: the literal ones that `given` stands for, if it resolves.
+LocalAddress settle_local_address(const std::string& given,
+                                  const std::vector<std::string>& addresses,
+                                  const std::vector<NetworkInterface>& interfaces);
+
 // `local_address` is the address from which this node reaches the master, empty where no way leads
 // to the address it was given; `alone` says that the whole job is on this machine. Fails with a
 // sentence that lists the interfaces that would do.

@@ -141,6 +141,24 @@ Result<std::vector<CpuSet>> bind_workers(NumaBinding binding, const Topology& to
   return result;
 }
 
+Result<WorkerBinding> settle_binding(NumaBinding binding, const Result<Topology>& topology,
+                                     int devices, int local_world_size) {
+  const auto refuse = [](const std::string& why) { return failure("--numa-binding: " + why); };
+  if (!topology) return refuse(topology.error().reason);
+  const bool places_known = !topology->node_of_device.empty();
+  if (!places_known && devices > 0) {
+    return refuse("the driver does not show where the GPUs are (/proc/driver/nvidia/gpus)");
+  }
+  auto cpus = bind_workers(binding, *topology, local_world_size);
+  if (!cpus) return refuse(cpus.error().reason);
+  WorkerBinding settled{.cpus = std::move(*cpus), .notes = {}};
+  settled.notes.push_back("processors: " + to_text(settled.cpus));
+  if (!places_known) {
+    settled.notes.emplace_back("no GPU is here, so the workers are spread over the NUMA nodes");
+  }
+  return settled;
+}
+
 std::optional<NumaBinding> numa_binding_named(std::string_view name) {
   for (const auto& [each, binding] : names) {
     if (each == name) return binding;

@@ -37,6 +37,18 @@ struct Topology {
 Result<std::vector<CpuSet>> bind_workers(NumaBinding binding, const Topology& topology,
                                          int local_world_size);
 
+struct WorkerBinding {
+  std::vector<CpuSet> cpus;        // by local rank
+  std::vector<std::string> notes;  // worth saying at the start
+  friend bool operator==(const WorkerBinding&, const WorkerBinding&) = default;
+};
+
+// The whole of --numa-binding, from what could be found out of the machine; an error names the
+// flag. `devices`: how many GPUs the workers see. Where there are some and the topology has none,
+// nobody can tell what is near them.
+Result<WorkerBinding> settle_binding(NumaBinding binding, const Result<Topology>& topology,
+                                     int devices, int local_world_size);
+
 // "node", "socket", "exclusive", "core-complex"; nothing for any other word.
 std::optional<NumaBinding> numa_binding_named(std::string_view name);
 

@@ -87,3 +87,15 @@ TEST_CASE("a wrong name is found before the master is reached, whichever variabl
             .reason ==
         "TP_SOCKET_IFNAME=eth9 names eth9, which is down; ib0 (192.168.1.5) would do");
 }
+
+TEST_CASE("--local-addr is the first of its addresses that an interface here carries") {
+  const std::vector<NetworkInterface> own{
+      {.name = "lo", .up = true, .loopback = true, .addresses = {"127.0.0.1"}},
+      {.name = "eth0", .up = true, .addresses = {"10.0.0.5", "fd00::5"}}};
+  CHECK(settle_local_address("here", {"192.0.2.1", "fd00::5", "10.0.0.5"}, own) ==
+        LocalAddress{.address = "fd00::5", .note = ""});
+  const LocalAddress elsewhere = settle_local_address("nat", {"192.0.2.1"}, own);
+  CHECK_FALSE(elsewhere.address);
+  CHECK(elsewhere.note == "--local-addr=nat is not an address of this machine, and has no effect");
+  CHECK_FALSE(settle_local_address("nowhere", {}, own).address);
+}

@@ -93,3 +93,29 @@ TEST_CASE("who runs where is told in a line") {
   CHECK(numa_binding_named("exclusive") == NumaBinding::exclusive);
   CHECK_FALSE(numa_binding_named("Node"));
 }
+
+TEST_CASE("a binding comes with the sentence that says who runs where") {
+  const auto near = settle_binding(NumaBinding::node, machine(), 4, 2);
+  REQUIRE(near);
+  CHECK(to_cpu_list(near->cpus.at(1)) == "4-7,20-23");
+  CHECK(near->notes == Lists{"processors: local rank 0 on 0-3,16-19, local rank 1 on 4-7,20-23"});
+  auto plain = machine();
+  plain.node_of_device.clear();
+  const auto spread = settle_binding(NumaBinding::node, plain, 0, 1);
+  REQUIRE(spread);
+  CHECK(spread->notes == Lists{"processors: local rank 0 on 0-3,16-19",
+                               "no GPU is here, so the workers are spread over the NUMA nodes"});
+}
+
+TEST_CASE("what keeps workers from being bound is told with the flag that asked for it") {
+  const auto refusal = [](const Result<Topology>& topology, int devices, int workers) {
+    return settle_binding(NumaBinding::node, topology, devices, workers).error().reason;
+  };
+  CHECK(refusal(failure("a device cannot be told"), 0, 1) ==
+        "--numa-binding: a device cannot be told");
+  CHECK(refusal(machine(), 4, 5).starts_with("--numa-binding: there are 4 GPUs for 5 workers"));
+  auto unseen = machine();
+  unseen.node_of_device.clear();
+  CHECK(refusal(unseen, 2, 1) ==
+        "--numa-binding: the driver does not show where the GPUs are (/proc/driver/nvidia/gpus)");
+}
