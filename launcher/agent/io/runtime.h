@@ -14,6 +14,7 @@
 
 #include "launcher/agent/agent.h"
 #include "launcher/agent/io/introduction.h"
+#include "launcher/agent/io/run_inputs.h"
 #include "launcher/failure/io/evidence_collector.h"
 #include "launcher/io/inquiry.h"
 #include "launcher/output/io/log_dir.h"
@@ -22,7 +23,6 @@
 #include "launcher/report/console_messages.h"
 #include "launcher/report/io/output_files.h"
 #include "launcher/report/report.h"
-#include "launcher/workers/io/kin.h"
 #include "launcher/workers/io/process.h"
 #include "launcher/workers/io/signals.h"
 #include "launcher/workers/io/watchdog.h"
@@ -34,25 +34,6 @@
 #include "rendezvous/log_limiter.h"
 
 namespace cpprun::io {
-
-// What `main` has found out before anything started.
-struct RunInputs {
-  // Of ours, for what is on disks that may hang.
-  std::unique_ptr<SideProcesses> side = std::make_unique<SideProcesses>();
-  Config config;
-  ResolvedProgram program;
-  Environment environment;
-  std::vector<NetworkInterface> interfaces;
-  std::vector<CpuSet> cpus;  // by local rank; empty: nobody is bound
-  std::string host;
-  std::string node_token;
-  Kin kin;  // what the workers are known by
-  int utc_offset_seconds = 0;
-  ConsoleStyle style;
-  OutputFiles output_files;          // --report and --events
-  std::optional<rlimit> open_files;  // the workers' limit, which was ours before we raised it
-  std::optional<int> niceness;       // the workers', which was ours before we raised our priority
-};
 
 class Runtime {
  public:

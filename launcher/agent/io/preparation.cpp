@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "launcher/agent/io/preparation.h"
+
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <iterator>
+#include <random>
+#include <utility>
+
+#include "launcher/plan/io/addresses.h"
+#include "launcher/plan/io/host.h"
+#include "launcher/plan/io/topology.h"
+#include "launcher/plan/numa.h"
+#include "launcher/report/io/terminal.h"
+#include "proto/bounds.h"
+#include "rendezvous/io/steadiness.h"
+
+namespace cpprun::io {
+
+namespace {
+
+constexpr int node_token_bytes = 8;
+
+std::optional<Refusal> misuse(const Error& error) {
+  return Refusal{.reason = error.reason, .code = usage_exit_code};
+}
+
+std::optional<Refusal> find_program(RunInputs& inputs) {
+  auto program = resolve_program(inputs.config.program, inputs.environment, probe_file);
+  if (!program) return misuse(program.error());
+  if (!program->note.empty()) inputs.config.notes.push_back(program->note);
+  inputs.program = std::move(*program);
+  return std::nullopt;
+}
+
+std::optional<Refusal> bind_to_processors(RunInputs& inputs) {
+  Config& config = inputs.config;
+  if (!config.numa_binding) return std::nullopt;
+  auto bound = settle_binding(*config.numa_binding, read_topology(inputs.environment, own_cpus()),
+                              device_count(inputs.environment), config.local_world_size);
+  if (!bound) return misuse(bound.error());
+  inputs.cpus = std::move(bound->cpus);
+  std::move(bound->notes.begin(), bound->notes.end(), std::back_inserter(config.notes));
+  return std::nullopt;
+}
+
+// From which of our addresses the master is reached, as far as nobody has to be asked for it.
+std::string way_to_master(const Endpoint& endpoint) {
+  const auto literal = literal_address(endpoint.host);
+  if (!literal) return {};
+  return local_address_towards(*literal, endpoint.port).value_or(std::string{});
+}
+
+std::optional<Refusal> find_interfaces(RunInputs& inputs) {
+  Config& config = inputs.config;
+  auto interfaces = network_interfaces();
+  if (!interfaces) return Refusal{interfaces.error().reason};
+  const auto named = check_users_interfaces(*interfaces, config.nodes_max == 1, inputs.environment,
+                                            way_to_master(config.endpoint));
+  if (!named) return misuse(named.error());
+  if (config.local_addr) {
+    auto settled =
+        settle_local_address(*config.local_addr, addresses_of(*config.local_addr), *interfaces);
+    config.local_addr = std::move(settled.address);
+    if (!settled.note.empty()) config.notes.push_back(std::move(settled.note));
+  }
+  inputs.interfaces = std::move(*interfaces);
+  return std::nullopt;
+}
+
+}  // namespace
+
+CommandLine command_line(std::vector<std::string> words, const Environment& environment) {
+  return {.words = std::move(words),
+          .environment = environment,
+          .count_cpus = cpu_count,
+          .count_devices = [environment] { return device_count(environment); },
+          .random_id = random_token(node_token_bytes),
+          .version = "",
+          .read_file =
+              [](const std::string& path) {
+                return read_text_file(path, bounds::config_file_bytes_max);
+              },
+          .probe_file = probe_file};
+}
+
+RunInputs begin_inputs(Config config, const Environment& environment) {
+  RunInputs inputs{.config = std::move(config), .environment = environment};
+  inputs.host = host_name();
+  inputs.style = console_style(environment, inputs.config.logs);
+  inputs.utc_offset_seconds = utc_offset_seconds();
+  inputs.node_token = random_token(node_token_bytes);
+  inputs.kin = make_kin(inputs.node_token, std::random_device{}());
+  return inputs;
+}
+
+std::optional<Refusal> open_output_files(RunInputs& inputs) {
+  const LogOptions& logs = inputs.config.logs;
+  auto files = OutputFiles::open(logs.report_file, logs.events_file, *inputs.side);
+  if (!files) return misuse(files.error());
+  const auto announced = files->announce_report(report_json(facts_before_the_start(inputs)));
+  // What cannot be written now is not tried again for the refusal.
+  if (!announced) return misuse({"--report: " + announced.error().reason});
+  inputs.output_files = std::move(*files);
+  return std::nullopt;
+}
+
+std::optional<Refusal> look_around(RunInputs& inputs) {
+  if (auto refusal = find_program(inputs)) return refusal;
+  if (auto refusal = bind_to_processors(inputs)) return refusal;
+  return find_interfaces(inputs);
+}
+
+void raise_own_limits(RunInputs& inputs) {
+  inputs.open_files = raise_open_files();
+  // A machine alone has no lease to keep, and nobody else's is late with it.
+  if (inputs.config.nodes_max == 1) return;
+  inputs.niceness = ::getpriority(PRIO_PROCESS, 0);
+  hold_steady();
+}
+
+}  // namespace cpprun::io
