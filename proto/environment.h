@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// The environment as a value. Whoever has `main` takes it once; whoever needs a variable is handed
-// the map, so that nothing outside io/ ever asks the process for it.
+// The environment as a value. `main` takes it once; whoever needs a variable is handed the map.
+// tests/tidy finds everybody else who asks the process for it.
 
 #include <functional>
 #include <map>

@@ -100,14 +100,23 @@ TEST_CASE("effects outside io are found in code and not in comments or names") {
   CHECK(
       check_effect_words({"launcher/agent/agent.cpp", "auto t = steady_clock::now();\n"}).size() ==
       1);
-  CHECK(check_effect_words({"launcher/agent/agent.cpp", "::getenv(\"RANK\");\n"}).size() == 1);
   CHECK(check_effect_words({"launcher/agent/agent.cpp", "std::thread t;\n"}).size() == 1);
   CHECK(check_effect_words({"launcher/agent/agent.cpp", "  ::kill(pid, 9);\n"}).size() == 1);
   CHECK(check_effect_words({"launcher/agent/agent.cpp", "// never steady_clock::now\n"}).empty());
   CHECK(check_effect_words({"launcher/agent/agent.cpp", "auto m = Plan::open(x);\n"}).empty());
   CHECK(check_effect_words({"launcher/agent/agent.cpp", "fmt::snprintf_like x;\n"}).empty());
-  CHECK(check_effect_words({"launcher/plan/io/host.cpp", "::getenv(\"RANK\");\n"}).empty());
-  CHECK(check_effect_words({"launcher/cpprun.cpp", "::getenv(\"RANK\");\n"}).empty());
+  CHECK(check_effect_words({"launcher/plan/io/host.cpp", "std::thread t;\n"}).empty());
+  CHECK(check_effect_words({"launcher/cpprun.cpp", "std::thread t;\n"}).empty());
+}
+
+TEST_CASE("the environment is asked for in main alone, not even in io") {
+  const std::string asks = "::getenv(\"RANK\");\n";
+  CHECK(check_environment_words({"launcher/agent/agent.cpp", asks}).size() == 1);
+  CHECK(check_environment_words({"launcher/plan/io/host.cpp", asks}).size() == 1);
+  CHECK(check_environment_words({"launcher/plan/io/a.cpp", "f(environ);\n"}).size() == 1);
+  CHECK(check_environment_words({"launcher/plan/io/a.cpp", "f(\"/proc/1/environ\");\n"}).empty());
+  CHECK(check_environment_words({"launcher/cpprun.cpp", asks}).empty());
+  CHECK(check_environment_words({"worker/env/io/environment.cpp", "f(environ);\n"}).empty());
 }
 
 TEST_CASE("replaceable code is found everywhere, with its replacement") {

@@ -73,10 +73,11 @@ bool wants_a_test(std::string_view path) {
 }
 
 using Rule = std::vector<Violation> (*)(const Source&);
-constexpr std::array<Rule, 12> rules = {check_directions, check_libraries,   check_effect_words,
-                                        check_code_words, check_prose_words, check_file_name,
-                                        check_length,     check_functions,   check_line_ends,
-                                        check_title,      check_license_tag, check_io_namespace};
+constexpr std::array<Rule, 13> rules = {
+    check_directions, check_libraries,   check_effect_words, check_environment_words,
+    check_code_words, check_prose_words, check_file_name,    check_length,
+    check_functions,  check_line_ends,   check_title,        check_license_tag,
+    check_io_namespace};
 
 }  // namespace
 

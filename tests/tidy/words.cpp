@@ -25,9 +25,7 @@ constexpr std::array effect_words = {
     Word{"std::jthread", "one thread per process; what truly needs one lives in io/"},
     Word{"std::async", "one thread per process; what truly needs one lives in io/"},
     Word{"std::mutex", "one thread per process; what truly needs one lives in io/"},
-    Word{"getenv", "take the environment as a value"},
     Word{"setenv", "put it into the worker's plan"},
-    Word{"environ", "take the environment as a value"},
     Word{"std::cout", "return the text; io/ writes it"},
     Word{"std::cerr", "return the text; io/ writes it"},
     Word{"printf", "return the text; io/ writes it"},
@@ -41,6 +39,13 @@ constexpr std::array effect_words = {
     Word{"::write", "return an action and let io/ perform it"},
     Word{"::read", "take the bytes as an argument"},
     Word{"::open", "take the bytes as an argument"},
+};
+
+// In io/ as well: what is decided from and what workers are given shall be the same.
+constexpr std::array environment_words = {
+    Word{"getenv", "take the environment as a value"},
+    Word{"secure_getenv", "take the environment as a value"},
+    Word{"environ", "take the environment as a value"},
 };
 
 // In io/ a process without an event loop may pause, within a bound.
@@ -184,6 +189,14 @@ std::vector<Violation> check_effect_words(const Source& source) {
     return {};
   }
   return find_words(path, code_of(source.text), effect_words);
+}
+
+std::vector<Violation> check_environment_words(const Source& source) {
+  const auto& path = source.path;
+  const bool may = is_program(path) || is_test(path) || touches_torch(path) ||
+                   path == "worker/env/io/environment.cpp";
+  if (!is_cpp(path) || may) return {};
+  return find_words(path, code_of(source.text), environment_words);
 }
 
 std::vector<Violation> check_code_words(const Source& source) {

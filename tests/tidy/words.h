@@ -8,8 +8,11 @@
 
 namespace cpprun::tidy {
 
-// Clocks, threads, sleeps, the environment and the console outside io/.
+// Clocks, threads, sleeps and the console outside io/.
 std::vector<Violation> check_effect_words(const Source& source);
+
+// Whoever asks the process for its environment, but for `main` and the one file of a worker.
+std::vector<Violation> check_environment_words(const Source& source);
 
 // C++ that has a better replacement in this house, anywhere in the code; sleeps, in tests too.
 std::vector<Violation> check_code_words(const Source& source);

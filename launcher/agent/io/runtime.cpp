@@ -133,7 +133,8 @@ Result<void> Runtime::open() {
       WorkerProcesses::Terms{.open_files = inputs_.open_files,
                              .kin = inputs_.kin,
                              .niceness = inputs_.niceness,
-                             .side = inputs_.side.get()});
+                             .side = inputs_.side.get(),
+                             .environment = inputs_.environment});
   signals_.emplace(context_, inputs_.config.signals, [this](int signal, const std::string& sender) {
     if (!sender.empty()) {
       pump_.say(messages_.note(fmt::format("{} came from {}", signal_name(signal), sender)));

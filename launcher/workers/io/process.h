@@ -45,6 +45,7 @@ class WorkerProcesses {
     std::optional<int> niceness;  // theirs; ours where none is given
     // Ours, which no sweep may end either; told of those that are reaped here.
     SideProcesses* side;
+    Environment environment;  // cpprun's own, as it was when it started
   };
 
   // Makes this process a child subreaper. `spared` are children that no sweep may end (the

@@ -106,19 +106,16 @@ CPPRUN_BARE int child_main(void* argument) {
   ::_exit(127);
 }
 
-// The environment of cpprun with the spec's variables laid over it, as execve wants it.
+// The inherited environment with the spec's variables laid over it, as execve wants it.
 class Variables {
  public:
-  explicit Variables(const Environment& laid_over) {
-    for (char** each = environ; each != nullptr && *each != nullptr; ++each) {
-      const std::string_view text(*each);
-      if (!laid_over.contains(text.substr(0, text.find('=')))) pointers_.push_back(*each);
+  Variables(const Environment& inherited, const Environment& laid_over) {
+    texts_.reserve(inherited.size() + laid_over.size());
+    for (const auto& [name, value] : inherited) {
+      if (!laid_over.contains(name)) texts_.push_back(name + '=' + value);
     }
-    texts_.reserve(laid_over.size());
-    for (const auto& [name, value] : laid_over) {
-      texts_.push_back(name + '=' + value);
-      pointers_.push_back(texts_.back().data());
-    }
+    for (const auto& [name, value] : laid_over) texts_.push_back(name + '=' + value);
+    for (std::string& text : texts_) pointers_.push_back(text.data());
     pointers_.push_back(nullptr);
   }
   char* const* get() const { return pointers_.data(); }
@@ -165,7 +162,7 @@ tl::expected<Child, SpawnError> spawn_process(const WorkerSpec& spec, int out, i
   std::vector<char*> argv;
   for (const auto& word : spec.argv) argv.push_back(const_cast<char*>(word.c_str()));
   argv.push_back(nullptr);
-  const Variables variables(spec.variables);
+  const Variables variables(limits.inherited, spec.variables);
   const Stack stack;
   if (!stack.good()) return tl::unexpected(SpawnError{SpawnStage::clone, errno});
 

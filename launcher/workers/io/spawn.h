@@ -19,11 +19,12 @@ struct Child {
   int pidfd = -1;  // the caller's to close; -1 where the kernel, or a sandbox, has none
 };
 
-// What the worker has otherwise than cpprun.
+// What every worker starts with, whatever its spec says.
 struct WorkerLimits {
   std::optional<rlimit> open_files;  // none: ours
   std::optional<WorkerMark> mark;    // what it and all that it starts are known by
   std::optional<int> niceness;       // none: ours
+  Environment inherited;             // the spec's variables are laid over it
 };
 
 // `out` and `err` are descriptors for the worker's streams, or -1 where the spec alone decides.
