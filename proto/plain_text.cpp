@@ -5,6 +5,8 @@
 #include <array>
 #include <cstdint>
 
+#include "proto/utf8.h"
+
 namespace cpprun {
 namespace {
 
@@ -31,37 +33,13 @@ bool is_command(std::uint32_t letter) {
   return after != commands.begin() && letter <= (after - 1)->last;
 }
 
-// The bytes of the character that begins the text, and which it is; 0 bytes where none does.
-struct Letter {
-  std::size_t bytes = 0;
-  std::uint32_t value = 0;
-};
-
-Letter first_letter(std::string_view text) {
-  const auto lead = static_cast<unsigned char>(text.front());
-  if (lead < 0x80) return {1, lead};
-  // What began with fewer bytes was written longer than it is, which hides it from others.
-  const std::size_t bytes = lead >= 0xF0 ? 4 : lead >= 0xE0 ? 3 : 2;
-  constexpr std::array<std::uint32_t, 5> least{0, 0, 0x80, 0x800, 0x10000};
-  if (lead < 0xC2 || lead > 0xF4 || text.size() < bytes) return {};
-  std::uint32_t value = lead & (0x7FU >> bytes);
-  for (std::size_t at = 1; at < bytes; ++at) {
-    const auto byte = static_cast<unsigned char>(text[at]);
-    if ((byte & 0xC0U) != 0x80U) return {};
-    value = value << 6U | (byte & 0x3FU);
-  }
-  const bool is_surrogate = value >= 0xD800 && value <= 0xDFFF;
-  if (value < least[bytes] || value > 0x10FFFF || is_surrogate) return {};
-  return {bytes, value};
-}
-
 std::string plain(std::string_view text, bool has_lines) {
   std::string result;
   result.reserve(text.size());
   while (!text.empty()) {
-    const Letter letter = first_letter(text);
-    const bool stays = letter.value == '\t' || (has_lines && letter.value == '\n') ||
-                       (letter.bytes > 0 && !is_command(letter.value));
+    const Utf8Character letter = first_character(text);
+    const bool stays = letter.code == '\t' || (has_lines && letter.code == '\n') ||
+                       (letter.bytes > 0 && !is_command(letter.code));
     if (stays) {
       result += text.substr(0, letter.bytes);
     } else {
@@ -80,12 +58,7 @@ std::string plain_line(std::string_view text) {
 
 std::string plain_line(std::string_view text, std::size_t bytes_max) {
   if (text.size() <= bytes_max) return plain(text, false);
-  // Not inside a character: its other bytes would become question marks.
-  std::size_t end = bytes_max;
-  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0U) == 0x80U) --end;
-  // In a row of such bytes there is no character's beginning near.
-  if (bytes_max - end > 3) end = bytes_max;
-  return plain(text.substr(0, end), false) + "…";
+  return plain(text.substr(0, length_within(text, bytes_max)), false) + "…";
 }
 
 std::string plain_lines(std::string_view text) {

@@ -14,6 +14,7 @@
 #include "launcher/output/printable.h"
 #include "proto/bounds.h"
 #include "proto/text.h"
+#include "proto/utf8.h"
 
 namespace cpprun {
 
@@ -61,7 +62,7 @@ std::string travelling(const std::string& words) {
   std::string_view text = clean;
   std::string result;
   while (!text.empty() && result.size() + 4 <= bounds::failure_message_bytes_max) {
-    const auto length = character_length(text);
+    const auto length = first_character(text).bytes;
     const bool blank = text.front() == '\n' || text.front() == '\t';
     result += blank ? " " : text.substr(0, length);
     text.remove_prefix(length);

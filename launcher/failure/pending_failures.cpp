@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "proto/bounds.h"
+#include "proto/utf8.h"
 
 namespace cpprun {
 
@@ -34,9 +35,7 @@ std::optional<link::Failed> PendingFailures::told_of(const link::Failure& failur
   }
   std::string& message = failed.failure.message;
   // The first one's words are what people will read; of the others they are a hint.
-  if (told_ > 0 && message.size() > bounds::later_message_bytes_max) {
-    message.resize(bounds::later_message_bytes_max);
-  }
+  if (told_ > 0) message.resize(length_within(message, bounds::later_message_bytes_max));
   ++told_;
   return failed;
 }

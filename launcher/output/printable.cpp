@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "proto/utf8.h"
+
 namespace cpprun {
 
 namespace {
@@ -34,16 +36,6 @@ std::size_t sequence_length(std::string_view text) {
   return byte_at(text, 1) >= 0x20U && byte_at(text, 1) < 0x7fU ? 2 : 1;
 }
 
-unsigned code_point(std::string_view character) {
-  const unsigned first = byte_at(character, 0);
-  if (character.size() == 1) return first;
-  unsigned code = first & (0x7fU >> character.size());
-  for (std::size_t i = 1; i < character.size(); ++i) {
-    code = code << 6U | (byte_at(character, i) & 0x3fU);
-  }
-  return code;
-}
-
 // Controls of the upper half, marks of direction, and ends of lines that only some know.
 bool deceives(unsigned code) {
   return (code >= 0x80U && code < 0xa0U) || code == 0x61cU || code == 0x200eU || code == 0x200fU ||
@@ -53,20 +45,6 @@ bool deceives(unsigned code) {
 
 }  // namespace
 
-std::size_t character_length(std::string_view text) {
-  const auto first = byte_at(text, 0);
-  const std::size_t length = first < 0x80U                     ? 1
-                             : first >= 0xC2U && first < 0xE0U ? 2
-                             : first >= 0xE0U && first < 0xF0U ? 3
-                             : first >= 0xF0U && first < 0xF5U ? 4
-                                                               : 0;
-  if (length == 0 || length > text.size()) return 0;
-  for (std::size_t i = 1; i < length; ++i) {
-    if ((byte_at(text, i) & 0xC0U) != 0x80U) return 0;
-  }
-  return length;
-}
-
 std::string printable(std::string_view text) {
   std::string result;
   result.reserve(text.size());
@@ -75,9 +53,8 @@ std::string printable(std::string_view text) {
       text.remove_prefix(sequence_length(text));
       continue;
     }
-    const auto length = character_length(text);
+    const auto [length, code] = first_character(text);
     const auto character = text.substr(0, std::max<std::size_t>(length, 1));
-    const auto code = length == 0 ? 0U : code_point(character);
     if (length == 0 || deceives(code)) {
       result += '?';
     } else if (text.starts_with("\r\n")) {

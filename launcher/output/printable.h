@@ -15,7 +15,4 @@ namespace cpprun {
 // tabs stay, a carriage return before a line's end does not.
 std::string printable(std::string_view text);
 
-// How many bytes of a well-formed UTF-8 character begin the text; 0 where none does.
-std::size_t character_length(std::string_view text);
-
 }  // namespace cpprun

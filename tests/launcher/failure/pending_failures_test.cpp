@@ -98,3 +98,19 @@ TEST_CASE("the end, its failure and the coordinator's message have one verdict")
   REQUIRE(judged.told);
   CHECK(judged.told->failure == judged.failure);
 }
+
+TEST_CASE("a later failure's message is not cut inside a character") {
+  PendingFailures pending_failures;
+  for (const int rank : {0, 1}) {
+    pending_failures.asked(LocalRank{rank});
+    Evidence evidence = end_of(rank, {.value = 3});
+    std::string words = std::string(static_cast<std::size_t>(rank) + 1, 'x');
+    while (words.size() < 1000) words += "\u20ac";
+    evidence.last_lines = {words};
+    const auto told = pending_failures.judge(evidence, place).told;
+    REQUIRE(told);
+    const std::string& message = told->failure.message;
+    if (rank == 1) CHECK(message.size() <= bounds::later_message_bytes_max);
+    CHECK(message.ends_with("\u20ac"));
+  }
+}
