@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 
 #include "proto/text.h"
 
@@ -34,13 +33,12 @@ bool looks_like_ipv6(std::string_view host) {
 }
 
 Result<int> parse_port(std::string_view text, std::string_view whole) {
-  int port = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), port);
-  if (error != std::errc{} || end != text.data() + text.size() || port < 0 || port > port_max) {
+  const auto port = exact_number<int>(text);
+  if (!port || *port < 0 || *port > port_max) {
     return failure(fmt::format("\"{}\" has the port \"{}\": a port is a number from 0 to {}", whole,
                                text, port_max));
   }
-  return port;
+  return *port;
 }
 
 tl::unexpected<Error> no_host(std::string_view whole, std::string_view host) {

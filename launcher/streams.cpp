@@ -3,9 +3,10 @@
 
 #include <fmt/format.h>
 
-#include <charconv>
 #include <optional>
 #include <string>
+
+#include "proto/text.h"
 
 namespace cpprun {
 
@@ -48,23 +49,17 @@ Result<StreamChoices> parse_stream_choices(std::string_view text) {
     choices.everybody = *everybody;
     return choices;
   }
-  std::string_view rest = text;
-  while (true) {
-    const auto comma = rest.find(',');
-    const auto pair = rest.substr(0, comma);
+  for (const std::string_view pair : split(text, ',')) {
     const auto colon = pair.find(':');
-    if (colon == std::string_view::npos || colon == 0) return not_understood(text);
-    int rank = 0;
-    const auto* const end = pair.data() + colon;
-    const auto [stopped, error] = std::from_chars(pair.data(), end, rank);
+    if (colon == std::string_view::npos) return not_understood(text);
+    const auto rank = exact_number<int>(pair.substr(0, colon));
     const auto choice = choice_of(pair.substr(colon + 1));
-    if (error != std::errc{} || stopped != end || rank < 0 || !choice) return not_understood(text);
-    if (!choices.by_local_rank.emplace(rank, *choice).second) {
-      return failure(fmt::format("\"{}\" names local rank {} twice", text, rank));
+    if (!rank || *rank < 0 || !choice) return not_understood(text);
+    if (!choices.by_local_rank.emplace(*rank, *choice).second) {
+      return failure(fmt::format("\"{}\" names local rank {} twice", text, *rank));
     }
-    if (comma == std::string_view::npos) return choices;
-    rest = rest.substr(comma + 1);
   }
+  return choices;
 }
 
 }  // namespace cpprun

@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "proto/text.h"
 
-#include <charconv>
-#include <system_error>
-
 namespace cpprun {
 
 std::string_view trimmed(std::string_view text) {
@@ -26,10 +23,7 @@ std::vector<std::string_view> split(std::string_view text, char between) {
 std::optional<int> whole_number(std::string_view text) {
   text = trimmed(text);
   if (text.starts_with('+') && !text.starts_with("+-")) text.remove_prefix(1);
-  int number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error != std::errc{} || end != text.data() + text.size()) return std::nullopt;
-  return number;
+  return exact_number<int>(text);
 }
 
 std::string errno_text(int error_number) {

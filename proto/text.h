@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// How text that a person or a script wrote is taken apart: blanks, lists, numbers; and what the
-// kernel means by a number.
+// How text is taken apart: blanks, lists, numbers; and what the kernel means by a number.
 
+#include <charconv>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <system_error>
 #include <vector>
 
 namespace cpprun {
@@ -16,9 +17,26 @@ std::string_view trimmed(std::string_view text);
 // The parts between separators, empty ones too; at least one.
 std::vector<std::string_view> split(std::string_view text, char between);
 
-// A number and nothing else, but for blanks around it and a plus before it: what scripts paste
-// together has them, and Python's int() takes them.
+// What a person or a script wrote: a number and nothing else, but for blanks around it and a plus
+// before it. What scripts paste together has them, and Python's int() takes them.
 std::optional<int> whole_number(std::string_view text);
+
+// What a machine wrote: the number that begins the text, whatever follows it.
+template <class N>
+std::optional<N> leading_number(std::string_view text) {
+  N number{};
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  return error == std::errc{} ? std::optional<N>(number) : std::nullopt;
+}
+
+// The same where nothing follows.
+template <class N>
+std::optional<N> exact_number(std::string_view text) {
+  N number{};
+  const char* const stop = text.data() + text.size();
+  const auto [end, error] = std::from_chars(text.data(), stop, number);
+  return error == std::errc{} && end == stop ? std::optional<N>(number) : std::nullopt;
+}
 
 // What an errno says, as "No such file or directory".
 std::string errno_text(int error_number);

@@ -7,11 +7,11 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <cstdint>
 #include <string_view>
 
 #include "launcher/endpoint.h"
+#include "proto/text.h"
 #include "proto/worker_contract.h"
 
 namespace cpprun {
@@ -86,8 +86,7 @@ std::vector<std::string> named(std::string_view list) {
 bool shares_network(const std::string& network, const std::string& address) {
   const auto slash = network.find('/');
   if (slash == std::string::npos) return false;
-  int prefix = 0;
-  std::from_chars(network.data() + slash + 1, network.data() + network.size(), prefix);
+  const int prefix = exact_number<int>(std::string_view(network).substr(slash + 1)).value_or(0);
   const Address one = parse(network.substr(0, slash));
   const Address other = parse(address);
   // The same address on two machines is each one's own: docker0 has it everywhere.

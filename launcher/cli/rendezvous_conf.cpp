@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
-#include <charconv>
 #include <string_view>
 
 #include "launcher/cli/setting_reader.h"
@@ -38,11 +37,9 @@ bool contains(const std::array<std::string_view, n>& keys, std::string_view key)
 
 template <class N>
 std::optional<N> between(N least, N most, std::string_view text) {
-  N number{};
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  const bool whole = error == std::errc{} && end == text.data() + text.size();
+  const auto number = exact_number<N>(text);
   // Written so that "nan" is outside.
-  return whole && number >= least && number <= most ? std::optional(number) : std::nullopt;
+  return number && *number >= least && *number <= most ? number : std::nullopt;
 }
 
 // torchrun's words for yes and no.

@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <cstdlib>
 #include <optional>
@@ -102,15 +101,14 @@ Result<NodeRange> node_range(const std::string& text) {
 }
 
 Result<Duration> policy_seconds(const std::string& given) {
-  double seconds = 0;
   const auto text = trimmed(given);
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), seconds);
-  const bool whole = error == std::errc{} && end == text.data() + text.size();
-  if (!whole || !(seconds >= 0.001) || seconds > policy_seconds_max) {
+  const auto seconds = exact_number<double>(text);
+  // Written so that "nan" is outside.
+  if (!seconds || !(*seconds >= 0.001) || *seconds > policy_seconds_max) {
     return failure(fmt::format("={} is no number of seconds from 0.001 to {}, as 30 or 0.5", text,
                                static_cast<int>(policy_seconds_max)));
   }
-  return std::chrono::round<std::chrono::milliseconds>(std::chrono::duration<double>(seconds));
+  return std::chrono::round<std::chrono::milliseconds>(std::chrono::duration<double>(*seconds));
 }
 
 Result<double> seconds_above_zero(const std::string& text) {

@@ -2,12 +2,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <nlohmann/json.hpp>
 
 #include "launcher/failure/error_file.h"
 #include "launcher/output/printable.h"
 #include "proto/bounds.h"
+#include "proto/text.h"
 
 namespace cpprun {
 
@@ -53,11 +53,7 @@ std::optional<std::int64_t> seconds_of(const Json& object) {
   if (found == object.end()) return std::nullopt;
   if (found->is_number()) return found->get<std::int64_t>();
   if (!found->is_string()) return std::nullopt;
-  const auto digits = found->get<std::string>();
-  std::int64_t seconds = 0;
-  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), seconds);
-  if (error != std::errc{} || end == digits.data()) return std::nullopt;
-  return seconds;
+  return leading_number<std::int64_t>(found->get<std::string>());
 }
 
 }  // namespace

@@ -3,38 +3,30 @@
 
 #include <fmt/format.h>
 
-#include <charconv>
 #include <optional>
 
 #include "proto/bounds.h"
+#include "proto/text.h"
 
 namespace cpprun {
 
 namespace {
 
-std::optional<int> number(std::string_view text) {
-  while (text.starts_with(' ')) text.remove_prefix(1);
-  while (text.ends_with('\n') || text.ends_with(' ')) text.remove_suffix(1);
-  int value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  const bool whole = error == std::errc{} && end == text.data() + text.size();
-  return whole && value >= 0 && value < bounds::cpus_max ? std::optional(value) : std::nullopt;
+std::optional<int> processor(std::string_view text) {
+  const auto number = exact_number<int>(trimmed(text));
+  return number && *number >= 0 && *number < bounds::cpus_max ? number : std::nullopt;
 }
 
 }  // namespace
 
 CpuSet parse_cpu_list(std::string_view text) {
   CpuSet cpus;
-  while (!text.empty()) {
-    const auto comma = text.find(',');
-    const auto range = text.substr(0, comma);
+  for (const std::string_view range : split(text, ',')) {
     const auto dash = range.find('-');
-    const auto first = number(range.substr(0, dash));
-    const auto last = dash == std::string_view::npos ? first : number(range.substr(dash + 1));
-    if (first && last) {
-      for (int cpu = *first; cpu <= *last; ++cpu) cpus.insert(cpu);
-    }
-    text = comma == std::string_view::npos ? "" : text.substr(comma + 1);
+    const auto first = processor(range.substr(0, dash));
+    const auto last = dash == std::string_view::npos ? first : processor(range.substr(dash + 1));
+    if (!first || !last) continue;
+    for (int cpu = *first; cpu <= *last; ++cpu) cpus.insert(cpu);
   }
   return cpus;
 }

@@ -9,6 +9,7 @@
 
 #include "launcher/failure/causes.h"
 #include "proto/bounds.h"
+#include "proto/text.h"
 
 namespace cpprun {
 
@@ -19,14 +20,7 @@ constexpr std::size_t width_max = 60;
 constexpr std::size_t others_max = 16;
 
 std::string indented(std::string_view text, std::string_view indent) {
-  std::string result;
-  for (std::size_t begin = 0; begin <= text.size();) {
-    const auto end = std::min(text.find('\n', begin), text.size());
-    if (begin > 0) result += "\n" + std::string(indent);
-    result += text.substr(begin, end - begin);
-    begin = end + 1;
-  }
-  return result;
+  return fmt::format("{}", fmt::join(split(text, '\n'), fmt::format("\n{}", indent)));
 }
 
 std::string without_end(std::string text) {
@@ -160,11 +154,7 @@ std::string others_text(const ReportFacts& facts, const DiagnosedEnd* root) {
 
 std::size_t longest_line(std::string_view text) {
   std::size_t longest = 0;
-  while (!text.empty()) {
-    const auto end = std::min(text.find('\n'), text.size());
-    longest = std::max(longest, end);
-    text.remove_prefix(std::min(end + 1, text.size()));
-  }
+  for (const std::string_view line : split(text, '\n')) longest = std::max(longest, line.size());
   return longest;
 }
 

@@ -24,6 +24,19 @@ TEST_CASE("a list has one part more than separators, and a number is nothing but
   CHECK_FALSE(whole_number(""));
 }
 
+TEST_CASE("a machine's number is the whole text, or its beginning, and never too large") {
+  CHECK(exact_number<int>("42") == 42);
+  CHECK(exact_number<int>("-1") == -1);
+  CHECK(exact_number<double>("0.5") == 0.5);
+  for (const char* text : {"", " 42", "42 ", "+42", "42x", "99999999999"}) {
+    CHECK_FALSE(exact_number<int>(text));
+  }
+  CHECK(leading_number<int>("202 0x7f00") == 202);
+  CHECK_FALSE(leading_number<int>("running"));
+  CHECK_FALSE(leading_number<int>(""));
+  CHECK_FALSE(leading_number<int>("99999999999 and more"));
+}
+
 TEST_CASE("an errno is told in words") {
   CHECK(errno_text(2) == "No such file or directory");
   CHECK(errno_text(28) == "No space left on device");

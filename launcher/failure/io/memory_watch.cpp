@@ -4,12 +4,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <optional>
 #include <string_view>
 #include <vector>
 
 #include "launcher/workers/io/process_tree.h"
+#include "proto/text.h"
 
 namespace cpprun::io {
 
@@ -21,14 +21,9 @@ constexpr double no_limit_bytes = 1e18;
 
 // The number after "name " at the beginning of a line.
 std::optional<double> number_after(const std::string& text, std::string_view name) {
-  for (std::size_t at = 0; at < text.size();) {
-    const auto end = std::min(text.find('\n', at), text.size());
-    const auto line = std::string_view(text).substr(at, end - at);
-    at = end + 1;
+  for (const std::string_view line : split(text, '\n')) {
     if (!line.starts_with(name) || line.size() <= name.size() || line[name.size()] != ' ') continue;
-    double number = 0;
-    const auto* begin = line.data() + name.size() + 1;
-    if (std::from_chars(begin, line.data() + line.size(), number).ec == std::errc{}) return number;
+    if (const auto number = leading_number<double>(line.substr(name.size() + 1))) return number;
   }
   return std::nullopt;
 }
@@ -36,10 +31,7 @@ std::optional<double> number_after(const std::string& text, std::string_view nam
 // Our group in the hierarchy of that controller; "" names version 2's only one.
 std::optional<std::string> group_of(std::string_view controller) {
   const auto text = read_proc("/proc/self/cgroup", proc_bytes_max).value_or("");
-  for (std::size_t at = 0; at < text.size();) {
-    const auto end = std::min(text.find('\n', at), text.size());
-    const auto line = std::string_view(text).substr(at, end - at);
-    at = end + 1;
+  for (const std::string_view line : split(text, '\n')) {
     const auto first = line.find(':');
     const auto second = line.find(':', first + 1);
     if (first == std::string_view::npos || second == std::string_view::npos) continue;
@@ -96,14 +88,10 @@ OomKills oom_kills() {
 
 std::string memory_limit() {
   const auto text = group_file("memory.limit_in_bytes", "memory.max");
-  double bytes = 0;
-  if (!text ||
-      std::from_chars(text->data(), text->data() + text->size(), bytes).ec != std::errc{} ||
-      bytes <= 0 || bytes > no_limit_bytes) {
-    return "";
-  }
+  const auto bytes = leading_number<double>(text.value_or(""));
+  if (!bytes || *bytes <= 0 || *bytes > no_limit_bytes) return "";
   constexpr double kilo = 1024;
-  const auto mebibytes = bytes / kilo / kilo;
+  const auto mebibytes = *bytes / kilo / kilo;
   return mebibytes < kilo ? fmt::format("{:.0f} MiB", mebibytes)
                           : fmt::format("{:.1f} GiB", mebibytes / kilo);
 }

@@ -2,12 +2,12 @@
 #include "launcher/failure/io/process_snapshot.h"
 
 #include <algorithm>
-#include <charconv>
 #include <optional>
 #include <string_view>
 
 #include "launcher/failure/process_snapshot.h"
 #include "launcher/workers/io/process_tree.h"
+#include "proto/text.h"
 
 namespace cpprun::io {
 
@@ -27,10 +27,8 @@ std::string first_line(const std::string& text) {
 
 // "202 0x7f…": its number; "running" or "-1 …": in none.
 std::optional<int> system_call_in(const std::string& text) {
-  int number = -1;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error != std::errc{} || number < 0) return std::nullopt;
-  return number;
+  const auto number = leading_number<int>(text);
+  return number && *number >= 0 ? number : std::nullopt;
 }
 
 // "[<0>] futex_wait_queue+0x60/0x90" a line.
@@ -48,12 +46,10 @@ std::vector<std::string> frames_in(std::string_view text) {
 }
 
 int threads_in(const std::string& status) {
-  const auto at = status.find("Threads:\t");
-  int threads = 1;
-  if (at != std::string::npos) {
-    std::from_chars(status.data() + at + 9, status.data() + status.size(), threads);
-  }
-  return threads;
+  constexpr std::string_view name = "Threads:\t";
+  const auto at = status.find(name);
+  if (at == std::string::npos) return 1;
+  return leading_number<int>(std::string_view(status).substr(at + name.size())).value_or(1);
 }
 
 std::optional<ProcessSnapshot> look_at(int pid) {

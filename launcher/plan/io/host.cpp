@@ -15,7 +15,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <charconv>
 #include <cstdio>
 #include <filesystem>
 #include <memory>
@@ -62,11 +61,9 @@ int count_device_files() {
   for (const auto& entry : std::filesystem::directory_iterator("/dev", unreadable)) {
     const auto name = entry.path().filename().string();
     constexpr std::string_view beginning = "nvidia";
-    const auto number = std::string_view(name).substr(std::min(beginning.size(), name.size()));
-    count += name.starts_with(beginning) && !number.empty() &&
-                     number.find_first_not_of("0123456789") == std::string_view::npos
-                 ? 1
-                 : 0;
+    if (!name.starts_with(beginning)) continue;
+    const auto number = exact_number<int>(std::string_view(name).substr(beginning.size()));
+    if (number && *number >= 0) ++count;
   }
   return count;
 }
@@ -74,19 +71,13 @@ int count_device_files() {
 // What CUDA makes of its variable: entries up to the first that is no device.
 int count_visible(std::string_view list, int there) {
   int count = 0;
-  while (!list.empty()) {
-    const auto comma = list.find(',');
-    auto entry = list.substr(0, comma);
-    while (entry.starts_with(' ')) entry.remove_prefix(1);
-    while (entry.ends_with(' ')) entry.remove_suffix(1);
-    int index = 0;
-    const auto [end, error] = std::from_chars(entry.data(), entry.data() + entry.size(), index);
-    const bool number = error == std::errc{} && end == entry.data() + entry.size();
-    const bool device = number ? index >= 0 && index < there
-                               : entry.starts_with("GPU-") || entry.starts_with("MIG-");
+  for (const std::string_view part : split(list, ',')) {
+    const auto entry = trimmed(part);
+    const auto index = exact_number<int>(entry);
+    const bool device = index ? *index >= 0 && *index < there
+                              : entry.starts_with("GPU-") || entry.starts_with("MIG-");
     if (!device) break;
     ++count;
-    list = comma == std::string_view::npos ? "" : list.substr(comma + 1);
   }
   return count;
 }

@@ -5,7 +5,6 @@
 #include <sched.h>
 
 #include <algorithm>
-#include <charconv>
 #include <filesystem>
 #include <fstream>
 #include <map>
@@ -15,6 +14,7 @@
 #include <vector>
 
 #include "proto/bounds.h"
+#include "proto/text.h"
 #include "proto/worker_contract.h"
 
 namespace cpprun::io {
@@ -26,16 +26,7 @@ namespace fs = std::filesystem;
 std::string text_of(const fs::path& path) {
   std::ostringstream text;
   text << std::ifstream(path).rdbuf();
-  auto result = text.str();
-  while (result.ends_with('\n')) result.pop_back();
-  return result;
-}
-
-std::optional<int> number_of(std::string_view text) {
-  int number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error != std::errc{} || end != text.data() + text.size()) return std::nullopt;
-  return number;
+  return std::string(trimmed(text.str()));
 }
 
 // The folders in `folder` that are called `beginning` and a number, by that number.
@@ -45,7 +36,7 @@ std::map<int, fs::path> numbered(const fs::path& folder, std::string_view beginn
   for (const auto& entry : fs::directory_iterator(folder, missing)) {
     const auto name = entry.path().filename().string();
     if (!name.starts_with(beginning)) continue;
-    if (const auto number = number_of(std::string_view(name).substr(beginning.size()))) {
+    if (const auto number = exact_number<int>(std::string_view(name).substr(beginning.size()))) {
       found[*number] = entry.path();
     }
   }
@@ -62,7 +53,7 @@ CpuSet cache_sharers(const fs::path& cpu) {
   int highest = -1;
   for (const auto& [index, cache] : numbered(cpu / "cache", "index")) {
     const auto type = text_of(cache / "type");
-    const auto level = number_of(text_of(cache / "level")).value_or(-1);
+    const auto level = exact_number<int>(text_of(cache / "level")).value_or(-1);
     if ((type != "Unified" && type != "Data") || level <= highest) continue;
     highest = level;
     sharers = parse_cpu_list(text_of(cache / "shared_cpu_list"));
@@ -72,7 +63,7 @@ CpuSet cache_sharers(const fs::path& cpu) {
 
 CpuPlace place_of(const fs::path& cpu, int number) {
   return {.core = lowest_or(parse_cpu_list(text_of(cpu / "topology/thread_siblings_list")), number),
-          .socket = number_of(text_of(cpu / "topology/physical_package_id")).value_or(0),
+          .socket = exact_number<int>(text_of(cpu / "topology/physical_package_id")).value_or(0),
           .cache = lowest_or(cache_sharers(cpu), number)};
 }
 
@@ -103,7 +94,7 @@ std::vector<Device> devices_of(const fs::path& root) {
     const auto node = text_of(root / "sys/bus/pci/devices" / place / "numa_node");
     // -1 is said on machines with one node only.
     by_place[place] = {.uuid = field(information, "GPU UUID"),
-                       .node = std::max(number_of(node).value_or(0), 0)};
+                       .node = std::max(exact_number<int>(node).value_or(0), 0)};
   }
   std::vector<Device> devices;
   for (auto& [place, device] : by_place) devices.push_back(std::move(device));
@@ -121,7 +112,7 @@ Result<std::vector<int>> visible_nodes(const std::vector<Device>& devices,
   std::istringstream list(*visible);
   for (std::string entry; !devices.empty() && std::getline(list, entry, ',');) {
     std::erase(entry, ' ');
-    const auto index = number_of(entry);
+    const auto index = exact_number<int>(entry);
     const auto found = std::find_if(devices.begin(), devices.end(), [&](const Device& device) {
       return entry.starts_with("GPU-") && device.uuid.starts_with(entry);
     });

@@ -8,13 +8,11 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <charconv>
 #include <csignal>
 #include <cstdio>
-#include <cstdlib>
-#include <cstring>
 
 #include "proto/bounds.h"
+#include "proto/text.h"
 #include "proto/worker_contract.h"
 
 namespace cpprun::io {
@@ -26,10 +24,7 @@ std::vector<int> numbers_in(const std::string& folder) {
   DIR* directory = ::opendir(folder.c_str());
   if (directory == nullptr) return numbers;
   while (const dirent* entry = ::readdir(directory)) {
-    int number = 0;
-    const char* end = entry->d_name + std::strlen(entry->d_name);
-    const auto [stopped, error] = std::from_chars(entry->d_name, end, number);
-    if (error == std::errc{} && stopped == end) numbers.push_back(number);
+    if (const auto number = exact_number<int>(entry->d_name)) numbers.push_back(*number);
   }
   ::closedir(directory);
   return numbers;
@@ -41,11 +36,9 @@ bool append_listed_children(int pid, std::vector<Descendant>& children) {
   for (const int task : numbers_in(tasks)) {
     const auto text = read_proc(tasks + "/" + std::to_string(task) + "/children", 1 << 20);
     if (!text) return false;
-    const char* at = text->c_str();
-    char* end = nullptr;
-    for (long child = std::strtol(at, &end, 10); end != at; child = std::strtol(at, &end, 10)) {
-      children.push_back({.pid = static_cast<int>(child), .parent = pid});
-      at = end;
+    for (const std::string_view word : split(*text, ' ')) {
+      const auto child = exact_number<int>(word);
+      if (child) children.push_back({.pid = *child, .parent = pid});
     }
   }
   return true;
