@@ -165,7 +165,7 @@ Verdict by_kind_of_end(const Evidence& evidence, const WorkerOutput& worker_outp
 }
 
 // What it said of its end, in its error file or else on its stderr.
-Verdict by_testimony(const WorkerOutput& worker_output) {
+Verdict by_own_words(const WorkerOutput& worker_output) {
   if (worker_output.recorded.empty()) return by_words(worker_output.lines);
   const auto cause = cause_of_words(worker_output.recorded);
   return cause.empty() ? Verdict{} : Verdict{cause, worker_output.recorded};
@@ -180,7 +180,7 @@ Verdict after_our_signal(const Evidence& evidence, const WorkerOutput& worker_ou
   // large process takes longer to die of it than its peers to notice.
   const bool crashed = status.signalled && status.value != SIGABRT;
   if (crashed) return {by_signal(status.value, evidence.host_facts), ""};
-  auto verdict = by_testimony(worker_output);
+  auto verdict = by_own_words(worker_output);
   if (verdict.cause.empty()) {
     auto exception = python_exception(worker_output.lines);
     if (!exception.empty()) verdict = {"python_exception", std::move(exception)};
@@ -236,7 +236,7 @@ Verdict judge_end(const Evidence& evidence, const WorkerOutput& worker_output) {
     const auto cause = by_signal(signal, around);
     return {cause.empty() ? "signalled" : cause, ""};
   }
-  if (auto verdict = by_testimony(worker_output); !verdict.cause.empty()) {
+  if (auto verdict = by_own_words(worker_output); !verdict.cause.empty()) {
     // The kernel picks the largest process, often one of a worker's own.
     const bool child = verdict.cause == "dataloader_worker" && around.oom_kills > 0;
     return child ? Verdict{"out_of_memory", verdict.line} : verdict;

@@ -9,16 +9,16 @@ namespace cpprun::io {
 
 void AttemptFiles::open(const std::vector<WorkerSpec>& specs, Duration patience) {
   finish();
-  std::vector<LogKeeper::Order> orders;
+  std::vector<LogWriter::Order> orders;
   for (const auto& spec : specs) {
     for (const auto* plan : {&spec.out, &spec.err}) add(*plan, orders);
   }
   if (orders.empty()) return;
-  keeper_ = std::make_shared<LogKeeper>(context_, side_, std::move(orders), patience, callbacks_);
+  writer_ = std::make_shared<LogWriter>(context_, side_, std::move(orders), patience, callbacks_);
 }
 
 // One for all streams that have the same: it is limited as one.
-void AttemptFiles::add(const StreamPlan& plan, std::vector<LogKeeper::Order>& orders) {
+void AttemptFiles::add(const StreamPlan& plan, std::vector<LogWriter::Order>& orders) {
   const auto add_one = [&](const std::string& path, bool emptied, bool handed_over) {
     if (path.empty() || !orders_.try_emplace(path, orders.size()).second) return;
     orders.push_back({path, emptied, handed_over ? 0 : plan.file_bytes_max, handed_over});
@@ -29,12 +29,12 @@ void AttemptFiles::add(const StreamPlan& plan, std::vector<LogKeeper::Order>& or
 
 StreamFiles AttemptFiles::find(const StreamPlan& plan) {
   StreamFiles files;
-  files.keeper = keeper_;
+  files.writer = writer_;
   const auto find_one = [&](const std::string& path, std::optional<std::size_t>& order) {
     const auto found = orders_.find(path);
     if (path.empty() || found == orders_.end() || files.error_number != 0) return;
     order = found->second;
-    auto& opened = keeper_->opened()[*order];
+    auto& opened = writer_->opened()[*order];
     files.error_number = opened.error_number;
     if (opened.file) files.own = std::move(opened.file);
   };
@@ -46,9 +46,9 @@ StreamFiles AttemptFiles::find(const StreamPlan& plan) {
 void AttemptFiles::finish() {
   std::erase_if(finished_, [](const auto& each) { return each->ended(); });
   orders_.clear();
-  if (!keeper_) return;
-  keeper_->end();
-  finished_.push_back(std::exchange(keeper_, nullptr));
+  if (!writer_) return;
+  writer_->end();
+  finished_.push_back(std::exchange(writer_, nullptr));
 }
 
 bool AttemptFiles::all_written() const {

@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "launcher/output/io/log_keeper.h"
+#include "launcher/output/io/log_writer.h"
 #include "launcher/plan/plan.h"
 
 namespace cpprun::io {
@@ -20,14 +20,14 @@ namespace cpprun::io {
 struct StreamFiles {
   int error_number = 0;  // one of them could not be opened
   FileDescriptor own;    // which the worker's stream itself becomes
-  std::shared_ptr<LogKeeper> keeper;
+  std::shared_ptr<LogWriter> writer;
   std::optional<std::size_t> file;  // by their numbers there
   std::optional<std::size_t> duplicates;
 };
 
 class AttemptFiles {
  public:
-  AttemptFiles(asio::io_context& context, SideProcesses& side, LogKeeper::Callbacks callbacks)
+  AttemptFiles(asio::io_context& context, SideProcesses& side, LogWriter::Callbacks callbacks)
       : context_(context), side_(side), callbacks_(std::move(callbacks)) {}
 
   // Those of the attempt before are complete. The disk has that long.
@@ -41,14 +41,14 @@ class AttemptFiles {
   std::vector<std::string> give_up();
 
  private:
-  void add(const StreamPlan& plan, std::vector<LogKeeper::Order>& orders);
+  void add(const StreamPlan& plan, std::vector<LogWriter::Order>& orders);
 
   asio::io_context& context_;
   SideProcesses& side_;
-  LogKeeper::Callbacks callbacks_;
-  std::shared_ptr<LogKeeper> keeper_;          // where there are files at all
+  LogWriter::Callbacks callbacks_;
+  std::shared_ptr<LogWriter> writer_;          // where there are files at all
   std::map<std::string, std::size_t> orders_;  // its numbers, by path
-  std::vector<std::shared_ptr<LogKeeper>> finished_;
+  std::vector<std::shared_ptr<LogWriter>> finished_;
 };
 
 }  // namespace cpprun::io

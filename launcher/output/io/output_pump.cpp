@@ -191,8 +191,8 @@ class OutputPump::Impl {
 
   void listen(const std::shared_ptr<Stream>& stream) {
     const auto& console = consoles_[stream->console];
-    const auto& keeper = stream->files.keeper;
-    const bool files_are_full = keeper && keeper->full();
+    const auto& writer = stream->files.writer;
+    const bool files_are_full = writer && writer->full();
     if (files_are_full || (stream->heard && console && console->full())) {
       stream->paused = true;
       return;
@@ -223,7 +223,7 @@ class OutputPump::Impl {
       return -1;
     }
     const std::string_view bytes(buffer_.data(), static_cast<std::size_t>(got));
-    if (stream.files.file) stream.files.keeper->write(*stream.files.file, bytes);
+    if (stream.files.file) stream.files.writer->write(*stream.files.file, bytes);
     if (stream.as_it_is) pass_as_it_is(stream, bytes);
     stream.splitter.take(bytes, [&](const Piece& piece) { pass(stream, piece); });
     return got;
@@ -259,7 +259,7 @@ class OutputPump::Impl {
     if (console && stream.heard) console->write(stream.speaker, stream.prefix, piece);
     if (!stream.files.duplicates) return;
     const auto text = duplicate_of(piece, stream.prefix, stream.duplicate_words);
-    stream.files.keeper->write(*stream.files.duplicates, text);
+    stream.files.writer->write(*stream.files.duplicates, text);
   }
 
   void tell_lost(const char* name, std::size_t which, int error_number) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "launcher/output/io/log_keeper.h"
+#include "launcher/output/io/log_writer.h"
 
 #include <doctest/doctest.h>
 #include <sys/stat.h>
@@ -27,7 +27,7 @@ std::string content(const fs::path& path) {
 
 struct Place {
   Place() {
-    std::string name = (fs::temp_directory_path() / "log_keeper_XXXXXX").string();
+    std::string name = (fs::temp_directory_path() / "log_writer_XXXXXX").string();
     path = ::mkdtemp(name.data());
   }
   ~Place() { fs::remove_all(path); }
@@ -36,14 +36,14 @@ struct Place {
 };
 
 struct Desk {
-  io::LogKeeper::Callbacks callbacks() {
+  io::LogWriter::Callbacks callbacks() {
     return {.room = [this] { ++room; },
             .say = [this](const std::string& sentence) { said += sentence; },
             .ended = {}};
   }
-  bool finish(io::LogKeeper& keeper) {
-    keeper.end();
-    return run_until(context, [&] { return keeper.ended(); });
+  bool finish(io::LogWriter& writer) {
+    writer.end();
+    return run_until(context, [&] { return writer.ended(); });
   }
   asio::io_context context;
   probe::Side side;
@@ -56,17 +56,17 @@ struct Desk {
 TEST_CASE("words reach the file they are for, and a worker's own file is handed over") {
   const Place place;
   Desk desk;
-  io::LogKeeper keeper(
+  io::LogWriter writer(
       desk.context, desk.side,
       {{.path = place / "a"}, {.path = place / "b"}, {.path = place / "own", .handed_over = true}},
       60s, desk.callbacks());
-  for (const auto& each : keeper.opened()) CHECK(each.error_number == 0);
-  keeper.write(0, "one ");
-  keeper.write(1, "other");
-  keeper.write(0, "two");
-  REQUIRE(keeper.opened()[2].file);
-  CHECK(::write(keeper.opened()[2].file.get(), "mine", 4) == 4);
-  CHECK(desk.finish(keeper));
+  for (const auto& each : writer.opened()) CHECK(each.error_number == 0);
+  writer.write(0, "one ");
+  writer.write(1, "other");
+  writer.write(0, "two");
+  REQUIRE(writer.opened()[2].file);
+  CHECK(::write(writer.opened()[2].file.get(), "mine", 4) == 4);
+  CHECK(desk.finish(writer));
   CHECK(content(place / "a") == "one two");
   CHECK(content(place / "b") == "other");
   CHECK(content(place / "own") == "mine");
@@ -76,12 +76,12 @@ TEST_CASE("words reach the file they are for, and a worker's own file is handed 
 TEST_CASE("a file that cannot be opened is told apart from those that can") {
   const Place place;
   Desk desk;
-  io::LogKeeper keeper(desk.context, desk.side,
+  io::LogWriter writer(desk.context, desk.side,
                        {{.path = place / "no/such/folder"}, {.path = place / "b"}}, 60s,
                        desk.callbacks());
-  CHECK(keeper.opened()[0].error_number == ENOENT);
-  CHECK(keeper.opened()[1].error_number == 0);
-  CHECK(desk.finish(keeper));
+  CHECK(writer.opened()[0].error_number == ENOENT);
+  CHECK(writer.opened()[1].error_number == 0);
+  CHECK(desk.finish(writer));
 }
 
 TEST_CASE("files that are not open in time are said to be late, and nobody waits for them") {
@@ -90,10 +90,10 @@ TEST_CASE("files that are not open in time are said to be late, and nobody waits
   REQUIRE(::mkfifo(fifo.c_str(), 0600) == 0);
   Desk desk;
   // Nobody reads it: who opens it for writing hangs as on a lost disk.
-  io::LogKeeper keeper(desk.context, desk.side, {{.path = place / "a"}, {.path = fifo}}, 50ms,
+  io::LogWriter writer(desk.context, desk.side, {{.path = place / "a"}, {.path = fifo}}, 50ms,
                        desk.callbacks());
-  CHECK(keeper.opened()[0].error_number == 0);
-  CHECK(keeper.opened()[1].error_number == ETIMEDOUT);
+  CHECK(writer.opened()[0].error_number == 0);
+  CHECK(writer.opened()[1].error_number == ETIMEDOUT);
 }
 
 TEST_CASE("a full disk is said once for each file") {
@@ -102,10 +102,10 @@ TEST_CASE("a full disk is said once for each file") {
     return;
   }
   Desk desk;
-  io::LogKeeper keeper(desk.context, desk.side, {{.path = "/dev/full"}}, 60s, desk.callbacks());
-  keeper.write(0, "one");
-  keeper.write(0, "two");
-  CHECK(desk.finish(keeper));
+  io::LogWriter writer(desk.context, desk.side, {{.path = "/dev/full"}}, 60s, desk.callbacks());
+  writer.write(0, "one");
+  writer.write(0, "two");
+  CHECK(desk.finish(writer));
   CHECK(desk.said ==
         "cpprun: cannot write \"/dev/full\": No space left on device; what does not fit is lost, "
         "the job goes on\n");

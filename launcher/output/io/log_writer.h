@@ -23,7 +23,7 @@
 
 namespace cpprun::io {
 
-class LogKeeper {
+class LogWriter {
  public:
   struct Order {
     std::string path;
@@ -42,11 +42,11 @@ class LogKeeper {
   };
 
   // Waits until all of them are open, but no longer; ETIMEDOUT is said of those that are not.
-  LogKeeper(asio::io_context& context, SideProcesses& side, std::vector<Order> orders,
+  LogWriter(asio::io_context& context, SideProcesses& side, std::vector<Order> orders,
             Duration patience, Callbacks callbacks);
-  ~LogKeeper() { *alive_ = false; }
-  LogKeeper(const LogKeeper&) = delete;
-  LogKeeper& operator=(const LogKeeper&) = delete;
+  ~LogWriter() { *alive_ = false; }
+  LogWriter(const LogWriter&) = delete;
+  LogWriter& operator=(const LogWriter&) = delete;
 
   // In the order in which they were asked for.
   std::vector<Opened>& opened() { return opened_; }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "launcher/output/io/log_keeper.h"
+#include "launcher/output/io/log_writer.h"
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -37,7 +37,7 @@ bool read_whole(int pipe, char* at, std::size_t count) {
 }
 
 // In the process beside ours.
-void keep(const std::vector<LogKeeper::Order>& orders, int words, int news) {
+void keep(const std::vector<LogWriter::Order>& orders, int words, int news) {
   std::vector<LogFile> files(orders.size());
   for (std::size_t i = 0; i < orders.size(); ++i) {
     const auto number = static_cast<int>(i);
@@ -58,7 +58,7 @@ void keep(const std::vector<LogKeeper::Order>& orders, int words, int news) {
 
 }  // namespace
 
-LogKeeper::LogKeeper(asio::io_context& context, SideProcesses& side, std::vector<Order> orders,
+LogWriter::LogWriter(asio::io_context& context, SideProcesses& side, std::vector<Order> orders,
                      Duration patience, Callbacks callbacks)
     : timer_(context),
       news_(context),
@@ -85,7 +85,7 @@ LogKeeper::LogKeeper(asio::io_context& context, SideProcesses& side, std::vector
 }
 
 // Gives an errno.
-int LogKeeper::start(SideProcesses& side) {
+int LogWriter::start(SideProcesses& side) {
   int ends[2];
   auto way = make_way();
   if (!way || ::pipe2(ends, O_CLOEXEC) != 0) return errno;
@@ -97,7 +97,7 @@ int LogKeeper::start(SideProcesses& side) {
   return 0;
 }
 
-void LogKeeper::hear() {
+void LogWriter::hear() {
   news_.async_wait(asio::posix::stream_descriptor::wait_read,
                    [this](const asio::error_code& error) {
                      if (error) return;
@@ -116,7 +116,7 @@ void LogKeeper::hear() {
                    });
 }
 
-void LogKeeper::write(std::size_t order, std::string_view bytes) {
+void LogWriter::write(std::size_t order, std::string_view bytes) {
   if (bytes.empty() || !words_ || ending_ || ended_) return;
   if (given_up_) {
     lost_bytes_ += bytes.size();
@@ -130,7 +130,7 @@ void LogKeeper::write(std::size_t order, std::string_view bytes) {
 }
 
 // A disk that is only slow takes something from time to time.
-void LogKeeper::watch_disk() {
+void LogWriter::watch_disk() {
   timer_.expires_after(bounds::disk_patience_at_end);
   timer_.async_wait(
       [this, alive = alive_, before = words_->waiting()](const asio::error_code& cancelled) {
@@ -140,7 +140,7 @@ void LogKeeper::watch_disk() {
       });
 }
 
-void LogKeeper::give_up() {
+void LogWriter::give_up() {
   given_up_ = true;
   callbacks_.say(
       fmt::format("cpprun: the log files in \"{}\" take nothing: their disk does not answer; until "
@@ -149,7 +149,7 @@ void LogKeeper::give_up() {
   callbacks_.room();
 }
 
-void LogKeeper::answers_again() {
+void LogWriter::answers_again() {
   timer_.cancel();
   watching_ = false;
   if (std::exchange(given_up_, false)) {
@@ -160,13 +160,13 @@ void LogKeeper::answers_again() {
   callbacks_.room();
 }
 
-void LogKeeper::end() {
+void LogWriter::end() {
   ending_ = true;
   if (!words_ || words_->empty()) words_are_out();
 }
 
 // Whoever calls may be the writer itself.
-void LogKeeper::words_are_out() {
+void LogWriter::words_are_out() {
   if (!ending_) return;
   asio::post(timer_.get_executor(), [this, alive = alive_] {
     if (!*alive) return;
@@ -175,7 +175,7 @@ void LogKeeper::words_are_out() {
   });
 }
 
-std::string LogKeeper::place() const {
+std::string LogWriter::place() const {
   return orders_.empty() ? "" : std::filesystem::path(orders_.front().path).parent_path().string();
 }
 
