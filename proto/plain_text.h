@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// Text of strangers on its way into a log, onto a terminal or into a report. Whoever wrote it may
-// want more than to be read: a line's end forges a line, an escape (ESC [, or U+009B alone) moves
-// the cursor, U+202E turns the rest of the line round, and what has no width makes two names look
-// alike. All of that becomes '?', and so does every byte that is no UTF-8. Letters of all
-// languages stay. Not for a worker's own words, which are full of colours and would be full of '?':
-// `printable` of launcher/output leaves these out.
+// Untrusted text on its way into a log, onto a terminal or into a report. A newline in it would
+// forge a line, an escape (ESC [, or U+009B alone) moves the cursor, U+202E reverses the rest of
+// the line, and zero-width characters make two names look alike. All of that becomes '?', and so
+// does every byte that is not UTF-8. Letters of all languages stay. A worker's own words, which
+// are full of colours, would be full of '?': `printable` of launcher/output drops these instead.
 
 #include <cstddef>
 #include <string>

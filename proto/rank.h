@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// Who a worker is among the others. Two ids of different kinds are different types: a Rank cannot
-// be passed where a LocalRank is meant. Ids order and hash by value. A public header.
+// A worker's place among the others. Ids of different kinds are different types: a Rank cannot be
+// passed where a LocalRank is meant. Ids order and hash by value. A public header.
 
 #include <compare>
 #include <cstddef>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// How text is taken apart: blanks, lists, numbers; and what the kernel means by a number.
+// Taking text apart: blanks, lists, numbers; and errno in words.
 
 #include <charconv>
 #include <optional>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// Bytes that wait: the beginning of a request, or replies the kernel did not take. Grows by what
-// has really come, never by what somebody claimed, and gives its memory back when it is empty.
+// Bytes that wait: the beginning of a request, or replies the kernel did not take. Grows with what
+// has really arrived, never by a claimed length, and gives its memory back when it is empty.
 
 #include <algorithm>
 #include <cstdint>

@@ -1,22 +1,24 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// The life lived in one seat of the job on one machine.
+// One machine's seat in a job, from dialling to the exit code.
 //
 //   dialing    No link to the coordinator yet. Dials, with growing pauses, until join_timeout.
 //   joining    Has asked for a seat and is told now and then who is missing, until join_timeout.
 //   running    The round is sealed; a Supervisor has this node's workers.
 //   succeeded  All of them ended with 0. Peers may go on for hours; nothing is running here.
-//   drained    Nobody of the round is alive here, and the coordinator knows. A new round or the
-//   end. over       Has said Exit. Every later event is ignored.
+//   drained    Nobody of the round is alive here, and the coordinator knows. A new round follows,
+//              or the end.
+//   over       Has said Exit. Every later event is ignored.
 //
 // In running, succeeded and drained the link may break: it is dialled again and resumed, and the
-// workers never notice. When the coordinator answers nothing for the lease, or this process was
-// stopped for as long, a node that has succeeded goes on asking how the job ended, for join_timeout
-// at most: it has nobody who could do harm. Any other kills its workers at once: the others give
-// its ranks away at that moment, and two workers with one rank would corrupt the job. It comes back
-// to dialing, as a newcomer, where the job is elastic or has restarts left, and is over otherwise.
+// workers never notice. The agent gives up when the coordinator answers nothing for the lease, or
+// when this process was stopped for as long. A node that has succeeded can do no harm; it goes on
+// asking how the job ended, for join_timeout at most. Any other node kills its workers at once,
+// because the others give its ranks away at that moment, and two workers with one rank would
+// corrupt the job. It then dials again as a newcomer if the job is elastic or has restarts left,
+// and is over otherwise.
 //
-// The coordinator decides and the agent is told: the agent only ever decides by itself to give up.
+// The coordinator decides; the only decision an agent takes alone is to give up.
 
 #include <optional>
 #include <string>
@@ -50,8 +52,8 @@ class Agent {
   Actions handle(TimePoint now, const Event& event);
   Actions advance(TimePoint now);
   std::optional<TimePoint> next_deadline() const;
-  // When somebody else has to end our workers, because we should have, others may have their ranks,
-  // and we do not say anything; none while there is no seat to lose, or nobody who could have it.
+  // The fence: when the watchdog has to kill our workers because this process has not, and others
+  // may have their ranks. None while there is no seat to lose, or nobody who could take it.
   std::optional<TimePoint> overdue_at() const;
   // The invariant that is broken, if one is.
   std::optional<std::string> check() const;
@@ -124,11 +126,11 @@ class Agent {
   RivalMaster rivals_;
   OwnWorld own_world_;
   std::string local_address_;    // from which this node reaches the master
-  std::string stray_interface_;  // what was said of the one that leads to nobody; may be empty
+  std::string stray_interface_;  // the warning about one that leads nowhere; may be empty
   std::optional<TimePoint> status_due_;
   // Set while dialing, joining or drained, and in succeeded while nobody answers.
   std::optional<TimePoint> seat_deadline_;
-  bool has_read_first_ = false;         // after it, because it was passed in sleep
+  bool has_read_first_ = false;         // the deadline passed in sleep; what came is read first
   std::optional<link::Sealed> sealed_;  // the round this node is in, or was in last
   std::optional<Supervisor> supervisor_;
   PendingFailures pending_failures_;            // of the attempt that runs

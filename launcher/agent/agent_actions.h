@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// What the agent is told and what it wants done: the words between it and its driver.
+// The agent's events and actions: all that passes between it and its driver.
 
 #include <optional>
 #include <string>
@@ -29,8 +29,8 @@ struct LinkUp {
   friend bool operator==(const LinkUp&, const LinkUp&) = default;
 };
 
-// It could not be made, or it broke; why, as a clause. Where this node hosts the coordinator: its
-// own name cannot be resolved.
+// The link could not be made, or it broke; why, as a clause. On the node that hosts the
+// coordinator: its own name cannot be resolved.
 struct LinkDown {
   std::string reason;
   std::vector<std::string> tried = {};  // where it was tried, if it could not be made

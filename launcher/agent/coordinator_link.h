@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// When to speak, when to dial and when to stop believing: the agent's link to its coordinator, as
-// times. Knows nothing of rounds and workers. A local link, within the coordinator's own process,
-// needs no heartbeat and is never silent.
+// The agent's link to its coordinator as a set of times: when to send a heartbeat, when to dial,
+// when to give up. Knows nothing of rounds and workers. A local link, within the coordinator's own
+// process, needs no heartbeat and is never silent.
 //
-// The coordinator gives a node up when it has heard nothing of it for the lease. The agent counts
-// the same lease from the moment at which it *sent* what has provably arrived: that is never later
-// than the coordinator's count, whichever direction of the network is cut, and a little shorter,
+// The coordinator gives a node up after hearing nothing from it for the lease. The agent counts the
+// same lease from when it *sent* the last message known to have arrived. That is never later than
+// the coordinator's count, whichever direction of the network is cut; and it ends a little earlier,
 // because killing takes a moment. So nobody is alive here when the others go on.
 
 #include <algorithm>
@@ -36,7 +36,7 @@ class CoordinatorLink {
   void came_up(TimePoint now);
   // It could not be made, or it broke. The next attempt comes after a pause that grows.
   void went_down(TimePoint now);
-  // Whatever it was, it was said after what we sent when this link came up.
+  // Any message proves that what we sent when this link came up has arrived.
   void heard(TimePoint now);
   // The coordinator has answered what we sent then.
   void answered(TimePoint now, link::AgentTime sent);
@@ -45,19 +45,19 @@ class CoordinatorLink {
   bool up() const { return up_; }
   bool local() const { return timeouts_.local; }
   link::Heartbeat heartbeat(TimePoint now) const;
-  // When it is of no use to wait any longer for a word on this link.
+  // From when on this link counts as dead.
   TimePoint silent_at() const { return std::max(heard_, up_since_) + timeouts_.lease; }
   bool silent(TimePoint now) const { return !local() && up_ && silent_at() <= now; }
   // When our lease runs out.
   TimePoint lease_over_at() const;
   bool lease_is_over(TimePoint now) const { return !local() && lease_over_at() <= now; }
-  // When whoever watches over us has to act in our place, because we do not: in the middle between
-  // that and the coordinator's count.
+  // The watchdog's deadline: halfway between ours and the coordinator's, so that it acts only if
+  // this process did not.
   TimePoint overdue_at() const { return lease_over_at() + margin() / 2; }
-  // When was sent what last arrived, and how long ago that is.
+  // When we sent the latest message that is known to have arrived, and how long ago that was.
   TimePoint proof() const { return proof_; }
   Duration since_last_ack(TimePoint now) const { return now - proof_; }
-  // Of heartbeats and dialling; silence is the owner's to watch, who knows whether it matters.
+  // For heartbeats and dialling. Silence is for the owner to watch, who knows whether it matters.
   std::optional<TimePoint> next_deadline() const;
 
  private:

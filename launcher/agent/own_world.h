@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// A script that starts a world of its own under cpprun waits for ever, under torchrun too: its
-// ranks look for a store that nobody hosts, for torch leaves that to whoever set
-// TORCHELASTIC_USE_AGENT_STORE. The coordinator's host sees it: the workers are alive, none of them
-// has asked the store for a long while, and rank 0 has processes of its own, or does nothing at
-// all. Pure: one look after another comes in, at most one sentence goes out.
+// A script that launches processes of its own (mp.spawn, a server) under cpprun waits for ever, as
+// it does under torchrun: its ranks look for a store that nobody hosts, because torch leaves
+// hosting to whoever set TORCHELASTIC_USE_AGENT_STORE. The coordinator's host can see it: the
+// workers are alive, none of them has asked the store for a long while, and rank 0 has processes of
+// its own or does nothing at all. Pure: looks come in, at most one warning goes out.
 
 #include <optional>
 #include <string>
@@ -25,7 +25,7 @@ struct WorldLook {
 
 class OwnWorld {
  public:
-  // `sleepers` says that whoever does nothing is suspected as well.
+  // `sleepers`: a worker that does nothing is suspected as well.
   struct Timeouts {
     Duration silence{};  // of the store, before anybody is suspected
     bool sleepers = false;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// Two nodes of one job that both take themselves for its master wait for the others for ever, each
-// for itself. A master whose address leads elsewhere asks there now and then, while it waits, who
-// hosts: another one, or this very node, to which the address leads in a roundabout way.
+// Two nodes of one job that both believe they are its master wait for ever, each for the other. So
+// while it waits, a master whose address leads elsewhere asks there now and then who hosts: another
+// master, or this very node, reached by a roundabout way.
 
 #include <optional>
 #include <string>

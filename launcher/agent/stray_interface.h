@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// Interfaces that exist, are up, and lead nowhere: docker0, lo, a card of another network. Which of
-// this machine's interfaces lead to the other nodes is told by the address from which the master is
-// reached, and by the addresses of a neighbour: whoever shares a network with it is reached. Pure.
+// Interfaces that exist, are up, and lead nowhere: docker0, lo, a card on another network. An
+// interface leads to the other nodes if it carries the address from which the master is reached, or
+// shares a network with one of a neighbour's addresses. Pure.
 //
-// What is found is a doubt and no proof, for a router may join what looks apart; so it is said at
-// the start, and becomes the verdict only where the workers fail in the way that it explains.
+// This is a suspicion, not proof, since a router may join networks that look separate. So it is a
+// warning at the start, and becomes the verdict only if the workers fail in the way it predicts.
 
 #include <optional>
 #include <string>
@@ -25,13 +25,13 @@ struct WayToOthers {
 // Whether two literal addresses are of one network, the first of which has a prefix: "10.0.0.5/24".
 bool shares_network(const std::string& network, const std::string& address);
 
-// Says which of the interfaces that the user named leads to nobody; nothing where all do, or where
-// everybody is on this machine.
+// The warning about an interface the user named that leads nowhere; nothing if there is none, or if
+// the whole job is on this machine.
 std::optional<std::string> stray_interface(const std::vector<NetworkInterface>& interfaces,
                                            const WayToOthers& way, const Environment& environment);
 
-// The interface for the collectives of a master whose own name means loopback, as Debian writes it
-// into /etc/hosts: one that leads to the neighbour. Nothing where the one it has will do.
+// For a master whose own name resolves to loopback, as Debian's /etc/hosts has it: the interface
+// that leads to the neighbour. Nothing if the one chosen already will do.
 std::optional<std::string> better_than_loopback(const std::vector<NetworkInterface>& interfaces,
                                                 const WayToOthers& way);
 

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// The command line: torchrun's, flag by flag, read from the words, the environment and the files it
-// is handed. All mistakes are found in one pass and told together, each with its flag and what
-// would be right.
+// The command line: torchrun's, flag by flag, read from the given words, environment and files. All
+// mistakes are found in one pass and reported together, each with its flag and what would be right.
 
 #include <functional>
 #include <string>
@@ -45,8 +44,8 @@ struct CliMistakes {
   friend bool operator==(const CliMistakes&, const CliMistakes&) = default;
 };
 
-// A Config may still name a script that cannot be run: whoever starts it says so then, with the
-// report that was asked for. Only beside other mistakes it is one of them.
+// A Config may still name a script that cannot be run. On its own that is refused at the start,
+// with the report that was asked for; it is listed here only beside other mistakes.
 using CliOutcome = std::variant<Config, CliText, CliMistakes>;
 
 CliOutcome read_command_line(const CommandLine& line);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// --config FILE: defaults for flags, one to a line, `nnodes = 2`. CLI11 reads the values, quotes
-// and lists of TOML and INI; here is what it does not tell: on which line something stands, that a
-// key is unknown or stands twice, and that a file is none of this kind at all.
+// --config FILE: defaults for flags, one per line, `nnodes = 2`. CLI11 reads the values, quotes and
+// lists of TOML and INI; this adds what it does not report: the line something is on, that a key is
+// unknown or repeated, and that a file is not of this kind at all.
 
 #include <string>
 

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// What the command line, the environment and the --config file may decide: one member for each
-// flag. A member that is misspelled does not compile. What the flags are called, which values they
-// take and what the help says of them stands in declaration.cpp.
+// What the command line, the environment and the --config file may decide: one member per flag. A
+// misspelled member does not compile. Names, values and help of the flags are in declaration.cpp.
 
 #include <cstdint>
 #include <optional>

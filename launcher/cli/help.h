@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// What is printed of the flags and not obeyed: the help, and the same as a manual page.
+// The help, and the same as a manual page.
 
 #include <string>
 #include <vector>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// The mistakes of a command line, all of them, in the order of the help: what a person would have
-// to change is told at once.
+// All mistakes of a command line, in the order of the help, so that everything to be changed is
+// reported at once.
 
 #include <algorithm>
 #include <string>

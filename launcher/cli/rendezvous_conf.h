@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// --rdzv-conf: torchrun takes unknown keys silently, so a slip there costs a night. Here every key
-// is known, or a mistake.
+// --rdzv-conf. torchrun silently accepts unknown keys, so a typo there costs a night; here an
+// unknown key is a mistake.
 
 #include <optional>
 #include <string>

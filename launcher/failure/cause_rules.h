@@ -2,10 +2,10 @@
 #pragma once
 // Which evidence points at which cause: the written rules, and how they are asked.
 //
-// A rule is a set of conditions that all have to hold. Rules are plain: an exit, a signal, an
-// errno, a fact of the machine, words that the worker is known to have said. The order in which
-// evidence is asked, from the surest to the weakest, is the code of `judge_cause`; within one kind
-// the rules are asked from the top, so that the special stands before the general.
+// A rule is a set of conditions, all of which must hold. They are plain: an exit code, a signal, an
+// errno, a fact about the machine, words the worker is known to have said. `judge_cause` asks kinds
+// of evidence from the surest to the weakest; within one kind, rules are tried from the top, so
+// special ones stand before general ones.
 
 #include <array>
 #include <span>
@@ -54,10 +54,10 @@ struct Verdict {
   std::string line;        // what the worker said that pointed at it; may be empty
 };
 
-// What left the message of an error file, as far as that can be seen.
+// What wrote the message of an error file, as far as can be told.
 enum class Recorder { unknown, python, cpp };
 
-// What a worker is known to have said of its end, in the order in which it said it.
+// What a worker said about its end, in order.
 struct WorkerOutput {
   std::string recorded;  // the message of its error file; may be empty
   Recorder recorder = Recorder::unknown;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// The catalogue of causes: what a worker's end may have come from, in a sentence, and what a person
-// can do about it. Which evidence points at which cause is in cause_rules.cpp; docs/failures.md
-// says how the two make a verdict and how to add to them.
+// The catalogue of causes: why a worker ended, in a sentence, and what a person can do about it.
+// cause_rules.cpp says which evidence points at which cause; docs/failures.md explains how the two
+// make a verdict and how to add to them.
 
 #include <span>
 #include <string_view>
@@ -13,7 +13,7 @@ struct Cause {
   std::string_view id;        // short, stable, for machines: "out_of_memory"
   std::string_view sentence;  // a clause: "the kernel ended it because memory ran out"
   std::string_view advice;    // what to do; {program} stands for the path that was executed
-  // It is known to follow from somebody else's end: the reason has to be looked for elsewhere.
+  // It follows from somebody else's end: the reason has to be looked for there.
   bool consequence = false;
 };
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// Everything known of one worker's bad end. io/ collects it, diagnosis judges it.
+// Everything known about a worker's bad end. io/ collects it, diagnosis judges it.
 
 #include <string>
 #include <vector>
@@ -18,10 +18,10 @@ enum class ExecFault {
   no_magic,             // neither a binary nor a #! line
 };
 
-// What the machine told of the time in which a worker came to its end.
+// What the machine reported around the time a worker ended.
 struct HostFacts {
-  // Processes the kernel ended for memory since the attempt began: in this job's control group, and
-  // on the whole machine, which is all an unprivileged process may know.
+  // OOM kills since the attempt began: in this job's control group, and on the whole machine, which
+  // is all an unprivileged process may know.
   long oom_kills = 0;
   long oom_kills_on_machine = 0;
   std::string memory_limit;               // of the control group, "4.0 GiB"; empty: none

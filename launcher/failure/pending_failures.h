@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// What one attempt's bad ends come to on this node: which of them the coordinator is told, and when
-// each was noticed. The first is told at once, while the others still have to be ended. Of those
-// that ended badly later the coordinator is told too, unless it was us who ended them: the first to
-// be noticed need not be the one that is to blame.
+// One attempt's bad ends on this node: what the verdict on each is, which of them the coordinator
+// is told, and when each was noticed. The first is reported at once, while the others still have to
+// be ended. Later ones are reported too, unless we ended them ourselves: the first to be noticed
+// need not be the one to blame.
 
 #include <map>
 #include <optional>
@@ -28,7 +28,7 @@ class PendingFailures {
 
   // A worker's process has ended, or could not be started.
   void noticed(TimePoint now, LocalRank rank);
-  // This node was asked to stop: no end from here on is a failure of the job.
+  // This node was asked to stop: whatever ends after that is no failure of the job.
   void stopped(TimePoint now) { stopped_at_ = now; }
   // Evidence of that end is being collected.
   void asked(LocalRank rank) { awaited_.insert(rank); }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// What a process was doing at one moment, as /proc tells it, and that in words: for a worker that
-// ignores the signal to end, before it is sent KILL.
+// What a process was doing at one moment, from /proc, and the same in words: taken of a worker that
+// ignored the signal to end, before it is sent KILL.
 
 #include <optional>
 #include <string>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// A file that another process of ours has opened, because its disk may hang, on its way to us.
+// A file that a side process has opened for us, because its disk may hang.
 
 #include <optional>
 

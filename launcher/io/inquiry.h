@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// Asks what may never answer, files on a disk that hangs, in a process beside ours and for a
-// bounded time. Nobody waits for it, neither the event loop nor the end of cpprun.
+// Asks a question that may never be answered, about files on a hung disk, in a side process and for
+// a limited time. Nothing waits for it, neither the event loop nor cpprun's end.
 
 #include <asio/io_context.hpp>
 #include <asio/posix/stream_descriptor.hpp>
@@ -28,9 +28,9 @@ class Inquiry {
   // Nobody who was asked is waited for, and nothing is told any more.
   ~Inquiry();
 
-  // `look` is called in the other process, and what it changes stays there; `told` from the event
-  // loop, with what it gave back, or with nothing if that did not come in time. What is asked while
-  // others are being looked at is looked at after them, all in one go.
+  // `look` runs in the side process, and what it changes stays there; `told` is called from the
+  // event loop with its result, or with nothing if that did not come in time. Questions asked
+  // meanwhile are answered afterwards, all in one go.
   void ask(Look look, Told told);
 
  private:

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 // --duplicate-stdout-filters: which lines of a tee'd stream are written a second time, to the one
-// file of the attempt in which all workers' chosen lines come together.
+// file per attempt that collects the chosen lines of all workers.
 
 #include <string>
 #include <string_view>
@@ -11,8 +11,8 @@
 
 namespace cpprun {
 
-// The line for that file, with prefix and newline, or nothing where it holds none of the words. A
-// piece of an over-long line and what a progress bar redraws count as lines of their own, so that
+// The line for that file, with prefix and newline, or nothing if it contains none of the words.
+// Pieces of an over-long line, and redraws of a progress bar, count as lines of their own, so that
 // lines of different workers never mix there.
 std::string duplicate_of(const Piece& piece, std::string_view prefix,
                          const std::vector<std::string>& words);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// Several speakers, one console: lines of different speakers never mix. A speaker in the middle of
-// a line (an over-long one, a progress bar) is interrupted by a newline when another one speaks,
-// and gets its prefix again when it goes on.
+// Several speakers, one console: lines of different speakers never mix. If another one speaks in
+// the middle of somebody's line (an over-long one, a progress bar), a newline goes in between and
+// the prefix is printed again when the first goes on.
 
 #include <optional>
 #include <string>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// Cuts a worker's bytes into lines for the console. Knows no encoding: bytes pass unchanged, only a
-// piece of an over-long line is not cut inside a UTF-8 character. A carriage return that is not
-// part of a line's end redraws the line, as progress bars do: what it ends is passed on at once.
+// Cuts a worker's bytes into lines for the console. Bytes pass unchanged; an over-long line is cut
+// into pieces, never inside a UTF-8 character. A carriage return that is not part of a line end
+// redraws the line, as progress bars do: what it ends is passed on at once.
 
 #include <functional>
 #include <string>

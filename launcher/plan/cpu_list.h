@@ -10,7 +10,7 @@ namespace cpprun {
 
 using CpuSet = std::set<int>;
 
-// What is no number is left out: the kernel writes none, and nobody else's text comes here.
+// Skips what is not a number: the kernel writes none, and no other text comes here.
 CpuSet parse_cpu_list(std::string_view text);
 
 std::string to_cpu_list(const CpuSet& cpus);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// Which network interface the workers' collectives shall use (design decision 10). cpprun knows
-// from which of its addresses it reaches the master; the interface that carries this address is
-// the one, unless the user named another. Pure: `io/host` lists the interfaces.
+// Which network interface the workers' collectives use. cpprun knows from which of its addresses it
+// reaches the master; the interface that carries this address is the one, unless the user named
+// another. Pure: `io/host` lists the interfaces.
 
 #include <optional>
 #include <string>
@@ -22,7 +22,7 @@ struct NetworkInterface {
   friend bool operator==(const NetworkInterface&, const NetworkInterface&) = default;
 };
 
-// Values to export; a variable that the user set himself, or that needs none, is not here.
+// The values to export. A variable that the user set, or that is not needed, has none.
 struct SocketInterfaces {
   std::optional<std::string> gloo;
   std::optional<std::string> tensorpipe;
@@ -31,10 +31,10 @@ struct SocketInterfaces {
   friend bool operator==(const SocketInterfaces&, const SocketInterfaces&) = default;
 };
 
-// Whether the interfaces that the user named himself exist, are up and have an address. Known
-// before the master is reached, so it is said before anybody waits for it. Those that would do
-// instead are told: where `local_address` is known already, from which the
-// master is reached, the one that carries it.
+// Whether the interfaces that the user named exist, are up and have an address. This is known
+// before the master is reached, so it is reported before anybody waits for it. The error lists
+// interfaces that would do: only the one that carries `local_address`, if the address from which
+// the master is reached is known already.
 Result<void> check_users_interfaces(const std::vector<NetworkInterface>& interfaces, bool alone,
                                     const Environment& environment,
                                     const std::string& local_address = {});
@@ -52,9 +52,9 @@ LocalAddress settle_local_address(const std::string& given,
                                   const std::vector<std::string>& addresses,
                                   const std::vector<NetworkInterface>& interfaces);
 
-// `local_address` is the address from which this node reaches the master, empty where no way leads
-// to the address it was given; `alone` says that the whole job is on this machine. Fails with a
-// sentence that lists the interfaces that would do.
+// `local_address` is the address from which this node reaches the master, empty if it has no route
+// there; `alone` means that the whole job is on this machine. The error lists the interfaces that
+// would do.
 Result<SocketInterfaces> choose_interfaces(const std::vector<NetworkInterface>& interfaces,
                                            const std::string& local_address, bool alone,
                                            const Environment& environment);

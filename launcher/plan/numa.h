@@ -3,8 +3,8 @@
 // --numa-binding: on which processors each worker runs, so that it is near its GPU. Pure: what the
 // machine looks like comes in as a Topology, which `io/topology` reads.
 //
-// A worker's GPU is the one whose number is its local rank. A machine without GPUs has its workers
-// spread over its NUMA nodes in order, as if each had a GPU there; torchrun fails on it.
+// A worker's GPU is the one whose number is its local rank. On a machine without GPUs the workers
+// are spread over the NUMA nodes in order, as if each had a GPU there; torchrun fails on it.
 
 #include <map>
 #include <optional>
@@ -33,7 +33,7 @@ struct Topology {
   friend bool operator==(const Topology&, const Topology&) = default;
 };
 
-// By local rank. Fails with a sentence where a worker would have no device or no processor.
+// By local rank. Fails if a worker would have no device or no processor.
 Result<std::vector<CpuSet>> bind_workers(NumaBinding binding, const Topology& topology,
                                          int local_world_size);
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// What is to be executed (design decision 9), decided once and before anything starts: the
-// interpreter or the program itself, with the sentence to say when it is not there.
+// What the workers execute, decided once and before anything starts: the interpreter or the program
+// itself, with the sentence to say if it is not there.
 
 #include <functional>
 #include <string>

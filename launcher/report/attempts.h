@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// What became of every attempt of a job, as this node knows it, for the report: a job that came
-// through with its ninth attempt has eight stories to tell. Bounded: the first ones, which tell how
-// it began, and the last.
+// What became of every attempt of a job, as this node knows it, for the report: a job that succeeds
+// at its ninth attempt has eight failures to tell of. Bounded: the first ones, which show how it
+// began, and the last.
 
 #include <cstddef>
 #include <optional>
@@ -32,7 +32,8 @@ class Attempts {
   void begin(WallTime now, const link::Sealed& sealed);
   // The one that runs is being ended, for that reason; the first one counts.
   void draining(const std::string& reason);
-  // A worker of this node ended badly. A known consequence counts only while there is nothing else.
+  // A worker of this node ended badly. A known consequence counts only while there is nothing
+  // better.
   void failed(const link::Failure& failure);
   // The coordinator has judged the one that ended last.
   void judged(const link::Failure& root);

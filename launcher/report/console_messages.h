@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// What cpprun says while a job runs: one sentence a line, to stderr, starting with "cpprun: ". On a
-// terminal also a start line and colour; in a pipe neither. Pure: text out of values, each text
-// complete with its newline, empty where there is nothing to say.
+// What cpprun says while a job runs: one sentence per line, to stderr, starting with "cpprun: ". On
+// a terminal there are also a start line and colour. Pure: text out of values, complete with its
+// newline, empty if there is nothing to say.
 
 #include <string>
 #include <string_view>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// What happens in a job as one JSON object a line, for --events: written as it happens, for tools
+// What happens in a job as one JSON object per line, for --events: written as it happens, for tools
 // that watch. docs/events.md has the schema. Pure: lines out of values.
 
 #include <string>
@@ -57,7 +57,7 @@ struct WorkerKilled {
 struct Waiting {
   std::string reason;
 };
-// What the coordinator notes, on the node that hosts it: who came, who is lost, who was refused.
+// What the coordinator reports, on the node that hosts it: who came, who is lost, who was refused.
 struct CoordinatorNoted {
   std::string text;
 };
@@ -65,7 +65,7 @@ struct CoordinatorNoted {
 struct NodeChanged {
   coordinator::NodeChange change;
 };
-// An answer of the coordinator came when most of the lease was over.
+// The coordinator answered when most of the lease was over.
 struct LeaseNearlyMissed {
   Duration silence{};
   Duration lease{};
@@ -86,7 +86,7 @@ using Event = std::variant<JobStarted, RoundSealed, WorkerStarted, WorkerNotStar
 
 }  // namespace event_log
 
-// Who writes the event log; in every line, so that lines of many nodes may be mixed.
+// Who writes the event log. It is in every line, so that lines from many nodes can be mixed.
 struct EventSource {
   std::string job;
   std::string host;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// The last word on a job that did not end well: what failed first, where, when and why, what
-// followed from it, and where the logs are. Keeps the lines that torchrun's scrapers look for.
+// The report on a job that did not end well: what failed first, where, when and why, what followed
+// from it, and where the logs are. Keeps the lines that scrapers of torchrun's output look for.
 // Pure: text out of values.
 
 #include <optional>

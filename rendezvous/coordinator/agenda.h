@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// Who of many has a deadline, and who has the next. A heap that knows where each of them stands:
-// moving one deadline costs the logarithm of how many there are, and asking for the next nothing,
-// with one job as with a thousand.
+// The deadlines of many, and whose is next. A heap that knows where each of them is: moving a
+// deadline costs the logarithm of their number, and asking for the next costs nothing.
 
 #include <cstddef>
 #include <optional>
@@ -16,11 +15,11 @@ namespace cpprun {
 
 class Agenda {
  public:
-  // From here on that is its deadline; nothing: it has none.
+  // Sets its deadline; nothing: it has none.
   void plan(const std::string& who, std::optional<TimePoint> when);
   std::optional<TimePoint> next() const;
   std::optional<TimePoint> deadline_of(const std::string& who) const;
-  // Takes out whoever is due, the earliest first; at the same moment in the order of their names.
+  // Takes out all that are due, the earliest first; at the same moment, in order of name.
   std::vector<std::string> take_due(TimePoint now);
   std::size_t size() const { return heap_.size(); }
 

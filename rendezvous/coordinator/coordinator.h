@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// The whole daemon as one machine: which jobs there are, which link belongs to which, and for each
-// job its store. It knows no socket: links are numbers, time is an argument, and what is to be done
+// The whole daemon as one machine: which jobs there are, which link belongs to which, and each
+// job's store. It knows no socket: links are numbers, time is an argument, and what has to be done
 // comes back as a list.
 //
-// There are two ways of life. In cpprun the coordinator hosts one job, known from the start, and
-// every other is refused. In cpprund a job begins to exist with the first node that names it, on
-// that node's terms, gets a store with a port of its own, and is forgotten when its last node has
-// left.
+// It works in one of two ways. In cpprun it hosts one job, known from the start, and refuses every
+// other. In cpprund a job comes into being with the first node that names it, on that node's terms,
+// gets a store with a port of its own, and is forgotten when its last node has left.
 //
 // Store clients are not events: a request goes to the job's Store directly (`store`), because at a
 // million requests a second nothing should stand in between. Whether a client may speak at all is

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// The clock that leases are counted by. It is monotonic, and goes on while the machine sleeps: a
-// laptop, or a virtual machine that was suspended for an hour, has to find at its waking that its
-// lease is over and that others have its ranks. The plain monotonic clock stands still meanwhile.
+// The clock for leases. It is monotonic and keeps counting while the machine sleeps: a laptop, or a
+// virtual machine that was suspended for an hour, has to find on waking that its lease is over and
+// that others have its ranks. The plain monotonic clock stands still meanwhile.
 
 #include <sys/timerfd.h>
 #include <time.h>
@@ -25,7 +25,7 @@ inline int make_boot_timer() {
   return ::timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC | TFD_NONBLOCK);
 }
 
-// Sets it anew; whatever it had told before is forgotten.
+// Sets it again; an expiry not yet read is forgotten.
 inline void set_boot_timer(int timer, TimePoint due) {
   // Zero would stop it, where a time that has passed is to be told at once.
   const auto at = std::max(due.time_since_epoch(), Duration{1});

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// One end of a link: a connected socket that says and hears whole messages. Both ends use it, the
-// agent's and the coordinator's. Knows frames and bounds, and nothing of what the messages mean.
+// One end of a link: a connected socket that sends and receives whole messages, used by agent and
+// coordinator alike. Knows frames and limits, and nothing about what messages mean.
 //
-// A coordinator has ten thousand of them, nearly all of which stand idle: a channel holds bytes
-// only while a frame is partial, or while the socket takes no more.
+// A coordinator has ten thousand of them, nearly all idle: a channel holds bytes only while a frame
+// is partial, or while the socket takes no more.
 
 #include <asio/ip/tcp.hpp>
 #include <functional>
@@ -19,8 +19,8 @@ class LinkChannel : public std::enable_shared_from_this<LinkChannel> {
  public:
   struct Callbacks {
     std::function<void(link::Message)> message;
-    // How many bytes wait in either direction now, whenever that changes. Says why they must not;
-    // the link ends with that reason. Empty: they may.
+    // Called with the number of bytes that wait in either direction, whenever it changes. A
+    // returned reason ends the link; empty: they may.
     std::function<std::string(std::size_t bytes)> holds = {};
     // Called once, when the link has ended, whoever ended it. Never from inside a call of ours.
     std::function<void(std::string reason)> closed;

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// Writes to a stream of somebody else's (a terminal, a pipe, a socket, a file) without ever
-// blocking. What cannot be written yet waits; whoever fills the queue asks `full` and stops for a
-// while. Everybody else on the same terminal or pipe keeps a descriptor that blocks as before: the
-// non-blocking one is our own.
+// Writes to a stream it does not own (a terminal, a pipe, a socket, a file) without ever blocking.
+// What cannot be written yet waits in a queue; callers check `full` and pause. Everybody else on
+// the same terminal or pipe keeps a blocking descriptor: the non-blocking one is our own.
 //
-// No error is for ever: a full disk gets room, a named pipe gets another reader. Until then what is
-// written is lost, and counted; each write tries again.
+// No error is final: a full disk gets room, a named pipe gets another reader. Until then what is
+// written is lost and counted; each write tries again.
 
 #include <asio/io_context.hpp>
 #include <asio/posix/stream_descriptor.hpp>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// Writes a file from a process of its own. A write to a file never says "not now": where its disk
-// hangs it hangs, and would take heartbeats and signals along. So whatever is for a file goes
-// through a pipe, which does say it, and the process at its other end is all that waits.
+// Writes a file from a process of its own. A write to a file never reports "not now": if its disk
+// hangs, so does the writer, and heartbeats and signals with it. So words for a file go through a
+// pipe, which does report it, and only the process at its other end waits.
 
 #include <asio/io_context.hpp>
 #include <asio/posix/stream_descriptor.hpp>

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// Processes of our own for what may never come back. Who reads from or writes to a disk that hangs
-// sits in the kernel, where not even KILL ends it; a thread that sits there keeps its whole process
+// Child processes for calls that may never return. Whatever reads from or writes to a hung disk
+// sits in the kernel, where not even KILL ends it; a thread stuck there keeps its whole process
 // from ending. A child can be left behind: it hears no signal but KILL, holds nothing of ours open
-// but what it was given, and what it was asked to write is written when the disk comes back.
+// except what it was given, and still writes what it was asked to when the disk comes back.
 
 #include <functional>
 #include <optional>
@@ -25,12 +25,12 @@ class SideProcesses {
   // there, under their numbers; its standard streams, unless they are kept, are /dev/null.
   Result<int> start(const std::vector<int>& kept, const std::function<void()>& work);
 
-  // What `look` finds in a child; nothing where it does not answer in time. Where no child can be
-  // had it is better waited for than not looked at.
+  // What `look` returns, run in a child; nothing if it does not answer in time. If no child can be
+  // had, `look` runs here: better to wait than not to look.
   std::optional<std::string> ask(const std::function<std::string()>& look, Duration patience);
 
-  // KILL to a child that does not come back; one that hangs stays among those who were started.
-  // Nobody, where it was reaped meanwhile: its number may be another's.
+  // Sends KILL to a child that does not come back; one that hangs stays in the list. Sends none if
+  // it was reaped meanwhile: its number may be another's.
   void end(int pid) const;
 
   // Those that were started and have not been reaped.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// Whoever keeps leases has little to do, and has to do it in time on a machine that has not enough
-// of anything: its pages stay in memory and its turn comes early, as far as the kernel lets us.
+// Keeping leases is little work that has to be done in time, even on a machine short of everything.
+// So its pages stay in memory and its turn comes early, as far as the kernel allows.
 
 namespace cpprun {
 

@@ -1,17 +1,15 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// Whose workers may use a job's store: the machines of the round that runs. A machine is the
-// addresses from which its agent has spoken, the one of its link and a few that it showed by
-// speaking from them as well, and nothing that somebody says of it: a claim could let a stranger
-// in, or whoever was given up. Only the agent in the coordinator's own process is believed, for it
-// is asked which interfaces this very machine has; and loopback is admitted where one of the nodes
-// is this machine. A node that was given up is fenced by this: once the next round is sealed its
-// address is strange.
+// Which machines may use a job's store: those of the running round. A machine is known by the
+// addresses from which its agent has spoken, its link's and a few that the agent showed by speaking
+// from them too, and never by what anybody claims: a claim could let in a stranger, or a node that
+// was given up. Only the agent in the coordinator's own process is believed about this machine's
+// interfaces, and loopback is admitted if one of the nodes is this machine. This fences a node that
+// was given up: once the next round is sealed, its address is a stranger's.
 //
-// Workers mostly reach the store at the address at which their agent reached the coordinator, and
-// then the kernel gives both the same one as their own. Where the master's name has several
-// addresses the agent speaks at each of them. docs/decisions.md says what this means behind a
-// translation of addresses.
+// Workers usually reach the store at the address at which their agent reached the coordinator, so
+// the kernel gives both the same source address. If the master's name has several addresses, the
+// agent speaks at each of them. docs/decisions.md explains what this means behind NAT.
 
 #include <string>
 #include <unordered_set>
@@ -23,9 +21,9 @@ namespace cpprun {
 
 class Admission {
  public:
-  // From here on the seated members, and nobody else.
+  // From here on, the seated members and nobody else.
   void follow(const Round& round);
-  // The reason if that numeric address may not.
+  // Fails, with the reason, if that numeric address is not admitted.
   Result<void> check(const std::string& address) const;
 
  private:

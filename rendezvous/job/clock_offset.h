@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// How one agent's monotonic clock stands to the coordinator's. Every heartbeat says when it was
-// sent and how long the one before took there and back. Of many, the one with the freest way tells
-// the truth but for half its round trip: congestion only ever delays, it makes nothing arrive
-// early.
+// The offset between one agent's monotonic clock and the coordinator's. Every heartbeat says when
+// it was sent and how long the previous one took there and back. Of many, the fastest is right to
+// within half its round trip: congestion only delays, it makes nothing arrive early.
 //
-// Wall clocks are not looked at: they jump, and differ by seconds where nobody keeps them.
+// Wall clocks are ignored: they jump, and are seconds apart where nobody maintains them.
 
 #include <limits>
 #include <optional>

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// What failed in one round, and what of it came first. Everybody's words are kept until everybody
-// has drained, because the order in which they arrive says little: a peer's lost connection may be
-// heard of before the death that broke it, and a machine that lost its power says nothing at all.
+// What failed in one round, and what failed first. Everybody's reports are kept until everybody has
+// drained, because the order in which they arrive says little: a peer's lost connection may be
+// reported before the death that broke it, and a machine that lost its power reports nothing at
+// all.
 //
 // The root is, in this order:
-//   1. what is no known consequence before what is one: a message that can only follow from a
-//      peer's end, or from a signal of ours, never is the first cause while there is another;
-//   2. the earliest, by the coordinator's clock. A node that was lost failed when it was last heard
-//   or
-//      its link broke, and so comes before those who missed it;
+//   1. anything else before a known consequence: what can only follow from a peer's end, or from
+//      a signal of ours, is never the first cause while there is another;
+//   2. the earliest, by the coordinator's clock. A lost node failed when it was last heard or its
+//      link broke, and so comes before those who missed it;
 //   3. a lost node before a worker, then the lower rank: the same answer in every run.
 
 #include <cstddef>
@@ -30,9 +30,9 @@ class Failures {
     std::string what;   // "rank 3 on beta failed"
   };
 
-  // A worker is counted once, however often its node says it.
+  // A worker counts once, however often its node reports it.
   void add(Entry entry);
-  // Forgets the workers that ended badly after that; a node that was lost stays.
+  // Forgets workers that ended badly after that; a lost node stays.
   void drop_ends_after(TimePoint moment);
   void clear() { *this = {}; }
 

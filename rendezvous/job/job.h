@@ -2,7 +2,7 @@
 #pragma once
 // One job as its coordinator sees it: who has a seat, what failed first, how many restarts are
 // left, how it ended. A machine without sockets: it is told what agents say and what time it is,
-// and appends what is to be done to a list (docs/states.md, "Coordinator").
+// and appends what has to be done to a list (docs/states.md, "Coordinator").
 //
 //   gathering ──enough here──► sealed ──failure, loss, change, stop──► draining ──nobody left──┐
 //       ▲                         │                                                            │
@@ -13,9 +13,9 @@
 //   - a round is sealed only when nobody of the one before is alive where it can be reached: two
 //     workers with one rank never coexist;
 //   - a failure is the job's, not the node's: one budget, one first cause, one exit code;
-//   - who comes and who goes costs no restart. Fixed size: the round waits for a replacement, or a
-//     spare takes the place. Elastic: it goes on with who is left while that is at least MIN, and
-//     lets newcomers in together, at the end of the last call.
+//   - a change of membership costs no restart. Fixed size: the round waits for a replacement, or a
+//     spare takes the seat. Elastic: it goes on with the nodes left while they are at least MIN,
+//     and lets newcomers in together, at the end of the last call.
 
 #include <optional>
 #include <string>
@@ -42,7 +42,8 @@ struct JobOptions {
   int store_port = 0;
 };
 
-// Who comes: the agent's numeric address, and whether it lives in the coordinator's own process.
+// Who is joining: the agent's numeric address, and whether it runs in the coordinator's own
+// process.
 struct Caller {
   LinkId link;
   std::string peer;
@@ -63,13 +64,14 @@ class Job {
     return failure("no round is running");
   }
 
-  // What keeps the coordinator's own node from coming: for those who wait for it meanwhile.
+  // Why the coordinator's own node is not here yet, for those who wait for it.
   void master_waits(std::string why) { master_waits_ = std::move(why); }
   void join(TimePoint now, const Caller& caller, const link::Join& join,
             coordinator::Actions& actions);
   void hear(TimePoint now, LinkId link, const link::Message& message,
             coordinator::Actions& actions);
-  // The agent that this is speaks from that address, too: its workers may. False: it is none here.
+  // That agent speaks from that address as well, so its workers are admitted from there. False: no
+  // such agent here.
   bool speaks_from(const link::WhoHosts& agent, const std::string& peer);
   struct Closing {
     LinkId link;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// What every node of a job has to agree on, and the sentences for those that do not.
+// What all nodes of a job have to agree on, and the sentences for those that do not.
 
 #include <optional>
 #include <string>
@@ -28,8 +28,8 @@ struct JobTerms {
 // The terms of a job that begins with this node.
 JobTerms terms_of(const link::Join& join);
 
-// Why a node with these wishes cannot be of this job; it names both sides, so that whoever reads it
-// on one machine knows what to change on which.
+// Why a node with these flags cannot be part of this job. It names both sides, so that a reader on
+// one machine knows what to change on which.
 std::optional<std::string> disagreement(const JobTerms& terms, const link::Join& join);
 
 }  // namespace cpprun

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// When a job stops waiting for more nodes. Once enough are here the last call runs; when it is
-// over, or nobody more can come, the round is sealed. The same patience lets newcomers of a round
-// that runs in together: it is broken once for all of them, and not once for each.
+// When a job stops waiting for more nodes. The last call starts once there are enough; when it is
+// over, or nobody else can come, the round is sealed. It also lets newcomers into a running round
+// together, so that the round is broken once for all of them and not once for each.
 
 #include <cstddef>
 #include <optional>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// Whom we have not heard of for too long. Every lease has the same length, so the holders stay
+// Whom nothing has been heard from for too long. All leases are equally long, so holders stay
 // sorted by when they were last heard: renewing and finding the first to expire are O(1), for ten
 // thousand nodes as for two.
 
@@ -39,13 +39,13 @@ class Leases {
     return by_age_.empty() ? std::nullopt : std::optional(by_age_.front());
   }
 
-  // When `expire` has something to do: a short while before the first lease ends, where it learns
-  // that its owner is awake, and then when it does.
+  // When `expire` has something to do: shortly before the first lease ends, to notice that its
+  // owner is awake, and again when it does end.
   std::optional<TimePoint> next_expiry() const;
-  // Ends every lease that has run out by `now`; the holders, longest silent first. Whoever has
-  // slept (a stopped process, a starved machine) has not read what the holders said meanwhile: then
-  // nobody's lease ends for bounds::coordinator_nap more, whether the sleep was longer than a
-  // lease, or a short one in which a lease ran out.
+  // Ends every lease that has run out by `now` and returns the holders, longest silent first. An
+  // owner that slept (a stopped process, a starved machine) has not read what they said meanwhile.
+  // Then nobody's lease ends for another bounds::coordinator_nap, however long the sleep was, if a
+  // lease ran out in it.
   std::vector<Expired> expire(TimePoint now);
 
   Duration length() const { return length_; }

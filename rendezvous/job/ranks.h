@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// Who gets which number. Pure functions from what the nodes said of themselves to group ranks (a
-// node's) and ranks (a worker's), as torchrun numbers them: workers count through the nodes in the
-// order of their group ranks, and once more within each role. Nobody is ever sent the whole list.
+// Who gets which number. Pure functions from what nodes said about themselves to group ranks (of
+// nodes) and ranks (of workers), in torchrun's numbering: workers count through the nodes in order
+// of group rank, and again within each role. No node is ever sent the whole list.
 
 #include <cstddef>
 #include <optional>
@@ -22,9 +22,9 @@ struct Candidate {
   int pid = 0;
 };
 
-// The candidates' indices in the order of their group ranks: the n-th entry gets group rank n.
-// A node rank is honoured as a seat where that seat exists; survivors keep their order before
-// newcomers; newcomers follow in natural host order.
+// The candidates' indices in order of group rank: the n-th entry gets group rank n. A node rank is
+// honoured if that seat exists; survivors keep their order, ahead of newcomers; newcomers follow in
+// natural host order.
 std::vector<std::size_t> seat_order(const std::vector<Candidate>& candidates);
 
 // Numbers inside a text compare as numbers: "node2" before "node10".

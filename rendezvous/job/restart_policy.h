@@ -8,9 +8,9 @@
 //                       bounds::backoff_max (or the pause itself, where it is longer)
 //   --no-restart-codes  ends that no restart will cure
 //
-// Where a pause or a window is asked for, a job may go on failing for ever; so there a rank that
-// dies within a second of its start three times in a row ends it. Without them the budget alone
-// decides, as under torchrun.
+// With a pause or a window a job could go on failing for ever, so there a rank that dies within a
+// second of its start three times in a row ends it. Without them the budget alone decides, as with
+// torchrun.
 
 #include <deque>
 #include <optional>
@@ -39,7 +39,7 @@ class RestartPolicy {
 
   explicit RestartPolicy(const JobTerms& terms);
 
-  // Takes the restart from the budget where there is one.
+  // Takes the restart from the budget if there is one.
   Verdict judge(TimePoint now, const End& end);
   // TORCHELASTIC_RESTART_COUNT: restarts over the job's whole life.
   int restarts_used() const { return restarts_used_; }

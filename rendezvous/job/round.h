@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// One agreed membership of a job, and the way to the next:
+// One agreed membership of a job, and how it leads to the next:
 //
 //   gathering   members come and wait for a seat. Sealed when enough are there.
 //   sealed      everybody has a seat and ranks; workers run. A member has `succeeded` when all of
@@ -8,8 +8,8 @@
 //   draining    the round is broken: every member ends its workers and says so. When nobody of the
 //               old round is left anywhere, the members wait again: gathering.
 //
-// Round knows who is here and in which state; it does not know why a round breaks or whether there
-// is a next one. That is Job's.
+// Round knows who is here and in which state; it does not know why a round breaks, or whether there
+// is another. That is Job's business.
 
 #include <array>
 #include <cstddef>
@@ -33,7 +33,7 @@ struct Member {
 
   link::Join join;
   std::string peer;  // numeric address from which its link comes
-  // Others from which its agent has spoken as well, on links of their own: a few.
+  // A few further addresses from which its agent has spoken, on links of their own.
   std::vector<std::string> further_peers = {};
   bool local = false;     // lives in the coordinator's own process: cannot be lost
   bool leaving = false;   // was asked to stop: gets no seat in the next round
@@ -66,17 +66,16 @@ class Round {
   std::optional<std::string> check() const;
 
   const Member* find(LinkId link) const;
-  // Tells everybody the addresses of the master, and the master those of another.
+  // Tells every node the master's addresses, and the master another node's.
   void tell_neighbours(std::vector<std::pair<LinkId, link::Sealed>>& seats) const;
   // The one that lives in the coordinator's own process.
   const Member* local_member() const;
-  // The member that has that node rank, or asks for it; whose link is there before whose broke.
+  // The member that has that node rank or asks for it; a connected one before one whose link broke.
   const Member* holder_of(int node_rank) const;
-  // Those that came for that node rank because the link of the one who has it is broken.
+  // Members that asked for that node rank while its holder's link is broken.
   std::vector<LinkId> claimants_of(int node_rank) const;
-  // The member whose agent this is: same host, same pid, same random number, for containers repeat
-  // the first two; where several claim that, the one that comes from the same address. For a link
-  // that comes back.
+  // The member with this agent, for a link that comes back: same host, pid and random number,
+  // because containers repeat the first two. If several claim that, the one from the same address.
   std::optional<LinkId> find_agent(const link::Join& join, const std::string& peer) const;
 
   void enter(LinkId link, Member member);
@@ -86,7 +85,7 @@ class Round {
   void mark_leaving(LinkId link);
   // Its link broke, or is back.
   void set_broken(LinkId link, std::optional<TimePoint> broke_at);
-  // Its agent has spoken from that address, too. False: that is known, or enough of them are.
+  // Its agent has spoken from that address, too. False: already known, or there are enough.
   bool add_peer(LinkId link, const std::string& peer);
   ClockOffset& clock_of(LinkId link) { return members_.at(link).clock; }
   // The agent behind `from` speaks through `to` from now on.
@@ -96,9 +95,9 @@ class Round {
   void number_from(RoundNumber number) {
     if (phase_ == Phase::gathering && number_.value < number.value) number_ = number;
   }
-  // Gathering → sealed. At most `seats_max` of those who wait get a seat, survivors of the round
-  // before first, then whoever came first; the others go on waiting, as spares. The numbers of each
-  // seat, by link.
+  // Gathering → sealed. At most `seats_max` of those waiting get a seat, survivors of the previous
+  // round first, then in order of arrival; the others go on waiting, as spares. Returns each seat's
+  // numbers, by link.
   std::vector<std::pair<LinkId, link::Sealed>> seal(int seats_max);
   // Sealed → draining.
   void break_up();

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// What a worker knows of itself: its ranks, the size of the world, where the others meet. Read from
-// the environment, where four families of variables are understood and the first one present
-// decides: torchrun's (cpprun sets the same), Open MPI's, Slurm's, and none at all, which makes a
-// world of one so that a worker also runs bare. A public header.
+// What a worker knows about itself: its ranks, the size of the world, where the others meet. Read
+// from the environment, where the first family of variables that is present decides: torchrun's
+// (cpprun sets the same), Open MPI's, Slurm's, or none, which makes a world of one so that a worker
+// also runs bare. A public header.
 
 #include <cstdint>
 #include <optional>
@@ -47,7 +47,7 @@ struct Context {
   LaunchedBy launched_by = LaunchedBy::nobody;
 
   bool alone() const { return world_size == 1; }
-  // The one rank that talks to people when one voice is enough.
+  // Whether this is the rank that speaks for all.
   bool leads() const { return rank.value == 0; }
   friend bool operator==(const Context&, const Context&) = default;
 };

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// Lets the coordinator see from which further addresses this node reaches it. The master's name may
-// stand for several, and workers go wherever it leads them, perhaps to another one than our link,
-// and so come from another one as well. The coordinator believes an address when it is spoken to
-// from there.
+// Shows the coordinator every address from which this node reaches it. The master's name may stand
+// for several addresses, and a worker may pick another one than our link did and so arrive from
+// another address of ours. The coordinator admits an address only after being spoken to from it.
 //
-// All of that happens before this node asks for a seat, since a worker may be at the store a
+// This happens before the node asks for a seat, since a worker may connect to the store a
 // millisecond after the round is sealed.
 
 #include <asio/io_context.hpp>

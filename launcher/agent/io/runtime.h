@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// cpprun at work: introduces the agent to the coordinator, the processes, the consoles and the
-// signals, performs what the agent decides, and tells it what came of it. Decides nothing itself.
+// The agent's runtime: connects it to the coordinator, the processes, the consoles and the signals,
+// performs what it decides, and tells it the outcome. Decides nothing itself.
 //
 // Whatever happens becomes an event in the queue of one driver (proto/driver.h).
 

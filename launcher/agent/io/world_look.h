@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// One look at a worker and all that it has started: who serves on a port, who is a process of
-// Python's multiprocessing, and how much they have computed.
+// Looks once at a worker and everything it has started: who listens on a port, who is a process of
+// Python's multiprocessing, and how much CPU time they have used.
 
 #include "launcher/agent/own_world.h"
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// Collects what is known of a worker's bad end: its error file, its last lines, what the machine
-// told in the meantime. Judges nothing; diagnosis does. Nobody waits for it who has workers to end.
+// Collects what is known about a worker's bad end: its error file, its last lines, what the machine
+// reported meanwhile. Judges nothing; diagnosis does. Nothing that ends workers ever waits for it.
 
 #include <asio/io_context.hpp>
 #include <functional>
@@ -33,8 +33,8 @@ class EvidenceCollector {
   // The same in words; empty where nobody looked.
   std::string last_seen(LocalRank local_rank) const;
 
-  // Tells from the event loop, once, in time: what lies on a disk that hangs is left out then, and
-  // `whole` is false.
+  // Calls `told` once, from the event loop, within a time limit: what lies on a hung disk is then
+  // left out, and `whole` is false.
   using Told = std::function<void(Evidence evidence, bool whole)>;
   void examine(const Outcome& outcome, const WorkerSpec& spec, Told told);
 

@@ -13,7 +13,7 @@ namespace cpprun::io {
 
 class KernelLog {
  public:
-  // Begins at the log's end. Reads nothing, ever, where that is not permitted.
+  // Begins at the end of the log. Reads nothing at all if that is not permitted.
   KernelLog();
 
   // The lines so far that name that process, or a device's fault; the oldest first. Waits for

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// How often the kernel has ended a process for want of memory: in this process' control group, of
+// How often the kernel has killed a process for want of memory: in this process's control group, of
 // either version, and on the whole machine, which is all that an unprivileged process may read
-// everywhere. Numbers only ever grow, so that two readings are compared.
+// everywhere. The numbers only grow, so two readings are compared.
 
 #include <string>
 

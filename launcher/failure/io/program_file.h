@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// What is wrong with a file that the kernel would not execute: its errno alone names four different
-// mistakes with one word.
+// Why the kernel would not execute a file: one errno stands for four different mistakes.
 
 #include <string>
 

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// One of cpprun's own output streams, on which several speakers never mix their lines. Written to
-// without ever blocking: what cannot be written yet waits in a queue; whoever fills it asks `full`
-// and stops for a while.
+// One of cpprun's own output streams, shared by several speakers whose lines never mix. Writing
+// never blocks: what cannot be written yet waits in a queue, and callers check `full` and pause.
 
 #include <asio/io_context.hpp>
 #include <string>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// The folders of a run. Where logs are asked for they follow torchrun's layout,
-// <root>/<run_id>_<random>/attempt_<n>/<local_rank>/; where not, only error files need a place: a
+// The folders of a run. If logs are wanted they follow torchrun's layout,
+// <root>/<run_id>_<random>/attempt_<n>/<local_rank>/; if not, only error files need a place: a
 // private folder in $TMPDIR that is removed at the end.
 
 #include <cstddef>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// A file of a worker's words, written to until its disk is full, and closed like everything else.
-// Where its size is limited it becomes <path>.1 when it is full, in the place of an earlier one,
-// and a new one begins: so much is there at least, and twice as much at most.
+// A log file, written to until its disk is full and closed like any other. If its size is limited,
+// a full file becomes <path>.1, replacing an earlier one, and a new one begins: at least that much
+// is kept, and at most twice as much.
 
 #include <cstdint>
 #include <functional>

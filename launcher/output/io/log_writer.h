@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// The log files of one attempt, in a process of their own, since their disk may hang. It opens them
-// all and writes those that cpprun keeps itself; those that are a worker's own stdout or stderr it
-// hands over. What is written here waits, bounded, for as long as the disk may reasonably take;
-// after that it is lost, and counted, until the disk answers again.
+// Writes the log files of one attempt in a process of its own, since their disk may hang. It opens
+// all of them, writes those that cpprun fills itself, and hands over those that are a worker's own
+// stdout or stderr. Words wait, up to a limit, for as long as a disk may reasonably take; after
+// that they are lost, and counted, until the disk answers again.
 
 #include <asio/io_context.hpp>
 #include <asio/posix/stream_descriptor.hpp>
@@ -41,7 +41,7 @@ class LogWriter {
     std::function<void()> ended;  // after `end`: everything is in the files
   };
 
-  // Waits until all of them are open, but no longer; ETIMEDOUT is said of those that are not.
+  // Waits a limited time until all of them are open; those that are not fail with ETIMEDOUT.
   LogWriter(asio::io_context& context, SideProcesses& side, std::vector<Order> orders,
             Duration patience, Callbacks callbacks);
   ~LogWriter() { *alive_ = false; }

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// The way of the workers' words to the console and into the log files. Two kinds of streams pass
-// here: those that are tee'd, line by line with a prefix, and those that only pass, byte by byte as
-// they are, so that their last lines are known. An inherited terminal and a redirected file are the
-// worker's own descriptors. Also the one door through which cpprun itself speaks, so that no
-// sentence lands inside a worker's line.
+// Carries the workers' output to the console and into the log files. Two kinds of streams pass
+// here: those that are tee'd, line by line with a prefix, and those that only pass through, byte by
+// byte, so that their last lines are known. An inherited terminal and a redirected file are the
+// worker's own descriptors. cpprun's own messages go through here too, so that no sentence lands
+// inside a worker's line.
 //
 // A console that nobody reads slows down the workers that write to it, through their pipes, and
 // nobody else: nothing here ever blocks.

@@ -11,9 +11,9 @@
 
 namespace cpprun::io {
 
-// Devices are numbered as CUDA does with devices of one kind: by their place on the bus, and then
-// by CUDA_VISIBLE_DEVICES. Fails where that variable names something that cannot be found there.
-// `root` is put in front of every path; `allowed` are the processors that count.
+// Devices are numbered as CUDA numbers devices of one kind: by their place on the bus, then by
+// CUDA_VISIBLE_DEVICES. Fails if that variable names something that cannot be located. `root` is
+// put in front of every path; `allowed` are the processors that count.
 Result<Topology> read_topology(const Environment& environment, const CpuSet& allowed,
                                const std::string& root = "");
 

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// The file of --events. Lines reach it whole and in order, or not yet: what a pipe that is not read
-// or a disk that is full does not take now waits, bounded, and goes with the next ones, or as soon
-// as there is room. Nothing here blocks: a file on a disk, which may hang, is written to by a
-// process of its own (event_writer.h), through a pipe.
+// The file of --events. Lines reach it whole and in order. If a pipe is not read or a disk is full,
+// they wait, up to a limit, and follow as soon as there is room. Nothing here blocks: a file on a
+// disk, which may hang, is written by a process of its own (event_writer.h), through a pipe.
 
 #include <asio/io_context.hpp>
 #include <asio/posix/stream_descriptor.hpp>
@@ -21,11 +20,11 @@
 
 namespace cpprun::io {
 
-// Whether it may be cured by somebody who reads, or deletes.
+// Whether a reader, or deleting files, could cure it.
 bool waiting_helps(int error_number);
 
-// Whether no disk is behind that path: it is written by this very process, since another one has
-// another /dev/stdout.
+// Whether there is no disk behind that path. Then this very process writes it, since another one
+// has another /dev/stdout.
 bool is_at_hand(const std::string& path);
 
 class EventFile {
@@ -41,9 +40,9 @@ class EventFile {
   // and is gone before the context.
   using Tell = std::function<void(const std::string& sentence)>;
   void serve(asio::io_context& context, Tell tell);
-  // After what no waiting cures nothing is written any more.
+  // After an error that no waiting cures, nothing more is written.
   void append(const std::string& line);
-  // This is the end: `done` is called when everything is written, or was given up.
+  // The end: `done` is called when everything is written or was given up.
   void finish(std::function<void()> done);
 
   // Lines that found no room even to wait, since this was asked last.

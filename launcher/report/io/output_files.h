@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// The files of --report and --events. Both are tried before anything starts: a job of days must not
-// find out at its end that there is no place for its report. Their disks may hang, and are asked by
-// other processes of ours; nobody waits for them who has workers to end.
+// The files of --report and --events. Both are tried before anything starts: a job must not find
+// out after days that its report has nowhere to go. Their disks may hang, so side processes do the
+// work, and nothing that ends workers waits for them.
 
 #include <sys/types.h>
 
@@ -45,14 +45,14 @@ class OutputFiles {
   // Appends a line, with a word before it on how many found no room.
   void append(const std::string& line);
 
-  // At the start: that this job runs. Whoever reads the file later must not take an earlier one's
-  // end for ours. Nothing where the report goes into a pipe or a device.
+  // At the start: that this job runs. A later reader must not take an earlier run's end for ours.
+  // Does nothing if the report goes into a pipe or a device.
   Result<void> announce_report(const std::string& text);
-  // The same from the event loop. Told by the file alone: where that cannot be written now, its end
-  // will tell.
+  // The same from the event loop. A failure is not reported: the final report will fail too, and
+  // say so.
   void announce_report_later(const std::string& text);
-  // Whole or not at all: readers never see half a report. Gives where it is: where another node
-  // has announced its own under the same name, beside it, at the name with that suffix.
+  // Whole or not at all: readers never see half a report. Returns its path: if another node has
+  // announced a report under the same name, ours gets that suffix.
   Result<std::string> leave_report(const std::string& text, const std::string& suffix = "") const;
   // The same from the event loop, which goes on meanwhile.
   using Left = std::function<void(const Result<std::string>& path)>;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// What cpprun may assume of the person in front of it: whether stderr is a terminal, whether it
-// likes colour, and which time its clock on the wall shows.
+// What cpprun knows about the person in front of it: whether stderr is a terminal, whether it shows
+// colour, and the local time zone.
 
 #include "launcher/plan/plan.h"
 #include "launcher/report/console_messages.h"

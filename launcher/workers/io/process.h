@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 // The workers of this node as processes: starts them, signals their groups, learns of their ends by
-// pidfd (or by SIGCHLD where there is none), sweeps what they leave behind. cpprun is a child
-// subreaper, so that whatever a worker starts stays a descendant of cpprun even after it left its
-// session, and can be found and ended.
+// pidfd (or SIGCHLD where there is none), and sweeps what they leave behind. cpprun is a child
+// subreaper, so whatever a worker starts stays its descendant even in another session, and can be
+// found and ended.
 
 #include <sys/resource.h>
 
@@ -49,9 +49,8 @@ class WorkerProcesses {
   };
 
   // Makes this process a child subreaper. `spared` are children that no sweep may end (the
-  // watchdog). Where there are other children already, which whoever was here before us has
-  // started, or where strangers' orphans come to us as the first process of a container, only kin
-  // is ever swept.
+  // watchdog). If there were other children before our time, or if orphans of strangers come to us
+  // because we are the first process of a container, only kin is ever swept.
   WorkerProcesses(asio::io_context& context, Callbacks callbacks, std::vector<int> spared,
                   Terms terms = {});
   // Kills whatever is still there: no process outlives its owner.

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// What /proc tells of processes: who descends from whom, who is in which group, who carries our
-// token. Every answer may be old the moment it is given, so nothing here is killed by a bare pid:
-// `kill_checked` takes hold of the process first, looks again, and only then signals what it holds.
+// What /proc says about processes: who descends from whom, who is in which group, who carries our
+// token. Any answer may be outdated at once, so nothing here is killed by a bare pid:
+// `kill_checked` takes hold of the process first, checks again, and only then signals what it
+// holds.
 
 #include <functional>
 #include <optional>
@@ -39,10 +40,10 @@ std::vector<int> descendants_of(int root);
 // True when CPPRUN_NODE_TOKEN in that process' environment holds `token`.
 bool carries_token(int pid, const std::string& token);
 
-// Sends `signal` to `pid` if `still_meant` says, after the process was taken hold of, that it is
-// the right one. True when it was sent. Where the kernel or a sandbox gives no hold, who it is, is
-// looked at before and after the question: only a number that changes hands within the few
-// microseconds until the signal would go unnoticed.
+// Sends `signal` to `pid` if `still_meant` confirms, after the process was taken hold of, that it
+// is the right one. True if it was sent. If the kernel or a sandbox offers no hold, its identity is
+// checked before and after the question; only a pid reused within the few microseconds until the
+// signal would go unnoticed.
 bool kill_checked(int pid, int signal, const std::function<bool(int pid)>& still_meant);
 
 }  // namespace cpprun::io

@@ -2,9 +2,9 @@
 #pragma once
 // The watchdog's search for what is left of a run whose cpprun cannot end it any more.
 //
-// It is done in a child that can be abandoned: without a mark the search reads environments, for
-// which the kernel may wait for ever (a process that holds its own memory's lock, on a disk that
-// hangs). Whoever holds a child up is passed over by the next one.
+// It runs in a child that can be abandoned: without a mark the search reads environments, for which
+// the kernel may wait for ever (a process that holds the lock on its own memory, on a hung disk).
+// Whatever blocked one child is skipped by the next.
 
 #include <functional>
 #include <set>

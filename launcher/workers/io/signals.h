@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// The signals the user asked cpprun to handle, as calls from the event loop, each with who sent it.
+// The signals cpprun was asked to handle, delivered from the event loop, each with its sender.
 
 #include <asio/io_context.hpp>
 #include <asio/posix/stream_descriptor.hpp>

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// A tiny child of cpprun that outlives it by a moment: when cpprun is gone, however it went, the
-// watchdog kills every process of the job that is still there, and ends. It knows them by the
-// groups it was told and by what makes them kin (launcher/workers/io/kin.h); it never kills by a
-// bare pid, which may have been given to somebody else. At an ordinary end it is told that nobody
-// is left, and looks at nobody.
+// A tiny child of cpprun that outlives it by a moment: when cpprun is gone, for whatever reason,
+// the watchdog kills every process of the job that is left, and ends. It knows them by the groups
+// it was told of and by being kin (launcher/workers/io/kin.h); it never kills by a bare pid, which
+// may have been reused. At an ordinary end it is told that nobody is left, and does not search.
 
 #include <optional>
 #include <set>
@@ -28,16 +27,16 @@ class Watchdog {
 
   int pid() const { return pid_; }
 
-  // Another one, in the place of one that was killed, which is told what that one had been told.
+  // Starts a replacement for one that was killed, and tells it what that one knew.
   Result<void> start_again();
 
   // A worker was started; its process group has the number of its pid.
   void add_group(int pid);
   // That group is gone; its number may be given to somebody else.
   void remove_group(int pid);
-  // Before then cpprun ends its workers, or moves the fence; none: there is no such time. If it has
-  // said nothing by then it is stopped, or hangs in the kernel, and others are about to have its
-  // workers' ranks: the watchdog kills them.
+  // The fence: cpprun ends its workers before then, or moves it; nothing means none. If it has done
+  // neither it is stopped or hangs in the kernel, others are about to get its workers' ranks, and
+  // the watchdog kills them.
   void set_deadline(std::optional<TimePoint> fence);
   // A private folder, to be removed with all that is in it if cpprun cannot do it itself.
   void set_folder(const std::string& folder);

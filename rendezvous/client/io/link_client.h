@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// The agent's way to the coordinator: finds the address, connects, greets, and says in words a
-// person can act on why it could not. One attempt a call; when to try again is the agent's to
-// decide.
+// The agent's connection to the coordinator: resolves the address, connects, greets, and explains
+// in terms a person can act on why it could not. One attempt per call; the agent decides when to
+// try again.
 
 #include <asio/io_context.hpp>
 #include <functional>
@@ -40,9 +40,9 @@ class LinkClient {
   void send(const link::Message& message);
   // Ends the link once everything said has left. `down` is not called for it.
   void hang_up();
-  // Of a link that is up: what else the host stands for, besides the address that it leads to.
+  // Of a link that is up: the host's other addresses, besides the one in use.
   const std::vector<std::string>& other_addresses() const { return other_addresses_; }
-  // Of the attempt that `down` tells of; nothing is in it where a link ended that was up.
+  // Of the attempt that `down` reported; empty if a link ended that was up.
   const Failed& failed() const { return failed_; }
 
  private:

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// Lets a launcher see that a worker gets on: one call per step, a few nanoseconds, no system call.
-// <cpprun/heartbeat_file.h> describes the file. Of one thread. A public header.
+// Shows a launcher that a worker makes progress: one call per step, a few nanoseconds, no system
+// call. <cpprun/heartbeat_file.h> describes the file. For one thread at a time. A public header.
 //
 //   cpprun::Heartbeat heartbeat(context);
 //   for (…) { …; heartbeat.beat(); }
@@ -17,8 +17,8 @@ inline namespace v1 {
 
 class Heartbeat {
  public:
-  // The file that CPPRUN_HEARTBEAT_FILE names. Without one, or if it cannot be made (which is said
-  // on stderr: no training ends for that), beat() does nothing.
+  // The file that CPPRUN_HEARTBEAT_FILE names. If there is none, or it cannot be created (which is
+  // reported on stderr, since no training should end for that), beat() does nothing.
   explicit Heartbeat(const Context& context);
   Heartbeat(const std::string& path, int rank);
   ~Heartbeat();

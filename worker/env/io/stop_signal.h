@@ -4,9 +4,9 @@
 
 namespace cpprun::inline v1 {
 
-// While one of these lives, SIGTERM does not end the process but sets a flag: the training loop
-// looks at it once per step, agrees on it with the other ranks, saves, and leaves. The launcher
-// sends SIGKILL when its grace is over. One at a time.
+// While one of these exists, SIGTERM does not end the process but sets a flag. The training loop
+// checks it once per step, agrees on it with the other ranks, saves, and leaves. The launcher sends
+// SIGKILL when its grace is over. One at a time.
 class StopSignal {
  public:
   StopSignal();

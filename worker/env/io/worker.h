@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// All that a worker needs of cpprun and LibTorch is no part of: who it is and where the others meet
-// (Context), the report of an error (run), a sign of life (Heartbeat), and SIGTERM as a flag
+// Everything a worker needs from cpprun that does not involve LibTorch: who it is and where the
+// others meet (Context), error reports (run), a sign of life (Heartbeat), and SIGTERM as a flag
 // (StopSignal). A public header.
 //
 //   int main() {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// What ranks compute together, under the names of the field. Every rank of the group has to call
-// the same operation in the same order with tensors of the same shape and type, else it hangs or
-// worse: CPPRUN_DISTRIBUTED_DEBUG=DETAIL finds out who did not. Roots and sources are ranks of the
-// group. What ends in _async returns at once; touch the tensors only after its wait(). All throw
+// Collective operations, under the names of the field. Every rank of the group has to call the same
+// operations in the same order, with tensors of the same shape and type, or it hangs or worse;
+// CPPRUN_DISTRIBUTED_DEBUG=DETAIL finds out who did not. Roots and sources are ranks of the group.
+// Functions ending in _async return at once; do not touch the tensors before wait(). All throw
 // DistributedError when a peer is gone.
 
 #include <ATen/core/Tensor.h>
@@ -81,7 +81,7 @@ Work all_to_all_single_async(const at::Tensor& input, const ProcessGroup& group,
 void barrier(const ProcessGroup& group);
 Work barrier_async(const ProcessGroup& group);
 
-// A barrier over gloo that names the ranks which do not come in time: the first of them, or all.
+// A barrier over gloo that names the ranks that do not arrive in time: the first of them, or all.
 void monitored_barrier(const ProcessGroup& group, std::chrono::milliseconds timeout,
                        bool wait_all_ranks = false);
 

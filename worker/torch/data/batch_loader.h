@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// Prepares batches on a thread of its own while the last one is trained on: a bounded queue between
-// one who makes them and one who takes them.
+// Prepares batches on a thread of its own while the previous one is trained on: a bounded queue
+// between one producer and one consumer.
 
 #include <ATen/core/Tensor.h>
 

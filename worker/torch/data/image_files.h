@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 // Reads the original binary files of CIFAR-10, CIFAR-100 and MNIST; MNIST's also compressed, as
-// they are distributed. A file that is missing, cut off or something else is a FileError that names
-// it, the offset, and what was expected there.
+// they are distributed. A file that is missing, truncated or of another kind is a FileError that
+// names it, the offset, and what was expected there.
 
 #include <ATen/core/Tensor.h>
 

@@ -15,17 +15,17 @@ struct SamplerOptions {
   bool drop_last = false;  // leave out the tail that does not divide, instead of repeating examples
 };
 
-// Deals out a data set among the ranks: each epoch a new permutation that all ranks agree on, of
-// which rank r takes every replicas-th index from r on. The indices are those of
-// torch.utils.data.DistributedSampler for the same options, one for one.
+// Divides a data set among the ranks: each epoch has a new permutation that all ranks agree on, and
+// rank r takes every replicas-th index of it, from r on. The indices are exactly those of
+// torch.utils.data.DistributedSampler for the same options.
 class DistributedSampler {
  public:
   // Throws std::invalid_argument if the options contradict each other.
   explicit DistributedSampler(const SamplerOptions& options);
 
-  // This rank's share of the epoch; every rank's is equally long. `skip` leaves out what all ranks
-  // together have already seen of it, be it under another number of replicas: the rest of the
-  // epoch's order is dealt out anew. Nothing is left if that is all of it.
+  // This rank's share of the epoch; all shares are equally long. `skip` leaves out what all ranks
+  // together have already seen of the epoch, even with another number of replicas: the rest of its
+  // order is divided anew. Nothing is left if that is all of it.
   std::vector<std::int64_t> indices(std::int64_t epoch, std::int64_t skip = 0) const;
   std::int64_t size() const { return samples_per_rank_; }
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// Makes data sets where none can be fetched: files in the original formats, whose images can be
-// learnt (each class has a picture of its own, under noise) and are the same on every machine for
-// the same seed.
+// Makes data sets where none can be downloaded: files in the original formats, with images that can
+// be learnt (each class has a picture of its own, under noise) and are the same on every machine
+// for the same seed.
 
 #include <cstdint>
 #include <string>

@@ -23,8 +23,8 @@ struct GradientBucket {
   std::vector<at::Tensor> parameters;
 };
 
-// Starts what has to be done; the first output of its work are the gradients to go on with, as long
-// as the buffer. No hook may depend on which rank it runs on: all have to call the same operations.
+// Starts the work; its first output is the gradients to continue with, as long as the buffer. A
+// hook must not depend on its rank: all have to call the same operations.
 using CommHook = std::function<Work(const GradientBucket&, const ProcessGroup&)>;
 
 // The average over all ranks, as without a hook.

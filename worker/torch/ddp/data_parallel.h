@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// One process, several devices: the module is copied to each, the batch dealt out, the outputs
+// One process, several devices: the module is copied to each, the batch divided, the outputs
 // joined. Kept for comparison with DistributedDataParallel, which is faster because it copies no
-// models and has no thread that waits for another. On the CPU the replicas share its cores.
-// LibTorch's own torch::nn::parallel needs CUDA's headers even for that.
+// models and no thread waits for another. On the CPU the replicas share its cores. LibTorch's own
+// torch::nn::parallel needs CUDA's headers even for that.
 //
 //   cpprun::DataParallel<Net> parallel(net, cpprun::all_devices(/*cpu_replicas=*/2));
 //   auto loss = loss_of(parallel.forward(images), labels);
@@ -56,8 +56,8 @@ class DataParallel {
     module_->to(devices_.front());
   }
 
-  // Gradients of all replicas add up in the module's own parameters. As in Python, running
-  // statistics are those that the first replica saw.
+  // The gradients of all replicas add up in the module's own parameters. As in Python, running
+  // statistics are those of the first replica.
   at::Tensor forward(const at::Tensor& input) {
     const std::vector<at::Tensor> pieces = scatter_batch(input, devices_);
     if (pieces.size() < 2) return module_->forward(pieces.front());

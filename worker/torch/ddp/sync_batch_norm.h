@@ -62,10 +62,10 @@ class SyncBatchNormImpl : public torch::nn::Cloneable<SyncBatchNormImpl> {
 };
 TORCH_MODULE(SyncBatchNorm);
 
-// Exchanges every BatchNorm1d, 2d and 3d in the Sequentials and ModuleLists of `module` for one
-// that is synchronised over `group`, and gives the SyncBatchNorms there are that group. A BatchNorm
-// that is a member of a struct cannot be exchanged in C++, because the member has its type: that is
-// a DistributedError, which names it; declare such a member as SyncBatchNorm.
+// Replaces every BatchNorm1d, 2d and 3d in the Sequentials and ModuleLists of `module` by one that
+// is synchronised over `group`, and gives existing SyncBatchNorms that group. A BatchNorm that is a
+// member of a struct cannot be replaced in C++, because the member has its type: that is a
+// DistributedError that names it; declare such a member as SyncBatchNorm.
 void convert_sync_batchnorm(torch::nn::Module& module, const ProcessGroup& group);
 
 }  // namespace cpprun

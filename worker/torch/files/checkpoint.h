@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// A folder of checkpoints, and what all ranks do together with it. Rank 0 writes, atomically and
-// with a checksum, and keeps the newest few. On loading, the ranks look who has the newest one; the
-// lowest of those reads it and sends it to everybody, so that no two ranks ever go on from
-// different states, with a shared file system or without. A damaged checkpoint is passed over,
-// aloud, for the one before it.
+// A folder of checkpoints, used by all ranks together. Rank 0 writes, atomically and with a
+// checksum, and keeps the newest few. To load, the ranks find out who has the newest one; the
+// lowest of those reads it and sends it to everybody, so no two ranks ever continue from different
+// states, with or without a shared file system. A damaged checkpoint is skipped, with a message,
+// for the one before it.
 
 #include <chrono>
 #include <cstdint>
@@ -17,8 +17,8 @@
 
 namespace cpprun {
 
-// How far a run has come. `samples` counts those of the present epoch that all ranks together have
-// seen: with it a sampler goes on in mid-epoch under any number of ranks.
+// How far a run has come. `samples` counts those of the current epoch that all ranks together have
+// seen; with it a sampler continues in mid-epoch with any number of ranks.
 struct Progress {
   std::int64_t epoch = 0;
   std::int64_t step = 0;  // since the beginning of the run
@@ -37,7 +37,7 @@ struct Checkpoint {
 
 struct CheckpointOptions {
   int keep = 3;  // so many stay in the folder
-  // Ranks wait for the one that writes as long as this, and not only for the group's time-out.
+  // Ranks wait this long for the one that writes, and not just for the group's time-out.
   std::chrono::milliseconds write_timeout = std::chrono::minutes(60);
 };
 
@@ -48,14 +48,14 @@ class Checkpoints {
   explicit Checkpoints(std::string folder, const Options& options = {});
 
   // Every rank calls it. `state` is rank 0's; the states of the random generators, the CPU's and
-  // the GPU's, are every rank's. The file is on the disk when it returns, on every rank: who went
-  // on would wait in its next collective, and give up there. Throws FileError on every rank if it
-  // cannot be written.
+  // the GPU's, are every rank's. The file is on disk when it returns, on every rank: a rank that
+  // went on would wait in its next collective and give up there. Throws FileError on every rank if
+  // it cannot be written.
   void save(const Progress& progress, const StateDict& state, const ProcessGroup& group) const;
 
-  // Every rank calls it, all get the same. Absent if no rank finds a checkpoint. The random
-  // generator is set to what this rank's was; a rank that did not exist then keeps its own. Throws
-  // FileError if there are checkpoints, and none that is whole.
+  // Every rank calls it and gets the same. Absent if no rank finds a checkpoint. The random
+  // generator is set to this rank's saved state; a rank that did not exist then keeps its own.
+  // Throws FileError if there are checkpoints but none is intact.
   std::optional<Checkpoint> load_newest(const ProcessGroup& group) const;
 
   // Whether any rank finds a checkpoint here; every rank calls it.

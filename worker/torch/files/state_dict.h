@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// What a part of a training run needs to go on where it was: tensors and texts, by name. A model
+// What a part of a training run needs to continue where it was: tensors and texts, by name. A model
 // has one, an optimizer, a schedule; a checkpoint is all of them, each under a prefix.
 
 #include <ATen/core/Tensor.h>
@@ -29,7 +29,7 @@ struct StateDict {
   StateDict part(const std::string& prefix) const;
 };
 
-// What does not fit: every name that is missing, surplus or of another shape.
+// Every mismatch: each name that is missing, surplus or of another shape.
 class StateError : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;

@@ -3,8 +3,8 @@
 // The ranks of a job that compute together. One group may hold C++ and Python ranks: the keys under
 // which they find each other in the store are those of torch.distributed.
 //
-// In worker/torch what fails throws, as everything in LibTorch does; cpprun::run() (worker/env)
-// turns it into the worker's error report.
+// In worker/torch failures throw, as everywhere in LibTorch; cpprun::run() (worker/env) turns them
+// into the worker's error report.
 
 #include <c10/core/Device.h>
 #include <c10/util/intrusive_ptr.h>
@@ -37,15 +37,15 @@ struct ProcessGroupOptions {
   // If they are not those of the environment.
   std::optional<int> rank;
   std::optional<int> world_size;
-  // One collective may take this long, then its peers are taken for stuck. Five minutes.
+  // How long one collective may take before its peers are taken to be stuck. Five minutes.
   std::chrono::milliseconds timeout = std::chrono::minutes(5);
-  // Finding the store and every other rank may take this long. Five minutes.
+  // How long finding the store and all other ranks may take. Five minutes.
   std::chrono::milliseconds join_timeout = std::chrono::minutes(5);
 };
 
-// Leaving its scope leaves the group in order. While an exception is on its way out nothing waits:
-// the connections stay until the process ends, which cpprun::run() does at once. A group that was
-// moved from or left may still be asked for anything, and answers with DistributedError.
+// Leaving its scope leaves the group in order. During stack unwinding nothing waits: the
+// connections stay until the process ends, which cpprun::run() does at once. A group that was moved
+// from or left may still be asked for anything, and answers with DistributedError.
 class ProcessGroup {
  public:
   struct Parts;
@@ -71,8 +71,8 @@ class ProcessGroup {
   CollectiveCheck* check() const;
   const Parts& parts() const { return live(); }
 
-  // The same group for what may outlive this object, which may be moved meanwhile. The group is
-  // left when the object that was joined with goes, not with an alias.
+  // The same group for what may outlive this object, or while this object may be moved. The group
+  // is left when the object that was joined with goes, not with an alias.
   ProcessGroup alias() const;
 
  private:
@@ -89,7 +89,7 @@ class ProcessGroup {
 // more.
 ProcessGroup init_process_group(const Context& context, const ProcessGroupOptions& options = {});
 
-// The same at a store of the caller's, under whatever prefix it has; init_method is not looked at.
+// The same with a store of the caller's, under whatever prefix it has; init_method is ignored.
 ProcessGroup init_process_group(const Context& context,
                                 const c10::intrusive_ptr<c10d::Store>& store,
                                 const ProcessGroupOptions& options = {});

@@ -37,7 +37,7 @@ class [[nodiscard]] Work {
   };
   Work(c10::intrusive_ptr<c10d::Work> native, Start start);
 
-  // Blocks until the operation is done and returns what it gave; over nccl only the current stream
+  // Blocks until the operation is done and returns its result; over nccl only the current stream
   // waits, as in Python. Throws DistributedError when a peer is gone or stuck.
   const std::vector<at::Tensor>& wait();
   bool is_completed() const;

@@ -49,7 +49,7 @@ class [[nodiscard]] Expected {
   Failure failure_;
 };
 
-// For what has no value: done, or why not. May be dropped where nobody minds.
+// For calls without a value: done, or why not. May be ignored if failure does not matter.
 template <>
 class Expected<void> {
  public:

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-/* A store to embed, in C, for any language that can call C: hosts PyTorch's TCPStore, and is a
- * client of one. Link libcpprun_store.so (-lcpprun_store), or load it at run time, as Python's
+/* An embeddable store, in C, for any language that can call C: it serves PyTorch's TCPStore, and
+ * is a client of one. Link libcpprun_store.so (-lcpprun_store), or load it at run time, as Python's
  * ctypes does. The C++ classes of <cpprun/store_server.h> and <cpprun/store_client.h> are thin
  * wrappers around these functions.
  *
@@ -11,28 +11,28 @@
  *   cpprun_store_set(client, "greeting", "hello", 5);
  *   if (cpprun_store_wait(client, keys, 2, 1000) != 0) puts(cpprun_store_error());
  *
- * Errors. Whatever can fail returns 0 when it was done and -1 when not; what makes an object
- * returns NULL. cpprun_store_error() then says what was tried, on what, and why it failed. Nothing
- * throws, prints or ends the process. A null pointer where something is wanted is such a failure,
- * whose text names the function and the argument; functions that only tell something (a port, an
- * address, a count) give zero, "" or what their comment says. Where a count or a size is 0 the
+ * Errors. A function that can fail returns 0 on success and -1 on failure; one that makes an object
+ * returns NULL on failure. cpprun_store_error() then says what was tried, on what, and why it
+ * failed. Nothing throws, prints or ends the process. A null pointer where an object is required is
+ * such a failure, and its text names the function and the argument; plain getters (a port, an
+ * address, a count) return zero, "" or what their comment says. If a count or a size is 0, the
  * pointer beside it may be null.
  *
  * Times are in milliseconds. A negative timeout means the client's own, five minutes unless
  * cpprun_store_connect_with() says otherwise.
  *
- * Keys are texts that end with a NUL byte, values any bytes. "/" is put before every key, as
- * PyTorch's clients do, so that keys are shared with them; cpprun_store_connect_with() changes it.
+ * Keys are NUL-terminated texts, values any bytes. "/" is put before every key, as PyTorch's
+ * clients do, so keys are shared with them; cpprun_store_connect_with() can change the prefix.
  *
- * Threads. A server serves in a thread of its own. An object is for one thread at a time; different
- * objects need no lock between them. A forked child must not touch any of its parent's.
+ * Threads. A server runs in a thread of its own. Use an object from one thread at a time; different
+ * objects need no lock between them. A forked child must not touch its parent's objects.
  *
- * Lifetime. What a function gives is the caller's: a server ends with cpprun_store_stop(), a
+ * Lifetime. The caller owns what a function returns: a server ends with cpprun_store_stop(), a
  * service with cpprun_store_service_close(), a client with cpprun_store_disconnect(), a list with
  * cpprun_store_list_free(), a value with cpprun_store_free(). All of them take NULL.
  *
- * ABI. What is here stays as it is within one CPPRUN_STORE_ABI, which is also the number of the
- * library (libcpprun_store.so.1) and of its symbols' version (CPPRUN_STORE_1). Functions may be
+ * ABI. Nothing here changes within one CPPRUN_STORE_ABI, which is also the number of the library
+ * (libcpprun_store.so.1) and of its symbols' version (CPPRUN_STORE_1). Functions may be
  * added, and members at the end of the option structs. */
 
 #include <stddef.h>
@@ -65,8 +65,9 @@ typedef struct cpprun_store_server_options {
   size_t size;      /* sizeof(cpprun_store_server_options) */
   const char* host; /* name or address to listen on; NULL or "": every interface */
   uint16_t port;    /* 0: the kernel picks one */
-  /* Bytes that clients may make the server hold: values, and what is under way. Who goes over it is
-   * closed. 0: half of the machine's memory, or of the control group's. */
+  /* Bytes that clients may make the server hold: values, and requests and replies under way. A
+   * client that goes over it is disconnected. 0: half of the machine's memory, or of the control
+   * group's. */
   uint64_t memory_bytes_max;
   /* Told of every connection that was closed for a reason of ours; one line without newline, good
    * during the call, which comes from the thread that serves. NULL: nobody is told. */

@@ -27,8 +27,9 @@ inline namespace v1 {
 struct StoreServerOptions {
   std::string host = {};   // name or address to listen on; empty: every interface
   std::uint16_t port = 0;  // 0: the kernel picks one
-  // Bytes that clients may make the server hold: values, and requests and replies under way. Who
-  // goes over it is closed. 0: half of the machine's memory, or of that of the control group.
+  // Bytes that clients may make the server hold: values, and requests and replies under way. A
+  // client that goes over it is disconnected. 0: half of the machine's memory, or of the control
+  // group's.
   std::uint64_t memory_bytes_max = 0;
   // Told of every connection that was closed for a reason of ours, one line without newline, in the
   // thread that serves. Must not throw. Clients that simply left are not reported.
