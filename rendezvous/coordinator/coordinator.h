@@ -90,13 +90,13 @@ class Coordinator {
   // The invariant that is broken, if one is.
   std::optional<std::string> check() const;
 
-  // May a store client from that numeric address speak to that job's store? The reason if not.
+  // Whether a store client from that numeric address may use that job's store; if not, why.
   Result<void> admit(const std::string& job, const std::string& peer) const;
   // The store of a job that it `knows`: from StoreReady, or the start, until it is forgotten.
   Store& store(const std::string& job) { return jobs_.at(job)->store; }
   bool knows(const std::string& job) const { return jobs_.contains(job); }
   std::size_t job_count() const { return jobs_.size(); }
-  // The one hosted job is over, and nobody is connected who would still be told.
+  // The one hosted job is over, and no connected node still has to be told.
   bool done() const;
 
  private:
@@ -143,10 +143,13 @@ class Coordinator {
   // Links that have greeted and not joined yet; they have a while to do so.
   std::unordered_map<LinkId, Caller> newcomers_;
   Leases newcomer_leases_;
-  // Of newcomers, by the number of the agent.
+  // Of newcomers, by the number of the agent. What an agent shows before it joins is kept until
+  // then, and forgotten with the link it came on.
   std::unordered_multimap<std::uint32_t, Introduction> introductions_;
-  std::unordered_map<LinkId, std::uint32_t> introduced_;
+  std::unordered_map<LinkId, std::uint32_t> introduced_;  // the same by link
+  // By job, until StoreReady or StoreFailed: nobody is answered before there is a port to name.
   std::unordered_map<std::string, Beginning> awaiting_store_;
+  // By address, which is all that is known of a stranger: one alone must not use up the daemon.
   Quota links_of_source_;
   Quota jobs_of_source_;
   std::unordered_map<LinkId, std::string> counted_;  // the address of each link in the quota

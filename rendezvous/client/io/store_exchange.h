@@ -63,6 +63,8 @@ class StoreExchange {
   StoreClientOptions options_;
   FileDescriptor socket_;
   std::string broken_;
+  // Sent and not answered, in order. Invariant: only the last may be a wait. The store takes any
+  // further request as the end of it, and the last can be cancelled without touching the others.
   std::deque<Asked> under_way_;
   std::deque<Asked> held_;  // not sent, because a wait is under way
   ByteBuffer outbox_;
