@@ -79,8 +79,13 @@ inline constexpr std::size_t nodes_named_max = 8;
 // Jobs of one daemon at a time: each has a port, of which a machine has few ten thousand.
 inline constexpr std::size_t jobs_max = 1024;
 // Of those as many as one address may have begun that are not over yet: a whole cluster behind one
-// translated address has less, and four such addresses are needed to keep others out.
+// translated address has less.
 inline constexpr std::size_t jobs_per_source_max = 256;
+// The last quarter of them is for addresses that have begun fewer than this: three that take all
+// they may and thirty-two others are needed to keep somebody out.
+inline constexpr std::size_t jobs_few = 8;
+// Names that are kept for the nodes of jobs whose place was given to others, two minutes each.
+inline constexpr std::size_t job_names_kept_max = 4096;
 // Links of one address. Machines have one for each job they are in; containers behind one
 // translated address may be thousands.
 inline constexpr std::size_t links_per_source_max = 4096;

@@ -16,7 +16,7 @@ Coordinator::Coordinator(CoordinatorOptions options)
     : options_(std::move(options)),
       newcomer_leases_(bounds::join_patience),
       links_of_source_(options_.limits.links_per_source),
-      jobs_of_source_(options_.limits.jobs_per_source) {
+      places_({.jobs = options_.limits.jobs, .per_source = options_.limits.jobs_per_source}) {
   if (!options_.only) return;
   jobs_.emplace(options_.only->id,
                 std::make_unique<Entry>(Entry{Job{*options_.only, options_.options}, Store{}, {}}));
@@ -170,11 +170,12 @@ void Coordinator::join(TimePoint now, const Caller& caller, const link::Join& jo
     coordinator::refuse({caller.link, caller.peer}, join.host, unknown_round_of(join), actions);
     return;
   }
-  begin_job(caller, join, actions);
+  begin_job(now, caller, join, actions);
 }
 
 // The first node that names a job. What it takes of the daemon is bounded; how, is said.
-void Coordinator::begin_job(const Caller& caller, const link::Join& join, Actions& actions) {
+void Coordinator::begin_job(TimePoint now, const Caller& caller, const link::Join& join,
+                            Actions& actions) {
   const CoordinatorLimits& limits = options_.limits;
   const auto refuse = [&](const std::string& reason) {
     coordinator::refuse({caller.link, caller.peer}, join.host, reason, actions);
@@ -187,15 +188,12 @@ void Coordinator::begin_job(const Caller& caller, const link::Join& join, Action
         in_seconds(limits.lease), join.host, in_seconds(join.lease),
         std::ceil(in_seconds(join.lease))));
   }
-  if (jobs_.size() + awaiting_store_.size() >= limits.jobs) {
+  const auto may = places_.check(now, join.job, caller.peer);
+  if (!may) return refuse(may.error().reason);
+  if (places_.is_full() && !make_place(actions)) {
     return refuse(fmt::format("this daemon runs {} jobs, its limit (--max-jobs)", limits.jobs));
   }
-  if (!jobs_of_source_.take(caller.peer)) {
-    return refuse(fmt::format(
-        "{} has begun {} jobs here that are not over, the limit of one address: start cpprund with "
-        "a larger --max-jobs-per-address where that is too few",
-        source_of(caller.peer), limits.jobs_per_source));
-  }
+  places_.take(caller.peer);
   job_of_link_[caller.link] = join.job;
   awaiting_store_[join.job] = {caller.peer, {{caller, join}}};
   actions.emplace_back(coordinator::OpenStore{join.job});
@@ -214,7 +212,7 @@ void Coordinator::on(TimePoint now, const StoreReady& event, Actions& actions) {
   const auto begins = awaiting_store_.extract(event.job);
   if (begins.empty() || begins.mapped().nodes.empty()) {
     // Everybody who wanted this job has gone meanwhile.
-    if (!begins.empty()) jobs_of_source_.give_back(begins.mapped().founder);
+    if (!begins.empty()) places_.give_back(begins.mapped().founder);
     actions.emplace_back(coordinator::CloseStore{event.job, "nobody is left of its job"});
     return;
   }
@@ -236,7 +234,7 @@ void Coordinator::on(TimePoint now, const StoreReady& event, Actions& actions) {
 void Coordinator::on(TimePoint, const StoreFailed& event, Actions& actions) {
   const auto begins = awaiting_store_.extract(event.job);
   if (begins.empty()) return;
-  jobs_of_source_.give_back(begins.mapped().founder);
+  places_.give_back(begins.mapped().founder);
   for (const auto& [caller, each] : begins.mapped().nodes) {
     coordinator::refuse({caller.link, caller.peer}, each.host,
                         "no store can be opened for this job: " + event.reason, actions);
@@ -291,11 +289,35 @@ void Coordinator::look_after(const std::string& job, std::size_t said_before, Ac
     agenda_.plan(job, entry->second->job.next_deadline());
     return;
   }
-  actions.emplace_back(coordinator::CloseStore{job, "its job is over"});
+  places_.give_back(entry->second->founder);
   actions.emplace_back(coordinator::Note{fmt::format("job \"{}\" is over", job)});
+  forget(job, "its job is over", actions);
+}
+
+void Coordinator::forget(const std::string& job, const std::string& why, Actions& actions) {
+  actions.emplace_back(coordinator::CloseStore{job, why});
   agenda_.plan(job, std::nullopt);
-  jobs_of_source_.give_back(entry->second->founder);
-  jobs_.erase(entry);
+  jobs_.erase(job);
+}
+
+// All places are taken: the job that all of its nodes have left, and first, has to go.
+bool Coordinator::make_place(Actions& actions) {
+  auto gone = jobs_.end();
+  std::optional<Job::Unattended> its;
+  for (auto each = jobs_.begin(); each != jobs_.end(); ++each) {
+    const auto unattended = each->second->job.unattended();
+    if (!unattended || (its && its->since <= unattended->since)) continue;
+    gone = each;
+    its = unattended;
+  }
+  if (!its || !places_.keep_name(gone->first, gone->second->founder, its->until)) return false;
+  actions.emplace_back(coordinator::Note{
+      .line = fmt::format("job \"{}\" gives its place to another: all {} are taken (--max-jobs), "
+                          "and none of its nodes is connected",
+                          gone->first, options_.limits.jobs),
+      .level = LogLevel::warning});
+  forget(std::string(gone->first), "its job gave its place to another", actions);
+  return true;
 }
 
 Result<void> Coordinator::admit(const std::string& job, const std::string& peer) const {
@@ -318,6 +340,7 @@ Coordinator::Actions Coordinator::advance(TimePoint now) {
     actions.emplace_back(coordinator::HangUp{each.holder, "it greeted, and then said nothing"});
   }
   make_room(now, actions);
+  places_.forget_names(now);
   for (const std::string& job : agenda_.take_due(now)) {
     const std::size_t said_before = actions.size();
     jobs_.at(job)->job.advance(now, actions);
@@ -364,7 +387,7 @@ std::optional<std::string> Coordinator::check() const {
 
 std::optional<TimePoint> Coordinator::next_deadline() const {
   std::optional<TimePoint> next = newcomer_leases_.next_expiry();
-  for (const auto& each : {next_to_make_room(), agenda_.next()}) {
+  for (const auto& each : {next_to_make_room(), agenda_.next(), places_.next_to_forget()}) {
     if (each && (!next || *each < *next)) next = each;
   }
   return next;

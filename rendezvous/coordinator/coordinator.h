@@ -23,6 +23,7 @@
 #include "proto/bounds.h"
 #include "proto/machine.h"
 #include "rendezvous/coordinator/agenda.h"
+#include "rendezvous/coordinator/job_places.h"
 #include "rendezvous/coordinator/quota.h"
 #include "rendezvous/job/job.h"
 #include "rendezvous/job/leases.h"
@@ -37,7 +38,7 @@ struct CoordinatorLimits {
   std::size_t jobs_per_source = bounds::jobs_per_source_max;
   std::size_t links_per_source = bounds::links_per_source_max;
   std::size_t newcomers = bounds::newcomers_max;  // that may take their time to say who they are
-  Duration lease = bounds::daemon_lease_max;  // that a job's first node may ask for
+  Duration lease = bounds::daemon_lease_max;      // that a job's first node may ask for
   friend bool operator==(const CoordinatorLimits&, const CoordinatorLimits&) = default;
 };
 
@@ -124,7 +125,9 @@ class Coordinator {
   void on(TimePoint now, const MasterWaits& event, Actions& actions);
   void on(TimePoint now, const StoreFailed& event, Actions& actions);
   void join(TimePoint now, const Caller& caller, const link::Join& join, Actions& actions);
-  void begin_job(const Caller& caller, const link::Join& join, Actions& actions);
+  void begin_job(TimePoint now, const Caller& caller, const link::Join& join, Actions& actions);
+  bool make_place(Actions& actions);
+  void forget(const std::string& job, const std::string& why, Actions& actions);
   void enter(TimePoint now, Entry& entry, const Newcomer& newcomer, Actions& actions);
   void answer(const Caller& caller, const link::WhoHosts& question, Actions& actions) const;
   void introduce(const Caller& caller, const link::WhoHosts& agent, Actions& actions);
@@ -151,7 +154,7 @@ class Coordinator {
   std::unordered_map<std::string, Beginning> awaiting_store_;
   // By address, which is all that is known of a stranger: one alone must not use up the daemon.
   Quota links_of_source_;
-  Quota jobs_of_source_;
+  JobPlaces places_;
   std::unordered_map<LinkId, std::string> counted_;  // the address of each link in the quota
 };
 

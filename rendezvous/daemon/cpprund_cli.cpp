@@ -4,10 +4,12 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <chrono>
 #include <set>
 #include <sstream>
 
+#include "proto/bounds.h"
 #include "proto/plain_text.h"
 
 namespace cpprun {
@@ -92,7 +94,8 @@ std::variant<DaemonOptions, CommandLineEnd> parse_daemon_options(int argc, const
   };
   limit("--max-jobs", options.jobs_max, "Jobs at a time; each has a port");
   limit("--max-jobs-per-address", options.jobs_per_address_max,
-        "Jobs at a time that nodes of one address have begun; an IPv6 /64 is one address");
+        "Jobs at a time that nodes of one address have begun; an IPv6 /64 is one address (with a "
+        "smaller --max-jobs: a quarter of that, or 8)");
   limit("--max-links-per-address", options.links_per_address_max,
         "Nodes of one address at a time; more where a cluster is behind a translated address");
   auto lease_seconds = static_cast<std::size_t>(in_seconds(options.lease_max));
@@ -110,6 +113,10 @@ std::variant<DaemonOptions, CommandLineEnd> parse_daemon_options(int argc, const
     const int code = app.exit(error, out, err);
     if (code == 0) return CommandLineEnd{0, out.str()};
     return CommandLineEnd{exit_usage, "cpprund: " + err.str()};
+  }
+  if (app.count("--max-jobs-per-address") == 0) {
+    const std::size_t share = std::max(options.jobs_max / 4, bounds::jobs_few);
+    options.jobs_per_address_max = std::min(options.jobs_per_address_max, share);
   }
   options.port = static_cast<std::uint16_t>(port);
   options.dialect = dialect_of(dialect);

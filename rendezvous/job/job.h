@@ -64,6 +64,13 @@ class Job {
     return failure("no round is running");
   }
 
+  // None of its nodes is connected: since when, and how long they may compute all the same.
+  struct Unattended {
+    TimePoint since;
+    TimePoint until;
+  };
+  std::optional<Unattended> unattended() const;
+
   // Why the coordinator's own node is not here yet, for those who wait for it.
   void master_waits(std::string why) { master_waits_ = std::move(why); }
   void join(TimePoint now, const Caller& caller, const link::Join& join,

@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "rendezvous/job/job.h"
 #include "rendezvous/job/job_text.h"
 
@@ -46,6 +48,15 @@ void Job::close(TimePoint now, const Closing& closing, coordinator::Actions& act
       coordinator::Note{.line = fmt::format("the link of {} broke: {}; it has {} s to come back",
                                             name_of(*member), reason, in_seconds(options_.lease)),
                         .level = LogLevel::warning});
+}
+
+std::optional<Job::Unattended> Job::unattended() const {
+  if (round_.size() == 0 || round_.away() < round_.size()) return std::nullopt;
+  TimePoint since{};
+  for (const auto& [link, member] : round_.members()) {
+    since = std::max(since, member->broke_at.value_or(since));
+  }
+  return Unattended{since, since + options_.lease};
 }
 
 // Of nodes that fall silent in one moment, as after a partition, all are lost before anything

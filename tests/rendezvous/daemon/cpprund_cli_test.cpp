@@ -56,6 +56,19 @@ TEST_CASE("what strangers can take is for a site to say, within what can be") {
   CHECK(end_of({"--max-lease=9999999999"}).exit_code == 2);
 }
 
+TEST_CASE("one address has a share of the jobs, however many a site allows") {
+  const auto share = [](const std::vector<const char*>& arguments) {
+    const auto parsed = parse(arguments);
+    REQUIRE(std::holds_alternative<DaemonOptions>(parsed));
+    return std::get<DaemonOptions>(parsed).jobs_per_address_max;
+  };
+  CHECK(share({}) == 256);
+  CHECK(share({"--max-jobs=9000"}) == 256);
+  CHECK(share({"--max-jobs=100"}) == 25);
+  CHECK(share({"--max-jobs=4"}) == 8);
+  CHECK(share({"--max-jobs=100", "--max-jobs-per-address=100"}) == 100);
+}
+
 TEST_CASE("a mistake ends it with 2 and a line that names the flag") {
   CHECK(end_of({"--port", "70000"}).exit_code == 2);
   CHECK(end_of({"--port", "70000"}).text.find("--port") != std::string::npos);

@@ -137,22 +137,56 @@ std::vector<RawClient> crowd_of(std::size_t count, std::uint16_t port, std::stri
   return crowd;
 }
 
-// Whether an agent gets its seat.
-bool seats_an_agent(std::uint16_t port) {
+// An agent that asks for a seat in a job of its own, and what it is told.
+RawClient agent_of(std::uint16_t port, const std::string& job) {
   RawClient agent(port);
   pollfd watched{agent.fd(), POLLOUT, 0};
   REQUIRE(poll(&watched, 1, 10'000) == 1);
-  const link::Join join{.job = "j", .host = "alpha", .pid = 1, .nodes_min = 1, .nodes_max = 1};
+  const link::Join join{.job = job,
+                        .host = "alpha",
+                        .pid = 1,
+                        .nodes_min = 1,
+                        .nodes_max = 1,
+                        .lease_milliseconds = 120'000};
   (void)agent.offer(std::string(link::preamble) + link::encode(join));
   watched.events = POLLIN;
   while (!agent.was_closed && agent.heard.find("sealed") == std::string::npos &&
          poll(&watched, 1, 10'000) == 1) {
     agent.listen_now();
   }
+  return agent;
+}
+
+bool has_seat(const RawClient& agent) {
   return agent.heard.find("sealed") != std::string::npos;
 }
 
+bool seats_an_agent(std::uint16_t port) {
+  return has_seat(agent_of(port, "j"));
+}
+
 }  // namespace
+
+TEST_CASE("a daemon full of jobs whose nodes have gone takes the next job in their place") {
+  Program daemon({"--host", "127.0.0.1", "--port", "0", "--max-jobs", "2"});
+  const auto port = daemon.port();
+  const RawClient stays = agent_of(port, "stays");
+  REQUIRE(has_seat(stays));
+  REQUIRE(has_seat(agent_of(port, "gone")));
+  std::string line = daemon.err_line();
+  while (!line.empty() && line.find("\"gone\": the link of") == std::string::npos) {
+    line = daemon.err_line();
+  }
+  const RawClient next = agent_of(port, "next");
+  CHECK(has_seat(next));
+  CHECK(
+      daemon.err_line().ends_with("Z cpprund: job \"gone\" gives its place to another: all 2 are "
+                                  "taken (--max-jobs), and none of its nodes is connected"));
+  // Whoever has nodes that are connected keeps its place.
+  const RawClient refused = agent_of(port, "refused");
+  CHECK(refused.heard.find("this daemon runs 2 jobs, its limit") != std::string::npos);
+  CHECK(daemon.end_with(SIGTERM) == 0);
+}
 
 TEST_CASE("where there is no memory for many small waits, clients are closed, not cpprund") {
 #ifdef __SANITIZE_ADDRESS__

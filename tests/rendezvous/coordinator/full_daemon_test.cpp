@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// A daemon all of whose places for jobs are taken.
+
+#include <doctest/doctest.h>
+
+#include "proto/bounds.h"
+#include "rendezvous/coordinator/coordinator.h"
+
+using namespace cpprun;
+using namespace std::chrono_literals;
+
+namespace {
+
+constexpr TimePoint t0{};
+const JobOptions patient{.lease = 3s, .status_interval = 5s, .last_call = 30s, .store_port = 7};
+
+template <class A>
+std::vector<A> all(const Coordinator::Actions& actions) {
+  std::vector<A> found;
+  for (const auto& action : actions) {
+    if (const auto* one = std::get_if<A>(&action)) found.push_back(*one);
+  }
+  return found;
+}
+
+std::string refusal(const Coordinator::Actions& actions) {
+  for (const auto& say : all<coordinator::Say>(actions)) {
+    if (const auto* refused = std::get_if<link::Refused>(&say.message)) return refused->reason;
+  }
+  return "";
+}
+
+// A daemon and those who come to it, one link after the other.
+struct Daemon {
+  explicit Daemon(std::size_t jobs)
+      : coordinator{
+            {.only = {}, .options = patient, .limits = {.jobs = jobs, .jobs_per_source = 100}}} {}
+  // A job of one node begins. What was said to whoever wanted it.
+  Coordinator::Actions begin(TimePoint now, const std::string& job) {
+    const LinkId link{++last};
+    coordinator.handle(now, Coordinator::Opened{{.link = link, .peer = "10.0.0.1"}});
+    const link::Join join{.job = job, .host = "alpha", .pid = 1, .lease_milliseconds = 100'000};
+    auto actions = coordinator.handle(now, Coordinator::Said{link, join});
+    if (!all<coordinator::OpenStore>(actions).empty()) {
+      coordinator.handle(now, Coordinator::StoreReady{job, 4000});
+    }
+    return actions;
+  }
+  void leave(TimePoint now, std::uint64_t link) {
+    coordinator.handle(now, Coordinator::Closed{LinkId{link}, "gone"});
+  }
+  Coordinator coordinator;
+  std::uint64_t last = 0;
+};
+
+}  // namespace
+
+TEST_CASE("a newcomer gets the place of the job that its nodes left first, and no other") {
+  Daemon daemon(3);
+  daemon.begin(t0, "alive");
+  daemon.begin(t0, "later");
+  daemon.begin(t0, "first");
+  daemon.leave(t0 + 1s, 3);
+  daemon.leave(t0 + 2s, 2);
+  const auto begun = daemon.begin(t0 + 10s, "new");
+  CHECK(refusal(begun) == "");
+  REQUIRE(all<coordinator::CloseStore>(begun).size() == 1);
+  CHECK(all<coordinator::CloseStore>(begun)[0].job == "first");
+  REQUIRE(all<coordinator::Note>(begun).size() == 1);
+  CHECK(all<coordinator::Note>(begun)[0].line ==
+        "job \"first\" gives its place to another: all 3 are taken (--max-jobs), and none of its "
+        "nodes is connected");
+  CHECK(daemon.coordinator.knows("alive"));
+  CHECK(daemon.coordinator.knows("later"));
+  CHECK(daemon.coordinator.knows("new"));
+  CHECK_FALSE(daemon.coordinator.check().has_value());
+}
+
+TEST_CASE("a job with a node that is connected keeps its place, and who comes is refused") {
+  Daemon daemon(2);
+  daemon.begin(t0, "one");
+  daemon.begin(t0, "two");
+  const auto begun = daemon.begin(t0 + 1s, "new");
+  CHECK(refusal(begun) == "this daemon runs 2 jobs, its limit (--max-jobs)");
+  CHECK(daemon.coordinator.job_count() == 2);
+}
+
+TEST_CASE("nobody begins a job whose nodes may still compute since it lost its place") {
+  Daemon daemon(1);
+  daemon.begin(t0, "j");
+  daemon.leave(t0 + 10s, 1);
+  daemon.begin(t0 + 20s, "new");
+  daemon.leave(t0 + 20s, 2);
+  CHECK(refusal(daemon.begin(t0 + 30s, "j")) ==
+        "job \"j\" has lost its place here while none of its nodes was connected, and they may "
+        "compute for 80 s more: come again then, or take another --rdzv-id");
+  // From the moment in which their own lease is over.
+  REQUIRE(daemon.coordinator.next_deadline() <= t0 + 110s);
+  daemon.coordinator.advance(t0 + 110s);
+  CHECK(refusal(daemon.begin(t0 + 110s, "j")) == "");
+  CHECK(daemon.coordinator.knows("j"));
+}
+
+TEST_CASE("four addresses that take all they may and leave keep no job out") {
+  Coordinator coordinator{{.only = {}, .options = patient}};
+  std::uint64_t last = 0;
+  const auto come = [&](const std::string& peer, const std::string& job) {
+    const LinkId link{++last};
+    coordinator.handle(t0, Coordinator::Opened{{.link = link, .peer = peer}});
+    const link::Join join{.job = job, .host = "alpha", .pid = 1, .lease_milliseconds = 120'000};
+    const auto actions = coordinator.handle(t0, Coordinator::Said{link, join});
+    if (all<coordinator::OpenStore>(actions).empty()) return false;
+    coordinator.handle(t0, Coordinator::StoreReady{job, 4000});
+    return true;
+  };
+  for (int i = 0; i < 1200; ++i) {
+    // They keep their links: nothing of theirs is given to others.
+    come("10.6.6." + std::to_string(i % 4), "squat" + std::to_string(i));
+  }
+  CHECK(coordinator.job_count() < bounds::jobs_max);
+  for (int i = 0; i < 100; ++i) {
+    CHECK(come("10.0.0." + std::to_string(i), "real" + std::to_string(i)));
+  }
+}
