@@ -24,7 +24,7 @@ using namespace cpprun;
 
 int run(Config config, const Environment& environment) {
   io::RunInputs inputs = io::begin_inputs(std::move(config), environment);
-  if (const auto refusal = io::open_output_files(inputs)) return io::refuse(inputs, *refusal);
+  if (auto mistakes = io::open_output_files(inputs)) return io::refuse(std::move(*mistakes));
   if (const auto refusal = io::look_around(inputs)) return io::refuse(inputs, *refusal);
   // Before the limits are raised, and while this process is small: it is a fork of it.
   auto watchdog = io::Watchdog::start(inputs.kin);

@@ -122,7 +122,9 @@ CliOutcome read_command_line(const CommandLine& line) {
   config.program.script = words.script.value_or("");
   config.program.arguments = std::move(words.arguments);
   check_script(line, config.program, mistakes);
-  if (!mistakes.empty()) return CliMistakes{mistakes.sentences(), config.logs.report_file};
+  if (!mistakes.empty()) {
+    return CliMistakes{mistakes.sentences(), config.logs.report_file, config.logs.events_file};
+  }
   return config;
 }
 

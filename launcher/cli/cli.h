@@ -39,8 +39,10 @@ struct CliText {
 // To stderr, exit 2.
 struct CliMistakes {
   std::vector<std::string> mistakes;
-  // What --report named, as far as that is known: the report of an earlier run must not stay there.
-  std::string report_file;
+  // What --report and --events named, as far as that is known: the report of an earlier run must
+  // not stay there, and what cannot be written is one mistake more.
+  std::string report_file = {};
+  std::string events_file = {};
   friend bool operator==(const CliMistakes&, const CliMistakes&) = default;
 };
 

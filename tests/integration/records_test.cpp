@@ -4,6 +4,7 @@
 #include <doctest/doctest.h>
 
 #include <chrono>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <sstream>
 #include <string>
@@ -69,6 +70,50 @@ TEST_CASE("a command line that is refused leaves no earlier report as its own") 
   CHECK(report.at("state") == "ended");
   CHECK(report.at("exit_code") == 2);
   CHECK(contains(report.at("reason").get<std::string>(), "--nnodes=zz"));
+}
+
+TEST_CASE("files that cannot be written are told with the other mistakes, and nothing is started") {
+  const auto told = [](Words flags) {
+    flags.insert(flags.end(), {"--report=/nowhere/r", "--events=/nowhere/e"});
+    flags.insert(flags.end(), {"--no-python", "./nothing"});
+    const auto ended = run(with_cpprun(flags));
+    CHECK(ended.code == 2);
+    for (const std::string what :
+         {"--report: cannot write \"/nowhere/r\": No such file", "cannot run \"./nothing\"",
+          "--events: cannot write \"/nowhere/e\": No such file", "nothing was started"}) {
+      CHECK_MESSAGE(contains(ended.err, what), ended.err);
+    }
+    return ended.err;
+  };
+  told({"--standalone"});
+  CHECK(contains(told({"--standalone", "--max-restarts=many"}), "--max-restarts=many"));
+}
+
+TEST_CASE("a refusal leaves no events file, and no earlier report where events cannot be written") {
+  const Folder folder;
+  const auto path = folder.write("report.json", R"({"succeeded": true})");
+  const auto events = "--events=" + folder.path() + "/events.jsonl";
+  CHECK(run(with_cpprun({"--standalone", "--max-restarts=many", events, worker()})).code == 2);
+  CHECK(folder.files() == std::vector<std::string>{"report.json"});
+  CHECK(run(with_cpprun({"--report=" + path, "--events=/nowhere/e", worker()})).code == 2);
+  CHECK(report_at(path).at("state") == "ended");
+}
+
+TEST_CASE("a link to our own stdout or stderr is as good as their name") {
+  const Folder folder;
+  const auto link = folder.path() + "/link";
+  std::filesystem::create_symlink("/dev/stdout", link);
+  const auto chain = folder.path() + "/chain";
+  std::filesystem::create_symlink("link", chain);
+  for (const auto& each : {link, chain}) {
+    const auto out = run(with_cpprun({"--standalone", "--report=" + each, "--no-python", "true"}));
+    CHECK(out.code == 0);
+    CHECK_MESSAGE(contains(out.out, "\"state\": \"ended\""), out.out);
+    CHECK(out.err.empty());
+    const auto said = run(with_cpprun({"--standalone", "--events=" + each, "--no-python", "true"}));
+    CHECK_MESSAGE(contains(said.out, "\"job_ended\""), said.out);
+  }
+  CHECK(std::filesystem::is_symlink(link));
 }
 
 TEST_CASE("a report for our own stdout or stderr is written there") {

@@ -95,13 +95,20 @@ RunInputs begin_inputs(Config config, const Environment& environment) {
   return inputs;
 }
 
-std::optional<Refusal> open_output_files(RunInputs& inputs) {
+std::optional<CliMistakes> open_output_files(RunInputs& inputs) {
   const LogOptions& logs = inputs.config.logs;
   auto files = OutputFiles::open(logs.report_file, logs.events_file, *inputs.side);
-  if (!files) return misuse(files.error());
+  if (!files) {
+    // What else is known to be wrong is told with it.
+    CliMistakes mistakes{
+        .mistakes = {}, .report_file = logs.report_file, .events_file = logs.events_file};
+    const auto program = resolve_program(inputs.config.program, inputs.environment, probe_file);
+    if (!program) mistakes.mistakes.push_back(program.error().reason);
+    return mistakes;
+  }
   const auto announced = files->announce_report(report_json(facts_before_the_start(inputs)));
   // What cannot be written now is not tried again for the refusal.
-  if (!announced) return misuse({"--report: " + announced.error().reason});
+  if (!announced) return CliMistakes{.mistakes = {"--report: " + announced.error().reason}};
   inputs.output_files = std::move(*files);
   return std::nullopt;
 }

@@ -20,8 +20,8 @@ CommandLine command_line(std::vector<std::string> words, const Environment& envi
 RunInputs begin_inputs(Config config, const Environment& environment);
 
 // The files of --report and --events. The report says that the job runs, so that nobody takes an
-// earlier one for its own.
-std::optional<Refusal> open_output_files(RunInputs& inputs);
+// earlier one for its own. A file that cannot be written is a mistake like one in a flag.
+std::optional<CliMistakes> open_output_files(RunInputs& inputs);
 
 // The program, the processors and the network.
 std::optional<Refusal> look_around(RunInputs& inputs);

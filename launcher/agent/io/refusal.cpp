@@ -48,16 +48,19 @@ int refuse(const RunInputs& inputs, const Refusal& refusal) {
   return refusal.code;
 }
 
-int refuse(const CliMistakes& mistakes) {
+int refuse(CliMistakes mistakes) {
   RunInputs inputs;
   inputs.host = host_name();
-  if (!mistakes.report_file.empty()) {
-    if (auto files = OutputFiles::open(mistakes.report_file, "", *inputs.side)) {
-      inputs.output_files = std::move(*files);
-      // Whatever is there is an earlier run's. What cannot be written now is told below.
-      (void)inputs.output_files.announce_report(report_json(facts_before_the_start(inputs)));
-    }
+  const auto add = [&](const Error& wrong) { mistakes.mistakes.push_back(wrong.reason); };
+  if (auto files = OutputFiles::open(mistakes.report_file, "", *inputs.side)) {
+    inputs.output_files = std::move(*files);
+    // Whatever is there is an earlier run's. What cannot be written now is told below.
+    (void)inputs.output_files.announce_report(report_json(facts_before_the_start(inputs)));
+  } else {
+    add(files.error());
   }
+  const auto events = OutputFiles::try_events(mistakes.events_file, *inputs.side);
+  if (!events) add(events.error());
   const auto reason = fmt::format("{}", fmt::join(mistakes.mistakes, "; "));
   leave_report(inputs, {.reason = reason, .code = usage_exit_code});
   complain(to_text(mistakes));

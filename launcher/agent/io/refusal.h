@@ -18,8 +18,8 @@ struct Refusal {
 
 // Tells why, and gives the exit code.
 int refuse(const RunInputs& inputs, const Refusal& refusal);
-// The same where not even the flags are in order.
-int refuse(const CliMistakes& mistakes);
+// The same where not even the flags are in order, or a file that they name cannot be written.
+int refuse(CliMistakes mistakes);
 
 // What the report's file says while there is nothing to report.
 ReportFacts facts_before_the_start(const RunInputs& inputs);

@@ -10,6 +10,8 @@
 #include <asio/post.hpp>
 #include <cerrno>
 #include <chrono>
+#include <filesystem>
+#include <system_error>
 #include <utility>
 
 #include "launcher/io/handed_file.h"
@@ -29,12 +31,17 @@ bool is_file(int descriptor) {
   return ::fstat(descriptor, &facts) == 0 && S_ISREG(facts.st_mode);
 }
 
-// In the process beside ours: a file stays there, anything else is handed over.
+// What is said beside a file that is handed over.
+enum Handed { as_asked, is_link_to_what_is_at_hand };
+
+// In the process beside ours: a file stays there, anything else is handed over; but for our own
+// streams, which are others there.
 void open_and_write(const std::string& path, int lines, int news) {
+  if (!leads_at_hand(path).empty()) return hand(news, is_link_to_what_is_at_hand, 0);
   const FileDescriptor file{::open(path.c_str(), opening, 0644)};
-  if (!file) return hand(news, 0, errno);
-  if (!is_file(file.get())) return hand(news, 0, 0, file.get());
-  hand(news, 0, 0);
+  if (!file) return hand(news, as_asked, errno);
+  if (!is_file(file.get())) return hand(news, as_asked, 0, file.get());
+  hand(news, as_asked, 0);
   write_events(file.get(), lines, news);
 }
 
@@ -58,17 +65,36 @@ bool is_at_hand(const std::string& path) {
   return path.starts_with("/dev/") || path.starts_with("/proc/");
 }
 
+std::string leads_at_hand(std::string path) {
+  if (is_at_hand(path)) return "";
+  constexpr int links_max = 40;  // as the kernel follows
+  for (int link = 0; link < links_max; ++link) {
+    std::error_code none;
+    const auto target = std::filesystem::read_symlink(path, none);
+    if (none) return "";
+    path = (std::filesystem::path(path).parent_path() / target).string();
+    if (is_at_hand(path)) return path;
+  }
+  return "";
+}
+
+Result<void> EventFile::open_at_hand(const std::string& path) {
+  file_.reset(::open(path.c_str(), opening, 0644));
+  if (file_) return {};
+  return failure(fmt::format("--events: cannot write \"{}\": {}", path_, errno_text(errno)));
+}
+
 Result<EventFile> EventFile::open(const std::string& path, SideProcesses& side) {
   EventFile events;
   events.path_ = path;
   const auto cannot = [&](const std::string& why) {
     return failure(fmt::format("--events: cannot write \"{}\": {}", path, why));
   };
-  if (is_at_hand(path)) {
-    events.file_.reset(::open(path.c_str(), opening, 0644));
-    if (!events.file_) return cannot(errno_text(errno));
-    return events;
-  }
+  const auto at_hand = [&](const std::string& place) -> Result<EventFile> {
+    if (auto opened = events.open_at_hand(place); !opened) return tl::unexpected(opened.error());
+    return std::move(events);
+  };
+  if (is_at_hand(path)) return at_hand(path);
   int lines[2];
   auto way = make_way();
   if (!way || ::pipe2(lines, O_CLOEXEC) != 0) return cannot(errno_text(errno));
@@ -82,6 +108,11 @@ Result<EventFile> EventFile::open(const std::string& path, SideProcesses& side) 
   auto opened = take_handed(way->mine.get(),
                             std::chrono::steady_clock::now() + bounds::disk_patience_at_start);
   if (!opened) return cannot("its disk does not answer");
+  if (opened->number == is_link_to_what_is_at_hand) {
+    const auto place =
+        side.ask([&] { return leads_at_hand(path); }, bounds::disk_patience_at_start);
+    return at_hand(place.value_or(path));
+  }
   if (opened->error_number != 0) return cannot(errno_text(opened->error_number));
   if (opened->file) {
     events.file_ = std::move(opened->file);

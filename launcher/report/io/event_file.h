@@ -26,6 +26,8 @@ bool waiting_helps(int error_number);
 // Whether there is no disk behind that path. Then this very process writes it, since another one
 // has another /dev/stdout.
 bool is_at_hand(const std::string& path);
+// Where that is a symbolic link to such a path, that; else nothing. It looks at the disk.
+std::string leads_at_hand(std::string path);
 
 class EventFile {
  public:
@@ -61,6 +63,7 @@ class EventFile {
     std::function<void()> done;
   };
 
+  Result<void> open_at_hand(const std::string& path);
   Outcome write_front();
   void write_waiting();
   void listen();

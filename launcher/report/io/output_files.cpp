@@ -43,26 +43,38 @@ tl::unexpected<Error> cannot_write(const std::string& flag, const std::string& p
   return failure(fmt::format("{}: cannot write \"{}\": {}", flag, path, errno_text(number)));
 }
 
-tl::unexpected<Error> no_answer(const std::string& path) {
-  return failure(fmt::format("--report: cannot write \"{}\": its disk does not answer", path));
+tl::unexpected<Error> no_answer(const std::string& flag, const std::string& path) {
+  return failure(fmt::format("{}: cannot write \"{}\": its disk does not answer", flag, path));
 }
 
-// Leaves nothing behind: the report is written under another name and renamed.
-Result<void> try_report(const std::string& path, const OwnStreams& own) {
-  if (!is_special(path, own)) {
-    const auto tried = path + "." + random_token(4);
-    const FileDescriptor file{::open(tried.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644)};
-    if (!file) return cannot_write("--report", path, errno);
-    ::unlink(tried.c_str());
-    return {};
-  }
-  struct stat facts {};
-  if (::stat(path.c_str(), &facts) == 0 && S_ISDIR(facts.st_mode)) {
-    return cannot_write("--report", path, EISDIR);
-  }
-  // A pipe that nobody reads yet must not hold up the start.
+// Whether a file of that name can be made; leaves nothing behind.
+Result<void> try_new_file(const std::string& flag, const std::string& path) {
+  const auto tried = path + "." + random_token(4);
+  const FileDescriptor file{::open(tried.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644)};
+  if (!file) return cannot_write(flag, path, errno);
+  ::unlink(tried.c_str());
+  return {};
+}
+
+// Whether what is there can be written to. A pipe that nobody reads must not hold up the start.
+int error_of_writing_to(const std::string& path) {
   const FileDescriptor file{::open(path.c_str(), O_WRONLY | O_CLOEXEC | O_NONBLOCK)};
-  if (!file && errno != ENXIO) return cannot_write("--report", path, errno);
+  return file ? 0 : errno;
+}
+
+// The report is written under another name and renamed, unless it is for something special.
+Result<void> try_report_at(const std::string& path, const OwnStreams& own) {
+  if (!is_special(path, own)) return try_new_file("--report", path);
+  const int wrong = error_of_writing_to(path);
+  if (wrong != 0 && wrong != ENXIO) return cannot_write("--report", path, wrong);
+  return {};
+}
+
+// As the event file will open it, which makes one.
+Result<void> try_events_at(const std::string& path) {
+  const int wrong = error_of_writing_to(path);
+  if (wrong == ENOENT) return try_new_file("--events", path);
+  if (wrong != 0) return cannot_write("--events", path, wrong);
   return {};
 }
 
@@ -75,9 +87,11 @@ bool is_ours(const std::string& path, const std::string& announced) {
   return !there || *there == announced;
 }
 
+// What was wrong; or where it leads, if that is for our own process to try.
 std::string try_report_aside(const std::string& path, const OwnStreams& own) {
-  const auto tried = try_report(path, own);
-  return packed({tried ? "" : tried.error().reason});
+  if (auto at_hand = leads_at_hand(path); !at_hand.empty()) return packed({"", at_hand});
+  const auto tried = try_report_at(path, own);
+  return packed({tried ? "" : tried.error().reason, ""});
 }
 
 // What was wrong, and what the file says now.
@@ -116,7 +130,7 @@ std::string leave_aside(const std::string& path, const OwnStreams& own,
 // The second text, unless the first says what was wrong.
 Result<std::string> outcome(const std::optional<std::string>& answer, const std::string& path) {
   const auto texts = unpacked(answer.value_or(""));
-  if (texts.empty()) return no_answer(path);
+  if (texts.empty()) return no_answer("--report", path);
   if (!texts[0].empty()) return failure(texts[0]);
   return texts.size() > 1 ? texts[1] : "";
 }
@@ -126,15 +140,11 @@ Result<std::string> outcome(const std::optional<std::string>& answer, const std:
 Result<OutputFiles> OutputFiles::open(const std::string& report_path,
                                       const std::string& events_path, SideProcesses& side) {
   OutputFiles output_files;
-  output_files.report_path_ = report_path;
+  output_files.report_path_ = output_files.report_name_ = report_path;
   output_files.side_ = &side;
   if (!report_path.empty()) {
     output_files.own_ = own_streams();
-    const auto answer =
-        output_files.ask([&] { return try_report_aside(report_path, output_files.own_); },
-                         bounds::disk_patience_at_start);
-    const auto tried = outcome(answer, report_path);
-    if (!tried) return tl::unexpected(tried.error());
+    if (auto tried = output_files.try_report(); !tried) return tl::unexpected(tried.error());
   }
   if (!events_path.empty()) {
     auto opened = EventFile::open(events_path, side);
@@ -142,6 +152,31 @@ Result<OutputFiles> OutputFiles::open(const std::string& report_path,
     output_files.events_ = std::move(*opened);
   }
   return output_files;
+}
+
+Result<void> OutputFiles::try_report() {
+  const auto tried = outcome(
+      ask([&] { return try_report_aside(report_path_, own_); }, bounds::disk_patience_at_start),
+      report_path_);
+  if (!tried) return tl::unexpected(tried.error());
+  if (tried->empty()) return {};
+  // The process that was asked has streams of its own.
+  report_path_ = *tried;
+  return try_report_at(report_path_, own_);
+}
+
+Result<void> OutputFiles::try_events(const std::string& path, SideProcesses& side) {
+  if (path.empty()) return {};
+  const auto look = [&] {
+    const auto tried = try_events_at(path);
+    return packed({tried ? "" : tried.error().reason});
+  };
+  const auto answer =
+      is_at_hand(path) ? std::optional(look()) : side.ask(look, bounds::disk_patience_at_start);
+  const auto texts = unpacked(answer.value_or(""));
+  if (texts.empty()) return no_answer("--events", path);
+  if (!texts[0].empty()) return failure(texts[0]);
+  return {};
 }
 
 std::optional<std::string> OutputFiles::ask(const std::function<std::string()>& look,
@@ -196,9 +231,14 @@ void OutputFiles::announce_report_later(const std::string& text) {
 Result<std::string> OutputFiles::leave_report(const std::string& text,
                                               const std::string& suffix) const {
   if (!keeps_report()) return report_path_;
-  return outcome(ask([&] { return leave_aside(report_path_, own_, announced_, text, suffix); },
-                     bounds::disk_patience_at_end),
-                 report_path_);
+  return place_left(ask([&] { return leave_aside(report_path_, own_, announced_, text, suffix); },
+                        bounds::disk_patience_at_end));
+}
+
+Result<std::string> OutputFiles::place_left(const std::optional<std::string>& answer) const {
+  auto left = outcome(answer, report_path_);
+  if (left && *left == report_path_) return report_name_;
+  return left;
 }
 
 void OutputFiles::leave_report_later(const std::string& text, const std::string& suffix,
@@ -207,7 +247,7 @@ void OutputFiles::leave_report_later(const std::string& text, const std::string&
   desk_->ask(
       [this, text, suffix] { return leave_aside(report_path_, own_, announced_, text, suffix); },
       [this, left = std::move(left)](const std::optional<std::string>& answer) {
-        left(outcome(answer, report_path_));
+        left(place_left(answer));
       });
 }
 

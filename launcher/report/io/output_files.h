@@ -32,6 +32,9 @@ class OutputFiles {
   static Result<OutputFiles> open(const std::string& report_path, const std::string& events_path,
                                   SideProcesses& side);
 
+  // Whether events could be written there, or why not; leaves nothing behind.
+  static Result<void> try_events(const std::string& path, SideProcesses& side);
+
   bool keeps_events() const { return bool(events_); }
   bool keeps_report() const { return !report_path_.empty(); }
   // From now on there is an event loop; see EventFile::serve. `finish_events` at the end.
@@ -59,8 +62,12 @@ class OutputFiles {
   void leave_report_later(const std::string& text, const std::string& suffix, Left left);
 
  private:
+  Result<void> try_report();
+  Result<std::string> place_left(const std::optional<std::string>& answer) const;
+
   std::string report_path_;
-  std::string announced_;  // what the file says since the start, unless somebody else wrote there
+  std::string report_name_;  // as the user said it, be it a link to a stream of ours
+  std::string announced_;    // what the file says since the start, unless somebody else wrote there
   std::optional<std::string> ask(const std::function<std::string()>& look, Duration patience) const;
 
   SideProcesses* side_ = nullptr;
