@@ -43,13 +43,15 @@ bool StreamChoices::any() const {
   return false;
 }
 
-Result<StreamChoices> parse_stream_choices(std::string_view text) {
+Result<StreamChoices> parse_stream_choices(std::string_view given) {
+  const auto text = trimmed(given);
   StreamChoices choices;
   if (const auto everybody = choice_of(text)) {
     choices.everybody = *everybody;
     return choices;
   }
-  for (const std::string_view pair : split(text, ',')) {
+  for (const std::string_view each : split(text, ',')) {
+    const std::string_view pair = trimmed(each);
     const auto colon = pair.find(':');
     if (colon == std::string_view::npos) return not_understood(text);
     const auto rank = exact_number<int>(pair.substr(0, colon));

@@ -59,6 +59,9 @@ inline constexpr std::chrono::nanoseconds coordinator_nap = 200ms;
 inline constexpr std::chrono::nanoseconds coordinator_blink = 10ms;
 // How often in a row it does so: whoever is late every time still has to give up the dead.
 inline constexpr int coordinator_naps_max = 3;
+// No lease is shorter: a tenth of what a machine that is hopelessly overloaded has kept, and ten of
+// the blinks above.
+inline constexpr std::chrono::nanoseconds lease_min = 100ms;
 // An agent's own lease is shorter by this than the coordinator's: KILL takes a moment, and nobody
 // may have its ranks before.
 inline constexpr std::chrono::nanoseconds fence_margin = 250ms;

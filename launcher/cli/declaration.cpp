@@ -103,7 +103,7 @@ void Declaration::declare_rendezvous(Flags& flags) {
       .choices = {"static", "c10d"};
   add<std::string>(flags.rdzv_endpoint, "--rdzv-endpoint", "HOST[:PORT]", any_text,
                    "Where nodes meet, instead of --master-*");
-  add(flags.rdzv_id, "--rdzv-id", "ID", name_within(bounds::job_id_bytes_max), "Id of the job");
+  add<std::string>(flags.rdzv_id, "--rdzv-id", "ID", job_id, "Id of the job");
   add<std::string>(flags.rdzv_conf, "--rdzv-conf", "K=V,...", any_text,
                    "join_timeout, last_call_timeout, keep_alive_interval, ...");
   add<std::string>(flags.local_addr, "--local-addr", "HOST", host_name, "Address of this node");

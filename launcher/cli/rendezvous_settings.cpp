@@ -3,6 +3,7 @@
 
 #include "launcher/cli/rendezvous_conf.h"
 #include "launcher/endpoint.h"
+#include "proto/bounds.h"
 
 namespace cpprun {
 
@@ -50,6 +51,12 @@ class Checker {
         patience.keep_alive_attempts.value_or(config_.keep_alive_attempts_max);
     config_.last_call = patience.last_call_timeout.value_or(config_.last_call);
     config_.is_host = patience.is_host;
+    if (config_.lease() >= bounds::lease_min) return;
+    reader_.complain(conf,
+                     ": keep_alive_interval={} times keep_alive_max_attempt={} is a lease of {} s, "
+                     "and none is shorter than {} s: every hiccup would cost a node its seat",
+                     in_seconds(config_.keep_alive_interval), config_.keep_alive_attempts_max,
+                     in_seconds(config_.lease()), in_seconds(bounds::lease_min));
   }
 
   std::string backend() const { return reader_.flags().rdzv_backend.value.value_or("static"); }

@@ -72,6 +72,15 @@ ValueReader<std::string> name_within(std::size_t bytes_max) {
   };
 }
 
+Result<std::string> job_id(const std::string& text) {
+  if (text.empty()) {
+    return failure(
+        " needs a name: jobs of no name would meet each other; is the variable that it is made of "
+        "set on this node?");
+  }
+  return name_within(bounds::job_id_bytes_max)(text);
+}
+
 Result<std::string> any_text(const std::string& text) {
   return text;
 }
@@ -111,7 +120,8 @@ Result<Duration> policy_seconds(const std::string& given) {
   return std::chrono::round<std::chrono::milliseconds>(std::chrono::duration<double>(*seconds));
 }
 
-Result<double> seconds_above_zero(const std::string& text) {
+Result<double> seconds_above_zero(const std::string& given) {
+  const std::string text(trimmed(given));
   char* end = nullptr;
   const double seconds = std::strtod(text.c_str(), &end);
   if (!text.empty() && *end == '\0' && seconds > 0) return seconds;
@@ -121,7 +131,8 @@ Result<double> seconds_above_zero(const std::string& text) {
 Result<std::vector<int>> final_codes(const std::string& text) {
   constexpr int exit_code_max = 255;
   std::vector<int> codes;
-  for (const auto part : split(text, ',')) {
+  for (const auto each : split(text, ',')) {
+    const auto part = trimmed(each);
     const auto code = whole_number(part);
     const auto signal = signal_number(part);
     if (signal) {

@@ -27,6 +27,7 @@ ValueReader<int> whole_number_within(int lowest, int highest);
 // A name that every node tells the master.
 ValueReader<std::string> name_within(std::size_t bytes_max);
 
+Result<std::string> job_id(const std::string& text);  // not empty
 Result<std::string> any_text(const std::string& text);
 Result<std::string> file_name(const std::string& text);
 Result<std::string> host_name(const std::string& text);

@@ -13,6 +13,7 @@ std::optional<std::string> impossible(const link::Join& join) {
   const auto outside = [](const char* name, std::int64_t value) {
     return fmt::format("its join says {}={}, which cannot be", name, value);
   };
+  if (join.job.empty()) return "its join names no job: give every node the same --rdzv-id";
   if (join.nodes_min < 1) return outside("min", join.nodes_min);
   if (join.nodes_max < join.nodes_min || join.nodes_max > bounds::nodes_max) {
     return outside("max", join.nodes_max);
@@ -21,13 +22,15 @@ std::optional<std::string> impossible(const link::Join& join) {
     return outside("workers", join.local_world_size);
   }
   if (join.restarts_max < 0) return outside("restarts", join.restarts_max);
-  const auto less_than_none = [&outside](const char* name, Duration duration) {
+  const auto impossible_time = [&outside](const char* name, Duration duration) {
     return outside(name, std::chrono::duration_cast<std::chrono::milliseconds>(duration).count());
   };
-  if (join.backoff < Duration{}) return less_than_none("backoff_ms", join.backoff);
-  if (join.window < Duration{}) return less_than_none("window_ms", join.window);
-  if (join.lease < Duration{}) return less_than_none("lease_ms", join.lease);
-  if (join.last_call < Duration{}) return less_than_none("last_call_ms", join.last_call);
+  if (join.backoff < Duration{}) return impossible_time("backoff_ms", join.backoff);
+  if (join.window < Duration{}) return impossible_time("window_ms", join.window);
+  if (join.lease != Duration{} && join.lease < bounds::lease_min) {
+    return impossible_time("lease_ms", join.lease);
+  }
+  if (join.last_call < Duration{}) return impossible_time("last_call_ms", join.last_call);
   // The next rounds' numbers have to be greater, and must not begin again with 0.
   if (join.after.value > bounds::round_number_max) return outside("after", join.after.value);
   return std::nullopt;

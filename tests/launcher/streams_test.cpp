@@ -12,6 +12,7 @@ TEST_CASE("one digit speaks for everybody") {
   CHECK(parse_stream_choices("1")->of(7) == StreamChoice{true, false});
   CHECK(parse_stream_choices("2")->of(0) == StreamChoice{false, true});
   CHECK(parse_stream_choices("3")->of(0) == StreamChoice{true, true});
+  CHECK(parse_stream_choices(" 3 ")->of(0) == StreamChoice{true, true});
 }
 
 TEST_CASE("a list speaks for the ranks it names, also for those beyond 9") {

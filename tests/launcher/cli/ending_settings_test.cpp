@@ -59,6 +59,16 @@ TEST_CASE("mistakes about restarts are listed together, each with what would be 
         Words{"--no-restart-codes=1,2,3,4,5,6,7,8,9 lists 9 codes; there is room for 8"});
 }
 
+TEST_CASE("blanks around codes and seconds, as scripts leave them, are none of them") {
+  const auto config = good({"--max-restarts=1", "--no-restart-codes= 2, SIGSEGV ", "x"});
+  CHECK(config.no_restart_codes == std::vector<int>{-SIGSEGV, 2});
+  CHECK(
+      mistakes({"--no-restart-codes=2,,3", "x"}) ==
+      Words{"--no-restart-codes=2,,3: \"\" is neither an exit code from 1 to 255 nor a signal, as "
+            "SIGSEGV"});
+  CHECK(mistakes({"--monitor-interval= 5 ", "x"}).empty());
+}
+
 TEST_CASE("a policy for restarts without a restart is worth a word") {
   CHECK(good({"--restart-backoff=1", "x"}).notes ==
         Words{"--restart-backoff has no effect without --max-restarts"});

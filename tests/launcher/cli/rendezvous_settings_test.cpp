@@ -7,10 +7,22 @@
 
 using namespace cpprun;
 using namespace cpprun::probe;
+using namespace std::chrono_literals;
 
 TEST_CASE("a node rank beyond the nodes is a mistake") {
   CHECK(mistakes({"--nnodes=2", "--node-rank=2", "x"}) ==
         Words{"--node-rank=2 is beyond the last of 2 nodes, which has rank 1"});
+}
+
+TEST_CASE("a job has a name, and a lease that a hiccup does not end") {
+  CHECK(mistakes({"--rdzv-id=", "x"}) ==
+        Words{"--rdzv-id needs a name: jobs of no name would meet each other; is the variable that "
+              "it is made of set on this node?"});
+  CHECK(mistakes({"--rdzv-conf=keep_alive_interval=0.01,keep_alive_max_attempt=2", "x"}) ==
+        Words{"--rdzv-conf: keep_alive_interval=0.01 times keep_alive_max_attempt=2 is a lease of "
+              "0.02 s, and none is shorter than 0.1 s: every hiccup would cost a node its seat"});
+  CHECK(good({"--rdzv-conf=keep_alive_interval=0.05,keep_alive_max_attempt=2", "x"}).lease() ==
+        100ms);
 }
 
 TEST_CASE("which rendezvous a command gets follows torchrun, but a given id is kept") {
