@@ -33,6 +33,22 @@ constexpr std::array speakers = {
     Speaker{"rendezvous/job/join_check.cpp"},
     Speaker{"rendezvous/job/job_text.cpp", "there are two masters"},
     Speaker{"rendezvous/coordinator/coordinator.cpp", "this master runs job"},
+    Speaker{"rendezvous/coordinator/coordinator.cpp", "this daemon"},
+    Speaker{"rendezvous/coordinator/job_places.cpp"},
+    Speaker{"launcher/plan/program.cpp"},
+    Speaker{"launcher/plan/numa.cpp"},
+    Speaker{"launcher/endpoint.cpp"},
+    Speaker{"launcher/streams.cpp"},
+    Speaker{"launcher/cli/cli.cpp"},
+    Speaker{"launcher/cli/config_file.cpp"},
+    Speaker{"launcher/cli/ending_settings.cpp"},
+    Speaker{"launcher/cli/log_settings.cpp"},
+    Speaker{"launcher/cli/rendezvous_conf.cpp"},
+    Speaker{"launcher/cli/rendezvous_settings.cpp"},
+    Speaker{"launcher/cli/settings.cpp"},
+    Speaker{"launcher/cli/values.cpp"},
+    Speaker{"launcher/cli/words.cpp"},
+    Speaker{"launcher/cli/worker_settings.cpp"},
 };
 
 std::size_t words_in(const std::string& text) {
@@ -47,7 +63,8 @@ std::string as_read(std::string_view literal) {
   std::string text;
   for (std::size_t at = 0; at < literal.size(); ++at) {
     if (literal[at] == '\\' && at + 1 < literal.size()) {
-      text += literal[++at];
+      const char escaped = literal[++at];
+      text += escaped == 'n' ? ' ' : escaped;
     } else if (literal[at] == '{') {
       at = std::min(literal.find('}', at), literal.size() - 1);
       text += "…";
