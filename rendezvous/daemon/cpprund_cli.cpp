@@ -47,6 +47,26 @@ void add_limits(CLI::App& app, DaemonOptions& options) {
       ->capture_default_str();
 }
 
+// What agents may.
+void add_job_limits(CLI::App& app, DaemonOptions& options, std::size_t& lease_seconds) {
+  const auto limit = [&app](const char* flag, std::size_t& value, const char* text) {
+    app.add_option(flag, value, text)
+        ->check(CLI::Range(std::size_t{1}, count_max))
+        ->capture_default_str();
+  };
+  limit("--max-jobs", options.jobs_max, "Jobs at a time; each has a port");
+  limit("--max-jobs-per-address", options.jobs_per_address_max,
+        "Jobs at a time that nodes of one address have begun; an IPv6 /64 is one address (with a "
+        "smaller --max-jobs: a quarter of that, or 8)");
+  limit("--max-links-per-address", options.links_per_address_max,
+        "Nodes of one address at a time; more where a cluster is behind a translated address");
+  app.add_option("--max-lease", lease_seconds,
+                 "Longest lease in seconds that a job may ask for (keep_alive_interval times "
+                 "keep_alive_max_attempt): that long it stays when its nodes vanish")
+      ->check(CLI::Range(std::size_t{1}, lease_seconds_max))
+      ->capture_default_str();
+}
+
 std::string level_said_by(const Environment& environment) {
   const std::string* const said = find_variable(environment, log_level_variable);
   return said == nullptr || said->empty() ? "info" : *said;
@@ -87,23 +107,8 @@ std::variant<DaemonOptions, CommandLineEnd> parse_daemon_options(int argc, const
                  "PyTorch version of the clients, where it cannot be told from what they say")
       ->check(CLI::IsMember(std::set<std::string>{"auto", "1.x", "2.1", "2.2+"}))
       ->capture_default_str();
-  const auto limit = [&app](const char* flag, std::size_t& value, const char* text) {
-    app.add_option(flag, value, text)
-        ->check(CLI::Range(std::size_t{1}, count_max))
-        ->capture_default_str();
-  };
-  limit("--max-jobs", options.jobs_max, "Jobs at a time; each has a port");
-  limit("--max-jobs-per-address", options.jobs_per_address_max,
-        "Jobs at a time that nodes of one address have begun; an IPv6 /64 is one address (with a "
-        "smaller --max-jobs: a quarter of that, or 8)");
-  limit("--max-links-per-address", options.links_per_address_max,
-        "Nodes of one address at a time; more where a cluster is behind a translated address");
   auto lease_seconds = static_cast<std::size_t>(in_seconds(options.lease_max));
-  app.add_option("--max-lease", lease_seconds,
-                 "Longest lease in seconds that a job may ask for (keep_alive_interval times "
-                 "keep_alive_max_attempt): that long it stays when its nodes vanish")
-      ->check(CLI::Range(std::size_t{1}, lease_seconds_max))
-      ->capture_default_str();
+  add_job_limits(app, options, lease_seconds);
   add_limits(app, options);
   try {
     app.parse(argc, argv);

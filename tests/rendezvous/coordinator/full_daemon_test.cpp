@@ -39,7 +39,7 @@ struct Daemon {
   Coordinator::Actions begin(TimePoint now, const std::string& job) {
     const LinkId link{++last};
     coordinator.handle(now, Coordinator::Opened{{.link = link, .peer = "10.0.0.1"}});
-    const link::Join join{.job = job, .host = "alpha", .pid = 1, .lease_milliseconds = 100'000};
+    const link::Join join{.job = job, .host = "alpha", .pid = 1, .lease = 100s};
     auto actions = coordinator.handle(now, Coordinator::Said{link, join});
     if (!all<coordinator::OpenStore>(actions).empty()) {
       coordinator.handle(now, Coordinator::StoreReady{job, 4000});
@@ -107,7 +107,7 @@ TEST_CASE("four addresses that take all they may and leave keep no job out") {
   const auto come = [&](const std::string& peer, const std::string& job) {
     const LinkId link{++last};
     coordinator.handle(t0, Coordinator::Opened{{.link = link, .peer = peer}});
-    const link::Join join{.job = job, .host = "alpha", .pid = 1, .lease_milliseconds = 120'000};
+    const link::Join join{.job = job, .host = "alpha", .pid = 1, .lease = 120s};
     const auto actions = coordinator.handle(t0, Coordinator::Said{link, join});
     if (all<coordinator::OpenStore>(actions).empty()) return false;
     coordinator.handle(t0, Coordinator::StoreReady{job, 4000});

@@ -147,7 +147,7 @@ RawClient agent_of(std::uint16_t port, const std::string& job) {
                         .pid = 1,
                         .nodes_min = 1,
                         .nodes_max = 1,
-                        .lease_milliseconds = 120'000};
+                        .lease = 120s};
   (void)agent.offer(std::string(link::preamble) + link::encode(join));
   watched.events = POLLIN;
   while (!agent.was_closed && agent.heard.find("sealed") == std::string::npos &&
