@@ -10,6 +10,7 @@
 
 #include <csignal>
 #include <filesystem>
+#include <iterator>
 #include <optional>
 #include <string>
 #include <thread>
@@ -47,6 +48,8 @@ class FreezingDisk {
 
   const std::string& why_not() const { return why_not_; }
   std::string path() const { return scratch_.path() + "/disk"; }
+  // What is in it; a fresh one has lost+found.
+  long folders() const { return std::distance(std::filesystem::directory_iterator(path()), {}); }
   void freeze() const { CHECK(run({"fsfreeze", "-f", path()}).code == 0); }
   void thaw() const { CHECK(run({"fsfreeze", "-u", path()}).code == 0); }
   // It hangs as long as this lives.

@@ -129,6 +129,28 @@ TEST_CASE("a daemon whose log is on a disk that hangs closes strangers, and ends
   CHECK(daemon.wait_for_exit() == 0);
 }
 
+TEST_CASE("a temporary folder on a disk that hangs is told before anything starts") {
+  const SilentDisk disk;
+  if (!disk.mounted()) return skip("no permission to mount a file system of our own (/dev/fuse)");
+  const auto ended = run(with_cpprun({"--standalone", "--no-python", worker(), "say", "started"}),
+                         {.variables = {{"TMPDIR", disk.path()}}});
+  CHECK(ended.code == 1);
+  CHECK_MESSAGE(contains(ended.err, "cannot make a folder in \"" + disk.path() + "\""), ended.err);
+  CHECK(contains(ended.err, "its disk does not answer; name another one with TMPDIR"));
+  CHECK_FALSE(contains(ended.out, "started"));
+}
+
+TEST_CASE("a temporary folder whose disk hangs meanwhile holds up no end") {
+  const FreezingDisk disk;
+  if (!disk.why_not().empty()) return skip(disk.why_not());
+  const Job job(disk);
+  Command command(job.words({}, {"exit", "4"}), {.variables = {{"TMPDIR", disk.path()}}});
+  expect_end(job, command, 4, "exited with code 4");
+  // The watchdog, which has waited for the disk, removes the folder now.
+  command.expect_nobody_left();
+  CHECK(disk.folders() == 1);
+}
+
 TEST_CASE("what hangs before the start is refused by its flag, and nothing is started") {
   const SilentDisk disk;
   if (!disk.mounted()) return skip("no permission to mount a file system of our own (/dev/fuse)");

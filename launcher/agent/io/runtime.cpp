@@ -48,9 +48,11 @@ Runtime::Runtime(RunInputs inputs, Watchdog watchdog)
 Runtime::~Runtime() {
   // They wait in the event loop, which goes before the inputs do.
   inputs_.output_files = {};
+  // It removes our private folder in either case; who waits for that disk is not us.
   const bool nobody_is_left = !processes_ || processes_->nobody_is_left();
+  const bool is_told = !nobody_is_left || watchdog_.release(bounds::disk_patience_at_end);
+  if (logs_ && is_told) logs_->hand_over_folder();
   logs_.reset();
-  if (nobody_is_left) watchdog_.release();
 }
 
 int Runtime::run() {

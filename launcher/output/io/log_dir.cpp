@@ -58,15 +58,18 @@ std::string as_file_name(std::string job) {
 }
 
 // As fresh_folder, for our own use alone.
-Result<std::string> private_folder(const std::string& root, const LogDir::Announce& announce) {
+std::string private_path(const std::string& root) {
   constexpr int random_bytes = 8;
-  auto path = root + "/cpprun_" + random_token(random_bytes);
-  if (announce) announce(path);
-  if (::mkdir(path.c_str(), 0700) == 0) return path;
-  return failure(fmt::format(
+  return root + "/cpprun_" + random_token(random_bytes);
+}
+
+// What is wrong; empty if it is made.
+std::string make_private_folder(const std::string& path) {
+  if (::mkdir(path.c_str(), 0700) == 0) return "";
+  return fmt::format(
       "cannot make the folder \"{}\" for the workers' error files: {}; name a folder that has room "
       "and may be written to with TMPDIR or --log-dir",
-      path, errno_text(errno)));
+      path, errno_text(errno));
 }
 
 tl::expected<void, FolderError> make_folders(const std::string& path) {
@@ -106,9 +109,10 @@ Result<LogDir> LogDir::make(const Config& config, const Environment& environment
   folders.attempts_kept_ = static_cast<std::size_t>(logs.attempts_kept);
   if (logs.disabled) return folders;
   if (!keeps_files(logs)) {
-    auto made = private_folder(temporary_root(environment), announce);
-    if (!made) return tl::unexpected(made.error());
-    folders.error_folder_ = std::move(*made);
+    const auto path = private_path(temporary_root(environment));
+    if (announce) announce(path);
+    if (auto wrong = make_private_folder(path); !wrong.empty()) return failure(std::move(wrong));
+    folders.error_folder_ = path;
     return folders;
   }
   auto root = logs.root.value_or("");
@@ -136,9 +140,8 @@ Result<LogDir> LogDir::make(const Config& config, const Environment& environment
 
 Result<LogDir> LogDir::make(const Config& config, const Environment& environment,
                             const Announce& announce, SideProcesses& side) {
-  if (config.logs.disabled || !keeps_files(config.logs)) {
-    return make(config, environment, announce);
-  }
+  if (config.logs.disabled) return make(config, environment, announce);
+  if (!keeps_files(config.logs)) return make_private(config, environment, announce, side);
   const auto answer = side.ask(
       [&] {
         const auto made = make(config, environment, announce);
@@ -158,11 +161,35 @@ Result<LogDir> LogDir::make(const Config& config, const Environment& environment
   return folders;
 }
 
+// Its name is chosen here, so that whoever removes it knows of it whatever becomes of the other.
+Result<LogDir> LogDir::make_private(const Config& config, const Environment& environment,
+                                    const Announce& announce, SideProcesses& side) {
+  const auto root = temporary_root(environment);
+  const auto path = private_path(root);
+  if (announce) announce(path);
+  const auto answer =
+      side.ask([&] { return packed({make_private_folder(path)}); }, bounds::disk_patience_at_start);
+  const auto texts = unpacked(answer.value_or(""));
+  if (texts.empty()) {
+    return failure(
+        fmt::format("cannot make a folder in \"{}\" for the workers' error files: its disk does "
+                    "not answer; name another one with TMPDIR or --log-dir",
+                    root));
+  }
+  if (!texts[0].empty()) return failure(texts[0]);
+  LogDir folders;
+  folders.attempts_kept_ = static_cast<std::size_t>(config.logs.attempts_kept);
+  folders.error_folder_ = path;
+  folders.was_just_made_ = config.nodes_max == 1;
+  return folders;
+}
+
 LogDir::LogDir(LogDir&& other) noexcept
     : run_folder_(std::exchange(other.run_folder_, {})),
       error_folder_(std::exchange(other.error_folder_, {})),
       attempts_kept_(other.attempts_kept_),
-      attempts_(std::move(other.attempts_)) {}
+      attempts_(std::move(other.attempts_)),
+      was_just_made_(other.was_just_made_) {}
 
 LogDir::~LogDir() {
   std::error_code ignored;  // at worst it stays in the temporary folder
@@ -199,8 +226,7 @@ tl::expected<void, FolderError> LogDir::prepare(const std::vector<WorkerSpec>& s
 
 tl::expected<void, FolderError> LogDir::prepare(const std::vector<WorkerSpec>& specs,
                                                 SideProcesses& side, Duration patience) {
-  // Where no logs were asked for the first folder is made in the moment after its parent was.
-  if (run_folder_.empty() && attempts_.empty()) return prepare(specs);
+  if (std::exchange(was_just_made_, false)) return prepare(specs);
   const auto answer = side.ask(
       [&] {
         const auto made = prepare(specs);

@@ -35,14 +35,15 @@ class LogDir {
   static Result<LogDir> make(const Config& config, const Environment& environment,
                              const Announce& announce = {});
 
-  // The same where its disk may hang: what the user has named is made by a process beside ours.
+  // The same where its disk may hang: a process beside ours makes it.
   static Result<LogDir> make(const Config& config, const Environment& environment,
                              const Announce& announce, SideProcesses& side);
 
   LogDir(LogDir&& other) noexcept;
   LogDir& operator=(LogDir&&) = delete;
-  // Removes the private folder; logs stay.
+  // Removes the private folder, unless somebody else does; logs stay.
   ~LogDir();
+  void hand_over_folder() { error_folder_.clear(); }
 
   // For NodeFacts. At most one of them is not empty.
   const std::string& run_folder() const { return run_folder_; }
@@ -57,12 +58,15 @@ class LogDir {
 
  private:
   LogDir() = default;
+  static Result<LogDir> make_private(const Config& config, const Environment& environment,
+                                     const Announce& announce, SideProcesses& side);
   void forget_oldest(const std::string& newest);
 
   std::string run_folder_;
   std::string error_folder_;
   std::size_t attempts_kept_ = 0;     // 0: all
   std::deque<std::string> attempts_;  // the folders of those there are, oldest first
+  bool was_just_made_ = false;        // and the first attempt follows at once
 };
 
 // The last lines of a file, bounded in number and bytes; empty where there is none.

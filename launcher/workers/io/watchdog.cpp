@@ -94,13 +94,12 @@ class Watch {
         folder_.assign(number, '\0');
         if (!hear(folder_.data(), number)) break;
       } else if (word.kind == Kind::nobody_is_left) {
-        return;
+        return remove_folder();
       }
     }
     // Nobody speaks any more: there is nothing to wait for but our own work.
     kill_everybody(-1);
-    std::error_code ignored;  // there is nobody left to tell
-    if (!folder_.empty()) std::filesystem::remove_all(folder_, ignored);
+    remove_folder();
   }
 
  private:
@@ -166,6 +165,11 @@ class Watch {
     leaders_.erase(found);
   }
 
+  void remove_folder() const {
+    std::error_code ignored;  // there is nobody left to tell
+    if (!folder_.empty()) std::filesystem::remove_all(folder_, ignored);
+  }
+
   // The groups first, for which nobody has to be looked at.
   void kill_everybody(int word) {
     std::set<int> groups;
@@ -199,13 +203,13 @@ class Watch {
   ::_exit(0);
 }
 
-void tell(int pipe, Kind kind, std::int64_t number, const std::string& text = {}) {
+bool tell(int pipe, Kind kind, std::int64_t number, const std::string& text = {}) {
   const Word word{kind, number};
   std::string bytes(sizeof word, '\0');
   std::memcpy(bytes.data(), &word, sizeof word);
   bytes += text;
   // Never blocks. A word lost because the watchdog hangs costs little: it knows kin by itself.
-  static_cast<void>(::write(pipe, bytes.data(), bytes.size()) == 0);
+  return ::write(pipe, bytes.data(), bytes.size()) == static_cast<ssize_t>(bytes.size());
 }
 
 }  // namespace
@@ -278,8 +282,17 @@ void Watchdog::set_folder(const std::string& folder) {
   }
 }
 
-void Watchdog::release() {
-  tell(pipe_, Kind::nobody_is_left, 0);
+bool Watchdog::release(Duration patience) {
+  if (folder_.size() > folder_bytes_max || !tell(pipe_, Kind::nobody_is_left, 0)) return false;
+  // The pipe is broken when its only reader has ended.
+  const auto deadline = std::chrono::steady_clock::now() + patience;
+  pollfd end{pipe_, 0, 0};
+  while (end.revents == 0) {
+    const auto left =
+        std::chrono::ceil<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now());
+    if (left.count() <= 0 || ::poll(&end, 1, static_cast<int>(left.count())) == 0) break;
+  }
+  return true;
 }
 
 }  // namespace cpprun::io

@@ -38,10 +38,12 @@ class Watchdog {
   // neither it is stopped or hangs in the kernel, others are about to get its workers' ranks, and
   // the watchdog kills them.
   void set_deadline(std::optional<TimePoint> fence);
-  // A private folder, to be removed with all that is in it if cpprun cannot do it itself.
+  // A private folder, to be removed with all that is in it when this is the end, however that
+  // comes: its disk may hang, and then nobody but the watchdog waits for it.
   void set_folder(const std::string& folder);
-  // The job is over, nothing of it runs and its folder is removed: the watchdog just ends.
-  void release();
+  // The job is over and nothing of it runs: the watchdog removes the folder and ends, which is
+  // waited for that long. False: it is not there, or cannot know the folder.
+  bool release(Duration patience);
 
  private:
   Watchdog(Kin kin, int pid, int pipe) : kin_(std::move(kin)), pid_(pid), pipe_(pipe) {}

@@ -19,6 +19,7 @@
 #include "tests/launcher/io_probe.h"
 
 using namespace cpprun;
+using namespace std::chrono_literals;
 using probe::Pipe;
 using probe::victim;
 
@@ -200,11 +201,32 @@ TEST_CASE("a watchdog that is told that nobody is left ends and kills nobody") {
   const pid_t stranger = hanging();
   // A word that was lost: for the watchdog this group still runs.
   watchdog->add_group(stranger);
-  watchdog->release();
+  std::string folder = (std::filesystem::temp_directory_path() / "watchdog_XXXXXX").string();
+  REQUIRE(::mkdtemp(folder.data()) != nullptr);
+  std::filesystem::create_directories(folder + "/attempt_0/0");
+  watchdog->set_folder(folder);
+  CHECK(watchdog->release(60s));
+  CHECK_FALSE(std::filesystem::exists(folder));
   await_end(watchdog->pid());
   CHECK(::waitpid(stranger, nullptr, WNOHANG) == 0);
   ::kill(stranger, SIGKILL);
   await_end(stranger);
+}
+
+TEST_CASE("a watchdog that is gone, or cannot know the folder, leaves it to whoever asks") {
+  ::signal(SIGPIPE, SIG_IGN);  // as cpprun does
+  auto watchdog = io::Watchdog::start(fresh_kin());
+  REQUIRE(watchdog.has_value());
+  ::kill(watchdog->pid(), SIGKILL);
+  await_end(watchdog->pid());
+  CHECK_FALSE(watchdog->release(60s));
+  auto other = io::Watchdog::start(fresh_kin());
+  REQUIRE(other.has_value());
+  other->set_folder("/" + std::string(5000, 'x'));
+  CHECK_FALSE(other->release(60s));
+  const int pid = other->pid();
+  { const auto gone = std::move(*other); }
+  await_end(pid);
 }
 
 TEST_CASE("another watchdog in the place of a killed one knows what that one was told") {
