@@ -33,10 +33,13 @@ class FreezingDisk {
                                " && mkfs.ext4 -q -F " + image + " && mount -o loop " + image + " " +
                                place + " && fsfreeze -f " + place + " && fsfreeze -u " + place});
     if (made.code != 0) why_not_ = "no permission to mount a disk and freeze it: " + made.err;
-    janitor_.emplace(Words{"sh", "-c",
-                           "trap : TERM; echo ready; tail --pid=" + std::to_string(::getpid()) +
-                               " -f /dev/null & wait; kill $! 2>/dev/null; fsfreeze -u " + place +
-                               " 2>/dev/null; umount " + place + " 2>/dev/null"});
+    // Our word may come before the shell waits: so it ends the one that is waited for.
+    janitor_.emplace(
+        Words{"sh", "-c",
+              "tail --pid=" + std::to_string(::getpid()) +
+                  " -f /dev/null & trap \"kill $! 2>/dev/null\" TERM; echo ready; wait; "
+                  "fsfreeze -u " +
+                  place + " 2>/dev/null; umount " + place + " 2>/dev/null"});
     janitor_->expect_out("ready");
   }
   ~FreezingDisk() {
