@@ -31,7 +31,9 @@ void StoreSessions::perform(const Actions& actions) {
     } else if (const auto* drop = std::get_if<Drop>(&action)) {
       end(drop->connection, drop->reason);
     }
+    if (&actions == &decided_) ++performed_;
   }
+  if (&actions == &decided_) performed_ = 0;
 }
 
 void StoreSessions::refuse_huge_reply(ConnectionId to) {

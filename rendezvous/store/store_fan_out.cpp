@@ -54,12 +54,13 @@ void Store::wake(Waking waking, Actions& actions) {
   WaitLine& line = waking.line->second;
   std::size_t all = line.waits.size() + (waking.with_barriers ? line.barriers.size() : 0);
   if (all == 0) return;
+  const bool is_at_once = may_tell_at_once(all);
+  // Where there is no memory half way, go_on() goes on with it.
+  fan_outs_.emplace_back(waking);
   line.is_waking = true;
-  if (may_tell_at_once(all)) {
-    (void)wake_some(waking, all, actions);  // which is all of them
-  } else {
-    fan_outs_.emplace_back(waking);
-  }
+  if (!is_at_once) return;
+  (void)wake_some(waking, all, actions);  // which is all of them
+  fan_outs_.pop_back();
 }
 
 bool Store::wake_some(const Waking& waking, std::size_t& steps, Actions& actions) {

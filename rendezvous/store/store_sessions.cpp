@@ -8,6 +8,8 @@
 #include <new>
 #include <utility>
 
+#include "proto/machine.h"
+
 namespace cpprun {
 namespace {
 
@@ -29,6 +31,7 @@ StoreSessions::~StoreSessions() {
 
 void StoreSessions::open_port(std::uint32_t port, FindStore store) {
   if (ports_.size() <= port) ports_.resize(port + 1);
+  unfinished_.reserve(ports_.size());  // so that noticing one takes no memory
   ports_[port] = std::move(store);
 }
 
@@ -289,6 +292,7 @@ void StoreSessions::lack_memory(ConnectionId id) {
   gathered_for_ = {};
   replies_ = {};
   last_reason_ = {};
+  doom_unanswered();
   decided_ = {};
   memory_.reset();
   small_inbox_.clear();
@@ -308,6 +312,23 @@ void StoreSessions::lack_memory(ConnectionId id) {
       has_unlisted_doomed_ = true;
     }
   }
+}
+
+// What was decided and not said is lost: its clients would wait for ever. What a store has begun is
+// gone on with.
+void StoreSessions::doom_unanswered() {
+  const auto doom = [this](ConnectionId id) {
+    Session* const session = heard(id);
+    if (session == nullptr) return;
+    session->is_doomed = true;
+    has_unlisted_doomed_ = true;
+  };
+  for (std::size_t at = std::exchange(performed_, 0); at < decided_.size(); ++at) {
+    std::visit(Overloaded{[&](const Drop& drop) { doom(drop.connection); },
+                          [&](const auto& said) { doom(said.to); }},
+               decided_[at]);
+  }
+  for (std::uint32_t port = 0; port < ports_.size(); ++port) notice_unfinished(port);
 }
 
 void StoreSessions::recover_memory() {

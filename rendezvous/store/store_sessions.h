@@ -151,6 +151,7 @@ class StoreSessions {
   void arm(TimerKind kind, ConnectionId id, Duration delay);
   void look_at_reader(Session& session);
   void watch(const Session& session);
+  void doom_unanswered();
   void recover_memory();
   void notice_unfinished(std::uint32_t port);
   std::optional<std::string> check(const Session& session) const;
@@ -226,6 +227,7 @@ class StoreSessions {
   // Scratch space of one request at a time, kept to save allocations.
   c10d::Decoder decoder_;
   Actions decided_;
+  std::size_t performed_ = 0;        // of them, while they are performed
   std::string replies_;              // to the requests of `served_`, then of `gathered_for_`
   std::string encoded_;              // one answer for somebody else
   ConnectionId in_hand_{};           // whose turn it is

@@ -81,14 +81,14 @@ Store::Waiters::iterator Store::release(Line& line, Waiters::iterator waiter, Ac
   const ConnectionId connection = waiter->connection;
   const auto parked = parked_.find(connection);
   std::vector<Place>& places = parked->second.places;
+  const bool is_answered = places.size() == 1 && !parked->second.is_over;
+  // There may be no memory for it: then nothing has changed.
+  if (is_answered) actions.emplace_back(Answer{connection, c10d::Waited{}});
   // The last place takes the freed one, so that a wait for many keys is not searched each time.
   places[waiter->place] = places.back();
   places[waiter->place].at->place = waiter->place;
   places.pop_back();
-  if (places.empty() && !parked->second.is_over) {
-    actions.emplace_back(Answer{connection, c10d::Waited{}});
-    parked_.erase(parked);
-  }
+  if (is_answered) parked_.erase(parked);
   return (waiter->in_barrier ? line.second.barriers : line.second.waits).erase(waiter);
 }
 

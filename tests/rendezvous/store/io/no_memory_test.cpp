@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The machine has no memory left for the length of a turn or two, whichever these are: who asked
+// for something is answered or closed, and whoever comes later is served.
+
+#include <doctest/doctest.h>
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <new>
+#include <string>
+#include <vector>
+
+#include "proto/bounds.h"
+#include "proto/c10d/encoder.h"
+#include "rendezvous/store/io/listener.h"
+#include "tests/proto/c10d_golden.h"
+#include "tests/rendezvous/store/io/served_set.h"
+
+namespace {
+
+bool has_no_memory = false;
+
+void* allocate(std::size_t bytes) {
+  return has_no_memory ? nullptr : std::malloc(bytes == 0 ? 1 : bytes);
+}
+
+}  // namespace
+
+// Of this whole program.
+void* operator new(std::size_t bytes) {
+  if (void* const got = allocate(bytes)) return got;
+  throw std::bad_alloc();
+}
+void* operator new(std::size_t bytes, const std::nothrow_t&) noexcept {
+  return allocate(bytes);
+}
+void operator delete(void* memory) noexcept {
+  std::free(memory);
+}
+void operator delete(void* memory, std::size_t) noexcept {
+  std::free(memory);
+}
+
+using namespace cpprun;
+using c10d::golden::bytes_of;
+
+namespace {
+
+// More waiters than are told at once, and a request of more keys than are carried out at once.
+constexpr std::size_t waiters = bounds::store_told_at_once_max + 100;
+constexpr std::size_t keys = bounds::store_keys_at_once_max + 2;
+
+const std::string hello = bytes_of("00 cef7853c");
+
+std::string request(const c10d::Request& request) {
+  std::string bytes;
+  REQUIRE(c10d::encode(request, c10d::Dialect::d, bytes));
+  return bytes;
+}
+
+std::string set_of_many() {
+  std::vector<std::string> names;
+  for (std::size_t at = 0; at < keys; ++at) names.push_back("k" + std::to_string(at));
+  std::vector<c10d::KeyValue> entries;
+  for (const std::string& name : names) entries.push_back({name, "v"});
+  return request(c10d::MultiSet{entries});
+}
+
+// A client that sets many keys, and those who wait for the first of them. From the moment in which
+// that is sent, nothing can be allocated in so many turns, beginning with that one. Gives how many
+// turns there were until nothing was left to be done.
+int play(const std::string& set, int first, int count) {
+  ServedSet served;
+  RawClient setter(served.listening.port);
+  served.ask(setter, hello + request(c10d::Add{"n", 1}), 8);
+  std::vector<RawClient> crowd;
+  const std::vector<c10d::Bytes> awaited = {"k0"};
+  const std::string wait = hello + request(c10d::Add{"n", 1}) + request(c10d::Wait{awaited});
+  for (std::size_t at = 0; at < waiters; ++at) {
+    crowd.emplace_back(served.listening.port);
+    served.ask(crowd.back(), wait, 8);
+  }
+  // All of it is with the kernel, or with the server, and no end of it is decided yet.
+  const std::string last = request(c10d::Add{"last", 1});
+  served.say(setter, std::string_view(set).substr(0, set.size() - 1));
+  setter.offer(set.substr(set.size() - 1) + last);
+  int turns = 0;
+  bool has_more = true;
+  for (; has_more && turns < 1000; ++turns) {
+    has_no_memory = turns >= first && turns < first + count;
+    has_more = served.set.serve(std::chrono::steady_clock::now());
+    has_no_memory = false;
+    // What waits in the sockets is something to be done, too.
+    pollfd watched{served.set.descriptor(), POLLIN, 0};
+    has_more = has_more || poll(&watched, 1, 0) == 1;
+  }
+  served.until([&] {
+    setter.listen_now();
+    return setter.was_closed || setter.heard.size() == 8;
+  });
+  // Whoever still waits does so for a key that was not set.
+  RawClient other(served.listening.port);
+  served.say(other, hello + request(c10d::Set{"k0", "v"}));
+  served.until([&] {
+    for (RawClient& each : crowd) each.listen_now();
+    return std::ranges::all_of(
+        crowd, [](const RawClient& each) { return each.was_closed || !each.heard.empty(); });
+  });
+  return turns;
+}
+
+}  // namespace
+
+TEST_CASE("nobody waits for ever, whichever turns there is no memory in") {
+  if (raise_descriptor_limit() < 4 * waiters) {
+    std::puts(
+        "skipped: the limit of descriptors is too low for two ends of a thousand connections");
+    return;
+  }
+  const std::string set = set_of_many();
+  const int turns = play(set, 0, 0);
+  REQUIRE(turns > 4);
+  for (int first = 0; first < turns; ++first) {
+    CAPTURE(first);
+    play(set, first, 1 + 2 * (first % 2));
+  }
+}
