@@ -37,7 +37,7 @@ bool StoreSessions::is_long(const c10d::Complete& complete) const {
 
 void StoreSessions::begin_long(Session& session, const c10d::Complete& complete) {
   const Origin origin{session.account, memory_};
-  decided_.clear();
+  begin_deciding();
   const std::string objection =
       store_of(session)->begin_parts(session.id, complete.request, origin, decided_);
   perform(decided_);
@@ -57,7 +57,7 @@ bool StoreSessions::go_on_with_long() {
     return true;
   }
   const std::uint32_t port = session->port;
-  decided_.clear();
+  begin_deciding();
   std::visit(Overloaded{
                  [&](const c10d::Check& check) {
                    const auto part = part_of(check.keys, request.done);

@@ -33,7 +33,11 @@ void StoreSessions::perform(const Actions& actions) {
     }
     if (&actions == &decided_) ++performed_;
   }
-  if (&actions == &decided_) performed_ = 0;
+}
+
+void StoreSessions::begin_deciding() {
+  decided_.clear();
+  performed_ = 0;
 }
 
 void StoreSessions::refuse_huge_reply(ConnectionId to) {

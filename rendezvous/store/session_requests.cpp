@@ -253,7 +253,7 @@ void StoreSessions::carry_out(Session& session, Store& store, const c10d::Comple
   if (is_long(complete)) return begin_long(session, complete);
   const ConnectionId from = session.id;
   const std::size_t replies_before = replies_.size();
-  decided_.clear();
+  begin_deciding();
   store.apply(from, complete.request, decided_, {session.account, memory_});
   perform(decided_);
   if (store.has_unfinished() && session.id == from) queue_unfinished(session);

@@ -219,7 +219,7 @@ bool StoreSessions::go_on_with_stores() {
   for (; !unfinished_.empty(); unfinished_.pop_back()) {
     const FindStore& find = ports_[unfinished_.back()];
     if (!find || !find().has_unfinished()) continue;
-    decided_.clear();
+    begin_deciding();
     find().go_on(bounds::store_told_in_turn, decided_);
     perform(decided_);
     return true;
@@ -294,6 +294,7 @@ void StoreSessions::lack_memory(ConnectionId id) {
   last_reason_ = {};
   doom_unanswered();
   decided_ = {};
+  performed_ = 0;
   memory_.reset();
   small_inbox_.clear();
   // Its request is half done, and would never be answered.
@@ -323,7 +324,7 @@ void StoreSessions::doom_unanswered() {
     session->is_doomed = true;
     has_unlisted_doomed_ = true;
   };
-  for (std::size_t at = std::exchange(performed_, 0); at < decided_.size(); ++at) {
+  for (std::size_t at = performed_; at < decided_.size(); ++at) {
     std::visit(Overloaded{[&](const Drop& drop) { doom(drop.connection); },
                           [&](const auto& said) { doom(said.to); }},
                decided_[at]);

@@ -186,6 +186,7 @@ class StoreSessions {
   void end_long();
 
   // --- replies (session_replies.cpp) ---
+  void begin_deciding();
   void perform(const Actions& actions);
   void deliver(const Answer& answer);
   void deliver(const Parcel& parcel);
@@ -227,7 +228,7 @@ class StoreSessions {
   // Scratch space of one request at a time, kept to save allocations.
   c10d::Decoder decoder_;
   Actions decided_;
-  std::size_t performed_ = 0;        // of them, while they are performed
+  std::size_t performed_ = 0;        // of them; the rest is still to be said
   std::string replies_;              // to the requests of `served_`, then of `gathered_for_`
   std::string encoded_;              // one answer for somebody else
   ConnectionId in_hand_{};           // whose turn it is
