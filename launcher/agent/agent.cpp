@@ -8,8 +8,8 @@
 #include <utility>
 
 #include "launcher/agent/agent_text.h"
-#include "launcher/signal_names.h"
 #include "proto/bounds.h"
+#include "proto/signal_names.h"
 
 namespace cpprun {
 

@@ -5,7 +5,7 @@
 #include <array>
 #include <csignal>
 
-#include "launcher/signal_names.h"
+#include "proto/signal_names.h"
 #include "proto/text.h"
 
 namespace cpprun {

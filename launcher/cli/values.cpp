@@ -9,9 +9,9 @@
 #include <optional>
 
 #include "launcher/endpoint.h"
-#include "launcher/signal_names.h"
 #include "proto/bounds.h"
 #include "proto/plain_text.h"
+#include "proto/signal_names.h"
 #include "proto/text.h"
 
 namespace cpprun {

@@ -10,9 +10,9 @@
 #include "launcher/failure/causes.h"
 #include "launcher/failure/error_file.h"
 #include "launcher/failure/evidence.h"
-#include "launcher/signal_names.h"
 #include "launcher/workers/supervisor.h"
 #include "proto/link/message.h"
+#include "proto/signal_names.h"
 
 namespace cpprun {
 

@@ -5,8 +5,8 @@
 
 #include <stdexcept>
 
-#include "launcher/signal_names.h"
 #include "proto/link/codec.h"
+#include "proto/signal_names.h"
 
 namespace cpprun::transcripts {
 

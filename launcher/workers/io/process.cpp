@@ -20,10 +20,10 @@
 #include <set>
 #include <utility>
 
-#include "launcher/signal_names.h"
 #include "launcher/workers/io/process_tree.h"
 #include "launcher/workers/io/spawn.h"
 #include "proto/bounds.h"
+#include "proto/signal_names.h"
 
 namespace cpprun::io {
 

@@ -8,8 +8,8 @@
 #include <system_error>
 #include <utility>
 
-#include "launcher/signal_names.h"
 #include "launcher/workers/io/process_tree.h"
+#include "proto/signal_names.h"
 
 namespace cpprun::io {
 

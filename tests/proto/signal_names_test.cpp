@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "launcher/signal_names.h"
+#include "proto/signal_names.h"
 
 #include <doctest/doctest.h>
 
