@@ -254,6 +254,13 @@ inline constexpr std::size_t events_waiting_bytes_max = 1024 * 1024;
 // last. A thousand restarts make a report of half a megabyte.
 inline constexpr std::size_t first_attempts_kept_max = 100;
 inline constexpr std::size_t last_attempts_kept_max = 900;
+// Rounds of a job that its coordinator remembers for whoever looks at it, and what of a failure's
+// words: a thousand jobs that fail for ever make a daemon keep some thirty megabytes.
+inline constexpr std::size_t first_rounds_kept_max = 10;
+inline constexpr std::size_t last_rounds_kept_max = 30;
+inline constexpr std::size_t history_message_bytes_max = 512;
+// Causes that are counted by their ids; as many again as there are.
+inline constexpr std::size_t causes_counted_max = 64;
 // What of a worker's message travels to the coordinator and back; the frame has room for it.
 inline constexpr std::size_t failure_message_bytes_max = 2048;
 

@@ -57,7 +57,7 @@ void Job::hear(TimePoint now, LinkId link, const link::Message& message,
                  },
                  [&](const link::Succeeded& m) {
                    if (!is_current(m.round) || member->state != Member::State::running) return;
-                   round_.set_state(link, Member::State::succeeded);
+                   round_.set_state(link, Member::State::succeeded, now);
                    settle(now, actions);
                  },
                  [&](const link::Drained& m) {
@@ -65,7 +65,7 @@ void Job::hear(TimePoint now, LinkId link, const link::Message& message,
                    if (!is_current(m.round) || round_.phase() != Round::Phase::draining) return;
                    if (member->state == Member::State::waiting)
                      return;  // It has no seat in this round.
-                   round_.set_state(link, Member::State::drained);
+                   round_.set_state(link, Member::State::drained, now);
                    if (member->leaving) {
                      leases_.forget(link);
                      round_.leave(link);
@@ -187,7 +187,9 @@ void Job::seal(TimePoint now, coordinator::Actions& actions) {
   last_call_.cancel();
   status_due_.reset();
   sealed_at_ = now;
-  auto seats = round_.seal(terms_.nodes_max);
+  since_ = now;
+  auto seats = round_.seal(terms_.nodes_max, now);
+  history_.sealed(now, round_.number(), policy_.restarts_used());
   admission_.follow(round_);
   actions.emplace_back(
       coordinator::ResetStore{terms_.id, fmt::format("round {} begins", round_.number().value)});
@@ -205,6 +207,7 @@ void Job::break_round(TimePoint now, const std::string& reason, coordinator::Act
   assert(!over());
   round_end_.reason = reason;
   round_end_.at = now;
+  since_ = now;
   last_call_.cancel();
   round_.break_up();
   // Who has done its part and cannot be reached has nothing to drain.
@@ -264,8 +267,10 @@ void Job::begin_again(TimePoint now, const RestartPolicy::Verdict& verdict,
   why_again_ = fmt::format("{}: {}", root ? root->what : round_end_.reason, verdict.reason);
   actions.emplace_back(coordinator::Note{
       .line = why_again_, .root = root ? std::optional(root->failure) : std::nullopt});
+  history_.closed(now, round_end_, root != nullptr && !root->lost);
   round_end_ = {};
-  round_.gather_again();
+  since_ = now;
+  round_.gather_again(now);
   status_due_ = now + options_.status_interval;
   if (verdict.pause > Duration{}) {
     pause_until_ = now + verdict.pause;
@@ -289,6 +294,8 @@ void Job::meet_again(TimePoint now, coordinator::Actions& actions) {
 
 void Job::end(link::Finish finish, TimePoint now, coordinator::Actions& actions) {
   assert(!over());
+  history_.closed(now, round_end_, false);
+  since_ = now;
   finish_ = std::move(finish);
   status_due_.reset();
   pause_until_.reset();
@@ -314,13 +321,18 @@ void Job::advance(TimePoint now, coordinator::Actions& actions) {
   if (status_due_ && *status_due_ <= now) tell_status(now, actions);
 }
 
-void Job::tell_status(TimePoint now, coordinator::Actions& actions) {
-  status_due_ = now + options_.status_interval;
+std::string Job::waits_for(TimePoint now) const {
+  if (over() || round_.phase() == Round::Phase::sealed) return {};
   Waits waits{.reason = pause_until_ ? why_again_ : round_end_.reason};
   if (pause_until_) waits.pause = *pause_until_ - now;
   if (const auto over_at = last_call_.over_at()) waits.last_call = *over_at - now;
   if (round_.local_member() == nullptr) waits.master = master_waits_;
-  const std::string reason = status_of(round_, terms_, waits);
+  return status_of(round_, terms_, waits);
+}
+
+void Job::tell_status(TimePoint now, coordinator::Actions& actions) {
+  status_due_ = now + options_.status_interval;
+  const std::string reason = waits_for(now);
   const auto audience =
       round_.phase() == Round::Phase::gathering ? Member::State::waiting : Member::State::drained;
   for (const auto& [link, member] : round_.members()) {

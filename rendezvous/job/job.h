@@ -32,6 +32,7 @@
 #include "rendezvous/job/restart_policy.h"
 #include "rendezvous/job/round.h"
 #include "rendezvous/job/round_end.h"
+#include "rendezvous/job/round_history.h"
 
 namespace cpprun {
 
@@ -57,6 +58,19 @@ class Job {
   const JobTerms& terms() const { return terms_; }
   const Round& round() const { return round_; }
   bool over() const { return finish_.has_value(); }
+
+  // For whoever looks at it (rendezvous/status).
+  const std::optional<link::Finish>& finish() const { return finish_; }
+  Duration lease() const { return options_.lease; }
+  const Leases& leases() const { return leases_; }
+  const RestartPolicy& policy() const { return policy_; }
+  const RoundEnd& round_end() const { return round_end_; }
+  const RoundHistory& history() const { return history_; }
+  bool pauses() const { return pause_until_.has_value(); }
+  // When the round came into its phase, or the job to its end; nothing: nobody has come yet.
+  std::optional<TimePoint> since() const { return since_; }
+  // What everybody waits for, in a sentence; empty where workers run, or the job is over.
+  std::string waits_for(TimePoint now) const;
 
   // Whether store clients from that numeric address belong to the round that runs.
   Result<void> admit(const std::string& peer) const {
@@ -134,6 +148,8 @@ class Job {
   Leases leases_;
   Admission admission_;
   TimePoint sealed_at_{};               // of the last round
+  std::optional<TimePoint> since_;      // of the present phase, for people
+  RoundHistory history_;                // of all rounds, for people
   RoundEnd round_end_;                  // of the round that runs or drains
   std::optional<link::Finish> finish_;  // set once: the job is over
   LastCall last_call_;                  // when it is over: seal, or break politely and grow

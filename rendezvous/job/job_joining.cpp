@@ -43,7 +43,9 @@ void Job::join(TimePoint now, const Caller& caller, const link::Join& join,
   round_.enter(caller.link, {.join = join,
                              .peer = caller.peer,
                              .further_peers = std::move(further_peers),
-                             .local = caller.local});
+                             .local = caller.local,
+                             .since = now});
+  if (!since_) since_ = now;
   actions.emplace_back(change_of(*round_.find(caller.link), coordinator::NodeChange::Kind::joined));
   if (!caller.local) {
     leases_.renew(caller.link, now);
@@ -109,7 +111,7 @@ void Job::rejoin_without_seat(TimePoint now, LinkId old_link, const Caller& call
                               const link::Join& join, coordinator::Actions& actions) {
   give_up_seat(now, old_link, actions);
   resume(now, old_link, caller, join, actions);
-  round_.set_state(caller.link, Member::State::drained);
+  round_.set_state(caller.link, Member::State::drained, now);
   settle(now, actions);
 }
 
@@ -121,7 +123,7 @@ void Job::give_up_seat(TimePoint now, LinkId link, coordinator::Actions& actions
   const std::string why = fmt::format("{} is back without its seat", name_of(member));
   round_end_.change = true;
   // Not to be told to drain: it is in no round.
-  round_.set_state(link, Member::State::waiting);
+  round_.set_state(link, Member::State::waiting, now);
   break_round(now, why, actions);
 }
 

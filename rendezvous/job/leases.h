@@ -26,6 +26,11 @@ class Leases {
   void move(LinkId from, LinkId to);
 
   bool watches(LinkId holder) const { return entries_.contains(holder); }
+  // When the holder was last heard; nothing: it is not watched.
+  std::optional<TimePoint> heard(LinkId holder) const {
+    const auto found = entries_.find(holder);
+    return found == entries_.end() ? std::nullopt : std::optional(found->second->heard);
+  }
   std::size_t size() const { return entries_.size(); }
 
   struct Expired {

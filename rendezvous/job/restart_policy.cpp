@@ -51,6 +51,13 @@ RestartPolicy::Verdict RestartPolicy::judge(TimePoint now, const End& end) {
           .reason = fmt::format("restart {} of {}", counted_.size(), restarts_max_)};
 }
 
+int RestartPolicy::restarts_left(TimePoint now) const {
+  const auto counts = [&](TimePoint restart) {
+    return window_ == Duration{} || restart + window_ > now;
+  };
+  return restarts_max_ - static_cast<int>(std::ranges::count_if(counted_, counts));
+}
+
 // Whether the same rank has died at its start too often; remembers this death.
 bool RestartPolicy::loops(const End& end) {
   const bool early = end.life <= bounds::crash_loop_life;

@@ -43,6 +43,8 @@ class RestartPolicy {
   Verdict judge(TimePoint now, const End& end);
   // TORCHELASTIC_RESTART_COUNT: restarts over the job's whole life.
   int restarts_used() const { return restarts_used_; }
+  // What is left of the budget then.
+  int restarts_left(TimePoint now) const;
 
  private:
   bool loops(const End& end);

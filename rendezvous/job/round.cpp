@@ -147,11 +147,12 @@ void Round::forget_wish(LinkId link, const Member& member) {
   }
 }
 
-void Round::set_state(LinkId link, Member::State state) {
+void Round::set_state(LinkId link, Member::State state, TimePoint now) {
   Member& member = members_.at(link);
   --counts_[index_of(member.state)];
   ++counts_[index_of(state)];
   member.state = state;
+  member.since = now;
 }
 
 void Round::mark_leaving(LinkId link) {
@@ -198,7 +199,7 @@ std::vector<LinkId> Round::chosen(int seats_max) const {
   return links;
 }
 
-std::vector<std::pair<LinkId, link::Sealed>> Round::seal(int seats_max) {
+std::vector<std::pair<LinkId, link::Sealed>> Round::seal(int seats_max, TimePoint now) {
   assert(phase_ == Phase::gathering);
   phase_.become(Phase::sealed);
   ++number_.value;
@@ -219,6 +220,7 @@ std::vector<std::pair<LinkId, link::Sealed>> Round::seal(int seats_max) {
     shapes.push_back({.local_world_size = join.local_world_size, .role = join.role});
   }
   const RankTable table = assign_ranks(shapes);
+  world_size_ = table.world_size;
 
   std::vector<std::pair<LinkId, link::Sealed>> seats;
   for (std::size_t seat = 0; seat < order.size(); ++seat) {
@@ -226,7 +228,7 @@ std::vector<std::pair<LinkId, link::Sealed>> Round::seal(int seats_max) {
     Member& member = members_.at(link);
     member.group_rank = GroupRank{static_cast<int>(seat)};
     member.ranks = table.nodes[seat];
-    set_state(link, Member::State::running);
+    set_state(link, Member::State::running, now);
     seats.emplace_back(link, link::Sealed{.round = number_,
                                           .group_rank = *member.group_rank,
                                           .group_world_size = static_cast<int>(order.size()),
@@ -243,10 +245,13 @@ void Round::break_up() {
   phase_.become(Phase::draining);
 }
 
-void Round::gather_again() {
+void Round::gather_again(TimePoint now) {
   assert(phase_ == Phase::draining && count(Member::State::drained) == seated());
   phase_.become(Phase::gathering);
-  for (auto& [link, member] : members_) member.state = Member::State::waiting;
+  for (auto& [link, member] : members_) {
+    if (member.state != Member::State::waiting) member.since = now;
+    member.state = Member::State::waiting;
+  }
   counts_ = {};
   counts_[index_of(Member::State::waiting)] = members_.size();
 }

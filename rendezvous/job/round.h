@@ -41,6 +41,7 @@ struct Member {
   std::optional<TimePoint> broke_at = {};  // when it did
   ClockOffset clock = {};
   State state = State::waiting;
+  TimePoint since{};                         // when it came into that state; for people
   std::optional<GroupRank> group_rank = {};  // in this round, or in the one before
   RankRange ranks = {};
 };
@@ -60,6 +61,13 @@ class Round {
   // Whose link broke, and may come back.
   std::size_t away() const { return away_; }
   std::size_t count(Member::State state) const { return counts_[index_of(state)]; }
+  // Workers of the round that was sealed last.
+  int world_size() const { return world_size_; }
+  // Every member, in no order.
+  template <class Visit>
+  void each(Visit&& visit) const {
+    for (const auto& [link, member] : members_) visit(link, member);
+  }
   // In node order: by the number of the seat, then in the order of their links.
   std::vector<std::pair<LinkId, const Member*>> members() const;
   // The invariant that is broken, if one is.
@@ -80,7 +88,7 @@ class Round {
 
   void enter(LinkId link, Member member);
   void leave(LinkId link);
-  void set_state(LinkId link, Member::State state);
+  void set_state(LinkId link, Member::State state, TimePoint now);
   // It gets no seat in the next round.
   void mark_leaving(LinkId link);
   // Its link broke, or is back.
@@ -98,11 +106,11 @@ class Round {
   // Gathering → sealed. At most `seats_max` of those waiting get a seat, survivors of the previous
   // round first, then in order of arrival; the others go on waiting, as spares. Returns each seat's
   // numbers, by link.
-  std::vector<std::pair<LinkId, link::Sealed>> seal(int seats_max);
+  std::vector<std::pair<LinkId, link::Sealed>> seal(int seats_max, TimePoint now);
   // Sealed → draining.
   void break_up();
   // Draining → gathering. Everybody who had a seat has drained; they all wait again.
-  void gather_again();
+  void gather_again(TimePoint now);
 
   // How many have a seat in the round that is sealed or drains.
   std::size_t seated() const { return size() - count(Member::State::waiting); }
@@ -124,6 +132,7 @@ class Round {
 
   PhaseOf<Phase> phase_{Phase::gathering, steps};
   RoundNumber number_{};
+  int world_size_ = 0;
   std::unordered_map<LinkId, Member> members_;
   // Invariant: for each state, how many of members_ are in it.
   std::array<std::size_t, 4> counts_{};

@@ -11,7 +11,7 @@ TEST_CASE("a store is for the machines whose links are in the round that runs") 
   round.enter(LinkId{2}, {.join = {.host = "b"}, .peer = "10.0.0.2"});
   Admission admission;
   CHECK_FALSE(admission.check("10.0.0.1").has_value());
-  round.seal(1);
+  round.seal(1, {});
   admission.follow(round);
   CHECK(admission.check("10.0.0.1").has_value());
   CHECK(admission.check("10.0.0.2").error().reason ==
@@ -24,7 +24,7 @@ TEST_CASE(
   Round round;
   round.enter(LinkId{1}, {.join = {.host = "far", .addresses = {"fd00::1"}}, .peer = "10.0.0.1"});
   Admission admission;
-  round.seal(1);
+  round.seal(1, {});
   admission.follow(round);
   CHECK_FALSE(admission.check("fd00::1").has_value());
   // Nobody of this round is here.
@@ -34,7 +34,7 @@ TEST_CASE(
   hosted.enter(
       LinkId{1},
       {.join = {.host = "here", .addresses = {"10.0.0.9"}}, .peer = "127.0.0.1", .local = true});
-  hosted.seal(1);
+  hosted.seal(1, {});
   admission.follow(hosted);
   CHECK(admission.check("10.0.0.9").has_value());
   CHECK(admission.check("127.0.0.1").has_value());
@@ -44,7 +44,7 @@ TEST_CASE(
 TEST_CASE("on the daemon's own machine a node whose link came by loopback has workers there") {
   Round round;
   round.enter(LinkId{1}, {.join = {.host = "here"}, .peer = "127.0.0.1"});
-  round.seal(1);
+  round.seal(1, {});
   Admission admission;
   admission.follow(round);
   CHECK(admission.check("127.0.0.1").has_value());
@@ -53,14 +53,14 @@ TEST_CASE("on the daemon's own machine a node whose link came by loopback has wo
 TEST_CASE("who was of an earlier round only is a stranger in the next") {
   Round round;
   round.enter(LinkId{1}, {.join = {.host = "a"}, .peer = "10.0.0.1"});
-  round.seal(1);
+  round.seal(1, {});
   Admission admission;
   admission.follow(round);
   round.leave(LinkId{1});
   round.enter(LinkId{2}, {.join = {.host = "b"}, .peer = "10.0.0.2"});
   round.break_up();
-  round.gather_again();
-  round.seal(1);
+  round.gather_again({});
+  round.seal(1, {});
   admission.follow(round);
   CHECK_FALSE(admission.check("10.0.0.1").has_value());
   CHECK(admission.check("10.0.0.2").has_value());

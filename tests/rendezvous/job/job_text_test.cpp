@@ -35,8 +35,8 @@ TEST_CASE("a pause before a restart says why and how long") {
 
 TEST_CASE("while workers are still ended, it is said whose") {
   Round round = round_of(2);
-  round.seal(2);
-  round.set_state(LinkId{2}, Member::State::succeeded);
+  round.seal(2, {});
+  round.set_state(LinkId{2}, Member::State::succeeded, {});
   round.break_up();
   CHECK(status_of(round, terms, {.reason = "rank 1 on h0 failed"}) ==
         "rank 1 on h0 failed; waiting for node 0 on h0, node 1 on h1 to end the workers");
@@ -44,7 +44,7 @@ TEST_CASE("while workers are still ended, it is said whose") {
 
 TEST_CASE("a lost node is spoken for") {
   Round round = round_of(1);
-  round.seal(1);
+  round.seal(1, {});
   const link::Failure failure = failure_of_lost(*round.find(LinkId{1}), 3s);
   CHECK(failure.host == "h0");
   CHECK(failure.cause == "node_lost");
@@ -58,7 +58,7 @@ TEST_CASE("a change of a node names its host, and its rank once it had a seat") 
   Round round = round_of(1);
   CHECK(change_of(*round.find(LinkId{1}), Kind::joined) ==
         coordinator::NodeChange{.kind = Kind::joined, .host = "h0"});
-  round.seal(1);
+  round.seal(1, {});
   CHECK(change_of(*round.find(LinkId{1}), Kind::lost, "silent for 3 s") ==
         coordinator::NodeChange{
             .kind = Kind::lost, .host = "h0", .rank = GroupRank{0}, .reason = "silent for 3 s"});

@@ -115,3 +115,12 @@ TEST_CASE("a lease that moves to another link keeps its age") {
   leases.move(alice, LinkId{7});
   CHECK(awake_at(leases, t0 + 3s) == std::vector{Leases::Expired{LinkId{7}, t0}});
 }
+
+TEST_CASE("when somebody was last heard is known while they are watched") {
+  Leases leases{3s};
+  CHECK_FALSE(leases.heard(alice));
+  leases.renew(alice, t0 + 1s);
+  CHECK(leases.heard(alice) == t0 + 1s);
+  leases.forget(alice);
+  CHECK_FALSE(leases.heard(alice));
+}

@@ -88,3 +88,14 @@ TEST_CASE("without a pause or a window the budget alone decides, as under torchr
   RestartPolicy policy{JobTerms{.id = "j", .restarts_max = 4}};
   for (int i = 0; i < 4; ++i) CHECK(policy.judge(t0, exit_with(1, 5, 1ms)).restart);
 }
+
+TEST_CASE("what is left of the budget grows again when a restart is forgotten") {
+  RestartPolicy policy{JobTerms{.id = "j", .restarts_max = 2, .restart_window = 600s}};
+  CHECK(policy.restarts_left(t0) == 2);
+  policy.judge(t0, exit_with(1));
+  CHECK(policy.restarts_left(t0 + 599s) == 1);
+  CHECK(policy.restarts_left(t0 + 600s) == 2);
+  RestartPolicy for_ever{JobTerms{.id = "j", .restarts_max = 2}};
+  for_ever.judge(t0, exit_with(1));
+  CHECK(for_ever.restarts_left(t0 + 9000s) == 1);
+}

@@ -27,13 +27,13 @@ TEST_CASE("a round goes from gathering through sealed and draining back to gathe
   round.enter(a, member("a"));
   round.enter(b, member("b"));
   CHECK(round.count(Member::State::waiting) == 2);
-  CHECK(round.seal(9).size() == 2);
+  CHECK(round.seal(9, {}).size() == 2);
   CHECK(round.number() == RoundNumber{1});
   CHECK(round.count(Member::State::running) == 2);
   round.break_up();
-  round.set_state(a, Member::State::drained);
-  round.set_state(b, Member::State::drained);
-  round.gather_again();
+  round.set_state(a, Member::State::drained, {});
+  round.set_state(b, Member::State::drained, {});
+  round.gather_again({});
   CHECK(round.phase() == Round::Phase::gathering);
   CHECK(round.count(Member::State::waiting) == 2);
   CHECK(round.count(Member::State::drained) == 0);
@@ -43,14 +43,14 @@ TEST_CASE("survivors keep their order in the next round and a newcomer comes las
   Round round;
   round.enter(a, member("m"));
   round.enter(b, member("x"));
-  round.seal(9);
+  round.seal(9, {});
   round.break_up();
-  round.set_state(a, Member::State::drained);
-  round.set_state(b, Member::State::drained);
-  round.gather_again();
+  round.set_state(a, Member::State::drained, {});
+  round.set_state(b, Member::State::drained, {});
+  round.gather_again({});
   round.leave(a);
   round.enter(c, member("a"));
-  round.seal(9);
+  round.seal(9, {});
   CHECK(round.find(b)->group_rank == GroupRank{0});
   CHECK(round.find(c)->group_rank == GroupRank{1});
 }
@@ -91,7 +91,7 @@ TEST_CASE("those in one state are named by number and host, in order") {
   round.enter(a, member("a", 1));
   round.enter(b, member("b", 0));
   CHECK(round.who_is(Member::State::waiting) == "a, b");
-  round.seal(9);
+  round.seal(9, {});
   CHECK(round.who_is(Member::State::running) == "node 0 on b, node 1 on a");
   CHECK(round.who_is(Member::State::drained).empty());
 }
@@ -101,15 +101,15 @@ TEST_CASE("surplus nodes wait as spares; survivors keep their seats before newco
   round.enter(a, member("a"));
   round.enter(b, member("b"));
   round.enter(c, member("c"));
-  CHECK(round.seal(2).size() == 2);
+  CHECK(round.seal(2, {}).size() == 2);
   CHECK(round.find(c)->state == Member::State::waiting);
   CHECK(round.seated() == 2);
   round.break_up();
-  round.set_state(a, Member::State::drained);
-  round.set_state(b, Member::State::drained);
-  round.gather_again();
+  round.set_state(a, Member::State::drained, {});
+  round.set_state(b, Member::State::drained, {});
+  round.gather_again({});
   round.leave(a);
-  CHECK(round.seal(2).size() == 2);
+  CHECK(round.seal(2, {}).size() == 2);
   CHECK(round.find(b)->group_rank == GroupRank{0});
   CHECK(round.find(c)->group_rank == GroupRank{1});
 }
@@ -138,13 +138,13 @@ TEST_CASE("two links of one agent are two members until one of them leaves") {
 TEST_CASE("with fewer seats than nodes, survivors come first and then the order of arrival") {
   Round round;
   round.enter(c, member("a"));
-  round.seal(9);
+  round.seal(9, {});
   round.break_up();
-  round.set_state(c, Member::State::drained);
-  round.gather_again();
+  round.set_state(c, Member::State::drained, {});
+  round.gather_again({});
   round.enter(b, member("b"));
   round.enter(a, member("c"));
-  CHECK(round.seal(2).size() == 2);
+  CHECK(round.seal(2, {}).size() == 2);
   CHECK(round.find(c)->state == Member::State::running);
   CHECK(round.find(a)->state == Member::State::running);
   CHECK(round.find(b)->state == Member::State::waiting);

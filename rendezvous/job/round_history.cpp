@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "rendezvous/job/round_history.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "proto/bounds.h"
+#include "proto/plain_text.h"
+
+namespace cpprun {
+
+namespace {
+
+void count(std::map<std::string, std::size_t>& counts, const std::string& cause) {
+  std::string key = cause.empty() ? "unknown" : cause;
+  // Agents say what the cause is: nobody shall make us keep more names than there are causes.
+  if (!counts.contains(key) && counts.size() >= bounds::causes_counted_max) key = "other";
+  ++counts[key];
+}
+
+}  // namespace
+
+void tell_end(RoundRecord& record, const RoundEnd& end) {
+  record.reason = plain_line(end.reason, bounds::later_message_bytes_max);
+  const Failures::Entry* const root = end.failures.root();
+  if (root == nullptr) return;
+  record.root = root->failure;
+  std::string& message = record.root->message;
+  if (message.size() > bounds::history_message_bytes_max) {
+    message = plain_line(message, bounds::history_message_bytes_max);
+  }
+  record.consequences = end.failures.consequences();
+  if (record.consequences.size() > bounds::consequences_brief_max) {
+    record.consequences.resize(bounds::consequences_brief_max);
+  }
+  record.consequence_count = end.failures.consequence_count();
+}
+
+void RoundHistory::sealed(TimePoint now, RoundNumber round, int restart) {
+  RoundRecord record{.round = round, .restart = restart, .began = now};
+  if (first_.size() < bounds::first_rounds_kept_max && last_.empty()) {
+    first_.push_back(std::move(record));
+    return;
+  }
+  last_.push_back(std::move(record));
+  if (last_.size() <= bounds::last_rounds_kept_max) return;
+  last_.pop_front();
+  ++left_out_;
+}
+
+void RoundHistory::closed(TimePoint now, const RoundEnd& end, bool restarted) {
+  if (first_.empty()) return;  // it ends before there was a round
+  RoundRecord& record = last_.empty() ? first_.back() : last_.back();
+  if (record.ended) return;
+  tell_end(record, end);
+  record.ended = now;
+  if (record.root) count(failures_, record.root->cause);
+  if (restarted) count(restarts_, record.root ? record.root->cause : "");
+}
+
+std::vector<RoundRecord> RoundHistory::list() const {
+  std::vector<RoundRecord> all = first_;
+  all.insert(all.end(), last_.begin(), last_.end());
+  return all;
+}
+
+}  // namespace cpprun

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+// What became of every round of a job, for whoever looks at it while it runs: which failure broke
+// it, and what followed. Bounded, for a job may restart for weeks: the first rounds, which tell how
+// it began, and the last; and counts of all. Decides nothing.
+
+#include <cstddef>
+#include <deque>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "proto/clock.h"
+#include "proto/ids.h"
+#include "proto/link/message.h"
+#include "rendezvous/job/round_end.h"
+
+namespace cpprun {
+
+struct RoundRecord {
+  RoundNumber round;
+  int restart = 0;  // restarts used when it was sealed
+  TimePoint began{};
+  std::optional<TimePoint> ended = {};  // nothing: it runs, or drains
+  std::string reason = {};              // why its workers were ended; empty where they were not
+  std::optional<link::Failure> root = {};
+  // What followed from it: a few, and how many there were.
+  std::vector<link::Consequence> consequences = {};
+  std::size_t consequence_count = 0;
+  friend bool operator==(const RoundRecord&, const RoundRecord&) = default;
+};
+
+// What a round that breaks looks like by now.
+void tell_end(RoundRecord& record, const RoundEnd& end);
+
+class RoundHistory {
+ public:
+  void sealed(TimePoint now, RoundNumber round, int restart);
+  // The round that was sealed last is over. `restarted`: that has cost a restart.
+  void closed(TimePoint now, const RoundEnd& end, bool restarted);
+
+  // In the order of time, the one that runs among them.
+  std::vector<RoundRecord> list() const;
+  // Those between the first and the last that are not kept.
+  std::size_t left_out() const { return left_out_; }
+  // Of all rounds: first failures, and restarts, by the id of their cause; "unknown" where nothing
+  // is known of it, "other" for what exceeds bounds::causes_counted_max.
+  const std::map<std::string, std::size_t>& failures() const { return failures_; }
+  const std::map<std::string, std::size_t>& restarts() const { return restarts_; }
+
+ private:
+  std::vector<RoundRecord> first_;
+  std::deque<RoundRecord> last_;
+  std::size_t left_out_ = 0;
+  std::map<std::string, std::size_t> failures_;
+  std::map<std::string, std::size_t> restarts_;
+};
+
+}  // namespace cpprun

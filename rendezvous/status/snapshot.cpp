@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "rendezvous/status/snapshot.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <tuple>
+#include <utility>
+
+namespace cpprun {
+
+namespace {
+
+JobState state_of(const Job& job) {
+  if (job.over()) return JobState::over;
+  if (job.pauses()) return JobState::pausing;
+  switch (job.round().phase()) {
+    case Round::Phase::gathering:
+      return JobState::gathering;
+    case Round::Phase::sealed:
+      return JobState::running;
+    case Round::Phase::draining:
+      return JobState::draining;
+  }
+  return JobState::gathering;
+}
+
+// Seats first, in their order; then whoever has none, in the order in which their links came.
+std::tuple<bool, GroupRank, LinkId> order_of(const NodePlace& place) {
+  return {!place.node, place.node.value_or(GroupRank{}), place.node ? LinkId{} : place.link};
+}
+
+struct Found {
+  LinkId link;
+  const Member* member;
+  NodePlace place() const { return {member->group_rank, link}; }
+};
+
+NodeSnapshot node_of(const Job& job, TimePoint now, const Found& found) {
+  const Member& member = *found.member;
+  NodeSnapshot node{.host = member.join.host,
+                    .node = member.group_rank,
+                    .state = member.state,
+                    .since = member.since,
+                    .connected = member.connected,
+                    .leaving = member.leaving,
+                    .local = member.local,
+                    .pid = member.join.pid,
+                    .workers = member.join.local_world_size,
+                    .role = member.join.role};
+  if (member.group_rank) node.base_rank = member.ranks.base;
+  if (const auto heard = job.leases().heard(found.link)) node.silence = now - *heard;
+  return node;
+}
+
+template <class Number>
+std::optional<Number> whole(std::string_view text) {
+  Number value{};
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc{} || end != text.data() + text.size()) return std::nullopt;
+  return value;
+}
+
+}  // namespace
+
+JobSnapshot snapshot_of(const Job& job, TimePoint now) {
+  const Round& round = job.round();
+  JobSnapshot snapshot{.terms = job.terms(),
+                       .state = state_of(job),
+                       .since = job.since(),
+                       .round = round.number(),
+                       .restarts_used = job.policy().restarts_used(),
+                       .restarts_left = job.policy().restarts_left(now),
+                       .lease = job.lease(),
+                       .nodes = {.waiting = round.count(Member::State::waiting),
+                                 .running = round.count(Member::State::running),
+                                 .succeeded = round.count(Member::State::succeeded),
+                                 .drained = round.count(Member::State::drained),
+                                 .away = round.away()},
+                       .world_size = round.world_size(),
+                       .failures_by_cause = job.history().failures(),
+                       .restarts_by_cause = job.history().restarts(),
+                       .finish = job.finish()};
+  if (const auto silent = job.leases().longest_silent()) snapshot.silence_max = now - silent->heard;
+  return snapshot;
+}
+
+JobDetails details_of(const Job& job, TimePoint now) {
+  JobDetails details{.job = snapshot_of(job, now),
+                     .waits_for = job.waits_for(now),
+                     .rounds = job.history().list(),
+                     .rounds_left_out = job.history().left_out()};
+  // What has failed by now in the round that drains is known before it is over.
+  if (!details.rounds.empty() && !details.rounds.back().ended) {
+    tell_end(details.rounds.back(), job.round_end());
+  }
+  return details;
+}
+
+NodePage nodes_of(const Job& job, TimePoint now, const std::optional<NodePlace>& after,
+                  std::size_t nodes_max) {
+  std::vector<Found> found;
+  job.round().each([&](LinkId link, const Member& member) {
+    const Found each{link, &member};
+    if (!after || order_of(*after) < order_of(each.place())) found.push_back(each);
+  });
+  const auto by_order = [](const Found& left, const Found& right) {
+    return order_of(left.place()) < order_of(right.place());
+  };
+  const std::size_t count = std::min(found.size(), nodes_max);
+  const auto end = found.begin() + static_cast<std::ptrdiff_t>(count);
+  std::partial_sort(found.begin(), end, found.end(), by_order);
+  NodePage page;
+  page.nodes.reserve(count);
+  for (auto at = found.begin(); at != end; ++at) page.nodes.push_back(node_of(job, now, *at));
+  if (count < found.size() && count > 0) page.next = found[count - 1].place();
+  return page;
+}
+
+std::string to_text(const NodePlace& place) {
+  return place.node ? fmt::format("{}", place.node->value) : fmt::format("w{}", place.link.value);
+}
+
+std::optional<NodePlace> node_place(std::string_view text) {
+  if (text.starts_with('w')) {
+    const auto link = whole<std::uint64_t>(text.substr(1));
+    if (!link) return std::nullopt;
+    return NodePlace{.link = LinkId{*link}};
+  }
+  const auto node = whole<int>(text);
+  if (!node || *node < 0) return std::nullopt;
+  return NodePlace{.node = GroupRank{*node}};
+}
+
+std::string_view name_of(JobState state) {
+  constexpr std::array<std::string_view, 5> names = {"gathering", "pausing", "running", "draining",
+                                                     "over"};
+  return names[static_cast<std::size_t>(state)];
+}
+
+std::string_view name_of(Member::State state) {
+  constexpr std::array<std::string_view, 4> names = {"waiting", "running", "succeeded", "drained"};
+  return names[static_cast<std::size_t>(state)];
+}
+
+}  // namespace cpprun

@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+// A job as it can be shown to somebody: one value, made from what the coordinator knows when
+// somebody asks, and forgotten afterwards. A job in short costs the same whatever its size. Its
+// nodes come in pages, so that ten thousand of them never hold anybody up.
+
+#include <array>
+#include <cstddef>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "proto/clock.h"
+#include "proto/ids.h"
+#include "proto/link/message.h"
+#include "rendezvous/job/job.h"
+
+namespace cpprun {
+
+enum class JobState {
+  gathering,  // waits for its nodes
+  pausing,    // before a restart
+  running,
+  draining,  // its workers are being ended
+  over,
+};
+
+// The same moment by two clocks: the one that decides, and the one that people read.
+struct Moment {
+  TimePoint now{};
+  WallTime wall{};
+
+  WallTime by_wall(TimePoint moment) const {
+    return wall - std::chrono::duration_cast<WallTime::duration>(now - moment);
+  }
+};
+
+// How many nodes are in each of Member's states.
+struct NodeCounts {
+  std::size_t waiting = 0;
+  std::size_t running = 0;
+  std::size_t succeeded = 0;
+  std::size_t drained = 0;
+  std::size_t away = 0;  // of those, whose link is broken and may come back
+  friend bool operator==(const NodeCounts&, const NodeCounts&) = default;
+};
+
+struct JobSnapshot {
+  JobTerms terms;
+  JobState state = JobState::gathering;
+  std::optional<TimePoint> since = {};  // nothing: nobody has come yet
+  RoundNumber round{};                  // 0 before the first is sealed
+  int restarts_used = 0;
+  int restarts_left = 0;
+  Duration lease{};
+  // How long the node that has been silent for longest has been; nothing: nobody is watched.
+  std::optional<Duration> silence_max = {};
+  NodeCounts nodes;
+  int world_size = 0;  // workers of the round that runs, or ran last
+  std::map<std::string, std::size_t> failures_by_cause;
+  std::map<std::string, std::size_t> restarts_by_cause;
+  std::optional<link::Finish> finish = {};  // when it is over
+};
+
+// The same, and what costs more than a glance.
+struct JobDetails {
+  JobSnapshot job;
+  std::string waits_for;            // in a sentence; empty where it waits for nothing
+  std::vector<RoundRecord> rounds;  // the one that runs is the last
+  std::size_t rounds_left_out = 0;
+};
+
+struct NodeSnapshot {
+  std::string host;
+  std::optional<GroupRank> node = {};  // nothing: it has had no seat yet
+  Member::State state = Member::State::waiting;
+  TimePoint since{};
+  std::optional<Duration> silence = {};  // since it was last heard; nothing: it is not watched
+  bool connected = true;
+  bool leaving = false;
+  bool local = false;  // it lives in the coordinator's own process
+  int pid = 0;         // of its agent
+  int workers = 0;
+  std::optional<Rank> base_rank = {};  // of its local rank 0
+  std::string role;
+};
+
+// Behind which node the next page begins, in the order of their seats, and then of their links.
+struct NodePlace {
+  std::optional<GroupRank> node = {};
+  LinkId link{};
+  friend bool operator==(const NodePlace&, const NodePlace&) = default;
+};
+
+struct NodePage {
+  std::vector<NodeSnapshot> nodes;
+  std::optional<NodePlace> next = {};  // nothing: these were the last
+};
+
+JobSnapshot snapshot_of(const Job& job, TimePoint now);
+JobDetails details_of(const Job& job, TimePoint now);
+// At most so many of its nodes, those behind that place.
+NodePage nodes_of(const Job& job, TimePoint now, const std::optional<NodePlace>& after,
+                  std::size_t nodes_max);
+
+// "12" for a node that has a seat, "w345" for one that waits: a place as an address shows it.
+std::string to_text(const NodePlace& place);
+std::optional<NodePlace> node_place(std::string_view text);
+
+std::string_view name_of(JobState state);
+std::string_view name_of(Member::State state);
+
+}  // namespace cpprun
