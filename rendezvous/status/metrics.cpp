@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "rendezvous/status/metrics.h"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <map>
+
+#include "proto/plain_text.h"
+
+namespace cpprun {
+
+namespace {
+
+enum Metric : std::size_t {
+  jobs_known,
+  job_state,
+  state_seconds,
+  rounds_total,
+  restarts_total,
+  restarts_left,
+  restarts_max,
+  failures_total,
+  nodes_present,
+  nodes_away,
+  nodes_min,
+  nodes_max,
+  workers_in_world,
+  lease_seconds,
+  silence_seconds,
+  exit_code,
+  metric_count,
+};
+
+constexpr std::array<MetricFacts, metric_count> facts = {{
+    {"cpprun_jobs", "gauge", "", "Jobs that this coordinator knows."},
+    {"cpprun_job_state", "gauge", "run_id, state",
+     "1 for the state in which the job is: gathering, pausing, running, draining or over."},
+    {"cpprun_job_state_seconds", "gauge", "run_id", "How long the job has been in its state."},
+    {"cpprun_rounds_total", "counter", "run_id", "Rounds that were sealed."},
+    {"cpprun_restarts_total", "counter", "run_id, cause",
+     "Restarts that were spent, by the cause of the failure before them."},
+    {"cpprun_restarts_left", "gauge", "run_id", "Restarts that are left of the budget."},
+    {"cpprun_restarts_max", "gauge", "run_id", "The budget of restarts."},
+    {"cpprun_failures_total", "counter", "run_id, cause",
+     "Rounds that a failure broke, by the cause of the first failure."},
+    {"cpprun_nodes", "gauge", "run_id, state",
+     "Nodes by their state: waiting, running, succeeded or drained."},
+    {"cpprun_nodes_away", "gauge", "run_id",
+     "Nodes whose link is broken, and which may come back until their lease is over."},
+    {"cpprun_nodes_min", "gauge", "run_id", "Nodes that the job needs."},
+    {"cpprun_nodes_max", "gauge", "run_id", "Nodes that the job takes."},
+    {"cpprun_workers", "gauge", "run_id", "Workers of the round that was sealed last."},
+    {"cpprun_lease_seconds", "gauge", "run_id", "Silence after which a node is lost."},
+    {"cpprun_silence_seconds_max", "gauge", "run_id",
+     "Silence of the node that was last heard longest ago."},
+    {"cpprun_job_exit_code", "gauge", "run_id", "Exit code of a job that is over."},
+}};
+
+// All series of one metric stand together, as the format asks. Every value is a double to
+// Prometheus.
+class Writer {
+ public:
+  explicit Writer(std::string& text) : text_(text) {}
+
+  void begin(Metric metric) {
+    name_ = facts[metric].name;
+    text_ += fmt::format("# HELP {} {}\n# TYPE {} {}\n", name_, facts[metric].help, name_,
+                         facts[metric].type);
+  }
+  void add(double value) { text_ += fmt::format("{} {}\n", name_, value); }
+  void add(const JobSnapshot& job, double value) {
+    text_ += fmt::format("{}{{run_id=\"{}\"}} {}\n", name_, label_text(job.terms.id), value);
+  }
+  void add(const JobSnapshot& job, std::string_view label, std::string_view of, double value) {
+    text_ += fmt::format("{}{{run_id=\"{}\",{}=\"{}\"}} {}\n", name_, label_text(job.terms.id),
+                         label, label_text(of), value);
+  }
+
+ private:
+  std::string& text_;
+  std::string_view name_;
+};
+
+using Value = double (*)(const JobSnapshot&);
+using Counts = const std::map<std::string, std::size_t>& (*)(const JobSnapshot&);
+
+void write_states(Writer& writer, const std::vector<JobSnapshot>& jobs, TimePoint now) {
+  writer.begin(job_state);
+  constexpr std::array states = {JobState::gathering, JobState::pausing, JobState::running,
+                                 JobState::draining, JobState::over};
+  for (const auto& job : jobs) {
+    for (const auto state : states) {
+      writer.add(job, "state", name_of(state), job.state == state ? 1 : 0);
+    }
+  }
+  writer.begin(state_seconds);
+  for (const auto& job : jobs) {
+    if (job.since) writer.add(job, in_seconds(now - *job.since));
+  }
+}
+
+void write_nodes(Writer& writer, const std::vector<JobSnapshot>& jobs) {
+  writer.begin(nodes_present);
+  for (const auto& job : jobs) {
+    const auto add = [&](Member::State state, std::size_t count) {
+      writer.add(job, "state", name_of(state), static_cast<double>(count));
+    };
+    add(Member::State::waiting, job.nodes.waiting);
+    add(Member::State::running, job.nodes.running);
+    add(Member::State::succeeded, job.nodes.succeeded);
+    add(Member::State::drained, job.nodes.drained);
+  }
+}
+
+void write_causes(Writer& writer, Metric metric, const std::vector<JobSnapshot>& jobs,
+                  Counts counts) {
+  writer.begin(metric);
+  for (const auto& job : jobs) {
+    for (const auto& [cause, count] : counts(job))
+      writer.add(job, "cause", cause, static_cast<double>(count));
+  }
+}
+
+void write_each(Writer& writer, Metric metric, const std::vector<JobSnapshot>& jobs, Value value) {
+  writer.begin(metric);
+  for (const auto& job : jobs) writer.add(job, value(job));
+}
+
+}  // namespace
+
+std::span<const MetricFacts> metrics() {
+  return facts;
+}
+
+std::string metrics_text(const std::vector<JobSnapshot>& jobs, std::size_t jobs_total,
+                         TimePoint now) {
+  std::string text;
+  Writer writer(text);
+  writer.begin(jobs_known);
+  writer.add(static_cast<double>(jobs_total));
+  write_states(writer, jobs, now);
+  write_each(writer, rounds_total, jobs,
+             [](const JobSnapshot& job) -> double { return job.round.value; });
+  write_causes(writer, restarts_total, jobs,
+               [](const JobSnapshot& job) -> const auto& { return job.restarts_by_cause; });
+  write_each(writer, restarts_left, jobs,
+             [](const JobSnapshot& job) -> double { return job.restarts_left; });
+  write_each(writer, restarts_max, jobs,
+             [](const JobSnapshot& job) -> double { return job.terms.restarts_max; });
+  write_causes(writer, failures_total, jobs,
+               [](const JobSnapshot& job) -> const auto& { return job.failures_by_cause; });
+  write_nodes(writer, jobs);
+  write_each(writer, nodes_away, jobs,
+             [](const JobSnapshot& job) { return static_cast<double>(job.nodes.away); });
+  write_each(writer, nodes_min, jobs,
+             [](const JobSnapshot& job) -> double { return job.terms.nodes_min; });
+  write_each(writer, nodes_max, jobs,
+             [](const JobSnapshot& job) -> double { return job.terms.nodes_max; });
+  write_each(writer, workers_in_world, jobs,
+             [](const JobSnapshot& job) -> double { return job.world_size; });
+  write_each(writer, lease_seconds, jobs,
+             [](const JobSnapshot& job) { return in_seconds(job.lease); });
+  writer.begin(silence_seconds);
+  for (const auto& job : jobs) {
+    if (job.silence_max) writer.add(job, in_seconds(*job.silence_max));
+  }
+  writer.begin(exit_code);
+  for (const auto& job : jobs) {
+    if (job.finish) writer.add(job, job.finish->exit_code);
+  }
+  return text;
+}
+
+std::string label_text(std::string_view value) {
+  std::string text;
+  // Bytes that are no UTF-8 would make the whole answer unreadable.
+  for (const char letter : plain_lines(value)) {
+    if (letter == '\\' || letter == '"') {
+      text += '\\';
+      text += letter;
+    } else if (letter == '\n') {
+      text += "\\n";
+    } else {
+      text += letter;
+    }
+  }
+  return text;
+}
+
+}  // namespace cpprun

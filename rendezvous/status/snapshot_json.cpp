@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "rendezvous/status/snapshot_json.h"
+
+#include <nlohmann/json.hpp>
+
+#include "proto/signal_names.h"
+
+namespace cpprun {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+double unix_seconds(WallTime time) {
+  return std::chrono::duration<double>(time.time_since_epoch()).count();
+}
+
+template <class Value, class Write>
+Json nullable(const std::optional<Value>& value, Write&& write) {
+  return value ? Json(write(*value)) : Json(nullptr);
+}
+
+Json time_json(const std::optional<TimePoint>& moment, const Moment& clocks) {
+  return nullable(moment, [&](TimePoint at) { return unix_seconds(clocks.by_wall(at)); });
+}
+
+Json failure_json(const link::Failure& failure) {
+  const auto& status = failure.status;
+  return {{"rank", failure.rank.value},
+          {"local_rank", failure.local_rank.value},
+          {"node", failure.group_rank.value},
+          {"host", failure.host},
+          {"pid", failure.pid},
+          {"exit_code", link::exit_code_of(status)},
+          {"signal", status.signalled ? Json(signal_name(status.value)) : Json(nullptr)},
+          {"time", unix_seconds(failure.time)},
+          {"message", failure.message},
+          {"cause", failure.cause},
+          {"consequence", failure.consequence}};
+}
+
+Json counts_json(const NodeCounts& nodes) {
+  return {{"waiting", nodes.waiting},
+          {"running", nodes.running},
+          {"succeeded", nodes.succeeded},
+          {"drained", nodes.drained},
+          {"away", nodes.away}};
+}
+
+Json summary_json(const JobSnapshot& job, const Moment& moment) {
+  Json json;
+  json["job"] = job.terms.id;
+  json["state"] = name_of(job.state);
+  json["since"] = time_json(job.since, moment);
+  json["round"] = job.round.value;
+  json["nodes_min"] = job.terms.nodes_min;
+  json["nodes_max"] = job.terms.nodes_max;
+  json["nodes"] = counts_json(job.nodes);
+  json["world_size"] = job.world_size;
+  json["restarts"] = job.restarts_used;
+  json["restarts_max"] = job.terms.restarts_max;
+  json["restarts_left"] = job.restarts_left;
+  json["restart_backoff"] = in_seconds(job.terms.restart_backoff);
+  json["restart_window"] = in_seconds(job.terms.restart_window);
+  json["no_restart_codes"] = job.terms.no_restart_codes;
+  json["lease"] = in_seconds(job.lease);
+  json["silence_max"] = nullable(job.silence_max, in_seconds);
+  json["exit_code"] = nullable(job.finish, [](const auto& finish) { return finish.exit_code; });
+  json["reason"] = job.finish ? job.finish->reason : std::string();
+  return json;
+}
+
+Json round_json(const RoundRecord& round, const Moment& moment) {
+  Json json;
+  json["round"] = round.round.value;
+  json["restart"] = round.restart;
+  json["began"] = unix_seconds(moment.by_wall(round.began));
+  json["ended"] = time_json(round.ended, moment);
+  json["reason"] = round.reason;
+  json["failure"] = nullable(round.root, failure_json);
+  json["consequences"] = Json::array();
+  for (const auto& each : round.consequences) {
+    json["consequences"].push_back({{"rank", each.rank.value},
+                                    {"node", each.group_rank.value},
+                                    {"exit_code", link::exit_code_of(each.status)}});
+  }
+  json["consequence_count"] = round.consequence_count;
+  return json;
+}
+
+Json node_json(const NodeSnapshot& node, const Moment& moment) {
+  Json json;
+  json["host"] = node.host;
+  json["node"] = nullable(node.node, [](GroupRank rank) { return rank.value; });
+  json["state"] = name_of(node.state);
+  json["since"] = unix_seconds(moment.by_wall(node.since));
+  json["silence"] = nullable(node.silence, in_seconds);
+  json["connected"] = node.connected;
+  json["leaving"] = node.leaving;
+  json["hosts_coordinator"] = node.local;
+  json["pid"] = node.pid;
+  json["workers"] = node.workers;
+  json["base_rank"] = nullable(node.base_rank, [](Rank rank) { return rank.value; });
+  json["role"] = node.role;
+  return json;
+}
+
+// What is no UTF-8 in the words of strangers is replaced, and never ends an answer.
+std::string text_of(const Json& json) {
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+}  // namespace
+
+std::string jobs_json(const std::vector<JobSnapshot>& jobs, const std::optional<std::string>& next,
+                      const Moment& moment) {
+  Json json;
+  json["time"] = unix_seconds(moment.wall);
+  json["jobs"] = Json::array();
+  for (const auto& job : jobs) json["jobs"].push_back(summary_json(job, moment));
+  json["next"] = nullable(next, [](const std::string& id) { return id; });
+  return text_of(json);
+}
+
+std::string job_json(const JobDetails& details, const Moment& moment) {
+  Json json = summary_json(details.job, moment);
+  json["time"] = unix_seconds(moment.wall);
+  json["waits_for"] = details.waits_for;
+  json["root"] = details.job.finish ? nullable(details.job.finish->root, failure_json) : nullptr;
+  json["rounds"] = Json::array();
+  for (const auto& round : details.rounds) json["rounds"].push_back(round_json(round, moment));
+  json["rounds_left_out"] = details.rounds_left_out;
+  return text_of(json);
+}
+
+std::string nodes_json(const NodePage& page, const Moment& moment) {
+  Json json;
+  json["time"] = unix_seconds(moment.wall);
+  json["nodes"] = Json::array();
+  for (const auto& node : page.nodes) json["nodes"].push_back(node_json(node, moment));
+  json["next"] = nullable(page.next, [](const NodePlace& place) { return to_text(place); });
+  return text_of(json);
+}
+
+std::string error_json(const std::string& reason) {
+  Json json;
+  json["error"] = reason;
+  return text_of(json);
+}
+
+}  // namespace cpprun

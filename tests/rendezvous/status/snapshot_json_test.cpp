@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "rendezvous/status/snapshot_json.h"
+
+#include <doctest/doctest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "tests/rendezvous/job/job_table.h"
+
+using namespace cpprun;
+using namespace cpprun::testing;
+using namespace std::chrono_literals;
+using nlohmann::json;
+
+namespace {
+
+// The clock that people read stands at 1000 s when the other one stands at 10 s.
+const Moment at_ten{.now = t0 + 10s, .wall = WallTime{} + 1000s};
+
+Table failed_once() {
+  Table table(3);
+  table.seal();
+  table.hear(t0 + 4s, b,
+             link::Failed{.round = RoundNumber{1},
+                          .failure = {.rank = Rank{3},
+                                      .pid = 77,
+                                      .status = {true, 9},
+                                      .time = WallTime{} + 994s,
+                                      .message = "\xff<script>\n",
+                                      .cause = "killed"}});
+  table.drained(t0 + 6s, 1, {a, b});
+  return table;
+}
+
+}  // namespace
+
+TEST_CASE("a list of jobs has one in short for each, and where the next page begins") {
+  const Table table = failed_once();
+  const auto text = jobs_json({snapshot_of(table.job, at_ten.now)}, "j", at_ten);
+  const auto read = json::parse(text);
+  CHECK(text.ends_with("}\n"));
+  CHECK(read["time"] == 1000.0);
+  CHECK(read["next"] == "j");
+  REQUIRE(read["jobs"].size() == 1);
+  const auto& job = read["jobs"][0];
+  CHECK(job["job"] == "j");
+  CHECK(job["state"] == "running");
+  CHECK(job["since"] == 996.0);
+  CHECK(job["round"] == 2);
+  CHECK(job["world_size"] == 4);
+  CHECK(job["nodes"]["running"] == 2);
+  CHECK(job["restarts"] == 1);
+  CHECK(job["restarts_max"] == 3);
+  CHECK(job["restarts_left"] == 2);
+  CHECK(job["lease"] == 3.0);
+  CHECK(job["exit_code"].is_null());
+  CHECK(json::parse(jobs_json({}, std::nullopt, at_ten))["next"].is_null());
+}
+
+TEST_CASE("one job has its rounds, with failures as events have them") {
+  const Table table = failed_once();
+  const auto read = json::parse(job_json(details_of(table.job, at_ten.now), at_ten));
+  REQUIRE(read["rounds"].size() == 2);
+  const auto& first = read["rounds"][0];
+  CHECK(first["began"] == 990.0);
+  CHECK(first["ended"] == 996.0);
+  const auto& failure = first["failure"];
+  CHECK(failure["rank"] == 3);
+  CHECK(failure["local_rank"] == 1);
+  CHECK(failure["node"] == 1);
+  CHECK(failure["host"] == "host1");
+  CHECK(failure["pid"] == 77);
+  CHECK(failure["exit_code"] == 137);
+  CHECK(failure["signal"] == "SIGKILL");
+  CHECK(failure["time"] == 994.0);
+  CHECK(failure["cause"] == "killed");
+  CHECK(failure["consequence"] == false);
+  CHECK(read["rounds"][1]["ended"].is_null());
+  CHECK(read["rounds"][1]["failure"].is_null());
+  CHECK(read["root"].is_null());
+}
+
+TEST_CASE("bytes of a worker that are no text do not spoil an answer") {
+  const Table table = failed_once();
+  const auto read = json::parse(job_json(details_of(table.job, at_ten.now), at_ten));
+  CHECK(read["rounds"][0]["failure"]["message"] == "\xef\xbf\xbd<script>\n");
+}
+
+TEST_CASE("a job that is over has its exit code, its reason and its root") {
+  Table table;
+  table.seal();
+  table.hear(
+      t0 + 4s, b,
+      link::Failed{.round = RoundNumber{1}, .failure = {.rank = Rank{3}, .status = {false, 7}}});
+  table.drained(t0 + 6s, 1, {a, b});
+  const auto read = json::parse(job_json(details_of(table.job, at_ten.now), at_ten));
+  CHECK(read["state"] == "over");
+  CHECK(read["exit_code"] == 7);
+  CHECK(read["reason"] == "rank 3 on host1 failed");
+  CHECK(read["root"]["exit_code"] == 7);
+  CHECK(read["root"]["signal"].is_null());
+}
+
+TEST_CASE("a page of nodes says what each does, and behind which the next begins") {
+  const Table table = failed_once();
+  const auto read = json::parse(nodes_json(nodes_of(table.job, at_ten.now, {}, 1), at_ten));
+  REQUIRE(read["nodes"].size() == 1);
+  const auto& node = read["nodes"][0];
+  CHECK(node["host"] == "host0");
+  CHECK(node["node"] == 0);
+  CHECK(node["state"] == "running");
+  CHECK(node["since"] == 996.0);
+  CHECK(node["hosts_coordinator"] == true);
+  CHECK(node["silence"].is_null());
+  CHECK(node["workers"] == 2);
+  CHECK(node["base_rank"] == 0);
+  CHECK(read["next"] == "0");
+}
+
+TEST_CASE("a refusal is JSON as well") {
+  CHECK(json::parse(error_json("no \"job\""))["error"] == "no \"job\"");
+}
