@@ -124,6 +124,14 @@ inline constexpr std::chrono::nanoseconds dial_attempt_max = 5s;
 // How long a master stays for the others to hear that the job is over.
 inline constexpr std::chrono::nanoseconds farewell_max = 5s;
 
+// --- whoever looks by HTTP ---------------------------------------------------------------------
+// The head of a request: what browsers and scrapers send has a tenth of it.
+inline constexpr std::size_t http_head_bytes_max = 8 * 1024;
+// What may follow it; nobody here reads it yet.
+inline constexpr std::size_t http_body_bytes_max = 4 * 1024;
+// An address: a job's id, every byte of it escaped, and what stands around it.
+inline constexpr std::size_t http_target_bytes_max = 2 * 1024;
+
 // --- a worker ----------------------------------------------------------------------------------
 // An error's sentence in the error file. What() of a C++ exception with a whole back-trace stays
 // below it; the rest is cut, because the launcher reads the file into memory.

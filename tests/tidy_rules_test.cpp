@@ -72,6 +72,9 @@ TEST_CASE("libraries stay in their homes") {
   CHECK(check_libraries({"rendezvous/store/store.cpp", "#include <asio.hpp>\n"}).size() == 1);
   CHECK(check_libraries({"rendezvous/store/io/listener.cpp", "#include <asio/ip/tcp.hpp>\n"})
             .empty());
+  const std::string beast = "#include <boost/beast/http/parser.hpp>\n";
+  CHECK(check_libraries({"proto/http/session.cpp", beast}).empty());
+  CHECK(check_libraries({"rendezvous/status/io/status_server.cpp", beast}).size() == 1);
   CHECK(check_libraries({"launcher/plan/plan.cpp", "#include <CLI/CLI.hpp>\n"}).size() == 1);
   CHECK(check_libraries({"rendezvous/daemon/cpprund_cli.cpp", "#include <CLI/CLI.hpp>\n"}).empty());
   CHECK(check_libraries({"launcher/cli/declaration.cpp", "#include <CLI/CLI.hpp>\n"}).empty());

@@ -18,6 +18,7 @@ constexpr std::array all_targets = {
     Target{"link", "frames between agent and coordinator", link_frames},
     Target{"coordinator", "an agent's frames, heard by a coordinator with a job", coordinator_link},
     Target{"sniff", "the first bytes of a connection", sniffed_bytes},
+    Target{"http", "a browser's requests", http_requests},
     Target{"error_file", "a worker's error.json", error_file},
     Target{"heartbeat", "a worker's heartbeat file", heartbeat_file},
     Target{"safetensors", "the head of a checkpoint", safetensors_head},

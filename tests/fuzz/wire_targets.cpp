@@ -8,6 +8,7 @@
 #include "proto/bounds.h"
 #include "proto/c10d/encoder.h"
 #include "proto/c10d/reply_decoder.h"
+#include "proto/http/session.h"
 #include "proto/link/codec.h"
 #include "proto/sniff.h"
 #include "rendezvous/coordinator/coordinator.h"
@@ -34,6 +35,34 @@ constexpr LinkId second_node{2};
 constexpr LinkId stranger{3};
 constexpr const char* honest_job = "honest";
 constexpr Duration step = std::chrono::milliseconds(1);
+
+// What somebody hears who sends that, in pieces of that size.
+std::string http_conversation(std::string_view bytes, std::size_t piece_size) {
+  http::Session session;
+  std::string said;
+  for (bool closed = false; !closed;) {
+    const auto next = session.next();
+    if (const auto* asked = std::get_if<http::Session::Asked>(&next)) {
+      const http::Request& request = asked->request;
+      promise(request.target.starts_with('/'), "a target that is no path");
+      promise(request.target.size() <= bounds::http_target_bytes_max, "a target over its bound");
+      promise(session.room() == 0, "takes more before it has answered");
+      said += session.answer({.body = request.target});
+      closed = session.closes();
+    } else if (const auto* refused = std::get_if<http::Session::Refused>(&next)) {
+      promise(!refused->reason.empty() && !refused->bytes.empty(), "a refusal without a reason");
+      said += refused->bytes;
+      closed = true;
+    } else {
+      promise(session.room() > 0, "is full, and wants more");
+      const auto size = std::min({bytes.size(), piece_size, session.room()});
+      if (size == 0) return said + "\nopen";
+      session.hear(bytes.substr(0, size));
+      bytes.remove_prefix(size);
+    }
+  }
+  return said;
+}
 
 // The longest word that sniff() may wait for.
 constexpr std::size_t sniffed_bytes_max = 8;
@@ -195,6 +224,15 @@ void sniffed_bytes(std::string_view bytes) {
   }
   promise(bytes.size() < sniffed_bytes_max || earlier != Protocol::undecided, "undecided for ever");
   promise(!describe(bytes).empty() || bytes.empty(), "has no words for it");
+}
+
+// However the bytes are cut, the same is said; and nothing is held beyond the bounds.
+void http_requests(std::string_view bytes) {
+  const std::string whole = http_conversation(bytes, bytes.size() + 1);
+  for (const std::size_t piece : {1U, 3U, 64U}) {
+    promise(http_conversation(bytes, piece) == whole, "says something else when it is cut");
+  }
+  static_cast<void>(http::is_own_host(bytes, {"node-7"}));
 }
 
 }  // namespace cpprun::fuzz

@@ -11,5 +11,6 @@ void store_replies(std::string_view bytes);
 void link_frames(std::string_view bytes);
 void coordinator_link(std::string_view bytes);
 void sniffed_bytes(std::string_view bytes);
+void http_requests(std::string_view bytes);
 
 }  // namespace cpprun::fuzz

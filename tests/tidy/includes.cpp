@@ -82,10 +82,16 @@ bool speaks_asio(std::string_view path) {
   return in_io(path) || is_test(path);
 }
 
+bool speaks_http(std::string_view path) {
+  return path == "proto/http/session.cpp";
+}
+
 constexpr std::string_view in_io_only = "effects live in io/: hand the value in";
 
 const std::array homes = {
     Home{"asio", speaks_asio, "Asio appears only under io/"},
+    Home{"boost/", speaks_http,
+         "Boost.Beast reads and writes HTTP in proto/http/session.cpp alone"},
     Home{"CLI/", is_cli, "CLI11 appears only where command lines are declared"},
     Home{"nlohmann/", is_codec, "JSON is read and written only in codec.cpp and *_json files"},
     Home{"torch/", is_worker, "LibTorch appears only in worker/torch and worker/examples"},
