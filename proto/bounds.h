@@ -132,6 +132,12 @@ inline constexpr std::size_t http_body_bytes_max = 4 * 1024;
 // An address: a job's id, every byte of it escaped, and what stands around it.
 inline constexpr std::size_t http_target_bytes_max = 2 * 1024;
 
+// What one answer shows: some hundred kilobytes, a few milliseconds of work.
+inline constexpr std::size_t status_jobs_shown_max = 200;
+inline constexpr std::size_t status_nodes_shown_max = 500;
+// Jobs in one answer to Prometheus, which has no pages: a megabyte.
+inline constexpr std::size_t status_jobs_measured_max = 1024;
+
 // --- a worker ----------------------------------------------------------------------------------
 // An error's sentence in the error file. What() of a C++ exception with a whole back-trace stays
 // below it; the rest is cut, because the launcher reads the file into memory.

@@ -97,6 +97,10 @@ class Coordinator {
   Store& store(const std::string& job) { return jobs_.at(job)->store; }
   bool knows(const std::string& job) const { return jobs_.contains(job); }
   std::size_t job_count() const { return jobs_.size(); }
+  // For whoever looks: null if there is none of that name; and at most so many in the order of
+  // their names, those behind that one.
+  const Job* find(const std::string& job) const;
+  std::vector<const Job*> jobs_after(const std::string& name, std::size_t jobs_max) const;
   // The one hosted job is over, and no connected node still has to be told.
   bool done() const;
 

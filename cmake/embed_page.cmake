@@ -1,0 +1,55 @@
+# SPDX-License-Identifier: BSD-3-Clause
+# Writes PAGE as a C++ source to OUTPUT, with the policy by which a browser obeys that page's own
+# script and style and nothing else: they are named by their hashes, in base64 as CSP wants them.
+
+function(cpprun_csp_hash text result)
+  set(letters ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/)
+  string(SHA256 hex "${text}")
+  set(base64 "")
+  # 32 bytes are ten groups of three, and two that are left: sixteen bits, two more to fill.
+  foreach(group RANGE 0 10)
+    math(EXPR at "${group} * 6")
+    if(group EQUAL 10)
+      string(SUBSTRING "${hex}" ${at} 4 digits)
+      math(EXPR bits "0x${digits} << 2")
+      set(shifts 12 6 0)
+    else()
+      string(SUBSTRING "${hex}" ${at} 6 digits)
+      math(EXPR bits "0x${digits}")
+      set(shifts 18 12 6 0)
+    endif()
+    foreach(shift IN LISTS shifts)
+      math(EXPR index "(${bits} >> ${shift}) & 63")
+      string(SUBSTRING "${letters}" ${index} 1 letter)
+      string(APPEND base64 "${letter}")
+    endforeach()
+  endforeach()
+  set(${result} "'sha256-${base64}='" PARENT_SCOPE)
+endfunction()
+
+# What stands between the first <tag> and </tag> of the page.
+function(cpprun_content_of page tag result)
+  string(LENGTH "<${tag}>" opening)
+  string(FIND "${page}" "<${tag}>" begin)
+  string(FIND "${page}" "</${tag}>" end)
+  if(begin EQUAL -1 OR end EQUAL -1)
+    message(FATAL_ERROR "${PAGE} has no <${tag}>")
+  endif()
+  math(EXPR begin "${begin} + ${opening}")
+  math(EXPR length "${end} - ${begin}")
+  string(SUBSTRING "${page}" ${begin} ${length} content)
+  set(${result} "${content}" PARENT_SCOPE)
+endfunction()
+
+file(READ "${PAGE}" page)
+cpprun_content_of("${page}" style style)
+cpprun_content_of("${page}" script script)
+cpprun_csp_hash("${style}" style_hash)
+cpprun_csp_hash("${script}" script_hash)
+set(policy "default-src 'none'; script-src ${script_hash}; style-src ${style_hash}; ")
+string(APPEND policy "connect-src 'self'; base-uri 'none'; form-action 'none'; ")
+string(APPEND policy "frame-ancestors 'none'")
+file(WRITE "${OUTPUT}" "#include \"rendezvous/status/page.h\"
+const std::string_view cpprun::page_html = R\"PAGE(${page})PAGE\";
+const std::string_view cpprun::page_policy = \"${policy}\";
+")

@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "rendezvous/coordinator/status_routes.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <optional>
+
+#include "proto/bounds.h"
+#include "proto/plain_text.h"
+#include "rendezvous/status/metrics.h"
+#include "rendezvous/status/page.h"
+#include "rendezvous/status/snapshot_json.h"
+
+namespace cpprun {
+
+const Job* Coordinator::find(const std::string& job) const {
+  const auto found = jobs_.find(job);
+  return found == jobs_.end() ? nullptr : &found->second->job;
+}
+
+std::vector<const Job*> Coordinator::jobs_after(const std::string& name,
+                                                std::size_t jobs_max) const {
+  std::vector<const Job*> jobs;
+  for (const auto& [id, entry] : jobs_) {
+    if (name.empty() || name < id) jobs.push_back(&entry->job);
+  }
+  const auto by_name = [](const Job* left, const Job* right) {
+    return left->terms().id < right->terms().id;
+  };
+  const std::size_t count = std::min(jobs.size(), jobs_max);
+  std::partial_sort(jobs.begin(), jobs.begin() + static_cast<std::ptrdiff_t>(count), jobs.end(),
+                    by_name);
+  jobs.resize(count);
+  return jobs;
+}
+
+namespace {
+
+constexpr std::string_view jobs_path = "/api/v1/jobs";
+constexpr std::string_view nodes_path = "/nodes";
+constexpr const char* json_type = "application/json";
+
+// What an address has before and behind its question mark, taken apart.
+struct Address {
+  std::string_view path;
+  std::string after;  // of ?after=…; empty: from the beginning
+};
+
+http::Response refusal(unsigned status, const std::string& why) {
+  return {.status = status, .type = json_type, .body = error_json(why)};
+}
+
+http::Response json(std::string text) {
+  return {.type = json_type, .body = std::move(text)};
+}
+
+// Nothing where it asks for what is not known here.
+std::optional<Address> address_of(std::string_view target) {
+  constexpr std::string_view parameter = "after=";
+  const auto mark = target.find('?');
+  if (mark == std::string_view::npos) return Address{.path = target};
+  const auto query = target.substr(mark + 1);
+  if (query.empty()) return Address{.path = target.substr(0, mark)};
+  if (!query.starts_with(parameter)) return std::nullopt;
+  auto after = unescaped(query.substr(parameter.size()));
+  if (!after) return std::nullopt;
+  return Address{.path = target.substr(0, mark), .after = std::move(*after)};
+}
+
+std::vector<JobSnapshot> snapshots_of(const std::vector<const Job*>& jobs, TimePoint now) {
+  std::vector<JobSnapshot> snapshots;
+  snapshots.reserve(jobs.size());
+  for (const Job* job : jobs) snapshots.push_back(snapshot_of(*job, now));
+  return snapshots;
+}
+
+http::Response all_jobs(const Coordinator& coordinator, const Moment& moment,
+                        const std::string& after) {
+  // One more than is shown tells whether these are the last.
+  auto jobs = coordinator.jobs_after(after, bounds::status_jobs_shown_max + 1);
+  std::optional<std::string> next;
+  if (jobs.size() > bounds::status_jobs_shown_max) {
+    jobs.pop_back();
+    next = jobs.back()->terms().id;
+  }
+  return json(jobs_json(snapshots_of(jobs, moment.now), next, moment));
+}
+
+http::Response measured(const Coordinator& coordinator, const Moment& moment) {
+  const auto jobs = coordinator.jobs_after({}, bounds::status_jobs_measured_max);
+  return {
+      .type = "text/plain; version=0.0.4; charset=utf-8",
+      .body = metrics_text(snapshots_of(jobs, moment.now), coordinator.job_count(), moment.now)};
+}
+
+http::Response of_job(const Coordinator& coordinator, const Moment& moment,
+                      const Address& address) {
+  auto rest = address.path.substr(jobs_path.size() + 1);
+  const bool wants_nodes = rest.ends_with(nodes_path);
+  if (wants_nodes) rest.remove_suffix(nodes_path.size());
+  const auto id = unescaped(rest);
+  const Job* job = id ? coordinator.find(*id) : nullptr;
+  if (job == nullptr) {
+    const auto name = plain_line(id.value_or(std::string(rest)), bounds::name_shown_bytes_max);
+    return refusal(404, fmt::format("no job \"{}\" is known here", name));
+  }
+  if (!wants_nodes) return json(job_json(details_of(*job, moment.now), moment));
+  const auto place = node_place(address.after);
+  if (!address.after.empty() && !place) {
+    return refusal(400, "after= is no place that an earlier page has named as its next");
+  }
+  const auto page = nodes_of(*job, moment.now, place, bounds::status_nodes_shown_max);
+  return json(nodes_json(page, moment));
+}
+
+}  // namespace
+
+http::Response answer(const Coordinator& coordinator, const HostNames& names, const Moment& moment,
+                      const http::Request& request) {
+  if (!request.host.empty() && !http::is_own_host(request.host, names)) {
+    return refusal(421, fmt::format("this machine is not called \"{}\": ask for it by an address",
+                                    plain_line(request.host, bounds::name_shown_bytes_max)));
+  }
+  if (request.method == http::Method::post) {
+    http::Response response = refusal(405, "there is nothing to be changed here");
+    response.fields.emplace_back("Allow", "GET, HEAD");
+    return response;
+  }
+  const auto address = address_of(request.target);
+  if (!address) return refusal(400, "nothing but ?after=… may follow an address");
+  const auto path = address->path;
+  if (path == "/") return status_page();
+  if (path == "/healthz" || path == "/readyz") return {.body = "ok\n"};
+  if (path == "/metrics") return measured(coordinator, moment);
+  if (path == jobs_path) return all_jobs(coordinator, moment, address->after);
+  const bool is_of_job =
+      path.starts_with(jobs_path) && path.substr(jobs_path.size()).starts_with('/');
+  if (is_of_job) return of_job(coordinator, moment, *address);
+  return refusal(404, "there is nothing at this address; / shows what there is");
+}
+
+std::optional<std::string> unescaped(std::string_view text) {
+  std::string plain;
+  while (!text.empty()) {
+    if (text.front() != '%') {
+      plain += text.front();
+      text.remove_prefix(1);
+      continue;
+    }
+    unsigned value = 0;
+    if (text.size() < 3) return std::nullopt;
+    const auto [end, error] = std::from_chars(text.data() + 1, text.data() + 3, value, 16);
+    if (error != std::errc{} || end != text.data() + 3) return std::nullopt;
+    plain += static_cast<char>(value);
+    text.remove_prefix(3);
+  }
+  return plain;
+}
+
+}  // namespace cpprun

@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+// Which address shows what of a coordinator (docs/operating.md). Pure: a request and the time go
+// in, an answer comes out, and nothing is remembered.
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "proto/http/session.h"
+#include "rendezvous/coordinator/coordinator.h"
+#include "rendezvous/status/snapshot.h"
+
+namespace cpprun {
+
+// Names by which this machine may be asked for, beside its addresses and localhost.
+using HostNames = std::vector<std::string>;
+
+http::Response answer(const Coordinator& coordinator, const HostNames& names, const Moment& moment,
+                      const http::Request& request);
+
+// "a/b" of "a%2Fb"; nothing where a percent sign is no escape.
+std::optional<std::string> unescaped(std::string_view text);
+
+}  // namespace cpprun

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "rendezvous/status/page.h"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <fstream>
+#include <iterator>
+
+using namespace cpprun;
+
+TEST_CASE("the page is the file that people edit, byte for byte") {
+  const char* const folder = std::getenv("CPPRUN_SOURCE_FOLDER");
+  REQUIRE(folder != nullptr);
+  std::ifstream file(std::string(folder) + "/rendezvous/status/page.html", std::ios::binary);
+  const std::string source{std::istreambuf_iterator<char>(file), {}};
+  CHECK(status_page().body == source);
+  CHECK(source.size() > 4000);
+}
+
+TEST_CASE("a browser obeys nothing but the page's own script and style, named by their hashes") {
+  const auto page = status_page();
+  REQUIRE(page.fields[0].first == "Content-Security-Policy");
+  const std::string& policy = page.fields[0].second;
+  CHECK(policy.starts_with("default-src 'none'; script-src 'sha256-"));
+  CHECK(policy.find("style-src 'sha256-") != std::string::npos);
+  CHECK(policy.find("unsafe") == std::string::npos);
+  // 32 bytes in base64, twice.
+  const auto script = policy.find("'sha256-") + 8;
+  CHECK(policy.substr(script + 43, 2) == "='");
+}
+
+TEST_CASE("the page asks nobody else, and puts nothing of a stranger's in as markup") {
+  const std::string page = status_page().body;
+  for (const char* word : {"http://", "https://", "innerHTML", "outerHTML", "insertAdjacent",
+                           "document.write", "eval(", "style=", "onclick=", "src="}) {
+    CAPTURE(word);
+    CHECK(page.find(word) == std::string::npos);
+  }
+  CHECK(page.find("prefers-color-scheme: dark") != std::string::npos);
+  CHECK(page.find("width=device-width") != std::string::npos);
+}
