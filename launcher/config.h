@@ -13,6 +13,7 @@
 #include "launcher/streams.h"
 #include "proto/clock.h"
 #include "rendezvous/log_level.h"
+#include "rendezvous/status/status_access.h"
 
 namespace cpprun {
 
@@ -100,6 +101,7 @@ struct Config {
   Duration keep_alive_interval = std::chrono::seconds(1);
   int keep_alive_attempts_max = 3;  // the lease is interval × attempts
   std::optional<std::string> local_addr;
+  StatusAccess status_access = StatusAccess::user;  // who may look by HTTP, where this node hosts
   Program program;
   LogOptions logs;
   std::vector<std::string>

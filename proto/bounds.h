@@ -132,6 +132,15 @@ inline constexpr std::size_t http_body_bytes_max = 4 * 1024;
 // An address: a job's id, every byte of it escaped, and what stands around it.
 inline constexpr std::size_t http_target_bytes_max = 2 * 1024;
 
+// Connections that look at a time: a browser has six, a scraper one; each may wait for an answer
+// of a megabyte.
+inline constexpr std::size_t status_connections_max = 16;
+// How long a request may take from its first byte to its last, a connection may ask for nothing, an
+// answer may wait for its reader, and the reader's end be waited for after the last one.
+inline constexpr std::chrono::nanoseconds status_request_patience = 5s;
+inline constexpr std::chrono::nanoseconds status_idle_patience = 60s;
+inline constexpr std::chrono::nanoseconds status_answer_patience = 30s;
+inline constexpr std::chrono::nanoseconds status_farewell_patience = 1s;
 // What one answer shows: some hundred kilobytes, a few milliseconds of work.
 inline constexpr std::size_t status_jobs_shown_max = 200;
 inline constexpr std::size_t status_nodes_shown_max = 500;

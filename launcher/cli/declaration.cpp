@@ -149,6 +149,9 @@ void Declaration::declare_endings(Flags& flags) {
                    "Write how the job ended, and why, as JSON");
   add<std::string>(flags.events, "--events", "FILE", file_name,
                    "Write what happens as it happens, one JSON object a line");
+  add<std::string>(flags.status_access, "--status-access", "WHO", any_text,
+                   "Who may look by HTTP: none, user (default), host, network")
+      .choices = {"none", "user", "host", "network"};
 }
 
 void Declaration::declare_log_files(Flags& flags) {

@@ -73,12 +73,21 @@ void read_signals(SettingReader& reader, Config& config) {
   }
 }
 
+void read_status_access(SettingReader& reader, Config& config) {
+  const auto& flag = reader.flags().status_access;
+  if (!flag.value) return;
+  const auto access = status_access(*flag.value);
+  if (!access) reader.complain(flag, "={} is none of {}", *flag.value, status_access_names);
+  config.status_access = access.value_or(config.status_access);
+}
+
 }  // namespace
 
 void read_ending_settings(SettingReader& reader, Config& config) {
   read_restarts(reader, config);
   read_grace(reader, config);
   read_signals(reader, config);
+  read_status_access(reader, config);
 }
 
 }  // namespace cpprun

@@ -58,6 +58,7 @@ struct Flags {
   Flag<std::string> signals_to_handle;
   Flag<std::string> report;
   Flag<std::string> events;
+  Flag<std::string> status_access;
   // Logs
   Flag<std::string> log_dir;
   Flag<int> log_keep;

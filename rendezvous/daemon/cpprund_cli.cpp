@@ -72,6 +72,22 @@ std::string level_said_by(const Environment& environment) {
   return said == nullptr || said->empty() ? "info" : *said;
 }
 
+// What is there for others than the agents.
+void add_services(CLI::App& app, DaemonOptions& options) {
+  app.add_flag("!--no-plain-store", options.has_plain_store,
+               "Host jobs only: serve no store on the port where agents meet");
+  const auto take = [&options](const CLI::results_t& texts) {
+    const auto access = status_access(texts.front());
+    options.status_access = access.value_or(options.status_access);
+    return access.has_value();
+  };
+  app.add_option("--status-access", CLI::callback_t(take),
+                 "Who may look at the jobs by HTTP: nobody, the user that runs this and root, "
+                 "everybody on this machine, or whoever reaches the port")
+      ->check(CLI::IsMember(std::set<std::string>{"none", "user", "host", "network"}))
+      ->default_str("user");
+}
+
 }  // namespace
 
 std::variant<DaemonOptions, CommandLineEnd> parse_daemon_options(int argc, const char* const* argv,
@@ -99,8 +115,7 @@ std::variant<DaemonOptions, CommandLineEnd> parse_daemon_options(int argc, const
       ->check(CLI::IsMember(std::set<std::string>{"error", "warning", "info", "debug"}))
       ->default_str("info")
       ->excludes(verbose);
-  app.add_flag("!--no-plain-store", options.has_plain_store,
-               "Host jobs only: serve no store on the port where agents meet");
+  add_services(app, options);
   // Names only: an enum would be taken by number, too.
   std::string dialect = "auto";
   app.add_option("--store-dialect", dialect,

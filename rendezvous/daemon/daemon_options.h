@@ -10,6 +10,7 @@
 #include "proto/c10d/dialect.h"
 #include "proto/clock.h"
 #include "rendezvous/log_level.h"
+#include "rendezvous/status/status_access.h"
 
 namespace cpprun {
 
@@ -18,6 +19,7 @@ struct DaemonOptions {
   std::uint16_t port = 29400;  // torchrun's default for a rendezvous endpoint; 0: any
   bool is_quiet = false;       // says nothing about closed clients
   LogLevel log_level = LogLevel::info;
+  StatusAccess status_access = StatusAccess::user;  // who may look at the jobs by HTTP
   bool has_plain_store = true;  // for whoever comes, on the port where agents meet
   c10d::Dialect dialect = c10d::Dialect::undecided;  // taken for granted where it is given
   // What strangers can take at most.

@@ -46,11 +46,14 @@ struct Admit {
   friend bool operator==(const Admit&, const Admit&) = default;
 };
 
-// It speaks the link and is the owner's from now on. `first_bytes` begin with the preamble.
+// It speaks the link, or HTTP to a port that takes it, and is the owner's from now on.
+// `first_bytes`
+// were read already.
 struct HandOver {
   int socket = -1;
   std::uint32_t port = 0;
   PeerAddress peer;
+  bool is_http = false;
   std::string first_bytes;
   friend bool operator==(const HandOver&, const HandOver&) = default;
 };

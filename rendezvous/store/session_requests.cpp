@@ -114,12 +114,10 @@ void StoreSessions::greet(Session& session, std::string_view received) {
       (void)settle(session);
       return;
     case Protocol::link:
-      actions_.emplace_back(session::HandOver{.socket = session.socket,
-                                              .port = session.port,
-                                              .peer = session.peer,
-                                              .first_bytes = std::string(bytes)});
-      return detach(session);
+      return hand_over(session, /*is_http=*/false);
     case Protocol::http:
+      if (takes_http_[session.port]) return hand_over(session, /*is_http=*/true);
+      [[fallthrough]];
     case Protocol::unknown:
       return close(session,
                    fmt::format("{} on a port for store clients and agents", describe(bytes)));
@@ -129,6 +127,16 @@ void StoreSessions::greet(Session& session, std::string_view received) {
           .id = session.id, .socket = session.socket, .port = session.port, .peer = session.peer});
       return;
   }
+}
+
+void StoreSessions::hand_over(Session& session, bool is_http) {
+  actions_.emplace_back(
+      session::HandOver{.socket = session.socket,
+                        .port = session.port,
+                        .peer = session.peer,
+                        .is_http = is_http,
+                        .first_bytes = std::string(backlog_of(session).inbox.view())});
+  detach(session);
 }
 
 void StoreSessions::admit(ConnectionId id) {

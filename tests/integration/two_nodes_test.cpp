@@ -199,7 +199,7 @@ TEST_CASE("garbage on the master's port during a job is told as such and disturb
   second.expect_out("here\n");
   std::vector<cpprun::FileDescriptor> strangers;
   for (const auto& words :
-       {"\xff\xfe garbage"s, "GET / HTTP/1.1\r\n\r\n"s, "cpprun1\n\xff\xff\xff\x7f"s,
+       {"\xff\xfe garbage"s, "SSH-2.0-scanner\r\n"s, "cpprun1\n\xff\xff\xff\x7f"s,
         "cpprun1\n\x05\0\0\0{\"sa\""s, "cpprun1\n"s, ""s, "\0\xce\xf7\x85\x3c\x63"s,
         // A SET whose key would be four exabytes long, and one of which half arrives.
         "\0\xce\xf7\x85\x3c\x01\0\0\0\0\0\0\0\x40"s, "\0\xce\xf7\x85\x3c\x01\x08\0\0"s}) {
@@ -207,7 +207,7 @@ TEST_CASE("garbage on the master's port during a job is told as such and disturb
     REQUIRE(strangers.back());
   }
   for (int scan = 0; scan < 200; ++scan) REQUIRE(speak(job.port, ""));
-  first.expect_err("an HTTP request");
+  first.expect_err("an SSH client");
   // Opening it waits for the worker that waits behind it.
   for (const auto& gate : gates) cpprun::FileDescriptor(::open(gate.c_str(), O_WRONLY | O_CLOEXEC));
   CHECK(first.wait().code == 0);

@@ -71,6 +71,10 @@ int Runtime::run() {
   if (const auto note = threads_note(inputs_.config, inputs_.environment)) {
     pump_.say(messages_.note(*note));
   }
+  if (coordinator_ && inputs_.config.status_access != StatusAccess::none) {
+    pump_.say(messages_.detail(fmt::format("this job can be looked at: http://127.0.0.1:{}/",
+                                           inputs_.config.endpoint.port)));
+  }
   for (const std::string& name : signals_->not_handled()) {
     pump_.say(messages_.warning(fmt::format("the signal {} cannot be handled", name)));
   }
@@ -197,7 +201,9 @@ Result<void> Runtime::host_coordinator() {
                          {.only = terms_of(join_message(config, {}, {})),
                           .options = {.lease = config.lease(),
                                       .status_interval = bounds::status_interval,
-                                      .last_call = config.last_call}});
+                                      .last_call = config.last_call}},
+                         PlainStore::refused,
+                         {.access = config.status_access, .names = {config.endpoint.host}});
   if (!listening) {
     coordinator_.reset();
     return failure(with_port_cure(listening.error().reason));

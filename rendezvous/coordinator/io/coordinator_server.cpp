@@ -2,7 +2,9 @@
 #include "rendezvous/coordinator/io/coordinator_server.h"
 
 #include <fmt/format.h>
+#include <limits.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <asio/post.hpp>
@@ -23,6 +25,14 @@ TimePoint now() {
 ConnectionLimits with_room_for_links(ConnectionLimits limits) {
   limits.keeps_descriptors_for_links = true;
   return limits;
+}
+
+// As its users call this machine.
+std::string own_name() {
+  char name[HOST_NAME_MAX + 1] = {};
+  // Nothing but the name of a machine that is called nothing: its addresses remain.
+  (void)::gethostname(name, HOST_NAME_MAX);
+  return name;
 }
 
 Note note_of(const coordinator::Note& said) {
@@ -69,10 +79,18 @@ class CoordinatorServer::Port : public StoreHost {
   void adopt_link(FileDescriptor socket, PeerAddress peer, std::string first_bytes) override {
     server_.adopt_link(std::move(socket), peer, std::move(first_bytes));
   }
+  bool takes_http() const override { return shows_status_; }
+  void adopt_http(FileDescriptor socket, PeerAddress peer, std::string first_bytes) override {
+    server_.status_->adopt(std::move(socket), peer, std::move(first_bytes));
+  }
   void note(Note note) override { server_.callbacks_.note(std::move(note)); }
+  void show_status() { shows_status_ = true; }
 
  protected:
   CoordinatorServer& server_;
+
+ private:
+  bool shows_status_ = false;
 };
 
 // A job's store: for the members of the round that runs.
@@ -125,7 +143,7 @@ CoordinatorServer::~CoordinatorServer() {
 }
 
 Result<Listening> CoordinatorServer::open(const ListenOptions& listen, CoordinatorOptions options,
-                                          PlainStore plain) {
+                                          PlainStore plain, StatusOptions status) {
   options.limits.newcomers =
       std::min(options.limits.newcomers, std::max<std::size_t>(descriptors_for_links() / 2, 1));
   listen_ = listen;
@@ -134,6 +152,10 @@ Result<Listening> CoordinatorServer::open(const ListenOptions& listen, Coordinat
     host = std::make_unique<JobPort>(*this, options.only->id);
   } else {
     host = std::make_unique<PlainPort>(*this, plain);
+  }
+  if (status.access != StatusAccess::none) {
+    host->show_status();
+    open_status(std::move(status));
   }
   auto listening = connections_.listen(*host, listen);
   if (!listening) return listening;
@@ -149,6 +171,23 @@ Result<Listening> CoordinatorServer::open(const ListenOptions& listen, Coordinat
   coordinator_.begin(Coordinator{std::move(options)});
   driver_.emplace(context_, connections_);
   return listening;
+}
+
+void CoordinatorServer::open_status(StatusOptions status) {
+  HostNames names = std::move(status.names);
+  names.push_back(own_name());
+  names.push_back(names.back().substr(0, names.back().find('.')));
+  const auto answers = [this, names = std::move(names)](const http::Request& request) {
+    const Moment moment{
+        .now = now(),
+        .wall = std::chrono::time_point_cast<WallTime::duration>(std::chrono::system_clock::now())};
+    return answer(coordinator_.machine(), names, moment, request);
+  };
+  const auto refused = [this](std::string line) {
+    callbacks_.note({.ordinary = false, .peer = {}, .text = std::move(line)});
+  };
+  status_ = std::make_unique<StatusServer>(context_, status.access,
+                                           StatusServer::Callbacks{answers, refused});
 }
 
 void CoordinatorServer::open_store(const std::string& job) {

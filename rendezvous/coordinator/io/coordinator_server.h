@@ -17,13 +17,22 @@
 
 #include "proto/driver.h"
 #include "rendezvous/coordinator/coordinator.h"
+#include "rendezvous/coordinator/status_routes.h"
 #include "rendezvous/io/link_channel.h"
 #include "rendezvous/io/machine_timer.h"
+#include "rendezvous/status/io/status_server.h"
+#include "rendezvous/status/status_access.h"
 #include "rendezvous/store/io/connection_driver.h"
 #include "rendezvous/store/io/connection_set.h"
 #include "rendezvous/store/io/machine_memory.h"
 
 namespace cpprun {
+
+// Who may look at the jobs by HTTP on the main port, and by which names of this machine.
+struct StatusOptions {
+  StatusAccess access = StatusAccess::none;
+  HostNames names = {};  // beside its own, its addresses and localhost
+};
 
 // Whether a daemon's main port has a store for whoever comes, too.
 enum class PlainStore { served, refused };
@@ -52,9 +61,9 @@ class CoordinatorServer {
 
   // Opens the port (0: the kernel picks) and gives what it got. With `options.only` that job exists
   // from here on, and its store_port is filled in; without, this is a daemon.
-  // `plain` is a daemon's choice.
+  // `plain` is a daemon's choice. Nobody may look unless `status` says so.
   Result<Listening> open(const ListenOptions& listen, CoordinatorOptions options,
-                         PlainStore plain = PlainStore::served);
+                         PlainStore plain = PlainStore::served, StatusOptions status = {});
 
   // Whether a worker of the hosted job has spoken to its store since the round began.
   bool store_was_asked() const { return store_was_asked_; }
@@ -77,6 +86,7 @@ class CoordinatorServer {
   };
 
   void adopt_link(FileDescriptor socket, const PeerAddress& peer, std::string first_bytes);
+  void open_status(StatusOptions status);
   void open_store(const std::string& job);
   void close_store(const std::string& job, const std::string& reason);
   // What the agent in this process answers while its word is still being delivered waits in the
@@ -94,6 +104,7 @@ class CoordinatorServer {
   std::unique_ptr<Port> main_port_;
   std::unordered_map<std::string, OpenPort> job_ports_;
   ConnectionSet connections_;
+  std::unique_ptr<StatusServer> status_;  // where somebody may look
   std::optional<ConnectionDriver> driver_;
   std::unordered_map<LinkId, std::shared_ptr<LinkChannel>> channels_;
   LinkId last_link_{};

@@ -57,7 +57,8 @@ int run_store_daemon(const DaemonOptions& options) {
                               .jobs_per_source = options.jobs_per_address_max,
                               .links_per_source = options.links_per_address_max,
                               .lease = options.lease_max}},
-                  options.has_plain_store ? PlainStore::served : PlainStore::refused);
+                  options.has_plain_store ? PlainStore::served : PlainStore::refused,
+                  {.access = options.status_access, .names = {options.host}});
   if (!listening) {
     log.say(LogLevel::error, listening.error().reason);
     log.flush();

@@ -124,7 +124,8 @@ Result<Listening> ConnectionSet::Impl::listen(StoreHost& host, const ListenOptio
     return failure(fmt::format("cannot watch the port {}: {}", address, reason));
   }
   port_sockets_ += port.open.sockets.size();
-  sessions_.open_port(number, [&host]() -> Store& { return host.store(); });
+  sessions_.open_port(
+      number, [&host]() -> Store& { return host.store(); }, host.takes_http());
   return Listening{ListenerId{number}, port.open.port, port.open.address, port.open.hosts};
 }
 

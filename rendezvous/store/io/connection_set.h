@@ -46,6 +46,12 @@ class StoreHost {
   virtual Store& store() = 0;
   // This connection spoke the link; `first_bytes` begin with the preamble and were already read.
   virtual void adopt_link(FileDescriptor socket, PeerAddress peer, std::string first_bytes) = 0;
+  // Whether whoever speaks HTTP is handed over as well; `first_bytes` are the beginning of a
+  // request.
+  virtual bool takes_http() const { return false; }
+  virtual void adopt_http(FileDescriptor socket, PeerAddress peer, std::string first_bytes) {
+    (void)socket, (void)peer, (void)first_bytes;
+  }
   // Who was closed and why, and what else an operator should know.
   virtual void note(Note note) = 0;
 };

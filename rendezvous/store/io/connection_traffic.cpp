@@ -102,6 +102,9 @@ void ConnectionSet::Impl::on(session::HandOver& hand_over) {
   (void)epoll_ctl(doors_.get(), EPOLL_CTL_DEL, socket.get(), nullptr);
   StoreHost* const host = ports_[hand_over.port].host;
   if (host == nullptr) return;
+  if (hand_over.is_http) {
+    return host->adopt_http(std::move(socket), hand_over.peer, std::move(hand_over.first_bytes));
+  }
   host->adopt_link(std::move(socket), hand_over.peer, std::move(hand_over.first_bytes));
 }
 

@@ -73,3 +73,11 @@ TEST_CASE("a policy for restarts without a restart is worth a word") {
   CHECK(good({"--restart-backoff=1", "x"}).notes ==
         Words{"--restart-backoff has no effect without --max-restarts"});
 }
+
+TEST_CASE("who may look at the job is one of four words") {
+  CHECK(good({"x"}).status_access == StatusAccess::user);
+  CHECK(good({"--status-access=none", "x"}).status_access == StatusAccess::none);
+  CHECK(good({"x"}, {{"PET_STATUS_ACCESS", "network"}}).status_access == StatusAccess::network);
+  CHECK(mistakes({"--status-access=all", "x"}) ==
+        Words{"--status-access=all is none of none, user, host or network"});
+}

@@ -140,3 +140,10 @@ TEST_CASE("without flags the limits are the house's, and memory is the machine's
   CHECK(options.address_keys_max == bounds::store_address_keys_max);
   CHECK(options.address_connections_max == bounds::store_address_connections_max);
 }
+
+TEST_CASE("who may look at the jobs is one of four words") {
+  CHECK(std::get<DaemonOptions>(parse({})).status_access == StatusAccess::user);
+  CHECK(std::get<DaemonOptions>(parse({"--status-access=host"})).status_access ==
+        StatusAccess::host);
+  CHECK(end_of({"--status-access=all"}).exit_code == 2);
+}

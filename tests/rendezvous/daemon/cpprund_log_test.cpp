@@ -68,7 +68,7 @@ void wait_for(int fd, short events) {
 void be_a_stranger(std::uint16_t port) {
   RawClient scanner(port);
   wait_for(scanner.fd(), POLLOUT);
-  REQUIRE(scanner.offer("GET / HTTP/1.1\r\n\r\n") > 0);
+  REQUIRE(scanner.offer("SSH-2.0-scanner\r\n") > 0);
   while (!scanner.was_closed) {
     wait_for(scanner.fd(), POLLIN);
     scanner.listen_now();
@@ -144,7 +144,7 @@ TEST_CASE("a log that nobody reads freezes nobody, and goes on when it is read a
   run_a_job(port, "unread");
   log.writer.reset();
   const std::string text = log.read_up_to("job \"unread\" is over\n");
-  CHECK(count(text, "closed: an HTTP request") == 3);
+  CHECK(count(text, "closed: an SSH client") == 3);
   CHECK(count(text, "job \"unread\" begins") == 1);
   CHECK(daemon.end_with(SIGTERM) == 0);
 }
@@ -162,7 +162,7 @@ TEST_CASE("what happened to jobs is told of every one, quiet or not, with its ti
     CHECK(count(text, "begins; its store is on port") == 20);
     CHECK(count(text, "\" is over\n") == 20);
     CHECK(count(text, "more line") == 0);
-    CHECK(count(text, "HTTP") == (std::string_view(flag) == "--quiet" ? 0 : 1));
+    CHECK(count(text, "SSH") == (std::string_view(flag) == "--quiet" ? 0 : 1));
     // 2026-01-05T03:04:05.067Z cpprund: …
     CHECK(count(text, "\n") == count(text, "Z cpprund: "));
     CHECK(text.substr(10, 1) == "T");
@@ -177,7 +177,7 @@ TEST_CASE("strangers who fail at the same thing are counted") {
   for (int at = 0; at < 100; ++at) be_a_stranger(port);
   run_a_job(port, "mine");
   const std::string text = log.read_up_to("job \"mine\" is over\n");
-  CHECK(count(text, "closed: an HTTP request") == 5);
+  CHECK(count(text, "closed: an SSH client") == 5);
   CHECK(daemon.end_with(SIGTERM) == 0);
   CHECK(count(log.read_up_to("more lines"), "Z cpprund: 95 more lines") == 1);
 }

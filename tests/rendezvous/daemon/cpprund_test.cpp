@@ -67,10 +67,10 @@ TEST_CASE("cpprund says whom it closed and why") {
   RawClient scanner(daemon.port());
   pollfd connected{scanner.fd(), POLLOUT, 0};
   REQUIRE(poll(&connected, 1, 10'000) == 1);
-  CHECK(scanner.offer("GET / HTTP/1.1\r\n\r\n") > 0);
+  CHECK(scanner.offer("SSH-2.0-scanner\r\n") > 0);
   const std::string line = daemon.err_line();
   CHECK(line.find("Z cpprund: 127.0.0.1:") != std::string::npos);
-  CHECK(line.ends_with("closed: an HTTP request on a port for store clients and agents"));
+  CHECK(line.ends_with("closed: an SSH client on a port for store clients and agents"));
   CHECK(daemon.end_with(SIGTERM) == 0);
 }
 
@@ -237,7 +237,7 @@ TEST_CASE("a log file that has reached its limit costs nobody the daemon") {
   Program daemon({"--host", "127.0.0.1", "--port", "0"}, log.get());
   REQUIRE(setrlimit(RLIMIT_FSIZE, &before) == 0);
   const auto port = daemon.port();
-  const auto strangers = crowd_of(10, port, "GET / HTTP/1.1\r\n");
+  const auto strangers = crowd_of(10, port, "SSH-2.0-scanner\r\n");
   Result<StoreClient> client = StoreClient::open({.host = "127.0.0.1", .port = port});
   REQUIRE(client);
   CHECK(client->add("n", 3) == 3);

@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+// Whose is the other end of a connection on this machine? The kernel tells by NETLINK_SOCK_DIAG, in
+// one question and one answer, without a look at every socket there is.
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "proto/result.h"
+#include "rendezvous/peer_address.h"
+
+namespace cpprun {
+
+// The two ends as the one who is asked about sees them.
+struct SocketPair {
+  PeerAddress theirs;
+  PeerAddress ours;
+};
+
+// The bytes of the question, and what the answer says. Apart from asking, so that a test can play
+// the kernel.
+std::string owner_question(const SocketPair& pair);
+Result<std::uint32_t> read_owner(std::string_view answer, const SocketPair& pair);
+
+// Of a connected socket of ours whose peer is on this machine: the user that opened the other end.
+Result<std::uint32_t> owner_of_peer(int socket, const PeerAddress& peer);
+
+}  // namespace cpprun

@@ -1,0 +1,227 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "rendezvous/status/io/status_server.h"
+
+#include <fmt/format.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <asio/posix/stream_descriptor.hpp>
+#include <asio/post.hpp>
+#include <asio/steady_timer.hpp>
+#include <cerrno>
+#include <new>
+#include <optional>
+#include <utility>
+
+#include "rendezvous/status/io/socket_owner.h"
+
+namespace cpprun {
+
+// One connection. It is there until it ends; handlers that are under way hold it for as long.
+class StatusServer::Visit : public std::enable_shared_from_this<Visit> {
+ public:
+  Visit(StatusServer& server, std::string first_bytes)
+      : server_(&server),
+        socket_(server.context_),
+        timer_(server.context_),
+        unread_(std::move(first_bytes)) {}
+
+  // Why that connection cannot be served; empty: it can.
+  std::string take(FileDescriptor socket) {
+    asio::error_code error;
+    socket_.assign(socket.get(), error);
+    if (error) return error.message();
+    (void)socket.release();  // the stream's now
+    return {};
+  }
+
+  // Who may not look is told so; nothing of what they sent is read.
+  void begin(const std::string& objection) {
+    const auto begun = [self = shared_from_this(), objection] {
+      if (self->server_ == nullptr) return;
+      if (objection.empty()) return self->serve();
+      self->unread_.clear();
+      self->is_last_ = true;
+      self->say(http::last_answer({.status = 403, .body = objection + "\n"}));
+    };
+    since_ = std::chrono::steady_clock::now();
+    asio::post(server_->context_, begun);
+  }
+
+  // Whoever is being answered is not in the way of others; that has a deadline of its own.
+  bool is_being_answered() const { return !outbox_.empty(); }
+  std::chrono::steady_clock::time_point since() const { return since_; }
+
+  void end() {
+    if (server_ == nullptr) return;
+    StatusServer* const server = std::exchange(server_, nullptr);
+    asio::error_code ignored;  // It is over either way.
+    timer_.cancel();
+    socket_.close(ignored);
+    server->forget(this);
+  }
+
+ private:
+  int fd() { return socket_.native_handle(); }
+
+  // One request is answered; the next has to wait for its turn.
+  void serve() {
+    try {
+      const std::size_t taken = std::min(unread_.size(), session_.room());
+      session_.hear(std::string_view(unread_).substr(0, taken));
+      unread_.erase(0, taken);
+      const auto step = session_.next();
+      if (const auto* asked = std::get_if<http::Session::Asked>(&step)) {
+        std::string answer = session_.answer(server_->callbacks_.answer(asked->request));
+        is_last_ = session_.closes();
+        return say(std::move(answer));
+      }
+      if (const auto* refused = std::get_if<http::Session::Refused>(&step)) {
+        is_last_ = true;
+        return say(refused->bytes);
+      }
+    } catch (const std::bad_alloc&) {
+      return end();  // there is no memory for it; nobody else notices
+    }
+    if (!unread_.empty() && session_.room() > 0) return serve_later();
+    listen();
+  }
+
+  void serve_later() {
+    asio::post(server_->context_, [self = shared_from_this()] {
+      if (self->server_ != nullptr) self->serve();
+    });
+  }
+
+  // A request has to be whole a while after its first byte, however its bytes trickle in.
+  void listen() {
+    const bool is_torn = session_.is_torn();
+    if (!std::exchange(was_torn_, is_torn) || !is_torn) {
+      since_ = std::chrono::steady_clock::now();
+      end_after(is_torn ? server_->limits_.request : server_->limits_.idle);
+    }
+    wait(asio::posix::stream_descriptor::wait_read, &Visit::read);
+  }
+
+  void read() {
+    std::array<char, bounds::link_read_bytes> chunk;
+    const ssize_t count = ::recv(fd(), chunk.data(), chunk.size(), MSG_DONTWAIT);
+    if (count < 0 && (errno == EAGAIN || errno == EINTR)) return listen();
+    if (count <= 0) return end();
+    unread_.append(chunk.data(), static_cast<std::size_t>(count));
+    serve();
+  }
+
+  void say(std::string bytes) {
+    outbox_ = std::move(bytes);
+    sent_ = 0;
+    was_torn_ = false;
+    end_after(server_->limits_.answer);
+    write();
+  }
+
+  void write() {
+    while (sent_ < outbox_.size()) {
+      const ssize_t count =
+          ::send(fd(), outbox_.data() + sent_, outbox_.size() - sent_, MSG_DONTWAIT | MSG_NOSIGNAL);
+      if (count < 0 && errno == EINTR) continue;
+      if (count < 0 && errno == EAGAIN) {
+        return wait(asio::posix::stream_descriptor::wait_write, &Visit::write);
+      }
+      if (count < 0) return end();
+      sent_ += static_cast<std::size_t>(count);
+    }
+    outbox_ = {};
+    since_ = std::chrono::steady_clock::now();
+    if (!is_last_) return serve_later();
+    // To close while something is unread would take the answer from whoever has not read it yet.
+    (void)::shutdown(fd(), SHUT_WR);  // Where that fails they are gone.
+    end_after(server_->limits_.farewell);
+    drain();
+  }
+
+  void drain() {
+    std::array<char, bounds::link_read_bytes> chunk;
+    const ssize_t count = ::recv(fd(), chunk.data(), chunk.size(), MSG_DONTWAIT);
+    if (count == 0 || (count < 0 && errno != EAGAIN && errno != EINTR)) return end();
+    wait(asio::posix::stream_descriptor::wait_read, &Visit::drain);
+  }
+
+  void wait(asio::posix::stream_descriptor::wait_type what, void (Visit::*then)()) {
+    socket_.async_wait(what, [self = shared_from_this(), then](const asio::error_code& error) {
+      if (self->server_ == nullptr) return;
+      if (error) return self->end();
+      ((*self).*then)();
+    });
+  }
+
+  void end_after(Duration patience) {
+    timer_.expires_after(std::chrono::duration_cast<asio::steady_timer::duration>(patience));
+    timer_.async_wait([self = shared_from_this()](const asio::error_code& error) {
+      if (!error) self->end();
+    });
+  }
+
+  StatusServer* server_;  // null: it has ended
+  asio::posix::stream_descriptor socket_;
+  asio::steady_timer timer_;
+  http::Session session_;
+  std::string unread_;  // has come, and the session has no room for it yet
+  std::string outbox_;
+  std::size_t sent_ = 0;                         // of the outbox
+  bool is_last_ = false;                         // what is said now is the last of this connection
+  bool was_torn_ = false;                        // the deadline that runs is that of a request
+  std::chrono::steady_clock::time_point since_;  // when it began to wait
+};
+
+StatusServer::StatusServer(asio::io_context& context, StatusAccess access, Callbacks callbacks,
+                           const StatusLimits& limits)
+    : context_(context), access_(access), callbacks_(std::move(callbacks)), limits_(limits) {}
+
+StatusServer::~StatusServer() {
+  for (const auto& visit : std::vector(visits_)) visit->end();
+}
+
+void StatusServer::adopt(FileDescriptor socket, const PeerAddress& peer, std::string first_bytes) {
+  if (visits_.size() >= limits_.connections && !make_room()) {
+    return callbacks_.refused(fmt::format("{} may not look now: {} others are being answered",
+                                          peer.text(), visits_.size()));
+  }
+  const std::string objection = objection_to(socket.get(), peer);
+  if (!objection.empty()) {
+    callbacks_.refused(fmt::format("{} may not look: {}", peer.text(), objection));
+  }
+  const auto visit = std::make_shared<Visit>(*this, std::move(first_bytes));
+  if (const std::string why = visit->take(std::move(socket)); !why.empty()) {
+    return callbacks_.refused(fmt::format("{} cannot be answered: {}", peer.text(), why));
+  }
+  visits_.push_back(visit);
+  visit->begin(objection);
+}
+
+std::string StatusServer::objection_to(int socket, const PeerAddress& peer) const {
+  Visitor visitor{.by_loopback = peer.is_loopback(), .user = failure("nobody has asked")};
+  if (asks_whose(access_, visitor.by_loopback)) visitor.user = owner_of_peer(socket, peer);
+  const auto may = may_look(access_, visitor, ::geteuid());
+  return may ? std::string() : may.error().reason;
+}
+
+// Whoever has asked for nothing for longest goes; not those who are being answered.
+bool StatusServer::make_room() {
+  std::shared_ptr<Visit> longest;
+  for (const auto& visit : visits_) {
+    if (visit->is_being_answered()) continue;
+    if (!longest || visit->since() < longest->since()) longest = visit;
+  }
+  if (!longest) return false;
+  longest->end();
+  return true;
+}
+
+void StatusServer::forget(const Visit* visit) {
+  std::erase_if(visits_, [visit](const auto& each) { return each.get() == visit; });
+}
+
+}  // namespace cpprun

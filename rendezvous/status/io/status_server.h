@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+// Serves whoever looks, over connections that somebody else has accepted: a few at a time, each
+// within deadlines, and one request of each between two looks at everything else. Nobody who is
+// slow, says nothing or reads nothing keeps the next one out: where there is no room, whoever has
+// waited for longest goes. While nobody looks there is nothing here that could wake anybody up.
+
+#include <asio/io_context.hpp>
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "proto/bounds.h"
+#include "proto/clock.h"
+#include "proto/http/session.h"
+#include "rendezvous/io/file_descriptor.h"
+#include "rendezvous/peer_address.h"
+#include "rendezvous/status/status_access.h"
+
+namespace cpprun {
+
+// Tests choose shorter ones.
+struct StatusLimits {
+  std::size_t connections = bounds::status_connections_max;
+  Duration request = bounds::status_request_patience;
+  Duration idle = bounds::status_idle_patience;
+  Duration answer = bounds::status_answer_patience;
+  Duration farewell = bounds::status_farewell_patience;
+};
+
+class StatusServer {
+ public:
+  struct Callbacks {
+    std::function<http::Response(const http::Request&)> answer;
+    // For the log: who was refused, and why.
+    std::function<void(std::string)> refused;
+  };
+
+  StatusServer(asio::io_context& context, StatusAccess access, Callbacks callbacks,
+               const StatusLimits& limits = {});
+  ~StatusServer();
+  StatusServer(const StatusServer&) = delete;
+  StatusServer& operator=(const StatusServer&) = delete;
+
+  // A connection of which these bytes were read already. It is served from the event loop, never
+  // from within this call.
+  void adopt(FileDescriptor socket, const PeerAddress& peer, std::string first_bytes);
+  std::size_t size() const { return visits_.size(); }
+
+ private:
+  class Visit;
+
+  std::string objection_to(int socket, const PeerAddress& peer) const;
+  bool make_room();
+  void forget(const Visit* visit);
+
+  asio::io_context& context_;
+  const StatusAccess access_;
+  const Callbacks callbacks_;
+  const StatusLimits limits_;
+  std::vector<std::shared_ptr<Visit>> visits_;
+};
+
+}  // namespace cpprun

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+// Who may look at what goes on here (--status-access). By default nobody but the user that runs it
+// and root, on the machine itself: names of hosts and words of failures are not for everybody who
+// has an account there.
+
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
+#include "proto/result.h"
+
+namespace cpprun {
+
+enum class StatusAccess {
+  none,     // nobody: HTTP is not spoken
+  user,     // over loopback, the user that runs it, and root
+  host,     // whoever comes over loopback
+  network,  // whoever reaches the port
+};
+
+// "none", "user", "host", "network".
+std::optional<StatusAccess> status_access(std::string_view name);
+inline constexpr std::string_view status_access_names = "none, user, host or network";
+
+// Somebody who asks.
+struct Visitor {
+  bool by_loopback = false;
+  Result<std::uint32_t> user;  // whose connection it is, or why that is not known
+};
+
+// The reason if not; a sentence for whoever was refused. `own_user` runs this program. Whose the
+// connection is needs to be known only where `asks_whose` says so.
+Result<void> may_look(StatusAccess access, const Visitor& visitor, std::uint32_t own_user);
+bool asks_whose(StatusAccess access, bool by_loopback);
+
+}  // namespace cpprun

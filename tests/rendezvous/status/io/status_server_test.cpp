@@ -1,0 +1,233 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "rendezvous/status/io/status_server.h"
+
+#include <arpa/inet.h>
+#include <doctest/doctest.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+
+#include <array>
+#include <asio/io_context.hpp>
+#include <string>
+#include <vector>
+
+#include "rendezvous/io/socket_address.h"
+
+using namespace cpprun;
+using namespace std::chrono_literals;
+
+namespace {
+
+const std::string get_short = "GET /short HTTP/1.1\r\nHost: localhost\r\n\r\n";
+const std::string get_long = "GET /long HTTP/1.1\r\nHost: localhost\r\n\r\n";
+constexpr std::size_t long_bytes = 16 * 1024 * 1024;  // more than any socket takes at once
+
+// The other end of a visit: what it hears is read when it is asked to.
+struct Client {
+  FileDescriptor socket;
+  std::string heard;
+  bool closed = false;
+
+  void say(std::string_view text) const {
+    REQUIRE(::send(socket.get(), text.data(), text.size(), MSG_NOSIGNAL) ==
+            static_cast<ssize_t>(text.size()));
+  }
+  void listen() {
+    static std::array<char, 256 * 1024> chunk;
+    while (!closed) {
+      const ssize_t count = ::recv(socket.get(), chunk.data(), chunk.size(), MSG_DONTWAIT);
+      if (count < 0 && errno == EAGAIN) return;
+      if (count <= 0) {
+        closed = true;
+      } else {
+        heard.append(chunk.data(), static_cast<std::size_t>(count));
+      }
+    }
+  }
+};
+
+struct Stage {
+  explicit Stage(StatusAccess access = StatusAccess::user, const StatusLimits& limits = {})
+      : server(io, access,
+               {.answer =
+                    [this](const http::Request& request) {
+                      ++asked;
+                      return http::Response{
+                          .body = request.target == "/long" ? std::string(long_bytes, 'x') : "ok"};
+                    },
+                .refused = [this](std::string line) { lines.push_back(std::move(line)); }},
+               limits) {}
+
+  // Somebody who has come over loopback and has said that already.
+  Client visitor(const std::string& first_bytes) {
+    const FileDescriptor door(::socket(AF_INET, SOCK_STREAM, 0));
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    socklen_t size = sizeof address;
+    auto* const name = reinterpret_cast<sockaddr*>(&address);
+    REQUIRE(::bind(door.get(), name, size) == 0);
+    REQUIRE(::listen(door.get(), 1) == 0);
+    REQUIRE(::getsockname(door.get(), name, &size) == 0);
+    Client client{FileDescriptor(::socket(AF_INET, SOCK_STREAM, 0))};
+    REQUIRE(::connect(client.socket.get(), name, size) == 0);
+    sockaddr_storage peer{};
+    size = sizeof peer;
+    FileDescriptor accepted(::accept(door.get(), reinterpret_cast<sockaddr*>(&peer), &size));
+    server.adopt(std::move(accepted), peer_of(peer), first_bytes);
+    return client;
+  }
+
+  // Until that holds, or for ten seconds.
+  template <class Holds>
+  void until(Holds&& holds) {
+    const auto end = std::chrono::steady_clock::now() + 10s;
+    while (!holds() && std::chrono::steady_clock::now() < end) io.run_one_for(20ms);
+    CHECK(holds());
+  }
+  void until_closed(Client& client) {
+    until([&] {
+      client.listen();
+      return client.closed;
+    });
+  }
+  void until_heard(Client& client, std::string_view text) {
+    until([&] {
+      client.listen();
+      return client.heard.find(text) != std::string::npos;
+    });
+  }
+
+  asio::io_context io;
+  int asked = 0;
+  std::vector<std::string> lines;
+  StatusServer server;
+};
+
+}  // namespace
+
+TEST_CASE("a visitor is answered, again and again, and leaves nothing behind") {
+  Stage stage;
+  Client client = stage.visitor(get_short);
+  stage.until_heard(client, "\r\n\r\nok");
+  client.heard.clear();
+  client.say(get_short + get_short);
+  stage.until([&] {
+    client.listen();
+    return stage.asked == 3;
+  });
+  client.socket.reset();
+  stage.until([&] { return stage.server.size() == 0; });
+  CHECK(stage.lines.empty());
+}
+
+TEST_CASE("whoever may not look is told why, and what they ask is not looked at") {
+  Stage stage(StatusAccess::none);
+  Client client = stage.visitor(get_short);
+  stage.until_closed(client);
+  CHECK(client.heard.starts_with("HTTP/1.1 403 Forbidden\r\n"));
+  CHECK(client.heard.ends_with("nothing is shown here (--status-access=none)\n"));
+  CHECK(stage.asked == 0);
+  REQUIRE(stage.lines.size() == 1);
+  CHECK(stage.lines[0].find("may not look: nothing is shown here") != std::string::npos);
+}
+
+TEST_CASE("what is no request is refused, and the connection closed") {
+  Stage stage;
+  Client client = stage.visitor("GET nothing\r\n\r\n");
+  stage.until_closed(client);
+  CHECK(client.heard.starts_with("HTTP/1.1 "));
+  CHECK(client.heard.find("Connection: close\r\n") != std::string::npos);
+  client.socket.reset();
+  stage.until([&] { return stage.server.size() == 0; });
+}
+
+TEST_CASE("a request that trickles in has no longer than one that hangs") {
+  Stage stage(StatusAccess::user, {.request = 200ms});
+  Client client = stage.visitor("GET / HT");
+  std::size_t said = 0;
+  stage.until([&] {
+    client.listen();
+    // A byte for each turn, as a slow loris sends them; the last ones find nobody.
+    if (!client.closed) said += ::send(client.socket.get(), "x", 1, MSG_NOSIGNAL) == 1 ? 1 : 0;
+    return client.closed;
+  });
+  CHECK(said > 0);
+  CHECK(stage.asked == 0);
+  CHECK(stage.server.size() == 0);
+}
+
+TEST_CASE("a connection that asks for nothing more is closed after a while") {
+  Stage stage(StatusAccess::user, {.idle = 100ms});
+  Client client = stage.visitor(get_short);
+  stage.until_closed(client);
+  CHECK(client.heard.ends_with("ok"));
+}
+
+TEST_CASE("a watcher that never reads is given up, and others are answered meanwhile") {
+  Stage stage(StatusAccess::user, {.answer = 300ms});
+  Client lazy = stage.visitor(get_long);
+  stage.until([&] { return stage.asked == 1; });
+  Client other = stage.visitor(get_short);
+  stage.until_heard(other, "ok");
+  CHECK(stage.server.size() == 2);
+  stage.until([&] { return stage.server.size() == 1; });
+  lazy.listen();
+  CHECK(lazy.heard.size() < long_bytes);
+}
+
+TEST_CASE("a long answer arrives whole") {
+  Stage stage;
+  Client client = stage.visitor(get_long);
+  stage.until([&] {
+    client.listen();
+    return client.heard.size() > long_bytes;
+  });
+  CHECK(client.heard.ends_with("\r\n\r\n" + std::string(long_bytes, 'x')));
+}
+
+TEST_CASE("where there is no room, whoever has asked for nothing for longest goes") {
+  Stage stage(StatusAccess::user, {.connections = 2});
+  Client first = stage.visitor(get_short);
+  stage.until_heard(first, "ok");
+  Client second = stage.visitor(get_short);
+  stage.until_heard(second, "ok");
+  Client third = stage.visitor(get_short);
+  stage.until_heard(third, "ok");
+  stage.until_closed(first);
+  second.listen();
+  CHECK_FALSE(second.closed);
+  CHECK(stage.server.size() == 2);
+}
+
+TEST_CASE("a crowd of watchers is never larger than there is room for") {
+  Stage stage(StatusAccess::user, {.connections = 4});
+  std::vector<Client> crowd;
+  for (int at = 0; at < 200; ++at) {
+    crowd.push_back(stage.visitor("GET / "));
+    CHECK(stage.server.size() <= 4);
+  }
+  Client last = stage.visitor(get_short);
+  stage.until_heard(last, "ok");
+}
+
+TEST_CASE("where everybody is being answered the next one is refused, in the log") {
+  Stage stage(StatusAccess::user, {.connections = 1});
+  Client lazy = stage.visitor(get_long);
+  stage.until([&] { return stage.asked == 1; });
+  Client next = stage.visitor(get_short);
+  stage.until_closed(next);
+  CHECK(next.heard.empty());
+  REQUIRE(stage.lines.size() == 1);
+  CHECK(stage.lines[0].find("may not look now") != std::string::npos);
+}
+
+TEST_CASE("a server that ends closes its visitors") {
+  Client client;
+  {
+    Stage stage;
+    client = stage.visitor("GET /");
+  }
+  client.listen();
+  CHECK(client.closed);
+}

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "rendezvous/status/status_access.h"
+
+#include <doctest/doctest.h>
+
+using namespace cpprun;
+
+namespace {
+
+constexpr std::uint32_t own = 1000;
+const Visitor mine{.by_loopback = true, .user = own};
+const Visitor root{.by_loopback = true, .user = 0};
+const Visitor other{.by_loopback = true, .user = 1001};
+const Visitor unknown{.by_loopback = true, .user = failure("no netlink")};
+const Visitor remote{.by_loopback = false, .user = own};
+
+std::string refusal(StatusAccess access, const Visitor& visitor) {
+  const auto may = may_look(access, visitor, own);
+  return may ? "" : may.error().reason;
+}
+
+}  // namespace
+
+TEST_CASE("by default the user that runs it may look, and root, from the machine itself") {
+  CHECK(may_look(StatusAccess::user, mine, own));
+  CHECK(may_look(StatusAccess::user, root, own));
+  CHECK(refusal(StatusAccess::user, other) ==
+        "only the user that runs this (uid 1000) may look, and this is a connection of uid 1001; "
+        "--status-access=host lets everybody on this machine look");
+  CHECK(refusal(StatusAccess::user, remote).find("ssh -L") != std::string::npos);
+}
+
+TEST_CASE("whoever cannot be told from others is refused, and told why") {
+  CHECK(refusal(StatusAccess::user, unknown).find("no netlink") != std::string::npos);
+  CHECK(may_look(StatusAccess::host, unknown, own));
+}
+
+TEST_CASE("it can be opened to the machine and to the network, and closed") {
+  CHECK(may_look(StatusAccess::host, other, own));
+  CHECK_FALSE(may_look(StatusAccess::host, remote, own));
+  CHECK(may_look(StatusAccess::network, remote, own));
+  CHECK_FALSE(may_look(StatusAccess::none, mine, own));
+}
+
+TEST_CASE("the kernel is asked whose a connection is only where that decides") {
+  CHECK(asks_whose(StatusAccess::user, true));
+  CHECK_FALSE(asks_whose(StatusAccess::user, false));
+  CHECK_FALSE(asks_whose(StatusAccess::host, true));
+  CHECK_FALSE(asks_whose(StatusAccess::network, true));
+}
+
+TEST_CASE("the names of the flag are these and no others") {
+  CHECK(status_access("none") == StatusAccess::none);
+  CHECK(status_access("user") == StatusAccess::user);
+  CHECK(status_access("host") == StatusAccess::host);
+  CHECK(status_access("network") == StatusAccess::network);
+  CHECK_FALSE(status_access("USER"));
+  CHECK_FALSE(status_access(""));
+}
