@@ -47,8 +47,7 @@ struct Admit {
 };
 
 // It speaks the link, or HTTP to a port that takes it, and is the owner's from now on.
-// `first_bytes`
-// were read already.
+// `first_bytes` were read already.
 struct HandOver {
   int socket = -1;
   std::uint32_t port = 0;

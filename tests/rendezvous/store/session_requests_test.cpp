@@ -183,6 +183,21 @@ TEST_CASE("the first bytes say who it is, and an agent is handed over with all i
   CHECK(sockets.ledger->bytes_held() == 0);
 }
 
+TEST_CASE("a browser is handed over where the port takes it") {
+  StringSockets sockets;
+  const auto store = [&sockets]() -> Store& { return sockets.store; };
+  sockets.sessions.open_port(0, store, /*takes_http=*/true);
+  const int browser = sockets.dial();
+  sockets.ask(browser, "GET /met");
+  CHECK(sockets[browser].handed_over == "GET /met");
+  CHECK(sockets[browser].is_http);
+  const int agent = sockets.dial();
+  sockets.ask(agent, "cpprun1\n");
+  CHECK(sockets[agent].handed_over == "cpprun1\n");
+  CHECK_FALSE(sockets[agent].is_http);
+  CHECK(sockets.ledger->bytes_held() == 0);
+}
+
 TEST_CASE("half a greeting is closed after a while, and whoever says nothing may stay") {
   StringSockets sockets;
   const int silent = sockets.dial();
