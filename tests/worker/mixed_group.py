@@ -3,7 +3,9 @@
 """Four ranks of one job under cpprun, two of them C++ and two Python, in one process group: the
 collectives of both, a sub-group with one of each, and a whole training with one
 DistributedDataParallel over all four. Afterwards every rank holds the same parameters, to the last
-digit. Usage: mixed_group.py path/to/cpprun path/to/ddp_worker
+digit. Then the same with parameters that are not trained, the first, the middle or the last ones,
+with either language at rank 0, whose parameters everybody starts with.
+Usage: mixed_group.py path/to/cpprun path/to/ddp_worker
 
 Skipped (77) where no Python with torch is found: CPPRUN_PYTHON, else .venv/bin/python."""
 
@@ -15,12 +17,14 @@ import tempfile
 from ddp_parity import find_python, read
 
 RANKS = 4
+FROZEN = ("frozen_first", "frozen_middle", "frozen_last")
 PARITY = os.path.join(os.path.dirname(os.path.abspath(__file__)), "ddp_parity.py")
 # What each rank runs is decided by its number, as in any job with different roles.
 DISPATCH = """case $RANK in
-0|2) exec "$1" "$4/out.$RANK" default;;
-*) exec "$2" "$3" --rank "$4/out.$RANK" default;;
+$5) exec "$1" "$4/out.$RANK" "$6";;
+*) exec "$2" "$3" --rank "$4/out.$RANK" "$6";;
 esac"""
+CPP_IS_EVEN, CPP_IS_ODD = "[02]", "[13]"
 
 
 def expect(condition, what):
@@ -42,26 +46,40 @@ def check_collectives(outs):
             expect(said("ends") == 3 + RANKS + 2, "the sum of the first and the last rank")
 
 
+def train(cpprun, cpp_rank, python, ranks, who_is_cpp, mode):
+    """What each rank wrote: its parameters after the training, and more in the mode "default"."""
+    with tempfile.TemporaryDirectory() as folder:
+        job = [cpprun, "--standalone", f"--nproc-per-node={ranks}", "--no-python", "sh", "-c",
+               DISPATCH.replace("$5", who_is_cpp).replace("$6", mode), "sh", cpp_rank, python,
+               PARITY, folder]
+        ended = subprocess.run(job, capture_output=True, text=True, timeout=120, check=False)
+        expect(ended.returncode == 0, f"the job in the mode {mode}, C++ at {who_is_cpp}, ended with "
+               f"{ended.returncode}:\n{ended.stdout}{ended.stderr}")
+        return [read(os.path.join(folder, f"out.{rank}")) for rank in range(ranks)]
+
+
+def check_same_parameters(outs, what):
+    trained = [{key: value for key, value in out.items() if key[1] not in ("loss",)
+                and key[0] != "collectives"} for out in outs]
+    expect(len(trained[0]) > 1000, f"{what}: parameters were written")
+    for rank in range(1, len(outs)):
+        expect(trained[rank] == trained[0], f"{what}: the parameters of ranks 0 and {rank} differ")
+    print(f"{what}: {len(trained[0])} parameters, identical on all ranks")
+
+
 def main():
     cpprun, cpp_rank = sys.argv[1:]
     python = find_python()
     if not python:
         print("skipped: no Python with torch (set CPPRUN_PYTHON, or make .venv with it)")
         sys.exit(77)
-    with tempfile.TemporaryDirectory() as folder:
-        job = [cpprun, "--standalone", f"--nproc-per-node={RANKS}", "--no-python", "sh", "-c",
-               DISPATCH, "sh", cpp_rank, python, PARITY, folder]
-        ended = subprocess.run(job, capture_output=True, text=True, timeout=280, check=False)
-        expect(ended.returncode == 0,
-               f"the job ended with {ended.returncode}:\n{ended.stdout}{ended.stderr}")
-        outs = [read(os.path.join(folder, f"out.{rank}")) for rank in range(RANKS)]
+    outs = train(cpprun, cpp_rank, python, RANKS, CPP_IS_EVEN, "default")
     check_collectives(outs)
-    trained = [{key: value for key, value in out.items() if key[1] not in ("loss",)
-                and key[0] != "collectives"} for out in outs]
-    expect(len(trained[0]) > 1000, "parameters were written")
-    for rank in range(1, RANKS):
-        expect(trained[rank] == trained[0], f"the parameters of ranks 0 and {rank} differ")
-    print(f"C++, Python, C++, Python: {len(trained[0])} parameters, identical on all ranks")
+    check_same_parameters(outs, "C++, Python, C++, Python")
+    for mode in FROZEN:
+        for who, what in ((CPP_IS_EVEN, "C++, Python"), (CPP_IS_ODD, "Python, C++")):
+            outs = train(cpprun, cpp_rank, python, 2, who, mode)
+            check_same_parameters(outs, f"{mode}: {what}")
 
 
 main()
