@@ -153,7 +153,11 @@ class StatusServer::Visit : public std::enable_shared_from_this<Visit> {
     socket_.async_wait(what, [self = shared_from_this(), then](const asio::error_code& error) {
       if (self->server_ == nullptr) return;
       if (error) return self->end();
-      ((*self).*then)();
+      try {
+        ((*self).*then)();
+      } catch (const std::bad_alloc&) {
+        self->end();  // there is no memory for it; nobody else notices
+      }
     });
   }
 
