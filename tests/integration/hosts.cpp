@@ -85,6 +85,11 @@ void Hosts::drop(int host, Way way) const {
   if (way != Way::in) attempt(enter + "OUTPUT -o" + fabric_card);
 }
 
+std::string Hosts::why_no_drop() const {
+  const auto ended = run(words_of("ip netns exec " + name(0) + " iptables -w -S"));
+  return ended.code == 0 ? "" : "iptables cannot be used here: " + ended.err;
+}
+
 void Hosts::let_through(int host) const {
   attempt("ip netns exec " + name(host) + " iptables -w -F");
 }

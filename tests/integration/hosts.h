@@ -38,6 +38,8 @@ class Hosts {
   // Packets vanish, as behind a firewall. Only what arrives, only what is sent, or both.
   enum class Way { in, out, both };
   void drop(int host, Way way) const;
+  // Why that is not possible; empty: it is.
+  std::string why_no_drop() const;
   void let_through(int host) const;
 
   // What that host finds in its /etc/hosts, in place of this machine's.
