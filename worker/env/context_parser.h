@@ -3,15 +3,13 @@
 // Reads a Context from an environment that is handed in, so that every case can be tried as a
 // value.
 
-#include <map>
 #include <string>
 
+#include "proto/environment.h"
 #include "proto/result.h"
 #include "worker/env/context.h"
 
 namespace cpprun {
-
-using Environment = std::map<std::string, std::string>;
 
 // Every mistake is reported at once, each with the variable, its value and what would be right.
 Result<Context> parse_context(const Environment& environment);
