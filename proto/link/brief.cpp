@@ -6,6 +6,7 @@
 
 #include "proto/bounds.h"
 #include "proto/link/codec.h"
+#include "proto/utf8.h"
 
 namespace cpprun::link {
 
@@ -15,9 +16,7 @@ namespace {
 void cut(std::string& text, std::size_t bytes_max) {
   constexpr std::string_view mark = "…";
   if (text.size() <= bytes_max) return;
-  std::size_t end = bytes_max > mark.size() ? bytes_max - mark.size() : 0;
-  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0) == 0x80) --end;
-  text.resize(end);
+  text.resize(length_within(text, bytes_max > mark.size() ? bytes_max - mark.size() : 0));
   text += mark;
 }
 

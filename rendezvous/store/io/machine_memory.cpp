@@ -2,12 +2,12 @@
 #include "rendezvous/store/io/machine_memory.h"
 
 #include <algorithm>
-#include <charconv>
 #include <fstream>
 #include <optional>
 #include <sstream>
 
 #include "proto/bounds.h"
+#include "proto/text.h"
 
 namespace cpprun {
 namespace {
@@ -17,10 +17,7 @@ std::optional<std::uint64_t> number_in(const std::string& path) {
   std::ifstream file(path);
   std::string word;
   if (!(file >> word)) return std::nullopt;
-  std::uint64_t number = 0;
-  const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), number);
-  if (error != std::errc{} || end != word.data() + word.size()) return std::nullopt;
-  return number;
+  return exact_number<std::uint64_t>(word);
 }
 
 std::uint64_t physical_bytes(const std::string& root) {
