@@ -9,26 +9,14 @@
 #include "proto/c10d/encoder.h"
 #include "rendezvous/store/store_sessions.h"
 #include "tests/proto/c10d_golden.h"
+#include "tests/rendezvous/store/spoken.h"
 #include "tests/rendezvous/store/string_sockets.h"
 
 using namespace cpprun;
 
 namespace {
 
-const std::string hello = c10d::golden::bytes_of("00 cef7853c");
 constexpr int count = 50'000;
-
-std::string request(const c10d::Request& request) {
-  std::string bytes;
-  REQUIRE(c10d::encode(request, c10d::Dialect::d, bytes));
-  return bytes;
-}
-
-std::string number(std::int64_t number) {
-  std::string bytes;
-  c10d::encode(c10d::Number{number}, bytes);
-  return bytes;
-}
 
 // So many names, as keys and as entries with a value of one letter.
 struct Names {

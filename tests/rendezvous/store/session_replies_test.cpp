@@ -9,6 +9,7 @@
 #include "proto/c10d/encoder.h"
 #include "rendezvous/store/store_sessions.h"
 #include "tests/proto/c10d_golden.h"
+#include "tests/rendezvous/store/spoken.h"
 #include "tests/rendezvous/store/string_sockets.h"
 
 using namespace cpprun;
@@ -17,20 +18,7 @@ using c10d::golden::bytes_of;
 
 namespace {
 
-const std::string hello = bytes_of("00 cef7853c");
 constexpr std::size_t mib = 1024 * 1024;
-
-std::string request(const c10d::Request& request, c10d::Dialect dialect = c10d::Dialect::d) {
-  std::string bytes;
-  REQUIRE(c10d::encode(request, dialect, bytes));
-  return bytes;
-}
-
-std::string value(std::string_view text) {
-  std::string bytes;
-  c10d::encode(c10d::Value{text}, bytes);
-  return bytes;
-}
 
 }  // namespace
 

@@ -9,25 +9,12 @@
 
 #include "proto/c10d/encoder.h"
 #include "tests/proto/c10d_golden.h"
+#include "tests/rendezvous/store/spoken.h"
 #include "tests/rendezvous/store/string_sockets.h"
 
 using namespace cpprun;
 
 namespace {
-
-const std::string hello = c10d::golden::bytes_of("00 cef7853c");
-
-std::string request(const c10d::Request& request) {
-  std::string bytes;
-  REQUIRE(c10d::encode(request, c10d::Dialect::d, bytes));
-  return bytes;
-}
-
-std::string number(std::int64_t number) {
-  std::string bytes;
-  c10d::encode(c10d::Number{number}, bytes);
-  return bytes;
-}
 
 std::string wait_for(c10d::Bytes key) {
   const std::vector<c10d::Bytes> keys{key};

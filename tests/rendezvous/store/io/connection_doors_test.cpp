@@ -9,18 +9,11 @@
 #include "proto/c10d/encoder.h"
 #include "tests/proto/c10d_golden.h"
 #include "tests/rendezvous/store/io/served_set.h"
+#include "tests/rendezvous/store/spoken.h"
 
 using namespace cpprun;
 
 namespace {
-
-const std::string hello = c10d::golden::bytes_of("00 cef7853c");
-
-std::string request(const c10d::Request& request) {
-  std::string bytes;
-  REQUIRE(c10d::encode(request, c10d::Dialect::d, bytes));
-  return bytes;
-}
 
 // A store of many keys, and clients each of which asks for the list of them again and again.
 struct Crowd {

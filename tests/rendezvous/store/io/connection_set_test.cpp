@@ -12,32 +12,13 @@
 #include "proto/c10d/encoder.h"
 #include "tests/proto/c10d_golden.h"
 #include "tests/rendezvous/store/io/served_set.h"
+#include "tests/rendezvous/store/spoken.h"
 
 using namespace cpprun;
 using namespace std::chrono_literals;
 using c10d::golden::bytes_of;
 
 namespace {
-
-const std::string hello = bytes_of("00 cef7853c");
-
-std::string request(const c10d::Request& request) {
-  std::string bytes;
-  REQUIRE(c10d::encode(request, c10d::Dialect::d, bytes));
-  return bytes;
-}
-
-std::string value(std::string_view text) {
-  std::string bytes;
-  c10d::encode(c10d::Value{text}, bytes);
-  return bytes;
-}
-
-std::string number(std::int64_t number) {
-  std::string bytes;
-  c10d::encode(c10d::Number{number}, bytes);
-  return bytes;
-}
 
 std::size_t resident_bytes() {
   std::size_t total = 0;

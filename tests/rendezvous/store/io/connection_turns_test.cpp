@@ -12,6 +12,7 @@
 #include "proto/c10d/encoder.h"
 #include "tests/proto/c10d_golden.h"
 #include "tests/rendezvous/store/io/served_set.h"
+#include "tests/rendezvous/store/spoken.h"
 
 using namespace cpprun;
 using namespace std::chrono_literals;
@@ -19,20 +20,7 @@ using c10d::golden::bytes_of;
 
 namespace {
 
-const std::string hello = bytes_of("00 cef7853c");
 constexpr std::size_t mib = 1024 * 1024;
-
-std::string request(const c10d::Request& request) {
-  std::string bytes;
-  REQUIRE(c10d::encode(request, c10d::Dialect::d, bytes));
-  return bytes;
-}
-
-std::string number(std::int64_t number) {
-  std::string bytes;
-  c10d::encode(c10d::Number{number}, bytes);
-  return bytes;
-}
 
 // Turns until this client has heard that many bytes.
 int turns_until_heard(ServedSet& served, RawClient& client, std::size_t count) {

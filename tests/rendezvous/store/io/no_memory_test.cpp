@@ -17,6 +17,7 @@
 #include "rendezvous/store/io/listener.h"
 #include "tests/proto/c10d_golden.h"
 #include "tests/rendezvous/store/io/served_set.h"
+#include "tests/rendezvous/store/spoken.h"
 
 namespace {
 
@@ -51,14 +52,6 @@ namespace {
 // More waiters than are told at once, and a request of more keys than are carried out at once.
 constexpr std::size_t waiters = bounds::store_told_at_once_max + 100;
 constexpr std::size_t keys = bounds::store_keys_at_once_max + 2;
-
-const std::string hello = bytes_of("00 cef7853c");
-
-std::string request(const c10d::Request& request) {
-  std::string bytes;
-  REQUIRE(c10d::encode(request, c10d::Dialect::d, bytes));
-  return bytes;
-}
 
 std::string set_of_many() {
   std::vector<std::string> names;
