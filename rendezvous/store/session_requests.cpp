@@ -6,6 +6,8 @@
 
 #include <algorithm>
 #include <cassert>
+#include <cstdlib>
+#include <memory>
 #include <utility>
 
 #include "proto/c10d/encoder.h"
@@ -23,6 +25,15 @@ constexpr std::size_t large_read_max = 1024 * 1024;
 
 bool is_received_in_place(const Session& session) {
   return session.backlog != nullptr && session.backlog->inbox.size() >= large_inbox;
+}
+
+// A buffer's memory, which is freed where there is none for the chunk that is to own it.
+std::shared_ptr<Chunk> chunk_of(Ledger& ledger, AccountId account,
+                                const ByteBuffer::Memory& memory) {
+  std::unique_ptr<char, decltype(&std::free)> held(memory.data, &std::free);
+  auto chunk = std::make_shared<Chunk>(ledger, account, memory.data, memory.end, memory.capacity);
+  (void)held.release();  // the chunk's now
+  return chunk;
 }
 
 // What it costs to carry a request out, beside what its replies do.
@@ -161,8 +172,7 @@ ByteBuffer::Memory StoreSessions::take_inbox(Session& session) {
   }
   ledger_->credit(session.account, std::exchange(backlog.bytes_charged, 0));
   const ByteBuffer::Memory memory = inbox.release();
-  memory_ =
-      std::make_shared<Chunk>(*ledger_, session.account, memory.data, memory.end, memory.capacity);
+  memory_ = chunk_of(*ledger_, session.account, memory);
   return memory;
 }
 
@@ -309,12 +319,11 @@ bool StoreSessions::go_on_listing(Session& session) {
     queue_turn(session);
     return false;
   }
-  const ByteBuffer::Memory memory = listing.bytes.release();
   Parcel parcel{session.id, {}};
   c10d::encode(c10d::Number{listing.progress.key_count}, parcel.reply.copied);
-  auto chunk =
-      std::make_shared<Chunk>(*ledger_, session.account, memory.data, memory.end, memory.capacity);
-  parcel.reply.share({std::move(chunk), 0, memory.end});
+  auto chunk = chunk_of(*ledger_, session.account, listing.bytes.release());
+  const std::size_t listed_bytes = chunk->used();
+  parcel.reply.share({std::move(chunk), 0, listed_bytes});
   session.backlog->listing.reset();
   const ConnectionId id = session.id;
   deliver(parcel);
