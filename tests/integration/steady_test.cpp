@@ -76,6 +76,9 @@ pid_t watchdog_of(const Command& agent) {
 }  // namespace
 
 TEST_CASE("who keeps leases is locked in memory and has its turn early, and the workers are not") {
+#ifdef __SANITIZE_ADDRESS__
+  return skip("a sanitizer takes away mlockall()");
+#endif
   if (!is_permitted()) {
     return skip("no permission to lock memory and to raise a priority (root, or ulimit -l and -e)");
   }
