@@ -150,13 +150,15 @@ TEST_CASE("a disk that is full for a while tears no event, and loses none") {
   const Folder folder;
   const auto disk = folder.path() + "/disk";
   const auto events = disk + "/events.jsonl";
+  const auto said = folder.path() + "/said";  // by cpprun; the disk is full until it has
   // Whole pages: the first event begins thirty bytes before the end of one, and there is no other.
   const auto script = folder.write(
-      "scene.sh", "mkdir " + disk + " && mount -t tmpfs -o size=64k tmpfs " + disk +
-                      " || exit 77\nprintf '%4065s\\n' x > " + events +
-                      "\nhead -c 100000 /dev/zero > " + disk + "/ballast 2>/dev/null\n" +
-                      from_build("CPPRUN") + " --standalone --events=" + events +
-                      " --no-python sh -c ': > " + disk + "/ballast'\ncat " + events + "\n");
+      "scene.sh",
+      "mkdir " + disk + " && mount -t tmpfs -o size=64k tmpfs " + disk +
+          " || exit 77\nprintf '%4065s\\n' x > " + events + "\nhead -c 100000 /dev/zero > " + disk +
+          "/ballast 2>/dev/null\n" + from_build("CPPRUN") + " --standalone --events=" + events +
+          " --no-python sh -c 'until grep -q \"wait until\" " + said + "; do :; done; : > " + disk +
+          "/ballast' 2>" + said + "\ncat " + said + " >&2\ncat " + events + "\n");
   const auto ended = run({"unshare", "-m", "sh", script});
   if (ended.code == 77 || contains(ended.err, "unshare failed")) {
     return skip("no permission to mount a small disk");
