@@ -4,9 +4,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <tuple>
 #include <utility>
+
+#include "proto/text.h"
 
 namespace cpprun {
 
@@ -52,14 +53,6 @@ NodeSnapshot node_of(const Job& job, TimePoint now, const Found& found) {
   if (member.group_rank) node.base_rank = member.ranks.base;
   if (const auto heard = job.leases().heard(found.link)) node.silence = now - *heard;
   return node;
-}
-
-template <class Number>
-std::optional<Number> whole(std::string_view text) {
-  Number value{};
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc{} || end != text.data() + text.size()) return std::nullopt;
-  return value;
 }
 
 }  // namespace
@@ -124,11 +117,11 @@ std::string to_text(const NodePlace& place) {
 
 std::optional<NodePlace> node_place(std::string_view text) {
   if (text.starts_with('w')) {
-    const auto link = whole<std::uint64_t>(text.substr(1));
+    const auto link = exact_number<std::uint64_t>(text.substr(1));
     if (!link) return std::nullopt;
     return NodePlace{.link = LinkId{*link}};
   }
-  const auto node = whole<int>(text);
+  const auto node = exact_number<int>(text);
   if (!node || *node < 0) return std::nullopt;
   return NodePlace{.node = GroupRank{*node}};
 }
