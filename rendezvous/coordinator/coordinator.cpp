@@ -81,65 +81,6 @@ void Coordinator::on(TimePoint, const MasterWaits& event, Actions&) {
   if (options_.only) jobs_.at(options_.only->id)->job.master_waits(event.why);
 }
 
-// Somebody else takes itself for a master, and was led here by the address it was given.
-void Coordinator::answer(const Caller& caller, const link::WhoHosts& question,
-                         Actions& actions) const {
-  link::Hosts answer;
-  if (options_.only) {
-    const Member* host = jobs_.at(options_.only->id)->job.round().local_member();
-    if (host == nullptr) {
-      actions.emplace_back(coordinator::HangUp{caller.link, "nobody has begun to host here yet"});
-      return;
-    }
-    answer = {.job = options_.only->id,
-              .host = host->join.host,
-              .pid = host->join.pid,
-              .itself = host->join.host == question.host && host->join.pid == question.pid &&
-                        host->join.agent == question.agent};
-    if (!answer.itself && question.job == answer.job) {
-      actions.emplace_back(coordinator::Note{second_master_text(question, caller.peer)});
-    }
-  }
-  actions.emplace_back(coordinator::Say{caller.link, answer});
-  actions.emplace_back(coordinator::HangUp{caller.link, "it has its answer"});
-}
-
-// It will ask for a seat, or has, through another link. This one stays, and counts, until it does.
-void Coordinator::introduce(const Caller& caller, const link::WhoHosts& agent, Actions& actions) {
-  const bool is_first = introduced_.emplace(caller.link, agent.agent).second;
-  if (!is_first) {
-    actions.emplace_back(coordinator::HangUp{caller.link, "it has introduced itself already"});
-    return;
-  }
-  actions.emplace_back(
-      coordinator::Say{caller.link, link::Hosts{.job = agent.job, .itself = true}});
-  if (agent.agent == 0) return;  // Without a number it could be anybody.
-  introductions_.emplace(agent.agent, Introduction{agent, caller});
-  if (const auto found = jobs_.find(agent.job); found != jobs_.end()) {
-    found->second->job.speaks_from(agent, caller.peer);
-  }
-}
-
-// That agent is a member now: it may come from wherever it has introduced itself.
-void Coordinator::welcome(Job& job, const link::Join& join, Actions& actions) {
-  const auto [first, last] = introductions_.equal_range(join.agent);
-  for (auto at = first; at != last; ++at) {
-    const auto& [agent, caller] = at->second;
-    if (agent.job != join.job || !job.speaks_from(agent, caller.peer)) continue;
-    actions.emplace_back(coordinator::HangUp{caller.link, "its agent has joined"});
-  }
-}
-
-void Coordinator::forget_newcomer(LinkId link) {
-  newcomers_.erase(link);
-  const auto introduced = introduced_.extract(link);
-  if (introduced.empty()) return;
-  const auto [first, last] = introductions_.equal_range(introduced.mapped());
-  const auto its_own =
-      std::find_if(first, last, [link](const auto& each) { return each.second.from.link == link; });
-  if (its_own != last) introductions_.erase(its_own);
-}
-
 void Coordinator::join(TimePoint now, const Caller& caller, const link::Join& join,
                        Actions& actions) {
   if (const auto reason = impossible(join)) {
@@ -326,11 +267,14 @@ Result<void> Coordinator::admit(const std::string& job, const std::string& peer)
   return found->second->job.admit(peer);
 }
 
+bool Coordinator::is_over() const {
+  return options_.only && jobs_.at(options_.only->id)->job.over();
+}
+
 bool Coordinator::done() const {
-  if (!options_.only) return false;
-  const Job& job = jobs_.at(options_.only->id)->job;
   // Those who have greeted and not joined yet, and those who were just told, are still to hear it.
-  return job.over() && job.round().size() == 0 && newcomers_.empty() && job_of_link_.empty();
+  return is_over() && jobs_.at(options_.only->id)->job.round().size() == 0 && newcomers_.empty() &&
+         job_of_link_.empty();
 }
 
 Coordinator::Actions Coordinator::advance(TimePoint now) {
@@ -347,22 +291,6 @@ Coordinator::Actions Coordinator::advance(TimePoint now) {
     look_after(job, said_before, actions);
   }
   return actions;
-}
-
-// When the newcomer that has said nothing for longest has to go because there are too many.
-std::optional<TimePoint> Coordinator::next_to_make_room() const {
-  if (newcomer_leases_.size() <= options_.limits.newcomers) return std::nullopt;
-  return newcomer_leases_.longest_silent()->heard + bounds::join_patience_in_crowd;
-}
-
-void Coordinator::make_room(TimePoint now, Actions& actions) {
-  for (auto due = next_to_make_room(); due && *due <= now; due = next_to_make_room()) {
-    const LinkId link = newcomer_leases_.longest_silent()->holder;
-    forget_newcomer(link);
-    newcomer_leases_.forget(link);
-    actions.emplace_back(coordinator::HangUp{
-        link, "it greeted, and then said nothing, and others need its descriptor (ulimit -Hn)"});
-  }
 }
 
 std::optional<std::string> Coordinator::check() const {

@@ -142,6 +142,8 @@ class Coordinator {
   void sign_notes(const std::string& job, std::size_t said_before, Actions& actions) const;
   void look_after(const std::string& job, std::size_t said_before, Actions& actions);
   void release(LinkId link);
+  // The one hosted job is.
+  bool is_over() const;
 
   CoordinatorOptions options_;
   std::unordered_map<std::string, std::unique_ptr<Entry>> jobs_;

@@ -28,9 +28,7 @@ Judge::Judge(const Scenario& scenario, Timeline& time) : scenario_(scenario), ti
 
 void Judge::node_is_told(int node, const link::Message& message) {
   if (!tells_story_) return;
-  // Who learns later how the job ended may meet its host only because a stranger keeps it there.
-  const JobRecord& job = job_of(node);
-  if (!scenario_.daemon && job.finish && job.finished_at < time_.now()) return;
+  if (story_ends_ && *story_ends_ < time_.now()) return;
   link::Message told = message;
   // Which port is free depends on who else is there.
   if (auto* sealed = std::get_if<link::Sealed>(&told)) sealed->store_port = 1;

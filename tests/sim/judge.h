@@ -135,7 +135,6 @@ class Judge {
     bool somebody_is_done = false;  // all workers of a node have, in the sealed round
     std::vector<Death> deaths;      // in the sealed round, that nobody asked for
     std::optional<link::Finish> finish;
-    TimePoint finished_at{};
     bool forgotten = false;  // a new job may have its name; how it ended is still known
     std::optional<TimePoint> forgotten_at = {};  // for the first time
     bool has_ended_with_0 = false;               // it, or an earlier one of its name
@@ -172,6 +171,7 @@ class Judge {
   Duration death_takes_max() const;
   bool has(std::initializer_list<FaultKind> kinds) const;
   bool has_only(std::initializer_list<FaultKind> kinds) const;
+  bool links_return_in_time() const;
 
   const Scenario& scenario_;
   Timeline& time_;
@@ -179,6 +179,9 @@ class Judge {
   std::vector<JobRecord> jobs_;
   std::vector<NodeRecord> nodes_;
   bool tells_story_ = false;  // there are strangers, whose lies must not be seen in it
+  // When the first job that a node hosts was over. Whoever comes then meets its host, or begins
+  // another job, and which of them may be a stranger's doing: it keeps a host until its farewell.
+  std::optional<TimePoint> story_ends_;
   std::string story_;
   std::optional<std::string> verdict_;
 };

@@ -137,6 +137,11 @@ TEST_CASE("no seed that once broke a promise breaks one again") {
       {1795340976069, "workers,agents", {0, 1, 3}},
       // A node that comes late to a machine on which the workers of a killed one are still ending.
       {1795346582618, "agents", {0, 1, 3}},
+      // A link is reset where the lease is too short for a network as slow as that.
+      {1795373303783, "network,clocks,kill", {0}},
+      {1795373527925, "network", {0}},
+      // A node is back when its job has just ended, and a stranger keeps the host there.
+      {1795373123686, "all,strangers", {0, 2}},
       // A stranger keeps the host there after the end, and somebody comes late.
       {1795338657039, "all,strangers", {0, 1}},
       // A garbled frame names a job that is not played.

@@ -51,3 +51,24 @@ TEST_CASE("in a crowd of links that say nothing the longest silent go soon, and 
   CHECK(coordinator.next_deadline() > soon);
   CHECK(hung_up(coordinator.advance(soon + 1s)).empty());
 }
+
+TEST_CASE("who greets and says nothing holds up the end of a hosted job for a moment only") {
+  link::Join join = single("k");
+  join.lease = patient.lease;
+  Coordinator coordinator{{.only = terms_of(join), .options = patient}};
+  coordinator.handle(t0, Coordinator::Opened{{.link = a, .peer = "10.0.0.1", .local = true}});
+  coordinator.handle(t0, Coordinator::Said{a, join});
+  open(coordinator, LinkId{11});
+  const TimePoint soon = t0 + bounds::join_patience_in_crowd;
+  CHECK(hung_up(coordinator.advance(soon)).empty());
+  const TimePoint end = t0 + 1s;
+  coordinator.handle(end, Coordinator::Said{a, link::Succeeded{RoundNumber{1}}});
+  coordinator.handle(end, Coordinator::Closed{.link = a, .reason = "it has ended"});
+  CHECK_FALSE(coordinator.done());
+  CHECK(coordinator.next_deadline() == soon);
+  const auto gone = hung_up(coordinator.advance(end));
+  REQUIRE(gone.size() == 1);
+  CHECK(gone[0].link == LinkId{11});
+  CHECK(gone[0].reason == "it greeted, and then said nothing, and the job is over");
+  CHECK(coordinator.done());
+}

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The part of Coordinator that deals with links that have not joined a job yet: masters that ask
+// whom they have reached, agents that introduce themselves, and whoever says nothing.
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "proto/bounds.h"
+#include "rendezvous/coordinator/coordinator.h"
+#include "rendezvous/job/job_text.h"
+
+namespace cpprun {
+
+// Somebody else takes itself for a master, and was led here by the address it was given.
+void Coordinator::answer(const Caller& caller, const link::WhoHosts& question,
+                         Actions& actions) const {
+  link::Hosts answer;
+  if (options_.only) {
+    const Member* host = jobs_.at(options_.only->id)->job.round().local_member();
+    if (host == nullptr) {
+      actions.emplace_back(coordinator::HangUp{caller.link, "nobody has begun to host here yet"});
+      return;
+    }
+    answer = {.job = options_.only->id,
+              .host = host->join.host,
+              .pid = host->join.pid,
+              .itself = host->join.host == question.host && host->join.pid == question.pid &&
+                        host->join.agent == question.agent};
+    if (!answer.itself && question.job == answer.job) {
+      actions.emplace_back(coordinator::Note{second_master_text(question, caller.peer)});
+    }
+  }
+  actions.emplace_back(coordinator::Say{caller.link, answer});
+  actions.emplace_back(coordinator::HangUp{caller.link, "it has its answer"});
+}
+
+// It will ask for a seat, or has, through another link. This one stays, and counts, until it does.
+void Coordinator::introduce(const Caller& caller, const link::WhoHosts& agent, Actions& actions) {
+  const bool is_first = introduced_.emplace(caller.link, agent.agent).second;
+  if (!is_first) {
+    actions.emplace_back(coordinator::HangUp{caller.link, "it has introduced itself already"});
+    return;
+  }
+  actions.emplace_back(
+      coordinator::Say{caller.link, link::Hosts{.job = agent.job, .itself = true}});
+  if (agent.agent == 0) return;  // Without a number it could be anybody.
+  introductions_.emplace(agent.agent, Introduction{agent, caller});
+  if (const auto found = jobs_.find(agent.job); found != jobs_.end()) {
+    found->second->job.speaks_from(agent, caller.peer);
+  }
+}
+
+// That agent is a member now: it may come from wherever it has introduced itself.
+void Coordinator::welcome(Job& job, const link::Join& join, Actions& actions) {
+  const auto [first, last] = introductions_.equal_range(join.agent);
+  for (auto at = first; at != last; ++at) {
+    const auto& [agent, caller] = at->second;
+    if (agent.job != join.job || !job.speaks_from(agent, caller.peer)) continue;
+    actions.emplace_back(coordinator::HangUp{caller.link, "its agent has joined"});
+  }
+}
+
+void Coordinator::forget_newcomer(LinkId link) {
+  newcomers_.erase(link);
+  const auto introduced = introduced_.extract(link);
+  if (introduced.empty()) return;
+  const auto [first, last] = introductions_.equal_range(introduced.mapped());
+  const auto its_own =
+      std::find_if(first, last, [link](const auto& each) { return each.second.from.link == link; });
+  if (its_own != last) introductions_.erase(its_own);
+}
+
+// When the newcomer that has said nothing for longest has to go: there are too many, or the hosted
+// job is over, and nobody who keeps silent shall hold up its end.
+std::optional<TimePoint> Coordinator::next_to_make_room() const {
+  if (newcomer_leases_.size() == 0) return std::nullopt;
+  if (!is_over() && newcomer_leases_.size() <= options_.limits.newcomers) return std::nullopt;
+  return newcomer_leases_.longest_silent()->heard + bounds::join_patience_in_crowd;
+}
+
+void Coordinator::make_room(TimePoint now, Actions& actions) {
+  for (auto due = next_to_make_room(); due && *due <= now; due = next_to_make_room()) {
+    const LinkId link = newcomer_leases_.longest_silent()->holder;
+    forget_newcomer(link);
+    newcomer_leases_.forget(link);
+    const auto* why = is_over() ? "the job is over" : "others need its descriptor (ulimit -Hn)";
+    actions.emplace_back(
+        coordinator::HangUp{link, fmt::format("it greeted, and then said nothing, and {}", why)});
+  }
+}
+
+}  // namespace cpprun
