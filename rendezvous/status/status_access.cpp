@@ -45,4 +45,23 @@ Result<void> may_look(StatusAccess access, const Visitor& visitor, std::uint32_t
       own_user, *visitor.user));
 }
 
+Result<void> may_order(const Visitor& visitor, std::uint32_t own_user) {
+  if (!visitor.by_loopback) {
+    return failure(
+        "only this machine may ask for that, whatever --status-access says: ask over its loopback "
+        "address, for instance through ssh -L");
+  }
+  if (!visitor.user) {
+    return failure(fmt::format(
+        "only the user that runs this may ask for that, and whose connection this is cannot be "
+        "known: {}",
+        visitor.user.error().reason));
+  }
+  if (*visitor.user == own_user || *visitor.user == root) return {};
+  return failure(fmt::format(
+      "only the user that runs this (uid {}) and root may ask for that, whatever --status-access "
+      "says, and this is a connection of uid {}",
+      own_user, *visitor.user));
+}
+
 }  // namespace cpprun

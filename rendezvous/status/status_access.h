@@ -34,4 +34,8 @@ struct Visitor {
 Result<void> may_look(StatusAccess access, const Visitor& visitor, std::uint32_t own_user);
 bool asks_whose(StatusAccess access, bool by_loopback);
 
+// Whether they may ask for something to be done; the reason if not. The user that runs this program
+// and root, on this machine, however far it is opened to those who look.
+Result<void> may_order(const Visitor& visitor, std::uint32_t own_user);
+
 }  // namespace cpprun

@@ -177,7 +177,8 @@ void CoordinatorServer::open_status(StatusOptions status) {
   HostNames names = std::move(status.names);
   names.push_back(own_name());
   names.push_back(names.back().substr(0, names.back().find('.')));
-  const auto answers = [this, names = std::move(names)](const http::Request& request) {
+  const auto answers = [this, names = std::move(names)](const http::Request& request,
+                                                        const Visitor&) {
     const Moment moment{
         .now = now(),
         .wall = std::chrono::time_point_cast<WallTime::duration>(std::chrono::system_clock::now())};

@@ -22,8 +22,10 @@ namespace cpprun {
 // One connection. It is there until it ends; handlers that are under way hold it for as long.
 class StatusServer::Visit : public std::enable_shared_from_this<Visit> {
  public:
-  Visit(StatusServer& server, std::string first_bytes)
+  Visit(StatusServer& server, const PeerAddress& peer, Visitor visitor, std::string first_bytes)
       : server_(&server),
+        peer_(peer),
+        visitor_(std::move(visitor)),
         socket_(server.context_),
         timer_(server.context_),
         unread_(std::move(first_bytes)) {}
@@ -74,7 +76,7 @@ class StatusServer::Visit : public std::enable_shared_from_this<Visit> {
       unread_.erase(0, taken);
       const auto step = session_.next();
       if (const auto* asked = std::get_if<http::Session::Asked>(&step)) {
-        std::string answer = session_.answer(server_->callbacks_.answer(asked->request));
+        std::string answer = session_.answer(answer_to(asked->request));
         is_last_ = session_.closes();
         return say(std::move(answer));
       }
@@ -87,6 +89,15 @@ class StatusServer::Visit : public std::enable_shared_from_this<Visit> {
     }
     if (!unread_.empty() && session_.room() > 0) return serve_later();
     listen();
+  }
+
+  // Whoever may look need not be known; whoever asks for something is.
+  http::Response answer_to(const http::Request& request) {
+    const bool asks_for_more = request.method == http::Method::post;
+    if (asks_for_more && visitor_.by_loopback && !visitor_.user) {
+      visitor_.user = owner_of_peer(fd(), peer_);
+    }
+    return server_->callbacks_.answer(request, visitor_);
   }
 
   void serve_later() {
@@ -169,6 +180,8 @@ class StatusServer::Visit : public std::enable_shared_from_this<Visit> {
   }
 
   StatusServer* server_;  // null: it has ended
+  PeerAddress peer_;
+  Visitor visitor_;
   asio::posix::stream_descriptor socket_;
   asio::steady_timer timer_;
   http::Session session_;
@@ -193,11 +206,14 @@ void StatusServer::adopt(FileDescriptor socket, const PeerAddress& peer, std::st
     return callbacks_.refused(fmt::format("{} may not look now: {} others are being answered",
                                           peer.text(), visits_.size()));
   }
-  const std::string objection = objection_to(socket.get(), peer);
+  Visitor visitor = visitor_of(socket.get(), peer);
+  const auto may = may_look(access_, visitor, ::geteuid());
+  const std::string objection = may ? std::string() : may.error().reason;
   if (!objection.empty()) {
     callbacks_.refused(fmt::format("{} may not look: {}", peer.text(), objection));
   }
-  const auto visit = std::make_shared<Visit>(*this, std::move(first_bytes));
+  const auto visit =
+      std::make_shared<Visit>(*this, peer, std::move(visitor), std::move(first_bytes));
   if (const std::string why = visit->take(std::move(socket)); !why.empty()) {
     return callbacks_.refused(fmt::format("{} cannot be answered: {}", peer.text(), why));
   }
@@ -205,11 +221,10 @@ void StatusServer::adopt(FileDescriptor socket, const PeerAddress& peer, std::st
   visit->begin(objection);
 }
 
-std::string StatusServer::objection_to(int socket, const PeerAddress& peer) const {
+Visitor StatusServer::visitor_of(int socket, const PeerAddress& peer) const {
   Visitor visitor{.by_loopback = peer.is_loopback(), .user = failure("nobody has asked")};
   if (asks_whose(access_, visitor.by_loopback)) visitor.user = owner_of_peer(socket, peer);
-  const auto may = may_look(access_, visitor, ::geteuid());
-  return may ? std::string() : may.error().reason;
+  return visitor;
 }
 
 // Whoever has asked for nothing for longest goes; not those who are being answered.

@@ -33,7 +33,8 @@ struct StatusLimits {
 class StatusServer {
  public:
   struct Callbacks {
-    std::function<http::Response(const http::Request&)> answer;
+    // Of whoever only looks, who that is is known only where that decides; of a POST, always.
+    std::function<http::Response(const http::Request&, const Visitor&)> answer;
     // For the log: who was refused, and why.
     std::function<void(std::string)> refused;
   };
@@ -52,7 +53,7 @@ class StatusServer {
  private:
   class Visit;
 
-  std::string objection_to(int socket, const PeerAddress& peer) const;
+  Visitor visitor_of(int socket, const PeerAddress& peer) const;
   bool make_room();
   void forget(const Visit* visit);
 

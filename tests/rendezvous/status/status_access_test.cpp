@@ -42,6 +42,20 @@ TEST_CASE("it can be opened to the machine and to the network, and closed") {
   CHECK_FALSE(may_look(StatusAccess::none, mine, own));
 }
 
+TEST_CASE("only the user that runs it and root may ask for something, from the machine itself") {
+  const auto objection = [](const Visitor& visitor) {
+    const auto may = may_order(visitor, own);
+    return may ? "" : may.error().reason;
+  };
+  CHECK(may_order(mine, own));
+  CHECK(may_order(root, own));
+  CHECK(objection(other) ==
+        "only the user that runs this (uid 1000) and root may ask for that, whatever "
+        "--status-access says, and this is a connection of uid 1001");
+  CHECK(objection(remote).find("ssh -L") != std::string::npos);
+  CHECK(objection(unknown).find("no netlink") != std::string::npos);
+}
+
 TEST_CASE("the kernel is asked whose a connection is only where that decides") {
   CHECK(asks_whose(StatusAccess::user, true));
   CHECK_FALSE(asks_whose(StatusAccess::user, false));

@@ -5,6 +5,7 @@
 #include <doctest/doctest.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include <array>
 #include <asio/io_context.hpp>
@@ -50,8 +51,9 @@ struct Stage {
   explicit Stage(StatusAccess access = StatusAccess::user, const StatusLimits& limits = {})
       : server(io, access,
                {.answer =
-                    [this](const http::Request& request) {
+                    [this](const http::Request& request, const Visitor& visitor) {
                       ++asked;
+                      visitors.push_back(visitor);
                       return http::Response{
                           .body = request.target == "/long" ? std::string(long_bytes, 'x') : "ok"};
                     },
@@ -100,6 +102,7 @@ struct Stage {
 
   asio::io_context io;
   int asked = 0;
+  std::vector<Visitor> visitors;  // by request
   std::vector<std::string> lines;
   StatusServer server;
 };
@@ -119,6 +122,20 @@ TEST_CASE("a visitor is answered, again and again, and leaves nothing behind") {
   client.socket.reset();
   stage.until([&] { return stage.server.size() == 0; });
   CHECK(stage.lines.empty());
+}
+
+TEST_CASE("whoever asks for something is known, even where everybody may look") {
+  Stage stage(StatusAccess::network);
+  Client client = stage.visitor(get_short);
+  stage.until_heard(client, "ok");
+  client.heard.clear();
+  client.say("POST /stop HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n\r\n");
+  stage.until_heard(client, "ok");
+  REQUIRE(stage.visitors.size() == 2);
+  CHECK_FALSE(stage.visitors[0].user);
+  CHECK(stage.visitors[1].by_loopback);
+  REQUIRE(stage.visitors[1].user);
+  CHECK(*stage.visitors[1].user == ::geteuid());
 }
 
 TEST_CASE("whoever may not look is told why, and what they ask is not looked at") {
