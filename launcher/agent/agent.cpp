@@ -128,15 +128,16 @@ void Agent::finish(TimePoint now, const link::Finish& finish, Actions& actions) 
   // Whoever allowed restarts wants to know why there is none.
   if (config_.restarts_max > 0 && finish.root) actions.emplace_back(agent::TellNote{finish.reason});
   if (!sealed_) actions.emplace_back(agent::TellNote{not_needed_text(finish.reason)});
+  const auto time = time_note(finish);
+  if (time && sealed_ && sealed_->group_rank == GroupRank{})
+    actions.emplace_back(agent::TellNote{*time});
   agent::Exit last{.code = finish.exit_code,
                    .reason = finish.reason,
                    .root = finish.root,
                    .consequences = finish.consequences,
-                   .consequence_count = finish.consequence_count};
-  if (phase_ != Phase::running) {
-    exit(std::move(last), actions);
-    return;
-  }
+                   .consequence_count = finish.consequence_count,
+                   .time = finish.time};
+  if (phase_ != Phase::running) return exit(std::move(last), actions);
   exit_when_settled_ = std::move(last);
   stop_workers(now, finish.reason, SIGTERM, actions);
 }

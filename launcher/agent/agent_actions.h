@@ -172,6 +172,7 @@ struct Exit {
   // What followed from the root in the whole job: some of them, and how many there were.
   std::vector<link::Consequence> consequences = {};
   int consequence_count = 0;
+  std::optional<TimeUse> time = {};  // what the time of all nodes went into
   GroupRank group_rank = {};
   bool had_workers = false;  // false: it ended before any worker was started
   friend bool operator==(const Exit&, const Exit&) = default;

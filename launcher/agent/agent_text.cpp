@@ -50,6 +50,11 @@ std::string done_text(const std::string& reason) {
       reason);
 }
 
+std::optional<std::string> time_note(const link::Finish& finish) {
+  if (finish.exit_code != 0 || !finish.time || failures_of(*finish.time) == 0) return std::nullopt;
+  return "time: " + to_text(*finish.time);
+}
+
 std::string not_needed_text(const std::string& reason) {
   return fmt::format("the job is over, without this node: {}", reason);
 }

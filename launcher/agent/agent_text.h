@@ -2,11 +2,13 @@
 #pragma once
 // The sentences with which an agent gives up, and those that say how long it will not.
 
+#include <optional>
 #include <string>
 #include <system_error>
 
 #include "launcher/workers/supervisor.h"
 #include "proto/clock.h"
+#include "proto/link/message.h"
 
 namespace cpprun {
 
@@ -33,6 +35,10 @@ std::string asks_text(const std::string& reason, Duration patience);
 std::string done_text(const std::string& reason);
 // It never had a seat, or no longer had one, when the job ended.
 std::string not_needed_text(const std::string& reason);
+
+// What the time of a job that ended well went into, if anything had gone wrong on the way. Of one
+// that did not, its report says so.
+std::optional<std::string> time_note(const link::Finish& finish);
 
 // Not even KILL ended that worker.
 std::string unkillable_text(const Outcome& outcome);

@@ -218,6 +218,7 @@ std::string closing_lines(const ReportFacts& facts) {
   if (!facts.program.empty()) {
     text += fmt::format("cpprun: the workers ran {}\n", fmt::join(facts.program, " "));
   }
+  if (facts.time) text += fmt::format("cpprun: time: {}\n", to_text(*facts.time));
   if (!facts.logs.empty()) text += fmt::format("cpprun: the logs are in {}\n", facts.logs);
   return text;
 }

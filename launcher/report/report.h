@@ -33,6 +33,7 @@ struct ReportFacts {
   // What followed from the root anywhere, in the order of time; the count may be greater.
   std::vector<link::Consequence> consequences = {};
   int consequence_count = 0;
+  std::optional<TimeUse> time = {};    // of all nodes, where the coordinator has said
   std::vector<Attempt> attempts = {};  // of the whole job, as this node knows them
   std::size_t attempts_left_out = 0;   // between the first and the last of them
   std::string reason;                  // Finish::reason, or why there is no root

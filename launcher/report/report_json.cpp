@@ -3,6 +3,7 @@
 
 #include "launcher/report/failure_json.h"
 #include "launcher/report/report.h"
+#include "proto/link/time_use_json.h"
 
 namespace cpprun {
 
@@ -88,6 +89,7 @@ std::string report_json(const ReportFacts& facts) {
                                     {"exit_code", link::exit_code_of(each.status)}});
   }
   json["consequence_count"] = facts.consequence_count;
+  json["time_use"] = facts.time ? link::readable_json(*facts.time) : Json(nullptr);
   json["attempts"] = Json::array();
   for (const Attempt& each : facts.attempts) json["attempts"].push_back(attempt_json(each));
   json["attempts_left_out"] = facts.attempts_left_out;

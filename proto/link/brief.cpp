@@ -24,13 +24,28 @@ bool fits(const Finish& finish) {
   return encode(finish).size() <= bounds::round_frame_bytes_max;
 }
 
+// What took most is told first; what does not fit beside a short sentence is not told.
+void shorten_time(Finish& finish) {
+  if (!finish.time) return;
+  auto& lost = finish.time->lost;
+  std::stable_sort(lost.begin(), lost.end(), [](const LostTime& left, const LostTime& right) {
+    return sum_of(left.time) > sum_of(right.time);
+  });
+  while (encode(Finish{.reason = {}, .time = finish.time}).size() >
+         bounds::round_frame_bytes_max / 2) {
+    if (lost.empty()) return finish.time.reset();
+    lost.pop_back();
+  }
+}
+
 }  // namespace
 
 Finish brief(Finish finish) {
+  shorten_time(finish);
   auto& others = finish.consequences;
   others.resize(std::min(others.size(), bounds::consequences_brief_max));
   std::size_t text_bytes = bounds::round_frame_bytes_max / 4;
-  // Halving ends: without any text and any consequence a frame has fewer than 300 bytes.
+  // Halving ends: without any text, times and consequences a frame has fewer than 300 bytes.
   while (true) {
     cut(finish.reason, text_bytes);
     if (finish.root) {
@@ -39,7 +54,9 @@ Finish brief(Finish finish) {
       cut(finish.root->cause, text_bytes);
     }
     if (fits(finish)) return finish;
-    if (text_bytes < 48 && !others.empty()) {
+    if (text_bytes < 48 && finish.time) {
+      finish.time.reset();
+    } else if (text_bytes < 48 && !others.empty()) {
       others.pop_back();
     } else {
       text_bytes /= 2;

@@ -13,6 +13,7 @@
 
 #include "proto/bounds.h"
 #include "proto/link/limits.h"
+#include "proto/link/time_use_json.h"
 #include "proto/plain_text.h"
 
 namespace cpprun::link {
@@ -136,7 +137,7 @@ void each_member(M& m, F&& f)
   requires std::same_as<std::remove_const_t<M>, Finish>
 {
   f("code", m.exit_code), f("reason", m.reason), f("root", m.root);
-  f("others", m.consequences), f("other_count", m.consequence_count);
+  f("others", m.consequences), f("other_count", m.consequence_count), f("time", m.time);
 }
 
 template <class M, class F>
@@ -212,6 +213,7 @@ struct Writer {
     }
     object[key] = std::move(rows);
   }
+  void operator()(const char* key, const TimeUse& value) { object[key] = time_use_json(value); }
   void operator()(const char* key, const Failure& value) {
     json inner = json::object();
     each_member(value, Writer{inner});
@@ -296,6 +298,11 @@ struct Reader {
                        .group_rank = GroupRank{whole<int>(key, row.at(1))},
                        .status = {.signalled = status < 0, .value = std::abs(status)}});
     }
+  }
+  void operator()(const char* key, TimeUse& value) {
+    auto read = time_use_of(object.at(key));
+    if (!read) throw BadNumber{read.error().reason};
+    value = std::move(*read);
   }
   void operator()(const char* key, Failure& value) { each_member(value, Reader{object.at(key)}); }
   template <class T>

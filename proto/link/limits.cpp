@@ -138,6 +138,12 @@ void limits_of(Check& check, const Finish& finish) {
     check.number("node", each.group_rank.value, 0, bounds::nodes_max - 1);
     bad_end(check, each.status);
   }
+  if (!finish.time) return;
+  check.count("causes of lost time", finish.time->lost.size(), bounds::causes_counted_max);
+  for (const LostTime& each : finish.time->lost) {
+    check.text("a cause", each.cause, bounds::cause_bytes_max);
+    check.text("a host", each.host, bounds::host_bytes_max);
+  }
 }
 
 }  // namespace

@@ -14,6 +14,7 @@
 
 #include "proto/clock.h"
 #include "proto/ids.h"
+#include "proto/time_use.h"
 
 namespace cpprun::link {
 
@@ -204,6 +205,8 @@ struct Finish {
   // What else failed in that round, in the order of time. Few: there may be more than are named.
   std::vector<Consequence> consequences = {};
   int consequence_count = 0;
+  // What the time of all nodes went into. Of its causes those that took most, as far as they fit.
+  std::optional<TimeUse> time = {};
   friend bool operator==(const Finish&, const Finish&) = default;
 };
 

@@ -77,6 +77,12 @@ void Coordinator::on(TimePoint now, const Said& event, Actions& actions) {
   join(now, caller, *first, actions);
 }
 
+void Coordinator::on(TimePoint now, const StoreAsked& event, Actions&) {
+  if (const auto found = jobs_.find(event.job); found != jobs_.end()) {
+    found->second->job.store_asked(now);
+  }
+}
+
 void Coordinator::on(TimePoint, const MasterWaits& event, Actions&) {
   if (options_.only) jobs_.at(options_.only->id)->job.master_waits(event.why);
 }

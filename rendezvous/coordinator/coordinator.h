@@ -79,7 +79,14 @@ class Coordinator {
     std::string why;
   };
 
-  using Event = std::variant<Opened, Said, Closed, StoreReady, StoreFailed, MasterWaits>;
+  // A worker has spoken to that job's store, for the first time in its round. Told more often, it
+  // changes nothing.
+  struct StoreAsked {
+    std::string job;
+  };
+
+  using Event =
+      std::variant<Opened, Said, Closed, StoreReady, StoreFailed, MasterWaits, StoreAsked>;
   using Action = coordinator::Action;
   using Actions = coordinator::Actions;
 
@@ -128,6 +135,7 @@ class Coordinator {
   void on(TimePoint now, const StoreReady& event, Actions& actions);
   void on(TimePoint now, const MasterWaits& event, Actions& actions);
   void on(TimePoint now, const StoreFailed& event, Actions& actions);
+  void on(TimePoint now, const StoreAsked& event, Actions& actions);
   void join(TimePoint now, const Caller& caller, const link::Join& join, Actions& actions);
   void begin_job(TimePoint now, const Caller& caller, const link::Join& join, Actions& actions);
   bool make_place(Actions& actions);

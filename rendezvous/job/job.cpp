@@ -10,6 +10,7 @@
 #include "proto/link/brief.h"
 #include "proto/machine.h"
 #include "rendezvous/job/job_text.h"
+#include "rendezvous/job/job_time.h"
 
 namespace cpprun {
 
@@ -35,6 +36,7 @@ Job::Job(JobTerms terms, JobOptions options)
 
 void Job::hear(TimePoint now, LinkId link, const link::Message& message,
                coordinator::Actions& actions) {
+  const TimeKept kept{*this, now};
   const Member* member = round_.find(link);
   if (member == nullptr) {
     // A late word of an agent that was refused or lost; it has been told, or is being cut off.
@@ -188,6 +190,7 @@ void Job::seal(TimePoint now, coordinator::Actions& actions) {
   status_due_.reset();
   sealed_at_ = now;
   since_ = now;
+  time_.sealed(now);
   auto seats = round_.seal(terms_.nodes_max, now);
   history_.sealed(now, round_.number(), policy_.restarts_used());
   admission_.follow(round_);
@@ -209,6 +212,7 @@ void Job::break_round(TimePoint now, const std::string& reason, coordinator::Act
   round_end_.at = now;
   since_ = now;
   last_call_.cancel();
+  time_.broken(now);
   round_.break_up();
   // Who has done its part and cannot be reached has nothing to drain.
   std::vector<LinkId> absent;
@@ -268,6 +272,7 @@ void Job::begin_again(TimePoint now, const RestartPolicy::Verdict& verdict,
   actions.emplace_back(coordinator::Note{
       .line = why_again_, .root = root ? std::optional(root->failure) : std::nullopt});
   history_.closed(now, round_end_, root != nullptr && !root->lost);
+  settle_time(now);
   round_end_ = {};
   since_ = now;
   round_.gather_again(now);
@@ -296,7 +301,9 @@ void Job::end(link::Finish finish, TimePoint now, coordinator::Actions& actions)
   assert(!over());
   history_.closed(now, round_end_, false);
   since_ = now;
+  close_time(now);
   finish_ = std::move(finish);
+  finish_->time = time_.told(now);
   status_due_.reset();
   pause_until_.reset();
   last_call_.cancel();
@@ -312,6 +319,7 @@ void Job::end(link::Finish finish, TimePoint now, coordinator::Actions& actions)
 }
 
 void Job::advance(TimePoint now, coordinator::Actions& actions) {
+  const TimeKept kept{*this, now};
   give_up_silent(now, actions);
   if (pause_until_ && *pause_until_ <= now) meet_again(now, actions);
   if (last_call_.over_at() && *last_call_.over_at() <= now) {

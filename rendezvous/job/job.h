@@ -33,6 +33,7 @@
 #include "rendezvous/job/round.h"
 #include "rendezvous/job/round_end.h"
 #include "rendezvous/job/round_history.h"
+#include "rendezvous/job/time_ledger.h"
 
 namespace cpprun {
 
@@ -66,6 +67,7 @@ class Job {
   const RestartPolicy& policy() const { return policy_; }
   const RoundEnd& round_end() const { return round_end_; }
   const RoundHistory& history() const { return history_; }
+  const TimeLedger& time() const { return time_; }
   bool pauses() const { return pause_until_.has_value(); }
   // When the round came into its phase, or the job to its end; nothing: nobody has come yet.
   std::optional<TimePoint> since() const { return since_; }
@@ -101,6 +103,8 @@ class Job {
   };
   void close(TimePoint now, const Closing& closing, coordinator::Actions& actions);
   void advance(TimePoint now, coordinator::Actions& actions);
+  // A worker of the round that runs has spoken to its store: from here on it trains.
+  void store_asked(TimePoint now);
   std::optional<TimePoint> next_deadline() const;
   // The invariant that is broken, if one is.
   std::optional<std::string> check() const;
@@ -142,6 +146,12 @@ class Job {
   void tell_spares(std::optional<LinkId> only, coordinator::Actions& actions);
   void tell_status(TimePoint now, coordinator::Actions& actions);
 
+  // While something is done to a job; at its end the ledger hears where all nodes are now.
+  class TimeKept;
+  void place_time(TimePoint now);
+  void settle_time(TimePoint now);
+  void close_time(TimePoint now);
+
   JobTerms terms_;
   JobOptions options_;
   Round round_;
@@ -150,6 +160,7 @@ class Job {
   TimePoint sealed_at_{};               // of the last round
   std::optional<TimePoint> since_;      // of the present phase, for people
   RoundHistory history_;                // of all rounds, for people
+  TimeLedger time_;                     // of all nodes, for people
   RoundEnd round_end_;                  // of the round that runs or drains
   std::optional<link::Finish> finish_;  // set once: the job is over
   LastCall last_call_;                  // when it is over: seal, or break politely and grow

@@ -8,12 +8,14 @@
 #include "proto/link/brief.h"
 #include "rendezvous/job/job.h"
 #include "rendezvous/job/job_text.h"
+#include "rendezvous/job/job_time.h"
 #include "rendezvous/job/join_check.h"
 
 namespace cpprun {
 
 void Job::join(TimePoint now, const Caller& caller, const link::Join& join,
                coordinator::Actions& actions) {
+  const TimeKept kept{*this, now};
   const auto known = round_.find_agent(join, caller.peer);
   // It is its agent, whatever became of its seat.
   auto further_peers = known ? round_.find(*known)->further_peers : std::vector<std::string>{};

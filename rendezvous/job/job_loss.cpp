@@ -7,12 +7,14 @@
 
 #include "rendezvous/job/job.h"
 #include "rendezvous/job/job_text.h"
+#include "rendezvous/job/job_time.h"
 
 namespace cpprun {
 
 using coordinator::NodeChange;
 
 void Job::close(TimePoint now, const Closing& closing, coordinator::Actions& actions) {
+  const TimeKept kept{*this, now};
   const auto& [link, reason, broken] = closing;
   const Member* member = round_.find(link);
   if (member == nullptr || !member->connected) return;

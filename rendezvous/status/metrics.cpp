@@ -28,6 +28,7 @@ enum Metric : std::size_t {
   workers_in_world,
   lease_seconds,
   silence_seconds,
+  node_seconds,
   exit_code,
   metric_count,
 };
@@ -54,6 +55,8 @@ constexpr std::array<MetricFacts, metric_count> facts = {{
     {"cpprun_lease_seconds", "gauge", "run_id", "Silence after which a node is lost."},
     {"cpprun_silence_seconds_max", "gauge", "run_id",
      "Silence of the node that was last heard longest ago."},
+    {"cpprun_node_seconds", "gauge", "run_id, account",
+     "Time of all nodes by what it went into; moved where a failure shows what it was."},
     {"cpprun_job_exit_code", "gauge", "run_id", "Exit code of a job that is over."},
 }};
 
@@ -164,6 +167,13 @@ std::string metrics_text(const std::vector<JobSnapshot>& jobs, std::size_t jobs_
   writer.begin(silence_seconds);
   for (const auto& job : jobs) {
     if (job.silence_max) writer.add(job, in_seconds(*job.silence_max));
+  }
+  writer.begin(node_seconds);
+  for (const auto& job : jobs) {
+    for (std::size_t i = 0; i < account_count; ++i) {
+      writer.add(job, "account", name_of(static_cast<Account>(i)),
+                 std::chrono::duration<double>(job.time.nodes[i]).count());
+    }
   }
   writer.begin(exit_code);
   for (const auto& job : jobs) {

@@ -74,6 +74,7 @@ JobSnapshot snapshot_of(const Job& job, TimePoint now) {
                        .world_size = round.world_size(),
                        .failures_by_cause = job.history().failures(),
                        .restarts_by_cause = job.history().restarts(),
+                       .time = job.time().told(now),
                        .finish = job.finish()};
   if (const auto silent = job.leases().longest_silent()) snapshot.silence_max = now - silent->heard;
   return snapshot;

@@ -60,6 +60,7 @@ struct JobSnapshot {
   int world_size = 0;  // workers of the round that runs, or ran last
   std::map<std::string, std::size_t> failures_by_cause;
   std::map<std::string, std::size_t> restarts_by_cause;
+  TimeUse time;                             // of all nodes until now, or until it was over
   std::optional<link::Finish> finish = {};  // when it is over
 };
 

@@ -3,6 +3,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "proto/link/time_use_json.h"
 #include "proto/signal_names.h"
 
 namespace cpprun {
@@ -127,6 +128,7 @@ std::string job_json(const JobDetails& details, const Moment& moment) {
   json["time"] = unix_seconds(moment.wall);
   json["waits_for"] = details.waits_for;
   json["root"] = details.job.finish ? nullable(details.job.finish->root, failure_json) : nullptr;
+  json["time_use"] = link::readable_json(details.job.time);
   json["rounds"] = Json::array();
   for (const auto& round : details.rounds) json["rounds"].push_back(round_json(round, moment));
   json["rounds_left_out"] = details.rounds_left_out;

@@ -8,6 +8,7 @@
 
 using namespace cpprun;
 using namespace cpprun::link;
+using namespace std::chrono_literals;
 
 namespace {
 
@@ -26,6 +27,13 @@ Finish large() {
                                 .consequence = true},
                 .consequence_count = 12'799'998};
   finish.consequences.assign(64, {Rank{12'799'999}, GroupRank{99'999}, {true, 64}});
+  TimeUse& time = finish.time.emplace();
+  time.wall = time_use_max;
+  time.nodes.fill(time_use_max);
+  time.lost.assign(64, {.cause = std::string(64, 'c'),
+                        .host = std::string(253, 'h'),
+                        .count = 1'000'000,
+                        .time = time.nodes});
   return finish;
 }
 
@@ -60,4 +68,23 @@ TEST_CASE("a sentence is never cut inside a character") {
   const std::string message = brief(finish).root->message;
   REQUIRE(message.ends_with("…"));
   CHECK((message.size() - std::string("…").size()) % 2 == 0);
+}
+
+TEST_CASE("of what took a job's time the longest is told") {
+  Finish finish{.exit_code = 3, .reason = "rank 3 on beta failed", .time = TimeUse{.wall = 1h}};
+  for (int i = 0; i < 20; ++i) {
+    LostTime& lost = finish.time->lost.emplace_back();
+    lost.cause = "cause " + std::to_string(i);
+    lost.count = 1;
+    of(lost.time, Account::draining) = std::chrono::seconds{i};
+  }
+  const Finish told = brief(finish);
+  REQUIRE(told.time);
+  CHECK(told.time->wall == 1h);
+  REQUIRE(told.time->lost.size() >= 2);
+  CHECK(told.time->lost.size() < 20);
+  CHECK(told.time->lost[0].cause == "cause 19");
+  CHECK(told.time->lost[1].cause == "cause 18");
+  CHECK(told.reason == finish.reason);
+  CHECK(encode(told).size() <= bounds::round_frame_bytes_max);
 }

@@ -94,6 +94,10 @@ TEST_CASE("every link message survives the wire") {
                                            {Rank{2}, GroupRank{1}, {.value = 1}}},
                           .consequence_count = 7});
   check_round_trip(Finish{.exit_code = 0, .reason = "all done"});
+  TimeUse time{.wall = std::chrono::milliseconds{61'500}};
+  time.nodes.fill(std::chrono::seconds{7});
+  time.lost = {{.cause = "out_of_memory", .host = "beta", .count = 2, .time = time.nodes}};
+  check_round_trip(Finish{.exit_code = 0, .reason = "all done", .time = time});
   check_round_trip(WhoHosts{.job = "j", .host = "h", .pid = 7, .agent = 4'000'000'000});
   check_round_trip(WhoHosts{.job = "j", .host = "h", .pid = 7, .agent = 1, .joins = true});
   check_round_trip(Hosts{.job = "j", .host = "h", .pid = 7, .itself = true});

@@ -38,6 +38,7 @@ CoordinatorHost::CoordinatorHost(Universe& universe, Program& program, const Mac
                         [this](const Coordinator::Actions& actions) {
                           judge_seals(actions);
                           judge_admission(actions);
+                          if (universe_.looks_inside()) judge_time();
                         }}) {}
 
 void CoordinatorHost::begin() {
@@ -57,6 +58,7 @@ void CoordinatorHost::begin() {
                             .restarts_max = shape.restarts_max};
   }
   coordinator_.begin(Coordinator{std::move(options)});
+  nodes_seen_.clear();
   told_done_ = false;
   local_link_.reset();
   nodes_.clear();
@@ -89,6 +91,8 @@ void CoordinatorHost::heard(const ConnectionRef& connection, const Packet& packe
   universe_.judge.coordinator_heard(connection->node);
   if (packet.kind == Packet::Kind::heartbeat) {
     tell(Coordinator::Said{connection->link, packet.heartbeat});
+    // By then its workers have spoken to their store.
+    tell(Coordinator::StoreAsked{job_id(universe_.scenario.job_of(connection->node))});
     return;
   }
   const auto decoded = link::decode(packet.bytes);
@@ -298,6 +302,30 @@ void CoordinatorHost::judge_seals(const Coordinator::Actions& actions) {
 }
 
 // A timer that is due later than it was needs no new entry: it looks again when it rings.
+// Every node-second is in the ledger, and none twice: counted here by whoever is in the job's
+// round.
+void CoordinatorHost::judge_time() {
+  for (std::size_t number = 0; number < universe_.scenario.jobs.size(); ++number) {
+    const Job* const job = coordinator_.machine().find(job_id(static_cast<int>(number)));
+    NodesSeen& seen = nodes_seen_[number];
+    // One of that name after another begins with nothing.
+    if (job == nullptr) seen = {};
+    if (job == nullptr) continue;
+    const NodeDuration reading = std::chrono::floor<NodeDuration>(now().time_since_epoch());
+    const auto nodes = static_cast<NodeDuration::rep>(seen.nodes);
+    seen.time += nodes * std::max(reading - seen.at.value_or(reading), NodeDuration{});
+    seen.at = std::max(reading, seen.at.value_or(reading));
+    seen.nodes = job->over() ? 0 : job->round().size();
+    if (job->round().phase() == Round::Phase::sealed && !job->over()) continue;
+    const NodeDuration booked = sum_of(job->time().told(now()).nodes);
+    universe_.judge.must(
+        booked == seen.time,
+        fmt::format("the ledger of job {} has {} us of its nodes' time, and it was "
+                    "{} us",
+                    number, booked.count(), seen.time.count()));
+  }
+}
+
 void CoordinatorHost::arm(std::optional<TimePoint> deadline) {
   const Coordinator& machine = coordinator_.machine();
   if (const auto broken = universe_.looks_inside() ? machine.check() : std::nullopt) {

@@ -53,6 +53,7 @@ class CoordinatorHost {
   void perform(const coordinator::Say& say);
   void open_store(const std::string& job);
   void judge_strangers();
+  void judge_time();
   void judge_admission(const Coordinator::Actions& actions);
   void judge_seals(const Coordinator::Actions& actions);
   void arm(std::optional<TimePoint> deadline);
@@ -74,6 +75,13 @@ class CoordinatorHost {
   LinkId last_link_{};
   std::optional<LinkId> local_link_;
   int stores_opened_ = 0;
+  // For how long nodes were in the rounds of a job, by its number.
+  struct NodesSeen {
+    std::optional<NodeDuration> at;  // as of then
+    std::size_t nodes = 0;           // and since
+    NodeDuration time{};
+  };
+  std::map<std::size_t, NodesSeen> nodes_seen_;
   bool told_done_ = false;
 };
 

@@ -258,6 +258,7 @@ ReportFacts Runtime::report_facts(const agent::Exit& last) const {
                     .ends = ends_,
                     .consequences = last.consequences,
                     .consequence_count = last.consequence_count,
+                    .time = last.time,
                     .attempts = attempts_.list(wall_now()),
                     .attempts_left_out = attempts_.left_out(),
                     .reason = last.reason,

@@ -99,7 +99,11 @@ class CoordinatorServer::JobPort : public Port {
   JobPort(CoordinatorServer& server, std::string job) : Port(server), job_(std::move(job)) {}
   Result<void> admit(const PeerAddress& peer) override {
     auto admitted = server_.coordinator_.machine().admit(job_, peer.host_text());
-    if (admitted) server_.store_was_asked_ = true;
+    if (admitted) {
+      server_.store_was_asked_ = true;
+      const Job* const its = server_.coordinator_.machine().find(job_);
+      if (its != nullptr && !its->time().training()) server_.tell(Coordinator::StoreAsked{job_});
+    }
     return admitted;
   }
   // A job that is forgotten has taken its store along; the last of its clients leave after that.

@@ -55,8 +55,7 @@ TEST_CASE("what the command line refuses is refused on the wire as well") {
   };
   CHECK(changed([](auto& j) { j.job.clear(); }) ==
         "its join names no job: give every node the same --rdzv-id");
-  CHECK(changed([](auto& j) { j.lease = 1ms; }) ==
-        "its join says lease_ms=1, which cannot be");
+  CHECK(changed([](auto& j) { j.lease = 1ms; }) == "its join says lease_ms=1, which cannot be");
   CHECK(changed([](auto& j) { j.lease = 100ms; }) == "");
   CHECK(changed([](auto& j) { j.nodes_min = 0; }) == "its join says min=0, which cannot be");
   CHECK(changed([](auto& j) { j.nodes_max = 1; }) == "its join says max=1, which cannot be");

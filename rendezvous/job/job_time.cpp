@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The part of Job that says where the time of its nodes goes.
+#include "rendezvous/job/job_time.h"
+
+#include <algorithm>
+
+namespace cpprun {
+
+void Job::place_time(TimePoint now) {
+  using State = Member::State;
+  TimeLedger::Nodes nodes{};
+  const auto put = [&nodes](Account account, std::size_t count) {
+    nodes[static_cast<std::size_t>(account)] += count;
+  };
+  if (over()) return time_.place(now, nodes);
+  switch (round_.phase()) {
+    case Round::Phase::gathering: {
+      const bool has_enough = round_.size() >= static_cast<std::size_t>(terms_.nodes_min);
+      const Account waits = has_enough ? Account::rendezvous : Account::waiting_for_nodes;
+      put(pause_until_ ? Account::pausing : waits, round_.size());
+      break;
+    }
+    case Round::Phase::sealed:
+      put(time_.training() ? Account::training : Account::starting, round_.count(State::running));
+      put(Account::standing_by, round_.count(State::waiting) + round_.count(State::succeeded));
+      break;
+    case Round::Phase::draining:
+      put(Account::draining, round_.seated());
+      put(Account::standing_by, round_.count(State::waiting));
+      break;
+  }
+  time_.place(now, nodes);
+}
+
+void Job::store_asked(TimePoint now) {
+  if (over() || round_.phase() != Round::Phase::sealed || time_.training()) return;
+  time_.trains();
+  place_time(now);
+}
+
+// Nobody of the broken round is left.
+void Job::settle_time(TimePoint now) {
+  const Failures::Entry* root = round_end_.failures.root();
+  if (root == nullptr) {
+    const char* const why = round_end_.stop ? "stopped" : "membership_change";
+    return time_.settled(now, {.id = why, .failed = false});
+  }
+  const std::string& cause = root->failure.cause;
+  time_.settled(now, {.id = cause.empty() ? "unknown" : cause,
+                      .host = root->failure.host,
+                      .unnoticed = std::max(round_end_.at - root->at, Duration{})});
+}
+
+void Job::close_time(TimePoint now) {
+  if (round_.phase() == Round::Phase::draining) settle_time(now);
+  if (round_.phase() == Round::Phase::sealed) time_.succeeded(now);
+  time_.place(now, {});
+}
+
+}  // namespace cpprun
