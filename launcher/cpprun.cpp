@@ -27,7 +27,7 @@ int run(Config config, const Environment& environment) {
   if (auto mistakes = io::open_output_files(inputs)) return io::refuse(std::move(*mistakes));
   if (const auto refusal = io::look_around(inputs)) return io::refuse(inputs, *refusal);
   // Before the limits are raised, and while this process is small: it is a fork of it.
-  auto watchdog = io::Watchdog::start(inputs.kin);
+  auto watchdog = io::Watchdog::start(inputs.kin, inputs.error_folder);
   if (!watchdog) return io::refuse(inputs, {watchdog.error().reason});
   io::raise_own_limits(inputs);
   const ConsoleMessages messages{inputs.style};

@@ -4,6 +4,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cerrno>
+
+#include "proto/text.h"
 
 namespace cpprun {
 
@@ -76,6 +79,19 @@ std::string unkillable_text(const Outcome& outcome) {
 std::string unswept_text() {
   return "something the workers started survives SIGKILL, because it belongs to another user "
          "or is stuck in the kernel: look for it with ps; this cpprun goes on without it";
+}
+
+std::string no_folder_text(const std::string& folder, std::optional<int> error_number) {
+  const auto cannot = [&](const std::string& why) {
+    return fmt::format("cannot make the folder \"{}\" for the workers' error files: {}", folder,
+                       why);
+  };
+  if (!error_number) return cannot("the watchdog of this cpprun was killed; start it again");
+  if (*error_number == ETIMEDOUT) {
+    return cannot("its disk does not answer; name another one with TMPDIR or --log-dir");
+  }
+  return cannot(errno_text(*error_number) +
+                "; name a folder that has room and may be written to with TMPDIR or --log-dir");
 }
 
 std::string refused_text(const std::error_code& code) {

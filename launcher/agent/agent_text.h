@@ -46,6 +46,10 @@ std::string unkillable_text(const Outcome& outcome);
 // The workers are gone, and something they have started is not.
 std::string unswept_text();
 
+// The private folder for error files could not be made: an errno, or nothing where its maker was
+// killed.
+std::string no_folder_text(const std::string& folder, std::optional<int> error_number);
+
 // What the machine refused to cpprun itself, and what cures it where that is known.
 std::string refused_text(const std::error_code& refused);
 

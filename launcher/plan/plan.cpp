@@ -198,8 +198,8 @@ std::optional<std::string> threads_note(const Config& config, const Environment&
 
 std::vector<WorkerSpec> make_plan(const Config& config, const link::Sealed& sealed,
                                   const ResolvedProgram& program, const NodeFacts& facts) {
-  const auto& root = facts.run_folder.empty() ? facts.error_folder : facts.run_folder;
-  const auto attempt_folder = fmt::format("{}/{}", root, attempt_name(sealed));
+  const auto attempt = attempt_name(sealed);
+  const auto attempt_folder = fmt::format("{}/{}", facts.run_folder, attempt);
   std::vector<WorkerSpec> specs;
   for (int local = 0; local < config.local_world_size; ++local) {
     WorkerSpec spec;
@@ -213,9 +213,13 @@ std::vector<WorkerSpec> make_plan(const Config& config, const link::Sealed& seal
     for (const auto& argument : config.program.arguments) {
       spec.argv.push_back(expand_macros(argument, spec.local_rank));
     }
-    if (!root.empty()) {
+    if (!facts.run_folder.empty()) {
       spec.log_folder = fmt::format("{}/{}", attempt_folder, local);
       spec.error_file = spec.log_folder + "/error.json";
+    } else if (!facts.error_folder.empty()) {
+      // No folder for each: where many are made and removed again, these are what a launch waits
+      // for.
+      spec.error_file = fmt::format("{}/{}_{}_error.json", facts.error_folder, attempt, local);
     }
     const auto file = [&](const std::string& folder, const char* name) {
       return facts.run_folder.empty() ? std::string() : fmt::format("{}/{}", folder, name);

@@ -48,7 +48,7 @@ struct WorkerSpec {
   StreamPlan err;
   CpuSet cpus;             // on which it runs; empty: on those of cpprun
   std::string prefix;      // of each tee'd line, e.g. "[default0]:"
-  std::string log_folder;  // this worker's own, to be made before it starts; may be empty
+  std::string log_folder;  // this worker's own, to be made before it starts; empty without logs
   std::string error_file;  // where the worker leaves its error.json; may be empty
   friend bool operator==(const WorkerSpec&, const WorkerSpec&) = default;
 };

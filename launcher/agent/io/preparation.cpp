@@ -8,6 +8,7 @@
 #include <random>
 #include <utility>
 
+#include "launcher/output/io/log_dir.h"
 #include "launcher/plan/io/addresses.h"
 #include "launcher/plan/io/host.h"
 #include "launcher/plan/io/topology.h"
@@ -91,6 +92,7 @@ RunInputs begin_inputs(Config config, const Environment& environment) {
   inputs.style = console_style(environment, inputs.config.logs);
   inputs.utc_offset_seconds = utc_offset_seconds();
   inputs.node_token = random_token(node_token_bytes);
+  inputs.error_folder = private_folder(inputs.config, environment);
   inputs.kin = make_kin(inputs.node_token, std::random_device{}());
   return inputs;
 }

@@ -11,13 +11,13 @@
 #include <vector>
 
 #include "launcher/config.h"
-#include "proto/environment.h"
 #include "launcher/plan/cpu_list.h"
 #include "launcher/plan/interfaces.h"
 #include "launcher/plan/program.h"
 #include "launcher/report/console_messages.h"
 #include "launcher/report/io/output_files.h"
 #include "launcher/workers/io/kin.h"
+#include "proto/environment.h"
 #include "rendezvous/io/side_processes.h"
 
 namespace cpprun::io {
@@ -32,7 +32,8 @@ struct RunInputs {
   std::vector<CpuSet> cpus;  // by local rank; empty: nobody is bound
   std::string host;
   std::string node_token;
-  Kin kin;  // what the workers are known by
+  std::string error_folder;  // private, made by the watchdog; empty where logs are kept
+  Kin kin;                   // what the workers are known by
   int utc_offset_seconds = 0;
   ConsoleStyle style;
   OutputFiles output_files;          // --report and --events

@@ -109,9 +109,12 @@ int Runtime::break_off(const std::string& why) {
 
 Result<void> Runtime::open() {
   if (const auto opened = open_coordinator(); !opened) return opened;
-  auto logs = LogDir::make(
-      inputs_.config, inputs_.environment,
-      [this](const std::string& folder) { watchdog_.set_folder(folder); }, *inputs_.side);
+  const std::string& folder = inputs_.error_folder;
+  if (!folder.empty()) {
+    const auto made = watchdog_.await_folder(bounds::disk_patience_at_start);
+    if (made != 0) return failure(no_folder_text(folder, made));
+  }
+  auto logs = LogDir::make(inputs_.config, inputs_.environment, folder, *inputs_.side);
   if (!logs) return tl::unexpected<Error>(logs.error());
   logs_.emplace(std::move(*logs));
   collector_.emplace(context_, *inputs_.side, pump_, inputs_.environment, logs_->run_folder());

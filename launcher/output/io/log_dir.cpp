@@ -57,21 +57,6 @@ std::string as_file_name(std::string job) {
   return job;
 }
 
-// As fresh_folder, for our own use alone.
-std::string private_path(const std::string& root) {
-  constexpr int random_bytes = 8;
-  return root + "/cpprun_" + random_token(random_bytes);
-}
-
-// What is wrong; empty if it is made.
-std::string make_private_folder(const std::string& path) {
-  if (::mkdir(path.c_str(), 0700) == 0) return "";
-  return fmt::format(
-      "cannot make the folder \"{}\" for the workers' error files: {}; name a folder that has room "
-      "and may be written to with TMPDIR or --log-dir",
-      path, errno_text(errno));
-}
-
 tl::expected<void, FolderError> make_folders(const std::string& path) {
   std::error_code error;
   fs::create_directories(path, error);
@@ -102,19 +87,19 @@ bool keeps_files(const LogOptions& logs) {
 
 }  // namespace
 
+std::string private_folder(const Config& config, const Environment& environment) {
+  constexpr int random_bytes = 8;
+  if (config.logs.disabled || keeps_files(config.logs)) return "";
+  return temporary_root(environment) + "/cpprun_" + random_token(random_bytes);
+}
+
 Result<LogDir> LogDir::make(const Config& config, const Environment& environment,
-                            const Announce& announce) {
+                            const std::string& error_folder) {
   LogDir folders;
   const auto& logs = config.logs;
   folders.attempts_kept_ = static_cast<std::size_t>(logs.attempts_kept);
-  if (logs.disabled) return folders;
-  if (!keeps_files(logs)) {
-    const auto path = private_path(temporary_root(environment));
-    if (announce) announce(path);
-    if (auto wrong = make_private_folder(path); !wrong.empty()) return failure(std::move(wrong));
-    folders.error_folder_ = path;
-    return folders;
-  }
+  folders.error_folder_ = error_folder;
+  if (logs.disabled || !keeps_files(logs)) return folders;
   auto root = logs.root.value_or("");
   if (root.empty()) {
     // Files were asked for and no place was named: torchrun's place, and they stay.
@@ -139,12 +124,13 @@ Result<LogDir> LogDir::make(const Config& config, const Environment& environment
 }
 
 Result<LogDir> LogDir::make(const Config& config, const Environment& environment,
-                            const Announce& announce, SideProcesses& side) {
-  if (config.logs.disabled) return make(config, environment, announce);
-  if (!keeps_files(config.logs)) return make_private(config, environment, announce, side);
+                            const std::string& error_folder, SideProcesses& side) {
+  if (config.logs.disabled || !keeps_files(config.logs)) {
+    return make(config, environment, error_folder);
+  }
   const auto answer = side.ask(
       [&] {
-        const auto made = make(config, environment, announce);
+        const auto made = make(config, environment, error_folder);
         return packed({made ? "" : made.error().reason, made ? made->run_folder_ : ""});
       },
       bounds::disk_patience_at_start);
@@ -161,35 +147,12 @@ Result<LogDir> LogDir::make(const Config& config, const Environment& environment
   return folders;
 }
 
-// Its name is chosen here, so that whoever removes it knows of it whatever becomes of the other.
-Result<LogDir> LogDir::make_private(const Config& config, const Environment& environment,
-                                    const Announce& announce, SideProcesses& side) {
-  const auto root = temporary_root(environment);
-  const auto path = private_path(root);
-  if (announce) announce(path);
-  const auto answer =
-      side.ask([&] { return packed({make_private_folder(path)}); }, bounds::disk_patience_at_start);
-  const auto texts = unpacked(answer.value_or(""));
-  if (texts.empty()) {
-    return failure(
-        fmt::format("cannot make a folder in \"{}\" for the workers' error files: its disk does "
-                    "not answer; name another one with TMPDIR or --log-dir",
-                    root));
-  }
-  if (!texts[0].empty()) return failure(texts[0]);
-  LogDir folders;
-  folders.attempts_kept_ = static_cast<std::size_t>(config.logs.attempts_kept);
-  folders.error_folder_ = path;
-  folders.was_just_made_ = config.nodes_max == 1;
-  return folders;
-}
-
 LogDir::LogDir(LogDir&& other) noexcept
     : run_folder_(std::exchange(other.run_folder_, {})),
       error_folder_(std::exchange(other.error_folder_, {})),
       attempts_kept_(other.attempts_kept_),
       attempts_(std::move(other.attempts_)),
-      was_just_made_(other.was_just_made_) {}
+      is_fresh_(other.is_fresh_) {}
 
 LogDir::~LogDir() {
   std::error_code ignored;  // at worst it stays in the temporary folder
@@ -202,7 +165,6 @@ void LogDir::forget_oldest(const std::string& newest) {
     if (each == newest && !moved.empty()) each = moved;
   }
   attempts_.push_back(newest);
-  // Those that hold error files only are as many, and small, and gone with the job.
   while (attempts_kept_ > 0 && attempts_.size() > attempts_kept_) {
     std::error_code stays;  // what cannot be removed is still there for whoever looks
     fs::remove_all(attempts_.front(), stays);
@@ -215,8 +177,12 @@ tl::expected<void, FolderError> LogDir::prepare(const std::vector<WorkerSpec>& s
     forget_oldest(fs::path(specs.front().log_folder).parent_path().string());
   }
   for (const auto& spec : specs) {
-    if (spec.log_folder.empty()) continue;
     std::error_code ignored;  // what stays in the way is said by the next line
+    if (spec.log_folder.empty()) {
+      // Only a worker that failed has left one, and it would be taken for this attempt's.
+      if (!spec.error_file.empty()) fs::remove(spec.error_file, ignored);
+      continue;
+    }
     fs::remove_all(spec.log_folder, ignored);
     for (const auto* stream : {&spec.out, &spec.err}) fs::remove(stream->duplicate_file, ignored);
     if (auto made = make_folders(spec.log_folder); !made) return made;
@@ -226,7 +192,8 @@ tl::expected<void, FolderError> LogDir::prepare(const std::vector<WorkerSpec>& s
 
 tl::expected<void, FolderError> LogDir::prepare(const std::vector<WorkerSpec>& specs,
                                                 SideProcesses& side, Duration patience) {
-  if (std::exchange(was_just_made_, false)) return prepare(specs);
+  // Nobody was here before, and error files need no folders of their own: no disk is asked.
+  if (std::exchange(is_fresh_, false) && run_folder_.empty()) return {};
   const auto answer = side.ask(
       [&] {
         const auto made = prepare(specs);

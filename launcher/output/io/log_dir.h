@@ -2,11 +2,11 @@
 #pragma once
 // The folders of a run. If logs are wanted they follow torchrun's layout,
 // <root>/<run_id>_<random>/attempt_<n>/<local_rank>/; if not, only error files need a place: a
-// private folder in $TMPDIR that is removed at the end.
+// private folder in $TMPDIR that is removed at the end. Whoever removes it makes it, too: the
+// watchdog.
 
 #include <cstddef>
 #include <deque>
-#include <functional>
 #include <string>
 #include <tl/expected.hpp>
 #include <vector>
@@ -20,6 +20,10 @@
 
 namespace cpprun::io {
 
+// Where only error files need a place: the private folder's path, which nobody knew before. Empty
+// where logs are kept, or nothing at all.
+std::string private_folder(const Config& config, const Environment& environment);
+
 // A folder that could not be made.
 struct FolderError {
   std::string reason;
@@ -28,16 +32,14 @@ struct FolderError {
 
 class LogDir {
  public:
-  // Makes the run folder, or the private one. Nothing at all with --log-dir=/dev/null. The private
-  // one's path is announced before it is there, so that whoever tidies up after us knows of it from
-  // the start.
-  using Announce = std::function<void(const std::string&)>;
+  // Makes the run folder, if there is to be one. Where there is none, `error_folder` is the private
+  // one, which is there already.
   static Result<LogDir> make(const Config& config, const Environment& environment,
-                             const Announce& announce = {});
+                             const std::string& error_folder);
 
   // The same where its disk may hang: a process beside ours makes it.
   static Result<LogDir> make(const Config& config, const Environment& environment,
-                             const Announce& announce, SideProcesses& side);
+                             const std::string& error_folder, SideProcesses& side);
 
   LogDir(LogDir&& other) noexcept;
   LogDir& operator=(LogDir&&) = delete;
@@ -50,7 +52,8 @@ class LogDir {
   const std::string& error_folder() const { return error_folder_; }
 
   // Makes the folder of each worker, empty: an earlier attempt of the same number is removed, and
-  // so are the oldest ones where only some are to be kept.
+  // so are the oldest ones where only some are to be kept. Without logs no earlier attempt's error
+  // file stays.
   tl::expected<void, FolderError> prepare(const std::vector<WorkerSpec>& specs);
   // The same where its disk may hang: then ETIMEDOUT.
   tl::expected<void, FolderError> prepare(const std::vector<WorkerSpec>& specs, SideProcesses& side,
@@ -58,15 +61,13 @@ class LogDir {
 
  private:
   LogDir() = default;
-  static Result<LogDir> make_private(const Config& config, const Environment& environment,
-                                     const Announce& announce, SideProcesses& side);
   void forget_oldest(const std::string& newest);
 
   std::string run_folder_;
   std::string error_folder_;
   std::size_t attempts_kept_ = 0;     // 0: all
   std::deque<std::string> attempts_;  // the folders of those there are, oldest first
-  bool was_just_made_ = false;        // and the first attempt follows at once
+  bool is_fresh_ = true;              // there was no attempt yet
 };
 
 // The last lines of a file, bounded in number and bytes; empty where there is none.

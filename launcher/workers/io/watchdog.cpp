@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -35,16 +36,14 @@ namespace cpprun::io {
 
 namespace {
 
-// What cpprun tells: a kind and a number. With `folder` the number counts the bytes that follow,
-// with `fence` it is a time on the clock of boot_clock.h, or 0. Short enough for the pipe to take
-// it in one piece.
-enum class Kind : std::int64_t { started, gone, folder, fence, nobody_is_left };
+// What cpprun tells: a kind and a number, which for `fence` is a time on the clock of boot_clock.h,
+// or 0. Short enough for the pipe to take it in one piece.
+enum class Kind : std::int64_t { started, gone, fence, nobody_is_left };
 struct Word {
   Kind kind = Kind::started;
   std::int64_t number = 0;
 };
 
-constexpr std::size_t folder_bytes_max = 4096 - sizeof(Word);  // PIPE_BUF: never torn
 constexpr std::int64_t poll_max = std::numeric_limits<int>::max();
 
 // Whoever ends cpprun by its name must not end the watchdog with it, so ps shows another one.
@@ -71,13 +70,14 @@ void take_name() {
 // The child's life. It shares nothing with cpprun but the pipe.
 class Watch {
  public:
-  Watch(const Kin& kin, int owner, int pipe)
-      : pipe_(pipe), search_(kin, owner, kin.mark ? std::vector<int>{} : line_of(owner)) {}
+  Watch(const Kin& kin, int owner, int pipe, std::string folder)
+      : pipe_(pipe),
+        search_(kin, owner, kin.mark ? std::vector<int>{} : line_of(owner)),
+        folder_(std::move(folder)) {}
 
   void stand() {
     Word word;
     while (keep_fence(), hear(&word, sizeof word)) {
-      const auto number = static_cast<std::size_t>(word.number);
       const auto leader = static_cast<int>(word.number);
       if (word.kind == Kind::started && leaders_.size() < bounds::watchdog_groups_max) {
         leaders_[leader] = hold(leader);
@@ -90,9 +90,6 @@ class Watch {
         if (!std::exchange(steady_, true)) hold_steady();
         fence_.reset();
         if (fence > boot_now()) fence_ = fence;
-      } else if (word.kind == Kind::folder && number <= folder_bytes_max) {
-        folder_.assign(number, '\0');
-        if (!hear(folder_.data(), number)) break;
       } else if (word.kind == Kind::nobody_is_left) {
         return remove_folder();
       }
@@ -189,72 +186,102 @@ class Watch {
   std::string folder_;
 };
 
-[[noreturn]] void live_as_watchdog(const Kin& kin, int owner, int pipe) {
+// What the watchdog is born with. The descriptors are its ends of the two pipes.
+struct Birth {
+  const Kin& kin;
+  int owner = 0;
+  int pipe = -1;
+  int answer = -1;  // -1: nobody waits for the folder
+  const std::string& folder;
+};
+
+[[noreturn]] void live_as_watchdog(const Birth& birth) {
   ::setsid();
   for (const int signal : {SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGPIPE, SIGUSR1, SIGUSR2}) {
     ::signal(signal, SIG_IGN);
   }
   // It holds nothing open: whoever reads cpprun's output to its end must not wait for it.
-  ::dup2(pipe, STDIN_FILENO);
-  close_from(STDIN_FILENO + 1);
+  ::dup2(birth.pipe, STDIN_FILENO);
+  if (birth.answer >= 0) ::dup2(birth.answer, STDOUT_FILENO);
+  close_from(birth.answer >= 0 ? STDERR_FILENO : STDOUT_FILENO);
+  if (birth.answer >= 0) {
+    const int made = ::mkdir(birth.folder.c_str(), 0700) == 0 ? 0 : errno;
+    static_cast<void>(::write(STDOUT_FILENO, &made, sizeof made));
+    ::close(STDOUT_FILENO);
+  }
   static_cast<void>(::chdir("/"));
   take_name();
-  Watch(kin, owner, STDIN_FILENO).stand();
+  Watch(birth.kin, birth.owner, STDIN_FILENO, birth.folder).stand();
   ::_exit(0);
 }
 
-bool tell(int pipe, Kind kind, std::int64_t number, const std::string& text = {}) {
+bool tell(const FileDescriptor& pipe, Kind kind, std::int64_t number) {
   const Word word{kind, number};
-  std::string bytes(sizeof word, '\0');
-  std::memcpy(bytes.data(), &word, sizeof word);
-  bytes += text;
   // Never blocks. A word lost because the watchdog hangs costs little: it knows kin by itself.
-  return ::write(pipe, bytes.data(), bytes.size()) == static_cast<ssize_t>(bytes.size());
+  return ::write(pipe.get(), &word, sizeof word) == static_cast<ssize_t>(sizeof word);
+}
+
+// False where that takes too long.
+bool await(const FileDescriptor& pipe, short events, Duration patience) {
+  const auto deadline = std::chrono::steady_clock::now() + patience;
+  pollfd news{pipe.get(), events, 0};
+  while (news.revents == 0) {
+    const auto left =
+        std::chrono::ceil<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now());
+    if (left.count() <= 0 || ::poll(&news, 1, static_cast<int>(left.count())) == 0) return false;
+  }
+  return true;
 }
 
 }  // namespace
 
-Result<Watchdog> Watchdog::start(const Kin& kin) {
+Result<Watchdog> Watchdog::start(const Kin& kin, const std::string& folder) {
+  Watchdog watchdog(kin, folder);
+  const auto begun = watchdog.begin(folder.empty() ? Folder::known : Folder::to_be_made);
+  if (!begun) return tl::unexpected<Error>(begun.error());
+  return watchdog;
+}
+
+Result<void> Watchdog::begin(Folder what) {
   int ends[2];
-  if (::pipe2(ends, O_CLOEXEC) != 0) {
-    return failure(std::string("cannot make the watchdog's pipe: ") + errno_text(errno));
-  }
+  int answers[2] = {-1, -1};
+  const auto no_pipe = [] {
+    return failure(std::string("cannot make the watchdog's pipes: ") + errno_text(errno) +
+                   "; raise the limit of open files (ulimit -n)");
+  };
+  if (::pipe2(ends, O_CLOEXEC) != 0) return no_pipe();
+  const FileDescriptor theirs{ends[0]};
+  FileDescriptor ours{ends[1]};
+  if (what == Folder::to_be_made && ::pipe2(answers, O_CLOEXEC) != 0) return no_pipe();
+  FileDescriptor answer{answers[0]};
+  const FileDescriptor answering{answers[1]};
   const auto owner = ::getpid();
   const auto pid = ::fork();
   if (pid < 0) {
-    const int fork_error = errno;
-    ::close(ends[0]);
-    ::close(ends[1]);
     return failure(
-        std::string("cannot fork the watchdog: ") + errno_text(fork_error) +
+        std::string("cannot fork the watchdog: ") + errno_text(errno) +
         "; raise the limit of processes (ulimit -u, or the container's), or end some of them");
   }
-  if (pid == 0) live_as_watchdog(kin, owner, ends[0]);
-  ::close(ends[0]);
-  ::fcntl(ends[1], F_SETFL, O_NONBLOCK);
-  return Watchdog(kin, pid, ends[1]);
+  if (pid == 0) live_as_watchdog({kin_, owner, theirs.get(), answering.get(), folder_});
+  pid_ = pid;
+  pipe_ = std::move(ours);
+  answer_ = std::move(answer);
+  ::fcntl(pipe_.get(), F_SETFL, O_NONBLOCK);
+  return {};
 }
 
-Watchdog::Watchdog(Watchdog&& other) noexcept
-    : kin_(std::move(other.kin_)),
-      pid_(other.pid_),
-      pipe_(std::exchange(other.pipe_, -1)),
-      groups_(std::move(other.groups_)),
-      fence_(other.fence_),
-      folder_(std::move(other.folder_)) {}
-
-Watchdog::~Watchdog() {
-  if (pipe_ >= 0) ::close(pipe_);
+std::optional<int> Watchdog::await_folder(Duration patience) {
+  hangs_ = !await(answer_, POLLIN, patience);
+  if (hangs_) return ETIMEDOUT;
+  int made = 0;
+  const bool said = ::read(answer_.get(), &made, sizeof made) == sizeof made;
+  answer_.reset();
+  return said ? std::optional(made) : std::nullopt;
 }
 
 Result<void> Watchdog::start_again() {
-  auto fresh = start(kin_);
-  if (!fresh) return tl::unexpected<Error>(fresh.error());
-  if (pipe_ >= 0) ::close(pipe_);
-  pid_ = fresh->pid_;
-  pipe_ = std::exchange(fresh->pipe_, -1);
+  if (const auto begun = begin(Folder::known); !begun) return begun;
   for (const int group : groups_) tell(pipe_, Kind::started, group);
-  if (!folder_.empty()) set_folder(folder_);
   if (fence_) set_deadline(fence_);
   return {};
 }
@@ -275,23 +302,10 @@ void Watchdog::set_deadline(std::optional<TimePoint> fence) {
   tell(pipe_, Kind::fence, std::chrono::nanoseconds(at).count());
 }
 
-void Watchdog::set_folder(const std::string& folder) {
-  folder_ = folder;
-  if (folder.size() <= folder_bytes_max) {
-    tell(pipe_, Kind::folder, static_cast<std::int64_t>(folder.size()), folder);
-  }
-}
-
 bool Watchdog::release(Duration patience) {
-  if (folder_.size() > folder_bytes_max || !tell(pipe_, Kind::nobody_is_left, 0)) return false;
+  if (!tell(pipe_, Kind::nobody_is_left, 0)) return false;
   // The pipe is broken when its only reader has ended.
-  const auto deadline = std::chrono::steady_clock::now() + patience;
-  pollfd end{pipe_, 0, 0};
-  while (end.revents == 0) {
-    const auto left =
-        std::chrono::ceil<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now());
-    if (left.count() <= 0 || ::poll(&end, 1, static_cast<int>(left.count())) == 0) break;
-  }
+  if (!hangs_) await(pipe_, 0, patience);
   return true;
 }
 

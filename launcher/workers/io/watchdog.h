@@ -12,20 +12,28 @@
 #include "launcher/workers/io/kin.h"
 #include "proto/clock.h"
 #include "proto/result.h"
+#include "rendezvous/io/file_descriptor.h"
 
 namespace cpprun::io {
 
 class Watchdog {
  public:
-  // Forks. To be called at the very start, before there is an event loop or a thread.
-  static Result<Watchdog> start(const Kin& kin);
+  // Forks. To be called at the very start, before there is an event loop or a thread. A `folder` is
+  // made there, for our user alone, and removed with all that is in it when this is the end,
+  // however that comes: its disk may hang, and then nobody but the watchdog waits for it.
+  static Result<Watchdog> start(const Kin& kin, const std::string& folder = {});
 
-  Watchdog(Watchdog&& other) noexcept;
+  Watchdog(Watchdog&& other) noexcept = default;
   Watchdog& operator=(Watchdog&&) = delete;
   // Lets go: the watchdog looks around once more by itself and ends.
-  ~Watchdog();
+  ~Watchdog() = default;
 
   int pid() const { return pid_; }
+
+  // What became of the folder: 0, an errno, ETIMEDOUT where its disk does not answer in time, or
+  // nothing where the watchdog is gone. To be asked before anybody is started, because whoever
+  // hangs on a disk watches over nobody.
+  std::optional<int> await_folder(Duration patience);
 
   // Starts a replacement for one that was killed, and tells it what that one knew.
   Result<void> start_again();
@@ -38,22 +46,24 @@ class Watchdog {
   // neither it is stopped or hangs in the kernel, others are about to get its workers' ranks, and
   // the watchdog kills them.
   void set_deadline(std::optional<TimePoint> fence);
-  // A private folder, to be removed with all that is in it when this is the end, however that
-  // comes: its disk may hang, and then nobody but the watchdog waits for it.
-  void set_folder(const std::string& folder);
   // The job is over and nothing of it runs: the watchdog removes the folder and ends, which is
-  // waited for that long. False: it is not there, or cannot know the folder.
+  // waited for that long, unless its disk has not answered before. False: it is not there.
   bool release(Duration patience);
 
  private:
-  Watchdog(Kin kin, int pid, int pipe) : kin_(std::move(kin)), pid_(pid), pipe_(pipe) {}
+  enum class Folder { to_be_made, known };
+
+  Watchdog(Kin kin, std::string folder) : kin_(std::move(kin)), folder_(std::move(folder)) {}
+  Result<void> begin(Folder what);
 
   Kin kin_;
+  std::string folder_;
   int pid_ = 0;
-  int pipe_ = -1;
+  FileDescriptor pipe_;    // to it
+  FileDescriptor answer_;  // from it, once: what became of the folder
+  bool hangs_ = false;     // it still makes the folder
   std::set<int> groups_;
   std::optional<TimePoint> fence_;
-  std::string folder_;
 };
 
 }  // namespace cpprun::io

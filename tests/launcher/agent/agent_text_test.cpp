@@ -3,6 +3,8 @@
 
 #include <doctest/doctest.h>
 
+#include <cerrno>
+
 using namespace cpprun;
 using namespace std::chrono_literals;
 
@@ -46,6 +48,17 @@ TEST_CASE("a near miss says by how much, and what to do where that is usual") {
       lease_nearly_missed_text(std::chrono::seconds(3), std::chrono::milliseconds(2500));
   CHECK(text.starts_with("the master's answer took 2.5 s of a lease of 3 s: 0.5 s more, and"));
   CHECK(text.find("keep_alive_max_attempt") != std::string::npos);
+}
+
+TEST_CASE("a folder for error files that cannot be made is named, with its own cure") {
+  CHECK(no_folder_text("/tmp/x", ENOSPC) ==
+        "cannot make the folder \"/tmp/x\" for the workers' error files: No space left on device; "
+        "name a folder that has room and may be written to with TMPDIR or --log-dir");
+  CHECK(no_folder_text("/tmp/x", ETIMEDOUT) ==
+        "cannot make the folder \"/tmp/x\" for the workers' error files: its disk does not answer; "
+        "name another one with TMPDIR or --log-dir");
+  CHECK(no_folder_text("/tmp/x", std::nullopt)
+            .ends_with("the watchdog of this cpprun was killed; start it again"));
 }
 
 TEST_CASE("what the machine refuses to cpprun itself is told with its own cure, or none") {

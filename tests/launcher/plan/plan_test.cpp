@@ -191,7 +191,9 @@ TEST_CASE("without a log folder a tee goes to the console alone, and the filter 
   CHECK(specs[1].err == StreamPlan{StreamTarget::console, ""});
   CHECK(specs[0].out == StreamPlan{StreamTarget::nowhere, ""});
   CHECK(specs[0].err == StreamPlan{StreamTarget::nowhere, ""});
-  CHECK(specs[0].error_file == "/tmp/cpprun_x/attempt_1/0/error.json");
+  CHECK(specs[0].error_file == "/tmp/cpprun_x/attempt_1_0_error.json");
+  CHECK(specs[1].error_file == "/tmp/cpprun_x/attempt_1_1_error.json");
+  CHECK(specs[0].log_folder.empty());
 }
 
 TEST_CASE("with logs disabled every stream stays on the console") {

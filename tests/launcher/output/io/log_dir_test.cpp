@@ -2,7 +2,6 @@
 #include "launcher/output/io/log_dir.h"
 
 #include <doctest/doctest.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <filesystem>
@@ -11,6 +10,7 @@
 #include "proto/bounds.h"
 
 using namespace cpprun;
+using namespace std::chrono_literals;
 namespace fs = std::filesystem;
 
 namespace {
@@ -32,41 +32,62 @@ WorkerSpec spec_in(const std::string& folder) {
   return spec;
 }
 
-}  // namespace
-
-TEST_CASE("without logs only a private folder is made, and nothing stays of it") {
-  const Place place;
-  {
-    auto folders = io::LogDir::make(Config{}, place.environment);
-    REQUIRE(folders.has_value());
-    CHECK(folders->run_folder().empty());
-    struct stat found {};
-    REQUIRE(::stat(folders->error_folder().c_str(), &found) == 0);
-    CHECK((found.st_mode & 0777U) == 0700U);
-    const auto worker = folders->error_folder() + "/attempt_0/0";
-    CHECK(folders->prepare({spec_in(worker)}));
-    std::ofstream(worker + "/error.json") << "{}";
-    const io::LogDir moved = std::move(*folders);
-    CHECK(fs::exists(worker));
-  }
-  CHECK(place.entries() == 0);
+WorkerSpec spec_with(const std::string& error_file) {
+  WorkerSpec spec;
+  spec.error_file = error_file;
+  return spec;
 }
 
-TEST_CASE("the private folder is announced before it is there, and a log folder never") {
+}  // namespace
+
+TEST_CASE("without logs nothing stays of the private folder, unless somebody else removes it") {
   const Place place;
-  std::string announced;
-  const auto note = [&](const std::string& path) {
-    announced = path;
-    CHECK_FALSE(fs::exists(path));
-  };
-  const auto folders = io::LogDir::make(Config{}, place.environment, note);
+  const auto folder = (place.root / "private").string();
+  const auto error_file = folder + "/attempt_0_0_error.json";
+  {
+    fs::create_directory(folder);
+    auto folders = io::LogDir::make(Config{}, place.environment, folder);
+    REQUIRE(folders.has_value());
+    CHECK(folders->run_folder().empty());
+    CHECK(folders->prepare({spec_with(error_file)}));
+    std::ofstream(error_file) << "{}";
+    const io::LogDir moved = std::move(*folders);
+    CHECK(fs::exists(error_file));
+  }
+  CHECK(place.entries() == 0);
+  {
+    fs::create_directory(folder);
+    auto folders = io::LogDir::make(Config{}, place.environment, folder);
+    REQUIRE(folders.has_value());
+    folders->hand_over_folder();
+  }
+  CHECK(place.entries() == 1);
+}
+
+TEST_CASE("an error file of an earlier attempt is not taken for a later one's of that number") {
+  const Place place;
+  SideProcesses side;
+  auto folders = io::LogDir::make(Config{}, place.environment, place.root, side);
   REQUIRE(folders.has_value());
-  CHECK(announced == folders->error_folder());
-  announced.clear();
+  const auto spec = spec_with(place.root / "attempt_0_0_error.json");
+  REQUIRE(folders->prepare({spec}, side, 60s).has_value());
+  std::ofstream(spec.error_file) << "{}";
+  REQUIRE(folders->prepare({spec}, side, 60s).has_value());
+  CHECK_FALSE(fs::exists(spec.error_file));
+}
+
+TEST_CASE("only a job without logs has a private folder, of a name that nobody knows before") {
+  const Place place;
+  const auto folder = io::private_folder(Config{}, place.environment);
+  CHECK(folder.starts_with(place.root.string() + "/cpprun_"));
+  CHECK(folder != io::private_folder(Config{}, place.environment));
+  CHECK(io::private_folder(Config{}, {}).starts_with("/tmp/cpprun_"));
   Config config;
   config.logs.root = place.root;
-  REQUIRE(io::LogDir::make(config, place.environment, note).has_value());
-  CHECK(announced.empty());
+  CHECK(io::private_folder(config, place.environment).empty());
+  config.logs = {.disabled = true};
+  CHECK(io::private_folder(config, place.environment).empty());
+  CHECK(place.entries() == 0);
 }
 
 TEST_CASE("a log folder is made where it is asked for, and stays") {
@@ -76,7 +97,7 @@ TEST_CASE("a log folder is made where it is asked for, and stays") {
   config.logs.root = place.root / "deep" / "logs";
   std::string run;
   {
-    auto folders = io::LogDir::make(config, place.environment);
+    auto folders = io::LogDir::make(config, place.environment, "");
     REQUIRE(folders.has_value());
     run = folders->run_folder();
     CHECK(folders->error_folder().empty());
@@ -90,7 +111,7 @@ TEST_CASE("redirects without a place go to torchrun's, in the temporary folder, 
   const Place place;
   Config config;
   config.logs.redirects.everybody.out = true;
-  { REQUIRE(io::LogDir::make(config, place.environment).has_value()); }
+  { REQUIRE(io::LogDir::make(config, place.environment, "").has_value()); }
   CHECK(place.entries() == 1);
   CHECK(
       fs::directory_iterator(place.root)->path().filename().string().starts_with("torchelastic_"));
@@ -100,7 +121,7 @@ TEST_CASE("nothing at all is made where logs are disabled") {
   const Place place;
   Config config;
   config.logs.disabled = true;
-  auto folders = io::LogDir::make(config, place.environment);
+  auto folders = io::LogDir::make(config, place.environment, "");
   REQUIRE(folders.has_value());
   CHECK(folders->run_folder().empty());
   CHECK(folders->error_folder().empty());
@@ -112,7 +133,7 @@ TEST_CASE("a file in the place of the log folder is an error that names it") {
   Config config;
   config.logs.root = place.root / "file";
   std::ofstream(*config.logs.root) << "x";
-  const auto folders = io::LogDir::make(config, place.environment);
+  const auto folders = io::LogDir::make(config, place.environment, "");
   REQUIRE_FALSE(folders.has_value());
   CHECK(folders.error().reason.starts_with("--log-dir: cannot make the folder \""));
 }
@@ -121,7 +142,7 @@ TEST_CASE("an attempt of the same number begins with empty folders") {
   const Place place;
   Config config;
   config.logs.root = place.root;
-  auto folders = io::LogDir::make(config, place.environment);
+  auto folders = io::LogDir::make(config, place.environment, "");
   REQUIRE(folders.has_value());
   const auto worker = folders->run_folder() + "/attempt_0/0";
   CHECK(folders->prepare({spec_in(worker)}));
@@ -132,9 +153,11 @@ TEST_CASE("an attempt of the same number begins with empty folders") {
 
 TEST_CASE("the logs of an attempt are kept when another master begins to count again") {
   const Place place;
-  auto folders = io::LogDir::make(Config{}, place.environment);
+  Config config;
+  config.logs.root = place.root;
+  auto folders = io::LogDir::make(config, place.environment, "");
   REQUIRE(folders.has_value());
-  const auto attempt = folders->error_folder() + "/attempt_0";
+  const auto attempt = folders->run_folder() + "/attempt_0";
   for (const char* const words : {"first", "second", "third"}) {
     REQUIRE(folders->prepare({spec_in(attempt + "/0"), spec_in(attempt + "/1")}));
     std::ofstream(attempt + "/1/stdout.log") << words;
@@ -198,7 +221,7 @@ TEST_CASE("of a thousand restarts only the last attempts' folders stay where tha
   Config config;
   config.logs.root = place.root;
   config.logs.attempts_kept = 3;
-  auto folders = io::LogDir::make(config, place.environment);
+  auto folders = io::LogDir::make(config, place.environment, "");
   REQUIRE(folders.has_value());
   for (int i = 0; i < 10; ++i) {
     const auto attempt = folders->run_folder() + "/attempt_" + std::to_string(i);

@@ -3,10 +3,12 @@
 
 #include <doctest/doctest.h>
 #include <poll.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <chrono>
 #include <csignal>
 #include <filesystem>
@@ -20,6 +22,7 @@
 
 using namespace cpprun;
 using namespace std::chrono_literals;
+namespace fs = std::filesystem;
 using probe::Pipe;
 using probe::victim;
 
@@ -32,6 +35,11 @@ std::string fresh_token() {
 // Without a mark, as where none can be set.
 io::Kin fresh_kin() {
   return {.mark = {}, .token = fresh_token()};
+}
+
+// The path of one that is not there.
+std::string fresh_folder() {
+  return (fs::temp_directory_path() / fresh_token()).string();
 }
 
 int count_carriers(const std::string& token) {
@@ -180,19 +188,51 @@ TEST_CASE("a fence that is moved or taken away in time harms nobody") {
   await_end(held);
 }
 
-TEST_CASE("the watchdog removes the private folder that cpprun could not remove itself") {
-  const auto folder = std::filesystem::temp_directory_path() / fresh_token();
-  std::filesystem::create_directories(folder / "0");
-  std::ofstream(folder / "0" / "error.json") << "{}";
+TEST_CASE("the watchdog makes the private folder, and removes it with all that is in it") {
+  const auto folder = fresh_folder();
   int pid = 0;
   {
-    auto watchdog = io::Watchdog::start(fresh_kin());
+    auto watchdog = io::Watchdog::start(fresh_kin(), folder);
     REQUIRE(watchdog.has_value());
     pid = watchdog->pid();
-    watchdog->set_folder(folder);
+    REQUIRE(watchdog->await_folder(60s) == 0);
+    struct stat found {};
+    REQUIRE(::stat(folder.c_str(), &found) == 0);
+    CHECK((found.st_mode & 07777U) == 0700U);
+    fs::create_directories(folder + "/0");
+    std::ofstream(folder + "/0/error.json") << "{}";
   }
   await_end(pid);
-  CHECK_FALSE(std::filesystem::exists(folder));
+  CHECK_FALSE(fs::exists(folder));
+}
+
+TEST_CASE("a private folder that cannot be made is told with its errno") {
+  auto watchdog = io::Watchdog::start(fresh_kin(), fresh_folder() + "/none");
+  REQUIRE(watchdog.has_value());
+  CHECK(watchdog->await_folder(60s) == ENOENT);
+  CHECK(watchdog->release(60s));
+  await_end(watchdog->pid());
+}
+
+TEST_CASE("a watchdog that does not come back from the folder's disk is waited for once") {
+  auto watchdog = io::Watchdog::start(fresh_kin(), fresh_folder());
+  REQUIRE(watchdog.has_value());
+  // So late that it may as well hang. It goes on when its disk is back.
+  CHECK(watchdog->await_folder(0s) == ETIMEDOUT);
+  CHECK(watchdog->release(24h));
+  await_end(watchdog->pid());
+}
+
+TEST_CASE("nobody waits for the folder of a watchdog that was killed") {
+  const auto folder = fresh_folder();
+  auto watchdog = io::Watchdog::start(fresh_kin(), folder);
+  REQUIRE(watchdog.has_value());
+  ::kill(watchdog->pid(), SIGKILL);
+  await_end(watchdog->pid());
+  // It may have got that far before it was killed.
+  const auto made = watchdog->await_folder(24h);
+  CHECK(made.value_or(ENOENT) == (fs::exists(folder) ? 0 : ENOENT));
+  fs::remove(folder);
 }
 
 TEST_CASE("a watchdog that is told that nobody is left ends and kills nobody") {
@@ -201,32 +241,20 @@ TEST_CASE("a watchdog that is told that nobody is left ends and kills nobody") {
   const pid_t stranger = hanging();
   // A word that was lost: for the watchdog this group still runs.
   watchdog->add_group(stranger);
-  std::string folder = (std::filesystem::temp_directory_path() / "watchdog_XXXXXX").string();
-  REQUIRE(::mkdtemp(folder.data()) != nullptr);
-  std::filesystem::create_directories(folder + "/attempt_0/0");
-  watchdog->set_folder(folder);
   CHECK(watchdog->release(60s));
-  CHECK_FALSE(std::filesystem::exists(folder));
   await_end(watchdog->pid());
   CHECK(::waitpid(stranger, nullptr, WNOHANG) == 0);
   ::kill(stranger, SIGKILL);
   await_end(stranger);
 }
 
-TEST_CASE("a watchdog that is gone, or cannot know the folder, leaves it to whoever asks") {
+TEST_CASE("a watchdog that is gone leaves the folder to whoever asks") {
   ::signal(SIGPIPE, SIG_IGN);  // as cpprun does
   auto watchdog = io::Watchdog::start(fresh_kin());
   REQUIRE(watchdog.has_value());
   ::kill(watchdog->pid(), SIGKILL);
   await_end(watchdog->pid());
   CHECK_FALSE(watchdog->release(60s));
-  auto other = io::Watchdog::start(fresh_kin());
-  REQUIRE(other.has_value());
-  other->set_folder("/" + std::string(5000, 'x'));
-  CHECK_FALSE(other->release(60s));
-  const int pid = other->pid();
-  { const auto gone = std::move(*other); }
-  await_end(pid);
 }
 
 TEST_CASE("another watchdog in the place of a killed one knows what that one was told") {
