@@ -229,9 +229,10 @@ TEST_CASE("nobody waits for the folder of a watchdog that was killed") {
   REQUIRE(watchdog.has_value());
   ::kill(watchdog->pid(), SIGKILL);
   await_end(watchdog->pid());
-  // It may have got that far before it was killed.
+  // It may have come so far before it was killed, or half as far.
   const auto made = watchdog->await_folder(24h);
-  CHECK(made.value_or(ENOENT) == (fs::exists(folder) ? 0 : ENOENT));
+  CHECK(made.value_or(0) == 0);
+  if (made) CHECK(fs::exists(folder));
   fs::remove(folder);
 }
 
