@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "proto/bounds.h"
+#include "proto/utf8.h"
 
 namespace cpprun {
 
@@ -19,18 +20,6 @@ std::size_t segment_length(std::string_view bytes) {
   if (redraw != std::string_view::npos && redraw + 1 < line.size()) return redraw + 1;
   if (newline == std::string_view::npos) return 0;
   return newline + 1;
-}
-
-// Where an over-long line may be cut: not inside a UTF-8 character, if it is UTF-8 at all.
-std::size_t cut_length(std::string_view line) {
-  for (std::size_t back = 1; back <= 4 && back < line.size(); ++back) {
-    const auto byte = static_cast<unsigned char>(line[line.size() - back]);
-    if ((byte & 0xC0U) == 0x80U) continue;  // inside a character: look further back
-    if (byte < 0xC0U) break;                // a character of one byte is whole
-    const std::size_t whole = byte >= 0xF0U ? 4 : byte >= 0xE0U ? 3 : 2;
-    return whole > back ? line.size() - back : line.size();
-  }
-  return line.size();
 }
 
 }  // namespace
@@ -72,8 +61,9 @@ void LineSplitter::pass(std::string_view text, const Sink& sink) {
 }
 
 void LineSplitter::keep(std::string_view rest, const Sink& sink) {
-  while (rest.size() >= bounds::line_bytes_max) {
-    const auto length = cut_length(rest.substr(0, bounds::line_bytes_max));
+  // Only the byte after the bound tells whether a character ends there, so one more is awaited.
+  while (rest.size() > bounds::line_bytes_max) {
+    const auto length = length_within(rest, bounds::line_bytes_max);
     pass(rest.substr(0, length), sink);
     rest.remove_prefix(length);
   }

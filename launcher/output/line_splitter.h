@@ -29,7 +29,7 @@ class LineSplitter {
   void pass(std::string_view text, const Sink& sink);
   void keep(std::string_view rest, const Sink& sink);
 
-  std::string kept_;          // the beginning of a line; below bounds::line_bytes_max
+  std::string kept_;          // the beginning of a line; at most bounds::line_bytes_max
   bool inside_line_ = false;  // a piece of the line was already passed on
 };
 

@@ -25,8 +25,8 @@ TEST_CASE("lines of two workers never mix, not even one without an end") {
 
 TEST_CASE("an over-long line that is interrupted gets its prefix again") {
   Screen screen;
-  screen.take(std::string(bounds::line_bytes_max, 'x'));
+  screen.take(std::string(bounds::line_bytes_max + 1, 'x'));
   screen.take("b\n", 1);
   screen.take("y\n");
-  CHECK(screen.text == "A:" + std::string(bounds::line_bytes_max, 'x') + "\nB:b\nA:y\n");
+  CHECK(screen.text == "A:" + std::string(bounds::line_bytes_max, 'x') + "\nB:b\nA:xy\n");
 }

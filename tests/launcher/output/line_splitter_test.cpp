@@ -42,6 +42,18 @@ TEST_CASE("an over-long line is not cut inside a character") {
   CHECK(pieces.back() == "\xE2\x82\xAC");
 }
 
+TEST_CASE("an over-long line that arrives in parts is not cut inside a character either") {
+  std::vector<std::string> pieces;
+  LineSplitter splitter;
+  const auto keep = [&](const Piece& piece) { pieces.emplace_back(piece.text); };
+  splitter.take(std::string(bounds::line_bytes_max - 1, 'x') + "\xE2", keep);
+  splitter.take("\x82", keep);
+  splitter.take("\xAC", keep);
+  splitter.finish(keep);
+  CHECK(pieces.size() == 2);
+  CHECK(pieces.back() == "\xE2\x82\xAC");
+}
+
 TEST_CASE("bytes that are no text at all pass unchanged") {
   Screen screen;
   const std::string bytes("\x80\x80\x00\xFF\xC3\n", 6);
