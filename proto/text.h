@@ -38,6 +38,15 @@ std::optional<N> exact_number(std::string_view text) {
   return error == std::errc{} && end == stop ? std::optional<N>(number) : std::nullopt;
 }
 
+// The same of digits to the base 16.
+template <class N>
+std::optional<N> hex_number(std::string_view text) {
+  N number{};
+  const char* const stop = text.data() + text.size();
+  const auto [end, error] = std::from_chars(text.data(), stop, number, 16);
+  return error == std::errc{} && end == stop ? std::optional<N>(number) : std::nullopt;
+}
+
 // What an errno says, as "No such file or directory".
 std::string errno_text(int error_number);
 

@@ -10,18 +10,12 @@
 #include "launcher/config.h"
 #include "launcher/plan/interfaces.h"
 #include "launcher/plan/program.h"
+#include "launcher/report/console_style.h"
 #include "launcher/workers/supervisor.h"
 #include "proto/link/message.h"
 #include "rendezvous/log_level.h"
 
 namespace cpprun {
-
-struct ConsoleStyle {
-  bool terminal = false;           // stderr is one: the start line is said
-  bool colour = false;             // and NO_COLOR is not set
-  bool timed = false;              // each line is given its time where it is written, by `timed`
-  LogLevel most = LogLevel::info;  // what matters less is not said
-};
 
 class ConsoleMessages {
  public:

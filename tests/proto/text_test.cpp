@@ -3,6 +3,8 @@
 
 #include <doctest/doctest.h>
 
+#include <cstdint>
+
 using namespace cpprun;
 
 TEST_CASE("a number may have blanks around it and a plus before it, as Python's") {
@@ -35,6 +37,14 @@ TEST_CASE("a machine's number is the whole text, or its beginning, and never too
   CHECK_FALSE(leading_number<int>("running"));
   CHECK_FALSE(leading_number<int>(""));
   CHECK_FALSE(leading_number<int>("99999999999 and more"));
+}
+
+TEST_CASE("a number to the base 16 has its digits and nothing else") {
+  CHECK(hex_number<int>("3043") == 0x3043);
+  CHECK(hex_number<std::uint32_t>("ffffffff") == 0xFFFFFFFF);
+  for (const char* text : {"", "0x10", "10 ", "g", "1ffffffff"}) {
+    CHECK_FALSE(hex_number<std::uint32_t>(text));
+  }
 }
 
 TEST_CASE("an errno is told in words") {

@@ -89,7 +89,7 @@ CommandLine command_line(std::vector<std::string> words, const Environment& envi
 RunInputs begin_inputs(Config config, const Environment& environment) {
   RunInputs inputs{.config = std::move(config), .environment = environment};
   inputs.host = host_name();
-  inputs.style = console_style(environment, inputs.config.logs);
+  inputs.style = own_console_style(environment, inputs.config.logs);
   inputs.utc_offset_seconds = utc_offset_seconds();
   inputs.node_token = random_token(node_token_bytes);
   inputs.error_folder = private_folder(inputs.config, environment);

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "launcher/agent/agent_text.h"
+#include "launcher/agent/own_place.h"
 #include "launcher/io/wall_clock.h"
 #include "launcher/plan/hosting.h"
 #include "launcher/plan/io/addresses.h"
@@ -269,15 +270,11 @@ void Runtime::tell_held_back(TimePoint until) {
 
 // From where this machine, which is the master, is seen by the others.
 void Runtime::find_own_place() {
-  const Config& config = inputs_.config;
-  if (config.nodes_max == 1) {
-    const auto literal = literal_address(config.endpoint.host);
-    const std::vector<std::string> known =
-        literal ? std::vector{*literal} : std::vector<std::string>{};
-    post(agent::LinkUp{"127.0.0.1", known});
-    return;
+  const std::string& master = inputs_.config.endpoint.host;
+  if (auto place = place_alone(inputs_.config, literal_address(master))) {
+    return post(std::move(*place));
   }
-  look_up(context_, config.endpoint.host, [this](const auto& found) { place_found(found); });
+  look_up(context_, master, [this](const auto& found) { place_found(found); });
 }
 
 void Runtime::place_found(const Result<std::vector<std::string>>& addresses) {
@@ -288,8 +285,7 @@ void Runtime::place_found(const Result<std::vector<std::string>>& addresses) {
     return;
   }
   const int port = inputs_.config.endpoint.port;
-  post(agent::LinkUp{local_address_towards(addresses->front(), port).value_or(std::string{}),
-                     *addresses});
+  post(place_among_nodes(*addresses, local_address_towards(addresses->front(), port)));
 }
 
 // --- the loop ------------------------------------------------------------------------------------

@@ -4,16 +4,12 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include <algorithm>
-#include <array>
-#include <charconv>
-#include <chrono>
 #include <filesystem>
 #include <map>
 #include <set>
-#include <sstream>
 #include <string_view>
 
+#include "launcher/agent/proc_tables.h"
 #include "launcher/workers/io/process_tree.h"
 #include "proto/bounds.h"
 
@@ -24,26 +20,6 @@ namespace {
 std::string proc(int pid, const char* name) {
   return read_proc("/proc/" + std::to_string(pid) + "/" + name, bounds::socket_table_bytes_max)
       .value_or("");
-}
-
-// Which ports are served, by the inodes of their sockets: "  0: 0100007F:3043 00000000:0000 0A …".
-void add_listening(const std::string& table, std::map<std::string, int>& port_of_inode) {
-  constexpr int local_word = 1;
-  constexpr int state_word = 3;
-  constexpr int inode_word = 9;
-  std::istringstream lines(table);
-  for (std::string line; std::getline(lines, line);) {
-    std::istringstream stream(line);
-    std::array<std::string, inode_word + 1> words;
-    for (std::string& word : words) stream >> word;
-    if (words[state_word] != "0A") continue;
-    const std::string& local = words[local_word];
-    const auto colon = local.rfind(':');
-    int port = 0;
-    if (colon == std::string::npos) continue;
-    std::from_chars(local.data() + colon + 1, local.data() + local.size(), port, 16);
-    port_of_inode[words[inode_word]] = port;
-  }
 }
 
 // "socket:[4711]" of each open descriptor.
@@ -61,39 +37,8 @@ std::set<std::string> sockets_of(int pid) {
   return inodes;
 }
 
-// What is read here never waits for a process: its command line would, for the lock of its memory.
-struct Stat {
-  std::string name;
-  Duration processor_time{};
-  std::string stack;  // where it begins: the same in a process that was only forked
-};
-
-Stat stat_of(int pid) {
-  constexpr int user_word = 14;
-  constexpr int stack_word = 28;
-  const std::string text = proc(pid, "stat");
-  const auto name_begin = text.find('(');
-  const auto name_end = text.rfind(')');
-  if (name_begin == std::string::npos || name_end == std::string::npos) return {};
-  std::istringstream stream(text.substr(name_end + 1));
-  Stat stat{.name = text.substr(name_begin + 1, name_end - name_begin - 1)};
-  std::string word;
-  for (int skipped = 3; skipped < user_word; ++skipped) stream >> word;
-  long user = 0;
-  long system = 0;
-  stream >> user >> system;
-  for (int skipped = user_word + 2; skipped <= stack_word; ++skipped) stream >> stat.stack;
-  const long ticks = std::max(1L, ::sysconf(_SC_CLK_TCK));
-  stat.processor_time =
-      std::chrono::duration_cast<Duration>(std::chrono::seconds(user + system)) / ticks;
-  return stat;
-}
-
-// A Python that was executed anew, as multiprocessing does it for mp.spawn; a DataLoader only
-// forks.
-bool is_spawned(const Stat& child, const Stat& worker) {
-  const bool python = child.name.starts_with("python") || child.name == "pt_main_thread";
-  return python && child.stack != worker.stack;
+ProcessUse use_of(int pid) {
+  return process_use(proc(pid, "stat"), ::sysconf(_SC_CLK_TCK));
 }
 
 }  // namespace
@@ -105,12 +50,11 @@ WorldLook look_at_world(int pid) {
   std::vector<int> family = descendants_of(pid);
   family.insert(family.begin(), pid);
   if (family.size() > bounds::family_looked_at_max) family.resize(bounds::family_looked_at_max);
-  const Stat worker = stat_of(pid);
+  const ProcessUse worker = use_of(pid);
   for (const int each : family) {
-    const Stat stat = stat_of(each);
-    look.processor_time += stat.processor_time;
-    if (each != pid && is_spawned(stat, worker))
-      look.spawned.push_back(fmt::format("pid {}", each));
+    const ProcessUse use = use_of(each);
+    look.processor_time += use.processor_time;
+    if (each != pid && is_spawned(use, worker)) look.spawned.push_back(fmt::format("pid {}", each));
     for (const std::string& inode : sockets_of(each)) {
       const auto found = port_of_inode.find(inode);
       if (found == port_of_inode.end()) continue;

@@ -20,6 +20,7 @@
 #include <memory>
 #include <system_error>
 
+#include "launcher/plan/devices.h"
 #include "proto/text.h"
 
 namespace cpprun::io {
@@ -55,33 +56,6 @@ int prefix_of(const sockaddr* mask) {
   return count(&v6, sizeof v6);
 }
 
-int count_device_files() {
-  int count = 0;
-  std::error_code unreadable;  // then there are none for us
-  for (const auto& entry : std::filesystem::directory_iterator("/dev", unreadable)) {
-    const auto name = entry.path().filename().string();
-    constexpr std::string_view beginning = "nvidia";
-    if (!name.starts_with(beginning)) continue;
-    const auto number = exact_number<int>(std::string_view(name).substr(beginning.size()));
-    if (number && *number >= 0) ++count;
-  }
-  return count;
-}
-
-// What CUDA makes of its variable: entries up to the first that is no device.
-int count_visible(std::string_view list, int there) {
-  int count = 0;
-  for (const std::string_view part : split(list, ',')) {
-    const auto entry = trimmed(part);
-    const auto index = exact_number<int>(entry);
-    const bool device = index ? *index >= 0 && *index < there
-                              : entry.starts_with("GPU-") || entry.starts_with("MIG-");
-    if (!device) break;
-    ++count;
-  }
-  return count;
-}
-
 }  // namespace
 
 std::string host_name() {
@@ -95,9 +69,12 @@ int cpu_count() {
 }
 
 int device_count(const Environment& environment) {
-  const int there = count_device_files();
-  const auto* visible = find_variable(environment, "CUDA_VISIBLE_DEVICES");
-  return visible == nullptr || there == 0 ? there : count_visible(*visible, there);
+  std::vector<std::string> names;
+  std::error_code unreadable;  // then there are none for us
+  for (const auto& entry : std::filesystem::directory_iterator("/dev", unreadable)) {
+    names.push_back(entry.path().filename().string());
+  }
+  return count_devices(names, environment);
 }
 
 std::string random_token(int bytes) {

@@ -9,15 +9,8 @@
 
 namespace cpprun::io {
 
-ConsoleStyle console_style(const Environment& environment, const LogOptions& logs) {
-  const bool terminal = ::isatty(STDERR_FILENO) == 1;
-  const std::string* no_colour = find_variable(environment, "NO_COLOR");
-  const std::string* kind = find_variable(environment, "TERM");
-  const bool refused =
-      (no_colour != nullptr && !no_colour->empty()) || (kind != nullptr && *kind == "dumb");
-  const bool timed =
-      logs.times == LogTimes::always || (logs.times == LogTimes::automatic && !terminal);
-  return {.terminal = terminal, .colour = terminal && !refused, .timed = timed, .most = logs.level};
+ConsoleStyle own_console_style(const Environment& environment, const LogOptions& logs) {
+  return console_style(::isatty(STDERR_FILENO) == 1, environment, logs);
 }
 
 ConsoleFacts console_facts() {

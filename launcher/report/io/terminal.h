@@ -4,14 +4,13 @@
 // colour, and the local time zone.
 
 #include "launcher/plan/plan.h"
-#include "launcher/report/console_messages.h"
+#include "launcher/report/console_style.h"
 #include "proto/environment.h"
 
 namespace cpprun::io {
 
-// Colour only on a terminal, and never where NO_COLOR is set or TERM is "dumb".
-// Lines have their time where that was asked for, or where nothing was and there is no terminal.
-ConsoleStyle console_style(const Environment& environment, const LogOptions& logs);
+// Of our own stderr.
+ConsoleStyle own_console_style(const Environment& environment, const LogOptions& logs);
 
 // What our own stdout and stderr are.
 ConsoleFacts console_facts();

@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "launcher/agent/own_place.h"
+
+#include <doctest/doctest.h>
+
+using namespace cpprun;
+
+TEST_CASE("a node alone is seen from itself, and no name server is asked") {
+  Config config;
+  config.nodes_max = 1;
+  CHECK(place_alone(config, std::nullopt) == agent::LinkUp{"127.0.0.1"});
+  CHECK(place_alone(config, "10.0.0.1") == agent::LinkUp{"127.0.0.1", {"10.0.0.1"}});
+  config.nodes_max = 2;
+  CHECK(place_alone(config, "10.0.0.1") == std::nullopt);
+}
+
+TEST_CASE("among nodes the master is seen from the way to its first address, or from nowhere") {
+  CHECK(place_among_nodes({"10.0.0.1", "10.1.0.1"}, std::string("10.0.0.2")) ==
+        agent::LinkUp{"10.0.0.2", {"10.0.0.1", "10.1.0.1"}});
+  CHECK(place_among_nodes({"10.0.0.1"}, failure("Network is unreachable")) ==
+        agent::LinkUp{"", {"10.0.0.1"}});
+}
