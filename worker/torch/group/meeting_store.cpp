@@ -10,17 +10,21 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
-#include <cstring>
 #include <filesystem>
 #include <memory>
 #include <optional>
 #include <stdexcept>
+#include <string_view>
 #include <torch/csrc/distributed/c10d/FileStore.hpp>
 #include <torch/csrc/distributed/c10d/HashStore.hpp>
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
+#include <vector>
 
 #include "proto/bounds.h"
+#include "proto/text.h"
+#include "worker/torch/group/listener_search.h"
 #include "worker/torch/group/store_file.h"
 
 namespace cpprun {
@@ -50,45 +54,75 @@ void pause_before_retry(Clock::time_point deadline) {
   static_cast<void>(::poll(nullptr, 0, static_cast<int>(pause.count())));
 }
 
-// Zero when somebody listens there, else why not.
-int try_to_reach(const addrinfo& where, Clock::time_point deadline) {
+// What LibTorch's own client says first: VALIDATE with its magic number, and PING with a word that
+// has to come back.
+constexpr std::string_view greeting("\x00\xCE\xF7\x85\x3C\x0Dping", 10);
+constexpr std::string_view answer_wanted = greeting.substr(6);
+
+// Nothing to say when a store answers, else why that is none. A port may be open with nobody behind
+// it, or with somebody else: LibTorch's client waits for its first answer for ever.
+std::string greet(int socket, Clock::time_point deadline) {
+  if (::send(socket, greeting.data(), greeting.size(), MSG_NOSIGNAL) < 0) return errno_text(errno);
+  std::string answer;
+  while (answer.size() < answer_wanted.size()) {
+    pollfd waiting{.fd = socket, .events = POLLIN, .revents = 0};
+    if (::poll(&waiting, 1, static_cast<int>(until(deadline).count())) == 0) {
+      return "somebody accepts connections there and does not answer as a store does";
+    }
+    std::array<char, answer_wanted.size()> bytes;
+    const auto got = ::recv(socket, bytes.data(), bytes.size() - answer.size(), 0);
+    if (got < 0 && (errno == EAGAIN || errno == EINTR)) continue;
+    if (got < 0) return errno_text(errno);
+    if (got == 0) return "the connection was closed without an answer";
+    answer.append(bytes.data(), static_cast<std::size_t>(got));
+  }
+  return answer == answer_wanted ? "" : "what answers there is no store";
+}
+
+// Nothing to say when a store answers there, else why not.
+std::string try_to_reach(const addrinfo& where, Clock::time_point deadline) {
   const Descriptor probe(
       ::socket(where.ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, where.ai_protocol));
-  if (probe.number < 0) return errno;
-  if (::connect(probe.number, where.ai_addr, where.ai_addrlen) == 0) return 0;
-  if (errno != EINPROGRESS) return errno;
+  if (probe.number < 0) return errno_text(errno);
+  if (::connect(probe.number, where.ai_addr, where.ai_addrlen) == 0) {
+    return greet(probe.number, deadline);
+  }
+  if (errno != EINPROGRESS) return errno_text(errno);
   pollfd waiting{.fd = probe.number, .events = POLLOUT, .revents = 0};
   const int ready = ::poll(&waiting, 1, static_cast<int>(until(deadline).count()));
-  if (ready == 0) return ETIMEDOUT;
+  if (ready == 0) return errno_text(ETIMEDOUT);
   int error = 0;
   socklen_t size = sizeof error;
   const bool known =
       ready > 0 && ::getsockopt(probe.number, SOL_SOCKET, SO_ERROR, &error, &size) == 0;
-  return known ? error : errno;
+  if (!known) return errno_text(errno);
+  return error == 0 ? greet(probe.number, deadline) : errno_text(error);
 }
 
 // LibTorch's client asks again at random moments and overruns its time-out by half; once somebody
 // listens it connects at once.
 void wait_for_listener(const MeetingPoint& store, Clock::time_point deadline) {
-  std::string why;
-  while (true) {
+  std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)> owned(nullptr, &::freeaddrinfo);
+  std::vector<const addrinfo*> found;
+  const auto resolve = [&]() -> Result<std::size_t> {
     addrinfo wanted{};
     wanted.ai_socktype = SOCK_STREAM;
-    addrinfo* found = nullptr;
+    addrinfo* first = nullptr;
     const int unresolved =
-        ::getaddrinfo(store.address.c_str(), std::to_string(store.port).c_str(), &wanted, &found);
-    const std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)> owned(found, &::freeaddrinfo);
-    if (unresolved != 0) why = ::gai_strerror(unresolved);
-    for (const addrinfo* each = found; each != nullptr; each = each->ai_next) {
-      // The last of several addresses has to have its turn as well.
-      const auto now = Clock::now();
-      const int error = try_to_reach(*each, now + (deadline - now) / 2);
-      if (error == 0) return;
-      why = std::strerror(error);
-    }
-    if (Clock::now() >= deadline) throw std::runtime_error(why);
-    pause_before_retry(deadline);
-  }
+        ::getaddrinfo(store.address.c_str(), std::to_string(store.port).c_str(), &wanted, &first);
+    owned.reset(first);
+    found.clear();
+    if (unresolved != 0) return failure(::gai_strerror(unresolved));
+    for (const auto* each = first; each != nullptr; each = each->ai_next) found.push_back(each);
+    return found.size();
+  };
+  const auto reach = [&](std::size_t address, TimePoint end) {
+    return try_to_reach(*found.at(address), end);
+  };
+  const auto why = search_listener(
+      {.now = Clock::now, .resolve = resolve, .reach = reach, .pause = pause_before_retry},
+      deadline);
+  if (!why.empty()) throw std::runtime_error(why);
 }
 
 c10::intrusive_ptr<c10d::Store> open_tcp(const Placement& placement,
@@ -124,10 +158,10 @@ std::optional<std::string> why_no_store(const std::string& path, Clock::time_poi
   if (!std::filesystem::exists(status)) return std::nullopt;
   if (!std::filesystem::is_regular_file(status)) return "it is no regular file";
   const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  if (file.number < 0) return std::strerror(errno);
+  if (file.number < 0) return errno_text(errno);
   // Whoever writes a record holds the lock, so what is seen under it is whole.
   while (::flock(file.number, LOCK_SH | LOCK_NB) != 0) {
-    if (errno != EWOULDBLOCK) return std::strerror(errno);
+    if (errno != EWOULDBLOCK) return errno_text(errno);
     if (Clock::now() >= deadline) return "another process holds its lock";
     pause_before_retry(deadline);
   }
@@ -135,7 +169,7 @@ std::optional<std::string> why_no_store(const std::string& path, Clock::time_poi
     return ::pread(file.number, to, count, static_cast<off_t>(at)) == static_cast<ssize_t>(count);
   };
   struct stat now {};
-  if (::fstat(file.number, &now) != 0) return std::strerror(errno);
+  if (::fstat(file.number, &now) != 0) return errno_text(errno);
   return store_file_fault(static_cast<std::uint64_t>(now.st_size), read_at);
 }
 

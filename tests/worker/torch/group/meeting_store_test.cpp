@@ -7,7 +7,9 @@
 #include <doctest/doctest.h>
 
 #include <fcntl.h>
+#include <netinet/in.h>
 #include <sys/file.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <fstream>
@@ -41,6 +43,25 @@ TEST_CASE("a launcher's store keeps what ranks tell each other") {
   const auto store = open_meeting_store(placement, 5s);
   store->set("greeting", "hello");
   CHECK(store->get_to_str("greeting") == "hello");
+}
+
+TEST_CASE("a port behind which nobody answers is waited for only so long") {
+  const int listener = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t size = sizeof address;
+  REQUIRE(::bind(listener, reinterpret_cast<sockaddr*>(&address), size) == 0);
+  REQUIRE(::listen(listener, 64) == 0);
+  REQUIRE(::getsockname(listener, reinterpret_cast<sockaddr*>(&address), &size) == 0);
+  Context context = testing::HostedStore().context_of(1, 2);
+  context.store.port = ntohs(address.sin_port);
+  const std::string reason = testing::failure_of(context, {.join_timeout = 400ms});
+  INFO(reason);
+  CHECK(contains(reason,
+                 "was not reached within 0.4 s: somebody accepts connections there and does "
+                 "not answer as a store does"));
+  ::close(listener);
 }
 
 TEST_CASE("a group meets at a file, which goes with the last of its ranks") {
