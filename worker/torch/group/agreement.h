@@ -38,10 +38,11 @@ std::optional<std::string> model_difference(const std::vector<std::string>& mode
 // `rank 3`, `ranks 0, 2`.
 std::string name_ranks(const std::vector<int>& ranks);
 
-// What to do about ranks with unequal numbers of steps.
+// What to do about ranks with unequal numbers of steps. There is no Join for C++: it would have to
+// know every collective of a step to answer in the place of a rank that has no batch.
 inline constexpr const char* uneven_advice =
     "give every rank equally many batches (DistributedSampler does), or stop all with the first "
-    "that has none left (in Python: Join)";
+    "that has none left (all_reduce with ReduceOp::min whether each has one; in Python: Join)";
 
 // How many steps of DistributedDataParallel each rank has begun, absent where that is not known;
 // the ranks' names are in `ranks`. A clause that names who ran out of batches first and says what

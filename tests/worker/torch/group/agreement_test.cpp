@@ -27,7 +27,7 @@ TEST_CASE("a disagreement names the rank that is short of steps, and says what t
         "the ranks disagree about collective 7: rank 0 calls all_reduce(); rank 1 calls barrier(); "
         "rank 1 is short of steps of DistributedDataParallel, 12 where others are at 13: give "
         "every rank equally many batches (DistributedSampler does), or stop all with the first "
-        "that has none left (in Python: Join)");
+        "that has none left (all_reduce with ReduceOp::min whether each has one; in Python: Join)");
   CHECK(short_of_steps({3, 5, 4}, {0, 4, 6})
             .starts_with("; ranks 0, 6 are short of steps of "
                          "DistributedDataParallel, 3, 4 where"));
