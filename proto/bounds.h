@@ -127,7 +127,7 @@ inline constexpr std::chrono::nanoseconds farewell_max = 5s;
 // --- whoever looks by HTTP ---------------------------------------------------------------------
 // The head of a request: what browsers and scrapers send has a tenth of it.
 inline constexpr std::size_t http_head_bytes_max = 8 * 1024;
-// What may follow it; nobody here reads it yet.
+// What may follow it: an order in JSON has a tenth of it.
 inline constexpr std::size_t http_body_bytes_max = 4 * 1024;
 // An address: a job's id, every byte of it escaped, and what stands around it.
 inline constexpr std::size_t http_target_bytes_max = 2 * 1024;

@@ -194,7 +194,10 @@ Session::Step Session::next() {
   }
   Asked asked{{.method = *method,
                .target = std::string(view_of(parser.get().target())),
-               .host = std::string(view_of(parser.get()[beast::field::host]))}};
+               .host = std::string(view_of(parser.get()[beast::field::host])),
+               .body = inbox_.substr(*end, whole - *end),
+               .content_type = std::string(view_of(parser.get()[beast::field::content_type])),
+               .has_origin = parser.get().count(beast::field::origin) > 0}};
   is_waiting_ = true;
   is_head_ = *method == Method::head;
   closes_ = parser.get().version() < 11 || !parser.get().keep_alive();

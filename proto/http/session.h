@@ -22,8 +22,11 @@ enum class Method { get, head, post };
 
 struct Request {
   Method method = Method::get;
-  std::string target;  // "/api/v1/jobs?after=x", as it was sent: printable ASCII
-  std::string host;    // as it was sent; empty: an HTTP/1.0 client did not say
+  std::string target;             // "/api/v1/jobs?after=x", as it was sent: printable ASCII
+  std::string host;               // as it was sent; empty: an HTTP/1.0 client did not say
+  std::string body = {};          // a few kilobytes at most
+  std::string content_type = {};  // as it was sent
+  bool has_origin = false;        // a page in a browser asks
   friend bool operator==(const Request&, const Request&) = default;
 };
 
