@@ -110,7 +110,8 @@ void each_member(M& m, F&& f)
 
 template <class M, class F>
 void each_member(M& m, F&& f)
-  requires std::same_as<std::remove_const_t<M>, Refused>
+  requires std::same_as<std::remove_const_t<M>, Refused> ||
+           std::same_as<std::remove_const_t<M>, Dismissed>
 {
   f("reason", m.reason);
 }
@@ -130,6 +131,13 @@ void each_member(M& m, F&& f)
   requires std::same_as<std::remove_const_t<M>, Drain>
 {
   f("round", m.round.value), f("reason", m.reason);
+}
+
+template <class M, class F>
+void each_member(M& m, F&& f)
+  requires std::same_as<std::remove_const_t<M>, Save>
+{
+  f("round", m.round.value), f("signal", m.signal), f("at", m.at);
 }
 
 template <class M, class F>
@@ -170,6 +178,8 @@ constexpr std::string_view name_of() {
   if constexpr (std::same_as<M, Finish>) return "finish";
   if constexpr (std::same_as<M, WhoHosts>) return "who_hosts";
   if constexpr (std::same_as<M, Hosts>) return "hosts";
+  if constexpr (std::same_as<M, Save>) return "save";
+  if constexpr (std::same_as<M, Dismissed>) return "dismissed";
 }
 
 struct Writer {

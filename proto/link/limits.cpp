@@ -106,6 +106,10 @@ void limits_of(Check& check, const Leave& leave) {
   sentence(check, "a reason", leave.reason);
 }
 
+void limits_of(Check& check, const Save& save) {
+  check.number("signal", save.signal, 1, signals_max);
+}
+
 void limits_of(Check& check, const Heartbeat& beat) {
   check.number("trip",
                std::chrono::duration_cast<std::chrono::microseconds>(beat.round_trip).count(), 0,
@@ -156,6 +160,7 @@ std::optional<std::string> beyond_limits(const Message& message) {
                  [&](const Waiting& m) { sentence(check, "a reason", m.reason); },
                  [&](const Refused& m) { sentence(check, "a reason", m.reason); },
                  [&](const Drain& m) { sentence(check, "a reason", m.reason); },
+                 [&](const Dismissed& m) { sentence(check, "a reason", m.reason); },
                  [&](const auto& m) { limits_of(check, m); },
              },
              message);

@@ -197,6 +197,22 @@ struct Drain {
   friend bool operator==(const Drain&, const Drain&) = default;
 };
 
+// Send that signal to every worker of that round at that moment of the agent's own clock, which is
+// the same on every node; zero: now. Whoever is no longer in that round, or ends it, does nothing.
+struct Save {
+  RoundNumber round{};
+  int signal = 0;
+  AgentTime at{};
+  friend bool operator==(const Save&, const Save&) = default;
+};
+
+// An operator has asked this node to leave the job, which goes on without it; nobody of a round is
+// alive here any more. The agent exits with 0. `reason` says who asked, and why.
+struct Dismissed {
+  std::string reason;
+  friend bool operator==(const Dismissed&, const Dismissed&) = default;
+};
+
 // The job is over. `exit_code` is what every agent returns; `root` is what failed first.
 struct Finish {
   int exit_code = 0;
@@ -211,6 +227,6 @@ struct Finish {
 };
 
 using Message = std::variant<Join, Failed, Succeeded, Drained, Leave, Heartbeat, Waiting, Refused,
-                             Sealed, Drain, Finish, WhoHosts, Hosts>;
+                             Sealed, Drain, Finish, WhoHosts, Hosts, Save, Dismissed>;
 
 }  // namespace cpprun::link

@@ -19,11 +19,24 @@ void ClockOffset::heard(TimePoint now, link::AgentTime sent, Duration round_trip
 }
 
 std::optional<TimePoint> ClockOffset::by_coordinator(link::AgentTime moment) const {
+  const auto known = ahead();
+  if (!known) return std::nullopt;
+  return TimePoint{Duration{moment} + *known};
+}
+
+std::optional<link::AgentTime> ClockOffset::by_agent(TimePoint moment) const {
+  const auto known = ahead();
+  if (!known) return std::nullopt;
+  return std::chrono::duration_cast<link::AgentTime>(moment.time_since_epoch() - *known);
+}
+
+// By how much the coordinator's clock is.
+std::optional<Duration> ClockOffset::ahead() const {
   const Duration lag = std::min(current_.lag, previous_.lag);
   if (lag == unknown) return std::nullopt;
   const Duration trip = std::min(current_.trip, previous_.trip);
   const Duration one_way = trip == unknown ? Duration{} : trip / 2;
-  return TimePoint{Duration{moment} + lag - one_way};
+  return lag - one_way;
 }
 
 }  // namespace cpprun

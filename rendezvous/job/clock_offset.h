@@ -21,8 +21,12 @@ class ClockOffset {
 
   // The same moment by the coordinator's clock; nothing where nothing was heard yet.
   std::optional<TimePoint> by_coordinator(link::AgentTime moment) const;
+  // And back: that moment of the coordinator's clock by the agent's.
+  std::optional<link::AgentTime> by_agent(TimePoint moment) const;
 
  private:
+  std::optional<Duration> ahead() const;
+
   static constexpr Duration unknown = Duration::max();
   // The least seen among some messages.
   struct Least {

@@ -101,6 +101,8 @@ TEST_CASE("every link message survives the wire") {
   check_round_trip(WhoHosts{.job = "j", .host = "h", .pid = 7, .agent = 4'000'000'000});
   check_round_trip(WhoHosts{.job = "j", .host = "h", .pid = 7, .agent = 1, .joins = true});
   check_round_trip(Hosts{.job = "j", .host = "h", .pid = 7, .itself = true});
+  check_round_trip(Save{.round = RoundNumber{3}, .signal = 10, .at = std::chrono::hours(9)});
+  check_round_trip(Dismissed{.reason = "uid 0 (root) drained node 3"});
 }
 
 TEST_CASE("durations travel as the whole numbers that agents have always sent") {

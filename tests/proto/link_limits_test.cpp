@@ -143,3 +143,9 @@ TEST_CASE("a question for the host and its answer have the bounds of a join") {
   sealed.neighbour.assign(5, "10.0.0.1");
   CHECK(refusal_of(sealed).find("5 neighbours") != std::string::npos);
 }
+
+TEST_CASE("a save names a signal that there is") {
+  CHECK(refusal_of(Save{.signal = 10}).empty());
+  CHECK(refusal_of(Save{.signal = 0}).find("signal=0") != std::string::npos);
+  CHECK(refusal_of(Save{.signal = 65}).find("signal=65") != std::string::npos);
+}

@@ -44,3 +44,11 @@ TEST_CASE("clocks that drift are followed: what is older than two windows does n
   }
   CHECK(clock.by_coordinator(100s) == coordinator_time(100s) + 5ms);
 }
+
+TEST_CASE("a moment that is told to an agent is the same moment") {
+  ClockOffset clock;
+  CHECK_FALSE(clock.by_agent(coordinator_time(10s)));
+  clock.heard(coordinator_time(1s) + 2ms, 1s, 4ms);
+  CHECK(clock.by_agent(coordinator_time(10s)) == link::AgentTime{10s});
+  CHECK(clock.by_coordinator(*clock.by_agent(coordinator_time(10s))) == coordinator_time(10s));
+}
