@@ -137,6 +137,7 @@ void Coordinator::begin_job(TimePoint now, const Caller& caller, const link::Joi
   }
   const auto may = places_.check(now, join.job, caller.peer);
   if (!may) return refuse(may.error().reason);
+  if (const auto excluded = exclusions_.objection(now, join, caller.peer)) return refuse(*excluded);
   if (places_.is_full() && !make_place(actions)) {
     return refuse(fmt::format("this daemon runs {} jobs, its limit (--max-jobs)", limits.jobs));
   }
@@ -173,6 +174,7 @@ void Coordinator::on(TimePoint now, const StoreReady& event, Actions& actions) {
       event.job, std::make_unique<Entry>(Entry{Job{terms_of(first), options}, Store{}, founder}));
   actions.emplace_back(coordinator::Note{
       fmt::format("job \"{}\" begins; its store is on port {}", event.job, event.port)});
+  entry.first->second->job.exclude_as(exclusions_);
   const std::size_t said_before = actions.size();
   for (const Newcomer& each : nodes) enter(now, *entry.first->second, each, actions);
   look_after(event.job, said_before, actions);

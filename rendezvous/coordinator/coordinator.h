@@ -12,6 +12,7 @@
 // million requests a second nothing should stand in between. Whether a client may speak at all is
 // asked once, when it connects (`admit`).
 
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
@@ -84,9 +85,14 @@ class Coordinator {
   struct StoreAsked {
     std::string job;
   };
+  // An operator asks for something. Answered under that ticket, before anything else happens.
+  struct Ordered {
+    std::uint64_t ticket = 0;
+    Order order;
+  };
 
-  using Event =
-      std::variant<Opened, Said, Closed, StoreReady, StoreFailed, MasterWaits, StoreAsked>;
+  using Event = std::variant<Opened, Said, Closed, StoreReady, StoreFailed, MasterWaits, StoreAsked,
+                             Ordered>;
   using Action = coordinator::Action;
   using Actions = coordinator::Actions;
 
@@ -136,6 +142,12 @@ class Coordinator {
   void on(TimePoint now, const MasterWaits& event, Actions& actions);
   void on(TimePoint now, const StoreFailed& event, Actions& actions);
   void on(TimePoint now, const StoreAsked& event, Actions& actions);
+  void on(TimePoint now, const Ordered& event, Actions& actions);
+  OrderOutcome order(TimePoint now, const Order& order, Actions& actions);
+  OrderOutcome order_of_job(TimePoint now, const Order& order, Actions& actions);
+  OrderOutcome order_of_host(TimePoint now, const Order& order, Actions& actions);
+  OrderOutcome forget_on_order(TimePoint now, const Order& order, Actions& actions);
+  std::vector<std::string> jobs_that_go_on() const;
   void join(TimePoint now, const Caller& caller, const link::Join& join, Actions& actions);
   void begin_job(TimePoint now, const Caller& caller, const link::Join& join, Actions& actions);
   bool make_place(Actions& actions);
@@ -170,6 +182,7 @@ class Coordinator {
   Quota links_of_source_;
   JobPlaces places_;
   std::unordered_map<LinkId, std::string> counted_;  // the address of each link in the quota
+  Exclusions exclusions_;  // a daemon's, for the jobs that are still to come
 };
 
 static_assert(StateMachine<Coordinator>);

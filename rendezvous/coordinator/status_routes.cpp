@@ -9,6 +9,7 @@
 
 #include "proto/bounds.h"
 #include "proto/plain_text.h"
+#include "rendezvous/coordinator/order_routes.h"
 #include "rendezvous/status/metrics.h"
 #include "rendezvous/status/page.h"
 #include "rendezvous/status/snapshot_json.h"
@@ -126,6 +127,11 @@ http::Response answer(const Coordinator& coordinator, const HostNames& names, co
   if (request.method == http::Method::post) {
     http::Response response = refusal(405, "there is nothing to be changed here");
     response.fields.emplace_back("Allow", "GET, HEAD");
+    return response;
+  }
+  if (is_order_path(request.target)) {
+    http::Response response = refusal(405, "that is asked for with POST");
+    response.fields.emplace_back("Allow", "POST");
     return response;
   }
   const auto address = address_of(request.target);

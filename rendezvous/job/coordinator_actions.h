@@ -2,6 +2,7 @@
 #pragma once
 // What a coordinator wants done: the words between it and its driver.
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <variant>
@@ -9,6 +10,7 @@
 
 #include "proto/ids.h"
 #include "proto/link/message.h"
+#include "rendezvous/job/order.h"
 #include "rendezvous/log_level.h"
 
 namespace cpprun {
@@ -73,7 +75,16 @@ struct NodeChange {
   friend bool operator==(const NodeChange&, const NodeChange&) = default;
 };
 
-using Action = std::variant<Say, HangUp, ResetStore, OpenStore, CloseStore, Note, NodeChange>;
+// What became of an order; said once for each, and to whoever keeps events.
+struct Answered {
+  std::uint64_t ticket = 0;  // of the order
+  Order order;
+  OrderOutcome outcome;
+  friend bool operator==(const Answered&, const Answered&) = default;
+};
+
+using Action =
+    std::variant<Say, HangUp, ResetStore, OpenStore, CloseStore, Note, NodeChange, Answered>;
 using Actions = std::vector<Action>;
 
 // Whom a refusal concerns, and from where it came.

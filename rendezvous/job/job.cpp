@@ -68,10 +68,7 @@ void Job::hear(TimePoint now, LinkId link, const link::Message& message,
                    if (member->state == Member::State::waiting)
                      return;  // It has no seat in this round.
                    round_.set_state(link, Member::State::drained, now);
-                   if (member->leaving) {
-                     leases_.forget(link);
-                     round_.leave(link);
-                   }
+                   let_go(link, actions);
                    settle(now, actions);
                  },
                  [&](const link::Leave& m) {
@@ -145,10 +142,7 @@ void Job::leave(TimePoint now, LinkId link, const link::Leave& leave,
   if (goes_on_without(member)) {
     round_end_.change = true;
     round_.mark_leaving(link);
-    if (member.state == Member::State::drained) {  // It will not say so again.
-      leases_.forget(link);
-      round_.leave(link);
-    }
+    let_go(link, actions);  // It may have drained already, and will not say so again.
   } else if (!round_end_.stop) {
     round_end_.stop = leave;
     round_end_.why_no_other = says;
@@ -188,6 +182,7 @@ void Job::consider_growing(TimePoint now, std::optional<LinkId> newcomer,
 void Job::seal(TimePoint now, coordinator::Actions& actions) {
   last_call_.cancel();
   status_due_.reset();
+  saves_at_.reset();
   sealed_at_ = now;
   since_ = now;
   time_.sealed(now);

@@ -19,6 +19,7 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "proto/clock.h"
 #include "proto/ids.h"
@@ -26,9 +27,12 @@
 #include "proto/result.h"
 #include "rendezvous/job/admission.h"
 #include "rendezvous/job/coordinator_actions.h"
+#include "rendezvous/job/dismissals.h"
+#include "rendezvous/job/exclusions.h"
 #include "rendezvous/job/job_terms.h"
 #include "rendezvous/job/last_call.h"
 #include "rendezvous/job/leases.h"
+#include "rendezvous/job/order.h"
 #include "rendezvous/job/restart_policy.h"
 #include "rendezvous/job/round.h"
 #include "rendezvous/job/round_end.h"
@@ -102,6 +106,13 @@ class Job {
     bool broken = false;  // neither side closed it: its agent may come back
   };
   void close(TimePoint now, const Closing& closing, coordinator::Actions& actions);
+  // What an operator asks; done here, or refused with a sentence. Not `forget`, which is its
+  // owner's.
+  OrderOutcome order(TimePoint now, const Order& order, coordinator::Actions& actions);
+  // The hosts that are excluded wherever this job is; before anybody joins.
+  void exclude_as(const Exclusions& exclusions) { exclusions_ = exclusions; }
+  // Why no node of that host can be asked to leave; nothing: all can, or there is none.
+  std::optional<OrderOutcome> objection_to_exclude(const std::string& host) const;
   void advance(TimePoint now, coordinator::Actions& actions);
   // A worker of the round that runs has spoken to its store: from here on it trains.
   void store_asked(TimePoint now);
@@ -134,6 +145,20 @@ class Job {
            round_.staying() > static_cast<std::size_t>(terms_.nodes_min);
   }
   void break_round(TimePoint now, const std::string& reason, coordinator::Actions& actions);
+  OrderOutcome stop(TimePoint now, const Order& order, coordinator::Actions& actions);
+  OrderOutcome restart(TimePoint now, const Order& order, coordinator::Actions& actions);
+  OrderOutcome save(TimePoint now, const Order& order, coordinator::Actions& actions);
+  OrderOutcome drain(TimePoint now, const Order& order, coordinator::Actions& actions);
+  OrderOutcome exclude(TimePoint now, const Order& order, coordinator::Actions& actions);
+  OrderOutcome include(TimePoint now, const Order& order, coordinator::Actions& actions);
+  std::vector<LinkId> nodes_of_host(const std::string& host) const;
+  std::vector<LinkId> nodes_called(const std::string& whom) const;
+  std::optional<OrderOutcome> objection_to_dismiss(const std::vector<LinkId>& links) const;
+  void dismiss(TimePoint now, const std::vector<LinkId>& links, const std::string& why,
+               coordinator::Actions& actions);
+  void let_go(LinkId link, coordinator::Actions& actions);
+  bool turn_away(TimePoint now, const Caller& caller, const link::Join& join,
+                 coordinator::Actions& actions);
   RestartPolicy::Verdict judge(TimePoint now);
   void begin_again(TimePoint now, const RestartPolicy::Verdict& verdict,
                    coordinator::Actions& actions);
@@ -170,6 +195,9 @@ class Job {
   std::string why_again_;                 // the last round broke, and another follows
   bool meets_again_ = false;              // the next one begins as soon as no link is broken
   std::optional<TimePoint> status_due_;   // set while somebody waits
+  std::optional<TimePoint> saves_at_;     // the workers of this round were last asked to save
+  Exclusions exclusions_;
+  Dismissals dismissals_;
 };
 
 }  // namespace cpprun

@@ -20,6 +20,7 @@ void Job::join(TimePoint now, const Caller& caller, const link::Join& join,
   // It is its agent, whatever became of its seat.
   auto further_peers = known ? round_.find(*known)->further_peers : std::vector<std::string>{};
   if (rejoin(now, caller, join, actions)) return;
+  if (turn_away(now, caller, join, actions)) return;
   auto reason = join_check(terms_, round_, options_.lease, join);
   if (finish_) {
     // Late, or a spare that was never needed: it ends as the job did. Not so whoever may still have
@@ -89,6 +90,7 @@ bool Job::rejoin(TimePoint now, const Caller& caller, const link::Join& join,
   }
   if (knows_its_round) {
     resume(now, *old_link, caller, join, actions);
+    let_go(caller.link, actions);
     // It may have been all that was waited for.
     settle(now, actions);
     consider_sealing(now, actions);
@@ -114,6 +116,7 @@ void Job::rejoin_without_seat(TimePoint now, LinkId old_link, const Caller& call
   give_up_seat(now, old_link, actions);
   resume(now, old_link, caller, join, actions);
   round_.set_state(caller.link, Member::State::drained, now);
+  let_go(caller.link, actions);
   settle(now, actions);
 }
 

@@ -104,7 +104,10 @@ void Job::lose(TimePoint now, const Leases::Expired& expired, const std::string&
   leases_.forget(link);
   round_.leave(link);
   if (over()) return;
-  if (round_.phase() != Round::Phase::gathering && member.state == Member::State::running) {
+  const bool had_workers =
+      round_.phase() != Round::Phase::gathering && member.state == Member::State::running;
+  // Who was asked to leave is gone, as was wished.
+  if (had_workers && member.dismissed.empty()) {
     const std::string what = fmt::format("{} is lost", name_of(member));
     round_end_.failures.add({.failure = failure_of_lost(member, options_.lease),
                              .at = member.broke_at.value_or(expired.heard),

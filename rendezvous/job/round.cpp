@@ -155,8 +155,9 @@ void Round::set_state(LinkId link, Member::State state, TimePoint now) {
   member.since = now;
 }
 
-void Round::mark_leaving(LinkId link) {
+void Round::mark_leaving(LinkId link, std::string dismissed) {
   Member& member = members_.at(link);
+  member.dismissed = std::move(dismissed);
   if (!std::exchange(member.leaving, true)) ++leaving_;
 }
 
@@ -294,6 +295,10 @@ std::string Round::who_is(Member::State state) const {
 
 std::string Round::who_is_away() const {
   return names_of([](const Member& member) { return !member.connected; });
+}
+
+std::string Round::who_is_here() const {
+  return size() == 0 ? "none" : names_of([](const Member&) { return true; });
 }
 
 std::string name_of(const Member& member) {

@@ -35,9 +35,10 @@ struct Member {
   std::string peer;  // numeric address from which its link comes
   // A few further addresses from which its agent has spoken, on links of their own.
   std::vector<std::string> further_peers = {};
-  bool local = false;     // lives in the coordinator's own process: cannot be lost
-  bool leaving = false;   // was asked to stop: gets no seat in the next round
-  bool connected = true;  // false: its link broke, and may resume until the lease runs out
+  bool local = false;          // lives in the coordinator's own process: cannot be lost
+  bool leaving = false;        // was asked to stop: gets no seat in the next round
+  std::string dismissed = {};  // where an operator asked it to leave: who, and why
+  bool connected = true;       // false: its link broke, and may resume until the lease runs out
   std::optional<TimePoint> broke_at = {};  // when it did
   ClockOffset clock = {};
   State state = State::waiting;
@@ -89,8 +90,9 @@ class Round {
   void enter(LinkId link, Member member);
   void leave(LinkId link);
   void set_state(LinkId link, Member::State state, TimePoint now);
-  // It gets no seat in the next round.
-  void mark_leaving(LinkId link);
+  // It gets no seat in the next round. `dismissed`: who wants it so, if that is not the node
+  // itself.
+  void mark_leaving(LinkId link, std::string dismissed = {});
   // Its link broke, or is back.
   void set_broken(LinkId link, std::optional<TimePoint> broke_at);
   // Its agent has spoken from that address, too. False: already known, or there are enough.
@@ -120,6 +122,7 @@ class Round {
   // "node 1 on host-b, node 2 on host-c": those in that state, a few of them.
   std::string who_is(Member::State state) const;
   std::string who_is_away() const;
+  std::string who_is_here() const;
 
  private:
   std::vector<LinkId> chosen(int seats_max) const;

@@ -42,6 +42,9 @@ std::string to_text(const coordinator::Action& action) {
           },
           [](const coordinator::Note& m) { return "note: " + m.line; },
           [](const coordinator::NodeChange& m) { return to_text(m); },
+          [](const coordinator::Answered& m) {
+            return fmt::format("answer: {}: {}", name_of(m.outcome.kind), m.outcome.sentence);
+          },
       },
       action);
 }
@@ -91,6 +94,7 @@ class CoordinatorPlayer : public Player {
     if (what == "store") {
       return machine_.handle(now_, Coordinator::StoreReady{said.at(1), std::stoi(said.at(2))});
     }
+    if (what == "asks") return machine_.handle(now_, Coordinator::Ordered{1, order_of(said)});
     const LinkId link = link_of(what);
     if (said.at(1) == "joins") return machine_.handle(now_, Coordinator::Said{link, join_of(said)});
     if (said.at(1) == "says") {
@@ -113,6 +117,20 @@ class CoordinatorPlayer : public Player {
                     .done = said.has("done")};
     if (said.value("rank")) join.node_rank = said.number("rank", 0);
     return join;
+  }
+
+  // "asks stop because of the heat", "asks drain whom=2", "asks save signal=USR1".
+  Order order_of(const Words& said) const {
+    const auto kind = order_kind(said.at(1));
+    if (!kind) throw std::invalid_argument("nothing is called " + said.at(1));
+    Order order{.kind = *kind,
+                .whom = said.value("whom").value_or(""),
+                .signal = signal_of(said.value("signal").value_or("USR1")),
+                .length = said.duration("for", 0s),
+                .reason = said.value("reason").value_or(""),
+                .by = "uid 0 (root)"};
+    if (!order.is_about_a_host()) order.job = first_.value("job").value_or("j");
+    return order;
   }
 
   static LinkId link_of(const std::string& text) { return LinkId{std::stoul(text)}; }

@@ -182,7 +182,8 @@ void CoordinatorServer::open_status(StatusOptions status) {
   names.push_back(own_name());
   names.push_back(names.back().substr(0, names.back().find('.')));
   const auto answers = [this, names = std::move(names)](const http::Request& request,
-                                                        const Visitor&) {
+                                                        const Visitor& visitor) {
+    if (request.method == http::Method::post) return take_order(request, visitor, names);
     const Moment moment{
         .now = now(),
         .wall = std::chrono::time_point_cast<WallTime::duration>(std::chrono::system_clock::now())};
@@ -193,6 +194,18 @@ void CoordinatorServer::open_status(StatusOptions status) {
   };
   status_ = std::make_unique<StatusServer>(context_, status.access,
                                            StatusServer::Callbacks{answers, refused});
+}
+
+// A visitor is answered from a turn of the event loop of its own, so the coordinator is at rest and
+// has answered when `tell` is back.
+http::Response CoordinatorServer::take_order(const http::Request& request, const Visitor& visitor,
+                                             const HostNames& names) {
+  auto taken = order_of(request, visitor, {names, ::geteuid()});
+  if (auto* refused = std::get_if<http::Response>(&taken)) return std::move(*refused);
+  answered_.reset();
+  tell(Coordinator::Ordered{++last_ticket_, std::get<Order>(std::move(taken))});
+  return answer_to(answered_.value_or(
+      OrderOutcome{OrderOutcome::Kind::not_now, "the coordinator is busy: ask again"}));
 }
 
 void CoordinatorServer::open_store(const std::string& job) {
@@ -292,6 +305,10 @@ void CoordinatorServer::perform(const Coordinator::Action& action) {
           },
           [this](const coordinator::NodeChange& change) {
             if (callbacks_.node_changed) callbacks_.node_changed(change);
+          },
+          [this](const coordinator::Answered& answered) {
+            if (answered.ticket == last_ticket_) answered_ = answered.outcome;
+            if (callbacks_.ordered) callbacks_.ordered(answered);
           },
       },
       action);

@@ -9,6 +9,7 @@
 // PyTorch's store clients do not say which job they are of.
 
 #include <asio/io_context.hpp>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -17,6 +18,7 @@
 
 #include "proto/driver.h"
 #include "rendezvous/coordinator/coordinator.h"
+#include "rendezvous/coordinator/order_routes.h"
 #include "rendezvous/coordinator/status_routes.h"
 #include "rendezvous/io/link_channel.h"
 #include "rendezvous/io/machine_timer.h"
@@ -50,6 +52,8 @@ class CoordinatorServer {
     std::function<void(const coordinator::NodeChange&)> node_changed = {};
     // A round is over and another follows: what broke it.
     std::function<void(const link::Failure&)> round_over = {};
+    // What an operator has asked, and what became of it.
+    std::function<void(const coordinator::Answered&)> ordered = {};
   };
 
   // `limits` bound what store clients may use; by default the machine's size bounds their memory.
@@ -87,6 +91,8 @@ class CoordinatorServer {
 
   void adopt_link(FileDescriptor socket, const PeerAddress& peer, std::string first_bytes);
   void open_status(StatusOptions status);
+  http::Response take_order(const http::Request& request, const Visitor& visitor,
+                            const HostNames& names);
   void open_store(const std::string& job);
   void close_store(const std::string& job, const std::string& reason);
   // What the agent in this process answers while its word is still being delivered waits in the
@@ -109,6 +115,8 @@ class CoordinatorServer {
   std::unordered_map<LinkId, std::shared_ptr<LinkChannel>> channels_;
   LinkId last_link_{};
   std::optional<LinkId> local_link_;
+  std::uint64_t last_ticket_ = 0;         // of an order
+  std::optional<OrderOutcome> answered_;  // that order
   bool told_done_ = false;
   bool store_was_asked_ = false;
 };

@@ -81,6 +81,17 @@ struct Table {
     CHECK_FALSE(job.check());
     return actions;
   }
+  struct Asked {
+    OrderOutcome outcome;
+    coordinator::Actions actions;
+  };
+  Asked order(TimePoint now, Order what) {
+    what.by = "uid 0 (root)";
+    Asked asked;
+    asked.outcome = job.order(now, what, asked.actions);
+    CHECK_FALSE(job.check());
+    return asked;
+  }
   // Everybody of these says that it has drained.
   coordinator::Actions drained(TimePoint now, std::uint32_t round, std::vector<LinkId> links) {
     coordinator::Actions last;

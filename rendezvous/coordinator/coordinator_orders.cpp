@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The part of Coordinator that takes an operator's orders: finds whom they concern, has them done,
+// and answers each once.
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "rendezvous/coordinator/coordinator.h"
+
+namespace cpprun {
+
+namespace {
+
+using Kind = OrderOutcome::Kind;
+
+}  // namespace
+
+void Coordinator::on(TimePoint now, const Ordered& event, Actions& actions) {
+  const OrderOutcome outcome = order(now, event.order, actions);
+  actions.emplace_back(coordinator::Note{fmt::format(
+      "{}: {}{}", text_of(event.order), outcome.is_done() ? "" : "refused: ", outcome.sentence)});
+  actions.emplace_back(coordinator::Answered{event.ticket, event.order, outcome});
+}
+
+OrderOutcome Coordinator::order(TimePoint now, const Order& order, Actions& actions) {
+  if (order.is_about_a_host()) return order_of_host(now, order, actions);
+  if (awaiting_store_.contains(order.job)) {
+    return {Kind::not_now, fmt::format("job \"{}\" is just about to begin: ask again", order.job)};
+  }
+  if (!jobs_.contains(order.job)) {
+    return {Kind::unknown, fmt::format("no job \"{}\" is known here", order.job)};
+  }
+  if (order.kind == Order::Kind::forget) return forget_on_order(now, order, actions);
+  return order_of_job(now, order, actions);
+}
+
+OrderOutcome Coordinator::order_of_job(TimePoint now, const Order& order, Actions& actions) {
+  const std::size_t said_before = actions.size();
+  OrderOutcome outcome = jobs_.at(order.job)->job.order(now, order, actions);
+  look_after(order.job, said_before, actions);
+  return outcome;
+}
+
+// Which jobs may have nodes of a host, in the order of their names.
+std::vector<std::string> Coordinator::jobs_that_go_on() const {
+  std::vector<std::string> names;
+  for (const auto& [id, entry] : jobs_) {
+    if (!entry->job.over()) names.push_back(id);
+  }
+  std::ranges::sort(names);
+  return names;
+}
+
+// A host is excluded from all jobs or from none: where one of them cannot do without it, nothing is
+// done.
+OrderOutcome Coordinator::order_of_host(TimePoint now, const Order& order, Actions& actions) {
+  const auto jobs = jobs_that_go_on();
+  const bool excludes = order.kind == Order::Kind::exclude;
+  for (const std::string& job : jobs) {
+    if (!excludes) break;
+    if (auto objection = jobs_.at(job)->job.objection_to_exclude(order.whom)) {
+      objection->sentence = fmt::format("job \"{}\": {}", job, objection->sentence);
+      return *std::move(objection);
+    }
+  }
+  const bool lasts = order.length > Duration{};
+  OrderOutcome outcome{Kind::unknown, fmt::format("{} is not excluded here", order.whom)};
+  if (excludes && !lasts) outcome = {Kind::not_now, "no job is here: say for how long (for_s)"};
+  if (!options_.only && excludes && lasts) {
+    const std::string why = told_by(order, "excluded " + order.whom);
+    const auto done = exclusions_.exclude(now, order.whom, now + order.length, why);
+    if (!done) return {Kind::not_now, done.error().reason};
+    outcome = {Kind::done, fmt::format("{} is excluded from all jobs for {} s", order.whom,
+                                       in_seconds(order.length))};
+  }
+  if (!excludes && exclusions_.include(now, order.whom)) {
+    outcome = {Kind::done, fmt::format("nodes of {} may take a seat again", order.whom)};
+  }
+  for (const std::string& job : jobs) {
+    Order of_job = order;
+    of_job.job = job;
+    OrderOutcome done = order_of_job(now, of_job, actions);
+    if (jobs.size() == 1 || !outcome.is_done()) outcome = std::move(done);
+  }
+  if (jobs.size() > 1 && outcome.is_done()) {
+    outcome.sentence += fmt::format("; so it is for all {} jobs that are here", jobs.size());
+  }
+  return outcome;
+}
+
+// Its nodes may still compute where they are not connected: a new job of that name would have their
+// ranks, so the name is kept for as long.
+OrderOutcome Coordinator::forget_on_order(TimePoint now, const Order& order, Actions& actions) {
+  const auto& entry = jobs_.at(order.job);
+  if (options_.only) {
+    return {Kind::not_now,
+            fmt::format("job \"{}\" is hosted by this cpprun, and goes with it: stop it instead",
+                        order.job)};
+  }
+  const auto unattended = entry->job.unattended();
+  if (!entry->job.over() && !unattended) {
+    return {Kind::not_now,
+            fmt::format("job \"{}\" is not over, and has nodes: stop it first", order.job)};
+  }
+  std::optional<TimePoint> kept_until;
+  for (const auto& [link, member] : entry->job.round().members()) {
+    if (member->connected) {
+      actions.emplace_back(coordinator::HangUp{link, "its job is forgotten"});
+    } else {
+      kept_until = std::max(kept_until.value_or(now), *member->broke_at + entry->job.lease());
+    }
+  }
+  const bool has_name_kept = kept_until && *kept_until > now;
+  if (!has_name_kept) {
+    places_.give_back(entry->founder);
+  } else if (!places_.keep_name(order.job, entry->founder, *kept_until)) {
+    return {Kind::not_now, "too many jobs were forgotten a moment ago: ask again in a minute"};
+  }
+  forget(std::string(order.job), told_by(order, "had it forgotten"), actions);
+  const std::string until = has_name_kept
+                                ? fmt::format(
+                                      "; a new job may have its name in {:.0f} s, when none of its "
+                                      "nodes can compute any more",
+                                      in_seconds(*kept_until - now))
+                                : std::string();
+  return {Kind::done, fmt::format("job \"{}\" is forgotten{}", order.job, until)};
+}
+
+}  // namespace cpprun

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "rendezvous/coordinator/order_json.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "proto/bounds.h"
+#include "proto/plain_text.h"
+#include "proto/signal_names.h"
+#include "rendezvous/status/snapshot_json.h"
+
+namespace cpprun {
+
+namespace {
+
+using nlohmann::json;
+
+Result<std::string> read_text(const std::string& key, const json& value, std::size_t bytes_max) {
+  if (!value.is_string()) return failure(fmt::format("{} has to be a text in quotes", key));
+  auto text = value.get<std::string>();
+  if (text.size() > bytes_max) {
+    return failure(fmt::format("{} has {} bytes, the limit is {}", key, text.size(), bytes_max));
+  }
+  return plain_line(text);
+}
+
+Result<void> read_signal(const json& value, Order& order) {
+  const auto name = read_text("signal", value, bounds::name_shown_bytes_max);
+  if (!name) return failure(name.error().reason);
+  const auto number = signal_number(*name);
+  if (!number) {
+    return failure(fmt::format("signal \"{}\" is not known; \"SIGUSR1\" is one", *name));
+  }
+  if (const auto objection = objection_to_signal(*number)) return failure(*objection);
+  order.signal = *number;
+  return {};
+}
+
+Result<void> read_node(const json& value, Order& order) {
+  if (value.is_number_unsigned()) {
+    order.whom = std::to_string(value.get<std::uint64_t>());
+    return {};
+  }
+  auto name = read_text("node", value, bounds::host_bytes_max);
+  if (!name) return failure(name.error().reason);
+  order.whom = *std::move(name);
+  return {};
+}
+
+Result<void> read_length(const json& value, Order& order) {
+  const double most = in_seconds(bounds::exclusion_max);
+  const double seconds = value.is_number() ? value.get<double>() : 0;
+  if (!(seconds > 0 && seconds <= most)) {
+    return failure(fmt::format(
+        "for_s has to be a number of seconds above 0 and up to {:.0f}; leave it out to mean until "
+        "the job is over",
+        most));
+  }
+  order.length = std::chrono::duration_cast<Duration>(std::chrono::duration<double>(seconds));
+  return {};
+}
+
+Result<void> read_member(const std::string& key, const json& value, Order& order) {
+  if (key == "reason") {
+    auto reason = read_text(key, value, bounds::order_reason_bytes_max);
+    if (!reason) return failure(reason.error().reason);
+    order.reason = *std::move(reason);
+    return {};
+  }
+  if (key == "signal" && order.kind == Order::Kind::save) return read_signal(value, order);
+  if (key == "node" && order.kind == Order::Kind::drain) return read_node(value, order);
+  if (key == "for_s" && order.kind == Order::Kind::exclude) return read_length(value, order);
+  return failure(fmt::format("{} takes no \"{}\"", name_of(order.kind),
+                             plain_line(key, bounds::name_shown_bytes_max)));
+}
+
+}  // namespace
+
+Result<void> read_order(const std::string& body, Order& order) {
+  if (order.kind == Order::Kind::save) order.signal = *signal_number("SIGUSR1");
+  const json object =
+      body.empty() ? json::object() : json::parse(body, nullptr, /*allow_exceptions=*/false);
+  if (!object.is_object()) {
+    return failure(R"(the body has to be a JSON object, as {"reason": "…"}, or empty)");
+  }
+  for (const auto& [key, value] : object.items()) {
+    if (auto read = read_member(key, value, order); !read) return read;
+  }
+  if (order.kind == Order::Kind::drain && order.whom.empty()) {
+    return failure(R"(say which: {"node": "3"}, its rank, or the name of its host)");
+  }
+  return {};
+}
+
+std::string outcome_json(const OrderOutcome& outcome) {
+  if (!outcome.is_done()) return error_json(outcome.sentence);
+  json object;
+  object["said"] = outcome.sentence;
+  return object.dump(-1, ' ', false, json::error_handler_t::replace) + "\n";
+}
+
+}  // namespace cpprun

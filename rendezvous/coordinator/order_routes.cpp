@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "rendezvous/coordinator/order_routes.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cctype>
+#include <optional>
+#include <string>
+
+#include "proto/bounds.h"
+#include "proto/plain_text.h"
+#include "rendezvous/coordinator/order_json.h"
+#include "rendezvous/status/snapshot_json.h"
+
+namespace cpprun {
+
+namespace {
+
+constexpr std::string_view jobs_prefix = "/api/v1/jobs/";
+constexpr std::string_view hosts_prefix = "/api/v1/hosts/";
+constexpr std::string_view json_type = "application/json";
+constexpr std::uint32_t root = 0;
+
+http::Response refusal(unsigned status, const std::string& why) {
+  return {.status = status, .type = std::string(json_type), .body = error_json(why)};
+}
+
+// What an address names: whom, as it was sent, and what is to become of them.
+struct Address {
+  std::string_view name;
+  Order::Kind kind;
+};
+
+// Nothing where the address asks for nothing that is known here.
+std::optional<Address> address_of(std::string_view target) {
+  const bool is_of_job = target.starts_with(jobs_prefix);
+  if (!is_of_job && !target.starts_with(hosts_prefix)) return std::nullopt;
+  target.remove_prefix(is_of_job ? jobs_prefix.size() : hosts_prefix.size());
+  const auto slash = target.find('/');
+  if (slash == std::string_view::npos || slash == 0) return std::nullopt;
+  const auto kind = order_kind(target.substr(slash + 1));
+  if (!kind || Order{.kind = *kind}.is_about_a_host() == is_of_job) return std::nullopt;
+  return Address{.name = target.substr(0, slash), .kind = *kind};
+}
+
+// "application/json", perhaps with "; charset=utf-8" behind it.
+bool is_json(std::string_view type) {
+  type = type.substr(0, type.find(';'));
+  while (type.ends_with(' ')) type.remove_suffix(1);
+  return std::ranges::equal(type, json_type, [](unsigned char a, unsigned char b) {
+    return std::tolower(a) == std::tolower(b);
+  });
+}
+
+std::string name_of_user(std::uint32_t user) {
+  return user == root ? "uid 0 (root)" : fmt::format("uid {}", user);
+}
+
+}  // namespace
+
+bool is_order_path(std::string_view target) {
+  return address_of(target).has_value();
+}
+
+std::variant<Order, http::Response> order_of(const http::Request& request, const Visitor& visitor,
+                                             const OrderDesk& desk) {
+  if (!request.host.empty() && !http::is_own_host(request.host, desk.names)) {
+    return refusal(421, fmt::format("this machine is not called \"{}\": ask for it by an address",
+                                    plain_line(request.host, bounds::name_shown_bytes_max)));
+  }
+  if (request.has_origin) {
+    return refusal(403, "a page in a browser may not ask for that: use a terminal");
+  }
+  const auto address = address_of(request.target);
+  if (!address) {
+    const bool is_near =
+        request.target.starts_with(jobs_prefix) || request.target.starts_with(hosts_prefix);
+    if (is_near) {
+      return refusal(404,
+                     "a job can be told to stop, restart, save, drain and forget, a host to "
+                     "exclude and include: nothing else is known here");
+    }
+    http::Response response = refusal(405, "there is nothing to be changed here");
+    response.fields.emplace_back("Allow", "GET, HEAD");
+    return response;
+  }
+  if (const auto may = may_order(visitor, desk.own_user); !may) {
+    return refusal(403, may.error().reason);
+  }
+  if (!is_json(request.content_type)) {
+    return refusal(415, "say Content-Type: application/json, with an empty body as well");
+  }
+  const auto name = unescaped(address->name);
+  if (!name) return refusal(400, "a percent sign in the address is no escape");
+  const auto plain = plain_line(*name, bounds::job_id_bytes_max + bounds::host_bytes_max);
+  Order order{.kind = address->kind, .by = name_of_user(*visitor.user)};
+  (order.is_about_a_host() ? order.whom : order.job) = plain;
+  if (const auto read = read_order(request.body, order); !read) {
+    return refusal(400, read.error().reason);
+  }
+  return order;
+}
+
+http::Response answer_to(const OrderOutcome& outcome) {
+  http::Response response{.type = std::string(json_type), .body = outcome_json(outcome)};
+  switch (outcome.kind) {
+    case OrderOutcome::Kind::done:
+      break;
+    case OrderOutcome::Kind::malformed:
+      response.status = 400;
+      break;
+    case OrderOutcome::Kind::unknown:
+      response.status = 404;
+      break;
+    case OrderOutcome::Kind::not_now:
+      response.status = 409;
+      break;
+  }
+  return response;
+}
+
+}  // namespace cpprun

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+// Which hosts get no seat in a job, why, and for how long. A host is meant by its name or by any of
+// its numeric addresses: by what a node says of itself, which nobody says to his own harm, and by
+// where it comes from. Behind one address there may be several machines; then all of them are
+// meant.
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "proto/clock.h"
+#include "proto/link/message.h"
+#include "proto/result.h"
+
+namespace cpprun {
+
+class Exclusions {
+ public:
+  // Until then; nothing: for as long as the job is there. `why`: who did it and for what. A host
+  // that is excluded already is from now on excluded as said here. Fails where there are too many.
+  Result<void> exclude(TimePoint now, const std::string& host, std::optional<TimePoint> until,
+                       const std::string& why);
+  // False: it was not excluded.
+  bool include(TimePoint now, const std::string& host);
+  // Why a node that comes from that address gets no seat, and how long still; nothing: it may.
+  std::optional<std::string> objection(TimePoint now, const link::Join& join,
+                                       const std::string& peer);
+  // "host-a, host-b"; empty where none is excluded.
+  std::string list(TimePoint now);
+
+ private:
+  struct Entry {
+    std::string host;
+    std::optional<TimePoint> until;
+    std::string why;
+  };
+  void drop_old(TimePoint now);
+
+  std::vector<Entry> entries_;  // no more than bounds::exclusions_max, by name
+};
+
+// Whether that is what a node's host is called, or one of the addresses from which it speaks.
+bool is_host_of(const std::string& host, const link::Join& join, const std::string& peer);
+
+}  // namespace cpprun

@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Whom an order concerns, how it is answered, and what a daemon forgets when it is asked to.
+
+#include <doctest/doctest.h>
+
+#include "rendezvous/coordinator/coordinator.h"
+
+using namespace cpprun;
+using namespace std::chrono_literals;
+
+namespace {
+
+using Outcome = OrderOutcome::Kind;
+
+constexpr TimePoint t0{};
+const JobOptions patient{.lease = 3s, .status_interval = 5s, .last_call = 30s, .store_port = 7};
+
+template <class A>
+std::vector<A> all(const Coordinator::Actions& actions) {
+  std::vector<A> found;
+  for (const auto& action : actions) {
+    if (const auto* one = std::get_if<A>(&action)) found.push_back(*one);
+  }
+  return found;
+}
+
+struct Stage {
+  explicit Stage(std::optional<JobTerms> only = {})
+      : coordinator({.only = std::move(only), .options = patient}) {}
+
+  Coordinator::Actions join(LinkId link, const std::string& job, const std::string& host) {
+    coordinator.handle(t0, Coordinator::Opened{{.link = link, .peer = "10.0.0.1"}});
+    auto begun = coordinator.handle(
+        t0, Coordinator::Said{link, link::Join{.job = job, .host = host, .pid = 1}});
+    if (all<coordinator::OpenStore>(begun).empty()) return begun;
+    return coordinator.handle(t0, Coordinator::StoreReady{job, 7});
+  }
+  // Its answer, which is the last of what is done.
+  OrderOutcome order(TimePoint now, Order order) {
+    order.by = "uid 7";
+    actions = coordinator.handle(now, Coordinator::Ordered{++ticket, order});
+    CHECK_FALSE(coordinator.check());
+    const auto* answered = std::get_if<coordinator::Answered>(&actions.back());
+    REQUIRE(answered != nullptr);
+    CHECK(answered->ticket == ticket);
+    CHECK(answered->order == order);
+    return answered->outcome;
+  }
+
+  Coordinator coordinator;
+  Coordinator::Actions actions;  // of the last order
+  std::uint64_t ticket = 0;
+};
+
+Order of_job(Order::Kind kind, std::string job) {
+  return {.kind = kind, .job = std::move(job)};
+}
+Order exclude(std::string host, Duration length = {}) {
+  return {.kind = Order::Kind::exclude, .whom = std::move(host), .length = length};
+}
+
+}  // namespace
+
+TEST_CASE("an order is done, noted and answered once") {
+  Stage stage;
+  stage.join(LinkId{1}, "a", "alpha");
+  CHECK(stage.order(t0, of_job(Order::Kind::stop, "a")).is_done());
+  CHECK(all<coordinator::Answered>(stage.actions).size() == 1);
+  CHECK(all<coordinator::Note>(stage.actions).back().line ==
+        "uid 7 asks to stop job \"a\": job \"a\" ends: 1 node was told to end the workers");
+  REQUIRE(all<coordinator::Say>(stage.actions).size() == 1);
+  CHECK(std::get<link::Drain>(all<coordinator::Say>(stage.actions)[0].message).reason ==
+        "uid 7 stopped the job");
+}
+
+TEST_CASE("of a job that is not known nothing can be asked, nor of one that just begins") {
+  Stage stage;
+  CHECK(stage.order(t0, of_job(Order::Kind::stop, "a")) ==
+        OrderOutcome{Outcome::unknown, "no job \"a\" is known here"});
+  CHECK(all<coordinator::Note>(stage.actions)[0].line ==
+        "uid 7 asks to stop job \"a\": refused: no job \"a\" is known here");
+  stage.coordinator.handle(t0, Coordinator::Opened{{.link = LinkId{1}, .peer = "10.0.0.1"}});
+  stage.coordinator.handle(
+      t0, Coordinator::Said{LinkId{1}, link::Join{.job = "a", .host = "alpha", .pid = 1}});
+  CHECK(stage.order(t0, of_job(Order::Kind::stop, "a")).kind == Outcome::not_now);
+}
+
+TEST_CASE("a job that runs is not forgotten, and one that is hosted never is") {
+  Stage stage;
+  stage.join(LinkId{1}, "a", "alpha");
+  CHECK(stage.order(t0, of_job(Order::Kind::forget, "a")) ==
+        OrderOutcome{Outcome::not_now, "job \"a\" is not over, and has nodes: stop it first"});
+  Stage hosting(JobTerms{.id = "a"});
+  hosting.join(LinkId{1}, "a", "alpha");
+  CHECK(hosting.order(t0, of_job(Order::Kind::forget, "a")).kind == Outcome::not_now);
+}
+
+TEST_CASE("a job that is over is forgotten, with its store and its links") {
+  Stage stage;
+  stage.join(LinkId{1}, "a", "alpha");
+  stage.order(t0, of_job(Order::Kind::stop, "a"));
+  stage.coordinator.handle(t0, Coordinator::Said{LinkId{1}, link::Drained{RoundNumber{1}}});
+  CHECK(stage.order(t0, of_job(Order::Kind::forget, "a")) ==
+        OrderOutcome{Outcome::done, "job \"a\" is forgotten"});
+  CHECK(all<coordinator::CloseStore>(stage.actions).size() == 1);
+  CHECK(all<coordinator::HangUp>(stage.actions).size() == 1);
+  CHECK(stage.coordinator.job_count() == 0);
+  CHECK(stage.order(t0, of_job(Order::Kind::forget, "a")).kind == Outcome::unknown);
+  // Its name and its place are free.
+  stage.join(LinkId{2}, "a", "alpha");
+  CHECK(stage.coordinator.job_count() == 1);
+}
+
+TEST_CASE("the name of a job whose nodes may still compute is kept until they cannot") {
+  Stage stage;
+  stage.join(LinkId{1}, "a", "alpha");
+  stage.coordinator.handle(t0 + 1s, Coordinator::Closed{LinkId{1}, "reset", true});
+  CHECK(stage.order(t0 + 2s, of_job(Order::Kind::forget, "a")).sentence ==
+        "job \"a\" is forgotten; a new job may have its name in 2 s, when none of its nodes can "
+        "compute any more");
+  stage.coordinator.handle(t0 + 3s, Coordinator::Opened{{.link = LinkId{2}, .peer = "10.0.0.1"}});
+  const auto refused = stage.coordinator.handle(
+      t0 + 3s, Coordinator::Said{LinkId{2}, link::Join{.job = "a", .host = "alpha", .pid = 2}});
+  CHECK(std::holds_alternative<link::Refused>(all<coordinator::Say>(refused)[0].message));
+  stage.coordinator.advance(t0 + 5s);
+  stage.coordinator.handle(t0 + 5s, Coordinator::Opened{{.link = LinkId{3}, .peer = "10.0.0.1"}});
+  const auto begun = stage.coordinator.handle(
+      t0 + 5s, Coordinator::Said{LinkId{3}, link::Join{.job = "a", .host = "alpha", .pid = 2}});
+  CHECK(all<coordinator::OpenStore>(begun).size() == 1);
+}
+
+TEST_CASE("a daemon excludes a host from the jobs that are there and from those to come") {
+  Stage stage;
+  CHECK(stage.order(t0, exclude("beta")).kind == Outcome::not_now);
+  CHECK(stage.order(t0, exclude("beta", 60s)) ==
+        OrderOutcome{Outcome::done, "beta is excluded from all jobs for 60 s"});
+  CHECK(std::holds_alternative<link::Refused>(
+      all<coordinator::Say>(stage.join(LinkId{1}, "a", "beta"))[0].message));
+  stage.join(LinkId{2}, "a", "alpha");
+  CHECK(std::holds_alternative<link::Refused>(
+      all<coordinator::Say>(stage.join(LinkId{3}, "a", "beta"))[0].message));
+  CHECK(stage.order(t0, {.kind = Order::Kind::include, .whom = "beta"}).is_done());
+  CHECK(stage.order(t0, {.kind = Order::Kind::include, .whom = "beta"}).kind == Outcome::unknown);
+}
+
+TEST_CASE("where one job cannot do without a host it is excluded from none") {
+  Stage stage;
+  stage.join(LinkId{1}, "a", "alpha");
+  stage.join(LinkId{2}, "b", "beta");
+  CHECK(stage.order(t0, exclude("beta", 60s)).sentence ==
+        "job \"b\": 0 nodes would be left of at least 1: start another first, which takes over");
+  CHECK(stage.order(t0, exclude("gamma")).sentence ==
+        "gamma is excluded from job \"a\" until the job is over; no node of it is here; so it is "
+        "for all 2 jobs that are here");
+}

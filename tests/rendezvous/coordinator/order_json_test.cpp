@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "rendezvous/coordinator/order_json.h"
+
+#include <doctest/doctest.h>
+
+#include <csignal>
+
+using namespace cpprun;
+using namespace std::chrono_literals;
+
+namespace {
+
+using Kind = Order::Kind;
+
+Order read(Kind kind, const std::string& body) {
+  Order order{.kind = kind};
+  const auto result = read_order(body, order);
+  CAPTURE(body);
+  REQUIRE(result);
+  return order;
+}
+
+std::string objection(Kind kind, const std::string& body) {
+  Order order{.kind = kind};
+  const auto result = read_order(body, order);
+  return result ? "" : result.error().reason;
+}
+
+}  // namespace
+
+TEST_CASE("an order needs no words") {
+  CHECK(read(Kind::stop, "") == Order{.kind = Kind::stop});
+  CHECK(read(Kind::restart, "{}") == Order{.kind = Kind::restart});
+  CHECK(read(Kind::save, "").signal == SIGUSR1);
+  CHECK(read(Kind::exclude, "{}").length == 0s);
+}
+
+TEST_CASE("what is said is taken") {
+  CHECK(read(Kind::stop, R"({"reason": "the disk\n is full"})").reason == "the disk? is full");
+  CHECK(read(Kind::save, R"({"signal": "SIGUSR2"})").signal == SIGUSR2);
+  CHECK(read(Kind::drain, R"({"node": "host-b"})").whom == "host-b");
+  CHECK(read(Kind::drain, R"({"node": 3})").whom == "3");
+  CHECK(read(Kind::exclude, R"({"for_s": 7200})").length == 2h);
+  CHECK(read(Kind::exclude, R"({"for_s": 0.5})").length == 500ms);
+}
+
+TEST_CASE("what cannot be meant is named") {
+  CHECK(objection(Kind::stop, "stop").find("JSON object") != std::string::npos);
+  CHECK(objection(Kind::stop, "[]").find("JSON object") != std::string::npos);
+  CHECK(objection(Kind::stop, R"({"reason": 7})") == "reason has to be a text in quotes");
+  CHECK(objection(Kind::stop, "{\"reason\": \"" + std::string(300, 'x') + "\"}") ==
+        "reason has 300 bytes, the limit is 200");
+  CHECK(objection(Kind::stop, R"({"node": "3"})") == "stop takes no \"node\"");
+  CHECK(objection(Kind::save, R"({"signal": "SIGKILL"})").starts_with("SIGKILL would end"));
+  CHECK(objection(Kind::save, R"({"signal": "now"})").starts_with("signal \"now\" is not known"));
+  CHECK(objection(Kind::drain, "").starts_with("say which"));
+  CHECK(objection(Kind::drain, R"({"node": -3})") == "node has to be a text in quotes");
+  for (const char* length : {"0", "-1", "1e9", "\"2h\"", "null"}) {
+    CAPTURE(length);
+    CHECK(objection(Kind::exclude, std::string("{\"for_s\": ") + length + "}")
+              .starts_with("for_s has to be a number"));
+  }
+}
+
+TEST_CASE("the answer says what was done, or why not") {
+  CHECK(outcome_json({OrderOutcome::Kind::done, "it \"is\""}) == "{\"said\":\"it \\\"is\\\"\"}\n");
+  CHECK(outcome_json({OrderOutcome::Kind::unknown, "no"}) == "{\"error\":\"no\"}\n");
+}

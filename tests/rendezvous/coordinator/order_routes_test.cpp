@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "rendezvous/coordinator/order_routes.h"
+
+#include <doctest/doctest.h>
+
+#include <nlohmann/json.hpp>
+
+using namespace cpprun;
+
+namespace {
+
+constexpr std::uint32_t own = 1000;
+const Visitor mine{.by_loopback = true, .user = own};
+const HostNames names{"node-7"};
+
+http::Request post(std::string target, std::string body = {}) {
+  return {.method = http::Method::post,
+          .target = std::move(target),
+          .host = "127.0.0.1:29400",
+          .body = std::move(body),
+          .content_type = "application/json"};
+}
+
+Order ordered(const http::Request& request, const Visitor& visitor = mine) {
+  CAPTURE(request.target);
+  const auto taken = order_of(request, visitor, {names, own});
+  REQUIRE(std::holds_alternative<Order>(taken));
+  return std::get<Order>(taken);
+}
+
+http::Response refused(const http::Request& request, const Visitor& visitor = mine) {
+  CAPTURE(request.target);
+  const auto taken = order_of(request, visitor, {names, own});
+  REQUIRE(std::holds_alternative<http::Response>(taken));
+  const auto& response = std::get<http::Response>(taken);
+  CHECK_FALSE(nlohmann::json::parse(response.body)["error"].get<std::string>().empty());
+  return response;
+}
+
+}  // namespace
+
+TEST_CASE("an address says whom, and what is to become of them") {
+  CHECK(ordered(post("/api/v1/jobs/a/stop", R"({"reason": "enough"})")) ==
+        Order{.kind = Order::Kind::stop, .job = "a", .reason = "enough", .by = "uid 1000"});
+  CHECK(ordered(post("/api/v1/jobs/a%2Fb/restart")).job == "a/b");
+  CHECK(ordered(post("/api/v1/jobs/a/drain", R"({"node": "3"})")).whom == "3");
+  CHECK(ordered(post("/api/v1/hosts/10.0.0.1/exclude")).whom == "10.0.0.1");
+  CHECK(ordered(post("/api/v1/hosts/b/include")).kind == Order::Kind::include);
+  CHECK(ordered(post("/api/v1/jobs/a/forget"), {.by_loopback = true, .user = 0}).by ==
+        "uid 0 (root)");
+}
+
+TEST_CASE("what is not there is refused with a status") {
+  CHECK(refused(post("/api/v1/jobs/a/explode")).status == 404);
+  CHECK(refused(post("/api/v1/jobs/a/exclude")).status == 404);
+  CHECK(refused(post("/api/v1/hosts/a/stop")).status == 404);
+  CHECK(refused(post("/api/v1/jobs//stop")).status == 404);
+  CHECK(refused(post("/api/v1/jobs/a/stop/now")).status == 404);
+  CHECK(refused(post("/api/v1/jobs/a/stop?now")).status == 404);
+  CHECK(refused(post("/metrics")).status == 405);
+  CHECK(refused(post("/api/v1/jobs/%/stop")).status == 400);
+  CHECK(refused(post("/api/v1/jobs/a/stop", "{")).status == 400);
+}
+
+TEST_CASE("no page in a browser, and nobody else, asks for anything") {
+  http::Request request = post("/api/v1/jobs/a/stop");
+  request.has_origin = true;
+  CHECK(refused(request).status == 403);
+  request = post("/api/v1/jobs/a/stop");
+  request.host = "evil.example";
+  CHECK(refused(request).status == 421);
+  for (const char* type : {"", "text/plain", "application/x-www-form-urlencoded"}) {
+    request = post("/api/v1/jobs/a/stop");
+    request.content_type = type;
+    CHECK(refused(request).status == 415);
+  }
+  request.content_type = "Application/JSON ; charset=utf-8";
+  CHECK(ordered(request).job == "a");
+  CHECK(refused(post("/api/v1/jobs/a/stop"), {.by_loopback = true, .user = 1001}).status == 403);
+  CHECK(refused(post("/api/v1/jobs/a/stop"), {.by_loopback = false, .user = own}).status == 403);
+}
+
+TEST_CASE("each outcome has a status") {
+  using Kind = OrderOutcome::Kind;
+  CHECK(answer_to({Kind::done, "it is"}).status == 200);
+  CHECK(answer_to({Kind::done, "it is"}).body == "{\"said\":\"it is\"}\n");
+  CHECK(answer_to({Kind::malformed, "no"}).status == 400);
+  CHECK(answer_to({Kind::unknown, "no"}).status == 404);
+  CHECK(answer_to({Kind::not_now, "no"}).status == 409);
+}
+
+TEST_CASE("addresses of orders are told from those that show something") {
+  CHECK(is_order_path("/api/v1/jobs/a/stop"));
+  CHECK(is_order_path("/api/v1/hosts/a/include"));
+  CHECK_FALSE(is_order_path("/api/v1/jobs/stop"));
+  CHECK_FALSE(is_order_path("/api/v1/jobs/a/nodes"));
+}

@@ -1,0 +1,302 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What an operator asks of a job, what becomes of it, and when it is refused.
+
+#include <doctest/doctest.h>
+
+#include <csignal>
+
+#include "rendezvous/job/job.h"
+#include "tests/rendezvous/job/job_table.h"
+
+using namespace cpprun;
+using namespace cpprun::testing;
+
+namespace {
+
+using Outcome = OrderOutcome::Kind;
+
+const Order stop{.kind = Order::Kind::stop, .reason = "maintenance"};
+const Order restart{.kind = Order::Kind::restart};
+const Order save{.kind = Order::Kind::save, .signal = SIGUSR1};
+
+Order drain(std::string whom) {
+  return {.kind = Order::Kind::drain, .whom = std::move(whom), .reason = "it smells"};
+}
+Order exclude(std::string host, Duration length = {}) {
+  return {.kind = Order::Kind::exclude, .whom = std::move(host), .length = length};
+}
+Order include(std::string host) {
+  return {.kind = Order::Kind::include, .whom = std::move(host)};
+}
+
+// A node that has no wish for a rank; of a job of a fixed size, or of one from 2 to 3.
+link::Join any(std::string host, int nodes_max = 2) {
+  return {.job = "j", .host = std::move(host), .pid = 7, .nodes_min = 2, .nodes_max = nodes_max};
+}
+
+// Two nodes run, and a third is a spare: a fixed size of two.
+struct WithSpare : Table {
+  WithSpare() {
+    join(t0, a, any("host-a"), true);
+    join(t0, b, any("host-b"));
+    join(t0, c, any("host-c"));
+  }
+};
+
+bool refused(const Table::Asked& asked, Outcome kind, std::string_view words) {
+  CAPTURE(asked.outcome.sentence);
+  CHECK(asked.actions.empty());
+  CHECK(asked.outcome.kind == kind);
+  CHECK(asked.outcome.sentence.find(words) != std::string::npos);
+  return true;
+}
+
+}  // namespace
+
+// --- stop ----------------------------------------------------------------------------------------
+
+TEST_CASE("stop ends the job on every node as SIGTERM would, and the report says who and why") {
+  Table table;
+  table.seal();
+  const auto asked = table.order(t0 + 1s, stop);
+  CHECK(asked.outcome.is_done());
+  CHECK(said<link::Drain>(asked.actions, b)[0].reason ==
+        "uid 0 (root) stopped the job: maintenance");
+  const auto last = table.drained(t0 + 2s, 1, {a, b});
+  REQUIRE(said<link::Finish>(last, a).size() == 1);
+  CHECK(said<link::Finish>(last, a)[0].exit_code == 128 + SIGTERM);
+  CHECK(said<link::Finish>(last, a)[0].reason == "uid 0 (root) stopped the job: maintenance");
+}
+
+TEST_CASE("stop ends a job that still waits for nodes") {
+  Table table;
+  table.join(t0, a, node(0), true);
+  const auto asked = table.order(t0 + 1s, stop);
+  CHECK(asked.outcome.is_done());
+  CHECK(said<link::Finish>(asked.actions, a)[0].exit_code == 143);
+}
+
+TEST_CASE("a failure before the stop is still what the job ended of") {
+  Table table{3};
+  table.seal();
+  table.hear(t0 + 1s, b,
+             link::Failed{RoundNumber{1}, {.rank = Rank{2}, .status = {.value = 9}}, {}});
+  CHECK(table.order(t0 + 2s, stop).outcome.is_done());
+  const auto last = table.drained(t0 + 3s, 1, {a, b});
+  CHECK(said<link::Finish>(last, a)[0].exit_code == 9);
+  CHECK(said<link::Finish>(last, a)[0].reason ==
+        "rank 2 on host1 failed; not restarted: uid 0 (root) stopped the job: maintenance");
+}
+
+TEST_CASE("a stop overtakes whatever ends the round politely") {
+  Table table;
+  table.seal();
+  table.order(t0 + 1s, restart);
+  CHECK(table.order(t0 + 1s, stop).outcome.is_done());
+  const auto last = table.drained(t0 + 2s, 1, {a, b});
+  CHECK(said<link::Finish>(last, b)[0].exit_code == 143);
+  CHECK(said<link::Finish>(last, b)[0].reason == "uid 0 (root) stopped the job: maintenance");
+}
+
+TEST_CASE("what is asked twice, or after the end, gets a sentence") {
+  Table table;
+  table.seal();
+  table.order(t0 + 1s, stop);
+  refused(table.order(t0 + 1s, stop), Outcome::not_now, "is being ended already");
+  refused(table.order(t0 + 1s, restart), Outcome::not_now, "is being ended already");
+  refused(table.order(t0 + 1s, save), Outcome::not_now, "no workers run");
+  refused(table.order(t0 + 1s, drain("1")), Outcome::not_now, "is being ended already");
+  table.drained(t0 + 2s, 1, {a, b});
+  for (const Order& each : {stop, restart, save, drain("1"), exclude("host1"), include("host1")}) {
+    refused(table.order(t0 + 3s, each), Outcome::not_now,
+            "job \"j\" is over: uid 0 (root) stopped the job: maintenance");
+  }
+}
+
+// --- restart -------------------------------------------------------------------------------------
+
+TEST_CASE("restart begins the next round with everybody and spends no restart") {
+  Table table{0};
+  table.seal();
+  const auto asked = table.order(t0 + 1s, restart);
+  CHECK(asked.outcome.is_done());
+  CHECK(said<link::Drain>(asked.actions, a)[0].reason == "uid 0 (root) restarted the job");
+  const auto next = table.drained(t0 + 2s, 1, {a, b});
+  REQUIRE(said<link::Sealed>(next, b).size() == 1);
+  CHECK(said<link::Sealed>(next, b)[0].round == RoundNumber{2});
+  CHECK(said<link::Sealed>(next, b)[0].restart_count == 0);
+}
+
+TEST_CASE("workers that fail because the round is restarted are nobody's failure") {
+  Table table{0};
+  table.seal();
+  table.order(t0 + 1s, restart);
+  table.hear(t0 + 2s, b,
+             link::Failed{RoundNumber{1}, {.rank = Rank{2}, .status = {.value = 1}}, {}});
+  CHECK(said<link::Sealed>(table.drained(t0 + 3s, 1, {a, b}), a).size() == 1);
+}
+
+TEST_CASE("there is nothing to restart while nobody runs") {
+  Table table;
+  table.join(t0, a, node(0), true);
+  refused(table.order(t0, restart), Outcome::not_now, "1 of 2 nodes are here");
+}
+
+// --- save ----------------------------------------------------------------------------------------
+
+TEST_CASE("save names one moment, to each node by its own clock") {
+  Table table;
+  table.seal();
+  // b's clock is an hour ahead.
+  table.hear(t0 + 1s, b, link::Heartbeat{.sent = 1h + 1s, .round_trip = {}});
+  const auto asked = table.order(t0 + 2s, save);
+  CHECK(asked.outcome.sentence == "SIGUSR1 goes to the 4 workers of round 1 in 1 s");
+  const auto here = said<link::Save>(asked.actions, a);
+  const auto there = said<link::Save>(asked.actions, b);
+  REQUIRE(here.size() == 1);
+  REQUIRE(there.size() == 1);
+  CHECK(here[0] == link::Save{RoundNumber{1}, SIGUSR1, 3s});
+  CHECK(there[0] == link::Save{RoundNumber{1}, SIGUSR1, 1h + 3s});
+}
+
+TEST_CASE("save is for those who still compute, once at a time, and for all of them or none") {
+  Table table;
+  table.seal();
+  table.hear(t0 + 1s, b, link::Succeeded{RoundNumber{1}});
+  const auto asked = table.order(t0 + 1s, save);
+  CHECK(said<link::Save>(asked.actions, b).empty());
+  CHECK(said<link::Save>(asked.actions, a).size() == 1);
+  refused(table.order(t0 + 1500ms, save), Outcome::not_now, "ask again in 0.5 s");
+  CHECK(table.order(t0 + 2s, save).outcome.is_done());
+  table.close(t0 + 2s, b, true);
+  refused(table.order(t0 + 4s, save), Outcome::not_now, "node 1 on host1 is broken");
+}
+
+TEST_CASE("a signal that ends or halts workers saves nothing") {
+  Table table;
+  table.seal();
+  for (const int signal : {SIGKILL, SIGSTOP, SIGTERM, SIGSEGV, SIGTSTP, SIGHUP}) {
+    refused(table.order(t0, {.kind = Order::Kind::save, .signal = signal}), Outcome::malformed,
+            "would end or halt the workers");
+  }
+}
+
+// --- drain ---------------------------------------------------------------------------------------
+
+TEST_CASE("a drained node leaves and a spare takes over") {
+  WithSpare table;
+  const auto asked = table.order(t0 + 1s, drain("host-b"));
+  CHECK(asked.outcome.sentence == "node 1 on host-b leaves job \"j\"");
+  CHECK(said<link::Drain>(asked.actions, a)[0].reason ==
+        "uid 0 (root) drained node 1 on host-b: it smells");
+  const auto left = table.hear(t0 + 2s, b, link::Drained{RoundNumber{1}});
+  REQUIRE(said<link::Dismissed>(left, b).size() == 1);
+  CHECK(said<link::Dismissed>(left, b)[0].reason ==
+        "uid 0 (root) drained node 1 on host-b: it smells");
+  const auto next = table.hear(t0 + 2s, a, link::Drained{RoundNumber{1}});
+  CHECK(said<link::Sealed>(next, c).size() == 1);
+  CHECK(said<link::Sealed>(next, c)[0].restart_count == 0);
+  CHECK(table.job.round().find(b) == nullptr);
+}
+
+TEST_CASE("elastic: the others go on as fewer, while they are enough") {
+  Table table{0, 2, 3};
+  for (const auto& [link, host] : {std::pair{a, "host-a"}, {b, "host-b"}, {c, "host-c"}}) {
+    table.join(t0, link, any(host, 3), link == a);
+  }
+  CHECK(table.order(t0 + 1s, drain("2")).outcome.is_done());
+  const auto next = table.drained(t0 + 2s, 1, {c, b, a});
+  CHECK(said<link::Sealed>(next, a)[0].group_world_size == 2);
+  refused(table.order(t0 + 3s, drain("1")), Outcome::not_now, "1 node would be left of at least 2");
+}
+
+TEST_CASE("a node without which nobody can go on is not drained") {
+  Table table;
+  table.seal();
+  refused(table.order(t0, drain("1")), Outcome::not_now, "start another first");
+  refused(table.order(t0, drain("0")), Outcome::not_now, "hosts the coordinator");
+  refused(table.order(t0, drain("2")), Outcome::unknown, "here are node 0 on host0");
+  refused(table.order(t0, drain("nobody")), Outcome::unknown, "\"nobody\"");
+  WithSpare finished;
+  finished.hear(t0 + 1s, a, link::Succeeded{RoundNumber{1}});
+  refused(finished.order(t0 + 1s, drain("1")), Outcome::not_now, "have finished their work");
+}
+
+TEST_CASE("a spare leaves at once, and disturbs nobody") {
+  WithSpare table;
+  const auto asked = table.order(t0 + 1s, drain("10.0.0.3"));
+  CHECK(said<link::Dismissed>(asked.actions, c).size() == 1);
+  CHECK(said<link::Drain>(asked.actions, a).empty());
+  CHECK(table.job.round().size() == 2);
+}
+
+TEST_CASE("who is drained twice leaves once") {
+  WithSpare table;
+  table.order(t0 + 1s, drain("1"));
+  refused(table.order(t0 + 1s, drain("1")), Outcome::not_now, "leaves already");
+}
+
+TEST_CASE("a node that leaves and falls silent meanwhile is no failure") {
+  WithSpare table;
+  table.order(t0 + 1s, drain("1"));
+  table.close(t0 + 1s, b, true);
+  table.hear(t0 + 1s, a, link::Drained{RoundNumber{1}});
+  for (int s = 2; s < 4; ++s) table.hear(t0 + s * 1s, c, link::Heartbeat{});
+  const auto next = table.awake(t0 + 4s);
+  CHECK(said<link::Sealed>(next, c).size() == 1);
+}
+
+TEST_CASE("an agent that missed its dismissal is told again; a new cpprun there is welcome") {
+  WithSpare table;
+  table.order(t0 + 1s, drain("1"));
+  table.hear(t0 + 2s, b, link::Drained{RoundNumber{1}});
+  link::Join again = any("host-b");
+  again.after = RoundNumber{1};
+  again.idle = true;
+  const LinkId newer{4};
+  const auto told = table.join(t0 + 3s, newer, again);
+  CHECK(said<link::Dismissed>(told, newer).size() == 1);
+  CHECK(table.job.round().find(newer) == nullptr);
+  link::Join other = any("host-b");
+  other.pid = 8;
+  table.join(t0 + 3s, LinkId{5}, other);
+  CHECK(table.job.round().find(LinkId{5}) != nullptr);
+}
+
+// --- hosts ---------------------------------------------------------------------------------------
+
+TEST_CASE("an excluded host leaves, and gets no seat before its time") {
+  WithSpare table;
+  const auto asked = table.order(t0 + 1s, exclude("host-b", 60s));
+  CHECK(asked.outcome.sentence ==
+        "host-b is excluded from job \"j\" for 60 s; 1 node of it leaves");
+  table.drained(t0 + 2s, 1, {b, a});
+  link::Join other = any("host-b");
+  other.pid = 8;
+  const auto told = table.join(t0 + 31s, LinkId{4}, other);
+  REQUIRE(said<link::Refused>(told, LinkId{4}).size() == 1);
+  CHECK(said<link::Refused>(told, LinkId{4})[0].reason ==
+        "host-b is excluded for 30 s more: uid 0 (root) excluded host-b");
+  table.join(t0 + 61s, LinkId{5}, other);
+  CHECK(table.job.round().find(LinkId{5}) != nullptr);
+}
+
+TEST_CASE("a host is excluded by its address as well, and may be included again") {
+  Table table;
+  table.join(t0, a, node(0), true);
+  CHECK(table.order(t0, exclude("10.0.0.2")).outcome.sentence ==
+        "10.0.0.2 is excluded from job \"j\" until the job is over; no node of it is here");
+  CHECK(said<link::Refused>(table.join(t0 + 24h, b, node(1)), b).size() == 1);
+  CHECK(table.order(t0 + 25h, include("10.0.0.2")).outcome.is_done());
+  refused(table.order(t0 + 25h, include("10.0.0.2")), Outcome::unknown, "no host is");
+  CHECK(said<link::Sealed>(table.join(t0 + 25h, b, node(1)), b).size() == 1);
+}
+
+TEST_CASE("a host without which nobody can go on is not excluded either") {
+  Table table;
+  table.seal();
+  refused(table.order(t0, exclude("host1")), Outcome::not_now, "start another first");
+  refused(table.order(t0, exclude("host0")), Outcome::not_now, "hosts the coordinator");
+  CHECK(table.job.objection_to_exclude("host1"));
+  CHECK_FALSE(table.job.objection_to_exclude("host2"));
+}

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "rendezvous/job/order.h"
+
+#include <doctest/doctest.h>
+
+#include <csignal>
+
+using namespace cpprun;
+
+TEST_CASE("each order has a name, and each name an order") {
+  for (const char* name : {"stop", "restart", "save", "drain", "exclude", "include", "forget"}) {
+    CAPTURE(name);
+    REQUIRE(order_kind(name));
+    CHECK(name_of(*order_kind(name)) == name);
+  }
+  CHECK_FALSE(order_kind("Stop"));
+  CHECK_FALSE(order_kind(""));
+}
+
+TEST_CASE("it is said who asks for what, and why") {
+  const Order order{.kind = Order::Kind::drain,
+                    .job = "a",
+                    .whom = "3",
+                    .reason = "it smells",
+                    .by = "uid 0 (root)"};
+  CHECK(text_of(order) == "uid 0 (root) asks to drain \"3\" of job \"a\" (it smells)");
+  CHECK(told_by(order, "drained node 3") == "uid 0 (root) drained node 3: it smells");
+  CHECK(told_by({.by = "uid 7"}, "stopped the job") == "uid 7 stopped the job");
+}
+
+TEST_CASE("to save, a signal is taken that ends nobody who has a handler") {
+  CHECK_FALSE(objection_to_signal(SIGUSR1));
+  CHECK_FALSE(objection_to_signal(SIGUSR2));
+  CHECK(objection_to_signal(SIGKILL)->starts_with("SIGKILL would end or halt"));
+  CHECK(objection_to_signal(SIGSTOP));
+  CHECK(objection_to_signal(0));
+}
