@@ -67,6 +67,8 @@ void Agent::on(TimePoint now, const agent::Heard& event, Actions& actions) {
                  [&](const link::Sealed& m) { sealed(now, m, actions); },
                  [&](const link::Drain& m) { drain(now, m, actions); },
                  [&](const link::Finish& m) { finish(now, m, actions); },
+                 [&](const link::Save& m) { save(now, m); },
+                 [&](const link::Dismissed& m) { dismissed(m, actions); },
                  [&](const link::Heartbeat& m) { answered(now, m, actions); },
                  [&](const auto&) {
                    const std::string reason = "the master sent a message that only agents send";
@@ -96,6 +98,7 @@ void Agent::sealed(TimePoint now, const link::Sealed& sealed, Actions& actions) 
   pending_failures_ = {};
   settled_.reset();
   drain_asked_ = false;
+  saving_.reset();
   phase_.become(Phase::running);
   seat_deadline_.reset();
   status_due_.reset();
@@ -311,6 +314,7 @@ Agent::Actions Agent::advance(TimePoint now) {
   if (supervisor_ && phase_ == Phase::running) {
     pass_on(now, supervisor_->advance(now), actions);
   }
+  save_if_due(now, actions);
   ask_for_rivals(now, actions);
   look_at_world(now, actions);
   if (status_due_ && *status_due_ <= now) {
@@ -348,6 +352,7 @@ std::optional<TimePoint> Agent::next_deadline() const {
   consider(status_due_);
   consider(seat_deadline_);
   if (supervisor_ && phase_ == Phase::running) consider(supervisor_->next_deadline());
+  if (saving_) consider(saving_->at);
   if (link_.up() && !link_.local()) consider(link_.silent_at());
   if (has_a_seat_to_lose() || asks_how_it_ended()) consider(link_.lease_over_at());
   return soonest;
@@ -389,10 +394,6 @@ void Agent::say(link::Message message, Actions& actions) {
 
 bool Agent::in_round() const {
   return phase_ == Phase::running || phase_ == Phase::succeeded || phase_ == Phase::drained;
-}
-
-std::string Agent::where_the_master_is() const {
-  return to_string(config_.endpoint);
 }
 
 }  // namespace cpprun

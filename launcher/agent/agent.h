@@ -59,6 +59,11 @@ class Agent {
   std::optional<std::string> check() const;
 
  private:
+  // The workers are sent that signal at that moment.
+  struct Saving {
+    int signal = 0;
+    TimePoint at{};
+  };
   enum class Phase { dialing, joining, running, succeeded, drained, over };
   static constexpr PhaseStep<Phase> steps[] = {
       {Phase::dialing, Phase::joining},    // the link is up
@@ -87,6 +92,9 @@ class Agent {
   void sealed(TimePoint now, const link::Sealed& sealed, Actions& actions);
   void drain(TimePoint now, const link::Drain& drain, Actions& actions);
   void finish(TimePoint now, const link::Finish& finish, Actions& actions);
+  void save(TimePoint now, const link::Save& save);
+  void save_if_due(TimePoint now, Actions& actions);
+  void dismissed(const link::Dismissed& dismissed, Actions& actions);
   void refused(TimePoint now, const std::string& why, Actions& actions);
   void answered(TimePoint now, const link::Heartbeat& heartbeat, Actions& actions);
   bool has_a_seat_to_lose() const;
@@ -137,6 +145,7 @@ class Agent {
   std::optional<supervisor::Settled> settled_;  // set while evidence is still to come
   // What the coordinator was told of the current round; told again when a link resumes.
   std::vector<link::Message> said_in_round_;
+  std::optional<Saving> saving_;   // in the current round
   bool drain_asked_ = false;       // the coordinator has asked for it in the current round
   std::optional<int> stopped_by_;  // the first signal that arrived
   std::optional<agent::Exit> exit_when_settled_;

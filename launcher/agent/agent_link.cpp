@@ -201,4 +201,8 @@ void Agent::rejoin(TimePoint now, Actions& actions) {
   wait_for_a_seat(now, Phase::dialing);
 }
 
+std::string Agent::where_the_master_is() const {
+  return to_string(config_.endpoint);
+}
+
 }  // namespace cpprun

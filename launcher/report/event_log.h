@@ -65,6 +65,10 @@ struct CoordinatorNoted {
 struct NodeChanged {
   coordinator::NodeChange change;
 };
+// What an operator has asked of the job, on the node that hosts the coordinator.
+struct Ordered {
+  coordinator::Answered answered;
+};
 // The coordinator answered when most of the lease was over.
 struct LeaseNearlyMissed {
   Duration silence{};
@@ -82,7 +86,7 @@ struct JobEnded {
 
 using Event = std::variant<JobStarted, RoundSealed, WorkerStarted, WorkerNotStarted, WorkerExited,
                            WorkerFailed, Draining, WorkerKilled, Waiting, CoordinatorNoted,
-                           NodeChanged, LeaseNearlyMissed, EventsLost, JobEnded>;
+                           NodeChanged, Ordered, LeaseNearlyMissed, EventsLost, JobEnded>;
 
 }  // namespace event_log
 

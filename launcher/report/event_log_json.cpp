@@ -73,6 +73,18 @@ struct Writer {
     json["reason"] = m.change.reason;
     return m.change.kind == coordinator::NodeChange::Kind::lost ? "node_lost" : "node_left";
   }
+  const char* operator()(const event_log::Ordered& m) const {
+    const auto& [ticket, order, outcome] = m.answered;
+    json["order"] = name_of(order.kind);
+    json["by"] = order.by;
+    json["reason"] = order.reason;
+    json["whom"] = order.whom.empty() ? Json(nullptr) : Json(order.whom);
+    json["signal"] = order.kind == Order::Kind::save ? Json(signal_name(order.signal)) : Json();
+    json["for_s"] = order.length > Duration{} ? Json(in_seconds(order.length)) : Json();
+    json["outcome"] = name_of(outcome.kind);
+    json["said"] = outcome.sentence;
+    return "order";
+  }
   const char* operator()(const event_log::LeaseNearlyMissed& m) const {
     json["silence"] = in_seconds(m.silence);
     json["lease"] = in_seconds(m.lease);

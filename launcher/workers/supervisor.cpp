@@ -117,6 +117,14 @@ void Supervisor::on(TimePoint, const Forward& event, Actions& actions) {
   }
 }
 
+void Supervisor::on(TimePoint, const Deliver& event, Actions& actions) {
+  if (phase_ != Phase::running) return;
+  for (const Worker& each : workers_) {
+    if (each.life == Life::alive)
+      actions.emplace_back(SignalWorker{each.spec.local_rank, event.signal});
+  }
+}
+
 void Supervisor::on(TimePoint now, const Insist& event, Actions& actions) {
   if (phase_ == Phase::running) {
     phase_.become(Phase::draining);

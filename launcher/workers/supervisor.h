@@ -98,6 +98,13 @@ struct Forward {
   friend bool operator==(const Forward&, const Forward&) = default;
 };
 
+// This signal to the workers themselves, and not to what they have started; it is not meant to end
+// anybody. Nothing happens where the end has begun.
+struct Deliver {
+  int signal = 0;
+  friend bool operator==(const Deliver&, const Deliver&) = default;
+};
+
 // A second Ctrl-C: no more patience. Begins the end by itself where nothing had yet.
 struct Insist {
   std::string reason;
@@ -116,6 +123,13 @@ struct SignalGroup {
   LocalRank local_rank;
   int signal = 0;
   friend bool operator==(const SignalGroup&, const SignalGroup&) = default;
+};
+
+// To the worker's own process; not where it would end of that because it has no handler for it.
+struct SignalWorker {
+  LocalRank local_rank;
+  int signal = 0;
+  friend bool operator==(const SignalWorker&, const SignalWorker&) = default;
 };
 
 // KILL whatever is left in the group of a worker that ended, reap it; answer with GroupGone.
@@ -158,15 +172,15 @@ struct Settled {
   friend bool operator==(const Settled&, const Settled&) = default;
 };
 
-using Event =
-    std::variant<Started, SpawnFailed, Exited, GroupGone, NodeSwept, Stop, Forward, Insist>;
-using Action =
-    std::variant<Spawn, SignalGroup, Sweep, SweepNode, Failed, Draining, Killing, Settled>;
+using Event = std::variant<Started, SpawnFailed, Exited, GroupGone, NodeSwept, Stop, Forward,
+                           Deliver, Insist>;
+using Action = std::variant<Spawn, SignalGroup, SignalWorker, Sweep, SweepNode, Failed, Draining,
+                            Killing, Settled>;
 
 // The part of these that is about processes: what becomes of them, and what is done to them. The
 // others are between a supervisor and its agent.
 using ProcessEvent = std::variant<Started, SpawnFailed, Exited, GroupGone, NodeSwept>;
-using ProcessAction = std::variant<Spawn, SignalGroup, Sweep, SweepNode>;
+using ProcessAction = std::variant<Spawn, SignalGroup, SignalWorker, Sweep, SweepNode>;
 
 }  // namespace supervisor
 
@@ -213,6 +227,7 @@ class Supervisor {
   void on(TimePoint now, const supervisor::NodeSwept& event, Actions& actions);
   void on(TimePoint now, const supervisor::Stop& event, Actions& actions);
   void on(TimePoint now, const supervisor::Forward& event, Actions& actions);
+  void on(TimePoint now, const supervisor::Deliver& event, Actions& actions);
   void on(TimePoint now, const supervisor::Insist& event, Actions& actions);
   void judge_end(TimePoint now, const Worker& ended, Actions& actions);
   void begin_drain(TimePoint now, const std::string& reason, int signal, Actions& actions);

@@ -62,6 +62,10 @@ std::string to_text(const supervisor::ProcessAction& action) {
           [](const supervisor::SignalGroup& m) {
             return fmt::format("signal {} {}", m.local_rank.value, signal_text(m.signal));
           },
+          [](const supervisor::SignalWorker& m) {
+            return fmt::format("signal the worker {} alone {}", m.local_rank.value,
+                               signal_text(m.signal));
+          },
           [](const supervisor::Sweep& m) { return fmt::format("sweep {}", m.local_rank.value); },
           [](const supervisor::SweepNode&) { return std::string{"sweep the node"}; },
       },

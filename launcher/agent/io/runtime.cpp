@@ -198,16 +198,16 @@ Result<void> Runtime::host_coordinator() {
                 if (exit_) leave_when_everything_is_said();
               },
           .node_changed = [this](const auto& change) { note(event_log::NodeChanged{change}); },
-          .round_over = [this](const auto& root) { attempts_.judged(root); }});
-  const auto listening =
-      coordinator_->open({.host = listening_address(config.endpoint),
-                          .port = static_cast<std::uint16_t>(config.endpoint.port)},
-                         {.only = terms_of(join_message(config, {}, {})),
-                          .options = {.lease = config.lease(),
-                                      .status_interval = bounds::status_interval,
-                                      .last_call = config.last_call}},
-                         PlainStore::refused,
-                         {.access = config.status_access, .names = {config.endpoint.host}});
+          .round_over = [this](const auto& root) { attempts_.judged(root); },
+          .ordered = [this](const auto& answered) { note(event_log::Ordered{answered}); }});
+  const auto listening = coordinator_->open(
+      {.host = listening_address(config.endpoint),
+       .port = static_cast<std::uint16_t>(config.endpoint.port)},
+      {.only = terms_of(join_message(config, {}, {})),
+       .options = {.lease = config.lease(),
+                   .status_interval = bounds::status_interval,
+                   .last_call = config.last_call}},
+      PlainStore::refused, {.access = config.status_access, .names = {config.endpoint.host}});
   if (!listening) {
     coordinator_.reset();
     return failure(with_port_cure(listening.error().reason));

@@ -77,6 +77,7 @@ class Runtime {
   void on(const agent::TellWarning& action);
   void on(const agent::Exit& action);
   void spawn(const WorkerSpec& spec);
+  void deliver(const supervisor::SignalWorker& action);
   ReportFacts report_facts(const agent::Exit& last) const;
   void say_report(const ReportFacts& facts);
   void leave_report(const ReportFacts& facts);

@@ -15,6 +15,7 @@
 #include "launcher/agent/io/world_look.h"
 #include "launcher/io/wall_clock.h"
 #include "proto/bounds.h"
+#include "proto/signal_names.h"
 #include "proto/worker_contract.h"
 
 namespace cpprun::io {
@@ -96,12 +97,22 @@ void Runtime::on(const agent::Work& action) {
           [this](const supervisor::SignalGroup& m) {
             processes_->signal_group(m.local_rank, m.signal);
           },
+          [this](const supervisor::SignalWorker& m) { deliver(m); },
           [this](const supervisor::Sweep& m) { processes_->sweep(m.local_rank); },
           [this](const supervisor::SweepNode&) {
             processes_->sweep_node([this] { post(agent::FromWorker{supervisor::NodeSwept{}}); });
           },
       },
       action.action);
+}
+
+void Runtime::deliver(const supervisor::SignalWorker& action) {
+  if (processes_->signal_worker(action.local_rank, action.signal)) return;
+  const WorkerSpec& spec = specs_[static_cast<std::size_t>(action.local_rank.value)];
+  pump_.say(messages_.warning(fmt::format(
+      "rank {} has no handler for {} and would end of it, so it was not asked to save: install one "
+      "in the worker, before its first step",
+      spec.rank.value, signal_name(action.signal))));
 }
 
 void Runtime::spawn(const WorkerSpec& spec) {

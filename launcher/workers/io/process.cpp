@@ -21,6 +21,7 @@
 #include <utility>
 
 #include "launcher/workers/io/process_tree.h"
+#include "launcher/workers/io/signal_taker.h"
 #include "launcher/workers/io/spawn.h"
 #include "proto/bounds.h"
 #include "proto/signal_names.h"
@@ -110,6 +111,15 @@ class WorkerProcesses::Impl {
     ::kill(-found->second->pid, signal);
     // A stopped worker would sit on the signal until somebody continued it.
     if (signal != SIGKILL && asks_to_end(signal)) ::kill(-found->second->pid, SIGCONT);
+  }
+
+  bool signal_worker(LocalRank local_rank, int signal) {
+    const auto found = workers_.find(local_rank);
+    if (found == workers_.end() || found->second->ended) return true;
+    // Not reaped, so the number is still its own.
+    if (!takes_signal(found->second->pid, signal)) return false;
+    ::kill(found->second->pid, signal);
+    return true;
   }
 
   void sweep(LocalRank local_rank) {
@@ -335,6 +345,10 @@ tl::expected<int, SpawnError> WorkerProcesses::spawn(const WorkerSpec& spec,
 
 void WorkerProcesses::signal_group(LocalRank local_rank, int signal) {
   impl_->signal_group(local_rank, signal);
+}
+
+bool WorkerProcesses::signal_worker(LocalRank local_rank, int signal) {
+  return impl_->signal_worker(local_rank, signal);
 }
 
 void WorkerProcesses::sweep(LocalRank local_rank) {

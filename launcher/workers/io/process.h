@@ -65,6 +65,10 @@ class WorkerProcesses {
   // To every process in that worker's group; nothing happens where it already ended.
   void signal_group(LocalRank local_rank, int signal);
 
+  // To its own process, and not to what it has started. False: it has no handler for that signal
+  // and would end of it, so it was not sent.
+  bool signal_worker(LocalRank local_rank, int signal);
+
   // After `exited`: KILL to what is left of its group, reap it, then call `group_gone`.
   void sweep(LocalRank local_rank);
 

@@ -122,7 +122,8 @@ TEST_CASE("each event has exactly the members that docs/events.md gives it") {
                                              change(Kind::lost),
                                              change(Kind::left),
                                              event_log::EventsLost{},
-                                             event_log::LeaseNearlyMissed{}};
+                                             event_log::LeaseNearlyMissed{},
+                                             event_log::Ordered{}};
   // One kind of value has three names.
   CHECK(all.size() == std::variant_size_v<event_log::Event> + 2);
   for (const auto& each : all) {
@@ -141,4 +142,24 @@ TEST_CASE("a lease that was nearly missed says by how much, in seconds") {
   CHECK(json.at("event") == "lease_nearly_missed");
   CHECK(json.at("silence") == 2.5);
   CHECK(json.at("lease") == 3.0);
+}
+
+TEST_CASE("an order says who asked for what, why, and what became of it") {
+  auto event_log = event_log_of_node();
+  const Order order{.kind = Order::Kind::exclude,
+                    .whom = "node7",
+                    .length = std::chrono::hours(2),
+                    .reason = "it smells",
+                    .by = "uid 0 (root)"};
+  const auto json = event(
+      event_log, event_log::Ordered{{7, order, {OrderOutcome::Kind::not_now, "start another"}}});
+  CHECK(json.at("event") == "order");
+  CHECK(json.at("order") == "exclude");
+  CHECK(json.at("by") == "uid 0 (root)");
+  CHECK(json.at("reason") == "it smells");
+  CHECK(json.at("whom") == "node7");
+  CHECK(json.at("for_s") == 7200.0);
+  CHECK(json.at("signal").is_null());
+  CHECK(json.at("outcome") == "not_now");
+  CHECK(json.at("said") == "start another");
 }

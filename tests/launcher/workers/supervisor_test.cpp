@@ -206,3 +206,11 @@ TEST_CASE("a signal that is passed on ends nobody by our will") {
   REQUIRE(std::holds_alternative<Failed>(failed[0]));
   CHECK(std::get<Failed>(failed[0]).outcome.our_signal == 0);
 }
+
+TEST_CASE("a signal for the workers alone reaches those that run, and nobody whose end has begun") {
+  auto supervisor = running();
+  CHECK(supervisor.handle(t0, Deliver{10}) ==
+        Actions{SignalWorker{first, 10}, SignalWorker{second, 10}});
+  supervisor.handle(t0, Stop{"enough", SIGTERM});
+  CHECK(supervisor.handle(t0, Deliver{10}).empty());
+}

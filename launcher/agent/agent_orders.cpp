@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What an operator asks of a node by way of the coordinator: to save at one moment with all others,
+// and to leave the job. The rest of the agent is in agent.cpp.
+
+#include <algorithm>
+
+#include "launcher/agent/agent.h"
+
+namespace cpprun {
+
+namespace {
+
+// No moment that lies further ahead is waited for: the coordinator's is a second away.
+constexpr Duration save_lead_max = std::chrono::seconds(60);
+
+}  // namespace
+
+// All nodes were told the same moment, each by its own clock. One that hears of it late, or wakes
+// up late, does it at once: the others' saving may wait for its ranks.
+void Agent::save(TimePoint now, const link::Save& save) {
+  if (phase_ != Phase::running || save.round != sealed_->round) return;
+  const TimePoint at{save.at};
+  saving_ = Saving{save.signal, std::clamp(at, now, now + save_lead_max)};
+}
+
+void Agent::save_if_due(TimePoint now, Actions& actions) {
+  if (!saving_ || now < saving_->at) return;
+  const int signal = saving_->signal;
+  saving_.reset();
+  // Workers that are being ended have been told something else.
+  if (phase_ != Phase::running || !supervisor_) return;
+  pass_on(now, supervisor_->handle(now, supervisor::Deliver{signal}), actions);
+}
+
+// Nobody of a round is alive here. Where somebody is, we have a seat that this does not know of.
+void Agent::dismissed(const link::Dismissed& dismissed, Actions& actions) {
+  if (phase_ == Phase::running) return;
+  actions.emplace_back(agent::TellNote{"this node leaves the job: " + dismissed.reason});
+  exit({.code = stopped_by_ ? 128 + *stopped_by_ : 0, .reason = dismissed.reason}, actions);
+}
+
+}  // namespace cpprun
