@@ -17,9 +17,12 @@ using Kind = OrderOutcome::Kind;
 }  // namespace
 
 void Coordinator::on(TimePoint now, const Ordered& event, Actions& actions) {
-  const OrderOutcome outcome = order(now, event.order, actions);
+  Actions done;
+  const OrderOutcome outcome = order(now, event.order, done);
+  // Who asked is read before what came of it.
   actions.emplace_back(coordinator::Note{fmt::format(
       "{}: {}{}", text_of(event.order), outcome.is_done() ? "" : "refused: ", outcome.sentence)});
+  actions.insert(actions.end(), done.begin(), done.end());
   actions.emplace_back(coordinator::Answered{event.ticket, event.order, outcome});
 }
 
