@@ -36,6 +36,7 @@ CoordinatorHost::CoordinatorHost(Universe& universe, Program& program, const Mac
                     .arm = [this](std::optional<TimePoint> deadline) { arm(deadline); },
                     .decided =
                         [this](const Coordinator::Actions& actions) {
+                          judge_orders(actions);
                           judge_seals(actions);
                           judge_admission(actions);
                           if (universe_.looks_inside()) judge_time();
@@ -149,6 +150,10 @@ void CoordinatorHost::stranger_leaves(LinkId link, bool broken) {
   program_.receive([this, link, broken] { tell(Coordinator::Closed{link, "it went", broken}); });
 }
 
+void CoordinatorHost::take(Order order) {
+  program_.receive([this, order = std::move(order)] { tell(Coordinator::Ordered{0, order}); });
+}
+
 void CoordinatorHost::hear_local_agent(const link::Message& message) {
   if (!coordinator_.running()) return;
   if (!local_link_) {
@@ -223,6 +228,9 @@ void CoordinatorHost::perform(const coordinator::Say& say) {
   if (const auto* drain = std::get_if<link::Drain>(&say.message)) {
     universe_.judge.coordinator_breaks(universe_.scenario.job_of(node), *drain);
   }
+  if (std::holds_alternative<link::Dismissed>(say.message)) {
+    universe_.judge.coordinator_dismisses(node);
+  }
   if (const auto* refused = std::get_if<link::Refused>(&say.message)) {
     const bool has_another = std::any_of(nodes_.begin(), nodes_.end(), [&](const auto& each) {
       return each.second == node && each.first != say.link;
@@ -258,6 +266,16 @@ void CoordinatorHost::judge_admission(const Coordinator::Actions& actions) {
       universe_.judge.must(is_admitted == is_seated || hosts,
                            fmt::format("the store of {} admits node {}: {}, and its seat: {}",
                                        reset->job, node, is_admitted, is_seated));
+    }
+  }
+}
+
+void CoordinatorHost::judge_orders(const Coordinator::Actions& actions) {
+  for (const coordinator::Action& action : actions) {
+    const auto* answered = std::get_if<coordinator::Answered>(&action);
+    if (answered != nullptr && answered->outcome.is_done()) {
+      universe_.judge.order_is_done(
+          answered->order, [this](int job) { return coordinator_.machine().knows(job_id(job)); });
     }
   }
 }

@@ -42,6 +42,9 @@ class CoordinatorHost {
   void stranger_leaves(LinkId link, bool broken);
   bool knows_stranger(LinkId link) const { return strangers_.contains(link); }
 
+  // --- from an operator ---
+  void take(Order order);
+
   // --- from the agent in this process ---
   void hear_local_agent(const link::Message& message);
   void local_agent_left();
@@ -56,6 +59,7 @@ class CoordinatorHost {
   void judge_time();
   void judge_admission(const Coordinator::Actions& actions);
   void judge_seals(const Coordinator::Actions& actions);
+  void judge_orders(const Coordinator::Actions& actions);
   void arm(std::optional<TimePoint> deadline);
   TimePoint now() const { return clock_.local(universe_.time.now()); }
   int node_of(LinkId link) const;

@@ -45,6 +45,13 @@ constexpr std::array names = {
     Name{FaultKind::drained_reset, "drained-reset", "moments"},
     Name{FaultKind::stranger, "stranger", "strangers"},
     Name{FaultKind::liar, "liar", "strangers"},
+    Name{FaultKind::order_stop, "order-stop", "orders"},
+    Name{FaultKind::order_restart, "order-restart", "orders"},
+    Name{FaultKind::order_save, "order-save", "orders"},
+    Name{FaultKind::order_drain, "order-drain", "orders"},
+    Name{FaultKind::order_exclude, "order-exclude", "orders"},
+    Name{FaultKind::order_include, "order-include", "orders"},
+    Name{FaultKind::order_forget, "order-forget", "orders"},
 };
 
 double seconds(Duration duration) {
@@ -74,7 +81,8 @@ Result<FaultKinds> parse_kinds(std::string_view text) {
     text.remove_prefix(std::min(comma + 1, text.size()));
     bool known = word == "none";
     for (const Name& each : names) {
-      const bool is_later = each.group == "moments" || each.group == "strangers";
+      const bool is_later =
+          each.group == "moments" || each.group == "strangers" || each.group == "orders";
       const bool is_meant = word == "everything" || (word == "all" && !is_later);
       if (word != each.name && word != each.group && !is_meant) continue;
       kinds.insert(each.kind);
@@ -88,7 +96,7 @@ Result<FaultKinds> parse_kinds(std::string_view text) {
 }
 
 std::string kinds_text() {
-  std::string text = "everything, all (without moments and strangers), none";
+  std::string text = "everything, all (without moments, strangers and orders), none";
   std::string_view group;
   for (const Name& each : names) {
     text += each.group == group ? ", " : fmt::format("; {}: ", each.group);

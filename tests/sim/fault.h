@@ -42,6 +42,13 @@ enum class FaultKind {
   drained_reset,  // the link of a node that has just said Drained is reset
   stranger,       // lies to the coordinator, and knows of no job, or not its terms
   liar,           // the same, from a seat in a job of its own
+  order_stop,     // an operator asks, of the job of that node, or of the node
+  order_restart,
+  order_save,
+  order_drain,
+  order_exclude,
+  order_include,
+  order_forget,
 };
 
 struct Fault {
@@ -59,8 +66,8 @@ using FaultKinds = std::set<FaultKind>;
 std::string to_text(const Fault& fault);
 std::string_view name_of(FaultKind kind);
 // "all", "none", names of kinds and of groups (workers, agents, network, clocks, coordinator), with
-// commas between them. What was added later, in the groups moments and strangers, is not in "all",
-// so that older seeds still mean what they meant; it is in "everything".
+// commas between them. What was added later, in the groups moments, strangers and orders, is not in
+// "all", so that older seeds still mean what they meant; it is in "everything".
 Result<FaultKinds> parse_kinds(std::string_view text);
 // For --help.
 std::string kinds_text();

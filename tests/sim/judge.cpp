@@ -107,6 +107,7 @@ void Judge::coordinator_heard(int node) {
 void Judge::coordinator_hears_join(int node) {
   NodeRecord& record = nodes_[index(node)];
   if (!record.asked_at) record.asked_at = time_.now();
+  record.has_joined = true;
 }
 
 // Who comes too late ends as the job did; only who may still have workers of it is sent away.
@@ -149,12 +150,16 @@ void Judge::coordinator_gives_up(int node, TimePoint arrived) {
 
 // A coordinator that knows nothing of what was before: whoever is still there belongs to nobody.
 void Judge::coordinator_begins() {
-  for (std::size_t job = 0; job < jobs_.size(); ++job) coordinator_forgets(static_cast<int>(job));
+  for (std::size_t job = 0; job < jobs_.size(); ++job) {
+    coordinator_forgets(static_cast<int>(job));
+    forget_orders(static_cast<int>(job), true);
+  }
 }
 
 void Judge::coordinator_forgets(int job) {
   JobRecord& record = jobs_[index(job)];
   record.forgotten = true;
+  forget_orders(job, false);
   if (record.finish && !record.forgotten_at) record.forgotten_at = time_.now();
   record.round = {};
   record.seated.assign(nodes_.size(), false);
@@ -180,6 +185,7 @@ void Judge::coordinator_seals(int job_number, const Seats& seats) {
   const link::Sealed& any = seats.front().second;
   must(any.round.value > job.round.number.value, "the number of the round did not grow");
   must(!job.finish, "a round was sealed after the job was over");
+  check_seats_of_orders(job, seats);
   const int restarts_max = scenario_.jobs[index(job_number)].restarts_max;
   must(any.restart_count <= restarts_max, "the restart budget was overdrawn");
   must(any.restart_count == job.restarts || any.restart_count == job.restarts + 1,
@@ -194,6 +200,9 @@ void Judge::coordinator_seals(int job_number, const Seats& seats) {
   job.holder.clear();
   job.ended_well = 0;
   job.is_broken = job.somebody_is_done = false;
+  job.saves_at.reset();
+  job.saves = 0;
+  job.saved.assign(index(any.world_size), 0);
   job.deaths.clear();
   std::fill(job.seated.begin(), job.seated.end(), false);
   for (const auto& [node, sealed] : seats) {
@@ -307,6 +316,8 @@ void Judge::agent_begins(int node) {
   NodeRecord& record = nodes_[index(node)];
   record.exit.reset();
   record.gone = false;
+  record.has_joined = record.must_leave = record.was_dismissed = false;
+  record.drained_in = {};
   record.drains_since.reset();
 }
 
@@ -357,6 +368,8 @@ void Judge::counted(int node, int to, const link::Message& message, std::size_t 
                      std::holds_alternative<link::Waiting>(message) ||
                      std::holds_alternative<link::Failed>(message) ||
                      std::holds_alternative<link::Refused>(message) ||
+                     std::holds_alternative<link::Save>(message) ||
+                     std::holds_alternative<link::Dismissed>(message) ||
                      std::holds_alternative<link::Finish>(message);
   if (apart) return;
   NodeRecord& record = nodes_[index(node)];

@@ -15,6 +15,7 @@
 
 #include "launcher/agent/agent.h"
 #include "proto/link/message.h"
+#include "rendezvous/job/order.h"
 #include "tests/sim/scenario.h"
 #include "tests/sim/timeline.h"
 
@@ -99,6 +100,13 @@ class Judge {
   void agent_went_on(int node);
   // It dials, or asks for a seat: if nobody of its round is left, it has come back as a newcomer,
   // who has nothing to drain.
+  // --- what an operator asks (judge_of_orders.cpp) ---
+  // The coordinator has just decided so, and nothing of it is performed yet; which jobs it knows.
+  void order_is_done(const Order& order, const std::function<bool(int job)>& knows);
+  void coordinator_dismisses(int node);
+  // A worker of that round was sent the signal to save.
+  void worker_saves(int node, RoundId round, Rank rank);
+
   void agent_asks(int node);
   void agent_exits(int node, const agent::Exit& exit);
   // It will say nothing any more: it was killed, or its machine died.
@@ -138,6 +146,10 @@ class Judge {
     bool forgotten = false;  // a new job may have its name; how it ended is still known
     std::optional<TimePoint> forgotten_at = {};  // for the first time
     bool has_ended_with_0 = false;               // it, or an earlier one of its name
+    bool was_stopped = false;                    // by an order
+    std::optional<TimePoint> saves_at;           // in the sealed round: the last moment for it
+    int saves = 0;                               // that were asked for in it
+    std::vector<int> saved;                      // by rank: how often it was told
   };
   struct NodeRecord {
     TimePoint heard{};
@@ -151,6 +163,12 @@ class Judge {
     std::optional<TimePoint> drains_since;
     std::optional<agent::Exit> exit;
     bool gone = false;
+    bool may_be_dismissed = false;  // an order was about it
+    bool has_joined = false;        // this cpprun of the node has
+    bool must_leave = false;        // so it was asked to leave: that cpprun gets no other seat
+    RoundId drained_in{};           // the round in which it was asked to, if nothing had broken it
+    bool was_dismissed = false;     // it was told so
+    TimePoint excluded_until{};
   };
 
   static std::size_t index(int number) { return static_cast<std::size_t>(number); }
@@ -161,6 +179,9 @@ class Judge {
   void check_ranks(const Seats& seats);
   void check_the_old_round(int job, const Seats& seats);
   void check_root(const JobRecord& job, const link::Finish& finish);
+  void check_stopped(const JobRecord& job, const link::Finish& finish);
+  void check_seats_of_orders(const JobRecord& job, const Seats& seats);
+  void forget_orders(int job, bool all);
   bool somebody_left_its_seat(int job) const;
   void check_rounds();
   void check_drain_time(int node);

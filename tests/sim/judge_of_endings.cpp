@@ -28,13 +28,14 @@ void Judge::coordinator_finishes(int job_number, const link::Finish& finish) {
     return;
   }
   if (finish.root) check_root(job, finish);
+  check_stopped(job, finish);
 }
 
 // The root is a failure that happened, and where that can be told the one that happened first.
 void Judge::check_root(const JobRecord& job, const link::Finish& finish) {
   const link::Failure& root = *finish.root;
   const bool is_worker = root.pid == 0 || root.pid >= worker_pids_from;
-  if (!is_worker) return;  // A node that was lost.
+  if (!is_worker) return;  // A node that was lost; see check_stopped.
   const auto died = std::find_if(job.deaths.begin(), job.deaths.end(), [&](const Death& death) {
     return death.rank == root.rank && death.status == root.status;
   });
@@ -53,7 +54,7 @@ void Judge::check_root(const JobRecord& job, const link::Finish& finish) {
                    root.rank.value, first.rank.value, (died->at - first.at) / 1us));
   const auto job_number = static_cast<int>(&job - jobs_.data());
   const bool may_give_up = has({FaultKind::worker_crashes, FaultKind::agent_signalled}) ||
-                           somebody_left_its_seat(job_number);
+                           job.was_stopped || somebody_left_its_seat(job_number);
   const JobShape& shape = scenario_.jobs[index(job_number)];
   must(may_give_up || job.restarts == shape.restarts_max,
        fmt::format("the job was given up after {} of {} restarts", job.restarts,
@@ -76,7 +77,7 @@ void Judge::agent_exits(int node, const agent::Exit& exit) {
   must(!witness_.anybody_but_stuck(node), fmt::format("node {} ended before its workers", node));
   check_drain_time(node);
   const JobRecord& job = job_of(node);
-  if (exit.code == 0) {
+  if (exit.code == 0 && !record.was_dismissed) {
     must(job.has_ended_with_0, fmt::format("node {} ended with 0, and the job had not", node));
   }
   if (job.finish && exit.reason == job.finish->reason) {

@@ -63,6 +63,8 @@ constexpr Plant plants[] = {
     {"nodes that fall silent in one moment are given up one by one", "coordinator-stop,partition",
      20'000},
     {"who has lost its seat speaks on while its workers are killed", "stop", 500},
+    {"a save that is due outlives its round", "orders", 5'000},
+    {"a drained node that did not hear it is let in again", "order-drain,break,half-open", 20'000},
 };
 
 }  // namespace
@@ -76,6 +78,7 @@ TEST_CASE("without a bug nothing is found") {
   CHECK(sail_with(0, "exit,term", 500).broken.empty());
   CHECK(sail_with(0, "kill,return", 500).broken.empty());
   CHECK(sail_with(0, "late", 500).broken.empty());
+  CHECK(sail_with(0, "orders", 500).broken.empty());
 }
 
 TEST_CASE("every planted bug is found") {

@@ -48,7 +48,8 @@ bool is_gentle(FaultKind kind) {
       FaultKind::worker_hangs, FaultKind::worker_leaves, FaultKind::node_is_late,
       FaultKind::link_breaks,  FaultKind::half_open,     FaultKind::partition,
       FaultKind::one_way_out,  FaultKind::one_way_in,    FaultKind::clock_skew,
-      FaultKind::clock_jump,   FaultKind::agent_stopped, FaultKind::coordinator_stopped};
+      FaultKind::clock_jump,   FaultKind::agent_stopped, FaultKind::coordinator_stopped,
+      FaultKind::order_save};
   return std::find(gentle.begin(), gentle.end(), kind) != gentle.end();
 }
 

@@ -154,8 +154,8 @@ TEST_CASE("no seed that once broke a promise breaks one again") {
 // seed. It ends by the clock of the machine, so that a slow one plays fewer.
 TEST_CASE("for a minute, seeds that nobody has played keep every promise") {
   const std::vector<std::string> groups = {
-      "all",     "workers",     "exit,spawn,clocks", "agents",
-      "network", "coordinator", "workers,agents",    "all,strangers"};
+      "all",         "workers",        "exit,spawn,clocks", "agents", "network",
+      "coordinator", "workers,agents", "all,strangers",     "orders", "all,orders"};
   const auto begin = std::chrono::system_clock::now();
   const auto each_takes = 60'000ms / groups.size() / share;
   const auto milliseconds =
@@ -180,6 +180,11 @@ TEST_CASE("a link that is reset between a drained node and the next round costs 
 TEST_CASE("no lie of a stranger, nor of another job's agent, changes what a node is told") {
   must_hold("strangers", 80'000, 1000);
   must_hold("all,strangers", 81'000, 2000);
+}
+
+TEST_CASE("what an operator asks is done, whatever else goes wrong") {
+  must_hold("orders", 82'000, 2000);
+  must_hold("all,orders", 83'000, 3000);
 }
 
 TEST_CASE("ten thousand agents, of which one in a hundred fails, keep what six keep") {

@@ -60,6 +60,9 @@ void Workers::perform(const supervisor::ProcessAction& action) {
     spawn(start->spec);
   } else if (const auto* sent = std::get_if<supervisor::SignalGroup>(&action)) {
     signal(sent->local_rank.value, sent->signal);
+  } else if (const auto* told = std::get_if<supervisor::SignalWorker>(&action)) {
+    const Process& process = at(told->local_rank.value);
+    if (process.alive) universe_.judge.worker_saves(node_, process.round, process.rank);
   } else if (const auto* swept = std::get_if<supervisor::Sweep>(&action)) {
     sweep(swept->local_rank.value);
   } else if (std::holds_alternative<supervisor::SweepNode>(action)) {

@@ -200,6 +200,28 @@ void World::commit(const Fault& fault) {
     commit_to_worker(fault, node(number));
     commit_to_agent(fault, node(number));
     commit_to_network(fault, node(number));
+    commit_order(fault, number);
+  }
+}
+
+// By an operator, at the coordinator's machine.
+void World::commit_order(const Fault& fault, int node) {
+  constexpr std::pair<FaultKind, Order::Kind> kinds[] = {
+      {FaultKind::order_stop, Order::Kind::stop},
+      {FaultKind::order_restart, Order::Kind::restart},
+      {FaultKind::order_save, Order::Kind::save},
+      {FaultKind::order_drain, Order::Kind::drain},
+      {FaultKind::order_exclude, Order::Kind::exclude},
+      {FaultKind::order_include, Order::Kind::include},
+      {FaultKind::order_forget, Order::Kind::forget}};
+  for (const auto& [of_fault, kind] : kinds) {
+    if (of_fault != fault.kind) continue;
+    Order order{.kind = kind, .signal = SIGUSR1, .by = "uid 0 (root)"};
+    if (!order.is_about_a_host()) order.job = job_id(universe_.scenario.job_of(node));
+    const bool by_name = fault.value % 2 == 0;
+    order.whom = by_name ? fmt::format("host{}", node) : address_of(node);
+    if (fault.value % 4 != 0) order.length = fault.lasts;
+    coordinator_->take(std::move(order));
   }
 }
 

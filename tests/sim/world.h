@@ -46,6 +46,7 @@ class World {
   void commit_to_agent(const Fault& fault, Node& node);
   void commit_to_network(const Fault& fault, Node& node);
   void commit_to_coordinator(const Fault& fault);
+  void commit_order(const Fault& fault, int node);
   void begin(Node& node);
   void stop(Node& node, const Fault& fault);
   void end_coordinator(bool machine_too);

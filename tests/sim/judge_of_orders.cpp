@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The part of Judge that looks at what an operator asked: that a stop stops, a drained node is gone
+// and no failure, an excluded host has no seat before its time, and a save reaches the workers of
+// its round and no others, each once and at one moment.
+
+#include <fmt/format.h>
+
+#include <csignal>
+
+#include "tests/sim/coordinator_host.h"
+#include "tests/sim/judge.h"
+#include "tests/sim/network.h"
+
+namespace cpprun::sim {
+
+using namespace std::chrono_literals;
+
+void Judge::order_is_done(const Order& order, const std::function<bool(int job)>& knows) {
+  for (int node = 0; node < scenario_.nodes(); ++node) {
+    NodeRecord& record = nodes_[index(node)];
+    const bool is_meant =
+        order.whom == fmt::format("host{}", node) || order.whom == address_of(node);
+    if (!is_meant) continue;
+    if (order.kind == Order::Kind::drain || order.kind == Order::Kind::exclude) {
+      record.may_be_dismissed = true;
+    }
+    if (order.kind == Order::Kind::drain) {
+      record.must_leave = record.has_joined;
+      if (!job_of(node).is_broken) record.drained_in = job_of(node).round;
+    }
+    if (order.kind == Order::Kind::include) record.excluded_until = {};
+    // Without an end it is for the jobs that are there.
+    const bool holds = order.length > Duration{} || knows(scenario_.job_of(node));
+    if (order.kind == Order::Kind::exclude && holds) {
+      // The coordinator's clock may run a little fast.
+      record.excluded_until =
+          order.length > Duration{} ? time_.now() + order.length / 100 * 99 : TimePoint::max();
+    }
+  }
+  for (std::size_t number = 0; number < jobs_.size(); ++number) {
+    JobRecord& job = jobs_[number];
+    if (order.job != job_id(static_cast<int>(number))) continue;
+    if (order.kind == Order::Kind::stop) job.was_stopped = true;
+    if (order.kind != Order::Kind::save) continue;
+    must(!job.is_broken, "workers that are being ended are asked to save");
+    job.saves_at = time_.now() + bounds::save_lead;
+    ++job.saves;
+  }
+}
+
+void Judge::coordinator_dismisses(int node) {
+  NodeRecord& record = nodes_[index(node)];
+  must(record.may_be_dismissed, fmt::format("node {} is sent away, and nobody asked for it", node));
+  must(!witness_.anybody(node), fmt::format("node {} is sent away with workers", node));
+  record.was_dismissed = true;
+}
+
+void Judge::worker_saves(int node, RoundId round, Rank rank) {
+  JobRecord& job = job_of(node);
+  // A node that has lost its seat, and does not know it yet, saves in vain.
+  if (round != job.round) {
+    must(!job.seated[index(node)],
+         fmt::format("rank {} of round {} on node {} is asked to save in round {}", rank.value,
+                     round.number.value, node, job.round.number.value));
+    return;
+  }
+  must(job.saves > 0, fmt::format("rank {} is asked to save, and nobody wanted it", rank.value));
+  if (job.saves == 0 || index(rank.value) >= job.saved.size()) return;
+  must(++job.saved[index(rank.value)] <= job.saves,
+       fmt::format("rank {} is asked to save more often than was wanted", rank.value));
+  // How well the moment is met is said of a network that is as it is by nature.
+  const bool in_time =
+      has_only({FaultKind::worker_exits, FaultKind::spawn_fails, FaultKind::clock_jump,
+                FaultKind::order_save, FaultKind::order_drain, FaultKind::order_restart});
+  if (!in_time) return;
+  const Duration off = time_.now() - *job.saves_at;
+  must(off <= scenario_.delay_max + 1ms && -off <= scenario_.delay_max + 1ms,
+       fmt::format("rank {} is asked to save {} us off the moment", rank.value, off / 1us));
+}
+
+void Judge::check_seats_of_orders(const JobRecord& job, const Seats& seats) {
+  must(!job.was_stopped, "a round was sealed after the job was stopped");
+  for (const auto& [node, sealed] : seats) {
+    const NodeRecord& record = nodes_[index(node)];
+    must(!record.must_leave, fmt::format("node {} was drained and has a seat again", node));
+    must(record.excluded_until <= time_.now(),
+         fmt::format("node {} is excluded and has a seat", node));
+  }
+}
+
+// A failure before the stop is what the job ended of; and who was asked to leave is not lost.
+void Judge::check_stopped(const JobRecord& job, const link::Finish& finish) {
+  must(!job.was_stopped || finish.root || finish.exit_code == 128 + SIGTERM,
+       fmt::format("a job that was stopped ended with {}: {}", finish.exit_code, finish.reason));
+  if (!finish.root || finish.root->cause != link::node_lost) return;
+  for (int node = 0; node < scenario_.nodes(); ++node) {
+    must(finish.root->host != fmt::format("host{}", node) ||
+             nodes_[index(node)].drained_in != job.round,
+         fmt::format("node {} was drained, and is said to be lost", node));
+  }
+}
+
+// With the job goes what was said of its agents; a coordinator that is gone takes all along.
+void Judge::forget_orders(int job, bool all) {
+  for (int node = 0; node < scenario_.nodes(); ++node) {
+    NodeRecord& record = nodes_[index(node)];
+    if (all || record.excluded_until == TimePoint::max()) {
+      if (all || scenario_.job_of(node) == job) record.excluded_until = {};
+    }
+    if (scenario_.job_of(node) == job) record.must_leave = false;
+  }
+}
+
+}  // namespace cpprun::sim
