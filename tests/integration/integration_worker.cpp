@@ -17,6 +17,7 @@
 //   await PATH      waits until somebody opens that fifo for writing and closes it
 //   devour BYTES   takes that much memory, and uses it
 //   stamp PATH      appends the monotonic time and the rank to a file
+//   say_on_usr1 R   says "saves" at each SIGUSR1, unless it is rank R
 
 #include <fcntl.h>
 #include <signal.h>
@@ -172,6 +173,8 @@ class Script {
       ::signal(SIGTERM, SIG_IGN);
     } else if (action == "hang_if_not") {
       if (variable("RANK") != next()) hang();
+    } else if (action == "say_on_usr1") {
+      if (variable("RANK") != next()) ::signal(SIGUSR1, [](int) { write_all(1, "saves\n"); });
     } else if (action == "devour") {
       devour(number(next()));
     } else if (action == "error_file") {

@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What an operator asks of a running job by HTTP, and what the workers see of it. With the finished
+// programs.
+
+#include <doctest/doctest.h>
+#include <poll.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "tests/integration/command.h"
+#include "tests/integration/folder.h"
+#include "tests/integration/sockets.h"
+
+using namespace cpprun::integration;
+using nlohmann::json;
+
+namespace {
+
+struct Answer {
+  int status = 0;
+  json body;
+};
+
+std::string ask(int port, const std::string& request) {
+  const auto socket = speak(port, request);
+  std::string text;
+  char chunk[4096];
+  pollfd watched{socket.get(), POLLIN, 0};
+  while (::poll(&watched, 1, 60'000) == 1) {
+    const ssize_t count = ::read(socket.get(), chunk, sizeof chunk);
+    if (count <= 0) break;
+    text.append(chunk, static_cast<std::size_t>(count));
+  }
+  return text;
+}
+
+Answer post(int port, const std::string& target, const json& body = json::object(),
+            const std::string& fields = "Content-Type: application/json\r\n") {
+  const std::string text = body.dump();
+  const std::string answer =
+      ask(port, "POST " + target + " HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n" +
+                    fields + "Content-Length: " + std::to_string(text.size()) + "\r\n\r\n" + text);
+  REQUIRE(answer.starts_with("HTTP/1.1 "));
+  return {std::stoi(answer.substr(9)), json::parse(answer.substr(answer.find("\r\n\r\n") + 4))};
+}
+
+// Agents of one job that meets at an endpoint on this machine; the first one hosts it.
+struct Meeting {
+  int port = free_port();
+  std::string nodes = "2";
+
+  Words agent(const Words& options, const Words& actions) const {
+    Words words = {"--nnodes=" + nodes, "--rdzv-backend=c10d",
+                   "--rdzv-endpoint=localhost:" + std::to_string(port), "--rdzv-id=asked",
+                   "--rdzv-conf=keep_alive_interval=1,last_call_timeout=1"};
+    words.insert(words.end(), options.begin(), options.end());
+    words.push_back(worker());
+    words.insert(words.end(), actions.begin(), actions.end());
+    return with_cpprun(words);
+  }
+};
+
+const Words stay = {"seat", "hang"};
+const std::string job = "/api/v1/jobs/asked/";
+
+}  // namespace
+
+TEST_CASE("stop ends the job everywhere with 143, and report and events say who and why") {
+  const Meeting meeting;
+  const Folder folder;
+  const std::string report = folder.path() + "/report.json";
+  const std::string events = folder.path() + "/events.jsonl";
+  Command first(meeting.agent({"--report=" + report, "--events=" + events}, stay));
+  first.expect_err("cpprun");
+  Command second(meeting.agent({}, stay));
+  first.expect_out("restart 0\n");
+  second.expect_out("restart 0\n");
+  CHECK(post(meeting.port, job + "stop", {{"whose", 1}}).status == 400);
+  CHECK(post(meeting.port, "/api/v1/jobs/other/stop").status == 404);
+  CHECK(post(meeting.port, job + "forget").status == 409);
+  CHECK(post(meeting.port, job + "stop", json::object(), "").status == 415);
+  CHECK(post(meeting.port, job + "stop", json::object(),
+             "Origin: http://evil\r\nContent-Type: application/json\r\n")
+            .status == 403);
+  const Answer stopped = post(meeting.port, job + "stop", {{"reason", "maintenance"}});
+  CHECK(stopped.status == 200);
+  CHECK(stopped.body["said"] == "job \"asked\" ends: 2 nodes were told to end the workers");
+  const auto of_first = first.wait();
+  const auto of_second = second.wait();
+  const std::string reason =
+      (::geteuid() == 0 ? "uid 0 (root)" : "uid " + std::to_string(::geteuid())) +
+      std::string(" stopped the job: maintenance");
+  CHECK(of_first.code == 128 + SIGTERM);
+  CHECK(of_second.code == 128 + SIGTERM);
+  CHECK(contains(of_first.err, reason));
+  CHECK(contains(of_second.err, reason));
+  CHECK(json::parse(std::ifstream(report))["reason"] == reason);
+  std::ifstream lines(events);
+  json last;
+  for (std::string line; std::getline(lines, line);) {
+    const json event = json::parse(line);
+    if (event["event"] == "order") last = event;
+  }
+  CHECK(last["order"] == "stop");
+  CHECK(last["outcome"] == "done");
+  CHECK(last["reason"] == "maintenance");
+  first.expect_no_worker_left();
+}
+
+TEST_CASE("restart begins again and spends no restart") {
+  const Meeting meeting;
+  Command first(meeting.agent({}, stay));
+  first.expect_err("cpprun");
+  Command second(meeting.agent({}, stay));
+  second.expect_out("restart 0\n");
+  first.expect_out("restart 0\n");
+  CHECK(post(meeting.port, job + "restart").status == 200);
+  first.expect_out("restart 0\n", 2);
+  second.expect_out("restart 0\n", 2);
+  CHECK(post(meeting.port, job + "stop").status == 200);
+  CHECK(first.wait().code == 143);
+  CHECK(second.wait().code == 143);
+}
+
+TEST_CASE("save reaches every worker that has a handler, and harms none that has not") {
+  Meeting meeting;
+  meeting.nodes = "1";
+  Command command(meeting.agent({"--nproc-per-node=3"}, {"say_on_usr1", "1", "seat", "hang"}));
+  command.expect_out("restart 0\n", 3);
+  const Answer saved = post(meeting.port, job + "save");
+  CHECK(saved.status == 200);
+  CHECK(saved.body["said"] == "SIGUSR1 goes to the 3 workers of round 1 in 1 s");
+  command.expect_out("saves\n", 2);
+  command.expect_err("rank 1 has no handler for SIGUSR1 and would end of it");
+  CHECK(post(meeting.port, job + "save", {{"signal", "SIGKILL"}}).status == 400);
+  CHECK(post(meeting.port, job + "stop").status == 200);
+  CHECK(command.wait().code == 143);
+}
+
+TEST_CASE("a drained node ends with 0 and a spare takes over; one that is needed is not drained") {
+  const Meeting meeting;
+  Command first(meeting.agent({}, stay));
+  first.expect_err("cpprun");
+  Command second(meeting.agent({}, stay));
+  second.expect_out("rank 1 of 2");
+  CHECK(post(meeting.port, job + "drain", {{"node", 1}}).status == 409);
+  CHECK(post(meeting.port, job + "drain", {{"node", "nobody"}}).status == 404);
+  Command spare(meeting.agent({}, stay));
+  spare.expect_err("this node is a spare");
+  CHECK(post(meeting.port, job + "drain", {{"node", "1"}, {"reason", "it smells"}}).status == 200);
+  spare.expect_out("rank 1 of 2, restart 0\n");
+  const auto drained = second.wait();
+  CHECK(drained.code == 0);
+  CHECK(contains(drained.err, "this node leaves the job: uid "));
+  CHECK(contains(drained.err, ": it smells"));
+  CHECK(post(meeting.port, job + "stop").status == 200);
+  CHECK(first.wait().code == 143);
+  CHECK(spare.wait().code == 143);
+}
+
+TEST_CASE("a daemon gives an excluded host no seat, and forgets a job that its nodes have left") {
+  const int port = free_port();
+  Command daemon({from_build("CPPRUND"), "--host=127.0.0.1", "--port=" + std::to_string(port)});
+  daemon.expect_out("listening");
+  const Words agent = with_cpprun({"--nnodes=1:2", "--rdzv-backend=c10d", "--rdzv-id=asked",
+                                   "--rdzv-endpoint=127.0.0.1:" + std::to_string(port),
+                                   "--rdzv-conf=last_call_timeout=0.1,keep_alive_interval=10",
+                                   "--no-python", worker(), "seat", "hang"});
+  const std::string host = "/api/v1/hosts/127.0.0.1/";
+  CHECK(post(port, host + "exclude").status == 409);  // no job, and no length
+  CHECK(post(port, host + "exclude", {{"for_s", 3600}, {"reason", "a bad fan"}}).status == 200);
+  const auto refused = run(agent);
+  CHECK(refused.code == 1);
+  CHECK(contains(refused.err, "127.0.0.1 is excluded for 3"));
+  CHECK(contains(refused.err, "excluded 127.0.0.1: a bad fan"));
+  CHECK(post(port, host + "include").status == 200);
+  CHECK(post(port, host + "include").status == 404);
+  Command command(agent);
+  command.expect_out("restart 0\n");
+  CHECK(post(port, job + "forget").status == 409);
+  command.signal(SIGKILL);
+  const auto end = std::chrono::steady_clock::now() + patience;
+  int status = 409;  // until the daemon has noticed that the link is gone
+  while (status == 409 && std::chrono::steady_clock::now() < end) {
+    status = post(port, job + "forget").status;
+  }
+  CHECK(status == 200);
+  CHECK(post(port, job + "forget").status == 404);
+  daemon.expect_err("asks to forget job \"asked\"");
+}
