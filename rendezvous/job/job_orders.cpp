@@ -11,6 +11,7 @@
 #include "proto/signal_names.h"
 #include "rendezvous/job/job.h"
 #include "rendezvous/job/job_text.h"
+#include "rendezvous/job/job_time.h"
 
 namespace cpprun {
 
@@ -35,6 +36,7 @@ bool has_a_seat(const Member& member) {
 }  // namespace
 
 OrderOutcome Job::order(TimePoint now, const Order& order, coordinator::Actions& actions) {
+  const TimeKept kept{*this, now};
   if (over()) {
     return {Kind::not_now, fmt::format("job \"{}\" is over: {}", terms_.id, finish_->reason)};
   }
