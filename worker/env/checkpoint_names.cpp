@@ -4,8 +4,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <functional>
+
+#include "proto/text.h"
 
 namespace cpprun {
 namespace {
@@ -24,11 +25,8 @@ std::optional<std::int64_t> checkpoint_step(std::string_view name) {
   if (name.size() <= beginning.size() + ending.size()) return std::nullopt;
   name.remove_prefix(beginning.size());
   name.remove_suffix(ending.size());
-  std::int64_t step = 0;
-  const char* const end = name.data() + name.size();
-  const auto [stop, error] = std::from_chars(name.data(), end, step);
-  if (error != std::errc() || stop != end || step < 0) return std::nullopt;
-  return step;
+  const auto step = exact_number<std::int64_t>(name);
+  return step && *step >= 0 ? step : std::nullopt;
 }
 
 std::vector<std::int64_t> checkpoint_steps(const std::vector<std::string>& names) {

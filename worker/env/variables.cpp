@@ -3,7 +3,7 @@
 
 #include <fmt/format.h>
 
-#include <charconv>
+#include "proto/text.h"
 
 namespace cpprun {
 
@@ -21,10 +21,8 @@ std::string Variables::text(std::string_view name) const {
 std::optional<int> Variables::number(std::string_view name, int least, int most) {
   if (!has(name)) return std::nullopt;
   const std::string value = text(name);
-  int parsed = 0;
-  const char* const end = value.data() + value.size();
-  const auto [stop, error] = std::from_chars(value.data(), end, parsed);
-  if (error == std::errc() && stop == end && least <= parsed && parsed <= most) return parsed;
+  const auto parsed = exact_number<int>(value);
+  if (parsed && least <= *parsed && *parsed <= most) return parsed;
   add_mistake(fmt::format("{}={} is not a whole number from {} to {}", name, value, least, most));
   return std::nullopt;
 }

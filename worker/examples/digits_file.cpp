@@ -4,11 +4,11 @@
 #include <fmt/format.h>
 
 #include <cerrno>
-#include <cstring>
 #include <filesystem>
 #include <fstream>
 
 #include "proto/bounds.h"
+#include "proto/text.h"
 
 namespace cpprun::examples {
 namespace {
@@ -104,7 +104,7 @@ Result<Digits> read_digits(const std::string& path) {
   std::string bytes(size, '\0');
   std::ifstream file(path, std::ios::binary);
   if (!file.read(bytes.data(), static_cast<std::streamsize>(size))) {
-    return failure(fmt::format("cannot read digits \"{}\": {}", path, std::strerror(errno)));
+    return failure(fmt::format("cannot read digits \"{}\": {}", path, errno_text(errno)));
   }
   return parse_digits(bytes, path);
 }

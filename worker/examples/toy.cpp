@@ -9,9 +9,9 @@
 #include <fmt/format.h>
 #include <torch/torch.h>
 
-#include <charconv>
 #include <cstdio>
 
+#include "proto/text.h"
 #include "worker/env/io/environment.h"
 #include "worker/env/io/record.h"
 #include "worker/env/io/spawn.h"
@@ -112,19 +112,15 @@ int work(const cpprun::Context& context, const Settings& settings) {
 // "8,2" → {8, 2}.
 cpprun::Result<std::vector<int>> counts_of(const std::string& text) {
   std::vector<int> counts;
-  const char* at = text.data();
-  const char* const end = at + text.size();
-  while (true) {
-    int count = 0;
-    const auto [stop, error] = std::from_chars(at, end, count);
-    if (error != std::errc{} || count < 1 || (stop != end && *stop != ',')) {
+  for (const std::string_view part : cpprun::split(text, ',')) {
+    const auto count = cpprun::exact_number<int>(part);
+    if (!count || *count < 1) {
       return cpprun::failure(fmt::format(
           "--spawn={}: give the number of workers of each node, such as 2 or 8,2", text));
     }
-    counts.push_back(count);
-    if (stop == end) return counts;
-    at = stop + 1;
+    counts.push_back(*count);
   }
+  return counts;
 }
 
 cpprun::Result<int> spawn(const Settings& settings, int argc, char** argv) {

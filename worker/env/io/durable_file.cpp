@@ -9,8 +9,9 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdlib>
-#include <cstring>
 #include <utility>
+
+#include "proto/text.h"
 
 namespace cpprun {
 namespace {
@@ -51,14 +52,14 @@ DurableFile::~DurableFile() {
 }
 
 tl::unexpected<Error> DurableFile::cannot(std::string_view what) const {
-  return failure(fmt::format("cannot {} \"{}\": {}", what, path_, std::strerror(errno)));
+  return failure(fmt::format("cannot {} \"{}\": {}", what, path_, errno_text(errno)));
 }
 
 Result<DurableFile> DurableFile::create(const std::string& path) {
   std::string temporary_path = path + ".tmp-XXXXXX";
   const int file = ::mkostemp(temporary_path.data(), O_CLOEXEC);
   if (file < 0) {
-    return failure(fmt::format("cannot write \"{}\": {}", path, std::strerror(errno)));
+    return failure(fmt::format("cannot write \"{}\": {}", path, errno_text(errno)));
   }
   DurableFile created(path, std::move(temporary_path), file);
   // mkostemp keeps others from reading; a checkpoint is an ordinary file.

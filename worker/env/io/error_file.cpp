@@ -7,7 +7,8 @@
 
 #include <cerrno>
 #include <cstdio>
-#include <cstring>
+
+#include "proto/text.h"
 
 namespace cpprun {
 namespace {
@@ -58,7 +59,7 @@ Result<ErrorFile> write_error_file(const std::string& path, std::string_view jso
   const int error = create(path.c_str(), temporary_path.c_str(), json.data(), json.size());
   if (error == 0) return ErrorFile::written;
   if (error == EEXIST) return ErrorFile::already_there;
-  return failure(fmt::format("cannot write error file \"{}\": {}", path, std::strerror(error)));
+  return failure(fmt::format("cannot write error file \"{}\": {}", path, errno_text(error)));
 }
 
 void write_error_file_in_signal(const char* path, const char* temporary_path, const char* bytes,

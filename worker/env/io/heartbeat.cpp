@@ -13,6 +13,7 @@
 #include <ctime>
 
 #include "proto/heartbeat.h"
+#include "proto/text.h"
 #include "worker/env/io/environment.h"
 
 namespace cpprun {
@@ -50,7 +51,7 @@ Heartbeat::Heartbeat(const std::string& path, int rank) {
   record_ = map_file(path);
   if (record_ == nullptr) {
     const std::string line = fmt::format("rank {}: no heartbeat, cannot write \"{}\": {}\n", rank,
-                                         path, std::strerror(errno));
+                                         path, errno_text(errno));
     static_cast<void>(!::write(STDERR_FILENO, line.data(), line.size()));
     return;
   }

@@ -19,15 +19,12 @@
 #include <system_error>
 
 #include "proto/bounds.h"
+#include "proto/text.h"
 
 namespace cpprun {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-
-std::string to_text(int error_number) {
-  return std::generic_category().message(error_number);
-}
 
 // While it lives no signal is delivered to this thread.
 class SignalsHeld {
@@ -97,12 +94,12 @@ class Children {
     for (std::string& setting : settings) variables.push_back(setting.data());
     variables.push_back(nullptr);
     const pid_t pid = start_process(words, variables);
-    if (pid < 0) return failure(fmt::format("cannot start a process: {}", to_text(errno)));
+    if (pid < 0) return failure(fmt::format("cannot start a process: {}", errno_text(errno)));
     const auto descriptor = static_cast<int>(::syscall(SYS_pidfd_open, pid, 0));
     const int error_number = errno;
     children_.push_back({pid, descriptor});
     if (descriptor < 0) {
-      return failure(fmt::format("cannot watch process {}: {}", pid, to_text(error_number)));
+      return failure(fmt::format("cannot watch process {}: {}", pid, errno_text(error_number)));
     }
     return {};
   }
@@ -197,7 +194,7 @@ Result<std::uint16_t> free_port() {
   std::random_device random;
   std::uniform_int_distribution<std::uint16_t> ports(least, most);
   const int socket = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  if (socket < 0) return failure(fmt::format("cannot make a socket: {}", to_text(errno)));
+  if (socket < 0) return failure(fmt::format("cannot make a socket: {}", errno_text(errno)));
   std::uint16_t found = 0;
   for (int attempt = 0; attempt < attempts_max && found == 0; ++attempt) {
     sockaddr_in address{};

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "proto/bounds.h"
+#include "proto/text.h"
 #include "worker/torch/files/safetensors_file.h"
 
 namespace cpprun {
@@ -27,7 +28,7 @@ std::string read_bytes(const std::string& path) {
   const std::unique_ptr<gzFile_s, decltype(&::gzclose)> file(::gzopen(path.c_str(), "rbe"),
                                                              &::gzclose);
   if (!file) {
-    throw FileError(fmt::format("cannot read \"{}\": {}", path, std::strerror(errno)));
+    throw FileError(fmt::format("cannot read \"{}\": {}", path, errno_text(errno)));
   }
   std::string bytes;
   std::vector<char> piece(1 << 20);

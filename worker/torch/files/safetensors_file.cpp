@@ -11,9 +11,9 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <cstring>
 
 #include "proto/bounds.h"
+#include "proto/text.h"
 #include "worker/env/io/durable_file.h"
 #include "worker/torch/compat/types.h"
 #include "worker/torch/files/safetensors.h"
@@ -121,7 +121,7 @@ class OpenFile {
 
  private:
   [[noreturn]] void fail(std::string_view what) const {
-    throw FileError(fmt::format("{} \"{}\": {}", what, path_, std::strerror(errno)));
+    throw FileError(fmt::format("{} \"{}\": {}", what, path_, errno_text(errno)));
   }
 
   const std::string& path_;

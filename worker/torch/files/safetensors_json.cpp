@@ -3,12 +3,12 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <nlohmann/json.hpp>
 #include <tuple>
 #include <utility>
 
 #include "proto/bounds.h"
+#include "proto/text.h"
 #include "worker/torch/files/safetensors.h"
 
 namespace cpprun {
@@ -306,10 +306,9 @@ void set_checksum(std::string& text, std::uint32_t checksum) {
 std::optional<std::uint32_t> take_checksum(std::string& text) {
   const std::size_t place = checksum_place(text);
   if (place == std::string::npos) return std::nullopt;
-  std::uint32_t checksum = 0;
-  const char* const first = text.data() + place;
-  const auto [stop, error] = std::from_chars(first, first + checksum_digits, checksum, 16);
-  if (error != std::errc() || stop != first + checksum_digits) return std::nullopt;
+  const auto checksum =
+      hex_number<std::uint32_t>(std::string_view(text).substr(place, checksum_digits));
+  if (!checksum) return std::nullopt;
   text.replace(place, checksum_digits, checksum_digits, '0');
   return checksum;
 }

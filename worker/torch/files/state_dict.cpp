@@ -5,8 +5,9 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <charconv>
 #include <set>
+
+#include "proto/text.h"
 
 namespace cpprun {
 namespace {
@@ -15,13 +16,11 @@ template <class Number>
 Number parse(const StateDict& state, const std::string& name, std::string_view kind) {
   const auto found = state.texts.find(name);
   if (found == state.texts.end()) throw StateError(fmt::format("\"{}\" is missing", name));
-  Number value{};
-  const char* const end = found->second.data() + found->second.size();
-  const auto [stop, error] = std::from_chars(found->second.data(), end, value);
-  if (error != std::errc() || stop != end) {
+  const auto value = exact_number<Number>(found->second);
+  if (!value) {
     throw StateError(fmt::format("\"{}\" is \"{}\", expected is {}", name, found->second, kind));
   }
-  return value;
+  return *value;
 }
 
 // A model of another kind differs in hundreds of names; the first few say which it is.

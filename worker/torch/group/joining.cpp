@@ -4,7 +4,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <charconv>
+#include "proto/text.h"
 
 namespace cpprun {
 namespace {
@@ -112,12 +112,10 @@ std::vector<int> ranks_waited_for(const std::string& cause) {
   while (at < cause.size()) {
     const std::size_t end = std::min(cause.find_first_of(", ", at), cause.size());
     const std::string key = cause.substr(at, end - at);
-    const std::size_t slash = key.rfind('/');
-    int rank = 0;
-    const char* const first = key.data() + (slash == std::string::npos ? key.size() : slash + 1);
-    const auto parsed = std::from_chars(first, key.data() + key.size(), rank);
-    const bool whole = parsed.ec == std::errc() && parsed.ptr == key.data() + key.size();
-    if (key.find("default_pg") != std::string::npos && whole) ranks.push_back(rank);
+    if (key.find("default_pg") != std::string::npos) {
+      const auto rank = exact_number<int>(std::string_view(key).substr(key.rfind('/') + 1));
+      if (rank) ranks.push_back(*rank);
+    }
     at = cause.find_first_not_of(", ", end);
   }
   return ranks;

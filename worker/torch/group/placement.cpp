@@ -3,8 +3,9 @@
 
 #include <fmt/format.h>
 
-#include <charconv>
 #include <limits>
+
+#include "proto/text.h"
 
 namespace cpprun {
 namespace {
@@ -25,14 +26,6 @@ struct Url {
   std::optional<int> world_size;
 };
 
-std::optional<int> whole_number(std::string_view text) {
-  int number = 0;
-  const char* const end = text.data() + text.size();
-  const auto [stop, error] = std::from_chars(text.data(), end, number);
-  if (error != std::errc() || stop != end) return std::nullopt;
-  return number;
-}
-
 Result<Url> parse_query(Url url, const std::string& method, std::string_view query) {
   while (!query.empty()) {
     const std::size_t end = std::min(query.find('&'), query.size());
@@ -40,8 +33,9 @@ Result<Url> parse_query(Url url, const std::string& method, std::string_view que
     query.remove_prefix(std::min(end + 1, query.size()));
     const std::size_t equals = pair.find('=');
     const std::string_view name = pair.substr(0, equals);
-    const auto number =
-        equals == std::string_view::npos ? std::nullopt : whole_number(pair.substr(equals + 1));
+    const auto number = equals == std::string_view::npos
+                            ? std::nullopt
+                            : exact_number<int>(pair.substr(equals + 1));
     if (!number || (name != "rank" && name != "world_size")) {
       return failure(
           fmt::format("{}: \"{}\" is neither rank=<number> nor world_size=<number>", method, pair));
@@ -67,7 +61,8 @@ Result<Url> parse_url(const std::string& method) {
 Result<Address> parse_address(const std::string& method, const std::string& body) {
   const std::size_t colon = std::min(body.rfind(':'), body.size());
   const int port =
-      whole_number(std::string_view(body).substr(std::min(colon + 1, body.size()))).value_or(0);
+      exact_number<int>(std::string_view(body).substr(std::min(colon + 1, body.size())))
+          .value_or(0);
   std::string host = body.substr(0, colon);
   if (host.size() > 2 && host.front() == '[' && host.back() == ']') {
     host = host.substr(1, host.size() - 2);
