@@ -22,6 +22,8 @@ namespace {
 
 using Tensors = std::vector<at::Tensor>;
 
+// Tensors are handed to LibTorch detached everywhere below: it is the same memory, and autograd
+// takes no note of numbers that come from other ranks.
 Work start(const ProcessGroup& group, const char* name, c10::intrusive_ptr<c10d::Work> native,
            Tensors inputs, Tensors outputs) {
   return Work(std::move(native), {.name = name,

@@ -31,6 +31,7 @@ void require_splits(const std::vector<std::int64_t>& splits, std::int64_t total,
                   fmt::join(splits, ", "), group.size(), total));
 }
 
+// Detached: an output may want gradients, and is only a place to put numbers here.
 void refill(const std::vector<at::Tensor>& outputs, const at::Tensor& flat) {
   std::int64_t at = 0;
   for (const at::Tensor& output : outputs) {
@@ -106,6 +107,7 @@ Work barrier_async(const ProcessGroup& group) {
   agree_on(group, "barrier", [] { return std::string(); });
   c10d::BarrierOptions options;
   const c10::Device device = group.device();
+  // NCCL would guess it from the rank, and be wrong where a machine's devices are shared out.
   if (device.is_cuda()) options.device_ids = {device.index()};
   return Work(group.native()->barrier(options),
               {.name = "barrier", .inputs = {}, .outputs = {}, .stalls = group.parts().stalls});
@@ -119,6 +121,7 @@ void monitored_barrier(const ProcessGroup& group, std::chrono::milliseconds time
                        bool wait_all_ranks) {
   c10d::BarrierOptions options;
   options.timeout = timeout;
+  // Nothing is agreed on before: who does not come is what it is called for.
   try {
     group.native()->monitoredBarrier(options, wait_all_ranks);
   } catch (const std::exception& error) {

@@ -49,6 +49,7 @@ Work irecv(at::Tensor tensor, int source, const ProcessGroup& group, int tag) {
   require_dense(tensor, "recv");
   require_tag(tag, "recv");
   std::vector<at::Tensor> tensors = {tensor.detach()};
+  // Who it was is known when it has come: Work::source_rank().
   if (source == any_source) {
     auto native = group.native()->recvAnysource(tensors, tag);
     return Work(std::move(native), {.name = "recv from any rank",

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
+// An object travels as two messages: its length, without which nobody could make room for it, and
+// its bytes. An empty one is its length alone.
+
 #include "worker/torch/collectives/objects.h"
 
 #include <ATen/ops/empty.h>
@@ -34,6 +37,7 @@ std::string bytes_of(const at::Tensor& tensor, std::int64_t length) {
   return {first, first + length};
 }
 
+// A length may come from another rank, so it is looked at before there is memory for it.
 std::int64_t checked_length(std::int64_t length) {
   if (length >= 0 && length <= static_cast<std::int64_t>(bounds::worker_object_bytes_max)) {
     return length;
@@ -84,6 +88,7 @@ void send_bytes(const std::string& bytes, int destination, const ProcessGroup& g
 
 std::string recv_bytes(int source, const ProcessGroup& group, int tag) {
   const at::Tensor length = at::zeros({1}, type(at::kLong, group));
+  // Of any source only the length is taken: the bytes have to be the same rank's.
   const int sender = recv(length, source, group, tag);
   const auto count = checked_length(length.item<std::int64_t>());
   if (count == 0) return {};
