@@ -4,17 +4,25 @@
 #include <ATen/Context.h>
 #include <ATen/ops/full.h>
 #include <ATen/ops/rand.h>
+#include <ATen/record_function.h>
 #include <doctest/doctest.h>
 
 #include <fstream>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string_view>
+#include <utility>
 
 #include "tests/worker/temporary_folder.h"
 #include "tests/worker/two_ranks.h"
 #include "worker/env/checkpoint_names.h"
+#include "worker/torch/collectives/collectives.h"
 #include "worker/torch/files/safetensors_file.h"
 
 using namespace cpprun;
 using cpprun::testing::TemporaryFolder;
+using namespace std::chrono_literals;
 
 namespace {
 
@@ -34,6 +42,46 @@ void damage(const TemporaryFolder& folder, std::int64_t step) {
 
 ProcessGroup alone() {
   return init_process_group(Context{});
+}
+
+// Between this thread's first and last look at a tensor that it writes, `meanwhile` is called:
+// once, by LibTorch, which tells its observers of every operation. So a write takes as long as a
+// test wants.
+class WriteHeld {
+ public:
+  explicit WriteHeld(std::function<void()> meanwhile)
+      : handle_(at::addThreadLocalCallback(at::RecordFunctionCallback(&WriteHeld::hear))) {
+    meanwhile_ = std::move(meanwhile);
+  }
+  ~WriteHeld() {
+    at::removeCallback(handle_);
+    meanwhile_ = {};
+  }
+  WriteHeld(const WriteHeld&) = delete;
+  WriteHeld& operator=(const WriteHeld&) = delete;
+  static bool was_met() { return !meanwhile_; }
+
+ private:
+  static std::unique_ptr<at::ObserverContext> hear(const at::RecordFunction& operation) {
+    const bool writes = std::string_view(operation.name()) == "aten::resolve_neg";
+    if (writes && meanwhile_) std::exchange(meanwhile_, {})();
+    return nullptr;
+  }
+
+  static thread_local std::function<void()> meanwhile_;
+  at::CallbackHandle handle_;
+};
+
+thread_local std::function<void()> WriteHeld::meanwhile_;
+
+// A collective that the other rank does not come to.
+void expect_to_give_up(const ProcessGroup& group) {
+  try {
+    barrier(group);
+  } catch (const DistributedError&) {
+    return;
+  }
+  throw DistributedError("a barrier with one rank has ended");
 }
 
 }  // namespace
@@ -183,6 +231,31 @@ TEST_CASE("ranks wait for the one that writes, and learn why it could not") {
   CHECK(failure == "");
   INFO(reason);
   CHECK(reason.starts_with("rank 0 cannot create folder \"" + folder.file("no-folder") + "\": "));
+}
+
+TEST_CASE("a write that outlasts the group's time-out fails nobody") {
+  const TemporaryFolder folder;
+  const auto failure = testing::on_two_ranks(
+      [&folder](const ProcessGroup& group) {
+        // Two groups that rank 0 alone calls: each gives up when that time has passed once more.
+        // The second is there because the other rank may have begun to wait a little later.
+        const auto first = new_group(group, {0, 1});
+        const auto second = new_group(group, {0, 1});
+        const auto outlast = [&] {
+          expect_to_give_up(*first);
+          expect_to_give_up(*second);
+        };
+        {
+          std::optional<WriteHeld> held;
+          if (group.rank() == 0) held.emplace(outlast);
+          Checkpoints(folder.file("run")).save({.step = 1}, state_with(1), group);
+          testing::expect(!held || held->was_met(), "the write was never held");
+        }
+        testing::expect(!folder.read("run/" + checkpoint_name(1)).empty(), "it is there");
+        barrier(group);
+      },
+      {.timeout = 1500ms});
+  CHECK(failure == "");
 }
 
 TEST_CASE("options that make no sense are refused") {
