@@ -15,13 +15,15 @@
 int main(int argc, char** argv) {
   cpprun::fill_standard_streams();
   cpprun::survive_failed_writes();
-  const auto parsed = cpprun::parse_daemon_options(argc, argv, cpprun::version_text(),
-                                                   cpprun::environment_of(environ));
+  const auto environment = cpprun::environment_of(environ);
+  auto parsed = cpprun::parse_daemon_options(argc, argv, cpprun::version_text(), environment);
   if (const auto* end = std::get_if<cpprun::CommandLineEnd>(&parsed)) {
     std::fputs(end->text.c_str(), end->exit_code == 0 ? stdout : stderr);
     return end->exit_code;
   }
   // The leases of many jobs hang on its answers.
   cpprun::hold_steady();
-  return cpprun::run_store_daemon(std::get<cpprun::DaemonOptions>(parsed));
+  auto& options = std::get<cpprun::DaemonOptions>(parsed);
+  options.door_folders = cpprun::own_door_folders(environment, ::geteuid());
+  return cpprun::run_store_daemon(options);
 }

@@ -31,8 +31,8 @@ std::string head_of(const Response& response, bool closes) {
                                  std::string_view(reason.data(), reason.size()), response.type);
   head += "Cache-Control: no-store\r\nX-Content-Type-Options: nosniff\r\n";
   for (const auto& [name, value] : response.fields) head += fmt::format("{}: {}\r\n", name, value);
-  return head + fmt::format("Content-Length: {}\r\n{}\r\n", response.body.size(),
-                            closes ? "Connection: close\r\n" : "");
+  if (!response.goes_on) head += fmt::format("Content-Length: {}\r\n", response.body.size());
+  return head + (closes ? "Connection: close\r\n\r\n" : "\r\n");
 }
 
 // Where the head that begins these bytes is over; nothing: not yet. Two line ends in a row are, be
@@ -197,7 +197,8 @@ Session::Step Session::next() {
                .host = std::string(view_of(parser.get()[beast::field::host])),
                .body = inbox_.substr(*end, whole - *end),
                .content_type = std::string(view_of(parser.get()[beast::field::content_type])),
-               .has_origin = parser.get().count(beast::field::origin) > 0}};
+               .has_origin = parser.get().count(beast::field::origin) > 0,
+               .last_event_id = std::string(view_of(parser.get()["Last-Event-ID"]))}};
   is_waiting_ = true;
   is_head_ = *method == Method::head;
   closes_ = parser.get().version() < 11 || !parser.get().keep_alive();
@@ -217,6 +218,7 @@ Session::Refused Session::refuse(unsigned status, std::string_view why) {
 
 std::string Session::answer(const Response& response) {
   is_waiting_ = false;
+  closes_ = closes_ || response.goes_on;
   std::string bytes = head_of(response, closes_);
   if (!is_head_) bytes += response.body;
   return bytes;

@@ -22,11 +22,12 @@ enum class Method { get, head, post };
 
 struct Request {
   Method method = Method::get;
-  std::string target;             // "/api/v1/jobs?after=x", as it was sent: printable ASCII
-  std::string host;               // as it was sent; empty: an HTTP/1.0 client did not say
-  std::string body = {};          // a few kilobytes at most
-  std::string content_type = {};  // as it was sent
-  bool has_origin = false;        // a page in a browser asks
+  std::string target;              // "/api/v1/jobs?after=x", as it was sent: printable ASCII
+  std::string host;                // as it was sent; empty: an HTTP/1.0 client did not say
+  std::string body = {};           // a few kilobytes at most
+  std::string content_type = {};   // as it was sent
+  bool has_origin = false;         // a page in a browser asks
+  std::string last_event_id = {};  // what a watcher has heard of last; empty: it did not say
   friend bool operator==(const Request&, const Request&) = default;
 };
 
@@ -36,6 +37,8 @@ struct Response {
   std::string body = {};
   // Beyond what every answer has; names and values of ours.
   std::vector<std::pair<std::string_view, std::string>> fields = {};
+  // The body is how it begins: more follows, until the connection is closed.
+  bool goes_on = false;
 };
 
 class Session {
@@ -59,7 +62,8 @@ class Session {
   // What is to be done next; not while a request waits for its answer.
   Step next();
 
-  // The bytes that answer the request that came out last.
+  // The bytes that answer the request that came out last. Where the answer goes on nothing more is
+  // heard.
   std::string answer(const Response& response);
   // After that answer the connection is to be closed.
   bool closes() const { return closes_; }

@@ -221,6 +221,9 @@ void Coordinator::sign_notes(const std::string& job, std::size_t said_before,
   for (std::size_t i = said_before; i < actions.size(); ++i) {
     if (auto* note = std::get_if<coordinator::Note>(&actions[i])) {
       note->line = fmt::format("job \"{}\": {}", job, note->line);
+      note->job = job;
+    } else if (auto* change = std::get_if<coordinator::NodeChange>(&actions[i])) {
+      change->job = job;
     }
   }
 }

@@ -110,6 +110,8 @@ class Coordinator {
   Store& store(const std::string& job) { return jobs_.at(job)->store; }
   bool knows(const std::string& job) const { return jobs_.contains(job); }
   std::size_t job_count() const { return jobs_.size(); }
+  // The job that has spoken through that link; null: none has.
+  const std::string* job_of(LinkId link) const;
   // For whoever looks: null if there is none of that name; and at most so many in the order of
   // their names, those behind that one.
   const Job* find(const std::string& job) const;

@@ -21,6 +21,11 @@ const Job* Coordinator::find(const std::string& job) const {
   return found == jobs_.end() ? nullptr : &found->second->job;
 }
 
+const std::string* Coordinator::job_of(LinkId link) const {
+  const auto found = job_of_link_.find(link);
+  return found == job_of_link_.end() ? nullptr : &found->second;
+}
+
 std::vector<const Job*> Coordinator::jobs_after(const std::string& name,
                                                 std::size_t jobs_max) const {
   std::vector<const Job*> jobs;
@@ -118,9 +123,13 @@ http::Response of_job(const Coordinator& coordinator, const Moment& moment,
 
 }  // namespace
 
+bool is_for_us(const HostNames& names, const http::Request& request) {
+  return request.host.empty() || http::is_own_host(request.host, names);
+}
+
 http::Response answer(const Coordinator& coordinator, const HostNames& names, const Moment& moment,
                       const http::Request& request) {
-  if (!request.host.empty() && !http::is_own_host(request.host, names)) {
+  if (!is_for_us(names, request)) {
     return refusal(421, fmt::format("this machine is not called \"{}\": ask for it by an address",
                                     plain_line(request.host, bounds::name_shown_bytes_max)));
   }

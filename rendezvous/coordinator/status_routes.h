@@ -16,6 +16,9 @@ namespace cpprun {
 // Names by which this machine may be asked for, beside its addresses and localhost.
 using HostNames = std::vector<std::string>;
 
+// Whether it was asked for by a name of this machine, and not by that of a stranger's page.
+bool is_for_us(const HostNames& names, const http::Request& request);
+
 http::Response answer(const Coordinator& coordinator, const HostNames& names, const Moment& moment,
                       const http::Request& request);
 

@@ -5,11 +5,13 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "proto/bounds.h"
 #include "proto/c10d/dialect.h"
 #include "proto/clock.h"
 #include "rendezvous/log_level.h"
+#include "rendezvous/status/door_places.h"
 #include "rendezvous/status/status_access.h"
 
 namespace cpprun {
@@ -20,6 +22,7 @@ struct DaemonOptions {
   bool is_quiet = false;       // says nothing about closed clients
   LogLevel log_level = LogLevel::info;
   StatusAccess status_access = StatusAccess::user;  // who may look at the jobs by HTTP
+  std::vector<DoorFolder> door_folders = {};        // of its socket for tools
   bool has_plain_store = true;  // for whoever comes, on the port where agents meet
   c10d::Dialect dialect = c10d::Dialect::undecided;  // taken for granted where it is given
   // What strangers can take at most.

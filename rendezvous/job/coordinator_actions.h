@@ -58,6 +58,7 @@ struct Note {
   std::optional<link::Failure> root = {};
   LogLevel level = LogLevel::info;
   bool of_stranger = false;  // about somebody who is not in the job, and may come without end
+  std::string job = {};      // whose it is, where a coordinator has several
   friend bool operator==(const Note&, const Note&) = default;
 };
 
@@ -72,6 +73,7 @@ struct NodeChange {
   std::string host;
   std::optional<GroupRank> rank = {};  // in this round, or in the one before
   std::string reason = {};
+  std::string job = {};  // where a coordinator has several
   friend bool operator==(const NodeChange&, const NodeChange&) = default;
 };
 

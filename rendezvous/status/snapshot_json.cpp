@@ -144,6 +144,10 @@ std::string nodes_json(const NodePage& page, const Moment& moment) {
   return text_of(json);
 }
 
+nlohmann::ordered_json shown_failure(const link::Failure& failure) {
+  return failure_json(failure);
+}
+
 std::string error_json(const std::string& reason) {
   Json json;
   json["error"] = reason;

@@ -66,8 +66,8 @@ bool acts(std::string_view path) {
 }
 bool is_cli(std::string_view path) {
   return path == "rendezvous/daemon/cpprund_cli.cpp" || path == "launcher/cli/declaration.cpp" ||
-         path == "launcher/cli/config_file.cpp" || path == "tests/sim/sim_main.cpp" ||
-         path.starts_with("worker/examples/");
+         path == "launcher/cli/config_file.cpp" || path == "launcher/control/command_line.cpp" ||
+         path == "tests/sim/sim_main.cpp" || path.starts_with("worker/examples/");
 }
 bool is_codec(std::string_view path) {
   return path.ends_with("/codec.cpp") || path.ends_with("_json.cpp") || path.ends_with("_json.h") ||
@@ -83,7 +83,7 @@ bool speaks_asio(std::string_view path) {
 }
 
 bool speaks_http(std::string_view path) {
-  return path == "proto/http/session.cpp";
+  return path == "proto/http/session.cpp" || path == "proto/http/exchange.cpp";
 }
 
 constexpr std::string_view in_io_only = "effects live in io/: hand the value in";
@@ -91,7 +91,7 @@ constexpr std::string_view in_io_only = "effects live in io/: hand the value in"
 const std::array homes = {
     Home{"asio", speaks_asio, "Asio appears only under io/"},
     Home{"boost/", speaks_http,
-         "Boost.Beast reads and writes HTTP in proto/http/session.cpp alone"},
+         "Boost.Beast reads and writes HTTP in proto/http/session.cpp and exchange.cpp alone"},
     Home{"CLI/", is_cli, "CLI11 appears only where command lines are declared"},
     Home{"nlohmann/", is_codec, "JSON is read and written only in codec.cpp and *_json files"},
     Home{"torch/", is_worker, "LibTorch appears only in worker/torch and worker/examples"},

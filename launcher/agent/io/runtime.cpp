@@ -20,7 +20,9 @@
 #include "launcher/plan/meeting_place.h"
 #include "launcher/report/io/terminal.h"
 #include "proto/bounds.h"
+#include "proto/watch_bounds.h"
 #include "rendezvous/io/boot_clock.h"
+#include "rendezvous/status/door_places.h"
 
 namespace cpprun::io {
 
@@ -53,6 +55,7 @@ Runtime::~Runtime() {
   const bool nobody_is_left = !processes_ || processes_->nobody_is_left();
   const bool is_told = !nobody_is_left || watchdog_.release(bounds::disk_patience_at_end);
   if (logs_ && is_told) logs_->hand_over_folder();
+  if (coordinator_ && is_told) coordinator_->hand_over_door();
   logs_.reset();
 }
 
@@ -199,7 +202,9 @@ Result<void> Runtime::host_coordinator() {
               },
           .node_changed = [this](const auto& change) { note(event_log::NodeChanged{change}); },
           .round_over = [this](const auto& root) { attempts_.judged(root); },
-          .ordered = [this](const auto& answered) { note(event_log::Ordered{answered}); }});
+          .ordered = [this](const auto& answered) { note(event_log::Ordered{answered}); },
+          .events_wanted = [this] { tell_kept(); },
+          .door_opened = [this](const std::string& path) { watchdog_.set_door(path); }});
   const auto listening = coordinator_->open(
       {.host = listening_address(config.endpoint),
        .port = static_cast<std::uint16_t>(config.endpoint.port)},
@@ -213,6 +218,10 @@ Result<void> Runtime::host_coordinator() {
     return failure(with_port_cure(listening.error().reason));
   }
   config.endpoint.port = listening->port;
+  coordinator_->open_door(*inputs_.side,
+                          {.folders = own_door_folders(inputs_.environment, ::geteuid()),
+                           .after = bounds::door_opens_after,
+                           .patience = bounds::disk_patience_at_end});
   return {};
 }
 
@@ -330,12 +339,28 @@ void Runtime::replace_watchdog() {
       posted.error().reason)));
 }
 
+// A line costs as much as a few system calls: nobody's is made.
 void Runtime::note(const event_log::Event& event) {
   const bool on_console = inputs_.config.logs.events_on_console;
-  if (!on_console && !inputs_.output_files.keeps_events()) return;
+  const bool is_shown = coordinator_ && coordinator_->shows_events();
+  const bool is_wanted = on_console || inputs_.output_files.keeps_events();
+  if (!is_wanted && !is_shown) return;
+  if (!is_wanted && !coordinator_->is_watched()) {
+    kept_.emplace_back(wall_now(), event);
+    if (kept_.size() > bounds::events_unsaid_max) tell_kept();
+    return;
+  }
+  tell_kept();
   const auto line = inputs_.output_files.line(event);
+  if (is_shown) coordinator_->tell_event(line);
   if (on_console) pump_.say(line);
   inputs_.output_files.append(line);
+}
+
+void Runtime::tell_kept() {
+  for (const auto& [time, event] : std::exchange(kept_, {})) {
+    coordinator_->tell_event(inputs_.output_files.line(time, event));
+  }
 }
 
 }  // namespace cpprun::io

@@ -10,6 +10,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "launcher/agent/agent.h"
@@ -84,6 +85,7 @@ class Runtime {
   void announce_report(const std::string& reason);
   void file_is_left();
   void note(const event_log::Event& event);
+  void tell_kept();
   void leave_error_file(const link::Failure& root);
   void replace_watchdog();
   void leave_when_everything_is_said();
@@ -118,6 +120,7 @@ class Runtime {
   std::vector<DiagnosedEnd> ends_;     // the bad ones of the attempt that runs
   WallTime started_{};
   Attempts attempts_;
+  std::vector<std::pair<WallTime, event_log::Event>> kept_;  // for whoever may come and watch
   GroupRank group_rank_{};               // of this node, in the round that was sealed last
   int restarts_ = 0;                     // of the job, when the last round was sealed
   std::optional<agent::Exit> exit_;      // the agent's last word

@@ -191,9 +191,13 @@ void OutputFiles::serve(asio::io_context& context, EventFile::Tell tell) {
   }
 }
 
-std::string OutputFiles::line(const event_log::Event& event) {
+std::string OutputFiles::line(WallTime time, const event_log::Event& event) {
   if (!event_log_) return {};
-  return event_log_->line(wall_now(), event);
+  return event_log_->line(time, event);
+}
+
+std::string OutputFiles::line(const event_log::Event& event) {
+  return line(wall_now(), event);
 }
 
 void OutputFiles::append(const std::string& line) {

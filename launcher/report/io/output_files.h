@@ -43,8 +43,9 @@ class OutputFiles {
 
   // Whose events these are; called once before the first.
   void begin(EventSource source) { event_log_.emplace(std::move(source)); }
-  // What is to be said of an event, now; empty before `begin`.
-  std::string line(const event_log::Event& event);
+  // What is to be said of an event of that time; empty before `begin`.
+  std::string line(WallTime time, const event_log::Event& event);
+  std::string line(const event_log::Event& event);  // of now
   // Appends a line, with a word before it on how many found no room.
   void append(const std::string& line);
 

@@ -20,6 +20,7 @@
 #include <limits>
 #include <map>
 #include <optional>
+#include <string_view>
 #include <system_error>
 #include <utility>
 #include <vector>
@@ -31,19 +32,22 @@
 #include "rendezvous/io/boot_clock.h"
 #include "rendezvous/io/close_from.h"
 #include "rendezvous/io/steadiness.h"
+#include "rendezvous/status/io/door.h"
 
 namespace cpprun::io {
 
 namespace {
 
 // What cpprun tells: a kind and a number, which for `fence` is a time on the clock of boot_clock.h,
-// or 0. Short enough for the pipe to take it in one piece.
-enum class Kind : std::int64_t { started, gone, fence, nobody_is_left };
+// or 0, and for `door` counts the bytes that follow. Short enough for the pipe to take it in one
+// piece.
+enum class Kind : std::int64_t { started, gone, door, fence, nobody_is_left };
 struct Word {
   Kind kind = Kind::started;
   std::int64_t number = 0;
 };
 
+constexpr std::size_t door_bytes_max = 4096 - sizeof(Word);  // PIPE_BUF: never torn
 constexpr std::int64_t poll_max = std::numeric_limits<int>::max();
 
 // Whoever ends cpprun by its name must not end the watchdog with it, so ps shows another one.
@@ -78,6 +82,7 @@ class Watch {
   void stand() {
     Word word;
     while (keep_fence(), hear(&word, sizeof word)) {
+      const auto number = static_cast<std::size_t>(word.number);
       const auto leader = static_cast<int>(word.number);
       if (word.kind == Kind::started && leaders_.size() < bounds::watchdog_groups_max) {
         leaders_[leader] = hold(leader);
@@ -90,13 +95,15 @@ class Watch {
         if (!std::exchange(steady_, true)) hold_steady();
         fence_.reset();
         if (fence > boot_now()) fence_ = fence;
+      } else if (word.kind == Kind::door && number <= door_bytes_max) {
+        if (!hear_path(door_, number)) break;
       } else if (word.kind == Kind::nobody_is_left) {
-        return remove_folder();
+        return tidy_up();
       }
     }
     // Nobody speaks any more: there is nothing to wait for but our own work.
     kill_everybody(-1);
-    remove_folder();
+    tidy_up();
   }
 
  private:
@@ -155,6 +162,11 @@ class Watch {
     return true;
   }
 
+  bool hear_path(std::string& path, std::size_t bytes) {
+    path.assign(bytes, '\0');
+    return hear(path.data(), bytes);
+  }
+
   void forget(int leader) {
     const auto found = leaders_.find(leader);
     if (found == leaders_.end()) return;
@@ -162,9 +174,10 @@ class Watch {
     leaders_.erase(found);
   }
 
-  void remove_folder() const {
+  void tidy_up() const {
     std::error_code ignored;  // there is nobody left to tell
     if (!folder_.empty()) std::filesystem::remove_all(folder_, ignored);
+    if (!door_.empty()) remove_door(door_);
   }
 
   // The groups first, for which nobody has to be looked at.
@@ -184,6 +197,7 @@ class Watch {
   std::map<int, Leader> leaders_;  // by their group
   std::optional<TimePoint> fence_;
   std::string folder_;
+  std::string door_;
 };
 
 // What the watchdog is born with. The descriptors are its ends of the two pipes.
@@ -215,10 +229,12 @@ struct Birth {
   ::_exit(0);
 }
 
-bool tell(const FileDescriptor& pipe, Kind kind, std::int64_t number) {
+bool tell(const FileDescriptor& pipe, Kind kind, std::int64_t number, std::string_view text = {}) {
   const Word word{kind, number};
+  std::string bytes(reinterpret_cast<const char*>(&word), sizeof word);
+  bytes += text;
   // Never blocks. A word lost because the watchdog hangs costs little: it knows kin by itself.
-  return ::write(pipe.get(), &word, sizeof word) == static_cast<ssize_t>(sizeof word);
+  return ::write(pipe.get(), bytes.data(), bytes.size()) == static_cast<ssize_t>(bytes.size());
 }
 
 // False where that takes too long.
@@ -282,6 +298,7 @@ std::optional<int> Watchdog::await_folder(Duration patience) {
 Result<void> Watchdog::start_again() {
   if (const auto begun = begin(Folder::known); !begun) return begun;
   for (const int group : groups_) tell(pipe_, Kind::started, group);
+  if (!door_.empty()) set_door(door_);
   if (fence_) set_deadline(fence_);
   return {};
 }
@@ -300,6 +317,13 @@ void Watchdog::set_deadline(std::optional<TimePoint> fence) {
   fence_ = fence;
   const auto at = fence ? fence->time_since_epoch() : Duration{};
   tell(pipe_, Kind::fence, std::chrono::nanoseconds(at).count());
+}
+
+void Watchdog::set_door(const std::string& door) {
+  door_ = door;
+  if (door.size() <= door_bytes_max) {
+    tell(pipe_, Kind::door, static_cast<std::int64_t>(door.size()), door);
+  }
 }
 
 bool Watchdog::release(Duration patience) {

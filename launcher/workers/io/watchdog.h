@@ -46,6 +46,8 @@ class Watchdog {
   // neither it is stopped or hangs in the kernel, others are about to get its workers' ranks, and
   // the watchdog kills them.
   void set_deadline(std::optional<TimePoint> fence);
+  // The socket for tools, to be removed when this is the end, however that comes.
+  void set_door(const std::string& door);
   // The job is over and nothing of it runs: the watchdog removes the folder and ends, which is
   // waited for that long, unless its disk has not answered before. False: it is not there.
   bool release(Duration patience);
@@ -64,6 +66,7 @@ class Watchdog {
   bool hangs_ = false;     // it still makes the folder
   std::set<int> groups_;
   std::optional<TimePoint> fence_;
+  std::string door_;
 };
 
 }  // namespace cpprun::io

@@ -184,6 +184,10 @@ void CoordinatorServer::open_status(StatusOptions status) {
   const auto answers = [this, names = std::move(names)](const http::Request& request,
                                                         const Visitor& visitor) {
     if (request.method == http::Method::post) return take_order(request, visitor, names);
+    if (asks_for_events(request) && is_for_us(names, request)) {
+      if (callbacks_.events_wanted) callbacks_.events_wanted();
+      return events_answer(events_, request);
+    }
     const Moment moment{
         .now = now(),
         .wall = std::chrono::time_point_cast<WallTime::duration>(std::chrono::system_clock::now())};
@@ -206,6 +210,28 @@ http::Response CoordinatorServer::take_order(const http::Request& request, const
   tell(Coordinator::Ordered{++last_ticket_, std::get<Order>(std::move(taken))});
   return answer_to(answered_.value_or(
       OrderOutcome{OrderOutcome::Kind::not_now, "the coordinator is busy: ask again"}));
+}
+
+void CoordinatorServer::open_door(SideProcesses& side, DoorPlan plan) {
+  if (!status_) return;
+  door_ = std::make_unique<ToolDoor>(
+      context_, side, std::move(plan),
+      ToolDoor::Callbacks{
+          .visitor = [this](FileDescriptor socket,
+                            std::uint32_t user) { status_->adopt_local(std::move(socket), user); },
+          .trouble =
+              [this](std::string line) {
+                callbacks_.note({.ordinary = false, .peer = {}, .text = std::move(line)});
+              },
+          .opened = callbacks_.door_opened});
+}
+
+void CoordinatorServer::hand_over_door() {
+  if (door_) door_->hand_over();
+}
+
+void CoordinatorServer::tell_event(const std::string& line) {
+  if (status_ && !line.empty()) status_->tell_watchers(events_.add(line));
 }
 
 void CoordinatorServer::open_store(const std::string& job) {
@@ -279,7 +305,27 @@ void CoordinatorServer::adopt_link(FileDescriptor socket, const PeerAddress& pee
   tell(Coordinator::Opened{{.link = link, .peer = peer.host_text(), .local = false}});
 }
 
+void CoordinatorServer::tell_of(const Coordinator::Action& action) {
+  const std::string* job = nullptr;
+  if (const auto* say = std::get_if<coordinator::Say>(&action)) {
+    job = coordinator_.machine().job_of(say->link);
+  } else if (const auto* note = std::get_if<coordinator::Note>(&action)) {
+    job = &note->job;
+  } else if (const auto* change = std::get_if<coordinator::NodeChange>(&action)) {
+    job = &change->job;
+  } else if (const auto* closed = std::get_if<coordinator::CloseStore>(&action)) {
+    job = &closed->job;
+  }
+  if (const auto* answered = std::get_if<coordinator::Answered>(&action)) {
+    job = &answered->order.job;  // none: it is about a host
+  } else if (job == nullptr || job->empty()) {
+    return;
+  }
+  if (const auto line = callbacks_.event_of(*job, action)) tell_event(*line);
+}
+
 void CoordinatorServer::perform(const Coordinator::Action& action) {
+  if (status_ && callbacks_.event_of) tell_of(action);
   std::visit(
       Overloaded{
           [this](const coordinator::Say& say) {

@@ -22,7 +22,9 @@
 #include "rendezvous/coordinator/status_routes.h"
 #include "rendezvous/io/link_channel.h"
 #include "rendezvous/io/machine_timer.h"
+#include "rendezvous/status/event_ring.h"
 #include "rendezvous/status/io/status_server.h"
+#include "rendezvous/status/io/tool_door.h"
 #include "rendezvous/status/status_access.h"
 #include "rendezvous/store/io/connection_driver.h"
 #include "rendezvous/store/io/connection_set.h"
@@ -54,6 +56,13 @@ class CoordinatorServer {
     std::function<void(const link::Failure&)> round_over = {};
     // What an operator has asked, and what became of it.
     std::function<void(const coordinator::Answered&)> ordered = {};
+    // A daemon's own words on what is done for that job: an event, or nothing.
+    std::function<std::optional<std::string>(const std::string& job, const coordinator::Action&)>
+        event_of = {};
+    // Somebody asks for events: what has not been told yet is to be told now.
+    std::function<void()> events_wanted = {};
+    // The socket for tools is there, and has to be removed.
+    std::function<void(const std::string& path)> door_opened = {};
   };
 
   // `limits` bound what store clients may use; by default the machine's size bounds their memory.
@@ -68,6 +77,15 @@ class CoordinatorServer {
   // `plain` is a daemon's choice. Nobody may look unless `status` says so.
   Result<Listening> open(const ListenOptions& listen, CoordinatorOptions options,
                          PlainStore plain = PlainStore::served, StatusOptions status = {});
+
+  // The socket for tools, where anybody may look at all; see ToolDoor.
+  void open_door(SideProcesses& side, DoorPlan plan);
+  // Somebody else removes it.
+  void hand_over_door();
+  // Keeps an event, a JSON object of docs/events.md, and tells it to whoever watches.
+  void tell_event(const std::string& line);
+  bool shows_events() const { return status_ != nullptr; }
+  bool is_watched() const { return status_ != nullptr && status_->watchers() > 0; }
 
   // Whether a worker of the hosted job has spoken to its store since the round began.
   bool store_was_asked() const { return store_was_asked_; }
@@ -100,6 +118,7 @@ class CoordinatorServer {
   // it ends.
   void tell(Coordinator::Event event) { coordinator_.post(std::move(event)); }
   void perform(const Coordinator::Action& action);
+  void tell_of(const Coordinator::Action& action);
   void arm(std::optional<TimePoint> deadline);
 
   asio::io_context& context_;
@@ -110,7 +129,9 @@ class CoordinatorServer {
   std::unique_ptr<Port> main_port_;
   std::unordered_map<std::string, OpenPort> job_ports_;
   ConnectionSet connections_;
+  EventRing events_;
   std::unique_ptr<StatusServer> status_;  // where somebody may look
+  std::unique_ptr<ToolDoor> door_;        // and tools find it
   std::optional<ConnectionDriver> driver_;
   std::unordered_map<LinkId, std::shared_ptr<LinkChannel>> channels_;
   LinkId last_link_{};

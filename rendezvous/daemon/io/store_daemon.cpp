@@ -2,11 +2,14 @@
 #include "rendezvous/daemon/io/store_daemon.h"
 
 #include <fmt/format.h>
+#include <limits.h>
 #include <signal.h>
 #include <unistd.h>
 
 #include <asio/io_context.hpp>
 #include <asio/signal_set.hpp>
+#include <chrono>
+#include <string>
 
 #include "proto/bounds.h"
 #include "proto/text.h"
@@ -16,6 +19,7 @@
 #include "rendezvous/io/scribe.h"
 #include "rendezvous/io/side_processes.h"
 #include "rendezvous/io/socket_address.h"
+#include "rendezvous/status/job_events_json.h"
 #include "rendezvous/store/io/listener.h"
 #include "rendezvous/store/io/machine_memory.h"
 
@@ -32,6 +36,17 @@ LedgerLimits memory_of(const DaemonOptions& options) {
   return limits;
 }
 
+std::string own_host() {
+  char name[HOST_NAME_MAX + 1] = {};
+  // A machine that is called nothing has events all the same.
+  (void)::gethostname(name, HOST_NAME_MAX);
+  return name;
+}
+
+WallTime wall_now() {
+  return std::chrono::time_point_cast<WallTime::duration>(std::chrono::system_clock::now());
+}
+
 }  // namespace
 
 int run_store_daemon(const DaemonOptions& options) {
@@ -41,12 +56,16 @@ int run_store_daemon(const DaemonOptions& options) {
   DaemonLog log(io, side, STDERR_FILENO, options);
   asio::signal_set signals(io, SIGTERM, SIGINT);
   signals.async_wait([&](const asio::error_code&, int) { io.stop(); });
+  JobEvents events(own_host());
   // Nobody's agent lives here, and a daemon is never done.
-  CoordinatorServer server(io,
-                           {.to_local_agent = [](const link::Message&) {},
-                            .note = [&log](const Note& note) { log.write(note); },
-                            .done = nullptr},
-                           {.memory = memory_of(options)});
+  CoordinatorServer server(
+      io,
+      {.to_local_agent = [](const link::Message&) {},
+       .note = [&log](const Note& note) { log.write(note); },
+       .done = nullptr,
+       .event_of = [&events](const std::string& job,
+                             const auto& action) { return events.line(wall_now(), job, action); }},
+      {.memory = memory_of(options)});
   const auto listening =
       server.open({.host = options.host, .port = options.port, .dialect = options.dialect},
                   {.only = {},
@@ -64,6 +83,7 @@ int run_store_daemon(const DaemonOptions& options) {
     log.flush();
     return 1;
   }
+  server.open_door(side, {.folders = options.door_folders, .patience = bounds::log_farewell});
   // Whoever started us may be reading a pipe, or may have closed it.
   const auto lost = [&log](int error_number) {
     log.say(LogLevel::warning, fmt::format("cannot write to stdout: {}", errno_text(error_number)));

@@ -53,8 +53,20 @@ class StatusServer::Visit : public std::enable_shared_from_this<Visit> {
   }
 
   // Whoever is being answered is not in the way of others; that has a deadline of its own.
-  bool is_being_answered() const { return !outbox_.empty(); }
+  bool is_being_answered() const { return watches_ || !outbox_.empty(); }
+  bool watches() const { return watches_; }
   std::chrono::steady_clock::time_point since() const { return since_; }
+
+  // More of an answer that goes on.
+  void add(const std::string& bytes) {
+    if (server_ == nullptr) return;
+    if (outbox_.size() - sent_ + bytes.size() > server_->limits_.watcher_bytes) return end();
+    if (!outbox_.empty()) {
+      outbox_ += bytes;  // it is being written
+      return;
+    }
+    say(bytes);
+  }
 
   void end() {
     if (server_ == nullptr) return;
@@ -76,9 +88,7 @@ class StatusServer::Visit : public std::enable_shared_from_this<Visit> {
       unread_.erase(0, taken);
       const auto step = session_.next();
       if (const auto* asked = std::get_if<http::Session::Asked>(&step)) {
-        std::string answer = session_.answer(answer_to(asked->request));
-        is_last_ = session_.closes();
-        return say(std::move(answer));
+        return answer(asked->request);
       }
       if (const auto* refused = std::get_if<http::Session::Refused>(&step)) {
         is_last_ = true;
@@ -98,6 +108,20 @@ class StatusServer::Visit : public std::enable_shared_from_this<Visit> {
       visitor_.user = owner_of_peer(fd(), peer_);
     }
     return server_->callbacks_.answer(request, visitor_);
+  }
+
+  void answer(const http::Request& request) {
+    http::Response response = answer_to(request);
+    if (response.goes_on && server_->watchers() >= server_->limits_.watchers) {
+      response = {.status = 503,
+                  .body = fmt::format("{} others watch already\n", server_->watchers())};
+    }
+    watches_ = response.goes_on && request.method == http::Method::get;
+    std::string bytes = session_.answer(response);
+    is_last_ = session_.closes() && !watches_;
+    if (watches_) server_->keep_alive();
+    say(std::move(bytes));
+    if (watches_ && server_ != nullptr) drain();
   }
 
   void serve_later() {
@@ -145,6 +169,8 @@ class StatusServer::Visit : public std::enable_shared_from_this<Visit> {
       sent_ += static_cast<std::size_t>(count);
     }
     outbox_ = {};
+    sent_ = 0;
+    if (watches_) return (void)timer_.cancel();  // until there is more
     since_ = std::chrono::steady_clock::now();
     if (!is_last_) return serve_later();
     // To close while something is unread would take the answer from whoever has not read it yet.
@@ -153,6 +179,7 @@ class StatusServer::Visit : public std::enable_shared_from_this<Visit> {
     drain();
   }
 
+  // What it still says is of no interest, but that it hangs up is.
   void drain() {
     std::array<char, bounds::link_read_bytes> chunk;
     const ssize_t count = ::recv(fd(), chunk.data(), chunk.size(), MSG_DONTWAIT);
@@ -189,33 +216,48 @@ class StatusServer::Visit : public std::enable_shared_from_this<Visit> {
   std::string outbox_;
   std::size_t sent_ = 0;                         // of the outbox
   bool is_last_ = false;                         // what is said now is the last of this connection
+  bool watches_ = false;                         // its answer goes on
   bool was_torn_ = false;                        // the deadline that runs is that of a request
   std::chrono::steady_clock::time_point since_;  // when it began to wait
 };
 
 StatusServer::StatusServer(asio::io_context& context, StatusAccess access, Callbacks callbacks,
                            const StatusLimits& limits)
-    : context_(context), access_(access), callbacks_(std::move(callbacks)), limits_(limits) {}
+    : context_(context),
+      access_(access),
+      callbacks_(std::move(callbacks)),
+      limits_(limits),
+      keep_alive_(context) {}
 
 StatusServer::~StatusServer() {
+  keep_alive_.cancel();
   for (const auto& visit : std::vector(visits_)) visit->end();
 }
 
 void StatusServer::adopt(FileDescriptor socket, const PeerAddress& peer, std::string first_bytes) {
+  const Comer comer{peer, visitor_of(socket.get(), peer), peer.text()};
+  receive(std::move(socket), comer, std::move(first_bytes));
+}
+
+void StatusServer::adopt_local(FileDescriptor socket, std::uint32_t user) {
+  Visitor visitor;
+  visitor.by_loopback = true;
+  visitor.user = user;
+  receive(std::move(socket), {{}, std::move(visitor), fmt::format("uid {}", user)}, {});
+}
+
+void StatusServer::receive(FileDescriptor socket, const Comer& comer, std::string first_bytes) {
   if (visits_.size() >= limits_.connections && !make_room()) {
     return callbacks_.refused(fmt::format("{} may not look now: {} others are being answered",
-                                          peer.text(), visits_.size()));
+                                          comer.name, visits_.size()));
   }
-  Visitor visitor = visitor_of(socket.get(), peer);
-  const auto may = may_look(access_, visitor, ::geteuid());
+  const auto may = may_look(access_, comer.visitor, ::geteuid());
   const std::string objection = may ? std::string() : may.error().reason;
-  if (!objection.empty()) {
-    callbacks_.refused(fmt::format("{} may not look: {}", peer.text(), objection));
-  }
+  if (!may) callbacks_.refused(fmt::format("{} may not look: {}", comer.name, objection));
   const auto visit =
-      std::make_shared<Visit>(*this, peer, std::move(visitor), std::move(first_bytes));
+      std::make_shared<Visit>(*this, comer.peer, comer.visitor, std::move(first_bytes));
   if (const std::string why = visit->take(std::move(socket)); !why.empty()) {
-    return callbacks_.refused(fmt::format("{} cannot be answered: {}", peer.text(), why));
+    return callbacks_.refused(fmt::format("{} cannot be answered: {}", comer.name, why));
   }
   visits_.push_back(visit);
   visit->begin(objection);
@@ -225,6 +267,31 @@ Visitor StatusServer::visitor_of(int socket, const PeerAddress& peer) const {
   Visitor visitor{.by_loopback = peer.is_loopback(), .user = failure("nobody has asked")};
   if (asks_whose(access_, visitor.by_loopback)) visitor.user = owner_of_peer(socket, peer);
   return visitor;
+}
+
+std::size_t StatusServer::watchers() const {
+  return static_cast<std::size_t>(
+      std::ranges::count_if(visits_, [](const auto& visit) { return visit->watches(); }));
+}
+
+void StatusServer::tell_watchers(const std::string& bytes) {
+  if (bytes.empty()) return;
+  for (const auto& visit : std::vector(visits_)) {
+    if (visit->watches()) visit->add(bytes);
+  }
+}
+
+// A word now and then, as long as somebody watches.
+void StatusServer::keep_alive() {
+  if (std::exchange(keeps_alive_, true)) return;
+  keep_alive_.expires_after(
+      std::chrono::duration_cast<asio::steady_timer::duration>(limits_.keep_alive));
+  keep_alive_.async_wait([this](const asio::error_code& cancelled) {
+    if (cancelled) return;
+    keeps_alive_ = false;
+    tell_watchers(":\n\n");
+    if (watchers() > 0) keep_alive();
+  });
 }
 
 // Whoever has asked for nothing for longest goes; not those who are being answered.

@@ -6,7 +6,9 @@
 // waited for longest goes. While nobody looks there is nothing here that could wake anybody up.
 
 #include <asio/io_context.hpp>
+#include <asio/steady_timer.hpp>
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
@@ -15,6 +17,7 @@
 #include "proto/bounds.h"
 #include "proto/clock.h"
 #include "proto/http/session.h"
+#include "proto/watch_bounds.h"
 #include "rendezvous/io/file_descriptor.h"
 #include "rendezvous/peer_address.h"
 #include "rendezvous/status/status_access.h"
@@ -28,6 +31,9 @@ struct StatusLimits {
   Duration idle = bounds::status_idle_patience;
   Duration answer = bounds::status_answer_patience;
   Duration farewell = bounds::status_farewell_patience;
+  std::size_t watchers = bounds::watchers_max;
+  std::size_t watcher_bytes = bounds::watcher_bytes_max;
+  Duration keep_alive = bounds::watcher_keep_alive;
 };
 
 class StatusServer {
@@ -48,12 +54,26 @@ class StatusServer {
   // A connection of which these bytes were read already. It is served from the event loop, never
   // from within this call.
   void adopt(FileDescriptor socket, const PeerAddress& peer, std::string first_bytes);
+  // One over the socket for tools: the kernel has said whose it is.
+  void adopt_local(FileDescriptor socket, std::uint32_t user);
   std::size_t size() const { return visits_.size(); }
+
+  // Those whose answer goes on are told that. Whoever does not read is given up.
+  void tell_watchers(const std::string& bytes);
+  std::size_t watchers() const;
 
  private:
   class Visit;
+  // Who is at the other end, and what the log calls them.
+  struct Comer {
+    PeerAddress peer;
+    Visitor visitor;
+    std::string name;
+  };
 
   Visitor visitor_of(int socket, const PeerAddress& peer) const;
+  void receive(FileDescriptor socket, const Comer& comer, std::string first_bytes);
+  void keep_alive();
   bool make_room();
   void forget(const Visit* visit);
 
@@ -62,6 +82,8 @@ class StatusServer {
   const Callbacks callbacks_;
   const StatusLimits limits_;
   std::vector<std::shared_ptr<Visit>> visits_;
+  asio::steady_timer keep_alive_;  // runs only while somebody watches
+  bool keeps_alive_ = false;
 };
 
 }  // namespace cpprun

@@ -190,6 +190,7 @@ TEST_CASE("a fence that is moved or taken away in time harms nobody") {
 
 TEST_CASE("the watchdog makes the private folder, and removes it with all that is in it") {
   const auto folder = fresh_folder();
+  const auto doors = fresh_folder();
   int pid = 0;
   {
     auto watchdog = io::Watchdog::start(fresh_kin(), folder);
@@ -201,9 +202,13 @@ TEST_CASE("the watchdog makes the private folder, and removes it with all that i
     CHECK((found.st_mode & 07777U) == 0700U);
     fs::create_directories(folder + "/0");
     std::ofstream(folder + "/0/error.json") << "{}";
+    fs::create_directories(doors);
+    std::ofstream(doors + "/a.sock") << "as good as a socket";
+    watchdog->set_door(doors + "/a.sock");
   }
   await_end(pid);
   CHECK_FALSE(fs::exists(folder));
+  CHECK_FALSE(fs::exists(doors));
 }
 
 TEST_CASE("a private folder that cannot be made is told with its errno") {

@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "proto/http/exchange.h"
+
+#include <fmt/format.h>
+
+#include <boost/asio/buffer.hpp>
+#include <boost/beast/http/empty_body.hpp>
+#include <boost/beast/http/parser.hpp>
+#include <limits>
+#include <utility>
+
+#include "proto/bounds.h"
+#include "proto/text.h"
+#include "proto/watch_bounds.h"
+
+namespace cpprun::http {
+
+namespace {
+
+namespace beast = boost::beast::http;
+
+constexpr std::string_view end_of_head = "\r\n\r\n";
+
+template <class View>
+std::string_view view_of(const View& text) {
+  return {text.data(), text.size()};
+}
+
+std::string_view name_of(Method method) {
+  switch (method) {
+    case Method::get:
+      return "GET";
+    case Method::head:
+      return "HEAD";
+    case Method::post:
+      return "POST";
+  }
+  return "GET";
+}
+
+tl::unexpected<Error> no_http() {
+  return failure("what answers there does not speak HTTP: is that the port of a cpprun?");
+}
+
+}  // namespace
+
+std::string to_bytes(const Question& question) {
+  std::string bytes = fmt::format("{} {} HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n",
+                                  name_of(question.method), question.target, question.host);
+  if (question.last_event) bytes += fmt::format("Last-Event-ID: {}\r\n", *question.last_event);
+  if (question.method == Method::post) {
+    bytes += fmt::format("Content-Type: application/json\r\nContent-Length: {}\r\n",
+                         question.body.size());
+  }
+  return bytes + "\r\n" + (question.method == Method::post ? question.body : std::string());
+}
+
+Result<void> AnswerReader::hear(std::string_view bytes) {
+  if (has_head_) return take(bytes);
+  inbox_ += bytes;
+  const auto end = inbox_.find(end_of_head);
+  if (end == std::string::npos) {
+    if (inbox_.size() > bounds::http_head_bytes_max) return no_http();
+    return {};
+  }
+  const std::size_t size = end + end_of_head.size();
+  if (auto read = read_head(size); !read) return read;
+  const std::string rest = std::exchange(inbox_, {}).substr(size);
+  return take(rest);
+}
+
+Result<void> AnswerReader::read_head(std::size_t size) {
+  beast::response_parser<beast::empty_body> parser;
+  parser.header_limit(bounds::http_head_bytes_max);
+  // None at all is less than any in Boost 1.74; ours is looked at where bytes are taken.
+  parser.body_limit(std::numeric_limits<std::uint64_t>::max());
+  boost::system::error_code error;
+  parser.put(boost::asio::buffer(inbox_.data(), size), error);
+  if (error || !parser.is_header_done()) return no_http();
+  const auto& message = parser.get();
+  if (message.count(beast::field::transfer_encoding) > 0) {
+    return failure("its answer comes in chunks, which no cpprun sends");
+  }
+  status_ = message.result_int();
+  type_ = std::string(view_of(message[beast::field::content_type]));
+  const auto length = message.find(beast::field::content_length);
+  if (length != message.end()) {
+    missing_ = exact_number<std::uint64_t>(view_of(length->value()));
+    if (!missing_) return no_http();
+  }
+  has_head_ = true;
+  is_whole_ = missing_ == 0U;
+  return {};
+}
+
+Result<void> AnswerReader::take(std::string_view bytes) {
+  if (missing_ && bytes.size() > *missing_) return failure("its answer is longer than it says");
+  body_ += bytes;
+  if (body_.size() > bounds::answer_bytes_max) {
+    return failure(fmt::format("its answer has more than {} bytes", bounds::answer_bytes_max));
+  }
+  if (missing_) {
+    *missing_ -= bytes.size();
+    is_whole_ = *missing_ == 0;
+  }
+  return {};
+}
+
+Result<void> AnswerReader::end() {
+  if (!has_head_) return failure("the connection was closed without an answer");
+  if (missing_.value_or(0) > 0) return failure("the connection was closed within the answer");
+  is_whole_ = true;
+  return {};
+}
+
+std::string AnswerReader::take_body() {
+  return std::exchange(body_, {});
+}
+
+}  // namespace cpprun::http

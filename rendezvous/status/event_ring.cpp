@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "rendezvous/status/event_ring.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "proto/text.h"
+
+namespace cpprun {
+
+namespace {
+
+constexpr std::string_view events_path = "/api/v1/events";
+constexpr std::string_view once = "?once";
+
+std::string said(std::uint64_t number, std::string_view line) {
+  return fmt::format("id: {}\ndata: {}\n\n", number, line);
+}
+
+}  // namespace
+
+std::string EventRing::add(std::string_view line) {
+  if (line.ends_with('\n')) line.remove_suffix(1);
+  lines_.emplace_back(line);
+  bytes_ += line.size();
+  ++last_;
+  while (lines_.size() > events_max_ || (bytes_ > bytes_max_ && lines_.size() > 1)) {
+    bytes_ -= lines_.front().size();
+    lines_.pop_front();
+  }
+  return said(last_, line);
+}
+
+std::string EventRing::since(std::uint64_t heard) const {
+  // A number that was not given yet is that of another process, which was asked before this one.
+  if (heard > last_) heard = 0;
+  const std::uint64_t first = last_ - lines_.size() + 1;
+  std::string text;
+  if (heard + 1 < first) text = fmt::format(": {} events are kept no more\n\n", first - heard - 1);
+  for (std::uint64_t number = std::max(first, heard + 1); number <= last_; ++number) {
+    text += said(number, lines_[static_cast<std::size_t>(number - first)]);
+  }
+  return text;
+}
+
+bool asks_for_events(const http::Request& request) {
+  const std::string_view target = request.target;
+  if (!target.starts_with(events_path) || request.method == http::Method::post) return false;
+  const auto rest = target.substr(events_path.size());
+  return rest.empty() || rest == once;
+}
+
+http::Response events_answer(const EventRing& ring, const http::Request& request) {
+  const auto heard = exact_number<std::uint64_t>(request.last_event_id).value_or(0);
+  std::string text = ring.since(heard);
+  // So that whoever asks sees that the connection stands, and comes back soon when it breaks.
+  if (text.empty()) text = ":\n\n";
+  return {.type = "text/event-stream",
+          .body = std::move(text),
+          .goes_on = !request.target.ends_with(once)};
+}
+
+}  // namespace cpprun

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+// The last events, for whoever begins to watch, and how they are said as server-sent events. Each
+// is one JSON object of docs/events.md and has a number that grows. Bounded; knows no socket.
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <string>
+#include <string_view>
+
+#include "proto/http/session.h"
+#include "proto/watch_bounds.h"
+
+namespace cpprun {
+
+class EventRing {
+ public:
+  explicit EventRing(std::size_t events_max = bounds::events_kept_max,
+                     std::size_t bytes_max = bounds::events_kept_bytes_max)
+      : events_max_(events_max), bytes_max_(bytes_max) {}
+
+  // With or without its newline. Gives what is said of it to those who watch already.
+  std::string add(std::string_view line);
+  // What is said first to somebody who has heard of everything up to that number; a remark says how
+  // many events are not kept any more.
+  std::string since(std::uint64_t heard) const;
+  std::size_t size() const { return lines_.size(); }
+
+ private:
+  const std::size_t events_max_;
+  const std::size_t bytes_max_;
+  std::deque<std::string> lines_;
+  std::uint64_t last_ = 0;  // the number of the last one
+  std::size_t bytes_ = 0;
+};
+
+// GET /api/v1/events: the ring and all that follows, or with ?once the ring alone. Whether the
+// request is for that is asked first.
+bool asks_for_events(const http::Request& request);
+http::Response events_answer(const EventRing& ring, const http::Request& request);
+
+}  // namespace cpprun

@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "rendezvous/status/io/door.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <memory>
+
+#include "proto/text.h"
+#include "proto/watch_bounds.h"
+
+namespace cpprun {
+
+namespace {
+
+constexpr mode_t for_the_owner_alone = 0700;
+constexpr int attempts_max = 3;
+
+tl::unexpected<Error> cannot(const DoorFolder& folder, const std::string& why) {
+  return failure(fmt::format("the folder \"{}\" for sockets of tools {}", folder.path(), why));
+}
+
+// A folder that is open, with a short name for it: a socket's path has 107 bytes, and whatever
+// lies between it and the root may be longer. Nor can it be another one meanwhile.
+class OpenFolder {
+ public:
+  explicit OpenFolder(const std::string& path)
+      : file_(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)) {}
+  explicit operator bool() const { return bool(file_); }
+  int get() const { return file_.get(); }
+  sockaddr_un address_of(const std::string& name) const {
+    sockaddr_un address{};
+    address.sun_family = AF_UNIX;
+    const auto path = fmt::format("/proc/self/fd/{}/{}", file_.get(), name);
+    path.copy(address.sun_path, sizeof address.sun_path - 1);
+    return address;
+  }
+
+ private:
+  FileDescriptor file_;
+};
+
+// What is wrong with it; empty: it is this user's, and nobody else's.
+std::string objection_to(const OpenFolder& folder) {
+  struct stat facts {};
+  if (::fstat(folder.get(), &facts) != 0) return "cannot be looked at: " + errno_text(errno);
+  if (facts.st_uid != ::geteuid()) return fmt::format("belongs to uid {}", facts.st_uid);
+  if ((facts.st_mode & 077) != 0) {
+    return fmt::format("is open to others (mode {:o}): chmod 700 closes it", facts.st_mode & 0777U);
+  }
+  return {};
+}
+
+bool is_own(const std::string& folder) {
+  struct stat facts {};
+  return ::stat(folder.c_str(), &facts) == 0 && facts.st_uid == ::geteuid();
+}
+
+Result<OpenFolder> make_folder(const DoorFolder& place) {
+  if (place.is_parent_own && !is_own(place.parent))
+    return cannot(place, "would be somebody else's");
+  const auto path = place.path();
+  if (::mkdir(path.c_str(), for_the_owner_alone) != 0 && errno != EEXIST) {
+    return cannot(place, "cannot be made: " + errno_text(errno));
+  }
+  OpenFolder folder(path);
+  if (!folder) {
+    const int wrong = errno;
+    const bool is_link = wrong == ELOOP || wrong == ENOTDIR;
+    return cannot(place, is_link ? "is no folder" : "cannot be opened: " + errno_text(wrong));
+  }
+  if (auto wrong = objection_to(folder); !wrong.empty()) return cannot(place, wrong);
+  return folder;
+}
+
+Knock knock_at(const sockaddr_un& address) {
+  Knock knock{.socket =
+                  FileDescriptor(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0))};
+  const auto* const generic = reinterpret_cast<const sockaddr*>(&address);
+  if (!knock.socket || ::connect(knock.socket.get(), generic, sizeof address) != 0) {
+    knock.error_number = errno;
+    knock.socket.reset();
+  }
+  return knock;
+}
+
+std::vector<std::string> names_in(const OpenFolder& folder) {
+  std::vector<std::string> names;
+  const int again = ::openat(folder.get(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (again < 0) return names;
+  const std::unique_ptr<DIR, int (*)(DIR*)> open(::fdopendir(again), ::closedir);
+  if (!open) {
+    ::close(again);
+    return names;
+  }
+  while (const dirent* entry = ::readdir(open.get())) {
+    if (is_door(entry->d_name)) names.emplace_back(entry->d_name);
+    if (names.size() >= bounds::doors_looked_at_max) break;
+  }
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+// As its users call this machine; nothing but the sockets' names depends on it.
+std::string own_host() {
+  utsname names{};
+  return ::uname(&names) == 0 ? names.nodename : "localhost";
+}
+
+void sweep(const OpenFolder& folder) {
+  const std::string host = own_host();
+  for (const auto& name : names_in(folder)) {
+    if (!is_door_of(name, host) || !knock_at(folder.address_of(name)).is_stale()) continue;
+    // Whoever sweeps at the same time may have been faster.
+    (void)::unlinkat(folder.get(), name.c_str(), 0);
+  }
+}
+
+// Under its name only where nobody has that name.
+int rename_to(const OpenFolder& folder, const std::string& from, const std::string& to) {
+  constexpr unsigned no_replace = RENAME_NOREPLACE;
+  if (::renameat2(folder.get(), from.c_str(), folder.get(), to.c_str(), no_replace) == 0) return 0;
+  if (errno != EINVAL && errno != ENOSYS) return errno;
+  // A file system that cannot tell: two of one name are as good as impossible there.
+  return ::renameat(folder.get(), from.c_str(), folder.get(), to.c_str()) == 0 ? 0 : errno;
+}
+
+// Its name there; or an errno.
+tl::expected<std::string, int> bind_in(const OpenFolder& folder, int socket, int pid) {
+  const std::string host = own_host();
+  // Whoever finds a socket on which nobody listens yet would sweep it.
+  const auto draft = fmt::format(".{}.new", door_name(host, pid, 1));
+  (void)::unlinkat(folder.get(), draft.c_str(), 0);  // of one that was killed in the middle
+  const auto address = folder.address_of(draft);
+  const auto* const generic = reinterpret_cast<const sockaddr*>(&address);
+  if (::bind(socket, generic, sizeof address) != 0) return tl::unexpected(errno);
+  int wrong = ::fchmodat(folder.get(), draft.c_str(), 0600, 0) == 0 ? 0 : errno;
+  if (wrong == 0 && ::listen(socket, bounds::door_backlog) != 0) wrong = errno;
+  for (int n = 1; (wrong == 0 || wrong == EEXIST) && n <= bounds::doors_of_one_name_max; ++n) {
+    auto name = door_name(host, pid, n);
+    wrong = rename_to(folder, draft, name);
+    if (wrong == 0) return name;
+  }
+  (void)::unlinkat(folder.get(), draft.c_str(), 0);
+  return tl::unexpected(wrong);
+}
+
+}  // namespace
+
+void remove_door(const std::string& path) {
+  // At worst they stay: whoever sweeps finds nobody behind the one, and others use the other.
+  (void)::unlink(path.c_str());
+  (void)::rmdir(path.substr(0, path.rfind('/')).c_str());
+}
+
+Result<std::string> open_door(int socket, const DoorFolder& place, int pid) {
+  for (int attempt = 1;; ++attempt) {
+    const auto folder = make_folder(place);
+    if (!folder) return tl::unexpected<Error>(folder.error());
+    sweep(*folder);
+    const auto bound = bind_in(*folder, socket, pid);
+    if (bound) return place.path() + "/" + *bound;
+    // Whoever left last has removed the folder meanwhile.
+    if (bound.error() != ENOENT || attempt == attempts_max) {
+      return cannot(place, "takes no socket: " + errno_text(bound.error()));
+    }
+  }
+}
+
+bool Knock::is_stale() const {
+  return error_number == ECONNREFUSED;
+}
+
+Knock knock(const std::string& path) {
+  const auto slash = path.rfind('/');
+  const OpenFolder folder(slash == std::string::npos ? "." : path.substr(0, slash + 1));
+  if (!folder) return {.socket = {}, .error_number = errno};
+  return knock_at(folder.address_of(path.substr(slash + 1)));
+}
+
+std::vector<std::string> doors_in(const DoorFolder& place, std::string* why) {
+  const OpenFolder folder(place.path());
+  if (!folder) {
+    if (why != nullptr && errno != ENOENT) *why = errno_text(errno);
+    return {};
+  }
+  return names_in(folder);
+}
+
+void sweep_doors(const DoorFolder& place) {
+  const OpenFolder folder(place.path());
+  if (folder && objection_to(folder).empty()) sweep(folder);
+}
+
+}  // namespace cpprun

@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "rendezvous/status/io/tool_door.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <utility>
+
+#include "proto/text.h"
+#include "proto/watch_bounds.h"
+#include "rendezvous/io/write_all.h"
+#include "rendezvous/status/io/door.h"
+
+namespace cpprun {
+
+namespace {
+
+constexpr char opened_mark = '+';  // the path follows
+constexpr char failed_mark = '-';  // the reason follows
+
+// The path, or why there is none: of the folder that was to be taken first.
+std::string open_first(int socket, const DoorPlan& plan, int pid) {
+  std::string why;
+  for (const auto& folder : plan.folders) {
+    const auto path = open_door(socket, folder, pid);
+    if (path) return opened_mark + *path;
+    if (why.empty() || !folder.is_parent_own) why = path.error().reason;
+  }
+  return failed_mark + why;
+}
+
+}  // namespace
+
+ToolDoor::ToolDoor(asio::io_context& context, SideProcesses& side, DoorPlan plan,
+                   Callbacks callbacks)
+    : side_(side),
+      plan_(std::move(plan)),
+      callbacks_(std::move(callbacks)),
+      timer_(context),
+      news_(context),
+      visitors_(context) {
+  timer_.expires_after(std::chrono::duration_cast<asio::steady_timer::duration>(plan_.after));
+  timer_.async_wait([this, alive = alive_](const asio::error_code& cancelled) {
+    if (!cancelled && *alive) open();
+  });
+}
+
+ToolDoor::~ToolDoor() {
+  *alive_ = false;
+  if (path_.empty()) return;
+  const auto remove = [this] {
+    remove_door(path_);
+    return std::string();
+  };
+  if (path_.starts_with("/run/")) {
+    remove();
+  } else {
+    (void)side_.ask(remove, plan_.patience);  // nobody needs the answer
+  }
+}
+
+void ToolDoor::open() {
+  FileDescriptor socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  asio::error_code error;
+  if (socket) visitors_.assign(socket.get(), error);
+  if (!socket || error) {
+    return callbacks_.trouble("no socket for tools can be had: " +
+                              (socket ? error.message() : errno_text(errno)));
+  }
+  (void)socket.release();  // the stream's now
+  open_aside();
+}
+
+// The socket is ours; the process beside us gives it its name.
+void ToolDoor::open_aside() {
+  const int socket = visitors_.native_handle();
+  const int pid = ::getpid();
+  DoorPlan at_hand = plan_;
+  std::erase_if(at_hand.folders, [](const auto& each) { return !each.is_at_hand(); });
+  if (!at_hand.folders.empty()) {
+    const auto answer = open_first(socket, at_hand, pid);
+    if (answer.front() == opened_mark || at_hand.folders.size() == plan_.folders.size()) {
+      return opened(answer);
+    }
+  }
+  int ends[2] = {-1, -1};
+  if (::pipe2(ends, O_CLOEXEC | O_NONBLOCK) != 0) return opened(failed_mark + errno_text(errno));
+  const FileDescriptor theirs{ends[1]};
+  news_.assign(ends[0]);
+  const auto work = [&] { write_all(ends[1], open_first(socket, plan_, pid)); };
+  const auto started = side_.start({ends[1], socket}, work);
+  if (!started) return opened(failed_mark + started.error().reason);
+  side_pid_ = *started;
+  hear();
+}
+
+void ToolDoor::hear() {
+  news_.async_wait(asio::posix::stream_descriptor::wait_read,
+                   [this, alive = alive_](const asio::error_code& cancelled) {
+                     if (cancelled || !*alive) return;
+                     std::array<char, 4096> some;
+                     const auto got = ::read(news_.native_handle(), some.data(), some.size());
+                     if (got > 0) answer_.append(some.data(), static_cast<std::size_t>(got));
+                     if (got != 0) return hear();
+                     news_.close();
+                     if (::waitpid(side_pid_, nullptr, 0) == side_pid_) side_.reaped(side_pid_);
+                     opened(answer_);
+                   });
+}
+
+void ToolDoor::opened(const std::string& answer) {
+  if (!answer.empty() && answer.front() == opened_mark) {
+    path_ = answer.substr(1);
+    if (callbacks_.opened) callbacks_.opened(path_);
+    return listen();
+  }
+  const auto why = answer.empty() ? "who was to make it has ended" : answer.substr(1);
+  callbacks_.trouble(fmt::format("cpprunctl finds this only by --address: {}", why));
+}
+
+void ToolDoor::listen() {
+  visitors_.async_wait(asio::posix::stream_descriptor::wait_read,
+                       [this, alive = alive_](const asio::error_code& cancelled) {
+                         if (cancelled || !*alive) return;
+                         if (!let_in()) return rest();
+                         if (*alive) listen();
+                       });
+}
+
+// Nobody can be let in, for want of descriptors for instance: whoever waits is still there then.
+void ToolDoor::rest() {
+  timer_.expires_after(bounds::door_rest);
+  timer_.async_wait([this, alive = alive_](const asio::error_code& cancelled) {
+    if (!cancelled && *alive) listen();
+  });
+}
+
+bool ToolDoor::let_in() {
+  FileDescriptor socket(
+      ::accept4(visitors_.native_handle(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+  if (!socket) return errno == EAGAIN || errno == EINTR || errno == ECONNABORTED;
+  ucred who{};
+  socklen_t size = sizeof who;
+  if (::getsockopt(socket.get(), SOL_SOCKET, SO_PEERCRED, &who, &size) == 0) {
+    callbacks_.visitor(std::move(socket), who.uid);
+  }
+  return true;
+}
+
+}  // namespace cpprun

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "proto/http/exchange.h"
+
+#include <doctest/doctest.h>
+
+#include "proto/watch_bounds.h"
+
+using namespace cpprun;
+using namespace cpprun::http;
+
+namespace {
+
+const std::string fine = "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n";
+
+// What a Session answers, however its bytes are cut.
+AnswerReader read_in_pieces(std::string_view bytes, std::size_t piece) {
+  AnswerReader reader;
+  for (; !bytes.empty(); bytes.remove_prefix(std::min(piece, bytes.size()))) {
+    REQUIRE(reader.hear(bytes.substr(0, piece)));
+  }
+  return reader;
+}
+
+}  // namespace
+
+TEST_CASE("a question is what a session takes for a request") {
+  const Question question{.method = Method::post, .target = "/a", .host = "h:1", .body = "{}"};
+  CHECK(to_bytes(question) ==
+        "POST /a HTTP/1.1\r\nHost: h:1\r\nConnection: close\r\nContent-Type: application/json\r\n"
+        "Content-Length: 2\r\n\r\n{}");
+  Session session;
+  session.hear(to_bytes({.target = "/b", .last_event = 7}));
+  const auto step = session.next();
+  REQUIRE(std::holds_alternative<Session::Asked>(step));
+  const Request& request = std::get<Session::Asked>(step).request;
+  CHECK(request.target == "/b");
+  CHECK(request.host == "localhost");
+  CHECK(request.last_event_id == "7");
+}
+
+TEST_CASE("an answer is the same however its bytes are cut") {
+  const std::string bytes = fine + "Content-Length: 5\r\n\r\nhello";
+  for (const std::size_t piece : {1U, 3U, 1000U}) {
+    AnswerReader reader = read_in_pieces(bytes, piece);
+    CHECK(reader.is_whole());
+    CHECK(reader.status() == 200);
+    CHECK(reader.type() == "application/json");
+    CHECK(reader.take_body() == "hello");
+    CHECK(reader.end());
+  }
+}
+
+TEST_CASE("an answer without a length goes on until the connection ends") {
+  AnswerReader reader = read_in_pieces(fine + "\r\none", 1000);
+  CHECK(reader.take_body() == "one");
+  CHECK_FALSE(reader.is_whole());
+  REQUIRE(reader.hear("two"));
+  CHECK(reader.take_body() == "two");
+  CHECK(reader.end());
+  CHECK(reader.is_whole());
+}
+
+TEST_CASE("what a session lets go on is read as such") {
+  Session session;
+  session.hear(to_bytes({.target = "/"}));
+  REQUIRE(std::holds_alternative<Session::Asked>(session.next()));
+  AnswerReader reader = read_in_pieces(session.answer({.body = ":\n\n", .goes_on = true}), 1000);
+  CHECK(session.closes());
+  CHECK(session.room() == 0);
+  CHECK(reader.take_body() == ":\n\n");
+  CHECK_FALSE(reader.is_whole());
+}
+
+TEST_CASE("what is no answer, or one in chunks or without an end, is refused") {
+  CHECK_FALSE(AnswerReader().hear("SSH-2.0-x\r\n\r\n"));
+  CHECK_FALSE(AnswerReader().hear(std::string(100'000, 'x')));
+  CHECK_FALSE(AnswerReader().hear(fine + "Transfer-Encoding: chunked\r\n\r\n"));
+  CHECK_FALSE(AnswerReader().hear(fine + "Content-Length: x\r\n\r\n"));
+  CHECK_FALSE(AnswerReader().hear(fine + "Content-Length: 1\r\n\r\nxx"));
+  CHECK_FALSE(AnswerReader().end());
+  AnswerReader torn = read_in_pieces(fine + "Content-Length: 5\r\n\r\nhel", 1000);
+  CHECK_FALSE(torn.end());
+}
+
+TEST_CASE("an answer that never ends is given up where nobody takes it away") {
+  AnswerReader reader = read_in_pieces(fine + "\r\n", 1000);
+  const std::string much(bounds::answer_bytes_max, 'x');
+  REQUIRE(reader.hear(much));
+  CHECK_FALSE(reader.hear("x"));
+}

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "rendezvous/status/door_places.h"
+
+#include <doctest/doctest.h>
+
+using namespace cpprun;
+
+TEST_CASE("a socket lies in the user's runtime folder, or else in a folder for temporary files") {
+  const auto both =
+      own_door_folders({{"XDG_RUNTIME_DIR", "/run/user/7"}, {"TMPDIR", "/scratch"}}, 7);
+  REQUIRE(both.size() == 2);
+  CHECK(both[0].path() == "/run/user/7/cpprun");
+  CHECK(both[0].is_at_hand());
+  CHECK(both[0].is_parent_own);
+  CHECK(both[1].path() == "/scratch/cpprun-7");
+  CHECK_FALSE(both[1].is_at_hand());
+  const auto bare = own_door_folders({}, 0);
+  REQUIRE(bare.size() == 1);
+  CHECK(bare[0].path() == "/tmp/cpprun-0");
+}
+
+TEST_CASE("a folder that is named relatively leads nowhere, and is not taken") {
+  const auto folders = own_door_folders({{"XDG_RUNTIME_DIR", "run"}, {"TMPDIR", "tmp"}}, 1);
+  REQUIRE(folders.size() == 1);
+  CHECK(folders[0].path() == "/tmp/cpprun-1");
+}
+
+TEST_CASE("sockets are looked for where programs with another environment have theirs, too") {
+  const auto folders = searched_door_folders({{"TMPDIR", "/scratch"}}, 5);
+  REQUIRE(folders.size() == 3);
+  CHECK(folders[0].path() == "/scratch/cpprun-5");
+  CHECK(folders[1].path() == "/run/user/5/cpprun");
+  CHECK(folders[2].path() == "/tmp/cpprun-5");
+  CHECK(searched_door_folders({}, 5).size() == 2);
+}
+
+TEST_CASE("those of everybody are found by the names of their folders") {
+  const auto folders = door_folders_of_all({}, {"1", "2"}, {"x", "cpprun-3", "cpprun_3"});
+  REQUIRE(folders.size() == 3);
+  CHECK(folders[1].path() == "/run/user/2/cpprun");
+  CHECK(folders[2].path() == "/tmp/cpprun-3");
+}
+
+TEST_CASE("a socket's name tells the machine and the process") {
+  CHECK(door_name("node-1", 77, 1) == "node-1-77.sock");
+  CHECK(door_name("node-1", 77, 2) == "node-1-77-2.sock");
+  CHECK(door_name("a/b", 1, 1) == "a_b-1.sock");
+  CHECK(is_door("node-1-77.sock"));
+  CHECK_FALSE(is_door(".node-1-77.sock.new"));
+  CHECK_FALSE(is_door(".sock"));
+}
+
+TEST_CASE("a machine knows its own sockets from those of one whose name begins alike") {
+  CHECK(is_door_of("node-77.sock", "node"));
+  CHECK(is_door_of("node-77-2.sock", "node"));
+  CHECK_FALSE(is_door_of("node-a-77.sock", "node"));
+  CHECK_FALSE(is_door_of("node-77-2-3.sock", "node"));
+  CHECK_FALSE(is_door_of("node-.sock", "node"));
+  CHECK_FALSE(is_door_of("nodes-1.sock", "node"));
+}

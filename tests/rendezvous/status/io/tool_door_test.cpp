@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "rendezvous/status/io/tool_door.h"
+
+#include <doctest/doctest.h>
+#include <unistd.h>
+
+#include <asio/io_context.hpp>
+#include <filesystem>
+#include <optional>
+
+#include "rendezvous/status/io/door.h"
+#include "tests/integration/folder.h"
+
+using namespace cpprun;
+using namespace std::chrono_literals;
+using cpprun::integration::Folder;
+
+namespace {
+
+struct Stage {
+  explicit Stage(const std::string& parent, Duration after = {}) {
+    door.emplace(
+        io, side,
+        DoorPlan{
+            .folders = {{.parent = parent, .name = "cpprun-x"}}, .after = after, .patience = 60s},
+        ToolDoor::Callbacks{.visitor =
+                                [this](FileDescriptor socket, std::uint32_t user) {
+                                  visitor = std::move(socket);
+                                  who = user;
+                                },
+                            .trouble = [this](std::string line) { trouble = std::move(line); }});
+  }
+  template <class Holds>
+  void until(Holds&& holds) {
+    const auto end = std::chrono::steady_clock::now() + 60s;
+    while (!holds() && std::chrono::steady_clock::now() < end) io.run_one_for(20ms);
+    CHECK(holds());
+  }
+
+  asio::io_context io;
+  SideProcesses side;
+  FileDescriptor visitor;
+  std::optional<std::uint32_t> who;
+  std::string trouble;
+  std::optional<ToolDoor> door;
+};
+
+}  // namespace
+
+TEST_CASE("a visitor comes in with the user that the kernel names") {
+  const Folder folder;
+  Stage stage(folder.path());
+  stage.until([&] { return !stage.door->path().empty(); });
+  CHECK(stage.side.pids().empty());
+  const Knock tool = knock(stage.door->path());
+  REQUIRE(tool.socket);
+  stage.until([&] { return stage.who.has_value(); });
+  CHECK(stage.who == ::geteuid());
+  CHECK(::write(tool.socket.get(), "x", 1) == 1);
+  char byte = 0;
+  CHECK(::read(stage.visitor.get(), &byte, 1) == 1);
+}
+
+TEST_CASE("it is gone when its program ends, and so is the folder") {
+  const Folder folder;
+  {
+    Stage stage(folder.path());
+    stage.until([&] { return !stage.door->path().empty(); });
+    CHECK(std::filesystem::exists(stage.door->path()));
+  }
+  CHECK(std::filesystem::is_empty(folder.path()));
+}
+
+TEST_CASE("a program that ends before it is needed has made none") {
+  const Folder folder;
+  { const Stage stage(folder.path(), 3600s); }
+  CHECK(std::filesystem::is_empty(folder.path()));
+}
+
+TEST_CASE("where none can be made, that is said with the reason") {
+  Stage stage("/proc/not-there");
+  stage.until([&] { return !stage.trouble.empty(); });
+  CHECK(stage.trouble.starts_with("cpprunctl finds this only by --address: the folder"));
+  CHECK(stage.door->path().empty());
+}

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "rendezvous/status/job_events_json.h"
+
+#include <doctest/doctest.h>
+
+#include <nlohmann/json.hpp>
+
+using namespace cpprun;
+using nlohmann::json;
+
+namespace {
+
+const WallTime then{std::chrono::seconds(5)};
+
+struct Daemon {
+  JobEvents events{"head"};
+  json tell(const coordinator::Action& action, const std::string& job = "a") {
+    const auto line = events.line(then, job, action);
+    return line ? json::parse(*line) : json();
+  }
+  json say(const link::Message& message, const std::string& job = "a") {
+    return tell(coordinator::Say{LinkId{1}, message}, job);
+  }
+};
+
+}  // namespace
+
+TEST_CASE("a round, its end and the job's end are told once, however many nodes hear of it") {
+  Daemon daemon;
+  link::Sealed sealed;
+  sealed.round = RoundNumber{4};
+  sealed.group_world_size = 2;
+  sealed.world_size = 16;
+  sealed.restart_count = 1;
+  CHECK(daemon.say(sealed) == json{{"time", 5.0},
+                                   {"event", "round_sealed"},
+                                   {"job", "a"},
+                                   {"host", "head"},
+                                   {"node", nullptr},
+                                   {"round", 4},
+                                   {"restart", 1},
+                                   {"nodes", 2},
+                                   {"world_size", 16},
+                                   {"base_rank", nullptr}});
+  CHECK(daemon.say(sealed).is_null());
+  CHECK(daemon.say(sealed, "b")["job"] == "b");
+  const link::Drain drain{.round = RoundNumber{4}, .reason = "rank 1 failed"};
+  CHECK(daemon.say(drain)["reason"] == "rank 1 failed");
+  CHECK(daemon.say(drain).is_null());
+  link::Finish finish;
+  finish.exit_code = 3;
+  finish.reason = "rank 1 failed";
+  finish.root = link::Failure{.rank = Rank{1}, .host = "beta"};
+  const json end = daemon.say(finish);
+  CHECK(end["event"] == "job_ended");
+  CHECK(end["exit_code"] == 3);
+  CHECK(end["root"]["host"] == "beta");
+  CHECK(end["round"] == 4);
+  CHECK(daemon.say(finish).is_null());
+}
+
+TEST_CASE("a job that is forgotten may begin anew under its name") {
+  Daemon daemon;
+  link::Finish finish;
+  CHECK_FALSE(daemon.say(finish).is_null());
+  CHECK(daemon.tell(coordinator::CloseStore{"a", "its job is over"}).is_null());
+  CHECK_FALSE(daemon.say(finish).is_null());
+}
+
+TEST_CASE("who comes and goes is told, and what the log says") {
+  Daemon daemon;
+  using Kind = coordinator::NodeChange::Kind;
+  CHECK(daemon.tell(coordinator::NodeChange{.kind = Kind::joined, .host = "beta"}) ==
+        json{{"time", 5.0},
+             {"event", "node_joined"},
+             {"job", "a"},
+             {"host", "head"},
+             {"node", nullptr},
+             {"round", 0},
+             {"changed_host", "beta"},
+             {"changed_node", nullptr}});
+  const json lost = daemon.tell(coordinator::NodeChange{
+      .kind = Kind::lost, .host = "beta", .rank = GroupRank{1}, .reason = "silent"});
+  CHECK(lost["event"] == "node_lost");
+  CHECK(lost["changed_node"] == 1);
+  CHECK(lost["reason"] == "silent");
+  CHECK(daemon.tell(coordinator::NodeChange{.kind = Kind::left})["event"] == "node_left");
+  CHECK(daemon.tell(coordinator::Note{"it \xff waits"})["text"] == "it \xEF\xBF\xBD waits");
+}
+
+TEST_CASE("what somebody has asked for is told, with what became of it") {
+  Daemon daemon;
+  const Order order{.kind = Order::Kind::drain, .job = "a", .whom = "3", .by = "uid 7"};
+  const json told = daemon.tell(
+      coordinator::Answered{1, order, {OrderOutcome::Kind::unknown, "there is no node 3"}});
+  CHECK(told["event"] == "order");
+  CHECK(told["order"] == "drain");
+  CHECK(told["by"] == "uid 7");
+  CHECK(told["whom"] == "3");
+  CHECK(told["signal"].is_null());
+  CHECK(told["outcome"] == "unknown");
+  CHECK(told["said"] == "there is no node 3");
+}
+
+TEST_CASE("what concerns nobody but the nodes is no event") {
+  Daemon daemon;
+  CHECK(daemon.say(link::Heartbeat{}).is_null());
+  CHECK(daemon.tell(coordinator::ResetStore{"a", "r"}).is_null());
+  CHECK(daemon.tell(coordinator::OpenStore{"a"}).is_null());
+}
