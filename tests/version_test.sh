@@ -13,7 +13,7 @@ number=$(sed -n 's/^project(cpprun VERSION \([0-9.]*\) .*/\1/p' "$source/CMakeLi
 [ -n "$number" ] || fail "CMakeLists.txt has no project(cpprun VERSION …)"
 
 # What the programs and the package say.
-for program in launcher/cpprun rendezvous/cpprund; do
+for program in launcher/cpprun launcher/cpprunctl rendezvous/cpprund; do
   said=$("$build/$program" --version) || fail "$program --version ended with $?"
   echo "$said" | grep -Eqx "${program#*/} $number \(commit ([0-9a-f]{12,}(-dirty)?|unknown)\)" ||
     fail "$program --version says: $said"

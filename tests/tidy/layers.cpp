@@ -32,6 +32,7 @@ constexpr std::array layers = {
     Layer{"launcher/failure/", 4},
     Layer{"launcher/report/", 5},
     Layer{"launcher/agent/", 6},
+    Layer{"launcher/control/", 6},
     Layer{"rendezvous/client/", 1},
     Layer{"rendezvous/job/", 1},
     Layer{"rendezvous/store/", 1},

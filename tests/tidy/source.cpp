@@ -153,8 +153,8 @@ bool is_test(std::string_view path) {
 }
 
 bool is_program(std::string_view path) {
-  return path == "launcher/cpprun.cpp" || path == "rendezvous/cpprund.cpp" ||
-         path.starts_with("worker/examples/");
+  return path == "launcher/cpprun.cpp" || path == "launcher/cpprunctl.cpp" ||
+         path == "rendezvous/cpprund.cpp" || path.starts_with("worker/examples/");
 }
 
 bool in_io(std::string_view path) {

@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "launcher/control/command_line.h"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <set>
+#include <sstream>
+#include <vector>
+
+#include "launcher/control/command_facts.h"
+#include "launcher/control/durations.h"
+
+namespace cpprun {
+
+namespace {
+
+constexpr int port_of_daemon = 29400;
+
+constexpr const char* footer =
+    "JOB may be left out where there is one, and shortened to how its name begins.\n"
+    "Exit codes: 0 done; 1 it cannot be done, or there is no such job; 2 misuse of the\n"
+    "command line; 69 nobody answers. `wait` ends with the job's own.\n"
+    "\n"
+    "  cpprunctl ls                         which jobs of yours run on this machine\n"
+    "  cpprunctl top                        one of them, refreshed each second\n"
+    "  cpprunctl events -f train            what happens in the one called train…\n"
+    "  cpprunctl drain node-7 --reason \"ECC errors\"\n"
+    "  cpprunctl exclude node-7 --for 2h\n";
+
+ControlFlag flag_of(const CLI::Option& option) {
+  ControlFlag flag{.spellings = {}, .value = {}, .help = option.get_description()};
+  for (const auto& name : option.get_snames()) flag.spellings.push_back("-" + name);
+  for (const auto& name : option.get_lnames()) flag.spellings.push_back("--" + name);
+  if (option.get_items_expected_max() > 0) flag.value = option.get_type_name();
+  return flag;
+}
+
+std::vector<ControlFlag> flags_of(const CLI::App& app) {
+  std::vector<ControlFlag> flags;
+  for (const auto* option : app.get_options()) {
+    if (!option->nonpositional()) continue;
+    flags.push_back(flag_of(*option));
+  }
+  return flags;
+}
+
+ControlFacts facts_of(const CLI::App& app) {
+  ControlFacts facts{.flags = flags_of(app), .commands = {}};
+  for (const auto* each : app.get_subcommands({})) {
+    ControlCommand command{.name = each->get_name(),
+                           .help = each->get_description(),
+                           .subject = {},
+                           .flags = flags_of(*each)};
+    for (const auto* option : each->get_options()) {
+      if (option->nonpositional()) continue;
+      command.subject = option->get_name(true);
+      command.needs_subject = option->get_required();
+    }
+    facts.commands.push_back(std::move(command));
+  }
+  return facts;
+}
+
+// The commands, each with what it takes.
+class Declaration {
+ public:
+  explicit Declaration(std::string_view version)
+      : app_("Sees into the jobs of cpprun and cpprund, and steers them.") {
+    app_.name("cpprunctl");
+    app_.set_version_flag("--version", fmt::format("cpprunctl {}", version), "Show the version");
+    app_.require_subcommand(1);
+    app_.fallthrough();
+    app_.footer(footer);
+    app_.add_option("--address", address_,
+                    "Ask there instead of at this user's sockets: HOST:PORT or [IPv6]:PORT")
+        ->type_name("HOST:PORT");
+    app_.add_flag("--all-users", wish_.of_all_users, "Those of other users too, as far as allowed");
+    app_.add_flag("--json", wish_.as_json, "JSON for scripts, in one line");
+    add_sights();
+    add_orders();
+    add_prints(version);
+  }
+
+  std::variant<Wish, ControlEnd> read(int argc, const char* const* argv) {
+    try {
+      app_.parse(argc, argv);
+    } catch (const CLI::ParseError& error) {
+      std::ostringstream out;
+      std::ostringstream err;
+      const int code = app_.exit(error, out, err);
+      if (code == 0) return ControlEnd{control_code::done, out.str()};
+      return ControlEnd{control_code::misuse, "cpprunctl: " + err.str()};
+    }
+    return checked();
+  }
+
+ private:
+  CLI::App* add(Verb verb, const char* name, const char* help) {
+    auto* const command = app_.add_subcommand(name, help);
+    command->callback([this, verb] { wish_.verb = verb; });
+    return command;
+  }
+  void take_job(CLI::App* command) {
+    command->add_option("JOB", wish_.job, "The job, or how its name begins")->type_name("");
+  }
+  void take_reason(CLI::App* command) {
+    command->add_option("--reason", wish_.reason, "Why, for the report and the events")
+        ->type_name("TEXT");
+  }
+
+  void add_sights() {
+    auto* const list = add(Verb::list, "ls", "List the jobs")->alias("list");
+    list->add_flag("--names", wish_.names_alone, "Their names alone, one a line");
+    take_job(add(Verb::status, "status", "Show one job: its nodes and its rounds"));
+    take_job(add(Verb::top, "top", "The same, refreshed each second; q quits"));
+    auto* const events = add(Verb::events, "events", "What has happened, as lines");
+    take_job(events);
+    events->add_flag("-f,--follow", wish_.follows, "Go on as it happens");
+    take_job(add(Verb::report, "report", "What has failed, and why"));
+    take_job(add(Verb::wait, "wait", "Wait for its end, and end with its exit code"));
+  }
+
+  void add_orders() {
+    auto* const stop = add(Verb::stop, "stop", "End the job: TERM, grace, KILL, on every node");
+    auto* const restart = add(Verb::restart, "restart", "Begin a new round");
+    auto* const save = add(Verb::save, "save", "Send every worker a signal: save a checkpoint now");
+    auto* const forget = add(Verb::forget, "forget", "Have a daemon forget a job that is over");
+    for (auto* const command : {stop, restart, save, forget}) {
+      take_job(command);
+      take_reason(command);
+    }
+    save->add_option("--signal", wish_.signal, "Which one (default: SIGUSR1)")->type_name("NAME");
+    auto* const drain = add(Verb::drain, "drain", "Have a node leave; a spare takes its place");
+    drain->add_option("NODE|HOST", wish_.subject, "Its rank, or its host")
+        ->type_name("")
+        ->required();
+    drain->add_option("--job", wish_.job, "The job, or how its name begins")->type_name("JOB");
+    auto* const exclude = add(Verb::exclude, "exclude", "Let no job use a host for a while");
+    exclude->add_option("--for", length_, "How long: 90s, 45m, 2h, 1h30m (default: until include)")
+        ->type_name("LENGTH");
+    auto* const include = add(Verb::include, "include", "Let jobs use a host again");
+    for (auto* const command : {exclude, include}) {
+      command->add_option("HOST", wish_.subject, "The host")->type_name("")->required();
+    }
+    for (auto* const command : {drain, exclude, include}) take_reason(command);
+  }
+
+  // As the version is: before anything is missed.
+  void add_prints(std::string_view version) {
+    const auto print = [](const std::string& text) { throw CLI::CallForVersion(text, 0); };
+    app_.add_option_function<std::string>(
+            "--print-completion",
+            [this, print](const std::string& shell) {
+              print(control_completion(shell, facts_of(app_)).value_or(""));
+            },
+            "Print a completion script: bash, zsh or fish")
+        ->check(CLI::IsMember(std::set<std::string>{"bash", "zsh", "fish"}))
+        ->type_name("SHELL");
+    app_.add_flag_callback(
+        "--print-man",
+        [this, print, said = std::string(version)] { print(control_manual(facts_of(app_), said)); },
+        "Print a manual page");
+  }
+
+  std::variant<Wish, ControlEnd> checked() {
+    const auto misuse = [](const std::string& why) {
+      return ControlEnd{control_code::misuse, fmt::format("cpprunctl: {}\n", why)};
+    };
+    if (!address_.empty()) {
+      auto endpoint = parse_endpoint(address_, port_of_daemon);
+      if (!endpoint) return misuse("--address: " + endpoint.error().reason);
+      wish_.address = std::move(*endpoint);
+    }
+    if (!length_.empty()) {
+      const auto length = parse_duration(length_);
+      if (!length) return misuse("--for: " + length.error().reason);
+      wish_.for_seconds = *length;
+    }
+    return wish_;
+  }
+
+  CLI::App app_;
+  Wish wish_;
+  std::string address_;
+  std::string length_;
+};
+
+}  // namespace
+
+std::variant<Wish, ControlEnd> read_control_line(int argc, const char* const* argv,
+                                                 std::string_view version) {
+  return Declaration(version).read(argc, argv);
+}
+
+}  // namespace cpprun

@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "launcher/control/event_text_json.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "proto/plain_text.h"
+
+namespace cpprun {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr std::int64_t day_seconds = 86'400;
+constexpr std::size_t name_width = 14;  // of an event; a longer one moves what follows
+
+// In every line, and so in none of the words behind its name.
+constexpr std::array<std::string_view, 6> in_all{"time", "event", "job", "host", "node", "round"};
+
+const Json& at(const Json& json, const char* name) {
+  static const Json none;
+  if (!json.is_object()) return none;
+  const auto found = json.find(name);
+  return found == json.end() ? none : *found;
+}
+
+// A text as it is, everything else as JSON has it.
+std::string word(const Json& value) {
+  if (value.is_string()) return value.get<std::string>();
+  return value.is_null() ? "-" : value.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+std::string word_at(const Json& json, const char* name) {
+  return word(at(json, name));
+}
+
+std::string ending_of(const Json& json) {
+  const Json& signal = at(json, "signal");
+  return signal.is_string() ? word(signal) : "exit code " + word_at(json, "exit_code");
+}
+
+std::string failure_of(const Json& failure) {
+  auto text = fmt::format("rank {} on {}: {}", word_at(failure, "rank"), word_at(failure, "host"),
+                          ending_of(failure));
+  if (const auto cause = word_at(failure, "cause"); !cause.empty()) text += " (" + cause + ")";
+  const auto message = word_at(failure, "message");
+  if (!message.empty()) text += ": " + message.substr(0, message.find('\n'));
+  return text;
+}
+
+std::string changed_node(const Json& json) {
+  auto text = word_at(json, "changed_host");
+  if (!at(json, "changed_node").is_null()) text += " (node " + word_at(json, "changed_node") + ")";
+  const auto reason = at(json, "reason").is_null() ? std::string() : word_at(json, "reason");
+  return reason.empty() ? text : text + ": " + reason;
+}
+
+// Of an event that is not known here: what it says.
+std::string all_members(const Json& json) {
+  std::string text;
+  for (const auto& [name, value] : json.items()) {
+    if (std::ranges::find(in_all, name) != in_all.end()) continue;
+    text += fmt::format("{}{}={}", text.empty() ? "" : " ", name, word(value));
+  }
+  return text;
+}
+
+std::string words_of(const std::string& name, const Json& json) {
+  const auto said = [&json](const char* member) { return word_at(json, member); };
+  if (name == "job_started") {
+    return fmt::format("{} workers here, {} to {} nodes", said("workers"), said("nodes_min"),
+                       said("nodes_max"));
+  }
+  if (name == "round_sealed") {
+    return fmt::format("{} nodes, {} workers, restart {}", said("nodes"), said("world_size"),
+                       said("restart"));
+  }
+  if (name == "worker_started") return fmt::format("rank {}: pid {}", said("rank"), said("pid"));
+  if (name == "worker_exited") {
+    return fmt::format("rank {}: {} (pid {})", said("rank"), ending_of(json), said("pid"));
+  }
+  if (name == "worker_failed") return failure_of(at(json, "failure"));
+  if (name.starts_with("node_")) return changed_node(json);
+  if (name == "keeper") return said("text");
+  if (name == "order") return fmt::format("{} by {}: {}", said("order"), said("by"), said("said"));
+  if (name == "waiting" || name == "draining") return said("reason");
+  if (name == "job_ended") {
+    return fmt::format("exit code {}: {}", said("exit_code"), said("reason"));
+  }
+  return all_members(json);
+}
+
+std::string time_of_day(double time, int utc_offset_seconds) {
+  if (!(std::abs(time) < 1e12)) return "--:--:--";
+  const auto whole = static_cast<std::int64_t>(std::floor(time)) + utc_offset_seconds;
+  const auto second = (whole % day_seconds + day_seconds) % day_seconds;
+  return fmt::format("{:02}:{:02}:{:02}", second / 3600, second / 60 % 60, second % 60);
+}
+
+Tint tint_of_event(const std::string& name) {
+  if (name == "worker_failed" || name == "node_lost" || name == "worker_not_started") {
+    return Tint::bad;
+  }
+  if (name == "draining" || name == "waiting" || name == "worker_killed") return Tint::busy;
+  return name == "round_sealed" || name == "job_ended" ? Tint::good : Tint::plain;
+}
+
+}  // namespace
+
+std::optional<EventView> event_view(std::string_view line) {
+  const Json json = Json::parse(line, nullptr, false);
+  if (!at(json, "event").is_string()) return std::nullopt;
+  EventView view{.job = word_at(json, "job"), .name = word_at(json, "event")};
+  if (at(json, "time").is_number()) view.time = at(json, "time").get<double>();
+  if (at(json, "exit_code").is_number_integer()) view.exit_code = at(json, "exit_code").get<int>();
+  if (at(json, "reason").is_string()) view.reason = word_at(json, "reason");
+  return view;
+}
+
+std::string event_text(std::string_view line, const EventStyle& style) {
+  const auto view = event_view(line);
+  if (!view) return clipped(line, style.canvas.width);
+  const Json json = Json::parse(line, nullptr, false);
+  const auto job = style.names_job ? fmt::format("{} ", plain_line(view->job)) : std::string();
+  const auto before =
+      fmt::format("{} {}{}@{} ", time_of_day(view->time, style.utc_offset_seconds), job,
+                  plain_line(word_at(json, "host")), plain_line(word_at(json, "round")));
+  const auto name = plain_line(view->name);
+  const auto behind =
+      fmt::format("{}  {}", std::string(name_width - std::min(name_width, width_of(name)), ' '),
+                  plain_line(words_of(view->name, json)));
+  // A line that is cut hides its end: only where it has to go on in the same place.
+  return before + tinted(name, tint_of_event(view->name), style.canvas.has_colour) + behind;
+}
+
+}  // namespace cpprun

@@ -1,0 +1,221 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "launcher/control/io/caller.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <netdb.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <chrono>
+#include <memory>
+#include <utility>
+
+#include "proto/text.h"
+#include "proto/watch_bounds.h"
+#include "rendezvous/io/write_all.h"
+#include "rendezvous/status/door_places.h"
+#include "rendezvous/status/io/door.h"
+
+namespace cpprun::io {
+
+namespace {
+
+using std::chrono::steady_clock;
+
+constexpr int dial_milliseconds = 5000;
+constexpr std::size_t chunk_bytes = 64 * 1024;
+
+tl::unexpected<Error> cannot_reach(const Place& place, const std::string& why) {
+  return failure(fmt::format("cannot reach {}: {}", place.text(), why));
+}
+
+// Whether it becomes ready before that; an address may be silent for ever.
+bool is_ready(int socket, short what, int milliseconds) {
+  pollfd watched{socket, what, 0};
+  int ready = 0;
+  do {
+    ready = ::poll(&watched, 1, milliseconds);
+  } while (ready < 0 && errno == EINTR);
+  return ready == 1;
+}
+
+int error_of(int socket) {
+  int error_number = 0;
+  socklen_t size = sizeof error_number;
+  (void)::getsockopt(socket, SOL_SOCKET, SO_ERROR, &error_number, &size);
+  return error_number;
+}
+
+Result<FileDescriptor> dial(const Place& place, const Endpoint& endpoint) {
+  addrinfo hints{};
+  hints.ai_socktype = SOCK_STREAM;
+  hints.ai_flags = AI_NUMERICSERV;
+  addrinfo* found = nullptr;
+  const auto port = std::to_string(endpoint.port);
+  const int unknown = ::getaddrinfo(endpoint.host.c_str(), port.c_str(), &hints, &found);
+  if (unknown != 0) return cannot_reach(place, ::gai_strerror(unknown));
+  const std::unique_ptr<addrinfo, void (*)(addrinfo*)> list(found, ::freeaddrinfo);
+  int error_number = ECONNREFUSED;
+  for (const addrinfo* at = found; at != nullptr; at = at->ai_next) {
+    FileDescriptor socket(::socket(at->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+    if (!socket) continue;
+    if (::connect(socket.get(), at->ai_addr, at->ai_addrlen) == 0) return socket;
+    error_number = errno;
+    if (error_number != EINPROGRESS) continue;
+    const bool is_over = is_ready(socket.get(), POLLOUT, dial_milliseconds);
+    error_number = is_over ? error_of(socket.get()) : ETIMEDOUT;
+    if (error_number == 0) return socket;
+  }
+  return cannot_reach(place, errno_text(error_number));
+}
+
+Result<FileDescriptor> connect_to(const Place& place) {
+  if (place.address) return dial(place, *place.address);
+  Knock knocked = knock(place.door);
+  if (!knocked.socket) return cannot_reach(place, errno_text(knocked.error_number));
+  return std::move(knocked.socket);
+}
+
+std::string silence_text(Duration patience) {
+  return fmt::format("it has not answered within {} s: is it stopped?",
+                     std::chrono::duration_cast<std::chrono::seconds>(patience).count());
+}
+
+std::vector<std::string> names_in(const std::string& folder) {
+  std::vector<std::string> names;
+  const std::unique_ptr<DIR, int (*)(DIR*)> open(::opendir(folder.c_str()), ::closedir);
+  if (!open) return names;
+  while (const dirent* entry = ::readdir(open.get())) names.emplace_back(entry->d_name);
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+// One of those that are asked at once.
+struct Asked {
+  std::optional<Call> call;
+  std::optional<Result<Answer>> answer;
+
+  void hear(const Place& place) {
+    const auto heard = call->hear();
+    if (!heard) {
+      answer = cannot_reach(place, heard.error().reason);
+    } else if (call->answer().is_whole()) {
+      answer = Answer{call->answer().status(), call->take_body()};
+    }
+  }
+};
+
+void hear_all(std::vector<Asked>& asked, const std::vector<Place>& places, Duration patience) {
+  const auto deadline = steady_clock::now() + patience;
+  while (true) {
+    std::vector<pollfd> watched;
+    std::vector<std::size_t> whose;
+    for (std::size_t at = 0; at < asked.size(); ++at) {
+      if (asked[at].answer) continue;
+      watched.push_back({asked[at].call->fd(), POLLIN, 0});
+      whose.push_back(at);
+    }
+    if (watched.empty()) return;
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - steady_clock::now());
+    const int ready = left.count() <= 0
+                          ? 0
+                          : ::poll(watched.data(), watched.size(), static_cast<int>(left.count()));
+    if (ready < 0) continue;  // a signal came
+    if (ready == 0) {
+      for (const std::size_t at : whose) {
+        asked[at].answer = cannot_reach(places[at], silence_text(patience));
+      }
+      return;
+    }
+    for (std::size_t at = 0; at < watched.size(); ++at) {
+      if (watched[at].revents != 0) asked[whose[at]].hear(places[whose[at]]);
+    }
+  }
+}
+
+}  // namespace
+
+std::string Place::text() const {
+  return address ? to_string(*address) : door;
+}
+
+Result<Call> Call::begin(const Place& place, const http::Question& question, Duration patience) {
+  auto socket = connect_to(place);
+  if (!socket) return tl::unexpected<Error>(socket.error());
+  http::Question said = question;
+  if (place.address) said.host = to_string(*place.address);
+  const auto bytes = http::to_bytes(said);
+  // A question is some hundred bytes, which fit into what the kernel keeps for the other side.
+  const auto milliseconds = std::chrono::duration_cast<std::chrono::milliseconds>(patience).count();
+  if (!is_ready(socket->get(), POLLOUT, static_cast<int>(milliseconds)) ||
+      ::send(socket->get(), bytes.data(), bytes.size(), MSG_NOSIGNAL) !=
+          static_cast<ssize_t>(bytes.size())) {
+    return cannot_reach(place, "it takes no question: " + errno_text(errno));
+  }
+  Call call;
+  call.socket_ = std::move(*socket);
+  return call;
+}
+
+Result<bool> Call::hear() {
+  std::array<char, chunk_bytes> chunk;
+  const ssize_t count = ::recv(socket_.get(), chunk.data(), chunk.size(), MSG_DONTWAIT);
+  if (count < 0 && (errno == EAGAIN || errno == EINTR)) return true;
+  if (count < 0) return failure(errno_text(errno));
+  if (count == 0) {
+    if (auto ended = reader_.end(); !ended) return tl::unexpected<Error>(ended.error());
+    return false;
+  }
+  auto heard = reader_.hear({chunk.data(), static_cast<std::size_t>(count)});
+  if (!heard) return tl::unexpected<Error>(heard.error());
+  return true;
+}
+
+std::vector<Result<Answer>> ask_all(const std::vector<Place>& places,
+                                    const http::Question& question, Duration patience) {
+  std::vector<Asked> asked(places.size());
+  for (std::size_t at = 0; at < places.size(); ++at) {
+    auto call = Call::begin(places[at], question, patience);
+    if (call) {
+      asked[at].call = std::move(*call);
+    } else {
+      asked[at].answer = tl::unexpected<Error>(call.error());
+    }
+  }
+  hear_all(asked, places, patience);
+  std::vector<Result<Answer>> answers;
+  for (auto& each : asked) answers.push_back(std::move(*each.answer));
+  return answers;
+}
+
+Result<Answer> ask(const Place& place, const http::Question& question) {
+  return ask_all({place}, question, bounds::ask_patience).front();
+}
+
+Found find_places(const Environment& environment, bool of_all_users) {
+  auto folders = searched_door_folders(environment, ::geteuid());
+  for (const auto& folder : folders) sweep_doors(folder);
+  if (of_all_users) {
+    for (auto& folder : door_folders_of_all(environment, names_in("/run/user"),
+                                            names_in(temporary_folder(environment)))) {
+      if (std::ranges::find(folders, folder) == folders.end()) folders.push_back(std::move(folder));
+    }
+  }
+  Found found;
+  for (const auto& folder : folders) {
+    std::string why;
+    for (const auto& name : doors_in(folder, &why)) {
+      found.places.push_back({.door = folder.path() + "/" + name});
+    }
+    if (!why.empty()) found.troubles.push_back(fmt::format("{}: {}", folder.path(), why));
+  }
+  return found;
+}
+
+}  // namespace cpprun::io

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+// Asks whoever shows jobs: over a Unix socket of this machine, or by an address.
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "launcher/endpoint.h"
+#include "proto/clock.h"
+#include "proto/environment.h"
+#include "proto/http/exchange.h"
+#include "proto/result.h"
+#include "rendezvous/io/file_descriptor.h"
+
+namespace cpprun::io {
+
+// Where somebody may be asked.
+struct Place {
+  std::string door;  // a Unix socket; empty: by the address
+  std::optional<Endpoint> address = {};
+  std::string text() const;
+};
+
+struct Answer {
+  unsigned status = 0;
+  std::string body;
+};
+
+// One conversation that has begun.
+class Call {
+ public:
+  // Says the question; nobody waits here for the answer.
+  static Result<Call> begin(const Place& place, const http::Question& question, Duration patience);
+
+  int fd() const { return socket_.get(); }
+  const http::AnswerReader& answer() const { return reader_; }
+  // Takes what has come; false: the other side has ended, or what it says makes no sense.
+  Result<bool> hear();
+  std::string take_body() { return reader_.take_body(); }
+
+ private:
+  FileDescriptor socket_;
+  http::AnswerReader reader_;
+};
+
+// All of them at once: nobody waits for one that hangs longer than that.
+std::vector<Result<Answer>> ask_all(const std::vector<Place>& places,
+                                    const http::Question& question, Duration patience);
+Result<Answer> ask(const Place& place, const http::Question& question);
+
+// What is found of this user's, or of everybody's. Sockets behind which nobody is are swept.
+struct Found {
+  std::vector<Place> places;
+  std::vector<std::string> troubles;  // folders that may not be looked into
+};
+Found find_places(const Environment& environment, bool of_all_users);
+
+}  // namespace cpprun::io

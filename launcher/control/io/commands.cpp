@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "launcher/control/io/commands.h"
+
+#include <algorithm>
+#include <iterator>
+#include <utility>
+#include <vector>
+
+#include "launcher/control/failure_story.h"
+#include "launcher/control/io/console.h"
+#include "launcher/control/io/jobs.h"
+#include "launcher/control/io/live_view.h"
+#include "launcher/control/io/orders.h"
+#include "launcher/control/io/watch.h"
+#include "launcher/control/overview.h"
+#include "proto/plain_text.h"
+
+namespace cpprun::io {
+
+namespace {
+
+int give_up(const Setback& setback) {
+  complain(setback.sentence);
+  return setback.code;
+}
+
+int list(const Wish& wish, const Environment& environment) {
+  const FoundJobs found = find_jobs(wish, environment);
+  const bool is_silent =
+      !found.places.empty() && std::ranges::none_of(found.answers, &SeenAnswer::has_answered);
+  const int code = is_silent ? control_code::unreachable : control_code::done;
+  if (wish.as_json) {
+    print(list_json(found.answers));
+    return code;
+  }
+  if (wish.names_alone) {
+    for (const auto& each : found.jobs) print(plain_line(each.job.id) + "\n");
+    return code;
+  }
+  if (found.jobs.empty()) {
+    if (!is_silent) complain("no job runs here");
+    return code;
+  }
+  std::vector<SeenJob> jobs;
+  for (const auto& each : found.jobs) jobs.push_back({each.job, each.place.text()});
+  print(list_text(jobs, canvas_of_stdout(environment)));
+  return code;
+}
+
+int show_status(const Wish& wish, const Environment& environment) {
+  const auto found = find_job(wish, environment);
+  if (!found) return give_up(found.error());
+  const auto details = body_of(found->place, {.target = found->target()});
+  if (!details) return give_up(details.error());
+  const auto pages = node_pages(*found);
+  if (!pages) return give_up(pages.error());
+  if (wish.as_json) {
+    print(status_json(*details, *pages));
+    return control_code::done;
+  }
+  const auto job = job_view(*details);
+  if (!job) return give_up({job.error().reason});
+  std::vector<NodeView> nodes;
+  for (const auto& page : *pages) {
+    auto view = nodes_view(page);
+    if (!view) return give_up({view.error().reason});
+    std::move(view->nodes.begin(), view->nodes.end(), std::back_inserter(nodes));
+  }
+  print(status_text(*job, nodes, canvas_of_stdout(environment)));
+  return control_code::done;
+}
+
+int show_report(const Wish& wish, const Environment& environment) {
+  const auto found = find_job(wish, environment);
+  if (!found) return give_up(found.error());
+  const auto details = body_of(found->place, {.target = found->target()});
+  if (!details) return give_up(details.error());
+  const auto job = job_view(*details);
+  if (!job) return give_up({job.error().reason});
+  print(wish.as_json ? *details : failure_story(*job, canvas_of_stdout(environment)));
+  return control_code::done;
+}
+
+}  // namespace
+
+int run_control(const Wish& wish, const Environment& environment) {
+  switch (wish.verb) {
+    case Verb::list:
+      return list(wish, environment);
+    case Verb::top:
+      if (!wish.as_json) return show_top(wish, environment);
+      return show_status(wish, environment);
+    case Verb::status:
+      return show_status(wish, environment);
+    case Verb::report:
+      return show_report(wish, environment);
+    case Verb::events:
+      return show_events(wish, environment);
+    case Verb::wait:
+      return wait_for_end(wish, environment);
+    case Verb::stop:
+    case Verb::restart:
+    case Verb::save:
+    case Verb::drain:
+    case Verb::exclude:
+    case Verb::include:
+    case Verb::forget:
+      return give_order(wish, environment);
+  }
+  return control_code::misuse;
+}
+
+}  // namespace cpprun::io

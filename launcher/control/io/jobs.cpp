@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "launcher/control/io/jobs.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "launcher/control/io/console.h"
+#include "launcher/control/job_choice.h"
+#include "proto/watch_bounds.h"
+#include "rendezvous/status/door_places.h"
+
+namespace cpprun::io {
+
+namespace {
+
+constexpr const char* jobs_target = "/api/v1/jobs";
+constexpr unsigned fine = 200;
+
+// Where nobody is found, where was looked.
+std::string nobody_found(const Environment& environment) {
+  std::string folders;
+  for (const auto& each : searched_door_folders(environment, ::geteuid())) {
+    folders += (folders.empty() ? "" : ", ") + each.path();
+  }
+  return fmt::format(
+      "no cpprun or cpprund of uid {} runs on this machine (looked in {}); one that hosts its "
+      "job's meeting elsewhere is asked there, or with --address HOST:PORT",
+      ::geteuid(), folders);
+}
+
+Setback unreachable(const std::string& sentence) {
+  return {.sentence = sentence, .code = control_code::unreachable};
+}
+
+Found places_of(const Wish& wish, const Environment& environment) {
+  if (wish.address) return {.places = {{.door = {}, .address = wish.address}}, .troubles = {}};
+  return find_places(environment, wish.of_all_users);
+}
+
+}  // namespace
+
+std::string FoundJob::target() const {
+  return fmt::format("{}/{}", jobs_target, escaped(job.id));
+}
+
+FoundJobs find_jobs(const Wish& wish, const Environment& environment) {
+  const Found found = places_of(wish, environment);
+  const auto answers = ask_all(found.places, {.target = jobs_target}, bounds::ask_patience);
+  FoundJobs jobs{.jobs = {}, .answers = {}, .places = found.places};
+  for (std::size_t at = 0; at < answers.size(); ++at) {
+    const Place& place = found.places[at];
+    std::string why;
+    if (!answers[at]) {
+      why = answers[at].error().reason;
+    } else if (answers[at]->status != fine) {
+      why = fmt::format("{} refuses: {}", place.text(), error_in(answers[at]->body));
+    } else if (auto seen = jobs_view(answers[at]->body); !seen) {
+      why = fmt::format("{}: {}", place.text(), seen.error().reason);
+    } else {
+      for (auto& job : seen->jobs) jobs.jobs.push_back({std::move(job), place});
+    }
+    const bool has_answered = why.empty();
+    if (!has_answered && !wish.as_json) complain(why);
+    jobs.answers.push_back({.place = place.text(),
+                            .text = has_answered ? answers[at]->body : why,
+                            .has_answered = has_answered});
+  }
+  return jobs;
+}
+
+Attempt<FoundJob> find_job(const Wish& wish, const Environment& environment) {
+  FoundJobs found = find_jobs(wish, environment);
+  if (found.places.empty()) return tl::unexpected(unreachable(nobody_found(environment)));
+  const bool has_answer = std::ranges::any_of(found.answers, &SeenAnswer::has_answered);
+  if (!has_answer) return tl::unexpected(unreachable("nobody has shown a job"));
+  std::vector<KnownJob> known;
+  for (const auto& each : found.jobs) known.push_back({each.job.id, each.place.text()});
+  const auto chosen = choose_job(known, wish.job);
+  if (!chosen) return tl::unexpected(Setback{chosen.error().reason});
+  return std::move(found.jobs[*chosen]);
+}
+
+Attempt<std::string> body_of(const Place& place, const http::Question& question) {
+  auto answer = ask(place, question);
+  if (!answer) return tl::unexpected(unreachable(answer.error().reason));
+  if (answer->status != fine) return tl::unexpected(Setback{error_in(answer->body)});
+  return std::move(answer->body);
+}
+
+Attempt<std::vector<std::string>> node_pages(const FoundJob& job) {
+  std::vector<std::string> pages;
+  std::string target = job.target() + "/nodes";
+  while (true) {
+    auto page = body_of(job.place, {.target = target});
+    if (!page) return tl::unexpected(page.error());
+    const auto view = nodes_view(*page);
+    if (!view) return tl::unexpected(Setback{view.error().reason});
+    pages.push_back(std::move(*page));
+    // A page that is empty has nothing behind it, whatever it says.
+    if (!view->next || view->nodes.empty()) return pages;
+    target = fmt::format("{}/nodes?after={}", job.target(), escaped(*view->next));
+  }
+}
+
+}  // namespace cpprun::io

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+// The jobs that are found, and the one that is meant.
+
+#include <string>
+#include <vector>
+
+#include "launcher/control/io/caller.h"
+#include "launcher/control/job_view_json.h"
+#include "launcher/control/overview.h"
+#include "launcher/control/wish.h"
+#include "proto/environment.h"
+#include "proto/result.h"
+
+namespace cpprun::io {
+
+// Why a command ends otherwise than it should: a sentence and the exit code.
+struct Setback {
+  std::string sentence;
+  int code = control_code::refused;
+};
+template <class T>
+using Attempt = tl::expected<T, Setback>;
+
+struct FoundJob {
+  JobView job;
+  Place place;
+  std::string target() const;  // "/api/v1/jobs/a%2Fb"
+};
+
+struct FoundJobs {
+  std::vector<FoundJob> jobs;
+  std::vector<SeenAnswer> answers;  // as they came, for scripts
+  std::vector<Place> places;        // that were asked
+};
+
+// Everything that is shown; what could not be seen is complained about, unless it is for scripts.
+FoundJobs find_jobs(const Wish& wish, const Environment& environment);
+// The one that is meant. Its place alone where everything else does not matter.
+Attempt<FoundJob> find_job(const Wish& wish, const Environment& environment);
+
+// The body of a good answer, or why there is none.
+Attempt<std::string> body_of(const Place& place, const http::Question& question);
+// The pages of its nodes.
+Attempt<std::vector<std::string>> node_pages(const FoundJob& job);
+
+}  // namespace cpprun::io

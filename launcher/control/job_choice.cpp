@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "launcher/control/job_choice.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cctype>
+
+#include "proto/bounds.h"
+#include "proto/plain_text.h"
+
+namespace cpprun {
+
+namespace {
+
+constexpr std::size_t listed_max = 20;
+
+std::string quoted(const std::string& id) {
+  return fmt::format("\"{}\"", plain_line(id, bounds::name_shown_bytes_max));
+}
+
+// Jobs of one name at two places are told apart by the place.
+std::string listed(const std::vector<KnownJob>& known, const std::vector<std::size_t>& which) {
+  std::string text;
+  for (std::size_t at = 0; at < which.size() && at < listed_max; ++at) {
+    const KnownJob& job = known[which[at]];
+    const bool is_double = std::ranges::count(known, job.id, &KnownJob::id) > 1;
+    text += at == 0 ? "" : ", ";
+    text += quoted(job.id);
+    if (is_double) text += fmt::format(" at {}", plain_line(job.place));
+  }
+  if (which.size() > listed_max) text += fmt::format(" and {} more", which.size() - listed_max);
+  return text;
+}
+
+}  // namespace
+
+Result<std::size_t> choose_job(const std::vector<KnownJob>& known, const std::string& wanted) {
+  if (known.empty()) return failure("no job runs here");
+  std::vector<std::size_t> all;
+  std::vector<std::size_t> exact;
+  std::vector<std::size_t> begins;
+  for (std::size_t at = 0; at < known.size(); ++at) {
+    all.push_back(at);
+    if (known[at].id == wanted) exact.push_back(at);
+    if (known[at].id.starts_with(wanted)) begins.push_back(at);
+  }
+  const auto& found = exact.empty() ? begins : exact;
+  if (found.size() == 1) return found.front();
+  if (wanted.empty()) {
+    return failure(
+        fmt::format("several jobs run here, say which one is meant: {}", listed(known, all)));
+  }
+  if (found.empty()) {
+    return failure(
+        fmt::format("no job {} is known; there is {}", quoted(wanted), listed(known, all)));
+  }
+  if (!exact.empty()) {
+    return failure(
+        fmt::format("several jobs are called {}, say with --address which one is meant: {}",
+                    quoted(wanted), listed(known, found)));
+  }
+  return failure(
+      fmt::format("several jobs begin with {}: {}", quoted(wanted), listed(known, found)));
+}
+
+std::string escaped(const std::string& id) {
+  std::string text;
+  for (const char letter : id) {
+    const auto byte = static_cast<unsigned char>(letter);
+    const bool is_plain =
+        std::isalnum(byte) != 0 || letter == '-' || letter == '.' || letter == '_' || letter == '~';
+    text += is_plain && byte < 0x80 ? std::string(1, letter) : fmt::format("%{:02X}", byte);
+  }
+  return text;
+}
+
+}  // namespace cpprun

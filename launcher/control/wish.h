@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+// What somebody wants of cpprunctl: a checked command line.
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "launcher/endpoint.h"
+
+namespace cpprun {
+
+enum class Verb {
+  list,
+  status,
+  top,
+  events,
+  report,
+  wait,
+  stop,
+  restart,
+  save,
+  drain,
+  exclude,
+  include,
+  forget,
+};
+
+struct Wish {
+  Verb verb = Verb::list;
+  std::string job = {};      // or how its name begins; empty: there is one
+  std::string subject = {};  // the node or the host that is meant
+  std::string reason = {};
+  std::string signal = {};
+  std::optional<std::int64_t> for_seconds = {};
+  bool follows = false;  // events as they happen
+  bool as_json = false;
+  bool names_alone = false;  // of a list
+  bool of_all_users = false;
+  std::optional<Endpoint> address = {};  // nothing: whatever has a socket here
+};
+
+// What cpprunctl says with its exit code; `wait` says what the job says.
+namespace control_code {
+inline constexpr int done = 0;
+inline constexpr int refused = 1;       // it cannot be done, or there is no such job
+inline constexpr int misuse = 2;        // of the command line
+inline constexpr int unreachable = 69;  // EX_UNAVAILABLE: nobody answers
+}  // namespace control_code
+
+}  // namespace cpprun

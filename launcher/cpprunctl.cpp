@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// cpprunctl: reads the command line, asks whoever shows jobs, and prints what they say.
+
+#include <cstdio>
+#include <variant>
+
+#include "launcher/control/command_line.h"
+#include "launcher/control/io/commands.h"
+#include "proto/environment.h"
+#include "proto/version.h"
+#include "rendezvous/io/standard_streams.h"
+
+extern char** environ;
+
+int main(int argc, char** argv) {
+  cpprun::fill_standard_streams();
+  cpprun::survive_failed_writes();
+  const auto read = cpprun::read_control_line(argc, argv, cpprun::version_text());
+  if (const auto* end = std::get_if<cpprun::ControlEnd>(&read)) {
+    std::fputs(end->text.c_str(), end->exit_code == 0 ? stdout : stderr);
+    return end->exit_code;
+  }
+  return cpprun::io::run_control(std::get<cpprun::Wish>(read), cpprun::environment_of(environ));
+}

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "launcher/control/command_line.h"
+
+#include <doctest/doctest.h>
+
+#include <initializer_list>
+#include <vector>
+
+using namespace cpprun;
+
+namespace {
+
+std::variant<Wish, ControlEnd> read(std::initializer_list<const char*> words) {
+  std::vector<const char*> argv{"cpprunctl"};
+  argv.insert(argv.end(), words);
+  return read_control_line(static_cast<int>(argv.size()), argv.data(), "1.2.3");
+}
+
+Wish wish(std::initializer_list<const char*> words) {
+  const auto outcome = read(words);
+  REQUIRE(std::holds_alternative<Wish>(outcome));
+  return std::get<Wish>(outcome);
+}
+
+ControlEnd end(std::initializer_list<const char*> words) {
+  const auto outcome = read(words);
+  REQUIRE(std::holds_alternative<ControlEnd>(outcome));
+  return std::get<ControlEnd>(outcome);
+}
+
+}  // namespace
+
+TEST_CASE("each command is read with what it takes") {
+  CHECK(wish({"ls"}).verb == Verb::list);
+  CHECK(wish({"list"}).verb == Verb::list);
+  CHECK(wish({"ls", "--names"}).names_alone);
+  CHECK(wish({"status", "a"}).job == "a");
+  CHECK(wish({"top"}).job.empty());
+  CHECK(wish({"events", "-f", "a"}).follows);
+  CHECK(wish({"report", "a"}).verb == Verb::report);
+  CHECK(wish({"wait"}).verb == Verb::wait);
+  CHECK(wish({"stop", "a", "--reason", "tired"}).reason == "tired");
+  CHECK(wish({"restart", "a"}).verb == Verb::restart);
+  CHECK(wish({"save", "a", "--signal=SIGUSR2"}).signal == "SIGUSR2");
+  CHECK(wish({"forget", "a"}).verb == Verb::forget);
+  const auto drained = wish({"drain", "node-7", "--job=a", "--reason=ECC"});
+  CHECK(drained.subject == "node-7");
+  CHECK(drained.job == "a");
+  CHECK(wish({"exclude", "h", "--for", "2h"}).for_seconds == 7200);
+  CHECK(wish({"include", "h"}).verb == Verb::include);
+}
+
+TEST_CASE("what is the same for all commands may stand before or behind them") {
+  CHECK(wish({"--json", "ls"}).as_json);
+  CHECK(wish({"ls", "--json"}).as_json);
+  CHECK(wish({"ls", "--all-users"}).of_all_users);
+  CHECK(wish({"ls", "--address", "[::1]:77"}).address == Endpoint{"::1", 77});
+  CHECK(wish({"ls", "--address", "head"}).address == Endpoint{"head", 29400});
+}
+
+TEST_CASE("misuse is refused with a sentence and exit code 2") {
+  CHECK(end({}).exit_code == control_code::misuse);
+  CHECK(end({"lss"}).exit_code == control_code::misuse);
+  CHECK(end({"drain"}).text.find("NODE|HOST is required") != std::string::npos);
+  CHECK(end({"exclude", "h", "--for=soon"}).text.find("--for: \"soon\" is no length of time") !=
+        std::string::npos);
+  CHECK(end({"ls", "--address=h:x"}).text.starts_with("cpprunctl: --address: "));
+}
+
+TEST_CASE("the help names the commands and the exit codes, and the version is told") {
+  const auto help = end({"--help"});
+  CHECK(help.exit_code == 0);
+  for (const auto* word : {"ls", "status", "top", "events", "report", "wait", "stop", "restart",
+                           "save", "drain", "exclude", "include", "forget", "Exit codes"}) {
+    CAPTURE(word);
+    CHECK(help.text.find(word) != std::string::npos);
+  }
+  CHECK(end({"--print-man"}).text.find("\\fBdrain\\fR \\fINODE|HOST\\fR") != std::string::npos);
+  CHECK(end({"--print-completion", "bash"}).text.find("ls status top") != std::string::npos);
+  CHECK(end({"--print-completion", "sh"}).exit_code == control_code::misuse);
+  CHECK(end({"--version"}).text == "cpprunctl 1.2.3\n");
+}

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "launcher/control/event_stream.h"
+
+#include <doctest/doctest.h>
+
+#include "proto/watch_bounds.h"
+
+using namespace cpprun;
+
+TEST_CASE("events are the same however their bytes are cut") {
+  const std::string bytes =
+      "id: 3\ndata: {\"a\":1}\n\n:\n\nid: 4\r\ndata: one\r\ndata: two\r\n\r\n";
+  for (std::size_t piece = 1; piece <= bytes.size(); ++piece) {
+    CAPTURE(piece);
+    EventStream stream;
+    std::vector<std::string> heard;
+    for (std::size_t at = 0; at < bytes.size(); at += piece) {
+      const auto some = stream.hear(std::string_view(bytes).substr(at, piece));
+      REQUIRE(some);
+      heard.insert(heard.end(), some->begin(), some->end());
+    }
+    CHECK(heard == std::vector<std::string>{"{\"a\":1}", "one\ntwo"});
+    CHECK(stream.last() == 4U);
+  }
+}
+
+TEST_CASE("remarks, empty events and unknown members are passed over") {
+  EventStream stream;
+  CHECK(stream.hear(": 3 events are kept no more\n\nretry: 5\nevent: x\n\n\n")->empty());
+  CHECK_FALSE(stream.last());
+  CHECK(stream.hear("id: x\ndata\n\n")->size() == 1);
+  CHECK_FALSE(stream.last());
+}
+
+TEST_CASE("an event without end is given up") {
+  EventStream stream;
+  CHECK(stream.hear("data: "));
+  CHECK_FALSE(stream.hear(std::string(bounds::event_bytes_max + 1, 'x')));
+  EventStream lines;
+  const std::string line = "data: " + std::string(bounds::event_bytes_max / 2, 'x') + "\n";
+  CHECK(lines.hear(line));
+  CHECK_FALSE(lines.hear(line + line));
+}

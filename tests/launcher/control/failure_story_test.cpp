@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "launcher/control/failure_story.h"
+
+#include <doctest/doctest.h>
+
+using namespace cpprun;
+
+namespace {
+
+JobView broken() {
+  return {.id = "seen",
+          .state = "running",
+          .now = 1000,
+          .since = 940,
+          .round = 2,
+          .rounds = {{.round = 1,
+                      .began = 700,
+                      .ended = 930,
+                      .failure = FailureView{.rank = 1,
+                                             .host = "beta",
+                                             .pid = 7,
+                                             .exit_code = 137,
+                                             .signal = "SIGKILL",
+                                             .message = "first\x1b[31m\n\nsecond",
+                                             .cause = "out_of_memory"},
+                      .consequence_count = 3},
+                     {.round = 2, .began = 940}}};
+}
+
+}  // namespace
+
+TEST_CASE("a report tells what broke each round, why, and what helps") {
+  const auto text = failure_story(broken(), {});
+  CHECK(text.find("\nround 1, 1 min ago: rank 1 on beta: SIGKILL (out_of_memory) (node 0, pid 7)\n"
+                  "    why: ") != std::string::npos);
+  CHECK(text.find("\n    try: ") != std::string::npos);
+  CHECK(text.find("\n    | first\n    | second\n    3 other workers ended because of it\n") !=
+        std::string::npos);
+  CHECK(text.find("round 2") == text.rfind("round 2"));
+}
+
+TEST_CASE("a cause that nobody here knows is told by its name alone") {
+  JobView job = broken();
+  job.rounds[0].failure->cause = "of_a_newer_one";
+  const auto text = failure_story(job, {});
+  CHECK(text.find("(of_a_newer_one)") != std::string::npos);
+  CHECK(text.find("why: ") == std::string::npos);
+}
+
+TEST_CASE("a round that no worker broke has its reason, and a job without failure says so") {
+  JobView job = broken();
+  job.rounds[0].failure.reset();
+  job.rounds[0].reason = "beta was asked\nto leave";
+  const auto text = failure_story(job, {});
+  CHECK(text.find("\nround 1, 1 min ago: beta was asked?to leave\n") != std::string::npos);
+  CHECK(text.ends_with("\nno worker of this job has failed\n"));
+}
+
+TEST_CASE("what failed at the end is told where no round has it") {
+  JobView job = broken();
+  job.state = "over";
+  job.exit_code = 1;
+  job.root = job.rounds[0].failure;
+  job.rounds.clear();
+  CHECK(failure_story(job, {}).find("\nat its end: rank 1 on beta") != std::string::npos);
+}

@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "launcher/control/overview.h"
+
+#include <doctest/doctest.h>
+
+using namespace cpprun;
+
+namespace {
+
+JobView running() {
+  return {.id = "seen",
+          .state = "running",
+          .now = 1000,
+          .since = 800,
+          .round = 2,
+          .nodes_min = 2,
+          .nodes_max = 2,
+          .running = 2,
+          .world_size = 4,
+          .restarts = 1,
+          .restarts_max = 3,
+          .rounds = {{.round = 1,
+                      .began = 700,
+                      .ended = 790,
+                      .failure = FailureView{.rank = 3,
+                                             .host = "beta",
+                                             .exit_code = 137,
+                                             .signal = "SIGKILL",
+                                             .cause = "out_of_memory"}},
+                     {.round = 2, .began = 800}}};
+}
+
+const std::vector<NodeView> two_nodes{{.host = "alpha",
+                                       .node = 0,
+                                       .state = "running",
+                                       .since = 800,
+                                       .hosts_coordinator = true,
+                                       .pid = 10,
+                                       .workers = 2,
+                                       .base_rank = 0},
+                                      {.host = "beta",
+                                       .node = 1,
+                                       .state = "running",
+                                       .since = 800,
+                                       .silence = 0.3,
+                                       .is_connected = false,
+                                       .pid = 11,
+                                       .workers = 2,
+                                       .base_rank = 2}};
+
+}  // namespace
+
+TEST_CASE("a list has a line for each job, with where it is seen") {
+  CHECK(list_text({{running(), "/run/x.sock"}}, {}) ==
+        "JOB   STATE    SINCE  ROUND  NODES  WORKERS  RESTARTS  AT\n"
+        "seen  running  3 min      2    2/2        4       1/3  /run/x.sock\n");
+}
+
+TEST_CASE("a status says in a sentence what goes on, then the nodes, then what broke each round") {
+  CHECK(status_text(running(), two_nodes, {}) ==
+        "job \"seen\" has been running for 3 min: round 2, 2/2 nodes, 4 workers; 1 of 3 restarts "
+        "used\n"
+        "\n"
+        "NODE  HOST   STATE          SINCE  RANKS  HEARD  PID\n"
+        "   0  alpha  running        3 min    0-1   here   10\n"
+        "   1  beta   running, away  3 min    2-3  0.3 s   11\n"
+        "\n"
+        "ROUND  BEGAN      LASTED  WHAT BROKE IT\n"
+        "    1  5 min ago   1 min  rank 3 on beta: SIGKILL (out_of_memory)\n"
+        "    2  3 min ago   3 min  it runs\n");
+}
+
+TEST_CASE("figures of the workers are shown where somebody has them") {
+  auto nodes = two_nodes;
+  nodes[1].figures = {
+      .step = 1200, .steps_per_second = 3.5, .resident_bytes = 3.0 * 1024 * 1024 * 1024};
+  const auto lines = lines_of(nodes_table(nodes, 1000), {});
+  CHECK(lines[0].ends_with("STEP  STEPS/S   MEMORY"));
+  CHECK(lines[1].ends_with("   -        -        -"));
+  CHECK(lines[2].ends_with("1200     3.50  3.0 GiB"));
+}
+
+TEST_CASE("a job that is over says with what, and one that waits says for what") {
+  JobView over = running();
+  over.state = "over";
+  over.exit_code = 137;
+  over.reason = "rank 3 failed";
+  CHECK(job_sentence(over) == "job \"seen\" is over with exit code 137: rank 3 failed");
+  JobView waits = running();
+  waits.state = "gathering";
+  waits.waits_for = "1 of 2 nodes are here";
+  const auto text = status_text(waits, {}, {});
+  CHECK(text.find("has been gathering its nodes") != std::string::npos);
+  CHECK(text.find("\n1 of 2 nodes are here\n") != std::string::npos);
+}
+
+TEST_CASE("what strangers are called cannot forge a line") {
+  JobView job = running();
+  job.id = "a\nb";
+  CHECK(job_sentence(job).find('\n') == std::string::npos);
+  CHECK(failure_text({.rank = 1, .host = "x\ny", .exit_code = 2}) == "rank 1 on x?y: exit code 2");
+}
+
+TEST_CASE("states are told apart by colour as well") {
+  CHECK(tint_of("running") == Tint::good);
+  CHECK(tint_of("gathering") == Tint::busy);
+  CHECK(tint_of("draining") == Tint::bad);
+  CHECK(tint_of("over") == Tint::plain);
+}
