@@ -1,0 +1,264 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// cpprunctl and the sockets it finds jobs by, with the finished programs: a job of two cpprun is
+// listed, shown, watched and waited for; and what there is when there is none.
+
+#include <doctest/doctest.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <thread>
+
+#include "tests/integration/command.h"
+#include "tests/integration/folder.h"
+
+using namespace cpprun::integration;
+using nlohmann::json;
+namespace fs = std::filesystem;
+
+namespace {
+
+// Everything of one test lies in a folder of its own: nobody else's jobs are seen.
+struct Scene {
+  Folder temporary;
+  int port = free_port();
+
+  Options options() const {
+    return {
+        .variables = {{"TMPDIR", temporary.path()}, {"XDG_RUNTIME_DIR", ""}, {"TERM", "xterm"}}};
+  }
+  std::string doors() const { return temporary.path() + "/cpprun-" + std::to_string(::geteuid()); }
+  Words node(int rank, const Words& flags = {}, const Words& what = {"pid", "hang"}) const {
+    Words words = {"--nnodes=2",
+                   "--nproc-per-node=1",
+                   "--rdzv-id=seen",
+                   "--master-addr=127.0.0.1",
+                   "--master-port=" + std::to_string(port),
+                   "--node-rank=" + std::to_string(rank)};
+    words.insert(words.end(), flags.begin(), flags.end());
+    words.insert(words.end(), {"--no-python", worker()});
+    words.insert(words.end(), what.begin(), what.end());
+    return with_cpprun(words);
+  }
+  Words control(const Words& words) const {
+    Words all = {from_build("CPPRUNCTL")};
+    all.insert(all.end(), words.begin(), words.end());
+    return all;
+  }
+  Ended ask(const Words& words) const { return run(control(words), options()); }
+  // Until a job is listed: the socket is made a while after the start.
+  json listed() const {
+    const auto end = std::chrono::steady_clock::now() + patience;
+    while (true) {
+      const auto answer = ask({"ls", "--json"});
+      json jobs = answer.code == 0 ? json::parse(answer.out)["jobs"] : json::array();
+      if (!jobs.empty() || std::chrono::steady_clock::now() > end) return jobs;
+      std::this_thread::yield();
+    }
+  }
+};
+
+// The pid that the worker of that rank has said.
+pid_t pid_of(const Command& command, int rank) {
+  const std::string begin = "pid of rank " + std::to_string(rank) + ": ";
+  const auto at = command.out().rfind(begin);
+  REQUIRE(at != std::string::npos);
+  return static_cast<pid_t>(std::stol(command.out().substr(at + begin.size())));
+}
+
+}  // namespace
+
+TEST_CASE("a job of two nodes is listed, shown, watched, and waited for to its end") {
+  const Scene scene;
+  Command first(scene.node(0), scene.options());
+  Command second(scene.node(1), scene.options());
+  first.expect_out("\n");
+  second.expect_out("\n");
+  const json jobs = scene.listed();
+  REQUIRE(jobs.size() == 1);
+  CHECK(jobs[0]["job"] == "seen");
+  CHECK(jobs[0]["state"] == "running");
+  CHECK(jobs[0]["nodes"]["running"] == 2);
+  CHECK(contains(jobs[0]["at"].get<std::string>(), scene.doors()));
+
+  const auto list = scene.ask({"ls"});
+  CHECK(list.out.starts_with("JOB "));
+  CHECK(contains(list.out, "\nseen  running"));
+  const auto status = scene.ask({"status", "se"});
+  CHECK(status.code == 0);
+  CHECK(contains(status.out, "job \"seen\" has been running for "));
+  CHECK(contains(status.out, " 2/2 nodes, 2 workers"));
+  CHECK(json::parse(scene.ask({"status", "--json"}).out)["members"].size() == 2);
+  CHECK(contains(scene.ask({"top"}).out, "RANKS"));
+  CHECK(contains(scene.ask({"report"}).out, "no worker of this job has failed"));
+  const auto by_address = "--address=127.0.0.1:" + std::to_string(scene.port);
+  CHECK(json::parse(scene.ask({by_address, "ls", "--json"}).out)["jobs"].size() == 1);
+
+  const auto events = scene.ask({"events", "--json"});
+  CHECK(contains(events.out, R"("event":"job_started","job":"seen")"));
+  CHECK(contains(events.out, R"("event":"round_sealed")"));
+  CHECK(count(events.out, R"("event":"node_joined")") == 2);
+  CHECK(json::parse(events.out.substr(0, events.out.find('\n')))["event"] == "job_started");
+
+  Command watch(scene.control({"events", "-f", "seen"}), scene.options());
+  watch.expect_out("round_sealed");
+  Command wait(scene.control({"wait", "seen", "--json"}), scene.options());
+  ::kill(pid_of(second, 1), SIGKILL);
+  CHECK(wait.wait().code == 137);
+  CHECK(json::parse(wait.out())["job"] == "seen");
+  CHECK(watch.wait().code == 0);
+  CHECK(contains(watch.out(), "job_ended       exit code 137"));
+  CHECK(first.wait().code == 137);
+  second.wait();
+  CHECK(scene.temporary.entries() == std::vector<std::string>{});
+}
+
+TEST_CASE("a job is ordered to save and to stop, and what cannot be done is told") {
+  const Scene scene;
+  Command job(scene.node(0, {"--nnodes=1"}), scene.options());
+  job.expect_out("\n");
+  REQUIRE(scene.listed().size() == 1);
+  const auto nobody = scene.ask({"drain", "nobody-there"});
+  CHECK(nobody.code == 1);
+  CHECK(contains(nobody.err, "cpprunctl: "));
+  CHECK(scene.ask({"forget"}).code == 1);
+  Command watch(scene.control({"events", "-f", "--json"}), scene.options());
+  watch.expect_out("worker_started");
+  const auto stop = scene.ask({"stop", "se", "--reason", "a wrong learning rate", "--json"});
+  CHECK(stop.code == 0);
+  CHECK(json::parse(stop.out)["said"].is_string());
+  CHECK(job.wait().code != 0);
+  watch.wait();
+  CHECK(contains(watch.out(), R"("order":"stop","by":"uid )"));
+  CHECK(contains(watch.out(), R"("reason":"a wrong learning rate")"));
+  CHECK(contains(watch.out(), R"("event":"job_ended")"));
+}
+
+TEST_CASE("what is shown has colours on a terminal alone, and not with NO_COLOR") {
+  if (const auto why = no_terminal(); !why.empty()) return skip(why);
+  const Scene scene;
+  Command job(scene.node(0, {"--nnodes=1"}), scene.options());
+  job.expect_out("\n");
+  REQUIRE(scene.listed().size() == 1);
+  Options terminal = scene.options();
+  terminal.on_terminal = true;
+  CHECK(contains(run(scene.control({"ls"}), terminal).out, "\x1b["));
+  CHECK_FALSE(contains(scene.ask({"ls"}).out, "\x1b["));
+  terminal.variables["NO_COLOR"] = "1";
+  CHECK_FALSE(contains(run(scene.control({"ls"}), terminal).out, "\x1b["));
+  job.signal(SIGTERM);
+  job.wait();
+}
+
+TEST_CASE("top shows itself on a terminal, hears its keys, and leaves the terminal as it was") {
+  if (const auto why = no_terminal(); !why.empty()) return skip(why);
+  const Scene scene;
+  Command job(scene.node(0, {"--nnodes=1"}), scene.options());
+  job.expect_out("\n");
+  REQUIRE(scene.listed().size() == 1);
+  Options terminal = scene.options();
+  terminal.on_terminal = true;
+  for (const bool by_key : {true, false}) {
+    Command top(scene.control({"top"}), terminal);
+    top.expect_out("q quit");
+    top.type("r");
+    top.expect_out("q quit", 2);
+    if (by_key) {
+      top.type("q");
+    } else {
+      top.signal(SIGTERM);
+    }
+    CHECK(top.wait().code == (by_key ? 0 : 128 + SIGTERM));
+    CHECK(top.out().ends_with("\x1b[?25h\x1b[?1049l"));
+  }
+  job.signal(SIGTERM);
+  job.wait();
+}
+
+TEST_CASE("a job that is not there, and no job at all, are told with what there is") {
+  const Scene scene;
+  const auto nobody = scene.ask({"status"});
+  CHECK(nobody.code == 69);
+  CHECK(contains(nobody.err, "no cpprun or cpprund of uid"));
+  CHECK(contains(nobody.err, scene.doors()));
+  CHECK(json::parse(scene.ask({"ls", "--json"}).out) == json::parse(R"({"jobs":[],"silent":[]})"));
+  CHECK(scene.ask({"ls"}).code == 0);
+  const auto refused = scene.ask({"--address=127.0.0.1:" + std::to_string(scene.port), "ls"});
+  CHECK(refused.code == 69);
+  CHECK(contains(refused.err, "Connection refused"));
+
+  Command job(scene.node(0, {"--nnodes=1"}), scene.options());
+  job.expect_out("\n");
+  REQUIRE(scene.listed().size() == 1);
+  const auto other = scene.ask({"status", "nothing"});
+  CHECK(other.code == 1);
+  CHECK(contains(other.err, "no job \"nothing\" is known; there is \"seen\""));
+  job.signal(SIGTERM);
+  job.wait();
+}
+
+TEST_CASE("a job that was killed leaves nothing, and a daemon's dead socket is swept") {
+  const Scene scene;
+  Command job(scene.node(0, {"--nnodes=1"}), scene.options());
+  job.expect_out("\n");
+  REQUIRE(scene.listed().size() == 1);
+  Command wait(scene.control({"wait"}), scene.options());
+  const auto end = std::chrono::steady_clock::now() + patience;
+  job.signal(SIGKILL);
+  // It may have come too late to see the job at all.
+  CHECK(wait.wait().code == 69);
+  job.wait();
+  while (fs::exists(scene.doors()) && std::chrono::steady_clock::now() < end) {
+    std::this_thread::yield();
+  }
+  CHECK_FALSE(fs::exists(scene.doors()));
+
+  Command daemon({from_build("CPPRUND"), "--host=127.0.0.1", "--port=0"}, scene.options());
+  daemon.expect_out("listening");
+  while (!fs::exists(scene.doors()) && std::chrono::steady_clock::now() < end) {
+    std::this_thread::yield();
+  }
+  daemon.signal(SIGKILL);
+  daemon.wait();
+  CHECK(fs::exists(scene.doors()));
+  CHECK(scene.ask({"ls"}).code == 0);
+  CHECK(fs::is_empty(scene.doors()));
+}
+
+TEST_CASE("another user of the machine is not let in") {
+  if (::geteuid() != 0) return skip("only root can be somebody else");
+  const Scene scene;
+  fs::permissions(scene.temporary.path(), fs::perms::all);
+  Command job(scene.node(0, {"--nnodes=1"}), scene.options());
+  job.expect_out("\n");
+  const json jobs = scene.listed();
+  REQUIRE(jobs.size() == 1);
+  const std::string door = jobs[0]["at"];
+  fs::permissions(scene.doors(), fs::perms::all);
+  fs::permissions(door, fs::perms::all);
+  Words words = {"setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"};
+  for (const auto& word : scene.control({"ls", "--all-users"})) words.push_back(word);
+  const auto stranger = run(words, scene.options());
+  if (contains(stranger.err, "setpriv")) return skip("there is no setpriv here");
+  CHECK(stranger.code == 69);
+  CHECK(contains(stranger.err, "only the user that runs this (uid 0) may look"));
+  CHECK_FALSE(contains(stranger.out, "seen"));
+  job.expect_err("uid 65534 may not look");
+  job.signal(SIGTERM);
+  job.wait();
+}
+
+TEST_CASE("where nobody may look there is no socket, and no answer at the port") {
+  const Scene scene;
+  Command job(scene.node(0, {"--nnodes=1", "--status-access=none"}), scene.options());
+  job.expect_out("\n");
+  const auto refused = scene.ask({"--address=127.0.0.1:" + std::to_string(scene.port), "ls"});
+  CHECK(refused.code == 69);
+  CHECK(contains(refused.err, "the connection was closed without an answer"));
+  CHECK_FALSE(fs::exists(scene.doors()));
+  job.signal(SIGTERM);
+  job.wait();
+}
