@@ -64,4 +64,13 @@ Finish brief(Finish finish) {
   }
 }
 
+Status brief(Status status) {
+  // More than fit if every number of a row but the first had one digit: encoding a thousand rows
+  // again and again would take a while.
+  constexpr std::size_t rows_max = status_frame_bytes_max / (2 * FiguresRow{}.size());
+  if (status.workers.size() > rows_max) status.workers.resize(rows_max);
+  while (encode(status).size() > status_frame_bytes_max) status.workers.pop_back();
+  return status;
+}
+
 }  // namespace cpprun::link

@@ -12,8 +12,10 @@
 #include <utility>
 
 #include "proto/bounds.h"
+#include "proto/link/figures_json.h"
 #include "proto/link/limits.h"
 #include "proto/link/time_use_json.h"
+#include "proto/link/wire_values.h"
 #include "proto/plain_text.h"
 
 namespace cpprun::link {
@@ -21,30 +23,6 @@ namespace cpprun::link {
 namespace {
 
 using nlohmann::json;
-
-// Two flags in one number, because a join has few bytes to spare: 0, 1 for idle, 2 for done as
-// well.
-template <class Flag>
-struct Idle {
-  Flag& idle;
-  Flag& done;
-};
-template <class Flag>
-Idle(Flag&, Flag&) -> Idle<Flag>;
-
-// A duration that travels as a whole number of such units; what is finer is left out.
-template <class Unit, class Value>
-struct Whole {
-  Value& duration;
-};
-template <class Value>
-Whole<std::chrono::milliseconds, Value> milliseconds(Value& duration) {
-  return {duration};
-}
-template <class Value>
-Whole<std::chrono::microseconds, Value> microseconds(Value& duration) {
-  return {duration};
-}
 
 // Each message lists its members once; the same list writes and reads.
 template <class M, class F>
@@ -81,10 +59,23 @@ void each_member(M& m, F&& f)
 
 template <class M, class F>
 void each_member(M& m, F&& f)
-  requires std::same_as<std::remove_const_t<M>, Succeeded> ||
-           std::same_as<std::remove_const_t<M>, Drained>
+  requires std::same_as<std::remove_const_t<M>, Succeeded>
 {
   f("round", m.round.value);
+}
+
+template <class M, class F>
+void each_member(M& m, F&& f)
+  requires std::same_as<std::remove_const_t<M>, Drained>
+{
+  f("round", m.round.value), f.where_known("unsaved_ms", milliseconds(m.unsaved));
+}
+
+template <class M, class F>
+void each_member(M& m, F&& f)
+  requires std::same_as<std::remove_const_t<M>, Status>
+{
+  f("round", m.round.value), f("workers", m.workers);
 }
 
 template <class M, class F>
@@ -99,6 +90,7 @@ void each_member(M& m, F&& f)
   requires std::same_as<std::remove_const_t<M>, Heartbeat>
 {
   f("sent", m.sent), f("trip", microseconds(m.round_trip));
+  f.where_known("watch_ms", milliseconds(m.watch));
 }
 
 template <class M, class F>
@@ -180,6 +172,7 @@ constexpr std::string_view name_of() {
   if constexpr (std::same_as<M, Hosts>) return "hosts";
   if constexpr (std::same_as<M, Save>) return "save";
   if constexpr (std::same_as<M, Dismissed>) return "dismissed";
+  if constexpr (std::same_as<M, Status>) return "status";
 }
 
 struct Writer {
@@ -190,8 +183,7 @@ struct Writer {
     object[key] = value;
   }
   void operator()(const char* key, const std::string& value) {
-    // A message is a sentence, not a log: whatever is longer lost nothing that a frame should
-    // carry.
+    // A message is a sentence, not a log: what is cut here is nothing that a frame should carry.
     object[key] = value.size() <= bounds::link_text_bytes_max
                       ? value
                       : value.substr(0, bounds::link_text_bytes_max) + "…";
@@ -211,10 +203,17 @@ struct Writer {
   void where_known(const char* key, const Value& value) {
     if (value != Value{}) (*this)(key, value);
   }
+  template <class Unit>
+  void where_known(const char* key, const Whole<Unit, const Duration>& value) {
+    if (value.duration >= Unit{1}) (*this)(key, value);
+  }
+  void operator()(const char* key, const std::vector<WorkerFigures>& value) {
+    object[key] = rows_of(value);
+  }
   void operator()(const char* key, const Idle<const bool>& value) {
     object[key] = value.done ? 2 : value.idle ? 1 : 0;
   }
-  // A row of numbers each, because a dying world has many: rank, node, code or minus the signal.
+  // A row of numbers each, as a dying world has many: rank, node, code or minus the signal.
   void operator()(const char* key, const std::vector<Consequence>& value) {
     json rows = json::array();
     for (const Consequence& each : value) {
@@ -279,8 +278,13 @@ struct Reader {
     value.duration = Unit{whole<int>(key, object.at(key))};
   }
   template <class Value>
-  void where_known(const char* key, Value& value) {
-    if (object.contains(key)) (*this)(key, value);
+  void where_known(const char* key, Value&& value) {
+    if (object.contains(key)) (*this)(key, std::forward<Value>(value));
+  }
+  void operator()(const char* key, std::vector<WorkerFigures>& value) {
+    auto read = figures_in(object.at(key));
+    if (!read) throw BadNumber{std::move(read.error().reason)};
+    value = std::move(*read);
   }
   void operator()(const char* key, const Idle<bool>& value) {
     const json& said = object.at(key);

@@ -53,6 +53,12 @@ void sentence(Check& check, const char* name, const std::string& text) {
   check.text(name, text, bounds::link_text_bytes_max * bytes_a_byte_max + mark.size());
 }
 
+void milliseconds(Check& check, const char* name, Duration value, Duration most) {
+  using Unit = std::chrono::milliseconds;
+  check.number(name, std::chrono::duration_cast<Unit>(value).count(), 0,
+               std::chrono::duration_cast<Unit>(most).count());
+}
+
 // A bad end: nobody tells of a worker that ended with 0.
 void bad_end(Check& check, const ExitStatus& status) {
   check.number(status.signalled ? "signal" : "status", status.value, 1,
@@ -114,6 +120,20 @@ void limits_of(Check& check, const Heartbeat& beat) {
   check.number("trip",
                std::chrono::duration_cast<std::chrono::microseconds>(beat.round_trip).count(), 0,
                any);
+  milliseconds(check, "watch_ms", beat.watch, watch_time_max);
+}
+
+void limits_of(Check& check, const Drained& drained) {
+  milliseconds(check, "unsaved_ms", drained.unsaved, bounds::agent_time_max);
+}
+
+// Each of the numbers has been looked at by the codec.
+void limits_of(Check& check, const Status& status) {
+  check.count("workers", status.workers.size(), bounds::local_world_size_max);
+  for (std::size_t i = 1; i < status.workers.size(); ++i) {
+    check.number("local_rank", status.workers[i].local_rank.value,
+                 status.workers[i - 1].local_rank.value + 1, bounds::local_world_size_max - 1);
+  }
 }
 
 void limits_of(Check& check, const Sealed& sealed) {
@@ -156,7 +176,6 @@ std::optional<std::string> beyond_limits(const Message& message) {
   Check check;
   std::visit(Overloaded{
                  [](const Succeeded&) {},
-                 [](const Drained&) {},
                  [&](const Waiting& m) { sentence(check, "a reason", m.reason); },
                  [&](const Refused& m) { sentence(check, "a reason", m.reason); },
                  [&](const Drain& m) { sentence(check, "a reason", m.reason); },

@@ -6,12 +6,16 @@
 // terms of a job) pass, and are refused aloud by whoever hosts the job
 // (rendezvous/job/join_check.h).
 
+#include <chrono>
 #include <optional>
 #include <string>
 
 #include "proto/link/message.h"
 
 namespace cpprun::link {
+
+// A watch may be asked for as long as an unhurried heartbeat and its answer may take.
+inline constexpr auto watch_time_max = std::chrono::hours(1);
 
 // "status=256, which cannot be", or nothing where all of it can be.
 std::optional<std::string> beyond_limits(const Message& message);

@@ -14,6 +14,7 @@
 
 #include "proto/clock.h"
 #include "proto/ids.h"
+#include "proto/link/figures.h"
 #include "proto/time_use.h"
 
 namespace cpprun::link {
@@ -126,6 +127,9 @@ struct Succeeded {
 // Nobody of that round is alive on this node any more.
 struct Drained {
   RoundNumber round{};
+  // For how long the worker here whose checkpoint is the oldest had been going since that one was
+  // seen, as far as beats say so; 0: not known. Travels in milliseconds.
+  Duration unsaved{};
   friend bool operator==(const Drained&, const Drained&) = default;
 };
 
@@ -144,7 +148,18 @@ struct Leave {
 struct Heartbeat {
   AgentTime sent{};
   Duration round_trip{};  // of the heartbeat before; 0: not known yet. Travels in microseconds
+  // In an answer: somebody looks at this job. Say now what your workers do, and for so long at once
+  // whatever changes about them. 0: nobody does. Travels in milliseconds.
+  Duration watch{};
   friend bool operator==(const Heartbeat&, const Heartbeat&) = default;
+};
+
+// What workers of this node do, said only where the coordinator has asked for it. Those that are
+// not named do what they did. A frame of at most status_frame_bytes_max (brief.h).
+struct Status {
+  RoundNumber round{};
+  std::vector<WorkerFigures> workers = {};  // in order of local rank, each once
+  friend bool operator==(const Status&, const Status&) = default;
 };
 
 // --- coordinator → agent
@@ -227,6 +242,6 @@ struct Finish {
 };
 
 using Message = std::variant<Join, Failed, Succeeded, Drained, Leave, Heartbeat, Waiting, Refused,
-                             Sealed, Drain, Finish, WhoHosts, Hosts, Save, Dismissed>;
+                             Sealed, Drain, Finish, WhoHosts, Hosts, Save, Dismissed, Status>;
 
 }  // namespace cpprun::link

@@ -66,12 +66,15 @@ TEST_CASE("every link message survives the wire") {
       Failed{.round = RoundNumber{1}, .failure = example_failure(), .noticed = AgentTime{5}});
   check_round_trip(Succeeded{.round = RoundNumber{1}});
   check_round_trip(Drained{.round = RoundNumber{1}});
+  check_round_trip(Drained{.round = RoundNumber{1}, .unsaved = std::chrono::milliseconds(754'321)});
   check_round_trip(Join{.job = "j", .host = "h", .after = RoundNumber{2}, .idle = true});
   check_round_trip(Leave{.signal = 15, .reason = "asked to stop"});
   check_round_trip(Leave{.signal = 15, .reason = "asked to stop", .asked = AgentTime{7}});
   check_round_trip(Heartbeat{});
   check_round_trip(
       Heartbeat{.sent = AgentTime{1'000'000}, .round_trip = std::chrono::microseconds(250)});
+  check_round_trip(Heartbeat{.sent = AgentTime{7}, .watch = std::chrono::seconds(10)});
+  check_round_trip(Status{.round = RoundNumber{2}});
   check_round_trip(Waiting{.reason = "1 of 2 nodes"});
   check_round_trip(Waiting{.reason = "a spare", .spare = true});
   check_round_trip(Refused{.reason = "node rank 1 is taken"});

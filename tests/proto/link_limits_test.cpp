@@ -89,6 +89,17 @@ TEST_CASE("a number that does not fit its place is refused and not cut") {
           .empty());
 }
 
+TEST_CASE("nobody has computed unsaved, or is watched, for less than no time or for ever") {
+  CHECK(refusal_of_text(R"({"say":"drained","round":1,"unsaved_ms":2147483647})").empty());
+  CHECK(refusal_of_text(R"({"say":"drained","round":1,"unsaved_ms":-1})") ==
+        "a link frame \"drained\" that says unsaved_ms=-1, which cannot be");
+  CHECK_FALSE(refusal_of_text(R"({"say":"drained","round":1,"unsaved_ms":2147483648})").empty());
+  CHECK(refusal_of_text(R"({"say":"heartbeat","sent":1,"trip":0,"watch_ms":3600000})").empty());
+  CHECK_FALSE(
+      refusal_of_text(R"({"say":"heartbeat","sent":1,"trip":0,"watch_ms":3600001})").empty());
+  CHECK_FALSE(refusal_of_text(R"({"say":"heartbeat","sent":1,"trip":0,"watch_ms":-1})").empty());
+}
+
 TEST_CASE("a seat whose numbers contradict each other is refused") {
   const Sealed seat{.round = RoundNumber{1},
                     .group_rank = GroupRank{1},

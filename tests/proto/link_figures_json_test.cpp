@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "proto/link/figures_json.h"
+
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+
+#include <limits>
+
+#include "proto/bounds.h"
+#include "proto/link/brief.h"
+#include "proto/link/codec.h"
+
+using namespace cpprun;
+using namespace cpprun::link;
+using namespace std::chrono_literals;
+
+namespace {
+
+// A worker in the middle of a long training, as each of eight on a node.
+WorkerFigures training(int local_rank) {
+  return {.local_rank = LocalRank{local_rank},
+          .pid = 2'345'678 + 3 * local_rank,
+          .state = WorkerState::running,
+          .since = 86'412'345ms + 2ms * local_rank,
+          .step = 1'234'567 - local_rank % 2,
+          .millisteps_per_second = 14'287 + 11 * local_rank,
+          .samples = 316'049'152 - 256 * (local_rank % 2),
+          .checkpoint_step = 1'234'000,
+          .last_beat = 37ms + 4ms * local_rank,
+          .resident_kib = 45'678'901 + 12'345 * local_rank,
+          .cpu_percent = 137 + local_rank,
+          .last_words = 3'612'000ms + 700ms * local_rank};
+}
+
+Status of_node(int workers) {
+  Status status{.round = RoundNumber{12}};
+  for (int local = 0; local < workers; ++local) status.workers.push_back(training(local));
+  return status;
+}
+
+Status through_the_wire(const Status& status) {
+  const auto decoded = decode(encode(status));
+  REQUIRE_MESSAGE(decoded.has_value(), decoded.error().reason);
+  REQUIRE(decoded->has_value());
+  return std::get<Status>(decoded->value().message);
+}
+
+std::string refusal_of_rows(std::string_view rows) {
+  const std::string body = fmt::format(R"({{"say":"status","round":1,"workers":{}}})", rows);
+  std::string frame = {static_cast<char>(body.size() & 0xFF), static_cast<char>(body.size() >> 8),
+                       0, 0};
+  const auto decoded = decode(frame + body);
+  return decoded ? std::string{} : decoded.error().reason;
+}
+
+}  // namespace
+
+TEST_CASE("figures survive the wire, and what is not known stays unknown") {
+  CHECK(through_the_wire(of_node(8)) == of_node(8));
+  Status status = of_node(3);
+  status.workers[1] = {.local_rank = LocalRank{1}, .state = WorkerState::starting};
+  status.workers[2].last_words.reset();
+  CHECK(through_the_wire(status) == status);
+}
+
+TEST_CASE("eight workers of a long training fit 512 bytes") {
+  const Status all = of_node(8);
+  CHECK(encode(all).size() <= status_frame_bytes_max);
+  CHECK(brief(all) == all);
+}
+
+TEST_CASE("of more workers the first are told, and of any at least one") {
+  const Status some = brief(of_node(2048));
+  CHECK(encode(some).size() <= status_frame_bytes_max);
+  CHECK(some.workers.size() >= 8);
+  CHECK(some.workers.front() == training(0));
+  Status wild{.round = RoundNumber{std::numeric_limits<std::uint32_t>::max()}};
+  for (int local = 0; local < 4; ++local) {
+    const std::int64_t huge = local % 2 == 0 ? figure_max : 0;
+    wild.workers.push_back({.local_rank = LocalRank{local},
+                            .pid = std::numeric_limits<int>::max(),
+                            .state = WorkerState::failed,
+                            .since = Duration::max(),
+                            .step = huge,
+                            .millisteps_per_second = huge,
+                            .samples = huge,
+                            .checkpoint_step = huge,
+                            .last_beat = Duration::max(),
+                            .resident_kib = huge,
+                            .cpu_percent = huge,
+                            .last_words = Duration::max()});
+  }
+  CHECK(brief(wild).workers.size() >= 1);
+  CHECK(encode(brief(wild)).size() <= status_frame_bytes_max);
+}
+
+TEST_CASE("a figure beyond what anybody believes is told as the last that is believed") {
+  Status status{.round = RoundNumber{1}, .workers = {{.since = -5s, .step = -7, .samples = -1}}};
+  status.workers.front().cpu_percent = std::numeric_limits<std::int64_t>::max();
+  const auto read = through_the_wire(status).workers.front();
+  CHECK(read.since == 0s);
+  CHECK(read.step == 0);
+  CHECK(read.cpu_percent == 100 * bounds::cpus_max);
+}
+
+TEST_CASE("numbers of a stranger's worker are looked at, each of them") {
+  CHECK(refusal_of_rows("[[0,1,1,0,-1,-1,-1,-1,-1,-1,-1,-1]]").empty());
+  CHECK(refusal_of_rows("[[2048,1,1,0,0,0,0,0,0,0,0,0]]") ==
+        "a link frame that cannot be read: local_rank=2048, which cannot be");
+  CHECK(refusal_of_rows("[[0,-1,1,0,0,0,0,0,0,0,0,0]]").find("pid=-1") != std::string::npos);
+  CHECK(refusal_of_rows("[[0,1,5,0,0,0,0,0,0,0,0,0]]").find("state=5") != std::string::npos);
+  CHECK(refusal_of_rows("[[0,1,1,-1,0,0,0,0,0,0,0,0]]").find("since=-1") != std::string::npos);
+  CHECK(refusal_of_rows("[[0,1,1,0,-2,0,0,0,0,0,0,0]]").find("step=-2") != std::string::npos);
+  // 2^64 - 1 is no -1, and a sum of two rows is looked at as the rows are.
+  CHECK_FALSE(refusal_of_rows("[[0,1,1,0,18446744073709551615,0,0,0,0,0,0,0]]").empty());
+  CHECK_FALSE(
+      refusal_of_rows("[[0,1,1,0,0,0,0,0,0,0,819200,0],[1,0,0,0,0,0,0,0,0,0,1,0]]").empty());
+  CHECK_FALSE(refusal_of_rows("[[0,1,1,0,1e300,0,0,0,0,0,0,0]]").empty());
+  CHECK_FALSE(refusal_of_rows("[[0,1,1,0,1.5,0,0,0,0,0,0,0]]").empty());
+  CHECK_FALSE(refusal_of_rows("[[0,1,1,0,0,0,0,0,0,0,0]]").empty());
+  CHECK_FALSE(refusal_of_rows("[7]").empty());
+  CHECK_FALSE(refusal_of_rows("7").empty());
+}
+
+TEST_CASE("a worker is told of once in a message, and they come in order") {
+  CHECK(refusal_of_rows("[[1,1,1,0,0,0,0,0,0,0,0,0],[0,1,0,0,0,0,0,0,0,0,0,0]]")
+            .find("local_rank=1") != std::string::npos);
+  CHECK(refusal_of_rows("[[1,1,1,0,0,0,0,0,0,0,0,0],[-1,1,0,0,0,0,0,0,0,0,0,0]]")
+            .find("local_rank=0") != std::string::npos);
+}

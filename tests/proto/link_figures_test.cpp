@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "proto/link/figures.h"
+
+#include <doctest/doctest.h>
+
+using namespace cpprun;
+using namespace cpprun::link;
+using namespace std::chrono_literals;
+
+TEST_CASE("figures are whole numbers, and -1 where nothing is known") {
+  const WorkerFigures figures{.local_rank = LocalRank{2},
+                              .pid = 7,
+                              .state = WorkerState::ending,
+                              .since = 1500ms,
+                              .step = 9,
+                              .last_beat = 0s};
+  CHECK(row_of(figures) == FiguresRow{2, 7, 2, 1500, 9, -1, -1, -1, 0, -1, -1, -1});
+  CHECK(figures_of(row_of(figures)) == figures);
+}
+
+TEST_CASE("a number that cannot be is named") {
+  FiguresRow row = row_of({});
+  row[2] = 5;
+  CHECK(figures_of(row).error().reason == "state=5, which cannot be");
+  CHECK(name_of_column(2) == "state");
+  CHECK(to_text(WorkerState::succeeded) == "succeeded");
+}
