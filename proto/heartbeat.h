@@ -23,14 +23,19 @@ struct HeartbeatRecord {
   char magic[8] = {};
   std::uint32_t version = heartbeat_version;
   std::int32_t rank = 0;
-  std::int64_t pid = 0;
+  std::int32_t pid = 0;
+  std::uint32_t checkpoint_seconds = 0;
   std::uint64_t beats = 0;
   std::int64_t last_nanoseconds = 0;
-  char zeros[24] = {};
+  std::uint64_t step = 0;
+  std::uint64_t samples = 0;
+  std::uint64_t checkpoint_step = 0;
 };
 static_assert(sizeof(HeartbeatRecord) == 64 && sizeof(cpprun_heartbeat) == 64);
 static_assert(offsetof(HeartbeatRecord, last_nanoseconds) ==
               offsetof(cpprun_heartbeat, last_nanoseconds));
+static_assert(offsetof(HeartbeatRecord, checkpoint_step) ==
+              offsetof(cpprun_heartbeat, checkpoint_step));
 
 inline Result<HeartbeatRecord> parse_heartbeat(std::string_view bytes) {
   cpprun_heartbeat read{};
@@ -42,7 +47,8 @@ inline Result<HeartbeatRecord> parse_heartbeat(std::string_view bytes) {
     case cpprun_heartbeat_bad_magic:
       return failure("no heartbeat: it does not begin with CPPRUNHB");
     case cpprun_heartbeat_bad_version:
-      return failure("a heartbeat of version " + std::to_string(read.version) + ", known is 1");
+      return failure("a heartbeat of version " + std::to_string(read.version) + ", known is " +
+                     std::to_string(heartbeat_version));
   }
   return std::bit_cast<HeartbeatRecord>(read);
 }

@@ -41,6 +41,12 @@ HeartbeatRecord* map_file(const std::string& path) {
   return memory == MAP_FAILED ? nullptr : static_cast<HeartbeatRecord*>(memory);
 }
 
+timespec coarse_now() {
+  timespec now{};
+  ::clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
+  return now;
+}
+
 }  // namespace
 
 Heartbeat::Heartbeat(const Context& context)
@@ -71,13 +77,26 @@ Heartbeat::~Heartbeat() {
 void Heartbeat::beat() noexcept {
   if (record_ == nullptr) return;
   // The coarse clock is a read of memory that the kernel keeps up to date.
-  timespec now{};
-  ::clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
+  const timespec now = coarse_now();
   const std::int64_t nanoseconds = now.tv_sec * 1'000'000'000LL + now.tv_nsec;
   std::atomic_ref(record_->last_nanoseconds).store(nanoseconds, std::memory_order_relaxed);
   // Only this thread writes, so a load and a store do; readers elsewhere see whole numbers.
   const std::atomic_ref beats(record_->beats);
   beats.store(beats.load(std::memory_order_relaxed) + 1, std::memory_order_release);
+}
+
+void Heartbeat::beat(const Progress& progress) noexcept {
+  if (record_ == nullptr) return;
+  std::atomic_ref(record_->step).store(progress.step, std::memory_order_relaxed);
+  std::atomic_ref(record_->samples).store(progress.samples, std::memory_order_relaxed);
+  beat();
+}
+
+void Heartbeat::saved(std::uint64_t step) noexcept {
+  if (record_ == nullptr) return;
+  const auto seconds = static_cast<std::uint32_t>(coarse_now().tv_sec);
+  std::atomic_ref(record_->checkpoint_step).store(step, std::memory_order_relaxed);
+  std::atomic_ref(record_->checkpoint_seconds).store(seconds, std::memory_order_release);
 }
 
 }  // namespace cpprun

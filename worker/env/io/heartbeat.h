@@ -4,8 +4,10 @@
 // call. <cpprun/heartbeat_file.h> describes the file. For one thread at a time. A public header.
 //
 //   cpprun::Heartbeat heartbeat(context);
-//   for (…) { …; heartbeat.beat(); }
+//   for (…) { …; heartbeat.beat({.step = step, .samples = samples}); }
+//   …; heartbeat.saved(step);
 
+#include <cstdint>
 #include <string>
 
 #include "worker/env/context.h"
@@ -25,7 +27,17 @@ class Heartbeat {
   Heartbeat(const Heartbeat&) = delete;
   Heartbeat& operator=(const Heartbeat&) = delete;
 
+  // How far the training is; 0 where that is not told.
+  struct Progress {
+    std::uint64_t step = 0;     // the last one that is complete
+    std::uint64_t samples = 0;  // so far, over all restarts
+  };
+
+  // This worker makes progress. Without figures its beats count as its steps.
   void beat() noexcept;
+  void beat(const Progress& progress) noexcept;
+  // A checkpoint of that step is complete.
+  void saved(std::uint64_t step) noexcept;
   bool works() const { return record_ != nullptr; }
 
  private:

@@ -34,6 +34,28 @@ TEST_CASE("each beat is seen in the file, with the time") {
   CHECK(record->last_nanoseconds > 0);
 }
 
+TEST_CASE("progress and checkpoints are seen in the file") {
+  const TemporaryFolder folder;
+  Heartbeat heartbeat(folder.file("beat"), 0);
+  heartbeat.beat({.step = 41, .samples = 41 * 256});
+  auto record = parse_heartbeat(folder.read("beat"));
+  REQUIRE(record);
+  CHECK(record->beats == 1);
+  CHECK(record->step == 41);
+  CHECK(record->samples == 41 * 256);
+  CHECK(record->checkpoint_step == 0);
+  CHECK(record->checkpoint_seconds == 0);
+  heartbeat.saved(40);
+  heartbeat.beat({.step = 42, .samples = 42 * 256});
+  record = parse_heartbeat(folder.read("beat"));
+  CHECK(record->step == 42);
+  CHECK(record->checkpoint_step == 40);
+  const auto now = std::chrono::steady_clock::now().time_since_epoch();
+  CHECK(record->checkpoint_seconds > 0);
+  CHECK(record->checkpoint_seconds <=
+        std::chrono::duration_cast<std::chrono::seconds>(now).count());
+}
+
 TEST_CASE("a restarted worker begins its count anew in the same file") {
   const TemporaryFolder folder;
   Heartbeat(folder.file("beat"), 0).beat();
@@ -69,6 +91,6 @@ TEST_CASE("what is no heartbeat is refused") {
   CHECK(parse_heartbeat(std::string(64, 'x')).error().reason ==
         "no heartbeat: it does not begin with CPPRUNHB");
   std::string newer = "CPPRUNHB" + std::string(56, '\0');
-  newer[8] = 2;
-  CHECK(parse_heartbeat(newer).error().reason == "a heartbeat of version 2, known is 1");
+  newer[8] = 3;
+  CHECK(parse_heartbeat(newer).error().reason == "a heartbeat of version 3, known is 2");
 }
