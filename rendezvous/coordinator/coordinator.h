@@ -91,8 +91,13 @@ class Coordinator {
     Order order;
   };
 
+  // Somebody looks at that job; at all of them where it is not named.
+  struct LookedAt {
+    std::optional<std::string> job;
+  };
+
   using Event = std::variant<Opened, Said, Closed, StoreReady, StoreFailed, MasterWaits, StoreAsked,
-                             Ordered>;
+                             Ordered, LookedAt>;
   using Action = coordinator::Action;
   using Actions = coordinator::Actions;
 
@@ -150,6 +155,7 @@ class Coordinator {
   OrderOutcome order_of_host(TimePoint now, const Order& order, Actions& actions);
   OrderOutcome forget_on_order(TimePoint now, const Order& order, Actions& actions);
   std::vector<std::string> jobs_that_go_on() const;
+  void on(TimePoint now, const LookedAt& event, Actions& actions);
   void join(TimePoint now, const Caller& caller, const link::Join& join, Actions& actions);
   void begin_job(TimePoint now, const Caller& caller, const link::Join& join, Actions& actions);
   bool make_place(Actions& actions);

@@ -9,6 +9,7 @@
 
 #include "proto/bounds.h"
 #include "proto/plain_text.h"
+#include "proto/text.h"
 #include "rendezvous/coordinator/order_routes.h"
 #include "rendezvous/status/metrics.h"
 #include "rendezvous/status/page.h"
@@ -42,6 +43,14 @@ std::vector<const Job*> Coordinator::jobs_after(const std::string& name,
   return jobs;
 }
 
+void Coordinator::on(TimePoint now, const LookedAt& event, Actions& actions) {
+  if (!event.job) {
+    for (const auto& [id, entry] : jobs_) entry->job.look(now, actions);
+  } else if (const auto found = jobs_.find(*event.job); found != jobs_.end()) {
+    found->second->job.look(now, actions);
+  }
+}
+
 namespace {
 
 constexpr std::string_view jobs_path = "/api/v1/jobs";
@@ -52,6 +61,8 @@ constexpr const char* json_type = "application/json";
 struct Address {
   std::string_view path;
   std::string after;  // of ?after=…; empty: from the beginning
+  std::optional<std::size_t> limit;
+  bool with_ranks = true;
 };
 
 http::Response refusal(unsigned status, const std::string& why) {
@@ -62,17 +73,35 @@ http::Response json(std::string text) {
   return {.type = json_type, .body = std::move(text)};
 }
 
+// False where that is not known here.
+bool read_parameter(std::string_view parameter, Address& address) {
+  const auto equals = parameter.find('=');
+  if (equals == std::string_view::npos) return false;
+  const auto name = parameter.substr(0, equals);
+  const auto value = parameter.substr(equals + 1);
+  if (name == "after") {
+    auto after = unescaped(value);
+    if (after) address.after = std::move(*after);
+    return after.has_value();
+  }
+  if (name == "limit") {
+    address.limit = exact_number<std::size_t>(value);
+    return address.limit && *address.limit > 0;
+  }
+  address.with_ranks = value == "1";
+  return name == "ranks" && (value == "0" || value == "1");
+}
+
 // Nothing where it asks for what is not known here.
 std::optional<Address> address_of(std::string_view target) {
-  constexpr std::string_view parameter = "after=";
   const auto mark = target.find('?');
-  if (mark == std::string_view::npos) return Address{.path = target};
-  const auto query = target.substr(mark + 1);
-  if (query.empty()) return Address{.path = target.substr(0, mark)};
-  if (!query.starts_with(parameter)) return std::nullopt;
-  auto after = unescaped(query.substr(parameter.size()));
-  if (!after) return std::nullopt;
-  return Address{.path = target.substr(0, mark), .after = std::move(*after)};
+  Address address{.path = target.substr(0, mark)};
+  const auto query = mark == std::string_view::npos ? std::string_view() : target.substr(mark + 1);
+  if (query.empty()) return address;
+  for (const auto parameter : split(query, '&')) {
+    if (!read_parameter(parameter, address)) return std::nullopt;
+  }
+  return address;
 }
 
 std::vector<JobSnapshot> snapshots_of(const std::vector<const Job*>& jobs, TimePoint now) {
@@ -94,11 +123,13 @@ http::Response all_jobs(const Coordinator& coordinator, const Moment& moment,
   return json(jobs_json(snapshots_of(jobs, moment.now), next, moment));
 }
 
-http::Response measured(const Coordinator& coordinator, const Moment& moment) {
-  const auto jobs = coordinator.jobs_after({}, bounds::status_jobs_measured_max);
-  return {
-      .type = "text/plain; version=0.0.4; charset=utf-8",
-      .body = metrics_text(snapshots_of(jobs, moment.now), coordinator.job_count(), moment.now)};
+http::Response all_metrics(const Coordinator& coordinator, const Moment& moment) {
+  std::vector<JobSnapshot> jobs;
+  for (const Job* job : coordinator.jobs_after({}, bounds::status_jobs_measured_max)) {
+    jobs.push_back(measured(*job, moment.now));
+  }
+  return {.type = "text/plain; version=0.0.4; charset=utf-8",
+          .body = metrics_text(jobs, coordinator.job_count(), moment.now)};
 }
 
 http::Response of_job(const Coordinator& coordinator, const Moment& moment,
@@ -117,7 +148,11 @@ http::Response of_job(const Coordinator& coordinator, const Moment& moment,
   if (!address.after.empty() && !place) {
     return refusal(400, "after= is no place that an earlier page has named as its next");
   }
-  const auto page = nodes_of(*job, moment.now, place, bounds::status_nodes_shown_max);
+  const std::size_t most = bounds::status_nodes_shown_max;
+  const auto page = nodes_of(*job, moment.now,
+                             {.after = place,
+                              .nodes_max = std::min(address.limit.value_or(most), most),
+                              .with_ranks = address.with_ranks});
   return json(nodes_json(page, moment));
 }
 
@@ -144,16 +179,32 @@ http::Response answer(const Coordinator& coordinator, const HostNames& names, co
     return response;
   }
   const auto address = address_of(request.target);
-  if (!address) return refusal(400, "nothing but ?after=… may follow an address");
+  if (!address)
+    return refusal(
+        400, "nothing but after=…, limit=… and ranks=0 may follow an address's question mark");
   const auto path = address->path;
   if (path == "/") return status_page();
   if (path == "/healthz" || path == "/readyz") return {.body = "ok\n"};
-  if (path == "/metrics") return measured(coordinator, moment);
+  if (path == "/metrics") return all_metrics(coordinator, moment);
   if (path == jobs_path) return all_jobs(coordinator, moment, address->after);
   const bool is_of_job =
       path.starts_with(jobs_path) && path.substr(jobs_path.size()).starts_with('/');
   if (is_of_job) return of_job(coordinator, moment, *address);
   return refusal(404, "there is nothing at this address; / shows what there is");
+}
+
+std::optional<Coordinator::LookedAt> looked_at(const http::Request& request) {
+  const auto address = address_of(request.target);
+  if (!address || request.method == http::Method::post) return std::nullopt;
+  if (address->path == "/metrics") return Coordinator::LookedAt{};
+  if (!address->path.starts_with(jobs_path)) return std::nullopt;
+  auto rest = address->path.substr(jobs_path.size());
+  // The list of all jobs shows nobody's workers.
+  if (!rest.starts_with('/')) return std::nullopt;
+  rest.remove_prefix(1);
+  if (rest.ends_with(nodes_path)) rest.remove_suffix(nodes_path.size());
+  auto job = unescaped(rest);
+  return job ? std::optional(Coordinator::LookedAt{std::move(job)}) : std::nullopt;
 }
 
 std::optional<std::string> unescaped(std::string_view text) {

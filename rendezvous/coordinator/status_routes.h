@@ -22,6 +22,9 @@ bool is_for_us(const HostNames& names, const http::Request& request);
 http::Response answer(const Coordinator& coordinator, const HostNames& names, const Moment& moment,
                       const http::Request& request);
 
+// Whose figures are looked at by asking for that address; nothing: nobody's.
+std::optional<Coordinator::LookedAt> looked_at(const http::Request& request);
+
 // "a/b" of "a%2Fb"; nothing where a percent sign is no escape.
 std::optional<std::string> unescaped(std::string_view text);
 

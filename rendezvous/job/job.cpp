@@ -76,7 +76,11 @@ void Job::hear(TimePoint now, LinkId link, const link::Message& message,
                  },
                  [&](const link::Heartbeat& m) {
                    round_.clock_of(link).heard(now, m.sent, m.round_trip);
-                   actions.emplace_back(coordinator::Say{link, m});
+                   answer(now, link, m, actions);
+                 },
+                 [&](const link::Status& m) {
+                   if (!is_current(m.round) || member->state == Member::State::waiting) return;
+                   round_.figures_of(link).hear(now, m, member->join.local_world_size);
                  },
                  [&](const auto&) {
                    // A second Join, or a coordinator's own words: this peer does not follow the

@@ -78,6 +78,9 @@ class Job {
   // What everybody waits for, in a sentence; empty where workers run, or the job is over.
   std::string waits_for(TimePoint now) const;
 
+  // Somebody looks: for a while nodes are asked what their workers do, each when it is heard next.
+  void look(TimePoint now, coordinator::Actions& actions);
+
   // Whether store clients from that numeric address belong to the round that runs.
   Result<void> admit(const std::string& peer) const {
     if (round_.phase() == Round::Phase::sealed && !over()) return admission_.check(peer);
@@ -127,6 +130,9 @@ class Job {
                            const link::Join& join, coordinator::Actions& actions);
   void give_up_seat(TimePoint now, LinkId link, coordinator::Actions& actions);
   void resume(TimePoint now, LinkId old_link, const Caller& caller, const link::Join& join,
+              coordinator::Actions& actions);
+  Duration ask_for_figures(TimePoint now, LinkId link);
+  void answer(TimePoint now, LinkId link, const link::Heartbeat& beat,
               coordinator::Actions& actions);
   static TimePoint when(TimePoint now, const Member& member, link::AgentTime moment);
   void failed(TimePoint now, const Member& member, link::Failed failed,
@@ -198,6 +204,8 @@ class Job {
   std::optional<TimePoint> saves_at_;     // the workers of this round were last asked to save
   Exclusions exclusions_;
   Dismissals dismissals_;
+  // Somebody has looked; until then nodes are asked for figures.
+  std::optional<TimePoint> watched_until_;
 };
 
 }  // namespace cpprun

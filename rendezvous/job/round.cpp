@@ -229,6 +229,7 @@ std::vector<std::pair<LinkId, link::Sealed>> Round::seal(int seats_max, TimePoin
     Member& member = members_.at(link);
     member.group_rank = GroupRank{static_cast<int>(seat)};
     member.ranks = table.nodes[seat];
+    member.figures = {};
     set_state(link, Member::State::running, now);
     seats.emplace_back(link, link::Sealed{.round = number_,
                                           .group_rank = *member.group_rank,

@@ -24,6 +24,7 @@
 #include "proto/link/message.h"
 #include "proto/phase.h"
 #include "rendezvous/job/clock_offset.h"
+#include "rendezvous/job/node_figures.h"
 #include "rendezvous/job/ranks.h"
 
 namespace cpprun {
@@ -45,6 +46,7 @@ struct Member {
   TimePoint since{};                         // when it came into that state; for people
   std::optional<GroupRank> group_rank = {};  // in this round, or in the one before
   RankRange ranks = {};
+  NodeFigures figures = {};  // of its workers in the round that was sealed last; for people
 };
 
 class Round {
@@ -98,6 +100,7 @@ class Round {
   // Its agent has spoken from that address, too. False: already known, or there are enough.
   bool add_peer(LinkId link, const std::string& peer);
   ClockOffset& clock_of(LinkId link) { return members_.at(link).clock; }
+  NodeFigures& figures_of(LinkId link) { return members_.at(link).figures; }
   // The agent behind `from` speaks through `to` from now on.
   void move(LinkId from, LinkId to);
 

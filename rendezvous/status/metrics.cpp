@@ -30,6 +30,15 @@ enum Metric : std::size_t {
   silence_seconds,
   node_seconds,
   exit_code,
+  workers_running,
+  workers_beating,
+  step_min,
+  step_max,
+  checkpoint_step,
+  steps_per_second,
+  beat_age,
+  resident_bytes,
+  figures_age,
   metric_count,
 };
 
@@ -58,6 +67,18 @@ constexpr std::array<MetricFacts, metric_count> facts = {{
     {"cpprun_node_seconds", "gauge", "run_id, account",
      "Time of all nodes by what it went into; moved where a failure shows what it was."},
     {"cpprun_job_exit_code", "gauge", "run_id", "Exit code of a job that is over."},
+    {"cpprun_workers_running", "gauge", "run_id", "Workers that their nodes told of as running."},
+    {"cpprun_workers_beating", "gauge", "run_id", "Of these, workers that have shown progress."},
+    {"cpprun_step_min", "gauge", "run_id", "The step of the worker that is furthest behind."},
+    {"cpprun_step_max", "gauge", "run_id", "The step of the worker that is furthest ahead."},
+    {"cpprun_checkpoint_step", "gauge", "run_id", "The step of the latest checkpoint told of."},
+    {"cpprun_steps_per_second_min", "gauge", "run_id", "Steps per second of the slowest worker."},
+    {"cpprun_beat_age_seconds_max", "gauge", "run_id",
+     "Time since the last beat of the worker that has been silent for longest."},
+    {"cpprun_worker_resident_bytes_max", "gauge", "run_id",
+     "Resident memory of the worker that has most, without its children."},
+    {"cpprun_figures_age_seconds_max", "gauge", "run_id",
+     "Age of the oldest of these figures: nodes tell them while somebody looks."},
 }};
 
 // All series of one metric stand together, as the format asks. Every value is a double to
@@ -130,6 +151,37 @@ void write_each(Writer& writer, Metric metric, const std::vector<JobSnapshot>& j
   for (const auto& job : jobs) writer.add(job, value(job));
 }
 
+using Figure = std::optional<double> (*)(const JobProgress&);
+
+std::optional<double> number(const std::optional<std::int64_t>& value, double unit = 1) {
+  return value ? std::optional(static_cast<double>(*value) * unit) : std::nullopt;
+}
+std::optional<double> seconds(const std::optional<Duration>& value) {
+  return value ? std::optional(in_seconds(*value)) : std::nullopt;
+}
+
+// Extremes alone: a series for each worker would be millions.
+void write_progress(Writer& writer, const std::vector<JobSnapshot>& jobs) {
+  const auto write = [&](Metric metric, Figure figure) {
+    writer.begin(metric);
+    for (const auto& job : jobs) {
+      const auto value = job.progress ? figure(*job.progress) : std::nullopt;
+      if (value) writer.add(job, *value);
+    }
+  };
+  using Progress = const JobProgress&;
+  using Optional = std::optional<double>;
+  write(workers_running, [](Progress of) -> Optional { return static_cast<double>(of.workers); });
+  write(workers_beating, [](Progress of) -> Optional { return static_cast<double>(of.beating); });
+  write(step_min, [](Progress of) { return number(of.step_min); });
+  write(step_max, [](Progress of) { return number(of.step_max); });
+  write(checkpoint_step, [](Progress of) { return number(of.checkpoint_step); });
+  write(steps_per_second, [](Progress of) { return number(of.millisteps_per_second_min, 0.001); });
+  write(beat_age, [](Progress of) { return seconds(of.beat_age_max); });
+  write(resident_bytes, [](Progress of) { return number(of.resident_kib_max, 1024); });
+  write(figures_age, [](Progress of) { return seconds(of.told_ago_max); });
+}
+
 }  // namespace
 
 std::span<const MetricFacts> metrics() {
@@ -179,6 +231,7 @@ std::string metrics_text(const std::vector<JobSnapshot>& jobs, std::size_t jobs_
   for (const auto& job : jobs) {
     if (job.finish) writer.add(job, job.finish->exit_code);
   }
+  write_progress(writer, jobs);
   return text;
 }
 

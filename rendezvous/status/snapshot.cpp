@@ -80,8 +80,14 @@ JobSnapshot snapshot_of(const Job& job, TimePoint now) {
   return snapshot;
 }
 
+JobSnapshot measured(const Job& job, TimePoint now) {
+  JobSnapshot snapshot = snapshot_of(job, now);
+  snapshot.progress = progress_of(job, now);
+  return snapshot;
+}
+
 JobDetails details_of(const Job& job, TimePoint now) {
-  JobDetails details{.job = snapshot_of(job, now),
+  JobDetails details{.job = measured(job, now),
                      .waits_for = job.waits_for(now),
                      .rounds = job.history().list(),
                      .rounds_left_out = job.history().left_out()};
@@ -92,8 +98,8 @@ JobDetails details_of(const Job& job, TimePoint now) {
   return details;
 }
 
-NodePage nodes_of(const Job& job, TimePoint now, const std::optional<NodePlace>& after,
-                  std::size_t nodes_max) {
+NodePage nodes_of(const Job& job, TimePoint now, const NodeWish& wish) {
+  const auto& after = wish.after;
   std::vector<Found> found;
   job.round().each([&](LinkId link, const Member& member) {
     const Found each{link, &member};
@@ -102,12 +108,17 @@ NodePage nodes_of(const Job& job, TimePoint now, const std::optional<NodePlace>&
   const auto by_order = [](const Found& left, const Found& right) {
     return order_of(left.place()) < order_of(right.place());
   };
-  const std::size_t count = std::min(found.size(), nodes_max);
+  const std::size_t count = std::min(found.size(), wish.nodes_max);
   const auto end = found.begin() + static_cast<std::ptrdiff_t>(count);
   std::partial_sort(found.begin(), end, found.end(), by_order);
   NodePage page;
   page.nodes.reserve(count);
-  for (auto at = found.begin(); at != end; ++at) page.nodes.push_back(node_of(job, now, *at));
+  for (auto at = found.begin(); at != end; ++at) {
+    page.nodes.push_back(node_of(job, now, *at));
+    if (wish.with_ranks && at->member->state != Member::State::waiting) {
+      page.nodes.back().ranks = workers_of(*at->member, now);
+    }
+  }
   if (count < found.size() && count > 0) page.next = found[count - 1].place();
   return page;
 }

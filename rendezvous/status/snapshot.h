@@ -15,6 +15,7 @@
 #include "proto/ids.h"
 #include "proto/link/message.h"
 #include "rendezvous/job/job.h"
+#include "rendezvous/status/progress.h"
 
 namespace cpprun {
 
@@ -60,8 +61,9 @@ struct JobSnapshot {
   int world_size = 0;  // workers of the round that runs, or ran last
   std::map<std::string, std::size_t> failures_by_cause;
   std::map<std::string, std::size_t> restarts_by_cause;
-  TimeUse time;                             // of all nodes until now, or until it was over
-  std::optional<link::Finish> finish = {};  // when it is over
+  TimeUse time;                              // of all nodes until now, or until it was over
+  std::optional<link::Finish> finish = {};   // when it is over
+  std::optional<JobProgress> progress = {};  // only where it was asked for: it costs most
 };
 
 // The same, and what costs more than a glance.
@@ -85,6 +87,7 @@ struct NodeSnapshot {
   int workers = 0;
   std::optional<Rank> base_rank = {};  // of its local rank 0
   std::string role;
+  std::vector<WorkerSnapshot> ranks = {};  // of its workers, as far as they were asked for
 };
 
 // Behind which node the next page begins, in the order of their seats, and then of their links.
@@ -100,10 +103,17 @@ struct NodePage {
 };
 
 JobSnapshot snapshot_of(const Job& job, TimePoint now);
+// The same with its progress.
+JobSnapshot measured(const Job& job, TimePoint now);
 JobDetails details_of(const Job& job, TimePoint now);
-// At most so many of its nodes, those behind that place.
-NodePage nodes_of(const Job& job, TimePoint now, const std::optional<NodePlace>& after,
-                  std::size_t nodes_max);
+
+// Which nodes are asked for.
+struct NodeWish {
+  std::optional<NodePlace> after = {};  // those behind that place
+  std::size_t nodes_max = 0;
+  bool with_ranks = true;
+};
+NodePage nodes_of(const Job& job, TimePoint now, const NodeWish& wish);
 
 // "12" for a node that has a seat, "w345" for one that waits: a place as an address shows it.
 std::string to_text(const NodePlace& place);

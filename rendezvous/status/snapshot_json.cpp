@@ -89,6 +89,71 @@ Json round_json(const RoundRecord& round, const Moment& moment) {
   return json;
 }
 
+double thousandths(std::int64_t number) {
+  return static_cast<double>(number) / 1000;
+}
+
+Json number_json(const std::optional<std::int64_t>& number) {
+  return nullable(number, [](std::int64_t value) { return value; });
+}
+
+std::optional<std::int64_t> bytes_of(const std::optional<std::int64_t>& kib) {
+  return kib ? std::optional(*kib * 1024) : std::nullopt;
+}
+
+// Of a whole number of milliseconds, without the noise of a double.
+Json age_json(const std::optional<Duration>& age) {
+  return nullable(age, [](Duration value) {
+    return thousandths(std::chrono::duration_cast<std::chrono::milliseconds>(value).count());
+  });
+}
+
+Json worker_json(const WorkerSnapshot& worker, const Moment& moment) {
+  const auto& figures = worker.figures;
+  Json json;
+  json["rank"] = worker.rank.value;
+  json["local_rank"] = figures.local_rank.value;
+  json["pid"] = figures.pid;
+  json["state"] = to_text(figures.state);
+  json["since"] = unix_seconds(moment.by_wall(moment.now - figures.since));
+  json["step"] = number_json(figures.step);
+  json["steps_per_second"] = nullable(figures.millisteps_per_second, thousandths);
+  json["samples"] = number_json(figures.samples);
+  json["checkpoint_step"] = number_json(figures.checkpoint_step);
+  json["beat_age"] = age_json(figures.last_beat);
+  json["resident_bytes"] = number_json(bytes_of(figures.resident_kib));
+  json["cpu_percent"] = number_json(figures.cpu_percent);
+  json["words_age"] = age_json(figures.last_words);
+  json["told"] = unix_seconds(moment.by_wall(worker.at));
+  return json;
+}
+
+Json progress_json(const JobProgress& progress) {
+  Json json;
+  json["workers"] = progress.workers;
+  json["beating"] = progress.beating;
+  json["step_min"] = number_json(progress.step_min);
+  json["step_max"] = number_json(progress.step_max);
+  json["checkpoint_step"] = number_json(progress.checkpoint_step);
+  json["steps_per_second_min"] = nullable(progress.millisteps_per_second_min, thousandths);
+  json["beat_age_max"] = age_json(progress.beat_age_max);
+  json["resident_bytes_max"] = number_json(bytes_of(progress.resident_kib_max));
+  json["told_age_max"] = age_json(progress.told_ago_max);
+  json["slowest"] = Json::array();
+  for (const SlowWorker& each : progress.slowest) {
+    const auto& figures = each.worker.figures;
+    json["slowest"].push_back(
+        {{"rank", each.worker.rank.value},
+         {"node", each.node.value},
+         {"host", each.host},
+         {"pid", figures.pid},
+         {"step", number_json(figures.step)},
+         {"steps_per_second", nullable(figures.millisteps_per_second, thousandths)},
+         {"beat_age", age_json(figures.last_beat)}});
+  }
+  return json;
+}
+
 Json node_json(const NodeSnapshot& node, const Moment& moment) {
   Json json;
   json["host"] = node.host;
@@ -103,6 +168,8 @@ Json node_json(const NodeSnapshot& node, const Moment& moment) {
   json["workers"] = node.workers;
   json["base_rank"] = nullable(node.base_rank, [](Rank rank) { return rank.value; });
   json["role"] = node.role;
+  json["ranks"] = Json::array();
+  for (const auto& each : node.ranks) json["ranks"].push_back(worker_json(each, moment));
   return json;
 }
 
@@ -129,6 +196,7 @@ std::string job_json(const JobDetails& details, const Moment& moment) {
   json["waits_for"] = details.waits_for;
   json["root"] = details.job.finish ? nullable(details.job.finish->root, failure_json) : nullptr;
   json["time_use"] = link::readable_json(details.job.time);
+  json["progress"] = nullable(details.job.progress, progress_json);
   json["rounds"] = Json::array();
   for (const auto& round : details.rounds) json["rounds"].push_back(round_json(round, moment));
   json["rounds_left_out"] = details.rounds_left_out;

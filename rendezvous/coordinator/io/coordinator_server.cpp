@@ -191,7 +191,11 @@ void CoordinatorServer::open_status(StatusOptions status) {
     const Moment moment{
         .now = now(),
         .wall = std::chrono::time_point_cast<WallTime::duration>(std::chrono::system_clock::now())};
-    return answer(coordinator_.machine(), names, moment, request);
+    auto response = answer(coordinator_.machine(), names, moment, request);
+    // Whoever was shown something sees more the next time.
+    auto looked = response.status < 300 ? looked_at(request) : std::nullopt;
+    if (looked) tell(std::move(*looked));
+    return response;
   };
   const auto refused = [this](std::string line) {
     callbacks_.note({.ordinary = false, .peer = {}, .text = std::move(line)});

@@ -44,6 +44,20 @@ http::Response get(const Coordinator& coordinator, const std::string& target,
 
 }  // namespace
 
+TEST_CASE("who asks for a job looks at its workers, who lists jobs or loads the page does not") {
+  const auto job_of = [](const char* target, http::Method method = http::Method::get) {
+    const auto looked = looked_at({.method = method, .target = target});
+    return !looked ? "nobody" : looked->job.value_or("all");
+  };
+  CHECK(job_of("/metrics") == "all");
+  CHECK(job_of("/api/v1/jobs/a%20b") == "a b");
+  CHECK(job_of("/api/v1/jobs/a/nodes?after=3&limit=1") == "a");
+  CHECK(job_of("/api/v1/jobs") == "nobody");
+  CHECK(job_of("/") == "nobody");
+  CHECK(job_of("/api/v1/jobs/a", http::Method::post) == "nobody");
+  CHECK(job_of("/api/v1/jobs/a?b=c") == "nobody");
+}
+
 TEST_CASE("each address shows what it is for") {
   const Coordinator daemon = daemon_with({"a"});
   CHECK(get(daemon, "/").type == "text/html; charset=utf-8");
@@ -71,8 +85,10 @@ TEST_CASE("what is not there is refused in words, with a status") {
     CAPTURE(target);
     CHECK(get(daemon, target).status == 404);
   }
-  for (const char* target : {"/api/v1/jobs?before=a", "/api/v1/jobs?after=%zz", "/?x",
-                             "/api/v1/jobs/a/nodes?after=x", "/api/v1/jobs/a/nodes?after=-1"}) {
+  for (const char* target :
+       {"/api/v1/jobs?before=a", "/api/v1/jobs?after=%zz", "/?x", "/api/v1/jobs/a/nodes?ranks=2",
+        "/api/v1/jobs/a/nodes?limit=0", "/api/v1/jobs/a/nodes?limit=x",
+        "/api/v1/jobs/a/nodes?after=x", "/api/v1/jobs/a/nodes?after=-1"}) {
     CAPTURE(target);
     CHECK(get(daemon, target).status == 400);
   }

@@ -101,9 +101,48 @@ TEST_CASE("a job that is over has its exit code, its reason and its root") {
   CHECK(read["root"]["signal"].is_null());
 }
 
+TEST_CASE("a node shows what its workers do, where it has said so") {
+  Table table;
+  table.seal();
+  table.hear(at_ten.now - 2s, b,
+             link::Status{RoundNumber{1},
+                          {{.local_rank = LocalRank{1},
+                            .pid = 4711,
+                            .state = WorkerState::running,
+                            .since = 60s,
+                            .step = 120,
+                            .millisteps_per_second = 2500,
+                            .last_beat = 250ms,
+                            .resident_kib = 1024,
+                            .cpu_percent = 99}}});
+  const auto page = nodes_of(table.job, at_ten.now, {.nodes_max = 10});
+  const auto read = json::parse(nodes_json(page, at_ten));
+  CHECK(read["nodes"][0]["ranks"].empty());
+  REQUIRE(read["nodes"][1]["ranks"].size() == 1);
+  const auto& worker = read["nodes"][1]["ranks"][0];
+  CHECK(worker["rank"] == 3);
+  CHECK(worker["local_rank"] == 1);
+  CHECK(worker["pid"] == 4711);
+  CHECK(worker["state"] == "running");
+  CHECK(worker["step"] == 120);
+  CHECK(worker["steps_per_second"] == 2.5);
+  CHECK(worker["samples"].is_null());
+  CHECK(worker["beat_age"] == 2.25);
+  CHECK(worker["resident_bytes"] == 1024 * 1024);
+  CHECK(worker["cpu_percent"] == 99);
+  CHECK(worker["words_age"].is_null());
+  const auto progress =
+      json::parse(job_json(details_of(table.job, at_ten.now), at_ten))["progress"];
+  CHECK(progress["step_min"] == 120);
+  CHECK(progress["slowest"][0]["host"] == "host1");
+  const auto bare = nodes_of(table.job, at_ten.now, {.nodes_max = 10, .with_ranks = false});
+  CHECK(bare.nodes[1].ranks.empty());
+}
+
 TEST_CASE("a page of nodes says what each does, and behind which the next begins") {
   const Table table = failed_once();
-  const auto read = json::parse(nodes_json(nodes_of(table.job, at_ten.now, {}, 1), at_ten));
+  const auto read =
+      json::parse(nodes_json(nodes_of(table.job, at_ten.now, {.nodes_max = 1}), at_ten));
   REQUIRE(read["nodes"].size() == 1);
   const auto& node = read["nodes"][0];
   CHECK(node["host"] == "host0");

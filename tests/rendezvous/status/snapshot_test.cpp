@@ -20,7 +20,7 @@ TEST_CASE("a job of which nobody has come yet waits for its nodes") {
   CHECK(job.restarts_left == 2);
   CHECK(job.nodes == NodeCounts{});
   CHECK_FALSE(job.silence_max);
-  CHECK(nodes_of(table.job, t0, {}, 10).nodes.empty());
+  CHECK(nodes_of(table.job, t0, {.nodes_max = 10}).nodes.empty());
 }
 
 TEST_CASE("a job that runs shows its round, its nodes and who has been silent for longest") {
@@ -36,7 +36,7 @@ TEST_CASE("a job that runs shows its round, its nodes and who has been silent fo
   CHECK(job.lease == 3s);
   // The first lives in the coordinator's own process, and needs no lease.
   CHECK(job.silence_max == 1s);
-  const auto page = nodes_of(table.job, t0 + 2s, {}, 10);
+  const auto page = nodes_of(table.job, t0 + 2s, {.nodes_max = 10});
   REQUIRE(page.nodes.size() == 2);
   CHECK(page.nodes[0].local);
   CHECK_FALSE(page.nodes[0].silence);
@@ -118,7 +118,7 @@ TEST_CASE("pages name every node once, those with a seat first, whoever comes me
   std::optional<NodePlace> after;
   std::size_t pages = 0;
   do {
-    const NodePage page = nodes_of(table.job, t0 + 1s, after, 7);
+    const NodePage page = nodes_of(table.job, t0 + 1s, {.after = after, .nodes_max = 7});
     CHECK(page.nodes.size() <= 7);
     for (const auto& each : page.nodes) CHECK(hosts.insert(each.host).second);
     after = page.next;

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Figures for people: what nodes are asked of their workers while somebody looks at the job. The
+// question goes along with the answer to a heartbeat, so that it wakes nobody up and is spread as
+// heartbeats are. The rest of the job is in job.cpp.
+
+#include <algorithm>
+
+#include "proto/link/limits.h"
+#include "rendezvous/job/job.h"
+
+namespace cpprun {
+
+namespace {
+
+// For how long after somebody's last look nodes are asked for figures.
+constexpr Duration watch_time = std::chrono::seconds(10);
+
+}  // namespace
+
+void Job::look(TimePoint now, coordinator::Actions& actions) {
+  watched_until_ = now + watch_time;
+  // The agent in our own process sends no heartbeats.
+  round_.each([&](LinkId link, const Member& member) {
+    if (!member.local) return;
+    const Duration watch = ask_for_figures(now, link);
+    if (watch > Duration{}) {
+      actions.emplace_back(coordinator::Say{link, link::Heartbeat{.watch = watch}});
+    }
+  });
+}
+
+// For how long that node is to tell every change, if it is time to ask it; else 0.
+Duration Job::ask_for_figures(TimePoint now, LinkId link) {
+  const bool watched = watched_until_ && now < *watched_until_;
+  if (!watched || round_.phase() == Round::Phase::gathering || over()) return {};
+  const Duration pause = pause_between_looks(round_.size());
+  auto& asked = round_.figures_of(link).asked;
+  if (asked && now - *asked < pause) return {};
+  asked = now;
+  return std::min<Duration>(*watched_until_ - now + pause, link::watch_time_max);
+}
+
+// What is answered was heard; whatever else the agent has said in it is left out.
+void Job::answer(TimePoint now, LinkId link, const link::Heartbeat& beat,
+                 coordinator::Actions& actions) {
+  const Duration watch = ask_for_figures(now, link);
+  actions.emplace_back(coordinator::Say{link, link::Heartbeat{beat.sent, beat.round_trip, watch}});
+}
+
+}  // namespace cpprun

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What nodes are asked of their workers while somebody looks, and what becomes of their answers.
+
+#include <doctest/doctest.h>
+
+#include "rendezvous/job/node_figures.h"
+#include "tests/rendezvous/job/job_table.h"
+
+using namespace cpprun;
+using namespace cpprun::testing;
+
+namespace {
+
+coordinator::Actions look(Table& table, TimePoint now) {
+  coordinator::Actions actions;
+  table.job.look(now, actions);
+  CHECK_FALSE(table.job.check());
+  return actions;
+}
+
+// For how long that node is asked to tell every change, in the answer to its heartbeat.
+Duration asked(Table& table, TimePoint now, LinkId link) {
+  const auto answers = said<link::Heartbeat>(table.hear(now, link, link::Heartbeat{}), link);
+  REQUIRE(answers.size() == 1);
+  return answers.front().watch;
+}
+
+link::Status of(std::uint32_t round, std::vector<int> local_ranks, std::int64_t step) {
+  link::Status status{.round = RoundNumber{round}};
+  for (const int local : local_ranks) {
+    status.workers.push_back({.local_rank = LocalRank{local}, .pid = 7, .step = step});
+  }
+  return status;
+}
+
+const NodeFigures& figures(const Table& table, LinkId link) {
+  return table.job.round().find(link)->figures;
+}
+
+}  // namespace
+
+TEST_CASE("while nobody looks nobody is asked, and an agent's own wish is not repeated") {
+  Table table;
+  table.seal();
+  for (int second = 1; second < 20; ++second) {
+    const auto said_back =
+        said<link::Heartbeat>(table.hear(t0 + second * 1s, b, link::Heartbeat{.watch = 10s}), b);
+    REQUIRE(said_back.size() == 1);
+    CHECK(said_back.front().watch == 0s);
+  }
+}
+
+TEST_CASE("who looks has nodes asked as they are heard, every two seconds, for ten") {
+  Table table;
+  table.seal();
+  CHECK(said<link::Heartbeat>(look(table, t0 + 1s), b).empty());
+  CHECK(asked(table, t0 + 1s, b) > 0s);
+  CHECK(asked(table, t0 + 2s, b) == 0s);
+  CHECK(asked(table, t0 + 3s, b) > 0s);
+  CHECK(asked(table, t0 + 10s, b) > 0s);
+  CHECK(asked(table, t0 + 12s, b) == 0s);
+}
+
+TEST_CASE("the agent in our own process is asked when somebody looks, having no heartbeats") {
+  Table table;
+  table.seal();
+  const auto first_look = said<link::Heartbeat>(look(table, t0 + 1s), a);
+  REQUIRE(first_look.size() == 1);
+  CHECK(first_look.front().watch > 0s);
+  CHECK(said<link::Heartbeat>(look(table, t0 + 2s), a).empty());
+  CHECK(said<link::Heartbeat>(look(table, t0 + 3s), a).size() == 1);
+}
+
+TEST_CASE("nobody is asked before a round runs") {
+  Table table;
+  table.join(t0, a, node(0), true);
+  CHECK(said<link::Heartbeat>(look(table, t0), a).empty());
+}
+
+TEST_CASE("what a node says is kept by worker, and only of workers that it has") {
+  Table table;
+  table.seal();
+  table.hear(t0 + 1s, b, of(1, {0, 1}, 5));
+  table.hear(t0 + 2s, b, of(1, {1, 2, 2047}, 6));
+  const auto& workers = figures(table, b).workers;
+  REQUIRE(workers.size() == 2);
+  CHECK(workers[0].figures.step == 5);
+  CHECK(workers[0].at == t0 + 1s);
+  CHECK(workers[1].figures.step == 6);
+  CHECK(workers[1].at == t0 + 2s);
+  CHECK(figures(table, a).workers.empty());
+}
+
+TEST_CASE("figures of another round are nobody's, and a new round begins without any") {
+  Table table(/*restarts_max=*/1);
+  table.seal();
+  table.hear(t0, b, of(7, {0}, 5));
+  CHECK(figures(table, b).workers.empty());
+  table.hear(t0, b, of(1, {0}, 5));
+  CHECK(figures(table, b).workers.size() == 1);
+  table.hear(t0 + 1s, b,
+             link::Failed{.round = RoundNumber{1},
+                          .failure = {.rank = Rank{2}, .host = "host1", .status = {false, 3}}});
+  table.drained(t0 + 2s, 1, {a, b});
+  REQUIRE(table.job.round().number() == RoundNumber{2});
+  CHECK(figures(table, b).workers.empty());
+  CHECK_FALSE(figures(table, b).asked);
+}
