@@ -48,6 +48,13 @@ enum class LogTimes {
   never,
 };
 
+// --beat-timeout: the silence after which a worker that has beaten is hung.
+struct BeatTimeout {
+  bool automatic = false;  // several times the slowest step seen
+  Duration fixed{};        // otherwise
+  friend bool operator==(const BeatTimeout&, const BeatTimeout&) = default;
+};
+
 struct Program {
   ProgramKind kind = ProgramKind::automatic;
   std::string script;
@@ -94,6 +101,7 @@ struct Config {
   Duration restart_window{};                  // after which one no longer counts; 0: never
   std::vector<int> no_restart_codes;          // exit codes, and signals as negative numbers
   Duration grace = std::chrono::seconds(30);  // between TERM and KILL
+  std::optional<BeatTimeout> beat_timeout;    // nothing: nobody is watched
   std::vector<int> signals;                   // handled ones, by number, each once
   std::string signals_text;                   // the same as exported to the workers
   Duration join_timeout = std::chrono::seconds(600);

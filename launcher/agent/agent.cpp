@@ -97,6 +97,8 @@ void Agent::sealed(TimePoint now, const link::Sealed& sealed, Actions& actions) 
   said_in_round_.clear();
   pending_failures_ = {};
   settled_.reset();
+  unsaved_ = {};
+  told_figures_.begin();
   drain_asked_ = false;
   saving_.reset();
   phase_.become(Phase::running);
@@ -109,7 +111,7 @@ void Agent::sealed(TimePoint now, const link::Sealed& sealed, Actions& actions) 
   std::vector<WorkerSpec> specs = make_plan(config_, sealed, facts_.program, facts_.node);
   actions.emplace_back(agent::Prepare{specs});
   actions.emplace_back(agent::TellStarted{sealed, facts_.node.sockets});
-  supervisor_.emplace(std::move(specs), config_.grace);
+  supervisor_.emplace(std::move(specs), config_.grace, config_.beat_timeout);
   pass_on(now, supervisor_->start(now), actions);
 }
 
@@ -153,10 +155,14 @@ void Agent::on(TimePoint now, const agent::FromWorker& event, Actions& actions) 
     pending_failures_.noticed(now, exited->local_rank);
   } else if (const auto* failed = std::get_if<supervisor::SpawnFailed>(&event.event)) {
     pending_failures_.noticed(now, failed->local_rank);
+  } else if (const auto* beats = std::get_if<supervisor::BeatsSeen>(&event.event)) {
+    unsaved_ = unsaved_of(beats->readings);
   }
   const auto told =
       std::visit([](const auto& each) { return supervisor::Event{each}; }, event.event);
   pass_on(now, supervisor_->handle(now, told), actions);
+  const bool is_known = std::holds_alternative<supervisor::BeatsSeen>(told);
+  look_at_workers(!is_known && told_figures_.changed(now), actions);
 }
 
 void Agent::stop_workers(TimePoint now, const std::string& reason, int signal, Actions& actions) {
@@ -167,21 +173,27 @@ void Agent::stop_workers(TimePoint now, const std::string& reason, int signal, A
 // Signals go out before evidence is asked for: nobody computes on because a disk is slow.
 void Agent::pass_on(TimePoint now, const Supervisor::Actions& from, Actions& actions) {
   std::optional<Outcome> failed;
+  bool is_ending = false;
   for (const supervisor::Action& action : from) {
     std::visit(
         Overloaded{
             [&](const supervisor::Failed& m) {
               actions.emplace_back(agent::TellFailed{m});
               failed = m.outcome;
+              if (m.outcome.hung_for) pending_failures_.noticed(now, m.outcome.local_rank);
               pending_failures_.asked(m.outcome.local_rank);
             },
-            [&](const supervisor::Draining& m) { actions.emplace_back(agent::TellDraining{m}); },
+            [&](const supervisor::Draining& m) {
+              actions.emplace_back(agent::TellDraining{m});
+              is_ending = true;
+            },
             [&](const supervisor::Killing& m) { actions.emplace_back(agent::TellKilling{m}); },
             [&](const supervisor::Settled& m) { settled(now, m, actions); },
             [&](const auto& m) { actions.emplace_back(agent::Work{m}); },
         },
         action);
   }
+  look_at_workers(is_ending && told_figures_.changed(now), actions);
   // The coordinator is told as soon as the evidence is in: see on(Examined).
   if (failed) actions.emplace_back(agent::Examine{*failed, stray_interface_});
 }
@@ -249,7 +261,7 @@ void Agent::conclude_if_examined(TimePoint now, Actions& actions) {
     return;
   }
   wait_for_a_seat(now, Phase::drained);
-  say(link::Drained{sealed_->round}, actions);
+  say(link::Drained{sealed_->round, unsaved_}, actions);
   // Whoever was asked to stop need not wait for the others to end, unless they meet at this node.
   if (stopped_by_ && (!facts_.hosts_coordinator || insisted_)) exit_by_signal(actions);
 }
@@ -356,17 +368,6 @@ std::optional<TimePoint> Agent::next_deadline() const {
   if (link_.up() && !link_.local()) consider(link_.silent_at());
   if (has_a_seat_to_lose() || asks_how_it_ended()) consider(link_.lease_over_at());
   return soonest;
-}
-
-void Agent::tell_waiting(TimePoint now, Actions& actions) {
-  const std::string left = seat_deadline_ ? "; " + seconds_left(now, *seat_deadline_) : "";
-  actions.emplace_back(agent::TellWaiting{whose_word_is_missing() + waiting_for_ + left});
-}
-
-std::string Agent::whose_word_is_missing() const {
-  const bool asks = phase_ == Phase::dialing || phase_ == Phase::succeeded;
-  if (!asks || facts_.hosts_coordinator) return {};
-  return fmt::format("no word from the master at {}: ", where_the_master_is());
 }
 
 // Who has slept through the end of its patience reads what was said meanwhile; once.

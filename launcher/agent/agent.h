@@ -87,6 +87,7 @@ class Agent {
   void on(TimePoint now, const agent::FromWorker& event, Actions& actions);
   void on(TimePoint now, const agent::Examined& event, Actions& actions);
   void on(TimePoint now, const agent::WorldSeen& event, Actions& actions);
+  void on(TimePoint now, const agent::WorkersSeen& event, Actions& actions);
   void on(TimePoint now, const agent::Signalled& event, Actions& actions);
 
   void sealed(TimePoint now, const link::Sealed& sealed, Actions& actions);
@@ -114,6 +115,7 @@ class Agent {
   void exit_by_signal(Actions& actions);
   void check_link(TimePoint now, Actions& actions);
   void look_at_world(TimePoint now, Actions& actions);
+  void look_at_workers(bool is_wanted, Actions& actions);
   void look_at_interfaces(const link::Sealed& sealed, Actions& actions);
   void look_at_place(TimePoint now, const std::vector<std::string>& addresses, Actions& actions);
   void ask_for_rivals(TimePoint now, Actions& actions);
@@ -143,6 +145,8 @@ class Agent {
   std::optional<Supervisor> supervisor_;
   PendingFailures pending_failures_;            // of the attempt that runs
   std::optional<supervisor::Settled> settled_;  // set while evidence is still to come
+  Duration unsaved_{};                          // what its beats said when it began to end
+  ToldFigures told_figures_;
   // What the coordinator was told of the current round; told again when a link resumes.
   std::vector<link::Message> said_in_round_;
   std::optional<Saving> saving_;   // in the current round

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "launcher/agent/own_world.h"
+#include "launcher/agent/told_figures.h"
 #include "launcher/failure/diagnosis.h"
 #include "launcher/plan/interfaces.h"
 #include "launcher/plan/plan.h"
@@ -66,6 +67,12 @@ struct WorldSeen {
   friend bool operator==(const WorldSeen&, const WorldSeen&) = default;
 };
 
+// The answer to LookAtWorkers.
+struct WorkersSeen {
+  std::vector<WorkerSight> sights;
+  friend bool operator==(const WorkersSeen&, const WorkersSeen&) = default;
+};
+
 // One of the signals to handle arrived.
 struct Signalled {
   int signal = 0;
@@ -118,6 +125,12 @@ struct Examine {
 // WorldSeen.
 struct LookAtWorld {
   friend bool operator==(const LookAtWorld&, const LookAtWorld&) = default;
+};
+
+// Look what these workers do, because somebody looks at the job. Answer with WorkersSeen.
+struct LookAtWorkers {
+  std::vector<WorkerView> workers;
+  friend bool operator==(const LookAtWorkers&, const LookAtWorkers&) = default;
 };
 
 // For people.
@@ -178,11 +191,11 @@ struct Exit {
   friend bool operator==(const Exit&, const Exit&) = default;
 };
 
-using Event =
-    std::variant<LinkUp, LinkDown, Heard, Answered, FromWorker, Examined, WorldSeen, Signalled>;
+using Event = std::variant<LinkUp, LinkDown, Heard, Answered, FromWorker, Examined, WorldSeen,
+                           WorkersSeen, Signalled>;
 using Action = std::variant<Dial, Say, HangUp, AskWhoHosts, Prepare, Work, Examine, LookAtWorld,
-                            TellStarted, TellWaiting, TellDraining, TellKilling, TellFailed,
-                            TellDiagnosed, TellNote, TellWarning, TellNearMiss, Exit>;
+                            LookAtWorkers, TellStarted, TellWaiting, TellDraining, TellKilling,
+                            TellFailed, TellDiagnosed, TellNote, TellWarning, TellNearMiss, Exit>;
 
 }  // namespace agent
 

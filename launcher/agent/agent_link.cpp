@@ -105,6 +105,17 @@ void Agent::on(TimePoint now, const agent::LinkDown& event, Actions&) {
   if (!status_due_ && phase_ == Phase::dialing) status_due_ = now + bounds::first_status_after;
 }
 
+void Agent::tell_waiting(TimePoint now, Actions& actions) {
+  const std::string left = seat_deadline_ ? "; " + seconds_left(now, *seat_deadline_) : "";
+  actions.emplace_back(agent::TellWaiting{whose_word_is_missing() + waiting_for_ + left});
+}
+
+std::string Agent::whose_word_is_missing() const {
+  const bool asks = phase_ == Phase::dialing || phase_ == Phase::succeeded;
+  if (!asks || facts_.hosts_coordinator) return {};
+  return fmt::format("no word from the master at {}: ", where_the_master_is());
+}
+
 void Agent::check_link(TimePoint now, Actions& actions) {
   const CoordinatorLink::Due due = link_.take_due(now);
   if (due.heartbeat) actions.emplace_back(agent::Say{link_.heartbeat(now)});
@@ -121,6 +132,10 @@ void Agent::answered(TimePoint now, const link::Heartbeat& heartbeat, Actions& a
   const Duration silence = link_.since_last_ack(now);
   const TimePoint proof = link_.proof();
   link_.answered(now, heartbeat.sent);
+  const bool has_workers = phase_ == Phase::running || phase_ == Phase::succeeded;
+  if (heartbeat.watch > Duration{} && has_workers) {
+    look_at_workers(told_figures_.watch(now, heartbeat.watch), actions);
+  }
   // Several answers that come at once, after a pause, are one near miss.
   if (link_.proof() == proof || !has_a_seat_to_lose()) return;
   if (silence > (config_.lease() + config_.heartbeat()) / 2) {

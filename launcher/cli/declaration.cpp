@@ -143,6 +143,9 @@ void Declaration::declare_endings(Flags& flags) {
       whole_number_within(0, any_count_max),
       "Grace between TERM and KILL (30; under Slurm, Kubernetes 25)")
       .variables.emplace_back("TORCH_ELASTIC_SHUTDOWN_TIMEOUT");
+  add<BeatTimeout>(flags.beat_timeout, "--beat-timeout", "SECONDS|auto", beat_timeout,
+                   "Silence after which a worker that has beaten is hung")
+      .choices = {"auto"};
   add<std::string>(flags.signals_to_handle, "--signals-to-handle", "NAMES", any_text,
                    "Signals that end the job (SIGTERM,SIGINT,SIGHUP,SIGQUIT)");
   add<std::string>(flags.report, "--report", "FILE", file_name,

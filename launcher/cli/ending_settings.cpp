@@ -84,6 +84,7 @@ void read_status_access(SettingReader& reader, Config& config) {
 }  // namespace
 
 void read_ending_settings(SettingReader& reader, Config& config) {
+  config.beat_timeout = reader.flags().beat_timeout.value;
   read_restarts(reader, config);
   read_grace(reader, config);
   read_signals(reader, config);

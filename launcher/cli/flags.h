@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "launcher/config.h"
 #include "launcher/streams.h"
 #include "proto/clock.h"
 
@@ -55,6 +56,7 @@ struct Flags {
   Flag<Duration> restart_window;
   Flag<std::vector<int>> no_restart_codes;
   Flag<int> shutdown_timeout;
+  Flag<BeatTimeout> beat_timeout;
   Flag<std::string> signals_to_handle;
   Flag<std::string> report;
   Flag<std::string> events;

@@ -33,6 +33,7 @@ Result<std::string> file_name(const std::string& text);
 Result<std::string> host_name(const std::string& text);
 Result<NodeRange> node_range(const std::string& text);          // "2", "2:4"
 Result<Duration> policy_seconds(const std::string& text);       // "30", "0.5"
+Result<BeatTimeout> beat_timeout(const std::string& text);      // "60", "auto"
 Result<double> seconds_above_zero(const std::string& text);     // "0.1"
 Result<std::vector<int>> final_codes(const std::string& text);  // "2,SIGSEGV"
 Result<std::vector<int>> local_ranks(const std::string& text);  // "0,2"

@@ -222,6 +222,7 @@ bool comes_of_stray_interface(const Verdict& verdict, const link::ExitStatus& st
 Verdict judge_end(const Evidence& evidence, const WorkerOutput& worker_output) {
   const auto& outcome = evidence.outcome;
   const auto& around = evidence.host_facts;
+  if (outcome.hung_for) return {"hung", ""};
   if (outcome.good()) return {};
   if (outcome.given_up) return {"stuck_in_kernel", ""};
   if (outcome.spawn_error) return {by_start(*outcome.spawn_error, around), ""};

@@ -191,6 +191,9 @@ constexpr auto catalogue = std::to_array<Cause>({
      "what it said last tells why; a core dump (ulimit -c unlimited) shows where"},
     {"signalled", "a signal that it does not handle ended it",
      "find out who sent it, or handle it"},
+    {"hung", "it had made progress, and has shown none for too long",
+     "look where it hangs, and at what it said last; if a step, an evaluation or a checkpoint may "
+     "take that long, raise --beat-timeout"},
     {"stuck_in_kernel", "not even SIGKILL ended it: it is stuck in the kernel",
      "a driver or a disk hangs: see dmesg; only the disk's return or a reboot ends it"},
     // --- what its own code did ------------------------------------------------------------------

@@ -48,7 +48,7 @@ std::string detail_of(std::string_view cause, const Evidence& evidence) {
     return fmt::format("{}", fmt::join(around.full_disks, ", "));
   }
   if (cause == "shared_memory_small") return around.small_shm;
-  if (cause == "stuck_in_kernel") return around.last_seen;
+  if (cause == "stuck_in_kernel" || cause == "hung") return around.last_seen;
   if (cause == "stray_interface") return around.stray_interface;
   // The kernel names the library in which a crash happened, and the driver its own errors.
   const auto& status = evidence.outcome.status;
@@ -131,6 +131,10 @@ std::string to_text(const link::ExitStatus& status) {
 
 std::string to_text(const Outcome& outcome, const std::string& executable) {
   if (outcome.spawn_error) return not_started(*outcome.spawn_error, executable);
+  if (outcome.hung_for) {
+    return fmt::format("hung: it had not beaten for {:.3g} s, and was ended by us",
+                       in_seconds(*outcome.hung_for));
+  }
   if (outcome.given_up) return "did not die of SIGKILL and was given up";
   if (outcome.our_signal == 0) return to_text(outcome.status);
   const auto signal = signal_name(outcome.our_signal);
@@ -161,7 +165,7 @@ link::Failure failure_of(const DiagnosedEnd& end, GroupRank group_rank, const st
   failure.pid = outcome.pid;
   failure.status = outcome.status;
   failure.time = outcome.time;
-  const bool unusual = outcome.spawn_error || outcome.given_up;
+  const bool unusual = outcome.spawn_error || outcome.given_up || outcome.hung_for;
   // Who is still there has no code of its own; and no bad end travels as a good one.
   if (failure.status == link::ExitStatus{}) failure.status.value = 1;
   failure.message = travelling(unusual ? diagnosis.ending : diagnosis.message);

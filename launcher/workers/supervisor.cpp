@@ -12,7 +12,9 @@ namespace cpprun {
 
 using namespace supervisor;
 
-Supervisor::Supervisor(std::vector<WorkerSpec> specs, Duration grace) : grace_(grace) {
+Supervisor::Supervisor(std::vector<WorkerSpec> specs, Duration grace,
+                       std::optional<BeatTimeout> beat_timeout)
+    : grace_(grace), beats_(beat_timeout) {
   for (auto& spec : specs) {
     Outcome outcome;
     outcome.local_rank = spec.local_rank;
@@ -25,7 +27,10 @@ Supervisor::Actions Supervisor::start(TimePoint now) {
   assert(phase_ == Phase::idle && "an attempt starts once");
   phase_.become(Phase::running);
   Actions actions;
-  for (const auto& worker : workers_) actions.emplace_back(Spawn{worker.spec});
+  for (auto& worker : workers_) {
+    worker.since = now;
+    actions.emplace_back(Spawn{worker.spec});
+  }
   go_on_if_gone(now, actions);
   return actions;
 }
@@ -39,6 +44,7 @@ Supervisor::Actions Supervisor::handle(TimePoint now, const Event& event) {
 
 Supervisor::Actions Supervisor::advance(TimePoint now) {
   Actions actions;
+  if (phase_ == Phase::running && beats_.take_due(now)) actions.emplace_back(LookAtBeats{});
   if (!deadline_ || now < *deadline_) return actions;
   deadline_.reset();
   switch (phase_) {
@@ -60,11 +66,19 @@ Supervisor::Actions Supervisor::advance(TimePoint now) {
   return actions;
 }
 
-void Supervisor::on(TimePoint, const Started& event, Actions& actions) {
+std::optional<TimePoint> Supervisor::next_deadline() const {
+  const auto beat = phase_ == Phase::running ? beats_.next_deadline() : std::nullopt;
+  if (!beat || !deadline_) return beat ? beat : deadline_;
+  return std::min(*beat, *deadline_);
+}
+
+void Supervisor::on(TimePoint now, const Started& event, Actions& actions) {
   auto& started = worker(event.local_rank);
   if (started.life != Life::asked) return;
   started.life = Life::alive;
+  started.since = now;
   started.outcome.pid = event.pid;
+  if (phase_ == Phase::running) beats_.started(now, event.local_rank);
   // The end began while this one was still being started: it must not miss it.
   if (phase_ == Phase::draining) send(started, drain_signal_, actions);
   if (phase_ == Phase::killing) send(started, SIGKILL, actions);
@@ -74,6 +88,7 @@ void Supervisor::on(TimePoint now, const SpawnFailed& event, Actions& actions) {
   auto& failed = worker(event.local_rank);
   if (failed.life != Life::asked) return;
   failed.life = Life::gone;
+  failed.since = now;
   failed.outcome.spawn_error = event.error;
   failed.outcome.status = {.signalled = false, .value = exit_code_of(event.error)};
   failed.outcome.time = event.time;
@@ -85,6 +100,8 @@ void Supervisor::on(TimePoint now, const Exited& event, Actions& actions) {
   auto& ended = worker(event.local_rank);
   if (ended.life != Life::alive) return;
   ended.life = Life::ended;
+  ended.since = now;
+  beats_.ended(event.local_rank);
   ended.outcome.status = event.status;
   ended.outcome.time = event.time;
   // The others learn of the failure before this one's remains are looked after: they compute on.
@@ -102,6 +119,19 @@ void Supervisor::on(TimePoint now, const GroupGone& event, Actions& actions) {
 
 void Supervisor::on(TimePoint, const NodeSwept&, Actions& actions) {
   if (phase_ == Phase::sweeping) settle(actions);
+}
+
+// What it was sent to end it with is its end as far as the others are told: it may take a while.
+void Supervisor::on(TimePoint now, const BeatsSeen& event, Actions& actions) {
+  if (phase_ != Phase::running) return;
+  const auto silent = beats_.heard(now, event.readings);
+  if (!silent) return;
+  Worker& hung = worker(silent->local_rank);
+  hung.outcome.hung_for = silent->since_beat;
+  Outcome outcome = hung.outcome;
+  outcome.status = {.signalled = true, .value = SIGTERM};
+  outcome.time = event.time;
+  fail(now, outcome, "hangs", actions);
 }
 
 void Supervisor::on(TimePoint now, const Stop& event, Actions& actions) {
@@ -128,6 +158,8 @@ void Supervisor::on(TimePoint, const Deliver& event, Actions& actions) {
 void Supervisor::on(TimePoint now, const Insist& event, Actions& actions) {
   if (phase_ == Phase::running) {
     phase_.become(Phase::draining);
+    ending_since_ = now;
+    beats_.stop();
     drain_signal_ = SIGKILL;
     drain_reason_ = event.reason;
     actions.emplace_back(Draining{event.reason, SIGKILL});
@@ -138,15 +170,21 @@ void Supervisor::on(TimePoint now, const Insist& event, Actions& actions) {
 // Only an end that nobody asked for, while nothing was ending yet, is a failure of this node.
 void Supervisor::judge_end(TimePoint now, const Worker& ended, Actions& actions) {
   if (phase_ != Phase::running || ended.outcome.good()) return;
-  first_failure_ = ended.outcome;
-  actions.emplace_back(Failed{ended.outcome});
-  begin_drain(now, "rank " + std::to_string(ended.outcome.rank.value) + " failed", SIGTERM,
-              actions);
+  fail(now, ended.outcome, "failed", actions);
+}
+
+void Supervisor::fail(TimePoint now, const Outcome& outcome, const std::string& what,
+                      Actions& actions) {
+  first_failure_ = outcome;
+  actions.emplace_back(Failed{outcome});
+  begin_drain(now, "rank " + std::to_string(outcome.rank.value) + " " + what, SIGTERM, actions);
 }
 
 void Supervisor::begin_drain(TimePoint now, const std::string& reason, int signal,
                              Actions& actions) {
   phase_.become(Phase::draining);
+  ending_since_ = now;
+  beats_.stop();
   drain_signal_ = signal;
   drain_reason_ = reason;
   deadline_ = now + grace_;
@@ -205,6 +243,22 @@ void Supervisor::send(Worker& worker, int signal, Actions& actions) {
 bool Supervisor::all(Life at_least) const {
   return std::all_of(workers_.begin(), workers_.end(),
                      [&](const Worker& each) { return each.life >= at_least; });
+}
+
+std::vector<WorkerView> Supervisor::workers() const {
+  std::vector<WorkerView> views;
+  for (const Worker& each : workers_) {
+    WorkerView view{each.spec.local_rank, each.outcome.pid, WorkerState::starting, each.since};
+    const bool is_ending = each.outcome.our_signal != 0;
+    if (each.life == Life::alive)
+      view.state = is_ending ? WorkerState::ending : WorkerState::running;
+    if (each.life == Life::alive && is_ending) view.since = ending_since_;
+    if (each.life >= Life::ended) {
+      view.state = each.outcome.good() ? WorkerState::succeeded : WorkerState::failed;
+    }
+    views.push_back(view);
+  }
+  return views;
 }
 
 std::optional<std::string> Supervisor::check() const {

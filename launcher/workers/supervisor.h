@@ -3,7 +3,8 @@
 // One attempt of one node's workers: run, drain, settle.
 //
 //   running    Every worker was asked to start. A worker that ends with 0 is done and the others
-//              go on. The first bad end, the first that cannot be started, or Stop begins:
+//              go on. The first bad end, the first that cannot be started or has stopped beating
+//              (beat_watch.h), or Stop begins:
 //   draining   Everybody still there was sent a signal (TERM unless Stop said another) and has the
 //              grace to end. Whoever starts only now is told at once. When the grace is over, or
 //              on Insist, begins:
@@ -21,6 +22,7 @@
 #include <vector>
 
 #include "launcher/plan/plan.h"
+#include "launcher/workers/beat_watch.h"
 #include "launcher/workers/spawn_error.h"
 #include "proto/clock.h"
 #include "proto/ids.h"
@@ -40,6 +42,8 @@ struct Outcome {
   int our_signal = 0;     // the last signal we had sent it before it ended; 0: it ended by itself
   bool given_up = false;  // KILL did not end it in time: it may still be there
   WallTime time{};        // when its end was noticed
+  // It had beaten and stopped: for so long, when that was noticed and it was ended.
+  std::optional<Duration> hung_for = {};
   friend bool operator==(const Outcome&, const Outcome&) = default;
 
   bool good() const { return !given_up && status == link::ExitStatus{}; }
@@ -47,6 +51,15 @@ struct Outcome {
   bool obeyed() const {
     return our_signal != 0 && status == link::ExitStatus{.signalled = true, .value = our_signal};
   }
+};
+
+// One worker as whoever looks may see it.
+struct WorkerView {
+  LocalRank local_rank;
+  int pid = 0;
+  WorkerState state = WorkerState::starting;
+  TimePoint since{};
+  friend bool operator==(const WorkerView&, const WorkerView&) = default;
 };
 
 namespace supervisor {
@@ -83,6 +96,13 @@ struct GroupGone {
 // The answer to SweepNode: nobody who descends from these workers is left.
 struct NodeSwept {
   friend bool operator==(const NodeSwept&, const NodeSwept&) = default;
+};
+
+// The answer to LookAtBeats.
+struct BeatsSeen {
+  std::vector<BeatReading> readings;
+  WallTime time{};
+  friend bool operator==(const BeatsSeen&, const BeatsSeen&) = default;
 };
 
 // End everybody. `reason` completes "ending the workers: …".
@@ -143,6 +163,11 @@ struct SweepNode {
   friend bool operator==(const SweepNode&, const SweepNode&) = default;
 };
 
+// Read the workers' heartbeat files; answer with BeatsSeen.
+struct LookAtBeats {
+  friend bool operator==(const LookAtBeats&, const LookAtBeats&) = default;
+};
+
 // This node's first failure, told at once while the others still have to be ended.
 struct Failed {
   Outcome outcome;
@@ -172,15 +197,16 @@ struct Settled {
   friend bool operator==(const Settled&, const Settled&) = default;
 };
 
-using Event = std::variant<Started, SpawnFailed, Exited, GroupGone, NodeSwept, Stop, Forward,
-                           Deliver, Insist>;
-using Action = std::variant<Spawn, SignalGroup, SignalWorker, Sweep, SweepNode, Failed, Draining,
+using Event = std::variant<Started, SpawnFailed, Exited, GroupGone, NodeSwept, BeatsSeen, Stop,
+                           Forward, Deliver, Insist>;
+using Action = std::variant<Spawn, SignalGroup, SignalWorker, Sweep, SweepNode, LookAtBeats, Failed, Draining,
                             Killing, Settled>;
 
 // The part of these that is about processes: what becomes of them, and what is done to them. The
 // others are between a supervisor and its agent.
-using ProcessEvent = std::variant<Started, SpawnFailed, Exited, GroupGone, NodeSwept>;
-using ProcessAction = std::variant<Spawn, SignalGroup, SignalWorker, Sweep, SweepNode>;
+using ProcessEvent = std::variant<Started, SpawnFailed, Exited, GroupGone, NodeSwept, BeatsSeen>;
+using ProcessAction =
+    std::variant<Spawn, SignalGroup, SignalWorker, Sweep, SweepNode, LookAtBeats>;
 
 }  // namespace supervisor
 
@@ -190,18 +216,22 @@ class Supervisor {
   using Action = supervisor::Action;
   using Actions = std::vector<Action>;
 
-  Supervisor(std::vector<WorkerSpec> specs, Duration grace);
+  // Without a timeout nobody's beats are watched.
+  Supervisor(std::vector<WorkerSpec> specs, Duration grace,
+             std::optional<BeatTimeout> beat_timeout = std::nullopt);
 
   // Asks for every worker; called once, before any event.
   Actions start(TimePoint now);
   Actions handle(TimePoint now, const Event& event);
   Actions advance(TimePoint now);
-  std::optional<TimePoint> next_deadline() const { return deadline_; }
+  std::optional<TimePoint> next_deadline() const;
 
   // The invariant that is broken, if one is.
   std::optional<std::string> check() const;
 
   bool settled() const { return phase_ == Phase::settled; }
+  // In order of local rank.
+  std::vector<WorkerView> workers() const;
 
  private:
   enum class Phase { idle, running, draining, killing, sweeping, settled };
@@ -216,6 +246,7 @@ class Supervisor {
     WorkerSpec spec;
     Life life = Life::asked;
     Outcome outcome;
+    TimePoint since{};  // when it came into that life
   };
 
   Worker& worker(LocalRank local_rank);
@@ -225,11 +256,13 @@ class Supervisor {
   void on(TimePoint now, const supervisor::Exited& event, Actions& actions);
   void on(TimePoint now, const supervisor::GroupGone& event, Actions& actions);
   void on(TimePoint now, const supervisor::NodeSwept& event, Actions& actions);
+  void on(TimePoint now, const supervisor::BeatsSeen& event, Actions& actions);
   void on(TimePoint now, const supervisor::Stop& event, Actions& actions);
   void on(TimePoint now, const supervisor::Forward& event, Actions& actions);
   void on(TimePoint now, const supervisor::Deliver& event, Actions& actions);
   void on(TimePoint now, const supervisor::Insist& event, Actions& actions);
   void judge_end(TimePoint now, const Worker& ended, Actions& actions);
+  void fail(TimePoint now, const Outcome& outcome, const std::string& what, Actions& actions);
   void begin_drain(TimePoint now, const std::string& reason, int signal, Actions& actions);
   void begin_killing(TimePoint now, bool at_once, Actions& actions);
   void give_up_the_rest();
@@ -240,6 +273,8 @@ class Supervisor {
   std::vector<Worker> workers_;
   Duration grace_;
   PhaseOf<Phase> phase_{Phase::idle, steps};
+  BeatWatch beats_;  // while it runs
+  TimePoint ending_since_{};
   int drain_signal_ = 0;
   std::string drain_reason_;
   std::optional<Outcome> first_failure_;

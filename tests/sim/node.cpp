@@ -150,6 +150,8 @@ void Node::perform(const agent::Action& action) {
     workers_.perform(work->action);
   } else if (std::holds_alternative<agent::LookAtWorld>(action)) {
     post(agent::WorldSeen{{.store_asked = true}});
+  } else if (std::holds_alternative<agent::LookAtWorkers>(action)) {
+    post(agent::WorkersSeen{});
   } else if (const auto* look = std::get_if<agent::Examine>(&action)) {
     examine(look->outcome);
   } else if (std::holds_alternative<agent::TellDraining>(action)) {

@@ -29,6 +29,7 @@ std::string to_text(const agent::Action& action) {
             return fmt::format("examine {}", m.outcome.local_rank.value);
           },
           [](const agent::LookAtWorld&) { return std::string{"look at the world"}; },
+          [](const agent::LookAtWorkers&) { return std::string{"look at the workers"}; },
           [](const agent::TellStarted& m) {
             return fmt::format("tell: round {} has started", m.sealed.round.value);
           },

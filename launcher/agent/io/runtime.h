@@ -24,6 +24,7 @@
 #include "launcher/report/console_messages.h"
 #include "launcher/report/io/output_files.h"
 #include "launcher/report/report.h"
+#include "launcher/workers/io/beat_files.h"
 #include "launcher/workers/io/process.h"
 #include "launcher/workers/io/signals.h"
 #include "launcher/workers/io/watchdog.h"
@@ -67,6 +68,7 @@ class Runtime {
   void on(const agent::Work& action);
   void on(const agent::Examine& action);
   void on(const agent::LookAtWorld& action);
+  void on(const agent::LookAtWorkers& action);
   void on(const agent::TellStarted& action);
   void on(const agent::TellWaiting& action);
   void on(const agent::TellDraining& action);
@@ -77,7 +79,8 @@ class Runtime {
   void on(const agent::TellNearMiss& action);
   void on(const agent::TellWarning& action);
   void on(const agent::Exit& action);
-  void spawn(const WorkerSpec& spec);
+  void look_at_beats();
+  void spawn(WorkerSpec spec);
   void deliver(const supervisor::SignalWorker& action);
   ReportFacts report_facts(const agent::Exit& last) const;
   void say_report(const ReportFacts& facts);
@@ -116,6 +119,7 @@ class Runtime {
   std::optional<TimePoint> fence_;     // what the watchdog was told last
   std::vector<WorkerSpec> specs_;      // of the attempt that runs
   std::vector<int> pids_;              // by local rank; 0 before it started
+  BeatFiles beat_files_;               // of these
   std::optional<SpawnError> no_room_;  // the attempt's folders could not be made
   std::vector<DiagnosedEnd> ends_;     // the bad ones of the attempt that runs
   WallTime started_{};

@@ -14,9 +14,12 @@
 #include "launcher/agent/io/runtime.h"
 #include "launcher/agent/io/world_look.h"
 #include "launcher/io/wall_clock.h"
+#include "launcher/workers/io/process_usage.h"
 #include "proto/bounds.h"
+#include "proto/heartbeat.h"
 #include "proto/signal_names.h"
 #include "proto/worker_contract.h"
+#include "rendezvous/io/boot_clock.h"
 
 namespace cpprun::io {
 
@@ -75,6 +78,7 @@ void Runtime::on(const agent::HangUp&) {
 void Runtime::on(const agent::Prepare& action) {
   specs_ = action.specs;
   pids_.assign(specs_.size(), 0);
+  beat_files_.begin();
   ends_.clear();
   no_room_.reset();
   collector_->begin();
@@ -102,6 +106,7 @@ void Runtime::on(const agent::Work& action) {
           [this](const supervisor::SweepNode&) {
             processes_->sweep_node([this] { post(agent::FromWorker{supervisor::NodeSwept{}}); });
           },
+          [this](const supervisor::LookAtBeats&) { look_at_beats(); },
       },
       action.action);
 }
@@ -115,8 +120,14 @@ void Runtime::deliver(const supervisor::SignalWorker& action) {
       spec.rank.value, signal_name(action.signal))));
 }
 
-void Runtime::spawn(const WorkerSpec& spec) {
+void Runtime::look_at_beats() {
+  post(agent::FromWorker{supervisor::BeatsSeen{beat_files_.read(boot_now()), wall_now()}});
+}
+
+void Runtime::spawn(WorkerSpec spec) {
   const LocalRank rank = spec.local_rank;
+  // Not that of a cpprun whose worker we are: that one is ours.
+  spec.variables[std::string(heartbeat_variable)] = beat_files_.make(rank);
   const auto failed = [&](const SpawnError& error) {
     note(event_log::WorkerNotStarted{spec.rank, rank, to_text(error.stage)});
     post(agent::FromWorker{supervisor::SpawnFailed{rank, error, wall_now()}});
@@ -167,6 +178,25 @@ void Runtime::on(const agent::LookAtWorld&) {
   post(agent::WorldSeen{std::move(look)});
 }
 
+void Runtime::on(const agent::LookAtWorkers& action) {
+  const TimePoint now = boot_now();
+  const auto readings = beat_files_.read(now);
+  std::vector<WorkerSight> sights;
+  for (const WorkerView& view : action.workers) {
+    WorkerSight sight{.local_rank = view.local_rank};
+    const auto beat = std::ranges::find(readings, view.local_rank, &BeatReading::local_rank);
+    if (beat != readings.end()) sight.beat = *beat;
+    const bool is_there = view.state == WorkerState::running || view.state == WorkerState::ending;
+    if (const auto usage = is_there ? usage_of(view.pid) : std::nullopt) {
+      sight.resident_kib = usage->resident_kib;
+      sight.cpu = usage->cpu;
+    }
+    if (const auto spoke = pump_.spoke_at(view.local_rank)) sight.last_words = now - *spoke;
+    sights.push_back(std::move(sight));
+  }
+  post(agent::WorkersSeen{std::move(sights)});
+}
+
 // --- words ---------------------------------------------------------------------------------------
 
 void Runtime::on(const agent::TellStarted& action) {
@@ -188,6 +218,7 @@ void Runtime::on(const agent::TellDraining& action) {
   note(event_log::Draining{action.draining.reason, action.draining.signal});
   pump_.say(messages_.draining(action.draining));
   attempts_.draining(action.draining.reason);
+  look_at_beats();  // for how long nothing was saved, while they still say so
   // Whoever asked for the end may have less patience than the workers are given. Not at once: the
   // workers are sent the signal first, and a disk that hangs must not delay it.
   asio::post(context_, [this, reason = action.draining.reason] {
@@ -204,7 +235,10 @@ void Runtime::on(const agent::TellKilling& action) {
 }
 
 void Runtime::on(const agent::TellFailed& action) {
-  const auto rank = static_cast<std::size_t>(action.failed.outcome.local_rank.value);
+  const LocalRank local_rank = action.failed.outcome.local_rank;
+  const auto rank = static_cast<std::size_t>(local_rank.value);
+  // Before it is sent anything: now there is still to be seen where it hangs.
+  if (action.failed.outcome.hung_for) collector_->look_before_kill(local_rank, pids_[rank]);
   pump_.say(messages_.failed(action.failed, specs_[rank].argv.front()));
 }
 

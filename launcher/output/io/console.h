@@ -13,6 +13,9 @@
 
 namespace cpprun::io {
 
+// Whether two descriptors are one file, pipe, socket or terminal.
+bool same_file(int a, int b);
+
 class Console {
  public:
   using Callbacks = PatientWriter::Callbacks;

@@ -2,7 +2,6 @@
 #include "launcher/output/io/output_pump.h"
 
 #include <fcntl.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -22,6 +21,7 @@
 #include "launcher/output/timed_lines.h"
 #include "proto/bounds.h"
 #include "proto/text.h"
+#include "rendezvous/io/boot_clock.h"
 #include "rendezvous/io/scribe.h"
 
 namespace cpprun::io {
@@ -99,6 +99,11 @@ class OutputPump::Impl {
   std::vector<std::string> last_lines(LocalRank local_rank) const {
     const auto stream = find(local_rank, true);
     return stream ? stream->last.get() : std::vector<std::string>{};
+  }
+
+  std::optional<TimePoint> spoke_at(LocalRank local_rank) const {
+    const auto [out, err] = std::pair(find(local_rank, false), find(local_rank, true));
+    return std::max(out ? out->spoke_at : std::nullopt, err ? err->spoke_at : std::nullopt);
   }
 
   void close(LocalRank local_rank) {
@@ -185,14 +190,12 @@ class OutputPump::Impl {
   // An earlier attempt's streams of this local rank.
   void forget(LocalRank local_rank) {
     close(local_rank);
-    streams_.erase({local_rank, false});
-    streams_.erase({local_rank, true});
+    std::erase_if(streams_, [&](const auto& each) { return each.first.first == local_rank; });
   }
 
   void listen(const std::shared_ptr<Stream>& stream) {
     const auto& console = consoles_[stream->console];
-    const auto& writer = stream->files.writer;
-    const bool files_are_full = writer && writer->full();
+    const bool files_are_full = stream->files.writer && stream->files.writer->full();
     if (files_are_full || (stream->heard && console && console->full())) {
       stream->paused = true;
       return;
@@ -222,6 +225,7 @@ class OutputPump::Impl {
       finish(stream);
       return -1;
     }
+    stream.spoke_at = boot_now();
     const std::string_view bytes(buffer_.data(), static_cast<std::size_t>(got));
     if (stream.files.file) stream.files.writer->write(*stream.files.file, bytes);
     if (stream.as_it_is) pass_as_it_is(stream, bytes);
@@ -247,9 +251,8 @@ class OutputPump::Impl {
 
   // Not one byte is added, and none waits for the end of its line.
   void pass_as_it_is(const Stream& stream, std::string_view bytes) {
-    const auto& console = consoles_[stream.console];
     const Piece piece{.text = bytes, .begins_line = true, .ends_line = bytes.back() == '\n'};
-    if (console) console->write(stream.speaker, "", piece);
+    if (const auto& console = consoles_[stream.console]) console->write(stream.speaker, "", piece);
   }
 
   void pass(Stream& stream, const Piece& piece) {
@@ -348,13 +351,6 @@ class OutputPump::Impl {
   AttemptFiles files_;
 };
 
-bool same_file(int a, int b) {
-  struct stat first {};
-  struct stat second {};
-  return ::fstat(a, &first) == 0 && ::fstat(b, &second) == 0 && first.st_dev == second.st_dev &&
-         first.st_ino == second.st_ino;
-}
-
 OutputPump::OutputPump(asio::io_context& context, SideProcesses& side, int out, int err, bool timed)
     : impl_(std::make_unique<Impl>(context, side, out, err, timed)) {}
 
@@ -387,6 +383,10 @@ void OutputPump::drain(LocalRank local_rank) {
 
 std::vector<std::string> OutputPump::last_lines(LocalRank local_rank) const {
   return impl_->last_lines(local_rank);
+}
+
+std::optional<TimePoint> OutputPump::spoke_at(LocalRank local_rank) const {
+  return impl_->spoke_at(local_rank);
 }
 
 void OutputPump::close(LocalRank local_rank) {

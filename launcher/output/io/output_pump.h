@@ -12,6 +12,7 @@
 #include <asio/io_context.hpp>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -22,9 +23,6 @@
 #include "rendezvous/io/side_processes.h"
 
 namespace cpprun::io {
-
-// Whether two descriptors are one file, pipe, socket or terminal.
-bool same_file(int a, int b);
 
 class OutputPump {
  public:
@@ -54,6 +52,9 @@ class OutputPump {
   void drain(LocalRank local_rank);
   // The last lines of its stderr, where that passes here; empty otherwise.
   std::vector<std::string> last_lines(LocalRank local_rank) const;
+
+  // When words of it last passed here; nothing where none have.
+  std::optional<TimePoint> spoke_at(LocalRank local_rank) const;
 
   // That worker is gone: what is in its pipes is taken, then they are closed, even where some
   // process elsewhere still holds their other end.

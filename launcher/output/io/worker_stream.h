@@ -4,12 +4,14 @@
 #include <asio/io_context.hpp>
 #include <asio/posix/stream_descriptor.hpp>
 #include <cstddef>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "launcher/output/io/attempt_files.h"
 #include "launcher/output/last_lines.h"
 #include "launcher/output/line_splitter.h"
+#include "proto/clock.h"
 
 namespace cpprun::io {
 
@@ -28,6 +30,7 @@ struct WorkerStream {
   bool paused = false;    // until the console, or the files, have room
   LineSplitter splitter;
   LastLines last;
+  std::optional<TimePoint> spoke_at = {};  // when words of it came last
 };
 
 }  // namespace cpprun::io

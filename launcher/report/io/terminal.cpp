@@ -5,7 +5,7 @@
 
 #include <ctime>
 
-#include "launcher/output/io/output_pump.h"
+#include "launcher/output/io/console.h"
 
 namespace cpprun::io {
 

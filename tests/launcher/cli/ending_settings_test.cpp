@@ -74,6 +74,16 @@ TEST_CASE("a policy for restarts without a restart is worth a word") {
         Words{"--restart-backoff has no effect without --max-restarts"});
 }
 
+TEST_CASE("whose beats are watched, and for how long they may be silent") {
+  CHECK_FALSE(good({"x"}).beat_timeout);
+  CHECK(good({"--beat-timeout=90", "x"}).beat_timeout == BeatTimeout{.fixed = 90s});
+  CHECK(good({"--beat-timeout=auto", "x"}).beat_timeout == BeatTimeout{.automatic = true});
+  CHECK(good({"x"}, {{"PET_BEAT_TIMEOUT", "2.5"}}).beat_timeout == BeatTimeout{.fixed = 2500ms});
+  CHECK(mistakes({"--beat-timeout=never", "x"}) ==
+        Words{"--beat-timeout=never is neither auto nor a number of seconds from 1 to 2000000"});
+  CHECK(mistakes({"--beat-timeout=0.5", "x"}).size() == 1);
+}
+
 TEST_CASE("who may look at the job is one of four words") {
   CHECK(good({"x"}).status_access == StatusAccess::user);
   CHECK(good({"--status-access=none", "x"}).status_access == StatusAccess::none);

@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What workers say of their progress, seen from outside: figures while somebody looks, and a job
+// that ends because a worker has stopped. The worker is the one of docs/operating.md, in Python.
+
+#include <doctest/doctest.h>
+#include <poll.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdlib>
+#include <fstream>
+#include <iterator>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <thread>
+
+#include "tests/integration/command.h"
+#include "tests/integration/folder.h"
+#include "tests/integration/sockets.h"
+
+using namespace cpprun::integration;
+using nlohmann::json;
+
+namespace {
+
+// Beats until it is sent USR1, and then does nothing any more, whatever it is sent but KILL.
+constexpr std::string_view training = R"(
+import signal
+stopped = False
+def stop(*_):
+    global stopped
+    stopped = True
+signal.signal(signal.SIGUSR1, stop)
+heartbeat = Heartbeat()
+heartbeat.saved(1)
+step = 1
+while not stopped:
+    step += 1
+    heartbeat.beat(step, 256 * step)
+    time.sleep(0.01)
+print("the last step was", step, flush=True)
+while True:
+    signal.pause()
+)";
+
+std::string documented_heartbeat() {
+  std::ifstream page(std::string(std::getenv("CPPRUN_SOURCE_FOLDER")) + "/docs/operating.md");
+  const std::string text{std::istreambuf_iterator<char>(page), {}};
+  const std::string begin = "```python\n";
+  const auto at = text.find(begin);
+  REQUIRE(at != std::string::npos);
+  const auto from = at + begin.size();
+  return text.substr(from, text.find("```", from) - from);
+}
+
+std::string get(int port, const std::string& target) {
+  const cpprun::FileDescriptor socket =
+      speak(port, "GET " + target + " HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n");
+  std::string text;
+  char chunk[4096];
+  pollfd watched{socket.get(), POLLIN, 0};
+  while (::poll(&watched, 1, 60'000) == 1) {
+    const ssize_t count = ::read(socket.get(), chunk, sizeof chunk);
+    if (count <= 0) break;
+    text.append(chunk, static_cast<std::size_t>(count));
+  }
+  REQUIRE(text.starts_with("HTTP/1.1 200 OK\r\n"));
+  return text.substr(text.find("\r\n\r\n") + 4);
+}
+
+// The ranks of the only node, once they show that, or the bound has passed.
+template <class Shows>
+json ranks_until(int port, Shows&& shows) {
+  const auto end = std::chrono::steady_clock::now() + patience;
+  for (;;) {
+    const json seen = json::parse(get(port, "/api/v1/jobs/seen/nodes"))["nodes"][0]["ranks"];
+    if (shows(seen) || std::chrono::steady_clock::now() > end) return seen;
+    std::this_thread::yield();
+  }
+}
+
+bool all_step(const json& ranks) {
+  return ranks.size() == 2 && ranks[0]["step"].is_number() && ranks[1]["step"].is_number();
+}
+
+}  // namespace
+
+TEST_CASE("workers are seen at their steps, and one that stops ends the job as hung") {
+  Folder folder;
+  const int port = free_port();
+  const std::string script =
+      folder.write("train.py", documented_heartbeat() + std::string(training));
+  Command command(with_cpprun({"--nnodes=1", "--nproc-per-node=2", "--rdzv-id=seen",
+                               "--master-addr=127.0.0.1", "--master-port=" + std::to_string(port),
+                               "--beat-timeout=2", "--shutdown-timeout=0", script}));
+  const json ranks = ranks_until(port, all_step);
+  REQUIRE(all_step(ranks));
+  CHECK(ranks[1]["rank"] == 1);
+  CHECK(ranks[1]["state"] == "running");
+  CHECK(ranks[1]["step"] > 0);
+  CHECK(ranks[1]["samples"] == 256 * ranks[1]["step"].get<int>());
+  CHECK(ranks[1]["checkpoint_step"] == 1);
+  CHECK(ranks[1]["resident_bytes"] > 1'000'000);
+  const json later = ranks_until(port, [&](const json& seen) {
+    return all_step(seen) && seen[1]["steps_per_second"].is_number() &&
+           seen[1]["step"] > ranks[1]["step"];
+  });
+  CHECK(later[1]["step"] > ranks[1]["step"]);
+  CHECK(later[1]["steps_per_second"] > 0);
+  CHECK(get(port, "/metrics").find("cpprun_step_min{run_id=\"seen\"}") != std::string::npos);
+  const json job = json::parse(get(port, "/api/v1/jobs/seen"));
+  CHECK(job["progress"]["beating"] == 2);
+  CHECK(job["progress"]["slowest"].size() == 2);
+
+  ::kill(ranks[1]["pid"].get<pid_t>(), SIGUSR1);
+  const Ended ended = command.wait();
+  CHECK(ended.code == 143);
+  CHECK(ended.err.find("rank 1 hangs") != std::string::npos);
+  CHECK(ended.err.find("hung: it had not beaten for 2") != std::string::npos);
+  CHECK(ended.err.find("it had made progress, and has shown none for too long") !=
+        std::string::npos);
+  CHECK(ended.err.find("was in state S (sleeping)") != std::string::npos);
+  command.expect_no_worker_left();
+}
+
+TEST_CASE("a worker that fills its heartbeat file with garbage disturbs nobody") {
+  const std::string script =
+      "dd if=/dev/urandom of=$CPPRUN_HEARTBEAT_FILE bs=64 count=1 conv=notrunc 2>/dev/null &&"
+      " ! (: > $CPPRUN_HEARTBEAT_FILE) 2>/dev/null && exec sleep 3";
+  Command command(with_cpprun({"--standalone", "--nproc-per-node=2", "--beat-timeout=1",
+                               "--no-python", "sh", "-c", script}));
+  const Ended ended = command.wait();
+  CHECK(ended.code == 0);
+  CHECK(ended.err.find("hung") == std::string::npos);
+}
