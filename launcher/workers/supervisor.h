@@ -199,14 +199,13 @@ struct Settled {
 
 using Event = std::variant<Started, SpawnFailed, Exited, GroupGone, NodeSwept, BeatsSeen, Stop,
                            Forward, Deliver, Insist>;
-using Action = std::variant<Spawn, SignalGroup, SignalWorker, Sweep, SweepNode, LookAtBeats, Failed, Draining,
-                            Killing, Settled>;
+using Action = std::variant<Spawn, SignalGroup, SignalWorker, Sweep, SweepNode, LookAtBeats, Failed,
+                            Draining, Killing, Settled>;
 
 // The part of these that is about processes: what becomes of them, and what is done to them. The
 // others are between a supervisor and its agent.
 using ProcessEvent = std::variant<Started, SpawnFailed, Exited, GroupGone, NodeSwept, BeatsSeen>;
-using ProcessAction =
-    std::variant<Spawn, SignalGroup, SignalWorker, Sweep, SweepNode, LookAtBeats>;
+using ProcessAction = std::variant<Spawn, SignalGroup, SignalWorker, Sweep, SweepNode, LookAtBeats>;
 
 }  // namespace supervisor
 

@@ -67,6 +67,7 @@ void Job::hear(TimePoint now, LinkId link, const link::Message& message,
                    if (!is_current(m.round) || round_.phase() != Round::Phase::draining) return;
                    if (member->state == Member::State::waiting)
                      return;  // It has no seat in this round.
+                   if (member->state != Member::State::drained) time_.unsaved(m.unsaved);
                    round_.set_state(link, Member::State::drained, now);
                    let_go(link, actions);
                    settle(now, actions);

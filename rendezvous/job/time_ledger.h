@@ -32,7 +32,8 @@ class TimeLedger {
   bool training() const { return trains_; }
   // The round was told to end: what follows belongs to a cause that is not known yet.
   void broken(TimePoint now);
-  // A node has ended its workers, which had gone on for so long since their last checkpoint.
+  // A node has ended its workers, which had gone on for so long since their last checkpoint; 0
+  // where they do not say.
   void unsaved(Duration time);
 
   struct Cause {

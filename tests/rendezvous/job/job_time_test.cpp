@@ -62,3 +62,20 @@ TEST_CASE("the end of a job says what its time went into") {
   CHECK(of(use.nodes, Account::standing_by) == 2s);
   CHECK(sum_of(use.nodes) == sum_of(table.job.time().told(t0 + 60s).nodes));
 }
+
+TEST_CASE("what a node had not saved is to be done again, however often it says so") {
+  Table table{1};
+  table.seal();
+  table.job.store_asked(t0);
+  const link::Failed failed{
+      .round = RoundNumber{1},
+      .failure = {.rank = Rank{0}, .host = "host0", .status = {.signalled = false, .value = 1}},
+      .noticed = std::chrono::duration_cast<link::AgentTime>(10s)};
+  table.hear(t0 + 10s, a, failed);
+  const link::Drained drained{.round = RoundNumber{1}, .unsaved = 4s};
+  table.hear(t0 + 10s, a, drained);
+  table.hear(t0 + 10s, a, drained);
+  table.hear(t0 + 10s, b, link::Drained{.round = RoundNumber{1}, .unsaved = 3s});
+  CHECK(booked(table, t0 + 10s, Account::redoing) == 7s);
+  CHECK(booked(table, t0 + 10s, Account::training) == 13s);
+}
