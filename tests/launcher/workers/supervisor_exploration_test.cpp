@@ -122,6 +122,10 @@ class Life {
     if (roll(0, 9) != 0) later(roll(0, 20), NodeSwept{});
   }
 
+  // Nobody asks for either in these lives.
+  void act(const SignalWorker&) { FAIL("a worker is sent a signal that nobody asked for"); }
+  void act(const LookAtBeats&) { FAIL("beats are looked at, and nobody watches them"); }
+
   void act(const Failed& failed) {
     ++failures_;
     CHECK(failed.outcome.our_signal == 0);
