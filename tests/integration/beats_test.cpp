@@ -94,6 +94,7 @@ TEST_CASE("workers are seen at their steps, and one that stops ends the job as h
   Command command(with_cpprun({"--nnodes=1", "--nproc-per-node=2", "--rdzv-id=seen",
                                "--master-addr=127.0.0.1", "--master-port=" + std::to_string(port),
                                "--beat-timeout=2", "--shutdown-timeout=0", script}));
+  while (speak(port, "").get() < 0) std::this_thread::yield();
   const json ranks = ranks_until(port, all_step);
   REQUIRE(all_step(ranks));
   CHECK(ranks[1]["rank"] == 1);

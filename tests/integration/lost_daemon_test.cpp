@@ -14,7 +14,9 @@ namespace {
 // On host 0, where no node of the job runs.
 Command daemon_of(const Cluster& cluster) {
   return Command(
-      cluster.hosts.on(0, {from_build("CPPRUND"), "--host=" + Hosts::address(0), "--port=29500"}),
+      cluster.hosts.on(0, {from_build("CPPRUND"), "--host=" + Hosts::address(0), "--port=29500",
+                           // Killed, it could not remove its socket for tools.
+                           "--status-access=none"}),
       cluster.options());
 }
 

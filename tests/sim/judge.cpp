@@ -86,6 +86,8 @@ void Judge::worker_ended(const WorkerEnd& end) {
   if (end.round != job.round) return;
   const auto at = index(end.rank.value);
   if (job.seated[index(end.node)] && at < job.alive.size()) --job.alive[at];
+  const bool is_fence = end.cause == CauseOfDeath::asked && !job.is_broken;
+  if (is_fence) nodes_[index(end.node)].was_fenced = true;
   if (end.cause == CauseOfDeath::done) {
     ++job.ended_well;
   } else if (end.cause == CauseOfDeath::injected || end.cause == CauseOfDeath::neighbour) {

@@ -169,6 +169,7 @@ class Judge {
     RoundId drained_in{};           // the round in which it was asked to, if nothing had broken it
     bool was_dismissed = false;     // it was told so
     TimePoint excluded_until{};
+    bool was_fenced = false;  // it ended its workers, and nobody had broken their round
   };
 
   static std::size_t index(int number) { return static_cast<std::size_t>(number); }

@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -10,6 +11,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <csignal>
 #include <utility>
 
 #include "proto/text.h"
@@ -93,7 +95,11 @@ void ToolDoor::open_aside() {
   if (::pipe2(ends, O_CLOEXEC | O_NONBLOCK) != 0) return opened(failed_mark + errno_text(errno));
   const FileDescriptor theirs{ends[1]};
   news_.assign(ends[0]);
-  const auto work = [&] { write_all(ends[1], open_first(socket, plan_, pid)); };
+  const auto work = [&] {
+    // On a disk that hangs it would outlive us, and nobody is there for whom it could be opened.
+    ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+    write_all(ends[1], open_first(socket, plan_, pid));
+  };
   const auto started = side_.start({ends[1], socket}, work);
   if (!started) return opened(failed_mark + started.error().reason);
   side_pid_ = *started;

@@ -18,6 +18,7 @@ MISTAKE = "a mistake of the command line is exit code 2, not a traceback and 1"
 NO_FLAG = "what is executable and no .py needs no flag"
 NO_GPU = "without GPUs the workers are spread over the NUMA nodes"
 AMBIGUOUS = "a beginning is ambiguous between different flags only"
+FLAT = "without --log-dir error files lie beside each other: a folder fewer for each worker"
 ADDRESS = "the store of one machine listens on loopback; a host name need not resolve"
 
 
@@ -32,9 +33,14 @@ def count(name, *args, **more):
 
 CASES = [
     Case("a plain command starts one worker with every variable", [TELL],
-         both(code, variables(*RANKS, *ELASTIC))),
+         both(code, variables(*RANKS, *ELASTIC)),
+         differs={"TORCHELASTIC_ERROR_FILE": Differs(
+             ["…/attempt_0/0/error.json"], ["…/attempt_0_0_error.json"], FLAT)}),
     Case("two workers and every variable", ["--nproc-per-node=2", TELL],
-         both(code, variables(*RANKS, *ELASTIC))),
+         both(code, variables(*RANKS, *ELASTIC)),
+         differs={"TORCHELASTIC_ERROR_FILE": Differs(
+             ["…/attempt_0/0/error.json", "…/attempt_0/1/error.json"],
+             ["…/attempt_0_0_error.json", "…/attempt_0_1_error.json"], FLAT)}),
     Case("one machine: where the store is", [TELL], variables("MASTER_ADDR", "MASTER_PORT"),
          differs={"MASTER_ADDR": Differs(["localhost"], ["127.0.0.1"], ADDRESS)},
          # With the address said, torchrun does not ask a name server for its own name.

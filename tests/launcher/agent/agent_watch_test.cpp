@@ -61,17 +61,19 @@ TEST_CASE("who is asked looks once, and tells what it sees") {
 TEST_CASE("a change is told at once while somebody looks, and no longer") {
   Stage stage;
   stage.run();
-  stage.heard(t0 + 1s, watched(10s));
+  stage.heard(t0 + 1s, watched(1s));
   stage.agent.handle(t0 + 1s, agent::WorkersSeen{});
   SUBCASE("within that time") {
-    const auto ended = stage.worker(t0 + 5s, supervisor::Exited{LocalRank{0}, {.value = 3}, {}});
+    const auto ended =
+        stage.worker(t0 + 1500ms, supervisor::Exited{LocalRank{0}, {.value = 3}, {}});
     REQUIRE(all<agent::LookAtWorkers>(ended).size() == 1);
-    const auto told = stage.agent.handle(t0 + 5s, agent::WorkersSeen{});
+    const auto told = stage.agent.handle(t0 + 1500ms, agent::WorkersSeen{});
     REQUIRE(said<link::Status>(told).size() == 1);
     CHECK(said<link::Status>(told)[0].workers[0].state == WorkerState::failed);
   }
   SUBCASE("after it") {
-    const auto ended = stage.worker(t0 + 11s, supervisor::Exited{LocalRank{0}, {.value = 3}, {}});
+    const auto ended =
+        stage.worker(t0 + 2500ms, supervisor::Exited{LocalRank{0}, {.value = 3}, {}});
     CHECK(all<agent::LookAtWorkers>(ended).empty());
   }
 }
@@ -119,9 +121,9 @@ TEST_CASE("a worker that stops beating breaks the round as hung, and is then end
 TEST_CASE("a node that drains says for how long nothing was saved") {
   Stage stage;
   stage.run();
-  stage.heard(t0 + 90s, link::Drain{first, "rank 0 on alpha failed"});
-  stage.worker(t0 + 90s, one_beat_at(t0 + 89s, 65s));
-  const auto ended = stage.end_worker(t0 + 91s, {true, SIGTERM});
+  stage.heard(t0 + 2s, link::Drain{first, "rank 0 on alpha failed"});
+  stage.worker(t0 + 2s, one_beat_at(t0 + 1s, 65s));
+  const auto ended = stage.end_worker(t0 + 2500ms, {true, SIGTERM});
   REQUIRE(said<link::Drained>(ended).size() == 1);
   CHECK(said<link::Drained>(ended)[0].unsaved == 65s);
 }
