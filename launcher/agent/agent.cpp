@@ -118,9 +118,9 @@ void Agent::sealed(TimePoint now, const link::Sealed& sealed, Actions& actions) 
 void Agent::drain(TimePoint now, const link::Drain& drain, Actions& actions) {
   if (!sealed_ || drain.round != sealed_->round) return;
   if (phase_ == Phase::running) {
-    // The last worker may have ended with 0 in this very moment: then there is nobody to stop, but
-    // the coordinator still waits for our word.
+    // The last worker may just have ended with 0, and the coordinator waits for our word.
     drain_asked_ = true;
+    pending_failures_.drained(now);
     stop_workers(now, drain.reason, SIGTERM, actions);
   }
   if (phase_ == Phase::succeeded) {

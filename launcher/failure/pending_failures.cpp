@@ -30,6 +30,9 @@ std::optional<link::Failed> PendingFailures::told_of(const link::Failure& failur
   if (failure.cause == told_to_end) return std::nullopt;
   link::Failed failed{.round = place.round, .failure = failure};
   if (noticed != noticed_.end()) {
+    // Clocks of two nodes are known to a few milliseconds only, and drift; this is certain.
+    const bool is_late = drained_at_ && noticed->second > *drained_at_;
+    failed.failure.consequence = failure.consequence || is_late;
     failed.noticed =
         std::chrono::duration_cast<link::AgentTime>(noticed->second.time_since_epoch());
   }

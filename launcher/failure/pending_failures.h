@@ -30,6 +30,8 @@ class PendingFailures {
   void noticed(TimePoint now, LocalRank rank);
   // This node was asked to stop: whatever ends after that is no failure of the job.
   void stopped(TimePoint now) { stopped_at_ = now; }
+  // The round was broken, as this node has heard by now: whatever it notices later was not first.
+  void drained(TimePoint now) { drained_at_ = now; }
   // Evidence of that end is being collected.
   void asked(LocalRank rank) { awaited_.insert(rank); }
   bool complete() const { return awaited_.empty(); }
@@ -48,6 +50,7 @@ class PendingFailures {
   std::map<LocalRank, TimePoint> noticed_;
   std::set<LocalRank> awaited_;
   std::optional<TimePoint> stopped_at_;
+  std::optional<TimePoint> drained_at_;
   std::size_t told_ = 0;  // never more than bounds::failures_told_max
 };
 

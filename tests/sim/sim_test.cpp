@@ -137,6 +137,9 @@ TEST_CASE("no seed that once broke a promise breaks one again") {
       {1795340976069, "workers,agents", {0, 1, 3}},
       // A node that comes late to a machine on which the workers of a killed one are still ending.
       {1795346582618, "agents", {0, 1, 3}},
+      // A worker fails after its node has heard that another one has, by a clock that drifts.
+      {5386140787344, "workers", {1, 2}},
+      {5386141008535, "exit,spawn,clocks", {0, 1, 2}},
       // A link is reset where the lease is too short for a network as slow as that.
       {1795373303783, "network,clocks,kill", {0}},
       {1795373527925, "network", {0}},

@@ -126,7 +126,7 @@ void Workers::end(int local_rank, link::ExitStatus status, CauseOfDeath cause) {
   if (told_to && process.stuck_until > universe_.time.now()) {
     // Whatever ends it has to wait until the kernel lets go of it.
     const Duration rest = process.stuck_until - universe_.time.now();
-    end_later(local_rank, rest, {true, SIGKILL}, cause);
+    end_later(local_rank, rest, status, cause);
     return;
   }
   process.alive = false;

@@ -85,6 +85,22 @@ TEST_CASE("what ends badly after this node was asked to stop is no failure of th
   CHECK(pending_failures.complete());
 }
 
+TEST_CASE("what ends badly after the round was broken was not first, whatever the clocks say") {
+  PendingFailures pending_failures;
+  pending_failures.noticed(TimePoint{} + 5s, LocalRank{0});
+  pending_failures.drained(TimePoint{} + 5s);
+  pending_failures.noticed(TimePoint{} + 5s + 1us, LocalRank{1});
+  pending_failures.asked(LocalRank{0});
+  pending_failures.asked(LocalRank{1});
+  const link::ExitStatus crash{.signalled = true, .value = SIGSEGV};
+  const auto before = pending_failures.judge(end_of(0, crash), place).told;
+  REQUIRE(before);
+  CHECK_FALSE(before->failure.consequence);
+  const auto after = pending_failures.judge(end_of(1, crash), place).told;
+  REQUIRE(after);
+  CHECK(after->failure.consequence);
+}
+
 TEST_CASE("the end, its failure and the coordinator's message have one verdict") {
   PendingFailures pending_failures;
   pending_failures.asked(LocalRank{0});
