@@ -31,8 +31,9 @@ std::string_view name_of(Account account);
 
 // Ten thousand nodes for ten years are more nanoseconds than can be counted.
 using NodeDuration = std::chrono::microseconds;
-// And the longest that anybody is believed.
-inline constexpr std::chrono::hours time_use_max{24 * 365 * 100'000};
+// And the longest that anybody is believed, ten thousand nodes for three years: of all accounts
+// together it can be counted.
+inline constexpr std::chrono::hours time_use_max{24 * 365 * 30'000};
 
 // By account, in the order of the enumeration.
 using NodeTime = std::array<NodeDuration, account_count>;
