@@ -231,6 +231,9 @@ std::string departures(const ProcessGroup& group, const std::string& operation,
   const auto& stalls = group.parts().stalls;
   if (stalls && means_time_is_up(cause)) return stalls->explain(operation);
   if (!means_peer_ended(cause)) return {};
+  if (stalls) {
+    if (auto others = stalls->explain_lost_peer(operation); !others.empty()) return others;
+  }
   std::vector<std::optional<std::int64_t>> steps;
   std::vector<int> left;
   try {

@@ -23,9 +23,17 @@ std::vector<int> neighbours(int rank, int size) {
   return ranks;
 }
 
-// `7 12 all_reduce(…)`: which of its waits, after how many steps, and what it waits in.
-std::string post_of(std::uint64_t number, std::int64_t steps, const std::string& operation) {
-  return fmt::format("{} {} {}", number, steps, operation);
+// `7 12 all_reduce(…)`: which of its waits, after how many steps, and what it waits in. A wait that
+// was given up has the reason for a number.
+constexpr std::string_view time_was_up = "time";
+constexpr std::string_view peer_was_gone = "peer";
+
+std::string post_of(std::string_view wait, std::int64_t steps, const std::string& operation) {
+  return fmt::format("{} {} {}", wait, steps, operation);
+}
+
+bool gave_up_in_time(const std::string& post) {
+  return post.starts_with(time_was_up);
 }
 
 Call call_from(const std::string& post) {
@@ -69,11 +77,27 @@ void StallWatch::end(std::uint64_t number) {
 }
 
 std::string StallWatch::explain(const std::string& operation) {
+  return give_up(time_was_up, operation, [](const std::string&) { return true; });
+}
+
+// Where a peer has crashed the others are found in different calls of one program that went well,
+// so only who waited until its time was up tells of calls that do not meet.
+std::string StallWatch::explain_lost_peer(const std::string& operation) {
+  return give_up(peer_was_gone, operation, gave_up_in_time);
+}
+
+std::string StallWatch::give_up(std::string_view reason, const std::string& operation,
+                                bool (*counts)(const std::string& post)) {
   const std::scoped_lock lock(at_the_store_);
   try {
-    post(posted_ + 1, operation);
+    post(reason, operation);
+    posted_ += 1;
     has_given_up_ = true;
-    const std::string found = difference(seen());
+    std::vector<std::string> posts = seen();
+    for (std::size_t at = 0; at < posts.size(); ++at) {
+      if (looked_at_[at] != options_.rank && !counts(posts[at])) posts[at].clear();
+    }
+    const std::string found = difference(posts);
     return found.empty() ? found : "; " + found;
   } catch (const std::exception&) {
     return {};  // The store is gone as well; what failed before says more.
@@ -104,7 +128,10 @@ void StallWatch::run() {
 // What others had written some seconds ago and have still written holds: a rank that goes on takes
 // its words away at its next look.
 void StallWatch::look(std::uint64_t number, const Wait& wait) {
-  if (posted_ != number) return post(number, wait.operation);
+  if (posted_ != number) {
+    posted_ = number;
+    return post(std::to_string(number), wait.operation);
+  }
   if (told_ == number) return;
   std::vector<std::string> posts = seen();
   const bool holds = posts == previous_;
@@ -130,12 +157,11 @@ c10d::Store& StallWatch::client() {
   return *client_;
 }
 
-void StallWatch::post(std::uint64_t number, const std::string& operation) {
-  posted_ = number;
+void StallWatch::post(std::string_view wait, const std::string& operation) {
   has_given_up_ = false;
   previous_.clear();
   client().set(fmt::format("cpprun/stalls/{}/{}", options_.group, options_.rank),
-               post_of(number, options_.steps(), operation));
+               post_of(wait, options_.steps(), operation));
 }
 
 void StallWatch::withdraw() {
@@ -154,7 +180,7 @@ std::vector<std::string> StallWatch::seen() {
     if (client().check({key})) {
       posts.push_back(client().get_to_str(key));
     } else if (const auto steps = options_.left_after(client(), global)) {
-      posts.push_back(post_of(0, *steps, has_left));
+      posts.push_back(post_of("0", *steps, has_left));
     } else {
       posts.emplace_back();
     }

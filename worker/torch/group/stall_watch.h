@@ -19,6 +19,7 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -54,9 +55,12 @@ class StallWatch {
   std::uint64_t begin(std::string operation);
   void end(std::uint64_t number);
 
-  // For the error of an operation that was given up: what the others are known to wait in. A clause
-  // that follows the sentence, or nothing.
+  // For the error of an operation that was given up because its time was up: what the others are
+  // known to wait in. A clause that follows the sentence, or nothing.
   std::string explain(const std::string& operation);
+  // The same where it failed because a peer had closed its connection: others that give up later
+  // read what this one was in, and not that it has left.
+  std::string explain_lost_peer(const std::string& operation);
 
  private:
   struct Wait {
@@ -65,7 +69,9 @@ class StallWatch {
   };
   void run();
   void look(std::uint64_t number, const Wait& wait);
-  void post(std::uint64_t number, const std::string& operation);
+  std::string give_up(std::string_view reason, const std::string& operation,
+                      bool (*counts)(const std::string& post));
+  void post(std::string_view wait, const std::string& operation);
   void withdraw();
   std::vector<std::string> seen();
   std::string difference(const std::vector<std::string>& posts) const;

@@ -32,6 +32,12 @@ struct Work::Parts {
 
 namespace {
 
+std::string what_others_wait_in(const Work::Start& start, const std::string& cause) {
+  if (!start.stalls) return {};
+  if (means_time_is_up(cause)) return start.stalls->explain(start.name);
+  return means_peer_ended(cause) ? start.stalls->explain_lost_peer(start.name) : std::string();
+}
+
 [[noreturn]] void rethrow_text(const Work::Start& start) {
   const Exchange exchange = start.timeout ? Exchange::message : Exchange::collective;
   try {
@@ -39,10 +45,8 @@ namespace {
   } catch (const DistributedError&) {
     throw;
   } catch (const std::exception& error) {
-    const std::string others = start.stalls && means_time_is_up(error.what())
-                                   ? start.stalls->explain(start.name)
-                                   : std::string();
-    throw DistributedError(explain_failure(start.name, error.what(), exchange) + others);
+    throw DistributedError(explain_failure(start.name, error.what(), exchange) +
+                           what_others_wait_in(start, error.what()));
   }
 }
 

@@ -40,7 +40,7 @@ TEST_CASE("a launcher's store keeps what ranks tell each other") {
   const testing::HostedStore hosted;
   const Placement placement{
       .context = hosted.context_of(0, 1), .meeting = Meeting::tcp, .file = {}};
-  const auto store = open_meeting_store(placement, 5s);
+  const auto store = open_meeting_store(placement, 60s);
   store->set("greeting", "hello");
   CHECK(store->get_to_str("greeting") == "hello");
 }

@@ -86,6 +86,22 @@ TEST_CASE("ranks that wait in the same call have nothing to tell") {
   CHECK(first->explain("barrier").starts_with("; the ranks wait in different calls: "));
 }
 
+TEST_CASE("who fails because a peer is gone was in a call, and believes who waited its time out") {
+  const auto given_up = [](Ranks& ranks, const char* other) {
+    ranks.watch(0, 3)->explain_lost_peer("barrier");
+    ranks.gone = 4;  // it has left meanwhile
+    return ranks.watch(1, 3)->explain(other);
+  };
+  Ranks parted;
+  CHECK(given_up(parted, "all_reduce") ==
+        "; the ranks wait in different calls: rank 4 calls barrier; rank 5 calls all_reduce");
+  CHECK(parted.watch(0, 3)->explain_lost_peer("barrier").starts_with("; the ranks wait in"));
+  // Rank 6 crashed, say, and found each of the others somewhere.
+  Ranks crashed;
+  CHECK(crashed.watch(0, 3)->explain_lost_peer("barrier") == "");
+  CHECK(crashed.watch(1, 3)->explain_lost_peer("all_reduce") == "");
+}
+
 TEST_CASE("a wait that is over is taken away, and one that was given up stays for the others") {
   Ranks ranks;
   const auto becomes = [&](bool is_there) {
