@@ -12,7 +12,8 @@ namespace cpprun {
 namespace {
 
 auto place(const Failures::Entry& entry) {
-  return std::tuple{entry.failure.consequence, entry.at, !entry.lost, entry.failure.rank};
+  return std::tuple{entry.failure.consequence, entry.at,      !entry.lost,
+                    entry.failure.group_rank,  entry.noticed, entry.failure.rank};
 }
 
 }  // namespace
@@ -28,6 +29,15 @@ void Failures::add(Entry entry) {
                   std::move(entry));
   // The first cause is among those kept: whoever is dropped comes after all of them.
   if (entries_.size() > bounds::consequences_max + 1) entries_.pop_back();
+}
+
+void Failures::realign(GroupRank node,
+                       const std::function<std::optional<TimePoint>(link::AgentTime)>& at) {
+  for (Entry& each : entries_) {
+    if (each.failure.group_rank != node || each.noticed == link::AgentTime{}) continue;
+    if (const auto moment = at(each.noticed)) each.at = std::min(*moment, each.heard);
+  }
+  std::ranges::sort(entries_, {}, place);
 }
 
 void Failures::drop_ends_after(TimePoint moment) {

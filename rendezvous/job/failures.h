@@ -10,9 +10,15 @@
 //      a signal of ours, is never the first cause while there is another;
 //   2. the earliest, by the coordinator's clock. A lost node failed when it was last heard or its
 //      link broke, and so comes before those who missed it;
-//   3. a lost node before a worker, then the lower rank: the same answer in every run.
+//   3. a lost node before a worker, then the lower node, what it noticed first, and the lower rank:
+//      the same answer in every run.
+// How a node's clock stands to the coordinator's is known better with every heartbeat; so that two
+// failures of one node stay in the order in which it noticed them, both are placed by what is known
+// when the second is heard of.
 
 #include <cstddef>
+#include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -28,10 +34,15 @@ class Failures {
     TimePoint at{};     // by the coordinator's clock
     bool lost = false;  // its whole node was lost; nothing was said of this worker
     std::string what;   // "rank 3 on beta failed"
+    // What `at` was reckoned from: by the clock of its node, and when the coordinator heard of it.
+    link::AgentTime noticed = {};  // zero: the node does not say
+    TimePoint heard = {};
   };
 
   // A worker counts once, however often its node reports it.
   void add(Entry entry);
+  // That node's moments are known better now.
+  void realign(GroupRank node, const std::function<std::optional<TimePoint>(link::AgentTime)>& at);
   // Forgets workers that ended badly after that; a lost node stays.
   void drop_ends_after(TimePoint moment);
   void clear() { *this = {}; }

@@ -113,7 +113,13 @@ void Job::failed(TimePoint now, const Member& member, link::Failed failed,
   if (round_.phase() == Round::Phase::draining && round_end_.polite() && at > round_end_.at) return;
   const std::string what =
       fmt::format("rank {} on {} failed", failed.failure.rank.value, failed.failure.host);
-  round_end_.failures.add({.failure = failed.failure, .at = at, .lost = false, .what = what});
+  if (!member.local) {
+    round_end_.failures.realign(failed.failure.group_rank, [&member](link::AgentTime moment) {
+      return member.clock.by_coordinator(moment);
+    });
+  }
+  round_end_.failures.add(
+      {.failure = failed.failure, .at = at, .what = what, .noticed = failed.noticed, .heard = now});
   if (round_.phase() == Round::Phase::sealed) break_round(now, what, actions);
 }
 

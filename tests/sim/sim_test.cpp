@@ -149,6 +149,11 @@ TEST_CASE("no seed that once broke a promise breaks one again") {
       {1795338657039, "all,strangers", {0, 1}},
       // A garbled frame names a job that is not played.
       {1795362722575, "strangers", {0, 1, 2}},
+      // A second save is asked for when the clocks of some have not come to the first.
+      {5386160151206, "orders", {0, 1}},
+      // Between two failures of one node a heartbeat told more of its clock, and they changed
+      // places.
+      {5386159577262, "workers", {1, 2}},
   };
   for (const Known& each : known) must_hold(each);
 }

@@ -50,6 +50,31 @@ TEST_CASE("a lost node comes before those who missed it, even in the same moment
   CHECK(failures.root()->lost);
 }
 
+TEST_CASE(
+    "two of one node stay in the order in which it noticed them, however its clock is known") {
+  const auto noticed = [](int rank, link::AgentTime moment, TimePoint at, TimePoint heard) {
+    auto entry = end_of(rank, at);
+    entry.failure.group_rank = GroupRank{1};
+    entry.noticed = moment;
+    entry.heard = heard;
+    return entry;
+  };
+  Failures failures;
+  failures.add(end_of(0, t0 + 13ms));
+  failures.add(noticed(4, 100ms, t0 + 15ms, t0 + 15ms));
+  // By now a faster heartbeat has shown that the node's moments were 8 ms earlier than believed.
+  const auto at = [](link::AgentTime moment) { return TimePoint{moment - 93ms}; };
+  failures.realign(GroupRank{1}, at);
+  failures.add(noticed(3, 103ms, at(103ms), t0 + 24ms));
+  CHECK(failures.root()->failure.rank == Rank{4});
+  CHECK(failures.consequences()[0].rank == Rank{3});
+  CHECK(failures.consequences()[1].rank == Rank{0});
+  // Nobody has failed after it was heard of.
+  failures.realign(GroupRank{1}, [](link::AgentTime) { return t0 + 1h; });
+  CHECK(failures.root()->failure.rank == Rank{0});
+  CHECK(failures.consequences()[0].rank == Rank{4});
+}
+
 TEST_CASE("a worker that is told of again is counted once") {
   Failures failures;
   failures.add(end_of(1, t0));
