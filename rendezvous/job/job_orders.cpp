@@ -107,10 +107,11 @@ OrderOutcome Job::save(TimePoint now, const Order& order, coordinator::Actions& 
   if (round_.phase() != Round::Phase::sealed) {
     return {Kind::not_now, "no workers run that could save: " + waits_for(now)};
   }
-  if (saves_at_ && now < *saves_at_) {
+  // A node whose clock is known badly signals a little later than the others, and keeps one order.
+  if (const auto next = saves_at_.value_or(now) + bounds::save_lead; saves_at_ && now < next) {
     return {Kind::not_now, fmt::format("the workers were asked to save a moment ago: ask again in "
                                        "{:.1f} s",
-                                       in_seconds(*saves_at_ - now))};
+                                       in_seconds(next - now))};
   }
   // A save that some ranks do not hear of waits for them, or is torn.
   if (round_.away() > 0) {

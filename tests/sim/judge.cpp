@@ -202,8 +202,7 @@ void Judge::coordinator_seals(int job_number, const Seats& seats) {
   job.holder.clear();
   job.ended_well = 0;
   job.is_broken = job.somebody_is_done = false;
-  job.saves_at.reset();
-  job.saves = 0;
+  job.saves_at.clear();
   job.saved.assign(index(any.world_size), 0);
   job.deaths.clear();
   std::fill(job.seated.begin(), job.seated.end(), false);

@@ -147,8 +147,7 @@ class Judge {
     std::optional<TimePoint> forgotten_at = {};  // for the first time
     bool has_ended_with_0 = false;               // it, or an earlier one of its name
     bool was_stopped = false;                    // by an order
-    std::optional<TimePoint> saves_at;           // in the sealed round: the last moment for it
-    int saves = 0;                               // that were asked for in it
+    std::vector<TimePoint> saves_at;             // in the sealed round: moments asked for
     std::vector<int> saved;                      // by rank: how often it was told
   };
   struct NodeRecord {
