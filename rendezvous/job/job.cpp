@@ -339,7 +339,9 @@ std::string Job::waits_for(TimePoint now) const {
   if (over() || round_.phase() == Round::Phase::sealed) return {};
   Waits waits{.reason = pause_until_ ? why_again_ : round_end_.reason};
   if (pause_until_) waits.pause = *pause_until_ - now;
-  if (const auto over_at = last_call_.over_at()) waits.last_call = *over_at - now;
+  if (const auto over_at = last_call_.over_at()) {
+    waits.last_call = std::max(*over_at - now, Duration{});
+  }
   if (round_.local_member() == nullptr) waits.master = master_waits_;
   return status_of(round_, terms_, waits);
 }
@@ -358,7 +360,10 @@ void Job::tell_status(TimePoint now, coordinator::Actions& actions) {
 
 std::optional<TimePoint> Job::next_deadline() const {
   std::optional<TimePoint> soonest = leases_.next_expiry();
-  for (const auto& deadline : {status_due_, pause_until_, last_call_.over_at()}) {
+  // No round is sealed while a link is broken: its return or the end of its lease is waited for.
+  const bool may_seal = round_.phase() != Round::Phase::gathering || round_.away() == 0;
+  const auto last_call = may_seal ? last_call_.over_at() : std::nullopt;
+  for (const auto& deadline : {status_due_, pause_until_, last_call}) {
     if (deadline && (!soonest || *deadline < *soonest)) soonest = deadline;
   }
   return soonest;

@@ -42,6 +42,38 @@ TEST_CASE("who leaves during the last call may end it") {
   CHECK(said<link::Sealed>(table.advance(t0 + 40s), a).empty());
 }
 
+TEST_CASE(
+    "elastic: a last call that is over while a link is broken wakes nobody until that is settled") {
+  Table table{0, 3, 5};
+  const auto any = [](std::string host) {
+    return link::Join{
+        .job = "j", .host = std::move(host), .pid = 7, .nodes_min = 3, .nodes_max = 5};
+  };
+  for (const LinkId link : {a, b, c})
+    table.join(t0, link, any(std::to_string(link.value)), link == a);
+  const auto all_beat = [&](int from, int to) {
+    for (int s = from; s <= to; ++s) {
+      for (const LinkId link : {b, c}) table.hear(t0 + s * 1s, link, link::Heartbeat{});
+    }
+  };
+  all_beat(1, 30);
+  table.advance(t0 + 30s);
+  REQUIRE(table.job.round().phase() == Round::Phase::sealed);
+  table.close(t0 + 30s, b);
+  for (int s = 31; s <= 32; ++s) table.hear(t0 + s * 1s, c, link::Heartbeat{});
+  table.awake(t0 + 33s);
+  table.drained(t0 + 33s, 1, {a, c});
+  const LinkId d{4};
+  table.join(t0 + 34s, d, any("d"));
+  for (int s = 34; s <= 63; ++s) {
+    for (const LinkId link : {c, d}) table.hear(t0 + s * 1s, link, link::Heartbeat{});
+  }
+  table.close(t0 + 63s, c, /*broken=*/true);
+  table.advance(t0 + 64s);
+  REQUIRE(table.job.round().phase() == Round::Phase::gathering);
+  CHECK(table.job.next_deadline() > t0 + 64s);
+}
+
 TEST_CASE("elastic: a lost node costs no restart, the others go on at once as fewer") {
   Table table{0, 2, 3};
   table.join(t0, a, elastic("a"), true);
