@@ -12,6 +12,7 @@
 #include "launcher/endpoint.h"
 #include "launcher/streams.h"
 #include "proto/clock.h"
+#include "proto/restart_rules.h"
 #include "rendezvous/log_level.h"
 #include "rendezvous/status/status_access.h"
 
@@ -96,10 +97,7 @@ struct Config {
   bool virtual_local_rank = false;             // every worker sees one device, as number 0
   std::optional<std::string> local_rank_flag;  // of the script: --<this>=<local rank> comes first
   std::string role = "default";
-  int restarts_max = 0;
-  Duration restart_backoff{};                 // before the first restart; 0: none
-  Duration restart_window{};                  // after which one no longer counts; 0: never
-  std::vector<int> no_restart_codes;          // exit codes, and signals as negative numbers
+  RestartRules restarts;
   Duration grace = std::chrono::seconds(30);  // between TERM and KILL
   std::optional<BeatTimeout> beat_timeout;    // nothing: nobody is watched
   std::vector<int> signals;                   // handled ones, by number, each once

@@ -97,7 +97,7 @@ void Agent::sealed(TimePoint now, const link::Sealed& sealed, Actions& actions) 
   said_in_round_.clear();
   pending_failures_ = {};
   settled_.reset();
-  unsaved_ = {};
+  drained_ = {.round = sealed.round};
   told_figures_.begin();
   drain_asked_ = false;
   saving_.reset();
@@ -131,7 +131,9 @@ void Agent::drain(TimePoint now, const link::Drain& drain, Actions& actions) {
 
 void Agent::finish(TimePoint now, const link::Finish& finish, Actions& actions) {
   // Whoever allowed restarts wants to know why there is none.
-  if (config_.restarts_max > 0 && finish.root) actions.emplace_back(agent::TellNote{finish.reason});
+  if (config_.restarts.may_restart() && finish.root) {
+    actions.emplace_back(agent::TellNote{finish.reason});
+  }
   if (!sealed_) actions.emplace_back(agent::TellNote{not_needed_text(finish.reason)});
   const auto time = time_note(finish);
   if (time && sealed_ && sealed_->group_rank == GroupRank{})
@@ -156,7 +158,7 @@ void Agent::on(TimePoint now, const agent::FromWorker& event, Actions& actions) 
   } else if (const auto* failed = std::get_if<supervisor::SpawnFailed>(&event.event)) {
     pending_failures_.noticed(now, failed->local_rank);
   } else if (const auto* beats = std::get_if<supervisor::BeatsSeen>(&event.event)) {
-    unsaved_ = unsaved_of(beats->readings);
+    drained_ = {sealed_->round, unsaved_of(beats->readings), reached_of(beats->readings)};
   }
   const auto told =
       std::visit([](const auto& each) { return supervisor::Event{each}; }, event.event);
@@ -261,7 +263,7 @@ void Agent::conclude_if_examined(TimePoint now, Actions& actions) {
     return;
   }
   wait_for_a_seat(now, Phase::drained);
-  say(link::Drained{sealed_->round, unsaved_}, actions);
+  say(drained_, actions);
   // Whoever was asked to stop need not wait for the others to end, unless they meet at this node.
   if (stopped_by_ && (!facts_.hosts_coordinator || insisted_)) exit_by_signal(actions);
 }
@@ -382,9 +384,7 @@ void Agent::wait_for_a_seat(TimePoint now, Phase phase) {
   phase_.become(phase);
   has_read_first_ = false;
   // A pause before a restart is the coordinator's to know; it is never longer than this.
-  const Duration pause = config_.restart_backoff > Duration{}
-                             ? std::max(config_.restart_backoff, Duration{bounds::backoff_max})
-                             : Duration{};
+  const Duration pause = config_.restarts.pause_max();
   seat_deadline_ = now + config_.join_timeout + (phase == Phase::drained ? pause : Duration{});
 }
 

@@ -145,7 +145,7 @@ class Agent {
   std::optional<Supervisor> supervisor_;
   PendingFailures pending_failures_;            // of the attempt that runs
   std::optional<supervisor::Settled> settled_;  // set while evidence is still to come
-  Duration unsaved_{};                          // what its beats said when it began to end
+  link::Drained drained_;                       // with what its beats said when it began to end
   ToldFigures told_figures_;
   // What the coordinator was told of the current round; told again when a link resumes.
   std::vector<link::Message> said_in_round_;

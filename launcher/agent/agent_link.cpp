@@ -203,7 +203,7 @@ void Agent::rejoin(TimePoint now, Actions& actions) {
   const std::string reason = *std::exchange(seat_lost_, std::nullopt);
   const bool elastic = config_.nodes_min < config_.nodes_max;
   // As the coordinator judges: whoever is lost spends no restart, and its seat waits for it.
-  const bool may_restart = config_.restarts_max > 0;
+  const bool may_restart = config_.restarts.may_restart();
   if (!elastic && !may_restart) {
     return exit({.code = 1, .reason = reason}, actions);
   }

@@ -25,16 +25,17 @@ link::Join join_message(const Config& config, const AgentFacts& facts, const Joi
                   .nodes_max = config.nodes_max,
                   .local_world_size = config.local_world_size,
                   .role = config.role,
-                  .restarts_max = config.restarts_max,
-                  .backoff = milliseconds(config.restart_backoff),
-                  .window = milliseconds(config.restart_window),
-                  .no_restart_codes = config.no_restart_codes,
+                  .restarts = config.restarts,
                   .lease = milliseconds(config.lease()),
                   .last_call = milliseconds(config.last_call),
                   .after = state.after,
                   .idle = state.idle,
                   .done = state.done,
                   .sent = state.sent};
+  for (Duration* const each :
+       {&join.restarts.backoff, &join.restarts.window, &join.restarts.host_limit.window}) {
+    *each = milliseconds(*each);
+  }
   for (const NetworkInterface& each : facts.interfaces) {
     if (each.loopback || !each.up) continue;
     for (const std::string& address : each.addresses) {

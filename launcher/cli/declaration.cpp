@@ -131,14 +131,20 @@ void Declaration::declare_workers(Flags& flags) {
 }
 
 void Declaration::declare_endings(Flags& flags) {
-  add(flags.max_restarts, "--max-restarts", "N", whole_number_within(0, any_count_max),
-      "Restarts of the whole job (default 0)");
+  add<RestartBudgets>(flags.max_restarts, "--max-restarts", "N[,CAUSE=N]", restart_budgets,
+                      "Restarts of the whole job (default 0), and of causes, e.g. 3,hang=1");
   add<Duration>(flags.restart_backoff, "--restart-backoff", "SECONDS", policy_seconds,
                 "Pause before a restart, doubled each time");
   add<Duration>(flags.restart_window, "--restart-window", "SECONDS", policy_seconds,
                 "Forget restarts that are longer ago than this");
   add<std::vector<int>>(flags.no_restart_codes, "--no-restart-codes", "CODES", final_codes,
                         "Exit codes and signals that end the job, e.g. 2,SIGSEGV");
+  add<std::vector<int>>(flags.free_restart_codes, "--free-restart-codes", "CODES", final_codes,
+                        "Exit codes and signals whose restart costs nothing, e.g. 75");
+  add(flags.max_no_progress, "--max-no-progress", "N", whole_number_within(1, any_count_max),
+      "End the job after N restarts in a row that came no further");
+  add<HostLimit>(flags.max_host_failures, "--max-host-failures", "N[/SECONDS]", host_limit,
+                 "Leave out a host on which N rounds failed first");
   add(flags.shutdown_timeout, "--shutdown-timeout", "SECONDS",
       whole_number_within(0, any_count_max),
       "Grace between TERM and KILL (30; under Slurm, Kubernetes 25)")

@@ -42,17 +42,32 @@ void read_grace(SettingReader& reader, Config& config) {
 
 void read_restarts(SettingReader& reader, Config& config) {
   const auto& flags = reader.flags();
-  config.restarts_max = flags.max_restarts.value.value_or(0);
-  config.restart_backoff = flags.restart_backoff.value.value_or(Duration{});
-  config.restart_window = flags.restart_window.value.value_or(Duration{});
-  config.no_restart_codes = flags.no_restart_codes.value.value_or(std::vector<int>{});
+  const RestartBudgets budgets = flags.max_restarts.value.value_or(RestartBudgets{});
+  config.restarts.max = budgets.whole_job;
+  config.restarts.budgets = budgets.causes;
+  config.restarts.backoff = flags.restart_backoff.value.value_or(Duration{});
+  config.restarts.window = flags.restart_window.value.value_or(Duration{});
+  config.restarts.final_codes = flags.no_restart_codes.value.value_or(std::vector<int>{});
+  config.restarts.free_codes = flags.free_restart_codes.value.value_or(std::vector<int>{});
+  config.restarts.fruitless_max = flags.max_no_progress.value.value_or(0);
+  config.restarts.host_limit = flags.max_host_failures.value.value_or(HostLimit{});
+  for (const int code : config.restarts.free_codes) {
+    if (std::ranges::find(config.restarts.final_codes, code) == config.restarts.final_codes.end()) {
+      continue;
+    }
+    reader.complain(flags.free_restart_codes,
+                    " has {} as well as --no-restart-codes; leave one out",
+                    code < 0 ? std::string(signal_name(-code)) : std::to_string(code));
+  }
   const auto check = [&](const auto& flag) {
-    if (config.restarts_max > 0 || !flag.given) return;
+    if (config.restarts.may_restart() || !flag.given) return;
     reader.note(flag, " has no effect without --max-restarts");
   };
   check(flags.restart_backoff);
   check(flags.restart_window);
   check(flags.no_restart_codes);
+  check(flags.max_no_progress);
+  check(flags.max_host_failures);
 }
 
 void read_signals(SettingReader& reader, Config& config) {

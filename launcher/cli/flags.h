@@ -11,6 +11,7 @@
 #include "launcher/config.h"
 #include "launcher/streams.h"
 #include "proto/clock.h"
+#include "proto/restart_rules.h"
 
 namespace cpprun {
 
@@ -26,6 +27,12 @@ struct Flag {
 struct NodeRange {
   int lowest = 1;
   int highest = 1;
+};
+
+// --max-restarts: of the whole job, and of causes by name.
+struct RestartBudgets {
+  int whole_job = 0;
+  std::vector<CauseBudget> causes = {};
 };
 
 struct Flags {
@@ -51,10 +58,13 @@ struct Flags {
   Flag<bool> virtual_local_rank;
   Flag<std::string> numa_binding;
   // Failures and restarts
-  Flag<int> max_restarts;
+  Flag<RestartBudgets> max_restarts;
   Flag<Duration> restart_backoff;
   Flag<Duration> restart_window;
   Flag<std::vector<int>> no_restart_codes;
+  Flag<std::vector<int>> free_restart_codes;
+  Flag<int> max_no_progress;
+  Flag<HostLimit> max_host_failures;
   Flag<int> shutdown_timeout;
   Flag<BeatTimeout> beat_timeout;
   Flag<std::string> signals_to_handle;

@@ -2,6 +2,7 @@
 #include "launcher/cli/values.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
@@ -9,6 +10,7 @@
 #include <optional>
 
 #include "launcher/endpoint.h"
+#include "launcher/failure/causes.h"
 #include "proto/bounds.h"
 #include "proto/plain_text.h"
 #include "proto/signal_names.h"
@@ -161,6 +163,73 @@ Result<std::vector<int>> final_codes(const std::string& text) {
                                bounds::no_restart_codes_max));
   }
   return codes;
+}
+
+namespace {
+
+bool is_cause(std::string_view name) {
+  return find_cause(name) != nullptr ||
+         std::ranges::find(cause_groups(), name, &CauseGroup::name) != cause_groups().end();
+}
+
+std::string unknown_cause(std::string_view text, std::string_view name) {
+  std::vector<std::string_view> names;
+  for (const CauseGroup& each : cause_groups()) names.push_back(each.name);
+  return fmt::format("={}: \"{}\" is no cause: give one of {}, or an id of docs/failures.md", text,
+                     name, fmt::join(names, ", "));
+}
+
+}  // namespace
+
+Result<RestartBudgets> restart_budgets(const std::string& text) {
+  RestartBudgets budgets;
+  bool has_number = false;
+  for (const auto each : split(text, ',')) {
+    const auto part = trimmed(each);
+    const auto equals = part.find('=');
+    const auto count = whole_number(trimmed(part.substr(equals + 1)));
+    const bool is_count = count && *count >= 0;
+    if (equals == std::string_view::npos) {
+      if (!is_count) return failure(fmt::format("={} is not a whole number from 0", part));
+      if (has_number) return failure(fmt::format("={} gives the whole job two budgets", text));
+      budgets.whole_job = *count;
+      has_number = true;
+      continue;
+    }
+    const auto name = trimmed(part.substr(0, equals));
+    if (!is_cause(name)) return failure(unknown_cause(text, name));
+    if (!is_count && trimmed(part.substr(equals + 1)) != "unlimited") {
+      return failure(
+          fmt::format("={}: {} is given neither a whole number from 0 nor unlimited", text, name));
+    }
+    const auto same = [name](const CauseBudget& other) { return other.cause == name; };
+    if (std::ranges::any_of(budgets.causes, same)) {
+      return failure(fmt::format("={} gives {} two budgets", text, name));
+    }
+    budgets.causes.push_back(
+        {.cause = std::string(name), .max = is_count ? std::optional(*count) : std::nullopt});
+  }
+  // The same on every node in whatever order it was typed.
+  std::ranges::sort(budgets.causes, {}, &CauseBudget::cause);
+  if (budgets.causes.size() > cause_budgets_max) {
+    return failure(fmt::format("={} lists {} causes; there is room for {}", text,
+                               budgets.causes.size(), cause_budgets_max));
+  }
+  return budgets;
+}
+
+Result<HostLimit> host_limit(const std::string& text) {
+  const auto slash = text.find('/');
+  const auto count = whole_number(trimmed(std::string_view(text).substr(0, slash)));
+  if (!count || *count < 1) {
+    return failure(fmt::format("={} is not a whole number from 1, as 3 or 3/3600", text));
+  }
+  HostLimit limit{.failures = *count};
+  if (slash == std::string::npos) return limit;
+  const auto window = policy_seconds(text.substr(slash + 1));
+  if (!window) return failure(window.error().reason);
+  limit.window = *window;
+  return limit;
 }
 
 Result<std::vector<int>> local_ranks(const std::string& text) {

@@ -31,13 +31,15 @@ Result<std::string> job_id(const std::string& text);  // not empty
 Result<std::string> any_text(const std::string& text);
 Result<std::string> file_name(const std::string& text);
 Result<std::string> host_name(const std::string& text);
-Result<NodeRange> node_range(const std::string& text);          // "2", "2:4"
-Result<Duration> policy_seconds(const std::string& text);       // "30", "0.5"
-Result<BeatTimeout> beat_timeout(const std::string& text);      // "60", "auto"
-Result<double> seconds_above_zero(const std::string& text);     // "0.1"
-Result<std::vector<int>> final_codes(const std::string& text);  // "2,SIGSEGV"
-Result<std::vector<int>> local_ranks(const std::string& text);  // "0,2"
-Result<std::uint64_t> log_bytes(const std::string& text);       // "500000", "64M"
-Result<StreamChoices> stream_choices(const std::string& text);  // "3", "0:1,1:3"
+Result<NodeRange> node_range(const std::string& text);            // "2", "2:4"
+Result<Duration> policy_seconds(const std::string& text);         // "30", "0.5"
+Result<BeatTimeout> beat_timeout(const std::string& text);        // "60", "auto"
+Result<double> seconds_above_zero(const std::string& text);       // "0.1"
+Result<std::vector<int>> final_codes(const std::string& text);    // "2,SIGSEGV"
+Result<RestartBudgets> restart_budgets(const std::string& text);  // "3,hang=1,node=unlimited"
+Result<HostLimit> host_limit(const std::string& text);            // "3", "3/3600"
+Result<std::vector<int>> local_ranks(const std::string& text);    // "0,2"
+Result<std::uint64_t> log_bytes(const std::string& text);         // "500000", "64M"
+Result<StreamChoices> stream_choices(const std::string& text);    // "3", "0:1,1:3"
 
 }  // namespace cpprun

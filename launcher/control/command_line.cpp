@@ -26,7 +26,8 @@ constexpr const char* footer =
     "  cpprunctl top                        one of them, refreshed each second\n"
     "  cpprunctl events -f train            what happens in the one called train…\n"
     "  cpprunctl drain node-7 --reason \"ECC errors\"\n"
-    "  cpprunctl exclude node-7 --for 2h\n";
+    "  cpprunctl exclude node-7 --for 2h\n"
+    "  cpprunctl policy simulate job.toml --trace events.jsonl\n";
 
 ControlFlag flag_of(const CLI::Option& option) {
   ControlFlag flag{.spellings = {}, .value = {}, .help = option.get_description()};
@@ -54,7 +55,8 @@ ControlFacts facts_of(const CLI::App& app) {
                            .flags = flags_of(*each)};
     for (const auto* option : each->get_options()) {
       if (option->nonpositional()) continue;
-      command.subject = option->get_name(true);
+      if (!command.subject.empty()) command.subject += ' ';
+      command.subject += option->get_name(true);
       command.needs_subject = option->get_required();
     }
     facts.commands.push_back(std::move(command));
@@ -79,6 +81,7 @@ class Declaration {
     app_.add_flag("--json", wish_.as_json, "JSON for scripts, in one line");
     add_sights();
     add_orders();
+    add_policy();
     add_prints(version);
   }
 
@@ -146,6 +149,25 @@ class Declaration {
     for (auto* const command : {drain, exclude, include}) take_reason(command);
   }
 
+  void add_policy() {
+    auto* const policy =
+        add(Verb::simulate, "policy",
+            "What a policy of restarts would have done with a history of failures");
+    policy->add_option("simulate", simulate_, "The word simulate")
+        ->check(CLI::IsMember(std::set<std::string>{"simulate"}))
+        ->type_name("")
+        ->required();
+    policy->add_option("POLICY", wish_.subject, "A file as for cpprun --config")
+        ->type_name("")
+        ->required();
+    policy
+        ->add_option("--trace", wish_.trace, "What --events or --report wrote, or failures made up")
+        ->type_name("FILE")
+        ->required();
+    policy->add_option("--job", wish_.job, "Which, where several share the trace")
+        ->type_name("JOB");
+  }
+
   // As the version is: before anything is missed.
   void add_prints(std::string_view version) {
     const auto print = [](const std::string& text) { throw CLI::CallForVersion(text, 0); };
@@ -184,6 +206,7 @@ class Declaration {
   Wish wish_;
   std::string address_;
   std::string length_;
+  std::string simulate_;
 };
 
 }  // namespace

@@ -24,12 +24,14 @@ enum class Verb {
   exclude,
   include,
   forget,
+  simulate,
 };
 
 struct Wish {
   Verb verb = Verb::list;
   std::string job = {};      // or how its name begins; empty: there is one
-  std::string subject = {};  // the node or the host that is meant
+  std::string subject = {};  // the node, the host or the file of rules that is meant
+  std::string trace = {};    // of failures, a file
   std::string reason = {};
   std::string signal = {};
   std::optional<std::int64_t> for_seconds = {};

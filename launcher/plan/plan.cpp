@@ -99,7 +99,7 @@ Environment variables_of(const Config& config, const link::Sealed& sealed, const
   set(variables, master_addr, facts.master_host);
   set(variables, master_port, sealed.store_port);
   set(variables, restart_count, sealed.restart_count);
-  set(variables, max_restarts, config.restarts_max);
+  set(variables, max_restarts, config.restarts.max);
   set(variables, run_id, config.job);
   // torch compares with exactly this spelling.
   set(variables, use_agent_store, "True");

@@ -15,6 +15,15 @@ Duration unsaved_of(const std::vector<BeatReading>& readings) {
   return unsaved;
 }
 
+link::Reached reached_of(const std::vector<BeatReading>& readings) {
+  link::Reached reached;
+  for (const BeatReading& each : readings) {
+    reached.step = std::max(reached.step, each.step);
+    reached.checkpoint_step = std::max(reached.checkpoint_step, each.checkpoint_step);
+  }
+  return reached;
+}
+
 Duration BeatWatch::timeout() const {
   if (!terms_) return Duration::max();
   if (!terms_->automatic) return terms_->fixed;

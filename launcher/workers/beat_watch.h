@@ -12,6 +12,7 @@
 #include "launcher/config.h"
 #include "proto/clock.h"
 #include "proto/ids.h"
+#include "proto/link/message.h"
 
 namespace cpprun {
 
@@ -38,6 +39,9 @@ struct BeatReading {
 
 // For how long the worker that has saved least lately had been going since; 0: nobody says.
 Duration unsaved_of(const std::vector<BeatReading>& readings);
+
+// The farthest any of them has come.
+link::Reached reached_of(const std::vector<BeatReading>& readings);
 
 class BeatWatch {
  public:

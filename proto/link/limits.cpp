@@ -22,6 +22,7 @@ constexpr int ports_max = 65'535;
 // A byte that is no character travels as the sign for one, which has three.
 constexpr std::size_t bytes_a_byte_max = 3;
 constexpr int any = std::numeric_limits<int>::max();
+constexpr Duration policy_time_max = std::chrono::milliseconds(any);
 
 // Keeps the first complaint.
 class Check {
@@ -85,10 +86,21 @@ void limits_of(Check& check, const Join& join) {
   for (const std::string& each : join.addresses) {
     check.text("an address", each, bounds::address_bytes_max);
   }
-  check.count("codes in final", join.no_restart_codes.size(), bounds::no_restart_codes_max);
-  for (const int code : join.no_restart_codes) {
+  check.count("codes in final", join.restarts.final_codes.size(), bounds::no_restart_codes_max);
+  for (const int code : join.restarts.final_codes) {
     check.number("final", code, -signals_max, exit_codes_max);
   }
+  check.count("codes in free", join.restarts.free_codes.size(), bounds::no_restart_codes_max);
+  for (const int code : join.restarts.free_codes) {
+    check.number("free", code, -signals_max, exit_codes_max);
+  }
+  check.count("budgets", join.restarts.budgets.size(), cause_budgets_max);
+  for (const CauseBudget& each : join.restarts.budgets) {
+    check.text("a cause", each.cause, bounds::cause_bytes_max);
+  }
+  check.number("fruitless", join.restarts.fruitless_max, 0, any);
+  check.number("host_failures", join.restarts.host_limit.failures, 0, any);
+  milliseconds(check, "host_window_ms", join.restarts.host_limit.window, policy_time_max);
 }
 
 void limits_of(Check& check, const WhoHosts& question) {

@@ -6,6 +6,7 @@
 // the world's size, because nobody is ever sent the list of members.
 
 #include <chrono>
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -15,6 +16,7 @@
 #include "proto/clock.h"
 #include "proto/ids.h"
 #include "proto/link/figures.h"
+#include "proto/restart_rules.h"
 #include "proto/time_use.h"
 
 namespace cpprun::link {
@@ -79,11 +81,7 @@ struct Join {
   int nodes_max = 1;
   int local_world_size = 1;  // workers on this node
   std::string role = "default";
-  // What the whole job was asked to do about failures; every node has to say the same.
-  int restarts_max = 0;
-  Duration backoff{};                      // pause before the first restart; 0: none
-  Duration window{};                       // after which a restart no longer counts; 0: never
-  std::vector<int> no_restart_codes = {};  // exit codes, and signals as negative numbers
+  RestartRules restarts = {};  // every node has to say the same
   // Further numeric addresses of this machine, for its workers may reach the store from another one
   // than the agent's (IPv6 beside IPv4). Few: bounds::node_addresses_max.
   std::vector<std::string> addresses = {};
@@ -124,12 +122,21 @@ struct Succeeded {
   friend bool operator==(const Succeeded&, const Succeeded&) = default;
 };
 
+// How far a round has come.
+struct Reached {
+  std::uint64_t step = 0;
+  std::uint64_t checkpoint_step = 0;
+  friend bool operator==(const Reached&, const Reached&) = default;
+};
+
 // Nobody of that round is alive on this node any more.
 struct Drained {
   RoundNumber round{};
   // For how long the worker here whose checkpoint is the oldest had been going since that one was
   // seen, as far as beats say so; 0: not known. Travels in milliseconds.
   Duration unsaved{};
+  // The farthest any worker here has come, by its beats; zeros: not known.
+  Reached reached = {};
   friend bool operator==(const Drained&, const Drained&) = default;
 };
 

@@ -32,7 +32,7 @@ Job::Job(JobTerms terms, JobOptions options)
       last_call_({.min = static_cast<std::size_t>(terms_.nodes_min),
                   .max = static_cast<std::size_t>(terms_.nodes_max)},
                  options.last_call),
-      policy_(terms_) {}
+      policy_(terms_.restarts) {}
 
 void Job::hear(TimePoint now, LinkId link, const link::Message& message,
                coordinator::Actions& actions) {
@@ -68,6 +68,7 @@ void Job::hear(TimePoint now, LinkId link, const link::Message& message,
                    if (member->state == Member::State::waiting)
                      return;  // It has no seat in this round.
                    if (member->state != Member::State::drained) time_.unsaved(m.unsaved);
+                   round_end_.come_to(m.reached);
                    round_.set_state(link, Member::State::drained, now);
                    let_go(link, actions);
                    settle(now, actions);
@@ -253,7 +254,9 @@ void Job::settle(TimePoint now, coordinator::Actions& actions) {
     return;
   }
   link::Finish finish = finish_of(round_end_);
-  if (finish.root && terms_.restarts_max > 0) finish.reason += "; not restarted: " + verdict.reason;
+  if (finish.root && terms_.restarts.may_restart()) {
+    finish.reason += "; not restarted: " + verdict.reason;
+  }
   end(std::move(finish), now, actions);
 }
 
@@ -262,12 +265,15 @@ RestartPolicy::Verdict Job::judge(TimePoint now) {
   if (round_end_.stop) return {.restart = false, .pause = {}, .reason = round_end_.why_no_other};
   const Failures::Entry* root = round_end_.failures.root();
   if (root == nullptr) return {.restart = true, .pause = {}, .reason = "the next round follows"};
-  if (!root->lost) return policy_.judge(now, {root->failure, root->at - sealed_at_});
-  // Who is lost is a change and not a failure, as long as anybody may take the place. A job that is
-  // not to be restarted has nothing to wait for.
-  const bool replaceable =
-      terms_.elastic() || terms_.restarts_max > 0 || round_.count(Member::State::waiting) > 0;
-  return {.restart = replaceable, .pause = {}, .reason = "the next round follows"};
+  auto verdict = policy_.judge(now, {.root = root->failure,
+                                     .life = root->at - sealed_at_,
+                                     .lost = root->lost,
+                                     .reached = round_end_.reached});
+  if (!root->lost || !verdict.restart) return verdict;
+  // Somebody may take the place. A job that is not to be restarted has nothing to wait for.
+  verdict.restart =
+      terms_.elastic() || terms_.restarts.may_restart() || round_.count(Member::State::waiting) > 0;
+  return verdict;
 }
 
 // Nobody of the old round is left: its members wait for the next one.
@@ -277,7 +283,8 @@ void Job::begin_again(TimePoint now, const RestartPolicy::Verdict& verdict,
   why_again_ = fmt::format("{}: {}", root ? root->what : round_end_.reason, verdict.reason);
   actions.emplace_back(coordinator::Note{
       .line = why_again_, .root = root ? std::optional(root->failure) : std::nullopt});
-  history_.closed(now, round_end_, root != nullptr && !root->lost);
+  history_.closed(now, round_end_, verdict.counts);
+  if (verdict.failing_host) leave_out(now, *verdict.failing_host, actions);
   settle_time(now);
   round_end_ = {};
   since_ = now;

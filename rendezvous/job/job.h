@@ -163,6 +163,7 @@ class Job {
   void dismiss(TimePoint now, const std::vector<LinkId>& links, const std::string& why,
                coordinator::Actions& actions);
   void let_go(LinkId link, coordinator::Actions& actions);
+  void leave_out(TimePoint now, const std::string& host, coordinator::Actions& actions);
   bool turn_away(TimePoint now, const Caller& caller, const link::Join& join,
                  coordinator::Actions& actions);
   RestartPolicy::Verdict judge(TimePoint now);

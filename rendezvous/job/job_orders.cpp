@@ -270,6 +270,45 @@ void Job::dismiss(TimePoint now, const std::vector<LinkId>& links, const std::st
   consider_sealing(now, actions);
 }
 
+// A host on which rounds fail first again and again gets no other seat, where the job can do
+// without it. Nobody of a round is alive now.
+void Job::leave_out(TimePoint now, const std::string& host, coordinator::Actions& actions) {
+  const HostLimit& limit = terms_.restarts.host_limit;
+  const std::string in_time =
+      limit.window > Duration{} ? fmt::format(" within {} s", in_seconds(limit.window)) : "";
+  const std::string why = fmt::format("{} {} on {}{} (--max-host-failures={})", limit.failures,
+                                      limit.failures == 1 ? "round failed" : "rounds failed", host,
+                                      in_time, limit.failures);
+  const auto links = nodes_of_host(host);
+  std::string objection;
+  if (!links.empty()) {
+    if (const auto found = objection_to_dismiss(links)) objection = found->sentence;
+  } else if (round_.staying() < static_cast<std::size_t>(terms_.nodes_min)) {
+    objection = fmt::format("{} is left of at least {}: start another, which takes over",
+                            nodes_text(round_.staying()), terms_.nodes_min);
+  }
+  if (objection.empty()) {
+    if (const auto done = exclusions_.exclude(now, host, {}, why); !done) {
+      objection = done.error().reason;
+    }
+  }
+  if (!objection.empty()) {
+    actions.emplace_back(coordinator::Note{
+        .line = fmt::format("{}; it would get no other seat, but {}", why, objection),
+        .level = LogLevel::warning});
+    return;
+  }
+  actions.emplace_back(
+      coordinator::Note{.line = fmt::format("{} is excluded until the job is over: {}", host, why),
+                        .level = LogLevel::warning});
+  for (const LinkId link : links) {
+    if (round_.find(link)->leaving) continue;
+    dismissals_.add(round_.find(link)->join, why);
+    round_.mark_leaving(link, why);
+    let_go(link, actions);
+  }
+}
+
 // It leaves and nobody of the round is alive there: it is gone, and is told so where it did not
 // wish it itself.
 void Job::let_go(LinkId link, coordinator::Actions& actions) {

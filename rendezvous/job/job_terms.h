@@ -15,10 +15,7 @@ struct JobTerms {
   std::string id;
   int nodes_min = 1;
   int nodes_max = 1;
-  int restarts_max = 0;                    // of the whole job
-  Duration restart_backoff{};              // before the first of them; 0: none
-  Duration restart_window{};               // after which one no longer counts; 0: never
-  std::vector<int> no_restart_codes = {};  // exit codes, and signals as negative numbers
+  RestartRules restarts = {};
   friend bool operator==(const JobTerms&, const JobTerms&) = default;
 
   // Whether the job may go on with fewer or more nodes than it began with.

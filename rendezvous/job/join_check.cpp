@@ -21,12 +21,13 @@ std::optional<std::string> impossible(const link::Join& join) {
   if (join.local_world_size < 1 || join.local_world_size > bounds::local_world_size_max) {
     return outside("workers", join.local_world_size);
   }
-  if (join.restarts_max < 0) return outside("restarts", join.restarts_max);
+  if (join.restarts.max < 0) return outside("restarts", join.restarts.max);
   const auto impossible_time = [&outside](const char* name, Duration duration) {
     return outside(name, std::chrono::duration_cast<std::chrono::milliseconds>(duration).count());
   };
-  if (join.backoff < Duration{}) return impossible_time("backoff_ms", join.backoff);
-  if (join.window < Duration{}) return impossible_time("window_ms", join.window);
+  if (join.restarts.backoff < Duration{})
+    return impossible_time("backoff_ms", join.restarts.backoff);
+  if (join.restarts.window < Duration{}) return impossible_time("window_ms", join.restarts.window);
   if (join.lease != Duration{} && join.lease < bounds::lease_min) {
     return impossible_time("lease_ms", join.lease);
   }

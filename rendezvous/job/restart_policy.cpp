@@ -9,58 +9,119 @@
 
 namespace cpprun {
 
-RestartPolicy::RestartPolicy(const JobTerms& terms)
-    : restarts_max_(terms.restarts_max),
-      backoff_(terms.restart_backoff),
-      window_(terms.restart_window),
-      no_restart_codes_(terms.no_restart_codes) {}
+namespace {
+
+const std::string whole_job;            // the purse of --max-restarts itself
+const std::string nobodys_fault = "?";  // of --free-restart-codes: no cause is called so
+
+// A round of workers that do not beat has come further if it lived that long.
+constexpr Duration fruitful_life = std::chrono::minutes(1);
+// Of a purse without a bottom: as many as the pause before a restart may still grow with.
+constexpr std::size_t moments_kept_max = 64;
+
+std::string code_text(const link::ExitStatus& status) {
+  return fmt::format("{} {}", status.signalled ? "signal" : "exit code", status.value);
+}
+
+bool lists(const std::vector<int>& codes, const link::ExitStatus& status) {
+  return std::ranges::find(codes, status.signalled ? -status.value : status.value) != codes.end();
+}
+
+RestartPolicy::Verdict no(std::string reason) {
+  return {.restart = false, .pause = {}, .reason = std::move(reason)};
+}
+
+void drop_before(std::deque<TimePoint>& moments, TimePoint now, Duration window) {
+  while (window > Duration{} && !moments.empty() && moments.front() + window <= now) {
+    moments.pop_front();
+  }
+}
+
+}  // namespace
 
 RestartPolicy::Verdict RestartPolicy::judge(TimePoint now, const End& end) {
-  const link::ExitStatus status = end.root.status;
-  const int code = status.signalled ? -status.value : status.value;
   const bool is_looping = loops(end);
-  if (restarts_max_ == 0) return {.restart = false, .pause = {}, .reason = "no restart is allowed"};
-  if (std::ranges::find(no_restart_codes_, code) != no_restart_codes_.end()) {
-    return {.restart = false,
-            .pause = {},
-            .reason = fmt::format("{} {} is among --no-restart-codes",
-                                  status.signalled ? "signal" : "exit code", status.value)};
+  note_progress(end);
+  for (auto& [purse, moments] : spent_) drop_before(moments, now, rules_.window);
+  Verdict verdict = decide(now, end, is_looping);
+  verdict.failing_host = failing_host(now, end);
+  return verdict;
+}
+
+RestartPolicy::Verdict RestartPolicy::decide(TimePoint now, const End& end, bool is_looping) {
+  const link::ExitStatus status = end.root.status;
+  const CauseBudget* const purse = rules_.budget_for(end.root.cause);
+  if (end.lost && purse == nullptr) {
+    return {.restart = true, .pause = {}, .reason = "the next round follows"};
+  }
+  if (!rules_.may_restart()) return no("no restart is allowed");
+  if (!end.lost && lists(rules_.final_codes, status)) {
+    return no(fmt::format("{} is among --no-restart-codes", code_text(status)));
   }
   if (is_looping) {
-    return {.restart = false,
-            .pause = {},
-            .reason = fmt::format("rank {} died within {} s of its start {} times in a row",
-                                  end.root.rank.value, in_seconds(bounds::crash_loop_life),
-                                  bounds::crash_loop_deaths)};
+    return no(fmt::format("rank {} died within {} s of its start {} times in a row",
+                          end.root.rank.value, in_seconds(bounds::crash_loop_life),
+                          bounds::crash_loop_deaths));
   }
-  while (window_ > Duration{} && !counted_.empty() && counted_.front() + window_ <= now) {
-    counted_.pop_front();
+  if (rules_.fruitless_max > 0 && fruitless_ >= rules_.fruitless_max) return no(fruitless_text());
+  if (!end.lost && lists(rules_.free_codes, status)) {
+    return spend(now, nobodys_fault,
+                 fmt::format("{} asks for a restart that costs nothing", code_text(status)));
   }
-  if (counted_.size() >= static_cast<std::size_t>(restarts_max_)) {
-    const std::string of_window =
-        window_ > Duration{} ? fmt::format(" of the last {} s", in_seconds(window_)) : "";
-    return {.restart = false,
-            .pause = {},
-            .reason = fmt::format("all {} restarts{} are used", restarts_max_, of_window)};
+  if (purse != nullptr && !purse->max) {
+    return spend(now, purse->cause, fmt::format("restarts after {} have no limit", purse->cause));
   }
+  const std::string name = purse ? purse->cause : whole_job;
+  const std::string after = purse ? fmt::format(" after {}", purse->cause) : "";
+  const int most = purse ? *purse->max : rules_.max;
+  if (most == 0) return no(fmt::format("no restart{} is allowed", after));
+  if (spent(now, name) >= most) {
+    const std::string of_window = rules_.window > Duration{}
+                                      ? fmt::format(" of the last {} s", in_seconds(rules_.window))
+                                      : "";
+    return no(fmt::format("all {} restarts{}{} are used", most, after, of_window));
+  }
+  return spend(now, name, fmt::format("restart {} of {}{}", spent(now, name) + 1, most, after));
+}
+
+RestartPolicy::Verdict RestartPolicy::spend(TimePoint now, const std::string& purse,
+                                            std::string reason) {
   const Duration pause = next_pause();
-  counted_.push_back(now);
+  Moments& moments = spent_[purse];
+  moments.push_back(now);
+  const CauseBudget* const budget = rules_.budget_for(purse);
+  const bool has_bottom = purse == whole_job || (budget != nullptr && budget->max);
+  if (!has_bottom && moments.size() > moments_kept_max) moments.pop_front();
   ++restarts_used_;
-  return {.restart = true,
-          .pause = pause,
-          .reason = fmt::format("restart {} of {}", counted_.size(), restarts_max_)};
+  return {.restart = true, .pause = pause, .reason = std::move(reason), .counts = true};
+}
+
+int RestartPolicy::spent(TimePoint now, const std::string& purse) const {
+  const auto found = spent_.find(purse);
+  if (found == spent_.end()) return 0;
+  return static_cast<int>(std::ranges::count_if(found->second, [&](TimePoint restart) {
+    return rules_.window == Duration{} || restart + rules_.window > now;
+  }));
 }
 
 int RestartPolicy::restarts_left(TimePoint now) const {
-  const auto counts = [&](TimePoint restart) {
-    return window_ == Duration{} || restart + window_ > now;
-  };
-  return restarts_max_ - static_cast<int>(std::ranges::count_if(counted_, counts));
+  return rules_.max - spent(now, whole_job);
+}
+
+std::optional<int> RestartPolicy::restarts_left(TimePoint now, const CauseBudget& purse) const {
+  if (!purse.max) return std::nullopt;
+  return *purse.max - spent(now, purse.cause);
+}
+
+bool RestartPolicy::can_fail_for_ever() const {
+  const auto bottomless = [](const CauseBudget& each) { return !each.max; };
+  return rules_.backoff > Duration{} || rules_.window > Duration{} || !rules_.free_codes.empty() ||
+         std::ranges::any_of(rules_.budgets, bottomless);
 }
 
 // Whether the same rank has died at its start too often; remembers this death.
 bool RestartPolicy::loops(const End& end) {
-  const bool early = end.life <= bounds::crash_loop_life;
+  const bool early = end.life <= bounds::crash_loop_life && !end.lost;
   if (!early) {
     early_rank_.reset();
     early_deaths_ = 0;
@@ -68,16 +129,56 @@ bool RestartPolicy::loops(const End& end) {
   }
   early_deaths_ = early_rank_ == end.root.rank ? early_deaths_ + 1 : 1;
   early_rank_ = end.root.rank;
-  const bool watched = backoff_ > Duration{} || window_ > Duration{};
-  return watched && early_deaths_ >= bounds::crash_loop_deaths;
+  return can_fail_for_ever() && early_deaths_ >= bounds::crash_loop_deaths;
+}
+
+// A round that was not begun by a restart has been given no chance yet. Who saves checkpoints has
+// come further only by another one: the steps after it are lost.
+void RestartPolicy::note_progress(const End& end) {
+  const link::Reached before = farthest_;
+  farthest_.step = std::max(farthest_.step, end.reached.step);
+  farthest_.checkpoint_step = std::max(farthest_.checkpoint_step, end.reached.checkpoint_step);
+  const bool is_further = farthest_.checkpoint_step > 0
+                              ? farthest_.checkpoint_step > before.checkpoint_step
+                          : farthest_.step > 0 ? farthest_.step > before.step
+                                               : end.life >= fruitful_life;
+  if (is_further) {
+    fruitless_ = 0;
+  } else if (restarts_used_ > 0) {
+    ++fruitless_;
+  }
+}
+
+std::string RestartPolicy::fruitless_text() const {
+  const std::string where =
+      farthest_.checkpoint_step > 0
+          ? fmt::format("beyond the checkpoint of step {}", farthest_.checkpoint_step)
+      : farthest_.step > 0 ? fmt::format("beyond step {}", farthest_.step)
+                           : fmt::format("beyond {} s", in_seconds(fruitful_life));
+  return fmt::format("the last {} came not {} (--max-no-progress={})",
+                     fruitless_ == 1 ? "restart" : fmt::format("{} restarts", fruitless_), where,
+                     rules_.fruitless_max);
+}
+
+std::optional<std::string> RestartPolicy::failing_host(TimePoint now, const End& end) {
+  const HostLimit& limit = rules_.host_limit;
+  if (limit.failures == 0 || end.root.host.empty() || end.root.consequence) return std::nullopt;
+  Moments& moments = host_failures_[end.root.host];
+  moments.push_back(now);
+  drop_before(moments, now, limit.window);
+  if (moments.size() < static_cast<std::size_t>(limit.failures)) return std::nullopt;
+  host_failures_.erase(end.root.host);
+  return end.root.host;
 }
 
 // Doubled with each restart that still counts: what fails again and again gets more time to
 // recover.
 Duration RestartPolicy::next_pause() const {
-  const Duration most = std::max(backoff_, Duration{bounds::backoff_max});
-  Duration pause = backoff_;
-  for (std::size_t i = 0; i < counted_.size() && pause < most; ++i) pause *= 2;
+  const Duration most = rules_.pause_max();
+  std::size_t count = 0;
+  for (const auto& [purse, moments] : spent_) count += moments.size();
+  Duration pause = rules_.backoff;
+  for (std::size_t i = 0; i < count && pause < most; ++i) pause *= 2;
   return std::min(pause, most);
 }
 

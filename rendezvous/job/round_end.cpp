@@ -5,6 +5,11 @@
 
 namespace cpprun {
 
+void RoundEnd::come_to(const link::Reached& far) {
+  reached.step = std::max(reached.step, far.step);
+  reached.checkpoint_step = std::max(reached.checkpoint_step, far.checkpoint_step);
+}
+
 void RoundEnd::polite_since(TimePoint asked, const std::string& why) {
   at = std::min(at, asked);
   const bool had_failed = !failures.empty();

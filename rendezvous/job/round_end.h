@@ -21,9 +21,11 @@ struct RoundEnd {
   std::optional<link::Leave> stop = {};
   std::string why_no_other = {};  // who that is and why, where there is a `stop`
   bool change = false;            // who is here has changed, nothing failed yet
+  link::Reached reached = {};     // the farthest of its workers, as far as their beats say
 
   // The coordinator itself asked for the end, so later bad ends follow from that.
   bool polite() const { return change || stop; }
+  void come_to(const link::Reached& far);
   // A node was asked to stop at that time, perhaps before we heard of it: ends that were reported
   // as later follow from it. `why` becomes the reason if nothing else is left.
   void polite_since(TimePoint asked, const std::string& why);

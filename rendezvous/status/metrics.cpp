@@ -202,7 +202,7 @@ std::string metrics_text(const std::vector<JobSnapshot>& jobs, std::size_t jobs_
   write_each(writer, restarts_left, jobs,
              [](const JobSnapshot& job) -> double { return job.restarts_left; });
   write_each(writer, restarts_max, jobs,
-             [](const JobSnapshot& job) -> double { return job.terms.restarts_max; });
+             [](const JobSnapshot& job) -> double { return job.terms.restarts.max; });
   write_causes(writer, failures_total, jobs,
                [](const JobSnapshot& job) -> const auto& { return job.failures_by_cause; });
   write_nodes(writer, jobs);

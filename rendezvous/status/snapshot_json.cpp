@@ -59,11 +59,11 @@ Json summary_json(const JobSnapshot& job, const Moment& moment) {
   json["nodes"] = counts_json(job.nodes);
   json["world_size"] = job.world_size;
   json["restarts"] = job.restarts_used;
-  json["restarts_max"] = job.terms.restarts_max;
+  json["restarts_max"] = job.terms.restarts.max;
   json["restarts_left"] = job.restarts_left;
-  json["restart_backoff"] = in_seconds(job.terms.restart_backoff);
-  json["restart_window"] = in_seconds(job.terms.restart_window);
-  json["no_restart_codes"] = job.terms.no_restart_codes;
+  json["restart_backoff"] = in_seconds(job.terms.restarts.backoff);
+  json["restart_window"] = in_seconds(job.terms.restarts.window);
+  json["no_restart_codes"] = job.terms.restarts.final_codes;
   json["lease"] = in_seconds(job.lease);
   json["silence_max"] = nullable(job.silence_max, in_seconds);
   json["exit_code"] = nullable(job.finish, [](const auto& finish) { return finish.exit_code; });

@@ -74,7 +74,7 @@ class Crowd {
                                                     .nodes_min = static_cast<int>(count),
                                                     .nodes_max = static_cast<int>(count),
                                                     .local_world_size = 8,
-                                                    .restarts_max = restarts,
+                                                    .restarts = {.max = restarts},
                                                     .addresses = {"10.0.0.1", "fd00::1"},
                                                     .lease = std::chrono::seconds(60)});
     }

@@ -40,7 +40,7 @@ std::string frame_of(std::string_view body) {
 
 }  // namespace
 
-TEST_CASE("every link message survives the wire") {
+TEST_CASE("a join survives the wire, with all that a job does about failures") {
   check_round_trip(Join{.job = "j",
                         .host = "h",
                         .pid = 7,
@@ -50,10 +50,14 @@ TEST_CASE("every link message survives the wire") {
                         .nodes_max = 4,
                         .local_world_size = 8,
                         .role = "trainer",
-                        .restarts_max = 3,
-                        .backoff = std::chrono::milliseconds(500),
-                        .window = std::chrono::seconds(60),
-                        .no_restart_codes = {2, -11},
+                        .restarts = {.max = 3,
+                                     .budgets = {{"hang", 1}, {"node", {}}},
+                                     .backoff = std::chrono::milliseconds(500),
+                                     .window = std::chrono::seconds(60),
+                                     .final_codes = {2, -11},
+                                     .free_codes = {75},
+                                     .fruitless_max = 4,
+                                     .host_limit = {3, std::chrono::hours(1)}},
                         .addresses = {"10.0.0.2", "fd00::2"},
                         .lease = std::chrono::seconds(3),
                         .last_call = std::chrono::seconds(30),
@@ -62,11 +66,16 @@ TEST_CASE("every link message survives the wire") {
                         .done = true,
                         .sent = AgentTime{123'456'789}});
   check_round_trip(Join{.job = "j", .host = "h"});
+}
+
+TEST_CASE("every other link message survives the wire") {
   check_round_trip(
       Failed{.round = RoundNumber{1}, .failure = example_failure(), .noticed = AgentTime{5}});
   check_round_trip(Succeeded{.round = RoundNumber{1}});
   check_round_trip(Drained{.round = RoundNumber{1}});
-  check_round_trip(Drained{.round = RoundNumber{1}, .unsaved = std::chrono::milliseconds(754'321)});
+  check_round_trip(Drained{.round = RoundNumber{1},
+                           .unsaved = std::chrono::milliseconds(754'321),
+                           .reached = {12'345'678'901, 12'345'000'000}});
   check_round_trip(Join{.job = "j", .host = "h", .after = RoundNumber{2}, .idle = true});
   check_round_trip(Leave{.signal = 15, .reason = "asked to stop"});
   check_round_trip(Leave{.signal = 15, .reason = "asked to stop", .asked = AgentTime{7}});
@@ -113,8 +122,8 @@ TEST_CASE("durations travel as the whole numbers that agents have always sent") 
                   .host = "h",
                   .pid = 7,
                   .agent = 9,
-                  .backoff = std::chrono::milliseconds(1500) + Duration(999'999),
-                  .window = std::chrono::seconds(60),
+                  .restarts = {.backoff = std::chrono::milliseconds(1500) + Duration(999'999),
+                               .window = std::chrono::seconds(60)},
                   .lease = std::chrono::seconds(3),
                   .last_call = std::chrono::seconds(30),
                   .sent = AgentTime{5}};
@@ -168,7 +177,7 @@ TEST_CASE("join and sealed, the messages of a round, stay within 512 bytes") {
                   .nodes_min = 99'999,
                   .nodes_max = 99'999,
                   .local_world_size = 128,
-                  .restarts_max = 1000,
+                  .restarts = {.max = 1000},
                   .after = RoundNumber{100'000}};
   CHECK(encode(join).size() <= 512);
   const Sealed sealed{.round = RoundNumber{100'000},

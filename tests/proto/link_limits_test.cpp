@@ -54,11 +54,12 @@ TEST_CASE("a thousand addresses and names of five thousand bytes end the link") 
   CHECK(refusal_of(join) ==
         "a link frame \"join\" that says an address with 46 bytes, the limit is 45");
   join.addresses.clear();
-  join.no_restart_codes.assign(9, 1);
+  join.restarts.final_codes.assign(9, 1);
   CHECK(refusal_of(join).find("9 codes in final") != std::string::npos);
-  join.no_restart_codes = {256};
+  join.restarts.final_codes = {256};
   CHECK(refusal_of(join).find("final=256") != std::string::npos);
-  join.no_restart_codes = {255, -64};
+  join.restarts.final_codes = {255, -64};
+  join.restarts.free_codes = {255, -64};
   CHECK(refusal_of(join).empty());
   join.host = std::string(256, 'h');
   CHECK(refusal_of(join) ==

@@ -56,7 +56,7 @@ void CoordinatorHost::begin() {
     options.only = JobTerms{.id = job_id(0),
                             .nodes_min = shape.nodes_min,
                             .nodes_max = shape.nodes_max,
-                            .restarts_max = shape.restarts_max};
+                            .restarts = shape.restarts};
   }
   coordinator_.begin(Coordinator{std::move(options)});
   nodes_seen_.clear();
@@ -272,6 +272,9 @@ void CoordinatorHost::judge_admission(const Coordinator::Actions& actions) {
 
 void CoordinatorHost::judge_orders(const Coordinator::Actions& actions) {
   for (const coordinator::Action& action : actions) {
+    if (const auto* change = std::get_if<coordinator::NodeChange>(&action)) {
+      universe_.judge.coordinator_notes(*change);
+    }
     const auto* answered = std::get_if<coordinator::Answered>(&action);
     if (answered != nullptr && answered->outcome.is_done()) {
       universe_.judge.order_is_done(

@@ -52,6 +52,7 @@ constexpr std::array names = {
     Name{FaultKind::order_exclude, "order-exclude", "orders"},
     Name{FaultKind::order_include, "order-include", "orders"},
     Name{FaultKind::order_forget, "order-forget", "orders"},
+    Name{FaultKind::restart_rules, "rules", "policies"},
 };
 
 double seconds(Duration duration) {
@@ -81,8 +82,8 @@ Result<FaultKinds> parse_kinds(std::string_view text) {
     text.remove_prefix(std::min(comma + 1, text.size()));
     bool known = word == "none";
     for (const Name& each : names) {
-      const bool is_later =
-          each.group == "moments" || each.group == "strangers" || each.group == "orders";
+      const bool is_later = each.group == "moments" || each.group == "strangers" ||
+                            each.group == "orders" || each.group == "policies";
       const bool is_meant = word == "everything" || (word == "all" && !is_later);
       if (word != each.name && word != each.group && !is_meant) continue;
       kinds.insert(each.kind);
@@ -96,7 +97,7 @@ Result<FaultKinds> parse_kinds(std::string_view text) {
 }
 
 std::string kinds_text() {
-  std::string text = "everything, all (without moments, strangers and orders), none";
+  std::string text = "everything, all (without moments, strangers, orders and policies), none";
   std::string_view group;
   for (const Name& each : names) {
     text += each.group == group ? ", " : fmt::format("; {}: ", each.group);

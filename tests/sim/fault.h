@@ -49,6 +49,7 @@ enum class FaultKind {
   order_exclude,
   order_include,
   order_forget,
+  restart_rules,  // no fault: every job has purses, breakers and limits of its own
 };
 
 struct Fault {
@@ -66,8 +67,8 @@ using FaultKinds = std::set<FaultKind>;
 std::string to_text(const Fault& fault);
 std::string_view name_of(FaultKind kind);
 // "all", "none", names of kinds and of groups (workers, agents, network, clocks, coordinator), with
-// commas between them. What was added later, in the groups moments, strangers and orders, is not in
-// "all", so that older seeds still mean what they meant; it is in "everything".
+// commas between them. What was added later, in the groups moments, strangers, orders and policies,
+// is not in "all", so that older seeds still mean what they meant; it is in "everything".
 Result<FaultKinds> parse_kinds(std::string_view text);
 // For --help.
 std::string kinds_text();

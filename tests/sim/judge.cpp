@@ -78,7 +78,9 @@ void Judge::worker_started(int node, RoundId round, Rank rank) {
 
 void Judge::worker_cannot_start(int node, RoundId round, Rank rank) {
   JobRecord& job = job_of(node);
-  if (round == job.round) job.deaths.push_back({time_.now(), rank, node, {false, 127}});
+  if (round != job.round) return;
+  job.deaths.push_back({time_.now(), rank, node, {false, 127}});
+  ++nodes_[index(node)].bad_ends;
 }
 
 void Judge::worker_ended(const WorkerEnd& end) {
@@ -92,6 +94,7 @@ void Judge::worker_ended(const WorkerEnd& end) {
     ++job.ended_well;
   } else if (end.cause == CauseOfDeath::injected || end.cause == CauseOfDeath::neighbour) {
     job.deaths.push_back({time_.now(), end.rank, end.node, end.status});
+    ++nodes_[index(end.node)].bad_ends;
   }
 }
 
@@ -173,9 +176,12 @@ void Judge::coordinator_forgets(int job) {
 void Judge::begin_anew(JobRecord& job) {
   const auto forgotten_at = job.forgotten_at;
   const bool has_ended_with_0 = job.has_ended_with_0;
+  auto earlier_codes = std::move(job.earlier_codes);
+  if (job.finish) earlier_codes.insert(job.finish->exit_code);
   job = JobRecord{};
   job.forgotten_at = forgotten_at;
   job.has_ended_with_0 = has_ended_with_0;
+  job.earlier_codes = std::move(earlier_codes);
   job.seated.resize(nodes_.size());
 }
 
@@ -188,11 +194,13 @@ void Judge::coordinator_seals(int job_number, const Seats& seats) {
   must(any.round.value > job.round.number.value, "the number of the round did not grow");
   must(!job.finish, "a round was sealed after the job was over");
   check_seats_of_orders(job, seats);
-  const int restarts_max = scenario_.jobs[index(job_number)].restarts_max;
-  must(any.restart_count <= restarts_max, "the restart budget was overdrawn");
+  const auto most = restarts_max(scenario_.jobs[index(job_number)].restarts);
+  must(!most || any.restart_count <= *most, "the restart budget was overdrawn");
   must(any.restart_count == job.restarts || any.restart_count == job.restarts + 1,
        fmt::format("the restart count went from {} to {}", job.restarts, any.restart_count));
-  must(any.restart_count == job.restarts || !job.deaths.empty(),
+  const bool node_counts =
+      scenario_.jobs[index(job_number)].restarts.budget_for(link::node_lost) != nullptr;
+  must(any.restart_count == job.restarts || !job.deaths.empty() || node_counts,
        "a restart was spent, and no worker had failed");
   job.round = round_of(any);
   job.restarts = any.restart_count;

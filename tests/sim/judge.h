@@ -9,12 +9,14 @@
 #include <functional>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "launcher/agent/agent.h"
 #include "proto/link/message.h"
+#include "rendezvous/job/coordinator_actions.h"
 #include "rendezvous/job/order.h"
 #include "tests/sim/scenario.h"
 #include "tests/sim/timeline.h"
@@ -105,6 +107,7 @@ class Judge {
   void order_is_done(const Order& order, const std::function<bool(int job)>& knows);
   void coordinator_dismisses(int node);
   // A worker of that round was sent the signal to save.
+  void coordinator_notes(const coordinator::NodeChange& change);
   void worker_saves(int node, RoundId round, Rank rank);
 
   void agent_asks(int node);
@@ -146,6 +149,7 @@ class Judge {
     bool forgotten = false;  // a new job may have its name; how it ended is still known
     std::optional<TimePoint> forgotten_at = {};  // for the first time
     bool has_ended_with_0 = false;               // it, or an earlier one of its name
+    std::set<int> earlier_codes = {};            // with which earlier ones of its name ended
     bool was_stopped = false;                    // by an order
     std::vector<TimePoint> saves_at;             // in the sealed round: moments asked for
     std::vector<int> saved;                      // by rank: how often it was told
@@ -163,6 +167,7 @@ class Judge {
     std::optional<agent::Exit> exit;
     bool gone = false;
     bool may_be_dismissed = false;  // an order was about it
+    int bad_ends = 0;               // of its workers, and when it was lost: for its whole life
     bool has_joined = false;        // this cpprun of the node has
     bool must_leave = false;        // so it was asked to leave: that cpprun gets no other seat
     RoundId drained_in{};           // the round in which it was asked to, if nothing had broken it
@@ -171,6 +176,7 @@ class Judge {
     bool was_fenced = false;  // it ended its workers, and nobody had broken their round
   };
 
+  static std::optional<int> restarts_max(const RestartRules& rules);
   static std::size_t index(int number) { return static_cast<std::size_t>(number); }
   JobRecord& job_of(int node) { return jobs_[index(scenario_.job_of(node))]; }
   bool is_a_lease(Duration silence) const;

@@ -31,6 +31,17 @@ void Judge::coordinator_finishes(int job_number, const link::Finish& finish) {
   check_stopped(job, finish);
 }
 
+// Absent where some failures are to be followed by a restart for ever.
+std::optional<int> Judge::restarts_max(const RestartRules& rules) {
+  int sum = rules.max;
+  for (const CauseBudget& each : rules.budgets) {
+    if (!each.max) return std::nullopt;
+    sum += *each.max;
+  }
+  const bool is_bounded = rules.free_codes.empty() && rules.window == Duration{};
+  return is_bounded ? std::optional(sum) : std::nullopt;
+}
+
 // The root is a failure that happened, and where that can be told the one that happened first.
 void Judge::check_root(const JobRecord& job, const link::Finish& finish) {
   const link::Failure& root = *finish.root;
@@ -56,9 +67,10 @@ void Judge::check_root(const JobRecord& job, const link::Finish& finish) {
   const bool may_give_up = has({FaultKind::worker_crashes, FaultKind::agent_signalled}) ||
                            job.was_stopped || somebody_left_its_seat(job_number);
   const JobShape& shape = scenario_.jobs[index(job_number)];
-  must(may_give_up || job.restarts == shape.restarts_max,
+  const bool is_plain = shape.restarts == RestartRules{.max = shape.restarts.max};
+  must(may_give_up || !is_plain || job.restarts == shape.restarts.max,
        fmt::format("the job was given up after {} of {} restarts", job.restarts,
-                   shape.restarts_max));
+                   shape.restarts.max));
 }
 
 // Its patience with those who were missing was over just when the last of them came.
@@ -138,14 +150,15 @@ void Judge::all_is_over() {
     // A spare may come too late to hear how the job ended, and then there is nobody to ask.
     const bool unlucky = !scenario_.faults.empty() || met_nobody(node);
     const bool latecomer = late || (!record.had_a_seat && unlucky);
-    if (!record.exit || latecomer) continue;
+    if (!record.exit || latecomer || record.was_dismissed) continue;
     if (scenario_.faults.empty() || scenario_.gentle) {
       must(record.exit->code == 0 && job.restarts == 0,
            fmt::format("node {} ended with {} after {} restarts, and nothing that matters had gone "
                        "wrong: {}",
                        node, record.exit->code, job.restarts, record.exit->reason));
     } else if (orderly && (links_hold || !record.was_fenced)) {
-      must(job.finish && record.exit->code == job.finish->exit_code,
+      const bool as_an_earlier = job.earlier_codes.contains(record.exit->code);
+      must(as_an_earlier || (job.finish && record.exit->code == job.finish->exit_code),
            fmt::format("node {} ended with {}, and not as its job: {}", node, record.exit->code,
                        record.exit->reason));
     }

@@ -47,9 +47,20 @@ void Judge::order_is_done(const Order& order, const std::function<bool(int job)>
   }
 }
 
+void Judge::coordinator_notes(const coordinator::NodeChange& change) {
+  for (int node = 0; node < scenario_.nodes(); ++node) {
+    const bool is_lost = change.kind == coordinator::NodeChange::Kind::lost;
+    if (is_lost && change.host == fmt::format("host{}", node)) ++nodes_[index(node)].bad_ends;
+  }
+}
+
 void Judge::coordinator_dismisses(int node) {
   NodeRecord& record = nodes_[index(node)];
-  must(record.may_be_dismissed, fmt::format("node {} is sent away, and nobody asked for it", node));
+  const int failures_max =
+      scenario_.jobs[index(scenario_.job_of(node))].restarts.host_limit.failures;
+  const bool has_failed_often = failures_max > 0 && record.bad_ends >= failures_max;
+  must(record.may_be_dismissed || has_failed_often,
+       fmt::format("node {} is sent away, and nobody asked for it", node));
   must(!witness_.anybody(node), fmt::format("node {} is sent away with workers", node));
   record.was_dismissed = true;
 }

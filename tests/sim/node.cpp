@@ -35,7 +35,7 @@ Config config_of(const Scenario& scenario, int node) {
     config.node_rank = node - first;
   }
   config.local_world_size = scenario.workers_of(node);
-  config.restarts_max = shape.restarts_max;
+  config.restarts = shape.restarts;
   config.grace = scenario.grace;
   config.join_timeout = scenario.join_timeout;
   config.last_call = scenario.last_call;

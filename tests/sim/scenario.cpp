@@ -28,7 +28,7 @@ JobShape draw_job(Random& random, int agents_max) {
   job.ranked = !elastic && job.surplus == 0 && random.chance(0.5);
   job.workers_per_node = agents_max > crowd_from ? 1 : random.between(1, 2);
   job.uneven = agents_max <= crowd_from && random.chance(0.2);
-  job.restarts_max = random.between(0, 4);
+  job.restarts.max = random.between(0, 4);
   constexpr std::array work = {Duration{2s}, Duration{20s}, Duration{60s}};
   job.work_max = work[random.next() % work.size()];
   return job;
@@ -113,6 +113,7 @@ void draw_faults(Random& random, Scenario& scenario, const FaultKinds& wanted) {
   const bool spare_the_coordinator = random.chance(0.7);
   std::vector<FaultKind> kinds;
   for (const FaultKind kind : wanted) {
+    if (kind == FaultKind::restart_rules) continue;
     if (scenario.gentle && !is_gentle(kind) && !is_strangers(kind)) continue;
     // The coordinator of one job has no place for the job of a liar.
     if (kind == FaultKind::liar && !scenario.daemon) continue;
@@ -127,6 +128,27 @@ void draw_faults(Random& random, Scenario& scenario, const FaultKinds& wanted) {
   const int count = random.between(nodes > crowd_from ? most / 2 : 0, most);
   for (int i = 0; i < count; ++i) {
     scenario.faults.push_back(draw_fault(random, scenario, kinds, around));
+  }
+}
+
+// From numbers of their own, so that a seed plays the same faults with and without.
+void draw_rules(std::uint64_t seed, Scenario& scenario) {
+  Random random{~seed};
+  for (JobShape& job : scenario.jobs) {
+    constexpr std::array causes = {"node", "preempt", "segfault", "silent_exit"};
+    for (const char* const cause : causes) {
+      if (!random.chance(0.3)) continue;
+      const bool has_bottom = random.chance(0.6);
+      job.restarts.budgets.push_back(
+          {cause, has_bottom ? std::optional(random.between(0, 2)) : std::nullopt});
+    }
+    if (random.chance(0.3)) job.restarts.free_codes = {3, 4};
+    if (random.chance(0.3)) job.restarts.fruitless_max = random.between(1, 3);
+    if (random.chance(0.3)) job.restarts.backoff = 1ms * random.between(100, 5000);
+    if (random.chance(0.3)) job.restarts.window = 1s * random.between(1, 60);
+    if (random.chance(0.5)) {
+      job.restarts.host_limit = {.failures = random.between(1, 3), .window = 60s};
+    }
   }
 }
 
@@ -158,7 +180,7 @@ Duration Scenario::time_max() const {
   for (const JobShape& job : jobs) {
     const Duration round = job.work_max * 2 + grace + 2 * bounds::kill_patience + 2 * lease() +
                            last_call + join_timeout;
-    const auto rounds = static_cast<int>(faults.size()) * 2 + job.restarts_max + 2;
+    const auto rounds = static_cast<int>(faults.size()) * 2 + job.restarts.max + 2;
     longest = std::max(longest, round * rounds);
   }
   for (const Fault& fault : faults)
@@ -186,6 +208,7 @@ Scenario draw(std::uint64_t seed, int agents_max, const FaultKinds& kinds) {
   scenario.victims = victims[random.next() % victims.size()];
   scenario.gentle = scenario.delay_max <= 20ms && random.chance(0.3);
   draw_faults(random, scenario, kinds);
+  if (kinds.contains(FaultKind::restart_rules)) draw_rules(seed, scenario);
   scenario.has_strangers = std::any_of(scenario.faults.begin(), scenario.faults.end(),
                                        [](auto& each) { return is_strangers(each.kind); });
   return scenario;
@@ -200,12 +223,11 @@ std::string to_text(const Scenario& scenario) {
       seconds(scenario.grace), seconds(scenario.join_timeout), seconds(scenario.last_call),
       seconds(scenario.delay_max), scenario.victims, scenario.gentle ? ", gentle" : "");
   for (const JobShape& job : scenario.jobs) {
-    text += fmt::format(
-        "\n  job of {}:{} nodes and {} spares{}, {} workers each{}, {} restarts, "
-        "work {:.0f} s",
-        job.nodes_min, job.nodes_max, job.surplus, job.ranked ? ", ranked" : "",
-        job.workers_per_node, job.uneven ? " or one more" : "", job.restarts_max,
-        seconds(job.work_max));
+    text +=
+        fmt::format("\n  job of {}:{} nodes and {} spares{}, {} workers each{}, {}, work {:.0f} s",
+                    job.nodes_min, job.nodes_max, job.surplus, job.ranked ? ", ranked" : "",
+                    job.workers_per_node, job.uneven ? " or one more" : "", to_text(job.restarts),
+                    seconds(job.work_max));
   }
   return text;
 }

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "proto/clock.h"
+#include "proto/restart_rules.h"
 #include "tests/sim/fault.h"
 
 namespace cpprun::sim {
@@ -19,7 +20,7 @@ struct JobShape {
   bool ranked = false;  // every node has its --node_rank
   int workers_per_node = 2;
   bool uneven = false;  // every second node has one worker more
-  int restarts_max = 2;
+  RestartRules restarts{.max = 2};
   Duration work_max = std::chrono::seconds(20);  // how long the workers of a round compute
   friend bool operator==(const JobShape&, const JobShape&) = default;
 

@@ -112,7 +112,7 @@ link::Join Strangers::join_of(Life& life) {
   if (random.chance(0.3)) join.nodes_min = any_number(random);
   if (random.chance(0.3)) join.nodes_max = any_number(random);
   if (random.chance(0.3)) join.local_world_size = any_number(random);
-  if (random.chance(0.3)) join.restarts_max = any_number(random);
+  if (random.chance(0.3)) join.restarts.max = any_number(random);
   if (random.chance(0.3)) join.lease = std::chrono::milliseconds(any_number(random));
   if (random.chance(0.1)) join.addresses.assign(1000, address_of(victim));
   if (random.chance(0.1)) join.host = any_text(random, join.host);
@@ -121,7 +121,7 @@ link::Join Strangers::join_of(Life& life) {
       coordinator_.coordinator()->knows(name)) {
     // The name of a job that runs, and terms that it never has.
     join.job = name;
-    join.restarts_max = 77;
+    join.restarts.max = 77;
   }
   return join;
 }

@@ -64,7 +64,7 @@ Config config_of(const Words& first) {
   config.endpoint = {"10.0.0.1", 29500};
   config.job = "j";
   std::tie(config.nodes_min, config.nodes_max) = first.range("nodes", {2, 2});
-  config.restarts_max = first.number("restarts", 0);
+  config.restarts.max = first.number("restarts", 0);
   config.local_world_size = first.number("workers", 1);
   config.grace = first.duration("grace", 30s);
   config.join_timeout = first.duration("join-timeout", 600s);

@@ -59,7 +59,7 @@ CoordinatorOptions options_of(const Words& first) {
   options.only = JobTerms{.id = first.value("job").value_or("j"),
                           .nodes_min = least,
                           .nodes_max = most,
-                          .restarts_max = first.number("restarts", 0)};
+                          .restarts = {.max = first.number("restarts", 0)}};
   return options;
 }
 
@@ -111,7 +111,7 @@ class CoordinatorPlayer : public Player {
                     .nodes_min = least,
                     .nodes_max = most,
                     .local_world_size = said.number("workers", 1),
-                    .restarts_max = first_.number("restarts", 0),
+                    .restarts = {.max = first_.number("restarts", 0)},
                     .after = RoundNumber{static_cast<std::uint32_t>(said.number("after", 0))},
                     .idle = said.has("idle"),
                     .done = said.has("done")};

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "launcher/cli/rules_file.h"
 #include "launcher/control/failure_story.h"
 #include "launcher/control/io/console.h"
 #include "launcher/control/io/jobs.h"
@@ -13,11 +14,17 @@
 #include "launcher/control/io/orders.h"
 #include "launcher/control/io/watch.h"
 #include "launcher/control/overview.h"
+#include "launcher/control/policy_replay.h"
+#include "launcher/control/policy_trace_json.h"
+#include "launcher/plan/io/host.h"
+#include "proto/bounds.h"
 #include "proto/plain_text.h"
 
 namespace cpprun::io {
 
 namespace {
+
+constexpr std::size_t trace_bytes_max = 256U << 20;  // some half a million events
 
 int give_up(const Setback& setback) {
   complain(setback.sentence);
@@ -81,6 +88,21 @@ int show_report(const Wish& wish, const Environment& environment) {
   return control_code::done;
 }
 
+int simulate_policy(const Wish& wish, const Environment& environment) {
+  const auto policy = read_text_file(wish.subject, bounds::config_file_bytes_max);
+  if (!policy) return give_up({wish.subject + ": " + policy.error().reason, control_code::misuse});
+  const auto trace = read_text_file(wish.trace, trace_bytes_max);
+  if (!trace) return give_up({wish.trace + ": " + trace.error().reason, control_code::misuse});
+  const auto file = read_rules_file(wish.subject, *policy);
+  for (const std::string& mistake : file.mistakes) complain(mistake);
+  if (!file.mistakes.empty()) return control_code::misuse;
+  const auto history = read_policy_trace(*trace, wish.job);
+  if (!history) return give_up({wish.trace + ": " + history.error().reason, control_code::misuse});
+  const PolicyReplay played = replay(file.rules, *history);
+  print(wish.as_json ? replay_json(played) : replay_text(played, canvas_of_stdout(environment)));
+  return control_code::done;
+}
+
 }  // namespace
 
 int run_control(const Wish& wish, const Environment& environment) {
@@ -106,6 +128,8 @@ int run_control(const Wish& wish, const Environment& environment) {
     case Verb::include:
     case Verb::forget:
       return give_order(wish, environment);
+    case Verb::simulate:
+      return simulate_policy(wish, environment);
   }
   return control_code::misuse;
 }

@@ -39,6 +39,7 @@ std::string_view name_of(Verb verb) {
     case Verb::events:
     case Verb::report:
     case Verb::wait:
+    case Verb::simulate:
       break;
   }
   return "";

@@ -62,7 +62,7 @@ TEST_CASE("whoever comes back gives up after join_timeout, and says what was mis
 
 TEST_CASE("a job of fixed size that may restart takes a node back, whatever it has used of them") {
   Config config = two_nodes();
-  config.restarts_max = 1;
+  config.restarts.max = 1;
   Stage stage(false, config);
   fall_silent(stage);
   CHECK(all<agent::Exit>(stage.end_worker(t0 + 4s, killed)).empty());

@@ -22,6 +22,8 @@ supervisor::BeatsSeen one_beat_at(TimePoint last, std::optional<Duration> since_
   return {.readings = {{.local_rank = LocalRank{0},
                         .beats = 1,
                         .last = last,
+                        .step = 700,
+                        .checkpoint_step = 600,
                         .since_checkpoint = since_checkpoint}}};
 }
 
@@ -118,7 +120,7 @@ TEST_CASE("a worker that stops beating breaks the round as hung, and is then end
   CHECK(said<link::Drained>(ended).size() == 1);
 }
 
-TEST_CASE("a node that drains says for how long nothing was saved") {
+TEST_CASE("a node that drains says how far it came, and for how long nothing was saved") {
   Stage stage;
   stage.run();
   stage.heard(t0 + 2s, link::Drain{first, "rank 0 on alpha failed"});
@@ -126,4 +128,5 @@ TEST_CASE("a node that drains says for how long nothing was saved") {
   const auto ended = stage.end_worker(t0 + 2500ms, {true, SIGTERM});
   REQUIRE(said<link::Drained>(ended).size() == 1);
   CHECK(said<link::Drained>(ended)[0].unsaved == 65s);
+  CHECK(said<link::Drained>(ended)[0].reached == link::Reached{700, 600});
 }

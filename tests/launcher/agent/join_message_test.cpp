@@ -11,15 +11,15 @@ using namespace std::chrono_literals;
 
 TEST_CASE("a join says what the coordinator must know of this node") {
   Config config;
-  config.job = "j";
+  config.job = std::string("j");
   config.nodes_min = 2;
   config.nodes_max = 4;
   config.node_rank = 3;
   config.local_world_size = 8;
-  config.restarts_max = 5;
-  config.restart_backoff = 1500ms;
-  config.restart_window = 60s;
-  config.no_restart_codes = {2, -9};
+  config.restarts.max = 5;
+  config.restarts.backoff = 1500ms;
+  config.restarts.window = 60s;
+  config.restarts.final_codes = {2, -9};
   config.keep_alive_interval = 2s;
   const auto join =
       join_message(config, {.host = "beta", .pid = 42}, {.after = RoundNumber{7}, .sent = 9s});
@@ -30,10 +30,7 @@ TEST_CASE("a join says what the coordinator must know of this node") {
                            .nodes_min = 2,
                            .nodes_max = 4,
                            .local_world_size = 8,
-                           .restarts_max = 5,
-                           .backoff = 1500ms,
-                           .window = 60s,
-                           .no_restart_codes = {2, -9},
+                           .restarts = config.restarts,
                            .lease = 6s,
                            .last_call = 30s,
                            .after = RoundNumber{7},
@@ -59,10 +56,10 @@ TEST_CASE("the largest join there can be stays within 512 bytes, at the price of
   config.node_rank = 99'998;
   config.local_world_size = bounds::local_world_size_max;
   config.role = std::string(24, 'r');
-  config.restarts_max = 100'000;
-  config.restart_backoff = 24h;
-  config.restart_window = 24h;
-  config.no_restart_codes.assign(bounds::no_restart_codes_max, 255);
+  config.restarts.max = 100'000;
+  config.restarts.backoff = 24h;
+  config.restarts.window = 24h;
+  config.restarts.final_codes.assign(bounds::no_restart_codes_max, 255);
   config.keep_alive_interval = 3600s;
   config.last_call = 24h;
   AgentFacts facts{.host = std::string(64, 'h'), .pid = 4'194'304, .agent = 4'294'967'295};

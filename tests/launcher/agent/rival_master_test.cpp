@@ -15,7 +15,7 @@ RivalVerdict judge(const link::Hosts& answer) {
   Config config;
   config.rendezvous = RendezvousMode::fixed_master;
   config.endpoint = {"10.0.0.6", 29500};
-  config.job = "j";
+  config.job = std::string("j");
   return judge_rival(config, {.host = "beta", .pid = 42, .program = {}, .node = {}}, answer);
 }
 

@@ -36,7 +36,7 @@ TEST_CASE("a plain command has torchrun's defaults and a free port") {
   CHECK(config.local_world_size == 1);
   CHECK(config.node_rank == std::nullopt);
   CHECK(config.role == "default");
-  CHECK(config.restarts_max == 0);
+  CHECK(config.restarts.max == 0);
   CHECK(config.grace == 30s);
   CHECK(config.lease() == 3s);
   CHECK(config.signals == std::vector<int>{SIGTERM, SIGINT, SIGHUP, SIGQUIT});

@@ -45,8 +45,8 @@ TEST_CASE("a file sets flags by their names, in TOML's spelling") {
   CHECK(config.local_world_size == 8);
   CHECK(config.endpoint == Endpoint{"fd00::1", 29400});
   CHECK(config.program.kind == ProgramKind::no_python);
-  CHECK(config.restart_backoff == 500ms);
-  CHECK(config.no_restart_codes == std::vector<int>{-11, 2});
+  CHECK(config.restarts.backoff == 500ms);
+  CHECK(config.restarts.final_codes == std::vector<int>{-11, 2});
   CHECK(config.logs.prefix_template == "#${rank} [${hostname}] ");
   CHECK(config.role == "it's mine");
 }
@@ -71,7 +71,7 @@ TEST_CASE("the command line wins over the environment, and that over the file") 
                                    {"PET_NO_PYTHON", "0"},
                                    {"CPPRUN_LOG_LEVEL", "debug"}};
   const auto config = with_file(text, {"--config=job.toml", "--max-restarts=3", "x"}, environment);
-  CHECK(config.restarts_max == 3);
+  CHECK(config.restarts.max == 3);
   CHECK(config.role == "variable");
   CHECK(config.logs.level == LogLevel::debug);
   CHECK(config.program.kind == ProgramKind::automatic);

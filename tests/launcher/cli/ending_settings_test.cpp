@@ -39,12 +39,12 @@ TEST_CASE("signals are read by name; one that cannot be handled is noted, as in 
 TEST_CASE("what a job does about failures is read, in fractions of seconds and by signals' names") {
   const auto config = good({"--max-restarts=3", "--restart-backoff=0.5", "--restart-window=3600",
                             "--no-restart-codes=SIGSEGV,2,KILL,2", "x"});
-  CHECK(config.restart_backoff == 500ms);
-  CHECK(config.restart_window == 3600s);
-  CHECK(config.no_restart_codes == std::vector<int>{-SIGSEGV, -SIGKILL, 2});
+  CHECK(config.restarts.backoff == 500ms);
+  CHECK(config.restarts.window == 3600s);
+  CHECK(config.restarts.final_codes == std::vector<int>{-SIGSEGV, -SIGKILL, 2});
   CHECK(config.notes.empty());
-  CHECK(good({"x"}).restart_backoff == 0s);
-  CHECK(good({"x"}, {{"PET_MAX_RESTARTS", "1"}, {"PET_RESTART_WINDOW", "60"}}).restart_window ==
+  CHECK(good({"x"}).restarts.backoff == 0s);
+  CHECK(good({"x"}, {{"PET_MAX_RESTARTS", "1"}, {"PET_RESTART_WINDOW", "60"}}).restarts.window ==
         60s);
 }
 
@@ -61,7 +61,7 @@ TEST_CASE("mistakes about restarts are listed together, each with what would be 
 
 TEST_CASE("blanks around codes and seconds, as scripts leave them, are none of them") {
   const auto config = good({"--max-restarts=1", "--no-restart-codes= 2, SIGSEGV ", "x"});
-  CHECK(config.no_restart_codes == std::vector<int>{-SIGSEGV, 2});
+  CHECK(config.restarts.final_codes == std::vector<int>{-SIGSEGV, 2});
   CHECK(
       mistakes({"--no-restart-codes=2,,3", "x"}) ==
       Words{"--no-restart-codes=2,,3: \"\" is neither an exit code from 1 to 255 nor a signal, as "
@@ -90,4 +90,51 @@ TEST_CASE("who may look at the job is one of four words") {
   CHECK(good({"x"}, {{"PET_STATUS_ACCESS", "network"}}).status_access == StatusAccess::network);
   CHECK(mistakes({"--status-access=all", "x"}) ==
         Words{"--status-access=all is none of none, user, host or network"});
+}
+
+TEST_CASE("causes have purses of their own, in whatever order they were typed") {
+  const auto rules = good({"--max-restarts= 3, node=unlimited ,hang=1,killed=0", "x"}).restarts;
+  CHECK(rules.max == 3);
+  CHECK(rules.budgets == std::vector<CauseBudget>{{"hang", 1}, {"killed", 0}, {"node", {}}});
+  CHECK(good({"--max-restarts=hang=2", "x"}).restarts == RestartRules{.budgets = {{"hang", 2}}});
+  CHECK(good({"x"}, {{"PET_MAX_RESTARTS", "1,gpu=2"}}).restarts.budgets.front().cause == "gpu");
+}
+
+TEST_CASE("a purse that cannot be is a mistake that says what would be right") {
+  const auto mistake = [](const std::string& text) {
+    const auto all = mistakes({"--max-restarts=" + text, "x"});
+    REQUIRE(all.size() == 1);
+    return all.front();
+  };
+  CHECK(mistake("3,hnag=1") ==
+        "--max-restarts=3,hnag=1: \"hnag\" is no cause: give one of hang, node, preempt, memory, "
+        "gpu, disk, network, or an id of docs/failures.md");
+  CHECK(mistake("3,hang=often") ==
+        "--max-restarts=3,hang=often: hang is given neither a whole number from 0 nor unlimited");
+  CHECK(mistake("3,hang=1,hang=2") == "--max-restarts=3,hang=1,hang=2 gives hang two budgets");
+  CHECK(mistake("3,4") == "--max-restarts=3,4 gives the whole job two budgets");
+  CHECK(mistake("3,") == "--max-restarts= is not a whole number from 0");
+  CHECK(mistake("=1").find("\"\" is no cause") != std::string::npos);
+  CHECK(mistake("hang=1,node=1,gpu=1,disk=1,memory=1,network=1,preempt=1,killed=1,hung=1")
+            .ends_with("lists 9 causes; there is room for 8"));
+}
+
+TEST_CASE("what costs nothing, comes no further, and leaves a host out") {
+  const auto rules = good({"--max-restarts=1", "--free-restart-codes=75,USR2",
+                           "--max-no-progress=2", "--max-host-failures=3/600", "x"})
+                         .restarts;
+  CHECK(rules.free_codes == std::vector<int>{-SIGUSR2, 75});
+  CHECK(rules.fruitless_max == 2);
+  CHECK(rules.host_limit == HostLimit{3, 600s});
+  CHECK(good({"--max-restarts=1", "--max-host-failures=3", "x"}).restarts.host_limit ==
+        HostLimit{.failures = 3});
+  CHECK(mistakes({"--max-no-progress=0", "--max-host-failures=0/5", "x"}) ==
+        Words{"--max-no-progress=0 is not a whole number from 1",
+              "--max-host-failures=0/5 is not a whole number from 1, as 3 or 3/3600"});
+  CHECK(mistakes({"--max-host-failures=3/soon", "x"}).front().find("=soon is no number of") !=
+        std::string::npos);
+  CHECK(mistakes({"--max-restarts=1", "--no-restart-codes=75,2", "--free-restart-codes=75", "x"}) ==
+        Words{"--free-restart-codes has 75 as well as --no-restart-codes; leave one out"});
+  CHECK(good({"--max-no-progress=2", "x"}).notes ==
+        Words{"--max-no-progress has no effect without --max-restarts"});
 }

@@ -23,7 +23,7 @@ TEST_CASE("help comes in parts, each flag once") {
 TEST_CASE("the manual page has the parts of the help, and which variables give a default") {
   const auto page = std::get<CliText>(read({"--print-man"})).text;
   CHECK(page.starts_with(".TH CPPRUN 1 \"\" \"cpprun 1.2.3 (commit abc)\" \"User Commands\"\n"));
-  CHECK(page.find(".SS \"Failures and restarts\"\n.TP\n.B \\-\\-max\\-restarts=N\n") !=
+  CHECK(page.find(".SS \"Failures and restarts\"\n.TP\n.B \\-\\-max\\-restarts=N[,CAUSE=N]\n") !=
         std::string::npos);
   CHECK(page.find("Environment: PET_LOG_LEVEL, CPPRUN_LOG_LEVEL.") != std::string::npos);
   CHECK(page.find(".B \\-\\-version\nShow the version.\n") != std::string::npos);

@@ -11,7 +11,7 @@ Config two_workers() {
   Config config;
   config.job = "job7";
   config.local_world_size = 2;
-  config.restarts_max = 3;
+  config.restarts.max = 3;
   config.role = "trainer";
   config.signals_text = "SIGTERM,SIGINT";
   config.program.arguments = {"--rank=${local_rank}", "cost=$$5", "$home"};

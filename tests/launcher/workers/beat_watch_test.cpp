@@ -136,6 +136,15 @@ TEST_CASE("auto takes several times the slowest step seen, and no less than its 
   CHECK(watch.timeout() == beat_timeout_steps * 240s);
 }
 
+TEST_CASE("a node has come as far as the farthest of its workers") {
+  CHECK(reached_of({}) == link::Reached{});
+  std::vector<BeatReading> readings = {beat(first, 1, t0), beat(second, 1, t0)};
+  readings[0].step = 12;
+  readings[1].step = 11;
+  readings[1].checkpoint_step = 10;
+  CHECK(reached_of(readings) == link::Reached{12, 10});
+}
+
 TEST_CASE("what was not saved is counted from the oldest checkpoint anybody tells of") {
   CHECK(unsaved_of({}) == 0s);
   std::vector<BeatReading> readings = {beat(first, 1, t0), beat(second, 1, t0)};

@@ -20,7 +20,8 @@ constexpr LinkId another_link{100};
 const link::WhoHosts node{.job = "j", .host = "alpha", .pid = 1, .agent = 9, .joins = true};
 
 Coordinator host() {
-  return Coordinator{{.only = JobTerms{.id = "j", .restarts_max = 1}, .options = {.lease = 3s}}};
+  return Coordinator{
+      {.only = JobTerms{.id = "j", .restarts = {.max = 1}}, .options = {.lease = 3s}}};
 }
 
 // Somebody speaks from there; what the coordinator does.
@@ -38,7 +39,7 @@ Coordinator::Actions join(Coordinator& coordinator, std::uint32_t agent = node.a
                                                                        .host = "alpha",
                                                                        .pid = 1,
                                                                        .agent = agent,
-                                                                       .restarts_max = 1,
+                                                                       .restarts = {.max = 1},
                                                                        .addresses = {"fd00::7"}}});
 }
 

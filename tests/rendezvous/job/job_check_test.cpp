@@ -10,8 +10,8 @@ using namespace cpprun;
 using namespace cpprun::testing;
 
 TEST_CASE("a job's invariants hold through a failure, a lost node, a pause and the end") {
-  Table table{JobTerms{
-      .id = "j", .nodes_min = 2, .nodes_max = 2, .restarts_max = 2, .restart_backoff = 5s}};
+  Table table{
+      JobTerms{.id = "j", .nodes_min = 2, .nodes_max = 2, .restarts = {.max = 2, .backoff = 5s}}};
   CHECK_FALSE(table.job.check());
   table.seal();
   table.hear(t0 + 1s, b, link::Failed{.round = RoundNumber{1}, .failure = {.rank = Rank{2}}});

@@ -24,7 +24,7 @@ link::Failed failure_of(int rank, Duration noticed, bool consequence = false, in
 }
 
 JobTerms two_nodes(int restarts_max) {
-  return {.id = "j", .nodes_min = 2, .nodes_max = 2, .restarts_max = restarts_max};
+  return {.id = "j", .nodes_min = 2, .nodes_max = 2, .restarts = {.max = restarts_max}};
 }
 
 }  // namespace
@@ -111,7 +111,7 @@ TEST_CASE("a worker may finish hours before its peers, and nobody is hurried or 
 
 TEST_CASE("an end that is listed is final, and it is said why") {
   JobTerms terms = two_nodes(3);
-  terms.no_restart_codes = {2};
+  terms.restarts.final_codes = {2};
   Table table{terms};
   table.seal();
   table.hear(t0, b, failure_of(3, 0s, false, 2));
@@ -124,7 +124,7 @@ TEST_CASE("an end that is listed is final, and it is said why") {
 
 TEST_CASE("with a pause the next round begins after it, and everybody is told how long it is") {
   JobTerms terms = two_nodes(3);
-  terms.restart_backoff = 2s;
+  terms.restarts.backoff = 2s;
   Table table{terms};
   table.seal();
   table.hear(t0, b, failure_of(3, 0s));
@@ -138,7 +138,7 @@ TEST_CASE("with a pause the next round begins after it, and everybody is told ho
 
 TEST_CASE("who is asked to stop during the pause ends a job of a fixed size") {
   JobTerms terms = two_nodes(3);
-  terms.restart_backoff = 60s;
+  terms.restarts.backoff = 60s;
   Table table{terms};
   table.seal();
   table.hear(t0, b, failure_of(3, 0s));
@@ -211,7 +211,7 @@ TEST_CASE("who has no seat has not drained, and a failed job does not end with 0
 
 TEST_CASE("a job ends once, whoever still asks to leave") {
   JobTerms terms = two_nodes(3);
-  terms.restart_backoff = 60s;
+  terms.restarts.backoff = 60s;
   Table table{terms};
   table.seal();
   table.hear(t0, b, failure_of(3, 0s));
@@ -270,4 +270,43 @@ TEST_CASE("why there is no restart is said in the words of who leaves") {
         reason_after({.signal = 15, .reason = "asked to stop by SIGTERM"}) ==
         "rank 0 on host0 failed; not restarted: node 1 on host1 leaves: asked to stop by SIGTERM");
   }
+}
+
+TEST_CASE("a lost node that has a purse costs a restart, and the job ends when it is empty") {
+  JobTerms terms = two_nodes(0);
+  terms.restarts.budgets = {{"node", 1}};
+  Table table{terms};
+  table.seal();
+  table.close(t0 + 1s, b);
+  table.awake(t0 + 4s);
+  table.drained(t0 + 4s, 1, {a});
+  CHECK(table.job.policy().restarts_used() == 1);
+  CHECK_FALSE(table.job.over());
+  const auto sealed = table.join(t0 + 5s, c, node(1));
+  CHECK(said<link::Sealed>(sealed, a)[0].restart_count == 1);
+  table.close(t0 + 6s, c);
+  table.awake(t0 + 9s);
+  const auto finish = said<link::Finish>(table.drained(t0 + 9s, 2, {a}), a);
+  REQUIRE(finish.size() == 1);
+  CHECK(finish[0].reason.ends_with("not restarted: all 1 restarts after node are used"));
+}
+
+TEST_CASE("how far the nodes of a round came counts as one, and is forgotten with the round") {
+  JobTerms terms = two_nodes(9);
+  terms.restarts.fruitless_max = 1;
+  Table table{terms};
+  table.seal();
+  const auto end_at = [&](std::uint32_t round, std::uint64_t far, std::uint64_t near) {
+    const TimePoint at = t0 + round * 100s;
+    auto failed = failure_of(3, 0s);
+    failed.round = RoundNumber{round};
+    table.hear(at, b, failed);
+    table.hear(at, a, link::Drained{.round = RoundNumber{round}, .reached = {.step = far}});
+    return table.hear(at, b, link::Drained{.round = RoundNumber{round}, .reached = {.step = near}});
+  };
+  CHECK(said<link::Finish>(end_at(1, 10, 9), a).empty());
+  CHECK(said<link::Finish>(end_at(2, 10, 11), a).empty());
+  const auto finish = said<link::Finish>(end_at(3, 5, 11), a);
+  REQUIRE(finish.size() == 1);
+  CHECK(finish[0].reason.ends_with("came not beyond step 11 (--max-no-progress=1)"));
 }

@@ -18,7 +18,7 @@ constexpr LinkId newer{9};
 
 // The agent of link b dials again, from the same address.
 coordinator::Actions back(Table& table, TimePoint now, link::Join join, LinkId link = newer) {
-  join.restarts_max = table.job.terms().restarts_max;
+  join.restarts.max = table.job.terms().restarts.max;
   coordinator::Actions actions;
   table.job.join(now, {link, "10.0.0.2", false}, join, actions);
   return actions;

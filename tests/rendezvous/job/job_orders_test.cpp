@@ -166,10 +166,10 @@ TEST_CASE("save is for those who still compute, once at a time, and for all of t
   const auto asked = table.order(t0 + 1s, save);
   CHECK(said<link::Save>(asked.actions, b).empty());
   CHECK(said<link::Save>(asked.actions, a).size() == 1);
-  refused(table.order(t0 + 1500ms, save), Outcome::not_now, "ask again in 0.5 s");
-  CHECK(table.order(t0 + 2s, save).outcome.is_done());
+  refused(table.order(t0 + 1500ms, save), Outcome::not_now, "ask again in 1.5 s");
+  CHECK(table.order(t0 + 3s, save).outcome.is_done());
   table.close(t0 + 2s, b, true);
-  refused(table.order(t0 + 4s, save), Outcome::not_now, "node 1 on host1 is broken");
+  refused(table.order(t0 + 5s, save), Outcome::not_now, "node 1 on host1 is broken");
 }
 
 TEST_CASE("a signal that ends or halts workers saves nothing") {
@@ -299,4 +299,81 @@ TEST_CASE("a host without which nobody can go on is not excluded either") {
   refused(table.order(t0, exclude("host0")), Outcome::not_now, "hosts the coordinator");
   CHECK(table.job.objection_to_exclude("host1"));
   CHECK_FALSE(table.job.objection_to_exclude("host2"));
+}
+
+// --- a host that fails again and again -----------------------------------------------------------
+
+namespace {
+
+// Rounds of `a` and `b` in which a worker of `b` fails, from the first to the last of them.
+coordinator::Actions fail_on_b(Table& table, std::uint32_t first, std::uint32_t last) {
+  coordinator::Actions actions;
+  for (std::uint32_t round = first; round <= last; ++round) {
+    const TimePoint at = t0 + round * 100s;
+    table.hear(at, b,
+               link::Failed{.round = RoundNumber{round},
+                            .failure = {.rank = Rank{1}, .status = {.value = 3}}});
+    actions = table.drained(at, round, {a, b});
+  }
+  return actions;
+}
+
+std::string notes_of(const coordinator::Actions& actions) {
+  std::string text;
+  for (const auto& action : actions) {
+    if (const auto* note = std::get_if<coordinator::Note>(&action)) text += note->line + "\n";
+  }
+  return text;
+}
+
+JobTerms two_failures_are_enough(int nodes_max = 2) {
+  return {.id = "j",
+          .nodes_min = 2,
+          .nodes_max = nodes_max,
+          .restarts = {.max = 9, .host_limit = {2, 600s}}};
+}
+
+}  // namespace
+
+TEST_CASE("a host on which rounds fail again and again leaves its seat to a spare, and stays out") {
+  Table table{two_failures_are_enough()};
+  table.join(t0, a, any("host-a"), true);
+  table.join(t0, b, any("host-b"));
+  table.join(t0, c, any("host-c"));
+  CHECK(said<link::Dismissed>(fail_on_b(table, 1, 1), b).empty());
+  const auto last = fail_on_b(table, 2, 2);
+  CHECK(notes_of(last).find("host-b is excluded until the job is over: 2 rounds failed on host-b "
+                            "within 600 s (--max-host-failures=2)") != std::string::npos);
+  CHECK(said<link::Dismissed>(last, b).size() == 1);
+  CHECK(said<link::Sealed>(last, a).size() == 1);
+  CHECK(said<link::Sealed>(last, c).size() == 1);
+  link::Join another = any("host-b");
+  another.agent = 9;
+  const auto again = table.join(t0 + 300s, LinkId{4}, another);
+  REQUIRE(said<link::Refused>(again, LinkId{4}).size() == 1);
+  CHECK(said<link::Refused>(again, LinkId{4})[0].reason.find("--max-host-failures=2") !=
+        std::string::npos);
+  // An operator who has mended it may let it in.
+  CHECK(table.order(t0 + 301s, include("host-b")).outcome.is_done());
+}
+
+TEST_CASE("a host without which the job cannot go on keeps its seat, and everybody is told why") {
+  Table table{two_failures_are_enough()};
+  table.join(t0, a, any("host-a"), true);
+  table.join(t0, b, any("host-b"));
+  const auto last = fail_on_b(table, 1, 2);
+  CHECK(notes_of(last).find("it would get no other seat, but 1 node would be left of at least 2") !=
+        std::string::npos);
+  CHECK(said<link::Dismissed>(last, b).empty());
+  CHECK(said<link::Sealed>(last, b).size() == 1);
+}
+
+TEST_CASE("the coordinator's own host is never left out") {
+  Table table{two_failures_are_enough()};
+  table.join(t0, a, any("host-b"), true);
+  table.join(t0, b, any("host-b"));
+  table.join(t0, c, any("host-c"));
+  const auto last = fail_on_b(table, 1, 2);
+  CHECK(notes_of(last).find("hosts the coordinator") != std::string::npos);
+  CHECK(said<link::Sealed>(last, b).size() == 1);
 }

@@ -36,17 +36,14 @@ struct Table {
       : Table(JobTerms{.id = "j",
                        .nodes_min = nodes_min,
                        .nodes_max = nodes_max,
-                       .restarts_max = restarts_max}) {}
+                       .restarts = {.max = restarts_max}}) {}
   explicit Table(JobTerms terms)
       : job(std::move(terms),
             {.lease = 3s, .status_interval = 5s, .last_call = 30s, .store_port = 29500}) {}
 
   coordinator::Actions join(TimePoint now, LinkId link, link::Join what, bool local = false) {
     const JobTerms& terms = job.terms();
-    what.restarts_max = terms.restarts_max;
-    what.backoff = terms.restart_backoff;
-    what.window = terms.restart_window;
-    what.no_restart_codes = terms.no_restart_codes;
+    what.restarts = terms.restarts;
     coordinator::Actions actions;
     job.join(now, {link, "10.0.0." + std::to_string(link.value), local}, what, actions);
     CHECK_FALSE(job.check());

@@ -7,10 +7,10 @@ using namespace cpprun;
 
 namespace {
 
-const JobTerms terms{.id = "j", .nodes_min = 2, .nodes_max = 4, .restarts_max = 3};
+const JobTerms terms{.id = "j", .nodes_min = 2, .nodes_max = 4, .restarts = {.max = 3}};
 
 link::Join join() {
-  return {.job = "j", .host = "beta", .nodes_min = 2, .nodes_max = 4, .restarts_max = 3};
+  return {.job = "j", .host = "beta", .nodes_min = 2, .nodes_max = 4, .restarts = {.max = 3}};
 }
 
 }  // namespace
@@ -28,7 +28,7 @@ TEST_CASE("every disagreement names both sides and the flag") {
         "this job runs with --nnodes=2:4, but beta came with --nnodes=2:5; start every node with "
         "the same");
   auto restarts = join();
-  restarts.restarts_max = 0;
+  restarts.restarts.max = 0;
   CHECK(disagreement(terms, restarts) ==
         "this job runs with --max-restarts=3, but beta came with --max-restarts=0; the budget is "
         "the job's, start every node with the same");

@@ -61,7 +61,7 @@ TEST_CASE("what the command line refuses is refused on the wire as well") {
   CHECK(changed([](auto& j) { j.nodes_max = 1; }) == "its join says max=1, which cannot be");
   CHECK(changed([](auto& j) { j.local_world_size = 1 << 30; }) ==
         "its join says workers=1073741824, which cannot be");
-  CHECK(changed([](auto& j) { j.restarts_max = -1; }) ==
+  CHECK(changed([](auto& j) { j.restarts.max = -1; }) ==
         "its join says restarts=-1, which cannot be");
   CHECK(changed([](auto& j) { j.lease = std::chrono::milliseconds(-5); }) ==
         "its join says lease_ms=-5, which cannot be");

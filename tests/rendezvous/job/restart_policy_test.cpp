@@ -17,20 +17,34 @@ RestartPolicy::End exit_with(int code, int rank = 0, Duration life = 60s) {
           .life = life};
 }
 
+RestartPolicy::End ended_by(std::string cause, std::string host = "host-b") {
+  auto end = exit_with(1);
+  end.root.cause = std::move(cause);
+  end.root.host = std::move(host);
+  end.lost = end.root.cause == link::node_lost;
+  return end;
+}
+
+RestartPolicy::End after_step(std::uint64_t step, std::uint64_t checkpoint_step = 0) {
+  auto end = exit_with(1, 0, 10s);
+  end.reached = {step, checkpoint_step};
+  return end;
+}
+
 }  // namespace
 
 TEST_CASE("so many restarts as the budget has, without a pause, and the count goes on") {
-  RestartPolicy policy{JobTerms{.id = "j", .restarts_max = 2}};
-  CHECK(policy.judge(t0, exit_with(1)) == RestartPolicy::Verdict{true, {}, "restart 1 of 2"});
-  CHECK(policy.judge(t0, exit_with(1)) == RestartPolicy::Verdict{true, {}, "restart 2 of 2"});
+  RestartPolicy policy{RestartRules{.max = 2}};
+  CHECK(policy.judge(t0, exit_with(1)) == RestartPolicy::Verdict{true, {}, "restart 1 of 2", true});
+  CHECK(policy.judge(t0, exit_with(1)) == RestartPolicy::Verdict{true, {}, "restart 2 of 2", true});
   CHECK(policy.judge(t0, exit_with(1)) ==
         RestartPolicy::Verdict{false, {}, "all 2 restarts are used"});
   CHECK(policy.restarts_used() == 2);
-  CHECK_FALSE(RestartPolicy{JobTerms{.id = "j"}}.judge(t0, exit_with(1)).restart);
+  CHECK_FALSE(RestartPolicy{RestartRules{}}.judge(t0, exit_with(1)).restart);
 }
 
 TEST_CASE("with a window the budget refills, and the worker's count of restarts goes on") {
-  RestartPolicy policy{JobTerms{.id = "j", .restarts_max = 1, .restart_window = 600s}};
+  RestartPolicy policy{RestartRules{.max = 1, .window = 600s}};
   CHECK(policy.judge(t0, exit_with(1)).restart);
   CHECK(policy.judge(t0 + 599s, exit_with(1)).reason ==
         "all 1 restarts of the last 600 s are used");
@@ -39,8 +53,7 @@ TEST_CASE("with a window the budget refills, and the worker's count of restarts 
 }
 
 TEST_CASE("the pause doubles with each restart that counts, up to its limit") {
-  RestartPolicy policy{
-      JobTerms{.id = "j", .restarts_max = 100, .restart_backoff = 2s, .restart_window = 1h}};
+  RestartPolicy policy{RestartRules{.max = 100, .backoff = 2s, .window = 1h}};
   CHECK(policy.judge(t0, exit_with(1)).pause == 2s);
   CHECK(policy.judge(t0, exit_with(1)).pause == 4s);
   CHECK(policy.judge(t0, exit_with(1)).pause == 8s);
@@ -50,13 +63,13 @@ TEST_CASE("the pause doubles with each restart that counts, up to its limit") {
 }
 
 TEST_CASE("a pause that is longer than the limit stays what it was") {
-  RestartPolicy policy{JobTerms{.id = "j", .restarts_max = 3, .restart_backoff = 10min}};
+  RestartPolicy policy{RestartRules{.max = 3, .backoff = 10min}};
   policy.judge(t0, exit_with(1));
   CHECK(policy.judge(t0, exit_with(1)).pause == 10min);
 }
 
 TEST_CASE("a listed end is final, exit codes and signals each by their own number") {
-  const JobTerms terms{.id = "j", .restarts_max = 3, .no_restart_codes = {2, -9}};
+  const RestartRules terms{.max = 3, .final_codes = {2, -9}};
   CHECK(RestartPolicy{terms}.judge(t0, exit_with(2)).reason ==
         "exit code 2 is among --no-restart-codes");
   CHECK(RestartPolicy{terms}.judge(t0, exit_with(-9)).reason ==
@@ -67,7 +80,7 @@ TEST_CASE("a listed end is final, exit codes and signals each by their own numbe
 
 TEST_CASE(
     "a rank that dies at its start three times in a row ends a job with a window or a pause") {
-  RestartPolicy policy{JobTerms{.id = "j", .restarts_max = 9, .restart_window = 600s}};
+  RestartPolicy policy{RestartRules{.max = 9, .window = 600s}};
   CHECK(policy.judge(t0, exit_with(1, 5, 300ms)).restart);
   CHECK(policy.judge(t0, exit_with(1, 5, 300ms)).restart);
   CHECK(policy.judge(t0, exit_with(1, 5, 300ms)).reason ==
@@ -75,7 +88,7 @@ TEST_CASE(
 }
 
 TEST_CASE("another rank, or a longer life, is no loop") {
-  RestartPolicy policy{JobTerms{.id = "j", .restarts_max = 9, .restart_backoff = 1s}};
+  RestartPolicy policy{RestartRules{.max = 9, .backoff = 1s}};
   policy.judge(t0, exit_with(1, 5, 300ms));
   policy.judge(t0, exit_with(1, 5, 300ms));
   CHECK(policy.judge(t0, exit_with(1, 6, 300ms)).restart);
@@ -85,17 +98,121 @@ TEST_CASE("another rank, or a longer life, is no loop") {
 }
 
 TEST_CASE("without a pause or a window the budget alone decides, as under torchrun") {
-  RestartPolicy policy{JobTerms{.id = "j", .restarts_max = 4}};
+  RestartPolicy policy{RestartRules{.max = 4}};
   for (int i = 0; i < 4; ++i) CHECK(policy.judge(t0, exit_with(1, 5, 1ms)).restart);
 }
 
 TEST_CASE("what is left of the budget grows again when a restart is forgotten") {
-  RestartPolicy policy{JobTerms{.id = "j", .restarts_max = 2, .restart_window = 600s}};
+  RestartPolicy policy{RestartRules{.max = 2, .window = 600s}};
   CHECK(policy.restarts_left(t0) == 2);
   policy.judge(t0, exit_with(1));
   CHECK(policy.restarts_left(t0 + 599s) == 1);
   CHECK(policy.restarts_left(t0 + 600s) == 2);
-  RestartPolicy for_ever{JobTerms{.id = "j", .restarts_max = 2}};
+  RestartPolicy for_ever{RestartRules{.max = 2}};
   for_ever.judge(t0, exit_with(1));
   CHECK(for_ever.restarts_left(t0 + 9000s) == 1);
+}
+
+TEST_CASE("a cause with a purse of its own leaves the whole job's budget alone") {
+  RestartPolicy policy{RestartRules{.max = 1, .budgets = {{"hang", 1}, {"killed", 0}}}};
+  CHECK(policy.judge(t0, ended_by("hung")).reason == "restart 1 of 1 after hang");
+  CHECK(policy.restarts_left(t0) == 1);
+  CHECK(policy.restarts_left(t0, policy.rules().budgets[0]) == 0);
+  CHECK(policy.judge(t0, ended_by("peer_silent")).reason == "all 1 restarts after hang are used");
+  CHECK(policy.judge(t0, ended_by("killed")).reason == "no restart after killed is allowed");
+  CHECK(policy.judge(t0, ended_by("segfault")).reason == "restart 1 of 1");
+  CHECK(policy.judge(t0, ended_by("")).reason == "all 1 restarts are used");
+  CHECK(policy.restarts_used() == 2);
+}
+
+TEST_CASE(
+    "a purse without a bottom is never empty, and a rank that dies at once ends it all the same") {
+  RestartPolicy policy{RestartRules{.budgets = {{"preempt", {}}}}};
+  for (int i = 0; i < 1000; ++i) {
+    CHECK(policy.judge(t0, ended_by("terminated")).reason ==
+          "restarts after preempt have no limit");
+  }
+  CHECK(policy.restarts_left(t0, policy.rules().budgets[0]) == std::nullopt);
+  CHECK(policy.judge(t0, ended_by("segfault")).reason == "no restart is allowed");
+  auto at_once = ended_by("terminated");
+  at_once.life = 10ms;
+  CHECK(policy.judge(t0, at_once).restart);
+  CHECK(policy.judge(t0, at_once).restart);
+  CHECK_FALSE(policy.judge(t0, at_once).restart);
+}
+
+TEST_CASE("a lost node costs nothing, unless it has a purse") {
+  RestartPolicy free{RestartRules{.max = 1}};
+  for (int i = 0; i < 5; ++i) {
+    const auto verdict = free.judge(t0, ended_by("node_lost"));
+    CHECK(verdict.restart);
+    CHECK_FALSE(verdict.counts);
+  }
+  CHECK(free.restarts_used() == 0);
+  RestartPolicy bounded{RestartRules{.max = 1, .budgets = {{"node", 1}}, .backoff = 2s}};
+  const auto verdict = bounded.judge(t0, ended_by("node_lost"));
+  CHECK(verdict.counts);
+  CHECK(verdict.pause == 2s);
+  CHECK(bounded.judge(t0, ended_by("node_lost")).reason == "all 1 restarts after node are used");
+}
+
+TEST_CASE("a code that is nobody's fault costs nothing") {
+  RestartPolicy policy{RestartRules{.max = 1, .free_codes = {75, -12}}};
+  for (int i = 0; i < 5; ++i) {
+    CHECK(policy.judge(t0, exit_with(75)).reason ==
+          "exit code 75 asks for a restart that costs nothing");
+    CHECK(policy.judge(t0, exit_with(-12)).counts);
+  }
+  CHECK(policy.restarts_left(t0) == 1);
+  CHECK(policy.restarts_used() == 10);
+  for (int i = 0; i < 2; ++i) CHECK(policy.judge(t0, exit_with(75, 4, 1ms)).restart);
+  CHECK_FALSE(policy.judge(t0, exit_with(75, 4, 1ms)).restart);
+}
+
+TEST_CASE("restarts in a row that come no further than before are too many at some point") {
+  struct Round {
+    std::uint64_t step, checkpoint_step;
+    bool restart;
+  };
+  const auto play = [](const std::vector<Round>& rounds) {
+    RestartPolicy policy{RestartRules{.max = 99, .fruitless_max = 2}};
+    std::string last;
+    for (const Round& each : rounds) {
+      CAPTURE(&each - rounds.data());
+      const auto verdict = policy.judge(t0, after_step(each.step, each.checkpoint_step));
+      CHECK(verdict.restart == each.restart);
+      last = verdict.reason;
+    }
+    return last;
+  };
+  // The first round was no restart.
+  CHECK(play({{0, 0, true}, {0, 0, true}, {0, 0, false}}) ==
+        "the last 2 restarts came not beyond 60 s (--max-no-progress=2)");
+  CHECK(play({{50, 0, true}, {40, 0, true}, {51, 0, true}, {51, 0, true}, {30, 0, false}}) ==
+        "the last 2 restarts came not beyond step 51 (--max-no-progress=2)");
+  // Steps after the last checkpoint are lost, however many.
+  CHECK(play({{150, 100, true}, {180, 100, true}, {190, 100, false}}) ==
+        "the last 2 restarts came not beyond the checkpoint of step 100 (--max-no-progress=2)");
+  CHECK(play({{150, 100, true}, {180, 100, true}, {250, 200, true}, {250, 200, true}}) ==
+        "restart 4 of 99");
+}
+
+TEST_CASE("a round of workers that do not beat has come further if it lived for a minute") {
+  RestartPolicy policy{RestartRules{.max = 99, .fruitless_max = 1}};
+  CHECK(policy.judge(t0, exit_with(1, 0, 59s)).restart);
+  CHECK(policy.judge(t0, exit_with(1, 0, 60s)).restart);
+  CHECK_FALSE(policy.judge(t0, exit_with(1, 0, 59s)).restart);
+}
+
+TEST_CASE("a host that fails too often within its time is named, once each time") {
+  RestartPolicy policy{RestartRules{.max = 99, .host_limit = {2, 600s}}};
+  CHECK_FALSE(policy.judge(t0, ended_by("segfault")).failing_host);
+  CHECK_FALSE(policy.judge(t0, ended_by("segfault", "host-c")).failing_host);
+  CHECK_FALSE(policy.judge(t0 + 600s, ended_by("segfault")).failing_host);
+  CHECK(policy.judge(t0 + 700s, ended_by("node_lost")).failing_host == "host-b");
+  CHECK_FALSE(policy.judge(t0 + 701s, ended_by("segfault")).failing_host);
+  // Who only follows is not to blame.
+  auto followed = ended_by("peer_gone", "host-c");
+  followed.root.consequence = true;
+  for (int i = 0; i < 5; ++i) CHECK_FALSE(policy.judge(t0 + 702s, followed).failing_host);
 }

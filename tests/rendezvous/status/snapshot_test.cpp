@@ -73,8 +73,8 @@ TEST_CASE("a failure is seen at once, and of every round that it broke") {
 }
 
 TEST_CASE("a job that pauses before a restart says so, and for how long") {
-  Table table(JobTerms{
-      .id = "j", .nodes_min = 2, .nodes_max = 2, .restarts_max = 3, .restart_backoff = 10s});
+  Table table(
+      JobTerms{.id = "j", .nodes_min = 2, .nodes_max = 2, .restarts = {.max = 3, .backoff = 10s}});
   table.seal();
   table.hear(
       t0 + 4s, b,

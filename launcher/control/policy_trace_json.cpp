@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "launcher/control/policy_trace_json.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <set>
+#include <tuple>
+
+#include "proto/plain_text.h"
+#include "proto/signal_names.h"
+#include "proto/text.h"
+
+namespace cpprun {
+
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr double seconds_max = 1e10;  // some three centuries
+constexpr int rank_max = 100'000'000;
+
+// The member, where it is of that kind; else nothing.
+std::optional<double> number_at(const Json& json, const char* name) {
+  const auto found = json.find(name);
+  if (found == json.end() || !found->is_number()) return std::nullopt;
+  const double value = found->get<double>();
+  return value >= 0 && value <= seconds_max ? std::optional(value) : std::nullopt;
+}
+
+std::string text_at(const Json& json, const char* name) {
+  const auto found = json.find(name);
+  return found != json.end() && found->is_string() ? plain_line(found->get<std::string>()) : "";
+}
+
+TimePoint moment(double seconds) {
+  return TimePoint{std::chrono::round<std::chrono::milliseconds>(
+      std::chrono::duration<double>(std::min(seconds, seconds_max)))};
+}
+
+link::ExitStatus status_of(const Json& json) {
+  if (const auto signal = signal_number(text_at(json, "signal"))) {
+    return {.signalled = true, .value = *signal};
+  }
+  return {.signalled = false, .value = static_cast<int>(number_at(json, "exit_code").value_or(1))};
+}
+
+// A `failure` of events and reports; the made-up ones have the same members.
+link::Failure failure_of(const Json& json) {
+  link::Failure failure{
+      .rank =
+          Rank{static_cast<int>(std::min<double>(number_at(json, "rank").value_or(0), rank_max))},
+      .host = text_at(json, "host"),
+      .status = status_of(json),
+      .cause = text_at(json, "cause")};
+  failure.consequence = json.value("consequence", Json()) == Json(true);
+  return failure;
+}
+
+std::uint64_t step_at(const Json& json, const char* name) {
+  return static_cast<std::uint64_t>(number_at(json, name).value_or(0));
+}
+
+TracedFailure made_up(const Json& json, double at, double before) {
+  const double life = number_at(json, "life").value_or(at - before);
+  TracedFailure failure{.at = moment(at),
+                        .end = {.root = failure_of(json), .life = moment(life).time_since_epoch()}};
+  failure.end.lost = failure.end.root.cause == link::node_lost;
+  failure.end.reached = {step_at(json, "step"), step_at(json, "checkpoint_step")};
+  return failure;
+}
+
+// What is known of one round.
+struct Round {
+  std::optional<double> began;
+  std::optional<double> failed_at;
+  std::optional<link::Failure> root;
+
+  // A consequence is the root of nothing while there is something else; nor is a node that was
+  // missed, while a worker is known to have failed.
+  static auto place(const link::Failure& failure, double at) {
+    return std::tuple{failure.consequence, failure.cause == link::node_lost, at};
+  }
+  void add(link::Failure failure, double at) {
+    if (root && place(*root, *failed_at) <= place(failure, at)) return;
+    root = std::move(failure);
+    failed_at = at;
+  }
+};
+
+using Rounds = std::map<std::int64_t, Round>;
+
+PolicyTrace trace_of(const Rounds& rounds) {
+  PolicyTrace trace{.failures = {}, .rounds = rounds.size()};
+  std::optional<double> zero;
+  for (const auto& [number, round] : rounds) {
+    const auto first = round.began ? round.began : round.failed_at;
+    if (first) zero = std::min(zero.value_or(*first), *first);
+  }
+  for (const auto& [number, round] : rounds) {
+    if (!round.root) continue;
+    const double at = *round.failed_at;
+    const double life = std::max(at - round.began.value_or(at), 0.0);
+    trace.failures.push_back({.at = moment(at - *zero),
+                              .end = {.root = *round.root,
+                                      .life = moment(life).time_since_epoch(),
+                                      .lost = round.root->cause == link::node_lost}});
+  }
+  std::ranges::stable_sort(trace.failures, {}, &TracedFailure::at);
+  return trace;
+}
+
+PolicyTrace trace_of_report(const Json& report) {
+  Rounds rounds;
+  for (const Json& attempt : report.at("attempts")) {
+    if (!attempt.is_object()) continue;
+    Round& round = rounds[static_cast<std::int64_t>(number_at(attempt, "round").value_or(0))];
+    round.began = number_at(attempt, "began");
+    const auto failure = attempt.find("failure");
+    if (failure == attempt.end() || !failure->is_object()) continue;
+    const auto ended = number_at(attempt, "ended").value_or(round.began.value_or(0));
+    round.add(failure_of(*failure), number_at(*failure, "time").value_or(ended));
+  }
+  return trace_of(rounds);
+}
+
+void take_event(const Json& json, double time, Rounds& rounds) {
+  const auto number = static_cast<std::int64_t>(number_at(json, "round").value_or(0));
+  const std::string name = text_at(json, "event");
+  if (number < 1) return;
+  if (name == "round_sealed") {
+    auto& began = rounds[number].began;
+    began = std::min(began.value_or(time), time);
+  } else if (name == "worker_failed" && json.contains("failure") && json["failure"].is_object()) {
+    const Json& failure = json["failure"];
+    rounds[number].add(failure_of(failure), number_at(failure, "time").value_or(time));
+  } else if (name == "node_lost") {
+    link::Failure lost{.host = text_at(json, "changed_host"), .status = {.value = 1}};
+    lost.cause = link::node_lost;
+    rounds[number].add(std::move(lost), time);
+  }
+}
+
+std::string where(std::size_t line) {
+  return fmt::format("line {} of the trace", line);
+}
+
+}  // namespace
+
+Result<PolicyTrace> read_policy_trace(std::string_view text, std::string_view job) {
+  const Json whole = Json::parse(text, nullptr, false);
+  if (whole.is_object() && whole.contains("attempts") && whole["attempts"].is_array()) {
+    return trace_of_report(whole);
+  }
+  Rounds rounds;
+  PolicyTrace invented;
+  std::set<std::string> jobs;
+  std::size_t number = 0;
+  double before = 0;
+  for (const auto line : split(text, '\n')) {
+    ++number;
+    if (trimmed(line).empty()) continue;
+    const Json json = Json::parse(line, nullptr, false);
+    if (!json.is_object()) return failure(where(number) + " is no JSON object");
+    if (const auto at = number_at(json, "at")) {
+      if (*at < before) return failure(where(number) + " is before the one above it");
+      invented.failures.push_back(made_up(json, *at, before));
+      before = *at;
+      continue;
+    }
+    const auto time = number_at(json, "time");
+    if (!time || !json.contains("event")) {
+      return failure(where(number) +
+                     " is neither an event of --events nor a failure with \"at\" in seconds");
+    }
+    const std::string of = text_at(json, "job");
+    if (!job.empty() && of != job) continue;
+    jobs.insert(of);
+    take_event(json, *time, rounds);
+  }
+  if (jobs.size() > 1) {
+    return failure(fmt::format("the trace tells of {} jobs: {}; name one with --job", jobs.size(),
+                               fmt::join(jobs, ", ")));
+  }
+  if (!jobs.empty() && !invented.failures.empty()) {
+    return failure("the trace has events and made-up failures; give it one of them");
+  }
+  if (jobs.empty() && invented.failures.empty()) {
+    return failure(job.empty() ? std::string("the trace is empty")
+                               : fmt::format("the trace tells nothing of job \"{}\"", job));
+  }
+  if (jobs.empty()) {
+    invented.rounds = invented.failures.size();
+    return invented;
+  }
+  return trace_of(rounds);
+}
+
+}  // namespace cpprun

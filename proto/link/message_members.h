@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+// The members of every message by the names under which they travel, for the codec alone.
+
+#include <concepts>
+#include <string_view>
+#include <type_traits>
+
+#include "proto/link/message.h"
+#include "proto/link/wire_values.h"
+
+namespace cpprun::link {
+
+// Each message lists its members once; the same list writes and reads.
+template <class M, class F>
+void each_member(M& m, F&& f)
+  requires std::same_as<std::remove_const_t<M>, Failure>
+{
+  f("rank", m.rank.value), f("local_rank", m.local_rank.value), f("node", m.group_rank.value);
+  f("host", m.host), f("pid", m.pid), f("signalled", m.status.signalled);
+  f("status", m.status.value), f("time", m.time), f("message", m.message);
+  f("cause", m.cause), f("consequence", m.consequence);
+}
+
+template <class M, class F>
+void each_member(M& m, F&& f)
+  requires std::same_as<std::remove_const_t<M>, Join>
+{
+  f("job", m.job), f("host", m.host), f("pid", m.pid), f("agent", m.agent),
+      f("node_rank", m.node_rank);
+  f("min", m.nodes_min), f("max", m.nodes_max), f("workers", m.local_world_size);
+  f("role", m.role), f("restarts", m.restarts.max),
+      f("backoff_ms", milliseconds(m.restarts.backoff));
+  f("window_ms", milliseconds(m.restarts.window)), f("final", m.restarts.final_codes);
+  f("addresses", m.addresses), f("lease_ms", milliseconds(m.lease));
+  f("last_call_ms", milliseconds(m.last_call)), f("after", m.after.value),
+      f("idle", Idle{m.idle, m.done});
+  f("sent", m.sent), f.where_known("budgets", m.restarts.budgets);
+  f.where_known("free", m.restarts.free_codes),
+      f.where_known("fruitless", m.restarts.fruitless_max);
+  f.where_known("host_failures", m.restarts.host_limit.failures);
+  f.where_known("host_window_ms", milliseconds(m.restarts.host_limit.window));
+}
+
+template <class M, class F>
+void each_member(M& m, F&& f)
+  requires std::same_as<std::remove_const_t<M>, Failed>
+{
+  f("round", m.round.value), f("failure", m.failure), f("noticed", m.noticed);
+}
+
+template <class M, class F>
+void each_member(M& m, F&& f)
+  requires std::same_as<std::remove_const_t<M>, Succeeded>
+{
+  f("round", m.round.value);
+}
+
+template <class M, class F>
+void each_member(M& m, F&& f)
+  requires std::same_as<std::remove_const_t<M>, Drained>
+{
+  f("round", m.round.value), f.where_known("unsaved_ms", milliseconds(m.unsaved));
+  f.where_known("step", m.reached.step), f.where_known("saved", m.reached.checkpoint_step);
+}
+
+template <class M, class F>
+void each_member(M& m, F&& f)
+  requires std::same_as<std::remove_const_t<M>, Status>
+{
+  f("round", m.round.value), f("workers", m.workers);
+}
+
+template <class M, class F>
+void each_member(M& m, F&& f)
+  requires std::same_as<std::remove_const_t<M>, Leave>
+{
+  f("signal", m.signal), f("reason", m.reason), f.where_known("asked", m.asked);
+}
+
+template <class M, class F>
+void each_member(M& m, F&& f)
+  requires std::same_as<std::remove_const_t<M>, Heartbeat>
+{
+  f("sent", m.sent), f("trip", microseconds(m.round_trip));
+  f.where_known("watch_ms", milliseconds(m.watch));
+}
+
+template <class M, class F>
+void each_member(M& m, F&& f)
+  requires std::same_as<std::remove_const_t<M>, Waiting>
+{
+  f("reason", m.reason), f("spare", m.spare);
+}
+
+template <class M, class F>
+void each_member(M& m, F&& f)
+  requires std::same_as<std::remove_const_t<M>, Refused> ||
+           std::same_as<std::remove_const_t<M>, Dismissed>
+{
+  f("reason", m.reason);
+}
+
+template <class M, class F>
+void each_member(M& m, F&& f)
+  requires std::same_as<std::remove_const_t<M>, Sealed>
+{
+  f("round", m.round.value), f("restart", m.restart_count), f("node", m.group_rank.value);
+  f("nodes", m.group_world_size), f("base", m.base_rank.value), f("world", m.world_size);
+  f("role_base", m.role_base_rank), f("role_world", m.role_world_size);
+  f("store_port", m.store_port), f("neighbour", m.neighbour);
+}
+
+template <class M, class F>
+void each_member(M& m, F&& f)
+  requires std::same_as<std::remove_const_t<M>, Drain>
+{
+  f("round", m.round.value), f("reason", m.reason);
+}
+
+template <class M, class F>
+void each_member(M& m, F&& f)
+  requires std::same_as<std::remove_const_t<M>, Save>
+{
+  f("round", m.round.value), f("signal", m.signal), f("at", m.at);
+}
+
+template <class M, class F>
+void each_member(M& m, F&& f)
+  requires std::same_as<std::remove_const_t<M>, Finish>
+{
+  f("code", m.exit_code), f("reason", m.reason), f("root", m.root);
+  f("others", m.consequences), f("other_count", m.consequence_count), f("time", m.time);
+}
+
+template <class M, class F>
+void each_member(M& m, F&& f)
+  requires std::same_as<std::remove_const_t<M>, WhoHosts>
+{
+  f("job", m.job), f("host", m.host), f("pid", m.pid), f("agent", m.agent);
+  f.where_known("joins", m.joins);
+}
+
+template <class M, class F>
+void each_member(M& m, F&& f)
+  requires std::same_as<std::remove_const_t<M>, Hosts>
+{
+  f("job", m.job), f("host", m.host), f("pid", m.pid), f("itself", m.itself);
+}
+
+template <class M>
+constexpr std::string_view name_of() {
+  if constexpr (std::same_as<M, Join>) return "join";
+  if constexpr (std::same_as<M, Failed>) return "failed";
+  if constexpr (std::same_as<M, Succeeded>) return "succeeded";
+  if constexpr (std::same_as<M, Drained>) return "drained";
+  if constexpr (std::same_as<M, Leave>) return "leave";
+  if constexpr (std::same_as<M, Heartbeat>) return "heartbeat";
+  if constexpr (std::same_as<M, Waiting>) return "waiting";
+  if constexpr (std::same_as<M, Refused>) return "refused";
+  if constexpr (std::same_as<M, Sealed>) return "sealed";
+  if constexpr (std::same_as<M, Drain>) return "drain";
+  if constexpr (std::same_as<M, Finish>) return "finish";
+  if constexpr (std::same_as<M, WhoHosts>) return "who_hosts";
+  if constexpr (std::same_as<M, Hosts>) return "hosts";
+  if constexpr (std::same_as<M, Save>) return "save";
+  if constexpr (std::same_as<M, Dismissed>) return "dismissed";
+  if constexpr (std::same_as<M, Status>) return "status";
+}
+
+}  // namespace cpprun::link

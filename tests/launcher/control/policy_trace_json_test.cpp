@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "launcher/control/policy_trace_json.h"
+
+#include <doctest/doctest.h>
+
+#include <csignal>
+
+using namespace cpprun;
+using namespace std::chrono_literals;
+
+namespace {
+
+constexpr TimePoint t0{};
+
+// As --events has them, of two nodes that share a file.
+constexpr std::string_view events =
+    R"({"time":1000.0,"event":"job_started","job":"j","host":"a","node":0,"round":0}
+{"time":1001.0,"event":"round_sealed","job":"j","host":"a","node":0,"round":1}
+{"time":1001.2,"event":"round_sealed","job":"j","host":"b","node":1,"round":1}
+{"time":1060.0,"event":"worker_failed","job":"j","host":"a","node":0,"round":1,)"
+    R"("failure":{"rank":0,"host":"a","exit_code":1,"signal":null,"time":1060.0,)"
+    R"("cause":"peer_gone","consequence":true}}
+{"time":1060.5,"event":"worker_failed","job":"j","host":"b","node":1,"round":1,)"
+    R"("failure":{"rank":3,"host":"b","exit_code":137,"signal":"SIGKILL","time":1060.4,)"
+    R"("cause":"out_of_memory","consequence":false}}
+{"time":1062.0,"event":"round_sealed","job":"j","host":"a","node":0,"round":2}
+{"time":1100.0,"event":"node_lost","job":"j","host":"a","node":0,"round":2,)"
+    R"("changed_host":"b","changed_node":1,"reason":"silent for 3 s"}
+{"time":1101.0,"event":"round_sealed","job":"j","host":"a","node":0,"round":3}
+)";
+
+std::string why_not(std::string_view text, std::string_view job = {}) {
+  const auto trace = read_policy_trace(text, job);
+  return trace ? "read" : trace.error().reason;
+}
+
+}  // namespace
+
+TEST_CASE("what failed first in each round is read off the events of all nodes") {
+  const auto trace = read_policy_trace(events, "");
+  REQUIRE(trace);
+  CHECK(trace->rounds == 3);
+  REQUIRE(trace->failures.size() == 2);
+  const TracedFailure& first = trace->failures[0];
+  CHECK(first.at == t0 + 59400ms);
+  CHECK(first.end.life == 59400ms);
+  CHECK(first.end.root.rank == Rank{3});
+  CHECK(first.end.root.host == "b");
+  CHECK(first.end.root.cause == "out_of_memory");
+  CHECK(first.end.root.status == link::ExitStatus{true, SIGKILL});
+  CHECK_FALSE(first.end.lost);
+  CHECK(trace->failures[1].end.lost);
+  CHECK(trace->failures[1].end.root.host == "b");
+  CHECK(trace->failures[1].at == t0 + 99s);
+}
+
+TEST_CASE("a report's attempts are such a history, too") {
+  const auto trace = read_policy_trace(
+      R"({"version":1,"job":"j","attempts":[
+        {"round":1,"restart":0,"began":50.0,"ended":80.0,"reason":"","failure":
+          {"rank":2,"host":"h","exit_code":3,"signal":null,"time":79.5,"cause":"silent_exit"}},
+        {"round":2,"restart":1,"began":81.0,"ended":99.0,
+         "reason":"1 more node is here","failure":null}]})",
+      "");
+  REQUIRE(trace);
+  CHECK(trace->rounds == 2);
+  REQUIRE(trace->failures.size() == 1);
+  CHECK(trace->failures[0].end.life == 29500ms);
+  CHECK(trace->failures[0].end.root.status == link::ExitStatus{false, 3});
+}
+
+TEST_CASE("a history may be made up, and little has to be said") {
+  const auto trace = read_policy_trace(
+      "{\"at\": 10}\n\n"
+      R"({"at": 3600, "cause": "hung", "host": "n7", "rank": 3, "signal": "TERM", "step": 1200,)"
+      R"("checkpoint_step": 1000, "life": 5})"
+      "\n"
+      R"({"at": 3601, "cause": "node_lost", "host": "n8"})",
+      "");
+  REQUIRE(trace);
+  REQUIRE(trace->failures.size() == 3);
+  CHECK(trace->failures[0].end.life == 10s);
+  CHECK(trace->failures[0].end.root.status == link::ExitStatus{false, 1});
+  CHECK(trace->failures[1].end.life == 5s);
+  CHECK(trace->failures[1].end.reached == link::Reached{1200, 1000});
+  CHECK(trace->failures[1].end.root.status == link::ExitStatus{true, SIGTERM});
+  CHECK(trace->failures[2].end.lost);
+}
+
+TEST_CASE("what is no history is said by its line, and which job is meant is asked") {
+  CHECK(why_not("") == "the trace is empty");
+  CHECK(why_not("{\"at\": 1}\nhello\n") == "line 2 of the trace is no JSON object");
+  CHECK(why_not("{\"at\": 5}\n{\"at\": 4}") == "line 2 of the trace is before the one above it");
+  CHECK(why_not("{\"rank\": 5}") ==
+        "line 1 of the trace is neither an event of --events nor a failure with \"at\" in seconds");
+  CHECK(why_not("{\"at\": -5}").starts_with("line 1 of the trace is neither"));
+  CHECK(why_not("{\"at\": 1e300}").starts_with("line 1 of the trace is neither"));
+  const std::string two = std::string(events) + R"({"time":1,"event":"x","job":"k","round":1})";
+  CHECK(why_not(two) == "the trace tells of 2 jobs: j, k; name one with --job");
+  CHECK(why_not(two, "j") == "read");
+  CHECK(why_not(two, "z") == "the trace tells nothing of job \"z\"");
+  CHECK(why_not(std::string(events) + "{\"at\": 1}") ==
+        "the trace has events and made-up failures; give it one of them");
+}
+
+TEST_CASE("garbled members are taken for what is not said") {
+  const auto trace =
+      read_policy_trace(R"({"at": 1, "rank": 1e99, "exit_code": "x", "signal": 7, "cause": ["a"],)"
+                        R"("host": "a\u001b[2Jb", "step": -1})",
+                        "");
+  REQUIRE(trace);
+  const auto& root = trace->failures[0].end.root;
+  CHECK(root.rank == Rank{0});
+  CHECK(root.status == link::ExitStatus{false, 1});
+  CHECK(root.cause.empty());
+  CHECK(root.host.find('\x1b') == std::string::npos);
+  CHECK(trace->failures[0].end.reached == link::Reached{});
+}
