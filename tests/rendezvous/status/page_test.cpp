@@ -8,6 +8,8 @@
 #include <fstream>
 #include <iterator>
 
+#include "proto/time_use.h"
+
 using namespace cpprun;
 
 TEST_CASE("the page is the file that people edit, byte for byte") {
@@ -40,4 +42,14 @@ TEST_CASE("the page asks nobody else, and puts nothing of a stranger's in as mar
   }
   CHECK(page.find("prefers-color-scheme: dark") != std::string::npos);
   CHECK(page.find("width=device-width") != std::string::npos);
+}
+
+TEST_CASE("the page knows every account of the ledger by a sign") {
+  const std::string page = status_page().body;
+  for (std::size_t i = 0; i < account_count; ++i) {
+    const std::string name{name_of(static_cast<Account>(i))};
+    CAPTURE(name);
+    CHECK(page.find(name + ": \"") != std::string::npos);
+    CHECK(page.find("." + name) != std::string::npos);
+  }
 }
