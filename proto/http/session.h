@@ -28,6 +28,7 @@ struct Request {
   std::string content_type = {};   // as it was sent
   bool has_origin = false;         // a page in a browser asks
   std::string last_event_id = {};  // what a watcher has heard of last; empty: it did not say
+  std::string accept = {};         // of which types the answer may be, as it was sent
   friend bool operator==(const Request&, const Request&) = default;
 };
 

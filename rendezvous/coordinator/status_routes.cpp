@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <optional>
 
@@ -92,6 +93,14 @@ bool read_parameter(std::string_view parameter, Address& address) {
   return name == "ranks" && (value == "0" || value == "1");
 }
 
+// Somebody's look, and what is looked at.
+struct Look {
+  const Coordinator& coordinator;
+  const Moment& moment;
+  const Address& address;
+  const http::Request& request;
+};
+
 // Nothing where it asks for what is not known here.
 std::optional<Address> address_of(std::string_view target) {
   const auto mark = target.find('?');
@@ -111,10 +120,10 @@ std::vector<JobSnapshot> snapshots_of(const std::vector<const Job*>& jobs, TimeP
   return snapshots;
 }
 
-http::Response all_jobs(const Coordinator& coordinator, const Moment& moment,
-                        const std::string& after) {
+http::Response all_jobs(const Look& look) {
+  const auto& [coordinator, moment, address, request] = look;
   // One more than is shown tells whether these are the last.
-  auto jobs = coordinator.jobs_after(after, bounds::status_jobs_shown_max + 1);
+  auto jobs = coordinator.jobs_after(address.after, bounds::status_jobs_shown_max + 1);
   std::optional<std::string> next;
   if (jobs.size() > bounds::status_jobs_shown_max) {
     jobs.pop_back();
@@ -123,17 +132,28 @@ http::Response all_jobs(const Coordinator& coordinator, const Moment& moment,
   return json(jobs_json(snapshots_of(jobs, moment.now), next, moment));
 }
 
-http::Response all_metrics(const Coordinator& coordinator, const Moment& moment) {
+http::Response the_page(const Look& /*look*/) {
+  return status_page();
+}
+
+http::Response health(const Look& /*look*/) {
+  return {.body = "ok\n"};
+}
+
+http::Response all_metrics(const Look& look) {
+  const auto& [coordinator, moment, address, request] = look;
+  const MetricsFormat format = metrics_format(request.accept);
   std::vector<JobSnapshot> jobs;
   for (const Job* job : coordinator.jobs_after({}, bounds::status_jobs_measured_max)) {
     jobs.push_back(measured(*job, moment.now));
   }
-  return {.type = "text/plain; version=0.0.4; charset=utf-8",
-          .body = metrics_text(jobs, coordinator.job_count(), moment.now)};
+  return {.type = std::string(content_type(format)),
+          .body = metrics_text(jobs, coordinator.job_count(), moment.now, format),
+          .fields = {{"Vary", "Accept"}}};
 }
 
-http::Response of_job(const Coordinator& coordinator, const Moment& moment,
-                      const Address& address) {
+http::Response of_job(const Look& look) {
+  const auto& [coordinator, moment, address, request] = look;
   auto rest = address.path.substr(jobs_path.size() + 1);
   const bool wants_nodes = rest.ends_with(nodes_path);
   if (wants_nodes) rest.remove_suffix(nodes_path.size());
@@ -156,7 +176,24 @@ http::Response of_job(const Coordinator& coordinator, const Moment& moment,
   return json(nodes_json(page, moment));
 }
 
+// The addresses without a name in them.
+struct Route {
+  std::string_view path;
+  http::Response (*show)(const Look&);
+};
+constexpr std::array routes = {Route{"/", the_page}, Route{"/healthz", health},
+                               Route{"/readyz", health}, Route{"/metrics", all_metrics},
+                               Route{jobs_path, all_jobs}};
+
 }  // namespace
+
+std::vector<std::string> status_routes() {
+  std::vector<std::string> paths;
+  for (const Route& route : routes) paths.emplace_back(route.path);
+  paths.push_back(fmt::format("{}/{{id}}", jobs_path));
+  paths.push_back(fmt::format("{}/{{id}}{}", jobs_path, nodes_path));
+  return paths;
+}
 
 bool is_for_us(const HostNames& names, const http::Request& request) {
   return request.host.empty() || http::is_own_host(request.host, names);
@@ -183,13 +220,12 @@ http::Response answer(const Coordinator& coordinator, const HostNames& names, co
     return refusal(
         400, "nothing but after=…, limit=… and ranks=0 may follow an address's question mark");
   const auto path = address->path;
-  if (path == "/") return status_page();
-  if (path == "/healthz" || path == "/readyz") return {.body = "ok\n"};
-  if (path == "/metrics") return all_metrics(coordinator, moment);
-  if (path == jobs_path) return all_jobs(coordinator, moment, address->after);
+  const auto* const route = std::ranges::find(routes, path, &Route::path);
+  const Look look{coordinator, moment, *address, request};
+  if (route != routes.end()) return route->show(look);
   const bool is_of_job =
       path.starts_with(jobs_path) && path.substr(jobs_path.size()).starts_with('/');
-  if (is_of_job) return of_job(coordinator, moment, *address);
+  if (is_of_job) return of_job(look);
   return refusal(404, "there is nothing at this address; / shows what there is");
 }
 

@@ -22,6 +22,9 @@ bool is_for_us(const HostNames& names, const http::Request& request);
 http::Response answer(const Coordinator& coordinator, const HostNames& names, const Moment& moment,
                       const http::Request& request);
 
+// All addresses that show something, as docs/openapi.json names them: "/api/v1/jobs/{id}".
+std::vector<std::string> status_routes();
+
 // Whose figures are looked at by asking for that address; nothing: nobody's.
 std::optional<Coordinator::LookedAt> looked_at(const http::Request& request);
 

@@ -85,12 +85,16 @@ constexpr std::array<MetricFacts, metric_count> facts = {{
 // Prometheus.
 class Writer {
  public:
-  explicit Writer(std::string& text) : text_(text) {}
+  Writer(std::string& text, MetricsFormat format) : text_(text), format_(format) {}
 
   void begin(Metric metric) {
     name_ = facts[metric].name;
-    text_ += fmt::format("# HELP {} {}\n# TYPE {} {}\n", name_, facts[metric].help, name_,
+    const bool is_open = format_ == MetricsFormat::open_metrics;
+    const auto family = is_open ? without(name_, "_total") : name_;
+    text_ += fmt::format("# HELP {} {}\n# TYPE {} {}\n", family, facts[metric].help, family,
                          facts[metric].type);
+    const bool has_unit = is_open && name_.ends_with("_seconds");
+    if (has_unit) text_ += fmt::format("# UNIT {} seconds\n", family);
   }
   void add(double value) { text_ += fmt::format("{} {}\n", name_, value); }
   void add(const JobSnapshot& job, double value) {
@@ -102,7 +106,13 @@ class Writer {
   }
 
  private:
+  static std::string_view without(std::string_view name, std::string_view suffix) {
+    if (name.ends_with(suffix)) name.remove_suffix(suffix.size());
+    return name;
+  }
+
   std::string& text_;
+  const MetricsFormat format_;
   std::string_view name_;
 };
 
@@ -189,9 +199,9 @@ std::span<const MetricFacts> metrics() {
 }
 
 std::string metrics_text(const std::vector<JobSnapshot>& jobs, std::size_t jobs_total,
-                         TimePoint now) {
+                         TimePoint now, MetricsFormat format) {
   std::string text;
-  Writer writer(text);
+  Writer writer(text, format);
   writer.begin(jobs_known);
   writer.add(static_cast<double>(jobs_total));
   write_states(writer, jobs, now);
@@ -232,6 +242,7 @@ std::string metrics_text(const std::vector<JobSnapshot>& jobs, std::size_t jobs_
     if (job.finish) writer.add(job, job.finish->exit_code);
   }
   write_progress(writer, jobs);
+  if (format == MetricsFormat::open_metrics) text += "# EOF\n";
   return text;
 }
 

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// What Prometheus is told, in its text format 0.0.4. Every series names its job by `run_id`, never
-// by `job`, which is Prometheus' own name for whom it asks. A job costs the same whatever its size:
-// nodes are counted, not named.
+// What Prometheus is told, in its text format 0.0.4 or in OpenMetrics. Every series names its job
+// by `run_id`, never by `job`, which is Prometheus' own name for whom it asks. A job costs the same
+// whatever its size: nodes are counted, not named.
 
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "rendezvous/status/metrics_format.h"
 #include "rendezvous/status/snapshot.h"
 
 namespace cpprun {
@@ -25,7 +26,7 @@ std::span<const MetricFacts> metrics();
 
 // `jobs` are all jobs; where more of them exist than are told, `jobs_total` says how many.
 std::string metrics_text(const std::vector<JobSnapshot>& jobs, std::size_t jobs_total,
-                         TimePoint now);
+                         TimePoint now, MetricsFormat format = MetricsFormat::plain);
 
 // A value of a label as the format wants it, without the quotes around it.
 std::string label_text(std::string_view value);

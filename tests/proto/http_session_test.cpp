@@ -230,12 +230,13 @@ TEST_CASE("this machine is asked for by an address, as localhost, or by its name
 TEST_CASE("what a request says in its body, and whether a page in a browser asks, is handed on") {
   const std::string body = R"({"reason": "enough"})";
   const Heard heard = talk(
-      "POST /stop HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nOrigin: "
-      "http://evil\r\nContent-Length: " +
+      "POST /stop HTTP/1.1\r\nHost: a\r\nAccept: text/plain;q=0.5\r\nContent-Type: "
+      "application/json\r\nOrigin: http://evil\r\nContent-Length: " +
       std::to_string(body.size()) + "\r\n\r\n" + body + "GET / HTTP/1.1\r\nHost: a\r\n\r\n");
   REQUIRE(heard.requests.size() == 2);
   CHECK(heard.requests[0].body == body);
   CHECK(heard.requests[0].content_type == "application/json");
   CHECK(heard.requests[0].has_origin);
+  CHECK(heard.requests[0].accept == "text/plain;q=0.5");
   CHECK(heard.requests[1] == Request{Method::get, "/", "a"});
 }

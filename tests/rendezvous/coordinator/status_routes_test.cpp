@@ -74,6 +74,17 @@ TEST_CASE("each address shows what it is for") {
   CHECK(nodes["nodes"][0]["silence"] == 5.0);
 }
 
+TEST_CASE("figures come in OpenMetrics where a request asks for it") {
+  const Coordinator daemon = daemon_with({"a"});
+  http::Request request{.target = "/metrics", .accept = "application/openmetrics-text"};
+  const auto open = answer(daemon, {}, later, request);
+  CHECK(open.type == "application/openmetrics-text; version=1.0.0; charset=utf-8");
+  CHECK(open.body.ends_with("# EOF\n"));
+  CHECK(open.fields == get(daemon, "/metrics").fields);
+  CHECK(open.fields[0].first == "Vary");
+  CHECK_FALSE(get(daemon, "/metrics").body.ends_with("# EOF\n"));
+}
+
 TEST_CASE("what is not there is refused in words, with a status") {
   const Coordinator daemon = daemon_with({"a"});
   CHECK(get(daemon, "/api/v1/jobs/b").status == 404);
