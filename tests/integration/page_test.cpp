@@ -19,10 +19,11 @@ using nlohmann::json;
 namespace {
 
 // Of two nodes with two workers each, which say who they are and stay.
-Words node(int rank, int port, const Words& program = {worker(), "pid", "hang"}) {
+Words node(int rank, int port, const Words& program = {worker(), "pid", "hang"},
+           const std::string& job = "seen") {
   Words words = {"--nnodes=2",
                  "--nproc-per-node=2",
-                 "--rdzv-id=seen",
+                 "--rdzv-id=" + job,
                  "--max-restarts=3",
                  "--no-python",
                  "--node-rank=" + std::to_string(rank),
@@ -152,6 +153,26 @@ TEST_CASE("the grid is walked by keys, the ledger adds up, and events are filter
   second.wait();
 }
 
+TEST_CASE("on a narrow screen nothing is wider than the page, and what is wide scrolls by itself") {
+  if (const auto why = no_browser(); !why.empty()) return skip(why);
+  const int port = free_port();
+  Command first(node(0, port));
+  Command second(node(1, port));
+  Browser browser;
+  browser.show(360, 740, /*dark=*/true);
+  browser.open(page_at(port));
+  browser.until(runs + " && " + four_run);
+  browser.until("document.querySelector('#events tbody tr') !== null");
+  CHECK(browser.value_of("document.documentElement.scrollWidth") == 360);
+  const std::string paper = "getComputedStyle(document.body).backgroundColor";
+  const json dark = browser.value_of(paper);
+  browser.show(360, 740, /*dark=*/false);
+  CHECK(browser.value_of(paper) != dark);
+  first.signal(SIGTERM);
+  first.wait();
+  second.wait();
+}
+
 TEST_CASE("hostile words of a worker stay words") {
   if (const auto why = no_browser(); !why.empty()) return skip(why);
   // U+202E would turn the rest of the line round.
@@ -162,14 +183,21 @@ TEST_CASE("hostile words of a worker stay words") {
       ">\"$TORCHELASTIC_ERROR_FILE\"; exit 3; fi; exec sleep 1000";
   const int port = free_port();
   const Words program = {"sh", "-c", script, "sh", json({{"message", message}}).dump()};
-  Command first(node(0, port, program));
-  Command second(node(1, port, program));
+  const std::string job = "<img src=x onerror=owned=1>#&\"'";
+  Command first(node(0, port, program, job));
+  Command second(node(1, port, program, job));
   Browser browser;
   browser.open(page_at(port));
   browser.until("document.querySelector('#rounds .failed') !== null");
   const std::string words = text_of(browser, "#rounds tr:last-child .words");
   CHECK(contains(words, "<script>owned = 1</script><img src=x onerror='owned = 1'>"));
   CHECK_FALSE(contains(words, "\xE2\x80\xAE"));
+  CHECK(text_of(browser, "#jobs a").starts_with(job));
+  CHECK(browser.value_of("document.title").get<std::string>().starts_with(job));
+  // Its link leads to it.
+  browser.value_of("document.querySelector('#jobs a').click()");
+  browser.until("location.hash.length > 20");
+  CHECK(text_of(browser, "#jobs a[aria-current]").starts_with(job));
   CHECK(browser.value_of("document.querySelectorAll('script').length") == 1);
   CHECK(browser.value_of("document.images.length") == 0);
   CHECK(browser.value_of("typeof owned") == "undefined");
