@@ -42,6 +42,9 @@ function(cpprun_content_of page tag result)
 endfunction()
 
 file(READ "${PAGE}" page)
+# What is for people who edit it: the comments of its script, and indentation.
+string(REGEX REPLACE "\n *//[^\n]*" "" page "${page}")
+string(REGEX REPLACE "\n +" "\n" page "${page}")
 cpprun_content_of("${page}" style style)
 cpprun_content_of("${page}" script script)
 cpprun_csp_hash("${style}" style_hash)

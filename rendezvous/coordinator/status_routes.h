@@ -23,7 +23,7 @@ http::Response answer(const Coordinator& coordinator, const HostNames& names, co
                       const http::Request& request);
 
 // All addresses that show something, as docs/openapi.json names them: "/api/v1/jobs/{id}".
-std::vector<std::string> status_routes();
+std::vector<std::string_view> status_routes();
 
 // Whose figures are looked at by asking for that address; nothing: nobody's.
 std::optional<Coordinator::LookedAt> looked_at(const http::Request& request);

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cctype>
-#include <string>
 
 #include "proto/text.h"
 
@@ -11,43 +10,47 @@ namespace cpprun {
 
 namespace {
 
+bool is_alike(std::string_view left, std::string_view right) {
+  return std::ranges::equal(left, right, [](unsigned char a, unsigned char b) {
+    return std::tolower(a) == std::tolower(b);
+  });
+}
+
+// Of "1", "0.5" or "0.125"; other forms are no weight.
+int thousandths(std::string_view text) {
+  const bool is_one = text.starts_with('1');
+  if (!is_one && !text.starts_with('0')) return 0;
+  int weight = is_one ? 1000 : 0;
+  text.remove_prefix(1);
+  if (text.empty()) return weight;
+  if (!text.starts_with('.') || text.size() > 4) return 0;
+  int unit = 100;
+  for (const char digit : text.substr(1)) {
+    if (digit < '0' || digit > '9') return 0;
+    weight += (digit - '0') * unit;
+    unit /= 10;
+  }
+  return std::min(weight, 1000);
+}
+
 // One of the types that a request accepts, taken apart.
 struct Accepted {
-  std::string type;
-  std::string version;  // empty: any
-  int weight = 1000;    // in thousandths
+  std::string_view type;
+  std::string_view version;  // empty: any
+  int weight = 1000;         // in thousandths
 };
 
-std::string lower(std::string_view text) {
-  std::string lowered(text);
-  std::ranges::transform(lowered, lowered.begin(), [](unsigned char letter) {
-    return static_cast<char>(std::tolower(letter));
-  });
-  return lowered;
-}
-
-// "1", "0.5" or "0.125"; other forms are no weight.
-int thousandths(std::string_view text) {
-  const auto point = text.find('.');
-  const auto whole = exact_number<unsigned>(text.substr(0, point));
-  if (!whole || *whole > 1) return 0;
-  std::string digits(point == std::string_view::npos ? "" : text.substr(point + 1));
-  if (digits.size() > 3) return 0;
-  digits.resize(3, '0');
-  const auto fraction = exact_number<unsigned>(digits);
-  return fraction ? static_cast<int>(std::min(1000U, *whole * 1000 + *fraction)) : 0;
-}
-
 Accepted read(std::string_view range) {
-  const auto parts = split(range, ';');
-  Accepted accepted{.type = lower(trimmed(parts[0]))};
-  for (std::size_t i = 1; i < parts.size(); ++i) {
-    const auto part = trimmed(parts[i]);
-    const auto equals = std::min(part.find('='), part.size());
-    const auto name = lower(trimmed(part.substr(0, equals)));
-    const auto value = trimmed(part.substr(std::min(equals + 1, part.size())));
-    if (name == "q") accepted.weight = thousandths(value);
-    if (name == "version") accepted.version = value;
+  Accepted accepted{.type = trimmed(range.substr(0, range.find(';')))};
+  for (auto semicolon = range.find(';'); semicolon != std::string_view::npos;
+       semicolon = range.find(';')) {
+    range.remove_prefix(semicolon + 1);
+    const auto part = range.substr(0, range.find(';'));
+    const auto equals = part.find('=');
+    const auto value = equals == std::string_view::npos ? "" : trimmed(part.substr(equals + 1));
+    const auto name = trimmed(part.substr(0, equals));
+    if (is_alike(name, "q")) accepted.weight = thousandths(value);
+    if (is_alike(name, "version")) accepted.version = value;
   }
   return accepted;
 }
@@ -60,7 +63,7 @@ MetricsFormat metrics_format(std::string_view accept) {
   for (const auto range : split(accept, ',')) {
     const Accepted each = read(range);
     const auto is = [&](std::string_view type, std::string_view version) {
-      return each.type == type && (each.version.empty() || each.version == version);
+      return is_alike(each.type, type) && (each.version.empty() || each.version == version);
     };
     if (is("application/openmetrics-text", "1.0.0")) {
       open_metrics = std::max(open_metrics, each.weight);

@@ -178,7 +178,7 @@ TEST_CASE("every address that shows something is in the file, and the reverse") 
   const json file = document();
   const auto described = operations(file, "get");
   Words routes{"/api/v1/events"};
-  for (const auto& path : status_routes()) routes.insert(path);
+  for (const auto path : status_routes()) routes.emplace(path);
   CHECK(paths_of(described) == routes);
   for (const auto& [path, operation] : described) {
     CAPTURE(path);
