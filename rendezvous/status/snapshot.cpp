@@ -74,7 +74,6 @@ JobSnapshot snapshot_of(const Job& job, TimePoint now) {
                        .world_size = round.world_size(),
                        .failures_by_cause = job.history().failures(),
                        .restarts_by_cause = job.history().restarts(),
-                       .time = job.time().told(now),
                        .finish = job.finish()};
   if (const auto silent = job.leases().longest_silent()) snapshot.silence_max = now - silent->heard;
   return snapshot;
@@ -82,6 +81,7 @@ JobSnapshot snapshot_of(const Job& job, TimePoint now) {
 
 JobSnapshot measured(const Job& job, TimePoint now) {
   JobSnapshot snapshot = snapshot_of(job, now);
+  snapshot.time = job.time().told(now);
   snapshot.progress = progress_of(job, now);
   return snapshot;
 }

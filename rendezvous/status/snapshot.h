@@ -61,9 +61,10 @@ struct JobSnapshot {
   int world_size = 0;  // workers of the round that runs, or ran last
   std::map<std::string, std::size_t> failures_by_cause;
   std::map<std::string, std::size_t> restarts_by_cause;
-  TimeUse time;                              // of all nodes until now, or until it was over
-  std::optional<link::Finish> finish = {};   // when it is over
-  std::optional<JobProgress> progress = {};  // only where it was asked for: it costs most
+  std::optional<link::Finish> finish = {};  // when it is over
+  // These two cost most, and are there only where the job is measured.
+  TimeUse time = {};  // of all nodes until now, or until it was over
+  std::optional<JobProgress> progress = {};
 };
 
 // The same, and what costs more than a glance.
@@ -102,8 +103,9 @@ struct NodePage {
   std::optional<NodePlace> next = {};  // nothing: these were the last
 };
 
+// In short: what a list of many jobs shows.
 JobSnapshot snapshot_of(const Job& job, TimePoint now);
-// The same with its progress.
+// The same with its progress, and where its time went.
 JobSnapshot measured(const Job& job, TimePoint now);
 JobDetails details_of(const Job& job, TimePoint now);
 

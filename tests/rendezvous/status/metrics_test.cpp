@@ -29,7 +29,7 @@ std::vector<JobSnapshot> one_job() {
              link::Failed{.round = RoundNumber{1},
                           .failure = {.rank = Rank{3}, .status = {true, 9}, .cause = "killed"}});
   table.drained(t0 + 6s, 1, {a, b});
-  return {snapshot_of(table.job, t0 + 10s)};
+  return {measured(table.job, t0 + 10s)};
 }
 
 std::string operating_page() {

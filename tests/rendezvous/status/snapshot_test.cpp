@@ -99,6 +99,14 @@ TEST_CASE("a job that is over says how") {
   CHECK(job.nodes.succeeded == 2);
 }
 
+TEST_CASE("where the time went is summed up only for whoever measures the job") {
+  Table table;
+  table.seal();
+  CHECK(snapshot_of(table.job, t0 + 9s).time == TimeUse{});
+  CHECK(measured(table.job, t0 + 9s).time == table.job.time().told(t0 + 9s));
+  CHECK(measured(table.job, t0 + 9s).time.wall > Duration{});
+}
+
 TEST_CASE("pages name every node once, those with a seat first, whoever comes meanwhile") {
   constexpr int nodes = 100;
   Table table(0, 2, nodes);
