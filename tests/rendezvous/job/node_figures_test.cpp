@@ -6,10 +6,13 @@
 using namespace cpprun;
 using namespace std::chrono_literals;
 
-TEST_CASE("ten thousand nodes are asked in ten seconds, and not in two") {
+TEST_CASE("a thousand nodes are asked in five seconds, ten thousand in ten, and not in two") {
   CHECK(pause_between_looks(8) == 2s);
-  CHECK(pause_between_looks(2000) == 2s);
+  CHECK(pause_between_looks(400) == 2s);
+  CHECK(pause_between_looks(1000) == 5s);
+  CHECK(pause_between_looks(2000) == 10s);
   CHECK(pause_between_looks(10'000) == 10s);
+  CHECK(pause_between_looks(20'000) == 20s);
 }
 
 TEST_CASE("whoever is told of again is not there twice, and the order is that of the ranks") {
