@@ -5,7 +5,8 @@
 //   link_load PORT COORDINATOR_PID AGENTS [RESTARTS [IDLE_SECONDS]]
 //
 // All of them join one job; then one says that a worker failed, everybody drains and is given the
-// next round, RESTARTS times; then they send their heartbeats, one a second each. Prints a line of
+// next round, RESTARTS times; then they send their heartbeats, one a second each, and what their
+// workers do where they are asked for it. Prints a line of
 // "name value" pairs: times in milliseconds, the coordinator's processor time in microseconds an
 // agent.
 //
@@ -31,6 +32,7 @@
 #include <string_view>
 #include <vector>
 
+#include "proto/link/brief.h"
 #include "proto/link/codec.h"
 #include "tests/bench/process_counters.h"
 
@@ -112,6 +114,7 @@ class Crowd {
   // One heartbeat a second each, evenly spread, every one answered.
   void idle(double seconds) {
     const std::string beat = link::encode(link::Heartbeat{});
+    figures_ = link::encode(figures());
     await("nothing");
     const auto start = Clock::now();
     std::size_t sent = 0;
@@ -131,6 +134,25 @@ class Crowd {
   void await(std::string_view name) {
     done_ = 0;
     for (Agent& agent : agents_) agent.awaited = name, agent.done = false;
+  }
+
+  link::Status figures() const {
+    link::Status status{.round = round_};
+    for (int local = 0; local < 8; ++local) {
+      status.workers.push_back({.local_rank = LocalRank{local},
+                                .pid = 4000 + local,
+                                .state = WorkerState::running,
+                                .since = std::chrono::hours(1),
+                                .step = 123'456,
+                                .millisteps_per_second = 2500,
+                                .samples = 7'901'184,
+                                .checkpoint_step = 123'000,
+                                .last_beat = std::chrono::milliseconds(300),
+                                .resident_kib = 40'000'000,
+                                .cpu_percent = 98,
+                                .last_words = std::chrono::seconds(4)});
+    }
+    return link::brief(status);
   }
 
   void connect(std::size_t index) {
@@ -209,6 +231,8 @@ class Crowd {
     };
     if (says("refused") || says("finish")) give_up("the coordinator said " + frame.substr(4));
     if (says("drain")) say(agent, drained_frame_);
+    // Somebody looks: what an agent's eight workers do, as fits into one word of it.
+    if (frame.find("\"watch_ms\"") != std::string::npos) say(agent, figures_);
     if (agent.done || !says(agent.awaited)) return;
     agent.done = true;
     agent.seat = std::move(frame);
@@ -246,6 +270,7 @@ class Crowd {
   std::size_t done_ = 0;
   RoundNumber round_{};
   std::string drained_frame_;
+  std::string figures_;
   double sent_ = 0;
   double heard_ = 0;
   std::array<epoll_event, 512> events_{};

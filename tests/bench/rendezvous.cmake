@@ -7,3 +7,7 @@ target_include_directories(link_load PRIVATE "${PROJECT_SOURCE_DIR}")
 add_executable(coordinator_bench coordinator_bench.cpp)
 target_link_libraries(coordinator_bench PRIVATE cpprun_coordinator cpprun_house)
 target_include_directories(coordinator_bench PRIVATE "${PROJECT_SOURCE_DIR}")
+# What it costs that somebody looks at a job of ten thousand nodes.
+add_executable(status_bench status_bench.cpp)
+target_link_libraries(status_bench PRIVATE cpprun_coordinator cpprun_house)
+target_include_directories(status_bench PRIVATE "${PROJECT_SOURCE_DIR}")

@@ -8,7 +8,7 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 
-names=(store rendezvous launch restart idle words lease worker)
+names=(store rendezvous launch restart idle words lease status worker)
 python=${PYTHON:-}
 bin=$1
 shift
@@ -64,6 +64,12 @@ bench_words() {
 bench_lease() {
   title "Leases under load"
   "${python:-python3}" tests/bench/lease_bench.py --build "$bin"
+}
+
+bench_status() {
+  title "Looking at a job"
+  "$bin/tests/bench/status_bench"
+  "${python:-python3}" tests/bench/status_bench.py --build "$bin"
 }
 
 bench_worker() {

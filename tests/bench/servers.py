@@ -17,11 +17,11 @@ sys.stdin.read()
 class Server:
     """A process that prints its port in its first line and ends with its input."""
 
-    def __init__(self, name, command):
+    def __init__(self, name, command, prepare=None):
         self.name = name
         pipe, nothing = subprocess.PIPE, subprocess.DEVNULL
         self.process = subprocess.Popen(
-            command, stdin=pipe, stdout=pipe, stderr=nothing, text=True
+            command, stdin=pipe, stdout=pipe, stderr=nothing, text=True, preexec_fn=prepare
         )
         line = self.process.stdout.readline()
         if not line:
@@ -57,6 +57,6 @@ def start_libuv(python):
         os.unlink(path)
 
 
-def start_cpprund(build):
+def start_cpprund(build, prepare=None):
     program = os.path.join(build, "rendezvous/cpprund")
-    return Server("cpprund", [program, "--host", "127.0.0.1", "--port", "0", "--quiet"])
+    return Server("cpprund", [program, "--host", "127.0.0.1", "--port", "0", "--quiet"], prepare)

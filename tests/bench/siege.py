@@ -257,9 +257,9 @@ def read_frame(file):
     return json.loads(file.read(struct.unpack("<I", file.read(4))[0]))
 
 
-def join(port, job):
+def join(port, job, source="127.0.0.1"):
     """A job of one node, which is agreed at once: its link, the file of it, and what was agreed."""
-    link = socket.create_connection(("127.0.0.1", port))
+    link = socket.create_connection(("127.0.0.1", port), source_address=(source, 0))
     link.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     link.settimeout(60)
     file = link.makefile("rb")
