@@ -138,7 +138,6 @@ class Declaration {
     drain->add_option("NODE|HOST", wish_.subject, "Its rank, or its host")
         ->type_name("")
         ->required();
-    drain->add_option("--job", wish_.job, "The job, or how its name begins")->type_name("JOB");
     auto* const exclude = add(Verb::exclude, "exclude", "Let no job use a host for a while");
     exclude->add_option("--for", length_, "How long: 90s, 45m, 2h, 1h30m (default: until include)")
         ->type_name("LENGTH");
@@ -146,7 +145,13 @@ class Declaration {
     for (auto* const command : {exclude, include}) {
       command->add_option("HOST", wish_.subject, "The host")->type_name("")->required();
     }
-    for (auto* const command : {drain, exclude, include}) take_reason(command);
+    for (auto* const command : {drain, exclude, include}) {
+      command->add_option("--job", wish_.job, "The job, or how its name begins")->type_name("JOB");
+      take_reason(command);
+    }
+    for (auto* const command : {exclude, include}) {
+      command->add_flag("--all", wish_.to_all, "Tell whoever hosts jobs on this machine");
+    }
   }
 
   void add_policy() {
@@ -193,6 +198,9 @@ class Declaration {
       auto endpoint = parse_endpoint(address_, port_of_daemon);
       if (!endpoint) return misuse("--address: " + endpoint.error().reason);
       wish_.address = std::move(*endpoint);
+    }
+    if (wish_.to_all && !wish_.job.empty()) {
+      return misuse("--all is for whoever hosts jobs here, and --job for one of them: give one");
     }
     if (!length_.empty()) {
       const auto length = parse_duration(length_);

@@ -64,6 +64,24 @@ Result<std::size_t> choose_job(const std::vector<KnownJob>& known, const std::st
       fmt::format("several jobs begin with {}: {}", quoted(wanted), listed(known, found)));
 }
 
+std::string which_place(const std::vector<KnownPlace>& known) {
+  std::string text;
+  for (const auto& each : known) {
+    std::vector<KnownJob> jobs;
+    std::vector<std::size_t> all;
+    for (const auto& job : each.jobs) {
+      all.push_back(jobs.size());
+      jobs.push_back({job, each.place});
+    }
+    text += text.empty() ? "" : "; ";
+    text += fmt::format("{} ({})", plain_line(each.place),
+                        jobs.empty() ? "no job yet" : listed(jobs, all));
+  }
+  return fmt::format(
+      "{} programs host jobs here, say with --job or --address which one is meant, or --all: {}",
+      known.size(), text);
+}
+
 std::string escaped(const std::string& id) {
   std::string text;
   for (const char letter : id) {

@@ -20,6 +20,15 @@ struct KnownJob {
 // The index of it; else a sentence that lists what there is.
 Result<std::size_t> choose_job(const std::vector<KnownJob>& known, const std::string& wanted);
 
+// Somebody who hosts jobs, and which.
+struct KnownPlace {
+  std::string place;
+  std::vector<std::string> jobs;
+};
+
+// A sentence for an order that could go to any of them, and says not to whom.
+std::string which_place(const std::vector<KnownPlace>& known);
+
 // The id as a part of an address: "a%2Fb" of "a/b".
 std::string escaped(const std::string& id);
 

@@ -39,6 +39,7 @@ struct Wish {
   bool as_json = false;
   bool names_alone = false;  // of a list
   bool of_all_users = false;
+  bool to_all = false;                   // an order about a host: whoever hosts jobs here
   std::optional<Endpoint> address = {};  // nothing: whatever has a socket here
 };
 

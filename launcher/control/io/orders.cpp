@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -65,22 +66,50 @@ int tell(const Attempt<std::string>& said, const Wish& wish) {
   return control_code::done;
 }
 
-// A host is nobody's alone: whoever hosts jobs here is told. It is done where one of them has
-// done it.
-int order_about_host(const Wish& wish, const Environment& environment) {
-  const FoundJobs found = find_jobs(wish, environment);
-  if (found.places.empty()) {
-    const auto nobody = find_job(wish, environment);
-    return tell(tl::unexpected(nobody ? Setback{} : nobody.error()), wish);
+// Whoever has answered, with what they host.
+std::vector<KnownPlace> known_places(const FoundJobs& found) {
+  std::vector<KnownPlace> known;
+  for (const auto& each : found.places) {
+    const auto has_answered = [&](const SeenAnswer& answer) {
+      return answer.has_answered && answer.place == each.text();
+    };
+    if (std::ranges::none_of(found.answers, has_answered)) continue;
+    known.push_back({.place = each.text(), .jobs = {}});
+    for (const auto& job : found.jobs) {
+      if (job.place.text() == each.text()) known.back().jobs.push_back(job.job.id);
+    }
   }
-  const auto target = fmt::format("/api/v1/hosts/{}/{}", escaped(wish.subject), name_of(wish.verb));
+  return known;
+}
+
+int order_everybody(const Wish& wish, const std::vector<Place>& places, const std::string& target) {
   int code = control_code::unreachable;
-  for (const auto& place : found.places) {
-    const auto said = order(place, target, wish);
-    const int own = tell(said, wish);
+  for (const auto& place : places) {
+    const int own = tell(order(place, target, wish), wish);
+    // It is done where one of them has done it.
     if (own == control_code::done || code == control_code::unreachable) code = own;
   }
   return code;
+}
+
+// A host is no job's own: where several programs host jobs here, it has to be said who is meant.
+int order_about_host(const Wish& wish, const Environment& environment) {
+  const auto target = fmt::format("/api/v1/hosts/{}/{}", escaped(wish.subject), name_of(wish.verb));
+  if (!wish.job.empty()) {
+    const auto chosen = find_job(wish, environment);
+    if (!chosen) return tell(tl::unexpected(chosen.error()), wish);
+    return tell(order(chosen->place, target, wish), wish);
+  }
+  const FoundJobs found = find_jobs(wish, environment);
+  const auto known = known_places(found);
+  if (known.empty()) {
+    const auto nobody = find_job(wish, environment);
+    return tell(tl::unexpected(nobody ? Setback{} : nobody.error()), wish);
+  }
+  if (known.size() > 1 && !wish.to_all) {
+    return tell(tl::unexpected(Setback{which_place(known)}), wish);
+  }
+  return order_everybody(wish, found.places, target);
 }
 
 }  // namespace

@@ -47,6 +47,9 @@ TEST_CASE("each command is read with what it takes") {
   CHECK(drained.subject == "node-7");
   CHECK(drained.job == "a");
   CHECK(wish({"exclude", "h", "--for", "2h"}).for_seconds == 7200);
+  CHECK(wish({"exclude", "h", "--job=a"}).job == "a");
+  CHECK(wish({"include", "h", "--all"}).to_all);
+  CHECK_FALSE(wish({"include", "h"}).to_all);
   CHECK(wish({"include", "h"}).verb == Verb::include);
 }
 
@@ -62,6 +65,8 @@ TEST_CASE("misuse is refused with a sentence and exit code 2") {
   CHECK(end({}).exit_code == control_code::misuse);
   CHECK(end({"lss"}).exit_code == control_code::misuse);
   CHECK(end({"drain"}).text.find("NODE|HOST is required") != std::string::npos);
+  CHECK(end({"exclude", "h", "--all", "--job=a"}).text.find("--all is for whoever hosts jobs") !=
+        std::string::npos);
   CHECK(end({"exclude", "h", "--for=soon"}).text.find("--for: \"soon\" is no length of time") !=
         std::string::npos);
   CHECK(end({"ls", "--address=h:x"}).text.starts_with("cpprunctl: --address: "));

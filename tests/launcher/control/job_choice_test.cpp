@@ -52,3 +52,9 @@ TEST_CASE("an id is escaped as an address needs it") {
   CHECK(escaped("train-1_a.b~") == "train-1_a.b~");
   CHECK(escaped("a/b c%\xc3\xbc") == "a%2Fb%20c%25%C3%BC");
 }
+
+TEST_CASE("who could be meant by an order about a host is told with what they host") {
+  CHECK(which_place({{"/run/a.sock", {"train", "eval"}}, {"/run/b.sock", {}}}) ==
+        "2 programs host jobs here, say with --job or --address which one is meant, or --all: "
+        "/run/a.sock (\"train\", \"eval\"); /run/b.sock (no job yet)");
+}
