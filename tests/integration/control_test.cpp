@@ -11,9 +11,12 @@
 #include <nlohmann/json.hpp>
 #include <string>
 #include <thread>
+#include <vector>
 
+#include "proto/link/codec.h"
 #include "tests/integration/command.h"
 #include "tests/integration/folder.h"
+#include "tests/integration/sockets.h"
 
 using namespace cpprun::integration;
 using nlohmann::json;
@@ -135,6 +138,66 @@ TEST_CASE("a job is ordered to save and to stop, and what cannot be done is told
   CHECK(contains(watch.out(), R"("order":"stop","by":"uid )"));
   CHECK(contains(watch.out(), R"("reason":"a wrong learning rate")"));
   CHECK(contains(watch.out(), R"("event":"job_ended")"));
+}
+
+TEST_CASE("every page of a daemon's jobs is listed, and the last job is found") {
+  const Scene scene;
+  Command daemon(
+      {from_build("CPPRUND"), "--host=127.0.0.1", "--port=" + std::to_string(scene.port)},
+      scene.options());
+  daemon.expect_out("listening");
+  constexpr int jobs = 230;  // a page has 200
+  std::vector<cpprun::FileDescriptor> agents;
+  for (int at = 1000; at < 1000 + jobs; ++at) {
+    const cpprun::link::Join join{.job = "job" + std::to_string(at),
+                                  .host = "host",
+                                  .pid = 2,
+                                  .nodes_min = 2,
+                                  .nodes_max = 2,
+                                  .lease = std::chrono::seconds(60)};
+    const auto said = std::string(cpprun::link::preamble) + cpprun::link::encode(join);
+    agents.push_back(speak(scene.port, said));
+  }
+  const auto end = std::chrono::steady_clock::now() + patience;
+  json seen;
+  do {
+    const auto answer = scene.ask({"ls", "--json"});
+    if (answer.code == 0) seen = json::parse(answer.out)["jobs"];
+  } while (seen.size() < jobs && std::chrono::steady_clock::now() < end);
+  REQUIRE(seen.size() == jobs);
+  CHECK(seen.front()["job"] == "job1000");
+  CHECK(seen.back()["job"] == "job1229");
+  CHECK(count(scene.ask({"ls", "--names"}).out, "\n") == jobs);
+  CHECK(scene.ask({"status", "job1229"}).code == 0);
+}
+
+TEST_CASE("an order about a host asks which of several programs is meant") {
+  const Scene scene;
+  Command first(scene.node(0, {"--nnodes=1", "--rdzv-id=one"}), scene.options());
+  Scene other;
+  Command second(other.node(0, {"--nnodes=1", "--rdzv-id=two"}), scene.options());
+  first.expect_out("\n");
+  second.expect_out("\n");
+  const auto end = std::chrono::steady_clock::now() + patience;
+  while (scene.listed().size() < 2 && std::chrono::steady_clock::now() < end) {
+    std::this_thread::yield();
+  }
+  const auto asked = scene.ask({"exclude", "192.0.2.9", "--for=1h"});
+  CHECK(asked.code == 1);
+  CHECK(contains(asked.err, " programs host jobs here, say with --job or --address"));
+  CHECK(contains(asked.err, "(\"one\")"));
+  CHECK(contains(asked.err, "(\"two\")"));
+  const auto one = scene.ask({"exclude", "192.0.2.9", "--for=1h", "--job=one"});
+  CHECK_MESSAGE(one.code == 0, one.err);
+  const auto every = scene.ask({"include", "192.0.2.9", "--all"});
+  CHECK(every.code == 0);
+  CHECK(count(every.out, "\n") == 1);       // the first lets it in again
+  CHECK(contains(every.err, "192.0.2.9"));  // of the second it was never excluded
+  CHECK(count(scene.ask({"exclude", "192.0.2.9", "--all"}).out, "\n") == 2);
+  for (Command* const job : {&first, &second}) {
+    job->signal(SIGTERM);
+    job->wait();
+  }
 }
 
 TEST_CASE("what is shown has colours on a terminal alone, and not with NO_COLOR") {

@@ -40,6 +40,30 @@ Found places_of(const Wish& wish, const Environment& environment) {
   return find_places(environment, wish.of_all_users);
 }
 
+// Takes in what that place has answered: some of its jobs, or why there are none. The job behind
+// which there are more; nothing: these were the last.
+std::optional<std::string> take_page(const Wish& wish, const Place& place,
+                                     const Result<Answer>& answer, FoundJobs& jobs) {
+  std::string why;
+  std::optional<std::string> next;
+  if (!answer) {
+    why = answer.error().reason;
+  } else if (answer->status != fine) {
+    why = fmt::format("{} refuses: {}", place.text(), error_in(answer->body));
+  } else if (auto seen = jobs_view(answer->body); !seen) {
+    why = fmt::format("{}: {}", place.text(), seen.error().reason);
+  } else {
+    if (!seen->jobs.empty()) next = std::move(seen->next);
+    for (auto& job : seen->jobs) jobs.jobs.push_back({std::move(job), place});
+  }
+  const bool has_answered = why.empty();
+  if (!has_answered && !wish.as_json) complain(why);
+  jobs.answers.push_back({.place = place.text(),
+                          .text = has_answered ? answer->body : why,
+                          .has_answered = has_answered});
+  return next;
+}
+
 }  // namespace
 
 std::string FoundJob::target() const {
@@ -52,21 +76,13 @@ FoundJobs find_jobs(const Wish& wish, const Environment& environment) {
   FoundJobs jobs{.jobs = {}, .answers = {}, .places = found.places};
   for (std::size_t at = 0; at < answers.size(); ++at) {
     const Place& place = found.places[at];
-    std::string why;
-    if (!answers[at]) {
-      why = answers[at].error().reason;
-    } else if (answers[at]->status != fine) {
-      why = fmt::format("{} refuses: {}", place.text(), error_in(answers[at]->body));
-    } else if (auto seen = jobs_view(answers[at]->body); !seen) {
-      why = fmt::format("{}: {}", place.text(), seen.error().reason);
-    } else {
-      for (auto& job : seen->jobs) jobs.jobs.push_back({std::move(job), place});
+    auto next = take_page(wish, place, answers[at], jobs);
+    while (next) {
+      const auto target = fmt::format("{}?after={}", jobs_target, escaped(*next));
+      auto behind = take_page(wish, place, ask(place, {.target = target}), jobs);
+      // Pages come in the order of names; whatever else somebody says, this comes to its end.
+      next = behind > next ? std::move(behind) : std::nullopt;
     }
-    const bool has_answered = why.empty();
-    if (!has_answered && !wish.as_json) complain(why);
-    jobs.answers.push_back({.place = place.text(),
-                            .text = has_answered ? answers[at]->body : why,
-                            .has_answered = has_answered});
   }
   return jobs;
 }
