@@ -43,7 +43,7 @@ class StatusServer::Visit : public std::enable_shared_from_this<Visit> {
   void begin(const std::string& objection) {
     const auto begun = [self = shared_from_this(), objection] {
       if (self->server_ == nullptr) return;
-      if (objection.empty()) return self->serve();
+      if (objection.empty()) return self->serve_in_turn();
       self->unread_.clear();
       self->is_last_ = true;
       self->say(http::last_answer({.status = 403, .body = objection + "\n"}));
@@ -80,6 +80,13 @@ class StatusServer::Visit : public std::enable_shared_from_this<Visit> {
  private:
   int fd() { return socket_.native_handle(); }
 
+  // What has come is looked at between two looks at everything else.
+  void serve_in_turn() {
+    server_->turns_->add([self = shared_from_this()] {
+      if (self->server_ != nullptr) self->serve();
+    });
+  }
+
   // One request is answered; the next has to wait for its turn.
   void serve() {
     try {
@@ -97,7 +104,7 @@ class StatusServer::Visit : public std::enable_shared_from_this<Visit> {
     } catch (const std::bad_alloc&) {
       return end();  // there is no memory for it; nobody else notices
     }
-    if (!unread_.empty() && session_.room() > 0) return serve_later();
+    if (!unread_.empty() && session_.room() > 0) return serve_in_turn();
     listen();
   }
 
@@ -124,12 +131,6 @@ class StatusServer::Visit : public std::enable_shared_from_this<Visit> {
     if (watches_ && server_ != nullptr) drain();
   }
 
-  void serve_later() {
-    asio::post(server_->context_, [self = shared_from_this()] {
-      if (self->server_ != nullptr) self->serve();
-    });
-  }
-
   // A request has to be whole a while after its first byte, however its bytes trickle in.
   void listen() {
     const bool is_torn = session_.is_torn();
@@ -146,7 +147,7 @@ class StatusServer::Visit : public std::enable_shared_from_this<Visit> {
     if (count < 0 && (errno == EAGAIN || errno == EINTR)) return listen();
     if (count <= 0) return end();
     unread_.append(chunk.data(), static_cast<std::size_t>(count));
-    serve();
+    serve_in_turn();
   }
 
   void say(std::string bytes) {
@@ -172,7 +173,7 @@ class StatusServer::Visit : public std::enable_shared_from_this<Visit> {
     sent_ = 0;
     if (watches_) return (void)timer_.cancel();  // until there is more
     since_ = std::chrono::steady_clock::now();
-    if (!is_last_) return serve_later();
+    if (!is_last_) return serve_in_turn();
     // To close while something is unread would take the answer from whoever has not read it yet.
     (void)::shutdown(fd(), SHUT_WR);  // Where that fails they are gone.
     end_after(server_->limits_.farewell);
@@ -227,6 +228,7 @@ StatusServer::StatusServer(asio::io_context& context, StatusAccess access, Callb
       access_(access),
       callbacks_(std::move(callbacks)),
       limits_(limits),
+      turns_(std::make_shared<Turns>(context)),
       keep_alive_(context) {}
 
 StatusServer::~StatusServer() {

@@ -20,6 +20,7 @@
 #include "proto/watch_bounds.h"
 #include "rendezvous/io/file_descriptor.h"
 #include "rendezvous/peer_address.h"
+#include "rendezvous/status/io/turns.h"
 #include "rendezvous/status/status_access.h"
 
 namespace cpprun {
@@ -82,6 +83,7 @@ class StatusServer {
   const Callbacks callbacks_;
   const StatusLimits limits_;
   std::vector<std::shared_ptr<Visit>> visits_;
+  std::shared_ptr<Turns> turns_;   // of all visits: many who look must not add up
   asio::steady_timer keep_alive_;  // runs only while somebody watches
   bool keeps_alive_ = false;
 };

@@ -9,6 +9,8 @@
 
 #include <array>
 #include <asio/io_context.hpp>
+#include <asio/posix/stream_descriptor.hpp>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -53,6 +55,7 @@ struct Stage {
                {.answer =
                     [this](const http::Request& request, const Visitor& visitor) {
                       ++asked;
+                      if (while_asked) while_asked();
                       visitors.push_back(visitor);
                       return http::Response{
                           .body = request.target == "/long" ? std::string(long_bytes, 'x') : "ok"};
@@ -102,12 +105,33 @@ struct Stage {
 
   asio::io_context io;
   int asked = 0;
+  std::function<void()> while_asked;
   std::vector<Visitor> visitors;  // by request
   std::vector<std::string> lines;
   StatusServer server;
 };
 
 }  // namespace
+
+TEST_CASE("whoever has something to say waits for one answer, however many look") {
+  Stage stage(StatusAccess::host);
+  int ends[2];
+  REQUIRE(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) == 0);
+  const FileDescriptor agent(ends[0]);
+  asio::posix::stream_descriptor link(stage.io, ends[1]);
+  int answers_before = 0;
+  link.async_wait(asio::posix::stream_descriptor::wait_read,
+                  [&](const asio::error_code&) { answers_before = stage.asked; });
+  // A heartbeat comes while the first one is being answered.
+  stage.while_asked = [&] {
+    if (stage.asked == 1) REQUIRE(::send(agent.get(), "x", 1, 0) == 1);
+  };
+  std::vector<Client> crowd;
+  for (int at = 0; at < 10; ++at) crowd.push_back(stage.visitor(get_short));
+  for (Client& each : crowd) stage.until_heard(each, "ok");
+  CHECK(stage.asked == 10);
+  CHECK(answers_before == 1);
+}
 
 TEST_CASE("a visitor is answered, again and again, and leaves nothing behind") {
   Stage stage;
