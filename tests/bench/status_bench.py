@@ -17,12 +17,14 @@ import multiprocessing
 import os
 import statistics
 import subprocess
+import threading
 import time
 
 import siege
 from servers import start_cpprund
 
 JOB = "/api/v1/jobs/bench"
+READERS_MAX = 16  # bounds::status_connections_max
 
 
 def cpu_seconds(pid):
@@ -86,6 +88,16 @@ def all_the_time(reader, look, until):
         look(reader)
 
 
+def a_crowd(reader, look, until):
+    """As many at once as a daemon answers, but one."""
+    readers = [Reader(reader.connection.port) for _ in range(READERS_MAX - 1)]
+    each = [threading.Thread(target=all_the_time, args=(one, look, until)) for one in readers]
+    for thread in each:
+        thread.start()
+    for thread in each:
+        thread.join()
+
+
 def nobody(reader, look, until):
     time.sleep(max(0, until - time.monotonic()))
 
@@ -96,6 +108,8 @@ SCENES = (
     ("`/metrics`, all the time", all_the_time, lambda reader: reader.get("/metrics")),
     ("`/api/v1/jobs/ID`, all the time", all_the_time, lambda reader: reader.get(JOB)),
     ("every page of its nodes, all the time", all_the_time, lambda reader: reader.pages()),
+    ("15 readers of a page of nodes, all the time", a_crowd,
+     lambda reader: reader.get(f"{JOB}/nodes")),
 )
 
 
