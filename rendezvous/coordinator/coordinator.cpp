@@ -165,6 +165,7 @@ void Coordinator::on(TimePoint now, const StoreReady& event, Actions& actions) {
     return;
   }
   const auto& [founder, nodes] = begins.mapped();
+  ended_.forget(event.job);
   const link::Join& first = nodes.front().second;
   JobOptions options = options_.options;
   options.store_port = event.port;
@@ -242,6 +243,9 @@ void Coordinator::look_after(const std::string& job, std::size_t said_before, Ac
     return;
   }
   places_.give_back(entry->second->founder);
+  if (const Job& ended = entry->second->job; ended.over() && ended.since()) {
+    ended_.add(*ended.since(), measured(ended, *ended.since()));
+  }
   actions.emplace_back(coordinator::Note{fmt::format("job \"{}\" is over", job)});
   forget(job, "its job is over", actions);
 }

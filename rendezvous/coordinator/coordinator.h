@@ -24,6 +24,7 @@
 #include "proto/bounds.h"
 #include "proto/machine.h"
 #include "rendezvous/coordinator/agenda.h"
+#include "rendezvous/coordinator/ended_jobs.h"
 #include "rendezvous/coordinator/job_places.h"
 #include "rendezvous/coordinator/quota.h"
 #include "rendezvous/job/job.h"
@@ -121,6 +122,8 @@ class Coordinator {
   // their names, those behind that one.
   const Job* find(const std::string& job) const;
   std::vector<const Job*> jobs_after(const std::string& name, std::size_t jobs_max) const;
+  // How a daemon's last jobs ended.
+  const EndedJobs& ended() const { return ended_; }
   // The one hosted job is over, and no connected node still has to be told.
   bool done() const;
 
@@ -191,6 +194,7 @@ class Coordinator {
   JobPlaces places_;
   std::unordered_map<LinkId, std::string> counted_;  // the address of each link in the quota
   Exclusions exclusions_;  // a daemon's, for the jobs that are still to come
+  EndedJobs ended_;        // Invariant: none of them is among jobs_.
 };
 
 static_assert(StateMachine<Coordinator>);

@@ -83,6 +83,20 @@ TEST_CASE("figures come in OpenMetrics where a request asks for it") {
   CHECK(open.fields == get(daemon, "/metrics").fields);
   CHECK(open.fields[0].first == "Vary");
   CHECK_FALSE(get(daemon, "/metrics").body.ends_with("# EOF\n"));
+TEST_CASE("metrics tell how a job ended when its nodes are gone, until one of its name begins") {
+  Coordinator daemon = daemon_with({"a"});
+  daemon.handle(t0, Coordinator::Said{LinkId{1}, link::Succeeded{RoundNumber{1}}});
+  daemon.handle(t0, Coordinator::Closed{LinkId{1}, "done"});
+  REQUIRE(daemon.job_count() == 0);
+  const std::string ended = "cpprun_job_exit_code{run_id=\"a\"} 0\n";
+  CHECK(get(daemon, "/metrics").body.find(ended) != std::string::npos);
+  CHECK(get(daemon, "/metrics").body.find("cpprun_jobs 0\n") != std::string::npos);
+  CHECK(json::parse(get(daemon, "/api/v1/jobs").body)["jobs"].empty());
+  const link::Join join{.job = "a", .host = "host", .pid = 3, .nodes_min = 1, .nodes_max = 1};
+  daemon.handle(t0, Coordinator::Opened{{.link = LinkId{9}, .peer = "10.0.0.1"}});
+  daemon.handle(t0, Coordinator::Said{LinkId{9}, join});
+  daemon.handle(t0, Coordinator::StoreReady{"a", 8});
+  CHECK(get(daemon, "/metrics").body.find("cpprun_job_exit_code{") == std::string::npos);
 }
 
 TEST_CASE("what is not there is refused in words, with a status") {
