@@ -75,6 +75,9 @@ JobSnapshot snapshot_of(const Job& job, TimePoint now) {
                        .failures_by_cause = job.history().failures(),
                        .restarts_by_cause = job.history().restarts(),
                        .finish = job.finish()};
+  for (const CauseBudget& each : snapshot.terms.restarts.budgets) {
+    snapshot.budgets_left.push_back(job.policy().restarts_left(now, each));
+  }
   if (const auto silent = job.leases().longest_silent()) snapshot.silence_max = now - silent->heard;
   return snapshot;
 }

@@ -54,6 +54,8 @@ struct JobSnapshot {
   RoundNumber round{};                  // 0 before the first is sealed
   int restarts_used = 0;
   int restarts_left = 0;
+  // Of each of the causes' purses, in the order of the terms; nothing: it has no bottom.
+  std::vector<std::optional<int>> budgets_left = {};
   Duration lease{};
   // How long the node that has been silent for longest has been; nothing: nobody is watched.
   std::optional<Duration> silence_max = {};

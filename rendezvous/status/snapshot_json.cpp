@@ -48,6 +48,18 @@ Json counts_json(const NodeCounts& nodes) {
           {"away", nodes.away}};
 }
 
+Json budgets_json(const JobSnapshot& job) {
+  Json budgets = Json::array();
+  const auto& purses = job.terms.restarts.budgets;
+  for (std::size_t at = 0; at < job.budgets_left.size(); ++at) {
+    const auto as_it_is = [](int count) { return count; };
+    budgets.push_back({{"cause", purses[at].cause},
+                       {"max", nullable(purses[at].max, as_it_is)},
+                       {"left", nullable(job.budgets_left[at], as_it_is)}});
+  }
+  return budgets;
+}
+
 Json summary_json(const JobSnapshot& job, const Moment& moment) {
   Json json;
   json["job"] = job.terms.id;
@@ -64,6 +76,8 @@ Json summary_json(const JobSnapshot& job, const Moment& moment) {
   json["restart_backoff"] = in_seconds(job.terms.restarts.backoff);
   json["restart_window"] = in_seconds(job.terms.restarts.window);
   json["no_restart_codes"] = job.terms.restarts.final_codes;
+  json["restart_budgets"] = budgets_json(job);
+  json["policy"] = to_text(job.terms.restarts);
   json["lease"] = in_seconds(job.lease);
   json["silence_max"] = nullable(job.silence_max, in_seconds);
   json["exit_code"] = nullable(job.finish, [](const auto& finish) { return finish.exit_code; });

@@ -64,7 +64,7 @@ Coordinator crowded() {
                    .nodes_min = nodes,
                    .nodes_max = nodes,
                    .local_world_size = workers,
-                   .restarts_max = 10});
+                   .restarts = {.max = 10}});
     if (node == 0) coordinator.handle(t0, Coordinator::StoreReady{"llama-1k", 7});
   }
   coordinator.handle(t0 + 40s, Coordinator::StoreAsked{"llama-1k"});

@@ -110,8 +110,11 @@ json least_body(const json& schema) {
 }
 
 Table failed_once() {
-  Table table(JobTerms{
-      .id = "j", .nodes_min = 2, .nodes_max = 2, .restarts_max = 3, .no_restart_codes = {7}});
+  Table table(
+      JobTerms{.id = "j",
+               .nodes_min = 2,
+               .nodes_max = 2,
+               .restarts = {.max = 3, .budgets = {{"hang", 1}, {"node", {}}}, .final_codes = {7}}});
   table.seal();
   table.hear(t0 + 4s, b,
              link::Failed{.round = RoundNumber{1},

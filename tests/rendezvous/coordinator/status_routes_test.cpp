@@ -83,6 +83,8 @@ TEST_CASE("figures come in OpenMetrics where a request asks for it") {
   CHECK(open.fields == get(daemon, "/metrics").fields);
   CHECK(open.fields[0].first == "Vary");
   CHECK_FALSE(get(daemon, "/metrics").body.ends_with("# EOF\n"));
+}
+
 TEST_CASE("metrics tell how a job ended when its nodes are gone, until one of its name begins") {
   Coordinator daemon = daemon_with({"a"});
   daemon.handle(t0, Coordinator::Said{LinkId{1}, link::Succeeded{RoundNumber{1}}});

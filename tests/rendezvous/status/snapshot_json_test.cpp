@@ -52,6 +52,8 @@ TEST_CASE("a list of jobs has one in short for each, and where the next page beg
   CHECK(job["restarts"] == 1);
   CHECK(job["restarts_max"] == 3);
   CHECK(job["restarts_left"] == 2);
+  CHECK(job["restart_budgets"].empty());
+  CHECK(job["policy"] == "--max-restarts=3");
   CHECK(job["lease"] == 3.0);
   CHECK(job["exit_code"].is_null());
   CHECK(json::parse(jobs_json({}, std::nullopt, at_ten))["next"].is_null());
