@@ -29,10 +29,15 @@ def environment():
 
 
 def run(ranks, *options, code=0, restarts=1):
-    ended = subprocess.run(command(ranks, *options, restarts=restarts), env=environment(),
-                           stdin=subprocess.DEVNULL, capture_output=True, text=True,
-                           timeout=WAIT_SECONDS_MAX, check=False)
+    with tempfile.NamedTemporaryFile() as events:
+        ended = subprocess.run(command(ranks, *options, restarts=restarts),
+                               env=dict(environment(), PET_EVENTS=events.name),
+                               stdin=subprocess.DEVNULL, capture_output=True, text=True,
+                               timeout=WAIT_SECONDS_MAX, check=False)
+        happened = events.read().decode()
     output = ended.stdout + ended.stderr
+    check('"job_ended"' in happened and '"worker_killed"' not in happened,
+          "whoever has lost its peer ends by itself, and need not be killed", happened)
     check(ended.returncode == code, f"exit {ended.returncode}, expected {code}", output)
     return output
 

@@ -88,8 +88,13 @@ std::string StallWatch::explain_lost_peer(const std::string& operation) {
 
 std::string StallWatch::give_up(std::string_view reason, const std::string& operation,
                                 bool (*counts)(const std::string& post)) {
-  const std::scoped_lock lock(at_the_store_);
+  // The thread may be at a store that lets nobody in any more, and asks again for minutes.
+  const std::unique_lock lock(at_the_store_, bounds::worker_stall_store_wait);
+  if (!lock.owns_lock()) return {};
+  std::string found;
   try {
+    // Nor is a connection opened now: the round may be over, and this rank on its way out.
+    if (!client_) client_ = store_;
     post(reason, operation);
     posted_ += 1;
     has_given_up_ = true;
@@ -97,11 +102,12 @@ std::string StallWatch::give_up(std::string_view reason, const std::string& oper
     for (std::size_t at = 0; at < posts.size(); ++at) {
       if (looked_at_[at] != options_.rank && !counts(posts[at])) posts[at].clear();
     }
-    const std::string found = difference(posts);
-    return found.empty() ? found : "; " + found;
+    found = difference(posts);
   } catch (const std::exception&) {
-    return {};  // The store is gone as well; what failed before says more.
+    // The store is gone as well; what failed before says more.
   }
+  if (client_ == store_) client_.reset();
+  return found.empty() ? found : "; " + found;
 }
 
 // --- the thread ----------------------------------------------------------------------------------

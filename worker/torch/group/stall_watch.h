@@ -87,7 +87,7 @@ class StallWatch {
   std::uint64_t last_number_ = 0;
   std::map<std::uint64_t, Wait> waits_;  // the oldest is the first
 
-  std::mutex at_the_store_;  // of what follows
+  std::timed_mutex at_the_store_;  // of what follows
   c10::intrusive_ptr<c10d::Store> client_;
   std::uint64_t posted_ = 0;           // the number of the wait that is written there
   bool has_given_up_ = false;          // it stays there: the others are about to look for it

@@ -102,6 +102,18 @@ TEST_CASE("who fails because a peer is gone was in a call, and believes who wait
   CHECK(crashed.watch(1, 3)->explain_lost_peer("all_reduce") == "");
 }
 
+TEST_CASE(
+    "who fails opens no other connection, which a round that is over would refuse for minutes") {
+  struct Closed : c10d::HashStore {
+    c10::intrusive_ptr<c10d::Store> clone() override { throw std::runtime_error("for 300 s"); }
+  };
+  Ranks ranks;
+  ranks.store = c10::make_intrusive<Closed>();
+  ranks.watch(0, 3)->explain_lost_peer("barrier");
+  CHECK(
+      ranks.watch(1, 3)->explain("all_reduce").starts_with("; the ranks wait in different calls"));
+}
+
 TEST_CASE("a wait that is over is taken away, and one that was given up stays for the others") {
   Ranks ranks;
   const auto becomes = [&](bool is_there) {
