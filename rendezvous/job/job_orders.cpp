@@ -92,7 +92,7 @@ OrderOutcome Job::restart(TimePoint now, const Order& order, coordinator::Action
   if (round_.phase() == Round::Phase::gathering) {
     return {Kind::not_now, "no round runs that could be begun again: " + waits_for(now)};
   }
-  round_end_.change = true;
+  round_end_.change = round_end_.ordered = true;
   break_round(now, told_by(order, "restarted the job"), actions);
   settle(now, actions);
   return {Kind::done, fmt::format("round {} is being ended, and the next one follows; that costs "
@@ -262,7 +262,7 @@ void Job::dismiss(TimePoint now, const std::vector<LinkId>& links, const std::st
     round_.mark_leaving(link, why);
   }
   if (breaks && round_.phase() == Round::Phase::sealed) {
-    round_end_.change = true;
+    round_end_.change = round_end_.ordered = true;
     break_round(now, why, actions);
   }
   for (const LinkId link : links) let_go(link, actions);

@@ -40,9 +40,11 @@ void Job::store_asked(TimePoint now) {
 
 // Nobody of the broken round is left.
 void Job::settle_time(TimePoint now) {
+  if (round_end_.reached != link::Reached{}) time_.has_worked(now);
   const Failures::Entry* root = round_end_.failures.root();
   if (root == nullptr) {
-    const char* const why = round_end_.stop ? "stopped" : "membership_change";
+    const char* const change = round_end_.ordered ? "order" : "membership_change";
+    const char* const why = round_end_.stop ? "stopped" : change;
     return time_.settled(now, {.id = why, .failed = false});
   }
   const std::string& cause = root->failure.cause;
@@ -53,7 +55,7 @@ void Job::settle_time(TimePoint now) {
 
 void Job::close_time(TimePoint now) {
   if (round_.phase() == Round::Phase::draining) settle_time(now);
-  if (round_.phase() == Round::Phase::sealed) time_.succeeded(now);
+  if (round_.phase() == Round::Phase::sealed) time_.has_worked(now);
   time_.place(now, {});
 }
 

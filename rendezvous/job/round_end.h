@@ -21,6 +21,7 @@ struct RoundEnd {
   std::optional<link::Leave> stop = {};
   std::string why_no_other = {};  // who that is and why, where there is a `stop`
   bool change = false;            // who is here has changed, nothing failed yet
+  bool ordered = false;           // or somebody has asked for that
   link::Reached reached = {};     // the farthest of its workers, as far as their beats say
 
   // The coordinator itself asked for the end, so later bad ends follow from that.

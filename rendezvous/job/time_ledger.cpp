@@ -116,7 +116,7 @@ LostTime& TimeLedger::entry(const std::string& id, const std::string& host) {
   return *found;
 }
 
-void TimeLedger::succeeded(TimePoint now) {
+void TimeLedger::has_worked(TimePoint now) {
   book(now);
   if (trains_) return;
   const NodeDuration unheard = take(Account::starting, round_starting_);

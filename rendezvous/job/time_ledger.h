@@ -45,8 +45,9 @@ class TimeLedger {
   };
   // Nobody of the broken round is left, and this was why.
   void settled(TimePoint now, const Cause& cause);
-  // Every worker ended with 0: whoever has never spoken to the store has trained all the same.
-  void succeeded(TimePoint now);
+  // Every worker ended with 0, or some have made steps: who has never spoken to the store has
+  // trained all the same.
+  void has_worked(TimePoint now);
 
   // Until now.
   TimeUse told(TimePoint now) const;

@@ -20,26 +20,28 @@ class Turns : public std::enable_shared_from_this<Turns> {
   // Done from the event loop, never from within this call.
   void add(std::function<void()> work) {
     waiting_.push_back(std::move(work));
-    if (waiting_.size() == 1) post();
+    if (!is_posted_) post();
   }
 
  private:
   // What is posted comes before what a look at the sockets finds, so that one look is let pass.
   void post() {
+    is_posted_ = true;
     asio::post(context_, [self = shared_from_this()] {
       asio::post(self->context_, [self] { self->next(); });
     });
   }
   void next() {
     const auto work = std::move(waiting_.front());
-    waiting_.front() = {};
-    work();  // may add to them
     waiting_.pop_front();
-    if (!waiting_.empty()) post();
+    is_posted_ = false;
+    if (!waiting_.empty()) post();  // before the work, which may throw
+    work();                         // may add to them
   }
 
   asio::io_context& context_;
-  std::deque<std::function<void()>> waiting_;  // the first one is posted, or is being done
+  std::deque<std::function<void()>> waiting_;
+  bool is_posted_ = false;  // the first of them has its turn coming
 };
 
 }  // namespace cpprun

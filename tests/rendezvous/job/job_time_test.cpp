@@ -79,3 +79,29 @@ TEST_CASE("what a node had not saved is to be done again, however often it says 
   CHECK(booked(table, t0 + 10s, Account::redoing) == 7s);
   CHECK(booked(table, t0 + 10s, Account::training) == 13s);
 }
+
+TEST_CASE("who beats and never speaks to the store has trained, too") {
+  const auto training_of = [](link::Reached reached) {
+    Table table{1};
+    table.seal();
+    table.hear(
+        t0 + 10s, b,
+        link::Failed{.round = RoundNumber{1}, .failure = {.rank = Rank{3}, .status = {false, 1}}});
+    table.hear(t0 + 10s, a, link::Drained{.round = RoundNumber{1}, .reached = reached});
+    table.hear(t0 + 10s, b, link::Drained{.round = RoundNumber{1}});
+    return booked(table, t0 + 10s, Account::training);
+  };
+  CHECK(training_of({}) == 0s);
+  CHECK(training_of({.step = 7}) == 20s);
+}
+
+TEST_CASE("what somebody has asked for is lost to an order, and not to a change of membership") {
+  Table table{1};
+  table.seal();
+  table.order(t0 + 5s, {.kind = Order::Kind::restart});
+  table.drained(t0 + 8s, 1, {a, b});
+  const TimeUse use = table.job.time().told(t0 + 8s);
+  const auto order = std::ranges::find(use.lost, "order", &LostTime::cause);
+  REQUIRE(order != use.lost.end());
+  CHECK(of(order->time, Account::draining) == 6s);
+}

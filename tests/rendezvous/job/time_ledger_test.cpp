@@ -128,7 +128,7 @@ TEST_CASE("a job whose workers never speak to the store has trained, if all of t
   TimeLedger ledger;
   ledger.sealed(t0);
   ledger.place(t0, at(Account::starting, 3));
-  ledger.succeeded(t0 + 4s);
+  ledger.has_worked(t0 + 4s);
   CHECK(booked(ledger, t0 + 4s, Account::training) == 12s);
   CHECK(booked(ledger, t0 + 4s, Account::starting) == 0s);
 }
