@@ -65,6 +65,8 @@ constexpr Plant plants[] = {
     {"who has lost its seat speaks on while its workers are killed", "stop", 500},
     {"a save that is due outlives its round", "orders", 5'000},
     {"a drained node that did not hear it is let in again", "order-drain,break,half-open", 20'000},
+    {"the ledger forgets the time before a change of accounts", "workers", 200},
+    {"a host is left out one failure too early", "workers,policies", 2'000},
 };
 
 }  // namespace
@@ -79,6 +81,7 @@ TEST_CASE("without a bug nothing is found") {
   CHECK(sail_with(0, "kill,return", 500).broken.empty());
   CHECK(sail_with(0, "late", 500).broken.empty());
   CHECK(sail_with(0, "orders", 500).broken.empty());
+  CHECK(sail_with(0, "workers,policies", 500).broken.empty());
 }
 
 TEST_CASE("every planted bug is found") {
