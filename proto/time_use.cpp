@@ -5,6 +5,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 
 namespace cpprun {
@@ -67,7 +68,8 @@ std::string to_text(const TimeUse& use) {
   const double nodes = all / wall;
   const double share = 100 * seconds_of(of(use.nodes, Account::training)) / busy;
   std::string text = fmt::format("training {:.1f} % of {}", share, span_text(wall));
-  if (nodes > 1.005) text += fmt::format(" × {:.5g} nodes", nodes);
+  // One that came a moment later than the others is a whole one all the same.
+  if (nodes > 1.05) text += fmt::format(" × {:g} nodes", std::round(10 * nodes) / 10);
   std::vector<LostTime> lost = use.lost;
   std::erase_if(lost, [](const LostTime& each) { return lost_by(each) <= NodeDuration{}; });
   std::stable_sort(lost.begin(), lost.end(), [](const LostTime& left, const LostTime& right) {

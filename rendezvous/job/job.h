@@ -81,9 +81,10 @@ class Job {
   // Somebody looks: for a while nodes are asked what their workers do, each when it is heard next.
   void look(TimePoint now, coordinator::Actions& actions);
 
-  // Whether store clients from that numeric address belong to the round that runs.
+  // Whether store clients from that numeric address belong to the round that runs, or drains: who
+  // was asked to end may open a connection to save what it has.
   Result<void> admit(const std::string& peer) const {
-    if (round_.phase() == Round::Phase::sealed && !over()) return admission_.check(peer);
+    if (round_.phase() != Round::Phase::gathering && !over()) return admission_.check(peer);
     return failure("no round is running");
   }
 

@@ -49,6 +49,14 @@ TEST_CASE("spares are left out of the share, and of what a cause has taken") {
   CHECK(to_text(use) == "training 90.0 % of 10 s × 2 nodes; lost: 1.0 s to killed");
 }
 
+TEST_CASE("a node that came a moment later is a whole one, and half a node is none") {
+  TimeUse use{.wall = 60s};
+  of(use.nodes, Account::training) = 119'900ms;
+  CHECK(to_text(use) == "training 100.0 % of 60 s × 2 nodes");
+  of(use.nodes, Account::training) = 90s;
+  CHECK(to_text(use) == "training 100.0 % of 60 s × 1.5 nodes");
+}
+
 TEST_CASE("ten thousand nodes may work for three years") {
   TimeUse use{.wall = std::chrono::hours{24 * 365 * 3}};
   of(use.nodes, Account::training) = use.wall * 10'000;

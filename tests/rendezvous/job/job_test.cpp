@@ -260,3 +260,17 @@ TEST_CASE("every node is told the master's addresses, and the master those of an
   CHECK(said<link::Sealed>(actions, a)[0].neighbour ==
         std::vector<std::string>{"10.0.0.2", "10.1.0.2", "10.2.0.2", "10.3.0.2"});
 }
+
+TEST_CASE("a worker that is asked to end may open a connection, to save what it has") {
+  Table table{1};
+  CHECK_FALSE(table.job.admit("10.0.0.2"));
+  table.seal();
+  CHECK(table.job.admit("10.0.0.2"));
+  CHECK_FALSE(table.job.admit("10.0.0.9"));
+  table.hear(
+      t0 + 1s, b,
+      link::Failed{.round = RoundNumber{1}, .failure = {.rank = Rank{3}, .status = {false, 1}}});
+  REQUIRE(table.job.round().phase() == Round::Phase::draining);
+  CHECK(table.job.admit("10.0.0.2"));
+  CHECK_FALSE(table.job.admit("10.0.0.9"));
+}
