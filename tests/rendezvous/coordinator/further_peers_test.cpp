@@ -146,5 +146,7 @@ TEST_CASE("a node has a few addresses, and they are strange when its round is ov
   CHECK_FALSE(coordinator.admit("j", nth(bounds::node_addresses_max + 1)).has_value());
   coordinator.handle(t0,
                      Coordinator::Said{link_of_node, link::Leave{.signal = 15, .reason = "asked"}});
+  CHECK(coordinator.admit("j", nth(1)).has_value());
+  coordinator.handle(t0, Coordinator::Said{link_of_node, link::Drained{RoundNumber{1}}});
   CHECK_FALSE(coordinator.admit("j", nth(1)).has_value());
 }
