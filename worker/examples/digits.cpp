@@ -127,6 +127,10 @@ void reduce_losses(Course& course, const cpprun::ProcessGroup& group) {
   course.own_loss_sum = course.own_images = 0;
 }
 
+std::uint64_t steps_of(const Course& course) {
+  return static_cast<std::uint64_t>(course.progress.step);
+}
+
 void save(const Run& run, Course& course) {
   reduce_losses(course, run.group);
   cpprun::StateDict state;
@@ -135,6 +139,7 @@ void save(const Run& run, Course& course) {
   state.set("loss_sum", course.loss_sum);
   state.set("images", course.images);
   run.checkpoints->save(course.progress, state, run.group);
+  run.heartbeat.saved(steps_of(course));
 }
 
 // Without --resume an old run's checkpoints must not be mistaken for this one's. That holds for a
@@ -161,6 +166,7 @@ void load(Run& run, Course& course) {
   course.progress = found->progress;
   course.loss_sum = found->state.real("loss_sum");
   course.images = found->state.real("images");
+  run.heartbeat.saved(steps_of(course));
   if (!run.context.leads()) return;
   for (const std::string& reason : found->passed_over) {
     fmt::print("digits: passed over {}\n", reason);
@@ -193,12 +199,12 @@ void step(const Run& run, Course& course, const torch::Tensor& batch) {
   run.model.zero_grad();
   loss.backward();
   run.sgd.step();
-  run.heartbeat.beat();
   const auto images = static_cast<double>(batch.size(0));
   course.own_loss_sum += loss.item<double>() * images;
   course.own_images += images;
   ++course.progress.step;
   course.progress.samples += batch.size(0) * run.group.size();
+  run.heartbeat.beat({.step = steps_of(course)});
 }
 
 // The rest of the present epoch. Returns false if it is to stop before the end.
