@@ -67,7 +67,6 @@ void read_restarts(SettingReader& reader, Config& config) {
   check(flags.restart_window);
   check(flags.no_restart_codes);
   check(flags.max_no_progress);
-  check(flags.max_host_failures);
 }
 
 void read_signals(SettingReader& reader, Config& config) {

@@ -190,7 +190,13 @@ Result<RestartBudgets> restart_budgets(const std::string& text) {
     const auto count = whole_number(trimmed(part.substr(equals + 1)));
     const bool is_count = count && *count >= 0;
     if (equals == std::string_view::npos) {
-      if (!is_count) return failure(fmt::format("={} is not a whole number from 0", part));
+      if (!is_count && part == trimmed(text)) {
+        return failure(fmt::format("={} is not a whole number from 0", part));
+      }
+      if (!is_count) {
+        return failure(
+            fmt::format("={}: \"{}\" is neither a whole number from 0 nor CAUSE=N", text, part));
+      }
       if (has_number) return failure(fmt::format("={} gives the whole job two budgets", text));
       budgets.whole_job = *count;
       has_number = true;
@@ -227,7 +233,10 @@ Result<HostLimit> host_limit(const std::string& text) {
   HostLimit limit{.failures = *count};
   if (slash == std::string::npos) return limit;
   const auto window = policy_seconds(text.substr(slash + 1));
-  if (!window) return failure(window.error().reason);
+  if (!window) {
+    return failure(fmt::format("={}: \"{}\" is no number of seconds, as 3/3600", text,
+                               text.substr(slash + 1)));
+  }
   limit.window = *window;
   return limit;
 }

@@ -30,7 +30,8 @@ std::string verdict_text(const PolicyStep& step) {
   if (verdict.pause > Duration{}) {
     text += fmt::format(", after {}", duration_text(in_seconds(verdict.pause)));
   }
-  if (verdict.failing_host) text += fmt::format("; {} is left out", *verdict.failing_host);
+  if (verdict.failing_host)
+    text += fmt::format("; {} is left out, where that can be", *verdict.failing_host);
   return text;
 }
 
@@ -48,9 +49,10 @@ std::string summary(const PolicyReplay& replay) {
     return fmt::format("With {} the job would have ended with failure {} of {}, after {}: {}.\n",
                        to_text(replay.rules), place, count, used, end->verdict->reason);
   }
-  return fmt::format("With {} the job would have gone on after {}; {} used, {} left.\n",
-                     to_text(replay.rules), count == 1 ? "it" : fmt::format("all {}", count), used,
-                     replay.restarts_left);
+  return fmt::format(
+      "With {} the job would have gone on after {}; {} used, {} left of the whole job's.\n",
+      to_text(replay.rules), count == 1 ? "it" : fmt::format("all {}", count), used,
+      replay.restarts_left);
 }
 
 }  // namespace
@@ -88,9 +90,11 @@ std::string replay_text(const PolicyReplay& replay, const Canvas& canvas) {
   for (std::size_t at = 0; at < replay.steps.size(); ++at) {
     const PolicyStep& step = replay.steps[at];
     const Tint tint = tint_of(step);
-    const auto after = in_seconds(step.failure.at.time_since_epoch());
+    // A window is counted in seconds.
+    const double seconds = in_seconds(step.failure.at.time_since_epoch());
+    const auto after = seconds < 600 ? fmt::format("{:.1f} s", seconds) : duration_text(seconds);
     table.rows.push_back({{std::to_string(at + 1), tint},
-                          {duration_text(after), tint},
+                          {after, tint},
                           {failure_text(step.failure.end), tint},
                           {verdict_text(step), tint}});
   }

@@ -11,6 +11,7 @@
 #include <set>
 #include <tuple>
 
+#include "launcher/failure/causes.h"
 #include "proto/plain_text.h"
 #include "proto/signal_names.h"
 #include "proto/text.h"
@@ -21,8 +22,9 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr double seconds_max = 1e10;  // some three centuries
+constexpr double seconds_max = 5e9;  // the year 2128; as nanoseconds it fits
 constexpr int rank_max = 100'000'000;
+constexpr int exit_code_max = 255;
 
 // The member, where it is of that kind; else nothing.
 std::optional<double> number_at(const Json& json, const char* name) {
@@ -46,7 +48,8 @@ link::ExitStatus status_of(const Json& json) {
   if (const auto signal = signal_number(text_at(json, "signal"))) {
     return {.signalled = true, .value = *signal};
   }
-  return {.signalled = false, .value = static_cast<int>(number_at(json, "exit_code").value_or(1))};
+  const double code = number_at(json, "exit_code").value_or(1);
+  return {.signalled = false, .value = static_cast<int>(std::min<double>(code, exit_code_max))};
 }
 
 // A `failure` of events and reports; the made-up ones have the same members.
@@ -74,11 +77,38 @@ TracedFailure made_up(const Json& json, double at, double before) {
   return failure;
 }
 
+bool is_whole(const Json& value, int least, int most) {
+  return value.is_number_integer() && value >= least && value <= most;
+}
+
+// Why it is no failure that could have been; somebody's own words deserve an answer.
+std::optional<std::string> fault_of(const Json& json) {
+  for (const auto& [name, value] : json.items()) {
+    if (name == "at" || name == "life" || name == "step" || name == "checkpoint_step") {
+      if (!number_at(json, name.c_str())) return name + " is no number from 0";
+    } else if (name == "rank") {
+      if (!is_whole(value, 0, rank_max)) return "rank is no whole number from 0";
+    } else if (name == "exit_code") {
+      if (!is_whole(value, 1, exit_code_max)) return "exit_code is no whole number from 1 to 255";
+    } else if (name == "signal") {
+      if (!signal_number(text_at(json, "signal"))) return "signal is no name of one, as SIGKILL";
+    } else if (name == "cause") {
+      const auto cause = text_at(json, "cause");
+      if (find_cause(cause) == nullptr)
+        return fmt::format("\"{}\" is no cause of docs/failures.md", cause);
+    } else if (name != "host" || !value.is_string()) {
+      return fmt::format("it has the member \"{}\", which is not known", plain_line(name));
+    }
+  }
+  return std::nullopt;
+}
+
 // What is known of one round.
 struct Round {
   std::optional<double> began;
   std::optional<double> failed_at;
   std::optional<link::Failure> root;
+  std::string reason;  // why its workers were ended
 
   // A consequence is the root of nothing while there is something else; nor is a node that was
   // missed, while a worker is known to have failed.
@@ -94,7 +124,14 @@ struct Round {
 
 using Rounds = std::map<std::int64_t, Round>;
 
-PolicyTrace trace_of(const Rounds& rounds) {
+Result<PolicyTrace> trace_of(const Rounds& rounds) {
+  for (const auto& [number, round] : rounds) {
+    if (round.root || !round.reason.ends_with(" failed")) continue;
+    return failure(
+        fmt::format("round {} was ended because {}, of which the trace does not tell: give "
+                    "the events of all nodes, or the report of the one that hosts the job",
+                    number, round.reason));
+  }
   PolicyTrace trace{.failures = {}, .rounds = rounds.size()};
   std::optional<double> zero;
   for (const auto& [number, round] : rounds) {
@@ -114,16 +151,22 @@ PolicyTrace trace_of(const Rounds& rounds) {
   return trace;
 }
 
-PolicyTrace trace_of_report(const Json& report) {
+Result<PolicyTrace> trace_of_report(const Json& report, std::string_view job) {
+  if (!text_at(report, "job").starts_with(job)) {
+    return failure(fmt::format("the report is of job \"{}\"", text_at(report, "job")));
+  }
   Rounds rounds;
   for (const Json& attempt : report.at("attempts")) {
     if (!attempt.is_object()) continue;
     Round& round = rounds[static_cast<std::int64_t>(number_at(attempt, "round").value_or(0))];
     round.began = number_at(attempt, "began");
+    round.reason = text_at(attempt, "reason");
     const auto failure = attempt.find("failure");
     if (failure == attempt.end() || !failure->is_object()) continue;
     const auto ended = number_at(attempt, "ended").value_or(round.began.value_or(0));
-    round.add(failure_of(*failure), number_at(*failure, "time").value_or(ended));
+    // Nobody knows when a node was lost, and it is said as 0.
+    const double time = number_at(*failure, "time").value_or(0);
+    round.add(failure_of(*failure), time > 0 ? time : ended);
   }
   return trace_of(rounds);
 }
@@ -137,8 +180,11 @@ void take_event(const Json& json, double time, Rounds& rounds) {
     began = std::min(began.value_or(time), time);
   } else if (name == "worker_failed" && json.contains("failure") && json["failure"].is_object()) {
     const Json& failure = json["failure"];
+    if (text_at(failure, "cause") == "told_to_end") return;  // that is our doing
     rounds[number].add(failure_of(failure), number_at(failure, "time").value_or(time));
-  } else if (name == "node_lost") {
+  } else if (name == "draining") {
+    rounds[number].reason = text_at(json, "reason");
+  } else if (name == "node_lost" && number_at(json, "changed_node")) {  // not one without a seat
     link::Failure lost{.host = text_at(json, "changed_host"), .status = {.value = 1}};
     lost.cause = link::node_lost;
     rounds[number].add(std::move(lost), time);
@@ -154,19 +200,23 @@ std::string where(std::size_t line) {
 Result<PolicyTrace> read_policy_trace(std::string_view text, std::string_view job) {
   const Json whole = Json::parse(text, nullptr, false);
   if (whole.is_object() && whole.contains("attempts") && whole["attempts"].is_array()) {
-    return trace_of_report(whole);
+    return trace_of_report(whole, job);
   }
   Rounds rounds;
   PolicyTrace invented;
   std::set<std::string> jobs;
   std::size_t number = 0;
   double before = 0;
+  std::optional<double> began;  // the last first round
+  std::optional<double> ended;  // the first end
   for (const auto line : split(text, '\n')) {
     ++number;
     if (trimmed(line).empty()) continue;
     const Json json = Json::parse(line, nullptr, false);
     if (!json.is_object()) return failure(where(number) + " is no JSON object");
-    if (const auto at = number_at(json, "at")) {
+    if (json.contains("at")) {
+      if (const auto fault = fault_of(json)) return failure(where(number) + ": " + *fault);
+      const auto at = number_at(json, "at");
       if (*at < before) return failure(where(number) + " is before the one above it");
       invented.failures.push_back(made_up(json, *at, before));
       before = *at;
@@ -178,13 +228,20 @@ Result<PolicyTrace> read_policy_trace(std::string_view text, std::string_view jo
                      " is neither an event of --events nor a failure with \"at\" in seconds");
     }
     const std::string of = text_at(json, "job");
-    if (!job.empty() && of != job) continue;
+    if (!of.starts_with(job)) continue;
     jobs.insert(of);
+    if (text_at(json, "event") == "job_ended") ended = std::min(ended.value_or(*time), *time);
+    const bool is_first = text_at(json, "event") == "round_sealed" && number_at(json, "round") == 1;
+    if (is_first) began = std::max(began.value_or(*time), *time);
     take_event(json, *time, rounds);
   }
   if (jobs.size() > 1) {
     return failure(fmt::format("the trace tells of {} jobs: {}; name one with --job", jobs.size(),
                                fmt::join(jobs, ", ")));
+  }
+  if (began > ended && ended) {
+    return failure(fmt::format("the trace tells of several runs of job \"{}\": give it one of them",
+                               *jobs.begin()));
   }
   if (!jobs.empty() && !invented.failures.empty()) {
     return failure("the trace has events and made-up failures; give it one of them");

@@ -111,7 +111,10 @@ void Job::failed(TimePoint now, const Member& member, link::Failed failed,
   failed.failure.group_rank = member.group_rank.value_or(GroupRank{});
   failed.failure.local_rank = LocalRank{failed.failure.rank.value - member.ranks.base.value};
   const TimePoint at = when(now, member, failed.noticed);
-  if (round_.phase() == Round::Phase::draining && round_end_.polite() && at > round_end_.at) return;
+  // What follows from an end that was asked for is no failure; by a node's clock it may look as if
+  // it had come before.
+  const bool follows = at > round_end_.at || failed.failure.consequence;
+  if (round_.phase() == Round::Phase::draining && round_end_.polite() && follows) return;
   const std::string what =
       fmt::format("rank {} on {} failed", failed.failure.rank.value, failed.failure.host);
   if (!member.local) {

@@ -51,7 +51,7 @@ RestartPolicy::Verdict RestartPolicy::judge(TimePoint now, const End& end) {
 RestartPolicy::Verdict RestartPolicy::decide(TimePoint now, const End& end, bool is_looping) {
   const link::ExitStatus status = end.root.status;
   const CauseBudget* const purse = rules_.budget_for(end.root.cause);
-  if (end.lost && purse == nullptr) {
+  if (is_change(end)) {
     return {.restart = true, .pause = {}, .reason = "the next round follows"};
   }
   if (!rules_.may_restart()) return no("no restart is allowed");
@@ -82,6 +82,11 @@ RestartPolicy::Verdict RestartPolicy::decide(TimePoint now, const End& end, bool
     return no(fmt::format("all {} restarts{}{} are used", most, after, of_window));
   }
   return spend(now, name, fmt::format("restart {} of {}{}", spent(now, name) + 1, most, after));
+}
+
+// Of who is here, and no failure.
+bool RestartPolicy::is_change(const End& end) const {
+  return end.lost && rules_.budget_for(end.root.cause) == nullptr;
 }
 
 RestartPolicy::Verdict RestartPolicy::spend(TimePoint now, const std::string& purse,
@@ -144,7 +149,7 @@ void RestartPolicy::note_progress(const End& end) {
                                                : end.life >= fruitful_life;
   if (is_further) {
     fruitless_ = 0;
-  } else if (restarts_used_ > 0) {
+  } else if (restarts_used_ > 0 && !is_change(end)) {
     ++fruitless_;
   }
 }

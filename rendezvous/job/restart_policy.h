@@ -67,6 +67,7 @@ class RestartPolicy {
 
   Verdict decide(TimePoint now, const End& end, bool is_looping);
   Verdict spend(TimePoint now, const std::string& purse, std::string reason);
+  bool is_change(const End& end) const;
   bool loops(const End& end);
   bool can_fail_for_ever() const;
   void note_progress(const End& end);

@@ -129,6 +129,8 @@ const std::vector<Known> known = {
     {5386163430246, "network,clocks,kill", {1, 2}},
     // A job of one node has failed when its spare comes, which begins another of that name.
     {5386163564841, "workers", {2}},
+    // A worker fails when its node has just heard of a restart that was asked for.
+    {5386181505765, "all,orders", {0, 2}},
     // A second save is asked for when the clocks of some have not come to the first.
     {5386160151206, "orders", {0, 1}},
     // Between two failures of one node a heartbeat told more of its clock, and they changed

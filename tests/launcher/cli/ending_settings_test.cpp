@@ -113,7 +113,10 @@ TEST_CASE("a purse that cannot be is a mistake that says what would be right") {
         "--max-restarts=3,hang=often: hang is given neither a whole number from 0 nor unlimited");
   CHECK(mistake("3,hang=1,hang=2") == "--max-restarts=3,hang=1,hang=2 gives hang two budgets");
   CHECK(mistake("3,4") == "--max-restarts=3,4 gives the whole job two budgets");
-  CHECK(mistake("3,") == "--max-restarts= is not a whole number from 0");
+  CHECK(mistake("3,") == "--max-restarts=3,: \"\" is neither a whole number from 0 nor CAUSE=N");
+  CHECK(mistake("3,hang") ==
+        "--max-restarts=3,hang: \"hang\" is neither a whole number from 0 nor CAUSE=N");
+  CHECK(mistake("many") == "--max-restarts=many is not a whole number from 0");
   CHECK(mistake("=1").find("\"\" is no cause") != std::string::npos);
   CHECK(mistake("hang=1,node=1,gpu=1,disk=1,memory=1,network=1,preempt=1,killed=1,hung=1")
             .ends_with("lists 9 causes; there is room for 8"));
@@ -131,8 +134,10 @@ TEST_CASE("what costs nothing, comes no further, and leaves a host out") {
   CHECK(mistakes({"--max-no-progress=0", "--max-host-failures=0/5", "x"}) ==
         Words{"--max-no-progress=0 is not a whole number from 1",
               "--max-host-failures=0/5 is not a whole number from 1, as 3 or 3/3600"});
-  CHECK(mistakes({"--max-host-failures=3/soon", "x"}).front().find("=soon is no number of") !=
-        std::string::npos);
+  CHECK(mistakes({"--max-host-failures=3/1h", "x"}) ==
+        Words{"--max-host-failures=3/1h: \"1h\" is no number of seconds, as 3/3600"});
+  // Nodes are lost without any budget.
+  CHECK(good({"--max-host-failures=3", "x"}).notes.empty());
   CHECK(mistakes({"--max-restarts=1", "--no-restart-codes=75,2", "--free-restart-codes=75", "x"}) ==
         Words{"--free-restart-codes has 75 as well as --no-restart-codes; leave one out"});
   CHECK(good({"--max-no-progress=2", "x"}).notes ==

@@ -301,6 +301,20 @@ TEST_CASE("a host without which nobody can go on is not excluded either") {
   CHECK_FALSE(table.job.objection_to_exclude("host2"));
 }
 
+TEST_CASE("a worker that ends badly of a restart that was asked for costs none") {
+  Table table{3};
+  table.seal();
+  table.order(t0 + 5s, restart);
+  link::Failed failed{.round = RoundNumber{1},
+                      .failure = {.rank = Rank{3}, .status = {true, SIGSEGV}, .consequence = true}};
+  // By the clock of its node, as far as that is known, a moment before the order.
+  failed.noticed = std::chrono::duration_cast<link::AgentTime>(4999ms);
+  table.hear(t0 + 5100ms, b, failed);
+  const auto next = table.drained(t0 + 6s, 1, {a, b});
+  REQUIRE(said<link::Sealed>(next, a).size() == 1);
+  CHECK(said<link::Sealed>(next, a)[0].restart_count == 0);
+}
+
 // --- a host that fails again and again -----------------------------------------------------------
 
 namespace {

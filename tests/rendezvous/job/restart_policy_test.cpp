@@ -197,6 +197,16 @@ TEST_CASE("restarts in a row that come no further than before are too many at so
         "restart 4 of 99");
 }
 
+TEST_CASE("nodes that come and go are no restarts that came no further") {
+  RestartPolicy policy{RestartRules{.max = 9, .fruitless_max = 2}};
+  CHECK(policy.judge(t0, after_step(0)).restart);
+  auto lost = ended_by("node_lost");
+  lost.life = 1s;
+  for (int i = 0; i < 5; ++i) CHECK(policy.judge(t0, lost).restart);
+  CHECK(policy.judge(t0, after_step(0)).restart);
+  CHECK_FALSE(policy.judge(t0, after_step(0)).restart);
+}
+
 TEST_CASE("a round of workers that do not beat has come further if it lived for a minute") {
   RestartPolicy policy{RestartRules{.max = 99, .fruitless_max = 1}};
   CHECK(policy.judge(t0, exit_with(1, 0, 59s)).restart);
