@@ -6,7 +6,7 @@
 //   {"at": 3600, "cause": "hung", "host": "node-7", "rank": 3, "exit_code": 1, "step": 1200}
 //
 // `at` in seconds; all but `at` may be left out, and there are `signal`, `life` (seconds the round
-// had run) and `checkpoint_step` as well.
+// had run) and `checkpoint_step` as well. Nothing else: a member that is not known is an error.
 
 #include <string>
 #include <string_view>
@@ -28,7 +28,8 @@ struct PolicyTrace {
   std::size_t rounds = 0;               // that were begun, as far as the trace tells
 };
 
-// `job` chooses among those of a file that several jobs share; empty: there is one.
+// `job` is the job that is meant, or how its name begins; empty: there is one. Fails where the text
+// does not tell of every failure, or of more than one run.
 Result<PolicyTrace> read_policy_trace(std::string_view text, std::string_view job);
 
 }  // namespace cpprun

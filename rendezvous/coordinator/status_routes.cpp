@@ -143,8 +143,7 @@ http::Response health(const Look& /*look*/) {
 http::Response all_metrics(const Look& look) {
   const auto& [coordinator, moment, address, request] = look;
   const MetricsFormat format = metrics_format(request.accept);
-  std::vector<JobSnapshot> jobs;
-  jobs = coordinator.ended().told(moment.now);
+  std::vector<JobSnapshot> jobs = coordinator.ended().told(moment.now);
   for (const Job* job : coordinator.jobs_after({}, bounds::status_jobs_measured_max)) {
     jobs.push_back(measured(*job, moment.now));
   }
