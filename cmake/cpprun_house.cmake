@@ -51,6 +51,7 @@ find_package(nlohmann_json REQUIRED)
 find_package(CLI11 REQUIRED)
 cpprun_find_header(CPPRUN_EXPECTED_INCLUDE tl/expected.hpp)
 cpprun_find_header(CPPRUN_ASIO_INCLUDE asio.hpp)
+cpprun_find_header(CPPRUN_OPENSSL_INCLUDE openssl/ssl.h)
 cpprun_find_header(CPPRUN_BOOST_INCLUDE boost/beast/http/parser.hpp)
 # Asio 1.22 takes std::aligned_alloc only where a standard header came before it, and so allocates
 # in one file what it frees otherwise in another. Nobody here needs it.

@@ -86,6 +86,10 @@ bool speaks_http(std::string_view path) {
   return path == "proto/http/session.cpp" || path == "proto/http/exchange.cpp";
 }
 
+bool speaks_tls(std::string_view path) {
+  return path.starts_with("proto/secure/");
+}
+
 constexpr std::string_view in_io_only = "effects live in io/: hand the value in";
 
 const std::array homes = {
@@ -94,6 +98,7 @@ const std::array homes = {
          "Boost.Beast reads and writes HTTP in proto/http/session.cpp and exchange.cpp alone"},
     Home{"CLI/", is_cli, "CLI11 appears only where command lines are declared"},
     Home{"nlohmann/", is_codec, "JSON is read and written only in codec.cpp and *_json files"},
+    Home{"openssl/", speaks_tls, "OpenSSL appears only in proto/secure"},
     Home{"torch/", is_worker, "LibTorch appears only in worker/torch and worker/examples"},
     Home{"ATen/", is_worker, "LibTorch appears only in worker/torch and worker/examples"},
     Home{"c10/", is_worker, "LibTorch appears only in worker/torch and worker/examples"},
@@ -110,6 +115,7 @@ const std::array homes = {
     Home{"fcntl.h", acts, in_io_only},
     Home{"poll.h", acts, in_io_only},
     Home{"sys/", acts, in_io_only},
+    Home{"dlfcn.h", acts, in_io_only},
     Home{"netdb.h", acts, in_io_only},
     Home{"ifaddrs.h", acts, in_io_only},
     Home{"net/", acts, in_io_only},

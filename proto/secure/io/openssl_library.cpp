@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "proto/secure/io/openssl_library.h"
+
+#include <dlfcn.h>
+#include <fmt/format.h>
+
+namespace cpprun {
+namespace {
+
+// Its functions have had these names and arguments since 1.1.1; the number is of its interface.
+constexpr const char* library_name = "libssl.so.3";
+
+std::string what_went_wrong() {
+  const char* const text = ::dlerror();
+  return text == nullptr ? "no reason is given" : text;
+}
+
+}  // namespace
+
+Result<OpenSsl> open_openssl() {
+  void* const library = ::dlopen(library_name, RTLD_NOW | RTLD_LOCAL);
+  if (library == nullptr) {
+    return failure(fmt::format(
+        "a secret needs OpenSSL 3, which cannot be opened here ({}): install it (Debian and Ubuntu "
+        "call it libssl3, others openssl-libs)",
+        what_went_wrong()));
+  }
+  OpenSsl functions;
+  const char* missing = nullptr;
+  // What libssl needs of libcrypto is found through it.
+  const auto find = [&](const char* name) {
+    void* const found = ::dlsym(library, name);
+    if (found == nullptr) missing = name;
+    return found;
+  };
+#define CPPRUN_OPENSSL_FIND(name) \
+  functions.name = reinterpret_cast<decltype(functions.name)>(find(#name));
+  CPPRUN_OPENSSL_FUNCTIONS(CPPRUN_OPENSSL_FIND)
+#undef CPPRUN_OPENSSL_FIND
+  if (missing != nullptr) {
+    return failure(
+        fmt::format("the OpenSSL of this machine ({}) has no {}", library_name, missing));
+  }
+  // Neither openssl.cnf nor what its authors run at exit is any of our business.
+  if (functions.OPENSSL_init_ssl(OPENSSL_INIT_NO_LOAD_CONFIG | OPENSSL_INIT_NO_ATEXIT, nullptr) !=
+      1) {
+    return failure("OpenSSL cannot be set up here");
+  }
+  return functions;
+}
+
+}  // namespace cpprun

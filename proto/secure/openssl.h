@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+// The functions of OpenSSL that are called here, as a table: nothing is linked, and what opens the
+// library fills it in (io/openssl_library.h). OpenSSL's own headers say what they take.
+
+#include <openssl/bio.h>
+#include <openssl/err.h>
+#include <openssl/evp.h>
+#include <openssl/hmac.h>
+#include <openssl/ssl.h>
+
+namespace cpprun {
+
+// Every member is named as its function is.
+// clang-format off
+#define CPPRUN_OPENSSL_FUNCTIONS(each) \
+  each(OPENSSL_init_ssl) \
+  each(TLS_server_method) \
+  each(TLS_client_method) \
+  each(SSL_CTX_new) \
+  each(SSL_CTX_free) \
+  each(SSL_CTX_ctrl) \
+  each(SSL_CTX_set_ciphersuites) \
+  each(SSL_CTX_set_options) \
+  each(SSL_CTX_set_num_tickets) \
+  each(SSL_CTX_set_verify) \
+  each(SSL_CTX_set_psk_find_session_callback) \
+  each(SSL_CTX_set_psk_use_session_callback) \
+  each(SSL_new) \
+  each(SSL_free) \
+  each(SSL_set_bio) \
+  each(SSL_set_ex_data) \
+  each(SSL_get_ex_data) \
+  each(SSL_set_accept_state) \
+  each(SSL_set_connect_state) \
+  each(SSL_do_handshake) \
+  each(SSL_read) \
+  each(SSL_write) \
+  each(SSL_shutdown) \
+  each(SSL_get_error) \
+  each(SSL_get_session) \
+  each(SSL_session_reused) \
+  each(SSL_SESSION_new) \
+  each(SSL_SESSION_free) \
+  each(SSL_SESSION_set1_master_key) \
+  each(SSL_SESSION_set_cipher) \
+  each(SSL_SESSION_set_protocol_version) \
+  each(SSL_SESSION_get0_cipher) \
+  each(SSL_CIPHER_find) \
+  each(SSL_CIPHER_get_handshake_digest) \
+  each(BIO_new) \
+  each(BIO_s_mem) \
+  each(BIO_read) \
+  each(BIO_write) \
+  each(BIO_ctrl) \
+  each(ERR_get_error) \
+  each(ERR_clear_error) \
+  each(ERR_reason_error_string) \
+  each(EVP_sha256) \
+  each(HMAC)
+// clang-format on
+
+struct OpenSsl {
+#define CPPRUN_OPENSSL_MEMBER(name) decltype(&::name) name = nullptr;
+  CPPRUN_OPENSSL_FUNCTIONS(CPPRUN_OPENSSL_MEMBER)
+#undef CPPRUN_OPENSSL_MEMBER
+};
+
+}  // namespace cpprun

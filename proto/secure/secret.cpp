@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "proto/secure/secret.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <optional>
+
+#include "proto/text.h"
+
+namespace cpprun {
+namespace {
+
+constexpr std::string_view form = "cpprun1";
+constexpr std::size_t id_bytes_max = 64;
+constexpr std::string_view hex_digits = "0123456789abcdef";
+
+bool is_word(char byte) {
+  return (byte >= 'a' && byte <= 'z') || (byte >= 'A' && byte <= 'Z') ||
+         (byte >= '0' && byte <= '9') || byte == '.' || byte == '-' || byte == '_';
+}
+
+// By arithmetic, so that the time it takes says nothing about the digit.
+int value_of(char digit) {
+  const int lower = digit | 0x20;
+  if (digit >= '0' && digit <= '9') return digit - '0';
+  if (lower >= 'a' && lower <= 'f') return lower - 'a' + 10;
+  return -1;
+}
+
+bool read_key(std::string_view digits, Key& key) {
+  if (digits.size() != 2 * key_bytes) return false;
+  for (std::size_t at = 0; at < key_bytes; ++at) {
+    const int high = value_of(digits[2 * at]);
+    const int low = value_of(digits[2 * at + 1]);
+    if (high < 0 || low < 0) return false;
+    key[at] = static_cast<unsigned char>(high * 16 + low);
+  }
+  return true;
+}
+
+Result<Secret> parse_line(std::string_view line, MakeKey make_key) {
+  const auto first = line.find(':');
+  const auto second = first == line.npos ? line.npos : line.find(':', first + 1);
+  if (second == line.npos || line.substr(0, first) != form) {
+    return failure("is no secret of cpprun (cpprun1:ID:64 hexadecimal digits)");
+  }
+  const std::string_view id = line.substr(first + 1, second - first - 1);
+  if (!is_secret_id(id)) {
+    return failure(
+        fmt::format("has an id that is not 1 to {} letters, digits, dots, dashes and underscores",
+                    id_bytes_max));
+  }
+  std::shared_ptr<Key> key = make_key();
+  if (!read_key(line.substr(second + 1), *key)) {
+    return failure(fmt::format("has a key that is not {} hexadecimal digits", 2 * key_bytes));
+  }
+  // Whoever fills a file with zeros has not made a secret.
+  if (std::ranges::all_of(*key, [&](unsigned char byte) { return byte == key->front(); })) {
+    return failure("has a key that is one byte repeated");
+  }
+  return Secret{std::string(id), std::move(key)};
+}
+
+}  // namespace
+
+bool is_secret_id(std::string_view id) {
+  return !id.empty() && id.size() <= id_bytes_max && std::ranges::all_of(id, is_word);
+}
+
+const Secret* find_secret(const Secrets& secrets, std::string_view id) {
+  const auto found = std::ranges::find(secrets, id, &Secret::id);
+  return found == secrets.end() ? nullptr : &*found;
+}
+
+Result<Secrets> parse_secrets(std::string_view text, MakeKey make_key) {
+  Secrets secrets;
+  int number = 0;
+  while (!text.empty()) {
+    const auto end = std::min(text.find('\n'), text.size());
+    std::string_view line = trimmed(text.substr(0, end));
+    text.remove_prefix(std::min(end + 1, text.size()));
+    ++number;
+    if (line.empty() || line.front() == '#') continue;
+    auto secret = parse_line(line, make_key);
+    if (!secret) return failure(fmt::format("line {} {}", number, secret.error().reason));
+    if (find_secret(secrets, secret->id) != nullptr) {
+      return failure(fmt::format("line {} has the id \"{}\" again", number, secret->id));
+    }
+    if (secrets.size() == secrets_max) {
+      return failure(fmt::format("it holds more than {} secrets", secrets_max));
+    }
+    secrets.push_back(*std::move(secret));
+  }
+  if (secrets.empty()) return failure("it holds no secret");
+  return secrets;
+}
+
+std::string secret_line(const Secret& secret) {
+  std::string line = fmt::format("{}:{}:", form, secret.id);
+  line.reserve(line.size() + 2 * key_bytes);
+  for (const unsigned char byte : *secret.key) {
+    line += hex_digits[byte / 16];
+    line += hex_digits[byte % 16];
+  }
+  return line;
+}
+
+}  // namespace cpprun
