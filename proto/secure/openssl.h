@@ -29,8 +29,6 @@ namespace cpprun {
   each(SSL_new) \
   each(SSL_free) \
   each(SSL_set_bio) \
-  each(SSL_set_ex_data) \
-  each(SSL_get_ex_data) \
   each(SSL_set_accept_state) \
   each(SSL_set_connect_state) \
   each(SSL_do_handshake) \

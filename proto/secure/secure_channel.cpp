@@ -1,0 +1,382 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "proto/secure/secure_channel.h"
+
+#include <fmt/format.h>
+#include <string.h>
+
+#include <algorithm>
+#include <array>
+#include <cassert>
+#include <new>
+#include <optional>
+#include <utility>
+
+#include "proto/secure/derive.h"
+#include "proto/secure/openssl.h"
+
+namespace cpprun {
+namespace {
+
+// The hash of an external key is that of its cipher: SHA-256.
+constexpr const char* cipher_name = "TLS_AES_128_GCM_SHA256";
+constexpr std::array<unsigned char, 2> cipher_number = {0x13, 0x01};
+// What the key on the wire is derived for: the secret itself is never given to OpenSSL for long.
+constexpr std::string_view purpose = "cpprun link";
+constexpr std::string_view identity_prefix = "cpprun1:";
+constexpr int chunk_bytes = 16 * 1024;
+
+struct FreeSession {
+  const OpenSsl* openssl;
+  void operator()(SSL_SESSION* session) const { openssl->SSL_SESSION_free(session); }
+};
+using Session = std::unique_ptr<SSL_SESSION, FreeSession>;
+
+std::string names_of(const Secrets& secrets) {
+  std::string names;
+  for (const auto& each : secrets) {
+    names += fmt::format("{}\"{}\"", names.empty() ? "" : ", ", each.id);
+  }
+  return names;
+}
+
+}  // namespace
+
+struct SecureContext::Inside {
+  OpenSsl openssl;
+  Secrets secrets;
+  bool is_server;
+  SSL_CTX* context;
+
+  Inside(const OpenSsl& table, Secrets valid, bool serves, SSL_CTX* settings)
+      : openssl(table), secrets(std::move(valid)), is_server(serves), context(settings) {}
+  Inside(const Inside&) = delete;
+  Inside& operator=(const Inside&) = delete;
+  ~Inside() { openssl.SSL_CTX_free(context); }
+};
+
+struct SecureChannel::Inside {
+  std::shared_ptr<SecureContext> context;
+  const OpenSsl& openssl;
+  const Secrets& secrets;
+  const bool is_server;
+  SSL* ssl = nullptr;
+  BIO* incoming = nullptr;
+  BIO* outgoing = nullptr;
+  std::string heard = {};
+  std::string unsaid = {};  // before it is established
+  std::string reason = {};
+  std::string secret_id = {};  // that is used, or would have been
+  std::string identity = {};   // of it, as the client names it
+  bool was_offered = false;    // the other side has named a secret
+  bool is_known = false;       // and it is one of ours
+  bool is_established = false;
+  bool is_finished = false;
+
+  // OpenSSL's callbacks have no argument of ours: whose handshake goes on right now.
+  static thread_local Inside* shaking;
+
+  explicit Inside(std::shared_ptr<SecureContext> its)
+      : context(std::move(its)),
+        openssl(context->inside_->openssl),
+        secrets(context->inside_->secrets),
+        is_server(context->inside_->is_server) {}
+  ~Inside() {
+    if (ssl != nullptr) openssl.SSL_free(ssl);  // with both BIOs
+  }
+
+  bool open() {
+    ssl = openssl.SSL_new(context->inside_->context);
+    if (ssl == nullptr) return false;
+    incoming = openssl.BIO_new(openssl.BIO_s_mem());
+    outgoing = openssl.BIO_new(openssl.BIO_s_mem());
+    if (incoming == nullptr || outgoing == nullptr) return false;
+    openssl.SSL_set_bio(ssl, incoming, outgoing);
+    if (is_server) {
+      openssl.SSL_set_accept_state(ssl);
+    } else {
+      openssl.SSL_set_connect_state(ssl);
+    }
+    return true;
+  }
+
+  Session session_of(const Secret& secret) const {
+    Session session(openssl.SSL_SESSION_new(), FreeSession{&openssl});
+    Key key = derive_key(openssl, *secret.key, purpose);
+    const SSL_CIPHER* const cipher = openssl.SSL_CIPHER_find(ssl, cipher_number.data());
+    const bool is_made =
+        session && cipher != nullptr &&
+        openssl.SSL_SESSION_set1_master_key(session.get(), key.data(), key.size()) == 1 &&
+        openssl.SSL_SESSION_set_cipher(session.get(), cipher) == 1 &&
+        openssl.SSL_SESSION_set_protocol_version(session.get(), TLS1_3_VERSION) == 1;
+    explicit_bzero(key.data(), key.size());
+    if (!is_made) session.reset();
+    return session;
+  }
+
+  // The client names the secret it begins with.
+  static int offer(SSL*, const EVP_MD* digest, const unsigned char** identity, std::size_t* length,
+                   SSL_SESSION** session) {
+    Inside& channel = *shaking;
+    const Secret& secret = channel.secrets.front();
+    Session made = channel.session_of(secret);
+    *session = nullptr;
+    *length = 0;
+    if (!made) return 0;
+    // Asked again after the server chose a hash: there is only ours.
+    const auto& openssl = channel.openssl;
+    const SSL_CIPHER* const cipher = openssl.SSL_SESSION_get0_cipher(made.get());
+    if (digest != nullptr && digest != openssl.SSL_CIPHER_get_handshake_digest(cipher)) return 1;
+    channel.identity = fmt::format("{}{}", identity_prefix, secret.id);
+    *identity = reinterpret_cast<const unsigned char*>(channel.identity.data());
+    *length = channel.identity.size();
+    *session = made.release();
+    return 1;
+  }
+
+  // The server looks whether it has the secret that is named. Where it has not, OpenSSL looks for a
+  // certificate, of which there is none.
+  static int find(SSL*, const unsigned char* identity, std::size_t length, SSL_SESSION** session) {
+    Inside& channel = *shaking;
+    *session = nullptr;
+    std::string_view named(reinterpret_cast<const char*>(identity), length);
+    if (!named.starts_with(identity_prefix)) return 1;
+    named.remove_prefix(identity_prefix.size());
+    if (!is_secret_id(named)) return 1;
+    channel.was_offered = true;
+    channel.secret_id = named;
+    const Secret* const secret = find_secret(channel.secrets, named);
+    if (secret == nullptr) return 1;
+    channel.is_known = true;
+    *session = channel.session_of(*secret).release();
+    return *session == nullptr ? 0 : 1;
+  }
+
+  // The handshake goes on as far as it can.
+  bool shake_hands() {
+    openssl.ERR_clear_error();
+    shaking = this;
+    const int result = openssl.SSL_do_handshake(ssl);
+    shaking = nullptr;
+    if (result != 1) return is_only_waiting(result);
+    // A certificate would have done as well for OpenSSL.
+    if (openssl.SSL_session_reused(ssl) != 1)
+      return end("it has not proven that it holds the secret");
+    is_established = true;
+    forget_key();
+    const std::string first = std::move(unsaid);
+    unsaid = {};
+    return first.empty() || write(first);
+  }
+
+  // OpenSSL keeps it for sessions that are resumed, and so would a core file.
+  void forget_key() const {
+    const Key nothing{};
+    openssl.SSL_SESSION_set1_master_key(openssl.SSL_get_session(ssl), nothing.data(),
+                                        nothing.size());
+  }
+
+  bool write(std::string_view bytes) {
+    openssl.ERR_clear_error();
+    const int result = openssl.SSL_write(ssl, bytes.data(), static_cast<int>(bytes.size()));
+    // Memory takes all of it.
+    return result > 0 || is_only_waiting(result);
+  }
+
+  bool read() {
+    while (true) {
+      const std::size_t before = heard.size();
+      heard.resize(before + chunk_bytes);
+      openssl.ERR_clear_error();
+      const int result = openssl.SSL_read(ssl, heard.data() + before, chunk_bytes);
+      heard.resize(before + static_cast<std::size_t>(std::max(result, 0)));
+      if (result <= 0) return is_only_waiting(result);
+    }
+  }
+
+  bool is_only_waiting(int result) {
+    const int what = openssl.SSL_get_error(ssl, result);
+    if (what == SSL_ERROR_WANT_READ) return true;
+    if (what == SSL_ERROR_ZERO_RETURN) {
+      is_finished = true;
+      return true;
+    }
+    return end(why(openssl.ERR_get_error()));
+  }
+
+  bool end(std::string because) {
+    reason = std::move(because);
+    return false;
+  }
+
+  std::string why(unsigned long error) const {
+    const int number = ERR_GET_REASON(error);
+    if (!is_established) {
+      if (auto known = is_server ? why_refused(number) : why_not_taken(number)) return *known;
+    }
+    const char* const text = openssl.ERR_reason_error_string(error);
+    return fmt::format("its TLS is broken ({})", text == nullptr ? "no reason is given" : text);
+  }
+
+  // What was wrong with whom we answer.
+  std::optional<std::string> why_refused(int number) const {
+    if (number == SSL_R_BINDER_DOES_NOT_VERIFY) {
+      return fmt::format(
+          "its secret has the id \"{}\" as one of this side's has, but another key: copy the file "
+          "from one to the other",
+          secret_id);
+    }
+    if (was_offered && !is_known) {
+      return fmt::format("it holds the secret \"{}\", and this side holds {}", secret_id,
+                         names_of(secrets));
+    }
+    if (!was_offered) return "it speaks TLS, but offers no secret of cpprun";
+    return std::nullopt;
+  }
+
+  // What whom we have asked had against us, by the alert it sent.
+  std::optional<std::string> why_not_taken(int number) const {
+    if (number == SSL_AD_REASON_OFFSET + SSL_AD_UNKNOWN_PSK_IDENTITY) {
+      return fmt::format(
+          "it holds no secret, and this side holds \"{}\": start both with the same, or this one "
+          "without",
+          secret_id);
+    }
+    if (number == SSL_R_SSLV3_ALERT_HANDSHAKE_FAILURE) {
+      return fmt::format("it does not hold the secret \"{}\", which this side holds", secret_id);
+    }
+    if (number == SSL_R_SSLV3_ALERT_ILLEGAL_PARAMETER) {
+      return fmt::format(
+          "its secret has the id \"{}\" as this side's has, but another key: copy the file from "
+          "one to the other",
+          secret_id);
+    }
+    if (number == SSL_R_WRONG_VERSION_NUMBER || number == SSL_R_PACKET_LENGTH_TOO_LONG) {
+      return "what it answers is not TLS: is that a cpprun master with a secret?";
+    }
+    return std::nullopt;
+  }
+};
+
+thread_local SecureChannel::Inside* SecureChannel::Inside::shaking = nullptr;
+
+SecureContext::SecureContext(std::unique_ptr<Inside> inside) : inside_(std::move(inside)) {}
+SecureContext::~SecureContext() = default;
+
+Result<std::shared_ptr<SecureContext>> SecureContext::of_client(const OpenSsl& openssl,
+                                                                Secret secret) {
+  return make(openssl, {std::move(secret)}, /*is_server=*/false);
+}
+
+Result<std::shared_ptr<SecureContext>> SecureContext::of_server(const OpenSsl& openssl,
+                                                                Secrets secrets) {
+  return make(openssl, std::move(secrets), /*is_server=*/true);
+}
+
+Result<std::shared_ptr<SecureContext>> SecureContext::make(const OpenSsl& openssl, Secrets secrets,
+                                                           bool is_server) {
+  const auto* const method = is_server ? openssl.TLS_server_method() : openssl.TLS_client_method();
+  SSL_CTX* const context = openssl.SSL_CTX_new(method);
+  if (context == nullptr) return failure("OpenSSL has no memory for its settings");
+  auto inside = std::make_unique<Inside>(openssl, std::move(secrets), is_server, context);
+  const auto control = [&](int what, long number, const void* pointer) {
+    return openssl.SSL_CTX_ctrl(context, what, number, const_cast<void*>(pointer)) != 0;
+  };
+  const bool is_set = control(SSL_CTRL_SET_MIN_PROTO_VERSION, TLS1_3_VERSION, nullptr) &&
+                      openssl.SSL_CTX_set_ciphersuites(context, cipher_name) == 1 &&
+                      control(SSL_CTRL_SET_GROUPS_LIST, 0, "X25519") &&
+                      openssl.SSL_CTX_set_num_tickets(context, 0) == 1;
+  if (!is_set)
+    return failure("OpenSSL of this machine refuses TLS 1.3 with X25519 and AES-128-GCM");
+  // An idle connection keeps no buffers.
+  control(SSL_CTRL_MODE, SSL_MODE_RELEASE_BUFFERS, nullptr);
+  control(SSL_CTRL_SET_SESS_CACHE_MODE, SSL_SESS_CACHE_OFF, nullptr);
+  if (is_server) {
+    openssl.SSL_CTX_set_psk_find_session_callback(context, &SecureChannel::Inside::find);
+  } else {
+    // Whoever shows a certificate instead is refused: nobody here has any to believe in.
+    openssl.SSL_CTX_set_verify(context, SSL_VERIFY_PEER, nullptr);
+    openssl.SSL_CTX_set_psk_use_session_callback(context, &SecureChannel::Inside::offer);
+  }
+  return std::shared_ptr<SecureContext>(new SecureContext(std::move(inside)));
+}
+
+const Secrets& SecureContext::secrets() const {
+  return inside_->secrets;
+}
+
+void SecureContext::replace(Secrets secrets) {
+  inside_->secrets = std::move(secrets);
+}
+
+SecureChannel::SecureChannel(std::shared_ptr<SecureContext> context)
+    : inside_(std::make_unique<Inside>(std::move(context))) {
+  if (!inside_->open()) throw std::bad_alloc();
+  if (inside_->is_server) return;
+  inside_->secret_id = inside_->secrets.front().id;
+  inside_->shake_hands();
+}
+
+SecureChannel::~SecureChannel() = default;
+
+bool SecureChannel::hear(std::string_view bytes) {
+  Inside& in = *inside_;
+  if (!in.reason.empty()) return false;
+  while (!bytes.empty()) {
+    const std::string_view some = bytes.substr(0, chunk_bytes);
+    bytes.remove_prefix(some.size());
+    const int size = static_cast<int>(some.size());
+    if (in.openssl.BIO_write(in.incoming, some.data(), size) != size) throw std::bad_alloc();
+    if (!in.is_established && !in.shake_hands()) return false;
+    if (in.is_established && !in.read()) return false;
+  }
+  return true;
+}
+
+bool SecureChannel::say(std::string_view bytes) {
+  Inside& in = *inside_;
+  if (!in.reason.empty()) return false;
+  if (bytes.empty()) return true;
+  if (in.is_established) return in.write(bytes);
+  in.unsaid += bytes;
+  return true;
+}
+
+void SecureChannel::finish() {
+  if (inside_->is_established && inside_->reason.empty()) {
+    (void)inside_->openssl.SSL_shutdown(inside_->ssl);  // Says so; nobody waits for the answer.
+  }
+}
+
+std::string SecureChannel::take_heard() {
+  return std::exchange(inside_->heard, {});
+}
+
+std::string SecureChannel::take_outgoing() {
+  const OpenSsl& openssl = inside_->openssl;
+  const auto waiting = openssl.BIO_ctrl(inside_->outgoing, BIO_CTRL_PENDING, 0, nullptr);
+  std::string bytes(static_cast<std::size_t>(waiting), '\0');
+  if (bytes.empty()) return bytes;
+  const int taken =
+      openssl.BIO_read(inside_->outgoing, bytes.data(), static_cast<int>(bytes.size()));
+  assert(taken == static_cast<int>(bytes.size()));
+  (void)taken;
+  return bytes;
+}
+
+bool SecureChannel::is_established() const {
+  return inside_->is_established;
+}
+
+bool SecureChannel::is_finished() const {
+  return inside_->is_finished;
+}
+
+const std::string& SecureChannel::secret_id() const {
+  return inside_->secret_id;
+}
+
+const std::string& SecureChannel::reason() const {
+  return inside_->reason;
+}
+
+}  // namespace cpprun

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+// One end of a connection on which both must hold the same secret: TLS 1.3 (RFC 8446) with that
+// secret as external pre-shared key and fresh X25519 keys, so that whoever learns the secret later
+// cannot read what was said before. Bytes in, bytes out: no socket, no certificate, no session that
+// could be resumed.
+//
+// Both prove that they hold it before either says anything. What is said earlier waits.
+
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "proto/secure/secret.h"
+
+namespace cpprun {
+
+struct OpenSsl;
+
+// What all channels of one kind share: OpenSSL's settings, and the secrets.
+class SecureContext {
+ public:
+  // For channels that begin a conversation, with that secret.
+  static Result<std::shared_ptr<SecureContext>> of_client(const OpenSsl& openssl, Secret secret);
+  // For channels that answer, with any of these.
+  static Result<std::shared_ptr<SecureContext>> of_server(const OpenSsl& openssl, Secrets secrets);
+  ~SecureContext();
+  SecureContext(const SecureContext&) = delete;
+  SecureContext& operator=(const SecureContext&) = delete;
+
+  const Secrets& secrets() const;
+  // From here on; channels that are established stay.
+  void replace(Secrets secrets);
+
+ private:
+  friend class SecureChannel;
+  struct Inside;
+  explicit SecureContext(std::unique_ptr<Inside> inside);
+  static Result<std::shared_ptr<SecureContext>> make(const OpenSsl& openssl, Secrets secrets,
+                                                     bool is_server);
+  std::unique_ptr<Inside> inside_;
+};
+
+class SecureChannel {
+ public:
+  explicit SecureChannel(std::shared_ptr<SecureContext> context);
+  ~SecureChannel();
+  SecureChannel(const SecureChannel&) = delete;
+  SecureChannel& operator=(const SecureChannel&) = delete;
+
+  // Those bytes came from the other side. False: it is over, and `reason` says why. Whatever it was
+  // there may be something to send, an alert for instance.
+  bool hear(std::string_view bytes);
+  // Those bytes are for the other side. False: as above.
+  bool say(std::string_view bytes);
+  // Says that nothing follows.
+  void finish();
+
+  // What the other side said, in clear; and what is to be sent to it. Both are empty afterwards.
+  std::string take_heard();
+  std::string take_outgoing();
+
+  bool is_established() const;
+  // The other side has said that nothing follows.
+  bool is_finished() const;
+  // Of a channel that is established: the id of the secret that both hold.
+  const std::string& secret_id() const;
+  // Why it is over, as a clause about the other side; empty: it is not.
+  const std::string& reason() const;
+
+ private:
+  friend class SecureContext;
+  struct Inside;
+  std::unique_ptr<Inside> inside_;
+};
+
+// How a TLS connection begins.
+inline constexpr std::string_view tls_first_bytes = "\x16\x03";
+// The answer of whoever holds no secret to one that wants TLS: an alert, "unknown_psk_identity".
+inline constexpr std::string_view no_secret_here{"\x15\x03\x03\x00\x02\x02\x73", 7};
+
+}  // namespace cpprun
