@@ -12,6 +12,9 @@ constexpr char opcode_max = 11;
 constexpr std::array<std::string_view, 9> http_methods{
     "GET ", "POST ", "PUT ", "HEAD ", "DELETE ", "OPTIONS ", "PATCH ", "TRACE ", "CONNECT "};
 
+// A record of a handshake; which version follows is of no interest here.
+constexpr std::string_view tls_first_bytes = "\x16\x03";
+
 // Enough for the longest of them to be told.
 constexpr std::size_t preamble_bytes = 8;
 
@@ -28,6 +31,9 @@ Protocol sniff(std::string_view first_bytes) {
   if (begins(first_bytes, link_preamble)) {
     return short_of_a_word ? Protocol::undecided : Protocol::link;
   }
+  if (begins(first_bytes, tls_first_bytes)) {
+    return first_bytes.size() < tls_first_bytes.size() ? Protocol::undecided : Protocol::secure;
+  }
   for (const std::string_view method : http_methods) {
     if (!begins(first_bytes, method)) continue;
     return first_bytes.size() >= method.size() ? Protocol::http : Protocol::undecided;
@@ -38,7 +44,7 @@ Protocol sniff(std::string_view first_bytes) {
 std::string_view describe(std::string_view first_bytes) {
   if (sniff(first_bytes) == Protocol::http) return "an HTTP request";
   if (first_bytes.starts_with("SSH-")) return "an SSH client";
-  if (first_bytes.starts_with("\x16\x03")) return "a TLS handshake";
+  if (sniff(first_bytes) == Protocol::secure) return "a TLS handshake";
   return "no protocol known here";
 }
 

@@ -12,6 +12,7 @@ enum class Protocol {
   store,      // a PyTorch store client, in any dialect
   link,       // an agent of ours
   http,       // a browser or a scraper
+  secure,     // TLS: an agent that holds a secret, or anybody's
   unknown,    // anything else: a port scanner, a client of something else
 };
 
@@ -20,7 +21,8 @@ inline constexpr std::string_view link_preamble = "cpprun1\n";
 
 Protocol sniff(std::string_view first_bytes);
 
-// For the log, of bytes that sniff() calls unknown or http: "a TLS handshake", "an SSH client" …
+// For the log, of bytes that sniff() calls unknown, http or secure: "a TLS handshake", "an SSH
+// client" …
 std::string_view describe(std::string_view first_bytes);
 
 }  // namespace cpprun

@@ -74,8 +74,6 @@ class SecureChannel {
   std::unique_ptr<Inside> inside_;
 };
 
-// How a TLS connection begins.
-inline constexpr std::string_view tls_first_bytes = "\x16\x03";
 // The answer of whoever holds no secret to one that wants TLS: an alert, "unknown_psk_identity".
 inline constexpr std::string_view no_secret_here{"\x15\x03\x03\x00\x02\x02\x73", 7};
 

@@ -10,11 +10,13 @@
 
 #include "proto/bounds.h"
 #include "proto/link/codec.h"
+#include "proto/secure_bounds.h"
 
 namespace cpprun {
 
-LinkChannel::LinkChannel(asio::ip::tcp::socket socket, std::string first_bytes)
-    : socket_(std::move(socket)), inbox_(std::move(first_bytes)) {
+LinkChannel::LinkChannel(asio::ip::tcp::socket socket, std::string first_bytes,
+                         std::unique_ptr<SecureChannel> secure)
+    : socket_(std::move(socket)), secure_(std::move(secure)), inbox_(std::move(first_bytes)) {
   asio::error_code ignored;  // Options are a courtesy; a link works without them.
   socket_.set_option(asio::ip::tcp::no_delay(true), ignored);
   socket_.set_option(asio::socket_base::keep_alive(true), ignored);
@@ -49,9 +51,27 @@ void LinkChannel::read() {
     broke_ = error != asio::error::eof;
     end(error == asio::error::eof ? "the other side closed it" : error.message());
   } else {
-    inbox_.append(chunk.data(), length);
-    take_in();
+    hear({chunk.data(), length});
   }
+}
+
+void LinkChannel::hear(std::string_view bytes) {
+  if (!secure_) {
+    inbox_.append(bytes);
+    return take_in();
+  }
+  const bool goes_on = secure_->hear(bytes);
+  inbox_.append(secure_->take_heard());
+  // Nearly never: the other side has asked for fresh keys, or is told what was wrong.
+  if (const std::string answer = secure_->take_outgoing(); !answer.empty()) write(answer);
+  if (ended_) return;
+  if (!goes_on) {
+    broke_ = true;
+    return end(secure_->reason());
+  }
+  const bool is_last = secure_->is_finished();
+  take_in();
+  if (is_last) end("the other side closed it");
 }
 
 void LinkChannel::take_in() {
@@ -81,6 +101,12 @@ void LinkChannel::send(const link::Message& message) {
 
 void LinkChannel::send_bytes(std::string_view bytes) {
   if (ended_ || hanging_up_) return;
+  if (!secure_) return write(bytes);
+  if (!secure_->say(bytes)) return end(secure_->reason());
+  write(secure_->take_outgoing());
+}
+
+void LinkChannel::write(std::string_view bytes) {
   if (outbox_.empty()) {
     // Nearly always the socket takes all of it now, and nothing is to be kept or waited for.
     asio::error_code error;
@@ -126,7 +152,8 @@ void LinkChannel::write_rest() {
 }
 
 void LinkChannel::book() {
-  const std::size_t held = inbox_.size() + outbox_.size();
+  const std::size_t held =
+      inbox_.size() + outbox_.size() + (secure_ ? bounds::secure_channel_bytes : 0);
   if (ended_ || held == std::exchange(booked_, held) || !callbacks_.holds) return;
   if (std::string objection = callbacks_.holds(held); !objection.empty()) end(std::move(objection));
 }
@@ -138,9 +165,18 @@ void LinkChannel::hang_up(std::string reason) {
   if (outbox_.empty()) end(hang_up_reason_);
 }
 
+// Whoever reads it knows that nothing was cut off. Where the socket takes no more it stays unsaid.
+void LinkChannel::say_farewell() {
+  if (!secure_ || !outbox_.empty()) return;
+  secure_->finish();
+  asio::error_code ignored;
+  (void)socket_.write_some(asio::buffer(secure_->take_outgoing()), ignored);
+}
+
 void LinkChannel::end(std::string reason) {
   if (ended_) return;
   ended_ = true;
+  say_farewell();
   asio::error_code ignored;  // It is over either way.
   socket_.shutdown(asio::ip::tcp::socket::shutdown_both, ignored);
   socket_.close(ignored);

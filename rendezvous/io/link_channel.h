@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 // One end of a link: a connected socket that sends and receives whole messages, used by agent and
-// coordinator alike. Knows frames and limits, and nothing about what messages mean.
+// coordinator alike. Knows frames and limits, and nothing about what messages mean. Where there is
+// a secret, what passes is enciphered: the channel for that comes along, established.
 //
 // A coordinator has ten thousand of them, nearly all idle: a channel holds bytes only while a frame
 // is partial, or while the socket takes no more.
@@ -12,6 +13,7 @@
 #include <string>
 
 #include "proto/link/message.h"
+#include "proto/secure/secure_channel.h"
 
 namespace cpprun {
 
@@ -26,8 +28,9 @@ class LinkChannel : public std::enable_shared_from_this<LinkChannel> {
     std::function<void(std::string reason)> closed;
   };
 
-  // `first_bytes` were read from the socket already, after the peer's preamble.
-  LinkChannel(asio::ip::tcp::socket socket, std::string first_bytes);
+  // `first_bytes` were read from the socket already, and deciphered, after the peer's preamble.
+  LinkChannel(asio::ip::tcp::socket socket, std::string first_bytes,
+              std::unique_ptr<SecureChannel> secure = nullptr);
 
   // Begins to read. The callbacks are dropped when the link has ended, or with `forget`.
   void start(Callbacks callbacks);
@@ -43,12 +46,16 @@ class LinkChannel : public std::enable_shared_from_this<LinkChannel> {
  private:
   void wait_for_bytes();
   void read();
+  void hear(std::string_view bytes);
   void take_in();
+  void write(std::string_view bytes);
   void write_rest();
+  void say_farewell();
   void book();
   void end(std::string reason);
 
   asio::ip::tcp::socket socket_;
+  std::unique_ptr<SecureChannel> secure_;  // null: what passes is as it is
   Callbacks callbacks_;
   std::string inbox_;       // of a frame that has not arrived in full
   std::string outbox_;      // what the socket did not take at once; somebody waits until it does

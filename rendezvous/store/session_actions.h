@@ -8,6 +8,7 @@
 #include <variant>
 
 #include "proto/ids.h"
+#include "proto/sniff.h"
 #include "rendezvous/peer_address.h"
 
 namespace cpprun::session {
@@ -46,13 +47,13 @@ struct Admit {
   friend bool operator==(const Admit&, const Admit&) = default;
 };
 
-// It speaks the link, or HTTP to a port that takes it, and is the owner's from now on.
+// It speaks the link, or what else that port takes, and is the owner's from now on.
 // `first_bytes` were read already.
 struct HandOver {
   int socket = -1;
   std::uint32_t port = 0;
   PeerAddress peer;
-  bool is_http = false;
+  Protocol speaks = Protocol::link;
   std::string first_bytes;
   friend bool operator==(const HandOver&, const HandOver&) = default;
 };
@@ -71,6 +72,12 @@ struct Close {
 }  // namespace cpprun::session
 
 namespace cpprun {
+// What a port takes beside stores' clients and links.
+struct TakenProtocols {
+  bool http = false;
+  bool secure = false;
+};
+
 using SessionAction =
     std::variant<session::Write, session::Watch, session::Admit, session::HandOver, session::Close>;
 }  // namespace cpprun

@@ -125,13 +125,15 @@ void StoreSessions::greet(Session& session, std::string_view received) {
       (void)settle(session);
       return;
     case Protocol::link:
-      return hand_over(session, /*is_http=*/false);
+      return hand_over(session, Protocol::link);
     case Protocol::http:
-      if (takes_http_[session.port]) return hand_over(session, /*is_http=*/true);
-      [[fallthrough]];
+      if (taken_[session.port].http) return hand_over(session, Protocol::http);
+      return refuse_protocol(session, bytes);
+    case Protocol::secure:
+      if (taken_[session.port].secure) return hand_over(session, Protocol::secure);
+      return refuse_protocol(session, bytes);
     case Protocol::unknown:
-      return close(session,
-                   fmt::format("{} on a port for store clients and agents", describe(bytes)));
+      return refuse_protocol(session, bytes);
     case Protocol::store:
       if (!settle(session)) return;
       actions_.emplace_back(session::Admit{
@@ -140,12 +142,16 @@ void StoreSessions::greet(Session& session, std::string_view received) {
   }
 }
 
-void StoreSessions::hand_over(Session& session, bool is_http) {
+void StoreSessions::refuse_protocol(Session& session, std::string_view bytes) {
+  close(session, fmt::format("{} on a port for store clients and agents", describe(bytes)));
+}
+
+void StoreSessions::hand_over(Session& session, Protocol speaks) {
   actions_.emplace_back(
       session::HandOver{.socket = session.socket,
                         .port = session.port,
                         .peer = session.peer,
-                        .is_http = is_http,
+                        .speaks = speaks,
                         .first_bytes = std::string(backlog_of(session).inbox.view())});
   detach(session);
 }

@@ -29,10 +29,10 @@ StoreSessions::~StoreSessions() {
 
 // --- ports -------------------------------------------------------------------------------------
 
-void StoreSessions::open_port(std::uint32_t port, FindStore store, bool takes_http) {
+void StoreSessions::open_port(std::uint32_t port, FindStore store, TakenProtocols taken) {
   if (ports_.size() <= port) ports_.resize(port + 1);
-  takes_http_.resize(ports_.size());
-  takes_http_[port] = takes_http;
+  taken_.resize(ports_.size());
+  taken_[port] = taken;
   unfinished_.reserve(ports_.size());  // so that noticing one takes no memory
   ports_[port] = std::move(store);
 }

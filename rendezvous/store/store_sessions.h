@@ -53,7 +53,7 @@ class StoreSessions {
 
   // --- ports ---
   // Whoever speaks HTTP is handed over where the port takes it, and closed where not.
-  void open_port(std::uint32_t port, FindStore store, bool takes_http = false);
+  void open_port(std::uint32_t port, FindStore store, TakenProtocols taken = {});
   // All that came through it are closed when there is time, and nobody of them is heard from now
   // on; its store is not asked any more. How many they are.
   std::size_t close_port(std::uint32_t port, const std::string& reason);
@@ -165,7 +165,8 @@ class StoreSessions {
     std::size_t needed = 0;    // bytes of the rest before it is worth another look
   };
   void greet(Session& session, std::string_view received);
-  void hand_over(Session& session, bool is_http);
+  void hand_over(Session& session, Protocol speaks);
+  void refuse_protocol(Session& session, std::string_view bytes);
   // Decides every whole request of `bytes`, and has the replies written in one go.
   Digested digest(Session& session, std::string_view bytes, c10d::Progress& progress,
                   bool grace_over);
@@ -208,9 +209,9 @@ class StoreSessions {
   bool settle(Session& session);
 
   const SessionLimits limits_;
-  std::shared_ptr<Ledger> ledger_;  // the stores have it, too; whoever has it may outlive us
-  std::vector<FindStore> ports_;    // empty: closed
-  std::vector<bool> takes_http_;    // each of the ports
+  std::shared_ptr<Ledger> ledger_;     // the stores have it, too; whoever has it may outlive us
+  std::vector<FindStore> ports_;       // empty: closed
+  std::vector<TakenProtocols> taken_;  // by each of the ports
   SessionTable table_;
   Strangers strangers_;
   std::vector<SessionAction> actions_;  // those before next_action_ have been performed

@@ -29,7 +29,9 @@ TEST_CASE("what does not belong here has a name in the log") {
   CHECK(sniff("GET / HTTP/1.1\r\n") == Protocol::http);
   CHECK(sniff("GE") == Protocol::undecided);
   CHECK(describe("GET / HTTP/1.1\r\n") == "an HTTP request");
-  CHECK(sniff("\x16\x03\x01") == Protocol::unknown);
+  CHECK(sniff("\x16\x03\x01") == Protocol::secure);
+  CHECK(sniff("\x16") == Protocol::undecided);
+  CHECK(sniff("\x16\x02") == Protocol::unknown);
   CHECK(describe("\x16\x03\x01") == "a TLS handshake");
   CHECK(describe("SSH-2.0-x") == "an SSH client");
   CHECK(sniff("\xff\xff") == Protocol::unknown);

@@ -87,7 +87,7 @@ bool speaks_http(std::string_view path) {
 }
 
 bool speaks_tls(std::string_view path) {
-  return path.starts_with("proto/secure/");
+  return path.starts_with("proto/secure/") || path.starts_with("tests/proto/secure_");
 }
 
 constexpr std::string_view in_io_only = "effects live in io/: hand the value in";

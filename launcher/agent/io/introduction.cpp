@@ -24,7 +24,8 @@ void Introduction::begin(std::vector<std::string> addresses, int port, const lin
         context_, addresses[at], port,
         LinkClient::Callbacks{.up = [this, at, who](const std::string&) { links_[at]->send(who); },
                               .message = [ended](const link::Message&) { ended(); },
-                              .down = [ended](const std::string&) { ended(); }}));
+                              .down = [ended](const std::string&) { ended(); }},
+        secure_));
   }
   patience_.expires_after(bounds::introduction_patience);
   patience_.async_wait([this](const asio::error_code& cancelled) {

@@ -23,6 +23,8 @@ class Introduction {
  public:
   explicit Introduction(asio::io_context& context) : context_(context), patience_(context) {}
 
+  // From here on both sides of every link prove that they hold the same secret; null: neither does.
+  void use(std::shared_ptr<SecureContext> secure) { secure_ = std::move(secure); }
   // Says `who` at each of these addresses, a few at most. `done` is called once: when the last has
   // answered or cannot be reached, or bounds::introduction_patience is over.
   void begin(std::vector<std::string> addresses, int port, const link::WhoHosts& who,
@@ -35,6 +37,7 @@ class Introduction {
   void one_is_done();
 
   asio::io_context& context_;
+  std::shared_ptr<SecureContext> secure_;
   asio::steady_timer patience_;
   std::vector<std::unique_ptr<LinkClient>> links_;
   std::vector<char> answered_;  // by link

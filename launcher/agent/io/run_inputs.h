@@ -18,6 +18,7 @@
 #include "launcher/report/io/output_files.h"
 #include "launcher/workers/io/kin.h"
 #include "proto/environment.h"
+#include "proto/secure/secret.h"
 #include "rendezvous/io/side_processes.h"
 
 namespace cpprun::io {
@@ -33,6 +34,7 @@ struct RunInputs {
   std::string host;
   std::string node_token;
   std::string error_folder;  // private, made by the watchdog; empty where logs are kept
+  Secrets secrets;           // none: links are open, as torchrun's
   Kin kin;                   // what the workers are known by
   int utc_offset_seconds = 0;
   ConsoleStyle style;

@@ -44,6 +44,7 @@ Runtime::Runtime(RunInputs inputs, Watchdog watchdog)
       pump_(context_, *inputs_.side, 1, 2, inputs_.style.timed),
       strangers_timer_(context_, [this] { tell_held_back(now()); }),
       introduction_(context_),
+      security_(std::move(inputs_.secrets)),
       error_file_(context_, *inputs_.side, bounds::disk_patience_at_end),
       agent_(effects()) {}
 
@@ -185,8 +186,7 @@ Result<void> Runtime::open_coordinator() {
     const auto hosted = host_coordinator();
     if (hosted || *hosting == Hosting::must) return hosted;
   }
-  look_for_coordinator();
-  return {};
+  return look_for_coordinator();
 }
 
 Result<void> Runtime::host_coordinator() {
@@ -205,6 +205,9 @@ Result<void> Runtime::host_coordinator() {
           .ordered = [this](const auto& answered) { note(event_log::Ordered{answered}); },
           .events_wanted = [this] { tell_kept(); },
           .door_opened = [this](const std::string& path) { watchdog_.set_door(path); }});
+  auto secure = security_.for_hosting();
+  if (!secure) return tl::unexpected<Error>(secure.error());
+  if (*secure) coordinator_->require_secret(*std::move(secure));
   const auto listening = coordinator_->open(
       {.host = listening_address(config.endpoint),
        .port = static_cast<std::uint16_t>(config.endpoint.port)},
@@ -225,7 +228,10 @@ Result<void> Runtime::host_coordinator() {
   return {};
 }
 
-void Runtime::look_for_coordinator() {
+Result<void> Runtime::look_for_coordinator() {
+  const auto secure = security_.for_dialing();
+  if (!secure) return tl::unexpected<Error>(secure.error());
+  introduction_.use(*secure);
   const Endpoint& master = inputs_.config.endpoint;
   client_ = std::make_unique<LinkClient>(
       context_, master.host, master.port,
@@ -241,7 +247,9 @@ void Runtime::look_for_coordinator() {
                 introduction_.end();
                 const auto& failed = client_->failed();
                 post(agent::LinkDown{std::move(reason), failed.addresses, failed.refused});
-              }});
+              }},
+      *secure);
+  return {};
 }
 
 // Who this node is, for the coordinator; said from wherever its master's name leads.

@@ -15,6 +15,7 @@
 
 #include "launcher/agent/agent.h"
 #include "launcher/agent/io/introduction.h"
+#include "launcher/agent/io/link_security.h"
 #include "launcher/agent/io/run_inputs.h"
 #include "launcher/failure/io/evidence_collector.h"
 #include "launcher/io/inquiry.h"
@@ -51,7 +52,7 @@ class Runtime {
   Result<void> open();
   Result<void> open_coordinator();
   Result<void> host_coordinator();
-  void look_for_coordinator();
+  Result<void> look_for_coordinator();
   void find_own_place();
   void place_found(const Result<std::vector<std::string>>& addresses);
   link::WhoHosts who_asks() const;
@@ -108,9 +109,10 @@ class Runtime {
   std::optional<Signals> signals_;
   std::optional<LogDir> logs_;
   std::optional<EvidenceCollector> collector_;
-  std::unique_ptr<CoordinatorServer> coordinator_;   // where this node hosts it
-  std::unique_ptr<LinkClient> client_;               // where it does not
-  Introduction introduction_;                        // of this node, where it does not
+  std::unique_ptr<CoordinatorServer> coordinator_;  // where this node hosts it
+  std::unique_ptr<LinkClient> client_;              // where it does not
+  Introduction introduction_;                       // of this node, where it does not
+  LinkSecurity security_;
   Inquiry error_file_;                               // for whoever started cpprun
   std::vector<std::unique_ptr<LinkClient>> askers_;  // of who else hosts
   Driver<Agent> agent_;

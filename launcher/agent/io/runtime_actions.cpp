@@ -44,6 +44,7 @@ void Runtime::on(const agent::Say& action) {
 
 void Runtime::on(const agent::AskWhoHosts& action) {
   askers_.clear();
+  const auto secure = security_.for_dialing();  // without it the node had not come so far
   for (const std::string& address : action.addresses) {
     const std::size_t at = askers_.size();
     askers_.push_back(std::make_unique<LinkClient>(
@@ -55,11 +56,9 @@ void Runtime::on(const agent::AskWhoHosts& action) {
                                     const auto* hosts = std::get_if<link::Hosts>(&answer);
                                     if (hosts != nullptr) post(agent::Answered{*hosts});
                                   },
-                              .down =
-                                  [](const std::string&) {
-                                    // Nobody is there, which is as it should be; the agent asks
-                                    // again.
-                                  }}));
+                              // Nobody is there, which is as it should be; the agent asks again.
+                              .down = [](const std::string&) {}},
+        secure.value_or(nullptr)));
     askers_[at]->dial();
   }
 }

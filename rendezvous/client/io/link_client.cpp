@@ -12,6 +12,7 @@
 
 #include "proto/bounds.h"
 #include "proto/link/codec.h"
+#include "rendezvous/io/secure_handshake.h"
 
 namespace cpprun {
 
@@ -41,11 +42,15 @@ std::string printable(std::string_view bytes) {
 // every step. Ends with exactly one of the two calls, unless it was cancelled.
 class LinkClient::Attempt : public std::enable_shared_from_this<Attempt> {
  public:
-  Attempt(asio::io_context& context, std::function<void(tcp::socket)> done,
+  // A connection on which both sides have greeted; null: in clear.
+  using Done = std::function<void(tcp::socket, std::unique_ptr<SecureChannel>, std::string heard)>;
+
+  Attempt(asio::io_context& context, std::shared_ptr<SecureContext> secure, Done done,
           std::function<void(std::string)> failed)
       : resolver_(context),
         socket_(context),
         timer_(context),
+        secure_(std::move(secure)),
         done_(std::move(done)),
         failed_(std::move(failed)) {}
 
@@ -93,6 +98,7 @@ class LinkClient::Attempt : public std::enable_shared_from_this<Attempt> {
   void cancel() {
     over_ = true;
     asio::error_code ignored;  // There may be nothing to cancel.
+    if (handshake_) std::exchange(handshake_, nullptr)->cancel();
     resolver_.cancel();
     timer_.cancel();
     socket_.close(ignored);
@@ -107,6 +113,10 @@ class LinkClient::Attempt : public std::enable_shared_from_this<Attempt> {
         [self = shared_from_this(), reason = std::move(reason)](const asio::error_code& cancelled) {
           if (cancelled || self->over_) return;
           self->timed_out_ = reason;
+          if (self->handshake_) {
+            std::exchange(self->handshake_, nullptr)->cancel();
+            return self->give_up_address(reason);
+          }
           asio::error_code ignored;  // Closing makes the pending step end with an error.
           self->resolver_.cancel();
           self->socket_.close(ignored);
@@ -133,6 +143,7 @@ class LinkClient::Attempt : public std::enable_shared_from_this<Attempt> {
   }
 
   void greet() {
+    if (secure_) return greet_secretly();
     limit("it accepts connections but does not greet: is that a cpprun master?");
     asio::async_write(socket_, asio::buffer(link::preamble),
                       [](const asio::error_code&, std::size_t) {
@@ -157,6 +168,29 @@ class LinkClient::Attempt : public std::enable_shared_from_this<Attempt> {
         });
   }
 
+  void greet_secretly() {
+    limit("it accepts connections but does not answer a handshake: is that a cpprun master?");
+    handshake_ = std::make_shared<SecureHandshake>(std::move(socket_), secure_, std::string());
+    socket_ = tcp::socket(timer_.get_executor());  // for the next address, where there is one
+    handshake_->start(link::preamble, {.done =
+                                           [self = shared_from_this()](SecureHandshake::Done done) {
+                                             if (self->over_) return;
+                                             self->handshake_ = nullptr;
+                                             if (!done.heard.starts_with(link::preamble)) {
+                                               return self->give_up_address(
+                                                   "it holds the secret, but is no cpprun master");
+                                             }
+                                             done.heard.erase(0, link::preamble.size());
+                                             self->succeed(std::move(done));
+                                           },
+                                       .failed =
+                                           [self = shared_from_this()](const std::string& reason) {
+                                             if (self->over_) return;
+                                             self->handshake_ = nullptr;
+                                             self->give_up_address(reason);
+                                           }});
+  }
+
   void give_up_address(const std::string& reason) {
     const std::string why = timed_out_.empty() ? reason : timed_out_;
     if (++next_ < endpoints_.size()) {
@@ -166,11 +200,13 @@ class LinkClient::Attempt : public std::enable_shared_from_this<Attempt> {
     }
   }
 
-  void succeed() {
+  void succeed() { succeed({std::move(socket_), nullptr, {}}); }
+
+  void succeed(SecureHandshake::Done made) {
     over_ = true;
     timer_.cancel();
-    auto done = std::move(done_);
-    done(std::move(socket_));
+    const auto done = std::move(done_);
+    done(std::move(made.socket), std::move(made.channel), std::move(made.heard));
   }
 
   void fail(const std::string& reason) {
@@ -183,7 +219,9 @@ class LinkClient::Attempt : public std::enable_shared_from_this<Attempt> {
   tcp::resolver resolver_;
   tcp::socket socket_;
   asio::steady_timer timer_;
-  std::function<void(tcp::socket)> done_;
+  std::shared_ptr<SecureContext> secure_;
+  std::shared_ptr<SecureHandshake> handshake_;  // while it is under way
+  Done done_;
   std::function<void(std::string)> failed_;
   std::vector<tcp::endpoint> endpoints_;
   std::size_t next_ = 0;
@@ -193,8 +231,13 @@ class LinkClient::Attempt : public std::enable_shared_from_this<Attempt> {
   bool over_ = false;
 };
 
-LinkClient::LinkClient(asio::io_context& context, std::string host, int port, Callbacks callbacks)
-    : context_(context), host_(std::move(host)), port_(port), callbacks_(std::move(callbacks)) {}
+LinkClient::LinkClient(asio::io_context& context, std::string host, int port, Callbacks callbacks,
+                       std::shared_ptr<SecureContext> secure)
+    : context_(context),
+      host_(std::move(host)),
+      port_(port),
+      callbacks_(std::move(callbacks)),
+      secure_(std::move(secure)) {}
 
 LinkClient::~LinkClient() {
   if (attempt_) attempt_->cancel();
@@ -205,13 +248,14 @@ void LinkClient::dial() {
   if (attempt_) attempt_->cancel();
   hang_up();
   attempt_ = std::make_shared<Attempt>(
-      context_,
-      [this](tcp::socket socket) {
+      context_, secure_,
+      [this](tcp::socket socket, std::unique_ptr<SecureChannel> secure, std::string heard) {
         failed_ = {};
         other_addresses_ = attempt_->other_addresses();
         asio::error_code gone;  // Then the link's first read says why.
         const std::string local = socket.local_endpoint(gone).address().to_string();
-        channel_ = std::make_shared<LinkChannel>(std::move(socket), std::string{});
+        channel_ =
+            std::make_shared<LinkChannel>(std::move(socket), std::move(heard), std::move(secure));
         channel_->start({.message = callbacks_.message, .closed = callbacks_.down});
         callbacks_.up(local);
       },

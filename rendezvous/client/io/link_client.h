@@ -30,7 +30,9 @@ class LinkClient {
     bool refused = false;                // by the last of them: nothing listens there
   };
 
-  LinkClient(asio::io_context& context, std::string host, int port, Callbacks callbacks);
+  // With `secure`, both sides prove that they hold the same secret before anything is said.
+  LinkClient(asio::io_context& context, std::string host, int port, Callbacks callbacks,
+             std::shared_ptr<SecureContext> secure = nullptr);
   ~LinkClient();
   LinkClient(const LinkClient&) = delete;
   LinkClient& operator=(const LinkClient&) = delete;
@@ -51,6 +53,7 @@ class LinkClient {
   std::string host_;
   int port_;
   Callbacks callbacks_;
+  std::shared_ptr<SecureContext> secure_;  // null: there is no secret
   std::shared_ptr<Attempt> attempt_;
   Failed failed_;
   std::vector<std::string> other_addresses_;

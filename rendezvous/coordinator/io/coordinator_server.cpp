@@ -3,14 +3,12 @@
 
 #include <fmt/format.h>
 #include <limits.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <asio/post.hpp>
 #include <utility>
 
-#include "proto/link/codec.h"
 #include "rendezvous/io/boot_clock.h"
 #include "rendezvous/store/io/listener.h"
 
@@ -43,34 +41,6 @@ Note note_of(const coordinator::Note& said) {
           .of_job = !said.of_stranger};
 }
 
-// What a link makes us hold, in the books in which its stores' clients are.
-class LinkBooks {
- public:
-  LinkBooks(Ledger& ledger, const PeerAddress& peer)
-      : ledger_(ledger), account_(ledger.open_connection(peer)), charge_(ledger, account_, 0) {}
-  ~LinkBooks() {
-    charge_ = Charge();
-    ledger_.close_connection(account_);
-  }
-  LinkBooks(const LinkBooks&) = delete;
-  LinkBooks& operator=(const LinkBooks&) = delete;
-
-  // Why it must not be that much; empty: it may.
-  std::string hold(std::size_t bytes) {
-    const std::size_t before = std::exchange(bytes_, bytes);
-    std::string objection =
-        bytes > before ? ledger_.objection(account_, bytes - before) : std::string();
-    charge_.resize(bytes);
-    return objection;
-  }
-
- private:
-  Ledger& ledger_;
-  AccountId account_;
-  Charge charge_;
-  std::size_t bytes_ = 0;
-};
-
 }  // namespace
 
 class CoordinatorServer::Port : public StoreHost {
@@ -79,9 +49,13 @@ class CoordinatorServer::Port : public StoreHost {
   void adopt_link(FileDescriptor socket, PeerAddress peer, std::string first_bytes) override {
     server_.adopt_link(std::move(socket), peer, std::move(first_bytes));
   }
-  bool takes_http() const override { return shows_status_; }
+  // Whoever speaks TLS is told something, be it that there is no secret here.
+  TakenProtocols taken() const override { return {.http = shows_status_, .secure = true}; }
   void adopt_http(FileDescriptor socket, PeerAddress peer, std::string first_bytes) override {
     server_.status_->adopt(std::move(socket), peer, std::move(first_bytes));
+  }
+  void adopt_secure(FileDescriptor socket, PeerAddress peer, std::string first_bytes) override {
+    server_.adopt_secure(std::move(socket), peer, std::move(first_bytes));
   }
   void note(Note note) override { server_.callbacks_.note(std::move(note)); }
   void show_status() { shows_status_ = true; }
@@ -270,43 +244,6 @@ void CoordinatorServer::hear_local_agent(const link::Message& message) {
 void CoordinatorServer::local_agent_left() {
   if (!local_link_) return;
   tell(Coordinator::Closed{*std::exchange(local_link_, std::nullopt), "its cpprun ends"});
-}
-
-void CoordinatorServer::adopt_link(FileDescriptor socket, const PeerAddress& peer,
-                                   std::string first_bytes) {
-  sockaddr_storage address{};
-  socklen_t length = sizeof address;
-  const bool is_v6 =
-      ::getsockname(socket.get(), reinterpret_cast<sockaddr*>(&address), &length) == 0 &&
-      address.ss_family == AF_INET6;
-  asio::ip::tcp::socket stream{context_};
-  asio::error_code error;
-  stream.assign(is_v6 ? asio::ip::tcp::v6() : asio::ip::tcp::v4(), socket.get(), error);
-  if (error) {
-    callbacks_.note(
-        {.ordinary = false, .peer = peer, .text = "cannot serve its link: " + error.message()});
-    return;
-  }
-  (void)socket.release();  // The stream owns it now.
-  const LinkId link{++last_link_.value};
-  first_bytes.erase(0, link::preamble.size());
-  auto channel = std::make_shared<LinkChannel>(std::move(stream), std::move(first_bytes));
-  channels_[link] = channel;
-  channel->send_bytes(link::preamble);
-  // Goes with the callbacks, which are dropped before the ledger is.
-  const auto books = std::make_shared<LinkBooks>(connections_.ledger(), peer);
-  channel->start({.message =
-                      [this, link](link::Message message) {
-                        tell(Coordinator::Said{link, std::move(message)});
-                      },
-                  .holds = [books](std::size_t bytes) { return books->hold(bytes); },
-                  .closed =
-                      [this, link](std::string reason) {
-                        const auto ended = channels_.extract(link);
-                        const bool broke = !ended.empty() && ended.mapped()->broke();
-                        tell(Coordinator::Closed{link, std::move(reason), broke});
-                      }});
-  tell(Coordinator::Opened{{.link = link, .peer = peer.host_text(), .local = false}});
 }
 
 void CoordinatorServer::tell_of(const Coordinator::Action& action) {

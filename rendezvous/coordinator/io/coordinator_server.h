@@ -18,6 +18,7 @@
 
 #include "proto/driver.h"
 #include "rendezvous/coordinator/coordinator.h"
+#include "rendezvous/coordinator/io/secure_door.h"
 #include "rendezvous/coordinator/order_routes.h"
 #include "rendezvous/coordinator/status_routes.h"
 #include "rendezvous/io/link_channel.h"
@@ -78,6 +79,10 @@ class CoordinatorServer {
   Result<Listening> open(const ListenOptions& listen, CoordinatorOptions options,
                          PlainStore plain = PlainStore::served, StatusOptions status = {});
 
+  // Before open(): whoever wants a link, or the jobs, has to prove that it holds one of that
+  // context's secrets. Whoever speaks the link without is refused.
+  void require_secret(std::shared_ptr<SecureContext> secure);
+
   // The socket for tools, where anybody may look at all; see ToolDoor.
   void open_door(SideProcesses& side, DoorPlan plan);
   // Somebody else removes it.
@@ -108,6 +113,11 @@ class CoordinatorServer {
   };
 
   void adopt_link(FileDescriptor socket, const PeerAddress& peer, std::string first_bytes);
+  void adopt_secure(FileDescriptor socket, const PeerAddress& peer, std::string first_bytes);
+  void refuse_open_link(int socket, const PeerAddress& peer);
+  void begin_link(const std::shared_ptr<LinkChannel>& channel, const PeerAddress& peer);
+  std::optional<asio::ip::tcp::socket> stream_of(FileDescriptor socket, const PeerAddress& peer);
+  void refuse(const PeerAddress& peer, const std::string& why);
   void open_status(StatusOptions status);
   http::Response take_order(const http::Request& request, const Visitor& visitor,
                             const HostNames& names);
@@ -130,8 +140,9 @@ class CoordinatorServer {
   std::unordered_map<std::string, OpenPort> job_ports_;
   ConnectionSet connections_;
   EventRing events_;
-  std::unique_ptr<StatusServer> status_;  // where somebody may look
-  std::unique_ptr<ToolDoor> door_;        // and tools find it
+  std::unique_ptr<StatusServer> status_;   // where somebody may look
+  std::unique_ptr<ToolDoor> door_;         // and tools find it
+  std::optional<SecureDoor> secure_door_;  // where there is a secret
   std::optional<ConnectionDriver> driver_;
   std::unordered_map<LinkId, std::shared_ptr<LinkChannel>> channels_;
   LinkId last_link_{};

@@ -125,7 +125,7 @@ Result<Listening> ConnectionSet::Impl::listen(StoreHost& host, const ListenOptio
   }
   port_sockets_ += port.open.sockets.size();
   sessions_.open_port(
-      number, [&host]() -> Store& { return host.store(); }, host.takes_http());
+      number, [&host]() -> Store& { return host.store(); }, host.taken());
   return Listening{ListenerId{number}, port.open.port, port.open.address, port.open.hosts};
 }
 

@@ -23,6 +23,7 @@
 #include "rendezvous/log_level.h"
 #include "rendezvous/peer_address.h"
 #include "rendezvous/store/ledger.h"
+#include "rendezvous/store/session_actions.h"
 #include "rendezvous/store/store.h"
 
 namespace cpprun {
@@ -46,10 +47,13 @@ class StoreHost {
   virtual Store& store() = 0;
   // This connection spoke the link; `first_bytes` begin with the preamble and were already read.
   virtual void adopt_link(FileDescriptor socket, PeerAddress peer, std::string first_bytes) = 0;
-  // Whether whoever speaks HTTP is handed over as well; `first_bytes` are the beginning of a
-  // request.
-  virtual bool takes_http() const { return false; }
+  // Whether whoever speaks HTTP or TLS is handed over as well; `first_bytes` are the beginning of
+  // what they said.
+  virtual TakenProtocols taken() const { return {}; }
   virtual void adopt_http(FileDescriptor socket, PeerAddress peer, std::string first_bytes) {
+    (void)socket, (void)peer, (void)first_bytes;
+  }
+  virtual void adopt_secure(FileDescriptor socket, PeerAddress peer, std::string first_bytes) {
     (void)socket, (void)peer, (void)first_bytes;
   }
   // Who was closed and why, and what else an operator should know.

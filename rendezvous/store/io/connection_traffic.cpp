@@ -102,8 +102,11 @@ void ConnectionSet::Impl::on(session::HandOver& hand_over) {
   (void)epoll_ctl(doors_.get(), EPOLL_CTL_DEL, socket.get(), nullptr);
   StoreHost* const host = ports_[hand_over.port].host;
   if (host == nullptr) return;
-  if (hand_over.is_http) {
+  if (hand_over.speaks == Protocol::http) {
     return host->adopt_http(std::move(socket), hand_over.peer, std::move(hand_over.first_bytes));
+  }
+  if (hand_over.speaks == Protocol::secure) {
+    return host->adopt_secure(std::move(socket), hand_over.peer, std::move(hand_over.first_bytes));
   }
   host->adopt_link(std::move(socket), hand_over.peer, std::move(hand_over.first_bytes));
 }

@@ -13,68 +13,14 @@
 
 #include "proto/c10d/encoder.h"
 #include "proto/link/codec.h"
-#include "rendezvous/client/io/link_client.h"
-#include "rendezvous/coordinator/io/coordinator_server.h"
+#include "tests/rendezvous/io/link_kit.h"
 
 using namespace cpprun;
+using namespace cpprun::test;
 using namespace std::chrono_literals;
 using asio::ip::tcp;
 
 namespace {
-
-// Runs the loop until `enough`, or fails the test: no sleep, and no wait without a bound.
-void run_until(asio::io_context& context, const std::function<bool()>& enough) {
-  const auto deadline = std::chrono::steady_clock::now() + 20s;
-  context.restart();
-  while (!enough() && std::chrono::steady_clock::now() < deadline) context.run_one_for(100ms);
-  REQUIRE(enough());
-}
-
-// One agent's end, and everything it heard.
-struct Guest {
-  Guest(asio::io_context& context, int port, std::string host = "127.0.0.1")
-      : client(context, std::move(host), port,
-               {.up = [this](std::string address) { local = std::move(address); },
-                .message = [this](link::Message m) { heard.push_back(std::move(m)); },
-                .down = [this](std::string why) { reason = std::move(why); }}) {}
-  std::string local;
-  std::vector<link::Message> heard;
-  std::string reason;
-  LinkClient client;
-};
-
-struct Master {
-  explicit Master(asio::io_context& context, bool daemon = false)
-      : server(context, {.to_local_agent =
-                             [this](link::Message m) {
-                               heard.push_back(m);
-                               if (answer) answer(m);
-                             },
-                         .note = [this](const Note& note) { notes.push_back(note.text); },
-                         .done = [this] { done = true; }}) {
-    CoordinatorOptions options{.only = {},
-                               .options = {.lease = 60s, .status_interval = 60s, .last_call = 60s}};
-    if (!daemon) options.only = JobTerms{.id = "j", .nodes_min = 2, .nodes_max = 2};
-    const auto opened = server.open({.host = "127.0.0.1"}, options);
-    REQUIRE(opened.has_value());
-    port = opened->port;
-  }
-  std::vector<link::Message> heard;
-  std::function<void(const link::Message&)> answer;  // of the local agent, at once
-  std::vector<std::string> notes;
-  bool done = false;
-  CoordinatorServer server;
-  int port = 0;
-};
-
-link::Join node(int rank) {
-  return {.job = "j",
-          .host = "host" + std::to_string(rank),
-          .pid = 100 + rank,
-          .node_rank = rank,
-          .nodes_min = 2,
-          .nodes_max = 2};
-}
 
 // A server that is no cpprun: says `greeting` to whoever comes, then closes.
 std::unique_ptr<tcp::acceptor> stranger(asio::io_context& context, std::string greeting) {

@@ -165,18 +165,27 @@ TEST_CASE("the first bytes say who it is, and an agent is handed over with all i
   CHECK(sockets.ledger->bytes_held() == 0);
 }
 
-TEST_CASE("a browser is handed over where the port takes it") {
+TEST_CASE("a browser is handed over where the port takes it, and so is TLS") {
   StringSockets sockets;
   const auto store = [&sockets]() -> Store& { return sockets.store; };
-  sockets.sessions.open_port(0, store, /*takes_http=*/true);
+  sockets.sessions.open_port(0, store, {.http = true});
   const int browser = sockets.dial();
   sockets.ask(browser, "GET /met");
   CHECK(sockets[browser].handed_over == "GET /met");
-  CHECK(sockets[browser].is_http);
+  CHECK(sockets[browser].speaks == Protocol::http);
   const int agent = sockets.dial();
   sockets.ask(agent, "cpprun1\n");
   CHECK(sockets[agent].handed_over == "cpprun1\n");
-  CHECK_FALSE(sockets[agent].is_http);
+  CHECK(sockets[agent].speaks == Protocol::link);
+  const int secure = sockets.dial();
+  sockets.ask(secure, "\x16\x03\x01");
+  CHECK(sockets[secure].end == "a TLS handshake on a port for store clients and agents");
+  sockets.sessions.open_port(0, store, {.secure = true});
+  const int member = sockets.dial();
+  sockets.ask(member, "\x16");
+  sockets.ask(member, "\x03\x01");
+  CHECK(sockets[member].handed_over == "\x16\x03\x01");
+  CHECK(sockets[member].speaks == Protocol::secure);
   CHECK(sockets.ledger->bytes_held() == 0);
 }
 

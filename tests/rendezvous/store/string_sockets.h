@@ -36,7 +36,7 @@ class StringSockets {
     bool is_watched_for_room = false;
     int write_count = 0;
     std::optional<std::string> handed_over;  // it spoke the link: its first bytes
-    bool is_http = false;                    // or HTTP
+    Protocol speaks = Protocol::undecided;   // if so, what
   };
 
   explicit StringSockets(SessionLimits limits = {}, LedgerLimits memory = {})
@@ -162,7 +162,7 @@ class StringSockets {
                      },
                      [this](const session::HandOver& hand_over) {
                        (*this)[hand_over.socket].handed_over = hand_over.first_bytes;
-                       (*this)[hand_over.socket].is_http = hand_over.is_http;
+                       (*this)[hand_over.socket].speaks = hand_over.speaks;
                      },
                      [this](const session::Close& close) {
                        (*this)[close.socket].end = close.reason;

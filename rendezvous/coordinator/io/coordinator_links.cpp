@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// How links begin: who has come as an agent, whether it has to prove that it holds the secret, and
+// what a link makes us hold.
+
+#include <fmt/format.h>
+#include <sys/socket.h>
+
+#include <string>
+#include <utility>
+
+#include "proto/link/codec.h"
+#include "proto/sniff.h"
+#include "rendezvous/coordinator/io/coordinator_server.h"
+
+namespace cpprun {
+
+namespace {
+
+// What a link makes us hold, in the books in which its stores' clients are.
+class LinkBooks {
+ public:
+  LinkBooks(Ledger& ledger, const PeerAddress& peer)
+      : ledger_(ledger), account_(ledger.open_connection(peer)), charge_(ledger, account_, 0) {}
+  ~LinkBooks() {
+    charge_ = Charge();
+    ledger_.close_connection(account_);
+  }
+  LinkBooks(const LinkBooks&) = delete;
+  LinkBooks& operator=(const LinkBooks&) = delete;
+
+  // Why it must not be that much; empty: it may.
+  std::string hold(std::size_t bytes) {
+    const std::size_t before = std::exchange(bytes_, bytes);
+    std::string objection =
+        bytes > before ? ledger_.objection(account_, bytes - before) : std::string();
+    charge_.resize(bytes);
+    return objection;
+  }
+
+ private:
+  Ledger& ledger_;
+  AccountId account_;
+  Charge charge_;
+  std::size_t bytes_ = 0;
+};
+
+}  // namespace
+
+void CoordinatorServer::require_secret(std::shared_ptr<SecureContext> secure) {
+  const auto through = [this](SecureHandshake::Done done, const PeerAddress& peer) {
+    if (sniff(done.heard) != Protocol::link) {
+      return refuse(peer, fmt::format("{} behind its secret", describe(done.heard)));
+    }
+    done.heard.erase(0, link::preamble.size());
+    begin_link(std::make_shared<LinkChannel>(std::move(done.socket), std::move(done.heard),
+                                             std::move(done.channel)),
+               peer);
+  };
+  secure_door_.emplace(
+      context_, std::move(secure),
+      SecureDoor::Callbacks{through, [this](const PeerAddress& peer, const std::string& reason) {
+                              refuse(peer, reason);
+                            }});
+}
+
+void CoordinatorServer::refuse(const PeerAddress& peer, const std::string& why) {
+  callbacks_.note({.ordinary = false, .peer = peer, .text = "refused: " + why});
+}
+
+std::optional<asio::ip::tcp::socket> CoordinatorServer::stream_of(FileDescriptor socket,
+                                                                  const PeerAddress& peer) {
+  sockaddr_storage address{};
+  socklen_t length = sizeof address;
+  const bool is_v6 =
+      ::getsockname(socket.get(), reinterpret_cast<sockaddr*>(&address), &length) == 0 &&
+      address.ss_family == AF_INET6;
+  asio::ip::tcp::socket stream{context_};
+  asio::error_code error;
+  stream.assign(is_v6 ? asio::ip::tcp::v6() : asio::ip::tcp::v4(), socket.get(), error);
+  if (error) {
+    callbacks_.note(
+        {.ordinary = false, .peer = peer, .text = "cannot serve its link: " + error.message()});
+    return std::nullopt;
+  }
+  (void)socket.release();  // The stream owns it now.
+  return stream;
+}
+
+void CoordinatorServer::adopt_secure(FileDescriptor socket, const PeerAddress& peer,
+                                     std::string first_bytes) {
+  if (!secure_door_) {
+    // Whoever holds a secret hears that there is none here; where that cannot be said, it sees the
+    // connection closed.
+    (void)::send(socket.get(), no_secret_here.data(), no_secret_here.size(),
+                 MSG_NOSIGNAL | MSG_DONTWAIT);
+    return refuse(peer, "it wants TLS, and this side holds no secret (--secret-file)");
+  }
+  if (auto stream = stream_of(std::move(socket), peer)) {
+    secure_door_->adopt(*std::move(stream), peer, std::move(first_bytes));
+  }
+}
+
+void CoordinatorServer::adopt_link(FileDescriptor socket, const PeerAddress& peer,
+                                   std::string first_bytes) {
+  if (secure_door_) return refuse_open_link(socket.get(), peer);
+  auto stream = stream_of(std::move(socket), peer);
+  if (!stream) return;
+  first_bytes.erase(0, link::preamble.size());
+  const auto channel = std::make_shared<LinkChannel>(*std::move(stream), std::move(first_bytes));
+  channel->send_bytes(link::preamble);
+  begin_link(channel, peer);
+}
+
+// What it has to say is not even read; it hears why, and nothing of any job.
+void CoordinatorServer::refuse_open_link(int socket, const PeerAddress& peer) {
+  const std::string answer =
+      std::string(link::preamble) +
+      link::encode(link::Refused{
+          "whoever joins here has to hold the secret of this master: start cpprun with "
+          "--secret-file, or with that secret in ~/.config/cpprun/secret"});
+  // Where that cannot be said, it sees the connection closed.
+  (void)::send(socket, answer.data(), answer.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+  refuse(peer, "it holds no secret, and this side takes only those who hold its own");
+}
+
+void CoordinatorServer::begin_link(const std::shared_ptr<LinkChannel>& channel,
+                                   const PeerAddress& peer) {
+  const LinkId link{++last_link_.value};
+  channels_[link] = channel;
+  // Goes with the callbacks, which are dropped before the ledger is.
+  const auto books = std::make_shared<LinkBooks>(connections_.ledger(), peer);
+  channel->start({.message =
+                      [this, link](link::Message message) {
+                        tell(Coordinator::Said{link, std::move(message)});
+                      },
+                  .holds = [books](std::size_t bytes) { return books->hold(bytes); },
+                  .closed =
+                      [this, link](std::string reason) {
+                        const auto ended = channels_.extract(link);
+                        const bool broke = !ended.empty() && ended.mapped()->broke();
+                        tell(Coordinator::Closed{link, std::move(reason), broke});
+                      }});
+  tell(Coordinator::Opened{{.link = link, .peer = peer.host_text(), .local = false}});
+}
+
+}  // namespace cpprun

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "rendezvous/coordinator/io/secure_door.h"
+
+#include <fmt/format.h>
+
+#include <new>
+#include <utility>
+
+#include "proto/sniff.h"
+#include "rendezvous/io/boot_clock.h"
+
+namespace cpprun {
+
+SecureDoor::SecureDoor(asio::io_context& context, std::shared_ptr<SecureContext> secure,
+                       Callbacks callbacks, HandshakePlaces places)
+    : secure_(std::move(secure)),
+      callbacks_(std::move(callbacks)),
+      places_(std::move(places)),
+      timer_(context, [this] { expire(); }) {}
+
+SecureDoor::~SecureDoor() {
+  for (const auto& [id, visitor] : visitors_) visitor.handshake->cancel();
+}
+
+void SecureDoor::adopt(asio::ip::tcp::socket socket, const PeerAddress& peer,
+                       std::string first_bytes) {
+  std::shared_ptr<SecureHandshake> handshake;
+  try {
+    handshake =
+        std::make_shared<SecureHandshake>(std::move(socket), secure_, std::move(first_bytes));
+  } catch (const std::bad_alloc&) {
+    return callbacks_.refused(peer, "there is no memory for it");
+  }
+  const auto taken = places_.take(boot_now(), peer.host_text());
+  if (taken.evicted) turn_out(*taken.evicted, "others came, and it had not proven anything yet");
+  visitors_[taken.id] = {peer, handshake};
+  handshake->start(
+      link_preamble,
+      {.done =
+           [this, id = taken.id, peer](SecureHandshake::Done done) {
+             places_.leave(id);
+             visitors_.erase(id);
+             callbacks_.through(std::move(done), peer);
+           },
+       .failed = [this, id = taken.id](std::string reason) { turn_out(id, std::move(reason)); }});
+  timer_.arm(places_.next_deadline());
+}
+
+void SecureDoor::turn_out(HandshakeId id, std::string reason) {
+  places_.leave(id);
+  auto visitor = visitors_.extract(id);
+  if (visitor.empty()) return;
+  visitor.mapped().handshake->cancel();
+  callbacks_.refused(visitor.mapped().peer, std::move(reason));
+}
+
+void SecureDoor::expire() {
+  for (const HandshakeId id : places_.expire(boot_now())) {
+    turn_out(id, "it has not proven in time that it holds the secret");
+  }
+  timer_.arm(places_.next_deadline());
+}
+
+}  // namespace cpprun

@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Jobs whose nodes hold a secret, and those who do not: on hosts of their own, with everything that
+// passes between them captured.
+
+#include <doctest/doctest.h>
+#include <signal.h>
+#include <sys/stat.h>
+
+#include <fstream>
+#include <optional>
+#include <sstream>
+#include <string>
+
+#include "tests/integration/command.h"
+#include "tests/integration/folder.h"
+#include "tests/integration/hosts.h"
+
+using namespace cpprun::integration;
+
+namespace {
+
+const std::string blue =
+    "cpprun1:blue:5f6c1d0e9b8a7c6d5e4f30211203f4e5d6c7b8a99a8b7c6d5e4f302112031a2b\n";
+const std::string red =
+    "cpprun1:red:112233445566778899aabbccddeeff00112233445566778899aabbccddeeff01\n";
+const std::string other_blue =
+    "cpprun1:blue:112233445566778899aabbccddeeff00112233445566778899aabbccddeeff01\n";
+
+class SecretFile {
+ public:
+  explicit SecretFile(const std::string& text) : path_(folder_.write("secret", text)) {
+    REQUIRE(::chmod(path_.c_str(), 0600) == 0);
+  }
+  Options options() const { return {.variables = {{"CPPRUN_SECRET_FILE", path_}}}; }
+
+ private:
+  Folder folder_;
+  std::string path_;
+};
+
+Words node(int rank, const std::string& script, const Words& flags = {}) {
+  Words words = {"--nnodes=2",
+                 "--nproc_per_node=1",
+                 "--node_rank=" + std::to_string(rank),
+                 "--master_addr=" + Hosts::address(0),
+                 "--master_port=29500",
+                 "--rdzv-id=a-secret-name"};
+  words.insert(words.end(), flags.begin(), flags.end());
+  for (const char* word : {"--no-python", "sh", "-c"}) words.emplace_back(word);
+  words.push_back(script);
+  return with_cpprun(words);
+}
+
+std::string bytes_of(const std::string& path) {
+  std::ostringstream text;
+  text << std::ifstream(path, std::ios::binary).rdbuf();
+  return text.str();
+}
+
+bool can_capture() {
+  return run({"sh", "-c", "command -v tcpdump"}).code == 0;
+}
+
+}  // namespace
+
+TEST_CASE("nodes that hold the secret run a job, restart it, and nobody on the wire learns of it") {
+  const Hosts hosts(2);
+  if (!hosts.why_not().empty()) return skip(hosts.why_not());
+  const SecretFile secret(blue);
+  const Folder folder;
+  const std::string capture = folder.path() + "/wire.pcap";
+  std::optional<Command> tcpdump;
+  if (can_capture()) {
+    tcpdump.emplace(hosts.on(0, {"tcpdump", "-U", "-i", Hosts::fabric, "-w", capture, "tcp"}));
+    tcpdump->expect_err("listening on");
+  }
+  const std::string fails_once =
+      "echo restart $TORCHELASTIC_RESTART_COUNT; "
+      "[ $TORCHELASTIC_RESTART_COUNT = 1 ] || exit 3";
+  Command second(hosts.on(1, node(1, fails_once, {"--max-restarts=1"})), secret.options());
+  Command first(hosts.on(0, node(0, fails_once, {"--max-restarts=1"})), secret.options());
+  const auto of_first = first.wait();
+  const auto of_second = second.wait();
+  CHECK_MESSAGE(of_first.code == 0, of_first.err);
+  CHECK_MESSAGE(of_second.code == 0, of_second.err);
+  CHECK(contains(of_first.out, "restart 1\n"));
+  CHECK(contains(of_second.out, "restart 1\n"));
+  hosts.expect_nothing_left();
+  if (!tcpdump) return skip("tcpdump is not installed: what passed was not looked at");
+  tcpdump->signal(SIGINT);
+  tcpdump->wait();
+  const std::string wire = bytes_of(capture);
+  CHECK(wire.size() > 2000);              // two nodes, two rounds
+  CHECK(contains(wire, "cpprun1:blue"));  // the secret's name, as it is meant to be
+  for (const char* word : {"a-secret-name", "node1", "\"say\"", "heartbeat", "5f6c1d0e", "join"}) {
+    CHECK_FALSE(contains(wire, word));
+  }
+}
+
+TEST_CASE("a node without the secret ends at once with the cure, and the job does not notice") {
+  const Hosts hosts(3);
+  if (!hosts.why_not().empty()) return skip(hosts.why_not());
+  const SecretFile secret(blue);
+  Command second(hosts.on(1, node(1, "echo here; sleep 60")), secret.options());
+  Command first(hosts.on(0, node(0, "echo here; sleep 60")), secret.options());
+  first.expect_out("here\n");
+  second.expect_out("here\n");
+  const auto stranger = run(hosts.on(2, node(1, "echo stolen")));
+  CHECK(stranger.code == 1);
+  CHECK(stranger.out == "");
+  CHECK(contains(stranger.err, "whoever joins here has to hold the secret of this master"));
+  first.expect_err("it holds no secret, and this side takes only those who hold its own");
+  for (Command* each : {&first, &second}) each->signal(SIGTERM);
+  CHECK(first.wait().code == 128 + SIGTERM);
+  CHECK(second.wait().code == 128 + SIGTERM);
+  CHECK_FALSE(contains(first.out() + second.out(), "here\nhere"));
+}
+
+TEST_CASE("both sides are told whose secret is wrong, and how") {
+  const Hosts hosts(2);
+  if (!hosts.why_not().empty()) return skip(hosts.why_not());
+  struct Mistake {
+    std::string first;
+    std::string second;
+    const char* heard_by_first;
+    const char* heard_by_second;
+  };
+  const Mistake mistakes[] = {
+      {blue, red, "it holds the secret \"red\", and this side holds \"blue\"",
+       "it does not hold the secret \"red\", which this side holds"},
+      {blue, other_blue,
+       "its secret has the id \"blue\" as one of this side's has, but another key",
+       "its secret has the id \"blue\" as this side's has, but another key"},
+      {"", blue, "it wants TLS, and this side holds no secret",
+       "it holds no secret, and this side holds \"blue\""},
+  };
+  for (const auto& [of_first, of_second, heard_by_first, heard_by_second] : mistakes) {
+    CAPTURE(heard_by_first);
+    std::optional<SecretFile> held;
+    if (!of_first.empty()) held.emplace(of_first);
+    const SecretFile other(of_second);
+    Command first(hosts.on(0, node(0, "echo here")), held ? held->options() : Options{});
+    Command second(hosts.on(1, node(1, "echo here")), other.options());
+    first.expect_err(heard_by_first);
+    second.expect_err(heard_by_second);
+    for (Command* each : {&first, &second}) each->signal(SIGTERM);
+    CHECK(first.wait().out == "");
+    CHECK(second.wait().out == "");
+  }
+}
+
+TEST_CASE("while one secret is exchanged for another, nodes with either meet") {
+  const Hosts hosts(2);
+  if (!hosts.why_not().empty()) return skip(hosts.why_not());
+  const SecretFile old_one(blue);
+  const SecretFile both(red + blue);
+  Command second(hosts.on(1, node(1, "echo here")), old_one.options());
+  Command first(hosts.on(0, node(0, "echo here")), both.options());
+  CHECK(first.wait().code == 0);
+  CHECK(second.wait().code == 0);
+}
+
+TEST_CASE("no worker is given the secret") {
+  const SecretFile secret(blue);
+  const auto ended = run(with_cpprun({"--standalone", "--no-python", "sh", "-c",
+                                      "env; cat /proc/self/environ; ls -l /proc/self/fd"}),
+                         secret.options());
+  CHECK(ended.code == 0);
+  CHECK(contains(ended.out, "WORLD_SIZE=1"));
+  CHECK_FALSE(contains(ended.out, "CPPRUN_SECRET_FILE"));
+  CHECK_FALSE(contains(ended.out, "/secret"));
+}

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "rendezvous/coordinator/handshake_places.h"
+
+#include <doctest/doctest.h>
+
+using namespace cpprun;
+using namespace std::chrono_literals;
+
+namespace {
+
+constexpr TimePoint start{};
+
+}  // namespace
+
+TEST_CASE("a place is free again when somebody is through, and when their time is over") {
+  HandshakePlaces places(2, 5s);
+  const auto one = places.take(start, "10.0.0.1").id;
+  const auto two = places.take(start + 1s, "10.0.0.1").id;
+  CHECK(one != two);
+  CHECK(places.size() == 2);
+  CHECK(places.next_deadline() == start + 5s);
+  places.leave(one);
+  places.leave(one);
+  CHECK(places.size() == 1);
+  CHECK(places.next_deadline() == start + 6s);
+  CHECK(places.expire(start + 6s - 1ns).empty());
+  CHECK(places.expire(start + 6s) == std::vector{two});
+  CHECK(places.size() == 0);
+  CHECK(places.next_deadline() == std::nullopt);
+}
+
+TEST_CASE("where all places are taken, the address that has most of them gives one up") {
+  HandshakePlaces places(4, 5s);
+  const auto agent = places.take(start, "10.0.0.7").id;
+  const auto first = places.take(start, "10.0.0.66").id;
+  const auto second = places.take(start, "10.0.0.66").id;
+  CHECK(places.take(start, "10.0.0.66").evicted == std::nullopt);
+  // However often it comes, it pushes out itself.
+  CHECK(places.take(start, "10.0.0.66").evicted == first);
+  CHECK(places.take(start, "10.0.0.66").evicted == second);
+  CHECK(places.size() == 4);
+  // And makes room for others.
+  const auto other = places.take(start, "10.0.0.8");
+  CHECK(other.evicted.has_value());
+  CHECK(other.evicted != agent);
+  places.leave(agent);
+  places.leave(other.id);
+  CHECK(places.size() == 2);
+}

@@ -1,0 +1,219 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <array>
+#include <asio/io_context.hpp>
+#include <asio/ip/tcp.hpp>
+#include <asio/write.hpp>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "proto/link/codec.h"
+#include "tests/proto/secure_pair.h"
+#include "tests/rendezvous/io/link_kit.h"
+
+using namespace cpprun;
+using namespace cpprun::test;
+using asio::ip::tcp;
+
+namespace {
+
+constexpr auto loopback = "127.0.0.1";
+
+bool was_noted(const Master& master, std::string_view text) {
+  return std::ranges::any_of(master.notes,
+                             [&](const std::string& note) { return note.find(text) != note.npos; });
+}
+
+tcp::socket dial(asio::io_context& context, int port) {
+  tcp::socket socket{context};
+  socket.connect({asio::ip::make_address(loopback), static_cast<unsigned short>(port)});
+  return socket;
+}
+
+// Reads until the other side closes.
+struct Reader {
+  explicit Reader(tcp::socket& from) : socket(from) { read(); }
+  void read() {
+    socket.async_read_some(asio::buffer(chunk), [this](const asio::error_code& error, auto count) {
+      heard.append(chunk.data(), count);
+      is_closed = static_cast<bool>(error);
+      if (!error) read();
+    });
+  }
+  tcp::socket& socket;
+  std::array<char, 4096> chunk{};
+  std::string heard;
+  bool is_closed = false;
+};
+
+}  // namespace
+
+TEST_CASE("agents that hold the secret are seated, and say everything in secret") {
+  asio::io_context context;
+  const Secret secret = secret_named("blue");
+  Master master{context, false, server_of({secret})};
+  Guest guest{context, master.port, loopback, client_of(secret)};
+  guest.client.dial();
+  run_until(context, [&] { return !guest.local.empty(); });
+  guest.client.send(node(1));
+  master.server.hear_local_agent(node(0));
+  run_until(context, [&] { return !guest.heard.empty(); });
+  const auto* sealed = std::get_if<link::Sealed>(&guest.heard[0]);
+  REQUIRE(sealed != nullptr);
+  guest.client.send(link::Succeeded{sealed->round});
+  master.server.hear_local_agent(link::Succeeded{sealed->round});
+  run_until(context, [&] { return guest.heard.size() == 2; });
+  CHECK(std::get<link::Finish>(guest.heard[1]).exit_code == 0);
+  guest.client.hang_up();
+  master.server.local_agent_left();
+  run_until(context, [&] { return master.done; });
+}
+
+TEST_CASE("an agent without the secret is refused in words, and so is one with another") {
+  asio::io_context context;
+  Master master{context, false, server_of({secret_named("blue")})};
+  Guest open{context, master.port};
+  open.client.dial();
+  run_until(context, [&] { return !open.heard.empty(); });
+  CHECK(std::get<link::Refused>(open.heard[0])
+            .reason.starts_with("whoever joins here has to hold the secret of this master"));
+  CHECK(was_noted(master, "refused: it holds no secret"));
+
+  Guest other{context, master.port, loopback, client_of(secret_named("red"))};
+  other.client.dial();
+  run_until(context, [&] { return !other.reason.empty(); });
+  CHECK(other.reason == "it does not hold the secret \"red\", which this side holds");
+  CHECK(was_noted(master, "refused: it holds the secret \"red\", and this side holds \"blue\""));
+  CHECK(other.local.empty());
+  CHECK(other.heard.empty());
+}
+
+TEST_CASE("an agent with a secret hears that its master has none") {
+  asio::io_context context;
+  Master master{context};
+  Guest guest{context, master.port, loopback, client_of(secret_named("blue"))};
+  guest.client.dial();
+  run_until(context, [&] { return !guest.reason.empty(); });
+  CHECK(guest.reason.starts_with("it holds no secret, and this side holds \"blue\""));
+  CHECK(was_noted(master, "it wants TLS, and this side holds no secret"));
+}
+
+TEST_CASE("a master that answers in clear is not believed by whoever holds a secret") {
+  asio::io_context context;
+  tcp::acceptor acceptor{context, tcp::endpoint{asio::ip::make_address(loopback), 0}};
+  acceptor.async_accept([](const asio::error_code& error, tcp::socket socket) {
+    const std::string answer = std::string(link::preamble) + link::encode(link::Drain{});
+    if (!error) asio::write(socket, asio::buffer(answer));
+  });
+  Guest guest{context, acceptor.local_endpoint().port(), loopback, client_of(secret_named("blue"))};
+  guest.client.dial();
+  run_until(context, [&] { return !guest.reason.empty(); });
+  CHECK(guest.reason == "what it answers is not TLS: is that a cpprun master with a secret?");
+  CHECK(guest.heard.empty());
+}
+
+TEST_CASE("a record that was changed on the way ends that link alone") {
+  asio::io_context context;
+  const Secret secret = secret_named("blue");
+  Master master{context, false, server_of({secret})};
+  Guest guest{context, master.port, loopback, client_of(secret)};
+  guest.client.dial();
+  run_until(context, [&] { return !guest.local.empty(); });
+
+  // By hand, so that a byte can be changed.
+  tcp::socket socket = dial(context, master.port);
+  SecureChannel channel{client_of(secret)};
+  Reader reader{socket};
+  asio::write(socket, asio::buffer(channel.take_outgoing()));
+  run_until(context, [&] {
+    channel.hear(std::exchange(reader.heard, {}));
+    return channel.is_established();
+  });
+  asio::write(socket, asio::buffer(channel.take_outgoing()));
+  REQUIRE(channel.say(std::string(link::preamble) + link::encode(node(1))));
+  std::string record = channel.take_outgoing();
+  record[20] = static_cast<char>(record[20] ^ 1);
+  asio::write(socket, asio::buffer(record));
+  run_until(context, [&] { return reader.is_closed; });
+
+  guest.client.send(node(1));
+  master.server.hear_local_agent(node(0));
+  run_until(context, [&] { return !guest.heard.empty(); });
+  CHECK(std::holds_alternative<link::Sealed>(guest.heard[0]));
+}
+
+TEST_CASE("half handshakes push out each other, and nobody who holds the secret") {
+  asio::io_context context;
+  const Secret secret = secret_named("blue");
+  std::size_t through = 0;
+  std::vector<std::string> refused;
+  SecureDoor door(context, server_of({secret}),
+                  {.through = [&](SecureHandshake::Done, const PeerAddress&) { ++through; },
+                   .refused = [&](const PeerAddress&,
+                                  const std::string& reason) { refused.push_back(reason); }},
+                  HandshakePlaces(4, 60s));
+  tcp::acceptor acceptor{context, tcp::endpoint{asio::ip::make_address(loopback), 0}};
+  const int port = acceptor.local_endpoint().port();
+  const auto take = [&] { door.adopt(acceptor.accept(), PeerAddress{}, std::string()); };
+  std::vector<tcp::socket> strangers;
+  for (int n = 0; n < 20; ++n) {
+    strangers.push_back(dial(context, port));
+    asio::write(strangers.back(), asio::buffer(std::string("\x16\x03\x01\x02", 4)));
+    take();
+  }
+  CHECK(door.size() == 4);
+  CHECK(refused.size() == 16);
+  CHECK(refused.front() == "others came, and it had not proven anything yet");
+
+  tcp::socket agent = dial(context, port);
+  take();
+  SecureChannel channel{client_of(secret)};
+  channel.say(link::preamble);
+  Reader reader{agent};
+  run_until(context, [&] {
+    channel.hear(std::exchange(reader.heard, {}));
+    const std::string bytes = channel.take_outgoing();
+    if (!bytes.empty()) asio::write(agent, asio::buffer(bytes));
+    return through == 1;
+  });
+  CHECK(door.size() == 3);
+}
+
+TEST_CASE("whoever does not prove anything in time is turned out") {
+  asio::io_context context;
+  std::vector<std::string> refused;
+  SecureDoor door(context, server_of({secret_named("blue")}),
+                  {.through = [](SecureHandshake::Done, const PeerAddress&) {},
+                   .refused = [&](const PeerAddress&,
+                                  const std::string& reason) { refused.push_back(reason); }},
+                  HandshakePlaces(4, 1ms));
+  tcp::acceptor acceptor{context, tcp::endpoint{asio::ip::make_address(loopback), 0}};
+  tcp::socket stranger = dial(context, acceptor.local_endpoint().port());
+  door.adopt(acceptor.accept(), PeerAddress{}, std::string("\x16\x03", 2));
+  Reader reader{stranger};
+  run_until(context, [&] { return reader.is_closed; });
+  CHECK(refused == std::vector<std::string>{"it has not proven in time that it holds the secret"});
+  CHECK(door.size() == 0);
+}
+
+TEST_CASE("whoever speaks something else behind the secret is told apart from agents") {
+  asio::io_context context;
+  const Secret secret = secret_named("blue");
+  Master master{context, true, server_of({secret})};
+  tcp::socket socket = dial(context, master.port);
+  SecureChannel channel{client_of(secret)};
+  channel.say("GET / HTTP/1.1\r\n\r\n");
+  Reader reader{socket};
+  asio::write(socket, asio::buffer(channel.take_outgoing()));
+  run_until(context, [&] {
+    channel.hear(std::exchange(reader.heard, {}));
+    const std::string bytes = channel.take_outgoing();
+    asio::error_code gone;
+    if (!bytes.empty()) asio::write(socket, asio::buffer(bytes), gone);
+    return reader.is_closed;
+  });
+  CHECK(was_noted(master, "refused: an HTTP request behind its secret"));
+}
