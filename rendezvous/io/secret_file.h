@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+// Secrets out of a file that nobody else can read or replace. Every refusal names the file and the
+// cure, and never what stands in it.
+
+#include <string>
+
+#include "proto/environment.h"
+#include "proto/result.h"
+#include "proto/secure/secret.h"
+#include "rendezvous/io/file_descriptor.h"
+
+namespace cpprun {
+
+// The file has to be there, and to be a file: of this user or of root, closed to everybody else,
+// in a folder in which not everybody may put another in its place.
+Result<Secrets> read_secret_file(const std::string& path);
+
+// The same of the file `name` in a folder that the caller has opened and judged. `path` is what it
+// is called in refusals.
+Result<Secrets> read_secret_in(const FileDescriptor& folder, const std::string& name,
+                               const std::string& path);
+
+// Those that a flag or the variable names, or the user's own (rendezvous/secret_place.h). None
+// where nothing was named and the user has none.
+Result<Secrets> find_secrets(const std::string& named, const Environment& environment);
+
+}  // namespace cpprun

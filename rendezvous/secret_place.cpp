@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "rendezvous/secret_place.h"
+
+namespace cpprun {
+namespace {
+
+// What depends on the folder somebody happens to be in is no place for a secret.
+std::string folder_in(const Environment& environment, std::string_view variable) {
+  const std::string* const said = find_variable(environment, variable);
+  return said != nullptr && said->starts_with('/') ? *said : std::string();
+}
+
+}  // namespace
+
+SecretPlace secret_place(std::string_view named, const Environment& environment) {
+  if (!named.empty()) return {.path = std::string(named), .was_named = true};
+  const std::string* const variable = find_variable(environment, secret_file_variable);
+  if (variable != nullptr && !variable->empty()) return {.path = *variable, .was_named = true};
+  return {.path = own_secret_path(environment), .was_named = false};
+}
+
+std::string own_secret_path(const Environment& environment) {
+  std::string settings = folder_in(environment, "XDG_CONFIG_HOME");
+  if (settings.empty()) {
+    settings = folder_in(environment, "HOME");
+    if (settings.empty()) return {};
+    settings += "/.config";
+  }
+  return settings + "/cpprun/secret";
+}
+
+}  // namespace cpprun

@@ -1,0 +1,207 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "rendezvous/io/secret_file.h"
+
+#include <doctest/doctest.h>
+#include <fcntl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+#include <string>
+
+#include "tests/integration/folder.h"
+
+using namespace cpprun;
+using integration::Folder;
+
+namespace {
+
+constexpr uid_t somebody_else = 65534;
+
+const std::string digits = "000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f";
+const std::string line = "cpprun1:tonight:" + digits + "\n";
+
+std::string secret_in(const Folder& folder, const std::string& name = "secret",
+                      const std::string& text = line, mode_t mode = 0600) {
+  std::string path = folder.write(name, text);
+  REQUIRE(::chmod(path.c_str(), mode) == 0);
+  return path;
+}
+
+// Why it is refused; no refusal ever says what stands in the file.
+std::string refusal(const std::string& path) {
+  const auto read = read_secret_file(path);
+  if (read) return "taken";
+  CHECK(read.error().reason.find(digits.substr(2, 8)) == std::string::npos);
+  const std::string begin = "cannot take a secret from \"" + path + "\": ";
+  REQUIRE(read.error().reason.starts_with(begin));
+  return read.error().reason.substr(begin.size());
+}
+
+bool is_root() {
+  if (::geteuid() == 0) return true;
+  std::puts("skipped: only root can give files away");
+  return false;
+}
+
+}  // namespace
+
+TEST_CASE("a file that is its owner's alone is read") {
+  const Folder folder;
+  const auto secrets = read_secret_file(secret_in(folder));
+  REQUIRE_MESSAGE(secrets, secrets.error().reason);
+  REQUIRE(secrets->size() == 1);
+  CHECK(secrets->front().id == "tonight");
+  CHECK((*secrets->front().key)[31] == 0x1f);
+  CHECK(refusal(secret_in(folder, "readable", line, 0400)) == "taken");
+}
+
+TEST_CASE("a file that others may use is refused with the command that helps") {
+  const Folder folder;
+  const auto path = secret_in(folder, "secret", line, 0640);
+  CHECK(refusal(path) == "others than its owner may use it (mode 0640); chmod 600 " + path);
+  for (const mode_t mode : {0604, 0620, 0602, 0610, 0601}) {
+    CHECK(::chmod(path.c_str(), mode) == 0);
+    CHECK(refusal(path).starts_with("others than its owner may use it"));
+  }
+}
+
+TEST_CASE("what is no file is refused, and never waited for") {
+  const Folder folder;
+  const auto path = secret_in(folder);
+  const std::string link = folder.path() + "/link";
+  std::filesystem::create_symlink(path, link);
+  CHECK(refusal(link) == "it is a symbolic link; give the file it leads to");
+  const std::string pipe = folder.path() + "/pipe";
+  REQUIRE(::mkfifo(pipe.c_str(), 0600) == 0);
+  CHECK(refusal(pipe) == "it is a pipe; give a file");
+  CHECK(refusal(folder.path()) == "it is a folder; give a file");
+  CHECK(refusal(folder.path() + "/") == "it is a folder; give a file");
+  CHECK(refusal("/dev/null") == "it is a device; give a file");
+  const std::string socket = folder.path() + "/socket";
+  const FileDescriptor server(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  std::memcpy(address.sun_path, socket.c_str(), socket.size() + 1);
+  REQUIRE(::bind(server.get(), reinterpret_cast<sockaddr*>(&address), sizeof address) == 0);
+  CHECK(refusal(socket) == "it is a socket; give a file");
+}
+
+TEST_CASE("a link on the way to the file is followed, as where volumes are mounted") {
+  const Folder folder;
+  std::filesystem::create_directory(folder.path() + "/now");
+  secret_in(folder, "now/secret");
+  std::filesystem::create_symlink("now", folder.path() + "/data");
+  CHECK(refusal(folder.path() + "/data/secret") == "taken");
+}
+
+TEST_CASE("what stands in it has to be secrets, and few of them") {
+  const Folder folder;
+  CHECK(refusal(secret_in(folder, "empty", "")) == "it holds no secret");
+  CHECK(refusal(secret_in(folder, "nothing", std::string(64, '\0'))) ==
+        "line 1 is no secret of cpprun (cpprun1:ID:64 hexadecimal digits)");
+  CHECK(refusal(secret_in(folder, "zeros", "cpprun1:a:" + std::string(64, '0'))) ==
+        "line 1 has a key that is one byte repeated");
+  CHECK(refusal(secret_in(folder, "words", "hunter2 " + digits)) ==
+        "line 1 is no secret of cpprun (cpprun1:ID:64 hexadecimal digits)");
+  CHECK(refusal(secret_in(folder, "large", std::string(16385, '\n'))) ==
+        "it has 16385 bytes, and no file of secrets has more than 16384; is it another?");
+  CHECK(refusal(secret_in(folder, "full", std::string(16384 - line.size(), '\n') + line)) ==
+        "taken");
+}
+
+TEST_CASE("a file whose size the kernel does not tell is read no further than the limit") {
+  // Files of /proc have no size, and this one belongs to root or to us.
+  CHECK(refusal("/proc/self/maps").starts_with("others than its owner may use it"));
+  CHECK(refusal("/proc/self/environ") != "taken");
+}
+
+TEST_CASE("a file that is not there is refused with what makes one") {
+  const Folder folder;
+  const std::string path = folder.path() + "/gone";
+  CHECK(refusal(path) == "No such file or directory; \"cpprunctl keygen " + path +
+                             "\" makes one, for all nodes the same");
+  CHECK(refusal(folder.path() + "/no/secret").starts_with("No such file or directory; "));
+}
+
+TEST_CASE("a folder in which everybody may replace the file is refused, unless it is sticky") {
+  const Folder folder;
+  const std::string place = folder.path() + "/open";
+  std::filesystem::create_directory(place);
+  const auto path = secret_in(folder, "open/secret");
+  REQUIRE(::chmod(place.c_str(), 0777) == 0);
+  CHECK(refusal(path) ==
+        "everybody may replace files in its folder (mode 0777); chmod o-w " + place + "/");
+  REQUIRE(::chmod(place.c_str(), 01777) == 0);
+  CHECK(refusal(path) == "taken");
+  REQUIRE(::chmod(place.c_str(), 0755) == 0);
+  CHECK(refusal(path) == "taken");
+}
+
+TEST_CASE("a file of another user is refused") {
+  if (!is_root()) return;
+  const Folder folder;
+  const auto path = secret_in(folder);
+  REQUIRE(::chown(path.c_str(), somebody_else, somebody_else) == 0);
+  CHECK(refusal(path) ==
+        "it belongs to uid 65534, who could change it, and this runs as uid 0; give a file of "
+        "your own, or of root");
+}
+
+TEST_CASE("a file that cannot be read says who should be able to") {
+  if (!is_root()) return;
+  const Folder folder;
+  REQUIRE(::chmod(folder.path().c_str(), 0755) == 0);
+  const auto of_root = secret_in(folder);
+  const auto own = secret_in(folder, "own");
+  REQUIRE(::chown(own.c_str(), somebody_else, somebody_else) == 0);
+  REQUIRE(::seteuid(somebody_else) == 0);
+  const std::string why = refusal(of_root);
+  const std::string taken = refusal(own);
+  REQUIRE(::seteuid(0) == 0);
+  CHECK(why == "Permission denied; it has to be readable for uid 65534");
+  CHECK(taken == "taken");
+}
+
+TEST_CASE("the user's own is taken where it is there, and missed where it was named") {
+  const Folder folder;
+  const Environment environment{{"XDG_CONFIG_HOME", folder.path()}};
+  auto found = find_secrets("", environment);
+  REQUIRE(found);
+  CHECK(found->empty());
+  std::filesystem::create_directory(folder.path() + "/cpprun");
+  found = find_secrets("", environment);
+  REQUIRE(found);
+  CHECK(found->empty());
+  const auto path = secret_in(folder, "cpprun/secret");
+  found = find_secrets("", environment);
+  REQUIRE(found);
+  CHECK(found->size() == 1);
+  CHECK_FALSE(find_secrets(folder.path() + "/gone", environment));
+  CHECK_FALSE(find_secrets("", {{"CPPRUN_SECRET_FILE", folder.path() + "/gone"}}));
+  REQUIRE(::chmod(path.c_str(), 0644) == 0);
+  CHECK_FALSE(find_secrets("", environment));
+  found = find_secrets("", {});
+  REQUIRE(found);
+  CHECK(found->empty());
+}
+
+TEST_CASE("settings of somebody else, which this user cannot enter, hold no secret of this user") {
+  if (!is_root()) return;
+  const Folder folder;  // mode 0700, of root
+  std::filesystem::create_directory(folder.path() + "/cpprun");
+  secret_in(folder, "cpprun/secret");
+  const Environment environment{{"XDG_CONFIG_HOME", folder.path()}};
+  REQUIRE(::seteuid(somebody_else) == 0);
+  const auto found = find_secrets("", environment);
+  const auto named = find_secrets(folder.path() + "/cpprun/secret", environment);
+  REQUIRE(::seteuid(0) == 0);
+  REQUIRE(found);
+  CHECK(found->empty());
+  REQUIRE_FALSE(named);
+  CHECK(named.error().reason.ends_with("Permission denied; it has to be readable for uid 65534"));
+}

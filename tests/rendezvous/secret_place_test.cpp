@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "rendezvous/secret_place.h"
+
+#include <doctest/doctest.h>
+
+using namespace cpprun;
+
+TEST_CASE("a flag names the secret before the variable does, and that before the user's own") {
+  const Environment environment{{"CPPRUN_SECRET_FILE", "/b"}, {"HOME", "/users/u"}};
+  CHECK(secret_place("a", environment) == SecretPlace{.path = "a", .was_named = true});
+  CHECK(secret_place("", environment) == SecretPlace{.path = "/b", .was_named = true});
+  CHECK(secret_place("", {{"CPPRUN_SECRET_FILE", ""}, {"HOME", "/users/u"}}) ==
+        SecretPlace{.path = "/users/u/.config/cpprun/secret", .was_named = false});
+}
+
+TEST_CASE("the user's own lies among the settings") {
+  CHECK(own_secret_path({{"HOME", "/users/u"}}) == "/users/u/.config/cpprun/secret");
+  CHECK(own_secret_path({{"HOME", "/users/u"}, {"XDG_CONFIG_HOME", "/etc/u"}}) ==
+        "/etc/u/cpprun/secret");
+  CHECK(own_secret_path({{"HOME", "/users/u"}, {"XDG_CONFIG_HOME", ""}}) ==
+        "/users/u/.config/cpprun/secret");
+}
+
+TEST_CASE("nothing is looked for in the folder one happens to be in") {
+  CHECK(own_secret_path({{"HOME", "/users/u"}, {"XDG_CONFIG_HOME", "settings"}}) ==
+        "/users/u/.config/cpprun/secret");
+  CHECK(own_secret_path({{"HOME", "u"}}).empty());
+  CHECK(own_secret_path({{"HOME", ""}}).empty());
+  CHECK(secret_place("", {}) == SecretPlace{});
+}
