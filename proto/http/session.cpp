@@ -199,7 +199,8 @@ Session::Step Session::next() {
                .content_type = std::string(view_of(parser.get()[beast::field::content_type])),
                .has_origin = parser.get().count(beast::field::origin) > 0,
                .last_event_id = std::string(view_of(parser.get()["Last-Event-ID"])),
-               .accept = std::string(view_of(parser.get()[beast::field::accept]))}};
+               .accept = std::string(view_of(parser.get()[beast::field::accept])),
+               .authorization = std::string(view_of(parser.get()[beast::field::authorization]))}};
   is_waiting_ = true;
   is_head_ = *method == Method::head;
   closes_ = parser.get().version() < 11 || !parser.get().keep_alive();

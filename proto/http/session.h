@@ -29,6 +29,7 @@ struct Request {
   bool has_origin = false;         // a page in a browser asks
   std::string last_event_id = {};  // what a watcher has heard of last; empty: it did not say
   std::string accept = {};         // of which types the answer may be, as it was sent
+  std::string authorization = {};  // "Bearer …", as it was sent; empty: it did not say
   friend bool operator==(const Request&, const Request&) = default;
 };
 

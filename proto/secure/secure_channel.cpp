@@ -304,6 +304,10 @@ const Secrets& SecureContext::secrets() const {
   return inside_->secrets;
 }
 
+const OpenSsl& SecureContext::openssl() const {
+  return inside_->openssl;
+}
+
 void SecureContext::replace(Secrets secrets) {
   inside_->secrets = std::move(secrets);
 }

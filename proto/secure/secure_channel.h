@@ -29,6 +29,7 @@ class SecureContext {
   SecureContext& operator=(const SecureContext&) = delete;
 
   const Secrets& secrets() const;
+  const OpenSsl& openssl() const;
   // From here on; channels that are established stay.
   void replace(Secrets secrets);
 

@@ -129,6 +129,11 @@ std::string make_token(const OpenSsl& openssl, const Secret& secret, const Token
   return fmt::format("{}.{}", said, mac_of(openssl, secret, said));
 }
 
+std::string secret_id_of_token(std::string_view text) {
+  const auto parsed = parse(text);
+  return std::string(parsed ? parsed->id : std::string_view());
+}
+
 Result<TokenTerms> check_token(const OpenSsl& openssl, const Secrets& secrets,
                                std::string_view text, WallTime now, const TokenUse& use) {
   const auto parsed = parse(text);

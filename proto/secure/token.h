@@ -50,4 +50,7 @@ struct TokenUse {
 Result<TokenTerms> check_token(const OpenSsl& openssl, const Secrets& secrets,
                                std::string_view text, WallTime now, const TokenUse& use);
 
+// The id of the secret that a token was made with, as it says; empty: it is no token.
+std::string secret_id_of_token(std::string_view text);
+
 }  // namespace cpprun

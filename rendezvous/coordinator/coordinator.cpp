@@ -18,8 +18,8 @@ Coordinator::Coordinator(CoordinatorOptions options)
       links_of_source_(options_.limits.links_per_source),
       places_({.jobs = options_.limits.jobs, .per_source = options_.limits.jobs_per_source}) {
   if (!options_.only) return;
-  jobs_.emplace(options_.only->id,
-                std::make_unique<Entry>(Entry{Job{*options_.only, options_.options}, Store{}, {}}));
+  jobs_.emplace(options_.only->id, std::make_unique<Entry>(Entry{
+                                       Job{*options_.only, options_.options}, Store{}, {}, {}}));
 }
 
 Coordinator::Actions Coordinator::handle(TimePoint now, const Event& event) {
@@ -29,7 +29,9 @@ Coordinator::Actions Coordinator::handle(TimePoint now, const Event& event) {
 }
 
 void Coordinator::on(TimePoint now, const Opened& event, Actions& actions) {
-  const auto& [link, peer, is_local] = event.caller;
+  const LinkId link = event.caller.link;
+  const std::string& peer = event.caller.peer;
+  const bool is_local = event.caller.local;
   if (!is_local) {
     if (!links_of_source_.take(peer)) {
       const std::string reason = fmt::format(
@@ -93,6 +95,15 @@ void Coordinator::join(TimePoint now, const Caller& caller, const link::Join& jo
     coordinator::refuse({caller.link, caller.peer}, join.host, *reason, actions);
     return;
   }
+  if (const auto owner = owner_of(join.job); owner && *owner != caller.owner) {
+    // Whose it is, or what it does, is nobody else's business.
+    coordinator::refuse({caller.link, caller.peer}, join.host,
+                        fmt::format("a job of somebody else's is called \"{}\": choose another "
+                                    "--rdzv-id",
+                                    join.job),
+                        actions);
+    return;
+  }
   if (const auto found = jobs_.find(join.job); found != jobs_.end()) {
     const std::size_t said_before = actions.size();
     enter(now, *found->second, {caller, join}, actions);
@@ -143,7 +154,7 @@ void Coordinator::begin_job(TimePoint now, const Caller& caller, const link::Joi
   }
   places_.take(caller.peer);
   job_of_link_[caller.link] = join.job;
-  awaiting_store_[join.job] = {caller.peer, {{caller, join}}};
+  awaiting_store_[join.job] = {caller.peer, caller.owner, {{caller, join}}};
   actions.emplace_back(coordinator::OpenStore{join.job});
 }
 
@@ -164,7 +175,7 @@ void Coordinator::on(TimePoint now, const StoreReady& event, Actions& actions) {
     actions.emplace_back(coordinator::CloseStore{event.job, "nobody is left of its job"});
     return;
   }
-  const auto& [founder, nodes] = begins.mapped();
+  const auto& [founder, owner, nodes] = begins.mapped();
   ended_.forget(event.job);
   const link::Join& first = nodes.front().second;
   JobOptions options = options_.options;
@@ -172,7 +183,8 @@ void Coordinator::on(TimePoint now, const StoreReady& event, Actions& actions) {
   if (first.lease > Duration{}) options.lease = first.lease;
   if (first.last_call > Duration{}) options.last_call = first.last_call;
   const auto entry = jobs_.emplace(
-      event.job, std::make_unique<Entry>(Entry{Job{terms_of(first), options}, Store{}, founder}));
+      event.job,
+      std::make_unique<Entry>(Entry{Job{terms_of(first), options}, Store{}, founder, owner}));
   actions.emplace_back(coordinator::Note{
       fmt::format("job \"{}\" begins; its store is on port {}", event.job, event.port)});
   entry.first->second->job.exclude_as(exclusions_);

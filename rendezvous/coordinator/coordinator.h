@@ -121,6 +121,8 @@ class Coordinator {
   // For whoever looks: null if there is none of that name; and at most so many in the order of
   // their names, those behind that one.
   const Job* find(const std::string& job) const;
+  // Whose job that is, or will be once its store is there; nothing: there is none of that name.
+  std::optional<std::string> owner_of(const std::string& job) const;
   std::vector<const Job*> jobs_after(const std::string& name, std::size_t jobs_max) const;
   // How a daemon's last jobs ended.
   const EndedJobs& ended() const { return ended_; }
@@ -132,6 +134,7 @@ class Coordinator {
     Job job;
     Store store;
     std::string founder;  // the address whose node was the first; of a hosted job nobody's
+    std::string owner;    // whose secret that node held
   };
   using Newcomer = std::pair<Caller, link::Join>;
   // An agent that speaks from a further address of its machine.
@@ -142,6 +145,7 @@ class Coordinator {
   // A job whose store is being opened.
   struct Beginning {
     std::string founder;
+    std::string owner;
     std::vector<Newcomer> nodes;
   };
 

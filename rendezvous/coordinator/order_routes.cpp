@@ -53,8 +53,9 @@ bool is_json(std::string_view type) {
   });
 }
 
-std::string name_of_user(std::uint32_t user) {
-  return user == root ? "uid 0 (root)" : fmt::format("uid {}", user);
+std::string name_of(const Visitor& visitor) {
+  if (visitor.credential) return visitor.credential->holder;
+  return *visitor.user == root ? "uid 0 (root)" : fmt::format("uid {}", *visitor.user);
 }
 
 }  // namespace
@@ -94,7 +95,7 @@ std::variant<Order, http::Response> order_of(const http::Request& request, const
   const auto name = unescaped(address->name);
   if (!name) return refusal(400, "a percent sign in the address is no escape");
   const auto plain = plain_line(*name, bounds::job_id_bytes_max + bounds::host_bytes_max);
-  Order order{.kind = address->kind, .by = name_of_user(*visitor.user)};
+  Order order{.kind = address->kind, .by = name_of(visitor)};
   (order.is_about_a_host() ? order.whom : order.job) = plain;
   if (const auto read = read_order(request.body, order); !read) {
     return refusal(400, read.error().reason);

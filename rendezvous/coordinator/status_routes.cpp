@@ -23,6 +23,13 @@ const Job* Coordinator::find(const std::string& job) const {
   return found == jobs_.end() ? nullptr : &found->second->job;
 }
 
+std::optional<std::string> Coordinator::owner_of(const std::string& job) const {
+  if (const auto found = jobs_.find(job); found != jobs_.end()) return found->second->owner;
+  const auto begins = awaiting_store_.find(job);
+  if (begins != awaiting_store_.end()) return begins->second.owner;
+  return std::nullopt;
+}
+
 const std::string* Coordinator::job_of(LinkId link) const {
   const auto found = job_of_link_.find(link);
   return found == job_of_link_.end() ? nullptr : &found->second;

@@ -48,12 +48,13 @@ struct JobOptions {
   int store_port = 0;
 };
 
-// Who is joining: the agent's numeric address, and whether it runs in the coordinator's own
-// process.
+// Who is joining: the agent's numeric address, whether it runs in the coordinator's own process,
+// and whose secret it has proven to hold.
 struct Caller {
   LinkId link;
   std::string peer;
   bool local = false;
+  std::string owner = {};  // empty: nobody's; all whose this is share their jobs
 };
 
 class Job {

@@ -25,7 +25,7 @@ bool asks_whose(StatusAccess access, bool by_loopback) {
 
 Result<void> may_look(StatusAccess access, const Visitor& visitor, std::uint32_t own_user) {
   if (access == StatusAccess::none) return failure("nothing is shown here (--status-access=none)");
-  if (access == StatusAccess::network) return {};
+  if (access == StatusAccess::network || visitor.credential) return {};
   if (!visitor.by_loopback) {
     return failure(
         "only this machine may look: ask over its loopback address, for instance through ssh -L, "
@@ -46,6 +46,10 @@ Result<void> may_look(StatusAccess access, const Visitor& visitor, std::uint32_t
 }
 
 Result<void> may_order(const Visitor& visitor, std::uint32_t own_user) {
+  if (visitor.credential) {
+    if (visitor.credential->may_order) return {};
+    return failure("that token lets its holder look, and ask for nothing: make one with --order");
+  }
   if (!visitor.by_loopback) {
     return failure(
         "only this machine may ask for that, whatever --status-access says: ask over its loopback "

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <string_view>
 
 #include "proto/result.h"
@@ -23,10 +24,18 @@ enum class StatusAccess {
 std::optional<StatusAccess> status_access(std::string_view name);
 inline constexpr std::string_view status_access_names = "none, user, host or network";
 
+// What it has shown of a secret, wherever it comes from.
+struct Credential {
+  std::string holder;      // for events and logs: a token of the secret "blue"
+  bool may_order = false;  // or look alone
+  friend bool operator==(const Credential&, const Credential&) = default;
+};
+
 // Somebody who asks.
 struct Visitor {
   bool by_loopback = false;
   Result<std::uint32_t> user;  // whose connection it is, or why that is not known
+  std::optional<Credential> credential = {};
 };
 
 // The reason if not; a sentence for whoever was refused. `own_user` runs this program. Whose the
@@ -35,7 +44,8 @@ Result<void> may_look(StatusAccess access, const Visitor& visitor, std::uint32_t
 bool asks_whose(StatusAccess access, bool by_loopback);
 
 // Whether they may ask for something to be done; the reason if not. The user that runs this program
-// and root, on this machine, however far it is opened to those who look.
+// and root, on this machine, however far it is opened to those who look; and whoever has shown a
+// credential that is good for it.
 Result<void> may_order(const Visitor& visitor, std::uint32_t own_user);
 
 }  // namespace cpprun

@@ -15,7 +15,6 @@
 
 #include "launcher/agent/agent.h"
 #include "launcher/agent/io/introduction.h"
-#include "launcher/agent/io/link_security.h"
 #include "launcher/agent/io/run_inputs.h"
 #include "launcher/failure/io/evidence_collector.h"
 #include "launcher/io/inquiry.h"
@@ -31,6 +30,7 @@
 #include "launcher/workers/io/watchdog.h"
 #include "proto/driver.h"
 #include "rendezvous/client/io/link_client.h"
+#include "rendezvous/client/io/link_security.h"
 #include "rendezvous/coordinator/io/coordinator_server.h"
 #include "rendezvous/io/machine_timer.h"
 #include "rendezvous/io/side_processes.h"

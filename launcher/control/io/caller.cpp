@@ -16,6 +16,7 @@
 #include <memory>
 #include <utility>
 
+#include "proto/sniff.h"
 #include "proto/text.h"
 #include "proto/watch_bounds.h"
 #include "rendezvous/io/write_all.h"
@@ -43,6 +44,12 @@ bool is_ready(int socket, short what, int milliseconds) {
     ready = ::poll(&watched, 1, milliseconds);
   } while (ready < 0 && errno == EINTR);
   return ready == 1;
+}
+
+// All of it at once: it is little.
+bool is_sent(int socket, const std::string& bytes) {
+  return bytes.empty() || ::send(socket, bytes.data(), bytes.size(), MSG_NOSIGNAL) ==
+                              static_cast<ssize_t>(bytes.size());
 }
 
 int error_of(int socket) {
@@ -151,16 +158,54 @@ Result<Call> Call::begin(const Place& place, const http::Question& question, Dur
   http::Question said = question;
   if (place.address) said.host = to_string(*place.address);
   const auto bytes = http::to_bytes(said);
-  // A question is some hundred bytes, which fit into what the kernel keeps for the other side.
-  const auto milliseconds = std::chrono::duration_cast<std::chrono::milliseconds>(patience).count();
-  if (!is_ready(socket->get(), POLLOUT, static_cast<int>(milliseconds)) ||
-      ::send(socket->get(), bytes.data(), bytes.size(), MSG_NOSIGNAL) !=
-          static_cast<ssize_t>(bytes.size())) {
-    return cannot_reach(place, "it takes no question: " + errno_text(errno));
-  }
   Call call;
   call.socket_ = std::move(*socket);
+  if (place.secure) {
+    call.secure_ = std::make_unique<SecureChannel>(place.secure);
+    const auto proven = call.prove(bytes, steady_clock::now() + patience);
+    if (!proven) return cannot_reach(place, proven.error().reason);
+    return call;
+  }
+  // A question is some hundred bytes, which fit into what the kernel keeps for the other side.
+  const auto milliseconds = std::chrono::duration_cast<std::chrono::milliseconds>(patience).count();
+  if (!is_ready(call.fd(), POLLOUT, static_cast<int>(milliseconds)) || !is_sent(call.fd(), bytes)) {
+    return cannot_reach(place, "it takes no question: " + errno_text(errno));
+  }
   return call;
+}
+
+// Both sides prove that they hold the secret, and the question is asked behind that.
+Result<void> Call::prove(const std::string& question, steady_clock::time_point deadline) {
+  secure_->say(question);
+  while (true) {
+    if (!is_sent(fd(), secure_->take_outgoing())) return failure(errno_text(errno));
+    if (secure_->is_established()) return {};
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - steady_clock::now());
+    if (left.count() <= 0 || !is_ready(fd(), POLLIN, static_cast<int>(left.count()))) {
+      return failure("it does not answer a handshake: is that a cpprun master with a secret?");
+    }
+    std::array<char, chunk_bytes> chunk;
+    const ssize_t count = ::recv(fd(), chunk.data(), chunk.size(), MSG_DONTWAIT);
+    if (count < 0 && (errno == EAGAIN || errno == EINTR)) continue;
+    if (count < 0) return failure(errno_text(errno));
+    if (count == 0) return failure("it closed the connection in the middle of a handshake");
+    if (!secure_->hear({chunk.data(), static_cast<std::size_t>(count)})) {
+      return failure(secure_->reason());
+    }
+  }
+}
+
+// Behind the secret the other side greets first, as it greets an agent.
+Result<void> Call::take(std::string_view bytes) {
+  if (!secure_) return reader_.hear(bytes);
+  const bool goes_on = secure_->hear(bytes);
+  std::string heard = secure_->take_heard();
+  const std::size_t missing = std::min(link_preamble.size() - greeting_.size(), heard.size());
+  greeting_ += heard.substr(0, missing);
+  heard.erase(0, missing);
+  if (auto taken = reader_.hear(heard); !taken) return taken;
+  if (!goes_on) return failure(secure_->reason());
+  return {};
 }
 
 Result<bool> Call::hear() {
@@ -172,7 +217,7 @@ Result<bool> Call::hear() {
     if (auto ended = reader_.end(); !ended) return tl::unexpected<Error>(ended.error());
     return false;
   }
-  auto heard = reader_.hear({chunk.data(), static_cast<std::size_t>(count)});
+  const auto heard = take({chunk.data(), static_cast<std::size_t>(count)});
   if (!heard) return tl::unexpected<Error>(heard.error());
   return true;
 }

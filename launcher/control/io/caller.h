@@ -2,8 +2,11 @@
 #pragma once
 // Asks whoever shows jobs: over a Unix socket of this machine, or by an address.
 
+#include <chrono>
+#include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "launcher/endpoint.h"
@@ -11,6 +14,7 @@
 #include "proto/environment.h"
 #include "proto/http/exchange.h"
 #include "proto/result.h"
+#include "proto/secure/secure_channel.h"
 #include "rendezvous/io/file_descriptor.h"
 
 namespace cpprun::io {
@@ -19,6 +23,8 @@ namespace cpprun::io {
 struct Place {
   std::string door;  // a Unix socket; empty: by the address
   std::optional<Endpoint> address = {};
+  // With which both sides prove themselves at the address; null: there is no secret.
+  std::shared_ptr<SecureContext> secure = {};
   std::string text() const;
 };
 
@@ -40,7 +46,12 @@ class Call {
   std::string take_body() { return reader_.take_body(); }
 
  private:
+  Result<void> prove(const std::string& question, std::chrono::steady_clock::time_point deadline);
+  Result<void> take(std::string_view bytes);
+
   FileDescriptor socket_;
+  std::unique_ptr<SecureChannel> secure_;  // null: what passes is as it is
+  std::string greeting_;                   // of the other side, as far as it has come
   http::AnswerReader reader_;
 };
 

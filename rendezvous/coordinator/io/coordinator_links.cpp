@@ -11,6 +11,7 @@
 #include "proto/link/codec.h"
 #include "proto/sniff.h"
 #include "rendezvous/coordinator/io/coordinator_server.h"
+#include "rendezvous/io/secure_pump.h"
 
 namespace cpprun {
 
@@ -48,7 +49,9 @@ class LinkBooks {
 
 void CoordinatorServer::require_secret(std::shared_ptr<SecureContext> secure) {
   const auto through = [this](SecureHandshake::Done done, const PeerAddress& peer) {
-    if (sniff(done.heard) != Protocol::link) {
+    const Protocol speaks = sniff(done.heard);
+    if (speaks == Protocol::http && status_) return show_holder(std::move(done), peer);
+    if (speaks != Protocol::link) {
       return refuse(peer, fmt::format("{} behind its secret", describe(done.heard)));
     }
     done.heard.erase(0, link::preamble.size());
@@ -61,6 +64,15 @@ void CoordinatorServer::require_secret(std::shared_ptr<SecureContext> secure) {
       SecureDoor::Callbacks{through, [this](const PeerAddress& peer, const std::string& reason) {
                               refuse(peer, reason);
                             }});
+}
+
+// A tool that holds the secret may look, and ask for whatever its user may ask for.
+void CoordinatorServer::show_holder(SecureHandshake::Done done, const PeerAddress& peer) {
+  const std::string holder =
+      fmt::format("{} with the secret \"{}\"", peer.host_text(), done.channel->secret_id());
+  auto inner = SecurePump::start(std::move(done));
+  if (!inner) return refuse(peer, inner.error().reason);
+  status_->adopt_holder(*std::move(inner), {.holder = holder, .may_order = true});
 }
 
 void CoordinatorServer::refuse(const PeerAddress& peer, const std::string& why) {

@@ -9,6 +9,7 @@
 #include <asio/post.hpp>
 #include <utility>
 
+#include "rendezvous/coordinator/token_routes.h"
 #include "rendezvous/io/boot_clock.h"
 #include "rendezvous/store/io/listener.h"
 
@@ -18,6 +19,10 @@ namespace {
 
 TimePoint now() {
   return boot_now();
+}
+
+WallTime wall_now() {
+  return std::chrono::time_point_cast<WallTime::duration>(std::chrono::system_clock::now());
 }
 
 ConnectionLimits with_room_for_links(ConnectionLimits limits) {
@@ -162,9 +167,7 @@ void CoordinatorServer::open_status(StatusOptions status) {
       if (callbacks_.events_wanted) callbacks_.events_wanted();
       return events_answer(events_, request);
     }
-    const Moment moment{
-        .now = now(),
-        .wall = std::chrono::time_point_cast<WallTime::duration>(std::chrono::system_clock::now())};
+    const Moment moment{.now = now(), .wall = wall_now()};
     auto response = answer(coordinator_.machine(), names, moment, request);
     // Whoever was shown something sees more the next time.
     auto looked = response.status < 300 ? looked_at(request) : std::nullopt;
@@ -174,8 +177,13 @@ void CoordinatorServer::open_status(StatusOptions status) {
   const auto refused = [this](std::string line) {
     callbacks_.note({.ordinary = false, .peer = {}, .text = std::move(line)});
   };
-  status_ = std::make_unique<StatusServer>(context_, status.access,
-                                           StatusServer::Callbacks{answers, refused});
+  StatusServer::Callbacks callbacks{.answer = answers, .refused = refused};
+  if (secure_door_) {
+    callbacks.credential = [this](const http::Request& request) {
+      return credential_of(request, secure_door_->secure(), wall_now());
+    };
+  }
+  status_ = std::make_unique<StatusServer>(context_, status.access, std::move(callbacks));
 }
 
 // A visitor is answered from a turn of the event loop of its own, so the coordinator is at rest and

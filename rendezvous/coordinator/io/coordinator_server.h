@@ -114,6 +114,7 @@ class CoordinatorServer {
 
   void adopt_link(FileDescriptor socket, const PeerAddress& peer, std::string first_bytes);
   void adopt_secure(FileDescriptor socket, const PeerAddress& peer, std::string first_bytes);
+  void show_holder(SecureHandshake::Done done, const PeerAddress& peer);
   void refuse_open_link(int socket, const PeerAddress& peer);
   void begin_link(const std::shared_ptr<LinkChannel>& channel, const PeerAddress& peer);
   std::optional<asio::ip::tcp::socket> stream_of(FileDescriptor socket, const PeerAddress& peer);

@@ -15,17 +15,25 @@
 #include <optional>
 #include <utility>
 
+#include "proto/plain_text.h"
 #include "rendezvous/status/io/socket_owner.h"
 
 namespace cpprun {
 
+namespace {
+
+constexpr std::size_t target_shown_bytes = 100;
+
+}  // namespace
+
 // One connection. It is there until it ends; handlers that are under way hold it for as long.
 class StatusServer::Visit : public std::enable_shared_from_this<Visit> {
  public:
-  Visit(StatusServer& server, const PeerAddress& peer, Visitor visitor, std::string first_bytes)
+  Visit(StatusServer& server, const Comer& comer, std::string first_bytes)
       : server_(&server),
-        peer_(peer),
-        visitor_(std::move(visitor)),
+        peer_(comer.peer),
+        visitor_(comer.visitor),
+        name_(comer.name),
         socket_(server.context_),
         timer_(server.context_),
         unread_(std::move(first_bytes)) {}
@@ -39,11 +47,13 @@ class StatusServer::Visit : public std::enable_shared_from_this<Visit> {
     return {};
   }
 
-  // Who may not look is told so; nothing of what they sent is read.
+  // Who may not look is told so. Nothing of what they sent is read, unless it may show a token.
   void begin(const std::string& objection) {
-    const auto begun = [self = shared_from_this(), objection] {
+    const bool may_show_token = server_->callbacks_.credential != nullptr;
+    if (may_show_token) objection_ = objection;
+    const auto begun = [self = shared_from_this(), objection, may_show_token] {
       if (self->server_ == nullptr) return;
-      if (objection.empty()) return self->serve_in_turn();
+      if (objection.empty() || may_show_token) return self->serve_in_turn();
       self->unread_.clear();
       self->is_last_ = true;
       self->say(http::last_answer({.status = 403, .body = objection + "\n"}));
@@ -108,13 +118,30 @@ class StatusServer::Visit : public std::enable_shared_from_this<Visit> {
     listen();
   }
 
-  // Whoever may look need not be known; whoever asks for something is.
+  // Whoever may look need not be known; whoever asks for something is. A token is good for the
+  // request that shows it.
   http::Response answer_to(const http::Request& request) {
-    const bool asks_for_more = request.method == http::Method::post;
-    if (asks_for_more && visitor_.by_loopback && !visitor_.user) {
-      visitor_.user = owner_of_peer(fd(), peer_);
+    const auto& credential_of = server_->callbacks_.credential;
+    const bool shows_token = credential_of != nullptr && !request.authorization.empty();
+    Visitor visitor = visitor_;
+    if (shows_token || !objection_.empty()) {
+      auto shown = shows_token ? credential_of(request) : failure(objection_);
+      if (!shown) return refusal_of(request, shown.error().reason);
+      visitor.credential = *std::move(shown);
     }
-    return server_->callbacks_.answer(request, visitor_);
+    const bool asks_for_more = request.method == http::Method::post && !visitor.credential;
+    if (asks_for_more && visitor.by_loopback && !visitor.user) {
+      visitor.user = visitor_.user = owner_of_peer(fd(), peer_);
+    }
+    return server_->callbacks_.answer(request, visitor);
+  }
+
+  http::Response refusal_of(const http::Request& request, const std::string& why) const {
+    server_->callbacks_.refused(fmt::format("{} may not ask for {}: {}", name_,
+                                            plain_line(request.target, target_shown_bytes), why));
+    return {.status = 401,
+            .body = fmt::format("{}; a token helps (cpprunctl token)\n", why),
+            .fields = {{"WWW-Authenticate", "Bearer"}}};
   }
 
   void answer(const http::Request& request) {
@@ -210,6 +237,8 @@ class StatusServer::Visit : public std::enable_shared_from_this<Visit> {
   StatusServer* server_;  // null: it has ended
   PeerAddress peer_;
   Visitor visitor_;
+  std::string name_;
+  std::string objection_;  // to whoever shows no token; empty: there is none
   asio::posix::stream_descriptor socket_;
   asio::steady_timer timer_;
   http::Session session_;
@@ -248,6 +277,15 @@ void StatusServer::adopt_local(FileDescriptor socket, std::uint32_t user) {
   receive(std::move(socket), {{}, std::move(visitor), fmt::format("uid {}", user)}, {});
 }
 
+void StatusServer::adopt_holder(FileDescriptor socket, Credential credential) {
+  std::string name = credential.holder;
+  receive(std::move(socket),
+          {{},
+           {.by_loopback = true, .user = failure(name), .credential = std::move(credential)},
+           std::move(name)},
+          {});
+}
+
 void StatusServer::receive(FileDescriptor socket, const Comer& comer, std::string first_bytes) {
   if (visits_.size() >= limits_.connections && !make_room()) {
     return callbacks_.refused(fmt::format("{} may not look now: {} others are being answered",
@@ -255,9 +293,10 @@ void StatusServer::receive(FileDescriptor socket, const Comer& comer, std::strin
   }
   const auto may = may_look(access_, comer.visitor, ::geteuid());
   const std::string objection = may ? std::string() : may.error().reason;
-  if (!may) callbacks_.refused(fmt::format("{} may not look: {}", comer.name, objection));
-  const auto visit =
-      std::make_shared<Visit>(*this, comer.peer, comer.visitor, std::move(first_bytes));
+  if (!may && callbacks_.credential == nullptr) {
+    callbacks_.refused(fmt::format("{} may not look: {}", comer.name, objection));
+  }
+  const auto visit = std::make_shared<Visit>(*this, comer, std::move(first_bytes));
   if (const std::string why = visit->take(std::move(socket)); !why.empty()) {
     return callbacks_.refused(fmt::format("{} cannot be answered: {}", comer.name, why));
   }

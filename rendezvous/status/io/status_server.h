@@ -44,6 +44,8 @@ class StatusServer {
     std::function<http::Response(const http::Request&, const Visitor&)> answer;
     // For the log: who was refused, and why.
     std::function<void(std::string)> refused;
+    // What a request shows of a secret, or why that is not good; null: there is no secret here.
+    std::function<Result<Credential>(const http::Request&)> credential = {};
   };
 
   StatusServer(asio::io_context& context, StatusAccess access, Callbacks callbacks,
@@ -57,6 +59,8 @@ class StatusServer {
   void adopt(FileDescriptor socket, const PeerAddress& peer, std::string first_bytes);
   // One over the socket for tools: the kernel has said whose it is.
   void adopt_local(FileDescriptor socket, std::uint32_t user);
+  // One that comes over a connection on which it has proven that it holds the secret.
+  void adopt_holder(FileDescriptor socket, Credential credential);
   std::size_t size() const { return visits_.size(); }
 
   // Those whose answer goes on are told that. Whoever does not read is given up.

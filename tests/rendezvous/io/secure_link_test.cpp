@@ -11,6 +11,8 @@
 #include <vector>
 
 #include "proto/link/codec.h"
+#include "rendezvous/coordinator/token_routes.h"
+#include "rendezvous/status/io/status_server.h"
 #include "tests/proto/secure_pair.h"
 #include "tests/rendezvous/io/link_kit.h"
 
@@ -216,4 +218,80 @@ TEST_CASE("whoever speaks something else behind the secret is told apart from ag
     return reader.is_closed;
   });
   CHECK(was_noted(master, "refused: an HTTP request behind its secret"));
+}
+
+TEST_CASE("a tool that holds the secret is shown what its user is shown, and may order") {
+  asio::io_context context;
+  const Secret secret = secret_named("blue");
+  std::vector<std::string> orders;
+  CoordinatorServer server(context, {.to_local_agent = [](const link::Message&) {},
+                                     .note = [](const Note&) {},
+                                     .done = nullptr,
+                                     .ordered =
+                                         [&](const coordinator::Answered& answered) {
+                                           orders.push_back(answered.order.by);
+                                         }});
+  server.require_secret(server_of({secret}));
+  const auto opened = server.open(
+      {.host = loopback},
+      {.only = JobTerms{.id = "j", .nodes_min = 1, .nodes_max = 1}, .options = {.lease = 60s}},
+      PlainStore::refused, {.access = StatusAccess::user});
+  REQUIRE(opened.has_value());
+  tcp::socket socket = dial(context, opened->port);
+  SecureChannel channel{client_of(secret)};
+  channel.say(
+      "GET /api/v1/jobs HTTP/1.1\r\nHost: localhost\r\n\r\n"
+      "POST /api/v1/jobs/j/stop HTTP/1.1\r\nHost: localhost\r\nContent-Type: "
+      "application/json\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
+  Reader reader{socket};
+  std::string heard;
+  run_until(context, [&] {
+    channel.hear(std::exchange(reader.heard, {}));
+    heard += channel.take_heard();
+    const std::string bytes = channel.take_outgoing();
+    asio::error_code gone;
+    if (!bytes.empty()) asio::write(socket, asio::buffer(bytes), gone);
+    return channel.is_finished();
+  });
+  CHECK(heard.starts_with("cpprun1\nHTTP/1.1 200"));
+  CHECK_MESSAGE(heard.find("\"j\"") != heard.npos, heard);
+  REQUIRE(orders.size() == 1);
+  CHECK(orders[0] == "127.0.0.1 with the secret \"blue\"");
+}
+
+TEST_CASE("a visitor who may not look is asked for a token, and what it shows is judged") {
+  asio::io_context context;
+  const Secret secret = secret_named("blue");
+  const auto secure = server_of({secret});
+  std::vector<std::string> refused;
+  StatusServer status(context, StatusAccess::user,
+                      {.answer = [](const http::Request&,
+                                    const Visitor&) { return http::Response{.body = "figures\n"}; },
+                       .refused = [&](std::string why) { refused.push_back(std::move(why)); },
+                       .credential =
+                           [&](const http::Request& request) {
+                             return credential_of(request, *secure, WallTime{});
+                           }});
+  tcp::acceptor acceptor{context, tcp::endpoint{asio::ip::make_address(loopback), 0}};
+  const auto ask = [&](const std::string& field) {
+    tcp::socket socket = dial(context, acceptor.local_endpoint().port());
+    tcp::socket taken = acceptor.accept();
+    // From another machine, as far as this one can tell.
+    PeerAddress peer;
+    status.adopt(
+        FileDescriptor(taken.release()), peer,
+        "GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n" + field + "\r\n");
+    Reader reader{socket};
+    run_until(context, [&] { return reader.is_closed; });
+    return reader.heard;
+  };
+  const std::string none = ask("");
+  CHECK(none.starts_with("HTTP/1.1 401"));
+  CHECK(none.find("WWW-Authenticate: Bearer") != none.npos);
+  CHECK(ask("Authorization: Bearer nonsense\r\n").starts_with("HTTP/1.1 401"));
+  const std::string token = make_token(openssl(), secret, {.expiry_unix_seconds = 60});
+  const std::string shown = ask("Authorization: Bearer " + token + "\r\n");
+  CHECK(shown.starts_with("HTTP/1.1 200"));
+  CHECK(shown.ends_with("figures\n"));
+  CHECK(refused.size() == 2);
 }

@@ -21,6 +21,19 @@ std::string refusal(StatusAccess access, const Visitor& visitor) {
 
 }  // namespace
 
+TEST_CASE("whoever has shown a credential may look from anywhere, and order where it says so") {
+  Visitor holder{.by_loopback = false, .user = failure("from the network")};
+  CHECK_FALSE(may_look(StatusAccess::user, holder, 1000));
+  CHECK_FALSE(may_order(holder, 1000));
+  holder.credential = Credential{.holder = "a token", .may_order = false};
+  CHECK(may_look(StatusAccess::user, holder, 1000));
+  CHECK_FALSE(may_look(StatusAccess::none, holder, 1000));
+  CHECK(may_order(holder, 1000).error().reason ==
+        "that token lets its holder look, and ask for nothing: make one with --order");
+  holder.credential->may_order = true;
+  CHECK(may_order(holder, 1000));
+}
+
 TEST_CASE("by default the user that runs it may look, and root, from the machine itself") {
   CHECK(may_look(StatusAccess::user, mine, own));
   CHECK(may_look(StatusAccess::user, root, own));

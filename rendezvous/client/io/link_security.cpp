@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "launcher/agent/io/link_security.h"
+#include "rendezvous/client/io/link_security.h"
 
 #include "proto/secure/io/openssl_library.h"
 
-namespace cpprun::io {
+namespace cpprun {
 
 Result<void> LinkSecurity::open() {
   if (openssl_) return {};
@@ -27,4 +27,4 @@ Result<std::shared_ptr<SecureContext>> LinkSecurity::for_hosting() {
   return SecureContext::of_server(*openssl_, secrets_);
 }
 
-}  // namespace cpprun::io
+}  // namespace cpprun

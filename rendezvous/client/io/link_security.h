@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// What a secret makes of this node's links. OpenSSL is opened and set up here, and only where there
-// is a secret: each of the two settings takes milliseconds, and a node needs one of them.
+// What a secret makes of a program's links. OpenSSL is opened and set up here, and only where there
+// is a secret: each of the two settings takes milliseconds, and most programs need one of them.
 
 #include <memory>
 
@@ -10,7 +10,7 @@
 #include "proto/secure/secret.h"
 #include "proto/secure/secure_channel.h"
 
-namespace cpprun::io {
+namespace cpprun {
 
 class LinkSecurity {
  public:
@@ -18,7 +18,7 @@ class LinkSecurity {
   explicit LinkSecurity(Secrets secrets) : secrets_(std::move(secrets)) {}
 
   bool has_secret() const { return !secrets_.empty(); }
-  // For the links that this node begins, with the first of its secrets; null where it has none.
+  // For the links that it begins, with the first of its secrets; null where it has none.
   Result<std::shared_ptr<SecureContext>> for_dialing();
   // For those that it answers, with any of them.
   Result<std::shared_ptr<SecureContext>> for_hosting();
@@ -31,4 +31,4 @@ class LinkSecurity {
   std::shared_ptr<SecureContext> client_;
 };
 
-}  // namespace cpprun::io
+}  // namespace cpprun

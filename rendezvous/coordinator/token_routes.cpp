@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "rendezvous/coordinator/token_routes.h"
+
+#include <fmt/format.h>
+
+#include <optional>
+
+#include "rendezvous/coordinator/status_routes.h"
+
+namespace cpprun {
+
+namespace {
+
+constexpr std::string_view jobs_prefix = "/api/v1/jobs/";
+constexpr std::string_view nodes_path = "/nodes";
+constexpr std::string_view bearer = "Bearer ";
+
+}  // namespace
+
+WantedToken token_wanted_for(const http::Request& request) {
+  const bool orders = request.method == http::Method::post;
+  WantedToken wanted{.purpose = orders ? TokenPurpose::order : TokenPurpose::read};
+  std::string_view target = request.target;
+  if (!target.starts_with(jobs_prefix)) return wanted;
+  target.remove_prefix(jobs_prefix.size());
+  // Cut as what answers cuts it, so that a token for "a" is not good for "a/b". What is no name is
+  // refused there, whoever asks.
+  target = target.substr(0, orders ? target.find('/') : target.find('?'));
+  if (!orders && target.ends_with(nodes_path)) target.remove_suffix(nodes_path.size());
+  wanted.job = unescaped(target).value_or("");
+  return wanted;
+}
+
+Result<Credential> credential_of(const http::Request& request, const SecureContext& secure,
+                                 WallTime now) {
+  std::string_view shown = request.authorization;
+  if (!shown.starts_with(bearer)) {
+    return failure("what it shows is no token (Authorization: Bearer cpprun1…)");
+  }
+  shown.remove_prefix(bearer.size());
+  const WantedToken wanted = token_wanted_for(request);
+  const auto terms = check_token(secure.openssl(), secure.secrets(), shown, now,
+                                 {.purpose = wanted.purpose, .job = wanted.job});
+  if (!terms) return tl::unexpected<Error>(terms.error());
+  return Credential{
+      .holder = fmt::format("a token of the secret \"{}\"", secret_id_of_token(shown)),
+      .may_order = terms->purpose == TokenPurpose::order};
+}
+
+}  // namespace cpprun

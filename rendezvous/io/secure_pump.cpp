@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "rendezvous/io/secure_pump.h"
+
+#include <fcntl.h>
+#include <sys/socket.h>
+
+#include <array>
+#include <asio/post.hpp>
+#include <cerrno>
+#include <utility>
+
+#include "proto/bounds.h"
+#include "proto/text.h"
+
+namespace cpprun {
+
+namespace {
+
+using Local = asio::local::stream_protocol;
+using Chunk = std::array<char, bounds::link_read_bytes>;
+
+}  // namespace
+
+Result<FileDescriptor> SecurePump::start(SecureHandshake::Done connection) {
+  std::array<int, 2> ends = {-1, -1};
+  if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends.data()) != 0) {
+    return failure(errno_text(errno));
+  }
+  FileDescriptor ours(ends[0]);
+  FileDescriptor theirs(ends[1]);
+  Local::socket inner(connection.socket.get_executor());
+  asio::error_code error;
+  inner.assign(Local(), ours.get(), error);
+  if (error) return failure(error.message());
+  (void)ours.release();  // the stream's now
+  std::make_shared<SecurePump>(std::move(connection), std::move(inner))->begin();
+  return theirs;
+}
+
+SecurePump::SecurePump(SecureHandshake::Done connection, Local::socket inner)
+    : outer_(std::move(connection.socket)),
+      channel_(std::move(connection.channel)),
+      inner_(std::move(inner)),
+      for_inside_(std::move(connection.heard)) {
+  asio::error_code ignored;  // Where it fails, the first read says why.
+  inner_.non_blocking(true, ignored);
+}
+
+void SecurePump::begin() {
+  asio::post(outer_.get_executor(), [self = shared_from_this()] { self->write_inside(); });
+  wait_inside();
+}
+
+void SecurePump::wait_outside() {
+  outer_.async_wait(asio::ip::tcp::socket::wait_read,
+                    [self = shared_from_this()](const asio::error_code& error) {
+                      if (self->ended_) return;
+                      error ? self->end() : self->hear_outside();
+                    });
+}
+
+void SecurePump::hear_outside() {
+  Chunk chunk;
+  asio::error_code error;
+  const std::size_t length = outer_.read_some(asio::buffer(chunk), error);
+  if (error == asio::error::would_block) return wait_outside();
+  if (error) {
+    outside_is_done_ = true;
+    return write_inside();
+  }
+  if (!channel_->hear({chunk.data(), length})) return end();
+  for_inside_ += channel_->take_heard();
+  for_outside_ += channel_->take_outgoing();
+  if (channel_->is_finished()) outside_is_done_ = true;
+  write_inside();
+}
+
+// And reads on when that is through.
+void SecurePump::write_inside() {
+  if (ended_) return;
+  asio::error_code error;
+  if (!for_inside_.empty()) {
+    for_inside_.erase(0, inner_.write_some(asio::buffer(for_inside_), error));
+  }
+  if (error && error != asio::error::would_block) return end();
+  if (!for_inside_.empty()) {
+    return inner_.async_wait(
+        Local::socket::wait_write,
+        [self = shared_from_this()](const asio::error_code&) { self->write_inside(); });
+  }
+  if (!outside_is_done_) return wait_outside();
+  inner_.shutdown(Local::socket::shutdown_send, error);  // Where that fails they are gone.
+}
+
+void SecurePump::wait_inside() {
+  inner_.async_wait(Local::socket::wait_read,
+                    [self = shared_from_this()](const asio::error_code& error) {
+                      if (self->ended_) return;
+                      error ? self->end() : self->hear_inside();
+                    });
+}
+
+void SecurePump::hear_inside() {
+  Chunk chunk;
+  asio::error_code error;
+  const std::size_t length = inner_.read_some(asio::buffer(chunk), error);
+  if (error == asio::error::would_block) return wait_inside();
+  if (error) {
+    inside_is_done_ = true;
+    channel_->finish();
+  } else if (!channel_->say({chunk.data(), length})) {
+    return end();
+  }
+  for_outside_ += channel_->take_outgoing();
+  write_outside();
+}
+
+void SecurePump::write_outside() {
+  if (ended_) return;
+  asio::error_code error;
+  if (!for_outside_.empty()) {
+    for_outside_.erase(0, outer_.write_some(asio::buffer(for_outside_), error));
+  }
+  if (error && error != asio::error::would_block) return end();
+  if (!for_outside_.empty()) {
+    return outer_.async_wait(
+        asio::ip::tcp::socket::wait_write,
+        [self = shared_from_this()](const asio::error_code&) { self->write_outside(); });
+  }
+  inside_is_done_ ? end() : wait_inside();
+}
+
+void SecurePump::end() {
+  if (std::exchange(ended_, true)) return;
+  asio::error_code ignored;  // It is over either way.
+  outer_.shutdown(asio::ip::tcp::socket::shutdown_both, ignored);
+  outer_.close(ignored);
+  inner_.close(ignored);
+}
+
+}  // namespace cpprun

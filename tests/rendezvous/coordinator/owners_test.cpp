@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// A daemon that several people use, each with a secret.
+
+#include <doctest/doctest.h>
+
+#include "rendezvous/coordinator/coordinator.h"
+
+using namespace cpprun;
+using namespace std::chrono_literals;
+
+namespace {
+
+constexpr TimePoint t0{};
+const JobOptions patient{.lease = 3s, .status_interval = 5s, .last_call = 30s, .store_port = 7};
+
+// What the node of that owner is told when it asks for a seat.
+Coordinator::Actions join(Coordinator& coordinator, std::uint64_t link, const std::string& owner) {
+  coordinator.handle(
+      t0, Coordinator::Opened{{.link = LinkId{link}, .peer = "10.0.0.1", .owner = owner}});
+  const link::Join asks{.job = "train",
+                        .host = "alpha",
+                        .pid = static_cast<int>(link),
+                        .nodes_min = 2,
+                        .nodes_max = 2};
+  return coordinator.handle(t0, Coordinator::Said{LinkId{link}, asks});
+}
+
+std::string refusal(const Coordinator::Actions& actions) {
+  for (const auto& action : actions) {
+    const auto* say = std::get_if<coordinator::Say>(&action);
+    const auto* refused = say ? std::get_if<link::Refused>(&say->message) : nullptr;
+    if (refused != nullptr) return refused->reason;
+  }
+  return "";
+}
+
+}  // namespace
+
+TEST_CASE("a job is joined by those alone who hold the secret of whoever began it") {
+  Coordinator coordinator{{.only = {}, .options = patient}};
+  CHECK(coordinator.owner_of("train") == std::nullopt);
+  CHECK(refusal(join(coordinator, 1, "alice")) == "");
+  // While its store is being opened, and once it is there.
+  CHECK(coordinator.owner_of("train") == "alice");
+  CHECK(refusal(join(coordinator, 2, "bob")) ==
+        "a job of somebody else's is called \"train\": choose another --rdzv-id");
+  coordinator.handle(t0, Coordinator::StoreReady{"train", 4000});
+  CHECK(coordinator.owner_of("train") == "alice");
+  CHECK(refusal(join(coordinator, 3, "bob")).starts_with("a job of somebody else's"));
+  CHECK(coordinator.find("train")->round().size() == 1);
+  CHECK(refusal(join(coordinator, 4, "alice")) == "");
+  CHECK(coordinator.find("train")->round().size() == 2);
+}

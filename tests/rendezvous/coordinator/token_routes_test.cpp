@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "rendezvous/coordinator/token_routes.h"
+
+#include <doctest/doctest.h>
+
+#include <chrono>
+#include <string>
+
+#include "tests/proto/secure_pair.h"
+
+using namespace cpprun;
+using namespace cpprun::test;
+using namespace std::chrono_literals;
+
+namespace {
+
+constexpr std::int64_t expiry = 2'000'000'000;
+constexpr WallTime in_time{std::chrono::seconds(expiry - 1)};
+
+http::Request asking(const std::string& target, http::Method method = http::Method::get) {
+  return {.method = method, .target = target};
+}
+
+std::string bearer(const Secret& secret, const TokenTerms& terms) {
+  return "Bearer " + make_token(openssl(), secret, terms);
+}
+
+}  // namespace
+
+TEST_CASE("what a token has to be good for follows from what is asked") {
+  using enum TokenPurpose;
+  CHECK(token_wanted_for(asking("/metrics")) == WantedToken{read, ""});
+  CHECK(token_wanted_for(asking("/api/v1/jobs")) == WantedToken{read, ""});
+  CHECK(token_wanted_for(asking("/api/v1/jobs/a%20b?x=1")) == WantedToken{read, "a b"});
+  CHECK(token_wanted_for(asking("/api/v1/jobs/a/nodes?after=3")) == WantedToken{read, "a"});
+  // As what answers understands it: another job, whatever its name begins with.
+  CHECK(token_wanted_for(asking("/api/v1/jobs/a/b")) == WantedToken{read, "a/b"});
+  CHECK(token_wanted_for(asking("/api/v1/jobs/a/stop", http::Method::post)) ==
+        WantedToken{order, "a"});
+  CHECK(token_wanted_for(asking("/api/v1/hosts/a/exclude", http::Method::post)) ==
+        WantedToken{order, ""});
+}
+
+TEST_CASE("a request is judged by the token it shows") {
+  const Secret secret = secret_named("blue");
+  const auto secure = server_of({secret});
+  auto request = asking("/api/v1/jobs/mine");
+  request.authorization = bearer(secret, {.expiry_unix_seconds = expiry});
+  const auto shown = credential_of(request, *secure, in_time);
+  REQUIRE(shown);
+  CHECK(*shown == Credential{.holder = "a token of the secret \"blue\"", .may_order = false});
+  CHECK_FALSE(credential_of(request, *secure, in_time + 1s));
+
+  request.authorization = bearer(secret, {.expiry_unix_seconds = expiry, .job = "other"});
+  CHECK(credential_of(request, *secure, in_time).error().reason ==
+        "the token is for the job \"other\" alone");
+  request.authorization = bearer(secret_named("red"), {.expiry_unix_seconds = expiry});
+  CHECK_FALSE(credential_of(request, *secure, in_time));
+  request.authorization = "Basic YTpi";
+  CHECK(credential_of(request, *secure, in_time).error().reason ==
+        "what it shows is no token (Authorization: Bearer cpprun1…)");
+
+  auto order = asking("/api/v1/jobs/mine/stop", http::Method::post);
+  order.authorization = bearer(secret, {.expiry_unix_seconds = expiry});
+  CHECK(credential_of(order, *secure, in_time).error().reason ==
+        "the token is for reading, and this is an order");
+  order.authorization = bearer(
+      secret, {.purpose = TokenPurpose::order, .expiry_unix_seconds = expiry, .job = "mine"});
+  CHECK(credential_of(order, *secure, in_time)->may_order);
+}
