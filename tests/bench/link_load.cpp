@@ -2,7 +2,9 @@
 // A crowd of agents without workers: one thread, one epoll loop, real connections over loopback,
 // and every frame written and read by the link's own codec.
 //
-//   link_load PORT COORDINATOR_PID AGENTS [RESTARTS [IDLE_SECONDS]]
+//   link_load PORT COORDINATOR_PID AGENTS [RESTARTS [IDLE_SECONDS [SECRET_FILE]]]
+//
+// With a file of a secret, every agent proves that it holds it, and speaks behind it.
 //
 // All of them join one job; then one says that a worker failed, everybody drains and is given the
 // next round, RESTARTS times; then they send their heartbeats, one a second each, and what their
@@ -26,6 +28,7 @@
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <memory>
 #include <optional>
 #include <set>
 #include <string>
@@ -34,6 +37,8 @@
 
 #include "proto/link/brief.h"
 #include "proto/link/codec.h"
+#include "rendezvous/client/io/link_security.h"
+#include "rendezvous/io/secret_file.h"
 #include "tests/bench/process_counters.h"
 
 namespace {
@@ -62,13 +67,17 @@ struct Agent {
   std::string inbox;  // a frame that has not arrived in full
   std::string seat;   // the frame that gave it its numbers
   std::string_view awaited;
-  bool done = false;  // has heard what it waits for
+  bool done = false;                           // has heard what it waits for
+  std::unique_ptr<SecureChannel> secure = {};  // null: it speaks in clear
 };
 
 class Crowd {
  public:
-  Crowd(std::uint16_t port, std::size_t count, int restarts)
-      : port_(port), loop_(epoll_create1(EPOLL_CLOEXEC)), agents_(count) {
+  Crowd(std::uint16_t port, std::size_t count, int restarts, std::shared_ptr<SecureContext> secure)
+      : secure_(std::move(secure)),
+        port_(port),
+        loop_(epoll_create1(EPOLL_CLOEXEC)),
+        agents_(count) {
     for (std::size_t index = 0; index < count; ++index) {
       agents_[index].join = link::encode(link::Join{.job = "bench",
                                                     .host = "node" + std::to_string(index),
@@ -190,6 +199,7 @@ class Crowd {
         hear(agent);
         continue;
       }
+      if (secure_) agent.secure = std::make_unique<SecureChannel>(secure_);
       say(agent, link::preamble);
       agent.state = Agent::State::greeting;
       epoll_event reading{.events = EPOLLIN, .data = {.u64 = event.data.u64}};
@@ -201,7 +211,15 @@ class Crowd {
     const ssize_t count = recv(agent.fd, read_.data(), read_.size(), 0);
     if (count <= 0) give_up("the coordinator closed a link");
     heard_ += static_cast<double>(count);
-    agent.inbox.append(read_.data(), static_cast<std::size_t>(count));
+    if (agent.secure) {
+      if (!agent.secure->hear({read_.data(), static_cast<std::size_t>(count)})) {
+        give_up(agent.secure->reason());
+      }
+      agent.inbox += agent.secure->take_heard();
+      transmit(agent, agent.secure->take_outgoing());
+    } else {
+      agent.inbox.append(read_.data(), static_cast<std::size_t>(count));
+    }
     if (agent.state == Agent::State::greeting) {
       if (agent.inbox.size() < link::preamble.size()) return;
       agent.inbox.erase(0, link::preamble.size());
@@ -240,6 +258,13 @@ class Crowd {
   }
 
   void say(const Agent& agent, std::string_view bytes) {
+    if (!agent.secure) return transmit(agent, bytes);
+    agent.secure->say(bytes);
+    transmit(agent, agent.secure->take_outgoing());
+  }
+
+  void transmit(const Agent& agent, std::string_view bytes) {
+    if (bytes.empty()) return;
     if (send(agent.fd, bytes.data(), bytes.size(), MSG_NOSIGNAL) !=
         static_cast<ssize_t>(bytes.size())) {
       give_up("the coordinator does not take what is sent");
@@ -263,6 +288,7 @@ class Crowd {
     if (ranks.size() != agents_.size() || *ranks.rbegin() != last) give_up("ranks are not dense");
   }
 
+  std::shared_ptr<SecureContext> secure_;  // null: nobody holds a secret
   std::uint16_t port_;
   int loop_;
   std::vector<Agent> agents_;
@@ -276,6 +302,15 @@ class Crowd {
   std::array<epoll_event, 512> events_{};
   std::array<char, 65536> read_{};
 };
+
+std::shared_ptr<SecureContext> secure_of(const std::string& file) {
+  if (file.empty()) return nullptr;
+  auto secrets = read_secret_file(file);
+  if (!secrets) give_up(secrets.error().reason);
+  auto secure = LinkSecurity(*std::move(secrets)).for_dialing();
+  if (!secure) give_up(secure.error().reason);
+  return *secure;
+}
 
 void raise_descriptor_limit(std::size_t wanted) {
   rlimit limit{};
@@ -294,7 +329,8 @@ int main(int count, char** words) {
   const auto agents = static_cast<std::size_t>(number(3));
   const int restarts = number(4);
   raise_descriptor_limit(agents + 64);
-  Crowd crowd(static_cast<std::uint16_t>(number(1)), agents, restarts);
+  Crowd crowd(static_cast<std::uint16_t>(number(1)), agents, restarts,
+              secure_of(count > 6 ? words[6] : ""));
   const auto each = static_cast<double>(agents);
 
   const auto before = bench::counters_of(coordinator);

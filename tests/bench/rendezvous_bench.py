@@ -19,6 +19,7 @@ import shutil
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
 
 import siege
@@ -28,11 +29,13 @@ GOALS = {2: "≤ 3 ms", 128: "≤ 20 ms", 1000: "≤ 80 ms", 10_000: "≤ 0.8 s"
 PEERS = (2, 16, 128)
 
 
-def crowd(build, agents, restarts=0, idle=0):
+def crowd(build, agents, restarts=0, idle=0, secret_file=None):
     """One run of link_load against a fresh daemon: what it prints, by name."""
-    server = start_cpprund(build)
+    server = start_cpprund(build, secret_file=secret_file)
     command = [os.path.join(build, "tests/bench/link_load"), server.port, server.pid, agents]
     command += [restarts, idle]
+    if secret_file:
+        command.append(secret_file)
     done = subprocess.run([str(part) for part in command], capture_output=True, text=True)
     server.end()
     if done.returncode != 0:
@@ -127,6 +130,34 @@ def bench_idle(options):
               f"{result['idle_wake_ups']:,.0f} |", flush=True)
 
 
+def bench_secret(options):
+    """The same crowds in clear and behind a secret, in turns."""
+    print()
+    print("| agents | | meet, ms | next round, ms | CPU to join, us | memory of a link, bytes | "
+          "standing by: CPU |")
+    print("| --- | --- | --- | --- | --- | --- | --- |")
+    folder = tempfile.mkdtemp()
+    secret_file = os.path.join(folder, "secret")
+    with open(os.open(secret_file, os.O_WRONLY | os.O_CREAT, 0o600), "w") as file:
+        file.write(f"cpprun1:bench:{os.urandom(32).hex()}\n")
+    try:
+        for agents in (2, 1000, 10_000):
+            runs = {None: [], secret_file: []}
+            for _ in range(options.rounds):
+                for secret, results in runs.items():
+                    results.append(crowd(options.build, agents, 1, options.seconds, secret))
+            for secret, results in runs.items():
+                def middle(name):
+                    return statistics.median(result[name] for result in results)
+                memory = f"{middle('link_bytes'):,.0f}" if agents >= 1000 else ""
+                print(f"| {agents:,} | {'secret' if secret else 'clear'} | "
+                      f"{cell(middle('join_ms'))} | {cell(middle('restart_ms'))} | "
+                      f"{middle('join_cpu_us'):.1f} | {memory} | "
+                      f"{middle('idle_cpu_percent'):.2f} % |", flush=True)
+    finally:
+        shutil.rmtree(folder)
+
+
 def bench_calls(options):
     """System calls of the coordinator while agents join, counted by strace in a run of its own."""
     if not shutil.which("strace"):
@@ -178,12 +209,16 @@ def main():
     parser.add_argument("--rival", action="append", default=[], metavar="NAME=CPPRUND",
                         help="another cpprund to be besieged, an older one for instance")
     parser.add_argument("--no-peer", dest="peer", action="store_false")
+    parser.add_argument("--secret-alone", action="store_true", help="that table and no other")
     options = parser.parse_args()
     if options.quick:
         options.rounds, options.peer_rounds, options.seconds = 1, 1, 2
+    if options.secret_alone:
+        return bench_secret(options)
     runs = bench_meeting(options)
     bench_coordinator(options, runs)
     bench_idle(options)
+    bench_secret(options)
     bench_calls(options)
     bench_siege(options)
 

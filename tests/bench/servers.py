@@ -57,6 +57,9 @@ def start_libuv(python):
         os.unlink(path)
 
 
-def start_cpprund(build, prepare=None):
+def start_cpprund(build, prepare=None, secret_file=None):
     program = os.path.join(build, "rendezvous/cpprund")
-    return Server("cpprund", [program, "--host", "127.0.0.1", "--port", "0", "--quiet"], prepare)
+    command = [program, "--host", "127.0.0.1", "--port", "0", "--quiet"]
+    if secret_file:
+        command += ["--secret-file", secret_file]
+    return Server("cpprund", command, prepare)
