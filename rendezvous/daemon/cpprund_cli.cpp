@@ -72,6 +72,26 @@ std::string level_said_by(const Environment& environment) {
   return said == nullptr || said->empty() ? "info" : *said;
 }
 
+// Whose jobs are hosted.
+void add_secrets(CLI::App& app, DaemonOptions& options) {
+  const auto not_empty = CLI::Validator(
+      [](const std::string& text) {
+        return text.empty() ? std::string("a name is missing") : std::string();
+      },
+      "", "not empty");
+  auto* const folder =
+      app.add_option("--secrets", options.secrets_folder,
+                     "Folder with the secrets of whose jobs are hosted: a file for each owner, "
+                     "called as the owner is (cpprunctl keygen); SIGHUP reads it again")
+          ->check(not_empty)
+          ->type_name("FOLDER");
+  app.add_option("--secret-file", options.secret_file,
+                 "File with the secret of the one owner there is")
+      ->check(not_empty)
+      ->type_name("FILE")
+      ->excludes(folder);
+}
+
 // What is there for others than the agents.
 void add_services(CLI::App& app, DaemonOptions& options) {
   app.add_flag("!--no-plain-store", options.has_plain_store,
@@ -115,6 +135,7 @@ std::variant<DaemonOptions, CommandLineEnd> parse_daemon_options(int argc, const
       ->check(CLI::IsMember(std::set<std::string>{"error", "warning", "info", "debug"}))
       ->default_str("info")
       ->excludes(verbose);
+  add_secrets(app, options);
   add_services(app, options);
   // Names only: an enum would be taken by number, too.
   std::string dialect = "auto";

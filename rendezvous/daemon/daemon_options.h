@@ -23,6 +23,9 @@ struct DaemonOptions {
   LogLevel log_level = LogLevel::info;
   StatusAccess status_access = StatusAccess::user;  // who may look at the jobs by HTTP
   std::vector<DoorFolder> door_folders = {};        // of its socket for tools
+  // Whose jobs it hosts: a folder with a file for each owner, or one file. Empty: anybody's.
+  std::string secrets_folder = {};
+  std::string secret_file = {};
   bool has_plain_store = true;  // for whoever comes, on the port where agents meet
   c10d::Dialect dialect = c10d::Dialect::undecided;  // taken for granted where it is given
   // What strangers can take at most.

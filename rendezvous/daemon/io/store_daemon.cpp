@@ -15,6 +15,7 @@
 #include "proto/text.h"
 #include "rendezvous/coordinator/io/coordinator_server.h"
 #include "rendezvous/daemon/io/daemon_log.h"
+#include "rendezvous/daemon/io/owner_reload.h"
 #include "rendezvous/io/patient_writer.h"
 #include "rendezvous/io/scribe.h"
 #include "rendezvous/io/side_processes.h"
@@ -56,6 +57,10 @@ int run_store_daemon(const DaemonOptions& options) {
   DaemonLog log(io, side, STDERR_FILENO, options);
   asio::signal_set signals(io, SIGTERM, SIGINT);
   signals.async_wait([&](const asio::error_code&, int) { io.stop(); });
+  OwnerReload owners(
+      io, options,
+      {.say = [&log](LogLevel level, const std::string& text) { log.say(level, text); },
+       .take = nullptr});
   JobEvents events(own_host());
   // Nobody's agent lives here, and a daemon is never done.
   CoordinatorServer server(
@@ -66,6 +71,11 @@ int run_store_daemon(const DaemonOptions& options) {
        .event_of = [&events](const std::string& job,
                              const auto& action) { return events.line(wall_now(), job, action); }},
       {.memory = memory_of(options)});
+  if (const auto loaded = owners.load(); !loaded) {
+    log.say(LogLevel::error, loaded.error().reason);
+    log.flush();
+    return 1;
+  }
   const auto listening =
       server.open({.host = options.host, .port = options.port, .dialect = options.dialect},
                   {.only = {},
@@ -92,11 +102,12 @@ int run_store_daemon(const DaemonOptions& options) {
   PatientWriter out(io, scribe ? scribe->pipe() : STDOUT_FILENO, {.lost = lost});
   out.write(fmt::format("cpprund listening on {}\n", listening->address));
   io.run();
-  // A second TERM on the way out must not turn a clean end into a killed one.
+  // A second signal on the way out must not turn a clean end into a killed one.
   sigset_t late;
   ::sigemptyset(&late);
   ::sigaddset(&late, SIGTERM);
   ::sigaddset(&late, SIGINT);
+  ::sigaddset(&late, SIGHUP);
   ::pthread_sigmask(SIG_BLOCK, &late, nullptr);
   log.flush();
   return 0;

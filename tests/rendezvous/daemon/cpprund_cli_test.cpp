@@ -147,3 +147,17 @@ TEST_CASE("who may look at the jobs is one of four words") {
         StatusAccess::host);
   CHECK(end_of({"--status-access=all"}).exit_code == 2);
 }
+
+TEST_CASE("secrets lie in a folder or in a file, not in both") {
+  const auto of = [](const std::vector<const char*>& arguments) {
+    const auto parsed = parse(arguments);
+    REQUIRE(std::holds_alternative<DaemonOptions>(parsed));
+    return std::get<DaemonOptions>(parsed);
+  };
+  CHECK(of({}).secrets_folder.empty());
+  CHECK(of({}).secret_file.empty());
+  CHECK(of({"--secrets", "/s"}).secrets_folder == "/s");
+  CHECK(of({"--secret-file=/f"}).secret_file == "/f");
+  CHECK(end_of({"--secrets=/s", "--secret-file=/f"}).exit_code == 2);
+  CHECK(end_of({"--secrets="}).exit_code == 2);
+}

@@ -83,6 +83,7 @@ class Program {
     REQUIRE(prlimit(pid_, RLIMIT_AS, &limit, nullptr) == 0);
   }
 
+  void signal(int number) const { REQUIRE(kill(pid_, number) == 0); }
   int end_with(int signal) {
     kill(pid_, signal);
     return exit_code();

@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "rendezvous/daemon/io/owner_files.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <memory>
+#include <string_view>
+#include <utility>
+
+#include "proto/plain_text.h"
+#include "proto/text.h"
+#include "rendezvous/io/file_descriptor.h"
+#include "rendezvous/io/secret_file.h"
+
+namespace cpprun {
+namespace {
+
+constexpr unsigned mode_bits = 07777;
+constexpr unsigned write_bits_of_others = 022;
+
+struct CloseFolder {
+  void operator()(DIR* folder) const { ::closedir(folder); }
+};
+
+tl::unexpected<Error> refused(const std::string& folder, std::string_view why) {
+  return failure(fmt::format("cannot take secrets from \"{}\": {}", plain_line(folder), why));
+}
+
+// Why others could decide who is let in; empty where they cannot.
+std::string objection(const struct stat& folder, const std::string& path) {
+  const uid_t self = ::geteuid();
+  if (folder.st_uid != self && folder.st_uid != 0) {
+    return fmt::format("it belongs to uid {}, who could change it, and this runs as uid {}",
+                       folder.st_uid, self);
+  }
+  if ((folder.st_mode & write_bits_of_others) != 0) {
+    return fmt::format("others than its owner may change it (mode {:04o}); chmod 700 {}",
+                       folder.st_mode & mode_bits, plain_line(path));
+  }
+  return {};
+}
+
+// What lies in it, in order, but for itself and the one above.
+Result<std::vector<std::string>> names_in(const FileDescriptor& folder, const std::string& path) {
+  const std::unique_ptr<DIR, CloseFolder> entries(
+      ::fdopendir(::openat(folder.get(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC)));
+  if (entries == nullptr) return refused(path, errno_text(errno));
+  std::vector<std::string> names;
+  const auto next = [&entries] {
+    errno = 0;  // at the end it stays so
+    return ::readdir(entries.get());
+  };
+  while (const dirent* const entry = next()) {
+    const std::string name = entry->d_name;
+    if (name != "." && name != "..") names.push_back(name);
+  }
+  if (errno != 0) return refused(path, errno_text(errno));
+  std::ranges::sort(names);
+  return names;
+}
+
+Result<OwnerFiles> read_folder(const std::string& path) {
+  const FileDescriptor folder(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!folder) return refused(path, errno_text(errno));
+  struct stat facts {};
+  if (::fstat(folder.get(), &facts) != 0) return refused(path, errno_text(errno));
+  if (const std::string why = objection(facts, path); !why.empty()) return refused(path, why);
+  auto names = names_in(folder, path);
+  if (!names) return tl::unexpected(std::move(names.error()));
+  OwnerFiles files;
+  for (auto& name : *names) {
+    if (is_passed_over(name)) {
+      files.passed_over.push_back(std::move(name));
+      continue;
+    }
+    const std::string file = fmt::format("{}/{}", path, name);
+    if (!is_owner_name(name)) {
+      return refused(file,
+                     "its name is no owner's; use letters, digits, dots, dashes and "
+                     "underscores, 64 of them at most");
+    }
+    if (files.owners.size() == owners_max) {
+      return refused(path, fmt::format("it has files of more than {} owners", owners_max));
+    }
+    auto secrets = read_secret_in(folder, name, file);
+    if (!secrets) return tl::unexpected(std::move(secrets.error()));
+    files.owners.push_back({.name = std::move(name), .secrets = std::move(*secrets)});
+  }
+  if (files.owners.empty()) {
+    return refused(path, fmt::format("it has no file of secrets, so that nobody could be let in; "
+                                     "\"cpprunctl keygen {}/NAME\" makes one",
+                                     plain_line(path)));
+  }
+  if (auto checked = check_owners(files.owners); !checked) {
+    return refused(path, checked.error().reason);
+  }
+  return files;
+}
+
+}  // namespace
+
+Result<OwnerFiles> read_owner_files(const DaemonOptions& options) {
+  if (!options.secrets_folder.empty()) return read_folder(options.secrets_folder);
+  OwnerFiles files;
+  if (options.secret_file.empty()) return files;
+  auto secrets = read_secret_file(options.secret_file);
+  if (!secrets) return tl::unexpected(std::move(secrets.error()));
+  files.owners.push_back({.name = std::string(only_owner_name), .secrets = std::move(*secrets)});
+  return files;
+}
+
+}  // namespace cpprun

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "rendezvous/daemon/io/owner_reload.h"
+
+#include <fmt/format.h>
+#include <signal.h>
+
+#include <utility>
+
+#include "proto/plain_text.h"
+#include "rendezvous/daemon/io/owner_files.h"
+
+namespace cpprun {
+namespace {
+
+bool has_secrets(const DaemonOptions& options) {
+  return !options.secrets_folder.empty() || !options.secret_file.empty();
+}
+
+}  // namespace
+
+OwnerReload::OwnerReload(asio::io_context& io, const DaemonOptions& options, Hooks hooks)
+    : options_(options), hooks_(std::move(hooks)), hangup_(io, SIGHUP) {
+  wait();
+}
+
+Result<void> OwnerReload::load() {
+  if (!has_secrets(options_)) return {};
+  // Read in place, and not by a side process, which keys would have to come back from: an operator
+  // has just put the files there.
+  auto files = read_owner_files(options_);
+  if (!files) return tl::unexpected(std::move(files.error()));
+  for (const auto& name : files->passed_over) {
+    hooks_.say(LogLevel::info, fmt::format("passes over \"{}/{}\", which is no file of secrets",
+                                           plain_line(options_.secrets_folder), plain_line(name)));
+  }
+  hooks_.say(LogLevel::info, "knows the secrets of " + owners_text(files->owners));
+  if (hooks_.take) hooks_.take(std::move(files->owners));
+  return {};
+}
+
+void OwnerReload::wait() {
+  hangup_.async_wait([this](const asio::error_code& error, int) {
+    if (error) return;
+    reload();
+    wait();
+  });
+}
+
+void OwnerReload::reload() {
+  if (!has_secrets(options_)) {
+    hooks_.say(LogLevel::info,
+               "SIGHUP: nothing to reload, this daemon was started without --secrets");
+    return;
+  }
+  const auto loaded = load();
+  if (loaded) return;
+  hooks_.say(LogLevel::error,
+             fmt::format("SIGHUP: the secrets stay as they were: {}", loaded.error().reason));
+}
+
+}  // namespace cpprun

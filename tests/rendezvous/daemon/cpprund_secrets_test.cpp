@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The daemon's secrets: read at the start, and again at SIGHUP, all of them or none.
+
+#include <doctest/doctest.h>
+#include <sys/stat.h>
+
+#include <csignal>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "tests/integration/folder.h"
+#include "tests/rendezvous/daemon/cpprund_program.h"
+
+using namespace cpprun;
+using integration::Folder;
+
+namespace {
+
+const std::string digits = "000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f";
+
+std::string put(const Folder& folder, const std::string& name, const std::string& text) {
+  auto path = folder.write(name, text);
+  REQUIRE(::chmod(path.c_str(), 0600) == 0);
+  return path;
+}
+
+std::string secret(const std::string& id) {
+  return "cpprun1:" + id + ":" + digits + "\n";
+}
+
+std::vector<std::string> with(std::vector<std::string> flags) {
+  flags.insert(flags.end(), {"--host", "127.0.0.1", "--port", "0"});
+  return flags;
+}
+
+// The next line of the log that has these words; empty where none comes.
+std::string line_with(Program& daemon, std::string_view words) {
+  while (true) {
+    const std::string line = daemon.err_line();
+    if (line.empty() || line.find(words) != std::string::npos) return line;
+  }
+}
+
+}  // namespace
+
+TEST_CASE("SIGHUP reads the secrets again, and a broken file changes none of them") {
+  const Folder folder;
+  put(folder, "alice", secret("a"));
+  put(folder, "alice~", "");
+  Program daemon(with({"--secrets", folder.path()}));
+  daemon.port();
+  CHECK(line_with(daemon, "passes over").find("/alice~\"") != std::string::npos);
+  CHECK(line_with(daemon, "knows the secrets").ends_with("knows the secrets of alice"));
+
+  put(folder, "bob", secret("b") + secret("b2"));
+  daemon.signal(SIGHUP);
+  CHECK(line_with(daemon, "knows the secrets")
+            .ends_with("knows the secrets of alice, bob (2 secrets)"));
+
+  put(folder, "bob", "not a secret " + digits);
+  daemon.signal(SIGHUP);
+  const auto line = line_with(daemon, "SIGHUP");
+  CHECK(line.find("SIGHUP: the secrets stay as they were: cannot take a secret from \"" +
+                  folder.path() + "/bob\": line 1 is no secret of cpprun") != std::string::npos);
+  CHECK(line.find(digits) == std::string::npos);
+
+  std::filesystem::remove(folder.path() + "/bob");
+  daemon.signal(SIGHUP);
+  CHECK(line_with(daemon, "knows the secrets").ends_with("knows the secrets of alice"));
+  CHECK(daemon.end_with(SIGTERM) == 0);
+}
+
+TEST_CASE("a daemon of one owner reads its file again") {
+  const Folder folder;
+  const auto path = put(folder, "key", secret("a"));
+  Program daemon(with({"--secret-file", path}));
+  daemon.port();
+  CHECK(line_with(daemon, "knows the secrets").ends_with("knows the secrets of default"));
+  put(folder, "key", secret("a") + secret("b"));
+  daemon.signal(SIGHUP);
+  CHECK(line_with(daemon, "knows the secrets").ends_with("of default (2 secrets)"));
+  CHECK(daemon.end_with(SIGTERM) == 0);
+}
+
+TEST_CASE("a daemon without secrets has nothing to reload, and goes on") {
+  Program daemon(with({}));
+  daemon.port();
+  daemon.signal(SIGHUP);
+  CHECK(line_with(daemon, "SIGHUP")
+            .ends_with("SIGHUP: nothing to reload, this daemon was started without --secrets"));
+  CHECK(daemon.end_with(SIGTERM) == 0);
+}
+
+TEST_CASE("a daemon whose secrets are wrong at the start does not start") {
+  const Folder folder;
+  put(folder, "alice", secret("a"));
+  put(folder, "bob", secret("a"));
+  Program daemon(with({"--secrets", folder.path()}));
+  CHECK(line_with(daemon, "alice").find("\"alice\" and \"bob\" both have") != std::string::npos);
+  CHECK(daemon.exit_code() == 1);
+  Program lost(with({"--secret-file", folder.path() + "/gone"}));
+  CHECK(line_with(lost, "gone").find("No such file or directory") != std::string::npos);
+  CHECK(lost.exit_code() == 1);
+}

@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "rendezvous/daemon/io/owner_files.h"
+
+#include <doctest/doctest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "tests/integration/folder.h"
+
+using namespace cpprun;
+using integration::Folder;
+
+namespace {
+
+const std::string digits = "000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f";
+
+void put(const Folder& folder, const std::string& name, const std::string& id, mode_t mode = 0600) {
+  const auto path = folder.write(name, "cpprun1:" + id + ":" + digits + "\n");
+  REQUIRE(::chmod(path.c_str(), mode) == 0);
+}
+
+Result<OwnerFiles> read(const Folder& folder) {
+  DaemonOptions options;
+  options.secrets_folder = folder.path();
+  return read_owner_files(options);
+}
+
+std::string refusal(const Folder& folder) {
+  const auto files = read(folder);
+  return files ? "taken" : files.error().reason;
+}
+
+}  // namespace
+
+TEST_CASE("each file has its owner's name, and what editors leave behind is passed over") {
+  const Folder folder;
+  put(folder, "bob", "b");
+  put(folder, "alice", "a");
+  put(folder, "admin", "root");
+  put(folder, "bob~", "b", 0644);
+  put(folder, "bob.bak", "b");
+  put(folder, ".bob.swp", "b");
+  const auto files = read(folder);
+  REQUIRE_MESSAGE(files, files.error().reason);
+  REQUIRE(files->owners.size() == 3);
+  CHECK(files->owners[0].name == "admin");
+  CHECK(files->owners[1].name == "alice");
+  CHECK(files->owners[1].secrets.front().id == "a");
+  CHECK(files->owners[2].name == "bob");
+  CHECK(files->passed_over == std::vector<std::string>{".bob.swp", "bob.bak", "bob~"});
+}
+
+TEST_CASE("one file that is wrong is the reason why none is taken") {
+  const Folder folder;
+  put(folder, "alice", "a");
+  put(folder, "bob", "b", 0644);
+  CHECK(refusal(folder).starts_with("cannot take a secret from \"" + folder.path() +
+                                    "/bob\": others than its owner may use it (mode 0644)"));
+  put(folder, "bob", "a");
+  CHECK(refusal(folder).find("\"alice\" and \"bob\" both have a secret of the id \"a\"") !=
+        std::string::npos);
+  put(folder, "bob", "b");
+  CHECK(refusal(folder) == "taken");
+  put(folder, "bob smith", "c");
+  CHECK(refusal(folder).find("/bob smith\": its name is no owner's") != std::string::npos);
+  std::filesystem::remove(folder.path() + "/bob smith");
+  std::filesystem::create_directory(folder.path() + "/more");
+  CHECK(refusal(folder).ends_with("/more\": it is a folder; give a file"));
+}
+
+TEST_CASE("a folder that holds nobody's secret, or is not there, is refused") {
+  const Folder folder;
+  CHECK(refusal(folder) == "cannot take secrets from \"" + folder.path() +
+                               "\": it has no file of secrets, so that nobody could be let in; "
+                               "\"cpprunctl keygen " +
+                               folder.path() + "/NAME\" makes one");
+  put(folder, ".hidden", "a");
+  CHECK(refusal(folder).find("it has no file of secrets") != std::string::npos);
+  DaemonOptions options;
+  options.secrets_folder = folder.path() + "/gone";
+  REQUIRE_FALSE(read_owner_files(options));
+  CHECK(read_owner_files(options).error().reason ==
+        "cannot take secrets from \"" + folder.path() + "/gone\": No such file or directory");
+}
+
+TEST_CASE("a folder that others may change is refused with the command that helps") {
+  const Folder folder;
+  put(folder, "alice", "a");
+  REQUIRE(::chmod(folder.path().c_str(), 0755) == 0);
+  CHECK(refusal(folder) == "taken");
+  REQUIRE(::chmod(folder.path().c_str(), 0770) == 0);
+  CHECK(refusal(folder) == "cannot take secrets from \"" + folder.path() +
+                               "\": others than its owner may change it (mode 0770); chmod 700 " +
+                               folder.path());
+  REQUIRE(::chmod(folder.path().c_str(), 0700) == 0);
+  if (::geteuid() != 0) {
+    std::puts("skipped: only root can give folders away");
+    return;
+  }
+  REQUIRE(::chown(folder.path().c_str(), 65534, 65534) == 0);
+  CHECK(refusal(folder).find("it belongs to uid 65534") != std::string::npos);
+}
+
+TEST_CASE("one file is one owner's, and a daemon may have none") {
+  const Folder folder;
+  put(folder, "key", "a");
+  DaemonOptions options;
+  auto files = read_owner_files(options);
+  REQUIRE(files);
+  CHECK(files->owners.empty());
+  options.secret_file = folder.path() + "/key";
+  files = read_owner_files(options);
+  REQUIRE(files);
+  REQUIRE(files->owners.size() == 1);
+  CHECK(files->owners.front().name == "default");
+}
