@@ -107,6 +107,9 @@ struct Config {
   Duration keep_alive_interval = std::chrono::seconds(1);
   int keep_alive_attempts_max = 3;  // the lease is interval × attempts
   std::optional<std::string> local_addr;
+  std::string secret_file = {};  // --secret-file; empty: the user's own, where there is one
+  bool insecure = false;         // --insecure: says nothing of a job without a secret
+  bool require_secret = false;   // CPPRUN_REQUIRE_SECRET=1: no job of several nodes without one
   StatusAccess status_access = StatusAccess::user;  // who may look by HTTP, where this node hosts
   Program program;
   LogOptions logs;

@@ -2,6 +2,8 @@
 // cpprun: reads the command line, looks at the machine, and runs the job to its end.
 
 #include <cstdio>
+#include <optional>
+#include <string>
 #include <system_error>
 #include <utility>
 #include <variant>
@@ -12,8 +14,10 @@
 #include "launcher/agent/io/runtime.h"
 #include "launcher/cli/cli.h"
 #include "launcher/plan/io/host.h"
+#include "launcher/plan/secrecy.h"
 #include "launcher/workers/io/watchdog.h"
 #include "proto/version.h"
+#include "rendezvous/io/secret_file.h"
 #include "rendezvous/io/standard_streams.h"
 
 extern char** environ;
@@ -22,9 +26,20 @@ namespace {
 
 using namespace cpprun;
 
+// Those of the job; or why it has to have one, and what is wrong with it.
+Result<Secrets> secrets_of(const Config& config, const Environment& environment) {
+  if (!uses_secret(config)) return Secrets{};
+  auto secrets = find_secrets(config.secret_file, environment);
+  const auto missing = missing_secret(config);
+  if (secrets && secrets->empty() && missing) return failure(*missing);
+  return secrets;
+}
+
 int run(Config config, const Environment& environment) {
-  io::RunInputs inputs = io::begin_inputs(std::move(config), environment);
+  io::RunInputs inputs = io::begin_inputs(std::move(config), without_secret_place(environment));
   if (auto mistakes = io::open_output_files(inputs)) return io::refuse(std::move(*mistakes));
+  const auto secrets = secrets_of(inputs.config, environment);
+  if (!secrets) return io::refuse(inputs, {secrets.error().reason, usage_exit_code});
   if (const auto refusal = io::look_around(inputs)) return io::refuse(inputs, *refusal);
   // Before the limits are raised, and while this process is small: it is a fork of it.
   auto watchdog = io::Watchdog::start(inputs.kin, inputs.error_folder);

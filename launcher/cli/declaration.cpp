@@ -107,6 +107,10 @@ void Declaration::declare_rendezvous(Flags& flags) {
   add<std::string>(flags.rdzv_conf, "--rdzv-conf", "K=V,...", any_text,
                    "join_timeout, last_call_timeout, keep_alive_interval, ...");
   add<std::string>(flags.local_addr, "--local-addr", "HOST", host_name, "Address of this node");
+  add<std::string>(flags.secret_file, "--secret-file", "FILE", file_name,
+                   "The nodes' secret (default: ~/.config/cpprun/secret)")
+      .variables.emplace_back("CPPRUN_SECRET_FILE");
+  add(flags.insecure, "--insecure", "Say nothing of a job that has no secret");
 }
 
 void Declaration::declare_workers(Flags& flags) {

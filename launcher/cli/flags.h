@@ -47,6 +47,8 @@ struct Flags {
   Flag<std::string> rdzv_id;
   Flag<std::string> rdzv_conf;
   Flag<std::string> local_addr;
+  Flag<std::string> secret_file;
+  Flag<bool> insecure;
   // Workers
   Flag<std::string> nproc_per_node;
   Flag<bool> module;

@@ -4,6 +4,7 @@
 #include "launcher/cli/ending_settings.h"
 #include "launcher/cli/log_settings.h"
 #include "launcher/cli/rendezvous_settings.h"
+#include "launcher/cli/secret_settings.h"
 #include "launcher/cli/setting_reader.h"
 #include "launcher/cli/worker_settings.h"
 
@@ -13,6 +14,7 @@ Config config_of(const Flags& flags, const CommandLine& line, Mistakes& mistakes
   Config config;
   SettingReader reader(flags, line.environment, mistakes, config.notes);
   read_rendezvous_settings(reader, line.random_id, config);
+  read_secret_settings(reader, config);
   read_worker_settings(reader, line, config);
   read_ending_settings(reader, config);
   read_log_settings(reader, config);

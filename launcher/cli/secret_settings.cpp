@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "launcher/cli/secret_settings.h"
+
+namespace cpprun {
+
+namespace {
+
+// No flag, for it is whoever looks after the machines that sets it, and not whoever starts the job.
+constexpr std::string_view require_variable = "CPPRUN_REQUIRE_SECRET";
+
+bool is_required(SettingReader& reader) {
+  const std::string* const said = find_variable(reader.environment(), require_variable);
+  if (said == nullptr || said->empty() || *said == "0") return false;
+  if (*said == "1") return true;
+  reader.complain_whole(
+      reader.flags().secret_file,
+      fmt::format("CPPRUN_REQUIRE_SECRET={} is neither 1 (on) nor 0 (off)", *said));
+  return false;
+}
+
+}  // namespace
+
+void read_secret_settings(SettingReader& reader, Config& config) {
+  const auto& flags = reader.flags();
+  config.secret_file = flags.secret_file.value.value_or("");
+  config.insecure = is_on(flags.insecure);
+  config.require_secret = is_required(reader);
+  if (!config.insecure) return;
+  if (config.require_secret) {
+    reader.complain(flags.insecure,
+                    " wants no word about a job without a secret, and CPPRUN_REQUIRE_SECRET=1 "
+                    "refuses such a job; leave one of them out");
+  } else if (!config.secret_file.empty()) {
+    reader.note(flags.insecure, " has no effect, {} names a secret", flags.secret_file.source);
+  }
+}
+
+}  // namespace cpprun

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "launcher/cli/secret_settings.h"
+
+#include <doctest/doctest.h>
+
+#include "tests/launcher/cli/cli_probe.h"
+
+using namespace cpprun;
+using namespace cpprun::probe;
+
+TEST_CASE("a secret is named by the flag, by a variable, or by a line of the file") {
+  CHECK(good({"x"}).secret_file.empty());
+  CHECK(good({"--secret-file=a", "x"}).secret_file == "a");
+  CHECK(good({"--secret_file", "a", "x"}).secret_file == "a");
+  CHECK(good({"x"}, {{"CPPRUN_SECRET_FILE", "b"}}).secret_file == "b");
+  CHECK(good({"--secret-file=a", "x"}, {{"CPPRUN_SECRET_FILE", "b"}}).secret_file == "a");
+  CHECK(good({"x"}, {{"CPPRUN_SECRET_FILE", ""}}).secret_file.empty());
+  CHECK(good({"--config=job.toml", "x"}, {}, {.text = "secret-file = \"c\"\n"}).secret_file == "c");
+  CHECK_FALSE(mistakes({"--secret-file=", "x"}).empty());
+}
+
+TEST_CASE("a job goes without a secret, and without a word, where it is told to") {
+  CHECK_FALSE(good({"x"}).insecure);
+  CHECK(good({"--insecure", "x"}).insecure);
+  CHECK(good({"--insecure", "--secret-file=a", "x"}).notes ==
+        Words{"--insecure has no effect, --secret-file names a secret"});
+}
+
+TEST_CASE("whoever looks after the machines can ask for a secret") {
+  CHECK_FALSE(good({"x"}).require_secret);
+  CHECK(good({"x"}, {{"CPPRUN_REQUIRE_SECRET", "1"}}).require_secret);
+  CHECK_FALSE(good({"x"}, {{"CPPRUN_REQUIRE_SECRET", "0"}}).require_secret);
+  CHECK_FALSE(good({"x"}, {{"CPPRUN_REQUIRE_SECRET", ""}}).require_secret);
+  CHECK(mistakes({"x"}, {{"CPPRUN_REQUIRE_SECRET", "yes"}}) ==
+        Words{"CPPRUN_REQUIRE_SECRET=yes is neither 1 (on) nor 0 (off)"});
+}
+
+TEST_CASE("who wants no secret where one is asked for is told with all other mistakes") {
+  CHECK(mistakes({"--insecure", "--nnodes=0", "x"}, {{"CPPRUN_REQUIRE_SECRET", "1"}}) ==
+        Words{"--nnodes=0 is neither a number of nodes, as 2, nor a range, as 2:4",
+              "--insecure wants no word about a job without a secret, and CPPRUN_REQUIRE_SECRET=1 "
+              "refuses such a job; leave one of them out"});
+}

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "launcher/plan/secrecy.h"
+
+#include <doctest/doctest.h>
+
+using namespace cpprun;
+
+namespace {
+
+Config job_of(int nodes) {
+  Config config;
+  config.rendezvous = RendezvousMode::fixed_master;
+  config.endpoint = {"head", 29500};
+  config.nodes_min = nodes;
+  config.nodes_max = nodes;
+  return config;
+}
+
+}  // namespace
+
+TEST_CASE("a node by itself needs no secret, one that meets others takes it along") {
+  CHECK_FALSE(uses_secret(Config{}));
+  CHECK(uses_secret(job_of(2)));
+  // It may meet a daemon that lets in nobody without one.
+  CHECK(uses_secret(job_of(1)));
+}
+
+TEST_CASE("a job of several nodes without a secret is refused where one is asked for") {
+  Config config = job_of(2);
+  CHECK(missing_secret(config) == std::nullopt);
+  config.require_secret = true;
+  REQUIRE(missing_secret(config));
+  CHECK(missing_secret(config)->find("\"cpprunctl keygen\" makes one") != std::string::npos);
+  config = job_of(1);
+  config.require_secret = true;
+  CHECK(missing_secret(config) == std::nullopt);
+}
+
+TEST_CASE("an open port is told, unless it leads to one node or nobody wants to hear of it") {
+  Config config = job_of(2);
+  CHECK(open_port_note(config, "10.0.0.1") ==
+        "this job's port 29500 is open to everybody who reaches 10.0.0.1: \"cpprunctl keygen\" "
+        "makes a secret");
+  CHECK(open_port_note(job_of(1), "10.0.0.1") == std::nullopt);
+  config.nodes_min = 1;
+  CHECK(open_port_note(config, "10.0.0.1"));
+  config.insecure = true;
+  CHECK(open_port_note(config, "10.0.0.1") == std::nullopt);
+}
+
+TEST_CASE("where the secret lies is not passed on, and everything else is") {
+  CHECK(without_secret_place({{"CPPRUN_SECRET_FILE", "/s"}, {"CPPRUN_CONFIG", "c"}, {"A", "1"}}) ==
+        Environment{{"CPPRUN_CONFIG", "c"}, {"A", "1"}});
+  CHECK(without_secret_place({{"A", "1"}}) == Environment{{"A", "1"}});
+}
