@@ -13,6 +13,9 @@ constexpr std::string_view jobs_of_now = "cpprunctl ls --names 2>/dev/null";
 bool takes_job(const ControlCommand& command) {
   return command.subject == "JOB";
 }
+bool takes_file(const ControlCommand& command) {
+  return command.subject == "FILE";
+}
 
 // Between single quotes of a shell.
 std::string quoted(std::string_view text) {
@@ -46,9 +49,11 @@ std::string bash_script(const ControlFacts& facts) {
     names.push_back(command.name);
     const auto words = fmt::format("{} {}", fmt::join(spellings_of(command.flags), " "),
                                    fmt::join(spellings_of(facts.flags), " "));
-    const auto jobs = takes_job(command) ? fmt::format(" $({})", jobs_of_now) : std::string();
+    std::string subjects;
+    if (takes_job(command)) subjects = fmt::format(" $({})", jobs_of_now);
+    if (takes_file(command)) subjects = " $(compgen -f -- \"$word\")";
     cases += fmt::format("    {}) [[ $word == -* ]] && found='{}' || found=\"{}\" ;;\n",
-                         command.name, words, jobs);
+                         command.name, words, subjects);
   }
   return fmt::format(
       R"(# bash completion for cpprunctl: source it, or put it into bash-completion's folder
@@ -92,6 +97,8 @@ std::string zsh_script(const ControlFacts& facts) {
     std::string subject;
     if (takes_job(command)) {
       subject = " '1:job:_cpprunctl_jobs'";
+    } else if (takes_file(command)) {
+      subject = " '1:file:_files'";
     } else if (!command.subject.empty()) {
       subject = " " + quoted(fmt::format("1:{}:_hosts", command.subject));
     }
@@ -153,6 +160,7 @@ std::string fish_script(const ControlFacts& facts) {
     if (takes_job(command)) {
       text += fmt::format("complete -c cpprunctl{} -a '({})'\n", condition, jobs_of_now);
     }
+    if (takes_file(command)) text += fmt::format("complete -c cpprunctl{} -F\n", condition);
   }
   return text;
 }

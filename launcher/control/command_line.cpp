@@ -10,12 +10,15 @@
 
 #include "launcher/control/command_facts.h"
 #include "launcher/control/durations.h"
+#include "proto/bounds.h"
+#include "proto/secure/secret.h"
 
 namespace cpprun {
 
 namespace {
 
 constexpr int port_of_daemon = 29400;
+constexpr std::int64_t token_seconds = 3600;  // where nobody says how long one is good
 
 constexpr const char* footer =
     "JOB may be left out where there is one, and shortened to how its name begins.\n"
@@ -27,7 +30,8 @@ constexpr const char* footer =
     "  cpprunctl events -f train            what happens in the one called train…\n"
     "  cpprunctl drain node-7 --reason \"ECC errors\"\n"
     "  cpprunctl exclude node-7 --for 2h\n"
-    "  cpprunctl policy simulate job.toml --trace events.jsonl\n";
+    "  cpprunctl policy simulate job.toml --trace events.jsonl\n"
+    "  cpprunctl keygen                     a secret, so that nobody else joins your jobs\n";
 
 ControlFlag flag_of(const CLI::Option& option) {
   ControlFlag flag{.spellings = {}, .value = {}, .help = option.get_description()};
@@ -82,6 +86,7 @@ class Declaration {
     add_sights();
     add_orders();
     add_policy();
+    add_secrets();
     add_prints(version);
   }
 
@@ -173,6 +178,27 @@ class Declaration {
         ->type_name("JOB");
   }
 
+  void add_secrets() {
+    app_.add_option("--secret-file", wish_.secret_file,
+                    "Secret to use (default: CPPRUN_SECRET_FILE, or ~/.config/cpprun/secret)")
+        ->type_name("FILE");
+    auto* const keygen = add(Verb::keygen, "keygen", "Make a secret that the nodes of jobs share");
+    keygen
+        ->add_option("FILE", wish_.subject,
+                     "Where (default: ~/.config/cpprun/secret); - is standard output")
+        ->type_name("");
+    keygen->add_option("--id", wish_.id, "What it is called (default: the day and six letters)")
+        ->type_name("NAME");
+    keygen->add_flag("--add", wish_.adds, "To a file that has one, which stays valid");
+    auto* const token =
+        add(Verb::token, "token", "Print a token for whoever has no secret: Authorization: Bearer");
+    token->add_flag("--read", reads_, "It lets them see");
+    token->add_flag("--order", wish_.token_orders, "It lets them see and give orders");
+    token->add_option("--for", length_, "How long: 90s, 45m, 2h, 1h30m (default: 1h)")
+        ->type_name("LENGTH");
+    token->add_option("--job", wish_.job, "This job alone, by its whole name")->type_name("JOB");
+  }
+
   // As the version is: before anything is missed.
   void add_prints(std::string_view version) {
     const auto print = [](const std::string& text) { throw CLI::CallForVersion(text, 0); };
@@ -207,7 +233,28 @@ class Declaration {
       if (!length) return misuse("--for: " + length.error().reason);
       wish_.for_seconds = *length;
     }
+    if (const auto why = wrong_with_secrets(); !why.empty()) return misuse(why);
     return wish_;
+  }
+
+  // What is asked of keygen and token that cannot be, and what token does if it is not asked.
+  std::string wrong_with_secrets() {
+    if (wish_.verb != Verb::keygen && wish_.verb != Verb::token) return {};
+    if (wish_.as_json) return "--json has nothing to say of keygen and token";
+    if (wish_.verb == Verb::keygen) {
+      if (!wish_.id.empty() && !is_secret_id(wish_.id)) {
+        return "--id takes 1 to 64 letters, digits, dots, dashes and underscores";
+      }
+      if (wish_.adds && wish_.subject == "-") return "--add needs the file of the old secret";
+      return {};
+    }
+    if (reads_ == wish_.token_orders) return "token needs one of --read and --order";
+    if (wish_.job.size() > bounds::job_id_bytes_max) {
+      return fmt::format("--job: no job has a name of more than {} bytes",
+                         bounds::job_id_bytes_max);
+    }
+    if (!wish_.for_seconds) wish_.for_seconds = token_seconds;
+    return {};
   }
 
   CLI::App app_;
@@ -215,6 +262,7 @@ class Declaration {
   std::string address_;
   std::string length_;
   std::string simulate_;
+  bool reads_ = false;
 };
 
 }  // namespace

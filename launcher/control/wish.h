@@ -25,13 +25,19 @@ enum class Verb {
   include,
   forget,
   simulate,
+  keygen,
+  token,
 };
 
 struct Wish {
   Verb verb = Verb::list;
-  std::string job = {};      // or how its name begins; empty: there is one
-  std::string subject = {};  // the node, the host or the file of rules that is meant
-  std::string trace = {};    // of failures, a file
+  std::string job = {};          // or how its name begins; empty: there is one
+  std::string subject = {};      // the node, the host or the file that is meant
+  std::string trace = {};        // of failures, a file
+  std::string secret_file = {};  // empty: the variable's, or this user's own
+  std::string id = {};           // of a new secret; empty: one is made up
+  bool adds = false;             // a new secret to a file that has one
+  bool token_orders = false;     // a token is for giving orders, and not for reading alone
   std::string reason = {};
   std::string signal = {};
   std::optional<std::int64_t> for_seconds = {};

@@ -12,6 +12,7 @@
 #include "launcher/control/io/jobs.h"
 #include "launcher/control/io/live_view.h"
 #include "launcher/control/io/orders.h"
+#include "launcher/control/io/secrets.h"
 #include "launcher/control/io/watch.h"
 #include "launcher/control/overview.h"
 #include "launcher/control/policy_replay.h"
@@ -130,6 +131,10 @@ int run_control(const Wish& wish, const Environment& environment) {
       return give_order(wish, environment);
     case Verb::simulate:
       return simulate_policy(wish, environment);
+    case Verb::keygen:
+      return make_secret(wish, environment);
+    case Verb::token:
+      return print_token(wish, environment);
   }
   return control_code::misuse;
 }

@@ -41,6 +41,8 @@ std::string_view name_of(Verb verb) {
     case Verb::report:
     case Verb::wait:
     case Verb::simulate:
+    case Verb::keygen:
+    case Verb::token:
       break;
   }
   return "";

@@ -13,6 +13,7 @@ const ControlFacts facts{
     .flags = {{{"--json"}, "", "JSON: for scripts"}, {{"--address"}, "HOST:PORT", "Ask there"}},
     .commands = {{"status", "Show one job", "JOB", false, {}},
                  {"events", "What's new", "JOB", false, {{{"-f", "--follow"}, "", "Go on"}}},
+                 {"keygen", "Make", "FILE", false, {}},
                  {"drain", "Leave", "NODE|HOST", true, {{{"--reason"}, "TEXT", "Why [it] is"}}}}};
 
 bool has(const std::string& text, std::string_view part) {
@@ -24,12 +25,13 @@ bool has(const std::string& text, std::string_view part) {
 TEST_CASE("bash completes commands, their flags, and the jobs there are") {
   const auto script = control_completion("bash", facts);
   REQUIRE(script);
-  CHECK(has(*script, "found='--json --address' || found='status events drain'"));
+  CHECK(has(*script, "found='--json --address' || found='status events keygen drain'"));
   CHECK(has(*script,
             "events) [[ $word == -* ]] && found='-f --follow --json --address' || "
             "found=\" $(cpprunctl ls --names 2>/dev/null)\" ;;"));
   CHECK(
       has(*script, "drain) [[ $word == -* ]] && found='--reason --json --address' || found=\"\""));
+  CHECK(has(*script, "|| found=\" $(compgen -f -- \"$word\")\" ;;"));
 }
 
 TEST_CASE("zsh and fish are told what each is for, whatever signs are in it") {
@@ -39,9 +41,11 @@ TEST_CASE("zsh and fish are told what each is for, whatever signs are in it") {
   CHECK(has(*zsh, "'--reason[Why \\[it\\] is]:TEXT: '"));
   CHECK(has(*zsh, "'1:job:_cpprunctl_jobs'"));
   CHECK(has(*zsh, "'1:NODE|HOST:_hosts'"));
+  CHECK(has(*zsh, "'1:file:_files'"));
   const auto fish = control_completion("fish", facts);
   REQUIRE(fish);
   CHECK(has(*fish, "-n '__fish_seen_subcommand_from events' -s f -l follow -d 'Go on'"));
+  CHECK(has(*fish, "-n '__fish_seen_subcommand_from keygen' -F\n"));
   CHECK(has(*fish, "-l address -x -d 'Ask there'"));
   CHECK_FALSE(control_completion("tcsh", facts));
 }

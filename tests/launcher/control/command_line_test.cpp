@@ -85,3 +85,32 @@ TEST_CASE("the help names the commands and the exit codes, and the version is to
   CHECK(end({"--print-completion", "sh"}).exit_code == control_code::misuse);
   CHECK(end({"--version"}).text == "cpprunctl 1.2.3\n");
 }
+
+TEST_CASE("a secret is made somewhere, called something, or added to what is there") {
+  CHECK(wish({"keygen"}).verb == Verb::keygen);
+  CHECK(wish({"keygen"}).subject.empty());
+  CHECK(wish({"keygen", "/s", "--id", "tonight"}).id == "tonight");
+  CHECK(wish({"keygen", "/s", "--add"}).adds);
+  CHECK(wish({"keygen", "-"}).subject == "-");
+  CHECK(wish({"ls", "--secret-file", "/s"}).secret_file == "/s");
+  CHECK(end({"keygen", "--id", "a b"}).text.find("--id takes 1 to 64") != std::string::npos);
+  CHECK(end({"keygen", "-", "--add"}).text.find("--add needs the file") != std::string::npos);
+  CHECK(end({"keygen", "--json"}).exit_code == control_code::misuse);
+}
+
+TEST_CASE("a token is for reading or for orders, for a while, and for one job or all") {
+  const auto reads = wish({"token", "--read"});
+  CHECK(reads.verb == Verb::token);
+  CHECK_FALSE(reads.token_orders);
+  CHECK(reads.for_seconds == 3600);
+  const auto orders = wish({"token", "--order", "--for=2d", "--job", "a"});
+  CHECK(orders.token_orders);
+  CHECK(orders.for_seconds == 172800);
+  CHECK(orders.job == "a");
+  CHECK(end({"token"}).text.find("needs one of --read and --order") != std::string::npos);
+  CHECK(end({"token", "--read", "--order"}).exit_code == control_code::misuse);
+  CHECK(end({"token", "--read", "--for=soon"}).text.find("--for: \"soon\"") != std::string::npos);
+  const std::string long_name(257, 'j');
+  CHECK(end({"token", "--read", "--job", long_name.c_str()}).exit_code == control_code::misuse);
+  CHECK_FALSE(wish({"ls"}).for_seconds);
+}

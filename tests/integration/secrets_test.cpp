@@ -1,0 +1,294 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Secrets as people meet them, with the finished programs: made, added to, refused, and kept from
+// the workers; and tokens made with them.
+
+#include <doctest/doctest.h>
+#include <fcntl.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "tests/integration/command.h"
+#include "tests/integration/folder.h"
+
+using namespace cpprun::integration;
+namespace fs = std::filesystem;
+
+namespace {
+
+const std::string digits = "000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f";
+
+// A home of one's own, in which nothing is.
+struct Home {
+  Folder folder;
+
+  Options options(Variables more = {}) const {
+    more.insert({{"HOME", folder.path()},
+                 {"XDG_CONFIG_HOME", ""},
+                 {"CPPRUN_SECRET_FILE", ""},
+                 {"CPPRUN_REQUIRE_SECRET", ""}});
+    return {.variables = std::move(more)};
+  }
+  std::string secret() const { return folder.path() + "/.config/cpprun/secret"; }
+  Words control(const Words& words) const {
+    Words all = {from_build("CPPRUNCTL")};
+    all.insert(all.end(), words.begin(), words.end());
+    return all;
+  }
+  Ended ask(const Words& words) const { return run(control(words), options()); }
+  Ended launch(const Words& words, const Variables& more = {}) const {
+    return run(with_cpprun(words), options(more));
+  }
+};
+
+mode_t mode_of(const std::string& path) {
+  struct stat facts {};
+  REQUIRE(::stat(path.c_str(), &facts) == 0);
+  return facts.st_mode & 07777;
+}
+
+std::vector<std::string> lines_of(const std::string& path) {
+  std::vector<std::string> lines;
+  std::string line;
+  for (const char byte : Folder::read(path)) {
+    if (byte == '\n') {
+      lines.push_back(line);
+      line.clear();
+    } else {
+      line += byte;
+    }
+  }
+  CHECK(line.empty());
+  return lines;
+}
+
+// "cpprun1:ID:KEY"
+std::string id_in(const std::string& line) {
+  return line.substr(8, line.find(':', 8) - 8);
+}
+
+// A disk of one page, which the name of a file does not fill, and its text does.
+class TinyDisk {
+ public:
+  TinyDisk() {
+    mounted_ = ::mount("tiny", folder_.path().c_str(), "tmpfs", MS_NOSUID | MS_NODEV,
+                       "size=4k,mode=700") == 0;
+    if (mounted_) folder_.write("full", std::string(4096, '.'));
+  }
+  ~TinyDisk() {
+    if (mounted_) ::umount2(folder_.path().c_str(), MNT_DETACH);
+  }
+  TinyDisk(const TinyDisk&) = delete;
+  TinyDisk& operator=(const TinyDisk&) = delete;
+  bool mounted() const { return mounted_; }
+  const Folder& folder() const { return folder_; }
+
+ private:
+  Folder folder_;
+  bool mounted_ = false;
+};
+
+}  // namespace
+
+TEST_CASE("keygen makes a secret where it is looked for, and for its owner alone") {
+  const Home home;
+  const auto made = home.ask({"keygen"});
+  CHECK(made.err == "");
+  REQUIRE(made.code == 0);
+  CHECK(mode_of(home.secret()) == 0600);
+  CHECK(mode_of(home.folder.path() + "/.config") == 0700);
+  CHECK(mode_of(home.folder.path() + "/.config/cpprun") == 0700);
+  const auto lines = lines_of(home.secret());
+  REQUIRE(lines.size() == 1);
+  const std::string id = id_in(lines[0]);
+  CHECK(id.size() == 15);
+  CHECK(made.out.starts_with("made the secret " + id + " in " + home.secret() + "\n"));
+  CHECK(contains(made.out, "Every node needs this file"));
+  CHECK_FALSE(contains(made.out, lines[0].substr(lines[0].size() - 64)));
+
+  const std::string path = home.folder.path() + "/a/b/secret";
+  REQUIRE(home.ask({"keygen", path, "--id", "tonight"}).code == 0);
+  CHECK(id_in(lines_of(path).at(0)) == "tonight");
+}
+
+TEST_CASE("keygen writes over nothing, and two at once make one secret") {
+  const Home home;
+  const std::string path = home.folder.path() + "/secret";
+  Command first(home.control({"keygen", path, "--id", "first"}), home.options());
+  Command second(home.control({"keygen", path, "--id", "second"}), home.options());
+  const auto one = first.wait();
+  const auto other = second.wait();
+  CHECK(one.code + other.code == 1);
+  const auto& lost = one.code == 1 ? one : other;
+  CHECK(contains(lost.err, "there is a file, and none is written over; --add puts"));
+  const auto lines = lines_of(path);
+  REQUIRE(lines.size() == 1);
+  CHECK(id_in(lines[0]) == (one.code == 0 ? "first" : "second"));
+  CHECK(home.folder.entries() == std::vector<std::string>{"secret"});
+
+  CHECK(home.ask({"keygen", path}).code == 1);
+  CHECK(lines_of(path) == lines);
+  // Nor what a link leads to.
+  fs::create_symlink(home.folder.path() + "/elsewhere", home.folder.path() + "/link");
+  CHECK(home.ask({"keygen", home.folder.path() + "/link"}).code == 1);
+  CHECK_FALSE(fs::exists(home.folder.path() + "/elsewhere"));
+}
+
+TEST_CASE("a secret is exchanged: the new one comes first, the old one stays until it is removed") {
+  const Home home;
+  const std::string path = home.folder.path() + "/secret";
+  const auto missing = home.ask({"keygen", path, "--add"});
+  CHECK(missing.code == 1);
+  CHECK(contains(missing.err, "\"cpprunctl keygen " + path + "\" makes one"));
+  CHECK(home.folder.entries().empty());
+  REQUIRE(home.ask({"keygen", path, "--id", "old"}).code == 0);
+  const auto before = lines_of(path);
+  const auto added = home.ask({"keygen", path, "--add", "--id", "new"});
+  CHECK(added.code == 0);
+  CHECK(added.out.starts_with("made the secret new in " + path + ", before old\n"));
+  const auto after = lines_of(path);
+  REQUIRE(after.size() == 2);
+  CHECK(id_in(after[0]) == "new");
+  CHECK(after[1] == before[0]);
+  CHECK(mode_of(path) == 0600);
+  CHECK(home.folder.entries() == std::vector<std::string>{"secret"});
+
+  const auto again = home.ask({"keygen", path, "--add", "--id", "old"});
+  CHECK(again.code == 1);
+  CHECK(contains(again.err, "it has one that is called \"old\" already"));
+  home.folder.write(".secret.new", "");
+  const auto busy = home.ask({"keygen", path, "--add"});
+  CHECK(busy.code == 1);
+  CHECK(contains(busy.err, "remove " + home.folder.path() + "/.secret.new"));
+  CHECK(lines_of(path) == after);
+}
+
+TEST_CASE("keygen on standard output says nothing else there") {
+  const Home home;
+  const auto made = home.ask({"keygen", "-", "--id", "a"});
+  CHECK(made.code == 0);
+  CHECK(made.out.starts_with("cpprun1:a:"));
+  CHECK(made.out.size() == std::string("cpprun1:a:").size() + 64 + 1);
+  CHECK(made.err == "cpprunctl: made the secret a\n");
+  CHECK(home.folder.entries().empty());
+  CHECK(home.ask({"keygen", "-"}).out != home.ask({"keygen", "-"}).out);
+}
+
+TEST_CASE("what cannot be made leaves nothing behind") {
+  const Home home;
+  const std::string place = home.folder.path() + "/open";
+  fs::create_directory(place);
+  REQUIRE(::chmod(place.c_str(), 0777) == 0);
+  const auto open = home.ask({"keygen", place + "/secret"});
+  CHECK(open.code == 1);
+  CHECK(contains(open.err, "everybody may replace files in its folder (mode 0777); chmod o-w"));
+  CHECK(fs::is_empty(place));
+  home.folder.write("file", "");
+  CHECK(home.ask({"keygen", home.folder.path() + "/file/a/secret"}).code == 1);
+  const auto nowhere =
+      run(home.control({"keygen"}),
+          {.variables = {{"HOME", ""}, {"XDG_CONFIG_HOME", ""}, {"CPPRUN_SECRET_FILE", ""}}});
+  CHECK(nowhere.code == 1);
+  CHECK(contains(nowhere.err, "say where: keygen FILE"));
+  CHECK(home.folder.entries() == std::vector<std::string>{"file", "open"});
+}
+
+TEST_CASE("a full disk gets no half of a secret, and one that is there stays as it was") {
+  const TinyDisk disk;
+  if (!disk.mounted()) return skip("no permission to mount a disk");
+  const Home home;
+  const auto& folder = disk.folder();
+  const auto full = home.ask({"keygen", folder.path() + "/a/b/secret"});
+  CHECK(full.code == 1);
+  CHECK(contains(full.err, "No space left on device; nothing is left there"));
+  CHECK(folder.entries() == std::vector<std::string>{"full"});
+
+  fs::remove(folder.path() + "/full");
+  const std::string path = folder.path() + "/secret";
+  REQUIRE(home.ask({"keygen", path}).code == 0);
+  const auto before = lines_of(path);
+  const auto added = home.ask({"keygen", path, "--add"});
+  CHECK(added.code == 1);
+  CHECK(contains(added.err, "No space left on device; it is as it was"));
+  CHECK(lines_of(path) == before);
+  CHECK(folder.entries() == std::vector<std::string>{"secret"});
+}
+
+TEST_CASE("a disk that is read only is said, and no folder is left behind") {
+  const TinyDisk disk;
+  if (!disk.mounted()) return skip("no permission to mount a disk");
+  REQUIRE(::mount("tiny", disk.folder().path().c_str(), "tmpfs", MS_REMOUNT | MS_RDONLY, "") == 0);
+  const auto made = Home().ask({"keygen", disk.folder().path() + "/a/secret"});
+  CHECK(made.code == 1);
+  CHECK(contains(made.err, "Read-only file system"));
+}
+
+TEST_CASE("a token is made with the secret that is found, and says nothing else") {
+  const Home home;
+  const auto none = home.ask({"token", "--read"});
+  CHECK(none.code == 1);
+  CHECK(contains(none.err, "\"cpprunctl keygen\" makes one"));
+  REQUIRE(home.ask({"keygen", "--id", "home"}).code == 0);
+  const auto own = home.ask({"token", "--read"});
+  CHECK(own.err == "");
+  CHECK(own.code == 0);
+  CHECK(own.out.starts_with("cpprun1.home.read."));
+  CHECK(count(own.out, "\n") == 1);
+  const std::string path = home.folder.path() + "/other";
+  REQUIRE(home.ask({"keygen", path, "--id", "other"}).code == 0);
+  const auto named =
+      home.ask({"token", "--order", "--for", "2h", "--job", "a", "--secret-file", path});
+  CHECK(named.out.starts_with("cpprun1.other.order."));
+  CHECK(contains(named.out, ".j61."));
+  REQUIRE(::chmod(path.c_str(), 0644) == 0);
+  const auto open = home.ask({"token", "--read", "--secret-file", path});
+  CHECK(open.code == 1);
+  CHECK(contains(open.err, "others than its owner may use it (mode 0644); chmod 600 " + path));
+}
+
+TEST_CASE("workers are not told where the secret lies") {
+  const Home home;
+  const std::string path = home.folder.path() + "/secret";
+  REQUIRE(home.ask({"keygen", path}).code == 0);
+  const auto told = home.launch({"--standalone", "--no-python", "env"},
+                                {{"CPPRUN_SECRET_FILE", path}, {"PASSED_ON", "yes"}});
+  CHECK(told.code == 0);
+  CHECK(contains(told.out, "PASSED_ON=yes"));
+  CHECK_FALSE(contains(told.out, "CPPRUN_SECRET_FILE"));
+  CHECK_FALSE(contains(told.out, path));
+}
+
+TEST_CASE("a job of several nodes without a secret is refused where one is asked for") {
+  const Home home;
+  const Variables asked = {{"CPPRUN_REQUIRE_SECRET", "1"}};
+  const auto refused = home.launch({"--nnodes=2", "--node-rank=0", "--no-python", "true"}, asked);
+  CHECK(refused.code == 2);
+  CHECK(contains(refused.err, "CPPRUN_REQUIRE_SECRET=1 asks for a secret"));
+  CHECK(contains(refused.err, "cpprunctl keygen"));
+  CHECK(home.launch({"--standalone", "--no-python", "true"}, asked).code == 0);
+  const auto both = home.launch({"--nnodes=2", "--insecure", "--no-python", "true"}, asked);
+  CHECK(both.code == 2);
+  CHECK(contains(both.err, "leave one of them out"));
+}
+
+TEST_CASE("a secret that others could read starts no job that would use it, and every other") {
+  const Home home;
+  const auto path = home.folder.write("secret", "cpprun1:a:" + digits + "\n");
+  REQUIRE(::chmod(path.c_str(), 0644) == 0);
+  const auto open =
+      home.launch({"--nnodes=2", "--node-rank=0", "--secret-file", path, "--no-python", "true"});
+  CHECK(open.code == 2);
+  CHECK(contains(open.err, "chmod 600 " + path));
+  CHECK_FALSE(contains(open.err, digits));
+  const auto gone = home.launch({"--nnodes=2", "--no-python", "true"},
+                                {{"CPPRUN_SECRET_FILE", home.folder.path() + "/gone"}});
+  CHECK(gone.code == 2);
+  CHECK(contains(gone.err, "/gone\": No such file or directory"));
+  CHECK(home.launch({"--standalone", "--secret-file", path, "--no-python", "true"}).code == 0);
+}
