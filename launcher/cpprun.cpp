@@ -7,6 +7,7 @@
 #include <system_error>
 #include <utility>
 #include <variant>
+#include <vector>
 
 #include "launcher/agent/agent_text.h"
 #include "launcher/agent/io/preparation.h"
@@ -35,11 +36,13 @@ Result<Secrets> secrets_of(const Config& config, const Environment& environment)
   return secrets;
 }
 
-int run(Config config, const Environment& environment) {
-  io::RunInputs inputs = io::begin_inputs(std::move(config), without_secret_place(environment));
+int run(Config config, Environment environment) {
+  auto secrets = secrets_of(config, environment);
+  io::RunInputs inputs =
+      io::begin_inputs(std::move(config), without_secret_place(std::move(environment)));
   if (auto mistakes = io::open_output_files(inputs)) return io::refuse(std::move(*mistakes));
-  const auto secrets = secrets_of(inputs.config, environment);
   if (!secrets) return io::refuse(inputs, {secrets.error().reason, usage_exit_code});
+  inputs.secrets = *std::move(secrets);
   if (const auto refusal = io::look_around(inputs)) return io::refuse(inputs, *refusal);
   // Before the limits are raised, and while this process is small: it is a fork of it.
   auto watchdog = io::Watchdog::start(inputs.kin, inputs.error_folder);
@@ -55,19 +58,23 @@ int run(Config config, const Environment& environment) {
   }
 }
 
+CliOutcome read_own_line(std::vector<std::string> words, const Environment& environment) {
+  CommandLine line = io::command_line(std::move(words), environment);
+  line.version = version_text();
+  return read_command_line(line);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
   fill_standard_streams();
   survive_failed_writes();
-  const Environment environment = environment_of(environ);
-  CommandLine line = io::command_line({argv + 1, argv + argc}, environment);
-  line.version = version_text();
-  CliOutcome outcome = read_command_line(line);
+  Environment environment = environment_of(environ);
+  CliOutcome outcome = read_own_line({argv + 1, argv + argc}, environment);
   if (const auto* text = std::get_if<CliText>(&outcome)) {
     std::fputs(text->text.c_str(), stdout);
     return 0;
   }
   if (const auto* mistakes = std::get_if<CliMistakes>(&outcome)) return io::refuse(*mistakes);
-  return run(std::get<Config>(std::move(outcome)), environment);
+  return run(std::get<Config>(std::move(outcome)), std::move(environment));
 }

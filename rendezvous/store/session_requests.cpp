@@ -64,13 +64,13 @@ std::span<char> StoreSessions::room(ConnectionId id) {
   Session* const session = heard(id);
   // What has come is decided first.
   if (session == nullptr || session->awaits_turn || session->is_paused) return {};
-  if (!is_received_in_place(*session)) return read_;
+  if (!is_received_in_place(*session)) return {read_.get(), bounds::store_read_bytes};
   // Little beyond the end of this request: its memory may become the value's, and what follows it
   // would have to be copied.
   Backlog& backlog = *session->backlog;
   const std::size_t here = backlog.inbox.size();
   const std::size_t missing = std::max(backlog.inbox_needed, here) - here;
-  const std::size_t size = std::clamp(missing, read_.size(), large_read_max);
+  const std::size_t size = std::clamp(missing, bounds::store_read_bytes, large_read_max);
   if (const std::string objection = ledger_->objection(session->account, size);
       !objection.empty()) {
     close(*session, objection);
@@ -83,7 +83,7 @@ void StoreSessions::received(ConnectionId id, std::size_t count) {
   Session* const session = heard(id);
   if (session == nullptr || count == 0) return;
   spend(count);
-  const std::string_view bytes(read_.data(), std::min(count, read_.size()));
+  const std::string_view bytes(read_.get(), std::min(count, bounds::store_read_bytes));
   Backlog* const backlog = session->backlog.get();
   if (session->speaks == Speaks::unknown_yet) return greet(*session, bytes);
   if (backlog != nullptr && !backlog->inbox.empty()) {

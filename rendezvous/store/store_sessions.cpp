@@ -18,7 +18,7 @@ constexpr const char* lacks_memory = "there is no memory for what it wants";
 }  // namespace
 
 StoreSessions::StoreSessions(SessionLimits limits, std::shared_ptr<Ledger> ledger)
-    : limits_(limits), ledger_(std::move(ledger)), read_(bounds::store_read_bytes) {
+    : limits_(limits), ledger_(std::move(ledger)) {
   ledger_->tend(true);
 }
 

@@ -232,14 +232,16 @@ class StoreSessions {
   // Scratch space of one request at a time, kept to save allocations.
   c10d::Decoder decoder_;
   Actions decided_;
-  std::size_t performed_ = 0;        // of them; the rest is still to be said
-  std::string replies_;              // to the requests of `served_`, then of `gathered_for_`
-  std::string encoded_;              // one answer for somebody else
-  ConnectionId in_hand_{};           // whose turn it is
-  ConnectionId served_{};            // whose bytes are being digested
-  ConnectionId gathered_for_{};      // for whom replies_ are to be written
-  std::string last_reason_;          // not empty: why `served_` is to be closed
-  std::vector<char> read_;           // what was just received
+  std::size_t performed_ = 0;    // of them; the rest is still to be said
+  std::string replies_;          // to the requests of `served_`, then of `gathered_for_`
+  std::string encoded_;          // one answer for somebody else
+  ConnectionId in_hand_{};       // whose turn it is
+  ConnectionId served_{};        // whose bytes are being digested
+  ConnectionId gathered_for_{};  // for whom replies_ are to be written
+  std::string last_reason_;      // not empty: why `served_` is to be closed
+  // What was just received. Nobody fills it before somebody speaks: that would cost every page of
+  // it.
+  std::unique_ptr<char[]> read_ = std::make_unique_for_overwrite<char[]>(bounds::store_read_bytes);
   ByteBuffer small_inbox_;           // whose requests are being decided,
   std::shared_ptr<Chunk> memory_;    // or this one's, which is large
   std::optional<LongRequest> long_;  // nobody else is served while there is one

@@ -76,7 +76,7 @@ CommandLine command_line(std::vector<std::string> words, const Environment& envi
   return {.words = std::move(words),
           .environment = environment,
           .count_cpus = cpu_count,
-          .count_devices = [environment] { return device_count(environment); },
+          .count_devices = [&environment] { return device_count(environment); },
           .random_id = random_token(node_token_bytes),
           .version = "",
           .read_file =
@@ -86,8 +86,9 @@ CommandLine command_line(std::vector<std::string> words, const Environment& envi
           .probe_file = probe_file};
 }
 
-RunInputs begin_inputs(Config config, const Environment& environment) {
-  RunInputs inputs{.config = std::move(config), .environment = environment};
+RunInputs begin_inputs(Config config, Environment own) {
+  RunInputs inputs{.config = std::move(config), .environment = std::move(own)};
+  const Environment& environment = inputs.environment;
   inputs.host = host_name();
   inputs.style = own_console_style(environment, inputs.config.logs);
   inputs.utc_offset_seconds = utc_offset_seconds();
@@ -108,9 +109,11 @@ std::optional<CliMistakes> open_output_files(RunInputs& inputs) {
     if (!program) mistakes.mistakes.push_back(program.error().reason);
     return mistakes;
   }
-  const auto announced = files->announce_report(report_json(facts_before_the_start(inputs)));
-  // What cannot be written now is not tried again for the refusal.
-  if (!announced) return CliMistakes{.mistakes = {"--report: " + announced.error().reason}};
+  if (files->keeps_report()) {
+    const auto announced = files->announce_report(report_json(facts_before_the_start(inputs)));
+    // What cannot be written now is not tried again for the refusal.
+    if (!announced) return CliMistakes{.mistakes = {"--report: " + announced.error().reason}};
+  }
   inputs.output_files = std::move(*files);
   return std::nullopt;
 }

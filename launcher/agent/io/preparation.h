@@ -13,11 +13,12 @@
 
 namespace cpprun::io {
 
-// What the command line is read from; `words` without the program's own name.
+// What the command line is read from; `words` without the program's own name. The environment is
+// there for as long as it is.
 CommandLine command_line(std::vector<std::string> words, const Environment& environment);
 
 // A run with this configuration, of which nothing is known yet but who we are.
-RunInputs begin_inputs(Config config, const Environment& environment);
+RunInputs begin_inputs(Config config, Environment own);
 
 // The files of --report and --events. The report says that the job runs, so that nobody takes an
 // earlier one for its own. A file that cannot be written is a mistake like one in a flag.
