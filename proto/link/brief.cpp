@@ -20,19 +20,34 @@ void cut(std::string& text, std::size_t bytes_max) {
   text += mark;
 }
 
-bool fits(const Finish& finish) {
-  return encode(finish).size() <= bounds::round_frame_bytes_max;
+void cut_texts(Finish& finish, std::size_t bytes_max) {
+  cut(finish.reason, bytes_max);
+  if (!finish.root) return;
+  cut(finish.root->message, bytes_max);
+  cut(finish.root->host, bytes_max);
+  cut(finish.root->cause, bytes_max);
 }
 
-// What took most is told first; what does not fit beside a short sentence is not told.
-void shorten_time(Finish& finish) {
+constexpr std::size_t time_bytes_max = bounds::round_frame_bytes_max / 2;
+
+bool fits(const Finish& finish, std::size_t bytes_max = bounds::round_frame_bytes_max) {
+  return encode(finish).size() <= bytes_max;
+}
+
+// What took most is told first.
+void sort_time(Finish& finish) {
   if (!finish.time) return;
   auto& lost = finish.time->lost;
   std::stable_sort(lost.begin(), lost.end(), [](const LostTime& left, const LostTime& right) {
     return sum_of(left.time) > sum_of(right.time);
   });
-  while (encode(Finish{.reason = {}, .time = finish.time}).size() >
-         bounds::round_frame_bytes_max / 2) {
+}
+
+// What does not fit beside a short sentence is not told.
+void shorten_time(Finish& finish) {
+  if (!finish.time) return;
+  auto& lost = finish.time->lost;
+  while (!fits(Finish{.reason = {}, .time = finish.time}, time_bytes_max)) {
     if (lost.empty()) return finish.time.reset();
     lost.pop_back();
   }
@@ -41,18 +56,17 @@ void shorten_time(Finish& finish) {
 }  // namespace
 
 Finish brief(Finish finish) {
-  shorten_time(finish);
+  std::size_t text_bytes = bounds::round_frame_bytes_max / 4;
+  sort_time(finish);
   auto& others = finish.consequences;
   others.resize(std::min(others.size(), bounds::consequences_brief_max));
-  std::size_t text_bytes = bounds::round_frame_bytes_max / 4;
+  cut_texts(finish, text_bytes);
+  // Mostly that is all: where the whole has no more than the times may have, they have not either.
+  if (fits(finish, time_bytes_max)) return finish;
+  shorten_time(finish);
   // Halving ends: without any text, times and consequences a frame has fewer than 300 bytes.
   while (true) {
-    cut(finish.reason, text_bytes);
-    if (finish.root) {
-      cut(finish.root->message, text_bytes);
-      cut(finish.root->host, text_bytes);
-      cut(finish.root->cause, text_bytes);
-    }
+    cut_texts(finish, text_bytes);
     if (fits(finish)) return finish;
     if (text_bytes < 48 && finish.time) {
       finish.time.reset();

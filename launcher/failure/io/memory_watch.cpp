@@ -28,9 +28,9 @@ std::optional<double> number_after(const std::string& text, std::string_view nam
   return std::nullopt;
 }
 
-// Our group in the hierarchy of that controller; "" names version 2's only one.
-std::optional<std::string> group_of(std::string_view controller) {
-  const auto text = read_proc("/proc/self/cgroup", proc_bytes_max).value_or("");
+// Our group in the hierarchy of that controller; "" names version 2's only one. `text` is what
+// /proc/self/cgroup says.
+std::optional<std::string> group_of(std::string_view controller, const std::string& text) {
   for (const std::string_view line : split(text, '\n')) {
     const auto first = line.find(':');
     const auto second = line.find(':', first + 1);
@@ -47,12 +47,13 @@ std::optional<std::string> group_of(std::string_view controller) {
 // Where our group's files may lie. In a container the path is the host's and leads nowhere, and
 // the group is the root of what is mounted.
 std::vector<std::string> group_folders() {
+  const auto text = read_proc("/proc/self/cgroup", proc_bytes_max).value_or("");
   std::vector<std::string> folders;
-  if (const auto group = group_of("memory")) {
+  if (const auto group = group_of("memory", text)) {
     folders.push_back("/sys/fs/cgroup/memory" + *group);
     folders.emplace_back("/sys/fs/cgroup/memory");
   }
-  if (const auto group = group_of("")) {
+  if (const auto group = group_of("", text)) {
     folders.push_back("/sys/fs/cgroup" + *group);
     folders.push_back("/sys/fs/cgroup/unified" + *group);
     folders.emplace_back("/sys/fs/cgroup");

@@ -1,33 +1,51 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "rendezvous/store/io/machine_memory.h"
 
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <algorithm>
-#include <fstream>
+#include <array>
+#include <cerrno>
 #include <optional>
-#include <sstream>
+#include <string_view>
 
 #include "proto/bounds.h"
 #include "proto/text.h"
+#include "rendezvous/io/file_descriptor.h"
 
 namespace cpprun {
 namespace {
 
+constexpr std::size_t file_bytes_max = 1 << 20;  // much more than any of these has
+
+// The whole of a small file, empty where it cannot be read. Without a stream, which would cost more
+// than what it reads: this is done at each start.
+std::string text_of(const std::string& path) {
+  const FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  std::string text;
+  std::array<char, 4096> buffer;
+  while (file && text.size() < file_bytes_max) {
+    const ssize_t got = ::read(file.get(), buffer.data(), buffer.size());
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0) break;
+    text.append(buffer.data(), static_cast<std::size_t>(got));
+  }
+  return text;
+}
+
 // The number in a file of one number; nothing where it says "max" or cannot be read.
 std::optional<std::uint64_t> number_in(const std::string& path) {
-  std::ifstream file(path);
-  std::string word;
-  if (!(file >> word)) return std::nullopt;
-  return exact_number<std::uint64_t>(word);
+  return exact_number<std::uint64_t>(trimmed(text_of(path)));
 }
 
 std::uint64_t physical_bytes(const std::string& root) {
-  std::ifstream file(root + "/proc/meminfo");
-  std::string line;
-  while (std::getline(file, line)) {
-    std::istringstream words(line);
-    std::string name;
-    std::uint64_t kibibytes = 0;
-    if (words >> name >> kibibytes && name == "MemTotal:") return kibibytes * 1024;
+  constexpr std::string_view name = "MemTotal:";
+  const std::string text = text_of(root + "/proc/meminfo");
+  for (const std::string_view line : split(text, '\n')) {
+    if (!line.starts_with(name)) continue;
+    const auto kibibytes = leading_number<std::uint64_t>(trimmed(line.substr(name.size())));
+    if (kibibytes) return *kibibytes * 1024;
   }
   return LedgerLimits::none;
 }
@@ -45,15 +63,15 @@ std::uint64_t limit_along(const std::string& mount, std::string group, const cha
 
 std::uint64_t group_bytes(const std::string& root) {
   std::uint64_t limit = LedgerLimits::none;
-  std::ifstream file(root + "/proc/self/cgroup");
-  std::string line;
-  while (std::getline(file, line)) {
+  const std::string text = text_of(root + "/proc/self/cgroup");
+  for (const std::string_view line : split(text, '\n')) {
     // "0::/group" of version 2, "9:memory:/group" of version 1.
     const std::size_t first = line.find(':');
     const std::size_t second = first == std::string::npos ? first : line.find(':', first + 1);
     if (second == std::string::npos) continue;
-    const std::string controllers = "," + line.substr(first + 1, second - first - 1) + ",";
-    std::string group = line.substr(second + 1);
+    const auto names = line.substr(first + 1, second - first - 1);
+    const std::string controllers = "," + std::string(names) + ",";
+    std::string group(line.substr(second + 1));
     if (group == "/") group.clear();
     if (controllers == ",,") {
       limit = std::min(limit, limit_along(root + "/sys/fs/cgroup", group, "memory.max"));
