@@ -72,9 +72,11 @@ class WorkerProcesses::Impl {
     strangers_below_ = ::getpid() == 1 || somebody_is_below();
     ::prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
     await_children();
+    limits_.signals = changed_signals();
   }
 
   ~Impl() {
+    if (is_deserted_) return;
     for (const auto& [local_rank, worker] : workers_) ::kill(-worker->pid, SIGKILL);
     for (const int pid : others_left()) kill_descendant(pid);
     // One that sits in the kernel was given up before, and does not hold us up now.
@@ -92,6 +94,7 @@ class WorkerProcesses::Impl {
   tl::expected<int, SpawnError> spawn(const WorkerSpec& spec, const WorkerStreams& streams) {
     // What descends from us from now on is this attempt's: an earlier one's sweep may not touch it.
     sweeping_ = false;
+    is_deserted_ = false;
     auto child = spawn_process(spec, streams.out, streams.err, limits_);
     if (!child) return tl::unexpected(child.error());
     auto worker = std::make_shared<Worker>(context_, *child);
@@ -142,7 +145,10 @@ class WorkerProcesses::Impl {
 
   void spare(int pid) { spared_.push_back(pid); }
 
-  bool nobody_is_left() const { return workers_.empty() && others_left().empty(); }
+  bool nobody_is_left() {
+    is_deserted_ = is_deserted_ || (workers_.empty() && others_left().empty());
+    return is_deserted_;
+  }
 
  private:
   struct Worker {
@@ -329,6 +335,9 @@ class WorkerProcesses::Impl {
   asio::signal_set child_signal_;
   asio::steady_timer node_timer_;
   bool sweeping_ = false;  // until a worker is started, even where somebody could not be killed
+  // Nobody was found, and only what a worker has started starts more of them: until one is started
+  // nobody has to be looked for again.
+  bool is_deserted_ = false;
 };
 
 WorkerProcesses::WorkerProcesses(asio::io_context& context, Callbacks callbacks,

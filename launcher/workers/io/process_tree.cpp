@@ -3,6 +3,7 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -30,10 +31,20 @@ std::vector<int> numbers_in(const std::string& folder) {
   return numbers;
 }
 
+// The threads of a process. Mostly there is none but the first, which has the number of the
+// process; the folder's links tell that (itself, its parent, and one for each) for a fraction of a
+// listing.
+std::vector<int> threads_of(int pid, const std::string& tasks) {
+  constexpr nlink_t links_of_one = 3;
+  struct stat folder {};
+  if (::stat(tasks.c_str(), &folder) == 0 && folder.st_nlink == links_of_one) return {pid};
+  return numbers_in(tasks);
+}
+
 // The kernel's own list, where it was built with one; false where it was not.
 bool append_listed_children(int pid, std::vector<Descendant>& children) {
   const auto tasks = "/proc/" + std::to_string(pid) + "/task";
-  for (const int task : numbers_in(tasks)) {
+  for (const int task : threads_of(pid, tasks)) {
     const auto text = read_proc(tasks + "/" + std::to_string(task) + "/children", 1 << 20);
     if (!text) return false;
     for (const std::string_view word : split(*text, ' ')) {

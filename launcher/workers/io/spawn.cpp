@@ -33,6 +33,8 @@ struct Order {
   const rlimit* open_files = nullptr;
   const rlimit* mark = nullptr;
   const int* niceness = nullptr;
+  const int* signals = nullptr;  // that are reset
+  std::size_t signal_count = 0;
   const cpu_set_t* cpus = nullptr;  // nullptr: those of cpprun
   std::size_t cpus_bytes = 0;
   pid_t parent = 0;
@@ -57,18 +59,12 @@ CPPRUN_BARE bool place(const StreamPlan& plan, int given, int standard) {
   return opened >= 0 && ::dup2(opened, standard) >= 0;
 }
 
-// What we handle or ignore is not the worker's business. Only a SIGHUP that is ignored since
-// before our time (nohup) stays so.
-CPPRUN_BARE void reset_signals() {
-  for (int signal = 1; signal < NSIG; ++signal) {
+// What we handle or ignore is not the worker's business.
+CPPRUN_BARE void reset_signals(const Order& order) {
+  for (std::size_t at = 0; at < order.signal_count; ++at) {
     struct sigaction action {};
-    if (signal == SIGHUP && ::sigaction(signal, nullptr, &action) == 0 &&
-        action.sa_handler == SIG_IGN) {
-      continue;
-    }
-    action = {};
     action.sa_handler = SIG_DFL;
-    ::sigaction(signal, &action, nullptr);
+    ::sigaction(order.signals[at], &action, nullptr);
   }
   sigset_t none;
   ::sigemptyset(&none);
@@ -95,7 +91,7 @@ CPPRUN_BARE void take_steps(Order& order) {
   if (order.mark != nullptr) ::setrlimit(RLIMIT_RTTIME, order.mark);
   if (order.niceness != nullptr) ::setpriority(PRIO_PROCESS, 0, *order.niceness);
   order.stage = SpawnStage::exec;
-  reset_signals();
+  reset_signals(order);
   ::execve(order.path, order.argv, order.variables);
 }
 
@@ -157,6 +153,19 @@ std::vector<cpu_set_t> mask_of(const CpuSet& cpus) {
 
 }  // namespace
 
+// Only a SIGHUP that is ignored since before our time (nohup) stays so.
+std::vector<int> changed_signals() {
+  std::vector<int> changed;
+  for (int signal = 1; signal < NSIG; ++signal) {
+    struct sigaction action {};
+    if (::sigaction(signal, nullptr, &action) != 0) continue;
+    const bool is_ignored = action.sa_handler == SIG_IGN;
+    if (action.sa_handler == SIG_DFL || (is_ignored && signal == SIGHUP)) continue;
+    changed.push_back(signal);
+  }
+  return changed;
+}
+
 tl::expected<Child, SpawnError> spawn_process(const WorkerSpec& spec, int out, int err,
                                               const WorkerLimits& limits) {
   std::vector<char*> argv;
@@ -181,6 +190,8 @@ tl::expected<Child, SpawnError> spawn_process(const WorkerSpec& spec, int out, i
     order.mark = &mark;
   }
   order.niceness = limits.niceness ? &*limits.niceness : nullptr;
+  order.signals = limits.signals.data();
+  order.signal_count = limits.signals.size();
   const auto mask = mask_of(spec.cpus);
   order.cpus = mask.empty() ? nullptr : mask.data();
   order.cpus_bytes = mask.size() * sizeof(cpu_set_t);

@@ -7,6 +7,7 @@
 
 #include <optional>
 #include <tl/expected.hpp>
+#include <vector>
 
 #include "launcher/plan/plan.h"
 #include "launcher/workers/spawn_error.h"
@@ -19,12 +20,17 @@ struct Child {
   int pidfd = -1;  // the caller's to close; -1 where the kernel, or a sandbox, has none
 };
 
+// The signals that this process handles or ignores now.
+std::vector<int> changed_signals();
+
 // What every worker starts with, whatever its spec says.
 struct WorkerLimits {
   std::optional<rlimit> open_files;  // none: ours
   std::optional<WorkerMark> mark;    // what it and all that it starts are known by
   std::optional<int> niceness;       // none: ours
   Environment inherited;             // the spec's variables are laid over it
+  // What is reset for it. Asked for once: there are 64 signals, and many workers.
+  std::vector<int> signals = changed_signals();
 };
 
 // `out` and `err` are descriptors for the worker's streams, or -1 where the spec alone decides.
