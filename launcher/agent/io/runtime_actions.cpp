@@ -273,6 +273,8 @@ void Runtime::on(const agent::Exit& action) {
   ++files_to_leave_;
   inputs_.output_files.finish_events([this] { file_is_left(); });
   if (exit_->root) leave_error_file(*exit_->root);
+  // What was in it is known by now. Where somebody had to be given up, it stays until the end.
+  if (!processes_ || processes_->nobody_is_left()) watchdog_.give_up_folder();
   if (!coordinator_) {
     leave_when_everything_is_said();
     return;

@@ -41,7 +41,7 @@ namespace {
 // What cpprun tells: a kind and a number, which for `fence` is a time on the clock of boot_clock.h,
 // or 0, and for `door` counts the bytes that follow. Short enough for the pipe to take it in one
 // piece.
-enum class Kind : std::int64_t { started, gone, door, fence, nobody_is_left };
+enum class Kind : std::int64_t { started, gone, door, fence, folder_is_given_up, nobody_is_left };
 struct Word {
   Kind kind = Kind::started;
   std::int64_t number = 0;
@@ -97,6 +97,8 @@ class Watch {
         if (fence > boot_now()) fence_ = fence;
       } else if (word.kind == Kind::door && number <= door_bytes_max) {
         if (!hear_path(door_, number)) break;
+      } else if (word.kind == Kind::folder_is_given_up) {
+        remove_folder();
       } else if (word.kind == Kind::nobody_is_left) {
         return tidy_up();
       }
@@ -174,10 +176,17 @@ class Watch {
     leaders_.erase(found);
   }
 
-  void tidy_up() const {
-    std::error_code ignored;  // there is nobody left to tell
-    if (!folder_.empty()) std::filesystem::remove_all(folder_, ignored);
+  void tidy_up() {
+    remove_folder();
     if (!door_.empty()) remove_door(door_);
+  }
+
+  void remove_folder() {
+    const auto folder = std::exchange(folder_, {});
+    // Mostly no worker has left anything in it.
+    if (folder.empty() || ::rmdir(folder.c_str()) == 0) return;
+    std::error_code ignored;  // there is nobody left to tell
+    std::filesystem::remove_all(folder, ignored);
   }
 
   // The groups first, for which nobody has to be looked at.
@@ -226,6 +235,8 @@ struct Birth {
   static_cast<void>(::chdir("/"));
   take_name();
   Watch(birth.kin, birth.owner, STDIN_FILENO, birth.folder).stand();
+  // Whoever waits for us waits for this; what the kernel still does after us may take its time.
+  ::close(STDIN_FILENO);
   ::_exit(0);
 }
 
@@ -326,11 +337,19 @@ void Watchdog::set_door(const std::string& door) {
   }
 }
 
+void Watchdog::give_up_folder() {
+  if (!folder_.empty()) tell(pipe_, Kind::folder_is_given_up, 0);
+}
+
 bool Watchdog::release(Duration patience) {
   if (!tell(pipe_, Kind::nobody_is_left, 0)) return false;
-  // The pipe is broken when its only reader has ended.
-  if (!hangs_) await(pipe_, 0, patience);
+  if (!hangs_) patience_ = patience;
   return true;
+}
+
+Watchdog::~Watchdog() {
+  // The pipe is broken when its only reader has ended.
+  if (pipe_ && patience_) await(pipe_, 0, *patience_);
 }
 
 }  // namespace cpprun::io

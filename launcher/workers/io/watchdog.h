@@ -25,8 +25,9 @@ class Watchdog {
 
   Watchdog(Watchdog&& other) noexcept = default;
   Watchdog& operator=(Watchdog&&) = delete;
-  // Lets go: the watchdog looks around once more by itself and ends.
-  ~Watchdog() = default;
+  // Lets go: the watchdog looks around once more by itself and ends, unless it was released. Then
+  // its end is waited for, as long as was said there.
+  ~Watchdog();
 
   int pid() const { return pid_; }
 
@@ -48,8 +49,12 @@ class Watchdog {
   void set_deadline(std::optional<TimePoint> fence);
   // The socket for tools, to be removed when this is the end, however that comes.
   void set_door(const std::string& door);
-  // The job is over and nothing of it runs: the watchdog removes the folder and ends, which is
-  // waited for that long, unless its disk has not answered before. False: it is not there.
+  // Nobody will look into the folder any more, so the watchdog removes it already now. To be called
+  // when nothing of the job runs: its disk may hang, and whoever hangs there watches over nobody.
+  void give_up_folder();
+  // The job is over and nothing of it runs: the watchdog removes the folder and ends. That is
+  // waited for that long when this is destroyed, so that both have their ends at the same time,
+  // unless its disk has not answered before. False: it is not there.
   bool release(Duration patience);
 
  private:
@@ -61,9 +66,10 @@ class Watchdog {
   Kin kin_;
   std::string folder_;
   int pid_ = 0;
-  FileDescriptor pipe_;    // to it
-  FileDescriptor answer_;  // from it, once: what became of the folder
-  bool hangs_ = false;     // it still makes the folder
+  FileDescriptor pipe_;               // to it
+  FileDescriptor answer_;             // from it, once: what became of the folder
+  bool hangs_ = false;                // it still makes the folder
+  std::optional<Duration> patience_;  // with its end; nothing: that is not waited for
   std::set<int> groups_;
   std::optional<TimePoint> fence_;
   std::string door_;
