@@ -76,6 +76,9 @@ if(CPPRUN_SANITIZE)
 else()
   # cpprun and cpprund need nothing at run time but the C library.
   set(CPPRUN_STATIC_RUNTIME -static-libstdc++ -static-libgcc)
+  # Of its mathematics libstdc++ asks for the rounding mode, and nobody for more. To load a library
+  # for that is a twentieth of a launch; without the archive, that is what happens.
+  find_library(CPPRUN_LIBM_ARCHIVE NAMES libm.a)
 endif()
 
 # cpprun_library(name SOURCES a.cpp b.cpp [LINKS other…]): a static library of one room.
@@ -98,6 +101,10 @@ function(cpprun_program name)
   # one after the other, and leaves no table of functions that could be written to later.
   target_link_options(${name} PRIVATE ${CPPRUN_STATIC_RUNTIME}
     $<$<CONFIG:Release>:LINKER:--gc-sections,-O1,-z,now;-s>)
+  if(CPPRUN_LIBM_ARCHIVE)
+    target_link_options(${name} PRIVATE LINKER:--as-needed,-u,fegetround,-u,fesetround)
+    target_link_libraries(${name} PRIVATE "${CPPRUN_LIBM_ARCHIVE}")
+  endif()
   install(TARGETS ${name} RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 endfunction()
 

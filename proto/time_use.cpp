@@ -5,7 +5,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <cmath>
+#include <cstdint>
 #include <numeric>
 
 namespace cpprun {
@@ -69,7 +69,9 @@ std::string to_text(const TimeUse& use) {
   const double share = 100 * seconds_of(of(use.nodes, Account::training)) / busy;
   std::string text = fmt::format("training {:.1f} % of {}", share, span_text(wall));
   // One that came a moment later than the others is a whole one all the same.
-  if (nodes > 1.05) text += fmt::format(" × {:g} nodes", std::round(10 * nodes) / 10);
+  // Not std::round: programs of one launch would load the library of mathematics for it.
+  const auto tenths = static_cast<std::int64_t>(10 * nodes + 0.5);
+  if (nodes > 1.05) text += fmt::format(" × {:g} nodes", static_cast<double>(tenths) / 10);
   std::vector<LostTime> lost = use.lost;
   std::erase_if(lost, [](const LostTime& each) { return lost_by(each) <= NodeDuration{}; });
   std::stable_sort(lost.begin(), lost.end(), [](const LostTime& left, const LostTime& right) {
