@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "launcher/agent/join_message.h"
 
+#include <string>
+#include <utility>
+#include <vector>
+
 #include "proto/bounds.h"
 #include "proto/link/codec.h"
 
@@ -11,6 +15,22 @@ namespace {
 // As it travels: the coordinator in this very process must hear what all others hear.
 Duration milliseconds(Duration duration) {
   return std::chrono::floor<std::chrono::milliseconds>(duration);
+}
+
+bool fits(const link::Join& join) {
+  return link::encode(join).size() <= bounds::round_frame_bytes_max;
+}
+
+std::vector<std::string> addresses_for_others(const std::vector<NetworkInterface>& interfaces) {
+  std::vector<std::string> addresses;
+  for (const NetworkInterface& each : interfaces) {
+    if (each.loopback || !each.up) continue;
+    for (const std::string& address : each.addresses) {
+      // Link-local addresses mean something else on every machine.
+      if (!address.starts_with("fe80:")) addresses.push_back(address);
+    }
+  }
+  return addresses;
 }
 
 }  // namespace
@@ -36,15 +56,17 @@ link::Join join_message(const Config& config, const AgentFacts& facts, const Joi
        {&join.restarts.backoff, &join.restarts.window, &join.restarts.host_limit.window}) {
     *each = milliseconds(*each);
   }
-  for (const NetworkInterface& each : facts.interfaces) {
-    if (each.loopback || !each.up) continue;
-    for (const std::string& address : each.addresses) {
-      // Link-local addresses mean something else on every machine.
-      if (address.starts_with("fe80:")) continue;
-      if (join.addresses.size() == bounds::node_addresses_max) return join;
-      join.addresses.push_back(address);
-      if (link::encode(join).size() > bounds::round_frame_bytes_max) join.addresses.pop_back();
-    }
+  auto addresses = addresses_for_others(facts.interfaces);
+  if (addresses.size() <= bounds::node_addresses_max) {
+    // Mostly all of them fit, and encoding them once tells it.
+    join.addresses = addresses;
+    if (fits(join)) return join;
+    join.addresses.clear();
+  }
+  for (std::string& address : addresses) {
+    if (join.addresses.size() == bounds::node_addresses_max) return join;
+    join.addresses.push_back(std::move(address));
+    if (!fits(join)) join.addresses.pop_back();
   }
   return join;
 }

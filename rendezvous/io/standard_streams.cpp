@@ -10,6 +10,8 @@
 namespace cpprun {
 
 void fill_standard_streams() {
+  const auto is_open = [](int each) { return ::fcntl(each, F_GETFD) >= 0; };
+  if (is_open(STDIN_FILENO) && is_open(STDOUT_FILENO) && is_open(STDERR_FILENO)) return;
   while (true) {
     int opened = ::open("/dev/null", O_RDWR);
     // A bare root has no /dev. Of a folder nothing can be read and nothing can be written to it,

@@ -211,6 +211,38 @@ TEST_CASE("the watchdog makes the private folder, and removes it with all that i
   CHECK_FALSE(fs::exists(doors));
 }
 
+TEST_CASE("a folder that is given up goes at once, and the watchdog stays") {
+  const auto folder = fresh_folder();
+  auto watchdog = io::Watchdog::start(fresh_kin(), folder);
+  REQUIRE(watchdog.has_value());
+  REQUIRE(watchdog->await_folder(60s) == 0);
+  std::ofstream(folder + "/0.json") << "{}";
+  watchdog->give_up_folder();
+  while (fs::exists(folder)) {
+  }
+  const int pid = watchdog->pid();
+  CHECK(::waitpid(pid, nullptr, WNOHANG) == 0);
+  const pid_t worker = hanging();
+  watchdog->add_group(worker);
+  { const io::Watchdog let_go = std::move(*watchdog); }
+  await_end(pid);
+  await_end(worker);
+}
+
+TEST_CASE("when a watchdog that was released is gone, so is its folder") {
+  const auto folder = fresh_folder();
+  int pid = 0;
+  {
+    auto watchdog = io::Watchdog::start(fresh_kin(), folder);
+    REQUIRE(watchdog.has_value());
+    pid = watchdog->pid();
+    REQUIRE(watchdog->await_folder(60s) == 0);
+    CHECK(watchdog->release(24h));
+  }
+  CHECK_FALSE(fs::exists(folder));
+  await_end(pid);
+}
+
 TEST_CASE("a private folder that cannot be made is told with its errno") {
   auto watchdog = io::Watchdog::start(fresh_kin(), fresh_folder() + "/none");
   REQUIRE(watchdog.has_value());
