@@ -64,7 +64,8 @@ class WorkerProcesses::Impl {
         limits_{.open_files = terms.open_files,
                 .mark = terms.kin.mark,
                 .niceness = terms.niceness,
-                .inherited = std::move(terms.environment)},
+                .inherited = std::move(terms.environment),
+                .signals = {}},
         kin_(std::move(terms.kin)),
         side_(terms.side),
         child_signal_(context, SIGCHLD),
@@ -72,7 +73,7 @@ class WorkerProcesses::Impl {
     strangers_below_ = ::getpid() == 1 || somebody_is_below();
     ::prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
     await_children();
-    limits_.signals = changed_signals();
+    limits_.signals = changed_signals();  // by now ours are among them
   }
 
   ~Impl() {
