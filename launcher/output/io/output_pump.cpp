@@ -344,8 +344,7 @@ class OutputPump::Impl {
   std::array<std::shared_ptr<Console>, 2> consoles_;
   std::array<std::unique_ptr<Scribe>, 2> scribes_;  // of those that are files
   std::map<Key, std::shared_ptr<Stream>> streams_;
-  // Not filled with zeros: a job without words would pay for every page of it.
-  std::array<char, bounds::pump_read_bytes> buffer_;
+  std::array<char, bounds::pump_read_bytes> buffer_;  // no zeros: pages that a silent job never has
   std::function<void()> flushed_;
   asio::steady_timer flush_timer_;
   asio::steady_timer disk_timer_;
