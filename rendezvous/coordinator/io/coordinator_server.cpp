@@ -145,6 +145,7 @@ Result<Listening> CoordinatorServer::open(const ListenOptions& listen, Coordinat
   // Each job's port is opened on the same addresses. To look the name up again would hold everybody
   // up for as long as a name server is silent, and might find others.
   listen_.hosts = listening->hosts;
+  listen_.passed = -1;
   if (options.only) {
     options.options.store_port = listening->port;
     job_ports_[options.only->id] = {std::move(host), listening->id};

@@ -18,6 +18,12 @@
 namespace cpprun {
 namespace {
 
+Result<OpenPort> port_of(const ListenOptions& options) {
+  if (options.passed >= 0) return take_port(FileDescriptor(options.passed));
+  return options.hosts.empty() ? open_port(options.host, options.port)
+                               : open_port(options.hosts, options.port);
+}
+
 // Of the descriptor with which the set wakes its driver.
 constexpr std::uint64_t wake_mark = ~std::uint64_t{0};
 // Of what watches the doors: somebody is there.
@@ -107,8 +113,7 @@ ConnectionSet::Impl::~Impl() {
 // --- ports -------------------------------------------------------------------------------------
 
 Result<Listening> ConnectionSet::Impl::listen(StoreHost& host, const ListenOptions& options) {
-  Result<OpenPort> open = options.hosts.empty() ? open_port(options.host, options.port)
-                                                : open_port(options.hosts, options.port);
+  Result<OpenPort> open = port_of(options);
   if (!open) return tl::unexpected<Error>(open.error());
   auto place = std::ranges::find_if(ports_, [](const Port& each) {
     return each.host == nullptr && !each.is_resting && each.left == 0;

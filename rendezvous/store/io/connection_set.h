@@ -79,6 +79,8 @@ struct ListenOptions {
   c10d::Dialect dialect = c10d::Dialect::undecided;
   // Taken instead of `host`: what it meant when it was looked up before.
   std::vector<std::string> hosts = {};
+  // Taken instead of all these: a socket that listens already. It is ours from here on; -1: none.
+  int passed = -1;
 };
 
 using ListenerId = Id<struct ListenerTag, std::uint32_t>;

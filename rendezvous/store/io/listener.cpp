@@ -165,6 +165,19 @@ Result<OpenPort> open_named(const addrinfo* list, const std::string& host, std::
   return open;
 }
 
+// Whether it takes IPv6 and IPv4 at every interface, as what is opened without a host does.
+bool takes_everybody(int fd) {
+  sockaddr_storage address{};
+  socklen_t size = sizeof address;
+  auto* const name = reinterpret_cast<sockaddr*>(&address);
+  if (getsockname(fd, name, &size) != 0 || address.ss_family != AF_INET6) return false;
+  const auto& bound = reinterpret_cast<const sockaddr_in6&>(address).sin6_addr;
+  int is_v6_alone = 1;
+  socklen_t length = sizeof is_v6_alone;
+  return IN6_IS_ADDR_UNSPECIFIED(&bound) &&
+         getsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &is_v6_alone, &length) == 0 && is_v6_alone == 0;
+}
+
 OpenPort with_address(OpenPort open) {
   const PeerAddress local = local_address_of(open.sockets.front().get());
   open.port = local.port;
@@ -194,6 +207,19 @@ Result<OpenPort> open_port(const std::vector<std::string>& hosts, std::uint16_t 
   }
   if (all.sockets.empty()) return failure("cannot listen: no address was given");
   return with_address(std::move(all));
+}
+
+Result<OpenPort> take_port(FileDescriptor socket) {
+  const PeerAddress local = local_address_of(socket.get());
+  if (local.port == 0) return failure("cannot serve on a socket that is bound to no port");
+  set_inherited_options(socket.get());
+  OpenPort open;
+  if (!takes_everybody(socket.get())) {
+    // IPv4 within an address of IPv6 is opened again as IPv4: alone, the other cannot be bound.
+    open.hosts.push_back(local.is_ipv4() ? local.host_text() : numeric_host_of(socket.get()));
+  }
+  open.sockets.push_back(std::move(socket));
+  return with_address(std::move(open));
 }
 
 std::uint64_t raise_descriptor_limit() {

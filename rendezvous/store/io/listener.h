@@ -27,6 +27,9 @@ Result<OpenPort> open_port(const std::string& host, std::uint16_t port);
 // The same addresses once more, as `hosts` of an earlier one has them; nobody is asked.
 Result<OpenPort> open_port(const std::vector<std::string>& hosts, std::uint16_t port);
 
+// One that listens already, as somebody else has opened it.
+Result<OpenPort> take_port(FileDescriptor socket);
+
 // Raises the process' soft limit of open files to its hard limit: a client costs a descriptor, one
 // of dialect A two. Returns the limit that holds now.
 std::uint64_t raise_descriptor_limit();

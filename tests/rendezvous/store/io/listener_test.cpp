@@ -4,11 +4,17 @@
 
 #include "rendezvous/store/io/listener.h"
 
+#include <arpa/inet.h>
 #include <doctest/doctest.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "proto/bounds.h"
 
@@ -62,4 +68,63 @@ TEST_CASE("a port that somebody listens on is refused at once") {
   const auto second = open_port("127.0.0.1", first->port);
   REQUIRE_FALSE(second.has_value());
   CHECK(calls == 0);
+}
+
+namespace {
+
+// As somebody else would have opened it, and passed on.
+FileDescriptor opened(int family, const char* host, bool is_v6_alone = false) {
+  sockaddr_storage address{};
+  address.ss_family = static_cast<sa_family_t>(family);
+  void* const ip = family == AF_INET6
+                       ? static_cast<void*>(&reinterpret_cast<sockaddr_in6&>(address).sin6_addr)
+                       : &reinterpret_cast<sockaddr_in&>(address).sin_addr;
+  REQUIRE(inet_pton(family, host, ip) == 1);
+  FileDescriptor socket(::socket(family, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  const int alone = is_v6_alone ? 1 : 0;
+  if (family == AF_INET6) {
+    (void)setsockopt(socket.get(), IPPROTO_IPV6, IPV6_V6ONLY, &alone, sizeof alone);
+  }
+  const bool is_there =
+      socket && bind(socket.get(), reinterpret_cast<sockaddr*>(&address), sizeof address) == 0;
+  if (!is_there || listen(socket.get(), 8) != 0) return {};
+  return socket;
+}
+
+}  // namespace
+
+TEST_CASE("a socket that somebody has opened is served on, and its addresses can be had again") {
+  refusals_left = 0;
+  auto passed = opened(AF_INET, "127.0.0.1");
+  const int number = passed.get();
+  const auto port = take_port(std::move(passed));
+  REQUIRE(port.has_value());
+  CHECK(port->sockets.front().get() == number);
+  CHECK(port->port != 0);
+  CHECK(port->address == "127.0.0.1:" + std::to_string(port->port));
+  CHECK(port->hosts == std::vector<std::string>{"127.0.0.1"});
+  CHECK(take_port(opened(AF_INET, "0.0.0.0"))->hosts == std::vector<std::string>{"0.0.0.0"});
+  CHECK(open_port(std::vector<std::string>{"0.0.0.0"}, 0)->address.starts_with("0.0.0.0:"));
+}
+
+TEST_CASE("a socket for IPv6 and IPv4 stands for every interface, one for IPv6 alone does not") {
+  refusals_left = 0;
+  auto both = opened(AF_INET6, "::");
+  if (!both) {
+    MESSAGE("skipped: this machine has no IPv6");
+    return;
+  }
+  CHECK(take_port(std::move(both))->hosts.empty());
+  CHECK(take_port(opened(AF_INET6, "::", true))->hosts == std::vector<std::string>{"::"});
+  CHECK(open_port(std::vector<std::string>{"::"}, 0)->address.starts_with("[::]:"));
+  const auto mapped = take_port(opened(AF_INET6, "::ffff:127.0.0.1"));
+  REQUIRE(mapped.has_value());
+  CHECK(mapped->hosts == std::vector<std::string>{"127.0.0.1"});
+  CHECK(open_port(mapped->hosts, 0).has_value());
+}
+
+TEST_CASE("a socket without a port is refused") {
+  CHECK(
+      take_port(FileDescriptor(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0))).error().reason ==
+      "cannot serve on a socket that is bound to no port");
 }
