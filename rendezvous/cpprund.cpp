@@ -4,9 +4,11 @@
 #include <unistd.h>
 
 #include <cstdio>
+#include <cstdlib>
 
 #include "proto/environment.h"
 #include "proto/version.h"
+#include "rendezvous/daemon/activation.h"
 #include "rendezvous/daemon/cpprund_cli.h"
 #include "rendezvous/daemon/io/store_daemon.h"
 #include "rendezvous/io/standard_streams.h"
@@ -25,5 +27,6 @@ int main(int argc, char** argv) {
   cpprun::hold_steady();
   auto& options = std::get<cpprun::DaemonOptions>(parsed);
   options.door_folders = cpprun::own_door_folders(environment, ::geteuid());
-  return cpprun::run_store_daemon(options);
+  for (const char* name : cpprun::service_variables) ::unsetenv(name);
+  return cpprun::run_store_daemon(options, environment);
 }

@@ -143,6 +143,8 @@ std::variant<DaemonOptions, CommandLineEnd> parse_daemon_options(int argc, const
                  "PyTorch version of the clients, where it cannot be told from what they say")
       ->check(CLI::IsMember(std::set<std::string>{"auto", "1.x", "2.1", "2.2+"}))
       ->capture_default_str();
+  app.add_flag("!--no-sandbox", options.has_sandbox,
+               "Keep what the daemon does not need: files, connections, core dumps; for debuggers");
   auto lease_seconds = static_cast<std::size_t>(in_seconds(options.lease_max));
   add_job_limits(app, options, lease_seconds);
   add_limits(app, options);
@@ -159,6 +161,7 @@ std::variant<DaemonOptions, CommandLineEnd> parse_daemon_options(int argc, const
     const std::size_t share = std::max(options.jobs_max / 4, bounds::jobs_few);
     options.jobs_per_address_max = std::min(options.jobs_per_address_max, share);
   }
+  options.names_address = app.count("--host") + app.count("--port") > 0;
   options.port = static_cast<std::uint16_t>(port);
   options.dialect = dialect_of(dialect);
   options.lease_max = std::chrono::seconds(lease_seconds);

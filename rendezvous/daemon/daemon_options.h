@@ -19,6 +19,7 @@ namespace cpprun {
 struct DaemonOptions {
   std::string host{};          // empty: every interface, IPv6 and IPv4
   std::uint16_t port = 29400;  // torchrun's default for a rendezvous endpoint; 0: any
+  bool names_address = false;  // --host or --port was given
   bool is_quiet = false;       // says nothing about closed clients
   LogLevel log_level = LogLevel::info;
   StatusAccess status_access = StatusAccess::user;  // who may look at the jobs by HTTP
@@ -26,6 +27,7 @@ struct DaemonOptions {
   // Whose jobs it hosts: a folder with a file for each owner, or one file. Empty: anybody's.
   std::string secrets_folder = {};
   std::string secret_file = {};
+  bool has_sandbox = true;      // gives up what it does not need before it serves
   bool has_plain_store = true;  // for whoever comes, on the port where agents meet
   c10d::Dialect dialect = c10d::Dialect::undecided;  // taken for granted where it is given
   // What strangers can take at most.

@@ -15,10 +15,10 @@ daemon = subprocess.Popen(
     text=True,
 )
 try:
-    # The first line that names the port; CTest bounds the wait.
+    # The line that names the port, among those of the log; CTest bounds the wait.
     for line in daemon.stdout:
         print(line, end="", flush=True)
-        port = re.search(r"(?:port |:)(\d+)", line)
+        port = re.search(r"listening on .*:(\d+)$", line)
         if port:
             break
     else:

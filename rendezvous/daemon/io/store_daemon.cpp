@@ -9,17 +9,28 @@
 #include <asio/io_context.hpp>
 #include <asio/signal_set.hpp>
 #include <chrono>
+#include <optional>
 #include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
 
 #include "proto/bounds.h"
 #include "proto/text.h"
 #include "rendezvous/coordinator/io/coordinator_server.h"
+#include "rendezvous/daemon/activation.h"
 #include "rendezvous/daemon/io/daemon_log.h"
 #include "rendezvous/daemon/io/owner_reload.h"
+#include "rendezvous/daemon/io/passed_socket.h"
+#include "rendezvous/daemon/io/sandbox.h"
+#include "rendezvous/daemon/io/service_notifier.h"
+#include "rendezvous/daemon/notification.h"
+#include "rendezvous/daemon/sandbox.h"
 #include "rendezvous/io/patient_writer.h"
 #include "rendezvous/io/scribe.h"
 #include "rendezvous/io/side_processes.h"
 #include "rendezvous/io/socket_address.h"
+#include "rendezvous/status/io/door.h"
 #include "rendezvous/status/job_events_json.h"
 #include "rendezvous/store/io/listener.h"
 #include "rendezvous/store/io/machine_memory.h"
@@ -48,15 +59,136 @@ WallTime wall_now() {
   return std::chrono::time_point_cast<WallTime::duration>(std::chrono::system_clock::now());
 }
 
+void debug(DaemonLog& log, std::string_view what, const std::string& why) {
+  if (!why.empty()) log.say(LogLevel::debug, fmt::format("{}: {}", what, why));
+}
+
+// The socket that was passed, or nothing.
+Result<FileDescriptor> passed_socket(const Result<Activation>& activation) {
+  if (!activation) return tl::unexpected<Error>(activation.error());
+  return take_passed_socket(*activation);
+}
+
+// Where the port is: on the socket that was passed, if one was.
+ListenOptions listen_options(const DaemonOptions& options, FileDescriptor& passed, DaemonLog& log) {
+  if (!passed) return {.host = options.host, .port = options.port, .dialect = options.dialect};
+  log.say(LogLevel::info,
+          fmt::format("serves on the socket that was passed, {}{}",
+                      local_address_of(passed.get()).text(),
+                      options.names_address ? ": --host and --port do not count" : ""));
+  return {
+      .host = {}, .port = 0, .dialect = options.dialect, .hosts = {}, .passed = passed.release()};
+}
+
+void connect(ServiceNotifier& notifier, const Environment& environment, DaemonLog& log) {
+  const auto address = notify_address(environment);
+  debug(log, "cannot tell the service manager",
+        address ? notifier.connect(*address) : address.error().reason);
+}
+
+void tell(ServiceNotifier& notifier, const std::string& message, DaemonLog& log) {
+  debug(log, "the service manager was not told", notifier.say(message));
+}
+
+// Of the folders for the socket for tools the first that can be had. It is made now: behind the
+// sandbox none is. A disk that hangs is given a moment, and is no reason not to serve.
+Result<DoorFolder> prepared_door(SideProcesses& side, const std::vector<DoorFolder>& folders) {
+  std::string why = "there is no folder for it";
+  bool has_why = false;
+  for (const auto& folder : folders) {
+    const auto make = [&folder] {
+      const auto made = make_door_folder(folder);
+      return made ? std::string() : made.error().reason;
+    };
+    const auto wrong = folder.is_at_hand() ? make() : side.ask(make, bounds::log_farewell);
+    if (wrong && wrong->empty()) return folder;
+    if (!has_why || !folder.is_parent_own) {
+      why = wrong ? *wrong
+                  : fmt::format(
+                        "the folder \"{}\" for sockets of tools is on a disk that does not answer",
+                        folder.path());
+    }
+    has_why = true;
+  }
+  return failure(why);
+}
+
+// Gives up what is not needed any more, and says what that is.
+void shut_in(const std::optional<DoorFolder>& door, DaemonLog& log) {
+  SandboxWants wants{.readable = {}, .door = door};
+#ifdef __SANITIZE_ADDRESS__
+  // It reads about this process, and about the program, whatever it wants to complain about.
+  wants.readable.emplace_back("/");
+#endif
+  const auto in_force = enter_sandbox(wants);
+  debug(log, "Landlock is not in force", in_force.why_none);
+  for (const auto& each : in_force.left_out) debug(log, "the sandbox closes", each);
+  log.say(LogLevel::info, sandbox_line(in_force, wants));
+}
+
+// The socket for tools, and before it the sandbox, in which only its folder stays open.
+void close_up(CoordinatorServer& server, SideProcesses& side, const DaemonOptions& options,
+              DaemonLog& log) {
+  DoorPlan plan{.folders = options.door_folders, .patience = bounds::log_farewell};
+  if (!options.has_sandbox) {
+    log.say(LogLevel::info, "sandbox: off (--no-sandbox)");
+    return server.open_door(side, std::move(plan));
+  }
+  if (options.status_access == StatusAccess::none) return shut_in(std::nullopt, log);
+  const auto door = prepared_door(side, options.door_folders);
+  shut_in(door ? std::optional(*door) : std::nullopt, log);
+  if (!door) {
+    return log.write({.text = no_door_text(door.error().reason)});
+  }
+  plan.folders = {*door};
+  server.open_door(side, std::move(plan));
+}
+
+// What a daemon does with its jobs, and what strangers can take of it.
+CoordinatorOptions coordinator_options(const DaemonOptions& options) {
+  return {.only = {},
+          .options = {.lease = bounds::daemon_lease,
+                      .status_interval = bounds::status_interval,
+                      .last_call = bounds::daemon_last_call},
+          .limits = {.jobs = options.jobs_max,
+                     .jobs_per_source = options.jobs_per_address_max,
+                     .links_per_source = options.links_per_address_max,
+                     .lease = options.lease_max}};
+}
+
+// A second TERM on the way out must not turn a clean end into a killed one.
+void block_further_signals() {
+  sigset_t late;
+  ::sigemptyset(&late);
+  ::sigaddset(&late, SIGTERM);
+  ::sigaddset(&late, SIGINT);
+  ::pthread_sigmask(SIG_BLOCK, &late, nullptr);
+}
+
 }  // namespace
 
-int run_store_daemon(const DaemonOptions& options) {
+int run_store_daemon(const DaemonOptions& options, const Environment& environment) {
+  // First of all: what was passed is known by its number, which must not be anything else's.
+  const auto activation = activation_of(environment, ::getpid());
+  auto passed = passed_socket(activation);
   raise_descriptor_limit();
   asio::io_context io(1);
   SideProcesses side;
   DaemonLog log(io, side, STDERR_FILENO, options);
+  const auto fail = [&log](const Error& error) {
+    log.say(LogLevel::error, error.reason);
+    log.flush();
+    return 1;
+  };
+  if (!passed) return fail(passed.error());
+  if (!activation->remark.empty()) log.say(LogLevel::info, activation->remark);
+  ServiceNotifier notifier;
+  connect(notifier, environment, log);
   asio::signal_set signals(io, SIGTERM, SIGINT);
-  signals.async_wait([&](const asio::error_code&, int) { io.stop(); });
+  signals.async_wait([&](const asio::error_code&, int) {
+    tell(notifier, stopping_message(), log);
+    io.stop();
+  });
   OwnerReload owners(
       io, options,
       {.say = [&log](LogLevel level, const std::string& text) { log.say(level, text); },
@@ -77,38 +209,22 @@ int run_store_daemon(const DaemonOptions& options) {
     return 1;
   }
   const auto listening =
-      server.open({.host = options.host, .port = options.port, .dialect = options.dialect},
-                  {.only = {},
-                   .options = {.lease = bounds::daemon_lease,
-                               .status_interval = bounds::status_interval,
-                               .last_call = bounds::daemon_last_call},
-                   .limits = {.jobs = options.jobs_max,
-                              .jobs_per_source = options.jobs_per_address_max,
-                              .links_per_source = options.links_per_address_max,
-                              .lease = options.lease_max}},
+      server.open(listen_options(options, *passed, log), coordinator_options(options),
                   options.has_plain_store ? PlainStore::served : PlainStore::refused,
                   {.access = options.status_access, .names = {options.host}});
-  if (!listening) {
-    log.say(LogLevel::error, listening.error().reason);
-    log.flush();
-    return 1;
-  }
-  server.open_door(side, {.folders = options.door_folders, .patience = bounds::log_farewell});
+  if (!listening) return fail(listening.error());
   // Whoever started us may be reading a pipe, or may have closed it.
   const auto lost = [&log](int error_number) {
     log.say(LogLevel::warning, fmt::format("cannot write to stdout: {}", errno_text(error_number)));
   };
   const auto scribe = Scribe::begin_for_file(io, side, STDOUT_FILENO, {.trouble = lost});
   PatientWriter out(io, scribe ? scribe->pipe() : STDOUT_FILENO, {.lost = lost});
+  // Everything is open by now that needs a file of somebody else's.
+  close_up(server, side, options, log);
   out.write(fmt::format("cpprund listening on {}\n", listening->address));
+  tell(notifier, ready_message(listening->address), log);
   io.run();
-  // A second signal on the way out must not turn a clean end into a killed one.
-  sigset_t late;
-  ::sigemptyset(&late);
-  ::sigaddset(&late, SIGTERM);
-  ::sigaddset(&late, SIGINT);
-  ::sigaddset(&late, SIGHUP);
-  ::pthread_sigmask(SIG_BLOCK, &late, nullptr);
+  block_further_signals();
   log.flush();
   return 0;
 }

@@ -157,6 +157,12 @@ tl::expected<std::string, int> bind_in(const OpenFolder& folder, int socket, int
 
 }  // namespace
 
+Result<void> make_door_folder(const DoorFolder& place) {
+  const auto folder = make_folder(place);
+  if (!folder) return tl::unexpected<Error>(folder.error());
+  return {};
+}
+
 void remove_door(const std::string& path) {
   // At worst they stay: whoever sweeps finds nobody behind the one, and others use the other.
   (void)::unlink(path.c_str());

@@ -12,6 +12,8 @@
 
 namespace cpprun {
 
+// Makes the folder where it is not there, and fails where it is none for this.
+Result<void> make_door_folder(const DoorFolder& folder);
 // Makes the folder, sweeps it, and binds that socket in it, listening, under a name with this
 // machine and that process id. Gives its path. Nobody finds it there before it listens.
 Result<std::string> open_door(int socket, const DoorFolder& folder, int pid);

@@ -39,6 +39,10 @@ std::string open_first(int socket, const DoorPlan& plan, int pid) {
 
 }  // namespace
 
+std::string no_door_text(const std::string& why) {
+  return fmt::format("cpprunctl finds this only by --address: {}", why);
+}
+
 ToolDoor::ToolDoor(asio::io_context& context, SideProcesses& side, DoorPlan plan,
                    Callbacks callbacks)
     : side_(side),
@@ -127,7 +131,7 @@ void ToolDoor::opened(const std::string& answer) {
     return listen();
   }
   const auto why = answer.empty() ? "who was to make it has ended" : answer.substr(1);
-  callbacks_.trouble(fmt::format("cpprunctl finds this only by --address: {}", why));
+  callbacks_.trouble(no_door_text(why));
 }
 
 void ToolDoor::listen() {

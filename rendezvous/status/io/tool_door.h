@@ -26,6 +26,9 @@ struct DoorPlan {
   Duration patience{};              // with the disk, at the end
 };
 
+// For the log: nobody finds a socket for tools here.
+std::string no_door_text(const std::string& why);
+
 class ToolDoor {
  public:
   struct Callbacks {

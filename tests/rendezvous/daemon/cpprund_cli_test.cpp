@@ -107,6 +107,17 @@ TEST_CASE("a daemon may host jobs alone") {
   CHECK_FALSE(std::get<DaemonOptions>(parse({"--no-plain-store"})).has_plain_store);
 }
 
+TEST_CASE("the sandbox is there unless it is turned off") {
+  CHECK(std::get<DaemonOptions>(parse({})).has_sandbox);
+  CHECK_FALSE(std::get<DaemonOptions>(parse({"--no-sandbox"})).has_sandbox);
+}
+
+TEST_CASE("it is known whether an address was asked for") {
+  CHECK_FALSE(std::get<DaemonOptions>(parse({})).names_address);
+  CHECK(std::get<DaemonOptions>(parse({"--port", "29400"})).names_address);
+  CHECK(std::get<DaemonOptions>(parse({"--host", "::1"})).names_address);
+}
+
 TEST_CASE("asking for the version is no mistake, and answers with the program and the version") {
   CHECK(end_of({"--version"}).exit_code == 0);
   CHECK(end_of({"--version"}).text == "cpprund 1.2.3\n");

@@ -29,13 +29,26 @@ class Program {
   static constexpr int closed = -2;
 
   explicit Program(std::vector<std::string> arguments, int stderr_goes_to = read_here,
-                   bool has_few_descriptors = false) {
+                   bool has_few_descriptors = false)
+      : Program(std::move(arguments),
+                Setting{.stderr_goes_to = stderr_goes_to,
+                        .words = has_few_descriptors ? "ulimit -n 300 && exec" : ""}) {}
+
+  // How it is started.
+  struct Setting {
+    int stderr_goes_to = read_here;
+    std::string words = {};        // of a shell, before its path: "A=$$ exec"; empty: no shell
+    std::vector<int> passed = {};  // become descriptor 3 and following
+    bool has_no_stdin = false;
+  };
+  Program(std::vector<std::string> arguments, const Setting& setting) {
+    const int stderr_goes_to = setting.stderr_goes_to;
     const char* path = std::getenv("CPPRUND");
     REQUIRE(path != nullptr);
-    const std::string limited = "ulimit -n 300 && exec \"$CPPRUND\" \"$@\"";
-    if (has_few_descriptors) {
+    if (!setting.words.empty()) {
       path = "/bin/sh";
-      arguments.insert(arguments.begin(), {"-c", limited, "cpprund"});
+      arguments.insert(arguments.begin(),
+                       {"-c", setting.words + " \"$CPPRUND\" \"$@\"", "cpprund"});
     }
     int out[2];
     int err[2];
@@ -54,6 +67,13 @@ class Program {
       posix_spawn_file_actions_adddup2(&actions,
                                        stderr_goes_to == read_here ? err[1] : stderr_goes_to, 2);
     }
+    // Out of the way of the numbers that they will have.
+    std::vector<FileDescriptor> high;
+    for (const int each : setting.passed) high.emplace_back(fcntl(each, F_DUPFD_CLOEXEC, 100));
+    for (std::size_t at = 0; at < high.size(); ++at) {
+      posix_spawn_file_actions_adddup2(&actions, high[at].get(), 3 + static_cast<int>(at));
+    }
+    if (setting.has_no_stdin) posix_spawn_file_actions_addclose(&actions, 0);
     arguments.insert(arguments.begin(), "cpprund");
     std::vector<char*> argv;
     for (std::string& argument : arguments) argv.push_back(argument.data());
@@ -68,7 +88,13 @@ class Program {
   }
 
   std::string out_line() { return line_of(out_); }
-  std::string err_line() { return line_of(err_); }
+  // The next line of the log but for the one that every daemon begins with.
+  std::string err_line() {
+    std::string line = any_err_line();
+    if (line.find(" cpprund: sandbox: ") != std::string::npos) line = any_err_line();
+    return line;
+  }
+  std::string any_err_line() { return line_of(err_); }
 
   // The port of the line `cpprund listening on [::]:43211`.
   std::uint16_t port() {
@@ -84,6 +110,8 @@ class Program {
   }
 
   void signal(int number) const { REQUIRE(kill(pid_, number) == 0); }
+  pid_t pid() const { return pid_; }
+
   int end_with(int signal) {
     kill(pid_, signal);
     return exit_code();

@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "rendezvous/daemon/io/sandbox.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstddef>
+
+#include "proto/text.h"
+#include "rendezvous/io/file_descriptor.h"
+
+namespace cpprun {
+
+namespace {
+
+// The C library has no functions for these, and older headers not even the numbers, which are the
+// same on every processor that we are built for.
+constexpr long create_ruleset = 444;
+constexpr long add_rule = 445;
+constexpr long restrict_self = 446;
+constexpr unsigned ask_version = 1;
+constexpr int for_path = 1;
+constexpr int for_port = 2;
+
+// As the kernel reads them. One that knows less takes the whole, since what it does not know is 0.
+struct RulesetOfKernel {
+  std::uint64_t files;
+  std::uint64_t ports;
+  std::uint64_t scopes;
+};
+struct [[gnu::packed]] PathOfKernel {
+  std::uint64_t rights;
+  std::int32_t folder;
+};
+struct PortOfKernel {
+  std::uint64_t rights;
+  std::uint64_t port;
+};
+
+FileDescriptor open_path(const SandboxRules::Path& rule) {
+  const int flags = O_PATH | O_CLOEXEC | (rule.is_link_followed ? 0 : O_NOFOLLOW | O_DIRECTORY);
+  return FileDescriptor(::open(rule.path.c_str(), flags));
+}
+
+// Why there is no such rule; empty: there is.
+std::string add_path(int ruleset, const SandboxRules::Path& rule) {
+  const FileDescriptor path = open_path(rule);
+  struct stat facts {};
+  if (!path || ::fstat(path.get(), &facts) != 0) return errno_text(errno);
+  const auto rights = S_ISDIR(facts.st_mode) ? rule.rights : rule.rights & landlock::of_a_file;
+  const PathOfKernel words{rights, path.get()};
+  return ::syscall(add_rule, ruleset, for_path, &words, 0U) == 0 ? "" : errno_text(errno);
+}
+
+// Why Landlock is not in force; empty: it is.
+std::string restrict_to(const SandboxRules& rules, std::vector<std::string>& left_out) {
+  const RulesetOfKernel words{rules.files, rules.ports, rules.scopes};
+  const FileDescriptor ruleset(
+      static_cast<int>(::syscall(create_ruleset, &words, sizeof words, 0U)));
+  if (!ruleset) return errno_text(errno);
+  for (const auto& rule : rules.paths) {
+    const std::string why = add_path(ruleset.get(), rule);
+    if (!why.empty()) left_out.push_back(fmt::format("{}: {}", rule.path, why));
+  }
+  // Each job's store has a port that the kernel picks.
+  const PortOfKernel any{landlock::bind_tcp, 0};
+  const bool is_port_missing =
+      rules.ports != 0 && ::syscall(add_rule, ruleset.get(), for_port, &any, 0U) != 0;
+  if (is_port_missing) return errno_text(errno);
+  return ::syscall(restrict_self, ruleset.get(), 0U) == 0 ? "" : errno_text(errno);
+}
+
+}  // namespace
+
+SandboxInForce enter_sandbox(const SandboxWants& wants) {
+  SandboxInForce got;
+  // Landlock asks for this of whoever is not root.
+  got.no_privileges = ::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0;
+  const auto version = ::syscall(create_ruleset, nullptr, std::size_t{0}, ask_version);
+  if (version <= 0) {
+    got.why_none = errno_text(version < 0 ? errno : ENOSYS);
+  } else {
+    got.why_none = restrict_to(sandbox_rules(static_cast<int>(version), wants), got.left_out);
+    if (got.why_none.empty()) got.version = static_cast<int>(version);
+  }
+#ifdef __SANITIZE_ADDRESS__
+  // Its search for leaks traces this process.
+#else
+  got.no_dumps = ::prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) == 0;
+#endif
+  return got;
+}
+
+}  // namespace cpprun

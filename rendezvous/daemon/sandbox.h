@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+// What a daemon gives up before it serves, as a value, in the terms of Landlock (landlock(7)):
+// which rights there are on a kernel, which of them stay, and for which files. Pure.
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "rendezvous/status/door_places.h"
+
+namespace cpprun {
+
+// Landlock's own numbers, which no kernel changes; the headers of older systems lack the later.
+namespace landlock {
+constexpr std::uint64_t write_file = 1ULL << 1;
+constexpr std::uint64_t read_file = 1ULL << 2;
+constexpr std::uint64_t read_dir = 1ULL << 3;
+constexpr std::uint64_t remove_dir = 1ULL << 4;
+constexpr std::uint64_t remove_file = 1ULL << 5;
+constexpr std::uint64_t make_sock = 1ULL << 9;
+constexpr std::uint64_t files_1 = (1ULL << 13) - 1;    // of the first kernel that had it, 5.13
+constexpr std::uint64_t refer = 1ULL << 13;            // 2
+constexpr std::uint64_t truncate = 1ULL << 14;         // 3
+constexpr std::uint64_t ioctl_dev = 1ULL << 15;        // 5
+constexpr std::uint64_t bind_tcp = 1ULL << 0;          // 4
+constexpr std::uint64_t connect_tcp = 1ULL << 1;       // 4
+constexpr std::uint64_t abstract_sockets = 1ULL << 0;  // 6
+constexpr std::uint64_t signals = 1ULL << 1;           // 6
+// Those that a file has as well as a folder: a rule for a file may have no others.
+constexpr std::uint64_t of_a_file = write_file | read_file | truncate | ioctl_dev | 1ULL;
+}  // namespace landlock
+
+// What the daemon still touches.
+struct SandboxWants {
+  std::vector<std::string> readable = {};  // files, and folders with all that is in them
+  std::optional<DoorFolder> door = {};     // where the socket for tools is
+};
+
+struct SandboxRules {
+  struct Path {
+    std::string path;
+    std::uint64_t rights = 0;  // for it and what is in it
+    bool is_link_followed = true;
+    friend bool operator==(const Path&, const Path&) = default;
+  };
+  // Given up everywhere but where a rule below gives it back.
+  std::uint64_t files = 0;
+  std::uint64_t ports = 0;
+  std::uint64_t scopes = 0;  // from here to processes outside
+  std::vector<Path> paths = {};
+};
+
+// `version`: of Landlock in the running kernel, 1 or higher.
+SandboxRules sandbox_rules(int version, const SandboxWants& wants);
+
+// What is in force, for the log.
+struct SandboxInForce {
+  int version = 0;                         // of Landlock; 0: there is none
+  std::string why_none = {};               // then
+  bool no_privileges = false;              // none can be gained, by whatever is executed
+  bool no_dumps = false;                   // of memory, and nobody of the same user looks into it
+  std::vector<std::string> left_out = {};  // paths for which no rule could be made, and why
+};
+
+// "sandbox: no files but the socket for tools, no new privileges".
+std::string sandbox_line(const SandboxInForce& in_force, const SandboxWants& wants);
+
+}  // namespace cpprun

@@ -1,0 +1,257 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What the kernel refuses behind the sandbox. Each look is a child of its own: there is no way
+// back.
+
+#include "rendezvous/daemon/io/sandbox.h"
+
+#include <arpa/inet.h>
+#include <doctest/doctest.h>
+#include <fcntl.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <netinet/in.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <csignal>
+#include <cstddef>
+#include <cstdio>
+#include <cstdlib>
+#include <functional>
+#include <string>
+
+#include "proto/text.h"
+#include "rendezvous/io/file_descriptor.h"
+#include "rendezvous/status/io/door.h"
+
+using namespace cpprun;
+
+namespace {
+
+constexpr int no_landlock = 255;
+
+// The errno with which `act` fails in a process that has entered the sandbox; 0: it does not.
+// `version_min`: of Landlock, below which it is not asked.
+int outcome(const SandboxWants& wants, const std::function<bool()>& act, int version_min = 1) {
+  const pid_t child = ::fork();
+  if (child == 0) {
+    if (enter_sandbox(wants).version < version_min) ::_exit(no_landlock);
+    errno = 0;
+    ::_exit(act() ? 0 : errno);
+  }
+  REQUIRE(child > 0);
+  int status = 0;
+  REQUIRE(::waitpid(child, &status, 0) == child);
+  REQUIRE(WIFEXITED(status));
+  return WEXITSTATUS(status);
+}
+
+// The same, and true where this kernel has no such Landlock, which is said.
+bool is(int wanted, int got) {
+  if (got == no_landlock) {
+    std::puts("skipped: this kernel has no Landlock, or an older one");
+    return true;
+  }
+  return got == wanted;
+}
+
+struct Folder {
+  Folder() {
+    std::string name = "/tmp/cpprun-sandbox-XXXXXX";
+    REQUIRE(::mkdtemp(name.data()) != nullptr);
+    path = name;
+  }
+  ~Folder() {
+    for (const char* each : {"/in/old", "/in/new", "/file", "/out"}) {
+      (void)::unlink((path + each).c_str());
+    }
+    (void)::rmdir((path + "/in").c_str());
+    (void)::rmdir(path.c_str());
+  }
+  bool has(const std::string& name) const { return ::access((path + name).c_str(), F_OK) == 0; }
+  std::string path;
+};
+
+bool opens(const std::string& path, int flags) {
+  return bool(FileDescriptor(::open(path.c_str(), flags | O_CLOEXEC, 0600)));
+}
+
+sockaddr_in loopback(std::uint16_t port) {
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  address.sin_port = htons(port);
+  return address;
+}
+
+struct Listener {
+  Listener() {
+    const auto address = loopback(0);
+    REQUIRE(::bind(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0);
+    REQUIRE(::listen(socket.get(), 8) == 0);
+    sockaddr_in bound{};
+    socklen_t size = sizeof bound;
+    REQUIRE(::getsockname(socket.get(), reinterpret_cast<sockaddr*>(&bound), &size) == 0);
+    port = ntohs(bound.sin_port);
+  }
+  bool answers() const {
+    const FileDescriptor client(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    const auto address = loopback(port);
+    return ::connect(client.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) ==
+           0;
+  }
+  FileDescriptor socket{::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)};
+  std::uint16_t port = 0;
+};
+
+bool binds(std::uint16_t port) {
+  const FileDescriptor socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  const auto address = loopback(port);
+  return ::bind(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0;
+}
+
+// As a container's filter: calls of Landlock fail with this, all others are allowed.
+void refuse_landlock(int error_number) {
+  constexpr unsigned first = 444;
+  constexpr unsigned last = 446;
+  const auto refused = SECCOMP_RET_ERRNO | static_cast<unsigned>(error_number);
+  sock_filter filter[] = {
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
+      BPF_JUMP(BPF_JMP | BPF_JGE | BPF_K, first, 0, 2),
+      BPF_JUMP(BPF_JMP | BPF_JGT | BPF_K, last, 1, 0),
+      BPF_STMT(BPF_RET | BPF_K, refused),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+  };
+  const sock_fprog program{.len = 5, .filter = filter};
+  if (::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 ||
+      ::prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program, 0, 0) != 0) {
+    ::_exit(no_landlock);
+  }
+}
+
+}  // namespace
+
+TEST_CASE("where a container refuses Landlock the rest is in force, and it is known why") {
+  for (const int refusal : {EPERM, ENOSYS}) {
+    const pid_t child = ::fork();
+    if (child == 0) {
+      refuse_landlock(refusal);
+      const auto got = enter_sandbox({});
+      const bool is_told = got.version == 0 && got.why_none == errno_text(refusal);
+      ::_exit(is_told && got.no_privileges && opens("/etc/passwd", O_RDONLY) ? 0 : 1);
+    }
+    REQUIRE(child > 0);
+    int status = 0;
+    REQUIRE(::waitpid(child, &status, 0) == child);
+    CHECK(is(0, WEXITSTATUS(status)));
+  }
+}
+
+TEST_CASE("behind the sandbox no file can be read, which could be before") {
+  REQUIRE(opens("/etc/passwd", O_RDONLY));
+  CHECK(is(EACCES, outcome({}, [] { return opens("/etc/passwd", O_RDONLY); })));
+  CHECK(is(EACCES, outcome({}, [] { return opens("/proc/self/environ", O_RDONLY); })));
+  CHECK(is(EACCES, outcome({}, [] { return opens("/", O_RDONLY | O_DIRECTORY); })));
+}
+
+TEST_CASE("behind the sandbox no file can be made, cut, moved, removed or executed") {
+  const Folder folder;
+  const auto file = folder.path + "/file";
+  const auto out = folder.path + "/out";
+  REQUIRE(opens(file, O_WRONLY | O_CREAT));
+  CHECK(is(EACCES, outcome({}, [&] { return opens(out, O_WRONLY | O_CREAT); })));
+  CHECK(is(EACCES, outcome(
+                       {}, [&] { return ::truncate(file.c_str(), 0) == 0; }, 3)));
+  CHECK(is(EACCES, outcome({}, [&] { return ::unlink(file.c_str()) == 0; })));
+  CHECK(is(EACCES, outcome({}, [&] { return ::rename(file.c_str(), out.c_str()) == 0; })));
+  CHECK(is(EACCES, outcome({}, [&] { return ::mkdir(out.c_str(), 0700) == 0; })));
+  CHECK(is(EACCES, outcome({}, [&] { return ::symlink("file", out.c_str()) == 0; })));
+  CHECK(is(EACCES, outcome({}, [] { return ::execl("/bin/true", "true", nullptr) == 0; })));
+  CHECK(folder.has("/file"));
+  CHECK_FALSE(folder.has("/out"));
+}
+
+TEST_CASE("what stays readable can be read, and nothing beside it") {
+  const Folder folder;
+  const auto file = folder.path + "/file";
+  REQUIRE(opens(file, O_WRONLY | O_CREAT));
+  for (const auto& named : {folder.path, file}) {
+    CHECK(is(0, outcome({.readable = {named}}, [&] { return opens(file, O_RDONLY); })));
+    CHECK(is(EACCES, outcome({.readable = {named}}, [&] { return opens(file, O_WRONLY); })));
+    CHECK(
+        is(EACCES, outcome({.readable = {named}}, [] { return opens("/etc/passwd", O_RDONLY); })));
+  }
+  CHECK(is(0, outcome({.readable = {"/no/such/file"}}, [] { return true; })));
+}
+
+TEST_CASE("the socket for tools can be made in its folder, and both be removed, and nothing else") {
+  const Folder folder;
+  const DoorFolder door{.parent = folder.path, .name = "in"};
+  REQUIRE(make_door_folder(door));
+  const auto works = [&] {
+    const FileDescriptor socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    const auto path = open_door(socket.get(), door, ::getpid());
+    if (!path) return false;
+    const bool is_found = doors_in(door).size() == 1 && bool(knock(*path).socket);
+    remove_door(*path);
+    return is_found && !folder.has("/in");
+  };
+  CHECK(is(0, outcome({.door = door}, works)));
+  (void)make_door_folder(door);
+  const auto makes_file = [&] { return opens(folder.path + "/in/new", O_WRONLY | O_CREAT); };
+  CHECK(is(EACCES, outcome({.door = door}, makes_file)));
+  CHECK(is(EACCES, outcome({.door = door},
+                           [&] { return opens(folder.path + "/out", O_WRONLY | O_CREAT); })));
+}
+
+TEST_CASE("a link in place of the folder for the socket opens nothing behind it") {
+  const Folder folder;
+  REQUIRE(::symlink("/etc", (folder.path + "/out").c_str()) == 0);
+  const DoorFolder door{.parent = folder.path, .name = "out"};
+  CHECK(is(EACCES, outcome({.door = door}, [] { return opens("/etc", O_RDONLY | O_DIRECTORY); })));
+}
+
+TEST_CASE("behind the sandbox nothing is connected to by TCP, and no port is chosen") {
+  const Listener listener;
+  REQUIRE(listener.answers());
+  CHECK(is(EACCES, outcome(
+                       {}, [&] { return listener.answers(); }, 4)));
+  const std::uint16_t free_port = Listener().port;
+  CHECK(is(EACCES, outcome(
+                       {}, [&] { return binds(free_port); }, 4)));
+  CHECK(is(0, outcome(
+                  {}, [] { return binds(0); }, 4)));
+}
+
+TEST_CASE("behind the sandbox nobody outside is signalled, whoever is started in it is") {
+  CHECK(is(EPERM, outcome(
+                      {}, [] { return ::kill(::getppid(), 0) == 0; }, 6)));
+  const auto ends_its_child = [] {
+    const pid_t child = ::fork();
+    if (child == 0) {
+      while (true) ::pause();
+    }
+    int status = 0;
+    return ::kill(child, SIGKILL) == 0 && ::waitpid(child, &status, 0) == child;
+  };
+  CHECK(is(0, outcome({}, ends_its_child, 6)));
+}
+
+TEST_CASE("/dev/null stays, for descriptors that are kept in reserve") {
+  CHECK(is(0, outcome({}, [] { return opens("/dev/null", O_RDWR); })));
+  CHECK(is(EACCES, outcome({}, [] { return opens("/dev/zero", O_RDONLY); })));
+}
+
+TEST_CASE("no privileges are gained from then on, with Landlock or without") {
+  const auto is_set = [] { return ::prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) == 1; };
+  CHECK(outcome({}, is_set, 0) == 0);
+#ifndef __SANITIZE_ADDRESS__
+  CHECK(outcome(
+            {}, [] { return ::prctl(PR_GET_DUMPABLE, 0, 0, 0, 0) == 0; }, 0) == 0);
+#endif
+}

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "rendezvous/daemon/notification.h"
+
+#include <doctest/doctest.h>
+
+using namespace cpprun;
+
+namespace {
+
+Result<std::string> address_of(const std::string& said) {
+  return notify_address({{"NOTIFY_SOCKET", said}});
+}
+
+}  // namespace
+
+TEST_CASE("nobody wants to be told where the variable is missing or empty") {
+  CHECK(notify_address({})->empty());
+  CHECK(address_of("")->empty());
+}
+
+TEST_CASE("a path stays a path, and @ stands for a name without a file") {
+  CHECK(*address_of("/run/systemd/notify") == "/run/systemd/notify");
+  CHECK(*address_of("@manager") == std::string("\0manager", 8));
+}
+
+TEST_CASE("what is no name of a socket is refused, with why") {
+  CHECK(address_of("vsock:2:1").error().reason ==
+        "NOTIFY_SOCKET=vsock:2:1 is neither a path nor @ and a name");
+  CHECK_FALSE(address_of("@").has_value());
+  CHECK_FALSE(address_of("/").has_value());
+  CHECK_FALSE(address_of("relative").has_value());
+  CHECK(address_of("/" + std::string(106, 'n')).has_value());
+  CHECK(address_of("/" + std::string(199, 'n')).error().reason ==
+        "NOTIFY_SOCKET has 200 bytes, and no socket's name has more than 107");
+}
+
+TEST_CASE("a message is lines of names and values") {
+  CHECK(ready_message("[::]:29400") == "READY=1\nSTATUS=listening on [::]:29400\n");
+  CHECK(stopping_message() == "STOPPING=1\n");
+}

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "rendezvous/daemon/sandbox.h"
+
+#include <doctest/doctest.h>
+
+using namespace cpprun;
+
+TEST_CASE("each kernel is asked for the rights that it knows, and for no others") {
+  CHECK(sandbox_rules(1, {}).files == 0x1fff);
+  CHECK(sandbox_rules(2, {}).files == 0x3fff);
+  CHECK(sandbox_rules(3, {}).files == 0x7fff);
+  CHECK(sandbox_rules(3, {}).ports == 0);
+  CHECK(sandbox_rules(4, {}).files == 0x7fff);
+  CHECK(sandbox_rules(4, {}).ports == 3);
+  CHECK(sandbox_rules(5, {}).files == 0xffff);
+  CHECK(sandbox_rules(5, {}).scopes == 0);
+  CHECK(sandbox_rules(6, {}).scopes == 3);
+  // One of the future is asked for what we know.
+  CHECK(sandbox_rules(99, {}).files == 0xffff);
+  CHECK(sandbox_rules(99, {}).ports == 3);
+}
+
+TEST_CASE("nothing stays open but /dev/null and what is wanted") {
+  CHECK(sandbox_rules(7, {}).paths ==
+        std::vector<SandboxRules::Path>{{"/dev/null", landlock::read_file | landlock::write_file}});
+  const auto rules = sandbox_rules(7, {.readable = {"/etc/cpprun/secrets"},
+                                       .door = DoorFolder{.parent = "/run/user/7", .name = "x"}});
+  REQUIRE(rules.paths.size() == 4);
+  CHECK(rules.paths[1] ==
+        SandboxRules::Path{"/etc/cpprun/secrets", landlock::read_file | landlock::read_dir});
+  CHECK(rules.paths[2] == SandboxRules::Path{"/run/user/7", landlock::remove_dir});
+  CHECK(rules.paths[3] ==
+        SandboxRules::Path{"/run/user/7/x",
+                           landlock::read_dir | landlock::make_sock | landlock::remove_file,
+                           false});
+}
+
+TEST_CASE("every right that a rule gives back was given up") {
+  for (int version = 1; version <= 8; ++version) {
+    const auto rules = sandbox_rules(
+        version, {.readable = {"/a"}, .door = DoorFolder{.parent = "/run", .name = "b"}});
+    for (const auto& path : rules.paths) CHECK((path.rights & ~rules.files) == 0);
+  }
+}
+
+TEST_CASE("the log says what is in force, and nothing that is not") {
+  const SandboxWants tools{.door = DoorFolder{.parent = "/run", .name = "b"}};
+  const SandboxWants all{.readable = {"/a", "/b"}, .door = tools.door};
+  CHECK(sandbox_line({.version = 7, .no_privileges = true, .no_dumps = true}, tools) ==
+        "sandbox: no files but the socket for tools, no TCP connection out and no port of its "
+        "choice, no signal to a stranger, no new privileges, no dump of its memory");
+  CHECK(sandbox_line({.version = 3, .no_privileges = true}, {}) ==
+        "sandbox: no files, no new privileges");
+  CHECK(sandbox_line({.version = 3}, all) ==
+        "sandbox: no files but the socket for tools and /a, /b to read");
+  CHECK(sandbox_line({.version = 1}, {.readable = {"/a"}}) == "sandbox: no files but /a to read");
+  CHECK(sandbox_line({.no_privileges = true, .no_dumps = true}, tools) ==
+        "sandbox: no new privileges, no dump of its memory");
+  CHECK(sandbox_line({}, tools) == "sandbox: nothing is in force");
+}
