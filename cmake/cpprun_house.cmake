@@ -81,6 +81,23 @@ else()
   find_library(CPPRUN_LIBM_ARCHIVE NAMES libm.a)
 endif()
 
+# What turns many a mistake that strangers' bytes could use into an end of the program, and costs
+# little: for the rooms that read such bytes (CPPRUN_READS_STRANGERS), as they are installed. The
+# sanitizers find the same mistakes themselves.
+add_library(cpprun_hardened INTERFACE)
+if(NOT CPPRUN_SANITIZE)
+  include(CheckCXXCompilerFlag)
+  foreach(flag stack-protector-strong stack-clash-protection cf-protection)
+    check_cxx_compiler_flag(-f${flag} CPPRUN_HAS_${flag})
+    if(CPPRUN_HAS_${flag})
+      target_compile_options(cpprun_hardened INTERFACE $<$<CONFIG:Release>:-f${flag}>)
+    endif()
+  endforeach()
+  # A distribution may have set another level.
+  target_compile_options(cpprun_hardened INTERFACE
+    $<$<CONFIG:Release>:-U_FORTIFY_SOURCE> $<$<CONFIG:Release>:-D_FORTIFY_SOURCE=3>)
+endif()
+
 # cpprun_library(name SOURCES a.cpp b.cpp [LINKS other…]): a static library of one room.
 function(cpprun_library name)
   cmake_parse_arguments(ARG "" "" "SOURCES;LINKS" ${ARGN})
@@ -89,6 +106,9 @@ function(cpprun_library name)
     "$<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}>" "$<INSTALL_INTERFACE:include>")
   target_link_libraries(${name} PUBLIC ${ARG_LINKS} PRIVATE $<BUILD_INTERFACE:cpprun_house>
                         $<BUILD_INTERFACE:cpprun_sanitize>)
+  if(CPPRUN_READS_STRANGERS)
+    target_link_libraries(${name} PRIVATE $<BUILD_INTERFACE:cpprun_hardened>)
+  endif()
   target_include_directories(${name} SYSTEM PUBLIC "$<BUILD_INTERFACE:${CPPRUN_EXPECTED_INCLUDE}>")
 endfunction()
 
@@ -97,10 +117,14 @@ function(cpprun_program name)
   cmake_parse_arguments(ARG "" "" "SOURCES;LINKS" ${ARGN})
   add_executable(${name} ${ARG_SOURCES})
   target_link_libraries(${name} PRIVATE ${ARG_LINKS} cpprun_house cpprun_sanitize)
-  # What nobody calls stays out; symbols are looked up once, at the start, which takes less than
-  # one after the other, and leaves no table of functions that could be written to later.
-  target_link_options(${name} PRIVATE ${CPPRUN_STATIC_RUNTIME}
-    $<$<CONFIG:Release>:LINKER:--gc-sections,-O1,-z,now;-s>)
+  if(CPPRUN_READS_STRANGERS)
+    target_link_libraries(${name} PRIVATE cpprun_hardened)
+  endif()
+  # What nobody calls stays out, which is most of the C++ library; symbols are looked up once, at
+  # the start, which takes less than one after the other, and leaves no table of functions that could
+  # be written to later.
+  target_link_options(${name} PRIVATE ${CPPRUN_STATIC_RUNTIME} LINKER:--gc-sections
+    $<$<CONFIG:Release>:LINKER:-O1,-z,now;-s>)
   if(CPPRUN_LIBM_ARCHIVE)
     target_link_options(${name} PRIVATE LINKER:--as-needed,-u,fegetround,-u,fesetround)
     target_link_libraries(${name} PRIVATE "${CPPRUN_LIBM_ARCHIVE}")

@@ -37,7 +37,7 @@ bool close_gap(int file, std::size_t lost, int error_number) {
   if (put == note.size()) return true;
   // Half of a note is worse than none; one that is not at the end any more is left alone.
   if (put > 0 && begin >= 0 && ::lseek(file, 0, SEEK_END) == begin + static_cast<off_t>(put)) {
-    static_cast<void>(::ftruncate(file, begin));
+    (void)!::ftruncate(file, begin);
     static_cast<void>(::lseek(file, begin, SEEK_SET));
   }
   return false;
@@ -62,7 +62,7 @@ void write_until_the_end(const Desk& desk) {
     error_number = errno;
     lost = bytes.size() - done;
     // Nobody may be there to hear it, which is no reason to stop.
-    if (!was_lost) static_cast<void>(::write(desk.news, &error_number, sizeof error_number));
+    if (!was_lost) (void)!::write(desk.news, &error_number, sizeof error_number);
   }
 }
 
