@@ -121,7 +121,7 @@ class UnitsTest(unittest.TestCase):
         return allowed | meant("@default")
 
     def calls_of_a_daemon(self):
-        """From exec to the end of one that is asked by HTTP and by a stranger; its children's as well."""
+        """What one calls that is asked by HTTP and by a stranger, and what its children call."""
         trace = os.path.join(self.folder, "trace")
         words = ["strace", "-f", "-qq", "-o", trace, CPPRUND, "--host=127.0.0.1", "--port=0"]
         environment = dict(os.environ, XDG_RUNTIME_DIR=self.folder)
