@@ -58,7 +58,8 @@ SandboxRules sandbox_rules(int version, const SandboxWants& wants);
 // What is in force, for the log.
 struct SandboxInForce {
   int version = 0;                         // of Landlock; 0: there is none
-  std::string why_none = {};               // then
+  bool has_failed = false;                 // it is there, and could not be put in force
+  std::string why_none = {};               // why it is 0
   bool no_privileges = false;              // none can be gained, by whatever is executed
   bool no_dumps = false;                   // of memory, and nobody of the same user looks into it
   std::vector<std::string> left_out = {};  // paths for which no rule could be made, and why

@@ -86,7 +86,8 @@ SandboxInForce enter_sandbox(const SandboxWants& wants) {
     got.why_none = errno_text(version < 0 ? errno : ENOSYS);
   } else {
     got.why_none = restrict_to(sandbox_rules(static_cast<int>(version), wants), got.left_out);
-    if (got.why_none.empty()) got.version = static_cast<int>(version);
+    got.has_failed = !got.why_none.empty();
+    if (!got.has_failed) got.version = static_cast<int>(version);
   }
 #ifdef __SANITIZE_ADDRESS__
   // Its search for leaks traces this process.

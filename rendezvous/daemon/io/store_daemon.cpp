@@ -121,7 +121,11 @@ void shut_in(const std::optional<DoorFolder>& door, DaemonLog& log) {
   wants.readable.emplace_back("/");
 #endif
   const auto in_force = enter_sandbox(wants);
-  debug(log, "Landlock is not in force", in_force.why_none);
+  if (!in_force.why_none.empty()) {
+    // A kernel without it is what it is; one that refuses it is not as it should be.
+    log.say(in_force.has_failed ? LogLevel::warning : LogLevel::debug,
+            fmt::format("Landlock is not in force: {}", in_force.why_none));
+  }
   for (const auto& each : in_force.left_out) debug(log, "the sandbox closes", each);
   log.say(LogLevel::info, sandbox_line(in_force, wants));
 }

@@ -152,6 +152,17 @@ TEST_CASE("where a container refuses Landlock the rest is in force, and it is kn
   }
 }
 
+TEST_CASE("a kernel that has Landlock and refuses it is told from one that has none") {
+  // No process has more than sixteen layers of rules.
+  const auto is_told = [] {
+    SandboxInForce got;
+    for (int layer = 0; layer < 16; ++layer) got = enter_sandbox({});
+    return got.has_failed && got.version == 0 && got.why_none == errno_text(E2BIG) &&
+           got.no_privileges;
+  };
+  CHECK(is(0, outcome({}, is_told)));
+}
+
 TEST_CASE("behind the sandbox no file can be read, which could be before") {
   REQUIRE(opens("/etc/passwd", O_RDONLY));
   CHECK(is(EACCES, outcome({}, [] { return opens("/etc/passwd", O_RDONLY); })));
