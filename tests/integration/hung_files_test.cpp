@@ -129,6 +129,19 @@ TEST_CASE("a daemon whose log is on a disk that hangs closes strangers, and ends
   CHECK(daemon.wait_for_exit() == 0);
 }
 
+TEST_CASE("a daemon whose temporary folder is on a disk that hangs serves without tools") {
+  const SilentDisk disk;
+  if (!disk.mounted()) return skip("no permission to mount a file system of our own (/dev/fuse)");
+  Command daemon(
+      {"sh", "-c",
+       "unset XDG_RUNTIME_DIR; exec '" + from_build("CPPRUND") + "' --host=127.0.0.1 --port=0"},
+      {.variables = {{"TMPDIR", disk.path()}}});
+  daemon.expect_out("listening on");
+  daemon.expect_err("is on a disk that does not answer");
+  daemon.signal(SIGTERM);
+  CHECK(daemon.wait_for_exit() == 0);
+}
+
 TEST_CASE("a temporary folder on a disk that hangs is told before anything starts") {
   const SilentDisk disk;
   if (!disk.mounted()) return skip("no permission to mount a file system of our own (/dev/fuse)");
