@@ -123,7 +123,9 @@ class Coordinator {
   const Job* find(const std::string& job) const;
   // Whose job that is, or will be once its store is there; nothing: there is none of that name.
   std::optional<std::string> owner_of(const std::string& job) const;
-  std::vector<const Job*> jobs_after(const std::string& name, std::size_t jobs_max) const;
+  // Of everybody, or of that owner.
+  std::vector<const Job*> jobs_after(const std::string& name, std::size_t jobs_max,
+                                     const std::optional<std::string>& owner = {}) const;
   // How a daemon's last jobs ended.
   const EndedJobs& ended() const { return ended_; }
   // The one hosted job is over, and no connected node still has to be told.

@@ -103,6 +103,17 @@ std::variant<Order, http::Response> order_of(const http::Request& request, const
   return order;
 }
 
+std::optional<http::Response> objection_of_owners(const Order& order, const Visitor& visitor,
+                                                  const Coordinator& coordinator) {
+  if (!visitor.credential || !visitor.credential->owner) return std::nullopt;
+  if (order.is_about_a_host()) {
+    return refusal(403, "hosts are everybody's: the secret of \"admin\" is asked for");
+  }
+  if (coordinator.owner_of(order.job) == visitor.credential->owner) return std::nullopt;
+  return refusal(404, fmt::format("no job \"{}\" is known here",
+                                  plain_line(order.job, bounds::name_shown_bytes_max)));
+}
+
 http::Response answer_to(const OrderOutcome& outcome) {
   http::Response response{.type = std::string(json_type), .body = outcome_json(outcome)};
   switch (outcome.kind) {

@@ -8,6 +8,7 @@
 #include <variant>
 
 #include "proto/http/session.h"
+#include "rendezvous/coordinator/coordinator.h"
 #include "rendezvous/coordinator/status_routes.h"
 #include "rendezvous/job/order.h"
 #include "rendezvous/status/status_access.h"
@@ -24,6 +25,11 @@ struct OrderDesk {
 };
 std::variant<Order, http::Response> order_of(const http::Request& request, const Visitor& visitor,
                                              const OrderDesk& desk);
+
+// Whoever holds the secret of one owner among several has no say in others' jobs, nor learns
+// whether there are any, nor about hosts; nothing: it may.
+std::optional<http::Response> objection_of_owners(const Order& order, const Visitor& visitor,
+                                                  const Coordinator& coordinator);
 
 http::Response answer_to(const OrderOutcome& outcome);
 

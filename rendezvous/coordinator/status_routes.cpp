@@ -35,10 +35,11 @@ const std::string* Coordinator::job_of(LinkId link) const {
   return found == job_of_link_.end() ? nullptr : &found->second;
 }
 
-std::vector<const Job*> Coordinator::jobs_after(const std::string& name,
-                                                std::size_t jobs_max) const {
+std::vector<const Job*> Coordinator::jobs_after(const std::string& name, std::size_t jobs_max,
+                                                const std::optional<std::string>& owner) const {
   std::vector<const Job*> jobs;
   for (const auto& [id, entry] : jobs_) {
+    if (owner && entry->owner != *owner) continue;
     if (name.empty() || name < id) jobs.push_back(&entry->job);
   }
   const auto by_name = [](const Job* left, const Job* right) {
@@ -106,6 +107,8 @@ struct Look {
   const Moment& moment;
   const Address& address;
   const http::Request& request;
+  const std::optional<std::string>&
+      owner;  // of whom others' jobs are hidden; nothing: all are shown
 };
 
 // Nothing where it asks for what is not known here.
@@ -128,9 +131,9 @@ std::vector<JobSnapshot> snapshots_of(const std::vector<const Job*>& jobs, TimeP
 }
 
 http::Response all_jobs(const Look& look) {
-  const auto& [coordinator, moment, address, request] = look;
+  const auto& [coordinator, moment, address, request, owner] = look;
   // One more than is shown tells whether these are the last.
-  auto jobs = coordinator.jobs_after(address.after, bounds::status_jobs_shown_max + 1);
+  auto jobs = coordinator.jobs_after(address.after, bounds::status_jobs_shown_max + 1, owner);
   std::optional<std::string> next;
   if (jobs.size() > bounds::status_jobs_shown_max) {
     jobs.pop_back();
@@ -148,7 +151,10 @@ http::Response health(const Look& /*look*/) {
 }
 
 http::Response all_metrics(const Look& look) {
-  const auto& [coordinator, moment, address, request] = look;
+  const auto& [coordinator, moment, address, request, owner] = look;
+  if (owner)
+    return refusal(403,
+                   "these are figures of everybody's jobs: the secret of \"admin\" shows them");
   const MetricsFormat format = metrics_format(request.accept);
   std::vector<JobSnapshot> jobs = coordinator.ended().told(moment.now);
   for (const Job* job : coordinator.jobs_after({}, bounds::status_jobs_measured_max)) {
@@ -160,12 +166,13 @@ http::Response all_metrics(const Look& look) {
 }
 
 http::Response of_job(const Look& look) {
-  const auto& [coordinator, moment, address, request] = look;
+  const auto& [coordinator, moment, address, request, owner] = look;
   auto rest = address.path.substr(jobs_path.size() + 1);
   const bool wants_nodes = rest.ends_with(nodes_path);
   if (wants_nodes) rest.remove_suffix(nodes_path.size());
   const auto id = unescaped(rest);
-  const Job* job = id ? coordinator.find(*id) : nullptr;
+  const bool is_shown = id && (!owner || coordinator.owner_of(*id) == owner);
+  const Job* job = is_shown ? coordinator.find(*id) : nullptr;
   if (job == nullptr) {
     const auto name = plain_line(id.value_or(std::string(rest)), bounds::name_shown_bytes_max);
     return refusal(404, fmt::format("no job \"{}\" is known here", name));
@@ -209,7 +216,7 @@ bool is_for_us(const HostNames& names, const http::Request& request) {
 }
 
 http::Response answer(const Coordinator& coordinator, const HostNames& names, const Moment& moment,
-                      const http::Request& request) {
+                      const http::Request& request, const std::optional<std::string>& owner) {
   if (!is_for_us(names, request)) {
     return refusal(421, fmt::format("this machine is not called \"{}\": ask for it by an address",
                                     plain_line(request.host, bounds::name_shown_bytes_max)));
@@ -230,7 +237,7 @@ http::Response answer(const Coordinator& coordinator, const HostNames& names, co
         400, "nothing but after=…, limit=… and ranks=0 may follow an address's question mark");
   const auto path = address->path;
   const auto* const route = std::ranges::find(routes, path, &Route::path);
-  const Look look{coordinator, moment, *address, request};
+  const Look look{coordinator, moment, *address, request, owner};
   if (route != routes.end()) return route->show(look);
   const bool is_of_job =
       path.starts_with(jobs_path) && path.substr(jobs_path.size()).starts_with('/');

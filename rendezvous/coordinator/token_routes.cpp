@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <optional>
+#include <utility>
 
 #include "rendezvous/coordinator/status_routes.h"
 
@@ -31,8 +32,22 @@ WantedToken token_wanted_for(const http::Request& request) {
   return wanted;
 }
 
+Holder holder_of(const HolderOf& holder_of, const std::string& secret_id) {
+  return holder_of ? holder_of(secret_id) : Holder{};
+}
+
+Credential credential_of(const std::string& secret_id, const std::string& address,
+                         const HolderOf& whose) {
+  Credential credential{.holder = fmt::format("{} with the secret \"{}\"", address, secret_id),
+                        .may_order = true};
+  if (Holder holder = holder_of(whose, secret_id); !holder.sees_all) {
+    credential.owner = std::move(holder.owner);
+  }
+  return credential;
+}
+
 Result<Credential> credential_of(const http::Request& request, const SecureContext& secure,
-                                 WallTime now) {
+                                 WallTime now, const HolderOf& whose) {
   std::string_view shown = request.authorization;
   if (!shown.starts_with(bearer)) {
     return failure("what it shows is no token (Authorization: Bearer cpprun1…)");
@@ -42,9 +57,13 @@ Result<Credential> credential_of(const http::Request& request, const SecureConte
   const auto terms = check_token(secure.openssl(), secure.secrets(), shown, now,
                                  {.purpose = wanted.purpose, .job = wanted.job});
   if (!terms) return tl::unexpected<Error>(terms.error());
-  return Credential{
-      .holder = fmt::format("a token of the secret \"{}\"", secret_id_of_token(shown)),
-      .may_order = terms->purpose == TokenPurpose::order};
+  const std::string id = secret_id_of_token(shown);
+  Credential credential{.holder = fmt::format("a token of the secret \"{}\"", id),
+                        .may_order = terms->purpose == TokenPurpose::order};
+  if (Holder holder = holder_of(whose, id); !holder.sees_all) {
+    credential.owner = std::move(holder.owner);
+  }
+  return credential;
 }
 
 }  // namespace cpprun

@@ -22,6 +22,9 @@ inline constexpr std::size_t owners_max = 1024;
 // Of the one owner where a daemon has one file of secrets.
 inline constexpr std::string_view only_owner_name = "default";
 
+// Who sees everybody's jobs where there are several owners, and has a say in them.
+inline constexpr std::string_view admin_name = "admin";
+
 // A file's name: 1 to 64 letters, digits, dots, dashes, underscores.
 bool is_owner_name(std::string_view name);
 // What editors and their users leave behind: hidden files, "alice~", "alice.bak".

@@ -28,6 +28,8 @@ inline constexpr std::string_view status_access_names = "none, user, host or net
 struct Credential {
   std::string holder;      // for events and logs: a token of the secret "blue"
   bool may_order = false;  // or look alone
+  // Whose jobs it is good for; nothing: everybody's.
+  std::optional<std::string> owner = {};
   friend bool operator==(const Credential&, const Credential&) = default;
 };
 

@@ -8,6 +8,7 @@
 #include <poll.h>
 #include <sys/socket.h>
 
+#include <string>
 #include <string_view>
 
 #include "rendezvous/io/file_descriptor.h"
@@ -62,6 +63,19 @@ inline FileDescriptor speak(int port, std::string_view text) {
   // Whoever hangs up at once hears nothing, which is no matter here.
   static_cast<void>(::send(socket.get(), text.data(), text.size(), MSG_NOSIGNAL));
   return socket;
+}
+
+// Everything that is heard there until the other side closes, or is silent for so long.
+inline std::string heard_from(const FileDescriptor& socket, int milliseconds_max = 20'000) {
+  std::string heard;
+  pollfd one{socket.get(), POLLIN, 0};
+  char chunk[4096];
+  while (::poll(&one, 1, milliseconds_max) > 0) {
+    const ssize_t count = ::recv(socket.get(), chunk, sizeof chunk, 0);
+    if (count <= 0) break;
+    heard.append(chunk, static_cast<std::size_t>(count));
+  }
+  return heard;
 }
 
 }  // namespace cpprun::integration

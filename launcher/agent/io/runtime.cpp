@@ -18,6 +18,7 @@
 #include "launcher/plan/io/addresses.h"
 #include "launcher/plan/io/host.h"
 #include "launcher/plan/meeting_place.h"
+#include "launcher/plan/secrecy.h"
 #include "launcher/report/io/terminal.h"
 #include "proto/bounds.h"
 #include "proto/watch_bounds.h"
@@ -79,6 +80,11 @@ int Runtime::run() {
   if (coordinator_ && inputs_.config.status_access != StatusAccess::none) {
     pump_.say(messages_.detail(fmt::format("this job can be looked at: http://127.0.0.1:{}/",
                                            inputs_.config.endpoint.port)));
+  }
+  if (coordinator_ && !security_.has_secret()) {
+    if (const auto open = open_port_note(inputs_.config, inputs_.config.endpoint.host)) {
+      pump_.say(messages_.note(*open));
+    }
   }
   for (const std::string& name : signals_->not_handled()) {
     pump_.say(messages_.warning(fmt::format("the signal {} cannot be handled", name)));

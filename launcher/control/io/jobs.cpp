@@ -10,6 +10,8 @@
 #include "launcher/control/io/console.h"
 #include "launcher/control/job_choice.h"
 #include "proto/watch_bounds.h"
+#include "rendezvous/client/io/link_security.h"
+#include "rendezvous/io/secret_file.h"
 #include "rendezvous/status/door_places.h"
 
 namespace cpprun::io {
@@ -35,9 +37,16 @@ Setback unreachable(const std::string& sentence) {
   return {.sentence = sentence, .code = control_code::unreachable};
 }
 
-Found places_of(const Wish& wish, const Environment& environment) {
-  if (wish.address) return {.places = {{.door = {}, .address = wish.address}}, .troubles = {}};
-  return find_places(environment, wish.of_all_users);
+// Of this machine's sockets the kernel says whose they are; at an address both sides prove that
+// they hold the secret, where this user has one.
+Result<Found> places_of(const Wish& wish, const Environment& environment) {
+  if (!wish.address) return find_places(environment, wish.of_all_users);
+  auto secrets = find_secrets(wish.secret_file, environment);
+  if (!secrets) return tl::unexpected<Error>(secrets.error());
+  auto secure = LinkSecurity(*std::move(secrets)).for_dialing();
+  if (!secure) return tl::unexpected<Error>(secure.error());
+  return Found{.places = {{.door = {}, .address = wish.address, .secure = *std::move(secure)}},
+               .troubles = {}};
 }
 
 // Takes in what that place has answered: some of its jobs, or why there are none. The job behind
@@ -71,7 +80,14 @@ std::string FoundJob::target() const {
 }
 
 FoundJobs find_jobs(const Wish& wish, const Environment& environment) {
-  const Found found = places_of(wish, environment);
+  const auto looked = places_of(wish, environment);
+  if (!looked) {
+    const std::string& why = looked.error().reason;
+    if (!wish.as_json) complain(why);
+    const Place place{.door = {}, .address = wish.address};
+    return {.jobs = {}, .answers = {{place.text(), why, false}}, .places = {place}};
+  }
+  const Found& found = *looked;
   const auto answers = ask_all(found.places, {.target = jobs_target}, bounds::ask_patience);
   FoundJobs jobs{.jobs = {}, .answers = {}, .places = found.places};
   for (std::size_t at = 0; at < answers.size(); ++at) {

@@ -73,7 +73,6 @@ class WorkerProcesses::Impl {
     strangers_below_ = ::getpid() == 1 || somebody_is_below();
     ::prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
     await_children();
-    limits_.signals = changed_signals();  // by now ours are among them
   }
 
   ~Impl() {
@@ -96,6 +95,8 @@ class WorkerProcesses::Impl {
     // What descends from us from now on is this attempt's: an earlier one's sweep may not touch it.
     sweeping_ = false;
     is_deserted_ = false;
+    // By now ours are among them.
+    if (limits_.signals.empty()) limits_.signals = changed_signals();
     auto child = spawn_process(spec, streams.out, streams.err, limits_);
     if (!child) return tl::unexpected(child.error());
     auto worker = std::make_shared<Worker>(context_, *child);

@@ -47,7 +47,8 @@ class LinkBooks {
 
 }  // namespace
 
-void CoordinatorServer::require_secret(std::shared_ptr<SecureContext> secure) {
+void CoordinatorServer::require_secret(std::shared_ptr<SecureContext> secure, HolderOf whose) {
+  holder_of_ = std::move(whose);
   const auto through = [this](SecureHandshake::Done done, const PeerAddress& peer) {
     const Protocol speaks = sniff(done.heard);
     if (speaks == Protocol::http && status_) return show_holder(std::move(done), peer);
@@ -55,9 +56,10 @@ void CoordinatorServer::require_secret(std::shared_ptr<SecureContext> secure) {
       return refuse(peer, fmt::format("{} behind its secret", describe(done.heard)));
     }
     done.heard.erase(0, link::preamble.size());
+    std::string owner = holder_of(holder_of_, done.channel->secret_id()).owner;
     begin_link(std::make_shared<LinkChannel>(std::move(done.socket), std::move(done.heard),
                                              std::move(done.channel)),
-               peer);
+               peer, std::move(owner));
   };
   secure_door_.emplace(
       context_, std::move(secure),
@@ -68,11 +70,10 @@ void CoordinatorServer::require_secret(std::shared_ptr<SecureContext> secure) {
 
 // A tool that holds the secret may look, and ask for whatever its user may ask for.
 void CoordinatorServer::show_holder(SecureHandshake::Done done, const PeerAddress& peer) {
-  const std::string holder =
-      fmt::format("{} with the secret \"{}\"", peer.host_text(), done.channel->secret_id());
+  auto credential = credential_of(done.channel->secret_id(), peer.host_text(), holder_of_);
   auto inner = SecurePump::start(std::move(done));
   if (!inner) return refuse(peer, inner.error().reason);
-  status_->adopt_holder(*std::move(inner), {.holder = holder, .may_order = true});
+  status_->adopt_holder(*std::move(inner), std::move(credential));
 }
 
 void CoordinatorServer::refuse(const PeerAddress& peer, const std::string& why) {
@@ -136,7 +137,7 @@ void CoordinatorServer::refuse_open_link(int socket, const PeerAddress& peer) {
 }
 
 void CoordinatorServer::begin_link(const std::shared_ptr<LinkChannel>& channel,
-                                   const PeerAddress& peer) {
+                                   const PeerAddress& peer, std::string owner) {
   const LinkId link{++last_link_.value};
   channels_[link] = channel;
   // Goes with the callbacks, which are dropped before the ledger is.
@@ -152,7 +153,8 @@ void CoordinatorServer::begin_link(const std::shared_ptr<LinkChannel>& channel,
                         const bool broke = !ended.empty() && ended.mapped()->broke();
                         tell(Coordinator::Closed{link, std::move(reason), broke});
                       }});
-  tell(Coordinator::Opened{{.link = link, .peer = peer.host_text(), .local = false}});
+  tell(Coordinator::Opened{
+      {.link = link, .peer = peer.host_text(), .local = false, .owner = std::move(owner)}});
 }
 
 }  // namespace cpprun

@@ -164,12 +164,14 @@ void CoordinatorServer::open_status(StatusOptions status) {
   const auto answers = [this, names = std::move(names)](const http::Request& request,
                                                         const Visitor& visitor) {
     if (request.method == http::Method::post) return take_order(request, visitor, names);
-    if (asks_for_events(request) && is_for_us(names, request)) {
+    const auto owner = visitor.credential ? visitor.credential->owner : std::nullopt;
+    // Of those who watch, each hears of every job.
+    if (asks_for_events(request) && is_for_us(names, request) && !owner) {
       if (callbacks_.events_wanted) callbacks_.events_wanted();
       return events_answer(events_, request);
     }
     const Moment moment{.now = now(), .wall = wall_now()};
-    auto response = answer(coordinator_.machine(), names, moment, request);
+    auto response = answer(coordinator_.machine(), names, moment, request, owner);
     // Whoever was shown something sees more the next time.
     auto looked = response.status < 300 ? looked_at(request) : std::nullopt;
     if (looked) tell(std::move(*looked));
@@ -181,7 +183,7 @@ void CoordinatorServer::open_status(StatusOptions status) {
   StatusServer::Callbacks callbacks{.answer = answers, .refused = refused};
   if (secure_door_) {
     callbacks.credential = [this](const http::Request& request) {
-      return credential_of(request, secure_door_->secure(), wall_now());
+      return credential_of(request, secure_door_->secure(), wall_now(), holder_of_);
     };
   }
   status_ = std::make_unique<StatusServer>(context_, status.access, std::move(callbacks));
@@ -193,6 +195,10 @@ http::Response CoordinatorServer::take_order(const http::Request& request, const
                                              const HostNames& names) {
   auto taken = order_of(request, visitor, {names, ::geteuid()});
   if (auto* refused = std::get_if<http::Response>(&taken)) return std::move(*refused);
+  const Order& order = std::get<Order>(taken);
+  if (auto objection = objection_of_owners(order, visitor, coordinator_.machine())) {
+    return *std::move(objection);
+  }
   answered_.reset();
   tell(Coordinator::Ordered{++last_ticket_, std::get<Order>(std::move(taken))});
   return answer_to(answered_.value_or(

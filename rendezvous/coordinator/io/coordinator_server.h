@@ -21,6 +21,7 @@
 #include "rendezvous/coordinator/io/secure_door.h"
 #include "rendezvous/coordinator/order_routes.h"
 #include "rendezvous/coordinator/status_routes.h"
+#include "rendezvous/coordinator/token_routes.h"
 #include "rendezvous/io/link_channel.h"
 #include "rendezvous/io/machine_timer.h"
 #include "rendezvous/status/event_ring.h"
@@ -81,7 +82,7 @@ class CoordinatorServer {
 
   // Before open(): whoever wants a link, or the jobs, has to prove that it holds one of that
   // context's secrets. Whoever speaks the link without is refused.
-  void require_secret(std::shared_ptr<SecureContext> secure);
+  void require_secret(std::shared_ptr<SecureContext> secure, HolderOf holder_of = nullptr);
 
   // The socket for tools, where anybody may look at all; see ToolDoor.
   void open_door(SideProcesses& side, DoorPlan plan);
@@ -116,7 +117,8 @@ class CoordinatorServer {
   void adopt_secure(FileDescriptor socket, const PeerAddress& peer, std::string first_bytes);
   void show_holder(SecureHandshake::Done done, const PeerAddress& peer);
   void refuse_open_link(int socket, const PeerAddress& peer);
-  void begin_link(const std::shared_ptr<LinkChannel>& channel, const PeerAddress& peer);
+  void begin_link(const std::shared_ptr<LinkChannel>& channel, const PeerAddress& peer,
+                  std::string owner = {});
   std::optional<asio::ip::tcp::socket> stream_of(FileDescriptor socket, const PeerAddress& peer);
   void refuse(const PeerAddress& peer, const std::string& why);
   void open_status(StatusOptions status);
@@ -144,6 +146,7 @@ class CoordinatorServer {
   std::unique_ptr<StatusServer> status_;   // where somebody may look
   std::unique_ptr<ToolDoor> door_;         // and tools find it
   std::optional<SecureDoor> secure_door_;  // where there is a secret
+  HolderOf holder_of_;
   std::optional<ConnectionDriver> driver_;
   std::unordered_map<LinkId, std::shared_ptr<LinkChannel>> channels_;
   LinkId last_link_{};

@@ -33,8 +33,9 @@ Result<void> OwnerReload::load() {
     hooks_.say(LogLevel::info, fmt::format("passes over \"{}/{}\", which is no file of secrets",
                                            plain_line(options_.secrets_folder), plain_line(name)));
   }
-  hooks_.say(LogLevel::info, "knows the secrets of " + owners_text(files->owners));
-  if (hooks_.take) hooks_.take(std::move(files->owners));
+  const std::string known = owners_text(files->owners);
+  if (auto taken = hooks_.take(std::move(files->owners)); !taken) return taken;
+  hooks_.say(LogLevel::info, "knows the secrets of " + known);
   return {};
 }
 

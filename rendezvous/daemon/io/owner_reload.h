@@ -19,7 +19,8 @@ class OwnerReload {
  public:
   struct Hooks {
     std::function<void(LogLevel, const std::string&)> say;
-    std::function<void(Owners)> take;  // may be empty; in place of those that were taken before
+    // In place of those that were taken before; why they cannot be.
+    std::function<Result<void>(Owners)> take;
   };
 
   // Takes SIGHUP from now on: without secrets, too, it ends no daemon. `options` outlive it.

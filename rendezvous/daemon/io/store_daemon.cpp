@@ -20,6 +20,7 @@
 #include "rendezvous/coordinator/io/coordinator_server.h"
 #include "rendezvous/daemon/activation.h"
 #include "rendezvous/daemon/io/daemon_log.h"
+#include "rendezvous/daemon/io/owner_access.h"
 #include "rendezvous/daemon/io/owner_reload.h"
 #include "rendezvous/daemon/io/passed_socket.h"
 #include "rendezvous/daemon/io/sandbox.h"
@@ -113,9 +114,19 @@ Result<DoorFolder> prepared_door(SideProcesses& side, const std::vector<DoorFold
   return failure(why);
 }
 
+// Where its secrets lie: the folder, since an editor puts another file in a file's place.
+std::vector<std::string> secret_places(const DaemonOptions& options) {
+  if (!options.secrets_folder.empty()) return {options.secrets_folder};
+  if (options.secret_file.empty()) return {};
+  const auto slash = options.secret_file.rfind('/');
+  if (slash == std::string::npos) return {"."};
+  return {options.secret_file.substr(0, std::max<std::size_t>(slash, 1))};
+}
+
 // Gives up what is not needed any more, and says what that is.
-void shut_in(const std::optional<DoorFolder>& door, DaemonLog& log) {
-  SandboxWants wants{.readable = {}, .door = door};
+void shut_in(const DaemonOptions& options, const std::optional<DoorFolder>& door, DaemonLog& log) {
+  // Its secrets are read again at SIGHUP.
+  SandboxWants wants{.readable = secret_places(options), .door = door};
 #ifdef __SANITIZE_ADDRESS__
   // It reads about this process, and about the program, whatever it wants to complain about.
   wants.readable.emplace_back("/");
@@ -138,9 +149,9 @@ void close_up(CoordinatorServer& server, SideProcesses& side, const DaemonOption
     log.say(LogLevel::info, "sandbox: off (--no-sandbox)");
     return server.open_door(side, std::move(plan));
   }
-  if (options.status_access == StatusAccess::none) return shut_in(std::nullopt, log);
+  if (options.status_access == StatusAccess::none) return shut_in(options, std::nullopt, log);
   const auto door = prepared_door(side, options.door_folders);
-  shut_in(door ? std::optional(*door) : std::nullopt, log);
+  shut_in(options, door ? std::optional(*door) : std::nullopt, log);
   if (!door) {
     return log.write({.text = no_door_text(door.error().reason)});
   }
@@ -166,6 +177,7 @@ void block_further_signals() {
   ::sigemptyset(&late);
   ::sigaddset(&late, SIGTERM);
   ::sigaddset(&late, SIGINT);
+  ::sigaddset(&late, SIGHUP);
   ::pthread_sigmask(SIG_BLOCK, &late, nullptr);
 }
 
@@ -193,10 +205,6 @@ int run_store_daemon(const DaemonOptions& options, const Environment& environmen
     tell(notifier, stopping_message(), log);
     io.stop();
   });
-  OwnerReload owners(
-      io, options,
-      {.say = [&log](LogLevel level, const std::string& text) { log.say(level, text); },
-       .take = nullptr});
   JobEvents events(own_host());
   // Nobody's agent lives here, and a daemon is never done.
   CoordinatorServer server(
@@ -207,11 +215,12 @@ int run_store_daemon(const DaemonOptions& options, const Environment& environmen
        .event_of = [&events](const std::string& job,
                              const auto& action) { return events.line(wall_now(), job, action); }},
       {.memory = memory_of(options)});
-  if (const auto loaded = owners.load(); !loaded) {
-    log.say(LogLevel::error, loaded.error().reason);
-    log.flush();
-    return 1;
-  }
+  OwnerAccess access(server);
+  OwnerReload owners(
+      io, options,
+      {.say = [&log](LogLevel level, const std::string& text) { log.say(level, text); },
+       .take = [&access](Owners taken) { return access.take(std::move(taken)); }});
+  if (const auto loaded = owners.load(); !loaded) return fail(loaded.error());
   const auto listening =
       server.open(listen_options(options, *passed, log), coordinator_options(options),
                   options.has_plain_store ? PlainStore::served : PlainStore::refused,

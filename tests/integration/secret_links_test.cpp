@@ -5,6 +5,7 @@
 #include <doctest/doctest.h>
 #include <signal.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <fstream>
 #include <optional>
@@ -14,6 +15,7 @@
 #include "tests/integration/command.h"
 #include "tests/integration/folder.h"
 #include "tests/integration/hosts.h"
+#include "tests/integration/sockets.h"
 
 using namespace cpprun::integration;
 
@@ -25,6 +27,15 @@ const std::string red =
     "cpprun1:red:112233445566778899aabbccddeeff00112233445566778899aabbccddeeff01\n";
 const std::string other_blue =
     "cpprun1:blue:112233445566778899aabbccddeeff00112233445566778899aabbccddeeff01\n";
+
+// A secret of that name, with a key of its own.
+std::string secret_of(const std::string& id) {
+  std::string key(64, '0');
+  for (std::size_t at = 0; at < key.size(); ++at) {
+    key[at] = "0123456789abcdef"[(static_cast<unsigned char>(id[at % id.size()]) + at) % 16];
+  }
+  return "cpprun1:" + id + ":" + key + "\n";
+}
 
 class SecretFile {
  public:
@@ -173,4 +184,91 @@ TEST_CASE("no worker is given the secret") {
   CHECK(contains(ended.out, "WORLD_SIZE=1"));
   CHECK_FALSE(contains(ended.out, "CPPRUN_SECRET_FILE"));
   CHECK_FALSE(contains(ended.out, "/secret"));
+}
+
+TEST_CASE("owners at one daemon neither join nor see each other's jobs, and admin sees all") {
+  const Folder folder;
+  const std::string owners = folder.path() + "/owners";
+  REQUIRE(::mkdir(owners.c_str(), 0700) == 0);
+  const auto path_of = [&](const std::string& owner) { return owners + "/" + owner; };
+  for (const std::string owner : {"admin", "alice", "bob"}) {
+    std::ofstream(path_of(owner)) << secret_of(owner);
+    REQUIRE(::chmod(path_of(owner).c_str(), 0600) == 0);
+  }
+  Command daemon({from_build("CPPRUND"), "--host=127.0.0.1", "--port=0", "--secrets=" + owners});
+  daemon.expect_out("\n");
+  const std::string port = daemon.out().substr(daemon.out().rfind(':') + 1);
+  const std::string address = "127.0.0.1:" + port.substr(0, port.find('\n'));
+  const auto holding = [&](const std::string& owner) {
+    return Options{.variables = {{"CPPRUN_SECRET_FILE", path_of(owner)}}};
+  };
+  const auto job = [&](const std::string& script) {
+    return with_cpprun({"--nnodes=1", "--rdzv-backend=c10d", "--rdzv-endpoint=" + address,
+                        "--rdzv-id=train", "--no-python", "sh", "-c", script});
+  };
+  const auto ask = [&](const std::string& owner, Words words) {
+    words.insert(words.begin(), {from_build("CPPRUNCTL"), "--address=" + address});
+    return run(words, holding(owner));
+  };
+  Command running(job("echo here; sleep 60"), holding("alice"));
+  running.expect_out("here\n");
+
+  const auto taken = run(job("echo stolen"), holding("bob"));
+  CHECK(taken.code == 1);
+  CHECK(contains(taken.err, "a job of somebody else's is called \"train\""));
+  CHECK(contains(ask("alice", {"ls"}).out, "train"));
+  CHECK(contains(ask("admin", {"ls"}).out, "train"));
+  CHECK_FALSE(contains(ask("bob", {"ls"}).out, "train"));
+  CHECK(ask("bob", {"status", "train"}).code != 0);
+  CHECK(ask("bob", {"stop", "train"}).code != 0);
+  const SecretFile nobodys(secret_of("mallory"));
+  const auto stranger =
+      run({from_build("CPPRUNCTL"), "--address=" + address, "ls"}, nobodys.options());
+  CHECK(stranger.code != 0);
+  CHECK(contains(stranger.err, "it does not hold the secret \"mallory\""));
+  CHECK_FALSE(contains(running.err(), "stop"));
+
+  const auto stopped = ask("alice", {"stop", "train", "--reason=enough"});
+  CHECK_MESSAGE(stopped.code == 0, stopped.err);
+  const auto ended = running.wait();
+  CHECK(contains(ended.err, "enough"));
+  CHECK(contains(ended.err, "with the secret \"alice\""));
+
+  // Without bob's file nobody has his secret any more, from the next SIGHUP on.
+  REQUIRE(::unlink(path_of("bob").c_str()) == 0);
+  daemon.signal(SIGHUP);
+  daemon.expect_err("knows the secrets of", 2);
+  const SecretFile bobs(secret_of("bob"));
+  CHECK(run({from_build("CPPRUNCTL"), "--address=" + address, "ls"}, bobs.options()).code != 0);
+  CHECK(ask("alice", {"ls"}).code == 0);
+  daemon.signal(SIGTERM);
+  CHECK(daemon.wait().code == 0);
+}
+
+TEST_CASE("a token lets its bearer look until its time is over, and no other ask for anything") {
+  const SecretFile secret(blue);
+  const auto options = secret.options();
+  Command daemon({from_build("CPPRUND"), "--host=127.0.0.1", "--port=0", "--status-access=user",
+                  "--secret-file=" + options.variables.at("CPPRUN_SECRET_FILE")});
+  daemon.expect_out("\n");
+  const std::string port = daemon.out().substr(daemon.out().rfind(':') + 1);
+  const auto ask = [&](const std::string& token) {
+    const auto socket = speak(std::stoi(port),
+                              "GET /metrics HTTP/1.1\r\nHost: localhost\r\n" +
+                                  (token.empty() ? "" : "Authorization: Bearer " + token + "\r\n") +
+                                  "Connection: close\r\n\r\n");
+    return heard_from(socket);
+  };
+  const auto made = run({from_build("CPPRUNCTL"), "token", "--read", "--for=1h"}, options);
+  REQUIRE_MESSAGE(made.code == 0, made.err);
+  const std::string token = made.out.substr(0, made.out.find('\n'));
+  CHECK(contains(ask(token), "HTTP/1.1 200"));
+  CHECK(contains(ask(token), "cpprun_jobs"));
+  std::string damaged = token;
+  damaged.back() = damaged.back() == '0' ? '1' : '0';
+  CHECK(contains(ask(damaged), "HTTP/1.1 401"));
+  CHECK(contains(ask("nonsense"), "HTTP/1.1 401"));
+  daemon.expect_err("may not ask for /metrics");
+  daemon.signal(SIGTERM);
+  CHECK(daemon.wait().code == 0);
 }
