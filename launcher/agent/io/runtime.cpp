@@ -271,7 +271,7 @@ link::WhoHosts Runtime::who_asks() const {
 // first few of a kind, and then how many there were.
 void Runtime::hear_coordinator(const Note& said) {
   const std::string text =
-      said.peer ? fmt::format("store client {}: {}", said.peer->text(), said.text) : said.text;
+      said.peer ? fmt::format("{} {}: {}", said.peer_is, said.peer->text(), said.text) : said.text;
   // A client that simply left is an ordinary thing, workers do it all the time.
   if (said.ordinary) return pump_.say(messages_.detail(text));
   if (!said.of_job && !strangers_.pass(now(), said.text, pump_.is_behind())) {

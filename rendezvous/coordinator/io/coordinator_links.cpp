@@ -77,7 +77,8 @@ void CoordinatorServer::show_holder(SecureHandshake::Done done, const PeerAddres
 }
 
 void CoordinatorServer::refuse(const PeerAddress& peer, const std::string& why) {
-  callbacks_.note({.ordinary = false, .peer = peer, .text = "refused: " + why});
+  callbacks_.note(
+      {.ordinary = false, .peer = peer, .text = "refused: " + why, .peer_is = "somebody at"});
 }
 
 std::optional<asio::ip::tcp::socket> CoordinatorServer::stream_of(FileDescriptor socket,
@@ -91,8 +92,10 @@ std::optional<asio::ip::tcp::socket> CoordinatorServer::stream_of(FileDescriptor
   asio::error_code error;
   stream.assign(is_v6 ? asio::ip::tcp::v6() : asio::ip::tcp::v4(), socket.get(), error);
   if (error) {
-    callbacks_.note(
-        {.ordinary = false, .peer = peer, .text = "cannot serve its link: " + error.message()});
+    callbacks_.note({.ordinary = false,
+                     .peer = peer,
+                     .text = "cannot serve its link: " + error.message(),
+                     .peer_is = "agent"});
     return std::nullopt;
   }
   (void)socket.release();  // The stream owns it now.

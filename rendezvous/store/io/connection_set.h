@@ -35,6 +35,7 @@ struct Note {
   std::string text;                 // e.g. "closed: unknown opcode 71"
   LogLevel level = LogLevel::info;  // of one that is not ordinary
   bool of_job = false;              // what happened to a job is always written
+  const char* peer_is = "store client";
 };
 
 // Who owns a store and decides who may use it. It is called from within serve() and may close
