@@ -7,6 +7,7 @@
 #include <array>
 #include <asio/post.hpp>
 #include <cerrno>
+#include <new>
 #include <utility>
 
 #include "proto/bounds.h"
@@ -47,15 +48,26 @@ SecurePump::SecurePump(SecureHandshake::Done connection, Local::socket inner)
 }
 
 void SecurePump::begin() {
-  asio::post(outer_.get_executor(), [self = shared_from_this()] { self->write_inside(); });
+  asio::post(outer_.get_executor(), [self = shared_from_this()] {
+    self->go_on(asio::error_code(), &SecurePump::write_inside);
+  });
   wait_inside();
+}
+
+void SecurePump::go_on(const asio::error_code& error, void (SecurePump::*step)()) {
+  if (ended_) return;
+  if (error) return end();
+  try {
+    (this->*step)();
+  } catch (const std::bad_alloc&) {
+    end();  // there is no memory for it; nobody else notices
+  }
 }
 
 void SecurePump::wait_outside() {
   outer_.async_wait(asio::ip::tcp::socket::wait_read,
                     [self = shared_from_this()](const asio::error_code& error) {
-                      if (self->ended_) return;
-                      error ? self->end() : self->hear_outside();
+                      self->go_on(error, &SecurePump::hear_outside);
                     });
 }
 
@@ -77,16 +89,16 @@ void SecurePump::hear_outside() {
 
 // And reads on when that is through.
 void SecurePump::write_inside() {
-  if (ended_) return;
   asio::error_code error;
   if (!for_inside_.empty()) {
     for_inside_.erase(0, inner_.write_some(asio::buffer(for_inside_), error));
   }
   if (error && error != asio::error::would_block) return end();
   if (!for_inside_.empty()) {
-    return inner_.async_wait(
-        Local::socket::wait_write,
-        [self = shared_from_this()](const asio::error_code&) { self->write_inside(); });
+    return inner_.async_wait(Local::socket::wait_write,
+                             [self = shared_from_this()](const asio::error_code& error) {
+                               self->go_on(error, &SecurePump::write_inside);
+                             });
   }
   if (!outside_is_done_) return wait_outside();
   inner_.shutdown(Local::socket::shutdown_send, error);  // Where that fails they are gone.
@@ -95,8 +107,7 @@ void SecurePump::write_inside() {
 void SecurePump::wait_inside() {
   inner_.async_wait(Local::socket::wait_read,
                     [self = shared_from_this()](const asio::error_code& error) {
-                      if (self->ended_) return;
-                      error ? self->end() : self->hear_inside();
+                      self->go_on(error, &SecurePump::hear_inside);
                     });
 }
 
@@ -116,16 +127,16 @@ void SecurePump::hear_inside() {
 }
 
 void SecurePump::write_outside() {
-  if (ended_) return;
   asio::error_code error;
   if (!for_outside_.empty()) {
     for_outside_.erase(0, outer_.write_some(asio::buffer(for_outside_), error));
   }
   if (error && error != asio::error::would_block) return end();
   if (!for_outside_.empty()) {
-    return outer_.async_wait(
-        asio::ip::tcp::socket::wait_write,
-        [self = shared_from_this()](const asio::error_code&) { self->write_outside(); });
+    return outer_.async_wait(asio::ip::tcp::socket::wait_write,
+                             [self = shared_from_this()](const asio::error_code& error) {
+                               self->go_on(error, &SecurePump::write_outside);
+                             });
   }
   inside_is_done_ ? end() : wait_inside();
 }

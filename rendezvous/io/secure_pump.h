@@ -25,6 +25,7 @@ class SecurePump : public std::enable_shared_from_this<SecurePump> {
 
  private:
   void begin();
+  void go_on(const asio::error_code& error, void (SecurePump::*step)());
   void wait_outside();
   void wait_inside();
   void hear_outside();

@@ -268,6 +268,10 @@ TEST_CASE("a token lets its bearer look until its time is over, and no other ask
   damaged.back() = damaged.back() == '0' ? '1' : '0';
   CHECK(contains(ask(damaged), "HTTP/1.1 401"));
   CHECK(contains(ask("nonsense"), "HTTP/1.1 401"));
+  // Nor is there a store for whoever cannot prove anything: that client is closed unanswered.
+  const std::string hello("\0\316\367\205\074\015\007\000\000\000", 10);
+  CHECK(heard_from(speak(std::stoi(port), hello)).empty());
+  daemon.expect_err("this daemon is for those alone who hold a secret");
   daemon.expect_err("may not ask for /metrics");
   daemon.signal(SIGTERM);
   CHECK(daemon.wait().code == 0);

@@ -101,8 +101,15 @@ class CoordinatorServer::PlainPort : public Port {
  public:
   PlainPort(CoordinatorServer& server, PlainStore plain) : Port(server), plain_(plain) {}
   Result<void> admit(const PeerAddress&) override {
-    if (plain_ == PlainStore::served) return {};
-    return failure("this daemon hosts jobs only (--no-plain-store)");
+    switch (plain_) {
+      case PlainStore::served:
+        return {};
+      case PlainStore::refused:
+        return failure("this daemon hosts jobs only (--no-plain-store)");
+      case PlainStore::behind_secret:
+        return failure("this daemon is for those alone who hold a secret");
+    }
+    return {};
   }
   Store& store() override { return store_; }
 

@@ -40,8 +40,9 @@ struct StatusOptions {
   HostNames names = {};  // beside its own, its addresses and localhost
 };
 
-// Whether a daemon's main port has a store for whoever comes, too.
-enum class PlainStore { served, refused };
+// Whether a daemon's main port has a store for whoever comes, too. Where there is a secret nobody
+// has: PyTorch's clients cannot prove that they hold it.
+enum class PlainStore { served, refused, behind_secret };
 
 class CoordinatorServer {
  public:

@@ -10,13 +10,6 @@
 #include "rendezvous/daemon/io/owner_files.h"
 
 namespace cpprun {
-namespace {
-
-bool has_secrets(const DaemonOptions& options) {
-  return !options.secrets_folder.empty() || !options.secret_file.empty();
-}
-
-}  // namespace
 
 OwnerReload::OwnerReload(asio::io_context& io, const DaemonOptions& options, Hooks hooks)
     : options_(options), hooks_(std::move(hooks)), hangup_(io, SIGHUP) {
@@ -24,7 +17,7 @@ OwnerReload::OwnerReload(asio::io_context& io, const DaemonOptions& options, Hoo
 }
 
 Result<void> OwnerReload::load() {
-  if (!has_secrets(options_)) return {};
+  if (!options_.has_secrets()) return {};
   // Read in place, and not by a side process, which keys would have to come back from: an operator
   // has just put the files there.
   auto files = read_owner_files(options_);
@@ -48,7 +41,7 @@ void OwnerReload::wait() {
 }
 
 void OwnerReload::reload() {
-  if (!has_secrets(options_)) {
+  if (!options_.has_secrets()) {
     hooks_.say(LogLevel::info,
                "SIGHUP: nothing to reload, this daemon was started without --secrets");
     return;

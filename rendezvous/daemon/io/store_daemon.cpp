@@ -114,6 +114,11 @@ Result<DoorFolder> prepared_door(SideProcesses& side, const std::vector<DoorFold
   return failure(why);
 }
 
+PlainStore plain_store(const DaemonOptions& options) {
+  if (!options.has_plain_store) return PlainStore::refused;
+  return options.has_secrets() ? PlainStore::behind_secret : PlainStore::served;
+}
+
 // Where its secrets lie: the folder, since an editor puts another file in a file's place.
 std::vector<std::string> secret_places(const DaemonOptions& options) {
   if (!options.secrets_folder.empty()) return {options.secrets_folder};
@@ -223,8 +228,7 @@ int run_store_daemon(const DaemonOptions& options, const Environment& environmen
   if (const auto loaded = owners.load(); !loaded) return fail(loaded.error());
   const auto listening =
       server.open(listen_options(options, *passed, log), coordinator_options(options),
-                  options.has_plain_store ? PlainStore::served : PlainStore::refused,
-                  {.access = options.status_access, .names = {options.host}});
+                  plain_store(options), {.access = options.status_access, .names = {options.host}});
   if (!listening) return fail(listening.error());
   // Whoever started us may be reading a pipe, or may have closed it.
   const auto lost = [&log](int error_number) {
