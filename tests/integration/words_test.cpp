@@ -3,6 +3,7 @@
 // the report knows them; and where it is one, they do not.
 
 #include <doctest/doctest.h>
+#include <sys/stat.h>
 
 #include <string>
 
@@ -38,19 +39,30 @@ std::string as_written(int lines) {
   return text + "no end";
 }
 
-// A rank that only noticed ends first; the one to blame, told to end, says what it had found.
-constexpr auto noticed_first =
-    "if [ $RANK = 1 ]; then\n"
-    "  echo 'RuntimeError: [pair.cc:534] Connection reset by peer' >&2; exit 1\n"
-    "fi\n"
-    "trap 'echo \"Traceback (most recent call last):\" >&2\n"
-    "      echo \"ValueError: bad label 17\" >&2; exit 7' TERM\n"
-    "while :; do sleep 1 & wait; done\n";
+// A rank that only noticed ends first, once the one to blame is ready for it; that one, told to
+// end, says what it had found. `ready` is a pipe with a name.
+std::string noticed_first(const std::string& ready) {
+  return "if [ $RANK = 1 ]; then\n"
+         "  read line <" +
+         ready +
+         "\n"
+         "  echo 'RuntimeError: [pair.cc:534] Connection reset by peer' >&2; exit 1\n"
+         "fi\n"
+         "trap 'echo \"Traceback (most recent call last):\" >&2\n"
+         "      echo \"ValueError: bad label 17\" >&2; exit 7' TERM\n"
+         "echo >" +
+         ready +
+         "\n"
+         "while :; do sleep 1 & wait; done\n";
+}
 
 }  // namespace
 
 TEST_CASE("a rank that only noticed the end of another is not the cause, though nothing is tee'd") {
-  const auto ended = shell("--nproc-per-node=2", noticed_first, "2>&1");
+  const Folder folder;
+  const auto ready = folder.path() + "/ready";
+  REQUIRE(::mkfifo(ready.c_str(), 0600) == 0);
+  const auto ended = shell("--nproc-per-node=2", noticed_first(ready), "2>&1");
   CHECK_MESSAGE(contains(ended.out, "failed: rank 0 "), ended.out);
   CHECK(contains(ended.out, "[python_exception]"));
   CHECK(contains(ended.out, "a consequence of the end of rank 0: a peer closed its connection"));
