@@ -65,10 +65,11 @@ struct SecureChannel::Inside {
   std::string heard = {};
   std::string unsaid = {};  // before it is established
   std::string reason = {};
-  std::string secret_id = {};  // that is used, or would have been
-  std::string identity = {};   // of it, as the client names it
-  bool was_offered = false;    // the other side has named a secret
-  bool is_known = false;       // and it is one of ours
+  std::string secret_id = {};                 // that is used, or would have been
+  std::string identity = {};                  // of it, as the client names it
+  std::shared_ptr<const Key> found_key = {};  // that was found for it
+  bool was_offered = false;                   // the other side has named a secret
+  bool is_known = false;                      // and it is one of ours
   bool is_established = false;
   bool is_finished = false;
 
@@ -147,6 +148,7 @@ struct SecureChannel::Inside {
     const Secret* const secret = find_secret(channel.secrets, named);
     if (secret == nullptr) return 1;
     channel.is_known = true;
+    channel.found_key = secret->key;
     *session = channel.session_of(*secret).release();
     return *session == nullptr ? 0 : 1;
   }
@@ -377,6 +379,11 @@ bool SecureChannel::is_finished() const {
 
 const std::string& SecureChannel::secret_id() const {
   return inside_->secret_id;
+}
+
+bool SecureChannel::is_valid_still() const {
+  const Secret* const secret = find_secret(inside_->secrets, inside_->secret_id);
+  return secret != nullptr && (!inside_->found_key || *secret->key == *inside_->found_key);
 }
 
 const std::string& SecureChannel::reason() const {

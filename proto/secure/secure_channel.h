@@ -64,8 +64,10 @@ class SecureChannel {
   bool is_established() const;
   // The other side has said that nothing follows.
   bool is_finished() const;
-  // Of a channel that is established: the id of the secret that both hold.
+  // Of a channel that is established: the id of the secret that both hold; and whether its context
+  // has that secret still.
   const std::string& secret_id() const;
+  bool is_valid_still() const;
   // Why it is over, as a clause about the other side; empty: it is not.
   const std::string& reason() const;
 

@@ -162,7 +162,7 @@ void Coordinator::enter(TimePoint now, Entry& entry, const Newcomer& newcomer, A
   const auto& [caller, join] = newcomer;
   job_of_link_[caller.link] = join.job;
   entry.job.join(now, caller, join, actions);
-  welcome(entry.job, join, actions);
+  welcome(entry.job, newcomer, actions);
   // Of a job that is hosted all members are welcome, from wherever they come.
   if (options_.only && entry.job.round().find(caller.link) != nullptr) release(caller.link);
 }

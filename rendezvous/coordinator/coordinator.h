@@ -172,7 +172,7 @@ class Coordinator {
   void enter(TimePoint now, Entry& entry, const Newcomer& newcomer, Actions& actions);
   void answer(const Caller& caller, const link::WhoHosts& question, Actions& actions) const;
   void introduce(const Caller& caller, const link::WhoHosts& agent, Actions& actions);
-  void welcome(Job& job, const link::Join& join, Actions& actions);
+  void welcome(Job& job, const Newcomer& newcomer, Actions& actions);
   void forget_newcomer(LinkId link);
   std::optional<TimePoint> next_to_make_room() const;
   void make_room(TimePoint now, Actions& actions);

@@ -46,17 +46,21 @@ void Coordinator::introduce(const Caller& caller, const link::WhoHosts& agent, A
       coordinator::Say{caller.link, link::Hosts{.job = agent.job, .itself = true}});
   if (agent.agent == 0) return;  // Without a number it could be anybody.
   introductions_.emplace(agent.agent, Introduction{agent, caller});
-  if (const auto found = jobs_.find(agent.job); found != jobs_.end()) {
+  if (const auto found = jobs_.find(agent.job);
+      found != jobs_.end() && found->second->owner == caller.owner) {
     found->second->job.speaks_from(agent, caller.peer);
   }
 }
 
 // That agent is a member now: it may come from wherever it has introduced itself.
-void Coordinator::welcome(Job& job, const link::Join& join, Actions& actions) {
+void Coordinator::welcome(Job& job, const Newcomer& newcomer, Actions& actions) {
+  const link::Join& join = newcomer.second;
   const auto [first, last] = introductions_.equal_range(join.agent);
   for (auto at = first; at != last; ++at) {
     const auto& [agent, caller] = at->second;
-    if (agent.job != join.job || !job.speaks_from(agent, caller.peer)) continue;
+    if (agent.job != join.job || caller.owner != newcomer.first.owner ||
+        !job.speaks_from(agent, caller.peer))
+      continue;
     actions.emplace_back(coordinator::HangUp{caller.link, "its agent has joined"});
   }
 }

@@ -94,7 +94,7 @@ Result<void> judge_passed(int count, const std::vector<PassedFacts>& facts) {
     if (at > 0) what += ", ";
     what += passed_text(first_passed_descriptor + static_cast<int>(at), facts[at]);
   }
-  if (count > static_cast<int>(facts.size())) what += ", and so on";
+  if (count > static_cast<int>(facts.size())) what += ", ...";
   if (count != 1 || facts.size() != 1) {
     return failure(
         fmt::format("cannot serve on {} passed sockets ({}): cpprund serves on one; leave one "

@@ -5,6 +5,7 @@
 
 #include <array>
 #include <asio/post.hpp>
+#include <new>
 #include <optional>
 #include <utility>
 
@@ -60,8 +61,14 @@ void LinkChannel::hear(std::string_view bytes) {
     inbox_.append(bytes);
     return take_in();
   }
-  const bool goes_on = secure_->hear(bytes);
-  inbox_.append(secure_->take_heard());
+  bool goes_on = false;
+  try {
+    goes_on = secure_->hear(bytes);
+    inbox_.append(secure_->take_heard());
+  } catch (const std::bad_alloc&) {
+    broke_ = true;
+    return end("there is no memory for it");
+  }
   // Nearly never: the other side has asked for fresh keys, or is told what was wrong.
   if (const std::string answer = secure_->take_outgoing(); !answer.empty()) write(answer);
   if (ended_) return;

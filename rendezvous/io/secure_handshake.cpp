@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "proto/bounds.h"
+#include "proto/secure_bounds.h"
 #include "proto/sniff.h"
 
 namespace cpprun {
@@ -59,6 +60,8 @@ void SecureHandshake::read() {
 }
 
 void SecureHandshake::hear(std::string_view bytes) {
+  bytes_heard_ += bytes.size();
+  if (bytes_heard_ > bounds::handshake_bytes_max) return fail("it says more than a handshake has");
   bool goes_on = false;
   try {
     goes_on = channel_->hear(bytes);

@@ -46,6 +46,7 @@ class SecureHandshake : public std::enable_shared_from_this<SecureHandshake> {
   std::unique_ptr<SecureChannel> channel_;
   std::string first_bytes_;
   std::string heard_;
+  std::size_t bytes_heard_ = 0;
   Callbacks callbacks_;
 };
 

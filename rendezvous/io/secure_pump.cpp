@@ -7,6 +7,7 @@
 #include <array>
 #include <asio/post.hpp>
 #include <cerrno>
+#include <chrono>
 #include <new>
 #include <utility>
 
@@ -22,7 +23,8 @@ using Chunk = std::array<char, bounds::link_read_bytes>;
 
 }  // namespace
 
-Result<FileDescriptor> SecurePump::start(SecureHandshake::Done connection) {
+Result<FileDescriptor> SecurePump::start(SecureHandshake::Done connection,
+                                         std::shared_ptr<int> place) {
   std::array<int, 2> ends = {-1, -1};
   if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends.data()) != 0) {
     return failure(errno_text(errno));
@@ -34,14 +36,17 @@ Result<FileDescriptor> SecurePump::start(SecureHandshake::Done connection) {
   inner.assign(Local(), ours.get(), error);
   if (error) return failure(error.message());
   (void)ours.release();  // the stream's now
-  std::make_shared<SecurePump>(std::move(connection), std::move(inner))->begin();
+  std::make_shared<SecurePump>(std::move(connection), std::move(inner), std::move(place))->begin();
   return theirs;
 }
 
-SecurePump::SecurePump(SecureHandshake::Done connection, Local::socket inner)
+SecurePump::SecurePump(SecureHandshake::Done connection, Local::socket inner,
+                       std::shared_ptr<int> place)
     : outer_(std::move(connection.socket)),
       channel_(std::move(connection.channel)),
       inner_(std::move(inner)),
+      reader_(inner_.get_executor()),
+      place_(std::move(place)),
       for_inside_(std::move(connection.heard)) {
   asio::error_code ignored;  // Where it fails, the first read says why.
   inner_.non_blocking(true, ignored);
@@ -96,8 +101,8 @@ void SecurePump::write_inside() {
   if (error && error != asio::error::would_block) return end();
   if (!for_inside_.empty()) {
     return inner_.async_wait(Local::socket::wait_write,
-                             [self = shared_from_this()](const asio::error_code& error) {
-                               self->go_on(error, &SecurePump::write_inside);
+                             [self = shared_from_this()](const asio::error_code& failed) {
+                               self->go_on(failed, &SecurePump::write_inside);
                              });
   }
   if (!outside_is_done_) return wait_outside();
@@ -131,18 +136,29 @@ void SecurePump::write_outside() {
   if (!for_outside_.empty()) {
     for_outside_.erase(0, outer_.write_some(asio::buffer(for_outside_), error));
   }
+  reader_.cancel();  // It has just read something, or there is nothing for it.
   if (error && error != asio::error::would_block) return end();
   if (!for_outside_.empty()) {
+    await_reader();
     return outer_.async_wait(asio::ip::tcp::socket::wait_write,
-                             [self = shared_from_this()](const asio::error_code& error) {
-                               self->go_on(error, &SecurePump::write_outside);
+                             [self = shared_from_this()](const asio::error_code& failed) {
+                               self->go_on(failed, &SecurePump::write_outside);
                              });
   }
   inside_is_done_ ? end() : wait_inside();
 }
 
+void SecurePump::await_reader() {
+  reader_.expires_after(
+      std::chrono::duration_cast<asio::steady_timer::duration>(bounds::status_answer_patience));
+  reader_.async_wait([self = shared_from_this()](const asio::error_code& cancelled) {
+    if (!cancelled) self->end();
+  });
+}
+
 void SecurePump::end() {
   if (std::exchange(ended_, true)) return;
+  reader_.cancel();
   asio::error_code ignored;  // It is over either way.
   outer_.shutdown(asio::ip::tcp::socket::shutdown_both, ignored);
   outer_.close(ignored);

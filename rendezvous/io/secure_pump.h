@@ -2,10 +2,11 @@
 #pragma once
 // Carries what passes on a connection behind the secret to a socket of this process and back, so
 // that whoever serves there needs to know nothing of secrets. Neither way holds more than a
-// buffer's worth: who does not read is not read from.
+// buffer's worth: who does not read is not read from, and is given up after a while.
 
 #include <asio/ip/tcp.hpp>
 #include <asio/local/stream_protocol.hpp>
+#include <asio/steady_timer.hpp>
 #include <memory>
 #include <string>
 
@@ -18,10 +19,12 @@ namespace cpprun {
 class SecurePump : public std::enable_shared_from_this<SecurePump> {
  public:
   // The other end of what it carries; it goes on until either side closes.
-  static Result<FileDescriptor> start(SecureHandshake::Done connection);
+  // It holds `place` for as long.
+  static Result<FileDescriptor> start(SecureHandshake::Done connection, std::shared_ptr<int> place);
 
   // For start() alone.
-  SecurePump(SecureHandshake::Done connection, asio::local::stream_protocol::socket inner);
+  SecurePump(SecureHandshake::Done connection, asio::local::stream_protocol::socket inner,
+             std::shared_ptr<int> place);
 
  private:
   void begin();
@@ -32,11 +35,14 @@ class SecurePump : public std::enable_shared_from_this<SecurePump> {
   void hear_inside();
   void write_inside();
   void write_outside();
+  void await_reader();
   void end();
 
   asio::ip::tcp::socket outer_;
   std::unique_ptr<SecureChannel> channel_;
   asio::local::stream_protocol::socket inner_;
+  asio::steady_timer reader_;  // who does not read is not waited for
+  std::shared_ptr<int> place_;
   std::string for_inside_;   // deciphered, and not taken yet
   std::string for_outside_;  // enciphered, and not taken yet
   bool outside_is_done_ = false;

@@ -20,26 +20,27 @@ std::string said(std::uint64_t number, std::string_view line) {
 
 }  // namespace
 
-std::string EventRing::add(std::string_view line) {
+std::string EventRing::add(std::string_view line, const std::string& owner) {
   if (line.ends_with('\n')) line.remove_suffix(1);
-  lines_.emplace_back(line);
+  lines_.push_back({std::string(line), owner});
   bytes_ += line.size();
   ++last_;
   while (lines_.size() > events_max_ || (bytes_ > bytes_max_ && lines_.size() > 1)) {
-    bytes_ -= lines_.front().size();
+    bytes_ -= lines_.front().line.size();
     lines_.pop_front();
   }
   return said(last_, line);
 }
 
-std::string EventRing::since(std::uint64_t heard) const {
+std::string EventRing::since(std::uint64_t heard, const std::optional<std::string>& owner) const {
   // A number that was not given yet is that of another process, which was asked before this one.
   if (heard > last_) heard = 0;
   const std::uint64_t first = last_ - lines_.size() + 1;
   std::string text;
   if (heard + 1 < first) text = fmt::format(": {} events are kept no more\n\n", first - heard - 1);
   for (std::uint64_t number = std::max(first, heard + 1); number <= last_; ++number) {
-    text += said(number, lines_[static_cast<std::size_t>(number - first)]);
+    const Event& event = lines_[static_cast<std::size_t>(number - first)];
+    if (!owner || event.owner == *owner) text += said(number, event.line);
   }
   return text;
 }
@@ -51,9 +52,10 @@ bool asks_for_events(const http::Request& request) {
   return rest.empty() || rest == once;
 }
 
-http::Response events_answer(const EventRing& ring, const http::Request& request) {
+http::Response events_answer(const EventRing& ring, const http::Request& request,
+                             const std::optional<std::string>& owner) {
   const auto heard = exact_number<std::uint64_t>(request.last_event_id).value_or(0);
-  std::string text = ring.since(heard);
+  std::string text = ring.since(heard, owner);
   // So that whoever asks sees that the connection stands, and comes back soon when it breaks.
   if (text.empty()) text = ":\n\n";
   return {.type = "text/event-stream",

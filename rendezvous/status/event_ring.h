@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -20,17 +21,22 @@ class EventRing {
                      std::size_t bytes_max = bounds::events_kept_bytes_max)
       : events_max_(events_max), bytes_max_(bytes_max) {}
 
-  // With or without its newline. Gives what is said of it to those who watch already.
-  std::string add(std::string_view line);
+  // With or without its newline; `owner` is that of its job. Gives what is said of it to those who
+  // watch already.
+  std::string add(std::string_view line, const std::string& owner = {});
   // What is said first to somebody who has heard of everything up to that number; a remark says how
-  // many events are not kept any more.
-  std::string since(std::uint64_t heard) const;
+  // many events are not kept any more. With an owner, of whose jobs alone.
+  std::string since(std::uint64_t heard, const std::optional<std::string>& owner = {}) const;
   std::size_t size() const { return lines_.size(); }
 
  private:
   const std::size_t events_max_;
   const std::size_t bytes_max_;
-  std::deque<std::string> lines_;
+  struct Event {
+    std::string line;
+    std::string owner;
+  };
+  std::deque<Event> lines_;
   std::uint64_t last_ = 0;  // the number of the last one
   std::size_t bytes_ = 0;
 };
@@ -38,6 +44,7 @@ class EventRing {
 // GET /api/v1/events: the ring and all that follows, or with ?once the ring alone. Whether the
 // request is for that is asked first.
 bool asks_for_events(const http::Request& request);
-http::Response events_answer(const EventRing& ring, const http::Request& request);
+http::Response events_answer(const EventRing& ring, const http::Request& request,
+                             const std::optional<std::string>& owner = {});
 
 }  // namespace cpprun

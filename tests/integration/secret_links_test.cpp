@@ -228,11 +228,14 @@ TEST_CASE("owners at one daemon neither join nor see each other's jobs, and admi
   CHECK(contains(stranger.err, "it does not hold the secret \"mallory\""));
   CHECK_FALSE(contains(running.err(), "stop"));
 
+  Command waits({from_build("CPPRUNCTL"), "--address=" + address, "wait", "train"},
+                holding("alice"));
   const auto stopped = ask("alice", {"stop", "train", "--reason=enough"});
   CHECK_MESSAGE(stopped.code == 0, stopped.err);
   const auto ended = running.wait();
   CHECK(contains(ended.err, "enough"));
   CHECK(contains(ended.err, "with the secret \"alice\""));
+  CHECK_MESSAGE(waits.wait().code == ended.code, waits.err());
 
   // Without bob's file nobody has his secret any more, from the next SIGHUP on.
   REQUIRE(::unlink(path_of("bob").c_str()) == 0);

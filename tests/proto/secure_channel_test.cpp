@@ -122,6 +122,13 @@ TEST_CASE("while a secret is exchanged for another, both are taken") {
   REQUIRE(running.client.say("still here"));
   exchange(running.client, running.server);
   CHECK(running.server.take_heard() == "still here");
+  CHECK_FALSE(running.server.is_valid_still());
+  Pair fresh(client_of(new_one), server);
+  exchange(fresh.client, fresh.server);
+  CHECK(fresh.server.is_valid_still());
+  server->replace({secret_named("new", 3)});  // another key of that name
+  CHECK_FALSE(fresh.server.is_valid_still());
+  server->replace({new_one});
   Pair late(client_of(old_one), server);
   exchange(late.client, late.server);
   CHECK(!late.server.is_established());

@@ -2,6 +2,7 @@
 #include "launcher/agent/io/runtime.h"
 
 #include <fmt/format.h>
+#include <sys/prctl.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -119,6 +120,9 @@ int Runtime::break_off(const std::string& why) {
 }
 
 Result<void> Runtime::open() {
+  // Of a link, OpenSSL keeps what leads to the key of links: no core file may have it. Where that
+  // is refused, core files are as they were.
+  if (security_.has_secret()) (void)::prctl(PR_SET_DUMPABLE, 0);
   if (const auto opened = open_coordinator(); !opened) return opened;
   const std::string& folder = inputs_.error_folder;
   if (!folder.empty()) {

@@ -203,6 +203,7 @@ Result<void> Call::take(std::string_view bytes) {
   const std::size_t missing = std::min(link_preamble.size() - greeting_.size(), heard.size());
   greeting_ += heard.substr(0, missing);
   heard.erase(0, missing);
+  if (!link_preamble.starts_with(greeting_)) return failure("it greets as no cpprun master does");
   if (auto taken = reader_.hear(heard); !taken) return taken;
   if (!goes_on) return failure(secure_->reason());
   return {};

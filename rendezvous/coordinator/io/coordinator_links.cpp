@@ -10,6 +10,7 @@
 
 #include "proto/link/codec.h"
 #include "proto/sniff.h"
+#include "proto/watch_bounds.h"
 #include "rendezvous/coordinator/io/coordinator_server.h"
 #include "rendezvous/io/secure_pump.h"
 
@@ -50,6 +51,9 @@ class LinkBooks {
 void CoordinatorServer::require_secret(std::shared_ptr<SecureContext> secure, HolderOf whose) {
   holder_of_ = std::move(whose);
   const auto through = [this](SecureHandshake::Done done, const PeerAddress& peer) {
+    if (!done.channel->is_valid_still()) {
+      return refuse(peer, "its secret was taken away while it proved that it holds it");
+    }
     const Protocol speaks = sniff(done.heard);
     if (speaks == Protocol::http && status_) return show_holder(std::move(done), peer);
     if (speaks != Protocol::link) {
@@ -68,10 +72,17 @@ void CoordinatorServer::require_secret(std::shared_ptr<SecureContext> secure, Ho
                             }});
 }
 
+void CoordinatorServer::secrets_changed() {
+  if (status_) status_->end_holders();
+}
+
 // A tool that holds the secret may look, and ask for whatever its user may ask for.
 void CoordinatorServer::show_holder(SecureHandshake::Done done, const PeerAddress& peer) {
   auto credential = credential_of(done.channel->secret_id(), peer.host_text(), holder_of_);
-  auto inner = SecurePump::start(std::move(done));
+  if (pumps_.use_count() > static_cast<long>(2 * bounds::status_connections_max)) {
+    return refuse(peer, "too many tools are being answered");
+  }
+  auto inner = SecurePump::start(std::move(done), pumps_);
   if (!inner) return refuse(peer, inner.error().reason);
   status_->adopt_holder(*std::move(inner), std::move(credential));
 }

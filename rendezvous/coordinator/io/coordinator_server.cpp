@@ -172,10 +172,9 @@ void CoordinatorServer::open_status(StatusOptions status) {
                                                         const Visitor& visitor) {
     if (request.method == http::Method::post) return take_order(request, visitor, names);
     const auto owner = visitor.credential ? visitor.credential->owner : std::nullopt;
-    // Of those who watch, each hears of every job.
-    if (asks_for_events(request) && is_for_us(names, request) && !owner) {
+    if (asks_for_events(request) && is_for_us(names, request)) {
       if (callbacks_.events_wanted) callbacks_.events_wanted();
-      return events_answer(events_, request);
+      return events_answer(events_, request, owner);
     }
     const Moment moment{.now = now(), .wall = wall_now()};
     auto response = answer(coordinator_.machine(), names, moment, request, owner);
@@ -230,8 +229,8 @@ void CoordinatorServer::hand_over_door() {
   if (door_) door_->hand_over();
 }
 
-void CoordinatorServer::tell_event(const std::string& line) {
-  if (status_ && !line.empty()) status_->tell_watchers(events_.add(line));
+void CoordinatorServer::tell_event(const std::string& line, const std::string& owner) {
+  if (status_ && !line.empty()) status_->tell_watchers(events_.add(line, owner), &owner);
 }
 
 void CoordinatorServer::open_store(const std::string& job) {
@@ -284,7 +283,12 @@ void CoordinatorServer::tell_of(const Coordinator::Action& action) {
   } else if (job == nullptr || job->empty()) {
     return;
   }
-  if (const auto line = callbacks_.event_of(*job, action)) tell_event(*line);
+  const auto line = callbacks_.event_of(*job, action);
+  if (!line) return;
+  // The last word of a job is said when it is forgotten already.
+  const auto owner = coordinator_.machine().owner_of(*job);
+  if (owner) last_owner_ = {*job, *owner};
+  tell_event(*line, last_owner_.first == *job ? last_owner_.second : std::string());
 }
 
 void CoordinatorServer::perform(const Coordinator::Action& action) {

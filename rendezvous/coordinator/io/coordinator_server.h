@@ -90,7 +90,9 @@ class CoordinatorServer {
   // Somebody else removes it.
   void hand_over_door();
   // Keeps an event, a JSON object of docs/events.md, and tells it to whoever watches.
-  void tell_event(const std::string& line);
+  void tell_event(const std::string& line, const std::string& owner = {});
+  // The secrets of the context that was required are others now.
+  void secrets_changed();
   bool shows_events() const { return status_ != nullptr; }
   bool is_watched() const { return status_ != nullptr && status_->watchers() > 0; }
 
@@ -148,6 +150,9 @@ class CoordinatorServer {
   std::unique_ptr<ToolDoor> door_;         // and tools find it
   std::optional<SecureDoor> secure_door_;  // where there is a secret
   HolderOf holder_of_;
+  std::pair<std::string, std::string> last_owner_;  // a job, and whose it is or was
+  // One reference more for each connection that is carried to the status server.
+  std::shared_ptr<int> pumps_ = std::make_shared<int>();
   std::optional<ConnectionDriver> driver_;
   std::unordered_map<LinkId, std::shared_ptr<LinkChannel>> channels_;
   LinkId last_link_{};

@@ -30,6 +30,7 @@ Result<void> OwnerAccess::take(Owners owners) {
     });
   }
   holders_ = std::move(holders);
+  server_.secrets_changed();
   return {};
 }
 

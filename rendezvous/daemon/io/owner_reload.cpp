@@ -49,7 +49,11 @@ void OwnerReload::reload() {
   const auto loaded = load();
   if (loaded) return;
   hooks_.say(LogLevel::error,
-             fmt::format("SIGHUP: the secrets stay as they were: {}", loaded.error().reason));
+             fmt::format("SIGHUP: the secrets stay as they were: {}{}", loaded.error().reason,
+                         options_.has_sandbox
+                             ? "; what was put elsewhere since the start is closed to this daemon: "
+                               "where that is it, restart it"
+                             : ""));
 }
 
 }  // namespace cpprun

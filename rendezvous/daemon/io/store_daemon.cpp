@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <limits.h>
 #include <signal.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <asio/io_context.hpp>
@@ -119,13 +120,27 @@ PlainStore plain_store(const DaemonOptions& options) {
   return options.has_secrets() ? PlainStore::behind_secret : PlainStore::served;
 }
 
-// Where its secrets lie: the folder, since an editor puts another file in a file's place.
+bool is_link(const std::string& path) {
+  struct stat facts {};
+  return ::lstat(path.c_str(), &facts) == 0 && S_ISLNK(facts.st_mode);
+}
+
+// Where its secrets lie, for SIGHUP: the folder of a file, since an editor puts another file in its
+// place. And the folder above, where the folder itself may be exchanged for another: a link, as
+// Kubernetes makes them, or the one that holds all owners.
 std::vector<std::string> secret_places(const DaemonOptions& options) {
-  if (!options.secrets_folder.empty()) return {options.secrets_folder};
-  if (options.secret_file.empty()) return {};
-  const auto slash = options.secret_file.rfind('/');
-  if (slash == std::string::npos) return {"."};
-  return {options.secret_file.substr(0, std::max<std::size_t>(slash, 1))};
+  if (!options.has_secrets()) return {};
+  const bool has_folder = !options.secrets_folder.empty();
+  const auto above = [](const std::string& path) {
+    const auto slash =
+        path.find_last_not_of('/') == path.npos ? 0 : path.rfind('/', path.find_last_not_of('/'));
+    return slash == path.npos ? std::string(".") : path.substr(0, slash);
+  };
+  const std::string folder = has_folder ? options.secrets_folder : above(options.secret_file);
+  std::vector<std::string> places = {folder.empty() ? "/" : folder};
+  const std::string next = above(folder);
+  if (!next.empty() && (has_folder || is_link(folder))) places.push_back(next);
+  return places;
 }
 
 // Gives up what is not needed any more, and says what that is.

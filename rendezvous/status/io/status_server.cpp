@@ -33,6 +33,7 @@ class StatusServer::Visit : public std::enable_shared_from_this<Visit> {
       : server_(&server),
         peer_(comer.peer),
         visitor_(comer.visitor),
+        is_by_secret_(comer.visitor.credential.has_value()),
         name_(comer.name),
         socket_(server.context_),
         timer_(server.context_),
@@ -65,6 +66,10 @@ class StatusServer::Visit : public std::enable_shared_from_this<Visit> {
   // Whoever is being answered is not in the way of others; that has a deadline of its own.
   bool is_being_answered() const { return watches_ || !outbox_.empty(); }
   bool watches() const { return watches_; }
+  bool is_by_secret() const { return is_by_secret_; }
+  bool may_hear_of(const std::string* owner) const {
+    return owner == nullptr || !watched_owner_ || *watched_owner_ == *owner;
+  }
   std::chrono::steady_clock::time_point since() const { return since_; }
 
   // More of an answer that goes on.
@@ -128,6 +133,10 @@ class StatusServer::Visit : public std::enable_shared_from_this<Visit> {
       auto shown = shows_token ? credential_of(request) : failure(objection_);
       if (!shown) return refusal_of(request, shown.error().reason);
       visitor.credential = *std::move(shown);
+    }
+    if (visitor.credential) {
+      is_by_secret_ = true;
+      watched_owner_ = visitor.credential->owner;
     }
     const bool asks_for_more = request.method == http::Method::post && !visitor.credential;
     if (asks_for_more && visitor.by_loopback && !visitor.user) {
@@ -237,6 +246,7 @@ class StatusServer::Visit : public std::enable_shared_from_this<Visit> {
   StatusServer* server_;  // null: it has ended
   PeerAddress peer_;
   Visitor visitor_;
+  bool is_by_secret_ = false;  // or by a token of one
   std::string name_;
   std::string objection_;  // to whoever shows no token; empty: there is none
   asio::posix::stream_descriptor socket_;
@@ -247,6 +257,7 @@ class StatusServer::Visit : public std::enable_shared_from_this<Visit> {
   std::size_t sent_ = 0;                         // of the outbox
   bool is_last_ = false;                         // what is said now is the last of this connection
   bool watches_ = false;                         // its answer goes on
+  std::optional<std::string> watched_owner_;     // of whose jobs alone it may hear
   bool was_torn_ = false;                        // the deadline that runs is that of a request
   std::chrono::steady_clock::time_point since_;  // when it began to wait
 };
@@ -315,10 +326,16 @@ std::size_t StatusServer::watchers() const {
       std::ranges::count_if(visits_, [](const auto& visit) { return visit->watches(); }));
 }
 
-void StatusServer::tell_watchers(const std::string& bytes) {
+void StatusServer::tell_watchers(const std::string& bytes, const std::string* owner) {
   if (bytes.empty()) return;
   for (const auto& visit : std::vector(visits_)) {
-    if (visit->watches()) visit->add(bytes);
+    if (visit->watches() && visit->may_hear_of(owner)) visit->add(bytes);
+  }
+}
+
+void StatusServer::end_holders() {
+  for (const auto& visit : std::vector(visits_)) {
+    if (visit->is_by_secret()) visit->end();
   }
 }
 

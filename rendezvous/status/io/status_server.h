@@ -63,8 +63,11 @@ class StatusServer {
   void adopt_holder(FileDescriptor socket, Credential credential);
   std::size_t size() const { return visits_.size(); }
 
-  // Those whose answer goes on are told that. Whoever does not read is given up.
-  void tell_watchers(const std::string& bytes);
+  // Those whose answer goes on are told that, unless it is of a job that is hidden from them; no
+  // owner: it is everybody's. Whoever does not read is given up.
+  void tell_watchers(const std::string& bytes, const std::string* owner = nullptr);
+  // The secrets are others now: whoever has come by one of them comes again.
+  void end_holders();
   std::size_t watchers() const;
 
  private:

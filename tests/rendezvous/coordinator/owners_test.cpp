@@ -51,3 +51,33 @@ TEST_CASE("a job is joined by those alone who hold the secret of whoever began i
   CHECK(refusal(join(coordinator, 4, "alice")) == "");
   CHECK(coordinator.find("train")->round().size() == 2);
 }
+
+TEST_CASE("nobody speaks for the agent of another owner's job") {
+  Coordinator coordinator{{.only = {}, .options = patient}};
+  const auto introduce = [&](std::uint64_t link, const std::string& owner,
+                             const std::string& peer) {
+    coordinator.handle(t0,
+                       Coordinator::Opened{{.link = LinkId{link}, .peer = peer, .owner = owner}});
+    coordinator.handle(
+        t0,
+        Coordinator::Said{
+            LinkId{link},
+            link::WhoHosts{.job = "train", .host = "alpha", .pid = 1, .agent = 77, .joins = true}});
+  };
+  const auto seat = [&](std::uint64_t link) {
+    coordinator.handle(
+        t0, Coordinator::Opened{{.link = LinkId{link}, .peer = "10.0.0.1", .owner = "alice"}});
+    coordinator.handle(
+        t0, Coordinator::Said{LinkId{link},
+                              link::Join{.job = "train", .host = "alpha", .pid = 1, .agent = 77}});
+  };
+  introduce(1, "bob", "10.0.0.66");  // before its agent has a seat
+  introduce(2, "alice", "10.0.0.2");
+  seat(3);
+  coordinator.handle(t0, Coordinator::StoreReady{"train", 4000});
+  introduce(4, "bob", "10.0.0.67");  // and after
+  CHECK(coordinator.admit("train", "10.0.0.1"));
+  CHECK(coordinator.admit("train", "10.0.0.2"));
+  CHECK_FALSE(coordinator.admit("train", "10.0.0.66"));
+  CHECK_FALSE(coordinator.admit("train", "10.0.0.67"));
+}

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <doctest/doctest.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -12,6 +13,7 @@
 
 #include "proto/link/codec.h"
 #include "rendezvous/coordinator/token_routes.h"
+#include "rendezvous/status/event_ring.h"
 #include "rendezvous/status/io/status_server.h"
 #include "tests/proto/secure_pair.h"
 #include "tests/rendezvous/io/link_kit.h"
@@ -294,4 +296,82 @@ TEST_CASE("a visitor who may not look is asked for a token, and what it shows is
   CHECK(shown.starts_with("HTTP/1.1 200"));
   CHECK(shown.ends_with("figures\n"));
   CHECK(refused.size() == 2);
+}
+
+TEST_CASE("whoever says more than a handshake has is turned out") {
+  asio::io_context context;
+  std::vector<std::string> refused;
+  SecureDoor door(context, server_of({secret_named("blue")}),
+                  {.through = [](SecureHandshake::Done, const PeerAddress&) {},
+                   .refused = [&](const PeerAddress&,
+                                  const std::string& reason) { refused.push_back(reason); }});
+  tcp::acceptor acceptor{context, tcp::endpoint{asio::ip::make_address(loopback), 0}};
+  tcp::socket stranger = dial(context, acceptor.local_endpoint().port());
+  door.adopt(acceptor.accept(), PeerAddress{}, std::string());
+  // A greeting that claims 128 KB, in records of 4 KB.
+  std::string greeting("\x16\x03\x01\x10\x00\x01\x01\xff\x00", 9);
+  greeting.resize(5 + 4096, 'x');
+  for (int record = 0; record < 5; ++record) {
+    asio::write(stranger, asio::buffer(greeting));
+    greeting.replace(5, 4, "xxxx");
+  }
+  run_until(context, [&] { return !refused.empty(); });
+  CHECK(refused.front() == "it says more than a handshake has");
+  CHECK(door.size() == 0);
+}
+
+TEST_CASE("when the secrets are exchanged, tools that came by one of them come again") {
+  asio::io_context context;
+  StatusServer status(context, StatusAccess::user,
+                      {.answer = [](const http::Request&,
+                                    const Visitor&) { return http::Response{.body = "figures\n"}; },
+                       .refused = [](const std::string&) {}});
+  tcp::acceptor acceptor{context, tcp::endpoint{asio::ip::make_address(loopback), 0}};
+  const auto come = [&](bool by_secret) {
+    tcp::socket socket = dial(context, acceptor.local_endpoint().port());
+    FileDescriptor taken(acceptor.accept().release());
+    if (by_secret) {
+      status.adopt_holder(std::move(taken), {.holder = "somebody", .may_order = true});
+    } else {
+      status.adopt_local(std::move(taken), ::geteuid());
+    }
+    return socket;
+  };
+  tcp::socket holder = come(true);
+  tcp::socket owner = come(false);
+  Reader reader{holder};
+  CHECK(status.size() == 2);
+  status.end_holders();
+  CHECK(status.size() == 1);
+  run_until(context, [&] { return reader.is_closed; });
+}
+
+TEST_CASE("who watches as one owner hears nothing of the jobs of another") {
+  asio::io_context context;
+  EventRing ring;
+  const std::string alice = "alice";
+  const std::string bob = "bob";
+  ring.add("{\"n\":1}", alice);
+  ring.add("{\"n\":2}", bob);
+  CHECK(ring.since(0, alice) == "id: 1\ndata: {\"n\":1}\n\n");
+  StatusServer status(context, StatusAccess::user,
+                      {.answer =
+                           [&](const http::Request& request, const Visitor& visitor) {
+                             return events_answer(ring, request, visitor.credential->owner);
+                           },
+                       .refused = [](const std::string&) {}});
+  tcp::acceptor acceptor{context, tcp::endpoint{asio::ip::make_address(loopback), 0}};
+  tcp::socket socket = dial(context, acceptor.local_endpoint().port());
+  status.adopt_holder(FileDescriptor(acceptor.accept().release()),
+                      {.holder = "bob's", .may_order = true, .owner = bob});
+  asio::write(socket,
+              asio::buffer(std::string("GET /api/v1/events HTTP/1.1\r\nHost: localhost\r\n\r\n")));
+  Reader reader{socket};
+  run_until(context, [&] { return status.watchers() == 1; });
+  status.tell_watchers(ring.add("{\"n\":3}", alice), &alice);
+  status.tell_watchers(ring.add("{\"n\":4}", bob), &bob);
+  run_until(context, [&] { return reader.heard.find("\"n\":4") != std::string::npos; });
+  CHECK(reader.heard.find("\"n\":2") != std::string::npos);
+  CHECK(reader.heard.find("\"n\":1") == std::string::npos);
+  CHECK(reader.heard.find("\"n\":3") == std::string::npos);
 }
