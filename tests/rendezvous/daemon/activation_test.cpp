@@ -80,6 +80,6 @@ TEST_CASE("more than one socket is refused, with what they are") {
         "cannot serve on 2 passed sockets (descriptor 3 is a listening TCP socket on "
         "0.0.0.0:29400, descriptor 4 is a Unix socket): cpprund serves on one; leave one "
         "ListenStream= in its .socket unit");
-  CHECK(judge_passed(999999, {tcp, tcp}).error().reason.find(", and so on): cpprund") !=
+  CHECK(judge_passed(999999, {tcp, tcp}).error().reason.find(", ...): cpprund") !=
         std::string::npos);
 }

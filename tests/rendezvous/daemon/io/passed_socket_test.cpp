@@ -102,5 +102,5 @@ TEST_CASE("of more than one the first few are named, however many are announced"
              "cannot serve on 2 passed sockets (descriptor 3 is a "
              "listening TCP socket on 127.0.0.1:"));
   CHECK(says(said_of(socket.get(), 2), "descriptor 4 is not open): cpprund serves on one;"));
-  CHECK(says(said_of(socket.get(), 999999), ", and so on): cpprund serves on one;"));
+  CHECK(says(said_of(socket.get(), 999999), ", ...): cpprund serves on one;"));
 }
