@@ -120,9 +120,9 @@ function(cpprun_program name)
   if(CPPRUN_READS_STRANGERS)
     target_link_libraries(${name} PRIVATE cpprun_hardened)
   endif()
-  # What nobody calls stays out, which is most of the C++ library; symbols are looked up once, at the
-  # start, which takes less than one after the other, and leaves no table of functions that could be
-  # written to later.
+  # What nobody calls stays out, which is most of the C++ library. Symbols are looked up once, at
+  # the start: that takes less than one after the other, and leaves no table of functions that
+  # could be written to later.
   target_link_options(${name} PRIVATE ${CPPRUN_STATIC_RUNTIME} LINKER:--gc-sections
     $<$<CONFIG:Release>:LINKER:-O1,-z,now;-s>)
   if(CPPRUN_LIBM_ARCHIVE)
