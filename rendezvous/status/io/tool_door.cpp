@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <poll.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -59,6 +60,7 @@ ToolDoor::ToolDoor(asio::io_context& context, SideProcesses& side, DoorPlan plan
 
 ToolDoor::~ToolDoor() {
   *alive_ = false;
+  if (path_.empty()) hear_last();
   if (path_.empty()) return;
   const auto remove = [this] {
     remove_door(path_);
@@ -122,6 +124,21 @@ void ToolDoor::hear() {
                      if (::waitpid(side_pid_, nullptr, 0) == side_pid_) side_.reaped(side_pid_);
                      opened(answer_);
                    });
+}
+
+// The process beside us may just have opened it: nobody else would remove it.
+void ToolDoor::hear_last() {
+  if (!news_.is_open()) return;
+  const auto milliseconds =
+      std::chrono::duration_cast<std::chrono::milliseconds>(plan_.patience).count();
+  pollfd news{news_.native_handle(), POLLIN, 0};
+  std::array<char, 4096> some;
+  while (::poll(&news, 1, static_cast<int>(milliseconds)) == 1) {
+    const auto got = ::read(news.fd, some.data(), some.size());
+    if (got <= 0) break;
+    answer_.append(some.data(), static_cast<std::size_t>(got));
+  }
+  if (!answer_.empty() && answer_.front() == opened_mark) path_ = answer_.substr(1);
 }
 
 void ToolDoor::opened(const std::string& answer) {

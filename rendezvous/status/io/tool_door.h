@@ -55,6 +55,7 @@ class ToolDoor {
   void open();
   void open_aside();
   void hear();
+  void hear_last();
   void opened(const std::string& answer);
   void listen();
   bool let_in();
