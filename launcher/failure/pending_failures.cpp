@@ -8,6 +8,15 @@
 
 namespace cpprun {
 
+namespace {
+
+// It has said itself what ended it.
+bool says_why(const link::Failure& failure) {
+  return failure.cause == "python_exception" || failure.cause == "cpp_exception";
+}
+
+}  // namespace
+
 void PendingFailures::noticed(TimePoint now, LocalRank rank) {
   noticed_.emplace(rank, now);
 }
@@ -32,7 +41,11 @@ std::optional<link::Failed> PendingFailures::told_of(const link::Failure& failur
   if (noticed != noticed_.end()) {
     // Clocks of two nodes are known to a few milliseconds only, and drift; this is certain.
     const bool is_late = drained_at_ && noticed->second > *drained_at_;
-    failed.failure.consequence = failure.consequence || is_late;
+    // Where all that ended before only noticed somebody's end, whoever was told to end meanwhile,
+    // and says what it had found, may well be that one: it takes milliseconds to end by an
+    // exception, and less to notice a connection that is gone.
+    const bool is_excused = told_ > 0 && !told_a_cause_ && says_why(failure);
+    failed.failure.consequence = failure.consequence || (is_late && !is_excused);
     failed.noticed =
         std::chrono::duration_cast<link::AgentTime>(noticed->second.time_since_epoch());
   }
@@ -40,6 +53,7 @@ std::optional<link::Failed> PendingFailures::told_of(const link::Failure& failur
   // The first one's words are what people will read; of the others they are a hint.
   if (told_ > 0) message.resize(length_within(message, bounds::later_message_bytes_max));
   ++told_;
+  told_a_cause_ = told_a_cause_ || !failed.failure.consequence;
   return failed;
 }
 

@@ -51,7 +51,8 @@ class PendingFailures {
   std::set<LocalRank> awaited_;
   std::optional<TimePoint> stopped_at_;
   std::optional<TimePoint> drained_at_;
-  std::size_t told_ = 0;  // never more than bounds::failures_told_max
+  std::size_t told_ = 0;       // never more than bounds::failures_told_max
+  bool told_a_cause_ = false;  // and not consequences of somebody else's end alone
 };
 
 }  // namespace cpprun

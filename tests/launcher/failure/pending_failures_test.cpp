@@ -4,6 +4,7 @@
 #include <doctest/doctest.h>
 
 #include <csignal>
+#include <vector>
 
 #include "proto/bounds.h"
 
@@ -99,6 +100,32 @@ TEST_CASE("what ends badly after the round was broken was not first, whatever th
   const auto after = pending_failures.judge(end_of(1, crash), place).told;
   REQUIRE(after);
   CHECK(after->failure.consequence);
+}
+
+TEST_CASE("who says what it had found was first, where those before it only noticed its end") {
+  const auto ends = [](const char* words_of_first) {
+    PendingFailures pending_failures;
+    pending_failures.noticed(TimePoint{} + 5s, LocalRank{0});
+    pending_failures.drained(TimePoint{} + 5s);
+    pending_failures.noticed(TimePoint{} + 5s + 1ms, LocalRank{1});
+    pending_failures.noticed(TimePoint{} + 5s + 2ms, LocalRank{2});
+    for (const int rank : {0, 1, 2}) pending_failures.asked(LocalRank{rank});
+    Evidence first = end_of(0, {.value = 1});
+    first.last_lines = {words_of_first};
+    Evidence late = end_of(1, {.value = 7}, SIGTERM);
+    late.last_lines = {"Traceback (most recent call last):", "ValueError: bad label 17"};
+    std::vector<bool> consequences;
+    for (const auto& each : {first, late, end_of(2, {.signalled = true, .value = SIGSEGV})}) {
+      const auto told = pending_failures.judge(each, place).told;
+      REQUIRE(told);
+      consequences.push_back(told->failure.consequence);
+    }
+    return consequences;
+  };
+  // The third says nothing, and so remains what it seems.
+  CHECK(ends("RuntimeError: [pair.cc:534] Connection reset by peer") ==
+        std::vector{true, false, true});
+  CHECK(ends("OSError: [Errno 28] No space left on device") == std::vector{false, true, true});
 }
 
 TEST_CASE("the end, its failure and the coordinator's message have one verdict") {
