@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <cstdio>
 #include <fstream>
 #include <optional>
 #include <sstream>
@@ -276,6 +277,35 @@ TEST_CASE("a token lets its bearer look until its time is over, and no other ask
   CHECK(heard_from(speak(std::stoi(port), hello)).empty());
   daemon.expect_err("this daemon is for those alone who hold a secret");
   daemon.expect_err("may not ask for /metrics");
+  daemon.signal(SIGTERM);
+  CHECK(daemon.wait().code == 0);
+}
+
+TEST_CASE("a daemon behind its sandbox finds a secret in a folder that was exchanged for another") {
+  // As Kubernetes mounts them: "..data" is a link that is made to lead elsewhere.
+  const Folder folder;
+  const auto version = [&](const std::string& name, const std::string& owner) {
+    REQUIRE(::mkdir((folder.path() + "/" + name).c_str(), 0700) == 0);
+    const std::string path = folder.write(name + "/secret", secret_of(owner));
+    REQUIRE(::chmod(path.c_str(), 0600) == 0);
+    return Options{.variables = {{"CPPRUN_SECRET_FILE", path}}};
+  };
+  const auto before = version("..v1", "one");
+  const auto after = version("..v2", "two");
+  const std::string link = folder.path() + "/..data";
+  REQUIRE(::symlink("..v1", link.c_str()) == 0);
+  Command daemon(
+      {from_build("CPPRUND"), "--host=127.0.0.1", "--port=0", "--secret-file=" + link + "/secret"});
+  daemon.expect_out("\n");
+  REQUIRE(::symlink("..v2", (link + ".new").c_str()) == 0);
+  REQUIRE(::rename((link + ".new").c_str(), link.c_str()) == 0);
+  daemon.signal(SIGHUP);
+  daemon.expect_err("knows the secrets of", 2);
+  const std::string port = daemon.out().substr(daemon.out().rfind(':') + 1);
+  const Words ask = {from_build("CPPRUNCTL"),
+                     "--address=127.0.0.1:" + port.substr(0, port.find('\n')), "ls"};
+  CHECK(run(ask, after).code == 0);
+  CHECK(run(ask, before).code != 0);
   daemon.signal(SIGTERM);
   CHECK(daemon.wait().code == 0);
 }
