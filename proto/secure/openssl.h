@@ -21,7 +21,6 @@ namespace cpprun {
   each(SSL_CTX_free) \
   each(SSL_CTX_ctrl) \
   each(SSL_CTX_set_ciphersuites) \
-  each(SSL_CTX_set_options) \
   each(SSL_CTX_set_num_tickets) \
   each(SSL_CTX_set_verify) \
   each(SSL_CTX_set_psk_find_session_callback) \
