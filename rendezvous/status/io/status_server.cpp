@@ -16,7 +16,7 @@
 #include <utility>
 
 #include "proto/plain_text.h"
-#include "rendezvous/status/io/socket_owner.h"
+#include "rendezvous/io/socket_owner.h"
 
 namespace cpprun {
 

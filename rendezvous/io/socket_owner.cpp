@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "rendezvous/status/io/socket_owner.h"
+#include "rendezvous/io/socket_owner.h"
 
 #include <arpa/inet.h>
 #include <linux/inet_diag.h>
