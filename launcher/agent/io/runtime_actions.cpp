@@ -23,55 +23,6 @@
 
 namespace cpprun::io {
 
-// --- the link ------------------------------------------------------------------------------------
-
-void Runtime::on(const agent::Dial&) {
-  if (coordinator_) {
-    find_own_place();
-  } else {
-    introduction_.end();
-    client_->dial();
-  }
-}
-
-void Runtime::on(const agent::Say& action) {
-  if (coordinator_) {
-    coordinator_->hear_local_agent(action.message);
-  } else {
-    client_->send(action.message);
-  }
-}
-
-void Runtime::on(const agent::AskWhoHosts& action) {
-  askers_.clear();
-  const auto secure = security_.for_dialing();  // without it the node had not come so far
-  for (const std::string& address : action.addresses) {
-    const std::size_t at = askers_.size();
-    askers_.push_back(std::make_unique<LinkClient>(
-        context_, address, inputs_.config.endpoint.port,
-        LinkClient::Callbacks{.up = [this, at, question = action.question](
-                                        const std::string&) { askers_[at]->send(question); },
-                              .message =
-                                  [this](const link::Message& answer) {
-                                    const auto* hosts = std::get_if<link::Hosts>(&answer);
-                                    if (hosts != nullptr) post(agent::Answered{*hosts});
-                                  },
-                              // Nobody is there, which is as it should be; the agent asks again.
-                              .down = [](const std::string&) {}},
-        secure.value_or(nullptr)));
-    askers_[at]->dial();
-  }
-}
-
-void Runtime::on(const agent::HangUp&) {
-  if (coordinator_) {
-    coordinator_->local_agent_left();
-  } else {
-    introduction_.end();
-    client_->hang_up();
-  }
-}
-
 // --- the workers ---------------------------------------------------------------------------------
 
 void Runtime::on(const agent::Prepare& action) {

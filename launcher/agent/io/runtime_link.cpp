@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// How the runtime reaches its coordinator, which may be in this process, and how this node's
+// workers reach their store. The loop is in runtime.cpp.
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <utility>
+
+#include "launcher/agent/agent_text.h"
+#include "launcher/agent/io/runtime.h"
+#include "launcher/agent/own_place.h"
+#include "launcher/plan/hosting.h"
+#include "launcher/plan/io/addresses.h"
+#include "launcher/plan/io/host.h"
+#include "launcher/plan/meeting_place.h"
+#include "proto/bounds.h"
+#include "proto/watch_bounds.h"
+#include "rendezvous/status/door_places.h"
+
+namespace cpprun::io {
+
+// The coordinator itself, or the way to it.
+Result<void> Runtime::open_coordinator() {
+  const auto hosting = decide_hosting(
+      inputs_.config,
+      {.host_name = inputs_.host, .interfaces = inputs_.interfaces, .addresses_of = addresses_of});
+  if (!hosting) return tl::unexpected<Error>(hosting.error());
+  if (*hosting != Hosting::never) {
+    const auto hosted = host_coordinator();
+    if (hosted || *hosting == Hosting::must) return hosted;
+  }
+  return look_for_coordinator();
+}
+
+Result<void> Runtime::host_coordinator() {
+  Config& config = inputs_.config;
+  coordinator_ = std::make_unique<CoordinatorServer>(
+      context_,
+      CoordinatorServer::Callbacks{
+          .to_local_agent = [this](link::Message m) { post(agent::Heard{std::move(m)}); },
+          .note = [this](const Note& note) { hear_coordinator(note); },
+          .done =
+              [this] {
+                if (exit_) leave_when_everything_is_said();
+              },
+          .node_changed = [this](const auto& change) { note(event_log::NodeChanged{change}); },
+          .round_over = [this](const auto& root) { attempts_.judged(root); },
+          .ordered = [this](const auto& answered) { note(event_log::Ordered{answered}); },
+          .events_wanted = [this] { tell_kept(); },
+          .door_opened = [this](const std::string& path) { watchdog_.set_door(path); }});
+  auto secure = security_.for_hosting();
+  if (!secure) return tl::unexpected<Error>(secure.error());
+  if (*secure) coordinator_->require_secret(*std::move(secure));
+  const auto listening = coordinator_->open(
+      {.host = listening_address(config.endpoint),
+       .port = static_cast<std::uint16_t>(config.endpoint.port)},
+      {.only = terms_of(join_message(config, {}, {})),
+       .options = {.lease = config.lease(),
+                   .status_interval = bounds::status_interval,
+                   .last_call = config.last_call}},
+      PlainStore::refused, {.access = config.status_access, .names = {config.endpoint.host}});
+  if (!listening) {
+    coordinator_.reset();
+    return failure(with_port_cure(listening.error().reason));
+  }
+  config.endpoint.port = listening->port;
+  coordinator_->open_door(*inputs_.side,
+                          {.folders = own_door_folders(inputs_.environment, ::geteuid()),
+                           .after = bounds::door_opens_after,
+                           .patience = bounds::disk_patience_at_end});
+  return {};
+}
+
+Result<void> Runtime::look_for_coordinator() {
+  const auto secure = security_.for_dialing();
+  if (!secure) return tl::unexpected<Error>(secure.error());
+  introduction_.use(*secure);
+  const Endpoint& master = inputs_.config.endpoint;
+  client_ = std::make_unique<LinkClient>(
+      context_, master.host, master.port,
+      LinkClient::Callbacks{
+          .up =
+              [this](const std::string& local) {
+                introduction_.begin(client_->other_addresses(), inputs_.config.endpoint.port,
+                                    who_asks(), [this, local] { post(agent::LinkUp{local}); });
+              },
+          .message = [this](link::Message m) { post(agent::Heard{std::move(m)}); },
+          .down =
+              [this](std::string reason) {
+                introduction_.end();
+                const auto& failed = client_->failed();
+                post(agent::LinkDown{std::move(reason), failed.addresses, failed.refused});
+              }},
+      *secure);
+  return {};
+}
+
+// Who this node is, for the coordinator; said from wherever its master's name leads.
+link::WhoHosts Runtime::who_asks() const {
+  return {.job = inputs_.config.job,
+          .host = inputs_.host,
+          .pid = static_cast<int>(::getpid()),
+          .agent = agent_number_,
+          .joins = true};
+}
+
+// From where this machine, which is the master, is seen by the others.
+void Runtime::find_own_place() {
+  const std::string& master = inputs_.config.endpoint.host;
+  if (auto place = place_alone(inputs_.config, literal_address(master))) {
+    return post(std::move(*place));
+  }
+  look_up(context_, master, [this](const auto& found) { place_found(found); });
+}
+
+void Runtime::place_found(const Result<std::vector<std::string>>& addresses) {
+  if (!addresses) {
+    const std::string& why = addresses.error().reason;
+    coordinator_->local_agent_waits(unresolved_for_others(inputs_.config, why));
+    post(agent::LinkDown{why});
+    return;
+  }
+  const int port = inputs_.config.endpoint.port;
+  post(place_among_nodes(*addresses, local_address_towards(addresses->front(), port)));
+}
+
+// --- what the agent wants of it
+// -------------------------------------------------------------------
+
+void Runtime::on(const agent::Dial&) {
+  if (coordinator_) {
+    find_own_place();
+  } else {
+    introduction_.end();
+    client_->dial();
+  }
+}
+
+void Runtime::on(const agent::Say& action) {
+  if (coordinator_) {
+    coordinator_->hear_local_agent(action.message);
+  } else {
+    client_->send(action.message);
+  }
+}
+
+void Runtime::on(const agent::AskWhoHosts& action) {
+  askers_.clear();
+  const auto secure = security_.for_dialing();  // without it the node had not come so far
+  for (const std::string& address : action.addresses) {
+    const std::size_t at = askers_.size();
+    askers_.push_back(std::make_unique<LinkClient>(
+        context_, address, inputs_.config.endpoint.port,
+        LinkClient::Callbacks{.up = [this, at, question = action.question](
+                                        const std::string&) { askers_[at]->send(question); },
+                              .message =
+                                  [this](const link::Message& answer) {
+                                    const auto* hosts = std::get_if<link::Hosts>(&answer);
+                                    if (hosts != nullptr) post(agent::Answered{*hosts});
+                                  },
+                              // Nobody is there, which is as it should be; the agent asks again.
+                              .down = [](const std::string&) {}},
+        secure.value_or(nullptr)));
+    askers_[at]->dial();
+  }
+}
+
+void Runtime::on(const agent::HangUp&) {
+  if (coordinator_) {
+    coordinator_->local_agent_left();
+  } else {
+    introduction_.end();
+    client_->hang_up();
+  }
+}
+
+}  // namespace cpprun::io
