@@ -99,7 +99,7 @@ std::optional<Parsed> parse(std::string_view text) {
   }
   const auto expiry = exact_number<std::int64_t>(last.value_or(""));
   const auto purpose = take_last(text);
-  if (!expiry || !purpose || !is_secret_id(text)) return std::nullopt;
+  if (!expiry || *expiry < 0 || !purpose || !is_secret_id(text)) return std::nullopt;
   parsed.terms.expiry_unix_seconds = *expiry;
   parsed.id = text;
   if (*purpose == name_of(TokenPurpose::order)) {

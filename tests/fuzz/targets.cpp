@@ -5,6 +5,7 @@
 #include <array>
 
 #include "tests/fuzz/file_targets.h"
+#include "tests/fuzz/stream_targets.h"
 #include "tests/fuzz/text_targets.h"
 #include "tests/fuzz/wire_targets.h"
 
@@ -17,6 +18,9 @@ constexpr std::array all_targets = {
     Target{"reply", "a store's replies", store_replies},
     Target{"link", "frames between agent and coordinator", link_frames},
     Target{"coordinator", "an agent's frames, heard by a coordinator with a job", coordinator_link},
+    Target{"streams", "frames that carry workers' words to their store", stream_frames},
+    Target{"secret", "a file of secrets", secret_file},
+    Target{"token", "a token, as whoever looks shows it", token_text},
     Target{"sniff", "the first bytes of a connection", sniffed_bytes},
     Target{"http", "a browser's requests", http_requests},
     Target{"error_file", "a worker's error.json", error_file},

@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+// The limits of a store that is reached through the nodes' agents: the rest of proto/bounds.h.
+
+#include <cstddef>
+
+namespace cpprun::bounds {
+
+// Of one worker's connection, in either direction: bytes under way that were not taken yet. At 1 ms
+// from node to node that lets 256 MB a second through.
+inline constexpr std::size_t store_stream_window = 256 * 1024;
+// Connections of one node's workers, those included that are being closed.
+inline constexpr std::size_t store_streams_max = 65'536;
+// Who may wait to be let in by a node's agent: eight workers with many threads each come at once.
+inline constexpr int store_forwarder_backlog = 1024;
+// Taken from one worker's connection at once.
+inline constexpr std::size_t store_forwarder_read_bytes = 64 * 1024;
+
+}  // namespace cpprun::bounds

@@ -1,0 +1,341 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "rendezvous/store/store_streams.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace cpprun {
+
+namespace {
+
+using link::StreamRecord;
+
+// Of one stream in one frame, so that nobody has a frame for itself while others wait.
+constexpr std::size_t share_of_frame = 16 * 1024;
+
+}  // namespace
+
+StoreStreams::Stream* StoreStreams::find(StreamId stream) {
+  const auto found = streams_.find(stream);
+  return found == streams_.end() ? nullptr : &found->second;
+}
+
+const StoreStreams::Stream* StoreStreams::find(StreamId stream) const {
+  const auto found = streams_.find(stream);
+  return found == streams_.end() ? nullptr : &found->second;
+}
+
+// --- this end ------------------------------------------------------------------------------------
+
+StreamId StoreStreams::open() {
+  const StreamId id{++newest_.value};
+  queue(id, streams_[id]);
+  return id;
+}
+
+std::size_t StoreStreams::room(StreamId stream) const {
+  const Stream* const found = find(stream);
+  if (found == nullptr || found->is_closed_here || found->ends_there) return 0;
+  return window_ - std::min(window_, found->outgoing.size());
+}
+
+bool StoreStreams::has_left(StreamId stream) const {
+  const Stream* const found = find(stream);
+  return found == nullptr || found->ends_there.has_value();
+}
+
+void StoreStreams::say(StreamId stream, std::string_view bytes) {
+  Stream* const found = find(stream);
+  if (found == nullptr || found->is_closed_here || bytes.empty()) return;
+  found->outgoing.append(bytes);
+  bytes_held_ += bytes.size();
+  queue(stream, *found);
+}
+
+std::string_view StoreStreams::heard(StreamId stream) const {
+  const Stream* const found = find(stream);
+  return found == nullptr ? std::string_view() : found->incoming.view();
+}
+
+void StoreStreams::take(StreamId stream, std::size_t count) {
+  Stream* const found = find(stream);
+  if (found == nullptr) return;
+  count = std::min(count, found->incoming.size());
+  if (count == 0) return;
+  found->incoming.drop_front(count);
+  found->taken_here += count;
+  bytes_held_ -= count;
+  if (says_taken(*found)) queue(stream, *found);
+  look_for_end(stream, *found);
+}
+
+void StoreStreams::close(StreamId stream) {
+  Stream* const found = find(stream);
+  if (found == nullptr || std::exchange(found->is_closed_here, true)) return;
+  bytes_held_ -= found->incoming.size();
+  found->taken_here += found->incoming.size();
+  found->incoming.clear();
+  // What was said is of no use to whoever has closed its side.
+  if (found->ends_there) {
+    bytes_held_ -= found->outgoing.size();
+    found->outgoing.clear();
+    found->sent = found->taken_there;
+  }
+  queue(stream, *found);
+}
+
+// --- what has happened ---------------------------------------------------------------------------
+
+StoreStreams::Change& StoreStreams::note(StreamId id, Stream& stream) {
+  if (!std::exchange(stream.awaits_look, true)) changes_.push_back(id);
+  return stream.change;
+}
+
+std::optional<StoreStreams::Change> StoreStreams::next_change() {
+  while (!changes_.empty()) {
+    const StreamId id = changes_.front();
+    changes_.pop_front();
+    Stream* const stream = find(id);
+    if (stream == nullptr) continue;
+    stream->awaits_look = false;
+    Change change = std::exchange(stream->change, {});
+    if (stream->is_closed_here) continue;
+    change.stream = id;
+    return change;
+  }
+  return std::nullopt;
+}
+
+void StoreStreams::look_for_end(StreamId id, Stream& stream) {
+  if (stream.ends_there && stream.taken_here == *stream.ends_there && !stream.is_closed_here) {
+    note(id, stream).is_over = true;
+  }
+}
+
+// --- what comes ----------------------------------------------------------------------------------
+
+Result<void> StoreStreams::hear(link::StreamFrameReader& records) {
+  while (true) {
+    const auto record = records.next();
+    if (!record) return tl::unexpected<Error>(record.error());
+    if (!*record) return {};
+    if (const auto heard = hear(**record); !heard) return heard;
+  }
+}
+
+Result<void> StoreStreams::hear(const StreamRecord& record) {
+  const StreamId id = record.stream;
+  Stream* stream = find(id);
+  if (record.kind == StreamRecord::Kind::open) {
+    // Said again on a new link, perhaps by somebody who has not heard that it is over.
+    if (stream == nullptr && id.value > newest_.value) {
+      if (streams_.size() >= bounds::store_streams_max) {
+        return failure(fmt::format("more than {} connections of workers to one store",
+                                   bounds::store_streams_max));
+      }
+      newest_ = id;
+      stream = &streams_[id];
+      stream->is_known_there = true;
+      note(id, *stream).is_new = true;
+    } else if (stream == nullptr) {
+      unknown_.push_back(id);
+    }
+    return {};
+  }
+  if (stream == nullptr) {
+    if (record.kind == StreamRecord::Kind::unknown) return {};
+    if (id.value > newest_.value) {
+      return failure(
+          fmt::format("a link frame about stream {}, which nobody has opened", id.value));
+    }
+    unknown_.push_back(id);
+    return {};
+  }
+  stream->is_known_there = true;
+  switch (record.kind) {
+    case StreamRecord::Kind::bytes:
+      return hear_bytes(id, *stream, record);
+    case StreamRecord::Kind::taken:
+      return hear_taken(id, *stream, record.place);
+    case StreamRecord::Kind::closed:
+      if (record.place < stream->heard_to() && !stream->is_closed_here) {
+        return failure(
+            fmt::format("a link frame that ends stream {} before what was said", id.value));
+      }
+      hear_closed(id, *stream, record.place);
+      return {};
+    case StreamRecord::Kind::unknown:
+      hear_closed(id, *stream, stream->heard_to());
+      return {};
+    case StreamRecord::Kind::open:
+      break;
+  }
+  return {};
+}
+
+Result<void> StoreStreams::hear_bytes(StreamId id, Stream& stream, const StreamRecord& record) {
+  // Whoever has closed here has told so, and hears nothing more.
+  if (stream.is_closed_here) return {};
+  const std::uint64_t here = stream.heard_to();
+  if (record.place > here) {
+    return failure(fmt::format("a link frame that leaves bytes of stream {} out", id.value));
+  }
+  const std::uint64_t known = here - record.place;
+  if (known >= record.bytes.size()) return {};
+  const std::string_view fresh = record.bytes.substr(known);
+  if (stream.incoming.size() + fresh.size() > window_) {
+    return failure(fmt::format("more than {} bytes of stream {}, which nobody has asked for",
+                               window_, id.value));
+  }
+  if (stream.ends_there && here + fresh.size() > *stream.ends_there) {
+    return failure(fmt::format("bytes of stream {} behind its end", id.value));
+  }
+  stream.incoming.append(fresh);
+  bytes_held_ += fresh.size();
+  note(id, stream).has_bytes = true;
+  return {};
+}
+
+Result<void> StoreStreams::hear_taken(StreamId id, Stream& stream, std::uint64_t place) {
+  if (place > stream.said_to()) {
+    return failure(fmt::format("a link frame that takes what stream {} never said", id.value));
+  }
+  if (place <= stream.taken_there) return {};  // said again
+  const bool had_room = stream.outgoing.size() < window_;
+  const std::uint64_t count = place - stream.taken_there;
+  stream.outgoing.drop_front(count);
+  bytes_held_ -= count;
+  stream.taken_there = place;
+  stream.sent = std::max(stream.sent, place);
+  if (!had_room && !stream.is_closed_here) note(id, stream).has_room = true;
+  return {};
+}
+
+// It takes nothing more either: what was still to be said to it is dropped.
+void StoreStreams::hear_closed(StreamId id, Stream& stream, std::uint64_t place) {
+  if (stream.ends_there) return;
+  stream.ends_there = place;
+  bytes_held_ -= stream.outgoing.size();
+  stream.taken_there = stream.said_to();
+  stream.sent = stream.taken_there;
+  stream.outgoing.clear();
+  // Whoever still has something to say need not wait for room.
+  if (!stream.is_closed_here) note(id, stream).has_room = true;
+  look_for_end(id, stream);
+  forget_if_over(id, stream);
+}
+
+// Both sides know that it is over, as soon as the other has been told.
+void StoreStreams::forget_if_over(StreamId id, const Stream& stream) {
+  if (!stream.is_closed_here || !stream.has_said_closed || !stream.ends_there) return;
+  bytes_held_ -= stream.incoming.size() + stream.outgoing.size();
+  streams_.erase(id);
+}
+
+// --- what goes -----------------------------------------------------------------------------------
+
+void StoreStreams::begin_link() {
+  must_greet_ = true;
+  to_say_.clear();
+  for (auto& [id, stream] : streams_) {
+    stream.sent = stream.taken_there;
+    stream.told_taken = 0;
+    stream.has_said_open = false;
+    stream.has_said_closed = false;
+    stream.awaits_frame = has_to_say(stream);
+    if (stream.awaits_frame) to_say_.push_back(id);
+  }
+  // By their numbers: whoever hears of a stream takes those below that it does not know for over.
+  std::ranges::sort(to_say_);
+}
+
+bool StoreStreams::says_taken(const Stream& stream) const {
+  return !stream.is_closed_here && stream.taken_here - stream.told_taken >= window_ / 4;
+}
+
+bool StoreStreams::says_open(const Stream& stream) {
+  return !stream.is_known_there && !stream.has_said_open;
+}
+
+bool StoreStreams::has_to_say(const Stream& stream) const {
+  return says_open(stream) || stream.sent < stream.said_to() || says_taken(stream) ||
+         (stream.is_closed_here && !stream.has_said_closed);
+}
+
+void StoreStreams::queue(StreamId id, Stream& stream) {
+  if (!has_to_say(stream) || std::exchange(stream.awaits_frame, true)) return;
+  to_say_.push_back(id);
+}
+
+std::string StoreStreams::next_frame() {
+  if (!has_frame()) return {};
+  link::StreamFrameWriter frame(round_);
+  must_greet_ = false;
+  while (!unknown_.empty() && frame.has_room_for_record()) {
+    frame.add({.kind = StreamRecord::Kind::unknown, .stream = unknown_.front()});
+    unknown_.pop_front();
+  }
+  // Three records of a stream, at most, stand before its bytes.
+  while (!to_say_.empty() && frame.room() > 3 * link::stream_record_head) {
+    const StreamId id = to_say_.front();
+    to_say_.pop_front();
+    Stream* const stream = find(id);
+    if (stream == nullptr) continue;
+    stream->awaits_frame = false;
+    write(id, *stream, frame);
+  }
+  return frame.finish();
+}
+
+void StoreStreams::write(StreamId id, Stream& stream, link::StreamFrameWriter& frame) {
+  using Kind = StreamRecord::Kind;
+  if (says_open(stream)) {
+    frame.add({.kind = Kind::open, .stream = id});
+    stream.has_said_open = true;
+  }
+  // It costs little beside what travels anyway, and frees memory there.
+  if (!stream.is_closed_here && stream.taken_here > stream.told_taken) {
+    frame.add({.kind = Kind::taken, .stream = id, .place = stream.taken_here});
+    stream.told_taken = stream.taken_here;
+  }
+  const std::uint64_t left = stream.said_to() - stream.sent;
+  if (left > 0) {
+    const std::size_t count = std::min<std::uint64_t>({left, frame.room(), share_of_frame});
+    const auto bytes = stream.outgoing.view().substr(stream.sent - stream.taken_there, count);
+    frame.add({.kind = Kind::bytes, .stream = id, .place = stream.sent, .bytes = bytes});
+    stream.sent += count;
+  }
+  if (stream.is_closed_here && stream.sent == stream.said_to() && frame.has_room_for_record()) {
+    frame.add({.kind = Kind::closed, .stream = id, .place = stream.said_to()});
+    stream.has_said_closed = true;
+    return forget_if_over(id, stream);
+  }
+  queue(id, stream);
+}
+
+// --- for tests -----------------------------------------------------------------------------------
+
+std::optional<std::string> StoreStreams::check() const {
+  std::size_t held = 0;
+  for (const auto& [id, stream] : streams_) {
+    const auto of = [&id = id](const char* what) {
+      return fmt::format("stream {} {}", id.value, what);
+    };
+    held += stream.incoming.size() + stream.outgoing.size();
+    if (stream.outgoing.size() > window_ && !stream.is_closed_here) return of("has said too much");
+    if (stream.incoming.size() > window_) return of("has heard too much");
+    if (stream.sent < stream.taken_there || stream.sent > stream.said_to()) {
+      return of("has sent what it does not hold");
+    }
+    if (has_to_say(stream) && !stream.awaits_frame) return of("has something that nobody sends");
+    if (stream.is_closed_here && stream.has_said_closed && stream.ends_there) {
+      return of("is over and was not forgotten");
+    }
+  }
+  if (held != bytes_held_) return "the bytes that are held were miscounted";
+  return std::nullopt;
+}
+
+}  // namespace cpprun

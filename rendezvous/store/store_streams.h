@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+// One end of the streams that lead through a link: the connections of a node's workers to their
+// job's store, as bytes. The agent has one end, the coordinator the other; both are this machine,
+// which knows no socket and no clock.
+//
+//   worker ─► say() ─► next_frame() ─► link ─► hear() ─► heard() ─► the store's session
+//
+// A stream is as reliable as a connection that never breaks: a link may break at any byte and be
+// begun anew, and everything that was said arrives once and in order. Each side keeps what it has
+// said until the other has taken it, at most a window of it: whoever does not read holds nobody
+// else up. The scheme is that of SSH's channels (RFC 4254 §5), with places instead of counts, so
+// that repeating what may be lost does no harm.
+
+#include <cstdint>
+#include <deque>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+
+#include "proto/link/stream_frame.h"
+#include "proto/result.h"
+#include "proto/stream_bounds.h"
+#include "rendezvous/byte_buffer.h"
+
+namespace cpprun {
+
+using link::StreamId;
+
+class StoreStreams {
+ public:
+  explicit StoreStreams(RoundNumber round, std::size_t window = bounds::store_stream_window)
+      : round_(round), window_(window) {}
+
+  RoundNumber round() const { return round_; }
+  std::size_t size() const { return streams_.size(); }
+  // Bytes that wait here in either direction.
+  std::size_t bytes_held() const { return bytes_held_; }
+
+  // --- this end ---
+  // A worker has connected; said by agents alone.
+  StreamId open();
+  // How many bytes say() takes now.
+  std::size_t room(StreamId stream) const;
+  void say(StreamId stream, std::string_view bytes);
+  // What the other side has said, as far as it has come and was not taken.
+  std::string_view heard(StreamId stream) const;
+  void take(StreamId stream, std::size_t count);
+  // The other side has closed it, and takes nothing more.
+  bool has_left(StreamId stream) const;
+  // Everything it said is still delivered; nothing more of it is heard.
+  void close(StreamId stream);
+
+  // What has happened to a stream since it was named last, or at all.
+  struct Change {
+    StreamId stream;
+    bool is_new = false;     // the other side has opened it
+    bool has_bytes = false;  // heard() is not empty
+    bool has_room = false;   // room() was 0 and is not any more
+    bool is_over = false;    // the other side has closed it, and everything it said was taken
+  };
+  std::optional<Change> next_change();
+
+  // --- the link ---
+  // A new link leads to the other side: what may be lost is said again.
+  void begin_link();
+  // A frame's records, of this round. An error: the other side does not keep to the rules.
+  Result<void> hear(link::StreamFrameReader& records);
+  bool has_frame() const { return !to_say_.empty() || !unknown_.empty() || must_greet_; }
+  // The next frame for the link; empty: there is nothing to be said.
+  std::string next_frame();
+
+  // The invariant that is broken, if one is.
+  std::optional<std::string> check() const;
+
+ private:
+  struct Stream {
+    ByteBuffer outgoing;                      // said here, from taken_there on
+    std::uint64_t taken_there = 0;            // place of the first of them
+    std::uint64_t sent = 0;                   // on this link
+    ByteBuffer incoming;                      // said there, from taken_here on
+    std::uint64_t taken_here = 0;             // place of the first of them
+    std::uint64_t told_taken = 0;             // on this link
+    std::optional<std::uint64_t> ends_there;  // the other side says nothing from there on
+    bool is_known_there = false;              // the other side has spoken of it
+    bool has_said_open = false;               // on this link
+    bool is_closed_here = false;
+    bool has_said_closed = false;  // on this link
+    bool awaits_frame = false;     // in to_say_
+    bool awaits_look = false;      // in changes_
+    Change change = {};
+    std::uint64_t said_to() const { return taken_there + outgoing.size(); }
+    std::uint64_t heard_to() const { return taken_here + incoming.size(); }
+  };
+
+  Stream* find(StreamId stream);
+  const Stream* find(StreamId stream) const;
+  Result<void> hear(const link::StreamRecord& record);
+  Result<void> hear_bytes(StreamId id, Stream& stream, const link::StreamRecord& record);
+  Result<void> hear_taken(StreamId id, Stream& stream, std::uint64_t place);
+  void hear_closed(StreamId id, Stream& stream, std::uint64_t place);
+  void look_for_end(StreamId id, Stream& stream);
+  Change& note(StreamId id, Stream& stream);
+  void queue(StreamId id, Stream& stream);
+  bool has_to_say(const Stream& stream) const;
+  bool says_taken(const Stream& stream) const;
+  static bool says_open(const Stream& stream);
+  void write(StreamId id, Stream& stream, link::StreamFrameWriter& frame);
+  void forget_if_over(StreamId id, const Stream& stream);
+
+  const RoundNumber round_;
+  const std::size_t window_;
+  std::unordered_map<StreamId, Stream> streams_;
+  std::deque<StreamId> to_say_;   // who has something for the next frames
+  std::deque<StreamId> changes_;  // whose owner has something to look at
+  std::deque<StreamId> unknown_;  // of which the other side has spoken
+  StreamId newest_{};             // the greatest number that was ever opened
+  std::size_t bytes_held_ = 0;
+  bool must_greet_ = false;  // with a frame on a new link, be it an empty one
+};
+
+}  // namespace cpprun
