@@ -55,18 +55,20 @@ std::vector<std::string> Coordinator::jobs_that_go_on() const {
   return names;
 }
 
-// A host is excluded from all jobs or from none: where one of them cannot do without it, nothing is
-// done.
+// Each job is asked for itself: one that cannot do without the host keeps it, and keeps no other
+// job from being rid of it. Where none can, nothing is done.
 OrderOutcome Coordinator::order_of_host(TimePoint now, const Order& order, Actions& actions) {
-  const auto jobs = jobs_that_go_on();
+  auto jobs = jobs_that_go_on();
   const bool excludes = order.kind == Order::Kind::exclude;
-  for (const std::string& job : jobs) {
-    if (!excludes) break;
-    if (auto objection = jobs_.at(job)->job.objection_to_exclude(order.whom)) {
-      objection->sentence = fmt::format("job \"{}\": {}", job, objection->sentence);
-      return *std::move(objection);
-    }
-  }
+  std::optional<OrderOutcome> objection;  // the first
+  const std::size_t keep_it = !excludes ? 0 : std::erase_if(jobs, [&](const std::string& job) {
+    auto its = jobs_.at(job)->job.objection_to_exclude(order.whom);
+    if (!its) return false;
+    its->sentence = fmt::format("job \"{}\": {}", job, its->sentence);
+    if (!objection) objection = std::move(its);
+    return true;
+  });
+  if (jobs.empty() && objection) return *std::move(objection);
   const bool lasts = order.length > Duration{};
   OrderOutcome outcome{Kind::unknown, fmt::format("{} is not excluded here", order.whom)};
   if (excludes && !lasts) outcome = {Kind::not_now, "no job is here: say for how long (for_s)"};
@@ -87,7 +89,13 @@ OrderOutcome Coordinator::order_of_host(TimePoint now, const Order& order, Actio
     if (jobs.size() == 1 || !outcome.is_done()) outcome = std::move(done);
   }
   if (jobs.size() > 1 && outcome.is_done()) {
-    outcome.sentence += fmt::format("; so it is for all {} jobs that are here", jobs.size());
+    outcome.sentence += fmt::format("; so it is for {}{} jobs that are here",
+                                    keep_it == 0 ? "all " : "", jobs.size());
+  }
+  if (objection && outcome.is_done()) {
+    outcome.sentence += keep_it == 1 ? fmt::format("; but {}", objection->sentence)
+                                     : fmt::format("; but {} jobs keep it, among them {}", keep_it,
+                                                   objection->sentence);
   }
   return outcome;
 }

@@ -43,6 +43,7 @@ struct Known {
   std::uint64_t seed;
   const char* kinds;
   std::vector<int> keep;  // the faults that it took
+  int agents = 6;
 };
 
 void must_hold(const Known& known) {
@@ -51,6 +52,7 @@ void must_hold(const Known& known) {
                     .kinds = parse_kinds(known.kinds).value(),
                     .kinds_text = known.kinds,
                     .keep = known.keep};
+  campaign.agents_max = known.agents;
   const Tally least = sail(campaign);
   CHECK_MESSAGE(least.broken.empty(), report_of(campaign, least.broken));
   campaign.keep.reset();
@@ -136,6 +138,8 @@ const std::vector<Known> known = {
     // Between two failures of one node a heartbeat told more of its clock, and they changed
     // places.
     {5386159577262, "workers", {1, 2}},
+    // A liar's job that needs a host of that name kept it from being excluded anywhere.
+    {30001469196, "everything", {0, 2}, 3},
 };
 
 }  // namespace

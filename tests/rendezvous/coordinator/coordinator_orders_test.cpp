@@ -143,12 +143,20 @@ TEST_CASE("a daemon excludes a host from the jobs that are there and from those 
   CHECK(stage.order(t0, {.kind = Order::Kind::include, .whom = "beta"}).kind == Outcome::unknown);
 }
 
-TEST_CASE("where one job cannot do without a host it is excluded from none") {
+TEST_CASE("a job that cannot do without a host keeps it, and no other job does for its sake") {
   Stage stage;
-  stage.join(LinkId{1}, "a", "alpha");
-  stage.join(LinkId{2}, "b", "beta");
-  CHECK(stage.order(t0, exclude("beta", 60s)).sentence ==
-        "job \"b\": 0 nodes would be left of at least 1: start another first, which takes over");
+  stage.join(LinkId{1}, "b", "beta");
+  const std::string objection =
+      "job \"b\": 0 nodes would be left of at least 1: start another first, which takes over";
+  CHECK(stage.order(t0, exclude("beta", 60s)).sentence == objection);
+  stage.join(LinkId{2}, "a", "alpha");
+  CHECK(stage.order(t0, exclude("beta", 60s)) ==
+        OrderOutcome{Outcome::done,
+                     "beta is excluded from job \"a\" for 60 s; no node of it is "
+                     "here; but " +
+                         objection});
+  stage.join(LinkId{3}, "c", "beta");  // refused: it is still to come
+  CHECK(stage.order(t0, exclude("alpha", 60s)).kind == Outcome::done);
   CHECK(stage.order(t0, exclude("gamma")).sentence ==
         "gamma is excluded from job \"a\" until the job is over; no node of it is here; so it is "
         "for all 2 jobs that are here");
