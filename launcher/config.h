@@ -83,6 +83,13 @@ struct LogOptions {
   friend bool operator==(const LogOptions&, const LogOptions&) = default;
 };
 
+// How workers reach their job's store.
+enum class StoreWay {
+  automatic,  // local with a secret, direct without
+  direct,     // they connect to the master, as under torchrun
+  local       // they connect to cpprun of their own node, which forwards what they say
+};
+
 struct Config {
   RendezvousMode rendezvous = RendezvousMode::standalone;
   Endpoint endpoint{"127.0.0.1", 0};  // port 0 in standalone: the coordinator takes a free one
@@ -107,9 +114,10 @@ struct Config {
   Duration keep_alive_interval = std::chrono::seconds(1);
   int keep_alive_attempts_max = 3;  // the lease is interval × attempts
   std::optional<std::string> local_addr;
-  std::string secret_file = {};  // --secret-file; empty: the user's own, where there is one
-  bool insecure = false;         // --insecure: says nothing of a job without a secret
-  bool require_secret = false;   // CPPRUN_REQUIRE_SECRET=1: no job of several nodes without one
+  std::string secret_file = {};          // --secret-file; empty: the user's own, where there is one
+  bool insecure = false;                 // --insecure: says nothing of a job without a secret
+  StoreWay store = StoreWay::automatic;  // settled when it is known whether there is a secret
+  bool require_secret = false;  // CPPRUN_REQUIRE_SECRET=1: no job of several nodes without one
   StatusAccess status_access = StatusAccess::user;  // who may look by HTTP, where this node hosts
   Program program;
   LogOptions logs;

@@ -42,6 +42,7 @@ int run(Config config, Environment environment) {
       io::begin_inputs(std::move(config), without_secret_place(std::move(environment)));
   if (auto mistakes = io::open_output_files(inputs)) return io::refuse(std::move(*mistakes));
   if (!secrets) return io::refuse(inputs, {secrets.error().reason, usage_exit_code});
+  inputs.config.store = settle_store(inputs.config, !secrets->empty());
   inputs.secrets = *std::move(secrets);
   if (const auto refusal = io::look_around(inputs)) return io::refuse(inputs, *refusal);
   // Before the limits are raised, and while this process is small: it is a fork of it.

@@ -107,8 +107,8 @@ inline constexpr std::chrono::nanoseconds introduction_patience = 500ms;
 // A daemon's patience with the nodes of a job whose first node does not tell its own.
 inline constexpr std::chrono::nanoseconds daemon_lease = 3s;
 inline constexpr std::chrono::nanoseconds daemon_last_call = 30s;
-// Bytes taken from a link at once, into a buffer that lives no longer: more than an ordinary frame.
-inline constexpr std::size_t link_read_bytes = 4 * 1024;
+// Bytes taken from a link at once, into a buffer that lives no longer: the largest frame, and more.
+inline constexpr std::size_t link_read_bytes = 64 * 1024;
 // Bytes that may wait for an agent that does not read before its link is cut.
 inline constexpr std::size_t link_outbox_bytes_max = 256 * 1024;
 // Before anybody complains that somebody is missing: nodes never start in the same moment.

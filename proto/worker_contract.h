@@ -34,7 +34,10 @@ inline constexpr std::string_view gloo_lazy_init = "TORCH_GLOO_LAZY_INIT";
 inline constexpr std::string_view tp_socket_ifname = "TP_SOCKET_IFNAME";
 inline constexpr std::string_view nccl_socket_ifname = "NCCL_SOCKET_IFNAME";
 
-// cpprun's own. Every process of a job on one machine carries the same random token, so that a
+// cpprun's own. Where the master runs: MASTER_ADDR is 127.0.0.1 where each node has the store's way
+// to itself (--store=local).
+inline constexpr std::string_view real_master_addr = "CPPRUN_MASTER_ADDR";
+// Every process of a job on one machine carries the same random token, so that a
 // sweep recognises what belongs to it even after it left its session and process group.
 inline constexpr std::string_view node_token = "CPPRUN_NODE_TOKEN";
 // DETAIL makes C++ ranks compare what they call before they call it; OFF is the default. The other

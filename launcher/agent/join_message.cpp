@@ -51,7 +51,8 @@ link::Join join_message(const Config& config, const AgentFacts& facts, const Joi
                   .after = state.after,
                   .idle = state.idle,
                   .done = state.done,
-                  .sent = state.sent};
+                  .sent = state.sent,
+                  .store_is_local = config.store == StoreWay::local};
   for (Duration* const each :
        {&join.restarts.backoff, &join.restarts.window, &join.restarts.host_limit.window}) {
     *each = milliseconds(*each);

@@ -110,6 +110,9 @@ void Declaration::declare_rendezvous(Flags& flags) {
   add<std::string>(flags.secret_file, "--secret-file", "FILE", file_name,
                    "The nodes' secret (default: ~/.config/cpprun/secret)")
       .variables.emplace_back("CPPRUN_SECRET_FILE");
+  add<std::string>(flags.store, "--store", "KIND", any_text,
+                   "Workers reach it by their own cpprun (local), or directly")
+      .choices = {"local", "direct"};
   add(flags.insecure, "--insecure", "Say nothing of a job that has no secret");
 }
 

@@ -48,6 +48,7 @@ struct Flags {
   Flag<std::string> rdzv_conf;
   Flag<std::string> local_addr;
   Flag<std::string> secret_file;
+  Flag<std::string> store;
   Flag<bool> insecure;
   // Workers
   Flag<std::string> nproc_per_node;

@@ -18,12 +18,27 @@ bool is_required(SettingReader& reader) {
   return false;
 }
 
+StoreWay store_way(SettingReader& reader) {
+  const auto& kind = reader.flags().store;
+  if (!kind.value) return StoreWay::automatic;
+  if (*kind.value == "local") return StoreWay::local;
+  if (*kind.value != "direct") {
+    reader.complain(kind,
+                    "={} is neither local (workers reach the store through cpprun of their own "
+                    "node, the default with a secret) nor direct (they connect to the master, the "
+                    "default without one)",
+                    *kind.value);
+  }
+  return StoreWay::direct;
+}
+
 }  // namespace
 
 void read_secret_settings(SettingReader& reader, Config& config) {
   const auto& flags = reader.flags();
   config.secret_file = flags.secret_file.value.value_or("");
   config.insecure = is_on(flags.insecure);
+  config.store = store_way(reader);
   config.require_secret = is_required(reader);
   if (!config.insecure) return;
   if (config.require_secret) {

@@ -96,8 +96,10 @@ Environment variables_of(const Config& config, const link::Sealed& sealed, const
   set(variables, world_size, sealed.world_size);
   set(variables, group_world_size, sealed.group_world_size);
   set(variables, role_world_size, sealed.role_world_size);
-  set(variables, master_addr, facts.master_host);
-  set(variables, master_port, sealed.store_port);
+  const bool is_local = facts.local_store_port != 0;
+  set(variables, master_addr, is_local ? std::string("127.0.0.1") : facts.master_host);
+  set(variables, master_port, is_local ? facts.local_store_port : sealed.store_port);
+  set(variables, real_master_addr, facts.master_host);
   set(variables, restart_count, sealed.restart_count);
   set(variables, max_restarts, config.restarts.max);
   set(variables, run_id, config.job);

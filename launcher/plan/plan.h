@@ -66,6 +66,7 @@ struct NodeFacts {
   std::string host;          // the machine's name, as the kernel knows it
   std::string node_token;    // random, the same for the whole life of this cpprun
   std::string master_host;   // at which the workers of this node reach the store
+  int local_store_port = 0;  // or of 127.0.0.1 alone, where cpprun itself takes them there
   SocketInterfaces sockets;  // chosen by `choose_interfaces`
   std::vector<CpuSet> cpus;  // by local rank; empty: nobody is bound
   std::string run_folder;    // <root>/<run_id>_<random>, empty where no logs are kept

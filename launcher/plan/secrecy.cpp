@@ -11,6 +11,11 @@ bool uses_secret(const Config& config) {
   return config.rendezvous != RendezvousMode::standalone;
 }
 
+StoreWay settle_store(const Config& config, bool has_secret) {
+  if (config.store != StoreWay::automatic) return config.store;
+  return has_secret ? StoreWay::local : StoreWay::direct;
+}
+
 std::optional<std::string> missing_secret(const Config& config) {
   if (!config.require_secret || config.nodes_max == 1) return std::nullopt;
   return "CPPRUN_REQUIRE_SECRET=1 asks for a secret that the nodes of a job share, and this node "

@@ -14,6 +14,9 @@ namespace cpprun {
 // One node by itself, at a loopback port that nobody was told, meets nobody to prove anything to.
 bool uses_secret(const Config& config);
 
+// What --store=… means then; an answer, never `automatic`.
+StoreWay settle_store(const Config& config, bool has_secret);
+
 // Why the job cannot go without a secret, with what makes one; nothing where it can.
 std::optional<std::string> missing_secret(const Config& config);
 

@@ -93,6 +93,9 @@ struct Join {
   bool idle = false;    // nobody of that round is alive there any more
   bool done = false;    // because every worker of this node ended with 0 in it
   AgentTime sent{};     // see Heartbeat
+  // The workers of this job speak to a store of their own agent's, which forwards it through its
+  // link (--store=local). Every node has to say the same.
+  bool store_is_local = false;
   friend bool operator==(const Join&, const Join&) = default;
 };
 
@@ -205,7 +208,8 @@ struct Sealed {
   int world_size = 1;        // workers in all
   int role_base_rank = 0;
   int role_world_size = 1;
-  int store_port = 0;  // on the host at which the agent reached the coordinator
+  // On the host at which the agent reached the coordinator; where stores are local, nobody's.
+  int store_port = 0;
   // The addresses of one other node, the master's where this is not its own: which of this
   // machine's interfaces lead to the others is told by them. Few: bounds::node_addresses_max.
   std::vector<std::string> neighbour = {};

@@ -35,7 +35,8 @@ void each_member(M& m, F&& f)
   f("addresses", m.addresses), f("lease_ms", milliseconds(m.lease));
   f("last_call_ms", milliseconds(m.last_call)), f("after", m.after.value),
       f("idle", Idle{m.idle, m.done});
-  f("sent", m.sent), f.where_known("budgets", m.restarts.budgets);
+  f("sent", m.sent), f.where_known("local_store", m.store_is_local);
+  f.where_known("budgets", m.restarts.budgets);
   f.where_known("free", m.restarts.free_codes),
       f.where_known("fruitless", m.restarts.fruitless_max);
   f.where_known("host_failures", m.restarts.host_limit.failures);

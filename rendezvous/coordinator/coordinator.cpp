@@ -155,7 +155,7 @@ void Coordinator::begin_job(TimePoint now, const Caller& caller, const link::Joi
   places_.take(caller.peer);
   job_of_link_[caller.link] = join.job;
   awaiting_store_[join.job] = {caller.peer, caller.owner, {{caller, join}}};
-  actions.emplace_back(coordinator::OpenStore{join.job});
+  actions.emplace_back(coordinator::OpenStore{join.job, join.store_is_local});
 }
 
 void Coordinator::enter(TimePoint now, Entry& entry, const Newcomer& newcomer, Actions& actions) {
@@ -186,7 +186,9 @@ void Coordinator::on(TimePoint now, const StoreReady& event, Actions& actions) {
       event.job,
       std::make_unique<Entry>(Entry{Job{terms_of(first), options}, Store{}, founder, owner}));
   actions.emplace_back(coordinator::Note{
-      fmt::format("job \"{}\" begins; its store is on port {}", event.job, event.port)});
+      first.store_is_local
+          ? fmt::format("job \"{}\" begins; its nodes' links lead to its store", event.job)
+          : fmt::format("job \"{}\" begins; its store is on port {}", event.job, event.port)});
   entry.first->second->job.exclude_as(exclusions_);
   const std::size_t said_before = actions.size();
   for (const Newcomer& each : nodes) enter(now, *entry.first->second, each, actions);
@@ -286,6 +288,17 @@ bool Coordinator::make_place(Actions& actions) {
       .level = LogLevel::warning});
   forget(std::string(gone->first), "its job gave its place to another", actions);
   return true;
+}
+
+std::optional<Coordinator::Seat> Coordinator::seat_of(LinkId link) const {
+  const std::string* const job = job_of(link);
+  const auto found = job == nullptr ? jobs_.end() : jobs_.find(*job);
+  if (found == jobs_.end()) return std::nullopt;
+  const Round& round = found->second->job.round();
+  const Member* const member = round.find(link);
+  if (member == nullptr || member->state == Member::State::waiting) return std::nullopt;
+  if (!member->group_rank || !found->second->job.terms().store_is_local) return std::nullopt;
+  return Seat{*job, round.number(), *member->group_rank};
 }
 
 Result<void> Coordinator::admit(const std::string& job, const std::string& peer) const {

@@ -110,6 +110,15 @@ class Coordinator {
   // The invariant that is broken, if one is.
   std::optional<std::string> check() const;
 
+  // Through whose link the workers of a seat reach their job's store.
+  struct Seat {
+    std::string job;
+    RoundNumber round;
+    GroupRank group_rank;
+    friend bool operator==(const Seat&, const Seat&) = default;
+  };
+  // Nothing: nobody who has a seat in a round speaks through it, or its job's store is not local.
+  std::optional<Seat> seat_of(LinkId link) const;
   // Whether a store client from that numeric address may use that job's store; if not, why.
   Result<void> admit(const std::string& job, const std::string& peer) const;
   // The store of a job that it `knows`: from StoreReady, or the start, until it is forgotten.

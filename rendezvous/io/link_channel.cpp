@@ -5,12 +5,14 @@
 
 #include <array>
 #include <asio/post.hpp>
+#include <cstdint>
 #include <new>
 #include <optional>
 #include <utility>
 
 #include "proto/bounds.h"
 #include "proto/link/codec.h"
+#include "proto/link/stream_frame.h"
 #include "proto/secure_bounds.h"
 
 namespace cpprun {
@@ -84,22 +86,42 @@ void LinkChannel::hear(std::string_view bytes) {
 void LinkChannel::take_in() {
   std::size_t consumed = 0;
   while (!ended_ && !hanging_up_) {
-    auto decoded = link::decode(std::string_view{inbox_}.substr(consumed));
-    if (!decoded) {
-      end(decoded.error().reason);
-      return;
-    }
-    std::optional<link::Decoded>& frame = *decoded;
-    if (!frame) break;
-    consumed += frame->bytes_consumed;
-    if (callbacks_.message) callbacks_.message(std::move(frame->message));
+    const std::size_t taken = take_frame(std::string_view{inbox_}.substr(consumed));
+    if (taken == 0) break;
+    consumed += taken;
   }
+  if (ended_) return;
   inbox_.erase(0, consumed);
   // After a hang-up nothing is heard any more, but the other side's closing still is.
   if (hanging_up_) inbox_.clear();
   if (inbox_.empty()) inbox_ = {};  // An idle link keeps no memory.
   book();
   if (!ended_) wait_for_bytes();
+}
+
+// How many bytes it has; 0: it is not there in full, or has ended the link.
+std::size_t LinkChannel::take_frame(std::string_view bytes) {
+  const auto first = link::first_frame(bytes);
+  if (!first) {
+    end(first.error().reason);
+    return 0;
+  }
+  if (!*first) return 0;
+  if (link::carries_streams(**first)) {
+    std::string objection =
+        callbacks_.streams ? callbacks_.streams(**first) : "it speaks of streams, and has none";
+    if (!objection.empty()) end(std::move(objection));
+    return ended_ ? 0 : sizeof(std::uint32_t) + (*first)->size();
+  }
+  auto decoded = link::decode(bytes);
+  if (!decoded) {
+    end(decoded.error().reason);
+    return 0;
+  }
+  if (!*decoded) return 0;
+  const std::size_t consumed = (*decoded)->bytes_consumed;
+  if (callbacks_.message) callbacks_.message(std::move((*decoded)->message));
+  return consumed;
 }
 
 void LinkChannel::send(const link::Message& message) {
@@ -154,6 +176,7 @@ void LinkChannel::write_rest() {
                          self->end(self->hang_up_reason_);
                        } else {
                          rest = {};
+                         if (self->callbacks_.room) self->callbacks_.room();
                        }
                      });
 }

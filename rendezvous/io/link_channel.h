@@ -11,6 +11,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <string_view>
 
 #include "proto/link/message.h"
 #include "proto/secure/secure_channel.h"
@@ -21,6 +22,11 @@ class LinkChannel : public std::enable_shared_from_this<LinkChannel> {
  public:
   struct Callbacks {
     std::function<void(link::Message)> message;
+    // The same for frames that carry streams, without their lengths. A returned reason ends the
+    // link; empty: they may. Where it is not given, they may not.
+    std::function<std::string(std::string_view frame)> streams = {};
+    // Everything said has left, after the socket had taken less than all: has_room() again.
+    std::function<void()> room = {};
     // Called with the number of bytes that wait in either direction, whenever it changes. A
     // returned reason ends the link; empty: they may.
     std::function<std::string(std::size_t bytes)> holds = {};
@@ -36,6 +42,8 @@ class LinkChannel : public std::enable_shared_from_this<LinkChannel> {
   void start(Callbacks callbacks);
   void send(const link::Message& message);
   void send_bytes(std::string_view bytes);
+  // Nothing waits for the socket: what can be said later had better be said now.
+  bool has_room() const { return outbox_.empty() && !ended_ && !hanging_up_; }
   // Ends the link once everything said has left.
   void hang_up(std::string reason);
   // Nobody listens any more: no callback is called from here on.
@@ -48,6 +56,7 @@ class LinkChannel : public std::enable_shared_from_this<LinkChannel> {
   void read();
   void hear(std::string_view bytes);
   void take_in();
+  std::size_t take_frame(std::string_view bytes);
   void write(std::string_view bytes);
   void write_rest();
   void say_farewell();

@@ -34,4 +34,12 @@ PeerAddress local_address_of(int fd) {
   return peer_of(address);
 }
 
+PeerAddress peer_address_of(int fd) {
+  sockaddr_storage address{};
+  socklen_t size = sizeof address;
+  // Of one that is gone by now: zeros.
+  if (getpeername(fd, reinterpret_cast<sockaddr*>(&address), &size) != 0) return {};
+  return peer_of(address);
+}
+
 }  // namespace cpprun

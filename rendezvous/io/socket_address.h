@@ -13,5 +13,7 @@ PeerAddress peer_of(const sockaddr_storage& address);
 
 // The address a socket is bound to.
 PeerAddress local_address_of(int fd);
+// The address of its other end.
+PeerAddress peer_address_of(int fd);
 
 }  // namespace cpprun

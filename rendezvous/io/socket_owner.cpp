@@ -87,7 +87,10 @@ Result<std::uint32_t> read_owner(std::string_view answer, const SocketPair& pair
 }
 
 Result<std::uint32_t> owner_of_peer(int socket, const PeerAddress& peer) {
-  const SocketPair pair{.theirs = peer, .ours = local_address_of(socket)};
+  return owner_of_peer({.theirs = peer, .ours = local_address_of(socket)});
+}
+
+Result<std::uint32_t> owner_of_peer(const SocketPair& pair) {
   const FileDescriptor netlink(
       ::socket(AF_NETLINK, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, NETLINK_SOCK_DIAG));
   if (!netlink) return failure("the kernel cannot be asked: " + errno_text(errno));

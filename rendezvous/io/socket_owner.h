@@ -23,6 +23,8 @@ struct SocketPair {
 std::string owner_question(const SocketPair& pair);
 Result<std::uint32_t> read_owner(std::string_view answer, const SocketPair& pair);
 
+// The user that opened the other end of that connection.
+Result<std::uint32_t> owner_of_peer(const SocketPair& pair);
 // Of a connected socket of ours whose peer is on this machine: the user that opened the other end.
 Result<std::uint32_t> owner_of_peer(int socket, const PeerAddress& peer);
 

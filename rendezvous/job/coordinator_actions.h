@@ -38,9 +38,11 @@ struct ResetStore {
   friend bool operator==(const ResetStore&, const ResetStore&) = default;
 };
 
-// That job needs a store of its own, on a port of its own. Answered with StoreReady or StoreFailed.
+// That job needs a store of its own, on a port of its own, or on none where it is local. Answered
+// with StoreReady or StoreFailed.
 struct OpenStore {
   std::string job;
+  bool is_local = false;
   friend bool operator==(const OpenStore&, const OpenStore&) = default;
 };
 

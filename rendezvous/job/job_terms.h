@@ -16,6 +16,7 @@ struct JobTerms {
   int nodes_min = 1;
   int nodes_max = 1;
   RestartRules restarts = {};
+  bool store_is_local = false;  // workers reach it through their agents' links
   friend bool operator==(const JobTerms&, const JobTerms&) = default;
 
   // Whether the job may go on with fewer or more nodes than it began with.

@@ -72,7 +72,8 @@ ConnectionId StoreSessions::open(int socket, const PeerAddress& peer, std::uint3
   Session& session = table_.open(socket, peer, port);
   session.account = ledger_->open_connection(peer);
   session.conversation.dialect = dialect;
-  strangers_.add(session.id, table_);
+  // To close one that has no socket makes room for nobody.
+  if (socket >= 0) strangers_.add(session.id, table_);
   return session.id;
 }
 

@@ -32,6 +32,8 @@ launcher_bench() {
 bench_store() {
   title "The store"
   "${python:-python3}" tests/bench/store_bench.py --build "$bin"
+  title "The store through an agent"
+  "${python:-python3}" tests/bench/local_store_bench.py --build "$bin"
 }
 
 bench_rendezvous() {

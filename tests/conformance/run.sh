@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Runs store_clients.py with every Python here that has a torch: $CPPRUN_PYTHON or the repository's
 # .venv, and the system's. Exits 77, skipped, where none has.
-#   run.sh PATH_TO_CPPRUND
+#   run.sh PATH_TO_CPPRUND | PATH_TO_CPPRUN
 folder=$(dirname "$0")
 ran=0
 failed=0

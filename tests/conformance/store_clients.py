@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""PyTorch's own store clients against cpprund: clients that nobody here wrote.
+"""PyTorch's own store clients against cpprund, or against the store of a node that takes them
+through its link: clients that nobody here wrote.
 
     python store_clients.py PATH_TO_CPPRUND
+    python store_clients.py PATH_TO_CPPRUN
 
 Runs with whatever torch this Python imports, from 1.13 on: every operation the client has, with and
 without libuv where there is a choice. Exits 77 (skipped) where there is no torch.
@@ -9,6 +11,7 @@ without libuv where there is a choice. Exits 77 (skipped) where there is no torc
 
 import datetime
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -29,7 +32,7 @@ except ImportError as error:
 VERSION = tuple(int(part) for part in torch.__version__.split(".")[:2])
 HAS_CHOICE = VERSION >= (2, 2)  # of the client's own back end
 HAS_LISTS = VERSION >= (2, 1)  # append, multi_get, multi_set
-DAEMON = os.path.abspath(sys.argv[1]) if len(sys.argv) > 1 else ""
+PROGRAM = os.path.abspath(sys.argv[1]) if len(sys.argv) > 1 else ""
 
 
 def seconds(count):
@@ -41,7 +44,7 @@ class Daemon:
 
     def __init__(self):
         self.process = subprocess.Popen(
-            [DAEMON, "--host", "127.0.0.1", "--port", "0"],
+            [PROGRAM, "--host", "127.0.0.1", "--port", "0"],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
@@ -54,13 +57,43 @@ class Daemon:
         return self.process.returncode, log
 
 
+class Node:
+    """The second node of a job here: its workers' port, from which all goes to the first node."""
+
+    def __init__(self):
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            port = probe.getsockname()[1]
+        first, self.process = (
+            subprocess.Popen(
+                [PROGRAM, "--nnodes=2", f"--node-rank={rank}", "--master-addr=127.0.0.1",
+                 f"--master-port={port}", "--insecure", "--store=local",
+                 "--no-python", "sh", "-c", "echo $MASTER_PORT; exec sleep 600"],
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                text=True,
+            )
+            for rank in (0, 1)
+        )
+        self.first = first
+        self.port = int(self.process.stdout.readline())
+
+    def end(self):
+        self.process.terminate()
+        _, log = self.process.communicate(timeout=20)
+        self.first.communicate(timeout=20)
+        # As a shell shows it, or at once, where it is asked twice.
+        ended_as_asked = self.process.returncode in (128 + signal.SIGTERM, -signal.SIGTERM)
+        return 0 if ended_as_asked else self.process.returncode, log
+
+
 class StoreClients:
     """Every operation; the classes below say which client is used."""
 
     use_libuv = None
 
     def setUp(self):
-        self.daemon = Daemon()
+        self.daemon = Node() if os.path.basename(PROGRAM) == "cpprun" else Daemon()
 
     def tearDown(self):
         code, log = self.daemon.end()

@@ -49,7 +49,7 @@ TEST_CASE("workers on two hosts are given the card that leads to the master") {
     CHECK(count(*said, "GLOO_SOCKET_IFNAME=fabric0\n") == 2);
     CHECK(count(*said, "TP_SOCKET_IFNAME=fabric0\n") == 2);
     CHECK(count(*said, "NCCL_SOCKET_IFNAME=fabric0\n") == 2);
-    CHECK(count(*said, "MASTER_ADDR=" + Hosts::address(0) + "\n") == 2);
+    CHECK(count(*said, "\nMASTER_ADDR=" + Hosts::address(0) + "\n") == 2);
     CHECK(count(*said, "MASTER_PORT=29500\n") == 2);
   }
 }

@@ -117,6 +117,7 @@ Result<void> Runtime::open() {
   // is refused, core files are as they were.
   if (security_.has_secret()) (void)::prctl(PR_SET_DUMPABLE, 0);
   if (const auto opened = open_coordinator(); !opened) return opened;
+  if (const auto opened = open_local_store(); !opened) return opened;
   const std::string& folder = inputs_.error_folder;
   if (!folder.empty()) {
     const auto made = watchdog_.await_folder(bounds::disk_patience_at_start);
@@ -170,6 +171,7 @@ Result<void> Runtime::open() {
                                                 .host = inputs_.host,
                                                 .node_token = inputs_.node_token,
                                                 .master_host = inputs_.config.endpoint.host,
+                                                .local_store_port = local_store_port_,
                                                 .sockets = {},
                                                 .cpus = inputs_.cpus,
                                                 .run_folder = logs_->run_folder(),

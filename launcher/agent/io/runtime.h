@@ -35,6 +35,7 @@
 #include "rendezvous/io/machine_timer.h"
 #include "rendezvous/io/side_processes.h"
 #include "rendezvous/log_limiter.h"
+#include "rendezvous/store/io/store_forwarder.h"
 
 namespace cpprun::io {
 
@@ -53,6 +54,8 @@ class Runtime {
   Result<void> open_coordinator();
   Result<void> host_coordinator();
   Result<void> look_for_coordinator();
+  void hear_master(link::Message message);
+  Result<void> open_local_store();
   void find_own_place();
   void place_found(const Result<std::vector<std::string>>& addresses);
   link::WhoHosts who_asks() const;
@@ -111,6 +114,9 @@ class Runtime {
   std::optional<EvidenceCollector> collector_;
   std::unique_ptr<CoordinatorServer> coordinator_;  // where this node hosts it
   std::unique_ptr<LinkClient> client_;              // where it does not
+  bool link_is_new_ = false;                        // nothing has been heard on it
+  std::unique_ptr<StoreForwarder> forwarder_;       // where it does not, and stores are local
+  int local_store_port_ = 0;                        // 0: workers go to the master themselves
   Introduction introduction_;                       // of this node, where it does not
   LinkSecurity security_;
   Inquiry error_file_;                               // for whoever started cpprun

@@ -82,10 +82,19 @@ Result<void> Runtime::look_for_coordinator() {
       LinkClient::Callbacks{
           .up =
               [this](const std::string& local) {
+                link_is_new_ = true;
                 introduction_.begin(client_->other_addresses(), inputs_.config.endpoint.port,
                                     who_asks(), [this, local] { post(agent::LinkUp{local}); });
               },
-          .message = [this](link::Message m) { post(agent::Heard{std::move(m)}); },
+          .message = [this](link::Message m) { hear_master(std::move(m)); },
+          .streams =
+              [this](std::string_view frame) {
+                return forwarder_ ? forwarder_->hear(frame) : std::string();
+              },
+          .room =
+              [this] {
+                if (forwarder_) forwarder_->go_on();
+              },
           .down =
               [this](std::string reason) {
                 introduction_.end();
@@ -93,6 +102,36 @@ Result<void> Runtime::look_for_coordinator() {
                 post(agent::LinkDown{std::move(reason), failed.addresses, failed.refused});
               }},
       *secure);
+  return {};
+}
+
+// Its first word on a link says that this node has its seat, or none: only then is it told what
+// workers say.
+void Runtime::hear_master(link::Message message) {
+  const bool is_first = std::exchange(link_is_new_, false);
+  post(agent::Heard{std::move(message)});
+  if (is_first && forwarder_) forwarder_->begin_link();
+}
+
+Result<void> Runtime::open_local_store() {
+  if (inputs_.config.store != StoreWay::local) return {};
+  if (coordinator_) {
+    const auto port = coordinator_->open_local_store();
+    if (!port) return tl::unexpected<Error>(port.error());
+    local_store_port_ = *port;
+    return {};
+  }
+  auto forwarder = StoreForwarder::open(
+      context_,
+      {.has_room = [this] { return !link_is_new_ && client_->has_room(); },
+       .send = [this](std::string_view frame) { client_->send_bytes(frame); },
+       .refused =
+           [this](const PeerAddress& peer, const std::string& why) {
+             hear_coordinator({.ordinary = false, .peer = peer, .text = "refused: " + why});
+           }});
+  if (!forwarder) return tl::unexpected<Error>(forwarder.error());
+  forwarder_ = *std::move(forwarder);
+  local_store_port_ = forwarder_->port();
   return {};
 }
 

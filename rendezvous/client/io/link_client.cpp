@@ -256,7 +256,10 @@ void LinkClient::dial() {
         const std::string local = socket.local_endpoint(gone).address().to_string();
         channel_ =
             std::make_shared<LinkChannel>(std::move(socket), std::move(heard), std::move(secure));
-        channel_->start({.message = callbacks_.message, .closed = callbacks_.down});
+        channel_->start({.message = callbacks_.message,
+                         .streams = callbacks_.streams,
+                         .room = callbacks_.room,
+                         .closed = callbacks_.down});
         callbacks_.up(local);
       },
       [this](const std::string& reason) {
@@ -268,6 +271,10 @@ void LinkClient::dial() {
 
 void LinkClient::send(const link::Message& message) {
   if (channel_) channel_->send(message);
+}
+
+void LinkClient::send_bytes(std::string_view bytes) {
+  if (channel_) channel_->send_bytes(bytes);
 }
 
 void LinkClient::hang_up() {

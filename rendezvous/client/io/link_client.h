@@ -8,6 +8,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "rendezvous/io/link_channel.h"
@@ -20,6 +21,9 @@ class LinkClient {
     // Both sides have greeted. `local_address` is where the link leaves this machine.
     std::function<void(std::string local_address)> up;
     std::function<void(link::Message)> message;
+    // See LinkChannel.
+    std::function<std::string(std::string_view frame)> streams = {};
+    std::function<void()> room = {};
     // The attempt failed, or the link ended; a clause.
     std::function<void(std::string reason)> down;
   };
@@ -40,6 +44,8 @@ class LinkClient {
   // One attempt; ends whatever link or attempt there was, silently. Answers with `up` or `down`.
   void dial();
   void send(const link::Message& message);
+  void send_bytes(std::string_view bytes);
+  bool has_room() const { return channel_ != nullptr && channel_->has_room(); }
   // Ends the link once everything said has left. `down` is not called for it.
   void hang_up();
   // Of a link that is up: the host's other addresses, besides the one in use.

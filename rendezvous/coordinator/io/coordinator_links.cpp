@@ -12,41 +12,10 @@
 #include "proto/sniff.h"
 #include "proto/watch_bounds.h"
 #include "rendezvous/coordinator/io/coordinator_server.h"
+#include "rendezvous/coordinator/io/link_books.h"
 #include "rendezvous/io/secure_pump.h"
 
 namespace cpprun {
-
-namespace {
-
-// What a link makes us hold, in the books in which its stores' clients are.
-class LinkBooks {
- public:
-  LinkBooks(Ledger& ledger, const PeerAddress& peer)
-      : ledger_(ledger), account_(ledger.open_connection(peer)), charge_(ledger, account_, 0) {}
-  ~LinkBooks() {
-    charge_ = Charge();
-    ledger_.close_connection(account_);
-  }
-  LinkBooks(const LinkBooks&) = delete;
-  LinkBooks& operator=(const LinkBooks&) = delete;
-
-  // Why it must not be that much; empty: it may.
-  std::string hold(std::size_t bytes) {
-    const std::size_t before = std::exchange(bytes_, bytes);
-    std::string objection =
-        bytes > before ? ledger_.objection(account_, bytes - before) : std::string();
-    charge_.resize(bytes);
-    return objection;
-  }
-
- private:
-  Ledger& ledger_;
-  AccountId account_;
-  Charge charge_;
-  std::size_t bytes_ = 0;
-};
-
-}  // namespace
 
 void CoordinatorServer::require_secret(std::shared_ptr<SecureContext> secure, HolderOf whose) {
   holder_of_ = std::move(whose);
@@ -156,17 +125,22 @@ void CoordinatorServer::begin_link(const std::shared_ptr<LinkChannel>& channel,
   channels_[link] = channel;
   // Goes with the callbacks, which are dropped before the ledger is.
   const auto books = std::make_shared<LinkBooks>(connections_.ledger(), peer);
-  channel->start({.message =
-                      [this, link](link::Message message) {
-                        tell(Coordinator::Said{link, std::move(message)});
-                      },
-                  .holds = [books](std::size_t bytes) { return books->hold(bytes); },
-                  .closed =
-                      [this, link](std::string reason) {
-                        const auto ended = channels_.extract(link);
-                        const bool broke = !ended.empty() && ended.mapped()->broke();
-                        tell(Coordinator::Closed{link, std::move(reason), broke});
-                      }});
+  channel->start(
+      {.message =
+           [this, link](link::Message message) {
+             tell(Coordinator::Said{link, std::move(message)});
+           },
+       .streams = [this, link,
+                   peer](std::string_view frame) { return hear_streams(link, peer, frame); },
+       .room = [this, link] { streams_may_go_on(link); },
+       .holds = [books](std::size_t bytes) { return books->hold(bytes); },
+       .closed =
+           [this, link](std::string reason) {
+             const auto ended = channels_.extract(link);
+             streams_of_link_.erase(link);
+             const bool broke = !ended.empty() && ended.mapped()->broke();
+             tell(Coordinator::Closed{link, std::move(reason), broke});
+           }});
   tell(Coordinator::Opened{
       {.link = link, .peer = peer.host_text(), .local = false, .owner = std::move(owner)}});
 }

@@ -9,6 +9,7 @@
 #include <asio/post.hpp>
 #include <utility>
 
+#include "rendezvous/coordinator/io/coordinator_ports.h"
 #include "rendezvous/coordinator/token_routes.h"
 #include "rendezvous/io/boot_clock.h"
 #include "rendezvous/store/io/listener.h"
@@ -48,76 +49,6 @@ Note note_of(const coordinator::Note& said) {
 
 }  // namespace
 
-class CoordinatorServer::Port : public StoreHost {
- public:
-  explicit Port(CoordinatorServer& server) : server_(server) {}
-  void adopt_link(FileDescriptor socket, PeerAddress peer, std::string first_bytes) override {
-    server_.adopt_link(std::move(socket), peer, std::move(first_bytes));
-  }
-  // Whoever speaks TLS is told something, be it that there is no secret here.
-  TakenProtocols taken() const override { return {.http = shows_status_, .secure = true}; }
-  void adopt_http(FileDescriptor socket, PeerAddress peer, std::string first_bytes) override {
-    server_.status_->adopt(std::move(socket), peer, std::move(first_bytes));
-  }
-  void adopt_secure(FileDescriptor socket, PeerAddress peer, std::string first_bytes) override {
-    server_.adopt_secure(std::move(socket), peer, std::move(first_bytes));
-  }
-  void note(Note note) override { server_.callbacks_.note(std::move(note)); }
-  void show_status() { shows_status_ = true; }
-
- protected:
-  CoordinatorServer& server_;
-
- private:
-  bool shows_status_ = false;
-};
-
-// A job's store: for the members of the round that runs.
-class CoordinatorServer::JobPort : public Port {
- public:
-  JobPort(CoordinatorServer& server, std::string job) : Port(server), job_(std::move(job)) {}
-  Result<void> admit(const PeerAddress& peer) override {
-    auto admitted = server_.coordinator_.machine().admit(job_, peer.host_text());
-    if (admitted) {
-      server_.store_was_asked_ = true;
-      const Job* const its = server_.coordinator_.machine().find(job_);
-      if (its != nullptr && !its->time().training()) server_.tell(Coordinator::StoreAsked{job_});
-    }
-    return admitted;
-  }
-  // A job that is forgotten has taken its store along; the last of its clients leave after that.
-  Store& store() override {
-    return server_.coordinator_.machine().knows(job_) ? server_.coordinator_.machine().store(job_)
-                                                      : left_behind_;
-  }
-
- private:
-  std::string job_;
-  Store left_behind_;
-};
-
-// A store of nobody's job, for whoever comes, unless nobody shall have one.
-class CoordinatorServer::PlainPort : public Port {
- public:
-  PlainPort(CoordinatorServer& server, PlainStore plain) : Port(server), plain_(plain) {}
-  Result<void> admit(const PeerAddress&) override {
-    switch (plain_) {
-      case PlainStore::served:
-        return {};
-      case PlainStore::refused:
-        return failure("this daemon hosts jobs only (--no-plain-store)");
-      case PlainStore::behind_secret:
-        return failure("this daemon is for those alone who hold a secret");
-    }
-    return {};
-  }
-  Store& store() override { return store_; }
-
- private:
-  PlainStore plain_;
-  Store store_;
-};
-
 CoordinatorServer::CoordinatorServer(asio::io_context& context, Callbacks callbacks,
                                      const ConnectionLimits& limits)
     : context_(context),
@@ -153,6 +84,7 @@ Result<Listening> CoordinatorServer::open(const ListenOptions& listen, Coordinat
   // up for as long as a name server is silent, and might find others.
   listen_.hosts = listening->hosts;
   listen_.passed = -1;
+  listen_.port = listening->port;
   if (options.only) {
     options.options.store_port = listening->port;
     job_ports_[options.only->id] = {std::move(host), listening->id};
@@ -233,27 +165,6 @@ void CoordinatorServer::tell_event(const std::string& line, const std::string& o
   if (status_ && !line.empty()) status_->tell_watchers(events_.add(line, owner), &owner);
 }
 
-void CoordinatorServer::open_store(const std::string& job) {
-  auto host = std::make_unique<JobPort>(*this, job);
-  ListenOptions any_port = listen_;
-  any_port.port = 0;
-  const auto listening = connections_.listen(*host, any_port);
-  // The answer is an event of its own: the coordinator is still in the middle of what led here.
-  asio::post(context_, [this, job, listening] {
-    if (listening) {
-      tell(Coordinator::StoreReady{job, listening->port});
-    } else {
-      tell(Coordinator::StoreFailed{job, listening.error().reason});
-    }
-  });
-  if (listening) job_ports_[job] = {std::move(host), listening->id};
-}
-
-void CoordinatorServer::close_store(const std::string& job, const std::string& reason) {
-  const auto port = job_ports_.extract(job);
-  if (!port.empty()) connections_.stop_listening(port.mapped().listener, reason);
-}
-
 void CoordinatorServer::hear_local_agent(const link::Message& message) {
   if (!local_link_) {
     local_link_ = LinkId{++last_link_.value};
@@ -306,11 +217,8 @@ void CoordinatorServer::perform(const Coordinator::Action& action) {
             const auto found = channels_.find(hang_up.link);
             if (found != channels_.end()) found->second->hang_up(hang_up.reason);
           },
-          [this](const coordinator::ResetStore& reset) {
-            store_was_asked_ = false;
-            connections_.close_clients(job_ports_.at(reset.job).listener, reset.reason);
-          },
-          [this](const coordinator::OpenStore& opened) { open_store(opened.job); },
+          [this](const coordinator::ResetStore& reset) { reset_store(reset); },
+          [this](const coordinator::OpenStore& opened) { open_store(opened.job, opened.is_local); },
           [this](const coordinator::CloseStore& closed) { close_store(closed.job, closed.reason); },
           [this](const coordinator::Note& said) {
             callbacks_.note(note_of(said));

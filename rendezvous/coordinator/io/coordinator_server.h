@@ -11,13 +11,16 @@
 #include <asio/io_context.hpp>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <unordered_map>
 
 #include "proto/driver.h"
 #include "rendezvous/coordinator/coordinator.h"
+#include "rendezvous/coordinator/io/node_streams.h"
 #include "rendezvous/coordinator/io/secure_door.h"
 #include "rendezvous/coordinator/order_routes.h"
 #include "rendezvous/coordinator/status_routes.h"
@@ -90,6 +93,9 @@ class CoordinatorServer {
   // Somebody else removes it.
   void hand_over_door();
   // Keeps an event, a JSON object of docs/events.md, and tells it to whoever watches.
+  // The hosted job's store for the workers of this machine, where stores are local: a port of
+  // loopback, for processes of this user alone. Gives its number.
+  Result<int> open_local_store();
   void tell_event(const std::string& line, const std::string& owner = {});
   // The secrets of the context that was required are others now.
   void secrets_changed();
@@ -110,6 +116,7 @@ class CoordinatorServer {
   // Who owns the store behind one port.
   class Port;
   class JobPort;
+  class LocalPort;
   class PlainPort;
   struct OpenPort {
     std::unique_ptr<Port> host;
@@ -127,7 +134,12 @@ class CoordinatorServer {
   void open_status(StatusOptions status);
   http::Response take_order(const http::Request& request, const Visitor& visitor,
                             const HostNames& names);
-  void open_store(const std::string& job);
+  void open_store(const std::string& job, bool is_local);
+  std::string hear_streams(LinkId link, const PeerAddress& peer, std::string_view frame);
+  void streams_may_go_on(LinkId link);
+  void reset_store(const coordinator::ResetStore& reset);
+  void forget_streams(const std::string& job);
+  void note_asked(const std::string& job);
   void close_store(const std::string& job, const std::string& reason);
   // What the agent in this process answers while its word is still being delivered waits in the
   // driver until everybody has been told what came before it: a drain must not overtake the round
@@ -144,6 +156,7 @@ class CoordinatorServer {
   ListenOptions listen_;  // as the main port was asked for; the jobs' ports are alike
   std::unique_ptr<Port> main_port_;
   std::unordered_map<std::string, OpenPort> job_ports_;
+  OpenPort local_port_;
   ConnectionSet connections_;
   EventRing events_;
   std::unique_ptr<StatusServer> status_;   // where somebody may look
@@ -155,6 +168,9 @@ class CoordinatorServer {
   std::shared_ptr<int> pumps_ = std::make_shared<int>();
   std::optional<ConnectionDriver> driver_;
   std::unordered_map<LinkId, std::shared_ptr<LinkChannel>> channels_;
+  // Of the round that runs, by job and seat; who speaks through which link.
+  std::map<std::pair<std::string, GroupRank>, std::shared_ptr<NodeStreams>> streams_;
+  std::unordered_map<LinkId, std::weak_ptr<NodeStreams>> streams_of_link_;
   LinkId last_link_{};
   std::optional<LinkId> local_link_;
   std::uint64_t last_ticket_ = 0;         // of an order

@@ -107,7 +107,8 @@ bool ConnectionSet::Impl::make_room(ConnectionId newest) {
 // By how many there are, and by their numbers where other descriptors of this process have taken
 // what was counted on. Some number below may have become free since that one was given.
 bool ConnectionSet::Impl::is_kept_for_links(int fd) const {
-  if (sessions_.size() + port_sockets_ > clients_max_) return true;
+  const std::size_t streams = streams_.size() - free_streams_.size();  // they have none
+  if (sessions_.size() - streams + port_sockets_ > clients_max_) return true;
   if (fd < kept_for_links_from_) return false;
   const FileDescriptor lowest(::fcntl(fd, F_DUPFD_CLOEXEC, 0));
   return !lowest || lowest.get() >= kept_for_links_from_;

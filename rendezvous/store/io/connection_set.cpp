@@ -63,6 +63,16 @@ void ConnectionSet::stop_listening(ListenerId listener, const std::string& reaso
 void ConnectionSet::close_clients(ListenerId listener, const std::string& reason) {
   impl_->close_clients(listener, reason);
 }
+Result<ConnectionId> ConnectionSet::open_stream(ListenerId listener, const PeerAddress& peer,
+                                                std::shared_ptr<StoreStream> stream) {
+  return impl_->open_stream(listener, peer, std::move(stream));
+}
+void ConnectionSet::tell_stream(ConnectionId id, StreamNews news) {
+  impl_->tell_stream(id, news);
+}
+void ConnectionSet::serve_streams(TimePoint now) {
+  impl_->serve_streams(now);
+}
 int ConnectionSet::descriptor() const {
   return impl_->descriptor();
 }
@@ -113,7 +123,7 @@ ConnectionSet::Impl::~Impl() {
 // --- ports -------------------------------------------------------------------------------------
 
 Result<Listening> ConnectionSet::Impl::listen(StoreHost& host, const ListenOptions& options) {
-  Result<OpenPort> open = port_of(options);
+  Result<OpenPort> open = options.streams_only ? OpenPort{} : port_of(options);
   if (!open) return tl::unexpected<Error>(open.error());
   auto place = std::ranges::find_if(ports_, [](const Port& each) {
     return each.host == nullptr && !each.is_resting && each.left == 0;
@@ -141,7 +151,7 @@ void ConnectionSet::Impl::stop_listening(ListenerId listener, const std::string&
   port.open.sockets.clear();
   StoreHost& host = *std::exchange(port.host, nullptr);
   port.left = sessions_.close_port(listener.value, reason);
-  wake_if_doomed();
+  if (sessions_.has_doomed()) wake();
   if (port.left > 0) {
     host.note({.peer = {},
                .text = fmt::format("closed {} connection{}: {}", port.left,
@@ -151,21 +161,23 @@ void ConnectionSet::Impl::stop_listening(ListenerId listener, const std::string&
 
 void ConnectionSet::Impl::close_clients(ListenerId listener, const std::string& reason) {
   (void)sessions_.close_clients(listener.value, reason);  // each has a line of its own
-  wake_if_doomed();
+  if (sessions_.has_doomed()) wake();
 }
 
 // Whoever drives us may have no other reason to call serve().
-void ConnectionSet::Impl::wake_if_doomed() {
+void ConnectionSet::Impl::wake() {
+  if (std::exchange(is_woken_, true)) return;
   const std::uint64_t one = 1;
   // An eventfd that nobody else writes takes this for certain.
-  if (sessions_.has_doomed()) (void)!::write(wake_.get(), &one, sizeof one);
+  (void)!::write(wake_.get(), &one, sizeof one);
 }
 
 void ConnectionSet::Impl::close_doomed() {
-  if (!sessions_.has_doomed()) return;
   while (sessions_.close_next()) perform();
+  if (!is_woken_ || sessions_.has_doomed()) return;
   std::uint64_t count = 0;
-  if (!sessions_.has_doomed()) (void)!::read(wake_.get(), &count, sizeof count);
+  (void)!::read(wake_.get(), &count, sizeof count);
+  is_woken_ = false;
 }
 
 // --- the loop's slice --------------------------------------------------------------------------
@@ -192,12 +204,14 @@ bool ConnectionSet::Impl::serve(TimePoint now) {
     with_memory({}, [&] { is_one = sessions_.decide_next(); });
   }
   serve_events();
+  serve_told_streams();
   with_memory({}, [this] {
     while (sessions_.send_next()) perform();
     while (sessions_.advance_next()) perform();
     end_rests();
   });
-  return next_event_ < event_count_ || event_count_ == events_.size() || sessions_.has_more();
+  return next_event_ < event_count_ || event_count_ == events_.size() || !told_streams_.empty() ||
+         sessions_.has_more();
 }
 
 // What this turn has no time for is the first thing of the next one.

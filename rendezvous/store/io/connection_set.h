@@ -12,7 +12,9 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "proto/bounds.h"
@@ -45,6 +47,11 @@ class StoreHost {
   virtual ~StoreHost() = default;
   // May this peer speak to the store now? Asked once, when its first bytes show a store client.
   virtual Result<void> admit(const PeerAddress& peer) = 0;
+  // The same for one that comes through somebody's link, and was let in there.
+  virtual Result<void> admit_stream(const PeerAddress& peer) {
+    (void)peer;
+    return {};
+  }
   virtual Store& store() = 0;
   // This connection spoke the link; `first_bytes` begin with the preamble and were already read.
   virtual void adopt_link(FileDescriptor socket, PeerAddress peer, std::string first_bytes) = 0;
@@ -59,6 +66,26 @@ class StoreHost {
   }
   // Who was closed and why, and what else an operator should know.
   virtual void note(Note note) = 0;
+};
+
+// A store client whose bytes come some other way than through a socket of its own. It is called
+// from within serve().
+class StoreStream {
+ public:
+  virtual ~StoreStream() = default;
+  // What it has said and nobody has read goes there, as much as fits. How much that was.
+  virtual std::size_t read(std::span<char> into) = 0;
+  // It takes as much of that as it can, and says how much.
+  virtual std::size_t write(std::string_view bytes) = 0;
+  // It is over, and is not called any more.
+  virtual void closed() = 0;
+};
+
+// What has happened to one.
+struct StreamNews {
+  bool has_bytes = false;  // there is something to be read
+  bool has_room = false;   // it takes bytes again after it took less than all
+  bool is_over = false;    // it has left, and all that it said was read
 };
 
 // Bounds of one connection, of one turn, and of all memory; the defaults are the house's, tests
@@ -82,6 +109,8 @@ struct ListenOptions {
   std::vector<std::string> hosts = {};
   // Taken instead of all these: a socket that listens already. It is ours from here on; -1: none.
   int passed = -1;
+  // There is no port: its clients come as streams.
+  bool streams_only = false;
 };
 
 using ListenerId = Id<struct ListenerTag, std::uint32_t>;
@@ -109,6 +138,15 @@ class ConnectionSet {
   // from now on, and they are closed when there is time for that. Connections that have not said
   // anything yet stay: an agent may be among them.
   void close_clients(ListenerId listener, const std::string& reason);
+
+  // A client of that listener's store. An error: it must not be, and nothing of it is kept.
+  Result<ConnectionId> open_stream(ListenerId listener, const PeerAddress& peer,
+                                   std::shared_ptr<StoreStream> stream);
+  // Looked at by serve_streams(), or by serve() where that is what tells it.
+  void tell_stream(ConnectionId id, StreamNews news);
+  // What was told is done at once, without a way through descriptor(); never from within a call
+  // of ours. What there is no time for is left to serve().
+  void serve_streams(TimePoint now);
 
   // Readable when serve() has something to do.
   int descriptor() const;

@@ -2,7 +2,8 @@
 #pragma once
 // The inside of ConnectionSet: the sockets of StoreSessions, which decides. connection_set.cpp
 // holds what concerns ports, turns and time, connection_begins.cpp how connections come in,
-// connection_traffic.cpp how bytes go in and out and how connections end.
+// connection_traffic.cpp how bytes go in and out and how connections end, connection_streams.cpp
+// what is different about those that have no socket.
 
 #include <sys/epoll.h>
 
@@ -11,7 +12,10 @@
 #include <memory>
 #include <new>
 #include <optional>
+#include <span>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "rendezvous/store/io/connection_set.h"
 #include "rendezvous/store/io/listener.h"
@@ -27,6 +31,10 @@ class ConnectionSet::Impl {
   Result<Listening> listen(StoreHost& host, const ListenOptions& options);
   void stop_listening(ListenerId listener, const std::string& reason);
   void close_clients(ListenerId listener, const std::string& reason);
+  Result<ConnectionId> open_stream(ListenerId listener, const PeerAddress& peer,
+                                   std::shared_ptr<StoreStream> stream);
+  void tell_stream(ConnectionId id, StreamNews news) { told_streams_.push_back({id, news}); }
+  void serve_streams(TimePoint now);
   int descriptor() const { return epoll_.get(); }
   bool serve(TimePoint now);
   std::optional<TimePoint> next_deadline() const;
@@ -41,6 +49,10 @@ class ConnectionSet::Impl {
     bool is_resting = false;  // it will be watched again: until then its number is taken
     std::size_t left = 0;     // once it is closed: its connections, which are still to be
   };
+  struct ToldStream {
+    ConnectionId id;
+    StreamNews news;
+  };
   struct Rest {
     TimePoint until;
     std::uint32_t port = 0;
@@ -49,7 +61,7 @@ class ConnectionSet::Impl {
   // --- ports and turns (connection_set.cpp) ---
   bool watch(Port& port, std::uint64_t number);
   void unwatch(Port& port);
-  void wake_if_doomed();
+  void wake();
   void close_doomed();
   void serve_events();
   void handle(const epoll_event& event);
@@ -64,6 +76,15 @@ class ConnectionSet::Impl {
   void open_connection(int fd, const PeerAddress& peer, std::uint32_t number);
   bool pass_door(int fd, ConnectionId id);
   static int open_spare();
+
+  // --- clients without a socket (connection_streams.cpp) ---
+  void serve_told_streams();
+  void hear_stream(const ToldStream& told);
+  // Null: that is a socket's number.
+  StoreStream* stream_of(int socket);
+  std::size_t write_to(StoreStream& stream, std::span<const std::string_view> pieces);
+  void admit_stream(const session::Admit& admit, StoreHost& host);
+  void release_stream(int socket);
 
   // --- bytes, and what is decided of them (connection_traffic.cpp) ---
   void read(ConnectionId id);
@@ -102,9 +123,14 @@ class ConnectionSet::Impl {
   const std::ptrdiff_t share_of_doors_;  // of a turn's work
   StoreSessions sessions_;
   std::deque<Port> ports_;  // an id is an index; that of a closed one is given to another
+  // By their numbers; null: that place is free.
+  std::vector<std::shared_ptr<StoreStream>> streams_;
+  std::vector<std::size_t> free_streams_;
+  std::deque<ToldStream> told_streams_;
   std::deque<Rest> rests_;  // of ports that could accept nothing, the first to end in front
   TimePoint now_{};
   std::ptrdiff_t work_after_doors_ = 0;  // what of this turn's is not for the doors
+  bool is_woken_ = false;                // wake_ is readable
   bool events_are_first_ = false;        // before what is queued, in this turn
   std::size_t port_sockets_ = 0;         // that are open
   std::array<epoll_event, 256> events_{};

@@ -64,6 +64,9 @@ void ConnectionSet::Impl::on(const session::Write& write) {
   std::array<std::string_view, written_pieces_max> room;
   const std::span<const std::string_view> pieces = sessions_.pieces(write.to, room);
   if (pieces.empty()) return;  // it is gone
+  if (StoreStream* const stream = stream_of(write.socket)) {
+    return sessions_.sent(write, write_to(*stream, pieces));
+  }
   const ssize_t count = write_all_of(write.socket, pieces);
   if (count >= 0) return sessions_.sent(write, static_cast<std::size_t>(count));
   const int error = errno;
@@ -72,6 +75,11 @@ void ConnectionSet::Impl::on(const session::Write& write) {
 }
 
 void ConnectionSet::Impl::on(const session::Watch& watch) {
+  // A stream says itself when it takes bytes; what it has said meanwhile is looked at again.
+  if (stream_of(watch.socket) != nullptr) {
+    if (watch.for_bytes) tell_stream(watch.id, {.has_bytes = true});
+    return;
+  }
   epoll_event event{};
   event.events = (watch.for_bytes ? static_cast<unsigned>(EPOLLIN) : 0U) |
                  (watch.for_room ? static_cast<unsigned>(EPOLLOUT) : 0U);
@@ -83,6 +91,7 @@ void ConnectionSet::Impl::on(const session::Watch& watch) {
 void ConnectionSet::Impl::on(const session::Admit& admit) {
   StoreHost* const host = ports_[admit.port].host;
   if (host == nullptr) return;
+  if (stream_of(admit.socket) != nullptr) return admit_stream(admit, *host);
   if (is_kept_for_links(admit.socket)) {
     return sessions_.close(
         admit.id,
@@ -98,6 +107,7 @@ void ConnectionSet::Impl::on(const session::Admit& admit) {
 }
 
 void ConnectionSet::Impl::on(session::HandOver& hand_over) {
+  if (stream_of(hand_over.socket) != nullptr) return release_stream(hand_over.socket);
   FileDescriptor socket(hand_over.socket);
   (void)epoll_ctl(doors_.get(), EPOLL_CTL_DEL, socket.get(), nullptr);
   StoreHost* const host = ports_[hand_over.port].host;
@@ -112,11 +122,14 @@ void ConnectionSet::Impl::on(session::HandOver& hand_over) {
 }
 
 void ConnectionSet::Impl::on(const session::Close& close) {
-  FileDescriptor socket(close.socket);
-  // Closing alone would leave it watched for as long as a forked child holds a copy.
-  (void)epoll_ctl(close.was_client ? epoll_.get() : doors_.get(), EPOLL_CTL_DEL, socket.get(),
-                  nullptr);
-  socket.reset();
+  if (stream_of(close.socket) != nullptr) {
+    release_stream(close.socket);
+  } else {
+    const FileDescriptor socket(close.socket);
+    // Closing alone would leave it watched for as long as a forked child holds a copy.
+    (void)epoll_ctl(close.was_client ? epoll_.get() : doors_.get(), EPOLL_CTL_DEL, socket.get(),
+                    nullptr);
+  }
   Port& port = ports_[close.port];
   if (port.host == nullptr) {
     --port.left;

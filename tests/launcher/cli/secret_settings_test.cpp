@@ -41,3 +41,14 @@ TEST_CASE("who wants no secret where one is asked for is told with all other mis
               "--insecure wants no word about a job without a secret, and CPPRUN_REQUIRE_SECRET=1 "
               "refuses such a job; leave one of them out"});
 }
+
+TEST_CASE("the way to the store is chosen by the secret, or by the flag") {
+  CHECK(good({"x"}).store == StoreWay::automatic);
+  CHECK(good({"--store=local", "x"}).store == StoreWay::local);
+  CHECK(good({"--store", "direct", "x"}).store == StoreWay::direct);
+  CHECK(good({"x"}, {{"PET_STORE", "direct"}}).store == StoreWay::direct);
+  CHECK(mistakes({"--store=remote", "x"}) ==
+        Words{"--store=remote is neither local (workers reach the store through cpprun of their "
+              "own node, the default with a secret) nor direct (they connect to the master, the "
+              "default without one)"});
+}

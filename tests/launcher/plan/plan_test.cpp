@@ -72,7 +72,17 @@ TEST_CASE("every worker gets torchrun's variables, exactly spelled") {
                                           {"TORCH_NCCL_ASYNC_ERROR_HANDLING", "1"},
                                           {"OMP_NUM_THREADS", "1"},
                                           {"GLOO_SOCKET_IFNAME", "eth0"},
+                                          {"CPPRUN_MASTER_ADDR", "10.0.0.1"},
                                           {"CPPRUN_NODE_TOKEN", "t0ken"}});
+}
+
+TEST_CASE("workers whose node has the way to the store find it at loopback, and know the master") {
+  auto node = facts();
+  node.local_store_port = 40'001;
+  const auto variables = plan_for(two_workers(), node)[0].variables;
+  CHECK(variables.at("MASTER_ADDR") == "127.0.0.1");
+  CHECK(variables.at("MASTER_PORT") == "40001");
+  CHECK(variables.at("CPPRUN_MASTER_ADDR") == "10.0.0.1");
 }
 
 TEST_CASE("what the user set stays his, and an outer cpprun's token is kept") {

@@ -53,3 +53,13 @@ TEST_CASE("where the secret lies is not passed on, and everything else is") {
         Environment{{"CPPRUN_CONFIG", "c"}, {"A", "1"}});
   CHECK(without_secret_place({{"A", "1"}}) == Environment{{"A", "1"}});
 }
+
+TEST_CASE("stores are local where there is a secret, unless somebody wants something else") {
+  Config config = job_of(2);
+  CHECK(settle_store(config, true) == StoreWay::local);
+  CHECK(settle_store(config, false) == StoreWay::direct);
+  config.store = StoreWay::direct;
+  CHECK(settle_store(config, true) == StoreWay::direct);
+  config.store = StoreWay::local;
+  CHECK(settle_store(config, false) == StoreWay::local);
+}

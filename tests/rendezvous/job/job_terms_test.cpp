@@ -32,6 +32,11 @@ TEST_CASE("every disagreement names both sides and the flag") {
   CHECK(disagreement(terms, restarts) ==
         "this job runs with --max-restarts=3, but beta came with --max-restarts=0; the budget is "
         "the job's, start every node with the same");
+  auto store = join();
+  store.store_is_local = true;
+  CHECK(disagreement(terms, store) ==
+        "this job runs with --store=direct, but beta came with --store=local (local is the default "
+        "of a node with a secret, direct of one without); start every node with the same");
   auto rank = join();
   rank.node_rank = 4;
   CHECK(disagreement(terms, rank) == "--node_rank=4 on beta is outside 0…3 of --nnodes=2:4");

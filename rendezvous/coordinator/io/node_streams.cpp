@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "rendezvous/coordinator/io/node_streams.h"
+
+#include <algorithm>
+#include <asio/post.hpp>
+#include <cstring>
+#include <utility>
+
+#include "rendezvous/io/boot_clock.h"
+
+namespace cpprun {
+
+// One worker's connection, on the side of the store.
+class NodeStreams::Client : public StoreStream {
+ public:
+  Client(const std::shared_ptr<NodeStreams>& node, StreamId stream)
+      : node_(node), stream_(stream) {}
+
+  void set_id(ConnectionId id) { id_ = id; }
+  ConnectionId id() const { return id_; }
+
+  std::size_t read(std::span<char> into) override {
+    const auto node = node_.lock();
+    if (!node) return 0;
+    const std::string_view bytes = node->streams_.heard(stream_).substr(0, into.size());
+    std::memcpy(into.data(), bytes.data(), bytes.size());
+    node->streams_.take(stream_, bytes.size());
+    // That it was taken may be something to be said, and so may be that it was the last.
+    node->look_at_changes();
+    node->send_soon();
+    return bytes.size();
+  }
+
+  std::size_t write(std::string_view bytes) override {
+    const auto node = node_.lock();
+    // Whoever has left takes everything.
+    if (!node || node->streams_.has_left(stream_)) return bytes.size();
+    const std::size_t count = std::min(bytes.size(), node->streams_.room(stream_));
+    node->streams_.say(stream_, bytes.substr(0, count));
+    node->send_soon();
+    return count;
+  }
+
+  void closed() override {
+    if (const auto node = node_.lock()) node->forget(stream_);
+  }
+
+ private:
+  std::weak_ptr<NodeStreams> node_;
+  StreamId stream_;
+  ConnectionId id_{};
+};
+
+NodeStreams::NodeStreams(asio::io_context& context, RoundNumber round, const Place& place)
+    : context_(context),
+      place_(place),
+      books_(place_.connections.ledger(), place_.peer),
+      streams_(round) {}
+
+std::string NodeStreams::hear(const std::shared_ptr<LinkChannel>& link,
+                              link::StreamFrameReader& records) {
+  if (link_.lock() != link) {
+    link_ = link;
+    streams_.begin_link();
+  }
+  const auto heard = streams_.hear(records);
+  if (!heard) return heard.error().reason;
+  settle_books();
+  look_at_changes();
+  place_.connections.serve_streams(boot_now());
+  send();
+  return {};
+}
+
+void NodeStreams::look_at_changes() {
+  while (const auto change = streams_.next_change()) {
+    if (change->is_new) open(change->stream);
+    const auto found = clients_.find(change->stream);
+    if (found == clients_.end()) continue;
+    place_.connections.tell_stream(
+        found->second->id(),
+        {.has_bytes = change->has_bytes, .has_room = change->has_room, .is_over = change->is_over});
+  }
+}
+
+void NodeStreams::open(StreamId stream) {
+  const auto client = std::make_shared<Client>(shared_from_this(), stream);
+  const auto id = place_.connections.open_stream(place_.listener, place_.peer, client);
+  if (!id) return streams_.close(stream);
+  client->set_id(*id);
+  clients_.emplace(stream, client);
+}
+
+void NodeStreams::forget(StreamId stream) {
+  clients_.erase(stream);
+  streams_.close(stream);
+  send_soon();
+}
+
+// What waits in either direction counts for the node. Who has most of it goes, where that is too
+// much, and nobody else notices.
+void NodeStreams::settle_books() {
+  while (!books_.hold(streams_.bytes_held()).empty() && !clients_.empty()) {
+    const auto most = std::ranges::max_element(
+        clients_, {}, [this](const auto& each) { return streams_.heard(each.first).size(); });
+    if (streams_.heard(most->first).empty()) return;
+    place_.connections.tell_stream(most->second->id(), {.is_over = true});
+    streams_.close(most->first);
+  }
+}
+
+// Once for all that a turn brings about.
+void NodeStreams::send_soon() {
+  if (std::exchange(is_sending_soon_, true)) return;
+  asio::post(context_, [weak = weak_from_this()] {
+    const auto self = weak.lock();
+    if (!self) return;
+    self->is_sending_soon_ = false;
+    self->send();
+  });
+}
+
+void NodeStreams::go_on() {
+  send();
+}
+
+void NodeStreams::send() {
+  const auto link = link_.lock();
+  while (link && link->has_room() && streams_.has_frame()) link->send_bytes(streams_.next_frame());
+  // Less than before, or as much as was looked at when it came.
+  (void)books_.hold(streams_.bytes_held());
+}
+
+}  // namespace cpprun

@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Jobs whose workers reach their store through cpprun of their own node.
+
+#include <doctest/doctest.h>
+#include <signal.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <memory>
+#include <string>
+
+#include "tests/integration/cluster.h"
+#include "tests/integration/command.h"
+#include "tests/integration/folder.h"
+#include "tests/integration/hosts.h"
+
+using namespace cpprun::integration;
+
+namespace {
+
+const std::string secret_text =
+    "cpprun1:blue:5f6c1d0e9b8a7c6d5e4f30211203f4e5d6c7b8a99a8b7c6d5e4f302112031a2b\n";
+
+// A job on that many hosts whose nodes hold a secret, with workers that speak to its store.
+struct StoreJob {
+  explicit StoreJob(int hosts, const std::string& nodes) : cluster(hosts, nodes) {
+    secret = folder.write("secret", secret_text);
+    REQUIRE(::chmod(secret.c_str(), 0600) == 0);
+  }
+
+  Options options() const {
+    Options options = cluster.options();
+    options.variables["CPPRUN_SECRET_FILE"] = secret;
+    return options;
+  }
+  std::unique_ptr<Command> node(int host, const Words& does, const Words& flags = {}) const {
+    Words program = {from_build("CPPRUN_STORE_WORKER")};
+    program.insert(program.end(), does.begin(), does.end());
+    return std::make_unique<Command>(cluster.node(host, flags, program), options());
+  }
+
+  Cluster cluster;
+  Folder folder;
+  std::string secret;
+};
+
+// The ports at which somebody listens on that host, on other addresses than loopback.
+std::string open_ports(const Cluster& cluster, int host) {
+  const auto listed = run(cluster.hosts.on(
+      host, {"sh", "-c", "ss -Hltn | awk '{print $4}' | grep -v -e ^127 -e '^.::1.:' | sort -u"}));
+  return listed.out;
+}
+
+}  // namespace
+
+TEST_CASE("workers meet in a store that no network reaches") {
+  const StoreJob job(2, "2");
+  if (!job.cluster.hosts.why_not().empty()) return skip(job.cluster.hosts.why_not());
+  const Words does = {"say_place", "add",   "sum", "10",  "meet",
+                      "all",       "count", "sum", "get", "wait"};
+  const auto first = job.node(0, does);
+  const auto second = job.node(1, does);
+  expect_each({first.get(), second.get()}, "sum is 20\n");
+  CHECK(contains(first->out(), "127.0.0.1 for " + Hosts::address(0) + "\n"));
+  CHECK(contains(second->out(), "127.0.0.1 for " + Hosts::address(0) + "\n"));
+  // The port where nodes meet, and no other; and that one tells a store's client nothing.
+  const std::string ports = open_ports(job.cluster, 0);
+  CHECK(count(ports, "\n") == 1);
+  CHECK(contains(ports, ":29500\n"));
+  CHECK(open_ports(job.cluster, 1) == "");
+  for (const int host : {0, 1}) {
+    const auto stranger =
+        run(job.cluster.hosts.on(host, {from_build("CPPRUN_STORE_WORKER"), "find", "sum"}),
+            {.variables = {
+                 {"MASTER_ADDR", Hosts::address(0)}, {"MASTER_PORT", "29500"}, {"RANK", "x"}}});
+    CHECK(stranger.code == 1);
+    CHECK_FALSE(contains(stranger.out, "sum is"));
+  }
+  first->expect_err("(--store=local)");
+  first->signal(SIGTERM);
+  CHECK(first->wait().code == 143);
+  CHECK(second->wait().code == 143);
+  job.cluster.expect_nothing_left();
+}
+
+TEST_CASE("another user of the machine is not let into the store of a node") {
+  const StoreJob job(2, "2");
+  if (!job.cluster.hosts.why_not().empty()) return skip(job.cluster.hosts.why_not());
+  if (run({"sh", "-c", "command -v setpriv"}).code != 0) return skip("setpriv is not installed");
+  const Words does = {"add", "here", "1", "get", "wait"};
+  const Words as_seen = {"sh", "-c", "echo port $MASTER_PORT.; exec \"$0\" \"$@\"",
+                         from_build("CPPRUN_STORE_WORKER")};
+  Words program = as_seen;
+  program.insert(program.end(), does.begin(), does.end());
+  Command first(job.cluster.node(0, {"--no-python"}, program), job.options());
+  Command second(job.cluster.node(1, {"--no-python"}, program), job.options());
+  Command* const nodes[] = {&first, &second};
+  for (const int host : {0, 1}) {
+    CAPTURE(host);
+    Command& node = *nodes[host];
+    node.expect_out(".\n");
+    const auto at = node.out().find("port ") + 5;
+    const std::string port = node.out().substr(at, node.out().find('.', at) - at);
+    const Variables place = {{"MASTER_ADDR", "127.0.0.1"}, {"MASTER_PORT", port}, {"RANK", "x"}};
+    const auto nobody =
+        run(job.cluster.hosts.on(host, {"setpriv", "--reuid=65534", "--clear-groups",
+                                        from_build("CPPRUN_STORE_WORKER"), "find", "here"}),
+            {.variables = place});
+    CHECK(nobody.code == 1);
+    CHECK_FALSE(contains(nobody.out, "here is"));
+    node.expect_err("it is of user 65534, and the store of this node is for the workers of user");
+  }
+  first.signal(SIGTERM);
+  CHECK(first.wait().code == 143);
+  CHECK(second.wait().code == 143);
+  job.cluster.expect_nothing_left();
+}
+
+TEST_CASE("a link that is reset under the store's traffic loses nothing and repeats nothing") {
+  const StoreJob job(2, "2");
+  const Hosts& hosts = job.cluster.hosts;
+  if (!hosts.why_not().empty()) return skip(hosts.why_not());
+  if (!hosts.why_no_drop().empty()) return skip(hosts.why_no_drop());
+  const Words does = {"meet", "begin", "set",  "begun", "yes",   "add",
+                      "sum",  "20000", "meet", "end",   "count", "sum"};
+  const auto first = job.node(0, does);
+  const auto second = job.node(1, does);
+  // Both sides of the link hear that it is broken, and the agent comes back at once.
+  for (int turn = 0; turn < 12; ++turn) {
+    const auto reset = [&](const char* what) {
+      return run(hosts.on(1, {"iptables", "-w", what, "OUTPUT", "-p", "tcp", "--dport", "29500",
+                              "-j", "REJECT", "--reject-with", "tcp-reset"}))
+          .code;
+    };
+    REQUIRE(reset("-A") == 0);
+    REQUIRE(reset("-D") == 0);
+  }
+  const auto of_first = first->wait();
+  const auto of_second = second->wait();
+  CHECK_MESSAGE(of_first.code == 0, of_first.err);
+  CHECK_MESSAGE(of_second.code == 0, of_second.err);
+  CHECK(contains(of_first.out, "sum is 40000\n"));
+  CHECK(contains(of_second.out, "sum is 40000\n"));
+  job.cluster.expect_nothing_left();
+}
+
+TEST_CASE("a value of 100 MiB passes through a link that keeps its lease") {
+  const StoreJob job(2, "2");
+  if (!job.cluster.hosts.why_not().empty()) return skip(job.cluster.hosts.why_not());
+  const auto first = job.node(0, {"size", "from 1", "large", "from 0", "100", "meet", "end"});
+  const auto second = job.node(1, {"large", "from 1", "100", "size", "from 0", "meet", "end"});
+  const auto of_first = first->wait();
+  const auto of_second = second->wait();
+  CHECK_MESSAGE(of_first.code == 0, of_first.err);
+  CHECK_MESSAGE(of_second.code == 0, of_second.err);
+  CHECK(contains(of_first.out, "from 1 has 104857600\n"));
+  CHECK(contains(of_second.out, "from 0 has 104857600\n"));
+  job.cluster.expect_nothing_left();
+}
+
+TEST_CASE("a new round has a new store, and the old one's clients are gone") {
+  const StoreJob job(2, "2");
+  if (!job.cluster.hosts.why_not().empty()) return skip(job.cluster.hosts.why_not());
+  const Words does = {"find", "old",  "meet",  "all",        "set", "old",
+                      "1",    "meet", "again", "fail_first", "7"};
+  const auto first = job.node(0, does, {"--max-restarts=1"});
+  const auto second = job.node(1, does, {"--max-restarts=1"});
+  const auto of_first = first->wait();
+  const auto of_second = second->wait();
+  CHECK_MESSAGE(of_first.code == 0, of_first.err);
+  CHECK_MESSAGE(of_second.code == 0, of_second.err);
+  CHECK(count(of_first.out + of_second.out, "old is nothing\n") == 4);
+  job.cluster.expect_nothing_left();
+}
+
+TEST_CASE("a daemon's job needs no port of its own") {
+  const StoreJob job(3, "2");
+  if (!job.cluster.hosts.why_not().empty()) return skip(job.cluster.hosts.why_not());
+  Command daemon(job.cluster.hosts.on(
+                     0, {from_build("CPPRUND"), "--port=29500", "--secret-file=" + job.secret}),
+                 job.cluster.options());
+  daemon.expect_out("29500");
+  const Words does = {"add", "sum", "10", "meet", "all", "count", "sum", "get", "wait"};
+  const auto first = job.node(1, does, {"--rdzv-conf=is_host=false"});
+  const auto second = job.node(2, does, {"--rdzv-conf=is_host=false"});
+  expect_each({first.get(), second.get()}, "sum is 20\n");
+  CHECK(count(open_ports(job.cluster, 0), "\n") == 1);
+  first->signal(SIGTERM);
+  CHECK(first->wait().code == 143);
+  CHECK(second->wait().code == 143);
+  daemon.signal(SIGTERM);
+  CHECK(daemon.wait().code == 0);
+  job.cluster.expect_nothing_left();
+}
+
+TEST_CASE("nodes that want different ways to the store are told so") {
+  const StoreJob job(2, "2");
+  if (!job.cluster.hosts.why_not().empty()) return skip(job.cluster.hosts.why_not());
+  const auto first = job.node(0, {"get", "wait"}, {"--store=local"});
+  const auto second = job.node(1, {"get", "wait"}, {"--store=direct"});
+  const auto of_second = second->wait();
+  CHECK(of_second.code == 1);
+  CHECK(contains(of_second.err,
+                 "this job runs with --store=local, but node1 came with "
+                 "--store=direct"));
+  first->signal(SIGTERM);
+  CHECK(first->wait().code == 143);
+  job.cluster.expect_nothing_left();
+}
