@@ -16,7 +16,7 @@ import sys
 import tempfile
 
 from servers import Server, start_libuv
-from store_bench import measure, middle
+from store_bench import interleaved
 
 
 def free_port():
@@ -71,13 +71,7 @@ def main():
         print("| --- | --- | --- | --- | --- | --- | --- | --- |")
         for connections, depth in ((1, 1), (1, 16), (50, 1), (50, 16)):
             for mode in ("get", "set", "add"):
-                results = {server.name: [] for server in servers}
-                for _ in range(options.rounds):
-                    for server in servers:
-                        results[server.name].append(
-                            measure(load, server, mode, connections, depth, options.seconds)
-                        )
-                rate = {name: middle(found, 0) for name, found in results.items()}
+                rate, _ = interleaved(options, servers, load, (mode, connections, depth))
                 cells = " | ".join(f"{rate[name] / 1e3:.1f}"
                                    for name in ("libuv", "direct", "local"))
                 print(f"| {mode} | {connections} | {depth} | {cells} | "

@@ -34,6 +34,7 @@ bench_store() {
   "${python:-python3}" tests/bench/store_bench.py --build "$bin"
   title "The store through an agent"
   "${python:-python3}" tests/bench/local_store_bench.py --build "$bin"
+  "$bin/tests/bench/node_stores_bench"
 }
 
 bench_rendezvous() {

@@ -48,20 +48,24 @@ def middle(results, position):
     return statistics.median(values) if values else float("nan")
 
 
+def interleaved(options, servers, load, what):
+    """The median rate and server CPU of each, by its name, for (mode, connections, depth)."""
+    results = {server.name: [] for server in servers}
+    for _ in range(options.rounds):
+        for server in servers:
+            results[server.name].append(measure(load, server, *what, options.seconds))
+    rate = {name: middle(found, 0) for name, found in results.items()}
+    cpu = {name: middle(found, 2) for name, found in results.items()}
+    return rate, cpu
+
+
 def bench_operations(options, servers, load):
     print("| operation | connections | depth | libuv | cpprund | raw echo | rate | CPU |")
     print("| --- | --- | --- | --- | --- | --- | --- | --- |")
     for depth in (1, 16):
         for connections in (1, 50, 1000):
             for mode in ("get", "set", "add", "waitget"):
-                results = {server.name: [] for server in servers}
-                for _ in range(options.rounds):
-                    for server in servers:
-                        results[server.name].append(
-                            measure(load, server, mode, connections, depth, options.seconds)
-                        )
-                rate = {name: middle(found, 0) for name, found in results.items()}
-                cpu = {name: middle(found, 2) for name, found in results.items()}
+                rate, cpu = interleaved(options, servers, load, (mode, connections, depth))
                 cells = " | ".join(
                     f"{rate[name] / 1e3:.1f} ({cpu[name]:.2f})"
                     for name in ("libuv", "cpprund", "echo")
