@@ -61,11 +61,13 @@ OrderOutcome Coordinator::order_of_host(TimePoint now, const Order& order, Actio
   auto jobs = jobs_that_go_on();
   const bool excludes = order.kind == Order::Kind::exclude;
   std::optional<OrderOutcome> objection;  // the first
+  std::vector<std::string> kept_by;
   const std::size_t keep_it = !excludes ? 0 : std::erase_if(jobs, [&](const std::string& job) {
     auto its = jobs_.at(job)->job.objection_to_exclude(order.whom);
     if (!its) return false;
     its->sentence = fmt::format("job \"{}\": {}", job, its->sentence);
     if (!objection) objection = std::move(its);
+    if (kept_by.size() < bounds::jobs_named_max) kept_by.push_back(job);
     return true;
   });
   if (jobs.empty() && objection) return *std::move(objection);
@@ -93,6 +95,7 @@ OrderOutcome Coordinator::order_of_host(TimePoint now, const Order& order, Actio
                                     keep_it == 0 ? "all " : "", jobs.size());
   }
   if (objection && outcome.is_done()) {
+    outcome.kept_by = std::move(kept_by);
     outcome.sentence += keep_it == 1 ? fmt::format("; but {}", objection->sentence)
                                      : fmt::format("; but {} jobs keep it, among them {}", keep_it,
                                                    objection->sentence);

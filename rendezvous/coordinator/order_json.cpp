@@ -98,6 +98,7 @@ std::string outcome_json(const OrderOutcome& outcome) {
   if (!outcome.is_done()) return error_json(outcome.sentence);
   json object;
   object["said"] = outcome.sentence;
+  if (!outcome.kept_by.empty()) object["kept_by"] = outcome.kept_by;
   return object.dump(-1, ' ', false, json::error_handler_t::replace) + "\n";
 }
 

@@ -23,6 +23,8 @@ inline constexpr std::chrono::nanoseconds save_lead = std::chrono::seconds(1);
 // Hosts that are excluded from a job, and how long at most: whoever means longer means for ever.
 inline constexpr std::size_t exclusions_max = 1024;
 inline constexpr std::chrono::nanoseconds exclusion_max = std::chrono::hours(24 * 366);
+// Jobs that keep a host and are named for it.
+inline constexpr std::size_t jobs_named_max = 32;
 // Agents that are remembered as asked to leave: as many as may have missed it at a time.
 inline constexpr std::size_t dismissals_max = 1024;
 
@@ -60,6 +62,8 @@ struct OrderOutcome {
   };
   Kind kind = Kind::done;
   std::string sentence;  // what was done, or why not and what helps
+  // exclude, where it is done: the jobs that cannot do without the host and keep it, a few of them.
+  std::vector<std::string> kept_by = {};
   friend bool operator==(const OrderOutcome&, const OrderOutcome&) = default;
 
   bool is_done() const { return kind == Kind::done; }

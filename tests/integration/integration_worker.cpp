@@ -24,7 +24,6 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include <charconv>
 #include <chrono>
 #include <csignal>
 #include <cstdlib>
@@ -33,20 +32,13 @@
 #include <string_view>
 #include <vector>
 
+#include "tests/integration/worker_words.h"
+
 extern char** environ;
 
 namespace {
 
-std::string variable(const char* name) {
-  const char* const value = std::getenv(name);
-  return value == nullptr ? "" : value;
-}
-
-long number(std::string_view text) {
-  long value = 0;
-  std::from_chars(text.data(), text.data() + text.size(), value);
-  return value;
-}
+using namespace cpprun::integration;
 
 void write_all(int fd, std::string_view text) {
   while (!text.empty()) {

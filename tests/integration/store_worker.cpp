@@ -12,7 +12,6 @@
 //   only R           the rest is for rank R alone
 //   forget           closes its connection, and makes another for what follows
 
-#include <charconv>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -21,25 +20,16 @@
 #include <string_view>
 
 #include "rendezvous/client/io/store_client.h"
+#include "tests/integration/worker_words.h"
 
 namespace {
 
 using namespace cpprun;
+using namespace cpprun::integration;
 
 // The store is there before its workers are; whoever is not let in need not try for long.
 constexpr std::chrono::seconds connect_patience{2};
 constexpr std::size_t mebibyte = std::size_t{1} << 20;
-
-std::string variable(const char* name) {
-  const char* const value = std::getenv(name);
-  return value == nullptr ? "" : value;
-}
-
-long number(std::string_view text) {
-  long value = 0;
-  std::from_chars(text.data(), text.data() + text.size(), value);
-  return value;
-}
 
 void say(const std::string& line) {
   std::puts((variable("RANK") + ": " + line).c_str());

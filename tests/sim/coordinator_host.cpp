@@ -277,8 +277,9 @@ void CoordinatorHost::judge_orders(const Coordinator::Actions& actions) {
     }
     const auto* answered = std::get_if<coordinator::Answered>(&action);
     if (answered != nullptr && answered->outcome.is_done()) {
-      universe_.judge.order_is_done(
-          answered->order, [this](int job) { return coordinator_.machine().knows(job_id(job)); });
+      universe_.judge.order_is_done(answered->order, answered->outcome, [this](int job) {
+        return coordinator_.machine().knows(job_id(job));
+      });
     }
   }
 }

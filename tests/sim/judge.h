@@ -104,7 +104,8 @@ class Judge {
   // who has nothing to drain.
   // --- what an operator asks (judge_of_orders.cpp) ---
   // The coordinator has just decided so, and nothing of it is performed yet; which jobs it knows.
-  void order_is_done(const Order& order, const std::function<bool(int job)>& knows);
+  void order_is_done(const Order& order, const OrderOutcome& outcome,
+                     const std::function<bool(int job)>& knows);
   void coordinator_dismisses(int node);
   // A worker of that round was sent the signal to save.
   void coordinator_notes(const coordinator::NodeChange& change);

@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <csignal>
 
 #include "tests/sim/coordinator_host.h"
@@ -15,7 +16,8 @@ namespace cpprun::sim {
 
 using namespace std::chrono_literals;
 
-void Judge::order_is_done(const Order& order, const std::function<bool(int job)>& knows) {
+void Judge::order_is_done(const Order& order, const OrderOutcome& outcome,
+                          const std::function<bool(int job)>& knows) {
   for (int node = 0; node < scenario_.nodes(); ++node) {
     NodeRecord& record = nodes_[index(node)];
     const bool is_meant =
@@ -30,7 +32,9 @@ void Judge::order_is_done(const Order& order, const std::function<bool(int job)>
     }
     if (order.kind == Order::Kind::include) record.excluded_until = {};
     // Without an end it is for the jobs that are there.
-    const bool holds = order.length > Duration{} || knows(scenario_.job_of(node));
+    const int job = scenario_.job_of(node);
+    const bool is_kept = std::ranges::find(outcome.kept_by, job_id(job)) != outcome.kept_by.end();
+    const bool holds = !is_kept && (order.length > Duration{} || knows(job));
     if (order.kind == Order::Kind::exclude && holds) {
       // The coordinator's clock may run a little fast.
       record.excluded_until =

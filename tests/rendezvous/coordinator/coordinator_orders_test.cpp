@@ -150,11 +150,11 @@ TEST_CASE("a job that cannot do without a host keeps it, and no other job does f
       "job \"b\": 0 nodes would be left of at least 1: start another first, which takes over";
   CHECK(stage.order(t0, exclude("beta", 60s)).sentence == objection);
   stage.join(LinkId{2}, "a", "alpha");
-  CHECK(stage.order(t0, exclude("beta", 60s)) ==
-        OrderOutcome{Outcome::done,
-                     "beta is excluded from job \"a\" for 60 s; no node of it is "
-                     "here; but " +
-                         objection});
+  const OrderOutcome outcome = stage.order(t0, exclude("beta", 60s));
+  CHECK(outcome.is_done());
+  CHECK(outcome.sentence ==
+        "beta is excluded from job \"a\" for 60 s; no node of it is here; but " + objection);
+  CHECK(outcome.kept_by == std::vector<std::string>{"b"});
   stage.join(LinkId{3}, "c", "beta");  // refused: it is still to come
   CHECK(stage.order(t0, exclude("alpha", 60s)).kind == Outcome::done);
   CHECK(stage.order(t0, exclude("gamma")).sentence ==

@@ -64,5 +64,7 @@ TEST_CASE("what cannot be meant is named") {
 
 TEST_CASE("the answer says what was done, or why not") {
   CHECK(outcome_json({OrderOutcome::Kind::done, "it \"is\""}) == "{\"said\":\"it \\\"is\\\"\"}\n");
+  CHECK(outcome_json({OrderOutcome::Kind::done, "it is", {"a", "b"}}) ==
+        "{\"kept_by\":[\"a\",\"b\"],\"said\":\"it is\"}\n");
   CHECK(outcome_json({OrderOutcome::Kind::unknown, "no"}) == "{\"error\":\"no\"}\n");
 }
