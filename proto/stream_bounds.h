@@ -11,6 +11,12 @@ namespace cpprun::bounds {
 inline constexpr std::size_t store_stream_window = 256 * 1024;
 // Connections of one node's workers, those included that are being closed.
 inline constexpr std::size_t store_streams_max = 65'536;
+// Frames that one end says before its loop looks at everything else: a quarter of a megabyte, which
+// takes the kernel and the cipher well under a millisecond.
+inline constexpr int store_frames_per_turn = 8;
+// What a link may hold whatever else its address holds: TLS's own, and a few frames that wait. Who
+// sends too much loses what sends it, and not the link.
+inline constexpr std::size_t link_bytes_always = 192 * 1024;
 // Who may wait to be let in by a node's agent: eight workers with many threads each come at once.
 inline constexpr int store_forwarder_backlog = 1024;
 // Taken from one worker's connection at once.

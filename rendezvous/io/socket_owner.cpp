@@ -93,7 +93,10 @@ Result<std::uint32_t> owner_of_peer(int socket, const PeerAddress& peer) {
 Result<std::uint32_t> owner_of_peer(const SocketPair& pair) {
   const FileDescriptor netlink(
       ::socket(AF_NETLINK, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, NETLINK_SOCK_DIAG));
-  if (!netlink) return failure("the kernel cannot be asked: " + errno_text(errno));
+  if (!netlink) {
+    const char* const cure = errno == EMFILE ? " (ulimit -n)" : "";
+    return failure("the kernel cannot be asked: " + errno_text(errno) + cure);
+  }
   const std::string question = owner_question(pair);
   sockaddr_nl kernel{};
   kernel.nl_family = AF_NETLINK;

@@ -41,6 +41,11 @@ std::size_t StoreStreams::room(StreamId stream) const {
   return window_ - std::min(window_, found->outgoing.size());
 }
 
+std::size_t StoreStreams::bytes_held(StreamId stream) const {
+  const Stream* const found = find(stream);
+  return found == nullptr ? 0 : found->incoming.size() + found->outgoing.size();
+}
+
 bool StoreStreams::has_left(StreamId stream) const {
   const Stream* const found = find(stream);
   return found == nullptr || found->ends_there.has_value();
@@ -84,6 +89,14 @@ void StoreStreams::close(StreamId stream) {
     found->sent = found->taken_there;
   }
   queue(stream, *found);
+}
+
+void StoreStreams::drop(StreamId stream) {
+  const auto found = streams_.find(stream);
+  if (found == streams_.end()) return;
+  bytes_held_ -= found->second.incoming.size() + found->second.outgoing.size();
+  streams_.erase(found);
+  unknown_.push_back(stream);
 }
 
 // --- what has happened ---------------------------------------------------------------------------
@@ -140,7 +153,7 @@ Result<void> StoreStreams::hear(const StreamRecord& record) {
       stream->is_known_there = true;
       note(id, *stream).is_new = true;
     } else if (stream == nullptr) {
-      unknown_.push_back(id);
+      return answer_unknown(id);
     }
     return {};
   }
@@ -150,8 +163,7 @@ Result<void> StoreStreams::hear(const StreamRecord& record) {
       return failure(
           fmt::format("a link frame about stream {}, which nobody has opened", id.value));
     }
-    unknown_.push_back(id);
-    return {};
+    return answer_unknown(id);
   }
   stream->is_known_there = true;
   switch (record.kind) {
@@ -172,6 +184,16 @@ Result<void> StoreStreams::hear(const StreamRecord& record) {
     case StreamRecord::Kind::open:
       break;
   }
+  return {};
+}
+
+// Once for all that is said of it in a row. Whoever asks on and does not listen is cut off.
+Result<void> StoreStreams::answer_unknown(StreamId id) {
+  if (!unknown_.empty() && unknown_.back() == id) return {};
+  if (unknown_.size() >= bounds::store_streams_max) {
+    return failure("it speaks of streams that are over, and does not listen");
+  }
+  unknown_.push_back(id);
   return {};
 }
 
@@ -238,10 +260,12 @@ void StoreStreams::forget_if_over(StreamId id, const Stream& stream) {
 
 void StoreStreams::begin_link() {
   must_greet_ = true;
+  unknown_.clear();  // each side speaks of every stream it knows, and hears then which are over
   to_say_.clear();
   for (auto& [id, stream] : streams_) {
     stream.sent = stream.taken_there;
     stream.told_taken = 0;
+    stream.has_spoken = false;
     stream.has_said_open = false;
     stream.has_said_closed = false;
     stream.awaits_frame = has_to_say(stream);
@@ -260,7 +284,8 @@ bool StoreStreams::says_open(const Stream& stream) {
 }
 
 bool StoreStreams::has_to_say(const Stream& stream) const {
-  return says_open(stream) || stream.sent < stream.said_to() || says_taken(stream) ||
+  const bool must_speak = !stream.has_spoken && stream.is_known_there;
+  return must_speak || says_open(stream) || stream.sent < stream.said_to() || says_taken(stream) ||
          (stream.is_closed_here && !stream.has_said_closed);
 }
 
@@ -296,7 +321,8 @@ void StoreStreams::write(StreamId id, Stream& stream, link::StreamFrameWriter& f
     stream.has_said_open = true;
   }
   // It costs little beside what travels anyway, and frees memory there.
-  if (!stream.is_closed_here && stream.taken_here > stream.told_taken) {
+  const bool must_speak = !std::exchange(stream.has_spoken, true) && stream.is_known_there;
+  if (must_speak || (!stream.is_closed_here && stream.taken_here > stream.told_taken)) {
     frame.add({.kind = Kind::taken, .stream = id, .place = stream.taken_here});
     stream.told_taken = stream.taken_here;
   }

@@ -47,10 +47,15 @@ class StoreStreams {
   // What the other side has said, as far as it has come and was not taken.
   std::string_view heard(StreamId stream) const;
   void take(StreamId stream, std::size_t count);
+  // Bytes of that one that wait here in either direction.
+  std::size_t bytes_held(StreamId stream) const;
   // The other side has closed it, and takes nothing more.
   bool has_left(StreamId stream) const;
   // Everything it said is still delivered; nothing more of it is heard.
   void close(StreamId stream);
+
+  // At once: of what it has said, nothing that was not taken is delivered.
+  void drop(StreamId stream);
 
   // What has happened to a stream since it was named last, or at all.
   struct Change {
@@ -85,6 +90,7 @@ class StoreStreams {
     std::optional<std::uint64_t> ends_there;  // the other side says nothing from there on
     bool is_known_there = false;              // the other side has spoken of it
     bool has_said_open = false;               // on this link
+    bool has_spoken = true;  // on this link, so that the other side says if it is unknown
     bool is_closed_here = false;
     bool has_said_closed = false;  // on this link
     bool awaits_frame = false;     // in to_say_
@@ -107,6 +113,7 @@ class StoreStreams {
   bool says_taken(const Stream& stream) const;
   static bool says_open(const Stream& stream);
   void write(StreamId id, Stream& stream, link::StreamFrameWriter& frame);
+  Result<void> answer_unknown(StreamId id);
   void forget_if_over(StreamId id, const Stream& stream);
 
   const RoundNumber round_;

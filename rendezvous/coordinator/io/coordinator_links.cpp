@@ -10,6 +10,7 @@
 
 #include "proto/link/codec.h"
 #include "proto/sniff.h"
+#include "proto/stream_bounds.h"
 #include "proto/watch_bounds.h"
 #include "rendezvous/coordinator/io/coordinator_server.h"
 #include "rendezvous/coordinator/io/link_books.h"
@@ -133,7 +134,11 @@ void CoordinatorServer::begin_link(const std::shared_ptr<LinkChannel>& channel,
        .streams = [this, link,
                    peer](std::string_view frame) { return hear_streams(link, peer, frame); },
        .room = [this, link] { streams_may_go_on(link); },
-       .holds = [books](std::size_t bytes) { return books->hold(bytes); },
+       .holds =
+           [books](std::size_t bytes) {
+             std::string objection = books->hold(bytes);
+             return bytes > bounds::link_bytes_always ? objection : std::string();
+           },
        .closed =
            [this, link](std::string reason) {
              const auto ended = channels_.extract(link);

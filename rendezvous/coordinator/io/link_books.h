@@ -30,6 +30,13 @@ class LinkBooks {
     return objection;
   }
 
+  std::size_t bytes() const { return bytes_; }
+  // Whatever is said of it; why that is more than may be in all, empty: it is not.
+  std::string hold_at_all(std::size_t bytes) {
+    charge_.resize(bytes_ = bytes);
+    return ledger_.objection(account_, 0);
+  }
+
  private:
   Ledger& ledger_;
   AccountId account_;

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <utility>
 
+#include "proto/stream_bounds.h"
 #include "rendezvous/io/boot_clock.h"
 
 namespace cpprun {
@@ -65,7 +66,6 @@ std::string NodeStreams::hear(const std::shared_ptr<LinkChannel>& link,
   }
   const auto heard = streams_.hear(records);
   if (!heard) return heard.error().reason;
-  settle_books();
   look_at_changes();
   place_.connections.serve_streams(boot_now());
   send();
@@ -97,16 +97,23 @@ void NodeStreams::forget(StreamId stream) {
   send_soon();
 }
 
-// What waits in either direction counts for the node. Who has most of it goes, where that is too
-// much, and nobody else notices.
+// What waits in either direction counts for the node. Where it has become more, and that is too
+// much, who has most of it goes, and nobody else notices.
 void NodeStreams::settle_books() {
-  while (!books_.hold(streams_.bytes_held()).empty() && !clients_.empty()) {
-    const auto most = std::ranges::max_element(
-        clients_, {}, [this](const auto& each) { return streams_.heard(each.first).size(); });
-    if (streams_.heard(most->first).empty()) return;
-    place_.connections.tell_stream(most->second->id(), {.is_over = true});
-    streams_.close(most->first);
+  const std::size_t before = books_.bytes();
+  bool has_dropped = false;
+  while (true) {
+    std::string objection = books_.hold_at_all(streams_.bytes_held());
+    if (objection.empty() || books_.bytes() <= before) break;
+    const auto held = [this](const auto& each) { return streams_.bytes_held(each.first); };
+    const auto most = std::ranges::max_element(clients_, {}, held);
+    if (most == clients_.end() || held(*most) == 0) break;
+    place_.connections.tell_stream(most->second->id(), {.reason = std::move(objection)});
+    streams_.drop(most->first);
+    clients_.erase(most);
+    has_dropped = true;
   }
+  if (has_dropped) place_.connections.serve_streams(boot_now());
 }
 
 // Once for all that a turn brings about.
@@ -125,10 +132,18 @@ void NodeStreams::go_on() {
 }
 
 void NodeStreams::send() {
+  send_some();
+  settle_books();
+}
+
+// Others are served before there is more of it.
+void NodeStreams::send_some() {
   const auto link = link_.lock();
-  while (link && link->has_room() && streams_.has_frame()) link->send_bytes(streams_.next_frame());
-  // Less than before, or as much as was looked at when it came.
-  (void)books_.hold(streams_.bytes_held());
+  for (int left = bounds::store_frames_per_turn; link && link->has_room() && streams_.has_frame();
+       --left) {
+    if (left == 0) return send_soon();
+    link->send_bytes(streams_.next_frame());
+  }
 }
 
 }  // namespace cpprun

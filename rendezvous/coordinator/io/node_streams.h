@@ -44,6 +44,7 @@ class NodeStreams : public std::enable_shared_from_this<NodeStreams> {
   void settle_books();
   void send_soon();
   void send();
+  void send_some();
 
   asio::io_context& context_;
   Place place_;

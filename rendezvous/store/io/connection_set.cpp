@@ -68,7 +68,7 @@ Result<ConnectionId> ConnectionSet::open_stream(ListenerId listener, const PeerA
   return impl_->open_stream(listener, peer, std::move(stream));
 }
 void ConnectionSet::tell_stream(ConnectionId id, StreamNews news) {
-  impl_->tell_stream(id, news);
+  impl_->tell_stream(id, std::move(news));
 }
 void ConnectionSet::serve_streams(TimePoint now) {
   impl_->serve_streams(now);

@@ -83,9 +83,10 @@ class StoreStream {
 
 // What has happened to one.
 struct StreamNews {
-  bool has_bytes = false;  // there is something to be read
-  bool has_room = false;   // it takes bytes again after it took less than all
-  bool is_over = false;    // it has left, and all that it said was read
+  bool has_bytes = false;   // there is something to be read
+  bool has_room = false;    // it takes bytes again after it took less than all
+  bool is_over = false;     // it has left, and all that it said was read
+  std::string reason = {};  // why it has to go now; empty: it need not
 };
 
 // Bounds of one connection, of one turn, and of all memory; the defaults are the house's, tests

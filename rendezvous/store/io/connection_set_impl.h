@@ -15,6 +15,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "rendezvous/store/io/connection_set.h"
@@ -33,7 +34,9 @@ class ConnectionSet::Impl {
   void close_clients(ListenerId listener, const std::string& reason);
   Result<ConnectionId> open_stream(ListenerId listener, const PeerAddress& peer,
                                    std::shared_ptr<StoreStream> stream);
-  void tell_stream(ConnectionId id, StreamNews news) { told_streams_.push_back({id, news}); }
+  void tell_stream(ConnectionId id, StreamNews news) {
+    told_streams_.push_back({id, std::move(news)});
+  }
   void serve_streams(TimePoint now);
   int descriptor() const { return epoll_.get(); }
   bool serve(TimePoint now);

@@ -73,7 +73,7 @@ void ConnectionSet::Impl::serve_told_streams() {
   // Whoever has more is looked at again in the next turn.
   for (std::size_t left = told_streams_.size();
        left > 0 && sessions_.work_left() > 0 && !sessions_.is_busy(); --left) {
-    const ToldStream told = told_streams_.front();
+    const ToldStream told = std::move(told_streams_.front());
     told_streams_.pop_front();
     with_memory(told.id, [&] { hear_stream(told); });
   }
@@ -81,6 +81,7 @@ void ConnectionSet::Impl::serve_told_streams() {
 
 void ConnectionSet::Impl::hear_stream(const ToldStream& told) {
   if (!sessions_.is_heard(told.id)) return;
+  if (!told.news.reason.empty()) return sessions_.close(told.id, told.news.reason);
   if (told.news.has_room) {
     sessions_.writable(told.id);
     perform();

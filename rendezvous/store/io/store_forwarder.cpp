@@ -166,6 +166,10 @@ void StoreForwarder::let_in(tcp::socket socket) {
   if (!streams_) return callbacks_.refused(peer, "no round has begun");
   const auto admitted = admit_worker({.theirs = peer, .ours = local_address_of(fd)});
   if (!admitted) return callbacks_.refused(peer, admitted.error().reason);
+  // The coordinator takes twice as many, and some may be on their way out.
+  if (streams_->size() >= bounds::store_streams_max / 2) {
+    return callbacks_.refused(peer, "this node's workers have too many connections to their store");
+  }
   was_asked_ = true;
   const StreamId stream = streams_->open();
   const auto worker = std::make_shared<Worker>(*this, std::move(socket), stream);
@@ -230,7 +234,10 @@ void StoreForwarder::send_soon() {
 }
 
 void StoreForwarder::send() {
-  while (streams_ && streams_->has_frame() && callbacks_.has_room()) {
+  // The agent's own affairs come in between.
+  for (int left = bounds::store_frames_per_turn;
+       streams_ && streams_->has_frame() && callbacks_.has_room(); --left) {
+    if (left == 0) return send_soon();
     callbacks_.send(streams_->next_frame());
   }
 }

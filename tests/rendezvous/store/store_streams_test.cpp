@@ -379,3 +379,49 @@ TEST_CASE("however often the link breaks, every byte arrives once and in order")
   }
   CHECK(taken > 1'000'000);
 }
+
+TEST_CASE("a stream that is dropped ends for the other side, with what it has taken") {
+  for (const bool is_broken : {false, true}) {
+    CAPTURE(is_broken);
+    Pair pair(1000);
+    const StreamId stream = pair.agent.open();
+    pair.agent.say(stream, "get");
+    pair.exchange();
+    pair.coordinator.say(stream, std::string(1000, 'v'));
+    pair.coordinator.drop(stream);
+    CHECK(pair.coordinator.size() == 0);
+    CHECK(pair.coordinator.bytes_held() == 0);
+    if (is_broken) {
+      CHECK(pair.coordinator.next_frame() != "");  // which is lost
+      pair.agent.begin_link();
+      pair.coordinator.begin_link();
+    }
+    pair.exchange();
+    CHECK(pair.agent.next_change()->is_over);
+    pair.agent.close(stream);
+    pair.exchange();
+    CHECK(pair.agent.size() == 0);
+  }
+}
+
+TEST_CASE("whoever speaks of what is over is answered once, and cut off where it does not listen") {
+  StoreStreams coordinator(round_one);
+  const link::StreamRecord open{.kind = Kind::open, .stream = StreamId{1}};
+  const link::StreamRecord closed{.kind = Kind::closed, .stream = StreamId{1}, .place = 0};
+  CHECK(hear(coordinator, {open,
+                           closed,
+                           {.kind = Kind::open, .stream = StreamId{2}},
+                           {.kind = Kind::closed, .stream = StreamId{2}, .place = 0}}) == "");
+  for (const std::uint32_t id : {1U, 2U}) coordinator.close(StreamId{id});
+  CHECK(coordinator.next_frame() != "");
+  CHECK(hear(coordinator, {open, open, closed}) == "");
+  const std::size_t one = coordinator.next_frame().size();
+  CHECK(hear(coordinator, {open, closed, open}) == "");
+  CHECK(coordinator.next_frame().size() == one);
+  std::string refusal;
+  const link::StreamRecord other{.kind = Kind::open, .stream = StreamId{2}};
+  for (int turn = 0; refusal.empty() && turn < 100'000; ++turn) {
+    refusal = hear(coordinator, {open, other});
+  }
+  CHECK(refusal == "it speaks of streams that are over, and does not listen");
+}
