@@ -24,6 +24,7 @@ class NodeStreams::Client : public StoreStream {
     const auto node = node_.lock();
     if (!node) return 0;
     const std::string_view bytes = node->streams_.heard(stream_).substr(0, into.size());
+    if (bytes.empty()) return 0;
     std::memcpy(into.data(), bytes.data(), bytes.size());
     node->streams_.take(stream_, bytes.size());
     // That it was taken may be something to be said, and so may be that it was the last.
