@@ -164,8 +164,7 @@ void Runtime::place_found(const Result<std::vector<std::string>>& addresses) {
   post(place_among_nodes(*addresses, local_address_towards(addresses->front(), port)));
 }
 
-// --- what the agent wants of it
-// -------------------------------------------------------------------
+// --- what the agent wants of it ------------------------------------------------------------------
 
 void Runtime::on(const agent::Dial&) {
   if (coordinator_) {

@@ -92,10 +92,10 @@ class CoordinatorServer {
   void open_door(SideProcesses& side, DoorPlan plan);
   // Somebody else removes it.
   void hand_over_door();
-  // Keeps an event, a JSON object of docs/events.md, and tells it to whoever watches.
   // The hosted job's store for the workers of this machine, where stores are local: a port of
   // loopback, for processes of this user alone. Gives its number.
   Result<int> open_local_store();
+  // Keeps an event, a JSON object of docs/events.md, and tells it to whoever watches.
   void tell_event(const std::string& line, const std::string& owner = {});
   // The secrets of the context that was required are others now.
   void secrets_changed();

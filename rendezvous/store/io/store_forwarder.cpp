@@ -170,7 +170,6 @@ void StoreForwarder::let_in(tcp::socket socket) {
   if (streams_->size() >= bounds::store_streams_max / 2) {
     return callbacks_.refused(peer, "this node's workers have too many connections to their store");
   }
-  was_asked_ = true;
   const StreamId stream = streams_->open();
   const auto worker = std::make_shared<Worker>(*this, std::move(socket), stream);
   workers_.emplace(stream, worker);
@@ -180,7 +179,6 @@ void StoreForwarder::let_in(tcp::socket socket) {
 void StoreForwarder::begin_round(RoundNumber round) {
   close_all();
   streams_.emplace(round);
-  was_asked_ = false;
 }
 
 // --- the link ------------------------------------------------------------------------------------

@@ -39,8 +39,6 @@ class StoreForwarder {
   StoreForwarder& operator=(const StoreForwarder&) = delete;
 
   int port() const { return port_; }
-  // Whether a worker has connected since the round began.
-  bool was_asked() const { return was_asked_; }
 
   // A round begins: every connection of the one before is closed.
   void begin_round(RoundNumber round);
@@ -73,7 +71,6 @@ class StoreForwarder {
   bool is_sending_soon_ = false;
   StreamId spoke_last_{};       // of the workers
   bool several_speak_ = false;  // at the same time, as far as the last turn shows
-  bool was_asked_ = false;
 };
 
 }  // namespace cpprun
