@@ -28,64 +28,65 @@ std::string pet_variable(std::string_view name) {
 
 }  // namespace
 
-Declaration::Declaration(Flags& flags) : app_(std::make_unique<CLI::App>("", "cpprun")) {
-  // --help is a flag like the others here: it wins over mistakes, CLI11's is one of several ends.
-  app_->set_help_flag();
+Declaration::Declaration(Flags& flags) {
   facts_.reserve(flags_expected);
   bindings_.reserve(flags_expected);
-  begin_group("Rendezvous");
+  group_ = "Rendezvous";
   declare_rendezvous(flags);
-  begin_group("Workers");
+  group_ = "Workers";
   declare_workers(flags);
-  begin_group("Failures and restarts");
+  group_ = "Failures and restarts";
   declare_endings(flags);
-  begin_group("Logs");
+  group_ = "Logs";
   declare_log_files(flags);
   declare_own_words(flags);
-  begin_group("Compatibility with torchrun");
+  group_ = "Compatibility with torchrun";
   declare_compatibility(flags);
-  begin_group("General");
+  group_ = "General";
   declare_general(flags);
 }
 
 Declaration::~Declaration() = default;
 
-// CLI11 compares the names of each new option with those of all others in its group, so that small
-// groups make for a quick start. No two are the same: declaration_test looks.
-void Declaration::begin_group(const char* name) {
-  group_ = app_->add_option_group(name);
-}
-
 template <class T>
-FlagFacts& Declaration::bind(Flag<T>& flag, CLI::Option* option, const char* value) {
-  FlagFacts facts;
-  facts.name = option->get_lnames().front();
-  if (!option->get_snames().empty()) facts.letter = option->get_snames().front().front();
+FlagFacts& Declaration::bind(Flag<T>& flag, const char* names, const char* value, const char* help,
+                             std::function<CLI::Option*(CLI::App&)> make) {
+  auto& facts = facts_.emplace_back();
+  std::string_view spelled = names;
+  if (!spelled.starts_with("--")) {
+    facts.letter = spelled[1];
+    spelled.remove_prefix(std::string_view("-x,").size());
+  }
+  facts.name = spelled.substr(2);
   facts.value = value;
-  facts.group = group_->get_group();
-  facts.help = option->get_description();
+  facts.group = group_;
+  facts.help = help;
   facts.variables = {pet_variable(facts.name)};
-  option->type_name(value)->envname(facts.variables.front());
-  flag.source = "--" + facts.name;
-  flag.place = static_cast<int>(facts_.size());
-  bindings_.push_back({option, &flag.given, &flag.text, &flag.source, flag.place});
-  return facts_.emplace_back(std::move(facts));
+  flag.source = spelled;
+  flag.place = static_cast<int>(bindings_.size());
+  bindings_.push_back(
+      {std::move(make), nullptr, &flag.given, &flag.text, &flag.source, flag.place});
+  return facts;
 }
 
 template <class T>
 FlagFacts& Declaration::add(Flag<T>& flag, const char* names, const char* value,
                             ValueReader<T> read, const char* help) {
-  const auto take = [&flag, read = std::move(read)](const CLI::results_t& texts) {
+  auto take = [&flag, read = std::move(read)](const CLI::results_t& texts) {
     auto result = read(texts.front());
     if (!result) throw CLI::ValidationError(result.error().reason);
     flag.value = std::move(*result);
     return true;
   };
-  return bind(flag, group_->add_option(names, CLI::callback_t(take), help), value);
+  return bind(flag, names, value, help, [names, take = std::move(take)](CLI::App& app) {
+    return app.add_option(names, CLI::callback_t(take));
+  });
 }
 
 FlagFacts& Declaration::add(Flag<bool>& flag, const char* names, const char* help) {
-  return bind(flag, group_->add_flag(names, flag.value.emplace(false), help), "");
+  bool& value = flag.value.emplace(false);
+  return bind(flag, names, "", help,
+              [names, &value](CLI::App& app) { return app.add_flag(names, value); });
 }
 
 void Declaration::declare_rendezvous(Flags& flags) {
@@ -232,7 +233,7 @@ void Declaration::declare_general(Flags& flags) {
   add(flags.print_man, "--print-man", "Print the manual page").variables.clear();
   add(flags.help, "-h,--help", "Show this help").variables.clear();
   add(flags.version, "--version", "Show the version").variables.clear();
-  for (auto& flag : facts_) flag.in_file = flag.group != group_->get_group();
+  for (auto& flag : facts_) flag.in_file = flag.group != group_;
 }
 
 const FlagFacts* Declaration::find(std::string_view name) const {
@@ -243,7 +244,13 @@ const FlagFacts* Declaration::find(std::string_view name) const {
 }
 
 void Declaration::tell(const FlagFacts& flag, std::string text, std::string source) {
+  if (app_ == nullptr) {
+    app_ = std::make_unique<CLI::App>("", "cpprun");
+    // --help is a flag like the others here: it wins over mistakes, CLI11's is one of several ends.
+    app_->set_help_flag();
+  }
   auto& binding = bindings_[static_cast<std::size_t>(&flag - facts_.data())];
+  if (binding.option == nullptr) binding.option = binding.make(*app_);
   binding.option->clear();
   binding.option->add_result(text);
   *binding.given = true;

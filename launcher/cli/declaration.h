@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// Every flag, declared once on CLI11: its names, its group, the variables that give its default,
-// the kind of its value, what the help says. The help, the man page, the shells' completions, the
-// --config file and the command line are all read off this one declaration.
+// Every flag, declared once: its names, its group, the variables that give its default, the kind of
+// its value, what the help says. The help, the man page, the shells' completions, the --config file
+// and the command line are all read off this one declaration. CLI11 keeps those that somebody sets:
+// to make an option of each of the sixty would take a fifth of a launch.
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -53,14 +55,14 @@ class Declaration {
  private:
   // What a member of Flags learns as its flag is told something.
   struct Binding {
-    CLI::Option* option = nullptr;
+    std::function<CLI::Option*(CLI::App&)> make;
+    CLI::Option* option = nullptr;  // made when it is told something for the first time
     bool* given = nullptr;
     std::string* text = nullptr;
     std::string* source = nullptr;
     int place = 0;
   };
 
-  void begin_group(const char* name);
   void declare_rendezvous(Flags& flags);
   void declare_workers(Flags& flags);
   void declare_endings(Flags& flags);
@@ -75,10 +77,11 @@ class Declaration {
                  const char* help);
   FlagFacts& add(Flag<bool>& flag, const char* names, const char* help);
   template <class T>
-  FlagFacts& bind(Flag<T>& flag, CLI::Option* option, const char* value);
+  FlagFacts& bind(Flag<T>& flag, const char* names, const char* value, const char* help,
+                  std::function<CLI::Option*(CLI::App&)> make);
 
   std::unique_ptr<CLI::App> app_;
-  CLI::App* group_ = nullptr;      // of what is declared next
+  const char* group_ = "";         // of what is declared next
   std::vector<FlagFacts> facts_;   // as they stand in the help
   std::vector<Binding> bindings_;  // the same order
 };

@@ -42,6 +42,20 @@ TEST_CASE("a member learns its value, and who has said it") {
   CHECK_FALSE(flags.role.given);
 }
 
+TEST_CASE("CLI11 takes every flag, all of them at once") {
+  Flags flags;
+  Declaration declaration(flags);
+  Mistakes mistakes;
+  for (const auto& flag : declaration.facts()) {
+    const char* value = flag.name == "log-max-bytes" ? "64M" : "1";
+    declaration.tell(flag, flag.takes_value() ? value : "true", "--" + flag.name);
+  }
+  declaration.settle(mistakes);
+  CHECK(mistakes.sentences() == Words{});
+  CHECK(flags.redirects.value);
+  CHECK(is_on(flags.version));
+}
+
 TEST_CASE("what is told later wins, and its mistake does not hide the next one") {
   Flags flags;
   Declaration declaration(flags);
