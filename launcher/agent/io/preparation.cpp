@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <iterator>
-#include <random>
 #include <utility>
 
 #include "launcher/output/io/log_dir.h"
@@ -15,6 +14,7 @@
 #include "launcher/plan/numa.h"
 #include "launcher/report/io/terminal.h"
 #include "proto/bounds.h"
+#include "rendezvous/io/random_word.h"
 #include "rendezvous/io/steadiness.h"
 
 namespace cpprun::io {
@@ -94,7 +94,7 @@ RunInputs begin_inputs(Config config, Environment own) {
   inputs.utc_offset_seconds = utc_offset_seconds();
   inputs.node_token = random_token(node_token_bytes);
   inputs.error_folder = private_folder(inputs.config, environment);
-  inputs.kin = make_kin(inputs.node_token, std::random_device{}());
+  inputs.kin = make_kin(inputs.node_token, static_cast<std::uint32_t>(random_word()));
   return inputs;
 }
 

@@ -8,7 +8,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <new>
-#include <random>
 #include <system_error>
 #include <utility>
 
@@ -18,6 +17,7 @@
 #include "launcher/report/io/terminal.h"
 #include "proto/bounds.h"
 #include "rendezvous/io/boot_clock.h"
+#include "rendezvous/io/random_word.h"
 
 namespace cpprun::io {
 
@@ -34,7 +34,7 @@ Runtime::Runtime(RunInputs inputs, Watchdog watchdog)
       watchdog_(std::move(watchdog)),
       timer_(context_, [this] { agent_.advance(); }),
       farewell_(context_),
-      agent_number_(std::max(1U, std::random_device{}())),
+      agent_number_(std::max(1U, static_cast<std::uint32_t>(random_word()))),
       messages_(inputs_.style),
       pump_(context_, *inputs_.side, 1, 2, inputs_.style.timed),
       strangers_timer_(context_, [this] { tell_held_back(now()); }),

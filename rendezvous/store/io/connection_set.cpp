@@ -8,11 +8,11 @@
 #include <algorithm>
 #include <cerrno>
 #include <limits>
-#include <random>
 #include <system_error>
 #include <utility>
 
 #include "proto/text.h"
+#include "rendezvous/io/random_word.h"
 #include "rendezvous/store/io/connection_set_impl.h"
 
 namespace cpprun {
@@ -38,9 +38,7 @@ SessionLimits limits_of_sessions(const ConnectionLimits& limits) {
 }
 
 HashSeed random_seed() {
-  std::random_device random;
-  const auto word = [&random] { return std::uint64_t{random()} << 32 | random(); };
-  return {word(), word()};
+  return {random_word(), random_word()};
 }
 
 // Store clients and strangers for which there are descriptors below the first that is kept, beside
