@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "launcher/failure/error_file.h"
@@ -47,11 +48,19 @@ std::string text_of(const Json& object, const char* name) {
   return found != object.end() && found->is_string() ? found->get<std::string>() : std::string();
 }
 
-// Seconds since 1970, which upstream writes as a number or as its digits.
+// Larger than any, and exact as a double and as an integer.
+constexpr double seconds_max = 1e15;
+
+// Seconds since 1970, which upstream writes as a number or as its digits. A number that is no time
+// is as good as none: to convert one that does not fit would not be defined.
 std::optional<std::int64_t> seconds_of(const Json& object) {
   const auto found = object.find("timestamp");
   if (found == object.end()) return std::nullopt;
-  if (found->is_number()) return found->get<std::int64_t>();
+  if (found->is_number()) {
+    const auto seconds = found->get<double>();
+    if (!(std::abs(seconds) < seconds_max)) return std::nullopt;
+    return static_cast<std::int64_t>(seconds);
+  }
   if (!found->is_string()) return std::nullopt;
   return leading_number<std::int64_t>(found->get<std::string>());
 }

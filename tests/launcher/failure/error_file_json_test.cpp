@@ -15,7 +15,16 @@ TEST_CASE("the nested schema of torch's record decorator is read") {
 TEST_CASE("the flat schema is read, with a time as number, as text, or without") {
   CHECK(parse_error_file(R"({"message": "boom", "timestamp": 5})") == WorkerError{"boom", "", 5});
   CHECK(parse_error_file(R"({"message": "boom", "timestamp": "5"})") == WorkerError{"boom", "", 5});
+  CHECK(parse_error_file(R"({"message": "boom", "timestamp": 5.9})") == WorkerError{"boom", "", 5});
   CHECK(parse_error_file(R"({"message": "boom"})") == WorkerError{"boom", "", std::nullopt});
+}
+
+TEST_CASE("a time that is no time is none") {
+  for (const std::string time : {"10e030", "-1e300", "18446744073709551615", "true", "[5]"}) {
+    CAPTURE(time);
+    CHECK(parse_error_file(R"({"message": "boom", "timestamp": )" + time + "}") ==
+          WorkerError{"boom", "", std::nullopt});
+  }
 }
 
 TEST_CASE("garbage is an error that says in what way") {
