@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <chrono>
 #include <optional>
 #include <utility>
 
@@ -36,6 +38,13 @@ Holder holder_of(const HolderOf& holder_of, const std::string& secret_id) {
   return holder_of ? holder_of(secret_id) : Holder{};
 }
 
+// Of a token that is valid now. As long as a timer can count, at most.
+Duration time_left(const TokenTerms& terms, WallTime now) {
+  constexpr std::chrono::seconds most = std::chrono::years(10);
+  const auto since_1970 = std::chrono::floor<std::chrono::seconds>(now.time_since_epoch());
+  return std::min(most, std::chrono::seconds(terms.expiry_unix_seconds) - since_1970);
+}
+
 Credential credential_of(const std::string& secret_id, const std::string& address,
                          const HolderOf& whose) {
   Credential credential{.holder = fmt::format("{} with the secret \"{}\"", address, secret_id),
@@ -59,7 +68,8 @@ Result<Credential> credential_of(const http::Request& request, const SecureConte
   if (!terms) return tl::unexpected<Error>(terms.error());
   const std::string id = secret_id_of_token(shown);
   Credential credential{.holder = fmt::format("a token of the secret \"{}\"", id),
-                        .may_order = terms->purpose == TokenPurpose::order};
+                        .may_order = terms->purpose == TokenPurpose::order,
+                        .lasts = time_left(*terms, now)};
   if (Holder holder = holder_of(whose, id); !holder.sees_all) {
     credential.owner = std::move(holder.owner);
   }

@@ -9,6 +9,7 @@
 #include <string>
 #include <string_view>
 
+#include "proto/clock.h"
 #include "proto/result.h"
 
 namespace cpprun {
@@ -30,6 +31,7 @@ struct Credential {
   bool may_order = false;  // or look alone
   // Whose jobs it is good for; nothing: everybody's.
   std::optional<std::string> owner = {};
+  std::optional<Duration> lasts = {};  // from when it was shown; nothing: as long as it is there
   friend bool operator==(const Credential&, const Credential&) = default;
 };
 

@@ -137,6 +137,7 @@ class StatusServer::Visit : public std::enable_shared_from_this<Visit> {
     if (visitor.credential) {
       is_by_secret_ = true;
       watched_owner_ = visitor.credential->owner;
+      lasts_ = visitor.credential->lasts;
     }
     const bool asks_for_more = request.method == http::Method::post && !visitor.credential;
     if (asks_for_more && visitor.by_loopback && !visitor.user) {
@@ -162,6 +163,7 @@ class StatusServer::Visit : public std::enable_shared_from_this<Visit> {
     watches_ = response.goes_on && request.method == http::Method::get;
     std::string bytes = session_.answer(response);
     is_last_ = session_.closes() && !watches_;
+    watches_since_ = std::chrono::steady_clock::now();
     if (watches_) server_->keep_alive();
     say(std::move(bytes));
     if (watches_ && server_ != nullptr) drain();
@@ -207,13 +209,21 @@ class StatusServer::Visit : public std::enable_shared_from_this<Visit> {
     }
     outbox_ = {};
     sent_ = 0;
-    if (watches_) return (void)timer_.cancel();  // until there is more
+    if (watches_) return rest();
     since_ = std::chrono::steady_clock::now();
     if (!is_last_) return serve_in_turn();
     // To close while something is unread would take the answer from whoever has not read it yet.
     (void)::shutdown(fd(), SHUT_WR);  // Where that fails they are gone.
     end_after(server_->limits_.farewell);
     drain();
+  }
+
+  // Until there is more to say, or what was shown is good for no more.
+  void rest() {
+    timer_.cancel();
+    if (!lasts_) return;
+    const auto shown = std::chrono::steady_clock::now() - watches_since_;
+    end_after(std::max(Duration::zero(), *lasts_ - std::chrono::ceil<Duration>(shown)));
   }
 
   // What it still says is of no interest, but that it hangs up is.
@@ -254,10 +264,12 @@ class StatusServer::Visit : public std::enable_shared_from_this<Visit> {
   http::Session session_;
   std::string unread_;  // has come, and the session has no room for it yet
   std::string outbox_;
-  std::size_t sent_ = 0;                         // of the outbox
-  bool is_last_ = false;                         // what is said now is the last of this connection
-  bool watches_ = false;                         // its answer goes on
-  std::optional<std::string> watched_owner_;     // of whose jobs alone it may hear
+  std::size_t sent_ = 0;                      // of the outbox
+  bool is_last_ = false;                      // what is said now is the last of this connection
+  bool watches_ = false;                      // its answer goes on
+  std::optional<std::string> watched_owner_;  // of whose jobs alone it may hear
+  std::optional<Duration> lasts_;             // what it has shown, from when it was answered
+  std::chrono::steady_clock::time_point watches_since_;
   bool was_torn_ = false;                        // the deadline that runs is that of a request
   std::chrono::steady_clock::time_point since_;  // when it began to wait
 };

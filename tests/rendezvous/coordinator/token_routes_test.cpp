@@ -48,7 +48,13 @@ TEST_CASE("a request is judged by the token it shows") {
   request.authorization = bearer(secret, {.expiry_unix_seconds = expiry});
   const auto shown = credential_of(request, *secure, in_time);
   REQUIRE(shown);
-  CHECK(*shown == Credential{.holder = "a token of the secret \"blue\"", .may_order = false});
+  CHECK(shown->holder == "a token of the secret \"blue\"");
+  CHECK_FALSE(shown->may_order);
+  CHECK_FALSE(shown->owner);
+  CHECK(shown->lasts == std::chrono::seconds(expiry) - in_time.time_since_epoch());
+  request.authorization = bearer(secret, {.expiry_unix_seconds = 9'223'372'036'854'775'807});
+  CHECK(credential_of(request, *secure, in_time)->lasts == std::chrono::years(10));
+  request.authorization = bearer(secret, {.expiry_unix_seconds = expiry});
   CHECK_FALSE(credential_of(request, *secure, in_time + 1s));
 
   request.authorization = bearer(secret, {.expiry_unix_seconds = expiry, .job = "other"});

@@ -375,3 +375,25 @@ TEST_CASE("who watches as one owner hears nothing of the jobs of another") {
   CHECK(reader.heard.find("\"n\":1") == std::string::npos);
   CHECK(reader.heard.find("\"n\":3") == std::string::npos);
 }
+
+TEST_CASE("who watches by a token hears no more when it is over") {
+  asio::io_context context;
+  EventRing ring;
+  ring.add("{\"n\":1}", "alice");
+  StatusServer status(context, StatusAccess::user,
+                      {.answer =
+                           [&](const http::Request& request, const Visitor& visitor) {
+                             return events_answer(ring, request, visitor.credential->owner);
+                           },
+                       .refused = [](const std::string&) {}});
+  tcp::acceptor acceptor{context, tcp::endpoint{asio::ip::make_address(loopback), 0}};
+  tcp::socket socket = dial(context, acceptor.local_endpoint().port());
+  status.adopt_holder(FileDescriptor(acceptor.accept().release()),
+                      {.holder = "a token", .lasts = std::chrono::milliseconds(1)});
+  asio::write(socket,
+              asio::buffer(std::string("GET /api/v1/events HTTP/1.1\r\nHost: localhost\r\n\r\n")));
+  Reader reader{socket};
+  run_until(context, [&] { return reader.is_closed; });
+  CHECK(reader.heard.find("\"n\":1") != std::string::npos);
+  CHECK(status.size() == 0);
+}
