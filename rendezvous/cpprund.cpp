@@ -10,6 +10,7 @@
 #include "proto/version.h"
 #include "rendezvous/daemon/activation.h"
 #include "rendezvous/daemon/cpprund_cli.h"
+#include "rendezvous/daemon/io/owner_files.h"
 #include "rendezvous/daemon/io/store_daemon.h"
 #include "rendezvous/io/standard_streams.h"
 #include "rendezvous/io/steadiness.h"
@@ -27,6 +28,7 @@ int main(int argc, char** argv) {
   cpprun::hold_steady();
   auto& options = std::get<cpprun::DaemonOptions>(parsed);
   options.door_folders = cpprun::own_door_folders(environment, ::geteuid());
+  cpprun::settle_secret_file(options);
   for (const char* name : cpprun::service_variables) ::unsetenv(name);
   return cpprun::run_store_daemon(options, environment);
 }

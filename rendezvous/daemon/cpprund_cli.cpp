@@ -11,6 +11,7 @@
 
 #include "proto/bounds.h"
 #include "proto/plain_text.h"
+#include "rendezvous/secret_place.h"
 
 namespace cpprun {
 namespace {
@@ -86,7 +87,8 @@ void add_secrets(CLI::App& app, DaemonOptions& options) {
           ->check(not_empty)
           ->type_name("FOLDER");
   app.add_option("--secret-file", options.secret_file,
-                 "File with the secret of the one owner there is")
+                 "File with the secret of the one owner there is (default: CPPRUN_SECRET_FILE, or "
+                 "~/.config/cpprun/secret where there is one)")
       ->check(not_empty)
       ->type_name("FILE")
       ->excludes(folder);
@@ -160,6 +162,10 @@ std::variant<DaemonOptions, CommandLineEnd> parse_daemon_options(int argc, const
   if (app.count("--max-jobs-per-address") == 0) {
     const std::size_t share = std::max(options.jobs_max / 4, bounds::jobs_few);
     options.jobs_per_address_max = std::min(options.jobs_per_address_max, share);
+  }
+  if (!options.has_secrets()) {
+    const SecretPlace place = secret_place({}, environment);
+    (place.was_named ? options.secret_file : options.own_secret_file) = place.path;
   }
   options.names_address = app.count("--host") + app.count("--port") > 0;
   options.port = static_cast<std::uint16_t>(port);

@@ -27,6 +27,7 @@ struct DaemonOptions {
   // Whose jobs it hosts: a folder with a file for each owner, or one file. Empty: anybody's.
   std::string secrets_folder = {};
   std::string secret_file = {};
+  std::string own_secret_file = {};  // the user's own, where no file was named; it may be absent
   bool has_secrets() const { return !secrets_folder.empty() || !secret_file.empty(); }
   bool has_sandbox = true;      // gives up what it does not need before it serves
   bool has_plain_store = true;  // for whoever comes, on the port where agents meet

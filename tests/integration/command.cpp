@@ -261,6 +261,11 @@ std::string from_build(const char* name) {
   return value == nullptr ? "" : value;
 }
 
+bool has_secret() {
+  const char* const file = std::getenv("CPPRUN_SECRET_FILE");
+  return file != nullptr && *file != '\0';
+}
+
 int free_port() {
   std::random_device device;
   std::uniform_int_distribution<int> ports(20000, 29999);

@@ -114,6 +114,9 @@ std::string worker();
 // The value of a variable that the build sets, e.g. CPPRUN; empty where it is not set.
 std::string from_build(const char* name);
 
+// Whether the scene is played with a secret that all its nodes hold (CPPRUN_SECRET_FILE).
+bool has_secret();
+
 // Why no terminal can be had here, as in a bare root without /dev/pts; empty where one can.
 std::string no_terminal();
 

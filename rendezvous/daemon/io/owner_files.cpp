@@ -105,6 +105,13 @@ Result<OwnerFiles> read_folder(const std::string& path) {
 
 }  // namespace
 
+void settle_secret_file(DaemonOptions& options) {
+  const std::string& own = options.own_secret_file;
+  // Whatever else is wrong with it is told by who reads it.
+  if (options.has_secrets() || own.empty() || ::access(own.c_str(), F_OK) != 0) return;
+  options.secret_file = own;
+}
+
 Result<OwnerFiles> read_owner_files(const DaemonOptions& options) {
   if (!options.secrets_folder.empty()) return read_folder(options.secrets_folder);
   OwnerFiles files;

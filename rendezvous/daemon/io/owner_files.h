@@ -16,6 +16,9 @@ struct OwnerFiles {
   std::vector<std::string> passed_over;  // what else lies in the folder
 };
 
+// Takes the user's own file where no other was named and it is there.
+void settle_secret_file(DaemonOptions& options);
+
 // Those of --secrets or --secret-file; none where the daemon has neither. One file that is wrong is
 // the reason why there are none.
 Result<OwnerFiles> read_owner_files(const DaemonOptions& options);

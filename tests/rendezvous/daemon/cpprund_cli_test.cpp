@@ -172,3 +172,23 @@ TEST_CASE("secrets lie in a folder or in a file, not in both") {
   CHECK(end_of({"--secrets=/s", "--secret-file=/f"}).exit_code == 2);
   CHECK(end_of({"--secrets="}).exit_code == 2);
 }
+
+TEST_CASE("a daemon finds its secret where cpprun does") {
+  const auto of = [](std::vector<const char*> arguments, const Environment& environment) {
+    arguments.insert(arguments.begin(), "cpprund");
+    const auto parsed = parse_daemon_options(static_cast<int>(arguments.size()), arguments.data(),
+                                             "1.2.3", environment);
+    REQUIRE(std::holds_alternative<DaemonOptions>(parsed));
+    return std::get<DaemonOptions>(parsed);
+  };
+  const Environment both{{"CPPRUN_SECRET_FILE", "/v"}, {"HOME", "/h"}};
+  CHECK(of({}, both).secret_file == "/v");
+  CHECK(of({"--secret-file=/f"}, both).secret_file == "/f");
+  CHECK(of({"--secrets=/s"}, both).secret_file.empty());
+  CHECK(of({"--secrets=/s"}, {{"HOME", "/h"}}).own_secret_file.empty());
+  // The user's own need not be there.
+  const auto own = of({}, {{"HOME", "/h"}});
+  CHECK(own.secret_file.empty());
+  CHECK_FALSE(own.has_secrets());
+  CHECK(own.own_secret_file == "/h/.config/cpprun/secret");
+}

@@ -119,3 +119,19 @@ TEST_CASE("one file is one owner's, and a daemon may have none") {
   REQUIRE(files->owners.size() == 1);
   CHECK(files->owners.front().name == "default");
 }
+
+TEST_CASE("the user's own file is taken where it is there, and no other was named") {
+  const Folder folder;
+  DaemonOptions options;
+  options.own_secret_file = folder.path() + "/key";
+  settle_secret_file(options);
+  CHECK_FALSE(options.has_secrets());
+  put(folder, "key", "a");
+  settle_secret_file(options);
+  CHECK(options.secret_file == folder.path() + "/key");
+  DaemonOptions other;
+  other.own_secret_file = folder.path() + "/key";
+  other.secrets_folder = folder.path();
+  settle_secret_file(other);
+  CHECK(other.secret_file.empty());
+}
