@@ -144,9 +144,10 @@ TEST_CASE("a job is ordered to save and to stop, and what cannot be done is told
 
 TEST_CASE("every page of a daemon's jobs is listed, and the last job is found") {
   const Scene scene;
+  auto options = scene.options();
+  options.variables["CPPRUN_SECRET_FILE"] = "";  // its agents speak in clear here
   Command daemon(
-      {from_build("CPPRUND"), "--host=127.0.0.1", "--port=" + std::to_string(scene.port)},
-      scene.options());
+      {from_build("CPPRUND"), "--host=127.0.0.1", "--port=" + std::to_string(scene.port)}, options);
   daemon.expect_out("listening");
   constexpr int jobs = 230;  // a page has 200
   std::vector<cpprun::FileDescriptor> agents;
