@@ -44,11 +44,23 @@ class SecretFile {
     REQUIRE(::chmod(path_.c_str(), 0600) == 0);
   }
   Options options() const { return {.variables = {{"CPPRUN_SECRET_FILE", path_}}}; }
+  void give_to(uid_t user) const {
+    REQUIRE(::chown(folder_.path().c_str(), user, user) == 0);
+    REQUIRE(::chown(path_.c_str(), user, user) == 0);
+  }
 
  private:
   Folder folder_;
   std::string path_;
 };
+
+constexpr uid_t nobody = 65534;
+
+Words as_nobody(const Words& words) {
+  Words all = {"setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"};
+  all.insert(all.end(), words.begin(), words.end());
+  return all;
+}
 
 Words node(int rank, const std::string& script, const Words& flags = {}) {
   Words words = {"--nnodes=2",
@@ -185,6 +197,33 @@ TEST_CASE("no worker is given the secret") {
   CHECK(contains(ended.out, "WORLD_SIZE=1"));
   CHECK_FALSE(contains(ended.out, "CPPRUN_SECRET_FILE"));
   CHECK_FALSE(contains(ended.out, "/secret"));
+}
+
+TEST_CASE(
+    "who is of its user reads no memory of a cpprun that holds a secret, nor finds its core") {
+  if (::geteuid() != 0) return skip("only root can be somebody else");
+  if (run(as_nobody({from_build("CPPRUN"), "--version"})).code != 0) {
+    return skip("there is no setpriv here, or nobody else can run what was built");
+  }
+  const SecretFile secret(blue);
+  secret.give_to(nobody);
+  Options without = secret.options();
+  without.variables = {{"CPPRUN_SECRET_FILE", ""}, {"HOME", ""}, {"XDG_CONFIG_HOME", ""}};
+  for (const bool holds : {true, false}) {
+    CAPTURE(holds);
+    Command job(as_nobody(with_cpprun({"--nnodes=1:2", "--rdzv-backend=c10d", "--rdzv-id=held",
+                                       "--rdzv-endpoint=127.0.0.1:" + std::to_string(free_port()),
+                                       "--rdzv-conf=last_call_timeout=0.1", "--no-python", worker(),
+                                       "say", "up", "hang"})),
+                holds ? secret.options() : without);
+    job.expect_out("up\n");
+    // The kernel gives to root what no core file is written of, and what no debugger may look into.
+    struct stat memory {};
+    REQUIRE(::stat(("/proc/" + std::to_string(job.pid()) + "/mem").c_str(), &memory) == 0);
+    CHECK(memory.st_uid == (holds ? 0 : nobody));
+    job.signal(SIGTERM);
+    CHECK(job.wait().code == 128 + SIGTERM);
+  }
 }
 
 TEST_CASE("owners at one daemon neither join nor see each other's jobs, and admin sees all") {

@@ -118,7 +118,8 @@ Result<std::unique_ptr<StoreForwarder>> StoreForwarder::open(asio::io_context& c
   if (!error) acceptor.bind(any_port, error);
   if (!error) acceptor.listen(bounds::store_forwarder_backlog, error);
   if (error) {
-    return failure("cannot open a port of 127.0.0.1 for this node's workers: " + error.message());
+    return failure("cannot open a port of 127.0.0.1 for this node's workers: " + error.message() +
+                   "; is the loopback interface up? With --store=direct none is needed");
   }
   return std::unique_ptr<StoreForwarder>(
       new StoreForwarder(context, std::move(acceptor), std::move(callbacks)));
