@@ -3,7 +3,9 @@
 // read, a clock that agrees with the others'.
 
 #include <doctest/doctest.h>
+#include <fcntl.h>
 #include <signal.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <filesystem>
@@ -283,6 +285,26 @@ TEST_CASE("a console that nobody reads holds up its workers and neither the node
   third.signal(SIGTERM);
   CHECK(third.wait().code == 143);
   cluster.expect_nothing_left();
+}
+
+TEST_CASE("a console that nobody reads does not outlast the grace of who asked for the end") {
+  const Folder folder;
+  const std::string console = folder.path() + "/console";
+  REQUIRE(::mkfifo(console.c_str(), 0600) == 0);
+  const cpprun::FileDescriptor unread(::open(console.c_str(), O_RDWR | O_CLOEXEC));
+  REQUIRE(unread);
+  // Opens the console itself, so that nothing waits between it and cpprun.
+  Words words = {"sh", "-c", "exec 2>\"$0\"; exec \"$@\"", console};
+  for (const auto& word : with_cpprun({"--standalone", "--no-python", "sh", "-c",
+                                       "head -c 600000 /dev/zero | tr '\\0' x >&2; "
+                                       "echo up; sleep 1000"})) {
+    words.push_back(word);
+  }
+  Command job(words);
+  job.expect_out("up");
+  job.signal(SIGTERM);
+  // A minute where nobody asked: the harness would not wait for so long.
+  CHECK(job.wait_for_exit() == 143);
 }
 
 TEST_CASE("hosts whose clocks are forty days apart run a job, and restart it, as any others") {

@@ -159,6 +159,7 @@ Result<void> Runtime::open() {
     }
     // The job is over and only words are left: whoever insists need not wait for their reader.
     if (exit_ && asks_to_end(signal)) return leave_within(bounds::console_patience_pressed);
+    is_asked_to_end_ = is_asked_to_end_ || asks_to_end(signal);
     post(agent::Signalled{signal});
   });
   agent_.begin(

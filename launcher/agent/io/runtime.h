@@ -139,6 +139,7 @@ class Runtime {
   int files_to_leave_ = 0;               // report, events, error file: they are being written
   std::optional<Duration> flush_after_;  // that: how long consoles are waited for
   bool leaving_ = false;
+  bool is_asked_to_end_ = false;  // by a signal, whose sender may KILL after a grace of its own
 };
 
 }  // namespace cpprun::io

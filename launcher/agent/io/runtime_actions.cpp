@@ -23,6 +23,14 @@
 
 namespace cpprun::io {
 
+namespace {
+
+// How long consoles are waited for where a signal asked for the end. Whoever sent it may KILL after
+// 30 s, of which the workers' grace takes 25 already.
+constexpr auto patience_when_asked = std::chrono::seconds(3);
+
+}  // namespace
+
 // --- the workers ---------------------------------------------------------------------------------
 
 void Runtime::on(const agent::Prepare& action) {
@@ -336,7 +344,8 @@ void Runtime::file_is_left() {
 }
 
 void Runtime::leave_when_everything_is_said() {
-  if (!leaving_) leave_within(bounds::console_patience);
+  if (leaving_) return;
+  leave_within(is_asked_to_end_ ? patience_when_asked : bounds::console_patience);
 }
 
 void Runtime::leave_within(Duration patience) {
