@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <string_view>
 
 namespace cpprun {
 
@@ -68,6 +69,14 @@ bool wants_stderr_inherited(SettingReader& reader) {
   return true;
 }
 
+// As they are spelled, seen from here; streams (/dev/stderr) may be shared.
+bool is_one_file(std::string_view one, std::string_view other) {
+  for (auto* const each : {&one, &other}) {
+    while (each->starts_with("./")) each->remove_prefix(2);
+  }
+  return !one.empty() && !one.starts_with("/dev/") && one == other;
+}
+
 // torchrun knows two names for nothing at all, and lets packages bring others along.
 bool wants_events_on_console(SettingReader& reader) {
   const auto& handler = reader.flags().event_log_handler;
@@ -120,6 +129,10 @@ void read_log_settings(SettingReader& reader, Config& config) {
                                   any_teed(logs.tee, &StreamChoice::err), logs);
   logs.report_file = flags.report.value.value_or("");
   logs.events_file = flags.events.value.value_or("");
+  if (is_one_file(logs.report_file, logs.events_file)) {
+    reader.complain(flags.events, "={} is the file of --report as well; give each one of its own",
+                    logs.events_file);
+  }
   logs.stderr_inherited = wants_stderr_inherited(reader);
   logs.events_on_console = wants_events_on_console(reader);
   logs.level = log_level(reader);

@@ -84,6 +84,14 @@ TEST_CASE("lines have their time when asked for, or where nobody said and there 
         Words{"--log-time=now is neither auto, always nor never"});
 }
 
+TEST_CASE("the report and the events are not written over each other") {
+  CHECK(mistakes({"--report=a", "--events=./a", "x"}) ==
+        Words{"--events=./a is the file of --report as well; give each one of its own"});
+  CHECK(good({"--report=a", "--events=b", "x"}).logs.events_file == "b");
+  CHECK(good({"--report=/dev/stderr", "--events=/dev/stderr", "x"}).logs.events_file ==
+        "/dev/stderr");
+}
+
 TEST_CASE("events go to the console by torchrun's name for it, and by no other") {
   CHECK(good({"--event-log-handler=console", "--events=e", "x"}).logs.events_on_console);
   CHECK(good({"x"}, {{"PET_EVENT_LOG_HANDLER", "console"}}).logs.events_on_console);
