@@ -28,11 +28,15 @@ namespace {
 using namespace cpprun;
 
 // Those of the job; or why it has to have one, and what is wrong with it.
-Result<Secrets> secrets_of(const Config& config, const Environment& environment) {
+Result<Secrets> secrets_of(Config& config, const Environment& environment) {
   if (!uses_secret(config)) return Secrets{};
   auto secrets = find_secrets(config.secret_file, environment);
   const auto missing = missing_secret(config);
   if (secrets && secrets->empty() && missing) return failure(*missing);
+  if (secrets && secrets->empty() && config.nodes_max > 1 && !config.insecure) {
+    const std::string why = secret_out_of_reach(config.secret_file, environment);
+    if (!why.empty()) config.notes.push_back(why);
+  }
   return secrets;
 }
 

@@ -6,6 +6,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>
+#include <optional>
 #include <set>
 #include <sstream>
 
@@ -92,6 +93,22 @@ void add_secrets(CLI::App& app, DaemonOptions& options) {
       ->check(not_empty)
       ->type_name("FILE")
       ->excludes(folder);
+  app.add_flag("!--no-secret", options.looks_for_secret,
+               "Hold none, whatever lies where one is looked for: serve whoever comes")
+      ->excludes("--secrets")
+      ->excludes("--secret-file");
+}
+
+// CPPRUN_REQUIRE_SECRET, which whoever looks after the machine sets.
+std::optional<CommandLineEnd> read_requirement(const Environment& environment,
+                                               DaemonOptions& options) {
+  const std::string* const said = find_variable(environment, "CPPRUN_REQUIRE_SECRET");
+  if (said == nullptr || said->empty() || *said == "0") return std::nullopt;
+  options.requires_secret = *said == "1";
+  if (options.requires_secret) return std::nullopt;
+  return CommandLineEnd{
+      exit_usage, fmt::format("cpprund: CPPRUN_REQUIRE_SECRET={} is neither 1 (on) nor 0 (off)\n",
+                              plain_line(*said))};
 }
 
 // What is there for others than the agents.
@@ -163,7 +180,8 @@ std::variant<DaemonOptions, CommandLineEnd> parse_daemon_options(int argc, const
     const std::size_t share = std::max(options.jobs_max / 4, bounds::jobs_few);
     options.jobs_per_address_max = std::min(options.jobs_per_address_max, share);
   }
-  if (!options.has_secrets()) {
+  if (auto wrong = read_requirement(environment, options)) return std::move(*wrong);
+  if (!options.has_secrets() && options.looks_for_secret) {
     const SecretPlace place = secret_place({}, environment);
     (place.was_named ? options.secret_file : options.own_secret_file) = place.path;
   }

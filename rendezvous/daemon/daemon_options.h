@@ -28,6 +28,8 @@ struct DaemonOptions {
   std::string secrets_folder = {};
   std::string secret_file = {};
   std::string own_secret_file = {};  // the user's own, where no file was named; it may be absent
+  bool looks_for_secret = true;      // --no-secret: it does not
+  bool requires_secret = false;      // CPPRUN_REQUIRE_SECRET=1
   bool has_secrets() const { return !secrets_folder.empty() || !secret_file.empty(); }
   bool has_sandbox = true;      // gives up what it does not need before it serves
   bool has_plain_store = true;  // for whoever comes, on the port where agents meet

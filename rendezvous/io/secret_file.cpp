@@ -25,7 +25,8 @@ constexpr unsigned others_bits = 077;
 
 struct Trouble {
   std::string reason;
-  bool is_absent = false;  // there is no such file, or none that this user can get to
+  bool is_absent = false;        // there is no such file, or none that this user can get to
+  bool is_out_of_reach = false;  // nobody can tell: its folder cannot be opened
 };
 template <class T>
 using Attempt = tl::expected<T, Trouble>;
@@ -47,6 +48,7 @@ tl::unexpected<Trouble> absent(const std::string& path, int error_number) {
                                                  "nodes the same",
                                                  errno_text(error_number), plain_line(path)));
   trouble.value().is_absent = true;
+  trouble.value().is_out_of_reach = error_number != ENOENT && error_number != ENOTDIR;
   return trouble;
 }
 
@@ -157,7 +159,25 @@ Result<T> told(Attempt<T> attempt) {
   return std::move(*attempt);
 }
 
+// What is wrong where no file was named.
+std::optional<Trouble> trouble_with(const std::string& path) {
+  auto secrets = read_at(path);
+  return secrets ? std::nullopt : std::optional(std::move(secrets.error()));
+}
+
 }  // namespace
+
+bool may_have_secret(const std::string& path) {
+  const auto trouble = trouble_with(path);
+  return !trouble || !trouble->is_absent || trouble->is_out_of_reach;
+}
+
+std::string secret_out_of_reach(const std::string& named, const Environment& environment) {
+  const SecretPlace place = secret_place(named, environment);
+  if (place.was_named || place.path.empty()) return {};
+  const auto trouble = trouble_with(place.path);
+  return trouble && trouble->is_out_of_reach ? trouble->reason : std::string();
+}
 
 Result<Secrets> read_secret_file(const std::string& path) {
   return told(read_at(path));

@@ -21,6 +21,13 @@ Result<Secrets> read_secret_file(const std::string& path);
 Result<Secrets> read_secret_in(const FileDescriptor& folder, const std::string& name,
                                const std::string& path);
 
+// Whether there is something, be it wrong, or a folder into which this user cannot look.
+bool may_have_secret(const std::string& path);
+
+// Why nobody can tell whether the user has a secret, where find_secrets then finds none; empty
+// where that is known. Not a reason to end: a container's user is often not its HOME's.
+std::string secret_out_of_reach(const std::string& named, const Environment& environment);
+
 // Those that a flag or the variable names, or the user's own (rendezvous/secret_place.h). None
 // where nothing was named and the user has none.
 Result<Secrets> find_secrets(const std::string& named, const Environment& environment);

@@ -107,9 +107,9 @@ Result<OwnerFiles> read_folder(const std::string& path) {
 
 void settle_secret_file(DaemonOptions& options) {
   const std::string& own = options.own_secret_file;
-  // Whatever else is wrong with it is told by who reads it.
-  if (options.has_secrets() || own.empty() || ::access(own.c_str(), F_OK) != 0) return;
-  options.secret_file = own;
+  // Whatever is wrong with it is told by who reads it: a daemon that cannot have the secret that
+  // may be there does not open itself to everybody.
+  if (!options.has_secrets() && !own.empty() && may_have_secret(own)) options.secret_file = own;
 }
 
 Result<OwnerFiles> read_owner_files(const DaemonOptions& options) {
@@ -117,6 +117,9 @@ Result<OwnerFiles> read_owner_files(const DaemonOptions& options) {
   OwnerFiles files;
   if (options.secret_file.empty()) return files;
   auto secrets = read_secret_file(options.secret_file);
+  if (!secrets && options.secret_file == options.own_secret_file) {
+    return failure(secrets.error().reason + "; --no-secret serves whoever comes");
+  }
   if (!secrets) return tl::unexpected(std::move(secrets.error()));
   files.owners.push_back({.name = std::string(only_owner_name), .secrets = std::move(*secrets)});
   return files;

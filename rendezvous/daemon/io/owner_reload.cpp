@@ -17,7 +17,17 @@ OwnerReload::OwnerReload(asio::io_context& io, const DaemonOptions& options, Hoo
 }
 
 Result<void> OwnerReload::load() {
-  if (!options_.has_secrets()) return {};
+  if (!options_.has_secrets()) {
+    if (options_.requires_secret) {
+      return failure(
+          "CPPRUN_REQUIRE_SECRET=1 asks for a secret, and this daemon has none: "
+          "--secrets or --secret-file names it, \"cpprunctl keygen\" makes one");
+    }
+    if (!options_.looks_for_secret) return {};
+    hooks_.say(LogLevel::info,
+               "holds no secret: whoever reaches its port may join its jobs and use its stores");
+    return {};
+  }
   // Read in place, and not by a side process, which keys would have to come back from: an operator
   // has just put the files there.
   auto files = read_owner_files(options_);
@@ -42,8 +52,10 @@ void OwnerReload::wait() {
 
 void OwnerReload::reload() {
   if (!options_.has_secrets()) {
-    hooks_.say(LogLevel::info,
-               "SIGHUP: nothing to reload, this daemon was started without --secrets");
+    hooks_.say(
+        LogLevel::info,
+        "SIGHUP: nothing to reload, this daemon was started without a secret; where there is "
+        "one now, start it again");
     return;
   }
   const auto loaded = load();

@@ -191,4 +191,10 @@ TEST_CASE("a daemon finds its secret where cpprun does") {
   CHECK(own.secret_file.empty());
   CHECK_FALSE(own.has_secrets());
   CHECK(own.own_secret_file == "/h/.config/cpprun/secret");
+  const auto none = of({"--no-secret"}, both);
+  CHECK_FALSE(none.has_secrets());
+  CHECK(none.own_secret_file.empty());
+  CHECK(end_of({"--no-secret", "--secret-file=/f"}).exit_code == 2);
+  CHECK(of({}, {{"CPPRUN_REQUIRE_SECRET", "1"}}).requires_secret);
+  CHECK_FALSE(of({}, {{"CPPRUN_REQUIRE_SECRET", "0"}}).requires_secret);
 }

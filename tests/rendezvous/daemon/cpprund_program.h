@@ -94,7 +94,13 @@ class Program {
     if (line.find(" cpprund: sandbox: ") != std::string::npos) line = any_err_line();
     return line;
   }
-  std::string any_err_line() { return line_of(err_); }
+  // But for what it says first of all where it has no secret.
+  std::string any_err_line() {
+    std::string line = first_err_line();
+    if (line.find(" cpprund: holds no secret: ") != std::string::npos) line = first_err_line();
+    return line;
+  }
+  std::string first_err_line() { return line_of(err_); }
 
   // The port of the line `cpprund listening on [::]:43211`.
   std::uint16_t port() {

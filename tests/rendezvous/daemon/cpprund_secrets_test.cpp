@@ -83,12 +83,23 @@ TEST_CASE("a daemon of one owner reads its file again") {
   CHECK(daemon.end_with(SIGTERM) == 0);
 }
 
+TEST_CASE("a daemon that has to hold a secret and has none does not start") {
+  Program daemon(with({}), {.words = "HOME= XDG_CONFIG_HOME= CPPRUN_SECRET_FILE= "
+                                     "CPPRUN_REQUIRE_SECRET=1 exec"});
+  CHECK(line_with(daemon, "CPPRUN_REQUIRE_SECRET=1 asks for a secret, and this daemon has none") !=
+        "");
+  CHECK(daemon.exit_code() == 1);
+}
+
 TEST_CASE("a daemon without secrets has nothing to reload, and goes on") {
-  Program daemon(with({}));
+  Program daemon(with({}), {.words = "HOME= XDG_CONFIG_HOME= CPPRUN_SECRET_FILE= exec"});
   daemon.port();
+  CHECK(daemon.first_err_line().ends_with(
+      "holds no secret: whoever reaches its port may join its jobs and use its stores"));
   daemon.signal(SIGHUP);
   CHECK(line_with(daemon, "SIGHUP")
-            .ends_with("SIGHUP: nothing to reload, this daemon was started without --secrets"));
+            .ends_with("SIGHUP: nothing to reload, this daemon was started without a secret; "
+                       "where there is one now, start it again"));
   CHECK(daemon.end_with(SIGTERM) == 0);
 }
 

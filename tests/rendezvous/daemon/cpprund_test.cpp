@@ -142,12 +142,8 @@ RawClient agent_of(std::uint16_t port, const std::string& job) {
   RawClient agent(port);
   pollfd watched{agent.fd(), POLLOUT, 0};
   REQUIRE(poll(&watched, 1, 10'000) == 1);
-  const link::Join join{.job = job,
-                        .host = "alpha",
-                        .pid = 1,
-                        .nodes_min = 1,
-                        .nodes_max = 1,
-                        .lease = 120s};
+  const link::Join join{
+      .job = job, .host = "alpha", .pid = 1, .nodes_min = 1, .nodes_max = 1, .lease = 120s};
   (void)agent.offer(std::string(link::preamble) + link::encode(join));
   watched.events = POLLIN;
   while (!agent.was_closed && agent.heard.find("sealed") == std::string::npos &&

@@ -129,6 +129,18 @@ TEST_CASE("the user's own file is taken where it is there, and no other was name
   put(folder, "key", "a");
   settle_secret_file(options);
   CHECK(options.secret_file == folder.path() + "/key");
+  // A link that leads nowhere is something, and is refused by who reads it.
+  REQUIRE(::symlink("/nonexistent", (folder.path() + "/link").c_str()) == 0);
+  DaemonOptions linked;
+  linked.own_secret_file = folder.path() + "/link";
+  settle_secret_file(linked);
+  CHECK(linked.has_secrets());
+  CHECK_FALSE(read_owner_files(linked));
+  // Where it cannot look there may be one.
+  DaemonOptions barred;
+  barred.own_secret_file = folder.path() + "/key/secret";
+  settle_secret_file(barred);
+  CHECK_FALSE(barred.has_secrets());
   DaemonOptions other;
   other.own_secret_file = folder.path() + "/key";
   other.secrets_folder = folder.path();
