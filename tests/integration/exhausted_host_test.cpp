@@ -4,10 +4,13 @@
 
 #include <doctest/doctest.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
+#include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <filesystem>
 
 #include "tests/integration/cluster.h"
@@ -293,17 +296,33 @@ TEST_CASE("a console that nobody reads does not outlast the grace of who asked f
   REQUIRE(::mkfifo(console.c_str(), 0600) == 0);
   const cpprun::FileDescriptor unread(::open(console.c_str(), O_RDWR | O_CLOEXEC));
   REQUIRE(unread);
-  // Opens the console itself, so that nothing waits between it and cpprun.
-  Words words = {"sh", "-c", "exec 2>\"$0\"; exec \"$@\"", console};
+  // Asks for the end and insists after 30 s, as Kubernetes and Slurm do. The shell opens the
+  // console, so that nothing stands between it and cpprun.
+  Words words = {"timeout",
+                 "--foreground",
+                 "--kill-after=30",
+                 "1000",
+                 "sh",
+                 "-c",
+                 "exec 2>\"$0\"; exec \"$@\"",
+                 console};
   for (const auto& word : with_cpprun({"--standalone", "--no-python", "sh", "-c",
-                                       "head -c 600000 /dev/zero | tr '\\0' x >&2; "
-                                       "echo up; sleep 1000"})) {
+                                       "head -c 3000000 /dev/zero >&2; sleep 1000"})) {
     words.push_back(word);
   }
   Command job(words);
-  job.expect_out("up");
+  // Full, and for so many looks that cpprun has more to say than fits.
+  const auto is_full = [&unread] {
+    int held = 0;
+    pollfd room{unread.get(), POLLOUT, 0};
+    return ::ioctl(unread.get(), FIONREAD, &held) == 0 && held > 0 && ::poll(&room, 1, 0) == 0;
+  };
+  const auto end = std::chrono::steady_clock::now() + patience;
+  for (int looks = 0; looks < 100'000 && std::chrono::steady_clock::now() < end;) {
+    looks = is_full() ? looks + 1 : 0;
+  }
+  CHECK(is_full());
   job.signal(SIGTERM);
-  // A minute where nobody asked: the harness would not wait for so long.
   CHECK(job.wait_for_exit() == 143);
 }
 
