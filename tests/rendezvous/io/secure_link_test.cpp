@@ -53,6 +53,17 @@ struct Reader {
   bool is_closed = false;
 };
 
+// Tells events alone, to whoever has been let in.
+std::unique_ptr<StatusServer> server_of_events(asio::io_context& context, EventRing& ring) {
+  return std::make_unique<StatusServer>(
+      context, StatusAccess::user,
+      StatusServer::Callbacks{.answer =
+                                  [&ring](const http::Request& request, const Visitor& visitor) {
+                                    return events_answer(ring, request, visitor.credential->owner);
+                                  },
+                              .refused = [](const std::string&) {}});
+}
+
 }  // namespace
 
 TEST_CASE("agents that hold the secret are seated, and say everything in secret") {
@@ -354,12 +365,8 @@ TEST_CASE("who watches as one owner hears nothing of the jobs of another") {
   ring.add("{\"n\":1}", alice);
   ring.add("{\"n\":2}", bob);
   CHECK(ring.since(0, alice) == "id: 1\ndata: {\"n\":1}\n\n");
-  StatusServer status(context, StatusAccess::user,
-                      {.answer =
-                           [&](const http::Request& request, const Visitor& visitor) {
-                             return events_answer(ring, request, visitor.credential->owner);
-                           },
-                       .refused = [](const std::string&) {}});
+  const auto status_server = server_of_events(context, ring);
+  StatusServer& status = *status_server;
   tcp::acceptor acceptor{context, tcp::endpoint{asio::ip::make_address(loopback), 0}};
   tcp::socket socket = dial(context, acceptor.local_endpoint().port());
   status.adopt_holder(FileDescriptor(acceptor.accept().release()),
@@ -380,12 +387,8 @@ TEST_CASE("who watches by a token hears no more when it is over") {
   asio::io_context context;
   EventRing ring;
   ring.add("{\"n\":1}", "alice");
-  StatusServer status(context, StatusAccess::user,
-                      {.answer =
-                           [&](const http::Request& request, const Visitor& visitor) {
-                             return events_answer(ring, request, visitor.credential->owner);
-                           },
-                       .refused = [](const std::string&) {}});
+  const auto status_server = server_of_events(context, ring);
+  StatusServer& status = *status_server;
   tcp::acceptor acceptor{context, tcp::endpoint{asio::ip::make_address(loopback), 0}};
   tcp::socket socket = dial(context, acceptor.local_endpoint().port());
   status.adopt_holder(FileDescriptor(acceptor.accept().release()),
