@@ -365,18 +365,17 @@ TEST_CASE("who watches as one owner hears nothing of the jobs of another") {
   ring.add("{\"n\":1}", alice);
   ring.add("{\"n\":2}", bob);
   CHECK(ring.since(0, alice) == "id: 1\ndata: {\"n\":1}\n\n");
-  const auto status_server = server_of_events(context, ring);
-  StatusServer& status = *status_server;
+  const auto status = server_of_events(context, ring);
   tcp::acceptor acceptor{context, tcp::endpoint{asio::ip::make_address(loopback), 0}};
   tcp::socket socket = dial(context, acceptor.local_endpoint().port());
-  status.adopt_holder(FileDescriptor(acceptor.accept().release()),
-                      {.holder = "bob's", .may_order = true, .owner = bob});
+  status->adopt_holder(FileDescriptor(acceptor.accept().release()),
+                       {.holder = "bob's", .may_order = true, .owner = bob});
   asio::write(socket,
               asio::buffer(std::string("GET /api/v1/events HTTP/1.1\r\nHost: localhost\r\n\r\n")));
   Reader reader{socket};
-  run_until(context, [&] { return status.watchers() == 1; });
-  status.tell_watchers(ring.add("{\"n\":3}", alice), &alice);
-  status.tell_watchers(ring.add("{\"n\":4}", bob), &bob);
+  run_until(context, [&] { return status->watchers() == 1; });
+  status->tell_watchers(ring.add("{\"n\":3}", alice), &alice);
+  status->tell_watchers(ring.add("{\"n\":4}", bob), &bob);
   run_until(context, [&] { return reader.heard.find("\"n\":4") != std::string::npos; });
   CHECK(reader.heard.find("\"n\":2") != std::string::npos);
   CHECK(reader.heard.find("\"n\":1") == std::string::npos);
@@ -387,16 +386,15 @@ TEST_CASE("who watches by a token hears no more when it is over") {
   asio::io_context context;
   EventRing ring;
   ring.add("{\"n\":1}", "alice");
-  const auto status_server = server_of_events(context, ring);
-  StatusServer& status = *status_server;
+  const auto status = server_of_events(context, ring);
   tcp::acceptor acceptor{context, tcp::endpoint{asio::ip::make_address(loopback), 0}};
   tcp::socket socket = dial(context, acceptor.local_endpoint().port());
-  status.adopt_holder(FileDescriptor(acceptor.accept().release()),
-                      {.holder = "a token", .lasts = std::chrono::milliseconds(1)});
+  status->adopt_holder(FileDescriptor(acceptor.accept().release()),
+                       {.holder = "a token", .lasts = std::chrono::milliseconds(1)});
   asio::write(socket,
               asio::buffer(std::string("GET /api/v1/events HTTP/1.1\r\nHost: localhost\r\n\r\n")));
   Reader reader{socket};
   run_until(context, [&] { return reader.is_closed; });
   CHECK(reader.heard.find("\"n\":1") != std::string::npos);
-  CHECK(status.size() == 0);
+  CHECK(status->size() == 0);
 }
