@@ -3,7 +3,7 @@
 // Every flag, declared once: its names, its group, the variables that give its default, the kind of
 // its value, what the help says. The help, the man page, the shells' completions, the --config file
 // and the command line are all read off this one declaration. CLI11 keeps those that somebody sets:
-// to make an option of each of the sixty would take a fifth of a launch.
+// an option for each of the sixty would be a third of all instructions of a launch.
 
 #include <functional>
 #include <memory>

@@ -136,7 +136,7 @@ TEST_CASE("the user's own file is taken where it is there, and no other was name
   settle_secret_file(linked);
   CHECK(linked.has_secrets());
   CHECK_FALSE(read_owner_files(linked));
-  // Where it cannot look there may be one.
+  // Where no folder can be there is none.
   DaemonOptions barred;
   barred.own_secret_file = folder.path() + "/key/secret";
   settle_secret_file(barred);
