@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "rendezvous/secret_place.h"
 
+#include <fmt/format.h>
+
+#include "proto/plain_text.h"
+
 namespace cpprun {
 namespace {
 
@@ -17,6 +21,14 @@ SecretPlace secret_place(std::string_view named, const Environment& environment)
   const std::string* const variable = find_variable(environment, secret_file_variable);
   if (variable != nullptr && !variable->empty()) return {.path = *variable, .was_named = true};
   return {.path = own_secret_path(environment), .was_named = false};
+}
+
+Result<bool> secret_required(const Environment& environment) {
+  const std::string* const said = find_variable(environment, "CPPRUN_REQUIRE_SECRET");
+  if (said == nullptr || said->empty() || *said == "0") return false;
+  if (*said == "1") return true;
+  return failure(
+      fmt::format("CPPRUN_REQUIRE_SECRET={} is neither 1 (on) nor 0 (off)", plain_line(*said)));
 }
 
 std::string own_secret_path(const Environment& environment) {

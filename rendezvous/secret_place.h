@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "proto/environment.h"
+#include "proto/result.h"
 
 namespace cpprun {
 
@@ -21,6 +22,10 @@ struct SecretPlace {
 // The file that a flag has named; else the variable's; else the user's own, cpprun/secret in
 // XDG_CONFIG_HOME or in ~/.config. HOME is believed, the password database is not asked.
 SecretPlace secret_place(std::string_view named, const Environment& environment);
+
+// Whether CPPRUN_REQUIRE_SECRET asks for one. A variable and no flag: it is whoever looks after the
+// machine that sets it. A word that it cannot be is an error.
+Result<bool> secret_required(const Environment& environment);
 
 // The user's own, and where there is none, empty.
 std::string own_secret_path(const Environment& environment);

@@ -1,21 +1,16 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "launcher/cli/secret_settings.h"
 
+#include "rendezvous/secret_place.h"
+
 namespace cpprun {
 
 namespace {
 
-// No flag, for it is whoever looks after the machines that sets it, and not whoever starts the job.
-constexpr std::string_view require_variable = "CPPRUN_REQUIRE_SECRET";
-
 bool is_required(SettingReader& reader) {
-  const std::string* const said = find_variable(reader.environment(), require_variable);
-  if (said == nullptr || said->empty() || *said == "0") return false;
-  if (*said == "1") return true;
-  reader.complain_whole(
-      reader.flags().secret_file,
-      fmt::format("CPPRUN_REQUIRE_SECRET={} is neither 1 (on) nor 0 (off)", *said));
-  return false;
+  const auto required = secret_required(reader.environment());
+  if (!required) reader.complain_whole(reader.flags().secret_file, required.error().reason);
+  return required.value_or(false);
 }
 
 StoreWay store_way(SettingReader& reader) {

@@ -6,7 +6,6 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>
-#include <optional>
 #include <set>
 #include <sstream>
 
@@ -99,16 +98,15 @@ void add_secrets(CLI::App& app, DaemonOptions& options) {
       ->excludes("--secret-file");
 }
 
-// CPPRUN_REQUIRE_SECRET, which whoever looks after the machine sets.
-std::optional<CommandLineEnd> read_requirement(const Environment& environment,
-                                               DaemonOptions& options) {
-  const std::string* const said = find_variable(environment, "CPPRUN_REQUIRE_SECRET");
-  if (said == nullptr || said->empty() || *said == "0") return std::nullopt;
-  options.requires_secret = *said == "1";
-  if (options.requires_secret) return std::nullopt;
-  return CommandLineEnd{
-      exit_usage, fmt::format("cpprund: CPPRUN_REQUIRE_SECRET={} is neither 1 (on) nor 0 (off)\n",
-                              plain_line(*said))};
+// Where its secret lies that no flag names, and whether it has to have one.
+Result<void> place_secret(const Environment& environment, DaemonOptions& options) {
+  const auto required = secret_required(environment);
+  if (!required) return failure(required.error().reason);
+  options.requires_secret = *required;
+  if (options.has_secrets() || !options.looks_for_secret) return {};
+  const SecretPlace place = secret_place({}, environment);
+  (place.was_named ? options.secret_file : options.own_secret_file) = place.path;
+  return {};
 }
 
 // What is there for others than the agents.
@@ -180,10 +178,8 @@ std::variant<DaemonOptions, CommandLineEnd> parse_daemon_options(int argc, const
     const std::size_t share = std::max(options.jobs_max / 4, bounds::jobs_few);
     options.jobs_per_address_max = std::min(options.jobs_per_address_max, share);
   }
-  if (auto wrong = read_requirement(environment, options)) return std::move(*wrong);
-  if (!options.has_secrets() && options.looks_for_secret) {
-    const SecretPlace place = secret_place({}, environment);
-    (place.was_named ? options.secret_file : options.own_secret_file) = place.path;
+  if (const auto placed = place_secret(environment, options); !placed) {
+    return CommandLineEnd{exit_usage, fmt::format("cpprund: {}\n", placed.error().reason)};
   }
   options.names_address = app.count("--host") + app.count("--port") > 0;
   options.port = static_cast<std::uint16_t>(port);

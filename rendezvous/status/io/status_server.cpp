@@ -137,7 +137,10 @@ class StatusServer::Visit : public std::enable_shared_from_this<Visit> {
     if (visitor.credential) {
       is_by_secret_ = true;
       watched_owner_ = visitor.credential->owner;
-      lasts_ = visitor.credential->lasts;
+    }
+    ends_at_.reset();
+    if (visitor.credential && visitor.credential->lasts) {
+      ends_at_ = std::chrono::steady_clock::now() + *visitor.credential->lasts;
     }
     const bool asks_for_more = request.method == http::Method::post && !visitor.credential;
     if (asks_for_more && visitor.by_loopback && !visitor.user) {
@@ -163,7 +166,6 @@ class StatusServer::Visit : public std::enable_shared_from_this<Visit> {
     watches_ = response.goes_on && request.method == http::Method::get;
     std::string bytes = session_.answer(response);
     is_last_ = session_.closes() && !watches_;
-    watches_since_ = std::chrono::steady_clock::now();
     if (watches_) server_->keep_alive();
     say(std::move(bytes));
     if (watches_ && server_ != nullptr) drain();
@@ -221,9 +223,7 @@ class StatusServer::Visit : public std::enable_shared_from_this<Visit> {
   // Until there is more to say, or what was shown is good for no more.
   void rest() {
     timer_.cancel();
-    if (!lasts_) return;
-    const auto shown = std::chrono::steady_clock::now() - watches_since_;
-    end_after(std::max(Duration::zero(), *lasts_ - std::chrono::ceil<Duration>(shown)));
+    if (ends_at_) end_after(*ends_at_ - std::chrono::steady_clock::now());
   }
 
   // What it still says is of no interest, but that it hangs up is.
@@ -268,8 +268,8 @@ class StatusServer::Visit : public std::enable_shared_from_this<Visit> {
   bool is_last_ = false;                      // what is said now is the last of this connection
   bool watches_ = false;                      // its answer goes on
   std::optional<std::string> watched_owner_;  // of whose jobs alone it may hear
-  std::optional<Duration> lasts_;             // what it has shown, from when it was answered
-  std::chrono::steady_clock::time_point watches_since_;
+  // What it has shown is good for no more then.
+  std::optional<std::chrono::steady_clock::time_point> ends_at_;
   bool was_torn_ = false;                        // the deadline that runs is that of a request
   std::chrono::steady_clock::time_point since_;  // when it began to wait
 };
