@@ -12,8 +12,10 @@
 #include "launcher/cli/flags.h"
 #include "launcher/cli/help.h"
 #include "launcher/cli/mistakes.h"
+#include "launcher/cli/scheduler_settings.h"
 #include "launcher/cli/settings.h"
 #include "launcher/cli/words.h"
+#include "launcher/scheduler/scheduler_facts.h"
 
 namespace cpprun {
 
@@ -117,8 +119,13 @@ CliOutcome read_command_line(const CommandLine& line) {
   tell_file(words, line, declaration, mistakes);
   tell_environment(line.environment, declaration, mistakes);
   tell_words(words, declaration, mistakes);
+  std::vector<std::string> taken;
+  if (const auto facts = scheduler_facts(line.environment, line.read_file)) {
+    taken = tell_scheduler(*facts, flags, line, declaration, mistakes);
+  }
   declaration.settle(mistakes);
   auto config = config_of(flags, line, mistakes);
+  config.notes.insert(config.notes.begin(), taken.begin(), taken.end());
   config.program.script = words.script.value_or("");
   config.program.arguments = std::move(words.arguments);
   check_script(line, config.program, mistakes);

@@ -10,13 +10,11 @@
 
 #include "launcher/config.h"
 #include "launcher/plan/program.h"
+#include "launcher/text_file.h"
 #include "proto/environment.h"
 #include "proto/result.h"
 
 namespace cpprun {
-
-// What a file says; `main` hands in the one that reads, a test a map.
-using TextFile = std::function<Result<std::string>(const std::string& path)>;
 
 struct CommandLine {
   std::vector<std::string> words;  // without the program's own name
@@ -26,7 +24,7 @@ struct CommandLine {
   std::function<int()> count_devices;
   std::string random_id;  // the job id of a standalone run
   std::string version;    // what --version says: the number and the commit
-  TextFile read_file;     // for --config
+  TextFile read_file;     // for --config, and what schedulers leave in files
   FileProbe probe_file;   // whether the script can be run
 };
 

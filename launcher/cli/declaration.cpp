@@ -115,6 +115,7 @@ void Declaration::declare_rendezvous(Flags& flags) {
                    "Workers reach it by their own cpprun (local), or directly")
       .choices = {"local", "direct"};
   add(flags.insecure, "--insecure", "Say nothing of a job that has no secret");
+  add(flags.no_scheduler, "--no-scheduler", "Take nothing from Slurm, MPI, PBS, LSF, Kubernetes");
 }
 
 void Declaration::declare_workers(Flags& flags) {

@@ -50,6 +50,7 @@ struct Flags {
   Flag<std::string> secret_file;
   Flag<std::string> store;
   Flag<bool> insecure;
+  Flag<bool> no_scheduler;
   // Workers
   Flag<std::string> nproc_per_node;
   Flag<bool> module;

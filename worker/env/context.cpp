@@ -4,9 +4,9 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <charconv>
 #include <limits>
 
+#include "proto/host_list.h"
 #include "proto/worker_contract.h"
 #include "worker/env/context_parser.h"
 #include "worker/env/variables.h"
@@ -113,8 +113,9 @@ void read_slurm_meeting_point(Variables& variables, Context& context) {
   context.store.address = variables.text(contract::master_addr);
   if (context.store.address.empty()) {
     const std::string step_nodes = variables.text("SLURM_STEP_NODELIST");
-    context.store.address =
-        first_slurm_host(step_nodes.empty() ? variables.text("SLURM_JOB_NODELIST") : step_nodes);
+    const auto hosts =
+        expand_hosts(step_nodes.empty() ? variables.text("SLURM_JOB_NODELIST") : step_nodes);
+    if (hosts) context.store.address = hosts->front();
   }
   if (context.store.address.empty() && !context.alone()) {
     variables.add_mistake(
@@ -141,7 +142,7 @@ Context read_slurm(Variables& variables) {
   const int group = variables.number_or("SLURM_NODEID", 0, count_max, 0);
   const int local = variables.number_or("SLURM_LOCALID", 0, count_max, 0);
   const bool step_tasks = variables.has("SLURM_STEP_TASKS_PER_NODE");
-  int local_world = slurm_tasks_of_node(
+  int local_world = tasks_of_node(
       variables.text(step_tasks ? "SLURM_STEP_TASKS_PER_NODE" : "SLURM_TASKS_PER_NODE"), group);
   if (local_world == 0) {
     local_world = variables.number_or("SLURM_NTASKS_PER_NODE", 1, count_max, local + 1);
@@ -248,44 +249,6 @@ Result<Context> parse_context(const Environment& environment) {
                                fmt::join(variables.mistakes(), "; ")));
   }
   return context;
-}
-
-std::string first_slurm_host(const std::string& node_list) {
-  const std::size_t end = node_list.find_first_of("[,");
-  std::string host = node_list.substr(0, end);
-  if (end == std::string::npos || node_list[end] == ',') return host;
-  const std::size_t number_end = node_list.find_first_of("-,]", end + 1);
-  if (number_end == std::string::npos) return {};
-  host += node_list.substr(end + 1, number_end - end - 1);
-  // What follows the bracket belongs to every name of the range: `n[1-2]-ib`.
-  const std::size_t close = node_list.find(']', end);
-  if (close == std::string::npos) return {};
-  const std::size_t suffix_end = node_list.find(',', close);
-  return host + node_list.substr(close + 1, suffix_end == std::string::npos
-                                                ? std::string::npos
-                                                : suffix_end - close - 1);
-}
-
-int slurm_tasks_of_node(const std::string& tasks_per_node, int node) {
-  const char* at = tasks_per_node.data();
-  const char* const end = at + tasks_per_node.size();
-  int first_of_run = 0;
-  while (at < end) {
-    int tasks = 0;
-    int nodes = 1;
-    auto parsed = std::from_chars(at, end, tasks);
-    if (parsed.ec != std::errc() || tasks < 1) return 0;
-    at = parsed.ptr;
-    if (end - at > 2 && at[0] == '(' && at[1] == 'x') {
-      parsed = std::from_chars(at + 2, end, nodes);
-      if (parsed.ec != std::errc() || parsed.ptr == end || *parsed.ptr != ')') return 0;
-      at = parsed.ptr + 1;
-    }
-    if (node - first_of_run < nodes) return tasks;
-    first_of_run += nodes;
-    if (at < end && *at++ != ',') return 0;
-  }
-  return 0;
 }
 
 }  // namespace cpprun

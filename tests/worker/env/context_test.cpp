@@ -188,27 +188,6 @@ TEST_CASE("the shell of a Slurm allocation runs a program alone") {
   CHECK(context->alone());
 }
 
-TEST_CASE("the first host of a Slurm node list is found in every notation") {
-  CHECK(first_slurm_host("login") == "login");
-  CHECK(first_slurm_host("a,b") == "a");
-  CHECK(first_slurm_host("gpu[07-09,12],login") == "gpu07");
-  CHECK(first_slurm_host("gpu[3]") == "gpu3");
-  CHECK(first_slurm_host("gpu[3,5]") == "gpu3");
-  CHECK(first_slurm_host("n[1-2]-ib,m1") == "n1-ib");
-  CHECK(first_slurm_host("broken[1") == "");
-  CHECK(first_slurm_host("") == "");
-}
-
-TEST_CASE("the tasks of a node are read from Slurm's run-length notation") {
-  CHECK(slurm_tasks_of_node("4(x2),1", 0) == 4);
-  CHECK(slurm_tasks_of_node("4(x2),1", 1) == 4);
-  CHECK(slurm_tasks_of_node("4(x2),1", 2) == 1);
-  CHECK(slurm_tasks_of_node("4(x2),1", 3) == 0);
-  CHECK(slurm_tasks_of_node("", 0) == 0);
-  CHECK(slurm_tasks_of_node("4(y2)", 1) == 0);
-  CHECK(slurm_tasks_of_node("4(x", 1) == 0);
-}
-
 TEST_CASE("Open MPI's variables are enough on one machine") {
   const Environment mpi = {{"OMPI_COMM_WORLD_RANK", "1"},
                            {"OMPI_COMM_WORLD_SIZE", "2"},

@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "launcher/cli/scheduler_settings.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <optional>
+
+#include "launcher/cli/values.h"
+#include "proto/worker_contract.h"
+
+namespace cpprun {
+
+namespace {
+
+template <class T>
+bool is_said(const Flag<T>& flag) {
+  return flag.given && !flag.text.empty();
+}
+
+bool is_said_on(const Flag<bool>& flag) {
+  return flag.given && flag.text != "false" && flag.text != "0";
+}
+
+// A host and a port in one word, as --rdzv-endpoint takes it.
+std::string endpoint_text(const std::string& host, const std::string& port) {
+  const bool v6 = host.find(':') != std::string::npos && !host.starts_with('[');
+  return v6 ? fmt::format("[{}]:{}", host, port) : fmt::format("{}:{}", host, port);
+}
+
+class Teller {
+ public:
+  Teller(const SchedulerFacts& facts, const Flags& flags, const CommandLine& line,
+         Declaration& declaration, Mistakes& mistakes)
+      : facts_(facts), flags_(flags), line_(line), declaration_(declaration), mistakes_(mistakes) {}
+
+  std::vector<std::string> tell() {
+    const auto range = is_said(flags_.nnodes) ? node_range(flags_.nnodes.text) : NodeRange{};
+    if (!range) return {};  // which is told by itself
+    const bool typed = is_said(flags_.nnodes);
+    if (!typed || range->highest > 1) {
+      for (const auto& mistake : facts_.mistakes) complain(mistake);
+      notes_ = facts_.notes;
+    }
+    nodes_ = typed ? range->highest : facts_.nodes ? facts_.nodes->value : 1;
+    if (nodes_ > 1) {
+      if (!typed)
+        tell("nnodes", fmt::format("{} nodes", nodes_), std::to_string(nodes_),
+             facts_.nodes->source);
+      tell_place(typed);
+      tell_meeting();
+    }
+    if (facts_.job && !is_said(flags_.rdzv_id)) {
+      declare("rdzv-id", facts_.job->value, facts_.job->source);
+      if (nodes_ > 1) taken_.push_back(fmt::format("job {}", facts_.job->value));
+    }
+    tell_workers();
+    if (!taken_.empty()) {
+      notes_.insert(notes_.begin(), fmt::format("{} says: {}; --no-scheduler ignores it",
+                                                facts_.name, fmt::join(taken_, ", ")));
+    }
+    return std::move(notes_);
+  }
+
+ private:
+  void complain(std::string sentence) {
+    mistakes_.add(Mistakes::before_flags, std::move(sentence));
+  }
+
+  void declare(std::string_view flag, std::string text, std::string source) {
+    declaration_.tell(*declaration_.find(flag), std::move(text), std::move(source));
+  }
+
+  void tell(std::string_view flag, const std::string& words, std::string text,
+            const std::string& source) {
+    declare(flag, std::move(text), source);
+    taken_.push_back(fmt::format("{} ({})", words, source));
+  }
+
+  // Which of the nodes this one is.
+  void tell_place(bool typed) {
+    const auto& rank = facts_.node_rank;
+    if (!rank) return;
+    if (typed && facts_.nodes && facts_.nodes->value > nodes_) {
+      notes_.push_back(fmt::format(
+          "{}={}, while {} started cpprun on {} nodes ({}): there is no place for all of them",
+          flags_.nnodes.source, flags_.nnodes.text, facts_.name, facts_.nodes->value,
+          facts_.nodes->source));
+      return;
+    }
+    if (!is_said(flags_.node_rank)) {
+      return tell("node-rank", fmt::format("this is node {}", rank->value),
+                  std::to_string(rank->value), rank->source);
+    }
+    if (flags_.node_rank.text == std::to_string(rank->value)) return;
+    notes_.push_back(fmt::format(
+        "{}={}, while this is node {} by {}: a script that starts the nodes expands ${} itself, "
+        "and to the same for all; leave the flag out",
+        flags_.node_rank.source, flags_.node_rank.text, rank->value, rank->source, rank->source));
+  }
+
+  // Where nodes meet.
+  void tell_meeting() {
+    if (is_said(flags_.master_addr) || is_said(flags_.rdzv_endpoint)) return;
+    const auto* variable = find_variable(line_.environment, contract::master_addr);
+    const bool by_variable = variable != nullptr && !variable->empty();
+    if (!by_variable && !facts_.master) return complain(no_master());
+    const std::string host = by_variable ? *variable : facts_.master->value;
+    const std::string source =
+        by_variable ? std::string(contract::master_addr) : facts_.master->source;
+    const auto port = port_to_meet();
+    const auto words = fmt::format("they meet at {}", endpoint_text(host, port));
+    // torchrun's two ways: on the node of rank 0, or on the machine that goes by this name.
+    const bool by_name = is_said(flags_.rdzv_backend) ? flags_.rdzv_backend.text == "c10d"
+                                                      : !by_variable && !facts_.master_is_first;
+    if (!by_name) {
+      if (!flags_.master_port.given) declare("master-port", port, source);
+      return tell("master-addr", words, host, source);
+    }
+    declare("rdzv-backend", "c10d", source);
+    tell("rdzv-endpoint", words, endpoint_text(host, port), source);
+  }
+
+  std::string port_to_meet() const {
+    if (is_said(flags_.master_port)) return flags_.master_port.text;
+    const auto* variable = find_variable(line_.environment, contract::master_port);
+    if (variable != nullptr && !variable->empty()) return *variable;
+    constexpr int torchruns = 29500;
+    return std::to_string(facts_.port ? facts_.port->value : torchruns);
+  }
+
+  std::string no_master() const {
+    if (!facts_.no_master.empty()) {
+      return facts_.no_master + "; or give --master-addr=HOST, the same on every node";
+    }
+    return fmt::format(
+        "{} does not say on which host node 0 is; give --master-addr=HOST, the same on every node",
+        facts_.name);
+  }
+
+  // One for each GPU of the task.
+  void tell_workers() {
+    if (is_said(flags_.nproc_per_node)) return;
+    const bool visible =
+        find_variable(line_.environment, contract::cuda_visible_devices) != nullptr;
+    const bool said = facts_.gpus && !visible;
+    const int gpus = said ? facts_.gpus->value : line_.count_devices();
+    if (gpus < 1) return;
+    tell("nproc-per-node", fmt::format("{} workers, one for each GPU", gpus), std::to_string(gpus),
+         said      ? facts_.gpus->source
+         : visible ? std::string(contract::cuda_visible_devices)
+                   : "its devices");
+  }
+
+  const SchedulerFacts& facts_;
+  const Flags& flags_;
+  const CommandLine& line_;
+  Declaration& declaration_;
+  Mistakes& mistakes_;
+  int nodes_ = 1;
+  std::vector<std::string> taken_;
+  std::vector<std::string> notes_;
+};
+
+}  // namespace
+
+std::vector<std::string> tell_scheduler(const SchedulerFacts& facts, const Flags& flags,
+                                        const CommandLine& line, Declaration& declaration,
+                                        Mistakes& mistakes) {
+  if (is_said_on(flags.standalone) || is_said_on(flags.no_scheduler)) return {};
+  return Teller(facts, flags, line, declaration, mistakes).tell();
+}
+
+}  // namespace cpprun

@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "launcher/cli/scheduler_settings.h"
+
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+
+#include "launcher/scheduler/said.h"
+#include "tests/launcher/cli/cli_probe.h"
+
+namespace cpprun {
+namespace {
+
+using probe::good;
+using probe::mistakes;
+
+Environment second_node(Environment more = {}) {
+  more.insert({{"SLURM_JOB_ID", "77"},
+               {"SLURM_STEP_ID", "0"},
+               {"SLURM_STEP_NUM_NODES", "4"},
+               {"SLURM_STEP_NODELIST", "n[1-4]"},
+               {"SLURM_STEP_TASKS_PER_NODE", "1(x4)"},
+               {"SLURM_NODEID", "1"},
+               {"SLURM_PROCID", "1"}});
+  return more;
+}
+
+TEST_CASE("srun cpprun needs no flag") {
+  const auto config = good({"train"}, second_node());
+  CHECK(config.nodes_min == 4);
+  CHECK(config.nodes_max == 4);
+  CHECK(config.node_rank == 1);
+  CHECK(config.rendezvous == RendezvousMode::fixed_master);
+  const int port = port_of("slurm-77.0");
+  CHECK(config.endpoint == Endpoint{"n1", static_cast<std::uint16_t>(port)});
+  CHECK(config.job == "slurm-77.0");
+  CHECK(config.local_world_size == 1);
+  REQUIRE(config.notes.size() == 1);
+  CHECK(config.notes[0] ==
+        fmt::format("Slurm says: 4 nodes (SLURM_STEP_NUM_NODES), this is node 1 (SLURM_NODEID), "
+                    "they meet at n1:{} (SLURM_STEP_NODELIST), job slurm-77.0; --no-scheduler "
+                    "ignores it",
+                    port));
+}
+
+TEST_CASE("what a person says wins over the scheduler, flag by flag") {
+  const auto flags = good({"--nnodes=2:4", "--master-addr=head", "--master-port=1234",
+                           "--rdzv-id=mine", "--nproc-per-node=3", "train"},
+                          second_node({{"SLURM_GPUS_ON_NODE", "8"}}));
+  CHECK(flags.nodes_min == 2);
+  CHECK(flags.node_rank == 1);
+  CHECK(flags.endpoint == Endpoint{"head", 1234});
+  CHECK(flags.job == "mine");
+  CHECK(flags.local_world_size == 3);
+  const auto variables =
+      good({"train"},
+           second_node({{"PET_NNODES", "4"}, {"PET_MASTER_ADDR", "head"}, {"PET_NODE_RANK", "1"}}));
+  CHECK(variables.endpoint == Endpoint{"head", 29500});
+  const auto file = good({"--config=job.toml", "train"}, second_node(),
+                         {.text = "master-addr = \"head\"\nmaster-port = 7\n"});
+  CHECK(file.endpoint == Endpoint{"head", 7});
+}
+
+TEST_CASE("MASTER_ADDR and MASTER_PORT, as batch scripts export them, are the place") {
+  const auto config =
+      good({"train"}, second_node({{"MASTER_ADDR", "n9"}, {"MASTER_PORT", "4321"}}));
+  CHECK(config.endpoint == Endpoint{"n9", 4321});
+  CHECK(config.rendezvous == RendezvousMode::fixed_master);
+}
+
+TEST_CASE("torchrun's usual line under Slurm takes what it leaves out") {
+  const auto config = good({"--rdzv-backend=c10d", "train"}, second_node());
+  CHECK(config.rendezvous == RendezvousMode::endpoint);
+  CHECK(config.endpoint.host == "n1");
+  CHECK(config.node_rank == 1);
+  const auto whole = good(
+      {"--nnodes=4", "--rdzv-backend=c10d", "--rdzv-endpoint=n1:29400", "--rdzv-id=5", "train"},
+      second_node());
+  CHECK(whole.endpoint == Endpoint{"n1", 29400});
+  CHECK(whole.job == "5");
+}
+
+TEST_CASE("a job of one node, and one without the scheduler, take nothing of places") {
+  for (const auto* flag : {"--standalone", "--no-scheduler", "--nnodes=1"}) {
+    CAPTURE(flag);
+    const auto config =
+        good({flag, "train"}, second_node({{"SLURM_STEP_TASKS_PER_NODE", "8(x4)"}}));
+    CHECK(config.nodes_max == 1);
+    CHECK_FALSE(config.node_rank);
+    CHECK(config.rendezvous == RendezvousMode::standalone);
+    CHECK(config.notes.empty());
+  }
+  CHECK(good({"train"}, second_node({{"PET_NO_SCHEDULER", "1"}})).nodes_max == 1);
+}
+
+TEST_CASE("eight launchers on a node are refused, beside the other mistakes") {
+  const auto all =
+      mistakes({"--node-rank=x", "train"}, second_node({{"SLURM_STEP_TASKS_PER_NODE", "8(x4)"}}));
+  REQUIRE(all.size() == 2);
+  CHECK(all[0].find("Slurm started 8 tasks on this node") == 0);
+}
+
+TEST_CASE("a rank that the batch shell has expanded is doubted aloud") {
+  const auto config = good({"--node-rank=0", "train"}, second_node());
+  REQUIRE(config.notes.size() == 2);
+  CHECK(config.notes[1] ==
+        "--node-rank=0, while this is node 1 by SLURM_NODEID: a script that starts the nodes "
+        "expands $SLURM_NODEID itself, and to the same for all; leave the flag out");
+  CHECK(good({"--node-rank=1", "train"}, second_node()).notes.size() == 1);
+}
+
+TEST_CASE("fewer places than nodes are told, and nobody is given one") {
+  const auto config = good({"--nnodes=2", "train"}, second_node());
+  CHECK_FALSE(config.node_rank);
+  bool told = false;
+  for (const auto& note : config.notes) {
+    told = told || note.find("--nnodes=2, while Slurm started cpprun on 4 nodes") == 0;
+  }
+  CHECK(told);
+}
+
+TEST_CASE("workers are as many as the task has GPUs") {
+  CHECK(good({"train"}, second_node({{"SLURM_GPUS_ON_NODE", "8"}})).local_world_size == 8);
+  // The machine of these tests has no device for CUDA_VISIBLE_DEVICES to name.
+  const auto hidden = second_node({{"SLURM_GPUS_ON_NODE", "8"}, {"CUDA_VISIBLE_DEVICES", ""}});
+  CHECK(good({"train"}, hidden).local_world_size == 1);
+}
+
+TEST_CASE("under mpirun whoever runs where mpirun was typed hosts the rendezvous") {
+  const Environment mpirun = {{"OMPI_COMM_WORLD_RANK", "1"},
+                              {"OMPI_COMM_WORLD_SIZE", "2"},
+                              {"OMPI_MCA_orte_hnp_uri", "1.0;tcp://10.0.0.1:45843"}};
+  const auto config = good({"train"}, mpirun);
+  CHECK(config.rendezvous == RendezvousMode::endpoint);
+  CHECK(config.endpoint == Endpoint{"10.0.0.1", 29500});
+  CHECK(config.node_rank == 1);
+}
+
+TEST_CASE("a master that nobody names is asked for") {
+  const Environment mpirun = {{"OMPI_COMM_WORLD_RANK", "1"}, {"OMPI_COMM_WORLD_SIZE", "2"}};
+  const auto all = mistakes({"train"}, mpirun);
+  REQUIRE(all.size() == 1);
+  CHECK(all[0] ==
+        "Open MPI does not say on which host node 0 is; give --master-addr=HOST, the same on "
+        "every node");
+  CHECK(good({"--master-addr=h", "train"}, mpirun).node_rank == 1);
+}
+
+TEST_CASE("a pod takes its rank where a person says how many there are") {
+  const Environment pod = {{"KUBERNETES_SERVICE_HOST", "10.96.0.1"},
+                           {"JOB_COMPLETION_INDEX", "2"},
+                           {"HOSTNAME", "train-2"}};
+  CHECK(good({"train"}, pod).nodes_max == 1);
+  const probe::File hosts{.path = "/etc/hosts", .text = "10.0.0.7\ttrain-2.train.svc\ttrain-2\n"};
+  const auto config = good({"--nnodes=4", "train"}, pod, hosts);
+  CHECK(config.node_rank == 2);
+  CHECK(config.endpoint == Endpoint{"train-0.train.svc", 29500});
+}
+
+TEST_CASE("a batch script without srun is told that it is alone, unless it means to be") {
+  const Environment script = {{"SLURM_JOB_ID", "77"}, {"SLURM_JOB_NUM_NODES", "4"}};
+  REQUIRE(good({"train"}, script).notes.size() == 1);
+  CHECK(good({"train"}, script).notes[0].find("without srun") != std::string::npos);
+  CHECK(good({"--nnodes=1", "train"}, script).notes.empty());
+}
+
+}  // namespace
+}  // namespace cpprun

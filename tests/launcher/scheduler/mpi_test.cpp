@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include <doctest/doctest.h>
+
+#include "launcher/scheduler/said.h"
+#include "launcher/scheduler/scheduler_facts.h"
+#include "tests/launcher/scheduler/files.h"
+
+namespace cpprun {
+namespace {
+
+// What mpirun of 4.1 was seen to set in the second of two tasks, as far as it matters.
+Environment second_of_two() {
+  return {{"OMPI_COMM_WORLD_RANK", "1"},
+          {"OMPI_COMM_WORLD_SIZE", "2"},
+          {"OMPI_COMM_WORLD_LOCAL_SIZE", "1"},
+          {"OMPI_MCA_ess_base_jobid", "1294925825"},
+          {"OMPI_MCA_orte_hnp_uri",
+           "1294925824.0;tcp://10.0.0.1,192.168.0.1:45843;tcp6://[fd00::2]:41537"}};
+}
+
+TEST_CASE("mpirun says how many there are, which this is, and where mpirun runs") {
+  const auto facts = open_mpi_facts(second_of_two());
+  REQUIRE(facts);
+  CHECK(facts->nodes == Said<int>{2, "OMPI_COMM_WORLD_SIZE"});
+  CHECK(facts->node_rank == Said<int>{1, "OMPI_COMM_WORLD_RANK"});
+  CHECK(facts->master == Said<std::string>{"10.0.0.1", "OMPI_MCA_orte_hnp_uri"});
+  CHECK_FALSE(facts->master_is_first);
+  CHECK(facts->job == Said<std::string>{"mpi-1294925825", "OMPI_MCA_ess_base_jobid"});
+  CHECK(facts->port->value == port_of("1294925825"));
+}
+
+TEST_CASE("the Open MPI of later years names its jobs after the host of mpirun") {
+  auto environment = second_of_two();
+  environment.erase("OMPI_MCA_orte_hnp_uri");
+  environment.erase("OMPI_MCA_ess_base_jobid");
+  environment["PMIX_NAMESPACE"] = "prterun-gpu-node-1-4711@1";
+  const auto facts = open_mpi_facts(environment);
+  CHECK(facts->master == Said<std::string>{"gpu-node-1", "PMIX_NAMESPACE"});
+  CHECK(facts->job->value == "mpi-prterun-gpu-node-1-4711@1");
+  for (const auto* other : {"1294925825", "prterun-", "prterun"}) {
+    environment["PMIX_NAMESPACE"] = other;
+    CHECK_FALSE(open_mpi_facts(environment)->master);
+  }
+}
+
+TEST_CASE("an address that cannot be read is none") {
+  auto environment = second_of_two();
+  for (const auto* uri : {"", "x", "1.0;tcp6://[fd00::2]:41537", "1.0;tcp://:1"}) {
+    environment["OMPI_MCA_orte_hnp_uri"] = uri;
+    CHECK_FALSE(open_mpi_facts(environment)->master);
+  }
+}
+
+TEST_CASE("several tasks on a node are a mistake of mpirun's and mpiexec's") {
+  auto environment = second_of_two();
+  environment["OMPI_COMM_WORLD_LOCAL_SIZE"] = "2";
+  REQUIRE(open_mpi_facts(environment)->mistakes.size() == 1);
+  CHECK(open_mpi_facts(environment)->mistakes[0].find("mpirun started 2 tasks on this node") == 0);
+  CHECK_FALSE(open_mpi_facts({{"OMPI_COMM_WORLD_RANK", "1"}}));
+}
+
+TEST_CASE("Hydra says nothing of hosts, and PBS around it does") {
+  Environment environment = {{"PMI_RANK", "1"}, {"PMI_SIZE", "2"}, {"MPI_LOCALNRANKS", "1"}};
+  const auto alone = hydra_facts(environment, probe::files());
+  REQUIRE(alone);
+  CHECK(alone->nodes->value == 2);
+  CHECK(alone->node_rank->value == 1);
+  CHECK_FALSE(alone->master);
+  environment["PBS_NODEFILE"] = "/aux/9";
+  environment["PBS_JOBID"] = "9.head";
+  const auto in_pbs = hydra_facts(environment, probe::files({{"/aux/9", "h1\nh1\nh2\n"}}));
+  CHECK(in_pbs->master == Said<std::string>{"h1", "PBS_NODEFILE"});
+  CHECK_FALSE(in_pbs->master_is_first);
+  CHECK(in_pbs->job->value == "pbs-9.head");
+  environment["MPI_LOCALNRANKS"] = "4";
+  CHECK(hydra_facts(environment, probe::files())->mistakes.size() == 1);
+  CHECK_FALSE(hydra_facts({{"PMI_RANK", "0"}, {"PMI_SIZE", "2"}}, probe::files()));
+}
+
+}  // namespace
+}  // namespace cpprun

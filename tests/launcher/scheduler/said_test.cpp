@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "launcher/scheduler/said.h"
+
+#include <doctest/doctest.h>
+
+namespace cpprun {
+namespace {
+
+TEST_CASE("the first variable that says a number is believed, and named") {
+  const Environment environment = {{"A", ""}, {"B", "two"}, {"C", "-1"}, {"D", "4"}, {"E", "5"}};
+  CHECK(said_number(environment, 0, {"A", "B", "C", "D", "E"}) == Said<int>{4, "D"});
+  CHECK(said_number(environment, 5, {"D", "E"}) == Said<int>{5, "E"});
+  CHECK_FALSE(said_number(environment, 0, {"A", "B", "C", "Z"}));
+  CHECK(said_text(environment, {"Z", "A", "B"}) == Said<std::string>{"two", "B"});
+}
+
+TEST_CASE("a job's port is the same wherever it is asked for, and outside of the kernel's own") {
+  CHECK(port_of("slurm-77.0") == port_of("slurm-77.0"));
+  CHECK(port_of("slurm-77.0") != port_of("slurm-77.1"));
+  for (int job = 0; job < 1000; ++job) {
+    const int port = port_of(std::to_string(job));
+    CHECK(port >= 20000);
+    CHECK(port < 30000);
+  }
+}
+
+TEST_CASE("hosts of a file are each taken once, in their order") {
+  CHECK(hosts_of_lines("b\nb\n  a \r\n\nb\n") == std::vector<std::string>{"b", "a"});
+  CHECK(hosts_of_lines("").empty());
+}
+
+TEST_CASE("too many tasks on a node are told with the way to start one") {
+  CHECK(crowded_text("mpirun", {8, "X"}, "mpirun -N 1 cpprun …") ==
+        "mpirun started 8 tasks on this node (X), and cpprun wants one on each node and starts the "
+        "workers itself: mpirun -N 1 cpprun …; --standalone makes a job of each, --no-scheduler "
+        "ignores mpirun");
+}
+
+}  // namespace
+}  // namespace cpprun

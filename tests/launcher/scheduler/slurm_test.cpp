@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include <doctest/doctest.h>
+
+#include "launcher/scheduler/said.h"
+#include "launcher/scheduler/scheduler_facts.h"
+
+namespace cpprun {
+namespace {
+
+// What srun of 22.05 was seen to set in the third of four tasks, as far as it matters.
+Environment third_of_four() {
+  return {{"SLURM_JOB_ID", "77"},
+          {"SLURM_STEP_ID", "0"},
+          {"SLURM_JOB_NUM_NODES", "4"},
+          {"SLURM_NNODES", "4"},
+          {"SLURM_STEP_NUM_NODES", "4"},
+          {"SLURM_STEP_NODELIST", "n[1-4]"},
+          {"SLURM_JOB_NODELIST", "n[1-4]"},
+          {"SLURM_STEP_NUM_TASKS", "4"},
+          {"SLURM_STEP_TASKS_PER_NODE", "1(x4)"},
+          {"SLURM_NODEID", "2"},
+          {"SLURM_PROCID", "2"},
+          {"SLURM_LOCALID", "0"}};
+}
+
+TEST_CASE("a step of Slurm says how many nodes there are, which this is and where the first is") {
+  const auto facts = slurm_facts(third_of_four());
+  REQUIRE(facts);
+  CHECK(facts->name == "Slurm");
+  CHECK(facts->nodes == Said<int>{4, "SLURM_STEP_NUM_NODES"});
+  CHECK(facts->node_rank == Said<int>{2, "SLURM_NODEID"});
+  CHECK(facts->master == Said<std::string>{"n1", "SLURM_STEP_NODELIST"});
+  CHECK(facts->master_is_first);
+  CHECK(facts->job == Said<std::string>{"slurm-77.0", "SLURM_JOB_ID"});
+  CHECK(facts->port == Said<int>{port_of("slurm-77.0"), "SLURM_JOB_ID"});
+  CHECK_FALSE(facts->gpus);
+  CHECK(facts->mistakes.empty());
+  CHECK(facts->notes.empty());
+}
+
+TEST_CASE("a step on some of a job's nodes is what counts") {
+  auto environment = third_of_four();
+  environment["SLURM_STEP_NUM_NODES"] = "2";
+  environment["SLURM_STEP_NODELIST"] = "n[3-4]";
+  environment["SLURM_NODEID"] = "0";
+  const auto facts = slurm_facts(environment);
+  CHECK(facts->nodes->value == 2);
+  CHECK(facts->master->value == "n3");
+}
+
+TEST_CASE("a task of an array is a job of its own") {
+  auto environment = third_of_four();
+  environment["SLURM_ARRAY_JOB_ID"] = "70";
+  environment["SLURM_ARRAY_TASK_ID"] = "3";
+  const auto facts = slurm_facts(environment);
+  CHECK(facts->job->value == "slurm-70_3.0");
+}
+
+TEST_CASE("the GPUs of the task are counted by Slurm") {
+  auto environment = third_of_four();
+  environment["SLURM_GPUS_ON_NODE"] = "8";
+  CHECK(slurm_facts(environment)->gpus == Said<int>{8, "SLURM_GPUS_ON_NODE"});
+}
+
+TEST_CASE("several tasks on a node are a mistake, with what to write") {
+  auto environment = third_of_four();
+  environment["SLURM_STEP_TASKS_PER_NODE"] = "8(x4)";
+  const auto facts = slurm_facts(environment);
+  REQUIRE(facts->mistakes.size() == 1);
+  CHECK(facts->mistakes[0].find(
+            "Slurm started 8 tasks on this node (SLURM_STEP_TASKS_PER_NODE=8(x4)), and cpprun "
+            "wants one on each node and starts the workers itself: srun --ntasks-per-node=1 cpprun "
+            "--nproc-per-node=8") == 0);
+  environment["SLURM_STEP_TASKS_PER_NODE"] = "8(x2),1(x2)";
+  CHECK(slurm_facts(environment)->mistakes.empty());
+}
+
+TEST_CASE("a node list that cannot be read is told as the reason that there is no master") {
+  auto environment = third_of_four();
+  environment["SLURM_STEP_NODELIST"] = "n[1-";
+  const auto facts = slurm_facts(environment);
+  CHECK_FALSE(facts->master);
+  CHECK(facts->no_master.find("SLURM_STEP_NODELIST: host list \"n[1-\" has a bracket") == 0);
+}
+
+TEST_CASE("a batch script runs on one of its nodes, and is told so") {
+  Environment environment = {{"SLURM_JOB_ID", "77"}, {"SLURM_JOB_NUM_NODES", "4"},
+                             {"SLURM_NODEID", "0"},  {"SLURM_PROCID", "0"},
+                             {"SLURM_NNODES", "4"},  {"SLURM_JOB_NODELIST", "n[1-4]"}};
+  const auto facts = slurm_facts(environment);
+  CHECK_FALSE(facts->nodes);
+  CHECK_FALSE(facts->master);
+  REQUIRE(facts->notes.size() == 1);
+  CHECK(facts->notes[0].find("this Slurm job has 4 nodes (SLURM_JOB_NUM_NODES), and cpprun was "
+                             "started without srun") == 0);
+  environment["SLURM_JOB_NUM_NODES"] = environment["SLURM_NNODES"] = "1";
+  CHECK(slurm_facts(environment)->notes.empty());
+  CHECK_FALSE(slurm_facts({{"SLURM_CONF", "/etc/slurm/slurm.conf"}}));
+}
+
+}  // namespace
+}  // namespace cpprun
