@@ -55,7 +55,8 @@ class Teller {
       if (nodes_ > 1) taken_.push_back(fmt::format("job {}", facts_.job->value));
     }
     tell_workers();
-    if (!taken_.empty()) {
+    // Said once, where there are thousands.
+    if (!taken_.empty() && (nodes_ == 1 || !facts_.node_rank || facts_.node_rank->value == 0)) {
       notes_.insert(notes_.begin(), fmt::format("{} says: {}; --no-scheduler ignores it",
                                                 facts_.name, fmt::join(taken_, ", ")));
     }

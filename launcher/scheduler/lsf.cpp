@@ -29,7 +29,8 @@ void read_jsrun(const Environment& environment, SchedulerFacts& facts) {
   facts.nodes = said_number(environment, 1, {"JSM_NAMESPACE_SIZE"});
   const auto here = said_number(environment, 1, {"JSM_NAMESPACE_LOCAL_SIZE"});
   if (here && here->value > 1) {
-    facts.mistakes.push_back(crowded_text("jsrun", *here, "jsrun --rs_per_host 1 cpprun …"));
+    facts.mistakes.push_back(
+        crowded_text("jsrun", tasks_here(*here), "jsrun --rs_per_host 1 cpprun …"));
   }
   // Which resource set is on which host is its own affair.
   facts.master_is_first = false;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Open MPI: mpirun(1) of 4.1, ENVIRONMENT, and what its ORTE and PRRTE were seen to set. Hydra:
 // MPICH's and Intel MPI's mpiexec.
+#include <fmt/format.h>
+
 #include "launcher/scheduler/said.h"
 #include "launcher/scheduler/scheduler_facts.h"
 
@@ -51,8 +53,13 @@ std::optional<SchedulerFacts> open_mpi_facts(const Environment& environment) {
   if (!facts.nodes || !facts.node_rank) return std::nullopt;
   // Ranks of tasks are those of nodes, where each node has one.
   const auto here = said_number(environment, 1, {"OMPI_COMM_WORLD_LOCAL_SIZE"});
-  if (here && here->value > 1) {
-    facts.mistakes.push_back(crowded_text("mpirun", *here, "mpirun -N 1 cpprun …"));
+  const auto hosts = said_number(environment, 1, {"OMPI_MCA_orte_num_nodes"});
+  if (hosts && facts.nodes->value > hosts->value) {
+    const auto all =
+        fmt::format("{} tasks on {} hosts ({})", facts.nodes->value, hosts->value, hosts->source);
+    facts.mistakes.push_back(crowded_text("mpirun", all, "mpirun -N 1 cpprun …"));
+  } else if (here && here->value > 1) {
+    facts.mistakes.push_back(crowded_text("mpirun", tasks_here(*here), "mpirun -N 1 cpprun …"));
   }
   find_open_mpis_host(environment, facts);
   facts.job = said_text(environment, {"OMPI_MCA_ess_base_jobid", "PMIX_NAMESPACE"});
@@ -71,7 +78,7 @@ std::optional<SchedulerFacts> hydra_facts(const Environment& environment,
   facts.node_rank = said_number(environment, 0, {"PMI_RANK"});
   if (!here || !facts.nodes || !facts.node_rank) return std::nullopt;
   if (here->value > 1) {
-    facts.mistakes.push_back(crowded_text("mpiexec", *here, "mpiexec -ppn 1 cpprun …"));
+    facts.mistakes.push_back(crowded_text("mpiexec", tasks_here(*here), "mpiexec -ppn 1 cpprun …"));
   }
   // It tells its tasks nothing about their hosts, but PBS does, where it runs in a job of that.
   facts.master_is_first = false;

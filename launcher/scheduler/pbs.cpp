@@ -25,7 +25,8 @@ SchedulerFacts pals_facts(const Environment& environment, const Said<int>& node,
   facts.nodes = said_number(environment, 1, {"PMI_SIZE"});
   const auto here = said_number(environment, 1, {"PMI_LOCAL_SIZE", "PALS_LOCAL_SIZE"});
   if (here && here->value > 1) {
-    facts.mistakes.push_back(crowded_text("mpiexec", *here, "mpiexec --ppn 1 cpprun …"));
+    facts.mistakes.push_back(
+        crowded_text("mpiexec", tasks_here(*here), "mpiexec --ppn 1 cpprun …"));
   }
   read_job(environment, facts);
   const auto file = said_text(environment, {"PBS_NODEFILE"});

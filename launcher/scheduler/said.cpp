@@ -40,11 +40,15 @@ int port_of(std::string_view text) {
   return static_cast<int>(first + hash % span);
 }
 
-std::string crowded_text(std::string_view starter, const Said<int>& tasks, std::string_view cure) {
+std::string tasks_here(const Said<int>& tasks) {
+  return fmt::format("{} tasks on this node ({})", tasks.value, tasks.source);
+}
+
+std::string crowded_text(std::string_view starter, std::string_view tasks, std::string_view cure) {
   return fmt::format(
-      "{} started {} tasks on this node ({}), and cpprun wants one on each node and starts the "
-      "workers itself: {}; --standalone makes a job of each, --no-scheduler ignores {}",
-      starter, tasks.value, tasks.source, cure, starter);
+      "{} started {}, and cpprun wants one on each node and starts the workers itself: {}; "
+      "--standalone makes a job of each, --no-scheduler ignores {}",
+      starter, tasks, cure, starter);
 }
 
 std::vector<std::string> hosts_of_lines(std::string_view text) {

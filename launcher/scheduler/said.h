@@ -24,8 +24,11 @@ std::optional<Said<std::string>> said_text(const Environment& environment,
 // the same, and with luck another for another job.
 int port_of(std::string_view text);
 
-// "mpirun started 8 tasks on this node (X=8), and cpprun wants one a node: …".
-std::string crowded_text(std::string_view starter, const Said<int>& tasks, std::string_view cure);
+// "8 tasks on this node (X)".
+std::string tasks_here(const Said<int>& tasks);
+
+// "mpirun started 8 tasks on this node (X), and cpprun wants one on each node …: " and the cure.
+std::string crowded_text(std::string_view starter, std::string_view tasks, std::string_view cure);
 
 // The hosts of a file with one a line, in its order, each once. PBS names a host for each of its
 // processors.

@@ -31,12 +31,18 @@ std::optional<Said<std::string>> job_of(const Environment& environment) {
       job->source};
 }
 
-// Processes of one step on this node.
-std::optional<Said<int>> tasks_here(const Environment& environment, int node) {
-  const auto text = said_text(environment, {"SLURM_STEP_TASKS_PER_NODE"});
-  const int tasks = text ? tasks_of_node(text->value, node) : 0;
-  if (tasks == 0) return std::nullopt;
-  return Said<int>{tasks, fmt::format("{}={}", text->source, text->value)};
+// More than one on some node: then none is refused alone, or the others would wait for it.
+void check_tasks(const Environment& environment, SchedulerFacts& facts) {
+  const auto tasks = said_number(environment, 1, {"SLURM_STEP_NUM_TASKS"});
+  if (!tasks || tasks->value <= facts.nodes->value) return;
+  const auto placed = said_text(environment, {"SLURM_STEP_TASKS_PER_NODE"});
+  const int here = placed ? tasks_of_node(placed->value, facts.node_rank->value) : 0;
+  facts.mistakes.push_back(crowded_text(
+      "Slurm",
+      fmt::format("{} tasks on {} nodes ({}={})", tasks->value, facts.nodes->value,
+                  placed ? placed->source : tasks->source,
+                  placed ? placed->value : std::to_string(tasks->value)),
+      fmt::format("srun --ntasks-per-node=1 cpprun --nproc-per-node={}", here > 1 ? here : 1)));
 }
 
 void read_step(const Environment& environment, SchedulerFacts& facts) {
@@ -51,12 +57,7 @@ void read_step(const Environment& environment, SchedulerFacts& facts) {
       facts.no_master = fmt::format("{}: {}", hosts->source, expanded.error().reason);
     }
   }
-  const auto tasks = tasks_here(environment, facts.node_rank->value);
-  if (tasks && tasks->value > 1) {
-    facts.mistakes.push_back(crowded_text(
-        "Slurm", *tasks,
-        fmt::format("srun --ntasks-per-node=1 cpprun --nproc-per-node={}", tasks->value)));
-  }
+  check_tasks(environment, facts);
 }
 
 // In a batch script itself, or in the shell of an allocation.

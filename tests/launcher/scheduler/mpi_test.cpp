@@ -56,6 +56,12 @@ TEST_CASE("several tasks on a node are a mistake of mpirun's and mpiexec's") {
   environment["OMPI_COMM_WORLD_LOCAL_SIZE"] = "2";
   REQUIRE(open_mpi_facts(environment)->mistakes.size() == 1);
   CHECK(open_mpi_facts(environment)->mistakes[0].find("mpirun started 2 tasks on this node") == 0);
+  environment["OMPI_COMM_WORLD_LOCAL_SIZE"] = "1";
+  environment["OMPI_MCA_orte_num_nodes"] = "2";
+  CHECK(open_mpi_facts(environment)->mistakes.empty());
+  environment["OMPI_COMM_WORLD_SIZE"] = "3";  // two of them on the other host
+  REQUIRE(open_mpi_facts(environment)->mistakes.size() == 1);
+  CHECK(open_mpi_facts(environment)->mistakes[0].find("mpirun started 3 tasks on 2 hosts") == 0);
   CHECK_FALSE(open_mpi_facts({{"OMPI_COMM_WORLD_RANK", "1"}}));
 }
 

@@ -64,15 +64,23 @@ TEST_CASE("the GPUs of the task are counted by Slurm") {
 
 TEST_CASE("several tasks on a node are a mistake, with what to write") {
   auto environment = third_of_four();
+  environment["SLURM_STEP_NUM_TASKS"] = "32";
   environment["SLURM_STEP_TASKS_PER_NODE"] = "8(x4)";
   const auto facts = slurm_facts(environment);
   REQUIRE(facts->mistakes.size() == 1);
   CHECK(facts->mistakes[0].find(
-            "Slurm started 8 tasks on this node (SLURM_STEP_TASKS_PER_NODE=8(x4)), and cpprun "
-            "wants one on each node and starts the workers itself: srun --ntasks-per-node=1 cpprun "
-            "--nproc-per-node=8") == 0);
-  environment["SLURM_STEP_TASKS_PER_NODE"] = "8(x2),1(x2)";
-  CHECK(slurm_facts(environment)->mistakes.empty());
+            "Slurm started 32 tasks on 4 nodes (SLURM_STEP_TASKS_PER_NODE=8(x4)), and cpprun wants "
+            "one on each node and starts the workers itself: srun --ntasks-per-node=1 cpprun "
+            "--nproc-per-node=8;") == 0);
+}
+
+TEST_CASE("a node with one task is refused beside one that has several") {
+  auto environment = third_of_four();
+  environment["SLURM_STEP_NUM_TASKS"] = "6";
+  environment["SLURM_STEP_TASKS_PER_NODE"] = "3,1(x3)";
+  const auto facts = slurm_facts(environment);
+  REQUIRE(facts->mistakes.size() == 1);
+  CHECK(facts->mistakes[0].find("Slurm started 6 tasks on 4 nodes") == 0);
 }
 
 TEST_CASE("a node list that cannot be read is told as the reason that there is no master") {

@@ -1,0 +1,89 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""cpprun under a real mpirun of Open MPI on three hosts:
+
+    open_mpi_test.py CPPRUN
+
+Skipped, with the reason, where Open MPI or network namespaces cannot be had (`./dev test
+--schedulers` installs what Debian has). Only the standard library."""
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import unittest
+
+from hosts import Hosts, why_not
+
+CPPRUN = sys.argv[1]
+REASON = why_not("mpirun")
+SECONDS_MAX = 60
+SAY = 'echo "rank $RANK of $WORLD_SIZE on node $GROUP_RANK of $(hostname) at $MASTER_ADDR"'
+
+
+@unittest.skipIf(REASON, REASON)
+class OpenMpiTest(unittest.TestCase):
+    """Each name is a sentence about cpprun under mpirun."""
+
+    def setUp(self):
+        self.hosts = Hosts(["h1", "h2", "h3"])
+        self.addCleanup(self.hosts.remove)
+        self.folder = tempfile.mkdtemp(prefix="cpprun-mpi-")
+        self.addCleanup(shutil.rmtree, self.folder)
+        # The shell that mpirun starts its daemons with: `shell HOST COMMAND…`.
+        cases = [f'{name}) exec {" ".join(map(quoted, self.hosts.words(name)))} sh -c "$*" ;;\n'
+                 for name in self.hosts.names]
+        self.shell = os.path.join(self.folder, "shell")
+        with open(self.shell, "w", encoding="utf-8") as file:
+            file.write('#!/bin/sh\nhost=$1\nshift\ncase $host in\n' + "".join(cases) + "esac\n")
+        os.chmod(self.shell, 0o755)
+
+    def mpirun(self, host, *words):
+        """mpirun as it is typed on that host."""
+        started = self.hosts.start(
+            host, "mpirun", "--allow-run-as-root", "--mca", "plm_rsh_agent", self.shell, "--mca",
+            "oob_tcp_if_include", "eth0", "--mca", "btl_tcp_if_include", "eth0", *words,
+            text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, cwd=self.folder)
+        try:
+            output = started.communicate(timeout=SECONDS_MAX)[0]
+        except subprocess.TimeoutExpired:
+            started.terminate()
+            output = started.communicate()[0] + "\n(no end of mpirun)"
+        return started.returncode, output
+
+    def test_mpirun_needs_no_flags(self):
+        code, said = self.mpirun("h1", "--host", "h1,h2,h3", "-N", "1", CPPRUN,
+                                 "--nproc-per-node=2", "--no-python", "sh", "-c", SAY)
+        self.assertEqual(code, 0, said)
+        ranks = sorted(re.findall(r"rank (\d) of 6 on node (\d) of h(\d) at 10.77.0.1", said))
+        self.assertEqual(ranks, [(str(rank), str(rank // 2), str(rank // 2 + 1))
+                                 for rank in range(6)], said)
+        self.assertEqual(said.count("Open MPI says: 3 nodes (OMPI_COMM_WORLD_SIZE)"), 1, said)
+
+    def test_whoever_runs_where_mpirun_was_typed_hosts_the_rendezvous(self):
+        code, said = self.mpirun("h3", "--host", "h1,h2,h3", "-N", "1", CPPRUN, "--no-python",
+                                 "sh", "-c", SAY)
+        self.assertEqual(code, 0, said)
+        ranks = re.findall(r"rank (\d) of 3 on node (\d) of h(\d) at 10.77.0.3", said)
+        self.assertEqual(sorted(rank for rank, _, _ in ranks), ["0", "1", "2"], said)
+        self.assertEqual(sorted(host for _, _, host in ranks), ["1", "2", "3"], said)
+        self.assertTrue(all(rank == node for rank, node, _ in ranks), said)
+
+    def test_two_on_a_host_are_refused(self):
+        code, said = self.mpirun("h1", "--host", "h1:2,h2:2", "-N", "2", CPPRUN, "--no-python",
+                                 "sh", "-c", SAY)
+        self.assertNotEqual(code, 0, said)
+        self.assertIn("mpirun started 4 tasks on 2 hosts (OMPI_MCA_orte_num_nodes)", said)
+        self.assertNotIn("rank ", said)
+
+
+def quoted(word):
+    return "'" + word.replace("'", "'\\''") + "'"
+
+
+if __name__ == "__main__":
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # CTest's: the hosts are removed
+    unittest.main(argv=sys.argv[:1] + sys.argv[2:], verbosity=2)

@@ -1,0 +1,163 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""cpprun under a real Slurm of four hosts:
+
+    slurm_test.py CPPRUN
+
+Skipped, with the reason, where Slurm or network namespaces cannot be had (`./dev test
+--schedulers` installs what Debian has). Only the standard library."""
+
+import json
+import re
+import signal
+import sys
+import unittest
+
+from hosts import why_not
+import slurm
+
+CPPRUN = sys.argv[1]
+REASON = why_not(*slurm.PROGRAMS)
+SAY = 'echo "rank $RANK of $WORLD_SIZE on node $GROUP_RANK at $MASTER_ADDR"'
+
+
+@unittest.skipIf(REASON, REASON)
+class SlurmTest(unittest.TestCase):
+    """Each name is a sentence about cpprun under Slurm."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.slurm = slurm.Slurm()
+        cls.addClassCleanup(cls.slurm.remove)
+        print(cls.slurm.run("srun", "--version").stdout, end="", flush=True)
+
+    def workers(self, text):
+        return ["--no-python", "sh", "-c", text]
+
+    def expect_nobody(self):
+        """No process of a job is left on any host."""
+        def only_slurmd():
+            for node in self.slurm.nodes:
+                for pid in self.slurm.hosts.pids(node):
+                    try:
+                        with open(f"/proc/{pid}/cmdline", "rb") as file:
+                            words = file.read()
+                    except OSError:
+                        continue
+                    if words and b"slurm" not in words:
+                        return False
+            return True
+        self.slurm.wait_until(only_slurmd, "nobody is left on the hosts")
+
+    def test_srun_needs_no_flags(self):
+        done = self.slurm.run("srun", "-N4", "--ntasks-per-node=1", CPPRUN, "--nproc-per-node=2",
+                              *self.workers(SAY))
+        self.assertEqual(done.returncode, 0, done.stdout)
+        said = sorted(re.findall(r"rank (\d) of 8 on node (\d) at n1$", done.stdout, re.MULTILINE))
+        self.assertEqual(said, [(str(rank), str(rank // 2)) for rank in range(8)], done.stdout)
+        self.assertEqual(len(re.findall(
+            r"Slurm says: 4 nodes \(SLURM_STEP_NUM_NODES\), this is node 0 \(SLURM_NODEID\), "
+            r"they meet at n1:2\d{4} \(SLURM_STEP_NODELIST\)", done.stdout)), 1, done.stdout)
+        self.expect_nobody()
+
+    def test_a_step_on_some_of_the_nodes_is_a_job_of_those(self):
+        script = self.slurm.script("some", f"srun -N2 -n2 -w n3,n4 {CPPRUN} --no-python "
+                                   f"sh -c '{SAY}'\n")
+        done = self.slurm.run("sbatch", "-N4", "-W", "-o", self.slurm.path("some.out"), script)
+        said = self.slurm.text("some.out")
+        self.assertEqual(done.returncode, 0, said)
+        self.assertIn("rank 1 of 2 on node 1 at n3\n", said)
+
+    def test_two_tasks_on_a_node_are_refused_on_each(self):
+        done = self.slurm.run("srun", "-N2", "-n4", CPPRUN, *self.workers(SAY))
+        self.assertEqual(done.returncode, 2, done.stdout)
+        self.assertEqual(done.stdout.count("Slurm started 4 tasks on 2 nodes"), 4, done.stdout)
+        self.assertNotIn("rank", done.stdout)
+
+    def test_a_rank_that_the_batch_shell_expanded_is_doubted(self):
+        script = self.slurm.script(
+            "expanded", f"srun {CPPRUN} --rdzv-conf=join_timeout=5 --node-rank=$SLURM_NODEID "
+            "--no-python true\n")
+        done = self.slurm.run("sbatch", "-N2", "-n2", "-W", "-o",
+                              self.slurm.path("expanded.out"), script)
+        said = self.slurm.text("expanded.out")
+        self.assertNotEqual(done.returncode, 0, said)
+        self.assertIn("--node-rank=0, while this is node 1 by SLURM_NODEID", said)
+
+    def test_a_script_without_srun_is_told_that_it_is_alone(self):
+        script = self.slurm.script("alone", f"{CPPRUN} --no-python sh -c '{SAY}'\n")
+        self.slurm.run("sbatch", "-N2", "-W", "-o", self.slurm.path("alone.out"), script)
+        said = self.slurm.text("alone.out")
+        self.assertIn("this Slurm job has 2 nodes (SLURM_JOB_NUM_NODES), and cpprun was started "
+                      "without srun", said)
+        self.assertIn("rank 0 of 1", said)
+
+    def test_tasks_of_an_array_are_jobs_of_their_own(self):
+        script = self.slurm.script("array", f"srun {CPPRUN} --no-python sh -c "
+                                   "'echo run $TORCHELASTIC_RUN_ID rank $RANK of $WORLD_SIZE'\n")
+        done = self.slurm.run("sbatch", "-N2", "-n2", "--array=0-1", "-W", "-o",
+                              self.slurm.path("array-%a.out"), script)
+        for task in range(2):
+            said = self.slurm.text(f"array-{task}.out")
+            self.assertEqual(done.returncode, 0, said)
+            self.assertEqual(len(re.findall(rf"run slurm-\d+_{task}\.0 rank \d of 2", said)), 2,
+                             said)
+
+    def test_a_node_that_is_lost_is_made_up_for(self):
+        script = 'echo "world $WORLD_SIZE"; test $WORLD_SIZE = 3 || exec sleep 1000'
+        started = self.slurm.start("srun", "--no-kill", "-N4", "--ntasks-per-node=1", CPPRUN,
+                                   "--nnodes=3:4", "--rdzv-conf=last_call_timeout=1",
+                                   *self.workers(script))
+        said = ""
+        for line in started.stdout:
+            said += line
+            if said.count("world 4") == 4:
+                break
+        self.addCleanup(self.slurm.power_on, "n4")
+        self.slurm.hosts.power_off("n4")
+        said += started.communicate(timeout=slurm.SECONDS_MAX)[0]
+        self.assertEqual(said.count("world 3"), 3, said)
+        self.assertIn("node 3 on n4 is lost: silent for 3 s", said)
+        self.expect_nobody()
+
+    def test_a_job_that_is_requeued_meets_again(self):
+        flag = self.slurm.path("requeued-once")
+        script = self.slurm.script(
+            "requeue", f"srun {CPPRUN} --no-python sh -c 'echo start $SLURM_RESTART_COUNT; "
+            f"test -e {flag} || exec sleep 1000'\n")
+        job = re.search(r"\d+", self.slurm.run(
+            "sbatch", "-N2", "-n2", "--requeue", "--open-mode=append", "-o",
+            self.slurm.path("requeue.out"), script).stdout)[0]
+        self.slurm.wait_until(lambda: self.slurm.text("requeue.out").count("start") == 2, "a start")
+        open(flag, "w", encoding="utf-8").close()
+        self.assertEqual(self.slurm.run("scontrol", "requeue", job).returncode, 0)
+        self.slurm.wait_until(
+            lambda: "JobState=PENDING" in self.slurm.run("scontrol", "show", "job", job).stdout,
+            "the job waits for its second run")
+        self.slurm.run("scontrol", "update", f"JobId={job}", "StartTime=now")
+        self.slurm.wait_until(lambda: self.slurm.text("requeue.out").count("start 1") == 2,
+                              "a second start")
+        self.slurm.wait_until(
+            lambda: "JobState=COMPLETED" in self.slurm.run("scontrol", "show", "job", job).stdout,
+            "its end")
+        self.expect_nobody()
+
+    def test_scancel_leaves_a_report_and_nobody(self):
+        report = self.slurm.path("cancelled.json")
+        script = self.slurm.script(
+            "cancel", f"exec srun {CPPRUN} --report={report} --no-python sh -c "
+            "'trap \"echo saved; exit 0\" TERM; echo ready; sleep 1000 & wait'\n")
+        job = re.search(r"\d+", self.slurm.run("sbatch", "-N2", "-n2", "-o", self.slurm.path(
+            "cancel.out"), script).stdout)[0]
+        self.slurm.wait_until(lambda: self.slurm.text("cancel.out").count("ready") == 2, "workers")
+        self.slurm.run("scancel", job)
+        self.slurm.wait_until(lambda: self.slurm.text("cancelled.json") != "", "a report")
+        self.slurm.wait_until(lambda: self.slurm.text("cancel.out").count("saved") == 2,
+                              "each worker has saved")
+        self.assertNotEqual(json.loads(self.slurm.text("cancelled.json"))["exit_code"], 0)
+        self.expect_nobody()
+
+
+if __name__ == "__main__":
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # CTest's: the hosts are removed
+    unittest.main(argv=sys.argv[:1] + sys.argv[2:], verbosity=2)
