@@ -148,6 +148,7 @@ int wait_for_end(const Wish& wish, const Environment& environment) {
   const auto job = job_view(*details);
   if (!job) return give_up({job.error().reason});
   if (job->exit_code) return tell(*job->exit_code, job->reason);
+  complain(fmt::format("waiting for the end of {}", job->id));
   const double begun = job->since.value_or(0);
   const auto take = [&](const std::string& line) -> std::optional<int> {
     const auto event = event_view(line);
