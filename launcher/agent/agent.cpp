@@ -271,11 +271,7 @@ void Agent::conclude_if_examined(TimePoint now, Actions& actions) {
 // --- the end -------------------------------------------------------------------------------------
 
 void Agent::on(TimePoint now, const agent::Signalled& event, Actions& actions) {
-  if (!asks_to_end(event.signal)) {
-    if (phase_ != Phase::running || !supervisor_) return;
-    pass_on(now, supervisor_->handle(now, supervisor::Forward{event.signal}), actions);
-    return;
-  }
+  if (!asks_to_end(event.signal)) return forward(now, event.signal, actions);
   if (stopped_by_) {
     insisted_ = true;
     if (phase_ != Phase::running || !supervisor_) {

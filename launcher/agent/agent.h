@@ -95,6 +95,7 @@ class Agent {
   void finish(TimePoint now, const link::Finish& finish, Actions& actions);
   void save(TimePoint now, const link::Save& save);
   void save_if_due(TimePoint now, Actions& actions);
+  void forward(TimePoint now, int signal, Actions& actions);
   void dismissed(const link::Dismissed& dismissed, Actions& actions);
   void refused(TimePoint now, const std::string& why, Actions& actions);
   void answered(TimePoint now, const link::Heartbeat& heartbeat, Actions& actions);

@@ -32,6 +32,16 @@ void Agent::save_if_due(TimePoint now, Actions& actions) {
   pass_on(now, supervisor_->handle(now, supervisor::Deliver{signal}), actions);
 }
 
+// A signal that asks nobody to end. One that was not asked for goes to who takes it: it would end
+// the others.
+void Agent::forward(TimePoint now, int signal, Actions& actions) {
+  if (phase_ != Phase::running || !supervisor_) return;
+  const bool is_notice = std::ranges::find(config_.notices, signal) != config_.notices.end();
+  const auto from = is_notice ? supervisor_->handle(now, supervisor::Deliver{signal})
+                              : supervisor_->handle(now, supervisor::Forward{signal});
+  pass_on(now, from, actions);
+}
+
 // Nobody of a round is alive here. Where somebody is, we have a seat that this does not know of.
 void Agent::dismissed(const link::Dismissed& dismissed, Actions& actions) {
   if (phase_ == Phase::running) return;

@@ -5,6 +5,7 @@
 #include <array>
 #include <csignal>
 
+#include "launcher/scheduler/slurm_conf.h"
 #include "proto/signal_names.h"
 #include "proto/text.h"
 
@@ -13,8 +14,9 @@ namespace cpprun {
 namespace {
 
 // Who sends TERM to a whole node insists with KILL after a while of its own, and what ends later
-// than that ends without a report. How long is not told to anybody on the node; these are the
-// defaults, 30 s each (KillWait, terminationGracePeriodSeconds).
+// than that ends without a report. How long is not told to a pod, and stands in Slurm's
+// configuration, where a node has that; these are the defaults, 30 s each (KillWait,
+// terminationGracePeriodSeconds).
 struct OuterEnd {
   std::string_view variable;  // set by it in whatever it runs
   std::string_view name;
@@ -29,14 +31,29 @@ constexpr auto time_to_report = std::chrono::seconds(5);
 
 constexpr std::string_view default_signals = "SIGTERM,SIGINT,SIGHUP,SIGQUIT";
 
-void read_grace(SettingReader& reader, Config& config) {
-  if (const auto& seconds = reader.flags().shutdown_timeout; seconds.value) {
+// What is left of somebody's patience, if it is little, is shared with the workers.
+Duration grace_within(std::chrono::seconds patience) {
+  return std::max<Duration>(patience - time_to_report, patience / 2);
+}
+
+void read_grace(SettingReader& reader, const TextFile& read_file, Config& config) {
+  const auto kill_wait = slurm_kill_wait(reader.environment(), read_file);
+  const auto& seconds = reader.flags().shutdown_timeout;
+  if (seconds.value) {
     config.grace = std::chrono::seconds(*seconds.value);
+    if (kill_wait && config.grace >= kill_wait->value) {
+      reader.note(seconds,
+                  "={} is no less than Slurm's own patience ({}): its KILL may come before the "
+                  "report is written",
+                  *seconds.value, kill_wait->source);
+    }
     return;
   }
   for (const auto& outer : outer_ends) {
     if (find_variable(reader.environment(), outer.variable) == nullptr) continue;
-    config.grace = std::min<Duration>(config.grace, outer.patience - time_to_report);
+    const bool is_told = kill_wait && outer.name == "Slurm";
+    config.grace =
+        std::min(config.grace, grace_within(is_told ? kill_wait->value : outer.patience));
   }
 }
 
@@ -85,6 +102,12 @@ void read_signals(SettingReader& reader, Config& config) {
       config.signals.push_back(*signal);
     }
   }
+  // Whoever preempts a job sends one of these before, so that it can save. They would end cpprun.
+  for (const int signal : {SIGUSR1, SIGUSR2}) {
+    if (std::ranges::find(config.signals, signal) == config.signals.end()) {
+      config.notices.push_back(signal);
+    }
+  }
 }
 
 void read_status_access(SettingReader& reader, Config& config) {
@@ -97,10 +120,10 @@ void read_status_access(SettingReader& reader, Config& config) {
 
 }  // namespace
 
-void read_ending_settings(SettingReader& reader, Config& config) {
+void read_ending_settings(SettingReader& reader, const TextFile& read_file, Config& config) {
   config.beat_timeout = reader.flags().beat_timeout.value;
   read_restarts(reader, config);
-  read_grace(reader, config);
+  read_grace(reader, read_file, config);
   read_signals(reader, config);
   read_status_access(reader, config);
 }

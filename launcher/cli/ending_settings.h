@@ -5,9 +5,10 @@
 
 #include "launcher/cli/setting_reader.h"
 #include "launcher/config.h"
+#include "launcher/text_file.h"
 
 namespace cpprun {
 
-void read_ending_settings(SettingReader& reader, Config& config);
+void read_ending_settings(SettingReader& reader, const TextFile& read_file, Config& config);
 
 }  // namespace cpprun

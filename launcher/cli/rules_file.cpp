@@ -18,7 +18,8 @@ RulesFile read_rules_file(const std::string& path, const std::string& text) {
   Config config;
   const Environment environment;
   SettingReader reader(flags, environment, mistakes, config.notes);
-  read_ending_settings(reader, config);
+  const auto no_file = [](const std::string&) -> Result<std::string> { return failure("none"); };
+  read_ending_settings(reader, no_file, config);
   return {.rules = config.restarts, .mistakes = mistakes.sentences()};
 }
 

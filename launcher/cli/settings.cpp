@@ -16,7 +16,7 @@ Config config_of(const Flags& flags, const CommandLine& line, Mistakes& mistakes
   read_rendezvous_settings(reader, line.random_id, config);
   read_secret_settings(reader, config);
   read_worker_settings(reader, line, config);
-  read_ending_settings(reader, config);
+  read_ending_settings(reader, line.read_file, config);
   read_log_settings(reader, config);
   // A shell that is known was answered before anything else was looked at.
   if (const auto& shell = flags.print_completion; shell.value) {

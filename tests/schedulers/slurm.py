@@ -60,7 +60,8 @@ class Slurm:
         with open(self.path("slurm.conf"), "w", encoding="utf-8") as file:
             file.write(CONF.format(head=self.hosts.address("head"), folder=self.folder,
                                    kill_wait=kill_wait, nodes="\n".join(lines)))
-        self.environment = dict(os.environ, SLURM_CONF=self.path("slurm.conf"))
+        self.environment = dict(os.environ, SLURM_CONF=self.path("slurm.conf"),
+                                TMPDIR=self.folder)  # what a host that is lost leaves goes with it
         self.daemons = []
         try:
             self._start_all()

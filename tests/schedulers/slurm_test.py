@@ -142,6 +142,24 @@ class SlurmTest(unittest.TestCase):
             "its end")
         self.expect_nobody()
 
+    def test_a_notice_reaches_the_workers_and_ends_nothing(self):
+        script = self.slurm.script(
+            "notice", f"srun {CPPRUN} --no-python sh -c "
+            "'trap \"echo saved; touch $SLURM_SUBMIT_DIR/saved-$RANK\" USR1; echo ready; "
+            "until test -e $SLURM_SUBMIT_DIR/go-on; do sleep 0.1; done; echo done'\n")
+        job = re.search(r"\d+", self.slurm.run("sbatch", "-N2", "-n2", "-o", self.slurm.path(
+            "notice.out"), script).stdout)[0]
+        said = lambda: self.slurm.text("notice.out")
+        self.slurm.wait_until(lambda: said().count("ready") == 2, "workers")
+        self.slurm.run("scancel", "-s", "USR1", job)
+        self.slurm.wait_until(lambda: said().count("saved") >= 2 or "rror" in said(), "notices")
+        with open(self.slurm.path("go-on"), "w", encoding="utf-8"):
+            pass
+        self.slurm.wait_until(lambda: "JobState=COMPLETED" in self.slurm.run(
+            "scontrol", "show", "job", job).stdout, f"its end; {said()}")
+        self.assertEqual(said().count("done"), 2, said())
+        self.expect_nobody()
+
     def test_scancel_leaves_a_report_and_nobody(self):
         report = self.slurm.path("cancelled.json")
         script = self.slurm.script(

@@ -112,6 +112,21 @@ int Runtime::break_off(const std::string& why) {
   return 1;
 }
 
+void Runtime::take_signals() {
+  std::vector<int> taken = inputs_.config.signals;
+  const auto& notices = inputs_.config.notices;
+  taken.insert(taken.end(), notices.begin(), notices.end());
+  signals_.emplace(context_, taken, [this](int signal, const std::string& sender) {
+    if (!sender.empty()) {
+      pump_.say(messages_.note(fmt::format("{} came from {}", signal_name(signal), sender)));
+    }
+    // The job is over and only words are left: whoever insists need not wait for their reader.
+    if (exit_ && asks_to_end(signal)) return leave_within(bounds::console_patience_pressed);
+    is_asked_to_end_ = is_asked_to_end_ || asks_to_end(signal);
+    post(agent::Signalled{signal});
+  });
+}
+
 Result<void> Runtime::open() {
   // Of a link, OpenSSL keeps what leads to the key of links: no core file may have it. Where that
   // is refused, core files are as they were.
@@ -153,15 +168,7 @@ Result<void> Runtime::open() {
                              .niceness = inputs_.niceness,
                              .side = inputs_.side.get(),
                              .environment = inputs_.environment});
-  signals_.emplace(context_, inputs_.config.signals, [this](int signal, const std::string& sender) {
-    if (!sender.empty()) {
-      pump_.say(messages_.note(fmt::format("{} came from {}", signal_name(signal), sender)));
-    }
-    // The job is over and only words are left: whoever insists need not wait for their reader.
-    if (exit_ && asks_to_end(signal)) return leave_within(bounds::console_patience_pressed);
-    is_asked_to_end_ = is_asked_to_end_ || asks_to_end(signal);
-    post(agent::Signalled{signal});
-  });
+  take_signals();
   agent_.begin(
       Agent{inputs_.config, AgentFacts{.host = inputs_.host,
                                        .pid = ::getpid(),

@@ -57,6 +57,7 @@ class Runtime {
   void hear_master(link::Message message);
   Result<void> open_local_store();
   void find_own_place();
+  void take_signals();
   void place_found(const Result<std::vector<std::string>>& addresses);
   link::WhoHosts who_asks() const;
   void hear_coordinator(const Note& said);

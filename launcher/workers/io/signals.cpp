@@ -42,7 +42,8 @@ Signals::Signals(asio::io_context& context, const std::vector<int>& signals,
   ::sigemptyset(&handled_);
   for (const int signal : signals) {
     // Who said nohup meant it; torchrun would end the job with the terminal all the same.
-    if (signal == SIGHUP && ignored_since_before(signal)) continue;
+    const bool may_stay_ignored = signal == SIGHUP || !asks_to_end(signal);
+    if (may_stay_ignored && ignored_since_before(signal)) continue;
     const bool refused =
         signal == SIGKILL || signal == SIGSTOP || ::sigaddset(&handled_, signal) != 0;
     if (refused) not_handled_.push_back(signal_name(signal));

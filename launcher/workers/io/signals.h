@@ -15,7 +15,8 @@ class Signals {
  public:
   // `on_signal` is called for each arrival, from the event loop, with the sender in words ("pid 812
   // (slurmstepd)"; empty where the kernel sent it, as it does for Ctrl-C). A SIGHUP that cpprun was
-  // started to ignore (nohup) stays ignored; signals that cannot be handled are in `not_handled`.
+  // started to ignore (nohup), and one that asks nobody to end, stays ignored; signals that cannot
+  // be handled are in `not_handled`.
   Signals(asio::io_context& context, const std::vector<int>& signals,
           std::function<void(int signal, const std::string& sender)> on_signal);
   ~Signals();

@@ -67,6 +67,19 @@ TEST_CASE("a save does not outlive its round") {
   CHECK(work<supervisor::SignalWorker>(stage.agent.advance(t0 + 900ms)).empty());
 }
 
+TEST_CASE("a notice goes to the workers that take it, and ends nothing") {
+  Config config = two_nodes();
+  config.notices = {SIGUSR1};
+  Stage stage{false, config};
+  CHECK(stage.agent.handle(t0, agent::Signalled{SIGUSR1}).empty());  // nobody is here yet
+  stage.run();
+  const auto told = stage.agent.handle(t0, agent::Signalled{SIGUSR1});
+  CHECK(work<supervisor::SignalGroup>(told).empty());
+  REQUIRE(work<supervisor::SignalWorker>(told).size() == 1);
+  CHECK(work<supervisor::SignalWorker>(told)[0] == supervisor::SignalWorker{LocalRank{0}, SIGUSR1});
+  CHECK(said<link::Leave>(told).empty());
+}
+
 TEST_CASE("who is sent away says who asked for it, and ends with 0") {
   Stage stage;
   stage.run();

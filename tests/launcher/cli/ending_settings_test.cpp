@@ -29,6 +29,27 @@ TEST_CASE("without a word the grace is shorter than that of whoever ends the who
         90s);
 }
 
+TEST_CASE("Slurm's own patience is kept, where its configuration says how long that is") {
+  const Environment slurm = {{"SLURM_JOB_ID", "17"}, {"SLURM_CONF", "/run/s.conf"}};
+  const auto within = [](const std::string& text) {
+    return File{.path = "/run/s.conf", .text = text};
+  };
+  CHECK(good({"x"}, slurm, within("KillWait=20\n")).grace == 15s);
+  CHECK(good({"x"}, slurm, within("KillWait=120\n")).grace == 30s);
+  CHECK(good({"x"}, slurm, within("KillWait=2\n")).grace == 1s);
+  const auto long_one = good({"--shutdown-timeout=20", "x"}, slurm, within("KillWait=20\n"));
+  CHECK(long_one.grace == 20s);
+  CHECK(long_one.notes ==
+        Words{"--shutdown-timeout=20 is no less than Slurm's own patience (KillWait=20): its KILL "
+              "may come before the report is written"});
+  CHECK(good({"--shutdown-timeout=9", "x"}, slurm, within("KillWait=20\n")).notes.empty());
+}
+
+TEST_CASE("the signals that announce a preemption are for the workers, unless they are handled") {
+  CHECK(good({"x"}).notices == std::vector<int>{SIGUSR1, SIGUSR2});
+  CHECK(good({"--signals-to-handle=SIGUSR1,SIGTERM", "x"}).notices == std::vector<int>{SIGUSR2});
+}
+
 TEST_CASE("signals are read by name; one that cannot be handled is noted, as in torchrun") {
   const auto config = good({"--signals-to-handle=SIGUSR1,SIGTERM,SIGFOO,SIGTERM", "x"});
   CHECK(config.signals == std::vector<int>{SIGUSR1, SIGTERM});
