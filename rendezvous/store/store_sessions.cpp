@@ -52,7 +52,9 @@ std::size_t StoreSessions::doom(std::uint32_t port, const std::string& reason,
   std::size_t count = 0;
   for (Session& session : table_.slots()) {
     if (session.id.value == 0 || session.port != port) continue;
-    if (!with_strangers && session.speaks != Speaks::store) continue;
+    // Whoever has no socket is nobody's agent, be it that it has not said a word yet.
+    const bool is_client = session.speaks == Speaks::store || session.socket < 0;
+    if (!with_strangers && !is_client) continue;
     ++count;
     if (std::exchange(session.is_doomed, true)) continue;
     doomed_.push_back({session.id, shared_reason});

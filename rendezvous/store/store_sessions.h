@@ -57,7 +57,8 @@ class StoreSessions {
   // All that came through it are closed when there is time, and nobody of them is heard from now
   // on; its store is not asked any more. How many they are.
   std::size_t close_port(std::uint32_t port, const std::string& reason);
-  // The same for the store's clients alone, and the port stays.
+  // The same for the store's clients alone, and the port stays: with whoever has a socket and has
+  // not spoken yet, and may be an agent.
   std::size_t close_clients(std::uint32_t port, const std::string& reason);
 
   // --- one connection ---

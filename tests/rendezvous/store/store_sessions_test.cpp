@@ -66,6 +66,22 @@ TEST_CASE("closing the clients of a port spares who has not said anything, and i
   CHECK(sockets.ask(silent, hello + request(c10d::Add{"n", 1})) == number(1));
 }
 
+TEST_CASE("closing the clients of a port takes who has no socket, and has not said anything") {
+  Store store;
+  StoreSessions sessions({}, std::make_shared<Ledger>());
+  sessions.open_port(0, [&store]() -> Store& { return store; });
+  const ConnectionId perhaps_an_agent = sessions.open(3, {}, 0, c10d::Dialect::undecided);
+  const ConnectionId stream = sessions.open(-2, {}, 0, c10d::Dialect::undecided);
+  CHECK(sessions.close_clients(0, "round 1 is over") == 1);
+  sessions.begin_turn(TimePoint{});
+  while (sessions.close_next()) {
+    while (sessions.next_action()) continue;
+  }
+  CHECK(sessions.is_heard(perhaps_an_agent));
+  CHECK_FALSE(sessions.is_heard(stream));
+  CHECK(sessions.size() == 1);
+}
+
 TEST_CASE("a port that is closed takes all of its connections with it and asks no store") {
   StringSockets sockets;
   const int client = sockets.dial();
