@@ -159,7 +159,7 @@ void Runtime::on(const agent::LookAtWorkers& action) {
 
 void Runtime::on(const agent::TellStarted& action) {
   if (action.sealed.restart_count > restarts_) announce_report("");
-  if (forwarder_) forwarder_->begin_round(action.sealed.round);
+  if (forwarder_) forwarder_->streams().begin_round(action.sealed.round);
   restarts_ = action.sealed.restart_count;
   group_rank_ = action.sealed.group_rank;
   attempts_.begin(wall_now(), action.sealed);

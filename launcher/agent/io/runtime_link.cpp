@@ -89,11 +89,11 @@ Result<void> Runtime::look_for_coordinator() {
           .message = [this](link::Message m) { hear_master(std::move(m)); },
           .streams =
               [this](std::string_view frame) {
-                return forwarder_ ? forwarder_->hear(frame) : std::string();
+                return forwarder_ ? forwarder_->streams().hear(frame) : std::string();
               },
           .room =
               [this] {
-                if (forwarder_) forwarder_->go_on();
+                if (forwarder_) forwarder_->streams().go_on();
               },
           .down =
               [this](std::string reason) {
@@ -110,7 +110,7 @@ Result<void> Runtime::look_for_coordinator() {
 void Runtime::hear_master(link::Message message) {
   const bool is_first = std::exchange(link_is_new_, false);
   post(agent::Heard{std::move(message)});
-  if (is_first && forwarder_) forwarder_->begin_link();
+  if (is_first && forwarder_) forwarder_->streams().begin_link();
 }
 
 Result<void> Runtime::open_local_store() {

@@ -132,8 +132,8 @@ void CoordinatorServer::begin_link(const std::shared_ptr<LinkChannel>& channel,
              tell(Coordinator::Said{link, std::move(message)});
            },
        .streams = [this, link,
-                   peer](std::string_view frame) { return hear_streams(link, peer, frame); },
-       .room = [this, link] { streams_may_go_on(link); },
+                   peer](std::string_view frame) { return routes_.hear(link, peer, frame); },
+       .room = [this, link] { routes_.go_on(link); },
        .holds =
            [books](std::size_t bytes) {
              std::string objection = books->hold(bytes);
@@ -142,7 +142,7 @@ void CoordinatorServer::begin_link(const std::shared_ptr<LinkChannel>& channel,
        .closed =
            [this, link](std::string reason) {
              const auto ended = channels_.extract(link);
-             streams_of_link_.erase(link);
+             routes_.forget(link);
              const bool broke = !ended.empty() && ended.mapped()->broke();
              tell(Coordinator::Closed{link, std::move(reason), broke});
            }});

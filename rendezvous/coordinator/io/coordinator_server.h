@@ -11,7 +11,6 @@
 #include <asio/io_context.hpp>
 #include <cstdint>
 #include <functional>
-#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -20,8 +19,8 @@
 
 #include "proto/driver.h"
 #include "rendezvous/coordinator/coordinator.h"
-#include "rendezvous/coordinator/io/node_streams.h"
 #include "rendezvous/coordinator/io/secure_door.h"
+#include "rendezvous/coordinator/io/stream_routes.h"
 #include "rendezvous/coordinator/order_routes.h"
 #include "rendezvous/coordinator/status_routes.h"
 #include "rendezvous/coordinator/token_routes.h"
@@ -135,10 +134,8 @@ class CoordinatorServer {
   http::Response take_order(const http::Request& request, const Visitor& visitor,
                             const HostNames& names);
   void open_store(const std::string& job, bool is_local);
-  std::string hear_streams(LinkId link, const PeerAddress& peer, std::string_view frame);
-  void streams_may_go_on(LinkId link);
+  StreamRoutes::Callbacks callbacks_of_routes();
   void reset_store(const coordinator::ResetStore& reset);
-  void forget_streams(const std::string& job);
   void note_asked(const std::string& job);
   void close_store(const std::string& job, const std::string& reason);
   // What the agent in this process answers while its word is still being delivered waits in the
@@ -168,9 +165,7 @@ class CoordinatorServer {
   std::shared_ptr<int> pumps_ = std::make_shared<int>();
   std::optional<ConnectionDriver> driver_;
   std::unordered_map<LinkId, std::shared_ptr<LinkChannel>> channels_;
-  // Of the round that runs, by job and seat; who speaks through which link.
-  std::map<std::pair<std::string, GroupRank>, std::shared_ptr<NodeStreams>> streams_;
-  std::unordered_map<LinkId, std::weak_ptr<NodeStreams>> streams_of_link_;
+  StreamRoutes routes_{connections_, callbacks_of_routes()};
   LinkId last_link_{};
   std::optional<LinkId> local_link_;
   std::uint64_t last_ticket_ = 0;         // of an order

@@ -8,6 +8,7 @@
 
 #include "rendezvous/coordinator/io/coordinator_ports.h"
 #include "rendezvous/coordinator/io/coordinator_server.h"
+#include "rendezvous/io/boot_clock.h"
 
 namespace cpprun {
 
@@ -31,14 +32,14 @@ void CoordinatorServer::open_store(const std::string& job, bool is_local) {
 }
 
 void CoordinatorServer::close_store(const std::string& job, const std::string& reason) {
-  forget_streams(job);
+  routes_.forget(job);
   const auto port = job_ports_.extract(job);
   if (!port.empty()) connections_.stop_listening(port.mapped().listener, reason);
 }
 
 void CoordinatorServer::reset_store(const coordinator::ResetStore& reset) {
   store_was_asked_ = false;
-  forget_streams(reset.job);
+  routes_.forget(reset.job);
   connections_.close_clients(job_ports_.at(reset.job).listener, reset.reason);
   if (local_port_.host) connections_.close_clients(local_port_.listener, reset.reason);
 }
@@ -60,34 +61,24 @@ Result<int> CoordinatorServer::open_local_store() {
 
 // --- through links -------------------------------------------------------------------------------
 
-// What comes for a round that is over, or from a node that has no seat, is of no use to anybody.
-std::string CoordinatorServer::hear_streams(LinkId link, const PeerAddress& peer,
-                                            std::string_view frame) {
-  link::StreamFrameReader records(frame);
-  const auto round = records.round();
-  if (!round) return round.error().reason;
-  const auto seat = coordinator_.machine().seat_of(link);
-  const auto channel = channels_.find(link);
-  if (!seat || seat->round != *round || channel == channels_.end()) return {};
-  auto& streams = streams_[{seat->job, seat->group_rank}];
-  if (streams == nullptr || streams->round() != *round) {
-    streams = std::make_shared<NodeStreams>(
-        context_, *round,
-        NodeStreams::Place{connections_, job_ports_.at(seat->job).listener, peer});
-  }
-  streams_of_link_[link] = streams;
-  return streams->hear(channel->second, records);
-}
-
-void CoordinatorServer::streams_may_go_on(LinkId link) {
-  const auto found = streams_of_link_.find(link);
-  const auto streams = found == streams_of_link_.end() ? nullptr : found->second.lock();
-  if (streams) streams->go_on();
-}
-
-// Its clients are closed by whoever calls this.
-void CoordinatorServer::forget_streams(const std::string& job) {
-  std::erase_if(streams_, [&](const auto& each) { return each.first.first == job; });
+StreamRoutes::Callbacks CoordinatorServer::callbacks_of_routes() {
+  const auto channel_of = [this](LinkId link) {
+    const auto found = channels_.find(link);
+    return found == channels_.end() ? nullptr : found->second.get();
+  };
+  return {.seat_of = [this](LinkId link) { return coordinator_.machine().seat_of(link); },
+          .listener_of = [this](const std::string& job) { return job_ports_.at(job).listener; },
+          .loop = {.has_room =
+                       [channel_of](LinkId link) {
+                         const LinkChannel* const channel = channel_of(link);
+                         return channel != nullptr && channel->has_room();
+                       },
+                   .send =
+                       [channel_of](LinkId link, std::string_view frame) {
+                         if (auto* const channel = channel_of(link)) channel->send_bytes(frame);
+                       },
+                   .soon = [this](std::function<void()> what) { asio::post(context_, what); },
+                   .now = boot_now}};
 }
 
 }  // namespace cpprun

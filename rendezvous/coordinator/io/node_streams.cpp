@@ -2,12 +2,10 @@
 #include "rendezvous/coordinator/io/node_streams.h"
 
 #include <algorithm>
-#include <asio/post.hpp>
 #include <cstring>
 #include <utility>
 
 #include "proto/stream_bounds.h"
-#include "rendezvous/io/boot_clock.h"
 
 namespace cpprun {
 
@@ -53,22 +51,22 @@ class NodeStreams::Client : public StoreStream {
   ConnectionId id_{};
 };
 
-NodeStreams::NodeStreams(asio::io_context& context, RoundNumber round, const Place& place)
-    : context_(context),
+NodeStreams::NodeStreams(const Loop& loop, RoundNumber round, const Place& place,
+                         std::size_t window)
+    : loop_(loop),
       place_(place),
       books_(place_.connections.ledger(), place_.peer),
-      streams_(round) {}
+      streams_(round, window) {}
 
-std::string NodeStreams::hear(const std::shared_ptr<LinkChannel>& link,
-                              link::StreamFrameReader& records) {
-  if (link_.lock() != link) {
+std::string NodeStreams::hear(LinkId link, link::StreamFrameReader& records) {
+  if (link_ != link) {
     link_ = link;
     streams_.begin_link();
   }
   const auto heard = streams_.hear(records);
   if (!heard) return heard.error().reason;
   look_at_changes();
-  place_.connections.serve_streams(boot_now());
+  place_.connections.serve_streams(loop_.now());
   send();
   return {};
 }
@@ -114,13 +112,13 @@ void NodeStreams::settle_books() {
     clients_.erase(most);
     has_dropped = true;
   }
-  if (has_dropped) place_.connections.serve_streams(boot_now());
+  if (has_dropped) place_.connections.serve_streams(loop_.now());
 }
 
 // Once for all that a turn brings about.
 void NodeStreams::send_soon() {
   if (std::exchange(is_sending_soon_, true)) return;
-  asio::post(context_, [weak = weak_from_this()] {
+  loop_.soon([weak = weak_from_this()] {
     const auto self = weak.lock();
     if (!self) return;
     self->is_sending_soon_ = false;
@@ -139,11 +137,10 @@ void NodeStreams::send() {
 
 // Others are served before there is more of it.
 void NodeStreams::send_some() {
-  const auto link = link_.lock();
-  for (int left = bounds::store_frames_per_turn; link && link->has_room() && streams_.has_frame();
-       --left) {
+  for (int left = bounds::store_frames_per_turn;
+       link_ && streams_.has_frame() && loop_.has_room(*link_); --left) {
     if (left == 0) return send_soon();
-    link->send_bytes(streams_.next_frame());
+    loop_.send(*link_, streams_.next_frame());
   }
 }
 

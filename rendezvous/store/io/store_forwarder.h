@@ -10,14 +10,12 @@
 #include <asio/steady_timer.hpp>
 #include <functional>
 #include <memory>
-#include <optional>
 #include <string>
 #include <string_view>
-#include <unordered_map>
 
 #include "proto/result.h"
 #include "rendezvous/peer_address.h"
-#include "rendezvous/store/store_streams.h"
+#include "rendezvous/store/worker_streams.h"
 
 namespace cpprun {
 
@@ -40,37 +38,23 @@ class StoreForwarder {
 
   int port() const { return port_; }
 
-  // A round begins: every connection of the one before is closed.
-  void begin_round(RoundNumber round);
-  // The link is another one, on which the agent has its seat.
-  void begin_link();
-  // A frame of the coordinator's. A returned reason ends the link.
-  std::string hear(std::string_view frame);
-  // The link takes bytes again.
-  void go_on() { send(); }
+  // What the link brings, and what its workers say through it.
+  WorkerStreams& streams() { return streams_; }
 
  private:
   class Worker;
   StoreForwarder(asio::io_context& context, asio::ip::tcp::acceptor acceptor, Callbacks callbacks);
   void accept();
   void let_in(asio::ip::tcp::socket socket);
-  void look_at_changes();
-  void spoke(StreamId worker);
-  void send_soon();
-  void send();
-  void close_all();
+  void turn_soon();
 
   asio::io_context& context_;
   asio::ip::tcp::acceptor acceptor_;
   asio::steady_timer rest_;  // where nobody could be accepted
   Callbacks callbacks_;
   int port_ = 0;
-  std::optional<StoreStreams> streams_;  // of the round that runs
-  std::unordered_map<StreamId, std::shared_ptr<Worker>> workers_;
   std::shared_ptr<char> alive_ = std::make_shared<char>();  // of what was posted
-  bool is_sending_soon_ = false;
-  StreamId spoke_last_{};       // of the workers
-  bool several_speak_ = false;  // at the same time, as far as the last turn shows
+  WorkerStreams streams_;
 };
 
 }  // namespace cpprun
