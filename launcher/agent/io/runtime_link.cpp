@@ -178,9 +178,13 @@ void Runtime::on(const agent::Dial&) {
 void Runtime::on(const agent::Say& action) {
   if (coordinator_) {
     coordinator_->hear_local_agent(action.message);
-  } else {
-    client_->send(action.message);
+    return;
   }
+  const auto* const join = std::get_if<link::Join>(&action.message);
+  if (forwarder_ && join != nullptr && join->after == RoundNumber{}) {
+    forwarder_->streams().end_round();
+  }
+  client_->send(action.message);
 }
 
 void Runtime::on(const agent::AskWhoHosts& action) {
