@@ -17,9 +17,8 @@ std::string job_id(int job) {
   return fmt::format("job{}", job);
 }
 
-// Of those that are played: a stranger's garbled frame may name any other.
-std::optional<int> job_number(const Scenario& scenario, const std::string& id) {
-  for (int job = 0; job < static_cast<int>(scenario.jobs.size()); ++job) {
+std::optional<int> CoordinatorHost::job_number(const std::string& id) const {
+  for (int job = 0; job < static_cast<int>(universe_.scenario.jobs.size()); ++job) {
     if (id == job_id(job)) return job;
   }
   return std::nullopt;
@@ -40,7 +39,27 @@ CoordinatorHost::CoordinatorHost(Universe& universe, Program& program, const Mac
                           judge_seals(actions);
                           judge_admission(actions);
                           if (universe_.looks_inside()) judge_time();
-                        }}) {}
+                        }}),
+      stores_(universe, program,
+              {.coordinator = [this] { return this->coordinator(); },
+               .has_room =
+                   [this](LinkId link) {
+                     const ConnectionRef connection = network_->find(link);
+                     return connection && network_->has_room(connection, Side::agent);
+                   },
+               .send =
+                   [this](LinkId link, std::string_view frame) {
+                     network_->send(network_->find(link), Side::agent,
+                                    {.kind = Packet::Kind::streams, .bytes = std::string(frame)});
+                   },
+               .asked = [this](const std::string& job) { tell(Coordinator::StoreAsked{job}); },
+               .round_of = [this](const std::string& id) -> std::optional<std::pair<int, RoundId>> {
+                 const auto job = job_number(id);
+                 if (!job) return std::nullopt;
+                 return std::pair{*job, universe_.judge.sealed_round(*job)};
+               },
+               .now = [this] { return now(); },
+               .truth = [this](TimePoint local) { return clock_.truth(local); }}) {}
 
 void CoordinatorHost::begin() {
   const Scenario& scenario = universe_.scenario;
@@ -56,9 +75,11 @@ void CoordinatorHost::begin() {
     options.only = JobTerms{.id = job_id(0),
                             .nodes_min = shape.nodes_min,
                             .nodes_max = shape.nodes_max,
-                            .restarts = shape.restarts};
+                            .restarts = shape.restarts,
+                            .store_is_local = scenario.stores.has_value()};
   }
   coordinator_.begin(Coordinator{std::move(options)});
+  stores_.begin(scenario.daemon ? std::nullopt : std::optional(job_id(0)));
   nodes_seen_.clear();
   told_done_ = false;
   local_link_.reset();
@@ -69,6 +90,7 @@ void CoordinatorHost::begin() {
 }
 
 void CoordinatorHost::end() {
+  stores_.end();
   coordinator_.end();
   ++incarnation_;
 }
@@ -89,6 +111,11 @@ void CoordinatorHost::accepted(const ConnectionRef& connection) {
 }
 
 void CoordinatorHost::heard(const ConnectionRef& connection, const Packet& packet) {
+  if (packet.kind == Packet::Kind::streams) {
+    (void)stores_.hear(connection->link, address_of(connection->node),
+                       std::string_view(packet.bytes).substr(4));  // judged there
+    return;
+  }
   universe_.judge.coordinator_heard(connection->node);
   if (packet.kind == Packet::Kind::heartbeat) {
     tell(Coordinator::Said{connection->link, packet.heartbeat});
@@ -114,6 +141,7 @@ void CoordinatorHost::closed(LinkId link, const std::string& reason, bool broken
   if (link == LinkId{}) return;
   universe_.trace.line(universe_.time.now(), "coordinator: link {} is closed: {}", link.value,
                        reason);
+  stores_.forget(link);
   tell(Coordinator::Closed{link, reason, broken});
   nodes_.erase(link);
 }
@@ -172,6 +200,24 @@ void CoordinatorHost::local_agent_left() {
   if (local_link_) tell(Coordinator::Closed{*std::exchange(local_link_, std::nullopt), "it ends"});
 }
 
+// --- workers -------------------------------------------------------------------------------------
+
+void CoordinatorHost::accept_worker(const std::shared_ptr<Loopback>& worker) {
+  stores_.accept(job_id(0), worker);
+}
+
+void CoordinatorHost::has_room(LinkId link) {
+  stores_.go_on(link);
+}
+
+bool CoordinatorHost::is_calm(std::optional<LinkId> link, RoundId round) const {
+  if (!program_.alive() || program_.stopped() || !coordinator_.running()) return false;
+  if (!stores_.is_quiet()) return false;
+  if (!link) return true;
+  const auto seat = coordinator_.machine().seat_of(*link);
+  return seat && seat->round == round.number;
+}
+
 // --- the machine ---------------------------------------------------------------------------------
 
 void CoordinatorHost::perform(const coordinator::Action& action) {
@@ -180,9 +226,13 @@ void CoordinatorHost::perform(const coordinator::Action& action) {
   } else if (const auto* hang_up = std::get_if<coordinator::HangUp>(&action)) {
     perform(*hang_up);
   } else if (const auto* open = std::get_if<coordinator::OpenStore>(&action)) {
+    stores_.open(open->job);
     open_store(open->job);
+  } else if (const auto* reset = std::get_if<coordinator::ResetStore>(&action)) {
+    stores_.reset(reset->job, reset->reason);
   } else if (const auto* close = std::get_if<coordinator::CloseStore>(&action)) {
-    if (const auto job = job_number(universe_.scenario, close->job)) {
+    stores_.close(close->job, close->reason);
+    if (const auto job = job_number(close->job)) {
       universe_.judge.coordinator_forgets(*job);
     }
   } else if (const auto* note = std::get_if<coordinator::Note>(&action)) {
@@ -252,102 +302,7 @@ void CoordinatorHost::perform(const coordinator::Say& say) {
   network_->send(connection, Side::agent, {.kind = Packet::Kind::frame, .bytes = std::move(bytes)});
 }
 
-// A store is for the machines of the round and for no other, whatever anybody claimed.
-void CoordinatorHost::judge_admission(const Coordinator::Actions& actions) {
-  for (const coordinator::Action& action : actions) {
-    const auto* reset = std::get_if<coordinator::ResetStore>(&action);
-    if (reset == nullptr) continue;
-    const auto job = job_number(universe_.scenario, reset->job);
-    for (int node = 0; node < universe_.scenario.nodes(); ++node) {
-      const bool is_admitted =
-          coordinator_.machine().admit(reset->job, address_of(node)).has_value();
-      const bool hosts = node == 0 && !universe_.scenario.daemon;
-      const bool is_seated = job && universe_.judge.is_seated(*job, node);
-      universe_.judge.must(is_admitted == is_seated || hosts,
-                           fmt::format("the store of {} admits node {}: {}, and its seat: {}",
-                                       reset->job, node, is_admitted, is_seated));
-    }
-  }
-}
-
-void CoordinatorHost::judge_orders(const Coordinator::Actions& actions) {
-  for (const coordinator::Action& action : actions) {
-    if (const auto* change = std::get_if<coordinator::NodeChange>(&action)) {
-      universe_.judge.coordinator_notes(*change);
-    }
-    const auto* answered = std::get_if<coordinator::Answered>(&action);
-    if (answered != nullptr && answered->outcome.is_done()) {
-      universe_.judge.order_is_done(answered->order, answered->outcome, [this](int job) {
-        return coordinator_.machine().knows(job_id(job));
-      });
-    }
-  }
-}
-
-void CoordinatorHost::judge_strangers() {
-  if (!coordinator_.running()) return;
-  for (std::size_t job = 0; job < universe_.scenario.jobs.size(); ++job) {
-    for (const std::string& address : stranger_addresses_) {
-      const bool is_admitted =
-          coordinator_.machine().admit(job_id(static_cast<int>(job)), address).has_value();
-      universe_.judge.must(
-          !is_admitted, fmt::format("the store of job {} admits a stranger at {}", job, address));
-    }
-  }
-}
-
-void CoordinatorHost::judge_seals(const Coordinator::Actions& actions) {
-  std::map<std::pair<int, RoundNumber>, Judge::Seats> by_round;
-  for (const coordinator::Action& action : actions) {
-    const auto* say = std::get_if<coordinator::Say>(&action);
-    const auto* sealed = say == nullptr ? nullptr : std::get_if<link::Sealed>(&say->message);
-    if (sealed == nullptr) continue;
-    const int node = node_of(say->link);
-    if (node < 0) continue;
-    by_round[{universe_.scenario.job_of(node), sealed->round}].emplace_back(node, *sealed);
-  }
-  for (const coordinator::Action& action : actions) {
-    const auto* say = std::get_if<coordinator::Say>(&action);
-    const auto* drain = say == nullptr ? nullptr : std::get_if<link::Drain>(&say->message);
-    const int node = drain == nullptr ? -1 : node_of(say->link);
-    if (node < 0) continue;
-    universe_.judge.must(
-        !by_round.contains({universe_.scenario.job_of(node), drain->round}),
-        fmt::format("round {} was sealed and broken in one breath", drain->round.value));
-  }
-  for (const auto& [which, seats] : by_round) {
-    const int job = which.first;
-    universe_.trace.line(universe_.time.now(), "coordinator seals round {} of job {} for {} nodes",
-                         seats.front().second.round.value, job, seats.size());
-    universe_.judge.coordinator_seals(job, seats);
-  }
-}
-
 // A timer that is due later than it was needs no new entry: it looks again when it rings.
-// Every node-second is in the ledger, and none twice: counted here by whoever is in the job's
-// round.
-void CoordinatorHost::judge_time() {
-  for (std::size_t number = 0; number < universe_.scenario.jobs.size(); ++number) {
-    const Job* const job = coordinator_.machine().find(job_id(static_cast<int>(number)));
-    NodesSeen& seen = nodes_seen_[number];
-    // One of that name after another begins with nothing.
-    if (job == nullptr) seen = {};
-    if (job == nullptr) continue;
-    const NodeDuration reading = std::chrono::floor<NodeDuration>(now().time_since_epoch());
-    const auto nodes = static_cast<NodeDuration::rep>(seen.nodes);
-    seen.time += nodes * std::max(reading - seen.at.value_or(reading), NodeDuration{});
-    seen.at = std::max(reading, seen.at.value_or(reading));
-    seen.nodes = job->over() ? 0 : job->round().size();
-    if (job->round().phase() == Round::Phase::sealed && !job->over()) continue;
-    const NodeDuration booked = sum_of(job->time().told(now()).nodes);
-    universe_.judge.must(
-        booked == seen.time,
-        fmt::format("the ledger of job {} has {} us of its nodes' time, and it was "
-                    "{} us",
-                    number, booked.count(), seen.time.count()));
-  }
-}
-
 void CoordinatorHost::arm(std::optional<TimePoint> deadline) {
   const Coordinator& machine = coordinator_.machine();
   if (const auto broken = universe_.looks_inside() ? machine.check() : std::nullopt) {

@@ -11,6 +11,7 @@
 
 #include "proto/driver.h"
 #include "rendezvous/coordinator/coordinator.h"
+#include "tests/sim/hosted_stores.h"
 #include "tests/sim/machine_clock.h"
 #include "tests/sim/network.h"
 #include "tests/sim/universe.h"
@@ -45,6 +46,14 @@ class CoordinatorHost {
   // --- from an operator ---
   void take(Order order);
 
+  // --- from workers ---
+  // Of the node whose process this is.
+  void accept_worker(const std::shared_ptr<Loopback>& worker);
+  // The link takes frames of streams again.
+  void has_room(LinkId link);
+  // Whoever speaks through that link, or is a worker of this machine, would be answered at once.
+  bool is_calm(std::optional<LinkId> link, RoundId round) const;
+
   // --- from the agent in this process ---
   void hear_local_agent(const link::Message& message);
   void local_agent_left();
@@ -63,6 +72,8 @@ class CoordinatorHost {
   void arm(std::optional<TimePoint> deadline);
   TimePoint now() const { return clock_.local(universe_.time.now()); }
   int node_of(LinkId link) const;
+  // Of those that are played: a stranger's garbled frame may name any other.
+  std::optional<int> job_number(const std::string& id) const;
 
   Universe& universe_;
   Program& program_;
@@ -78,6 +89,7 @@ class CoordinatorHost {
   std::set<std::string> stranger_addresses_;  // of all that ever came
   LinkId last_link_{};
   std::optional<LinkId> local_link_;
+  HostedStores stores_;
   int stores_opened_ = 0;
   // For how long nodes were in the rounds of a job, by its number.
   struct NodesSeen {
@@ -89,8 +101,7 @@ class CoordinatorHost {
   bool told_done_ = false;
 };
 
-// "job0" of job 0, and back; nothing of a stranger's job.
-std::optional<int> job_number(const std::string& id);
+// "job0" of job 0.
 std::string job_id(int job);
 
 }  // namespace cpprun::sim

@@ -53,6 +53,7 @@ constexpr std::array names = {
     Name{FaultKind::order_include, "order-include", "orders"},
     Name{FaultKind::order_forget, "order-forget", "orders"},
     Name{FaultKind::restart_rules, "rules", "policies"},
+    Name{FaultKind::local_stores, "local-stores", "stores"},
 };
 
 double seconds(Duration duration) {
@@ -84,7 +85,9 @@ Result<FaultKinds> parse_kinds(std::string_view text) {
     for (const Name& each : names) {
       const bool is_later = each.group == "moments" || each.group == "strangers" ||
                             each.group == "orders" || each.group == "policies";
-      const bool is_meant = word == "everything" || (word == "all" && !is_later);
+      const bool is_named_only = each.group == "stores";
+      const bool is_meant =
+          !is_named_only && (word == "everything" || (word == "all" && !is_later));
       if (word != each.name && word != each.group && !is_meant) continue;
       kinds.insert(each.kind);
       known = true;
@@ -97,7 +100,9 @@ Result<FaultKinds> parse_kinds(std::string_view text) {
 }
 
 std::string kinds_text() {
-  std::string text = "everything, all (without moments, strangers, orders and policies), none";
+  std::string text =
+      "everything (without stores), all (without moments, strangers, orders and policies as well), "
+      "none";
   std::string_view group;
   for (const Name& each : names) {
     text += each.group == group ? ", " : fmt::format("; {}: ", each.group);

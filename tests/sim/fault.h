@@ -50,6 +50,7 @@ enum class FaultKind {
   order_include,
   order_forget,
   restart_rules,  // no fault: every job has purses, breakers and limits of its own
+  local_stores,   // no fault: stores are local to each node, and workers use them
 };
 
 struct Fault {
@@ -59,6 +60,7 @@ struct Fault {
   std::vector<int> nodes;  // to whom; none where it is the coordinator
   int local_rank = 0;
   int value = 0;  // which code, how many times, which end: see World
+  friend bool operator==(const Fault&, const Fault&) = default;
 };
 
 using FaultKinds = std::set<FaultKind>;
@@ -68,7 +70,8 @@ std::string to_text(const Fault& fault);
 std::string_view name_of(FaultKind kind);
 // "all", "none", names of kinds and of groups (workers, agents, network, clocks, coordinator), with
 // commas between them. What was added later, in the groups moments, strangers, orders and policies,
-// is not in "all", so that older seeds still mean what they meant; it is in "everything".
+// is not in "all", so that older seeds still mean what they meant; it is in "everything". The group
+// stores is in neither: it is named.
 Result<FaultKinds> parse_kinds(std::string_view text);
 // For --help.
 std::string kinds_text();

@@ -126,6 +126,8 @@ class Judge {
     return jobs_[index(job)].round.number == round;
   }
   int rounds_of(int job) const { return jobs_[index(job)].rounds; }
+  // The sealed one; of none the number is 0.
+  RoundId sealed_round(int job) const { return jobs_[index(job)].round; }
 
  private:
   struct Death {

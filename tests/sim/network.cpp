@@ -75,6 +75,7 @@ void Network::send(const ConnectionRef& connection, Side to, Packet packet) {
   Connection::Way& way = connection->ways[index_of(to)];
   packet.due = time_.now() + delay(path(connection->node), way.random);
   if (!way.packets.empty()) packet.due = std::max(packet.due, way.packets.back().due);
+  if (packet.kind == Packet::Kind::streams) way.stream_bytes += packet.bytes.size();
   way.packets.push_back(std::move(packet));
   if (!way.moving) move(connection, to);
 }
@@ -103,6 +104,26 @@ void Network::pump(const ConnectionRef& connection, Side to) {
   way.packets.pop_front();
   move(connection, to);
   arrive(connection, to, packet);
+  if (packet.kind == Packet::Kind::streams) make_room(connection, to, packet);
+}
+
+bool Network::has_room(const ConnectionRef& connection, Side to) const {
+  return connection->ways[index_of(to)].stream_bytes < scenario_.stores->link_room;
+}
+
+bool Network::is_calm(const Connection& connection) {
+  return connection.up && connection.agent_open && connection.coordinator_open &&
+         !connection.black_hole && connection.ways[0].packets.empty() &&
+         connection.ways[1].packets.empty();
+}
+
+void Network::make_room(const ConnectionRef& connection, Side to, const Packet& packet) {
+  const bool had_room = has_room(connection, to);
+  std::size_t& bytes = connection->ways[index_of(to)].stream_bytes;
+  bytes -= std::min(bytes, packet.bytes.size());
+  if (had_room || !has_room(connection, to)) return;
+  Program& sender = to == Side::coordinator ? ends_.agent(connection->node) : ends_.coordinator;
+  sender.receive([this, connection, to] { ends_.has_room(connection, to); });
 }
 
 void Network::arrive(const ConnectionRef& connection, Side to, const Packet& packet) {
@@ -123,7 +144,8 @@ void Network::arrive_at_coordinator(const ConnectionRef& connection, const Packe
     return;
   }
   if (packet.kind == Packet::Kind::syn) connection->coordinator_open = true;  // The kernel accepts.
-  connection->arrived = time_.now();
+  // Of a worker's words nobody learns that its agent is there.
+  if (packet.kind != Packet::Kind::streams) connection->arrived = time_.now();
   ends_.coordinator.receive([this, connection, packet, ends] {
     if (packet.kind == Packet::Kind::syn) {
       ends_.accepted(connection);

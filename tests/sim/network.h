@@ -39,7 +39,7 @@ struct Path {
 };
 
 struct Packet {
-  enum class Kind { syn, greeting, frame, heartbeat, fin, reset };
+  enum class Kind { syn, greeting, frame, heartbeat, streams, fin, reset };
   Kind kind = Kind::frame;
   link::Heartbeat heartbeat = {};  // as it is: there are too many to encode them all
   std::string bytes = {};
@@ -56,7 +56,8 @@ struct Connection {
   TimePoint arrived{};      // the last that came to the coordinator's machine, read or not
   struct Way {
     std::deque<Packet> packets;
-    bool moving = false;  // the first of them is on the timeline
+    bool moving = false;           // the first of them is on the timeline
+    std::size_t stream_bytes = 0;  // of those of them that carry streams
     Random random{0};
   };
   std::array<Way, 2> ways = {};  // by the side that is sent to
@@ -73,6 +74,8 @@ struct NetworkEnds {
   std::function<void(const ConnectionRef&)> accepted;  // fills in `link`
   std::function<void(const ConnectionRef&, const Packet&)> to_coordinator;
   std::function<void(LinkId, const std::string& reason, bool broken)> closed;
+  // Whoever sends to that side has room again for frames of streams.
+  std::function<void(const ConnectionRef&, Side to)> has_room;
 };
 
 class Network {
@@ -84,6 +87,10 @@ class Network {
 
   ConnectionRef dial(int node);
   void send(const ConnectionRef& connection, Side to, Packet packet);
+  // Whether it takes frames of streams: the others are few, and wait for nobody.
+  bool has_room(const ConnectionRef& connection, Side to) const;
+  // Nothing is under way in it, and nothing is in the way.
+  static bool is_calm(const Connection& connection);
   // In order: what was sent before still arrives.
   void close(const ConnectionRef& connection, Side closing);
   // The coordinator's end of that link, where it is open.
@@ -102,6 +109,7 @@ class Network {
   void move(const ConnectionRef& connection, Side to);
   void pump(const ConnectionRef& connection, Side to);
   void arrive(const ConnectionRef& connection, Side to, const Packet& packet);
+  void make_room(const ConnectionRef& connection, Side to, const Packet& packet);
   void arrive_at_coordinator(const ConnectionRef& connection, const Packet& packet);
   void arrive_at_agent(const ConnectionRef& connection, const Packet& packet);
   Duration delay(const Path& path, Random& random) const;

@@ -41,6 +41,7 @@ Config config_of(const Scenario& scenario, int node) {
   config.last_call = scenario.last_call;
   config.keep_alive_interval = scenario.lease_interval;
   config.keep_alive_attempts_max = scenario.lease_attempts;
+  if (scenario.stores) config.store = StoreWay::local;
   return config;
 }
 
@@ -50,13 +51,26 @@ Node::Node(Universe& universe, int number, Hooks hooks)
     : universe_(universe),
       number_(number),
       hooks_(std::move(hooks)),
+      port_(universe, number, program_,
+            {.has_room =
+                 [this] {
+                   return !link_is_new_ && connection_ && connection_->agent_open &&
+                          network_->has_room(connection_, Side::coordinator);
+                 },
+             .send =
+                 [this](std::string_view frame) {
+                   network_->send(connection_, Side::coordinator,
+                                  {.kind = Packet::Kind::streams, .bytes = std::string(frame)});
+                 }}),
       workers_(universe, clock_, number,
                {.tell =
                     [this](supervisor::ProcessEvent event) {
                       program_.receive(
                           [this, event = std::move(event)] { post(agent::FromWorker{event}); });
                     },
-                .died = [this](const WorkerEnd& end) { hooks_.died(end); }}),
+                .died = [this](const WorkerEnd& end) { hooks_.died(end); },
+                .connect = [this] { return connect_worker(); },
+                .is_calm = [this](RoundId round) { return is_calm(round); }}),
       agent_({.now = [this] { return now(); },
               .perform = [this](const agent::Action& action) { perform(action); },
               .arm = [this](std::optional<TimePoint> deadline) { rest(deadline); }}) {}
@@ -67,6 +81,7 @@ void Node::begin() {
   ++life_;
   armed_.reset();
   fence_.reset();
+  if (coordinator_ == nullptr) port_.begin();
   universe_.judge.agent_begins(number_);
   universe_.trace.line(universe_.time.now(), "node {} begins", number_);
   agent_.begin(
@@ -145,6 +160,7 @@ void Node::perform(const agent::Action& action) {
     if (coordinator_ != nullptr) coordinator_->local_agent_left();
     hang_up();
   } else if (const auto* started = std::get_if<agent::TellStarted>(&action)) {
+    port_.begin_round(started->sealed.round);
     workers_.begin_round(round_of(started->sealed));
   } else if (const auto* work = std::get_if<agent::Work>(&action)) {
     workers_.perform(work->action);
@@ -172,7 +188,10 @@ void Node::examine(const Outcome& outcome) {
 
 void Node::say(const link::Message& message) {
   if (std::holds_alternative<link::Drained>(message)) universe_.judge.agent_drained(number_);
-  if (std::holds_alternative<link::Join>(message)) universe_.judge.agent_asks(number_);
+  if (const auto* join = std::get_if<link::Join>(&message)) {
+    universe_.judge.agent_asks(number_);
+    if (join->after == RoundNumber{}) port_.end_round();
+  }
   if (coordinator_ != nullptr) {
     coordinator_->hear_local_agent(message);
     return;
@@ -194,19 +213,36 @@ void Node::hang_up() {
 }
 
 void Node::up(const ConnectionRef& connection) {
-  if (connection == connection_) post(agent::LinkUp{address_of(number_)});
+  if (connection != connection_) return;
+  link_is_new_ = true;
+  post(agent::LinkUp{address_of(number_)});
+}
+
+// Its first word on a link says that this node has its seat, or none: as in Runtime.
+void Node::hear(link::Message message) {
+  const bool is_first = std::exchange(link_is_new_, false);
+  post(agent::Heard{std::move(message)});
+  if (is_first) port_.begin_link();
+}
+
+void Node::has_room(const ConnectionRef& connection) {
+  if (connection == connection_) port_.go_on();
 }
 
 void Node::heard(const ConnectionRef& connection, const Packet& packet) {
   if (connection != connection_) return;
   if (packet.kind == Packet::Kind::heartbeat) {
-    post(agent::Heard{packet.heartbeat});
+    hear(packet.heartbeat);
+    return;
+  }
+  if (packet.kind == Packet::Kind::streams) {
+    (void)port_.hear(std::string_view(packet.bytes).substr(4));  // judged there
     return;
   }
   auto decoded = link::decode(packet.bytes);
   universe_.judge.must(decoded && *decoded, "a coordinator's frame cannot be decoded");
   universe_.trace.line(universe_.time.now(), "node {} hears: {}", number_, packet.bytes.substr(4));
-  if (decoded && *decoded) post(agent::Heard{std::move((*decoded)->message)});
+  if (decoded && *decoded) hear(std::move((*decoded)->message));
 }
 
 void Node::down(const ConnectionRef& connection, const std::string& reason) {
@@ -214,6 +250,32 @@ void Node::down(const ConnectionRef& connection, const std::string& reason) {
   connection_.reset();
   universe_.trace.line(universe_.time.now(), "node {}: no link: {}", number_, reason);
   post(agent::LinkDown{reason});
+}
+
+// --- the workers' store --------------------------------------------------------------------------
+
+std::shared_ptr<Loopback> Node::connect_worker() {
+  if (!program_.alive()) return nullptr;
+  const auto worker = std::make_shared<Loopback>(
+      universe_.time, program_, Random{universe_.scenario.seed, 41, number_, ++workers_connected_},
+      universe_.scenario.stores->worker_room);
+  program_.receive([this, worker] {
+    if (coordinator_ == nullptr) {
+      port_.accept(worker);
+    } else {
+      coordinator_->accept_worker(worker);
+    }
+  });
+  return worker;
+}
+
+bool Node::is_calm(RoundId round) const {
+  if (!program_.alive() || program_.stopped() || exit_) return false;
+  const int job = universe_.scenario.job_of(number_);
+  if (universe_.judge.sealed_round(job) != round) return false;
+  if (coordinator_ != nullptr) return coordinator_->is_calm(std::nullopt, round);
+  return connection_ && !link_is_new_ && port_.is_calm() && Network::is_calm(*connection_) &&
+         witness_->is_calm(connection_->link, round);
 }
 
 // --- what happens to it --------------------------------------------------------------------------
@@ -269,6 +331,7 @@ void Node::leave() {
 
 void Node::end_process() {
   program_.end();
+  port_.end();
   agent_.end();
   ++life_;
   hooks_.ended();

@@ -11,6 +11,7 @@
 #include "tests/sim/coordinator_host.h"
 #include "tests/sim/machine_clock.h"
 #include "tests/sim/network.h"
+#include "tests/sim/node_port.h"
 #include "tests/sim/universe.h"
 #include "tests/sim/workers.h"
 
@@ -35,7 +36,10 @@ class Node {
 
   // The coordinator in this very process, where there is one.
   void host(CoordinatorHost* coordinator) { coordinator_ = coordinator; }
-  void use(Network& network) { network_ = &network; }
+  void use(Network& network, const CoordinatorHost& coordinator) {
+    network_ = &network;
+    witness_ = &coordinator;
+  }
   // A new cpprun begins.
   void begin();
   void signalled(int signal);
@@ -50,10 +54,15 @@ class Node {
   void up(const ConnectionRef& connection);
   void heard(const ConnectionRef& connection, const Packet& packet);
   void down(const ConnectionRef& connection, const std::string& reason);
+  // Its link takes frames of streams again.
+  void has_room(const ConnectionRef& connection);
 
  private:
   void perform(const agent::Action& action);
   void say(const link::Message& message);
+  void hear(link::Message message);
+  std::shared_ptr<Loopback> connect_worker();
+  bool is_calm(RoundId round) const;
   void hang_up();
   void examine(const Outcome& outcome);
   void exit(const agent::Exit& last);
@@ -68,12 +77,16 @@ class Node {
   Hooks hooks_;
   MachineClock clock_;
   Program program_;
+  NodePort port_;
   Workers workers_;
   Network* network_ = nullptr;
-  CoordinatorHost* coordinator_ = nullptr;
+  CoordinatorHost* coordinator_ = nullptr;    // in this very process
+  const CoordinatorHost* witness_ = nullptr;  // wherever it is
   Driver<Agent> agent_;
   std::uint64_t life_ = 0;  // which cpprun on this machine it is
   ConnectionRef connection_;
+  bool link_is_new_ = true;  // nothing was heard on it: whether this node has its seat is not known
+  int workers_connected_ = 0;
   std::optional<TimePoint> armed_;
   std::uint64_t timer_ = 0;
   std::optional<TimePoint> fence_;  // what the watchdog was told last, by the machine's clock

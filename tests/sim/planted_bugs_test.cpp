@@ -67,6 +67,14 @@ constexpr Plant plants[] = {
     {"a drained node that did not hear it is let in again", "order-drain,break,half-open", 20'000},
     {"the ledger forgets the time before a change of accounts", "workers", 200},
     {"a host is left out one failure too early", "workers,policies", 2'000},
+    {"what is said again on a new link is carried out twice", "network,stores", 500},
+    {"what was lost with a link is not said again", "network,stores", 500},
+    {"what workers of an old round have said is taken by the next", "all,stores", 20'000},
+    {"a newcomer says again what was said in its last round", "coordinator,stores", 20'000},
+    {"who has waited for room in a stream is not told", "none,stores", 100},
+    {"a stream that has said nothing outlives its round", "all,stores", 10'000},
+    {"the clients of a round that is over are not closed", "workers,stores", 500},
+    {"the judge of a history forgets one operation", "none,stores", 100},
 };
 
 }  // namespace
@@ -82,6 +90,7 @@ TEST_CASE("without a bug nothing is found") {
   CHECK(sail_with(0, "late", 500).broken.empty());
   CHECK(sail_with(0, "orders", 500).broken.empty());
   CHECK(sail_with(0, "workers,policies", 500).broken.empty());
+  CHECK(sail_with(0, "all,stores", 500).broken.empty());
 }
 
 TEST_CASE("every planted bug is found") {

@@ -113,7 +113,7 @@ void draw_faults(Random& random, Scenario& scenario, const FaultKinds& wanted) {
   const bool spare_the_coordinator = random.chance(0.7);
   std::vector<FaultKind> kinds;
   for (const FaultKind kind : wanted) {
-    if (kind == FaultKind::restart_rules) continue;
+    if (kind == FaultKind::restart_rules || kind == FaultKind::local_stores) continue;
     if (scenario.gentle && !is_gentle(kind) && !is_strangers(kind)) continue;
     // The coordinator of one job has no place for the job of a liar.
     if (kind == FaultKind::liar && !scenario.daemon) continue;
@@ -150,6 +150,19 @@ void draw_rules(std::uint64_t seed, Scenario& scenario) {
       job.restarts.host_limit = {.failures = random.between(1, 3), .window = 60s};
     }
   }
+}
+
+// From numbers of their own, too: what goes wrong is what goes wrong without them.
+StorePlan draw_stores(std::uint64_t seed) {
+  Random random{~seed, 59};
+  const auto any_of = [&random](std::initializer_list<std::size_t> sizes) {
+    return sizes.begin()[random.next() % sizes.size()];
+  };
+  return {.window = any_of({64, 300, 4096, 256 * 1024}),
+          .link_room = any_of({1, 500, 64 * 1024}),
+          .worker_room = any_of({16, 200, 64 * 1024}),
+          .value_bytes_max = any_of({10, 700, 5000}),
+          .requests_max = random.between(4, 20)};
 }
 
 }  // namespace
@@ -209,6 +222,7 @@ Scenario draw(std::uint64_t seed, int agents_max, const FaultKinds& kinds) {
   scenario.gentle = scenario.delay_max <= 20ms && random.chance(0.3);
   draw_faults(random, scenario, kinds);
   if (kinds.contains(FaultKind::restart_rules)) draw_rules(seed, scenario);
+  if (kinds.contains(FaultKind::local_stores)) scenario.stores = draw_stores(seed);
   scenario.has_strangers = std::any_of(scenario.faults.begin(), scenario.faults.end(),
                                        [](auto& each) { return is_strangers(each.kind); });
   return scenario;
@@ -228,6 +242,14 @@ std::string to_text(const Scenario& scenario) {
                     job.nodes_min, job.nodes_max, job.surplus, job.ranked ? ", ranked" : "",
                     job.workers_per_node, job.uneven ? " or one more" : "", to_text(job.restarts),
                     seconds(job.work_max));
+  }
+  if (scenario.stores) {
+    text += fmt::format(
+        "\n  local stores: windows of {} bytes, room for {} in a link and {} at a worker, values "
+        "up "
+        "to {}, {} requests",
+        scenario.stores->window, scenario.stores->link_room, scenario.stores->worker_room,
+        scenario.stores->value_bytes_max, scenario.stores->requests_max);
   }
   return text;
 }

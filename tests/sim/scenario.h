@@ -4,6 +4,7 @@
 // what goes wrong. A plain value, drawn from a seed or written by hand.
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -27,6 +28,15 @@ struct JobShape {
   int nodes() const { return nodes_max + surplus; }
 };
 
+// Stores that are local to each node, and what workers ask of them.
+struct StorePlan {
+  std::size_t window = 256 * 1024;      // of a stream, in bytes
+  std::size_t link_room = 64 * 1024;    // bytes that a link takes before it is full
+  std::size_t worker_room = 64 * 1024;  // and a worker's connection
+  std::size_t value_bytes_max = 100;
+  int requests_max = 10;  // of a worker, some of which are several at once
+};
+
 struct Scenario {
   std::uint64_t seed = 1;
   bool daemon = false;  // a cpprund on a machine of its own; else node 0 hosts the coordinator
@@ -41,6 +51,7 @@ struct Scenario {
   bool gentle = false;         // whatever goes wrong here must not disturb any worker
   bool has_strangers = false;  // or had, and is played without them to compare
   std::vector<Fault> faults;
+  std::optional<StorePlan> stores = {};  // none: workers do not speak to theirs
 
   Duration lease() const { return lease_interval * lease_attempts; }
   int nodes() const;

@@ -140,6 +140,14 @@ const std::vector<Known> known = {
     {5386159577262, "workers", {1, 2}},
     // A liar's job that needs a host of that name kept it from being excluded anywhere.
     {30001469196, "everything", {0, 2}, 3},
+    // A stream that has said nothing when its round ends.
+    {726, "everything,stores", {0}},
+    {1417, "all,stores", {2}},
+    {1586, "network,stores", {0}},
+    // A daemon that begins anew gives its first round the number of the one that is over.
+    {1002679, "coordinator,stores", {1}},
+    {1003200, "coordinator,stores", {0, 3}},
+    {1004231, "everything,stores", {0, 2}},
 };
 
 }  // namespace
@@ -178,9 +186,10 @@ TEST_CASE("no seed that once broke a promise breaks one again") {
 // seed. It ends by the clock of the machine, so that a slow one plays fewer.
 TEST_CASE("for a minute, seeds that nobody has played keep every promise") {
   const std::vector<std::string> groups = {
-      "all",     "workers",     "exit,spawn,clocks",  "agents",
-      "network", "coordinator", "workers,agents",     "all,strangers",
-      "orders",  "all,orders",  "all,orders,policies"};
+      "all",           "workers",     "exit,spawn,clocks",   "agents",
+      "network",       "coordinator", "workers,agents",      "all,strangers",
+      "orders",        "all,orders",  "all,orders,policies", "all,stores",
+      "network,stores"};
   const auto begin = std::chrono::system_clock::now();
   const auto each_takes = 60'000ms / groups.size() / share;
   const auto milliseconds =
@@ -210,6 +219,29 @@ TEST_CASE("no lie of a stranger, nor of another job's agent, changes what a node
 TEST_CASE("what an operator asks is done, whatever else goes wrong") {
   must_hold("orders", 82'000, 2000);
   must_hold("all,orders", 83'000, 3000);
+}
+
+TEST_CASE("where stores are local, each is one store to all workers of its round") {
+  must_hold("none,stores", 86'000, 500);
+  must_hold("network,stores", 87'000, 1500);
+  must_hold("coordinator,stores", 88'000, 1500);
+  must_hold("all,stores", 89'000, 3000);
+  must_hold("all,orders,policies,stores", 92'000, 1500);
+}
+
+TEST_CASE("workers are answered by their stores, and what goes wrong is the same without") {
+  const FaultKinds kinds = parse_kinds("all").value();
+  FaultKinds with_stores = kinds;
+  with_stores.insert(FaultKind::local_stores);
+  std::uint64_t answers = 0;
+  for (std::uint64_t seed = 1; seed <= 50; ++seed) {
+    const Scenario scenario = draw(seed, 6, with_stores);
+    CHECK(scenario.faults == draw(seed, 6, kinds).faults);
+    World world{scenario};
+    CHECK(world.run().value_or("every promise was kept") == "every promise was kept");
+    answers += world.store_answers();
+  }
+  CHECK(answers > 2000);
 }
 
 TEST_CASE("ten thousand agents, of which one in a hundred fails, keep what six keep") {
@@ -243,7 +275,7 @@ TEST_CASE("a worker that sits in the kernel starts nothing that could stay behin
 }
 
 TEST_CASE("the same seed gives the same run, byte for byte") {
-  const FaultKinds all = parse_kinds("all").value();
+  const FaultKinds all = parse_kinds("all,stores").value();
   for (std::uint64_t seed = 1; seed <= 20; ++seed) {
     World once{draw(seed, 6, all), true};
     World again{draw(seed, 6, all), true};

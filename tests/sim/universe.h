@@ -4,6 +4,7 @@
 
 #include "tests/sim/judge.h"
 #include "tests/sim/scenario.h"
+#include "tests/sim/store_judge.h"
 #include "tests/sim/timeline.h"
 #include "tests/sim/trace.h"
 
@@ -21,6 +22,7 @@ struct Universe {
   Timeline time;
   Trace trace;
   Judge judge;
+  StoreJudge stores;
 
  private:
   bool looks_inside_ = scenario.nodes() <= 64;

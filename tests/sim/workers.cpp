@@ -93,6 +93,17 @@ void Workers::spawn(const WorkerSpec& spec) {
   universe_.judge.worker_started(node_, round_, spec.rank);
   hooks_.tell(supervisor::Started{spec.local_rank, worker_pids_from + 16 * node_ + local_rank});
   plan_life(local_rank);
+  if (universe_.scenario.stores) use_store(local_rank);
+}
+
+void Workers::use_store(int local_rank) {
+  Process& process = at(local_rank);
+  process.user = std::make_shared<StoreUser>(
+      universe_,
+      StoreUser::Self{node_, universe_.scenario.job_of(node_), process.rank, process.round},
+      random_for(local_rank, 94),
+      StoreUser::Hooks{.connect = hooks_.connect, .is_calm = hooks_.is_calm});
+  process.user->begin();
 }
 
 // The workers of a round compute as long as each other, but one now and then is done early.
@@ -130,6 +141,7 @@ void Workers::end(int local_rank, link::ExitStatus status, CauseOfDeath cause) {
     return;
   }
   process.alive = false;
+  if (process.user) std::exchange(process.user, nullptr)->end();
   const bool bad = status != link::ExitStatus{};
   if (process.asked_to_end && cause != CauseOfDeath::orphaned) cause = CauseOfDeath::asked;
   universe_.trace.line(universe_.time.now(), "node {} rank {} ends: {} {}", node_,
@@ -202,6 +214,7 @@ void Workers::vanish() {
                                     .cause = CauseOfDeath::orphaned});
     }
     process.alive = process.members = process.runaway = false;
+    if (process.user) std::exchange(process.user, nullptr)->end();
     ++process.life;
   }
 }

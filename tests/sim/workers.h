@@ -4,11 +4,13 @@
 // them signals, tells of their ends, and sweeps what they leave behind.
 
 #include <functional>
+#include <memory>
 #include <vector>
 
 #include "launcher/workers/supervisor.h"
 #include "tests/sim/machine_clock.h"
 #include "tests/sim/random.h"
+#include "tests/sim/store_user.h"
 #include "tests/sim/universe.h"
 
 namespace cpprun::sim {
@@ -19,6 +21,9 @@ class Workers {
     std::function<void(supervisor::ProcessEvent)> tell;  // the cpprun that owns them
     // A worker ended badly and nobody had asked it to: its neighbours may fail of it.
     std::function<void(const WorkerEnd&)> died;
+    // To its store, and whether that could answer: see StoreUser.
+    std::function<std::shared_ptr<Loopback>()> connect = {};
+    std::function<bool(RoundId)> is_calm = {};
   };
   Workers(Universe& universe, const MachineClock& clock, int node, Hooks hooks);
 
@@ -61,12 +66,14 @@ class Workers {
     TimePoint stuck_until{};
     int crashes_left = 0;
     bool refuse = false;
+    std::shared_ptr<StoreUser> user = {};  // of its store, where it uses one
   };
 
   bool has(int local_rank) const;
   Process& at(int local_rank);
   void spawn(const WorkerSpec& spec);
   void plan_life(int local_rank);
+  void use_store(int local_rank);
   void signal(int local_rank, int number);
   void end_later(int local_rank, Duration delay, link::ExitStatus status, CauseOfDeath cause);
   void end(int local_rank, link::ExitStatus status, CauseOfDeath cause);

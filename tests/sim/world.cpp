@@ -46,7 +46,7 @@ World::World(Scenario scenario, bool traced) : universe_(std::move(scenario), tr
   network_.emplace(universe_.time, universe_.scenario, ends());
   coordinator_->serve(*network_);
   strangers_.emplace(universe_, *coordinator_);
-  for (auto& each : nodes_) each->use(*network_);
+  for (auto& each : nodes_) each->use(*network_, *coordinator_);
   if (!daemon) node(0).host(&*coordinator_);
   plan();
 }
@@ -76,7 +76,12 @@ NetworkEnds World::ends() {
                 universe_.time.later(0ns, [this, c] { network_->sever(c, true, true); });
               },
           .closed = [this](LinkId link, const std::string& reason,
-                           bool broken) { coordinator_->closed(link, reason, broken); }};
+                           bool broken) { coordinator_->closed(link, reason, broken); },
+          .has_room =
+              [this](const ConnectionRef& c, Side to) {
+                if (to == Side::coordinator) return node(c->node).has_room(c);
+                coordinator_->has_room(c->link);
+              }};
 }
 
 void World::build_nodes() {
@@ -144,6 +149,9 @@ std::optional<std::string> World::run() {
   const TimePoint rest = time.now() + aftermath + (scenario().has_strangers ? strangers_leave : 0s);
   while (!time.empty() && time.next() <= rest && !universe_.judge.verdict()) time.step();
   if (!universe_.judge.verdict()) universe_.judge.all_is_over();
+  if (const auto objection = universe_.stores.objection()) {
+    universe_.judge.must(false, *objection);
+  }
   const bool slept = std::any_of(scenario().faults.begin(), scenario().faults.end(),
                                  [](auto& f) { return f.kind == FaultKind::coordinator_stopped; });
   if (Coordinator* coordinator = coordinator_->coordinator();

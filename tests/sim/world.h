@@ -34,6 +34,7 @@ class World {
   Duration simulated() const { return universe_.time.now().time_since_epoch(); }
   const std::string& story() const { return universe_.judge.story(); }
   std::optional<int> exit_code_of(int node) const { return universe_.judge.exit_code_of(node); }
+  std::uint64_t store_answers() const { return universe_.stores.answers(); }
   int restarts_of(int job = 0) const { return universe_.judge.restarts_of(job); }
   int rounds_of(int job = 0) const { return universe_.judge.rounds_of(job); }
 

@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What the judge is told of each decision of a coordinator, before anything of it is performed.
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "tests/sim/coordinator_host.h"
+
+namespace cpprun::sim {
+
+// A store is for the machines of the round and for no other, whatever anybody claimed.
+void CoordinatorHost::judge_admission(const Coordinator::Actions& actions) {
+  for (const coordinator::Action& action : actions) {
+    const auto* reset = std::get_if<coordinator::ResetStore>(&action);
+    if (reset == nullptr) continue;
+    const auto job = job_number(reset->job);
+    for (int node = 0; node < universe_.scenario.nodes(); ++node) {
+      const bool is_admitted =
+          coordinator_.machine().admit(reset->job, address_of(node)).has_value();
+      const bool hosts = node == 0 && !universe_.scenario.daemon;
+      const bool is_seated = job && universe_.judge.is_seated(*job, node);
+      universe_.judge.must(is_admitted == is_seated || hosts,
+                           fmt::format("the store of {} admits node {}: {}, and its seat: {}",
+                                       reset->job, node, is_admitted, is_seated));
+    }
+  }
+}
+
+void CoordinatorHost::judge_orders(const Coordinator::Actions& actions) {
+  for (const coordinator::Action& action : actions) {
+    if (const auto* change = std::get_if<coordinator::NodeChange>(&action)) {
+      universe_.judge.coordinator_notes(*change);
+    }
+    const auto* answered = std::get_if<coordinator::Answered>(&action);
+    if (answered != nullptr && answered->outcome.is_done()) {
+      universe_.judge.order_is_done(answered->order, answered->outcome, [this](int job) {
+        return coordinator_.machine().knows(job_id(job));
+      });
+    }
+  }
+}
+
+void CoordinatorHost::judge_strangers() {
+  if (!coordinator_.running()) return;
+  for (std::size_t job = 0; job < universe_.scenario.jobs.size(); ++job) {
+    for (const std::string& address : stranger_addresses_) {
+      const bool is_admitted =
+          coordinator_.machine().admit(job_id(static_cast<int>(job)), address).has_value();
+      universe_.judge.must(
+          !is_admitted, fmt::format("the store of job {} admits a stranger at {}", job, address));
+    }
+  }
+}
+
+void CoordinatorHost::judge_seals(const Coordinator::Actions& actions) {
+  std::map<std::pair<int, RoundNumber>, Judge::Seats> by_round;
+  for (const coordinator::Action& action : actions) {
+    const auto* say = std::get_if<coordinator::Say>(&action);
+    const auto* sealed = say == nullptr ? nullptr : std::get_if<link::Sealed>(&say->message);
+    if (sealed == nullptr) continue;
+    const int node = node_of(say->link);
+    if (node < 0) continue;
+    by_round[{universe_.scenario.job_of(node), sealed->round}].emplace_back(node, *sealed);
+  }
+  for (const coordinator::Action& action : actions) {
+    const auto* say = std::get_if<coordinator::Say>(&action);
+    const auto* drain = say == nullptr ? nullptr : std::get_if<link::Drain>(&say->message);
+    const int node = drain == nullptr ? -1 : node_of(say->link);
+    if (node < 0) continue;
+    universe_.judge.must(
+        !by_round.contains({universe_.scenario.job_of(node), drain->round}),
+        fmt::format("round {} was sealed and broken in one breath", drain->round.value));
+  }
+  for (const auto& [which, seats] : by_round) {
+    const int job = which.first;
+    universe_.trace.line(universe_.time.now(), "coordinator seals round {} of job {} for {} nodes",
+                         seats.front().second.round.value, job, seats.size());
+    universe_.judge.coordinator_seals(job, seats);
+  }
+}
+
+// Every node-second is in the ledger, and none twice: counted here by whoever is in the job's
+// round.
+void CoordinatorHost::judge_time() {
+  for (std::size_t number = 0; number < universe_.scenario.jobs.size(); ++number) {
+    const Job* const job = coordinator_.machine().find(job_id(static_cast<int>(number)));
+    NodesSeen& seen = nodes_seen_[number];
+    // One of that name after another begins with nothing.
+    if (job == nullptr) seen = {};
+    if (job == nullptr) continue;
+    const NodeDuration reading = std::chrono::floor<NodeDuration>(now().time_since_epoch());
+    const auto nodes = static_cast<NodeDuration::rep>(seen.nodes);
+    seen.time += nodes * std::max(reading - seen.at.value_or(reading), NodeDuration{});
+    seen.at = std::max(reading, seen.at.value_or(reading));
+    seen.nodes = job->over() ? 0 : job->round().size();
+    if (job->round().phase() == Round::Phase::sealed && !job->over()) continue;
+    const NodeDuration booked = sum_of(job->time().told(now()).nodes);
+    universe_.judge.must(
+        booked == seen.time,
+        fmt::format("the ledger of job {} has {} us of its nodes' time, and it was "
+                    "{} us",
+                    number, booked.count(), seen.time.count()));
+  }
+}
+
+}  // namespace cpprun::sim

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+// The port of a simulated cpprun at which its workers find their store: what StoreForwarder is to
+// the real one, with the same WorkerStreams in it.
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "rendezvous/store/worker_streams.h"
+#include "tests/sim/loopback.h"
+#include "tests/sim/universe.h"
+
+namespace cpprun::sim {
+
+class NodePort {
+ public:
+  struct Hooks {
+    std::function<bool()> has_room;                    // the link
+    std::function<void(std::string_view frame)> send;  // through it
+  };
+  NodePort(Universe& universe, int node, Program& program, Hooks hooks);
+  NodePort(const NodePort&) = delete;
+  NodePort& operator=(const NodePort&) = delete;
+
+  // A new cpprun, which has no round yet; and its end.
+  void begin();
+  void end();
+
+  // A worker has connected.
+  void accept(const std::shared_ptr<Loopback>& worker);
+
+  void begin_round(RoundNumber round);
+  void end_round();
+  void begin_link();
+  std::string hear(std::string_view frame);
+  void go_on();
+
+  // Nothing of what has come waits to be looked at.
+  bool is_calm() const { return turns_due_ == 0; }
+
+ private:
+  class End;
+  void turn_soon();
+  void examine();
+
+  Universe& universe_;
+  int node_;
+  Program& program_;
+  Hooks hooks_;
+  std::uint64_t life_ = 0;
+  int turns_due_ = 0;
+  std::optional<WorkerStreams> streams_;
+};
+
+}  // namespace cpprun::sim
