@@ -51,6 +51,8 @@ enum class FaultKind {
   order_forget,
   restart_rules,  // no fault: every job has purses, breakers and limits of its own
   local_stores,   // no fault: stores are local to each node, and workers use them
+  secure_wire,    // no fault: every link passes through the real codec and TLS, in pieces
+  bytes_damaged,  // somebody changes, removes or exchanges bytes of a link that does
 };
 
 struct Fault {
@@ -70,8 +72,8 @@ std::string to_text(const Fault& fault);
 std::string_view name_of(FaultKind kind);
 // "all", "none", names of kinds and of groups (workers, agents, network, clocks, coordinator), with
 // commas between them. What was added later, in the groups moments, strangers, orders and policies,
-// is not in "all", so that older seeds still mean what they meant; it is in "everything". The group
-// stores is in neither: it is named.
+// is not in "all", so that older seeds still mean what they meant; it is in "everything". The
+// groups stores and wire are in neither: they are named.
 Result<FaultKinds> parse_kinds(std::string_view text);
 // For --help.
 std::string kinds_text();

@@ -22,6 +22,11 @@ std::size_t index_of(Side side) {
   return static_cast<std::size_t>(side);
 }
 
+// Whoever sends frames of streams waits for these.
+bool fills(const Packet& packet) {
+  return packet.kind == Packet::Kind::streams || packet.kind == Packet::Kind::cipher;
+}
+
 Side other(Side side) {
   return side == Side::agent ? Side::coordinator : Side::agent;
 }
@@ -51,6 +56,7 @@ Duration Network::delay(const Path& path, Random& random) const {
 ConnectionRef Network::dial(int node) {
   auto connection = std::make_shared<Connection>();
   connection->node = node;
+  if (scenario_.secure_wire) connection->wire = std::make_shared<SecureWire>();
   const int number = path(node).connections++;
   for (const int way : {0, 1}) {
     connection->ways[static_cast<std::size_t>(way)].random =
@@ -72,10 +78,19 @@ ConnectionRef Network::dial(int node) {
 }
 
 void Network::send(const ConnectionRef& connection, Side to, Packet packet) {
+  const bool is_said = packet.kind == Packet::Kind::frame ||
+                       packet.kind == Packet::Kind::heartbeat ||
+                       packet.kind == Packet::Kind::streams;
+  if (!connection->wire || !is_said) return enqueue(connection, to, std::move(packet));
+  send_pieces(connection, to, connection->wire->say(other(to), packet),
+              packet.kind == Packet::Kind::streams);
+}
+
+void Network::enqueue(const ConnectionRef& connection, Side to, Packet packet) {
   Connection::Way& way = connection->ways[index_of(to)];
   packet.due = time_.now() + delay(path(connection->node), way.random);
   if (!way.packets.empty()) packet.due = std::max(packet.due, way.packets.back().due);
-  if (packet.kind == Packet::Kind::streams) way.stream_bytes += packet.bytes.size();
+  if (fills(packet)) way.stream_bytes += packet.bytes.size();
   way.packets.push_back(std::move(packet));
   if (!way.moving) move(connection, to);
 }
@@ -100,11 +115,13 @@ void Network::pump(const ConnectionRef& connection, Side to) {
     time_.at(cut_until + late, [this, connection, to] { pump(connection, to); });
     return;
   }
-  const Packet packet = std::move(way.packets.front());
+  Packet packet = std::move(way.packets.front());
   way.packets.pop_front();
   move(connection, to);
+  const std::size_t size = packet.bytes.size();
+  damage(connection, to, packet);
   arrive(connection, to, packet);
-  if (packet.kind == Packet::Kind::streams) make_room(connection, to, packet);
+  if (scenario_.stores && fills(packet)) make_room(connection, to, size);
 }
 
 bool Network::has_room(const ConnectionRef& connection, Side to) const {
@@ -113,14 +130,14 @@ bool Network::has_room(const ConnectionRef& connection, Side to) const {
 
 bool Network::is_calm(const Connection& connection) {
   return connection.up && connection.agent_open && connection.coordinator_open &&
-         !connection.black_hole && connection.ways[0].packets.empty() &&
+         !connection.black_hole && !connection.is_damaged && connection.ways[0].packets.empty() &&
          connection.ways[1].packets.empty();
 }
 
-void Network::make_room(const ConnectionRef& connection, Side to, const Packet& packet) {
+void Network::make_room(const ConnectionRef& connection, Side to, std::size_t size) {
   const bool had_room = has_room(connection, to);
   std::size_t& bytes = connection->ways[index_of(to)].stream_bytes;
-  bytes -= std::min(bytes, packet.bytes.size());
+  bytes -= std::min(bytes, size);
   if (had_room || !has_room(connection, to)) return;
   Program& sender = to == Side::coordinator ? ends_.agent(connection->node) : ends_.coordinator;
   sender.receive([this, connection, to] { ends_.has_room(connection, to); });
@@ -137,32 +154,37 @@ void Network::arrive(const ConnectionRef& connection, Side to, const Packet& pac
 
 void Network::arrive_at_coordinator(const ConnectionRef& connection, const Packet& packet) {
   const bool ends = packet.kind == Packet::Kind::fin || packet.kind == Packet::Kind::reset;
-  const bool nobody = !ends_.coordinator.alive() ||
-                      (packet.kind != Packet::Kind::syn && !connection->coordinator_open);
+  const bool nobody =
+      !ends_.coordinator.alive() || (packet.kind != Packet::Kind::syn &&
+                                     (!connection->coordinator_open || !is_served(*connection)));
   if (nobody) {
     if (!ends) send(connection, Side::agent, {.kind = Packet::Kind::reset});
     return;
   }
-  if (packet.kind == Packet::Kind::syn) connection->coordinator_open = true;  // The kernel accepts.
-  // Of a worker's words nobody learns that its agent is there.
-  if (packet.kind != Packet::Kind::streams) connection->arrived = time_.now();
+  if (packet.kind == Packet::Kind::syn) {
+    connection->coordinator_open = true;  // The kernel accepts.
+    connection->served_by = coordinators_ended_;
+  }
+  // Of a worker's words nobody learns that its agent is there, nor of what cannot be read.
+  const bool shows_agent =
+      packet.kind != Packet::Kind::streams && !packet.shows_nobody && !connection->is_damaged;
+  if (shows_agent) connection->arrived = time_.now();
   ends_.coordinator.receive([this, connection, packet, ends] {
     if (packet.kind == Packet::Kind::syn) {
-      ends_.accepted(connection);
-      accepted_[connection->link] = connection;
+      if (!connection->wire) begin_link(connection, Side::coordinator);
       send(connection, Side::agent, {.kind = Packet::Kind::greeting});
       return;
     }
     if (!connection->coordinator_open) return;
+    if (packet.kind == Packet::Kind::cipher)
+      return hear_pieces(connection, Side::coordinator, packet);
     if (!ends) {
       ends_.to_coordinator(connection, packet);
       return;
     }
-    connection->coordinator_open = false;
-    accepted_.erase(connection->link);
     const bool broken = packet.kind == Packet::Kind::reset;
-    ends_.closed(connection->link, broken ? "connection reset by peer" : "the other side closed it",
-                 broken);
+    end(connection, Side::coordinator,
+        broken ? "connection reset by peer" : "the other side closed it", broken);
   });
 }
 
@@ -175,23 +197,45 @@ void Network::arrive_at_agent(const ConnectionRef& connection, const Packet& pac
   ends_.agent(connection->node).receive([this, connection, packet, ends] {
     if (!connection->agent_open) return;
     if (packet.kind == Packet::Kind::greeting) {
-      connection->up = true;
-      ends_.up(connection);
+      if (!connection->wire) return begin_link(connection, Side::agent);
+      send_pieces(connection, Side::coordinator, connection->wire->begin(), false);
+    } else if (packet.kind == Packet::Kind::cipher) {
+      hear_pieces(connection, Side::agent, packet);
     } else if (!ends) {
       ends_.to_agent(connection, packet);
     } else {
-      connection->agent_open = false;
       const bool refused = !connection->up && packet.kind == Packet::Kind::reset;
-      ends_.down(connection, refused ? "connection refused: nothing listens there (yet)"
-                                     : "the other side closed it");
+      end(connection, Side::agent,
+          refused ? "connection refused: nothing listens there (yet)" : "the other side closed it",
+          packet.kind == Packet::Kind::reset);
     }
   });
+}
+
+void Network::end(const ConnectionRef& connection, Side at, const std::string& reason,
+                  bool broken) {
+  if (at == Side::agent) {
+    connection->agent_open = false;
+    ends_.down(connection, reason);
+    return;
+  }
+  connection->coordinator_open = false;
+  accepted_.erase(connection->link);
+  ends_.closed(connection->link, reason, broken);
+}
+
+// By the process that is there. Where frames pass as they are each has taken its own.
+bool Network::is_served(const Connection& connection) const {
+  return !connection.wire || connection.served_by == coordinators_ended_;
 }
 
 void Network::close(const ConnectionRef& connection, Side closing) {
   bool& open = closing == Side::agent ? connection->agent_open : connection->coordinator_open;
   if (!std::exchange(open, false)) return;
   if (closing == Side::coordinator) accepted_.erase(connection->link);
+  if (connection->wire) {
+    send_pieces(connection, other(closing), connection->wire->finish(closing), true);
+  }
   send(connection, other(closing), {.kind = Packet::Kind::fin});
 }
 
@@ -215,6 +259,7 @@ void Network::sever(ConnectionRef connection, bool tell_agent, bool tell_coordin
 }
 
 void Network::coordinator_ended() {
+  ++coordinators_ended_;
   const auto open = std::exchange(accepted_, {});
   for (const auto& [link, connection] : open) {
     connection->coordinator_open = false;

@@ -15,15 +15,14 @@
 #include <vector>
 
 #include "proto/ids.h"
-#include "proto/link/message.h"
+#include "tests/sim/packet.h"
 #include "tests/sim/program.h"
 #include "tests/sim/random.h"
 #include "tests/sim/scenario.h"
+#include "tests/sim/secure_wire.h"
 #include "tests/sim/timeline.h"
 
 namespace cpprun::sim {
-
-enum class Side { agent, coordinator };
 
 // Numeric, of that node's machine.
 std::string address_of(int node);
@@ -36,14 +35,8 @@ struct Path {
   bool host_up = true;
   bool dialled = false;
   int connections = 0;  // made so far
-};
-
-struct Packet {
-  enum class Kind { syn, greeting, frame, heartbeat, streams, fin, reset };
-  Kind kind = Kind::frame;
-  link::Heartbeat heartbeat = {};  // as it is: there are too many to encode them all
-  std::string bytes = {};
-  TimePoint due{};
+  // What is done to the next bytes of a connection on which both sides hold a secret.
+  std::optional<int> damage = {};
 };
 
 struct Connection {
@@ -54,6 +47,9 @@ struct Connection {
   bool up = false;          // the agent has been told
   bool black_hole = false;  // leads nowhere any more, and nobody says so
   TimePoint arrived{};      // the last that came to the coordinator's machine, read or not
+  std::shared_ptr<SecureWire> wire = {};  // null: frames pass as they are
+  std::uint64_t served_by = 0;            // which coordinator has taken it, where there is a wire
+  bool is_damaged = false;
   struct Way {
     std::deque<Packet> packets;
     bool moving = false;           // the first of them is on the timeline
@@ -76,6 +72,10 @@ struct NetworkEnds {
   std::function<void(LinkId, const std::string& reason, bool broken)> closed;
   // Whoever sends to that side has room again for frames of streams.
   std::function<void(const ConnectionRef&, Side to)> has_room;
+  // Bytes cannot be what the other side has said; why, as a clause.
+  std::function<void(const ConnectionRef&, const std::string& reason)> fails;
+  // They were taken for something that it has not said.
+  std::function<void(const ConnectionRef&)> lies;
 };
 
 class Network {
@@ -109,7 +109,16 @@ class Network {
   void move(const ConnectionRef& connection, Side to);
   void pump(const ConnectionRef& connection, Side to);
   void arrive(const ConnectionRef& connection, Side to, const Packet& packet);
-  void make_room(const ConnectionRef& connection, Side to, const Packet& packet);
+  void make_room(const ConnectionRef& connection, Side to, std::size_t size);
+  void enqueue(const ConnectionRef& connection, Side to, Packet packet);
+  void end(const ConnectionRef& connection, Side at, const std::string& reason, bool broken);
+  bool is_served(const Connection& connection) const;
+
+  // --- where both sides hold a secret (network_secure.cpp) ---
+  void send_pieces(const ConnectionRef& connection, Side to, std::string bytes, bool shows_nobody);
+  void damage(const ConnectionRef& connection, Side to, Packet& packet);
+  void hear_pieces(const ConnectionRef& connection, Side at, const Packet& packet);
+  void begin_link(const ConnectionRef& connection, Side at);
   void arrive_at_coordinator(const ConnectionRef& connection, const Packet& packet);
   void arrive_at_agent(const ConnectionRef& connection, const Packet& packet);
   Duration delay(const Path& path, Random& random) const;
@@ -119,6 +128,7 @@ class Network {
   NetworkEnds ends_;
   std::vector<Path> paths_;
   std::map<LinkId, ConnectionRef> accepted_;  // whose coordinator's end is open
+  std::uint64_t coordinators_ended_ = 0;
 };
 
 }  // namespace cpprun::sim

@@ -54,7 +54,8 @@ Node::Node(Universe& universe, int number, Hooks hooks)
       port_(universe, number, program_,
             {.has_room =
                  [this] {
-                   return !link_is_new_ && connection_ && connection_->agent_open &&
+                   return !link_is_new_ && connection_ && connection_->up &&
+                          connection_->agent_open &&
                           network_->has_room(connection_, Side::coordinator);
                  },
              .send =

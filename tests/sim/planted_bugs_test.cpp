@@ -75,6 +75,7 @@ constexpr Plant plants[] = {
     {"a stream that has said nothing outlives its round", "all,stores", 10'000},
     {"the clients of a round that is over are not closed", "workers,stores", 500},
     {"the judge of a history forgets one operation", "none,stores", 100},
+    {"what was deciphered and taken is there once more", "none,tls", 100},
 };
 
 }  // namespace
@@ -91,6 +92,7 @@ TEST_CASE("without a bug nothing is found") {
   CHECK(sail_with(0, "orders", 500).broken.empty());
   CHECK(sail_with(0, "workers,policies", 500).broken.empty());
   CHECK(sail_with(0, "all,stores", 500).broken.empty());
+  CHECK(sail_with(0, "none,tls", 50).broken.empty());
 }
 
 TEST_CASE("every planted bug is found") {

@@ -53,6 +53,11 @@ bool is_gentle(FaultKind kind) {
   return std::find(gentle.begin(), gentle.end(), kind) != gentle.end();
 }
 
+bool is_no_fault(FaultKind kind) {
+  return kind == FaultKind::restart_rules || kind == FaultKind::local_stores ||
+         kind == FaultKind::secure_wire;
+}
+
 bool is_coordinators(FaultKind kind) {
   return kind == FaultKind::coordinator_killed || kind == FaultKind::coordinator_stopped ||
          kind == FaultKind::coordinator_host_dies;
@@ -113,7 +118,7 @@ void draw_faults(Random& random, Scenario& scenario, const FaultKinds& wanted) {
   const bool spare_the_coordinator = random.chance(0.7);
   std::vector<FaultKind> kinds;
   for (const FaultKind kind : wanted) {
-    if (kind == FaultKind::restart_rules || kind == FaultKind::local_stores) continue;
+    if (is_no_fault(kind)) continue;
     if (scenario.gentle && !is_gentle(kind) && !is_strangers(kind)) continue;
     // The coordinator of one job has no place for the job of a liar.
     if (kind == FaultKind::liar && !scenario.daemon) continue;
@@ -222,6 +227,7 @@ Scenario draw(std::uint64_t seed, int agents_max, const FaultKinds& kinds) {
   scenario.gentle = scenario.delay_max <= 20ms && random.chance(0.3);
   draw_faults(random, scenario, kinds);
   if (kinds.contains(FaultKind::restart_rules)) draw_rules(seed, scenario);
+  scenario.secure_wire = kinds.contains(FaultKind::secure_wire);
   if (kinds.contains(FaultKind::local_stores)) scenario.stores = draw_stores(seed);
   scenario.has_strangers = std::any_of(scenario.faults.begin(), scenario.faults.end(),
                                        [](auto& each) { return is_strangers(each.kind); });
@@ -243,6 +249,7 @@ std::string to_text(const Scenario& scenario) {
                     job.workers_per_node, job.uneven ? " or one more" : "", to_text(job.restarts),
                     seconds(job.work_max));
   }
+  if (scenario.secure_wire) text += "\n  links are TLS";
   if (scenario.stores) {
     text += fmt::format(
         "\n  local stores: windows of {} bytes, room for {} in a link and {} at a worker, values "

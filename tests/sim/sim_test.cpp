@@ -148,6 +148,11 @@ const std::vector<Known> known = {
     {1002679, "coordinator,stores", {1}},
     {1003200, "coordinator,stores", {0, 3}},
     {1004231, "everything,stores", {0, 2}},
+    // A link that waits for bytes somebody has removed; and one that is slow as well.
+    {1030, "all,stores,wire", {0}},
+    {1052, "everything,wire,stores", {0, 1}},
+    // Frames of streams on a link that is being dialled.
+    {53, "all,stores,wire", {0}},
 };
 
 }  // namespace
@@ -229,6 +234,12 @@ TEST_CASE("where stores are local, each is one store to all workers of its round
   must_hold("all,orders,policies,stores", 92'000, 1500);
 }
 
+TEST_CASE("links that are TLS in pieces keep what plain ones keep, and damaged ones end") {
+  must_hold("all,tls", 94'000, 200);
+  must_hold("all,stores,wire", 95'000, 400);
+  must_hold("network,coordinator,stores,wire", 96'000, 400);
+}
+
 TEST_CASE("workers are answered by their stores, and what goes wrong is the same without") {
   const FaultKinds kinds = parse_kinds("all").value();
   FaultKinds with_stores = kinds;
@@ -275,7 +286,7 @@ TEST_CASE("a worker that sits in the kernel starts nothing that could stay behin
 }
 
 TEST_CASE("the same seed gives the same run, byte for byte") {
-  const FaultKinds all = parse_kinds("all,stores").value();
+  const FaultKinds all = parse_kinds("all,stores,wire").value();
   for (std::uint64_t seed = 1; seed <= 20; ++seed) {
     World once{draw(seed, 6, all), true};
     World again{draw(seed, 6, all), true};

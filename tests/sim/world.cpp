@@ -81,6 +81,21 @@ NetworkEnds World::ends() {
               [this](const ConnectionRef& c, Side to) {
                 if (to == Side::coordinator) return node(c->node).has_room(c);
                 coordinator_->has_room(c->link);
+              },
+          .fails =
+              [this](const ConnectionRef& c, const std::string& reason) {
+                universe_.trace.line(universe_.time.now(), "node {}: its link fails: {}", c->node,
+                                     reason);
+                universe_.judge.must(
+                    c->is_damaged,
+                    fmt::format("the link of node {} fails, and nobody has changed a byte: {}",
+                                c->node, reason));
+              },
+          .lies =
+              [this](const ConnectionRef& c) {
+                universe_.judge.must(
+                    false,
+                    fmt::format("the link of node {} has brought what nobody said", c->node));
               }};
 }
 
@@ -314,6 +329,7 @@ void World::commit_to_network(const Fault& fault, Node& victim) {
   if (cuts_out) path.cut_until[1] = std::max(path.cut_until[1], until);
   if (fault.kind == FaultKind::loss) path.lossy_until = std::max(path.lossy_until, until);
   if (fault.kind == FaultKind::slow_network) path.slow_until = std::max(path.slow_until, until);
+  if (fault.kind == FaultKind::bytes_damaged) path.damage = fault.value;
   if (fault.kind == FaultKind::drained_reset) resets_.insert(victim.number());
   if (fault.kind == FaultKind::link_breaks) network_->sever(victim.connection(), true, true);
   if (fault.kind == FaultKind::half_open) {

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Connections on which both sides hold a secret: how they begin, how frames become pieces of bytes,
+// and what becomes of a connection whose bytes were damaged on the way.
+
+#include <algorithm>
+#include <utility>
+
+#include "tests/sim/network.h"
+
+namespace cpprun::sim {
+
+using namespace std::chrono_literals;
+
+namespace {
+
+std::size_t index_of(Side side) {
+  return static_cast<std::size_t>(side);
+}
+
+}  // namespace
+
+// TCP keeps the order of bytes, and no boundary of what was said.
+void Network::send_pieces(const ConnectionRef& connection, Side to, std::string bytes,
+                          bool shows_nobody) {
+  Connection::Way& way = connection->ways[index_of(to)];
+  while (!bytes.empty()) {
+    const bool is_cut = bytes.size() > 1 && way.random.chance(0.5);
+    const std::size_t size = is_cut ? 1 + way.random.next() % (bytes.size() - 1) : bytes.size();
+    enqueue(connection, to,
+            {.kind = Packet::Kind::cipher,
+             .bytes = bytes.substr(0, size),
+             .shows_nobody = shows_nobody || size < bytes.size()});
+    bytes.erase(0, size);
+  }
+}
+
+// By somebody in between, once: a bit, a few bytes that are left out, or two pieces that change
+// places.
+void Network::damage(const ConnectionRef& connection, Side to, Packet& packet) {
+  std::optional<int>& wanted = path(connection->node).damage;
+  if (!wanted || packet.kind != Packet::Kind::cipher) return;
+  const int how = *std::exchange(wanted, std::nullopt) % 3;
+  Connection::Way& way = connection->ways[index_of(to)];
+  const bool has_next = !way.packets.empty() && way.packets.front().kind == Packet::Kind::cipher;
+  if (how == 0 && has_next) {
+    std::swap(packet.bytes, way.packets.front().bytes);
+  } else if (how == 1 && packet.bytes.size() > 1) {
+    packet.bytes.erase(packet.bytes.size() / 2, 1 + way.random.next() % 8);
+  } else {
+    packet.bytes[way.random.next() % packet.bytes.size()] ^= 1;
+  }
+  connection->is_damaged = true;
+}
+
+void Network::hear_pieces(const ConnectionRef& connection, Side at, const Packet& packet) {
+  const SecureWire::Heard heard = connection->wire->hear(at, packet.bytes);
+  const bool is_agent = at == Side::agent;
+  const bool& is_open = is_agent ? connection->agent_open : connection->coordinator_open;
+  const Side there = is_agent ? Side::coordinator : Side::agent;
+  send_pieces(connection, there, heard.answer, false);
+  if (!heard.is_true) ends_.lies(connection);
+  if (heard.is_begun) begin_link(connection, at);
+  for (const Packet& each : heard.packets) {
+    if (!is_open) return;
+    if (is_agent) {
+      ends_.to_agent(connection, each);
+    } else {
+      ends_.to_coordinator(connection, each);
+    }
+  }
+  if (heard.reason.empty() || !is_open) return;
+  ends_.fails(connection, heard.reason);
+  end(connection, at, heard.reason, true);
+  send(connection, there, {.kind = Packet::Kind::fin});
+}
+
+// That side knows the other.
+void Network::begin_link(const ConnectionRef& connection, Side at) {
+  if (at == Side::agent) {
+    connection->up = true;
+    ends_.up(connection);
+    return;
+  }
+  ends_.accepted(connection);
+  accepted_[connection->link] = connection;
+}
+
+}  // namespace cpprun::sim
