@@ -117,9 +117,6 @@ Result<OwnerFiles> read_owner_files(const DaemonOptions& options) {
   OwnerFiles files;
   if (options.secret_file.empty()) return files;
   auto secrets = read_secret_file(options.secret_file);
-  if (!secrets && options.secret_file == options.own_secret_file) {
-    return failure(secrets.error().reason + "; --no-secret serves whoever comes");
-  }
   if (!secrets) return tl::unexpected(std::move(secrets.error()));
   files.owners.push_back({.name = std::string(only_owner_name), .secrets = std::move(*secrets)});
   return files;

@@ -28,6 +28,16 @@ Result<void> OwnerReload::load() {
                "holds no secret: whoever reaches its port may join its jobs and use its stores");
     return {};
   }
+  auto loaded = read();
+  // Of a file that nobody has named, and that could be done without.
+  const bool is_own = options_.secret_file == options_.own_secret_file;
+  if (!loaded && options_.secrets_folder.empty() && is_own) {
+    return failure(loaded.error().reason + "; --no-secret serves whoever comes");
+  }
+  return loaded;
+}
+
+Result<void> OwnerReload::read() {
   // Read in place, and not by a side process, which keys would have to come back from: an operator
   // has just put the files there.
   auto files = read_owner_files(options_);
@@ -58,7 +68,7 @@ void OwnerReload::reload() {
         "one now, start it again");
     return;
   }
-  const auto loaded = load();
+  const auto loaded = read();
   if (loaded) return;
   hooks_.say(LogLevel::error,
              fmt::format("SIGHUP: the secrets stay as they were: {}{}", loaded.error().reason,

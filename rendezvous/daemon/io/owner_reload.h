@@ -26,10 +26,11 @@ class OwnerReload {
   // Takes SIGHUP from now on: without secrets, too, it ends no daemon. `options` outlive it.
   OwnerReload(asio::io_context& io, const DaemonOptions& options, Hooks hooks);
 
-  // Reads and hands on what there is. Where something is wrong nothing is taken.
+  // At the start: reads and hands on what there is. Where something is wrong nothing is taken.
   Result<void> load();
 
  private:
+  Result<void> read();
   void wait();
   void reload();
 

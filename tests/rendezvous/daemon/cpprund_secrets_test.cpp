@@ -83,6 +83,26 @@ TEST_CASE("a daemon of one owner reads its file again") {
   CHECK(daemon.end_with(SIGTERM) == 0);
 }
 
+TEST_CASE("that there is --no-secret is said at the start, and not to who goes on with its own") {
+  const Folder folder;
+  const std::string own = ".config/cpprun/secret";
+  std::filesystem::create_directories(folder.path() + "/.config/cpprun");
+  put(folder, own, secret("a"));
+  const std::string words = "HOME=" + folder.path() + " XDG_CONFIG_HOME= CPPRUN_SECRET_FILE= exec";
+  Program daemon(with({}), {.words = words});
+  daemon.port();
+  CHECK(line_with(daemon, "knows the secrets").ends_with("knows the secrets of default"));
+  put(folder, own, "not a secret");
+  daemon.signal(SIGHUP);
+  const auto line = line_with(daemon, "SIGHUP");
+  CHECK(line.find("the secrets stay as they were: cannot take a secret from") != std::string::npos);
+  CHECK(line.find("--no-secret") == std::string::npos);
+  CHECK(daemon.end_with(SIGTERM) == 0);
+  Program refused(with({}), {.words = words});
+  CHECK(line_with(refused, "cannot take").ends_with("; --no-secret serves whoever comes"));
+  CHECK(refused.exit_code() == 1);
+}
+
 TEST_CASE("a daemon that has to hold a secret and has none does not start") {
   Program daemon(with({}), {.words = "HOME= XDG_CONFIG_HOME= CPPRUN_SECRET_FILE= "
                                      "CPPRUN_REQUIRE_SECRET=1 exec"});
