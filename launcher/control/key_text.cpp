@@ -30,7 +30,8 @@ std::string made_text(std::string_view id, std::string_view path) {
   return fmt::format(
       "made the secret {} in {}\n"
       "Every node needs this file, readable for its user alone: copy it there (scp -p), or use a "
-      "home\nthat they share. Whoever has it can join your jobs and end them.\n",
+      "home\nthat they share. A cpprund that runs knows it from its next SIGHUP on, or, where it "
+      "had none,\nfrom its next start. Whoever has it can join your jobs and end them.\n",
       id, plain_line(path));
 }
 
