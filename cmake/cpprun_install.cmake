@@ -17,8 +17,8 @@ endforeach()
 # A static library brings those that it is made of.
 set_target_properties(cpprun_store_c PROPERTIES EXPORT_NAME store)
 set_target_properties(cpprun_env PROPERTIES EXPORT_NAME env)
-install(TARGETS cpprun_store_c cpprun_store cpprun_store_core cpprun_c10d cpprun_text cpprun_fmt
-                cpprun_env
+install(TARGETS cpprun_store_c cpprun_store cpprun_store_core cpprun_random cpprun_c10d cpprun_text
+                cpprun_fmt cpprun_env
         EXPORT cpprunTargets ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT development)
 if(TARGET cpprun_store_shared)
   set_target_properties(cpprun_store_shared PROPERTIES EXPORT_NAME store_shared)

@@ -17,7 +17,7 @@
 #include "launcher/report/io/terminal.h"
 #include "proto/bounds.h"
 #include "rendezvous/io/boot_clock.h"
-#include "rendezvous/io/random_word.h"
+#include "rendezvous/io/random_bytes.h"
 
 namespace cpprun::io {
 

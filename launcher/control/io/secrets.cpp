@@ -3,12 +3,12 @@
 
 #include <fmt/format.h>
 #include <string.h>
-#include <sys/random.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <chrono>
 #include <cstddef>
+#include <span>
 #include <string>
 #include <utility>
 
@@ -20,6 +20,7 @@
 #include "proto/secure/io/openssl_library.h"
 #include "proto/secure/token.h"
 #include "proto/text.h"
+#include "rendezvous/io/random_bytes.h"
 #include "rendezvous/io/secret_file.h"
 #include "rendezvous/io/write_all.h"
 #include "rendezvous/secret_place.h"
@@ -35,20 +36,12 @@ int give_up(const std::string& why) {
   return control_code::refused;
 }
 
-// The kernel's, which waits for none of so few bytes once the machine is up.
-bool fill_randomly(unsigned char* bytes, std::size_t count) {
-  ssize_t got = 0;
-  do {
-    got = ::getrandom(bytes, count, 0);
-  } while (got < 0 && errno == EINTR);
-  return got == static_cast<ssize_t>(count);
-}
-
 Result<Secret> random_secret(const std::string& id) {
   auto key = make_key_memory();
   IdBytes name{};
-  if (!fill_randomly(key->data(), key->size()) || !fill_randomly(name.data(), name.size())) {
-    return failure("the kernel gives no random bytes: " + errno_text(errno));
+  for (const std::span<unsigned char> bytes : {std::span<unsigned char>(*key), {name}}) {
+    if (auto filled = fill_randomly(bytes); !filled)
+      return tl::unexpected(std::move(filled.error()));
   }
   return Secret{id.empty() ? secret_id(wall_now(), name) : id, std::move(key)};
 }

@@ -6,7 +6,6 @@
 #include <ifaddrs.h>
 #include <net/if.h>
 #include <netdb.h>
-#include <sys/random.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
@@ -19,9 +18,11 @@
 #include <filesystem>
 #include <memory>
 #include <system_error>
+#include <vector>
 
 #include "launcher/plan/devices.h"
 #include "proto/text.h"
+#include "rendezvous/io/random_bytes.h"
 
 namespace cpprun::io {
 
@@ -78,12 +79,10 @@ int device_count(const Environment& environment) {
 }
 
 std::string random_token(int bytes) {
-  std::string random(static_cast<std::size_t>(bytes), '\0');
-  // Up to 256 bytes come at once and whole, since the kernel gathered its first randomness.
-  while (::getrandom(random.data(), random.size(), 0) != static_cast<ssize_t>(random.size())) {
-  }
+  std::vector<unsigned char> random(static_cast<std::size_t>(bytes));
+  need_random(random);
   std::string token;
-  for (const char byte : random) token += fmt::format("{:02x}", static_cast<unsigned char>(byte));
+  for (const unsigned char byte : random) token += fmt::format("{:02x}", byte);
   return token;
 }
 

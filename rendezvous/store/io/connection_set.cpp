@@ -12,7 +12,7 @@
 #include <utility>
 
 #include "proto/text.h"
-#include "rendezvous/io/random_word.h"
+#include "rendezvous/io/random_bytes.h"
 #include "rendezvous/store/io/connection_set_impl.h"
 
 namespace cpprun {
