@@ -117,7 +117,7 @@ class ConnectionSet::Impl {
   std::shared_ptr<Ledger> ledger_;
   FileDescriptor epoll_;
   FileDescriptor doors_;  // watches ports and strangers, and is watched by epoll_
-  FileDescriptor wake_;   // readable while somebody is to be closed: nothing else may call serve()
+  FileDescriptor wake_;   // readable while serve() is needed and nothing else may call it
   // Given up for a moment when there are no more, so that a client can be told by a close.
   FileDescriptor spare_;
   // Descriptors from this number on are kept for links.

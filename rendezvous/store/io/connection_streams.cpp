@@ -58,6 +58,7 @@ void ConnectionSet::Impl::release_stream(int socket) {
 
 void ConnectionSet::Impl::serve_streams(TimePoint now) {
   now_ = now;
+  const std::optional<TimePoint> deadline = sessions_.next_deadline();
   sessions_.begin_turn(now);
   // Others stand in line: then these stand behind them.
   if (!sessions_.is_busy() && !sessions_.has_undecided()) {
@@ -66,7 +67,10 @@ void ConnectionSet::Impl::serve_streams(TimePoint now) {
       while (sessions_.send_next()) perform();
     });
   }
-  if (!told_streams_.empty() || sessions_.has_more()) wake();
+  // Whoever drives us asks for the next deadline only after serve().
+  const std::optional<TimePoint> next = sessions_.next_deadline();
+  const bool is_sooner = next && (!deadline || *next < *deadline);
+  if (!told_streams_.empty() || sessions_.has_more() || is_sooner) wake();
 }
 
 void ConnectionSet::Impl::serve_told_streams() {
