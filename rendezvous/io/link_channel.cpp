@@ -59,18 +59,14 @@ void LinkChannel::read() {
 }
 
 void LinkChannel::hear(std::string_view bytes) {
-  if (!secure_) {
-    inbox_.append(bytes);
-    return take_in();
-  }
-  bool goes_on = false;
-  try {
+  bool goes_on = true;
+  with_memory([&] {
+    if (!secure_) return void(inbox_.append(bytes));
     goes_on = secure_->hear(bytes);
     inbox_.append(secure_->take_heard());
-  } catch (const std::bad_alloc&) {
-    broke_ = true;
-    return end("there is no memory for it");
-  }
+  });
+  if (ended_) return;
+  if (!secure_) return take_in();
   // Nearly never: the other side has asked for fresh keys, or is told what was wrong.
   if (const std::string answer = secure_->take_outgoing(); !answer.empty()) write(answer);
   if (ended_) return;
@@ -125,14 +121,29 @@ std::size_t LinkChannel::take_frame(std::string_view bytes) {
 }
 
 void LinkChannel::send(const link::Message& message) {
-  send_bytes(link::encode(message));
+  with_memory([&] { say(link::encode(message)); });
 }
 
 void LinkChannel::send_bytes(std::string_view bytes) {
+  with_memory([&] { say(bytes); });
+}
+
+void LinkChannel::say(std::string_view bytes) {
   if (ended_ || hanging_up_) return;
   if (!secure_) return write(bytes);
   if (!secure_->say(bytes)) return end(secure_->reason());
   write(secure_->take_outgoing());
+}
+
+// Whoever there is no memory for ends, and nobody else does: its agent may come back.
+template <class Step>
+void LinkChannel::with_memory(Step step) {
+  try {
+    step();
+  } catch (const std::bad_alloc&) {
+    broke_ = true;
+    end("there is no memory for it");
+  }
 }
 
 void LinkChannel::write(std::string_view bytes) {

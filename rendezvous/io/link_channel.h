@@ -55,6 +55,9 @@ class LinkChannel : public std::enable_shared_from_this<LinkChannel> {
   void wait_for_bytes();
   void read();
   void hear(std::string_view bytes);
+  void say(std::string_view bytes);
+  template <class Step>
+  void with_memory(Step step);
   void take_in();
   std::size_t take_frame(std::string_view bytes);
   void write(std::string_view bytes);

@@ -272,6 +272,58 @@ TEST_CASE("a tool that holds the secret is shown what its user is shown, and may
   CHECK(orders[0] == "127.0.0.1 with the secret \"blue\"");
 }
 
+TEST_CASE("a tool that watches behind the secret and does not read is let go, and nobody notices") {
+  asio::io_context context;
+  const Secret secret = secret_named("blue");
+  CoordinatorServer server(
+      context,
+      {.to_local_agent = [](const link::Message&) {}, .note = [](const Note&) {}, .done = nullptr});
+  server.require_secret(server_of({secret}));
+  const auto opened = server.open(
+      {.host = loopback},
+      {.only = JobTerms{.id = "j", .nodes_min = 2, .nodes_max = 2}, .options = {.lease = 60s}},
+      PlainStore::refused, {.access = StatusAccess::user});
+  REQUIRE(opened.has_value());
+  Guest agent{context, opened->port, loopback, client_of(secret)};
+  agent.client.dial();
+  run_until(context, [&] { return !agent.local.empty(); });
+  tcp::socket socket{context};
+  socket.open(tcp::v4());
+  socket.set_option(asio::socket_base::receive_buffer_size(4096));
+  socket.connect({asio::ip::make_address(loopback), static_cast<unsigned short>(opened->port)});
+  SecureChannel channel{client_of(secret)};
+  channel.say("GET /api/v1/events HTTP/1.1\r\nHost: localhost\r\n\r\n");
+  asio::write(socket, asio::buffer(channel.take_outgoing()));
+  socket.non_blocking(true);
+  run_until(context, [&] {
+    std::array<char, 4096> chunk{};
+    asio::error_code error;
+    const std::size_t count = socket.read_some(asio::buffer(chunk), error);
+    channel.hear({chunk.data(), count});
+    const std::string bytes = channel.take_outgoing();
+    if (!bytes.empty()) asio::write(socket, asio::buffer(bytes));
+    return server.is_watched();
+  });
+  // From here on it reads nothing.
+  const std::string event = "{\"event\":\"" + std::string(30'000, 'x') + "\"}";
+  int told = 0;
+  for (; server.is_watched() && told < 2000; ++told) {
+    server.tell_event(event);
+    context.poll();
+  }
+  CHECK_FALSE(server.is_watched());
+  CHECK(told < 2000);
+  agent.client.send(node(1));
+  run_until(context, [&] { return !agent.heard.empty(); });
+  CHECK(agent.reason == "");
+  // What it was told is still there for it, and then the end.
+  socket.non_blocking(false);
+  Reader reader{socket};
+  run_until(context, [&] { return reader.is_closed; });
+  channel.hear(reader.heard);
+  CHECK(channel.take_heard().find("text/event-stream") != std::string::npos);
+}
+
 TEST_CASE("a visitor who may not look is asked for a token, and what it shows is judged") {
   asio::io_context context;
   const Secret secret = secret_named("blue");
