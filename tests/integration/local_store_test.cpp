@@ -21,6 +21,9 @@ namespace {
 const std::string secret_text =
     "cpprun1:blue:5f6c1d0e9b8a7c6d5e4f30211203f4e5d6c7b8a99a8b7c6d5e4f302112031a2b\n";
 
+const std::string other_secret_text =
+    "cpprun1:red:112233445566778899aabbccddeeff00112233445566778899aabbccddeeff01\n";
+
 // A job on that many hosts whose nodes hold a secret, with workers that speak to its store.
 struct StoreJob {
   explicit StoreJob(int hosts, const std::string& nodes) : cluster(hosts, nodes) {
@@ -43,6 +46,10 @@ struct StoreJob {
   Folder folder;
   std::string secret;
 };
+
+// Looks for what another round has left, meets all of its own, and stays.
+const Words meets_others = {"find",  "old",  "add", "here", "1", "meet", "all",
+                            "count", "here", "set", "old",  "1", "get",  "wait"};
 
 // The ports at which somebody listens on that host, on other addresses than loopback.
 std::string open_ports(const Cluster& cluster, int host) {
@@ -170,6 +177,76 @@ TEST_CASE("a new round has a new store, and the old one's clients are gone") {
   CHECK_MESSAGE(of_first.code == 0, of_first.err);
   CHECK_MESSAGE(of_second.code == 0, of_second.err);
   CHECK(count(of_first.out + of_second.out, "old is nothing\n") == 4);
+  job.cluster.expect_nothing_left();
+}
+
+TEST_CASE(
+    "a node that comes late meets the others in a new store, which has nothing of the old one") {
+  const StoreJob job(3, "2:3");
+  if (!job.cluster.hosts.why_not().empty()) return skip(job.cluster.hosts.why_not());
+  const Words does = meets_others;
+  const auto first = job.node(0, does);
+  const auto second = job.node(1, does);
+  expect_each({first.get(), second.get()}, "old is nothing\n");
+  const auto third = job.node(2, does);
+  expect_each({first.get(), second.get()}, "old is nothing\n", 2);
+  third->expect_out("old is nothing\n");
+  expect_each({first.get(), second.get(), third.get()}, "here is 3\n");
+  end_all(*first, {second.get(), third.get()});
+  job.cluster.expect_nothing_left();
+}
+
+TEST_CASE("a spare takes the seat of a node that is killed, and its place in the store") {
+  const StoreJob job(3, "2");
+  if (!job.cluster.hosts.why_not().empty()) return skip(job.cluster.hosts.why_not());
+  const Words does = meets_others;
+  const auto first = job.node(0, does);
+  const auto second = job.node(1, does);
+  expect_each({first.get(), second.get()}, "here is 2\n");
+  const auto spare = job.node(2, does);
+  spare->expect_err("this node is a spare");
+  second->signal(SIGKILL);
+  CHECK(second->wait().code == 137);
+  spare->expect_out("old is nothing\n");
+  expect_each({spare.get()}, "here is 2\n");
+  expect_each({first.get()}, "here is 2\n", 2);
+  end_all(*first, {spare.get()});
+  job.cluster.expect_nothing_left();
+}
+
+TEST_CASE("the stores of a daemon's owners have nothing in common, on whichever nodes they meet") {
+  StoreJob job(3, "2");
+  if (!job.cluster.hosts.why_not().empty()) return skip(job.cluster.hosts.why_not());
+  const std::string owners = job.folder.path() + "/owners";
+  REQUIRE(::mkdir(owners.c_str(), 0700) == 0);
+  (void)job.folder.write("owners/alice", secret_text);
+  (void)job.folder.write("owners/bob", other_secret_text);
+  for (const char* owner : {"/alice", "/bob"}) {
+    REQUIRE(::chmod((owners + owner).c_str(), 0600) == 0);
+  }
+  Command daemon(
+      job.cluster.hosts.on(0, {from_build("CPPRUND"), "--port=29500", "--secrets=" + owners}),
+      job.cluster.options());
+  daemon.expect_out("29500");
+  const auto begin = [&](const std::string& owner, int host, const std::string& times) {
+    job.cluster.job = "of-" + owner;
+    job.secret = owners + "/" + owner;
+    return job.node(host, {"add", "sum", times, "meet", "all", "count", "sum", "get", "wait"},
+                    {"--rdzv-conf=is_host=false"});
+  };
+  const auto of_alice = begin("alice", 1, "10");
+  const auto of_bob = begin("bob", 1, "3");
+  const auto also_alice = begin("alice", 2, "10");
+  const auto also_bob = begin("bob", 2, "3");
+  expect_each({of_alice.get(), also_alice.get()}, "sum is 20\n");
+  expect_each({of_bob.get(), also_bob.get()}, "sum is 6\n");
+  // One owner's job ends, and the other's workers keep their store.
+  end_all(*of_alice, {also_alice.get()});
+  CHECK(count(open_ports(job.cluster, 0), "\n") == 1);
+  CHECK(open_ports(job.cluster, 1) == "");
+  end_all(*of_bob, {also_bob.get()});
+  daemon.signal(SIGTERM);
+  CHECK(daemon.wait().code == 0);
   job.cluster.expect_nothing_left();
 }
 

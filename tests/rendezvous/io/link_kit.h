@@ -4,7 +4,10 @@
 
 #include <doctest/doctest.h>
 
+#include <array>
+#include <asio/buffer.hpp>
 #include <asio/io_context.hpp>
+#include <asio/ip/tcp.hpp>
 #include <functional>
 #include <memory>
 #include <string>
@@ -65,6 +68,30 @@ struct Master {
   bool done = false;
   CoordinatorServer server;
   int port = 0;
+};
+
+inline constexpr auto loopback = "127.0.0.1";
+
+inline asio::ip::tcp::socket dial(asio::io_context& context, int port) {
+  asio::ip::tcp::socket socket{context};
+  socket.connect({asio::ip::make_address(loopback), static_cast<unsigned short>(port)});
+  return socket;
+}
+
+// Reads until the other side closes.
+struct Reader {
+  explicit Reader(asio::ip::tcp::socket& from) : socket(from) { read(); }
+  void read() {
+    socket.async_read_some(asio::buffer(chunk), [this](const asio::error_code& error, auto count) {
+      heard.append(chunk.data(), count);
+      is_closed = static_cast<bool>(error);
+      if (!error) read();
+    });
+  }
+  asio::ip::tcp::socket& socket;
+  std::array<char, 4096> chunk{};
+  std::string heard;
+  bool is_closed = false;
 };
 
 inline link::Join node(int rank) {
