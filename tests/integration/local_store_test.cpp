@@ -270,6 +270,32 @@ TEST_CASE("a daemon's job needs no port of its own") {
   job.cluster.expect_nothing_left();
 }
 
+TEST_CASE("nodes that come back to a daemon that began anew find nothing of their last round") {
+  StoreJob job(3, "2");
+  if (!job.cluster.hosts.why_not().empty()) return skip(job.cluster.hosts.why_not());
+  job.cluster.conf += ",is_host=false";
+  const Words daemon = job.cluster.hosts.on(
+      0, {from_build("CPPRUND"), "--port=29500", "--secret-file=" + job.secret});
+  Command lost(daemon, job.cluster.options());
+  lost.expect_out("29500");
+  const auto first = job.node(1, meets_others, {"--max-restarts=1"});
+  const auto second = job.node(2, meets_others, {"--max-restarts=1"});
+  expect_each({first.get(), second.get()}, "here is 2\n");
+  lost.signal(SIGKILL);
+  CHECK(lost.wait().code == 137);
+  // Both have ended their workers, and have no round any more; the next one is a first one again.
+  first->expect_err("this node asks for a seat again");
+  second->expect_err("this node asks for a seat again");
+  Command found(daemon, job.cluster.options());
+  found.expect_out("29500");
+  expect_each({first.get(), second.get()}, "old is nothing\n", 2);
+  expect_each({first.get(), second.get()}, "here is 2\n", 2);
+  end_all(*first, {second.get()});
+  found.signal(SIGTERM);
+  CHECK(found.wait().code == 0);
+  job.cluster.expect_nothing_left();
+}
+
 TEST_CASE("nodes that want different ways to the store are told so") {
   const StoreJob job(2, "2");
   if (!job.cluster.hosts.why_not().empty()) return skip(job.cluster.hosts.why_not());
