@@ -8,6 +8,7 @@ Skipped, with the reason, where Slurm or network namespaces cannot be had (`./de
 --schedulers` installs what Debian has). Only the standard library."""
 
 import json
+import os
 import re
 import signal
 import sys
@@ -164,14 +165,17 @@ class SlurmTest(unittest.TestCase):
         report = self.slurm.path("cancelled.json")
         script = self.slurm.script(
             "cancel", f"exec srun {CPPRUN} --report={report} --no-python sh -c "
-            "'trap \"echo saved; exit 0\" TERM; echo ready; sleep 1000 & wait'\n")
+            # Slurm's TERM is the child's as well: the shell must not end because that has. What it
+            # says may not arrive, as srun is ended, too.
+            "'trap \": >$SLURM_SUBMIT_DIR/cancelled-$RANK; exit 0\" TERM; echo ready; "
+            "while :; do sleep 0.1; done'\n")
         job = re.search(r"\d+", self.slurm.run("sbatch", "-N2", "-n2", "-o", self.slurm.path(
             "cancel.out"), script).stdout)[0]
         self.slurm.wait_until(lambda: self.slurm.text("cancel.out").count("ready") == 2, "workers")
         self.slurm.run("scancel", job)
         self.slurm.wait_until(lambda: self.slurm.text("cancelled.json") != "", "a report")
-        self.slurm.wait_until(lambda: self.slurm.text("cancel.out").count("saved") == 2,
-                              "each worker has saved")
+        self.slurm.wait_until(lambda: all(os.path.exists(self.slurm.path(f"cancelled-{rank}"))
+                                          for rank in (0, 1)), "each worker has saved")
         self.assertNotEqual(json.loads(self.slurm.text("cancelled.json"))["exit_code"], 0)
         self.expect_nobody()
 
