@@ -9,7 +9,6 @@
 
 #include "launcher/agent/agent_text.h"
 #include "proto/bounds.h"
-#include "proto/signal_names.h"
 
 namespace cpprun {
 
@@ -269,37 +268,6 @@ void Agent::conclude_if_examined(TimePoint now, Actions& actions) {
 }
 
 // --- the end -------------------------------------------------------------------------------------
-
-void Agent::on(TimePoint now, const agent::Signalled& event, Actions& actions) {
-  if (!asks_to_end(event.signal)) return forward(now, event.signal, actions);
-  if (stopped_by_) {
-    insisted_ = true;
-    if (phase_ != Phase::running || !supervisor_) {
-      exit_by_signal(actions);
-      return;
-    }
-    const std::string reason = fmt::format("{} arrived again", signal_name(event.signal));
-    pass_on(now, supervisor_->handle(now, supervisor::Insist{reason}), actions);
-    return;
-  }
-  stopped_by_ = event.signal;
-  pending_failures_.stopped(now);
-  const std::string reason = fmt::format("asked to stop by {}", signal_name(event.signal));
-  say(link::Leave{.signal = event.signal, .reason = reason, .asked = link_.heartbeat(now).sent},
-      actions);
-  if (phase_ == Phase::running) {
-    stop_workers(now, reason, event.signal, actions);
-  } else if (!facts_.hosts_coordinator) {
-    exit_by_signal(actions);
-  }
-  // The host of the coordinator goes when the coordinator says that the job is over.
-}
-
-void Agent::exit_by_signal(Actions& actions) {
-  const int signal = stopped_by_.value_or(SIGTERM);
-  exit({.code = 128 + signal, .reason = fmt::format("asked to stop by {}", signal_name(signal))},
-       actions);
-}
 
 void Agent::exit(agent::Exit last, Actions& actions) {
   if (phase_ == Phase::over) return;

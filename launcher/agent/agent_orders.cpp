@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What an operator asks of a node by way of the coordinator: to save at one moment with all others,
-// and to leave the job. The rest of the agent is in agent.cpp.
+// What a node is asked for: by a signal, or by an operator by way of the coordinator, to save at
+// one moment with all others and to leave the job. The rest of the agent is in agent.cpp.
+
+#include <fmt/format.h>
 
 #include <algorithm>
+#include <csignal>
 
 #include "launcher/agent/agent.h"
+#include "proto/signal_names.h"
 
 namespace cpprun {
 
@@ -12,6 +16,14 @@ namespace {
 
 // No moment that lies further ahead is waited for: the coordinator's is a second away.
 constexpr Duration save_lead_max = std::chrono::seconds(60);
+
+// timeout(1) signals its child and then the whole group, which the child is in, too. Whoever
+// presses Ctrl-C again means it.
+constexpr Duration one_request = std::chrono::seconds(1);
+
+bool is_same_request(int signal, Duration since) {
+  return signal != SIGINT && signal != SIGQUIT && since < one_request;
+}
 
 }  // namespace
 
@@ -30,6 +42,41 @@ void Agent::save_if_due(TimePoint now, Actions& actions) {
   // Workers that are being ended have been told something else.
   if (phase_ != Phase::running || !supervisor_) return;
   pass_on(now, supervisor_->handle(now, supervisor::Deliver{signal}), actions);
+}
+
+void Agent::on(TimePoint now, const agent::Signalled& event, Actions& actions) {
+  if (!asks_to_end(event.signal)) return forward(now, event.signal, actions);
+  if (stopped_by_) {
+    if (is_same_request(event.signal, now - stopped_at_)) return;
+    insisted_ = true;
+    if (phase_ != Phase::running || !supervisor_) {
+      exit_by_signal(actions);
+      return;
+    }
+    const std::string reason = fmt::format("{} arrived again", signal_name(event.signal));
+    pass_on(now, supervisor_->handle(now, supervisor::Insist{reason}), actions);
+    return;
+  }
+  stopped_by_ = event.signal;
+  stopped_at_ = now;
+  pending_failures_.stopped(now);
+  const std::string reason = fmt::format("asked to stop by {}", signal_name(event.signal));
+  say(link::Leave{.signal = event.signal, .reason = reason, .asked = link_.heartbeat(now).sent},
+      actions);
+  if (phase_ == Phase::running) {
+    stop_workers(now, reason, event.signal, actions);
+  } else if (!facts_.hosts_coordinator) {
+    // Its round breaks by that, and nobody here will hear of it.
+    if (phase_ == Phase::succeeded) say(link::Drained{sealed_->round}, actions);
+    exit_by_signal(actions);
+  }
+  // The host of the coordinator goes when the coordinator says that the job is over.
+}
+
+void Agent::exit_by_signal(Actions& actions) {
+  const int signal = stopped_by_.value_or(SIGTERM);
+  exit({.code = 128 + signal, .reason = fmt::format("asked to stop by {}", signal_name(signal))},
+       actions);
 }
 
 // A signal that asks nobody to end. One that was not asked for goes to who takes it: it would end

@@ -100,3 +100,29 @@ TEST_CASE("who waits for a seat can be sent away, who has workers cannot") {
   running.run();
   CHECK(running.heard(t0, link::Dismissed{"a test"}).empty());
 }
+
+TEST_CASE("a node that has done its work and is asked to stop has drained: nobody waits for it") {
+  Stage stage;
+  stage.run();
+  stage.end_worker(t0, {});
+  const auto leaving = stage.agent.handle(t0 + 1s, agent::Signalled{SIGTERM});
+  CHECK(said<link::Leave>(leaving).size() == 1);
+  CHECK(said<link::Drained>(leaving) == std::vector{link::Drained{first}});
+  CHECK(all<agent::Exit>(leaving).size() == 1);
+}
+
+TEST_CASE("TERM that comes twice within a second is one request, Ctrl-C is none") {
+  Stage stage;
+  stage.run();
+  stage.agent.handle(t0, agent::Signalled{SIGTERM});
+  CHECK(stage.agent.handle(t0 + 900ms, agent::Signalled{SIGTERM}).empty());
+  const auto later = stage.agent.handle(t0 + 1s, agent::Signalled{SIGTERM});
+  REQUIRE(work<supervisor::SignalGroup>(later).size() == 1);
+  CHECK(work<supervisor::SignalGroup>(later)[0].signal == SIGKILL);
+  Stage pressed;
+  pressed.run();
+  pressed.agent.handle(t0, agent::Signalled{SIGINT});
+  const auto again = pressed.agent.handle(t0 + 10ms, agent::Signalled{SIGINT});
+  REQUIRE(work<supervisor::SignalGroup>(again).size() == 1);
+  CHECK(work<supervisor::SignalGroup>(again)[0].signal == SIGKILL);
+}
