@@ -153,7 +153,6 @@ class Agent {
   std::optional<Saving> saving_;   // in the current round
   bool drain_asked_ = false;       // the coordinator has asked for it in the current round
   std::optional<int> stopped_by_;  // the first signal that arrived
-  TimePoint stopped_at_{};
   std::optional<agent::Exit> exit_when_settled_;
   std::optional<std::string> seat_lost_;  // why; set until nobody of the round is alive here
   bool insisted_ = false;

@@ -5,7 +5,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <csignal>
 
 #include "launcher/agent/agent.h"
 #include "proto/signal_names.h"
@@ -16,14 +15,6 @@ namespace {
 
 // No moment that lies further ahead is waited for: the coordinator's is a second away.
 constexpr Duration save_lead_max = std::chrono::seconds(60);
-
-// timeout(1) signals its child and then the whole group, which the child is in, too. Whoever
-// presses Ctrl-C again means it.
-constexpr Duration one_request = std::chrono::seconds(1);
-
-bool is_same_request(int signal, Duration since) {
-  return signal != SIGINT && signal != SIGQUIT && since < one_request;
-}
 
 }  // namespace
 
@@ -47,7 +38,6 @@ void Agent::save_if_due(TimePoint now, Actions& actions) {
 void Agent::on(TimePoint now, const agent::Signalled& event, Actions& actions) {
   if (!asks_to_end(event.signal)) return forward(now, event.signal, actions);
   if (stopped_by_) {
-    if (is_same_request(event.signal, now - stopped_at_)) return;
     insisted_ = true;
     if (phase_ != Phase::running || !supervisor_) {
       exit_by_signal(actions);
@@ -58,7 +48,6 @@ void Agent::on(TimePoint now, const agent::Signalled& event, Actions& actions) {
     return;
   }
   stopped_by_ = event.signal;
-  stopped_at_ = now;
   pending_failures_.stopped(now);
   const std::string reason = fmt::format("asked to stop by {}", signal_name(event.signal));
   say(link::Leave{.signal = event.signal, .reason = reason, .asked = link_.heartbeat(now).sent},

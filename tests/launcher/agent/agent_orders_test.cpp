@@ -110,19 +110,3 @@ TEST_CASE("a node that has done its work and is asked to stop has drained: nobod
   CHECK(said<link::Drained>(leaving) == std::vector{link::Drained{first}});
   CHECK(all<agent::Exit>(leaving).size() == 1);
 }
-
-TEST_CASE("TERM that comes twice within a second is one request, Ctrl-C is none") {
-  Stage stage;
-  stage.run();
-  stage.agent.handle(t0, agent::Signalled{SIGTERM});
-  CHECK(stage.agent.handle(t0 + 900ms, agent::Signalled{SIGTERM}).empty());
-  const auto later = stage.agent.handle(t0 + 1s, agent::Signalled{SIGTERM});
-  REQUIRE(work<supervisor::SignalGroup>(later).size() == 1);
-  CHECK(work<supervisor::SignalGroup>(later)[0].signal == SIGKILL);
-  Stage pressed;
-  pressed.run();
-  pressed.agent.handle(t0, agent::Signalled{SIGINT});
-  const auto again = pressed.agent.handle(t0 + 10ms, agent::Signalled{SIGINT});
-  REQUIRE(work<supervisor::SignalGroup>(again).size() == 1);
-  CHECK(work<supervisor::SignalGroup>(again)[0].signal == SIGKILL);
-}
