@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <csignal>
 
 #include "launcher/agent/agent.h"
 #include "proto/signal_names.h"
