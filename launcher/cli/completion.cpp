@@ -9,10 +9,11 @@ namespace cpprun {
 namespace {
 
 // What stands where the flag's value is expected, beside the choices it may have.
-enum class Expects { files, folders, words };
+enum class Expects { files, folders, hosts, words };
 
 Expects expects(const FlagFacts& flag) {
   if (flag.value == "FILE") return Expects::files;
+  if (flag.value.starts_with("HOST")) return Expects::hosts;
   return flag.value == "FOLDER" ? Expects::folders : Expects::words;
 }
 
@@ -51,6 +52,9 @@ std::string bash_script(const std::vector<FlagFacts>& flags) {
       values += fmt::format(
           "    {}) compopt -o filenames 2>/dev/null; found=$(compgen -d -- \"$word\") ;;\n",
           fmt::join(names, "|"));
+    } else if (expects(flag) == Expects::hosts) {
+      values += fmt::format("    {}) found=$(compgen -A hostname -- \"$word\") ;;\n",
+                            fmt::join(names, "|"));
     }
   }
   return fmt::format(
@@ -90,6 +94,11 @@ complete -o default -F _cpprun cpprun
       values, fmt::join(with_value, "|"), fmt::join(all, " "));
 }
 
+std::string_view zsh_action(Expects expected) {
+  if (expected == Expects::hosts) return "_hosts";
+  return expected == Expects::files ? "_files" : "_files -/";
+}
+
 std::string zsh_script(const std::vector<FlagFacts>& flags) {
   std::string text =
       "#compdef cpprun\n# zsh completion for cpprun: source it, or put it into a "
@@ -101,7 +110,7 @@ std::string zsh_script(const std::vector<FlagFacts>& flags) {
       if (!flag.choices.empty()) {
         action = fmt::format("({})", fmt::join(flag.choices, " "));
       } else if (expects(flag) != Expects::words) {
-        action = expects(flag) == Expects::files ? "_files" : "_files -/";
+        action = zsh_action(expects(flag));
       }
       rest += ":" + quoted(flag.value, ":") + ":" + quoted(action, "");
     }
@@ -130,6 +139,8 @@ std::string fish_script(const std::vector<FlagFacts>& flags) {
         text += fmt::format(" -x -a '{}'", fmt::join(flag.choices, " "));
       } else if (expects(flag) == Expects::folders) {
         text += " -x -a '(__fish_complete_directories)'";
+      } else if (expects(flag) == Expects::hosts) {
+        text += " -x -a '(__fish_print_hostnames)'";
       } else {
         text += expects(flag) == Expects::files ? " -r -F" : " -x";
       }
@@ -146,7 +157,7 @@ std::string tcsh_script(const std::vector<FlagFacts>& flags) {
     names.push_back(flag.name + (flag.takes_value() ? "=" : ""));
     if (!flag.choices.empty()) {
       text += fmt::format(" 'c/--{}=/({})/'", flag.name, fmt::join(flag.choices, " "));
-    } else if (expects(flag) != Expects::words) {
+    } else if (expects(flag) == Expects::files || expects(flag) == Expects::folders) {
       text += fmt::format(" 'c/--{}=/{}/'", flag.name, expects(flag) == Expects::files ? "f" : "d");
     }
   }

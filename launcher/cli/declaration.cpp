@@ -162,7 +162,8 @@ void Declaration::declare_endings(Flags& flags) {
                    "Silence after which a worker that has beaten is hung")
       .choices = {"auto"};
   add<std::string>(flags.signals_to_handle, "--signals-to-handle", "NAMES", any_text,
-                   "Signals that end the job (SIGTERM,SIGINT,SIGHUP,SIGQUIT)");
+                   "Signals that end the job (SIGTERM,SIGINT,SIGHUP,SIGQUIT)")
+      .choices = {"SIGTERM", "SIGINT", "SIGHUP", "SIGQUIT", "SIGUSR1", "SIGUSR2"};
   add<std::string>(flags.report, "--report", "FILE", file_name,
                    "Write how the job ended, and why, as JSON");
   add<std::string>(flags.events, "--events", "FILE", file_name,

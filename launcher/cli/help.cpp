@@ -7,6 +7,8 @@
 #include <array>
 #include <string_view>
 
+#include "proto/page_text.h"
+
 namespace cpprun {
 
 namespace {
@@ -32,22 +34,6 @@ std::string spelled(const FlagFacts& flag) {
   auto text = fmt::format("--{}", flag.name);
   if (flag.takes_value()) text += fmt::format("={}", flag.value);
   return flag.letter == 0 ? text : fmt::format("-{}, {}", flag.letter, text);
-}
-
-// So that nothing in it is a command of man(7), nor a hyphen where a dash was typed.
-std::string roff(std::string_view text) {
-  std::string safe;
-  for (const char byte : text) {
-    if (byte == '\\') {
-      safe += "\\e";
-    } else if (byte == '-') {
-      safe += "\\-";
-    } else {
-      safe += byte;
-    }
-  }
-  if (safe.starts_with('.') || safe.starts_with('\'')) safe.insert(0, "\\&");
-  return safe;
 }
 
 }  // namespace
@@ -85,12 +71,12 @@ std::string manual_page(const std::vector<FlagFacts>& flags, const std::string& 
       "underscores, and unique abbreviations.\n.PP\n"
       "A .py file or a module (\\fB\\-m\\fR) is run by the Python on PATH; any other executable is "
       "run directly. What follows the script is passed on to it.\n.SH OPTIONS\n",
-      roff(version));
+      roff_text(version));
   std::string_view group;
   for (const auto& flag : flags) {
     if (flag.group != group) text += fmt::format(".SS \"{}\"\n", flag.group);
     group = flag.group;
-    text += fmt::format(".TP\n.B {}\n{}.", roff(spelled(flag)), roff(flag.help));
+    text += fmt::format(".TP\n.B {}\n{}.", roff_text(spelled(flag)), roff_text(flag.help));
     if (!flag.variables.empty()) {
       text += fmt::format(" Environment: {}.", fmt::join(flag.variables, ", "));
     }
@@ -109,8 +95,8 @@ std::string manual_page(const std::vector<FlagFacts>& flags, const std::string& 
       "obeyed; 1 for anything else.\n"
       ".SH EXAMPLES\n";
   for (const auto& example : examples) {
-    text +=
-        fmt::format(".PP\n{}:\n.PP\n.nf\n    {}\n.fi\n", example.purpose, roff(example.command));
+    text += fmt::format(".PP\n{}:\n.PP\n.nf\n    {}\n.fi\n", example.purpose,
+                        roff_text(example.command));
   }
   return text + ".SH \"SEE ALSO\"\n.BR torchrun (1)\n";
 }

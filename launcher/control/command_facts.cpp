@@ -4,6 +4,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "proto/page_text.h"
+
 namespace cpprun {
 
 namespace {
@@ -15,23 +17,6 @@ bool takes_job(const ControlCommand& command) {
 }
 bool takes_file(const ControlCommand& command) {
   return command.subject == "FILE";
-}
-
-// Between single quotes of a shell.
-std::string quoted(std::string_view text) {
-  std::string safe = "'";
-  for (const char byte : text) safe += byte == '\'' ? std::string("'\\''") : std::string(1, byte);
-  return safe + "'";
-}
-
-// For a description between the brackets of zsh's _arguments.
-std::string bracketed(std::string_view text) {
-  std::string safe;
-  for (const char byte : text) {
-    if (byte == '[' || byte == ']' || byte == ':') safe += '\\';
-    safe += byte;
-  }
-  return safe;
 }
 
 std::vector<std::string> spellings_of(const std::vector<ControlFlag>& flags) {
@@ -82,8 +67,8 @@ std::string zsh_flags(const std::vector<ControlFlag>& flags) {
   std::string text;
   for (const auto& flag : flags) {
     for (const auto& spelling : flag.spellings) {
-      const auto value = flag.value.empty() ? "" : fmt::format(":{}: ", bracketed(flag.value));
-      text += " " + quoted(fmt::format("{}[{}]{}", spelling, bracketed(flag.help), value));
+      const auto value = flag.value.empty() ? "" : fmt::format(":{}: ", zsh_text(flag.value));
+      text += " " + shell_word(fmt::format("{}[{}]{}", spelling, zsh_text(flag.help), value));
     }
   }
   return text;
@@ -93,14 +78,14 @@ std::string zsh_script(const ControlFacts& facts) {
   std::string commands;
   std::string cases;
   for (const auto& command : facts.commands) {
-    commands += fmt::format("      {}\n", quoted(command.name + ":" + bracketed(command.help)));
+    commands += fmt::format("      {}\n", shell_word(command.name + ":" + zsh_text(command.help)));
     std::string subject;
     if (takes_job(command)) {
       subject = " '1:job:_cpprunctl_jobs'";
     } else if (takes_file(command)) {
       subject = " '1:file:_files'";
     } else if (!command.subject.empty()) {
-      subject = " " + quoted(fmt::format("1:{}:_hosts", command.subject));
+      subject = " " + shell_word(fmt::format("1:{}:_hosts", command.subject));
     }
     cases += fmt::format("      {}) _arguments{}{}{} ;;\n", command.name, zsh_flags(command.flags),
                          zsh_flags(facts.flags), subject);
@@ -144,7 +129,7 @@ std::string fish_flags(const std::vector<ControlFlag>& flags, std::string_view c
       text += spelling.starts_with("--") ? fmt::format(" -l {}", spelling.substr(2))
                                          : fmt::format(" -s {}", spelling.substr(1));
     }
-    text += fmt::format("{} -d {}\n", flag.value.empty() ? "" : " -x", quoted(flag.help));
+    text += fmt::format("{} -d {}\n", flag.value.empty() ? "" : " -x", shell_word(flag.help));
   }
   return text;
 }
@@ -154,7 +139,7 @@ std::string fish_script(const ControlFacts& facts) {
   text += fish_flags(facts.flags, "");
   for (const auto& command : facts.commands) {
     text += fmt::format("complete -c cpprunctl -n __fish_use_subcommand -a {} -d {}\n",
-                        command.name, quoted(command.help));
+                        command.name, shell_word(command.help));
     const auto condition = fmt::format(" -n '__fish_seen_subcommand_from {}'", command.name);
     text += fish_flags(command.flags, condition);
     if (takes_job(command)) {
@@ -165,26 +150,11 @@ std::string fish_script(const ControlFacts& facts) {
   return text;
 }
 
-// So that nothing in it is a command of man(7), nor a hyphen where a dash was typed.
-std::string roff(std::string_view text) {
-  std::string safe;
-  for (const char byte : text) {
-    if (byte == '\\') {
-      safe += "\\e";
-    } else if (byte == '-') {
-      safe += "\\-";
-    } else {
-      safe += byte;
-    }
-  }
-  return safe.starts_with('.') || safe.starts_with('\'') ? "\\&" + safe : safe;
-}
-
 std::string flag_entry(const ControlFlag& flag) {
-  const auto value = flag.value.empty() ? "" : fmt::format(" \\fI{}\\fR", roff(flag.value));
+  const auto value = flag.value.empty() ? "" : fmt::format(" \\fI{}\\fR", roff_text(flag.value));
   return fmt::format(".TP\n\\fB{}\\fR{}\n{}.\n",
-                     roff(fmt::format("{}", fmt::join(flag.spellings, ", "))), value,
-                     roff(flag.help));
+                     roff_text(fmt::format("{}", fmt::join(flag.spellings, ", "))), value,
+                     roff_text(flag.help));
 }
 
 }  // namespace
@@ -204,15 +174,15 @@ std::string control_manual(const ControlFacts& facts, std::string_view version) 
       ".SH DESCRIPTION\nAsks the cpprun or cpprund that hosts a job's meeting, by a socket of this "
       "machine or by an address. JOB may be left out where there is one, and shortened to how its "
       "name begins.\n.SH COMMANDS\n",
-      roff(version));
+      roff_text(version));
   for (const auto& command : facts.commands) {
     std::string subject;
     if (!command.subject.empty()) {
-      subject = command.needs_subject ? fmt::format(" \\fI{}\\fR", roff(command.subject))
-                                      : fmt::format(" [\\fI{}\\fR]", roff(command.subject));
+      subject = command.needs_subject ? fmt::format(" \\fI{}\\fR", roff_text(command.subject))
+                                      : fmt::format(" [\\fI{}\\fR]", roff_text(command.subject));
     }
-    text +=
-        fmt::format(".TP\n\\fB{}\\fR{}\n{}.\n", roff(command.name), subject, roff(command.help));
+    text += fmt::format(".TP\n\\fB{}\\fR{}\n{}.\n", roff_text(command.name), subject,
+                        roff_text(command.help));
     if (command.flags.empty()) continue;
     text += ".RS\n";
     for (const auto& flag : command.flags) text += flag_entry(flag);

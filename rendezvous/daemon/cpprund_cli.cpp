@@ -6,11 +6,13 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>
+#include <map>
 #include <set>
 #include <sstream>
 
 #include "proto/bounds.h"
 #include "proto/plain_text.h"
+#include "rendezvous/daemon/daemon_pages.h"
 #include "rendezvous/secret_place.h"
 
 namespace cpprun {
@@ -19,6 +21,14 @@ namespace {
 constexpr int exit_usage = 2;
 constexpr std::size_t count_max = 1'000'000'000;      // where a number has no bound of its own
 constexpr std::size_t lease_seconds_max = 2'000'000;  // as much as any node can ask for
+
+// The flags that take one of a few words.
+const std::map<std::string, std::set<std::string>, std::less<>> word_choices = {
+    {"--log-level", {"error", "warning", "info", "debug"}},
+    {"--status-access", {"none", "user", "host", "network"}},
+    {"--store-dialect", {"auto", "1.x", "2.1", "2.2+"}},
+    {"--print-completion", {"bash", "zsh", "fish"}},
+};
 
 c10d::Dialect dialect_of(std::string_view name) {
   if (name == "1.x") return c10d::Dialect::a;
@@ -121,8 +131,47 @@ void add_services(CLI::App& app, DaemonOptions& options) {
   app.add_option("--status-access", CLI::callback_t(take),
                  "Who may look at the jobs by HTTP: nobody, the user that runs this and root, "
                  "everybody on this machine, or whoever reaches the port")
-      ->check(CLI::IsMember(std::set<std::string>{"none", "user", "host", "network"}))
+      ->check(CLI::IsMember(word_choices.at("--status-access")))
       ->default_str("user");
+}
+
+// What CLI11 was told of each flag, for the pages.
+std::vector<DaemonFlag> flags_of(const CLI::App& app) {
+  std::vector<DaemonFlag> flags;
+  for (const auto* option : app.get_options()) {
+    DaemonFlag flag{.spellings = {},
+                    .value = {},
+                    .standard = option->get_default_str(),
+                    .choices = {},
+                    .help = option->get_description()};
+    for (const auto& name : option->get_snames()) flag.spellings.push_back("-" + name);
+    for (const auto& name : option->get_lnames()) flag.spellings.push_back("--" + name);
+    if (option->get_items_expected_max() > 0) flag.value = option->get_type_name();
+    flag.value = flag.value.substr(0, flag.value.find(':'));  // what follows are its checks
+    if (const auto found = word_choices.find(option->get_name()); found != word_choices.end()) {
+      flag.choices.assign(found->second.begin(), found->second.end());
+      flag.value = "WORD";
+    }
+    flags.push_back(std::move(flag));
+  }
+  return flags;
+}
+
+// As the version is: before anything is missed.
+void add_prints(CLI::App& app, std::string_view version) {
+  const auto print = [](const std::string& text) { throw CLI::CallForVersion(text, 0); };
+  app.add_option_function<std::string>(
+         "--print-completion",
+         [&app, print](const std::string& shell) {
+           print(daemon_completion(shell, flags_of(app)).value_or(""));
+         },
+         "Print a completion script")
+      ->check(CLI::IsMember(word_choices.at("--print-completion")))
+      ->type_name("SHELL");
+  app.add_flag_callback(
+      "--print-man",
+      [&app, print, said = std::string(version)] { print(daemon_manual(flags_of(app), said)); },
+      "Print a manual page");
 }
 
 }  // namespace
@@ -136,7 +185,8 @@ std::variant<DaemonOptions, CommandLineEnd> parse_daemon_options(int argc, const
       "meet.\nPyTorch clients of every version since 1.9 can use it."};
   app.name("cpprund");
   app.set_version_flag("--version", fmt::format("cpprund {}", version), "Show the version");
-  app.add_option("--host", options.host, "Address to listen on (default: any)");
+  app.add_option("--host", options.host, "Address to listen on (default: any)")
+      ->type_name("ADDRESS");
   int port = options.port;
   app.add_option("--port", port, "Port to listen on; 0 lets the system pick one")
       ->check(CLI::Range(0, 65535))
@@ -149,7 +199,7 @@ std::variant<DaemonOptions, CommandLineEnd> parse_daemon_options(int argc, const
   std::string level = level_said_by(environment);
   app.add_option("--log-level", level,
                  "What is logged: error, warning, info or debug; CPPRUN_LOG_LEVEL sets the default")
-      ->check(CLI::IsMember(std::set<std::string>{"error", "warning", "info", "debug"}))
+      ->check(CLI::IsMember(word_choices.at("--log-level")))
       ->default_str("info")
       ->excludes(verbose);
   add_secrets(app, options);
@@ -158,13 +208,14 @@ std::variant<DaemonOptions, CommandLineEnd> parse_daemon_options(int argc, const
   std::string dialect = "auto";
   app.add_option("--store-dialect", dialect,
                  "PyTorch version of the clients, where it cannot be told from what they say")
-      ->check(CLI::IsMember(std::set<std::string>{"auto", "1.x", "2.1", "2.2+"}))
+      ->check(CLI::IsMember(word_choices.at("--store-dialect")))
       ->capture_default_str();
   app.add_flag("!--no-sandbox", options.has_sandbox,
                "Keep what the daemon does not need: files, connections, core dumps; for debuggers");
   auto lease_seconds = static_cast<std::size_t>(in_seconds(options.lease_max));
   add_job_limits(app, options, lease_seconds);
   add_limits(app, options);
+  add_prints(app, version);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Completes command lines in the shells themselves, as their users' TAB does; those that are not
 # installed are left out, bash never is.
-#   completion_test.sh PATH_TO_CPPRUN
-cpprun=$1
+#   completion_test.sh PATH_TO_CPPRUN PATH_TO_CPPRUND PATH_TO_CPPRUNCTL
+cpprun=$1 cpprund=$2 cpprunctl=$3
 failed=0
 folder=$(mktemp -d)
 trap 'rm -r "$folder"' EXIT
@@ -40,6 +40,27 @@ bash_completes "--standalone --start-method --status-access --stderr --store" \
   cpprun -m --nnodes 2 --st
 bash_completes "" cpprun --nnodes 2 train.py --st
 bash_completes "" cpprun ""
+bash_completes "SIGTERM" cpprun --signals-to-handle = SIGT
+printf '10.0.0.1 node-alpha\n10.0.0.2 node-beta other\n' >"$folder/hosts"
+export HOSTFILE=$folder/hosts
+bash_completes "node-alpha node-beta" cpprun --rdzv-endpoint = node
+bash_completes "node-beta" cpprun --master-addr node-b
+
+# daemon_completes WANTED WORD…: what bash makes of the words for cpprund.
+daemon_completes() {
+  expect bash "${*:2}" "$1" "$(bash --norc -c '
+    source <("$1" --print-completion bash)
+    shift
+    COMP_WORDS=("$@") COMP_CWORD=$(($# - 1))
+    _cpprund
+    printf "%s\n" "${COMPREPLY[@]}"' - "$cpprund" "${@:2}" | LC_ALL=C sort | xargs)"
+}
+daemon_completes "--max-jobs --max-jobs-per-address" cpprund --no-secret --max-j
+daemon_completes "network none" cpprund --status-access n
+daemon_completes "network none" cpprund --status-access = n
+daemon_completes "host network none user" cpprund --status-access =
+daemon_completes "node-alpha node-beta" cpprund --host node
+daemon_completes "$folder/hosts" cpprund --secret-file "$folder/h"
 mkdir "$folder/logs one" "$folder/logs two"
 expect bash "--log-dir $folder/l" "$folder/logs one|$folder/logs two|" "$(bash --norc -c '
   source <("$1" --print-completion bash)
@@ -58,7 +79,16 @@ if command -v fish >/dev/null; then
   fish_completes "--stderr=inherit" "cpprun --stderr=i"
 fi
 
+if command -v fish >/dev/null; then
+  expect fish "cpprund --store-dialect 2" "2.1 2.2+" "$(HOME=$folder fish --no-config -c "
+    $cpprund --print-completion fish | source
+    complete -C 'cpprund --store-dialect 2'" | cut -f1 | LC_ALL=C sort | xargs)"
+  fish_completes "SIGHUP" "cpprun --signals-to-handle SIGH"
+fi
+
 if command -v zsh >/dev/null; then
+  "$cpprund" --print-completion zsh >"$folder/_cpprund"
+  zsh -n "$folder/_cpprund" || failed=1
   "$cpprun" --print-completion zsh >"$folder/_cpprun"
   zsh -n "$folder/_cpprun" || failed=1
   expect zsh "cpprun" "_cpprun _cpprun" "$(zsh -f -c 'autoload -Uz compinit && compinit -u -D
@@ -72,8 +102,13 @@ if command -v zsh >/dev/null; then
     zpty -n -w terminal "cpprun --nnodes=2 --log-line"$'\''\t'\''
     zpty -r terminal seen "*--log-line-prefix-template=*"
     zpty -n -w terminal "x --stderr=i"$'\''\t'\''
-    zpty -r terminal seen "*--stderr=inherit*"' - "$folder" ||
-    expect zsh "cpprun --log-line, cpprun --stderr=i" "the rest of them" "something else"
+    zpty -r terminal seen "*--stderr=inherit*"
+    zpty -n -w terminal $'\''\025'\''"source $1/_cpprund; print rea\dy"$'\''\n'\''
+    zpty -r terminal seen "*ready*"
+    zpty -n -w terminal "cpprund --log-level=d"$'\''\t'\''
+    zpty -r terminal seen "*--log-level=debug*"' - "$folder" ||
+    expect zsh "cpprun --log-line, cpprun --stderr=i, cpprund --log-level=d" \
+      "the rest of them" "something else"
 fi
 
 if command -v tcsh >/dev/null; then
@@ -85,8 +120,16 @@ fi
 [ "$("$cpprun" --print-completion ksh x 2>&1 | head -1)" = \
   "cpprun: --print-completion=ksh is none of bash, zsh, fish, tcsh" ] || failed=1
 if command -v man >/dev/null && command -v groff >/dev/null; then
-  "$cpprun" --print-man >"$folder/cpprun.1"
-  warnings=$(LC_ALL=C.UTF-8 MANWIDTH=80 man --warnings -l "$folder/cpprun.1" 2>&1 >/dev/null)
-  expect man "cpprun(1)" "" "$warnings"
+  for program in "$cpprun" "$cpprund" "$cpprunctl"; do
+    "$program" --print-man >"$folder/page.1"
+    warnings=$(LC_ALL=C.UTF-8 MANWIDTH=80 man --warnings -l "$folder/page.1" 2>&1 >/dev/null)
+    expect man "warnings: ${program##*/}" "" "$warnings"
+    flags=$("$program" --help | grep -oE '^  (-[a-zA-Z],? ?)?--[a-z-]+' | grep -oE -- '--[a-z-]+')
+    [ "$(wc -w <<<"$flags")" -gt 3 ] || failed=1
+    shown=$(LC_ALL=C.UTF-8 MANWIDTH=80 man -l "$folder/page.1" | col -b)
+    for flag in $flags; do
+      grep -q -- "$flag" <<<"$shown" || expect man "$program" "$flag" "a page without it"
+    done
+  done
 fi
 exit $failed

@@ -32,6 +32,18 @@ TEST_CASE("without flags the daemon listens everywhere on torchrun's port") {
   CHECK(options.dialect == c10d::Dialect::undecided);
 }
 
+TEST_CASE("the pages tell of the flags as they are declared") {
+  const auto page = end_of({"--print-man"});
+  CHECK(page.exit_code == 0);
+  CHECK(page.text.find("\"cpprund 1.2.3\"") != std::string::npos);
+  CHECK(page.text.find("\\fB\\-\\-port\\fR \\fIINT\\fR\n") != std::string::npos);
+  CHECK(page.text.find("\\fB\\-\\-no\\-sandbox\\fR\n") != std::string::npos);
+  CHECK(page.text.find("One of 1.x, 2.1, 2.2+, auto. Default: auto.") != std::string::npos);
+  const auto completion = end_of({"--print-completion", "bash"});
+  CHECK(completion.text.find("--status-access) mapfile") != std::string::npos);
+  CHECK(end_of({"--print-completion", "ksh"}).exit_code == 2);
+}
+
 TEST_CASE("every flag arrives") {
   const auto parsed = parse({"--host", "::1", "--port=0", "--verbose", "--store-dialect", "1.x"});
   REQUIRE(std::holds_alternative<DaemonOptions>(parsed));

@@ -1,0 +1,39 @@
+# SPDX-License-Identifier: BSD-3-Clause
+# The manual pages and the shells' completions are what the programs print of their own flags. Where
+# they run elsewhere, programs of the same version that run here print them: CPPRUN_PRINTED_BY.
+set(CPPRUN_PRINTED_BY "" CACHE PATH
+    "Folder with the three programs for this machine, which print the pages of a cross build")
+
+# cpprun_printed(PROGRAM FILE FOLDER FLAG…): what the program prints with these flags, installed
+# as FILE there.
+function(cpprun_printed program file folder)
+  set(output "${CMAKE_CURRENT_BINARY_DIR}/printed/${file}")
+  set(printer ${program})
+  if(CPPRUN_PRINTED_BY)
+    set(printer "${CPPRUN_PRINTED_BY}/${program}")
+  endif()
+  add_custom_command(OUTPUT "${output}" DEPENDS ${printer}
+    COMMAND "${CMAKE_COMMAND}" -E make_directory "${CMAKE_CURRENT_BINARY_DIR}/printed"
+    COMMAND ${printer} ${ARGN} > "${output}" VERBATIM)
+  set_property(GLOBAL APPEND PROPERTY CPPRUN_PRINTED "${output}")
+  install(FILES "${output}" DESTINATION "${folder}")
+endfunction()
+
+if(CPPRUN_PRINTED_BY OR NOT CMAKE_CROSSCOMPILING)
+  foreach(program cpprun cpprund cpprunctl)
+    set(section 1)
+    if(program STREQUAL "cpprund")
+      set(section 8)
+    endif()
+    cpprun_printed(${program} ${program}.${section} "${CMAKE_INSTALL_MANDIR}/man${section}"
+                   --print-man)
+    cpprun_printed(${program} ${program} "${CMAKE_INSTALL_DATADIR}/bash-completion/completions"
+                   --print-completion bash)
+    cpprun_printed(${program} _${program} "${CMAKE_INSTALL_DATADIR}/zsh/site-functions"
+                   --print-completion zsh)
+    cpprun_printed(${program} ${program}.fish
+                   "${CMAKE_INSTALL_DATADIR}/fish/vendor_completions.d" --print-completion fish)
+  endforeach()
+  get_property(printed GLOBAL PROPERTY CPPRUN_PRINTED)
+  add_custom_target(cpprun_printed_files ALL DEPENDS ${printed})
+endif()

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "proto/page_text.h"
+
+#include <doctest/doctest.h>
+
+using namespace cpprun;
+
+TEST_CASE("words of a page are no commands of man(7), and their dashes no hyphens") {
+  CHECK(roff_text("a --flag") == "a \\-\\-flag");
+  CHECK(roff_text("C:\\n") == "C:\\en");
+  CHECK(roff_text(".SH") == "\\&.SH");
+  CHECK(roff_text("'br") == "\\&'br");
+}
+
+TEST_CASE("a word of a shell is one word") {
+  CHECK(shell_word("a b") == "'a b'");
+  CHECK(shell_word("don't") == "'don'\\''t'");
+  CHECK(shell_word("") == "''");
+}
+
+TEST_CASE("zsh does not end a description early") {
+  CHECK(zsh_text("Why [it] is: so") == "Why \\[it\\] is\\: so");
+}
