@@ -26,7 +26,7 @@ struct Letter {
   }
   void make_room() {
     head.msg_control = beside.data();
-    head.msg_controllen = beside.size();
+    head.msg_controllen = static_cast<decltype(head.msg_controllen)>(beside.size());
   }
 };
 

@@ -5,6 +5,18 @@
 #include <fmt/format.h>
 
 namespace cpprun {
+
+#ifdef CPPRUN_STATIC
+
+// A program without a dynamic linker has nothing to open libraries with (cmake/package).
+Result<OpenSsl> open_openssl() {
+  return failure(
+      "a secret needs OpenSSL 3, which a static build of cpprun cannot open: take the tarball that "
+      "has no \"static\" in its name, the wheel or the .deb");
+}
+
+#else
+
 namespace {
 
 // Its functions have had these names and arguments since 1.1.1; the number is of its interface.
@@ -48,5 +60,7 @@ Result<OpenSsl> open_openssl() {
   }
   return functions;
 }
+
+#endif
 
 }  // namespace cpprun

@@ -37,7 +37,8 @@ ssize_t write_all_of(int socket, std::span<const std::string_view> pieces) {
   }
   msghdr message{};
   message.msg_iov = places.data();
-  message.msg_iovlen = pieces.size();
+  // Its width differs from one C library to the other.
+  message.msg_iovlen = static_cast<decltype(message.msg_iovlen)>(pieces.size());
   return ::sendmsg(socket, &message, MSG_NOSIGNAL);
 }
 
