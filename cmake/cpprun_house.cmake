@@ -7,6 +7,11 @@ set(CMAKE_CXX_STANDARD_REQUIRED ON)
 set(CMAKE_CXX_EXTENSIONS OFF)
 set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
 set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+# In a wheel (pyproject.toml): beside the Python, and where `man` and shells look from there.
+if(SKBUILD)
+  set(CMAKE_INSTALL_BINDIR "${SKBUILD_SCRIPTS_DIR}")
+  set(CMAKE_INSTALL_DATAROOTDIR "${SKBUILD_DATA_DIR}/share")
+endif()
 include(GNUInstallDirs)
 
 # Assertions stay on in release (design decision 13): no -DNDEBUG.
@@ -41,11 +46,14 @@ if(NOT DEFINED CPPRUN_FMT_ARCHIVE_WORKS)
 endif()
 if(CPPRUN_FMT_ARCHIVE_WORKS)
   add_library(cpprun_fmt STATIC "${CMAKE_CURRENT_LIST_DIR}/fmt_archive.cpp")
+  set(fmt_seen_by PUBLIC)  # the archive itself, too, whose compiler may not look where fmt is
 else()
   add_library(cpprun_fmt INTERFACE)
   target_compile_definitions(cpprun_fmt INTERFACE FMT_HEADER_ONLY=1)
+  set(fmt_seen_by INTERFACE)
 endif()
-target_include_directories(cpprun_fmt SYSTEM INTERFACE "$<BUILD_INTERFACE:${CPPRUN_FMT_INCLUDE}>")
+target_include_directories(cpprun_fmt SYSTEM ${fmt_seen_by}
+  "$<BUILD_INTERFACE:${CPPRUN_FMT_INCLUDE}>")
 add_library(fmt::fmt ALIAS cpprun_fmt)
 find_package(nlohmann_json REQUIRED)
 find_package(CLI11 REQUIRED)

@@ -44,6 +44,10 @@ install(FILES "${CMAKE_CURRENT_BINARY_DIR}/cpprunConfig.cmake"
               "${PROJECT_SOURCE_DIR}/cmake/cpprun_libtorch.cmake"
         DESTINATION ${CPPRUN_PACKAGE_FOLDER} COMPONENT development)
 
+# For systemd's own folders, which a package writes to and `cmake --install` does not.
+install(FILES docs/operating/cpprund.service docs/operating/cpprund.socket
+        DESTINATION lib/systemd/system COMPONENT service EXCLUDE_FROM_ALL)
+
 # Whoever gets the programs gets the terms with them.
 install(FILES LICENSE NOTICE.md DESTINATION "${CMAKE_INSTALL_DOCDIR}")
 install(FILES LICENSE NOTICE.md DESTINATION "${CMAKE_INSTALL_DOCDIR}" COMPONENT development

@@ -4,6 +4,9 @@
 set(CPPRUN_PRINTED_BY "" CACHE PATH
     "Folder with the three programs for this machine, which print the pages of a cross build")
 
+# zsh's own folder for what others install; Debian's zsh looks into vendor-completions instead.
+set(CPPRUN_ZSH_FOLDER site-functions CACHE STRING "Where zsh looks for completions, in share/zsh")
+
 # cpprun_printed(PROGRAM FILE FOLDER FLAG…): what the program prints with these flags, installed
 # as FILE there.
 function(cpprun_printed program file folder)
@@ -29,7 +32,7 @@ if(CPPRUN_PRINTED_BY OR NOT CMAKE_CROSSCOMPILING)
                    --print-man)
     cpprun_printed(${program} ${program} "${CMAKE_INSTALL_DATADIR}/bash-completion/completions"
                    --print-completion bash)
-    cpprun_printed(${program} _${program} "${CMAKE_INSTALL_DATADIR}/zsh/site-functions"
+    cpprun_printed(${program} _${program} "${CMAKE_INSTALL_DATADIR}/zsh/${CPPRUN_ZSH_FOLDER}"
                    --print-completion zsh)
     cpprun_printed(${program} ${program}.fish
                    "${CMAKE_INSTALL_DATADIR}/fish/vendor_completions.d" --print-completion fish)

@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: BSD-3-Clause
+# Builds the three programs for machines that are not this one: an older C library, none at all,
+# another processor. zig has the compiler, the C libraries and the C++ library of all of them.
+# Sourced by package.sh, from the repository's root.
+
+zig_wanted=0.17.1
+glibc_wanted=2.17  # of 2012; manylinux2014's
+
+# Sets `zig`, and `package_python`, which has what makes wheels, in an environment of its own.
+need_tools() {
+  package_python=$PWD/.venv-package/bin/python
+  if ! "$package_python" -c 'import ziglang, scikit_build_core, wheel' 2>/dev/null; then
+    say "Fetching zig $zig_wanted and scikit-build-core into .venv-package; this happens once"
+    { python3 -m venv .venv-package && "$package_python" -m pip install --quiet \
+      --disable-pip-version-check "ziglang==$zig_wanted.*" "scikit-build-core>=1.0" wheel; } \
+      </dev/null || stop "zig $zig_wanted or scikit-build-core cannot be had from pip's index"
+  fi
+  zig=$(echo "$PWD"/.venv-package/lib/python3*/site-packages/ziglang/zig)
+  export ZIG_GLOBAL_CACHE_DIR=${ZIG_GLOBAL_CACHE_DIR:-$PWD/.venv-package/cache}
+}
+
+# The tools by the names that CMake calls, and the libraries' headers without this machine's own.
+lay_out_zig() {
+  local tools=$1 headers=$2 name library
+  mkdir -p "$tools"
+  for name in c++ ar ranlib; do
+    printf '#!/bin/sh\nexec "%s" %s "$@"\n' "$zig" "$name" >"$tools/$name"
+    chmod +x "$tools/$name"
+  done
+  rm -rf "$headers"
+  mkdir -p "$headers/usr/include/openssl" "$headers/usr/share"
+  for library in fmt tl CLI asio asio.hpp nlohmann boost; do
+    ln -s "/usr/include/$library" "$headers/usr/include/$library"
+  done
+  # Debian keeps two of OpenSSL's headers with those of the processor; they are alike on all.
+  ln -s /usr/include/openssl/*.h /usr/include/*-linux-gnu/openssl/*.h \
+    "$headers/usr/include/openssl/"
+  cp -r /usr/share/cmake "$headers/usr/share/cmake"
+}
+
+# build_portable TARGET FOLDER [CMAKE-ARGUMENT…]: the programs for one of zig's targets, and their
+# pages; the three together in FOLDER/programs.
+build_portable() {
+  local target=$1 folder=$2
+  shift 2
+  lay_out_zig "$PWD/build/package/zig" "$PWD/build/package/headers"
+  # Fresh: neither an older toolchain file nor scikit-build-core shall have a say in the cache.
+  cmake -S . -B "$folder" --fresh -G Ninja -DCMAKE_BUILD_TYPE=Release -DCPPRUN_TESTS=OFF \
+    -DCPPRUN_WORKER=OFF "-DCMAKE_TOOLCHAIN_FILE=$PWD/cmake/package/zig_toolchain.cmake" \
+    "-DCPPRUN_ZIG_TARGET=$target" "-DCPPRUN_ZIG_TOOLS=$PWD/build/package/zig" \
+    "-DCPPRUN_ZIG_HEADERS=$PWD/build/package/headers" \
+    -DCMAKE_INSTALL_PREFIX=/usr "$@" >"$folder.log" 2>&1 &&
+    CCACHE_COMPILERCHECK="string:zig $zig_wanted" cmake --build "$folder" -j "$(jobs_here)" \
+      --target cpprun cpprund cpprunctl cpprun_printed_files >>"$folder.log" 2>&1 ||
+    { tail -n 40 "$folder.log" >&2 && stop "the programs for $target do not build"; }
+  mkdir -p "$folder/programs"
+  cp "$folder"/launcher/{cpprun,cpprunctl} "$folder/rendezvous/cpprund" "$folder/programs/"
+}
