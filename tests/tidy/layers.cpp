@@ -37,7 +37,7 @@ constexpr std::array layers = {
     Layer{"worker/torch/group/", 2}, Layer{"worker/torch/collectives/", 3},
     Layer{"worker/torch/files/", 4}, Layer{"worker/torch/data/", 5},
     Layer{"worker/torch/optim/", 5}, Layer{"worker/torch/ddp/", 6},
-    Layer{"worker/examples/", 7},
+    Layer{"worker/examples/", 7},    Layer{"launcher/fanout/", 4},
 };
 
 // The innermost folder that the path is in.

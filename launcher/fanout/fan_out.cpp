@@ -1,0 +1,252 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "launcher/fanout/fan_out.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <csignal>
+#include <utility>
+
+#include "proto/machine.h"
+
+namespace cpprun::fanout {
+
+namespace {
+
+constexpr int code_of_signal = 128;  // as shells count
+
+}  // namespace
+
+FanOut::FanOut(Wanted wanted)
+    : wanted_(std::move(wanted)), phase_(Phase::gathering, [] {
+        static constexpr std::array<PhaseStep<Phase>, 5> steps = {{
+            {Phase::gathering, Phase::running},
+            {Phase::gathering, Phase::stopping},
+            {Phase::running, Phase::stopping},
+            {Phase::running, Phase::over},
+            {Phase::stopping, Phase::over},
+        }};
+        return PhaseOf<Phase>::Steps(steps);
+      }()) {
+  for (const auto& member : wanted_.members) guests_[member.number].member = member;
+}
+
+FanOut::Actions FanOut::start() {
+  return {DialHosts{wanted_.members}};
+}
+
+FanOut::Actions FanOut::handle(TimePoint now, const Event& event) {
+  Actions actions;
+  if (phase_ == Phase::over) return actions;
+  std::visit(Overloaded{
+                 [&](const Up& message) { hear(now, message, actions); },
+                 [&](const Interrupted& e) {
+                   // Who asks twice does not want to wait.
+                   const bool again = interrupted_ != 0;
+                   interrupted_ = e.signal;
+                   stop(now, again ? SIGKILL : e.signal, actions);
+                 },
+             },
+             event);
+  finish_if_over(actions);
+  return actions;
+}
+
+FanOut::Actions FanOut::advance(TimePoint now) {
+  Actions actions;
+  if (deadline_ && now >= *deadline_) {
+    if (phase_ == Phase::running) {
+      actions.push_back(Say{"the other hosts do not end by themselves: stopping them", true});
+      stop(now, SIGTERM, actions);
+    } else if (!killing_) {
+      stop(now, SIGKILL, actions);
+    } else {
+      deadline_.reset();
+      for (auto& [number, guest] : guests_) {
+        if (guest.state != State::here && guest.state != State::pending) continue;
+        guest.state = State::gone;
+        guest.reason = "it does not say that it has ended";
+        actions.push_back(Say{fmt::format("{}: {}", guest.member.name, guest.reason), true});
+      }
+    }
+  }
+  DialHosts again;
+  for (auto& [number, guest] : guests_) {
+    if (!guest.redial || now < *guest.redial || phase_ != Phase::running) continue;
+    guest.redial.reset();
+    guest.state = State::pending;
+    again.members.push_back(guest.member);
+  }
+  if (!again.members.empty()) actions.push_back(std::move(again));
+  finish_if_over(actions);
+  return actions;
+}
+
+std::optional<TimePoint> FanOut::next_deadline() const {
+  if (phase_ == Phase::over) return std::nullopt;
+  auto next = deadline_;
+  for (const auto& [number, guest] : guests_) {
+    if (!guest.redial || phase_ != Phase::running) continue;
+    next = next ? std::min(*next, *guest.redial) : *guest.redial;
+  }
+  return next;
+}
+
+std::optional<std::string> FanOut::check() const {
+  if (phase_ == Phase::gathering && count(State::pending) == 0) return "nobody is waited for";
+  if (phase_ == Phase::running && !begun_) return "a job runs that has not begun";
+  for (const auto& [number, guest] : guests_) {
+    if (guest.redial && guest.state != State::gone) return "somebody is dialed who is there";
+  }
+  return std::nullopt;
+}
+
+void FanOut::hear(TimePoint now, const Up& message, Actions& actions) {
+  std::visit(Overloaded{
+                 [&](const Here& m) { welcome(now, m, actions); },
+                 [&](const Gone& m) { lose(now, m, actions); },
+                 [&](const Words& m) { actions.push_back(Show{m}); },
+                 [&](const Ended& m) { note_end(now, m, actions); },
+                 [&](const Pong&) {},
+             },
+             message);
+}
+
+void FanOut::welcome(TimePoint now, const Here& here, Actions& actions) {
+  const auto at = guests_.find(here.number);
+  if (at == guests_.end() || at->second.state != State::pending) return;
+  Guest& guest = at->second;
+  guest.state = State::here;
+  guest.here = here;
+  if (phase_ == Phase::gathering) return settle(now, actions);
+  if (phase_ != Phase::running) return;
+  actions.push_back(Say{fmt::format("{} is here and joins", guest.member.name)});
+  Begin begin = *begun_;
+  begin.only = here.number;
+  actions.push_back(TellHosts{begin});
+}
+
+void FanOut::lose(TimePoint now, const Gone& gone, Actions& actions) {
+  const auto at = guests_.find(gone.number);
+  if (at == guests_.end()) return;
+  Guest& guest = at->second;
+  if (guest.state == State::gone || guest.state == State::ended) return;
+  const bool was_here = guest.state == State::here;
+  guest.state = State::gone;
+  guest.reason = gone.reason;
+  if (phase_ == Phase::gathering) return settle(now, actions);
+  if (phase_ != Phase::running) return;
+  if (was_here) {
+    guest.backoff = redial_first;
+    actions.push_back(Say{fmt::format("{} is lost: {}", guest.member.name, gone.reason), true});
+  }
+  if (!wanted_.elastic || gone.number == begun_->master) return stop(now, SIGTERM, actions);
+  redial_later(now, guest);
+}
+
+void FanOut::redial_later(TimePoint now, Guest& guest) {
+  guest.redial = now + guest.backoff;
+  guest.backoff = std::min(guest.backoff * 2, redial_max);
+}
+
+void FanOut::note_end(TimePoint now, const Ended& ended, Actions& actions) {
+  const auto at = guests_.find(ended.number);
+  if (at == guests_.end() || at->second.state == State::ended) return;
+  Guest& guest = at->second;
+  guest.state = State::ended;
+  guest.redial.reset();
+  guest.code = ended.code;
+  if (phase_ == Phase::gathering) {
+    guest.state = State::gone;
+    guest.reason = fmt::format("its cpprun has ended with code {}", ended.code);
+    return settle(now, actions);
+  }
+  if (phase_ != Phase::running) return;
+  if (ended.code != 0 && !ended.ran) {
+    // The others would wait for it until their patience is over.
+    actions.push_back(
+        Say{fmt::format("{} could not start: stopping the others", guest.member.name), true});
+    return stop(now, SIGTERM, actions);
+  }
+  // An agent ends with its job, so the others are about to, too.
+  const bool is_last_word = !wanted_.elastic || ended.number == begun_->master;
+  if (is_last_word && !deadline_) deadline_ = now + wanted_.grace + agents_patience;
+}
+
+// Everybody has answered, or has not in time.
+void FanOut::settle(TimePoint now, Actions& actions) {
+  if (count(State::pending) != 0) return;
+  const int here = count(State::here);
+  const bool enough = here >= wanted_.nodes_min && here > 0;
+  const bool all = here == static_cast<int>(guests_.size());
+  if (!all) list_gone(actions);
+  if (all || (wanted_.elastic && enough)) return begin_job(now, actions);
+  actions.push_back(
+      Say{fmt::format("nothing was started: {} of {} hosts can be reached", here, guests_.size()),
+          true});
+  stop(now, SIGTERM, actions);
+}
+
+void FanOut::begin_job(TimePoint now, Actions& actions) {
+  phase_.become(Phase::running);
+  for (auto& [number, guest] : guests_) {
+    if (guest.state == State::here && !begun_) {
+      begun_ = Begin{-1, number, wanted_.address.empty() ? guest.here.address : wanted_.address,
+                     wanted_.port == 0 ? guest.here.port : wanted_.port};
+    }
+    if (guest.state == State::gone) redial_later(now, guest);
+  }
+  actions.push_back(TellHosts{*begun_});
+}
+
+void FanOut::stop(TimePoint now, int signal, Actions& actions) {
+  if (phase_ == Phase::over || killing_) return;
+  if (phase_ != Phase::stopping) phase_.become(Phase::stopping);
+  killing_ = signal == SIGKILL;
+  deadline_ = now + (killing_ ? kill_patience : wanted_.grace + agents_patience);
+  for (auto& [number, guest] : guests_) guest.redial.reset();
+  actions.push_back(TellHosts{Stop{signal}});
+}
+
+void FanOut::finish_if_over(Actions& actions) {
+  if (phase_ == Phase::over || phase_ == Phase::gathering) return;
+  if (count(State::pending) + count(State::here) > 0) return;
+  phase_.become(Phase::over);
+  deadline_.reset();
+  actions.push_back(Finish{exit_code()});
+}
+
+// One list, however many there are: a person mends them all at once.
+void FanOut::list_gone(Actions& actions) const {
+  std::string lines;
+  for (const auto& [number, guest] : guests_) {
+    if (guest.state != State::gone) continue;
+    lines += fmt::format("\n  {}: {}", guest.member.name, guest.reason);
+  }
+  actions.push_back(Say{
+      fmt::format("{} of {} hosts cannot be reached:{}", count(State::gone), guests_.size(), lines),
+      true});
+}
+
+int FanOut::count(State state) const {
+  return static_cast<int>(std::count_if(guests_.begin(), guests_.end(), [&](const auto& each) {
+    return each.second.state == state;
+  }));
+}
+
+int FanOut::exit_code() const {
+  if (!begun_) return interrupted_ != 0 ? code_of_signal + interrupted_ : 1;
+  const auto master = guests_.find(begun_->master);
+  if (master->second.state == State::ended && (wanted_.elastic || master->second.code != 0)) {
+    return master->second.code;
+  }
+  for (const auto& [number, guest] : guests_) {
+    if (guest.state == State::ended && guest.code != 0) return guest.code;
+  }
+  const bool lost = count(State::gone) > 0;
+  if (lost && interrupted_ != 0) return code_of_signal + interrupted_;
+  return lost ? 1 : 0;
+}
+
+}  // namespace cpprun::fanout

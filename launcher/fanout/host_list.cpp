@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "launcher/fanout/host_list.h"
+
+#include <fmt/format.h>
+
+#include <map>
+#include <utility>
+
+#include "proto/bounds.h"
+#include "proto/plain_text.h"
+#include "proto/text.h"
+
+namespace cpprun {
+
+namespace {
+
+constexpr int slots_max = 4096;  // no machine has so many devices, nor so many cores to spare
+
+// Why it is no name of a host; empty where it is one. A remote shell must never take it for an
+// option, nor a remote command line for two words.
+std::string objection(std::string_view name) {
+  if (name.empty()) return "a host without a name";
+  const std::string shown = plain_line(name, bounds::name_shown_bytes_max);
+  if (name.front() == '-') return fmt::format("\"{}\" would be an option and not a host", shown);
+  if (name.size() > bounds::host_bytes_max) {
+    return fmt::format("\"{}\" has {} bytes, and no host's name has more than {}", shown,
+                       name.size(), bounds::host_bytes_max);
+  }
+  for (const char byte : name) {
+    const bool good = (byte >= 'a' && byte <= 'z') || (byte >= 'A' && byte <= 'Z') ||
+                      (byte >= '0' && byte <= '9') ||
+                      std::string_view("._-@:%/").find(byte) != std::string_view::npos;
+    if (!good) {
+      return fmt::format("\"{}\" is no name of a host: letters, digits and . _ - @ : % / are",
+                         shown);
+    }
+  }
+  return {};
+}
+
+// Collects hosts and mistakes; `where` begins a complaint.
+class Reader {
+ public:
+  void read(std::string_view text, const std::string& where) {
+    auto [name, slots] = parts(text);
+    add(name, slots, where);
+  }
+  void add(std::string_view name, std::optional<std::string_view> slots, const std::string& where) {
+    if (const auto why = objection(name); !why.empty()) return complain(where, why);
+    Host host{std::string(name), std::nullopt};
+    if (slots) {
+      const auto number = exact_number<int>(*slots);
+      if (!number || *number < 1 || *number > slots_max) {
+        return complain(
+            where, fmt::format("\"{}\" is no number of slots of {}: 1 to {} are",
+                               plain_line(*slots, bounds::name_shown_bytes_max), name, slots_max));
+      }
+      host.slots = number;
+    }
+    const auto [first, is_new] = seen_.emplace(host.name, where);
+    if (!is_new) {
+      return complain(where,
+                      fmt::format("{} is named twice{}; give it once, with its slots", host.name,
+                                  first->second.empty() ? "" : ", first in " + first->second));
+    }
+    hosts_.push_back(std::move(host));
+  }
+  void complain(const std::string& where, const std::string& why) {
+    mistakes_.push_back(where.empty() ? why : fmt::format("{}: {}", where, why));
+  }
+  HostList result(const std::string& where) {
+    if (hosts_.empty() && mistakes_.empty()) complain(where, "no host is named");
+    if (!mistakes_.empty()) return tl::unexpected(std::move(mistakes_));
+    return std::move(hosts_);
+  }
+
+ private:
+  static std::pair<std::string_view, std::optional<std::string_view>> parts(std::string_view text) {
+    if (text.starts_with('[')) {
+      const auto close = text.find(']');
+      if (close == text.npos) return {text, std::nullopt};
+      const auto rest = text.substr(close + 1);
+      const auto name = text.substr(1, close - 1);
+      if (rest.empty()) return {name, std::nullopt};
+      // Whatever else stands there is no number of slots, and is refused as one.
+      return {name, rest.front() == ':' ? rest.substr(1) : rest};
+    }
+    const auto colon = text.find(':');
+    const bool is_v6 = colon != text.npos && text.find(':', colon + 1) != text.npos;
+    if (colon == text.npos || is_v6) return {text, std::nullopt};
+    return {text.substr(0, colon), text.substr(colon + 1)};
+  }
+
+  std::vector<Host> hosts_;
+  std::vector<std::string> mistakes_;
+  std::map<std::string, std::string> seen_;  // and where
+};
+
+std::vector<std::string_view> words_of(std::string_view line) {
+  std::vector<std::string_view> words;
+  while (!(line = trimmed(line)).empty()) {
+    const auto end = std::min(line.find_first_of(" \t"), line.size());
+    words.push_back(line.substr(0, end));
+    line.remove_prefix(end);
+  }
+  return words;
+}
+
+void read_line(std::string_view line, const std::string& where, Reader& reader) {
+  const auto words = words_of(line.substr(0, line.find('#')));
+  if (words.empty()) return;
+  if (words.size() == 1) return reader.read(words.front(), where);
+  constexpr std::string_view slots = "slots=";
+  // Open MPI's max-slots= says how far it may be overcommitted, which nobody does here.
+  for (std::size_t at = 1; at < words.size(); ++at) {
+    const bool known = words[at].starts_with(slots) || words[at].starts_with("max-slots=") ||
+                       words[at].starts_with("max_slots=");
+    if (!known) {
+      return reader.complain(where,
+                             fmt::format("\"{}\" is not understood after {}; write {} "
+                                         "slots=4",
+                                         plain_line(words[at], bounds::name_shown_bytes_max),
+                                         plain_line(words[0], bounds::name_shown_bytes_max),
+                                         plain_line(words[0], bounds::name_shown_bytes_max)));
+    }
+  }
+  std::optional<std::string_view> count;
+  for (const auto& word : words) {
+    if (word.starts_with(slots)) count = word.substr(slots.size());
+  }
+  reader.add(words.front(), count, where);
+}
+
+}  // namespace
+
+HostList parse_hosts(std::string_view text) {
+  Reader reader;
+  for (const auto part : split(text, ',')) reader.read(trimmed(part), {});
+  return reader.result({});
+}
+
+HostList parse_host_file(std::string_view text, std::string_view path) {
+  Reader reader;
+  int number = 0;
+  for (const auto line : split(text, '\n')) {
+    read_line(line, fmt::format("{}:{}", path, ++number), reader);
+  }
+  return reader.result(std::string(path));
+}
+
+}  // namespace cpprun

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "launcher/fanout/agent_words.h"
+
+#include <doctest/doctest.h>
+
+using namespace cpprun;
+using namespace cpprun::fanout;
+
+using WordList = std::vector<std::string>;
+
+TEST_CASE("the agents of a job of fixed size get their places, and slots win over the flags") {
+  const JobTerms job{.flags = {"--nproc-per-node=2"}, .program = {"t.py", "--x"}, .nodes = "3"};
+  CHECK(agent_words(job, {2, "c", 4}, {-1, 0, "10.0.0.1", 4000}) ==
+        WordList{"--nproc-per-node=2", "--nproc-per-node=4", "--nnodes=3", "--node-rank=2",
+                 "--master-addr=10.0.0.1", "--master-port=4000", "t.py", "--x"});
+}
+
+TEST_CASE("in an elastic job one host is the master, whoever else comes and goes") {
+  const JobTerms job{
+      .program = {"t.py"}, .nodes = "2:3", .elastic = true, .conf = "join_timeout=9"};
+  CHECK(agent_words(job, {1, "b", 0}, {-1, 1, "fd77::1", 4000}) ==
+        WordList{"--nnodes=2:3", "--rdzv-backend=c10d", "--rdzv-endpoint=[fd77::1]:4000",
+                 "--rdzv-conf=join_timeout=9,is_host=true", "t.py"});
+  CHECK(agent_words(job, {2, "c", 0}, {2, 1, "b", 4000})[2] == "--rdzv-endpoint=b:4000");
+  CHECK(agent_words(job, {2, "c", 0}, {2, 1, "b", 4000})[3] ==
+        "--rdzv-conf=join_timeout=9,is_host=false");
+}
+
+TEST_CASE("the job's variables lie over the host's, and its PATH before the host's") {
+  const JobTerms job{.environment = {{"PATH", "/venv/bin"}, {"OMP_NUM_THREADS", "2"}}};
+  const auto merged = agent_environment(
+      job, {{"PATH", "/bin"}, {"HOME", "/h"}, {"PET_NNODES", "7"}, {"OMP_NUM_THREADS", "9"}});
+  CHECK(merged ==
+        Environment{{"PATH", "/venv/bin:/bin"}, {"HOME", "/h"}, {"OMP_NUM_THREADS", "2"}});
+}
+
+TEST_CASE("what is true of one host, and what may be a password, is passed only by name") {
+  const Environment own = {{"NCCL_DEBUG", "INFO"},        {"NCCL_SOCKET_IFNAME", "eth7"},
+                           {"CUDA_VISIBLE_DEVICES", "0"}, {"API_KEY", "x"},
+                           {"PYTHONPATH", "/p"},          {"CPPRUN_SECRET_FILE", "/s"}};
+  CHECK(*passed_environment(own, "") == Environment{{"NCCL_DEBUG", "INFO"}, {"PYTHONPATH", "/p"}});
+  CHECK(passed_environment(own, "API_KEY,A=b=c")->at("API_KEY") == "x");
+  CHECK(passed_environment(own, "API_KEY,A=b=c")->at("A") == "b=c");
+  CHECK(passed_environment(own, "MISSING").error().reason ==
+        "MISSING is not set here; give it a value as MISSING=VALUE");
+}
+
+TEST_CASE("the host stands where the remote shell wants it") {
+  CHECK(shell_words({"ssh", "-o", "BatchMode=yes"}, "a") ==
+        WordList{"ssh", "-o", "BatchMode=yes", "a", "sh"});
+  CHECK(shell_words({"kubectl", "exec", "-i", "{host}", "--"}, "pod-0") ==
+        WordList{"kubectl", "exec", "-i", "pod-0", "--", "sh"});
+}

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "launcher/fanout/bootstrap.h"
+
+#include <doctest/doctest.h>
+
+using namespace cpprun::fanout;
+
+namespace {
+
+const OwnBinary own = {"0.1.0 (commit abc)", "/it's here/cpprun"};
+
+std::string refusal(std::string_view line) {
+  const auto answer = read_bootstrap_answer(line, own);
+  REQUIRE(answer);
+  return std::get<ShellRefuses>(*answer).reason;
+}
+
+}  // namespace
+
+TEST_CASE("the script quotes the path and the version for any shell, and is one group") {
+  const auto script = bootstrap_script(own);
+  CHECK(script.find("'/it'\\''s here/cpprun'") != script.npos);
+  CHECK(script.find("'cpprun 0.1.0 (commit abc)'") != script.npos);
+  CHECK(script.starts_with("{ "));
+  CHECK(script.ends_with("; }\n"));
+  CHECK(script.find('\n') == script.size() - 1);
+}
+
+TEST_CASE("the program is asked for only where it is to be shipped") {
+  CHECK(bootstrap_script(own).find("head -c") == std::string::npos);
+  auto shipped = own;
+  shipped.sha256 = "feed";
+  shipped.bytes = 17;
+  CHECK(bootstrap_script(shipped).find("head -c 17 ") != std::string::npos);
+  CHECK(bootstrap_script(shipped).find(" = feed ]") != std::string::npos);
+}
+
+TEST_CASE("answers are told from the banners around them") {
+  CHECK(!read_bootstrap_answer("Welcome to gpu1", own));
+  CHECK(!read_bootstrap_answer("", own));
+  CHECK(std::holds_alternative<ShellIsReady>(*read_bootstrap_answer("cpprun-fanout ready", own)));
+  CHECK(std::holds_alternative<BinaryWanted>(*read_bootstrap_answer("cpprun-fanout send", own)));
+  CHECK(refusal("cpprun-fanout none") ==
+        "there is no cpprun at /it's here/cpprun and none on PATH; install it there, or start with "
+        "--ship");
+  CHECK(refusal("cpprun-fanout other cpprun 0.0.9") ==
+        "there is another cpprun (cpprun 0.0.9), and this is 0.1.0 (commit abc); install the same, "
+        "or start with --ship");
+}

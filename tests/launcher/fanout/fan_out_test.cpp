@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "launcher/fanout/fan_out.h"
+
+#include <doctest/doctest.h>
+
+#include <csignal>
+#include <map>
+
+#include "launcher/fanout/branch.h"
+
+using namespace cpprun;
+using namespace cpprun::fanout;
+
+namespace {
+
+constexpr Duration grace = std::chrono::seconds(30);
+
+Wanted wanted(int count, int at_least, bool elastic) {
+  Wanted terms{.nodes_min = at_least, .elastic = elastic, .grace = grace};
+  for (int number = 0; number < count; ++number) {
+    terms.members.push_back({number, "n" + std::to_string(number), 0});
+  }
+  return terms;
+}
+
+// The console's machine on its own.
+struct Console {
+  explicit Console(Wanted terms) : machine(std::move(terms)) { last = machine.start(); }
+
+  FanOut machine;
+  TimePoint now{};
+  FanOut::Actions last;
+
+  void tell(const FanOut::Event& event) {
+    last = machine.handle(now, event);
+    CHECK(machine.check().value_or("") == "");
+  }
+  void wait(Duration duration) {
+    now += duration;
+    last = machine.advance(now);
+  }
+  template <class T>
+  const T* first() const {
+    for (const auto& action : last) {
+      if (const auto* is = std::get_if<T>(&action)) return is;
+    }
+    return nullptr;
+  }
+  const Stop* stopped() const {
+    const auto* told = first<TellHosts>();
+    return told == nullptr ? nullptr : std::get_if<Stop>(&told->message);
+  }
+  const Begin* begun() const {
+    const auto* told = first<TellHosts>();
+    return told == nullptr ? nullptr : std::get_if<Begin>(&told->message);
+  }
+};
+
+}  // namespace
+
+TEST_CASE("nothing begins before everybody is there, and then at the first host's address") {
+  Console console(wanted(2, 2, false));
+  console.tell(Up{Here{1, "10.0.0.2", 2000}});
+  CHECK(console.last.empty());
+  console.tell(Up{Here{0, "10.0.0.1", 1000}});
+  REQUIRE(console.begun());
+  CHECK(*console.begun() == Begin{-1, 0, "10.0.0.1", 1000});
+}
+
+TEST_CASE("whoever cannot be reached is named in one list, and nothing is started") {
+  Console console(wanted(3, 3, false));
+  console.tell(Up{Gone{0, "refused"}});
+  CHECK(console.last.empty());
+  console.tell(Up{Here{1, "", 0}});
+  console.tell(Up{Gone{2, "no such name"}});
+  REQUIRE(console.first<Say>());
+  CHECK(console.first<Say>()->sentence ==
+        "2 of 3 hosts cannot be reached:\n  n0: refused\n  n2: no such name");
+  CHECK(!console.begun());
+  REQUIRE(console.stopped());
+  console.tell(Up{Ended{1, 0, false}});
+  REQUIRE(console.first<Finish>());
+  CHECK(console.first<Finish>()->code == 1);
+}
+
+TEST_CASE("the job's exit code is the console's, once every host has ended") {
+  Console console(wanted(2, 2, false));
+  console.tell(Up{Here{0, "a", 1}});
+  console.tell(Up{Here{1, "b", 1}});
+  console.tell(Up{Ended{1, 7, true}});
+  CHECK(!console.first<Finish>());
+  console.tell(Up{Ended{0, 7, true}});
+  REQUIRE(console.first<Finish>());
+  CHECK(console.first<Finish>()->code == 7);
+}
+
+TEST_CASE("a host whose agent refuses to start ends the others at once") {
+  Console console(wanted(2, 2, false));
+  console.tell(Up{Here{0, "a", 1}});
+  console.tell(Up{Here{1, "b", 1}});
+  console.tell(Up{Ended{1, 2, false}});
+  CHECK(console.stopped());
+  console.tell(Up{Ended{0, 143, true}});
+  CHECK(console.first<Finish>()->code == 143);
+}
+
+TEST_CASE("Ctrl-C reaches all; twice, it kills; and who does not answer is named") {
+  Console console(wanted(2, 2, false));
+  console.tell(Up{Here{0, "a", 1}});
+  console.tell(Up{Here{1, "b", 1}});
+  console.tell(Interrupted{SIGINT});
+  REQUIRE(console.stopped());
+  CHECK(console.stopped()->signal == SIGINT);
+  console.tell(Interrupted{SIGINT});
+  REQUIRE(console.stopped());
+  CHECK(console.stopped()->signal == SIGKILL);
+  console.tell(Up{Ended{0, 130, true}});
+  console.wait(fanout::kill_patience);
+  REQUIRE(console.first<Say>());
+  CHECK(console.first<Say>()->sentence == "n1: it does not say that it has ended");
+  CHECK(console.first<Finish>()->code == 130);
+}
+
+TEST_CASE("agents that do not end after their grace are killed") {
+  Console console(wanted(1, 1, false));
+  console.tell(Up{Here{0, "a", 1}});
+  console.tell(Interrupted{SIGTERM});
+  console.wait(grace + agents_patience);
+  REQUIRE(console.stopped());
+  CHECK(console.stopped()->signal == SIGKILL);
+}
+
+TEST_CASE("a lost host ends a job of fixed size") {
+  Console console(wanted(2, 2, false));
+  console.tell(Up{Here{0, "a", 1}});
+  console.tell(Up{Here{1, "b", 1}});
+  console.tell(Up{Gone{1, "reset"}});
+  CHECK(console.first<Say>()->sentence == "n1 is lost: reset");
+  CHECK(console.stopped());
+}
+
+TEST_CASE("an elastic job goes on without a lost host, which is dialed again with back-off") {
+  Console console(wanted(3, 2, true));
+  console.tell(Up{Here{0, "a", 1}});
+  console.tell(Up{Here{1, "b", 1}});
+  console.tell(Up{Gone{2, "no route"}});
+  REQUIRE(console.begun());
+  console.wait(redial_first);
+  REQUIRE(console.first<DialHosts>());
+  CHECK(console.first<DialHosts>()->members.front().name == "n2");
+  console.tell(Up{Gone{2, "no route"}});
+  CHECK(!console.stopped());
+  console.wait(redial_first);
+  CHECK(!console.first<DialHosts>());
+  console.wait(redial_first);
+  REQUIRE(console.first<DialHosts>());
+  console.tell(Up{Here{2, "c", 1}});
+  REQUIRE(console.begun());
+  CHECK(console.begun()->only == 2);
+  CHECK(console.begun()->address == "a");
+}
+
+TEST_CASE("an elastic job that has ended waits for nobody who is not there") {
+  Console console(wanted(3, 2, true));
+  console.tell(Up{Here{0, "a", 1}});
+  console.tell(Up{Here{1, "b", 1}});
+  console.tell(Up{Gone{2, "no route"}});
+  console.tell(Up{Ended{1, 0, true}});
+  console.tell(Up{Ended{0, 0, true}});
+  REQUIRE(console.first<Finish>());
+  CHECK(console.first<Finish>()->code == 0);
+}

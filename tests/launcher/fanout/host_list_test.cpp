@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "launcher/fanout/host_list.h"
+
+#include <doctest/doctest.h>
+
+using namespace cpprun;
+
+namespace {
+
+std::vector<Host> good(const HostList& list) {
+  if (!list) FAIL(list.error().front());
+  return *list;
+}
+
+}  // namespace
+
+TEST_CASE("hosts are named with commas between them, each with slots or without") {
+  CHECK(good(parse_hosts("a,b:4, root@c ")) ==
+        std::vector<Host>{{"a", std::nullopt}, {"b", 4}, {"root@c", std::nullopt}});
+}
+
+TEST_CASE("a colon within an IPv6 address is no number of slots") {
+  CHECK(good(parse_hosts("fd77::1,[fd77::2]:4,[fd77::3]")) ==
+        std::vector<Host>{{"fd77::1", std::nullopt}, {"fd77::2", 4}, {"fd77::3", std::nullopt}});
+}
+
+TEST_CASE("all mistakes in a list of hosts are told at once") {
+  const auto list = parse_hosts("a,,b:x,-oProxyCommand=x,c d,a");
+  REQUIRE(!list);
+  REQUIRE(list.error().size() == 5);
+  CHECK(list.error()[0] == "a host without a name");
+  CHECK(list.error()[1] == "\"x\" is no number of slots of b: 1 to 4096 are");
+  CHECK(list.error()[2] == "\"-oProxyCommand=x\" would be an option and not a host");
+  CHECK(list.error()[3] == "\"c d\" is no name of a host: letters, digits and . _ - @ : % / are");
+  CHECK(list.error()[4] == "a is named twice; give it once, with its slots");
+  CHECK(parse_hosts("").error().front() == "a host without a name");
+  CHECK(!parse_hosts("[fd77::1]x"));
+  CHECK(!parse_hosts("a:0"));
+}
+
+TEST_CASE("a host file is read in the spellings of Open MPI and of DeepSpeed") {
+  const auto list = parse_host_file(
+      "# the rack\n\nnode1 slots=8\nnode2:4 # half of it is lent\r\n  node3\n"
+      "node4 slots=2 max-slots=4\n",
+      "hosts");
+  CHECK(good(list) ==
+        std::vector<Host>{{"node1", 8}, {"node2", 4}, {"node3", std::nullopt}, {"node4", 2}});
+}
+
+TEST_CASE("what is wrong in a host file is told with its lines") {
+  const auto list = parse_host_file("node1 slots=many\nnode2 cores=4\nnode3\nnode3\n", "my.hosts");
+  REQUIRE(!list);
+  REQUIRE(list.error().size() == 3);
+  CHECK(list.error()[0] == "my.hosts:1: \"many\" is no number of slots of node1: 1 to 4096 are");
+  CHECK(list.error()[1] ==
+        "my.hosts:2: \"cores=4\" is not understood after node2; write node2 slots=4");
+  CHECK(list.error()[2] ==
+        "my.hosts:4: node3 is named twice, first in my.hosts:3; give it once, with its slots");
+  CHECK(parse_host_file("# nobody\n", "h").error().front() == "h: no host is named");
+}
