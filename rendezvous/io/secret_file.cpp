@@ -109,6 +109,17 @@ std::string objection(const struct stat& file, const std::string& path) {
   return {};
 }
 
+Attempt<Secrets> read_open(int descriptor, const std::string& path) {
+  Buffer buffer;
+  if (!buffer.fill(descriptor)) return refused(path, errno_text(errno));
+  if (buffer.is_full()) {
+    return refused(path, fmt::format("it has more than {} bytes", secret_file_bytes_max));
+  }
+  auto secrets = parse_secrets(buffer.text(), make_key_memory);
+  if (!secrets) return refused(path, secrets.error().reason);
+  return std::move(*secrets);
+}
+
 Attempt<Secrets> read_in(const FileDescriptor& folder, const std::string& name,
                          const std::string& path) {
   // A pipe that nobody writes to must not be waited for, nor a link be followed to where others
@@ -125,14 +136,7 @@ Attempt<Secrets> read_in(const FileDescriptor& folder, const std::string& name,
   struct stat facts {};
   if (::fstat(file.get(), &facts) != 0) return refused(path, errno_text(errno));
   if (const std::string why = objection(facts, path); !why.empty()) return refused(path, why);
-  Buffer buffer;
-  if (!buffer.fill(file.get())) return refused(path, errno_text(errno));
-  if (buffer.is_full()) {
-    return refused(path, fmt::format("it has more than {} bytes", secret_file_bytes_max));
-  }
-  auto secrets = parse_secrets(buffer.text(), make_key_memory);
-  if (!secrets) return refused(path, secrets.error().reason);
-  return std::move(*secrets);
+  return read_open(file.get(), path);
 }
 
 Attempt<Secrets> read_at(const std::string& path) {
@@ -191,6 +195,7 @@ Result<Secrets> read_secret_in(const FileDescriptor& folder, const std::string& 
 Result<Secrets> find_secrets(const std::string& named, const Environment& environment) {
   const SecretPlace place = secret_place(named, environment);
   if (place.path.empty()) return Secrets{};
+  if (place.was_named && place.path == "-") return told(read_open(STDIN_FILENO, "standard input"));
   auto secrets = read_at(place.path);
   if (!secrets && secrets.error().is_absent && !place.was_named) return Secrets{};
   return told(std::move(secrets));

@@ -28,8 +28,8 @@ bool may_have_secret(const std::string& path);
 // where that is known. Not a reason to end: a container's user is often not its HOME's.
 std::string secret_out_of_reach(const std::string& named, const Environment& environment);
 
-// Those that a flag or the variable names, or the user's own (rendezvous/secret_place.h). None
-// where nothing was named and the user has none.
+// Those that a flag or the variable names, or the user's own (rendezvous/secret_place.h); "-" is
+// standard input, to its end. None where nothing was named and the user has none.
 Result<Secrets> find_secrets(const std::string& named, const Environment& environment);
 
 }  // namespace cpprun

@@ -205,3 +205,21 @@ TEST_CASE("settings of somebody else, which this user cannot enter, hold no secr
   REQUIRE_FALSE(named);
   CHECK(named.error().reason.ends_with("Permission denied; it has to be readable for uid 65534"));
 }
+
+TEST_CASE("a dash is standard input, to its end") {
+  int ends[2];
+  REQUIRE(::pipe(ends) == 0);
+  REQUIRE(::write(ends[1], line.data(), line.size()) == static_cast<ssize_t>(line.size()));
+  ::close(ends[1]);
+  const int before = ::dup(STDIN_FILENO);
+  ::dup2(ends[0], STDIN_FILENO);
+  ::close(ends[0]);
+  const auto read = find_secrets("-", {});
+  const auto again = find_secrets("-", {});  // all of it has been read
+  ::dup2(before, STDIN_FILENO);
+  ::close(before);
+  REQUIRE(read);
+  CHECK(read->size() == 1);
+  REQUIRE_FALSE(again);
+  CHECK(again.error().reason.starts_with("cannot take a secret from \"standard input\": "));
+}
