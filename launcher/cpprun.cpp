@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // cpprun: reads the command line, looks at the machine, and runs the job to its end.
 
+#include <sys/prctl.h>
+
 #include <cstdio>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <system_error>
 #include <utility>
 #include <variant>
@@ -14,6 +17,8 @@
 #include "launcher/agent/io/refusal.h"
 #include "launcher/agent/io/runtime.h"
 #include "launcher/cli/cli.h"
+#include "launcher/fanout/io/console.h"
+#include "launcher/fanout/io/host_side.h"
 #include "launcher/plan/io/host.h"
 #include "launcher/plan/secrecy.h"
 #include "launcher/workers/io/watchdog.h"
@@ -63,6 +68,33 @@ int run(Config config, Environment environment) {
   }
 }
 
+// The person's end of --hosts. Its agents have everything else to do.
+int run_fan_out(CliFanOut job, const Environment& environment) {
+  const auto inputs = io::begin_inputs(job.config, environment);
+  const auto secrets = find_secrets(job.config.secret_file, environment);
+  if (!secrets) return io::refuse(inputs, {secrets.error().reason, usage_exit_code});
+  if (const auto missing = missing_secret(job.config); secrets->empty() && missing) {
+    return io::refuse(inputs, {*missing, usage_exit_code});
+  }
+  if (!secrets->empty()) {
+    (void)::prctl(PR_SET_DUMPABLE, 0);
+    job.request.job.flags.emplace_back("--secret-file=-");
+  }
+  for (const auto& secret : *secrets) job.request.job.secrets += secret_line(secret) + "\n";
+  job.request.job.folder = io::working_folder();
+  const ConsoleMessages messages{inputs.style};
+  return io::run_console(
+      std::move(job.request), environment, [&](const std::string& sentence, bool is_error) {
+        const auto text = is_error ? messages.warning(sentence) : messages.note(sentence);
+        std::fputs(text.c_str(), stderr);
+      });
+}
+
+// What a console's remote shell has started here.
+bool is_host_side(int argc, char** argv) {
+  return argc > 1 && std::string_view(argv[1]) == "--fanout-child";
+}
+
 CliOutcome read_own_line(std::vector<std::string> words, const Environment& environment) {
   CommandLine line = io::command_line(std::move(words), environment);
   line.version = version_text();
@@ -75,11 +107,15 @@ int main(int argc, char** argv) {
   fill_standard_streams();
   survive_failed_writes();
   Environment environment = environment_of(environ);
+  if (is_host_side(argc, argv)) return io::run_host_side(std::move(environment), argc > 2);
   CliOutcome outcome = read_own_line({argv + 1, argv + argc}, environment);
   if (const auto* text = std::get_if<CliText>(&outcome)) {
     std::fputs(text->text.c_str(), stdout);
     return 0;
   }
   if (const auto* mistakes = std::get_if<CliMistakes>(&outcome)) return io::refuse(*mistakes);
+  if (auto* job = std::get_if<CliFanOut>(&outcome)) {
+    return run_fan_out(std::move(*job), environment);
+  }
   return run(std::get<Config>(std::move(outcome)), std::move(environment));
 }

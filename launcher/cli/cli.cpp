@@ -9,6 +9,7 @@
 #include "launcher/cli/completion.h"
 #include "launcher/cli/config_file.h"
 #include "launcher/cli/declaration.h"
+#include "launcher/cli/fanout_settings.h"
 #include "launcher/cli/flags.h"
 #include "launcher/cli/help.h"
 #include "launcher/cli/mistakes.h"
@@ -120,19 +121,30 @@ CliOutcome read_command_line(const CommandLine& line) {
   tell_environment(line.environment, declaration, mistakes);
   tell_words(words, declaration, mistakes);
   std::vector<std::string> taken;
-  if (const auto facts = scheduler_facts(line.environment, line.read_file)) {
+  // The agents of --hosts are told everything by their console.
+  const bool is_console = flags.hosts.given || flags.hostfile.given;
+  if (const auto facts = scheduler_facts(line.environment, line.read_file); facts && !is_console) {
     taken = tell_scheduler(*facts, flags, line, declaration, mistakes);
   }
   declaration.settle(mistakes);
+  auto fan_out = fan_out_request(flags, declaration, line, mistakes);
   auto config = config_of(flags, line, mistakes);
   config.notes.insert(config.notes.begin(), taken.begin(), taken.end());
   config.program.script = words.script.value_or("");
   config.program.arguments = std::move(words.arguments);
-  check_script(line, config.program, mistakes);
+  if (!fan_out) check_script(line, config.program, mistakes);
+  if (fan_out && config.program.script.empty()) check_script(line, config.program, mistakes);
   if (!mistakes.empty()) {
     return CliMistakes{mistakes.sentences(), config.logs.report_file, config.logs.events_file};
   }
-  return config;
+  if (!fan_out) return config;
+  fan_out->wanted.grace = config.grace;
+  fan_out->job.grace_milliseconds = static_cast<std::uint32_t>(
+      std::chrono::duration_cast<std::chrono::milliseconds>(config.grace).count());
+  fan_out->job.program = {config.program.script};
+  fan_out->job.program.insert(fan_out->job.program.end(), config.program.arguments.begin(),
+                              config.program.arguments.end());
+  return CliFanOut{std::move(config), std::move(*fan_out)};
 }
 
 std::string to_text(const CliMistakes& mistakes) {

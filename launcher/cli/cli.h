@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "launcher/config.h"
+#include "launcher/fanout/request.h"
 #include "launcher/plan/program.h"
 #include "launcher/text_file.h"
 #include "proto/environment.h"
@@ -46,7 +47,13 @@ struct CliMistakes {
 
 // A Config may still name a script that cannot be run. On its own that is refused at the start,
 // with the report that was asked for; it is listed here only beside other mistakes.
-using CliOutcome = std::variant<Config, CliText, CliMistakes>;
+// A job that a console starts on its hosts; `config` is what the console itself needs of it.
+struct CliFanOut {
+  Config config;
+  fanout::Request request;
+};
+
+using CliOutcome = std::variant<Config, CliText, CliMistakes, CliFanOut>;
 
 CliOutcome read_command_line(const CommandLine& line);
 

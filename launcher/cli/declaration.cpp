@@ -33,6 +33,8 @@ Declaration::Declaration(Flags& flags) {
   bindings_.reserve(flags_expected);
   group_ = "Rendezvous";
   declare_rendezvous(flags);
+  group_ = "Hosts";
+  declare_hosts(flags);
   group_ = "Workers";
   declare_workers(flags);
   group_ = "Failures and restarts";
@@ -116,6 +118,22 @@ void Declaration::declare_rendezvous(Flags& flags) {
       .choices = {"local", "direct"};
   add(flags.insecure, "--insecure", "Say nothing of a job that has no secret");
   add(flags.no_scheduler, "--no-scheduler", "Take nothing from Slurm, MPI, PBS, LSF, Kubernetes");
+}
+
+void Declaration::declare_hosts(Flags& flags) {
+  const std::size_t first = facts_.size();
+  add<std::string>(flags.hosts, "--hosts", "HOST[:N],...|slurm", any_text,
+                   "Start on these hosts, with N workers each, by ssh")
+      .choices = {"slurm"};
+  add<std::string>(flags.hostfile, "--hostfile", "FILE", file_name,
+                   "The same from a file: \"HOST slots=N\", a line each");
+  add<std::string>(flags.remote_shell, "--remote-shell", "CMD {host}", any_text,
+                   "Instead of ssh, e.g. \"kubectl exec -i {host} --\"");
+  add<std::string>(flags.export_variables, "--export", "NAME[=VALUE],...", any_text,
+                   "Pass on these variables, too");
+  add(flags.ship, "--ship", "Bring this cpprun along where there is none or another");
+  // They are the console's: an agent that read them would start agents.
+  for (std::size_t at = first; at < facts_.size(); ++at) facts_[at].variables.clear();
 }
 
 void Declaration::declare_workers(Flags& flags) {
@@ -235,7 +253,7 @@ void Declaration::declare_general(Flags& flags) {
   add(flags.print_man, "--print-man", "Print the manual page").variables.clear();
   add(flags.help, "-h,--help", "Show this help").variables.clear();
   add(flags.version, "--version", "Show the version").variables.clear();
-  for (auto& flag : facts_) flag.in_file = flag.group != group_;
+  for (auto& flag : facts_) flag.in_file = flag.group != group_ && flag.group != "Hosts";
 }
 
 const FlagFacts* Declaration::find(std::string_view name) const {
@@ -258,6 +276,17 @@ void Declaration::tell(const FlagFacts& flag, std::string text, std::string sour
   *binding.given = true;
   *binding.text = std::move(text);
   *binding.source = std::move(source);
+}
+
+std::vector<std::pair<const FlagFacts*, std::string>> Declaration::given() const {
+  std::vector<std::pair<const FlagFacts*, std::string>> told;
+  for (std::size_t at = 0; at < facts_.size(); ++at) {
+    // A flag without a value may have been told that it is off.
+    const bool is_off =
+        !facts_[at].takes_value() && (*bindings_[at].text == "false" || *bindings_[at].text == "0");
+    if (*bindings_[at].given && !is_off) told.emplace_back(&facts_[at], *bindings_[at].text);
+  }
+  return told;
 }
 
 void Declaration::settle(Mistakes& mistakes) {

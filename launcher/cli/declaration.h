@@ -51,6 +51,8 @@ class Declaration {
   void tell(const FlagFacts& flag, std::string text, std::string source);
   // Turns all that was told into values. Whatever cannot be is a mistake, and the rest goes on.
   void settle(Mistakes& mistakes);
+  // The flags that were told something, and what.
+  std::vector<std::pair<const FlagFacts*, std::string>> given() const;
 
  private:
   // What a member of Flags learns as its flag is told something.
@@ -64,6 +66,7 @@ class Declaration {
   };
 
   void declare_rendezvous(Flags& flags);
+  void declare_hosts(Flags& flags);
   void declare_workers(Flags& flags);
   void declare_endings(Flags& flags);
   void declare_log_files(Flags& flags);

@@ -51,6 +51,12 @@ struct Flags {
   Flag<std::string> store;
   Flag<bool> insecure;
   Flag<bool> no_scheduler;
+  // Hosts
+  Flag<std::string> hosts;
+  Flag<std::string> hostfile;
+  Flag<std::string> remote_shell;
+  Flag<std::string> export_variables;
+  Flag<bool> ship;
   // Workers
   Flag<std::string> nproc_per_node;
   Flag<bool> module;

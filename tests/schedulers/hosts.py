@@ -33,6 +33,7 @@ class Hosts:
     def __init__(self, names):
         self.mark = f"cpprun-{os.getpid()}-"
         self.names = list(names)
+        self.covered = {}  # a folder that looks empty on that host
         self.switch = self.mark + "switch"
         self.etc = tempfile.mkdtemp(prefix="cpprun-etc-")
         with open(f"{self.etc}/hosts", "w", encoding="utf-8") as file:
@@ -67,8 +68,9 @@ class Hosts:
         takes the control groups away."""
         return ["nsenter", f"--net=/run/netns/{self.mark}{name}", "unshare", "--mount", "--uts",
                 "sh", "-c", 'hostname "$0" && mount --bind "$1/hosts" /etc/hosts && '
-                'mount --bind "$1/resolv.conf" /etc/resolv.conf && shift && exec "$@"', name,
-                self.etc, *words]
+                'mount --bind "$1/resolv.conf" /etc/resolv.conf && '
+                '{ test -z "$2" || mount -t tmpfs none "$2"; } && shift 2 && exec "$@"', name,
+                self.etc, self.covered.get(name, ""), *words]
 
     def start(self, name, *words, **options):
         return subprocess.Popen(self.words(name, *words), stdin=subprocess.DEVNULL, **options)

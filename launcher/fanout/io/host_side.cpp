@@ -1,0 +1,277 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "launcher/fanout/io/host_side.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <asio/io_context.hpp>
+#include <asio/posix/stream_descriptor.hpp>
+#include <asio/steady_timer.hpp>
+#include <asio/write.hpp>
+#include <cerrno>
+#include <csignal>
+#include <deque>
+#include <memory>
+#include <optional>
+#include <utility>
+
+#include "launcher/fanout/agent_words.h"
+#include "launcher/fanout/io/piped_program.h"
+#include "launcher/fanout/io/shells.h"
+#include "launcher/fanout/message_codec.h"
+#include "proto/machine.h"
+#include "proto/text.h"
+#include "rendezvous/io/file_descriptor.h"
+
+namespace cpprun::io {
+
+using namespace fanout;
+
+namespace {
+
+constexpr std::size_t waiting_bytes_max = 1024 * 1024;  // then nobody below is read
+constexpr std::size_t piece_bytes = 64 * 1024;
+constexpr int usage_code = 2;  // of a cpprun that refused its flags
+constexpr int signal_code = 128;
+// Beyond the workers' grace, before KILL.
+constexpr auto agent_patience = std::chrono::seconds(10);
+
+// A port that nobody has now.
+int free_port() {
+  const FileDescriptor probe(::socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  const FileDescriptor plain(probe ? -1 : ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  const int fd = probe ? probe.get() : plain.get();
+  sockaddr_storage address{};
+  address.ss_family = probe ? AF_INET6 : AF_INET;
+  socklen_t size = probe ? sizeof(sockaddr_in6) : sizeof(sockaddr_in);
+  auto* const place = reinterpret_cast<sockaddr*>(&address);
+  if (::bind(fd, place, size) != 0 || ::getsockname(fd, place, &size) != 0) return 0;
+  return ntohs(probe ? reinterpret_cast<sockaddr_in6*>(&address)->sin6_port
+                     : reinterpret_cast<sockaddr_in*>(&address)->sin_port);
+}
+
+// sshd says under which address the console's side has reached this host; or else its name is one.
+std::string own_address(const Environment& own, const std::string& name) {
+  if (const auto* connection = find_variable(own, "SSH_CONNECTION")) {
+    const auto words = split(*connection, ' ');
+    constexpr std::size_t server_address = 2;
+    if (words.size() > server_address) return std::string(words[server_address]);
+  }
+  const auto at = name.find('@');
+  return at == name.npos ? name : name.substr(at + 1);
+}
+
+// What --ship has brought lies in a folder that was made for it.
+void remove_own_file() {
+  const std::string path = own_binary(false).path;
+  (void)::unlink(path.c_str());
+  (void)::rmdir(path.substr(0, path.rfind('/')).c_str());
+}
+
+class HostSide {
+ public:
+  explicit HostSide(Environment environment)
+      : environment_(std::move(environment)),
+        input_(context_),
+        output_(context_),
+        patience_(context_) {}
+
+  int run() {
+    input_.assign(::fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, STDERR_FILENO + 1));
+    output_.assign(::fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, STDERR_FILENO + 1));
+    say(std::string(ready_line));
+    read();
+    context_.run();
+    return 0;
+  }
+
+ private:
+  // --- what comes down
+  void read() {
+    input_.async_read_some(asio::buffer(piece_),
+                           [this](const asio::error_code& error, std::size_t count) {
+                             if (error) return orphaned();
+                             heard_.append(piece_.data(), count);
+                             obey();
+                             read();
+                           });
+  }
+
+  void obey() {
+    while (true) {
+      auto message = take_down(heard_);
+      if (!message) return orphaned();
+      if (!*message) return;
+      std::visit(Overloaded{
+                     [&](const Terms& m) { begin_terms(m); },
+                     [&](const Begin& m) { begin_job(m); },
+                     [&](const Stop& m) { stop(m.signal, &m); },
+                     [&](const Ping&) { say_up(Pong{}); },
+                 },
+                 **message);
+    }
+  }
+
+  void begin_terms(const Terms& terms) {
+    if (job_ || terms.members.empty()) return;
+    self_ = terms.members.front();
+    job_ = terms.job;
+    if (terms.members.size() > 1) {
+      shells_ = std::make_unique<Shells>(context_, environment_, *job_, own_binary(job_->ship),
+                                         [this](const Up& message) { relay(message); });
+      shells_->dial({terms.members.begin() + 1, terms.members.end()});
+    }
+    if (::chdir(job_->folder.c_str()) != 0) {
+      is_done_ = true;
+      say_up(Gone{self_.number,
+                  fmt::format("it has no folder {}: {}", job_->folder, errno_text(errno))});
+      return leave_if_done();
+    }
+    say_up(Here{self_.number, own_address(environment_, self_.name), free_port()});
+  }
+
+  void begin_job(const Begin& begin) {
+    if (!job_) return;
+    if (shells_ && begin.only != self_.number) shells_->tell(begin);
+    if ((begin.only >= 0 && begin.only != self_.number) || agent_ || is_done_) return;
+    std::vector<std::string> words = {"/proc/self/exe"};
+    for (auto& word : agent_words(*job_, self_, begin)) words.push_back(std::move(word));
+    auto agent =
+        PipedProgram::start(context_,
+                            {.words = words,
+                             .environment = agent_environment(*job_, environment_),
+                             .has_input = !job_->secrets.empty(),
+                             .ends_with_us = true},
+                            {.output = [this](std::string_view text) { show(text, false); },
+                             .error = [this](std::string_view text) { show(text, true); },
+                             .over = [this](int status) { agent_ended(status); }});
+    if (!agent) {
+      is_done_ = true;
+      say_up(Gone{self_.number, agent.error().reason});
+      return leave_if_done();
+    }
+    agent_.emplace(std::move(*agent));
+    if (job_->secrets.empty()) return;
+    agent_->write(job_->secrets);
+    agent_->close_input();
+  }
+
+  void stop(int signal, const Stop* message) {
+    if (shells_ && message != nullptr) shells_->tell(*message);
+    if (!job_) return context_.stop();
+    if (agent_) {
+      agent_->signal(signal);
+    } else if (!is_done_) {
+      is_done_ = true;
+      say_up(Ended{self_.number, 0, false});
+    }
+    leave_if_done();
+  }
+
+  // Nobody is there any more who could be told something.
+  void orphaned() {
+    if (is_orphan_) return;
+    is_orphan_ = true;
+    const Stop message{SIGTERM};
+    stop(SIGTERM, &message);
+    if (!agent_) return;
+    patience_.expires_after(std::chrono::milliseconds(job_->grace_milliseconds) + agent_patience);
+    patience_.async_wait([this](const asio::error_code& error) {
+      if (!error && agent_) agent_->signal(SIGKILL);
+    });
+  }
+
+  // --- what goes up
+  void relay(const Up& message) {
+    say_up(message);
+    leave_if_done();
+  }
+
+  void show(std::string_view text, bool is_error) {
+    say_up(Words{self_.number, is_error, std::string(text)});
+  }
+
+  void agent_ended(int status) {
+    agent_.reset();
+    is_done_ = true;
+    const int code = WIFSIGNALED(status) ? signal_code + WTERMSIG(status) : WEXITSTATUS(status);
+    say_up(Ended{self_.number, code, code != usage_code});
+    leave_if_done();
+  }
+
+  void say_up(const Up& message) { say(encode(message)); }
+
+  void say(std::string bytes) {
+    if (is_mute_) return;
+    waiting_bytes_ += bytes.size();
+    waiting_.push_back(std::move(bytes));
+    if (waiting_.size() == 1) send();
+    hold_if_full();
+  }
+
+  void send() {
+    asio::async_write(output_, asio::buffer(waiting_.front()),
+                      [this](const asio::error_code& error, std::size_t count) {
+                        if (error) {
+                          is_mute_ = true;
+                          waiting_.clear();
+                          waiting_bytes_ = 0;
+                          hold_if_full();
+                          orphaned();
+                          return leave_if_done();
+                        }
+                        waiting_bytes_ -= count;
+                        waiting_.pop_front();
+                        hold_if_full();
+                        if (!waiting_.empty()) return send();
+                        leave_if_done();
+                      });
+  }
+
+  void hold_if_full() {
+    const bool is_full = waiting_bytes_ > waiting_bytes_max;
+    if (is_full == is_holding_) return;
+    is_holding_ = is_full;
+    if (agent_) agent_->hold(is_full);
+    if (shells_) shells_->hold(is_full);
+  }
+
+  void leave_if_done() {
+    if (!is_done_ && !(is_orphan_ && !job_)) return;
+    if (agent_ || (shells_ && !shells_->empty()) || !waiting_.empty()) return;
+    context_.stop();
+  }
+
+  asio::io_context context_;
+  const Environment environment_;
+  asio::posix::stream_descriptor input_, output_;
+  asio::steady_timer patience_;
+  std::array<char, piece_bytes> piece_{};
+  std::string heard_;
+  std::deque<std::string> waiting_;
+  std::size_t waiting_bytes_ = 0;
+  std::optional<JobTerms> job_;
+  Member self_;
+  std::unique_ptr<Shells> shells_;
+  std::optional<PipedProgram> agent_;
+  bool is_done_ = false;  // no agent of this host runs, nor will one
+  bool is_orphan_ = false;
+  bool is_mute_ = false;  // nobody reads what we say
+  bool is_holding_ = false;
+};
+
+}  // namespace
+
+int run_host_side(Environment environment, bool removes_itself) {
+  if (removes_itself) remove_own_file();
+  ::signal(SIGPIPE, SIG_IGN);
+  ::signal(SIGHUP, SIG_IGN);  // the end of the input says the same, and is told below
+  return HostSide(std::move(environment)).run();
+}
+
+}  // namespace cpprun::io

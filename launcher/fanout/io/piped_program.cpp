@@ -1,0 +1,297 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "launcher/fanout/io/piped_program.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <asio/posix/stream_descriptor.hpp>
+#include <asio/post.hpp>
+#include <asio/signal_set.hpp>
+#include <asio/steady_timer.hpp>
+#include <asio/write.hpp>
+#include <cerrno>
+#include <csignal>
+#include <cstdio>
+#include <cstring>
+#include <deque>
+#include <utility>
+
+#include "proto/signal_names.h"
+#include "proto/text.h"
+#include "rendezvous/io/file_descriptor.h"
+
+namespace cpprun::io {
+namespace {
+
+// Something it has started may keep its pipes open: ssh's ControlPersist does.
+constexpr auto pipes_patience = std::chrono::seconds(1);
+constexpr std::size_t piece_bytes = 64 * 1024;
+constexpr int not_run_code = 127;
+
+struct Pipe {
+  FileDescriptor reading, writing;
+};
+
+bool open_pipe(Pipe& pipe) {
+  std::array<int, 2> ends{};
+  if (::pipe2(ends.data(), O_CLOEXEC) != 0) return false;
+  pipe.reading = FileDescriptor(ends[0]);
+  pipe.writing = FileDescriptor(ends[1]);
+  return true;
+}
+
+std::vector<char*> pointers(const std::vector<std::string>& words) {
+  std::vector<char*> result;
+  for (const auto& word : words) result.push_back(const_cast<char*>(word.c_str()));
+  result.push_back(nullptr);
+  return result;
+}
+
+// In the forked process: becomes the program, or says why not.
+struct Becoming {
+  std::vector<char*> words;
+  char** environment = nullptr;
+  int input = -1, output = -1, error = -1;
+  bool ends_with_us = false;
+  pid_t parent = 0;
+};
+
+[[noreturn]] void become(const Becoming& order) {
+  ::setpgid(0, 0);
+  if (order.ends_with_us) {
+    ::prctl(PR_SET_PDEATHSIG, SIGTERM);
+    if (::getppid() != order.parent) ::_exit(not_run_code);
+  }
+  sigset_t none;
+  ::sigemptyset(&none);
+  ::sigprocmask(SIG_SETMASK, &none, nullptr);
+  for (const int signal : {SIGPIPE, SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGCHLD}) {
+    ::signal(signal, SIG_DFL);
+  }
+  ::dup2(order.input, STDIN_FILENO);
+  ::dup2(order.output, STDOUT_FILENO);
+  ::dup2(order.error, STDERR_FILENO);
+  ::execvpe(order.words.front(), order.words.data(), order.environment);
+  const char* const why = std::strerror(errno);
+  for (const char* text :
+       {"cannot run ", static_cast<const char*>(order.words.front()), ": ", why, "\n"}) {
+    if (::write(STDERR_FILENO, text, std::strlen(text)) < 0) break;
+  }
+  ::_exit(not_run_code);
+}
+
+}  // namespace
+
+class PipedProgram::Impl : public std::enable_shared_from_this<Impl> {
+ public:
+  Impl(asio::io_context& context, PipedEvents events)
+      : ends_(context, SIGCHLD),
+        patience_(context),
+        input_(context),
+        output_{asio::posix::stream_descriptor(context), {}, false},
+        error_{asio::posix::stream_descriptor(context), {}, false},
+        events_(std::move(events)) {}
+
+  Result<void> start(const PipedOrder& order) {
+    Pipe input, output, error;
+    FileDescriptor nothing;
+    if (!open_pipe(output) || !open_pipe(error) || (order.has_input && !open_pipe(input))) {
+      return failure("no pipe can be had: " + errno_text(errno));
+    }
+    if (!order.has_input) nothing = FileDescriptor(::open("/dev/null", O_RDONLY | O_CLOEXEC));
+    std::vector<std::string> settings;
+    for (const auto& [name, value] : order.environment) {
+      settings.push_back(fmt::format("{}={}", name, value));
+    }
+    auto variables = pointers(settings);
+    const Becoming becoming{.words = pointers(order.words),
+                            .environment = variables.data(),
+                            .input = order.has_input ? input.reading.get() : nothing.get(),
+                            .output = output.writing.get(),
+                            .error = error.writing.get(),
+                            .ends_with_us = order.ends_with_us,
+                            .parent = ::getpid()};
+    pid_ = ::fork();
+    if (pid_ < 0) return failure("no process can be had: " + errno_text(errno));
+    if (pid_ == 0) become(becoming);
+    ::setpgid(pid_, pid_);
+    if (order.has_input) attach(input_, input.writing);
+    attach(output_.pipe, output.reading);
+    attach(error_.pipe, error.reading);
+    return {};
+  }
+
+  void begin() {
+    read(output_, events_.output);
+    read(error_, events_.error);
+    wait_for_end();
+  }
+
+  void write(std::string bytes) {
+    if (!input_.is_open() || closing_ || bytes.empty()) return;
+    waiting_.push_back(std::move(bytes));
+    if (waiting_.size() == 1) send();
+  }
+
+  void close_input() {
+    closing_ = true;
+    if (waiting_.empty()) shut_input();
+  }
+
+  void hold(bool held) {
+    if (std::exchange(held_, held) == held || held) return;
+    read(output_, events_.output);
+    read(error_, events_.error);
+  }
+
+  void signal(int number) {
+    if (!status_) ::kill(pid_, number);
+  }
+  void kill_group() {
+    if (!status_) ::kill(-pid_, SIGKILL);
+  }
+
+  void forget() {
+    is_forgotten_ = true;  // one of the events may be under way
+    asio::error_code ignored;
+    ends_.cancel(ignored);
+    patience_.cancel();
+    shut_input();
+    output_.pipe.close(ignored);
+    error_.pipe.close(ignored);
+  }
+
+ private:
+  struct Source {
+    asio::posix::stream_descriptor pipe;
+    std::array<char, piece_bytes> bytes;
+    bool is_reading = false;
+    bool is_over = false;
+  };
+
+  static void attach(asio::posix::stream_descriptor& to, FileDescriptor& from) {
+    to.assign(from.release());
+    to.non_blocking(true);
+  }
+
+  void read(Source& source, const std::function<void(std::string_view)>& tell) {
+    if (held_ || source.is_reading || source.is_over) return;
+    source.is_reading = true;
+    source.pipe.async_read_some(asio::buffer(source.bytes),
+                                [self = shared_from_this(), &source, &tell](
+                                    const asio::error_code& error, std::size_t count) {
+                                  source.is_reading = false;
+                                  if (error == asio::error::operation_aborted) return;
+                                  if (error) {
+                                    source.is_over = true;
+                                    return self->end_if_over();
+                                  }
+                                  if (self->is_forgotten_) return;
+                                  tell({source.bytes.data(), count});
+                                  if (!self->is_forgotten_) self->read(source, tell);
+                                });
+  }
+
+  void send() {
+    asio::async_write(input_, asio::buffer(waiting_.front()),
+                      [self = shared_from_this()](const asio::error_code& error, std::size_t) {
+                        if (error) return self->shut_input();
+                        self->waiting_.pop_front();
+                        if (!self->waiting_.empty()) return self->send();
+                        if (self->closing_) self->shut_input();
+                      });
+  }
+
+  void shut_input() {
+    asio::error_code ignored;
+    input_.close(ignored);
+  }
+
+  void wait_for_end() {
+    ends_.async_wait([self = shared_from_this()](const asio::error_code& error, int) {
+      if (error) return;
+      if (!self->look()) self->wait_for_end();
+    });
+    look();  // it may have ended before that
+  }
+
+  bool look() {
+    int status = 0;
+    if (status_ || ::waitpid(pid_, &status, WNOHANG) != pid_) return status_.has_value();
+    status_ = status;
+    asio::error_code ignored;
+    ends_.cancel(ignored);
+    patience_.expires_after(pipes_patience);
+    patience_.async_wait([self = shared_from_this()](const asio::error_code& error) {
+      if (error) return;
+      self->output_.is_over = self->error_.is_over = true;
+      self->end_if_over();
+    });
+    end_if_over();
+    return true;
+  }
+
+  void end_if_over() {
+    if (!status_ || !output_.is_over || !error_.is_over || is_told_) return;
+    is_told_ = true;
+    patience_.cancel();
+    asio::post(patience_.get_executor(), [self = shared_from_this()] {
+      if (!self->is_forgotten_) self->events_.over(*self->status_);
+    });
+  }
+
+  asio::signal_set ends_;
+  asio::steady_timer patience_;
+  asio::posix::stream_descriptor input_;
+  Source output_, error_;
+  PipedEvents events_;
+  std::deque<std::string> waiting_;
+  pid_t pid_ = -1;
+  std::optional<int> status_;
+  bool closing_ = false;
+  bool held_ = false;
+  bool is_told_ = false;
+  bool is_forgotten_ = false;
+};
+
+Result<PipedProgram> PipedProgram::start(asio::io_context& context, const PipedOrder& order,
+                                         PipedEvents events) {
+  auto impl = std::make_shared<Impl>(context, std::move(events));
+  if (const auto started = impl->start(order); !started) return failure(started.error().reason);
+  impl->begin();
+  return PipedProgram(std::move(impl));
+}
+
+PipedProgram::PipedProgram(std::shared_ptr<Impl> impl) : impl_(std::move(impl)) {}
+PipedProgram::PipedProgram(PipedProgram&&) noexcept = default;
+PipedProgram& PipedProgram::operator=(PipedProgram&&) noexcept = default;
+PipedProgram::~PipedProgram() {
+  if (impl_) impl_->forget();
+}
+
+void PipedProgram::write(std::string bytes) {
+  impl_->write(std::move(bytes));
+}
+void PipedProgram::close_input() {
+  impl_->close_input();
+}
+void PipedProgram::hold(bool held) {
+  impl_->hold(held);
+}
+void PipedProgram::signal(int signal) {
+  impl_->signal(signal);
+}
+void PipedProgram::kill_group() {
+  impl_->kill_group();
+}
+
+std::string end_text(int status) {
+  if (WIFSIGNALED(status)) return "was killed by " + signal_name(WTERMSIG(status));
+  return fmt::format("ended with code {}", WEXITSTATUS(status));
+}
+
+}  // namespace cpprun::io

@@ -1,0 +1,334 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "launcher/fanout/io/shells.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <asio/post.hpp>
+#include <asio/steady_timer.hpp>
+#include <climits>
+#include <fstream>
+#include <iterator>
+#include <optional>
+#include <utility>
+
+#include "launcher/fanout/agent_words.h"
+#include "launcher/fanout/io/piped_program.h"
+#include "launcher/fanout/message_codec.h"
+#include "proto/machine.h"
+#include "proto/plain_text.h"
+#include "proto/text.h"
+#include "proto/version.h"
+#include "rendezvous/io/file_descriptor.h"
+
+namespace cpprun::io {
+
+using namespace fanout;
+
+namespace {
+
+// A deadline that comes later than this finds us stopped, or our console full: what was said
+// meanwhile is read first.
+constexpr auto late = std::chrono::seconds(1);
+constexpr std::size_t reason_bytes_max = 300;
+constexpr std::size_t line_bytes_max = 64 * 1024;
+
+constexpr std::size_t hash_digits = 64;
+
+// The bytes of this program.
+std::string own_program() {
+  std::ifstream file("/proc/self/exe", std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+// By the program that the other side will compare with; empty where there is none.
+std::string own_hash() {
+  std::array<int, 2> ends{};
+  if (::pipe2(ends.data(), O_CLOEXEC) != 0) return {};
+  const FileDescriptor reading(ends[0]);
+  FileDescriptor writing(ends[1]);
+  std::string program = "sha256sum", path = fmt::format("/proc/{}/exe", ::getpid());
+  std::array<char*, 3> words = {program.data(), path.data(), nullptr};
+  posix_spawn_file_actions_t actions;
+  ::posix_spawn_file_actions_init(&actions);
+  ::posix_spawn_file_actions_adddup2(&actions, writing.get(), STDOUT_FILENO);
+  pid_t pid = 0;
+  const int refused = ::posix_spawnp(&pid, words[0], &actions, nullptr, words.data(), nullptr);
+  ::posix_spawn_file_actions_destroy(&actions);
+  if (refused != 0) return {};
+  writing.reset();
+  std::string hash(hash_digits, '\0');
+  std::size_t size = 0;
+  while (size < hash.size()) {
+    const ssize_t got = ::read(reading.get(), hash.data() + size, hash.size() - size);
+    if (got <= 0) break;
+    size += static_cast<std::size_t>(got);
+  }
+  int status = 0;
+  ::waitpid(pid, &status, 0);
+  return status == 0 && size == hash.size() ? hash : std::string();
+}
+
+TimePoint now() {
+  return std::chrono::steady_clock::now();
+}
+
+}  // namespace
+
+class Shells::Impl : public std::enable_shared_from_this<Impl> {
+ public:
+  Impl(asio::io_context& context, Environment environment, JobTerms job, OwnBinary own,
+       std::function<void(const Up&)> pass)
+      : context_(context),
+        environment_(std::move(environment)),
+        timer_(context),
+        words_(job.shell),
+        branch_(std::move(job)),
+        own_(std::move(own)),
+        pass_(std::move(pass)) {}
+
+  void handle(const Branch::Event& event) {
+    if (is_over_) return;
+    const bool was_empty = branch_.empty();
+    perform(branch_.handle(now(), event));
+    arm();
+    if (idle_ && !was_empty && branch_.empty()) asio::post(context_, idle_);
+  }
+  void when_idle(std::function<void()> idle) { idle_ = std::move(idle); }
+  void hold(bool held) {
+    is_held_ = held;
+    for (auto& [number, shell] : shells_) {
+      if (shell.child) shell.child->hold(held);
+    }
+  }
+  bool empty() const { return branch_.empty(); }
+  void stop() {
+    is_over_ = true;
+    timer_.cancel();
+    shells_.clear();
+  }
+
+ private:
+  struct Shell {
+    Member head;
+    std::optional<PipedProgram> child;
+    std::string heard;  // that is no whole line, or no whole message yet
+    std::string last_error;
+    std::string refusal;
+    bool is_ready = false;
+  };
+
+  void perform(const Branch::Actions& actions) {
+    for (const auto& action : actions) {
+      std::visit(Overloaded{
+                     [&](const Start& a) { open(a); },
+                     [&](const Give& a) { give(a.shell, encode(a.message)); },
+                     [&](const Kill& a) { kill(a.shell); },
+                     [&](const Pass& a) { pass_soon(a.message); },
+                 },
+                 action);
+    }
+  }
+
+  void pass_soon(Up message) {
+    asio::post(context_, [self = shared_from_this(), message = std::move(message)] {
+      if (!self->is_over_) self->pass_(message);
+    });
+  }
+
+  void open(const Start& start) {
+    Shell& shell = shells_[start.shell];
+    shell.head = start.members.front();
+    const int number = start.shell;
+    const auto alive = [weak = weak_from_this()] { return weak.lock(); };
+    auto child = PipedProgram::start(
+        context_, {.words = shell_words(words_, shell.head.name), .environment = environment_},
+        {.output =
+             [alive, number](std::string_view bytes) {
+               if (const auto self = alive()) self->hear(number, bytes);
+             },
+         .error =
+             [alive, number](std::string_view bytes) {
+               if (const auto self = alive()) self->hear_error(number, bytes);
+             },
+         .over =
+             [alive, number](int status) {
+               if (const auto self = alive()) self->end(number, end_text(status));
+             }});
+    if (!child) {
+      asio::post(context_, [alive, number, why = child.error().reason] {
+        if (const auto self = alive()) self->end(number, why);
+      });
+      return;
+    }
+    shell.child.emplace(std::move(*child));
+    if (is_held_) shell.child->hold(true);
+    shell.child->write(bootstrap_script(own_));
+  }
+
+  void give(int number, std::string bytes) {
+    const auto at = shells_.find(number);
+    if (at != shells_.end() && at->second.child) at->second.child->write(std::move(bytes));
+  }
+
+  void kill(int number) {
+    const auto at = shells_.find(number);
+    if (at != shells_.end() && at->second.child) at->second.child->kill_group();
+  }
+
+  void hear(int number, std::string_view bytes) {
+    const auto at = shells_.find(number);
+    if (is_over_ || at == shells_.end()) return;
+    Shell& shell = at->second;
+    shell.heard += bytes;
+    if (!shell.is_ready) {
+      handle(Alive{number});
+      read_lines(number, shell);
+    }
+    if (shell.is_ready) read_messages(number, shell);
+  }
+
+  // Banners and profiles may say what they like before ours does.
+  void read_lines(int number, Shell& shell) {
+    while (!shell.is_ready) {
+      const auto end = shell.heard.find('\n');
+      if (end == shell.heard.npos) {
+        if (shell.heard.size() > line_bytes_max) shell.heard.clear();
+        return;
+      }
+      const std::string line(trimmed(std::string_view(shell.heard).substr(0, end)));
+      shell.heard.erase(0, end + 1);
+      const auto answer = read_bootstrap_answer(line, own_);
+      if (!answer) continue;
+      if (const auto* refusal = std::get_if<ShellRefuses>(&*answer))
+        shell.refusal = refusal->reason;
+      if (std::holds_alternative<BinaryWanted>(*answer)) give(number, own_program());
+      if (!std::holds_alternative<ShellIsReady>(*answer)) continue;
+      shell.is_ready = true;
+      handle(Ready{number});
+    }
+  }
+
+  void read_messages(int number, Shell& shell) {
+    while (true) {
+      auto message = take_up(shell.heard);
+      if (!message) {
+        shell.refusal = "what it says cannot be understood: " + message.error().reason;
+        shell.heard.clear();
+        return kill(number);
+      }
+      if (!*message) return;
+      handle(Said{number, std::move(**message)});
+    }
+  }
+
+  // The shell's own words: why it does not come up, or what the program behind it says in despair.
+  void hear_error(int number, std::string_view bytes) {
+    const auto at = shells_.find(number);
+    if (is_over_ || at == shells_.end()) return;
+    Shell& shell = at->second;
+    for (const auto line : split(bytes, '\n')) {
+      if (const auto text = trimmed(line); !text.empty()) {
+        shell.last_error = plain_line(text, reason_bytes_max);
+      }
+    }
+    if (shell.is_ready) pass_soon(Words{shell.head.number, true, std::string(bytes)});
+  }
+
+  void end(int number, const std::string& how) {
+    const auto at = shells_.find(number);
+    if (is_over_ || at == shells_.end()) return;
+    const Shell& shell = at->second;
+    std::string reason = shell.refusal;
+    if (reason.empty()) reason = shell.is_ready ? "" : shell.last_error;
+    if (reason.empty()) reason = "its remote shell " + how;
+    shells_.erase(at);
+    handle(ShellEnded{number, std::move(reason)});
+  }
+
+  void arm() {
+    const auto due = branch_.next_deadline();
+    if (!due) {
+      timer_.cancel();
+      armed_.reset();
+      return;
+    }
+    if (armed_ == due) return;
+    armed_ = due;
+    timer_.expires_at(std::chrono::time_point_cast<asio::steady_timer::duration>(*due));
+    timer_.async_wait([weak = weak_from_this(), when = *due](const asio::error_code& error) {
+      const auto self = weak.lock();
+      if (error || !self || self->is_over_) return;
+      self->armed_.reset();
+      if (now() - when > late) return self->look_later();
+      self->perform(self->branch_.advance(now()));
+      self->arm();
+    });
+  }
+
+  void look_later() {
+    timer_.expires_after(late);
+    timer_.async_wait([weak = weak_from_this()](const asio::error_code& error) {
+      const auto self = weak.lock();
+      if (error || !self || self->is_over_) return;
+      self->perform(self->branch_.advance(now()));
+      self->arm();
+    });
+  }
+
+  asio::io_context& context_;
+  const Environment environment_;
+  asio::steady_timer timer_;
+  std::vector<std::string> words_;
+  Branch branch_;
+  OwnBinary own_;
+  std::function<void(const Up&)> pass_;
+  std::function<void()> idle_;
+  std::map<int, Shell> shells_;
+  std::optional<TimePoint> armed_;
+  bool is_held_ = false;
+  bool is_over_ = false;
+};
+
+Shells::Shells(asio::io_context& context, Environment environment, JobTerms job, OwnBinary own,
+               std::function<void(const Up&)> pass)
+    : impl_(std::make_shared<Impl>(context, std::move(environment), std::move(job), std::move(own),
+                                   std::move(pass))) {}
+
+Shells::~Shells() {
+  impl_->stop();
+}
+
+void Shells::dial(std::vector<Member> members) {
+  impl_->handle(Dial{std::move(members)});
+}
+void Shells::tell(const Down& message) {
+  impl_->handle(Tell{message});
+}
+void Shells::hold(bool held) {
+  impl_->hold(held);
+}
+void Shells::when_idle(std::function<void()> idle) {
+  impl_->when_idle(std::move(idle));
+}
+bool Shells::empty() const {
+  return impl_->empty();
+}
+
+OwnBinary own_binary(bool ship) {
+  std::array<char, PATH_MAX> path{};
+  const ssize_t size = ::readlink("/proc/self/exe", path.data(), path.size());
+  OwnBinary own{
+      .version = std::string(version_text()),
+      .path = size > 0 ? std::string(path.data(), static_cast<std::size_t>(size)) : "cpprun"};
+  if (!ship) return own;
+  own.sha256 = own_hash();
+  own.bytes = own_program().size();
+  return own;
+}
+
+}  // namespace cpprun::io

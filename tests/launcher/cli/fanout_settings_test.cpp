@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "launcher/cli/fanout_settings.h"
+
+#include <doctest/doctest.h>
+
+#include <chrono>
+#include <map>
+
+#include "launcher/cli/cli.h"
+
+using namespace cpprun;
+using Words = std::vector<std::string>;
+
+namespace {
+
+CliOutcome read(Words words, Environment environment = {},
+                const std::map<std::string, std::string>& files = {}) {
+  CommandLine line;
+  line.words = std::move(words);
+  line.environment = std::move(environment);
+  line.random_id = "random";
+  line.read_file = [files](const std::string& path) -> Result<std::string> {
+    const auto found = files.find(path);
+    if (found == files.end()) return failure("No such file or directory");
+    return found->second;
+  };
+  line.probe_file = [](const std::string&) { return FileKind::missing; };
+  line.count_cpus = [] { return 1; };
+  line.count_devices = [] { return 0; };
+  return read_command_line(line);
+}
+
+fanout::Request request(Words words, Environment environment = {},
+                        const std::map<std::string, std::string>& files = {}) {
+  auto outcome = read(std::move(words), std::move(environment), files);
+  if (const auto* mistakes = std::get_if<CliMistakes>(&outcome)) FAIL(to_text(*mistakes));
+  REQUIRE(std::holds_alternative<CliFanOut>(outcome));
+  return std::get<CliFanOut>(std::move(outcome)).request;
+}
+
+std::string mistakes(Words words, Environment environment = {}) {
+  auto outcome = read(std::move(words), std::move(environment));
+  REQUIRE(std::holds_alternative<CliMistakes>(outcome));
+  return to_text(std::get<CliMistakes>(outcome));
+}
+
+}  // namespace
+
+TEST_CASE("hosts become members, and all that was said elsewhere becomes words for the agents") {
+  const auto asked =
+      request({"--hosts=a,b:4", "-r", "3", "--config=job", "--secret-file=s", "--no-python",
+               "./train", "--lr=1"},
+              {{"PET_MAX_RESTARTS", "2"}, {"NCCL_DEBUG", "INFO"}, {"AWS_SECRET", "x"}},
+              {{"job", "log-dir = logs\n"}});
+  CHECK(asked.wanted.members == std::vector<fanout::Member>{{0, "a", 0}, {1, "b", 4}});
+  CHECK(asked.wanted.nodes_min == 2);
+  CHECK_FALSE(asked.wanted.elastic);
+  CHECK(asked.job.nodes == "2");
+  CHECK(asked.job.flags == Words{"--no-python", "--max-restarts=2", "--log-dir=logs",
+                                 "--redirects=3", "--no-scheduler"});
+  CHECK(asked.job.program == Words{"./train", "--lr=1"});
+  CHECK(asked.job.environment == Environment{{"NCCL_DEBUG", "INFO"}});
+  CHECK(asked.job.shell == Words{"ssh", "-T", "-o", "BatchMode=yes", "{host}"});
+  CHECK(asked.job.grace_milliseconds == 30'000);
+}
+
+TEST_CASE("one host is a job of one node, a range says how many are enough") {
+  CHECK(request({"--hosts=a", "x"}).job.nodes.empty());
+  const auto elastic = request({"--hosts=a,b,c", "--nnodes=2:3", "--rdzv-conf=join_timeout=9",
+                                "--master-addr=m", "--master-port=7", "x"});
+  CHECK(elastic.job.nodes == "2:3");
+  CHECK(elastic.job.elastic);
+  CHECK(elastic.job.conf == "join_timeout=9");
+  CHECK(elastic.job.flags == Words{"--no-scheduler"});
+  CHECK(elastic.wanted.nodes_min == 2);
+  CHECK(elastic.wanted.address == "m");
+  CHECK(elastic.wanted.port == 7);
+  CHECK(request({"--hosts=a,b", "--rdzv-conf=join_timeout=9", "x"}).job.flags ==
+        Words{"--rdzv-conf=join_timeout=9", "--no-scheduler"});
+}
+
+TEST_CASE("hosts come from a file, or from Slurm's allocation and then by srun") {
+  const auto file = request({"--hostfile=h", "--remote-shell= kubectl  exec -i {host} --", "x"}, {},
+                            {{"h", "a slots=2\n# more\nb\n"}});
+  CHECK(file.wanted.members == std::vector<fanout::Member>{{0, "a", 2}, {1, "b", 0}});
+  CHECK(file.job.shell == Words{"kubectl", "exec", "-i", "{host}", "--"});
+  const auto slurm =
+      request({"--hosts=slurm", "x"},
+              {{"SLURM_JOB_NODELIST", "n[1-2]"}, {"SLURM_JOB_ID", "7"}, {"SLURM_NNODES", "2"}});
+  CHECK(slurm.wanted.members == std::vector<fanout::Member>{{0, "n1", 0}, {1, "n2", 0}});
+  CHECK(slurm.job.shell.front() == "srun");
+}
+
+TEST_CASE("what is of one node, or does not fit the hosts, is a mistake among the others") {
+  const auto all = mistakes({"--hosts=a,a,b", "--nnodes=5", "--node-rank=1", "--standalone",
+                             "--local-addr=l", "--rdzv-endpoint=e", "--export=NONE", "x"});
+  for (const char* part : {"--hosts: a is named twice", "--node-rank is of one node",
+                           "--standalone is of one node", "--local-addr is of one node",
+                           "--rdzv-endpoint is of one node", "--export: NONE is not set here"}) {
+    CAPTURE(part);
+    CHECK(all.find(part) != all.npos);
+  }
+  CHECK(mistakes({"--hosts=a,b", "--nnodes=5", "x"}).find("--nnodes=5 and 2 hosts do not agree") !=
+        std::string::npos);
+  CHECK(mistakes({"--hosts=a", "--hostfile=h", "x"}).find("both name the hosts") !=
+        std::string::npos);
+  CHECK(mistakes({"--hostfile=h", "x"}).find("--hostfile=h cannot be read: No such file") !=
+        std::string::npos);
+  CHECK(mistakes({"--hosts=slurm", "x"}).find("SLURM_JOB_NODELIST is not set") !=
+        std::string::npos);
+  CHECK(mistakes({"--export=A=1", "--remote-shell=r", "--ship", "x"})
+            .find("has no effect without --hosts") != std::string::npos);
+  CHECK(mistakes({"--hosts=a", "--remote-shell= ", "x"}).find("names no program") !=
+        std::string::npos);
+  CHECK(mistakes({"--hosts=a"}).find("there is no script to run") != std::string::npos);
+}

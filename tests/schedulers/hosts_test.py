@@ -1,0 +1,161 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""cpprun --hosts with a remote shell whose hosts are all this machine:
+
+    hosts_test.py CPPRUN
+
+Only the standard library."""
+
+import collections
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+CPPRUN = sys.argv[1]
+SECONDS_MAX = 120
+# `shell HOST COMMAND…`; hosts whose name begins with "dead" are not there.
+SHELL = """#!/bin/sh
+host=$1
+shift
+echo "$PPID $host" >>{folder}/dialed
+case $host in
+dead*) echo "connect to host $host: Connection refused" >&2; exit 255 ;;
+esac
+exec env CPPRUN_TEST_MARK={folder} "$@"
+"""
+
+
+class HostsTest(unittest.TestCase):
+    """Each name is a sentence about cpprun --hosts."""
+
+    def setUp(self):
+        self.folder = tempfile.mkdtemp(prefix="cpprun-hosts-")
+        self.addCleanup(shutil.rmtree, self.folder)
+        self.shell = self.path("shell")
+        with open(self.shell, "w", encoding="utf-8") as file:
+            file.write(SHELL.format(folder=self.folder))
+        os.chmod(self.shell, 0o755)
+
+    def path(self, name):
+        return os.path.join(self.folder, name)
+
+    def start(self, *words, **options):
+        return subprocess.Popen(
+            [CPPRUN, "--remote-shell", self.shell, "--insecure", *words], cwd=self.folder,
+            text=True, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+            **options)
+
+    def run_to_end(self, *words, **options):
+        started = self.start(*words, **options)
+        out, err = started.communicate(timeout=SECONDS_MAX)
+        return started.returncode, out, err
+
+    def left(self):
+        """The processes on the "hosts": each has the mark in its environment."""
+        mark = f"CPPRUN_TEST_MARK={self.folder}".encode()
+        pids = []
+        for pid in filter(str.isdigit, os.listdir("/proc")):
+            try:
+                with open(f"/proc/{pid}/environ", "rb") as file:
+                    if mark in file.read().split(b"\0"):
+                        pids.append(int(pid))
+            except OSError:
+                pass
+        return pids
+
+    def wait_until(self, holds, what):
+        deadline = time.monotonic() + SECONDS_MAX
+        while not holds():
+            self.assertLess(time.monotonic(), deadline, what)
+            time.sleep(0.02)
+
+    def touched(self, name, count):
+        self.wait_until(lambda: len([each for each in os.listdir(self.folder)
+                                     if each.startswith(name)]) == count, f"{count} × {name}")
+
+    def test_ranks_follow_the_order_of_the_hosts_and_lines_say_whose_they_are(self):
+        code, out, err = self.run_to_end(
+            "--hosts=b:2,a", "--master-addr=127.0.0.1", "--no-python", "sh", "-c",
+            "echo rank $RANK of $WORLD_SIZE, $LOCAL_RANK of $LOCAL_WORLD_SIZE")
+        self.assertEqual(code, 0, err)
+        self.assertEqual(sorted(out.splitlines()),
+                         ["[a] rank 2 of 3, 0 of 1", "[b] rank 0 of 3, 0 of 2",
+                          "[b] rank 1 of 3, 1 of 2"])
+
+    def test_a_host_file_has_hosts_and_slots(self):
+        with open(self.path("hosts"), "w", encoding="utf-8") as file:
+            file.write("# two machines\na slots=2\n\nb:1  # the small one\n")
+        code, out, err = self.run_to_end(
+            "--hostfile=hosts", "--master-addr=127.0.0.1", "--no-python", "sh", "-c",
+            "echo $RANK of $WORLD_SIZE")
+        self.assertEqual(code, 0, err)
+        self.assertEqual(sorted(out.splitlines()), ["[a] 0 of 3", "[a] 1 of 3", "[b] 2 of 3"])
+
+    def test_whoever_cannot_be_reached_is_in_one_list_and_nothing_is_started(self):
+        code, out, err = self.run_to_end("--hosts=a,dead1,b,dead2", "--master-addr=127.0.0.1",
+                                         "--no-python", "touch", self.path("started"))
+        self.assertEqual((code, out), (1, ""))
+        self.assertIn("2 of 4 hosts cannot be reached:\n"
+                      "  dead1: connect to host dead1: Connection refused\n"
+                      "  dead2: connect to host dead2: Connection refused\n", err)
+        self.assertIn("nothing was started", err)
+        self.assertFalse(os.path.exists(self.path("started")))
+        self.assertEqual(self.left(), [])
+
+    def test_a_workers_code_is_the_consoles(self):
+        code, _, err = self.run_to_end("--hosts=a,b", "--master-addr=127.0.0.1", "--no-python",
+                                       "sh", "-c", "test $RANK = 0 && sleep 1000; exit 7")
+        self.assertEqual(code, 7, err)
+        self.assertIn("[b] ", err)
+        self.wait_until(lambda: not self.left(), "nobody is left")
+
+    def test_variables_and_the_folder_go_along(self):
+        environment = dict(os.environ, NCCL_DEBUG="WARN", MINE="a 'b' \"c\"\n$d", OTHER="x")
+        code, out, err = self.run_to_end(
+            "--hosts=a", "--export=MINE,YOURS=1=2", "--no-python", "sh", "-c",
+            'echo "$NCCL_DEBUG|$MINE|$YOURS|$(basename "$PWD")"', env=environment)
+        self.assertEqual(code, 0, err)
+        self.assertEqual(out, "[a] WARN|a 'b' \"c\"\n[a] $d|1=2|" +
+                         os.path.basename(self.folder) + "\n")
+
+    def test_ctrl_c_ends_all_and_gives_them_time_to_save(self):
+        console = self.start("--hosts=a,b:2", "--master-addr=127.0.0.1", "--no-python", "sh", "-c",
+                             "trap ': >saved-$RANK; exit 1' INT TERM; : >up-$RANK; "
+                             "while :; do sleep 0.1; done")
+        self.touched("up-", 3)
+        console.send_signal(signal.SIGINT)
+        _, err = console.communicate(timeout=SECONDS_MAX)
+        self.assertEqual(console.returncode, 128 + signal.SIGINT, err)
+        self.touched("saved-", 3)
+        self.assertEqual(self.left(), [])
+
+    def test_nobody_is_left_where_the_console_is_killed(self):
+        console = self.start("--hosts=a,b", "--master-addr=127.0.0.1", "--no-python", "sh", "-c",
+                             ": >up-$RANK; sleep 1000")
+        self.touched("up-", 2)
+        console.kill()
+        console.communicate(timeout=SECONDS_MAX)
+        self.wait_until(lambda: not self.left(), "nobody is left")
+
+    def test_64_hosts_are_a_tree(self):
+        hosts = ",".join(f"h{number}" for number in range(64))
+        code, out, err = self.run_to_end(f"--hosts={hosts}", "--master-addr=127.0.0.1",
+                                         "--no-python", "sh", "-c", "echo $RANK of $WORLD_SIZE")
+        self.assertEqual(code, 0, err[-2000:])
+        self.assertEqual(sorted(out.splitlines()),
+                         sorted(f"[h{number}] {number} of 64" for number in range(64)))
+        with open(self.path("dialed"), encoding="utf-8") as file:
+            dialed = collections.Counter(line.split()[0] for line in file)
+        self.assertEqual(sum(dialed.values()), 64)
+        self.assertEqual(max(dialed.values()), 32)
+        self.assertGreater(len(dialed), 1)
+        self.assertEqual(self.left(), [])
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1] + sys.argv[2:], verbosity=2)

@@ -1,0 +1,215 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""cpprun --hosts over real sshds on three hosts:
+
+    ssh_test.py CPPRUN
+
+Skipped, with the reason, where OpenSSH or network namespaces cannot be had (`./dev test
+--schedulers` installs what Debian has). Only the standard library."""
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+from hosts import Hosts, run, why_not
+
+CPPRUN = sys.argv[1]
+REASON = why_not("/usr/sbin/sshd", "ssh", "ssh-keygen")
+SECONDS_MAX = 60
+SAY = 'echo "rank $RANK of $WORLD_SIZE on $(hostname) at $MASTER_ADDR"'
+
+SSHD = """Port 22
+HostKey {folder}/host_key
+AuthorizedKeysFile {folder}/key.pub
+PidFile none
+StrictModes no
+UsePAM no
+PermitRootLogin yes
+PasswordAuthentication no
+"""
+SSH = """IdentityFile {folder}/key
+IdentitiesOnly yes
+StrictHostKeyChecking no
+UserKnownHostsFile /dev/null
+LogLevel ERROR
+"""
+
+
+@unittest.skipIf(REASON, REASON)
+class SshTest(unittest.TestCase):
+    """Each name is a sentence about cpprun --hosts over ssh."""
+
+    def setUp(self):
+        self.daemons = []
+        self.addCleanup(lambda: [each.wait() for each in self.daemons])
+        self.hosts = Hosts(["h1", "h2", "h3"])
+        self.addCleanup(self.hosts.remove)
+        self.folder = tempfile.mkdtemp(prefix="cpprun-ssh-")
+        self.addCleanup(shutil.rmtree, self.folder)
+        for name in ("key", "host_key"):
+            run("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", self.path(name))
+        self.write("sshd_config", SSHD.format(folder=self.folder))
+        self.write("ssh_config", SSH.format(folder=self.folder))
+        # A person's ~/.ssh/config; ssh takes the home from the password database, not from HOME.
+        os.mkdir(self.path("bin"))
+        self.write("bin/ssh", f'#!/bin/sh\nexec /usr/bin/ssh -F {self.folder}/ssh_config "$@"\n')
+        os.chmod(self.path("bin/ssh"), 0o755)
+        self.environment = dict(os.environ, PATH=f"{self.path('bin')}:{os.environ['PATH']}",
+                                TMPDIR=self.folder)
+        os.makedirs("/run/sshd", exist_ok=True)  # sshd asks for it
+        for name in self.hosts.names:
+            self.start_sshd(name)
+
+    def path(self, name):
+        return os.path.join(self.folder, name)
+
+    def write(self, name, text):
+        with open(self.path(name), "w", encoding="utf-8") as file:
+            file.write(text)
+
+    def start_sshd(self, name):
+        self.daemons.append(self.hosts.start(
+            name, "/usr/sbin/sshd", "-D", "-f", self.path("sshd_config"),
+            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL))
+        self.wait_until(lambda: self.hosts.inside(
+            self.hosts.mark + name, "ssh-keyscan", "-T", "1", self.hosts.address(name),
+            check=False).stdout.count("ssh-ed25519") > 0, f"the sshd of {name}")
+
+    def wait_until(self, holds, what):
+        deadline = time.monotonic() + SECONDS_MAX
+        while not holds():
+            self.assertLess(time.monotonic(), deadline, what)
+            time.sleep(0.05)
+
+    def console(self, *words, program=CPPRUN):
+        """As it is typed on h1."""
+        return self.hosts.start("h1", program, *words, cwd=self.folder, env=self.environment,
+                                text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+
+    def to_end(self, *words, **options):
+        started = self.console(*words, **options)
+        try:
+            output = started.communicate(timeout=SECONDS_MAX)[0]
+        except subprocess.TimeoutExpired:
+            started.terminate()
+            output = started.communicate()[0] + "\n(no end of cpprun)"
+        return started.returncode, output
+
+    def words_of(self, host):
+        """What runs there, beside sshd."""
+        found = []
+        for pid in self.hosts.pids(host):
+            try:
+                with open(f"/proc/{pid}/cmdline", "rb") as file:
+                    words = file.read().decode(errors="replace").replace("\0", " ")
+                with open(f"/proc/{pid}/environ", "rb") as file:
+                    variables = file.read().decode(errors="replace")
+            except OSError:
+                continue
+            if words and "sshd" not in words:
+                found.append((words, variables))
+        return found
+
+    def expect_nobody(self):
+        self.wait_until(lambda: not any(self.words_of(host) for host in self.hosts.names),
+                        "nobody is left on the hosts")
+
+    def up(self, count):
+        self.wait_until(lambda: len([each for each in os.listdir(self.folder)
+                                     if each.startswith("up-")]) == count, f"{count} workers")
+
+    def test_one_command_starts_all_hosts(self):
+        code, said = self.to_end("--hosts=h1,h2:2,h3", "--insecure", "--no-python", "sh", "-c", SAY)
+        self.assertEqual(code, 0, said)
+        self.assertEqual(sorted(re.findall(r"^\[(h\d)\] rank (\d) of 4 on (h\d) at 10\.77\.0\.1$",
+                                           said, re.MULTILINE)),
+                         [("h1", "0", "h1"), ("h2", "1", "h2"), ("h2", "2", "h2"),
+                          ("h3", "3", "h3")], said)
+        self.expect_nobody()
+
+    def test_a_host_that_is_down_is_named_and_nothing_is_started(self):
+        self.hosts.end_all("h3")
+        code, said = self.to_end("--hosts=h1,h2,h3,nowhere", "--insecure", "--no-python", "touch",
+                                 self.path("up-"))
+        self.assertEqual(code, 1, said)
+        self.assertRegex(said, r"2 of 4 hosts cannot be reached:\n  h3: .*Connection refused\n"
+                               r"  nowhere: .*Could not resolve hostname nowhere")
+        self.assertFalse(os.path.exists(self.path("up-")))
+        self.expect_nobody()
+
+    def test_the_secret_is_on_no_command_line_and_in_no_environment(self):
+        run(CPPRUN + "ctl", "keygen", self.path("secret"))
+        with open(self.path("secret"), encoding="utf-8") as file:
+            key = file.read().strip().rsplit(":", 1)[1]
+        console = self.console("--hosts=h2,h3", f"--secret-file={self.path('secret')}",
+                               "--no-python", "sh", "-c", "echo $MASTER_ADDR; : >up-$RANK; "
+                               "until test -e go; do sleep 0.1; done")
+        self.up(2)
+        running = [words for host in self.hosts.names for words in self.words_of(host)]
+        self.write("go", "")
+        said = console.communicate(timeout=SECONDS_MAX)[0]
+        self.assertEqual(console.returncode, 0, said)
+        self.assertEqual(said.count("] 127.0.0.1\n"), 2, said)  # the store is each node's own
+        self.assertGreaterEqual(len(running), 6)
+        for words, variables in running:
+            self.assertNotIn(key, words)
+            self.assertNotIn(key, variables)
+        self.expect_nobody()
+
+    def test_cpprun_is_brought_along_where_there_is_none(self):
+        os.mkdir(self.path("alone"))
+        shutil.copy(CPPRUN, self.path("alone/cpprun"))
+        for host in ("h2", "h3"):  # as if this folder were not on them
+            self.hosts.covered[host] = self.path("alone")
+            self.hosts.end_all(host)
+            self.start_sshd(host)
+        code, said = self.to_end("--hosts=h2,h3", "--insecure", "--no-python", "true",
+                                 program=self.path("alone/cpprun"))
+        self.assertEqual(code, 1, said)
+        self.assertEqual(said.count("there is no cpprun at " + self.path("alone/cpprun")), 2, said)
+        code, said = self.to_end("--hosts=h2,h3", "--ship", "--insecure", "--no-python", "sh",
+                                 "-c", SAY, program=self.path("alone/cpprun"))
+        self.assertEqual(code, 0, said)
+        self.assertEqual(sorted(re.findall(r"rank (\d) of 2 on (h\d)", said)),
+                         [("0", "h2"), ("1", "h3")], said)
+        self.expect_nobody()
+        self.assertEqual([each for each in os.listdir(self.folder) if each.startswith("cpprun.")],
+                         [])
+
+    def test_nobody_is_left_where_the_console_is_killed(self):
+        console = self.console("--hosts=h1,h2,h3", "--insecure", "--no-python", "sh", "-c",
+                               ": >up-$RANK; sleep 1000")
+        self.up(3)
+        os.kill(console.pid, signal.SIGKILL)
+        console.communicate(timeout=SECONDS_MAX)
+        self.expect_nobody()
+
+    def test_a_host_that_is_lost_is_made_up_for_and_started_again(self):
+        console = self.console("--hosts=h1,h2,h3", "--nnodes=2:3", "--max-restarts=3",
+                               "--insecure", "--no-python", "sh", "-c",
+                               "mktemp up-$WORLD_SIZE-$(hostname)-XXXXXX >/dev/null; "
+                               "until test -e go; do sleep 0.1; done; echo end of $WORLD_SIZE")
+        self.up(3)
+        self.hosts.power_off("h3")
+        self.wait_until(lambda: any(each.startswith("up-2-") for each in os.listdir(self.folder)),
+                        "the others go on")
+        self.hosts.inside(self.hosts.mark + "h3", "ip", "link", "set", "eth0", "up")
+        self.start_sshd("h3")
+        self.wait_until(lambda: len([each for each in os.listdir(self.folder)
+                                     if each.startswith("up-3-h3")]) == 2, "h3 is back")
+        self.write("go", "")
+        said = console.communicate(timeout=SECONDS_MAX)[0]
+        self.assertEqual(console.returncode, 0, said)
+        self.assertEqual(said.count("end of 3"), 3, said)
+        self.expect_nobody()
+
+
+if __name__ == "__main__":
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # CTest's: the hosts are removed
+    unittest.main(argv=sys.argv[:1] + sys.argv[2:], verbosity=2)
