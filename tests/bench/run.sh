@@ -8,7 +8,7 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 
-names=(store rendezvous launch restart idle words lease status worker)
+names=(store rendezvous launch restart hosts idle words lease status worker)
 python=${PYTHON:-}
 bin=$1
 shift
@@ -52,6 +52,11 @@ bench_launch() {
 bench_restart() {
   title "Restarting"
   launcher_bench restart_bench --rounds 15
+}
+
+bench_hosts() {
+  title "All hosts by one command"
+  "${python:-python3}" tests/bench/hosts_bench.py "$bin/launcher/cpprun"
 }
 
 bench_idle() {
