@@ -105,6 +105,7 @@ struct Config {
   std::optional<std::string> local_rank_flag;  // of the script: --<this>=<local rank> comes first
   std::string role = "default";
   RestartRules restarts;
+  std::string restart_state_file = {};  // --restart-state; empty: none is kept
   Duration grace = std::chrono::seconds(30);  // between TERM and KILL
   std::optional<BeatTimeout> beat_timeout;    // nothing: nobody is watched
   std::vector<int> signals;                   // handled ones, by number, each once

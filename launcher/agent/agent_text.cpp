@@ -94,6 +94,14 @@ std::string no_folder_text(const std::string& folder, std::optional<int> error_n
                 "; name a folder that has room and may be written to with TMPDIR or --log-dir");
 }
 
+std::string goes_on_text(int restarts_used, const std::string& path) {
+  return fmt::format(
+      "this job goes on: {} of its restarts {} used before (--restart-state={}; without that file "
+      "it "
+      "begins anew)",
+      restarts_used, restarts_used == 1 ? "was" : "were", path);
+}
+
 std::string refused_text(const std::error_code& code) {
   const auto words = code.message();
   // Asio's category has errno's numbers as well, and does not say of all what they are.

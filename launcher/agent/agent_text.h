@@ -50,6 +50,9 @@ std::string unswept_text();
 // killed.
 std::string no_folder_text(const std::string& folder, std::optional<int> error_number);
 
+// The job was ended and goes on: what it has used before this run, by the file that kept it.
+std::string goes_on_text(int restarts_used, const std::string& path);
+
 // What the machine refused to cpprun itself, and what cures it where that is known.
 std::string refused_text(const std::error_code& refused);
 

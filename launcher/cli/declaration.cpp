@@ -172,6 +172,8 @@ void Declaration::declare_endings(Flags& flags) {
       "End the job after N restarts in a row that came no further");
   add<HostLimit>(flags.max_host_failures, "--max-host-failures", "N[/SECONDS]", host_limit,
                  "Leave out a host on which N rounds failed first");
+  add<std::string>(flags.restart_state, "--restart-state", "FILE", file_name,
+                   "Keep what is used of the budget there, for a requeue");
   add(flags.shutdown_timeout, "--shutdown-timeout", "SECONDS",
       whole_number_within(0, any_count_max),
       "Grace between TERM and KILL (30; under Slurm, Kubernetes 25)")

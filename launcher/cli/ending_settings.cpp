@@ -84,6 +84,8 @@ void read_restarts(SettingReader& reader, Config& config) {
   check(flags.restart_window);
   check(flags.no_restart_codes);
   check(flags.max_no_progress);
+  check(flags.restart_state);
+  config.restart_state_file = flags.restart_state.value.value_or("");
 }
 
 void read_signals(SettingReader& reader, Config& config) {

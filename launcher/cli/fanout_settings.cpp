@@ -20,10 +20,9 @@ namespace {
 constexpr std::string_view slurm_hosts = "slurm";
 // The console's own, or said to each agent in a way of its own.
 constexpr std::array<std::string_view, 14> kept_flags = {
-    "ship",
-    "hosts",       "hostfile",     "remote-shell",  "export",       "nnodes",
-    "master-addr", "master-port",  "rdzv-endpoint", "rdzv-backend", "secret-file",
-    "config",      "no-scheduler", "rdzv-conf"};
+    "ship",        "hosts",       "hostfile",     "remote-shell",  "export",
+    "nnodes",      "master-addr", "master-port",  "rdzv-endpoint", "rdzv-backend",
+    "secret-file", "config",      "no-scheduler", "rdzv-conf"};
 
 class Reader {
  public:

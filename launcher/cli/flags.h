@@ -75,6 +75,7 @@ struct Flags {
   Flag<std::vector<int>> free_restart_codes;
   Flag<int> max_no_progress;
   Flag<HostLimit> max_host_failures;
+  Flag<std::string> restart_state;
   Flag<int> shutdown_timeout;
   Flag<BeatTimeout> beat_timeout;
   Flag<std::string> signals_to_handle;

@@ -32,7 +32,7 @@ Job::Job(JobTerms terms, JobOptions options)
       last_call_({.min = static_cast<std::size_t>(terms_.nodes_min),
                   .max = static_cast<std::size_t>(terms_.nodes_max)},
                  options.last_call),
-      policy_(terms_.restarts) {}
+      policy_(terms_.restarts, std::move(options.restarts_before)) {}
 
 void Job::hear(TimePoint now, LinkId link, const link::Message& message,
                coordinator::Actions& actions) {

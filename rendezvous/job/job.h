@@ -46,6 +46,7 @@ struct JobOptions {
   Duration status_interval{};  // between two lines that say who is missing
   Duration last_call{};        // elastic: how long more nodes are waited for once there are enough
   int store_port = 0;
+  RestartState restarts_before = {};  // of the hosted job, where it was ended and goes on
 };
 
 // Who is joining: the agent's numeric address, whether it runs in the coordinator's own process,

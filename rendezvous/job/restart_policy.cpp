@@ -42,7 +42,7 @@ void drop_before(std::deque<TimePoint>& moments, TimePoint now, Duration window)
 RestartPolicy::Verdict RestartPolicy::judge(TimePoint now, const End& end) {
   const bool is_looping = loops(end);
   note_progress(end);
-  for (auto& [purse, moments] : spent_) drop_before(moments, now, rules_.window);
+  for (auto& [purse, moments] : state_.spent) drop_before(moments, now, rules_.window);
   Verdict verdict = decide(now, end, is_looping);
   verdict.failing_host = failing_host(now, end);
   return verdict;
@@ -63,7 +63,8 @@ RestartPolicy::Verdict RestartPolicy::decide(TimePoint now, const End& end, bool
                           end.root.rank.value, in_seconds(bounds::crash_loop_life),
                           bounds::crash_loop_deaths));
   }
-  if (rules_.fruitless_max > 0 && fruitless_ >= rules_.fruitless_max) return no(fruitless_text());
+  if (rules_.fruitless_max > 0 && state_.fruitless >= rules_.fruitless_max)
+    return no(fruitless_text());
   if (!end.lost && lists(rules_.free_codes, status)) {
     return spend(now, nobodys_fault,
                  fmt::format("{} asks for a restart that costs nothing", code_text(status)));
@@ -92,18 +93,18 @@ bool RestartPolicy::is_change(const End& end) const {
 RestartPolicy::Verdict RestartPolicy::spend(TimePoint now, const std::string& purse,
                                             std::string reason) {
   const Duration pause = next_pause();
-  Moments& moments = spent_[purse];
+  RestartState::Moments& moments = state_.spent[purse];
   moments.push_back(now);
   const CauseBudget* const budget = rules_.budget_for(purse);
   const bool has_bottom = purse == whole_job || (budget != nullptr && budget->max);
   if (!has_bottom && moments.size() > moments_kept_max) moments.pop_front();
-  ++restarts_used_;
+  ++state_.restarts_used;
   return {.restart = true, .pause = pause, .reason = std::move(reason), .counts = true};
 }
 
 int RestartPolicy::spent(TimePoint now, const std::string& purse) const {
-  const auto found = spent_.find(purse);
-  if (found == spent_.end()) return 0;
+  const auto found = state_.spent.find(purse);
+  if (found == state_.spent.end()) return 0;
   return static_cast<int>(std::ranges::count_if(found->second, [&](TimePoint restart) {
     return rules_.window == Duration{} || restart + rules_.window > now;
   }));
@@ -140,39 +141,41 @@ bool RestartPolicy::loops(const End& end) {
 // A round that was not begun by a restart has been given no chance yet. Who saves checkpoints has
 // come further only by another one: the steps after it are lost.
 void RestartPolicy::note_progress(const End& end) {
-  const link::Reached before = farthest_;
-  farthest_.step = std::max(farthest_.step, end.reached.step);
-  farthest_.checkpoint_step = std::max(farthest_.checkpoint_step, end.reached.checkpoint_step);
-  const bool is_further = farthest_.checkpoint_step > 0
-                              ? farthest_.checkpoint_step > before.checkpoint_step
-                          : farthest_.step > 0 ? farthest_.step > before.step
-                                               : end.life >= fruitful_life;
+  const link::Reached before = state_.farthest;
+  state_.farthest.step = std::max(state_.farthest.step, end.reached.step);
+  state_.farthest.checkpoint_step =
+      std::max(state_.farthest.checkpoint_step, end.reached.checkpoint_step);
+  const bool is_further = state_.farthest.checkpoint_step > 0
+                              ? state_.farthest.checkpoint_step > before.checkpoint_step
+                          : state_.farthest.step > 0 ? state_.farthest.step > before.step
+                                                     : end.life >= fruitful_life;
   if (is_further) {
-    fruitless_ = 0;
-  } else if (restarts_used_ > 0 && !is_change(end)) {
-    ++fruitless_;
+    state_.fruitless = 0;
+  } else if (state_.restarts_used > 0 && !is_change(end)) {
+    ++state_.fruitless;
   }
 }
 
 std::string RestartPolicy::fruitless_text() const {
   const std::string where =
-      farthest_.checkpoint_step > 0
-          ? fmt::format("beyond the checkpoint of step {}", farthest_.checkpoint_step)
-      : farthest_.step > 0 ? fmt::format("beyond step {}", farthest_.step)
-                           : fmt::format("beyond {} s", in_seconds(fruitful_life));
-  return fmt::format("the last {} came not {} (--max-no-progress={})",
-                     fruitless_ == 1 ? "restart" : fmt::format("{} restarts", fruitless_), where,
-                     rules_.fruitless_max);
+      state_.farthest.checkpoint_step > 0
+          ? fmt::format("beyond the checkpoint of step {}", state_.farthest.checkpoint_step)
+      : state_.farthest.step > 0 ? fmt::format("beyond step {}", state_.farthest.step)
+                                 : fmt::format("beyond {} s", in_seconds(fruitful_life));
+  return fmt::format(
+      "the last {} came not {} (--max-no-progress={})",
+      state_.fruitless == 1 ? "restart" : fmt::format("{} restarts", state_.fruitless), where,
+      rules_.fruitless_max);
 }
 
 std::optional<std::string> RestartPolicy::failing_host(TimePoint now, const End& end) {
   const HostLimit& limit = rules_.host_limit;
   if (limit.failures == 0 || end.root.host.empty() || end.root.consequence) return std::nullopt;
-  Moments& moments = host_failures_[end.root.host];
+  RestartState::Moments& moments = state_.host_failures[end.root.host];
   moments.push_back(now);
   drop_before(moments, now, limit.window);
   if (moments.size() < static_cast<std::size_t>(limit.failures)) return std::nullopt;
-  host_failures_.erase(end.root.host);
+  state_.host_failures.erase(end.root.host);
   return end.root.host;
 }
 
@@ -181,7 +184,7 @@ std::optional<std::string> RestartPolicy::failing_host(TimePoint now, const End&
 Duration RestartPolicy::next_pause() const {
   const Duration most = rules_.pause_max();
   std::size_t count = 0;
-  for (const auto& [purse, moments] : spent_) count += moments.size();
+  for (const auto& [purse, moments] : state_.spent) count += moments.size();
   Duration pause = rules_.backoff;
   for (std::size_t i = 0; i < count && pause < most; ++i) pause *= 2;
   return std::min(pause, most);

@@ -19,15 +19,13 @@
 // rank that dies within a second of its start three times in a row ends it. Without them the budget
 // alone decides, as with torchrun.
 
-#include <deque>
-#include <functional>
-#include <map>
 #include <optional>
 #include <string>
 
 #include "proto/clock.h"
 #include "proto/link/message.h"
 #include "proto/restart_rules.h"
+#include "rendezvous/job/restart_state.h"
 
 namespace cpprun {
 
@@ -51,20 +49,21 @@ class RestartPolicy {
     link::Reached reached = {};  // by the beats of its workers
   };
 
-  explicit RestartPolicy(RestartRules rules) : rules_(std::move(rules)) {}
+  // `before`: what the job has used already, where it was ended and is started again.
+  explicit RestartPolicy(RestartRules rules, RestartState before = {})
+      : rules_(std::move(rules)), state_(std::move(before)) {}
 
   const RestartRules& rules() const { return rules_; }
+  const RestartState& state() const { return state_; }
   // Takes the restart from its purse if there is one.
   Verdict judge(TimePoint now, const End& end);
   // TORCHELASTIC_RESTART_COUNT: restarts over the job's whole life.
-  int restarts_used() const { return restarts_used_; }
+  int restarts_used() const { return state_.restarts_used; }
   // What is left then: of the whole job's budget, and of a purse; nothing: it has no bottom.
   int restarts_left(TimePoint now) const;
   std::optional<int> restarts_left(TimePoint now, const CauseBudget& purse) const;
 
  private:
-  using Moments = std::deque<TimePoint>;
-
   Verdict decide(TimePoint now, const End& end, bool is_looping);
   Verdict spend(TimePoint now, const std::string& purse, std::string reason);
   bool is_change(const End& end) const;
@@ -77,14 +76,9 @@ class RestartPolicy {
   Duration next_pause() const;
 
   RestartRules rules_;
-  int restarts_used_ = 0;
-  // Restarts that still count, by the cause their purse is for; "" is the whole job's.
-  std::map<std::string, Moments, std::less<>> spent_;
+  RestartState state_;
   std::optional<Rank> early_rank_;  // who died early last time
   int early_deaths_ = 0;            // of that rank, in a row
-  link::Reached farthest_;          // of all rounds
-  int fruitless_ = 0;               // restarts in a row that came no further
-  std::map<std::string, Moments, std::less<>> host_failures_;
 };
 
 }  // namespace cpprun

@@ -143,6 +143,32 @@ class SlurmTest(unittest.TestCase):
             "its end")
         self.expect_nobody()
 
+    def test_a_job_that_is_requeued_has_the_restarts_left_that_it_had(self):
+        state = self.slurm.path("restarts.state")
+        script = self.slurm.script(
+            "budget", f"srun {CPPRUN} --max-restarts=1 --restart-state={state} --no-python sh -c "
+            "'echo run $SLURM_RESTART_COUNT restart $TORCHELASTIC_RESTART_COUNT; "
+            "test \"$SLURM_RESTART_COUNT\" = 1 && exit 7; "
+            "test $TORCHELASTIC_RESTART_COUNT = 1 && exec sleep 1000; test $RANK = 1 && exit 7; "
+            "exec sleep 1000'\n")
+        job = re.search(r"\d+", self.slurm.run(
+            "sbatch", "-N2", "-n2", "--requeue", "--open-mode=append", "-o",
+            self.slurm.path("budget.out"), script).stdout)[0]
+        said = lambda: self.slurm.text("budget.out")
+        self.slurm.wait_until(lambda: said().count("run restart 1") == 2, "a restart")
+        self.assertEqual(self.slurm.run("scontrol", "requeue", job).returncode, 0)
+        self.slurm.wait_until(
+            lambda: "JobState=PENDING" in self.slurm.run("scontrol", "show", "job", job).stdout,
+            "the job waits for its second run")
+        self.slurm.run("scontrol", "update", f"JobId={job}", "StartTime=now")
+        self.slurm.wait_until(
+            lambda: "JobState=FAILED" in self.slurm.run("scontrol", "show", "job", job).stdout,
+            "its end")
+        self.assertIn("this job goes on: 1 of its restarts was used before", said())
+        self.assertIn("all 1 restarts are used", said())
+        self.assertIn("run 1 restart 1", said())
+        self.expect_nobody()
+
     def test_a_notice_reaches_the_workers_and_ends_nothing(self):
         script = self.slurm.script(
             "notice", f"srun {CPPRUN} --no-python sh -c "

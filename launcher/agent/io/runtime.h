@@ -15,6 +15,7 @@
 
 #include "launcher/agent/agent.h"
 #include "launcher/agent/io/introduction.h"
+#include "launcher/agent/io/restart_state_file.h"
 #include "launcher/agent/io/run_inputs.h"
 #include "launcher/failure/io/evidence_collector.h"
 #include "launcher/io/inquiry.h"
@@ -53,6 +54,7 @@ class Runtime {
   Result<void> open();
   Result<void> open_coordinator();
   Result<void> host_coordinator();
+  Result<RestartState> take_restart_state();
   Result<void> look_for_coordinator();
   void hear_master(link::Message message);
   Result<void> open_local_store();
@@ -120,6 +122,7 @@ class Runtime {
   int local_store_port_ = 0;                        // 0: workers go to the master themselves
   Introduction introduction_;                       // of this node, where it does not
   LinkSecurity security_;
+  std::optional<RestartStateFile> restart_state_;    // where this node hosts it, and one is kept
   Inquiry error_file_;                               // for whoever started cpprun
   std::vector<std::unique_ptr<LinkClient>> askers_;  // of who else hosts
   Driver<Agent> agent_;

@@ -232,6 +232,12 @@ void Runtime::on(const agent::Exit& action) {
   leave_report(facts);
   ++files_to_leave_;
   inputs_.output_files.finish_events([this] { file_is_left(); });
+  if (restart_state_) {
+    ++files_to_leave_;
+    const bool goes_on = exit_->code != 0;
+    restart_state_->finish(goes_on ? std::optional(coordinator_->restart_state()) : std::nullopt,
+                           [this] { file_is_left(); });
+  }
   if (exit_->root) leave_error_file(*exit_->root);
   // What was in it is known by now. Where somebody had to be given up, it stays until the end.
   if (!processes_ || processes_->nobody_is_left()) watchdog_.give_up_folder();

@@ -45,23 +45,31 @@ Result<void> Runtime::host_coordinator() {
                 if (exit_) leave_when_everything_is_said();
               },
           .node_changed = [this](const auto& change) { note(event_log::NodeChanged{change}); },
-          .round_over = [this](const auto& root) { attempts_.judged(root); },
+          .round_over =
+              [this](const auto& root) {
+                attempts_.judged(root);
+                if (restart_state_) restart_state_->keep(coordinator_->restart_state());
+              },
           .ordered = [this](const auto& answered) { note(event_log::Ordered{answered}); },
           .events_wanted = [this] { tell_kept(); },
           .door_opened = [this](const std::string& path) { watchdog_.set_door(path); }});
   auto secure = security_.for_hosting();
   if (!secure) return tl::unexpected<Error>(secure.error());
   if (*secure) coordinator_->require_secret(*std::move(secure));
+  auto before = take_restart_state();
+  if (!before) return tl::unexpected<Error>(before.error());
   const auto listening = coordinator_->open(
       {.host = listening_address(config.endpoint),
        .port = static_cast<std::uint16_t>(config.endpoint.port)},
       {.only = terms_of(join_message(config, {}, {})),
        .options = {.lease = config.lease(),
                    .status_interval = bounds::status_interval,
-                   .last_call = config.last_call}},
+                   .last_call = config.last_call,
+                   .restarts_before = *std::move(before)}},
       PlainStore::refused, {.access = config.status_access, .names = {config.endpoint.host}});
   if (!listening) {
     coordinator_.reset();
+    restart_state_.reset();
     return failure(with_port_cure(listening.error().reason));
   }
   config.endpoint.port = listening->port;
@@ -70,6 +78,24 @@ Result<void> Runtime::host_coordinator() {
                            .after = bounds::door_opens_after,
                            .patience = bounds::disk_patience_at_end});
   return {};
+}
+
+// What the job has used before this run, where that is kept.
+Result<RestartState> Runtime::take_restart_state() {
+  const auto& path = inputs_.config.restart_state_file;
+  if (path.empty()) return RestartState{};
+  // The id of a standalone job is another one each time.
+  const bool is_standalone = inputs_.config.rendezvous == RendezvousMode::standalone;
+  const std::string job = is_standalone ? "standalone" : inputs_.config.job;
+  auto before = RestartStateFile::read(path, job, *inputs_.side);
+  if (!before) return before;
+  restart_state_.emplace(context_, *inputs_.side, path, job, [this](const std::string& sentence) {
+    pump_.say(messages_.warning(sentence));
+  });
+  if (before->restarts_used > 0) {
+    pump_.say(messages_.note(goes_on_text(before->restarts_used, path)));
+  }
+  return before;
 }
 
 Result<void> Runtime::look_for_coordinator() {

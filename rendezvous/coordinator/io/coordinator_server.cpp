@@ -96,6 +96,11 @@ Result<Listening> CoordinatorServer::open(const ListenOptions& listen, Coordinat
   return listening;
 }
 
+const RestartState& CoordinatorServer::restart_state() const {
+  // There is one job, from open() on.
+  return coordinator_.machine().jobs_after("", 1).front()->policy().state();
+}
+
 void CoordinatorServer::open_status(StatusOptions status) {
   HostNames names = std::move(status.names);
   names.push_back(own_name());

@@ -103,6 +103,8 @@ class CoordinatorServer {
 
   // Whether a worker of the hosted job has spoken to its store since the round began.
   bool store_was_asked() const { return store_was_asked_; }
+  // What the hosted job has used of its restarts.
+  const RestartState& restart_state() const;
 
   // The agent in this process takes its seat and speaks.
   void hear_local_agent(const link::Message& message);

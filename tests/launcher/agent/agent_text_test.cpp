@@ -67,3 +67,11 @@ TEST_CASE("what the machine refuses to cpprun itself is told with its own cure, 
   CHECK(refused_text(std::make_error_code(std::errc::not_enough_memory)) ==
         "Cannot allocate memory");
 }
+
+TEST_CASE("a job that goes on says what it has used, and by which file") {
+  CHECK(
+      goes_on_text(1, "7.state") ==
+      "this job goes on: 1 of its restarts was used before (--restart-state=7.state; without that "
+      "file it begins anew)");
+  CHECK(goes_on_text(2, "7.state").find("2 of its restarts were used") != std::string::npos);
+}

@@ -163,4 +163,7 @@ TEST_CASE("what costs nothing, comes no further, and leaves a host out") {
         Words{"--free-restart-codes has 75 as well as --no-restart-codes; leave one out"});
   CHECK(good({"--max-no-progress=2", "x"}).notes ==
         Words{"--max-no-progress has no effect without --max-restarts"});
+  CHECK(good({"--max-restarts=1", "--restart-state=f", "x"}).restart_state_file == "f");
+  CHECK(good({"--restart-state=f", "x"}).notes ==
+        Words{"--restart-state has no effect without --max-restarts"});
 }

@@ -226,3 +226,16 @@ TEST_CASE("a host that fails too often within its time is named, once each time"
   followed.root.consequence = true;
   for (int i = 0; i < 5; ++i) CHECK_FALSE(policy.judge(t0 + 702s, followed).failing_host);
 }
+
+TEST_CASE("a job that goes on has the restarts left that it had") {
+  RestartPolicy first{RestartRules{.max = 2, .window = 600s, .fruitless_max = 3}};
+  CHECK(first.judge(t0 + 1h, after_step(10)).restart);
+  RestartPolicy second{first.rules(), first.state()};
+  CHECK(second.restarts_used() == 1);
+  CHECK(second.judge(t0 + 1h + 60s, after_step(10)).reason == "restart 2 of 2");
+  CHECK(second.judge(t0 + 1h + 70s, after_step(10)).reason ==
+        "all 2 restarts of the last 600 s are used");
+  // The first one's moment counts as it would have.
+  RestartPolicy third{first.rules(), second.state()};
+  CHECK(third.judge(t0 + 1h + 605s, after_step(20)).restart);
+}
