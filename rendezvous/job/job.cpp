@@ -92,6 +92,9 @@ void Job::hear(TimePoint now, LinkId link, const link::Message& message,
                  },
              },
              message);
+  if (over() || !refuse_claimant(link, actions)) return;
+  settle(now, actions);
+  consider_sealing(now, actions);
 }
 
 // That moment of an agent's clock by ours; now, where it does not say or cannot have been.
@@ -170,7 +173,7 @@ void Job::leave(TimePoint now, LinkId link, const link::Leave& leave,
 // Gathering: everybody is here, or enough are and the last call is over.
 void Job::consider_sealing(TimePoint now, coordinator::Actions& actions) {
   if (over() || round_.phase() != Round::Phase::gathering || pause_until_) return;
-  if (round_.away() > 0) return;
+  if (waits_for_links()) return;
   if (meets_again_) return meet_again(now, actions);
   if (last_call_.may_seal(now, round_.size())) seal(now, actions);
 }
@@ -303,7 +306,7 @@ void Job::begin_again(TimePoint now, const RestartPolicy::Verdict& verdict,
 
 void Job::meet_again(TimePoint now, coordinator::Actions& actions) {
   pause_until_.reset();
-  meets_again_ = round_.away() > 0;
+  meets_again_ = waits_for_links();
   if (meets_again_) return;
   // Those who were here before need no last call: they have just met.
   if (terms_.elastic() && round_.size() >= static_cast<std::size_t>(terms_.nodes_min)) {
@@ -371,7 +374,7 @@ void Job::tell_status(TimePoint now, coordinator::Actions& actions) {
 std::optional<TimePoint> Job::next_deadline() const {
   std::optional<TimePoint> soonest = leases_.next_expiry();
   // No round is sealed while a link is broken: its return or the end of its lease is waited for.
-  const bool may_seal = round_.phase() != Round::Phase::gathering || round_.away() == 0;
+  const bool may_seal = round_.phase() != Round::Phase::gathering || !waits_for_links();
   const auto last_call = may_seal ? last_call_.over_at() : std::nullopt;
   for (const auto& deadline : {status_due_, pause_until_, last_call}) {
     if (deadline && (!soonest || *deadline < *soonest)) soonest = deadline;

@@ -174,7 +174,9 @@ class Job {
                    coordinator::Actions& actions);
   void meet_again(TimePoint now, coordinator::Actions& actions);
   std::optional<link::Waiting> wait_for_seat(const link::Join& join) const;
-  void refuse_claimants(LinkId holder, coordinator::Actions& actions);
+  bool refuse_claimant(LinkId holder, coordinator::Actions& actions);
+  // No round is sealed until it is known whether these are there.
+  bool waits_for_links() const { return round_.away() > 0 || round_.claims() > 0; }
   bool may_rejoin(const Member& member) const;
   void settle(TimePoint now, coordinator::Actions& actions);
   void end(link::Finish finish, TimePoint now, coordinator::Actions& actions);

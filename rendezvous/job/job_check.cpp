@@ -14,11 +14,16 @@ std::optional<std::string> Round::check() const {
   std::array<std::size_t, 4> counts{};
   std::size_t leaving = 0;
   std::size_t away = 0;
+  std::size_t claims = 0;
   std::set<GroupRank> seats;
   for (const auto& [link, member] : members_) {
     ++counts[index_of(member.state)];
     if (member.leaving) ++leaving;
     if (!member.connected) ++away;
+    if (member.claims) ++claims;
+    const Member* const holder = member.claims ? holder_of(*member.join.node_rank) : &member;
+    if (holder == nullptr) return "somebody claims what nobody has";
+    if (member.claims && member.state != State::waiting) return "who claims a seat has one";
     if (member.connected == member.broke_at.has_value()) return "a link is there, and is broken";
     if (member.state == State::waiting) continue;
     if (!member.group_rank) return fmt::format("{} has no number", member.join.host);
@@ -26,7 +31,7 @@ std::optional<std::string> Round::check() const {
       return fmt::format("two nodes have the number {}", member.group_rank->value);
     }
   }
-  if (counts != counts_ || leaving != leaving_ || away != away_)
+  if (counts != counts_ || leaving != leaving_ || away != away_ || claims != claims_)
     return "its members are miscounted";
   if (phase_ == Phase::gathering && seated() > 0) return "it gathers, and somebody has a seat";
   if (phase_ == Phase::sealed && count(State::drained) > 0) return "somebody has drained unasked";

@@ -148,7 +148,7 @@ void Job::resume(TimePoint now, LinkId old_link, const Caller& caller, const lin
   actions.emplace_back(coordinator::Say{caller.link, link::Heartbeat{.sent = join.sent}});
   actions.emplace_back(
       coordinator::Note{fmt::format("the link of {} is back", name_of(*round_.find(caller.link)))});
-  refuse_claimants(caller.link, actions);
+  refuse_claimant(caller.link, actions);
   if (finish_) {
     actions.emplace_back(coordinator::Say{caller.link, link::brief(*finish_)});
   } else if (round_.phase() == Round::Phase::draining && join.after == round_.number()) {
@@ -191,30 +191,30 @@ void Job::tell_spares(std::optional<LinkId> only, coordinator::Actions& actions)
   }
 }
 
-// Somebody was started in the place of a node whose link is broken: the seat is free when that is
-// lost.
+// Somebody was started in the place of a node that may be dead: the seat is free when that is
+// lost, and taken with its next word.
 std::optional<link::Waiting> Job::wait_for_seat(const link::Join& join) const {
   const Member* holder = join.node_rank ? round_.holder_of(*join.node_rank) : nullptr;
   if (holder == nullptr) return std::nullopt;
   return link::Waiting{fmt::format(
-      "node rank {} is that of {} (pid {}), whose link broke; if it is not back within "
-      "{} s its seat is free",
-      *join.node_rank, holder->join.host, holder->join.pid, in_seconds(options_.lease))};
+      "node rank {} is that of {} (pid {}){} within {} s its seat is free", *join.node_rank,
+      holder->join.host, holder->join.pid,
+      holder->connected ? "; if that says nothing" : ", whose link broke; if it is not back",
+      in_seconds(options_.lease))};
 }
 
-// The node whose seat they came for is back.
-void Job::refuse_claimants(LinkId holder, coordinator::Actions& actions) {
-  const Member& member = *round_.find(holder);
-  if (!member.join.node_rank) return;
-  for (const LinkId link : round_.claimants_of(*member.join.node_rank)) {
-    if (link == holder) continue;
-    const Member claimant = *round_.find(link);
-    leases_.forget(link);
-    round_.leave(link);
-    const auto reason = join_check(terms_, round_, options_.lease, claimant.join);
-    coordinator::refuse({link, claimant.peer}, claimant.join.host,
-                        reason.value_or("its seat is taken"), actions);
-  }
+// The node whose seat it came for is there. False: nobody came for it.
+bool Job::refuse_claimant(LinkId holder, coordinator::Actions& actions) {
+  const Member* const member = round_.claims() == 0 ? nullptr : round_.find(holder);
+  if (member == nullptr || member->claims || !member->join.node_rank) return false;
+  const auto link = round_.claimant_of(*member->join.node_rank);
+  if (!link) return false;
+  const Member claimant = *round_.find(*link);
+  leases_.forget(*link);
+  round_.leave(*link);
+  coordinator::refuse({*link, claimant.peer}, claimant.join.host,
+                      seat_taken_text(terms_, *member, claimant.join), actions);
+  return true;
 }
 
 }  // namespace cpprun

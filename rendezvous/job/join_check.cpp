@@ -44,6 +44,13 @@ std::string unknown_round_of(const link::Join& join) {
       join.after.value, join.host);
 }
 
+std::string seat_taken_text(const JobTerms& terms, const Member& holder, const link::Join& join) {
+  return fmt::format(
+      "node rank {} is taken by {} (pid {}); {} (pid {}) asked for it too: give each node its "
+      "own --node_rank, from 0 to {}",
+      *join.node_rank, holder.join.host, holder.join.pid, join.host, join.pid, terms.nodes_max - 1);
+}
+
 std::optional<std::string> join_check(const JobTerms& terms, const Round& round, Duration lease,
                                       const link::Join& join) {
   if (join.after != RoundNumber{} && !join.idle) {
@@ -64,16 +71,13 @@ std::optional<std::string> join_check(const JobTerms& terms, const Round& round,
         in_seconds(lease), join.host, in_seconds(join.lease));
   }
   if (join.node_rank) {
-    const Member* holder = round.holder_of(*join.node_rank);
-    // Whose link is known to be broken may be dead already: whoever is started in its place waits
-    // here until that is sure, and is not sent away.
-    if (holder != nullptr && holder->connected) {
-      return fmt::format(
-          "node rank {} is taken by {} (pid {}); {} (pid {}) asked for it too: give each node its "
-          "own --node_rank, from 0 to {}",
-          *join.node_rank, holder->join.host, holder->join.pid, join.host, join.pid,
-          terms.nodes_max - 1);
+    // Whoever is started in the place of a node that is dead, be it that nobody knows it yet, waits
+    // here until that is sure, and is not sent away. One is enough.
+    if (const auto claimant = round.claimant_of(*join.node_rank)) {
+      return seat_taken_text(terms, *round.find(*claimant), join);
     }
+    const Member* holder = round.holder_of(*join.node_rank);
+    if (holder != nullptr && holder->local) return seat_taken_text(terms, *holder, join);
   }
   return std::nullopt;
 }

@@ -19,6 +19,9 @@ std::optional<std::string> impossible(const link::Join& join);
 // must not start another.
 std::string unknown_round_of(const link::Join& join);
 
+// That the node rank it came for is taken by that member.
+std::string seat_taken_text(const JobTerms& terms, const Member& holder, const link::Join& join);
+
 // Why it cannot; names both sides, and what to change.
 std::optional<std::string> join_check(const JobTerms& terms, const Round& round, Duration lease,
                                       const link::Join& join);

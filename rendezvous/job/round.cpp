@@ -72,26 +72,20 @@ const Member* Round::local_member() const {
 }
 
 const Member* Round::holder_of(int node_rank) const {
-  const Member* holder = nullptr;
   const auto [first, last] = by_node_rank_.equal_range(node_rank);
   for (auto at = first; at != last; ++at) {
     const Member& member = members_.at(at->second);
-    if (member.connected) return &member;
-    holder = &member;
+    if (!member.claims) return &member;
   }
-  return holder;
+  return nullptr;
 }
 
-std::vector<LinkId> Round::claimants_of(int node_rank) const {
-  std::vector<LinkId> claimants;
+std::optional<LinkId> Round::claimant_of(int node_rank) const {
   const auto [first, last] = by_node_rank_.equal_range(node_rank);
   for (auto at = first; at != last; ++at) {
-    const Member& member = members_.at(at->second);
-    if (member.state == Member::State::waiting && !member.group_rank)
-      claimants.push_back(at->second);
+    if (members_.at(at->second).claims) return at->second;
   }
-  std::sort(claimants.begin(), claimants.end());
-  return claimants;
+  return std::nullopt;
 }
 
 std::optional<LinkId> Round::find_agent(const link::Join& join, const std::string& peer) const {
@@ -108,6 +102,8 @@ std::optional<LinkId> Round::find_agent(const link::Join& join, const std::strin
 }
 
 void Round::enter(LinkId link, Member member) {
+  member.claims = member.join.node_rank && holder_of(*member.join.node_rank) != nullptr;
+  if (member.claims) ++claims_;
   if (member.join.node_rank) by_node_rank_.emplace(*member.join.node_rank, link);
   by_agent_.emplace(hash_of_agent(member.join.host, member.join.pid), link);
   ++counts_[index_of(member.state)];
@@ -123,8 +119,16 @@ void Round::leave(LinkId link) {
   --counts_[index_of(found->second.state)];
   if (found->second.leaving) --leaving_;
   if (!found->second.connected) --away_;
+  if (found->second.claims) --claims_;
   forget_agent(link, found->second);
+  const auto node_rank = found->second.join.node_rank;
   members_.erase(found);
+  // Whoever came for its rank has it now.
+  const auto heir = node_rank && holder_of(*node_rank) == nullptr ? claimant_of(*node_rank)
+                                                                  : std::optional<LinkId>{};
+  if (!heir) return;
+  members_.at(*heir).claims = false;
+  --claims_;
 }
 
 void Round::forget_agent(LinkId link, const Member& member) {
@@ -201,7 +205,7 @@ std::vector<LinkId> Round::chosen(int seats_max) const {
 }
 
 std::vector<std::pair<LinkId, link::Sealed>> Round::seal(int seats_max, TimePoint now) {
-  assert(phase_ == Phase::gathering);
+  assert(phase_ == Phase::gathering && claims_ == 0);
   phase_.become(Phase::sealed);
   ++number_.value;
 

@@ -37,6 +37,7 @@ struct Member {
   // A few further addresses from which its agent has spoken, on links of their own.
   std::vector<std::string> further_peers = {};
   bool local = false;          // lives in the coordinator's own process: cannot be lost
+  bool claims = false;         // came for a node rank that somebody has, who may be dead
   bool leaving = false;        // was asked to stop: gets no seat in the next round
   std::string dismissed = {};  // where an operator asked it to leave: who, and why
   bool connected = true;       // false: its link broke, and may resume until the lease runs out
@@ -63,6 +64,8 @@ class Round {
   std::size_t staying() const { return size() - leaving_; }
   // Whose link broke, and may come back.
   std::size_t away() const { return away_; }
+  // Who came for the node rank of a member, of which it is not known yet whether it is there.
+  std::size_t claims() const { return claims_; }
   std::size_t count(Member::State state) const { return counts_[index_of(state)]; }
   // Workers of the round that was sealed last.
   int world_size() const { return world_size_; }
@@ -81,14 +84,15 @@ class Round {
   void tell_neighbours(std::vector<std::pair<LinkId, link::Sealed>>& seats) const;
   // The one that lives in the coordinator's own process.
   const Member* local_member() const;
-  // The member that has that node rank or asks for it; a connected one before one whose link broke.
+  // The member that has that node rank, or was the first to ask for it.
   const Member* holder_of(int node_rank) const;
-  // Members that asked for that node rank while its holder's link is broken.
-  std::vector<LinkId> claimants_of(int node_rank) const;
+  // Who asked for it after that one: in its place, if it is dead. There is one at most.
+  std::optional<LinkId> claimant_of(int node_rank) const;
   // The member with this agent, for a link that comes back: same host, pid and random number,
   // because containers repeat the first two. If several claim that, the one from the same address.
   std::optional<LinkId> find_agent(const link::Join& join, const std::string& peer) const;
 
+  // Who asks for a node rank that a member has claims it until that is gone, or it is refused.
   void enter(LinkId link, Member member);
   void leave(LinkId link);
   void set_state(LinkId link, Member::State state, TimePoint now);
@@ -144,7 +148,8 @@ class Round {
   std::array<std::size_t, 4> counts_{};
   std::size_t leaving_ = 0;  // how many of members_ are
   std::size_t away_ = 0;     // how many of members_ are not connected
-  // More than one has a rank only while the link of the first is broken.
+  std::size_t claims_ = 0;   // how many of members_ claim a rank that another one of them has
+  // Two at most: its holder and who claims it.
   std::unordered_multimap<int, LinkId> by_node_rank_;
   // By a hash of host and pid, which several may share: when a network comes back, ten thousand
   // agents resume at once.

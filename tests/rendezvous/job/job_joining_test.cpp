@@ -14,21 +14,6 @@ using namespace cpprun::testing;
 
 namespace {
 
-constexpr LinkId newer{9};
-
-// The agent of link b dials again, from the same address.
-coordinator::Actions back(Table& table, TimePoint now, link::Join join, LinkId link = newer) {
-  join.restarts.max = table.job.terms().restarts.max;
-  coordinator::Actions actions;
-  table.job.join(now, {link, "10.0.0.2", false}, join, actions);
-  return actions;
-}
-
-link::Join after(link::Join join, std::uint32_t round) {
-  join.after = RoundNumber{round};
-  return join;
-}
-
 bool hangs_up(const coordinator::Actions& actions, LinkId link) {
   return std::any_of(actions.begin(), actions.end(), [link](const coordinator::Action& action) {
     const auto* hang_up = std::get_if<coordinator::HangUp>(&action);
@@ -66,7 +51,8 @@ TEST_CASE("another agent with that host's name and pid is somebody else") {
   table.join(t0, b, node(1));
   coordinator::Actions actions;
   table.job.join(t0 + 1s, {newer, "10.0.0.77", false}, node(1), actions);
-  CHECK(said<link::Refused>(actions, newer).size() == 1);
+  CHECK(said<link::Waiting>(actions, newer).size() == 1);
+  CHECK(said<link::Refused>(table.hear(t0 + 2s, b, link::Heartbeat{}), newer).size() == 1);
   CHECK_FALSE(hangs_up(actions, b));
 }
 
@@ -137,45 +123,6 @@ TEST_CASE("whose link broke as the job ended is waited for no longer than the le
   table.close(t0, b, true);
   CHECK(table.awake(t0 + 3s).empty());
   CHECK(table.job.round().size() == 0);
-}
-
-TEST_CASE("who is started in a dead agent's place waits for its lease, and then has its seat") {
-  Table table{1};
-  table.seal();
-  table.close(t0 + 1s, b);  // Its process ended, and the kernel closed its link.
-  auto restarted = node(1);
-  restarted.pid = 999;
-  const auto waits = back(table, t0 + 1500ms, restarted);
-  CHECK(said<link::Refused>(waits, newer).empty());
-  REQUIRE(!said<link::Waiting>(waits, newer).empty());
-  CHECK(
-      said<link::Waiting>(waits, newer).back().reason ==
-      "node rank 1 is that of host1 (pid 101), whose link broke; if it is not back within 3 s its "
-      "seat is free");
-  const auto lost = table.awake(t0 + 3s);
-  CHECK(said<link::Drain>(lost, a)[0].reason == "node 1 on host1 is lost");
-  const auto next = table.drained(t0 + 3s, 1, {a});
-  REQUIRE(said<link::Sealed>(next, newer).size() == 1);
-  CHECK(said<link::Sealed>(next, newer)[0].group_rank == GroupRank{1});
-}
-
-TEST_CASE("who came for the seat of a node that is back after all is refused, and so is a third") {
-  Table table{1};
-  table.seal();
-  table.close(t0 + 1s, b, true);
-  auto restarted = node(1);
-  restarted.pid = 999;
-  back(table, t0 + 1500ms, restarted);
-  auto third = node(1);
-  third.pid = 1000;
-  CHECK(said<link::Refused>(back(table, t0 + 1600ms, third, LinkId{10}), LinkId{10}).size() == 1);
-  const auto returned = back(table, t0 + 2s, after(node(1), 1), LinkId{11});
-  CHECK(said<link::Heartbeat>(returned, LinkId{11}).size() == 1);
-  REQUIRE(said<link::Refused>(returned, newer).size() == 1);
-  CHECK(
-      said<link::Refused>(returned, newer)[0].reason.starts_with("node rank 1 is taken by host1"));
-  CHECK(table.job.round().size() == 2);
-  CHECK(table.job.round().phase() == Round::Phase::sealed);
 }
 
 TEST_CASE("a link that is reset after its node has drained costs an elastic job no round") {

@@ -120,4 +120,20 @@ inline bool resets_store(const coordinator::Actions& actions) {
   });
 }
 
+inline constexpr LinkId newer{9};
+
+// The agent of link b dials again, from the same address.
+inline coordinator::Actions back(Table& table, TimePoint now, link::Join join,
+                                 LinkId link = newer) {
+  join.restarts.max = table.job.terms().restarts.max;
+  coordinator::Actions actions;
+  table.job.join(now, {link, "10.0.0.2", false}, join, actions);
+  return actions;
+}
+
+inline link::Join after(link::Join join, std::uint32_t round) {
+  join.after = RoundNumber{round};
+  return join;
+}
+
 }  // namespace cpprun::testing

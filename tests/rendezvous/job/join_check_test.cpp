@@ -16,14 +16,21 @@ link::Join node(int rank) {
 
 }  // namespace
 
-TEST_CASE("a node rank is given once") {
+TEST_CASE("a node rank is given once, and one may wait to see whether its holder is there") {
+  const std::string taken =
+      "node rank 1 is taken by beta (pid 7); beta (pid 7) asked for it too: give each node its "
+      "own --node_rank, from 0 to 1";
   Round round;
   CHECK_FALSE(join_check(terms, round, 3s, node(1)));
   round.enter(LinkId{1}, {.join = node(1)});
-  CHECK(join_check(terms, round, 3s, node(1)) ==
-        "node rank 1 is taken by beta (pid 7); beta (pid 7) asked for it too: give each node its "
-        "own --node_rank, from 0 to 1");
+  CHECK_FALSE(join_check(terms, round, 3s, node(1)));
+  round.enter(LinkId{2}, {.join = node(1)});
+  CHECK(join_check(terms, round, 3s, node(1)) == taken);
   CHECK_FALSE(join_check(terms, round, 3s, node(0)));
+  // Of the agent in our own process nothing has to be found out.
+  Round master;
+  master.enter(LinkId{1}, {.join = node(1), .local = true});
+  CHECK(join_check(terms, master, 3s, node(1)) == taken);
 }
 
 TEST_CASE("who still is of a round that does not go on here does not come in as it is") {

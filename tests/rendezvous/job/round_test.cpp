@@ -66,6 +66,27 @@ TEST_CASE("a seat that was left is free for another") {
   CHECK(round.count(Member::State::waiting) == 0);
 }
 
+TEST_CASE("a seat that somebody has can be claimed, and is the claimant's when that is gone") {
+  Round round;
+  round.enter(a, member("a", 0));
+  CHECK_FALSE(round.claimant_of(0));
+  round.enter(b, member("b", 0));
+  CHECK(round.holder_of(0) == round.find(a));
+  CHECK(round.claimant_of(0) == b);
+  CHECK(round.claims() == 1);
+  CHECK_FALSE(round.check());
+  round.move(a, c);
+  CHECK(round.holder_of(0) == round.find(c));
+  round.leave(c);
+  CHECK(round.holder_of(0) == round.find(b));
+  CHECK(round.claims() == 0);
+  CHECK_FALSE(round.check());
+  round.enter(a, member("a", 0));
+  round.leave(a);
+  CHECK(round.claims() == 0);
+  CHECK(round.holder_of(0) == round.find(b));
+}
+
 TEST_CASE("an agent keeps its seat when it speaks through another link") {
   Round round;
   round.enter(a, member("a", 0));
