@@ -1,21 +1,14 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Runs every command of a page and compares what it prints with what the page says:
+"""Runs every command of a page (scenes.py) and compares what it prints with what the page says:
 
-    lab_test.py page.md folder-with-programs... [--only HEADING]
-
-A block fenced with ```console is a scene. A line `$ command` is run by itself; lines `a$ …`, `b$ …`
-that follow each other are commands on machines of those names and run at the same time. A
-trailing backslash continues a command. Every other line is something the scene must print, in that
-order; `…` stands for anything. A block that opens with a line `# exits with 3` says how the last
-command (or the worst of several machines) ends; else it is 0. Other fences are not run.
+    lab_test.py page.md folder-with-programs...
 
 All machines are this one: `machine-a` becomes 127.0.0.1 and port 29500 a free one. The scenes share
 one folder that is empty at first, as a reader's would be.
 """
 
 import os
-import re
 import subprocess
 import sys
 import tempfile
@@ -23,80 +16,15 @@ import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "worker"))
 from ranks import free_port
+from scenes import matches, scenes_of, write_files
 
 SCENE_SECONDS_MAX = 240
-PROMPT = re.compile(r"^(?:([a-z])|)\$ (.*)$")
-EXIT = re.compile(r"^# exits with (\d+)$")
-
-
-class Scene:
-    def __init__(self, heading, line):
-        self.heading, self.line = heading, line
-        self.steps = []  # lists of (machine, command) that run at the same time
-        self.expected = []
-        self.code = 0
-
-    def add(self, lines):
-        index = 0
-        while index < len(lines):
-            text = lines[index]
-            index += 1
-            prompt, code = PROMPT.match(text), EXIT.match(text)
-            if code:
-                self.code = int(code[1])
-            elif prompt:
-                command = prompt[2]
-                while command.endswith("\\"):
-                    command = command[:-1] + lines[index].strip()
-                    index += 1
-                self.add_command(prompt[1], command)
-            elif text.strip():
-                self.expected.append(text.strip())
-
-    def add_command(self, machine, command):
-        together = machine and self.steps and self.steps[-1][-1][0]
-        if together and machine not in [each[0] for each in self.steps[-1]]:
-            self.steps[-1].append((machine, command))
-        else:
-            self.steps.append([(machine, command)])
-
-
-def scenes_of(page):
-    scenes, heading, block = [], "", None
-    with open(page, encoding="utf-8") as file:
-        for number, text in enumerate(file.read().splitlines(), 1):
-            if block is not None:
-                if text.startswith("```"):
-                    scenes[-1].add(block)
-                    block = None
-                else:
-                    block.append(text)
-            elif text.startswith("```console"):
-                scenes.append(Scene(heading, number))
-                block = []
-            elif text.startswith("#"):
-                heading = text.lstrip("# ")
-    return scenes
-
-
-def matches(expected, output):
-    """The first expected line that is not there, or nothing."""
-    at = 0
-    lines = output.splitlines()
-    for line in expected:
-        words = " ".join(line.split())
-        pattern = re.compile(".*?".join(re.escape(part) for part in words.split("…")))
-        while at < len(lines) and not pattern.search(" ".join(lines[at].split())):
-            at += 1
-        if at == len(lines):
-            return line
-        at += 1
-    return None
 
 
 def run_scene(scene, folder, environment):
     port = str(free_port())
     output, code = "", 0
+    write_files(scene, folder)
     deadline = time.monotonic() + SCENE_SECONDS_MAX
     for step in scene.steps:
         started = []

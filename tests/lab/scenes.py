@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The commands of a page for readers, and what it says that they print.
+
+A block fenced with ```console is a scene. A line `$ command` is run by itself; lines `a$ …`, `b$ …`
+that follow each other are commands on machines of those names and run at the same time. A
+trailing backslash continues a command. Every other line is something the scene must print, in that
+order; `…` stands for anything. A block that opens with a line `# exits with 3` says how the last
+command (or the worst of several machines) ends; else it is 0. A block fenced with a language and a
+name, as ```sh job.sh, is a file that the scenes after it find. Other fences are not run.
+"""
+
+import os
+import re
+
+PROMPT = re.compile(r"^(?:([a-z][a-z0-9]*)|)\$ (.*)$")
+EXIT = re.compile(r"^# exits with (\d+)$")
+FILE = re.compile(r"^```[a-z]+ ([\w.-]+)$")
+
+
+class Scene:
+    def __init__(self, heading, line, files):
+        self.heading, self.line = heading, line
+        self.files = files  # name: text; of the page so far
+        self.steps = []  # lists of (machine, command) that run at the same time
+        self.expected = []
+        self.code = 0
+
+    def add(self, lines):
+        index = 0
+        while index < len(lines):
+            text = lines[index]
+            index += 1
+            prompt, code = PROMPT.match(text), EXIT.match(text)
+            if code:
+                self.code = int(code[1])
+            elif prompt:
+                command = prompt[2]
+                while command.endswith("\\"):
+                    command = command[:-1] + lines[index].strip()
+                    index += 1
+                self.add_command(prompt[1], command)
+            elif text.strip():
+                self.expected.append(text.strip())
+
+    def add_command(self, machine, command):
+        together = machine and self.steps and self.steps[-1][-1][0]
+        if together and machine not in [each[0] for each in self.steps[-1]]:
+            self.steps[-1].append((machine, command))
+        else:
+            self.steps.append([(machine, command)])
+
+
+def read_page(page):
+    """Its scenes, and all of its files."""
+    scenes, files, heading = [], {}, ""
+    block = done = None  # the lines of a fence that is open, and what takes them
+    with open(page, encoding="utf-8") as file:
+        for number, text in enumerate(file.read().splitlines(), 1):
+            if block is not None:
+                if text.startswith("```"):
+                    done(block)
+                    block = None
+                else:
+                    block.append(text)
+            elif text.startswith("```console"):
+                scenes.append(Scene(heading, number, dict(files)))
+                block, done = [], scenes[-1].add
+            elif text.startswith("```"):
+                name = FILE.match(text)
+                block, done = [], lambda lines, name=name: name and files.update(
+                    {name[1]: "\n".join(lines) + "\n"})
+            elif text.startswith("#"):
+                heading = text.lstrip("# ")
+    return scenes, files
+
+
+def scenes_of(page):
+    return read_page(page)[0]
+
+
+def write_files(scene, folder):
+    for name, text in scene.files.items():
+        path = os.path.join(folder, name)
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(text)
+        os.chmod(path, 0o755)
+
+
+def matches(expected, output):
+    """The first expected line that is not there, or nothing."""
+    at = 0
+    lines = output.splitlines()
+    for line in expected:
+        words = " ".join(line.split())
+        pattern = re.compile(".*?".join(re.escape(part) for part in words.split("…")))
+        while at < len(lines) and not pattern.search(" ".join(lines[at].split())):
+            at += 1
+        if at == len(lines):
+            return line
+        at += 1
+    return None
+
+
+def play(page, folder, run):
+    """Plays the page's scenes in that folder; `run(machine, command)` gives a code and what was
+    said. What is wrong, with what was said; nothing where all is as the page says."""
+    faults = []
+    for scene in scenes_of(page):
+        write_files(scene, folder)
+        code, said = 0, ""
+        for step in scene.steps:
+            outcomes = [run(machine, command) for machine, command in step]
+            code = max(each for each, _ in outcomes)
+            said += "".join(each for _, each in outcomes)
+        missing = matches(scene.expected, said)
+        if code != scene.code:
+            faults.append(f"line {scene.line}: ended with {code} and not with {scene.code}\n{said}")
+        elif missing is not None:
+            faults.append(f"line {scene.line}: did not print: {missing}\n{said}")
+    return faults
