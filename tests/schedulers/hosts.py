@@ -34,6 +34,7 @@ class Hosts:
         self.mark = f"cpprun-{os.getpid()}-"
         self.names = list(names)
         self.covered = {}  # a folder that looks empty on that host
+        self.hosts_file = {}  # of hosts that have another /etc/hosts than the rest
         self.switch = self.mark + "switch"
         self.etc = tempfile.mkdtemp(prefix="cpprun-etc-")
         with open(f"{self.etc}/hosts", "w", encoding="utf-8") as file:
@@ -69,8 +70,9 @@ class Hosts:
         return ["nsenter", f"--net=/run/netns/{self.mark}{name}", "unshare", "--mount", "--uts",
                 "sh", "-c", 'hostname "$0" && mount --bind "$1/hosts" /etc/hosts && '
                 'mount --bind "$1/resolv.conf" /etc/resolv.conf && '
-                '{ test -z "$2" || mount -t tmpfs none "$2"; } && shift 2 && exec "$@"', name,
-                self.etc, self.covered.get(name, ""), *words]
+                '{ test -z "$2" || mount -t tmpfs none "$2"; } && '
+                '{ test -z "$3" || mount --bind "$3" /etc/hosts; } && shift 3 && exec "$@"', name,
+                self.etc, self.covered.get(name, ""), self.hosts_file.get(name, ""), *words]
 
     def start(self, name, *words, **options):
         return subprocess.Popen(self.words(name, *words), stdin=subprocess.DEVNULL, **options)

@@ -18,7 +18,12 @@ import unittest
 
 from hosts import Hosts, why_not
 
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.join(HERE, "..", "lab"))
+from scenes import play
+
 CPPRUN = sys.argv[1]
+PAGE = os.path.join(HERE, "..", "..", "docs", "mpirun.md")
 REASON = why_not("mpirun")
 SECONDS_MAX = 60
 SAY = 'echo "rank $RANK of $WORLD_SIZE on node $GROUP_RANK of $(hostname) at $MASTER_ADDR"'
@@ -42,17 +47,27 @@ class OpenMpiTest(unittest.TestCase):
         os.chmod(self.shell, 0o755)
 
     def mpirun(self, host, *words):
-        """mpirun as it is typed on that host."""
-        started = self.hosts.start(
-            host, "mpirun", "--allow-run-as-root", "--mca", "plm_rsh_agent", self.shell, "--mca",
-            "oob_tcp_if_include", "eth0", "--mca", "btl_tcp_if_include", "eth0", *words,
-            text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, cwd=self.folder)
+        return self.run_on(host, "mpirun", *words)
+
+    def run_on(self, host, *words):
+        """What is typed on that host, by somebody who has set Open MPI up."""
+        environment = dict(os.environ, OMPI_ALLOW_RUN_AS_ROOT="1", NO_COLOR="1",
+                           OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1", OMPI_MCA_plm_rsh_agent=self.shell,
+                           OMPI_MCA_oob_tcp_if_include="eth0", OMPI_MCA_btl_tcp_if_include="eth0",
+                           PATH=f"{os.path.dirname(CPPRUN)}:{os.environ['PATH']}")
+        started = self.hosts.start(host, *words, text=True, stdout=subprocess.PIPE,
+                                   stderr=subprocess.STDOUT, cwd=self.folder, env=environment)
         try:
             output = started.communicate(timeout=SECONDS_MAX)[0]
         except subprocess.TimeoutExpired:
             started.terminate()
-            output = started.communicate()[0] + "\n(no end of mpirun)"
+            output = started.communicate()[0] + f"\n(no end of {words[0]})"
         return started.returncode, output
+
+    def test_the_commands_of_its_page_do_what_it_says(self):
+        faults = play(PAGE, self.folder,
+                      lambda host, command: self.run_on(host, "sh", "-c", command))
+        self.assertEqual(faults, [], "\n".join(faults))
 
     def test_mpirun_needs_no_flags(self):
         code, said = self.mpirun("h1", "--host", "h1,h2,h3", "-N", "1", CPPRUN,

@@ -9,15 +9,22 @@ Skipped, with the reason, where Slurm or network namespaces cannot be had (`./de
 
 import json
 import os
+import random
 import re
 import signal
+import subprocess
 import sys
 import unittest
 
 from hosts import why_not
 import slurm
 
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.join(HERE, "..", "lab"))
+from scenes import play
+
 CPPRUN = sys.argv[1]
+PAGE = os.path.join(HERE, "..", "..", "docs", "slurm.md")
 REASON = why_not(*slurm.PROGRAMS)
 SAY = 'echo "rank $RANK of $WORLD_SIZE on node $GROUP_RANK at $MASTER_ADDR"'
 
@@ -49,6 +56,39 @@ class SlurmTest(unittest.TestCase):
                         return False
             return True
         self.slurm.wait_until(only_slurmd, "nobody is left on the hosts")
+
+    def test_the_commands_of_its_page_do_what_it_says(self):
+        self.slurm.script("train", 'echo "rank $RANK of $WORLD_SIZE"\n')
+
+        def typed(_, command):
+            path = f"PATH={os.path.dirname(CPPRUN)}:$PATH; "
+            done = self.slurm.run("sh", "-c", path + command)
+            return done.returncode, done.stdout
+        faults = play(PAGE, self.slurm.folder, typed)
+        self.assertEqual(faults, [], "\n".join(faults))
+
+    def test_host_lists_mean_to_us_what_they_mean_to_slurm(self):
+        # Slurm 22.05 itself refuses a name that goes on behind its brackets, which others write.
+        lists = ["n[1-3,07]", "gpu[07-09,12],login", "n[098-101]", "r[0-1]n[1-2]", "b,a,b", "n[3]",
+                 "a1,a[2-3],b[001-003,9]"]
+        dice = random.Random(7)
+        number = lambda width: f"{dice.randrange(10 ** width):0{width}}"
+        for _ in range(60):
+            parts = []
+            for _ in range(dice.randint(1, 3)):
+                width, low = dice.randint(1, 3), dice.randint(0, 90)
+                span = f"{low:0{width}}-{low + dice.randint(0, 12):0{width}}"
+                inside = ",".join(dice.sample([span, number(width), number(4)],
+                                              dice.randint(1, 3)))
+                parts.append(f"{dice.choice(['n', 'gpu-a', 'r1c'])}[{inside}]")
+            lists.append(",".join(parts))
+        done = subprocess.run([os.environ["CPPRUN_HOST_NAMES"]], input="\n".join(lists), text=True,
+                              stdout=subprocess.PIPE, check=True)
+        script = 'for list in "$@"; do echo $(scontrol show hostnames "$list"); done'
+        theirs = self.slurm.run("sh", "-c", script, "sh", *lists).stdout.splitlines()
+        self.assertEqual(len(theirs), len(lists))
+        for written, ours, said in zip(lists, done.stdout.splitlines(), theirs):
+            self.assertEqual(ours, said, written)
 
     def test_srun_needs_no_flags(self):
         done = self.slurm.run("srun", "-N4", "--ntasks-per-node=1", CPPRUN, "--nproc-per-node=2",
