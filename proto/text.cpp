@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "proto/text.h"
 
+#include <algorithm>
+#include <cctype>
+
 namespace cpprun {
 
 std::string_view trimmed(std::string_view text) {
@@ -8,6 +11,12 @@ std::string_view trimmed(std::string_view text) {
   const auto first = text.find_first_not_of(blanks);
   if (first == std::string_view::npos) return {};
   return text.substr(first, text.find_last_not_of(blanks) - first + 1);
+}
+
+bool is_alike(std::string_view left, std::string_view right) {
+  return std::ranges::equal(left, right, [](unsigned char a, unsigned char b) {
+    return std::tolower(a) == std::tolower(b);
+  });
 }
 
 std::vector<std::string_view> split(std::string_view text, char between) {

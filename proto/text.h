@@ -14,6 +14,9 @@ namespace cpprun {
 // Without the blanks and line ends around it.
 std::string_view trimmed(std::string_view text);
 
+// Whether they are the same but for the case of ASCII's letters.
+bool is_alike(std::string_view left, std::string_view right);
+
 // The parts between separators, empty ones too; at least one.
 std::vector<std::string_view> split(std::string_view text, char between);
 

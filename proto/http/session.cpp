@@ -8,12 +8,12 @@
 #include <boost/beast/http/empty_body.hpp>
 #include <boost/beast/http/parser.hpp>
 #include <boost/beast/http/status.hpp>
-#include <cctype>
 #include <cstdint>
 #include <limits>
 #include <optional>
 
 #include "proto/bounds.h"
+#include "proto/text.h"
 
 namespace cpprun::http {
 
@@ -139,12 +139,6 @@ bool is_ipv4(std::string_view host) {
     host.remove_prefix(dot + 1);
   }
   return is_number(host);
-}
-
-bool is_alike(std::string_view left, std::string_view right) {
-  return std::ranges::equal(left, right, [](unsigned char a, unsigned char b) {
-    return std::tolower(a) == std::tolower(b);
-  });
 }
 
 }  // namespace

@@ -4,12 +4,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cctype>
 #include <optional>
 #include <string>
 
 #include "proto/bounds.h"
 #include "proto/plain_text.h"
+#include "proto/text.h"
 #include "rendezvous/coordinator/order_json.h"
 #include "rendezvous/status/snapshot_json.h"
 
@@ -48,9 +48,7 @@ std::optional<Address> address_of(std::string_view target) {
 bool is_json(std::string_view type) {
   type = type.substr(0, type.find(';'));
   while (type.ends_with(' ')) type.remove_suffix(1);
-  return std::ranges::equal(type, json_type, [](unsigned char a, unsigned char b) {
-    return std::tolower(a) == std::tolower(b);
-  });
+  return is_alike(type, json_type);
 }
 
 std::string name_of(const Visitor& visitor) {

@@ -8,6 +8,7 @@
 #include <optional>
 #include <utility>
 
+#include "proto/text.h"
 #include "rendezvous/coordinator/status_routes.h"
 
 namespace cpprun {
@@ -16,7 +17,15 @@ namespace {
 
 constexpr std::string_view jobs_prefix = "/api/v1/jobs/";
 constexpr std::string_view nodes_path = "/nodes";
-constexpr std::string_view bearer = "Bearer ";
+constexpr std::string_view bearer = "Bearer";
+
+// Behind the scheme, whose name has no case, and the blanks after it (RFC 9110, 11.4).
+std::optional<std::string_view> shown_token(std::string_view authorization) {
+  if (!is_alike(authorization.substr(0, bearer.size()), bearer)) return std::nullopt;
+  authorization.remove_prefix(bearer.size());
+  if (!authorization.starts_with(' ')) return std::nullopt;
+  return trimmed(authorization);
+}
 
 }  // namespace
 
@@ -57,11 +66,9 @@ Credential credential_of(const std::string& secret_id, const std::string& addres
 
 Result<Credential> credential_of(const http::Request& request, const SecureContext& secure,
                                  WallTime now, const HolderOf& whose) {
-  std::string_view shown = request.authorization;
-  if (!shown.starts_with(bearer)) {
-    return failure("what it shows is no token (Authorization: Bearer cpprun1…)");
-  }
-  shown.remove_prefix(bearer.size());
+  const auto token = shown_token(request.authorization);
+  if (!token) return failure("what it shows is no token (Authorization: Bearer cpprun1…)");
+  const std::string_view shown = *token;
   const WantedToken wanted = token_wanted_for(request);
   const auto terms = check_token(secure.openssl(), secure.secrets(), shown, now,
                                  {.purpose = wanted.purpose, .job = wanted.job});

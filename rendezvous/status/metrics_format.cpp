@@ -2,19 +2,12 @@
 #include "rendezvous/status/metrics_format.h"
 
 #include <algorithm>
-#include <cctype>
 
 #include "proto/text.h"
 
 namespace cpprun {
 
 namespace {
-
-bool is_alike(std::string_view left, std::string_view right) {
-  return std::ranges::equal(left, right, [](unsigned char a, unsigned char b) {
-    return std::tolower(a) == std::tolower(b);
-  });
-}
 
 // Of "1", "0.5" or "0.125"; other forms are no weight.
 int thousandths(std::string_view text) {

@@ -47,6 +47,13 @@ TEST_CASE("a number to the base 16 has its digits and nothing else") {
   }
 }
 
+TEST_CASE("texts are alike where only the case of letters differs") {
+  CHECK(is_alike("Bearer", "bEARER"));
+  CHECK(is_alike("", ""));
+  CHECK_FALSE(is_alike("Bearer", "Bearers"));
+  CHECK_FALSE(is_alike("a-b", "a_b"));
+}
+
 TEST_CASE("an errno is told in words") {
   CHECK(errno_text(2) == "No such file or directory");
   CHECK(errno_text(28) == "No space left on device");

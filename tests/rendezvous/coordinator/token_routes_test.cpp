@@ -52,6 +52,17 @@ TEST_CASE("a request is judged by the token it shows") {
   CHECK_FALSE(shown->may_order);
   CHECK_FALSE(shown->owner);
   CHECK(shown->lasts == std::chrono::seconds(expiry) - in_time.time_since_epoch());
+  const std::string token = request.authorization.substr(std::string_view("Bearer ").size());
+  for (const auto* scheme : {"bearer ", "BEARER ", "Bearer   "}) {
+    CAPTURE(scheme);
+    request.authorization = scheme + token;
+    CHECK(credential_of(request, *secure, in_time));
+  }
+  for (const auto* scheme : {"", "Bearer", "Bearers ", "Bear "}) {
+    CAPTURE(scheme);
+    request.authorization = scheme + token;
+    CHECK_FALSE(credential_of(request, *secure, in_time));
+  }
   request.authorization = bearer(secret, {.expiry_unix_seconds = 9'223'372'036'854'775'807});
   CHECK(credential_of(request, *secure, in_time)->lasts == std::chrono::years(10));
   request.authorization = bearer(secret, {.expiry_unix_seconds = expiry});
