@@ -157,6 +157,7 @@ check_deb() {
     cp -a "build/package/roots/$suite" "$root"
     cp "dist/$file" tests/package/inside.sh "$root/mnt/"
     commands_of "Debian and Ubuntu" >"$root/mnt/commands"
+    awk '/^```/ { inside = !inside; next } inside' docs/systemd.md >"$root/mnt/systemd"
     apart --net --ipc --uts --cgroup bash tests/package/boot.sh "$root" /bin/bash /mnt/inside.sh \
       </dev/null ||
       { cat "$root/mnt/said" >&2 && stop "the .deb does not work in $suite"; }

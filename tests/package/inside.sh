@@ -64,6 +64,18 @@ job --rdzv-id=secret --secret-file=/run/secret
 kill -TERM "$daemon"
 wait "$daemon" || fail "cpprund ended with exit code $?"
 
+# docs/systemd.md, from its first line to its last; what it says of jobs is said twice.
+rm -f /etc/cpprun.secret
+systemctl stop cpprund.socket cpprund.service
+ranks=0
+while IFS= read -r command; do
+  do_it bash -c "$command"
+  ! grep -q "rank 1 of 2" <<<"$said" || ranks=$((ranks + 1))
+  [[ $command != *is-active* || $said == active ]] || fail "it is not active"
+done <systemd
+((ranks == 3)) || fail "the jobs of docs/systemd.md were heard of $ranks times"
+rm -rf /etc/cpprun.secret /etc/cpprund /etc/systemd/system/cpprund.service.d /etc/default/cpprund
+
 for command in "${commands[@]}"; do do_it bash -c "$command"; done
 left=$(find /usr -name '*cpprun*')
 [[ -z $left ]] || fail "something is left: $left"
