@@ -95,11 +95,11 @@ class Slurm:
         self.daemons.append(self.hosts.start(host, *words, env=self.environment,
                                              stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL))
 
-    def wait_until(self, holds, what):
-        deadline = time.monotonic() + SECONDS_MAX
+    def wait_until(self, holds, what, seconds=SECONDS_MAX):
+        deadline = time.monotonic() + seconds
         while not holds():
             if time.monotonic() > deadline:
-                raise AssertionError(f"not within {SECONDS_MAX} s: {what}")
+                raise AssertionError(f"not within {seconds} s: {what}")
             time.sleep(0.05)
 
     def power_on(self, name):

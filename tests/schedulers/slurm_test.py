@@ -227,6 +227,23 @@ class SlurmTest(unittest.TestCase):
         self.assertEqual(said().count("done"), 2, said())
         self.expect_nobody()
 
+    def test_the_end_of_its_time_leaves_a_report_and_nobody(self):
+        report = self.slurm.path("late.json")
+        script = self.slurm.script(
+            "late", f"exec srun {CPPRUN} --report={report} --no-python sh -c "
+            "'trap \": >$SLURM_SUBMIT_DIR/late-$RANK; exit 0\" TERM; "
+            "while :; do sleep 0.1; done'\n")
+        job = re.search(r"\d+", self.slurm.run("sbatch", "-N2", "-n2", "--time=1", "-o",
+                                               self.slurm.path("late.out"), script).stdout)[0]
+        # A minute is the least that Slurm counts, and it looks at its jobs every now and then.
+        self.slurm.wait_until(lambda: "JobState=TIMEOUT" in self.slurm.run(
+            "scontrol", "show", "job", job).stdout, "the end of its time", seconds=240)
+        self.slurm.wait_until(lambda: '"ended"' in self.slurm.text("late.json"), "a report")
+        self.assertEqual(json.loads(self.slurm.text("late.json"))["exit_code"], 143)
+        for rank in (0, 1):
+            self.assertTrue(os.path.exists(self.slurm.path(f"late-{rank}")), f"rank {rank} saved")
+        self.expect_nobody()
+
     def test_scancel_leaves_a_report_and_nobody(self):
         report = self.slurm.path("cancelled.json")
         script = self.slurm.script(
