@@ -58,12 +58,16 @@ def run_scene(scene, folder, environment):
 def main():
     page, folders = sys.argv[1], [os.path.abspath(each) for each in sys.argv[2:]]
     environment = dict(os.environ, OMP_NUM_THREADS="1", NO_COLOR="1")
+    environment.pop("CPPRUN_SECRET_FILE", None)
     environment["PATH"] = ":".join(folders + [environment["PATH"]])
     scenes = scenes_of(page)
     if not scenes:
         sys.exit(f"lab_test: {page} has no ```console block")
     failed = 0
     with tempfile.TemporaryDirectory(prefix="lab_") as folder:
+        # A reader's home, and nobody else's jobs.
+        environment.update(HOME=folder, XDG_RUNTIME_DIR=os.path.join(folder, "run"))
+        os.mkdir(environment["XDG_RUNTIME_DIR"], 0o700)
         for scene in scenes:
             began = time.monotonic()
             wrong, output = run_scene(scene, folder, environment)
