@@ -2,277 +2,22 @@
 #include "rendezvous/status/io/status_server.h"
 
 #include <fmt/format.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
-#include <asio/posix/stream_descriptor.hpp>
-#include <asio/post.hpp>
-#include <asio/steady_timer.hpp>
-#include <cerrno>
-#include <new>
-#include <optional>
 #include <utility>
 
-#include "proto/plain_text.h"
 #include "rendezvous/io/socket_owner.h"
+#include "rendezvous/status/io/status_visit.h"
 
 namespace cpprun {
 
 namespace {
 
-constexpr std::size_t target_shown_bytes = 100;
+// Of the places for watchers, those that are never for owners of a daemon: operators come late.
+constexpr std::size_t operators_watch = 2;
 
 }  // namespace
-
-// One connection. It is there until it ends; handlers that are under way hold it for as long.
-class StatusServer::Visit : public std::enable_shared_from_this<Visit> {
- public:
-  Visit(StatusServer& server, const Comer& comer, std::string first_bytes)
-      : server_(&server),
-        peer_(comer.peer),
-        visitor_(comer.visitor),
-        is_by_secret_(comer.visitor.credential.has_value()),
-        name_(comer.name),
-        socket_(server.context_),
-        timer_(server.context_),
-        unread_(std::move(first_bytes)) {}
-
-  // Why that connection cannot be served; empty: it can.
-  std::string take(FileDescriptor socket) {
-    asio::error_code error;
-    socket_.assign(socket.get(), error);
-    if (error) return error.message();
-    (void)socket.release();  // the stream's now
-    return {};
-  }
-
-  // Who may not look is told so. Nothing of what they sent is read, unless it may show a token.
-  void begin(const std::string& objection) {
-    const bool may_show_token = server_->callbacks_.credential != nullptr;
-    if (may_show_token) objection_ = objection;
-    const auto begun = [self = shared_from_this(), objection, may_show_token] {
-      if (self->server_ == nullptr) return;
-      if (objection.empty() || may_show_token) return self->serve_in_turn();
-      self->unread_.clear();
-      self->is_last_ = true;
-      self->say(http::last_answer({.status = 403, .body = objection + "\n"}));
-    };
-    since_ = std::chrono::steady_clock::now();
-    asio::post(server_->context_, begun);
-  }
-
-  // Whoever is being answered is not in the way of others; that has a deadline of its own.
-  bool is_being_answered() const { return watches_ || !outbox_.empty(); }
-  bool watches() const { return watches_; }
-  bool is_by_secret() const { return is_by_secret_; }
-  bool may_hear_of(const std::string* owner) const {
-    return owner == nullptr || !watched_owner_ || *watched_owner_ == *owner;
-  }
-  std::chrono::steady_clock::time_point since() const { return since_; }
-
-  // More of an answer that goes on.
-  void add(const std::string& bytes) {
-    if (server_ == nullptr) return;
-    if (outbox_.size() - sent_ + bytes.size() > server_->limits_.watcher_bytes) return end();
-    if (!outbox_.empty()) {
-      outbox_ += bytes;  // it is being written
-      return;
-    }
-    say(bytes);
-  }
-
-  void end() {
-    if (server_ == nullptr) return;
-    StatusServer* const server = std::exchange(server_, nullptr);
-    asio::error_code ignored;  // It is over either way.
-    timer_.cancel();
-    socket_.close(ignored);
-    server->forget(this);
-  }
-
- private:
-  int fd() { return socket_.native_handle(); }
-
-  // What has come is looked at between two looks at everything else.
-  void serve_in_turn() {
-    server_->turns_->add([self = shared_from_this()] {
-      if (self->server_ != nullptr) self->serve();
-    });
-  }
-
-  // One request is answered; the next has to wait for its turn.
-  void serve() {
-    try {
-      const std::size_t taken = std::min(unread_.size(), session_.room());
-      session_.hear(std::string_view(unread_).substr(0, taken));
-      unread_.erase(0, taken);
-      const auto step = session_.next();
-      if (const auto* asked = std::get_if<http::Session::Asked>(&step)) {
-        return answer(asked->request);
-      }
-      if (const auto* refused = std::get_if<http::Session::Refused>(&step)) {
-        is_last_ = true;
-        return say(refused->bytes);
-      }
-    } catch (const std::bad_alloc&) {
-      return end();  // there is no memory for it; nobody else notices
-    }
-    if (!unread_.empty() && session_.room() > 0) return serve_in_turn();
-    listen();
-  }
-
-  // Whoever may look need not be known; whoever asks for something is. A token is good for the
-  // request that shows it.
-  http::Response answer_to(const http::Request& request) {
-    const auto& credential_of = server_->callbacks_.credential;
-    const bool shows_token = credential_of != nullptr && !request.authorization.empty();
-    Visitor visitor = visitor_;
-    if (shows_token || !objection_.empty()) {
-      auto shown = shows_token ? credential_of(request) : failure(objection_);
-      if (!shown) return refusal_of(request, shown.error().reason);
-      visitor.credential = *std::move(shown);
-    }
-    if (visitor.credential) {
-      is_by_secret_ = true;
-      watched_owner_ = visitor.credential->owner;
-    }
-    ends_at_.reset();
-    if (visitor.credential && visitor.credential->lasts) {
-      ends_at_ = std::chrono::steady_clock::now() + *visitor.credential->lasts;
-    }
-    const bool asks_for_more = request.method == http::Method::post && !visitor.credential;
-    if (asks_for_more && visitor.by_loopback && !visitor.user) {
-      visitor.user = visitor_.user = owner_of_peer(fd(), peer_);
-    }
-    return server_->callbacks_.answer(request, visitor);
-  }
-
-  http::Response refusal_of(const http::Request& request, const std::string& why) const {
-    server_->callbacks_.refused(fmt::format("{} may not ask for {}: {}", name_,
-                                            plain_line(request.target, target_shown_bytes), why));
-    return {.status = 401,
-            .body = fmt::format("{}; a token helps (cpprunctl token)\n", why),
-            .fields = {{"WWW-Authenticate", "Bearer"}}};
-  }
-
-  void answer(const http::Request& request) {
-    http::Response response = answer_to(request);
-    if (response.goes_on && server_->watchers() >= server_->limits_.watchers) {
-      response = {.status = 503,
-                  .body = fmt::format("{} others watch already\n", server_->watchers())};
-    }
-    watches_ = response.goes_on && request.method == http::Method::get;
-    std::string bytes = session_.answer(response);
-    is_last_ = session_.closes() && !watches_;
-    if (watches_) server_->keep_alive();
-    say(std::move(bytes));
-    if (watches_ && server_ != nullptr) drain();
-  }
-
-  // A request has to be whole a while after its first byte, however its bytes trickle in.
-  void listen() {
-    const bool is_torn = session_.is_torn();
-    if (!std::exchange(was_torn_, is_torn) || !is_torn) {
-      since_ = std::chrono::steady_clock::now();
-      end_after(is_torn ? server_->limits_.request : server_->limits_.idle);
-    }
-    wait(asio::posix::stream_descriptor::wait_read, &Visit::read);
-  }
-
-  void read() {
-    std::array<char, bounds::link_read_bytes> chunk;
-    const ssize_t count = ::recv(fd(), chunk.data(), chunk.size(), MSG_DONTWAIT);
-    if (count < 0 && (errno == EAGAIN || errno == EINTR)) return listen();
-    if (count <= 0) return end();
-    unread_.append(chunk.data(), static_cast<std::size_t>(count));
-    serve_in_turn();
-  }
-
-  void say(std::string bytes) {
-    outbox_ = std::move(bytes);
-    sent_ = 0;
-    was_torn_ = false;
-    end_after(server_->limits_.answer);
-    write();
-  }
-
-  void write() {
-    while (sent_ < outbox_.size()) {
-      const ssize_t count =
-          ::send(fd(), outbox_.data() + sent_, outbox_.size() - sent_, MSG_DONTWAIT | MSG_NOSIGNAL);
-      if (count < 0 && errno == EINTR) continue;
-      if (count < 0 && errno == EAGAIN) {
-        return wait(asio::posix::stream_descriptor::wait_write, &Visit::write);
-      }
-      if (count < 0) return end();
-      sent_ += static_cast<std::size_t>(count);
-    }
-    outbox_ = {};
-    sent_ = 0;
-    if (watches_) return rest();
-    since_ = std::chrono::steady_clock::now();
-    if (!is_last_) return serve_in_turn();
-    // To close while something is unread would take the answer from whoever has not read it yet.
-    (void)::shutdown(fd(), SHUT_WR);  // Where that fails they are gone.
-    end_after(server_->limits_.farewell);
-    drain();
-  }
-
-  // Until there is more to say, or what was shown is good for no more.
-  void rest() {
-    timer_.cancel();
-    if (ends_at_) end_after(*ends_at_ - std::chrono::steady_clock::now());
-  }
-
-  // What it still says is of no interest, but that it hangs up is.
-  void drain() {
-    std::array<char, bounds::link_read_bytes> chunk;
-    const ssize_t count = ::recv(fd(), chunk.data(), chunk.size(), MSG_DONTWAIT);
-    if (count == 0 || (count < 0 && errno != EAGAIN && errno != EINTR)) return end();
-    wait(asio::posix::stream_descriptor::wait_read, &Visit::drain);
-  }
-
-  void wait(asio::posix::stream_descriptor::wait_type what, void (Visit::*then)()) {
-    socket_.async_wait(what, [self = shared_from_this(), then](const asio::error_code& error) {
-      if (self->server_ == nullptr) return;
-      if (error) return self->end();
-      try {
-        ((*self).*then)();
-      } catch (const std::bad_alloc&) {
-        self->end();  // there is no memory for it; nobody else notices
-      }
-    });
-  }
-
-  void end_after(Duration patience) {
-    timer_.expires_after(std::chrono::duration_cast<asio::steady_timer::duration>(patience));
-    timer_.async_wait([self = shared_from_this()](const asio::error_code& error) {
-      if (!error) self->end();
-    });
-  }
-
-  StatusServer* server_;  // null: it has ended
-  PeerAddress peer_;
-  Visitor visitor_;
-  bool is_by_secret_ = false;  // or by a token of one
-  std::string name_;
-  std::string objection_;  // to whoever shows no token; empty: there is none
-  asio::posix::stream_descriptor socket_;
-  asio::steady_timer timer_;
-  http::Session session_;
-  std::string unread_;  // has come, and the session has no room for it yet
-  std::string outbox_;
-  std::size_t sent_ = 0;                      // of the outbox
-  bool is_last_ = false;                      // what is said now is the last of this connection
-  bool watches_ = false;                      // its answer goes on
-  std::optional<std::string> watched_owner_;  // of whose jobs alone it may hear
-  // What it has shown is good for no more then.
-  std::optional<std::chrono::steady_clock::time_point> ends_at_;
-  bool was_torn_ = false;                        // the deadline that runs is that of a request
-  std::chrono::steady_clock::time_point since_;  // when it began to wait
-};
 
 StatusServer::StatusServer(asio::io_context& context, StatusAccess access, Callbacks callbacks,
                            const StatusLimits& limits)
@@ -310,16 +55,20 @@ void StatusServer::adopt_holder(FileDescriptor socket, Credential credential) {
 }
 
 void StatusServer::receive(FileDescriptor socket, const Comer& comer, std::string first_bytes) {
-  if (visits_.size() >= limits_.connections && !make_room()) {
+  const auto may = may_look(access_, comer.visitor, ::geteuid());
+  const bool is_known = comer.visitor.credential || comer.visitor.user;
+  const Standing standing = !may       ? Standing::stranger
+                            : is_known ? Standing::proven
+                                       : Standing::admitted;
+  if (visits_.size() >= limits_.connections && !make_room(standing)) {
     return callbacks_.refused(fmt::format("{} may not look now: {} others are being answered",
                                           comer.name, visits_.size()));
   }
-  const auto may = may_look(access_, comer.visitor, ::geteuid());
   const std::string objection = may ? std::string() : may.error().reason;
   if (!may && callbacks_.credential == nullptr) {
     callbacks_.refused(fmt::format("{} may not look: {}", comer.name, objection));
   }
-  const auto visit = std::make_shared<Visit>(*this, comer, std::move(first_bytes));
+  const auto visit = std::make_shared<Visit>(*this, comer, standing, std::move(first_bytes));
   if (const std::string why = visit->take(std::move(socket)); !why.empty()) {
     return callbacks_.refused(fmt::format("{} cannot be answered: {}", comer.name, why));
   }
@@ -336,6 +85,27 @@ Visitor StatusServer::visitor_of(int socket, const PeerAddress& peer) const {
 std::size_t StatusServer::watchers() const {
   return static_cast<std::size_t>(
       std::ranges::count_if(visits_, [](const auto& visit) { return visit->watches(); }));
+}
+
+// One owner of a daemon takes half of the places at most, and all of them leave some.
+std::string StatusServer::objection_to_watching(const std::optional<std::string>& owner) const {
+  const std::size_t all = watchers();
+  if (all >= limits_.watchers) return fmt::format("{} others watch already", all);
+  if (!owner) return {};
+  std::size_t own = 0;
+  std::size_t owners = 0;
+  for (const auto& visit : visits_) {
+    if (!visit->watches() || !visit->watched_owner()) continue;
+    ++owners;
+    if (visit->watched_owner() == owner) ++own;
+  }
+  if (own >= (limits_.watchers + 1) / 2) {
+    return fmt::format("{} others watch already with a secret of \"{}\"", own, *owner);
+  }
+  if (owners + operators_watch >= limits_.watchers) {
+    return fmt::format("{} others watch already; the places that are left are for \"admin\"", all);
+  }
+  return {};
 }
 
 void StatusServer::tell_watchers(const std::string& bytes, const std::string* owner) {
@@ -364,15 +134,13 @@ void StatusServer::keep_alive() {
   });
 }
 
-// Whoever has asked for nothing for longest goes; not those who are being answered.
-bool StatusServer::make_room() {
-  std::shared_ptr<Visit> longest;
-  for (const auto& visit : visits_) {
-    if (visit->is_being_answered()) continue;
-    if (!longest || visit->since() < longest->since()) longest = visit;
-  }
-  if (!longest) return false;
-  longest->end();
+bool StatusServer::make_room(Standing newcomer) {
+  std::vector<VisitPlace> places;
+  places.reserve(visits_.size());
+  for (const auto& visit : visits_) places.push_back(visit->place());
+  const auto goes = who_gives_way(places, newcomer);
+  if (!goes) return false;
+  std::shared_ptr(visits_[*goes])->end();
   return true;
 }
 

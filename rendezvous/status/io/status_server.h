@@ -2,8 +2,8 @@
 #pragma once
 // Serves whoever looks, over connections that somebody else has accepted: a few at a time, each
 // within deadlines, and one request of each between two looks at everything else. Nobody who is
-// slow, says nothing or reads nothing keeps the next one out: where there is no room, whoever has
-// waited for longest goes. While nobody looks there is nothing here that could wake anybody up.
+// slow, says nothing or reads nothing keeps the next one out: where there is no room, somebody
+// gives way (visit_places.h). While nobody looks there is nothing here that could wake anybody up.
 
 #include <asio/io_context.hpp>
 #include <asio/steady_timer.hpp>
@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -22,6 +23,7 @@
 #include "rendezvous/peer_address.h"
 #include "rendezvous/status/io/turns.h"
 #include "rendezvous/status/status_access.h"
+#include "rendezvous/status/visit_places.h"
 
 namespace cpprun {
 
@@ -81,8 +83,9 @@ class StatusServer {
 
   Visitor visitor_of(int socket, const PeerAddress& peer) const;
   void receive(FileDescriptor socket, const Comer& comer, std::string first_bytes);
+  std::string objection_to_watching(const std::optional<std::string>& owner) const;
   void keep_alive();
-  bool make_room();
+  bool make_room(Standing newcomer);
   void forget(const Visit* visit);
 
   asio::io_context& context_;

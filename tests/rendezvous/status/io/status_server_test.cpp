@@ -60,11 +60,14 @@ struct Stage {
                       return http::Response{
                           .body = request.target == "/long" ? std::string(long_bytes, 'x') : "ok"};
                     },
-                .refused = [this](std::string line) { lines.push_back(std::move(line)); }},
+                .refused = [this](std::string line) { lines.push_back(std::move(line)); },
+                .credential = [](const http::Request&) -> Result<Credential> {
+                  return failure("that is no token");
+                }},
                limits) {}
 
-  // Somebody who has come over loopback and has said that already.
-  Client visitor(const std::string& first_bytes) {
+  // Somebody who has come over loopback, or seems to come from there, and has said that already.
+  Client visitor(const std::string& first_bytes, const char* from = nullptr) {
     const FileDescriptor door(::socket(AF_INET, SOCK_STREAM, 0));
     sockaddr_in address{};
     address.sin_family = AF_INET;
@@ -79,6 +82,10 @@ struct Stage {
     sockaddr_storage peer{};
     size = sizeof peer;
     FileDescriptor accepted(::accept(door.get(), reinterpret_cast<sockaddr*>(&peer), &size));
+    if (from != nullptr) {
+      auto& seen = reinterpret_cast<sockaddr_in&>(peer);
+      REQUIRE(::inet_pton(AF_INET, from, &seen.sin_addr) == 1);
+    }
     server.adopt(std::move(accepted), peer_of(peer), first_bytes);
     return client;
   }
@@ -241,6 +248,30 @@ TEST_CASE("where there is no room, whoever has asked for nothing for longest goe
   second.listen();
   CHECK_FALSE(second.closed);
   CHECK(stage.server.size() == 2);
+}
+
+TEST_CASE("who may not look is told so once, and its connection is over") {
+  Stage stage;
+  Client stranger = stage.visitor(get_short + get_short, "10.0.0.9");
+  stage.until_closed(stranger);
+  const auto first = stranger.heard.find("401 Unauthorized");
+  CHECK(first != std::string::npos);
+  CHECK(stranger.heard.find("401 Unauthorized", first + 1) == std::string::npos);
+  CHECK(stage.asked == 0);
+}
+
+TEST_CASE("strangers keep nobody out who may look, and the watcher stays") {
+  Stage stage(StatusAccess::user, {.connections = 3});
+  Client own = stage.visitor(get_short);
+  stage.until_heard(own, "ok");
+  std::vector<Client> strangers;
+  for (int at = 0; at < 50; ++at) strangers.push_back(stage.visitor("GET /", "10.0.0.9"));
+  own.heard.clear();
+  own.say(get_short);
+  stage.until_heard(own, "ok");
+  Client next = stage.visitor(get_short);
+  stage.until_heard(next, "ok");
+  CHECK_FALSE(own.closed);
 }
 
 TEST_CASE("a crowd of watchers is never larger than there is room for") {
