@@ -5,15 +5,27 @@
 
 namespace cpprun {
 
+namespace {
+
+// So many addresses may have a fair share of the places each.
+constexpr std::size_t shares = 64;
+
+}  // namespace
+
+HandshakeId HandshakePlaces::who_goes() const {
+  const auto most =
+      std::ranges::max_element(by_address_, {}, [](const auto& entry) { return entry.second; });
+  if (most->second <= std::max<std::size_t>(places_max_ / shares, 1)) return places_.begin()->first;
+  return std::ranges::find_if(
+             places_, [&](const auto& entry) { return entry.second.address == most->first; })
+      ->first;
+}
+
 HandshakePlaces::Taken HandshakePlaces::take(TimePoint now, const std::string& address) {
   Taken taken{.id = {}, .evicted = std::nullopt};
   if (places_.size() >= places_max_) {
-    const auto most =
-        std::ranges::max_element(by_address_, {}, [](const auto& entry) { return entry.second; });
-    const auto longest = std::ranges::find_if(
-        places_, [&](const auto& entry) { return entry.second.address == most->first; });
-    taken.evicted = longest->first;
-    leave(longest->first);
+    taken.evicted = who_goes();
+    leave(*taken.evicted);
   }
   taken.id = last_ = HandshakeId{last_.value + 1};
   places_.emplace(taken.id, Place{address, now + patience_});

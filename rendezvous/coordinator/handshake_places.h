@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 // Who has come to prove that it holds the secret, and has not done so yet. There are so many places
-// and no more. Where all are taken the newcomer gets one all the same: of the address that has most
-// of them, whoever has waited longest gives up its own. So a flood of half handshakes pushes out
-// itself.
+// and no more. Where all are taken the newcomer gets one all the same: where one address has more
+// than its share, whoever of it has waited longest gives up its own, and so a flood pushes out
+// itself; of a flood that comes from very many addresses everybody has few, and whoever has waited
+// longest of all goes, which is nobody who answers at once. An address counts as PeerAddress has
+// it: a network of IPv6 is one.
 
 #include <cstddef>
 #include <cstdint>
@@ -45,6 +47,8 @@ class HandshakePlaces {
     std::string address;
     TimePoint deadline{};
   };
+
+  HandshakeId who_goes() const;
 
   std::size_t places_max_;
   Duration patience_;

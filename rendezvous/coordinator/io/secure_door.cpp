@@ -31,7 +31,7 @@ void SecureDoor::adopt(asio::ip::tcp::socket socket, const PeerAddress& peer,
   } catch (const std::bad_alloc&) {
     return callbacks_.refused(peer, "there is no memory for it");
   }
-  const auto taken = places_.take(boot_now(), peer.host_text());
+  const auto taken = places_.take(boot_now(), peer.source().host_text());
   if (taken.evicted) turn_out(*taken.evicted, "others came, and it had not proven anything yet");
   visitors_[taken.id] = {peer, handshake};
   handshake->start(

@@ -47,3 +47,18 @@ TEST_CASE("where all places are taken, the address that has most of them gives o
   places.leave(other.id);
   CHECK(places.size() == 2);
 }
+
+TEST_CASE("a flood from very many addresses pushes out its own oldest, whatever somebody's name") {
+  constexpr std::size_t most = 64;
+  HandshakePlaces places(most, 5s);
+  const auto from = [](std::size_t number) { return "10.9.0." + std::to_string(number); };
+  std::size_t number = 0;
+  for (; number < most; ++number) places.take(start, from(number));
+  // Its address is the first in the order of their names.
+  const auto honest = places.take(start, "10.0.0.1");
+  CHECK(honest.evicted == HandshakeId{1});
+  for (std::size_t more = 1; more < most; ++more, ++number) {
+    CHECK(places.take(start, from(number)).evicted != honest.id);
+  }
+  CHECK(places.take(start, from(number)).evicted == honest.id);
+}
