@@ -122,6 +122,13 @@ bool StoreSessions::close_silent(const std::string& reason, ConnectionId newest)
   return true;
 }
 
+bool StoreSessions::close_silent_of(const PeerAddress& peer, const std::string& reason) {
+  Session* const silent = strangers_.longest_silent_of(table_, peer.source());
+  if (silent == nullptr) return false;
+  close(*silent, reason);
+  return true;
+}
+
 // Nobody hears from that connection again. Others may: what it leaves behind is passed on.
 void StoreSessions::close(Session& session, const std::string& reason, bool is_ordinary) {
   const ConnectionId id = session.id;

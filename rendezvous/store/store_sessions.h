@@ -86,6 +86,8 @@ class StoreSessions {
   void close(ConnectionId id, const std::string& reason, bool is_ordinary = false);
   // The same for who has been silent for longest, `newest` excepted; false where nobody is silent.
   bool close_silent(const std::string& reason, ConnectionId newest = {});
+  // The same of those that count for the address of `peer`.
+  bool close_silent_of(const PeerAddress& peer, const std::string& reason);
 
   // --- a turn ---
   void begin_turn(TimePoint now);

@@ -31,4 +31,12 @@ Session* Strangers::longest_silent(SessionTable& table, ConnectionId newest) {
   return nullptr;
 }
 
+Session* Strangers::longest_silent_of(SessionTable& table, const PeerAddress& source) const {
+  for (const ConnectionId each : line_) {
+    Session* const silent = still_silent(table, each);
+    if (silent != nullptr && silent->peer.source() == source) return silent;
+  }
+  return nullptr;
+}
+
 }  // namespace cpprun

@@ -141,8 +141,12 @@ void ConnectionSet::Impl::open_connection(int fd, const PeerAddress& peer, std::
   FileDescriptor socket(fd);
   sessions_.spend(bounds::store_work_of_connection);
   Port& port = ports_[number];
+  // Somebody there who has said nothing yet must not keep out whoever has something to say.
   if (const std::string objection = ledger_->objection_to_connection(peer); !objection.empty()) {
-    return port.host->note({.peer = peer, .text = "refused: " + objection});
+    if (!sessions_.close_silent_of(peer, "it said nothing, and others came from its address")) {
+      return port.host->note({.peer = peer, .text = "refused: " + objection});
+    }
+    perform();
   }
   const ConnectionId id = sessions_.open(fd, peer, number, port.dialect);
   epoll_event event{};

@@ -24,6 +24,23 @@ TEST_CASE("who came first and still says nothing has been silent for longest") {
   CHECK(strangers.longest_silent(table, ids[3])->socket == 12);
 }
 
+TEST_CASE("of one address, whoever of it has been silent for longest is found") {
+  const auto from = [](std::uint8_t last) {
+    PeerAddress peer;
+    peer.ip = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xFF, 0xFF, 10, 0, 0, last};
+    return peer;
+  };
+  SessionTable table;
+  Strangers strangers;
+  for (const int fd : {10, 11, 12}) {
+    strangers.add(table.open(fd, from(fd == 10 ? 1 : 2), 0).id, table);
+  }
+  CHECK(strangers.longest_silent_of(table, from(2))->socket == 11);
+  strangers.longest_silent_of(table, from(2))->speaks = Speaks::store;
+  CHECK(strangers.longest_silent_of(table, from(2))->socket == 12);
+  CHECK(strangers.longest_silent_of(table, from(3)) == nullptr);
+}
+
 TEST_CASE("a crowd that speaks and goes leaves nothing behind in the line of strangers") {
   SessionTable table;
   Strangers strangers;

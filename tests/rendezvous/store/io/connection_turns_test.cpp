@@ -182,7 +182,8 @@ TEST_CASE("an address has so many connections, and another is refused with a rea
   ServedSet served({.memory = {.address_connections_max = 2}});
   RawClient first(served.listening.port);
   RawClient second(served.listening.port);
-  until_present(served, 2);
+  CHECK(served.ask(first, hello + request(c10d::Add{"m", 1}), 8) == number(1));
+  CHECK(served.ask(second, hello + request(c10d::Add{"m", 1}), 8) == number(2));
   RawClient third(served.listening.port);
   served.until_closed(third);
   CHECK(served.has_note("refused: its address has all of the 2 connections that it may"));
@@ -190,6 +191,19 @@ TEST_CASE("an address has so many connections, and another is refused with a rea
   until_present(served, 1);
   RawClient fourth(served.listening.port);
   CHECK(served.ask(fourth, hello + request(c10d::Add{"n", 1}), 8) == number(1));
+}
+
+TEST_CASE("who says nothing gives way where its address has all that it may") {
+  ServedSet served({.memory = {.address_connections_max = 2}});
+  RawClient speaks(served.listening.port);
+  CHECK(served.ask(speaks, hello + request(c10d::Add{"n", 1}), 8) == number(1));
+  RawClient silent(served.listening.port);
+  until_present(served, 2);
+  RawClient next(served.listening.port);
+  served.until_closed(silent);
+  CHECK(served.has_note("it said nothing, and others came from its address"));
+  CHECK(served.ask(next, hello + request(c10d::Add{"n", 1}), 8) == number(2));
+  CHECK(served.ask(speaks, request(c10d::Add{"n", 1}), 8) == number(3));
 }
 
 TEST_CASE("a store that was emptied is freed over several turns, and can be used meanwhile") {
