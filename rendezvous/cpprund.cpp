@@ -3,6 +3,7 @@
 
 #include <unistd.h>
 
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 
@@ -16,6 +17,8 @@
 #include "rendezvous/io/steadiness.h"
 
 int main(int argc, char** argv) {
+  // Until it can be heard: the secrets will have been read for the first time by then.
+  (void)std::signal(SIGHUP, SIG_IGN);
   cpprun::fill_standard_streams();
   cpprun::survive_failed_writes();
   const auto environment = cpprun::environment_of(environ);

@@ -14,6 +14,7 @@ namespace cpprun {
 struct Owner {
   std::string name;
   Secrets secrets;
+  bool sees_all = false;  // everybody's jobs, and has a say in them
 };
 using Owners = std::vector<Owner>;
 
@@ -22,7 +23,8 @@ inline constexpr std::size_t owners_max = 1024;
 // Of the one owner where a daemon has one file of secrets.
 inline constexpr std::string_view only_owner_name = "default";
 
-// Who sees everybody's jobs where there are several owners, and has a say in them.
+// Who sees all where each owner has a file. That somebody is the last one left makes it nobody
+// else.
 inline constexpr std::string_view admin_name = "admin";
 
 // A file's name: 1 to 64 letters, digits, dots, dashes, underscores.

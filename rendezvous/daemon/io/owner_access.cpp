@@ -11,9 +11,8 @@ Result<void> OwnerAccess::take(Owners owners) {
   Secrets all;
   std::map<std::string, Holder> holders;
   for (auto& owner : owners) {
-    const bool sees_all = owners.size() == 1 || owner.name == admin_name;
     for (auto& secret : owner.secrets) {
-      holders[secret.id] = {.owner = owner.name, .sees_all = sees_all};
+      holders[secret.id] = {.owner = owner.name, .sees_all = owner.sees_all};
       all.push_back(std::move(secret));
     }
   }

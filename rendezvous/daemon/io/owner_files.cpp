@@ -90,7 +90,9 @@ Result<OwnerFiles> read_folder(const std::string& path) {
     }
     auto secrets = read_secret_in(folder, name, file);
     if (!secrets) return tl::unexpected(std::move(secrets.error()));
-    files.owners.push_back({.name = std::move(name), .secrets = std::move(*secrets)});
+    const bool sees_all = name == admin_name;
+    files.owners.push_back(
+        {.name = std::move(name), .secrets = std::move(*secrets), .sees_all = sees_all});
   }
   if (files.owners.empty()) {
     return refused(path, fmt::format("it has no file of secrets, so that nobody could be let in; "
@@ -118,7 +120,8 @@ Result<OwnerFiles> read_owner_files(const DaemonOptions& options) {
   if (options.secret_file.empty()) return files;
   auto secrets = read_secret_file(options.secret_file);
   if (!secrets) return tl::unexpected(std::move(secrets.error()));
-  files.owners.push_back({.name = std::string(only_owner_name), .secrets = std::move(*secrets)});
+  files.owners.push_back(
+      {.name = std::string(only_owner_name), .secrets = std::move(*secrets), .sees_all = true});
   return files;
 }
 
