@@ -2,6 +2,7 @@
 #include "launcher/control/io/jobs.h"
 
 #include <fmt/format.h>
+#include <sys/prctl.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -43,6 +44,8 @@ Result<Found> places_of(const Wish& wish, const Environment& environment) {
   if (!wish.address) return find_places(environment, wish.of_all_users);
   auto secrets = find_secrets(wish.secret_file, environment);
   if (!secrets) return tl::unexpected<Error>(secrets.error());
+  // Nor has any other process of this user a look at it, or a core file.
+  if (!secrets->empty()) (void)::prctl(PR_SET_DUMPABLE, 0);
   auto secure = LinkSecurity(*std::move(secrets)).for_dialing();
   if (!secure) return tl::unexpected<Error>(secure.error());
   return Found{.places = {{.door = {}, .address = wish.address, .secure = *std::move(secure)}},
