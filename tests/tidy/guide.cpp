@@ -36,6 +36,7 @@ constexpr std::array speakers = {
     Speaker{"rendezvous/coordinator/coordinator.cpp", "this daemon"},
     Speaker{"rendezvous/coordinator/job_places.cpp"},
     Speaker{"rendezvous/daemon/activation.cpp"},
+    Speaker{"launcher/plan/gpus.cpp"},
     Speaker{"launcher/plan/program.cpp"},
     Speaker{"launcher/plan/numa.cpp"},
     Speaker{"launcher/plan/secrecy.cpp"},

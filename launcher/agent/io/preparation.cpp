@@ -2,6 +2,7 @@
 #include "launcher/agent/io/preparation.h"
 
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <iterator>
@@ -9,6 +10,7 @@
 
 #include "launcher/output/io/log_dir.h"
 #include "launcher/plan/io/addresses.h"
+#include "launcher/plan/io/gpus.h"
 #include "launcher/plan/io/host.h"
 #include "launcher/plan/io/topology.h"
 #include "launcher/plan/numa.h"
@@ -33,6 +35,14 @@ std::optional<Refusal> find_program(RunInputs& inputs) {
   if (!program->note.empty()) inputs.config.notes.push_back(program->note);
   inputs.program = std::move(*program);
   return std::nullopt;
+}
+
+// Machines without the driver are spared the look at everything on their bus.
+void tell_missing_gpus(RunInputs& inputs) {
+  if (::access("/proc/driver/nvidia/gpus", R_OK) != 0) return;
+  if (auto missing = missing_gpus(count_gpus(), inputs.environment)) {
+    inputs.config.notes.push_back(*std::move(missing));
+  }
 }
 
 std::optional<Refusal> bind_to_processors(RunInputs& inputs) {
@@ -119,6 +129,7 @@ std::optional<CliMistakes> open_output_files(RunInputs& inputs) {
 }
 
 std::optional<Refusal> look_around(RunInputs& inputs) {
+  tell_missing_gpus(inputs);
   if (auto refusal = find_program(inputs)) return refusal;
   if (auto refusal = bind_to_processors(inputs)) return refusal;
   return find_interfaces(inputs);
