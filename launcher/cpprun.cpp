@@ -21,6 +21,8 @@
 #include "launcher/fanout/io/host_side.h"
 #include "launcher/plan/io/host.h"
 #include "launcher/plan/secrecy.h"
+#include "launcher/preview/io/rehearsal.h"
+#include "launcher/report/io/terminal.h"
 #include "launcher/workers/io/watchdog.h"
 #include "proto/version.h"
 #include "rendezvous/io/secret_file.h"
@@ -68,26 +70,58 @@ int run(Config config, Environment environment) {
   }
 }
 
-// The person's end of --hosts. Its agents have everything else to do.
-int run_fan_out(CliFanOut job, const Environment& environment) {
-  const auto inputs = io::begin_inputs(job.config, environment);
-  const auto secrets = find_secrets(job.config.secret_file, environment);
+// The same as far as nothing is started by it.
+int rehearse(CliDryRun job, Environment environment) {
+  auto secrets = secrets_of(job.config, environment);
+  io::RunInputs inputs{.config = std::move(job.config),
+                       .environment = without_secret_place(std::move(environment))};
+  inputs.host = io::host_name();
+  inputs.style = io::own_console_style(inputs.environment, inputs.config.logs);
   if (!secrets) return io::refuse(inputs, {secrets.error().reason, usage_exit_code});
-  if (const auto missing = missing_secret(job.config); secrets->empty() && missing) {
-    return io::refuse(inputs, {*missing, usage_exit_code});
+  inputs.config.store = settle_store(inputs.config, !secrets->empty());
+  inputs.secrets = *std::move(secrets);
+  return io::rehearse(std::move(inputs), job.as_json);
+}
+
+// Adds to what the hosts are told what only this process knows; or why that cannot be.
+std::optional<io::Refusal> complete(fanout::Request& request, const Config& config,
+                                    const Environment& environment) {
+  const auto secrets = find_secrets(config.secret_file, environment);
+  if (!secrets) return io::Refusal{secrets.error().reason, usage_exit_code};
+  if (const auto missing = missing_secret(config); secrets->empty() && missing) {
+    return io::Refusal{*missing, usage_exit_code};
   }
   if (!secrets->empty()) {
     (void)::prctl(PR_SET_DUMPABLE, 0);
-    job.request.job.flags.emplace_back("--secret-file=-");
+    request.job.flags.emplace_back("--secret-file=-");
   }
-  for (const auto& secret : *secrets) job.request.job.secrets += secret_line(secret) + "\n";
-  job.request.job.folder = io::working_folder();
+  for (const auto& secret : *secrets) request.job.secrets += secret_line(secret) + "\n";
+  request.job.folder = io::working_folder();
+  return std::nullopt;
+}
+
+// The person's end of --hosts. Its agents have everything else to do.
+int run_fan_out(CliFanOut job, const Environment& environment) {
+  const auto inputs = io::begin_inputs(job.config, environment);
+  if (const auto refusal = complete(job.request, job.config, environment)) {
+    return io::refuse(inputs, *refusal);
+  }
   const ConsoleMessages messages{inputs.style};
   return io::run_console(
       std::move(job.request), environment, [&](const std::string& sentence, bool is_error) {
         const auto text = is_error ? messages.warning(sentence) : messages.note(sentence);
         std::fputs(text.c_str(), stderr);
       });
+}
+
+int rehearse_fan_out(CliDryRun job, const Environment& environment) {
+  io::RunInputs inputs{.config = job.config, .environment = environment};
+  inputs.host = io::host_name();
+  inputs.style = io::own_console_style(environment, job.config.logs);
+  if (const auto refusal = complete(*job.request, job.config, environment)) {
+    return io::refuse(inputs, *refusal);
+  }
+  return io::rehearse_on_hosts(*std::move(job.request), inputs, job.as_json);
 }
 
 // What a console's remote shell has started here.
@@ -116,6 +150,10 @@ int main(int argc, char** argv) {
   if (const auto* mistakes = std::get_if<CliMistakes>(&outcome)) return io::refuse(*mistakes);
   if (auto* job = std::get_if<CliFanOut>(&outcome)) {
     return run_fan_out(std::move(*job), environment);
+  }
+  if (auto* job = std::get_if<CliDryRun>(&outcome)) {
+    return job->request ? rehearse_fan_out(std::move(*job), environment)
+                        : rehearse(std::move(*job), std::move(environment));
   }
   return run(std::get<Config>(std::move(outcome)), std::move(environment));
 }

@@ -105,6 +105,21 @@ void check_script(const CommandLine& line, const Program& program, Mistakes& mis
   }
 }
 
+CommandLine without_random_id(CommandLine line) {
+  line.random_id.clear();
+  return line;
+}
+
+// What the console's machine has to know beyond the flags.
+void complete(const Config& config, fanout::Request& request) {
+  request.wanted.grace = config.grace;
+  request.job.grace_milliseconds = static_cast<std::uint32_t>(
+      std::chrono::duration_cast<std::chrono::milliseconds>(config.grace).count());
+  request.job.program = {config.program.script};
+  request.job.program.insert(request.job.program.end(), config.program.arguments.begin(),
+                             config.program.arguments.end());
+}
+
 }  // namespace
 
 CliOutcome read_command_line(const CommandLine& line) {
@@ -128,22 +143,24 @@ CliOutcome read_command_line(const CommandLine& line) {
   }
   declaration.settle(mistakes);
   auto fan_out = fan_out_request(flags, declaration, line, mistakes);
-  auto config = config_of(flags, line, mistakes);
+  const bool is_dry = is_on(flags.dry_run);
+  if (is_on(flags.json) && !is_dry) {
+    mistakes.add(flags.json.place, flags.json.source + " has no effect without --dry-run");
+  }
+  auto config = config_of(flags, is_dry ? without_random_id(line) : line, mistakes);
   config.notes.insert(config.notes.begin(), taken.begin(), taken.end());
   config.program.script = words.script.value_or("");
   config.program.arguments = std::move(words.arguments);
   if (!fan_out) check_script(line, config.program, mistakes);
   if (fan_out && config.program.script.empty()) check_script(line, config.program, mistakes);
   if (!mistakes.empty()) {
+    // What starts nothing leaves no file either.
+    if (is_dry) return CliMistakes{mistakes.sentences()};
     return CliMistakes{mistakes.sentences(), config.logs.report_file, config.logs.events_file};
   }
+  if (fan_out) complete(config, *fan_out);
+  if (is_dry) return CliDryRun{std::move(config), std::move(fan_out), is_on(flags.json)};
   if (!fan_out) return config;
-  fan_out->wanted.grace = config.grace;
-  fan_out->job.grace_milliseconds = static_cast<std::uint32_t>(
-      std::chrono::duration_cast<std::chrono::milliseconds>(config.grace).count());
-  fan_out->job.program = {config.program.script};
-  fan_out->job.program.insert(fan_out->job.program.end(), config.program.arguments.begin(),
-                              config.program.arguments.end());
   return CliFanOut{std::move(config), std::move(*fan_out)};
 }
 

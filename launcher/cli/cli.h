@@ -4,6 +4,7 @@
 // mistakes are found in one pass and reported together, each with its flag and what would be right.
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
@@ -45,15 +46,23 @@ struct CliMistakes {
   friend bool operator==(const CliMistakes&, const CliMistakes&) = default;
 };
 
-// A Config may still name a script that cannot be run. On its own that is refused at the start,
-// with the report that was asked for; it is listed here only beside other mistakes.
 // A job that a console starts on its hosts; `config` is what the console itself needs of it.
 struct CliFanOut {
   Config config;
   fanout::Request request;
 };
 
-using CliOutcome = std::variant<Config, CliText, CliMistakes, CliFanOut>;
+// --dry-run: what would be started is told, and nothing is. Whatever is made up at a start is empty
+// in `config`: the id of a job that was given none.
+struct CliDryRun {
+  Config config;
+  std::optional<fanout::Request> request;  // where it has hosts
+  bool as_json = false;
+};
+
+// A Config may still name a script that cannot be run. On its own that is refused at the start,
+// with the report that was asked for; it is listed as a mistake only beside others.
+using CliOutcome = std::variant<Config, CliText, CliMistakes, CliFanOut, CliDryRun>;
 
 CliOutcome read_command_line(const CommandLine& line);
 

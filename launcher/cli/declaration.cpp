@@ -248,6 +248,10 @@ void Declaration::declare_general(Flags& flags) {
   add<std::string>(flags.config, "--config", "FILE", file_name,
                    "Defaults of flags, a line each: nnodes = 2 (CPPRUN_CONFIG)")
       .variables = {"CPPRUN_CONFIG"};
+  // No variable: one that lets every job of a shell start nothing would be a trap.
+  add(flags.dry_run, "--dry-run", "Print what would be started where, and start nothing")
+      .variables.clear();
+  add(flags.json, "--json", "The same as JSON, with --dry-run").variables.clear();
   add<std::string>(flags.print_completion, "--print-completion", "SHELL", any_text,
                    "Print completions for bash, zsh, fish or tcsh")
       .choices = {"bash", "zsh", "fish", "tcsh"};

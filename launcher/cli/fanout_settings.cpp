@@ -9,20 +9,17 @@
 #include <utility>
 
 #include "launcher/fanout/agent_words.h"
-#include "launcher/fanout/host_list.h"
-#include "proto/host_list.h"
-#include "proto/text.h"
+#include "launcher/fanout/host_choice.h"
 
 namespace cpprun {
 
 namespace {
 
-constexpr std::string_view slurm_hosts = "slurm";
 // The console's own, or said to each agent in a way of its own.
-constexpr std::array<std::string_view, 14> kept_flags = {
-    "ship",        "hosts",       "hostfile",     "remote-shell",  "export",
-    "nnodes",      "master-addr", "master-port",  "rdzv-endpoint", "rdzv-backend",
-    "secret-file", "config",      "no-scheduler", "rdzv-conf"};
+constexpr std::array<std::string_view, 16> kept_flags = {
+    "ship",        "dry-run", "json",         "hosts",       "hostfile",      "remote-shell",
+    "export",      "nnodes",  "master-addr",  "master-port", "rdzv-endpoint", "rdzv-backend",
+    "secret-file", "config",  "no-scheduler", "rdzv-conf"};
 
 class Reader {
  public:
@@ -46,6 +43,10 @@ class Reader {
                                                       : "--" + flag->name);
     }
     request.job.flags.emplace_back("--no-scheduler");
+    request.job.is_rehearsal = is_on(flags_.dry_run);
+    if (request.job.is_rehearsal) {
+      request.job.flags.insert(request.job.flags.end(), {"--dry-run", "--json"});
+    }
     read_environment(request.job);
     read_shell(request.job);
     leave_to_agents();
@@ -62,7 +63,10 @@ class Reader {
     if (flags_.hosts.given && flags_.hostfile.given) {
       complain(flags_.hostfile, " and --hosts both name the hosts; leave one of them out");
     }
-    const HostList hosts = flags_.hosts.value ? hosts_of(*flags_.hosts.value) : file_of();
+    const HostList hosts = flags_.hosts.value
+                               ? fanout::hosts_of(*flags_.hosts.value, line_.environment)
+                               : fanout::hosts_in_file(flags_.hostfile.value.value_or(""),
+                                                       flags_.hostfile.source, line_.read_file);
     if (!hosts) {
       for (const auto& mistake : hosts.error()) {
         if (flags_.hosts.value)
@@ -72,34 +76,7 @@ class Reader {
       }
       return;
     }
-    for (const auto& host : *hosts) {
-      wanted.members.push_back(
-          {static_cast<int>(wanted.members.size()), host.name, host.slots.value_or(0)});
-    }
-  }
-
-  HostList hosts_of(const std::string& text) {
-    if (text != slurm_hosts) return parse_hosts(text);
-    const auto* list = find_variable(line_.environment, "SLURM_JOB_NODELIST");
-    if (list == nullptr) {
-      return tl::unexpected(std::vector<std::string>{
-          "SLURM_JOB_NODELIST is not set; give --hosts=slurm inside of an allocation, by salloc or "
-          "in a batch script"});
-    }
-    const auto names = expand_hosts(*list);
-    if (!names) return tl::unexpected(std::vector<std::string>{names.error().reason});
-    std::vector<Host> hosts;
-    for (const auto& name : *names) hosts.push_back({name, std::nullopt});
-    return hosts;
-  }
-
-  HostList file_of() {
-    const std::string& path = flags_.hostfile.value.value_or("");
-    const auto text = line_.read_file(path);
-    if (text) return parse_host_file(*text, path);
-    return tl::unexpected(std::vector<std::string>{
-        fmt::format("{}={} cannot be read: {}; give the path of a text file with a host a line",
-                    flags_.hostfile.source, path, text.error().reason)});
+    wanted.members = fanout::members_of(*hosts);
   }
 
   // --nnodes may say how many of them are enough, and nothing else.
@@ -143,15 +120,7 @@ class Reader {
   }
 
   void read_shell(fanout::JobTerms& job) {
-    job.shell = {"ssh", "-T", "-o", "BatchMode=yes", "{host}"};
-    if (flags_.hosts.value == std::string(slurm_hosts)) {
-      job.shell = {"srun", "--overlap", "--nodes=1", "--ntasks=1", "--nodelist={host}"};
-    }
-    if (!flags_.remote_shell.value) return;
-    job.shell.clear();
-    for (const auto word : split(*flags_.remote_shell.value, ' ')) {
-      if (!trimmed(word).empty()) job.shell.emplace_back(trimmed(word));
-    }
+    job.shell = fanout::remote_shell(flags_.remote_shell.value, flags_.hosts.value);
     if (job.shell.empty()) complain(flags_.remote_shell, " names no program");
   }
 
@@ -162,6 +131,9 @@ class Reader {
     flags_.rdzv_backend = {};
     flags_.rdzv_endpoint = {};
     flags_.node_rank = {};
+    // Each counts its own; a number may be checked here.
+    const auto& workers = flags_.nproc_per_node.value.value_or("");
+    if (workers == "gpu" || workers == "cpu" || workers == "auto") flags_.nproc_per_node = {};
   }
 
   Flags& flags_;

@@ -102,6 +102,8 @@ struct Flags {
   Flag<std::string> logs_specs;
   // General
   Flag<std::string> config;
+  Flag<bool> dry_run;
+  Flag<bool> json;
   Flag<std::string> print_completion;
   Flag<bool> print_man;
   Flag<bool> help;

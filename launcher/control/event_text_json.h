@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-#include "launcher/control/table.h"
+#include "launcher/table.h"
 
 namespace cpprun {
 

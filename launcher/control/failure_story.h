@@ -5,7 +5,7 @@
 #include <string>
 
 #include "launcher/control/job_view.h"
-#include "launcher/control/table.h"
+#include "launcher/table.h"
 
 namespace cpprun {
 

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "launcher/control/job_view.h"
-#include "launcher/control/table.h"
+#include "launcher/table.h"
 
 namespace cpprun {
 

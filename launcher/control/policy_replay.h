@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "launcher/control/policy_trace_json.h"
-#include "launcher/control/table.h"
+#include "launcher/table.h"
 #include "proto/restart_rules.h"
 
 namespace cpprun {

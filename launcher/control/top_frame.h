@@ -9,7 +9,7 @@
 
 #include "launcher/control/job_view.h"
 #include "launcher/control/overview.h"
-#include "launcher/control/table.h"
+#include "launcher/table.h"
 
 namespace cpprun {
 

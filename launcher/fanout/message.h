@@ -32,6 +32,7 @@ struct JobTerms {
   std::string conf;  // --rdzv-conf as it was given
   bool ship = false;
   std::uint32_t grace_milliseconds = 0;
+  bool is_rehearsal = false;  // --dry-run: no port is looked for
   friend bool operator==(const JobTerms&, const JobTerms&) = default;
 };
 

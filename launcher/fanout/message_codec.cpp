@@ -113,7 +113,8 @@ void members(Side& side, T& m) {
   if constexpr (std::is_same_v<M, Terms>) {
     auto& job = m.job;
     side.all(m.members, job.flags, job.program, job.environment, job.folder, job.secrets);
-    side.all(job.shell, job.nodes, job.elastic, job.conf, job.ship, job.grace_milliseconds);
+    side.all(job.shell, job.nodes, job.elastic, job.conf, job.ship, job.grace_milliseconds,
+             job.is_rehearsal);
   } else if constexpr (std::is_same_v<M, Begin>) {
     side.all(m.only, m.master, m.address, m.port);
   } else if constexpr (std::is_same_v<M, Stop>) {

@@ -1,12 +1,14 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""cpprun --hosts with a remote shell whose hosts are all this machine:
+"""cpprun --hosts and --dry-run with a remote shell whose hosts are all this
+machine:
 
     hosts_test.py CPPRUN
 
 Only the standard library."""
 
 import collections
+import json
 import os
 import shutil
 import signal
@@ -141,6 +143,93 @@ class HostsTest(unittest.TestCase):
         console.kill()
         console.communicate(timeout=SECONDS_MAX)
         self.wait_until(lambda: not self.left(), "nobody is left")
+
+    def rehearse(self, *words, **variables):
+        """A dry run on this machine alone, in an empty folder, and what it has left there."""
+        folder = tempfile.mkdtemp(dir=self.folder)
+        environment = dict(os.environ, TMPDIR=folder, **variables)
+        ended = subprocess.run([CPPRUN, "--dry-run", *words], cwd=folder, env=environment,
+                               stdin=subprocess.DEVNULL, capture_output=True, text=True,
+                               timeout=SECONDS_MAX)
+        self.assertEqual(os.listdir(folder), [], "nothing is made")
+        return ended
+
+    def test_a_dry_run_tells_all_and_makes_no_file(self):
+        ended = self.rehearse("--json", "--nproc-per-node=2", "--log-dir=logs", "--tee=3",
+                              "--report=report", "--events=events", "--no-python", "touch",
+                              "worker-${local_rank}", NCCL_DEBUG="WARN", WANDB_API_KEY="hush")
+        self.assertEqual((ended.returncode, ended.stderr), (0, ""))
+        self.assertNotIn("hush", ended.stdout)
+        told = json.loads(ended.stdout)
+        node, = told["nodes"]
+        self.assertEqual(node["inherited"]["NCCL_DEBUG"], "WARN")
+        self.assertEqual([each["command"][1] for each in node["workers"]],
+                         ["worker-0", "worker-1"])
+        self.assertEqual([each["variables"]["RANK"] for each in node["workers"]], ["0", "1"])
+        self.assertEqual(node["workers"][0]["variables"]["WORLD_SIZE"], "2")
+        self.assertIsNone(node["workers"][0]["variables"]["MASTER_PORT"])
+        self.assertIn("MASTER_PORT", [each["what"] for each in told["unknown"]])
+
+    def test_a_dry_run_has_the_variables_of_the_run(self):
+        words = ["--standalone", "--nproc-per-node=2", "--no-python", "sh", "-c", "exec env -0"]
+        told = json.loads(self.rehearse("--json", *words).stdout)
+        ran = subprocess.run([CPPRUN, "--nproc-per-node=2", "--local-ranks-filter=1",
+                              *words[2:]], stdin=subprocess.DEVNULL, capture_output=True,
+                             timeout=SECONDS_MAX, check=True)
+        had = dict(line.split("=", 1) for line in ran.stdout.decode().split("\0") if "=" in line)
+        variables = told["nodes"][0]["workers"][1]["variables"]
+        self.assertEqual({name: had[name] for name in variables},
+                         {name: had[name] if value is None else value
+                          for name, value in variables.items()})
+        new = {name for name in had if name not in os.environ and name not in ("PWD", "_", "SHLVL")}
+        self.assertEqual(new - variables.keys(), set())
+
+    def test_the_mistakes_of_a_dry_run_are_those_of_a_run(self):
+        ended = self.rehearse("--report=report", "--nnodes=0", "gone.py")
+        self.assertEqual((ended.returncode, ended.stdout), (2, ""))
+        self.assertIn("--nnodes=0 is neither", ended.stderr)
+        ended = self.rehearse("--report=report", "gone.py")
+        self.assertEqual((ended.returncode, ended.stdout), (2, ""))
+        self.assertIn('cannot run "gone.py"', ended.stderr)
+
+    def test_a_dry_run_of_hosts_knows_all_ranks_and_starts_nothing(self):
+        subprocess.run([CPPRUN + "ctl", "keygen", self.path("secret")], check=True,
+                       capture_output=True)
+        with open(self.path("secret"), encoding="utf-8") as file:
+            key = file.read().strip().rsplit(":", 1)[1]
+        before = set(os.listdir(self.folder)) | {"dialed"}
+        code, out, err = self.run_to_end(
+            "--dry-run", "--json", "--hosts=b:2,a", "--master-addr=127.0.0.1",
+            "--secret-file=secret", "--export=MINE=hush", "--no-python", "touch",
+            self.path("started"))
+        self.assertEqual(code, 0, err)
+        self.assertEqual(set(os.listdir(self.folder)), before)
+        self.assertNotIn(key, out + err)
+        self.assertNotIn("hush", out + err)
+        told = json.loads(out)
+        self.assertTrue(told["secret"])
+        self.assertIsNone(told["master_port"])
+        self.assertEqual([(node["name"], worker["rank"], worker["variables"]["WORLD_SIZE"])
+                          for node in told["nodes"] for worker in node["workers"]],
+                         [("b", 0, "3"), ("b", 1, "3"), ("a", 2, "3")])
+        self.assertEqual(self.left(), [])
+
+    def test_a_dry_run_of_an_elastic_job_makes_up_no_rank(self):
+        code, out, err = self.run_to_end("--dry-run", "--hosts=a,b", "--nnodes=1:2",
+                                         "--master-addr=127.0.0.1", "--no-python", "true")
+        self.assertEqual(code, 0, err)
+        self.assertIn("\n  RANK=?\n", out)
+        self.assertIn("they begin behind the workers of the nodes before", out)
+
+    def test_a_dry_run_tells_what_a_host_would_refuse(self):
+        code, out, err = self.run_to_end("--dry-run", "--hosts=a,b", "--master-addr=127.0.0.1",
+                                         "gone.py")
+        self.assertEqual((code, out), (2, ""))
+        self.assertIn('[a] cpprun: cannot run "gone.py"', err)
+        code, out, err = self.run_to_end("--dry-run", "--hosts=a,dead1", "--master-addr=127.0.0.1",
+                                         "--no-python", "true")
+        self.assertEqual((code, out), (1, ""))
+        self.assertIn("dead1: connect to host dead1: Connection refused", err)
 
     def test_64_hosts_are_a_tree(self):
         hosts = ",".join(f"h{number}" for number in range(64))

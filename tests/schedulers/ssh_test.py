@@ -7,6 +7,7 @@
 Skipped, with the reason, where OpenSSH or network namespaces cannot be had (`./dev test
 --schedulers` installs what Debian has). Only the standard library."""
 
+import json
 import os
 import re
 import shutil
@@ -181,6 +182,20 @@ class SshTest(unittest.TestCase):
         self.expect_nobody()
         self.assertEqual([each for each in os.listdir(self.folder) if each.startswith("cpprun.")],
                          [])
+
+    def test_a_dry_run_knows_each_hosts_address_and_ranks(self):
+        code, said = self.to_end("--dry-run", "--json", "--hosts=h2:2,h3", "--insecure",
+                                 "--no-python", "touch", self.path("started"))
+        self.assertEqual(code, 0, said)
+        self.assertFalse(os.path.exists(self.path("started")))
+        told = json.loads(said)
+        self.assertEqual((told["master_address"], told["master_port"]), ("10.77.0.2", None))
+        self.assertEqual([(node["host"], node["group_rank"], node["address"], node["interface"],
+                           [worker["rank"] for worker in node["workers"]])
+                          for node in told["nodes"]],
+                         [("h2", 0, "10.77.0.2", "eth0", [0, 1]), ("h3", 1, "10.77.0.3", "eth0",
+                                                                   [2])])
+        self.expect_nobody()
 
     def test_nobody_is_left_where_the_console_is_killed(self):
         console = self.console("--hosts=h1,h2,h3", "--insecure", "--no-python", "sh", "-c",

@@ -4,7 +4,7 @@
 
 #include <string_view>
 
-#include "launcher/control/table.h"
+#include "launcher/table.h"
 #include "proto/environment.h"
 
 namespace cpprun::io {

@@ -27,8 +27,10 @@ namespace {
 
 class Console {
  public:
-  Console(Request request, const Environment& environment, const SaySentence& say)
+  Console(Request request, const Environment& environment, const SaySentence& say,
+          const TakeOutput& take)
       : say_(say),
+        take_(take),
         signals_(context_, SIGINT, SIGTERM, SIGHUP),
         timer_(context_),
         machine_(request.wanted),
@@ -69,6 +71,7 @@ class Console {
   }
 
   void show(const Words& words) {
+    if (take_ && !words.is_error) return take_(words.number, words.text);
     Streams& streams = streams_[words.number];
     LineSplitter& splitter = words.is_error ? streams.err : streams.out;
     const std::string& name = names_[words.number];
@@ -123,6 +126,7 @@ class Console {
   }
 
   const SaySentence& say_;
+  const TakeOutput& take_;
   asio::io_context context_;
   asio::signal_set signals_;
   asio::steady_timer timer_;
@@ -140,8 +144,9 @@ std::string working_folder() {
   return ::getcwd(path.data(), path.size()) == nullptr ? "/" : path.data();
 }
 
-int run_console(Request request, const Environment& environment, const SaySentence& say) {
-  return Console(std::move(request), environment, say).run();
+int run_console(Request request, const Environment& environment, const SaySentence& say,
+                const TakeOutput& take) {
+  return Console(std::move(request), environment, say, take).run();
 }
 
 }  // namespace cpprun::io

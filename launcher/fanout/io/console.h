@@ -5,6 +5,7 @@
 
 #include <functional>
 #include <string>
+#include <string_view>
 
 #include "launcher/fanout/request.h"
 #include "proto/environment.h"
@@ -14,9 +15,13 @@ namespace cpprun::io {
 // Says a sentence of the console's own, in the way of all of cpprun's.
 using SaySentence = std::function<void(const std::string& sentence, bool is_error)>;
 
+// Takes what a host's agent says on stdout, where that is not for the person's eyes.
+using TakeOutput = std::function<void(int number, std::string_view text)>;
+
 // Where the console's process works, and the agents are to.
 std::string working_folder();
 
-int run_console(fanout::Request request, const Environment& environment, const SaySentence& say);
+int run_console(fanout::Request request, const Environment& environment, const SaySentence& say,
+                const TakeOutput& take = {});
 
 }  // namespace cpprun::io

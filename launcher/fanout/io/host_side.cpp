@@ -39,6 +39,7 @@ constexpr std::size_t waiting_bytes_max = 1024 * 1024;  // then nobody below is 
 constexpr std::size_t piece_bytes = 64 * 1024;
 constexpr int usage_code = 2;  // of a cpprun that refused its flags
 constexpr int signal_code = 128;
+constexpr int no_matter_which_port = 1;
 // Beyond the workers' grace, before KILL.
 constexpr auto agent_patience = std::chrono::seconds(10);
 
@@ -133,7 +134,8 @@ class HostSide {
                   fmt::format("it has no folder {}: {}", job_->folder, errno_text(errno))});
       return leave_if_done();
     }
-    say_up(Here{self_.number, own_address(environment_, self_.name), free_port()});
+    const int port = job_->is_rehearsal ? no_matter_which_port : free_port();
+    say_up(Here{self_.number, own_address(environment_, self_.name), port});
   }
 
   void begin_job(const Begin& begin) {

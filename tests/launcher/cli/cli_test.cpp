@@ -102,3 +102,27 @@ TEST_CASE("a script that cannot be run is told with the other mistakes, and else
         "cannot run \"gone\": no such file, neither here nor on PATH");
   CHECK(good({"gone.py"}).program.script == "gone.py");
 }
+
+TEST_CASE("a dry run is told apart, and makes up nothing") {
+  const auto outcome = read({"--dry-run", "--json", "--standalone", "./train", "--json"});
+  REQUIRE(std::holds_alternative<CliDryRun>(outcome));
+  const auto& asked = std::get<CliDryRun>(outcome);
+  CHECK(asked.as_json);
+  CHECK_FALSE(asked.request);
+  CHECK(asked.config.job.empty());
+  CHECK(asked.config.program.arguments == Words{"--json"});
+}
+
+TEST_CASE("the mistakes of a dry run leave no file") {
+  const auto outcome = read({"--dry-run", "--report=r", "--events=e", "--nnodes=0", "./train"});
+  REQUIRE(std::holds_alternative<CliMistakes>(outcome));
+  const auto& wrong = std::get<CliMistakes>(outcome);
+  CHECK(wrong.mistakes.size() == 1);
+  CHECK(wrong.report_file.empty());
+  CHECK(wrong.events_file.empty());
+}
+
+TEST_CASE("--json without --dry-run is a mistake, and no variable turns either on") {
+  CHECK(mistakes({"--json", "./train"}) == Words{"--json has no effect without --dry-run"});
+  CHECK(good({"./train"}, {{"PET_DRY_RUN", "1"}, {"PET_JSON", "1"}}).program.script == "./train");
+}

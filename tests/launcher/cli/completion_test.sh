@@ -31,6 +31,8 @@ bash_completes() {
 }
 bash_completes "--log-dir --log-keep --log-level --log-line-prefix-template --log-max-bytes \
 --log-time --logs-specs" cpprun --log
+bash_completes "--dry-run" cpprun --nnodes 2 --dr
+bash_completes "--json" cpprun --dry-run --js
 bash_completes "inherit pass" cpprun --stderr =
 bash_completes "inherit" cpprun --stderr = i
 bash_completes "inherit" cpprun --stderr i

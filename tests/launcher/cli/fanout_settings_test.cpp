@@ -114,3 +114,21 @@ TEST_CASE("what is of one node, or does not fit the hosts, is a mistake among th
         std::string::npos);
   CHECK(mistakes({"--hosts=a"}).find("there is no script to run") != std::string::npos);
 }
+
+TEST_CASE("how many GPUs there are is each host's to say, and not the console's") {
+  const auto asked = request({"--hosts=a", "--nproc-per-node=gpu", "./train"});
+  CHECK(asked.job.flags == Words{"--nproc-per-node=gpu", "--no-scheduler"});
+  CHECK(mistakes({"--hosts=a", "--nproc-per-node=all", "./train"}).find("neither a number") !=
+        std::string::npos);
+}
+
+TEST_CASE("a dry run of hosts has each of them say in JSON what it would do") {
+  const auto outcome = read({"--hosts=a,b", "--dry-run", "./train"});
+  REQUIRE(std::holds_alternative<CliDryRun>(outcome));
+  const auto& asked = std::get<CliDryRun>(outcome);
+  REQUIRE(asked.request);
+  CHECK(asked.request->job.is_rehearsal);
+  CHECK(asked.request->job.program == Words{"./train"});
+  CHECK(asked.request->job.flags == Words{"--no-scheduler", "--dry-run", "--json"});
+  CHECK_FALSE(asked.as_json);
+}

@@ -19,7 +19,8 @@ TEST_CASE("terms arrive as they were, whatever bytes are in them") {
                .elastic = true,
                .conf = "a=b",
                .ship = true,
-               .grace_milliseconds = 30'000};
+               .grace_milliseconds = 30'000,
+               .is_rehearsal = true};
   std::string bytes =
       encode(Down{terms}) + encode(Down{Stop{15}}) + encode(Down{Begin{-1, 2, "x", 7}});
   CHECK(*take_down(bytes).value() == Down{terms});

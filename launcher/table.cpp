@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "launcher/control/table.h"
+#include "launcher/table.h"
 
 #include <fmt/format.h>
 

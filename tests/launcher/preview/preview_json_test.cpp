@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "launcher/preview/preview_json.h"
+
+#include <doctest/doctest.h>
+
+#include <nlohmann/json.hpp>
+
+using namespace cpprun;
+
+namespace {
+
+Preview some() {
+  PreviewWorker worker{.local_rank = 0,
+                       .rank = 4,
+                       .command = {"./train", "it's\n"},
+                       .variables = {{"RANK", "4"}, {"MASTER_PORT", std::nullopt}},
+                       .gpu = "GPU-1",
+                       .cpus = "0-3"};
+  PreviewNode node{.host = "gpu1",
+                   .name = "me@gpu1",
+                   .group_rank = 1,
+                   .address = "10.0.0.1",
+                   .interface = "eth0",
+                   .hosting = "here",
+                   .folder = "/work",
+                   .gpus = 7,
+                   .gpus_there = 8,
+                   .role = "default",
+                   .workers = {worker},
+                   .inherited = {{"NCCL_DEBUG", "INFO"}},
+                   .notes = {"a note"}};
+  return {.version = "1",
+          .meeting = "static",
+          .master_host = "10.0.0.1",
+          .master_port = 29500,
+          .nodes_min = 1,
+          .nodes_max = 2,
+          .store = "direct",
+          .nodes = {node}};
+}
+
+}  // namespace
+
+TEST_CASE("a preview is read as it was written") {
+  const auto read = read_preview(to_json(some()));
+  REQUIRE(read);
+  CHECK(*read == some());
+}
+
+TEST_CASE("what is not known is null, and said in words") {
+  const auto json = nlohmann::json::parse(to_json(some()));
+  CHECK(json["job"].is_null());
+  CHECK(json["nodes"][0]["workers"][0]["variables"]["MASTER_PORT"].is_null());
+  CHECK(json["unknown"][0]["what"] == "MASTER_PORT");
+}
+
+TEST_CASE("bytes that are no letters do not break it") {
+  auto preview = some();
+  preview.nodes[0].workers[0].command = {"\xff"};
+  CHECK(read_preview(to_json(preview)));
+}
+
+TEST_CASE("what is no preview is refused") {
+  CHECK_FALSE(read_preview(""));
+  CHECK_FALSE(read_preview("[]"));
+  CHECK_FALSE(read_preview(R"({"cpprun": 3})"));
+}

@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "launcher/preview/preview.h"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+
+using namespace cpprun;
+
+namespace {
+
+using Value = std::optional<std::string>;
+
+const ResolvedProgram program{
+    {"/usr/bin/python3", "-u", "train.py"}, "/usr/bin/python3", "train.py"};
+
+Config alone() {
+  Config config;
+  config.job = "";  // made up at the start
+  config.local_world_size = 2;
+  config.store = StoreWay::direct;
+  return config;
+}
+
+// The node of that rank, of two.
+Config one_of_two(int rank) {
+  Config config = alone();
+  config.job = "none";
+  config.rendezvous = RendezvousMode::fixed_master;
+  config.endpoint = {"10.0.0.1", 29500};
+  config.nodes_min = config.nodes_max = 2;
+  config.node_rank = rank;
+  return config;
+}
+
+PreviewFacts facts() {
+  return {.version = "1.2.3",
+          .host = "gpu1",
+          .folder = "/work",
+          .interfaces = {{"lo", true, true, {"127.0.0.1"}}, {"eth0", true, false, {"10.0.0.1"}}},
+          .master_addresses = {"10.0.0.1"},
+          .local_address = "10.0.0.1",
+          .hosting = Hosting::must};
+}
+
+Preview preview(const Config& config, const PreviewFacts& known = facts()) {
+  auto made = preview_of(config, program, known);
+  REQUIRE(made);
+  return *made;
+}
+
+const PreviewVariables& variables(const Preview& preview, std::size_t worker = 0) {
+  return preview.nodes.front().workers.at(worker).variables;
+}
+
+bool is_unknown(const Preview& preview, const std::string& what) {
+  const auto all = unknowns_of(preview);
+  return std::ranges::any_of(all, [&](const Unknown& each) { return each.what == what; });
+}
+
+}  // namespace
+
+TEST_CASE("a node by itself knows all ranks, and neither its port nor its job's id") {
+  const auto seen = preview(alone());
+  CHECK(seen.meeting == "standalone");
+  CHECK_FALSE(seen.master_port);
+  CHECK(variables(seen, 1).at("RANK") == Value("1"));
+  CHECK(variables(seen, 1).at("WORLD_SIZE") == Value("2"));
+  CHECK(variables(seen).at("MASTER_ADDR") == Value("127.0.0.1"));
+  CHECK(variables(seen).at("MASTER_PORT") == Value());
+  CHECK(variables(seen).at("TORCHELASTIC_RUN_ID") == Value());
+  CHECK(seen.nodes.front().group_rank == 0);
+  CHECK(seen.nodes.front().workers.at(1).rank == 1);
+  CHECK(is_unknown(seen, "MASTER_PORT"));
+  CHECK_FALSE(is_unknown(seen, "RANK, ROLE_RANK"));
+}
+
+TEST_CASE("the first of several nodes knows its own ranks, and not how many workers there are") {
+  const auto seen = preview(one_of_two(0));
+  CHECK(seen.master_port == 29500);
+  CHECK(variables(seen, 1).at("RANK") == Value("1"));
+  CHECK(variables(seen).at("GROUP_WORLD_SIZE") == Value("2"));
+  CHECK(variables(seen).at("WORLD_SIZE") == Value());
+  CHECK(variables(seen).at("MASTER_PORT") == Value("29500"));
+  CHECK(variables(seen).at("GLOO_SOCKET_IFNAME") == Value("eth0"));
+  CHECK(seen.nodes.front().interface == "eth0");
+  CHECK(is_unknown(seen, "WORLD_SIZE, ROLE_WORLD_SIZE"));
+}
+
+TEST_CASE("the ranks of a node begin behind those of the nodes before, which nobody knows yet") {
+  const auto seen = preview(one_of_two(1));
+  CHECK(seen.nodes.front().group_rank == 1);
+  CHECK_FALSE(seen.nodes.front().workers.at(0).rank);
+  CHECK(variables(seen).at("RANK") == Value());
+  CHECK(variables(seen).at("LOCAL_RANK") == Value("0"));
+  CHECK(is_unknown(seen, "RANK, ROLE_RANK"));
+}
+
+TEST_CASE("an elastic round has no ranks before it is there") {
+  Config config = one_of_two(0);
+  config.rendezvous = RendezvousMode::endpoint;
+  config.node_rank = {};
+  config.nodes_max = 4;
+  const auto seen = preview(config);
+  CHECK(seen.meeting == "c10d");
+  CHECK_FALSE(seen.nodes.front().group_rank);
+  CHECK(variables(seen).at("GROUP_RANK") == Value());
+  CHECK(variables(seen).at("GROUP_WORLD_SIZE") == Value());
+  CHECK(variables(seen).at("RANK") == Value());
+}
+
+TEST_CASE("with a store of the node's own its port is not known, and no token is ever") {
+  Config config = one_of_two(0);
+  config.store = StoreWay::local;
+  auto known = facts();
+  known.has_secret = true;
+  const auto seen = preview(config, known);
+  CHECK(seen.has_secret);
+  CHECK(variables(seen).at("MASTER_ADDR") == Value("127.0.0.1"));
+  CHECK(variables(seen).at("CPPRUN_MASTER_ADDR") == Value("10.0.0.1"));
+  CHECK(variables(seen).at("MASTER_PORT") == Value());
+  CHECK(variables(seen).at("CPPRUN_NODE_TOKEN") == Value());
+  CHECK(variables(seen).at("TORCHELASTIC_ERROR_FILE") == Value());
+}
+
+TEST_CASE("of what cpprun was started with only what steers the collectives is shown") {
+  auto known = facts();
+  known.environment = {{"NCCL_DEBUG", "INFO"}, {"WANDB_API_KEY", "hush"}, {"HF_TOKEN", "hush"}};
+  CHECK(preview(alone(), known).nodes.front().inherited == Environment{{"NCCL_DEBUG", "INFO"}});
+}
+
+TEST_CASE("a master behind a loopback address has no interface before the others come") {
+  auto known = facts();
+  known.local_address = "127.0.1.1";
+  known.interfaces.front().addresses.emplace_back("127.0.1.1");
+  const auto seen = preview(one_of_two(0), known);
+  CHECK(seen.nodes.front().interface.empty());
+  CHECK(variables(seen).at("GLOO_SOCKET_IFNAME") == Value());
+}
+
+TEST_CASE("a master whose name is not resolved leaves address and interface open") {
+  auto known = facts();
+  known.local_address = "";
+  known.master_addresses = {};
+  const auto seen = preview(one_of_two(0), known);
+  CHECK(seen.nodes.front().address.empty());
+  CHECK(variables(seen).at("NCCL_SOCKET_IFNAME") == Value());
+}
+
+TEST_CASE("a job that goes on where another has ended has used restarts that are not known") {
+  CHECK(variables(preview(alone())).at("TORCHELASTIC_RESTART_COUNT") == Value("0"));
+  Config config = alone();
+  config.restart_state_file = "state";
+  const auto seen = preview(config);
+  CHECK(variables(seen).at("TORCHELASTIC_RESTART_COUNT") == Value());
+  CHECK(is_unknown(seen, "TORCHELASTIC_RESTART_COUNT"));
+}
+
+TEST_CASE("an interface that is not there is refused, as by the start") {
+  auto known = facts();
+  known.environment = {{"GLOO_SOCKET_IFNAME", "eth7"}};
+  CHECK_FALSE(preview_of(one_of_two(0), program, known));
+}
+
+TEST_CASE("workers take the GPUs in order, those that are visible") {
+  auto known = facts();
+  known.devices = 2;
+  known.gpus = {.on_bus = 4, .in_driver = 4, .usable = 4};
+  known.environment = {{"CUDA_VISIBLE_DEVICES", "2, 3"}};
+  const auto seen = preview(alone(), known);
+  CHECK(seen.nodes.front().gpus == 2);
+  CHECK(seen.nodes.front().gpus_there == 4);
+  CHECK(seen.nodes.front().workers.at(1).gpu == "3");
+  Config config = alone();
+  config.virtual_local_rank = true;
+  CHECK(preview(config, known).nodes.front().workers.at(0).gpu == "2");
+  known.devices = 1;
+  CHECK(preview(alone(), known).nodes.front().workers.at(1).gpu.empty());
+}
+
+TEST_CASE("commands have the script's arguments, the local rank and the processors") {
+  Config config = alone();
+  config.local_rank_flag = "local-rank";
+  config.program.arguments = {"--to=out${local_rank}"};
+  auto known = facts();
+  known.cpus = {{0, 1}, {2, 3}};
+  const auto worker = preview(config, known).nodes.front().workers.at(1);
+  CHECK(worker.command == std::vector<std::string>{"/usr/bin/python3", "-u", "train.py",
+                                                   "--local-rank=1", "--to=out1"});
+  CHECK(worker.cpus == "2-3");
+}
+
+TEST_CASE("what the start would doubt is a note") {
+  auto known = facts();
+  known.master_addresses = {"10.9.9.9"};
+  const auto notes = preview(one_of_two(0), known).nodes.front().notes;
+  CHECK(std::ranges::any_of(notes, [](const auto& note) {
+    return note.find("is not an address of this machine") != std::string::npos;
+  }));
+}

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "launcher/preview/preview_text.h"
+
+#include <doctest/doctest.h>
+
+using namespace cpprun;
+
+namespace {
+
+Preview of_two() {
+  PreviewNode node{.host = "gpu1",
+                   .group_rank = 0,
+                   .address = "10.0.0.1",
+                   .interface = "eth0",
+                   .hosting = "here",
+                   .folder = "/work",
+                   .gpus = 7,
+                   .gpus_there = 8,
+                   .inherited = {{"NCCL_DEBUG", "INFO"}},
+                   .notes = {"7 of 8 GPUs"}};
+  for (int local = 0; local < 2; ++local) {
+    node.workers.push_back({.local_rank = local,
+                            .rank = local,
+                            .command = {"./train", "a b"},
+                            .variables = {{"RANK", std::to_string(local)},
+                                          {"MASTER_ADDR", "10.0.0.1"},
+                                          {"WORLD_SIZE", std::nullopt}},
+                            .gpu = std::to_string(local)});
+  }
+  return {.version = "1.2",
+          .job = "none",
+          .meeting = "static",
+          .master_host = "10.0.0.1",
+          .master_port = 29500,
+          .nodes_min = 2,
+          .nodes_max = 2,
+          .store = "direct",
+          .nodes = {node}};
+}
+
+}  // namespace
+
+TEST_CASE("a person sees job, nodes, workers, variables, and what is not known") {
+  CHECK(preview_text(of_two()) ==
+        "cpprun 1.2 would start 2 workers here, of a job of 2 nodes; nothing is started\n"
+        "  job       none\n"
+        "  meeting   static, 10.0.0.1:29500\n"
+        "  store     direct, without a secret\n"
+        "\n"
+        "HOST  NODE  ADDRESS   INTERFACE    GPUS  MASTER  PYTHON  FOLDER\n"
+        "gpu1     0  10.0.0.1  eth0       7 of 8  here    -       /work\n"
+        "\n"
+        "HOST  LOCAL  RANK  GPU  CPUS  COMMAND\n"
+        "gpu1      0     0  0    all   ./train 'a b'\n"
+        "gpu1      1     1  1    all   ./train 'a b'\n"
+        "\n"
+        "variables of every worker:\n"
+        "  MASTER_ADDR=10.0.0.1\n"
+        "  WORLD_SIZE=?\n"
+        "of each, by its host and its local rank:\n"
+        "  gpu1 0: RANK=0\n"
+        "  gpu1 1: RANK=1\n"
+        "inherited on gpu1:\n"
+        "  NCCL_DEBUG=INFO\n"
+        "note of gpu1: 7 of 8 GPUs\n"
+        "not known before the start (?):\n"
+        "  WORLD_SIZE: the other nodes say how many workers they have\n");
+}
+
+TEST_CASE("hosts that were named are called so") {
+  auto preview = of_two();
+  preview.nodes[0].name = "me@gpu1";
+  preview.master_port = {};
+  const auto text = preview_text(preview);
+  CHECK(text.starts_with("cpprun 1.2 would start 2 workers on 1 host; nothing is started\n"));
+  CHECK(text.find("static, 10.0.0.1, at a free port\n") != std::string::npos);
+  CHECK(text.find("\nme@gpu1 ") != std::string::npos);
+}
+
+TEST_CASE("what strangers wrote is one harmless line") {
+  auto preview = of_two();
+  preview.nodes[0].workers[0].command = {"./train", "a\nb\x1b[31m"};
+  CHECK(preview_text(preview).find('\x1b') == std::string::npos);
+}
