@@ -141,7 +141,9 @@ int main(int argc, char** argv) {
   fill_standard_streams();
   survive_failed_writes();
   Environment environment = environment_of(environ);
-  if (is_host_side(argc, argv)) return io::run_host_side(std::move(environment), argc > 2);
+  if (is_host_side(argc, argv)) {
+    return io::run_host_side(std::move(environment), {.removes_itself = argc > 2});
+  }
   CliOutcome outcome = read_own_line({argv + 1, argv + argc}, environment);
   if (const auto* text = std::get_if<CliText>(&outcome)) {
     std::fputs(text->text.c_str(), stdout);

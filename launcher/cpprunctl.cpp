@@ -2,10 +2,12 @@
 // cpprunctl: reads the command line, asks whoever shows jobs, and prints what they say.
 
 #include <cstdio>
+#include <string_view>
 #include <variant>
 
 #include "launcher/control/command_line.h"
 #include "launcher/control/io/commands.h"
+#include "launcher/doctor/io/doctor.h"
 #include "proto/environment.h"
 #include "proto/version.h"
 #include "rendezvous/io/standard_streams.h"
@@ -15,6 +17,9 @@ extern char** environ;
 int main(int argc, char** argv) {
   cpprun::fill_standard_streams();
   cpprun::survive_failed_writes();
+  if (argc > 1 && std::string_view(argv[1]) == "--fanout-child") {
+    return cpprun::io::run_doctor_side(cpprun::environment_of(environ), argc > 2);
+  }
   const auto read = cpprun::read_control_line(argc, argv, cpprun::version_text());
   if (const auto* end = std::get_if<cpprun::ControlEnd>(&read)) {
     std::fputs(end->text.c_str(), end->exit_code == 0 ? stdout : stderr);

@@ -18,6 +18,7 @@ namespace cpprun {
 namespace {
 
 constexpr int port_of_daemon = 29400;
+constexpr int port_max = 65'535;
 constexpr std::int64_t token_seconds = 3600;  // where nobody says how long one is good
 
 constexpr const char* footer =
@@ -31,7 +32,8 @@ constexpr const char* footer =
     "  cpprunctl drain node-7 --reason \"ECC errors\"\n"
     "  cpprunctl exclude node-7 --for 2h\n"
     "  cpprunctl policy simulate job.toml --trace events.jsonl\n"
-    "  cpprunctl keygen                     a secret, so that nobody else joins your jobs\n";
+    "  cpprunctl keygen                     a secret, so that nobody else joins your jobs\n"
+    "  cpprunctl doctor --hosts a,b         can these run a job together?\n";
 
 ControlFlag flag_of(const CLI::Option& option) {
   ControlFlag flag{.spellings = {}, .value = {}, .help = option.get_description()};
@@ -87,6 +89,7 @@ class Declaration {
     add_orders();
     add_policy();
     add_secrets();
+    add_doctor();
     add_prints(version);
   }
 
@@ -199,6 +202,26 @@ class Declaration {
     token->add_option("--job", wish_.job, "This job alone, by its whole name")->type_name("JOB");
   }
 
+  void add_doctor() {
+    auto* const doctor =
+        add(Verb::doctor, "doctor", "Examine hosts: names, clocks, ports, GPUs, limits, disks");
+    auto& wish = wish_.doctor;
+    doctor->add_option("--hosts", wish.hosts, "These, as for cpprun (default: this machine alone)")
+        ->type_name("HOST,...|slurm");
+    doctor->add_option("--hostfile", wish.host_file, "The same from a file, a line each")
+        ->type_name("FILE");
+    doctor
+        ->add_option("--remote-shell", wish.remote_shell,
+                     "Instead of ssh, e.g. \"kubectl exec -i {host} --\"")
+        ->type_name("CMD");
+    doctor
+        ->add_option("--port", wish.port,
+                     "Try this one on every host, as for --master-port (default: any free one)")
+        ->check(CLI::Range(0, port_max))
+        ->type_name("PORT");
+    doctor->add_flag("--ship", wish.ship, "Bring this cpprunctl along where there is none");
+  }
+
   // As the version is: before anything is missed.
   void add_prints(std::string_view version) {
     const auto print = [](const std::string& text) { throw CLI::CallForVersion(text, 0); };
@@ -234,7 +257,21 @@ class Declaration {
       wish_.for_seconds = *length;
     }
     if (const auto why = wrong_with_secrets(); !why.empty()) return misuse(why);
+    if (const auto why = wrong_with_doctor(); !why.empty()) return misuse(why);
     return wish_;
+  }
+
+  std::string wrong_with_doctor() const {
+    const auto& wish = wish_.doctor;
+    if (wish.hosts && !wish.host_file.empty()) {
+      return "--hosts and --hostfile both name the hosts; leave one of them out";
+    }
+    const bool has_hosts = wish.hosts || !wish.host_file.empty();
+    if (!has_hosts && wish.remote_shell) {
+      return "--remote-shell has no effect without --hosts or --hostfile";
+    }
+    if (!has_hosts && wish.ship) return "--ship has no effect without --hosts or --hostfile";
+    return {};
   }
 
   // What is asked of keygen and token that cannot be, and what token does if it is not asked.

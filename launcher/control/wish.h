@@ -27,6 +27,16 @@ enum class Verb {
   simulate,
   keygen,
   token,
+  doctor,
+};
+
+// Which hosts `doctor` examines, and how it gets there.
+struct DoctorWish {
+  std::optional<std::string> hosts = {};  // as for cpprun --hosts
+  std::string host_file = {};
+  std::optional<std::string> remote_shell = {};
+  int port = 0;
+  bool ship = false;
 };
 
 struct Wish {
@@ -47,12 +57,13 @@ struct Wish {
   bool of_all_users = false;
   bool to_all = false;                   // an order about a host: whoever hosts jobs here
   std::optional<Endpoint> address = {};  // nothing: whatever has a socket here
+  DoctorWish doctor = {};
 };
 
 // What cpprunctl says with its exit code; `wait` says what the job says.
 namespace control_code {
 inline constexpr int done = 0;
-inline constexpr int refused = 1;       // it cannot be done, or there is no such job
+inline constexpr int refused = 1;       // it cannot be done, there is no such job; findings
 inline constexpr int misuse = 2;        // of the command line
 inline constexpr int unreachable = 69;  // EX_UNAVAILABLE: nobody answers
 }  // namespace control_code

@@ -25,10 +25,10 @@ std::string quoted(std::string_view text) {
 // does while it is not all there.
 std::string bootstrap_script(const OwnBinary& own) {
   std::string script = fmt::format(
-      "{{ w={}; o=; for f in {} \"$(command -v cpprun)\"; do [ -x \"$f\" ] || continue; "
+      "{{ w={}; o=; for f in {} \"$(command -v {})\"; do [ -x \"$f\" ] || continue; "
       "g=$(\"$f\" --version 2>/dev/null </dev/null); "
       "[ \"$g\" = \"$w\" ] && exec \"$f\" --fanout-child; o=${{g:-unknown}}; done; ",
-      quoted("cpprun " + own.version), quoted(own.path));
+      quoted(own.program + " " + own.version), quoted(own.path), own.program);
   if (own.sha256.empty()) {
     script += "[ -z \"$o\" ] && echo cpprun-fanout none || echo \"cpprun-fanout other $o\"; ";
   } else {
@@ -53,15 +53,15 @@ std::optional<BootstrapAnswer> read_bootstrap_answer(std::string_view line, cons
   if (word == "send") return BinaryWanted{};
   if (word == "none") {
     return ShellRefuses{
-        fmt::format("there is no cpprun at {} and none on PATH; install it there, "
+        fmt::format("there is no {} at {} and none on PATH; install it there, "
                     "or start with --ship",
-                    own.path)};
+                    own.program, own.path)};
   }
   if (word.starts_with("other ")) {
     return ShellRefuses{
-        fmt::format("there is another cpprun ({}), and this is {}; install the "
+        fmt::format("there is another {} ({}), and this is {}; install the "
                     "same, or start with --ship",
-                    plain_line(word.substr(6)), own.version)};
+                    own.program, plain_line(word.substr(6)), own.version)};
   }
   if (word == "broken")
     return ShellRefuses{"the program did not arrive whole, or sha256sum is not there"};

@@ -13,11 +13,12 @@
 namespace cpprun::fanout {
 
 struct OwnBinary {
-  std::string version;  // as --version says it
-  std::string path;     // looked at before PATH: where homes are shared it is there
+  std::string version;             // as --version says it
+  std::string path;                // looked at before PATH: where homes are shared it is there
   // For --ship; without a hash nothing is sent.
   std::string sha256 = {};
   std::uint64_t bytes = 0;
+  std::string program = "cpprun";  // its name
 };
 
 std::string bootstrap_script(const OwnBinary& own);

@@ -107,8 +107,8 @@ void FanOut::hear(TimePoint now, const Up& message, Actions& actions) {
                  [&](const Here& m) { welcome(now, m, actions); },
                  [&](const Gone& m) { lose(now, m, actions); },
                  [&](const Words& m) { actions.push_back(Show{m}); },
-                 [&](const Ended& m) { note_end(now, m, actions); },
-                 [&](const Pong&) {},
+                 [&](const Ended& m) { note_end(now, m, actions); }, [&](const Pong&) {},
+                 [&](const Answer&) {},  // no job asks anything
              },
              message);
 }

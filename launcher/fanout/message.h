@@ -53,10 +53,15 @@ struct Stop {
   int signal = 0;
   friend bool operator==(const Stop&, const Stop&) = default;
 };
+// Something that the program at the other end answers by itself; no job has begun.
+struct Ask {
+  std::string text;
+  friend bool operator==(const Ask&, const Ask&) = default;
+};
 struct Ping {
   friend bool operator==(const Ping&, const Ping&) = default;
 };
-using Down = std::variant<Terms, Begin, Stop, Ping>;
+using Down = std::variant<Terms, Begin, Stop, Ping, Ask>;
 
 // --- up
 struct Here {
@@ -82,9 +87,14 @@ struct Ended {
   bool ran = false;  // it came as far as to run the job
   friend bool operator==(const Ended&, const Ended&) = default;
 };
+struct Answer {
+  int number = 0;
+  std::string text;
+  friend bool operator==(const Answer&, const Answer&) = default;
+};
 struct Pong {
   friend bool operator==(const Pong&, const Pong&) = default;
 };
-using Up = std::variant<Here, Gone, Words, Ended, Pong>;
+using Up = std::variant<Here, Gone, Words, Ended, Pong, Answer>;
 
 }  // namespace cpprun::fanout

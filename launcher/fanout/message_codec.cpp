@@ -125,6 +125,10 @@ void members(Side& side, T& m) {
     side.all(m.number, m.reason);
   } else if constexpr (std::is_same_v<M, Words>) {
     side.all(m.number, m.is_error, m.text);
+  } else if constexpr (std::is_same_v<M, Ask>) {
+    side.all(m.text);
+  } else if constexpr (std::is_same_v<M, Answer>) {
+    side.all(m.number, m.text);
   } else if constexpr (std::is_same_v<M, Ended>) {
     side.all(m.number, m.code, m.ran);
   }

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""cpprun --hosts and --dry-run with a remote shell whose hosts are all this
+"""cpprun --hosts, --dry-run and cpprunctl doctor with a remote shell whose hosts are all this
 machine:
 
     hosts_test.py CPPRUN
@@ -12,6 +12,7 @@ import json
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -230,6 +231,80 @@ class HostsTest(unittest.TestCase):
                                          "--no-python", "true")
         self.assertEqual((code, out), (1, ""))
         self.assertIn("dead1: connect to host dead1: Connection refused", err)
+
+    def examine(self, *words):
+        ended = subprocess.run([CPPRUN + "ctl", "doctor", *words], stdin=subprocess.DEVNULL,
+                               capture_output=True, text=True, timeout=SECONDS_MAX, env={
+                                   name: value for name, value in os.environ.items()
+                                   if not name.startswith("SSH_")})
+        self.assertEqual(self.left(), [])
+        return ended
+
+    def between(self, told):
+        """The findings that are not of this very machine: its disks, limits, GPUs."""
+        return [each["host"] + ": " + each["what"] for each in told["findings"]
+                if any(word in each["what"] for word in
+                       ("reach", "name", "examined", "clock", "listen"))]
+
+    def test_the_doctor_has_hosts_look_for_each_other(self):
+        ended = self.examine("--json", "--hosts=localhost,127.0.0.1,127.0.0.2",
+                             "--remote-shell", self.shell)
+        told = json.loads(ended.stdout)
+        self.assertEqual(ended.returncode, int(bool(told["findings"])), ended.stderr)
+        self.assertEqual(self.between(told), [])
+        self.assertEqual([(pair["from"], pair["to"], pair["reached"]) for pair in told["pairs"]],
+                         [("localhost", "127.0.0.1", "yes"), ("localhost", "127.0.0.2", "yes"),
+                          ("127.0.0.1", "127.0.0.2", "yes"), ("127.0.0.1", "localhost", "yes"),
+                          ("127.0.0.2", "localhost", "yes"), ("127.0.0.2", "127.0.0.1", "yes")])
+        self.assertTrue(all(abs(host["clock_ahead_seconds"]) <= host["clock_error_seconds"] + 0.01
+                            for host in told["hosts"]))
+        self.assertIn("cpprun ", told["hosts"][0]["facts"]["cpprun"])
+
+    def test_the_doctor_names_hosts_that_are_dead_or_not_resolved(self):
+        ended = self.examine("--json", "--hosts=localhost,dead1,no-such-host.invalid",
+                             "--remote-shell", self.shell)
+        told = json.loads(ended.stdout)
+        self.assertEqual(ended.returncode, 1, ended.stderr)
+        findings = self.between(told)
+        self.assertEqual(findings[0], "dead1: it cannot be examined: connect to host dead1: "
+                                      "Connection refused")
+        self.assertRegex(findings[1], "^no-such-host.invalid: its name is not resolved on "
+                                      "localhost: ")
+        self.assertEqual(len(findings), 2, findings)
+
+    def test_the_doctor_tells_who_has_the_port(self):
+        with socket.create_server(("", 0)) as server:
+            ended = self.examine("--hosts=localhost,127.0.0.1", "--remote-shell", self.shell,
+                                 f"--port={server.getsockname()[1]}")
+        self.assertEqual(ended.returncode, 1, ended.stderr)
+        self.assertEqual(ended.stdout.count("it cannot listen: port "), 2, ended.stdout)
+        self.assertIn("ss -ltnp", ended.stdout)
+
+    def test_the_doctor_examines_this_machine_alone(self):
+        ended = self.examine()
+        self.assertIn(ended.returncode, (0, 1), ended.stderr)
+        self.assertEqual(ended.returncode == 0, "nothing is wrong\n" in ended.stdout)
+        self.assertTrue(ended.stdout.startswith("HOST "), ended.stdout)
+
+    def test_the_doctor_examines_many_hosts_each_of_which_looks_for_some(self):
+        hosts = ["127.0.0.1", *(f"127.0.1.{number}" for number in range(1, 40))]
+        ended = self.examine("--json", "--hosts=" + ",".join(hosts), "--remote-shell", self.shell)
+        told = json.loads(ended.stdout)
+        self.assertEqual(self.between(told), [])
+        # 32 followers of each, and the first for the seven that are too far away from it.
+        self.assertEqual(len(told["pairs"]), 40 * 32 + 7)
+        self.assertEqual({pair["reached"] for pair in told["pairs"]}, {"yes"})
+
+    def test_the_doctor_refuses_what_makes_no_sense(self):
+        for words, why in ((["--hosts=a", "--hostfile=b"], "both name the hosts"),
+                           (["--hosts=-x"], "would be an option and not a host"),
+                           (["--hostfile=gone"], "--hostfile=gone cannot be read"),
+                           (["--ship"], "no effect without --hosts"),
+                           (["--hosts=a", "--remote-shell", " "], "names no program"),
+                           (["--port=70000"], "--port")):
+            ended = self.examine(*words)
+            self.assertEqual((ended.returncode, ended.stdout), (2, ""), words)
+            self.assertIn(why, ended.stderr)
 
     def test_64_hosts_are_a_tree(self):
         hosts = ",".join(f"h{number}" for number in range(64))

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""cpprun --hosts over real sshds on three hosts:
+"""cpprun --hosts and cpprunctl doctor over real sshds on three hosts:
 
     ssh_test.py CPPRUN
 
@@ -196,6 +196,81 @@ class SshTest(unittest.TestCase):
                          [("h2", 0, "10.77.0.2", "eth0", [0, 1]), ("h3", 1, "10.77.0.3", "eth0",
                                                                    [2])])
         self.expect_nobody()
+
+    def examine(self, *words):
+        return self.to_end("doctor", *words, program=CPPRUN + "ctl")
+
+    def between(self, *words):
+        """What the doctor finds of the network, not of this very machine's disks and limits."""
+        code, said = self.examine("--json", *words)
+        told = json.loads(said)
+        self.assertEqual(code, int(bool(told["findings"])), said)
+        return [each["host"] + ": " + each["what"] for each in told["findings"]
+                if any(word in each["what"] for word in
+                       ("reach", "name", "examined", "clock", "listen"))]
+
+    def test_the_doctor_finds_nothing_between_hosts_that_are_well(self):
+        self.assertEqual(self.between("--hosts=h1,h2,h3"), [])
+        self.expect_nobody()
+
+    def test_the_doctor_names_a_host_whose_port_is_firewalled(self):
+        if not shutil.which("iptables"):
+            self.skipTest("no iptables here")
+        space = self.hosts.mark + "h3"
+        self.hosts.inside(space, "iptables", "-A", "INPUT", "-p", "tcp", "--dport", "29500", "-j",
+                          "DROP")
+        code, said = self.examine("--hosts=h1,h2,h3", "--port=29500")
+        self.assertEqual(code, 1, said)
+        self.assertIn("h3: nobody reaches it at 10.77.0.3:29500: no answer within 3 s", said)
+        self.assertIn("a firewall drops it", said)
+        self.assertEqual(self.between("--hosts=h1,h2,h3", "--port=29501"), [])
+        self.hosts.inside(space, "iptables", "-R", "INPUT", "1", "-s", "10.77.0.2", "-p", "tcp",
+                          "--dport", "29500", "-j", "REJECT", "--reject-with", "tcp-reset")
+        self.assertEqual(self.between("--hosts=h1,h2,h3", "--port=29500"),
+                         ["h3: h2 cannot reach it at 10.77.0.3:29500: Connection refused"])
+        self.expect_nobody()
+
+    def test_the_doctor_names_a_host_whose_name_is_not_resolved(self):
+        self.write("ssh_config", SSH.format(folder=self.folder) +
+                   "Host other\nHostName 10.77.0.3\n")  # only ssh knows it by this name
+        findings = self.between("--hosts=h1,h2,other")
+        self.assertEqual(len(findings), 1, findings)
+        self.assertRegex(findings[0], "^other: its name is not resolved on h1, h2: ")
+        self.expect_nobody()
+
+    def test_the_doctor_names_a_name_that_leads_a_host_to_itself(self):
+        with open(f"{self.hosts.etc}/hosts", "a", encoding="utf-8") as file:
+            file.write("127.0.1.1 loop\n")  # as Debian writes a host's own name
+        self.write("ssh_config", SSH.format(folder=self.folder) +
+                   "Host loop\nHostName 10.77.0.3\n")
+        self.assertEqual(self.between("--hosts=h1,loop"),
+                         ["loop: its name stands for 127.0.1.1 on h1, which is that machine "
+                          "itself"])
+
+    def test_the_doctor_examines_the_others_where_one_is_dead(self):
+        self.hosts.end_all("h3")
+        findings = self.between("--hosts=h1,h2,h3")
+        self.assertEqual(len(findings), 1, findings)
+        self.assertRegex(findings[0], "^h3: it cannot be examined: .*Connection refused")
+        self.expect_nobody()
+
+    def test_the_doctor_is_brought_along_where_there_is_none(self):
+        os.mkdir(self.path("alone"))
+        shutil.copy(CPPRUN + "ctl", self.path("alone/cpprunctl"))
+        self.hosts.covered["h2"] = self.path("alone")  # as if this folder were not on it
+        self.hosts.end_all("h2")
+        self.start_sshd("h2")
+        tool = self.path("alone/cpprunctl")
+        code, said = self.to_end("doctor", "--hosts=h1,h2", program=tool)
+        self.assertEqual(code, 1, said)
+        self.assertIn(f"h2: it cannot be examined: there is no cpprunctl at {tool}", said)
+        _, said = self.to_end("doctor", "--json", "--hosts=h1,h2", "--ship", program=tool)
+        told = json.loads(said)
+        self.assertEqual([host["not_examined"] for host in told["hosts"]], [None, None])
+        self.assertEqual([pair["reached"] for pair in told["pairs"]], ["yes", "yes"])
+        self.expect_nobody()
+        self.assertEqual([each for each in os.listdir(self.folder) if each.startswith("cpprun.")],
+                         [])
 
     def test_nobody_is_left_where_the_console_is_killed(self):
         console = self.console("--hosts=h1,h2,h3", "--insecure", "--no-python", "sh", "-c",

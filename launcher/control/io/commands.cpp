@@ -9,6 +9,7 @@
 #include "launcher/cli/rules_file.h"
 #include "launcher/control/failure_story.h"
 #include "launcher/control/io/console.h"
+#include "launcher/control/io/doctor_visit.h"
 #include "launcher/control/io/jobs.h"
 #include "launcher/control/io/live_view.h"
 #include "launcher/control/io/orders.h"
@@ -135,6 +136,8 @@ int run_control(const Wish& wish, const Environment& environment) {
       return make_secret(wish, environment);
     case Verb::token:
       return print_token(wish, environment);
+    case Verb::doctor:
+      return examine(wish, environment);
   }
   return control_code::misuse;
 }

@@ -43,6 +43,7 @@ std::string_view name_of(Verb verb) {
     case Verb::simulate:
     case Verb::keygen:
     case Verb::token:
+    case Verb::doctor:
       break;
   }
   return "";

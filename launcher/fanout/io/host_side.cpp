@@ -77,8 +77,10 @@ void remove_own_file() {
 
 class HostSide {
  public:
-  explicit HostSide(Environment environment)
+  HostSide(Environment environment, const HostSideTerms& terms)
       : environment_(std::move(environment)),
+        program_(terms.program),
+        answerer_(terms.make_answerer ? terms.make_answerer(context_) : Answerer{}),
         input_(context_),
         output_(context_),
         patience_(context_) {}
@@ -114,6 +116,7 @@ class HostSide {
                      [&](const Begin& m) { begin_job(m); },
                      [&](const Stop& m) { stop(m.signal, &m); },
                      [&](const Ping&) { say_up(Pong{}); },
+                     [&](const Ask& m) { ask(m); },
                  },
                  **message);
     }
@@ -124,8 +127,9 @@ class HostSide {
     self_ = terms.members.front();
     job_ = terms.job;
     if (terms.members.size() > 1) {
-      shells_ = std::make_unique<Shells>(context_, environment_, *job_, own_binary(job_->ship),
-                                         [this](const Up& message) { relay(message); });
+      shells_ =
+          std::make_unique<Shells>(context_, environment_, *job_, own_binary(job_->ship, program_),
+                                   [this](const Up& message) { relay(message); });
       shells_->dial({terms.members.begin() + 1, terms.members.end()});
     }
     if (::chdir(job_->folder.c_str()) != 0) {
@@ -162,6 +166,15 @@ class HostSide {
     if (job_->secrets.empty()) return;
     agent_->write(job_->secrets);
     agent_->close_input();
+  }
+
+  void ask(const Ask& message) {
+    if (!job_) return;
+    if (shells_) shells_->tell(message);
+    if (!answerer_ || is_done_) return;
+    answerer_(self_.number, message.text, [this](std::string answer) {
+      say_up(Answer{self_.number, std::move(answer)});
+    });
   }
 
   void stop(int signal, const Stop* message) {
@@ -252,6 +265,8 @@ class HostSide {
 
   asio::io_context context_;
   const Environment environment_;
+  const std::string program_;
+  const Answerer answerer_;
   asio::posix::stream_descriptor input_, output_;
   asio::steady_timer patience_;
   std::array<char, piece_bytes> piece_{};
@@ -270,14 +285,14 @@ class HostSide {
 
 }  // namespace
 
-int run_host_side(Environment environment, bool removes_itself) {
+int run_host_side(Environment environment, const HostSideTerms& terms) {
   // The secret of the job passes through here: no other process of this user, and no core file, has
   // a look at it.
   (void)::prctl(PR_SET_DUMPABLE, 0);
-  if (removes_itself) remove_own_file();
+  if (terms.removes_itself) remove_own_file();
   ::signal(SIGPIPE, SIG_IGN);
   ::signal(SIGHUP, SIG_IGN);  // the end of the input says the same, and is told below
-  return HostSide(std::move(environment)).run();
+  return HostSide(std::move(environment), terms).run();
 }
 
 }  // namespace cpprun::io

@@ -319,12 +319,13 @@ bool Shells::empty() const {
   return impl_->empty();
 }
 
-OwnBinary own_binary(bool ship) {
+OwnBinary own_binary(bool ship, const std::string& program) {
   std::array<char, PATH_MAX> path{};
   const ssize_t size = ::readlink("/proc/self/exe", path.data(), path.size());
   OwnBinary own{
       .version = std::string(version_text()),
-      .path = size > 0 ? std::string(path.data(), static_cast<std::size_t>(size)) : "cpprun"};
+      .path = size > 0 ? std::string(path.data(), static_cast<std::size_t>(size)) : program,
+      .program = program};
   if (!ship) return own;
   own.sha256 = own_hash();
   own.bytes = own_program().size();

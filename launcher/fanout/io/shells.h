@@ -38,6 +38,6 @@ class Shells {
 
 // This program, as the other side looks for it; with its hash where it is to be sent. The file may
 // have been removed since it was started.
-fanout::OwnBinary own_binary(bool ship);
+fanout::OwnBinary own_binary(bool ship, const std::string& program = "cpprun");
 
 }  // namespace cpprun::io

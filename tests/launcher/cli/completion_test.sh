@@ -43,6 +43,17 @@ bash_completes "--standalone --start-method --status-access --stderr --store" \
 bash_completes "" cpprun --nnodes 2 train.py --st
 bash_completes "" cpprun ""
 bash_completes "SIGTERM" cpprun --signals-to-handle = SIGT
+# control_completes WANTED WORD…: what bash makes of the words for cpprunctl.
+control_completes() {
+  expect bash "${*:2}" "$1" "$(bash --norc -c '
+    source <("$1" --print-completion bash)
+    shift
+    COMP_WORDS=("$@") COMP_CWORD=$(($# - 1))
+    _cpprunctl
+    printf "%s\n" "${COMPREPLY[@]}"' - "$cpprunctl" "${@:2}" | LC_ALL=C sort | xargs)"
+}
+control_completes "doctor" cpprunctl do
+control_completes "--hostfile --hosts" cpprunctl doctor --host
 printf '10.0.0.1 node-alpha\n10.0.0.2 node-beta other\n' >"$folder/hosts"
 export HOSTFILE=$folder/hosts
 bash_completes "node-alpha node-beta" cpprun --rdzv-endpoint = node

@@ -53,6 +53,27 @@ TEST_CASE("each command is read with what it takes") {
   CHECK(wish({"include", "h"}).verb == Verb::include);
 }
 
+TEST_CASE("the doctor is told the hosts, and how to get there") {
+  const auto told = wish({"doctor", "--hosts", "a,b", "--remote-shell", "rsh {host}", "--port",
+                          "29500", "--ship", "--json"});
+  CHECK(told.verb == Verb::doctor);
+  CHECK(told.doctor.hosts == "a,b");
+  CHECK(told.doctor.remote_shell == "rsh {host}");
+  CHECK(told.doctor.port == 29500);
+  CHECK(told.doctor.ship);
+  CHECK(told.as_json);
+  CHECK_FALSE(wish({"doctor"}).doctor.hosts);
+}
+
+TEST_CASE("a doctor for hosts that nobody named, or twice, is refused") {
+  for (const auto& words : {std::initializer_list<const char*>{"doctor", "--ship"},
+                            {"doctor", "--remote-shell=rsh"},
+                            {"doctor", "--hosts=a", "--hostfile=b"},
+                            {"doctor", "--port=x"}}) {
+    CHECK(end(words).exit_code == control_code::misuse);
+  }
+}
+
 TEST_CASE("what is the same for all commands may stand before or behind them") {
   CHECK(wish({"--json", "ls"}).as_json);
   CHECK(wish({"ls", "--json"}).as_json);

@@ -47,3 +47,14 @@ TEST_CASE("answers are told from the banners around them") {
         "there is another cpprun (cpprun 0.0.9), and this is 0.1.0 (commit abc); install the same, "
         "or start with --ship");
 }
+
+TEST_CASE("another program of the house is looked for by its own name") {
+  const OwnBinary tool{.version = "0.1.0", .path = "/bin/cpprunctl", .program = "cpprunctl"};
+  const auto script = bootstrap_script(tool);
+  CHECK(script.find("'cpprunctl 0.1.0'") != script.npos);
+  CHECK(script.find("command -v cpprunctl)") != script.npos);
+  const auto answer = read_bootstrap_answer("cpprun-fanout none", tool);
+  REQUIRE(answer);
+  CHECK(std::get<ShellRefuses>(*answer).reason.starts_with(
+      "there is no cpprunctl at /bin/cpprunctl and none on PATH"));
+}

@@ -31,8 +31,12 @@ TEST_CASE("terms arrive as they were, whatever bytes are in them") {
 
 TEST_CASE("what hosts say arrives as it was") {
   std::string bytes;
-  const std::vector<Up> said = {Here{1, "10.0.0.1", 4000}, Gone{2, "refused"},
-                                Words{1, true, "half a line"}, Ended{1, 143, true}, Pong{}};
+  const std::vector<Up> said = {Here{1, "10.0.0.1", 4000},
+                                Gone{2, "refused"},
+                                Words{1, true, "half a line"},
+                                Ended{1, 143, true},
+                                Pong{},
+                                Answer{3, "{}"}};
   for (const auto& each : said) bytes += encode(each);
   for (const auto& each : said) CHECK(*take_up(bytes).value() == each);
   CHECK(bytes.empty());

@@ -1,0 +1,207 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "launcher/doctor/examination.h"
+
+#include <algorithm>
+#include <array>
+#include <csignal>
+#include <utility>
+
+#include "launcher/doctor/exchange_json.h"
+#include "proto/machine.h"
+
+namespace cpprun::doctor {
+
+namespace {
+
+constexpr int code_of_signal = 128;  // as shells count
+
+// As NTP does it: half of the way is taken for each direction.
+ClockOffset clock_of(const HostFacts& facts, WallTime asked, WallTime heard) {
+  const Duration there = facts.asked - asked;
+  const Duration back = facts.answered - heard;
+  const Duration way = (heard - asked) - (facts.answered - facts.asked);
+  return {.offset = (there + back) / 2, .error = std::max(way / 2, Duration{})};
+}
+
+// "user@gpu1" is looked for as gpu1.
+std::string name_of(const std::string& member) {
+  return member.substr(member.find('@') + 1);
+}
+
+}  // namespace
+
+Examination::Examination(const std::vector<fanout::Member>& members, int port)
+    : port_(port), phase_(Phase::calling, [] {
+        static constexpr std::array<PhaseStep<Phase>, 7> steps = {{
+            {Phase::calling, Phase::asking},
+            {Phase::calling, Phase::ending},
+            {Phase::asking, Phase::dialing},
+            {Phase::asking, Phase::ending},
+            {Phase::dialing, Phase::ending},
+            {Phase::ending, Phase::over},
+            {Phase::calling, Phase::over},
+        }};
+        return PhaseOf<Phase>::Steps(steps);
+      }()) {
+  for (const auto& member : members) guests_[member.number].host.member = member;
+}
+
+Examination::Actions Examination::start() {
+  fanout::DialHosts dial;
+  for (const auto& [number, guest] : guests_) dial.members.push_back(guest.host.member);
+  return {std::move(dial)};
+}
+
+Examination::Actions Examination::handle(const Now& now, const Event& event) {
+  Actions actions;
+  if (phase_ == Phase::over) return actions;
+  std::visit(Overloaded{
+                 [&](const fanout::Up& message) { hear(now, message); },
+                 [&](const fanout::Interrupted& e) {
+                   interrupted_ = e.signal;
+                   if (phase_ != Phase::ending) return end(now, actions);
+                   // Who asks twice does not want to wait.
+                   for (auto& [number, guest] : guests_) guest.is_awaited = false;
+                 },
+             },
+             event);
+  go_on(now, actions);
+  return actions;
+}
+
+Examination::Actions Examination::advance(const Now& now) {
+  Actions actions;
+  if (phase_ == Phase::over || !deadline_ || now.time < *deadline_) return actions;
+  for (auto& [number, guest] : guests_) {
+    if (!std::exchange(guest.is_awaited, false) || phase_ == Phase::ending) continue;
+    guest.host.gone = phase_ == Phase::asking ? "it has not said in time what it is"
+                                              : "it has not said in time whom it reaches";
+  }
+  go_on(now, actions);
+  return actions;
+}
+
+std::optional<TimePoint> Examination::next_deadline() const {
+  return phase_ == Phase::over ? std::nullopt : deadline_;
+}
+
+std::optional<std::string> Examination::check() const {
+  if (phase_ != Phase::over && !is_awaited()) return "nobody is waited for";
+  return std::nullopt;
+}
+
+std::vector<ExaminedHost> Examination::hosts() const {
+  std::vector<ExaminedHost> hosts;
+  for (const auto& [number, guest] : guests_) hosts.push_back(guest.host);
+  return hosts;
+}
+
+void Examination::hear(const Now& now, const fanout::Up& message) {
+  const auto guest_of = [&](int number) {
+    const auto at = guests_.find(number);
+    return at == guests_.end() ? nullptr : &at->second;
+  };
+  std::visit(Overloaded{
+                 [&](const fanout::Here& m) {
+                   Guest* const guest = guest_of(m.number);
+                   if (guest == nullptr || phase_ != Phase::calling) return;
+                   guest->is_here = true;
+                   guest->is_awaited = false;
+                   guest->host.address = m.address;
+                 },
+                 [&](const fanout::Gone& m) {
+                   Guest* const guest = guest_of(m.number);
+                   if (guest == nullptr) return;
+                   // What it was sent away for is no news.
+                   if (phase_ != Phase::ending) guest->host.gone = m.reason;
+                   guest->is_here = guest->is_awaited = false;
+                 },
+                 [&](const fanout::Ended& m) {
+                   Guest* const guest = guest_of(m.number);
+                   if (guest == nullptr) return;
+                   if (phase_ != Phase::ending) guest->host.gone = "its cpprunctl has ended";
+                   guest->is_here = guest->is_awaited = false;
+                 },
+                 [&](const fanout::Answer& m) { answer(now, m); },
+                 [](const fanout::Words&) {},  // of its shell; why it ended is told by that
+                 [](const fanout::Pong&) {},
+             },
+             message);
+}
+
+void Examination::answer(const Now& now, const fanout::Answer& answer) {
+  const auto at = guests_.find(answer.number);
+  if (at == guests_.end() || !at->second.is_awaited) return;
+  Guest& guest = at->second;
+  auto reading = read_reading(answer.text);
+  guest.is_awaited = false;
+  if (!reading) {
+    guest.host.gone = reading.error().reason;
+    return;
+  }
+  if (const auto* facts = std::get_if<HostFacts>(&*reading); facts && phase_ == Phase::asking) {
+    guest.host.clock = clock_of(*facts, asked_, now.wall);
+    guest.host.facts = *facts;
+  } else if (auto* dialed = std::get_if<std::vector<Dialed>>(&*reading);
+             dialed && phase_ == Phase::dialing) {
+    guest.host.dialed = std::move(*dialed);
+  } else {
+    guest.is_awaited = true;  // late; the other one is to come
+  }
+}
+
+// Whatever everybody has done is followed by what is next.
+void Examination::go_on(const Now& now, Actions& actions) {
+  while (phase_ != Phase::over && !is_awaited()) {
+    const bool is_anybody_here =
+        std::ranges::any_of(guests_, [](const auto& each) { return each.second.is_here; });
+    if (phase_ == Phase::ending || (phase_ == Phase::calling && !is_anybody_here)) {
+      phase_.become(Phase::over);
+      deadline_.reset();
+      actions.emplace_back(fanout::Finish{interrupted_ == 0 ? 0 : code_of_signal + interrupted_});
+    } else if (phase_ == Phase::dialing || !is_anybody_here) {
+      end(now, actions);
+    } else if (phase_ == Phase::calling) {
+      begin(Phase::asking, now);
+      asked_ = now.wall;
+      actions.emplace_back(fanout::TellHosts{fanout::Ask{to_json(Question{AskFacts{port_}})}});
+    } else {
+      begin(Phase::dialing, now);
+      actions.emplace_back(fanout::TellHosts{fanout::Ask{to_json(Question{AskDial{targets()}})}});
+    }
+  }
+}
+
+void Examination::begin(Phase phase, const Now& now) {
+  phase_.become(phase);
+  deadline_ = now.time + answer_patience;
+  for (auto& [number, guest] : guests_) guest.is_awaited = guest.is_here;
+}
+
+// Whoever has not come yet is not waited for any longer, and that is told of it.
+void Examination::end(const Now& now, Actions& actions) {
+  phase_.become(Phase::ending);
+  deadline_ = now.time + end_patience;
+  for (auto& [number, guest] : guests_) guest.is_awaited = guest.is_awaited || guest.is_here;
+  actions.emplace_back(fanout::TellHosts{fanout::Stop{SIGTERM}});
+}
+
+bool Examination::is_awaited() const {
+  return std::ranges::any_of(guests_, [](const auto& each) { return each.second.is_awaited; });
+}
+
+std::vector<Target> Examination::targets() const {
+  std::vector<Target> targets;
+  for (const auto& [number, guest] : guests_) {
+    const auto& host = guest.host;
+    if (!host.facts) continue;
+    targets.push_back({.number = number,
+                       .name = name_of(host.member.name),
+                       .address = host.address,
+                       .port = host.facts->port,
+                       .greeting = host.facts->greeting});
+  }
+  return targets;
+}
+
+}  // namespace cpprun::doctor

@@ -1,0 +1,293 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "launcher/doctor/findings.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <utility>
+
+#include "launcher/doctor/sizes.h"
+#include "launcher/endpoint.h"
+
+namespace cpprun::doctor {
+
+namespace {
+
+constexpr auto clock_apart_max = std::chrono::seconds(1);
+constexpr std::uint64_t open_files_least = 16'384;  // NCCL's sockets and loaders of eight GPUs
+constexpr std::uint64_t processes_least = 4'096;    // threads count as well
+constexpr std::uint64_t shared_size_least = 1ULL << 30;
+constexpr std::uint64_t shared_free_least = 256ULL << 20;
+constexpr std::uint64_t temporary_free_least = 1ULL << 30;
+constexpr std::size_t named_max = 8;
+
+std::string few(const std::vector<std::string>& names) {
+  if (names.size() <= named_max) return fmt::format("{}", fmt::join(names, ", "));
+  const std::vector<std::string> first(names.begin(), names.begin() + named_max);
+  return fmt::format("{} and {} others", fmt::join(first, ", "), names.size() - named_max);
+}
+
+class Judge {
+ public:
+  Judge(const std::vector<ExaminedHost>& hosts, const Expected& expected)
+      : hosts_(hosts), expected_(expected) {
+    for (const auto& host : hosts_) {
+      if (host.facts) gpus_most_ = std::max(gpus_most_, host.facts->gpus.usable);
+    }
+    for (const auto& host : hosts_) {
+      if (host.facts && host.facts->gpus.usable == gpus_most_ && gpus_host_.empty()) {
+        gpus_host_ = title_of(host);
+      }
+    }
+  }
+
+  std::vector<Finding> judge() {
+    for (const auto& host : hosts_) {
+      host_ = &host;
+      if (!host.gone.empty()) {
+        add("it cannot be examined: " + host.gone,
+            "see that its remote shell runs a command there without a question");
+      }
+      if (!host.facts) continue;
+      judge_program(*host.facts);
+      judge_clock();
+      judge_gpus(*host.facts);
+      judge_limits(*host.facts);
+      judge_disks(*host.facts);
+      judge_port(*host.facts);
+    }
+    for (const auto& host : hosts_) {
+      host_ = &host;
+      judge_name();
+      judge_way();
+    }
+    return std::move(findings_);
+  }
+
+ private:
+  void add(std::string what, std::string cure) {
+    findings_.push_back({title_of(*host_), std::move(what), std::move(cure)});
+  }
+
+  void judge_program(const HostFacts& facts) {
+    const std::string wanted = "cpprun " + expected_.version;
+    if (expected_.is_shipped || facts.cpprun == wanted) return;
+    const std::string cure =
+        "install the same as here, at the same path or on PATH, or start jobs with --ship";
+    if (facts.cpprun.empty()) {
+      return add("no cpprun is there, neither beside cpprunctl nor on PATH", cure);
+    }
+    add(fmt::format("its cpprun is another ({}), and this is {}", facts.cpprun, wanted), cure);
+  }
+
+  // The median of all clocks: whoever calls may have a wrong one as well.
+  void judge_clock() {
+    std::vector<Duration> offsets;
+    for (const auto& host : hosts_) {
+      if (host.clock) offsets.push_back(host.clock->offset);
+    }
+    if (!host_->clock || offsets.size() < 2) return;
+    std::ranges::sort(offsets);
+    const Duration apart = host_->clock->offset - offsets[(offsets.size() - 1) / 2];
+    const Duration distance = apart < Duration{} ? -apart : apart;
+    if (distance <= clock_apart_max + host_->clock->error) return;
+    add(fmt::format("its clock is {:.1f} s {} those of the others", in_seconds(distance),
+                    apart > Duration{} ? "ahead of" : "behind"),
+        "have chrony or systemd-timesyncd set it (timedatectl): logs of the hosts do not line up, "
+        "and tokens and certificates are refused");
+  }
+
+  void judge_gpus(const HostFacts& facts) {
+    const auto& gpus = facts.gpus;
+    if (!facts.missing_gpus.empty()) {
+      const auto cut = facts.missing_gpus.find("; ");
+      return add(facts.missing_gpus.substr(0, cut),
+                 cut == std::string::npos ? "" : facts.missing_gpus.substr(cut + 2));
+    }
+    if (gpus.on_bus > 0 && gpus.in_driver == 0) {
+      return add(fmt::format("PCI lists {} GPU{} of NVIDIA's, and no driver has them", gpus.on_bus,
+                             gpus.on_bus == 1 ? "" : "s"),
+                 "load the driver (modprobe nvidia; nvidia-smi says what is wrong), or pass the "
+                 "devices to this container");
+    }
+    if (gpus.usable >= gpus_most_) return;
+    add(fmt::format("it has {} GPU{}, and {} has {}", gpus.usable, gpus.usable == 1 ? "" : "s",
+                    gpus_host_, gpus_most_),
+        fmt::format("where that is as it should be, say it: --hosts {}:{}; or else see what "
+                    "nvidia-smi says there",
+                    title_of(*host_), std::max(gpus.usable, 1)));
+  }
+
+  void judge_limits(const HostFacts& facts) {
+    const auto& limits = facts.limits;
+    if (limits.open_files && *limits.open_files < open_files_least) {
+      add(fmt::format("a process may open {} files at most", *limits.open_files),
+          fmt::format("raise the hard limit to {} or more: nofile in /etc/security/limits.conf, "
+                      "LimitNOFILE= of a service, --ulimit nofile= of a container",
+                      open_files_least));
+    }
+    if (limits.processes && *limits.processes < processes_least) {
+      add(fmt::format("this user may have {} processes and threads at most", *limits.processes),
+          fmt::format("raise nproc to {} or more in /etc/security/limits.conf", processes_least));
+    }
+    if (facts.has_infiniband && limits.locked_bytes) {
+      add(fmt::format("a process may lock {} of memory, and RDMA locks all of its buffers",
+                      size_text(*limits.locked_bytes)),
+          "set memlock to unlimited: /etc/security/limits.conf, LimitMEMLOCK=infinity, --ulimit "
+          "memlock=-1");
+    }
+  }
+
+  void judge_disks(const HostFacts& facts) {
+    const auto& shared = facts.shared_memory;
+    const char* const more_shared =
+        "give it more: docker run --shm-size=16g or --ipc=host, an emptyDir with medium Memory, "
+        "mount -o remount,size=16g /dev/shm";
+    if (!shared.refusal.empty()) {
+      add(fmt::format("{} cannot be used: {}", shared.path, shared.refusal), more_shared);
+    } else if (shared.size < shared_size_least) {
+      add(fmt::format("{} has {} in all, and workers of data loaders and NCCL share memory there",
+                      shared.path, size_text(shared.size)),
+          more_shared);
+    } else if (shared.free < shared_free_least) {
+      add(fmt::format("{} has {} free", shared.path, size_text(shared.free)),
+          "remove what jobs that were killed have left there");
+    }
+    const auto& disk = facts.temporary;
+    if (!disk.refusal.empty()) {
+      add(fmt::format("nothing can be written to {}: {}", disk.path, disk.refusal),
+          "set TMPDIR to a folder of yours on a disk with room");
+    } else if (disk.free < temporary_free_least) {
+      add(fmt::format("{} has {} free", disk.path, size_text(disk.free)),
+          "make room there, or set TMPDIR to a folder on another disk");
+    }
+  }
+
+  void judge_port(const HostFacts& facts) {
+    if (facts.why_no_port.empty()) return;
+    add("it cannot listen: " + facts.why_no_port,
+        "ss -ltnp tells who has the port; end that, or take another --port");
+  }
+
+  // Those that have looked for this host, and how it went.
+  template <class Take>
+  void for_each_look(const Take& take) const {
+    for (const auto& other : hosts_) {
+      for (const auto& dialed : other.dialed) {
+        if (dialed.number == host_->member.number) take(other, dialed);
+      }
+    }
+  }
+
+  void judge_name() {
+    std::vector<std::string> lost;
+    std::vector<std::string> astray;
+    std::string why;
+    for_each_look([&](const ExaminedHost& other, const Dialed& dialed) {
+      const bool is_loop = !dialed.addresses.empty() &&
+                           std::ranges::all_of(dialed.addresses, [](const auto& address) {
+                             return is_loopback(address);
+                           });
+      const bool is_same = other.facts && host_->facts && !other.facts->network.empty() &&
+                           other.facts->network == host_->facts->network;
+      if (!dialed.why_unresolved.empty()) {
+        lost.push_back(title_of(other));
+        why = dialed.why_unresolved;
+      } else if (is_loop && !is_same) {
+        astray.push_back(title_of(other));
+        why = dialed.addresses.front();
+      }
+    });
+    const char* const cure =
+        "add it to DNS, or to /etc/hosts there; cpprun --hosts meets by addresses, but "
+        "--master-addr and MASTER_ADDR with that name would fail";
+    if (!lost.empty()) {
+      add(fmt::format("its name is not resolved on {}: {}", few(lost), why), cure);
+    }
+    if (!astray.empty()) {
+      add(fmt::format("its name stands for {} on {}, which is that machine itself", why,
+                      few(astray)),
+          "take the name out of the line of the loopback address in /etc/hosts there");
+    }
+  }
+
+  void judge_way() {
+    struct Failed {
+      std::vector<std::string> by;
+      std::string where, why;
+    };
+    std::map<Reached, Failed> failures;
+    std::size_t looked = 0;
+    for_each_look([&](const ExaminedHost& other, const Dialed& dialed) {
+      if (dialed.reached == Reached::not_tried) return;
+      ++looked;
+      if (dialed.reached == Reached::yes) return;
+      // That is told of its name already.
+      if (dialed.reached == Reached::unresolved && !dialed.why_unresolved.empty()) return;
+      Failed& failed = failures[dialed.reached];
+      failed.by.push_back(title_of(other));
+      failed.where = dialed.where;
+      failed.why = dialed.why;
+    });
+    for (const auto& [how, failed] : failures) {
+      const std::string who = failed.by.size() == looked && looked > 1
+                                  ? "nobody reaches"
+                                  : few(failed.by) + " cannot reach";
+      add(fmt::format("{} it at {}: {}", who, failed.where, failed.why), cure_of(how));
+    }
+  }
+
+  static std::string cure_of(Reached how) {
+    switch (how) {
+      case Reached::silent:
+        return "a firewall drops it, or the address leads elsewhere: let the hosts of a job reach "
+               "each other at every port, or at least at --master-port on the first one and at "
+               "those of net.ipv4.ip_local_port_range between all (iptables -S, nft list ruleset)";
+      case Reached::refused:
+        return "it listens there, so a firewall rejects it, or the address is another machine's "
+               "(iptables -S, nft list ruleset, ip address)";
+      case Reached::stranger:
+        return "two hosts have this address, or a NAT or forwarded port leads elsewhere: give "
+               "each its own, and meet at one that all reach (--master-addr)";
+      case Reached::unresolved:
+        return "add the name to DNS, or to /etc/hosts there";
+      case Reached::yes:
+      case Reached::failed:
+      case Reached::not_tried:
+        break;
+    }
+    return "see that there is a way (ip route get ADDRESS, ping), and that the interfaces are up";
+  }
+
+  const std::vector<ExaminedHost>& hosts_;
+  const Expected& expected_;
+  const ExaminedHost* host_ = nullptr;  // that is being judged
+  int gpus_most_ = 0;
+  std::string gpus_host_;  // that has so many
+  std::vector<Finding> findings_;
+};
+
+}  // namespace
+
+std::string title_of(const ExaminedHost& host) {
+  if (!host.member.name.empty() || !host.facts) return host.member.name;
+  return host.facts->host;
+}
+
+Sight sight_of(const ExaminedHost& host) {
+  Sight sight{.looked_for = static_cast<int>(host.dialed.size())};
+  for (const auto& dialed : host.dialed) {
+    if (dialed.why_unresolved.empty()) ++sight.resolved;
+    if (dialed.reached == Reached::yes) ++sight.reached;
+  }
+  return sight;
+}
+
+std::vector<Finding> findings_of(const std::vector<ExaminedHost>& hosts, const Expected& expected) {
+  return Judge(hosts, expected).judge();
+}
+
+}  // namespace cpprun::doctor

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+// `cpprunctl doctor`: examines hosts through their remote shells, or this machine alone.
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "launcher/doctor/examination.h"
+#include "launcher/fanout/message.h"
+#include "proto/environment.h"
+
+namespace cpprun::io {
+
+struct DoctorOrder {
+  std::vector<fanout::Member> members;
+  std::vector<std::string> shell;
+  int port = 0;  // where the hosts listen; 0: anywhere
+  bool ship = false;
+};
+
+struct Examined {
+  std::vector<doctor::ExaminedHost> hosts;
+  int interrupted = 0;  // the code with which to end then; 0: it came to its end
+};
+
+Examined examine_hosts(const DoctorOrder& order, const Environment& environment);
+
+// `port`: tried as well, where it is not 0.
+Examined examine_here(int port, const Environment& environment);
+
+// What a console's remote shell has started here: `cpprunctl --fanout-child [remove]`.
+int run_doctor_side(Environment environment, bool removes_itself);
+
+}  // namespace cpprun::io

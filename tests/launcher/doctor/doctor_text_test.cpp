@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "launcher/doctor/doctor_text.h"
+
+#include <doctest/doctest.h>
+
+#include <nlohmann/json.hpp>
+
+using namespace cpprun;
+using namespace cpprun::doctor;
+using namespace std::chrono_literals;
+
+namespace {
+
+ExaminedHost some(const std::string& name) {
+  ExaminedHost host{.member = {0, name, 0}, .clock = ClockOffset{-1500ms, 1ms}};
+  host.facts = HostFacts{.host = "box",
+                         .cpprun = "cpprun 1.2 (commit abc)",
+                         .gpus = {8, 7, 7},
+                         .limits = {.open_files = 1024},
+                         .shared_memory = {"/dev/shm", 64 << 20, 32 << 20, ""},
+                         .temporary = {"/tmp", 99, 98, ""}};
+  host.dialed = {{.number = 1, .addresses = {"10.0.0.2"}, .reached = Reached::silent}};
+  return host;
+}
+
+ExaminedHost gone() {
+  return {.member = {1, "h2", 0}, .gone = "Connection refused"};
+}
+
+}  // namespace
+
+TEST_CASE("a machine alone has no clock and no others") {
+  ExaminedHost alone = some("");
+  alone.dialed = {};
+  CHECK(doctor_text({alone}, {}, {}) ==
+        "HOST  CPPRUN    GPUS  FILES  PROCESSES     LOCKED              SHM FREE  TMP FREE\n"
+        "box   1.2     7 of 8   1024  unlimited  unlimited  32.0 MiB of 64.0 MiB      98 B\n"
+        "nothing is wrong\n");
+}
+
+TEST_CASE("hosts are a table, and findings come with their cures") {
+  const auto text =
+      doctor_text({some("h1"), gone()}, {{"h2", "it cannot be examined: no", "mend it"}}, {});
+  CHECK(text.find("CLOCK   NAMES  REACHES\n") != std::string::npos);
+  CHECK(text.find("-1.500 s  1 of 1   0 of 1\n") != std::string::npos);
+  CHECK(text.find("h2    not examined\n") != std::string::npos);
+  CHECK(text.ends_with("\n1 finding:\n  h2: it cannot be examined: no\n    mend it\n"));
+}
+
+TEST_CASE("where not all pairs were tried that is said") {
+  const std::vector<ExaminedHost> hosts(40, some("h"));
+  CHECK(doctor_text(hosts, {}, {})
+            .find("each host has looked for the 32 after it in the list and for the first one: 40 "
+                  "of 1560 pairs\n") != std::string::npos);
+}
+
+TEST_CASE("scripts get the same as JSON") {
+  const auto json =
+      nlohmann::json::parse(doctor_json({some("h1"), gone()}, {{"h2", "what", "cure"}}));
+  CHECK(json["hosts"][0]["facts"]["gpus"] == 7);
+  CHECK(json["hosts"][0]["facts"]["processes_max"].is_null());
+  CHECK(json["hosts"][0]["clock_ahead_seconds"] == -1.5);
+  CHECK(json["hosts"][1]["not_examined"] == "Connection refused");
+  CHECK(json["pairs"][0]["from"] == "h1");
+  CHECK(json["pairs"][0]["to"] == "h2");
+  CHECK(json["pairs"][0]["reached"] == "silent");
+  CHECK(json["findings"][0]["cure"] == "cure");
+}

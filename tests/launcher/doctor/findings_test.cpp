@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "launcher/doctor/findings.h"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+
+using namespace cpprun;
+using namespace cpprun::doctor;
+using namespace std::chrono_literals;
+
+namespace {
+
+constexpr std::uint64_t gibibyte = 1ULL << 30;
+
+HostFacts sound(const std::string& name) {
+  return {.host = name,
+          .version = "1",
+          .cpprun = "cpprun 1",
+          .network = name,
+          .gpus = {8, 8, 8},
+          .limits = {.open_files = 1 << 20, .locked_bytes = {}, .processes = 60'000},
+          .shared_memory = {"/dev/shm", 64 * gibibyte, 60 * gibibyte, ""},
+          .temporary = {"/tmp", 99 * gibibyte, 50 * gibibyte, ""},
+          .port = 4000};
+}
+
+ExaminedHost host(int number) {
+  const std::string name = "h" + std::to_string(number);
+  return {.member = {number, name, 0}, .facts = sound(name), .clock = ClockOffset{}};
+}
+
+// Three of them, each of which reaches the others.
+std::vector<ExaminedHost> three() {
+  std::vector<ExaminedHost> hosts = {host(0), host(1), host(2)};
+  for (auto& from : hosts) {
+    for (const auto& to : hosts) {
+      if (from.member.number == to.member.number) continue;
+      from.dialed.push_back({.number = to.member.number,
+                             .addresses = {"10.0.0." + std::to_string(to.member.number)},
+                             .reached = Reached::yes,
+                             .where = "10.0.0.9:4000"});
+    }
+  }
+  return hosts;
+}
+
+std::vector<Finding> judge(const std::vector<ExaminedHost>& hosts, bool is_shipped = false) {
+  return findings_of(hosts, {.version = "1", .is_shipped = is_shipped});
+}
+
+// Of one host that is changed, the one thing that is found.
+template <class Change>
+Finding only(const Change& change) {
+  auto hosts = three();
+  change(hosts[1]);
+  const auto findings = judge(hosts);
+  REQUIRE(findings.size() == 1);
+  CHECK(findings.front().host == "h1");
+  CHECK_FALSE(findings.front().cure.empty());
+  return findings.front();
+}
+
+Dialed& look(ExaminedHost& host, int number) {
+  return *std::ranges::find(host.dialed, number, &Dialed::number);
+}
+
+}  // namespace
+
+TEST_CASE("nothing is found where nothing is wrong") {
+  CHECK(judge(three()).empty());
+}
+
+TEST_CASE("a host that cannot be examined is found") {
+  CHECK(only([](ExaminedHost& h) {
+          h.gone = "Connection refused";
+          h.facts = {};
+        }).what == "it cannot be examined: Connection refused");
+}
+
+TEST_CASE("another cpprun is found, and none, unless it is brought along") {
+  CHECK(only([](ExaminedHost& h) { h.facts->cpprun = "cpprun 0.9"; }).what ==
+        "its cpprun is another (cpprun 0.9), and this is cpprun 1");
+  const auto none = [](ExaminedHost& h) { h.facts->cpprun = ""; };
+  CHECK(only(none).what.starts_with("no cpprun is there"));
+  auto hosts = three();
+  none(hosts[0]);
+  CHECK(judge(hosts, true).empty());
+}
+
+TEST_CASE("a clock is judged by those of the others, and by how well it is known") {
+  const auto late = [](Duration offset, Duration error) {
+    return [=](ExaminedHost& h) { h.clock = ClockOffset{offset, error}; };
+  };
+  CHECK(only(late(3s, 1ms)).what == "its clock is 3.0 s ahead of those of the others");
+  CHECK(only(late(-3s, 1ms)).what == "its clock is 3.0 s behind those of the others");
+  auto hosts = three();
+  late(3s, 2500ms)(hosts[1]);
+  CHECK(judge(hosts).empty());
+  for (auto& each : hosts) each.clock = ClockOffset{60s, 1ms};  // ours is wrong
+  CHECK(judge(hosts).empty());
+}
+
+TEST_CASE("GPUs that are missing are found, by the machine itself or by the others") {
+  CHECK(only([](ExaminedHost& h) {
+          h.facts->gpus = {8, 7, 7};
+          h.facts->missing_gpus = "7 of 8 GPUs can be used: lost; reset it";
+        }) == Finding{"h1", "7 of 8 GPUs can be used: lost", "reset it"});
+  CHECK(only([](ExaminedHost& h) {
+          h.facts->gpus = {7, 7, 7};
+        }).what == "it has 7 GPUs, and h0 has 8");
+  CHECK(only([](ExaminedHost& h) {
+          h.facts->gpus = {8, 0, 0};
+        }).what == "PCI lists 8 GPUs of NVIDIA's, and no driver has them");
+}
+
+TEST_CASE("limits that a large job meets are found") {
+  CHECK(only([](ExaminedHost& h) { h.facts->limits.open_files = 1024; }).what ==
+        "a process may open 1024 files at most");
+  CHECK(only([](ExaminedHost& h) {
+          h.facts->limits.processes = 1024;
+        }).what.starts_with("this user may have 1024 processes"));
+  CHECK(only([](ExaminedHost& h) {
+          h.facts->limits.locked_bytes = 65536;
+          h.facts->has_infiniband = true;
+        }).what == "a process may lock 64.0 KiB of memory, and RDMA locks all of its buffers");
+  auto hosts = three();
+  hosts[0].facts->limits.locked_bytes = 65536;  // nobody needs it there
+  CHECK(judge(hosts).empty());
+}
+
+TEST_CASE("shared memory and disks without room are found") {
+  CHECK(only([](ExaminedHost& h) {
+          h.facts->shared_memory.size = 64 << 20;
+        }).what.starts_with("/dev/shm has 64.0 MiB in all"));
+  CHECK(only([](ExaminedHost& h) { h.facts->shared_memory.free = 1 << 20; }).what ==
+        "/dev/shm has 1.0 MiB free");
+  CHECK(only([](ExaminedHost& h) { h.facts->shared_memory.refusal = "not there"; }).what ==
+        "/dev/shm cannot be used: not there");
+  CHECK(only([](ExaminedHost& h) { h.facts->temporary.free = 0; }).what == "/tmp has 0 B free");
+  CHECK(only([](ExaminedHost& h) { h.facts->temporary.refusal = "denied"; }).what ==
+        "nothing can be written to /tmp: denied");
+}
+
+TEST_CASE("a port that somebody has is found") {
+  CHECK(only([](ExaminedHost& h) { h.facts->why_no_port = "port 5: in use"; }).what ==
+        "it cannot listen: port 5: in use");
+}
+
+TEST_CASE("a name that is not resolved is told once, with those where it is not") {
+  auto hosts = three();
+  for (auto* const each : {&hosts[0], &hosts[2]}) {
+    look(*each, 1) = {
+        .number = 1, .why_unresolved = "Host not found", .reached = Reached::unresolved};
+  }
+  const auto findings = judge(hosts);
+  REQUIRE(findings.size() == 1);
+  CHECK(findings[0].host == "h1");
+  CHECK(findings[0].what == "its name is not resolved on h0, h2: Host not found");
+}
+
+TEST_CASE("a name that leads each machine to itself is found, but not on one machine") {
+  auto hosts = three();
+  look(hosts[0], 1).addresses = {"127.0.1.1"};
+  REQUIRE(judge(hosts).size() == 1);
+  CHECK(judge(hosts)[0].what ==
+        "its name stands for 127.0.1.1 on h0, which is that machine itself");
+  hosts[0].facts->network = "h1";
+  CHECK(judge(hosts).empty());
+}
+
+TEST_CASE("a host that some cannot reach is told with them, and one that nobody reaches alone") {
+  auto hosts = three();
+  look(hosts[0], 1).reached = Reached::silent;
+  look(hosts[0], 1).why = "no answer within 3 s";
+  REQUIRE(judge(hosts).size() == 1);
+  CHECK(judge(hosts)[0].what == "h0 cannot reach it at 10.0.0.9:4000: no answer within 3 s");
+  CHECK(judge(hosts)[0].cure.starts_with("a firewall drops it"));
+  look(hosts[2], 1) = look(hosts[0], 1);
+  CHECK(judge(hosts)[0].what == "nobody reaches it at 10.0.0.9:4000: no answer within 3 s");
+}
+
+TEST_CASE("each way of not reaching has its cure") {
+  const auto cure = [](Reached how) {
+    auto hosts = three();
+    look(hosts[0], 1).reached = how;
+    return judge(hosts).at(0).cure;
+  };
+  CHECK(cure(Reached::refused).find("rejects") != std::string::npos);
+  CHECK(cure(Reached::stranger).find("two hosts have this address") != std::string::npos);
+  CHECK(cure(Reached::unresolved).find("DNS") != std::string::npos);
+  CHECK(cure(Reached::failed).find("ip route get") != std::string::npos);
+}
+
+TEST_CASE("many names are cut") {
+  std::vector<ExaminedHost> hosts;
+  for (int number = 0; number < 12; ++number) hosts.push_back(host(number));
+  for (int number = 1; number < 11; ++number) {
+    hosts[static_cast<std::size_t>(number)].dialed = {
+        {.number = 0, .reached = Reached::silent, .where = "x:1", .why = "no answer"}};
+  }
+  hosts[11].dialed = {{.number = 0, .reached = Reached::yes}};
+  CHECK(judge(hosts).at(0).what ==
+        "h1, h2, h3, h4, h5, h6, h7, h8 and 2 others cannot reach it at x:1: no answer");
+}
+
+TEST_CASE("what a host sees is counted") {
+  auto hosts = three();
+  look(hosts[0], 1).reached = Reached::refused;
+  look(hosts[0], 2).why_unresolved = "no";
+  CHECK(sight_of(hosts[0]) == Sight{.looked_for = 2, .resolved = 1, .reached = 1});
+}
+
+TEST_CASE("a machine alone is called as it calls itself") {
+  ExaminedHost alone;
+  alone.facts = sound("box");
+  alone.facts->temporary.free = 0;
+  REQUIRE(judge({alone}).size() == 1);
+  CHECK(judge({alone})[0].host == "box");
+}

@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "launcher/doctor/sizes.h"
+
+#include <doctest/doctest.h>
+
+using cpprun::doctor::size_text;
+
+TEST_CASE("sizes have the unit in which they are short") {
+  CHECK(size_text(0) == "0 B");
+  CHECK(size_text(64ULL << 20) == "64.0 MiB");
+  CHECK(size_text(1536ULL << 30) == "1.5 TiB");
+  CHECK(size_text(~0ULL) == "16.0 EiB");
+}
