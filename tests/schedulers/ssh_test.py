@@ -20,7 +20,12 @@ import unittest
 
 from hosts import Hosts, run, why_not
 
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.join(HERE, "..", "lab"))
+from scenes import play
+
 CPPRUN = sys.argv[1]
+PAGE = os.path.join(HERE, "..", "..", "docs", "hosts.md")
 REASON = why_not("/usr/sbin/sshd", "ssh", "ssh-keygen")
 SECONDS_MAX = 60
 SAY = 'echo "rank $RANK of $WORLD_SIZE on $(hostname) at $MASTER_ADDR"'
@@ -42,14 +47,15 @@ LogLevel ERROR
 """
 
 
-@unittest.skipIf(REASON, REASON)
-class SshTest(unittest.TestCase):
-    """Each name is a sentence about cpprun --hosts over ssh."""
+class SshHosts(unittest.TestCase):
+    """Hosts with an sshd each, and a person's folder."""
+
+    NAMES = ["h1", "h2", "h3"]
 
     def setUp(self):
         self.daemons = []
         self.addCleanup(lambda: [each.wait() for each in self.daemons])
-        self.hosts = Hosts(["h1", "h2", "h3"])
+        self.hosts = Hosts(self.NAMES)
         self.addCleanup(self.hosts.remove)
         self.folder = tempfile.mkdtemp(prefix="cpprun-ssh-")
         self.addCleanup(shutil.rmtree, self.folder)
@@ -89,8 +95,8 @@ class SshTest(unittest.TestCase):
             time.sleep(0.05)
 
     def console(self, *words, program=CPPRUN):
-        """As it is typed on h1."""
-        return self.hosts.start("h1", program, *words, cwd=self.folder, env=self.environment,
+        """As it is typed on the first host."""
+        return self.hosts.start(self.NAMES[0], program, *words, cwd=self.folder, env=self.environment,
                                 text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
 
     def to_end(self, *words, **options):
@@ -124,6 +130,25 @@ class SshTest(unittest.TestCase):
     def up(self, count):
         self.wait_until(lambda: len([each for each in os.listdir(self.folder)
                                      if each.startswith("up-")]) == count, f"{count} workers")
+
+
+@unittest.skipIf(REASON, REASON)
+class HostsPageTest(SshHosts):
+    NAMES = ["gpu1", "gpu2", "gpu3", "small"]
+
+    def test_the_commands_of_its_page_do_what_it_says(self):
+        self.write("train", '#!/bin/sh\necho "rank $RANK of $WORLD_SIZE"\n')
+        os.chmod(self.path("train"), 0o755)
+        path = f"PATH={os.path.dirname(CPPRUN)}:$PATH; "
+        faults = play(PAGE, self.folder, lambda _, command: self.to_end(
+            "-c", path + command, program="sh"))
+        self.assertEqual(faults, [], "\n".join(faults))
+        self.expect_nobody()
+
+
+@unittest.skipIf(REASON, REASON)
+class SshTest(SshHosts):
+    """Each name is a sentence about cpprun --hosts over ssh."""
 
     def test_one_command_starts_all_hosts(self):
         code, said = self.to_end("--hosts=h1,h2:2,h3", "--insecure", "--no-python", "sh", "-c", SAY)
