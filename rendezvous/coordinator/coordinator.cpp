@@ -335,8 +335,8 @@ Coordinator::Actions Coordinator::advance(TimePoint now) {
 
 std::optional<std::string> Coordinator::check() const {
   for (const auto& [id, entry] : jobs_) {
-    const auto broken_of = [&id = id](const std::string& what) {
-      return fmt::format("job \"{}\": {}", id, what);
+    const auto broken_of = [&job = id](const std::string& what) {
+      return fmt::format("job \"{}\": {}", job, what);
     };
     if (const auto broken = entry->job.check()) return broken_of(*broken);
     if (agenda_.deadline_of(id) != entry->job.next_deadline()) {

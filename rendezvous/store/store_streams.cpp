@@ -346,8 +346,8 @@ void StoreStreams::write(StreamId id, Stream& stream, link::StreamFrameWriter& f
 std::optional<std::string> StoreStreams::check() const {
   std::size_t held = 0;
   for (const auto& [id, stream] : streams_) {
-    const auto of = [&id = id](const char* what) {
-      return fmt::format("stream {} {}", id.value, what);
+    const auto of = [number = id.value](const char* what) {
+      return fmt::format("stream {} {}", number, what);
     };
     held += stream.incoming.size() + stream.outgoing.size();
     if (stream.outgoing.size() > window_ && !stream.is_closed_here) return of("has said too much");
