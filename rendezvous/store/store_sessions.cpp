@@ -115,18 +115,9 @@ void StoreSessions::close(ConnectionId id, const std::string& reason, bool is_or
   if (Session* const session = table_.find(id)) close(*session, reason, is_ordinary);
 }
 
-bool StoreSessions::close_silent(const std::string& reason, ConnectionId newest) {
-  Session* const silent = strangers_.longest_silent(table_, newest);
-  if (silent == nullptr) return false;
-  close(*silent, reason);
-  return true;
-}
-
-bool StoreSessions::close_silent_of(const PeerAddress& peer, const std::string& reason) {
-  Session* const silent = strangers_.longest_silent_of(table_, peer.source());
-  if (silent == nullptr) return false;
-  close(*silent, reason);
-  return true;
+bool StoreSessions::close_found(Session* session, const std::string& reason) {
+  if (session != nullptr) close(*session, reason);
+  return session != nullptr;
 }
 
 // Nobody hears from that connection again. Others may: what it leaves behind is passed on.

@@ -85,9 +85,13 @@ class StoreSessions {
   // It is over, for a reason that the owner knows.
   void close(ConnectionId id, const std::string& reason, bool is_ordinary = false);
   // The same for who has been silent for longest, `newest` excepted; false where nobody is silent.
-  bool close_silent(const std::string& reason, ConnectionId newest = {});
+  bool close_silent(const std::string& reason, ConnectionId newest = {}) {
+    return close_found(strangers_.longest_silent(table_, newest), reason);
+  }
   // The same of those that count for the address of `peer`.
-  bool close_silent_of(const PeerAddress& peer, const std::string& reason);
+  bool close_silent_of(const PeerAddress& peer, const std::string& reason) {
+    return close_found(strangers_.longest_silent_of(table_, peer.source()), reason);
+  }
 
   // --- a turn ---
   void begin_turn(TimePoint now);
@@ -149,6 +153,7 @@ class StoreSessions {
   Store* store_of(const Session& session) const;
   // Null when nobody of that id is served any more.
   Session* heard(ConnectionId id);
+  bool close_found(Session* session, const std::string& reason);
   void close(Session& session, const std::string& reason, bool is_ordinary = false);
   void detach(Session& session);
   std::size_t doom(std::uint32_t port, const std::string& reason, bool with_strangers);

@@ -96,8 +96,9 @@ class SshHosts(unittest.TestCase):
 
     def console(self, *words, program=CPPRUN):
         """As it is typed on the first host."""
-        return self.hosts.start(self.NAMES[0], program, *words, cwd=self.folder, env=self.environment,
-                                text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        return self.hosts.start(self.NAMES[0], program, *words, cwd=self.folder, text=True,
+                                env=self.environment, stdout=subprocess.PIPE,
+                                stderr=subprocess.STDOUT)
 
     def to_end(self, *words, **options):
         started = self.console(*words, **options)
