@@ -18,7 +18,7 @@
 
 namespace cpprun::doctor {
 
-// For what a host is asked. Its own waits are shorter: bounds of io/examiner.
+// For what a host is asked. Its own waits are shorter: bounds of io/host_answers.
 inline constexpr Duration answer_patience = std::chrono::seconds(40);
 // For the remote shells to end by themselves.
 inline constexpr Duration end_patience = std::chrono::seconds(5);

@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "launcher/doctor/exchange_json.h"
-#include "launcher/doctor/io/examiner.h"
+#include "launcher/doctor/io/host_answers.h"
 #include "launcher/fanout/io/host_side.h"
 #include "launcher/fanout/io/shells.h"
 #include "launcher/io/wall_clock.h"
@@ -98,12 +98,12 @@ Examined examine_hosts(const DoctorOrder& order, const Environment& environment)
 Examined examine_here(int port, const Environment& environment) {
   asio::io_context context;
   ExaminedHost self;
-  make_examiner(context, environment)(0, to_json(Question{AskFacts{port}}),
-                                      [&](const std::string& answer) {
-                                        auto reading = read_reading(answer);
-                                        if (reading)
-                                          self.facts = std::get<HostFacts>(*std::move(reading));
-                                      });
+  make_host_answers(context, environment)(0, to_json(Question{AskFacts{port}}),
+                                          [&](const std::string& answer) {
+                                            auto reading = read_reading(answer);
+                                            if (reading)
+                                              self.facts = std::get<HostFacts>(*std::move(reading));
+                                          });
   return {.hosts = {std::move(self)}};
 }
 
@@ -112,7 +112,7 @@ int run_doctor_side(Environment environment, bool removes_itself) {
   return run_host_side(std::move(environment), {.removes_itself = removes_itself,
                                                 .program = program,
                                                 .make_answerer = [own](asio::io_context& context) {
-                                                  return make_examiner(context, own);
+                                                  return make_host_answers(context, own);
                                                 }});
 }
 

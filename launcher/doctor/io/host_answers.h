@@ -14,6 +14,6 @@
 namespace cpprun::io {
 
 // For fanout's host side.
-Answerer make_examiner(asio::io_context& context, const Environment& environment);
+Answerer make_host_answers(asio::io_context& context, const Environment& environment);
 
 }  // namespace cpprun::io

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "launcher/doctor/io/examiner.h"
+#include "launcher/doctor/io/host_answers.h"
 
 #include <fmt/format.h>
 
@@ -30,10 +30,10 @@ constexpr int greeting_random_bytes = 8;
 constexpr auto connect_patience = std::chrono::seconds(3);   // for one of the others
 constexpr auto look_up_patience = std::chrono::seconds(20);  // for all names together
 
-// Everything that is under way holds the examiner.
-class Examiner : public std::enable_shared_from_this<Examiner> {
+// Everything that is under way holds the answers.
+class HostAnswers : public std::enable_shared_from_this<HostAnswers> {
  public:
-  Examiner(asio::io_context& context, Environment environment)
+  HostAnswers(asio::io_context& context, Environment environment)
       : context_(context),
         environment_(std::move(environment)),
         acceptor_(context),
@@ -223,10 +223,10 @@ class Examiner : public std::enable_shared_from_this<Examiner> {
 
 }  // namespace
 
-Answerer make_examiner(asio::io_context& context, const Environment& environment) {
-  return [examiner = std::make_shared<Examiner>(context, environment)](
+Answerer make_host_answers(asio::io_context& context, const Environment& environment) {
+  return [answers = std::make_shared<HostAnswers>(context, environment)](
              int number, const std::string& question, const Reply& reply) {
-    examiner->answer(number, question, reply);
+    answers->answer(number, question, reply);
   };
 }
 
