@@ -211,8 +211,8 @@ class OutputPump::Impl {
     for (const auto& [key, stream] : streams_) {
       if (!std::exchange(stream->paused, false) || !stream->pipe.is_open()) continue;
       // Not at once: we may be inside a write of that very stream.
-      asio::post(context_, [this, stream = stream] {
-        if (stream->pipe.is_open()) listen(stream);
+      asio::post(context_, [this, resumed = stream] {
+        if (resumed->pipe.is_open()) listen(resumed);
       });
     }
   }
