@@ -157,13 +157,14 @@ void FanOut::note_end(TimePoint now, const Ended& ended, Actions& actions) {
   guest.state = State::ended;
   guest.redial.reset();
   guest.code = ended.code;
+  guest.ran = ended.ran;
   if (phase_ == Phase::gathering) {
     guest.state = State::gone;
     guest.reason = fmt::format("its cpprun has ended with code {}", ended.code);
     return settle(now, actions);
   }
   if (phase_ != Phase::running) return;
-  if (ended.code != 0 && !ended.ran) {
+  if (ended.code != 0 && !ended.ran && !wanted_.is_rehearsal) {
     // The others would wait for it until their patience is over.
     actions.push_back(
         Say{fmt::format("{} could not start: stopping the others", guest.member.name), true});
@@ -237,6 +238,10 @@ int FanOut::count(State state) const {
 
 int FanOut::exit_code() const {
   if (!begun_) return interrupted_ != 0 ? code_of_signal + interrupted_ : 1;
+  // Whoever could not start is why the others were stopped, with a signal's code.
+  for (const auto& [number, guest] : guests_) {
+    if (guest.state == State::ended && guest.code != 0 && !guest.ran) return guest.code;
+  }
   const auto master = guests_.find(begun_->master);
   if (master->second.state == State::ended && (wanted_.elastic || master->second.code != 0)) {
     return master->second.code;

@@ -48,11 +48,12 @@ struct Finish {
 
 struct Wanted {
   std::vector<Member> members;
-  int nodes_min = 1;     // as many have to be there for a beginning
-  bool elastic = false;  // nodes_min of them are enough, and others may come later
-  Duration grace{};      // the workers', between TERM and KILL
-  std::string address;   // --master-addr; empty: what the first host says of itself
-  int port = 0;          // --master-port; 0: what the first host has free
+  int nodes_min = 1;          // as many have to be there for a beginning
+  bool elastic = false;       // nodes_min of them are enough, and others may come later
+  Duration grace{};           // the workers', between TERM and KILL
+  std::string address;        // --master-addr; empty: what the first host says of itself
+  int port = 0;               // --master-port; 0: what the first host has free
+  bool is_rehearsal = false;  // every agent ends by itself, and nobody waits for another
 };
 
 class FanOut {
@@ -78,6 +79,7 @@ class FanOut {
     std::string reason;  // why it is gone
     Here here = {};
     int code = 0;
+    bool ran = true;  // not so of one that could not start
     Duration backoff = redial_first;
     std::optional<TimePoint> redial = {};
   };

@@ -78,6 +78,7 @@ int rehearse_on_hosts(fanout::Request request, const RunInputs& inputs, bool as_
   // Who is not there now could not say what it would do later.
   request.wanted.nodes_min = static_cast<int>(members.size());
   request.wanted.elastic = false;
+  request.wanted.is_rehearsal = true;
   const int code = run_console(std::move(request), inputs.environment, say,
                                [&](int number, std::string_view text) { said[number] += text; });
   std::vector<HostPreview> hosts;

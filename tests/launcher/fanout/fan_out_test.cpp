@@ -94,14 +94,14 @@ TEST_CASE("the job's exit code is the console's, once every host has ended") {
   CHECK(console.first<Finish>()->code == 7);
 }
 
-TEST_CASE("a host whose agent refuses to start ends the others at once") {
+TEST_CASE("a host whose agent refuses to start ends the others at once, with its code") {
   Console console(wanted(2, 2, false));
   console.tell(Up{Here{0, "a", 1}});
   console.tell(Up{Here{1, "b", 1}});
   console.tell(Up{Ended{1, 2, false}});
   CHECK(console.stopped());
   console.tell(Up{Ended{0, 143, true}});
-  CHECK(console.first<Finish>()->code == 143);
+  CHECK(console.first<Finish>()->code == 2);
 }
 
 TEST_CASE("Ctrl-C reaches all; twice, it kills; and who does not answer is named") {
@@ -169,4 +169,17 @@ TEST_CASE("an elastic job that has ended waits for nobody who is not there") {
   console.tell(Up{Ended{0, 0, true}});
   REQUIRE(console.first<Finish>());
   CHECK(console.first<Finish>()->code == 0);
+}
+
+TEST_CASE("in a rehearsal nobody is stopped for another's sake, and all say what is wrong") {
+  auto terms = wanted(2, 2, false);
+  terms.is_rehearsal = true;
+  Console console(terms);
+  console.tell(Up{Here{0, "10.0.0.1", 1}});
+  console.tell(Up{Here{1, "10.0.0.2", 1}});
+  console.tell(Up{Ended{1, 2, false}});
+  CHECK_FALSE(console.stopped());
+  console.tell(Up{Ended{0, 0, true}});
+  REQUIRE(console.first<Finish>());
+  CHECK(console.first<Finish>()->code == 2);
 }
