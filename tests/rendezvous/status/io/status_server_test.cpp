@@ -50,7 +50,10 @@ struct Client {
 };
 
 struct Stage {
-  explicit Stage(StatusAccess access = StatusAccess::user, const StatusLimits& limits = {})
+  using CredentialOf = std::function<Result<Credential>(const http::Request&)>;
+
+  explicit Stage(StatusAccess access = StatusAccess::user, const StatusLimits& limits = {},
+                 CredentialOf credential = nullptr)
       : server(io, access,
                {.answer =
                     [this](const http::Request& request, const Visitor& visitor) {
@@ -61,9 +64,7 @@ struct Stage {
                           .body = request.target == "/long" ? std::string(long_bytes, 'x') : "ok"};
                     },
                 .refused = [this](std::string line) { lines.push_back(std::move(line)); },
-                .credential = [](const http::Request&) -> Result<Credential> {
-                  return failure("that is no token");
-                }},
+                .credential = std::move(credential)},
                limits) {}
 
   // Somebody who has come over loopback, or seems to come from there, and has said that already.
@@ -251,7 +252,9 @@ TEST_CASE("where there is no room, whoever has asked for nothing for longest goe
 }
 
 TEST_CASE("who may not look is told so once, and its connection is over") {
-  Stage stage;
+  Stage stage(StatusAccess::user, {}, [](const http::Request&) -> Result<Credential> {
+    return failure("that is no token");
+  });
   Client stranger = stage.visitor(get_short + get_short, "10.0.0.9");
   stage.until_closed(stranger);
   const auto first = stranger.heard.find("401 Unauthorized");

@@ -171,6 +171,7 @@ TEST_CASE("who sends more than there is memory for is closed with the figures, a
     return greedy.was_closed;
   });
   REQUIRE(served.notes.size() == 1);
+  CAPTURE(served.notes[0].text);
   CHECK(served.notes[0].text.starts_with("closed: all clients together hold 13."));
   CHECK(served.notes[0].text.ends_with(" of the 14.0 MiB that they may"));
   CHECK_FALSE(served.notes[0].ordinary);
@@ -201,7 +202,7 @@ TEST_CASE("who says nothing gives way where its address has all that it may") {
   until_present(served, 2);
   RawClient next(served.listening.port);
   served.until_closed(silent);
-  CHECK(served.has_note("it said nothing, and others came from its address"));
+  CHECK(served.has_note("closed: it said nothing, and others came from its address"));
   CHECK(served.ask(next, hello + request(c10d::Add{"n", 1}), 8) == number(2));
   CHECK(served.ask(speaks, request(c10d::Add{"n", 1}), 8) == number(3));
 }
