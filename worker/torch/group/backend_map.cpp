@@ -9,11 +9,12 @@
 namespace cpprun {
 namespace {
 
-constexpr const char* forms = "write gloo, nccl or cpu:gloo,cuda:nccl";
+constexpr const char* forms = "write gloo, nccl, mpi or cpu:gloo,cuda:nccl";
 
 std::optional<Carrier> carrier_of(std::string_view name) {
   if (name == "gloo") return Carrier::gloo;
   if (name == "nccl") return Carrier::nccl;
+  if (name == "mpi") return Carrier::mpi;
   return std::nullopt;
 }
 
@@ -26,13 +27,16 @@ Result<DeviceCarrier> parse_pair(const std::string& text, const std::string& pai
   const auto carrier = carrier_of(std::string_view(pair).substr(colon + 1));
   if (!carrier) {
     return failure(
-        fmt::format("backend {} is none of gloo and nccl: {}", pair.substr(colon + 1), forms));
+        fmt::format("backend {} is none of gloo, nccl and mpi: {}", pair.substr(colon + 1), forms));
   }
   if (device != "cpu" && device != "cuda") {
     return failure(fmt::format("device {} of backend {} is neither cpu nor cuda", device, text));
   }
   if (device == "cpu" && *carrier == Carrier::nccl) {
     return failure(fmt::format("backend {}: nccl carries no tensors of the CPU: {}", text, forms));
+  }
+  if (device == "cuda" && *carrier == Carrier::mpi) {
+    return failure(fmt::format("backend {}: mpi carries no tensors of a GPU: {}", text, forms));
   }
   return DeviceCarrier{device, *carrier};
 }
@@ -57,10 +61,10 @@ Result<BackendMap> parse_pairs(const std::string& text) {
 
 }  // namespace
 
-Result<BackendMap> parse_backend(const std::string& text, bool nccl_built) {
+Result<BackendMap> parse_backend(const std::string& text, const CarriersBuilt& built) {
   BackendMap map;
   if (text.empty()) {
-    map = {{"cpu", Carrier::gloo}, {"cuda", nccl_built ? Carrier::nccl : Carrier::gloo}};
+    map = {{"cpu", Carrier::gloo}, {"cuda", built.nccl ? Carrier::nccl : Carrier::gloo}};
   } else if (text.find(':') != std::string::npos || text.find(',') != std::string::npos) {
     auto pairs = parse_pairs(text);
     if (!pairs) return pairs;
@@ -69,18 +73,40 @@ Result<BackendMap> parse_backend(const std::string& text, bool nccl_built) {
     map = {{"cpu", Carrier::gloo}, {"cuda", Carrier::gloo}};
   } else if (text == "nccl") {
     map = {{"cuda", Carrier::nccl}};
+  } else if (text == "mpi") {
+    map = {{"cpu", Carrier::mpi}};
   } else {
-    return failure(fmt::format("backend {} is none of gloo and nccl: {}", text, forms));
+    return failure(fmt::format("backend {} is none of gloo, nccl and mpi: {}", text, forms));
   }
   for (const DeviceCarrier& each : map) {
-    if (each.carrier == Carrier::nccl && !nccl_built) {
+    if (each.carrier == Carrier::nccl && !built.nccl) {
       return failure(fmt::format(
           "backend {} needs nccl, and this LibTorch was built without CUDA: use gloo, or build "
           "against a LibTorch for CUDA",
           text));
     }
+    if (each.carrier == Carrier::mpi && !built.mpi) {
+      return failure(fmt::format(
+          "backend {} needs an MPI, and none was found when cpprun was built: install one with its "
+          "headers (Debian: libopenmpi-dev) and build again, or use gloo",
+          text));
+    }
   }
   return map;
+}
+
+bool carries(const BackendMap& map, const std::string& device, Carrier carrier) {
+  return std::find(map.begin(), map.end(), DeviceCarrier{device, carrier}) != map.end();
+}
+
+Carrier main_carrier(const BackendMap& map) {
+  if (carries(map, "cuda", Carrier::nccl)) return Carrier::nccl;
+  return carries(map, "cpu", Carrier::mpi) ? Carrier::mpi : Carrier::gloo;
+}
+
+bool meets_by_joining(const BackendMap& map, bool gloo_lazy) {
+  if (carries(map, "cpu", Carrier::mpi)) return true;
+  return carries(map, "cpu", Carrier::gloo) && !gloo_lazy;
 }
 
 std::vector<BackendPlan> plan_backends(const BackendMap& map) {
@@ -98,11 +124,22 @@ std::vector<BackendPlan> plan_backends(const BackendMap& map) {
   return plans;
 }
 
+const char* name_of(Carrier carrier) {
+  switch (carrier) {
+    case Carrier::gloo:
+      return "gloo";
+    case Carrier::nccl:
+      return "nccl";
+    case Carrier::mpi:
+      return "mpi";
+  }
+  return "";
+}
+
 std::string to_text(const BackendMap& map) {
   std::string text;
   for (const DeviceCarrier& each : map) {
-    text += fmt::format("{}{}:{}", text.empty() ? "" : ",", each.device,
-                        each.carrier == Carrier::gloo ? "gloo" : "nccl");
+    text += fmt::format("{}{}:{}", text.empty() ? "" : ",", each.device, name_of(each.carrier));
   }
   return text;
 }

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "worker/torch/group/device.h"
+#include "worker/torch/group/mpi_backend.h"
 #include "worker/torch/group/nccl_backend.h"
 #include "worker/torch/group/process_group_parts.h"
 
@@ -39,7 +40,7 @@ std::optional<ProcessGroup> new_group(const ProcessGroup& everybody, std::vector
   }
   BackendMap backends = family.backends;
   if (!options.backend.empty()) {
-    const auto parsed = parse_backend(options.backend, nccl_built());
+    const auto parsed = parse_backend(options.backend, {.nccl = nccl_built(), .mpi = mpi_built()});
     if (!parsed) throw DistributedError(parsed.error().reason);
     backends = *parsed;
   }

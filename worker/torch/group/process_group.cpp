@@ -18,6 +18,7 @@
 #include "worker/torch/group/gloo_backend.h"
 #include "worker/torch/group/joining.h"
 #include "worker/torch/group/meeting_store.h"
+#include "worker/torch/group/mpi_backend.h"
 #include "worker/torch/group/nccl_backend.h"
 #include "worker/torch/group/process_group_parts.h"
 
@@ -50,16 +51,8 @@ void say_hello(const Placement& placement, c10d::Store& store) {
   store.add(hello_key, 1);
 }
 
-bool has_device(const BackendMap& backends, const std::string& device, Carrier carrier) {
-  for (const DeviceCarrier& each : backends) {
-    if (each.device == device && each.carrier == carrier) return true;
-  }
-  return false;
-}
-
 c10d::ProcessGroup::BackendType type_of(Carrier carrier) {
-  return carrier == Carrier::nccl ? c10d::ProcessGroup::BackendType::NCCL
-                                  : c10d::ProcessGroup::BackendType::GLOO;
+  return c10d::ProcessGroup::strToBackendType(name_of(carrier));
 }
 
 void require_all_cpp(const Context& context, std::int64_t cpp_ranks) {
@@ -92,7 +85,7 @@ std::vector<int> missing_ranks(const ProcessGroup::Parts& parts, const Context& 
 // A backend that nobody asked for is not chosen where it would find no device.
 Result<BackendMap> backends_of(const ProcessGroupOptions& options) {
   const bool usable = nccl_built() && (!options.backend.empty() || cuda_device_count() > 0);
-  return parse_backend(options.backend, usable);
+  return parse_backend(options.backend, {.nccl = usable, .mpi = mpi_built()});
 }
 
 std::shared_ptr<GroupFamily> make_family(const Placement& placement,
@@ -104,7 +97,7 @@ std::shared_ptr<GroupFamily> make_family(const Placement& placement,
   family->context = placement.context;
   family->options = options;
   // NCCL takes the current device, so it has to be the right one before the first tensor.
-  if (has_device(*backends, "cuda", Carrier::nccl)) {
+  if (carries(*backends, "cuda", Carrier::nccl)) {
     family->device = bind_cuda_device(placement.context);
   }
   return family;
@@ -148,10 +141,36 @@ ProcessGroup join(const Placement& placement, c10::intrusive_ptr<c10d::Store> st
         join_failure(placement, stage, options.join_timeout, first_line(error), missing));
   }
   // NCCL connects later, so nobody can be told apart before all ranks have come.
-  if (has_device(parts->family->backends, "cpu", Carrier::gloo)) {
+  if (main_carrier(parts->family->backends) != Carrier::nccl ||
+      carries(parts->family->backends, "cpu", Carrier::gloo)) {
     require_all_cpp(placement.context, parts->ranks_that_say_good_bye);
   }
   return ProcessGroup(std::move(parts));
+}
+
+c10::intrusive_ptr<c10d::Backend> make_backend(const BackendPlan& plan,
+                                               const ProcessGroup::Parts& parts,
+                                               const Connection& connection,
+                                               const ProcessGroupOptions& options) {
+  const int size = static_cast<int>(connection.global_ranks.size());
+  const Context& context = parts.family->context;
+  const auto store =
+      c10::make_intrusive<c10d::PrefixStore>(plan.devices.front() + "/", parts.numbered);
+  switch (plan.carrier) {
+    case Carrier::gloo:
+      return make_gloo_backend(store, connection.rank, size,
+                               {.join = options.join_timeout, .collective = options.timeout},
+                               context.gloo_interfaces);
+    case Carrier::nccl:
+      return make_nccl_backend(store, connection.rank, size, options.timeout);
+    case Carrier::mpi:
+      return make_mpi_backend(store, connection.rank, size,
+                              {.world_size = context.world_size,
+                               .group = connection.name,
+                               .join = options.join_timeout,
+                               .collective = options.timeout});
+  }
+  return nullptr;
 }
 
 // What one that left has written there, if it has.
@@ -187,24 +206,16 @@ void connect(ProcessGroup::Parts& parts, const Connection& connection, const Bac
   parts.global_ranks = connection.global_ranks;
   parts.numbered = c10::make_intrusive<c10d::PrefixStore>(connection.name + "/", connection.parent);
   parts.group = c10::make_intrusive<c10d::ProcessGroup>(parts.numbered, connection.rank, size);
-  const bool on_gpu = has_device(backends, "cuda", Carrier::nccl);
-  if (on_gpu) parts.group->setBoundDeviceId(family.device);
-  parts.group->setDefaultBackend(type_of(on_gpu ? Carrier::nccl : Carrier::gloo));
+  if (main_carrier(backends) == Carrier::nccl) parts.group->setBoundDeviceId(family.device);
+  parts.group->setDefaultBackend(type_of(main_carrier(backends)));
   for (const BackendPlan& plan : plan_backends(backends)) {
-    const auto store =
-        c10::make_intrusive<c10d::PrefixStore>(plan.devices.front() + "/", parts.numbered);
-    const auto backend =
-        plan.carrier == Carrier::nccl
-            ? make_nccl_backend(store, connection.rank, size, options.timeout)
-            : make_gloo_backend(store, connection.rank, size,
-                                {.join = options.join_timeout, .collective = options.timeout},
-                                family.context.gloo_interfaces);
+    const auto backend = make_backend(plan, parts, connection, options);
     for (const std::string& device : plan.devices) {
       parts.group->setBackend(device == "cpu" ? c10::kCPU : c10::kCUDA, type_of(plan.carrier),
                               backend);
     }
   }
-  parts.met_by_joining = has_device(backends, "cpu", Carrier::gloo) && !family.context.gloo_lazy;
+  parts.met_by_joining = meets_by_joining(backends, family.context.gloo_lazy);
   parts.group->setGroupName(connection.name);
   if (size > 1) parts.stalls = make_stall_watch(parts, connection.rank);
   if (!family.context.distributed_debug || size < 2) return;

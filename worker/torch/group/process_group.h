@@ -29,8 +29,8 @@ class CollectiveCheck;
 
 // Names and meanings are those of torch.distributed.init_process_group.
 struct ProcessGroupOptions {
-  // gloo, nccl, or one for each device: cpu:gloo,cuda:nccl. Empty: gloo, and nccl for a GPU's
-  // tensors where LibTorch has CUDA and sees one.
+  // gloo, nccl, mpi, or one for each device: cpu:gloo,cuda:nccl. Empty: gloo, and nccl for a GPU's
+  // tensors where LibTorch has CUDA and sees one. mpi carries the CPU's alone.
   std::string backend;
   // env://, tcp://host:port or file:///path, each with ?rank=…&world_size=… if nobody else says so.
   std::string init_method = "env://";

@@ -41,7 +41,7 @@ struct ProcessGroup::Parts {
   std::shared_ptr<StallWatch> stalls;  // none in a group of one; works under way have it, too
   bool hosts_store = false;
   // Whoever has joined knows that everybody has: gloo connects all to all at once, unless it is
-  // told to be lazy, and nccl when it is first used.
+  // told to be lazy, over mpi all meet, and nccl connects when it is first used.
   bool met_by_joining = false;
   std::int64_t ranks_that_say_good_bye = 0;
 };

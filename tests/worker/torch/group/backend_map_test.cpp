@@ -7,40 +7,61 @@ using namespace cpprun;
 
 namespace {
 
-std::string reason_of(const std::string& text, bool nccl_built = true) {
-  const auto map = parse_backend(text, nccl_built);
+std::string reason_of(const std::string& text,
+                      const CarriersBuilt& built = {.nccl = true, .mpi = true}) {
+  const auto map = parse_backend(text, built);
   return map ? "accepted" : map.error().reason;
 }
 
 }  // namespace
 
 TEST_CASE("one name serves the devices that Python gives it") {
-  CHECK(to_text(*parse_backend("gloo", false)) == "cpu:gloo,cuda:gloo");
-  CHECK(to_text(*parse_backend("nccl", true)) == "cuda:nccl");
-  CHECK(to_text(*parse_backend("cpu:gloo,cuda:nccl", true)) == "cpu:gloo,cuda:nccl");
+  CHECK(to_text(*parse_backend("gloo", {})) == "cpu:gloo,cuda:gloo");
+  CHECK(to_text(*parse_backend("nccl", {.nccl = true})) == "cuda:nccl");
+  CHECK(to_text(*parse_backend("cpu:gloo,cuda:nccl", {.nccl = true})) == "cpu:gloo,cuda:nccl");
+}
+
+TEST_CASE("mpi carries the CPU's tensors, beside nccl for a GPU's if asked to") {
+  CHECK(to_text(*parse_backend("mpi", {.mpi = true})) == "cpu:mpi");
+  const auto both = parse_backend("cpu:mpi,cuda:nccl", {.nccl = true, .mpi = true});
+  CHECK(to_text(*both) == "cpu:mpi,cuda:nccl");
+  CHECK(main_carrier(*both) == Carrier::nccl);
+  CHECK(main_carrier(*parse_backend("mpi", {.mpi = true})) == Carrier::mpi);
+  CHECK(main_carrier(*parse_backend("", {})) == Carrier::gloo);
+  CHECK(reason_of("cuda:mpi").find("mpi carries no tensors of a GPU") != std::string::npos);
+  CHECK(reason_of("mpi", {}) ==
+        "backend mpi needs an MPI, and none was found when cpprun was built: install one with its "
+        "headers (Debian: libopenmpi-dev) and build again, or use gloo");
+}
+
+TEST_CASE("over gloo and mpi whoever has joined knows that all have, over nccl nobody does") {
+  CHECK(meets_by_joining(*parse_backend("gloo", {}), /*gloo_lazy=*/false));
+  CHECK(!meets_by_joining(*parse_backend("gloo", {}), /*gloo_lazy=*/true));
+  CHECK(meets_by_joining(*parse_backend("mpi", {.mpi = true}), /*gloo_lazy=*/true));
+  CHECK(!meets_by_joining(*parse_backend("nccl", {.nccl = true}), /*gloo_lazy=*/false));
 }
 
 TEST_CASE("by default a GPU's tensors go over nccl where LibTorch has it") {
-  CHECK(to_text(*parse_backend("", true)) == "cpu:gloo,cuda:nccl");
-  CHECK(to_text(*parse_backend("", false)) == "cpu:gloo,cuda:gloo");
+  CHECK(to_text(*parse_backend("", {.nccl = true})) == "cpu:gloo,cuda:nccl");
+  CHECK(to_text(*parse_backend("", {})) == "cpu:gloo,cuda:gloo");
 }
 
 TEST_CASE("a carrier is made once, under the name of its first device") {
-  CHECK(plan_backends(*parse_backend("gloo", true)) ==
+  CHECK(plan_backends(*parse_backend("gloo", {.nccl = true})) ==
         std::vector<BackendPlan>{{Carrier::gloo, {"cpu", "cuda"}}});
-  CHECK(plan_backends(*parse_backend("cpu:gloo,cuda:nccl", true)) ==
+  CHECK(plan_backends(*parse_backend("cpu:gloo,cuda:nccl", {.nccl = true})) ==
         std::vector<BackendPlan>{{Carrier::gloo, {"cpu"}}, {Carrier::nccl, {"cuda"}}});
 }
 
 TEST_CASE("a backend that cannot be had is refused with what would be right") {
-  CHECK(reason_of("mpi") ==
-        "backend mpi is none of gloo and nccl: write gloo, nccl or cpu:gloo,cuda:nccl");
-  CHECK(reason_of("nccl", false) ==
+  CHECK(reason_of("ucc") ==
+        "backend ucc is none of gloo, nccl and mpi: write gloo, nccl, mpi or cpu:gloo,cuda:nccl");
+  CHECK(reason_of("nccl", {}) ==
         "backend nccl needs nccl, and this LibTorch was built without CUDA: use gloo, or build "
         "against a LibTorch for CUDA");
   CHECK(reason_of("cpu:nccl").find("nccl carries no tensors of the CPU") != std::string::npos);
   CHECK(reason_of("cpu:gloo,cpu:gloo").find("names cpu twice") != std::string::npos);
   CHECK(reason_of("cpu:gloo,nccl").find("mixes both forms") != std::string::npos);
   CHECK(reason_of("tpu:gloo").find("neither cpu nor cuda") != std::string::npos);
-  CHECK(reason_of("cpu:").find("none of gloo and nccl") != std::string::npos);
+  CHECK(reason_of("cpu:").find("none of gloo, nccl and mpi") != std::string::npos);
 }

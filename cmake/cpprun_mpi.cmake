@@ -1,0 +1,31 @@
+# SPDX-License-Identifier: BSD-3-Clause
+# The MPI that the mpi backend of worker/torch is built with. cpprun_find_mpi() sets, for everybody:
+#   CPPRUN_WITH_MPI   whether there is one
+#   CPPRUN_MPI_FLAGS  what a file that includes mpi.h is compiled with
+# and says in one line what it found. The bindings for C++, which MPI itself has given up, are not
+# used.
+option(CPPRUN_MPI "Build the mpi backend of worker/torch, if an MPI is found" ON)
+
+function(cpprun_find_mpi)
+  set(found OFF)
+  if(CPPRUN_MPI)
+    set(MPI_CXX_SKIP_MPICXX ON)
+    find_package(MPI QUIET COMPONENTS CXX)
+    if(MPI_CXX_FOUND)
+      set(found ON)
+      set_target_properties(MPI::MPI_CXX PROPERTIES IMPORTED_GLOBAL ON)
+      set(flags ${MPI_CXX_INCLUDE_DIRS})
+      list(TRANSFORM flags PREPEND "-isystem")
+      # Open MPI's and MPICH's names for leaving those bindings out.
+      list(APPEND flags -DCPPRUN_WITH_MPI -DOMPI_SKIP_MPICXX -DMPICH_SKIP_MPICXX)
+      list(GET MPI_CXX_LIBRARIES -1 library)
+      message(STATUS "backend mpi: MPI ${MPI_CXX_VERSION}, ${library}")
+    else()
+      message(STATUS "without backend mpi: no MPI was found (Debian: libopenmpi-dev)")
+    endif()
+  else()
+    message(STATUS "without backend mpi: CPPRUN_MPI=OFF")
+  endif()
+  set(CPPRUN_WITH_MPI "${found}" CACHE INTERNAL "")
+  set(CPPRUN_MPI_FLAGS "${flags}" CACHE INTERNAL "")
+endfunction()

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "worker/torch/group/mpi_backend.h"
+
+// Before doctest, because LibTorch has a CHECK of its own.
+#include <torch/csrc/distributed/c10d/Backend.hpp>
+#include <torch/csrc/distributed/c10d/HashStore.hpp>
+
+#include <doctest/doctest.h>
+
+#include <cstdlib>
+
+#include "worker/torch/group/distributed_error.h"
+
+using namespace cpprun;
+using namespace std::chrono_literals;
+
+namespace {
+
+// A rank of two that mpirun has started as the only one.
+std::string reason_of_a_job_of_two() {
+  ::setenv("OMPI_COMM_WORLD_RANK", "0", 1);
+  ::setenv("OMPI_COMM_WORLD_SIZE", "1", 1);
+  std::string reason = "made";
+  try {
+    make_mpi_backend(c10::make_intrusive<c10d::HashStore>(), 0, 2,
+                     {.world_size = 2, .group = "0", .join = 1s, .collective = 1s});
+  } catch (const DistributedError& error) {
+    reason = error.what();
+  }
+  ::unsetenv("OMPI_COMM_WORLD_RANK");
+  ::unsetenv("OMPI_COMM_WORLD_SIZE");
+  return reason;
+}
+
+}  // namespace
+
+TEST_CASE("without an MPI there is no such backend, and the refusal says what to use") {
+  if (mpi_built()) {
+    MESSAGE("skipped: an MPI was found");
+    return;
+  }
+  CHECK(reason_of_a_job_of_two() ==
+        "mpi is not part of this build: no MPI was found when it was configured; use backend gloo");
+}
+
+TEST_CASE("a job of other processes than mpirun's is refused before MPI is asked") {
+  if (!mpi_built()) {
+    MESSAGE("skipped: no MPI was found");
+    return;
+  }
+  CHECK(reason_of_a_job_of_two().starts_with(
+      "backend mpi: MPI's world has 1 process and the job 2 ranks: "));
+}

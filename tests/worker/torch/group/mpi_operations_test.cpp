@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "worker/torch/group/mpi_operations.h"
+
+// Before doctest, because LibTorch has a CHECK of its own.
+#include <ATen/ops/full.h>
+#include <ATen/ops/zeros.h>
+#include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
+
+#include <doctest/doctest.h>
+
+#include "tests/worker/two_ranks.h"
+#include "worker/torch/collectives/collectives.h"
+#include "worker/torch/collectives/messages.h"
+
+using namespace cpprun;
+using namespace std::chrono_literals;
+using testing::expect;
+
+namespace {
+
+std::string refusal_of(const std::function<void()>& operation) {
+  try {
+    operation();
+    return "none";
+  } catch (const std::exception& error) {
+    return error.what();
+  }
+}
+
+bool has(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+}  // namespace
+
+TEST_CASE("a message of another length than the receive is the receive's failure") {
+  CHECK(testing::on_two_ranks([](const ProcessGroup& group) {
+          if (group.rank() == 0) {
+            send(at::zeros({2}), 1, group, 1);
+            send(at::zeros({6}), 1, group, 2);
+            send(at::full({4}, 3.0, at::kFloat), 1, group, 3);
+            return;
+          }
+          const auto received = [&](int tag) {
+            return refusal_of([&] { recv(at::zeros({4}), 0, group, tag); });
+          };
+          expect(has(received(1), "rank 0 sent 2 elements of that size where 4 were to be"),
+                 "short");
+          expect(has(received(2), "MPI_ERR_TRUNCATE"), "long");
+          expect(received(3) == "none", "the group works on");
+        }) == "");
+}
+
+TEST_CASE("a receive that nobody answers ends in time and leaves the group as it is") {
+  CHECK(testing::on_ranks(
+            2,
+            [](const ProcessGroup& group) {
+              if (group.rank() == 1) {
+                const std::string words =
+                    refusal_of([&] { recv(at::zeros({1}), any_source, group, 5); });
+                expect(has(words, "recv from any rank failed: Timed out after 0.3 s over MPI"),
+                       words);
+              }
+              const at::Tensor one = at::full({1}, 1.0);
+              const auto world = group.native();
+              std::vector<at::Tensor> tensors = {one};
+              world->allreduce(tensors, {.timeout = 30s})->wait();
+              expect(one.item<double>() == 2, "sum");
+            },
+            {.timeout = 300ms}) == "");
+}
+
+TEST_CASE("tags are MPI's, and one that it does not have is refused") {
+  CHECK(testing::on_two_ranks([](const ProcessGroup& group) {
+          const int beyond = 2147483647;
+          const std::string words =
+              refusal_of([&] { send(at::zeros({1}), 1 - group.rank(), group, beyond); });
+          expect(has(words, "send over mpi: tag 2147483647 is not from 0 to "), words);
+        }) == "");
+}
+
+TEST_CASE("a collective that a rank does not come to ends in time, and the group with it") {
+  const std::string errors = testing::on_ranks(
+      2,
+      [](const ProcessGroup& group) {
+        if (group.rank() == 1) return;
+        const std::string first = refusal_of([&] { all_reduce(at::zeros({3}), group); });
+        expect(has(first, "all_reduce failed: Timed out after 0.3 s over MPI"), first);
+        const std::string second = refusal_of([&] { barrier(group); });
+        expect(second ==
+                   "an operation of this group failed before: Timed out after 0.3 s over MPI (make "
+                   "a new group)",
+               second);
+      },
+      {.timeout = 300ms});
+  CHECK(errors == "");
+}
+
+TEST_CASE("a group that is aborted does not hang") {
+  CHECK(testing::on_two_ranks([](const ProcessGroup& group) {
+          if (group.rank() == 1) return;
+          Work waiting = all_reduce_async(at::zeros({3}), group);
+          group.native()->getBackend(c10::kCPU)->abort();
+          expect(has(refusal_of([&] { waiting.wait(); }), "It was aborted"), "the wait");
+        }) == "");
+}
+
+TEST_CASE("everybody comes to a monitored barrier, one after the other") {
+  CHECK(testing::on_ranks(3, [](const ProcessGroup& group) {
+          monitored_barrier(group, 30s);
+          monitored_barrier(group, 30s, /*wait_all_ranks=*/true);
+          expect(group.native()->getBackend(c10::kCPU)->getBackendName() == "mpi", "name");
+        }) == "");
+}

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "worker/torch/group/mpi_world.h"
+
+#include <doctest/doctest.h>
+
+using namespace cpprun;
+
+TEST_CASE("what mpirun has started knows its number from the environment") {
+  CHECK(mpi_start_of({{"OMPI_COMM_WORLD_RANK", "2"}, {"OMPI_COMM_WORLD_SIZE", "4"}}) ==
+        MpiStart{.rank = 2, .size = 4});
+  CHECK(mpi_start_of({{"PMI_RANK", "0"}, {"PMI_SIZE", "2"}}) == MpiStart{.rank = 0, .size = 2});
+  CHECK(mpi_start_of({{"RANK", "2"}, {"WORLD_SIZE", "4"}}) == MpiStart{});
+  CHECK(mpi_start_of({{"OMPI_COMM_WORLD_RANK", "two"}, {"OMPI_COMM_WORLD_SIZE", "4"}}) ==
+        MpiStart{});
+}
+
+TEST_CASE("a world of another size than the job is refused with the cure") {
+  CHECK(mpi_world_fault(4, 4) == "");
+  CHECK(mpi_world_fault(1, 2) ==
+        "backend mpi: MPI's world has 1 process and the job 2 ranks: MPI knows only the processes "
+        "that mpirun starts itself: start every rank by it (mpirun -np RANKS PROGRAM --backend "
+        "mpi), or use backend gloo under cpprun");
+  CHECK(mpi_world_fault(4, 1).starts_with(
+      "backend mpi: MPI's world has 4 processes and the job 1 rank: "));
+}
+
+TEST_CASE("cards tell which process of MPI's each rank is") {
+  CHECK(mpi_card(3) == "3");
+  CHECK(mpi_card(std::nullopt) == "-");
+  const auto ranks = mpi_ranks_of({"2", "-", "0"});
+  REQUIRE(ranks);
+  CHECK(*ranks == std::vector<std::optional<int>>{2, std::nullopt, 0});
+}
+
+TEST_CASE("two ranks that are one process of MPI's are named") {
+  const auto ranks = mpi_ranks_of({"1", "0", "1"});
+  REQUIRE(!ranks);
+  CHECK(ranks.error().reason.starts_with(
+      "backend mpi: ranks 0 and 2 of the group are both process 1 of MPI's world: "));
+}

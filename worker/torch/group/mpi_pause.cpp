@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "worker/torch/group/mpi_pause.h"
+
+#include <algorithm>
+
+namespace cpprun {
+namespace {
+
+using std::chrono::microseconds;
+using namespace std::chrono_literals;
+
+// What a small message between ranks takes that share processors with others.
+constexpr microseconds small_message = 5ms;
+// A slow network's speed: 100 MB/s.
+constexpr std::int64_t bytes_per_microsecond = 100;
+constexpr int part_of_the_wait = 50;
+constexpr microseconds pause_min = 50us;  // a kernel's timer makes more of less
+constexpr microseconds pause_max = 1ms;
+
+}  // namespace
+
+microseconds pause_between_looks(microseconds quiet, std::int64_t bytes) {
+  const microseconds patience = small_message + microseconds(bytes / bytes_per_microsecond);
+  if (quiet < patience) return microseconds(0);
+  return std::clamp(quiet / part_of_the_wait, pause_min, pause_max);
+}
+
+}  // namespace cpprun

@@ -1,0 +1,398 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "worker/torch/group/mpi_progress.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <condition_variable>
+#include <deque>
+#include <future>
+#include <map>
+#include <mutex>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "worker/torch/group/distributed_error.h"
+#include "worker/torch/group/mpi_pause.h"
+
+namespace cpprun {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using namespace std::chrono_literals;
+
+// A receive that was taken back is out of MPI's hands at once, unless its message is coming in.
+constexpr auto taking_back_max = 1s;
+
+}  // namespace
+
+std::string mpi_error_text(int code) {
+  std::array<char, MPI_MAX_ERROR_STRING> words{};
+  int length = 0;
+  if (MPI_Error_string(code, words.data(), &length) != MPI_SUCCESS) {
+    return fmt::format("MPI's error {}", code);
+  }
+  return {words.data(), static_cast<std::size_t>(length)};
+}
+
+// What both threads and everybody else write on, under its mutex.
+struct MpiProgress::Desk {
+  enum class State { starting, ready, failed };
+
+  std::mutex mutex;
+  std::condition_variable changed;  // for whoever waits for MPI
+  std::condition_variable work;     // for MPI's thread
+  State state = State::starting;
+  std::string fault;
+  World world;
+  std::deque<std::shared_ptr<MpiOperation>> queue;
+  std::map<const void*, int> under_way;  // by group; those with none are not in it
+  std::vector<std::pair<const void*, const char*>> groups_given_up;
+  bool leaving = false;
+  std::thread thread;
+
+  std::condition_variable finisher_work;
+  std::deque<std::function<void()>> finishing;
+  bool finisher_leaving = false;
+  std::thread finisher;
+
+  void finish() {
+    std::unique_lock lock(mutex);
+    while (true) {
+      finisher_work.wait(lock, [this] { return finisher_leaving || !finishing.empty(); });
+      if (finishing.empty()) return;
+      const auto body = std::move(finishing.front());
+      finishing.pop_front();
+      lock.unlock();
+      body();
+      lock.lock();
+    }
+  }
+};
+
+// MPI's thread, and what only it touches.
+class MpiProgress::Thread {
+ public:
+  explicit Thread(std::shared_ptr<Desk> desk) : desk_(std::move(desk)) {}
+
+  void run() {
+    if (!initialise()) return;
+    while (take()) look();
+    // MPI would wait for what it still holds, or write where nobody expects it any more.
+    if (owns_mpi_ && abandoned_.empty()) MPI_Finalize();
+  }
+
+ private:
+  struct Active {
+    std::shared_ptr<MpiOperation> operation;
+    Clock::time_point deadline;
+    bool taken_back = false;  // then `deadline` is that of MPI's answer
+    const char* why = nullptr;
+  };
+
+  bool initialise();
+  void report(Desk::State state, std::string fault);
+  bool take();
+  void begin(const std::shared_ptr<MpiOperation>& operation);
+  void look();
+  void end_those_done(int count);
+  void give_up_those_late(Clock::time_point now);
+  void take_back(std::size_t index, const char* why, Clock::time_point now);
+  void rest(Clock::time_point now);
+  void end(const Active& active, const MpiEnd& how);
+  void remove_ended();
+  std::string words_of(const Active& active) const;
+
+  const std::shared_ptr<Desk> desk_;
+  bool owns_mpi_ = false;
+  // Side by side; a request that is null belongs to an operation that has ended.
+  std::vector<Active> active_;
+  std::vector<MPI_Request> requests_;
+  std::vector<int> done_;
+  std::vector<MPI_Status> statuses_;
+  std::vector<Active> abandoned_;  // MPI still holds their memory
+  Clock::time_point last_event_;
+  Clock::time_point look_until_;
+};
+
+bool MpiProgress::Thread::initialise() {
+  int initialised = 0;
+  int finalised = 0;
+  MPI_Initialized(&initialised);
+  MPI_Finalized(&finalised);
+  if (finalised != 0) {
+    report(Desk::State::failed,
+           "this program has called MPI_Finalize already: leave its groups "
+           "first, or let this library end MPI");
+    return false;
+  }
+  int level = MPI_THREAD_SINGLE;
+  if (initialised != 0) {
+    MPI_Query_thread(&level);
+    if (level != MPI_THREAD_MULTIPLE) {
+      report(Desk::State::failed,
+             "this program has called MPI_Init, and MPI then takes calls from its threads one at a "
+             "time at best: call MPI_Init_thread with MPI_THREAD_MULTIPLE instead, or leave it to "
+             "init_process_group");
+      return false;
+    }
+  } else {
+    // All that the program itself may want; whatever comes, this thread is the one that may call.
+    if (const int code = MPI_Init_thread(nullptr, nullptr, MPI_THREAD_MULTIPLE, &level)) {
+      report(Desk::State::failed, "MPI_Init_thread failed: " + mpi_error_text(code));
+      return false;
+    }
+    owns_mpi_ = true;
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+  }
+  World world;
+  MPI_Comm_rank(MPI_COMM_WORLD, &world.rank);
+  MPI_Comm_size(MPI_COMM_WORLD, &world.size);
+  int* tag_max = nullptr;
+  int found = 0;
+  MPI_Comm_get_attr(MPI_COMM_WORLD, MPI_TAG_UB, static_cast<void*>(&tag_max), &found);
+  world.tag_max = found != 0 ? *tag_max : 32767;  // what the standard guarantees
+  desk_->world = world;
+  last_event_ = look_until_ = Clock::now();
+  report(Desk::State::ready, {});
+  return true;
+}
+
+void MpiProgress::Thread::report(Desk::State state, std::string fault) {
+  const std::scoped_lock lock(desk_->mutex);
+  desk_->state = state;
+  desk_->fault = std::move(fault);
+  desk_->changed.notify_all();
+}
+
+// False when there is nothing left to do for good.
+bool MpiProgress::Thread::take() {
+  std::deque<std::shared_ptr<MpiOperation>> fresh;
+  std::vector<std::pair<const void*, const char*>> given_up;
+  {
+    std::unique_lock lock(desk_->mutex);
+    if (active_.empty()) {
+      desk_->work.wait(lock, [this] { return desk_->leaving || !desk_->queue.empty(); });
+      if (desk_->queue.empty()) return false;
+    }
+    fresh.swap(desk_->queue);
+    given_up.swap(desk_->groups_given_up);
+  }
+  for (const auto& operation : fresh) begin(operation);
+  for (const auto& [group, why] : given_up) {
+    for (const Active& each : active_) {
+      if (each.operation->group == group) each.operation->given_up = why;
+    }
+  }
+  return true;
+}
+
+void MpiProgress::Thread::begin(const std::shared_ptr<MpiOperation>& operation) {
+  last_event_ = Clock::now();
+  MPI_Request request = MPI_REQUEST_NULL;
+  const Active active{.operation = operation, .deadline = last_event_ + operation->timeout};
+  const int code = operation->begin(&request);
+  operation->begin = nullptr;
+  if (code != MPI_SUCCESS) {
+    end(active, {.failure = mpi_error_text(code)});
+  } else if (request == MPI_REQUEST_NULL) {
+    end(active, {});
+  } else {
+    active_.push_back(active);
+    requests_.push_back(request);
+  }
+}
+
+void MpiProgress::Thread::look() {
+  if (active_.empty()) return;
+  const int count = static_cast<int>(requests_.size());
+  done_.resize(requests_.size());
+  statuses_.resize(requests_.size());
+  int done = 0;
+  const int code = MPI_Testsome(count, requests_.data(), &done, done_.data(), statuses_.data());
+  if (code == MPI_SUCCESS) {
+    for (MPI_Status& status : statuses_) status.MPI_ERROR = MPI_SUCCESS;
+  } else if (code != MPI_ERR_IN_STATUS) {
+    for (const Active& each : active_) end(each, {.failure = mpi_error_text(code)});
+    std::fill(requests_.begin(), requests_.end(), MPI_REQUEST_NULL);
+    remove_ended();
+    return;
+  }
+  if (done != MPI_UNDEFINED && done > 0) end_those_done(done);
+  const auto now = Clock::now();
+  give_up_those_late(now);
+  remove_ended();
+  if (done == 0 && !active_.empty()) rest(now);
+}
+
+void MpiProgress::Thread::end_those_done(int count) {
+  last_event_ = Clock::now();
+  for (int n = 0; n < count; ++n) {
+    const auto index = static_cast<std::size_t>(done_[static_cast<std::size_t>(n)]);
+    const MPI_Status& status = statuses_[static_cast<std::size_t>(n)];
+    const Active& active = active_[index];
+    requests_[index] = MPI_REQUEST_NULL;
+    int taken_back = 0;
+    if (active.taken_back) MPI_Test_cancelled(&status, &taken_back);
+    if (taken_back != 0) {
+      end(active, {.failure = words_of(active)});
+    } else if (status.MPI_ERROR != MPI_SUCCESS && status.MPI_ERROR != MPI_ERR_PENDING) {
+      end(active, {.failure = mpi_error_text(status.MPI_ERROR)});
+    } else {
+      end(active, {.failure = {}, .status = &status});
+    }
+  }
+}
+
+void MpiProgress::Thread::give_up_those_late(Clock::time_point now) {
+  for (std::size_t index = 0; index < active_.size(); ++index) {
+    if (requests_[index] == MPI_REQUEST_NULL) continue;
+    Active& active = active_[index];
+    const char* const asked = active.operation->given_up;
+    if (active.taken_back) {
+      if (now < active.deadline) continue;
+    } else if (asked == nullptr && now < active.deadline) {
+      continue;
+    } else {
+      take_back(index, asked != nullptr ? asked : mpi_timed_out, now);
+      if (active.taken_back) continue;
+    }
+    end(active, {.failure = words_of(active)});
+    abandoned_.push_back(active);
+    requests_[index] = MPI_REQUEST_NULL;
+  }
+}
+
+void MpiProgress::Thread::take_back(std::size_t index, const char* why, Clock::time_point now) {
+  Active& active = active_[index];
+  active.why = why;
+  if (!active.operation->is_receive) return;
+  if (MPI_Cancel(&requests_[index]) != MPI_SUCCESS) return;
+  active.taken_back = true;
+  active.deadline = now + taking_back_max;
+}
+
+void MpiProgress::Thread::rest(Clock::time_point now) {
+  std::int64_t bytes = 0;
+  for (const Active& each : active_) bytes += each.operation->bytes;
+  const auto quiet = std::chrono::duration_cast<std::chrono::microseconds>(now - last_event_);
+  const auto pause = pause_between_looks(quiet, bytes);
+  if (now < look_until_ || pause == pause.zero()) {
+    std::this_thread::yield();
+    return;
+  }
+  std::unique_lock lock(desk_->mutex);
+  desk_->work.wait_for(lock, pause, [this] { return !desk_->queue.empty(); });
+  look_until_ = Clock::now() + look_at_least;
+}
+
+void MpiProgress::Thread::end(const Active& active, const MpiEnd& how) {
+  const auto tell = std::exchange(active.operation->end, nullptr);
+  if (tell) tell(how);
+  const std::scoped_lock lock(desk_->mutex);
+  const auto count = desk_->under_way.find(active.operation->group);
+  if (--count->second == 0) desk_->under_way.erase(count);
+  desk_->changed.notify_all();
+}
+
+void MpiProgress::Thread::remove_ended() {
+  std::size_t kept = 0;
+  for (std::size_t index = 0; index < active_.size(); ++index) {
+    if (requests_[index] == MPI_REQUEST_NULL) continue;
+    if (kept != index) active_[kept] = std::move(active_[index]);
+    requests_[kept++] = requests_[index];
+  }
+  active_.resize(kept);
+  requests_.resize(kept);
+}
+
+std::string MpiProgress::Thread::words_of(const Active& active) const {
+  if (active.why != mpi_timed_out) return active.why;
+  const std::chrono::duration<double> limit = active.operation->timeout;
+  return fmt::format("{} after {:.3g} s over MPI", mpi_timed_out, limit.count());
+}
+
+MpiProgress::MpiProgress() : desk_(std::make_shared<Desk>()) {
+  desk_->thread = std::thread([desk = desk_] { Thread(desk).run(); });
+}
+
+MpiProgress::~MpiProgress() {
+  bool answers = true;
+  {
+    const std::scoped_lock lock(desk_->mutex);
+    answers = desk_->state != Desk::State::starting;
+    desk_->leaving = true;
+    desk_->work.notify_all();
+  }
+  // An initialisation that never returns is left behind.
+  answers ? desk_->thread.join() : desk_->thread.detach();
+  {
+    const std::scoped_lock lock(desk_->mutex);
+    desk_->finisher_leaving = true;
+    desk_->finisher_work.notify_all();
+  }
+  if (desk_->finisher.joinable()) desk_->finisher.join();
+}
+
+MpiProgress::World MpiProgress::wait_until_ready(std::chrono::milliseconds timeout) const {
+  std::unique_lock lock(desk_->mutex);
+  const bool answered = desk_->changed.wait_for(
+      lock, timeout, [this] { return desk_->state != Desk::State::starting; });
+  if (!answered) {
+    throw DistributedError(fmt::format(
+        "backend mpi: MPI_Init_thread has not returned within {:.3g} s: do all of mpirun's "
+        "processes call init_process_group, and do its hosts reach each other?",
+        std::chrono::duration<double>(timeout).count()));
+  }
+  if (desk_->state == Desk::State::failed) throw DistributedError("backend mpi: " + desk_->fault);
+  return desk_->world;
+}
+
+void MpiProgress::submit(const std::shared_ptr<MpiOperation>& operation) {
+  const std::scoped_lock lock(desk_->mutex);
+  ++desk_->under_way[operation->group];
+  desk_->queue.push_back(operation);
+  desk_->work.notify_one();
+}
+
+void MpiProgress::give_up_all(const void* group, const char* why) {
+  const std::scoped_lock lock(desk_->mutex);
+  desk_->groups_given_up.emplace_back(group, why);
+}
+
+void MpiProgress::drain(const void* group) {
+  std::unique_lock lock(desk_->mutex);
+  desk_->changed.wait(lock, [&] { return desk_->under_way.count(group) == 0; });
+}
+
+int MpiProgress::call(const std::function<int()>& body) {
+  std::promise<int> result;
+  const auto operation = std::make_shared<MpiOperation>();
+  operation->group = &result;
+  operation->timeout = 1h;  // without a request it takes none
+  operation->begin = [&](MPI_Request*) {
+    result.set_value(body());
+    return MPI_SUCCESS;
+  };
+  submit(operation);
+  drain(&result);
+  return result.get_future().get();
+}
+
+void MpiProgress::later(std::function<void()> body) {
+  const std::scoped_lock lock(desk_->mutex);
+  if (!desk_->finisher.joinable()) {
+    desk_->finisher = std::thread([desk = desk_.get()] { desk->finish(); });
+  }
+  desk_->finishing.push_back(std::move(body));
+  desk_->finisher_work.notify_one();
+}
+
+std::shared_ptr<MpiProgress> mpi_progress() {
+  static const auto only = std::make_shared<MpiProgress>();
+  return only;
+}
+
+}  // namespace cpprun

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "worker/torch/group/mpi_world.h"
+
+#include <fmt/format.h>
+
+#include <map>
+#include <utility>
+
+#include "proto/text.h"
+
+namespace cpprun {
+namespace {
+
+constexpr std::string_view unknown = "-";
+
+constexpr const char* cure =
+    "MPI knows only the processes that mpirun starts itself: start every rank by it (mpirun -np "
+    "RANKS PROGRAM --backend mpi), or use backend gloo under cpprun";
+
+std::optional<int> number_of(const Environment& environment, const char* name) {
+  const auto found = environment.find(name);
+  return found == environment.end() ? std::nullopt : exact_number<int>(found->second);
+}
+
+}  // namespace
+
+MpiStart mpi_start_of(const Environment& environment) {
+  // Open MPI; MPICH, Intel MPI and whoever else starts processes as they do.
+  constexpr std::pair<const char*, const char*> families[] = {
+      {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"}, {"PMI_RANK", "PMI_SIZE"}};
+  for (const auto& [rank_name, size_name] : families) {
+    const MpiStart start{.rank = number_of(environment, rank_name),
+                         .size = number_of(environment, size_name)};
+    if (start.rank && start.size) return start;
+  }
+  return {};
+}
+
+std::string mpi_world_fault(int mpi_size, int world_size) {
+  if (mpi_size == world_size) return {};
+  return fmt::format("backend mpi: MPI's world has {} process{} and the job {} rank{}: {}",
+                     mpi_size, mpi_size == 1 ? "" : "es", world_size, world_size == 1 ? "" : "s",
+                     cure);
+}
+
+std::string mpi_card(std::optional<int> mpi_rank) {
+  return mpi_rank ? fmt::format("{}", *mpi_rank) : std::string(unknown);
+}
+
+Result<std::vector<std::optional<int>>> mpi_ranks_of(const std::vector<std::string>& cards) {
+  std::vector<std::optional<int>> ranks;
+  std::map<int, std::size_t> owners;
+  for (std::size_t rank = 0; rank < cards.size(); ++rank) {
+    const auto process = exact_number<int>(cards[rank]);
+    ranks.push_back(process);
+    if (!process) continue;
+    const auto [owner, fresh] = owners.emplace(*process, rank);
+    if (fresh) continue;
+    return failure(fmt::format(
+        "backend mpi: ranks {} and {} of the group are both process {} of MPI's world: {}",
+        owner->second, rank, *process, cure));
+  }
+  return ranks;
+}
+
+}  // namespace cpprun
