@@ -209,7 +209,7 @@ int main(int argc, char** argv) {
   CLI::App app(
       "bench_collectives: latency and bandwidth of the collectives, as nccl-tests shows them.");
   app.add_option("--ops", settings.op, "measure this one")->check(CLI::IsMember(names));
-  app.add_option("--backend", settings.backend, "gloo or nccl; empty: what fits the devices");
+  cpprun::examples::add_backend(app, settings.backend);
   app.add_option("--min-bytes", settings.min_bytes, "smallest size");
   app.add_option("--max-bytes", settings.max_bytes, "largest size, at most 256M is usual");
   app.add_option("--factor", settings.factor, "from one size to the next")

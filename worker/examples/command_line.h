@@ -41,4 +41,10 @@ inline std::optional<int> settle(CLI::App& app, int argc, const char* const* arg
   return std::nullopt;
 }
 
+// What carries the tensors between the ranks; a wrong one is refused when they meet.
+inline void add_backend(CLI::App& app, std::string& backend) {
+  app.add_option("--backend", backend,
+                 "gloo, nccl, mpi or cpu:gloo,cuda:nccl; empty: what fits the devices");
+}
+
 }  // namespace cpprun::examples

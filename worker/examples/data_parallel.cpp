@@ -38,6 +38,7 @@ struct Settings {
   int batch_size = 32;
   int width = 16;
   int threads = 1;
+  std::string backend;
 };
 
 struct Row {
@@ -119,18 +120,19 @@ Row distributed(const Settings& settings, const ProcessGroup& group, const torch
 void print_table(const std::vector<Row>& rows, const Settings& settings) {
   const int steps = std::max(1, settings.images / settings.batch_size);
   const double images = static_cast<double>(steps) * settings.batch_size;
-  fmt::print("{:<42} {:>10} {:>10} {:>11}\n", "", "s/epoch", "images/s", "efficiency");
+  fmt::print("{:<42} {:>10} {:>10} {:>10} {:>11}\n", "", "s/epoch", "ms/batch", "images/s",
+             "efficiency");
   for (const Row& row : rows) {
     const double speedup = rows.front().seconds / row.seconds;
-    fmt::print("{:<42} {:>10.3f} {:>10.1f} {:>9.0f} %\n", row.name, row.seconds,
-               images / row.seconds, 100 * speedup / row.devices);
+    fmt::print("{:<42} {:>10.3f} {:>10.2f} {:>10.1f} {:>9.0f} %\n", row.name, row.seconds,
+               1000 * row.seconds / steps, images / row.seconds, 100 * speedup / row.devices);
   }
 }
 
 int compare(const cpprun::Context& context, const Settings& settings) {
   at::set_num_threads(settings.threads);
   const torch::Device device = cpprun::default_device(context);
-  const auto group = cpprun::init_process_group(context);
+  const auto group = cpprun::init_process_group(context, {.backend = settings.backend});
   // Which ranks are on rank 0's machine?
   std::vector<int> neighbours;
   const auto nodes = cpprun::all_gather(static_cast<double>(context.group_rank.value), group);
@@ -168,6 +170,7 @@ int main(int argc, char** argv) {
   app.add_option("--width", settings.width, "channels of the first stage")
       ->check(CLI::Range(1, 4096));
   app.add_option("--threads", settings.threads, "per rank, on the CPU")->check(CLI::Range(1, 4096));
+  cpprun::examples::add_backend(app, settings.backend);
   if (const auto code = cpprun::examples::settle(app, argc, argv)) return *code;
   return cpprun::run([&](const cpprun::Context& context) { return compare(context, settings); });
 }

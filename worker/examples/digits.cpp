@@ -46,6 +46,7 @@ struct Settings {
   int fail_at_epoch = 0;
   int fail_at_step = 0;
   int fail_rank = 0;
+  std::string backend;
 };
 
 struct ReaderImpl : torch::nn::Module {
@@ -273,7 +274,7 @@ bool train_epochs(const Run& run, Course& course, const Set& held_out) {
 
 int train(const cpprun::Context& context, const Settings& settings, const Digits& digits) {
   torch::manual_seed(static_cast<std::uint64_t>(settings.seed));
-  const auto group = cpprun::init_process_group(context);
+  const auto group = cpprun::init_process_group(context, {.backend = settings.backend});
   // Only now: while it still waits for others, SIGTERM should simply end this rank.
   const cpprun::StopSignal stop;
   const Set training = select(digits, /*held_out=*/false);
@@ -343,6 +344,7 @@ int main(int argc, char** argv) {
       ->check(CLI::Range(0, 1 << 30));
   app.add_option("--fail-rank", settings.fail_rank, "which rank does so")
       ->check(CLI::Range(0, 1 << 30));
+  cpprun::examples::add_backend(app, settings.backend);
   if (const auto code = cpprun::examples::settle(app, argc, argv)) return *code;
   return cpprun::run([&settings](const cpprun::Context& context) {
     if (settings.data.empty()) throw std::runtime_error("digits.bin was not found: give --data");

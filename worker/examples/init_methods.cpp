@@ -61,7 +61,7 @@ int main(int argc, char** argv) {
   Settings settings;
   CLI::App app("init_methods: how ranks find each other.");
   app.add_option("--init-method", settings.init_method, "env://, tcp://host:port or file:///path");
-  app.add_option("--backend", settings.backend, "gloo, nccl or cpu:gloo,cuda:nccl");
+  cpprun::examples::add_backend(app, settings.backend);
   app.add_option("--rank", settings.rank, "of this process; -1: the environment's")
       ->check(CLI::Range(-1, 1 << 20));
   app.add_option("--world-size", settings.world_size, "-1: the environment's")

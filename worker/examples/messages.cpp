@@ -3,6 +3,7 @@
 //
 //   cpprun --standalone --nproc-per-node=4 ./messages
 //   cpprun --standalone --nproc-per-node=4 ./messages --only broadcast
+//   mpirun -np 4 ./messages --backend mpi
 //
 // Each part is a few lines, and rank 0 prints what every rank did, in the order of the ranks.
 
@@ -222,8 +223,8 @@ constexpr Part parts[] = {
     {"groups", "new_group", &groups},
 };
 
-int show(const cpprun::Context& context, const std::string& only) {
-  const auto group = cpprun::init_process_group(context);
+int show(const cpprun::Context& context, const std::string& only, const std::string& backend) {
+  const auto group = cpprun::init_process_group(context, {.backend = backend});
   if (group.size() < 2) {
     throw std::runtime_error(
         "messages need somebody to go to: start it with at least two ranks, such as cpprun "
@@ -242,11 +243,13 @@ int show(const cpprun::Context& context, const std::string& only) {
 
 int main(int argc, char** argv) {
   std::string only = "all";
+  std::string backend;
   std::vector<std::string> names = {"all"};
   for (const Part& part : parts) names.emplace_back(part.name);
   CLI::App app(
       "messages: what ranks can say to each other, shown one by one (cpprun … ./messages).");
   app.add_option("--only", only, "show this part alone")->check(CLI::IsMember(names));
+  cpprun::examples::add_backend(app, backend);
   if (const auto code = cpprun::examples::settle(app, argc, argv)) return *code;
-  return cpprun::run([&only](const cpprun::Context& context) { return show(context, only); });
+  return cpprun::run([&](const cpprun::Context& context) { return show(context, only, backend); });
 }

@@ -58,6 +58,7 @@ struct Settings {
   int threads = 1;
   int fail_at_step = 0;
   int fail_rank = 0;
+  std::string backend;
 };
 
 // Everything that lives as long as the training.
@@ -289,7 +290,7 @@ int make_data(const Settings& settings) {
 int train(const cpprun::Context& context, const Settings& settings) {
   at::set_num_threads(settings.threads);
   const torch::Device device = device_of(settings, context);
-  const auto group = cpprun::init_process_group(context);
+  const auto group = cpprun::init_process_group(context, {.backend = settings.backend});
   // Only now: while it still waits for others, SIGTERM should simply end this rank.
   const cpprun::StopSignal stop;
   // Without a shared folder every machine has its own.
@@ -386,6 +387,7 @@ int main(int argc, char** argv) {
   Settings settings;
   CLI::App app("resnet_cifar: ResNet-18 on CIFAR-10 with DDP (cpprun … ./resnet_cifar).");
   declare(settings, app);
+  cpprun::examples::add_backend(app, settings.backend);
   if (const auto code = cpprun::examples::settle(app, argc, argv)) return *code;
   return cpprun::run([&settings](const cpprun::Context& context) {
     return settings.make_synthetic > 0 ? make_data(settings) : train(context, settings);

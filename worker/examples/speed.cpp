@@ -37,6 +37,7 @@ struct Settings {
   std::string device = "cpu";
   bool json = false;
   bool scaling = false;
+  std::string backend;
 };
 
 struct StepTime {
@@ -175,7 +176,7 @@ int measure(const cpprun::Context& context, const Settings& settings) {
   cpprun::Context chosen = context;
   if (settings.local_rank >= 0) chosen.local_rank = cpprun::LocalRank{settings.local_rank};
   const torch::Device device = device_of(settings, chosen);
-  const auto group = cpprun::init_process_group(chosen);
+  const auto group = cpprun::init_process_group(chosen, {.backend = settings.backend});
   const bool talks = context.leads() && !settings.json;
   const double alone = settings.scaling ? rate_alone(settings, device, group) : 0;
   Runner runner(settings, device, &group);
@@ -250,6 +251,7 @@ int main(int argc, char** argv) {
       "speed: forward and backward speed of a vision transformer, ViT-Base/16 unless told "
       "otherwise.");
   declare(settings, app);
+  cpprun::examples::add_backend(app, settings.backend);
   if (const auto code = cpprun::examples::settle(app, argc, argv)) return *code;
   return cpprun::run(
       [&settings](const cpprun::Context& context) { return measure(context, settings); });

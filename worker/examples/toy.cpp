@@ -32,6 +32,7 @@ struct Settings {
   std::string demo = "basic";
   int steps = 5;
   double lr = 0.01;
+  std::string backend;
 };
 
 struct ToyModelImpl : torch::nn::Module {
@@ -96,7 +97,7 @@ int train(const cpprun::Context& context, const Settings& settings,
 
 int work(const cpprun::Context& context, const Settings& settings) {
   torch::manual_seed(0);
-  const auto group = cpprun::init_process_group(context);
+  const auto group = cpprun::init_process_group(context, {.backend = settings.backend});
   if (settings.demo == "basic") return train(context, settings, group, ToyModel());
   // Each rank takes two devices where there are enough; a CPU is one device, twice.
   const auto devices = static_cast<int>(torch::cuda::device_count());
@@ -173,6 +174,7 @@ int main(int argc, char** argv) {
   app.add_option("--steps", settings.steps, "training steps")->check(CLI::Range(1, 1 << 20));
   app.add_option("--lr", settings.lr, "learning rate")->check(CLI::Range(0.0, 1e6));
   app.add_flag("--spawned", spawned, "this process was started by --spawn");
+  cpprun::examples::add_backend(app, settings.backend);
   if (const auto code = cpprun::examples::settle(app, argc, argv)) return *code;
   if (!spawned && (!settings.spawn.empty() || !settings.gpus.empty())) {
     const auto code = spawn(settings, argc, argv);
