@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The examples over MPI, started by mpirun:
 
-    mpi_test.py CPPRUN MESSAGES DIGITS DATA_PARALLEL
+    mpi_test.py CPPRUN MESSAGES DIGITS DATA_PARALLEL WORKER_MPI_TEST
 
 Skipped, with the reason, where there is no mpirun. Only the standard library."""
 
@@ -10,18 +10,15 @@ import os
 import re
 import subprocess
 import sys
+import tempfile
 import unittest
 
 import mpirun
 from ranks import run_ranks
 
-CPPRUN, MESSAGES, DIGITS, DATA_PARALLEL = sys.argv[1:5]
+CPPRUN, MESSAGES, DIGITS, DATA_PARALLEL, CASES = sys.argv[1:]
 REASON = mpirun.why_not()
 CURE = "MPI knows only the processes that mpirun starts itself"
-
-
-def last_line(text):
-    return text.strip().splitlines()[-1]
 
 
 @unittest.skipIf(REASON, REASON)
@@ -82,6 +79,14 @@ class MpiTest(unittest.TestCase):
         said = ended.stdout + ended.stderr
         self.assertNotEqual(ended.returncode, 0, said)
         self.assertIn(CURE, said)
+
+    def test_whoever_gave_up_a_collective_ends_without_a_wait_and_mpirun_fails(self):
+        with tempfile.TemporaryDirectory(prefix="cpprun-mpi-") as folder:
+            code, said = mpirun.run(3, [CASES, "--test-case=*given up for good*"],
+                                    CPPRUN_TEST_FOLDER=folder)
+        self.assertNotEqual(code, 0, said)
+        self.assertIn('exited without calling "finalize"', said)
+        self.assertIn("2 passed", said)
 
     def test_a_rank_that_fails_ends_them_all(self):
         code, said = mpirun.run(3, [DIGITS, "--epochs", "50", "--fail-at-epoch", "1", "--fail-rank",

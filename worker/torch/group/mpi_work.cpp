@@ -84,12 +84,15 @@ MpiWork::MpiWork(int rank, c10d::OpType type, std::shared_ptr<MpiProgress> progr
 void MpiWork::end(const std::string& failure) {
   const auto error =
       failure.empty() ? nullptr : std::make_exception_ptr(std::runtime_error(failure));
-  finish(error);
   c10::intrusive_ptr<Future> future;
   {
+    // A future that is asked for from now on is born complete.
     const std::scoped_lock lock(mutex_);
+    ended_ = true;
+    failure_ = error;
     future = future_;
   }
+  finish(error);
   if (!future) return;
   progress_->later([future, error, outputs = outputs_] { complete(*future, error, outputs); });
 }
@@ -117,7 +120,7 @@ c10::intrusive_ptr<Future> MpiWork::getFuture() {
   const std::scoped_lock lock(mutex_);
   if (future_) return future_;
   future_ = c10::make_intrusive<Future>(c10::ListType::ofTensors());
-  if (completed_) complete(*future_, exception_, outputs_);
+  if (ended_) complete(*future_, failure_, outputs_);
   return future_;
 }
 

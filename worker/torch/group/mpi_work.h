@@ -71,6 +71,8 @@ class MpiWork : public c10d::Work {
   std::shared_ptr<MpiOperation> operation_;
   int source_ = -1;
   std::string gave_up_;
+  bool ended_ = false;  // a moment before whoever waits is told
+  std::exception_ptr failure_;
   c10::intrusive_ptr<c10::ivalue::Future> future_;  // once somebody has asked for it
 };
 

@@ -79,7 +79,8 @@ TEST_CASE("tags are MPI's, and one that it does not have is refused") {
         }) == "");
 }
 
-TEST_CASE("a collective that a rank does not come to ends in time, and the group with it") {
+// Where this and the next were run MPI is not finalised, for which mpirun fails (mpi_test.py).
+TEST_CASE("a collective that a rank does not come to is given up for good, and its group with it") {
   const std::string errors = testing::on_ranks(
       2,
       [](const ProcessGroup& group) {
@@ -96,7 +97,7 @@ TEST_CASE("a collective that a rank does not come to ends in time, and the group
   CHECK(errors == "");
 }
 
-TEST_CASE("a group that is aborted does not hang") {
+TEST_CASE("a group that is aborted is given up for good, and does not hang") {
   CHECK(testing::on_two_ranks([](const ProcessGroup& group) {
           if (group.rank() == 1) return;
           Work waiting = all_reduce_async(at::zeros({3}), group);
