@@ -4,6 +4,7 @@
 #include <ATen/ops/cat.h>
 #include <ATen/ops/empty.h>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <zlib.h>
 
 #include <cerrno>
@@ -14,6 +15,7 @@
 
 #include "proto/bounds.h"
 #include "proto/text.h"
+#include "worker/torch/files/pickle_reader.h"
 #include "worker/torch/files/safetensors_file.h"
 
 namespace cpprun {
@@ -21,7 +23,21 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::size_t cifar_pixels = std::size_t{3} * 32 * 32;
+constexpr std::int64_t cifar_pixels = std::int64_t{3} * 32 * 32;
+
+using Sizes = std::vector<std::int64_t>;
+
+// An entry of the dict that a pickle is, if it is one of that kind.
+template <class T>
+const T* entry(const pickle::Pickle& read, std::string_view name) {
+  const auto* const dict = std::get_if<pickle::Dict>(&read.values[read.root]);
+  if (dict == nullptr) return nullptr;
+  for (const auto& [key, value] : dict->items) {
+    const auto* const text = std::get_if<std::string>(&read.values[key]);
+    if (text != nullptr && *text == name) return std::get_if<T>(&read.values[value]);
+  }
+  return nullptr;
+}
 
 // zlib reads a file that is not compressed as it is.
 std::string read_bytes(const std::string& path) {
@@ -101,7 +117,7 @@ ImageSet joined(const std::vector<ImageSet>& sets) {
 
 ImageSet parse_cifar(std::string_view bytes, int label_bytes, int classes,
                      const std::string& name) {
-  const std::size_t record = static_cast<std::size_t>(label_bytes) + cifar_pixels;
+  const std::size_t record = static_cast<std::size_t>(label_bytes + cifar_pixels);
   const std::size_t rest = bytes.size() % record;
   if (bytes.empty() || rest != 0) {
     throw FileError(fmt::format("\"{}\": at offset {}: expected a record of {} bytes, found {}",
@@ -112,12 +128,11 @@ ImageSet parse_cifar(std::string_view bytes, int label_bytes, int classes,
   const auto label = [&](std::int64_t at) {
     return records.select(1, at).to(at::kLong).contiguous();
   };
-  ImageSet set{.images = records.narrow(1, label_bytes, static_cast<std::int64_t>(cifar_pixels))
-                             .contiguous()
-                             .view({count, 3, 32, 32}),
-               .labels = label(label_bytes - 1),
-               .coarse_labels = {},
-               .classes = classes};
+  ImageSet set{
+      .images = records.narrow(1, label_bytes, cifar_pixels).contiguous().view({count, 3, 32, 32}),
+      .labels = label(label_bytes - 1),
+      .coarse_labels = {},
+      .classes = classes};
   check_labels(set.labels, classes, static_cast<std::size_t>(label_bytes - 1), record, name);
   if (label_bytes == 2) {
     set.coarse_labels = label(0);
@@ -155,16 +170,52 @@ at::Tensor parse_idx(std::string_view bytes, int dimensions, const std::string& 
   return byte_tensor(bytes.substr(head)).view(sizes);
 }
 
+ImageSet parse_cifar10_pickle(std::string_view bytes, const std::string& name) {
+  const auto refuse = [&name](const std::string& why) {
+    throw FileError(fmt::format("\"{}\": no batch of cifar-10-batches-py: {}", name, why));
+  };
+  const auto read = pickle::read_pickle(bytes);
+  if (!read) refuse(read.error().reason);
+  const auto* const array = entry<pickle::Array>(*read, "data");
+  const auto* const labels = entry<pickle::List>(*read, "labels");
+  if (array == nullptr || labels == nullptr) refuse("it has no array data and no list labels");
+  const auto count = static_cast<std::int64_t>(labels->items.size());
+  if (array->dtype != "u1" || array->sizes != Sizes{count, cifar_pixels}) {
+    refuse(fmt::format("data is {} [{}], expected u1 [{}, {}], as there are {} labels",
+                       array->dtype, fmt::join(array->sizes, ", "), count, cifar_pixels, count));
+  }
+  const auto& pixels = std::get<std::string>(read->values[array->bytes]);
+  if (pixels.size() != static_cast<std::size_t>(count * cifar_pixels)) {
+    refuse(fmt::format("data has {} bytes, expected {}", pixels.size(), count * cifar_pixels));
+  }
+  ImageSet set{.images = byte_tensor(pixels).view({count, 3, 32, 32}),
+               .labels = at::empty({count}, at::kLong),
+               .coarse_labels = {},
+               .classes = 10};
+  auto* next = set.labels.mutable_data_ptr<std::int64_t>();
+  for (const pickle::Index item : labels->items) {
+    const auto* const label = std::get_if<std::int64_t>(&read->values[item]);
+    if (label == nullptr || *label < 0 || *label >= set.classes)
+      refuse("a label is none of 0 to 9");
+    *next++ = *label;
+  }
+  return set;
+}
+
 ImageSet read_cifar10(const std::string& folder, Part part) {
-  std::vector<std::string> files = {"test_batch.bin"};
+  std::vector<std::string> files = {"test_batch"};
   if (part == Part::training) {
-    files = {"data_batch_1.bin", "data_batch_2.bin", "data_batch_3.bin", "data_batch_4.bin",
-             "data_batch_5.bin"};
+    files = {"data_batch_1", "data_batch_2", "data_batch_3", "data_batch_4", "data_batch_5"};
   }
   std::vector<ImageSet> sets;
   for (const std::string& file : files) {
-    const std::string path = (fs::path(folder) / file).string();
-    sets.push_back(parse_cifar(read_bytes(path), 1, 10, path));
+    const std::string plain = (fs::path(folder) / (file + ".bin")).string();
+    const std::string pickled = (fs::path(folder) / file).string();
+    if (!fs::exists(plain) && fs::exists(pickled)) {
+      sets.push_back(parse_cifar10_pickle(read_bytes(pickled), pickled));
+    } else {
+      sets.push_back(parse_cifar(read_bytes(plain), 1, 10, plain));
+    }
   }
   return joined(sets);
 }

@@ -8,6 +8,7 @@
 #include <unordered_map>
 
 #include "proto/bounds.h"
+#include "worker/torch/files/pickle_array.h"
 #include "worker/torch/files/pickle_rebuild.h"
 
 namespace cpprun::pickle {
@@ -67,9 +68,11 @@ class Machine {
         return push(real());
       case 'X':
       case 'T':
+      case 'B':  // bytes are a text as well
         return push(std::string(take(unsigned_number(4))));
       case 0x8c:
       case 'U':
+      case 'C':
         return push(std::string(take(unsigned_number(1))));
       default:
         return false;
@@ -157,10 +160,7 @@ class Machine {
         return push_result(rebuild(values_, function->name, arguments));
       }
       case 'b':
-        // An OrderedDict may carry attributes (a state_dict's `_metadata`); the values stand alone.
-        static_cast<void>(pop());
-        if (!std::holds_alternative<Dict>(values_[top()])) refuse("an object with a state");
-        return true;
+        return set_state(pop());
       default:
         return false;
     }
@@ -275,6 +275,15 @@ class Machine {
     for (std::size_t i = 0; i < items.size(); i += 2) {
       dict->items.emplace_back(items[i], items[i + 1]);
     }
+    return true;
+  }
+
+  bool set_state(Index state) {
+    // An OrderedDict may carry attributes (a state_dict's `_metadata`); the values stand alone.
+    if (std::holds_alternative<Dict>(values_[top()])) return true;
+    auto changed = with_state(values_, top(), state);
+    if (!changed) refuse(changed.error().reason);
+    values_[top()] = std::move(*changed);
     return true;
   }
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 // Reads the pickle inside a file of torch.save: dicts, lists, tuples, numbers, texts, and
-// descriptions of tensors. It executes nothing: a pickle names functions to call, and the few that
-// describe tensors are known here by name; any other is refused with its name. No LibTorch: what
-// the tensors hold is read by worker/torch.
+// descriptions of tensors; and that of a data set with numpy's arrays. It executes nothing: a
+// pickle names functions to call, and the few that describe tensors are known here by name; any
+// other is refused with its name. No LibTorch: what the tensors hold is read by worker/torch.
 
 #include <cstdint>
 #include <string>
@@ -48,8 +48,15 @@ struct Tensor {
   std::vector<std::int64_t> strides;
 };
 
+// One of numpy's; empty until its state is there.
+struct Array {
+  std::string dtype;  // as numpy calls it: u1
+  std::vector<std::int64_t> sizes;
+  Index bytes = 0;  // a text; of no meaning in an empty one
+};
+
 using Value = std::variant<None, bool, std::int64_t, double, std::string, List, Tuple, Dict, Global,
-                           Storage, Tensor>;
+                           Storage, Tensor, Array>;
 
 struct Pickle {
   std::vector<Value> values;

@@ -7,6 +7,8 @@
 #include <array>
 #include <optional>
 
+#include "worker/torch/files/pickle_array.h"
+
 namespace cpprun::pickle {
 namespace {
 
@@ -73,6 +75,7 @@ Result<Value> tensor_of(const Values& values, const std::vector<Index>& argument
 bool is_known(const std::string& global) {
   if (std::find(functions.begin(), functions.end(), global) != functions.end()) return true;
   // torch.FloatStorage and the like, torch.float32 and the like; nothing in a module below.
+  if (is_array_name(global)) return true;
   constexpr std::string_view torch = "torch.";
   if (global.size() > name_bytes_max) return false;
   if (global == "torch.storage.UntypedStorage") return true;
@@ -100,6 +103,7 @@ Result<Value> rebuild(const Values& values, const std::string& global,
     }
     return *sizes;
   }
+  if (is_array_name(global)) return make_array_part(values, global, arguments);
   return failure(fmt::format("it asks to call {}, which is not done here", global));
 }
 

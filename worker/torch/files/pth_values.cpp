@@ -70,6 +70,10 @@ class Values {
     refuse(fmt::format("the storage {} without a tensor", value.key));
   }
 
+  c10::IValue make(const pickle::Array&) {
+    refuse("an array of numpy's: save it as a tensor (torch.from_numpy)");
+  }
+
   c10::IValue make(const pickle::List& value) {
     c10::impl::GenericList list(c10::AnyType::get());
     for (const pickle::Index item : value.items) list.push_back(of(item));

@@ -40,7 +40,56 @@ void put(const std::string& path, const std::string& bytes) {
 const std::string idx_images = "\0\0\x08\x03\0\0\0\x02\0\0\0\x02\0\0\0\x03"s;
 const std::string idx_labels = "\0\0\x08\x01\0\0\0\x02"s;
 
+// A batch of cifar-10-batches-py as Python 2 wrote it: its name, labels, pixels and file names.
+std::string pickled_batch(const std::string& labels, const std::string& pixels, int rows) {
+  const auto length = static_cast<std::uint32_t>(pixels.size());
+  std::string size;
+  for (int byte = 0; byte < 4; ++byte) size += static_cast<char>(length >> (8 * byte));
+  return "\x80\x02}q\x01(U\x0b"s
+         "batch_labelU\x05"
+         "a lotU\x06labels](" +
+         labels +
+         "eU\x04"
+         "datacnumpy.core.multiarray\n_reconstruct\ncnumpy\nndarray\nK\0\x85U\1b\x87R(K\1K"s +
+         static_cast<char>(rows) +
+         "M\0\x0c\x86"s
+         "cnumpy\ndtype\nU\2u1K\0K\1\x87R(K\3U\1|NNNJ\xff\xff\xff\xffJ\xff\xff\xff\xffK\0tb\x89T"s +
+         size + pixels + "tbU\x09" + "filenames](U\1aU\1beu.";
+}
+
 }  // namespace
+
+TEST_CASE("a batch of CIFAR-10 as torchvision has it is read, and nothing in it executed") {
+  const std::string pixels = record("") + record("");
+  const ImageSet set = parse_cifar10_pickle(pickled_batch("K\5K\7", pixels, 2), "x");
+  CHECK(set.size() == 2);
+  CHECK(set.labels[1].item<int>() == 7);
+  CHECK(set.images.equal(parse_cifar(record("\5") + record("\7"), 1, 10, "y").images));
+
+  const auto told = [](const std::string& bytes) {
+    return refusal([&] { return parse_cifar10_pickle(bytes, "x"); });
+  };
+  const std::string who = "\"x\": no batch of cifar-10-batches-py: ";
+  CHECK(told(pickled_batch("K\5", pixels, 2)) ==
+        who + "data is u1 [2, 3072], expected u1 [1, 3072], as there are 1 labels");
+  CHECK(told(pickled_batch("K\5K\7", record(""), 2)) == who + "data has 3072 bytes, expected 6144");
+  CHECK(told(pickled_batch("K\5K\x0a", pixels, 2)) == who + "a label is none of 0 to 9");
+  CHECK(told("\x80\x02}.") == who + "it has no array data and no list labels");
+  CHECK(told("\x80\x02"
+             "cposix\nsystem\n.")
+            .find("nothing was executed") != std::string::npos);
+}
+
+TEST_CASE("a folder of CIFAR-10 may hold the binary files or Python's") {
+  const TemporaryFolder folder;
+  put(folder.file("test_batch"), pickled_batch("K\5K\7", record("") + record(""), 2));
+  CHECK(read_cifar10(folder.file(""), Part::test).labels[0].item<int>() == 5);
+  put(folder.file("test_batch.bin"), record("\6"));
+  CHECK(read_cifar10(folder.file(""), Part::test).labels[0].item<int>() == 6);
+  CHECK(refusal([&] {
+          return read_cifar10(folder.file(""), Part::training);
+        }).find("data_batch_1.bin") != std::string::npos);
+}
 
 TEST_CASE("a CIFAR-10 record is a label and three planes") {
   const ImageSet set = parse_cifar(record("\5") + record("\7"), 1, 10, "x");
