@@ -5,6 +5,7 @@ resnet_cifar_test.py path/to/resnet_cifar path/to/compare_models path/to/cpprun"
 
 import os
 import re
+import struct
 import subprocess
 import sys
 import tempfile
@@ -33,6 +34,28 @@ def python_with_torch():
         if found.returncode == 0:
             return os.path.join(os.path.dirname(REFERENCE), "..", "..", python)
     return None
+
+
+def pickled(records):
+    """The batch of cifar-10-batches-py that Python 2 would have written for a data_batch_N.bin."""
+    count = len(records) // 3073
+    labels = bytes(records[n * 3073] for n in range(count))
+    pixels = b"".join(records[n * 3073 + 1:(n + 1) * 3073] for n in range(count))
+    return (b"\x80\x02}(U\x06labels](" + b"".join(b"K" + bytes([label]) for label in labels)
+            + b"eU\x04datacnumpy.core.multiarray\n_reconstruct\ncnumpy\nndarray\nK\x00\x85U\x01b"
+            b"\x87R(K\x01J" + struct.pack("<i", count)
+            + b"M\x00\x0c\x86cnumpy\ndtype\nU\x02u1K\x00K\x01"
+            b"\x87R(K\x03U\x01|NNNJ\xff\xff\xff\xffJ\xff\xff\xff\xffK\x00tb\x89T"
+            + struct.pack("<I", len(pixels)) + pixels + b"tbu.")
+
+
+def as_torchvision_has_it(data, folder):
+    os.mkdir(folder)
+    for name in os.listdir(data):
+        with open(os.path.join(data, name), "rb") as file:
+            content = pickled(file.read())
+        with open(os.path.join(folder, name.removesuffix(".bin")), "wb") as file:
+            file.write(content)
 
 
 def epochs_of(ended):
@@ -66,8 +89,23 @@ def main():
         mine = epochs_of(run_ranks(
             [[*common, *to("mine"), "--num-epochs=2", f"--initial={initial}"]] * 2))
         check(len(mine) == 2, f"two epochs, not {mine}")
+        old = os.path.join(folder, "cifar-10-batches-py")
+        as_torchvision_has_it(data, old)
+        from_pickles = epochs_of(run_ranks(
+            [[*common, f"--data={old}", *to("old"), "--num-epochs=1", f"--initial={initial}"]] * 2))
+        check(from_pickles[0].split("loss")[1] == mine[0].split("loss")[1],
+              f"the same images from pickles:\n{mine[0]}\n{from_pickles}")
         python = python_with_torch()
         if python:
+            wrapped = os.path.join(folder, "wrapped.pth")
+            subprocess.run(
+                [python, "-c", "import sys, torch; torch.save({'module.' + name: each for name, "
+                 "each in torch.load(sys.argv[1]).items()}, sys.argv[2])", initial, wrapped],
+                check=True)
+            compared = subprocess.run([COMPARE, initial, wrapped], text=True,
+                                      stdout=subprocess.PIPE)
+            check(compared.returncode == 0 and "the models are the same" in compared.stdout,
+                  "a model in its wrapper is the same model", compared.stdout)
             words = [python, REFERENCE, initial, data, "8", "2", "16", "0.05", "0"]
             theirs = epochs_of(run_ranks([words] * 2))
             check(mine == theirs, f"C++ and Python must print the same:\n{mine}\n{theirs}")

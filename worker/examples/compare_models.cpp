@@ -5,7 +5,9 @@
 //
 // After a run with DDP the parameters of all ranks are equal, and the running statistics of their
 // batch normalisations are not, because each rank normalised with its own share of every batch.
-// With SyncBatchNorm (resnet_cifar --sync-bn) they are. Exits with 0 when the files agree within
+// With SyncBatchNorm (resnet_cifar --sync-bn) they are. A model and the same model in its DDP or
+// DataParallel wrapper, whose names begin with `module.`, are one model. Exits with 0 when the
+// files agree within
 // --tolerance, with 1 when they do not.
 
 #include <ATen/ATen.h>
@@ -31,9 +33,22 @@ struct Settings {
   bool all = false;
 };
 
+// Who saves the wrapper instead of the model has every name in its member `module`.
+StateDict without_wrapper(StateDict state, const std::string& path) {
+  constexpr const char* wrapper = "module";
+  const auto inside = [](const auto& each) { return each.first.starts_with("module."); };
+  const bool wrapped =
+      !state.tensors.empty() && std::all_of(state.tensors.begin(), state.tensors.end(), inside);
+  if (!wrapped) return state;
+  fmt::print("{}: names are compared without their {}.\n", path, wrapper);
+  return without_wrapper(state.part(wrapper), path);
+}
+
 StateDict read(const std::string& path) {
-  return path.ends_with(".safetensors") ? cpprun::load_safetensors(path)
-                                        : cpprun::state_dict_from(cpprun::load_pth(path));
+  return without_wrapper(path.ends_with(".safetensors")
+                             ? cpprun::load_safetensors(path)
+                             : cpprun::state_dict_from(cpprun::load_pth(path)),
+                         path);
 }
 
 bool is_statistic(const std::string& name) {
