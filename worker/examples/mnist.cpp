@@ -2,11 +2,11 @@
 // MNIST as the widely read tutorials have it, with their -n (nodes), -g (workers of each) and -i
 // (which node this is):
 //
-//   ./mnist --make-synthetic 600 --data mnist              where it cannot be downloaded
-//   ./mnist -n 2 -g 4 -i 0 --master-addr A --master-port P --data mnist     on the first machine
-//   ./mnist -n 2 -g 4 -i 1 --master-addr A --master-port P --data mnist     on the second
-//   ./mnist -n 2 -g 4 -i 0 --init-method file:///shared/meeting …           by a shared folder
-//   cpprun --nnodes=2 --nproc-per-node=4 … ./mnist --data mnist             the same by a launcher
+//   ./mnist --make-synthetic 600                                where it cannot be downloaded
+//   ./mnist -n 2 -g 4 -i 0 --master-addr A --master-port P      on the first machine
+//   ./mnist -n 2 -g 4 -i 1 --master-addr A --master-port P      on the second
+//   ./mnist -n 2 -g 4 -i 0 --init-method file:///shared/meeting     by a folder that all see
+//   cpprun --nnodes=2 --nproc-per-node=4 … ./mnist              the same by a launcher
 
 #include <fmt/format.h>
 #include <torch/torch.h>
@@ -38,7 +38,7 @@ struct Settings {
   std::string init_method = "env://";
   std::string master_address = "127.0.0.1";
   int master_port = 0;
-  std::string data = "mnist";
+  std::string data = "mnist-data";
   int make_synthetic = 0;
   int epochs = 2;
   int batch_size = 100;
