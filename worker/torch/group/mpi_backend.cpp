@@ -15,6 +15,7 @@
 
 #include "worker/env/io/environment.h"
 #include "worker/torch/group/mpi_operations.h"
+#include "worker/torch/group/mpi_types.h"
 #include "worker/torch/group/mpi_world.h"
 #endif
 

@@ -33,7 +33,11 @@ void MpiBackend::shutdown() {
   progress_->drain(this);
   // With an operation that was given up, MPI still has work for it.
   if (communicator_ == MPI_COMM_NULL || !health_->why_broken().empty()) return;
-  progress_->call([this] { return MPI_Comm_free(&communicator_); });
+  try {
+    progress_->call([this] { return MPI_Comm_free(&communicator_); });
+  } catch (const DistributedError&) {
+    // The process ends, and MPI has ended before.
+  }
 }
 
 void MpiBackend::abort() {

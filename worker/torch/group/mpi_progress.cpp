@@ -4,8 +4,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <condition_variable>
+#include <cstdlib>
 #include <deque>
 #include <future>
 #include <map>
@@ -16,6 +16,7 @@
 
 #include "worker/torch/group/distributed_error.h"
 #include "worker/torch/group/mpi_pause.h"
+#include "worker/torch/group/mpi_types.h"
 
 namespace cpprun {
 namespace {
@@ -27,15 +28,6 @@ using namespace std::chrono_literals;
 constexpr auto taking_back_max = 1s;
 
 }  // namespace
-
-std::string mpi_error_text(int code) {
-  std::array<char, MPI_MAX_ERROR_STRING> words{};
-  int length = 0;
-  if (MPI_Error_string(code, words.data(), &length) != MPI_SUCCESS) {
-    return fmt::format("MPI's error {}", code);
-  }
-  return {words.data(), static_cast<std::size_t>(length)};
-}
 
 // What both threads and everybody else write on, under its mutex.
 struct MpiProgress::Desk {
@@ -94,7 +86,7 @@ class MpiProgress::Thread {
 
   bool initialise();
   void report(Desk::State state, std::string fault);
-  bool take();
+  bool take();  // false when there is nothing left to do for good
   void begin(const std::shared_ptr<MpiOperation>& operation);
   void look();
   void end_those_done(int count);
@@ -167,7 +159,6 @@ void MpiProgress::Thread::report(Desk::State state, std::string fault) {
   desk_->changed.notify_all();
 }
 
-// False when there is nothing left to do for good.
 bool MpiProgress::Thread::take() {
   std::deque<std::shared_ptr<MpiOperation>> fresh;
   std::vector<std::pair<const void*, const char*>> given_up;
@@ -179,6 +170,10 @@ bool MpiProgress::Thread::take() {
     }
     fresh.swap(desk_->queue);
     given_up.swap(desk_->groups_given_up);
+    // Groups that were left in order have nothing under way now.
+    if (desk_->leaving) {
+      for (const Active& each : active_) each.operation->given_up = mpi_aborted;
+    }
   }
   for (const auto& operation : fresh) begin(operation);
   for (const auto& [group, why] : given_up) {
@@ -319,15 +314,19 @@ MpiProgress::MpiProgress() : desk_(std::make_shared<Desk>()) {
 }
 
 MpiProgress::~MpiProgress() {
+  finish();
+}
+
+void MpiProgress::finish() {
   bool answers = true;
   {
     const std::scoped_lock lock(desk_->mutex);
+    if (desk_->leaving) return;
     answers = desk_->state != Desk::State::starting;
     desk_->leaving = true;
     desk_->work.notify_all();
   }
-  // An initialisation that never returns is left behind.
-  answers ? desk_->thread.join() : desk_->thread.detach();
+  answers ? desk_->thread.join() : desk_->thread.detach();  // one that hangs in MPI_Init stays
   {
     const std::scoped_lock lock(desk_->mutex);
     desk_->finisher_leaving = true;
@@ -352,6 +351,7 @@ MpiProgress::World MpiProgress::wait_until_ready(std::chrono::milliseconds timeo
 
 void MpiProgress::submit(const std::shared_ptr<MpiOperation>& operation) {
   const std::scoped_lock lock(desk_->mutex);
+  if (desk_->leaving) throw DistributedError("backend mpi: MPI has ended, as this process does");
   ++desk_->under_way[operation->group];
   desk_->queue.push_back(operation);
   desk_->work.notify_one();
@@ -392,6 +392,8 @@ void MpiProgress::later(std::function<void()> body) {
 
 std::shared_ptr<MpiProgress> mpi_progress() {
   static const auto only = std::make_shared<MpiProgress>();
+  // Whoever still has it: a group that an exception went through stays.
+  [[maybe_unused]] static const int ends = std::atexit([] { only->finish(); });
   return only;
 }
 

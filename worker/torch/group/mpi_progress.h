@@ -48,16 +48,14 @@ struct MpiOperation {
 inline constexpr const char* mpi_timed_out = "Timed out";
 inline constexpr const char* mpi_aborted = "It was aborted";
 
-// MPI's own words for one of its error codes. On MPI's thread.
-std::string mpi_error_text(int code);
-
 class MpiProgress {
  public:
   // Starts the thread; wait_until_ready() says how that went.
   MpiProgress();
-  // Waits for what is under way, each until its time is up, and finalises MPI, unless this library
-  // did not initialise it, or MPI still holds memory of an operation that was given up.
   ~MpiProgress();
+  // Gives up what is under way, and finalises MPI, unless this library did not initialise it, or
+  // MPI still holds memory of an operation that was given up. Nothing can be submitted any more.
+  void finish();
   MpiProgress(const MpiProgress&) = delete;
   MpiProgress& operator=(const MpiProgress&) = delete;
 
@@ -86,8 +84,7 @@ class MpiProgress {
   std::shared_ptr<Desk> desk_;
 };
 
-// MPI exists once in a process, and comes only once: so does this. The last owner ends it, which is
-// the end of the process at the earliest.
+// MPI exists once in a process, and comes only once: so does this. It finishes with the process.
 std::shared_ptr<MpiProgress> mpi_progress();
 
 }  // namespace cpprun

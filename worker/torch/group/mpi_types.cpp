@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 
 #include "worker/torch/group/distributed_error.h"
 
@@ -140,6 +141,15 @@ MPI_Datatype number_type(ScalarType type) {
 }
 
 }  // namespace
+
+std::string mpi_error_text(int code) {
+  std::array<char, MPI_MAX_ERROR_STRING> words{};
+  int length = 0;
+  if (MPI_Error_string(code, words.data(), &length) != MPI_SUCCESS) {
+    return fmt::format("MPI's error {}", code);
+  }
+  return {words.data(), static_cast<std::size_t>(length)};
+}
 
 MPI_Datatype mpi_element(ScalarType type) {
   switch (c10::elementSize(type)) {

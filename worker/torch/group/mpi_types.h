@@ -6,12 +6,16 @@
 #include <c10/core/ScalarType.h>
 #include <mpi.h>
 
+#include <string>
 #include <torch/csrc/distributed/c10d/Types.hpp>
 
 namespace cpprun {
 
 // For what is only moved: a type of that many bytes. Throws DistributedError if there is none.
 MPI_Datatype mpi_element(c10::ScalarType type);
+
+// MPI's own words for one of its error codes. On MPI's thread.
+std::string mpi_error_text(int code);
 
 struct MpiReduction {
   MPI_Datatype type = MPI_DATATYPE_NULL;

@@ -71,7 +71,7 @@ TEST_CASE("a rank that exists twice is refused") {
 TEST_CASE("an init method or a backend that makes no sense is refused") {
   CHECK(testing::failure_of({}, {.init_method = "udp://a:1"}).find("an init method is") !=
         std::string::npos);
-  CHECK(testing::failure_of({}, {.backend = "mpi"}).find("none of gloo and nccl") !=
+  CHECK(testing::failure_of({}, {.backend = "ucc"}).find("none of gloo, nccl and mpi") !=
         std::string::npos);
 }
 
