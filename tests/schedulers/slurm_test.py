@@ -161,6 +161,15 @@ class SlurmTest(unittest.TestCase):
         self.assertIn("node 3 on n4 is lost: silent for 3 s", said)
         self.expect_nobody()
 
+    def requeue(self, job):
+        """It runs again in a moment and not in two minutes; nor in the same second, for which what
+        Slurm gave it before is void on its nodes ("Job credential revoked")."""
+        self.assertEqual(self.slurm.run("scontrol", "requeue", job).returncode, 0)
+        self.slurm.wait_until(
+            lambda: "JobState=PENDING" in self.slurm.run("scontrol", "show", "job", job).stdout,
+            "the job waits for its second run")
+        self.slurm.run("scontrol", "update", f"JobId={job}", "StartTime=now+2seconds")
+
     def test_a_job_that_is_requeued_meets_again(self):
         flag = self.slurm.path("requeued-once")
         script = self.slurm.script(
@@ -171,11 +180,7 @@ class SlurmTest(unittest.TestCase):
             self.slurm.path("requeue.out"), script).stdout)[0]
         self.slurm.wait_until(lambda: self.slurm.text("requeue.out").count("start") == 2, "a start")
         open(flag, "w", encoding="utf-8").close()
-        self.assertEqual(self.slurm.run("scontrol", "requeue", job).returncode, 0)
-        self.slurm.wait_until(
-            lambda: "JobState=PENDING" in self.slurm.run("scontrol", "show", "job", job).stdout,
-            "the job waits for its second run")
-        self.slurm.run("scontrol", "update", f"JobId={job}", "StartTime=now")
+        self.requeue(job)
         self.slurm.wait_until(lambda: self.slurm.text("requeue.out").count("start 1") == 2,
                               "a second start")
         self.slurm.wait_until(
@@ -196,11 +201,7 @@ class SlurmTest(unittest.TestCase):
             self.slurm.path("budget.out"), script).stdout)[0]
         said = lambda: self.slurm.text("budget.out")
         self.slurm.wait_until(lambda: said().count("run restart 1") == 2, "a restart")
-        self.assertEqual(self.slurm.run("scontrol", "requeue", job).returncode, 0)
-        self.slurm.wait_until(
-            lambda: "JobState=PENDING" in self.slurm.run("scontrol", "show", "job", job).stdout,
-            "the job waits for its second run")
-        self.slurm.run("scontrol", "update", f"JobId={job}", "StartTime=now")
+        self.requeue(job)
         self.slurm.wait_until(
             lambda: "JobState=FAILED" in self.slurm.run("scontrol", "show", "job", job).stdout,
             "its end")
