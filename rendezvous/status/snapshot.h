@@ -14,6 +14,7 @@
 #include "proto/clock.h"
 #include "proto/ids.h"
 #include "proto/link/message.h"
+#include "proto/moment.h"
 #include "rendezvous/job/job.h"
 #include "rendezvous/status/progress.h"
 
@@ -25,16 +26,6 @@ enum class JobState {
   running,
   draining,  // its workers are being ended
   over,
-};
-
-// The same moment by two clocks: the one that decides, and the one that people read.
-struct Moment {
-  TimePoint now{};
-  WallTime wall{};
-
-  WallTime by_wall(TimePoint moment) const {
-    return wall - std::chrono::duration_cast<WallTime::duration>(now - moment);
-  }
 };
 
 // How many nodes are in each of Member's states.

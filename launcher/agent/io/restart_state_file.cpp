@@ -8,7 +8,7 @@
 #include <cerrno>
 #include <utility>
 
-#include "launcher/agent/restart_state_json.h"
+#include "rendezvous/job/restart_state_json.h"
 #include "launcher/io/wall_clock.h"
 #include "launcher/output/io/log_dir.h"
 #include "launcher/packed_texts.h"
@@ -20,7 +20,7 @@ namespace cpprun::io {
 
 namespace {
 
-ClockReading clock_reading() {
+Moment clock_reading() {
   return {.now = boot_now(), .wall = wall_now()};
 }
 

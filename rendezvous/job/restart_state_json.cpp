@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "launcher/agent/restart_state_json.h"
+#include "rendezvous/job/restart_state_json.h"
 
 #include <fmt/format.h>
 
@@ -22,27 +22,27 @@ constexpr const char* version_key = "cpprun_restart_state";
 constexpr double seconds_max = 5e9;  // the year 2128; as nanoseconds it fits
 constexpr std::uint64_t count_max = 1'000'000'000;
 
-double wall_seconds(TimePoint moment, const ClockReading& clock) {
-  const auto wall = std::chrono::duration<double>(clock.wall.time_since_epoch());
-  return wall.count() - in_seconds(clock.now - moment);
+double wall_seconds(TimePoint at, const Moment& moment) {
+  const auto wall = std::chrono::duration<double>(moment.wall.time_since_epoch());
+  return wall.count() - in_seconds(moment.now - at);
 }
 
-Json to_json(const Purses& purses, const ClockReading& clock) {
+Json to_json(const Purses& purses, const Moment& moment) {
   Json json = Json::object();
   for (const auto& [name, moments] : purses) {
     if (moments.empty()) continue;
     Json& times = json[name] = Json::array();
     // To the millisecond, which is as far as anybody reads.
     for (const TimePoint each : moments) {
-      times.push_back(std::round(wall_seconds(each, clock) * 1e3) / 1e3);
+      times.push_back(std::round(wall_seconds(each, moment) * 1e3) / 1e3);
     }
   }
   return json;
 }
 
-std::optional<Purses> purses_of(const Json& json, const ClockReading& clock) {
+std::optional<Purses> purses_of(const Json& json, const Moment& moment) {
   if (!json.is_object()) return std::nullopt;
-  const double wall_now = wall_seconds(clock.now, clock);
+  const double wall_now = wall_seconds(moment.now, moment);
   Purses purses;
   for (const auto& [name, times] : json.items()) {
     if (!times.is_array()) return std::nullopt;
@@ -51,7 +51,7 @@ std::optional<Purses> purses_of(const Json& json, const ClockReading& clock) {
       const double seconds = each.is_number() ? each.get<double>() : -1;
       if (!(seconds >= 0 && seconds <= seconds_max)) return std::nullopt;
       const std::chrono::duration<double> ago{std::max(0.0, wall_now - seconds)};
-      moments.push_back(clock.now - std::chrono::duration_cast<Duration>(ago));
+      moments.push_back(moment.now - std::chrono::duration_cast<Duration>(ago));
     }
     std::ranges::sort(moments);
   }
@@ -76,46 +76,49 @@ tl::unexpected<Error> not_ours(const std::string& key) {
                   key));
 }
 
-// The key that is not as it should be; empty: all are.
-std::string fill(RestartState& state, const Json& json, const ClockReading& clock) {
+}  // namespace
+
+Json restart_state_value(const RestartState& state, const Moment& moment) {
+  return {{"restarts_used", state.restarts_used},
+          {"spent", to_json(state.spent, moment)},
+          {"farthest",
+           {{"step", state.farthest.step}, {"checkpoint_step", state.farthest.checkpoint_step}}},
+          {"no_progress", state.fruitless},
+          {"host_failures", to_json(state.host_failures, moment)}};
+}
+
+Result<RestartState> restart_state_of(const Json& json, const Moment& moment) {
+  RestartState state;
   const auto used = whole_at(json, "restarts_used", count_max);
-  if (!used) return "restarts_used";
+  if (!used) return failure("restarts_used");
   state.restarts_used = static_cast<int>(*used);
   const auto fruitless = whole_at(json, "no_progress", count_max);
-  if (!fruitless) return "no_progress";
+  if (!fruitless) return failure("no_progress");
   state.fruitless = static_cast<int>(*fruitless);
-  auto spent = purses_of(at(json, "spent"), clock);
-  if (!spent) return "spent";
+  auto spent = purses_of(at(json, "spent"), moment);
+  if (!spent) return failure("spent");
   state.spent = *std::move(spent);
-  auto failures = purses_of(at(json, "host_failures"), clock);
-  if (!failures) return "host_failures";
+  auto failures = purses_of(at(json, "host_failures"), moment);
+  if (!failures) return failure("host_failures");
   state.host_failures = *std::move(failures);
   const Json farthest = at(json, "farthest");
   const auto step = whole_at(farthest, "step", UINT64_MAX);
   const auto checkpoint = whole_at(farthest, "checkpoint_step", UINT64_MAX);
-  if (!step || !checkpoint) return "farthest";
+  if (!step || !checkpoint) return failure("farthest");
   state.farthest = {.step = *step, .checkpoint_step = *checkpoint};
-  return {};
+  return state;
 }
 
-}  // namespace
-
 std::string restart_state_json(const RestartState& state, const std::string& job,
-                               const ClockReading& clock) {
-  const Json json = {
-      {version_key, version},
-      {"job", job},
-      {"restarts_used", state.restarts_used},
-      {"spent", to_json(state.spent, clock)},
-      {"farthest",
-       {{"step", state.farthest.step}, {"checkpoint_step", state.farthest.checkpoint_step}}},
-      {"no_progress", state.fruitless},
-      {"host_failures", to_json(state.host_failures, clock)}};
+                               const Moment& moment) {
+  Json json = restart_state_value(state, moment);
+  json[version_key] = version;
+  json["job"] = job;
   return json.dump(2, ' ', true, Json::error_handler_t::replace) + "\n";
 }
 
 Result<RestartState> read_restart_state(std::string_view text, const std::string& job,
-                                        const ClockReading& clock) {
+                                        const Moment& moment) {
   const Json json = Json::parse(text, nullptr, false);
   if (!json.is_object()) return not_ours("it is no JSON object");
   const auto said = whole_at(json, version_key, UINT64_MAX);
@@ -134,8 +137,8 @@ Result<RestartState> read_restart_state(std::string_view text, const std::string
         "job by --rdzv-id",
         plain_line(whose.get<std::string>()), job));
   }
-  RestartState state;
-  if (const auto key = fill(state, json, clock); !key.empty()) return not_ours(key);
+  auto state = restart_state_of(json, moment);
+  if (!state) return not_ours(state.error().reason);
   return state;
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "launcher/agent/restart_state_json.h"
+#include "rendezvous/job/restart_state_json.h"
 
 #include <doctest/doctest.h>
 
@@ -11,8 +11,8 @@ using namespace std::chrono_literals;
 namespace {
 
 // The machine has been up for an hour; later another one for a minute.
-const ClockReading here{.now = TimePoint{1h}, .wall = WallTime{1'769'000'000s}};
-const ClockReading later{.now = TimePoint{1min}, .wall = WallTime{1'769'000'600s}};
+const Moment here{.now = TimePoint{1h}, .wall = WallTime{1'769'000'000s}};
+const Moment later{.now = TimePoint{1min}, .wall = WallTime{1'769'000'600s}};
 
 RestartState used() {
   RestartState state;
