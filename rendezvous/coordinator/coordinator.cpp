@@ -19,7 +19,7 @@ Coordinator::Coordinator(CoordinatorOptions options)
       places_({.jobs = options_.limits.jobs, .per_source = options_.limits.jobs_per_source}) {
   if (!options_.only) return;
   jobs_.emplace(options_.only->id, std::make_unique<Entry>(Entry{
-                                       Job{*options_.only, options_.options}, Store{}, {}, {}}));
+                                       Job{*options_.only, options_.options}, Store{}, {}, {}, 0}));
 }
 
 Coordinator::Actions Coordinator::handle(TimePoint now, const Event& event) {
@@ -168,23 +168,23 @@ void Coordinator::enter(TimePoint now, Entry& entry, const Newcomer& newcomer, A
 }
 
 void Coordinator::on(TimePoint now, const StoreReady& event, Actions& actions) {
-  const auto begins = awaiting_store_.extract(event.job);
+  auto begins = awaiting_store_.extract(event.job);
+  if (!begins.empty() && begins.mapped().before) {
+    return recover(now, event, std::move(begins.mapped()), actions);
+  }
   if (begins.empty() || begins.mapped().nodes.empty()) {
     // Everybody who wanted this job has gone meanwhile.
     if (!begins.empty()) places_.give_back(begins.mapped().founder);
     actions.emplace_back(coordinator::CloseStore{event.job, "nobody is left of its job"});
     return;
   }
-  const auto& [founder, owner, nodes] = begins.mapped();
+  const auto& [founder, owner, nodes, before] = begins.mapped();
   ended_.forget(event.job);
   const link::Join& first = nodes.front().second;
-  JobOptions options = options_.options;
-  options.store_port = event.port;
-  if (first.lease > Duration{}) options.lease = first.lease;
-  if (first.last_call > Duration{}) options.last_call = first.last_call;
+  const JobOptions options = options_of(first, event.port);
   const auto entry = jobs_.emplace(
       event.job,
-      std::make_unique<Entry>(Entry{Job{terms_of(first), options}, Store{}, founder, owner}));
+      std::make_unique<Entry>(Entry{Job{terms_of(first), options}, Store{}, founder, owner, 0}));
   actions.emplace_back(coordinator::Note{
       first.store_is_local
           ? fmt::format("job \"{}\" begins; its nodes' links lead to its store", event.job)
@@ -199,6 +199,13 @@ void Coordinator::on(TimePoint, const StoreFailed& event, Actions& actions) {
   const auto begins = awaiting_store_.extract(event.job);
   if (begins.empty()) return;
   places_.give_back(begins.mapped().founder);
+  if (begins.mapped().before) {
+    actions.emplace_back(coordinator::Note{
+        .line = fmt::format("job \"{}\" cannot go on: no store can be opened for it: {}", event.job,
+                            event.reason),
+        .level = LogLevel::warning});
+    actions.emplace_back(coordinator::CloseStore{event.job, "its job cannot go on"});
+  }
   for (const auto& [caller, each] : begins.mapped().nodes) {
     coordinator::refuse({caller.link, caller.peer}, each.host,
                         "no store can be opened for this job: " + event.reason, actions);
@@ -254,6 +261,7 @@ void Coordinator::look_after(const std::string& job, std::size_t said_before, Ac
   }
   if (options_.only || entry->second->job.round().size() > 0) {
     agenda_.plan(job, entry->second->job.next_deadline());
+    if (options_.keeps_records) keep(job, *entry->second, said_before, actions);
     return;
   }
   places_.give_back(entry->second->founder);
@@ -290,6 +298,14 @@ bool Coordinator::make_place(Actions& actions) {
   return true;
 }
 
+JobOptions Coordinator::options_of(const link::Join& first, int store_port) const {
+  JobOptions options = options_.options;
+  options.store_port = store_port;
+  if (first.lease > Duration{}) options.lease = first.lease;
+  if (first.last_call > Duration{}) options.last_call = first.last_call;
+  return options;
+}
+
 std::optional<Coordinator::Seat> Coordinator::seat_of(LinkId link) const {
   const std::string* const job = job_of(link);
   const auto found = job == nullptr ? jobs_.end() : jobs_.find(*job);
@@ -298,6 +314,7 @@ std::optional<Coordinator::Seat> Coordinator::seat_of(LinkId link) const {
   const Member* const member = round.find(link);
   if (member == nullptr || member->state == Member::State::waiting) return std::nullopt;
   if (!member->group_rank || !found->second->job.terms().store_is_local) return std::nullopt;
+  if (found->second->job.has_lost_its_store()) return std::nullopt;
   return Seat{*job, round.number(), *member->group_rank};
 }
 

@@ -48,6 +48,7 @@ struct CoordinatorOptions {
   std::optional<JobTerms> only;  // the one job that this coordinator hosts; nothing: any
   JobOptions options;            // of every job; store_port is that of `only`
   CoordinatorLimits limits = {};
+  bool keeps_records = false;  // of its jobs, for the next one
 };
 
 class Coordinator {
@@ -86,6 +87,12 @@ class Coordinator {
   struct StoreAsked {
     std::string job;
   };
+  // What another coordinator has left of a job; before anybody comes. Its nodes are links from
+  // `first_link` on until they are back.
+  struct Recovered {
+    JobRecord record;
+    LinkId first_link;
+  };
   // An operator asks for something. Answered under that ticket, before anything else happens.
   struct Ordered {
     std::uint64_t ticket = 0;
@@ -98,7 +105,7 @@ class Coordinator {
   };
 
   using Event = std::variant<Opened, Said, Closed, StoreReady, StoreFailed, MasterWaits, StoreAsked,
-                             Ordered, LookedAt>;
+                             Recovered, Ordered, LookedAt>;
   using Action = coordinator::Action;
   using Actions = coordinator::Actions;
 
@@ -135,6 +142,8 @@ class Coordinator {
   // Of everybody, or of that owner.
   std::vector<const Job*> jobs_after(const std::string& name, std::size_t jobs_max,
                                      const std::optional<std::string>& owner = {}) const;
+  // What the next coordinator has to know of a job that it `knows`.
+  JobRecord record_of(const std::string& job) const;
   // How a daemon's last jobs ended.
   const EndedJobs& ended() const { return ended_; }
   // The one hosted job is over, and no connected node still has to be told.
@@ -144,8 +153,9 @@ class Coordinator {
   struct Entry {
     Job job;
     Store store;
-    std::string founder;  // the address whose node was the first; of a hosted job nobody's
-    std::string owner;    // whose secret that node held
+    std::string founder;     // the address whose node was the first; of a hosted job nobody's
+    std::string owner;       // whose secret that node held
+    std::uint64_t kept = 0;  // how far its record was kept: Job::steps()
   };
   using Newcomer = std::pair<Caller, link::Join>;
   // An agent that speaks from a further address of its machine.
@@ -158,6 +168,7 @@ class Coordinator {
     std::string founder;
     std::string owner;
     std::vector<Newcomer> nodes;
+    std::optional<Recovered> before = {};  // what another coordinator has left of it
   };
 
   void on(TimePoint now, const Opened& event, Actions& actions);
@@ -167,6 +178,7 @@ class Coordinator {
   void on(TimePoint now, const MasterWaits& event, Actions& actions);
   void on(TimePoint now, const StoreFailed& event, Actions& actions);
   void on(TimePoint now, const StoreAsked& event, Actions& actions);
+  void on(TimePoint now, const Recovered& event, Actions& actions);
   void on(TimePoint now, const Ordered& event, Actions& actions);
   OrderOutcome order(TimePoint now, const Order& order, Actions& actions);
   OrderOutcome order_of_job(TimePoint now, const Order& order, Actions& actions);
@@ -185,6 +197,10 @@ class Coordinator {
   void forget_newcomer(LinkId link);
   std::optional<TimePoint> next_to_make_room() const;
   void make_room(TimePoint now, Actions& actions);
+  // Of a job that begins with this node, or did.
+  JobOptions options_of(const link::Join& first, int store_port) const;
+  void recover(TimePoint now, const StoreReady& event, Beginning begins, Actions& actions);
+  static void keep(const std::string& job, Entry& entry, std::size_t said_before, Actions& actions);
   void sign_notes(const std::string& job, std::size_t said_before, Actions& actions) const;
   void look_after(const std::string& job, std::size_t said_before, Actions& actions);
   void release(LinkId link);

@@ -87,8 +87,15 @@ struct Answered {
   friend bool operator==(const Answered&, const Answered&) = default;
 };
 
-using Action =
-    std::variant<Say, HangUp, ResetStore, OpenStore, CloseStore, Note, NodeChange, Answered>;
+// What that job would leave to the next coordinator is another now, and is to be kept before
+// anybody hears of what follows. With CloseStore it is to be kept no longer.
+struct KeepRecord {
+  std::string job;
+  friend bool operator==(const KeepRecord&, const KeepRecord&) = default;
+};
+
+using Action = std::variant<Say, HangUp, ResetStore, OpenStore, CloseStore, Note, NodeChange,
+                            Answered, KeepRecord>;
 using Actions = std::vector<Action>;
 
 // Whom a refusal concerns, and from where it came.

@@ -7,6 +7,7 @@
 
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "proto/clock.h"
@@ -17,6 +18,17 @@ namespace cpprun {
 
 class Exclusions {
  public:
+  struct Entry {
+    std::string host;
+    std::optional<TimePoint> until = {};
+    std::string why = {};
+    friend bool operator==(const Entry&, const Entry&) = default;
+  };
+  Exclusions() = default;
+  // As they were kept: by name.
+  explicit Exclusions(std::vector<Entry> entries) : entries_(std::move(entries)) {}
+  const std::vector<Entry>& entries() const { return entries_; }
+
   // Until then; nothing: for as long as the job is there. `why`: who did it and for what. A host
   // that is excluded already is from now on excluded as said here. Fails where there are too many.
   Result<void> exclude(TimePoint now, const std::string& host, std::optional<TimePoint> until,
@@ -30,11 +42,6 @@ class Exclusions {
   std::string list(TimePoint now);
 
  private:
-  struct Entry {
-    std::string host;
-    std::optional<TimePoint> until;
-    std::string why;
-  };
   void drop_old(TimePoint now);
 
   std::vector<Entry> entries_;  // no more than bounds::exclusions_max, by name

@@ -20,6 +20,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "proto/clock.h"
@@ -37,7 +38,14 @@ class Failures {
     // What `at` was reckoned from: by the clock of its node, and when the coordinator heard of it.
     link::AgentTime noticed = {};  // zero: the node does not say
     TimePoint heard = {};
+    friend bool operator==(const Entry&, const Entry&) = default;
   };
+
+  Failures() = default;
+  // As they were kept: sorted, the first of so many that came.
+  Failures(std::vector<Entry> entries, std::size_t count)
+      : entries_(std::move(entries)), count_(count) {}
+  const std::vector<Entry>& entries() const { return entries_; }
 
   // A worker counts once, however often its node reports it.
   void add(Entry entry);
@@ -46,6 +54,7 @@ class Failures {
   // Forgets workers that ended badly after that; a lost node stays.
   void drop_ends_after(TimePoint moment);
   void clear() { *this = {}; }
+  friend bool operator==(const Failures&, const Failures&) = default;
 
   bool empty() const { return entries_.empty(); }
   // The first cause; nothing where nothing failed.

@@ -114,9 +114,13 @@ void Job::failed(TimePoint now, const Member& member, link::Failed failed,
   failed.failure.group_rank = member.group_rank.value_or(GroupRank{});
   failed.failure.local_rank = LocalRank{failed.failure.rank.value - member.ranks.base.value};
   const TimePoint at = when(now, member, failed.noticed);
+  // Whatever fails without its store fails of that.
+  if (has_lost_its_store_ && round_.phase() == Round::Phase::sealed) {
+    break_for_lost_store(now, actions);
+  }
   // What follows from an end that was asked for is no failure; by a node's clock it may look as if
   // it had come before.
-  const bool follows = at > round_end_.at || failed.failure.consequence;
+  const bool follows = at > round_end_.at || failed.failure.consequence || has_lost_its_store_;
   if (round_.phase() == Round::Phase::draining && round_end_.polite() && follows) return;
   const std::string what =
       fmt::format("rank {} on {} failed", failed.failure.rank.value, failed.failure.host);
@@ -164,6 +168,7 @@ void Job::leave(TimePoint now, LinkId link, const link::Leave& leave,
   } else if (!round_end_.stop) {
     round_end_.stop = leave;
     round_end_.why_no_other = says;
+    if (steps_ > 0) ++steps_;
   }
   if (round_.phase() == Round::Phase::sealed) break_round(now, says, actions);
   round_end_.polite_since(when(now, member, leave.asked), says);
@@ -198,6 +203,8 @@ void Job::consider_growing(TimePoint now, std::optional<LinkId> newcomer,
 }
 
 void Job::seal(TimePoint now, coordinator::Actions& actions) {
+  ++steps_;
+  has_lost_its_store_ = false;
   last_call_.cancel();
   status_due_.reset();
   saves_at_.reset();
@@ -221,6 +228,7 @@ void Job::seal(TimePoint now, coordinator::Actions& actions) {
 
 void Job::break_round(TimePoint now, const std::string& reason, coordinator::Actions& actions) {
   assert(!over());
+  ++steps_;
   round_end_.reason = reason;
   round_end_.at = now;
   since_ = now;
@@ -293,6 +301,7 @@ void Job::begin_again(TimePoint now, const RestartPolicy::Verdict& verdict,
   if (verdict.failing_host) leave_out(now, *verdict.failing_host, actions);
   settle_time(now);
   round_end_ = {};
+  if (steps_ > 0) ++steps_;
   since_ = now;
   round_.gather_again(now);
   status_due_ = now + options_.status_interval;
@@ -318,6 +327,7 @@ void Job::meet_again(TimePoint now, coordinator::Actions& actions) {
 
 void Job::end(link::Finish finish, TimePoint now, coordinator::Actions& actions) {
   assert(!over());
+  if (steps_ > 0) ++steps_;  // Of what never began nothing is kept.
   history_.closed(now, round_end_, false);
   since_ = now;
   close_time(now);

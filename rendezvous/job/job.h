@@ -17,6 +17,7 @@
 //     spare takes the seat. Elastic: it goes on with the nodes left while they are at least MIN,
 //     and lets newcomers in together, at the end of the last call.
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
@@ -29,6 +30,7 @@
 #include "rendezvous/job/coordinator_actions.h"
 #include "rendezvous/job/dismissals.h"
 #include "rendezvous/job/exclusions.h"
+#include "rendezvous/job/job_record.h"
 #include "rendezvous/job/job_terms.h"
 #include "rendezvous/job/last_call.h"
 #include "rendezvous/job/leases.h"
@@ -61,6 +63,16 @@ struct Caller {
 class Job {
  public:
   Job(JobTerms terms, JobOptions options);
+  // A job that another coordinator has had, which left that record (job_recovery.cpp). Its nodes
+  // are not connected yet, and have the lease to come; `first` and the following are their links
+  // until then. Whatever was sealed is to begin anew: the store is gone.
+  Job(TimePoint now, const JobRecord& record, JobOptions options, LinkId first);
+  // What the next coordinator has to know. `founder` and `owner` are not the job's business.
+  JobRecord record() const;
+  // Grows whenever that record is another; 0: there is nothing to be kept yet.
+  std::uint64_t steps() const { return steps_; }
+  // Its round runs, but the store it began with went with another coordinator.
+  bool has_lost_its_store() const { return has_lost_its_store_; }
 
   const JobTerms& terms() const { return terms_; }
   const Round& round() const { return round_; }
@@ -86,8 +98,9 @@ class Job {
   // Whether store clients from that numeric address belong to the round that runs, or drains: who
   // was asked to end may open a connection to save what it has.
   Result<void> admit(const std::string& peer) const {
-    if (round_.phase() != Round::Phase::gathering && !over()) return admission_.check(peer);
-    return failure("no round is running");
+    if (round_.phase() == Round::Phase::gathering || over()) return failure("no round is running");
+    if (has_lost_its_store_) return failure("the store of its round is gone");
+    return admission_.check(peer);
   }
 
   // None of its nodes is connected: since when, and how long they may compute all the same.
@@ -179,6 +192,8 @@ class Job {
   bool waits_for_links() const { return round_.away() > 0 || round_.claims() > 0; }
   bool may_rejoin(const Member& member) const;
   void settle(TimePoint now, coordinator::Actions& actions);
+  void consider_lost_store(TimePoint now, coordinator::Actions& actions);
+  void break_for_lost_store(TimePoint now, coordinator::Actions& actions);
   void end(link::Finish finish, TimePoint now, coordinator::Actions& actions);
   void tell_spares(std::optional<LinkId> only, coordinator::Actions& actions);
   void tell_status(TimePoint now, coordinator::Actions& actions);
@@ -210,6 +225,8 @@ class Job {
   std::optional<TimePoint> saves_at_;     // the workers of this round were last asked to save
   Exclusions exclusions_;
   Dismissals dismissals_;
+  bool has_lost_its_store_ = false;
+  std::uint64_t steps_ = 0;
   // Somebody has looked; until then nodes are asked for figures.
   std::optional<TimePoint> watched_until_;
 };

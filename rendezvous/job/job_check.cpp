@@ -53,6 +53,11 @@ std::optional<std::string> Job::check() const {
   if (phase == Round::Phase::draining && drained == round_.seated() && round_.away() == 0) {
     return "everybody has drained, and nothing follows";
   }
+  const bool somebody_is_done = round_.count(Member::State::succeeded) > 0;
+  if (phase == Round::Phase::sealed && has_lost_its_store_ && round_.away() == 0 &&
+      (terms_.store_is_local || !somebody_is_done)) {
+    return "its round goes on without a store";
+  }
   for (const auto& [link, member] : round_.members()) {
     if (member->connected && !member->local && !leases_.watches(link)) {
       return fmt::format("nobody notices if {} falls silent", name_of(*member));

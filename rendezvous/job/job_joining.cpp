@@ -93,6 +93,7 @@ bool Job::rejoin(TimePoint now, const Caller& caller, const link::Join& join,
     let_go(caller.link, actions);
     // It may have been all that was waited for.
     settle(now, actions);
+    consider_lost_store(now, actions);
     consider_sealing(now, actions);
     return true;
   }
@@ -149,6 +150,11 @@ void Job::resume(TimePoint now, LinkId old_link, const Caller& caller, const lin
   actions.emplace_back(
       coordinator::Note{fmt::format("the link of {} is back", name_of(*round_.find(caller.link)))});
   refuse_claimant(caller.link, actions);
+  // It says so again in a moment; by then it may have been asked to begin anew.
+  if (has_lost_its_store_ && join.done && !over() && round_.phase() == Round::Phase::sealed &&
+      round_.find(caller.link)->state == Member::State::running) {
+    round_.set_state(caller.link, Member::State::succeeded, now);
+  }
   if (finish_) {
     actions.emplace_back(coordinator::Say{caller.link, link::brief(*finish_)});
   } else if (round_.phase() == Round::Phase::draining && join.after == round_.number()) {

@@ -69,6 +69,7 @@ void Job::give_up_silent(TimePoint now, coordinator::Actions& actions) {
   const std::string why = fmt::format("silent for {} s", in_seconds(options_.lease));
   for (const Leases::Expired& each : silent) lose(now, each, why, actions);
   settle(now, actions);
+  consider_lost_store(now, actions);
   consider_sealing(now, actions);
 }
 

@@ -37,6 +37,7 @@ bool has_a_seat(const Member& member) {
 
 OrderOutcome Job::order(TimePoint now, const Order& order, coordinator::Actions& actions) {
   const TimeKept kept{*this, now};
+  if (steps_ > 0) ++steps_;
   if (over()) {
     return {Kind::not_now, fmt::format("job \"{}\" is over: {}", terms_.id, finish_->reason)};
   }

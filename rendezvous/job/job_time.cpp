@@ -43,7 +43,8 @@ void Job::settle_time(TimePoint now) {
   if (round_end_.reached != link::Reached{}) time_.has_worked(now);
   const Failures::Entry* root = round_end_.failures.root();
   if (root == nullptr) {
-    const char* const change = round_end_.ordered ? "order" : "membership_change";
+    const char* const other = has_lost_its_store_ ? "store_lost" : "membership_change";
+    const char* const change = round_end_.ordered ? "order" : other;
     const char* const why = round_end_.stop ? "stopped" : change;
     return time_.settled(now, {.id = why, .failed = false});
   }

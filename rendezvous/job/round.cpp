@@ -21,6 +21,15 @@ std::size_t hash_of_agent(const std::string& host, int pid) {
 
 }  // namespace
 
+Round::Round(const Past& past, std::vector<std::pair<LinkId, Member>> members)
+    : phase_(past.phase, steps), number_(past.number), world_size_(past.world_size) {
+  for (auto& [link, member] : members) {
+    if (member.leaving) ++leaving_;
+    if (!member.connected) ++away_;
+    enter(link, std::move(member));
+  }
+}
+
 const Member* Round::find(LinkId link) const {
   const auto found = members_.find(link);
   return found == members_.end() ? nullptr : &found->second;

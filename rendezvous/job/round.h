@@ -57,6 +57,15 @@ class Round {
                                                {Phase::sealed, Phase::draining},
                                                {Phase::draining, Phase::gathering}};
 
+  // A round as it was when its coordinator ended.
+  struct Past {
+    RoundNumber number{};
+    Phase phase = Phase::gathering;
+    int world_size = 0;
+  };
+  Round() = default;
+  Round(const Past& past, std::vector<std::pair<LinkId, Member>> members);
+
   RoundNumber number() const { return number_; }
   Phase phase() const { return phase_; }
   std::size_t size() const { return members_.size(); }

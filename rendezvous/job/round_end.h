@@ -30,6 +30,7 @@ struct RoundEnd {
   // A node was asked to stop at that time, perhaps before we heard of it: ends that were reported
   // as later follow from it. `why` becomes the reason if nothing else is left.
   void polite_since(TimePoint asked, const std::string& why);
+  friend bool operator==(const RoundEnd&, const RoundEnd&) = default;
 };
 
 // The end of a job whose last round broke like that. Being asked to stop, and dragging others

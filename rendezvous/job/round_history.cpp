@@ -38,29 +38,29 @@ void tell_end(RoundRecord& record, const RoundEnd& end) {
 
 void RoundHistory::sealed(TimePoint now, RoundNumber round, int restart) {
   RoundRecord record{.round = round, .restart = restart, .began = now};
-  if (first_.size() < bounds::first_rounds_kept_max && last_.empty()) {
-    first_.push_back(std::move(record));
+  if (kept_.first.size() < bounds::first_rounds_kept_max && kept_.last.empty()) {
+    kept_.first.push_back(std::move(record));
     return;
   }
-  last_.push_back(std::move(record));
-  if (last_.size() <= bounds::last_rounds_kept_max) return;
-  last_.pop_front();
-  ++left_out_;
+  kept_.last.push_back(std::move(record));
+  if (kept_.last.size() <= bounds::last_rounds_kept_max) return;
+  kept_.last.pop_front();
+  ++kept_.left_out;
 }
 
 void RoundHistory::closed(TimePoint now, const RoundEnd& end, bool restarted) {
-  if (first_.empty()) return;  // it ends before there was a round
-  RoundRecord& record = last_.empty() ? first_.back() : last_.back();
+  if (kept_.first.empty()) return;  // it ends before there was a round
+  RoundRecord& record = kept_.last.empty() ? kept_.first.back() : kept_.last.back();
   if (record.ended) return;
   tell_end(record, end);
   record.ended = now;
-  if (record.root) count(failures_, record.root->cause);
-  if (restarted) count(restarts_, record.root ? record.root->cause : "");
+  if (record.root) count(kept_.failures, record.root->cause);
+  if (restarted) count(kept_.restarts, record.root ? record.root->cause : "");
 }
 
 std::vector<RoundRecord> RoundHistory::list() const {
-  std::vector<RoundRecord> all = first_;
-  all.insert(all.end(), last_.begin(), last_.end());
+  std::vector<RoundRecord> all = kept_.first;
+  all.insert(all.end(), kept_.last.begin(), kept_.last.end());
   return all;
 }
 

@@ -9,6 +9,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "proto/clock.h"
@@ -36,6 +37,19 @@ void tell_end(RoundRecord& record, const RoundEnd& end);
 
 class RoundHistory {
  public:
+  // All of it, for whoever keeps it longer than its coordinator lives.
+  struct Kept {
+    std::vector<RoundRecord> first = {};
+    std::deque<RoundRecord> last = {};
+    std::size_t left_out = 0;
+    std::map<std::string, std::size_t> failures = {};
+    std::map<std::string, std::size_t> restarts = {};
+    friend bool operator==(const Kept&, const Kept&) = default;
+  };
+  RoundHistory() = default;
+  explicit RoundHistory(Kept kept) : kept_(std::move(kept)) {}
+  const Kept& kept() const { return kept_; }
+
   void sealed(TimePoint now, RoundNumber round, int restart);
   // The round that was sealed last is over. `restarted`: that has cost a restart.
   void closed(TimePoint now, const RoundEnd& end, bool restarted);
@@ -43,18 +57,14 @@ class RoundHistory {
   // In the order of time, the one that runs among them.
   std::vector<RoundRecord> list() const;
   // Those between the first and the last that are not kept.
-  std::size_t left_out() const { return left_out_; }
+  std::size_t left_out() const { return kept_.left_out; }
   // Of all rounds: first failures, and restarts, by the id of their cause; "unknown" where nothing
   // is known of it, "other" for what exceeds bounds::causes_counted_max.
-  const std::map<std::string, std::size_t>& failures() const { return failures_; }
-  const std::map<std::string, std::size_t>& restarts() const { return restarts_; }
+  const std::map<std::string, std::size_t>& failures() const { return kept_.failures; }
+  const std::map<std::string, std::size_t>& restarts() const { return kept_.restarts; }
 
  private:
-  std::vector<RoundRecord> first_;
-  std::deque<RoundRecord> last_;
-  std::size_t left_out_ = 0;
-  std::map<std::string, std::size_t> failures_;
-  std::map<std::string, std::size_t> restarts_;
+  Kept kept_;
 };
 
 }  // namespace cpprun

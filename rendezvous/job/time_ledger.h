@@ -11,6 +11,7 @@
 #include <cstddef>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "proto/clock.h"
@@ -22,14 +23,35 @@ class TimeLedger {
  public:
   using Nodes = std::array<std::size_t, account_count>;
 
+  // All of it, for whoever keeps it longer than its coordinator lives. In whole microseconds, so
+  // that what is booked bit by bit adds up to the whole.
+  struct Kept {
+    std::optional<NodeDuration> began = {};
+    std::optional<NodeDuration> until = {};  // so far it is booked
+    Nodes nodes{};
+    NodeTime kept{};                                    // training and standing by
+    std::vector<LostTime> lost = {{.cause = "start"}};  // all other accounts
+    std::size_t current = 0;                            // of lost: what the present follows from
+    std::optional<NodeTime> broken = {};                // since the round broke
+    std::size_t nodes_at_break = 0;                     // that ran then
+    NodeDuration round_training{};                      // of the round that was sealed last
+    NodeDuration round_starting{};
+    std::vector<NodeDuration> unsaved = {};
+    bool trains = false;
+    friend bool operator==(const Kept&, const Kept&) = default;
+  };
+  TimeLedger() = default;
+  explicit TimeLedger(Kept kept) : now_(std::move(kept)) {}
+  const Kept& kept() const { return now_; }
+
   // From here on so many nodes are at each account; until now they were where they were before.
   void place(TimePoint now, const Nodes& nodes);
 
   // A round begins. Until its workers have spoken its time is that of its start.
   void sealed(TimePoint now);
   // A worker has spoken to the store of the round.
-  void trains() { trains_ = true; }
-  bool training() const { return trains_; }
+  void trains() { now_.trains = true; }
+  bool training() const { return now_.trains; }
   // The round was told to end: what follows belongs to a cause that is not known yet.
   void broken(TimePoint now);
   // A node has ended its workers, which had gone on for so long since their last checkpoint; 0
@@ -59,19 +81,7 @@ class TimeLedger {
   LostTime& entry(const std::string& id, const std::string& host);
   NodeDuration take(Account from, NodeDuration most);
 
-  // In whole microseconds, so that what is booked bit by bit adds up to the whole.
-  std::optional<NodeDuration> began_;
-  std::optional<NodeDuration> until_;  // so far it is booked
-  Nodes nodes_{};
-  NodeTime kept_{};                                    // training and standing by
-  std::vector<LostTime> lost_ = {{.cause = "start"}};  // all other accounts
-  std::size_t current_ = 0;                            // of lost_: what the present follows from
-  std::optional<NodeTime> broken_;                     // since the round broke
-  std::size_t nodes_at_break_ = 0;                     // that ran then
-  NodeDuration round_training_{};                      // of the round that was sealed last
-  NodeDuration round_starting_{};
-  std::vector<NodeDuration> unsaved_;
-  bool trains_ = false;
+  Kept now_;
 };
 
 }  // namespace cpprun

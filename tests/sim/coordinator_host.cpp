@@ -8,6 +8,7 @@
 
 #include "proto/bounds.h"
 #include "proto/link/codec.h"
+#include "rendezvous/job/job_record_json.h"
 
 namespace cpprun::sim {
 
@@ -61,7 +62,7 @@ CoordinatorHost::CoordinatorHost(Universe& universe, Program& program, const Mac
                .now = [this] { return now(); },
                .truth = [this](TimePoint local) { return clock_.truth(local); }}) {}
 
-void CoordinatorHost::begin() {
+void CoordinatorHost::begin(const Records& before) {
   const Scenario& scenario = universe_.scenario;
   ++incarnation_;
   // Of its own: the judge tells two masters' rounds apart by it.
@@ -69,7 +70,8 @@ void CoordinatorHost::begin() {
   CoordinatorOptions options{.options = {.lease = scenario.lease(),
                                          .status_interval = bounds::status_interval,
                                          .last_call = scenario.last_call,
-                                         .store_port = store_port}};
+                                         .store_port = store_port},
+                             .keeps_records = true};
   if (!scenario.daemon) {
     const JobShape& shape = scenario.jobs.front();
     options.only = JobTerms{.id = job_id(0),
@@ -86,7 +88,28 @@ void CoordinatorHost::begin() {
   nodes_.clear();
   strangers_.clear();
   armed_.reset();
-  universe_.judge.coordinator_begins();
+  records_ = before;
+  universe_.judge.coordinator_begins([&before](int job) { return before.contains(job_id(job)); });
+  recover(before);
+}
+
+Moment CoordinatorHost::moment() const {
+  return {.now = now(), .wall = clock_.wall(universe_.time.now())};
+}
+
+void CoordinatorHost::recover(const Records& records) {
+  for (const auto& [job, bytes] : records) {
+    auto record = read_job_record(bytes, moment());
+    universe_.judge.must(record.has_value(), "a record cannot be read");
+    if (!record) continue;
+    const auto number = job_number(job);
+    const LinkId first{last_link_.value + 1};
+    for (const cpprun::JobRecord::Node& node : record->nodes) {
+      nodes_[LinkId{++last_link_.value}] = number ? std::stoi(node.join.host.substr(4)) : -1;
+    }
+    if (number) nodes_seen_[static_cast<std::size_t>(*number)].is_of_another = true;
+    tell(Coordinator::Recovered{*std::move(record), first});
+  }
 }
 
 void CoordinatorHost::end() {
@@ -232,9 +255,17 @@ void CoordinatorHost::perform(const coordinator::Action& action) {
     stores_.reset(reset->job, reset->reason);
   } else if (const auto* close = std::get_if<coordinator::CloseStore>(&action)) {
     stores_.close(close->job, close->reason);
+    records_.erase(close->job);
     if (const auto job = job_number(close->job)) {
       universe_.judge.coordinator_forgets(*job);
     }
+  } else if (const auto* keep = std::get_if<coordinator::KeepRecord>(&action)) {
+    const auto record = coordinator_.machine().record_of(keep->job);
+    if (record.nodes.empty()) {
+      records_.erase(keep->job);
+      return;
+    }
+    records_[keep->job] = job_record_bytes(record, moment());
   } else if (const auto* note = std::get_if<coordinator::Note>(&action)) {
     universe_.trace.line(universe_.time.now(), "coordinator: {}", note->line);
   }

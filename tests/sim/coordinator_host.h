@@ -8,8 +8,10 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <utility>
 
 #include "proto/driver.h"
+#include "proto/moment.h"
 #include "rendezvous/coordinator/coordinator.h"
 #include "tests/sim/hosted_stores.h"
 #include "tests/sim/machine_clock.h"
@@ -27,7 +29,9 @@ class CoordinatorHost {
   CoordinatorHost(Universe& universe, Program& program, const MachineClock& clock, Hooks hooks);
 
   // A new coordinator, which knows nothing yet.
-  void begin();
+  void begin() { begin({}); }
+  // The one before has ended, and this one has what it left.
+  void begin_with_records() { begin(std::exchange(records_, {})); }
   void end();
   void serve(Network& network) { network_ = &network; }
   Coordinator* coordinator() { return coordinator_.running() ? &coordinator_.machine() : nullptr; }
@@ -59,6 +63,11 @@ class CoordinatorHost {
   void local_agent_left();
 
  private:
+  // By job, as they are on the disk.
+  using Records = std::map<std::string, std::string>;
+  void begin(const Records& before);
+  void recover(const Records& records);
+  Moment moment() const;
   void tell(Coordinator::Event event) { coordinator_.post(std::move(event)); }
   void perform(const coordinator::Action& action);
   void perform(const coordinator::HangUp& hang_up);
@@ -91,11 +100,13 @@ class CoordinatorHost {
   std::optional<LinkId> local_link_;
   HostedStores stores_;
   int stores_opened_ = 0;
+  Records records_;
   // For how long nodes were in the rounds of a job, by its number.
   struct NodesSeen {
     std::optional<NodeDuration> at;  // as of then
     std::size_t nodes = 0;           // and since
     NodeDuration time{};
+    bool is_of_another = false;  // the coordinator before has counted until here
   };
   std::map<std::size_t, NodesSeen> nodes_seen_;
   bool told_done_ = false;

@@ -89,8 +89,11 @@ void CoordinatorHost::judge_time() {
     const Job* const job = coordinator_.machine().find(job_id(static_cast<int>(number)));
     NodesSeen& seen = nodes_seen_[number];
     // One of that name after another begins with nothing.
-    if (job == nullptr) seen = {};
+    if (job == nullptr) seen = {.is_of_another = seen.is_of_another};
     if (job == nullptr) continue;
+    if (std::exchange(seen.is_of_another, false)) {
+      seen = {.time = sum_of(job->time().told(now()).nodes)};
+    }
     const NodeDuration reading = std::chrono::floor<NodeDuration>(now().time_since_epoch());
     const auto nodes = static_cast<NodeDuration::rep>(seen.nodes);
     seen.time += nodes * std::max(reading - seen.at.value_or(reading), NodeDuration{});

@@ -42,6 +42,7 @@ constexpr std::array names = {
     Name{FaultKind::coordinator_killed, "coordinator-kill", "coordinator"},
     Name{FaultKind::coordinator_stopped, "coordinator-stop", "coordinator"},
     Name{FaultKind::coordinator_host_dies, "coordinator-host", "coordinator"},
+    Name{FaultKind::coordinator_restarted, "coordinator-restart", "records"},
     Name{FaultKind::drained_reset, "drained-reset", "moments"},
     Name{FaultKind::stranger, "stranger", "strangers"},
     Name{FaultKind::liar, "liar", "strangers"},
@@ -87,7 +88,8 @@ Result<FaultKinds> parse_kinds(std::string_view text) {
     for (const Name& each : names) {
       const bool is_later = each.group == "moments" || each.group == "strangers" ||
                             each.group == "orders" || each.group == "policies";
-      const bool is_named_only = each.group == "stores" || each.group == "wire";
+      const bool is_named_only =
+          each.group == "records" || each.group == "stores" || each.group == "wire";
       const bool is_meant =
           !is_named_only && (word == "everything" || (word == "all" && !is_later));
       if (word != each.name && word != each.group && !is_meant) continue;
@@ -103,7 +105,8 @@ Result<FaultKinds> parse_kinds(std::string_view text) {
 
 std::string kinds_text() {
   std::string text =
-      "everything (without stores and wire), all (without moments, strangers, orders and policies "
+      "everything (without records, stores and wire), all (without moments, strangers, orders and "
+      "policies "
       "as well), "
       "none";
   std::string_view group;

@@ -39,10 +39,11 @@ enum class FaultKind {
   coordinator_killed,   // SIGKILL of the coordinator's process
   coordinator_stopped,  // SIGSTOP of it, and SIGCONT
   coordinator_host_dies,
-  drained_reset,  // the link of a node that has just said Drained is reset
-  stranger,       // lies to the coordinator, and knows of no job, or not its terms
-  liar,           // the same, from a seat in a job of its own
-  order_stop,     // an operator asks, of the job of that node, or of the node
+  coordinator_restarted,  // SIGKILL of a cpprund, or its machine, and another goes on with its jobs
+  drained_reset,          // the link of a node that has just said Drained is reset
+  stranger,               // lies to the coordinator, and knows of no job, or not its terms
+  liar,                   // the same, from a seat in a job of its own
+  order_stop,             // an operator asks, of the job of that node, or of the node
   order_restart,
   order_save,
   order_drain,
@@ -73,7 +74,7 @@ std::string_view name_of(FaultKind kind);
 // "all", "none", names of kinds and of groups (workers, agents, network, clocks, coordinator), with
 // commas between them. What was added later, in the groups moments, strangers, orders and policies,
 // is not in "all", so that older seeds still mean what they meant; it is in "everything". The
-// groups stores and wire are in neither: they are named.
+// groups records, stores and wire are in neither: they are named.
 Result<FaultKinds> parse_kinds(std::string_view text);
 // For --help.
 std::string kinds_text();

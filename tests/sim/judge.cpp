@@ -154,9 +154,9 @@ void Judge::coordinator_gives_up(int node, TimePoint arrived) {
 // --- rounds --------------------------------------------------------------------------------------
 
 // A coordinator that knows nothing of what was before: whoever is still there belongs to nobody.
-void Judge::coordinator_begins() {
+void Judge::coordinator_begins(const std::function<bool(int job)>& knows) {
   for (std::size_t job = 0; job < jobs_.size(); ++job) {
-    coordinator_forgets(static_cast<int>(job));
+    if (!knows(static_cast<int>(job))) coordinator_forgets(static_cast<int>(job));
     forget_orders(static_cast<int>(job), true);
   }
 }

@@ -73,7 +73,8 @@ class Judge {
 
   // --- what is said ---
   using Seats = std::vector<std::pair<int, link::Sealed>>;  // by node
-  void coordinator_begins();
+  // With what another has left of some jobs, or of none.
+  void coordinator_begins(const std::function<bool(int job)>& knows);
   // A daemon forgets a job; who comes for it later begins a new one.
   void coordinator_forgets(int job);
   void coordinator_seals(int job, const Seats& seats);
@@ -202,6 +203,7 @@ class Judge {
   bool has(std::initializer_list<FaultKind> kinds) const;
   bool has_only(std::initializer_list<FaultKind> kinds) const;
   bool links_return_in_time() const;
+  bool is_one_short_restart() const;
 
   const Scenario& scenario_;
   Timeline& time_;

@@ -20,7 +20,7 @@ struct Court {
                 .anybody_but_stuck = [this](int node) { return alive.contains(node); },
                 .computing = [this](int node) { return alive.contains(node); },
                 .stopped = [](int) { return false; }});
-    judge.coordinator_begins();
+    judge.coordinator_begins([](int) { return false; });
   }
   void seal(int node, int store_port) {
     judge.coordinator_seals(0, {{node, link::Sealed{.round = first, .store_port = store_port}}});
@@ -48,7 +48,7 @@ TEST_CASE("who reads late that a master sealed a round, which another has begun 
   Court court;
   court.seal(0, 30000);
   // A daemon that knows nothing counts from 1 again, and gives the seat to the other node.
-  court.judge.coordinator_begins();
+  court.judge.coordinator_begins([](int) { return false; });
   court.seal(1, 30001);
   court.start(1, 30001);
   court.start(0, 30000);

@@ -76,6 +76,10 @@ constexpr Plant plants[] = {
     {"the clients of a round that is over are not closed", "workers,stores", 500},
     {"the judge of a history forgets one operation", "none,stores", 100},
     {"what was deciphered and taken is there once more", "none,tls", 100},
+    {"the next coordinator forgets what was used of the restarts", "records,exit", 20'000},
+    {"who stays away from the next coordinator is waited for in vain", "records,agents", 5'000},
+    {"a round whose local store is gone goes on", "records,stores", 2'000},
+    {"what was kept of a job is that of the round before", "records,exit", 20'000},
 };
 
 }  // namespace
@@ -93,6 +97,7 @@ TEST_CASE("without a bug nothing is found") {
   CHECK(sail_with(0, "workers,policies", 500).broken.empty());
   CHECK(sail_with(0, "all,stores", 500).broken.empty());
   CHECK(sail_with(0, "none,tls", 50).broken.empty());
+  CHECK(sail_with(0, "records,all", 500).broken.empty());
 }
 
 TEST_CASE("every planted bug is found") {

@@ -60,7 +60,7 @@ bool is_no_fault(FaultKind kind) {
 
 bool is_coordinators(FaultKind kind) {
   return kind == FaultKind::coordinator_killed || kind == FaultKind::coordinator_stopped ||
-         kind == FaultKind::coordinator_host_dies;
+         kind == FaultKind::coordinator_host_dies || kind == FaultKind::coordinator_restarted;
 }
 
 bool is_strangers(FaultKind kind) {
@@ -122,6 +122,7 @@ void draw_faults(Random& random, Scenario& scenario, const FaultKinds& wanted) {
     if (scenario.gentle && !is_gentle(kind) && !is_strangers(kind)) continue;
     // The coordinator of one job has no place for the job of a liar.
     if (kind == FaultKind::liar && !scenario.daemon) continue;
+    if (kind == FaultKind::coordinator_restarted && !scenario.daemon) continue;
     if (spare_the_coordinator && is_coordinators(kind) && !scenario.gentle) continue;
     kinds.push_back(kind);
   }

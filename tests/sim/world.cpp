@@ -17,7 +17,7 @@ using namespace std::chrono_literals;
 namespace {
 
 constexpr Duration starts_within = 50ms;     // of each other, the nodes that are not late
-constexpr Duration aftermath = 60s;          // for watchdogs to clean up and daemons to forget
+constexpr Duration aftermath = 120s;         // for watchdogs to clean up and daemons to forget
 constexpr Duration strangers_leave = 10min;  // and what they have begun is forgotten
 
 bool is_late(const Scenario& scenario, int node) {
@@ -359,14 +359,26 @@ void World::commit_to_coordinator(const Fault& fault) {
     universe_.time.later(fault.lasts, [this, &fault] { daemon_.go_on(fault.value % 2 == 0); });
     return;
   }
+  if (fault.kind == FaultKind::coordinator_restarted) return restart_coordinator(fault);
   end_coordinator(fault.kind == FaultKind::coordinator_host_dies);
-  if (!universe_.scenario.daemon || fault.value % 2 == 0) return;
   // Somebody starts a new one, which knows nothing.
-  universe_.time.later(fault.lasts, [this] {
+  if (universe_.scenario.daemon && fault.value % 2 != 0) begin_coordinator_in(fault.lasts, false);
+}
+
+// Or its machine is switched off and on, and its clock begins anew; what it kept is there.
+void World::restart_coordinator(const Fault& fault) {
+  const bool reboots = fault.value % 3 == 0;
+  end_coordinator(reboots);
+  if (reboots) coordinator_clock_.offset = -universe_.time.now().time_since_epoch();
+  begin_coordinator_in(fault.lasts, true);
+}
+
+void World::begin_coordinator_in(Duration while_away, bool with_records) {
+  universe_.time.later(while_away, [this, with_records] {
     if (daemon_.alive()) return;
     network_->coordinator_host_up = true;
     daemon_.begin();
-    coordinator_->begin();
+    with_records ? coordinator_->begin_with_records() : coordinator_->begin();
   });
 }
 

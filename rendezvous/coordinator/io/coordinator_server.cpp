@@ -12,6 +12,7 @@
 #include "rendezvous/coordinator/io/coordinator_ports.h"
 #include "rendezvous/coordinator/token_routes.h"
 #include "rendezvous/io/boot_clock.h"
+#include "rendezvous/job/job_record_json.h"
 #include "rendezvous/store/io/listener.h"
 
 namespace cpprun {
@@ -29,6 +30,10 @@ WallTime wall_now() {
 ConnectionLimits with_room_for_links(ConnectionLimits limits) {
   limits.keeps_descriptors_for_links = true;
   return limits;
+}
+
+Moment moment() {
+  return {.now = now(), .wall = wall_now()};
 }
 
 // As its users call this machine.
@@ -101,6 +106,13 @@ const RestartState& CoordinatorServer::restart_state() const {
   return coordinator_.machine().jobs_after("", 1).front()->policy().state();
 }
 
+void CoordinatorServer::recover(JobRecord record) {
+  const LinkId first{last_link_.value + 1};
+  // Each of its nodes has a number until it is back on a link of its own, which is a later one.
+  last_link_.value += record.nodes.size();
+  tell(Coordinator::Recovered{std::move(record), first});
+}
+
 void CoordinatorServer::open_status(StatusOptions status) {
   HostNames names = std::move(status.names);
   names.push_back(own_name());
@@ -113,8 +125,7 @@ void CoordinatorServer::open_status(StatusOptions status) {
       if (callbacks_.events_wanted) callbacks_.events_wanted();
       return events_answer(events_, request, owner);
     }
-    const Moment moment{.now = now(), .wall = wall_now()};
-    auto response = answer(coordinator_.machine(), names, moment, request, owner);
+    auto response = answer(coordinator_.machine(), names, moment(), request, owner);
     // Whoever was shown something sees more the next time.
     auto looked = response.status < 300 ? looked_at(request) : std::nullopt;
     if (looked) tell(std::move(*looked));
@@ -224,7 +235,16 @@ void CoordinatorServer::perform(const Coordinator::Action& action) {
           },
           [this](const coordinator::ResetStore& reset) { reset_store(reset); },
           [this](const coordinator::OpenStore& opened) { open_store(opened.job, opened.is_local); },
-          [this](const coordinator::CloseStore& closed) { close_store(closed.job, closed.reason); },
+          [this](const coordinator::CloseStore& closed) {
+            close_store(closed.job, closed.reason);
+            if (callbacks_.forget_record) callbacks_.forget_record(closed.job);
+          },
+          [this](const coordinator::KeepRecord& keep) {
+            if (!callbacks_.keep_record) return;
+            const JobRecord record = coordinator_.machine().record_of(keep.job);
+            if (record.nodes.empty()) return callbacks_.forget_record(keep.job);
+            callbacks_.keep_record(keep.job, job_record_bytes(record, moment()));
+          },
           [this](const coordinator::Note& said) {
             callbacks_.note(note_of(said));
             if (said.root && callbacks_.round_over) callbacks_.round_over(*said.root);

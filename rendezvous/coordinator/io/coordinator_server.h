@@ -66,6 +66,10 @@ class CoordinatorServer {
         event_of = {};
     // Somebody asks for events: what has not been told yet is to be told now.
     std::function<void()> events_wanted = {};
+    // Where options.keeps_records: what the next coordinator has to know of that job, before
+    // anybody hears of what follows; and that it is over.
+    std::function<void(const std::string& job, const std::string& record)> keep_record = {};
+    std::function<void(const std::string& job)> forget_record = {};
     // The socket for tools is there, and has to be removed.
     std::function<void(const std::string& path)> door_opened = {};
   };
@@ -82,6 +86,9 @@ class CoordinatorServer {
   // `plain` is a daemon's choice. Nobody may look unless `status` says so.
   Result<Listening> open(const ListenOptions& listen, CoordinatorOptions options,
                          PlainStore plain = PlainStore::served, StatusOptions status = {});
+
+  // After open(): goes on with a job of which another coordinator has kept that.
+  void recover(JobRecord record);
 
   // Before open(): whoever wants a link, or the jobs, has to prove that it holds one of that
   // context's secrets. Whoever speaks the link without is refused.

@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The part of Job that outlives its coordinator: what it leaves behind, and how the next one goes
+// on with it.
+
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "rendezvous/job/job.h"
+
+namespace cpprun {
+
+namespace {
+
+using State = Member::State;
+
+JobOptions with_restarts_of(const JobRecord& record, JobOptions options) {
+  options.restarts_before = record.restarts;
+  return options;
+}
+
+std::vector<std::pair<LinkId, Member>> members_of(const JobRecord& record, TimePoint now,
+                                                  LinkId first) {
+  std::vector<std::pair<LinkId, Member>> members;
+  for (const JobRecord::Node& each : record.nodes) {
+    members.emplace_back(first, Member{.join = each.join,
+                                       .peer = each.peer,
+                                       .further_peers = each.further_peers,
+                                       .leaving = each.leaving,
+                                       .dismissed = each.dismissed,
+                                       .connected = false,
+                                       .broke_at = now,
+                                       .state = each.state,
+                                       .since = now,
+                                       .group_rank = each.group_rank,
+                                       .ranks = each.ranks});
+    ++first.value;
+  }
+  return members;
+}
+
+}  // namespace
+
+JobRecord Job::record() const {
+  JobRecord record{.round = round_.number(),
+                   .phase = round_.phase(),
+                   .world_size = round_.world_size(),
+                   .sealed_at = sealed_at_,
+                   .since = since_,
+                   .restarts = policy_.state(),
+                   .round_end = round_end_,
+                   .pause_until = pause_until_,
+                   .why_again = why_again_,
+                   .finish = finish_,
+                   .history = history_.kept(),
+                   .time = time_.kept(),
+                   .exclusions = exclusions_.entries(),
+                   .dismissals = dismissals_.entries()};
+  for (const auto& [link, member] : round_.members()) {
+    // A spare asks for a seat again, as if this was the first time; who claims one, as well.
+    const bool has_a_seat = member->state != State::waiting;
+    if (member->claims || (!has_a_seat && round_.phase() != Round::Phase::gathering)) continue;
+    record.nodes.push_back({.join = member->join,
+                            .peer = member->peer,
+                            .further_peers = member->further_peers,
+                            .state = member->state,
+                            .group_rank = member->group_rank,
+                            .ranks = member->ranks,
+                            .leaving = member->leaving,
+                            .dismissed = member->dismissed});
+  }
+  return record;
+}
+
+Job::Job(TimePoint now, const JobRecord& record, JobOptions options, LinkId first)
+    : Job(terms_of(record.nodes.front().join), with_restarts_of(record, std::move(options))) {
+  round_ = Round{{record.round, record.phase, record.world_size}, members_of(record, now, first)};
+  for (const auto& [link, member] : round_.members()) leases_.renew(link, now);
+  sealed_at_ = record.sealed_at;
+  since_ = record.since;
+  history_ = RoundHistory{record.history};
+  time_ = TimeLedger{record.time};
+  round_end_ = record.round_end;
+  finish_ = record.finish;
+  pause_until_ = record.pause_until;
+  why_again_ = record.why_again;
+  exclusions_ = Exclusions{record.exclusions};
+  dismissals_ = Dismissals{record.dismissals};
+  admission_.follow(round_);
+  steps_ = 1;
+  has_lost_its_store_ = true;
+  meets_again_ = !over() && round_.phase() == Round::Phase::gathering && !pause_until_;
+  if (over()) return;
+  if (round_.phase() != Round::Phase::sealed) status_due_ = now + options_.status_interval;
+  // Who had a seat has trained on meanwhile; nobody was there to hear its store asked.
+  if (round_.phase() == Round::Phase::sealed) {
+    time_.has_worked(now);
+    time_.trains();
+  }
+  place_time(now);
+}
+
+// The round goes on no longer than until it is known who is there. Where nodes have done their part
+// it does, if it can: theirs would have to be done again.
+void Job::consider_lost_store(TimePoint now, coordinator::Actions& actions) {
+  if (!has_lost_its_store_ || over() || round_.phase() != Round::Phase::sealed) return;
+  if (round_.away() > 0) return;
+  if (round_.count(State::succeeded) > 0 && !terms_.store_is_local) return;
+  break_for_lost_store(now, actions);
+}
+
+// Polite: nothing has failed, so no restart is spent.
+void Job::break_for_lost_store(TimePoint now, coordinator::Actions& actions) {
+  round_end_.change = true;
+  break_round(now, "its cpprund was ended and begun anew, and the store of the round was lost",
+              actions);
+}
+
+}  // namespace cpprun

@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// A daemon that goes on with the jobs of another.
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+
+#include "rendezvous/coordinator/coordinator.h"
+
+using namespace cpprun;
+using namespace std::chrono_literals;
+
+namespace {
+
+constexpr TimePoint t0{};
+
+link::Join single(std::string job) {
+  return {.job = std::move(job), .host = "alpha", .pid = 1, .lease = 9s, .last_call = 1s};
+}
+
+Coordinator daemon(std::size_t jobs = 10) {
+  return Coordinator{{.options = {.lease = 3s, .status_interval = 5s, .last_call = 30s},
+                      .limits = {.jobs = jobs},
+                      .keeps_records = true}};
+}
+
+Coordinator::Actions begin(Coordinator& coordinator, LinkId link, const std::string& job,
+                           const std::string& owner = {}) {
+  coordinator.handle(
+      t0, Coordinator::Opened{{.link = link, .peer = "10.0.0.1", .local = false, .owner = owner}});
+  coordinator.handle(t0, Coordinator::Said{link, single(job)});
+  return coordinator.handle(t0, Coordinator::StoreReady{job, 7});
+}
+
+template <class A>
+std::size_t count(const Coordinator::Actions& actions) {
+  return static_cast<std::size_t>(std::ranges::count_if(
+      actions, [](const auto& each) { return std::holds_alternative<A>(each); }));
+}
+
+bool tells(const Coordinator::Actions& actions, const std::string& line) {
+  return std::ranges::any_of(actions, [&](const auto& each) {
+    const auto* note = std::get_if<coordinator::Note>(&each);
+    return note != nullptr && note->line == line;
+  });
+}
+
+}  // namespace
+
+TEST_CASE("a record is kept before anybody hears of what it says") {
+  Coordinator coordinator = daemon();
+  const auto sealed = begin(coordinator, LinkId{1}, "j");
+  const auto keep = std::ranges::find_if(sealed, [](const auto& each) {
+    return std::holds_alternative<coordinator::KeepRecord>(each);
+  });
+  const auto say = std::ranges::find_if(
+      sealed, [](const auto& each) { return std::holds_alternative<coordinator::Say>(each); });
+  REQUIRE(keep != sealed.end());
+  REQUIRE(say != sealed.end());
+  CHECK(keep < say);
+  CHECK(count<coordinator::KeepRecord>(
+            coordinator.handle(t0, Coordinator::Said{LinkId{1}, link::Heartbeat{}})) == 0);
+  CHECK(count<coordinator::KeepRecord>(coordinator.handle(
+            t0, Coordinator::Said{LinkId{1}, link::Succeeded{RoundNumber{1}}})) == 1);
+}
+
+TEST_CASE("a job goes on on a store of its own, with its owner, its founder and its patience") {
+  Coordinator before = daemon();
+  begin(before, LinkId{1}, "j", "ann");
+  Coordinator coordinator = daemon();
+  const auto opens =
+      coordinator.handle(t0, Coordinator::Recovered{before.record_of("j"), LinkId{1}});
+  CHECK(count<coordinator::OpenStore>(opens) == 1);
+  CHECK(*coordinator.owner_of("j") == "ann");
+  // Its node may be back before the store is there.
+  coordinator.handle(t0,
+                     Coordinator::Opened{{.link = LinkId{2}, .peer = "10.0.0.1", .owner = "ann"}});
+  auto again = single("j");
+  again.after = RoundNumber{1};
+  CHECK(coordinator.handle(t0, Coordinator::Said{LinkId{2}, again}).empty());
+  const auto back = coordinator.handle(t0, Coordinator::StoreReady{"j", 8});
+  CHECK(tells(back, "job \"j\" goes on: its 1 nodes have 9 s to come back"));
+  CHECK(coordinator.find("j")->round().phase() == Round::Phase::draining);
+  CHECK(count<coordinator::KeepRecord>(back) == 1);
+  const auto sealed =
+      coordinator.handle(t0, Coordinator::Said{LinkId{2}, link::Drained{RoundNumber{1}}});
+  CHECK(coordinator.find("j")->round().number() == RoundNumber{2});
+  CHECK_FALSE(coordinator.check());
+}
+
+TEST_CASE("somebody else's secret does not lead into a job that goes on") {
+  Coordinator before = daemon();
+  begin(before, LinkId{1}, "j", "ann");
+  Coordinator coordinator = daemon();
+  coordinator.handle(t0, Coordinator::Recovered{before.record_of("j"), LinkId{1}});
+  coordinator.handle(t0, Coordinator::StoreReady{"j", 8});
+  coordinator.handle(t0,
+                     Coordinator::Opened{{.link = LinkId{2}, .peer = "10.0.0.1", .owner = "bob"}});
+  auto again = single("j");
+  again.after = RoundNumber{1};
+  const auto refused = coordinator.handle(t0, Coordinator::Said{LinkId{2}, again});
+  REQUIRE(!refused.empty());
+  const auto* say = std::get_if<coordinator::Say>(&refused.front());
+  REQUIRE(say != nullptr);
+  CHECK(std::get<link::Refused>(say->message).reason.starts_with("a job of somebody else's"));
+}
+
+TEST_CASE("a job that nobody comes back to is over, and forgotten") {
+  Coordinator before = daemon();
+  begin(before, LinkId{1}, "j");
+  Coordinator coordinator = daemon();
+  coordinator.handle(t0, Coordinator::Recovered{before.record_of("j"), LinkId{1}});
+  coordinator.handle(t0, Coordinator::StoreReady{"j", 8});
+  CHECK(coordinator.knows("j"));
+  Coordinator::Actions all;
+  while (const auto due = coordinator.next_deadline()) {
+    if (*due > t0 + 60s) break;
+    for (auto& each : coordinator.advance(*due)) all.push_back(std::move(each));
+  }
+  CHECK_FALSE(coordinator.knows("j"));
+  CHECK(count<coordinator::CloseStore>(all) == 1);
+}
+
+TEST_CASE("a store that cannot be opened ends a job that would go on, with the reason") {
+  Coordinator before = daemon();
+  begin(before, LinkId{1}, "j");
+  Coordinator coordinator = daemon(1);
+  coordinator.handle(t0, Coordinator::Recovered{before.record_of("j"), LinkId{1}});
+  const auto failed = coordinator.handle(t0, Coordinator::StoreFailed{"j", "no port"});
+  CHECK(tells(failed, "job \"j\" cannot go on: no store can be opened for it: no port"));
+  CHECK(count<coordinator::CloseStore>(failed) == 1);  // Its record goes, too.
+  CHECK_FALSE(coordinator.knows("j"));
+  begin(coordinator, LinkId{5}, "k");  // Its place is free.
+  CHECK(coordinator.knows("k"));
+}

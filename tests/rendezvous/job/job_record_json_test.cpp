@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "rendezvous/job/job_record_json.h"
+
+#include <doctest/doctest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "tests/rendezvous/job/recorded_job.h"
+
+using namespace cpprun;
+using namespace cpprun::testing;
+
+namespace {
+
+const Moment written{.now = TimePoint{1000h}, .wall = WallTime{std::chrono::hours{500'000}}};
+
+}  // namespace
+
+TEST_CASE("what is written is read again, member by member") {
+  const JobRecord record = recorded_job(written.now);
+  const auto read = read_job_record(job_record_bytes(record, written), written);
+  REQUIRE(read);
+  CHECK(read->founder == record.founder);
+  CHECK(read->owner == record.owner);
+  CHECK(read->round == record.round);
+  CHECK(read->phase == record.phase);
+  CHECK(read->world_size == record.world_size);
+  CHECK(read->nodes == record.nodes);
+  CHECK(read->sealed_at == record.sealed_at);
+  CHECK(read->since == record.since);
+  CHECK(read->restarts == record.restarts);
+  CHECK(read->round_end == record.round_end);
+  CHECK(read->pause_until == record.pause_until);
+  CHECK(read->why_again == record.why_again);
+  CHECK(read->finish == record.finish);
+  CHECK(read->history == record.history);
+  CHECK(read->time == record.time);
+  CHECK(read->exclusions == record.exclusions);
+  CHECK(read->dismissals == record.dismissals);
+}
+
+TEST_CASE("moments outlive the clock that decides") {
+  const JobRecord record = recorded_job(written.now);
+  // Ten seconds later, on a machine that was started a minute ago.
+  const Moment later{.now = TimePoint{60s}, .wall = written.wall + 10s};
+  const auto read = read_job_record(job_record_bytes(record, written), later);
+  REQUIRE(read);
+  CHECK(read->sealed_at == later.now - 70s);
+  CHECK(read->round_end.at == later.now - 11s);
+  CHECK(read->restarts.spent.at("")[0] == later.now - 60s);
+  CHECK(*read->exclusions[0].until == later.now + 50s);
+}
+
+TEST_CASE("no wall clock that was set back makes anybody wait, or the past come again") {
+  const JobRecord record = recorded_job(written.now);
+  const Moment earlier{.now = written.now, .wall = written.wall - 1000h};
+  const auto read = read_job_record(job_record_bytes(record, written), earlier);
+  REQUIRE(read);
+  CHECK(read->sealed_at == earlier.now);
+  CHECK(*read->pause_until <= earlier.now + record.nodes[0].join.restarts.pause_max());
+}
+
+TEST_CASE("bytes are CBOR of an object that names its version") {
+  const auto json = nlohmann::json::from_cbor(job_record_bytes(recorded_job(written.now), written));
+  CHECK(json.at("cpprund_job") == 1);
+  CHECK(json.at("phase") == "draining");
+}

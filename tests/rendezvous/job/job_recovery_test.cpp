@@ -1,0 +1,222 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// A job whose coordinator has ended, and another goes on with it.
+
+#include <doctest/doctest.h>
+
+#include "tests/rendezvous/job/job_table.h"
+
+using namespace cpprun;
+using namespace cpprun::testing;
+
+namespace {
+
+constexpr LinkId old_a{101};
+constexpr LinkId old_b{102};
+constexpr LinkId new_a{201};
+constexpr LinkId new_b{202};
+
+// What the job of that table has left, in the hands of another coordinator.
+struct Next {
+  Next(TimePoint now, const Job& before)
+      : job(now, before.record(), {.lease = 3s, .status_interval = 5s, .last_call = 30s}, old_a) {
+    CHECK_FALSE(job.check());
+  }
+  coordinator::Actions join(TimePoint now, LinkId link, const link::Join& what) {
+    coordinator::Actions actions;
+    job.join(now, {link, "10.0.0." + std::to_string(what.pid - 99)}, what, actions);
+    CHECK_FALSE(job.check());
+    return actions;
+  }
+  coordinator::Actions hear(TimePoint now, LinkId link, const link::Message& what) {
+    coordinator::Actions actions;
+    job.hear(now, link, what, actions);
+    CHECK_FALSE(job.check());
+    return actions;
+  }
+  coordinator::Actions awake(TimePoint now) {
+    coordinator::Actions actions;
+    for (auto due = job.next_deadline(); due && *due < now; due = job.next_deadline()) {
+      job.advance(*due, actions);
+    }
+    job.advance(now, actions);
+    CHECK_FALSE(job.check());
+    return actions;
+  }
+  Job job;
+};
+
+// With the rules that its nodes were told, which each says again.
+link::Join again(const Job& job, int rank, std::uint32_t round) {
+  auto join = after(node(rank), round);
+  join.restarts = job.terms().restarts;
+  return join;
+}
+
+struct Sealed : Table {
+  explicit Sealed(int restarts_max = 0) : Table(restarts_max) {
+    join(t0, a, node(0));
+    join(t0, b, node(1));
+  }
+};
+
+}  // namespace
+
+TEST_CASE("a round begins anew when all of its nodes are back, and that costs no restart") {
+  Sealed table;
+  Next next{t0 + 60s, table.job};
+  CHECK(next.job.has_lost_its_store());
+  CHECK(next.job.admit("10.0.0.1").error().reason == "the store of its round is gone");
+  CHECK(said<link::Drain>(next.join(t0 + 61s, new_a, again(next.job, 0, 1)), new_a).empty());
+  const auto back = next.join(t0 + 62s, new_b, again(next.job, 1, 1));
+  REQUIRE(said<link::Drain>(back, new_a).size() == 1);
+  CHECK(said<link::Drain>(back, new_b)[0].reason ==
+        "its cpprund was ended and begun anew, and the store of the round was lost");
+  next.hear(t0 + 63s, new_a, link::Drained{RoundNumber{1}});
+  const auto sealed = next.hear(t0 + 63s, new_b, link::Drained{RoundNumber{1}});
+  REQUIRE(said<link::Sealed>(sealed, new_b).size() == 1);
+  CHECK(said<link::Sealed>(sealed, new_b)[0].round == RoundNumber{2});
+  CHECK(said<link::Sealed>(sealed, new_b)[0].group_rank == GroupRank{1});
+  CHECK(said<link::Sealed>(sealed, new_b)[0].restart_count == 0);
+  CHECK(resets_store(sealed));
+  CHECK_FALSE(next.job.has_lost_its_store());
+  CHECK(next.job.admit("10.0.0.1"));
+}
+
+TEST_CASE("the budget, the past and the time are those of before") {
+  Sealed table{2};
+  table.hear(t0 + 5s, b, link::Failed{RoundNumber{1}, {.rank = Rank{2}, .status = {false, 7}}, {}});
+  table.drained(t0 + 6s, 1, {a, b});
+  const auto before = table.job.record();
+  Next next{t0 + 60s, table.job};
+  CHECK(next.job.policy().restarts_used() == 1);
+  CHECK(next.job.history().list() == table.job.history().list());
+  CHECK(next.job.round().number() == RoundNumber{2});
+  CHECK(sum_of(next.job.time().told(t0 + 60s).nodes) ==
+        sum_of(table.job.time().told(t0 + 60s).nodes));
+  const auto kept = next.job.record();
+  CHECK(kept.nodes == before.nodes);
+  CHECK(kept.restarts == before.restarts);
+  CHECK(kept.round_end == before.round_end);
+}
+
+TEST_CASE("what fails without its store fails of that, and spends no restart") {
+  Sealed table{1};
+  Next next{t0 + 60s, table.job};
+  next.join(t0 + 61s, new_a, again(next.job, 0, 1));
+  const link::Failed failed{RoundNumber{1}, {.rank = Rank{0}, .status = {false, 1}}, {}};
+  const auto broken = next.hear(t0 + 61s, new_a, failed);
+  REQUIRE(said<link::Drain>(broken, new_a).size() == 1);
+  next.hear(t0 + 62s, new_a, link::Drained{RoundNumber{1}});
+  next.join(t0 + 62s, new_b, again(next.job, 1, 1));
+  const auto sealed = next.hear(t0 + 63s, new_b, link::Drained{RoundNumber{1}});
+  REQUIRE(said<link::Sealed>(sealed, new_a).size() == 1);
+  CHECK(said<link::Sealed>(sealed, new_a)[0].restart_count == 0);
+}
+
+TEST_CASE("a node that is not back within the lease is lost, as ever") {
+  Sealed table{1};
+  Next next{t0 + 60s, table.job};
+  next.join(t0 + 61s, new_a, again(next.job, 0, 1));
+  for (int second = 61; second < 63; ++second) {
+    next.hear(t0 + std::chrono::seconds(second), new_a, link::Heartbeat{});
+  }
+  const auto lost = next.awake(t0 + 63s);
+  REQUIRE(said<link::Drain>(lost, new_a).size() == 1);
+  CHECK(said<link::Drain>(lost, new_a)[0].reason == "node 1 on host1 is lost");
+}
+
+TEST_CASE("who had done its part says so with its first word, and need not do it again") {
+  Sealed table;
+  table.hear(t0 + 5s, a, link::Succeeded{RoundNumber{1}});
+  Next next{t0 + 60s, table.job};
+  auto done = again(next.job, 0, 1);
+  done.idle = done.done = true;
+  next.join(t0 + 61s, new_a, done);
+  const auto back = next.join(t0 + 61s, new_b, again(next.job, 1, 1));
+  CHECK(said<link::Drain>(back, new_b).empty());
+  CHECK(next.job.round().phase() == Round::Phase::sealed);
+  const auto over = next.hear(t0 + 62s, new_b, link::Succeeded{RoundNumber{1}});
+  REQUIRE(said<link::Finish>(over, new_a).size() == 1);
+  CHECK(said<link::Finish>(over, new_a)[0].exit_code == 0);
+}
+
+TEST_CASE("where stores are local nobody can go on without, and all begin anew") {
+  Table table{JobTerms{.id = "j", .nodes_min = 2, .nodes_max = 2, .store_is_local = true}};
+  auto first = node(0);
+  auto second = node(1);
+  first.store_is_local = second.store_is_local = true;
+  table.join(t0, a, first);
+  table.join(t0, b, second);
+  Next next{t0 + 60s, table.job};
+  first.after = second.after = RoundNumber{1};
+  first.idle = first.done = true;
+  next.join(t0 + 61s, new_a, first);
+  const auto back = next.join(t0 + 61s, new_b, second);
+  CHECK(said<link::Drain>(back, new_a).size() == 1);
+  CHECK(said<link::Drain>(back, new_b).size() == 1);
+}
+
+TEST_CASE("a job that was being ended ends, with the failure that was first") {
+  Sealed table;
+  table.hear(t0 + 5s, b, link::Failed{RoundNumber{1}, {.rank = Rank{2}, .status = {false, 7}}, {}});
+  Next next{t0 + 6s, table.job};
+  CHECK(next.job.round().phase() == Round::Phase::draining);
+  const auto back = next.join(t0 + 7s, new_a, again(next.job, 0, 1));
+  CHECK(said<link::Drain>(back, new_a).size() == 1);
+  next.join(t0 + 7s, new_b, again(next.job, 1, 1));
+  next.hear(t0 + 8s, new_a, link::Drained{RoundNumber{1}});
+  const auto over = next.hear(t0 + 8s, new_b, link::Drained{RoundNumber{1}});
+  REQUIRE(said<link::Finish>(over, new_a).size() == 1);
+  CHECK(said<link::Finish>(over, new_a)[0].exit_code == 7);
+  REQUIRE(said<link::Finish>(over, new_a)[0].root);
+  CHECK(said<link::Finish>(over, new_a)[0].root->rank == Rank{2});
+}
+
+TEST_CASE("who has not heard how the job ended hears it from the next coordinator") {
+  Sealed table;
+  table.hear(t0 + 5s, a, link::Succeeded{RoundNumber{1}});
+  table.hear(t0 + 5s, b, link::Succeeded{RoundNumber{1}});
+  REQUIRE(table.job.over());
+  Next next{t0 + 6s, table.job};
+  auto done = again(next.job, 1, 1);
+  done.idle = done.done = true;
+  const auto back = next.join(t0 + 7s, new_b, done);
+  REQUIRE(said<link::Finish>(back, new_b).size() == 1);
+  CHECK(said<link::Finish>(back, new_b)[0].exit_code == 0);
+}
+
+TEST_CASE("where all had drained the next round follows as soon as they are back") {
+  Sealed table{1};
+  table.hear(t0 + 5s, b, link::Failed{RoundNumber{1}, {.rank = Rank{2}, .status = {false, 7}}, {}});
+  table.close(t0 + 6s, b, true);
+  table.hear(t0 + 6s, a, link::Drained{RoundNumber{1}});
+  auto b_again = again(table.job, 1, 1);
+  back(table, t0 + 6s, b_again, LinkId{9});
+  table.close(t0 + 6s, a, true);
+  table.hear(t0 + 6s, LinkId{9}, link::Drained{RoundNumber{1}});
+  REQUIRE(table.job.round().phase() == Round::Phase::draining);
+  Next next{t0 + 7s, table.job};
+  auto idle_a = again(next.job, 0, 1);
+  idle_a.idle = true;
+  auto idle_b = again(next.job, 1, 1);
+  idle_b.idle = true;
+  CHECK(said<link::Sealed>(next.join(t0 + 8s, new_a, idle_a), new_a).empty());
+  const auto sealed = next.join(t0 + 8s, new_b, idle_b);
+  REQUIRE(said<link::Sealed>(sealed, new_b).size() == 1);
+  CHECK(said<link::Sealed>(sealed, new_b)[0].restart_count == 1);
+}
+
+TEST_CASE("nothing is kept of a job that never began, and each step of one that did is another") {
+  Table table;
+  table.join(t0, a, node(0));
+  CHECK(table.job.steps() == 0);
+  table.join(t0, b, node(1));
+  const auto sealed = table.job.steps();
+  CHECK(sealed > 0);
+  table.hear(t0 + 1s, a, link::Heartbeat{});
+  CHECK(table.job.steps() == sealed);
+  table.hear(t0 + 1s, a, link::Succeeded{RoundNumber{1}});
+  CHECK(table.job.steps() == sealed);  // It says so again.
+  table.hear(t0 + 1s, b, link::Succeeded{RoundNumber{1}});
+  CHECK(table.job.steps() > sealed);
+}
