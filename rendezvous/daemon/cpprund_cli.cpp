@@ -83,23 +83,37 @@ std::string level_said_by(const Environment& environment) {
   return said == nullptr || said->empty() ? "info" : *said;
 }
 
+CLI::Validator not_empty() {
+  return {[](const std::string& text) {
+            return text.empty() ? std::string("a name is missing") : std::string();
+          },
+          "", "not empty"};
+}
+
+// What it keeps, and what it gives up.
+void add_state(CLI::App& app, DaemonOptions& options) {
+  app.add_option("--state", options.state_folder,
+                 "Folder in which it keeps what it has to know of its jobs, which go on when it is "
+                 "ended and begun anew; made where it is not there (default: it keeps nothing)")
+      ->check(not_empty())
+      ->take_last()  // The unit for systemd names one, and a site's flags may name another.
+      ->type_name("FOLDER");
+  app.add_flag("!--no-sandbox", options.has_sandbox,
+               "Keep what the daemon does not need: files, connections, core dumps; for debuggers");
+}
+
 // Whose jobs are hosted.
 void add_secrets(CLI::App& app, DaemonOptions& options) {
-  const auto not_empty = CLI::Validator(
-      [](const std::string& text) {
-        return text.empty() ? std::string("a name is missing") : std::string();
-      },
-      "", "not empty");
   auto* const folder =
       app.add_option("--secrets", options.secrets_folder,
                      "Folder with the secrets of whose jobs are hosted: a file for each owner, "
                      "called as the owner is (cpprunctl keygen); SIGHUP reads it again")
-          ->check(not_empty)
+          ->check(not_empty())
           ->type_name("FOLDER");
   app.add_option("--secret-file", options.secret_file,
                  "File with the secret of the one owner there is (default: CPPRUN_SECRET_FILE, or "
                  "~/.config/cpprun/secret where there is one)")
-      ->check(not_empty)
+      ->check(not_empty())
       ->type_name("FILE")
       ->excludes(folder);
   app.add_flag("!--no-secret", options.looks_for_secret,
@@ -210,8 +224,7 @@ std::variant<DaemonOptions, CommandLineEnd> parse_daemon_options(int argc, const
                  "PyTorch version of the clients, where it cannot be told from what they say")
       ->check(CLI::IsMember(word_choices.at("--store-dialect")))
       ->capture_default_str();
-  app.add_flag("!--no-sandbox", options.has_sandbox,
-               "Keep what the daemon does not need: files, connections, core dumps; for debuggers");
+  add_state(app, options);
   auto lease_seconds = static_cast<std::size_t>(in_seconds(options.lease_max));
   add_job_limits(app, options, lease_seconds);
   add_limits(app, options);

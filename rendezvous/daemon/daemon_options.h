@@ -31,8 +31,9 @@ struct DaemonOptions {
   bool looks_for_secret = true;      // --no-secret: it does not
   bool requires_secret = false;      // CPPRUN_REQUIRE_SECRET=1
   bool has_secrets() const { return !secrets_folder.empty() || !secret_file.empty(); }
-  bool has_sandbox = true;      // gives up what it does not need before it serves
-  bool has_plain_store = true;  // for whoever comes, on the port where agents meet
+  std::string state_folder = {};  // where it keeps what it has to know of its jobs; empty: nowhere
+  bool has_sandbox = true;        // gives up what it does not need before it serves
+  bool has_plain_store = true;    // for whoever comes, on the port where agents meet
   c10d::Dialect dialect = c10d::Dialect::undecided;  // taken for granted where it is given
   // What strangers can take at most.
   std::size_t jobs_max = bounds::jobs_max;

@@ -26,6 +26,7 @@
 #include "rendezvous/daemon/io/passed_socket.h"
 #include "rendezvous/daemon/io/sandbox.h"
 #include "rendezvous/daemon/io/service_notifier.h"
+#include "rendezvous/daemon/io/state_recovery.h"
 #include "rendezvous/daemon/notification.h"
 #include "rendezvous/daemon/sandbox.h"
 #include "rendezvous/io/patient_writer.h"
@@ -188,7 +189,8 @@ CoordinatorOptions coordinator_options(const DaemonOptions& options) {
           .limits = {.jobs = options.jobs_max,
                      .jobs_per_source = options.jobs_per_address_max,
                      .links_per_source = options.links_per_address_max,
-                     .lease = options.lease_max}};
+                     .lease = options.lease_max},
+          .keeps_records = !options.state_folder.empty()};
 }
 
 // A second TERM on the way out must not turn a clean end into a killed one.
@@ -226,6 +228,10 @@ int run_store_daemon(const DaemonOptions& options, const Environment& environmen
     io.stop();
   });
   JobEvents events(own_host());
+  StateRecovery state(log);
+  if (const auto opened = state.open(io, side, options.state_folder); !opened) {
+    return fail(opened.error());
+  }
   // Nobody's agent lives here, and a daemon is never done.
   CoordinatorServer server(
       io,
@@ -233,7 +239,12 @@ int run_store_daemon(const DaemonOptions& options, const Environment& environmen
        .note = [&log](const Note& note) { log.write(note); },
        .done = nullptr,
        .event_of = [&events](const std::string& job,
-                             const auto& action) { return events.line(wall_now(), job, action); }},
+                             const auto& action) { return events.line(wall_now(), job, action); },
+       .keep_record = [&state](const auto& job, const auto& record) { state.keep(job, record); },
+       .forget_record =
+           [&state](const std::string& job) {
+             if (state.is_open()) state.forget(job);
+           }},
       {.memory = memory_of(options)});
   OwnerAccess access(server);
   OwnerReload owners(
@@ -245,6 +256,7 @@ int run_store_daemon(const DaemonOptions& options, const Environment& environmen
       server.open(listen_options(options, *passed, log), coordinator_options(options),
                   plain_store(options), {.access = options.status_access, .names = {options.host}});
   if (!listening) return fail(listening.error());
+  if (const auto goes_on = state.go_on(server); !goes_on) return fail(goes_on.error());
   // Whoever started us may be reading a pipe, or may have closed it.
   const auto lost = [&log](int error_number) {
     log.say(LogLevel::warning, fmt::format("cannot write to stdout: {}", errno_text(error_number)));

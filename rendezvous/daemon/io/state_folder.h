@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+// What cpprund has to know of its jobs, in a folder (--state), for the cpprund that comes after it:
+// one file a job, written by a process beside it (state_writer.h). What is handed over is written
+// even if the daemon is killed in the next moment; the next daemon waits for that, for the folder
+// is locked until it is done. A disk that is full or hangs holds nobody up: that is said, and what
+// could not be written is written when it can be.
+
+#include <asio/io_context.hpp>
+#include <asio/posix/stream_descriptor.hpp>
+#include <asio/steady_timer.hpp>
+#include <chrono>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "proto/clock.h"
+#include "proto/result.h"
+#include "rendezvous/io/file_descriptor.h"
+#include "rendezvous/io/side_processes.h"
+#include "rendezvous/log_level.h"
+
+namespace cpprun {
+
+class StateFolder {
+ public:
+  using Say = std::function<void(LogLevel level, const std::string& sentence)>;
+  struct Options {
+    std::string path;
+    Duration patience = std::chrono::seconds(5);  // for a predecessor, and for the disk
+  };
+  // A record that a predecessor has left, and the number of its file.
+  struct Found {
+    std::uint64_t number = 0;
+    std::string record;
+  };
+
+  // Makes the folder where there is none, and locks it. Fails where it cannot be had, is open to
+  // others, is another daemon's, or holds what a later cpprund has written; with the flag's name.
+  static Result<std::unique_ptr<StateFolder>> open(asio::io_context& context, SideProcesses& side,
+                                                   Options options, Say say);
+  StateFolder(const StateFolder&) = delete;
+  StateFolder& operator=(const StateFolder&) = delete;
+
+  std::vector<Found> take_found() { return std::move(found_); }
+  // That record is this job's.
+  void adopt(std::uint64_t number, const std::string& job);
+  // It cannot be gone on with; a clause that completes "FILE …" says why. The file stays, by
+  // another name.
+  void set_aside(std::uint64_t number, const std::string& why);
+
+  // From now on that is the job's record.
+  void keep(const std::string& job, const std::string& record);
+  void forget(const std::string& job);
+  // Everything that was to be kept until now is in its file, as far as is known.
+  bool is_settled() const { return outstanding_.empty() && waiting_.empty() && failed_.empty(); }
+
+  // Of the process that writes; for tests.
+  int writer() const { return writer_; }
+
+ private:
+  struct Job {
+    std::uint64_t number = 0;
+    bool is_kept = false;             // else its file is to go
+    std::optional<std::string> file;  // until it is known to be written
+    std::uint64_t ticket = 0;         // under which that was handed over
+    bool waits = false;               // in waiting_ or failed_
+  };
+  struct Handed {
+    std::string job;
+    std::chrono::steady_clock::time_point since;
+  };
+
+  StateFolder(asio::io_context& context, FileDescriptor folder, FileDescriptor lock,
+              Options options, Say say);
+  Result<void> begin_writer(SideProcesses& side);
+  Result<void> look(SideProcesses& side);
+  void change(const std::string& job, std::optional<std::string> file);
+  void hand(const std::string& job);
+  void hand_waiting();
+  void listen();
+  void hear();
+  void heard(std::uint64_t ticket, int error_number);
+  void tick();
+  void look_at_patience();
+  void trouble(const std::string& what);
+
+  const Options options_;
+  Say say_;
+  FileDescriptor folder_;
+  FileDescriptor lock_;
+  asio::posix::stream_descriptor orders_;
+  asio::steady_timer timer_;
+  bool is_ticking_ = false;
+  int writer_ = -1;
+  std::vector<Found> found_;
+  std::map<std::string, Job> jobs_;
+  std::map<std::uint64_t, Handed> outstanding_;  // by ticket
+  std::deque<std::string> waiting_;              // jobs that are to be handed over
+  std::vector<std::string> failed_;              // that are to wait again, in a moment
+  std::uint64_t last_number_ = 0;
+  std::uint64_t last_ticket_ = 0;
+  std::set<std::string> wrong_;  // what was said of what does not work; empty: all does
+  std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
+};
+
+}  // namespace cpprun

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "rendezvous/daemon/io/state_recovery.h"
+
+#include <fmt/format.h>
+
+#include <chrono>
+#include <set>
+#include <utility>
+
+#include "rendezvous/io/boot_clock.h"
+#include "rendezvous/job/job_record_json.h"
+
+namespace cpprun {
+
+namespace {
+
+Moment moment() {
+  return {
+      .now = boot_now(),
+      .wall = std::chrono::time_point_cast<WallTime::duration>(std::chrono::system_clock::now())};
+}
+
+}  // namespace
+
+Result<void> StateRecovery::open(asio::io_context& context, SideProcesses& side,
+                                 const std::string& folder) {
+  if (folder.empty()) return {};
+  auto opened = StateFolder::open(
+      context, side, {.path = folder},
+      [this](LogLevel level, const std::string& sentence) { log_.say(level, sentence); });
+  if (!opened) return tl::unexpected(opened.error());
+  path_ = folder;
+  folder_ = *std::move(opened);
+  return {};
+}
+
+Result<void> StateRecovery::go_on(CoordinatorServer& server) {
+  if (!folder_) return {};
+  std::size_t count = 0;
+  std::set<std::string> jobs;
+  for (const auto& [number, bytes] : folder_->take_found()) {
+    auto record = read_job_record(bytes, moment());
+    if (!record && record.error().reason.starts_with("is of version ")) {
+      return failure(fmt::format(
+          "--state: a record in \"{}\" {}: use the cpprund that wrote it, or another folder", path_,
+          record.error().reason));
+    }
+    const bool is_twice = record && !jobs.insert(record->job()).second;
+    if (!record || is_twice) {
+      folder_->set_aside(
+          number, is_twice ? "is of a job of which there is another file" : record.error().reason);
+      continue;
+    }
+    folder_->adopt(number, record->job());
+    server.recover(*std::move(record));
+    ++count;
+  }
+  log_.say(LogLevel::info, fmt::format("keeps what it has to know of its jobs in \"{}\"; {} of "
+                                       "them {} to go on",
+                                       path_, count, count == 1 ? "is" : "are"));
+  return {};
+}
+
+}  // namespace cpprun

@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "rendezvous/daemon/io/state_writer.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <cstring>
+#include <memory>
+#include <optional>
+#include <string_view>
+
+#include "proto/text.h"
+#include "rendezvous/io/file_descriptor.h"
+#include "rendezvous/io/write_all.h"
+
+namespace cpprun {
+
+namespace {
+
+constexpr const char* ready = "state";
+constexpr const char* unfinished = "new";
+constexpr off_t file_bytes_max = 64 * 1024 * 1024;
+
+// What is read of a descriptor, from its beginning.
+Result<std::string> read_whole(int descriptor) {
+  struct stat facts {};
+  if (::fstat(descriptor, &facts) != 0) return failure(errno_text(errno));
+  if (!S_ISREG(facts.st_mode)) return failure("is no file");
+  if (facts.st_size > file_bytes_max) return failure("is too large for a record");
+  std::string bytes(static_cast<std::size_t>(facts.st_size), '\0');
+  std::size_t done = 0;
+  while (done < bytes.size()) {
+    const auto got =
+        ::pread(descriptor, bytes.data() + done, bytes.size() - done, static_cast<off_t>(done));
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) return failure(errno_text(errno));
+    if (got == 0) break;
+    done += static_cast<std::size_t>(got);
+  }
+  bytes.resize(done);
+  return bytes;
+}
+
+// 0, or errno; then what was there before is there still.
+int replace(int folder, std::uint64_t number, const std::string& bytes) {
+  const std::string name = state_name(number, unfinished);
+  const FileDescriptor file(
+      ::openat(folder, name.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600));
+  if (!file) return errno;
+  int wrong = 0;
+  if (write_all(file.get(), bytes) < bytes.size()) {
+    wrong = errno;
+  } else if (::renameat(folder, name.c_str(), folder, state_name(number, ready).c_str()) != 0) {
+    wrong = errno;
+  }
+  if (wrong != 0) ::unlinkat(folder, name.c_str(), 0);
+  return wrong;
+}
+
+int remove(int folder, std::uint64_t number) {
+  return ::unlinkat(folder, state_name(number, ready).c_str(), 0) == 0 || errno == ENOENT ? 0
+                                                                                          : errno;
+}
+
+struct Received {
+  StateOrder order;
+  FileDescriptor record;
+};
+
+// The descriptor that came with a message.
+FileDescriptor passed_with(msghdr& message) {
+  const cmsghdr* const control = CMSG_FIRSTHDR(&message);
+  if (control == nullptr || control->cmsg_type != SCM_RIGHTS) return {};
+  int descriptor = -1;
+  std::memcpy(&descriptor, CMSG_DATA(control), sizeof descriptor);
+  return FileDescriptor(descriptor);
+}
+
+// Nothing: nobody is there who could order anything.
+std::optional<Received> receive(int orders) {
+  Received received;
+  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))];
+  iovec part{&received.order, sizeof received.order};
+  msghdr message{};
+  message.msg_iov = &part;
+  message.msg_iovlen = 1;
+  message.msg_control = control;
+  message.msg_controllen = sizeof control;
+  while (true) {
+    const auto got = ::recvmsg(orders, &message, MSG_CMSG_CLOEXEC);
+    // Reset: whoever is gone has left answers unread, and before that orders for us.
+    if (got < 0 && (errno == EINTR || errno == ECONNRESET)) continue;
+    if (got != sizeof received.order) return std::nullopt;
+    received.record = passed_with(message);
+    return received;
+  }
+}
+
+int carry_out(int folder, const Received& received) {
+  if (received.order.is_kept == 0) return remove(folder, received.order.number);
+  // It was lost on the way, where this process may have no more descriptors.
+  if (!received.record) return EMFILE;
+  const auto bytes = read_whole(received.record.get());
+  return bytes ? replace(folder, received.order.number, *bytes) : EIO;
+}
+
+// The number in "job-7.ENDING".
+std::optional<std::uint64_t> number_of(std::string_view name, std::string_view ending) {
+  if (!name.starts_with("job-")) return std::nullopt;
+  name.remove_prefix(4);
+  std::uint64_t number = 0;
+  const auto [rest, error] = std::from_chars(name.data(), name.data() + name.size(), number);
+  if (error != std::errc{} || rest == name.data()) return std::nullopt;
+  // As it is written here, and not "job-007".
+  return name == fmt::format("{}.{}", number, ending) ? std::optional(number) : std::nullopt;
+}
+
+}  // namespace
+
+std::string state_name(std::uint64_t number, const char* ending) {
+  return fmt::format("job-{}.{}", number, ending);
+}
+
+void write_states(int folder, int orders) {
+  while (const auto received = receive(orders)) {
+    const StateAnswer answer{received->order.ticket, carry_out(folder, *received)};
+    // Nobody may be there to hear it, which is no reason to stop.
+    (void)!::send(orders, &answer, sizeof answer, MSG_NOSIGNAL | MSG_DONTWAIT);
+  }
+}
+
+int hand_over(int orders, const StateOrder& order, const std::string* record) {
+  FileDescriptor file;
+  if (record != nullptr) {
+    file.reset(::memfd_create("job-state", MFD_CLOEXEC));
+    if (!file) return errno;
+    if (write_all(file.get(), *record) < record->size()) return errno;
+  }
+  StateOrder copy = order;
+  iovec part{&copy, sizeof copy};
+  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
+  msghdr message{};
+  message.msg_iov = &part;
+  message.msg_iovlen = 1;
+  if (file) {
+    message.msg_control = control;
+    message.msg_controllen = sizeof control;
+    cmsghdr* const header = CMSG_FIRSTHDR(&message);
+    header->cmsg_level = SOL_SOCKET;
+    header->cmsg_type = SCM_RIGHTS;
+    header->cmsg_len = CMSG_LEN(sizeof(int));
+    const int descriptor = file.get();
+    std::memcpy(CMSG_DATA(header), &descriptor, sizeof descriptor);
+  }
+  return ::sendmsg(orders, &message, MSG_NOSIGNAL | MSG_DONTWAIT) < 0 ? errno : 0;
+}
+
+Result<StateFiles> read_states(const std::string& path) {
+  const std::unique_ptr<DIR, int (*)(DIR*)> entries(::opendir(path.c_str()), &::closedir);
+  if (entries == nullptr) return failure("cannot be read: " + errno_text(errno));
+  const int folder = ::dirfd(entries.get());
+  StateFiles found;
+  while (const dirent* const entry = ::readdir(entries.get())) {
+    if (number_of(entry->d_name, unfinished)) ::unlinkat(folder, entry->d_name, 0);
+    const auto number = number_of(entry->d_name, ready);
+    const auto any = number ? number : number_of(entry->d_name, "damaged");
+    found.last_number = std::max(found.last_number, any.value_or(0));
+    if (!number) continue;
+    const FileDescriptor file(
+        ::openat(folder, entry->d_name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
+    auto bytes = file ? read_whole(file.get()) : failure("cannot be read: " + errno_text(errno));
+    if (!bytes) found.wrong.push_back(fmt::format("{} {}", entry->d_name, bytes.error().reason));
+    if (!bytes) continue;
+    found.files.push_back({*number, *std::move(bytes)});
+  }
+  std::ranges::sort(found.files, {}, &StateFiles::File::number);
+  return found;
+}
+
+}  // namespace cpprun

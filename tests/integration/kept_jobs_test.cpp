@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// A cpprund that keeps what it has to know of its jobs (--state): they go on when it is killed,
+// ended or upgraded, and begun anew.
+
+#include <doctest/doctest.h>
+#include <signal.h>
+
+#include "tests/integration/cluster.h"
+
+using namespace cpprun::integration;
+
+namespace {
+
+// On host 0, where no node of a job runs, with a folder that outlives it.
+struct Site {
+  explicit Site(std::string nodes) : cluster(3, std::move(nodes)) {}
+
+  Command daemon() const {
+    return Command(cluster.hosts.on(0, {from_build("CPPRUND"), "--host=" + Hosts::address(0),
+                                        "--port=29500", "--state=" + state.path(),
+                                        // Killed, it could not remove its socket for tools.
+                                        "--status-access=none"}),
+                   cluster.options());
+  }
+  // Nothing is kept of a job that is over, and nobody of a daemon's is left.
+  void expect_nothing_left() const {
+    cluster.expect_nothing_left();
+    CHECK(state.entries() == std::vector<std::string>{"lock"});
+  }
+  Cluster cluster;
+  Folder state;
+};
+
+void kill_at_once(Command& daemon) {
+  daemon.signal(SIGKILL);
+  CHECK(daemon.wait_for_exit() == 137);
+}
+
+}  // namespace
+
+TEST_CASE(
+    "a job goes on when its daemon is killed or ended and begun anew, and no restart is spent") {
+  const Site site("2");
+  const Cluster& cluster = site.cluster;
+  if (!cluster.hosts.why_not().empty()) return skip(cluster.hosts.why_not());
+  Command daemon = site.daemon();
+  daemon.expect_out("\n");
+  // Without --max-restarts: whoever is lost is lost.
+  Command first(cluster.node(1), cluster.options());
+  Command second(cluster.node(2), cluster.options());
+  expect_each({&first, &second}, " of 2, restart 0\n");
+  kill_at_once(daemon);
+  Command again = site.daemon();
+  expect_each({&first, &second}, " of 2, restart 0\n", 2);
+  for (Command* const each : {&first, &second}) {
+    each->expect_err("its cpprund was ended and begun anew, and the store of the round was lost");
+  }
+  again.expect_err("job \"cluster\" goes on: its 2 nodes have 2 s to come back");
+  again.signal(SIGTERM);  // As for an upgrade.
+  CHECK(again.wait().code == 0);
+  Command upgraded = site.daemon();
+  expect_each({&first, &second}, " of 2, restart 0\n", 3);
+  end_all(first, {&second});
+  upgraded.expect_err("job \"cluster\" is over");
+  upgraded.signal(SIGTERM);
+  CHECK(upgraded.wait().code == 0);
+  site.expect_nothing_left();
+}
+
+TEST_CASE("what was used of the restarts is used, whichever daemon counts") {
+  const Site site("2");
+  const Cluster& cluster = site.cluster;
+  if (!cluster.hosts.why_not().empty()) return skip(cluster.hosts.why_not());
+  Command daemon = site.daemon();
+  daemon.expect_out("\n");
+  const Words flags = {"--max-restarts=1"};
+  Command first(cluster.node(1, flags), cluster.options());
+  Command second(cluster.node(2, flags), cluster.options());
+  expect_each({&first, &second}, " of 2, restart 0\n");
+  ::kill(pid_of(second, "1"), SIGKILL);
+  expect_each({&first, &second}, " of 2, restart 1\n");
+  kill_at_once(daemon);
+  Command again = site.daemon();
+  expect_each({&first, &second}, " of 2, restart 1\n", 2);
+  ::kill(pid_of(second, "1"), SIGKILL);
+  for (Command* const each : {&first, &second}) {
+    const auto ended = each->wait();
+    CHECK(ended.code == 137);
+    CHECK(contains(ended.err, "all 1 restarts are used"));
+  }
+  again.expect_err("job \"cluster\" is over");
+  again.signal(SIGTERM);
+  CHECK(again.wait().code == 0);
+  site.expect_nothing_left();
+}
+
+TEST_CASE("who is not there when the next daemon begins is lost, and the job ends as ever") {
+  const Site site("2");
+  const Cluster& cluster = site.cluster;
+  if (!cluster.hosts.why_not().empty()) return skip(cluster.hosts.why_not());
+  Command daemon = site.daemon();
+  daemon.expect_out("\n");
+  Command first(cluster.node(1), cluster.options());
+  Command second(cluster.node(2), cluster.options());
+  expect_each({&first, &second}, " of 2, restart 0\n");
+  kill_at_once(daemon);
+  second.signal(SIGKILL);
+  second.wait_for_exit();
+  Command again = site.daemon();
+  const auto ended = first.wait();
+  CHECK(ended.code == 1);
+  CHECK(contains(ended.err, "is lost"));
+  again.expect_err("job \"cluster\" is over");
+  again.signal(SIGTERM);
+  CHECK(again.wait().code == 0);
+  site.expect_nothing_left();
+}
+
+TEST_CASE("a folder that cannot be had is refused before anybody is served") {
+  const Folder folder;
+  Command daemon({from_build("CPPRUND"), "--port=0", "--state=" + folder.path() + "/no/where"}, {});
+  const auto refused = daemon.wait();
+  CHECK(refused.code == 1);
+  CHECK(contains(refused.err, "--state: cannot make the folder"));
+}
