@@ -241,8 +241,9 @@ class SlurmTest(unittest.TestCase):
             "scontrol", "show", "job", job).stdout, "the end of its time", seconds=240)
         self.slurm.wait_until(lambda: '"ended"' in self.slurm.text("late.json"), "a report")
         self.assertEqual(json.loads(self.slurm.text("late.json"))["exit_code"], 143)
-        for rank in (0, 1):
-            self.assertTrue(os.path.exists(self.slurm.path(f"late-{rank}")), f"rank {rank} saved")
+        # The report is node 0's: the other node's worker may be a moment behind.
+        self.slurm.wait_until(lambda: all(os.path.exists(self.slurm.path(f"late-{rank}"))
+                                          for rank in (0, 1)), "each worker has saved")
         self.expect_nobody()
 
     def test_scancel_leaves_a_report_and_nobody(self):
