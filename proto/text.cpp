@@ -35,6 +35,29 @@ std::optional<int> whole_number(std::string_view text) {
   return exact_number<int>(text);
 }
 
+std::string hex_of(std::string_view bytes) {
+  constexpr std::string_view digits = "0123456789abcdef";
+  std::string text;
+  text.reserve(2 * bytes.size());
+  for (const unsigned char byte : bytes) {
+    text.push_back(digits[byte >> 4]);
+    text.push_back(digits[byte & 0xF]);
+  }
+  return text;
+}
+
+std::optional<std::string> bytes_of_hex(std::string_view digits) {
+  if (digits.size() % 2 != 0) return std::nullopt;
+  std::string bytes;
+  bytes.reserve(digits.size() / 2);
+  for (std::size_t at = 0; at < digits.size(); at += 2) {
+    const auto byte = hex_number<unsigned char>(digits.substr(at, 2));
+    if (!byte) return std::nullopt;
+    bytes.push_back(static_cast<char>(*byte));
+  }
+  return bytes;
+}
+
 std::string errno_text(int error_number) {
   return std::generic_category().message(error_number);
 }

@@ -50,6 +50,10 @@ std::optional<N> hex_number(std::string_view text) {
   return error == std::errc{} && end == stop ? std::optional<N>(number) : std::nullopt;
 }
 
+// Bytes of any kind as two digits each, and back; nothing where that is not what they are.
+std::string hex_of(std::string_view bytes);
+std::optional<std::string> bytes_of_hex(std::string_view digits);
+
 // What an errno says, as "No such file or directory".
 std::string errno_text(int error_number);
 

@@ -18,6 +18,7 @@
 #include "proto/link/message_members.h"
 #include "proto/link/time_use_json.h"
 #include "proto/plain_text.h"
+#include "proto/text.h"
 
 namespace cpprun::link {
 
@@ -57,6 +58,9 @@ struct Writer {
   void where_known(const char* key, const Whole<Unit, const Duration>& value) {
     if (value.duration >= Unit{1}) (*this)(key, value);
   }
+  void where_known(const char* key, const Flag<const bool>& value) {
+    if (value.is_set) object[key] = 1;
+  }
   void operator()(const char* key, const std::vector<WorkerFigures>& value) {
     object[key] = rows_of(value);
   }
@@ -74,6 +78,9 @@ struct Writer {
       rows.push_back({each.rank.value, each.group_rank.value, status});
     }
     object[key] = std::move(rows);
+  }
+  void operator()(const char* key, const Hex<const std::string>& value) {
+    object[key] = hex_of(value.bytes);
   }
   void operator()(const char* key, const TimeUse& value) { object[key] = time_use_json(value); }
   void operator()(const char* key, const Failure& value) {
@@ -134,6 +141,9 @@ struct Reader {
   void where_known(const char* key, Value&& value) {
     if (object.contains(key)) (*this)(key, std::forward<Value>(value));
   }
+  void operator()(const char* key, const Flag<bool>& value) {
+    value.is_set = whole<int>(key, object.at(key)) != 0;
+  }
   void operator()(const char* key, std::vector<WorkerFigures>& value) {
     auto read = figures_in(object.at(key));
     if (!read) throw BadNumber{std::move(read.error().reason)};
@@ -170,6 +180,11 @@ struct Reader {
                        .group_rank = GroupRank{whole<int>(key, row.at(1))},
                        .status = {.signalled = status < 0, .value = std::abs(status)}});
     }
+  }
+  void operator()(const char* key, const Hex<std::string>& value) {
+    auto read = bytes_of_hex(object.at(key).get<std::string>());
+    if (!read) throw BadNumber{fmt::format("{} is not hexadecimal", key)};
+    value.bytes = std::move(*read);
   }
   void operator()(const char* key, TimeUse& value) {
     auto read = time_use_of(object.at(key));

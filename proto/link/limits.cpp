@@ -11,6 +11,7 @@
 
 #include "proto/bounds.h"
 #include "proto/machine.h"
+#include "proto/standby_bounds.h"
 
 namespace cpprun::link {
 
@@ -107,6 +108,8 @@ void limits_of(Check& check, const WhoHosts& question) {
   check.text("a job's id", question.job, bounds::job_id_bytes_max * bytes_a_byte_max);
   check.text("a host", question.host, bounds::host_bytes_max);
   check.number("pid", question.pid, 0, any);
+  check.text("an address", question.leads_address, bounds::address_bytes_max);
+  check.number("leads_port", question.leads_port, 0, ports_max);
 }
 
 void limits_of(Check& check, const Hosts& answer) {
@@ -137,6 +140,26 @@ void limits_of(Check& check, const Heartbeat& beat) {
 
 void limits_of(Check& check, const Drained& drained) {
   milliseconds(check, "unsaved_ms", drained.unsaved, bounds::agent_time_max);
+}
+
+void limits_of(Check& check, const Record& record) {
+  check.number("parts", record.parts, 1, bounds::record_parts_max);
+  check.number("part", record.part, 0, std::max(1, record.parts) - 1);
+  check.count("bytes", record.bytes.size(), bounds::record_part_bytes_max);
+}
+
+void limits_of(Check& check, const Stands& stands) {
+  check.number("port", stands.port, 1, ports_max);
+}
+
+void limits_of(Check& check, const Standby& standby) {
+  check.text("an address", standby.address, bounds::address_bytes_max);
+  check.number("port", standby.port, 1, ports_max);
+}
+
+void limits_of(Check& check, const Led& led) {
+  check.text("an address", led.address, bounds::address_bytes_max);
+  check.number("port", led.port, 1, ports_max);
 }
 
 // Each of the numbers has been looked at by the codec.
@@ -192,6 +215,7 @@ std::optional<std::string> beyond_limits(const Message& message) {
                  [&](const Refused& m) { sentence(check, "a reason", m.reason); },
                  [&](const Drain& m) { sentence(check, "a reason", m.reason); },
                  [&](const Dismissed& m) { sentence(check, "a reason", m.reason); },
+                 [&](const NotLeading& m) { sentence(check, "a reason", m.reason); },
                  [&](const auto& m) { limits_of(check, m); },
              },
              message);

@@ -96,6 +96,11 @@ struct Join {
   // The workers of this job speak to a store of their own agent's, which forwards it through its
   // link (--store=local). Every node has to say the same.
   bool store_is_local = false;
+  // This agent can go on with the job where its coordinator is lost (--standby).
+  bool can_lead = false;
+  // Its lease in that round has ended, and it is the vote of a node of that round for the standby
+  // it is said to: from here on this agent follows nobody else until it hears NotLeading. 0: none.
+  RoundNumber vote{};
   friend bool operator==(const Join&, const Join&) = default;
 };
 
@@ -108,6 +113,10 @@ struct WhoHosts {
   int pid = 0;
   std::uint32_t agent = 0;
   bool joins = false;  // a node that asks for a seat through another link, and no master
+  // Where the asker leads that job since its master was lost; port 0: it does not. A master that
+  // has come anew sends its nodes there, and itself.
+  std::string leads_address = {};
+  int leads_port = 0;
   friend bool operator==(const WhoHosts&, const WhoHosts&) = default;
 };
 
@@ -119,7 +128,7 @@ struct Failed {
   friend bool operator==(const Failed&, const Failed&) = default;
 };
 
-// Every worker of this node exited with 0.
+// Every worker of this node exited with 0; it votes no more in that round.
 struct Succeeded {
   RoundNumber round{};
   friend bool operator==(const Succeeded&, const Succeeded&) = default;
@@ -140,6 +149,8 @@ struct Drained {
   Duration unsaved{};
   // The farthest any worker here has come, by its beats; zeros: not known.
   Reached reached = {};
+  // The coordinator has asked for it: this node votes no more in that round.
+  bool asked = false;
   friend bool operator==(const Drained&, const Drained&) = default;
 };
 
@@ -161,6 +172,9 @@ struct Heartbeat {
   // In an answer: somebody looks at this job. Say now what your workers do, and for so long at once
   // whatever changes about them. 0: nobody does. Travels in milliseconds.
   Duration watch{};
+  // In an answer, where there is a standby: the coordinator's clock. The next heartbeat says it
+  // again, and so the coordinator knows until when this node follows nobody else.
+  AgentTime moment{};
   friend bool operator==(const Heartbeat&, const Heartbeat&) = default;
 };
 
@@ -170,6 +184,13 @@ struct Status {
   RoundNumber round{};
   std::vector<WorkerFigures> workers = {};  // in order of local rank, each once
   friend bool operator==(const Status&, const Status&) = default;
+};
+
+// The standby can be met there, from that round on.
+struct Stands {
+  RoundNumber round{};
+  int port = 0;
+  friend bool operator==(const Stands&, const Stands&) = default;
 };
 
 // --- coordinator → agent
@@ -239,6 +260,39 @@ struct Dismissed {
   friend bool operator==(const Dismissed&, const Dismissed&) = default;
 };
 
+// What the coordinator leaves of the job, to the node that goes on with it if the coordinator is
+// lost: a JobRecord's bytes (rendezvous/job/job_record_json.h) in parts, in order. Its round is the
+// one that runs.
+struct Record {
+  RoundNumber round{};
+  int part = 0;   // from 0
+  int parts = 1;  // in all
+  std::string bytes;
+  friend bool operator==(const Record&, const Record&) = default;
+};
+
+// Where the node is met that goes on with the job if the coordinator is lost, in that round.
+struct Standby {
+  RoundNumber round{};
+  std::string address;  // numeric
+  int port = 0;
+  friend bool operator==(const Standby&, const Standby&) = default;
+};
+
+// The standby's answer to a join where the coordinator is not lost: that one is to be asked. A vote
+// that came with it was not counted, and never will be. The link is closed after it.
+struct NotLeading {
+  std::string reason;
+  friend bool operator==(const NotLeading&, const NotLeading&) = default;
+};
+
+// This job is led there since its master was lost: ask for a seat there.
+struct Led {
+  std::string address;  // numeric
+  int port = 0;
+  friend bool operator==(const Led&, const Led&) = default;
+};
+
 // The job is over. `exit_code` is what every agent returns; `root` is what failed first.
 struct Finish {
   int exit_code = 0;
@@ -253,6 +307,7 @@ struct Finish {
 };
 
 using Message = std::variant<Join, Failed, Succeeded, Drained, Leave, Heartbeat, Waiting, Refused,
-                             Sealed, Drain, Finish, WhoHosts, Hosts, Save, Dismissed, Status>;
+                             Sealed, Drain, Finish, WhoHosts, Hosts, Save, Dismissed, Status,
+                             Record, Stands, Standby, NotLeading, Led>;
 
 }  // namespace cpprun::link

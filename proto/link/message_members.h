@@ -41,6 +41,7 @@ void each_member(M& m, F&& f)
       f.where_known("fruitless", m.restarts.fruitless_max);
   f.where_known("host_failures", m.restarts.host_limit.failures);
   f.where_known("host_window_ms", milliseconds(m.restarts.host_limit.window));
+  f.where_known("go", Flag{m.can_lead}), f.where_known("vote", m.vote.value);
 }
 
 template <class M, class F>
@@ -63,6 +64,7 @@ void each_member(M& m, F&& f)
 {
   f("round", m.round.value), f.where_known("unsaved_ms", milliseconds(m.unsaved));
   f.where_known("step", m.reached.step), f.where_known("saved", m.reached.checkpoint_step);
+  f.where_known("asked", m.asked);
 }
 
 template <class M, class F>
@@ -84,7 +86,7 @@ void each_member(M& m, F&& f)
   requires std::same_as<std::remove_const_t<M>, Heartbeat>
 {
   f("sent", m.sent), f("trip", microseconds(m.round_trip));
-  f.where_known("watch_ms", milliseconds(m.watch));
+  f.where_known("watch_ms", milliseconds(m.watch)), f.where_known("moment", m.moment);
 }
 
 template <class M, class F>
@@ -97,7 +99,8 @@ void each_member(M& m, F&& f)
 template <class M, class F>
 void each_member(M& m, F&& f)
   requires std::same_as<std::remove_const_t<M>, Refused> ||
-           std::same_as<std::remove_const_t<M>, Dismissed>
+           std::same_as<std::remove_const_t<M>, Dismissed> ||
+           std::same_as<std::remove_const_t<M>, NotLeading>
 {
   f("reason", m.reason);
 }
@@ -140,6 +143,7 @@ void each_member(M& m, F&& f)
 {
   f("job", m.job), f("host", m.host), f("pid", m.pid), f("agent", m.agent);
   f.where_known("joins", m.joins);
+  f.where_known("leads_at", m.leads_address), f.where_known("leads_port", m.leads_port);
 }
 
 template <class M, class F>
@@ -147,6 +151,34 @@ void each_member(M& m, F&& f)
   requires std::same_as<std::remove_const_t<M>, Hosts>
 {
   f("job", m.job), f("host", m.host), f("pid", m.pid), f("itself", m.itself);
+}
+
+template <class M, class F>
+void each_member(M& m, F&& f)
+  requires std::same_as<std::remove_const_t<M>, Record>
+{
+  f("round", m.round.value), f("part", m.part), f("parts", m.parts), f("bytes", Hex{m.bytes});
+}
+
+template <class M, class F>
+void each_member(M& m, F&& f)
+  requires std::same_as<std::remove_const_t<M>, Stands>
+{
+  f("round", m.round.value), f("port", m.port);
+}
+
+template <class M, class F>
+void each_member(M& m, F&& f)
+  requires std::same_as<std::remove_const_t<M>, Standby>
+{
+  f("round", m.round.value), f("address", m.address), f("port", m.port);
+}
+
+template <class M, class F>
+void each_member(M& m, F&& f)
+  requires std::same_as<std::remove_const_t<M>, Led>
+{
+  f("address", m.address), f("port", m.port);
 }
 
 template <class M>
@@ -167,6 +199,11 @@ constexpr std::string_view name_of() {
   if constexpr (std::same_as<M, Save>) return "save";
   if constexpr (std::same_as<M, Dismissed>) return "dismissed";
   if constexpr (std::same_as<M, Status>) return "status";
+  if constexpr (std::same_as<M, Record>) return "record";
+  if constexpr (std::same_as<M, Stands>) return "stands";
+  if constexpr (std::same_as<M, Standby>) return "standby";
+  if constexpr (std::same_as<M, NotLeading>) return "not_leading";
+  if constexpr (std::same_as<M, Led>) return "led";
 }
 
 }  // namespace cpprun::link

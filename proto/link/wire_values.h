@@ -17,6 +17,22 @@ struct Idle {
 template <class Flag>
 Idle(Flag&, Flag&) -> Idle<Flag>;
 
+// Bytes of any kind, as two hexadecimal digits each: JSON has no other place for them.
+template <class Text>
+struct Hex {
+  Text& bytes;
+};
+template <class Text>
+Hex(Text&) -> Hex<Text>;
+
+// A flag that travels as a 1 where it is set, and else not at all.
+template <class Bool>
+struct Flag {
+  Bool& is_set;
+};
+template <class Bool>
+Flag(Bool&) -> Flag<Bool>;
+
 // A duration that travels as a whole number of such units; what is finer is left out.
 template <class Unit, class Value>
 struct Whole {

@@ -77,6 +77,15 @@ TEST_CASE("every other link message survives the wire") {
                            .unsaved = std::chrono::milliseconds(754'321),
                            .reached = {12'345'678'901, 12'345'000'000}});
   check_round_trip(Join{.job = "j", .host = "h", .after = RoundNumber{2}, .idle = true});
+  check_round_trip(Join{.job = "j", .host = "h", .can_lead = true, .vote = RoundNumber{7}});
+  check_round_trip(Drained{.round = RoundNumber{1}, .asked = true});
+  check_round_trip(Heartbeat{.sent = AgentTime{5}, .moment = AgentTime{123'456'789}});
+  check_round_trip(Record{RoundNumber{3}, 1, 2, std::string("a\0\xFF\"\n", 5)});
+  check_round_trip(Stands{RoundNumber{3}, 29500});
+  check_round_trip(Standby{RoundNumber{3}, "fd00::2", 29500});
+  check_round_trip(NotLeading{"the coordinator answers again"});
+  check_round_trip(Led{"10.0.0.7", 29500});
+  check_round_trip(WhoHosts{.job = "j", .host = "h", .leads_address = "10.0.0.7", .leads_port = 1});
   check_round_trip(Leave{.signal = 15, .reason = "asked to stop"});
   check_round_trip(Leave{.signal = 15, .reason = "asked to stop", .asked = AgentTime{7}});
   check_round_trip(Heartbeat{});

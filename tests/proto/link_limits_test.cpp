@@ -161,3 +161,19 @@ TEST_CASE("a save names a signal that there is") {
   CHECK(refusal_of(Save{.signal = 0}).find("signal=0") != std::string::npos);
   CHECK(refusal_of(Save{.signal = 65}).find("signal=65") != std::string::npos);
 }
+
+TEST_CASE("what is left to a standby comes in parts that fit, and its place is one") {
+  CHECK(refusal_of(Record{RoundNumber{1}, 2, 3, std::string(12 * 1024, '\xFF')}).empty());
+  CHECK(refusal_of(Record{RoundNumber{1}, 0, 1, std::string(12 * 1024 + 1, 'x')})
+            .find("12289 bytes") != std::string::npos);
+  CHECK(refusal_of(Record{RoundNumber{1}, 3, 3, "x"}).find("part=3") != std::string::npos);
+  CHECK(refusal_of(Record{RoundNumber{1}, 0, 1025, "x"}).find("parts=1025") != std::string::npos);
+  CHECK(refusal_of(Stands{RoundNumber{1}, 0}).find("port=0") != std::string::npos);
+  CHECK(refusal_of(Standby{RoundNumber{1}, std::string(46, '1'), 1}).find("46 bytes") !=
+        std::string::npos);
+  CHECK(refusal_of(Led{"10.0.0.1", 65'536}).find("port=65536") != std::string::npos);
+  CHECK(refusal_of(WhoHosts{.job = "j", .host = "h", .leads_port = -1}).find("leads_port=-1") !=
+        std::string::npos);
+  CHECK(refusal_of_text(R"({"say":"record","round":1,"part":0,"parts":1,"bytes":"0g"})")
+            .find("bytes is not hexadecimal") != std::string::npos);
+}

@@ -47,6 +47,18 @@ TEST_CASE("a number to the base 16 has its digits and nothing else") {
   }
 }
 
+TEST_CASE("bytes of any kind come back from their digits") {
+  const std::string bytes("\0a\xFF\n", 4);
+  CHECK(hex_of(bytes) == "0061ff0a");
+  CHECK(bytes_of_hex("0061ff0a") == bytes);
+  CHECK(bytes_of_hex("0061FF0A") == bytes);
+  CHECK(bytes_of_hex("") == "");
+  for (const char* digits : {"0", "0g", "+1", "-1", " 1", "006"}) {
+    CAPTURE(digits);
+    CHECK_FALSE(bytes_of_hex(digits));
+  }
+}
+
 TEST_CASE("texts are alike where only the case of letters differs") {
   CHECK(is_alike("Bearer", "bEARER"));
   CHECK(is_alike("", ""));

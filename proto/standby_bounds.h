@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+// The limits of whoever goes on with a job whose coordinator is lost: the rest of proto/bounds.h.
+
+#include <chrono>
+#include <cstddef>
+
+namespace cpprun::bounds {
+
+using namespace std::chrono_literals;
+
+// What a coordinator leaves of its job travels in parts, so that heartbeats pass between them. As
+// digits each has twice as many bytes, and still fits a frame of the link.
+inline constexpr std::size_t record_part_bytes_max = 12 * 1024;
+// Half a kilobyte a node: for ten thousand of them, twice over.
+inline constexpr int record_parts_max = 1024;
+// With fewer nodes there is no majority without the coordinator's.
+inline constexpr std::size_t standby_nodes_min = 3;
+// After so much silence of its coordinator a node votes: longer than its lease by what the others'
+// heartbeats need to say again what they have heard.
+constexpr std::chrono::nanoseconds vote_patience(std::chrono::nanoseconds lease) {
+  return lease + lease / 6;
+}
+// Whoever leads a job whose master was lost looks so often whether that one has come anew. A master
+// seals no round of fewer nodes than could be there before it had been found.
+inline constexpr std::chrono::nanoseconds master_look_pause = 2s;
+inline constexpr std::chrono::nanoseconds lead_search = 5s;
+// Masters of before that are looked for, where one after the other was lost.
+inline constexpr std::size_t masters_looked_for_max = 4;
+// How often a coordinator looks until when its nodes follow it: so many times in a lease. What its
+// watchdog knows is never older.
+inline constexpr int lead_looks_per_lease = 8;
+
+}  // namespace cpprun::bounds
