@@ -13,6 +13,7 @@
 #include "launcher/streams.h"
 #include "proto/clock.h"
 #include "proto/restart_rules.h"
+#include "proto/standby_bounds.h"
 #include "rendezvous/log_level.h"
 #include "rendezvous/status/status_access.h"
 
@@ -105,7 +106,7 @@ struct Config {
   std::optional<std::string> local_rank_flag;  // of the script: --<this>=<local rank> comes first
   std::string role = "default";
   RestartRules restarts;
-  std::string restart_state_file = {};  // --restart-state; empty: none is kept
+  std::string restart_state_file = {};        // --restart-state; empty: none is kept
   Duration grace = std::chrono::seconds(30);  // between TERM and KILL
   std::optional<BeatTimeout> beat_timeout;    // nothing: nobody is watched
   std::vector<int> signals;                   // handled ones, by number, each once
@@ -120,6 +121,7 @@ struct Config {
   bool insecure = false;                 // --insecure: says nothing of a job without a secret
   StoreWay store = StoreWay::automatic;  // settled when it is known whether there is a secret
   bool require_secret = false;  // CPPRUN_REQUIRE_SECRET=1: no job of several nodes without one
+  bool standby = true;          // --standby: a job whose master is lost goes on under another node
   StatusAccess status_access = StatusAccess::user;  // who may look by HTTP, where this node hosts
   Program program;
   LogOptions logs;
@@ -128,6 +130,10 @@ struct Config {
   friend bool operator==(const Config&, const Config&) = default;
 
   Duration lease() const { return keep_alive_interval * keep_alive_attempts_max; }
+  bool elastic() const { return nodes_min < nodes_max; }
+  bool may_have_standby() const {
+    return standby && elastic() && nodes_max >= static_cast<int>(bounds::standby_nodes_min);
+  }
   // A lease of one heartbeat would run out while that one is on its way.
   Duration heartbeat() const { return std::min(keep_alive_interval, lease() / 2); }
 };

@@ -26,7 +26,7 @@ Agent::Actions Agent::start(TimePoint now) {
   waiting_for_ = "no answer yet";
   status_due_ = now + bounds::first_status_after;
   Actions actions;
-  actions.emplace_back(agent::Dial{});
+  actions.emplace_back(agent::Dial{config_.endpoint});
   return actions;
 }
 
@@ -68,6 +68,10 @@ void Agent::on(TimePoint now, const agent::Heard& event, Actions& actions) {
                  [&](const link::Finish& m) { finish(now, m, actions); },
                  [&](const link::Save& m) { save(now, m); },
                  [&](const link::Dismissed& m) { dismissed(m, actions); },
+                 [&](const link::Record& m) { record(m, actions); },
+                 [&](const link::Standby& m) { standby(m, actions); },
+                 [&](const link::NotLeading& m) { not_leading(m); },
+                 [&](const link::Led& m) { led(now, m, actions); },
                  [&](const link::Heartbeat& m) { answered(now, m, actions); },
                  [&](const auto&) {
                    const std::string reason = "the master sent a message that only agents send";
@@ -83,6 +87,13 @@ void Agent::on(TimePoint now, const agent::Heard& event, Actions& actions) {
 void Agent::refused(TimePoint now, const std::string& why, Actions& actions) {
   const std::string reason =
       fmt::format("the master at {} refused this node: {}", where_the_master_is(), why);
+  if (facts_.hosts_coordinator && standby_) {
+    // It is our own, and may decide nothing any more.
+    is_deposed_ = true;
+    if (!in_round() || phase_ == Phase::succeeded) return step_down(now, actions);
+    if (!exit_when_settled_ && !seat_lost_) lease_expired(now, why, actions);
+    return;
+  }
   if (!in_round()) return exit({.code = 1, .reason = reason}, actions);
   if (phase_ == Phase::succeeded) return exit({.code = 1, .reason = done_text(reason)}, actions);
   if (!exit_when_settled_ && !seat_lost_) lease_expired(now, reason, actions);
@@ -93,6 +104,7 @@ void Agent::sealed(TimePoint now, const link::Sealed& sealed, Actions& actions) 
   const bool went_on_without = phase_ == Phase::succeeded && sealed.round > sealed_->round;
   if (phase_ != Phase::joining && phase_ != Phase::drained && !went_on_without) return;
   sealed_ = sealed;
+  follow_standby();
   said_in_round_.clear();
   pending_failures_ = {};
   settled_.reset();
@@ -116,6 +128,11 @@ void Agent::sealed(TimePoint now, const link::Sealed& sealed, Actions& actions) 
 
 void Agent::drain(TimePoint now, const link::Drain& drain, Actions& actions) {
   if (!sealed_ || drain.round != sealed_->round) return;
+  drained_.asked = standby_.has_value();
+  may_vote_ = false;
+  if (phase_ == Phase::drained && !std::exchange(drain_asked_, true) && drained_.asked) {
+    say(drained_, actions);
+  }
   if (phase_ == Phase::running) {
     // The last worker may just have ended with 0, and the coordinator waits for our word.
     drain_asked_ = true;
@@ -124,7 +141,7 @@ void Agent::drain(TimePoint now, const link::Drain& drain, Actions& actions) {
   }
   if (phase_ == Phase::succeeded) {
     wait_for_a_seat(now, Phase::drained);
-    say(link::Drained{drain.round}, actions);
+    say(link::Drained{.round = drain.round, .asked = drained_.asked}, actions);
   }
 }
 
@@ -157,7 +174,8 @@ void Agent::on(TimePoint now, const agent::FromWorker& event, Actions& actions) 
   } else if (const auto* failed = std::get_if<supervisor::SpawnFailed>(&event.event)) {
     pending_failures_.noticed(now, failed->local_rank);
   } else if (const auto* beats = std::get_if<supervisor::BeatsSeen>(&event.event)) {
-    drained_ = {sealed_->round, unsaved_of(beats->readings), reached_of(beats->readings)};
+    drained_ = {sealed_->round, unsaved_of(beats->readings), reached_of(beats->readings),
+                drained_.asked};
   }
   const auto told =
       std::visit([](const auto& each) { return supervisor::Event{each}; }, event.event);
@@ -258,6 +276,7 @@ void Agent::conclude_if_examined(TimePoint now, Actions& actions) {
   const bool undisturbed = settled.drain_reason.empty() && !drain_asked_ && !stopped_by_;
   if (!settled.first_failure && undisturbed) {
     phase_.become(Phase::succeeded);
+    may_vote_ = false;
     say(link::Succeeded{sealed_->round}, actions);
     return;
   }
@@ -288,12 +307,14 @@ Agent::Actions Agent::advance(TimePoint now) {
   fence_if_late(now, actions);
   if (phase_ == Phase::over) return actions;
   check_link(now, actions);
+  stand_if_due(now, actions);
   ask_how_it_ended(now, actions);
   if (supervisor_ && phase_ == Phase::running) {
     pass_on(now, supervisor_->advance(now), actions);
   }
   save_if_due(now, actions);
   ask_for_rivals(now, actions);
+  look_for_old_masters(now, actions);
   look_at_world(now, actions);
   if (status_due_ && *status_due_ <= now) {
     status_due_.reset();
@@ -331,6 +352,9 @@ std::optional<TimePoint> Agent::next_deadline() const {
   consider(seat_deadline_);
   if (supervisor_ && phase_ == Phase::running) consider(supervisor_->next_deadline());
   if (saving_) consider(saving_->at);
+  if (const auto at = stands_at()) consider(*at);
+  if (!old_masters_.empty()) consider(master_look_due_);
+  if (const auto until = own_lead_ends_at()) consider(*until);
   if (link_.up() && !link_.local()) consider(link_.silent_at());
   if (has_a_seat_to_lose() || asks_how_it_ended()) consider(link_.lease_over_at());
   return soonest;

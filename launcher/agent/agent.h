@@ -90,6 +90,16 @@ class Agent {
   void on(TimePoint now, const agent::WorkersSeen& event, Actions& actions);
   void on(TimePoint now, const agent::Signalled& event, Actions& actions);
 
+  void on(TimePoint now, const agent::StandsBy& event, Actions& actions);
+  void on(TimePoint now, const agent::Leads& event, Actions& actions);
+  void on(TimePoint now, const agent::LeadsUntil& event, Actions& actions);
+
+  void record(const link::Record& record, Actions& actions);
+  void standby(const link::Standby& standby, Actions& actions);
+  void not_leading(const link::NotLeading& answer);
+  void led(TimePoint now, const link::Led& led, Actions& actions);
+  void look_for_old_masters(TimePoint now, Actions& actions);
+  void ask_standby_again(TimePoint now);
   void sealed(TimePoint now, const link::Sealed& sealed, Actions& actions);
   void drain(TimePoint now, const link::Drain& drain, Actions& actions);
   void finish(TimePoint now, const link::Finish& finish, Actions& actions);
@@ -104,6 +114,16 @@ class Agent {
   bool asks_how_it_ended() const;
   void ask_how_it_ended(TimePoint now, Actions& actions);
   void lease_expired(TimePoint now, const std::string& why, Actions& actions);
+  bool is_the_standby() const;
+  void consider_voting();
+  void dial(TimePoint now, Actions& actions);
+  RoundNumber vote_on_this_link(Actions& actions);
+  link::Join own_join(TimePoint now, RoundNumber vote) const;
+  std::optional<TimePoint> own_lead_ends_at() const;
+  std::optional<TimePoint> stands_at() const;
+  void stand_if_due(TimePoint now, Actions& actions);
+  void follow_standby();
+  void step_down(TimePoint now, Actions& actions);
   void rejoin(TimePoint now, Actions& actions);
   void hang_up(TimePoint now, const std::string& reason, Actions& actions);
   void stop_workers(TimePoint now, const std::string& reason, int signal, Actions& actions);
@@ -155,6 +175,27 @@ class Agent {
   std::optional<int> stopped_by_;  // the first signal that arrived
   std::optional<agent::Exit> exit_when_settled_;
   std::optional<std::string> seat_lost_;  // why; set until nobody of the round is alive here
+  // --- who goes on with the job if its coordinator is lost (agent_standby.cpp) ---
+  std::optional<link::Standby> standby_;  // of the round in sealed_, or of the one that was lost
+  bool may_vote_ = false;                 // in that round, if the lease ends
+  link::Record record_;                   // as far as it has come
+  std::optional<agent::StandsBy> own_standby_;  // that is this node, where it may be
+  // Our vote in a round whose lease has ended, and from when on it may be given; until we follow
+  // some coordinator again.
+  struct Vote {
+    RoundNumber round{};
+    TimePoint from{};
+    bool is_given = false;    // the standby has it, or may have
+    int standby_dialled = 0;  // how often in a row
+  };
+  std::optional<Vote> vote_;
+  bool stands_ = false;         // this node is that standby, and has given itself its vote
+  bool is_deposed_ = false;     // this node has the coordinator, which leads no more
+  bool turned_away_ = false;    // it had
+  bool is_at_standby_ = false;  // where the link leads, or was dialled last
+  std::optional<TimePoint> leads_until_;    // see LeadsUntil
+  std::vector<Endpoint> old_masters_ = {};  // where this node leads: who may come anew
+  TimePoint master_look_due_{};
   bool insisted_ = false;
 };
 

@@ -27,6 +27,8 @@ struct LinkUp {
   std::string local_address;
   // What the master's host stands for, where this node hosts the coordinator.
   std::vector<std::string> master_addresses = {};
+  // As NodeFacts has it, where it may be another than at first.
+  std::optional<int> local_store_port = {};
   friend bool operator==(const LinkUp&, const LinkUp&) = default;
 };
 
@@ -79,10 +81,29 @@ struct Signalled {
   friend bool operator==(const Signalled&, const Signalled&) = default;
 };
 
+// The answer to StandBy: the others meet us there.
+struct StandsBy {
+  RoundNumber round{};
+  int port = 0;
+  friend bool operator==(const StandsBy&, const StandsBy&) = default;
+};
+
+// The coordinator in this process had enough votes: it leads the job from now on.
+struct Leads {
+  friend bool operator==(const Leads&, const Leads&) = default;
+};
+
+// Until when the coordinator in this process may decide; nothing: without an end.
+struct LeadsUntil {
+  std::optional<TimePoint> until;
+  friend bool operator==(const LeadsUntil&, const LeadsUntil&) = default;
+};
+
 // --- actions -------------------------------------------------------------------------------------
 
-// Make the link. Answer with LinkUp or LinkDown.
+// Make the link to whoever is there, in place of the one there is. Answer with LinkUp or LinkDown.
 struct Dial {
+  Endpoint at;
   friend bool operator==(const Dial&, const Dial&) = default;
 };
 
@@ -99,8 +120,29 @@ struct HangUp {
 // Ask at each of these addresses, on links of their own, who hosts there.
 struct AskWhoHosts {
   std::vector<std::string> addresses;
+  int port = 0;
   link::WhoHosts question;
   friend bool operator==(const AskWhoHosts&, const AskWhoHosts&) = default;
+};
+
+// This node goes on with the job if its coordinator is lost, with that record of it
+// (rendezvous/job/job_record_json.h): be there for whoever may come. Answer with StandsBy, if that
+// works.
+struct StandBy {
+  RoundNumber round{};
+  std::string record;
+  friend bool operator==(const StandBy&, const StandBy&) = default;
+};
+
+// It may be lost: this is our vote. Or it is not: no vote. Answer with Leads when there are enough.
+struct Stand {
+  link::Join own;
+  friend bool operator==(const Stand&, const Stand&) = default;
+};
+
+// The coordinator in this process leads no more: from now on, links lead elsewhere.
+struct StepDown {
+  friend bool operator==(const StepDown&, const StepDown&) = default;
 };
 
 // A new attempt begins: make room for its logs before anything of it is spawned.
@@ -171,6 +213,11 @@ struct TellNearMiss {
   Duration lease{};
   friend bool operator==(const TellNearMiss&, const TellNearMiss&) = default;
 };
+// For whoever wants to know everything.
+struct TellDetail {
+  std::string sentence;
+  friend bool operator==(const TellDetail&, const TellDetail&) = default;
+};
 struct TellWarning {
   std::string sentence;
   friend bool operator==(const TellWarning&, const TellWarning&) = default;
@@ -192,10 +239,11 @@ struct Exit {
 };
 
 using Event = std::variant<LinkUp, LinkDown, Heard, Answered, FromWorker, Examined, WorldSeen,
-                           WorkersSeen, Signalled>;
-using Action = std::variant<Dial, Say, HangUp, AskWhoHosts, Prepare, Work, Examine, LookAtWorld,
-                            LookAtWorkers, TellStarted, TellWaiting, TellDraining, TellKilling,
-                            TellFailed, TellDiagnosed, TellNote, TellWarning, TellNearMiss, Exit>;
+                           WorkersSeen, Signalled, StandsBy, Leads, LeadsUntil>;
+using Action =
+    std::variant<Dial, Say, HangUp, AskWhoHosts, StandBy, Stand, StepDown, Prepare, Work, Examine,
+                 LookAtWorld, LookAtWorkers, TellStarted, TellWaiting, TellDraining, TellKilling,
+                 TellFailed, TellDiagnosed, TellNote, TellDetail, TellWarning, TellNearMiss, Exit>;
 
 }  // namespace agent
 

@@ -13,6 +13,7 @@
 namespace cpprun {
 
 void Agent::on(TimePoint now, const agent::LinkUp& event, Actions& actions) {
+  if (event.local_store_port) facts_.node.local_store_port = *event.local_store_port;
   if (phase_ == Phase::dialing) {
     const auto& address = config_.local_addr ? *config_.local_addr : event.local_address;
     auto sockets = choose_interfaces(facts_.interfaces, address, config_.nodes_max == 1,
@@ -36,7 +37,8 @@ void Agent::on(TimePoint now, const agent::LinkUp& event, Actions& actions) {
   const JoinState state{.after = sealed_ ? sealed_->round : RoundNumber{},
                         .idle = phase_ == Phase::drained || phase_ == Phase::succeeded,
                         .done = phase_ == Phase::succeeded,
-                        .sent = link_.heartbeat(now).sent};
+                        .sent = link_.heartbeat(now).sent,
+                        .vote = vote_on_this_link(actions)};
   actions.emplace_back(agent::Say{join_message(config_, facts_, state)});
   // What the coordinator may have missed while the link was down. It ignores what it knows already.
   for (const link::Message& message : said_in_round_) actions.emplace_back(agent::Say{message});
@@ -72,11 +74,12 @@ void Agent::ask_for_rivals(TimePoint now, Actions& actions) {
   if (addresses.empty()) return;
   actions.emplace_back(agent::AskWhoHosts{
       std::move(addresses),
+      config_.endpoint.port,
       {.job = config_.job, .host = facts_.host, .pid = facts_.pid, .agent = facts_.agent}});
 }
 
 void Agent::on(TimePoint, const agent::Answered& event, Actions& actions) {
-  if (in_round()) return;
+  if (in_round() || !old_masters_.empty()) return;
   const RivalVerdict verdict = judge_rival(config_, facts_, event.hosts);
   rivals_.stop();  // Whatever it is, it will not be another thing in five seconds.
   if (verdict.same_job) return exit({.code = 1, .reason = verdict.sentence}, actions);
@@ -91,6 +94,7 @@ void Agent::tell_doubt(Actions& actions) {
 
 void Agent::on(TimePoint now, const agent::LinkDown& event, Actions&) {
   link_.went_down(now);
+  ask_standby_again(now);
   waiting_for_ = event.reason;
   if (phase_ == Phase::dialing && facts_.hosts_coordinator) {
     waiting_for_ = unresolved_text(config_, event.reason, facts_.interfaces);
@@ -99,6 +103,7 @@ void Agent::on(TimePoint now, const agent::LinkDown& event, Actions&) {
   }
   if (phase_ == Phase::joining) {
     phase_.become(Phase::dialing);
+    if (!vote_) consider_voting();
     // A spare has waited without a limit, for a master that was there.
     if (!seat_deadline_) wait_for_a_seat(now, Phase::dialing);
   }
@@ -119,7 +124,7 @@ std::string Agent::whose_word_is_missing() const {
 void Agent::check_link(TimePoint now, Actions& actions) {
   const CoordinatorLink::Due due = link_.take_due(now);
   if (due.heartbeat) actions.emplace_back(agent::Say{link_.heartbeat(now)});
-  if (due.dial) actions.emplace_back(agent::Dial{});
+  if (due.dial) dial(now, actions);
   if (link_.silent(now)) {
     const std::string reason =
         fmt::format("nothing was heard from the master for {} s", in_seconds(config_.lease()));
@@ -131,7 +136,7 @@ void Agent::check_link(TimePoint now, Actions& actions) {
 void Agent::answered(TimePoint now, const link::Heartbeat& heartbeat, Actions& actions) {
   const Duration silence = link_.since_last_ack(now);
   const TimePoint proof = link_.proof();
-  link_.answered(now, heartbeat.sent);
+  link_.answered(now, heartbeat.sent, heartbeat.moment);
   const bool has_workers = phase_ == Phase::running || phase_ == Phase::succeeded;
   if (heartbeat.watch > Duration{} && has_workers) {
     look_at_workers(told_figures_.watch(now, heartbeat.watch), actions);
@@ -149,15 +154,23 @@ bool Agent::has_a_seat_to_lose() const {
 }
 
 std::optional<TimePoint> Agent::overdue_at() const {
+  if (const auto until = own_lead_ends_at()) {
+    return *until + std::min(Duration{bounds::fence_margin}, config_.lease() / 10) / 2;
+  }
   if (!has_a_seat_to_lose()) return std::nullopt;
   return link_.overdue_at();
 }
 
 // Our lease is over: the others may have our ranks from now on. Whether that was found out now.
 bool Agent::fence_if_late(TimePoint now, Actions& actions) {
+  if (const auto until = own_lead_ends_at(); until && *until <= now) {
+    lease_expired(now, lead_over_text(), actions);
+    return true;
+  }
   if (!has_a_seat_to_lose() || !link_.lease_is_over(now)) return false;
   const Duration silence = link_.since_last_ack(now);
   const bool slept = now - link_.lease_over_at() > bounds::fence_margin;
+  consider_voting();
   lease_expired(
       now,
       slept ? slept_text(config_.lease(), silence)
@@ -177,6 +190,7 @@ bool Agent::asks_how_it_ended() const {
 void Agent::ask_how_it_ended(TimePoint now, Actions& actions) {
   if (!asks_how_it_ended() || !link_.lease_is_over(now)) return;
   seat_deadline_ = now + config_.join_timeout;
+  consider_voting();
   const std::string gone = master_gone_text(
       where_the_master_is(), link_.up() ? "nothing was heard from the master" : waiting_for_,
       link_.since_last_ack(now));
@@ -201,7 +215,7 @@ void Agent::hang_up(TimePoint now, const std::string& reason, Actions& actions) 
 
 void Agent::rejoin(TimePoint now, Actions& actions) {
   const std::string reason = *std::exchange(seat_lost_, std::nullopt);
-  const bool elastic = config_.nodes_min < config_.nodes_max;
+  const bool elastic = config_.elastic();
   // As the coordinator judges: whoever is lost spends no restart, and its seat waits for it.
   const bool may_restart = config_.restarts.may_restart();
   if (!elastic && !may_restart) {
@@ -214,9 +228,13 @@ void Agent::rejoin(TimePoint now, Actions& actions) {
   pending_failures_ = {};
   status_due_ = now + bounds::status_interval;
   wait_for_a_seat(now, Phase::dialing);
+  if (is_deposed_) return step_down(now, actions);
+  if (facts_.hosts_coordinator) link_.dial_by(now);
+  if (vote_ && !is_the_standby()) link_.dial_by(std::max(now, vote_->from));
 }
 
 std::string Agent::where_the_master_is() const {
+  if (is_at_standby_ && standby_) return to_string(Endpoint{standby_->address, standby_->port});
   return to_string(config_.endpoint);
 }
 

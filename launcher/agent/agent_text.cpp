@@ -26,6 +26,10 @@ std::string slept_text(Duration lease, Duration silence) {
       in_seconds(silence), in_seconds(lease));
 }
 
+std::string lead_over_text() {
+  return "too few nodes have answered this master for so long that its standby may lead them";
+}
+
 std::string lease_nearly_missed_text(Duration lease, Duration silence) {
   return fmt::format(
       "the master's answer took {:.1f} s of a lease of {} s: {:.1f} s more, and this node's "

@@ -20,6 +20,9 @@ std::string master_gone_text(const std::string& where, const std::string& why, D
 // The same, but it was us who did not run.
 std::string slept_text(Duration lease, Duration silence);
 
+// The same of the node that hosts the coordinator.
+std::string lead_over_text();
+
 // An answer came when that much of the lease was over.
 std::string lease_nearly_missed_text(Duration lease, Duration silence);
 

@@ -11,11 +11,25 @@ void CoordinatorLink::came_up(TimePoint now) {
   up_ = true;
   up_since_ = now;
   dial_due_.reset();
-  if (!local()) heartbeat_due_ = now + timeouts_.heartbeat;
+  if (!local()) heartbeat_due_ = now + heartbeat_pause();
+}
+
+void CoordinatorLink::become_local(bool is_local) {
+  timeouts_.local = is_local;
+  up_ = false;
+  heartbeat_due_.reset();
+  dial_due_.reset();
+  dial_pause_ = {};
+  moment_ = {};
+}
+
+void CoordinatorLink::dial_by(TimePoint when) {
+  if (!up_) dial_due_ = std::min(dial_due_.value_or(when), when);
 }
 
 void CoordinatorLink::went_down(TimePoint now) {
   up_ = false;
+  moment_ = {};  // of another coordinator it may mean something else
   heartbeat_due_.reset();
   dial_pause_ = std::clamp(dial_pause_ * 2, bounds::dial_pause_min, bounds::dial_pause_max);
   dial_due_ = now + dial_pause_;
@@ -27,7 +41,8 @@ void CoordinatorLink::heard(TimePoint now) {
   dial_pause_ = {};
 }
 
-void CoordinatorLink::answered(TimePoint now, link::AgentTime sent) {
+void CoordinatorLink::answered(TimePoint now, link::AgentTime sent, link::AgentTime moment) {
+  moment_ = std::max(moment_, moment);
   const TimePoint sent_at{sent};
   if (sent_at > now || sent == link::AgentTime{}) return;  // Nothing that we have said.
   proof_ = std::max(proof_, sent_at);
@@ -37,7 +52,8 @@ void CoordinatorLink::answered(TimePoint now, link::AgentTime sent) {
 link::Heartbeat CoordinatorLink::heartbeat(TimePoint now) const {
   // No answer takes longer than the lease, or the link would be gone.
   return {.sent = std::chrono::duration_cast<link::AgentTime>(now.time_since_epoch()),
-          .round_trip = std::min(round_trip_, timeouts_.lease)};
+          .round_trip = std::min(round_trip_, timeouts_.lease),
+          .moment = moment_};
 }
 
 TimePoint CoordinatorLink::lease_over_at() const {
@@ -51,7 +67,7 @@ Duration CoordinatorLink::margin() const {
 CoordinatorLink::Due CoordinatorLink::take_due(TimePoint now) {
   Due due;
   if (heartbeat_due_ && *heartbeat_due_ <= now) {
-    heartbeat_due_ = now + timeouts_.heartbeat;
+    heartbeat_due_ = now + heartbeat_pause();
     due.heartbeat = true;
   }
   if (dial_due_ && *dial_due_ <= now) {

@@ -25,6 +25,16 @@ class CoordinatorLink {
     bool local = false;
   };
 
+  // Says more often that we are here than it was meant to; zero: as it was meant to.
+  void beat_every(Duration pause) { beat_pause_ = pause; }
+  // The coordinator is in this process from now on, or is not any more; the link is down.
+  void become_local(bool is_local);
+  // It is dialled at that time, if not before.
+  void dial_by(TimePoint when);
+  void dial_at(TimePoint when) {
+    if (!up_) dial_due_ = when;
+  }
+
   // What has come due, each of it told once.
   struct Due {
     bool heartbeat = false;
@@ -38,8 +48,8 @@ class CoordinatorLink {
   void went_down(TimePoint now);
   // Any message proves that what we sent when this link came up has arrived.
   void heard(TimePoint now);
-  // The coordinator has answered what we sent then.
-  void answered(TimePoint now, link::AgentTime sent);
+  // The coordinator has answered what we sent then, by its own clock at that moment.
+  void answered(TimePoint now, link::AgentTime sent, link::AgentTime moment = {});
   Due take_due(TimePoint now);
 
   bool up() const { return up_; }
@@ -62,6 +72,10 @@ class CoordinatorLink {
 
  private:
   Duration margin() const;
+  Duration heartbeat_pause() const {
+    return beat_pause_ > Duration{} ? std::min(beat_pause_, timeouts_.heartbeat)
+                                    : timeouts_.heartbeat;
+  }
 
   Timeouts timeouts_;
   bool up_ = false;
@@ -72,6 +86,8 @@ class CoordinatorLink {
   Duration dial_pause_{};  // grows with every attempt that fails
   std::optional<TimePoint> dial_due_;
   std::optional<TimePoint> heartbeat_due_;
+  Duration beat_pause_{};     // zero: as in timeouts_
+  link::AgentTime moment_{};  // the latest that was heard
 };
 
 }  // namespace cpprun

@@ -52,7 +52,9 @@ link::Join join_message(const Config& config, const AgentFacts& facts, const Joi
                   .idle = state.idle,
                   .done = state.done,
                   .sent = state.sent,
-                  .store_is_local = config.store == StoreWay::local};
+                  .store_is_local = config.store == StoreWay::local,
+                  .can_lead = config.may_have_standby(),
+                  .vote = state.vote};
   for (Duration* const each :
        {&join.restarts.backoff, &join.restarts.window, &join.restarts.host_limit.window}) {
     *each = milliseconds(*each);

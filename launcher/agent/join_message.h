@@ -29,6 +29,7 @@ struct JoinState {
   bool idle = false;       // nobody of that round is alive here
   bool done = false;       // because all of them ended with 0
   link::AgentTime sent{};  // now, by our clock
+  RoundNumber vote{};      // as link::Join has it
 };
 
 // Names as many of this machine's addresses as its frame has room for.

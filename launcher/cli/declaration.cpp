@@ -116,6 +116,9 @@ void Declaration::declare_rendezvous(Flags& flags) {
   add<std::string>(flags.store, "--store", "KIND", any_text,
                    "Workers reach it by their own cpprun (local), or directly")
       .choices = {"local", "direct"};
+  add<std::string>(flags.standby, "--standby", "WHO", any_text,
+                   "Elastic: who leads if the master is lost: auto (default), none")
+      .choices = {"auto", "none"};
   add(flags.insecure, "--insecure", "Say nothing of a job that has no secret");
   add(flags.no_scheduler, "--no-scheduler", "Take nothing from Slurm, MPI, PBS, LSF, Kubernetes");
 }

@@ -49,6 +49,7 @@ struct Flags {
   Flag<std::string> local_addr;
   Flag<std::string> secret_file;
   Flag<std::string> store;
+  Flag<std::string> standby;
   Flag<bool> insecure;
   Flag<bool> no_scheduler;
   // Hosts

@@ -34,6 +34,7 @@ class Checker {
     }
     read_patience();
     read_meeting();
+    read_standby();
   }
 
  private:
@@ -57,6 +58,22 @@ class Checker {
                      "and none is shorter than {} s: every hiccup would cost a node its seat",
                      in_seconds(config_.keep_alive_interval), config_.keep_alive_attempts_max,
                      in_seconds(config_.lease()), in_seconds(bounds::lease_min));
+  }
+
+  // Two nodes have no majority without the one that is lost; and of a job of a fixed size the next
+  // round would wait for a node that knows of nobody but the master.
+  void read_standby() {
+    const auto& standby = reader_.flags().standby;
+    if (!standby.value) return;
+    if (*standby.value != "auto" && *standby.value != "none") {
+      reader_.complain(standby, "={} is nobody: auto or none", *standby.value);
+    }
+    config_.standby = *standby.value == "auto";
+    if (!config_.standby || config_.may_have_standby()) return;
+    reader_.note(standby,
+                 "=auto has no effect: it takes an elastic job of {} nodes or more, as "
+                 "--nnodes=2:{}",
+                 bounds::standby_nodes_min, bounds::standby_nodes_min);
   }
 
   std::string backend() const { return reader_.flags().rdzv_backend.value.value_or("static"); }

@@ -17,7 +17,8 @@ Coordinator::Coordinator(CoordinatorOptions options)
       newcomer_leases_(bounds::join_patience),
       links_of_source_(options_.limits.links_per_source),
       places_({.jobs = options_.limits.jobs, .per_source = options_.limits.jobs_per_source}) {
-  if (!options_.only) return;
+  if (options_.stands_by) candidacy_.emplace();
+  if (!options_.only || candidacy_) return;
   jobs_.emplace(options_.only->id, std::make_unique<Entry>(Entry{
                                        Job{*options_.only, options_.options}, Store{}, {}, {}, 0}));
 }
@@ -68,7 +69,7 @@ void Coordinator::on(TimePoint now, const Said& event, Actions& actions) {
   newcomers_.erase(newcomer);
   newcomer_leases_.forget(event.link);
   if (question != nullptr) {
-    answer(caller, *question, actions);
+    answer(now, caller, *question, actions);
     return;
   }
   const auto* first = std::get_if<link::Join>(&event.message);
@@ -86,7 +87,8 @@ void Coordinator::on(TimePoint now, const StoreAsked& event, Actions&) {
 }
 
 void Coordinator::on(TimePoint, const MasterWaits& event, Actions&) {
-  if (options_.only) jobs_.at(options_.only->id)->job.master_waits(event.why);
+  const auto found = options_.only ? jobs_.find(options_.only->id) : jobs_.end();
+  if (found != jobs_.end()) found->second->job.master_waits(event.why);
 }
 
 void Coordinator::join(TimePoint now, const Caller& caller, const link::Join& join,
@@ -104,7 +106,11 @@ void Coordinator::join(TimePoint now, const Caller& caller, const link::Join& jo
                         actions);
     return;
   }
+  if (candidacy_ && join.job == options_.only->id) {
+    return ask_standby(now, caller, join, actions);
+  }
   if (const auto found = jobs_.find(join.job); found != jobs_.end()) {
+    if (found->second->job.is_deposed()) return turn_away(caller, join, actions);
     const std::size_t said_before = actions.size();
     enter(now, *found->second, {caller, join}, actions);
     look_after(join.job, said_before, actions);
@@ -223,6 +229,10 @@ void Coordinator::on(TimePoint now, const Closed& event, Actions& actions) {
     std::erase_if(begins->second.nodes,
                   [&](const Newcomer& each) { return each.first.link == event.link; });
   }
+  if (candidacy_) {
+    std::erase_if(candidacy_->asked,
+                  [&](const Newcomer& each) { return each.first.link == event.link; });
+  }
   const auto entry = jobs_.find(job);
   if (entry == jobs_.end()) return;
   const std::size_t said_before = actions.size();
@@ -314,7 +324,9 @@ std::optional<Coordinator::Seat> Coordinator::seat_of(LinkId link) const {
   const Member* const member = round.find(link);
   if (member == nullptr || member->state == Member::State::waiting) return std::nullopt;
   if (!member->group_rank || !found->second->job.terms().store_is_local) return std::nullopt;
-  if (found->second->job.has_lost_its_store()) return std::nullopt;
+  if (found->second->job.has_lost_its_store() || found->second->job.is_deposed()) {
+    return std::nullopt;
+  }
   return Seat{*job, round.number(), *member->group_rank};
 }
 
@@ -325,12 +337,12 @@ Result<void> Coordinator::admit(const std::string& job, const std::string& peer)
 }
 
 bool Coordinator::is_over() const {
-  return options_.only && jobs_.at(options_.only->id)->job.over();
+  return hosted() != nullptr && hosted()->job.over();
 }
 
 bool Coordinator::done() const {
   // Those who have greeted and not joined yet, and those who were just told, are still to hear it.
-  return is_over() && jobs_.at(options_.only->id)->job.round().size() == 0 && newcomers_.empty() &&
+  return is_over() && hosted()->job.round().size() == 0 && newcomers_.empty() &&
          job_of_link_.empty();
 }
 

@@ -6,7 +6,9 @@
 //
 // It works in one of two ways. In cpprun it hosts one job, known from the start, and refuses every
 // other. In cpprund a job comes into being with the first node that names it, on that node's terms,
-// gets a store with a port of its own, and is forgotten when its last node has left.
+// gets a store with a port of its own, and is forgotten when its last node has left. And a node may
+// have one that stands by (succession.cpp): it has no job, but what another coordinator would leave
+// of one, and goes on with it when enough of its nodes have lost that one.
 //
 // Store clients are not events: a request goes to the job's Store directly (`store`), because at a
 // million requests a second nothing should stand in between. Whether a client may speak at all is
@@ -49,6 +51,7 @@ struct CoordinatorOptions {
   JobOptions options;            // of every job; store_port is that of `only`
   CoordinatorLimits limits = {};
   bool keeps_records = false;  // of its jobs, for the next one
+  bool stands_by = false;      // `only` is another's, until that is lost
 };
 
 class Coordinator {
@@ -93,6 +96,19 @@ class Coordinator {
     JobRecord record;
     LinkId first_link;
   };
+  // --- of one that stands by ---
+  // What the coordinator of its job would leave. Its nodes are links from `first_link` on until
+  // they are here.
+  struct Succession {
+    JobRecord record;
+    LinkId first_link;
+  };
+  // The agent in this process has lost that coordinator in that round, and votes for this one; by
+  // what it says of itself. Without a vote it follows that coordinator again.
+  struct Standing {
+    link::Join own;
+  };
+
   // An operator asks for something. Answered under that ticket, before anything else happens.
   struct Ordered {
     std::uint64_t ticket = 0;
@@ -105,7 +121,7 @@ class Coordinator {
   };
 
   using Event = std::variant<Opened, Said, Closed, StoreReady, StoreFailed, MasterWaits, StoreAsked,
-                             Recovered, Ordered, LookedAt>;
+                             Recovered, Succession, Standing, Ordered, LookedAt>;
   using Action = coordinator::Action;
   using Actions = coordinator::Actions;
 
@@ -144,6 +160,8 @@ class Coordinator {
                                      const std::optional<std::string>& owner = {}) const;
   // What the next coordinator has to know of a job that it `knows`.
   JobRecord record_of(const std::string& job) const;
+  // It goes on with the job of another, or waits for that.
+  bool stands_by() const { return candidacy_.has_value(); }
   // How a daemon's last jobs ended.
   const EndedJobs& ended() const { return ended_; }
   // The one hosted job is over, and no connected node still has to be told.
@@ -171,6 +189,15 @@ class Coordinator {
     std::optional<Recovered> before = {};  // what another coordinator has left of it
   };
 
+  // Of one that stands by, until it leads.
+  struct Candidacy {
+    std::optional<JobRecord> record = {};  // the last that was heard
+    LinkId first_link{};
+    link::Join own = {};
+    std::vector<Newcomer> asked = {};  // who came, and waits for an answer
+    bool stands() const { return own.vote != RoundNumber{}; }
+  };
+
   void on(TimePoint now, const Opened& event, Actions& actions);
   void on(TimePoint now, const Said& event, Actions& actions);
   void on(TimePoint now, const Closed& event, Actions& actions);
@@ -179,6 +206,13 @@ class Coordinator {
   void on(TimePoint now, const StoreFailed& event, Actions& actions);
   void on(TimePoint now, const StoreAsked& event, Actions& actions);
   void on(TimePoint now, const Recovered& event, Actions& actions);
+  void on(TimePoint now, const Succession& event, Actions& actions);
+  void on(TimePoint now, const Standing& event, Actions& actions);
+  void ask_standby(TimePoint now, const Caller& caller, const link::Join& join, Actions& actions);
+  std::size_t votes() const;
+  bool is_vote(const link::Join& join) const;
+  void consider_leading(TimePoint now, Actions& actions);
+  void lead(TimePoint now, Candidacy candidacy, Actions& actions);
   void on(TimePoint now, const Ordered& event, Actions& actions);
   OrderOutcome order(TimePoint now, const Order& order, Actions& actions);
   OrderOutcome order_of_job(TimePoint now, const Order& order, Actions& actions);
@@ -191,7 +225,11 @@ class Coordinator {
   bool make_place(Actions& actions);
   void forget(const std::string& job, const std::string& why, Actions& actions);
   void enter(TimePoint now, Entry& entry, const Newcomer& newcomer, Actions& actions);
-  void answer(const Caller& caller, const link::WhoHosts& question, Actions& actions) const;
+  void answer(TimePoint now, const Caller& caller, const link::WhoHosts& question,
+              Actions& actions);
+  void hear_leader(TimePoint now, const Caller& caller, const link::WhoHosts& leader,
+                   Actions& actions);
+  void turn_away(const Caller& caller, const link::Join& join, Actions& actions) const;
   void introduce(const Caller& caller, const link::WhoHosts& agent, Actions& actions);
   void welcome(Job& job, const Newcomer& newcomer, Actions& actions);
   void forget_newcomer(LinkId link);
@@ -206,9 +244,13 @@ class Coordinator {
   void release(LinkId link);
   // The one hosted job is.
   bool is_over() const;
+  // Null where this one stands by.
+  const Entry* hosted() const;
 
   CoordinatorOptions options_;
   std::unordered_map<std::string, std::unique_ptr<Entry>> jobs_;
+  std::optional<Candidacy> candidacy_;
+  std::optional<link::Led> led_;  // where the hosted job is led, if not here
   Agenda agenda_;  // Invariant: of every job of jobs_ that has a deadline, just that.
   std::unordered_map<LinkId, std::string> job_of_link_;  // of those that have joined
   // Links that have greeted and not joined yet; they have a while to do so.

@@ -13,11 +13,15 @@
 namespace cpprun {
 
 // Somebody else takes itself for a master, and was led here by the address it was given.
-void Coordinator::answer(const Caller& caller, const link::WhoHosts& question,
-                         Actions& actions) const {
+void Coordinator::answer(TimePoint now, const Caller& caller, const link::WhoHosts& question,
+                         Actions& actions) {
+  const bool is_of_ours = options_.only && question.job == options_.only->id;
+  if (is_of_ours && question.leads_port != 0 && options_.options.standby) {
+    return hear_leader(now, caller, question, actions);
+  }
   link::Hosts answer;
   if (options_.only) {
-    const Member* host = jobs_.at(options_.only->id)->job.round().local_member();
+    const Member* host = hosted() == nullptr ? nullptr : hosted()->job.round().local_member();
     if (host == nullptr) {
       actions.emplace_back(coordinator::HangUp{caller.link, "nobody has begun to host here yet"});
       return;

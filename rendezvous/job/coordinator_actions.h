@@ -94,8 +94,22 @@ struct KeepRecord {
   friend bool operator==(const KeepRecord&, const KeepRecord&) = default;
 };
 
+// The same for the node that goes on with that job where this coordinator is lost: say it through
+// that link.
+struct ShowRecord {
+  std::string job;
+  LinkId link;
+  friend bool operator==(const ShowRecord&, const ShowRecord&) = default;
+};
+
+// This coordinator was the standby of that job, and leads it from now on.
+struct Lead {
+  std::string job;
+  friend bool operator==(const Lead&, const Lead&) = default;
+};
+
 using Action = std::variant<Say, HangUp, ResetStore, OpenStore, CloseStore, Note, NodeChange,
-                            Answered, KeepRecord>;
+                            Answered, KeepRecord, ShowRecord, Lead>;
 using Actions = std::vector<Action>;
 
 // Whom a refusal concerns, and from where it came.

@@ -9,6 +9,7 @@
 
 #include "proto/link/brief.h"
 #include "proto/machine.h"
+#include "proto/standby_bounds.h"
 #include "rendezvous/job/job_text.h"
 #include "rendezvous/job/job_time.h"
 
@@ -23,6 +24,13 @@ bool is_of(const Member& member, Rank rank) {
   return from_base >= 0 && from_base < member.join.local_world_size;
 }
 
+// Whoever leads this job already has to find us first.
+Duration last_call_of(const JobTerms& terms, const JobOptions& options) {
+  const bool may_be_led = options.standby && terms.elastic();
+  return may_be_led ? std::max(options.last_call, Duration{bounds::lead_search})
+                    : options.last_call;
+}
+
 }  // namespace
 
 Job::Job(JobTerms terms, JobOptions options)
@@ -31,14 +39,15 @@ Job::Job(JobTerms terms, JobOptions options)
       leases_(options.lease),
       last_call_({.min = static_cast<std::size_t>(terms_.nodes_min),
                   .max = static_cast<std::size_t>(terms_.nodes_max)},
-                 options.last_call),
-      policy_(terms_.restarts, std::move(options.restarts_before)) {}
+                 last_call_of(terms_, options)),
+      policy_(terms_.restarts, std::move(options.restarts_before)),
+      leadership_(options.lease) {}
 
 void Job::hear(TimePoint now, LinkId link, const link::Message& message,
                coordinator::Actions& actions) {
   const TimeKept kept{*this, now};
   const Member* member = round_.find(link);
-  if (member == nullptr) {
+  if (member == nullptr || is_deposed_) {
     // A late word of an agent that was refused or lost; it has been told, or is being cut off.
     return;
   }
@@ -58,11 +67,13 @@ void Job::hear(TimePoint now, LinkId link, const link::Message& message,
                    failed(now, *member, m, actions);
                  },
                  [&](const link::Succeeded& m) {
+                   if (is_current(m.round)) leadership_.released(link);
                    if (!is_current(m.round) || member->state != Member::State::running) return;
                    round_.set_state(link, Member::State::succeeded, now);
                    settle(now, actions);
                  },
                  [&](const link::Drained& m) {
+                   if (is_current(m.round) && m.asked) leadership_.released(link);
                    // In any other phase it is a late word: nobody has asked for it.
                    if (!is_current(m.round) || round_.phase() != Round::Phase::draining) return;
                    if (member->state == Member::State::waiting)
@@ -80,6 +91,9 @@ void Job::hear(TimePoint now, LinkId link, const link::Message& message,
                    round_.clock_of(link).heard(now, m.sent, m.round_trip);
                    answer(now, link, m, actions);
                  },
+                 [&](const link::Stands& m) {
+                   if (is_current(m.round)) stands(now, link, m, actions);
+                 },
                  [&](const link::Status& m) {
                    if (!is_current(m.round) || member->state == Member::State::waiting) return;
                    round_.figures_of(link).hear(now, m, member->join.local_world_size);
@@ -92,7 +106,7 @@ void Job::hear(TimePoint now, LinkId link, const link::Message& message,
                  },
              },
              message);
-  if (over() || !refuse_claimant(link, actions)) return;
+  if (over() || is_deposed_ || !refuse_claimant(link, actions)) return;
   settle(now, actions);
   consider_sealing(now, actions);
 }
@@ -224,6 +238,7 @@ void Job::seal(TimePoint now, coordinator::Actions& actions) {
     actions.emplace_back(coordinator::Say{link, sealed});
   }
   tell_spares({}, actions);
+  choose_standby(actions);
 }
 
 void Job::break_round(TimePoint now, const std::string& reason, coordinator::Actions& actions) {
@@ -258,7 +273,10 @@ void Job::settle(TimePoint now, coordinator::Actions& actions) {
     return;
   }
   if (round_.phase() != Round::Phase::draining) return;
-  if (round_.count(Member::State::drained) < round_.seated() || round_.away() > 0) {
+  const bool somebody_is_missing =
+      round_.count(Member::State::drained) < round_.seated() || round_.away() > 0;
+  // Nor is there another round before it is known that nobody else can lead in this one.
+  if (somebody_is_missing || !leadership_.is_settled()) {
     if (!status_due_) status_due_ = now + options_.status_interval;
     return;
   }
@@ -301,6 +319,7 @@ void Job::begin_again(TimePoint now, const RestartPolicy::Verdict& verdict,
   if (verdict.failing_host) leave_out(now, *verdict.failing_host, actions);
   settle_time(now);
   round_end_ = {};
+  forget_standby();
   if (steps_ > 0) ++steps_;
   since_ = now;
   round_.gather_again(now);
@@ -326,7 +345,7 @@ void Job::meet_again(TimePoint now, coordinator::Actions& actions) {
 }
 
 void Job::end(link::Finish finish, TimePoint now, coordinator::Actions& actions) {
-  assert(!over());
+  assert(!over() && leadership_.is_settled());
   if (steps_ > 0) ++steps_;  // Of what never began nothing is kept.
   history_.closed(now, round_end_, false);
   since_ = now;
@@ -336,6 +355,7 @@ void Job::end(link::Finish finish, TimePoint now, coordinator::Actions& actions)
   status_due_.reset();
   pause_until_.reset();
   last_call_.cancel();
+  forget_standby();
   // Ten thousand nodes hear it at once; the master's own, by a call, hears all of it.
   const link::Finish for_others = link::brief(*finish_);
   for (const auto& [link, member] : round_.members()) {
@@ -349,6 +369,8 @@ void Job::end(link::Finish finish, TimePoint now, coordinator::Actions& actions)
 
 void Job::advance(TimePoint now, coordinator::Actions& actions) {
   const TimeKept kept{*this, now};
+  look_at_lead(now, actions);
+  if (is_deposed_) return;
   give_up_silent(now, actions);
   if (pause_until_ && *pause_until_ <= now) meet_again(now, actions);
   if (last_call_.over_at() && *last_call_.over_at() <= now) {
@@ -358,35 +380,12 @@ void Job::advance(TimePoint now, coordinator::Actions& actions) {
   if (status_due_ && *status_due_ <= now) tell_status(now, actions);
 }
 
-std::string Job::waits_for(TimePoint now) const {
-  if (over() || round_.phase() == Round::Phase::sealed) return {};
-  Waits waits{.reason = pause_until_ ? why_again_ : round_end_.reason};
-  if (pause_until_) waits.pause = *pause_until_ - now;
-  if (const auto over_at = last_call_.over_at()) {
-    waits.last_call = std::max(*over_at - now, Duration{});
-  }
-  if (round_.local_member() == nullptr) waits.master = master_waits_;
-  return status_of(round_, terms_, waits);
-}
-
-void Job::tell_status(TimePoint now, coordinator::Actions& actions) {
-  status_due_ = now + options_.status_interval;
-  const std::string reason = waits_for(now);
-  const auto audience =
-      round_.phase() == Round::Phase::gathering ? Member::State::waiting : Member::State::drained;
-  for (const auto& [link, member] : round_.members()) {
-    if (member->state == audience && member->connected) {
-      actions.emplace_back(coordinator::Say{link, link::Waiting{reason}});
-    }
-  }
-}
-
 std::optional<TimePoint> Job::next_deadline() const {
   std::optional<TimePoint> soonest = leases_.next_expiry();
   // No round is sealed while a link is broken: its return or the end of its lease is waited for.
   const bool may_seal = round_.phase() != Round::Phase::gathering || !waits_for_links();
   const auto last_call = may_seal ? last_call_.over_at() : std::nullopt;
-  for (const auto& deadline : {status_due_, pause_until_, last_call}) {
+  for (const auto& deadline : {status_due_, pause_until_, last_call, lead_look_due_}) {
     if (deadline && (!soonest || *deadline < *soonest)) soonest = deadline;
   }
   return soonest;

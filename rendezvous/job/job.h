@@ -33,6 +33,7 @@
 #include "rendezvous/job/job_record.h"
 #include "rendezvous/job/job_terms.h"
 #include "rendezvous/job/last_call.h"
+#include "rendezvous/job/leadership.h"
 #include "rendezvous/job/leases.h"
 #include "rendezvous/job/order.h"
 #include "rendezvous/job/restart_policy.h"
@@ -49,6 +50,7 @@ struct JobOptions {
   Duration last_call{};        // elastic: how long more nodes are waited for once there are enough
   int store_port = 0;
   RestartState restarts_before = {};  // of the hosted job, where it was ended and goes on
+  bool standby = false;  // of the hosted job: another node goes on with it where this one is lost
 };
 
 // Who is joining: the agent's numeric address, whether it runs in the coordinator's own process,
@@ -71,6 +73,22 @@ class Job {
   JobRecord record() const;
   // Grows whenever that record is another; 0: there is nothing to be kept yet.
   std::uint64_t steps() const { return steps_; }
+  // --- the node that goes on with it where this coordinator is lost (job_standby.cpp) ---
+  // Who is to have that record, since that step.
+  std::optional<LinkId> standby() const {
+    return standby_ ? std::optional(standby_->link) : std::nullopt;
+  }
+  // Where the others meet it; nothing: nobody can go on.
+  std::optional<link::Standby> standby_place() const;
+  // Until when this coordinator may decide, as far as is known; nothing: without an end.
+  std::optional<TimePoint> leads_until() const { return leads_until_; }
+  // After it was recovered: that node had the coordinator that is lost.
+  void lose_host(TimePoint now, LinkId link, coordinator::Actions& actions);
+  // Somebody else leads it, as its nodes are told; false: it runs here, or is over.
+  bool step_aside(TimePoint now, const link::Led& led, coordinator::Actions& actions);
+  // It may not any more: somebody else leads, or nobody.
+  bool is_deposed() const { return is_deposed_; }
+
   // Its round runs, but the store it began with went with another coordinator.
   bool has_lost_its_store() const { return has_lost_its_store_; }
 
@@ -99,7 +117,7 @@ class Job {
   // was asked to end may open a connection to save what it has.
   Result<void> admit(const std::string& peer) const {
     if (round_.phase() == Round::Phase::gathering || over()) return failure("no round is running");
-    if (has_lost_its_store_) return failure("the store of its round is gone");
+    if (has_lost_its_store_ || is_deposed_) return failure("the store of its round is gone");
     return admission_.check(peer);
   }
 
@@ -195,6 +213,14 @@ class Job {
   void consider_lost_store(TimePoint now, coordinator::Actions& actions);
   void break_for_lost_store(TimePoint now, coordinator::Actions& actions);
   void end(link::Finish finish, TimePoint now, coordinator::Actions& actions);
+  void forget_standby();
+  void choose_standby(coordinator::Actions& actions);
+  void stands(TimePoint now, LinkId link, const link::Stands& stands,
+              coordinator::Actions& actions);
+  void tell_standby(TimePoint now, LinkId link, coordinator::Actions& actions);
+  void look_at_lead(TimePoint now, coordinator::Actions& actions);
+  void depose(TimePoint now, coordinator::Actions& actions);
+  void stop_deciding(TimePoint now);
   void tell_spares(std::optional<LinkId> only, coordinator::Actions& actions);
   void tell_status(TimePoint now, coordinator::Actions& actions);
 
@@ -227,6 +253,16 @@ class Job {
   Dismissals dismissals_;
   bool has_lost_its_store_ = false;
   std::uint64_t steps_ = 0;
+  struct Standing {
+    LinkId link;
+    std::string address;  // at which others meet it
+    int port = 0;         // 0: it has not said yet
+  };
+  std::optional<Standing> standby_;  // of the round that is sealed
+  Leadership leadership_;
+  std::optional<TimePoint> leads_until_;
+  std::optional<TimePoint> lead_look_due_;  // when that is found out again
+  bool is_deposed_ = false;
   // Somebody has looked; until then nodes are asked for figures.
   std::optional<TimePoint> watched_until_;
 };

@@ -44,13 +44,18 @@ std::optional<std::string> Job::check() const {
     return status_due_ || pause_until_ ? std::optional<std::string>{"it is over and waits"}
                                        : std::nullopt;
   }
+  if (is_deposed_) {
+    return next_deadline() ? std::optional<std::string>{"it may not decide, and waits"}
+                           : std::nullopt;
+  }
   const Round::Phase phase = round_.phase();
   const std::size_t drained = round_.count(Member::State::drained);
   if (pause_until_ && phase != Round::Phase::gathering) return "it pauses in the middle of a round";
   if (phase == Round::Phase::sealed && round_.count(Member::State::running) == 0) {
     return "nobody runs, and it is not over";
   }
-  if (phase == Round::Phase::draining && drained == round_.seated() && round_.away() == 0) {
+  if (phase == Round::Phase::draining && drained == round_.seated() && round_.away() == 0 &&
+      leadership_.is_settled()) {
     return "everybody has drained, and nothing follows";
   }
   const bool somebody_is_done = round_.count(Member::State::succeeded) > 0;

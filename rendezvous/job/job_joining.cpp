@@ -15,6 +15,7 @@ namespace cpprun {
 
 void Job::join(TimePoint now, const Caller& caller, const link::Join& join,
                coordinator::Actions& actions) {
+  if (is_deposed_) return;  // its coordinator hangs up
   const TimeKept kept{*this, now};
   const auto known = round_.find_agent(join, caller.peer);
   // It is its agent, whatever became of its seat.
@@ -116,6 +117,7 @@ void Job::rejoin_without_seat(TimePoint now, LinkId old_link, const Caller& call
                               const link::Join& join, coordinator::Actions& actions) {
   give_up_seat(now, old_link, actions);
   resume(now, old_link, caller, join, actions);
+  leadership_.released(caller.link);  // It has come here, and to nobody else.
   round_.set_state(caller.link, Member::State::drained, now);
   let_go(caller.link, actions);
   settle(now, actions);
@@ -142,13 +144,22 @@ void Job::resume(TimePoint now, LinkId old_link, const Caller& caller, const lin
   leases_.move(old_link, caller.link);
   round_.move(old_link, caller.link);
   round_.set_broken(caller.link, std::nullopt);
+  leadership_.moved(old_link, caller.link);
+  if (standby_ && standby_->link == old_link) standby_->link = caller.link;
   if (round_.add_peer(caller.link, caller.peer)) admission_.follow(round_);
-  leases_.renew(caller.link, now);
-  round_.clock_of(caller.link).heard(now, join.sent);
+  if (caller.local) {
+    // The standby's own agent, which was on the other end of a link before.
+    round_.set_local(caller.link);
+    leases_.forget(caller.link);
+  } else {
+    leases_.renew(caller.link, now);
+    round_.clock_of(caller.link).heard(now, join.sent);
+  }
   // So that it knows that its own lease goes on.
   actions.emplace_back(coordinator::Say{caller.link, link::Heartbeat{.sent = join.sent}});
   actions.emplace_back(
       coordinator::Note{fmt::format("the link of {} is back", name_of(*round_.find(caller.link)))});
+  tell_standby(now, caller.link, actions);
   refuse_claimant(caller.link, actions);
   // It says so again in a moment; by then it may have been asked to begin anew.
   if (has_lost_its_store_ && join.done && !over() && round_.phase() == Round::Phase::sealed &&

@@ -18,6 +18,7 @@ void Job::close(TimePoint now, const Closing& closing, coordinator::Actions& act
   const auto& [link, reason, broken] = closing;
   const Member* member = round_.find(link);
   if (member == nullptr || !member->connected) return;
+  if (is_deposed_) return round_.leave(link);
   const bool has_workers =
       member->state == Member::State::running || member->state == Member::State::succeeded;
   if (over() && broken && member->group_rank && !member->local) {

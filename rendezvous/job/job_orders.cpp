@@ -38,6 +38,10 @@ bool has_a_seat(const Member& member) {
 OrderOutcome Job::order(TimePoint now, const Order& order, coordinator::Actions& actions) {
   const TimeKept kept{*this, now};
   if (steps_ > 0) ++steps_;
+  if (leads_until_ && *leads_until_ <= now) look_at_lead(now, actions);
+  if (is_deposed_) {
+    return {Kind::not_now, "this coordinator is cut off from its job, which may be led elsewhere"};
+  }
   if (over()) {
     return {Kind::not_now, fmt::format("job \"{}\" is over: {}", terms_.id, finish_->reason)};
   }

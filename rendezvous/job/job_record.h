@@ -35,6 +35,7 @@ struct JobRecord {
     RankRange ranks = {};
     bool leaving = false;
     std::string dismissed = {};
+    bool hosts = false;  // its cpprun is the coordinator, too
     friend bool operator==(const Node&, const Node&) = default;
   };
 

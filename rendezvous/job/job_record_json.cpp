@@ -60,6 +60,7 @@ class Writer {
             {"node", node.group_rank ? Json(node.group_rank->value) : Json()},
             {"ranks", {node.ranks.base.value, node.ranks.role_base, node.ranks.role_world_size}},
             {"leaving", node.leaving},
+            {"hosts", node.hosts},
             {"dismissed", node.dismissed}};
   }
   Json end(const RoundEnd& end) const {

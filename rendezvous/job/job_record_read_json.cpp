@@ -95,7 +95,8 @@ class Reader {
                           : std::optional(GroupRank{json.at("node").get<int>()}),
         .ranks = {Rank{ranks.at(0).get<int>()}, ranks.at(1).get<int>(), ranks.at(2).get<int>()},
         .leaving = json.at("leaving").get<bool>(),
-        .dismissed = json.at("dismissed").get<std::string>()};
+        .dismissed = json.at("dismissed").get<std::string>(),
+        .hosts = json.value("hosts", false)};  // later than the others
     if (const auto reason = impossible(node.join)) throw Wrong{*reason};
     return node;
   }

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "rendezvous/job/job.h"
+#include "rendezvous/job/job_time.h"
 
 namespace cpprun {
 
@@ -67,7 +68,8 @@ JobRecord Job::record() const {
                             .group_rank = member->group_rank,
                             .ranks = member->ranks,
                             .leaving = member->leaving,
-                            .dismissed = member->dismissed});
+                            .dismissed = member->dismissed,
+                            .hosts = member->local});
   }
   return record;
 }
@@ -98,6 +100,13 @@ Job::Job(TimePoint now, const JobRecord& record, JobOptions options, LinkId firs
     time_.trains();
   }
   place_time(now);
+}
+
+// It is the standby's: whoever hosted the coordinator is gone, with its workers or without a seat.
+void Job::lose_host(TimePoint now, LinkId link, coordinator::Actions& actions) {
+  const TimeKept kept{*this, now};
+  lose(now, {.holder = link, .heard = now}, "it hosted the job, and answers nobody", actions);
+  settle(now, actions);
 }
 
 // The round goes on no longer than until it is known who is there. Where nodes have done their part

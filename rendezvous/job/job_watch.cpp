@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Figures for people: what nodes are asked of their workers while somebody looks at the job. The
-// question goes along with the answer to a heartbeat, so that it wakes nobody up and is spread as
-// heartbeats are. The rest of the job is in job.cpp.
+// For people: what everybody waits for, and figures: what nodes are asked of their workers while
+// somebody looks at the job. The question goes along with the answer to a heartbeat, so that it
+// wakes nobody up and is spread as heartbeats are. The rest of the job is in job.cpp.
 
 #include <algorithm>
 
 #include "proto/link/limits.h"
 #include "rendezvous/job/job.h"
+#include "rendezvous/job/job_text.h"
 
 namespace cpprun {
 
@@ -44,7 +45,35 @@ Duration Job::ask_for_figures(TimePoint now, LinkId link) {
 void Job::answer(TimePoint now, LinkId link, const link::Heartbeat& beat,
                  coordinator::Actions& actions) {
   const Duration watch = ask_for_figures(now, link);
-  actions.emplace_back(coordinator::Say{link, link::Heartbeat{beat.sent, beat.round_trip, watch}});
+  link::Heartbeat answer{beat.sent, beat.round_trip, watch};
+  leadership_.heard(link, std::min(TimePoint{beat.moment}, now));
+  if (leadership_.may_be_lost()) {
+    answer.moment = std::chrono::floor<link::AgentTime>(now.time_since_epoch());
+  }
+  actions.emplace_back(coordinator::Say{link, answer});
+}
+
+std::string Job::waits_for(TimePoint now) const {
+  if (over() || round_.phase() == Round::Phase::sealed) return {};
+  Waits waits{.reason = pause_until_ ? why_again_ : round_end_.reason};
+  if (pause_until_) waits.pause = *pause_until_ - now;
+  if (const auto over_at = last_call_.over_at()) {
+    waits.last_call = std::max(*over_at - now, Duration{});
+  }
+  if (round_.local_member() == nullptr) waits.master = master_waits_;
+  return status_of(round_, terms_, waits);
+}
+
+void Job::tell_status(TimePoint now, coordinator::Actions& actions) {
+  status_due_ = now + options_.status_interval;
+  const std::string reason = waits_for(now);
+  const auto audience =
+      round_.phase() == Round::Phase::gathering ? Member::State::waiting : Member::State::drained;
+  for (const auto& [link, member] : round_.members()) {
+    if (member->state == audience && member->connected) {
+      actions.emplace_back(coordinator::Say{link, link::Waiting{reason}});
+    }
+  }
 }
 
 }  // namespace cpprun

@@ -110,6 +110,8 @@ class Round {
   void mark_leaving(LinkId link, std::string dismissed = {});
   // Its link broke, or is back.
   void set_broken(LinkId link, std::optional<TimePoint> broke_at);
+  // It lives in the coordinator's own process from now on.
+  void set_local(LinkId link) { members_.at(link).local = true; }
   // Its agent has spoken from that address, too. False: already known, or there are enough.
   bool add_peer(LinkId link, const std::string& peer);
   ClockOffset& clock_of(LinkId link) { return members_.at(link).clock; }

@@ -26,10 +26,11 @@ std::optional<int> CoordinatorHost::job_number(const std::string& id) const {
 }
 
 CoordinatorHost::CoordinatorHost(Universe& universe, Program& program, const MachineClock& clock,
-                                 Hooks hooks)
+                                 int place, Hooks hooks)
     : universe_(universe),
       program_(program),
       clock_(clock),
+      place_(place),
       hooks_(std::move(hooks)),
       coordinator_({.now = [this] { return now(); },
                     .perform = [this](const coordinator::Action& action) { perform(action); },
@@ -62,16 +63,18 @@ CoordinatorHost::CoordinatorHost(Universe& universe, Program& program, const Mac
                .now = [this] { return now(); },
                .truth = [this](TimePoint local) { return clock_.truth(local); }}) {}
 
-void CoordinatorHost::begin(const Records& before) {
+void CoordinatorHost::begin(const Records& before, bool stands_by) {
   const Scenario& scenario = universe_.scenario;
   ++incarnation_;
   // Of its own: the judge tells two masters' rounds apart by it.
-  const int store_port = 29000 + static_cast<int>(incarnation_);
+  const int store_port = 29000 + 100 * (place_ + 1) + static_cast<int>(incarnation_);
   CoordinatorOptions options{.options = {.lease = scenario.lease(),
                                          .status_interval = bounds::status_interval,
                                          .last_call = scenario.last_call,
-                                         .store_port = store_port},
-                             .keeps_records = true};
+                                         .store_port = store_port,
+                                         .standby = scenario.standby},
+                             .keeps_records = true,
+                             .stands_by = stands_by};
   if (!scenario.daemon) {
     const JobShape& shape = scenario.jobs.front();
     options.only = JobTerms{.id = job_id(0),
@@ -89,7 +92,11 @@ void CoordinatorHost::begin(const Records& before) {
   strangers_.clear();
   armed_.reset();
   records_ = before;
-  universe_.judge.coordinator_begins([&before](int job) { return before.contains(job_id(job)); });
+  leads_until_.reset();
+  if (stands_by) return;
+  const bool is_led = hooks_.is_led && hooks_.is_led();
+  universe_.judge.coordinator_begins(
+      [&before, is_led](int job) { return is_led || before.contains(job_id(job)); });
   recover(before);
 }
 
@@ -103,9 +110,10 @@ void CoordinatorHost::recover(const Records& records) {
     universe_.judge.must(record.has_value(), "a record cannot be read");
     if (!record) continue;
     const auto number = job_number(job);
-    const LinkId first{last_link_.value + 1};
+    const LinkId first{universe_.last_link.value + 1};
     for (const cpprun::JobRecord::Node& node : record->nodes) {
-      nodes_[LinkId{++last_link_.value}] = number ? std::stoi(node.join.host.substr(4)) : -1;
+      nodes_[LinkId{++universe_.last_link.value}] =
+          number ? std::stoi(node.join.host.substr(4)) : -1;
     }
     if (number) nodes_seen_[static_cast<std::size_t>(*number)].is_of_another = true;
     tell(Coordinator::Recovered{*std::move(record), first});
@@ -126,7 +134,7 @@ int CoordinatorHost::node_of(LinkId link) const {
 // --- links ---------------------------------------------------------------------------------------
 
 void CoordinatorHost::accepted(const ConnectionRef& connection) {
-  connection->link = LinkId{++last_link_.value};
+  connection->link = LinkId{++universe_.last_link.value};
   nodes_[connection->link] = connection->node;
   universe_.judge.link_opened(connection->node);
   tell(Coordinator::Opened{
@@ -172,7 +180,7 @@ void CoordinatorHost::closed(LinkId link, const std::string& reason, bool broken
 // --- strangers -----------------------------------------------------------------------------------
 
 LinkId CoordinatorHost::stranger_comes(const std::string& address) {
-  const LinkId link{++last_link_.value};
+  const LinkId link{++universe_.last_link.value};
   strangers_.insert(link);
   stranger_addresses_.insert(address);
   program_.receive([this, link, address] {
@@ -208,13 +216,13 @@ void CoordinatorHost::take(Order order) {
 void CoordinatorHost::hear_local_agent(const link::Message& message) {
   if (!coordinator_.running()) return;
   if (!local_link_) {
-    local_link_ = LinkId{++last_link_.value};
-    nodes_[*local_link_] = 0;
+    local_link_ = LinkId{++universe_.last_link.value};
+    nodes_[*local_link_] = host_node();
     tell(Coordinator::Opened{{.link = *local_link_, .peer = "127.0.0.1", .local = true}});
   }
-  universe_.judge.coordinator_heard(0);
+  universe_.judge.coordinator_heard(host_node());
   if (const auto* done = std::get_if<link::Succeeded>(&message)) {
-    universe_.judge.coordinator_hears_success(0, done->round);
+    universe_.judge.coordinator_hears_success(host_node(), done->round);
   }
   tell(Coordinator::Said{*local_link_, message});
 }
@@ -266,6 +274,12 @@ void CoordinatorHost::perform(const coordinator::Action& action) {
       return;
     }
     records_[keep->job] = job_record_bytes(record, moment());
+  } else if (const auto* show = std::get_if<coordinator::ShowRecord>(&action)) {
+    show_record(*show);
+  } else if (std::holds_alternative<coordinator::Lead>(action)) {
+    universe_.trace.line(universe_.time.now(), "node {} leads", host_node());
+    universe_.judge.another_leads(0);
+    hooks_.leads();
   } else if (const auto* note = std::get_if<coordinator::Note>(&action)) {
     universe_.trace.line(universe_.time.now(), "coordinator: {}", note->line);
   }
@@ -339,6 +353,9 @@ void CoordinatorHost::arm(std::optional<TimePoint> deadline) {
   if (const auto broken = universe_.looks_inside() ? machine.check() : std::nullopt) {
     universe_.judge.must(false, "the coordinator: " + *broken);
   }
+  const Job* const hosted = hooks_.leads_until ? machine.find(job_id(0)) : nullptr;
+  const auto until = hosted == nullptr ? std::nullopt : hosted->leads_until();
+  if (std::exchange(leads_until_, until) != until) hooks_.leads_until(until);
   if (machine.done() && !told_done_) {
     told_done_ = true;
     universe_.time.later(0ns, [this, which = incarnation_] {

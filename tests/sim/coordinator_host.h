@@ -3,6 +3,7 @@
 // The coordinator at work in a simulated world: what CoordinatorServer is to the real one. It lives
 // in the process of the node that hosts it, or in a cpprund on a machine of its own.
 
+#include <algorithm>
 #include <functional>
 #include <map>
 #include <optional>
@@ -25,13 +26,22 @@ class CoordinatorHost {
   struct Hooks {
     std::function<void(link::Message)> to_local_agent;
     std::function<void()> done;  // the hosted job is over and nobody is left to be told
+    std::function<void(std::optional<TimePoint>)> leads_until = {};
+    std::function<void()> leads = {};   // it stood by, and leads from now on
+    std::function<bool()> is_led = {};  // by another, as somebody who sees all knows
   };
-  CoordinatorHost(Universe& universe, Program& program, const MachineClock& clock, Hooks hooks);
+  CoordinatorHost(Universe& universe, Program& program, const MachineClock& clock, int place,
+                  Hooks hooks);
 
   // A new coordinator, which knows nothing yet.
   void begin() { begin({}); }
   // The one before has ended, and this one has what it left.
   void begin_with_records() { begin(std::exchange(records_, {})); }
+  // One that stands by for another, with what that would leave.
+  void stand_by(const std::string& record);
+  // On a link of its own.
+  void asked(const link::WhoHosts& question, const std::string& address);
+  void stand(const link::Join& own) { tell(Coordinator::Standing{own}); }
   void end();
   void serve(Network& network) { network_ = &network; }
   Coordinator* coordinator() { return coordinator_.running() ? &coordinator_.machine() : nullptr; }
@@ -65,7 +75,8 @@ class CoordinatorHost {
  private:
   // By job, as they are on the disk.
   using Records = std::map<std::string, std::string>;
-  void begin(const Records& before);
+  void begin(const Records& before, bool stands_by = false);
+  void show_record(const coordinator::ShowRecord& show);
   void recover(const Records& records);
   Moment moment() const;
   void tell(Coordinator::Event event) { coordinator_.post(std::move(event)); }
@@ -81,12 +92,15 @@ class CoordinatorHost {
   void arm(std::optional<TimePoint> deadline);
   TimePoint now() const { return clock_.local(universe_.time.now()); }
   int node_of(LinkId link) const;
+  // In whose process it is, where it is in a node's.
+  int host_node() const { return std::max(place_, 0); }
   // Of those that are played: a stranger's garbled frame may name any other.
   std::optional<int> job_number(const std::string& id) const;
 
   Universe& universe_;
   Program& program_;
   const MachineClock& clock_;
+  const int place_;
   Hooks hooks_;
   Network* network_ = nullptr;
   Driver<Coordinator> coordinator_;
@@ -96,7 +110,6 @@ class CoordinatorHost {
   std::map<LinkId, int> nodes_;
   std::set<LinkId> strangers_;
   std::set<std::string> stranger_addresses_;  // of all that ever came
-  LinkId last_link_{};
   std::optional<LinkId> local_link_;
   HostedStores stores_;
   int stores_opened_ = 0;
@@ -110,6 +123,7 @@ class CoordinatorHost {
   };
   std::map<std::size_t, NodesSeen> nodes_seen_;
   bool told_done_ = false;
+  std::optional<TimePoint> leads_until_;  // as it was told last
 };
 
 // "job0" of job 0.

@@ -17,11 +17,13 @@ void CoordinatorHost::judge_admission(const Coordinator::Actions& actions) {
     const auto* reset = std::get_if<coordinator::ResetStore>(&action);
     if (reset == nullptr) continue;
     const auto job = job_number(reset->job);
+    const Job* const its = coordinator_.machine().find(reset->job);
+    const bool is_deposed = its != nullptr && its->is_deposed();
     for (int node = 0; node < universe_.scenario.nodes(); ++node) {
       const bool is_admitted =
           coordinator_.machine().admit(reset->job, address_of(node)).has_value();
-      const bool hosts = node == 0 && !universe_.scenario.daemon;
-      const bool is_seated = job && universe_.judge.is_seated(*job, node);
+      const bool hosts = node == host_node() && !universe_.scenario.daemon && !is_deposed;
+      const bool is_seated = job && universe_.judge.is_seated(*job, node) && !is_deposed;
       universe_.judge.must(is_admitted == is_seated || hosts,
                            fmt::format("the store of {} admits node {}: {}, and its seat: {}",
                                        reset->job, node, is_admitted, is_seated));
@@ -98,7 +100,8 @@ void CoordinatorHost::judge_time() {
     const auto nodes = static_cast<NodeDuration::rep>(seen.nodes);
     seen.time += nodes * std::max(reading - seen.at.value_or(reading), NodeDuration{});
     seen.at = std::max(reading, seen.at.value_or(reading));
-    seen.nodes = job->over() ? 0 : job->round().size();
+    seen.nodes = job->over() || job->is_deposed() ? 0 : job->round().size();
+    if (job->is_deposed()) continue;
     if (job->round().phase() == Round::Phase::sealed && !job->over()) continue;
     const NodeDuration booked = sum_of(job->time().told(now()).nodes);
     universe_.judge.must(

@@ -55,6 +55,7 @@ constexpr std::array names = {
     Name{FaultKind::order_forget, "order-forget", "orders"},
     Name{FaultKind::restart_rules, "rules", "policies"},
     Name{FaultKind::local_stores, "local-stores", "stores"},
+    Name{FaultKind::standby, "standby", "standby"},
     Name{FaultKind::secure_wire, "tls", "wire"},
     Name{FaultKind::bytes_damaged, "damage", "wire"},
 };
@@ -88,8 +89,8 @@ Result<FaultKinds> parse_kinds(std::string_view text) {
     for (const Name& each : names) {
       const bool is_later = each.group == "moments" || each.group == "strangers" ||
                             each.group == "orders" || each.group == "policies";
-      const bool is_named_only =
-          each.group == "records" || each.group == "stores" || each.group == "wire";
+      const bool is_named_only = each.group == "records" || each.group == "stores" ||
+                                 each.group == "standby" || each.group == "wire";
       const bool is_meant =
           !is_named_only && (word == "everything" || (word == "all" && !is_later));
       if (word != each.name && word != each.group && !is_meant) continue;
@@ -105,7 +106,8 @@ Result<FaultKinds> parse_kinds(std::string_view text) {
 
 std::string kinds_text() {
   std::string text =
-      "everything (without records, stores and wire), all (without moments, strangers, orders and "
+      "everything (without records, stores, standby and wire), all (without moments, strangers, "
+      "orders and "
       "policies "
       "as well), "
       "none";

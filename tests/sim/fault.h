@@ -52,6 +52,7 @@ enum class FaultKind {
   order_forget,
   restart_rules,  // no fault: every job has purses, breakers and limits of its own
   local_stores,   // no fault: stores are local to each node, and workers use them
+  standby,        // no fault: a node goes on with the job where the coordinator's is lost
   secure_wire,    // no fault: every link passes through the real codec and TLS, in pieces
   bytes_damaged,  // somebody changes, removes or exchanges bytes of a link that does
 };
@@ -74,7 +75,7 @@ std::string_view name_of(FaultKind kind);
 // "all", "none", names of kinds and of groups (workers, agents, network, clocks, coordinator), with
 // commas between them. What was added later, in the groups moments, strangers, orders and policies,
 // is not in "all", so that older seeds still mean what they meant; it is in "everything". The
-// groups records, stores and wire are in neither: they are named.
+// groups records, stores, standby and wire are in neither: they are named.
 Result<FaultKinds> parse_kinds(std::string_view text);
 // For --help.
 std::string kinds_text();

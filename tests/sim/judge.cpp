@@ -91,6 +91,7 @@ void Judge::worker_ended(const WorkerEnd& end) {
   const bool is_fence = end.cause == CauseOfDeath::asked && !job.is_broken;
   if (is_fence) nodes_[index(end.node)].was_fenced = true;
   if (end.cause == CauseOfDeath::done) {
+    must_go_on_ = must_go_on_ && takeovers_ > 0;  // A node that has done its part has no vote.
     ++job.ended_well;
   } else if (end.cause == CauseOfDeath::injected || end.cause == CauseOfDeath::neighbour) {
     job.deaths.push_back({time_.now(), end.rank, end.node, end.status});
@@ -379,6 +380,9 @@ void Judge::counted(int node, int to, const link::Message& message, std::size_t 
                      std::holds_alternative<link::Refused>(message) ||
                      std::holds_alternative<link::Save>(message) ||
                      std::holds_alternative<link::Dismissed>(message) ||
+                     std::holds_alternative<link::Stands>(message) ||
+                     std::holds_alternative<link::Standby>(message) ||
+                     std::holds_alternative<link::NotLeading>(message) ||
                      std::holds_alternative<link::Finish>(message);
   if (apart) return;
   NodeRecord& record = nodes_[index(node)];
@@ -386,11 +390,6 @@ void Judge::counted(int node, int to, const link::Message& message, std::size_t 
   must(record.bytes[to] <= round_bytes_max * index(1 + record.links),
        fmt::format("node {} and the coordinator said {} bytes to each other in one round", node,
                    record.bytes[to]));
-}
-
-std::optional<int> Judge::exit_code_of(int node) const {
-  const auto& exit = nodes_[index(node)].exit;
-  return exit ? std::optional<int>{exit->code} : std::nullopt;
 }
 
 }  // namespace cpprun::sim

@@ -75,6 +75,12 @@ class Judge {
   using Seats = std::vector<std::pair<int, link::Sealed>>;  // by node
   // With what another has left of some jobs, or of none.
   void coordinator_begins(const std::function<bool(int job)>& knows);
+  // The standby of that job. What an operator has asked the one before may be lost with it.
+  void another_leads(int job);
+  int takeovers() const { return takeovers_; }
+  // The coordinator's process is about to end, and nothing else goes wrong: its standby and all
+  // others know what to do, and are enough for another round.
+  void expect_takeover() { must_go_on_ = true; }
   // A daemon forgets a job; who comes for it later begins a new one.
   void coordinator_forgets(int job);
   void coordinator_seals(int job, const Seats& seats);
@@ -214,6 +220,8 @@ class Judge {
   // When the first job that a node hosts was over. Whoever comes then meets its host, or begins
   // another job, and which of them may be a stranger's doing: it keeps a host until its farewell.
   std::optional<TimePoint> story_ends_;
+  int takeovers_ = 0;
+  bool must_go_on_ = false;
   std::string story_;
   std::optional<std::string> verdict_;
 };

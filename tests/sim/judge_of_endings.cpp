@@ -138,6 +138,17 @@ bool Judge::is_one_short_restart() const {
          scenario_.delay_max <= 20ms && links_return_in_time();
 }
 
+void Judge::another_leads(int job) {
+  ++takeovers_;
+  forget_orders(job, true);
+  jobs_[index(job)].was_stopped = false;
+}
+
+std::optional<int> Judge::exit_code_of(int node) const {
+  const auto& exit = nodes_[index(node)].exit;
+  return exit ? std::optional<int>{exit->code} : std::nullopt;
+}
+
 // How all must have ended where nothing made it impossible.
 void Judge::all_is_over() {
   const bool orderly =
@@ -159,6 +170,9 @@ void Judge::all_is_over() {
     const bool unlucky = !scenario_.faults.empty() || met_nobody(node);
     const bool latecomer = late || (!record.had_a_seat && unlucky);
     if (!record.exit || latecomer || record.was_dismissed) continue;
+    must(!must_go_on_ || !record.had_a_seat || record.exit->code == 0,
+         fmt::format("the master was lost, and node {} ended with {}: {}", node, record.exit->code,
+                     record.exit->reason));
     if (is_one_short_restart()) {
       must(record.exit->code == 0 && job.restarts == 0,
            fmt::format("cpprund was ended and begun anew, and node {} ended with {} after {} "

@@ -53,9 +53,10 @@ Duration Network::delay(const Path& path, Random& random) const {
   return delay;
 }
 
-ConnectionRef Network::dial(int node) {
+ConnectionRef Network::dial(int node, int place) {
   auto connection = std::make_shared<Connection>();
   connection->node = node;
+  connection->place = place;
   if (scenario_.secure_wire) connection->wire = std::make_shared<SecureWire>();
   const int number = path(node).connections++;
   for (const int way : {0, 1}) {
@@ -108,11 +109,11 @@ void Network::pump(const ConnectionRef& connection, Side to) {
     way.moving = false;
     return;
   }
-  const TimePoint cut_until = path(connection->node).cut_until[index_of(to)];
-  if (cut_until > time_.now()) {
-    const Duration outage = cut_until - way.packets.front().due;
+  const TimePoint heals = cut_until(*connection, to);
+  if (heals > time_.now()) {
+    const Duration outage = heals - way.packets.front().due;
     const Duration late = way.random.up_to(std::clamp<Duration>(outage, 1ms, backoff_max));
-    time_.at(cut_until + late, [this, connection, to] { pump(connection, to); });
+    time_.at(heals + late, [this, connection, to] { pump(connection, to); });
     return;
   }
   Packet packet = std::move(way.packets.front());
@@ -122,6 +123,20 @@ void Network::pump(const ConnectionRef& connection, Side to) {
   damage(connection, to, packet);
   arrive(connection, to, packet);
   if (scenario_.stores && fills(packet)) make_room(connection, to, size);
+}
+
+// Where a node stands by, what cuts off the node that hosts the coordinator does so for all of
+// them.
+TimePoint Network::cut_until(const Connection& connection, Side to) const {
+  const auto& own = paths_[static_cast<std::size_t>(connection.node)].cut_until;
+  if (!scenario_.standby) return own[index_of(to)];
+  const auto host = static_cast<std::size_t>(std::max(connection.place, 0));
+  return std::max(own[index_of(to)], paths_[host].cut_until[index_of(other(to))]);
+}
+
+bool Network::is_host_up(int place) const {
+  if (place == master_place) return coordinator_host_up;
+  return paths_[static_cast<std::size_t>(place)].host_up;
 }
 
 bool Network::has_room(const ConnectionRef& connection, Side to) const {
@@ -139,14 +154,15 @@ void Network::make_room(const ConnectionRef& connection, Side to, std::size_t si
   std::size_t& bytes = connection->ways[index_of(to)].stream_bytes;
   bytes -= std::min(bytes, size);
   if (had_room || !has_room(connection, to)) return;
-  Program& sender = to == Side::coordinator ? ends_.agent(connection->node) : ends_.coordinator;
+  Program& sender = to == Side::coordinator ? ends_.agent(connection->node)
+                                            : ends_.coordinator(connection->place);
   sender.receive([this, connection, to] { ends_.has_room(connection, to); });
 }
 
 void Network::arrive(const ConnectionRef& connection, Side to, const Packet& packet) {
   if (connection->black_hole) return;
   if (to == Side::coordinator) {
-    if (coordinator_host_up) arrive_at_coordinator(connection, packet);
+    if (is_host_up(connection->place)) arrive_at_coordinator(connection, packet);
   } else if (path(connection->node).host_up) {
     arrive_at_agent(connection, packet);
   }
@@ -154,22 +170,23 @@ void Network::arrive(const ConnectionRef& connection, Side to, const Packet& pac
 
 void Network::arrive_at_coordinator(const ConnectionRef& connection, const Packet& packet) {
   const bool ends = packet.kind == Packet::Kind::fin || packet.kind == Packet::Kind::reset;
-  const bool nobody =
-      !ends_.coordinator.alive() || (packet.kind != Packet::Kind::syn &&
-                                     (!connection->coordinator_open || !is_served(*connection)));
+  const bool nobody = !ends_.coordinator(connection->place).alive() ||
+                      !ends_.serves(connection->place) ||
+                      (packet.kind != Packet::Kind::syn &&
+                       (!connection->coordinator_open || !is_served(*connection)));
   if (nobody) {
     if (!ends) send(connection, Side::agent, {.kind = Packet::Kind::reset});
     return;
   }
   if (packet.kind == Packet::Kind::syn) {
     connection->coordinator_open = true;  // The kernel accepts.
-    connection->served_by = coordinators_ended_;
+    connection->served_by = coordinators_ended_[connection->place];
   }
   // Of a worker's words nobody learns that its agent is there, nor of what cannot be read.
   const bool shows_agent =
       packet.kind != Packet::Kind::streams && !packet.shows_nobody && !connection->is_damaged;
   if (shows_agent) connection->arrived = time_.now();
-  ends_.coordinator.receive([this, connection, packet, ends] {
+  ends_.coordinator(connection->place).receive([this, connection, packet, ends] {
     if (packet.kind == Packet::Kind::syn) {
       if (!connection->wire) begin_link(connection, Side::coordinator);
       send(connection, Side::agent, {.kind = Packet::Kind::greeting});
@@ -221,12 +238,12 @@ void Network::end(const ConnectionRef& connection, Side at, const std::string& r
   }
   connection->coordinator_open = false;
   accepted_.erase(connection->link);
-  ends_.closed(connection->link, reason, broken);
+  ends_.closed(connection, reason, broken);
 }
 
 // By the process that is there. Where frames pass as they are each has taken its own.
 bool Network::is_served(const Connection& connection) const {
-  return !connection.wire || connection.served_by == coordinators_ended_;
+  return !connection.wire || connection.served_by == coordinators_ended_[connection.place];
 }
 
 void Network::close(const ConnectionRef& connection, Side closing) {
@@ -244,9 +261,11 @@ ConnectionRef Network::find(LinkId link) const {
   return found == accepted_.end() ? nullptr : found->second;
 }
 
-std::optional<int> Network::connected_node() const {
-  if (accepted_.empty()) return std::nullopt;
-  return accepted_.begin()->second->node;
+std::optional<int> Network::connected_node(int place) const {
+  for (const auto& [link, connection] : accepted_) {
+    if (connection->place == place) return connection->node;
+  }
+  return std::nullopt;
 }
 
 // By value: whoever is told lets go of the connection.
@@ -258,12 +277,16 @@ void Network::sever(ConnectionRef connection, bool tell_agent, bool tell_coordin
   connection->black_hole = true;
 }
 
-void Network::coordinator_ended() {
-  ++coordinators_ended_;
-  const auto open = std::exchange(accepted_, {});
-  for (const auto& [link, connection] : open) {
+void Network::coordinator_ended(int place) {
+  ++coordinators_ended_[place];
+  std::vector<ConnectionRef> open;
+  for (const auto& [link, connection] : accepted_) {
+    if (connection->place == place) open.push_back(connection);
+  }
+  for (const ConnectionRef& connection : open) {
+    accepted_.erase(connection->link);
     connection->coordinator_open = false;
-    if (coordinator_host_up) {
+    if (is_host_up(place)) {
       send(connection, Side::agent, {.kind = Packet::Kind::reset});
     } else {
       machine_died(connection, Side::coordinator);

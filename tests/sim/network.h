@@ -27,6 +27,10 @@ namespace cpprun::sim {
 // Numeric, of that node's machine.
 std::string address_of(int node);
 
+// Where a coordinator is: a cpprund's machine or node 0, as everybody was told; else the node that
+// stands by there.
+inline constexpr int master_place = -1;
+
 // Between one node and the coordinator.
 struct Path {
   std::array<TimePoint, 2> cut_until{};  // by the side that is sent to
@@ -41,7 +45,8 @@ struct Path {
 
 struct Connection {
   int node = 0;
-  LinkId link{};  // once the coordinator has accepted it
+  int place = master_place;  // of the coordinator at the other end
+  LinkId link{};             // once the coordinator has accepted it
   bool agent_open = true;
   bool coordinator_open = false;
   bool up = false;          // the agent has been told
@@ -63,13 +68,14 @@ using ConnectionRef = std::shared_ptr<Connection>;
 // Who sits at the ends.
 struct NetworkEnds {
   std::function<Program&(int node)> agent;
-  Program& coordinator;
+  std::function<Program&(int place)> coordinator;
+  std::function<bool(int place)> serves;  // one is there, where its process is
   std::function<void(const ConnectionRef&)> up;
   std::function<void(const ConnectionRef&, const Packet&)> to_agent;
   std::function<void(const ConnectionRef&, const std::string& reason)> down;
   std::function<void(const ConnectionRef&)> accepted;  // fills in `link`
   std::function<void(const ConnectionRef&, const Packet&)> to_coordinator;
-  std::function<void(LinkId, const std::string& reason, bool broken)> closed;
+  std::function<void(const ConnectionRef&, const std::string& reason, bool broken)> closed;
   // Whoever sends to that side has room again for frames of streams.
   std::function<void(const ConnectionRef&, Side to)> has_room;
   // Bytes cannot be what the other side has said; why, as a clause.
@@ -85,7 +91,7 @@ class Network {
   Path& path(int node) { return paths_[static_cast<std::size_t>(node)]; }
   bool coordinator_host_up = true;
 
-  ConnectionRef dial(int node);
+  ConnectionRef dial(int node, int place);
   void send(const ConnectionRef& connection, Side to, Packet packet);
   // Whether it takes frames of streams: the others are few, and wait for nobody.
   bool has_room(const ConnectionRef& connection, Side to) const;
@@ -95,13 +101,13 @@ class Network {
   void close(const ConnectionRef& connection, Side closing);
   // The coordinator's end of that link, where it is open.
   ConnectionRef find(LinkId link) const;
-  // Some node whose link the coordinator has accepted and not closed.
-  std::optional<int> connected_node() const;
+  // Some node whose link the coordinator there has accepted and not closed.
+  std::optional<int> connected_node(int place) const;
 
   // Something between the two ended it, and tells both sides, one, or none.
   void sever(ConnectionRef connection, bool tell_agent, bool tell_coordinator);
   // The coordinator's process ended: its kernel resets every connection, unless the machine is off.
-  void coordinator_ended();
+  void coordinator_ended(int place);
   // The machine at that end of a connection lost power.
   void machine_died(const ConnectionRef& connection, Side dead);
 
@@ -113,6 +119,8 @@ class Network {
   void enqueue(const ConnectionRef& connection, Side to, Packet packet);
   void end(const ConnectionRef& connection, Side at, const std::string& reason, bool broken);
   bool is_served(const Connection& connection) const;
+  bool is_host_up(int place) const;
+  TimePoint cut_until(const Connection& connection, Side to) const;
 
   // --- where both sides hold a secret (network_secure.cpp) ---
   void send_pieces(const ConnectionRef& connection, Side to, std::string bytes, bool shows_nobody);
@@ -127,8 +135,8 @@ class Network {
   const Scenario& scenario_;
   NetworkEnds ends_;
   std::vector<Path> paths_;
-  std::map<LinkId, ConnectionRef> accepted_;  // whose coordinator's end is open
-  std::uint64_t coordinators_ended_ = 0;
+  std::map<LinkId, ConnectionRef> accepted_;                 // whose coordinator's end is open
+  mutable std::map<int, std::uint64_t> coordinators_ended_;  // by place
 };
 
 }  // namespace cpprun::sim

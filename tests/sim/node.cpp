@@ -15,15 +15,24 @@ using namespace std::chrono_literals;
 
 namespace {
 
+constexpr const char* master_host = "10.9.0.1";
+constexpr int standby_port = 29401;
 constexpr int agent_pids_from = 100;
 constexpr int agent_numbers_from = 7'000'000;  // by which a coordinator knows them; strangers guess
+
+int place_of(const std::string& host, int nodes) {
+  int node = 0;
+  while (node < nodes && address_of(node) != host) ++node;
+  return node < nodes ? node : master_place;
+}
 
 Config config_of(const Scenario& scenario, int node) {
   const int job = scenario.job_of(node);
   const JobShape& shape = scenario.jobs[static_cast<std::size_t>(job)];
   Config config;
   config.rendezvous = scenario.daemon ? RendezvousMode::endpoint : RendezvousMode::fixed_master;
-  config.endpoint = {"10.9.0.1", 29400};
+  config.endpoint = {master_host, 29400};
+  config.standby = scenario.standby;
   config.job = job_id(job);
   config.nodes_min = shape.nodes_min;
   config.nodes_max = shape.nodes_max;
@@ -82,6 +91,7 @@ void Node::begin() {
   ++life_;
   armed_.reset();
   fence_.reset();
+  standby_ = nullptr;
   if (coordinator_ == nullptr) port_.begin();
   universe_.judge.agent_begins(number_);
   universe_.trace.line(universe_.time.now(), "node {} begins", number_);
@@ -147,14 +157,27 @@ void Node::tell_watchdog() {
 
 void Node::perform(const agent::Action& action) {
   if (!program_.alive()) return;
-  if (std::holds_alternative<agent::Dial>(action)) {
+  if (const auto* dial = std::get_if<agent::Dial>(&action)) {
     universe_.judge.agent_asks(number_);
     if (coordinator_ != nullptr) {
       post(agent::LinkUp{address_of(number_)});
     } else {
       hang_up();
-      connection_ = network_->dial(number_);
+      connection_ = network_->dial(number_, place_of(dial->at.host, universe_.scenario.nodes()));
     }
+  } else if (const auto* record = std::get_if<agent::StandBy>(&action)) {
+    standby_ = &hooks_.stand_by();
+    standby_->stand_by(record->record);
+    post(agent::StandsBy{record->round, standby_port});
+  } else if (const auto* stands = std::get_if<agent::Stand>(&action)) {
+    standby_->stand(stands->own);
+  } else if (const auto* ask = std::get_if<agent::AskWhoHosts>(&action)) {
+    const int place = place_of(ask->addresses.front(), universe_.scenario.nodes());
+    if (ask->question.leads_port != 0) hooks_.ask(place, ask->question);
+  } else if (std::holds_alternative<agent::StepDown>(action)) {
+    coordinator_->local_agent_left();
+    coordinator_ = nullptr;
+    port_.begin();
   } else if (const auto* said = std::get_if<agent::Say>(&action)) {
     say(said->message);
   } else if (std::holds_alternative<agent::HangUp>(action)) {
@@ -176,6 +199,13 @@ void Node::perform(const agent::Action& action) {
   } else if (const auto* last = std::get_if<agent::Exit>(&action)) {
     exit(*last);
   }
+}
+
+void Node::lead() {
+  hang_up();
+  port_.end();
+  coordinator_ = std::exchange(standby_, nullptr);
+  post(agent::Leads{});
 }
 
 void Node::examine(const Outcome& outcome) {
@@ -275,8 +305,10 @@ bool Node::is_calm(RoundId round) const {
   const int job = universe_.scenario.job_of(number_);
   if (universe_.judge.sealed_round(job) != round) return false;
   if (coordinator_ != nullptr) return coordinator_->is_calm(std::nullopt, round);
-  return connection_ && !link_is_new_ && port_.is_calm() && Network::is_calm(*connection_) &&
-         witness_->is_calm(connection_->link, round);
+  if (!connection_ || link_is_new_ || !port_.is_calm()) return false;
+  const CoordinatorHost* const there = hooks_.coordinator_at(connection_->place);
+  return Network::is_calm(*connection_) && there != nullptr &&
+         there->is_calm(connection_->link, round);
 }
 
 // --- what happens to it --------------------------------------------------------------------------

@@ -22,6 +22,10 @@ class Node {
   struct Hooks {
     std::function<void(const WorkerEnd&)> died;
     std::function<void()> ended;  // the process is gone, however it came to that
+    // The coordinator there; null: nobody has stood by there.
+    std::function<CoordinatorHost*(int place)> coordinator_at;
+    std::function<CoordinatorHost&()> stand_by;  // in this very process
+    std::function<void(int place, const link::WhoHosts&)> ask;
   };
   Node(Universe& universe, int number, Hooks hooks);
   Node(const Node&) = delete;
@@ -36,10 +40,9 @@ class Node {
 
   // The coordinator in this very process, where there is one.
   void host(CoordinatorHost* coordinator) { coordinator_ = coordinator; }
-  void use(Network& network, const CoordinatorHost& coordinator) {
-    network_ = &network;
-    witness_ = &coordinator;
-  }
+  void use(Network& network) { network_ = &network; }
+  // The one that stood by in this process leads.
+  void lead();
   // A new cpprun begins.
   void begin();
   void signalled(int signal);
@@ -80,8 +83,8 @@ class Node {
   NodePort port_;
   Workers workers_;
   Network* network_ = nullptr;
-  CoordinatorHost* coordinator_ = nullptr;    // in this very process
-  const CoordinatorHost* witness_ = nullptr;  // wherever it is
+  CoordinatorHost* coordinator_ = nullptr;  // in this very process
+  CoordinatorHost* standby_ = nullptr;      // so is that, for the case that another is lost
   Driver<Agent> agent_;
   std::uint64_t life_ = 0;  // which cpprun on this machine it is
   ConnectionRef connection_;

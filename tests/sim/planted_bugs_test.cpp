@@ -80,6 +80,10 @@ constexpr Plant plants[] = {
     {"who stays away from the next coordinator is waited for in vain", "records,agents", 5'000},
     {"a round whose local store is gone goes on", "records,stores", 2'000},
     {"what was kept of a job is that of the round before", "records,exit", 20'000},
+    {"a standby leads with half of the votes", "standby,partition", 5'000},
+    {"a coordinator that nobody follows goes on", "standby,partition", 10'000},
+    {"who has done its part votes all the same", "standby,coordinator", 20'000},
+    {"the next round does not wait until nobody else can lead", "standby,network,exit", 20'000},
 };
 
 }  // namespace
@@ -98,6 +102,7 @@ TEST_CASE("without a bug nothing is found") {
   CHECK(sail_with(0, "all,stores", 500).broken.empty());
   CHECK(sail_with(0, "none,tls", 50).broken.empty());
   CHECK(sail_with(0, "records,all", 500).broken.empty());
+  CHECK(sail_with(0, "standby,all", 500).broken.empty());
 }
 
 TEST_CASE("every planted bug is found") {

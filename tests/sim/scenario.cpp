@@ -55,7 +55,7 @@ bool is_gentle(FaultKind kind) {
 
 bool is_no_fault(FaultKind kind) {
   return kind == FaultKind::restart_rules || kind == FaultKind::local_stores ||
-         kind == FaultKind::secure_wire;
+         kind == FaultKind::secure_wire || kind == FaultKind::standby;
 }
 
 bool is_coordinators(FaultKind kind) {
@@ -115,7 +115,7 @@ Fault draw_fault(Random& random, const Scenario& scenario, const std::vector<Fau
 }
 
 void draw_faults(Random& random, Scenario& scenario, const FaultKinds& wanted) {
-  const bool spare_the_coordinator = random.chance(0.7);
+  const bool spare_the_coordinator = random.chance(scenario.standby ? 0.2 : 0.7);
   std::vector<FaultKind> kinds;
   for (const FaultKind kind : wanted) {
     if (is_no_fault(kind)) continue;
@@ -171,6 +171,18 @@ StorePlan draw_stores(std::uint64_t seed) {
           .requests_max = random.between(4, 20)};
 }
 
+// A job of nodes that go on without the coordinator's.
+void draw_standby(std::uint64_t seed, int agents_max, Scenario& scenario) {
+  Random random{~seed, 61};
+  scenario.standby = true;
+  scenario.daemon = false;
+  scenario.jobs.resize(1);
+  JobShape& job = scenario.jobs.front();
+  job.ranked = false;
+  job.nodes_max = std::max(3, std::min(job.nodes_max + 2, agents_max));
+  job.nodes_min = random.between(1, job.nodes_max - 1);
+}
+
 }  // namespace
 
 int Scenario::nodes() const {
@@ -214,6 +226,7 @@ Scenario draw(std::uint64_t seed, int agents_max, const FaultKinds& kinds) {
   scenario.daemon = random.chance(0.4);
   const int jobs = scenario.daemon && agents_max <= crowd_from ? random.between(1, 3) : 1;
   for (int job = 0; job < jobs; ++job) scenario.jobs.push_back(draw_job(random, agents_max));
+  if (kinds.contains(FaultKind::standby)) draw_standby(seed, agents_max, scenario);
   if (random.chance(0.2)) {
     scenario.lease_interval = 500ms;
     scenario.lease_attempts = random.between(2, 10);
@@ -250,6 +263,7 @@ std::string to_text(const Scenario& scenario) {
                     job.workers_per_node, job.uneven ? " or one more" : "", to_text(job.restarts),
                     seconds(job.work_max));
   }
+  if (scenario.standby) text += "\n  another node stands by";
   if (scenario.secure_wire) text += "\n  links are TLS";
   if (scenario.stores) {
     text += fmt::format(

@@ -52,6 +52,7 @@ struct Scenario {
   bool has_strangers = false;  // or had, and is played without them to compare
   std::vector<Fault> faults;
   std::optional<StorePlan> stores = {};  // none: workers do not speak to theirs
+  bool standby = false;                  // another node goes on where the coordinator's is lost
   bool secure_wire = false;              // links are TLS; else frames pass as they are
 
   Duration lease() const { return lease_interval * lease_attempts; }

@@ -157,6 +157,14 @@ const std::vector<Known> known = {
     {7000030569, "records,everything,stores", {2}, 3},
     // A record of a job whose last round everybody has left, and for which others wait.
     {7000086625, "records,exit,agents", {0, 2}, 3},
+    // A standby that had done its part heard of itself only then, and voted.
+    {422, "standby,all", {1}, 5},
+    // A master that slept for so long that its watchdog had ended its worker, and still led.
+    {8387, "standby,coordinator", {0}, 5},
+    // A master that is deposed when its own workers have done their part.
+    {1226, "standby,network", {0}, 5},
+    // It is asked to stop the job when it wakes, and another leads.
+    {55489, "standby,rules,orders,coordinator,return", {2, 3}, 6},
 };
 
 }  // namespace
@@ -209,7 +217,10 @@ TEST_CASE("for a minute, seeds that nobody has played keep every promise") {
                                            "network,stores",
                                            "records",
                                            "records,workers,network",
-                                           "records,all,stores"};
+                                           "records,all,stores",
+                                           "standby,coordinator",
+                                           "standby,all",
+                                           "standby,everything,stores"};
   const auto begin = std::chrono::system_clock::now();
   const auto each_takes = 60'000ms / groups.size() / share;
   const auto milliseconds =
@@ -254,6 +265,16 @@ TEST_CASE("a cpprund may be begun anew, on a machine that may have been, and its
   must_hold("records,workers,network", 98'000, 2000);
   must_hold("records,everything", 99'000, 2000);
   must_hold("records,everything,stores", 100'000, 2000);
+}
+
+TEST_CASE("another node leads where the master is lost, and there are never two") {
+  must_hold("standby", 101'000, 500);
+  must_hold("standby,coordinator-kill,coordinator-host", 102'000, 3000);
+  must_hold("standby,coordinator,network", 103'000, 4000);
+  must_hold("standby,all", 104'000, 4000);
+  must_hold("standby,everything", 105'000, 3000);
+  must_hold("standby,coordinator-kill,kill,return", 106'000, 1500);
+  must_hold("standby,all,stores", 107'000, 1500);
 }
 
 TEST_CASE("links that are TLS in pieces keep what plain ones keep, and damaged ones end") {

@@ -23,6 +23,7 @@ struct Universe {
   Trace trace;
   Judge judge;
   StoreJudge stores;
+  LinkId last_link{};  // of all coordinators: they are told apart by it
 
  private:
   bool looks_inside_ = scenario.nodes() <= 64;

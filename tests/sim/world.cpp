@@ -37,16 +37,18 @@ World::World(Scenario scenario, bool traced) : universe_(std::move(scenario), tr
   build_nodes();
   const bool daemon = universe_.scenario.daemon;
   Program& program = daemon ? daemon_ : node(0).program();
-  coordinator_.emplace(universe_, program, daemon ? coordinator_clock_ : node(0).clock(),
-                       CoordinatorHost::Hooks{.to_local_agent =
-                                                  [this](link::Message message) {
-                                                    node(0).post(agent::Heard{std::move(message)});
-                                                  },
-                                              .done = [this] { host_is_done(); }});
+  coordinator_.emplace(
+      universe_, program, daemon ? coordinator_clock_ : node(0).clock(), master_place,
+      CoordinatorHost::Hooks{
+          .to_local_agent =
+              [this](link::Message message) { node(0).post(agent::Heard{std::move(message)}); },
+          .done = [this] { host_is_done(master_place); },
+          .leads_until = [this](auto until) { node(0).post(agent::LeadsUntil{until}); },
+          .is_led = [this] { return is_led(); }});
   network_.emplace(universe_.time, universe_.scenario, ends());
   coordinator_->serve(*network_);
   strangers_.emplace(universe_, *coordinator_);
-  for (auto& each : nodes_) each->use(*network_, *coordinator_);
+  for (auto& each : nodes_) each->use(*network_);
   if (!daemon) node(0).host(&*coordinator_);
   plan();
 }
@@ -54,49 +56,53 @@ World::World(Scenario scenario, bool traced) : universe_(std::move(scenario), tr
 World::~World() = default;
 
 NetworkEnds World::ends() {
-  return {.agent = [this](int number) -> Program& { return node(number).program(); },
-          .coordinator = universe_.scenario.daemon ? daemon_ : node(0).program(),
-          .up = [this](const ConnectionRef& c) { node(c->node).up(c); },
-          .to_agent = [this](const ConnectionRef& c,
-                             const Packet& packet) { node(c->node).heard(c, packet); },
-          .down = [this](const ConnectionRef& c,
-                         const std::string& reason) { node(c->node).down(c, reason); },
-          .accepted = [this](const ConnectionRef& c) { coordinator_->accepted(c); },
-          .to_coordinator =
-              [this](const ConnectionRef& c, const Packet& packet) {
-                coordinator_->heard(c, packet);
-                if (!resets_.contains(c->node) || packet.kind != Packet::Kind::frame) return;
-                const auto decoded = link::decode(packet.bytes);
-                if (!decoded || !*decoded) return;
-                const auto* drained = std::get_if<link::Drained>(&(*decoded)->message);
-                const int job = universe_.scenario.job_of(c->node);
-                // Where it was the last word that was waited for, the next round is sealed already.
-                if (drained == nullptr || !universe_.judge.is_sealed(job, drained->round)) return;
-                resets_.erase(c->node);
-                universe_.time.later(0ns, [this, c] { network_->sever(c, true, true); });
-              },
-          .closed = [this](LinkId link, const std::string& reason,
-                           bool broken) { coordinator_->closed(link, reason, broken); },
-          .has_room =
-              [this](const ConnectionRef& c, Side to) {
-                if (to == Side::coordinator) return node(c->node).has_room(c);
-                coordinator_->has_room(c->link);
-              },
-          .fails =
-              [this](const ConnectionRef& c, const std::string& reason) {
-                universe_.trace.line(universe_.time.now(), "node {}: its link fails: {}", c->node,
-                                     reason);
-                universe_.judge.must(
-                    c->is_damaged,
-                    fmt::format("the link of node {} fails, and nobody has changed a byte: {}",
-                                c->node, reason));
-              },
-          .lies =
-              [this](const ConnectionRef& c) {
-                universe_.judge.must(
-                    false,
-                    fmt::format("the link of node {} has brought what nobody said", c->node));
-              }};
+  return {
+      .agent = [this](int number) -> Program& { return node(number).program(); },
+      .coordinator = [this](int place) -> Program& {
+        if (place != master_place) return node(place).program();
+        return universe_.scenario.daemon ? daemon_ : node(0).program();
+      },
+      .serves = [this](int place) { return coordinator_at(place) != nullptr; },
+      .up = [this](const ConnectionRef& c) { node(c->node).up(c); },
+      .to_agent = [this](const ConnectionRef& c,
+                         const Packet& packet) { node(c->node).heard(c, packet); },
+      .down = [this](const ConnectionRef& c,
+                     const std::string& reason) { node(c->node).down(c, reason); },
+      .accepted = [this](const ConnectionRef& c) { coordinator_at(c->place)->accepted(c); },
+      .to_coordinator =
+          [this](const ConnectionRef& c, const Packet& packet) {
+            coordinator_at(c->place)->heard(c, packet);
+            if (!resets_.contains(c->node) || packet.kind != Packet::Kind::frame) return;
+            const auto decoded = link::decode(packet.bytes);
+            if (!decoded || !*decoded) return;
+            const auto* drained = std::get_if<link::Drained>(&(*decoded)->message);
+            const int job = universe_.scenario.job_of(c->node);
+            // Where it was the last word that was waited for, the next round is sealed already.
+            if (drained == nullptr || !universe_.judge.is_sealed(job, drained->round)) return;
+            resets_.erase(c->node);
+            universe_.time.later(0ns, [this, c] { network_->sever(c, true, true); });
+          },
+      .closed = [this](const ConnectionRef& c, const std::string& reason,
+                       bool broken) { coordinator_at(c->place)->closed(c->link, reason, broken); },
+      .has_room =
+          [this](const ConnectionRef& c, Side to) {
+            if (to == Side::coordinator) return node(c->node).has_room(c);
+            coordinator_at(c->place)->has_room(c->link);
+          },
+      .fails =
+          [this](const ConnectionRef& c, const std::string& reason) {
+            universe_.trace.line(universe_.time.now(), "node {}: its link fails: {}", c->node,
+                                 reason);
+            universe_.judge.must(
+                c->is_damaged,
+                fmt::format("the link of node {} fails, and nobody has changed a byte: {}", c->node,
+                            reason));
+          },
+      .lies =
+          [this](const ConnectionRef& c) {
+            universe_.judge.must(
+                false, fmt::format("the link of node {} has brought what nobody said", c->node));
+          }};
 }
 
 void World::build_nodes() {
@@ -104,7 +110,11 @@ void World::build_nodes() {
     auto each = std::make_unique<Node>(
         universe_, number,
         Node::Hooks{.died = [this](const WorkerEnd& end) { worker_died(end); },
-                    .ended = [this, number] { node_ended(node(number)); }});
+                    .ended = [this, number] { node_ended(node(number)); },
+                    .coordinator_at = [this](int place) { return coordinator_at(place); },
+                    .stand_by = [this, number]() -> CoordinatorHost& { return stand_by(number); },
+                    .ask = [this, number](int place,
+                                          const auto& question) { ask(number, place, question); }});
     // Clocks that count from the start of a machine have nothing in common.
     Random random{universe_.scenario.seed, 31, number};
     each->clock().offset = random.up_to(1000h);
@@ -183,22 +193,13 @@ void World::begin(Node& each) {
   each.begin();
 }
 
-// Nobody is left to be told, it thinks.
-void World::host_is_done() {
-  const auto connected = network_->connected_node();
-  universe_.judge.must(!connected,
-                       fmt::format("the host of the coordinator leaves while node {} is "
-                                   "connected and waits for an answer",
-                                   connected.value_or(0)));
-  node(0).leave();
-}
-
 void World::node_ended(const Node& each) {
   --running_;
+  end_standby(each.number());
   const bool hosts = each.number() == 0 && !universe_.scenario.daemon;
   if (!hosts) return;
   coordinator_->end();
-  network_->coordinator_ended();
+  network_->coordinator_ended(master_place);
 }
 
 // Its neighbours in the ring notice first, and fail of it; then theirs.
@@ -300,6 +301,9 @@ void World::commit_to_agent(const Fault& fault, Node& victim) {
     case FaultKind::node_returns:
       // A worker that sits in the kernel keeps its machine from being used again.
       if (victim.program().alive() || victim.workers().anybody()) break;
+      if (victim.number() == 0 && may_miss_its_leader()) break;
+      if (victim.number() == 0 && !universe_.scenario.daemon) victim.host(&*coordinator_);
+      came_anew_ = came_anew_ || (victim.number() == 0 && is_led());
       network_->path(victim.number()).host_up = true;
       if (victim.number() == 0 && !universe_.scenario.daemon) network_->coordinator_host_up = true;
       begin(victim);
@@ -365,14 +369,6 @@ void World::commit_to_coordinator(const Fault& fault) {
   if (universe_.scenario.daemon && fault.value % 2 != 0) begin_coordinator_in(fault.lasts, false);
 }
 
-// Or its machine is switched off and on, and its clock begins anew; what it kept is there.
-void World::restart_coordinator(const Fault& fault) {
-  const bool reboots = fault.value % 3 == 0;
-  end_coordinator(reboots);
-  if (reboots) coordinator_clock_.offset = -universe_.time.now().time_since_epoch();
-  begin_coordinator_in(fault.lasts, true);
-}
-
 void World::begin_coordinator_in(Duration while_away, bool with_records) {
   universe_.time.later(while_away, [this, with_records] {
     if (daemon_.alive()) return;
@@ -385,6 +381,7 @@ void World::begin_coordinator_in(Duration while_away, bool with_records) {
 void World::end_coordinator(bool machine_too) {
   if (machine_too) network_->coordinator_host_up = false;
   if (!universe_.scenario.daemon) {
+    if (will_go_on()) universe_.judge.expect_takeover();
     if (machine_too) {
       node(0).machine_died();
     } else {
@@ -394,7 +391,7 @@ void World::end_coordinator(bool machine_too) {
   }
   daemon_.end();
   coordinator_->end();
-  network_->coordinator_ended();
+  network_->coordinator_ended(master_place);
 }
 
 }  // namespace cpprun::sim

@@ -4,6 +4,7 @@
 // processes and clocks that exist only here. Everything that happens is an entry on one timeline;
 // the same scenario gives the same run, byte for byte. After every step the judge is asked.
 
+#include <map>
 #include <memory>
 #include <optional>
 #include <set>
@@ -54,7 +55,14 @@ class World {
   void begin_coordinator_in(Duration while_away, bool with_records);
   void end_coordinator(bool machine_too);
   void worker_died(const WorkerEnd& end);
-  void host_is_done();
+  void host_is_done(int place);
+  CoordinatorHost* coordinator_at(int place);
+  CoordinatorHost& stand_by(int node);
+  void ask(int node, int place, const link::WhoHosts& question);
+  bool is_led() const;
+  bool may_miss_its_leader() const;
+  bool will_go_on();
+  void end_standby(int node);
   void node_ended(const Node& node);
   bool somebody_is_there() const { return running_ > 0 || planned_ > 0; }
   Node& node(int number) { return *nodes_[static_cast<std::size_t>(number)]; }
@@ -64,11 +72,14 @@ class World {
   Program daemon_;
   std::vector<std::unique_ptr<Node>> nodes_;
   std::optional<CoordinatorHost> coordinator_;
+  std::map<int, std::unique_ptr<CoordinatorHost>> standbys_;  // by node
+  std::vector<std::unique_ptr<CoordinatorHost>> gone_standbys_;
   std::optional<Network> network_;
   std::optional<Strangers> strangers_;
-  std::set<int> resets_;  // nodes whose link is reset when they have drained
-  int running_ = 0;       // processes of cpprun that are there
-  int planned_ = 0;       // that will be
+  std::set<int> resets_;    // nodes whose link is reset when they have drained
+  bool came_anew_ = false;  // the master has, while another led
+  int running_ = 0;         // processes of cpprun that are there
+  int planned_ = 0;         // that will be
 };
 
 }  // namespace cpprun::sim

@@ -23,6 +23,11 @@ std::string to_text(const agent::Action& action) {
           [](const agent::AskWhoHosts& m) {
             return fmt::format("ask who hosts at {} addresses", m.addresses.size());
           },
+          [](const agent::StandBy& m) { return fmt::format("stand by, round {}", m.round.value); },
+          [](const agent::Stand& m) {
+            return fmt::format("vote for itself: {}", m.own.vote.value);
+          },
+          [](const agent::StepDown&) { return std::string{"step down"}; },
           [](const agent::Prepare& m) { return fmt::format("prepare {} workers", m.specs.size()); },
           [](const agent::Work& m) { return transcripts::to_text(m.action); },
           [](const agent::Examine& m) {
@@ -48,6 +53,7 @@ std::string to_text(const agent::Action& action) {
             return fmt::format("tell: what ended rank {} is {}", m.failure.rank.value,
                                m.failure.cause);
           },
+          [](const agent::TellDetail& m) { return "detail: " + m.sentence; },
           [](const agent::TellNote& m) { return "tell: " + m.sentence; },
           [](const agent::TellNearMiss& m) {
             return fmt::format("tell: silent for {} ms", m.silence / 1ms);

@@ -52,6 +52,7 @@ Runtime::~Runtime() {
   const bool is_told = !nobody_is_left || watchdog_.release(bounds::disk_patience_at_end);
   if (logs_ && is_told) logs_->hand_over_folder();
   if (coordinator_ && is_told) coordinator_->hand_over_door();
+  if (retired_ && is_told) retired_->hand_over_door();
   logs_.reset();
 }
 

@@ -54,6 +54,13 @@ class Runtime {
   Result<void> open();
   Result<void> open_coordinator();
   Result<void> host_coordinator();
+  std::unique_ptr<CoordinatorServer> make_coordinator();
+  CoordinatorOptions coordinator_options() const;
+  void open_door();
+  void lead();
+  std::unique_ptr<LinkClient> make_client(const Endpoint& at,
+                                          std::shared_ptr<SecureContext> secure);
+  Result<void> open_forwarder();
   Result<RestartState> take_restart_state();
   Result<void> look_for_coordinator();
   void hear_master(link::Message message);
@@ -70,6 +77,9 @@ class Runtime {
   void on(const agent::Dial& action);
   void on(const agent::Say& action);
   void on(const agent::AskWhoHosts& action);
+  void on(const agent::StandBy& action);
+  void on(const agent::Stand& action);
+  void on(const agent::StepDown& action);
   void on(const agent::HangUp& action);
   void on(const agent::Prepare& action);
   void on(const agent::Work& action);
@@ -83,6 +93,7 @@ class Runtime {
   void on(const agent::TellFailed& action);
   void on(const agent::TellDiagnosed& action);
   void on(const agent::TellNote& action);
+  void on(const agent::TellDetail& action);
   void on(const agent::TellNearMiss& action);
   void on(const agent::TellWarning& action);
   void on(const agent::Exit& action);
@@ -116,7 +127,11 @@ class Runtime {
   std::optional<LogDir> logs_;
   std::optional<EvidenceCollector> collector_;
   std::unique_ptr<CoordinatorServer> coordinator_;  // where this node hosts it
+  std::unique_ptr<CoordinatorServer> standby_;      // where it may, if that one is lost
+  std::unique_ptr<CoordinatorServer> retired_;      // where it did
   std::unique_ptr<LinkClient> client_;              // where it does not
+  Endpoint client_at_;                              // to which that leads
+  int standby_port_ = 0;                            // of standby_
   bool link_is_new_ = false;                        // nothing has been heard on it
   std::unique_ptr<StoreForwarder> forwarder_;       // where it does not, and stores are local
   int local_store_port_ = 0;                        // 0: workers go to the master themselves

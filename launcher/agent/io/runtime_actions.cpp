@@ -211,6 +211,10 @@ void Runtime::on(const agent::TellNote& action) {
   pump_.say(messages_.note(action.sentence));
 }
 
+void Runtime::on(const agent::TellDetail& action) {
+  pump_.say(messages_.detail(action.sentence));
+}
+
 void Runtime::on(const agent::TellNearMiss& action) {
   note(event_log::LeaseNearlyMissed{action.silence, action.lease});
   pump_.say(messages_.warning(lease_nearly_missed_text(action.lease, action.silence)));

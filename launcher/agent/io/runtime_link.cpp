@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <asio/post.hpp>
 #include <utility>
 
 #include "launcher/agent/agent_text.h"
@@ -33,9 +34,8 @@ Result<void> Runtime::open_coordinator() {
   return look_for_coordinator();
 }
 
-Result<void> Runtime::host_coordinator() {
-  Config& config = inputs_.config;
-  coordinator_ = std::make_unique<CoordinatorServer>(
+std::unique_ptr<CoordinatorServer> Runtime::make_coordinator() {
+  return std::make_unique<CoordinatorServer>(
       context_,
       CoordinatorServer::Callbacks{
           .to_local_agent = [this](link::Message m) { post(agent::Heard{std::move(m)}); },
@@ -52,31 +52,49 @@ Result<void> Runtime::host_coordinator() {
               },
           .ordered = [this](const auto& answered) { note(event_log::Ordered{answered}); },
           .events_wanted = [this] { tell_kept(); },
+          .leads_until = [this](auto until) { post(agent::LeadsUntil{until}); },
+          .leads = [this] { lead(); },
           .door_opened = [this](const std::string& path) { watchdog_.set_door(path); }});
+}
+
+CoordinatorOptions Runtime::coordinator_options() const {
+  const Config& config = inputs_.config;
+  return {.only = terms_of(join_message(config, {}, {})),
+          .options = {.lease = config.lease(),
+                      .status_interval = bounds::status_interval,
+                      .last_call = config.last_call,
+                      .standby = config.may_have_standby()}};
+}
+
+void Runtime::open_door() {
+  coordinator_->open_door(*inputs_.side,
+                          {.folders = own_door_folders(inputs_.environment, ::geteuid()),
+                           .after = bounds::door_opens_after,
+                           .patience = bounds::disk_patience_at_end});
+}
+
+Result<void> Runtime::host_coordinator() {
+  Config& config = inputs_.config;
+  coordinator_ = make_coordinator();
   auto secure = security_.for_hosting();
   if (!secure) return tl::unexpected<Error>(secure.error());
   if (*secure) coordinator_->require_secret(*std::move(secure));
   auto before = take_restart_state();
   if (!before) return tl::unexpected<Error>(before.error());
-  const auto listening = coordinator_->open(
-      {.host = listening_address(config.endpoint),
-       .port = static_cast<std::uint16_t>(config.endpoint.port)},
-      {.only = terms_of(join_message(config, {}, {})),
-       .options = {.lease = config.lease(),
-                   .status_interval = bounds::status_interval,
-                   .last_call = config.last_call,
-                   .restarts_before = *std::move(before)}},
-      PlainStore::refused, {.access = config.status_access, .names = {config.endpoint.host}});
+  CoordinatorOptions options = coordinator_options();
+  options.options.restarts_before = *std::move(before);
+  const auto listening =
+      coordinator_->open({.host = listening_address(config.endpoint),
+                          .port = static_cast<std::uint16_t>(config.endpoint.port)},
+                         std::move(options), PlainStore::refused,
+                         {.access = config.status_access, .names = {config.endpoint.host}});
   if (!listening) {
     coordinator_.reset();
     restart_state_.reset();
     return failure(with_port_cure(listening.error().reason));
   }
   config.endpoint.port = listening->port;
-  coordinator_->open_door(*inputs_.side,
-                          {.folders = own_door_folders(inputs_.environment, ::geteuid()),
-                           .after = bounds::door_opens_after,
-                           .patience = bounds::disk_patience_at_end});
+  open_door();
   return {};
 }
 
@@ -102,15 +120,24 @@ Result<void> Runtime::look_for_coordinator() {
   const auto secure = security_.for_dialing();
   if (!secure) return tl::unexpected<Error>(secure.error());
   introduction_.use(*secure);
-  const Endpoint& master = inputs_.config.endpoint;
-  client_ = std::make_unique<LinkClient>(
-      context_, master.host, master.port,
+  client_ = make_client(inputs_.config.endpoint, *secure);
+  return {};
+}
+
+std::unique_ptr<LinkClient> Runtime::make_client(const Endpoint& at,
+                                                 std::shared_ptr<SecureContext> secure) {
+  client_at_ = at;
+  return std::make_unique<LinkClient>(
+      context_, at.host, at.port,
       LinkClient::Callbacks{
           .up =
               [this](const std::string& local) {
                 link_is_new_ = true;
-                introduction_.begin(client_->other_addresses(), inputs_.config.endpoint.port,
-                                    who_asks(), [this, local] { post(agent::LinkUp{local}); });
+                introduction_.begin(client_->other_addresses(), client_at_.port, who_asks(),
+                                    [this, local] {
+                                      post(agent::LinkUp{.local_address = local,
+                                                         .local_store_port = local_store_port_});
+                                    });
               },
           .message = [this](link::Message m) { hear_master(std::move(m)); },
           .streams =
@@ -127,8 +154,7 @@ Result<void> Runtime::look_for_coordinator() {
                 const auto& failed = client_->failed();
                 post(agent::LinkDown{std::move(reason), failed.addresses, failed.refused});
               }},
-      *secure);
-  return {};
+      std::move(secure));
 }
 
 // Its first word on a link says that this node has its seat, or none: only then is it told what
@@ -147,6 +173,10 @@ Result<void> Runtime::open_local_store() {
     local_store_port_ = *port;
     return {};
   }
+  return open_forwarder();
+}
+
+Result<void> Runtime::open_forwarder() {
   auto forwarder = StoreForwarder::open(
       context_,
       {.has_room = [this] { return !link_is_new_ && client_->has_room(); },
@@ -174,6 +204,7 @@ link::WhoHosts Runtime::who_asks() const {
 void Runtime::find_own_place() {
   const std::string& master = inputs_.config.endpoint.host;
   if (auto place = place_alone(inputs_.config, literal_address(master))) {
+    place->local_store_port = local_store_port_;
     return post(std::move(*place));
   }
   look_up(context_, master, [this](const auto& found) { place_found(found); });
@@ -187,18 +218,25 @@ void Runtime::place_found(const Result<std::vector<std::string>>& addresses) {
     return;
   }
   const int port = inputs_.config.endpoint.port;
-  post(place_among_nodes(*addresses, local_address_towards(addresses->front(), port)));
+  auto place = place_among_nodes(*addresses, local_address_towards(addresses->front(), port));
+  place.local_store_port = local_store_port_;
+  post(std::move(place));
 }
 
 // --- what the agent wants of it ------------------------------------------------------------------
 
-void Runtime::on(const agent::Dial&) {
-  if (coordinator_) {
-    find_own_place();
-  } else {
-    introduction_.end();
-    client_->dial();
+void Runtime::on(const agent::Dial& action) {
+  inputs_.config.endpoint = action.at;
+  if (coordinator_) return find_own_place();
+  introduction_.end();
+  if (!client_ || client_at_ != action.at) {
+    const auto secure = security_.for_dialing();  // without it the node had not come so far
+    // It may be what has brought us here.
+    if (client_) asio::post(context_, [old = std::shared_ptr<LinkClient>(std::move(client_))] {});
+    introduction_.use(secure.value_or(nullptr));
+    client_ = make_client(action.at, secure.value_or(nullptr));
   }
+  client_->dial();
 }
 
 void Runtime::on(const agent::Say& action) {
@@ -219,7 +257,7 @@ void Runtime::on(const agent::AskWhoHosts& action) {
   for (const std::string& address : action.addresses) {
     const std::size_t at = askers_.size();
     askers_.push_back(std::make_unique<LinkClient>(
-        context_, address, inputs_.config.endpoint.port,
+        context_, address, action.port,
         LinkClient::Callbacks{.up = [this, at, question = action.question](
                                         const std::string&) { askers_[at]->send(question); },
                               .message =

@@ -9,6 +9,7 @@
 #include <asio/post.hpp>
 #include <utility>
 
+#include "proto/standby_bounds.h"
 #include "rendezvous/coordinator/io/coordinator_ports.h"
 #include "rendezvous/coordinator/token_routes.h"
 #include "rendezvous/io/boot_clock.h"
@@ -111,6 +112,37 @@ void CoordinatorServer::recover(JobRecord record) {
   // Each of its nodes has a number until it is back on a link of its own, which is a later one.
   last_link_.value += record.nodes.size();
   tell(Coordinator::Recovered{std::move(record), first});
+}
+
+void CoordinatorServer::succeed(JobRecord record) {
+  const LinkId first{last_link_.value + 1};
+  last_link_.value += record.nodes.size();
+  tell(Coordinator::Succession{std::move(record), first});
+}
+
+// In parts, between which the link says what else there is.
+void CoordinatorServer::show_record(const coordinator::ShowRecord& show) {
+  const auto found = channels_.find(show.link);
+  if (found == channels_.end()) return;
+  const JobRecord record = coordinator_.machine().record_of(show.job);
+  const std::string bytes = job_record_bytes(record, moment());
+  constexpr std::size_t most = bounds::record_part_bytes_max;
+  const std::size_t parts = (bytes.size() + most - 1) / most;
+  // So large a job has no standby.
+  if (parts > static_cast<std::size_t>(bounds::record_parts_max)) return;
+  for (std::size_t part = 0; part < parts; ++part) {
+    found->second->send(link::Record{.round = record.round,
+                                     .part = static_cast<int>(part),
+                                     .parts = static_cast<int>(parts),
+                                     .bytes = bytes.substr(part * most, most)});
+  }
+}
+
+void CoordinatorServer::tell_lead() {
+  if (!callbacks_.leads_until) return;
+  const auto jobs = coordinator_.machine().jobs_after("", 1);
+  const auto until = jobs.empty() ? std::nullopt : jobs.front()->leads_until();
+  if (std::exchange(leads_until_, until) != until) callbacks_.leads_until(until);
 }
 
 void CoordinatorServer::open_status(StatusOptions status) {
@@ -245,6 +277,8 @@ void CoordinatorServer::perform(const Coordinator::Action& action) {
             if (record.nodes.empty()) return callbacks_.forget_record(keep.job);
             callbacks_.keep_record(keep.job, job_record_bytes(record, moment()));
           },
+          [this](const coordinator::ShowRecord& show) { show_record(show); },
+          [this](const coordinator::Lead&) { callbacks_.leads(); },
           [this](const coordinator::Note& said) {
             callbacks_.note(note_of(said));
             if (said.root && callbacks_.round_over) callbacks_.round_over(*said.root);
@@ -261,6 +295,7 @@ void CoordinatorServer::perform(const Coordinator::Action& action) {
 }
 
 void CoordinatorServer::arm(std::optional<TimePoint> deadline) {
+  tell_lead();
   if (coordinator_.machine().done() && !told_done_ && callbacks_.done) {
     told_done_ = true;
     asio::post(context_, [this] {

@@ -70,6 +70,11 @@ class CoordinatorServer {
     // anybody hears of what follows; and that it is over.
     std::function<void(const std::string& job, const std::string& record)> keep_record = {};
     std::function<void(const std::string& job)> forget_record = {};
+    // Until when the hosted job's coordinator may decide, whenever that changes; nothing: without
+    // an end.
+    std::function<void(std::optional<TimePoint> until)> leads_until = {};
+    // It stood by for another, and leads the job from now on.
+    std::function<void()> leads = {};
     // The socket for tools is there, and has to be removed.
     std::function<void(const std::string& path)> door_opened = {};
   };
@@ -89,6 +94,11 @@ class CoordinatorServer {
 
   // After open(): goes on with a job of which another coordinator has kept that.
   void recover(JobRecord record);
+
+  // After open() with `stands_by`: what the coordinator would leave, and whether the agent in this
+  // process votes for this one (Coordinator::Standing).
+  void succeed(JobRecord record);
+  void stand(const link::Join& own) { tell(Coordinator::Standing{own}); }
 
   // Before open(): whoever wants a link, or the jobs, has to prove that it holds one of that
   // context's secrets. Whoever speaks the link without is refused.
@@ -153,6 +163,8 @@ class CoordinatorServer {
   void tell(Coordinator::Event event) { coordinator_.post(std::move(event)); }
   void perform(const Coordinator::Action& action);
   void tell_of(const Coordinator::Action& action);
+  void show_record(const coordinator::ShowRecord& show);
+  void tell_lead();
   void arm(std::optional<TimePoint> deadline);
 
   asio::io_context& context_;
@@ -179,6 +191,7 @@ class CoordinatorServer {
   std::optional<LinkId> local_link_;
   std::uint64_t last_ticket_ = 0;         // of an order
   std::optional<OrderOutcome> answered_;  // that order
+  std::optional<TimePoint> leads_until_;  // as it was told last
   bool told_done_ = false;
   bool store_was_asked_ = false;
 };

@@ -34,7 +34,8 @@ TEST_CASE("a join says what the coordinator must know of this node") {
                            .lease = 6s,
                            .last_call = 30s,
                            .after = RoundNumber{7},
-                           .sent = 9s});
+                           .sent = 9s,
+                           .can_lead = true});
 }
 
 TEST_CASE("a join names the addresses that mean this machine to others, a few of them") {

@@ -1,0 +1,234 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The agent and whoever goes on with the job if its coordinator is lost: how it stands by itself,
+// whom it votes for, and whom it asks for a seat then. What a vote promises: from when it is said
+// until NotLeading is heard, this node follows nobody else (rendezvous/job/leadership.h).
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "launcher/agent/agent.h"
+#include "proto/standby_bounds.h"
+
+namespace cpprun {
+
+namespace {
+
+using namespace std::chrono_literals;
+
+// A standby that still hears the coordinator may not a moment later: nodes hear it last within a
+// heartbeat of each other.
+constexpr Duration standby_pause = 250ms;
+// So often it is asked before the coordinator is tried again, which may be a host without power:
+// then nothing answers for seconds.
+constexpr int standby_dialled_max = 8;
+// The standby says so many times in each heartbeat that it is here: what the coordinator knows of
+// it is by so much newer.
+constexpr int standby_beats = 3;
+
+}  // namespace
+
+// In order, as they were said; what is out of order belongs to a link that broke.
+void Agent::record(const link::Record& record, Actions& actions) {
+  const bool begins = record.part == 0;
+  const bool follows = !begins && record.round == record_.round && record.parts == record_.parts &&
+                       record.part == record_.part + 1;
+  if (!begins && !follows) {
+    record_ = {};
+    return;
+  }
+  std::string bytes = begins ? std::string() : std::move(record_.bytes);
+  bytes += record.bytes;
+  record_ = {record.round, record.part, record.parts, std::move(bytes)};
+  if (record.part + 1 < record.parts) return;
+  if (!sealed_ || record.round != sealed_->round || phase_ != Phase::running) return;
+  actions.emplace_back(agent::StandBy{record.round, std::move(record_.bytes)});
+  record_ = {};
+}
+
+void Agent::on(TimePoint, const agent::StandsBy& event, Actions& actions) {
+  if (!sealed_ || event.round != sealed_->round || !in_round()) return;
+  link_.beat_every(config_.heartbeat() / standby_beats);
+  say(link::Stands{event.round, event.port}, actions);
+  own_standby_ = event;
+}
+
+void Agent::standby(const link::Standby& standby, Actions& actions) {
+  actions.emplace_back(
+      agent::TellDetail{fmt::format("the node at {} stands by for the master",
+                                    to_string(Endpoint{standby.address, standby.port}))});
+  if (phase_ == Phase::joining && !sealed_) {
+    standby_ = standby;  // a spare: it has no vote, and has to know whom to ask
+    return;
+  }
+  if (!sealed_ || standby.round != sealed_->round || !in_round()) return;
+  if (!standby_) may_vote_ = phase_ != Phase::succeeded && !drain_asked_ && !link_.local();
+  standby_ = standby;
+}
+
+bool Agent::is_the_standby() const {
+  return standby_ && own_standby_ && own_standby_->round == standby_->round;
+}
+
+// The lease is over, which nobody has ended in order. Who knows that the round has ended, or has
+// told its own success, asks the standby without a vote.
+void Agent::consider_voting() {
+  if (!standby_) return;
+  const Duration lease = config_.lease();
+  vote_ = Vote{.round = sealed_ && may_vote_ ? sealed_->round : RoundNumber{},
+               .from = link_.silent_at() - lease + bounds::vote_patience(lease)};
+}
+
+// A coordinator that was lost may be back, as long as nobody has our vote.
+void Agent::dial(TimePoint now, Actions& actions) {
+  is_at_standby_ = false;
+  if (vote_ && !is_the_standby()) {
+    const bool may = vote_->from <= now;
+    const bool again = vote_->standby_dialled < standby_dialled_max;
+    is_at_standby_ = may && (vote_->is_given || again);
+    vote_->standby_dialled = is_at_standby_ ? vote_->standby_dialled + 1 : 0;
+  }
+  if (turned_away_ && standby_) is_at_standby_ = true;
+  if (is_at_standby_) {
+    actions.emplace_back(agent::Dial{{standby_->address, standby_->port}});
+    return;
+  }
+  actions.emplace_back(agent::Dial{config_.endpoint});
+  // An attempt that nobody answers must not make us late.
+  if (vote_ && now < vote_->from && !is_the_standby()) link_.dial_by(vote_->from);
+}
+
+// What a join says through the link that has just come up. To a coordinator that is back it is no
+// vote, nor can there be one any more.
+RoundNumber Agent::vote_on_this_link(Actions& actions) {
+  if (is_at_standby_) {
+    if (!vote_) return {};
+    vote_->is_given = vote_->round != RoundNumber{};
+    return vote_->round;
+  }
+  if (std::exchange(stands_, false)) actions.emplace_back(agent::Stand{});
+  if (vote_) standby_.reset();
+  vote_.reset();
+  return {};
+}
+
+void Agent::not_leading(const link::NotLeading& answer) {
+  waiting_for_ = answer.reason;
+  if (vote_) vote_->is_given = false;
+}
+
+// The next attempt, after one at the standby.
+void Agent::ask_standby_again(TimePoint now) {
+  if (is_at_standby_) link_.dial_at(now + standby_pause);
+}
+
+link::Join Agent::own_join(TimePoint now, RoundNumber vote) const {
+  return join_message(config_, facts_, {.sent = link_.heartbeat(now).sent, .vote = vote});
+}
+
+// Where this node hosts the coordinator: from when on another may lead, and so have our ranks.
+std::optional<TimePoint> Agent::own_lead_ends_at() const {
+  const bool has_workers = phase_ == Phase::running && !exit_when_settled_ && !seat_lost_;
+  return link_.local() && has_workers ? leads_until_ : std::nullopt;
+}
+
+std::optional<TimePoint> Agent::stands_at() const {
+  if (!vote_ || vote_->round == RoundNumber{} || stands_ || !is_the_standby()) return std::nullopt;
+  // Its workers are being ended; or the coordinator may be back.
+  if (phase_ == Phase::running || link_.up()) return std::nullopt;
+  return vote_->from;
+}
+
+// This node is the standby itself: nobody has to be asked, and it goes on dialling the coordinator
+// until it leads.
+void Agent::stand_if_due(TimePoint now, Actions& actions) {
+  const auto at = stands_at();
+  if (!at || now < *at) return;
+  stands_ = true;
+  actions.emplace_back(agent::Stand{own_join(now, vote_->round)});
+}
+
+// Enough have voted. Whatever link there is leads to a coordinator that decides nothing any more.
+void Agent::on(TimePoint now, const agent::Leads&, Actions& actions) {
+  if (!standby_) return;
+  hang_up(now, "this node leads the job now", actions);
+  if (phase_ == Phase::joining) phase_.become(Phase::dialing);
+  facts_.hosts_coordinator = true;
+  link_.become_local(true);
+  old_masters_.push_back(config_.endpoint);
+  if (old_masters_.size() > bounds::masters_looked_for_max)
+    old_masters_.erase(old_masters_.begin());
+  master_look_due_ = now;
+  config_.endpoint = {standby_->address, standby_->port};
+  facts_.node.master_host = standby_->address;
+  vote_.reset();
+  stands_ = false;
+  is_at_standby_ = false;
+  if (phase_ != Phase::succeeded) wait_for_a_seat(now, Phase::dialing);
+  actions.emplace_back(
+      agent::TellNote{"the master is lost, and this node leads the job from now on"});
+  actions.emplace_back(agent::Dial{config_.endpoint});
+}
+
+// Somebody may start it anew, and it would wait for nodes that are all here, or go on without them.
+void Agent::look_for_old_masters(TimePoint now, Actions& actions) {
+  if (old_masters_.empty() || now < master_look_due_) return;
+  master_look_due_ = now + bounds::master_look_pause;
+  // One at a time.
+  std::ranges::rotate(old_masters_, old_masters_.begin() + 1);
+  const Endpoint& master = old_masters_.back();
+  actions.emplace_back(agent::AskWhoHosts{{master.host},
+                                          master.port,
+                                          {.job = config_.job,
+                                           .host = facts_.host,
+                                           .pid = facts_.pid,
+                                           .agent = facts_.agent,
+                                           .leads_address = config_.endpoint.host,
+                                           .leads_port = config_.endpoint.port}});
+}
+
+// The one that was asked for a seat, or is in this process, leads no more.
+void Agent::led(TimePoint now, const link::Led& led, Actions& actions) {
+  if (in_round()) return;
+  config_.endpoint = {led.address, led.port};
+  facts_.node.master_host = led.address;
+  waiting_for_ = "this job is led at " + to_string(config_.endpoint);
+  if (facts_.hosts_coordinator) step_down(now, actions);
+}
+
+void Agent::on(TimePoint, const agent::LeadsUntil& event, Actions&) {
+  leads_until_ = event.until;
+}
+
+// A round is sealed: whoever has sealed it is the coordinator from now on.
+void Agent::follow_standby() {
+  if (is_at_standby_ && standby_) {
+    config_.endpoint = {standby_->address, standby_->port};
+    facts_.node.master_host = standby_->address;
+  }
+  is_at_standby_ = false;
+  turned_away_ = false;
+  vote_.reset();
+  standby_.reset();
+  may_vote_ = false;
+  record_ = {};
+  own_standby_.reset();
+  link_.beat_every({});
+}
+
+// The coordinator in this process may not decide any more: the standby may lead, and is asked for a
+// seat as by anybody else.
+void Agent::step_down(TimePoint now, Actions& actions) {
+  is_deposed_ = false;
+  facts_.hosts_coordinator = false;
+  leads_until_.reset();
+  old_masters_.clear();
+  link_.become_local(false);
+  turned_away_ = true;
+  if (phase_ == Phase::joining) phase_.become(Phase::dialing);
+  actions.emplace_back(agent::StepDown{});
+  link_.dial_by(now + standby_pause);
+}
+
+}  // namespace cpprun

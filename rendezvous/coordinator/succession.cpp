@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The part of Coordinator that stands by for another: it collects the votes of the nodes that have
+// lost that one, and goes on with its job when they are enough. Source of the scheme: a lease on
+// each node's word (Gray and Cheriton, 1989) and a majority of them; docs/states.md, "Who leads".
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+#include <utility>
+
+#include "rendezvous/coordinator/coordinator.h"
+#include "rendezvous/job/leadership.h"
+
+namespace cpprun {
+
+namespace {
+
+bool has_seat(const JobRecord::Node& node) {
+  return node.group_rank && node.state != Member::State::waiting;
+}
+
+bool is_of(const JobRecord::Node& node, const link::Join& join) {
+  return node.join.host == join.host && node.join.pid == join.pid && node.join.agent == join.agent;
+}
+
+std::size_t seats_of(const JobRecord& record) {
+  return static_cast<std::size_t>(std::ranges::count_if(record.nodes, has_seat));
+}
+
+}  // namespace
+
+const Coordinator::Entry* Coordinator::hosted() const {
+  const auto found = options_.only ? jobs_.find(options_.only->id) : jobs_.end();
+  return found == jobs_.end() ? nullptr : found->second.get();
+}
+
+void Coordinator::on(TimePoint, const Succession& event, Actions&) {
+  if (!candidacy_ || event.record.job() != options_.only->id) return;
+  if (candidacy_->record && event.record.round < candidacy_->record->round) return;
+  candidacy_->record = event.record;
+  candidacy_->first_link = event.first_link;
+}
+
+void Coordinator::on(TimePoint now, const Standing& event, Actions& actions) {
+  if (!candidacy_) return;
+  candidacy_->own = event.own;
+  if (candidacy_->stands()) return consider_leading(now, actions);
+  // No vote of theirs was used: they may follow the other one again.
+  for (const auto& [caller, join] : std::exchange(candidacy_->asked, {})) {
+    const std::string reason = "the coordinator answers again";
+    actions.emplace_back(coordinator::Say{caller.link, link::NotLeading{reason}});
+    actions.emplace_back(coordinator::HangUp{caller.link, reason});
+  }
+}
+
+// Of that round, or of none: in a later one it has met others, of whom nothing is known here; and
+// what it promises of an earlier one is not what its coordinator reckons with.
+bool Coordinator::is_vote(const link::Join& join) const {
+  return candidacy_->record && join.vote != RoundNumber{} && join.vote == candidacy_->record->round;
+}
+
+// Each node of the round that has a seat there, and does not host the other coordinator, once.
+std::size_t Coordinator::votes() const {
+  const auto votes_for_us = [this](const JobRecord::Node& node) {
+    if (!has_seat(node) || node.hosts) return false;
+    if (is_vote(candidacy_->own) && is_of(node, candidacy_->own)) return true;
+    return std::ranges::any_of(candidacy_->asked, [&](const Newcomer& each) {
+      return is_vote(each.second) && is_of(node, each.second);
+    });
+  };
+  return static_cast<std::size_t>(std::ranges::count_if(candidacy_->record->nodes, votes_for_us));
+}
+
+void Coordinator::ask_standby(TimePoint now, const Caller& caller, const link::Join& join,
+                              Actions& actions) {
+  std::string reason;
+  if (!candidacy_->stands() || !is_vote(candidacy_->own)) {
+    reason = "this standby still hears the coordinator, or has never heard of this round";
+  } else if (join.vote != RoundNumber{} && !is_vote(join)) {
+    reason = fmt::format("this standby could go on with round {}, and not with round {}",
+                         candidacy_->record->round.value, join.vote.value);
+  }
+  if (!reason.empty()) {
+    actions.emplace_back(coordinator::Say{caller.link, link::NotLeading{reason}});
+    actions.emplace_back(coordinator::HangUp{caller.link, reason});
+    return;
+  }
+  // Through an older link it has said the same.
+  std::erase_if(candidacy_->asked, [&](const Newcomer& each) {
+    const link::Join& known = each.second;
+    return known.host == join.host && known.pid == join.pid && known.agent == join.agent;
+  });
+  job_of_link_[caller.link] = join.job;
+  candidacy_->asked.emplace_back(caller, join);
+  consider_leading(now, actions);
+  // Who has done its part waits for the end of the job, and for no seat.
+  if (!candidacy_ || join.done) return;
+  const std::size_t seats = seats_of(*candidacy_->record);
+  actions.emplace_back(coordinator::Say{
+      caller.link, link::Waiting{fmt::format(
+                       "the coordinator is lost, and its standby has the votes of {} of "
+                       "the {} nodes of round {}; it needs {}",
+                       votes(), seats, candidacy_->record->round.value, votes_to_lead(seats))}});
+}
+
+// The standby of a job whose master was lost has found another one in its place.
+void Coordinator::hear_leader(TimePoint now, const Caller& caller, const link::WhoHosts& leader,
+                              Actions& actions) {
+  const link::Led led{leader.leads_address, leader.leads_port};
+  const auto found = jobs_.find(options_.only->id);
+  const std::size_t said_before = actions.size();
+  if (found != jobs_.end() && found->second->job.step_aside(now, led, actions)) {
+    if (!led_) {
+      actions.emplace_back(coordinator::Note{
+          fmt::format("job \"{}\" is led by {} since its master was lost; this node asks there",
+                      options_.only->id, leader.host)});
+    }
+    led_ = led;
+    look_after(options_.only->id, said_before, actions);
+  } else if (found != jobs_.end() && !found->second->job.over()) {
+    actions.emplace_back(coordinator::Note{
+        .line = fmt::format("{} ({}) leads a job \"{}\" as well: one of the two has to end",
+                            leader.host, caller.peer, options_.only->id),
+        .level = LogLevel::warning});
+  }
+  actions.emplace_back(coordinator::HangUp{caller.link, "it has its answer"});
+}
+
+void Coordinator::turn_away(const Caller& caller, const link::Join& join, Actions& actions) const {
+  const std::string reason = "this coordinator has lost its nodes, and leads no more";
+  if (led_ && join.can_lead) {
+    actions.emplace_back(coordinator::Say{caller.link, *led_});
+  } else if (caller.local) {
+    actions.emplace_back(coordinator::Say{caller.link, link::Refused{reason}});
+  }
+  actions.emplace_back(coordinator::HangUp{caller.link, reason});
+}
+
+void Coordinator::consider_leading(TimePoint now, Actions& actions) {
+  if (!candidacy_->record || !is_vote(candidacy_->own)) return;
+  if (votes() < votes_to_lead(seats_of(*candidacy_->record))) return;
+  lead(now, *std::exchange(candidacy_, std::nullopt), actions);
+}
+
+// As after any other end of a coordinator, but that its own node is known to be gone.
+void Coordinator::lead(TimePoint now, Candidacy candidacy, Actions& actions) {
+  JobRecord record = *std::move(candidacy.record);
+  const std::string id = record.job();
+  std::optional<LinkId> host;
+  for (std::size_t i = 0; i < record.nodes.size(); ++i) {
+    JobRecord::Node& node = record.nodes[i];
+    if (node.hosts) host = LinkId{candidacy.first_link.value + i};
+    // From where it comes to us is not from where it came to the other one.
+    if (is_of(node, candidacy.own)) node.peer = "127.0.0.1";
+    for (const auto& [caller, join] : candidacy.asked) {
+      if (is_of(node, join)) node.peer = caller.peer;
+    }
+    node.further_peers.clear();
+  }
+  const auto entry = jobs_.emplace(
+      id, std::make_unique<Entry>(Entry{Job{now, record, options_.options, candidacy.first_link},
+                                        Store{}, record.founder, record.owner, 0}));
+  Job& job = entry.first->second->job;
+  actions.emplace_back(coordinator::Lead{id});
+  const std::size_t said_before = actions.size();
+  if (host) job.lose_host(now, *host, actions);
+  for (const Newcomer& each : candidacy.asked) enter(now, *entry.first->second, each, actions);
+  look_after(id, said_before, actions);
+}
+
+}  // namespace cpprun

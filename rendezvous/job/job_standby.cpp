@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The part of Job that names who goes on with it where its coordinator is lost, and that gives up
+// where somebody may have done so. The rules are those of Leadership.
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "proto/standby_bounds.h"
+#include "rendezvous/job/job.h"
+#include "rendezvous/job/job_time.h"
+
+namespace cpprun {
+
+// The first node that can, so that it is mostly the same in each round. A job of a fixed size would
+// wait for a node in the place of the one that is lost, which knows of nobody but the master.
+void Job::choose_standby(coordinator::Actions& actions) {
+  forget_standby();
+  leadership_.begin(round_.seated());
+  if (!options_.standby || !terms_.elastic() || round_.local_member() == nullptr) return;
+  if (round_.seated() < bounds::standby_nodes_min) return;
+  for (const auto& [link, member] : round_.members()) {
+    const bool can = member->state == Member::State::running && member->connected &&
+                     !member->local && member->join.can_lead;
+    if (!can) continue;
+    standby_ = Standing{.link = link, .address = member->peer};
+    actions.emplace_back(coordinator::ShowRecord{terms_.id, link});
+    return;
+  }
+}
+
+// Nobody can go on with the job in the place of this coordinator.
+void Job::forget_standby() {
+  standby_.reset();
+  leadership_.end();
+  leads_until_.reset();
+  lead_look_due_.reset();
+}
+
+std::optional<link::Standby> Job::standby_place() const {
+  if (!standby_ || standby_->port == 0) return std::nullopt;
+  return link::Standby{round_.number(), standby_->address, standby_->port};
+}
+
+void Job::stands(TimePoint now, LinkId link, const link::Stands& stands,
+                 coordinator::Actions& actions) {
+  if (!standby_ || standby_->link != link || round_.phase() != Round::Phase::sealed) return;
+  if (standby_->port != 0) return;  // said again on a new link
+  standby_->port = stands.port;
+  leadership_.appoint(link);
+  for (const auto& [each, member] : round_.members()) tell_standby(now, each, actions);
+  look_at_lead(now, actions);
+}
+
+// Spares as well: they cannot vote, and have to know whom to ask.
+void Job::tell_standby(TimePoint now, LinkId link, coordinator::Actions& actions) {
+  const auto place = standby_place();
+  const Member* const member = round_.find(link);
+  if (!place || round_.phase() != Round::Phase::sealed) return;
+  if (!member->connected || !member->join.can_lead) return;
+  if (!member->local && member->state == Member::State::running) leadership_.may_vote(link, now);
+  actions.emplace_back(coordinator::Say{link, *place});
+}
+
+void Job::look_at_lead(TimePoint now, coordinator::Actions& actions) {
+  if (is_deposed_ || over()) return;
+  leads_until_ = leadership_.until();
+  lead_look_due_.reset();
+  if (!leads_until_) return;
+  if (*leads_until_ <= now) return depose(now, actions);
+  lead_look_due_ = std::min(*leads_until_, now + options_.lease / bounds::lead_looks_per_lease);
+}
+
+bool Job::step_aside(TimePoint now, const link::Led& led, coordinator::Actions& actions) {
+  if (is_deposed_) return true;
+  if (steps_ > 0 || over()) return false;
+  const TimeKept kept{*this, now};
+  stop_deciding(now);
+  for (const auto& [link, member] : round_.members()) {
+    if (member->connected && member->join.can_lead)
+      actions.emplace_back(coordinator::Say{link, led});
+    if (member->connected && !member->local) {
+      actions.emplace_back(coordinator::HangUp{link, "its job is led elsewhere"});
+    }
+  }
+  return true;
+}
+
+void Job::stop_deciding(TimePoint now) {
+  close_time(now);
+  since_ = now;
+  is_deposed_ = true;
+  forget_standby();
+  status_due_.reset();
+  pause_until_.reset();
+  last_call_.cancel();
+  for (const auto& [link, member] : round_.members()) leases_.forget(link);
+}
+
+// Whoever has heard nothing of us for so long may follow somebody else by now. Our own workers are
+// killed at once, as everywhere where a seat is lost; nobody is told anything that may not be true.
+void Job::depose(TimePoint now, coordinator::Actions& actions) {
+  const std::string why = fmt::format(
+      "too few of the {} nodes of round {} answer: the standby at {} may lead them by now",
+      round_.seated(), round_.number().value, standby_ ? standby_->address : "?");
+  actions.emplace_back(coordinator::Note{.line = why, .level = LogLevel::warning});
+  stop_deciding(now);
+  for (const auto& [link, member] : round_.members()) {
+    if (member->local) actions.emplace_back(coordinator::Say{link, link::Refused{why}});
+    if (!member->local && member->connected) actions.emplace_back(coordinator::HangUp{link, why});
+  }
+}
+
+}  // namespace cpprun

@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// A job whose master is lost, with or without its host: another node goes on with it. Nobody of
+// those that stay spends a restart, and the old master does no harm when it is back.
+
+#include <doctest/doctest.h>
+#include <signal.h>
+
+#include <fstream>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "tests/integration/cluster.h"
+
+using namespace cpprun::integration;
+
+namespace {
+
+constexpr const char* leads = "the master is lost, and this node leads the job from now on";
+
+// Three nodes at work, all of whom know who stands by.
+struct Covered {
+  explicit Covered(const Words& flags = {}) {
+    if (!cluster.hosts.why_not().empty()) {
+      skip(cluster.hosts.why_not());
+      return;
+    }
+    for (int host = 0; host < 3; ++host) {
+      nodes.push_back(std::make_unique<Command>(node(host, flags), cluster.options()));
+    }
+    expect_each({&first(), &second(), &third()}, " of 3, restart 0\n");
+    expect_cover();
+  }
+  void expect_cover(std::size_t rounds = 1) const {
+    for (const auto& each : nodes) each->expect_err("stands by for the master", rounds);
+  }
+  Words node(int host, Words flags = {}) const {
+    flags.push_back("--log-level=debug");
+    return cluster.node(host, flags);
+  }
+  bool is_there() const { return nodes.size() == 3; }
+  Command& first() const { return *nodes[0]; }
+  Command& second() const { return *nodes[1]; }
+  Command& third() const { return *nodes[2]; }
+
+  Cluster cluster{3, "2:3"};
+  std::vector<std::unique_ptr<Command>> nodes;
+};
+
+}  // namespace
+
+TEST_CASE("a master whose host loses its power is gone, and the others go on as two") {
+  const Covered job;
+  if (!job.is_there()) return;
+  const Cluster& cluster = job.cluster;
+  Command& first = job.first();
+  Command& second = job.second();
+  Command& third = job.third();
+  cluster.hosts.pull_cable(0);
+  first.signal(SIGKILL);
+  first.wait_for_exit();
+  second.expect_err(leads);
+  expect_each({&second, &third}, " of 2, restart 0\n");
+  second.expect_err("node 0 on node0 is lost: it hosted the job, and answers nobody");
+  second.expect_out("rank 0 of 2");
+  end_all(second, {&third});
+  cluster.expect_nothing_left();
+}
+
+TEST_CASE("a master whose cable is pulled ends its workers, and comes back to whoever leads") {
+  const Covered job;
+  if (!job.is_there()) return;
+  const Cluster& cluster = job.cluster;
+  Command& first = job.first();
+  Command& second = job.second();
+  Command& third = job.third();
+  cluster.hosts.pull_cable(0);
+  first.expect_err("too few");
+  first.expect_err("this node asks for a seat again");
+  second.expect_err(leads);
+  expect_each({&second, &third}, " of 2, restart 0\n");
+  cluster.hosts.plug_in(0);
+  expect_each({&first, &second, &third}, " of 3, restart 0\n", 2);
+  end_all(second, {&first, &third});
+  cluster.expect_nothing_left();
+}
+
+TEST_CASE("a master that is stopped, and wakes when another leads, does no harm") {
+  const Covered job;
+  if (!job.is_there()) return;
+  const Cluster& cluster = job.cluster;
+  Command& first = job.first();
+  Command& second = job.second();
+  Command& third = job.third();
+  const pid_t worker = pid_of(first, "0");
+  first.signal(SIGSTOP);
+  expect_each({&second, &third}, " of 2, restart 0\n");
+  // Its watchdog has ended it before the others began again; nobody has reaped it.
+  std::string state;
+  std::getline(std::ifstream("/proc/" + std::to_string(worker) + "/stat"), state);
+  CHECK(contains(state, ") Z "));
+  first.signal(SIGCONT);
+  expect_each({&first, &second, &third}, " of 3, restart 0\n", 2);
+  end_all(second, {&first, &third});
+  cluster.expect_nothing_left();
+}
+
+TEST_CASE("a master that is started anew is found by whoever leads, and is a node as any other") {
+  const Covered job;
+  if (!job.is_there()) return;
+  const Cluster& cluster = job.cluster;
+  Command& first = job.first();
+  Command& second = job.second();
+  Command& third = job.third();
+  first.signal(SIGKILL);
+  first.wait_for_exit();
+  expect_each({&second, &third}, " of 2, restart 0\n");
+  Command anew(job.node(0), cluster.options());
+  anew.expect_err("is led by node1 since its master was lost; this node asks there");
+  expect_each({&anew, &second, &third}, " of 3, restart 0\n", 1);
+  end_all(second, {&anew, &third});
+  cluster.expect_nothing_left();
+}
+
+TEST_CASE("what was used of the restarts is used, whoever counts") {
+  const Covered job({"--max-restarts=1"});
+  if (!job.is_there()) return;
+  const Cluster& cluster = job.cluster;
+  Command& first = job.first();
+  Command& second = job.second();
+  Command& third = job.third();
+  ::kill(pid_of(third, "2"), SIGKILL);
+  expect_each({&first, &second, &third}, " of 3, restart 1\n");
+  job.expect_cover(2);
+  first.signal(SIGKILL);
+  first.wait_for_exit();
+  expect_each({&second, &third}, " of 2, restart 1\n");
+  ::kill(pid_of(third, "1"), SIGKILL);
+  for (Command* const each : {&second, &third}) {
+    const auto ended = each->wait();
+    CHECK(ended.code == 137);
+    CHECK(contains(ended.err, "all 1 restarts are used"));
+  }
+  cluster.expect_nothing_left();
+}
+
+TEST_CASE("without a standby the others wait for their master, as they always have") {
+  const Cluster cluster(3, "2:3");
+  if (const auto& why = cluster.hosts.why_not(); !why.empty()) return skip(why);
+  const Words flags = {"--standby=none"};
+  Command first(cluster.node(0, flags), cluster.options());
+  Command second(cluster.node(1, flags), cluster.options());
+  Command third(cluster.node(2, flags), cluster.options());
+  expect_each({&first, &second, &third}, " of 3, restart 0\n");
+  first.signal(SIGKILL);
+  first.wait_for_exit();
+  for (Command* const each : {&second, &third}) {
+    each->expect_err("this node asks for a seat again");
+    each->signal(SIGTERM);
+    CHECK(each->wait().code == 143);
+  }
+  cluster.expect_nothing_left();
+}

@@ -1,0 +1,248 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// An agent whose coordinator is lost, and who goes on with the job then.
+
+#include <doctest/doctest.h>
+
+#include "proto/bounds.h"
+#include "proto/standby_bounds.h"
+#include "tests/launcher/agent/agent_stage.h"
+
+using namespace cpprun;
+using namespace cpprun::testing;
+
+namespace {
+
+Config elastic() {
+  Config config = two_nodes();
+  config.node_rank.reset();
+  config.nodes_min = 1;
+  config.nodes_max = 3;
+  return config;
+}
+
+const Endpoint master{"10.0.0.1", 29500};
+const Endpoint standby{"10.0.0.9", 4711};
+constexpr Duration patience = bounds::vote_patience(3s);
+
+// Running, with a standby that is somebody else, or itself.
+struct Elastic : Stage {
+  explicit Elastic(bool is_standby = false) : Stage(false, elastic()) {
+    run();
+    if (is_standby) {
+      heard(t0, link::Record{first, 0, 2, "ab"});
+      kept = heard(t0, link::Record{first, 1, 2, "cd"});
+      stands = agent.handle(t0, agent::StandsBy{first, 4711});
+    }
+    heard(t0, link::Standby{first, standby.host, standby.port});
+  }
+  // Nobody answers any more, and its worker is gone.
+  Agent::Actions lose_master() {
+    agent.handle(t0 + 1s, agent::LinkDown{"connection reset"});
+    auto actions = agent.advance(t0 + 2750ms);
+    append(actions, end_worker(t0 + 2800ms, {true, SIGKILL}));
+    agent.handle(t0 + 2800ms, agent::LinkDown{"no answer"});
+    return actions;
+  }
+  // All that it dials until then.
+  std::vector<Endpoint> dialled(TimePoint until) {
+    std::vector<Endpoint> places;
+    for (auto due = agent.next_deadline(); due && *due <= until; due = agent.next_deadline()) {
+      for (const auto& dial : all<agent::Dial>(agent.advance(*due))) {
+        places.push_back(dial.at);
+        agent.handle(*due, agent::LinkDown{"no answer"});
+      }
+    }
+    return places;
+  }
+  Agent::Actions kept;
+  Agent::Actions stands;
+};
+
+}  // namespace
+
+TEST_CASE("a join says that this node can lead, where that can help") {
+  Agent able{elastic(), facts()};
+  able.start(t0);
+  CHECK(said<link::Join>(able.handle(t0, agent::LinkUp{"10.0.0.2"}))[0].can_lead);
+  Config fixed = elastic();
+  fixed.nodes_min = 3;
+  Config two = elastic();
+  two.nodes_max = 2;
+  Config none = elastic();
+  none.standby = false;
+  for (const Config& each : {fixed, two, none}) {
+    Agent agent{each, facts()};
+    agent.start(t0);
+    CHECK_FALSE(said<link::Join>(agent.handle(t0, agent::LinkUp{"10.0.0.2"}))[0].can_lead);
+  }
+}
+
+TEST_CASE("who lost its master asks it until its vote may be given, and then the standby first") {
+  Elastic stage;
+  stage.lose_master();
+  const auto before = stage.dialled(t0 + patience - 1ms);
+  CHECK_FALSE(before.empty());
+  for (const Endpoint& each : before) CHECK(each == master);
+  const auto later = stage.dialled(t0 + patience + 3s);
+  REQUIRE(later.size() > 8);
+  for (std::size_t i = 0; i < 8; ++i) CHECK(later[i] == standby);
+  CHECK(later[8] == master);  // It may be back.
+}
+
+TEST_CASE("a vote that was given binds until the standby says that it does not lead") {
+  Elastic stage;
+  stage.lose_master();
+  stage.dialled(t0 + patience - 1ms);
+  REQUIRE(all<agent::Dial>(stage.agent.advance(t0 + patience))[0].at == standby);
+  const auto joined = stage.agent.handle(t0 + patience, agent::LinkUp{"10.0.0.2"});
+  REQUIRE(said<link::Join>(joined).size() == 1);
+  CHECK(said<link::Join>(joined)[0].vote == first);
+  CHECK(said<link::Join>(joined)[0].after == RoundNumber{});
+  stage.agent.handle(t0 + 5s, agent::LinkDown{"connection reset"});
+  for (const Endpoint& each : stage.dialled(t0 + 30s)) CHECK(each == standby);
+  // It is up again, and says so.
+  stage.agent.advance(t0 + 31s);
+  stage.agent.handle(t0 + 31s, agent::LinkUp{"10.0.0.2"});
+  stage.heard(t0 + 31s, link::NotLeading{"the coordinator answers again"});
+  stage.agent.handle(t0 + 31s, agent::LinkDown{"closed"});
+  const auto free = stage.dialled(t0 + 40s);
+  CHECK(std::ranges::count(free, master) > 0);
+}
+
+TEST_CASE("a master that is back is followed without a vote, and nobody else is any more") {
+  Elastic stage;
+  stage.lose_master();
+  stage.agent.handle(t0 + 3s, agent::LinkUp{"10.0.0.2"});
+  stage.agent.handle(t0 + 3100ms, agent::LinkDown{"connection reset"});
+  for (const Endpoint& each : stage.dialled(t0 + 20s)) CHECK(each == master);
+}
+
+TEST_CASE("who has seen the round end in order, or done its part, has no vote") {
+  for (const bool drained : {true, false}) {
+    CAPTURE(drained);
+    Elastic stage;
+    Agent::Actions told;
+    if (drained) stage.heard(t0 + 1s, link::Drain{first, "rank 0 failed"});
+    told =
+        stage.end_worker(t0 + 1s, drained ? link::ExitStatus{true, SIGTERM} : link::ExitStatus{});
+    if (drained) {
+      REQUIRE(said<link::Drained>(told).size() == 1);
+      CHECK(said<link::Drained>(told)[0].asked);
+    }
+    stage.agent.handle(t0 + 1s, agent::LinkDown{"connection reset"});
+    stage.agent.advance(t0 + 3s);
+    stage.agent.handle(t0 + 3s, agent::LinkDown{"no answer"});
+    std::optional<link::Join> join;
+    for (auto due = stage.agent.next_deadline(); !join && due && *due < t0 + 9s;
+         due = stage.agent.next_deadline()) {
+      for (const auto& dial : all<agent::Dial>(stage.agent.advance(*due))) {
+        if (dial.at == master) {
+          stage.agent.handle(*due, agent::LinkDown{"no answer"});
+          continue;
+        }
+        join = said<link::Join>(stage.agent.handle(*due, agent::LinkUp{"10.0.0.2"}))[0];
+      }
+    }
+    // It asks the standby, for a seat or for how the job ends.
+    REQUIRE(join);
+    CHECK(join->vote == RoundNumber{});
+    CHECK(join->done == !drained);
+  }
+}
+
+TEST_CASE(
+    "the standby takes the record in parts, says where it stands, and says often that it is here") {
+  Elastic stage{true};
+  REQUIRE(all<agent::StandBy>(stage.kept).size() == 1);
+  CHECK(all<agent::StandBy>(stage.kept)[0].record == "abcd");
+  CHECK(said<link::Stands>(stage.stands).size() == 1);
+  stage.answered(t0 + 1s);  // the heartbeat of before is sent
+  stage.agent.advance(t0 + 1s);
+  CHECK(*stage.agent.next_deadline() < t0 + 1500ms);
+  // What belongs to another link is no part of it.
+  Elastic other;
+  other.heard(t0, link::Record{first, 0, 3, "ab"});
+  CHECK(all<agent::StandBy>(other.heard(t0, link::Record{first, 2, 3, "ef"})).empty());
+}
+
+TEST_CASE("the standby votes for itself, leads when it is told so, and is a host from then on") {
+  Elastic stage{true};
+  auto actions = stage.lose_master();
+  CHECK(all<agent::Stand>(actions).empty());
+  for (auto due = stage.agent.next_deadline(); due && *due <= t0 + patience;
+       due = stage.agent.next_deadline()) {
+    Stage::append(actions, stage.agent.advance(*due));
+  }
+  REQUIRE(all<agent::Stand>(actions).size() == 1);
+  CHECK(all<agent::Stand>(actions)[0].own.vote == first);
+  for (const auto& dial : all<agent::Dial>(actions)) CHECK(dial.at == master);
+  const auto leads = stage.agent.handle(t0 + 4s, agent::Leads{});
+  REQUIRE(all<agent::Dial>(leads).size() == 1);
+  CHECK(all<agent::Dial>(leads)[0].at == standby);
+  stage.agent.handle(t0 + 4s, agent::LinkUp{"10.0.0.2"});
+  const auto round = stage.heard(t0 + 4s, seat(second));
+  const auto spawned = work<supervisor::Spawn>(round);
+  REQUIRE(spawned.size() == 1);
+  CHECK(spawned[0].spec.variables.at("MASTER_ADDR") == standby.host);
+  // It looks for a master that may have come anew.
+  const auto looks = all<agent::AskWhoHosts>(stage.agent.advance(t0 + 5s));
+  REQUIRE(looks.size() == 1);
+  CHECK(looks[0].addresses == std::vector<std::string>{master.host});
+  CHECK(looks[0].port == master.port);
+  CHECK(looks[0].question.leads_port == standby.port);
+}
+
+TEST_CASE("the standby's vote for itself is taken back when the master is there") {
+  Elastic stage{true};
+  stage.lose_master();
+  for (auto due = stage.agent.next_deadline(); due && *due <= t0 + patience;
+       due = stage.agent.next_deadline()) {
+    stage.agent.advance(*due);
+  }
+  const auto back = stage.agent.handle(t0 + 4s, agent::LinkUp{"10.0.0.2"});
+  REQUIRE(all<agent::Stand>(back).size() == 1);
+  CHECK(all<agent::Stand>(back)[0].own.vote == RoundNumber{});
+  REQUIRE(said<link::Join>(back).size() == 1);
+  // Before that coordinator hears of this node.
+  CHECK(std::holds_alternative<agent::Stand>(back[0]));
+}
+
+TEST_CASE("a master that leads no more ends its workers at once, and asks the standby for a seat") {
+  Stage stage{true, elastic()};
+  stage.run();
+  stage.heard(t0, link::Standby{first, standby.host, standby.port});
+  stage.agent.handle(t0, agent::LeadsUntil{t0 + 3s});
+  CHECK(*stage.agent.overdue_at() > t0 + 3s);
+  auto actions = stage.heard(t0 + 2s, link::Refused{"too few of the 3 nodes answer"});
+  CHECK(work<supervisor::SignalGroup>(actions)[0].signal == SIGKILL);
+  Stage::append(actions, stage.end_worker(t0 + 2s, {true, SIGKILL}));
+  CHECK(all<agent::StepDown>(actions).size() == 1);
+  CHECK_FALSE(stage.agent.overdue_at());
+  REQUIRE(stage.agent.next_deadline());
+  const auto dials = all<agent::Dial>(stage.agent.advance(*stage.agent.next_deadline()));
+  REQUIRE(dials.size() == 1);
+  CHECK(dials[0].at == standby);
+}
+
+TEST_CASE(
+    "a master that slept for too long gives its seat up, and keeps the lead if nobody took it") {
+  Stage stage{true, elastic()};
+  stage.run();
+  stage.heard(t0, link::Standby{first, standby.host, standby.port});
+  stage.agent.handle(t0, agent::LeadsUntil{t0 + 3s});
+  // Its watchdog has killed the worker meanwhile: that is no failure of it.
+  auto actions = stage.end_worker(t0 + 9s, {true, SIGKILL});
+  CHECK(said<link::Failed>(actions).empty());
+  CHECK(all<agent::StepDown>(actions).empty());
+  CHECK_FALSE(all<agent::HangUp>(actions).empty());
+}
+
+TEST_CASE("a node that asks where nobody leads any more goes where it is sent") {
+  Agent agent{elastic(), facts()};
+  agent.start(t0);
+  agent.handle(t0, agent::LinkUp{"10.0.0.2"});
+  agent.handle(t0, agent::Heard{link::Led{standby.host, standby.port}});
+  agent.handle(t0, agent::LinkDown{"closed"});
+  REQUIRE(agent.next_deadline());
+  CHECK(all<agent::Dial>(agent.advance(*agent.next_deadline()))[0].at == standby);
+}

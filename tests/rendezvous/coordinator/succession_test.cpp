@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// A coordinator that stands by for another.
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <string>
+
+#include "rendezvous/coordinator/coordinator.h"
+
+using namespace cpprun;
+using namespace std::chrono_literals;
+
+namespace {
+
+constexpr TimePoint t0{};
+constexpr LinkId first{100};
+
+link::Join join_of(int rank, std::uint32_t vote = 0) {
+  return {.job = "j",
+          .host = "host" + std::to_string(rank),
+          .pid = 100 + rank,
+          .agent = 7,
+          .nodes_min = 1,
+          .nodes_max = 5,
+          .lease = 3s,
+          .can_lead = true,
+          .vote = RoundNumber{vote}};
+}
+
+// Round 4 of nodes 0 to 4, of which the first has the coordinator and the second stands by.
+JobRecord left_behind(int nodes = 5) {
+  JobRecord record{.round = RoundNumber{4}, .phase = Round::Phase::sealed, .world_size = nodes};
+  for (int rank = 0; rank < nodes; ++rank) {
+    record.nodes.push_back({.join = join_of(rank),
+                            .peer = "10.0.0." + std::to_string(rank),
+                            .state = Member::State::running,
+                            .group_rank = GroupRank{rank},
+                            .ranks = {Rank{rank}, rank, nodes},
+                            .hosts = rank == 0});
+  }
+  return record;
+}
+
+struct Standby {
+  explicit Standby(int nodes = 5) {
+    coordinator.handle(t0, Coordinator::Succession{left_behind(nodes), first});
+  }
+  Coordinator::Actions come(LinkId link, const link::Join& join) {
+    coordinator.handle(t0, Coordinator::Opened{{.link = link, .peer = "10.1.0.9"}});
+    auto actions = coordinator.handle(t0, Coordinator::Said{link, join});
+    CHECK_FALSE(coordinator.check());
+    return actions;
+  }
+  Coordinator::Actions stand(std::uint32_t vote = 4) {
+    return coordinator.handle(t0, Coordinator::Standing{join_of(1, vote)});
+  }
+  Coordinator coordinator{
+      {.only = JobTerms{.id = "j", .nodes_min = 1, .nodes_max = 5},
+       .options =
+           {.lease = 3s, .status_interval = 5s, .last_call = 30s, .store_port = 7, .standby = true},
+       .stands_by = true}};
+};
+
+template <class M>
+const M* said(const Coordinator::Actions& actions, LinkId link) {
+  for (const auto& each : actions) {
+    const auto* say = std::get_if<coordinator::Say>(&each);
+    if (say != nullptr && say->link == link && std::holds_alternative<M>(say->message)) {
+      return &std::get<M>(say->message);
+    }
+  }
+  return nullptr;
+}
+
+bool leads(const Coordinator::Actions& actions) {
+  return std::ranges::any_of(
+      actions, [](const auto& each) { return std::holds_alternative<coordinator::Lead>(each); });
+}
+
+}  // namespace
+
+TEST_CASE("a standby leads with the votes of more than half of the round, its own among them") {
+  Standby standby;
+  CHECK_FALSE(leads(standby.stand()));
+  const auto second = standby.come(LinkId{201}, join_of(2, 4));
+  CHECK_FALSE(leads(second));
+  CHECK(said<link::Waiting>(second, LinkId{201})->reason ==
+        "the coordinator is lost, and its standby has the votes of 2 of the 5 nodes of round 4; it "
+        "needs 3");
+  CHECK(standby.coordinator.stands_by());
+  const auto third = standby.come(LinkId{202}, join_of(3, 4));
+  CHECK(leads(third));
+  REQUIRE(standby.coordinator.knows("j"));
+  const Job& job = *standby.coordinator.find("j");
+  CHECK(job.round().phase() == Round::Phase::draining);
+  // The master's own is gone; one is waited for, which may still compute.
+  CHECK(job.round().size() == 4);
+  CHECK(job.round().away() == 2);
+}
+
+TEST_CASE("a node has one vote, however often it says so, and who is not of the round has none") {
+  Standby standby;
+  standby.stand();
+  for (std::uint64_t link : {201, 202, 203})
+    CHECK_FALSE(leads(standby.come(LinkId{link}, join_of(2, 4))));
+  CHECK_FALSE(leads(standby.come(LinkId{204}, join_of(9, 4))));
+  CHECK_FALSE(leads(standby.come(LinkId{205}, join_of(1, 4))));  // itself
+  CHECK_FALSE(leads(standby.come(LinkId{206}, join_of(0, 4))));  // the host of the other one
+  CHECK_FALSE(leads(standby.come(LinkId{207}, join_of(3))));     // without a vote
+  CHECK(leads(standby.come(LinkId{208}, join_of(4, 4))));
+}
+
+TEST_CASE("votes of another round are sent back, and who votes while the coordinator is heard") {
+  Standby standby;
+  CHECK(said<link::NotLeading>(standby.come(LinkId{201}, join_of(2, 4)), LinkId{201}) != nullptr);
+  standby.stand();
+  for (const std::uint32_t round : {3U, 5U}) {
+    const auto actions = standby.come(LinkId{round}, join_of(2, round));
+    REQUIRE(said<link::NotLeading>(actions, LinkId{round}) != nullptr);
+    CHECK_FALSE(leads(actions));
+  }
+  // A vote for a round of which this one has never heard.
+  Standby late;
+  CHECK_FALSE(leads(late.stand(5)));
+  CHECK(said<link::NotLeading>(late.come(LinkId{201}, join_of(2, 5)), LinkId{201}) != nullptr);
+}
+
+TEST_CASE("when the coordinator answers again, whoever has voted is free to follow it") {
+  Standby standby;
+  standby.stand();
+  standby.come(LinkId{201}, join_of(2, 4));
+  const auto freed = standby.stand(0);
+  REQUIRE(said<link::NotLeading>(freed, LinkId{201}) != nullptr);
+  CHECK(said<link::NotLeading>(freed, LinkId{201})->reason == "the coordinator answers again");
+  // That vote is not counted later.
+  standby.stand();
+  CHECK_FALSE(leads(standby.come(LinkId{202}, join_of(3, 4))));
+}
+
+TEST_CASE("who has left again does not count, and an older record does not replace a newer one") {
+  Standby standby;
+  standby.stand();
+  standby.come(LinkId{201}, join_of(2, 4));
+  standby.coordinator.handle(t0, Coordinator::Closed{LinkId{201}, "gone", true});
+  CHECK_FALSE(leads(standby.come(LinkId{202}, join_of(3, 4))));
+  auto older = left_behind();
+  older.round = RoundNumber{3};
+  standby.coordinator.handle(t0, Coordinator::Succession{older, LinkId{150}});
+  CHECK(leads(standby.come(LinkId{203}, join_of(4, 4))));
+}
+
+TEST_CASE("of three nodes two go on, at once, as the next round") {
+  Standby standby{3};
+  standby.stand();
+  const auto lead = standby.come(LinkId{201}, join_of(2, 4));
+  CHECK(leads(lead));
+  standby.coordinator.handle(
+      t0, Coordinator::Opened{{.link = LinkId{209}, .peer = "127.0.0.1", .local = true}});
+  const auto sealed = standby.coordinator.handle(t0, Coordinator::Said{LinkId{209}, join_of(1)});
+  CHECK_FALSE(standby.coordinator.check());
+  REQUIRE(said<link::Sealed>(sealed, LinkId{201}) != nullptr);
+  CHECK(said<link::Sealed>(sealed, LinkId{201})->round == RoundNumber{5});
+  CHECK(said<link::Sealed>(sealed, LinkId{201})->restart_count == 0);
+  CHECK(said<link::Sealed>(sealed, LinkId{209})->group_rank == GroupRank{0});
+}
+
+TEST_CASE("a master that came anew sends everybody to whoever leads") {
+  Coordinator anew{{.only = JobTerms{.id = "j", .nodes_min = 1, .nodes_max = 5},
+                    .options = {.lease = 3s, .last_call = 30s, .standby = true}}};
+  anew.handle(t0, Coordinator::Opened{{.link = LinkId{201}, .peer = "127.0.0.1", .local = true}});
+  anew.handle(t0, Coordinator::Said{LinkId{201}, join_of(0)});
+  anew.handle(t0, Coordinator::Opened{{.link = LinkId{202}, .peer = "10.0.0.1"}});
+  const auto told =
+      anew.handle(t0, Coordinator::Said{LinkId{202}, link::WhoHosts{.job = "j",
+                                                                    .host = "host1",
+                                                                    .leads_address = "10.0.0.1",
+                                                                    .leads_port = 4711}});
+  REQUIRE(said<link::Led>(told, LinkId{201}) != nullptr);
+  CHECK(said<link::Led>(told, LinkId{201})->port == 4711);
+  anew.handle(t0, Coordinator::Opened{{.link = LinkId{203}, .peer = "10.0.0.5"}});
+  const auto late = anew.handle(t0, Coordinator::Said{LinkId{203}, join_of(4)});
+  REQUIRE(said<link::Led>(late, LinkId{203}) != nullptr);
+  CHECK_FALSE(anew.check());
+}

@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// A job that another node goes on with where its coordinator is lost.
+
+#include <doctest/doctest.h>
+
+#include "proto/standby_bounds.h"
+#include "tests/rendezvous/job/job_table.h"
+
+using namespace cpprun;
+using namespace cpprun::testing;
+
+namespace {
+
+link::Join elastic(int rank) {
+  auto join = node(rank, 1);
+  join.node_rank.reset();
+  join.nodes_min = 1;
+  join.nodes_max = 3;
+  join.can_lead = true;
+  return join;
+}
+
+// Three nodes: that of the coordinator, on link a, and two more.
+struct Three : Table {
+  Three() : Table(JobTerms{.id = "j", .nodes_min = 1, .nodes_max = 3}) {
+    job = Job{job.terms(), {.lease = 3s, .status_interval = 5s, .last_call = 30s, .standby = true}};
+    join(t0, a, elastic(0), true);
+    join(t0, b, elastic(1));
+    sealed = join(t0, c, elastic(2));
+  }
+  coordinator::Actions stands(TimePoint now, LinkId link = b) {
+    return hear(now, link, link::Stands{RoundNumber{1}, 4711});
+  }
+  coordinator::Actions beat(TimePoint now, LinkId link, TimePoint moment) {
+    const auto said = std::chrono::floor<link::AgentTime>(moment.time_since_epoch());
+    return hear(now, link, link::Heartbeat{.sent = link::AgentTime{1}, .moment = said});
+  }
+  coordinator::Actions sealed;
+};
+
+bool shows_record(const coordinator::Actions& actions, LinkId link) {
+  return std::ranges::any_of(actions, [&](const auto& each) {
+    const auto* show = std::get_if<coordinator::ShowRecord>(&each);
+    return show != nullptr && show->link == link;
+  });
+}
+
+// As it can be, and no longer.
+constexpr Duration patience = bounds::vote_patience(3s) - 250ms;
+
+}  // namespace
+
+TEST_CASE("the first other node is shown the record, and all are told when it stands by") {
+  Three table;
+  CHECK(shows_record(table.sealed, b));
+  CHECK_FALSE(table.job.standby_place());
+  CHECK_FALSE(table.job.leads_until());
+  const auto told = table.stands(t0 + 1s);
+  for (const LinkId each : {a, b, c}) {
+    REQUIRE(said<link::Standby>(told, each).size() == 1);
+    CHECK(said<link::Standby>(told, each)[0] == link::Standby{RoundNumber{1}, "10.0.0.2", 4711});
+  }
+  CHECK(table.job.leads_until() == t0 + 1s + patience);
+  // Said again on a new link, and by somebody who was not asked.
+  CHECK(table.stands(t0 + 1s).empty());
+  CHECK(table.stands(t0 + 1s, c).empty());
+}
+
+TEST_CASE("there is no standby where it could not help, and none that has not said it can") {
+  const auto shows = [](JobTerms terms, int nodes, bool can, bool wanted) {
+    Table table{terms};
+    table.job = Job{terms, {.lease = 3s, .last_call = 30s, .standby = wanted}};
+    coordinator::Actions last;
+    for (int rank = 0; rank < nodes; ++rank) {
+      auto join = elastic(rank);
+      join.nodes_min = terms.nodes_min;
+      join.nodes_max = terms.nodes_max;
+      join.can_lead = can;
+      last = table.join(t0, LinkId{static_cast<std::uint64_t>(rank + 1)}, join, rank == 0);
+    }
+    return shows_record(last, b);
+  };
+  const JobTerms three{.id = "j", .nodes_min = 1, .nodes_max = 3};
+  CHECK(shows(three, 3, true, true));
+  CHECK_FALSE(shows(three, 3, true, false));
+  CHECK_FALSE(shows(three, 3, false, true));
+  CHECK_FALSE(shows({.id = "j", .nodes_min = 1, .nodes_max = 2}, 2, true, true));
+  CHECK_FALSE(shows({.id = "j", .nodes_min = 3, .nodes_max = 3}, 3, true, true));
+}
+
+TEST_CASE(
+    "answers have a moment while there is a standby, and what is heard again extends the lead") {
+  Three table;
+  const auto before = table.beat(t0 + 1s, c, {});
+  CHECK(said<link::Heartbeat>(before, c)[0].moment == link::AgentTime{});
+  table.stands(t0 + 1s);
+  const auto answer = table.beat(t0 + 2s, c, {});
+  CHECK(said<link::Heartbeat>(answer, c)[0].moment == link::AgentTime{2s});
+  table.beat(t0 + 3s, c, t0 + 2s);
+  table.awake(t0 + 3s + 500ms);
+  CHECK(table.job.leads_until() == t0 + 2s + patience);
+  // Nobody hears of the future.
+  table.beat(t0 + 3s + 500ms, c, t0 + 1h);
+  table.awake(t0 + 4s);
+  CHECK(table.job.leads_until() <= t0 + 4s + patience);
+}
+
+TEST_CASE("a coordinator that nobody follows gives up before its standby may lead") {
+  Three table;
+  table.stands(t0);
+  table.hear(t0 + 3s, b, link::Heartbeat{});  // heard, but it hears nothing of us
+  table.hear(t0 + 3s, c, link::Heartbeat{});
+  const auto actions = table.awake(t0 + patience);
+  CHECK(table.job.is_deposed());
+  REQUIRE(said<link::Refused>(actions, a).size() == 1);
+  CHECK(said<link::Refused>(actions, a)[0].reason ==
+        "too few of the 3 nodes of round 1 answer: the standby at 10.0.0.2 may lead them by now");
+  CHECK(std::ranges::count_if(actions, [](const auto& each) {
+          return std::holds_alternative<coordinator::HangUp>(each);
+        }) == 2);
+  CHECK_FALSE(table.job.next_deadline());
+  CHECK_FALSE(table.job.over());
+  CHECK_FALSE(table.job.admit("10.0.0.2"));
+  CHECK(table.hear(t0 + 5s, b, link::Succeeded{RoundNumber{1}}).empty());
+  CHECK_FALSE(table.order(t0 + 5s, {.kind = Order::Kind::stop}).outcome.is_done());
+}
+
+TEST_CASE("a round that has broken is followed by another when its standby can lead it no more") {
+  Three table;
+  table.stands(t0);
+  table.hear(
+      t0 + 1s, c,
+      link::Failed{.round = RoundNumber{1}, .failure = {.rank = Rank{2}, .status = {false, 7}}});
+  table.hear(t0 + 1s, a, link::Drained{RoundNumber{1}});
+  table.hear(t0 + 1s, b, link::Drained{.round = RoundNumber{1}, .asked = false});
+  // All have drained, and none of those who can vote knows that the round has ended.
+  const auto waits = table.hear(t0 + 1s, c, link::Drained{.round = RoundNumber{1}, .asked = false});
+  CHECK_FALSE(table.job.over());
+  CHECK(said<link::Finish>(waits, c).empty());
+  const auto ends = table.hear(t0 + 1s, c, link::Drained{.round = RoundNumber{1}, .asked = true});
+  CHECK(said<link::Finish>(ends, c).size() == 1);
+}
+
+TEST_CASE("a master that came anew sends its nodes to whoever leads, and not those of a round") {
+  Table table{JobTerms{.id = "j", .nodes_min = 1, .nodes_max = 3}};
+  table.job = Job{table.job.terms(), {.lease = 3s, .last_call = 30s, .standby = true}};
+  table.join(t0, a, elastic(0), true);
+  coordinator::Actions actions;
+  const link::Led led{"10.0.0.7", 4711};
+  REQUIRE(table.job.step_aside(t0 + 1s, led, actions));
+  CHECK(said<link::Led>(actions, a) == std::vector{led});
+  CHECK(table.job.is_deposed());
+  CHECK_FALSE(table.job.check());
+  Three sealed;
+  CHECK_FALSE(sealed.job.step_aside(t0 + 1s, led, actions));
+  CHECK_FALSE(sealed.job.is_deposed());
+}
+
+TEST_CASE("a job that may be led already waits for whoever leads it to find its master") {
+  Table table{JobTerms{.id = "j", .nodes_min = 1, .nodes_max = 3}};
+  table.job = Job{table.job.terms(), {.lease = 3s, .last_call = 1s, .standby = true}};
+  table.join(t0, a, elastic(0), true);
+  table.join(t0, b, elastic(1));
+  table.hear(t0 + 3s, b, link::Heartbeat{});
+  CHECK(table.job.round().phase() == Round::Phase::gathering);
+  table.advance(t0 + bounds::lead_search);
+  CHECK(table.job.round().phase() == Round::Phase::sealed);
+}

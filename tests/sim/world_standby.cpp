@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The part of a simulated world where a coordinator ends and another goes on with its jobs: a
+// cpprund with records, or a node that stands by for the one that hosts it.
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "tests/sim/world.h"
+
+namespace cpprun::sim {
+
+using namespace std::chrono_literals;
+
+// Or its machine is switched off and on, and its clock begins anew; what it kept is there.
+void World::restart_coordinator(const Fault& fault) {
+  const bool reboots = fault.value % 3 == 0;
+  end_coordinator(reboots);
+  if (reboots) coordinator_clock_.offset = -universe_.time.now().time_since_epoch();
+  begin_coordinator_in(fault.lasts, true);
+}
+
+// Nobody is left to be told, it thinks.
+void World::host_is_done(int place) {
+  const auto connected = network_->connected_node(place);
+  universe_.judge.must(!connected,
+                       fmt::format("the host of the coordinator leaves while node {} is "
+                                   "connected and waits for an answer",
+                                   connected.value_or(0)));
+  node(std::max(place, 0)).leave();
+}
+
+CoordinatorHost* World::coordinator_at(int place) {
+  if (place == master_place) return &*coordinator_;
+  const auto found = standbys_.find(place);
+  return found == standbys_.end() ? nullptr : found->second.get();
+}
+
+CoordinatorHost& World::stand_by(int number) {
+  auto& standby = standbys_[number];
+  if (standby != nullptr) return *standby;
+  standby = std::make_unique<CoordinatorHost>(
+      universe_, node(number).program(), node(number).clock(), number,
+      CoordinatorHost::Hooks{
+          .to_local_agent =
+              [this, number](link::Message message) {
+                node(number).post(agent::Heard{std::move(message)});
+              },
+          .done = [this, number] { host_is_done(number); },
+          .leads_until = [this,
+                          number](auto until) { node(number).post(agent::LeadsUntil{until}); },
+          .leads = [this, number] { node(number).lead(); }});
+  standby->serve(*network_);
+  return *standby;
+}
+
+bool World::is_led() const {
+  return std::ranges::any_of(standbys_, [](const auto& each) {
+    const Coordinator* const coordinator = each.second->coordinator();
+    const Job* const job = coordinator == nullptr ? nullptr : coordinator->find(job_id(0));
+    return job != nullptr && !job->is_deposed() && !job->over();
+  });
+}
+
+// A master that comes anew, and that whoever leads cannot reach, goes on by itself.
+bool World::may_miss_its_leader() const {
+  const auto hides = [](const Fault& fault) {
+    constexpr FaultKind kinds[] = {FaultKind::partition,          FaultKind::one_way_out,
+                                   FaultKind::one_way_in,         FaultKind::loss,
+                                   FaultKind::slow_network,       FaultKind::agent_stopped,
+                                   FaultKind::coordinator_stopped};
+    return std::ranges::find(kinds, fault.kind) != std::end(kinds);
+  };
+  return universe_.scenario.standby && std::ranges::any_of(universe_.scenario.faults, hides);
+}
+
+// Everybody has heard who stands by, long ago, and has workers.
+bool World::will_go_on() {
+  const Scenario& scenario = universe_.scenario;
+  if (!scenario.standby || scenario.faults.size() != 1 || scenario.delay_max > 20ms) return false;
+  const Coordinator* const coordinator = coordinator_->coordinator();
+  const Job* const job = coordinator == nullptr ? nullptr : coordinator->find(job_id(0));
+  if (job == nullptr || !job->standby_place()) return false;
+  const Round& round = job->round();
+  const auto needed = static_cast<std::size_t>(scenario.jobs.front().nodes_min);
+  const TimePoint now = node(0).clock().local(universe_.time.now());
+  return round.phase() == Round::Phase::sealed && *job->since() + 1s < now &&
+         round.count(Member::State::running) == round.seated() && round.away() == 0 &&
+         round.seated() > needed;
+}
+
+// On a connection of its own, which nothing here disturbs.
+void World::ask(int asker, int place, const link::WhoHosts& question) {
+  universe_.time.later(universe_.scenario.delay_max, [this, asker, place, question] {
+    CoordinatorHost* const there = coordinator_at(place);
+    Program& program = node(std::max(place, 0)).program();
+    if (there == nullptr || !program.alive()) return;
+    program.receive([there, question, asker] { there->asked(question, address_of(asker)); });
+  });
+}
+
+void World::end_standby(int number) {
+  const auto found = standbys_.find(number);
+  if (found == standbys_.end()) return;
+  const Coordinator* const coordinator = found->second->coordinator();
+  const bool led = coordinator != nullptr && coordinator->knows(job_id(0));
+  found->second->end();
+  network_->coordinator_ended(number);
+  // What is on the timeline may still ask it something.
+  gone_standbys_.push_back(std::move(found->second));
+  standbys_.erase(found);
+  // A master that came anew, and was not found before that, begins another job of that name.
+  if (led && !is_led() && came_anew_) universe_.judge.coordinator_forgets(0);
+}
+
+}  // namespace cpprun::sim
