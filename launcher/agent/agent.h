@@ -185,8 +185,7 @@ class Agent {
   struct Vote {
     RoundNumber round{};
     TimePoint from{};
-    bool is_given = false;    // the standby has it, or may have
-    int standby_dialled = 0;  // how often in a row
+    bool is_given = false;  // the standby has it, or may have
   };
   std::optional<Vote> vote_;
   bool stands_ = false;         // this node is that standby, and has given itself its vote

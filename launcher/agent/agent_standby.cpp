@@ -17,12 +17,13 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// A standby that still hears the coordinator may not a moment later: nodes hear it last within a
-// heartbeat of each other.
+// Nodes hear the coordinator last within a heartbeat of each other, so a standby may not stand yet;
+// and a host without power answers nothing for seconds. So they are asked in turns, each for so
+// long.
+constexpr Duration standby_turn = 1s;
+constexpr Duration master_turn = 500ms;
+// A standby that has our vote is asked again after that.
 constexpr Duration standby_pause = 250ms;
-// So often it is asked before the coordinator is tried again, which may be a host without power:
-// then nothing answers for seconds.
-constexpr int standby_dialled_max = 8;
 // The standby says so many times in each heartbeat that it is here: what the coordinator knows of
 // it is by so much newer.
 constexpr int standby_beats = 3;
@@ -82,21 +83,17 @@ void Agent::consider_voting() {
 
 // A coordinator that was lost may be back, as long as nobody has our vote.
 void Agent::dial(TimePoint now, Actions& actions) {
-  is_at_standby_ = false;
-  if (vote_ && !is_the_standby()) {
-    const bool may = vote_->from <= now;
-    const bool again = vote_->standby_dialled < standby_dialled_max;
-    is_at_standby_ = may && (vote_->is_given || again);
-    vote_->standby_dialled = is_at_standby_ ? vote_->standby_dialled + 1 : 0;
-  }
-  if (turned_away_ && standby_) is_at_standby_ = true;
+  const bool asks_both = vote_ && !is_the_standby();
+  const bool may_vote = asks_both && vote_->from <= now;
+  is_at_standby_ = (turned_away_ && standby_) || (may_vote && (vote_->is_given || !is_at_standby_));
   if (is_at_standby_) {
     actions.emplace_back(agent::Dial{{standby_->address, standby_->port}});
-    return;
+  } else {
+    actions.emplace_back(agent::Dial{config_.endpoint});
   }
-  actions.emplace_back(agent::Dial{config_.endpoint});
   // An attempt that nobody answers must not make us late.
-  if (vote_ && now < vote_->from && !is_the_standby()) link_.dial_by(vote_->from);
+  if (asks_both && !may_vote) link_.dial_by(vote_->from);
+  if (may_vote) link_.dial_by(now + (is_at_standby_ ? standby_turn : master_turn));
 }
 
 // What a join says through the link that has just come up. To a coordinator that is back it is no
@@ -120,7 +117,8 @@ void Agent::not_leading(const link::NotLeading& answer) {
 
 // The next attempt, after one at the standby.
 void Agent::ask_standby_again(TimePoint now) {
-  if (is_at_standby_) link_.dial_at(now + standby_pause);
+  if (turned_away_ || (vote_ && vote_->is_given)) link_.dial_at(now + standby_pause);
+  if (vote_ && vote_->from <= now) link_.dial_by(now + master_turn);
 }
 
 link::Join Agent::own_join(TimePoint now, RoundNumber vote) const {

@@ -119,6 +119,7 @@ void Declaration::declare_rendezvous(Flags& flags) {
   add<std::string>(flags.standby, "--standby", "WHO", any_text,
                    "Elastic: who leads if the master is lost: auto (default), none")
       .choices = {"auto", "none"};
+  facts_.back().yields = true;  // --stand is --standalone
   add(flags.insecure, "--insecure", "Say nothing of a job that has no secret");
   add(flags.no_scheduler, "--no-scheduler", "Take nothing from Slurm, MPI, PBS, LSF, Kubernetes");
 }

@@ -32,6 +32,7 @@ struct FlagFacts {
   std::vector<std::string> variables;  // of the environment, the first that is set counts
   std::vector<std::string> choices;    // values worth completing; there may be others
   bool in_file = true;                 // --config FILE may set it
+  bool yields = false;                 // a beginning that it shares with another is the other's
 
   bool takes_value() const { return !value.empty(); }
 };

@@ -50,6 +50,8 @@ class Reader {
       if (flag.name == name) return {&flag};
       if (flag.name.starts_with(name)) found.push_back(&flag);
     }
+    // What torchrun takes for one of its flags is that here, too.
+    if (found.size() > 1) std::erase_if(found, [](const FlagFacts* each) { return each->yields; });
     return found;
   }
 

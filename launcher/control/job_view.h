@@ -54,6 +54,7 @@ struct JobView {
   std::string reason;
   // One job alone has these as well.
   std::string waits_for;
+  std::string cover;
   std::optional<FailureView> root = {};
   std::vector<RoundView> rounds;
   std::size_t rounds_left_out = 0;

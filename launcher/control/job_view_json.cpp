@@ -110,6 +110,7 @@ JobView job_of(const Json& json) {
               .exit_code = number_at<int>(json, "exit_code"),
               .reason = text_at(json, "reason"),
               .waits_for = text_at(json, "waits_for"),
+              .cover = text_at(json, "cover"),
               .root = failure_at(json, "root"),
               .rounds_left_out = count_at<std::size_t>(json, "rounds_left_out")};
   if (const Json* nodes = member(json, "nodes"); nodes != nullptr) {

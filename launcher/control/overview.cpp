@@ -186,6 +186,7 @@ std::string status_text(const JobView& job, const std::vector<NodeView>& nodes,
                         const Canvas& canvas) {
   std::string text = job_sentence(job) + "\n";
   if (!job.waits_for.empty()) text += plain_line(job.waits_for) + "\n";
+  if (!job.cover.empty()) text += plain_line(job.cover) + "\n";
   if (!nodes.empty()) text += "\n" + joined(lines_of(nodes_table(nodes, job.now), canvas));
   if (!job.rounds.empty()) text += "\n" + joined(lines_of(rounds_table(job), canvas));
   if (job.rounds_left_out > 0) {

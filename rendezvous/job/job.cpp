@@ -24,11 +24,9 @@ bool is_of(const Member& member, Rank rank) {
   return from_base >= 0 && from_base < member.join.local_world_size;
 }
 
-// Whoever leads this job already has to find us first.
-Duration last_call_of(const JobTerms& terms, const JobOptions& options) {
-  const bool may_be_led = options.standby && terms.elastic();
-  return may_be_led ? std::max(options.last_call, Duration{bounds::lead_search})
-                    : options.last_call;
+// Whoever leads this job already has to find us before we begin another.
+Duration search_of(const JobTerms& terms, const JobOptions& options) {
+  return options.standby && terms.elastic() ? Duration{bounds::lead_search} : Duration{};
 }
 
 }  // namespace
@@ -39,7 +37,7 @@ Job::Job(JobTerms terms, JobOptions options)
       leases_(options.lease),
       last_call_({.min = static_cast<std::size_t>(terms_.nodes_min),
                   .max = static_cast<std::size_t>(terms_.nodes_max)},
-                 last_call_of(terms_, options)),
+                 options.last_call, search_of(terms_, options)),
       policy_(terms_.restarts, std::move(options.restarts_before)),
       leadership_(options.lease) {}
 

@@ -82,6 +82,10 @@ class Job {
   std::optional<link::Standby> standby_place() const;
   // Until when this coordinator may decide, as far as is known; nothing: without an end.
   std::optional<TimePoint> leads_until() const { return leads_until_; }
+  // Who that is, and what follows if it is nobody: a sentence for people; empty where no round of
+  // several nodes runs.
+  std::optional<GroupRank> standby_node() const;
+  std::string cover_text() const;
   // After it was recovered: that node had the coordinator that is lost.
   void lose_host(TimePoint now, LinkId link, coordinator::Actions& actions);
   // Somebody else leads it, as its nodes are told; false: it runs here, or is over.

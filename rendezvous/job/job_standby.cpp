@@ -42,6 +42,22 @@ std::optional<link::Standby> Job::standby_place() const {
   return link::Standby{round_.number(), standby_->address, standby_->port};
 }
 
+std::optional<GroupRank> Job::standby_node() const {
+  const Member* const member = standby_place() ? round_.find(standby_->link) : nullptr;
+  return member == nullptr ? std::nullopt : member->group_rank;
+}
+
+std::string Job::cover_text() const {
+  if (over() || round_.phase() != Round::Phase::sealed || round_.seated() < 2) return {};
+  const Member* const host = round_.local_member();
+  if (host == nullptr) return "if the machine of its cpprund is lost, nobody goes on with the job";
+  if (!standby_node()) {
+    return fmt::format("if {} is lost, nobody goes on with the job", name_of(*host));
+  }
+  return fmt::format("if {} is lost, {} goes on with the job", name_of(*host),
+                     name_of(*round_.find(standby_->link)));
+}
+
 void Job::stands(TimePoint now, LinkId link, const link::Stands& stands,
                  coordinator::Actions& actions) {
   if (!standby_ || standby_->link != link || round_.phase() != Round::Phase::sealed) return;

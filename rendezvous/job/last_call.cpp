@@ -9,7 +9,7 @@ bool LastCall::may_seal(TimePoint now, std::size_t here) {
     return false;
   }
   if (here >= seats_.max) return true;
-  if (!over_at_) over_at_ = now + length_;
+  if (!over_at_) over_at_ = now + seals_after_;
   return *over_at_ <= now;
 }
 

@@ -4,6 +4,7 @@
 // over, or nobody else can come, the round is sealed. It also lets newcomers into a running round
 // together, so that the round is broken once for all of them and not once for each.
 
+#include <algorithm>
 #include <cstddef>
 #include <optional>
 
@@ -18,7 +19,9 @@ class LastCall {
     std::size_t max = 1;
   };
 
-  LastCall(Seats seats, Duration length) : seats_(seats), length_(length) {}
+  // `seals_after`: the least that is waited for more nodes before a round is sealed.
+  LastCall(Seats seats, Duration length, Duration seals_after = {})
+      : seats_(seats), length_(length), seals_after_(std::max(length, seals_after)) {}
 
   // Gathering, with that many here: is it time to seal?
   bool may_seal(TimePoint now, std::size_t here);
@@ -32,6 +35,7 @@ class LastCall {
  private:
   Seats seats_;
   Duration length_;
+  Duration seals_after_;
   std::optional<TimePoint> over_at_;
 };
 

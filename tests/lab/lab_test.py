@@ -59,8 +59,6 @@ def main():
     page, folders = sys.argv[1], [os.path.abspath(each) for each in sys.argv[2:]]
     environment = dict(os.environ, OMP_NUM_THREADS="1", NO_COLOR="1")
     environment.pop("CPPRUN_SECRET_FILE", None)
-    # Unbuffered, Python writes a line and its end apart, and two ranks' lines mix.
-    environment.pop("PYTHONUNBUFFERED", None)
     environment["PATH"] = ":".join(folders + [environment["PATH"]])
     scenes = scenes_of(page)
     if not scenes:

@@ -77,16 +77,17 @@ TEST_CASE("a join says that this node can lead, where that can help") {
   }
 }
 
-TEST_CASE("who lost its master asks it until its vote may be given, and then the standby first") {
+TEST_CASE(
+    "who lost its master asks it until its vote may be given, and then the standby in turns with "
+    "it") {
   Elastic stage;
   stage.lose_master();
   const auto before = stage.dialled(t0 + patience - 1ms);
   CHECK_FALSE(before.empty());
   for (const Endpoint& each : before) CHECK(each == master);
   const auto later = stage.dialled(t0 + patience + 3s);
-  REQUIRE(later.size() > 8);
-  for (std::size_t i = 0; i < 8; ++i) CHECK(later[i] == standby);
-  CHECK(later[8] == master);  // It may be back.
+  REQUIRE(later.size() > 3);
+  for (std::size_t i = 0; i < later.size(); ++i) CHECK(later[i] == (i % 2 == 0 ? standby : master));
 }
 
 TEST_CASE("a vote that was given binds until the standby says that it does not lead") {

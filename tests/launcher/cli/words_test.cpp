@@ -17,6 +17,8 @@ TEST_CASE("dashes and underscores, equals and space, glued letters are all the s
 
 TEST_CASE("unique beginnings are enough, others are refused with what they could mean") {
   CHECK(good({"--redirect=3", "--nproc=2", "--stand", "x"}).local_world_size == 2);
+  // A flag of ours takes nothing from torchrun's.
+  CHECK(good({"--nnodes=1:3", "--master-port=1", "--standb=none", "x"}).standby == false);
   CHECK(mistakes({"--master=1", "x"}) ==
         Words{"--master could mean --master-addr or --master-port; write it out"});
   CHECK(mistakes({"--nodes=2", "x"}) ==

@@ -14,7 +14,8 @@ const std::string one_job =
     R"({"job":"a","state":"running","since":90.5,"round":2,"nodes_min":1,"nodes_max":2,)"
     R"("nodes":{"waiting":1,"running":2,"succeeded":0,"drained":0,"away":1},"world_size":4,)"
     R"("restarts":1,"restarts_max":3,"restarts_left":2,"lease":3.0,"silence_max":0.5,)"
-    R"("exit_code":null,"reason":"","time":100.0,"waits_for":"","root":null,"rounds":[)"
+    R"("exit_code":null,"reason":"","time":100.0,"waits_for":"","standby":1,)"
+    R"("cover":"somebody goes on","root":null,"rounds":[)"
     R"({"round":1,"restart":0,"began":50,"ended":60,"reason":"rank 1 failed","failure":)"
     R"({"rank":1,"local_rank":1,"node":0,"host":"h","pid":7,"exit_code":137,"signal":"SIGKILL",)"
     R"("time":59,"message":"m","cause":"killed","consequence":false},"consequences":[],)"
@@ -31,6 +32,7 @@ TEST_CASE("a job is read with its rounds and what broke them") {
   CHECK(job->away == 1);
   CHECK(job->restarts_left == 2);
   CHECK_FALSE(job->exit_code);
+  CHECK(job->cover == "somebody goes on");
   REQUIRE(job->rounds.size() == 1);
   CHECK(job->rounds[0].ended == 60.0);
   CHECK(job->rounds[0].consequence_count == 3);

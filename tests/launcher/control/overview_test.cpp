@@ -92,6 +92,11 @@ TEST_CASE("a job that is over says with what, and one that waits says for what")
   const auto text = status_text(waits, {}, {});
   CHECK(text.find("has been gathering its nodes") != std::string::npos);
   CHECK(text.find("\n1 of 2 nodes are here\n") != std::string::npos);
+  JobView alone = running();
+  alone.cover = "if node 0 on a is lost, nobody goes on with the job";
+  CHECK(
+      status_text(alone, {}, {}).find("\nif node 0 on a is lost, nobody goes on with the job\n") !=
+      std::string::npos);
 }
 
 TEST_CASE("what strangers are called cannot forge a line") {

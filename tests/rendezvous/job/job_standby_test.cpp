@@ -55,12 +55,17 @@ TEST_CASE("the first other node is shown the record, and all are told when it st
   CHECK(shows_record(table.sealed, b));
   CHECK_FALSE(table.job.standby_place());
   CHECK_FALSE(table.job.leads_until());
+  CHECK_FALSE(table.job.standby_node());
+  CHECK(table.job.cover_text() == "if node 0 on host0 is lost, nobody goes on with the job");
   const auto told = table.stands(t0 + 1s);
   for (const LinkId each : {a, b, c}) {
     REQUIRE(said<link::Standby>(told, each).size() == 1);
     CHECK(said<link::Standby>(told, each)[0] == link::Standby{RoundNumber{1}, "10.0.0.2", 4711});
   }
   CHECK(table.job.leads_until() == t0 + 1s + patience);
+  CHECK(table.job.standby_node() == GroupRank{1});
+  CHECK(table.job.cover_text() ==
+        "if node 0 on host0 is lost, node 1 on host1 goes on with the job");
   // Said again on a new link, and by somebody who was not asked.
   CHECK(table.stands(t0 + 1s).empty());
   CHECK(table.stands(t0 + 1s, c).empty());

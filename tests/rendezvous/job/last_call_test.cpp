@@ -27,6 +27,16 @@ TEST_CASE("a round is sealed when everybody is here, or enough are and the last 
   CHECK(two_to_four().may_seal(t0, 4));
 }
 
+TEST_CASE("a round may have to wait longer to be sealed than a running one for newcomers") {
+  LastCall call{{.min = 2, .max = 4}, 1s, 5s};
+  CHECK_FALSE(call.may_seal(t0, 2));
+  CHECK(call.over_at() == t0 + 5s);
+  call.cancel();
+  CHECK_FALSE(call.may_grow(t0, 2, 1));
+  CHECK(call.over_at() == t0 + 1s);
+  CHECK(LastCall{{.min = 2, .max = 4}, 30s, 5s}.may_seal(t0, 4));
+}
+
 TEST_CASE("who leaves during the last call may end it") {
   LastCall call = two_to_four();
   call.may_seal(t0, 2);
