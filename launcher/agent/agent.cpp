@@ -353,7 +353,7 @@ std::optional<TimePoint> Agent::next_deadline() const {
   if (supervisor_ && phase_ == Phase::running) consider(supervisor_->next_deadline());
   if (saving_) consider(saving_->at);
   if (const auto at = stands_at()) consider(*at);
-  if (!old_masters_.empty()) consider(master_look_due_);
+  if (looks_for_masters()) consider(master_look_due_);
   if (const auto until = own_lead_ends_at()) consider(*until);
   if (link_.up() && !link_.local()) consider(link_.silent_at());
   if (has_a_seat_to_lose() || asks_how_it_ended()) consider(link_.lease_over_at());

@@ -98,6 +98,8 @@ class Agent {
   void standby(const link::Standby& standby, Actions& actions);
   void not_leading(const link::NotLeading& answer);
   void led(TimePoint now, const link::Led& led, Actions& actions);
+  void turn_to(const Endpoint& master);
+  bool looks_for_masters() const;
   void look_for_old_masters(TimePoint now, Actions& actions);
   void ask_standby_again(TimePoint now);
   void sealed(TimePoint now, const link::Sealed& sealed, Actions& actions);
@@ -193,7 +195,8 @@ class Agent {
   bool turned_away_ = false;    // it had
   bool is_at_standby_ = false;  // where the link leads, or was dialled last
   std::optional<TimePoint> leads_until_;    // see LeadsUntil
-  std::vector<Endpoint> old_masters_ = {};  // where this node leads: who may come anew
+  std::vector<Endpoint> old_masters_ = {};  // who may come anew; whoever leads looks for them
+  std::size_t master_looked_for_ = 0;
   TimePoint master_look_due_{};
   bool insisted_ = false;
 };

@@ -79,7 +79,7 @@ void Agent::ask_for_rivals(TimePoint now, Actions& actions) {
 }
 
 void Agent::on(TimePoint, const agent::Answered& event, Actions& actions) {
-  if (in_round() || !old_masters_.empty()) return;
+  if (in_round() || looks_for_masters()) return;
   const RivalVerdict verdict = judge_rival(config_, facts_, event.hosts);
   rivals_.stop();  // Whatever it is, it will not be another thing in five seconds.
   if (verdict.same_job) return exit({.code = 1, .reason = verdict.sentence}, actions);

@@ -154,12 +154,8 @@ void Agent::on(TimePoint now, const agent::Leads&, Actions& actions) {
   if (phase_ == Phase::joining) phase_.become(Phase::dialing);
   facts_.hosts_coordinator = true;
   link_.become_local(true);
-  old_masters_.push_back(config_.endpoint);
-  if (old_masters_.size() > bounds::masters_looked_for_max)
-    old_masters_.erase(old_masters_.begin());
   master_look_due_ = now;
-  config_.endpoint = {standby_->address, standby_->port};
-  facts_.node.master_host = standby_->address;
+  turn_to({standby_->address, standby_->port});
   vote_.reset();
   stands_ = false;
   is_at_standby_ = false;
@@ -169,13 +165,30 @@ void Agent::on(TimePoint now, const agent::Leads&, Actions& actions) {
   actions.emplace_back(agent::Dial{config_.endpoint});
 }
 
+// The master is there from now on. Any node may lead one day, and then has to know them all.
+void Agent::turn_to(const Endpoint& master) {
+  if (master == config_.endpoint) return;
+  std::erase(old_masters_, master);
+  if (std::ranges::find(old_masters_, config_.endpoint) == old_masters_.end()) {
+    old_masters_.push_back(config_.endpoint);
+  }
+  if (old_masters_.size() > bounds::masters_looked_for_max) {
+    old_masters_.erase(old_masters_.begin() + 1);  // The first is what everybody was told.
+  }
+  config_.endpoint = master;
+  facts_.node.master_host = master.host;
+}
+
+bool Agent::looks_for_masters() const {
+  return facts_.hosts_coordinator && !old_masters_.empty();
+}
+
 // Somebody may start it anew, and it would wait for nodes that are all here, or go on without them.
 void Agent::look_for_old_masters(TimePoint now, Actions& actions) {
-  if (old_masters_.empty() || now < master_look_due_) return;
+  if (!looks_for_masters() || now < master_look_due_) return;
   master_look_due_ = now + bounds::master_look_pause;
   // One at a time.
-  std::ranges::rotate(old_masters_, old_masters_.begin() + 1);
-  const Endpoint& master = old_masters_.back();
+  const Endpoint& master = old_masters_[master_looked_for_++ % old_masters_.size()];
   actions.emplace_back(agent::AskWhoHosts{{master.host},
                                           master.port,
                                           {.job = config_.job,
@@ -189,8 +202,7 @@ void Agent::look_for_old_masters(TimePoint now, Actions& actions) {
 // The one that was asked for a seat, or is in this process, leads no more.
 void Agent::led(TimePoint now, const link::Led& led, Actions& actions) {
   if (in_round()) return;
-  config_.endpoint = {led.address, led.port};
-  facts_.node.master_host = led.address;
+  turn_to({led.address, led.port});
   waiting_for_ = "this job is led at " + to_string(config_.endpoint);
   if (facts_.hosts_coordinator) step_down(now, actions);
 }
@@ -201,10 +213,7 @@ void Agent::on(TimePoint, const agent::LeadsUntil& event, Actions&) {
 
 // A round is sealed: whoever has sealed it is the coordinator from now on.
 void Agent::follow_standby() {
-  if (is_at_standby_ && standby_) {
-    config_.endpoint = {standby_->address, standby_->port};
-    facts_.node.master_host = standby_->address;
-  }
+  if (is_at_standby_ && standby_) turn_to({standby_->address, standby_->port});
   is_at_standby_ = false;
   turned_away_ = false;
   vote_.reset();
@@ -221,7 +230,6 @@ void Agent::step_down(TimePoint now, Actions& actions) {
   is_deposed_ = false;
   facts_.hosts_coordinator = false;
   leads_until_.reset();
-  old_masters_.clear();
   link_.become_local(false);
   turned_away_ = true;
   if (phase_ == Phase::joining) phase_.become(Phase::dialing);

@@ -69,6 +69,8 @@ void Job::join(TimePoint now, const Caller& caller, const link::Join& join,
       settle(now, actions);
       break;
   }
+  // The round may have been sealed with it just now; then nobody stands by yet.
+  tell_standby(now, caller.link, actions);
   if (!wait) return;
   wait->spare = round_.phase() == Round::Phase::sealed;
   actions.emplace_back(coordinator::Say{caller.link, *wait});

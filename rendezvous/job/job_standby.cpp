@@ -72,7 +72,7 @@ void Job::stands(TimePoint now, LinkId link, const link::Stands& stands,
 void Job::tell_standby(TimePoint now, LinkId link, coordinator::Actions& actions) {
   const auto place = standby_place();
   const Member* const member = round_.find(link);
-  if (!place || round_.phase() != Round::Phase::sealed) return;
+  if (!place || member == nullptr || round_.phase() != Round::Phase::sealed) return;
   if (!member->connected || !member->join.can_lead) return;
   if (!member->local && member->state == Member::State::running) leadership_.may_vote(link, now);
   actions.emplace_back(coordinator::Say{link, *place});

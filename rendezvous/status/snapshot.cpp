@@ -92,7 +92,6 @@ JobSnapshot measured(const Job& job, TimePoint now) {
 JobDetails details_of(const Job& job, TimePoint now) {
   JobDetails details{.job = measured(job, now),
                      .waits_for = job.waits_for(now),
-                     .standby = job.standby_node(),
                      .cover = job.cover_text(),
                      .rounds = job.history().list(),
                      .rounds_left_out = job.history().left_out()};

@@ -63,9 +63,8 @@ struct JobSnapshot {
 // The same, and what costs more than a glance.
 struct JobDetails {
   JobSnapshot job;
-  std::string waits_for;             // in a sentence; empty where it waits for nothing
-  std::optional<GroupRank> standby;  // see Job::standby_node() and cover_text()
-  std::string cover;
+  std::string waits_for;            // in a sentence; empty where it waits for nothing
+  std::string cover;                // see Job::cover_text()
   std::vector<RoundRecord> rounds;  // the one that runs is the last
   std::size_t rounds_left_out = 0;
 };

@@ -208,7 +208,6 @@ std::string job_json(const JobDetails& details, const Moment& moment) {
   Json json = summary_json(details.job, moment);
   json["time"] = unix_seconds(moment.wall);
   json["waits_for"] = details.waits_for;
-  json["standby"] = nullable(details.standby, [](GroupRank node) { return node.value; });
   json["cover"] = details.cover;
   json["root"] = details.job.finish ? nullable(details.job.finish->root, failure_json) : nullptr;
   json["time_use"] = link::readable_json(details.job.time);

@@ -79,8 +79,8 @@ class Judge {
   void another_leads(int job);
   int takeovers() const { return takeovers_; }
   // The coordinator's process is about to end, and nothing else goes wrong: its standby and all
-  // others know what to do, and are enough for another round.
-  void expect_takeover() { must_go_on_ = true; }
+  // others know what to do, and are enough for another round. Who has done its part has no vote.
+  void expect_takeover() { must_go_on_ = jobs_.front().ended_well == 0; }
   // A daemon forgets a job; who comes for it later begins a new one.
   void coordinator_forgets(int job);
   void coordinator_seals(int job, const Seats& seats);

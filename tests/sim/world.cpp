@@ -190,6 +190,7 @@ std::optional<std::string> World::run() {
 void World::begin(Node& each) {
   if (each.program().alive()) return;
   ++running_;
+  each.host(each.number() == 0 && !universe_.scenario.daemon ? &*coordinator_ : nullptr);
   each.begin();
 }
 
@@ -302,7 +303,6 @@ void World::commit_to_agent(const Fault& fault, Node& victim) {
       // A worker that sits in the kernel keeps its machine from being used again.
       if (victim.program().alive() || victim.workers().anybody()) break;
       if (victim.number() == 0 && may_miss_its_leader()) break;
-      if (victim.number() == 0 && !universe_.scenario.daemon) victim.host(&*coordinator_);
       came_anew_ = came_anew_ || (victim.number() == 0 && is_led());
       network_->path(victim.number()).host_up = true;
       if (victim.number() == 0 && !universe_.scenario.daemon) network_->coordinator_host_up = true;

@@ -79,6 +79,9 @@ bool World::may_miss_its_leader() const {
 bool World::will_go_on() {
   const Scenario& scenario = universe_.scenario;
   if (!scenario.standby || scenario.faults.size() != 1 || scenario.delay_max > 20ms) return false;
+  // A node that is lost may cost a restart that there is not.
+  const RestartRules& rules = scenario.jobs.front().restarts;
+  if (rules.budget_for(link::node_lost) != nullptr) return false;
   const Coordinator* const coordinator = coordinator_->coordinator();
   const Job* const job = coordinator == nullptr ? nullptr : coordinator->find(job_id(0));
   if (job == nullptr || !job->standby_place()) return false;

@@ -14,7 +14,7 @@ const std::string one_job =
     R"({"job":"a","state":"running","since":90.5,"round":2,"nodes_min":1,"nodes_max":2,)"
     R"("nodes":{"waiting":1,"running":2,"succeeded":0,"drained":0,"away":1},"world_size":4,)"
     R"("restarts":1,"restarts_max":3,"restarts_left":2,"lease":3.0,"silence_max":0.5,)"
-    R"("exit_code":null,"reason":"","time":100.0,"waits_for":"","standby":1,)"
+    R"("exit_code":null,"reason":"","time":100.0,"waits_for":"",)"
     R"("cover":"somebody goes on","root":null,"rounds":[)"
     R"({"round":1,"restart":0,"began":50,"ended":60,"reason":"rank 1 failed","failure":)"
     R"({"rank":1,"local_rank":1,"node":0,"host":"h","pid":7,"exit_code":137,"signal":"SIGKILL",)"

@@ -96,7 +96,6 @@ TEST_CASE("a job that is over has its exit code, its reason and its root") {
       link::Failed{.round = RoundNumber{1}, .failure = {.rank = Rank{3}, .status = {false, 7}}});
   table.drained(t0 + 6s, 1, {a, b});
   const auto read = json::parse(job_json(details_of(table.job, at_ten.now), at_ten));
-  CHECK(read["standby"].is_null());
   CHECK(read["cover"] == "");
   CHECK(read["state"] == "over");
   CHECK(read["exit_code"] == 7);
