@@ -190,10 +190,11 @@ class Agent {
     bool is_given = false;  // the standby has it, or may have
   };
   std::optional<Vote> vote_;
-  bool stands_ = false;         // this node is that standby, and has given itself its vote
-  bool is_deposed_ = false;     // this node has the coordinator, which leads no more
-  bool turned_away_ = false;    // it had
-  bool is_at_standby_ = false;  // where the link leads, or was dialled last
+  bool stands_ = false;       // this node is that standby, and has given itself its vote
+  bool is_deposed_ = false;   // this node has the coordinator, which leads no more
+  bool turned_away_ = false;  // it had
+  Endpoint standby_dialled_;
+  bool is_at_standby_ = false;              // where the link leads, or was dialled last
   std::optional<TimePoint> leads_until_;    // see LeadsUntil
   std::vector<Endpoint> old_masters_ = {};  // who may come anew; whoever leads looks for them
   std::size_t master_looked_for_ = 0;

@@ -234,7 +234,7 @@ void Agent::rejoin(TimePoint now, Actions& actions) {
 }
 
 std::string Agent::where_the_master_is() const {
-  if (is_at_standby_ && standby_) return to_string(Endpoint{standby_->address, standby_->port});
+  if (is_at_standby_) return to_string(standby_dialled_);
   return to_string(config_.endpoint);
 }
 

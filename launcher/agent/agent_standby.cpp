@@ -60,7 +60,9 @@ void Agent::standby(const link::Standby& standby, Actions& actions) {
       agent::TellDetail{fmt::format("the node at {} stands by for the master",
                                     to_string(Endpoint{standby.address, standby.port}))});
   if (phase_ == Phase::joining && !sealed_) {
-    standby_ = standby;  // a spare: it has no vote, and has to know whom to ask
+    // A spare: it has no vote, and has to know whom to ask. Whoever says so leads.
+    follow_standby();
+    standby_ = standby;
     return;
   }
   if (!sealed_ || standby.round != sealed_->round || !in_round()) return;
@@ -87,7 +89,8 @@ void Agent::dial(TimePoint now, Actions& actions) {
   const bool may_vote = asks_both && vote_->from <= now;
   is_at_standby_ = (turned_away_ && standby_) || (may_vote && (vote_->is_given || !is_at_standby_));
   if (is_at_standby_) {
-    actions.emplace_back(agent::Dial{{standby_->address, standby_->port}});
+    standby_dialled_ = {standby_->address, standby_->port};
+    actions.emplace_back(agent::Dial{standby_dialled_});
   } else {
     actions.emplace_back(agent::Dial{config_.endpoint});
   }
@@ -213,7 +216,7 @@ void Agent::on(TimePoint, const agent::LeadsUntil& event, Actions&) {
 
 // A round is sealed: whoever has sealed it is the coordinator from now on.
 void Agent::follow_standby() {
-  if (is_at_standby_ && standby_) turn_to({standby_->address, standby_->port});
+  if (is_at_standby_) turn_to(standby_dialled_);
   is_at_standby_ = false;
   turned_away_ = false;
   vote_.reset();
