@@ -72,7 +72,10 @@ bool World::may_miss_its_leader() const {
                                    FaultKind::coordinator_stopped};
     return std::ranges::find(kinds, fault.kind) != std::end(kinds);
   };
-  return universe_.scenario.standby && std::ranges::any_of(universe_.scenario.faults, hides);
+  if (!universe_.scenario.standby) return false;
+  // Or it comes a moment before somebody leads, and nobody could say whose job it is then.
+  if (!standbys_.empty() && !is_led()) return true;
+  return std::ranges::any_of(universe_.scenario.faults, hides);
 }
 
 // Everybody has heard who stands by, long ago, and has workers.
