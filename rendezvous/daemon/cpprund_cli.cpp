@@ -92,12 +92,18 @@ CLI::Validator not_empty() {
 
 // What it keeps, and what it gives up.
 void add_state(CLI::App& app, DaemonOptions& options) {
-  app.add_option("--state", options.state_folder,
-                 "Folder in which it keeps what it has to know of its jobs, which go on when it is "
-                 "ended and begun anew; made where it is not there (default: it keeps nothing)")
-      ->check(not_empty())
-      ->take_last()  // The unit for systemd names one, and a site's flags may name another.
-      ->type_name("FOLDER");
+  auto* const folder =
+      app.add_option(
+             "--state", options.state_folder,
+             "Folder in which it keeps what it has to know of its jobs, which go on when it is "
+             "ended and begun anew; made where it is not there (default: it keeps nothing)")
+          ->check(not_empty())
+          ->take_last()  // The unit for systemd names one, and a site's flags may name another.
+          ->type_name("FOLDER");
+  app.add_flag("--state-sync", options.state_is_synced,
+               "Tell nodes what was decided when it is on the disk, not when it is on its way "
+               "there: a power failure loses nothing that anybody has heard")
+      ->needs(folder);
   app.add_flag("!--no-sandbox", options.has_sandbox,
                "Keep what the daemon does not need: files, connections, core dumps; for debuggers");
 }

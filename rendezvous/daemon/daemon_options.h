@@ -32,6 +32,7 @@ struct DaemonOptions {
   bool requires_secret = false;      // CPPRUN_REQUIRE_SECRET=1
   bool has_secrets() const { return !secrets_folder.empty() || !secret_file.empty(); }
   std::string state_folder = {};  // where it keeps what it has to know of its jobs; empty: nowhere
+  bool state_is_synced = false;   // and what is there outlives the machine's power
   bool has_sandbox = true;        // gives up what it does not need before it serves
   bool has_plain_store = true;    // for whoever comes, on the port where agents meet
   c10d::Dialect dialect = c10d::Dialect::undecided;  // taken for granted where it is given

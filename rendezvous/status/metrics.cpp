@@ -39,6 +39,7 @@ enum Metric : std::size_t {
   beat_age,
   resident_bytes,
   figures_age,
+  records_durable,
   metric_count,
 };
 
@@ -79,6 +80,8 @@ constexpr std::array<MetricFacts, metric_count> facts = {{
      "Resident memory of the worker that has most, without its children."},
     {"cpprun_figures_age_seconds_max", "gauge", "run_id",
      "Age of the oldest of these figures: nodes tell them while somebody looks."},
+    {"cpprun_records_durable", "gauge", "",
+     "Whether the jobs would be known to the next cpprund; only with --state."},
 }};
 
 // All series of one metric stand together, as the format asks. Every value is a double to
@@ -199,7 +202,7 @@ std::span<const MetricFacts> metrics() {
 }
 
 std::string metrics_text(const std::vector<JobSnapshot>& jobs, std::size_t jobs_total,
-                         TimePoint now, MetricsFormat format) {
+                         TimePoint now, MetricsFormat format, std::optional<bool> durable) {
   std::string text;
   Writer writer(text, format);
   writer.begin(jobs_known);
@@ -242,6 +245,8 @@ std::string metrics_text(const std::vector<JobSnapshot>& jobs, std::size_t jobs_
     if (job.finish) writer.add(job, job.finish->exit_code);
   }
   write_progress(writer, jobs);
+  writer.begin(records_durable);
+  if (durable) writer.add(*durable ? 1 : 0);
   if (format == MetricsFormat::open_metrics) text += "# EOF\n";
   return text;
 }

@@ -25,8 +25,10 @@ struct MetricFacts {
 std::span<const MetricFacts> metrics();
 
 // `jobs` are all jobs; where more of them exist than are told, `jobs_total` says how many.
+// `durable`: see JobDetails.
 std::string metrics_text(const std::vector<JobSnapshot>& jobs, std::size_t jobs_total,
-                         TimePoint now, MetricsFormat format = MetricsFormat::plain);
+                         TimePoint now, MetricsFormat format = MetricsFormat::plain,
+                         std::optional<bool> durable = {});
 
 // A value of a label as the format wants it, without the quotes around it.
 std::string label_text(std::string_view value);

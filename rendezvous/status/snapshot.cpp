@@ -89,10 +89,26 @@ JobSnapshot measured(const Job& job, TimePoint now) {
   return snapshot;
 }
 
-JobDetails details_of(const Job& job, TimePoint now) {
+namespace {
+
+// Only a daemon keeps anything.
+std::string cover_of(const Job& job, std::optional<bool> durable) {
+  std::string text = job.cover_text();
+  if (!durable || text.empty()) return text;
+  return *durable
+             ? "if its cpprund is ended, the next one goes on with the job; if that machine is "
+               "lost with its disk, nobody does"
+             : "if its cpprund is ended, nobody goes on with the job: it cannot write to its "
+               "folder (--state), and its log says why";
+}
+
+}  // namespace
+
+JobDetails details_of(const Job& job, TimePoint now, std::optional<bool> durable) {
   JobDetails details{.job = measured(job, now),
                      .waits_for = job.waits_for(now),
-                     .cover = job.cover_text(),
+                     .cover = cover_of(job, durable),
+                     .durable = durable,
                      .rounds = job.history().list(),
                      .rounds_left_out = job.history().left_out()};
   // What has failed by now in the round that drains is known before it is over.

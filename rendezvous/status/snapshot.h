@@ -63,8 +63,10 @@ struct JobSnapshot {
 // The same, and what costs more than a glance.
 struct JobDetails {
   JobSnapshot job;
-  std::string waits_for;            // in a sentence; empty where it waits for nothing
-  std::string cover;                // see Job::cover_text()
+  std::string waits_for;  // in a sentence; empty where it waits for nothing
+  std::string cover;      // what follows where the coordinator is lost, in a sentence
+  // What the coordinator has to know of it would be there for the next; nothing: it keeps nothing.
+  std::optional<bool> durable = {};
   std::vector<RoundRecord> rounds;  // the one that runs is the last
   std::size_t rounds_left_out = 0;
 };
@@ -101,7 +103,7 @@ struct NodePage {
 JobSnapshot snapshot_of(const Job& job, TimePoint now);
 // The same with its progress, and where its time went.
 JobSnapshot measured(const Job& job, TimePoint now);
-JobDetails details_of(const Job& job, TimePoint now);
+JobDetails details_of(const Job& job, TimePoint now, std::optional<bool> durable = {});
 
 // Which nodes are asked for.
 struct NodeWish {

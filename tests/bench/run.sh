@@ -42,6 +42,7 @@ bench_rendezvous() {
   local alone=()
   [[ -n $python ]] || alone=(--no-peer)
   "${python:-python3}" tests/bench/rendezvous_bench.py --build "$bin" "${alone[@]}"
+  "${python:-python3}" tests/bench/daemon_restart_bench.py "$bin/rendezvous/cpprund"
 }
 
 bench_launch() {

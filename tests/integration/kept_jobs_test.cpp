@@ -15,12 +15,13 @@ namespace {
 struct Site {
   explicit Site(std::string nodes) : cluster(3, std::move(nodes)) {}
 
-  Command daemon() const {
-    return Command(cluster.hosts.on(0, {from_build("CPPRUND"), "--host=" + Hosts::address(0),
-                                        "--port=29500", "--state=" + state.path(),
-                                        // Killed, it could not remove its socket for tools.
-                                        "--status-access=none"}),
-                   cluster.options());
+  Command daemon(const Words& more = {}) const {
+    Words words = {from_build("CPPRUND"), "--host=" + Hosts::address(0), "--port=29500",
+                   "--state=" + state.path(),
+                   // Killed, it could not remove its socket for tools.
+                   "--status-access=none"};
+    words.insert(words.end(), more.begin(), more.end());
+    return Command(cluster.hosts.on(0, words), cluster.options());
   }
   // Nothing is kept of a job that is over, and nobody of a daemon's is left.
   void expect_nothing_left() const {
@@ -64,6 +65,25 @@ TEST_CASE(
   upgraded.expect_err("job \"cluster\" is over");
   upgraded.signal(SIGTERM);
   CHECK(upgraded.wait().code == 0);
+  site.expect_nothing_left();
+}
+
+TEST_CASE("where records are synced nodes are told all the same, and the job goes on") {
+  const Site site("2");
+  const Cluster& cluster = site.cluster;
+  if (!cluster.hosts.why_not().empty()) return skip(cluster.hosts.why_not());
+  Command daemon = site.daemon({"--state-sync"});
+  daemon.expect_out("\n");
+  Command first(cluster.node(1), cluster.options());
+  Command second(cluster.node(2), cluster.options());
+  expect_each({&first, &second}, " of 2, restart 0\n");
+  kill_at_once(daemon);
+  Command again = site.daemon({"--state-sync"});
+  expect_each({&first, &second}, " of 2, restart 0\n", 2);
+  end_all(first, {&second});
+  again.expect_err("job \"cluster\" is over");
+  again.signal(SIGTERM);
+  CHECK(again.wait().code == 0);
   site.expect_nothing_left();
 }
 

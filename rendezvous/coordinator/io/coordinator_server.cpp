@@ -157,7 +157,8 @@ void CoordinatorServer::open_status(StatusOptions status) {
       if (callbacks_.events_wanted) callbacks_.events_wanted();
       return events_answer(events_, request, owner);
     }
-    auto response = answer(coordinator_.machine(), names, moment(), request, owner);
+    const auto durable = callbacks_.is_durable ? callbacks_.is_durable() : std::nullopt;
+    auto response = answer(coordinator_.machine(), names, moment(), request, owner, durable);
     // Whoever was shown something sees more the next time.
     auto looked = response.status < 300 ? looked_at(request) : std::nullopt;
     if (looked) tell(std::move(*looked));
@@ -250,21 +251,35 @@ void CoordinatorServer::tell_of(const Coordinator::Action& action) {
   tell_event(*line, last_owner_.first == *job ? last_owner_.second : std::string());
 }
 
+void CoordinatorServer::written(std::uint64_t through) {
+  held_.written(through);
+  while (const auto action = held_.next()) say(*action);
+}
+
+// What is for nodes.
+void CoordinatorServer::say(const Coordinator::Action& action) {
+  if (const auto* const hang_up = std::get_if<coordinator::HangUp>(&action)) {
+    const auto found = channels_.find(hang_up->link);
+    if (found != channels_.end()) found->second->hang_up(hang_up->reason);
+    return;
+  }
+  const auto& [link, message] = std::get<coordinator::Say>(action);
+  if (link == local_link_) {
+    callbacks_.to_local_agent(message);
+  } else if (const auto found = channels_.find(link); found != channels_.end()) {
+    found->second->send(message);
+  }
+}
+
 void CoordinatorServer::perform(const Coordinator::Action& action) {
   if (status_ && callbacks_.event_of) tell_of(action);
+  const auto to_nodes = [this, &action](const auto&) {
+    if (!held_.hold(action)) say(action);
+  };
   std::visit(
       Overloaded{
-          [this](const coordinator::Say& say) {
-            if (say.link == local_link_) {
-              callbacks_.to_local_agent(say.message);
-            } else if (const auto found = channels_.find(say.link); found != channels_.end()) {
-              found->second->send(say.message);
-            }
-          },
-          [this](const coordinator::HangUp& hang_up) {
-            const auto found = channels_.find(hang_up.link);
-            if (found != channels_.end()) found->second->hang_up(hang_up.reason);
-          },
+          [&](const coordinator::Say& words) { to_nodes(words); },
+          [&](const coordinator::HangUp& hang_up) { to_nodes(hang_up); },
           [this](const coordinator::ResetStore& reset) { reset_store(reset); },
           [this](const coordinator::OpenStore& opened) { open_store(opened.job, opened.is_local); },
           [this](const coordinator::CloseStore& closed) {
@@ -275,7 +290,7 @@ void CoordinatorServer::perform(const Coordinator::Action& action) {
             if (!callbacks_.keep_record) return;
             const JobRecord record = coordinator_.machine().record_of(keep.job);
             if (record.nodes.empty()) return callbacks_.forget_record(keep.job);
-            callbacks_.keep_record(keep.job, job_record_bytes(record, moment()));
+            held_.wait_for(callbacks_.keep_record(keep.job, job_record_bytes(record, moment())));
           },
           [this](const coordinator::ShowRecord& show) { show_record(show); },
           [this](const coordinator::Lead&) { callbacks_.leads(); },

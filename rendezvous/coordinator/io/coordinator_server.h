@@ -19,6 +19,7 @@
 
 #include "proto/driver.h"
 #include "rendezvous/coordinator/coordinator.h"
+#include "rendezvous/coordinator/held_words.h"
 #include "rendezvous/coordinator/io/secure_door.h"
 #include "rendezvous/coordinator/io/stream_routes.h"
 #include "rendezvous/coordinator/order_routes.h"
@@ -67,9 +68,13 @@ class CoordinatorServer {
     // Somebody asks for events: what has not been told yet is to be told now.
     std::function<void()> events_wanted = {};
     // Where options.keeps_records: what the next coordinator has to know of that job, before
-    // anybody hears of what follows; and that it is over.
-    std::function<void(const std::string& job, const std::string& record)> keep_record = {};
+    // anybody hears of what follows; and that it is over. Not 0: nodes hear of what follows when
+    // written() was told that number.
+    std::function<std::uint64_t(const std::string& job, const std::string& record)> keep_record =
+        {};
     std::function<void(const std::string& job)> forget_record = {};
+    // Whether what was kept would be there for the next; nothing: nothing is kept.
+    std::function<std::optional<bool>()> is_durable = {};
     // Until when the hosted job's coordinator may decide, whenever that changes; nothing: without
     // an end.
     std::function<void(std::optional<TimePoint> until)> leads_until = {};
@@ -94,6 +99,8 @@ class CoordinatorServer {
 
   // After open(): goes on with a job of which another coordinator has kept that.
   void recover(JobRecord record);
+  // All that keep_record() has given numbers to, up to that one, need not be waited for any more.
+  void written(std::uint64_t through);
 
   // After open() with `stands_by`: what the coordinator would leave, and whether the agent in this
   // process votes for this one (Coordinator::Standing).
@@ -162,6 +169,7 @@ class CoordinatorServer {
   // it ends.
   void tell(Coordinator::Event event) { coordinator_.post(std::move(event)); }
   void perform(const Coordinator::Action& action);
+  void say(const Coordinator::Action& action);
   void tell_of(const Coordinator::Action& action);
   void show_record(const coordinator::ShowRecord& show);
   void tell_lead();
@@ -187,6 +195,7 @@ class CoordinatorServer {
   std::optional<ConnectionDriver> driver_;
   std::unordered_map<LinkId, std::shared_ptr<LinkChannel>> channels_;
   StreamRoutes routes_{connections_, callbacks_of_routes()};
+  HeldWords held_;
   LinkId last_link_{};
   std::optional<LinkId> local_link_;
   std::uint64_t last_ticket_ = 0;         // of an order

@@ -29,6 +29,8 @@ using Clock = std::chrono::steady_clock;
 
 constexpr auto tick_max = std::chrono::milliseconds(1000);
 constexpr auto lock_look = std::chrono::milliseconds(5);
+// So long nodes are told nothing at most; shorter than any lease.
+constexpr auto synced_patience = std::chrono::milliseconds(1000);
 constexpr const char* would_not_know =
     "cpprund goes on, and would not know its jobs again if it were ended now";
 
@@ -180,9 +182,9 @@ Result<void> StateFolder::begin_writer(SideProcesses& side) {
   }
   orders_.assign(ends[0]);
   const FileDescriptor theirs(ends[1]);
-  const auto pid =
-      side.start({folder_.get(), theirs.get(), lock_.get()},
-                 [folder = folder_.get(), orders = theirs.get()] { write_states(folder, orders); });
+  const auto pid = side.start({folder_.get(), theirs.get(), lock_.get()},
+                              [folder = folder_.get(), orders = theirs.get(),
+                               syncs = options_.syncs] { write_states(folder, orders, syncs); });
   if (!pid) return refused("cannot begin its writer: {}", pid.error().reason);
   writer_ = *pid;
   listen();
@@ -231,12 +233,18 @@ void StateFolder::set_aside(std::uint64_t number, const std::string& why) {
 
 // --- to the writer -------------------------------------------------------------------------------
 
-void StateFolder::keep(const std::string& job, const std::string& record) {
+std::uint64_t StateFolder::keep(const std::string& job, const std::string& record) {
   change(job, state_file_of(record));
+  return last_change_;
 }
 
-void StateFolder::forget(const std::string& job) {
+std::uint64_t StateFolder::forget(const std::string& job) {
   if (jobs_.contains(job)) change(job, std::nullopt);
+  return last_change_;
+}
+
+std::uint64_t StateFolder::written_through() const {
+  return is_durable() && !unwritten_.empty() ? *unwritten_.begin() - 1 : last_change_;
 }
 
 void StateFolder::change(const std::string& job, std::optional<std::string> file) {
@@ -244,6 +252,8 @@ void StateFolder::change(const std::string& job, std::optional<std::string> file
   if (its.number == 0) its.number = ++last_number_;
   its.is_kept = file.has_value();
   its.file = std::move(file);
+  ++last_change_;
+  if (its.unwritten == 0) its.unwritten = *unwritten_.insert(last_change_).first;
   // What waits goes with the newest of its words.
   if (its.waits) return;
   if (waiting_.empty()) return hand(job);
@@ -295,9 +305,9 @@ void StateFolder::hear() {
     if (got != sizeof answer) {
       writer_ = -1;
       outstanding_.clear();
-      return say_(LogLevel::error,
-                  fmt::format("--state: the process that writes to \"{}\" has ended: {}",
-                              options_.path, would_not_know));
+      say_(LogLevel::error, fmt::format("--state: the process that writes to \"{}\" has ended: {}",
+                                        options_.path, would_not_know));
+      return changed_();
     }
     heard(answer.ticket, static_cast<int>(answer.error_number));
   }
@@ -307,6 +317,7 @@ void StateFolder::hear() {
     say_(LogLevel::info,
          fmt::format("--state: \"{}\" is written again: its jobs are known there", options_.path));
   }
+  changed_();
   listen();
 }
 
@@ -323,6 +334,7 @@ void StateFolder::heard(std::uint64_t ticket, int error_number) {
     return;
   }
   its.file.reset();
+  unwritten_.erase(std::exchange(its.unwritten, 0));
   if (!its.is_kept) jobs_.erase(job);
 }
 
@@ -330,7 +342,7 @@ void StateFolder::heard(std::uint64_t ticket, int error_number) {
 
 void StateFolder::tick() {
   if (writer_ < 0 || std::exchange(is_ticking_, true)) return;
-  timer_.expires_after(std::min<Duration>(tick_max, options_.patience));
+  timer_.expires_after(tick_length());
   timer_.async_wait([this, alive = std::weak_ptr(alive_)](const asio::error_code& error) {
     if (error || alive.expired()) return;
     is_ticking_ = false;
@@ -343,14 +355,25 @@ void StateFolder::tick() {
 
 void StateFolder::look_at_patience() {
   if (outstanding_.empty()) return;
-  if (Clock::now() - outstanding_.begin()->second.since < options_.patience) return;
+  if (Clock::now() - outstanding_.begin()->second.since < write_patience()) return;
   trouble("its disk does not answer");
+}
+
+Duration StateFolder::write_patience() const {
+  return options_.syncs ? std::min<Duration>(options_.patience, synced_patience)
+                        : options_.patience;
+}
+
+Duration StateFolder::tick_length() const {
+  const Duration tick = std::min<Duration>(tick_max, write_patience());
+  return options_.syncs ? tick / 4 : tick;
 }
 
 void StateFolder::trouble(const std::string& what) {
   if (!wrong_.insert(what).second) return;  // It was said.
   say_(LogLevel::warning,
        fmt::format("--state: cannot write to \"{}\": {}; {}", options_.path, what, would_not_know));
+  changed_();
 }
 
 }  // namespace cpprun

@@ -5,6 +5,9 @@
 // even if the daemon is killed in the next moment; the next daemon waits for that, for the folder
 // is locked until it is done. A disk that is full or hangs holds nobody up: that is said, and what
 // could not be written is written when it can be.
+//
+// Where it is synced (--state-sync), whoever hands a record over is told when it is on the disk,
+// and has not to wait for a disk of which it was said that it does not work.
 
 #include <asio/io_context.hpp>
 #include <asio/posix/stream_descriptor.hpp>
@@ -34,6 +37,7 @@ class StateFolder {
   struct Options {
     std::string path;
     Duration patience = std::chrono::seconds(5);  // for a predecessor, and for the disk
+    bool syncs = false;
   };
   // A record that a predecessor has left, and the number of its file.
   struct Found {
@@ -55,9 +59,15 @@ class StateFolder {
   // another name.
   void set_aside(std::uint64_t number, const std::string& why);
 
-  // From now on that is the job's record.
-  void keep(const std::string& job, const std::string& record);
-  void forget(const std::string& job);
+  // From now on that is the job's record. Gives the number of this change.
+  std::uint64_t keep(const std::string& job, const std::string& record);
+  std::uint64_t forget(const std::string& job);
+  // The last change that nobody has to wait for any more, nor for any before it.
+  std::uint64_t written_through() const;
+  // That, or is_durable(), may be another now.
+  void on_change(std::function<void()> changed) { changed_ = std::move(changed); }
+  // What was handed over is written, or will be as far as is known.
+  bool is_durable() const { return wrong_.empty() && writer_ >= 0; }
   // Everything that was to be kept until now is in its file, as far as is known.
   bool is_settled() const { return outstanding_.empty() && waiting_.empty() && failed_.empty(); }
 
@@ -71,6 +81,7 @@ class StateFolder {
     std::optional<std::string> file;  // until it is known to be written
     std::uint64_t ticket = 0;         // under which that was handed over
     bool waits = false;               // in waiting_ or failed_
+    std::uint64_t unwritten = 0;      // the first of its changes that is not known to be written
   };
   struct Handed {
     std::string job;
@@ -81,6 +92,8 @@ class StateFolder {
               Options options, Say say);
   Result<void> begin_writer(SideProcesses& side);
   Result<void> look(SideProcesses& side);
+  Duration write_patience() const;
+  Duration tick_length() const;
   void change(const std::string& job, std::optional<std::string> file);
   void hand(const std::string& job);
   void hand_waiting();
@@ -106,7 +119,10 @@ class StateFolder {
   std::vector<std::string> failed_;              // that are to wait again, in a moment
   std::uint64_t last_number_ = 0;
   std::uint64_t last_ticket_ = 0;
-  std::set<std::string> wrong_;  // what was said of what does not work; empty: all does
+  std::uint64_t last_change_ = 0;
+  std::set<std::uint64_t> unwritten_;  // of the jobs
+  std::set<std::string> wrong_;        // what was said of what does not work; empty: all does
+  std::function<void()> changed_ = [] {};
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
 };
 

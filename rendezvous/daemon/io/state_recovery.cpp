@@ -23,19 +23,21 @@ Moment moment() {
 }  // namespace
 
 Result<void> StateRecovery::open(asio::io_context& context, SideProcesses& side,
-                                 const std::string& folder) {
+                                 const std::string& folder, bool is_synced) {
   if (folder.empty()) return {};
   auto opened = StateFolder::open(
-      context, side, {.path = folder},
+      context, side, {.path = folder, .syncs = is_synced},
       [this](LogLevel level, const std::string& sentence) { log_.say(level, sentence); });
   if (!opened) return tl::unexpected(opened.error());
   path_ = folder;
+  is_synced_ = is_synced;
   folder_ = *std::move(opened);
   return {};
 }
 
 Result<void> StateRecovery::go_on(CoordinatorServer& server) {
   if (!folder_) return {};
+  folder_->on_change([this, &server] { server.written(folder_->written_through()); });
   std::size_t count = 0;
   std::set<std::string> jobs;
   for (const auto& [number, bytes] : folder_->take_found()) {
@@ -59,6 +61,16 @@ Result<void> StateRecovery::go_on(CoordinatorServer& server) {
                                        "them {} to go on",
                                        path_, count, count == 1 ? "is" : "are"));
   return {};
+}
+
+std::uint64_t StateRecovery::keep(const std::string& job, const std::string& record) {
+  const std::uint64_t change = folder_->keep(job, record);
+  // Where it is not known to work nobody waits.
+  return is_synced_ && folder_->written_through() < change ? change : 0;
+}
+
+std::optional<bool> StateRecovery::is_durable() const {
+  return folder_ ? std::optional(folder_->is_durable()) : std::nullopt;
 }
 
 }  // namespace cpprun

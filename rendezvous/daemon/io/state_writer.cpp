@@ -28,6 +28,7 @@ namespace {
 constexpr const char* ready = "state";
 constexpr const char* unfinished = "new";
 constexpr off_t file_bytes_max = 64 * 1024 * 1024;
+constexpr std::size_t batch_max = 256;
 
 // What is read of a descriptor, from its beginning.
 Result<std::string> read_whole(int descriptor) {
@@ -50,13 +51,15 @@ Result<std::string> read_whole(int descriptor) {
 }
 
 // 0, or errno; then what was there before is there still.
-int replace(int folder, std::uint64_t number, const std::string& bytes) {
+int replace(int folder, std::uint64_t number, const std::string& bytes, bool syncs) {
   const std::string name = state_name(number, unfinished);
   const FileDescriptor file(
       ::openat(folder, name.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600));
   if (!file) return errno;
   int wrong = 0;
   if (write_all(file.get(), bytes) < bytes.size()) {
+    wrong = errno;
+  } else if (syncs && ::fsync(file.get()) != 0) {
     wrong = errno;
   } else if (::renameat(folder, name.c_str(), folder, state_name(number, ready).c_str()) != 0) {
     wrong = errno;
@@ -84,8 +87,8 @@ FileDescriptor passed_with(msghdr& message) {
   return FileDescriptor(descriptor);
 }
 
-// Nothing: nobody is there who could order anything.
-std::optional<Received> receive(int orders) {
+// Nothing: nobody is there who could order anything, or it would have to be waited for.
+std::optional<Received> receive(int orders, int flags = 0) {
   Received received;
   alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))];
   iovec part{&received.order, sizeof received.order};
@@ -95,7 +98,7 @@ std::optional<Received> receive(int orders) {
   message.msg_control = control;
   message.msg_controllen = sizeof control;
   while (true) {
-    const auto got = ::recvmsg(orders, &message, MSG_CMSG_CLOEXEC);
+    const auto got = ::recvmsg(orders, &message, MSG_CMSG_CLOEXEC | flags);
     // Reset: whoever is gone has left answers unread, and before that orders for us.
     if (got < 0 && (errno == EINTR || errno == ECONNRESET)) continue;
     if (got != sizeof received.order) return std::nullopt;
@@ -104,12 +107,12 @@ std::optional<Received> receive(int orders) {
   }
 }
 
-int carry_out(int folder, const Received& received) {
+int carry_out(int folder, const Received& received, bool syncs) {
   if (received.order.is_kept == 0) return remove(folder, received.order.number);
   // It was lost on the way, where this process may have no more descriptors.
   if (!received.record) return EMFILE;
   const auto bytes = read_whole(received.record.get());
-  return bytes ? replace(folder, received.order.number, *bytes) : EIO;
+  return bytes ? replace(folder, received.order.number, *bytes, syncs) : EIO;
 }
 
 // The number in "job-7.ENDING".
@@ -129,11 +132,20 @@ std::string state_name(std::uint64_t number, const char* ending) {
   return fmt::format("job-{}.{}", number, ending);
 }
 
-void write_states(int folder, int orders) {
-  while (const auto received = receive(orders)) {
-    const StateAnswer answer{received->order.ticket, carry_out(folder, *received)};
-    // Nobody may be there to hear it, which is no reason to stop.
-    (void)!::send(orders, &answer, sizeof answer, MSG_NOSIGNAL | MSG_DONTWAIT);
+void write_states(int folder, int orders, bool syncs) {
+  std::vector<StateAnswer> answers;
+  while (auto received = receive(orders)) {
+    answers.clear();
+    do {
+      answers.push_back({received->order.ticket, carry_out(folder, *received, syncs)});
+    } while (syncs && answers.size() < batch_max && (received = receive(orders, MSG_DONTWAIT)));
+    // The names of them all.
+    const int wrong = syncs && ::fsync(folder) != 0 ? errno : 0;
+    for (StateAnswer& answer : answers) {
+      if (answer.error_number == 0) answer.error_number = wrong;
+      // Nobody may be there to hear it, which is no reason to stop.
+      (void)!::send(orders, &answer, sizeof answer, MSG_NOSIGNAL | MSG_DONTWAIT);
+    }
   }
 }
 

@@ -28,8 +28,9 @@ struct StateAnswer {
   std::int64_t error_number = 0;
 };
 
-// `folder` and `orders` (a SOCK_SEQPACKET) are descriptors.
-void write_states(int folder, int orders);
+// `folder` and `orders` (a SOCK_SEQPACKET) are descriptors. `syncs`: nothing is answered before it
+// is on the disk; what has come meanwhile goes there together.
+void write_states(int folder, int orders, bool syncs);
 
 // Hands that over without waiting; 0, or errno. EAGAIN: it has enough to do.
 int hand_over(int orders, const StateOrder& order, const std::string* record);

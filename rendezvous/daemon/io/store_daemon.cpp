@@ -229,7 +229,8 @@ int run_store_daemon(const DaemonOptions& options, const Environment& environmen
   });
   JobEvents events(own_host());
   StateRecovery state(log);
-  if (const auto opened = state.open(io, side, options.state_folder); !opened) {
+  if (const auto opened = state.open(io, side, options.state_folder, options.state_is_synced);
+      !opened) {
     return fail(opened.error());
   }
   // Nobody's agent lives here, and a daemon is never done.
@@ -240,11 +241,13 @@ int run_store_daemon(const DaemonOptions& options, const Environment& environmen
        .done = nullptr,
        .event_of = [&events](const std::string& job,
                              const auto& action) { return events.line(wall_now(), job, action); },
-       .keep_record = [&state](const auto& job, const auto& record) { state.keep(job, record); },
+       .keep_record = [&state](const auto& job,
+                               const auto& record) { return state.keep(job, record); },
        .forget_record =
            [&state](const std::string& job) {
              if (state.is_open()) state.forget(job);
-           }},
+           },
+       .is_durable = [&state] { return state.is_durable(); }},
       {.memory = memory_of(options)});
   OwnerAccess access(server);
   OwnerReload owners(

@@ -167,6 +167,7 @@ Table with_spare() {
 void look_at(Schemas& schemas, const Table& table) {
   const Job& job = table.job;
   schemas.look("Job", json::parse(job_json(details_of(job, later.now), later)));
+  schemas.look("Job", json::parse(job_json(details_of(job, later.now, true), later)));
   schemas.look("JobList",
                json::parse(jobs_json({snapshot_of(job, later.now)}, std::nullopt, later)));
   for (const std::size_t most : {1U, 9U}) {

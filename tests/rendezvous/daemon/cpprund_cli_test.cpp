@@ -54,6 +54,16 @@ TEST_CASE("every flag arrives") {
   CHECK(options.dialect == c10d::Dialect::a);
 }
 
+TEST_CASE("what is kept may be synced, and nothing is where nothing is kept") {
+  const auto parsed = parse({"--state=/s", "--state-sync"});
+  REQUIRE(std::holds_alternative<DaemonOptions>(parsed));
+  CHECK(std::get<DaemonOptions>(parsed).state_is_synced);
+  CHECK_FALSE(std::get<DaemonOptions>(parse({"--state=/s"})).state_is_synced);
+  const auto alone = end_of({"--state-sync"});
+  CHECK(alone.exit_code == 2);
+  CHECK(alone.text.find("--state-sync requires --state") != std::string::npos);
+}
+
 TEST_CASE("what strangers can take is for a site to say, within what can be") {
   const auto parsed = parse(
       {"--max-jobs=5", "--max-jobs-per-address=2", "--max-links-per-address=9", "--max-lease=30"});

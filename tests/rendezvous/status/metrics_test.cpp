@@ -116,6 +116,14 @@ TEST_CASE("a value of a label cannot end the label, the line or the text") {
   CHECK(has_line(metrics_text(jobs, 1, t0), "cpprun_rounds_total{run_id=\"x\\\"\\n\"} 2"));
 }
 
+TEST_CASE("whether the next cpprund would know its jobs is told where something is kept") {
+  const std::string none = "# TYPE cpprun_records_durable gauge";
+  CHECK(has_line(metrics_text({}, 0, t0), none));
+  CHECK(metrics_text({}, 0, t0).find("\ncpprun_records_durable ") == std::string::npos);
+  CHECK(has_line(metrics_text({}, 0, t0, MetricsFormat::plain, true), "cpprun_records_durable 1"));
+  CHECK(has_line(metrics_text({}, 0, t0, MetricsFormat::plain, false), "cpprun_records_durable 0"));
+}
+
 TEST_CASE("without a job there is only their number") {
   const std::string text = metrics_text({}, 0, t0);
   CHECK(has_line(text, "cpprun_jobs 0"));

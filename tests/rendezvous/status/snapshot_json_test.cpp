@@ -82,6 +82,24 @@ TEST_CASE("one job has its rounds, with failures as events have them") {
   CHECK(read["root"].is_null());
 }
 
+TEST_CASE("a daemon's job says whether the next cpprund would go on with it") {
+  Table table;
+  table.join(t0, a, node(0));  // None of them is in the coordinator's own process.
+  table.join(t0, b, node(1));
+  const auto read = [&table](std::optional<bool> durable) {
+    return json::parse(job_json(details_of(table.job, at_ten.now, durable), at_ten));
+  };
+  CHECK(read({})["cover"] == "if the machine of its cpprund is lost, nobody goes on with the job");
+  CHECK(read(true)["durable"] == true);
+  CHECK(read(true)["cover"] ==
+        "if its cpprund is ended, the next one goes on with the job; if that machine is lost with "
+        "its disk, nobody does");
+  CHECK(read(false)["durable"] == false);
+  CHECK(read(false)["cover"] ==
+        "if its cpprund is ended, nobody goes on with the job: it cannot write to its folder "
+        "(--state), and its log says why");
+}
+
 TEST_CASE("bytes of a worker that are no text do not spoil an answer") {
   const Table table = failed_once();
   const auto read = json::parse(job_json(details_of(table.job, at_ten.now), at_ten));
@@ -97,6 +115,7 @@ TEST_CASE("a job that is over has its exit code, its reason and its root") {
   table.drained(t0 + 6s, 1, {a, b});
   const auto read = json::parse(job_json(details_of(table.job, at_ten.now), at_ten));
   CHECK(read["cover"] == "");
+  CHECK(read["durable"].is_null());
   CHECK(read["state"] == "over");
   CHECK(read["exit_code"] == 7);
   CHECK(read["reason"] == "rank 3 on host1 failed");

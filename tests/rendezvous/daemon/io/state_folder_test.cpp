@@ -39,9 +39,9 @@ struct Place {
 
 // A daemon's side of it.
 struct Daemon {
-  Result<void> open(const std::string& path, Duration patience = 10s) {
+  Result<void> open(const std::string& path, Duration patience = 10s, bool syncs = false) {
     auto opened = StateFolder::open(
-        io, side, {.path = path, .patience = patience},
+        io, side, {.path = path, .patience = patience, .syncs = syncs},
         [this](LogLevel, const std::string& sentence) { said.push_back(sentence); });
     if (!opened) return tl::unexpected(opened.error());
     folder = *std::move(opened);
@@ -233,4 +233,55 @@ TEST_CASE("a disk that does not answer holds nobody up, and gets the newest when
   const auto records = records_in(place.path);
   CHECK(records.size() == 300);
   for (const auto& record : records) CHECK(std::atoi(record.c_str()) >= 1700);
+}
+
+TEST_CASE("what is synced is told when it is written, each change in its turn") {
+  const Place place;
+  Daemon daemon;
+  REQUIRE(daemon.open(place.path, 10s, true));
+  CHECK(daemon.folder->is_durable());
+  CHECK(daemon.folder->written_through() == 0);
+  // Nothing is written before it goes on.
+  REQUIRE(::kill(daemon.folder->writer(), SIGSTOP) == 0);
+  const auto first = daemon.folder->keep("a", "1");
+  const auto second = daemon.folder->keep("b", "1");
+  const auto third = daemon.folder->keep("a", "2");
+  CHECK(first < second);
+  CHECK(second < third);
+  CHECK(daemon.folder->written_through() < first);
+  bool has_changed = false;
+  daemon.folder->on_change([&has_changed] { has_changed = true; });
+  REQUIRE(::kill(daemon.folder->writer(), SIGCONT) == 0);
+  CHECK(daemon.until([&] { return daemon.folder->written_through() == third; }));
+  CHECK(has_changed);
+  CHECK(daemon.folder->is_settled());
+  const auto gone = daemon.folder->forget("a");
+  CHECK(daemon.folder->written_through() < gone);
+  CHECK(daemon.until([&] { return daemon.folder->written_through() == gone; }));
+  daemon.folder.reset();
+  CHECK(records_in(place.path) == std::vector<std::string>{"1"});
+}
+
+TEST_CASE("nobody waits for a disk of which it was said that it does not work") {
+  const Place place;
+  Daemon daemon;
+  REQUIRE(daemon.open(place.path, 20ms, true));
+  REQUIRE(::kill(daemon.folder->writer(), SIGSTOP) == 0);
+  const auto change = daemon.folder->keep("j", "record");
+  CHECK(daemon.folder->written_through() < change);
+  bool was_told = false;
+  daemon.folder->on_change([&] { was_told = daemon.folder->written_through() == change; });
+  CHECK(daemon.until([&] { return was_told; }));
+  CHECK(daemon.says("its disk does not answer; cpprund goes on"));
+  CHECK_FALSE(daemon.folder->is_durable());
+  const auto second = daemon.folder->keep("j", "record");
+  CHECK(second > change);
+  CHECK(daemon.folder->written_through() == second);
+  REQUIRE(::kill(daemon.folder->writer(), SIGCONT) == 0);
+  CHECK(daemon.until([&] { return daemon.folder->is_durable(); }));
+  // Without a writer nothing would be known, and nobody waits either.
+  REQUIRE(::kill(daemon.folder->writer(), SIGKILL) == 0);
+  CHECK(daemon.until([&] { return !daemon.folder->is_durable(); }));
+  const auto third = daemon.folder->keep("j", "later");
+  CHECK(daemon.folder->written_through() == third);
 }
