@@ -2,6 +2,7 @@
 #include "rendezvous/store/outbox.h"
 
 #include <algorithm>
+#include <limits>
 
 namespace cpprun {
 
@@ -37,6 +38,15 @@ std::span<const std::string_view> Outbox::next(std::span<std::string_view> room,
   }
   if (used < room.size()) put(copied);
   return room.first(used);
+}
+
+std::string Outbox::text() const {
+  std::vector<std::string_view> room(2 * (shared_.size() - next_) + 2);
+  std::string text;
+  for (const std::string_view piece : next(room, std::numeric_limits<std::size_t>::max())) {
+    text.append(piece);
+  }
+  return text;
 }
 
 void Outbox::drop_front(std::size_t count) {

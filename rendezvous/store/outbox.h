@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -29,6 +30,8 @@ class Outbox {
   std::span<const std::string_view> next(std::span<std::string_view> room,
                                          std::size_t bytes_max) const;
   void drop_front(std::size_t count);
+  // All of them, copied.
+  std::string text() const;
 
  private:
   struct Placed {

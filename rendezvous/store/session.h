@@ -21,6 +21,7 @@ namespace cpprun {
 
 // A LIST_KEYS that is answered in several turns.
 struct Listing {
+  std::size_t asked = 0;  // bytes of the request
   KeyListing progress;
   ByteBuffer bytes;  // of the reply, without the number of keys in front
 };

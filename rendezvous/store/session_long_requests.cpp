@@ -42,6 +42,9 @@ void StoreSessions::begin_long(Session& session, const c10d::Complete& complete)
       store_of(session)->begin_parts(session.id, complete.request, origin, decided_);
   perform(decided_);
   if (!objection.empty()) return end(session.id, objection);
+  if (StoreJournal* const journal = journal_of(session)) {
+    journal->decided(session.id, complete.size);
+  }
   long_ = LongRequest{
       .from = session.id, .request = complete.request, .origin = origin, .reply = {session.id, {}}};
 }

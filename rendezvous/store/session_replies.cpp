@@ -210,7 +210,7 @@ void StoreSessions::look_at_own(Session& session) {
 
 // What others cause to be sent to it cannot be held back by leaving its requests alone.
 void StoreSessions::look_at_others(Session& session) {
-  if (session.backlog == nullptr || !settle(session)) return;
+  if (session.backlog == nullptr || !settle(session) || is_replayed(session)) return;
   const std::size_t outbox_max =
       session.is_paused ? bounds::store_reply_bytes_max : limits_.outbox_bytes_max;
   const std::size_t waiting = session.backlog->outbox.size();
@@ -257,7 +257,7 @@ bool StoreSessions::settle(Session& session) {
   }
   const std::string objection = ledger_->objection(session.account, held - before);
   ledger_->charge(session.account, held - before);
-  if (objection.empty()) return true;
+  if (objection.empty() || is_replayed(session)) return true;
   close(session, objection);
   return false;
 }

@@ -64,6 +64,7 @@ std::span<char> StoreSessions::room(ConnectionId id) {
   Session* const session = heard(id);
   // What has come is decided first.
   if (session == nullptr || session->awaits_turn || session->is_paused) return {};
+  if (logs_[session->port].is_held || is_replayed(*session)) return {};
   if (!is_received_in_place(*session)) return {read_.get(), bounds::store_read_bytes};
   // Little beyond the end of this request: its memory may become the value's, and what follows it
   // would have to be copied.
@@ -85,10 +86,15 @@ void StoreSessions::received(ConnectionId id, std::size_t count) {
   spend(count);
   const std::string_view bytes(read_.get(), std::min(count, bounds::store_read_bytes));
   Backlog* const backlog = session->backlog.get();
+  StoreJournal* const journal = journal_of(*session);
+  const bool is_in_place = is_received_in_place(*session);
+  if (journal != nullptr && !is_in_place) journal->read(id, bytes);
   if (session->speaks == Speaks::unknown_yet) return greet(*session, bytes);
   if (backlog != nullptr && !backlog->inbox.empty()) {
-    if (is_received_in_place(*session)) {
+    if (is_in_place) {
       backlog->inbox.grow_by(count);
+      const std::string_view inbox = backlog->inbox.view();
+      if (journal != nullptr) journal->read(id, inbox.substr(inbox.size() - count));
     } else {
       backlog->inbox.append(bytes);
     }
@@ -147,6 +153,7 @@ void StoreSessions::refuse_protocol(Session& session, std::string_view bytes) {
 }
 
 void StoreSessions::hand_over(Session& session, Protocol speaks) {
+  if (StoreJournal* const journal = journal_of(session)) journal->closed(session.id);
   actions_.emplace_back(
       session::HandOver{.socket = session.socket,
                         .port = session.port,
@@ -189,22 +196,32 @@ void StoreSessions::digest_inbox(Session& session, bool grace_over) {
   const ByteBuffer::Memory place = take_inbox(session);
   const std::string_view bytes =
       memory_ ? memory_->view().substr(place.start) : small_inbox_.view();
+  const std::size_t size = bytes.size();
   const Digested done = digest(session, bytes, progress, grace_over);
-  const std::shared_ptr<Chunk> memory = std::exchange(memory_, nullptr);
-  ByteBuffer rest;
-  rest.swap(small_inbox_);
-  if (done.is_gone) return;
-  if (memory == nullptr) {
-    rest.drop_front(done.consumed);
-  } else if (memory.use_count() == 1 && done.consumed < bytes.size()) {
-    rest.adopt({memory->release(), place.start + done.consumed, place.end, place.capacity});
-  } else {
-    rest.append(bytes.substr(done.consumed));
+  if (done.is_gone) {
+    memory_.reset();
+    return small_inbox_.clear();
   }
-  backlog_of(session).inbox.swap(rest);
+  put_back(session, place, size, done.consumed);
   const ConnectionId id = session.id;
   keep(session, {}, done, progress);
   if (session.id == id) drop_empty_backlog(session);
+}
+
+// The rest of what take_inbox() has taken.
+void StoreSessions::put_back(Session& session, const ByteBuffer::Memory& place, std::size_t size,
+                             std::size_t consumed) {
+  const std::shared_ptr<Chunk> memory = std::exchange(memory_, nullptr);
+  ByteBuffer rest;
+  rest.swap(small_inbox_);
+  if (memory == nullptr) {
+    rest.drop_front(consumed);
+  } else if (memory.use_count() == 1 && consumed < size) {
+    rest.adopt({memory->release(), place.start + consumed, place.end, place.capacity});
+  } else {
+    rest.append(memory->view().substr(place.start + consumed));
+  }
+  backlog_of(session).inbox.swap(rest);
 }
 
 StoreSessions::Digested StoreSessions::digest(Session& session, std::string_view bytes,
@@ -234,8 +251,15 @@ StoreSessions::Digested StoreSessions::decide(Session& session, std::string_view
       work_left_ - static_cast<std::ptrdiff_t>(limits_.work_per_visit);
   Digested done;
   Store* const store = store_of(session);
-  if (store == nullptr) return done;
-  if (store->abandon_large_wait(id)) queue_unfinished(session);
+  if (store == nullptr || is_replayed(session)) return done;
+  if (logs_[session.port].is_held) {
+    queue_turn(session);
+    return done;
+  }
+  if (store->abandon_large_wait(id)) {
+    if (StoreJournal* const journal = journal_of(session)) journal->abandoned(id);
+    queue_unfinished(session);
+  }
   while (done.consumed < bytes.size() && !session.is_paused) {
     const std::size_t waiting = session.backlog == nullptr ? 0 : session.backlog->outbox.size();
     const bool has_enough = replies_.size() >= bounds::store_gather_bytes ||
@@ -271,7 +295,13 @@ StoreSessions::Digested StoreSessions::decide(Session& session, std::string_view
 void StoreSessions::carry_out(Session& session, Store& store, const c10d::Complete& complete) {
   if (std::holds_alternative<c10d::ListKeys>(complete.request) &&
       store.key_count() > bounds::store_keys_listed_at_once) {
-    backlog_of(session).listing = std::make_unique<Listing>();
+    if (StoreJournal* const journal = journal_of(session)) journal->abandoned(session.id);
+    begin_deciding();
+    store.abandon_wait(session.id, decided_);
+    perform(decided_);
+    Backlog& backlog = backlog_of(session);
+    backlog.listing = std::make_unique<Listing>();
+    backlog.listing->asked = complete.size;
     return queue_turn(session);
   }
   if (is_long(complete)) return begin_long(session, complete);
@@ -279,10 +309,26 @@ void StoreSessions::carry_out(Session& session, Store& store, const c10d::Comple
   const std::size_t replies_before = replies_.size();
   begin_deciding();
   store.apply(from, complete.request, decided_, {session.account, memory_});
+  tell_journal(session, complete);
   perform(decided_);
   if (store.has_unfinished() && session.id == from) queue_unfinished(session);
   const std::size_t replied = std::max(replies_.size(), replies_before) - replies_before;
   spend(work_of(complete) + decided_.size() * bounds::store_work_of_request + replied);
+}
+
+// What ends its client has changed nothing; that it is closed is told then.
+void StoreSessions::tell_journal(const Session& session, const c10d::Complete& complete) {
+  StoreJournal* const journal = journal_of(session);
+  if (journal == nullptr) return;
+  std::string listed;
+  for (const Action& action : decided_) {
+    if (std::holds_alternative<Drop>(action)) return;
+    const auto* const answer = std::get_if<Answer>(&action);
+    if (answer == nullptr || !std::holds_alternative<c10d::Keys>(answer->reply)) continue;
+    c10d::encode(answer->reply, listed);
+    return journal->listed(session.id, complete.size, listed);
+  }
+  journal->decided(session.id, complete.size);
 }
 
 // The one that is being served is told first what it was answered before.
@@ -330,7 +376,11 @@ bool StoreSessions::go_on_listing(Session& session) {
   auto chunk = chunk_of(*ledger_, session.account, listing.bytes.release());
   const std::size_t listed_bytes = chunk->used();
   parcel.reply.share({std::move(chunk), 0, listed_bytes});
+  const std::size_t asked = listing.asked;
   session.backlog->listing.reset();
+  if (StoreJournal* const journal = journal_of(session)) {
+    journal->listed(session.id, asked, parcel.reply.text());
+  }
   const ConnectionId id = session.id;
   deliver(parcel);
   return session.id == id && settle(session);

@@ -74,6 +74,7 @@ void Store::swap(Store& other) noexcept {
   std::swap(unclaimed_, other.unclaimed_);
   std::swap(fan_outs_, other.fan_outs_);
   std::swap(departures_, other.departures_);
+  std::swap(takes_all_, other.takes_all_);
   std::swap(listed_, other.listed_);
   std::swap(retained_, other.retained_);
   std::swap(retained_values_, other.retained_values_);

@@ -91,6 +91,8 @@ class Store {
   // Before the next request of a client that waits for very many keys: the wait is over, which is
   // tidied up by go_on(). False: apply() ends that wait, if there is one, as it goes along.
   bool abandon_large_wait(ConnectionId from);
+  // The same for any wait, at once.
+  void abandon_wait(ConnectionId from, Actions& actions);
 
   // Appends some of the keys, as the reply shows them, and answers whether those were the last. A
   // key that is there from the beginning to the end is listed once.
@@ -102,6 +104,28 @@ class Store {
 
   // An empty store, as for a new round. Whoever waits is not answered: their connections end too.
   void clear();
+
+  // --- another store that is to be like this one (store_image.cpp) ---
+  // What it holds, a shard of so many at a time; nothing is asked meanwhile.
+  class Viewer {
+   public:
+    virtual ~Viewer() = default;
+    virtual void value(std::string_view key, const StoredValue& value) = 0;
+    virtual void queued(std::string_view key, const StoredValue& value) = 0;
+    virtual void waits(ConnectionId connection, std::string_view key, bool in_barrier) = 0;
+    virtual void watches(ConnectionId connection, std::string_view key) = 0;
+    virtual void owed(ConnectionId connection, std::string_view key) = 0;
+  };
+  static constexpr std::size_t shard_count = KeyMap<StoredValue>::shard_count;
+  void show_shard(std::size_t shard, Viewer& viewer) const;
+  // What is told here is put there, in the same order; in the books of nobody in particular.
+  void put_value(std::string_view key, std::string_view value);
+  void put_queued(std::string_view key, std::string_view value);
+  void put_waiting(ConnectionId connection, std::string_view key, bool in_barrier);
+  void put_watching(ConnectionId connection, std::string_view key);
+  void put_owed(ConnectionId connection, std::string_view key);
+  // What another store has taken is taken here, whatever the books say; or no longer.
+  void take_all(bool takes_all) { takes_all_ = takes_all; }
 
   // For tools and tests.
   std::size_t key_count() const { return values_.size(); }
@@ -235,6 +259,7 @@ class Store {
   std::unordered_map<ConnectionId, std::string> unclaimed_;
   std::deque<FanOut> fan_outs_;
   std::deque<Departure> departures_;
+  bool takes_all_ = false;
   std::size_t told_at_once_ = 0;  // steps that the request being carried out has taken
 
   Origin origin_;  // of the request that is being carried out

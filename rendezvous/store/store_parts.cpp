@@ -12,8 +12,7 @@ namespace cpprun {
 
 std::string Store::begin_parts(ConnectionId from, const c10d::Request& request,
                                const Origin& origin, Actions& actions) {
-  let_go();
-  if (cancel_wait_of(from)) pass_on_unclaimed(from, actions);
+  abandon_wait(from, actions);
   origin_ = origin;
   std::string objection = objection_to(request);
   origin_ = {};

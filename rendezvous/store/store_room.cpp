@@ -11,6 +11,7 @@
 namespace cpprun {
 
 std::string Store::objection_to(const c10d::Request& request) const {
+  if (takes_all_) return {};
   // What came in memory that is kept is in the books already.
   const auto size_of = [this](std::string_view value) {
     return origin_.memory && value.size() >= bounds::store_bulk_bytes_min ? 0 : value.size();

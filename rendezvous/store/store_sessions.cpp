@@ -33,12 +33,15 @@ void StoreSessions::open_port(std::uint32_t port, FindStore store, TakenProtocol
   if (ports_.size() <= port) ports_.resize(port + 1);
   taken_.resize(ports_.size());
   taken_[port] = taken;
+  logs_.resize(ports_.size());
+  logs_[port] = {};
   unfinished_.reserve(ports_.size());  // so that noticing one takes no memory
   ports_[port] = std::move(store);
 }
 
 std::size_t StoreSessions::close_port(std::uint32_t port, const std::string& reason) {
   ports_[port] = nullptr;
+  logs_[port] = {};
   return doom(port, reason, true);
 }
 
@@ -132,6 +135,11 @@ void StoreSessions::close(Session& session, const std::string& reason, bool is_o
                                        .is_ordinary = is_ordinary,
                                        .reason = reason});
   Store* const store = was_client ? store_of(session) : nullptr;
+  if (StoreJournal* const journal = journal_of(session)) {
+    // Half of what it has asked was done.
+    if (long_ && long_->from == id) journal->lost();
+    journal->closed(id);
+  }
   detach(session);
   spend(bounds::store_work_of_connection);
   if (store == nullptr) return;
@@ -211,6 +219,11 @@ bool StoreSessions::decide_next() {
   in_hand_ = id;
   Session* const session = heard(id);
   if (session == nullptr) return true;
+  const bool is_listing = session->backlog != nullptr && session->backlog->listing != nullptr;
+  if (logs_[session->port].is_held && !is_listing) {
+    to_decide_.push_back(id);
+    return true;
+  }
   session->awaits_turn = false;
   if (go_on_listing(*session)) digest_inbox(*session, false);
   return true;
@@ -274,8 +287,12 @@ bool StoreSessions::advance_next() {
 // Drops a paused client that took nothing for too long.
 void StoreSessions::look_at_reader(Session& session) {
   session.is_timed = false;
-  if (!session.is_paused) return;
+  if (!session.is_paused || is_replayed(session)) return;
   const Duration idle = now_ - session.backlog->last_taken;
+  if (logs_[session.port].is_held) {
+    session.is_timed = true;
+    return arm(TimerKind::stall, session.id, limits_.reader_stall_max / 16);
+  }
   if (idle < limits_.reader_stall_max) {
     session.is_timed = true;
     return arm(TimerKind::stall, session.id, limits_.reader_stall_max - idle);
@@ -291,6 +308,9 @@ void StoreSessions::look_at_reader(Session& session) {
 // enough it is closed as soon as there is some.
 void StoreSessions::lack_memory(ConnectionId id) {
   last_memory_.reset();
+  for (const PortLog& log : logs_) {
+    if (log.journal != nullptr) log.journal->lost();
+  }
   served_ = {};
   gathered_for_ = {};
   replies_ = {};
@@ -350,46 +370,6 @@ void StoreSessions::recover_memory() {
   } catch (const std::bad_alloc&) {
     lack_memory({});  // the next turn tries again
   }
-}
-
-// --- for tests ---------------------------------------------------------------------------------
-
-std::optional<std::string> StoreSessions::check() const {
-  if (next_action_ < actions_.size()) return std::nullopt;  // half done
-  if (gathered_for_.value != 0 || !replies_.empty()) return "replies that nobody is to write";
-  if (served_.value != 0 || !last_reason_.empty()) return "a visit without an end";
-  for (const Session& session : table_.slots()) {
-    if (session.id.value == 0 || session.is_doomed) continue;
-    if (auto broken = check(session)) return broken;
-  }
-  return std::nullopt;
-}
-
-// Nobody is forgotten: whoever has something to be decided or to be sent stands in a line or waits
-// for its socket.
-std::optional<std::string> StoreSessions::check(const Session& session) const {
-  const auto of = [&session](const char* what) {
-    return fmt::format("connection {} {}", session.id.value, what);
-  };
-  const bool has_outbox = session.backlog != nullptr && !session.backlog->outbox.empty();
-  if (session.awaits_writable && !has_outbox) return of("waits to be sent nothing");
-  if (has_outbox && !session.awaits_writable && !session.is_queued_to_send) {
-    return of("has replies that nobody sends");
-  }
-  if (session.is_paused && !session.awaits_writable) return of("is paused for ever");
-  if (session.is_paused && !session.is_timed) return of("may stall for ever");
-  if (session.awaits_turn && std::ranges::find(to_decide_, session.id) == to_decide_.end()) {
-    return of("waits for a turn that does not come");
-  }
-  if (session.backlog == nullptr) return std::nullopt;
-  const Backlog& backlog = *session.backlog;
-  const bool is_left = backlog.inbox.size() >= std::max<std::size_t>(backlog.inbox_needed, 1);
-  const bool is_held =
-      session.awaits_turn || session.is_paused || (long_ && long_->from == session.id);
-  if (session.speaks == Speaks::store && is_left && !is_held) {
-    return of("has requests that nobody decides");
-  }
-  return std::nullopt;
 }
 
 }  // namespace cpprun

@@ -8,7 +8,8 @@
 //   bytes ─► room(), received() ─► requests ─► Store ─► replies ─► actions: Write, Watch, Close …
 //
 // session_requests.cpp has how bytes become requests that are decided, session_replies.cpp how what
-// the store decides becomes bytes, session_long_requests.cpp what takes more than one turn.
+// the store decides becomes bytes, session_long_requests.cpp what takes more than one turn, and
+// session_replay.cpp how another process comes to the same (store_log.h).
 //
 // After each call the owner of the sockets performs the actions (next_action() until it is null),
 // before it calls anything else that is not an answer to one of them. ConnectionSet is that owner.
@@ -28,6 +29,7 @@
 #include "rendezvous/store/session.h"
 #include "rendezvous/store/session_actions.h"
 #include "rendezvous/store/store.h"
+#include "rendezvous/store/store_journal.h"
 #include "rendezvous/store/strangers.h"
 
 namespace cpprun {
@@ -60,6 +62,45 @@ class StoreSessions {
   // The same for the store's clients alone, and the port stays: with whoever has a socket and has
   // not spoken yet, and may be an agent.
   std::size_t close_clients(std::uint32_t port, const std::string& reason);
+
+  // --- another process goes on where this one is lost (session_replay.cpp) ---
+  // What the clients of that port say and what is decided of it is told to that journal from now
+  // on; null: to nobody. It outlives the port, or is taken away.
+  void keep_journal(std::uint32_t port, StoreJournal* journal) { logs_.at(port).journal = journal; }
+  // None of its clients' requests is decided until it is let go: what there is of them can be
+  // shown in several turns. Not while something else is under way.
+  void hold(std::uint32_t port);
+  void let_go(std::uint32_t port);
+  bool is_held(ConnectionId id) const {
+    const Session* const session = table_.find(id);
+    return session != nullptr && logs_[session->port].is_held;
+  }
+  // That a list of keys was asked for and is half told is in no image: false where one is.
+  bool can_be_shown(std::uint32_t port) const;
+  // Each client of it as it is between two turns.
+  struct Shown {
+    ConnectionId id;
+    int socket = -1;
+    PeerAddress peer;
+    std::uint64_t conversation = 0;  // for restore(), and nobody else
+    std::string_view inbox;
+    std::string outbox;
+  };
+  void show(std::uint32_t port, const std::function<void(const Shown&)>& viewer) const;
+
+  // The other side. From now on nothing is decided here for that port's clients, whatever they may
+  // make us hold, but what the other process has decided; until end_replay().
+  void begin_replay(std::uint32_t port) { logs_.at(port).is_replayed = true; }
+  void end_replay(std::uint32_t port);
+  // An empty store of that port's, in the books of these sessions.
+  void adopt(Store& store) const { store.keep_books_in(ledger_); }
+  void restore(ConnectionId id, std::uint64_t conversation, std::string_view inbox,
+               std::string_view outbox);
+  void replay_read(ConnectionId id, std::string_view bytes);
+  // The next so many bytes of it are requests. False: they are not, or there are not so many.
+  bool replay_decided(ConnectionId id, std::size_t count);
+  void replay_abandoned(ConnectionId id);
+  bool replay_listed(ConnectionId id, std::size_t count, std::string_view reply);
 
   // --- one connection ---
   ConnectionId open(int socket, const PeerAddress& peer, std::uint32_t port, c10d::Dialect dialect);
@@ -149,7 +190,15 @@ class StoreSessions {
     std::shared_ptr<const std::string> reason;
   };
 
+  struct PortLog {
+    StoreJournal* journal = nullptr;
+    bool is_replayed = false;
+    bool is_held = false;
+  };
+
   // --- lives (store_sessions.cpp) ---
+  StoreJournal* journal_of(const Session& session) const { return logs_[session.port].journal; }
+  bool is_replayed(const Session& session) const { return logs_[session.port].is_replayed; }
   Store* store_of(const Session& session) const;
   // Null when nobody of that id is served any more.
   Session* heard(ConnectionId id);
@@ -183,6 +232,8 @@ class StoreSessions {
   // The same with what waits in the inbox.
   void digest_inbox(Session& session, bool grace_over);
   ByteBuffer::Memory take_inbox(Session& session);
+  void put_back(Session& session, const ByteBuffer::Memory& place, std::size_t size,
+                std::size_t consumed);
   void keep(Session& session, std::string_view rest, const Digested& done,
             const c10d::Progress& progress);
   void carry_out(Session& session, Store& store, const c10d::Complete& complete);
@@ -190,6 +241,13 @@ class StoreSessions {
   void queue_unfinished(Session& session);
   bool go_on_listing(Session& session);
   void end(ConnectionId id, const std::string& reason);
+
+  void tell_journal(const Session& session, const c10d::Complete& complete);
+
+  // --- another's decisions (session_replay.cpp) ---
+  bool replay(Session& session, std::string_view bytes, c10d::Progress& progress,
+              std::size_t count);
+  void carry_on(Store& store);
 
   // --- long requests (session_long_requests.cpp) ---
   bool is_long(const c10d::Complete& complete) const;
@@ -220,6 +278,7 @@ class StoreSessions {
   std::shared_ptr<Ledger> ledger_;     // the stores have it, too; whoever has it may outlive us
   std::vector<FindStore> ports_;       // empty: closed
   std::vector<TakenProtocols> taken_;  // by each of the ports
+  std::vector<PortLog> logs_;          // of each of them
   SessionTable table_;
   Strangers strangers_;
   std::vector<SessionAction> actions_;  // those before next_action_ have been performed

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 #include <utility>
 
 namespace cpprun {
@@ -14,6 +15,8 @@ using link::StreamRecord;
 
 // Of one stream in one frame, so that nobody has a frame for itself while others wait.
 constexpr std::size_t share_of_frame = 16 * 1024;
+// What has been taken and is not in the journal yet.
+constexpr std::size_t taken_unknown_max = 4 * 1024;
 
 }  // namespace
 
@@ -38,6 +41,7 @@ StreamId StoreStreams::open() {
 std::size_t StoreStreams::room(StreamId stream) const {
   const Stream* const found = find(stream);
   if (found == nullptr || found->is_closed_here || found->ends_there) return 0;
+  if (is_replay_) return std::numeric_limits<std::size_t>::max();
   return window_ - std::min(window_, found->outgoing.size());
 }
 
@@ -92,10 +96,8 @@ void StoreStreams::close(StreamId stream) {
 }
 
 void StoreStreams::drop(StreamId stream) {
-  const auto found = streams_.find(stream);
-  if (found == streams_.end()) return;
-  bytes_held_ -= found->second.incoming.size() + found->second.outgoing.size();
-  streams_.erase(found);
+  if (find(stream) == nullptr) return;
+  erase(stream);
   unknown_.push_back(stream);
 }
 
@@ -226,12 +228,20 @@ Result<void> StoreStreams::hear_taken(StreamId id, Stream& stream, std::uint64_t
   }
   if (place <= stream.taken_there) return {};  // said again
   const bool had_room = stream.outgoing.size() < window_;
+  const bool had_more = stream.said_to() > sent_max(stream);
   const std::uint64_t count = place - stream.taken_there;
   stream.outgoing.drop_front(count);
   bytes_held_ -= count;
   stream.taken_there = place;
   stream.sent = std::max(stream.sent, place);
-  if (!had_room && !stream.is_closed_here) note(id, stream).has_room = true;
+  if (had_more) queue(id, stream);
+  const bool has_room = stream.outgoing.size() < window_;
+  if (!had_room && has_room && !stream.is_closed_here) note(id, stream).has_room = true;
+  // Whoever knows less says a little of it again, and nothing is lost by that.
+  if (journal_ != nullptr && place - stream.journal_taken >= taken_unknown_max) {
+    stream.journal_taken = place;
+    journal_->taken(id, place);
+  }
   return {};
 }
 
@@ -252,8 +262,14 @@ void StoreStreams::hear_closed(StreamId id, Stream& stream, std::uint64_t place)
 // Both sides know that it is over, as soon as the other has been told.
 void StoreStreams::forget_if_over(StreamId id, const Stream& stream) {
   if (!stream.is_closed_here || !stream.has_said_closed || !stream.ends_there) return;
-  bytes_held_ -= stream.incoming.size() + stream.outgoing.size();
-  streams_.erase(id);
+  erase(id);
+}
+
+void StoreStreams::erase(StreamId id) {
+  const auto found = streams_.find(id);
+  bytes_held_ -= found->second.incoming.size() + found->second.outgoing.size();
+  streams_.erase(found);
+  if (journal_ != nullptr) journal_->over(id);
 }
 
 // --- what goes -----------------------------------------------------------------------------------
@@ -285,8 +301,8 @@ bool StoreStreams::says_open(const Stream& stream) {
 
 bool StoreStreams::has_to_say(const Stream& stream) const {
   const bool must_speak = !stream.has_spoken && stream.is_known_there;
-  return must_speak || says_open(stream) || stream.sent < stream.said_to() || says_taken(stream) ||
-         (stream.is_closed_here && !stream.has_said_closed);
+  return must_speak || says_open(stream) || stream.sent < sent_max(stream) || says_taken(stream) ||
+         (stream.is_closed_here && !stream.has_said_closed && stream.sent == stream.said_to());
 }
 
 void StoreStreams::queue(StreamId id, Stream& stream) {
@@ -326,7 +342,7 @@ void StoreStreams::write(StreamId id, Stream& stream, link::StreamFrameWriter& f
     frame.add({.kind = Kind::taken, .stream = id, .place = stream.taken_here});
     stream.told_taken = stream.taken_here;
   }
-  const std::uint64_t left = stream.said_to() - stream.sent;
+  const std::uint64_t left = sent_max(stream) - stream.sent;
   if (left > 0) {
     const std::size_t count = std::min<std::uint64_t>({left, frame.room(), share_of_frame});
     const auto bytes = stream.outgoing.view().substr(stream.sent - stream.taken_there, count);
@@ -350,7 +366,7 @@ std::optional<std::string> StoreStreams::check() const {
       return fmt::format("stream {} {}", number, what);
     };
     held += stream.incoming.size() + stream.outgoing.size();
-    if (stream.outgoing.size() > window_ && !stream.is_closed_here) return of("has said too much");
+    if (stream.sent > stream.taken_there + window_) return of("has sent too much");
     if (stream.incoming.size() > window_) return of("has heard too much");
     if (stream.sent < stream.taken_there || stream.sent > stream.said_to()) {
       return of("has sent what it does not hold");

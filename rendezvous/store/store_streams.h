@@ -12,8 +12,10 @@
 // else up. The scheme is that of SSH's channels (RFC 4254 §5), with places instead of counts, so
 // that repeating what may be lost does no harm.
 
+#include <algorithm>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -76,6 +78,37 @@ class StoreStreams {
   // The next frame for the link; empty: there is nothing to be said.
   std::string next_frame();
 
+  // --- another end that is to be like this one (stream_replay.cpp) ---
+  // Who is told what the other side has taken, now and then, and of which streams nobody will speak
+  // any more. None of it fails.
+  class Journal {
+   public:
+    virtual ~Journal() = default;
+    virtual void taken(StreamId stream, std::uint64_t place) noexcept = 0;
+    virtual void over(StreamId stream) noexcept = 0;
+  };
+  void keep_journal(Journal* journal) { journal_ = journal; }
+  struct Shown {
+    StreamId stream;
+    std::uint64_t taken_here = 0;
+    std::uint64_t taken_there = 0;  // and `outgoing` is said from there on
+    bool is_closed = false;         // here
+    std::string_view outgoing;
+  };
+  void show(const std::function<void(const Shown&)>& viewer) const;
+  StreamId newest() const { return newest_; }
+
+  // The same there, in the same order: what was opened by the other side, read of it, and taken.
+  // Until end_replay() there is room for whatever the other process has said.
+  void begin_replay() { is_replay_ = true; }
+  void end_replay() { is_replay_ = false; }
+  void replay_open(StreamId stream);
+  void replay_take(StreamId stream, std::uint64_t count);
+  void replay_taken(StreamId stream, std::uint64_t place);
+  void replay_over(StreamId stream);
+  void restore(const Shown& shown);
+  void replay_newest(StreamId newest) { newest_ = std::max(newest_, newest); }
+
   // The invariant that is broken, if one is.
   std::optional<std::string> check() const;
 
@@ -87,6 +120,7 @@ class StoreStreams {
     ByteBuffer incoming;                      // said there, from taken_here on
     std::uint64_t taken_here = 0;             // place of the first of them
     std::uint64_t told_taken = 0;             // on this link
+    std::uint64_t journal_taken = 0;          // what the journal knows of taken_there
     std::optional<std::uint64_t> ends_there;  // the other side says nothing from there on
     bool is_known_there = false;              // the other side has spoken of it
     bool has_said_open = false;               // on this link
@@ -110,20 +144,28 @@ class StoreStreams {
   Change& note(StreamId id, Stream& stream);
   void queue(StreamId id, Stream& stream);
   bool has_to_say(const Stream& stream) const;
+  // How far the other side takes it now; beyond that there may be what a replay has said.
+  std::uint64_t sent_max(const Stream& stream) const {
+    return std::min<std::uint64_t>(stream.said_to(), stream.taken_there + window_);
+  }
   bool says_taken(const Stream& stream) const;
   static bool says_open(const Stream& stream);
   void write(StreamId id, Stream& stream, link::StreamFrameWriter& frame);
   Result<void> answer_unknown(StreamId id);
   void forget_if_over(StreamId id, const Stream& stream);
 
+  void erase(StreamId id);
+
   const RoundNumber round_;
   const std::size_t window_;
+  Journal* journal_ = nullptr;
   std::unordered_map<StreamId, Stream> streams_;
   std::deque<StreamId> to_say_;   // who has something for the next frames
   std::deque<StreamId> changes_;  // whose owner has something to look at
   std::deque<StreamId> unknown_;  // of which the other side has spoken
   StreamId newest_{};             // the greatest number that was ever opened
   std::size_t bytes_held_ = 0;
+  bool is_replay_ = false;
   bool must_greet_ = false;  // with a frame on a new link, be it an empty one
 };
 

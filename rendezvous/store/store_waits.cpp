@@ -75,6 +75,11 @@ bool Store::cancel_wait_of(ConnectionId connection) {
   return true;
 }
 
+void Store::abandon_wait(ConnectionId from, Actions& actions) {
+  let_go();
+  if (cancel_wait_of(from)) pass_on_unclaimed(from, actions);
+}
+
 // Takes one waiter out of the line of a key that came into being, and answers it if that was all it
 // waited for. The line itself stays, even when it is empty now.
 Store::Waiters::iterator Store::release(Line& line, Waiters::iterator waiter, Actions& actions) {

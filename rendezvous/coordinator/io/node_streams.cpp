@@ -56,7 +56,18 @@ NodeStreams::NodeStreams(const Loop& loop, RoundNumber round, const Place& place
     : loop_(loop),
       place_(place),
       books_(place_.connections.ledger(), place_.peer),
-      streams_(round, window) {}
+      streams_(round, window) {
+  if (place_.log != nullptr) streams_.keep_journal(&journal_);
+}
+
+void NodeStreams::NodeJournal::taken(StreamId stream, std::uint64_t up_to) noexcept {
+  using Kind = StoreRecord::Kind;
+  place.log->add({.kind = Kind::taken, .node = place.node, .stream = stream, .place = up_to});
+}
+
+void NodeStreams::NodeJournal::over(StreamId stream) noexcept {
+  place.log->add({.kind = StoreRecord::Kind::over, .node = place.node, .stream = stream});
+}
 
 std::string NodeStreams::hear(LinkId link, link::StreamFrameReader& records) {
   if (link_ != link) {
@@ -83,11 +94,74 @@ void NodeStreams::look_at_changes() {
 }
 
 void NodeStreams::open(StreamId stream) {
+  if (!begin(stream)) streams_.close(stream);
+}
+
+Result<ConnectionId> NodeStreams::begin(StreamId stream) {
   const auto client = std::make_shared<Client>(shared_from_this(), stream);
   const auto id = place_.connections.open_stream(place_.listener, place_.peer, client);
-  if (!id) return streams_.close(stream);
+  if (!id) return id;
   client->set_id(*id);
   clients_.emplace(stream, client);
+  if (place_.log != nullptr) write_opened(*place_.log, *id, stream);
+  return id;
+}
+
+void NodeStreams::write_opened(StoreLog& log, ConnectionId client, StreamId stream) const {
+  const std::string peer = bytes_of(place_.peer);
+  log.add({.kind = StoreRecord::Kind::opened,
+           .client = client,
+           .node = place_.node,
+           .stream = stream,
+           .key = peer});
+}
+
+// --- another process goes on where this one is lost ----------------------------------------------
+
+void NodeStreams::keep_log(StoreLog& log) {
+  place_.log = &log;
+  streams_.keep_journal(&journal_);
+}
+
+void NodeStreams::show(StoreLog& log) const {
+  const GroupRank node = place_.node;
+  streams_.show([&](const StoreStreams::Shown& shown) {
+    const auto client = clients_.find(shown.stream);
+    if (client != clients_.end()) write_opened(log, client->second->id(), shown.stream);
+    log.add({.kind = StoreRecord::Kind::stream,
+             .node = node,
+             .stream = shown.stream,
+             .place = shown.taken_here,
+             .count = shown.taken_there,
+             .flags = shown.is_closed ? 1U : 0U,
+             .bytes = shown.outgoing});
+  });
+  const std::string peer = bytes_of(place_.peer);
+  log.add({.kind = StoreRecord::Kind::numbered,
+           .node = node,
+           .stream = streams_.newest(),
+           .key = peer});
+}
+
+Result<ConnectionId> NodeStreams::replay_open(StreamId stream) {
+  streams_.replay_open(stream);
+  return begin(stream);
+}
+
+void NodeStreams::replay(const StoreRecord& record) {
+  using Kind = StoreRecord::Kind;
+  if (record.kind == Kind::read) streams_.replay_take(record.stream, record.bytes.size());
+  if (record.kind == Kind::taken) streams_.replay_taken(record.stream, record.place);
+  if (record.kind == Kind::over) streams_.replay_over(record.stream);
+  if (record.kind == Kind::numbered) streams_.replay_newest(record.stream);
+  if (record.kind == Kind::stream) {
+    streams_.restore({.stream = record.stream,
+                      .taken_here = record.place,
+                      .taken_there = record.count,
+                      .is_closed = record.flags != 0,
+                      .outgoing = record.bytes});
+  }
+  look_at_changes();
 }
 
 void NodeStreams::forget(StreamId stream) {

@@ -15,6 +15,7 @@
 #include "proto/ids.h"
 #include "rendezvous/coordinator/io/link_books.h"
 #include "rendezvous/store/io/connection_set.h"
+#include "rendezvous/store/store_log.h"
 #include "rendezvous/store/store_streams.h"
 
 namespace cpprun {
@@ -33,7 +34,9 @@ class NodeStreams : public std::enable_shared_from_this<NodeStreams> {
   struct Place {
     ConnectionSet& connections;
     ListenerId listener;
-    PeerAddress peer;  // the node's, in whose books it is
+    PeerAddress peer;         // the node's, in whose books it is
+    GroupRank node{};         // which that is
+    StoreLog* log = nullptr;  // what they say and take is written there; it outlives this
   };
   // `loop` outlives it.
   NodeStreams(const Loop& loop, RoundNumber round, const Place& place, std::size_t window);
@@ -47,12 +50,33 @@ class NodeStreams : public std::enable_shared_from_this<NodeStreams> {
   std::string hear(LinkId link, link::StreamFrameReader& records);
   // The link takes bytes again.
   void go_on();
+  // It is written there from now on.
+  void keep_log(StoreLog& log);
+
+  // --- what another process has written down (StoreReplay) ---
+  void begin_replay() { streams_.begin_replay(); }
+  void end_replay() { streams_.end_replay(); }
+  // That stream's client here; an error: there is no room for it.
+  Result<ConnectionId> replay_open(StreamId stream);
+  void replay(const StoreRecord& record);
+
+  // All its streams, for an image, and who is the client of each.
+  void show(StoreLog& log) const;
 
  private:
   class Client;
+  // Tells the log which node it is of.
+  struct NodeJournal : StoreStreams::Journal {
+    explicit NodeJournal(const Place& of) : place(of) {}
+    void taken(StreamId stream, std::uint64_t up_to) noexcept override;
+    void over(StreamId stream) noexcept override;
+    const Place& place;
+  };
 
   void look_at_changes();
   void open(StreamId stream);
+  Result<ConnectionId> begin(StreamId stream);
+  void write_opened(StoreLog& log, ConnectionId client, StreamId stream) const;
   void forget(StreamId stream);
   void settle_books();
   void send_soon();
@@ -61,6 +85,7 @@ class NodeStreams : public std::enable_shared_from_this<NodeStreams> {
 
   const Loop& loop_;
   Place place_;
+  NodeJournal journal_{place_};
   LinkBooks books_;
   StoreStreams streams_;
   std::optional<LinkId> link_;  // the last that a frame has come through

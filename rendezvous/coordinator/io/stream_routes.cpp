@@ -10,16 +10,38 @@ std::string StreamRoutes::hear(LinkId link, const PeerAddress& peer, std::string
   if (!round) return round.error().reason;
   const auto seat = callbacks_.seat_of(link);
   if (!seat || seat->round != *round) return {};
-  auto& streams = streams_[{seat->job, seat->group_rank}];
-  if (streams == nullptr || streams->round() != *round) {
-    streams = std::make_shared<NodeStreams>(
-        callbacks_.loop, *round,
-        NodeStreams::Place{connections_, callbacks_.listener_of(seat->job), peer}, window_);
-  }
-  by_link_[link] = streams;
   // Kept here: what comes of it may end the round.
-  const std::shared_ptr<NodeStreams> kept = streams;
+  const std::shared_ptr<NodeStreams> kept = of(*seat, peer);
+  by_link_[link] = kept;
   return kept->hear(link, records);
+}
+
+std::shared_ptr<NodeStreams> StreamRoutes::of(const Coordinator::Seat& seat,
+                                              const PeerAddress& peer) {
+  auto& streams = streams_[{seat.job, seat.group_rank}];
+  if (streams == nullptr || streams->round() != seat.round) {
+    streams = std::make_shared<NodeStreams>(
+        callbacks_.loop, seat.round,
+        NodeStreams::Place{.connections = connections_,
+                           .listener = callbacks_.listener_of(seat.job),
+                           .peer = peer,
+                           .node = seat.group_rank,
+                           .log = callbacks_.log_of(seat.job)},
+        window_);
+  }
+  return streams;
+}
+
+void StreamRoutes::keep_log(const std::string& job, StoreLog& log) {
+  for (const auto& [seat, streams] : streams_) {
+    if (seat.first == job) streams->keep_log(log);
+  }
+}
+
+void StreamRoutes::show(const std::string& job, StoreLog& log) const {
+  for (const auto& [seat, streams] : streams_) {
+    if (seat.first == job) streams->show(log);
+  }
 }
 
 void StreamRoutes::go_on(LinkId link) {

@@ -25,6 +25,8 @@ class StreamRoutes {
     // Of the store of a job that somebody has a seat in.
     std::function<ListenerId(const std::string& job)> listener_of;
     NodeStreams::Loop loop;
+    // Where what its workers say is written down; null: nowhere.
+    std::function<StoreLog*(const std::string& job)> log_of = [](const auto&) { return nullptr; };
   };
   StreamRoutes(ConnectionSet& connections, Callbacks callbacks,
                std::size_t window = bounds::store_stream_window)
@@ -41,6 +43,12 @@ class StreamRoutes {
   void forget(LinkId link) { by_link_.erase(link); }
   // The job's round is over. Its clients are closed by whoever calls this.
   void forget(const std::string& job);
+
+  // The workers of that node of that round, who may have said nothing yet.
+  std::shared_ptr<NodeStreams> of(const Coordinator::Seat& seat, const PeerAddress& peer);
+  // Of every node of that job.
+  void keep_log(const std::string& job, StoreLog& log);
+  void show(const std::string& job, StoreLog& log) const;
 
   // Of all stores, that come through links.
   std::size_t clients() const;

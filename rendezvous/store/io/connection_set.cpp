@@ -68,6 +68,9 @@ Result<ConnectionId> ConnectionSet::open_stream(ListenerId listener, const PeerA
 void ConnectionSet::tell_stream(ConnectionId id, StreamNews news) {
   impl_->tell_stream(id, std::move(news));
 }
+bool ConnectionSet::with_sessions(const std::function<void(StoreSessions&)>& step) {
+  return impl_->with_sessions(step);
+}
 void ConnectionSet::serve_streams(TimePoint now) {
   impl_->serve_streams(now);
 }

@@ -10,6 +10,7 @@
 // io_context, StoreServer for a thread of its own.
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -29,6 +30,8 @@
 #include "rendezvous/store/store.h"
 
 namespace cpprun {
+
+class StoreSessions;
 
 // One line for the log, in parts so that alike lines can be recognised and counted.
 struct Note {
@@ -148,6 +151,11 @@ class ConnectionSet {
   // What was told is done at once, without a way through descriptor(); never from within a call
   // of ours. What there is no time for is left to serve().
   void serve_streams(TimePoint now);
+
+  // What another process has decided, or is to know (StoreSessions, "another process"): does that
+  // step and whatever follows from it. False: there was no memory for it, and what it did is half
+  // done. Never from within a call of ours.
+  bool with_sessions(const std::function<void(StoreSessions&)>& step);
 
   // Readable when serve() has something to do.
   int descriptor() const;

@@ -9,6 +9,7 @@
 
 #include <array>
 #include <deque>
+#include <functional>
 #include <memory>
 #include <new>
 #include <optional>
@@ -38,6 +39,7 @@ class ConnectionSet::Impl {
     told_streams_.push_back({id, std::move(news)});
   }
   void serve_streams(TimePoint now);
+  bool with_sessions(const std::function<void(StoreSessions&)>& step);
   int descriptor() const { return epoll_.get(); }
   bool serve(TimePoint now);
   std::optional<TimePoint> next_deadline() const;

@@ -73,6 +73,16 @@ void ConnectionSet::Impl::serve_streams(TimePoint now) {
   if (!told_streams_.empty() || sessions_.has_more() || is_sooner) wake();
 }
 
+bool ConnectionSet::Impl::with_sessions(const std::function<void(StoreSessions&)>& step) {
+  bool is_done = false;
+  with_memory({}, [&] {
+    step(sessions_);
+    is_done = true;
+  });
+  wake();
+  return is_done;
+}
+
 void ConnectionSet::Impl::serve_told_streams() {
   // Whoever has more is looked at again in the next turn.
   for (std::size_t left = told_streams_.size();
@@ -85,6 +95,8 @@ void ConnectionSet::Impl::serve_told_streams() {
 
 void ConnectionSet::Impl::hear_stream(const ToldStream& told) {
   if (!sessions_.is_heard(told.id)) return;
+  // What there is of it is being shown: nothing may change meanwhile.
+  if (sessions_.is_held(told.id)) return told_streams_.push_back(told);
   if (!told.news.reason.empty()) return sessions_.close(told.id, told.news.reason);
   if (told.news.has_room) {
     sessions_.writable(told.id);

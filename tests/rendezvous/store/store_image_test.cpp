@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What a store holds, put into another one, which answers as the first would have.
+
+#include <doctest/doctest.h>
+
+#include <set>
+#include <string>
+#include <vector>
+
+#include "rendezvous/store/store.h"
+
+using namespace cpprun;
+
+namespace {
+
+constexpr ConnectionId alice{1};
+constexpr ConnectionId bob{2};
+constexpr ConnectionId carol{3};
+
+// Puts what it is shown into another store.
+class Copier : public Store::Viewer {
+ public:
+  explicit Copier(Store& to) : to_(to) {}
+  void value(std::string_view key, const StoredValue& value) override {
+    to_.put_value(key, value.beginning(value.size()));
+  }
+  void queued(std::string_view key, const StoredValue& value) override {
+    to_.put_queued(key, value.beginning(value.size()));
+  }
+  void waits(ConnectionId connection, std::string_view key, bool in_barrier) override {
+    to_.put_waiting(connection, key, in_barrier);
+  }
+  void watches(ConnectionId connection, std::string_view key) override {
+    to_.put_watching(connection, key);
+  }
+  void owed(ConnectionId connection, std::string_view key) override {
+    to_.put_owed(connection, key);
+  }
+
+ private:
+  Store& to_;
+};
+
+void copy(const Store& from, Store& to) {
+  Copier copier(to);
+  for (std::size_t shard = 0; shard < Store::shard_count; ++shard) from.show_shard(shard, copier);
+}
+
+Actions ask(Store& store, ConnectionId who, const c10d::Request& request) {
+  Actions actions;
+  store.apply(who, request, actions);
+  return actions;
+}
+
+// Who is told something, in order.
+std::vector<ConnectionId> told(const Actions& actions) {
+  std::vector<ConnectionId> who;
+  for (const Action& action : actions) {
+    if (const auto* answer = std::get_if<Answer>(&action)) who.push_back(answer->to);
+  }
+  return who;
+}
+
+}  // namespace
+
+TEST_CASE("a copy has the values, the queues and their order") {
+  Store store;
+  (void)ask(store, alice, c10d::Set{.key = "a", .value = "1"});
+  (void)ask(store, alice, c10d::Set{.key = "long", .value = std::string(100'000, 'v')});
+  (void)ask(store, alice, c10d::Append{.key = "long", .value = "w"});
+  for (const char* entry : {"x", "y"}) {
+    (void)ask(store, alice, c10d::QueuePush{.key = "q", .value = entry});
+  }
+  Store other;
+  copy(store, other);
+  CHECK(other.key_count() == 2);
+  CHECK(ask(other, bob, c10d::Add{.key = "a", .delta = 1}) ==
+        Actions{Answer{bob, c10d::Number{2}}});
+  const Actions found = ask(other, bob, c10d::Get{.key = "long"});
+  CHECK(std::get<Parcel>(found.at(0)).reply.text().substr(8) == std::string(100'000, 'v') + "w");
+  const Actions popped = ask(other, bob, c10d::QueuePop{.key = "q"});
+  CHECK(popped == Actions{Answer{bob, c10d::Popped{2, "x"}}});
+}
+
+TEST_CASE("whoever waits there waits in the copy, and in the same order") {
+  Store store;
+  const std::string_view both[] = {"a", "b"};
+  const std::string_view one[] = {"b"};
+  (void)ask(store, carol, c10d::Wait{one});
+  (void)ask(store, alice, c10d::Wait{both});
+  (void)ask(store, bob, c10d::Barrier{.key = "door", .world_size = 2});
+  Store other;
+  copy(store, other);
+  CHECK(other.parked_count() == 3);
+  CHECK(told(ask(other, ConnectionId{9}, c10d::Set{.key = "a", .value = ""})).empty());
+  CHECK(told(ask(other, ConnectionId{9}, c10d::Set{.key = "b", .value = ""})) ==
+        std::vector{carol, alice});
+  CHECK(told(ask(other, carol, c10d::Barrier{.key = "door", .world_size = 2})) ==
+        std::vector{carol, bob});
+}
+
+TEST_CASE("who watches, and who was woken for an entry it has not taken, is the same in the copy") {
+  Store store;
+  const std::string_view queue[] = {"q"};
+  (void)ask(store, alice, c10d::WatchKey{.key = "a"});
+  (void)ask(store, bob, c10d::Wait{queue});
+  (void)ask(store, carol, c10d::Wait{queue});
+  (void)ask(store, alice, c10d::QueuePush{.key = "q", .value = "x"});  // bob's
+  Store other;
+  copy(store, other);
+  CHECK(told(ask(other, carol, c10d::Set{.key = "a", .value = ""})) == std::vector{alice});
+  // Bob leaves without it; carol, who has asked for something else, is not the next in line.
+  Actions left_behind;
+  other.forget(bob, left_behind);
+  CHECK(told(left_behind).empty());
+  CHECK(told(ask(other, alice, c10d::QueuePop{.key = "q"})) == std::vector{alice});
+}
+
+TEST_CASE("what another store has taken is taken whatever the books say") {
+  const auto ledger = std::make_shared<Ledger>(LedgerLimits{.bytes_max = 10});
+  Store store(ledger);
+  store.take_all(true);
+  (void)ask(store, alice, c10d::Set{.key = "a", .value = std::string(1000, 'v')});
+  CHECK(store.key_count() == 1);
+  store.take_all(false);
+  CHECK(std::holds_alternative<Drop>(
+      ask(store, alice, c10d::Set{.key = "b", .value = std::string(1000, 'v')}).at(0)));
+}
