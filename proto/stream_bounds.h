@@ -17,6 +17,8 @@ inline constexpr int store_frames_per_turn = 8;
 // What a link may hold whatever else its address holds: TLS's own, and a few frames that wait. Who
 // sends too much loses what sends it, and not the link.
 inline constexpr std::size_t link_bytes_always = 192 * 1024;
+// Of what workers of one node are told, that waits until somebody else has it, too.
+inline constexpr std::size_t held_link_bytes_max = 256 * 1024;
 // Who may wait to be let in by a node's agent: eight workers with many threads each come at once.
 inline constexpr int store_forwarder_backlog = 1024;
 // Taken from one worker's connection at once.

@@ -95,6 +95,12 @@ class Coordinator {
   struct Recovered {
     JobRecord record;
     LinkId first_link;
+    bool has_store = false;  // of its round, as it was
+  };
+  // After RestoreStore: it cannot be gone on with.
+  struct StoreLost {
+    std::string job;
+    std::string reason;
   };
   // --- of one that stands by ---
   // What the coordinator of its job would leave. Its nodes are links from `first_link` on until
@@ -121,7 +127,7 @@ class Coordinator {
   };
 
   using Event = std::variant<Opened, Said, Closed, StoreReady, StoreFailed, MasterWaits, StoreAsked,
-                             Recovered, Succession, Standing, Ordered, LookedAt>;
+                             Recovered, StoreLost, Succession, Standing, Ordered, LookedAt>;
   using Action = coordinator::Action;
   using Actions = coordinator::Actions;
 
@@ -206,6 +212,7 @@ class Coordinator {
   void on(TimePoint now, const StoreFailed& event, Actions& actions);
   void on(TimePoint now, const StoreAsked& event, Actions& actions);
   void on(TimePoint now, const Recovered& event, Actions& actions);
+  void on(TimePoint now, const StoreLost& event, Actions& actions);
   void on(TimePoint now, const Succession& event, Actions& actions);
   void on(TimePoint now, const Standing& event, Actions& actions);
   void ask_standby(TimePoint now, const Caller& caller, const link::Join& join, Actions& actions);

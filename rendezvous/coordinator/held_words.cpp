@@ -6,25 +6,60 @@
 
 namespace cpprun {
 
-void HeldWords::wait_for(std::uint64_t number) {
-  awaited_ = std::max(awaited_, number);
+bool HeldWords::is_awaited(const Numbers& numbers) const {
+  for (std::size_t at = 0; at < numbers.size(); ++at) {
+    if (numbers[at] > kept_[at]) return true;
+  }
+  return false;
 }
 
-bool HeldWords::hold(const coordinator::Action& action) {
-  if (awaited_ <= written_ && held_.empty()) return false;
-  held_.push_back({awaited_, action});
+void HeldWords::wait_for(Keeping keeping, std::uint64_t number) {
+  std::uint64_t& awaited = awaited_[static_cast<std::size_t>(keeping)];
+  awaited = std::max(awaited, number);
+}
+
+bool HeldWords::hold(Word word) {
+  if (!holds()) return false;
+  held_.push_back({awaited_, std::move(word)});
   return true;
 }
 
-void HeldWords::written(std::uint64_t through) {
-  written_ = std::max(written_, through);
+bool HeldWords::hold(const coordinator::Action& action) {
+  return holds() && hold(Word{action});
 }
 
-std::optional<coordinator::Action> HeldWords::next() {
-  if (held_.empty() || held_.front().number > written_) return std::nullopt;
-  coordinator::Action action = std::move(held_.front().action);
+bool HeldWords::hold(LinkId link, std::string_view frame) {
+  if (!holds()) return false;
+  bytes_[link] += frame.size();
+  return hold(Word{Frame{link, std::string(frame)}});
+}
+
+void HeldWords::kept(Keeping keeping, std::uint64_t through) {
+  std::uint64_t& kept = kept_[static_cast<std::size_t>(keeping)];
+  kept = std::max(kept, through);
+}
+
+std::optional<HeldWords::Word> HeldWords::next() {
+  if (held_.empty() || is_awaited(held_.front().numbers)) return std::nullopt;
+  Word word = std::move(held_.front().word);
   held_.pop_front();
-  return action;
+  if (const auto* const frame = std::get_if<Frame>(&word)) {
+    const auto bytes = bytes_.find(frame->link);
+    bytes->second -= frame->bytes.size();
+    if (bytes->second == 0) bytes_.erase(bytes);
+  }
+  return word;
+}
+
+std::size_t HeldWords::bytes_for(LinkId link) const {
+  const auto found = bytes_.find(link);
+  return found == bytes_.end() ? 0 : found->second;
+}
+
+void HeldWords::drop_all() {
+  held_.clear();
+  bytes_.clear();
+  awaited_ = kept_;
 }
 
 }  // namespace cpprun

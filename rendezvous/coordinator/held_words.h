@@ -1,35 +1,63 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// What nodes are told later: when the record of what was decided before it is on a disk
-// (--state-sync). All words keep their order, of whichever job they are.
+// What nodes are told later: when what was decided before it cannot be lost any more, because it is
+// on a disk (--state-sync), or another cpprund has it. All words keep their order, of whichever job
+// they are, and so do the answers of stores that are said through links.
 
+#include <array>
 #include <cstdint>
 #include <deque>
 #include <optional>
+#include <string>
+#include <unordered_map>
+#include <variant>
 
 #include "rendezvous/job/coordinator_actions.h"
 
 namespace cpprun {
 
+// Who numbers what it has been given, each for itself.
+enum class Keeping : std::uint8_t { record, log, standby };
+
 class HeldWords {
  public:
+  // What workers are told through that link.
+  struct Frame {
+    LinkId link;
+    std::string bytes;
+    friend bool operator==(const Frame&, const Frame&) = default;
+  };
+  using Word = std::variant<coordinator::Action, Frame>;
+
   // What is said from now on waits for that number; 0: for nothing more than before.
-  void wait_for(std::uint64_t number);
+  void wait_for(Keeping keeping, std::uint64_t number);
+  // There is something to wait for.
+  bool holds() const { return is_awaited(awaited_) || !held_.empty(); }
   // True: it is said later. False: now, by whoever asks.
   bool hold(const coordinator::Action& action);
+  bool hold(LinkId link, std::string_view frame);
   // Nobody has to wait for those numbers, up to that one, any more.
-  void written(std::uint64_t through);
+  void kept(Keeping keeping, std::uint64_t through);
   // The next that is to be said now, and nothing behind the last.
-  std::optional<coordinator::Action> next();
+  std::optional<Word> next();
+  // Bytes of frames for that link that are held.
+  std::size_t bytes_for(LinkId link) const;
+  // Nobody will ever hear them.
+  void drop_all();
 
  private:
+  using Numbers = std::array<std::uint64_t, 3>;
   struct Held {
-    std::uint64_t number = 0;
-    coordinator::Action action;
+    Numbers numbers{};
+    Word word;
   };
-  std::uint64_t awaited_ = 0;
-  std::uint64_t written_ = 0;
-  std::deque<Held> held_;  // by number
+  bool is_awaited(const Numbers& numbers) const;
+  bool hold(Word word);
+
+  Numbers awaited_{};
+  Numbers kept_{};
+  std::deque<Held> held_;
+  std::unordered_map<LinkId, std::size_t> bytes_;  // of frames, by link
 };
 
 }  // namespace cpprun

@@ -37,20 +37,35 @@ void Coordinator::on(TimePoint, const Recovered& event, Actions& actions) {
   actions.emplace_back(coordinator::OpenStore{job, record.nodes.front().join.store_is_local});
 }
 
+void Coordinator::on(TimePoint now, const StoreLost& event, Actions& actions) {
+  const auto found = jobs_.find(event.job);
+  if (found == jobs_.end()) return;
+  actions.emplace_back(coordinator::Note{
+      .line = fmt::format("job \"{}\": the store of its round cannot be gone on with: {}",
+                          event.job, event.reason),
+      .level = LogLevel::warning});
+  const std::size_t said_before = actions.size();
+  found->second->store.clear();
+  found->second->job.lose_store(now, actions);
+  look_after(event.job, said_before, actions);
+}
+
 void Coordinator::recover(TimePoint now, const StoreReady& event, Beginning begins,
                           Actions& actions) {
   const JobRecord& record = begins.before->record;
   const link::Join& first = record.nodes.front().join;
   const auto entry = jobs_.emplace(
-      event.job, std::make_unique<Entry>(Entry{
-                     Job{now, record, options_of(first, event.port), begins.before->first_link},
-                     Store{}, begins.founder, begins.owner, 0}));
+      event.job,
+      std::make_unique<Entry>(Entry{Job{now, record, options_of(first, event.port),
+                                        begins.before->first_link, begins.before->has_store},
+                                    Store{}, begins.founder, begins.owner, 0}));
   Job& job = entry.first->second->job;
   actions.emplace_back(coordinator::Note{
       job.over() ? fmt::format("job \"{}\" is over, and {} of its nodes may not know it yet",
                                event.job, job.round().size())
                  : fmt::format("job \"{}\" goes on: its {} nodes have {} s to come back", event.job,
                                job.round().size(), in_seconds(job.lease()))});
+  if (begins.before->has_store) actions.emplace_back(coordinator::RestoreStore{event.job});
   const std::size_t said_before = actions.size();
   for (const Newcomer& each : begins.nodes) enter(now, *entry.first->second, each, actions);
   look_after(event.job, said_before, actions);

@@ -94,8 +94,15 @@ struct KeepRecord {
   friend bool operator==(const KeepRecord&, const KeepRecord&) = default;
 };
 
-// The same for the node that goes on with that job where this coordinator is lost: say it through
-// that link.
+// What the store of that job was is known here: it goes on. Answered with StoreLost where it
+// cannot.
+struct RestoreStore {
+  std::string job;
+  friend bool operator==(const RestoreStore&, const RestoreStore&) = default;
+};
+
+// What that job would leave is for the node that goes on with it where this coordinator is lost:
+// say it through that link.
 struct ShowRecord {
   std::string job;
   LinkId link;
@@ -109,7 +116,7 @@ struct Lead {
 };
 
 using Action = std::variant<Say, HangUp, ResetStore, OpenStore, CloseStore, Note, NodeChange,
-                            Answered, KeepRecord, ShowRecord, Lead>;
+                            Answered, KeepRecord, RestoreStore, ShowRecord, Lead>;
 using Actions = std::vector<Action>;
 
 // Whom a refusal concerns, and from where it came.

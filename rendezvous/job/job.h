@@ -67,8 +67,12 @@ class Job {
   Job(JobTerms terms, JobOptions options);
   // A job that another coordinator has had, which left that record (job_recovery.cpp). Its nodes
   // are not connected yet, and have the lease to come; `first` and the following are their links
-  // until then. Whatever was sealed is to begin anew: the store is gone.
-  Job(TimePoint now, const JobRecord& record, JobOptions options, LinkId first);
+  // until then. Whatever was sealed goes on if its store does, and is to begin anew if that is
+  // gone.
+  Job(TimePoint now, const JobRecord& record, JobOptions options, LinkId first,
+      bool has_store = false);
+  // After that: it was not to be had in the end.
+  void lose_store(TimePoint now, coordinator::Actions& actions);
   // What the next coordinator has to know. `founder` and `owner` are not the job's business.
   JobRecord record() const;
   // Grows whenever that record is another; 0: there is nothing to be kept yet.

@@ -74,7 +74,7 @@ JobRecord Job::record() const {
   return record;
 }
 
-Job::Job(TimePoint now, const JobRecord& record, JobOptions options, LinkId first)
+Job::Job(TimePoint now, const JobRecord& record, JobOptions options, LinkId first, bool has_store)
     : Job(terms_of(record.nodes.front().join), with_restarts_of(record, std::move(options))) {
   round_ = Round{{record.round, record.phase, record.world_size}, members_of(record, now, first)};
   for (const auto& [link, member] : round_.members()) leases_.renew(link, now);
@@ -90,7 +90,7 @@ Job::Job(TimePoint now, const JobRecord& record, JobOptions options, LinkId firs
   dismissals_ = Dismissals{record.dismissals};
   admission_.follow(round_);
   steps_ = 1;
-  has_lost_its_store_ = true;
+  has_lost_its_store_ = !has_store;
   meets_again_ = !over() && round_.phase() == Round::Phase::gathering && !pause_until_;
   if (over()) return;
   if (round_.phase() != Round::Phase::sealed) status_due_ = now + options_.status_interval;
@@ -106,6 +106,12 @@ Job::Job(TimePoint now, const JobRecord& record, JobOptions options, LinkId firs
 void Job::lose_host(TimePoint now, LinkId link, coordinator::Actions& actions) {
   const TimeKept kept{*this, now};
   lose(now, {.holder = link, .heard = now}, "it hosted the job, and answers nobody", actions);
+  settle(now, actions);
+}
+
+void Job::lose_store(TimePoint now, coordinator::Actions& actions) {
+  const TimeKept kept{*this, now};
+  has_lost_its_store_ = true;
   settle(now, actions);
 }
 

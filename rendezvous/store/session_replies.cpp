@@ -173,9 +173,17 @@ void StoreSessions::writable(ConnectionId id) {
 }
 
 bool StoreSessions::send_next() {
-  in_hand_ = {};
-  if (wakes_left_ == 0 || work_left_ <= 0 || to_send_.empty()) return false;
+  if (wakes_left_ == 0 || work_left_ <= 0 || to_send_.empty()) {
+    in_hand_ = {};
+    return false;
+  }
   --wakes_left_;
+  return send_any();
+}
+
+bool StoreSessions::send_any() {
+  in_hand_ = {};
+  if (to_send_.empty()) return false;
   const ConnectionId id = to_send_.front();
   to_send_.pop_front();
   in_hand_ = id;

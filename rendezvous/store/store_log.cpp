@@ -39,6 +39,8 @@ constexpr unsigned fields_of(Kind kind) {
       return has_client | has_count;
     case Kind::listed:
       return has_client | has_count | has_bytes;
+    case Kind::renamed:
+      return has_client | has_place | has_count;
     case Kind::taken:
       return has_node | has_stream | has_place;
     case Kind::closed:

@@ -36,6 +36,7 @@ struct StoreRecord {
     closed = 6,     // that client is gone
     over = 7,       // nobody will speak of that stream any more
     abandoned = 8,  // that client waits no longer
+    renamed = 9,    // that client is called `place` from here on; count 1: and nobody else is left
     // --- what there is ---
     value = 16,    // that key has that value
     queued = 17,   // the next entry of that queue
@@ -47,7 +48,7 @@ struct StoreRecord {
     numbered = 23,  // the greatest number of a stream that node has opened; key: its address
   };
   Kind kind = Kind::read;
-  ConnectionId client{};  // a number of the writer's; never used again in one log
+  ConnectionId client{};  // a number of the writer's, which gives each once
   GroupRank node{};
   link::StreamId stream{};
   std::uint64_t place = 0;
@@ -80,6 +81,8 @@ class StoreLog : public StoreJournal {
   // All of them.
   std::string take() noexcept;
   bool is_lost() const { return is_lost_; }
+  // Whoever reads it has something else to begin with: what comes now counts again.
+  void begin_anew() noexcept { is_lost_ = false; }
   // How much was ever written, up to now.
   std::uint64_t written() const noexcept {
     settle();
@@ -106,6 +109,10 @@ class StoreLogReader {
   // The next record; nothing: it has not come in full. An error: it is none, and nothing behind it
   // is. The views are good until the next call of either.
   Result<std::optional<StoreRecord>> next();
+  // One of that kind is next, be it that it has not come in full.
+  bool comes(StoreRecord::Kind kind) const {
+    return at_ < bytes_.size() && bytes_[at_] == static_cast<char>(kind);
+  }
   // Bytes that were heard and are no whole record yet.
   std::size_t left() const { return bytes_.size() - at_; }
 

@@ -146,6 +146,8 @@ class StoreSessions {
   bool close_next();
   bool decide_next();
   bool send_next();
+  // The same, whatever a turn may do: for what another process has said.
+  bool send_any();
   bool advance_next();
   // Another turn is wanted at once.
   bool has_more() const;

@@ -15,8 +15,8 @@ using link::StreamRecord;
 
 // Of one stream in one frame, so that nobody has a frame for itself while others wait.
 constexpr std::size_t share_of_frame = 16 * 1024;
-// What has been taken and is not in the journal yet.
-constexpr std::size_t taken_unknown_max = 4 * 1024;
+// What has been taken and is not in the journal yet, at most a share of the window.
+constexpr std::size_t shares_of_window = 64;
 
 }  // namespace
 
@@ -238,7 +238,7 @@ Result<void> StoreStreams::hear_taken(StreamId id, Stream& stream, std::uint64_t
   const bool has_room = stream.outgoing.size() < window_;
   if (!had_room && has_room && !stream.is_closed_here) note(id, stream).has_room = true;
   // Whoever knows less says a little of it again, and nothing is lost by that.
-  if (journal_ != nullptr && place - stream.journal_taken >= taken_unknown_max) {
+  if (journal_ != nullptr && place - stream.journal_taken >= window_ / shares_of_window) {
     stream.journal_taken = place;
     journal_->taken(id, place);
   }

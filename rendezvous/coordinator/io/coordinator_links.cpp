@@ -132,7 +132,7 @@ void CoordinatorServer::begin_link(const std::shared_ptr<LinkChannel>& channel,
              tell(Coordinator::Said{link, std::move(message)});
            },
        .streams = [this, link,
-                   peer](std::string_view frame) { return routes_.hear(link, peer, frame); },
+                   peer](std::string_view frame) { return hear_streams(link, peer, frame); },
        .room = [this, link] { routes_.go_on(link); },
        .holds =
            [books](std::size_t bytes) {

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <asio/post.hpp>
+#include <set>
 #include <utility>
 
 #include "proto/standby_bounds.h"
@@ -107,11 +108,13 @@ const RestartState& CoordinatorServer::restart_state() const {
   return coordinator_.machine().jobs_after("", 1).front()->policy().state();
 }
 
-void CoordinatorServer::recover(JobRecord record) {
+void CoordinatorServer::recover(JobRecord record, std::optional<std::string> store_log) {
   const LinkId first{last_link_.value + 1};
   // Each of its nodes has a number until it is back on a link of its own, which is a later one.
   last_link_.value += record.nodes.size();
-  tell(Coordinator::Recovered{std::move(record), first});
+  const bool has_store = store_log.has_value();
+  if (has_store) logs_before_[record.job()] = *std::move(store_log);
+  tell(Coordinator::Recovered{std::move(record), first, has_store});
 }
 
 void CoordinatorServer::succeed(JobRecord record) {
@@ -251,9 +254,21 @@ void CoordinatorServer::tell_of(const Coordinator::Action& action) {
   tell_event(*line, last_owner_.first == *job ? last_owner_.second : std::string());
 }
 
-void CoordinatorServer::written(std::uint64_t through) {
-  held_.written(through);
-  while (const auto action = held_.next()) say(*action);
+void CoordinatorServer::kept(Keeping keeping, std::uint64_t through) {
+  held_.kept(keeping, through);
+  std::set<LinkId> have_room;
+  while (const auto word = held_.next()) {
+    if (const auto* const action = std::get_if<coordinator::Action>(&*word)) {
+      say(*action);
+      continue;
+    }
+    const auto& frame = std::get<HeldWords::Frame>(*word);
+    const auto found = channels_.find(frame.link);
+    if (found == channels_.end()) continue;
+    found->second->send_bytes(frame.bytes);
+    have_room.insert(frame.link);
+  }
+  for (const LinkId link : have_room) routes_.go_on(link);
 }
 
 // What is for nodes.
@@ -290,8 +305,10 @@ void CoordinatorServer::perform(const Coordinator::Action& action) {
             if (!callbacks_.keep_record) return;
             const JobRecord record = coordinator_.machine().record_of(keep.job);
             if (record.nodes.empty()) return callbacks_.forget_record(keep.job);
-            held_.wait_for(callbacks_.keep_record(keep.job, job_record_bytes(record, moment())));
+            held_.wait_for(Keeping::record,
+                           callbacks_.keep_record(keep.job, job_record_bytes(record, moment())));
           },
+          [this](const coordinator::RestoreStore& restore) { restore_store(restore.job); },
           [this](const coordinator::ShowRecord& show) { show_record(show); },
           [this](const coordinator::Lead&) { callbacks_.leads(); },
           [this](const coordinator::Note& said) {

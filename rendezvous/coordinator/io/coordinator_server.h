@@ -21,6 +21,7 @@
 #include "rendezvous/coordinator/coordinator.h"
 #include "rendezvous/coordinator/held_words.h"
 #include "rendezvous/coordinator/io/secure_door.h"
+#include "rendezvous/coordinator/io/store_logs.h"
 #include "rendezvous/coordinator/io/stream_routes.h"
 #include "rendezvous/coordinator/order_routes.h"
 #include "rendezvous/coordinator/status_routes.h"
@@ -69,7 +70,7 @@ class CoordinatorServer {
     std::function<void()> events_wanted = {};
     // Where options.keeps_records: what the next coordinator has to know of that job, before
     // anybody hears of what follows; and that it is over. Not 0: nodes hear of what follows when
-    // written() was told that number.
+    // kept() was told that number.
     std::function<std::uint64_t(const std::string& job, const std::string& record)> keep_record =
         {};
     std::function<void(const std::string& job)> forget_record = {};
@@ -97,10 +98,14 @@ class CoordinatorServer {
   Result<Listening> open(const ListenOptions& listen, CoordinatorOptions options,
                          PlainStore plain = PlainStore::served, StatusOptions status = {});
 
-  // After open(): goes on with a job of which another coordinator has kept that.
-  void recover(JobRecord record);
-  // All that keep_record() has given numbers to, up to that one, need not be waited for any more.
-  void written(std::uint64_t through);
+  // After open(): goes on with a job of which another coordinator has kept that; with its store,
+  // where the log of that is there (StoreLog), whole.
+  void recover(JobRecord record, std::optional<std::string> store_log = {});
+  // What nodes and workers are told from now on waits until that was kept; and what was kept.
+  void wait_for(Keeping keeping, std::uint64_t number) { held_.wait_for(keeping, number); }
+  void kept(Keeping keeping, std::uint64_t through);
+  // Of the stores of jobs whose workers come through links.
+  StoreLogs& logs() { return logs_; }
 
   // After open() with `stands_by`: what the coordinator would leave, and whether the agent in this
   // process votes for this one (Coordinator::Standing).
@@ -161,7 +166,11 @@ class CoordinatorServer {
                             const HostNames& names);
   void open_store(const std::string& job, bool is_local);
   StreamRoutes::Callbacks callbacks_of_routes();
+  StoreLogs::Callbacks callbacks_of_logs();
   void reset_store(const coordinator::ResetStore& reset);
+  void restore_store(const std::string& job);
+  std::string hear_streams(LinkId link, const PeerAddress& peer, std::string_view frame);
+  void send_streams(LinkId link, std::string_view frame);
   void note_asked(const std::string& job);
   void close_store(const std::string& job, const std::string& reason);
   // What the agent in this process answers while its word is still being delivered waits in the
@@ -195,6 +204,8 @@ class CoordinatorServer {
   std::optional<ConnectionDriver> driver_;
   std::unordered_map<LinkId, std::shared_ptr<LinkChannel>> channels_;
   StreamRoutes routes_{connections_, callbacks_of_routes()};
+  StoreLogs logs_{connections_, routes_, callbacks_of_logs()};
+  std::unordered_map<std::string, std::string> logs_before_;  // of jobs that are to go on
   HeldWords held_;
   LinkId last_link_{};
   std::optional<LinkId> local_link_;

@@ -118,9 +118,9 @@ void NodeStreams::write_opened(StoreLog& log, ConnectionId client, StreamId stre
 
 // --- another process goes on where this one is lost ----------------------------------------------
 
-void NodeStreams::keep_log(StoreLog& log) {
-  place_.log = &log;
-  streams_.keep_journal(&journal_);
+void NodeStreams::keep_log(StoreLog* log) {
+  place_.log = log;
+  streams_.keep_journal(log == nullptr ? nullptr : &journal_);
 }
 
 void NodeStreams::show(StoreLog& log) const {

@@ -50,8 +50,8 @@ class NodeStreams : public std::enable_shared_from_this<NodeStreams> {
   std::string hear(LinkId link, link::StreamFrameReader& records);
   // The link takes bytes again.
   void go_on();
-  // It is written there from now on.
-  void keep_log(StoreLog& log);
+  // It is written there from now on; null: nowhere.
+  void keep_log(StoreLog* log);
 
   // --- what another process has written down (StoreReplay) ---
   void begin_replay() { streams_.begin_replay(); }

@@ -29,18 +29,31 @@ StoreReplay::StoreReplay(Place place) : place_(std::move(place)) {
 }
 
 Result<void> StoreReplay::hear(std::string_view bytes) {
+  bool has_more = true;
   Result<void> heard;
-  const bool is_done = place_.connections.with_sessions([&](StoreSessions& sessions) {
-    reader_.hear(bytes);
-    while (heard) {
-      const auto record = reader_.next();
-      if (!record) heard = tl::unexpected<Error>(record.error());
-      if (!record || !*record) return;
-      heard = on(sessions, **record);
-    }
-  });
-  if (!is_done) return failure("there is no memory for it");
+  while (has_more && heard) {
+    const bool is_done = place_.connections.with_sessions([&](StoreSessions& sessions) {
+      reader_.hear(std::exchange(bytes, {}));
+      heard = go_on(sessions, has_more);
+    });
+    if (!is_done) return failure("there is no memory for it");
+  }
   return heard;
+}
+
+// As far as somebody is told something: that is said before it can be taken.
+Result<void> StoreReplay::go_on(StoreSessions& sessions, bool& has_more) {
+  bool has_told = false;
+  while (true) {
+    if (has_told && reader_.comes(Kind::taken)) return {};
+    const auto record = reader_.next();
+    if (!record) return tl::unexpected<Error>(record.error());
+    has_more = record->has_value();
+    if (!has_more) return {};
+    const Kind kind = (*record)->kind;
+    has_told = has_told || (kind != Kind::taken && kind != Kind::read);
+    if (const Result<void> heard = on(sessions, **record); !heard) return heard;
+  }
 }
 
 void StoreReplay::end() {
@@ -48,6 +61,16 @@ void StoreReplay::end() {
   for (const auto& [node, streams] : nodes_) streams->end_replay();
   place_.connections.with_sessions(
       [this](StoreSessions& sessions) { sessions.end_replay(place_.listener.value); });
+}
+
+void StoreReplay::rename(StoreLog& log) const {
+  std::size_t left = clients_.size();
+  for (const auto& [old_name, client] : clients_) {
+    log.add({.kind = Kind::renamed,
+             .client = old_name,
+             .place = client.id.value,
+             .count = --left == 0 ? 1U : 0U});
+  }
 }
 
 NodeStreams* StoreReplay::streams_of(GroupRank node) {
@@ -76,6 +99,7 @@ Result<void> StoreReplay::on(StoreSessions& sessions, StoreRecord record) {
     case Kind::listed:
     case Kind::abandoned:
     case Kind::closed:
+    case Kind::renamed:
     case Kind::waits:
     case Kind::watches:
     case Kind::owed:
@@ -134,6 +158,10 @@ Result<void> StoreReplay::on_client(StoreSessions& sessions, const StoreRecord& 
     case Kind::closed:
       clients_.erase(found);
       sessions.close(client.id, "it was closed there", true);
+      return {};
+    case Kind::renamed:
+      renamed_[ConnectionId{record.place}] = client;
+      if (record.count != 0) clients_ = std::exchange(renamed_, {});
       return {};
     case Kind::waits:
       place_.store.put_waiting(client.id, record.key, record.count != 0);

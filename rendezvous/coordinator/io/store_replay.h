@@ -36,6 +36,8 @@ class StoreReplay {
   bool is_whole() const { return reader_.left() == 0; }
   // It is decided here from now on.
   void end();
+  // Whoever goes on with the same log calls its clients what they are called here.
+  void rename(StoreLog& log) const;
 
  private:
   // A client of the writer's, here.
@@ -44,6 +46,7 @@ class StoreReplay {
     GroupRank node;
     StreamId stream;
   };
+  Result<void> go_on(StoreSessions& sessions, bool& has_more);
   Result<void> on(StoreSessions& sessions, StoreRecord record);
   Result<void> on_client(StoreSessions& sessions, const StoreRecord& record);
   Result<void> open(const StoreRecord& record);
@@ -52,6 +55,7 @@ class StoreReplay {
   const Place place_;
   StoreLogReader reader_;
   std::unordered_map<ConnectionId, Client> clients_;  // by what the writer calls them
+  std::unordered_map<ConnectionId, Client> renamed_;  // and will call them, as far as it has said
   std::unordered_map<GroupRank, std::shared_ptr<NodeStreams>> nodes_;
 };
 

@@ -32,7 +32,7 @@ std::shared_ptr<NodeStreams> StreamRoutes::of(const Coordinator::Seat& seat,
   return streams;
 }
 
-void StreamRoutes::keep_log(const std::string& job, StoreLog& log) {
+void StreamRoutes::keep_log(const std::string& job, StoreLog* log) {
   for (const auto& [seat, streams] : streams_) {
     if (seat.first == job) streams->keep_log(log);
   }

@@ -46,8 +46,8 @@ class StreamRoutes {
 
   // The workers of that node of that round, who may have said nothing yet.
   std::shared_ptr<NodeStreams> of(const Coordinator::Seat& seat, const PeerAddress& peer);
-  // Of every node of that job.
-  void keep_log(const std::string& job, StoreLog& log);
+  // Of every node of that job: what they say is written there from now on; null: nowhere.
+  void keep_log(const std::string& job, StoreLog* log);
   void show(const std::string& job, StoreLog& log) const;
 
   // Of all stores, that come through links.

@@ -17,6 +17,8 @@
 
 #include "proto/plain_text.h"
 #include "proto/text.h"
+#include "rendezvous/daemon/io/state_files_text.h"
+#include "rendezvous/daemon/io/state_place.h"
 #include "rendezvous/daemon/io/state_writer.h"
 #include "rendezvous/daemon/state_file.h"
 #include "rendezvous/io/write_all.h"
@@ -28,136 +30,21 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr auto tick_max = std::chrono::milliseconds(1000);
-constexpr auto lock_look = std::chrono::milliseconds(5);
+// What a disk may be behind by; memory that is not used is not taken.
+constexpr std::size_t ring_bytes = 64 * 1024 * 1024;
 // So long nodes are told nothing at most; shorter than any lease.
 constexpr auto synced_patience = std::chrono::milliseconds(1000);
 constexpr const char* would_not_know =
     "cpprund goes on, and would not know its jobs again if it were ended now";
-
-template <class... Arguments>
-tl::unexpected<Error> refused(fmt::format_string<Arguments...> text, Arguments&&... arguments) {
-  return failure("--state: " + fmt::format(text, std::forward<Arguments>(arguments)...));
-}
-
-// Whoever can write there decides who sits in which job.
-std::optional<std::string> objection_to(int folder) {
-  struct stat facts {};
-  if (::fstat(folder, &facts) != 0) return "cannot be looked at: " + errno_text(errno);
-  if (facts.st_uid != ::geteuid()) {
-    return fmt::format("belongs to uid {}, and cpprund runs as {}: give it a folder of its own",
-                       facts.st_uid, ::geteuid());
-  }
-  if ((facts.st_mode & 022) != 0) {
-    return fmt::format("can be written by others (mode {:o}): chmod 700 closes it",
-                       facts.st_mode & 0777U);
-  }
-  return std::nullopt;
-}
-
-Result<FileDescriptor> open_folder(const std::string& path) {
-  if (::mkdir(path.c_str(), 0700) != 0 && errno != EEXIST) {
-    return refused("cannot make the folder \"{}\": {}", path, errno_text(errno));
-  }
-  FileDescriptor folder(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (!folder) return refused("cannot open the folder \"{}\": {}", path, errno_text(errno));
-  if (const auto wrong = objection_to(folder.get())) return refused("\"{}\" {}", path, *wrong);
-  return folder;
-}
-
-// Of whoever has locked it; 0 where that does not say.
-int pid_in(int lock) {
-  char text[32] = {};
-  const auto got = ::pread(lock, text, sizeof text, 0);
-  int pid = 0;
-  const auto [rest, error] = std::from_chars(text, text + std::max<long>(got, 0), pid);
-  return error == std::errc{} && rest != text ? pid : 0;
-}
-
-// Held by the writer, too: who comes next finds what was handed over last.
-Result<FileDescriptor> lock_of(int folder, const StateFolder::Options& options) {
-  FileDescriptor lock(::openat(folder, "lock", O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
-  if (!lock) return refused("cannot lock \"{}\": {}", options.path, errno_text(errno));
-  for (const auto until = Clock::now() + options.patience;;) {
-    if (::flock(lock.get(), LOCK_EX | LOCK_NB) == 0) break;
-    if (errno != EWOULDBLOCK && errno != EINTR) {
-      return refused("cannot lock \"{}\": {}", options.path, errno_text(errno));
-    }
-    if (Clock::now() >= until) {
-      const int other = pid_in(lock.get());
-      if (other > 0 && ::kill(other, 0) != 0 && errno == ESRCH) {
-        return refused(
-            "the last records of pid {}, which is gone, are still being written to \"{}\": its "
-            "disk "
-            "is slow, or does not answer",
-            other, options.path);
-      }
-      return refused(
-          "another cpprund keeps its jobs in \"{}\" (pid {}): give each daemon a folder of its own",
-          options.path, other);
-    }
-    std::this_thread::sleep_for(lock_look);
-  }
-  // For the words above, where it can be written.
-  if (::ftruncate(lock.get(), 0) == 0) (void)write_all(lock.get(), fmt::format("{}\n", ::getpid()));
-  return lock;
-}
-
-// As text between two processes: what is wrong, or each file's number, its size and its bytes.
-std::string told(const Result<StateFiles>& read) {
-  if (!read) return "!" + read.error().reason;
-  std::string text = fmt::format("={} {}\n", read->last_number, read->wrong.size());
-  for (const std::string& each : read->wrong) text += fmt::format("0 {}\n{}", each.size(), each);
-  for (const auto& [number, bytes] : read->files) {
-    text += fmt::format("{} {}\n{}", number, bytes.size(), bytes);
-  }
-  return text + "0 0\n";
-}
-
-// Two numbers in a line, which is taken away.
-std::optional<std::pair<std::uint64_t, std::size_t>> take_line(std::string_view& text) {
-  std::uint64_t first = 0;
-  std::size_t second = 0;
-  const auto* const end = text.data() + text.size();
-  const auto one = std::from_chars(text.data(), end, first);
-  if (one.ec != std::errc{} || one.ptr == end || *one.ptr != ' ') return std::nullopt;
-  const auto two = std::from_chars(one.ptr + 1, end, second);
-  if (two.ec != std::errc{} || two.ptr == end || *two.ptr != '\n') return std::nullopt;
-  text.remove_prefix(static_cast<std::size_t>(two.ptr - text.data()) + 1);
-  return std::pair{first, second};
-}
-
-// Whoever read may have been ended in the middle: then it counts as not read at all.
-Result<StateFiles> understood(std::string_view text) {
-  if (text.starts_with("!")) return failure(std::string(text.substr(1)));
-  const auto cut_off = failure("cannot be read: whoever read it was ended");
-  if (!text.starts_with("=")) return cut_off;
-  text.remove_prefix(1);
-  const auto head = take_line(text);
-  if (!head) return cut_off;
-  StateFiles files{.files = {}, .last_number = head->first};
-  while (const auto line = take_line(text)) {
-    const auto [number, size] = *line;
-    if (number == 0 && size == 0) return text.empty() ? Result<StateFiles>(files) : cut_off;
-    if (size > text.size()) return cut_off;
-    std::string bytes(text.substr(0, size));
-    text.remove_prefix(size);
-    if (number == 0) {
-      files.wrong.push_back(std::move(bytes));
-    } else {
-      files.files.push_back({number, std::move(bytes)});
-    }
-  }
-  return cut_off;
-}
 
 }  // namespace
 
 Result<std::unique_ptr<StateFolder>> StateFolder::open(asio::io_context& context,
                                                        SideProcesses& side, Options options,
                                                        Say say) {
-  auto folder = open_folder(options.path);
+  auto folder = open_state_folder(options.path);
   if (!folder) return tl::unexpected(folder.error());
-  auto lock = lock_of(folder->get(), options);
+  auto lock = lock_state_folder(folder->get(), options.path, options.patience);
   if (!lock) return tl::unexpected(lock.error());
   std::unique_ptr<StateFolder> state(new StateFolder(context, *std::move(folder), *std::move(lock),
                                                      std::move(options), std::move(say)));
@@ -176,16 +63,20 @@ StateFolder::StateFolder(asio::io_context& context, FileDescriptor folder, FileD
       timer_(context) {}
 
 Result<void> StateFolder::begin_writer(SideProcesses& side) {
+  auto ring = LogRing::make(ring_bytes);
+  if (!ring) return state_refused("cannot begin its writer: {}", ring.error().reason);
+  ring_ = *std::move(ring);
   int ends[2];
   if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) {
-    return refused("cannot begin its writer: {}", errno_text(errno));
+    return state_refused("cannot begin its writer: {}", errno_text(errno));
   }
   orders_.assign(ends[0]);
   const FileDescriptor theirs(ends[1]);
-  const auto pid = side.start({folder_.get(), theirs.get(), lock_.get()},
-                              [folder = folder_.get(), orders = theirs.get(),
-                               syncs = options_.syncs] { write_states(folder, orders, syncs); });
-  if (!pid) return refused("cannot begin its writer: {}", pid.error().reason);
+  const auto pid =
+      side.start({folder_.get(), theirs.get(), lock_.get()}, [this, orders = theirs.get()] {
+        write_states(folder_.get(), orders, *ring_, options_.syncs);
+      });
+  if (!pid) return state_refused("cannot begin its writer: {}", pid.error().reason);
   writer_ = *pid;
   listen();
   return {};
@@ -194,24 +85,51 @@ Result<void> StateFolder::begin_writer(SideProcesses& side) {
 // Aside, and for a while: the disk may hang.
 Result<void> StateFolder::look(SideProcesses& side) {
   const auto text =
-      side.ask([this] { return told(read_states(options_.path)); }, options_.patience);
-  if (!text) return refused("the disk of \"{}\" does not answer", options_.path);
-  auto read = understood(*text);
-  if (!read) return refused("\"{}\" {}", options_.path, read.error().reason);
+      side.ask([this] { return text_of(read_states(options_.path)); }, options_.patience);
+  if (!text) return state_refused("the disk of \"{}\" does not answer", options_.path);
+  auto read = state_files_of(*text);
+  if (!read) return state_refused("\"{}\" {}", options_.path, read.error().reason);
   last_number_ = read->last_number;
   for (const std::string& each : read->wrong) {
     say_(LogLevel::warning,
-         fmt::format("--state: \"{}\" has {}: its job is not known any more", options_.path, each));
+         fmt::format("--state: \"{}\" has {}: its job is not known any more, or not its store",
+                     options_.path, each));
   }
-  for (auto& [number, bytes] : read->files) {
+  for (auto& [number, bytes, generation] : read->files) {
     auto record = record_of_state_file(bytes);
     if (record) {
       found_.push_back({number, *std::move(record)});
     } else if (record.error().is_later) {
-      return refused("\"{}/{}\" {}: use the cpprund that wrote it, or another folder",
-                     options_.path, state_name(number, "state"), record.error().clause);
+      return state_refused("\"{}/{}\" {}: use the cpprund that wrote it, or another folder",
+                           options_.path, state_name(number, "state"), record.error().clause);
     } else {
       set_aside(number, record.error().clause);
+    }
+  }
+  return take_logs(*read);
+}
+
+// Of each job the newest log that somebody can go on with. What may be missing at its end would be
+// missed by whoever was told of it: then there is none. A machine that has lost its power has all
+// of those that were synced; one that has not had a writer that has said the end.
+Result<void> StateFolder::take_logs(const StateFiles& read) {
+  for (const auto& file : read.logs) {
+    last_generation_ = std::max(last_generation_, file.generation);
+    const auto found = std::ranges::find(found_, file.number, &Found::number);
+    if (found == found_.end() || found->log) continue;
+    const std::string name = options_.path + "/" + log_name(file.number, file.generation);
+    auto log = read_log_file(file.bytes);
+    if (!log && log.error().is_later) {
+      return state_refused("\"{}\" {}: use the cpprund that wrote it, or another folder", name,
+                           log.error().clause);
+    }
+    if (!log) {
+      say_(
+          LogLevel::warning,
+          fmt::format("--state: \"{}\" {}: the store of its job is lost, and its round begins anew",
+                      name, log.error().clause));
+    } else if (log->is_whole && (log->has_end || (log->is_synced && log->boot != own_boot()))) {
+      found->log = FoundLog{file.generation, log->size, log->round, std::move(log->bytes)};
     }
   }
   return {};
@@ -309,7 +227,11 @@ void StateFolder::hear() {
                                         options_.path, would_not_know));
       return changed_();
     }
-    heard(answer.ticket, static_cast<int>(answer.error_number));
+    if (answer.kind == StateAnswer::record) {
+      heard(answer.ticket, static_cast<int>(answer.error_number));
+    } else {
+      heard_of_logs(answer);
+    }
   }
   hand_waiting();
   if (is_settled() && !wrong_.empty()) {
@@ -338,6 +260,49 @@ void StateFolder::heard(std::uint64_t ticket, int error_number) {
   if (!its.is_kept) jobs_.erase(job);
 }
 
+// --- the logs of stores --------------------------------------------------------------------------
+
+std::optional<std::uint64_t> StateFolder::put_log(LogOrder order, const std::string& job,
+                                                  std::uint64_t generation,
+                                                  std::string_view bytes) {
+  const auto found = jobs_.find(job);
+  if (writer_ < 0 || found == jobs_.end()) return std::nullopt;
+  const LogRing::Entry entry{.kind = static_cast<std::uint64_t>(order),
+                             .number = found->second.number,
+                             .generation = generation,
+                             .ticket = ++last_log_ticket_};
+  const LogRing::Put put = ring_->put(entry, bytes);
+  if (put == LogRing::Put::full) return std::nullopt;
+  // Where that cannot be said it has enough to do, and looks there as well.
+  if (put == LogRing::Put::wake) {
+    (void)hand_over(orders_.native_handle(), {.is_kept = 2}, nullptr);
+  }
+  return entry.ticket;
+}
+
+void StateFolder::heard_of_logs(const StateAnswer& answer) {
+  if (answer.kind == StateAnswer::logs) {
+    if (logs_.written) logs_.written(answer.ticket);
+    return;
+  }
+  const auto named = [&](const auto& each) { return each.second.number == answer.ticket; };
+  const auto job = std::ranges::find_if(jobs_, named);
+  if (job == jobs_.end() || !logs_.failed) return;
+  logs_.failed(std::string(job->first), errno_text(static_cast<int>(answer.error_number)));
+}
+
+void StateFolder::log_broke(const std::string& job, const std::string& why) {
+  broken_logs_.insert(job);
+  ring_->set_incomplete(true);
+  trouble(why);
+  tick();
+}
+
+void StateFolder::log_is_written(const std::string& job) {
+  broken_logs_.erase(job);
+  if (broken_logs_.empty()) ring_->set_incomplete(false);
+}
+
 // --- what does not work --------------------------------------------------------------------------
 
 void StateFolder::tick() {
@@ -349,6 +314,7 @@ void StateFolder::tick() {
     look_at_patience();
     for (std::string& job : std::exchange(failed_, {})) waiting_.push_back(std::move(job));
     hand_waiting();
+    if (!broken_logs_.empty() && logs_.again) logs_.again();
     if (!is_settled()) tick();
   });
 }

@@ -21,10 +21,16 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "proto/clock.h"
 #include "proto/result.h"
+#include "rendezvous/daemon/io/log_ring.h"
+#include "rendezvous/daemon/io/log_writer.h"
+#include "rendezvous/daemon/io/state_place.h"
+#include "rendezvous/daemon/io/state_writer.h"
+#include "rendezvous/daemon/log_file.h"
 #include "rendezvous/io/file_descriptor.h"
 #include "rendezvous/io/side_processes.h"
 #include "rendezvous/log_level.h"
@@ -39,10 +45,18 @@ class StateFolder {
     Duration patience = std::chrono::seconds(5);  // for a predecessor, and for the disk
     bool syncs = false;
   };
-  // A record that a predecessor has left, and the number of its file.
+  // A record that a predecessor has left, and the number of its file; and the log of the store of
+  // its round, where there is one that somebody can go on with.
+  struct FoundLog {
+    std::uint64_t generation = 0;
+    std::uint64_t size = 0;  // of its file, as far as that counts
+    RoundNumber round{};
+    std::string bytes = {};
+  };
   struct Found {
     std::uint64_t number = 0;
     std::string record;
+    std::optional<FoundLog> log = {};
   };
 
   // Makes the folder where there is none, and locks it. Fails where it cannot be had, is open to
@@ -69,7 +83,31 @@ class StateFolder {
   // What was handed over is written, or will be as far as is known.
   bool is_durable() const { return wrong_.empty() && writer_ >= 0; }
   // Everything that was to be kept until now is in its file, as far as is known.
-  bool is_settled() const { return outstanding_.empty() && waiting_.empty() && failed_.empty(); }
+  bool is_settled() const {
+    return outstanding_.empty() && waiting_.empty() && failed_.empty() && broken_logs_.empty();
+  }
+
+  // --- the logs of stores (LogFolder) ---
+  // For the process that writes; the job is one whose record is kept. Gives the entry's ticket;
+  // nothing: there is no room for it, or nobody who writes.
+  std::optional<std::uint64_t> put_log(LogOrder order, const std::string& job,
+                                       std::uint64_t generation, std::string_view bytes);
+  // One that no log was ever of.
+  std::uint64_t new_generation() { return ++last_generation_; }
+  bool has_room_for_logs() const { return writer_ >= 0 && ring_->is_empty(); }
+  std::uint64_t last_log_ticket() const { return last_log_ticket_; }
+  // That job's log cannot be written, and why; or it can again.
+  void log_broke(const std::string& job, const std::string& why);
+  void log_is_written(const std::string& job);
+  struct LogCallbacks {
+    std::function<void(const std::string& job, const std::string& why)> failed;
+    std::function<void(std::uint64_t ticket)> written;  // everything up to that one
+    std::function<void()> again;  // some are broken: now and then, as long as they are
+  };
+  void on_logs(LogCallbacks callbacks) { logs_ = std::move(callbacks); }
+  bool syncs() const { return options_.syncs; }
+  // Of this life of the machine; empty where it does not say.
+  const std::string& boot() const { return boot_; }
 
   // Of the process that writes; for tests.
   int writer() const { return writer_; }
@@ -91,6 +129,8 @@ class StateFolder {
   StateFolder(asio::io_context& context, FileDescriptor folder, FileDescriptor lock,
               Options options, Say say);
   Result<void> begin_writer(SideProcesses& side);
+  Result<void> take_logs(const StateFiles& read);
+  void heard_of_logs(const StateAnswer& answer);
   Result<void> look(SideProcesses& side);
   Duration write_patience() const;
   Duration tick_length() const;
@@ -122,6 +162,12 @@ class StateFolder {
   std::uint64_t last_change_ = 0;
   std::set<std::uint64_t> unwritten_;  // of the jobs
   std::set<std::string> wrong_;        // what was said of what does not work; empty: all does
+  std::unique_ptr<LogRing> ring_;
+  std::uint64_t last_log_ticket_ = 0;
+  std::uint64_t last_generation_ = 0;  // of any log
+  const std::string boot_ = own_boot();
+  std::set<std::string> broken_logs_;  // of jobs
+  LogCallbacks logs_ = {};
   std::function<void()> changed_ = [] {};
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
 };

@@ -37,10 +37,24 @@ Result<void> StateRecovery::open(asio::io_context& context, SideProcesses& side,
 
 Result<void> StateRecovery::go_on(CoordinatorServer& server) {
   if (!folder_) return {};
-  folder_->on_change([this, &server] { server.written(folder_->written_through()); });
+  folder_->on_change([this, &server] {
+    server.kept(Keeping::record, folder_->written_through());
+    // Nobody waits for a disk of which it was said that it does not work.
+    if (is_synced_ && !folder_->is_durable()) server.kept(Keeping::log, folder_->last_log_ticket());
+  });
+  logs_ = std::make_unique<LogFolder>(
+      *folder_,
+      LogFolder::Callbacks{
+          .wait_for =
+              [this, &server](std::uint64_t ticket) {
+                if (folder_->is_durable()) server.wait_for(Keeping::log, ticket);
+              },
+          .written = [&server](std::uint64_t through) { server.kept(Keeping::log, through); },
+          .renew = [this, &server](const std::string& job) { server.logs().renew(*logs_, job); }});
+  server.logs().attach(*logs_);
   std::size_t count = 0;
   std::set<std::string> jobs;
-  for (const auto& [number, bytes] : folder_->take_found()) {
+  for (auto& [number, bytes, log] : folder_->take_found()) {
     auto record = read_job_record(bytes, moment());
     if (!record && record.error().reason.starts_with("is of version ")) {
       return failure(fmt::format(
@@ -54,7 +68,14 @@ Result<void> StateRecovery::go_on(CoordinatorServer& server) {
       continue;
     }
     folder_->adopt(number, record->job());
-    server.recover(*std::move(record));
+    // A log of another round is of a store that is gone.
+    const bool is_its = log && log->round == record->round;
+    std::optional<std::string> store_log;
+    if (is_its) {
+      store_log = std::exchange(log->bytes, {});
+      logs_->adopt(record->job(), *log);
+    }
+    server.recover(*std::move(record), std::move(store_log));
     ++count;
   }
   log_.say(LogLevel::info, fmt::format("keeps what it has to know of its jobs in \"{}\"; {} of "

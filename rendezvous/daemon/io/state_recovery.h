@@ -12,6 +12,7 @@
 #include "proto/result.h"
 #include "rendezvous/coordinator/io/coordinator_server.h"
 #include "rendezvous/daemon/io/daemon_log.h"
+#include "rendezvous/daemon/io/log_folder.h"
 #include "rendezvous/daemon/io/state_folder.h"
 #include "rendezvous/io/side_processes.h"
 
@@ -38,6 +39,7 @@ class StateRecovery {
   std::string path_;
   bool is_synced_ = false;
   std::unique_ptr<StateFolder> folder_;
+  std::unique_ptr<LogFolder> logs_;
 };
 
 }  // namespace cpprun

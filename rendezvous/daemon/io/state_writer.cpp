@@ -4,6 +4,7 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <poll.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -18,6 +19,7 @@
 #include <string_view>
 
 #include "proto/text.h"
+#include "rendezvous/daemon/io/log_writer.h"
 #include "rendezvous/io/file_descriptor.h"
 #include "rendezvous/io/write_all.h"
 
@@ -28,14 +30,16 @@ namespace {
 constexpr const char* ready = "state";
 constexpr const char* unfinished = "new";
 constexpr off_t file_bytes_max = 64 * 1024 * 1024;
+// An image has the size of its store; what comes behind it, about as much again.
+constexpr off_t log_bytes_max = off_t{8} * 1024 * 1024 * 1024;
 constexpr std::size_t batch_max = 256;
 
 // What is read of a descriptor, from its beginning.
-Result<std::string> read_whole(int descriptor) {
+Result<std::string> read_whole(int descriptor, off_t bytes_max = file_bytes_max) {
   struct stat facts {};
   if (::fstat(descriptor, &facts) != 0) return failure(errno_text(errno));
   if (!S_ISREG(facts.st_mode)) return failure("is no file");
-  if (facts.st_size > file_bytes_max) return failure("is too large for a record");
+  if (facts.st_size > bytes_max) return failure("is too large for what it should be");
   std::string bytes(static_cast<std::size_t>(facts.st_size), '\0');
   std::size_t done = 0;
   while (done < bytes.size()) {
@@ -132,21 +136,62 @@ std::string state_name(std::uint64_t number, const char* ending) {
   return fmt::format("job-{}.{}", number, ending);
 }
 
-void write_states(int folder, int orders, bool syncs) {
-  std::vector<StateAnswer> answers;
-  while (auto received = receive(orders)) {
-    answers.clear();
-    do {
-      answers.push_back({received->order.ticket, carry_out(folder, *received, syncs)});
-    } while (syncs && answers.size() < batch_max && (received = receive(orders, MSG_DONTWAIT)));
-    // The names of them all.
-    const int wrong = syncs && ::fsync(folder) != 0 ? errno : 0;
-    for (StateAnswer& answer : answers) {
-      if (answer.error_number == 0) answer.error_number = wrong;
-      // Nobody may be there to hear it, which is no reason to stop.
-      (void)!::send(orders, &answer, sizeof answer, MSG_NOSIGNAL | MSG_DONTWAIT);
-    }
+namespace {
+
+// What was put into the ring is safe there, and is written together with what comes in the next
+// moment.
+constexpr int ring_pause_ms = 10;
+
+// Nobody may be there to hear it, which is no reason to stop.
+void answer(int orders, const StateAnswer& answer) {
+  (void)!::send(orders, &answer, sizeof answer, MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+
+void work_on_logs(int orders, LogWriter& logs) {
+  const LogWriter::Worked worked = logs.work();
+  for (const LogWriter::Failed& failed : worked.failed) {
+    answer(orders, {StateAnswer::log_failed, failed.number, failed.error_number});
   }
+  if (worked.through > 0) answer(orders, {StateAnswer::logs, worked.through, 0});
+}
+
+// The order that is there, and with `syncs` those behind it.
+void work_on_records(int folder, int orders, std::optional<Received> received, bool syncs) {
+  std::vector<StateAnswer> answers;
+  do {
+    if (received->order.is_kept == 2) continue;
+    answers.push_back(
+        {StateAnswer::record, received->order.ticket, carry_out(folder, *received, syncs)});
+  } while (syncs && answers.size() < batch_max && (received = receive(orders, MSG_DONTWAIT)));
+  if (answers.empty()) return;
+  // The names of them all.
+  const int wrong = syncs && ::fsync(folder) != 0 ? errno : 0;
+  for (StateAnswer& each : answers) {
+    if (each.error_number == 0) each.error_number = wrong;
+    answer(orders, each);
+  }
+}
+
+}  // namespace
+
+void write_states(int folder, int orders, LogRing& ring, bool syncs) {
+  LogWriter logs(folder, syncs, ring);
+  while (true) {
+    const bool has_log = !ring.is_empty();
+    pollfd watched{.fd = orders, .events = POLLIN, .revents = 0};
+    const int patience = !has_log ? -1 : syncs ? 0 : ring_pause_ms;
+    const int ready = ::poll(&watched, 1, patience);
+    if (ready < 0 && errno == EINTR) continue;
+    if (ready > 0) {
+      auto received = receive(orders);
+      if (!received) break;
+      const bool is_wake = received->order.is_kept == 2;
+      work_on_records(folder, orders, std::move(received), syncs);
+      if (is_wake && !syncs) continue;
+    }
+    work_on_logs(orders, logs);
+  }
+  logs.end();
 }
 
 int hand_over(int orders, const StateOrder& order, const std::string* record) {
@@ -175,24 +220,69 @@ int hand_over(int orders, const StateOrder& order, const std::string* record) {
   return ::sendmsg(orders, &message, MSG_NOSIGNAL | MSG_DONTWAIT) < 0 ? errno : 0;
 }
 
+std::optional<LogName> log_of_name(std::string_view name) {
+  const auto dot = name.find('.');
+  if (!name.starts_with("job-") || !name.ends_with(".log") || dot == name.npos) return std::nullopt;
+  LogName log;
+  std::from_chars(name.data() + 4, name.data() + dot, log.number);
+  std::from_chars(name.data() + dot + 1, name.data() + name.size(), log.generation);
+  // As it is written here, and not "job-007.1.log".
+  return name == log_name(log.number, log.generation) ? std::optional(log) : std::nullopt;
+}
+
+namespace {
+
+Result<std::string> read_file(int folder, const std::string& name, off_t bytes_max) {
+  const FileDescriptor file(
+      ::openat(folder, name.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
+  return file ? read_whole(file.get(), bytes_max) : failure("cannot be read: " + errno_text(errno));
+}
+
+// Of each job the newest, and the one before, where that one is not whole.
+void read_logs(int folder, std::vector<LogName> names, StateFiles& found) {
+  std::ranges::sort(names, [](const LogName& left, const LogName& right) {
+    return std::pair(left.number, right.generation) < std::pair(right.number, left.generation);
+  });
+  int of_job = 0;
+  for (std::size_t at = 0; at < names.size(); ++at) {
+    const auto [number, generation] = names[at];
+    of_job = at > 0 && names[at - 1].number == number ? of_job + 1 : 1;
+    if (of_job > 2) continue;
+    auto bytes = read_file(folder, log_name(number, generation), log_bytes_max);
+    if (!bytes) {
+      found.wrong.push_back(
+          fmt::format("{} {}", log_name(number, generation), bytes.error().reason));
+      continue;
+    }
+    found.logs.push_back({number, *std::move(bytes), generation});
+  }
+}
+
+}  // namespace
+
 Result<StateFiles> read_states(const std::string& path) {
   const std::unique_ptr<DIR, int (*)(DIR*)> entries(::opendir(path.c_str()), &::closedir);
   if (entries == nullptr) return failure("cannot be read: " + errno_text(errno));
   const int folder = ::dirfd(entries.get());
   StateFiles found;
+  std::vector<LogName> logs;
   while (const dirent* const entry = ::readdir(entries.get())) {
+    if (const auto log = log_of_name(entry->d_name)) {
+      logs.push_back(*log);
+      found.last_number = std::max(found.last_number, log->number);
+      continue;
+    }
     if (number_of(entry->d_name, unfinished)) ::unlinkat(folder, entry->d_name, 0);
     const auto number = number_of(entry->d_name, ready);
     const auto any = number ? number : number_of(entry->d_name, "damaged");
     found.last_number = std::max(found.last_number, any.value_or(0));
     if (!number) continue;
-    const FileDescriptor file(
-        ::openat(folder, entry->d_name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
-    auto bytes = file ? read_whole(file.get()) : failure("cannot be read: " + errno_text(errno));
+    auto bytes = read_file(folder, entry->d_name, file_bytes_max);
     if (!bytes) found.wrong.push_back(fmt::format("{} {}", entry->d_name, bytes.error().reason));
     if (!bytes) continue;
     found.files.push_back({*number, *std::move(bytes)});
   }
+  read_logs(folder, std::move(logs), found);
   std::ranges::sort(found.files, {}, &StateFiles::File::number);
   return found;
 }

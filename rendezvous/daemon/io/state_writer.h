@@ -8,10 +8,13 @@
 // at all, whatever becomes of the sender in the next moment.
 
 #include <cstdint>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "proto/result.h"
+#include "rendezvous/daemon/io/log_ring.h"
 
 namespace cpprun {
 
@@ -20,30 +23,45 @@ namespace cpprun {
 struct StateOrder {
   std::uint64_t ticket = 0;
   std::uint64_t number = 0;
-  std::uint64_t is_kept = 0;  // 1: a record comes with it
+  std::uint64_t is_kept = 0;  // 1: a record comes with it; 2: there is something in the ring
 };
 // And back: errno, or 0 where it is done.
 struct StateAnswer {
+  enum Kind : std::uint64_t {
+    record,      // that order
+    log_failed,  // the log of the job whose number the ticket is cannot be written
+    logs,        // everything that was put into the ring up to that ticket, for better or worse
+  };
+  std::uint64_t kind = record;
   std::uint64_t ticket = 0;
   std::int64_t error_number = 0;
 };
 
-// `folder` and `orders` (a SOCK_SEQPACKET) are descriptors. `syncs`: nothing is answered before it
-// is on the disk; what has come meanwhile goes there together.
-void write_states(int folder, int orders, bool syncs);
+// `folder` and `orders` (a SOCK_SEQPACKET) are descriptors; the logs of stores come through `logs`.
+// `syncs`: nothing is answered before it is on the disk; what has come meanwhile goes there
+// together.
+void write_states(int folder, int orders, LogRing& logs, bool syncs);
 
 // Hands that over without waiting; 0, or errno. EAGAIN: it has enough to do.
 int hand_over(int orders, const StateOrder& order, const std::string* record);
 
 // The file of a number: "job-7.state", and its siblings.
 std::string state_name(std::uint64_t number, const char* ending);
+// Which log is called so ("job-7.3.log"); nothing: none is.
+struct LogName {
+  std::uint64_t number = 0;
+  std::uint64_t generation = 0;
+};
+std::optional<LogName> log_of_name(std::string_view name);
 
 struct StateFiles {
   struct File {
     std::uint64_t number = 0;
     std::string bytes;
+    std::uint64_t generation = 0;  // of a log
   };
   std::vector<File> files;
+  std::vector<File> logs = {};          // of each number the newest first, and two at most
   std::uint64_t last_number = 0;        // of any file that was ever called so and is still there
   std::vector<std::string> wrong = {};  // what is called like one and is none: "job-7.state is …"
 };

@@ -77,6 +77,8 @@ bool ConnectionSet::Impl::with_sessions(const std::function<void(StoreSessions&)
   bool is_done = false;
   with_memory({}, [&] {
     step(sessions_);
+    perform();
+    while (sessions_.send_any()) perform();
     is_done = true;
   });
   wake();

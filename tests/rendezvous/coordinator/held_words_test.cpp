@@ -16,8 +16,12 @@ coordinator::Action word(const std::string& reason) {
 // All that is to be said now.
 std::string said(HeldWords& words) {
   std::string text;
-  while (const auto action = words.next()) {
-    text += std::get<coordinator::HangUp>(*action).reason;
+  while (const auto word = words.next()) {
+    if (const auto* const frame = std::get_if<HeldWords::Frame>(&*word)) {
+      text += frame->bytes;
+    } else {
+      text += std::get<coordinator::HangUp>(std::get<coordinator::Action>(*word)).reason;
+    }
   }
   return text;
 }
@@ -27,48 +31,87 @@ std::string said(HeldWords& words) {
 TEST_CASE("where nothing is to be written nothing waits") {
   HeldWords words;
   CHECK_FALSE(words.hold(word("a")));
-  words.wait_for(0);
+  words.wait_for(Keeping::record, 0);
   CHECK_FALSE(words.hold(word("b")));
   CHECK(said(words).empty());
 }
 
 TEST_CASE("a word waits for what was decided before it, and for nothing else") {
   HeldWords words;
-  words.wait_for(1);
+  words.wait_for(Keeping::record, 1);
   CHECK(words.hold(word("a")));
-  words.wait_for(2);
+  words.wait_for(Keeping::record, 2);
   CHECK(words.hold(word("b")));
-  words.wait_for(0);
+  words.wait_for(Keeping::record, 0);
   CHECK(words.hold(word("c")));
   CHECK(said(words).empty());
-  words.written(1);
+  words.kept(Keeping::record, 1);
   CHECK(said(words) == "a");
-  words.written(1);
+  words.kept(Keeping::record, 1);
   CHECK(said(words).empty());
-  words.written(7);
+  words.kept(Keeping::record, 7);
   CHECK(said(words) == "bc");
   CHECK_FALSE(words.hold(word("d")));
-  words.wait_for(7);
+  words.wait_for(Keeping::record, 7);
   CHECK_FALSE(words.hold(word("e")));
 }
 
 TEST_CASE("nothing overtakes a word that is about to be said") {
   HeldWords words;
-  words.wait_for(1);
+  words.wait_for(Keeping::record, 1);
   CHECK(words.hold(word("a")));
   CHECK(words.hold(word("b")));
-  words.written(1);
-  CHECK(std::get<coordinator::HangUp>(*words.next()).reason == "a");
+  words.kept(Keeping::record, 1);
+  CHECK(words.next());
   CHECK(words.hold(word("c")));
   CHECK(said(words) == "bc");
 }
 
+TEST_CASE("what workers are told keeps its place among the words, and its bytes are known") {
+  HeldWords words;
+  const LinkId link{7};
+  CHECK_FALSE(words.hold(link, "now"));
+  words.wait_for(Keeping::standby, 3);
+  CHECK(words.hold(link, "one"));
+  CHECK(words.hold(word("a")));
+  CHECK(words.hold(link, "three"));
+  CHECK(words.bytes_for(link) == 8);
+  words.kept(Keeping::standby, 3);
+  CHECK(said(words) == "oneathree");
+  CHECK(words.bytes_for(link) == 0);
+  CHECK_FALSE(words.holds());
+}
+
+TEST_CASE("a word waits for everybody who keeps something, each of whom has numbers of its own") {
+  HeldWords words;
+  words.wait_for(Keeping::record, 5);
+  words.wait_for(Keeping::standby, 1000);
+  CHECK(words.hold(word("a")));
+  words.kept(Keeping::record, 5);
+  CHECK(said(words).empty());
+  words.wait_for(Keeping::log, 2);
+  CHECK(words.hold(word("b")));
+  words.kept(Keeping::standby, 1000);
+  CHECK(said(words) == "a");
+  words.kept(Keeping::log, 2);
+  CHECK(said(words) == "b");
+}
+
+TEST_CASE("what nobody will hear is dropped, and nothing waits for it") {
+  HeldWords words;
+  words.wait_for(Keeping::standby, 5);
+  CHECK(words.hold(LinkId{1}, "x"));
+  words.drop_all();
+  CHECK(words.bytes_for(LinkId{1}) == 0);
+  CHECK_FALSE(words.hold(word("a")));
+}
+
 TEST_CASE("numbers are written in order, and an older one is no news") {
   HeldWords words;
-  words.written(9);
-  words.written(3);
-  words.wait_for(9);
+  words.kept(Keeping::record, 9);
+  words.kept(Keeping::record, 3);
+  words.wait_for(Keeping::record, 9);
   CHECK_FALSE(words.hold(word("a")));
-  words.wait_for(10);
+  words.wait_for(Keeping::record, 10);
   CHECK(words.hold(word("b")));
 }

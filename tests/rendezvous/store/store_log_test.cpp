@@ -55,6 +55,7 @@ TEST_CASE("what was written is read again, wherever it is cut") {
   log.decided(ConnectionId{7}, 100);
   log.listed(ConnectionId{7}, 1, "reply");
   log.abandoned(ConnectionId{7});
+  log.add({.kind = Kind::renamed, .client = ConnectionId{7}, .place = 8, .count = 1});
   log.add({.kind = Kind::taken,
            .node = GroupRank{3},
            .stream = link::StreamId{2},
@@ -73,7 +74,7 @@ TEST_CASE("what was written is read again, wherever it is cut") {
       "2 7 0.0 0 0 0 |" + std::string(300, 'x'),
       "3 7 0.0 0 100 0 |",
       "4 7 0.0 0 1 0 |reply",
-      "8 7 0.0 0 0 0 |",
+      "8 7 0.0 0 0 0 |", "9 7 0.0 8 1 0 |",
       "5 0 3.2 1125899906842624 0 0 |",
       "6 7 0.0 0 0 0 |",
       "22 0 3.2 5 6 1 |out"};

@@ -64,7 +64,7 @@ class ReplayedProcess : public StoreHost {
   void decide() {
     connections.with_sessions(
         [this](StoreSessions& sessions) { sessions.keep_journal(listener.value, &log); });
-    routes_.keep_log(replayed_job, log);
+    routes_.keep_log(replayed_job, &log);
     has_log_ = true;
   }
   void read() {

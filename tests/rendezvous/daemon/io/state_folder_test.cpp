@@ -68,7 +68,8 @@ std::vector<std::string> records_in(const std::string& path) {
   Daemon next;
   REQUIRE(next.open(path));
   std::vector<std::string> records;
-  for (auto& [number, record] : next.folder->take_found()) records.push_back(std::move(record));
+  for (auto& [number, record, log] : next.folder->take_found())
+    records.push_back(std::move(record));
   return records;
 }
 
@@ -89,7 +90,7 @@ TEST_CASE(
     if (pid == 0) {
       Daemon daemon;
       if (!daemon.open(place.path)) ::_exit(1);
-      for (const auto& [number, record] : daemon.folder->take_found()) {
+      for (const auto& [number, record, log] : daemon.folder->take_found()) {
         daemon.folder->adopt(number, "j");
       }
       for (int word = 0; word <= run; ++word) {

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+// The logs of the stores of all jobs whose workers come through links, for whoever keeps them: a
+// folder, another cpprund, or both. A keeper has of each job what was written down since its round
+// began, or since an image that was made for it; so whatever it is lost of its own, it asks for
+// another one. Where nobody keeps anything nothing is written.
+
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+
+#include "rendezvous/coordinator/io/store_image.h"
+#include "rendezvous/coordinator/io/store_replay.h"
+#include "rendezvous/coordinator/io/stream_routes.h"
+#include "rendezvous/store/store_log.h"
+
+namespace cpprun {
+
+// It is called in order, and from within the calls of StoreLogs.
+class LogKeeper {
+ public:
+  virtual ~LogKeeper() = default;
+  // What follows is of that round. What it had of the job before is of no use once this is whole.
+  virtual void begin_log(const std::string& job, RoundNumber round) = 0;
+  virtual void add_log(const std::string& job, std::string_view bytes) = 0;
+  // Somebody could go on with what it has of the job now, and with whatever is added from now on.
+  virtual void log_is_whole(const std::string& job) = 0;
+  // Somebody goes on with what it has of the job, whole; false: it has nothing of it, or not all.
+  virtual bool go_on_log(const std::string& job) = 0;
+  // There is nothing to go on with any more.
+  virtual void end_log(const std::string& job) = 0;
+};
+
+class StoreLogs {
+ public:
+  struct Callbacks {
+    // Of a job that has a store.
+    std::function<ListenerId(const std::string& job)> listener_of;
+    std::function<const Store&(const std::string& job)> store_of;
+    // To be called when everything else that has come was looked at.
+    std::function<void(std::function<void()>)> soon;
+  };
+  StoreLogs(ConnectionSet& connections, StreamRoutes& routes, Callbacks callbacks)
+      : connections_(connections), routes_(routes), callbacks_(std::move(callbacks)) {}
+  ~StoreLogs();
+  StoreLogs(const StoreLogs&) = delete;
+  StoreLogs& operator=(const StoreLogs&) = delete;
+
+  // It keeps all of them from now on, or none any more. It outlives this, or is taken away.
+  void attach(LogKeeper& keeper);
+  void detach(LogKeeper& keeper);
+  // It has lost what it had of that job: an image is made.
+  void renew(LogKeeper& keeper, const std::string& job);
+
+  // A round of that job begins, on an empty store.
+  void begin(const std::string& job, RoundNumber round);
+  // It goes on with what another process has written down.
+  void go_on(const std::string& job, RoundNumber round, const StoreReplay& replay);
+  void end(const std::string& job);
+
+  // Where a job's clients are written down; null: nowhere.
+  StoreLog* log_of(const std::string& job);
+  // Brings to the keepers what was written down of that job, or of all.
+  void flush(const std::string& job);
+  void flush();
+
+ private:
+  struct Log {
+    RoundNumber round{};
+    StoreLog log;
+    std::set<LogKeeper*> live;         // that have all of it
+    std::set<LogKeeper*> wants_image;  // that have nothing of it yet
+    std::optional<StoreImage> image;
+    std::set<LogKeeper*> image_for;
+    std::string since_image;  // what was written down since it began
+  };
+  void take_down(const std::string& job, Log& log);
+  void flush(const std::string& job, Log& log);
+  void make_images(const std::string& job, Log& log);
+  void go_on_soon();
+  void go_on_with_images();
+  void go_on_with_image(const std::string& job, Log& log);
+
+  ConnectionSet& connections_;
+  StreamRoutes& routes_;
+  const Callbacks callbacks_;
+  std::set<LogKeeper*> keepers_;
+  std::map<std::string, std::unique_ptr<Log>> logs_;  // of the rounds that run
+  bool is_going_on_ = false;
+  std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
+};
+
+}  // namespace cpprun

@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "rendezvous/daemon/io/log_ring.h"
+
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <new>
+
+#include "proto/text.h"
+
+namespace cpprun {
+
+namespace {
+
+struct Head {
+  std::uint64_t kind = 0;
+  std::uint64_t number = 0;
+  std::uint64_t generation = 0;
+  std::uint64_t ticket = 0;
+  std::uint64_t size = 0;
+};
+
+// Before the bytes of the ring; they begin on a page.
+constexpr std::size_t shared_bytes = 4096;
+
+}  // namespace
+
+Result<std::unique_ptr<LogRing>> LogRing::make(std::size_t bytes) {
+  void* const memory = ::mmap(nullptr, shared_bytes + bytes, PROT_READ | PROT_WRITE,
+                              MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (memory == MAP_FAILED) return failure(errno_text(errno));
+  return std::unique_ptr<LogRing>(new LogRing(memory, bytes));
+}
+
+LogRing::LogRing(void* memory, std::size_t bytes)
+    : shared_(new(memory) Shared{}),
+      bytes_(static_cast<char*>(memory) + shared_bytes),
+      size_(bytes) {
+  static_assert(sizeof(Shared) <= shared_bytes);
+}
+
+LogRing::~LogRing() {
+  (void)::munmap(shared_, shared_bytes + size_);  // what was mapped can be unmapped
+}
+
+void LogRing::copy_in(std::uint64_t at, const void* from, std::size_t count) {
+  const std::size_t place = at % size_;
+  const std::size_t first = std::min(count, size_ - place);
+  std::memcpy(bytes_ + place, from, first);
+  std::memcpy(bytes_, static_cast<const char*>(from) + first, count - first);
+}
+
+void LogRing::copy_out(std::uint64_t at, void* to, std::size_t count) const {
+  const std::size_t place = at % size_;
+  const std::size_t first = std::min(count, size_ - place);
+  std::memcpy(to, bytes_ + place, first);
+  std::memcpy(static_cast<char*>(to) + first, bytes_, count - first);
+}
+
+LogRing::Put LogRing::put(const Entry& entry, std::string_view bytes) {
+  const std::uint64_t written = shared_->written.load(std::memory_order_relaxed);
+  const std::uint64_t held = written - shared_->taken.load(std::memory_order_acquire);
+  if (size_ - held < sizeof(Head) + bytes.size()) return Put::full;
+  const Head head{entry.kind, entry.number, entry.generation, entry.ticket, bytes.size()};
+  copy_in(written, &head, sizeof head);
+  copy_in(written + sizeof head, bytes.data(), bytes.size());
+  // Only now is it there, all of it. In one order with `taken`, so that one of the two sees the
+  // other: either this side wakes the reader, or the reader has seen this entry.
+  shared_->written.store(written + sizeof head + bytes.size(), std::memory_order_seq_cst);
+  return shared_->taken.load(std::memory_order_seq_cst) == written ? Put::wake : Put::quiet;
+}
+
+bool LogRing::is_empty() const {
+  return shared_->written.load(std::memory_order_seq_cst) ==
+         shared_->taken.load(std::memory_order_seq_cst);
+}
+
+void LogRing::set_incomplete(bool is_incomplete) {
+  shared_->incomplete.store(is_incomplete ? 1 : 0, std::memory_order_seq_cst);
+}
+
+bool LogRing::is_incomplete() const {
+  return shared_->incomplete.load(std::memory_order_seq_cst) != 0;
+}
+
+std::optional<LogRing::Entry> LogRing::next() const {
+  const std::uint64_t taken = shared_->taken.load(std::memory_order_relaxed);
+  if (shared_->written.load(std::memory_order_seq_cst) == taken) return std::nullopt;
+  Head head;
+  copy_out(taken, &head, sizeof head);
+  Entry entry{.kind = head.kind,
+              .number = head.number,
+              .generation = head.generation,
+              .ticket = head.ticket,
+              .bytes = std::string(head.size, '\0')};
+  copy_out(taken + sizeof head, entry.bytes.data(), head.size);
+  return entry;
+}
+
+void LogRing::drop() {
+  const std::uint64_t taken = shared_->taken.load(std::memory_order_relaxed);
+  Head head;
+  copy_out(taken, &head, sizeof head);
+  shared_->taken.store(taken + sizeof head + head.size, std::memory_order_seq_cst);
+}
+
+}  // namespace cpprun

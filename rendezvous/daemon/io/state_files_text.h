@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+// What a folder holds, as text from the process that has read it to the one that has asked.
+
+#include <string>
+#include <string_view>
+
+#include "proto/result.h"
+#include "rendezvous/daemon/io/state_writer.h"
+
+namespace cpprun {
+
+std::string text_of(const Result<StateFiles>& read);
+// Whoever read may have been ended in the middle: then it counts as not read at all.
+Result<StateFiles> state_files_of(std::string_view text);
+
+}  // namespace cpprun

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+// The file in which the log of one round's store lies (--state): a line that says what it is, and
+// behind it chunks as they were handed over.
+//
+//   cpprund-log 1 ROUND SYNCED BOOT\n   SYNCED: 1 where each chunk was on the disk before anybody
+//                                       heard of it, else 0; BOOT: of which life of the machine
+//   u8 kind, u32 bytes, u32 CRC-32 (ISO-HDLC, of kind and bytes), bytes …       little-endian
+//
+// What is cut off at the end was not handed over in full, or not written; everything before it
+// counts. Whether anything may be missing there is said by the last chunk: who writes ends each
+// log with one of kind `end`, unless it was ended itself.
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "proto/ids.h"
+#include "rendezvous/daemon/state_file.h"
+
+namespace cpprun {
+
+enum class LogChunk : std::uint8_t {
+  bytes = 1,  // of a StoreLog
+  whole = 2,  // somebody could go on from here
+  end = 3,    // nothing was handed over after this
+  again = 4,  // somebody goes on with it
+};
+
+std::string log_file_head(RoundNumber round, bool is_synced, std::string_view boot);
+std::string log_chunk(LogChunk kind, std::string_view bytes);
+
+struct LogFile {
+  RoundNumber round{};
+  bool is_synced = false;
+  std::string boot = {};
+  bool is_whole = false;     // a log that somebody can go on with, and not the half of an image
+  bool has_end = false;      // nothing that was handed over is missing
+  std::string bytes;         // of all chunks
+  std::uint64_t cut_at = 0;  // where the last chunk is cut off; 0: nowhere
+  std::uint64_t size = 0;    // bytes of the file that count
+};
+// Fails with a clause that completes "FILE …", as record_of_state_file() does: where it is damaged
+// in the middle, it says at which byte, and how many lie behind it.
+tl::expected<LogFile, NoState> read_log_file(std::string_view file);
+
+}  // namespace cpprun

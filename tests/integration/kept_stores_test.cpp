@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// A cpprund that keeps the stores of its jobs (--state, --store=local): whoever asks them something
+// waits a moment while the daemon is killed and begun anew, and notices nothing else.
+
+#include <doctest/doctest.h>
+#include <signal.h>
+
+#include <fstream>
+#include <memory>
+
+#include "tests/integration/cluster.h"
+
+using namespace cpprun::integration;
+
+namespace {
+
+// On host 0, where no node of a job runs, with a folder that outlives it.
+struct Site {
+  Site() : cluster(3, "2") { cluster.workers = "2"; }
+
+  std::unique_ptr<Command> daemon(const Words& more = {}) const {
+    Words words = {from_build("CPPRUND"), "--host=" + Hosts::address(0), "--port=29500",
+                   "--state=" + state.path(), "--status-access=none"};
+    words.insert(words.end(), more.begin(), more.end());
+    auto begun = std::make_unique<Command>(cluster.hosts.on(0, words), cluster.options());
+    begun->expect_out("\n");
+    return begun;
+  }
+  std::unique_ptr<Command> node(int host, const Words& does) const {
+    Words program = {from_build("CPPRUN_STORE_WORKER")};
+    program.insert(program.end(), does.begin(), does.end());
+    return std::make_unique<Command>(cluster.node(host, {"--store=local"}, program),
+                                     cluster.options());
+  }
+  std::string log_file() const {
+    for (const std::string& name : state.entries()) {
+      if (name.ends_with(".log")) return state.path() + "/" + name;
+    }
+    return {};
+  }
+  void expect_nothing_left() const {
+    cluster.expect_nothing_left();
+    CHECK(state.entries() == std::vector<std::string>{"lock"});
+  }
+  Cluster cluster;
+  Folder state;
+};
+
+void kill_at_once(Command& daemon) {
+  daemon.signal(SIGKILL);
+  CHECK(daemon.wait_for_exit() == 137);
+}
+
+void end_daemon(Command& daemon) {
+  daemon.expect_err("job \"cluster\" is over");
+  daemon.signal(SIGTERM);
+  CHECK(daemon.wait().code == 0);
+}
+
+// Adds and says how far all of them have come, so many times, and meets the others then.
+Words adds_in(int steps) {
+  Words words;
+  for (int step = 0; step < steps; ++step) {
+    for (const char* const word : {"add", "sum", "300", "set", "last", "value", "count", "sum"}) {
+      words.emplace_back(word);
+    }
+  }
+  for (const char* const word : {"meet", "all", "count", "sum"}) words.emplace_back(word);
+  return words;
+}
+
+}  // namespace
+
+TEST_CASE("no worker notices that its daemon is killed and begun anew, and no answer is lost") {
+  const Site site;
+  if (!site.cluster.hosts.why_not().empty()) return skip(site.cluster.hosts.why_not());
+  auto daemon = site.daemon();
+  constexpr int steps = 12;
+  const auto first = site.node(1, adds_in(steps));
+  const auto second = site.node(2, adds_in(steps));
+  for (std::size_t kills = 1; kills <= 8; ++kills) {
+    first->expect_out("sum is ", 2 * kills);
+    kill_at_once(*daemon);
+    daemon = site.daemon();
+  }
+  for (Command* const each : {first.get(), second.get()}) {
+    const auto ended = each->wait();
+    CHECK(ended.code == 0);
+    // Two workers of this node, each of which was told last how often all four have added.
+    CHECK(count(ended.out, "sum is " + std::to_string(4 * steps * 300) + "\n") >= 2);
+    CHECK_FALSE(contains(ended.err, "ending the workers"));
+  }
+  end_daemon(*daemon);
+  site.expect_nothing_left();
+}
+
+TEST_CASE("the same where what is told is on the disk before") {
+  const Site site;
+  if (!site.cluster.hosts.why_not().empty()) return skip(site.cluster.hosts.why_not());
+  auto daemon = site.daemon({"--state-sync"});
+  const auto first = site.node(1, adds_in(2));
+  const auto second = site.node(2, adds_in(2));
+  first->expect_out("sum is ", 2);
+  kill_at_once(*daemon);
+  daemon = site.daemon({"--state-sync"});
+  for (Command* const each : {first.get(), second.get()}) {
+    const auto ended = each->wait();
+    CHECK(ended.code == 0);
+    CHECK(count(ended.out, "sum is 2400\n") >= 2);
+  }
+  end_daemon(*daemon);
+  site.expect_nothing_left();
+}
+
+TEST_CASE("whoever waits for a key is answered by the daemon that comes after") {
+  const Site site;
+  if (!site.cluster.hosts.why_not().empty()) return skip(site.cluster.hosts.why_not());
+  auto daemon = site.daemon();
+  const Words before = {"add", "here", "1", "count", "here"};
+  Words waits = before;
+  for (const char* const word : {"get", "go"}) waits.emplace_back(word);
+  Words comes = before;
+  for (const char* const word : {"add", "on the way", "4000", "set", "go", "x"}) {
+    comes.emplace_back(word);
+  }
+  const auto first = site.node(1, waits);
+  const auto second = site.node(2, comes);
+  first->expect_out("here is ", 2);
+  second->expect_out("here is ", 2);
+  kill_at_once(*daemon);
+  daemon = site.daemon();
+  daemon->signal(SIGTERM);  // As for an upgrade.
+  CHECK(daemon->wait().code == 0);
+  daemon = site.daemon();
+  for (Command* const each : {first.get(), second.get()}) CHECK(each->wait().code == 0);
+  CHECK(count(first->out(), "go is x\n") == 2);
+  end_daemon(*daemon);
+  site.expect_nothing_left();
+}
+
+TEST_CASE("a damaged log is told with its place, and the round begins anew on an empty store") {
+  const Site site;
+  if (!site.cluster.hosts.why_not().empty()) return skip(site.cluster.hosts.why_not());
+  auto daemon = site.daemon();
+  const Words does = {"find", "old", "meet", "all", "set", "old", "1", "get", "wait"};
+  const auto first = site.node(1, does);
+  const auto second = site.node(2, does);
+  expect_each({first.get(), second.get()}, "old is nothing\n", 2);
+  daemon->signal(SIGTERM);
+  CHECK(daemon->wait().code == 0);
+  std::fstream file(site.log_file(), std::ios::in | std::ios::out | std::ios::binary);
+  REQUIRE(file);
+  file.seekp(80);
+  file.put('\x7f');
+  file.close();
+  daemon = site.daemon();
+  daemon->expect_err("is damaged: what stands at byte");
+  daemon->expect_err("the store of its job is lost, and its round begins anew");
+  expect_each({first.get(), second.get()}, "old is nothing\n", 4);
+  end_all(*first, {second.get()});
+  end_daemon(*daemon);
+  site.expect_nothing_left();
+}

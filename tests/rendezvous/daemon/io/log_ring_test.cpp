@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "rendezvous/daemon/io/log_ring.h"
+
+#include <doctest/doctest.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <string>
+
+using namespace cpprun;
+
+namespace {
+
+std::unique_ptr<LogRing> ring_of(std::size_t bytes) {
+  auto ring = LogRing::make(bytes);
+  REQUIRE(ring);
+  return *std::move(ring);
+}
+
+LogRing::Entry entry_of(std::uint64_t ticket) {
+  return {.kind = 2, .number = 7, .generation = 3, .ticket = ticket};
+}
+
+}  // namespace
+
+TEST_CASE("what was put comes out in order, however often the ring goes round") {
+  const auto ring = ring_of(1024);
+  std::uint64_t put = 0;
+  std::uint64_t taken = 0;
+  for (int turn = 0; turn < 1000; ++turn) {
+    for (int count = turn % 4; count > 0; --count) {
+      const std::string bytes(put * 37 % 150, static_cast<char>('a' + put % 26));
+      if (ring->put(entry_of(put), bytes) != LogRing::Put::full) ++put;
+    }
+    if (const auto entry = ring->next()) {
+      CHECK(entry->ticket == taken);
+      CHECK(entry->number == 7);
+      CHECK(entry->generation == 3);
+      CHECK(entry->bytes == std::string(taken * 37 % 150, static_cast<char>('a' + taken % 26)));
+      ring->drop();
+      ++taken;
+    }
+  }
+  CHECK(taken > 500);
+}
+
+TEST_CASE("whoever had taken everything is to be woken, and nobody else") {
+  const auto ring = ring_of(1024);
+  CHECK(ring->put(entry_of(1), "a") == LogRing::Put::wake);
+  CHECK(ring->put(entry_of(2), "b") == LogRing::Put::quiet);
+  ring->drop();
+  CHECK(ring->put(entry_of(3), "c") == LogRing::Put::quiet);
+  ring->drop();
+  ring->drop();
+  CHECK(ring->is_empty());
+  CHECK(ring->put(entry_of(4), "d") == LogRing::Put::wake);
+}
+
+TEST_CASE("what does not fit is not put, and what is there stays as it is") {
+  const auto ring = ring_of(256);
+  CHECK(ring->put(entry_of(1), std::string(100, 'x')) == LogRing::Put::wake);
+  CHECK(ring->put(entry_of(2), std::string(100, 'y')) == LogRing::Put::full);
+  CHECK(ring->next()->bytes == std::string(100, 'x'));
+  ring->drop();
+  CHECK_FALSE(ring->next());
+  CHECK(ring->put(entry_of(3), std::string(300, 'z')) == LogRing::Put::full);
+  CHECK_FALSE(ring->is_incomplete());
+  ring->set_incomplete(true);
+  CHECK(ring->is_incomplete());
+}
+
+TEST_CASE("what another process has put is there when it was killed in the next moment") {
+  const auto ring = ring_of(1 << 20);
+  for (std::uint64_t run = 1; run <= 50; ++run) {
+    const pid_t pid = ::fork();
+    REQUIRE(pid >= 0);
+    if (pid == 0) {
+      (void)ring->put(entry_of(run), std::string(run * 100, 'x'));
+      ::kill(::getpid(), SIGKILL);
+    }
+    int status = 0;
+    REQUIRE(::waitpid(pid, &status, 0) == pid);
+    const auto entry = ring->next();
+    REQUIRE(entry);
+    CHECK(entry->ticket == run);
+    CHECK(entry->bytes.size() == run * 100);
+    ring->drop();
+  }
+}

@@ -1,0 +1,282 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The logs of stores in a real folder, and the process that writes them.
+
+#include <doctest/doctest.h>
+#include <signal.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+
+#include "rendezvous/daemon/io/state_folder.h"
+
+using namespace cpprun;
+using namespace std::chrono_literals;
+namespace fs = std::filesystem;
+
+namespace {
+
+struct Place {
+  Place() {
+    path = (fs::temp_directory_path() / "cpprun-logs-XXXXXX").string();
+    REQUIRE(::mkdtemp(path.data()) != nullptr);
+  }
+  ~Place() { fs::remove_all(path); }
+  std::vector<std::string> logs() const {
+    std::vector<std::string> names;
+    for (const auto& entry : fs::directory_iterator(path)) {
+      if (entry.path().extension() == ".log") names.push_back(entry.path().filename());
+    }
+    std::ranges::sort(names);
+    return names;
+  }
+  std::string path;
+};
+
+struct Daemon {
+  bool open(const std::string& path, bool syncs = false) {
+    auto opened = StateFolder::open(
+        io, side, {.path = path, .patience = 10s, .syncs = syncs},
+        [this](LogLevel, const std::string& sentence) { said.push_back(sentence); });
+    if (!opened) refusal = opened.error().reason;
+    if (!opened) return false;
+    folder = *std::move(opened);
+    folder->on_logs({.failed = [this](const std::string& job,
+                                      const std::string& why) { failed = job + ": " + why; },
+                     .written = [this](std::uint64_t ticket) { written = ticket; }});
+    return true;
+  }
+  // A job with a log of its round that can be gone on with.
+  std::uint64_t begin(const std::string& job) {
+    folder->keep(job, "record");
+    const std::uint64_t generation = folder->new_generation();
+    const std::string head = log_file_head(RoundNumber{5}, folder->syncs(), folder->boot());
+    CHECK(folder->put_log(LogOrder::begin, job, generation, head));
+    CHECK(folder->put_log(LogOrder::whole, job, generation, {}));
+    return generation;
+  }
+  template <class Holds>
+  bool until(const Holds& holds) {
+    const auto deadline = std::chrono::steady_clock::now() + 20s;
+    while (!holds() && std::chrono::steady_clock::now() < deadline) io.run_for(2ms);
+    return holds();
+  }
+  asio::io_context io;
+  SideProcesses side;
+  std::vector<std::string> said;
+  std::string failed;
+  std::string refusal;
+  std::uint64_t written = 0;
+  std::unique_ptr<StateFolder> folder;
+};
+
+std::optional<StateFolder::FoundLog> log_found(const std::string& path) {
+  Daemon next;
+  REQUIRE_MESSAGE(next.open(path), next.refusal);
+  auto found = next.folder->take_found();
+  REQUIRE(found.size() == 1);
+  return found[0].log;
+}
+
+// Does that in a process which is killed in the next moment.
+template <class Work>
+void killed_after(const Work& work) {
+  const pid_t pid = ::fork();
+  REQUIRE(pid >= 0);
+  if (pid == 0) {
+    work();
+    ::kill(::getpid(), SIGKILL);
+  }
+  int status = 0;
+  REQUIRE(::waitpid(pid, &status, 0) == pid);
+  REQUIRE(WIFSIGNALED(status));
+}
+
+}  // namespace
+
+TEST_CASE("a log is whole after a SIGKILL in the next moment") {
+  const Place place;
+  for (int run = 1; run <= 30; ++run) {
+    killed_after([&] {
+      Daemon daemon;
+      if (!daemon.open(place.path)) ::_exit(1);
+      for (const auto& found : daemon.folder->take_found()) daemon.folder->adopt(found.number, "j");
+      const auto generation = daemon.begin("j");
+      for (int word = 0; word < run * 10; ++word) {
+        daemon.folder->put_log(LogOrder::add, "j", generation, std::to_string(word) + ",");
+      }
+    });
+    const auto log = log_found(place.path);
+    REQUIRE(log);
+    CHECK(log->round == RoundNumber{5});
+    const std::string last = std::to_string(run * 10 - 1) + ",";
+    CHECK(log->bytes.substr(log->bytes.size() - last.size()) == last);
+    CHECK(std::ranges::count(log->bytes, ',') == run * 10);
+    CHECK(place.logs().size() == 1);
+  }
+}
+
+TEST_CASE("a log whose writer was killed as well may lack something, and is not gone on with") {
+  const Place place;
+  {
+    Daemon daemon;
+    REQUIRE(daemon.open(place.path));
+    const auto generation = daemon.begin("j");
+    daemon.folder->put_log(LogOrder::add, "j", generation, "x");
+    CHECK(daemon.until([&] { return daemon.written > 0 && daemon.folder->is_settled(); }));
+    ::kill(daemon.folder->writer(), SIGKILL);
+    CHECK(daemon.until([&] { return !daemon.folder->is_durable(); }));
+  }
+  CHECK_FALSE(log_found(place.path));
+}
+
+TEST_CASE("half an image is nothing; what was whole before it is, until the next one is") {
+  const Place place;
+  killed_after([&] {
+    Daemon daemon;
+    if (!daemon.open(place.path)) ::_exit(1);
+    const auto first = daemon.begin("j");
+    daemon.folder->put_log(LogOrder::add, "j", first, "first");
+    const auto second = daemon.folder->new_generation();
+    const std::string head = log_file_head(RoundNumber{5}, false, daemon.folder->boot());
+    daemon.folder->put_log(LogOrder::begin, "j", second, head);
+    daemon.folder->put_log(LogOrder::add, "j", second, "image");
+  });
+  // The first was not ended, as nothing more was written to it: it lacks what came later.
+  CHECK_FALSE(log_found(place.path));
+}
+
+TEST_CASE("a log is gone on with by one daemon after the other, and lacks nothing") {
+  const Place place;
+  killed_after([&] {
+    Daemon daemon;
+    if (!daemon.open(place.path)) ::_exit(1);
+    daemon.folder->put_log(LogOrder::add, "j", daemon.begin("j"), "a");
+  });
+  for (const char* const word : {"b", "c", "d"}) {
+    killed_after([&] {
+      Daemon daemon;
+      if (!daemon.open(place.path)) ::_exit(1);
+      const auto found = daemon.folder->take_found().at(0);
+      daemon.folder->adopt(found.number, "j");
+      const auto& log = *found.log;
+      daemon.folder->put_log(LogOrder::again, "j", log.generation, std::to_string(log.size));
+      daemon.folder->put_log(LogOrder::add, "j", log.generation, word);
+    });
+  }
+  // One that goes on with it, and is killed with its writer, has left nothing to go on with.
+  {
+    Daemon daemon;
+    REQUIRE(daemon.open(place.path));
+    const auto found = daemon.folder->take_found().at(0);
+    REQUIRE(found.log);
+    CHECK(found.log->bytes == "abcd");
+    daemon.folder->adopt(found.number, "j");
+    const auto ticket = daemon.folder->put_log(LogOrder::again, "j", found.log->generation,
+                                               std::to_string(found.log->size));
+    CHECK(daemon.until([&] { return daemon.written >= *ticket; }));
+    ::kill(daemon.folder->writer(), SIGKILL);
+    CHECK(daemon.until([&] { return !daemon.folder->is_durable(); }));
+  }
+  CHECK_FALSE(log_found(place.path));
+}
+
+TEST_CASE("the log of a job goes with it, and so does the one before the last") {
+  const Place place;
+  Daemon daemon;
+  REQUIRE(daemon.open(place.path));
+  (void)daemon.begin("j");
+  const auto generation = daemon.begin("j");
+  const auto ticket = daemon.folder->put_log(LogOrder::add, "j", generation, "x");
+  REQUIRE(ticket);
+  CHECK(daemon.until([&] { return daemon.written >= *ticket; }));
+  CHECK(place.logs() == std::vector<std::string>{"job-1.2.log"});
+  const auto last = daemon.folder->put_log(LogOrder::gone, "j", generation, {});
+  CHECK(daemon.until([&] { return daemon.written >= *last; }));
+  CHECK(place.logs().empty());
+}
+
+TEST_CASE("what is synced is told when it is on the disk, and a later boot goes on with it") {
+  const Place place;
+  {
+    Daemon daemon;
+    REQUIRE(daemon.open(place.path, true));
+    const auto generation = daemon.begin("j");
+    const auto ticket = daemon.folder->put_log(LogOrder::add, "j", generation, "x");
+    REQUIRE(ticket);
+    CHECK(daemon.until([&] { return daemon.written >= *ticket; }));
+    CHECK(daemon.until([&] { return daemon.folder->is_settled(); }));
+    ::kill(daemon.folder->writer(), SIGKILL);
+    CHECK(daemon.until([&] { return !daemon.folder->is_durable(); }));
+  }
+  // In this life of the machine a writer would have said the end.
+  CHECK_FALSE(log_found(place.path));
+  const fs::path file = fs::path(place.path) / place.logs().at(0);
+  std::ifstream in(file, std::ios::binary);
+  std::string bytes((std::istreambuf_iterator<char>(in)), {});
+  const auto boot = bytes.find(' ', bytes.find(" 5 1") + 3) + 1;
+  bytes.replace(boot, bytes.find('\n') - boot, "another");
+  std::ofstream(file, std::ios::binary) << bytes;
+  const auto log = log_found(place.path);
+  REQUIRE(log);
+  CHECK(log->bytes == "x");
+}
+
+TEST_CASE("a disk that is full is told, and the log is not found") {
+  const Place place;
+  killed_after([&] {
+    Daemon daemon;
+    // Of the writer, which is a child.
+    const rlimit limit{2000, 2000};
+    (void)::signal(SIGXFSZ, SIG_IGN);
+    if (::setrlimit(RLIMIT_FSIZE, &limit) != 0 || !daemon.open(place.path)) ::_exit(1);
+    const auto generation = daemon.begin("j");
+    daemon.folder->put_log(LogOrder::add, "j", generation, std::string(10'000, 'x'));
+    if (!daemon.until([&] { return daemon.failed == "j: File too large"; })) ::_exit(2);
+  });
+  CHECK_FALSE(log_found(place.path));
+  CHECK(place.logs().empty());
+}
+
+TEST_CASE("what is damaged in the middle is told with its place, and the job goes on without") {
+  const Place place;
+  killed_after([&] {
+    Daemon daemon;
+    if (!daemon.open(place.path)) ::_exit(1);
+    const auto generation = daemon.begin("j");
+    daemon.folder->put_log(LogOrder::add, "j", generation, std::string(1000, 'x'));
+    daemon.folder->put_log(LogOrder::add, "j", generation, std::string(1000, 'y'));
+  });
+  // Until the writer has written all.
+  { CHECK(log_found(place.path)); }
+  const fs::path file = fs::path(place.path) / place.logs().at(0);
+  std::fstream damaged(file, std::ios::in | std::ios::out | std::ios::binary);
+  damaged.seekp(600);
+  damaged.put('z');
+  damaged.close();
+  Daemon next;
+  REQUIRE(next.open(place.path));
+  CHECK_FALSE(next.folder->take_found().at(0).log);
+  REQUIRE(next.said.size() == 1);
+  CHECK(next.said[0].find("is damaged: what stands at byte") != std::string::npos);
+  CHECK(next.said[0].find("the store of its job is lost, and its round begins anew") !=
+        std::string::npos);
+}
+
+TEST_CASE("a log of a later cpprund is refused") {
+  const Place place;
+  killed_after([&] {
+    Daemon daemon;
+    if (!daemon.open(place.path)) ::_exit(1);
+    (void)daemon.begin("j");
+  });
+  { CHECK(log_found(place.path)); }
+  std::ofstream(fs::path(place.path) / place.logs().at(0)) << "cpprund-log 2 5 0 x\n";
+  Daemon next;
+  CHECK_FALSE(next.open(place.path));
+  CHECK(next.refusal.find("is of version 2, and this cpprund reads version 1: use the cpprund that "
+                          "wrote it, or another folder") != std::string::npos);
+}

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "rendezvous/daemon/log_file.h"
+
+#include <doctest/doctest.h>
+
+#include <string>
+
+using namespace cpprun;
+
+namespace {
+
+std::string file_of(const std::string& first, const std::string& second) {
+  return log_file_head(RoundNumber{7}, false, "b") + log_chunk(LogChunk::bytes, first) +
+         log_chunk(LogChunk::whole, {}) + log_chunk(LogChunk::bytes, second);
+}
+
+}  // namespace
+
+TEST_CASE("what was written is read again, with what is known of its end") {
+  const auto open = read_log_file(file_of("ab", "cd"));
+  REQUIRE(open);
+  CHECK(open->round == RoundNumber{7});
+  CHECK(open->boot == "b");
+  CHECK(open->bytes == "abcd");
+  CHECK(open->is_whole);
+  CHECK_FALSE(open->has_end);
+  CHECK_FALSE(open->is_synced);
+  CHECK(open->cut_at == 0);
+  const auto ended = read_log_file(file_of("ab", "cd") + log_chunk(LogChunk::end, {}));
+  REQUIRE(ended);
+  CHECK(ended->has_end);
+  const auto half =
+      read_log_file(log_file_head(RoundNumber{1}, true, "b") + log_chunk(LogChunk::bytes, "image"));
+  REQUIRE(half);
+  CHECK(half->is_synced);
+  CHECK_FALSE(half->is_whole);
+}
+
+TEST_CASE("a log that goes on after its end has no end") {
+  const auto log = read_log_file(file_of("ab", "cd") + log_chunk(LogChunk::end, {}) +
+                                 log_chunk(LogChunk::bytes, "ef"));
+  REQUIRE(log);
+  CHECK_FALSE(log->has_end);
+  CHECK(log->bytes == "abcdef");
+}
+
+TEST_CASE("an end that is torn anywhere is cut, and what stands before it counts") {
+  const std::string file = file_of("first", "second");
+  const std::size_t last = file.size() - log_chunk(LogChunk::bytes, "second").size();
+  for (std::size_t size = last + 1; size < file.size(); ++size) {
+    const auto log = read_log_file(file.substr(0, size));
+    REQUIRE(log);
+    CHECK(log->bytes == "first");
+    CHECK(log->cut_at == last);
+    CHECK_FALSE(log->has_end);
+  }
+  // The length is there, and the bytes are not those that were written.
+  std::string torn = file;
+  torn.back() = '\0';
+  const auto log = read_log_file(torn);
+  REQUIRE(log);
+  CHECK(log->cut_at == last);
+}
+
+TEST_CASE("a damaged middle is refused, with its place and what lies behind it") {
+  std::string file = file_of("first", "second");
+  const std::size_t at = log_file_head(RoundNumber{7}, false, "b").size();
+  file[at + 9] ^= 1;
+  const auto log = read_log_file(file);
+  REQUIRE_FALSE(log);
+  CHECK(log.error().clause ==
+        "is damaged: what stands at byte 20 is not what was written, and 38 "
+        "bytes lie behind it");
+  CHECK_FALSE(log.error().is_later);
+}
+
+TEST_CASE("what is no log, or a later one's, is said") {
+  CHECK(read_log_file("").error().clause == "is damaged: its first line is not one of cpprund's");
+  CHECK(read_log_file("cpprund-log x").error().clause ==
+        "is damaged: its first line names no version");
+  CHECK(read_log_file("cpprund-log 1 5 7 b\n").error().clause ==
+        "is damaged: its first line is cut off");
+  const auto later = read_log_file("cpprund-log 2 5 0 b\n");
+  REQUIRE_FALSE(later);
+  CHECK(later.error().is_later);
+  CHECK(later.error().clause == "is of version 2, and this cpprund reads version 1");
+}
