@@ -84,7 +84,10 @@ void CoordinatorHost::begin(const Records& before, bool stands_by) {
                             .store_is_local = scenario.stores.has_value()};
   }
   coordinator_.begin(Coordinator{std::move(options)});
-  stores_.begin(scenario.daemon ? std::nullopt : std::optional(job_id(0)));
+  // A log is of no use without a record.
+  if (before.empty()) logs_ = {};
+  stores_.begin(scenario.daemon ? std::nullopt : std::optional(job_id(0)),
+                scenario.daemon ? &logs_ : nullptr);
   nodes_seen_.clear();
   told_done_ = false;
   local_link_.reset();
@@ -116,7 +119,10 @@ void CoordinatorHost::recover(const Records& records) {
           number ? std::stoi(node.join.host.substr(4)) : -1;
     }
     if (number) nodes_seen_[static_cast<std::size_t>(*number)].is_of_another = true;
-    tell(Coordinator::Recovered{*std::move(record), first});
+    auto log = universe_.scenario.stores ? logs_.find(job, record->round) : std::nullopt;
+    const bool has_store = log.has_value();
+    if (has_store) logs_before_[job] = *std::move(log);
+    tell(Coordinator::Recovered{*std::move(record), first, has_store});
   }
 }
 
@@ -274,6 +280,8 @@ void CoordinatorHost::perform(const coordinator::Action& action) {
       return;
     }
     records_[keep->job] = job_record_bytes(record, moment());
+  } else if (const auto* restore = std::get_if<coordinator::RestoreStore>(&action)) {
+    restore_store(restore->job);
   } else if (const auto* show = std::get_if<coordinator::ShowRecord>(&action)) {
     show_record(*show);
   } else if (std::holds_alternative<coordinator::Lead>(action)) {
@@ -283,6 +291,12 @@ void CoordinatorHost::perform(const coordinator::Action& action) {
   } else if (const auto* note = std::get_if<coordinator::Note>(&action)) {
     universe_.trace.line(universe_.time.now(), "coordinator: {}", note->line);
   }
+}
+
+void CoordinatorHost::restore_store(const std::string& job) {
+  const std::string reason = stores_.restore(job, logs_before_.extract(job).mapped());
+  universe_.judge.must(reason.empty(), fmt::format("the log of {} leads nowhere: {}", job, reason));
+  if (!reason.empty()) tell(Coordinator::StoreLost{job, reason});
 }
 
 void CoordinatorHost::perform(const coordinator::HangUp& hang_up) {
@@ -321,6 +335,9 @@ void CoordinatorHost::perform(const coordinator::Say& say) {
     universe_.judge.coordinator_finishes(universe_.scenario.job_of(node), *finish);
   }
   if (const auto* drain = std::get_if<link::Drain>(&say.message)) {
+    universe_.judge.must(!universe_.scenario.stores || !universe_.scenario.daemon ||
+                             !drain->reason.ends_with("the store of the round was lost"),
+                         "a round is broken for a store that was kept");
     universe_.judge.coordinator_breaks(universe_.scenario.job_of(node), *drain);
   }
   if (std::holds_alternative<link::Dismissed>(say.message)) {

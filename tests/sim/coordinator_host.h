@@ -15,6 +15,7 @@
 #include "proto/moment.h"
 #include "rendezvous/coordinator/coordinator.h"
 #include "tests/sim/hosted_stores.h"
+#include "tests/sim/kept_logs.h"
 #include "tests/sim/machine_clock.h"
 #include "tests/sim/network.h"
 #include "tests/sim/universe.h"
@@ -84,6 +85,7 @@ class CoordinatorHost {
   void perform(const coordinator::HangUp& hang_up);
   void perform(const coordinator::Say& say);
   void open_store(const std::string& job);
+  void restore_store(const std::string& job);
   void judge_strangers();
   void judge_time();
   void judge_admission(const Coordinator::Actions& actions);
@@ -114,6 +116,8 @@ class CoordinatorHost {
   HostedStores stores_;
   int stores_opened_ = 0;
   Records records_;
+  KeptLogs logs_;
+  std::map<std::string, std::string> logs_before_;  // of jobs that are to go on
   // For how long nodes were in the rounds of a job, by its number.
   struct NodesSeen {
     std::optional<NodeDuration> at;  // as of then

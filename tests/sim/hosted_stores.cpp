@@ -100,8 +100,8 @@ class HostedStores::Local : public StoreStream, public std::enable_shared_from_t
 
 struct HostedStores::Served {
   explicit Served(HostedStores& stores)
-      : routes(connections, stores.callbacks_of_routes(),
-               stores.universe_.scenario.stores->window) {}
+      : routes(connections, stores.callbacks_of_routes(), stores.universe_.scenario.stores->window),
+        logs(connections, routes, stores.callbacks_of_logs()) {}
 
   std::map<std::string, Job> jobs;
   ConnectionSet connections;
@@ -109,6 +109,7 @@ struct HostedStores::Served {
   std::deque<std::function<void()>> soon;
   std::optional<TimePoint> armed;  // true time
   StreamRoutes routes;
+  StoreLogs logs;
 };
 
 void HostedStores::Local::tell(StreamNews news) {
@@ -123,10 +124,11 @@ HostedStores::HostedStores(Universe& universe, Program& program, Hooks hooks)
 
 HostedStores::~HostedStores() = default;
 
-void HostedStores::begin(const std::optional<std::string>& only) {
+void HostedStores::begin(const std::optional<std::string>& only, LogKeeper* keeper) {
   end();
   if (!universe_.scenario.stores) return;
   served_ = std::make_unique<Served>(*this);
+  if (keeper != nullptr) served_->logs.attach(*keeper);
   if (only) listen(*only);
 }
 
@@ -146,13 +148,30 @@ StreamRoutes::Callbacks HostedStores::callbacks_of_routes() {
               },
           .listener_of = [this](const std::string& job) { return served_->jobs.at(job).listener; },
           .loop = {.has_room = hooks_.has_room,
-                   .send = hooks_.send,
+                   .send =
+                       [this](LinkId link, std::string_view frame) {
+                         served_->logs.flush();
+                         hooks_.send(link, frame);
+                       },
                    .soon =
                        [this](std::function<void()> what) {
                          served_->soon.push_back(std::move(what));
                          look();
                        },
-                   .now = hooks_.now}};
+                   .now = hooks_.now},
+          .log_of = [this](const std::string& job) { return served_->logs.log_of(job); }};
+}
+
+StoreLogs::Callbacks HostedStores::callbacks_of_logs() {
+  return {.listener_of = [this](const std::string& job) { return served_->jobs.at(job).listener; },
+          .store_of = [this](const std::string& job) -> const Store& {
+            return served_->jobs.at(job).host->store();
+          },
+          .soon =
+              [this](std::function<void()> what) {
+                served_->soon.push_back(std::move(what));
+                look();
+              }};
 }
 
 // --- stores --------------------------------------------------------------------------------------
@@ -174,18 +193,43 @@ void HostedStores::open(const std::string& job) {
 void HostedStores::reset(const std::string& job, const std::string& reason) {
   if (!served_) return;
   Job& its = served_->jobs.at(job);
+  its.round.reset();  // what was in it is there no more
+  served_->logs.end(job);
   served_->routes.forget(job);
   served_->connections.close_clients(its.listener, reason);
   served_->connections.close_clients(its.local, reason);
   its.round = hooks_.round_of(job);
+  served_->logs.begin(job, hooks_.coordinator()->find(job)->round().number());
   look();
+}
+
+// As CoordinatorServer does it.
+std::string HostedStores::restore(const std::string& job, const std::string& log) {
+  if (!served_) return "no stores are served";
+  Job& its = served_->jobs.at(job);
+  const RoundNumber round = hooks_.coordinator()->find(job)->round().number();
+  StoreReplay replay({.connections = served_->connections,
+                      .routes = served_->routes,
+                      .listener = its.listener,
+                      .store = its.host->store(),
+                      .job = job,
+                      .round = round});
+  const Result<void> heard = replay.hear(log);
+  replay.end();
+  if (!heard) return heard.error().reason;
+  if (!replay.is_whole()) return "it ends in the middle";
+  its.round = hooks_.round_of(job);
+  served_->logs.go_on(job, round, replay);
+  look();
+  return {};
 }
 
 void HostedStores::close(const std::string& job, const std::string& reason) {
   if (!served_) return;
-  served_->routes.forget(job);
   const auto its = served_->jobs.find(job);
   if (its == served_->jobs.end()) return;
+  served_->logs.end(job);
+  served_->routes.forget(job);
   served_->connections.stop_listening(its->second.listener, reason);
   served_->connections.stop_listening(its->second.local, reason);
   served_->jobs.erase(its);
@@ -197,6 +241,7 @@ void HostedStores::close(const std::string& job, const std::string& reason) {
 std::string HostedStores::hear(LinkId link, const std::string& address, std::string_view frame) {
   if (!served_) return {};
   std::string reason = served_->routes.hear(link, peer_at(address), frame);
+  served_->logs.flush();
   universe_.judge.must(reason.empty(),
                        fmt::format("the coordinator ends the link of {} for a frame of streams: {}",
                                    address, reason));
@@ -289,6 +334,8 @@ void HostedStores::show_stores() {
   Coordinator* const coordinator = hooks_.coordinator();
   for (const auto& [name, job] : served_->jobs) {
     if (!job.round || coordinator == nullptr || !coordinator->knows(name)) continue;
+    // The next one was decided, and is about to be told.
+    if (coordinator->find(name)->round().number() != job.round->second.number) continue;
     Store& store = coordinator->store(name);
     if (store.has_unfinished()) continue;
     const auto ask = [&store](const c10d::Request& request) {

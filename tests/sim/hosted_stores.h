@@ -13,6 +13,7 @@
 #include <string_view>
 
 #include "rendezvous/coordinator/coordinator.h"
+#include "rendezvous/coordinator/io/store_logs.h"
 #include "rendezvous/coordinator/io/stream_routes.h"
 #include "tests/sim/loopback.h"
 #include "tests/sim/universe.h"
@@ -34,13 +35,16 @@ class HostedStores {
   HostedStores(Universe& universe, Program& program, Hooks hooks);
   ~HostedStores();
 
-  // A new coordinator, which hosts that job alone, or none yet.
-  void begin(const std::optional<std::string>& only);
+  // A new coordinator, which hosts that job alone, or none yet. What its stores are told is written
+  // down there; null: nowhere.
+  void begin(const std::optional<std::string>& only, LogKeeper* keeper);
   void end();
 
   void open(const std::string& job);
   void reset(const std::string& job, const std::string& reason);
   void close(const std::string& job, const std::string& reason);
+  // What another coordinator has written down of it. A reason: that leads nowhere.
+  std::string restore(const std::string& job, const std::string& log);
 
   // --- links ---
   std::string hear(LinkId link, const std::string& address, std::string_view frame);
@@ -65,6 +69,7 @@ class HostedStores {
   struct Served;  // what a process has, and loses when it ends
 
   StreamRoutes::Callbacks callbacks_of_routes();
+  StoreLogs::Callbacks callbacks_of_logs();
   void listen(const std::string& job);
   void look();
   void turn();

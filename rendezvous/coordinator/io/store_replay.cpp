@@ -41,11 +41,12 @@ Result<void> StoreReplay::hear(std::string_view bytes) {
   return heard;
 }
 
-// As far as somebody is told something: that is said before it can be taken.
+// As far as somebody is told something: that is said before it can be taken, and before whoever is
+// told is gone.
 Result<void> StoreReplay::go_on(StoreSessions& sessions, bool& has_more) {
   bool has_told = false;
   while (true) {
-    if (has_told && reader_.comes(Kind::taken)) return {};
+    if (has_told && (reader_.comes(Kind::taken) || reader_.comes(Kind::closed))) return {};
     const auto record = reader_.next();
     if (!record) return tl::unexpected<Error>(record.error());
     has_more = record->has_value();

@@ -30,7 +30,7 @@ void* allocate(std::size_t bytes) {
 }  // namespace
 
 // Of this whole program.
-void* operator new(std::size_t bytes) {
+[[gnu::noinline]] void* operator new(std::size_t bytes) {
   if (void* const got = allocate(bytes)) return got;
   throw std::bad_alloc();
 }
