@@ -27,6 +27,11 @@ inline constexpr std::chrono::nanoseconds master_look_pause = 2s;
 inline constexpr std::chrono::nanoseconds lead_search = 5s;
 // Masters of before that are looked for, where one after the other was lost.
 inline constexpr std::size_t masters_looked_for_max = 4;
+// Cppruns of which one leads: more of them do not make it safer, and each of them has to be waited
+// for.
+inline constexpr std::size_t members_max = 7;
+// "host.example.com:29400".
+inline constexpr std::size_t place_bytes_max = 253 + 6;
 // How often a coordinator looks until when its nodes follow it: so many times in a lease. What its
 // watchdog knows is never older.
 inline constexpr int lead_looks_per_lease = 8;

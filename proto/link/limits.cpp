@@ -162,6 +162,35 @@ void limits_of(Check& check, const Led& led) {
   check.number("port", led.port, 1, ports_max);
 }
 
+void limits_of(Check& check, const NotLeading& answer) {
+  sentence(check, "a reason", answer.reason);
+  check.text("an address", answer.address, bounds::place_bytes_max);
+  check.number("port", answer.port, 0, ports_max);
+}
+
+void limits_of(Check& check, const Members& members) {
+  check.count("places", members.places.size(), bounds::members_max);
+  for (const std::string& each : members.places) {
+    check.text("a place", each, bounds::place_bytes_max);
+  }
+  milliseconds(check, "patience_ms", members.patience, bounds::agent_time_max);
+}
+
+void limits_of(Check& check, const Follow& follow) {
+  check.text("a name", follow.name, bounds::host_bytes_max);
+  check.text("a cluster", follow.cluster, bounds::host_bytes_max);
+  check.text("a version", follow.version, bounds::host_bytes_max);
+  check.text("a place", follow.address, bounds::place_bytes_max);
+  check.number("features", follow.features, 0, any);
+}
+
+void limits_of(Check& check, const Leads& leads) {
+  check.text("a name", leads.name, bounds::host_bytes_max);
+  check.text("a cluster", leads.cluster, bounds::host_bytes_max);
+  check.text("a version", leads.version, bounds::host_bytes_max);
+  check.number("features", leads.features, 0, any);
+}
+
 // Each of the numbers has been looked at by the codec.
 void limits_of(Check& check, const Status& status) {
   check.count("workers", status.workers.size(), bounds::local_world_size_max);
@@ -211,11 +240,11 @@ std::optional<std::string> beyond_limits(const Message& message) {
   Check check;
   std::visit(Overloaded{
                  [](const Succeeded&) {},
+                 [](const TakeOver&) {},
                  [&](const Waiting& m) { sentence(check, "a reason", m.reason); },
                  [&](const Refused& m) { sentence(check, "a reason", m.reason); },
                  [&](const Drain& m) { sentence(check, "a reason", m.reason); },
                  [&](const Dismissed& m) { sentence(check, "a reason", m.reason); },
-                 [&](const NotLeading& m) { sentence(check, "a reason", m.reason); },
                  [&](const auto& m) { limits_of(check, m); },
              },
              message);

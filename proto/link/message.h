@@ -101,6 +101,11 @@ struct Join {
   // Its lease in that round has ended, and it is the vote of a node of that round for the standby
   // it is said to: from here on this agent follows nobody else until it hears NotLeading. 0: none.
   RoundNumber vote{};
+  // This agent turns to another cpprund where the one that leads is lost (Members), and has
+  // followed one of that epoch: one of an earlier epoch leads no more. 0: it has followed none that
+  // has any.
+  bool turns = false;
+  std::uint64_t epoch = 0;
   friend bool operator==(const Join&, const Join&) = default;
 };
 
@@ -280,10 +285,23 @@ struct Standby {
 };
 
 // The standby's answer to a join where the coordinator is not lost: that one is to be asked. A vote
-// that came with it was not counted, and never will be. The link is closed after it.
+// that came with it was not counted, and never will be. The link is closed after it. A cpprund that
+// stands by says where the one that leads is met, where it knows that.
 struct NotLeading {
   std::string reason;
+  std::string address = {};
+  int port = 0;
   friend bool operator==(const NotLeading&, const NotLeading&) = default;
+};
+
+// Which cppruns there are, one of which leads: this one, of that epoch. Where it is lost, another
+// one leads, and has the seat of this node: it is to be looked for there, in turns, and for so long
+// the node's workers live on after its lease. To agents that have said `turns`.
+struct Members {
+  std::uint64_t epoch = 0;
+  std::vector<std::string> places = {};  // "10.0.0.1:29400", this one's first
+  Duration patience{};                   // travels in milliseconds
+  friend bool operator==(const Members&, const Members&) = default;
 };
 
 // This job is led there since its master was lost: ask for a seat there.
@@ -291,6 +309,40 @@ struct Led {
   std::string address;  // numeric
   int port = 0;
   friend bool operator==(const Led&, const Led&) = default;
+};
+
+// --- between cppruns
+// ------------------------------------------------------------------------------------
+
+// "Let me stand by for you." The first message on a link. What it is to keep comes in frames of its
+// own (standby_frame.h).
+struct Follow {
+  std::string name;
+  std::string cluster;       // which cppruns these are, where one knows that of the other
+  std::string version;       // of cpprun, for people
+  int features = 0;          // bits of standby_features
+  std::uint64_t epoch = 0;   // the greatest that it has heard of
+  std::string address = {};  // where agents meet it: "10.0.0.2:29400"
+  friend bool operator==(const Follow&, const Follow&) = default;
+};
+
+// The answer: what follows is all that it has to know to lead in that one's place.
+struct Leads {
+  std::string name;
+  std::string cluster;
+  std::string version;
+  int features = 0;
+  std::uint64_t epoch = 0;
+  friend bool operator==(const Leads&, const Leads&) = default;
+};
+
+// What the two sides of such a link know to say; what either lacks is left out.
+inline constexpr int standby_features = 1;  // 1: records, logs of stores, and how far they are kept
+
+// The one that leads is about to stop, and has said everything: lead now.
+struct TakeOver {
+  std::uint64_t epoch = 0;  // in which it has led
+  friend bool operator==(const TakeOver&, const TakeOver&) = default;
 };
 
 // The job is over. `exit_code` is what every agent returns; `root` is what failed first.
@@ -306,8 +358,9 @@ struct Finish {
   friend bool operator==(const Finish&, const Finish&) = default;
 };
 
-using Message = std::variant<Join, Failed, Succeeded, Drained, Leave, Heartbeat, Waiting, Refused,
-                             Sealed, Drain, Finish, WhoHosts, Hosts, Save, Dismissed, Status,
-                             Record, Stands, Standby, NotLeading, Led>;
+using Message =
+    std::variant<Join, Failed, Succeeded, Drained, Leave, Heartbeat, Waiting, Refused, Sealed,
+                 Drain, Finish, WhoHosts, Hosts, Save, Dismissed, Status, Record, Stands, Standby,
+                 NotLeading, Led, Members, Follow, Leads, TakeOver>;
 
 }  // namespace cpprun::link

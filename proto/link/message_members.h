@@ -42,6 +42,7 @@ void each_member(M& m, F&& f)
   f.where_known("host_failures", m.restarts.host_limit.failures);
   f.where_known("host_window_ms", milliseconds(m.restarts.host_limit.window));
   f.where_known("go", Flag{m.can_lead}), f.where_known("vote", m.vote.value);
+  f.where_known("turns", Flag{m.turns}), f.where_known("epoch", m.epoch);
 }
 
 template <class M, class F>
@@ -99,10 +100,41 @@ void each_member(M& m, F&& f)
 template <class M, class F>
 void each_member(M& m, F&& f)
   requires std::same_as<std::remove_const_t<M>, Refused> ||
-           std::same_as<std::remove_const_t<M>, Dismissed> ||
-           std::same_as<std::remove_const_t<M>, NotLeading>
+           std::same_as<std::remove_const_t<M>, Dismissed>
 {
   f("reason", m.reason);
+}
+
+template <class M, class F>
+void each_member(M& m, F&& f)
+  requires std::same_as<std::remove_const_t<M>, NotLeading>
+{
+  f("reason", m.reason);
+  f.where_known("address", m.address), f.where_known("port", m.port);
+}
+
+template <class M, class F>
+void each_member(M& m, F&& f)
+  requires std::same_as<std::remove_const_t<M>, Members>
+{
+  f("epoch", m.epoch), f("places", m.places), f("patience_ms", milliseconds(m.patience));
+}
+
+template <class M, class F>
+void each_member(M& m, F&& f)
+  requires std::same_as<std::remove_const_t<M>, Follow> ||
+           std::same_as<std::remove_const_t<M>, Leads>
+{
+  f("name", m.name), f("cluster", m.cluster), f("version", m.version);
+  f("features", m.features), f("epoch", m.epoch);
+  if constexpr (requires { m.address; }) f("address", m.address);
+}
+
+template <class M, class F>
+void each_member(M& m, F&& f)
+  requires std::same_as<std::remove_const_t<M>, TakeOver>
+{
+  f("epoch", m.epoch);
 }
 
 template <class M, class F>
@@ -204,6 +236,10 @@ constexpr std::string_view name_of() {
   if constexpr (std::same_as<M, Standby>) return "standby";
   if constexpr (std::same_as<M, NotLeading>) return "not_leading";
   if constexpr (std::same_as<M, Led>) return "led";
+  if constexpr (std::same_as<M, Members>) return "members";
+  if constexpr (std::same_as<M, Follow>) return "follow";
+  if constexpr (std::same_as<M, Leads>) return "leads";
+  if constexpr (std::same_as<M, TakeOver>) return "take_over";
 }
 
 }  // namespace cpprun::link

@@ -172,6 +172,11 @@ TEST_CASE("what is left to a standby comes in parts that fit, and its place is o
   CHECK(refusal_of(Standby{RoundNumber{1}, std::string(46, '1'), 1}).find("46 bytes") !=
         std::string::npos);
   CHECK(refusal_of(Led{"10.0.0.1", 65'536}).find("port=65536") != std::string::npos);
+  CHECK(refusal_of(Members{1, std::vector<std::string>(8, "a:1"), {}}).find("8 places") !=
+        std::string::npos);
+  CHECK(refusal_of(Members{1, {std::string(260, 'a')}, {}}).find("260 bytes") != std::string::npos);
+  CHECK(refusal_of(NotLeading{"no", "a", 65'536}).find("port=65536") != std::string::npos);
+  CHECK(refusal_of(Follow{.name = std::string(300, 'a')}).find("300 bytes") != std::string::npos);
   CHECK(refusal_of(WhoHosts{.job = "j", .host = "h", .leads_port = -1}).find("leads_port=-1") !=
         std::string::npos);
   CHECK(refusal_of_text(R"({"say":"record","round":1,"part":0,"parts":1,"bytes":"0g"})")
