@@ -18,6 +18,7 @@ Coordinator::Coordinator(CoordinatorOptions options)
       links_of_source_(options_.limits.links_per_source),
       places_({.jobs = options_.limits.jobs, .per_source = options_.limits.jobs_per_source}) {
   if (options_.stands_by) candidacy_.emplace();
+  if (options_.follows) following_ = Follows{"it is not known yet which cpprund leads"};
   if (!options_.only || candidacy_) return;
   jobs_.emplace(options_.only->id, std::make_unique<Entry>(Entry{
                                        Job{*options_.only, options_.options}, Store{}, {}, {}, 0}));
@@ -97,6 +98,7 @@ void Coordinator::join(TimePoint now, const Caller& caller, const link::Join& jo
     coordinator::refuse({caller.link, caller.peer}, join.host, *reason, actions);
     return;
   }
+  if (turns_away(caller, join, actions)) return;
   if (const auto owner = owner_of(join.job); owner && *owner != caller.owner) {
     // Whose it is, or what it does, is nobody else's business.
     coordinator::refuse({caller.link, caller.peer}, join.host,
@@ -168,6 +170,8 @@ void Coordinator::enter(TimePoint now, Entry& entry, const Newcomer& newcomer, A
   const auto& [caller, join] = newcomer;
   job_of_link_[caller.link] = join.job;
   entry.job.join(now, caller, join, actions);
+  if (members_ && join.turns) turning_.insert(caller.link);
+  tell_members(caller.link, actions);
   welcome(entry.job, newcomer, actions);
   // Of a job that is hosted all members are welcome, from wherever they come.
   if (options_.only && entry.job.round().find(caller.link) != nullptr) release(caller.link);
@@ -222,6 +226,7 @@ void Coordinator::on(TimePoint now, const Closed& event, Actions& actions) {
   forget_newcomer(event.link);
   newcomer_leases_.forget(event.link);
   release(event.link);
+  turning_.erase(event.link);
   const auto known = job_of_link_.extract(event.link);
   if (known.empty()) return;
   const std::string& job = known.mapped();
@@ -312,6 +317,8 @@ JobOptions Coordinator::options_of(const link::Join& first, int store_port) cons
   JobOptions options = options_.options;
   options.store_port = store_port;
   if (first.lease > Duration{}) options.lease = first.lease;
+  // Workers of a node live on for so long while another daemon may have taken this one's place.
+  if (members_) options.patience = members_->patience;
   if (first.last_call > Duration{}) options.last_call = first.last_call;
   return options;
 }

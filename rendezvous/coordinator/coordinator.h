@@ -8,7 +8,8 @@
 // other. In cpprund a job comes into being with the first node that names it, on that node's terms,
 // gets a store with a port of its own, and is forgotten when its last node has left. And a node may
 // have one that stands by (succession.cpp): it has no job, but what another coordinator would leave
-// of one, and goes on with it when enough of its nodes have lost that one.
+// of one, and goes on with it when enough of its nodes have lost that one. And a daemon may be one
+// of several (leading.cpp), of which one leads and the others tell whoever comes where that is.
 //
 // Store clients are not events: a request goes to the job's Store directly (`store`), because at a
 // million requests a second nothing should stand in between. Whether a client may speak at all is
@@ -19,6 +20,7 @@
 #include <optional>
 #include <string>
 #include <unordered_map>
+#include <unordered_set>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -52,6 +54,7 @@ struct CoordinatorOptions {
   CoordinatorLimits limits = {};
   bool keeps_records = false;  // of its jobs, for the next one
   bool stands_by = false;      // `only` is another's, until that is lost
+  bool follows = false;        // it is one of several daemons, and does not lead until it is told
 };
 
 class Coordinator {
@@ -115,6 +118,24 @@ class Coordinator {
     link::Join own;
   };
 
+  // --- of one of several daemons ---
+  // It leads from now on, in that epoch, and has no jobs but those that are recovered next. Agents
+  // are told of those places, its own first; for so long their workers live on where it is lost.
+  struct Leads {
+    link::Members members;
+  };
+  // Another one does, there; or nobody, as far as is known. Whatever jobs it had go on elsewhere,
+  // and nobody hears anything of them here.
+  struct Follows {
+    std::string reason;  // a clause, for whoever comes
+    std::string address = {};
+    int port = 0;
+  };
+  // While it leads: there are others to turn to.
+  struct MembersChanged {
+    std::vector<std::string> places;
+  };
+
   // An operator asks for something. Answered under that ticket, before anything else happens.
   struct Ordered {
     std::uint64_t ticket = 0;
@@ -127,7 +148,8 @@ class Coordinator {
   };
 
   using Event = std::variant<Opened, Said, Closed, StoreReady, StoreFailed, MasterWaits, StoreAsked,
-                             Recovered, StoreLost, Succession, Standing, Ordered, LookedAt>;
+                             Recovered, StoreLost, Succession, Standing, Leads, Follows,
+                             MembersChanged, Ordered, LookedAt>;
   using Action = coordinator::Action;
   using Actions = coordinator::Actions;
 
@@ -168,6 +190,12 @@ class Coordinator {
   JobRecord record_of(const std::string& job) const;
   // It goes on with the job of another, or waits for that.
   bool stands_by() const { return candidacy_.has_value(); }
+  // It is one of several daemons, and another one leads, or nobody.
+  bool follows() const { return following_.has_value(); }
+  // In which epoch it leads; nothing: it is not one of several, or does not.
+  std::optional<std::uint64_t> epoch() const {
+    return members_ ? std::optional(members_->epoch) : std::nullopt;
+  }
   // How a daemon's last jobs ended.
   const EndedJobs& ended() const { return ended_; }
   // The one hosted job is over, and no connected node still has to be told.
@@ -220,6 +248,12 @@ class Coordinator {
   bool is_vote(const link::Join& join) const;
   void consider_leading(TimePoint now, Actions& actions);
   void lead(TimePoint now, Candidacy candidacy, Actions& actions);
+  void on(TimePoint now, const Leads& event, Actions& actions);
+  void on(TimePoint now, const Follows& event, Actions& actions);
+  void on(TimePoint now, const MembersChanged& event, Actions& actions);
+  void drop_everything(const std::string& why, Actions& actions);
+  bool turns_away(const Caller& caller, const link::Join& join, Actions& actions) const;
+  void tell_members(LinkId link, Actions& actions) const;
   void on(TimePoint now, const Ordered& event, Actions& actions);
   OrderOutcome order(TimePoint now, const Order& order, Actions& actions);
   OrderOutcome order_of_job(TimePoint now, const Order& order, Actions& actions);
@@ -258,6 +292,9 @@ class Coordinator {
   std::unordered_map<std::string, std::unique_ptr<Entry>> jobs_;
   std::optional<Candidacy> candidacy_;
   std::optional<link::Led> led_;  // where the hosted job is led, if not here
+  std::optional<Follows> following_;
+  std::optional<link::Members> members_;  // while it leads
+  std::unordered_set<LinkId> turning_;    // links whose agents turn to another daemon
   Agenda agenda_;  // Invariant: of every job of jobs_ that has a deadline, just that.
   std::unordered_map<LinkId, std::string> job_of_link_;  // of those that have joined
   // Links that have greeted and not joined yet; they have a while to do so.

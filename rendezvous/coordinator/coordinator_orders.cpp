@@ -27,6 +27,13 @@ void Coordinator::on(TimePoint now, const Ordered& event, Actions& actions) {
 }
 
 OrderOutcome Coordinator::order(TimePoint now, const Order& order, Actions& actions) {
+  if (following_) {
+    return {Kind::not_now,
+            following_->port == 0
+                ? fmt::format("this cpprund stands by: {}", following_->reason)
+                : fmt::format("this cpprund stands by: ask the one at {}:{}, which leads",
+                              following_->address, following_->port)};
+  }
   if (order.is_about_a_host()) return order_of_host(now, order, actions);
   if (awaiting_store_.contains(order.job)) {
     return {Kind::not_now, fmt::format("job \"{}\" is just about to begin: ask again", order.job)};

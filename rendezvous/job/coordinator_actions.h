@@ -50,6 +50,7 @@ struct OpenStore {
 struct CloseStore {
   std::string job;
   std::string reason;
+  bool goes_on = false;  // elsewhere: what is kept of it stays
   friend bool operator==(const CloseStore&, const CloseStore&) = default;
 };
 
@@ -109,6 +110,12 @@ struct ShowRecord {
   friend bool operator==(const ShowRecord&, const ShowRecord&) = default;
 };
 
+// Somebody has followed one of a later epoch than this one leads in.
+struct Surpassed {
+  std::uint64_t epoch = 0;
+  friend bool operator==(const Surpassed&, const Surpassed&) = default;
+};
+
 // This coordinator was the standby of that job, and leads it from now on.
 struct Lead {
   std::string job;
@@ -116,7 +123,7 @@ struct Lead {
 };
 
 using Action = std::variant<Say, HangUp, ResetStore, OpenStore, CloseStore, Note, NodeChange,
-                            Answered, KeepRecord, RestoreStore, ShowRecord, Lead>;
+                            Answered, KeepRecord, RestoreStore, ShowRecord, Lead, Surpassed>;
 using Actions = std::vector<Action>;
 
 // Whom a refusal concerns, and from where it came.

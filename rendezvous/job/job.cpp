@@ -34,7 +34,7 @@ Duration search_of(const JobTerms& terms, const JobOptions& options) {
 Job::Job(JobTerms terms, JobOptions options)
     : terms_(std::move(terms)),
       options_(options),
-      leases_(options.lease),
+      leases_(options.lease + options.patience),
       last_call_({.min = static_cast<std::size_t>(terms_.nodes_min),
                   .max = static_cast<std::size_t>(terms_.nodes_max)},
                  options.last_call, search_of(terms_, options)),

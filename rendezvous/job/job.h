@@ -45,7 +45,8 @@
 namespace cpprun {
 
 struct JobOptions {
-  Duration lease{};            // silence after which a node is lost
+  Duration lease{};            // silence after which a node is lost, as its nodes know it
+  Duration patience{};         // and for so long its workers live on while another one may lead
   Duration status_interval{};  // between two lines that say who is missing
   Duration last_call{};        // elastic: how long more nodes are waited for once there are enough
   int store_port = 0;
@@ -106,7 +107,8 @@ class Job {
 
   // For whoever looks at it (rendezvous/status).
   const std::optional<link::Finish>& finish() const { return finish_; }
-  Duration lease() const { return options_.lease; }
+  // Silence after which a node is lost.
+  Duration lease() const { return options_.lease + options_.patience; }
   const Leases& leases() const { return leases_; }
   const RestartPolicy& policy() const { return policy_; }
   const RoundEnd& round_end() const { return round_end_; }

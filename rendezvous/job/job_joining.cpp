@@ -219,7 +219,7 @@ std::optional<link::Waiting> Job::wait_for_seat(const link::Join& join) const {
       "node rank {} is that of {} (pid {}){} within {} s its seat is free", *join.node_rank,
       holder->join.host, holder->join.pid,
       holder->connected ? "; if that says nothing" : ", whose link broke; if it is not back",
-      in_seconds(options_.lease))};
+      in_seconds(lease()))};
 }
 
 // The node whose seat it came for is there. False: nobody came for it.

@@ -30,7 +30,7 @@ void Job::close(TimePoint now, const Closing& closing, coordinator::Actions& act
     round_.set_broken(link, now);
     actions.emplace_back(coordinator::Note{
         fmt::format("the link of {} broke: {}; the next round waits up to {} s for it",
-                    name_of(*member), reason, in_seconds(options_.lease))});
+                    name_of(*member), reason, in_seconds(lease()))});
     return;
   }
   if (over() || !has_workers) {
@@ -49,7 +49,7 @@ void Job::close(TimePoint now, const Closing& closing, coordinator::Actions& act
   round_.set_broken(link, now);
   actions.emplace_back(
       coordinator::Note{.line = fmt::format("the link of {} broke: {}; it has {} s to come back",
-                                            name_of(*member), reason, in_seconds(options_.lease)),
+                                            name_of(*member), reason, in_seconds(lease())),
                         .level = LogLevel::warning});
 }
 
@@ -59,7 +59,7 @@ std::optional<Job::Unattended> Job::unattended() const {
   for (const auto& [link, member] : round_.members()) {
     since = std::max(since, member->broke_at.value_or(since));
   }
-  return Unattended{since, since + options_.lease};
+  return Unattended{since, since + lease()};
 }
 
 // Of nodes that fall silent in one moment, as after a partition, all are lost before anything
@@ -67,7 +67,7 @@ std::optional<Job::Unattended> Job::unattended() const {
 void Job::give_up_silent(TimePoint now, coordinator::Actions& actions) {
   const auto silent = leases_.expire(now);
   if (silent.empty()) return;
-  const std::string why = fmt::format("silent for {} s", in_seconds(options_.lease));
+  const std::string why = fmt::format("silent for {} s", in_seconds(lease()));
   for (const Leases::Expired& each : silent) lose(now, each, why, actions);
   settle(now, actions);
   consider_lost_store(now, actions);
@@ -111,7 +111,7 @@ void Job::lose(TimePoint now, const Leases::Expired& expired, const std::string&
   // Who was asked to leave is gone, as was wished.
   if (had_workers && member.dismissed.empty()) {
     const std::string what = fmt::format("{} is lost", name_of(member));
-    round_end_.failures.add({.failure = failure_of_lost(member, options_.lease),
+    round_end_.failures.add({.failure = failure_of_lost(member, lease()),
                              .at = member.broke_at.value_or(expired.heard),
                              .lost = true,
                              .what = what});

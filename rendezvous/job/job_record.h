@@ -53,6 +53,7 @@ struct JobRecord {
   RoundEnd round_end = {};
   std::optional<TimePoint> pause_until = {};
   std::string why_again = {};
+  Duration patience{};  // that its nodes may have been told of; travels in milliseconds
   std::optional<link::Finish> finish = {};
   RoundHistory::Kept history = {};
   TimeLedger::Kept time = {};

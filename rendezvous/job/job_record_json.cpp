@@ -150,24 +150,26 @@ std::string job_record_bytes(const JobRecord& record, const Moment& moment) {
     dismissals.push_back(
         {{"host", each.host}, {"pid", each.pid}, {"agent", each.agent}, {"why", each.why}});
   }
-  const Json json = {{job_record::version_key, job_record::version},
-                     {"founder", record.founder},
-                     {"owner", record.owner},
-                     {"round", record.round.value},
-                     {"phase", word_of(phases, record.phase)},
-                     {"world_size", record.world_size},
-                     {"nodes", std::move(nodes)},
-                     {"sealed_at", writer.at(record.sealed_at)},
-                     {"since", writer.at(record.since)},
-                     {"restarts", restart_state_value(record.restarts, moment)},
-                     {"end", writer.end(record.round_end)},
-                     {"pause_until", writer.at(record.pause_until)},
-                     {"why_again", record.why_again},
-                     {"finish", Writer::frame(record.finish)},
-                     {"history", writer.history(record.history)},
-                     {"time", writer.ledger(record.time)},
-                     {"exclusions", std::move(exclusions)},
-                     {"dismissals", std::move(dismissals)}};
+  const Json json = {
+      {job_record::version_key, job_record::version},
+      {"founder", record.founder},
+      {"owner", record.owner},
+      {"round", record.round.value},
+      {"phase", word_of(phases, record.phase)},
+      {"world_size", record.world_size},
+      {"nodes", std::move(nodes)},
+      {"sealed_at", writer.at(record.sealed_at)},
+      {"since", writer.at(record.since)},
+      {"restarts", restart_state_value(record.restarts, moment)},
+      {"end", writer.end(record.round_end)},
+      {"pause_until", writer.at(record.pause_until)},
+      {"why_again", record.why_again},
+      {"patience_ms", std::chrono::ceil<std::chrono::milliseconds>(record.patience).count()},
+      {"finish", Writer::frame(record.finish)},
+      {"history", writer.history(record.history)},
+      {"time", writer.ledger(record.time)},
+      {"exclusions", std::move(exclusions)},
+      {"dismissals", std::move(dismissals)}};
   std::string bytes;
   Json::to_cbor(json, bytes);
   return bytes;

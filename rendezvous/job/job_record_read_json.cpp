@@ -191,6 +191,8 @@ JobRecord read(const Json& json, const Reader& reader) {
                    .since = reader.at_if(json.at("since")),
                    .round_end = reader.end(json.at("end")),
                    .why_again = json.at("why_again").get<std::string>(),
+                   // A cpprund of before there were several knows of none.
+                   .patience = std::chrono::milliseconds(json.value("patience_ms", 0)),
                    .finish = Reader::frame_if<link::Finish>(json.at("finish")),
                    .history = reader.history(json.at("history")),
                    .time = reader.ledger(json.at("time"))};

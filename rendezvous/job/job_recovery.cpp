@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "rendezvous/job/job.h"
@@ -17,6 +18,7 @@ using State = Member::State;
 
 JobOptions with_restarts_of(const JobRecord& record, JobOptions options) {
   options.restarts_before = record.restarts;
+  options.patience = std::max(options.patience, record.patience);
   return options;
 }
 
@@ -52,6 +54,7 @@ JobRecord Job::record() const {
                    .round_end = round_end_,
                    .pause_until = pause_until_,
                    .why_again = why_again_,
+                   .patience = options_.patience,
                    .finish = finish_,
                    .history = history_.kept(),
                    .time = time_.kept(),

@@ -32,6 +32,7 @@ TEST_CASE("what is written is read again, member by member") {
   CHECK(read->round_end == record.round_end);
   CHECK(read->pause_until == record.pause_until);
   CHECK(read->why_again == record.why_again);
+  CHECK(read->patience == record.patience);
   CHECK(read->finish == record.finish);
   CHECK(read->history == record.history);
   CHECK(read->time == record.time);

@@ -86,7 +86,10 @@ TEST_CASE("each member is needed, and none of another kind ends the program") {
   spoil(Json::json_pointer(), whole);
   CHECK(members > 100);
   for (const auto& [key, value] : whole.items()) {
-    CHECK_MESSAGE(!refusal_of_changed([&key](Json& json) { json.erase(key); }).empty(), key);
+    // Records of before there were several cppruns have none.
+    const bool may_be_missing = key == "patience_ms";
+    const std::string refusal = refusal_of_changed([&key](Json& json) { json.erase(key); });
+    CHECK_MESSAGE(refusal.empty() == may_be_missing, key);
   }
 }
 

@@ -42,7 +42,8 @@ inline JobRecord recorded_job(TimePoint now) {
                    .world_size = 4,
                    .sealed_at = now - 60s,
                    .since = now - 1s,
-                   .why_again = "rank 1 failed"};
+                   .why_again = "rank 1 failed",
+                   .patience = std::chrono::seconds(4)};
   record.nodes.push_back({.join = recorded_join(0),
                           .peer = "10.0.0.1",
                           .further_peers = {"10.0.1.1"},

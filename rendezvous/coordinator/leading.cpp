@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The part of Coordinator that is one of several daemons: one of them leads and has all jobs, the
+// others have none and tell whoever comes where that one is. Who leads is decided elsewhere; an
+// epoch that only grows tells a leader of before from the one of now.
+
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "rendezvous/coordinator/coordinator.h"
+
+namespace cpprun {
+
+// It has decided nothing while it followed, and knows of nobody but those who come from now on.
+void Coordinator::on(TimePoint, const Leads& event, Actions& actions) {
+  following_.reset();
+  members_ = event.members;
+  actions.emplace_back(
+      coordinator::Note{fmt::format("this cpprund leads, in epoch {}", members_->epoch)});
+}
+
+void Coordinator::on(TimePoint, const Follows& event, Actions& actions) {
+  if (!following_) drop_everything(event.reason, actions);
+  following_ = event;
+}
+
+void Coordinator::on(TimePoint, const MembersChanged& event, Actions& actions) {
+  if (!members_ || members_->places == event.places) return;
+  members_->places = event.places;
+  for (const LinkId link : turning_) tell_members(link, actions);
+}
+
+// Nobody is told anything of a job that may be another's by now, but where to ask.
+void Coordinator::drop_everything(const std::string& why, Actions& actions) {
+  actions.emplace_back(
+      coordinator::Note{.line = "this cpprund leads no more: " + why, .level = LogLevel::warning});
+  const auto turn_away = [&](LinkId link) {
+    actions.emplace_back(coordinator::Say{link, link::NotLeading{why}});
+    actions.emplace_back(coordinator::HangUp{link, why});
+  };
+  for (const auto& [link, job] : job_of_link_) turn_away(link);
+  for (const auto& [link, caller] : newcomers_) turn_away(link);
+  for (const auto& [job, entry] : jobs_) {
+    actions.emplace_back(coordinator::CloseStore{job, "its job goes on elsewhere", true});
+  }
+  for (const auto& [job, begins] : awaiting_store_) {
+    actions.emplace_back(coordinator::CloseStore{job, "its job goes on elsewhere", true});
+  }
+  CoordinatorOptions options = options_;
+  options.follows = true;
+  *this = Coordinator{std::move(options)};
+}
+
+// An agent has followed a later one than this: then there is a later one, though nobody here has
+// heard of it yet.
+bool Coordinator::turns_away(const Caller& caller, const link::Join& join, Actions& actions) const {
+  link::NotLeading answer;
+  if (following_) {
+    answer = {.reason = "this cpprund stands by: " + following_->reason,
+              .address = following_->address,
+              .port = following_->port};
+  } else if (members_ && join.epoch > members_->epoch) {
+    answer.reason = fmt::format(
+        "this cpprund leads in epoch {}, and this node has followed one of "
+        "epoch {}",
+        members_->epoch, join.epoch);
+    actions.emplace_back(
+        coordinator::Note{.line = answer.reason, .level = LogLevel::warning, .of_stranger = true});
+    actions.emplace_back(coordinator::Surpassed{join.epoch});
+  } else {
+    return false;
+  }
+  actions.emplace_back(coordinator::Say{caller.link, answer});
+  actions.emplace_back(coordinator::HangUp{caller.link, answer.reason});
+  return true;
+}
+
+void Coordinator::tell_members(LinkId link, Actions& actions) const {
+  if (members_ && turning_.contains(link)) actions.emplace_back(coordinator::Say{link, *members_});
+}
+
+}  // namespace cpprun

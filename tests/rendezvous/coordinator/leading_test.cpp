@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// A daemon that is one of several, of which one leads.
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "rendezvous/coordinator/coordinator.h"
+
+using namespace cpprun;
+using namespace std::chrono_literals;
+
+namespace {
+
+constexpr TimePoint t0{};
+
+link::Join node(std::uint64_t epoch = 0, bool turns = true) {
+  return {.job = "j",
+          .host = "alpha",
+          .pid = 1,
+          .lease = 3s,
+          .last_call = 1s,
+          .turns = turns,
+          .epoch = epoch};
+}
+
+Coordinator follower() {
+  return Coordinator{{.options = {.lease = 3s, .status_interval = 5s, .last_call = 30s},
+                      .keeps_records = true,
+                      .follows = true}};
+}
+
+Coordinator leader(std::uint64_t epoch = 7) {
+  Coordinator coordinator = follower();
+  coordinator.handle(t0, Coordinator::Leads{{epoch, {"a:1", "b:1"}, 4s}});
+  return coordinator;
+}
+
+Coordinator::Actions comes(Coordinator& coordinator, LinkId link, const link::Join& join) {
+  coordinator.handle(t0, Coordinator::Opened{{.link = link, .peer = "10.0.0.1"}});
+  auto actions = coordinator.handle(t0, Coordinator::Said{link, join});
+  const auto more = coordinator.handle(t0, Coordinator::StoreReady{join.job, 7});
+  actions.insert(actions.end(), more.begin(), more.end());
+  return actions;
+}
+
+// What was said on that link, of that kind.
+template <class M>
+std::vector<M> said(const Coordinator::Actions& actions, LinkId link) {
+  std::vector<M> words;
+  for (const auto& each : actions) {
+    const auto* const say = std::get_if<coordinator::Say>(&each);
+    const auto* const word = say == nullptr ? nullptr : std::get_if<M>(&say->message);
+    if (word != nullptr && say->link == link) words.push_back(*word);
+  }
+  return words;
+}
+
+template <class A>
+std::vector<A> all(const Coordinator::Actions& actions) {
+  std::vector<A> found;
+  for (const auto& each : actions) {
+    if (const auto* const one = std::get_if<A>(&each)) found.push_back(*one);
+  }
+  return found;
+}
+
+}  // namespace
+
+TEST_CASE("one that follows gives nobody a seat, and says where the one is that leads") {
+  Coordinator coordinator = follower();
+  CHECK(coordinator.follows());
+  CHECK_FALSE(coordinator.epoch());
+  const auto early = comes(coordinator, LinkId{1}, node());
+  REQUIRE(said<link::NotLeading>(early, LinkId{1}).size() == 1);
+  CHECK(said<link::NotLeading>(early, LinkId{1})[0].port == 0);
+  CHECK(all<coordinator::HangUp>(early).size() == 1);
+  CHECK(all<coordinator::OpenStore>(early).empty());
+  CHECK(coordinator.handle(t0, Coordinator::Follows{"a leads", "10.0.0.9", 29400}).empty());
+  const auto late = comes(coordinator, LinkId{2}, node());
+  CHECK(said<link::NotLeading>(late, LinkId{2}) ==
+        std::vector{link::NotLeading{"this cpprund stands by: a leads", "10.0.0.9", 29400}});
+  CHECK(coordinator.job_count() == 0);
+}
+
+TEST_CASE("one that leads says so to agents that turn, and has patience with their nodes") {
+  Coordinator coordinator = leader();
+  CHECK(coordinator.epoch() == 7);
+  const auto begun = comes(coordinator, LinkId{1}, node());
+  CHECK(said<link::Members>(begun, LinkId{1}) == std::vector{link::Members{7, {"a:1", "b:1"}, 4s}});
+  CHECK(coordinator.find("j")->lease() == 7s);
+  const auto changed = coordinator.handle(t0, Coordinator::MembersChanged{{"a:1"}});
+  CHECK(said<link::Members>(changed, LinkId{1}) == std::vector{link::Members{7, {"a:1"}, 4s}});
+  CHECK(coordinator.handle(t0, Coordinator::MembersChanged{{"a:1"}}).empty());
+  coordinator.handle(t0, Coordinator::Closed{LinkId{1}, "it went", true});
+  CHECK(coordinator.handle(t0, Coordinator::MembersChanged{{"a:1", "c:1"}}).empty());
+}
+
+TEST_CASE("an agent of before turns is told nothing that it does not know") {
+  Coordinator coordinator = leader();
+  const auto begun = comes(coordinator, LinkId{1}, node(0, false));
+  CHECK(said<link::Members>(begun, LinkId{1}).empty());
+  CHECK(said<link::Sealed>(begun, LinkId{1}).size() == 1);
+}
+
+TEST_CASE("one that leads no more tells nobody anything but that, and forgets its jobs") {
+  Coordinator coordinator = leader();
+  comes(coordinator, LinkId{1}, node());
+  coordinator.handle(t0, Coordinator::Opened{{.link = LinkId{2}, .peer = "10.0.0.2"}});
+  const auto deposed =
+      coordinator.handle(t0, Coordinator::Follows{"its lease has run out", "10.0.0.9", 29400});
+  for (const LinkId link : {LinkId{1}, LinkId{2}}) {
+    CHECK(said<link::NotLeading>(deposed, link) ==
+          std::vector{link::NotLeading{"its lease has run out"}});
+  }
+  CHECK(all<coordinator::Say>(deposed).size() == 2);
+  CHECK(all<coordinator::HangUp>(deposed).size() == 2);
+  REQUIRE(all<coordinator::CloseStore>(deposed).size() == 1);
+  CHECK(all<coordinator::CloseStore>(deposed)[0].goes_on);
+  CHECK(all<coordinator::KeepRecord>(deposed).empty());
+  CHECK(coordinator.job_count() == 0);
+  CHECK(coordinator.follows());
+  // What its links still say is of nobody.
+  CHECK(coordinator.handle(t0, Coordinator::Said{LinkId{1}, link::Heartbeat{}}).empty());
+  CHECK(coordinator.handle(t0, Coordinator::Closed{LinkId{1}, "hung up"}).empty());
+  CHECK_FALSE(coordinator.check());
+  CHECK_FALSE(coordinator.next_deadline());
+}
+
+TEST_CASE("one that leads again goes on with what it is given, and with nothing of before") {
+  Coordinator first = leader();
+  comes(first, LinkId{1}, node());
+  const JobRecord record = first.record_of("j");
+  first.handle(t0, Coordinator::Follows{"its lease has run out"});
+  first.handle(t0, Coordinator::Leads{{9, {"a:1"}, 4s}});
+  CHECK(first.job_count() == 0);
+  first.handle(t0, Coordinator::Recovered{record, LinkId{10}, true});
+  const auto back = first.handle(t0, Coordinator::StoreReady{"j", 8});
+  CHECK(all<coordinator::RestoreStore>(back).size() == 1);
+  CHECK(first.find("j")->lease() == 7s);
+  CHECK_FALSE(first.find("j")->has_lost_its_store());
+}
+
+TEST_CASE("an agent that has followed a later one is not served, and that there is one is told") {
+  Coordinator coordinator = leader();
+  const auto turned = comes(coordinator, LinkId{1}, node(8));
+  CHECK(said<link::NotLeading>(turned, LinkId{1}).size() == 1);
+  CHECK(all<coordinator::Surpassed>(turned) == std::vector{coordinator::Surpassed{8}});
+  CHECK(coordinator.job_count() == 0);
+  CHECK(said<link::Sealed>(comes(coordinator, LinkId{2}, node(7)), LinkId{2}).size() == 1);
+}
+
+TEST_CASE("an order is refused where nobody leads, with the place to ask at") {
+  Coordinator coordinator = follower();
+  coordinator.handle(t0, Coordinator::Follows{"a leads", "10.0.0.9", 29400});
+  const auto answered =
+      coordinator.handle(t0, Coordinator::Ordered{1, {.kind = Order::Kind::stop, .job = "j"}});
+  REQUIRE(all<coordinator::Answered>(answered).size() == 1);
+  CHECK(all<coordinator::Answered>(answered)[0].outcome.sentence ==
+        "this cpprund stands by: ask the one at 10.0.0.9:29400, which leads");
+}
