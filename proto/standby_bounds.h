@@ -32,6 +32,15 @@ inline constexpr std::size_t masters_looked_for_max = 4;
 inline constexpr std::size_t members_max = 7;
 // "host.example.com:29400".
 inline constexpr std::size_t place_bytes_max = 253 + 6;
+// A cpprund that stands by is heard at least so often; one that is not heard for so long is waited
+// for no longer, and somebody waits for it meanwhile.
+inline constexpr std::chrono::nanoseconds standby_beat = 200ms;
+inline constexpr std::chrono::nanoseconds standby_silence = 1s;
+// For so long workers live on after the lease of their node while another cpprund may be taking the
+// place of the one that leads: longer than it takes etcd to let go of that one (its time to live is
+// two seconds, found out half a second later), and some more for one of etcd's own members that is
+// lost in the same moment. The same for all of a cluster.
+inline constexpr std::chrono::nanoseconds turn_patience = 4s;
 // How often a coordinator looks until when its nodes follow it: so many times in a lease. What its
 // watchdog knows is never older.
 inline constexpr int lead_looks_per_lease = 8;

@@ -12,6 +12,7 @@
 
 #include "proto/bounds.h"
 #include "proto/link/codec.h"
+#include "proto/link/standby_frame.h"
 #include "proto/link/stream_frame.h"
 #include "proto/secure_bounds.h"
 
@@ -103,7 +104,7 @@ std::size_t LinkChannel::take_frame(std::string_view bytes) {
     return 0;
   }
   if (!*first) return 0;
-  if (link::carries_streams(**first)) {
+  if (link::carries_streams(**first) || link::is_standby_frame(**first)) {
     std::string objection =
         callbacks_.streams ? callbacks_.streams(**first) : "it speaks of streams, and has none";
     if (!objection.empty()) end(std::move(objection));

@@ -22,8 +22,9 @@ class LinkChannel : public std::enable_shared_from_this<LinkChannel> {
  public:
   struct Callbacks {
     std::function<void(link::Message)> message;
-    // The same for frames that carry streams, without their lengths. A returned reason ends the
-    // link; empty: they may. Where it is not given, they may not.
+    // The same for frames that are no messages (stream_frame.h, standby_frame.h), without their
+    // lengths. A returned reason ends the link; empty: they may. Where it is not given, they may
+    // not.
     std::function<std::string(std::string_view frame)> streams = {};
     // Everything said has left, after the socket had taken less than all: has_room() again.
     std::function<void()> room = {};
@@ -40,6 +41,9 @@ class LinkChannel : public std::enable_shared_from_this<LinkChannel> {
 
   // Begins to read. The callbacks are dropped when the link has ended, or with `forget`.
   void start(Callbacks callbacks);
+  // Of a link that has started: somebody else listens from now on. Not from within a callback.
+  void listen(Callbacks callbacks) { callbacks_ = std::move(callbacks); }
+  bool has_ended() const { return ended_; }
   void send(const link::Message& message);
   void send_bytes(std::string_view bytes);
   // Nothing waits for the socket: what can be said later had better be said now.

@@ -219,7 +219,7 @@ std::string HostedStores::restore(const std::string& job, const std::string& log
   if (!heard) return heard.error().reason;
   if (!replay.is_whole()) return "it ends in the middle";
   its.round = hooks_.round_of(job);
-  served_->logs.go_on(job, round, replay);
+  served_->logs.go_on(job, round, &replay);
   look();
   return {};
 }

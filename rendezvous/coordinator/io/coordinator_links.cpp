@@ -128,7 +128,11 @@ void CoordinatorServer::begin_link(const std::shared_ptr<LinkChannel>& channel,
   const auto books = std::make_shared<LinkBooks>(connections_.ledger(), peer);
   channel->start(
       {.message =
-           [this, link](link::Message message) {
+           [this, link, peer, owner](link::Message message) {
+             const auto* const follow = std::get_if<link::Follow>(&message);
+             if (follow != nullptr && callbacks_.follower) {
+               return adopt_follower(link, *follow, peer, owner);
+             }
              tell(Coordinator::Said{link, std::move(message)});
            },
        .streams = [this, link,

@@ -56,15 +56,19 @@ class CoordinatorServer::JobPort : public Port {
   }
   // A job that is forgotten has taken its store along; the last of its clients leave after that.
   Store& store() override {
+    if (replica_ != nullptr) return *replica_;
     return server_.coordinator_.machine().knows(job_) ? server_.coordinator_.machine().store(job_)
                                                       : left_behind_;
   }
+  // That one, while the coordinator does not lead; null: the coordinator's.
+  void keep(Store* replica) { replica_ = replica; }
 
  protected:
   const std::string& job() const { return job_; }
 
  private:
   std::string job_;
+  Store* replica_ = nullptr;
   Store left_behind_;
 };
 

@@ -264,7 +264,7 @@ void CoordinatorServer::kept(Keeping keeping, std::uint64_t through) {
     }
     const auto& frame = std::get<HeldWords::Frame>(*word);
     const auto found = channels_.find(frame.link);
-    if (found == channels_.end()) continue;
+    if (found == channels_.end() || !may_speak()) continue;
     found->second->send_bytes(frame.bytes);
     have_room.insert(frame.link);
   }
@@ -279,6 +279,8 @@ void CoordinatorServer::say(const Coordinator::Action& action) {
     return;
   }
   const auto& [link, message] = std::get<coordinator::Say>(action);
+  // That it leads no more may be said at any time.
+  if (!may_speak() && !std::holds_alternative<link::NotLeading>(message)) return;
   if (link == local_link_) {
     callbacks_.to_local_agent(message);
   } else if (const auto found = channels_.find(link); found != channels_.end()) {
@@ -298,8 +300,10 @@ void CoordinatorServer::perform(const Coordinator::Action& action) {
           [this](const coordinator::ResetStore& reset) { reset_store(reset); },
           [this](const coordinator::OpenStore& opened) { open_store(opened.job, opened.is_local); },
           [this](const coordinator::CloseStore& closed) {
+            // What there was of it is a replica now, or nothing.
+            if (replicas_.contains(closed.job)) return;
             close_store(closed.job, closed.reason);
-            if (callbacks_.forget_record) callbacks_.forget_record(closed.job);
+            if (callbacks_.forget_record && !closed.goes_on) callbacks_.forget_record(closed.job);
           },
           [this](const coordinator::KeepRecord& keep) {
             if (!callbacks_.keep_record) return;
@@ -311,6 +315,9 @@ void CoordinatorServer::perform(const Coordinator::Action& action) {
           [this](const coordinator::RestoreStore& restore) { restore_store(restore.job); },
           [this](const coordinator::ShowRecord& show) { show_record(show); },
           [this](const coordinator::Lead&) { callbacks_.leads(); },
+          [this](const coordinator::Surpassed& by) {
+            if (callbacks_.surpassed) callbacks_.surpassed(by.epoch);
+          },
           [this](const coordinator::Note& said) {
             callbacks_.note(note_of(said));
             if (said.root && callbacks_.round_over) callbacks_.round_over(*said.root);

@@ -11,6 +11,7 @@
 #include <asio/io_context.hpp>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -81,6 +82,13 @@ class CoordinatorServer {
     std::function<void(std::optional<TimePoint> until)> leads_until = {};
     // It stood by for another, and leads the job from now on.
     std::function<void()> leads = {};
+    // Another cpprund wants to stand by for this one, and has proven to hold a secret of `owner`:
+    // its link is for whoever this tells (LinkChannel::listen()).
+    std::function<void(std::shared_ptr<LinkChannel>, const link::Follow&, const PeerAddress&,
+                       const std::string& owner)>
+        follower = {};
+    // An agent has followed a cpprund of a later epoch than this one leads in.
+    std::function<void(std::uint64_t epoch)> surpassed = {};
     // The socket for tools is there, and has to be removed.
     std::function<void(const std::string& path)> door_opened = {};
   };
@@ -111,6 +119,28 @@ class CoordinatorServer {
   // process votes for this one (Coordinator::Standing).
   void succeed(JobRecord record);
   void stand(const link::Join& own) { tell(Coordinator::Standing{own}); }
+
+  // --- one of several daemons (coordinator_leading.cpp) ---
+  // It leads from now on, with jobs that are recovered next.
+  void lead(link::Members members) { tell(Coordinator::Leads{std::move(members)}); }
+  void change_members(std::vector<std::string> places) {
+    tell(Coordinator::MembersChanged{std::move(places)});
+  }
+  // It does not, or no more. What there is of its jobs is left as it is, and comes back: the records
+  // here, the stores of rounds that run as replicas.
+  std::map<std::string, std::string> follow(const Coordinator::Follows& follows);
+  // From then on nobody is told anything; nothing: without an end.
+  void speak_until(std::optional<TimePoint> until) { speaks_until_ = until; }
+  // The same of a job that is recovered: with the replica of its store, where that is whole and of
+  // that round.
+  void recover_with_replica(JobRecord record);
+  // What the one that leads writes down of a job's store. An error: it leads nowhere, and what there
+  // was of it is gone.
+  Result<void> begin_replica(const std::string& job, RoundNumber round);
+  Result<void> add_to_replica(const std::string& job, std::string_view bytes);
+  void replica_is_whole(const std::string& job);
+  void end_replica(const std::string& job);
+  void end_replicas();
 
   // Before open(): whoever wants a link, or the jobs, has to prove that it holds one of that
   // context's secrets. Whoever speaks the link without is refused.
@@ -152,7 +182,20 @@ class CoordinatorServer {
     std::unique_ptr<Port> host;
     ListenerId listener{};
   };
+  // A job's store as another process has it, or had it, behind the port of that job.
+  struct Replica {
+    RoundNumber round{};
+    Store store;
+    std::unique_ptr<StoreReplay> replay;  // null: this process has decided it until now
+    bool is_whole = false;
+  };
 
+  bool may_speak() const;
+  void adopt_follower(LinkId link, const link::Follow& follow, const PeerAddress& peer,
+                      const std::string& owner);
+  Result<void> open_replica_port(const std::string& job);
+  void keep_as_replica(const std::string& job);
+  void restore_replica(const std::string& job, Replica& replica);
   void adopt_link(FileDescriptor socket, const PeerAddress& peer, std::string first_bytes);
   void adopt_secure(FileDescriptor socket, const PeerAddress& peer, std::string first_bytes);
   void show_holder(SecureHandshake::Done done, const PeerAddress& peer);
@@ -206,6 +249,8 @@ class CoordinatorServer {
   StreamRoutes routes_{connections_, callbacks_of_routes()};
   StoreLogs logs_{connections_, routes_, callbacks_of_logs()};
   std::unordered_map<std::string, std::string> logs_before_;  // of jobs that are to go on
+  std::map<std::string, std::unique_ptr<Replica>> replicas_;  // Invariant: each has its job's port.
+  std::optional<TimePoint> speaks_until_;
   HeldWords held_;
   LinkId last_link_{};
   std::optional<LinkId> local_link_;

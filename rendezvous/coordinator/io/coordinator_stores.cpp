@@ -15,6 +15,10 @@
 namespace cpprun {
 
 void CoordinatorServer::open_store(const std::string& job, bool is_local) {
+  if (replicas_.contains(job)) {
+    asio::post(context_, [this, job] { tell(Coordinator::StoreReady{job, listen_.port}); });
+    return;
+  }
   auto host = std::make_unique<JobPort>(*this, job);
   ListenOptions any_port = listen_;
   any_port.port = 0;
@@ -53,6 +57,9 @@ void CoordinatorServer::reset_store(const coordinator::ResetStore& reset) {
 
 // Before any of its nodes is heard.
 void CoordinatorServer::restore_store(const std::string& job) {
+  if (const auto replica = replicas_.extract(job); !replica.empty()) {
+    return restore_replica(job, *replica.mapped());
+  }
   const auto log = logs_before_.extract(job);
   const Job* const its = coordinator_.machine().find(job);
   if (log.empty() || its == nullptr) return;
@@ -65,7 +72,7 @@ void CoordinatorServer::restore_store(const std::string& job) {
                       .round = round});
   const Result<void> heard = replay.hear(log.mapped());
   replay.end();
-  if (heard && replay.is_whole()) return logs_.go_on(job, round, replay);
+  if (heard && replay.is_whole()) return logs_.go_on(job, round, &replay);
   routes_.forget(job);
   connections_.close_clients(job_ports_.at(job).listener, "the store of its round is lost");
   tell(Coordinator::StoreLost{job, heard ? "its log ends in the middle" : heard.error().reason});
@@ -127,7 +134,7 @@ std::string CoordinatorServer::hear_streams(LinkId link, const PeerAddress& peer
 // Whoever keeps the log has it before anybody hears what follows from it.
 void CoordinatorServer::send_streams(LinkId link, std::string_view frame) {
   if (const std::string* const job = coordinator_.machine().job_of(link)) logs_.flush(*job);
-  if (held_.hold(link, frame)) return;
+  if (!may_speak() || held_.hold(link, frame)) return;
   const auto found = channels_.find(link);
   if (found != channels_.end()) found->second->send_bytes(frame);
 }

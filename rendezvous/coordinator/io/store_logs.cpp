@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "rendezvous/coordinator/io/store_logs.h"
 
+#include <algorithm>
 #include <utility>
 #include <vector>
 
@@ -34,6 +35,11 @@ void StoreLogs::detach(LogKeeper& keeper) {
     }
     take_down(job, *log);
   }
+}
+
+bool StoreLogs::is_whole_at(LogKeeper& keeper) const {
+  return std::ranges::all_of(logs_,
+                             [&](const auto& each) { return each.second->live.contains(&keeper); });
 }
 
 void StoreLogs::renew(LogKeeper& keeper, const std::string& job) {
@@ -74,14 +80,15 @@ void StoreLogs::begin(const std::string& job, RoundNumber round) {
   take_down(job, log);
 }
 
-void StoreLogs::go_on(const std::string& job, RoundNumber round, const StoreReplay& replay) {
+void StoreLogs::go_on(const std::string& job, RoundNumber round, const StoreReplay* replay) {
   const auto old = logs_.extract(job);
   Log& log = *(logs_[job] = std::make_unique<Log>());
   log.round = round;
   for (LogKeeper* const keeper : keepers_) {
-    (keeper->go_on_log(job) ? log.live : log.wants_image).insert(keeper);
+    const bool has_it = replay != nullptr && keeper->go_on_log(job);
+    (has_it ? log.live : log.wants_image).insert(keeper);
   }
-  if (!log.live.empty()) replay.rename(log.log);
+  if (!log.live.empty()) replay->rename(log.log);
   take_down(job, log);
   flush(job, log);
   go_on_soon();
@@ -92,12 +99,20 @@ void StoreLogs::end(const std::string& job) {
   if (found == logs_.end()) return;
   const auto log = std::move(found->second);
   logs_.erase(found);
-  log->image.reset();
+  leave(job, *log);
+  for (LogKeeper* const keeper : keepers_) keeper->end_log(job);
+}
+
+void StoreLogs::end_all() {
+  for (const auto& [job, log] : std::exchange(logs_, {})) leave(job, *log);
+}
+
+void StoreLogs::leave(const std::string& job, Log& log) {
+  log.image.reset();
   connections_.with_sessions([&](StoreSessions& sessions) {
     sessions.keep_journal(callbacks_.listener_of(job).value, nullptr);
   });
   routes_.keep_log(job, nullptr);
-  for (LogKeeper* const keeper : keepers_) keeper->end_log(job);
 }
 
 // --- what was written ----------------------------------------------------------------------------

@@ -54,14 +54,19 @@ class StoreLogs {
   // It keeps all of them from now on, or none any more. It outlives this, or is taken away.
   void attach(LogKeeper& keeper);
   void detach(LogKeeper& keeper);
+  // It has all of every job's, and is told what happens.
+  bool is_whole_at(LogKeeper& keeper) const;
   // It has lost what it had of that job: an image is made.
   void renew(LogKeeper& keeper, const std::string& job);
 
   // A round of that job begins, on an empty store.
   void begin(const std::string& job, RoundNumber round);
   // It goes on with what another process has written down.
-  void go_on(const std::string& job, RoundNumber round, const StoreReplay& replay);
+  // `replay` has read it here; null: this process had decided it, and goes on.
+  void go_on(const std::string& job, RoundNumber round, const StoreReplay* replay);
   void end(const std::string& job);
+  // All of them, and nobody is told: what they keep is what there was.
+  void end_all();
 
   // Where a job's clients are written down; null: nowhere.
   StoreLog* log_of(const std::string& job);
@@ -80,6 +85,7 @@ class StoreLogs {
     std::string since_image;  // what was written down since it began
   };
   void take_down(const std::string& job, Log& log);
+  void leave(const std::string& job, Log& log);
   void flush(const std::string& job, Log& log);
   void make_images(const std::string& job, Log& log);
   void go_on_soon();

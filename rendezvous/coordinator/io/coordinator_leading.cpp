@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// A coordinator that is one of several daemons: what it has of jobs while another one leads, and how
+// it goes on with that, or leaves its own.
+
+#include <asio/post.hpp>
+#include <utility>
+
+#include "rendezvous/coordinator/io/coordinator_ports.h"
+#include "rendezvous/coordinator/io/coordinator_server.h"
+#include "rendezvous/io/boot_clock.h"
+#include "rendezvous/job/job_record_json.h"
+#include "rendezvous/store/store_sessions.h"
+
+namespace cpprun {
+
+namespace {
+
+Moment moment() {
+  return {
+      .now = boot_now(),
+      .wall = std::chrono::time_point_cast<WallTime::duration>(std::chrono::system_clock::now())};
+}
+
+}  // namespace
+
+// Somebody else may lead from that moment on, be it that this process has slept through it.
+bool CoordinatorServer::may_speak() const {
+  return !speaks_until_ || boot_now() < *speaks_until_;
+}
+
+// It is a link of an agent no more. Its first message is being heard: the rest is for later.
+void CoordinatorServer::adopt_follower(LinkId link, const link::Follow& follow,
+                                       const PeerAddress& peer, const std::string& owner) {
+  asio::post(context_, [this, link, follow, peer, owner] {
+    const auto found = channels_.extract(link);
+    if (found.empty()) return;
+    tell(Coordinator::Closed{link, "it is a cpprund that stands by"});
+    callbacks_.follower(found.mapped(), follow, peer, owner);
+  });
+}
+
+// --- it leads no more ----------------------------------------------------------------------------
+
+std::map<std::string, std::string> CoordinatorServer::follow(const Coordinator::Follows& follows) {
+  std::map<std::string, std::string> records;
+  if (!coordinator_.machine().follows()) {
+    // What was decided and not said yet is never said.
+    held_.drop_all();
+    for (const Job* const job : coordinator_.machine().jobs_after("", bounds::jobs_max)) {
+      const std::string& id = job->terms().id;
+      const JobRecord record = coordinator_.machine().record_of(id);
+      if (record.nodes.empty()) continue;
+      records[id] = job_record_bytes(record, moment());
+      keep_as_replica(id);
+    }
+    logs_.end_all();
+  }
+  tell(follows);
+  return records;
+}
+
+// Its workers are answered no more; what they have asked and what they were told stays.
+void CoordinatorServer::keep_as_replica(const std::string& job) {
+  const Job* const its = coordinator_.machine().find(job);
+  const bool has_store = its->terms().store_is_local && !its->has_lost_its_store() &&
+                         its->round().phase() != Round::Phase::gathering && job_ports_.contains(job);
+  if (!has_store) return;
+  auto replica = std::make_unique<Replica>();
+  replica->round = its->round().number();
+  replica->store = std::move(coordinator_.machine().store(job));
+  replica->is_whole = true;
+  const OpenPort& port = job_ports_.at(job);
+  static_cast<JobPort&>(*port.host).keep(&replica->store);
+  connections_.with_sessions(
+      [&](StoreSessions& sessions) { sessions.begin_replay(port.listener.value); });
+  replicas_[job] = std::move(replica);
+}
+
+// --- another one leads ---------------------------------------------------------------------------
+
+Result<void> CoordinatorServer::open_replica_port(const std::string& job) {
+  auto host = std::make_unique<JobPort>(*this, job);
+  ListenOptions options = listen_;
+  options.port = 0;
+  options.streams_only = true;
+  const auto listening = connections_.listen(*host, options);
+  if (!listening) return tl::unexpected<Error>(listening.error());
+  job_ports_[job] = {std::move(host), listening->id};
+  return {};
+}
+
+Result<void> CoordinatorServer::begin_replica(const std::string& job, RoundNumber round) {
+  end_replica(job);
+  if (const auto opened = open_replica_port(job); !opened) return opened;
+  auto replica = std::make_unique<Replica>();
+  replica->round = round;
+  const OpenPort& port = job_ports_.at(job);
+  static_cast<JobPort&>(*port.host).keep(&replica->store);
+  replica->replay = std::make_unique<StoreReplay>(StoreReplay::Place{.connections = connections_,
+                                                                     .routes = routes_,
+                                                                     .listener = port.listener,
+                                                                     .store = replica->store,
+                                                                     .job = job,
+                                                                     .round = round});
+  replicas_[job] = std::move(replica);
+  return {};
+}
+
+Result<void> CoordinatorServer::add_to_replica(const std::string& job, std::string_view bytes) {
+  const auto found = replicas_.find(job);
+  if (found == replicas_.end() || found->second->replay == nullptr) return {};
+  auto heard = found->second->replay->hear(bytes);
+  if (!heard) end_replica(job);
+  return heard;
+}
+
+void CoordinatorServer::replica_is_whole(const std::string& job) {
+  if (const auto found = replicas_.find(job); found != replicas_.end()) {
+    found->second->is_whole = true;
+  }
+}
+
+void CoordinatorServer::end_replica(const std::string& job) {
+  const auto replica = replicas_.extract(job);
+  if (replica.empty()) return;
+  close_store(job, "its store is kept elsewhere");
+}
+
+void CoordinatorServer::end_replicas() {
+  while (!replicas_.empty()) end_replica(std::string(replicas_.begin()->first));
+}
+
+// --- it leads ------------------------------------------------------------------------------------
+
+void CoordinatorServer::recover_with_replica(JobRecord record) {
+  const std::string job = record.job();
+  const auto found = replicas_.find(job);
+  const bool has_store = found != replicas_.end() && found->second->is_whole &&
+                         found->second->round == record.round &&
+                         (found->second->replay == nullptr || found->second->replay->is_whole());
+  if (!has_store) end_replica(job);
+  const LinkId first{last_link_.value + 1};
+  last_link_.value += record.nodes.size();
+  tell(Coordinator::Recovered{std::move(record), first, has_store});
+}
+
+void CoordinatorServer::restore_replica(const std::string& job, Replica& replica) {
+  OpenPort& port = job_ports_.at(job);
+  if (replica.replay != nullptr) {
+    replica.replay->end();
+  } else {
+    connections_.with_sessions(
+        [&](StoreSessions& sessions) { sessions.end_replay(port.listener.value); });
+  }
+  coordinator_.machine().store(job) = std::move(replica.store);
+  static_cast<JobPort&>(*port.host).keep(nullptr);
+  logs_.go_on(job, replica.round, replica.replay.get());
+}
+
+}  // namespace cpprun

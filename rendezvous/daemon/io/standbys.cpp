@@ -1,0 +1,329 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "rendezvous/daemon/io/standbys.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <asio/post.hpp>
+#include <chrono>
+#include <utility>
+
+#include "proto/standby_bounds.h"
+
+namespace cpprun {
+
+namespace {
+
+using Kind = link::StandbyRecord::Kind;
+using Clock = std::chrono::steady_clock;
+
+}  // namespace
+
+// One of them, and its link. What it is told waits here while the socket takes no more.
+class Standbys::Standby : public LogKeeper {
+ public:
+  Standby(Standbys& all, std::shared_ptr<LinkChannel> channel, const link::Follow& follow)
+      : all_(all), channel_(std::move(channel)), follow_(follow), heard_(Clock::now()) {}
+
+  void begin() {
+    channel_->listen(
+        {.message =
+             [this](const link::Message& message) {
+               heard_ = Clock::now();
+               if (const auto* const beat = std::get_if<link::Heartbeat>(&message)) {
+                 channel_->send(*beat);
+               }
+             },
+         .streams = [this](std::string_view frame) { return hear(frame); },
+         .room = [this] { write(); },
+         .closed = [this](const std::string& reason) { all_.ended(*this, reason); }});
+    channel_->send(all_.own_);
+    for (const auto& [job, record] : all_.callbacks_.records()) keep(job, record);
+    all_.callbacks_.logs->attach(*this);
+    look_whether_all_is_told();
+  }
+  void leave(const std::string& reason) {
+    all_.callbacks_.logs->detach(*this);
+    channel_->forget();
+    channel_->hang_up(reason);
+  }
+
+  const link::Follow& who() const { return follow_; }
+  bool has_been_told() const { return caught_up_at_ > 0; }
+  // It has everything that it was to have when it had been told all there was.
+  bool is_caught_up() const { return caught_up_at_ > 0 && has_ >= caught_up_at_; }
+  std::uint64_t has() const { return has_; }
+  bool has_everything() const { return is_caught_up() && has_ >= last_; }
+  std::uint64_t bytes_behind() const { return bytes_told_ - bytes_had_; }
+  Clock::time_point heard() const { return heard_; }
+  void send(const link::Message& message) { channel_->send(message); }
+
+  void keep(const std::string& job, const std::string& record) {
+    const std::size_t most = link::standby_frame_room(job);
+    std::string_view rest = record;
+    for (; rest.size() > most; rest.remove_prefix(most)) {
+      tell({.kind = Kind::part, .job = job, .bytes = rest.substr(0, most)});
+    }
+    tell({.kind = Kind::record, .job = job, .bytes = rest});
+  }
+  void forget(const std::string& job) { tell({.kind = Kind::forgotten, .job = job}); }
+
+  void begin_log(const std::string& job, RoundNumber round) override {
+    tell({.kind = Kind::log_begins, .round = round, .job = job});
+  }
+  void add_log(const std::string& job, std::string_view bytes) override {
+    const std::size_t most = link::standby_frame_room(job);
+    for (; !bytes.empty(); bytes.remove_prefix(std::min(bytes.size(), most))) {
+      tell({.kind = Kind::log, .job = job, .bytes = bytes.substr(0, most)});
+    }
+  }
+  void log_is_whole(const std::string& job) override {
+    tell({.kind = Kind::log_whole, .job = job});
+    // The log itself has it among the whole ones when this is over.
+    asio::post(all_.context_, [this, alive = std::weak_ptr(alive_)] {
+      if (!alive.expired()) look_whether_all_is_told();
+    });
+  }
+  bool go_on_log(const std::string&) override { return false; }
+  void end_log(const std::string& job) override { tell({.kind = Kind::log_ends, .job = job}); }
+
+ private:
+  void look_whether_all_is_told() {
+    if (caught_up_at_ > 0 || !all_.callbacks_.logs->is_whole_at(*this)) return;
+    tell({.kind = Kind::caught_up});
+    caught_up_at_ = last_;
+    // From here on nobody is told what it does not have.
+    all_.callbacks_.wait_for(last_);
+  }
+
+  void tell(link::StandbyRecord record) {
+    record.number = last_ = all_.next_place();
+    std::string frame = link::standby_frame(record);
+    bytes_told_ += frame.size();
+    sent_.push_back({last_, bytes_told_});
+    waiting_.push_back(std::move(frame));
+    if (caught_up_at_ > 0) all_.callbacks_.wait_for(last_);
+    write();
+  }
+
+  void write() {
+    while (!waiting_.empty() && channel_->has_room()) {
+      const std::string frame = std::move(waiting_.front());
+      waiting_.pop_front();
+      channel_->send_bytes(frame);
+    }
+  }
+
+  std::string hear(std::string_view frame) {
+    heard_ = Clock::now();
+    const auto record = link::read_standby_frame(frame);
+    if (!record) return record.error().reason;
+    if (record->kind == Kind::renew) {
+      all_.callbacks_.logs->renew(*this, std::string(record->job));
+      return {};
+    }
+    if (record->kind != Kind::has) return "it says what only the one that leads says";
+    if (record->number > last_) return "it has what it was never told";
+    has_ = std::max(has_, record->number);
+    for (; !sent_.empty() && sent_.front().place <= has_; sent_.pop_front()) {
+      bytes_had_ = sent_.front().bytes;
+    }
+    // It may be the last of those that were waited for; whoever is told may end this one.
+    all_.look_at_names();
+    all_.look_at_places();
+    return {};
+  }
+
+  Standbys& all_;
+  std::shared_ptr<LinkChannel> channel_;
+  const link::Follow follow_;
+  Clock::time_point heard_;
+  std::deque<std::string> waiting_;
+  struct Sent {
+    std::uint64_t place = 0;
+    std::uint64_t bytes = 0;  // told with it and before
+  };
+  std::deque<Sent> sent_;  // that it does not have yet, for all that is known
+  std::uint64_t last_ = 0;
+  std::uint64_t has_ = 0;
+  std::uint64_t caught_up_at_ = 0;  // 0: it has not been told all there was
+  std::uint64_t bytes_told_ = 0;
+  std::uint64_t bytes_had_ = 0;
+  std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
+};
+
+Standbys::Standbys(asio::io_context& context, Callbacks callbacks)
+    : context_(context), callbacks_(std::move(callbacks)), timer_(context) {}
+
+Standbys::~Standbys() {
+  end("this cpprund ends");
+}
+
+void Standbys::begin(const link::Leads& own) {
+  own_ = own;
+  is_begun_ = true;
+  asked_names_ = known_names_ = {own_.name};
+  beat();
+}
+
+void Standbys::end(const std::string& reason) {
+  is_begun_ = false;
+  timer_.cancel();
+  for (const auto& [name, standby] : std::exchange(standbys_, {})) standby->leave(reason);
+  asked_names_.clear();
+  known_names_.clear();
+}
+
+void Standbys::adopt(const std::shared_ptr<LinkChannel>& channel, const link::Follow& follow) {
+  const auto refuse = [&](const std::string& reason) {
+    callbacks_.say(LogLevel::warning,
+                   fmt::format("the cpprund \"{}\" at {} is not taken as a standby: {}", follow.name,
+                               follow.address, reason));
+    channel->send(link::Refused{reason});
+    channel->hang_up(reason);
+  };
+  if (!is_begun_) return refuse("this cpprund does not lead");
+  if (follow.name == own_.name) {
+    return refuse(fmt::format("this one is called \"{}\" as well: give each its own --name",
+                              follow.name));
+  }
+  if (follow.cluster != own_.cluster) {
+    return refuse(fmt::format("it is of the cluster \"{}\", and this one of \"{}\": all of a "
+                              "cluster name the same etcd and the same --cluster",
+                              follow.cluster, own_.cluster));
+  }
+  if ((follow.features & link::standby_features) != link::standby_features) {
+    return refuse(fmt::format("cpprund {} cannot keep what cpprund {} has to be kept: upgrade it "
+                              "first, then this one",
+                              follow.version, own_.version));
+  }
+  if (standbys_.size() + 1 >= bounds::members_max && !standbys_.contains(follow.name)) {
+    return refuse(fmt::format("there are {} cppruns already, the limit", bounds::members_max));
+  }
+  if (const auto before = standbys_.find(follow.name); before != standbys_.end()) {
+    ended(*before->second, "it has come anew");
+  }
+  auto standby = std::make_unique<Standby>(*this, channel, follow);
+  Standby& its = *(standbys_[follow.name] = std::move(standby));
+  callbacks_.say(LogLevel::info, fmt::format("\"{}\" at {} is about to stand by (cpprund {})",
+                                             follow.name, follow.address, follow.version));
+  its.begin();
+  look_at_names();
+}
+
+// From within its own callback, too: it goes a moment later.
+void Standbys::ended(Standby& standby, const std::string& reason) {
+  const auto found = standbys_.extract(standby.who().name);
+  if (found.empty() || found.mapped().get() != &standby) return;
+  const bool was_in_sync = std::ranges::find(known_names_, standby.who().name) != known_names_.end();
+  callbacks_.say(was_in_sync ? LogLevel::warning : LogLevel::info,
+                 fmt::format("\"{}\" does not stand by any more: {}", standby.who().name, reason));
+  standby.leave(reason);
+  asio::post(context_, [gone = std::shared_ptr<Standby>(std::move(found.mapped()))] {});
+  look_at_names();
+  look_at_places();
+}
+
+// --- who is in sync ------------------------------------------------------------------------------
+
+// Those that are to be known: all that have been told everything there was, and have it.
+void Standbys::look_at_names() {
+  if (!is_begun_) return;
+  std::vector<std::string> names = {own_.name};
+  for (const auto& [name, standby] : standbys_) {
+    if (standby->is_caught_up()) names.push_back(name);
+  }
+  if (names == asked_names_) return;
+  asked_names_ = names;
+  callbacks_.make_known(names);
+}
+
+void Standbys::known(const std::vector<std::string>& names) {
+  if (!is_begun_) return;
+  for (const std::string& name : names) {
+    if (name == own_.name || std::ranges::find(known_names_, name) != known_names_.end()) continue;
+    callbacks_.say(LogLevel::info, fmt::format("\"{}\" stands by: it would lead if this cpprund "
+                                               "were lost",
+                                               name));
+  }
+  known_names_ = names;
+  std::vector<std::string> places;
+  for (const auto& [name, standby] : standbys_) {
+    if (std::ranges::find(names, name) != names.end()) places.push_back(standby->who().address);
+  }
+  callbacks_.changed(places);
+  look_at_places();
+}
+
+// Nobody is told what somebody lacks who could lead: who is known to be in sync and is gone, too,
+// until that is known.
+void Standbys::look_at_places() {
+  if (!is_begun_) return;
+  std::uint64_t through = place_;
+  for (const std::string& name : known_names_) {
+    if (name == own_.name) continue;
+    const auto standby = standbys_.find(name);
+    if (standby == standbys_.end()) return;
+    through = std::min(through, standby->second->has());
+  }
+  for (const auto& [name, standby] : standbys_) {
+    if (standby->has_been_told()) through = std::min(through, standby->has());
+  }
+  callbacks_.kept(through);
+}
+
+// --- what they are told --------------------------------------------------------------------------
+
+void Standbys::keep(const std::string& job, const std::string& record) {
+  for (const auto& [name, standby] : standbys_) standby->keep(job, record);
+}
+
+void Standbys::forget(const std::string& job) {
+  for (const auto& [name, standby] : standbys_) standby->forget(job);
+}
+
+std::vector<Standbys::Seen> Standbys::seen() const {
+  std::vector<Seen> all;
+  for (const auto& [name, standby] : standbys_) {
+    const bool is_known = std::ranges::find(known_names_, name) != known_names_.end();
+    all.push_back({.name = name,
+                   .place = standby->who().address,
+                   .version = standby->who().version,
+                   .is_in_sync = is_known,
+                   .bytes_behind = standby->bytes_behind()});
+  }
+  return all;
+}
+
+std::string Standbys::ready() const {
+  for (const auto& [name, standby] : standbys_) {
+    const bool is_known = std::ranges::find(known_names_, name) != known_names_.end();
+    if (is_known && standby->has_everything()) return name;
+  }
+  return {};
+}
+
+void Standbys::hand_over(const std::string& name) {
+  if (const auto found = standbys_.find(name); found != standbys_.end()) {
+    found->second->send(link::TakeOver{own_.epoch});
+  }
+}
+
+// Whoever says nothing for so long may be gone, and everybody waits for it.
+void Standbys::beat() {
+  timer_.expires_after(bounds::standby_beat);
+  timer_.async_wait([this, alive = std::weak_ptr(alive_)](const asio::error_code& error) {
+    if (error || alive.expired() || !is_begun_) return;
+    std::vector<Standby*> silent;
+    for (const auto& [name, standby] : standbys_) {
+      if (Clock::now() - standby->heard() > bounds::standby_silence) silent.push_back(standby.get());
+    }
+    for (Standby* const each : silent) {
+      ended(*each, fmt::format("it has said nothing for {} s",
+                               std::chrono::duration<double>(bounds::standby_silence).count()));
+    }
+    beat();
+  });
+}
+
+}  // namespace cpprun

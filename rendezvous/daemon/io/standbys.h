@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+// The cppruns that stand by for this one, which leads: each is told the records of all jobs and the
+// logs of their stores, and says how much of that it has. What nodes and workers are told waits until
+// all that are in sync have what it follows from. Who is in sync is for the owner to make known
+// before it counts, since one that is lost must not lead later with what it lacks.
+
+#include <asio/io_context.hpp>
+#include <asio/steady_timer.hpp>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "proto/link/message.h"
+#include "proto/link/standby_frame.h"
+#include "rendezvous/coordinator/io/store_logs.h"
+#include "rendezvous/io/link_channel.h"
+#include "rendezvous/log_level.h"
+
+namespace cpprun {
+
+class Standbys {
+ public:
+  struct Callbacks {
+    std::function<void(LogLevel level, const std::string& sentence)> say;
+    StoreLogs* logs = nullptr;
+    // The records of all jobs, as they are kept.
+    std::function<std::map<std::string, std::string>()> records;
+    // What nodes are told from now on waits for that place; and how far everybody has come.
+    std::function<void(std::uint64_t place)> wait_for;
+    std::function<void(std::uint64_t through)> kept;
+    // Those have everything that anybody was told, and this one leads: to be made known, and
+    // answered with known(). Others than these are not to lead.
+    std::function<void(const std::vector<std::string>& names)> make_known;
+    // Which there are, as agents meet them.
+    std::function<void(const std::vector<std::string>& places)> changed;
+  };
+  Standbys(asio::io_context& context, Callbacks callbacks);
+  ~Standbys();
+  Standbys(const Standbys&) = delete;
+  Standbys& operator=(const Standbys&) = delete;
+
+  // Until end(), in that epoch, as the one of that name. The first known() is that of this one
+  // alone.
+  void begin(const link::Leads& own);
+  bool is_begun() const { return is_begun_; }
+  void end(const std::string& reason);
+  // Somebody wants to stand by.
+  void adopt(const std::shared_ptr<LinkChannel>& channel, const link::Follow& follow);
+  // What make_known() was told last is known, by everybody who could lead.
+  void known(const std::vector<std::string>& names);
+
+  void keep(const std::string& job, const std::string& record);
+  void forget(const std::string& job);
+
+  struct Seen {
+    std::string name;
+    std::string place;
+    std::string version;
+    bool is_in_sync = false;
+    std::uint64_t bytes_behind = 0;
+  };
+  std::vector<Seen> seen() const;
+  // The first that is in sync and has everything; empty: there is none.
+  std::string ready() const;
+  // The same is told to lead: nothing is said to anybody after that.
+  void hand_over(const std::string& name);
+
+ private:
+  class Standby;
+  std::uint64_t next_place() { return ++place_; }
+  void ended(Standby& standby, const std::string& reason);
+  void look_at_places();
+  void look_at_names();
+  void beat();
+
+  asio::io_context& context_;
+  const Callbacks callbacks_;
+  asio::steady_timer timer_;
+  link::Leads own_;
+  bool is_begun_ = false;
+  std::uint64_t place_ = 0;  // of the last that anybody was told
+  std::map<std::string, std::unique_ptr<Standby>> standbys_;  // by name
+  std::vector<std::string> asked_names_;  // that are to be known
+  std::vector<std::string> known_names_;  // that are, for all anybody knows
+  std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
+};
+
+}  // namespace cpprun
