@@ -28,12 +28,12 @@ void AskLanes::succeeded(const Asked& asked) {
   of(asked.lane).failures = 0;
 }
 
-void AskLanes::failed(TimePoint now, const Asked& asked, bool is_of_member) {
+void AskLanes::failed(TimePoint now, const Asked& asked, bool is_of_member, bool rests) {
   State& state = of(asked.lane);
   ++state.failures;
   if (is_of_member) turn_from(asked);
   // Once around without a pause, and then no faster than whoever looks at a log could follow.
-  const bool is_round = !is_of_member || state.failures % endpoints_ == 0;
+  const bool is_round = is_of_member ? state.failures % endpoints_ == 0 : rests;
   state.ready = is_round ? now + bounds::etcd_round_pause : now;
 }
 

@@ -48,8 +48,9 @@ class AskLanes {
   bool is_of_this_life(const Asked& asked) const { return asked.life == life_; }
 
   void succeeded(const Asked& asked);
-  // `is_of_member`: another may do better.
-  void failed(TimePoint now, const Asked& asked, bool is_of_member);
+  // `is_of_member`: another may do better. `rests`: where none can, nothing else is asked for a
+  // while.
+  void failed(TimePoint now, const Asked& asked, bool is_of_member, bool rests = true);
   // The member that answered is not up to date; nothing has failed.
   void turn_from(const Asked& asked);
   // How often in a row it has failed in that lane, and whether that means all members.

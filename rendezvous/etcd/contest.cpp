@@ -142,7 +142,7 @@ void Contest::hear_step(TimePoint now, const Asked& asked, const etcd::Answer& a
     case Step::revoke:
       return unused_.pop_front();
     case Step::keep_alive:
-      if (is_of_now) hear_keep_alive(now, asked, std::get<etcd::KeptAlive>(answer), actions);
+      if (is_of_now) hear_keep_alive(now, asked, std::get<etcd::KeptAlive>(answer));
       return;
     case Step::stand:
       if (is_of_now) hear_stand(now, std::get<etcd::Decided>(answer), actions);
@@ -171,7 +171,9 @@ void Contest::note_failure(TimePoint now, const Asked& asked, const etcd::Failur
   if (asked.step == Step::revoke && failed.kind == Kind::no_such_lease) return;
   trouble_ = etcd::describe(failed, options_.endpoints[asked.endpoint]);
   const bool is_of_member = etcd::is_of_this_member(failed.kind);
-  lanes_.failed(now, asked, is_of_member);
+  // A lease has to be renewed whatever else cannot be had.
+  const bool rests = asked.step != Step::grant && asked.step != Step::stand;
+  lanes_.failed(now, asked, is_of_member, rests);
   const bool is_everywhere = lanes_.has_failed_everywhere(asked.lane);
   if (is_change(asked.step)) {
     if (is_unwritable_ || failed.kind == Kind::no_such_lease) return;
@@ -194,6 +196,7 @@ void Contest::fail_step(TimePoint now, const Asked& asked, Kind kind, Actions& a
     case Step::grant:
       if (etcd::may_have_happened(kind)) put_away(asked_lease_, now);
       move_at_ = now + options_.ttl / 2;
+      not_before_ = now + bounds::etcd_round_pause;
       if (phase_ == Phase::granting) phase_.become(Phase::following);
       return;
     case Step::stand:

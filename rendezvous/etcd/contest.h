@@ -117,8 +117,7 @@ class Contest {
 
   // contest_leading.cpp: who has won.
   void see_own(TimePoint now, const Asked& asked, const ContestView& view, Actions& actions);
-  void hear_keep_alive(TimePoint now, const Asked& asked, const etcd::KeptAlive& kept,
-                       Actions& actions);
+  void hear_keep_alive(TimePoint now, const Asked& asked, const etcd::KeptAlive& kept);
   void hear_load(TimePoint now, const etcd::Decided& decided, Actions& actions);
   void depose(TimePoint now, std::string reason, bool is_orderly, Actions& actions);
   void let_go(TimePoint now);
@@ -168,6 +167,7 @@ class Contest {
   std::optional<ContestView> view_;               // as it was seen last
   std::optional<TimePoint> vacant_since_;         // as far as was seen
   std::optional<TimePoint> run_at_;               // nobody leads, and then it is its turn
+  TimePoint not_before_ = TimePoint::min();       // it runs again after it could not
   std::optional<std::string> barred_;             // why it neither leads nor follows
   std::optional<contest::LeaderIs> told_leader_;  // as the owner knows
   bool told_nobody_ = false;                      // that it leads, or anybody

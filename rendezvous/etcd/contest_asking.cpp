@@ -57,7 +57,7 @@ std::optional<TimePoint> Contest::lease_due() const {
     case Phase::loading:
     case Phase::leading:
     case Phase::leaving:
-      if (must_look_ || tenure_->needs_read()) return at_once;
+      if (must_look_ || tenure_->needs_look()) return at_once;
       return wants_next_lease() ? std::min(move_at_, tenure_->renew_at()) : tenure_->renew_at();
   }
   return std::nullopt;
@@ -78,8 +78,8 @@ std::optional<Contest::Step> Contest::next_lease_step(TimePoint now) const {
     case Phase::loading:
     case Phase::leading:
     case Phase::leaving:
-      if (must_look_ || tenure_->needs_read()) return Step::look;
-      return wants_next_lease() && move_at_ <= now ? Step::grant : Step::keep_alive;
+      if (must_look_ || tenure_->needs_look()) return Step::look;
+      return tenure_->renew_at() <= now ? Step::keep_alive : Step::grant;
   }
   return std::nullopt;
 }

@@ -29,27 +29,21 @@ void Contest::see_own(TimePoint now, const Asked& asked, const ContestView& view
                   /*is_orderly=*/false, actions);
   }
   must_look_ = false;
-  const bool was_renewed = tenure_->needs_read();
-  const bool is_longer = tenure_->read(now, view.header.term);
-  if (was_renewed && !is_longer && !tenure_->next()) lanes_.turn_from(asked);
-  if (is_longer && is_leading()) actions.emplace_back(contest::Renewed{tenure_->until()});
+  if (tenure_->seen(view.header.term) && is_leading()) {
+    actions.emplace_back(contest::Renewed{tenure_->until()});
+  }
   tell_cluster(view.cluster, actions);
 }
 
-void Contest::hear_keep_alive(TimePoint now, const Asked& asked, const etcd::KeptAlive& kept,
-                              Actions& actions) {
+void Contest::hear_keep_alive(TimePoint now, const Asked& asked, const etcd::KeptAlive& kept) {
   if (!has_won() || kept.lease != tenure_->renewed_lease()) return;
   if (kept.ttl_seconds > 0) {
-    return tenure_->renewed(
-        asked.sent, std::chrono::seconds(std::min<std::int64_t>(kept.ttl_seconds, 1'000'000)),
-        kept.header.term);
+    return tenure_->renewed(asked.sent, lease_time(kept.ttl_seconds));
   }
-  if (!tenure_->next()) {
-    return depose(now, "etcd knows nothing of its lease any more", /*is_orderly=*/false, actions);
-  }
-  // The key may be bound to it, or not yet: that is for the move to find out.
+  // It is gone, and so is the key, or whoever says so has not heard of it yet.
   must_look_ = true;
-  tenure_->renewal_failed(now + bounds::contest_renewal_pause(options_.ttl));
+  lanes_.turn_from(asked);
+  tenure_->renewal_failed(now + bounds::etcd_round_pause);
 }
 
 void Contest::hear_load(TimePoint now, const etcd::Decided& decided, Actions& actions) {

@@ -42,7 +42,8 @@ void Contest::see(TimePoint now, ContestView view, Actions& actions) {
   run_at_.reset();
   if (barred_) return;
   if (vacant_since_) {
-    run_at_ = *vacant_since_ + wait_to_run(*view_, options_.name, options_.ttl);
+    run_at_ =
+        std::max(*vacant_since_ + wait_to_run(*view_, options_.name, options_.ttl), not_before_);
   }
   tell_cluster(view_->cluster, actions);
   tell_who_leads(actions);
@@ -62,13 +63,14 @@ void Contest::tell_who_leads(Actions& actions) {
     return;
   }
   const auto& leader = *view_->leader;
+  const bool is_new = leader.epoch > options_.memory.epoch;
   options_.memory.epoch = std::max(options_.memory.epoch, leader.epoch);
   contest::LeaderIs is{leader.epoch, leader.card.name, leader.card.card,
                        view_->synced ? view_->synced->names : std::vector<std::string>()};
   told_nobody_ = false;
   if (told_leader_ == is) return;
   // Somebody could write to win.
-  if (std::exchange(is_unwritable_, false)) actions.emplace_back(contest::Writable{});
+  if (is_new && std::exchange(is_unwritable_, false)) actions.emplace_back(contest::Writable{});
   told_leader_ = is;
   actions.emplace_back(std::move(is));
 }
@@ -90,9 +92,7 @@ void Contest::bar(const std::optional<std::string>& reason, Actions& actions) {
 
 void Contest::hear_grant(TimePoint now, const Asked& asked, const etcd::Granted& granted) {
   const bool is_wanted_still = lanes_.is_of_this_life(asked) && may_run();
-  const Duration ttl = std::min<Duration>(
-      std::chrono::seconds(std::min<std::int64_t>(granted.ttl_seconds, 1'000'000)),
-      bounds::contest_ttl_max);
+  const Duration ttl = lease_time(granted.ttl_seconds);
   if (phase_ == Phase::granting) {
     tenure_.emplace(GrantedLease{granted.lease, ttl, asked.sent, view_->header.term});
     if (!is_wanted_still) return let_go(now);
@@ -136,7 +136,9 @@ void Contest::hear_stand(TimePoint now, const etcd::Decided& decided, Actions& a
 void Contest::fail_to_stand(TimePoint now, Kind kind) {
   // It may have won already, or may win yet.
   if (etcd::may_have_happened(kind)) return phase_.become(Phase::finding_out);
-  if (kind != Kind::unreachable || !is_fresh(now)) let_go(now);
+  if (kind == Kind::unreachable && is_fresh(now)) return;
+  not_before_ = now + bounds::etcd_round_pause;
+  let_go(now);
 }
 
 // It has not won the last time, or does not know.

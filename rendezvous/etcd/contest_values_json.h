@@ -27,7 +27,7 @@ struct LeaderCard {
 struct Synced {
   std::vector<std::string> names;  // who has everything; the one that leads among them
   etcd::Revision epoch = 0;        // of whom wrote it; 0: of whoever wrote it by winning
-  // No later than the lease was granted, etcd had chosen a leader of its own so many times.
+  // etcd's own, no later than the lease was granted: see tenure.h.
   std::uint64_t term = 0;
   Duration ttl{};          // of the lease
   bool is_vacant = false;  // the one that led has ended in an orderly way: nobody decides any more

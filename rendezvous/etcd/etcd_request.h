@@ -82,7 +82,7 @@ struct Header {
   std::uint64_t member = 0;
   Revision revision = 0;
   // Of Raft: how often etcd has chosen a leader of its own, as the member that answers has applied
-  // it. For a KeepAlive it is taken before the lease is renewed, for everything else after.
+  // it. After a linearizable read it is the present one.
   std::uint64_t term = 0;
   friend bool operator==(const Header&, const Header&) = default;
 };

@@ -7,6 +7,10 @@
 
 namespace cpprun {
 
+TimePoint GrantedLease::until() const {
+  return confirmed + ttl - bounds::contest_margin(ttl);
+}
+
 Tenure::Tenure(const GrantedLease& lease) : lease_(lease), term_(lease.term) {
   plan_renewal(lease.confirmed);
 }
@@ -19,26 +23,20 @@ void Tenure::plan_renewal(TimePoint sent) {
   renew_at_ = sent + bounds::contest_renewal_pause(lease_.ttl);
 }
 
-void Tenure::renewal_failed(TimePoint now) {
+void Tenure::renewal_failed(TimePoint again) {
   renewal_.reset();
-  renew_at_ = now;
+  renew_at_ = again;
 }
 
-void Tenure::renewed(TimePoint sent, Duration ttl, std::uint64_t term) {
-  renewal_ = Renewal{sent, ttl, term};
+void Tenure::renewed(TimePoint sent, Duration ttl) {
+  renewal_ = Renewal{sent, ttl};
   plan_renewal(sent);
 }
 
-bool Tenure::read(TimePoint now, std::uint64_t term) {
+bool Tenure::seen(std::uint64_t term) {
   term_ = term;
   const auto renewal = std::exchange(renewal_, std::nullopt);
   if (!renewal) return false;
-  if (renewal->term != term) {
-    // The member that took it had not heard yet of whom etcd has chosen, or was that one's
-    // predecessor. Others are to be asked, without haste.
-    renew_at_ = now + bounds::contest_renewal_pause(lease_.ttl) / 4;
-    return false;
-  }
   GrantedLease& lease = next_ ? *next_ : lease_;
   lease.confirmed = std::max(lease.confirmed, renewal->sent);
   lease.ttl = std::min(lease.ttl, renewal->ttl);

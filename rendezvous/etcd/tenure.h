@@ -3,19 +3,20 @@
 // By what right, and until when, a contest's winner leads.
 //
 // The key "leader" is bound to a lease of etcd's, and vanishes with it. The lease is confirmed by
-// its grant, which is a decision of etcd's majority, or by a renewal, which is not: etcd's own
-// leader renews by itself. One that was stopped, and goes on, does so while the others have chosen
-// another, who knows nothing of it (3.4.23 does). So a renewal counts when a linearizable read
-// after it shows the term of Raft that the member which took it had seen before: nobody else can
-// have been chosen by then, and whoever is chosen later gives every lease its full time.
+// its grant, or by a renewal after which the key was seen to be there still. The right ends a
+// margin before the time of the lease has passed since the confirmation was ASKED for. etcd counts
+// from a later moment, so the key is there for longer than the right.
 //
-// The right ends a margin before the time of the lease has passed since the confirmation was ASKED
-// for. etcd counts from a later moment, so nobody else can win before.
-//
-// The same etcd that was stopped may also end leases that were renewed with its successor. It
-// cannot do so with one that it has never heard of. So after each new term the key moves to a new
-// lease; wait_to_run() (contest_view.h) has the other half of this.
+// With one exception: renewals are no decision of etcd's majority, but of its own leader alone. One
+// that was stopped, and goes on while the others have chosen another, renews leases that its
+// successor knows nothing of, and ends leases that were renewed there (etcd's issue 15247; 3.4.23
+// does). It can do so with no lease that was granted after it had led. So it is written down in
+// which term of etcd's the lease was granted, no later; where etcd has chosen another leader since,
+// the next one waits for the time of the lease once more (wait_to_run() in contest_view.h); and so
+// that nobody has to, the key moves to a new lease after each new term.
 
+#include <algorithm>
+#include <chrono>
 #include <cstdint>
 #include <optional>
 
@@ -32,8 +33,14 @@ struct GrantedLease {
   std::uint64_t term = 0;  // etcd's, no later than it was granted
   friend bool operator==(const GrantedLease&, const GrantedLease&) = default;
 
-  TimePoint until() const { return confirmed + ttl - bounds::contest_margin(ttl); }
+  TimePoint until() const;
 };
+
+// As etcd counts it; what it gives beyond reason is not used.
+constexpr Duration lease_time(std::int64_t seconds) {
+  constexpr std::int64_t most = bounds::contest_ttl_max / std::chrono::seconds(1);
+  return std::chrono::seconds(std::min(seconds, most));
+}
 
 class Tenure {
  public:
@@ -47,13 +54,13 @@ class Tenure {
   // The lease to be renewed next, and when.
   etcd::LeaseId renewed_lease() const { return next_ ? next_->id : lease_.id; }
   TimePoint renew_at() const { return renew_at_; }
-  // Renewing has failed; the next time is soon.
-  void renewal_failed(TimePoint now);
-  // etcd says that it has renewed it, asked at that time and at that term. It needs a read now.
-  void renewed(TimePoint sent, Duration ttl, std::uint64_t term);
-  bool needs_read() const { return renewal_.has_value(); }
-  // A read that was asked for after that has come back. True: the right lasts longer than before.
-  bool read(TimePoint now, std::uint64_t term);
+  // Renewing has failed, or the read after it; the next time is then.
+  void renewal_failed(TimePoint again);
+  // etcd says that it has renewed it, asked at that time. The key has to be looked at now.
+  void renewed(TimePoint sent, Duration ttl);
+  bool needs_look() const { return renewal_.has_value(); }
+  // The key was bound to one of these leases, in that term of etcd's. True: the right lasts longer.
+  bool seen(std::uint64_t term);
 
   // The key had better be bound to a lease of the present term.
   bool wants_next() const { return !next_ && term_ != lease_.term; }
@@ -69,7 +76,6 @@ class Tenure {
   struct Renewal {
     TimePoint sent;
     Duration ttl;
-    std::uint64_t term;
   };
   void plan_renewal(TimePoint sent);
 
@@ -77,9 +83,9 @@ class Tenure {
   // Granted in a later term. It was confirmed after lease_ was for the last time, and lease_ is not
   // renewed any more: so the right is never shorter than was said, whichever the key is bound to.
   std::optional<GrantedLease> next_;
-  std::optional<Renewal> renewal_;  // that a read has yet to confirm
+  std::optional<Renewal> renewal_;  // that a look has yet to confirm
   TimePoint renew_at_;
-  std::uint64_t term_;  // etcd's, as it was read last
+  std::uint64_t term_;  // etcd's, as it was seen last
 };
 
 }  // namespace cpprun
