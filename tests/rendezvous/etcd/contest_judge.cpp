@@ -25,13 +25,21 @@ std::optional<int> ContestJudge::leader(TimePoint now) const {
   return std::nullopt;
 }
 
-void ContestJudge::check_alone(TimePoint now, int who) {
+// It has won just now.
+void ContestJudge::check_won(TimePoint now, int who) {
   for (const auto& [other, leading] : leading_) {
     if (other == who || now >= leading.until) continue;
-    object(now,
-           fmt::format("{} leads with epoch {}, and {} with {} for another {:.3f} s", who,
-                       leading_[who].epoch, other, leading.epoch, in_seconds(leading.until - now)));
+    object(now, fmt::format("{} wins epoch {}, and {} leads with {} for another {:.3f} s", who,
+                            epoch_, other, leading.epoch, in_seconds(leading.until - now)));
   }
+}
+
+// It has heard until when it leads.
+void ContestJudge::check_right(TimePoint now, int who) {
+  const Leading& leading = leading_[who];
+  if (leading.epoch == epoch_ || leading.until <= won_at_) return;
+  object(now, fmt::format("{} leads with epoch {} for {:.3f} s after {} has won {}", who,
+                          leading.epoch, in_seconds(leading.until - won_at_), winner_, epoch_));
 }
 
 void ContestJudge::told(TimePoint now, int who, const contest::Action& action, TimePoint until) {
@@ -42,11 +50,11 @@ void ContestJudge::told(TimePoint now, int who, const contest::Action& action, T
     told_epoch_ = leads->epoch;
     ++leaders_;
     leading_[who] = {until, leads->epoch};
-    check_alone(now, who);
+    check_right(now, who);
   } else if (std::holds_alternative<contest::Renewed>(action)) {
     if (!leading_.contains(who)) return object(now, fmt::format("{} is renewed idly", who));
     leading_[who].until = until;
-    check_alone(now, who);
+    check_right(now, who);
   } else if (std::holds_alternative<contest::Deposed>(action)) {
     if (leading_.erase(who) == 0) object(now, fmt::format("{} is deposed twice", who));
   } else if (const auto* const found = std::get_if<contest::Found>(&action)) {
@@ -109,10 +117,9 @@ void ContestJudge::awake(TimePoint now, int who) {
   }
 }
 
-void ContestJudge::decided(int who, const etcd::Transaction& transaction,
+void ContestJudge::decided(TimePoint now, int who, const etcd::Transaction& transaction,
                            const etcd::Decided& decided) {
   if (!decided.succeeded) return;
-  const TimePoint unknown{};
   bool is_win = false;
   for (const auto& each : transaction.compares) {
     is_win = is_win || (each.key == keys_.leader() && each.revision == 0);
@@ -124,10 +131,12 @@ void ContestJudge::decided(int who, const etcd::Transaction& transaction,
     if (put != nullptr && put->key == keys_.leader() && is_win) {
       epoch_ = decided.header.revision;
       winner_ = who;
+      won_at_ = now;
+      check_won(now, who);
       synced_before_ = synced_;
     } else if (who != winner_) {
-      object(unknown, fmt::format("{} changes \"{}\" after {} has won epoch {}", who,
-                                  put != nullptr ? put->key : gone->key, winner_, epoch_));
+      object(now, fmt::format("{} changes \"{}\" after {} has won epoch {}", who,
+                              put != nullptr ? put->key : gone->key, winner_, epoch_));
     }
     if (put != nullptr && put->key == keys_.synced()) {
       const auto synced = read_synced(put->value);

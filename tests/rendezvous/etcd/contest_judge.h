@@ -3,7 +3,7 @@
 // Sees what truly happens to the contests of a simulated world, and says which promise was broken
 // first:
 //
-//  - at no moment do two lead by their own clocks;
+//  - nobody wins before the right of whoever led is over by that one's own clock;
 //  - epochs grow;
 //  - what a leader changes it changes before the next one has won;
 //  - the next one finds every record that was said to be written, or a later wish of that name, and
@@ -32,10 +32,11 @@ class ContestJudge {
   void wishes(int who, const contest::Event& event);
   // It is gone, or stopped: what it believes harms nobody any more, or not now.
   void ended(int who);
-  // Its timer has run, or it has heard something.
+  // It is about to hear something, or its timer to run, and it was not stopped before.
   void awake(TimePoint now, int who);
   // A request of its has been decided. Epochs are etcd's own, so what was won is known here first.
-  void decided(int who, const etcd::Transaction& transaction, const etcd::Decided& decided);
+  void decided(TimePoint now, int who, const etcd::Transaction& transaction,
+               const etcd::Decided& decided);
 
   const std::string& objection() const { return objection_; }
   std::optional<int> leader(TimePoint now) const;
@@ -53,7 +54,8 @@ class ContestJudge {
   };
   void object(TimePoint now, std::string what);
   void check_found(TimePoint now, const contest::Found& found);
-  void check_alone(TimePoint now, int who);
+  void check_won(TimePoint now, int who);
+  void check_right(TimePoint now, int who);
 
   ContestKeys keys_;
   std::string objection_;
@@ -63,6 +65,7 @@ class ContestJudge {
   std::vector<std::string> synced_before_;
   etcd::Revision epoch_ = 0;  // the last that was won
   int winner_ = -1;           // by whom
+  TimePoint won_at_{};        // and when
   int leaders_ = 0;           // were told so
   etcd::Revision told_epoch_ = 0;
 };

@@ -50,6 +50,8 @@ ContestWorld::ContestWorld(Options options, std::uint64_t seed)
       keys_(*ContestKeys::make("sim")),
       judge_(keys_),
       seed_(seed) {
+  // Some networks are slow on every day.
+  if (options_.has_faults && chance_.chance(0.4)) usual_slowness_ = chance_.up_to(300ms);
   for (int each = 0; each < options_.programs; ++each) {
     Program program{.name = fmt::format("p{}", each)};
     program.clock = {.offset = chance_.up_to(1000s),
@@ -110,6 +112,7 @@ void ContestWorld::run(int who, std::function<void()> what) {
     program.held.push_back(std::move(what));
     return;
   }
+  if (!program.is_waking) judge_.awake(now(), who);
   what();
   check(who);
 }
@@ -120,7 +123,6 @@ void ContestWorld::check(int who) {
   if (auto broken = program.driver->machine().check(); broken && objection_.empty()) {
     objection_ = fmt::format("p{}: {}", who, *broken);
   }
-  judge_.awake(now(), who);
   watch_leader();
 }
 
@@ -171,11 +173,21 @@ void ContestWorld::hear(int who, const contest::Action& action) {
   judge_.told(now(), who, action, until);
 }
 
+void ContestWorld::go_on(int who) {
+  Program& program = programs_[static_cast<std::size_t>(who)];
+  if (!program.is_stopped) return;
+  note(fmt::format("p{} goes on", who));
+  program.is_stopped = false;
+  program.is_waking = true;
+  for (auto& each : std::exchange(program.held, {})) run(who, std::move(each));
+  program.is_waking = false;
+}
+
 // --- requests ------------------------------------------------------------------------------------
 
 Duration ContestWorld::delay() {
-  const Duration most = slowness_ > Duration{} && chance_.chance(0.3) ? slowness_ : 4ms;
-  return 200us + chance_.up_to(most);
+  const Duration slowness = std::max(slowness_, usual_slowness_);
+  return 200us + chance_.up_to(slowness > 4ms && chance_.chance(0.3) ? slowness : 4ms);
 }
 
 bool ContestWorld::is_lost(int who, std::size_t member) {
@@ -211,7 +223,8 @@ void ContestWorld::arrive(const std::shared_ptr<Flight>& flight) {
   const bool is_lost_on_way_back = is_lost(flight->who, flight->ask.endpoint);
   // Whatever is answered.
   if (etcd_.decided()) {
-    judge_.decided(flight->who, std::get<etcd::Transaction>(flight->ask.request), *etcd_.decided());
+    judge_.decided(now(), flight->who, std::get<etcd::Transaction>(flight->ask.request),
+                   *etcd_.decided());
   }
   if (!heard && now() < flight->arrived + etcd_gives_up && !etcd_.is_crashed(member)) {
     timeline_.later(20ms, [this, flight] { arrive(flight); });
@@ -262,6 +275,7 @@ std::string ContestWorld::play() {
   }
   if (options_.has_faults) plan_faults();
   run_until(TimePoint{} + trouble);
+  usual_slowness_ = {};
   heal();
   auto broken = play_calm();
   if (broken.empty()) broken = play_farewell();
@@ -299,12 +313,13 @@ std::string ContestWorld::play_farewell() {
     programs_[static_cast<std::size_t>(who)].is_wanted = false;
     tell(who, contest::Withdraw{});
   }
-  run_until(now() + 3 * options_.ttl);
-  for (const Program& program : programs_) {
-    if (!program.is_withdrawn) return program.name + " does not come to its end";
+  const TimePoint bound = now() + 3 * options_.ttl;
+  const auto is_left = [](const Program& program) { return !program.is_withdrawn; };
+  while (std::ranges::any_of(programs_, is_left)) {
+    if (timeline_.empty() || timeline_.next() > bound) return "somebody does not come to its end";
+    run_until(timeline_.next());
+    if (!objection_.empty() || !judge_.objection().empty()) return "";
   }
-  run_until(now() + options_.ttl + 2s);
-  etcd_.advance(now());
   if (etcd_.leases() != 0) return fmt::format("{} leases outlive everybody", etcd_.leases());
   return "";
 }

@@ -25,7 +25,7 @@ class ContestWorld {
  public:
   struct Options {
     int programs = 4;
-    Duration ttl = std::chrono::seconds(2);
+    Duration ttl = std::chrono::seconds(2);  // as etcd grants it
     EtcdModel::Options etcd = {};
     bool has_faults = true;
     bool has_stops = true;  // of etcd's members
@@ -51,6 +51,7 @@ class ContestWorld {
     std::uint64_t life = 0;
     std::uint64_t alarm = 0;  // the timer that counts
     bool is_stopped = false;
+    bool is_waking = false;                        // it hears now what came while it was
     std::vector<std::function<void()>> held = {};  // what comes while it is
     ContestMemory memory = {};
     std::uint64_t number = 0;  // of its last wish
@@ -68,6 +69,7 @@ class ContestWorld {
 
   void begin(int who);
   void end(int who);
+  void go_on(int who);
   void run(int who, std::function<void()> what);
   void perform(int who, const contest::Action& action);
   void hear(int who, const contest::Action& action);
@@ -99,8 +101,9 @@ class ContestWorld {
   ContestJudge judge_;
   std::vector<Program> programs_;
   std::uint64_t seed_;
-  double loss_ = 0;                        // of what is said, either way
-  Duration slowness_{};                    // at most, of what is said
+  double loss_ = 0;      // of what is said, either way
+  Duration slowness_{};  // at most, of what is said
+  Duration usual_slowness_{};
   std::vector<std::vector<bool>> is_cut_;  // program, member
   std::size_t requests_ = 0;
   bool is_calm_ = false;  // nothing goes wrong any more

@@ -79,12 +79,7 @@ void ContestWorld::plan_fault(TimePoint at) {
             note(fmt::format("p{} is stopped", who));
             programs_[static_cast<std::size_t>(who)].is_stopped = true;
           },
-          [this, who] {
-            Program& program = programs_[static_cast<std::size_t>(who)];
-            note(fmt::format("p{} goes on", who));
-            program.is_stopped = false;
-            for (auto& each : std::exchange(program.held, {})) run(who, std::move(each));
-          });
+          [this, who] { go_on(who); });
     case 2:  // it does not reach a member, or is cut off from all
     case 3:
       return with_end(
@@ -180,8 +175,7 @@ void ContestWorld::heal() {
   }
   for (int who = 0; who < options_.programs; ++who) {
     Program& program = programs_[static_cast<std::size_t>(who)];
-    program.is_stopped = false;
-    for (auto& each : std::exchange(program.held, {})) run(who, std::move(each));
+    go_on(who);
     if (!program.driver) begin(who);
     if (program.is_withdrawn || !program.is_wanted) {
       program.is_withdrawn = false;

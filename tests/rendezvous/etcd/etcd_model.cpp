@@ -44,8 +44,8 @@ EtcdModel::EtcdModel(Options options, std::uint64_t seed)
       members_(static_cast<std::size_t>(options.members)) {
   // etcd looks twice a second; one that were never late would be harder to deal with.
   look_pause_ = chance_.chance(0.5) ? 500ms : 5ms;
-  // Clocks that are wrong by one in a hundred.
-  for (Member& each : members_) each.pace = 1 + 0.001 * chance_.between(-10, 10);
+  // Clocks that are wrong by one in fifty.
+  for (Member& each : members_) each.pace = 1 + 0.001 * chance_.between(-20, 20);
 }
 
 const etcd::KeyValue* EtcdModel::find(const std::string& key) const {
