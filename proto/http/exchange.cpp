@@ -45,8 +45,12 @@ tl::unexpected<Error> no_http() {
 }  // namespace
 
 std::string to_bytes(const Question& question) {
-  std::string bytes = fmt::format("{} {} HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n",
-                                  name_of(question.method), question.target, question.host);
+  std::string bytes = fmt::format("{} {} HTTP/1.1\r\nHost: {}\r\n", name_of(question.method),
+                                  question.target, question.host);
+  if (!question.is_kept) bytes += "Connection: close\r\n";
+  if (!question.authorization.empty()) {
+    bytes += fmt::format("Authorization: {}\r\n", question.authorization);
+  }
   if (question.last_event) bytes += fmt::format("Last-Event-ID: {}\r\n", *question.last_event);
   if (question.method == Method::post) {
     bytes += fmt::format("Content-Type: application/json\r\nContent-Length: {}\r\n",

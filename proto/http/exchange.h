@@ -21,9 +21,11 @@ struct Question {
   std::string host = "localhost";                // as it is called there
   std::string body = {};                         // JSON; of a POST alone
   std::optional<std::uint64_t> last_event = {};  // a watcher has heard of it last
+  std::string authorization = {};                // of whoever asks; empty: nobody in particular
+  // Otherwise the connection is over after the answer.
+  bool is_kept = false;
 };
 
-// After its answer the connection is over.
 std::string to_bytes(const Question& question);
 
 class AnswerReader {

@@ -7,6 +7,7 @@
 #include <openssl/err.h>
 #include <openssl/evp.h>
 #include <openssl/hmac.h>
+#include <openssl/pem.h>
 #include <openssl/ssl.h>
 
 namespace cpprun {
@@ -54,7 +55,25 @@ namespace cpprun {
   each(ERR_clear_error) \
   each(ERR_reason_error_string) \
   each(EVP_sha256) \
-  each(HMAC)
+  each(HMAC) \
+  each(SSL_CTX_set_default_verify_paths) \
+  each(SSL_CTX_get_cert_store) \
+  each(SSL_CTX_use_certificate) \
+  each(SSL_CTX_use_PrivateKey) \
+  each(SSL_CTX_check_private_key) \
+  each(SSL_ctrl) \
+  each(SSL_set1_host) \
+  each(SSL_get0_param) \
+  each(SSL_get_verify_result) \
+  each(X509_VERIFY_PARAM_set1_ip_asc) \
+  each(X509_verify_cert_error_string) \
+  each(X509_STORE_add_cert) \
+  each(X509_free) \
+  each(EVP_PKEY_free) \
+  each(PEM_read_bio_X509) \
+  each(PEM_read_bio_PrivateKey) \
+  each(BIO_new_mem_buf) \
+  each(BIO_free)
 // clang-format on
 
 struct OpenSsl {

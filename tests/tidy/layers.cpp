@@ -39,6 +39,7 @@ constexpr std::array layers = {
     Layer{"worker/torch/optim/", 5}, Layer{"worker/torch/ddp/", 6},
     Layer{"worker/examples/", 7},    Layer{"launcher/fanout/", 4},
     Layer{"launcher/preview/", 7},   Layer{"launcher/doctor/", 5},
+    Layer{"rendezvous/etcd/", 1},
 };
 
 // The innermost folder that the path is in.

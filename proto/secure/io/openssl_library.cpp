@@ -9,10 +9,12 @@ namespace cpprun {
 #ifdef CPPRUN_STATIC
 
 // A program without a dynamic linker has nothing to open libraries with (cmake/package).
-Result<OpenSsl> open_openssl() {
+Result<OpenSsl> open_openssl(std::string_view purpose) {
   return failure(
-      "a secret needs OpenSSL 3, which a static build of cpprun cannot open: take the tarball that "
-      "has no \"static\" in its name, the wheel or the .deb");
+      fmt::format("{} needs OpenSSL 3, which a static build of cpprun cannot open: take the "
+                  "tarball that has no "
+                  "\"static\" in its name, the wheel or the .deb",
+                  purpose));
 }
 
 #else
@@ -29,13 +31,14 @@ std::string what_went_wrong() {
 
 }  // namespace
 
-Result<OpenSsl> open_openssl() {
+Result<OpenSsl> open_openssl(std::string_view purpose) {
   void* const library = ::dlopen(library_name, RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) {
-    return failure(fmt::format(
-        "a secret needs OpenSSL 3, which cannot be opened here ({}): install it (Debian and Ubuntu "
-        "call it libssl3, others openssl-libs)",
-        what_went_wrong()));
+    return failure(
+        fmt::format("{} needs OpenSSL 3, which cannot be opened here ({}): install it (Debian and "
+                    "Ubuntu call it "
+                    "libssl3, others openssl-libs)",
+                    purpose, what_went_wrong()));
   }
   OpenSsl functions;
   const char* missing = nullptr;

@@ -1,9 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
 # plant.sh SOURCE TARGET FILE…: copies FILEs of the tree SOURCE into TARGET and plants every bug of
-# this folder into the copies.
+# this folder, or of that in PLANTS, into the copies.
 set -eu
-here=$(cd "$(dirname "$0")" && pwd)
+here=${PLANTS:-$(cd "$(dirname "$0")" && pwd)}
 source=$1 target=$2
 shift 2
 command -v patch >/dev/null || {

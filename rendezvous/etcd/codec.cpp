@@ -1,0 +1,317 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "rendezvous/etcd/codec.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <utility>
+
+#include "proto/etcd_bounds.h"
+#include "proto/machine.h"
+#include "proto/plain_text.h"
+#include "proto/text.h"
+#include "rendezvous/etcd/base64.h"
+
+namespace cpprun::etcd {
+
+namespace {
+
+using Json = nlohmann::json;
+using Kind = Failure::Kind;
+
+// --- what we say ---------------------------------------------------------------------------------
+
+// What JSON calls a number would lose its last digits on the way.
+std::string digits_of(std::int64_t number) {
+  return std::to_string(number);
+}
+
+Json json_of(const Compare& compare) {
+  Json json{{"key", base64_of(compare.key)}, {"result", "EQUAL"}};
+  switch (compare.target) {
+    case Compare::Target::created:
+      json["target"] = "CREATE";
+      json["create_revision"] = digits_of(compare.revision);
+      break;
+    case Compare::Target::changed:
+      json["target"] = "MOD";
+      json["mod_revision"] = digits_of(compare.revision);
+      break;
+    case Compare::Target::value:
+      json["target"] = "VALUE";
+      json["value"] = base64_of(compare.value);
+      break;
+  }
+  return json;
+}
+
+Json json_of(const Operation& operation) {
+  return std::visit(Overloaded{
+                        [](const Put& put) {
+                          Json json{{"key", base64_of(put.key)}, {"value", base64_of(put.value)}};
+                          if (put.lease != no_lease) json["lease"] = digits_of(put.lease);
+                          return Json{{"request_put", std::move(json)}};
+                        },
+                        [](const Read& read) {
+                          Json json{{"key", base64_of(read.key)}};
+                          if (!read.end.empty()) json["range_end"] = base64_of(read.end);
+                          if (read.limit > 0) json["limit"] = digits_of(read.limit);
+                          return Json{{"request_range", std::move(json)}};
+                        },
+                        [](const Delete& gone) {
+                          return Json{{"request_delete_range", {{"key", base64_of(gone.key)}}}};
+                        },
+                    },
+                    operation);
+}
+
+template <class Values>
+Json list_of(const Values& values) {
+  Json list = Json::array();
+  for (const auto& each : values) list.push_back(json_of(each));
+  return list;
+}
+
+std::string text_of(const Json& json) {
+  // A name or a password that is no UTF-8 is none that etcd knows.
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+// --- what etcd says ------------------------------------------------------------------------------
+
+// What is not as it should be; caught where reading begins.
+struct Wrong {
+  std::string what;
+};
+
+std::size_t depth_of(std::string_view text) {
+  std::size_t depth = 0;
+  std::size_t deepest = 0;
+  bool in_string = false;
+  for (std::size_t at = 0; at < text.size(); ++at) {
+    const char byte = text[at];
+    if (in_string) {
+      if (byte == '\\') ++at;
+      if (byte == '"') in_string = false;
+    } else if (byte == '"') {
+      in_string = true;
+    } else if (byte == '[' || byte == '{') {
+      deepest = std::max(deepest, ++depth);
+    } else if ((byte == ']' || byte == '}') && depth > 0) {
+      --depth;
+    }
+  }
+  return deepest;
+}
+
+const Json* member_of(const Json& object, const char* name) {
+  if (!object.is_object()) return nullptr;
+  const auto found = object.find(name);
+  return found == object.end() ? nullptr : &*found;
+}
+
+// Zero where it is not there, as the gateway means it.
+template <class N>
+N number_in(const Json& object, const char* name) {
+  const Json* const json = member_of(object, name);
+  if (json == nullptr || json->is_null()) return 0;
+  std::optional<N> number;
+  if (json->is_string()) number = exact_number<N>(json->get_ref<const std::string&>());
+  if (json->is_number_unsigned())
+    number = exact_number<N>(std::to_string(json->get<std::uint64_t>()));
+  if (json->is_number_integer() && !number) {
+    number = exact_number<N>(std::to_string(json->get<std::int64_t>()));
+  }
+  if (!number) throw Wrong{fmt::format("{} is no whole number", name)};
+  return *number;
+}
+
+bool flag_in(const Json& object, const char* name) {
+  const Json* const json = member_of(object, name);
+  if (json == nullptr || json->is_null()) return false;
+  if (!json->is_boolean()) throw Wrong{fmt::format("{} is neither true nor false", name)};
+  return json->get<bool>();
+}
+
+std::string text_in(const Json& object, const char* name) {
+  const Json* const json = member_of(object, name);
+  if (json == nullptr || json->is_null()) return {};
+  if (!json->is_string()) throw Wrong{fmt::format("{} is no text", name)};
+  return json->get<std::string>();
+}
+
+std::string bytes_in(const Json& object, const char* name) {
+  auto bytes = bytes_of_base64(text_in(object, name));
+  if (!bytes) throw Wrong{fmt::format("{} is no base64", name)};
+  return *std::move(bytes);
+}
+
+// Empty where it is not there.
+const Json& list_in(const Json& object, const char* name) {
+  static const Json nothing = Json::array();
+  const Json* const json = member_of(object, name);
+  if (json == nullptr || json->is_null()) return nothing;
+  if (!json->is_array()) throw Wrong{fmt::format("{} is no list", name)};
+  if (json->size() > bounds::etcd_answer_parts_max) {
+    throw Wrong{fmt::format("{} has {} parts, the limit is {}", name, json->size(),
+                            bounds::etcd_answer_parts_max)};
+  }
+  return *json;
+}
+
+Header header_in(const Json& object) {
+  const Json* const json = member_of(object, "header");
+  if (json == nullptr) throw Wrong{"it has no header"};
+  return {.cluster = number_in<std::uint64_t>(*json, "cluster_id"),
+          .member = number_in<std::uint64_t>(*json, "member_id"),
+          .revision = number_in<Revision>(*json, "revision"),
+          .term = number_in<std::uint64_t>(*json, "raft_term")};
+}
+
+Outcome outcome_of(const Json& json) {
+  Outcome outcome;
+  const Json* const range = member_of(json, "response_range");
+  if (range == nullptr) return outcome;
+  for (const Json& each : list_in(*range, "kvs")) {
+    outcome.pairs.push_back({.key = bytes_in(each, "key"),
+                             .value = bytes_in(each, "value"),
+                             .created = number_in<Revision>(each, "create_revision"),
+                             .changed = number_in<Revision>(each, "mod_revision"),
+                             .lease = number_in<LeaseId>(each, "lease")});
+  }
+  outcome.has_more = flag_in(*range, "more");
+  return outcome;
+}
+
+Decided decided_of(const Transaction& asked, const Json& json) {
+  Decided decided{.header = header_in(json), .succeeded = flag_in(json, "succeeded")};
+  for (const Json& each : list_in(json, "responses")) decided.outcomes.push_back(outcome_of(each));
+  const auto& done = decided.succeeded ? asked.success : asked.otherwise;
+  if (decided.outcomes.size() != done.size()) {
+    throw Wrong{fmt::format("it tells of {} operations where {} were asked for",
+                            decided.outcomes.size(), done.size())};
+  }
+  return decided;
+}
+
+Answer answer_of(const Request& request, const Json& json) {
+  return std::visit(
+      Overloaded{
+          [&](const Grant& asked) -> Answer {
+            const Granted granted{header_in(json), number_in<LeaseId>(json, "ID"),
+                                  number_in<std::int64_t>(json, "TTL")};
+            if (granted.lease != asked.lease) throw Wrong{"it grants another lease"};
+            if (granted.ttl_seconds <= 0) throw Wrong{"it grants no time"};
+            return granted;
+          },
+          [&](const KeepAlive& asked) -> Answer {
+            // A stream of answers in the gateway's eyes, of which this is the first.
+            const Json* const result = member_of(json, "result");
+            if (result == nullptr) throw Wrong{"it has no result"};
+            const KeptAlive kept{header_in(*result), number_in<LeaseId>(*result, "ID"),
+                                 number_in<std::int64_t>(*result, "TTL")};
+            if (kept.lease != asked.lease) throw Wrong{"it tells of another lease"};
+            return kept;
+          },
+          [&](const Revoke&) -> Answer { return Revoked{header_in(json)}; },
+          [&](const Transaction& asked) -> Answer { return decided_of(asked, json); },
+          [&](const Authenticate&) -> Answer {
+            Authenticated authenticated{text_in(json, "token")};
+            const auto& token = authenticated.token;
+            const auto is_printable = [](char byte) { return byte > ' ' && byte <= '~'; };
+            if (token.empty() || token.size() > bounds::etcd_token_bytes_max ||
+                !std::ranges::all_of(token, is_printable)) {
+              throw Wrong{"its token is none"};
+            }
+            return authenticated;
+          },
+      },
+      request);
+}
+
+// {"error": "…", "message": "…", "code": 14}, the same without "error", or, of a stream,
+// {"error": {"grpc_code": 14, "message": "…"}}.
+std::optional<Failure> failure_of(const Json& json) {
+  const Json* const error = member_of(json, "error");
+  const Json& told = error != nullptr && error->is_object() ? *error : json;
+  const char* const code_name = member_of(told, "grpc_code") != nullptr ? "grpc_code" : "code";
+  if (member_of(told, code_name) == nullptr) return std::nullopt;
+  const int code = number_in<int>(told, code_name);
+  std::string words = text_in(told, "message");
+  if (words.empty()) words = text_in(told, "error");
+  const Kind kind = kind_of(code, words);
+  return Failure{kind, plain_line(words, bounds::etcd_words_bytes_max)};
+}
+
+Failure nonsense(unsigned http_status, std::string_view what) {
+  return {Kind::nonsense, fmt::format("it answers with HTTP {}, and {}", http_status, what)};
+}
+
+Heard heard(const Request& request, unsigned http_status, const Json& json) {
+  if (auto failed = failure_of(json)) return tl::unexpected(*std::move(failed));
+  if (http_status != 200) return tl::unexpected(nonsense(http_status, "does not say why"));
+  return answer_of(request, json);
+}
+
+// A stream's answers follow each other, a line each; only the first is ours.
+std::string_view first_of(const Request& request, std::string_view body) {
+  if (!std::holds_alternative<KeepAlive>(request)) return body;
+  return body.substr(0, body.find('\n'));
+}
+
+}  // namespace
+
+Post to_post(const Request& request) {
+  return std::visit(
+      Overloaded{
+          [](const Grant& grant) {
+            return Post{"/v3/lease/grant", text_of({{"ID", digits_of(grant.lease)},
+                                                    {"TTL", digits_of(grant.ttl_seconds)}})};
+          },
+          [](const KeepAlive& keep) {
+            return Post{"/v3/lease/keepalive", text_of({{"ID", digits_of(keep.lease)}})};
+          },
+          [](const Revoke& revoke) {
+            return Post{"/v3/lease/revoke", text_of({{"ID", digits_of(revoke.lease)}})};
+          },
+          [](const Transaction& transaction) {
+            Json json = Json::object();
+            if (!transaction.compares.empty()) json["compare"] = list_of(transaction.compares);
+            if (!transaction.success.empty()) json["success"] = list_of(transaction.success);
+            if (!transaction.otherwise.empty()) json["failure"] = list_of(transaction.otherwise);
+            return Post{"/v3/kv/txn", text_of(json)};
+          },
+          [](const Authenticate& who) {
+            return Post{"/v3/auth/authenticate",
+                        text_of({{"name", who.user}, {"password", who.password}})};
+          },
+      },
+      request);
+}
+
+Heard read_answer(const Request& request, unsigned http_status, std::string_view body) {
+  const auto text = first_of(request, body);
+  if (text.size() > bounds::etcd_answer_bytes_max) {
+    return tl::unexpected(nonsense(http_status, fmt::format("with {} bytes", text.size())));
+  }
+  if (depth_of(text) > bounds::etcd_answer_depth_max) {
+    return tl::unexpected(nonsense(http_status, "its JSON is nested too deep"));
+  }
+  try {
+    const Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
+    if (json.is_discarded() || !json.is_object()) {
+      return tl::unexpected(nonsense(
+          http_status, fmt::format("with \"{}\", which is no JSON of its gateway",
+                                   plain_line(text.substr(0, bounds::etcd_words_bytes_max), 80))));
+    }
+    return heard(request, http_status, json);
+  } catch (const Wrong& wrong) {
+    return tl::unexpected(nonsense(http_status, wrong.what));
+  } catch (const Json::exception& error) {
+    return tl::unexpected(nonsense(http_status, plain_line(error.what(), 80)));
+  }
+}
+
+}  // namespace cpprun::etcd

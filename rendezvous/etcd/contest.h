@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+// One of several programs that want to lead, or want to know who does, with etcd as judge. It knows
+// no socket: it says what etcd is to be asked (contest_events.h), is told the answers, and says
+// what follows. README.md has what is kept in etcd, and why no two lead at once.
+//
+//   following ── nobody leads, and it is its turn ──► granting ──► standing ──► loading ──► leading
+//       ▲                                                 │         ▲   ▼          │           │
+//       │                                                 │     finding_out        │           ▼
+//       └───── somebody else was first, or its right is over ◄──────┴──────────────┴────────
+//       leaving
+//
+// finding_out: whether it has won is not known, for etcd has not answered, and is read from there.
+// loading: it has won, and reads what was left. leaving: the owner has asked for it.
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "proto/clock.h"
+#include "proto/etcd_bounds.h"
+#include "proto/phase.h"
+#include "rendezvous/etcd/ask_lanes.h"
+#include "rendezvous/etcd/change_queue.h"
+#include "rendezvous/etcd/contest_events.h"
+#include "rendezvous/etcd/contest_keys.h"
+#include "rendezvous/etcd/contest_view.h"
+#include "rendezvous/etcd/etcd_endpoint.h"
+#include "rendezvous/etcd/fence.h"
+#include "rendezvous/etcd/number_stream.h"
+#include "rendezvous/etcd/record_sizes.h"
+#include "rendezvous/etcd/tenure.h"
+
+namespace cpprun {
+
+struct ContestOptions {
+  std::string name;  // of this one; no two programs have the same
+  std::string card;  // how it is reached, in the owner's words
+  ContestKeys keys;
+  std::vector<EtcdEndpoint> endpoints;
+  Duration ttl = bounds::contest_ttl;  // of the lease; etcd may grant more
+  ContestMemory memory = {};
+  std::uint64_t seed = 0;  // random: ids of leases and clusters are made of it
+};
+// Why there cannot be such a contest, as a clause.
+std::optional<std::string> impossible(const ContestOptions& options);
+
+class Contest {
+ public:
+  using Event = contest::Event;
+  using Action = contest::Action;
+  using Actions = contest::Actions;
+
+  enum class Phase { following, granting, standing, finding_out, loading, leading, leaving };
+
+  explicit Contest(ContestOptions options);
+
+  Actions handle(TimePoint now, const Event& event);
+  Actions advance(TimePoint now);
+  std::optional<TimePoint> next_deadline() const;
+  std::optional<std::string> check() const;
+
+  Phase phase() const { return phase_; }
+  bool is_leading() const { return phase_ == Phase::leading; }
+
+ private:
+  using Lane = contest::Lane;
+  using Step = AskLanes::Step;
+  using Asked = AskLanes::Asked;
+
+  // contest.cpp: what it is told, and when it has to do something.
+  void hear(TimePoint now, const contest::Enter&, Actions& actions);
+  void hear(TimePoint now, const contest::Withdraw&, Actions& actions);
+  void hear(TimePoint now, const contest::HandOver& hand, Actions& actions);
+  void hear(TimePoint now, const contest::Publish& publish, Actions& actions);
+  void hear(TimePoint now, const contest::Keep& keep, Actions& actions);
+  void hear(TimePoint now, const contest::Drop& drop, Actions& actions);
+  void hear(TimePoint now, const contest::Attend& attend, Actions& actions);
+  void hear(TimePoint now, const contest::Answered& answered, Actions& actions);
+  void expire(TimePoint now, Actions& actions);
+  void go_on(TimePoint now, Actions& actions);
+  void finish(TimePoint now, Actions& actions);
+  void hear_step(TimePoint now, const Asked& asked, const etcd::Answer& answer, Actions& actions);
+  void note_failure(TimePoint now, const Asked& asked, const etcd::Failure& failed,
+                    Actions& actions);
+  void note_success(const Asked& asked, Actions& actions);
+  void fail_step(TimePoint now, const Asked& asked, etcd::Failure::Kind kind, Actions& actions);
+
+  // contest_asking.cpp: what is asked next, and when.
+  std::optional<Step> next_lease_step(TimePoint now) const;
+  std::optional<Step> next_writes_step(TimePoint now) const;
+  std::optional<TimePoint> lease_due() const;
+  std::optional<TimePoint> writes_due() const;
+  void ask(TimePoint now, Lane lane, Step step, Actions& actions);
+  etcd::Request request_for(Step step);
+  bool wants_next_lease() const;
+  Duration look_pause() const;
+
+  // contest_running.cpp: who follows, and who wants to lead.
+  void hear_look(TimePoint now, const Asked& asked, const etcd::Decided& decided, Actions& actions);
+  void hear_grant(TimePoint now, const Asked& asked, const etcd::Granted& granted);
+  void hear_stand(TimePoint now, const etcd::Decided& decided, Actions& actions);
+  void fail_to_stand(TimePoint now, etcd::Failure::Kind kind);
+  void see(TimePoint now, ContestView view, Actions& actions);
+  void see_strange(TimePoint now, const std::string& reason, Actions& actions);
+  void settle(TimePoint now, ContestView view, Actions& actions);
+  void win(TimePoint now, etcd::Revision epoch, Actions& actions);
+  bool is_fresh(TimePoint now) const;
+  void bar(const std::optional<std::string>& reason, Actions& actions);
+  bool may_run() const { return is_wanted_ && !barred_; }
+  void tell_who_leads(Actions& actions);
+  void tell_cluster(const std::string& cluster, Actions& actions);
+  etcd::Request request_to_stand();
+
+  // contest_leading.cpp: who has won.
+  void see_own(TimePoint now, const Asked& asked, const ContestView& view, Actions& actions);
+  void hear_keep_alive(TimePoint now, const Asked& asked, const etcd::KeptAlive& kept);
+  void hear_load(TimePoint now, const etcd::Decided& decided, Actions& actions);
+  void depose(TimePoint now, std::string reason, bool is_orderly, Actions& actions);
+  void let_go(TimePoint now);
+  void put_away(etcd::LeaseId lease, TimePoint now);
+  bool has_won() const {
+    return phase_ == Phase::loading || phase_ == Phase::leading || phase_ == Phase::leaving;
+  }
+
+  // contest_writing.cpp: what whoever leads has written.
+  bool accepts(std::uint64_t number, Actions& actions);
+  void refuse(std::uint64_t number, std::string reason, Actions& actions);
+  void tell_written(Actions& actions);
+  void hear_fenced(TimePoint now, const Asked& asked, const etcd::Decided& decided,
+                   Actions& actions);
+  void end_orderly(std::string heir, std::string reason, Actions& actions);
+  void fail_fenced(TimePoint now, Step step, etcd::Failure::Kind kind, Actions& actions);
+  std::vector<etcd::Operation> operations_of(const ChangeQueue::Batch& batch);
+  std::vector<etcd::Operation> operations_for(Step step);
+  etcd::Request fenced_request(Step step);
+  Synced own_synced(const GrantedLease& lease) const;
+
+  static const PhaseOf<Phase>::Steps steps;
+
+  // A lease that is not needed, or of which it is not known whether it was granted.
+  struct Unused {
+    etcd::LeaseId id = etcd::no_lease;
+    TimePoint ready{};
+  };
+
+  ContestOptions options_;
+  NumberStream numbers_;
+  PhaseOf<Phase> phase_{Phase::following, steps};
+  AskLanes lanes_;
+  bool is_wanted_ = false;  // it wants to lead
+  bool is_needed_ = true;   // somebody wants to hear who does
+  // The owner waits to hear that nothing of it is left, and no longer than that.
+  std::optional<TimePoint> withdrawn_by_;
+  std::deque<Unused> unused_;
+  etcd::LeaseId asked_lease_ = etcd::no_lease;  // by the grant that is under way
+
+  std::string trouble_;  // the last failure, in words
+  bool is_unreachable_ = false;
+  bool is_unwritable_ = false;
+
+  // Who follows, and who runs.
+  TimePoint look_at_ = TimePoint::min();
+  std::optional<ContestView> view_;               // as it was seen last
+  std::optional<TimePoint> vacant_since_;         // as far as was seen
+  std::optional<TimePoint> run_at_;               // nobody leads, and then it is its turn
+  TimePoint not_before_ = TimePoint::min();       // it runs again after it could not
+  std::optional<std::string> barred_;             // why it neither leads nor follows
+  std::optional<contest::LeaderIs> told_leader_;  // as the owner knows
+  bool told_nobody_ = false;                      // that it leads, or anybody
+  std::string told_cluster_;
+  std::string new_cluster_;  // that begins with it, if none was there
+
+  // Who has a lease, and who has won.
+  std::optional<Tenure> tenure_;
+  Fence fence_;
+  bool must_look_ = false;          // whether the key is its own still
+  TimePoint move_at_{};             // not before, to a lease of etcd's new term
+  std::vector<std::string> names_;  // who is synced, as it was written last
+  std::vector<std::string> names_before_;
+  std::vector<contest::Record> loaded_;
+  std::string load_from_;  // where the next page begins
+
+  // What it writes.
+  ChangeQueue queue_;
+  std::uint64_t told_written_ = 0;
+  RecordSizes sizes_;
+  std::string heir_;  // in the end
+  struct Fenced {
+    Step step;
+    etcd::Transaction transaction;
+  };
+  std::optional<Fenced> fenced_;  // asked for, word for word the same, until it was judged
+};
+
+}  // namespace cpprun

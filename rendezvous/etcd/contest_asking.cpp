@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What a Contest asks next, and when.
+#include <algorithm>
+#include <utility>
+
+#include "rendezvous/etcd/contest.h"
+
+namespace cpprun {
+
+namespace {
+
+constexpr TimePoint at_once = TimePoint::min();
+
+std::int64_t whole_seconds(Duration duration) {
+  return std::chrono::ceil<std::chrono::seconds>(duration).count();
+}
+
+}  // namespace
+
+Duration Contest::look_pause() const {
+  return is_wanted_ || is_needed_ ? bounds::contest_look_pause(options_.ttl)
+                                  : bounds::contest_seldom_look_pause;
+}
+
+std::optional<TimePoint> Contest::next_deadline() const {
+  std::optional<TimePoint> next;
+  const auto consider = [&next](std::optional<TimePoint> at) {
+    if (at && (!next || *at < *next)) next = at;
+  };
+  if (has_won()) consider(tenure_->until());
+  if (lanes_.is_idle(Lane::lease)) {
+    if (const auto due = lease_due()) consider(std::max(*due, lanes_.ready_at(Lane::lease)));
+  }
+  if (lanes_.is_idle(Lane::writes)) {
+    if (const auto due = writes_due()) consider(std::max(*due, lanes_.ready_at(Lane::writes)));
+  }
+  if (phase_ == Phase::following) consider(withdrawn_by_);
+  return next;
+}
+
+// A new lease is wanted when etcd has chosen a leader of its own, and as soon as nothing is
+// written: from its grant on the old one is renewed no more.
+bool Contest::wants_next_lease() const {
+  return phase_ == Phase::leading && tenure_->wants_next() && lanes_.is_idle(Lane::writes) &&
+         !fenced_;
+}
+
+std::optional<TimePoint> Contest::lease_due() const {
+  switch (phase_) {
+    case Phase::following:
+      return may_run() && run_at_ ? std::min(*run_at_, look_at_) : look_at_;
+    case Phase::granting:
+      return std::nullopt;
+    case Phase::standing:
+    case Phase::finding_out:
+      return at_once;
+    case Phase::loading:
+    case Phase::leading:
+    case Phase::leaving:
+      if (must_look_ || tenure_->needs_look()) return at_once;
+      return wants_next_lease() ? std::min(move_at_, tenure_->renew_at()) : tenure_->renew_at();
+  }
+  return std::nullopt;
+}
+
+std::optional<Contest::Step> Contest::next_lease_step(TimePoint now) const {
+  const auto due = lease_due();
+  if (!due || *due > now) return std::nullopt;
+  switch (phase_) {
+    case Phase::following:
+      return may_run() && run_at_ && *run_at_ <= now ? Step::grant : Step::look;
+    case Phase::granting:
+      return std::nullopt;
+    case Phase::standing:
+      return Step::stand;
+    case Phase::finding_out:
+      return Step::look;
+    case Phase::loading:
+    case Phase::leading:
+    case Phase::leaving:
+      if (must_look_ || tenure_->needs_look()) return Step::look;
+      return tenure_->renew_at() <= now ? Step::keep_alive : Step::grant;
+  }
+  return std::nullopt;
+}
+
+std::optional<TimePoint> Contest::writes_due() const {
+  if (has_won()) {
+    if (fenced_ || phase_ != Phase::leading) return at_once;
+    // What is begun now would hold up the move.
+    if (!lanes_.is_asked(Lane::lease, Step::grant) && (tenure_->next() || queue_.has_more())) {
+      return at_once;
+    }
+  }
+  return unused_.empty() ? std::nullopt : std::optional(unused_.front().ready);
+}
+
+std::optional<Contest::Step> Contest::next_writes_step(TimePoint now) const {
+  const auto due = writes_due();
+  if (!due || *due > now) return std::nullopt;
+  if (!has_won()) return Step::revoke;
+  if (fenced_) return fenced_->step;
+  if (phase_ == Phase::loading) return Step::load;
+  if (phase_ == Phase::leaving) return queue_.has_more() ? Step::write : Step::resign;
+  if (lanes_.is_asked(Lane::lease, Step::grant)) return Step::revoke;
+  if (tenure_->next()) return Step::move;
+  return queue_.has_more() ? Step::write : Step::revoke;
+}
+
+void Contest::ask(TimePoint now, Lane lane, Step step, Actions& actions) {
+  const bool is_long = step == Step::load || step == Step::write;
+  auto request = request_for(step);
+  actions.emplace_back(lanes_.ask(
+      now, lane, step, std::move(request),
+      is_long ? bounds::etcd_long_patience(options_.ttl) : bounds::etcd_patience(options_.ttl)));
+}
+
+etcd::Request Contest::request_for(Step step) {
+  switch (step) {
+    case Step::look:
+      return etcd::Transaction{.success = view_reads(options_.keys)};
+    case Step::keep_alive:
+      return etcd::KeepAlive{tenure_->renewed_lease()};
+    case Step::grant:
+      if (phase_ == Phase::following) phase_.become(Phase::granting);
+      // Chosen here, so that it can be taken back even where no answer comes.
+      asked_lease_ = numbers_.positive();
+      return etcd::Grant{asked_lease_, whole_seconds(options_.ttl)};
+    case Step::stand:
+      return request_to_stand();
+    case Step::load:
+      return etcd::Transaction{
+          .success = {etcd::Read{load_from_, options_.keys.records_end(),
+                                 static_cast<std::int64_t>(bounds::contest_page_records)}}};
+    case Step::write:
+    case Step::move:
+    case Step::resign:
+      return fenced_request(step);
+    case Step::revoke:
+      return etcd::Revoke{unused_.front().id};
+  }
+  return etcd::Revoke{};
+}
+
+}  // namespace cpprun

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// A Contest that has won.
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "proto/plain_text.h"
+#include "rendezvous/etcd/contest.h"
+
+namespace cpprun {
+
+void Contest::see_own(TimePoint now, const Asked& asked, const ContestView& view,
+                      Actions& actions) {
+  // From before it had won, when it was asked.
+  if (!lanes_.is_of_this_life(asked)) return;
+  if (const auto objection = objection_to(view, {options_.memory.cluster, 0}, options_.keys)) {
+    depose(now, *objection, /*is_orderly=*/false, actions);
+    return bar(objection, actions);
+  }
+  if (!view.leader) {
+    return depose(now, "its key in etcd is gone: its lease has ended, or somebody removed it",
+                  /*is_orderly=*/false, actions);
+  }
+  if (view.leader->epoch != fence_.epoch() || !tenure_->owns(view.leader->lease)) {
+    return depose(now,
+                  fmt::format("\"{}\" leads since epoch {}",
+                              plain_line(view.leader->card.name, bounds::contest_name_bytes_max),
+                              view.leader->epoch),
+                  /*is_orderly=*/false, actions);
+  }
+  must_look_ = false;
+  if (tenure_->seen(view.header.term) && is_leading()) {
+    actions.emplace_back(contest::Renewed{tenure_->until()});
+  }
+  tell_cluster(view.cluster, actions);
+}
+
+void Contest::hear_keep_alive(TimePoint now, const Asked& asked, const etcd::KeptAlive& kept) {
+  if (!has_won() || kept.lease != tenure_->renewed_lease()) return;
+  if (kept.ttl_seconds > 0) {
+    return tenure_->renewed(asked.sent, lease_time(kept.ttl_seconds));
+  }
+  // It is gone, and so is the key, or whoever says so has not heard of it yet.
+  must_look_ = true;
+  lanes_.turn_from(asked);
+  tenure_->renewal_failed(now + bounds::etcd_round_pause);
+}
+
+void Contest::hear_load(TimePoint now, const etcd::Decided& decided, Actions& actions) {
+  const auto& page = decided.outcomes.front();
+  for (const auto& pair : page.pairs) {
+    const auto name = options_.keys.name_of_record(pair.key);
+    if (!name) continue;
+    sizes_.found(*name, pair.value.size());
+    loaded_.push_back({*name, pair.value});
+  }
+  if (sizes_.count() > 2 * bounds::contest_records_max ||
+      sizes_.bytes() > 2 * bounds::contest_records_bytes_max) {
+    let_go(now);
+    return bar(fmt::format("there are more records under \"{}\" in etcd than any cpprun keeps: "
+                           "remove what is not ours",
+                           options_.keys.records()),
+               actions);
+  }
+  if (page.has_more && !page.pairs.empty()) {
+    load_from_ = page.pairs.back().key + '\0';
+    return;
+  }
+  phase_.become(Phase::leading);
+  told_leader_.reset();
+  told_nobody_ = false;
+  actions.emplace_back(contest::Found{names_before_, std::exchange(loaded_, {})});
+  actions.emplace_back(contest::Leads{fence_.epoch(), tenure_->until()});
+}
+
+void Contest::depose(TimePoint now, std::string reason, bool is_orderly, Actions& actions) {
+  if (is_leading()) actions.emplace_back(contest::Deposed{std::move(reason), is_orderly});
+  let_go(now);
+}
+
+void Contest::let_go(TimePoint now) {
+  if (tenure_) {
+    put_away(tenure_->lease().id, now);
+    if (tenure_->next()) put_away(tenure_->next()->id, now);
+  }
+  tenure_.reset();
+  fenced_.reset();
+  queue_.clear();
+  sizes_.clear();
+  loaded_.clear();
+  heir_.clear();
+  lanes_.begin_life();
+  phase_.become(Phase::following);
+  look_at_ = now;
+  vacant_since_.reset();
+  run_at_.reset();
+}
+
+// It is taken back, so that nothing of it is in anybody's way; what cannot be taken back ends by
+// itself.
+void Contest::put_away(etcd::LeaseId lease, TimePoint now) {
+  constexpr std::size_t kept_max = 16;  // of one after the other in an etcd that answers nothing
+  if (unused_.size() >= kept_max && lanes_.is_idle(Lane::writes)) unused_.pop_front();
+  unused_.push_back({lease, now});
+}
+
+}  // namespace cpprun

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "rendezvous/etcd/contest_view.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "proto/plain_text.h"
+
+namespace cpprun {
+
+namespace {
+
+constexpr std::size_t shown_bytes_max = 64;
+
+// The one pair of a read of one key; null: it is not there.
+const etcd::KeyValue* only(const etcd::Outcome& outcome) {
+  return outcome.pairs.empty() ? nullptr : &outcome.pairs.front();
+}
+
+tl::unexpected<Error> strange(const std::string& key, const std::string& why) {
+  return failure(fmt::format(
+      "what stands in etcd under \"{}\" was not written by a cpprun of ours ({}): take another "
+      "name, or remove the key",
+      key, why));
+}
+
+}  // namespace
+
+std::vector<etcd::Operation> view_reads(const ContestKeys& keys) {
+  return {etcd::Read{keys.leader()}, etcd::Read{keys.synced()}, etcd::Read{keys.cluster()}};
+}
+
+Result<ContestView> read_view(const ContestKeys& keys, const etcd::Header& header,
+                              std::span<const etcd::Outcome> outcomes) {
+  ContestView view{.header = header};
+  if (const auto* const leader = only(outcomes[0])) {
+    auto card = read_leader_card(leader->value);
+    if (!card) return strange(keys.leader(), card.error().reason);
+    view.leader = {leader->created, leader->lease, *std::move(card)};
+  }
+  if (const auto* const synced = only(outcomes[1])) {
+    auto read = read_synced(synced->value);
+    if (!read) return strange(keys.synced(), read.error().reason);
+    view.synced = *std::move(read);
+    view.synced_changed = synced->changed;
+    if (view.synced->epoch == 0) view.synced->epoch = synced->changed;
+  }
+  if (const auto* const cluster = only(outcomes[2])) view.cluster = cluster->value;
+  return view;
+}
+
+std::optional<std::string> objection_to(const ContestView& view, const ContestMemory& memory,
+                                        const ContestKeys& keys) {
+  if (!memory.cluster.empty() && view.cluster != memory.cluster) {
+    return view.cluster.empty()
+               ? fmt::format(
+                     "etcd has nothing under \"{}\", where cluster {} was known: was it emptied, "
+                     "or "
+                     "is it another etcd? Take a new name, or forget the old state",
+                     keys.prefix(), memory.cluster)
+               : fmt::format(
+                     "cluster {} is under \"{}\" in etcd, where {} was known: is it another etcd, "
+                     "or "
+                     "are two clusters called alike?",
+                     plain_line(view.cluster, shown_bytes_max), keys.prefix(), memory.cluster);
+  }
+  // Whoever has won has written "synced", so what has not seen that epoch shows here at the latest.
+  const auto newest = std::max(view.leader ? view.leader->epoch : 0, view.synced_changed);
+  if (newest < memory.epoch) {
+    return fmt::format(
+        "etcd knows of no epoch after {} under \"{}\", where {} was seen before: was it restored "
+        "from an old snapshot? Take a new name, or forget the old state",
+        newest, keys.prefix(), memory.epoch);
+  }
+  return std::nullopt;
+}
+
+Duration wait_to_run(const ContestView& view, const std::string& name, Duration ttl) {
+  if (!view.synced) return Duration{};
+  const Synced& synced = *view.synced;
+  const bool may_decide_yet = !synced.is_vacant && synced.term != view.header.term;
+  const Duration right = may_decide_yet ? synced.ttl : Duration{};
+  const bool is_first = synced.is_vacant && !synced.heir.empty()
+                            ? synced.heir == name
+                            : synced.names.empty() || std::ranges::count(synced.names, name) > 0;
+  return right + (is_first ? Duration{} : ttl);
+}
+
+}  // namespace cpprun

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+// A contest as one linearizable read of etcd shows it, and what follows from that for somebody who
+// wants to lead.
+
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "proto/clock.h"
+#include "proto/result.h"
+#include "rendezvous/etcd/contest_keys.h"
+#include "rendezvous/etcd/contest_values_json.h"
+#include "rendezvous/etcd/etcd_request.h"
+
+namespace cpprun {
+
+struct ContestView {
+  struct Leader {
+    etcd::Revision epoch = 0;  // grows from leader to leader: etcd counts it
+    etcd::LeaseId lease = etcd::no_lease;
+    LeaderCard card;
+    friend bool operator==(const Leader&, const Leader&) = default;
+  };
+  etcd::Header header;
+  std::optional<Leader> leader = {};
+  std::optional<Synced> synced = {};  // nothing: nobody has led before
+  etcd::Revision synced_changed = 0;
+  std::string cluster = {};  // empty: nobody has led before
+};
+
+// What has to be asked for it.
+std::vector<etcd::Operation> view_reads(const ContestKeys& keys);
+// Of the answers to these alone. An error: a value is none of ours.
+Result<ContestView> read_view(const ContestKeys& keys, const etcd::Header& header,
+                              std::span<const etcd::Outcome> outcomes);
+
+// What somebody knows from before.
+struct ContestMemory {
+  std::string cluster = {};  // empty: nothing
+  etcd::Revision epoch = 0;  // the highest that it has ever seen
+};
+// Why this is not the etcd of before, or not as it was; a sentence with what would help.
+std::optional<std::string> objection_to(const ContestView& view, const ContestMemory& memory,
+                                        const ContestKeys& keys);
+
+// How long a candidate waits after it has first seen that nobody leads.
+//
+// Whoever is synced, or was named by the last leader, comes before all others by one lease. And
+// nobody comes before the last leader's right has ended by its own clock. Its lease says so, with
+// one exception: an etcd whose own leader was stopped for a while, and goes on, may end leases that
+// were renewed with the next one (its issue 15247; 3.4.23 does). It can do so with no lease that
+// was granted since etcd has chosen its last leader, and of others the full time has to pass.
+Duration wait_to_run(const ContestView& view, const std::string& name, Duration ttl);
+
+}  // namespace cpprun

@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+// What etcd is asked and what it answers, as values: the few of its calls that somebody here makes.
+// How they look as JSON is codec.h's matter.
+
+#include <cstdint>
+#include <string>
+#include <variant>
+#include <vector>
+
+namespace cpprun::etcd {
+
+// Chosen by whoever asks for it, so that it is known even where the answer was lost.
+using LeaseId = std::int64_t;
+inline constexpr LeaseId no_lease = 0;
+// etcd counts every change of anything by one.
+using Revision = std::int64_t;
+
+// --- requests ------------------------------------------------------------------------------------
+
+struct Grant {
+  LeaseId lease = no_lease;
+  std::int64_t ttl_seconds = 0;
+  friend bool operator==(const Grant&, const Grant&) = default;
+};
+struct KeepAlive {
+  LeaseId lease = no_lease;
+  friend bool operator==(const KeepAlive&, const KeepAlive&) = default;
+};
+// Its keys go with it.
+struct Revoke {
+  LeaseId lease = no_lease;
+  friend bool operator==(const Revoke&, const Revoke&) = default;
+};
+
+// That this of that key is that. A key that is not there was created and changed at revision 0.
+struct Compare {
+  enum class Target { created, changed, value };
+  std::string key;
+  Target target = Target::created;
+  Revision revision = 0;   // where it is one
+  std::string value = {};  // where that is compared
+  friend bool operator==(const Compare&, const Compare&) = default;
+};
+struct Put {
+  std::string key;
+  std::string value;
+  LeaseId lease = no_lease;
+  friend bool operator==(const Put&, const Put&) = default;
+};
+// One key, or from one up to before another.
+struct Read {
+  std::string key;
+  std::string end = {};    // empty: that key alone
+  std::int64_t limit = 0;  // 0: none
+  friend bool operator==(const Read&, const Read&) = default;
+};
+struct Delete {
+  std::string key;
+  friend bool operator==(const Delete&, const Delete&) = default;
+};
+using Operation = std::variant<Put, Read, Delete>;
+// All or nothing. One that only reads is linearizable: no member answers it without a quorum.
+struct Transaction {
+  std::vector<Compare> compares = {};
+  std::vector<Operation> success = {};
+  std::vector<Operation> otherwise = {};
+  friend bool operator==(const Transaction&, const Transaction&) = default;
+};
+struct Authenticate {
+  std::string user;
+  std::string password;
+  friend bool operator==(const Authenticate&, const Authenticate&) = default;
+};
+
+using Request = std::variant<Grant, KeepAlive, Revoke, Transaction, Authenticate>;
+
+// --- answers -------------------------------------------------------------------------------------
+
+struct Header {
+  std::uint64_t cluster = 0;
+  std::uint64_t member = 0;
+  Revision revision = 0;
+  // Of Raft: how often etcd has chosen a leader of its own, as the member that answers has applied
+  // it. After a linearizable read it is the present one.
+  std::uint64_t term = 0;
+  friend bool operator==(const Header&, const Header&) = default;
+};
+
+struct KeyValue {
+  std::string key;
+  std::string value;
+  Revision created = 0;
+  Revision changed = 0;
+  LeaseId lease = no_lease;
+  friend bool operator==(const KeyValue&, const KeyValue&) = default;
+};
+
+struct Granted {
+  Header header;
+  LeaseId lease = no_lease;
+  std::int64_t ttl_seconds = 0;  // more than was asked for, where that is too little for etcd
+  friend bool operator==(const Granted&, const Granted&) = default;
+};
+struct KeptAlive {
+  Header header;
+  LeaseId lease = no_lease;
+  std::int64_t ttl_seconds = 0;  // 0: there is no such lease any more
+  friend bool operator==(const KeptAlive&, const KeptAlive&) = default;
+};
+struct Revoked {
+  Header header;
+  friend bool operator==(const Revoked&, const Revoked&) = default;
+};
+
+// Of a Put or a Delete it is empty.
+struct Outcome {
+  std::vector<KeyValue> pairs = {};
+  bool has_more = false;  // than the limit
+  friend bool operator==(const Outcome&, const Outcome&) = default;
+};
+struct Decided {
+  Header header;
+  bool succeeded = false;  // all comparisons were true, or there were none
+  std::vector<Outcome> outcomes = {};
+  friend bool operator==(const Decided&, const Decided&) = default;
+};
+struct Authenticated {
+  std::string token;
+  friend bool operator==(const Authenticated&, const Authenticated&) = default;
+};
+
+using Answer = std::variant<Granted, KeptAlive, Revoked, Decided, Authenticated>;
+
+}  // namespace cpprun::etcd

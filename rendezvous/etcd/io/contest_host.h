@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+// A Contest with its etcd, its timer and its owner.
+
+#include <asio/io_context.hpp>
+#include <functional>
+#include <memory>
+#include <optional>
+
+#include "proto/driver.h"
+#include "rendezvous/etcd/contest.h"
+#include "rendezvous/etcd/io/etcd_access.h"
+#include "rendezvous/etcd/io/etcd_client.h"
+#include "rendezvous/io/machine_timer.h"
+
+namespace cpprun {
+
+class ContestHost {
+ public:
+  // Told everything but an Ask, which is the host's own matter, in order. It may tell() something,
+  // and end the host, but not from within.
+  using Told = std::function<void(const contest::Action&)>;
+
+  // Nothing happens before start(). `options.endpoints` are those of `access`.
+  ContestHost(asio::io_context& context, ContestOptions options, const EtcdAccess& access,
+              std::shared_ptr<TlsClientContext> tls, Told told);
+  ContestHost(const ContestHost&) = delete;
+  ContestHost& operator=(const ContestHost&) = delete;
+
+  // Looks who leads from here on, and wants to lead when it is told so.
+  void start();
+  void tell(contest::Event event) { driver_.post(std::move(event)); }
+  const Contest& contest() const { return driver_.machine(); }
+
+ private:
+  void perform(const contest::Action& action);
+
+  Told told_;
+  EtcdClient client_;
+  MachineTimer timer_;
+  Driver<Contest> driver_;
+};
+
+}  // namespace cpprun

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "rendezvous/etcd/tenure.h"
+
+#include <algorithm>
+#include <cassert>
+#include <utility>
+
+namespace cpprun {
+
+TimePoint GrantedLease::until() const {
+  return confirmed + ttl - bounds::contest_margin(ttl);
+}
+
+Tenure::Tenure(const GrantedLease& lease) : lease_(lease), term_(lease.term) {
+  plan_renewal(lease.confirmed);
+}
+
+bool Tenure::owns(etcd::LeaseId lease) const {
+  return lease == lease_.id || (next_ && lease == next_->id);
+}
+
+void Tenure::plan_renewal(TimePoint sent) {
+  renew_at_ = sent + bounds::contest_renewal_pause(lease_.ttl);
+}
+
+void Tenure::renewal_failed(TimePoint again) {
+  renewal_.reset();
+  renew_at_ = again;
+}
+
+void Tenure::renewed(TimePoint sent, Duration ttl) {
+  renewal_ = Renewal{sent, ttl};
+  plan_renewal(sent);
+}
+
+bool Tenure::seen(std::uint64_t term) {
+  term_ = term;
+  const auto renewal = std::exchange(renewal_, std::nullopt);
+  if (!renewal) return false;
+  GrantedLease& lease = next_ ? *next_ : lease_;
+  lease.confirmed = std::max(lease.confirmed, renewal->sent);
+  lease.ttl = std::min(lease.ttl, renewal->ttl);
+  return !next_;
+}
+
+void Tenure::take_next(const GrantedLease& lease) {
+  assert(!next_ && lease.confirmed >= lease_.confirmed);
+  next_ = lease;
+  renewal_.reset();  // of the other one
+  plan_renewal(lease.confirmed);
+}
+
+etcd::LeaseId Tenure::moved() {
+  assert(next_);
+  const auto old = lease_.id;
+  lease_ = *next_;
+  next_.reset();
+  return old;
+}
+
+void Tenure::lose_next() {
+  next_.reset();
+  renewal_.reset();
+}
+
+}  // namespace cpprun

@@ -1,0 +1,243 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "tests/rendezvous/etcd/io/etcd_cluster.h"
+
+#include <arpa/inet.h>
+#include <doctest/doctest.h>
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <chrono>
+#include <cstdlib>
+#include <filesystem>
+
+#include "proto/http/exchange.h"
+#include "proto/http/reply.h"
+#include "rendezvous/io/file_descriptor.h"
+#include "tests/integration/command.h"
+
+namespace cpprun::test {
+
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::steady_clock;
+
+constexpr std::size_t body_bytes_max = 1024 * 1024;
+
+// What is on the path, as a shell would find it.
+std::string found_on_path(const std::string& program) {
+  const char* const path = std::getenv("PATH");
+  std::string folders = path == nullptr ? "" : path;
+  for (std::size_t at = 0; at <= folders.size();) {
+    const auto end = std::min(folders.find(':', at), folders.size());
+    const std::string candidate = folders.substr(at, end - at) + "/" + program;
+    if (::access(candidate.c_str(), X_OK) == 0) return candidate;
+    at = end + 1;
+  }
+  return "";
+}
+
+pid_t start(const std::vector<std::string>& words, const std::string& output) {
+  const pid_t pid = ::fork();
+  REQUIRE(pid >= 0);
+  if (pid > 0) return pid;
+  std::vector<char*> arguments;
+  for (const auto& word : words) arguments.push_back(const_cast<char*>(word.c_str()));
+  arguments.push_back(nullptr);
+  const int file = ::open(output.c_str(), O_WRONLY | O_CREAT | O_APPEND, 0600);
+  ::dup2(file, STDOUT_FILENO);
+  ::dup2(file, STDERR_FILENO);
+  ::execv(arguments.front(), arguments.data());
+  ::_exit(127);
+}
+
+// Nothing where it is still there.
+std::optional<int> reap(pid_t pid) {
+  int status = 0;
+  return ::waitpid(pid, &status, WNOHANG) == pid ? std::optional(status) : std::nullopt;
+}
+
+// Waits for bytes, or for that time.
+bool has_bytes(int socket, short what, milliseconds patience) {
+  pollfd watched{socket, what, 0};
+  return ::poll(&watched, 1, static_cast<int>(std::max<long>(patience.count(), 0))) == 1;
+}
+
+FileDescriptor dial(int port) {
+  FileDescriptor socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_port = htons(static_cast<std::uint16_t>(port));
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  if (::connect(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) {
+    return FileDescriptor();
+  }
+  return socket;
+}
+
+}  // namespace
+
+std::string no_etcd() {
+  return found_on_path("etcd").empty() ? "etcd is not installed (Debian's etcd-server)" : "";
+}
+
+std::string post(int port, const std::string& path, const std::string& body,
+                 milliseconds patience) {
+  const auto deadline = steady_clock::now() + patience;
+  const FileDescriptor socket = dial(port);
+  if (!socket) return "";
+  const std::string question = http::to_bytes(
+      {.method = http::Method::post, .target = path, .host = "localhost", .body = body});
+  if (::send(socket.get(), question.data(), question.size(), MSG_NOSIGNAL) < 0) return "";
+  http::ReplyReader reader(body_bytes_max);
+  while (!reader.is_whole()) {
+    const auto left = std::chrono::duration_cast<milliseconds>(deadline - steady_clock::now());
+    if (!has_bytes(socket.get(), POLLIN, left)) return "";
+    std::array<char, 4096> chunk;
+    const ssize_t count = ::recv(socket.get(), chunk.data(), chunk.size(), 0);
+    if (count <= 0) return "";
+    if (!reader.hear({chunk.data(), static_cast<std::size_t>(count)})) return "";
+  }
+  return reader.take_body();
+}
+
+int run_quietly(const std::vector<std::string>& words) {
+  auto found = words;
+  if (found.front().find('/') == std::string::npos) found.front() = found_on_path(found.front());
+  if (found.front().empty()) return -1;
+  const pid_t pid = start(found, "/dev/null");
+  int status = 0;
+  REQUIRE(::waitpid(pid, &status, 0) == pid);
+  return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+EtcdCluster::EtcdCluster(Options options) : options_(std::move(options)) {
+  for (int each = 0; each < options_.members; ++each) {
+    members_.push_back({integration::free_port(), integration::free_port()});
+  }
+  for (int each = 0; each < size(); ++each) spawn(each, "new");
+  for (int each = 0; each < size(); ++each) await(each);
+}
+
+EtcdCluster::~EtcdCluster() {
+  for (int each = 0; each < size(); ++each) kill(each);
+}
+
+std::string EtcdCluster::url(int port, bool is_secure) const {
+  return fmt::format("{}://127.0.0.1:{}", is_secure ? "https" : "http", port);
+}
+
+void EtcdCluster::spawn(int number, const std::string& state) {
+  Member& member = members_[static_cast<std::size_t>(number)];
+  std::string all;
+  for (int each = 0; each < size(); ++each) {
+    all += fmt::format("{}n{}={}", each == 0 ? "" : ",", each,
+                       url(members_[static_cast<std::size_t>(each)].peer_port, false));
+  }
+  const std::string mine = url(member.port, options_.is_secure);
+  const std::string peer = url(member.peer_port, false);
+  const std::string name = fmt::format("n{}", number);
+  std::vector<std::string> words = {
+      found_on_path("etcd"),
+      "--name=" + name,
+      "--data-dir=" + folder_.path() + "/" + name,
+      "--logger=zap",
+      "--log-level=warn",
+      "--listen-client-urls=" + mine,
+      "--advertise-client-urls=" + mine,
+      "--listen-peer-urls=" + peer,
+      "--initial-advertise-peer-urls=" + peer,
+      "--initial-cluster=" + all,
+      "--initial-cluster-token=cpprun-test",
+      "--initial-cluster-state=" + state,
+      fmt::format("--heartbeat-interval={}", options_.heartbeat_milliseconds),
+      fmt::format("--election-timeout={}", options_.election_milliseconds)};
+  words.insert(words.end(), options_.words.begin(), options_.words.end());
+  member.pid = start(words, folder_.path() + "/" + name + ".log");
+}
+
+// It takes connections when it is ready, and there is nothing to be seen of it before.
+void EtcdCluster::await(int number) const {
+  const Member& member = members_[static_cast<std::size_t>(number)];
+  const auto deadline = steady_clock::now() + integration::patience;
+  while (steady_clock::now() < deadline) {
+    const auto ended = reap(member.pid);
+    if (ended)
+      FAIL("etcd has ended: " << integration::Folder::read(
+               fmt::format("{}/n{}.log", folder_.path(), number)));
+    if (options_.is_secure ? static_cast<bool>(dial(member.port))
+                           : !ask(number, "/v3/kv/range", R"({"key":"AA=="})").empty()) {
+      return;
+    }
+    (void)has_bytes(-1, 0, milliseconds(10));  // Nothing comes: it is asked again a moment later.
+  }
+  FAIL("etcd is not ready");
+}
+
+std::vector<EtcdEndpoint> EtcdCluster::endpoints() const {
+  std::vector<EtcdEndpoint> endpoints;
+  for (const Member& each : members_) {
+    endpoints.push_back({options_.is_secure, "127.0.0.1", each.port});
+  }
+  return endpoints;
+}
+
+std::string EtcdCluster::ask(int member, const std::string& path, const std::string& body) const {
+  return post(port(member), path, body, std::chrono::seconds(5));
+}
+
+int EtcdCluster::leader() const {
+  const auto deadline = steady_clock::now() + integration::patience;
+  while (steady_clock::now() < deadline) {
+    for (int each = 0; each < size(); ++each) {
+      const std::string status =
+          post(port(each), "/v3/maintenance/status", "{}", milliseconds(500));
+      const auto value = [&status](const std::string& name) {
+        const auto at = status.find("\"" + name + "\":\"");
+        if (at == std::string::npos) return std::string();
+        const auto begin = at + name.size() + 4;
+        return status.substr(begin, status.find('"', begin) - begin);
+      };
+      if (!value("leader").empty() && value("leader") == value("member_id")) return each;
+    }
+  }
+  FAIL("no member of etcd leads");
+  return 0;
+}
+
+void EtcdCluster::kill(int number) {
+  Member& member = members_[static_cast<std::size_t>(number)];
+  if (member.pid < 0) return;
+  ::kill(member.pid, SIGKILL);
+  int status = 0;
+  ::waitpid(member.pid, &status, 0);
+  member.pid = -1;
+}
+
+void EtcdCluster::stop(int member) const {
+  ::kill(members_[static_cast<std::size_t>(member)].pid, SIGSTOP);
+}
+
+void EtcdCluster::go_on(int member) const {
+  ::kill(members_[static_cast<std::size_t>(member)].pid, SIGCONT);
+}
+
+void EtcdCluster::begin_again(int member) {
+  spawn(member, "existing");
+  await(member);
+}
+
+int EtcdCluster::control(std::vector<std::string> words) const {
+  std::vector<std::string> all = {"etcdctl", "--endpoints=" + url(port(0), false)};
+  all.insert(all.end(), words.begin(), words.end());
+  return run_quietly(all);
+}
+
+}  // namespace cpprun::test
