@@ -170,7 +170,7 @@ void Coordinator::enter(TimePoint now, Entry& entry, const Newcomer& newcomer, A
   const auto& [caller, join] = newcomer;
   job_of_link_[caller.link] = join.job;
   entry.job.join(now, caller, join, actions);
-  if (members_ && join.turns) turning_.insert(caller.link);
+  if (join.turns) turning_.insert(caller.link);
   tell_members(caller.link, actions);
   welcome(entry.job, newcomer, actions);
   // Of a job that is hosted all members are welcome, from wherever they come.

@@ -251,7 +251,7 @@ class Coordinator {
   void on(TimePoint now, const Leads& event, Actions& actions);
   void on(TimePoint now, const Follows& event, Actions& actions);
   void on(TimePoint now, const MembersChanged& event, Actions& actions);
-  void drop_everything(const std::string& why, Actions& actions);
+  void drop_everything(const Follows& event, Actions& actions);
   bool turns_away(const Caller& caller, const link::Join& join, Actions& actions) const;
   void tell_members(LinkId link, Actions& actions) const;
   void on(TimePoint now, const Ordered& event, Actions& actions);

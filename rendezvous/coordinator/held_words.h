@@ -17,7 +17,7 @@
 namespace cpprun {
 
 // Who numbers what it has been given, each for itself.
-enum class Keeping : std::uint8_t { record, log, standby };
+enum class Keeping : std::uint8_t { record, log, standby, etcd };
 
 class HeldWords {
  public:
@@ -46,7 +46,7 @@ class HeldWords {
   void drop_all();
 
  private:
-  using Numbers = std::array<std::uint64_t, 3>;
+  using Numbers = std::array<std::uint64_t, 4>;
   struct Held {
     Numbers numbers{};
     Word word;

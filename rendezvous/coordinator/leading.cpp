@@ -15,12 +15,13 @@ namespace cpprun {
 void Coordinator::on(TimePoint, const Leads& event, Actions& actions) {
   following_.reset();
   members_ = event.members;
+  for (const LinkId link : turning_) tell_members(link, actions);
   actions.emplace_back(
       coordinator::Note{fmt::format("this cpprund leads, in epoch {}", members_->epoch)});
 }
 
 void Coordinator::on(TimePoint, const Follows& event, Actions& actions) {
-  if (!following_) drop_everything(event.reason, actions);
+  if (!following_) drop_everything(event, actions);
   following_ = event;
 }
 
@@ -31,11 +32,12 @@ void Coordinator::on(TimePoint, const MembersChanged& event, Actions& actions) {
 }
 
 // Nobody is told anything of a job that may be another's by now, but where to ask.
-void Coordinator::drop_everything(const std::string& why, Actions& actions) {
+void Coordinator::drop_everything(const Follows& event, Actions& actions) {
+  const std::string why = event.reason;
   actions.emplace_back(
       coordinator::Note{.line = "this cpprund leads no more: " + why, .level = LogLevel::warning});
   const auto turn_away = [&](LinkId link) {
-    actions.emplace_back(coordinator::Say{link, link::NotLeading{why}});
+    actions.emplace_back(coordinator::Say{link, link::NotLeading{why, event.address, event.port}});
     actions.emplace_back(coordinator::HangUp{link, why});
   };
   for (const auto& [link, job] : job_of_link_) turn_away(link);

@@ -13,6 +13,8 @@
 #include "proto/bounds.h"
 #include "proto/plain_text.h"
 #include "rendezvous/daemon/daemon_pages.h"
+#include "rendezvous/daemon/place.h"
+#include "rendezvous/etcd/etcd_endpoint.h"
 #include "rendezvous/secret_place.h"
 
 namespace cpprun {
@@ -106,6 +108,54 @@ void add_state(CLI::App& app, DaemonOptions& options) {
       ->needs(folder);
   app.add_flag("!--no-sandbox", options.has_sandbox,
                "Keep what the daemon does not need: files, connections, core dumps; for debuggers");
+}
+
+// Several daemons, of which one leads.
+void add_set(CLI::App& app, DaemonOptions& options) {
+  const auto text = [&app](const char* flag, std::string& value, const char* what,
+                           const char* type) {
+    return app.add_option(flag, value, what)->check(not_empty())->type_name(type);
+  };
+  const auto endpoints = [](std::string& given) {
+    const auto parsed = parse_etcd_endpoints(given);
+    return parsed ? std::string() : parsed.error().reason;
+  };
+  auto* const etcd =
+      text("--etcd", options.etcd,
+           "etcd that says which of several cppruns leads: http://a:2379,http://b:2379; all of "
+           "them are started alike, and agents are given all of their addresses",
+           "URLS")
+          ->check(CLI::Validator(endpoints, "", "endpoints"));
+  text("--etcd-user", options.etcd_user, "Who asks etcd, where it wants to know", "NAME")
+      ->needs(etcd);
+  text("--etcd-password-file", options.etcd_password_file, "File with that one's password", "FILE")
+      ->needs("--etcd-user");
+  text("--etcd-cacert", options.etcd_authorities_file,
+       "Whose certificates of etcd are believed, in PEM (default: those of this machine)", "FILE")
+      ->needs(etcd);
+  text("--etcd-cert", options.etcd_certificate_file, "Own certificate for etcd, in PEM", "FILE")
+      ->needs(etcd);
+  text("--etcd-key", options.etcd_key_file, "Its key", "FILE")->needs("--etcd-cert");
+  const auto place = [](std::string& given) {
+    const auto parsed = parse_place(given);
+    return parsed ? std::string() : parsed.error().reason;
+  };
+  text("--standby-of", options.standby_of,
+       "Stand by for that cpprund: know everything that it knows, and lead when it hands over "
+       "(cpprunctl handover, or its end by SIGTERM); that it is lost is found out with --etcd "
+       "alone",
+       "HOST[:PORT]")
+      ->check(CLI::Validator(place, "", "place"))
+      ->excludes(etcd);
+  text("--cluster", options.cluster, "Which cppruns belong together", "NAME")
+      ->capture_default_str();
+  text("--name", options.name, "Which of them this is (default: as this machine is called)",
+       "NAME");
+  text("--advertise", options.advertised,
+       "Where the others and agents reach this one (default: --host where it is an address, else "
+       "the machine's name; and --port)",
+       "HOST[:PORT]")
+      ->check(CLI::Validator(place, "", "place"));
 }
 
 // Whose jobs are hosted.
@@ -231,6 +281,7 @@ std::variant<DaemonOptions, CommandLineEnd> parse_daemon_options(int argc, const
       ->check(CLI::IsMember(word_choices.at("--store-dialect")))
       ->capture_default_str();
   add_state(app, options);
+  add_set(app, options);
   auto lease_seconds = static_cast<std::size_t>(in_seconds(options.lease_max));
   add_job_limits(app, options, lease_seconds);
   add_limits(app, options);

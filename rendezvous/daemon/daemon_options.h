@@ -33,6 +33,18 @@ struct DaemonOptions {
   bool has_secrets() const { return !secrets_folder.empty() || !secret_file.empty(); }
   std::string state_folder = {};  // where it keeps what it has to know of its jobs; empty: nowhere
   bool state_is_synced = false;   // and what is there outlives the machine's power
+  // One of several, of which one leads: who that is says etcd, or whoever hands over.
+  std::string etcd = {};  // its endpoints, as they were given; empty: there is none
+  std::string etcd_user = {};
+  std::string etcd_password_file = {};
+  std::string etcd_authorities_file = {};
+  std::string etcd_certificate_file = {};
+  std::string etcd_key_file = {};
+  std::string cluster = "default";  // of them all
+  std::string name = {};            // of this one; empty: as the machine is called
+  std::string advertised = {};      // where others and agents meet it; empty: by that name
+  std::string standby_of = {};      // where the one is met that it stands by for; empty: of nobody
+  bool follows() const { return !etcd.empty() || !standby_of.empty(); }
   bool has_sandbox = true;        // gives up what it does not need before it serves
   bool has_plain_store = true;    // for whoever comes, on the port where agents meet
   c10d::Dialect dialect = c10d::Dialect::undecided;  // taken for granted where it is given

@@ -11,7 +11,8 @@ SandboxRules sandbox_rules(int version, const SandboxWants& wants) {
   if (version >= 2) rules.files |= landlock::refer;
   if (version >= 3) rules.files |= landlock::truncate;
   if (version >= 5) rules.files |= landlock::ioctl_dev;
-  if (version >= 4) rules.ports = landlock::bind_tcp | landlock::connect_tcp;
+  if (version >= 4) rules.ports = landlock::bind_tcp;
+  if (version >= 4 && !wants.connects) rules.ports |= landlock::connect_tcp;
   if (version >= 6) rules.scopes = landlock::abstract_sockets | landlock::signals;
   // What is opened in place of a standard stream, or of a descriptor that is kept in reserve.
   rules.paths.push_back({"/dev/null", landlock::read_file | landlock::write_file});
@@ -38,7 +39,10 @@ std::string sandbox_line(const SandboxInForce& in_force, const SandboxWants& wan
     parts.push_back(kept.empty() ? "no files"
                                  : fmt::format("no files but {}", fmt::join(kept, " and ")));
   }
-  if (in_force.version >= 4) parts.emplace_back("no TCP connection out and no port of its choice");
+  if (in_force.version >= 4) {
+    parts.emplace_back(wants.connects ? "no port of its choice"
+                                      : "no TCP connection out and no port of its choice");
+  }
   if (in_force.version >= 6) parts.emplace_back("no signal to a stranger");
   if (in_force.no_privileges) parts.emplace_back("no new privileges");
   if (in_force.no_dumps) parts.emplace_back("no dump of its memory");

@@ -36,6 +36,7 @@ constexpr std::uint64_t of_a_file = write_file | read_file | truncate | ioctl_de
 struct SandboxWants {
   std::vector<std::string> readable = {};  // files, and folders with all that is in them
   std::optional<DoorFolder> door = {};     // where the socket for tools is
+  bool connects = false;                   // to others of its kind, and to etcd
 };
 
 struct SandboxRules {

@@ -24,8 +24,20 @@ Moment moment() {
 }  // namespace
 
 // Somebody else may lead from that moment on, be it that this process has slept through it.
-bool CoordinatorServer::may_speak() const {
-  return !speaks_until_ || boot_now() < *speaks_until_;
+bool CoordinatorServer::may_speak() {
+  const bool may = !speaks_until_ || boot_now() < *speaks_until_;
+  if (!may) has_kept_quiet_ = true;
+  return may;
+}
+
+void CoordinatorServer::speak_until(std::optional<TimePoint> until) {
+  speaks_until_ = until;
+  if (!has_kept_quiet_ || !may_speak()) return;
+  has_kept_quiet_ = false;
+  const std::string reason = "it has not been told everything: this cpprund did not know for a "
+                             "moment that it leads";
+  const auto channels = channels_;
+  for (const auto& [link, channel] : channels) channel->hang_up(reason);
 }
 
 // It is a link of an agent no more. Its first message is being heard: the rest is for later.
@@ -41,22 +53,28 @@ void CoordinatorServer::adopt_follower(LinkId link, const link::Follow& follow,
 
 // --- it leads no more ----------------------------------------------------------------------------
 
-std::map<std::string, std::string> CoordinatorServer::follow(const Coordinator::Follows& follows) {
+std::map<std::string, std::string> CoordinatorServer::records() const {
   std::map<std::string, std::string> records;
+  for (const Job* const job : coordinator_.machine().jobs_after("", bounds::jobs_max)) {
+    const std::string& id = job->terms().id;
+    const JobRecord record = coordinator_.machine().record_of(id);
+    if (!record.nodes.empty()) records[id] = job_record_bytes(record, moment());
+  }
+  return records;
+}
+
+std::map<std::string, std::string> CoordinatorServer::follow(const Coordinator::Follows& follows) {
+  std::map<std::string, std::string> kept;
   if (!coordinator_.machine().follows()) {
     // What was decided and not said yet is never said.
     held_.drop_all();
-    for (const Job* const job : coordinator_.machine().jobs_after("", bounds::jobs_max)) {
-      const std::string& id = job->terms().id;
-      const JobRecord record = coordinator_.machine().record_of(id);
-      if (record.nodes.empty()) continue;
-      records[id] = job_record_bytes(record, moment());
-      keep_as_replica(id);
-    }
+    has_kept_quiet_ = false;
+    kept = records();
+    for (const auto& [job, record] : kept) keep_as_replica(job);
     logs_.end_all();
   }
   tell(follows);
-  return records;
+  return kept;
 }
 
 // Its workers are answered no more; what they have asked and what they were told stays.

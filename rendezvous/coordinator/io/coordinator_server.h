@@ -129,8 +129,13 @@ class CoordinatorServer {
   // It does not, or no more. What there is of its jobs is left as it is, and comes back: the records
   // here, the stores of rounds that run as replicas.
   std::map<std::string, std::string> follow(const Coordinator::Follows& follows);
-  // From then on nobody is told anything; nothing: without an end.
-  void speak_until(std::optional<TimePoint> until) { speaks_until_ = until; }
+  // From then on nobody is told anything; nothing: without an end. Where that has come and goes on
+  // after all, whoever has missed something asks anew.
+  void speak_until(std::optional<TimePoint> until);
+  std::optional<TimePoint> speaks_until() const { return speaks_until_; }
+  std::optional<std::uint64_t> epoch() const { return coordinator_.machine().epoch(); }
+  // Of all its jobs, by their names, as they are kept.
+  std::map<std::string, std::string> records() const;
   // The same of a job that is recovered: with the replica of its store, where that is whole and of
   // that round.
   void recover_with_replica(JobRecord record);
@@ -190,7 +195,7 @@ class CoordinatorServer {
     bool is_whole = false;
   };
 
-  bool may_speak() const;
+  bool may_speak();
   void adopt_follower(LinkId link, const link::Follow& follow, const PeerAddress& peer,
                       const std::string& owner);
   Result<void> open_replica_port(const std::string& job);
@@ -251,6 +256,7 @@ class CoordinatorServer {
   std::unordered_map<std::string, std::string> logs_before_;  // of jobs that are to go on
   std::map<std::string, std::unique_ptr<Replica>> replicas_;  // Invariant: each has its job's port.
   std::optional<TimePoint> speaks_until_;
+  bool has_kept_quiet_ = false;  // something was not told since then
   HeldWords held_;
   LinkId last_link_{};
   std::optional<LinkId> local_link_;

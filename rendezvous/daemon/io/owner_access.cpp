@@ -1,16 +1,19 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "rendezvous/daemon/io/owner_access.h"
 
-#include <utility>
+#include <fmt/format.h>
 
-#include "rendezvous/client/io/link_security.h"
+#include <algorithm>
+#include <utility>
 
 namespace cpprun {
 
 Result<void> OwnerAccess::take(Owners owners) {
   Secrets all;
   std::map<std::string, Holder> holders;
+  dialing_.reset();
   for (auto& owner : owners) {
+    if (owner.sees_all) dialing_ = std::make_unique<LinkSecurity>(owner.secrets);
     for (auto& secret : owner.secrets) {
       holders[secret.id] = {.owner = owner.name, .sees_all = owner.sees_all};
       all.push_back(std::move(secret));
@@ -31,6 +34,23 @@ Result<void> OwnerAccess::take(Owners owners) {
   holders_ = std::move(holders);
   server_.secrets_changed();
   return {};
+}
+
+bool OwnerAccess::sees_all(const std::string& owner) const {
+  if (holders_.empty()) return true;
+  return std::ranges::any_of(holders_, [&](const auto& each) {
+    return each.second.owner == owner && each.second.sees_all;
+  });
+}
+
+Result<std::shared_ptr<SecureContext>> OwnerAccess::for_dialing() const {
+  if (holders_.empty()) return std::shared_ptr<SecureContext>();
+  if (dialing_ == nullptr) {
+    return failure(fmt::format("nobody of --secrets may have everybody's jobs: put a secret called "
+                               "\"{}\" there",
+                               admin_name));
+  }
+  return dialing_->for_dialing();
 }
 
 }  // namespace cpprun

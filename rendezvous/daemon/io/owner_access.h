@@ -8,6 +8,7 @@
 #include <string>
 
 #include "proto/result.h"
+#include "rendezvous/client/io/link_security.h"
 #include "rendezvous/coordinator/io/coordinator_server.h"
 #include "rendezvous/daemon/owners.h"
 
@@ -20,11 +21,17 @@ class OwnerAccess {
   // From here on these are valid, and no others. The first time, which has to be before the server
   // opens its port, OpenSSL is opened; why it cannot be.
   Result<void> take(Owners owners);
+  // Whether whoever holds a secret of that owner may have everybody's jobs; without any secret,
+  // everybody may.
+  bool sees_all(const std::string& owner) const;
+  // For links to others, with the secret of whoever may have everybody's jobs; null: there is none.
+  Result<std::shared_ptr<SecureContext>> for_dialing() const;
 
  private:
   CoordinatorServer& server_;
   std::shared_ptr<SecureContext> secure_;
   std::map<std::string, Holder> holders_;  // by the ids of their secrets
+  std::unique_ptr<LinkSecurity> dialing_;  // null: nobody may have everybody's jobs
 };
 
 }  // namespace cpprun

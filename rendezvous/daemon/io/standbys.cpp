@@ -295,12 +295,9 @@ std::vector<Standbys::Seen> Standbys::seen() const {
   return all;
 }
 
-std::string Standbys::ready() const {
-  for (const auto& [name, standby] : standbys_) {
-    const bool is_known = std::ranges::find(known_names_, name) != known_names_.end();
-    if (is_known && standby->has_everything()) return name;
-  }
-  return {};
+bool Standbys::is_ready(const std::string& name) const {
+  const auto found = standbys_.find(name);
+  return found != standbys_.end() && found->second->has_everything();
 }
 
 void Standbys::hand_over(const std::string& name) {

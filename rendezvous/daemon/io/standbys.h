@@ -66,8 +66,8 @@ class Standbys {
     std::uint64_t bytes_behind = 0;
   };
   std::vector<Seen> seen() const;
-  // The first that is in sync and has everything; empty: there is none.
-  std::string ready() const;
+  // That one is in sync, and has everything.
+  bool is_ready(const std::string& name) const;
   // The same is told to lead: nothing is said to anybody after that.
   void hand_over(const std::string& name);
 

@@ -35,24 +35,9 @@ Result<void> StateRecovery::open(asio::io_context& context, SideProcesses& side,
   return {};
 }
 
-Result<void> StateRecovery::go_on(CoordinatorServer& server) {
+Result<void> StateRecovery::load(CoordinatorServer& server) {
   if (!folder_) return {};
-  folder_->on_change([this, &server] {
-    server.kept(Keeping::record, folder_->written_through());
-    // Nobody waits for a disk of which it was said that it does not work.
-    if (is_synced_ && !folder_->is_durable()) server.kept(Keeping::log, folder_->last_log_ticket());
-  });
-  logs_ = std::make_unique<LogFolder>(
-      *folder_,
-      LogFolder::Callbacks{
-          .wait_for =
-              [this, &server](std::uint64_t ticket) {
-                if (folder_->is_durable()) server.wait_for(Keeping::log, ticket);
-              },
-          .written = [&server](std::uint64_t through) { server.kept(Keeping::log, through); },
-          .renew = [this, &server](const std::string& job) { server.logs().renew(*logs_, job); }});
-  server.logs().attach(*logs_);
-  std::size_t count = 0;
+  keep_from(server);
   std::set<std::string> jobs;
   for (auto& [number, bytes, log] : folder_->take_found()) {
     auto record = read_job_record(bytes, moment());
@@ -68,20 +53,57 @@ Result<void> StateRecovery::go_on(CoordinatorServer& server) {
       continue;
     }
     folder_->adopt(number, record->job());
+    Left left{.record = *std::move(record), .store_log = {}, .log = {}};
     // A log of another round is of a store that is gone.
-    const bool is_its = log && log->round == record->round;
-    std::optional<std::string> store_log;
-    if (is_its) {
-      store_log = std::exchange(log->bytes, {});
-      logs_->adopt(record->job(), *log);
+    if (log && log->round == left.record.round) {
+      left.store_log = std::exchange(log->bytes, {});
+      left.log = std::move(log);
     }
-    server.recover(*std::move(record), std::move(store_log));
-    ++count;
+    left_.push_back(std::move(left));
+  }
+  return {};
+}
+
+// What the server says from now on is kept, and it hears how far that has come.
+void StateRecovery::keep_from(CoordinatorServer& server) {
+  folder_->on_change([this, &server] {
+    server.kept(Keeping::record, folder_->written_through());
+    // Nobody waits for a disk of which it was said that it does not work.
+    if (is_synced_ && !folder_->is_durable()) server.kept(Keeping::log, folder_->last_log_ticket());
+  });
+  logs_ = std::make_unique<LogFolder>(
+      *folder_,
+      LogFolder::Callbacks{
+          .wait_for =
+              [this, &server](std::uint64_t ticket) {
+                if (folder_->is_durable()) server.wait_for(Keeping::log, ticket);
+              },
+          .written = [&server](std::uint64_t through) { server.kept(Keeping::log, through); },
+          .renew = [this, &server](const std::string& job) { server.logs().renew(*logs_, job); }});
+  server.logs().attach(*logs_);
+}
+
+std::size_t StateRecovery::recover(CoordinatorServer& server) {
+  if (!folder_) return 0;
+  const std::size_t count = left_.size();
+  for (Left& left : std::exchange(left_, {})) {
+    if (left.log) logs_->adopt(left.record.job(), *left.log);
+    server.recover(std::move(left.record), std::move(left.store_log));
   }
   log_.say(LogLevel::info, fmt::format("keeps what it has to know of its jobs in \"{}\"; {} of "
                                        "them {} to go on",
                                        path_, count, count == 1 ? "is" : "are"));
-  return {};
+  return count;
+}
+
+void StateRecovery::forget_left() {
+  for (const Left& left : std::exchange(left_, {})) {
+    log_.say(LogLevel::info,
+             fmt::format("--state: what \"{}\" has of job \"{}\" is of before another cpprund led, "
+                         "and is forgotten",
+                         path_, left.record.job()));
+    folder_->forget(left.record.job());
+  }
 }
 
 std::uint64_t StateRecovery::keep(const std::string& job, const std::string& record) {

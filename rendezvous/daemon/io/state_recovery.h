@@ -25,8 +25,13 @@ class StateRecovery {
   Result<void> open(asio::io_context& context, SideProcesses& side, const std::string& folder,
                     bool is_synced);
   bool is_open() const { return folder_ != nullptr; }
-  // After the server's port is open. Fails where a later cpprund has written what is there.
-  Result<void> go_on(CoordinatorServer& server);
+  // After the server's port is open: what was left is looked at, and kept from here on is what the
+  // server says. Fails where a later cpprund has written what is there.
+  Result<void> load(CoordinatorServer& server);
+  // It goes on; how many jobs that are.
+  std::size_t recover(CoordinatorServer& server);
+  // It does not: another cpprund has led since, and its jobs are that one's.
+  void forget_left();
 
   // For the server's callbacks.
   std::uint64_t keep(const std::string& job, const std::string& record);
@@ -35,11 +40,19 @@ class StateRecovery {
   std::optional<bool> is_durable() const;
 
  private:
+  void keep_from(CoordinatorServer& server);
+
   DaemonLog& log_;
   std::string path_;
   bool is_synced_ = false;
   std::unique_ptr<StateFolder> folder_;
   std::unique_ptr<LogFolder> logs_;
+  struct Left {
+    JobRecord record;
+    std::optional<std::string> store_log;
+    std::optional<StateFolder::FoundLog> log;
+  };
+  std::vector<Left> left_;  // by a predecessor, as long as nobody has gone on with it
 };
 
 }  // namespace cpprun

@@ -10,6 +10,8 @@
 #include <asio/io_context.hpp>
 #include <asio/signal_set.hpp>
 #include <chrono>
+#include <fstream>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -18,9 +20,11 @@
 
 #include "proto/bounds.h"
 #include "proto/text.h"
+#include "proto/version.h"
 #include "rendezvous/coordinator/io/coordinator_server.h"
 #include "rendezvous/daemon/activation.h"
 #include "rendezvous/daemon/io/daemon_log.h"
+#include "rendezvous/daemon/io/daemon_set.h"
 #include "rendezvous/daemon/io/owner_access.h"
 #include "rendezvous/daemon/io/owner_reload.h"
 #include "rendezvous/daemon/io/passed_socket.h"
@@ -28,6 +32,7 @@
 #include "rendezvous/daemon/io/service_notifier.h"
 #include "rendezvous/daemon/io/state_recovery.h"
 #include "rendezvous/daemon/notification.h"
+#include "rendezvous/daemon/place.h"
 #include "rendezvous/daemon/sandbox.h"
 #include "rendezvous/io/patient_writer.h"
 #include "rendezvous/io/scribe.h"
@@ -56,6 +61,13 @@ std::string own_host() {
   // A machine that is called nothing has events all the same.
   (void)::gethostname(name, HOST_NAME_MAX);
   return name;
+}
+
+std::string first_line_of(const std::string& path) {
+  std::string line;
+  std::ifstream file(path);
+  std::getline(file, line);
+  return line;
 }
 
 WallTime wall_now() {
@@ -147,7 +159,14 @@ std::vector<std::string> secret_places(const DaemonOptions& options) {
 // Gives up what is not needed any more, and says what that is.
 void shut_in(const DaemonOptions& options, const std::optional<DoorFolder>& door, DaemonLog& log) {
   // Its secrets are read again at SIGHUP.
-  SandboxWants wants{.readable = secret_places(options), .door = door};
+  SandboxWants wants{
+      .readable = secret_places(options), .door = door, .connects = options.follows()};
+  if (options.follows()) {
+    // Names are looked up whenever somebody is dialled.
+    for (const char* const place : {"/etc", "/lib", "/usr/lib", "/run/systemd/resolve"}) {
+      if (::access(place, R_OK) == 0) wants.readable.emplace_back(place);
+    }
+  }
 #ifdef __SANITIZE_ADDRESS__
   // It reads about this process, and about the program, whatever it wants to complain about.
   wants.readable.emplace_back("/");
@@ -190,7 +209,43 @@ CoordinatorOptions coordinator_options(const DaemonOptions& options) {
                      .jobs_per_source = options.jobs_per_address_max,
                      .links_per_source = options.links_per_address_max,
                      .lease = options.lease_max},
-          .keeps_records = !options.state_folder.empty()};
+          .keeps_records = true,
+          .follows = options.follows()};
+}
+
+// Which of several this one is, and how it is met.
+Result<DaemonSetOptions> options_of_set(const DaemonOptions& options, const Listening& listening,
+                                        SideProcesses& side) {
+  DaemonSetOptions set{.name = options.name.empty() ? own_host() : options.name,
+                       .cluster = options.cluster,
+                       .place = {},
+                       .version = std::string(version_text())};
+  const bool is_literal = options.host.find_first_not_of("0123456789.:abcdefABCDEF") ==
+                              std::string::npos &&
+                          options.host.find_first_of(".:") != std::string::npos &&
+                          options.host != "0.0.0.0" && options.host != "::";
+  Place place{is_literal ? options.host : own_host(), listening.port};
+  if (!options.advertised.empty()) place = *parse_place(options.advertised);  // it was looked at
+  set.place = to_string(place);
+  set.standby_of = options.standby_of;
+  if (options.etcd.empty()) return set;
+  EtcdAccess access{.endpoints = *parse_etcd_endpoints(options.etcd),
+                    .user = options.etcd_user,
+                    .password = {},
+                    .authorities_file = options.etcd_authorities_file,
+                    .certificate_file = options.etcd_certificate_file,
+                    .key_file = options.etcd_key_file};
+  if (!options.etcd_password_file.empty()) {
+    const auto word = side.ask([&] { return first_line_of(options.etcd_password_file); },
+                               bounds::log_farewell);
+    if (!word || word->empty()) {
+      return failure(fmt::format("--etcd-password-file: \"{}\" cannot be read, or is empty",
+                                 options.etcd_password_file));
+    }
+    access.password = *word;
+  }
+  set.etcd = std::move(access);
+  return set;
 }
 
 // A second TERM on the way out must not turn a clean end into a killed one.
@@ -223,9 +278,13 @@ int run_store_daemon(const DaemonOptions& options, const Environment& environmen
   ServiceNotifier notifier;
   connect(notifier, environment, log);
   asio::signal_set signals(io, SIGTERM, SIGINT);
+  std::unique_ptr<DaemonSet> set;
   signals.async_wait([&](const asio::error_code&, int) {
     tell(notifier, stopping_message(), log);
-    io.stop();
+    if (set == nullptr) return io.stop();
+    // A second one ends it at once.
+    signals.async_wait([&](const asio::error_code&, int) { io.stop(); });
+    set->leave([&] { io.stop(); });
   });
   JobEvents events(own_host());
   StateRecovery state(log);
@@ -241,13 +300,23 @@ int run_store_daemon(const DaemonOptions& options, const Environment& environmen
        .done = nullptr,
        .event_of = [&events](const std::string& job,
                              const auto& action) { return events.line(wall_now(), job, action); },
-       .keep_record = [&state](const auto& job,
-                               const auto& record) { return state.keep(job, record); },
+       .keep_record =
+           [&](const auto& job, const auto& record) {
+             const std::uint64_t in_etcd = set == nullptr ? 0 : set->keep(job, record);
+             if (in_etcd != 0) set->wait_for(in_etcd);
+             return state.is_open() ? state.keep(job, record) : 0;
+           },
        .forget_record =
-           [&state](const std::string& job) {
+           [&](const std::string& job) {
+             if (set != nullptr) set->forget(job);
              if (state.is_open()) state.forget(job);
            },
-       .is_durable = [&state] { return state.is_durable(); }},
+       .is_durable = [&state] { return state.is_durable(); },
+       .follower =
+           [&](auto channel, const auto& follow, const auto& peer, const auto& owner) {
+             set->adopt(channel, follow, peer, owner);
+           },
+       .surpassed = [&](std::uint64_t epoch) { set->surpassed(epoch); }},
       {.memory = memory_of(options)});
   OwnerAccess access(server);
   OwnerReload owners(
@@ -259,7 +328,19 @@ int run_store_daemon(const DaemonOptions& options, const Environment& environmen
       server.open(listen_options(options, *passed, log), coordinator_options(options),
                   plain_store(options), {.access = options.status_access, .names = {options.host}});
   if (!listening) return fail(listening.error());
-  if (const auto goes_on = state.go_on(server); !goes_on) return fail(goes_on.error());
+  if (const auto loaded = state.load(server); !loaded) return fail(loaded.error());
+  if (!options.follows()) (void)state.recover(server);
+  auto set_options = options_of_set(options, *listening, side);
+  if (!set_options) return fail(set_options.error());
+  set = std::make_unique<DaemonSet>(
+      io, server, *std::move(set_options),
+      DaemonSet::Callbacks{
+          .say = [&log](LogLevel level, const std::string& text) { log.say(level, text); },
+          .security = [&access] { return access.for_dialing(); },
+          .sees_all = [&access](const std::string& owner) { return access.sees_all(owner); },
+          .recover_own = [&] { return state.recover(server) > 0; },
+          .forget_own = [&] { state.forget_left(); }});
+  if (const auto started = set->start(); !started) return fail(started.error());
   // Whoever started us may be reading a pipe, or may have closed it.
   const auto lost = [&log](int error_number) {
     log.say(LogLevel::warning, fmt::format("cannot write to stdout: {}", errno_text(error_number)));
@@ -272,6 +353,7 @@ int run_store_daemon(const DaemonOptions& options, const Environment& environmen
   tell(notifier, ready_message(listening->address), log);
   io.run();
   block_further_signals();
+  set.reset();
   log.flush();
   return 0;
 }

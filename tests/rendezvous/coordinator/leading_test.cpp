@@ -113,7 +113,7 @@ TEST_CASE("one that leads no more tells nobody anything but that, and forgets it
       coordinator.handle(t0, Coordinator::Follows{"its lease has run out", "10.0.0.9", 29400});
   for (const LinkId link : {LinkId{1}, LinkId{2}}) {
     CHECK(said<link::NotLeading>(deposed, link) ==
-          std::vector{link::NotLeading{"its lease has run out"}});
+          std::vector{link::NotLeading{"its lease has run out", "10.0.0.9", 29400}});
   }
   CHECK(all<coordinator::Say>(deposed).size() == 2);
   CHECK(all<coordinator::HangUp>(deposed).size() == 2);

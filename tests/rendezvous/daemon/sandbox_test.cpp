@@ -12,6 +12,7 @@ TEST_CASE("each kernel is asked for the rights that it knows, and for no others"
   CHECK(sandbox_rules(3, {}).ports == 0);
   CHECK(sandbox_rules(4, {}).files == 0x7fff);
   CHECK(sandbox_rules(4, {}).ports == 3);
+  CHECK(sandbox_rules(4, {.connects = true}).ports == landlock::bind_tcp);
   CHECK(sandbox_rules(5, {}).files == 0xffff);
   CHECK(sandbox_rules(5, {}).scopes == 0);
   CHECK(sandbox_rules(6, {}).scopes == 3);
@@ -49,6 +50,8 @@ TEST_CASE("the log says what is in force, and nothing that is not") {
   CHECK(sandbox_line({.version = 7, .no_privileges = true, .no_dumps = true}, tools) ==
         "sandbox: no files but the socket for tools, no TCP connection out and no port of its "
         "choice, no signal to a stranger, no new privileges, no dump of its memory");
+  CHECK(sandbox_line({.version = 7}, {.connects = true}) ==
+        "sandbox: no files, no port of its choice, no signal to a stranger");
   CHECK(sandbox_line({.version = 3, .no_privileges = true}, {}) ==
         "sandbox: no files, no new privileges");
   CHECK(sandbox_line({.version = 3}, all) ==

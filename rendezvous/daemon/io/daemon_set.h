@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+// One of several cppruns, of which one leads: brings together who leads, as etcd has it (Contest) or
+// as it was agreed (--standby-of), the coordinator, whoever stands by for it, and what it has of
+// another one's jobs while it stands by itself.
+//
+//   follows ──► it wins, or is handed the lead ──► leads, with what it has of all jobs
+//      ▲                                             │
+//      └──── its right is over, or handed on ◄───────┘
+//
+// Who leads decides only as long as it has the right to: until then by its own clock, whatever it
+// has slept through.
+
+#include <asio/io_context.hpp>
+#include <asio/steady_timer.hpp>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "proto/result.h"
+#include "rendezvous/coordinator/io/coordinator_server.h"
+#include "rendezvous/daemon/io/follower.h"
+#include "rendezvous/daemon/io/standbys.h"
+#include "rendezvous/daemon/owners.h"
+#include "rendezvous/etcd/contest_events.h"
+#include "rendezvous/etcd/io/contest_host.h"
+#include "rendezvous/io/machine_timer.h"
+
+namespace cpprun {
+
+struct DaemonSetOptions {
+  std::string name;         // of this one, among them
+  std::string cluster;      // of them all
+  std::string place;        // where others and agents meet it: "10.0.0.1:29400"
+  std::string version;      // for people
+  std::optional<EtcdAccess> etcd = {};
+  std::string standby_of = {};  // "10.0.0.1:29400"; empty: of nobody
+};
+
+class DaemonSet {
+ public:
+  struct Callbacks {
+    std::function<void(LogLevel level, const std::string& sentence)> say;
+    std::function<Result<std::shared_ptr<SecureContext>>()> security;
+    // Whether who holds a secret of that owner may have everybody's jobs.
+    std::function<bool(const std::string& owner)> sees_all;
+    // What another life of this one has left of jobs goes on; false: it has left nothing.
+    std::function<bool()> recover_own;
+    // What was left of jobs is of no use: another one has led.
+    std::function<void()> forget_own;
+  };
+  DaemonSet(asio::io_context& context, CoordinatorServer& server, DaemonSetOptions options,
+            Callbacks callbacks);
+  ~DaemonSet();
+  DaemonSet(const DaemonSet&) = delete;
+  DaemonSet& operator=(const DaemonSet&) = delete;
+
+  // After the server's port is open. Fails where etcd cannot be asked at all.
+  Result<void> start();
+
+  // --- of the one that leads, for the server's callbacks ---
+  void adopt(const std::shared_ptr<LinkChannel>& channel, const link::Follow& follow,
+             const PeerAddress& peer, const std::string& owner);
+  void surpassed(std::uint64_t epoch);
+  // Gives the number to wait for under Keeping::etcd; 0: nothing.
+  std::uint64_t keep(const std::string& job, const std::string& record);
+  void wait_for(std::uint64_t number) { server_.wait_for(Keeping::etcd, number); }
+  void forget(const std::string& job);
+
+  // The one that leads and one that stands by change places; a sentence of what was done, or why
+  // not.
+  Result<std::string> hand_over();
+  // On its way out: as hand_over(), and then `done`; at once where there is nothing to hand over.
+  void leave(std::function<void()> done);
+
+  struct Seen {
+    bool leads = false;
+    std::uint64_t epoch = 0;
+    std::string leader;        // its name; empty: nobody leads, as far as is known
+    std::string leader_place;  // where that one is met
+    std::vector<Standbys::Seen> standbys = {};  // of this one, where it leads
+    bool is_in_sync = false;   // it stands by, and would lead
+    std::string trouble = {};  // with etcd, in words
+  };
+  Seen seen() const;
+
+ private:
+  Result<void> start_contest();
+  link::Follow own_follow() const;
+  link::Leads own_leads() const;
+  Duration patience() const;
+  void hear(const contest::Action& action);
+  void on(const contest::LeaderIs& leader);
+  void heard_written(std::uint64_t through);
+  void make_known(const std::vector<std::string>& names);
+  void lead(std::uint64_t epoch);
+  void recover_all();
+  void recover(const std::map<std::string, std::string>& records, const char* source);
+  void stop_leading(const std::string& reason);
+  void tell_places(const std::vector<std::string>& standbys);
+  void follow_place(const std::string& name, const std::string& place, std::uint64_t epoch);
+  void heard_leader(const link::Leads& leads);
+  void caught_up();
+  void go_on_with_hand_over();
+  void give_up_hand_over();
+  void take_over(std::uint64_t epoch);
+  void left();
+
+  asio::io_context& context_;
+  CoordinatorServer& server_;
+  const DaemonSetOptions options_;
+  const Callbacks callbacks_;
+  Standbys standbys_;
+  Follower follower_;
+  std::unique_ptr<ContestHost> contest_;  // null: nobody judges
+  asio::steady_timer timer_;              // of what is handed over, or of the way out
+  bool leads_ = false;
+  std::uint64_t epoch_ = 0;      // in which it leads, or the one that leads
+  std::uint64_t epoch_max_ = 0;  // of all that it has heard of
+  std::string leader_;
+  std::string leader_place_;
+  // What this one had of its jobs when it stopped leading; as long as nobody else is known to lead.
+  std::map<std::string, std::string> own_records_;
+  bool has_led_ = false;
+  contest::Found found_;  // what etcd had when this one won
+  std::uint64_t last_number_ = 0;
+  std::map<std::uint64_t, std::vector<std::string>> published_;  // by number
+  std::string trouble_;
+  // To whom it is handed over, from when, whether that one was told, and until when this one might
+  // have spoken.
+  std::string heir_;
+  std::string heir_place_;
+  TimePoint heir_since_{};
+  bool heir_is_told_ = false;
+  std::optional<TimePoint> muted_until_;
+  std::function<void()> left_;
+  std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
+};
+
+}  // namespace cpprun

@@ -1,0 +1,230 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "rendezvous/daemon/io/follower.h"
+
+#include <fmt/format.h>
+
+#include <asio/post.hpp>
+#include <utility>
+
+#include "proto/standby_bounds.h"
+
+namespace cpprun {
+
+namespace {
+
+using Kind = link::StandbyRecord::Kind;
+
+constexpr auto dial_pause = std::chrono::milliseconds(200);
+// Of a job's record, in parts: as much as there may be of it.
+constexpr std::size_t record_bytes_max = 64 * 1024 * 1024;
+
+}  // namespace
+
+Follower::Follower(asio::io_context& context, Callbacks callbacks)
+    : context_(context), callbacks_(std::move(callbacks)), timer_(context) {}
+
+Follower::~Follower() = default;
+
+// --- the link ------------------------------------------------------------------------------------
+
+void Follower::follow(const std::string& host, int port, const link::Follow& own) {
+  own_ = own;
+  if (follows(host, port)) return;
+  leave();
+  host_ = host;
+  port_ = port;
+  auto secure = callbacks_.security();
+  if (!secure) {
+    callbacks_.say(LogLevel::error, "cannot follow the cpprund that leads: " + secure.error().reason);
+    return;
+  }
+  client_ = std::make_unique<LinkClient>(
+      context_, host, port,
+      LinkClient::Callbacks{
+          .up = [this](const std::string&) { came_up(); },
+          .message = [this](const link::Message& message) { hear(message); },
+          .streams = [this](std::string_view frame) { return hear_frame(frame); },
+          .room = {},
+          .down = [this](const std::string& reason) { went_down(reason); }},
+      *std::move(secure));
+  told_.clear();
+  dial();
+  tick();
+}
+
+void Follower::leave() {
+  timer_.cancel();
+  is_up_ = is_heard_ = false;
+  if (client_ == nullptr) return;
+  client_->hang_up();
+  // It may be what has brought us here.
+  asio::post(context_, [old = std::shared_ptr<LinkClient>(std::move(client_))] {});
+}
+
+void Follower::dial() {
+  dial_at_ = Clock::time_point::max();
+  client_->dial();
+}
+
+void Follower::came_up() {
+  is_up_ = true;
+  is_heard_ = false;
+  heard_ = Clock::now();
+  client_->send(own_);
+}
+
+void Follower::went_down(const std::string& reason) {
+  const bool was_heard = std::exchange(is_heard_, false);
+  is_up_ = false;
+  dial_at_ = Clock::now() + dial_pause;
+  if (told_ != reason) {
+    callbacks_.say(LogLevel::info,
+                   fmt::format("no word from the cpprund at {}:{}, which leads: {}", host_, port_,
+                               reason));
+  }
+  told_ = reason;
+  if (was_heard) callbacks_.lost(reason);
+}
+
+void Follower::tick() {
+  timer_.expires_after(bounds::standby_beat);
+  timer_.async_wait([this, alive = std::weak_ptr(alive_)](const asio::error_code& error) {
+    if (error || alive.expired() || client_ == nullptr) return;
+    if (is_up_ && Clock::now() - heard_ > bounds::standby_silence) {
+      client_->hang_up();
+      went_down("it has said nothing for a second");
+    }
+    if (is_up_) client_->send(link::Heartbeat{});
+    if (!is_up_ && Clock::now() >= dial_at_) dial();
+    tick();
+  });
+}
+
+// --- what it hears -------------------------------------------------------------------------------
+
+void Follower::hear(const link::Message& message) {
+  heard_ = Clock::now();
+  if (const auto* const leads = std::get_if<link::Leads>(&message)) return begin_anew(*leads);
+  if (const auto* const refused = std::get_if<link::Refused>(&message)) {
+    if (told_ != refused->reason) {
+      callbacks_.say(LogLevel::warning,
+                     fmt::format("the cpprund at {}:{} does not take this one as its standby: {}",
+                                 host_, port_, refused->reason));
+    }
+    told_ = refused->reason;
+    return;
+  }
+  if (const auto* const take_over = std::get_if<link::TakeOver>(&message)) {
+    if (is_whole_ && take_over->epoch == epoch_) callbacks_.take_over(epoch_);
+  }
+}
+
+// What it had was of another time.
+void Follower::begin_anew(const link::Leads& leads) {
+  const auto refuse = [this](const std::string& reason) {
+    callbacks_.say(LogLevel::warning, fmt::format("the cpprund at {}:{} is not followed: {}", host_,
+                                                  port_, reason));
+    client_->hang_up();
+    went_down(reason);
+  };
+  if (leads.epoch < own_.epoch) {
+    return refuse(fmt::format("it leads in epoch {}, and there was one that led in epoch {}",
+                              leads.epoch, own_.epoch));
+  }
+  if (leads.cluster != own_.cluster) {
+    return refuse(fmt::format("it is of the cluster \"{}\", and this one of \"{}\"", leads.cluster,
+                              own_.cluster));
+  }
+  forget();
+  epoch_ = leads.epoch;
+  is_heard_ = true;
+  told_.clear();
+  callbacks_.heard(leads);
+}
+
+void Follower::forget() {
+  release();
+  callbacks_.end_replicas();
+}
+
+void Follower::release() {
+  is_whole_ = false;
+  records_.clear();
+  parts_.clear();
+  has_ = 0;
+}
+
+std::string Follower::hear_frame(std::string_view frame) {
+  heard_ = Clock::now();
+  if (!is_heard_) return "it has not said that it leads";
+  const auto record = link::read_standby_frame(frame);
+  if (!record) return record.error().reason;
+  if (record->number <= has_) return "it says something twice";
+  if (const auto taken = take(*record); !taken) return taken.error().reason;
+  has_ = record->number;
+  if (!std::exchange(says_soon_, true)) {
+    asio::post(context_, [this, alive = std::weak_ptr(alive_)] {
+      if (!alive.expired()) say_what_it_has();
+    });
+  }
+  return {};
+}
+
+Result<void> Follower::take(const link::StandbyRecord& record) {
+  const std::string job(record.job);
+  const auto or_renew = [&](const Result<void>& done) {
+    if (done) return;
+    callbacks_.say(LogLevel::warning,
+                   fmt::format("job \"{}\": its store cannot be followed, and is asked for anew: {}",
+                               job, done.error().reason));
+    client_->send_bytes(link::standby_frame({.kind = Kind::renew, .job = job}));
+  };
+  switch (record.kind) {
+    case Kind::part:
+    case Kind::record: {
+      std::string& parts = parts_[job];
+      if (parts.size() + record.bytes.size() > record_bytes_max) {
+        return failure("a record of more than 64 MiB");
+      }
+      parts.append(record.bytes);
+      if (record.kind == Kind::part) return {};
+      records_[job] = std::move(parts);
+      parts_.erase(job);
+      return {};
+    }
+    case Kind::forgotten:
+      records_.erase(job);
+      callbacks_.end_replica(job);
+      return {};
+    case Kind::log_begins:
+      or_renew(callbacks_.begin_replica(job, record.round));
+      return {};
+    case Kind::log:
+      or_renew(callbacks_.add_to_replica(job, record.bytes));
+      return {};
+    case Kind::log_whole:
+      callbacks_.replica_is_whole(job);
+      return {};
+    case Kind::log_ends:
+      callbacks_.end_replica(job);
+      return {};
+    case Kind::caught_up:
+      is_whole_ = true;
+      callbacks_.caught_up();
+      return {};
+    case Kind::has:
+    case Kind::renew:
+      break;
+  }
+  return failure("it says what only one that stands by says");
+}
+
+// Once for all that has come in a turn.
+void Follower::say_what_it_has() {
+  says_soon_ = false;
+  if (is_up_ && is_heard_) {
+    client_->send_bytes(link::standby_frame({.kind = Kind::has, .number = has_}));
+  }
+}
+
+}  // namespace cpprun

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+// A cpprund that stands by for another one: it asks that one for everything it has to know to lead
+// in its place, keeps it as it comes, and says how far it has come. What it has stays when the link
+// breaks, until it follows somebody anew.
+
+#include <asio/io_context.hpp>
+#include <asio/steady_timer.hpp>
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "proto/link/message.h"
+#include "proto/link/standby_frame.h"
+#include "proto/result.h"
+#include "rendezvous/client/io/link_client.h"
+#include "rendezvous/log_level.h"
+
+namespace cpprun {
+
+class Follower {
+ public:
+  struct Callbacks {
+    std::function<void(LogLevel level, const std::string& sentence)> say;
+    // How links to others are secured; null: they are not.
+    std::function<Result<std::shared_ptr<SecureContext>>()> security;
+    // --- the stores of jobs (CoordinatorServer) ---
+    std::function<Result<void>(const std::string& job, RoundNumber round)> begin_replica;
+    std::function<Result<void>(const std::string& job, std::string_view bytes)> add_to_replica;
+    std::function<void(const std::string& job)> replica_is_whole;
+    std::function<void(const std::string& job)> end_replica;
+    std::function<void()> end_replicas;
+    // --- the one that leads ---
+    std::function<void(const link::Leads&)> heard;
+    // It has been told everything there was, and is told what happens.
+    std::function<void()> caught_up;
+    std::function<void(std::uint64_t epoch)> take_over;
+    std::function<void(const std::string& reason)> lost;
+  };
+  Follower(asio::io_context& context, Callbacks callbacks);
+  ~Follower();
+  Follower(const Follower&) = delete;
+  Follower& operator=(const Follower&) = delete;
+
+  // That one leads, and is to be followed from now on: dialled again as often as the link breaks.
+  void follow(const std::string& host, int port, const link::Follow& own);
+  // Nobody is, and what there is stays.
+  void leave();
+  bool follows(const std::string& host, int port) const {
+    return client_ != nullptr && host == host_ && port == port_;
+  }
+
+  // What it has is all there is, as of the last that it has said it has.
+  bool is_whole() const { return is_whole_; }
+  std::uint64_t epoch() const { return epoch_; }  // of the one whose that is
+  // The records of jobs.
+  const std::map<std::string, std::string>& records() const { return records_; }
+  // It is of no use any more; or it is led here now, with its replicas.
+  void forget();
+  void release();
+
+ private:
+  using Clock = std::chrono::steady_clock;
+
+  void dial();
+  void came_up();
+  void hear(const link::Message& message);
+  std::string hear_frame(std::string_view frame);
+  Result<void> take(const link::StandbyRecord& record);
+  void begin_anew(const link::Leads& leads);
+  void went_down(const std::string& reason);
+  void say_what_it_has();
+  void tick();
+
+  asio::io_context& context_;
+  const Callbacks callbacks_;
+  asio::steady_timer timer_;
+  std::string host_;
+  int port_ = 0;
+  link::Follow own_;
+  std::unique_ptr<LinkClient> client_;
+  bool is_up_ = false;
+  bool is_heard_ = false;  // it has said that it leads, on this link
+  Clock::time_point heard_{};
+  Clock::time_point dial_at_{};
+  std::string told_;  // what was said last of why there is no link
+  std::map<std::string, std::string> records_;
+  std::map<std::string, std::string> parts_;  // of records that have not come in full
+  bool is_whole_ = false;
+  std::uint64_t epoch_ = 0;
+  std::uint64_t has_ = 0;
+  bool says_soon_ = false;
+  std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
+};
+
+}  // namespace cpprun

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+// Where a cpprund is met, as it is written: "10.0.0.1:29400", "[fd00::1]:29400", "host:29400".
+
+#include <string>
+#include <string_view>
+
+#include "proto/result.h"
+
+namespace cpprun {
+
+struct Place {
+  std::string host;  // a name or a literal address, never in brackets
+  int port = 0;
+  friend bool operator==(const Place&, const Place&) = default;
+};
+
+inline constexpr int place_port_default = 29400;
+
+// Without a port it is the usual one. An error is a clause that completes "the place …".
+Result<Place> parse_place(std::string_view text);
+std::string to_string(const Place& place);
+
+// Of one that may be none: then nobody's.
+std::string host_of(std::string_view place);
+int port_of(std::string_view place);
+
+}  // namespace cpprun

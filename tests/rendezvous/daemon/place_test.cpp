@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "rendezvous/daemon/place.h"
+
+#include <doctest/doctest.h>
+
+#include <string>
+
+using namespace cpprun;
+
+TEST_CASE("a place is a host and a port, in any of the usual spellings") {
+  CHECK(*parse_place("a") == Place{"a", 29400});
+  CHECK(*parse_place("10.0.0.1:7") == Place{"10.0.0.1", 7});
+  CHECK(*parse_place("[fd00::1]:65535") == Place{"fd00::1", 65535});
+  CHECK(*parse_place("[fd00::1]") == Place{"fd00::1", 29400});
+  for (const char* text : {"a:1", "10.0.0.1:29400", "[fd00::1]:2"}) {
+    CHECK(to_string(*parse_place(text)) == text);
+  }
+  CHECK(host_of("[::1]:5") == "::1");
+  CHECK(port_of("b:5") == 5);
+}
+
+TEST_CASE("what is no place is told, with what would be one") {
+  for (const char* text : {"", ":1", "a:", "a:0", "a:65536", "a:b", "fd00::1", "[fd00::1", "[]:1",
+                           "[a]x", "a:1 "}) {
+    const auto parsed = parse_place(text);
+    REQUIRE_FALSE(parsed);
+    CHECK(parsed.error().reason.find("write HOST, HOST:PORT or [IPv6]:PORT") != std::string::npos);
+  }
+  CHECK(host_of("").empty());
+  CHECK(port_of("x:y") == 0);
+}
