@@ -68,10 +68,9 @@ constexpr std::chrono::nanoseconds contest_renewal_pause(std::chrono::nanosecond
 constexpr std::chrono::nanoseconds etcd_patience(std::chrono::nanoseconds ttl) {
   return std::clamp<std::chrono::nanoseconds>(ttl / 4, 250ms, 2s);
 }
-// The same for what is large: a page of records, or a batch of them.
-constexpr std::chrono::nanoseconds etcd_long_patience(std::chrono::nanoseconds ttl) {
-  return 4 * etcd_patience(ttl);
-}
+// And so much longer for each MiB that it has to write, or may have to send: a network that takes
+// longer for that is no network for a judge.
+inline constexpr std::chrono::nanoseconds etcd_patience_per_mebibyte = 1s;
 // How often who leads is looked at: what a successor loses is an eighth of a lease, and a quarter
 // of a second of etcd's time has two small reads.
 constexpr std::chrono::nanoseconds contest_look_pause(std::chrono::nanoseconds ttl) {

@@ -11,6 +11,26 @@ namespace {
 
 constexpr TimePoint at_once = TimePoint::min();
 
+// What etcd has to take in, or may have to give out.
+std::size_t bytes_of(const etcd::Request& request, AskLanes::Step step) {
+  if (step == AskLanes::Step::load) {
+    return bounds::contest_page_records * bounds::contest_record_bytes_max / 8;
+  }
+  std::size_t bytes = 0;
+  if (const auto* const transaction = std::get_if<etcd::Transaction>(&request)) {
+    for (const auto& each : transaction->success) {
+      if (const auto* const put = std::get_if<etcd::Put>(&each)) bytes += put->value.size();
+    }
+  }
+  return bytes;
+}
+
+Duration patience_for(std::size_t bytes, Duration ttl) {
+  constexpr std::int64_t mebibyte = 1024 * 1024;
+  return bounds::etcd_patience(ttl) +
+         Duration{bounds::etcd_patience_per_mebibyte} * static_cast<std::int64_t>(bytes) / mebibyte;
+}
+
 std::int64_t whole_seconds(Duration duration) {
   return std::chrono::ceil<std::chrono::seconds>(duration).count();
 }
@@ -108,11 +128,9 @@ std::optional<Contest::Step> Contest::next_writes_step(TimePoint now) const {
 }
 
 void Contest::ask(TimePoint now, Lane lane, Step step, Actions& actions) {
-  const bool is_long = step == Step::load || step == Step::write;
   auto request = request_for(step);
-  actions.emplace_back(lanes_.ask(
-      now, lane, step, std::move(request),
-      is_long ? bounds::etcd_long_patience(options_.ttl) : bounds::etcd_patience(options_.ttl)));
+  const Duration patience = patience_for(bytes_of(request, step), options_.ttl);
+  actions.emplace_back(lanes_.ask(now, lane, step, std::move(request), patience));
 }
 
 etcd::Request Contest::request_for(Step step) {

@@ -89,9 +89,7 @@ std::string describe(const Failure& failure, const EtcdEndpoint& endpoint) {
     case Kind::unreachable:
       return fmt::format("{} cannot be reached: {}", who, failure.said);
     case Kind::silent:
-      return fmt::format(
-          "{} does not answer ({}): is it stopped, or cut off from the other members?", who,
-          failure.said);
+      return fmt::format("{} does not answer: {}", who, failure.said);
     case Kind::unavailable:
       return fmt::format(
           "{} says \"{}\": more than half of its members have to be there and reach each other",

@@ -51,12 +51,24 @@ void EtcdConnection::ask(std::string bytes, Duration patience, Done done) {
         if (cancelled || !self->done_ || asked != self->asked_) return;
         self->fail(self->is_asked_ ? Kind::silent : Kind::unreachable, self->silence());
       });
+  is_new_ = !is_connected_;
   if (is_connected_) return say();
   dial();
 }
 
 std::string EtcdConnection::silence() const {
-  return fmt::format("nothing has come within {:.1f} s", in_seconds(patience_));
+  return fmt::format("nothing has come within {:.1f} s: {}", in_seconds(patience_),
+                     is_asked_
+                         ? "is it stopped, or cut off from the other members?"
+                         : "packets are dropped (a firewall, or a wrong address), or its name "
+                           "server does not answer");
+}
+
+// Of a connection that was closed.
+std::string EtcdConnection::why_closed() const {
+  if (reader_->has_begun()) return "it has closed the connection within its answer";
+  return fmt::format("it has closed the connection without an answer{}",
+                     is_new_ && !tls_ ? ": is https:// meant?" : "");
 }
 
 void EtcdConnection::close() {
@@ -192,7 +204,7 @@ void EtcdConnection::read() {
       return finish(Reply{reader_->status(), reader_->take_body()});
     }
     return fail(is_asked_ ? Kind::silent : Kind::unreachable,
-                is_end ? "it has closed the connection" : to_text(error));
+                is_end ? why_closed() : to_text(error));
   }
   if (auto taken = take({chunk.data(), length}); !taken) {
     if (!done_) return drop();

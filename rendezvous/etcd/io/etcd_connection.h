@@ -67,6 +67,7 @@ class EtcdConnection : public std::enable_shared_from_this<EtcdConnection> {
   void fail(etcd::Failure::Kind kind, std::string why);
   void drop();
   std::string silence() const;
+  std::string why_closed() const;
 
   EtcdEndpoint endpoint_;
   std::shared_ptr<TlsClientContext> tls_;
@@ -81,6 +82,7 @@ class EtcdConnection : public std::enable_shared_from_this<EtcdConnection> {
   Done done_;
   Duration patience_{};
   bool is_connected_ = false;
+  bool is_new_ = false;  // made for this question
   bool is_reading_ = false;
   bool is_writing_ = false;
   bool is_asked_ = false;    // some of the question may have arrived

@@ -19,8 +19,6 @@
 
 namespace cpprun::test {
 
-class Stage;
-
 // Somebody who takes part.
 class Candidate {
  public:
@@ -94,7 +92,8 @@ class Candidate {
 
 class Stage {
  public:
-  explicit Stage(EtcdAccess access) : access_(std::move(access)) {}
+  explicit Stage(EtcdAccess access = {}) : access_(std::move(access)) {}
+  void reach(EtcdAccess access) { access_ = std::move(access); }
 
   Candidate& add(const std::string& name, Duration ttl = bounds::contest_ttl,
                  ContestMemory memory = {}) {
@@ -124,6 +123,18 @@ class Stage {
       context_.run_one_for(std::chrono::milliseconds(20));
       check_one_leader();
     }
+  }
+  // Whoever leads now, or is to lead; it fails when nobody ever does.
+  Candidate& leader() {
+    Candidate* found = nullptr;
+    const auto find = [this, &found] {
+      for (const auto& each : candidates_) {
+        if (each->leads()) found = each.get();
+      }
+      return found != nullptr;
+    };
+    await(find, "somebody leads");
+    return *found;
   }
   std::size_t leaders() const {
     std::size_t count = 0;

@@ -15,7 +15,8 @@
 #include <array>
 #include <chrono>
 #include <cstdlib>
-#include <filesystem>
+#include <optional>
+#include <set>
 
 #include "proto/http/exchange.h"
 #include "proto/http/reply.h"
@@ -84,8 +85,10 @@ FileDescriptor dial(int port) {
 
 }  // namespace
 
-std::string no_etcd() {
-  return found_on_path("etcd").empty() ? "etcd is not installed (Debian's etcd-server)" : "";
+bool skips_without_etcd() {
+  if (!found_on_path("etcd").empty()) return false;
+  integration::skip("etcd is not installed (Debian's etcd-server)");
+  return true;
 }
 
 std::string post(int port, const std::string& path, const std::string& body,
@@ -119,11 +122,35 @@ int run_quietly(const std::vector<std::string>& words) {
 }
 
 EtcdCluster::EtcdCluster(Options options) : options_(std::move(options)) {
-  for (int each = 0; each < options_.members; ++each) {
-    members_.push_back({integration::free_port(), integration::free_port()});
+  // Between the look at a port and etcd's own somebody else may have taken it.
+  constexpr int attempts_max = 5;
+  for (int attempt = 1; attempt <= attempts_max; ++attempt) {
+    if (begins(attempt)) return;
   }
+  FAIL("etcd cannot be started: " << log_of(0));
+}
+
+bool EtcdCluster::begins(int attempt) {
+  for (int each = 0; each < size(); ++each) kill(each);
+  members_.clear();
+  std::set<int> ports;
+  while (static_cast<int>(ports.size()) < 2 * options_.members) {
+    ports.insert(integration::free_port());
+  }
+  for (auto port = ports.begin(); port != ports.end();) {
+    const int own = *port++;
+    members_.push_back({own, *port++});
+  }
+  name_ = fmt::format("attempt-{}-n", attempt);
   for (int each = 0; each < size(); ++each) spawn(each, "new");
-  for (int each = 0; each < size(); ++each) await(each);
+  for (int each = 0; each < size(); ++each) {
+    if (!is_ready(each)) return false;
+  }
+  return true;
+}
+
+std::string EtcdCluster::log_of(int member) const {
+  return integration::Folder::read(fmt::format("{}/{}{}.log", folder_.path(), name_, member));
 }
 
 EtcdCluster::~EtcdCluster() {
@@ -138,12 +165,12 @@ void EtcdCluster::spawn(int number, const std::string& state) {
   Member& member = members_[static_cast<std::size_t>(number)];
   std::string all;
   for (int each = 0; each < size(); ++each) {
-    all += fmt::format("{}n{}={}", each == 0 ? "" : ",", each,
+    all += fmt::format("{}{}{}={}", each == 0 ? "" : ",", name_, each,
                        url(members_[static_cast<std::size_t>(each)].peer_port, false));
   }
   const std::string mine = url(member.port, options_.is_secure);
   const std::string peer = url(member.peer_port, false);
-  const std::string name = fmt::format("n{}", number);
+  const std::string name = fmt::format("{}{}", name_, number);
   std::vector<std::string> words = {
       found_on_path("etcd"),
       "--name=" + name,
@@ -163,22 +190,22 @@ void EtcdCluster::spawn(int number, const std::string& state) {
   member.pid = start(words, folder_.path() + "/" + name + ".log");
 }
 
-// It takes connections when it is ready, and there is nothing to be seen of it before.
-void EtcdCluster::await(int number) const {
-  const Member& member = members_[static_cast<std::size_t>(number)];
+// It answers when it is ready, and there is nothing to be seen of it before.
+bool EtcdCluster::is_ready(int number) {
+  Member& member = members_[static_cast<std::size_t>(number)];
   const auto deadline = steady_clock::now() + integration::patience;
   while (steady_clock::now() < deadline) {
-    const auto ended = reap(member.pid);
-    if (ended)
-      FAIL("etcd has ended: " << integration::Folder::read(
-               fmt::format("{}/n{}.log", folder_.path(), number)));
+    if (reap(member.pid)) {
+      member.pid = -1;
+      return false;
+    }
     if (options_.is_secure ? static_cast<bool>(dial(member.port))
                            : !ask(number, "/v3/kv/range", R"({"key":"AA=="})").empty()) {
-      return;
+      return true;
     }
     (void)has_bytes(-1, 0, milliseconds(10));  // Nothing comes: it is asked again a moment later.
   }
-  FAIL("etcd is not ready");
+  return false;
 }
 
 std::vector<EtcdEndpoint> EtcdCluster::endpoints() const {
@@ -231,13 +258,7 @@ void EtcdCluster::go_on(int member) const {
 
 void EtcdCluster::begin_again(int member) {
   spawn(member, "existing");
-  await(member);
-}
-
-int EtcdCluster::control(std::vector<std::string> words) const {
-  std::vector<std::string> all = {"etcdctl", "--endpoints=" + url(port(0), false)};
-  all.insert(all.end(), words.begin(), words.end());
-  return run_quietly(all);
+  if (!is_ready(member)) FAIL("etcd does not begin anew: " << log_of(member));
 }
 
 }  // namespace cpprun::test

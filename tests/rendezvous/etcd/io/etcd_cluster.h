@@ -5,8 +5,8 @@
 
 #include <sys/types.h>
 
+#include <chrono>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "rendezvous/etcd/etcd_endpoint.h"
@@ -14,8 +14,8 @@
 
 namespace cpprun::test {
 
-// Why there is none on this machine; empty: there is.
-std::string no_etcd();
+// Whether there is none on this machine; then it says so, in the form that the tally counts.
+bool skips_without_etcd();
 
 // What curl would say: the body of the answer, or "" where nothing comes within that time.
 std::string post(int port, const std::string& path, const std::string& body,
@@ -52,8 +52,6 @@ class EtcdCluster {
   void begin_again(int member);
   // Answers to everything at that member, or "".
   std::string ask(int member, const std::string& path, const std::string& body) const;
-  // etcdctl at the first member.
-  int control(std::vector<std::string> words) const;
 
  private:
   struct Member {
@@ -61,12 +59,15 @@ class EtcdCluster {
     int peer_port = 0;
     pid_t pid = -1;
   };
+  bool begins(int attempt);
   void spawn(int member, const std::string& state);
-  void await(int member) const;
+  bool is_ready(int member);
+  std::string log_of(int member) const;
   std::string url(int port, bool is_secure) const;
 
   Options options_;
   integration::Folder folder_;
+  std::string name_;  // of the members, before their numbers
   std::vector<Member> members_;
 };
 

@@ -4,6 +4,9 @@
 
 #include <doctest/doctest.h>
 #include <fmt/format.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "tests/rendezvous/etcd/io/contest_stage.h"
 #include "tests/rendezvous/etcd/io/etcd_cluster.h"
@@ -14,21 +17,55 @@ using namespace std::chrono_literals;
 
 namespace {
 
-bool is_skipped() {
-  const std::string why = no_etcd();
-  if (!why.empty()) integration::skip(why);
-  return !why.empty();
+const std::vector<std::string> both = {"alpha", "beta"};
+
+bool sees(const Candidate& candidate, const std::string& leader) {
+  const auto is = candidate.last<contest::LeaderIs>();
+  return is && is->name == leader && !candidate.leads();
+}
+
+bool has_written(const Candidate& candidate, std::uint64_t number) {
+  const auto written = candidate.last<contest::Written>();
+  return written && written->through >= number;
+}
+
+// Two of them, of which alpha leads and beta has everything.
+struct Pair {
+  explicit Pair(Stage& stage, Duration ttl = bounds::contest_ttl)
+      : alpha(stage.add("alpha", ttl)), beta(stage.add("beta", ttl)) {
+    alpha.tell(contest::Enter{});
+    stage.await([&] { return alpha.leads(); }, "alpha leads");
+    beta.tell(contest::Enter{});
+    alpha.tell(contest::Publish{{"beta"}, 1});
+    stage.await([&] { return sees(beta, "alpha") && has_written(alpha, 1); }, "beta follows");
+    const auto is_synced = [&] { return beta.last<contest::LeaderIs>()->synced == both; };
+    stage.await(is_synced, "beta is synced");
+  }
+  Candidate& alpha;
+  Candidate& beta;
+};
+
+// Somebody of that name leads in a process of its own; its pid.
+pid_t lead_elsewhere(const EtcdAccess& access, const std::string& name) {
+  const pid_t pid = ::fork();
+  REQUIRE(pid >= 0);
+  if (pid > 0) return pid;
+  Stage stage(access);
+  stage.add(name).tell(contest::Enter{});
+  stage.run_for(1h);
+  ::_exit(0);
 }
 
 }  // namespace
 
-TEST_CASE("one leads, the others follow, and when it is killed another goes on with its records") {
-  if (is_skipped()) return;
+TEST_CASE("the first leads, the next one follows, and both know what was written") {
+  if (skips_without_etcd()) return;
   EtcdCluster etcd;
   Stage stage({.endpoints = etcd.endpoints()});
   Candidate& alpha = stage.add("alpha");
   stage.await([&] { return alpha.count<contest::NobodyLeads>() == 1; }, "alpha looks");
-  auto begun = boot_now();
+  CHECK(alpha.count<contest::ClusterIs>() == 0);
+  const auto begun = boot_now();
   alpha.tell(contest::Enter{});
   stage.await([&] { return alpha.leads(); }, "alpha leads");
   fmt::print("first leader after {:.0f} ms\n", 1000 * in_seconds(boot_now() - begun));
@@ -36,29 +73,147 @@ TEST_CASE("one leads, the others follow, and when it is killed another goes on w
 
   Candidate& beta = stage.add("beta");
   beta.tell(contest::Enter{});
-  const auto seen = [&](const char* name) {
-    const auto leader = beta.last<contest::LeaderIs>();
-    return leader && leader->name == name;
-  };
-  stage.await([&] { return seen("alpha"); }, "beta follows");
-  CHECK(beta.last<contest::LeaderIs>()->epoch == alpha.epoch());
+  stage.await([&] { return sees(beta, "alpha"); }, "beta follows");
+  CHECK(beta.last<contest::LeaderIs>() ==
+        contest::LeaderIs{alpha.epoch(), "alpha", "card of alpha", {"alpha"}});
+  stage.await([&] { return alpha.count<contest::ClusterIs>() == 1; }, "alpha knows its cluster");
+  CHECK(beta.last<contest::ClusterIs>() == alpha.last<contest::ClusterIs>());
+
   alpha.tell(contest::Keep{"job", "record", 1});
   alpha.tell(contest::Keep{"gone", "record", 2});
   alpha.tell(contest::Drop{"gone", 3});
   alpha.tell(contest::Publish{{"beta"}, 4});
-  const auto written = [&] {
-    const auto last = alpha.last<contest::Written>();
-    return last && last->through == 4;
-  };
-  stage.await(written, "alpha's records are written");
-  const std::vector<std::string> both = {"alpha", "beta"};
+  stage.await([&] { return has_written(alpha, 4); }, "alpha's records are written");
   stage.await([&] { return beta.last<contest::LeaderIs>()->synced == both; }, "beta is synced");
+  CHECK(beta.count<contest::LeaderIs>() == 2);
+}
 
-  const auto epoch = alpha.epoch();
-  begun = boot_now();
-  stage.kill(alpha);
+TEST_CASE("when the process that leads is killed, the other leads with all it has written") {
+  if (skips_without_etcd()) return;
+  EtcdCluster etcd;
+  Stage stage({.endpoints = etcd.endpoints()});
+  Candidate& beta = stage.add("beta");
+  const pid_t other = lead_elsewhere({.endpoints = etcd.endpoints()}, "alpha");
+  stage.await([&] { return sees(beta, "alpha"); }, "alpha leads");
+  const auto epoch = beta.last<contest::LeaderIs>()->epoch;
+  beta.tell(contest::Enter{});
+  // What a leader in this process writes is in the next case; who was not synced waits longer.
+  stage.run_for(500ms);
+  const auto killed = boot_now();
+  ::kill(other, SIGKILL);
+  ::waitpid(other, nullptr, 0);
   stage.await([&] { return beta.leads(); }, "beta leads");
-  fmt::print("next leader {:.2f} s after the first was killed\n", in_seconds(boot_now() - begun));
+  fmt::print("killed with -9, and who was not synced leads after {:.2f} s\n",
+             in_seconds(boot_now() - killed));
   CHECK(beta.epoch() > epoch);
-  CHECK(beta.last<contest::Found>() == contest::Found{both, {{"job", "record"}}});
+  CHECK(beta.last<contest::Found>()->synced == std::vector<std::string>{"alpha"});
+}
+
+TEST_CASE("who has everything leads after the leader's lease, and finds hundreds of records") {
+  if (skips_without_etcd()) return;
+  EtcdCluster etcd;
+  Stage stage({.endpoints = etcd.endpoints()});
+  Pair pair(stage);
+  const std::string record(2000, 'r');
+  constexpr std::uint64_t records = 300;
+  auto begun = boot_now();
+  for (std::uint64_t each = 2; each < 2 + records; ++each) {
+    pair.alpha.tell(contest::Keep{fmt::format("job {}", each), record, each});
+  }
+  stage.await([&] { return has_written(pair.alpha, 1 + records); }, "all are written");
+  fmt::print("{} records of {} bytes written in {:.0f} ms\n", records, record.size(),
+             1000 * in_seconds(boot_now() - begun));
+  const auto epoch = pair.alpha.epoch();
+  begun = boot_now();
+  stage.kill(pair.alpha);
+  stage.await([&] { return pair.beta.leads(); }, "beta leads");
+  fmt::print("killed, and who was synced leads after {:.2f} s, with all records\n",
+             in_seconds(boot_now() - begun));
+  CHECK(pair.beta.epoch() > epoch);
+  const auto found = pair.beta.last<contest::Found>();
+  CHECK(found->synced == both);
+  REQUIRE(found->records.size() == records);
+  CHECK(found->records.front().record == record);
+}
+
+TEST_CASE("who leads hands over in a moment, and withdraws in one") {
+  if (skips_without_etcd()) return;
+  EtcdCluster etcd;
+  Stage stage({.endpoints = etcd.endpoints()});
+  Pair pair(stage);
+  auto begun = boot_now();
+  pair.alpha.tell(contest::HandOver{"beta"});
+  CHECK(pair.alpha.last<contest::Deposed>() ==
+        contest::Deposed{"it hands over to \"beta\"", /*is_orderly=*/true});
+  stage.await([&] { return pair.beta.leads(); }, "beta leads");
+  fmt::print("handed over in {:.0f} ms\n", 1000 * in_seconds(boot_now() - begun));
+  stage.await([&] { return sees(pair.alpha, "beta"); }, "alpha follows");
+  pair.beta.tell(contest::Publish{{"alpha"}, 1});
+  stage.await([&] { return has_written(pair.beta, 1); }, "alpha is synced");
+  begun = boot_now();
+  pair.beta.tell(contest::Withdraw{});
+  stage.await([&] { return pair.alpha.leads(); }, "alpha leads again");
+  fmt::print("withdrawn, and succeeded in {:.0f} ms\n", 1000 * in_seconds(boot_now() - begun));
+  stage.await([&] { return pair.beta.count<contest::Withdrawn>() == 1; }, "beta is done");
+  pair.alpha.tell(contest::Withdraw{});
+  stage.await([&] { return pair.alpha.count<contest::Withdrawn>() == 1; }, "alpha is done");
+  // Nothing of either is left but what is to stay.
+  CHECK(etcd.ask(0, "/v3/lease/leases", "{}").find("\"leases\"") == std::string::npos);
+}
+
+TEST_CASE("who begins anew under its name waits for the end of what it was") {
+  if (skips_without_etcd()) return;
+  EtcdCluster etcd;
+  Stage stage({.endpoints = etcd.endpoints()});
+  Candidate* alpha = &stage.add("alpha");
+  alpha->tell(contest::Enter{});
+  stage.await([&] { return alpha->leads(); }, "alpha leads");
+  const auto epoch = alpha->epoch();
+  const auto killed = boot_now();
+  stage.kill(*alpha);
+  alpha = &stage.add("alpha");
+  alpha->tell(contest::Enter{});
+  stage.await([&] { return alpha->leads(); }, "alpha leads again");
+  fmt::print("killed and begun anew, it leads again after {:.2f} s\n",
+             in_seconds(boot_now() - killed));
+  CHECK(alpha->epoch() > epoch);
+  CHECK(alpha->last<contest::LeaderIs>()->name == "alpha");
+}
+
+TEST_CASE("another etcd than the one before is neither led nor followed") {
+  if (skips_without_etcd()) return;
+  EtcdCluster etcd(EtcdCluster::Options{.members = 1});
+  Stage stage({.endpoints = etcd.endpoints()});
+  Candidate& emptied = stage.add("emptied", bounds::contest_ttl, {.cluster = "0123"});
+  emptied.tell(contest::Enter{});
+  stage.await([&] { return emptied.count<contest::Barred>() == 1; }, "it is barred");
+  CHECK(
+      emptied.last<contest::Barred>()->reason ==
+      "etcd has nothing under \"/cpprun/test/\", where cluster 0123 was known: was it emptied, or "
+      "is it another etcd? Take a new name, or forget the old state");
+  stage.kill(emptied);
+  Candidate& alpha = stage.add("alpha");
+  alpha.tell(contest::Enter{});
+  stage.await([&] { return alpha.leads() && alpha.count<contest::ClusterIs>() == 1; }, "it leads");
+  const auto cluster = alpha.last<contest::ClusterIs>()->id;
+
+  Candidate& other = stage.add("other", bounds::contest_ttl, {.cluster = "0123"});
+  Candidate& restored =
+      stage.add("restored", bounds::contest_ttl, {.cluster = cluster, .epoch = 1'000'000});
+  Candidate& same = stage.add("same", bounds::contest_ttl, {.cluster = cluster, .epoch = 1});
+  for (Candidate* each : {&other, &restored, &same}) each->tell(contest::Enter{});
+  stage.await(
+      [&] {
+        return other.count<contest::Barred>() == 1 && restored.count<contest::Barred>() == 1 &&
+               sees(same, "alpha");
+      },
+      "two are barred");
+  CHECK(integration::contains(other.last<contest::Barred>()->reason, "where 0123 was known"));
+  CHECK(integration::contains(restored.last<contest::Barred>()->reason,
+                              "was it restored from an old snapshot?"));
+  stage.kill(same);
+  stage.kill(alpha);
+  stage.run_for(6s);
+  CHECK(other.count<contest::LeaderIs>() + restored.count<contest::LeaderIs>() == 0);
+  CHECK(stage.leaders() == 0);
 }
