@@ -227,6 +227,7 @@ void Coordinator::on(TimePoint now, const Closed& event, Actions& actions) {
   newcomer_leases_.forget(event.link);
   release(event.link);
   turning_.erase(event.link);
+  std::erase_if(waiting_, [&](const Newcomer& each) { return each.first.link == event.link; });
   const auto known = job_of_link_.extract(event.link);
   if (known.empty()) return;
   const std::string& job = known.mapped();

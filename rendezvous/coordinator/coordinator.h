@@ -130,7 +130,11 @@ class Coordinator {
     std::string reason;  // a clause, for whoever comes
     std::string address = {};
     int port = 0;
+    // This one will in a moment: whoever comes waits until then, or for another word.
+    bool is_about_to_lead = false;
   };
+  // It leads, with everything that was left: whoever has waited for that is heard.
+  struct LetsIn {};
   // While it leads: there are others to turn to.
   struct MembersChanged {
     std::vector<std::string> places;
@@ -149,7 +153,7 @@ class Coordinator {
 
   using Event = std::variant<Opened, Said, Closed, StoreReady, StoreFailed, MasterWaits, StoreAsked,
                              Recovered, StoreLost, Succession, Standing, Leads, Follows,
-                             MembersChanged, Ordered, LookedAt>;
+                             LetsIn, MembersChanged, Ordered, LookedAt>;
   using Action = coordinator::Action;
   using Actions = coordinator::Actions;
 
@@ -250,9 +254,10 @@ class Coordinator {
   void lead(TimePoint now, Candidacy candidacy, Actions& actions);
   void on(TimePoint now, const Leads& event, Actions& actions);
   void on(TimePoint now, const Follows& event, Actions& actions);
+  void on(TimePoint now, const LetsIn& event, Actions& actions);
   void on(TimePoint now, const MembersChanged& event, Actions& actions);
   void drop_everything(const Follows& event, Actions& actions);
-  bool turns_away(const Caller& caller, const link::Join& join, Actions& actions) const;
+  bool turns_away(const Caller& caller, const link::Join& join, Actions& actions);
   void tell_members(LinkId link, Actions& actions) const;
   void on(TimePoint now, const Ordered& event, Actions& actions);
   OrderOutcome order(TimePoint now, const Order& order, Actions& actions);
@@ -293,6 +298,7 @@ class Coordinator {
   std::optional<Candidacy> candidacy_;
   std::optional<link::Led> led_;  // where the hosted job is led, if not here
   std::optional<Follows> following_;
+  std::vector<Newcomer> waiting_;  // for this one to lead
   std::optional<link::Members> members_;  // while it leads
   std::unordered_set<LinkId> turning_;    // links whose agents turn to another daemon
   Agenda agenda_;  // Invariant: of every job of jobs_ that has a deadline, just that.

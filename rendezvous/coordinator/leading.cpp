@@ -23,6 +23,14 @@ void Coordinator::on(TimePoint, const Leads& event, Actions& actions) {
 void Coordinator::on(TimePoint, const Follows& event, Actions& actions) {
   if (!following_) drop_everything(event, actions);
   following_ = event;
+  if (event.is_about_to_lead) return;
+  for (const auto& [caller, join] : std::exchange(waiting_, {})) {
+    turns_away(caller, join, actions);
+  }
+}
+
+void Coordinator::on(TimePoint now, const LetsIn&, Actions& actions) {
+  for (const auto& [caller, hers] : std::exchange(waiting_, {})) join(now, caller, hers, actions);
 }
 
 void Coordinator::on(TimePoint, const MembersChanged& event, Actions& actions) {
@@ -55,8 +63,12 @@ void Coordinator::drop_everything(const Follows& event, Actions& actions) {
 
 // An agent has followed a later one than this: then there is a later one, though nobody here has
 // heard of it yet.
-bool Coordinator::turns_away(const Caller& caller, const link::Join& join, Actions& actions) const {
+bool Coordinator::turns_away(const Caller& caller, const link::Join& join, Actions& actions) {
   link::NotLeading answer;
+  if (following_ && following_->is_about_to_lead) {
+    waiting_.emplace_back(caller, join);
+    return true;
+  }
   if (following_) {
     answer = {.reason = "this cpprund stands by: " + following_->reason,
               .address = following_->address,

@@ -123,6 +123,8 @@ class CoordinatorServer {
   // --- one of several daemons (coordinator_leading.cpp) ---
   // It leads from now on, with jobs that are recovered next.
   void lead(link::Members members) { tell(Coordinator::Leads{std::move(members)}); }
+  // With all of them there: whoever has waited for it is heard.
+  void let_in() { tell(Coordinator::LetsIn{}); }
   void change_members(std::vector<std::string> places) {
     tell(Coordinator::MembersChanged{std::move(places)});
   }
@@ -133,6 +135,7 @@ class CoordinatorServer {
   // after all, whoever has missed something asks anew.
   void speak_until(std::optional<TimePoint> until);
   std::optional<TimePoint> speaks_until() const { return speaks_until_; }
+  std::size_t link_count() const { return channels_.size(); }
   std::optional<std::uint64_t> epoch() const { return coordinator_.machine().epoch(); }
   // Of all its jobs, by their names, as they are kept.
   std::map<std::string, std::string> records() const;

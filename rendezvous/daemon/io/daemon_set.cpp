@@ -155,9 +155,8 @@ void DaemonSet::hear(const contest::Action& action) {
           [](const contest::Ask&) {},  // the host's own
           [this](const contest::LeaderIs& leader) { on(leader); },
           [this](const contest::NobodyLeads&) {
-            leader_.clear();
-            leader_place_.clear();
-            if (!leads_) (void)server_.follow({"nobody leads at the moment"});
+            if (is_resigning_) return pass_on();
+            if (!leads_ && !expects_lead_) (void)server_.follow({"nobody leads at the moment"});
           },
           [this](const contest::Found& found) { found_ = found; },
           [this](const contest::Leads& leads) {
@@ -166,8 +165,9 @@ void DaemonSet::hear(const contest::Action& action) {
           },
           [this](const contest::Renewed& renewed) { server_.speak_until(renewed.until); },
           [this](const contest::Deposed& deposed) {
-            stop_leading(deposed.reason);
-            if (left_) left();
+            // The other one comes first, as soon as that is in etcd.
+            is_resigning_ = deposed.is_orderly && heir_is_told_;
+            if (!is_resigning_) stop_leading(deposed.reason);
           },
           [this](const contest::Written& written) { heard_written(written.through); },
           [&](const contest::NotWritten& refused) {
@@ -175,6 +175,7 @@ void DaemonSet::hear(const contest::Action& action) {
             published_.erase(refused.number);
           },
           [this](const contest::Withdrawn&) {
+            if (is_resigning_) pass_on();
             if (left_) left();
           },
           [&](const contest::Unreachable& it) { trouble(it.reason); },
@@ -194,6 +195,8 @@ void DaemonSet::hear(const contest::Action& action) {
 
 void DaemonSet::on(const contest::LeaderIs& leader) {
   epoch_max_ = std::max(epoch_max_, static_cast<std::uint64_t>(leader.epoch));
+  if (is_resigning_) pass_on();
+  expects_lead_ = false;
   if (leader.name == options_.name) {
     (void)server_.follow({"the lease that it had in an earlier life has not ended yet"});
     return;
@@ -223,7 +226,7 @@ void DaemonSet::make_known(const std::vector<std::string>& names) {
 }
 
 std::uint64_t DaemonSet::keep(const std::string& job, const std::string& record) {
-  if (!leads_) return 0;
+  if (!leads_ || is_resigning_) return 0;
   standbys_.keep(job, record);
   if (!contest_) return 0;
   contest_->tell(contest::Keep{job, record, ++last_number_});
@@ -231,7 +234,7 @@ std::uint64_t DaemonSet::keep(const std::string& job, const std::string& record)
 }
 
 void DaemonSet::forget(const std::string& job) {
-  if (!leads_) return;
+  if (!leads_ || is_resigning_) return;
   standbys_.forget(job);
   if (contest_) contest_->tell(contest::Drop{job, ++last_number_});
 }
@@ -250,7 +253,9 @@ void DaemonSet::lead(std::uint64_t epoch) {
   follower_.release();
   own_records_.clear();
   found_ = {};
+  expects_lead_ = false;
   standbys_.begin(own_leads());
+  server_.let_in();
 }
 
 // Whoever has followed until the end knows everything, and so does whoever has led last. If neither
@@ -410,26 +415,34 @@ Result<std::string> DaemonSet::hand_over() {
 void DaemonSet::go_on_with_hand_over() {
   if (heir_.empty() || heir_is_told_ || !leads_ || !standbys_.is_ready(heir_)) return;
   heir_is_told_ = true;
-  if (contest_) {
-    contest_->tell(contest::HandOver{heir_});
-    standbys_.hand_over(heir_);
-    return;
-  }
-  standbys_.hand_over(heir_);
+  if (contest_) return contest_->tell(contest::HandOver{heir_});
+  asio::post(context_, [this, alive = std::weak_ptr(alive_)] {
+    if (!alive.expired() && leads_) pass_on();
+  });
+}
+
+void DaemonSet::pass_on() {
+  is_resigning_ = false;
+  timer_.cancel();
   const std::string heir = heir_;
   const std::string place = heir_place_;
-  asio::post(context_, [this, heir, place, alive = std::weak_ptr(alive_)] {
-    if (alive.expired()) return;
-    stop_leading(fmt::format("it has handed over to \"{}\"", heir));
-    follow_place(heir, place, 0);
-    if (left_) left();
-  });
+  standbys_.hand_over(heir);
+  stop_leading(fmt::format("it has handed over to \"{}\"", heir));
+  if (contest_) {
+    if (left_) withdraw();
+    return;
+  }
+  callbacks_.forget_own();
+  follow_place(heir, place, 0);
+  if (left_) left();
 }
 
 // The other one has not said that it has everything: this one goes on as if nothing had been.
 void DaemonSet::give_up_hand_over() {
-  if (left_) return left();
-  if (heir_.empty() || heir_is_told_ || !leads_) return;
+  if (heir_.empty() || !leads_) return;
+  if (is_resigning_) return pass_on();
+  if (left_) return withdraw();
+  if (heir_is_told_) return;
   callbacks_.say(LogLevel::warning,
                  fmt::format("\"{}\" does not say that it has everything: this one leads on",
                              std::exchange(heir_, {})));
@@ -440,14 +453,24 @@ void DaemonSet::give_up_hand_over() {
 // From the one that has led until now.
 void DaemonSet::take_over(std::uint64_t epoch) {
   callbacks_.say(LogLevel::info, fmt::format("\"{}\" hands over", leader_));
-  if (contest_) return contest_->tell(contest::Attend{});
-  lead(epoch + 1);
+  if (!contest_) return lead(epoch + 1);
+  expects_lead_ = true;
+  (void)server_.follow({.reason = "this cpprund is about to lead", .is_about_to_lead = true});
+  timer_.expires_after(bounds::hand_over_patience);
+  timer_.async_wait([this, alive = std::weak_ptr(alive_)](const asio::error_code& error) {
+    if (error || alive.expired() || leads_ || !std::exchange(expects_lead_, false)) return;
+    (void)server_.follow({"nobody leads at the moment"});
+  });
+  contest_->tell(contest::Attend{});
 }
 
 void DaemonSet::leave(std::function<void()> done) {
   left_ = std::move(done);
-  const bool hands_over = leads_ && hand_over().has_value();
-  if (hands_over) return;
+  const bool hands_over = leads_ && (!heir_.empty() || hand_over().has_value());
+  if (!hands_over) withdraw();
+}
+
+void DaemonSet::withdraw() {
   if (!contest_) return left();
   timer_.expires_after(bounds::hand_over_patience);
   timer_.async_wait([this, alive = std::weak_ptr(alive_)](const asio::error_code& error) {
@@ -458,8 +481,17 @@ void DaemonSet::leave(std::function<void()> done) {
 
 // Whoever was told where to ask hears it before this process ends.
 void DaemonSet::left() {
+  constexpr auto glance = std::chrono::milliseconds(5);
+  constexpr int glances_max = 100;
   timer_.cancel();
-  asio::post(context_, std::exchange(left_, nullptr));
+  if (leads_ || server_.link_count() == 0 || ++glances_ > glances_max) {
+    asio::post(context_, std::exchange(left_, nullptr));
+    return;
+  }
+  timer_.expires_after(glance);
+  timer_.async_wait([this, alive = std::weak_ptr(alive_)](const asio::error_code& error) {
+    if (!error && !alive.expired()) left();
+  });
 }
 
 // --- for whoever looks ---------------------------------------------------------------------------

@@ -106,8 +106,10 @@ class DaemonSet {
   void heard_leader(const link::Leads& leads);
   void caught_up();
   void go_on_with_hand_over();
+  void pass_on();
   void give_up_hand_over();
   void take_over(std::uint64_t epoch);
+  void withdraw();
   void left();
 
   asio::io_context& context_;
@@ -136,6 +138,9 @@ class DaemonSet {
   std::string heir_place_;
   TimePoint heir_since_{};
   bool heir_is_told_ = false;
+  bool is_resigning_ = false;  // it leads no more, and etcd does not know it yet
+  bool expects_lead_ = false;  // the one that has led has said so
+  int glances_ = 0;
   std::optional<TimePoint> muted_until_;
   std::function<void()> left_;
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
