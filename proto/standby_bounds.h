@@ -32,6 +32,12 @@ inline constexpr std::size_t masters_looked_for_max = 4;
 inline constexpr std::size_t members_max = 7;
 // "host.example.com:29400".
 inline constexpr std::size_t place_bytes_max = 253 + 6;
+// An attempt to reach the next of them, by its steps (a name, an address, a greeting): whoever is
+// there answers sooner, and so many of them fit into a patience. Where no seat is to be lost, it
+// grows.
+inline constexpr std::chrono::nanoseconds turn_step = 400ms;
+// Between two turns, where one is.
+inline constexpr std::chrono::nanoseconds turn_pause_max = 100ms;
 // How often a coordinator looks until when its nodes follow it: so many times in a lease. What its
 // watchdog knows is never older.
 inline constexpr int lead_looks_per_lease = 8;
