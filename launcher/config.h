@@ -95,7 +95,10 @@ struct Config {
   RendezvousMode rendezvous = RendezvousMode::standalone;
   Endpoint endpoint{"127.0.0.1", 0};  // port 0 in standalone: the coordinator takes a free one
   bool place_by_endpoint = false;     // --rdzv-endpoint has said it, not --master-addr
-  std::string job = "none";           // rdzv id
+  // The cpprunds of a set, one of which leads: two or more, `endpoint` is the first. Empty: there
+  // is that one, or a node hosts.
+  std::vector<Endpoint> places = {};
+  std::string job = "none";  // rdzv id
   int nodes_min = 1;
   int nodes_max = 1;
   std::optional<bool> is_host;   // --rdzv-conf is_host=…: host the coordinator here, or never
@@ -131,8 +134,10 @@ struct Config {
 
   Duration lease() const { return keep_alive_interval * keep_alive_attempts_max; }
   bool elastic() const { return nodes_min < nodes_max; }
+  bool meets_at_a_set() const { return !places.empty(); }
   bool may_have_standby() const {
-    return standby && elastic() && nodes_max >= static_cast<int>(bounds::standby_nodes_min);
+    return standby && !meets_at_a_set() && elastic() &&
+           nodes_max >= static_cast<int>(bounds::standby_nodes_min);
   }
   // A lease of one heartbeat would run out while that one is on its way.
   Duration heartbeat() const { return std::min(keep_alive_interval, lease() / 2); }

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "proto/standby_bounds.h"
 #include "proto/text.h"
 
 namespace cpprun {
@@ -83,6 +84,27 @@ Result<Endpoint> parse_endpoint(std::string_view text, int port_default) {
   return Endpoint{std::string(host), *number};
 }
 
+Result<std::vector<Endpoint>> parse_endpoints(std::string_view text, int port_default) {
+  std::vector<Endpoint> endpoints;
+  for (const std::string_view part : split(text, ',')) {
+    if (trimmed(part).empty() && part.size() < text.size()) {
+      return failure(fmt::format("\"{}\" names nobody at one of its commas", trimmed(text)));
+    }
+    auto endpoint = parse_endpoint(part, port_default);
+    if (!endpoint) return tl::unexpected(endpoint.error());
+    if (std::ranges::find(endpoints, *endpoint) != endpoints.end()) {
+      return failure(fmt::format("\"{}\" is there twice: name each cpprund of a set once",
+                                 to_string(*endpoint)));
+    }
+    endpoints.push_back(*std::move(endpoint));
+  }
+  if (endpoints.size() > bounds::members_max) {
+    return failure(fmt::format("{} places are more than the {} cpprunds that a set can have",
+                               endpoints.size(), bounds::members_max));
+  }
+  return endpoints;
+}
+
 Result<std::string> parse_host(std::string_view text) {
   constexpr int no_port = -1;
   auto endpoint = parse_endpoint(text, no_port);
@@ -97,6 +119,12 @@ std::string to_string(const Endpoint& endpoint) {
   const bool bracketed = endpoint.host.find(':') != std::string::npos;
   return bracketed ? fmt::format("[{}]:{}", endpoint.host, endpoint.port)
                    : fmt::format("{}:{}", endpoint.host, endpoint.port);
+}
+
+std::string to_string(const std::vector<Endpoint>& endpoints) {
+  std::string text;
+  for (const Endpoint& each : endpoints) text += (text.empty() ? "" : ", ") + to_string(each);
+  return text;
 }
 
 bool is_loopback(std::string_view host) {

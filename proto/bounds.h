@@ -17,7 +17,7 @@ using namespace std::chrono_literals;
 // and for refusals, which are sentences.
 inline constexpr std::size_t link_frame_bytes_max = 32 * 1024;
 // One message of a round, however many nodes there are: join, sealed, and the end as it is told to
-// those far away. (A job's id of more than 72 bytes, or a role of more than 24, costs its own
+// those far away. (A job's id of more than 40 bytes, or a role of more than 24, costs its own
 // length more.)
 inline constexpr std::size_t round_frame_bytes_max = 512;
 // Names that every join carries; longer ones are refused on the command line.

@@ -43,6 +43,12 @@ inline constexpr std::chrono::nanoseconds hand_over_patience = 2s;
 // two seconds, found out half a second later), and some more for one of etcd's own members that is
 // lost in the same moment. The same for all of a cluster.
 inline constexpr std::chrono::nanoseconds turn_patience = 4s;
+// An attempt to reach the next of them, by its steps (a name, an address, a greeting): whoever is
+// there answers sooner, and so many of them fit into a patience. Where no seat is to be lost, it
+// grows.
+inline constexpr std::chrono::nanoseconds turn_step = 400ms;
+// Between two turns, where one is.
+inline constexpr std::chrono::nanoseconds turn_pause_max = 100ms;
 // How often a coordinator looks until when its nodes follow it: so many times in a lease. What its
 // watchdog knows is never older.
 inline constexpr int lead_looks_per_lease = 8;

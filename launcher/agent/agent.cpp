@@ -18,15 +18,18 @@ Agent::Agent(Config config, AgentFacts facts)
       link_({.heartbeat = config_.heartbeat(),
              .lease = config_.lease(),
              .local = facts_.hosts_coordinator}),
-      own_world_({.silence = bounds::own_world_patience,
-                  .sleepers = !facts_.program.interpreter.empty()}) {}
+      own_world_(
+          {.silence = bounds::own_world_patience, .sleepers = !facts_.program.interpreter.empty()}),
+      places_(config_.endpoint, config_.places) {
+  link_.be_one_of_several(turns());
+}
 
 Agent::Actions Agent::start(TimePoint now) {
   wait_for_a_seat(now, Phase::dialing);
   waiting_for_ = "no answer yet";
   status_due_ = now + bounds::first_status_after;
   Actions actions;
-  actions.emplace_back(agent::Dial{config_.endpoint});
+  dial(now, actions);
   return actions;
 }
 
@@ -45,7 +48,7 @@ Agent::Actions Agent::handle(TimePoint now, const Event& event) {
 // --- what the coordinator says -------------------------------------------------------------------
 
 void Agent::on(TimePoint now, const agent::Heard& event, Actions& actions) {
-  link_.heard(now);
+  if (!is_worth_hearing(now, event.message, actions)) return;
   if (phase_ == Phase::succeeded && !link_.lease_is_over(now)) seat_deadline_.reset();
   std::visit(Overloaded{
                  [&](const link::Waiting& m) {
@@ -72,6 +75,7 @@ void Agent::on(TimePoint now, const agent::Heard& event, Actions& actions) {
                  [&](const link::Standby& m) { standby(m, actions); },
                  [&](const link::NotLeading& m) { not_leading(m); },
                  [&](const link::Led& m) { led(now, m, actions); },
+                 [&](const link::Members& m) { members(now, m, actions); },
                  [&](const link::Heartbeat& m) { answered(now, m, actions); },
                  [&](const auto&) {
                    const std::string reason = "the master sent a message that only agents send";
@@ -80,6 +84,7 @@ void Agent::on(TimePoint now, const agent::Heard& event, Actions& actions) {
                  },
              },
              event.message);
+  speak_for_workers(event.message, actions);
 }
 
 // In a round it is our seat there that is refused: it is somebody else's, or this is another

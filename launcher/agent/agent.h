@@ -27,6 +27,7 @@
 #include "launcher/agent/agent_actions.h"
 #include "launcher/agent/coordinator_link.h"
 #include "launcher/agent/join_message.h"
+#include "launcher/agent/places.h"
 #include "launcher/agent/rival_master.h"
 #include "launcher/agent/stray_interface.h"
 #include "launcher/failure/pending_failures.h"
@@ -97,6 +98,18 @@ class Agent {
   void record(const link::Record& record, Actions& actions);
   void standby(const link::Standby& standby, Actions& actions);
   void not_leading(const link::NotLeading& answer);
+  bool may_turn() const;
+  bool turns() const;
+  void dial_next(TimePoint now, Actions& actions);
+  bool is_worth_hearing(TimePoint now, const link::Message& message, Actions& actions);
+  void speak_for_workers(const link::Message& heard, Actions& actions);
+  void led_here();
+  void members(TimePoint now, const link::Members& members, Actions& actions);
+  void follow_no_more(TimePoint now, std::uint64_t epoch, Actions& actions);
+  void learn_places(const std::vector<std::string>& told, Actions& actions);
+  void ask_elsewhere(TimePoint now, const link::NotLeading& answer, Actions& actions);
+  void link_lost(TimePoint now, bool fell_silent = false);
+  void link_down(TimePoint now, const agent::LinkDown& event, bool fell_silent);
   void led(TimePoint now, const link::Led& led, Actions& actions);
   void turn_to(const Endpoint& master);
   bool looks_for_masters() const;
@@ -147,6 +160,7 @@ class Agent {
   bool reads_first(TimePoint now);
   void wait_for_a_seat(TimePoint now, Phase phase);
   bool in_round() const;
+  std::string gone_text(TimePoint now) const;
   std::string where_the_master_is() const;
   std::string whose_word_is_missing() const;
 
@@ -200,6 +214,15 @@ class Agent {
   std::size_t master_looked_for_ = 0;
   TimePoint master_look_due_{};
   bool insisted_ = false;
+  // --- which cppruns there are, one of which leads (agent_turns.cpp) ---
+  Places places_;
+  // The greatest epoch that was heard, and where; 0: none.
+  std::uint64_t epoch_ = 0;
+  Endpoint followed_;
+  std::uint64_t stale_told_ = 0;     // of which one that leads no more the log was told
+  bool has_heard_ = false;           // a word, on this link
+  bool speaks_for_workers_ = false;  // on this link
+  Duration unanswered_{};            // before its first word
 };
 
 static_assert(StateMachine<Agent>);

@@ -2,6 +2,7 @@
 #pragma once
 // The agent's events and actions: all that passes between it and its driver.
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <variant>
@@ -13,6 +14,7 @@
 #include "launcher/plan/interfaces.h"
 #include "launcher/plan/plan.h"
 #include "launcher/workers/supervisor.h"
+#include "proto/bounds.h"
 #include "proto/ids.h"
 #include "proto/link/message.h"
 
@@ -104,7 +106,14 @@ struct LeadsUntil {
 // Make the link to whoever is there, in place of the one there is. Answer with LinkUp or LinkDown.
 struct Dial {
   Endpoint at;
+  Duration step = bounds::dial_attempt_max;  // what each step of the attempt may take
   friend bool operator==(const Dial&, const Dial&) = default;
+};
+
+// Whoever is at the other end of the link has this node in its seat, or may give it one: from now
+// on it is told what workers say to their store.
+struct SpeakForWorkers {
+  friend bool operator==(const SpeakForWorkers&, const SpeakForWorkers&) = default;
 };
 
 struct Say {
@@ -211,7 +220,18 @@ struct TellNote {
 struct TellNearMiss {
   Duration silence{};
   Duration lease{};
+  Duration patience{};  // after it
   friend bool operator==(const TellNearMiss&, const TellNearMiss&) = default;
+};
+// Another cpprun of the set leads the job.
+struct TellTurned {
+  Endpoint from;
+  Endpoint to;
+  std::uint64_t epoch = 0;
+  // For so long nothing was answered to a node that has its seat still; zero: it had none.
+  Duration silence{};
+  bool has_workers = false;
+  friend bool operator==(const TellTurned&, const TellTurned&) = default;
 };
 // For whoever wants to know everything.
 struct TellDetail {
@@ -241,9 +261,10 @@ struct Exit {
 using Event = std::variant<LinkUp, LinkDown, Heard, Answered, FromWorker, Examined, WorldSeen,
                            WorkersSeen, Signalled, StandsBy, Leads, LeadsUntil>;
 using Action =
-    std::variant<Dial, Say, HangUp, AskWhoHosts, StandBy, Stand, StepDown, Prepare, Work, Examine,
-                 LookAtWorld, LookAtWorkers, TellStarted, TellWaiting, TellDraining, TellKilling,
-                 TellFailed, TellDiagnosed, TellNote, TellDetail, TellWarning, TellNearMiss, Exit>;
+    std::variant<Dial, SpeakForWorkers, Say, HangUp, AskWhoHosts, StandBy, Stand, StepDown, Prepare,
+                 Work, Examine, LookAtWorld, LookAtWorkers, TellStarted, TellWaiting, TellDraining,
+                 TellKilling, TellFailed, TellDiagnosed, TellNote, TellDetail, TellWarning,
+                 TellNearMiss, TellTurned, Exit>;
 
 }  // namespace agent
 

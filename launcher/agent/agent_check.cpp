@@ -12,6 +12,9 @@ std::optional<std::string> Agent::check() const {
   if (phase_ == Phase::joining && !link_.up()) return "it waits for a seat and has no link";
   if (seat_lost_ && phase_ != Phase::running) return "it has lost its seat and runs nothing";
   if (seat_lost_ && link_.up()) return "it has lost its seat and keeps its link";
+  if (speaks_for_workers_ && link_.in_doubt()) {
+    return "it speaks for its workers to one that may lead no more";
+  }
   if (settled_ && pending_failures_.complete()) return "its workers are gone and it says nothing";
   if (phase_ == Phase::dialing && !seat_deadline_) return "it dials without a deadline";
   if (phase_ != Phase::running) return std::nullopt;

@@ -30,15 +30,18 @@ void Agent::on(TimePoint now, const agent::LinkUp& event, Actions& actions) {
   if (seat_lost_) {
     // There is nothing to say before the last of the workers is gone.
     actions.emplace_back(agent::HangUp{*seat_lost_});
-    link_.went_down(now);
+    link_lost(now);
     return;
   }
-  link_.came_up(now);
+  link_.came_up(now, epoch_ != 0 && in_round());
+  has_heard_ = false;
+  speaks_for_workers_ = false;
   const JoinState state{.after = sealed_ ? sealed_->round : RoundNumber{},
                         .idle = phase_ == Phase::drained || phase_ == Phase::succeeded,
                         .done = phase_ == Phase::succeeded,
                         .sent = link_.heartbeat(now).sent,
-                        .vote = vote_on_this_link(actions)};
+                        .vote = vote_on_this_link(actions),
+                        .epoch = epoch_};
   actions.emplace_back(agent::Say{join_message(config_, facts_, state)});
   // What the coordinator may have missed while the link was down. It ignores what it knows already.
   for (const link::Message& message : said_in_round_) actions.emplace_back(agent::Say{message});
@@ -93,11 +96,17 @@ void Agent::tell_doubt(Actions& actions) {
 }
 
 void Agent::on(TimePoint now, const agent::LinkDown& event, Actions&) {
-  link_.went_down(now);
+  link_down(now, event, /*fell_silent=*/false);
+}
+
+void Agent::link_down(TimePoint now, const agent::LinkDown& event, bool fell_silent) {
+  link_lost(now, fell_silent);
   ask_standby_again(now);
   waiting_for_ = event.reason;
   if (phase_ == Phase::dialing && facts_.hosts_coordinator) {
     waiting_for_ = unresolved_text(config_, event.reason, facts_.interfaces);
+  } else if (turns()) {
+    waiting_for_ = to_string(places_.at()) + ": " + event.reason;
   } else if (phase_ == Phase::dialing && event.refused) {
     waiting_for_ += hint_for_dialler(config_, event.tried, facts_.interfaces);
   }
@@ -118,6 +127,8 @@ void Agent::tell_waiting(TimePoint now, Actions& actions) {
 std::string Agent::whose_word_is_missing() const {
   const bool asks = phase_ == Phase::dialing || phase_ == Phase::succeeded;
   if (!asks || facts_.hosts_coordinator) return {};
+  if (turns())
+    return fmt::format("none of the cpprunds at {} says that it leads: ", to_string(places_.all()));
   return fmt::format("no word from the master at {}: ", where_the_master_is());
 }
 
@@ -127,9 +138,9 @@ void Agent::check_link(TimePoint now, Actions& actions) {
   if (due.dial) dial(now, actions);
   if (link_.silent(now)) {
     const std::string reason =
-        fmt::format("nothing was heard from the master for {} s", in_seconds(config_.lease()));
+        fmt::format("nothing was heard from the master for {} s", in_seconds(link_.silence_max()));
     actions.emplace_back(agent::HangUp{reason});
-    on(now, agent::LinkDown{reason}, actions);
+    link_down(now, agent::LinkDown{reason}, /*fell_silent=*/true);
   }
 }
 
@@ -144,7 +155,7 @@ void Agent::answered(TimePoint now, const link::Heartbeat& heartbeat, Actions& a
   // Several answers that come at once, after a pause, are one near miss.
   if (link_.proof() == proof || !has_a_seat_to_lose()) return;
   if (silence > (config_.lease() + config_.heartbeat()) / 2) {
-    actions.emplace_back(agent::TellNearMiss{silence, config_.lease()});
+    actions.emplace_back(agent::TellNearMiss{silence, config_.lease(), link_.patience()});
   }
 }
 
@@ -171,13 +182,9 @@ bool Agent::fence_if_late(TimePoint now, Actions& actions) {
   const Duration silence = link_.since_last_ack(now);
   const bool slept = now - link_.lease_over_at() > bounds::fence_margin;
   consider_voting();
-  lease_expired(
-      now,
-      slept ? slept_text(config_.lease(), silence)
-            : master_gone_text(where_the_master_is(),
-                               link_.up() ? "nothing was heard from the master" : waiting_for_,
-                               silence),
-      actions);
+  lease_expired(now,
+                slept ? slept_text(config_.lease() + link_.patience(), silence) : gone_text(now),
+                actions);
   return true;
 }
 
@@ -191,9 +198,7 @@ void Agent::ask_how_it_ended(TimePoint now, Actions& actions) {
   if (!asks_how_it_ended() || !link_.lease_is_over(now)) return;
   seat_deadline_ = now + config_.join_timeout;
   consider_voting();
-  const std::string gone = master_gone_text(
-      where_the_master_is(), link_.up() ? "nothing was heard from the master" : waiting_for_,
-      link_.since_last_ack(now));
+  const std::string gone = gone_text(now);
   actions.emplace_back(agent::TellNote{asks_text(gone, config_.join_timeout)});
 }
 
@@ -210,7 +215,7 @@ void Agent::lease_expired(TimePoint now, const std::string& why, Actions& action
 void Agent::hang_up(TimePoint now, const std::string& reason, Actions& actions) {
   if (!link_.up() || phase_ == Phase::over) return;
   actions.emplace_back(agent::HangUp{reason});
-  link_.went_down(now);
+  link_lost(now);
 }
 
 void Agent::rejoin(TimePoint now, Actions& actions) {
@@ -224,6 +229,7 @@ void Agent::rejoin(TimePoint now, Actions& actions) {
   actions.emplace_back(agent::TellNote{rejoins_text(reason, config_.join_timeout)});
   hang_up(now, reason, actions);
   sealed_.reset();
+  link_.lose_seat();
   said_in_round_.clear();
   pending_failures_ = {};
   status_due_ = now + bounds::status_interval;
@@ -233,7 +239,16 @@ void Agent::rejoin(TimePoint now, Actions& actions) {
   if (vote_ && !is_the_standby()) link_.dial_by(std::max(now, vote_->from));
 }
 
+// Nothing was answered for the lease, and the patience after it.
+std::string Agent::gone_text(TimePoint now) const {
+  const std::string why = link_.up() ? "nothing was heard from the master" : waiting_for_;
+  const Duration silence = link_.since_last_ack(now);
+  if (turns()) return nobody_leads_text(to_string(places_.all()), why, silence);
+  return master_gone_text(where_the_master_is(), why, silence);
+}
+
 std::string Agent::where_the_master_is() const {
+  if (turns()) return to_string(link_.up() ? places_.at() : config_.endpoint);
   if (is_at_standby_) return to_string(standby_dialled_);
   return to_string(config_.endpoint);
 }

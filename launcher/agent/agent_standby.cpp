@@ -80,11 +80,12 @@ void Agent::consider_voting() {
   if (!standby_) return;
   const Duration lease = config_.lease();
   vote_ = Vote{.round = sealed_ && may_vote_ ? sealed_->round : RoundNumber{},
-               .from = link_.silent_at() - lease + bounds::vote_patience(lease)};
+               .from = link_.heard_at() + bounds::vote_patience(lease)};
 }
 
 // A coordinator that was lost may be back, as long as nobody has our vote.
 void Agent::dial(TimePoint now, Actions& actions) {
+  if (turns()) return dial_next(now, actions);
   const bool asks_both = vote_ && !is_the_standby();
   const bool may_vote = asks_both && vote_->from <= now;
   is_at_standby_ = (turned_away_ && standby_) || (may_vote && (vote_->is_given || !is_at_standby_));

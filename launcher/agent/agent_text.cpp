@@ -19,6 +19,30 @@ std::string master_gone_text(const std::string& where, const std::string& why, D
                      why, in_seconds(silence));
 }
 
+std::string nobody_leads_text(const std::string& places, const std::string& why, Duration silence) {
+  return fmt::format(
+      "none of the cpprunds at {} leads this job: {}; nothing was answered for {:.1f} s", places,
+      why, in_seconds(silence));
+}
+
+std::string turned_text(const std::string& from, const std::string& to, std::uint64_t epoch,
+                        Duration silence, bool has_workers) {
+  std::string text =
+      fmt::format("the cpprund at {} leads no more; the one at {} leads this job now (epoch {})",
+                  from, to, epoch);
+  if (silence > Duration{}) {
+    text += fmt::format(", after {:.1f} s without an answer", in_seconds(silence));
+  }
+  return has_workers ? text + ": no worker was disturbed" : text;
+}
+
+std::string stale_text(const std::string& where, std::uint64_t epoch, std::uint64_t followed) {
+  return fmt::format(
+      "the cpprund at {} answers as the one that leads (epoch {}), and another one leads since "
+      "(epoch {}): it is not followed",
+      where, epoch, followed);
+}
+
 std::string slept_text(Duration lease, Duration silence) {
   return fmt::format(
       "this cpprun was stopped, or starved, for about {:.0f} s, longer than its lease of {} s: its "
@@ -30,13 +54,13 @@ std::string lead_over_text() {
   return "too few nodes have answered this master for so long that its standby may lead them";
 }
 
-std::string lease_nearly_missed_text(Duration lease, Duration silence) {
+std::string lease_nearly_missed_text(Duration lease, Duration patience, Duration silence) {
   return fmt::format(
       "the master's answer took {:.1f} s of a lease of {} s: {:.1f} s more, and this node's "
       "workers "
       "would have been ended; if this machine, the master's or the network is often that late, "
       "give every node a longer one (--rdzv-conf keep_alive_max_attempt=…)",
-      in_seconds(silence), in_seconds(lease), in_seconds(lease - silence));
+      in_seconds(silence), in_seconds(lease), in_seconds(lease + patience - silence));
 }
 
 std::string rejoins_text(const std::string& reason, Duration patience) {

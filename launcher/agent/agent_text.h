@@ -2,6 +2,7 @@
 #pragma once
 // The sentences with which an agent gives up, and those that say how long it will not.
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <system_error>
@@ -17,14 +18,23 @@ std::string seconds_left(TimePoint now, TimePoint deadline);
 
 // Nothing of what was said in the last `silence` was answered. `why` is the link's last word.
 std::string master_gone_text(const std::string& where, const std::string& why, Duration silence);
+// The same of a set of cpprunds, at all of these places.
+std::string nobody_leads_text(const std::string& places, const std::string& why, Duration silence);
 // The same, but it was us who did not run.
 std::string slept_text(Duration lease, Duration silence);
 
 // The same of the node that hosts the coordinator.
 std::string lead_over_text();
 
-// An answer came when that much of the lease was over.
-std::string lease_nearly_missed_text(Duration lease, Duration silence);
+// An answer came when that much of the lease was over, after which there is that patience.
+std::string lease_nearly_missed_text(Duration lease, Duration patience, Duration silence);
+
+// Another cpprund of the set leads. Nothing was answered for `silence`; zero: that is nobody's
+// loss.
+std::string turned_text(const std::string& from, const std::string& to, std::uint64_t epoch,
+                        Duration silence, bool has_workers);
+// One that leads no more has answered.
+std::string stale_text(const std::string& where, std::uint64_t epoch, std::uint64_t followed);
 
 // A port that cannot be had, and what to do where somebody else has it.
 std::string with_port_cure(const std::string& reason);

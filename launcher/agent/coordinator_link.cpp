@@ -2,14 +2,18 @@
 #include "launcher/agent/coordinator_link.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "proto/bounds.h"
+#include "proto/standby_bounds.h"
 
 namespace cpprun {
 
-void CoordinatorLink::came_up(TimePoint now) {
+void CoordinatorLink::came_up(TimePoint now, bool in_doubt) {
   up_ = true;
   up_since_ = now;
+  in_doubt_ = in_doubt;
+  doubted_ = {};
   dial_due_.reset();
   if (!local()) heartbeat_due_ = now + heartbeat_pause();
 }
@@ -27,25 +31,46 @@ void CoordinatorLink::dial_by(TimePoint when) {
   if (!up_) dial_due_ = std::min(dial_due_.value_or(when), when);
 }
 
-void CoordinatorLink::went_down(TimePoint now) {
+void CoordinatorLink::went_down(TimePoint now, Pause pause) {
   up_ = false;
+  in_doubt_ = false;
   moment_ = {};  // of another coordinator it may mean something else
   heartbeat_due_.reset();
-  dial_pause_ = std::clamp(dial_pause_ * 2, bounds::dial_pause_min, bounds::dial_pause_max);
+  dial_due_ = now;
+  if (pause == Pause::none) return;
+  const Duration most = pause == Pause::is_short ? bounds::turn_pause_max : bounds::dial_pause_max;
+  dial_pause_ = std::clamp(dial_pause_ * 2, bounds::dial_pause_min, most);
   dial_due_ = now + dial_pause_;
 }
 
 void CoordinatorLink::heard(TimePoint now) {
   heard_ = now;
-  proof_ = std::max(proof_, up_since_);
+  prove(up_since_);
   dial_pause_ = {};
+}
+
+void CoordinatorLink::prove(TimePoint sent) {
+  TimePoint& place = in_doubt_ ? doubted_ : proof_;
+  place = std::max(place, sent);
+}
+
+// What was answered before keeps the patience that it was answered with; what will be has this one.
+void CoordinatorLink::leads(Duration patience) {
+  if (patience < patience_) kept_until_ = std::max(kept_until_, fence());
+  if (std::exchange(in_doubt_, false)) proof_ = std::max(proof_, doubted_);
+  patience_ = patience;
+}
+
+void CoordinatorLink::lose_seat() {
+  patience_ = {};
+  kept_until_ = {};
 }
 
 void CoordinatorLink::answered(TimePoint now, link::AgentTime sent, link::AgentTime moment) {
   moment_ = std::max(moment_, moment);
   const TimePoint sent_at{sent};
   if (sent_at > now || sent == link::AgentTime{}) return;  // Nothing that we have said.
-  proof_ = std::max(proof_, sent_at);
+  prove(sent_at);
   round_trip_ = now - sent_at;
 }
 
@@ -57,7 +82,14 @@ link::Heartbeat CoordinatorLink::heartbeat(TimePoint now) const {
 }
 
 TimePoint CoordinatorLink::lease_over_at() const {
-  return proof_ + timeouts_.lease - margin();
+  return std::max(fence(), kept_until_) - margin();
+}
+
+// Often enough that half of a lease is no silence.
+Duration CoordinatorLink::heartbeat_pause() const {
+  Duration pause = timeouts_.heartbeat;
+  if (beat_pause_ > Duration{}) pause = std::min(pause, beat_pause_);
+  return is_one_of_several_ ? std::min(pause, timeouts_.lease / 3) : pause;
 }
 
 Duration CoordinatorLink::margin() const {

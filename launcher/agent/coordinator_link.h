@@ -8,6 +8,22 @@
 // same lease from when it *sent* the last message known to have arrived. That is never later than
 // the coordinator's count, whichever direction of the network is cut; and it ends a little earlier,
 // because killing takes a moment. So nobody is alive here when the others go on.
+//
+// Where another coordinator may take this one's place, it says for how long the node's workers live
+// on after the lease, so that the other one can be found: the patience. No rank is held twice for
+// all that:
+// - With the coordinator that answers. It gives a node up after the lease and the patience that was
+//   in force when it heard the node last: a larger one is in force before it is said, for what was
+//   heard by then as well, and a smaller one only for what is heard after it was said. Here, too,
+//   a larger one counts as soon as it is heard, a smaller one for what is answered after it, and
+//   none before it was said on the link that answers. Both ends see a link's words in one order; so
+//   what was sent counts here for no longer than there.
+// - With the next coordinator. One that leads answers no more when its right to lead has ended, and
+//   the next one's begins after that. It gives every node the lease and the largest patience that
+//   was said, from then on; all that was answered before was sent before.
+// - With one that was lost and is back, and does not know yet that another one leads. Whoever has
+//   followed an epoch counts no answer of another link before an epoch has been said on it that is
+//   no smaller (`in_doubt`), and what workers say to their store waits as long.
 
 #include <algorithm>
 #include <optional>
@@ -23,6 +39,12 @@ class CoordinatorLink {
     Duration heartbeat{};  // between two of ours
     Duration lease{};      // of silence, after which the other side is taken for gone
     bool local = false;
+  };
+  // Before the next attempt.
+  enum class Pause {
+    grows,     // with each that fails
+    is_short,  // there is a seat to lose
+    none       // another place is to be tried
   };
 
   // Says more often that we are here than it was meant to; zero: as it was meant to.
@@ -43,9 +65,17 @@ class CoordinatorLink {
 
   explicit CoordinatorLink(Timeouts timeouts) : timeouts_(timeouts) {}
 
-  void came_up(TimePoint now);
-  // It could not be made, or it broke. The next attempt comes after a pause that grows.
-  void went_down(TimePoint now);
+  // Another place is dialled where nothing is heard from this one for half of the lease.
+  void be_one_of_several(bool is_one) { is_one_of_several_ = is_one; }
+
+  // `in_doubt`: nothing that is answered counts before leads() is told.
+  void came_up(TimePoint now, bool in_doubt = false);
+  // Whoever answers leads, and for so long our workers live on after the lease.
+  void leads(Duration patience);
+  // There is no seat any more, and nobody has said anything of patience.
+  void lose_seat();
+  // It could not be made, or it broke.
+  void went_down(TimePoint now, Pause pause = Pause::grows);
   // Any message proves that what we sent when this link came up has arrived.
   void heard(TimePoint now);
   // The coordinator has answered what we sent then, by its own clock at that moment.
@@ -54,12 +84,20 @@ class CoordinatorLink {
 
   bool up() const { return up_; }
   bool local() const { return timeouts_.local; }
+  bool in_doubt() const { return in_doubt_; }
   link::Heartbeat heartbeat(TimePoint now) const;
-  // From when on this link counts as dead.
-  TimePoint silent_at() const { return std::max(heard_, up_since_) + timeouts_.lease; }
+  Duration round_trip() const { return round_trip_; }  // of a heartbeat; zero: not known
+  // When something was heard last, on this link.
+  TimePoint heard_at() const { return std::max(heard_, up_since_); }
+  // From when on this link counts as dead, and after how much silence.
+  TimePoint silent_at() const { return heard_at() + silence_max(); }
+  Duration silence_max() const {
+    return is_one_of_several_ ? timeouts_.lease / 2 : timeouts_.lease;
+  }
   bool silent(TimePoint now) const { return !local() && up_ && silent_at() <= now; }
-  // When our lease runs out.
+  // When our lease runs out, and the patience after it.
   TimePoint lease_over_at() const;
+  Duration patience() const { return patience_; }
   bool lease_is_over(TimePoint now) const { return !local() && lease_over_at() <= now; }
   // The watchdog's deadline: halfway between ours and the coordinator's, so that it acts only if
   // this process did not.
@@ -72,16 +110,20 @@ class CoordinatorLink {
 
  private:
   Duration margin() const;
-  Duration heartbeat_pause() const {
-    return beat_pause_ > Duration{} ? std::min(beat_pause_, timeouts_.heartbeat)
-                                    : timeouts_.heartbeat;
-  }
+  Duration heartbeat_pause() const;
+  void prove(TimePoint sent);
+  TimePoint fence() const { return proof_ + timeouts_.lease + patience_; }
 
   Timeouts timeouts_;
   bool up_ = false;
   TimePoint up_since_{};
   TimePoint heard_{};
-  TimePoint proof_{};  // when we sent the latest of what provably arrived
+  TimePoint proof_{};       // when we sent the latest of what provably arrived
+  Duration patience_{};     // that counts with it
+  TimePoint kept_until_{};  // by what was answered before, and a larger patience
+  bool in_doubt_ = false;
+  TimePoint doubted_{};  // what proof_ becomes if whoever answers leads
+  bool is_one_of_several_ = false;
   Duration round_trip_{};
   Duration dial_pause_{};  // grows with every attempt that fails
   std::optional<TimePoint> dial_due_;

@@ -53,8 +53,11 @@ link::Join join_message(const Config& config, const AgentFacts& facts, const Joi
                   .done = state.done,
                   .sent = state.sent,
                   .store_is_local = config.store == StoreWay::local,
-                  .can_lead = config.may_have_standby(),
-                  .vote = state.vote};
+                  // Where there is a set, another cpprund leads.
+                  .can_lead = config.may_have_standby() && state.epoch == 0,
+                  .vote = state.vote,
+                  .turns = true,
+                  .epoch = state.epoch};
   for (Duration* const each :
        {&join.restarts.backoff, &join.restarts.window, &join.restarts.host_limit.window}) {
     *each = milliseconds(*each);

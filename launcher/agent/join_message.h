@@ -2,6 +2,7 @@
 #pragma once
 // What an agent says of itself when it asks for a seat.
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -25,11 +26,12 @@ struct AgentFacts {
 };
 
 struct JoinState {
-  RoundNumber after{};     // the last round it took part in, 0 for a newcomer
-  bool idle = false;       // nobody of that round is alive here
-  bool done = false;       // because all of them ended with 0
-  link::AgentTime sent{};  // now, by our clock
-  RoundNumber vote{};      // as link::Join has it
+  RoundNumber after{};      // the last round it took part in, 0 for a newcomer
+  bool idle = false;        // nobody of that round is alive here
+  bool done = false;        // because all of them ended with 0
+  link::AgentTime sent{};   // now, by our clock
+  RoundNumber vote{};       // as link::Join has it
+  std::uint64_t epoch = 0;  // as well
 };
 
 // Names as many of this machine's addresses as its frame has room for.

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "launcher/cli/rendezvous_settings.h"
 
+#include <algorithm>
+
 #include "launcher/cli/rendezvous_conf.h"
 #include "launcher/endpoint.h"
 #include "proto/bounds.h"
@@ -70,13 +72,26 @@ class Checker {
     }
     config_.standby = *standby.value == "auto";
     if (!config_.standby || config_.may_have_standby()) return;
+    if (config_.meets_at_a_set()) {
+      return reader_.note(standby,
+                          "=auto has no effect: where the cpprund that leads is lost, "
+                          "another one of the set does, and no node");
+    }
     reader_.note(standby,
                  "=auto has no effect: it takes an elastic job of {} nodes or more, as "
                  "--nnodes=2:{}",
                  bounds::standby_nodes_min, bounds::standby_nodes_min);
   }
 
-  std::string backend() const { return reader_.flags().rdzv_backend.value.value_or("static"); }
+  // Only cpprunds can be several, and these are met as under c10d.
+  std::string backend() const {
+    return reader_.flags().rdzv_backend.value.value_or(names_a_set() ? "c10d" : "static");
+  }
+
+  bool names_a_set() const {
+    const auto place = endpoint();
+    return place && place->find(',') != std::string::npos;
+  }
 
   // Nothing where it is empty, which is torchrun's default.
   std::optional<std::string> endpoint() const {
@@ -136,10 +151,9 @@ class Checker {
     config_.endpoint = {flags.master_addr.value.value_or("127.0.0.1"),
                         flags.master_port.value.value_or(static_port)};
     const auto place = endpoint();
+    if (names_a_set()) return meet_at_a_set(*place);
     if (place) {
-      const auto why = fmt::format("{} says where", flags.rdzv_endpoint.source);
-      if (flags.master_addr.given) reader_.note(flags.master_addr, " is ignored, {}", why);
-      if (flags.master_port.given) reader_.note(flags.master_port, " is ignored, {}", why);
+      ignore_master();
       const auto parsed = parse_endpoint(*place, by_endpoint ? endpoint_port : static_port);
       if (!parsed) return reader_.complain(flags.rdzv_endpoint, ": {}", parsed.error().reason);
       config_.endpoint = *parsed;
@@ -147,11 +161,46 @@ class Checker {
     }
     if (config_.endpoint.port != 0) return;
     if (config_.nodes_max == 1) return stand_alone();
-    const auto refuse = [&](const auto& flag) {
-      reader_.complain(
-          flag, ": port 0 means any free one, which the other nodes could not know; give a number");
-    };
-    place ? refuse(flags.rdzv_endpoint) : refuse(flags.master_port);
+    place ? refuse_any_port(flags.rdzv_endpoint) : refuse_any_port(flags.master_port);
+  }
+
+  // No node hosts what a set of cpprunds does.
+  void meet_at_a_set(const std::string& text) {
+    const auto& flags = reader_.flags();
+    ignore_master();
+    const auto places = parse_endpoints(text, endpoint_port);
+    if (!places) return reader_.complain(flags.rdzv_endpoint, ": {}", places.error().reason);
+    config_.rendezvous = RendezvousMode::endpoint;
+    config_.places = *places;
+    config_.endpoint = places->front();
+    config_.place_by_endpoint = true;
+    if (backend() == "static") {
+      reader_.complain(flags.rdzv_backend,
+                       "=static has the node of rank 0 host the meeting, and {} names {} cpprunds "
+                       "for it: name one place, or give --rdzv-backend=c10d",
+                       flags.rdzv_endpoint.source, places->size());
+    }
+    if (config_.is_host == true) {
+      reader_.complain(flags.rdzv_conf,
+                       ": is_host=true, but of the {} cpprunds of {} one hosts the rendezvous, and "
+                       "no node does: leave it out, or name this machine alone",
+                       places->size(), flags.rdzv_endpoint.source);
+    }
+    const auto is_any = [](const Endpoint& each) { return each.port == 0; };
+    if (std::ranges::any_of(*places, is_any)) refuse_any_port(flags.rdzv_endpoint);
+  }
+
+  void ignore_master() {
+    const auto& flags = reader_.flags();
+    const auto why = fmt::format("{} says where", flags.rdzv_endpoint.source);
+    if (flags.master_addr.given) reader_.note(flags.master_addr, " is ignored, {}", why);
+    if (flags.master_port.given) reader_.note(flags.master_port, " is ignored, {}", why);
+  }
+
+  template <class T>
+  void refuse_any_port(const Flag<T>& flag) {
+    reader_.complain(
+        flag, ": port 0 means any free one, which the other nodes could not know; give a number");
   }
 
   template <class T>

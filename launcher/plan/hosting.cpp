@@ -20,6 +20,7 @@ Result<bool> is_this_machine(const Config& config, const HostingFacts& facts) {
 }  // namespace
 
 Result<Hosting> decide_hosting(const Config& config, const HostingFacts& facts) {
+  if (config.meets_at_a_set()) return Hosting::never;
   if (config.is_host) return *config.is_host ? Hosting::must : Hosting::never;
   // An endpoint may be somebody else's, a daemon's, even for a job of one node.
   if (config.rendezvous != RendezvousMode::endpoint) {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 // Whether this node hosts the coordinator. Node rank 0 does, where ranks were given; otherwise the
-// machine that the endpoint names. Pure: io/addresses resolves names.
+// machine that the endpoint names; nobody where it names a set of daemons. Pure: io/addresses
+// resolves names.
 
 #include <functional>
 #include <string>

@@ -13,6 +13,8 @@ bool uses_secret(const Config& config) {
 
 StoreWay settle_store(const Config& config, bool has_secret) {
   if (config.store != StoreWay::automatic) return config.store;
+  // A store that workers reach through their links goes on under the next cpprund that leads.
+  if (config.meets_at_a_set()) return StoreWay::local;
   return has_secret ? StoreWay::local : StoreWay::direct;
 }
 

@@ -81,13 +81,16 @@ class Previewer {
     Preview preview{.version = facts_.version,
                     .job = config_.job,
                     .meeting = meeting_text(config_.rendezvous),
-                    .master_host = config_.endpoint.host,
+                    .master_host = config_.meets_at_a_set() ? "" : config_.endpoint.host,
                     .nodes_min = config_.nodes_min,
                     .nodes_max = config_.nodes_max,
                     .store = config_.store == StoreWay::local ? "local" : "direct",
                     .has_secret = facts_.has_secret,
                     .log_folder = config_.logs.root.value_or("")};
-    if (config_.endpoint.port != 0) preview.master_port = config_.endpoint.port;
+    if (config_.endpoint.port != 0 && !config_.meets_at_a_set()) {
+      preview.master_port = config_.endpoint.port;
+    }
+    for (const Endpoint& each : config_.places) preview.places.push_back(to_string(each));
     preview.nodes.push_back(node());
     return preview;
   }
@@ -184,6 +187,10 @@ class Previewer {
     if (!config_.logs.disabled) forget(variables, {error_file});
     variables[std::string(heartbeat_variable)] = std::nullopt;
     if (is_local_store() || config_.endpoint.port == 0) forget(variables, {master_port});
+    if (config_.meets_at_a_set()) {
+      forget(variables, {real_master_addr});
+      if (!is_local_store()) forget(variables, {master_addr, master_port});
+    }
     if (config_.job.empty()) forget(variables, {run_id});
     if (!config_.restart_state_file.empty()) forget(variables, {restart_count});
     if (!is_alone()) forget(variables, {world_size, role_world_size});
@@ -226,9 +233,13 @@ std::vector<Unknown> unknowns_of(const Preview& preview) {
   };
   add({run_id}, "the job's id is made up at the start");
   add({restart_count}, "--restart-state goes on where the last run has ended");
+  if (!preview.places.empty()) {
+    add({real_master_addr, master_addr}, "that of the cpprund that leads when the nodes have met");
+  }
   add({master_port}, preview.store == "local"
                          ? "a port of the node itself (--store=local), taken at the start"
-                         : "a free port is taken at the start");
+                     : preview.places.empty() ? "a free port is taken at the start"
+                                              : "the cpprund that leads has one for each job");
   add({group_rank}, "nodes get their places when they meet");
   add({rank, role_rank}, "they begin behind the workers of the nodes before");
   add({world_size, role_world_size}, "the other nodes say how many workers they have");

@@ -61,10 +61,11 @@ struct PreviewNode {
 
 struct Preview {
   std::string version;
-  std::string job;      // empty: made up at the start
-  std::string meeting;  // "standalone", "static", "c10d"
-  std::string master_host;
+  std::string job;          // empty: made up at the start
+  std::string meeting;      // "standalone", "static", "c10d"
+  std::string master_host;  // empty: whoever leads of `places`
   std::optional<int> master_port;
+  std::vector<std::string> places;  // "a:29400": of a set of cpprunds
   int nodes_min = 1;
   int nodes_max = 1;
   std::string store;  // "local", "direct"

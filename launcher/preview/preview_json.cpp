@@ -101,8 +101,9 @@ Preview read(const Json& json) {
   Preview preview{.version = json.at("cpprun").get<std::string>(),
                   .job = text_at(json, "job"),
                   .meeting = json.at("meeting").get<std::string>(),
-                  .master_host = json.at("master_address").get<std::string>(),
+                  .master_host = text_at(json, "master_address"),
                   .master_port = optional_at<int>(json, "master_port"),
+                  .places = json.at("places").get<std::vector<std::string>>(),
                   .nodes_min = json.at("nodes_min").get<int>(),
                   .nodes_max = json.at("nodes_max").get<int>(),
                   .store = json.at("store").get<std::string>(),
@@ -119,8 +120,9 @@ std::string to_json(const Preview& preview) {
   json["cpprun"] = preview.version;
   json["job"] = or_null(preview.job);
   json["meeting"] = preview.meeting;
-  json["master_address"] = preview.master_host;
+  json["master_address"] = or_null(preview.master_host);
   json["master_port"] = or_null(preview.master_port);
+  json["places"] = preview.places;
   json["nodes_min"] = preview.nodes_min;
   json["nodes_max"] = preview.nodes_max;
   json["store"] = preview.store;

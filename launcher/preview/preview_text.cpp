@@ -2,6 +2,7 @@
 #include "launcher/preview/preview_text.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 
@@ -71,6 +72,9 @@ std::string of_hosts(const Preview& preview) {
 
 std::string master_text(const Preview& preview) {
   if (preview.meeting == "standalone") return "a free port of this machine";
+  if (!preview.places.empty()) {
+    return fmt::format("at the one that leads of {}", fmt::join(preview.places, ", "));
+  }
   if (preview.master_port) return to_string(Endpoint{preview.master_host, *preview.master_port});
   return preview.master_host + ", at a free port";
 }

@@ -3,6 +3,7 @@
 // What happens in a job as one JSON object per line, for --events: written as it happens, for tools
 // that watch. docs/events.md has the schema. Pure: lines out of values.
 
+#include <cstdint>
 #include <string>
 #include <variant>
 #include <vector>
@@ -74,6 +75,13 @@ struct LeaseNearlyMissed {
   Duration silence{};
   Duration lease{};
 };
+// Another cpprund of a set leads the job.
+struct LeaderChanged {
+  std::string from;  // "a:29400"
+  std::string to;
+  std::uint64_t epoch = 0;
+  Duration silence{};  // of whoever led, as this node's seat has known it; zero: it had none
+};
 // Events that found no room while nobody read them.
 struct EventsLost {
   std::size_t count = 0;
@@ -84,9 +92,10 @@ struct JobEnded {
   std::optional<link::Failure> root = {};
 };
 
-using Event = std::variant<JobStarted, RoundSealed, WorkerStarted, WorkerNotStarted, WorkerExited,
-                           WorkerFailed, Draining, WorkerKilled, Waiting, CoordinatorNoted,
-                           NodeChanged, Ordered, LeaseNearlyMissed, EventsLost, JobEnded>;
+using Event =
+    std::variant<JobStarted, RoundSealed, WorkerStarted, WorkerNotStarted, WorkerExited,
+                 WorkerFailed, Draining, WorkerKilled, Waiting, CoordinatorNoted, NodeChanged,
+                 Ordered, LeaseNearlyMissed, LeaderChanged, EventsLost, JobEnded>;
 
 }  // namespace event_log
 

@@ -90,6 +90,13 @@ struct Writer {
     json["lease"] = in_seconds(m.lease);
     return "lease_nearly_missed";
   }
+  const char* operator()(const event_log::LeaderChanged& m) const {
+    json["from"] = m.from;
+    json["to"] = m.to;
+    json["epoch"] = m.epoch;
+    json["silence"] = in_seconds(m.silence);
+    return "leader_changed";
+  }
   const char* operator()(const event_log::EventsLost& m) const {
     json["count"] = m.count;
     return "events_lost";

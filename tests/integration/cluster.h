@@ -24,7 +24,7 @@ struct Cluster {
 
   Words node(int host, const Words& flags, const Words& program) const {
     Words words = {"--nnodes=" + nodes,   "--nproc-per-node=" + workers,
-                   "--rdzv-backend=c10d", "--rdzv-endpoint=" + Hosts::address(0) + ":29500",
+                   "--rdzv-backend=c10d", "--rdzv-endpoint=" + endpoint,
                    "--rdzv-id=" + job,    "--rdzv-conf=" + conf};
     words.insert(words.end(), flags.begin(), flags.end());
     words.insert(words.end(), program.begin(), program.end());
@@ -45,6 +45,7 @@ struct Cluster {
   std::string nodes;
   std::string workers = "1";
   std::string job = "cluster";
+  std::string endpoint = Hosts::address(0) + ":29500";
   // The lease is long enough for two busy cores, and short enough to wait for.
   std::string conf =
       "keep_alive_interval=0.2,keep_alive_max_attempt=10,last_call_timeout=0.2,join_timeout=50";

@@ -50,3 +50,25 @@ TEST_CASE("an endpoint is written as people type it, and loopback is recognised"
   CHECK_FALSE(is_loopback("127.example.org"));
   CHECK_FALSE(is_loopback("10.0.0.1"));
 }
+
+TEST_CASE("several places are read as each of them is, and told as a person would type them") {
+  const auto places = parse_endpoints("a:1, b ,[fd00::1]:3,10.0.0.4", 29400);
+  REQUIRE(places);
+  CHECK(*places ==
+        std::vector<Endpoint>{{"a", 1}, {"b", 29400}, {"fd00::1", 3}, {"10.0.0.4", 29400}});
+  CHECK(to_string(*places) == "a:1, b:29400, [fd00::1]:3, 10.0.0.4:29400");
+  CHECK(*parse_endpoints("a", 1) == std::vector<Endpoint>{{"a", 1}});
+}
+
+TEST_CASE("of several places none is empty, none is there twice, and there are not too many") {
+  for (const char* const text : {"a:1,,b:1", ",a:1", "a:1,", ","}) {
+    CAPTURE(text);
+    CHECK(parse_endpoints(text, 1).error().reason.find("names nobody at one of its commas") !=
+          std::string::npos);
+  }
+  CHECK(parse_endpoints("a:1,b:1,a", 1).error().reason ==
+        "\"a:1\" is there twice: name each cpprund of a set once");
+  CHECK(parse_endpoints("a,b,c,d,e,f,g,h", 1).error().reason ==
+        "8 places are more than the 7 cpprunds that a set can have");
+  CHECK(parse_endpoints("a:1,b:x", 1).error().reason.starts_with("\"b:x\" has the port \"x\""));
+}

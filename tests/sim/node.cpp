@@ -178,6 +178,9 @@ void Node::perform(const agent::Action& action) {
     coordinator_->local_agent_left();
     coordinator_ = nullptr;
     port_.begin();
+  } else if (std::holds_alternative<agent::SpeakForWorkers>(action)) {
+    link_is_new_ = false;
+    if (coordinator_ == nullptr) port_.begin_link();
   } else if (const auto* said = std::get_if<agent::Say>(&action)) {
     say(said->message);
   } else if (std::holds_alternative<agent::HangUp>(action)) {
@@ -249,13 +252,6 @@ void Node::up(const ConnectionRef& connection) {
   post(agent::LinkUp{address_of(number_)});
 }
 
-// Its first word on a link says that this node has its seat, or none: as in Runtime.
-void Node::hear(link::Message message) {
-  const bool is_first = std::exchange(link_is_new_, false);
-  post(agent::Heard{std::move(message)});
-  if (is_first) port_.begin_link();
-}
-
 void Node::has_room(const ConnectionRef& connection) {
   if (connection == connection_) port_.go_on();
 }
@@ -263,7 +259,7 @@ void Node::has_room(const ConnectionRef& connection) {
 void Node::heard(const ConnectionRef& connection, const Packet& packet) {
   if (connection != connection_) return;
   if (packet.kind == Packet::Kind::heartbeat) {
-    hear(packet.heartbeat);
+    post(agent::Heard{packet.heartbeat});
     return;
   }
   if (packet.kind == Packet::Kind::streams) {
@@ -273,7 +269,7 @@ void Node::heard(const ConnectionRef& connection, const Packet& packet) {
   auto decoded = link::decode(packet.bytes);
   universe_.judge.must(decoded && *decoded, "a coordinator's frame cannot be decoded");
   universe_.trace.line(universe_.time.now(), "node {} hears: {}", number_, packet.bytes.substr(4));
-  if (decoded && *decoded) hear(std::move((*decoded)->message));
+  if (decoded && *decoded) post(agent::Heard{std::move((*decoded)->message)});
 }
 
 void Node::down(const ConnectionRef& connection, const std::string& reason) {

@@ -63,7 +63,6 @@ class Node {
  private:
   void perform(const agent::Action& action);
   void say(const link::Message& message);
-  void hear(link::Message message);
   std::shared_ptr<Loopback> connect_worker();
   bool is_calm(RoundId round) const;
   void hang_up();

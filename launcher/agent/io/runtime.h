@@ -63,7 +63,6 @@ class Runtime {
   Result<void> open_forwarder();
   Result<RestartState> take_restart_state();
   Result<void> look_for_coordinator();
-  void hear_master(link::Message message);
   Result<void> open_local_store();
   void find_own_place();
   void take_signals();
@@ -75,6 +74,7 @@ class Runtime {
   Driver<Agent>::Effects effects();
   void tell_fence(std::optional<TimePoint> fence);
   void on(const agent::Dial& action);
+  void on(const agent::SpeakForWorkers& action);
   void on(const agent::Say& action);
   void on(const agent::AskWhoHosts& action);
   void on(const agent::StandBy& action);
@@ -95,6 +95,7 @@ class Runtime {
   void on(const agent::TellNote& action);
   void on(const agent::TellDetail& action);
   void on(const agent::TellNearMiss& action);
+  void on(const agent::TellTurned& action);
   void on(const agent::TellWarning& action);
   void on(const agent::Exit& action);
   void look_at_beats();
@@ -132,7 +133,7 @@ class Runtime {
   std::unique_ptr<LinkClient> client_;              // where it does not
   Endpoint client_at_;                              // to which that leads
   int standby_port_ = 0;                            // of standby_
-  bool link_is_new_ = false;                        // nothing has been heard on it
+  bool link_is_new_ = false;                        // nobody who leads was heard on it
   std::unique_ptr<StoreForwarder> forwarder_;       // where it does not, and stores are local
   int local_store_port_ = 0;                        // 0: workers go to the master themselves
   Introduction introduction_;                       // of this node, where it does not

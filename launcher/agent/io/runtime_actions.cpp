@@ -217,7 +217,16 @@ void Runtime::on(const agent::TellDetail& action) {
 
 void Runtime::on(const agent::TellNearMiss& action) {
   note(event_log::LeaseNearlyMissed{action.silence, action.lease});
-  pump_.say(messages_.warning(lease_nearly_missed_text(action.lease, action.silence)));
+  pump_.say(
+      messages_.warning(lease_nearly_missed_text(action.lease, action.patience, action.silence)));
+}
+
+void Runtime::on(const agent::TellTurned& action) {
+  const std::string from = to_string(action.from);
+  const std::string to = to_string(action.to);
+  note(event_log::LeaderChanged{from, to, action.epoch, action.silence});
+  pump_.say(
+      messages_.note(turned_text(from, to, action.epoch, action.silence, action.has_workers)));
 }
 
 void Runtime::on(const agent::TellWarning& action) {

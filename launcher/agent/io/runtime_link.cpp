@@ -139,7 +139,7 @@ std::unique_ptr<LinkClient> Runtime::make_client(const Endpoint& at,
                                                          .local_store_port = local_store_port_});
                                     });
               },
-          .message = [this](link::Message m) { hear_master(std::move(m)); },
+          .message = [this](link::Message m) { post(agent::Heard{std::move(m)}); },
           .streams =
               [this](std::string_view frame) {
                 return forwarder_ ? forwarder_->streams().hear(frame) : std::string();
@@ -155,14 +155,6 @@ std::unique_ptr<LinkClient> Runtime::make_client(const Endpoint& at,
                 post(agent::LinkDown{std::move(reason), failed.addresses, failed.refused});
               }},
       std::move(secure));
-}
-
-// Its first word on a link says that this node has its seat, or none: only then is it told what
-// workers say.
-void Runtime::hear_master(link::Message message) {
-  const bool is_first = std::exchange(link_is_new_, false);
-  post(agent::Heard{std::move(message)});
-  if (is_first && forwarder_) forwarder_->streams().begin_link();
 }
 
 Result<void> Runtime::open_local_store() {
@@ -236,7 +228,12 @@ void Runtime::on(const agent::Dial& action) {
     introduction_.use(secure.value_or(nullptr));
     client_ = make_client(action.at, secure.value_or(nullptr));
   }
-  client_->dial();
+  client_->dial(action.step);
+}
+
+void Runtime::on(const agent::SpeakForWorkers&) {
+  link_is_new_ = false;
+  if (forwarder_) forwarder_->streams().begin_link();
 }
 
 void Runtime::on(const agent::Say& action) {

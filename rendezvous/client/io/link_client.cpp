@@ -45,9 +45,10 @@ class LinkClient::Attempt : public std::enable_shared_from_this<Attempt> {
   // A connection on which both sides have greeted; null: in clear.
   using Done = std::function<void(tcp::socket, std::unique_ptr<SecureChannel>, std::string heard)>;
 
-  Attempt(asio::io_context& context, std::shared_ptr<SecureContext> secure, Done done,
-          std::function<void(std::string)> failed)
-      : resolver_(context),
+  Attempt(asio::io_context& context, std::chrono::nanoseconds step_max,
+          std::shared_ptr<SecureContext> secure, Done done, std::function<void(std::string)> failed)
+      : step_max_(step_max),
+        resolver_(context),
         socket_(context),
         timer_(context),
         secure_(std::move(secure)),
@@ -108,7 +109,7 @@ class LinkClient::Attempt : public std::enable_shared_from_this<Attempt> {
 
  private:
   void limit(std::string reason) {
-    timer_.expires_after(bounds::dial_attempt_max);
+    timer_.expires_after(step_max_);
     timer_.async_wait(
         [self = shared_from_this(), reason = std::move(reason)](const asio::error_code& cancelled) {
           if (cancelled || self->over_) return;
@@ -129,7 +130,7 @@ class LinkClient::Attempt : public std::enable_shared_from_this<Attempt> {
     timed_out_.clear();
     refused_ = false;
     limit(fmt::format("no answer within {} s: packets are dropped (a firewall, or a wrong address)",
-                      std::chrono::duration<double>(bounds::dial_attempt_max).count()));
+                      std::chrono::duration<double>(step_max_).count()));
     socket_.async_connect(endpoints_[next_],
                           [self = shared_from_this()](const asio::error_code& error) {
                             if (self->over_) return;
@@ -216,6 +217,7 @@ class LinkClient::Attempt : public std::enable_shared_from_this<Attempt> {
     failed(timed_out_.empty() ? reason : timed_out_);
   }
 
+  const std::chrono::nanoseconds step_max_;
   tcp::resolver resolver_;
   tcp::socket socket_;
   asio::steady_timer timer_;
@@ -244,11 +246,11 @@ LinkClient::~LinkClient() {
   if (channel_) channel_->forget();
 }
 
-void LinkClient::dial() {
+void LinkClient::dial(std::chrono::nanoseconds step_max) {
   if (attempt_) attempt_->cancel();
   hang_up();
   attempt_ = std::make_shared<Attempt>(
-      context_, secure_,
+      context_, step_max, secure_,
       [this](tcp::socket socket, std::unique_ptr<SecureChannel> secure, std::string heard) {
         failed_ = {};
         other_addresses_ = attempt_->other_addresses();

@@ -5,12 +5,14 @@
 // try again.
 
 #include <asio/io_context.hpp>
+#include <chrono>
 #include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "proto/bounds.h"
 #include "rendezvous/io/link_channel.h"
 
 namespace cpprun {
@@ -42,7 +44,8 @@ class LinkClient {
   LinkClient& operator=(const LinkClient&) = delete;
 
   // One attempt; ends whatever link or attempt there was, silently. Answers with `up` or `down`.
-  void dial();
+  // Each of its steps (the name, each address, the greeting) may take `step_max`.
+  void dial(std::chrono::nanoseconds step_max = bounds::dial_attempt_max);
   void send(const link::Message& message);
   void send_bytes(std::string_view bytes);
   bool has_room() const { return channel_ != nullptr && channel_->has_room(); }

@@ -398,7 +398,6 @@ Result<std::string> DaemonSet::hand_over() {
   }
   if (heir.empty()) return failure("nobody stands by for it that has everything");
   heir_ = heir;
-  heir_since_ = boot_now();
   heir_is_told_ = false;
   callbacks_.say(LogLevel::info, fmt::format("hands over to \"{}\"", heir_));
   // From here on nobody hears anything, so that the other one has everything in a moment.

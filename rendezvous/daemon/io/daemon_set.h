@@ -136,7 +136,6 @@ class DaemonSet {
   // have spoken.
   std::string heir_;
   std::string heir_place_;
-  TimePoint heir_since_{};
   bool heir_is_told_ = false;
   bool is_resigning_ = false;  // it leads no more, and etcd does not know it yet
   bool expects_lead_ = false;  // the one that has led has said so

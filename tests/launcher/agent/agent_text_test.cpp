@@ -45,9 +45,23 @@ TEST_CASE("a worker that KILL does not end is named") {
 
 TEST_CASE("a near miss says by how much, and what to do where that is usual") {
   const auto text =
-      lease_nearly_missed_text(std::chrono::seconds(3), std::chrono::milliseconds(2500));
+      lease_nearly_missed_text(std::chrono::seconds(3), {}, std::chrono::milliseconds(2500));
   CHECK(text.starts_with("the master's answer took 2.5 s of a lease of 3 s: 0.5 s more, and"));
   CHECK(text.find("keep_alive_max_attempt") != std::string::npos);
+  CHECK(lease_nearly_missed_text(std::chrono::seconds(3), std::chrono::seconds(4),
+                                 std::chrono::milliseconds(3500))
+            .find("a lease of 3 s: 3.5 s more, and") != std::string::npos);
+}
+
+TEST_CASE("who leads instead of whom is told, and that nobody was disturbed where that is so") {
+  CHECK(turned_text("a:29400", "b:29400", 7, std::chrono::milliseconds(1900), true) ==
+        "the cpprund at a:29400 leads no more; the one at b:29400 leads this job now (epoch 7), "
+        "after 1.9 s without an answer: no worker was disturbed");
+  CHECK(turned_text("a:29400", "b:29400", 7, {}, false) ==
+        "the cpprund at a:29400 leads no more; the one at b:29400 leads this job now (epoch 7)");
+  CHECK(nobody_leads_text("a:1, b:1", "b:1: connection refused", std::chrono::seconds(7)) ==
+        "none of the cpprunds at a:1, b:1 leads this job: b:1: connection refused; nothing was "
+        "answered for 7.0 s");
 }
 
 TEST_CASE("a folder for error files that cannot be made is named, with its own cure") {

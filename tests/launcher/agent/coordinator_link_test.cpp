@@ -89,3 +89,86 @@ TEST_CASE("a link within the coordinator's own process has no heartbeat and is n
   CHECK_FALSE(link.silent(t0 + 24h));
   CHECK_FALSE(link.lease_is_over(t0 + 24h));
 }
+
+TEST_CASE("one of several is silent after half a lease, and is spoken to often enough for that") {
+  CoordinatorLink link{{.heartbeat = 5s, .lease = 10s}};
+  link.be_one_of_several(true);
+  link.came_up(t0);
+  CHECK(link.silent_at() == t0 + 5s);
+  CHECK(link.next_deadline() == t0 + Duration{10s} / 3);
+  link.be_one_of_several(false);
+  CHECK(link.silent_at() == t0 + 10s);
+}
+
+TEST_CASE("the next attempt comes at once, or after a short pause, or after one that grows") {
+  using Pause = CoordinatorLink::Pause;
+  CoordinatorLink link = remote();
+  link.went_down(t0, Pause::none);
+  CHECK(link.next_deadline() == t0);
+  link.went_down(t0, Pause::is_short);
+  CHECK(link.next_deadline() == t0 + 50ms);
+  for (int i = 0; i < 5; ++i) link.went_down(t0, Pause::is_short);
+  CHECK(link.next_deadline() == t0 + 100ms);
+  for (int i = 0; i < 9; ++i) link.went_down(t0, Pause::grows);
+  CHECK(link.next_deadline() == t0 + 1s);
+}
+
+TEST_CASE("a patience is added to the lease, and one that shrinks counts for later answers only") {
+  CoordinatorLink link = remote();
+  constexpr Duration lease = 3s - bounds::fence_margin;
+  link.came_up(t0);
+  link.answered(t0 + 1s, 1s);
+  link.leads(4s);
+  CHECK(link.lease_over_at() == t0 + 1s + lease + 4s);
+  CHECK(link.overdue_at() == t0 + 1s + lease + 4s + bounds::fence_margin / 2);
+  link.leads(1s);
+  CHECK(link.lease_over_at() == t0 + 1s + lease + 4s);
+  link.answered(t0 + 3s, 3s);
+  CHECK(link.lease_over_at() == t0 + 1s + lease + 4s);
+  link.answered(t0 + 5s, 5s);
+  CHECK(link.lease_over_at() == t0 + 5s + lease + 1s);
+  link.leads(0s);
+  link.answered(t0 + 9s, 9s);
+  CHECK(link.lease_over_at() == t0 + 9s + lease);
+}
+
+TEST_CASE("in doubt nothing that is answered counts, and all of it as soon as there is none") {
+  CoordinatorLink link = remote();
+  constexpr Duration lease = 3s - bounds::fence_margin;
+  link.came_up(t0);
+  link.answered(t0 + 1s, 1s);
+  link.leads(4s);
+  link.went_down(t0 + 1s);
+  link.came_up(t0 + 2s, /*in_doubt=*/true);
+  link.heard(t0 + 2s);
+  link.answered(t0 + 3s, 3s);
+  CHECK(link.in_doubt());
+  CHECK(link.lease_over_at() == t0 + 1s + lease + 4s);
+  CHECK(link.proof() == t0 + 1s);
+  SUBCASE("it leads") {
+    link.leads(5s);
+    CHECK_FALSE(link.in_doubt());
+    CHECK(link.lease_over_at() == t0 + 3s + lease + 5s);
+  }
+  SUBCASE("it leads, and has less patience") {
+    link.leads(0s);
+    CHECK(link.lease_over_at() == t0 + 1s + lease + 4s);
+    link.answered(t0 + 6s, 6s);
+    CHECK(link.lease_over_at() == t0 + 6s + lease);
+  }
+  SUBCASE("it does not") {
+    link.went_down(t0 + 4s);
+    link.came_up(t0 + 5s);
+    CHECK(link.lease_over_at() == t0 + 1s + lease + 4s);
+  }
+}
+
+TEST_CASE("without a seat there is no patience") {
+  CoordinatorLink link = remote();
+  link.came_up(t0);
+  link.heard(t0);
+  link.leads(4s);
+  link.leads(1s);
+  link.lose_seat();
+  CHECK(link.lease_over_at() == t0 + 3s - bounds::fence_margin);
+}

@@ -3,6 +3,9 @@
 
 #include <doctest/doctest.h>
 
+#include <cstdint>
+#include <limits>
+
 #include "proto/bounds.h"
 #include "proto/link/codec.h"
 
@@ -35,7 +38,8 @@ TEST_CASE("a join says what the coordinator must know of this node") {
                            .last_call = 30s,
                            .after = RoundNumber{7},
                            .sent = 9s,
-                           .can_lead = true});
+                           .can_lead = true,
+                           .turns = true});
 }
 
 TEST_CASE("a join names the addresses that mean this machine to others, a few of them") {
@@ -51,7 +55,7 @@ TEST_CASE("a join names the addresses that mean this machine to others, a few of
 
 TEST_CASE("the largest join there can be stays within 512 bytes, at the price of addresses") {
   Config config;
-  config.job = std::string(72, 'j');
+  config.job = std::string(40, 'j');
   config.nodes_min = 99'998;
   config.nodes_max = 99'999;
   config.node_rank = 99'998;
@@ -66,6 +70,10 @@ TEST_CASE("the largest join there can be stays within 512 bytes, at the price of
   AgentFacts facts{.host = std::string(64, 'h'), .pid = 4'194'304, .agent = 4'294'967'295};
   const std::string address = "2001:db8:1234:5678:9abc:def0:1234:5678";
   facts.interfaces = {{.name = "eth0", .up = true, .addresses = {address, address}}};
-  const auto join = join_message(config, facts, {.after = RoundNumber{99'999}, .sent = 87'600h});
+  const auto join = join_message(config, facts,
+                                 {.after = RoundNumber{99'999},
+                                  .sent = 87'600h,
+                                  .epoch = std::numeric_limits<std::uint64_t>::max()});
+  CHECK(join.turns);
   CHECK(link::encode(join).size() <= bounds::round_frame_bytes_max);
 }

@@ -46,3 +46,47 @@ TEST_CASE("which rendezvous a command gets follows torchrun, but a given id is k
         Words{"--master-port: port 0 means any free one, which the other nodes could not know; "
               "give a number"});
 }
+
+TEST_CASE("several places are those of a set of cpprunds, and no node hosts the meeting") {
+  const std::vector<Endpoint> set{{"a", 29400}, {"10.0.0.2", 7}, {"fd00::1", 29400}};
+  const std::string text = "a,10.0.0.2:7,[fd00::1]:29400";
+  const auto config = good({"--nnodes=2", "--rdzv-endpoint=" + text, "x"});
+  CHECK(config.places == set);
+  CHECK(config.endpoint == set.front());
+  CHECK(config.rendezvous == RendezvousMode::endpoint);
+  CHECK(config.join_timeout == 600s);
+  CHECK(good({"--rdzv_endpoint", text, "--rdzv-backend=c10d", "x"}).places == set);
+  CHECK(good({"x"}, {{"PET_RDZV_ENDPOINT", text}}).places == set);
+  CHECK(
+      good({"--config=job.toml", "x"}, {}, {.text = "rdzv-endpoint = \"" + text + "\"\n"}).places ==
+      set);
+  CHECK(good({"--config=job.toml", "x"}, {}, {.text = "rdzv-endpoint = [\"a\", \"10.0.0.2:7\"]\n"})
+            .places == std::vector<Endpoint>{set[0], set[1]});
+  CHECK(good({"--rdzv-conf=is_host=false", "--rdzv-endpoint=" + text, "x"}).places == set);
+  CHECK(good({"--rdzv-backend=c10d", "--rdzv-endpoint=a:29400", "x"}).places.empty());
+  CHECK(good({"--master-addr=h", "--rdzv-endpoint=a,b", "x"}).notes ==
+        Words{"--master-addr is ignored, --rdzv-endpoint says where"});
+  CHECK(good({"--standalone", "--rdzv-endpoint=a,b", "x"}).places.empty());
+  const auto elastic = good({"--nnodes=1:4", "--standby=auto", "--rdzv-endpoint=a,b", "x"});
+  CHECK_FALSE(elastic.may_have_standby());
+  CHECK(elastic.notes ==
+        Words{"--standby=auto has no effect: where the cpprund that leads is lost, "
+              "another one of the set does, and no node"});
+}
+
+TEST_CASE("what several places cannot mean is refused with its flag") {
+  CHECK(mistakes({"--rdzv-endpoint=a,,b", "x"}) ==
+        Words{"--rdzv-endpoint: \"a,,b\" names nobody at one of its commas"});
+  CHECK(mistakes({"x"}, {{"PET_RDZV_ENDPOINT", "a:1,b:x"}}) ==
+        Words{"PET_RDZV_ENDPOINT: \"b:x\" has the port \"x\": a port is a number from 0 to 65535"});
+  CHECK(mistakes({"--rdzv-endpoint=a,b:0", "x"}) ==
+        Words{"--rdzv-endpoint: port 0 means any free one, which the other nodes could not know; "
+              "give a number"});
+  CHECK(mistakes({"--rdzv-backend=static", "--rdzv-endpoint=a,b", "x"}) ==
+        Words{"--rdzv-backend=static has the node of rank 0 host the meeting, and --rdzv-endpoint "
+              "names 2 cpprunds for it: name one place, or give --rdzv-backend=c10d"});
+  CHECK(mistakes({"--rdzv-conf=is_host=true", "--rdzv-endpoint=a,b", "x"}) ==
+        Words{"--rdzv-conf: is_host=true, but of the 2 cpprunds of --rdzv-endpoint one hosts the "
+              "rendezvous, and no node does: leave it out, or name this machine alone"});
+  CHECK(mistakes({"--master-addr=a,b", "x"}).front().starts_with("--master-addr: "));
+}

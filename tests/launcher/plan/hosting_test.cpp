@@ -105,6 +105,15 @@ TEST_CASE("is_host settles it against ranks, addresses and names") {
   CHECK(decide(config).hosting == Hosting::never);
 }
 
+TEST_CASE("nobody hosts what a set of cpprunds does, though one of them runs on this machine") {
+  Config config = config_of(by_endpoint, "here", 0);
+  config.places = {config.endpoint, {"there", 29400}};
+  CHECK(decide(config).hosting == Hosting::never);
+  CHECK(decide(config).asked.empty());
+  config.nodes_min = config.nodes_max = 1;
+  CHECK(decide(config).hosting == Hosting::never);
+}
+
 TEST_CASE("the coordinator listens everywhere, and on loopback only where an address says so") {
   CHECK(listening_address({"10.0.0.5", 29400}).empty());
   CHECK(listening_address({"here", 29400}).empty());

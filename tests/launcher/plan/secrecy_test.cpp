@@ -63,3 +63,13 @@ TEST_CASE("stores are local where there is a secret, unless somebody wants somet
   config.store = StoreWay::local;
   CHECK(settle_store(config, false) == StoreWay::local);
 }
+
+TEST_CASE("the store of a job at a set of cpprunds goes through links, unless somebody says else") {
+  Config config = job_of(2);
+  CHECK(settle_store(config, false) == StoreWay::direct);
+  CHECK(settle_store(config, true) == StoreWay::local);
+  config.places = {{"a", 29400}, {"b", 29400}};
+  CHECK(settle_store(config, false) == StoreWay::local);
+  config.store = StoreWay::direct;
+  CHECK(settle_store(config, true) == StoreWay::direct);
+}

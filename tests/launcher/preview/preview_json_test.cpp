@@ -47,6 +47,18 @@ TEST_CASE("a preview is read as it was written") {
   CHECK(*read == some());
 }
 
+TEST_CASE("of a set of cpprunds all places are told, and no master's address") {
+  auto preview = some();
+  preview.master_host.clear();
+  preview.master_port.reset();
+  preview.places = {"a:29400", "[fd00::1]:29400"};
+  const auto json = nlohmann::json::parse(to_json(preview));
+  CHECK(json["master_address"].is_null());
+  CHECK(json["places"] == nlohmann::json{"a:29400", "[fd00::1]:29400"});
+  REQUIRE(read_preview(to_json(preview)));
+  CHECK(*read_preview(to_json(preview)) == preview);
+}
+
 TEST_CASE("what is not known is null, and said in words") {
   const auto json = nlohmann::json::parse(to_json(some()));
   CHECK(json["job"].is_null());

@@ -198,3 +198,21 @@ TEST_CASE("what the start would doubt is a note") {
     return note.find("is not an address of this machine") != std::string::npos;
   }));
 }
+
+TEST_CASE("where one of several cpprunds leads, it is not known before which") {
+  Config config = one_of_two(1);
+  config.rendezvous = RendezvousMode::endpoint;
+  config.places = {{"10.0.0.1", 29500}, {"fd00::1", 29400}};
+  config.store = StoreWay::local;
+  const auto seen = preview(config);
+  CHECK(seen.master_host.empty());
+  CHECK_FALSE(seen.master_port);
+  CHECK(seen.places == std::vector<std::string>{"10.0.0.1:29500", "[fd00::1]:29400"});
+  CHECK(variables(seen).at("CPPRUN_MASTER_ADDR") == Value());
+  CHECK(variables(seen).at("MASTER_ADDR") == Value("127.0.0.1"));
+  CHECK(is_unknown(seen, "CPPRUN_MASTER_ADDR"));
+  config.store = StoreWay::direct;
+  CHECK(variables(preview(config)).at("MASTER_ADDR") == Value());
+  CHECK(variables(preview(config)).at("MASTER_PORT") == Value());
+  CHECK(is_unknown(preview(config), "CPPRUN_MASTER_ADDR, MASTER_ADDR"));
+}

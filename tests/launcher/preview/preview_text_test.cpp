@@ -82,3 +82,12 @@ TEST_CASE("what strangers wrote is one harmless line") {
   preview.nodes[0].workers[0].command = {"./train", "a\nb\x1b[31m"};
   CHECK(preview_text(preview).find('\x1b') == std::string::npos);
 }
+
+TEST_CASE("a person sees that one of several cpprunds leads") {
+  auto preview = of_two();
+  preview.meeting = "c10d";
+  preview.master_host.clear();
+  preview.places = {"a:29400", "b:29400"};
+  CHECK(preview_text(preview).find(
+            "  meeting   c10d, at the one that leads of a:29400, b:29400\n") != std::string::npos);
+}

@@ -123,6 +123,7 @@ TEST_CASE("each event has exactly the members that docs/events.md gives it") {
                                              change(Kind::left),
                                              event_log::EventsLost{},
                                              event_log::LeaseNearlyMissed{},
+                                             event_log::LeaderChanged{},
                                              event_log::Ordered{}};
   // One kind of value has three names.
   CHECK(all.size() == std::variant_size_v<event_log::Event> + 2);
@@ -142,6 +143,17 @@ TEST_CASE("a lease that was nearly missed says by how much, in seconds") {
   CHECK(json.at("event") == "lease_nearly_missed");
   CHECK(json.at("silence") == 2.5);
   CHECK(json.at("lease") == 3.0);
+}
+
+TEST_CASE("another cpprund that leads is told with the one before, and how long there was none") {
+  auto event_log = event_log_of_node();
+  const auto json = event(event_log, event_log::LeaderChanged{"a:29400", "b:29400", 7,
+                                                              std::chrono::milliseconds(1900)});
+  CHECK(json.at("event") == "leader_changed");
+  CHECK(json.at("from") == "a:29400");
+  CHECK(json.at("to") == "b:29400");
+  CHECK(json.at("epoch") == 7);
+  CHECK(json.at("silence") == 1.9);
 }
 
 TEST_CASE("an order says who asked for what, why, and what became of it") {

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Nodes that were told of several cpprunds look for the one that is there, and for the one that has
+// their job next, while their workers go on.
+
+#include <doctest/doctest.h>
+#include <signal.h>
+
+#include <memory>
+
+#include "tests/integration/cluster.h"
+
+using namespace cpprun::integration;
+
+namespace {
+
+// Nodes on hosts 1 and 2; a daemon on host 0 or 3, with what it has to know of its jobs in a folder
+// that both of them reach.
+struct Site {
+  Site() : cluster(4, "2") {
+    cluster.workers = "2";
+    cluster.endpoint = Hosts::address(0) + ":29500," + Hosts::address(3) + ":29500";
+  }
+
+  std::unique_ptr<Command> daemon(int host) const {
+    auto begun = std::make_unique<Command>(
+        cluster.hosts.on(host, {from_build("CPPRUND"), "--host=" + Hosts::address(host),
+                                "--port=29500", "--state=" + state.path(), "--status-access=none"}),
+        cluster.options());
+    begun->expect_out("\n");
+    return begun;
+  }
+  // In the order of `cluster`, or the other way round: that is each node's own affair.
+  std::unique_ptr<Command> node(int host, const Words& does) const {
+    Words program = {from_build("CPPRUN_STORE_WORKER")};
+    program.insert(program.end(), does.begin(), does.end());
+    return std::make_unique<Command>(cluster.node(host, {}, program), cluster.options());
+  }
+  void expect_nothing_left() const {
+    cluster.expect_nothing_left();
+    CHECK(state.entries() == std::vector<std::string>{"lock"});
+  }
+  Cluster cluster;
+  Folder state;
+};
+
+void kill_at_once(Command& daemon) {
+  daemon.signal(SIGKILL);
+  CHECK(daemon.wait_for_exit() == 137);
+}
+
+void end_daemon(Command& daemon) {
+  daemon.expect_err("job \"cluster\" is over");
+  daemon.signal(SIGTERM);
+  CHECK(daemon.wait().code == 0);
+}
+
+// Adds and says how far all of them have come, so many times, and meets the others then.
+Words adds_in(int steps) {
+  Words words;
+  for (int step = 0; step < steps; ++step) {
+    for (const char* const word : {"add", "sum", "300", "set", "last", "value", "count", "sum"}) {
+      words.emplace_back(word);
+    }
+  }
+  for (const char* const word : {"meet", "all", "count", "sum"}) words.emplace_back(word);
+  return words;
+}
+
+}  // namespace
+
+TEST_CASE("no worker notices that its job goes on at another place, and no answer is lost") {
+  Site site;
+  if (!site.cluster.hosts.why_not().empty()) return skip(site.cluster.hosts.why_not());
+  auto daemon = site.daemon(3);
+  constexpr int steps = 8;
+  const auto first = site.node(1, adds_in(steps));
+  site.cluster.endpoint = Hosts::address(3) + ":29500," + Hosts::address(0) + ":29500";
+  const auto second = site.node(2, adds_in(steps));
+  for (std::size_t kills = 1; kills <= 4; ++kills) {
+    first->expect_out("sum is ", 2 * kills);
+    kill_at_once(*daemon);
+    daemon = site.daemon(kills % 2 == 0 ? 3 : 0);
+  }
+  for (Command* const each : {first.get(), second.get()}) {
+    const auto ended = each->wait();
+    CHECK(ended.code == 0);
+    CHECK(count(ended.out, "sum is " + std::to_string(4 * steps * 300) + "\n") >= 2);
+    CHECK_FALSE(contains(ended.err, "ending the workers"));
+  }
+  end_daemon(*daemon);
+  site.expect_nothing_left();
+}
+
+TEST_CASE(
+    "where none of them is there any more, the workers end with the lease, and all are named") {
+  Site site;
+  if (!site.cluster.hosts.why_not().empty()) return skip(site.cluster.hosts.why_not());
+  auto daemon = site.daemon(0);
+  const auto first = site.node(1, {"count", "sum", "get", "never"});
+  const auto second = site.node(2, {"count", "sum", "get", "never"});
+  expect_each({first.get(), second.get()}, "sum is 0\n", 2);
+  kill_at_once(*daemon);
+  for (Command* const each : {first.get(), second.get()}) {
+    const auto ended = each->wait();
+    CHECK(ended.code == 1);
+    CHECK(contains(ended.err,
+                   "none of the cpprunds at 10.77.0.1:29500, 10.77.0.4:29500 leads "
+                   "this job: "));
+  }
+  site.cluster.expect_nothing_left();
+}

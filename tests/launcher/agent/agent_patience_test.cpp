@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// For how long workers live on after the lease, so that whoever leads can be found.
+
+#include <doctest/doctest.h>
+
+#include "tests/launcher/agent/set_stage.h"
+
+using namespace cpprun;
+using namespace cpprun::testing;
+
+TEST_CASE("with a patience the workers live on for it after the lease, and no longer") {
+  Set stage;
+  stage.run_at_first();
+  CHECK(stage.agent.overdue_at() == t0 + 1s + own_lease + patience + bounds::fence_margin / 2);
+  stage.down(t0 + 1s);
+  for (TimePoint now = t0 + 1s; now < t0 + 1s + own_lease + patience; now += 500ms) {
+    CHECK_FALSE(kills(stage.agent.advance(now)));
+  }
+  CHECK(kills(stage.agent.advance(t0 + 1s + own_lease + patience)));
+}
+
+TEST_CASE("the patience counts from when it is heard, and grows for what was answered before") {
+  Set stage{at_one()};
+  stage.run();
+  stage.answered(t0 + 1s);
+  CHECK(stage.agent.overdue_at() == t0 + 1s + own_lease + bounds::fence_margin / 2);
+  stage.heard(t0 + 2s, members(6, 1s));
+  CHECK(stage.agent.overdue_at() == t0 + 2s + own_lease + bounds::fence_margin / 2);
+  stage.heard(t0 + 2s, members(6, 5s));
+  CHECK(stage.agent.overdue_at() == t0 + 6s + own_lease + bounds::fence_margin / 2);
+}
+
+TEST_CASE("a patience that shrinks, or ends, does so for what is answered after it") {
+  Set stage;
+  stage.run_at_first();
+  const auto fence = *stage.agent.overdue_at();
+  stage.heard(t0 + 1100ms, members(6, 0s));
+  CHECK(stage.agent.overdue_at() == fence);
+  stage.answered(t0 + 2s);
+  CHECK(stage.agent.overdue_at() == fence);
+  stage.answered(t0 + 6s);
+  CHECK(stage.agent.overdue_at() == t0 + 6s + own_lease + bounds::fence_margin / 2);
+}
+
+TEST_CASE("what one answers that has said nothing of patience on this link counts without any") {
+  Set stage;
+  stage.run_at_first();
+  stage.turn_to_second(t0 + 1s, t0 + 4s);
+  stage.heard(t0 + 4s, members(7, 0s));
+  // By the word of the first, which the second has to wait for as well.
+  CHECK(stage.agent.overdue_at() == t0 + 1s + own_lease + patience + bounds::fence_margin / 2);
+  stage.answered(t0 + 6s);
+  CHECK(stage.agent.overdue_at() == t0 + 6s + own_lease + bounds::fence_margin / 2);
+}
+
+TEST_CASE("a seat that is lost takes its patience with it") {
+  Set stage;
+  stage.run_at_first();
+  stage.down(t0 + 1s);
+  stage.refused_until(t0 + 1s + own_lease + patience);
+  stage.end_worker(t0 + 8s, killed);
+  stage.pass(t0 + 9s);
+  stage.up(t0 + 9s);
+  stage.heard(t0 + 9s, seat(second));
+  CHECK(stage.agent.overdue_at() == t0 + 9s + own_lease + bounds::fence_margin / 2);
+  stage.heard(t0 + 9s, members(7));
+  CHECK(stage.agent.overdue_at() == t0 + 9s + own_lease + patience + bounds::fence_margin / 2);
+}
+
+TEST_CASE("a near miss is told by the lease, with what the patience would have left") {
+  Set stage;
+  stage.run_at_first();
+  const auto late = stage.heard(t0 + 4400ms, link::Heartbeat{.sent = 2s});
+  const auto told = all<agent::TellNearMiss>(late);
+  REQUIRE(told.size() == 1);
+  CHECK(told[0] == agent::TellNearMiss{3400ms, 3s, patience});
+}
+
+TEST_CASE("a node that has succeeded asks how it ended when the patience is over as well") {
+  Set stage;
+  stage.run_at_first();
+  stage.end_worker(t0 + 1s, {});
+  stage.down(t0 + 1s);
+  Agent::Actions told;
+  for (auto due = stage.agent.next_deadline(); due && *due <= t0 + 1s + own_lease + patience;
+       due = stage.agent.next_deadline()) {
+    CHECK(all<agent::TellNote>(told).empty());
+    auto more = stage.agent.advance(*due);
+    if (!all<agent::Dial>(more).empty()) stage.down(*due, "connection refused");
+    Stage::append(told, std::move(more));
+  }
+  REQUIRE(all<agent::TellNote>(told).size() == 1);
+  CHECK(all<agent::TellNote>(told)[0].sentence.find("it asks how the job ended, for 600 s") !=
+        std::string::npos);
+  // Whoever leads by now tells it.
+  const auto due = *stage.agent.next_deadline();
+  stage.agent.advance(due);
+  CHECK(said<link::Join>(stage.up(due))[0].done);
+  stage.heard(due, link::Heartbeat{});
+  stage.heard(due, members(7));
+  CHECK(all<agent::Exit>(stage.agent.advance(t0 + 1s + own_lease + patience + 600s)).empty());
+}
+
+TEST_CASE("who slept through lease and patience kills its workers when it wakes") {
+  Set stage;
+  stage.run_at_first();
+  const auto awake = stage.heard(t0 + 60s, link::Heartbeat{.sent = 2s});
+  CHECK(kills(awake));
+  const auto out = stage.end_worker(t0 + 60s, killed);
+  REQUIRE(all<agent::TellNote>(out).size() == 1);
+  CHECK(all<agent::TellNote>(out)[0].sentence.starts_with(
+      "this cpprun was stopped, or starved, for about 59 s, longer than its lease of 7 s: "));
+}

@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// How an agent goes on at another cpprun than the one that led, and whom it does not believe.
+
+#include <doctest/doctest.h>
+
+#include "tests/launcher/agent/set_stage.h"
+
+using namespace cpprun;
+using namespace cpprun::testing;
+
+TEST_CASE("every join says that this agent turns, and the greatest epoch that it has heard") {
+  Set stage;
+  auto joined = said<link::Join>(stage.up(t0));
+  REQUIRE(joined.size() == 1);
+  CHECK(joined[0].turns);
+  CHECK(joined[0].epoch == 0);
+  stage.heard(t0, link::Waiting{"1 of 2 nodes are here"});
+  stage.heard(t0, members(6));
+  stage.down(t0 + 1s);
+  stage.pass(t0 + 1050ms);
+  CHECK(said<link::Join>(stage.up(t0 + 1100ms))[0].epoch == 6);
+}
+
+TEST_CASE("at the next one it resumes its seat, and says all of its round again") {
+  Set stage;
+  stage.run_at_first();
+  stage.worker(t0 + 1s, supervisor::Exited{LocalRank{0}, {}, WallTime{}});
+  stage.worker(t0 + 1s, supervisor::GroupGone{LocalRank{0}});
+  REQUIRE(said<link::Succeeded>(stage.worker(t0 + 1s, supervisor::NodeSwept{})).size() == 1);
+  const auto there = stage.turn_to_second(t0 + 1s, t0 + 2s);
+  REQUIRE(said<link::Join>(there).size() == 1);
+  CHECK(said<link::Join>(there)[0].after == first);
+  CHECK(said<link::Join>(there)[0].epoch == 6);
+  CHECK(said<link::Succeeded>(there).size() == 1);
+}
+
+TEST_CASE("what has turned is told once, with how long nothing was answered") {
+  Set stage;
+  stage.run_at_first();
+  CHECK(all<agent::TellTurned>(stage.turn_to_second(t0 + 1500ms, t0 + 2900ms)).empty());
+  const auto turned = stage.heard(t0 + 2900ms, members(7));
+  REQUIRE(all<agent::TellTurned>(turned).size() == 1);
+  CHECK(all<agent::TellTurned>(turned)[0] ==
+        agent::TellTurned{.from = a, .to = b, .epoch = 7, .silence = 1900ms, .has_workers = true});
+  CHECK(work<supervisor::SignalGroup>(turned).empty());
+  CHECK(all<agent::TellTurned>(stage.heard(t0 + 3s, members(7))).empty());
+}
+
+TEST_CASE("nothing is said when a link merely broke, and the same one answers again") {
+  Set stage;
+  stage.run_at_first();
+  stage.down(t0 + 1s);
+  stage.pass(t0 + 1050ms);
+  auto back = stage.up(t0 + 1100ms);
+  Stage::append(back, stage.heard(t0 + 1100ms, link::Heartbeat{.sent = 1100ms}));
+  Stage::append(back, stage.heard(t0 + 1100ms, members(6)));
+  CHECK(all<agent::TellTurned>(back).empty());
+  CHECK(all<agent::TellNote>(back).empty());
+  CHECK(all<agent::TellWarning>(back).empty());
+  CHECK(all<agent::SpeakForWorkers>(back).size() == 1);
+  // Nor where it was lost for a moment, and nobody else has led meanwhile.
+  CHECK(all<agent::TellTurned>(stage.heard(t0 + 1200ms, members(7))).empty());
+  // Who has no seat has been without an answer for no time that counts.
+  Set waits;
+  waits.join();
+  waits.heard(t0, members(6));
+  waits.down(t0 + 1s);
+  waits.pass(t0 + 1050ms);
+  waits.down(t0 + 1050ms, "connection refused");
+  waits.pass(t0 + 1050ms);
+  waits.up(t0 + 2s);
+  const auto turned = all<agent::TellTurned>(waits.heard(t0 + 2s, members(7)));
+  REQUIRE(turned.size() == 1);
+  CHECK(turned[0] == agent::TellTurned{.from = a, .to = b, .epoch = 7});
+}
+
+TEST_CASE("what workers say goes to nobody before it has shown that it leads") {
+  Set stage;
+  CHECK(all<agent::SpeakForWorkers>(stage.up(t0)).empty());
+  // To a newcomer's master any word will do: there is nothing to be said yet.
+  CHECK(
+      all<agent::SpeakForWorkers>(stage.heard(t0, link::Waiting{"1 of 2 nodes are here"})).size() ==
+      1);
+  stage.heard(t0, members(6));
+  stage.heard(t0, seat());
+  stage.answered(t0 + 1s);
+  const auto there = stage.turn_to_second(t0 + 1s, t0 + 2s);
+  CHECK(all<agent::SpeakForWorkers>(there).empty());
+  CHECK(all<agent::SpeakForWorkers>(stage.heard(t0 + 2s, members(7))).size() == 1);
+  CHECK(all<agent::SpeakForWorkers>(stage.heard(t0 + 2s, link::Heartbeat{})).empty());
+}
+
+TEST_CASE("one of an earlier epoch leads no more: it is left, told of once, and proves nothing") {
+  Set stage;
+  stage.run_at_first(7);
+  const auto fence = *stage.agent.overdue_at();
+  auto there = stage.turn_to_second(t0 + 1s, t0 + 2s);
+  CHECK(stage.agent.overdue_at() == fence);
+  const auto stale = stage.heard(t0 + 2s, members(6));
+  REQUIRE(all<agent::TellWarning>(stale).size() == 1);
+  CHECK(all<agent::TellWarning>(stale)[0].sentence ==
+        "the cpprund at 10.0.0.2:29400 answers as the one that leads (epoch 6), and another one "
+        "leads since (epoch 7): it is not followed");
+  CHECK(all<agent::HangUp>(stale).size() == 1);
+  CHECK(all<agent::SpeakForWorkers>(stale).empty());
+  CHECK(stage.agent.overdue_at() == fence);
+  CHECK(stage.dialled_until(t0 + 2s) == Asked{c});
+  stage.up(t0 + 2s);
+  CHECK(all<agent::TellWarning>(stage.heard(t0 + 2s, members(6))).empty());
+  // Whatever they answer, it is killed by the lease of the one that it has followed.
+  CHECK(kills(stage.pass(t0 + 1s + patience + own_lease)));
+}
+
+TEST_CASE("who waits for a seat leaves one of an earlier epoch for the next place, at once") {
+  Set stage;
+  stage.join();
+  stage.heard(t0, link::Waiting{"1 of 2 nodes are here"});
+  stage.heard(t0, members(7));
+  stage.down(t0 + 1s);
+  stage.pass(t0 + 1050ms);
+  stage.down(t0 + 1050ms, "connection refused");
+  REQUIRE(stage.dialled_until(t0 + 1050ms) == Asked{b});
+  stage.up(t0 + 1100ms);
+  stage.heard(t0 + 1100ms, link::Waiting{"1 of 2 nodes are here"});
+  CHECK(all<agent::HangUp>(stage.heard(t0 + 1100ms, members(6))).size() == 1);
+  CHECK(stage.dialled_until(t0 + 1100ms) == Asked{c});
+}
+
+TEST_CASE("a seat that the next one refuses is lost, and this node asks there for another") {
+  Set stage;
+  stage.run_at_first();
+  stage.down(t0 + 1s);
+  stage.pass(t0 + 1050ms);
+  stage.down(t0 + 1050ms, "connection refused");
+  stage.pass(t0 + 1050ms);
+  stage.up(t0 + 2s);
+  auto refused = stage.heard(t0 + 2s, link::Refused{"round 1 does not go on here"});
+  CHECK(kills(refused));
+  Stage::append(refused, stage.end_worker(t0 + 2s, killed));
+  const auto notes = all<agent::TellNote>(refused);
+  REQUIRE(notes.size() == 1);
+  CHECK(notes[0].sentence.starts_with("the master at 10.0.0.2:29400 refused this node: round 1"));
+  CHECK(stage.dialled_until(t0 + 2100ms) == Asked{b});
+  CHECK(said<link::Join>(stage.up(t0 + 2100ms))[0].after == RoundNumber{});
+}
+
+TEST_CASE("who has lost its seat asks at all places, for join_timeout at most") {
+  Set stage;
+  stage.run_at_first();
+  stage.down(t0 + 1s);
+  auto lost = stage.refused_until(t0 + 1s + patience + own_lease);
+  CHECK(stage.agent.overdue_at() == std::nullopt);
+  const auto rejoins = stage.end_worker(t0 + 8s, killed);
+  REQUIRE(all<agent::TellNote>(rejoins).size() == 1);
+  CHECK(all<agent::TellNote>(rejoins)[0].sentence.starts_with(
+      "none of the cpprunds at 10.0.0.1:29400, 10.0.0.2:29400, [fd00::3]:29400 leads this job: "));
+  const auto places = stage.refused_until(t0 + 20s);
+  for (const Endpoint& each : {a, b, c}) CHECK(std::ranges::count(places, each) > 5);
+  const auto last = [&] {
+    Agent::Actions actions;
+    for (auto due = stage.agent.next_deadline(); due; due = stage.agent.next_deadline()) {
+      actions = stage.agent.advance(*due);
+      if (!all<agent::Exit>(actions).empty()) break;
+      if (!all<agent::Dial>(actions).empty()) stage.down(*due, "connection refused");
+    }
+    return all<agent::Exit>(actions);
+  }();
+  REQUIRE(last.size() == 1);
+  CHECK(last[0].reason.starts_with(
+      "gave up after 600 s: none of the cpprunds at 10.0.0.1:29400, 10.0.0.2:29400, "
+      "[fd00::3]:29400 says that it leads: "));
+  CHECK(last[0].reason.ends_with(": connection refused"));
+}
+
+TEST_CASE("a line says now and then where this node looks for one that leads, and what is there") {
+  Set stage;
+  Agent::Actions told;
+  stage.down(t0, "connection refused");
+  for (auto due = stage.agent.next_deadline();
+       due && *due < t0 + 3s && all<agent::TellWaiting>(told).empty();
+       due = stage.agent.next_deadline()) {
+    told = stage.agent.advance(*due);
+    if (!all<agent::Dial>(told).empty()) stage.down(*due, "connection refused");
+  }
+  REQUIRE(all<agent::TellWaiting>(told).size() == 1);
+  const auto reason = all<agent::TellWaiting>(told)[0].reason;
+  CHECK(
+      reason.starts_with("none of the cpprunds at 10.0.0.1:29400, 10.0.0.2:29400, "
+                         "[fd00::3]:29400 says that it leads: "));
+  CHECK(reason.find(":29400: connection refused; 598 s left") != std::string::npos);
+}
+
+TEST_CASE("a coordinator of before knows no epoch: everything is as it was") {
+  Set stage;
+  stage.join();
+  stage.heard(t0, seat());
+  stage.worker(t0, supervisor::Started{LocalRank{0}, 100});
+  stage.answered(t0 + 1s);
+  stage.down(t0 + 1s);
+  stage.pass(t0 + 1050ms);
+  const auto back = stage.up(t0 + 1100ms);
+  CHECK(said<link::Join>(back)[0].after == first);
+  CHECK(said<link::Join>(back)[0].epoch == 0);
+  const auto heard = stage.heard(t0 + 1100ms, link::Heartbeat{.sent = 1100ms});
+  CHECK(all<agent::SpeakForWorkers>(heard).size() == 1);
+  CHECK(stage.agent.overdue_at() == t0 + 1100ms + own_lease + bounds::fence_margin / 2);
+  // One that says an epoch of none is none of a set either.
+  stage.heard(t0 + 1100ms, members(0));
+  CHECK(stage.agent.overdue_at() == t0 + 1100ms + own_lease + bounds::fence_margin / 2);
+}

@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Whom an agent asks for the one of several cppruns that leads, and when.
+
+#include <doctest/doctest.h>
+
+#include "tests/launcher/agent/set_stage.h"
+
+using namespace cpprun;
+using namespace cpprun::testing;
+
+TEST_CASE("who wants a first seat asks each place in turns, and gives up what nobody answers") {
+  Agent agent{at_a_set(), facts()};
+  const auto begun = all<agent::Dial>(agent.start(t0));
+  REQUIRE(begun.size() == 1);
+  CHECK(begun[0] == agent::Dial{a, bounds::turn_step});
+  CHECK(all<agent::Dial>(agent.advance(t0 + attempt - 1ms)).empty());
+  CHECK(all<agent::Dial>(agent.advance(t0 + attempt))[0].at == b);
+  CHECK(all<agent::Dial>(agent.advance(t0 + 2 * attempt))[0].at == c);
+  // Whoever is so far away has more time in the next turn.
+  const auto again = all<agent::Dial>(agent.advance(t0 + 3 * attempt));
+  REQUIRE(again.size() == 1);
+  CHECK(again[0] == agent::Dial{a, 2 * bounds::turn_step});
+  CHECK(all<agent::Dial>(agent.advance(t0 + 4 * attempt)).empty());
+  CHECK(all<agent::Dial>(agent.advance(t0 + 5 * attempt)).size() == 1);
+}
+
+TEST_CASE("where no seat is to be lost, pauses between turns grow as they do for one master") {
+  Set stage;
+  stage.down(t0, "connection refused");
+  CHECK(stage.refused_until(t0) == Asked{b, c});
+  CHECK(stage.agent.next_deadline() == t0 + 50ms);
+  CHECK(stage.refused_until(t0 + 50ms) == Asked{a, b, c});
+  CHECK(stage.agent.next_deadline() == t0 + 150ms);
+  stage.refused_until(t0 + 5s);
+  const auto later = stage.refused_until(t0 + 15s);
+  CHECK(later.size() >= 3 * 9);
+  CHECK(later.size() <= 3 * 11);
+}
+
+TEST_CASE("a link that breaks is made to the same place once more, then to the others at once") {
+  Set stage;
+  stage.run_at_first();
+  stage.down(t0 + 1s);
+  CHECK(stage.agent.next_deadline() == t0 + 1050ms);
+  CHECK(stage.refused_until(t0 + 1050ms) == Asked{a, b, c});
+  // A seat may be lost: nobody waits longer between turns than this.
+  for (TimePoint now = t0 + 1050ms; now < t0 + 3s;) {
+    REQUIRE(stage.agent.next_deadline());
+    CHECK(*stage.agent.next_deadline() <= now + bounds::turn_pause_max);
+    now = *stage.agent.next_deadline();
+    CHECK(stage.refused_until(now) == Asked{a, b, c});
+  }
+}
+
+TEST_CASE("an attempt that nobody answers is given up in a fraction of a second, over and over") {
+  Set stage;
+  stage.run_at_first();
+  stage.down(t0 + 1s);
+  const auto places = stage.dialled_until(t0 + 1050ms + 5 * attempt);
+  CHECK(places == Asked{a, b, c, a, b, c});
+  CHECK(attempt < 1s);
+}
+
+TEST_CASE("who is silent for half a lease is left for the others, and asked again after them") {
+  Set stage;
+  stage.run_at_first();
+  CHECK(all<agent::HangUp>(stage.pass(t0 + 2500ms - 1ms)).empty());
+  const auto silent = stage.pass(t0 + 2500ms);
+  REQUIRE(all<agent::HangUp>(silent).size() == 1);
+  CHECK(all<agent::HangUp>(silent)[0].reason == "nothing was heard from the master for 1.5 s");
+  REQUIRE(all<agent::Dial>(silent).size() == 1);
+  CHECK(all<agent::Dial>(silent)[0].at == b);
+  stage.down(t0 + 2500ms, "connection refused");
+  CHECK(stage.refused_until(t0 + 2500ms) == Asked{c});
+  CHECK(stage.refused_until(t0 + 2550ms) == Asked{a, b, c});
+  // One that is up, and says nothing either.
+  Set mute;
+  mute.run_at_first();
+  mute.pass(t0 + 2500ms);
+  mute.up(t0 + 2600ms);
+  CHECK(mute.dialled_until(t0 + 4100ms) == Asked{c});
+}
+
+TEST_CASE("half a lease is no silence where heartbeats are as rare as leases allow") {
+  Config config = at_a_set();
+  config.keep_alive_interval = 5s;
+  config.keep_alive_attempts_max = 2;
+  Set stage{config};
+  stage.run_at_first();
+  TimePoint now = t0 + 1s;
+  for (int i = 0; i < 10; ++i) {
+    const auto due = stage.agent.next_deadline();
+    REQUIRE(due);
+    CHECK(all<agent::HangUp>(stage.agent.advance(*due)).empty());
+    now = *due;
+    stage.answered(now);
+  }
+  CHECK(now > t0 + 20s);
+}
+
+TEST_CASE("the place that one that stands by names is dialled next, at once") {
+  Set stage;
+  stage.run_at_first();
+  stage.down(t0 + 1s);
+  stage.pass(t0 + 1050ms);
+  stage.down(t0 + 1050ms, "connection refused");
+  stage.pass(t0 + 1050ms);
+  stage.up(t0 + 1060ms);
+  const auto sent_on = stage.heard(t0 + 1070ms, link::NotLeading{"it stands by", "10.0.0.9", 1234});
+  CHECK(all<agent::HangUp>(sent_on).size() == 1);
+  CHECK(stage.refused_until(t0 + 1070ms) == Asked{{"10.0.0.9", 1234}, c});
+}
+
+TEST_CASE("who names nobody is followed by the next one in turn, and proves nothing") {
+  Set stage;
+  stage.run_at_first();
+  stage.down(t0 + 1s);
+  stage.pass(t0 + 1050ms);
+  const auto fence = *stage.agent.overdue_at();
+  stage.up(t0 + 2s);
+  const auto answered = stage.heard(t0 + 2s, link::NotLeading{"it stands by"});
+  CHECK(all<agent::SpeakForWorkers>(answered).empty());
+  CHECK(stage.dialled_until(t0 + 2s) == Asked{b});
+  CHECK(stage.agent.overdue_at() == fence);
+}
+
+TEST_CASE("two that name each other are asked once in a turn, and there are pauses between turns") {
+  Set stage;
+  stage.run_at_first();
+  stage.down(t0 + 1s);
+  int asked = 0;
+  for (auto due = stage.agent.next_deadline(); due && *due < t0 + 2s;
+       due = stage.agent.next_deadline()) {
+    for (const auto& dial : all<agent::Dial>(stage.agent.advance(*due))) {
+      ++asked;
+      stage.up(*due);
+      const Endpoint& other = dial.at == a ? b : a;
+      stage.heard(*due, link::NotLeading{"it stands by", other.host, other.port});
+    }
+  }
+  CHECK(asked >= 3 * 9);
+  CHECK(asked <= 3 * 21);
+}
+
+TEST_CASE("one place that says where the others are is one of several from then on") {
+  Set stage{at_one()};
+  stage.run_at_first();
+  stage.down(t0 + 1s);
+  CHECK(stage.refused_until(t0 + 1050ms) == Asked{a, b, c});
+}
+
+TEST_CASE("who was told of one place that stands by finds the one that leads") {
+  Set stage{at_one()};
+  stage.join();
+  stage.heard(t0, link::NotLeading{"it stands by", b.host, b.port});
+  REQUIRE(stage.dialled_until(t0) == Asked{b});
+  CHECK(said<link::Join>(stage.up(t0)).size() == 1);
+  const auto started = stage.heard(t0, seat());
+  REQUIRE(work<supervisor::Spawn>(started).size() == 1);
+  CHECK(work<supervisor::Spawn>(started)[0].spec.variables.at("CPPRUN_MASTER_ADDR") == b.host);
+  // Whoever has said so was asked: it is not asked again before there was a pause.
+  Set sent_on{at_one()};
+  sent_on.join();
+  sent_on.heard(t0, link::NotLeading{"it stands by", b.host, b.port});
+  CHECK(sent_on.refused_until(t0) == Asked{b});
+  CHECK(sent_on.refused_until(t0 + 50ms) == Asked{b, a});
+  // One that names nobody is not asked twenty times a second.
+  Set alone{at_one()};
+  alone.join();
+  int asked = 0;
+  for (auto due = alone.agent.next_deadline(); due && *due < t0 + 10s;
+       due = alone.agent.next_deadline()) {
+    if (all<agent::Dial>(alone.agent.advance(*due)).empty()) continue;
+    ++asked;
+    alone.up(*due);
+    alone.heard(*due, link::NotLeading{"it stands by"});
+  }
+  CHECK(asked < 20);
+}
