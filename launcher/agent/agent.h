@@ -223,6 +223,7 @@ class Agent {
   bool has_heard_ = false;           // a word, on this link
   bool speaks_for_workers_ = false;  // on this link
   Duration unanswered_{};            // before its first word
+  TimePoint alone_since_{};          // the last one that was heard is lost, or silent
 };
 
 static_assert(StateMachine<Agent>);

@@ -51,6 +51,9 @@ void Agent::dial_next(TimePoint now, Actions& actions) {
 // The link is down: now, or it was before.
 void Agent::link_lost(TimePoint now, bool fell_silent) {
   using Pause = CoordinatorLink::Pause;
+  if (std::exchange(has_heard_, false) && !link_.in_doubt()) {
+    alone_since_ = fell_silent ? link_.heard_at() : now;
+  }
   if (!turns()) return link_.went_down(now);
   const bool is_early = places_.lost(fell_silent);
   if (!is_early) return link_.went_down(now, Pause::none);
@@ -64,7 +67,7 @@ bool Agent::is_worth_hearing(TimePoint now, const link::Message& message, Action
     ask_elsewhere(now, *other, actions);
     return false;
   }
-  if (!std::exchange(has_heard_, true)) unanswered_ = link_.since_last_ack(now);
+  if (!std::exchange(has_heard_, true)) unanswered_ = now - alone_since_;
   link_.heard(now);
   if (!link_.in_doubt() || std::holds_alternative<link::Refused>(message)) led_here();
   return true;
@@ -86,6 +89,7 @@ void Agent::speak_for_workers(const link::Message& heard, Actions& actions) {
 }
 
 void Agent::ask_elsewhere(TimePoint now, const link::NotLeading& answer, Actions& actions) {
+  places_.leads_no_more();
   if (answer.port != 0) {
     places_.hint({answer.address, answer.port});
     link_.be_one_of_several(turns());

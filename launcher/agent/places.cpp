@@ -59,6 +59,13 @@ void Places::leads() {
   turns_ = 0;
 }
 
+// Of its own word, so that another turn begins, in which it was asked.
+void Places::leads_no_more() {
+  if (!std::exchange(leads_, false)) return;
+  begin_turn();
+  asked_.push_back(at_);
+}
+
 void Places::hint(const Endpoint& there) {
   if (!was_asked(at_)) asked_.push_back(at_);
   // Whoever sends us on and on, to places without an end, is not followed for ever.

@@ -27,7 +27,7 @@ class Places {
 
   // The one at at() leads; or has said so, and does not.
   void leads();
-  void leads_no_more() { leads_ = false; }
+  void leads_no_more();
   // It has said where the others are.
   void told(std::vector<Endpoint> others) { told_ = std::move(others); }
   // It has said that this one leads: it is the next, if it was not asked in this turn. So two that

@@ -227,18 +227,15 @@ void Coordinator::on(TimePoint now, const Closed& event, Actions& actions) {
   newcomer_leases_.forget(event.link);
   release(event.link);
   turning_.erase(event.link);
-  std::erase_if(waiting_, [&](const Newcomer& each) { return each.first.link == event.link; });
+  const auto is_its = [&](const Newcomer& each) { return each.first.link == event.link; };
+  std::erase_if(waiting_, is_its);
   const auto known = job_of_link_.extract(event.link);
   if (known.empty()) return;
   const std::string& job = known.mapped();
   if (const auto begins = awaiting_store_.find(job); begins != awaiting_store_.end()) {
-    std::erase_if(begins->second.nodes,
-                  [&](const Newcomer& each) { return each.first.link == event.link; });
+    std::erase_if(begins->second.nodes, is_its);
   }
-  if (candidacy_) {
-    std::erase_if(candidacy_->asked,
-                  [&](const Newcomer& each) { return each.first.link == event.link; });
-  }
+  if (candidacy_) std::erase_if(candidacy_->asked, is_its);
   const auto entry = jobs_.find(job);
   if (entry == jobs_.end()) return;
   const std::size_t said_before = actions.size();

@@ -152,8 +152,8 @@ class Coordinator {
   };
 
   using Event = std::variant<Opened, Said, Closed, StoreReady, StoreFailed, MasterWaits, StoreAsked,
-                             Recovered, StoreLost, Succession, Standing, Leads, Follows,
-                             LetsIn, MembersChanged, Ordered, LookedAt>;
+                             Recovered, StoreLost, Succession, Standing, Leads, Follows, LetsIn,
+                             MembersChanged, Ordered, LookedAt>;
   using Action = coordinator::Action;
   using Actions = coordinator::Actions;
 
@@ -298,7 +298,7 @@ class Coordinator {
   std::optional<Candidacy> candidacy_;
   std::optional<link::Led> led_;  // where the hosted job is led, if not here
   std::optional<Follows> following_;
-  std::vector<Newcomer> waiting_;  // for this one to lead
+  std::vector<Newcomer> waiting_;         // for this one to lead
   std::optional<link::Members> members_;  // while it leads
   std::unordered_set<LinkId> turning_;    // links whose agents turn to another daemon
   Agenda agenda_;  // Invariant: of every job of jobs_ that has a deadline, just that.

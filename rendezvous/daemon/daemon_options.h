@@ -45,8 +45,8 @@ struct DaemonOptions {
   std::string advertised = {};      // where others and agents meet it; empty: by that name
   std::string standby_of = {};      // where the one is met that it stands by for; empty: of nobody
   bool follows() const { return !etcd.empty() || !standby_of.empty(); }
-  bool has_sandbox = true;        // gives up what it does not need before it serves
-  bool has_plain_store = true;    // for whoever comes, on the port where agents meet
+  bool has_sandbox = true;      // gives up what it does not need before it serves
+  bool has_plain_store = true;  // for whoever comes, on the port where agents meet
   c10d::Dialect dialect = c10d::Dialect::undecided;  // taken for granted where it is given
   // What strangers can take at most.
   std::size_t jobs_max = bounds::jobs_max;

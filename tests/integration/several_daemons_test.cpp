@@ -3,11 +3,10 @@
 // their job next, while their workers go on.
 
 #include <doctest/doctest.h>
-#include <signal.h>
 
 #include <memory>
 
-#include "tests/integration/cluster.h"
+#include "tests/integration/adding_workers.h"
 
 using namespace cpprun::integration;
 
@@ -43,29 +42,6 @@ struct Site {
   Folder state;
 };
 
-void kill_at_once(Command& daemon) {
-  daemon.signal(SIGKILL);
-  CHECK(daemon.wait_for_exit() == 137);
-}
-
-void end_daemon(Command& daemon) {
-  daemon.expect_err("job \"cluster\" is over");
-  daemon.signal(SIGTERM);
-  CHECK(daemon.wait().code == 0);
-}
-
-// Adds and says how far all of them have come, so many times, and meets the others then.
-Words adds_in(int steps) {
-  Words words;
-  for (int step = 0; step < steps; ++step) {
-    for (const char* const word : {"add", "sum", "300", "set", "last", "value", "count", "sum"}) {
-      words.emplace_back(word);
-    }
-  }
-  for (const char* const word : {"meet", "all", "count", "sum"}) words.emplace_back(word);
-  return words;
-}
-
 }  // namespace
 
 TEST_CASE("no worker notices that its job goes on at another place, and no answer is lost") {
@@ -81,12 +57,7 @@ TEST_CASE("no worker notices that its job goes on at another place, and no answe
     kill_at_once(*daemon);
     daemon = site.daemon(kills % 2 == 0 ? 3 : 0);
   }
-  for (Command* const each : {first.get(), second.get()}) {
-    const auto ended = each->wait();
-    CHECK(ended.code == 0);
-    CHECK(count(ended.out, "sum is " + std::to_string(4 * steps * 300) + "\n") >= 2);
-    CHECK_FALSE(contains(ended.err, "ending the workers"));
-  }
+  expect_all_added({first.get(), second.get()}, steps);
   end_daemon(*daemon);
   site.expect_nothing_left();
 }

@@ -88,14 +88,10 @@ void CoordinatorHost::begin(const Records& before, bool stands_by) {
   if (before.empty()) logs_ = {};
   stores_.begin(scenario.daemon ? std::nullopt : std::optional(job_id(0)),
                 scenario.daemon ? &logs_ : nullptr);
-  nodes_seen_.clear();
+  nodes_seen_.clear(), nodes_.clear(), strangers_.clear();
   told_done_ = false;
-  local_link_.reset();
-  nodes_.clear();
-  strangers_.clear();
-  armed_.reset();
+  local_link_.reset(), armed_.reset(), leads_until_.reset();
   records_ = before;
-  leads_until_.reset();
   if (stands_by) return;
   const bool is_led = hooks_.is_led && hooks_.is_led();
   universe_.judge.coordinator_begins(

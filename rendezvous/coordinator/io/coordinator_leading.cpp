@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A coordinator that is one of several daemons: what it has of jobs while another one leads, and how
-// it goes on with that, or leaves its own.
+// A coordinator that is one of several daemons: what it has of jobs while another one leads, and
+// how it goes on with that, or leaves its own.
 
 #include <asio/post.hpp>
 #include <utility>
@@ -34,8 +34,9 @@ void CoordinatorServer::speak_until(std::optional<TimePoint> until) {
   speaks_until_ = until;
   if (!has_kept_quiet_ || !may_speak()) return;
   has_kept_quiet_ = false;
-  const std::string reason = "it has not been told everything: this cpprund did not know for a "
-                             "moment that it leads";
+  const std::string reason =
+      "it has not been told everything: this cpprund did not know for a "
+      "moment that it leads";
   const auto channels = channels_;
   for (const auto& [link, channel] : channels) channel->hang_up(reason);
 }
@@ -81,7 +82,8 @@ std::map<std::string, std::string> CoordinatorServer::follow(const Coordinator::
 void CoordinatorServer::keep_as_replica(const std::string& job) {
   const Job* const its = coordinator_.machine().find(job);
   const bool has_store = its->terms().store_is_local && !its->has_lost_its_store() &&
-                         its->round().phase() != Round::Phase::gathering && job_ports_.contains(job);
+                         its->round().phase() != Round::Phase::gathering &&
+                         job_ports_.contains(job);
   if (!has_store) return;
   auto replica = std::make_unique<Replica>();
   replica->round = its->round().number();
@@ -157,8 +159,7 @@ void CoordinatorServer::recover_with_replica(JobRecord record) {
                          found->second->round == record.round &&
                          (found->second->replay == nullptr || found->second->replay->is_whole());
   if (!has_store) end_replica(job);
-  const LinkId first{last_link_.value + 1};
-  last_link_.value += record.nodes.size();
+  const LinkId first = links_before(record);
   tell(Coordinator::Recovered{std::move(record), first, has_store});
 }
 

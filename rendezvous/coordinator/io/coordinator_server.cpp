@@ -109,17 +109,22 @@ const RestartState& CoordinatorServer::restart_state() const {
 }
 
 void CoordinatorServer::recover(JobRecord record, std::optional<std::string> store_log) {
-  const LinkId first{last_link_.value + 1};
-  // Each of its nodes has a number until it is back on a link of its own, which is a later one.
-  last_link_.value += record.nodes.size();
+  const LinkId first = links_before(record);
   const bool has_store = store_log.has_value();
   if (has_store) logs_before_[record.job()] = *std::move(store_log);
   tell(Coordinator::Recovered{std::move(record), first, has_store});
 }
 
+// Each of its nodes has a number until it is back on a link of its own. That is a later one, even
+// where it is here already.
+LinkId CoordinatorServer::links_before(const JobRecord& record) {
+  const LinkId first{last_link_before_.value + 1};
+  last_link_before_.value += record.nodes.size();
+  return first;
+}
+
 void CoordinatorServer::succeed(JobRecord record) {
-  const LinkId first{last_link_.value + 1};
-  last_link_.value += record.nodes.size();
+  const LinkId first = links_before(record);
   tell(Coordinator::Succession{std::move(record), first});
 }
 

@@ -128,8 +128,8 @@ class CoordinatorServer {
   void change_members(std::vector<std::string> places) {
     tell(Coordinator::MembersChanged{std::move(places)});
   }
-  // It does not, or no more. What there is of its jobs is left as it is, and comes back: the records
-  // here, the stores of rounds that run as replicas.
+  // It does not, or no more. What there is of its jobs is left as it is, and comes back: the
+  // records here, the stores of rounds that run as replicas.
   std::map<std::string, std::string> follow(const Coordinator::Follows& follows);
   // From then on nobody is told anything; nothing: without an end. Where that has come and goes on
   // after all, whoever has missed something asks anew.
@@ -142,8 +142,8 @@ class CoordinatorServer {
   // The same of a job that is recovered: with the replica of its store, where that is whole and of
   // that round.
   void recover_with_replica(JobRecord record);
-  // What the one that leads writes down of a job's store. An error: it leads nowhere, and what there
-  // was of it is gone.
+  // What the one that leads writes down of a job's store. An error: it leads nowhere, and what
+  // there was of it is gone.
   Result<void> begin_replica(const std::string& job, RoundNumber round);
   Result<void> add_to_replica(const std::string& job, std::string_view bytes);
   void replica_is_whole(const std::string& job);
@@ -198,6 +198,7 @@ class CoordinatorServer {
     bool is_whole = false;
   };
 
+  LinkId links_before(const JobRecord& record);
   bool may_speak();
   void adopt_follower(LinkId link, const link::Follow& follow, const PeerAddress& peer,
                       const std::string& owner);
@@ -261,7 +262,8 @@ class CoordinatorServer {
   std::optional<TimePoint> speaks_until_;
   bool has_kept_quiet_ = false;  // something was not told since then
   HeldWords held_;
-  LinkId last_link_{};
+  LinkId last_link_before_{};                 // of nodes whose links another coordinator has had
+  LinkId last_link_{std::uint64_t{1} << 32};  // here: all of them are later
   std::optional<LinkId> local_link_;
   std::uint64_t last_ticket_ = 0;         // of an order
   std::optional<OrderOutcome> answered_;  // that order

@@ -11,6 +11,7 @@
 
 #include "proto/machine.h"
 #include "proto/standby_bounds.h"
+#include "rendezvous/daemon/member_name.h"
 #include "rendezvous/daemon/place.h"
 #include "rendezvous/io/boot_clock.h"
 #include "rendezvous/io/random_bytes.h"
@@ -44,42 +45,41 @@ DaemonSet::DaemonSet(asio::io_context& context, CoordinatorServer& server, Daemo
     : context_(context),
       server_(server),
       options_(std::move(options)),
+      memory_(options_.memory),
       callbacks_(std::move(callbacks)),
-      standbys_(context, {.say = callbacks_.say,
-                          .logs = &server.logs(),
-                          .records = [this] { return server_.records(); },
-                          .wait_for =
-                              [this](std::uint64_t place) {
-                                server_.wait_for(Keeping::standby, place);
-                              },
-                          .kept =
-                              [this](std::uint64_t through) {
-                                server_.kept(Keeping::standby, through);
-                                go_on_with_hand_over();
-                              },
-                          .make_known = [this](const auto& names) { make_known(names); },
-                          .changed = [this](const auto& places) { tell_places(places); }}),
-      follower_(context,
-                {.say = callbacks_.say,
-                 .security = callbacks_.security,
-                 .begin_replica = [this](const auto& job, auto round) {
-                   return server_.begin_replica(job, round);
-                 },
-                 .add_to_replica = [this](const auto& job, auto bytes) {
-                   return server_.add_to_replica(job, bytes);
-                 },
-                 .replica_is_whole = [this](const auto& job) { server_.replica_is_whole(job); },
-                 .end_replica = [this](const auto& job) { server_.end_replica(job); },
-                 .end_replicas = [this] { server_.end_replicas(); },
-                 .heard = [this](const link::Leads& leads) { heard_leader(leads); },
-                 .caught_up = [this] { caught_up(); },
-                 .take_over = [this](std::uint64_t epoch) { take_over(epoch); },
-                 .lost =
-                     [this](const std::string& reason) {
-                       callbacks_.say(LogLevel::warning,
-                                      fmt::format("the link to \"{}\", which leads, is lost: {}",
-                                                  leader_, reason));
-                     }}),
+      standbys_(
+          context,
+          {.say = callbacks_.say,
+           .logs = &server.logs(),
+           .records = [this] { return server_.records(); },
+           .wait_for = [this](std::uint64_t place) { server_.wait_for(Keeping::standby, place); },
+           .kept =
+               [this](std::uint64_t through) {
+                 server_.kept(Keeping::standby, through);
+                 go_on_with_hand_over();
+               },
+           .make_known = [this](const auto& names) { make_known(names); },
+           .changed = [this](const auto& places) { tell_places(places); }}),
+      follower_(
+          context,
+          {.say = callbacks_.say,
+           .security = callbacks_.security,
+           .begin_replica = [this](const auto& job,
+                                   auto round) { return server_.begin_replica(job, round); },
+           .add_to_replica = [this](const auto& job,
+                                    auto bytes) { return server_.add_to_replica(job, bytes); },
+           .replica_is_whole = [this](const auto& job) { server_.replica_is_whole(job); },
+           .end_replica = [this](const auto& job) { server_.end_replica(job); },
+           .end_replicas = [this] { server_.end_replicas(); },
+           .heard = [this](const link::Leads& leads) { heard_leader(leads); },
+           .caught_up = [this] { caught_up(); },
+           .take_over = [this](std::uint64_t epoch) { take_over(epoch); },
+           .lost =
+               [this](const std::string& reason) {
+                 callbacks_.say(LogLevel::warning,
+                                fmt::format("the link to \"{}\", which leads, is lost: {}",
+                                            called(leader_), reason));
+               }}),
       timer_(context) {}
 
 DaemonSet::~DaemonSet() = default;
@@ -107,11 +107,12 @@ Result<void> DaemonSet::start_contest() {
                          .card = options_.place,
                          .keys = *std::move(keys),
                          .endpoints = options_.etcd->endpoints,
+                         .memory = memory_,
                          .seed = random_word()};
   if (const auto why = impossible(options)) return failure("--etcd: " + *why);
-  contest_ = std::make_unique<ContestHost>(context_, std::move(options), *options_.etcd,
-                                           *std::move(tls),
-                                           [this](const contest::Action& action) { hear(action); });
+  contest_ =
+      std::make_unique<ContestHost>(context_, std::move(options), *options_.etcd, *std::move(tls),
+                                    [this](const contest::Action& action) { hear(action); });
   contest_->start();
   contest_->tell(contest::Enter{});
   return {};
@@ -134,96 +135,8 @@ link::Leads DaemonSet::own_leads() const {
           .epoch = epoch_};
 }
 
-// --- what etcd says ------------------------------------------------------------------------------
-
-void DaemonSet::hear(const contest::Action& action) {
-  const auto say = [this](LogLevel level, const std::string& sentence) {
-    callbacks_.say(level, sentence);
-  };
-  const auto trouble = [&](const std::string& reason) {
-    trouble_ = reason;
-    say(LogLevel::warning, "etcd: " + reason);
-    // Nobody waits for what cannot be written now: that it is not is known (`trouble`).
-    server_.kept(Keeping::etcd, last_number_);
-  };
-  const auto no_trouble = [&](const char* sentence) {
-    trouble_.clear();
-    say(LogLevel::info, sentence);
-  };
-  std::visit(
-      Overloaded{
-          [](const contest::Ask&) {},  // the host's own
-          [this](const contest::LeaderIs& leader) { on(leader); },
-          [this](const contest::NobodyLeads&) {
-            if (is_resigning_) return pass_on();
-            if (!leads_ && !expects_lead_) (void)server_.follow({"nobody leads at the moment"});
-          },
-          [this](const contest::Found& found) { found_ = found; },
-          [this](const contest::Leads& leads) {
-            server_.speak_until(leads.until);
-            lead(static_cast<std::uint64_t>(leads.epoch));
-          },
-          [this](const contest::Renewed& renewed) { server_.speak_until(renewed.until); },
-          [this](const contest::Deposed& deposed) {
-            // The other one comes first, as soon as that is in etcd.
-            is_resigning_ = deposed.is_orderly && heir_is_told_;
-            if (!is_resigning_) stop_leading(deposed.reason);
-          },
-          [this](const contest::Written& written) { heard_written(written.through); },
-          [&](const contest::NotWritten& refused) {
-            trouble(refused.reason);
-            published_.erase(refused.number);
-          },
-          [this](const contest::Withdrawn&) {
-            if (is_resigning_) pass_on();
-            if (left_) left();
-          },
-          [&](const contest::Unreachable& it) { trouble(it.reason); },
-          [&](const contest::Reachable&) { no_trouble("etcd answers again"); },
-          [&](const contest::Unwritable& it) { trouble(it.reason); },
-          [&](const contest::Writable&) { no_trouble("etcd takes changes again"); },
-          [&](const contest::Barred& it) {
-            trouble(it.reason);
-            if (!leads_) (void)server_.follow({it.reason});
-          },
-          [&](const contest::Unbarred&) { no_trouble("etcd is what it was"); },
-          [](const contest::ClusterIs&) {},
-          [&](const contest::Said& it) { say(LogLevel::info, "etcd: " + it.text); },
-      },
-      action);
-}
-
-void DaemonSet::on(const contest::LeaderIs& leader) {
-  epoch_max_ = std::max(epoch_max_, static_cast<std::uint64_t>(leader.epoch));
-  if (is_resigning_) pass_on();
-  expects_lead_ = false;
-  if (leader.name == options_.name) {
-    (void)server_.follow({"the lease that it had in an earlier life has not ended yet"});
-    return;
-  }
-  follow_place(leader.name, leader.card, static_cast<std::uint64_t>(leader.epoch));
-}
-
-void DaemonSet::heard_written(std::uint64_t through) {
-  server_.kept(Keeping::etcd, through);
-  while (!published_.empty() && published_.begin()->first <= through) {
-    const auto names = published_.extract(published_.begin()).mapped();
-    standbys_.known(names);
-  }
-}
-
-void DaemonSet::make_known(const std::vector<std::string>& names) {
-  if (!contest_) {
-    asio::post(context_, [this, names, alive = std::weak_ptr(alive_)] {
-      if (!alive.expired()) standbys_.known(names);
-    });
-    return;
-  }
-  std::vector<std::string> others = names;
-  std::erase(others, options_.name);
-  published_[++last_number_] = names;
-  contest_->tell(contest::Publish{std::move(others), last_number_});
-}
+// --- what is kept
+// ---------------------------------------------------------------------------------
 
 std::uint64_t DaemonSet::keep(const std::string& job, const std::string& record) {
   if (!leads_ || is_resigning_) return 0;
@@ -248,7 +161,7 @@ void DaemonSet::lead(std::uint64_t epoch) {
   leader_ = options_.name;
   leader_place_ = options_.place;
   server_.lead({epoch, {options_.place}, patience()});
-  recover_all();
+  const bool has_all = recover_all();
   follower_.leave();
   follower_.release();
   own_records_.clear();
@@ -256,23 +169,25 @@ void DaemonSet::lead(std::uint64_t epoch) {
   expects_lead_ = false;
   standbys_.begin(own_leads());
   server_.let_in();
+  // Else as soon as it is written.
+  if (has_all) keep_self(true);
 }
 
 // Whoever has followed until the end knows everything, and so does whoever has led last. If neither
-// is here, etcd has the records; what the stores held is lost.
-void DaemonSet::recover_all() {
+// is here, etcd has the records; what the stores held is lost. Whether its folder has it all.
+bool DaemonSet::recover_all() {
   const bool is_synced = !contest_ || found_.synced.empty() || has(found_.synced, options_.name);
   if (is_synced && follower_.is_whole()) return recover(follower_.records(), "its standby's copy");
   if (is_synced && has_led_) return recover(own_records_, "what it had when it led last");
   server_.end_replicas();
-  if (is_synced && callbacks_.recover_own()) return;
+  if (is_synced && callbacks_.recover_own()) return true;
   callbacks_.forget_own();
   std::map<std::string, std::string> records;
   for (const contest::Record& each : found_.records) records[each.name] = each.record;
-  recover(records, "etcd's records, without the stores");
+  return recover(records, "etcd's records, without the stores");
 }
 
-void DaemonSet::recover(const std::map<std::string, std::string>& records, const char* source) {
+bool DaemonSet::recover(const std::map<std::string, std::string>& records, const char* source) {
   std::size_t count = 0;
   for (const auto& [job, bytes] : records) {
     auto record = read_job_record(bytes, moment());
@@ -290,9 +205,10 @@ void DaemonSet::recover(const std::map<std::string, std::string>& records, const
   for (const contest::Record& each : found_.records) {
     if (!records.contains(each.name)) forget(each.name);
   }
-  if (count == 0) return;
-  callbacks_.say(LogLevel::info, fmt::format("goes on with {} job{}: {}", count,
-                                             count == 1 ? "" : "s", source));
+  if (count == 0) return true;
+  callbacks_.say(LogLevel::info,
+                 fmt::format("goes on with {} job{}: {}", count, count == 1 ? "" : "s", source));
+  return false;
 }
 
 void DaemonSet::stop_leading(const std::string& reason) {
@@ -306,6 +222,8 @@ void DaemonSet::stop_leading(const std::string& reason) {
   leader_.clear();
   leader_place_.clear();
   heir_.clear();
+  heir_place_.clear();
+  heir_is_told_ = false;
 }
 
 void DaemonSet::surpassed(std::uint64_t epoch) {
@@ -333,9 +251,10 @@ void DaemonSet::adopt(const std::shared_ptr<LinkChannel>& channel, const link::F
                       const PeerAddress& peer, const std::string& owner) {
   std::string reason;
   if (!callbacks_.sees_all(owner)) {
-    reason = fmt::format("it holds a secret of \"{}\", who may not have everybody's jobs: whoever "
-                         "stands by needs the one of \"{}\", or of the one owner there is",
-                         owner, admin_name);
+    reason = fmt::format(
+        "it holds a secret of \"{}\", who may not have everybody's jobs: whoever "
+        "stands by needs the one of \"{}\", or of the one owner there is",
+        owner, admin_name);
   } else if (!leads_) {
     channel->send(link::NotLeading{.reason = "this cpprund does not lead",
                                    .address = host_of(leader_place_),
@@ -357,15 +276,14 @@ void DaemonSet::follow_place(const std::string& name, const std::string& place,
   leader_place_ = place;
   const auto parsed = parse_place(place);
   if (!parsed) {
-    callbacks_.say(LogLevel::error, fmt::format("the place of the cpprund that leads {}",
-                                                parsed.error().reason));
+    callbacks_.say(LogLevel::error,
+                   fmt::format("the place of the cpprund that leads {}", parsed.error().reason));
     return;
   }
-  stop_leading(fmt::format("\"{}\" leads in epoch {}", name, epoch));
-  (void)server_.follow(
-      {name.empty() ? fmt::format("the one at {} leads", place)
-                    : fmt::format("\"{}\" leads", name),
-       parsed->host, parsed->port});
+  stop_leading(fmt::format("\"{}\" leads in epoch {}", called(name), epoch));
+  (void)server_.follow({name.empty() ? fmt::format("the one at {} leads", place)
+                                     : fmt::format("\"{}\" leads", called(name)),
+                        parsed->host, parsed->port});
   follower_.follow(parsed->host, parsed->port, own_follow());
 }
 
@@ -377,120 +295,17 @@ void DaemonSet::heard_leader(const link::Leads& leads) {
   own_records_.clear();
   has_led_ = false;
   callbacks_.forget_own();
+  keep_self(false);
+}
+
+void DaemonSet::keep_self(bool has_all) {
+  if (contest_) callbacks_.keep_self(memory_, has_all);
 }
 
 void DaemonSet::caught_up() {
   callbacks_.say(LogLevel::info, fmt::format("stands by for \"{}\" (epoch {}), with {} job{}",
-                                             leader_, epoch_, follower_.records().size(),
+                                             called(leader_), epoch_, follower_.records().size(),
                                              follower_.records().size() == 1 ? "" : "s"));
-}
-
-// --- the lead is handed over ---------------------------------------------------------------------
-
-Result<std::string> DaemonSet::hand_over() {
-  if (!leads_) return failure("this cpprund does not lead");
-  if (!heir_.empty()) return failure(fmt::format("it is just being handed over to \"{}\"", heir_));
-  std::string heir;
-  for (const Standbys::Seen& each : standbys_.seen()) {
-    if (!each.is_in_sync || !heir.empty()) continue;
-    heir = each.name;
-    heir_place_ = each.place;
-  }
-  if (heir.empty()) return failure("nobody stands by for it that has everything");
-  heir_ = heir;
-  heir_is_told_ = false;
-  callbacks_.say(LogLevel::info, fmt::format("hands over to \"{}\"", heir_));
-  // From here on nobody hears anything, so that the other one has everything in a moment.
-  muted_until_ = server_.speaks_until();
-  server_.speak_until(boot_now());
-  timer_.expires_after(bounds::hand_over_patience);
-  timer_.async_wait([this, alive = std::weak_ptr(alive_)](const asio::error_code& error) {
-    if (!error && !alive.expired()) give_up_hand_over();
-  });
-  go_on_with_hand_over();
-  return fmt::format("hands over to \"{}\" at {}", heir_, heir_place_);
-}
-
-void DaemonSet::go_on_with_hand_over() {
-  if (heir_.empty() || heir_is_told_ || !leads_ || !standbys_.is_ready(heir_)) return;
-  heir_is_told_ = true;
-  if (contest_) return contest_->tell(contest::HandOver{heir_});
-  asio::post(context_, [this, alive = std::weak_ptr(alive_)] {
-    if (!alive.expired() && leads_) pass_on();
-  });
-}
-
-void DaemonSet::pass_on() {
-  is_resigning_ = false;
-  timer_.cancel();
-  const std::string heir = heir_;
-  const std::string place = heir_place_;
-  standbys_.hand_over(heir);
-  stop_leading(fmt::format("it has handed over to \"{}\"", heir));
-  if (contest_) {
-    if (left_) withdraw();
-    return;
-  }
-  callbacks_.forget_own();
-  follow_place(heir, place, 0);
-  if (left_) left();
-}
-
-// The other one has not said that it has everything: this one goes on as if nothing had been.
-void DaemonSet::give_up_hand_over() {
-  if (heir_.empty() || !leads_) return;
-  if (is_resigning_) return pass_on();
-  if (left_) return withdraw();
-  if (heir_is_told_) return;
-  callbacks_.say(LogLevel::warning,
-                 fmt::format("\"{}\" does not say that it has everything: this one leads on",
-                             std::exchange(heir_, {})));
-  heir_place_.clear();
-  server_.speak_until(muted_until_);
-}
-
-// From the one that has led until now.
-void DaemonSet::take_over(std::uint64_t epoch) {
-  callbacks_.say(LogLevel::info, fmt::format("\"{}\" hands over", leader_));
-  if (!contest_) return lead(epoch + 1);
-  expects_lead_ = true;
-  (void)server_.follow({.reason = "this cpprund is about to lead", .is_about_to_lead = true});
-  timer_.expires_after(bounds::hand_over_patience);
-  timer_.async_wait([this, alive = std::weak_ptr(alive_)](const asio::error_code& error) {
-    if (error || alive.expired() || leads_ || !std::exchange(expects_lead_, false)) return;
-    (void)server_.follow({"nobody leads at the moment"});
-  });
-  contest_->tell(contest::Attend{});
-}
-
-void DaemonSet::leave(std::function<void()> done) {
-  left_ = std::move(done);
-  const bool hands_over = leads_ && (!heir_.empty() || hand_over().has_value());
-  if (!hands_over) withdraw();
-}
-
-void DaemonSet::withdraw() {
-  if (!contest_) return left();
-  timer_.expires_after(bounds::hand_over_patience);
-  timer_.async_wait([this, alive = std::weak_ptr(alive_)](const asio::error_code& error) {
-    if (!error && !alive.expired() && left_) left();
-  });
-  contest_->tell(contest::Withdraw{});
-}
-
-// Whoever was told where to ask hears it before this process ends.
-void DaemonSet::left() {
-  constexpr auto glance = std::chrono::milliseconds(5);
-  constexpr int glances_max = 100;
-  timer_.cancel();
-  if (leads_ || server_.link_count() == 0 || ++glances_ > glances_max) {
-    asio::post(context_, std::exchange(left_, nullptr));
-    return;
-  }
-  timer_.expires_after(glance);
-  timer_.async_wait([this, alive = std::weak_ptr(alive_)](const asio::error_code& error) {
-    if (!error && !alive.expired()) left();
-  });
 }
 
 // --- for whoever looks ---------------------------------------------------------------------------
@@ -498,7 +313,7 @@ void DaemonSet::left() {
 DaemonSet::Seen DaemonSet::seen() const {
   return {.leads = leads_,
           .epoch = epoch_,
-          .leader = leader_,
+          .leader = std::string(called(leader_)),
           .leader_place = leader_place_,
           .standbys = standbys_.seen(),
           .is_in_sync = !leads_ && follower_.is_whole(),

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// One of several cppruns, of which one leads: brings together who leads, as etcd has it (Contest) or
-// as it was agreed (--standby-of), the coordinator, whoever stands by for it, and what it has of
+// One of several cppruns, of which one leads: brings together who leads, as etcd has it (Contest)
+// or as it was agreed (--standby-of), the coordinator, whoever stands by for it, and what it has of
 // another one's jobs while it stands by itself.
 //
 //   follows ──► it wins, or is handed the lead ──► leads, with what it has of all jobs
@@ -27,17 +27,19 @@
 #include "rendezvous/daemon/io/standbys.h"
 #include "rendezvous/daemon/owners.h"
 #include "rendezvous/etcd/contest_events.h"
+#include "rendezvous/etcd/contest_view.h"
 #include "rendezvous/etcd/io/contest_host.h"
 #include "rendezvous/io/machine_timer.h"
 
 namespace cpprun {
 
 struct DaemonSetOptions {
-  std::string name;         // of this one, among them
-  std::string cluster;      // of them all
-  std::string place;        // where others and agents meet it: "10.0.0.1:29400"
-  std::string version;      // for people
+  std::string name;     // of this one, among them: member_name()
+  std::string cluster;  // of them all
+  std::string place;    // where others and agents meet it: "10.0.0.1:29400"
+  std::string version;  // for people
   std::optional<EtcdAccess> etcd = {};
+  ContestMemory memory = {};    // what it knows of etcd from before
   std::string standby_of = {};  // "10.0.0.1:29400"; empty: of nobody
 };
 
@@ -52,6 +54,8 @@ class DaemonSet {
     std::function<bool()> recover_own;
     // What was left of jobs is of no use: another one has led.
     std::function<void()> forget_own;
+    // For its next life: what it knows of etcd, and whether its folder has everything.
+    std::function<void(const ContestMemory& memory, bool has_all)> keep_self;
   };
   DaemonSet(asio::io_context& context, CoordinatorServer& server, DaemonSetOptions options,
             Callbacks callbacks);
@@ -80,11 +84,11 @@ class DaemonSet {
   struct Seen {
     bool leads = false;
     std::uint64_t epoch = 0;
-    std::string leader;        // its name; empty: nobody leads, as far as is known
-    std::string leader_place;  // where that one is met
+    std::string leader;                         // its name; empty: nobody leads, as far as is known
+    std::string leader_place;                   // where that one is met
     std::vector<Standbys::Seen> standbys = {};  // of this one, where it leads
-    bool is_in_sync = false;   // it stands by, and would lead
-    std::string trouble = {};  // with etcd, in words
+    bool is_in_sync = false;                    // it stands by, and would lead
+    std::string trouble = {};                   // with etcd, in words
   };
   Seen seen() const;
 
@@ -95,11 +99,12 @@ class DaemonSet {
   Duration patience() const;
   void hear(const contest::Action& action);
   void on(const contest::LeaderIs& leader);
+  void keep_self(bool has_all);
   void heard_written(std::uint64_t through);
   void make_known(const std::vector<std::string>& names);
   void lead(std::uint64_t epoch);
-  void recover_all();
-  void recover(const std::map<std::string, std::string>& records, const char* source);
+  bool recover_all();
+  bool recover(const std::map<std::string, std::string>& records, const char* source);
   void stop_leading(const std::string& reason);
   void tell_places(const std::vector<std::string>& standbys);
   void follow_place(const std::string& name, const std::string& place, std::uint64_t epoch);
@@ -115,6 +120,7 @@ class DaemonSet {
   asio::io_context& context_;
   CoordinatorServer& server_;
   const DaemonSetOptions options_;
+  ContestMemory memory_;
   const Callbacks callbacks_;
   Standbys standbys_;
   Follower follower_;

@@ -35,17 +35,17 @@ void Follower::follow(const std::string& host, int port, const link::Follow& own
   port_ = port;
   auto secure = callbacks_.security();
   if (!secure) {
-    callbacks_.say(LogLevel::error, "cannot follow the cpprund that leads: " + secure.error().reason);
+    callbacks_.say(LogLevel::error,
+                   "cannot follow the cpprund that leads: " + secure.error().reason);
     return;
   }
   client_ = std::make_unique<LinkClient>(
       context_, host, port,
-      LinkClient::Callbacks{
-          .up = [this](const std::string&) { came_up(); },
-          .message = [this](const link::Message& message) { hear(message); },
-          .streams = [this](std::string_view frame) { return hear_frame(frame); },
-          .room = {},
-          .down = [this](const std::string& reason) { went_down(reason); }},
+      LinkClient::Callbacks{.up = [this](const std::string&) { came_up(); },
+                            .message = [this](const link::Message& message) { hear(message); },
+                            .streams = [this](std::string_view frame) { return hear_frame(frame); },
+                            .room = {},
+                            .down = [this](const std::string& reason) { went_down(reason); }},
       *std::move(secure));
   told_.clear();
   dial();
@@ -78,9 +78,8 @@ void Follower::went_down(const std::string& reason) {
   is_up_ = false;
   dial_at_ = Clock::now() + dial_pause;
   if (told_ != reason) {
-    callbacks_.say(LogLevel::info,
-                   fmt::format("no word from the cpprund at {}:{}, which leads: {}", host_, port_,
-                               reason));
+    callbacks_.say(LogLevel::info, fmt::format("no word from the cpprund at {}:{}, which leads: {}",
+                                               host_, port_, reason));
   }
   told_ = reason;
   if (was_heard) callbacks_.lost(reason);
@@ -122,8 +121,8 @@ void Follower::hear(const link::Message& message) {
 // What it had was of another time.
 void Follower::begin_anew(const link::Leads& leads) {
   const auto refuse = [this](const std::string& reason) {
-    callbacks_.say(LogLevel::warning, fmt::format("the cpprund at {}:{} is not followed: {}", host_,
-                                                  port_, reason));
+    callbacks_.say(LogLevel::warning,
+                   fmt::format("the cpprund at {}:{} is not followed: {}", host_, port_, reason));
     client_->hang_up();
     went_down(reason);
   };
@@ -174,9 +173,10 @@ Result<void> Follower::take(const link::StandbyRecord& record) {
   const std::string job(record.job);
   const auto or_renew = [&](const Result<void>& done) {
     if (done) return;
-    callbacks_.say(LogLevel::warning,
-                   fmt::format("job \"{}\": its store cannot be followed, and is asked for anew: {}",
-                               job, done.error().reason));
+    callbacks_.say(
+        LogLevel::warning,
+        fmt::format("job \"{}\": its store cannot be followed, and is asked for anew: {}", job,
+                    done.error().reason));
     client_->send_bytes(link::standby_frame({.kind = Kind::renew, .job = job}));
   };
   switch (record.kind) {

@@ -62,9 +62,7 @@ bool LogFolder::go_on_log(const std::string& job) {
   const auto found = found_.extract(job);
   if (found.empty()) return false;
   Log& log = logs_[job];
-  log = {.generation = found.mapped().generation,
-         .bytes = found.mapped().size,
-         .is_whole = true};
+  log = {.generation = found.mapped().generation, .bytes = found.mapped().size, .is_whole = true};
   put(LogOrder::again, job, log, std::to_string(found.mapped().size));
   if (log.is_broken) return false;
   callbacks_.wait_for(folder_.last_log_ticket());

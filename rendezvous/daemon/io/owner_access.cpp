@@ -46,9 +46,10 @@ bool OwnerAccess::sees_all(const std::string& owner) const {
 Result<std::shared_ptr<SecureContext>> OwnerAccess::for_dialing() const {
   if (holders_.empty()) return std::shared_ptr<SecureContext>();
   if (dialing_ == nullptr) {
-    return failure(fmt::format("nobody of --secrets may have everybody's jobs: put a secret called "
-                               "\"{}\" there",
-                               admin_name));
+    return failure(
+        fmt::format("nobody of --secrets may have everybody's jobs: put a secret called "
+                    "\"{}\" there",
+                    admin_name));
   }
   return dialing_->for_dialing();
 }

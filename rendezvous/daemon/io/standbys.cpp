@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "proto/standby_bounds.h"
+#include "rendezvous/daemon/member_name.h"
 
 namespace cpprun {
 
@@ -26,17 +27,16 @@ class Standbys::Standby : public LogKeeper {
       : all_(all), channel_(std::move(channel)), follow_(follow), heard_(Clock::now()) {}
 
   void begin() {
-    channel_->listen(
-        {.message =
-             [this](const link::Message& message) {
-               heard_ = Clock::now();
-               if (const auto* const beat = std::get_if<link::Heartbeat>(&message)) {
-                 channel_->send(*beat);
-               }
-             },
-         .streams = [this](std::string_view frame) { return hear(frame); },
-         .room = [this] { write(); },
-         .closed = [this](const std::string& reason) { all_.ended(*this, reason); }});
+    channel_->listen({.message =
+                          [this](const link::Message& message) {
+                            heard_ = Clock::now();
+                            if (const auto* const beat = std::get_if<link::Heartbeat>(&message)) {
+                              channel_->send(*beat);
+                            }
+                          },
+                      .streams = [this](std::string_view frame) { return hear(frame); },
+                      .room = [this] { write(); },
+                      .closed = [this](const std::string& reason) { all_.ended(*this, reason); }});
     channel_->send(all_.own_);
     for (const auto& [job, record] : all_.callbacks_.records()) keep(job, record);
     all_.callbacks_.logs->attach(*this);
@@ -177,36 +177,39 @@ void Standbys::end(const std::string& reason) {
 void Standbys::adopt(const std::shared_ptr<LinkChannel>& channel, const link::Follow& follow) {
   const auto refuse = [&](const std::string& reason) {
     callbacks_.say(LogLevel::warning,
-                   fmt::format("the cpprund \"{}\" at {} is not taken as a standby: {}", follow.name,
-                               follow.address, reason));
+                   fmt::format("the cpprund \"{}\" at {} is not taken as a standby: {}",
+                               called(follow.name), follow.address, reason));
     channel->send(link::Refused{reason});
     channel->hang_up(reason);
   };
   if (!is_begun_) return refuse("this cpprund does not lead");
-  if (follow.name == own_.name) {
+  if (called(follow.name) == called(own_.name)) {
     return refuse(fmt::format("this one is called \"{}\" as well: give each its own --name",
-                              follow.name));
+                              called(follow.name)));
   }
   if (follow.cluster != own_.cluster) {
-    return refuse(fmt::format("it is of the cluster \"{}\", and this one of \"{}\": all of a "
-                              "cluster name the same etcd and the same --cluster",
-                              follow.cluster, own_.cluster));
+    return refuse(
+        fmt::format("it is of the cluster \"{}\", and this one of \"{}\": all of a "
+                    "cluster name the same etcd and the same --cluster",
+                    follow.cluster, own_.cluster));
   }
   if ((follow.features & link::standby_features) != link::standby_features) {
-    return refuse(fmt::format("cpprund {} cannot keep what cpprund {} has to be kept: upgrade it "
-                              "first, then this one",
-                              follow.version, own_.version));
+    return refuse(
+        fmt::format("cpprund {} cannot keep what cpprund {} has to be kept: upgrade it "
+                    "first, then this one",
+                    follow.version, own_.version));
   }
-  if (standbys_.size() + 1 >= bounds::members_max && !standbys_.contains(follow.name)) {
-    return refuse(fmt::format("there are {} cppruns already, the limit", bounds::members_max));
-  }
-  if (const auto before = standbys_.find(follow.name); before != standbys_.end()) {
+  const auto before = std::ranges::find_if(
+      standbys_, [&](const auto& each) { return called(each.first) == called(follow.name); });
+  if (before != standbys_.end()) {
     ended(*before->second, "it has come anew");
+  } else if (standbys_.size() + 1 >= bounds::members_max) {
+    return refuse(fmt::format("there are {} cppruns already, the limit", bounds::members_max));
   }
   auto standby = std::make_unique<Standby>(*this, channel, follow);
   Standby& its = *(standbys_[follow.name] = std::move(standby));
   callbacks_.say(LogLevel::info, fmt::format("\"{}\" at {} is about to stand by (cpprund {})",
-                                             follow.name, follow.address, follow.version));
+                                             called(follow.name), follow.address, follow.version));
   its.begin();
   look_at_names();
 }
@@ -215,9 +218,11 @@ void Standbys::adopt(const std::shared_ptr<LinkChannel>& channel, const link::Fo
 void Standbys::ended(Standby& standby, const std::string& reason) {
   const auto found = standbys_.extract(standby.who().name);
   if (found.empty() || found.mapped().get() != &standby) return;
-  const bool was_in_sync = std::ranges::find(known_names_, standby.who().name) != known_names_.end();
-  callbacks_.say(was_in_sync ? LogLevel::warning : LogLevel::info,
-                 fmt::format("\"{}\" does not stand by any more: {}", standby.who().name, reason));
+  const bool was_in_sync =
+      std::ranges::find(known_names_, standby.who().name) != known_names_.end();
+  callbacks_.say(
+      was_in_sync ? LogLevel::warning : LogLevel::info,
+      fmt::format("\"{}\" does not stand by any more: {}", called(standby.who().name), reason));
   standby.leave(reason);
   asio::post(context_, [gone = std::shared_ptr<Standby>(std::move(found.mapped()))] {});
   look_at_names();
@@ -244,7 +249,7 @@ void Standbys::known(const std::vector<std::string>& names) {
     if (name == own_.name || std::ranges::find(known_names_, name) != known_names_.end()) continue;
     callbacks_.say(LogLevel::info, fmt::format("\"{}\" stands by: it would lead if this cpprund "
                                                "were lost",
-                                               name));
+                                               called(name)));
   }
   known_names_ = names;
   std::vector<std::string> places;
@@ -313,7 +318,8 @@ void Standbys::beat() {
     if (error || alive.expired() || !is_begun_) return;
     std::vector<Standby*> silent;
     for (const auto& [name, standby] : standbys_) {
-      if (Clock::now() - standby->heard() > bounds::standby_silence) silent.push_back(standby.get());
+      if (Clock::now() - standby->heard() > bounds::standby_silence)
+        silent.push_back(standby.get());
     }
     for (Standby* const each : silent) {
       ended(*each, fmt::format("it has said nothing for {} s",

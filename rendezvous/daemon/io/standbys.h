@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 // The cppruns that stand by for this one, which leads: each is told the records of all jobs and the
-// logs of their stores, and says how much of that it has. What nodes and workers are told waits until
-// all that are in sync have what it follows from. Who is in sync is for the owner to make known
-// before it counts, since one that is lost must not lead later with what it lacks.
+// logs of their stores, and says how much of that it has. What nodes and workers are told waits
+// until all that are in sync have what it follows from. Who is in sync is for the owner to make
+// known before it counts, since one that is lost must not lead later with what it lacks.
 
 #include <asio/io_context.hpp>
 #include <asio/steady_timer.hpp>
@@ -84,10 +84,10 @@ class Standbys {
   asio::steady_timer timer_;
   link::Leads own_;
   bool is_begun_ = false;
-  std::uint64_t place_ = 0;  // of the last that anybody was told
+  std::uint64_t place_ = 0;                                   // of the last that anybody was told
   std::map<std::string, std::unique_ptr<Standby>> standbys_;  // by name
-  std::vector<std::string> asked_names_;  // that are to be known
-  std::vector<std::string> known_names_;  // that are, for all anybody knows
+  std::vector<std::string> asked_names_;                      // that are to be known
+  std::vector<std::string> known_names_;                      // that are, for all anybody knows
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
 };
 

@@ -20,6 +20,9 @@ Moment moment() {
       .wall = std::chrono::time_point_cast<WallTime::duration>(std::chrono::system_clock::now())};
 }
 
+// Beside the jobs, none of which is called so.
+constexpr const char* self_name = "\n";
+
 }  // namespace
 
 Result<void> StateRecovery::open(asio::io_context& context, SideProcesses& side,
@@ -40,6 +43,16 @@ Result<void> StateRecovery::load(CoordinatorServer& server) {
   keep_from(server);
   std::set<std::string> jobs;
   for (auto& [number, bytes, log] : folder_->take_found()) {
+    if (is_self_record(bytes)) {
+      auto self = read_self_record(bytes);
+      if (!self) {
+        folder_->set_aside(number, self.error().reason);
+        continue;
+      }
+      self_ = *std::move(self);
+      folder_->adopt(number, self_name);
+      continue;
+    }
     auto record = read_job_record(bytes, moment());
     if (!record && record.error().reason.starts_with("is of version ")) {
       return failure(fmt::format(
@@ -81,6 +94,15 @@ void StateRecovery::keep_from(CoordinatorServer& server) {
           .written = [&server](std::uint64_t through) { server.kept(Keeping::log, through); },
           .renew = [this, &server](const std::string& job) { server.logs().renew(*logs_, job); }});
   server.logs().attach(*logs_);
+}
+
+void StateRecovery::keep_self(SelfRecord record) {
+  if (!folder_) return;
+  record.boot = folder_->boot();
+  record.is_synced = is_synced_;
+  if (self_ == record) return;
+  folder_->keep(self_name, self_record_bytes(record));
+  self_ = std::move(record);
 }
 
 std::size_t StateRecovery::recover(CoordinatorServer& server) {

@@ -14,6 +14,7 @@
 #include "rendezvous/daemon/io/daemon_log.h"
 #include "rendezvous/daemon/io/log_folder.h"
 #include "rendezvous/daemon/io/state_folder.h"
+#include "rendezvous/daemon/self_record.h"
 #include "rendezvous/io/side_processes.h"
 
 namespace cpprun {
@@ -28,6 +29,10 @@ class StateRecovery {
   // After the server's port is open: what was left is looked at, and kept from here on is what the
   // server says. Fails where a later cpprund has written what is there.
   Result<void> load(CoordinatorServer& server);
+  // What one of several has left of itself; nothing: it has not, or nobody can read it.
+  const std::optional<SelfRecord>& found_self() const { return self_; }
+  // From now on that is what the next one finds, behind what was kept before.
+  void keep_self(SelfRecord record);
   // It goes on; how many jobs that are.
   std::size_t recover(CoordinatorServer& server);
   // It does not: another cpprund has led since, and its jobs are that one's.
@@ -52,6 +57,7 @@ class StateRecovery {
     std::optional<std::string> store_log;
     std::optional<StateFolder::FoundLog> log;
   };
+  std::optional<SelfRecord> self_;
   std::vector<Left> left_;  // by a predecessor, as long as nobody has gone on with it
 };
 

@@ -31,10 +31,12 @@
 #include "rendezvous/daemon/io/sandbox.h"
 #include "rendezvous/daemon/io/service_notifier.h"
 #include "rendezvous/daemon/io/state_recovery.h"
+#include "rendezvous/daemon/member_name.h"
 #include "rendezvous/daemon/notification.h"
 #include "rendezvous/daemon/place.h"
 #include "rendezvous/daemon/sandbox.h"
 #include "rendezvous/io/patient_writer.h"
+#include "rendezvous/io/random_bytes.h"
 #include "rendezvous/io/scribe.h"
 #include "rendezvous/io/side_processes.h"
 #include "rendezvous/io/socket_address.h"
@@ -215,19 +217,21 @@ CoordinatorOptions coordinator_options(const DaemonOptions& options) {
 
 // Which of several this one is, and how it is met.
 Result<DaemonSetOptions> options_of_set(const DaemonOptions& options, const Listening& listening,
-                                        SideProcesses& side) {
-  DaemonSetOptions set{.name = options.name.empty() ? own_host() : options.name,
-                       .cluster = options.cluster,
-                       .place = {},
-                       .version = std::string(version_text())};
-  const bool is_literal = options.host.find_first_not_of("0123456789.:abcdefABCDEF") ==
-                              std::string::npos &&
-                          options.host.find_first_of(".:") != std::string::npos &&
-                          options.host != "0.0.0.0" && options.host != "::";
+                                        SideProcesses& side, const SelfRecord& self) {
+  DaemonSetOptions set{
+      .name = member_name(options.name.empty() ? own_host() : options.name, self.life),
+      .cluster = options.cluster,
+      .place = {},
+      .version = std::string(version_text())};
+  const bool is_literal =
+      options.host.find_first_not_of("0123456789.:abcdefABCDEF") == std::string::npos &&
+      options.host.find_first_of(".:") != std::string::npos && options.host != "0.0.0.0" &&
+      options.host != "::";
   Place place{is_literal ? options.host : own_host(), listening.port};
   if (!options.advertised.empty()) place = *parse_place(options.advertised);  // it was looked at
   set.place = to_string(place);
   set.standby_of = options.standby_of;
+  set.memory = {self.cluster, static_cast<etcd::Revision>(self.epoch)};
   if (options.etcd.empty()) return set;
   EtcdAccess access{.endpoints = *parse_etcd_endpoints(options.etcd),
                     .user = options.etcd_user,
@@ -236,8 +240,8 @@ Result<DaemonSetOptions> options_of_set(const DaemonOptions& options, const List
                     .certificate_file = options.etcd_certificate_file,
                     .key_file = options.etcd_key_file};
   if (!options.etcd_password_file.empty()) {
-    const auto word = side.ask([&] { return first_line_of(options.etcd_password_file); },
-                               bounds::log_farewell);
+    const auto word =
+        side.ask([&] { return first_line_of(options.etcd_password_file); }, bounds::log_farewell);
     if (!word || word->empty()) {
       return failure(fmt::format("--etcd-password-file: \"{}\" cannot be read, or is empty",
                                  options.etcd_password_file));
@@ -256,6 +260,69 @@ void block_further_signals() {
   ::sigaddset(&late, SIGINT);
   ::sigaddset(&late, SIGHUP);
   ::pthread_sigmask(SIG_BLOCK, &late, nullptr);
+}
+
+// What the server's callbacks lead to; `set` is there as soon as the port is open.
+struct Ends {
+  DaemonLog& log;
+  JobEvents& events;
+  StateRecovery& state;
+  const std::unique_ptr<DaemonSet>& set;
+};
+
+// Nobody's agent lives here, and a daemon is never done.
+CoordinatorServer::Callbacks callbacks_of(const Ends& ends) {
+  return {
+      .to_local_agent = [](const link::Message&) {},
+      .note = [ends](const Note& note) { ends.log.write(note); },
+      .done = nullptr,
+      .event_of = [ends](const std::string& job,
+                         const auto& action) { return ends.events.line(wall_now(), job, action); },
+      .keep_record =
+          [ends](const auto& job, const auto& record) {
+            const std::uint64_t in_etcd = ends.set == nullptr ? 0 : ends.set->keep(job, record);
+            if (in_etcd != 0) ends.set->wait_for(in_etcd);
+            return ends.state.is_open() ? ends.state.keep(job, record) : 0;
+          },
+      .forget_record =
+          [ends](const std::string& job) {
+            if (ends.set != nullptr) ends.set->forget(job);
+            if (ends.state.is_open()) ends.state.forget(job);
+          },
+      .is_durable = [ends] { return ends.state.is_durable(); },
+      .follower = [ends](auto channel, const auto& follow, const auto& peer,
+                         const auto& owner) { ends.set->adopt(channel, follow, peer, owner); },
+      .surpassed = [ends](std::uint64_t epoch) { ends.set->surpassed(epoch); }};
+}
+
+// What it was in its life before goes on, where everything of that is there.
+SelfRecord self_of(const DaemonOptions& options, const StateRecovery& state) {
+  SelfRecord self{.life = fmt::format("{:016x}", random_word()), .set = options.cluster};
+  const auto& found = state.found_self();
+  if (!found || found->set != options.cluster) return self;
+  self.cluster = found->cluster;
+  self.epoch = found->epoch;
+  if (auto life = life_that_goes_on(*found, own_boot())) self.life = *std::move(life);
+  return self;
+}
+
+DaemonSet::Callbacks set_callbacks(const Ends& ends, OwnerAccess& access, CoordinatorServer& server,
+                                   SelfRecord self) {
+  StateRecovery& state = ends.state;
+  return {
+      .say = [&log = ends.log](LogLevel level, const std::string& text) { log.say(level, text); },
+      .security = [&access] { return access.for_dialing(); },
+      .sees_all = [&access](const std::string& owner) { return access.sees_all(owner); },
+      .recover_own = [&state, &server] { return state.recover(server) > 0; },
+      .forget_own = [&state] { state.forget_left(); },
+      .keep_self =
+          [&state, self = std::move(self)](const ContestMemory& memory, bool has_all) {
+            SelfRecord record = self;
+            record.cluster = memory.cluster;
+            record.epoch = static_cast<std::uint64_t>(memory.epoch);
+            record.has_all = has_all;
+            state.keep_self(std::move(record));
+          }};
 }
 
 }  // namespace
@@ -292,32 +359,8 @@ int run_store_daemon(const DaemonOptions& options, const Environment& environmen
       !opened) {
     return fail(opened.error());
   }
-  // Nobody's agent lives here, and a daemon is never done.
-  CoordinatorServer server(
-      io,
-      {.to_local_agent = [](const link::Message&) {},
-       .note = [&log](const Note& note) { log.write(note); },
-       .done = nullptr,
-       .event_of = [&events](const std::string& job,
-                             const auto& action) { return events.line(wall_now(), job, action); },
-       .keep_record =
-           [&](const auto& job, const auto& record) {
-             const std::uint64_t in_etcd = set == nullptr ? 0 : set->keep(job, record);
-             if (in_etcd != 0) set->wait_for(in_etcd);
-             return state.is_open() ? state.keep(job, record) : 0;
-           },
-       .forget_record =
-           [&](const std::string& job) {
-             if (set != nullptr) set->forget(job);
-             if (state.is_open()) state.forget(job);
-           },
-       .is_durable = [&state] { return state.is_durable(); },
-       .follower =
-           [&](auto channel, const auto& follow, const auto& peer, const auto& owner) {
-             set->adopt(channel, follow, peer, owner);
-           },
-       .surpassed = [&](std::uint64_t epoch) { set->surpassed(epoch); }},
-      {.memory = memory_of(options)});
+  CoordinatorServer server(io, callbacks_of({log, events, state, set}),
+                           {.memory = memory_of(options)});
   OwnerAccess access(server);
   OwnerReload owners(
       io, options,
@@ -330,16 +373,12 @@ int run_store_daemon(const DaemonOptions& options, const Environment& environmen
   if (!listening) return fail(listening.error());
   if (const auto loaded = state.load(server); !loaded) return fail(loaded.error());
   if (!options.follows()) (void)state.recover(server);
-  auto set_options = options_of_set(options, *listening, side);
+  auto self = self_of(options, state);
+  auto set_options = options_of_set(options, *listening, side, self);
   if (!set_options) return fail(set_options.error());
   set = std::make_unique<DaemonSet>(
       io, server, *std::move(set_options),
-      DaemonSet::Callbacks{
-          .say = [&log](LogLevel level, const std::string& text) { log.say(level, text); },
-          .security = [&access] { return access.for_dialing(); },
-          .sees_all = [&access](const std::string& owner) { return access.sees_all(owner); },
-          .recover_own = [&] { return state.recover(server) > 0; },
-          .forget_own = [&] { state.forget_left(); }});
+      set_callbacks({log, events, state, set}, access, server, std::move(self)));
   if (const auto started = set->start(); !started) return fail(started.error());
   // Whoever started us may be reading a pipe, or may have closed it.
   const auto lost = [&log](int error_number) {

@@ -111,6 +111,22 @@ TEST_CASE("the place that one that stands by names is dialled next, at once") {
   CHECK(stage.refused_until(t0 + 1070ms) == Asked{{"10.0.0.9", 1234}, c});
 }
 
+TEST_CASE("one that hands the job over is left for the place that it names, without a pause") {
+  Set stage;
+  stage.run_at_first();
+  const auto handed = stage.heard(t0 + 1s, link::NotLeading{"handed over", b.host, b.port});
+  CHECK(all<agent::HangUp>(handed).size() == 1);
+  CHECK(all<agent::Dial>(stage.pass(t0 + 1s)).size() == 1);
+  auto there = stage.up(t0 + 1s);
+  Stage::append(there, stage.heard(t0 + 1001ms, link::Heartbeat{.sent = 1s}));
+  Stage::append(there, stage.heard(t0 + 1001ms, members(7)));
+  REQUIRE(all<agent::TellTurned>(there).size() == 1);
+  CHECK(all<agent::TellTurned>(there)[0].silence == 1ms);
+  // And back again, though that one was asked a moment ago.
+  stage.heard(t0 + 1002ms, link::NotLeading{"handed over", a.host, a.port});
+  CHECK(stage.dialled_until(t0 + 1002ms) == Asked{a});
+}
+
 TEST_CASE("who names nobody is followed by the next one in turn, and proves nothing") {
   Set stage;
   stage.run_at_first();

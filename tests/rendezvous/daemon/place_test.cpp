@@ -20,8 +20,8 @@ TEST_CASE("a place is a host and a port, in any of the usual spellings") {
 }
 
 TEST_CASE("what is no place is told, with what would be one") {
-  for (const char* text : {"", ":1", "a:", "a:0", "a:65536", "a:b", "fd00::1", "[fd00::1", "[]:1",
-                           "[a]x", "a:1 "}) {
+  for (const char* text :
+       {"", ":1", "a:", "a:0", "a:65536", "a:b", "fd00::1", "[fd00::1", "[]:1", "[a]x", "a:1 "}) {
     const auto parsed = parse_place(text);
     REQUIRE_FALSE(parsed);
     CHECK(parsed.error().reason.find("write HOST, HOST:PORT or [IPv6]:PORT") != std::string::npos);

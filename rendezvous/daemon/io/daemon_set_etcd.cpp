@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The part of DaemonSet that hears who leads from etcd, and has written there what has to be.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <asio/post.hpp>
+#include <chrono>
+#include <utility>
+
+#include "proto/machine.h"
+#include "proto/standby_bounds.h"
+#include "rendezvous/daemon/io/daemon_set.h"
+#include "rendezvous/daemon/member_name.h"
+#include "rendezvous/io/boot_clock.h"
+
+namespace cpprun {
+
+void DaemonSet::hear(const contest::Action& action) {
+  const auto say = [this](LogLevel level, const std::string& sentence) {
+    callbacks_.say(level, sentence);
+  };
+  const auto trouble = [&](const std::string& reason) {
+    trouble_ = reason;
+    say(LogLevel::warning, "etcd: " + reason);
+    // Nobody waits for what cannot be written now: that it is not is known (`trouble`).
+    server_.kept(Keeping::etcd, last_number_);
+  };
+  const auto no_trouble = [&](const char* sentence) {
+    trouble_.clear();
+    say(LogLevel::info, sentence);
+  };
+  std::visit(Overloaded{
+                 [](const contest::Ask&) {},  // the host's own
+                 [this](const contest::LeaderIs& leader) { on(leader); },
+                 [this](const contest::NobodyLeads&) {
+                   if (is_resigning_) return pass_on();
+                   if (!leads_ && !expects_lead_)
+                     (void)server_.follow({"nobody leads at the moment"});
+                 },
+                 [this](const contest::Found& found) { found_ = found; },
+                 [this](const contest::Leads& leads) {
+                   server_.speak_until(leads.until);
+                   lead(static_cast<std::uint64_t>(leads.epoch));
+                 },
+                 [this](const contest::Renewed& renewed) {
+                   server_.speak_until(renewed.until);
+                   // By now everything that goes on is written.
+                   if (leads_) keep_self(true);
+                 },
+                 [this](const contest::Deposed& deposed) {
+                   // The other one comes first, as soon as that is in etcd.
+                   is_resigning_ = deposed.is_orderly && heir_is_told_;
+                   if (!is_resigning_) stop_leading(deposed.reason);
+                 },
+                 [this](const contest::Written& written) { heard_written(written.through); },
+                 [&](const contest::NotWritten& refused) {
+                   trouble(refused.reason);
+                   published_.erase(refused.number);
+                 },
+                 [this](const contest::Withdrawn&) {
+                   if (is_resigning_) pass_on();
+                   if (left_) left();
+                 },
+                 [&](const contest::Unreachable& it) { trouble(it.reason); },
+                 [&](const contest::Reachable&) { no_trouble("etcd answers again"); },
+                 [&](const contest::Unwritable& it) { trouble(it.reason); },
+                 [&](const contest::Writable&) { no_trouble("etcd takes changes again"); },
+                 [&](const contest::Barred& it) {
+                   trouble(it.reason);
+                   if (!leads_) (void)server_.follow({it.reason});
+                 },
+                 [&](const contest::Unbarred&) { no_trouble("etcd is what it was"); },
+                 [this](const contest::ClusterIs& it) { memory_.cluster = it.id; },
+                 [&](const contest::Said& it) { say(LogLevel::info, "etcd: " + it.text); },
+             },
+             action);
+}
+
+void DaemonSet::on(const contest::LeaderIs& leader) {
+  epoch_max_ = std::max(epoch_max_, static_cast<std::uint64_t>(leader.epoch));
+  if (is_resigning_) pass_on();
+  expects_lead_ = false;
+  memory_.epoch = std::max(memory_.epoch, leader.epoch);
+  if (called(leader.name) == called(options_.name)) {
+    (void)server_.follow({"the lease that it had in an earlier life has not ended yet"});
+    return;
+  }
+  follow_place(leader.name, leader.card, static_cast<std::uint64_t>(leader.epoch));
+}
+
+void DaemonSet::heard_written(std::uint64_t through) {
+  server_.kept(Keeping::etcd, through);
+  while (!published_.empty() && published_.begin()->first <= through) {
+    const auto names = published_.extract(published_.begin()).mapped();
+    standbys_.known(names);
+  }
+}
+
+void DaemonSet::make_known(const std::vector<std::string>& names) {
+  if (!contest_) {
+    asio::post(context_, [this, names, alive = std::weak_ptr(alive_)] {
+      if (!alive.expired()) standbys_.known(names);
+    });
+    return;
+  }
+  if (heir_is_told_) return;
+  std::vector<std::string> others = names;
+  std::erase(others, options_.name);
+  published_[++last_number_] = names;
+  contest_->tell(contest::Publish{std::move(others), last_number_});
+}
+
+}  // namespace cpprun

@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The part of DaemonSet that hands the lead over, as it is asked to or on its way out.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <asio/post.hpp>
+#include <chrono>
+#include <utility>
+
+#include "proto/machine.h"
+#include "proto/standby_bounds.h"
+#include "rendezvous/daemon/io/daemon_set.h"
+#include "rendezvous/daemon/member_name.h"
+#include "rendezvous/io/boot_clock.h"
+
+namespace cpprun {
+
+Result<std::string> DaemonSet::hand_over() {
+  if (!leads_) return failure("this cpprund does not lead");
+  if (!heir_.empty())
+    return failure(fmt::format("it is just being handed over to \"{}\"", called(heir_)));
+  std::string heir;
+  for (const Standbys::Seen& each : standbys_.seen()) {
+    if (!each.is_in_sync || !heir.empty()) continue;
+    heir = each.name;
+    heir_place_ = each.place;
+  }
+  if (heir.empty()) return failure("nobody stands by for it that has everything");
+  heir_ = heir;
+  heir_is_told_ = false;
+  callbacks_.say(LogLevel::info, fmt::format("hands over to \"{}\"", called(heir_)));
+  // From here on nobody hears anything, so that the other one has everything in a moment.
+  muted_until_ = server_.speaks_until();
+  server_.speak_until(boot_now());
+  timer_.expires_after(bounds::hand_over_patience);
+  timer_.async_wait([this, alive = std::weak_ptr(alive_)](const asio::error_code& error) {
+    if (!error && !alive.expired()) give_up_hand_over();
+  });
+  go_on_with_hand_over();
+  return fmt::format("hands over to \"{}\" at {}", called(heir_), heir_place_);
+}
+
+void DaemonSet::go_on_with_hand_over() {
+  if (heir_.empty() || heir_is_told_ || !leads_ || !standbys_.is_ready(heir_)) return;
+  heir_is_told_ = true;
+  if (contest_) return contest_->tell(contest::HandOver{heir_});
+  asio::post(context_, [this, alive = std::weak_ptr(alive_)] {
+    if (!alive.expired() && leads_) pass_on();
+  });
+}
+
+void DaemonSet::pass_on() {
+  is_resigning_ = false;
+  timer_.cancel();
+  const std::string heir = heir_;
+  const std::string place = heir_place_;
+  standbys_.hand_over(heir);
+  stop_leading(fmt::format("it has handed over to \"{}\"", called(heir)));
+  if (contest_) {
+    if (left_) withdraw();
+    return;
+  }
+  callbacks_.forget_own();
+  follow_place(heir, place, 0);
+  if (left_) left();
+}
+
+// The other one has not said that it has everything: this one goes on as if nothing had been.
+void DaemonSet::give_up_hand_over() {
+  if (heir_.empty() || !leads_) return;
+  if (is_resigning_) return pass_on();
+  if (left_) return withdraw();
+  if (heir_is_told_) return;
+  callbacks_.say(LogLevel::warning,
+                 fmt::format("\"{}\" does not say that it has everything: this one leads on",
+                             called(std::exchange(heir_, {}))));
+  heir_place_.clear();
+  server_.speak_until(muted_until_);
+}
+
+// From the one that has led until now.
+void DaemonSet::take_over(std::uint64_t epoch) {
+  callbacks_.say(LogLevel::info, fmt::format("\"{}\" hands over", called(leader_)));
+  if (!contest_) return lead(epoch + 1);
+  expects_lead_ = true;
+  follower_.leave();
+  (void)server_.follow({.reason = "this cpprund is about to lead", .is_about_to_lead = true});
+  timer_.expires_after(bounds::hand_over_patience);
+  timer_.async_wait([this, alive = std::weak_ptr(alive_)](const asio::error_code& error) {
+    if (error || alive.expired() || leads_ || !std::exchange(expects_lead_, false)) return;
+    (void)server_.follow({"nobody leads at the moment"});
+  });
+  contest_->tell(contest::Attend{});
+}
+
+void DaemonSet::leave(std::function<void()> done) {
+  left_ = std::move(done);
+  const bool hands_over = leads_ && (!heir_.empty() || hand_over().has_value());
+  if (!hands_over) withdraw();
+}
+
+void DaemonSet::withdraw() {
+  if (!contest_) return left();
+  timer_.expires_after(bounds::hand_over_patience);
+  timer_.async_wait([this, alive = std::weak_ptr(alive_)](const asio::error_code& error) {
+    if (!error && !alive.expired() && left_) left();
+  });
+  contest_->tell(contest::Withdraw{});
+}
+
+// Whoever was told where to ask hears it before this process ends.
+void DaemonSet::left() {
+  constexpr auto glance = std::chrono::milliseconds(5);
+  constexpr int glances_max = 100;
+  timer_.cancel();
+  if (leads_ || server_.link_count() == 0 || ++glances_ > glances_max) {
+    asio::post(context_, std::exchange(left_, nullptr));
+    return;
+  }
+  timer_.expires_after(glance);
+  timer_.async_wait([this, alive = std::weak_ptr(alive_)](const asio::error_code& error) {
+    if (!error && !alive.expired()) left();
+  });
+}
+
+}  // namespace cpprun

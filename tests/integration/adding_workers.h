@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+// Workers that add to one number all the time, whose end shows whether an answer was lost or given
+// twice; and the daemons that they ask.
+
+#include <doctest/doctest.h>
+#include <signal.h>
+
+#include "tests/integration/cluster.h"
+
+namespace cpprun::integration {
+
+inline constexpr int adds_per_step = 300;
+
+// Adds and says how far all of them have come, so many times, and meets the others then.
+inline Words adds_in(int steps) {
+  const std::string adds = std::to_string(adds_per_step);
+  Words words;
+  for (int step = 0; step < steps; ++step) {
+    for (const std::string& word :
+         Words{"add", "sum", adds, "set", "last", "value", "count", "sum"}) {
+      words.push_back(word);
+    }
+  }
+  for (const char* const word : {"meet", "all", "count", "sum"}) words.emplace_back(word);
+  return words;
+}
+
+// None of two nodes with two workers each has noticed anything, and all was counted once.
+inline void expect_all_added(std::initializer_list<Command*> nodes, int steps) {
+  constexpr int workers = 4;
+  for (Command* const each : nodes) {
+    const auto ended = each->wait();
+    CHECK(ended.code == 0);
+    const int sum = workers * steps * adds_per_step;
+    CHECK(count(ended.out, "sum is " + std::to_string(sum) + "\n") >= 2);
+    CHECK_FALSE(contains(ended.err, "ending the workers"));
+  }
+}
+
+inline void kill_at_once(Command& daemon) {
+  daemon.signal(SIGKILL);
+  CHECK(daemon.wait_for_exit() == 137);
+}
+
+inline void end_daemon(Command& daemon) {
+  daemon.expect_err("job \"cluster\" is over");
+  daemon.signal(SIGTERM);
+  CHECK(daemon.wait().code == 0);
+}
+
+}  // namespace cpprun::integration

@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "rendezvous/daemon/member_name.h"
+
+#include <doctest/doctest.h>
+
+using namespace cpprun;
+
+TEST_CASE("two lives of one are told apart, and are called alike") {
+  CHECK(member_name("a", "12ab") == "a#12ab");
+  CHECK(member_name("a", "12ab") != member_name("a", "12ac"));
+  CHECK(called(member_name("a", "12ab")) == "a");
+  CHECK(called(member_name("a", "12ac")) == "a");
+}
+
+TEST_CASE("one that has not said which life it is has its name") {
+  CHECK(called("a") == "a");
+  CHECK(called("") == "");
+}
