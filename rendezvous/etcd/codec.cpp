@@ -164,10 +164,13 @@ const Json& list_in(const Json& object, const char* name) {
 Header header_in(const Json& object) {
   const Json* const json = member_of(object, "header");
   if (json == nullptr) throw Wrong{"it has no header"};
-  return {.cluster = number_in<std::uint64_t>(*json, "cluster_id"),
-          .member = number_in<std::uint64_t>(*json, "member_id"),
-          .revision = number_in<Revision>(*json, "revision"),
-          .term = number_in<std::uint64_t>(*json, "raft_term")};
+  const Header header{.cluster = number_in<std::uint64_t>(*json, "cluster_id"),
+                      .member = number_in<std::uint64_t>(*json, "member_id"),
+                      .revision = number_in<Revision>(*json, "revision"),
+                      .term = number_in<std::uint64_t>(*json, "raft_term")};
+  // Both begin with 1.
+  if (header.revision <= 0 || header.term == 0) throw Wrong{"its header says nothing"};
+  return header;
 }
 
 Outcome outcome_of(const Json& json) {
@@ -188,6 +191,7 @@ Outcome outcome_of(const Json& json) {
 Decided decided_of(const Transaction& asked, const Json& json) {
   Decided decided{.header = header_in(json), .succeeded = flag_in(json, "succeeded")};
   for (const Json& each : list_in(json, "responses")) decided.outcomes.push_back(outcome_of(each));
+  if (asked.compares.empty() && !decided.succeeded) throw Wrong{"it refuses what had no condition"};
   const auto& done = decided.succeeded ? asked.success : asked.otherwise;
   if (decided.outcomes.size() != done.size()) {
     throw Wrong{fmt::format("it tells of {} operations where {} were asked for",
@@ -242,6 +246,7 @@ std::optional<Failure> failure_of(const Json& json) {
   std::string words = text_in(told, "message");
   if (words.empty()) words = text_in(told, "error");
   const Kind kind = kind_of(code, words);
+  if (words.empty()) words = "it does not say why";
   return Failure{kind, plain_line(words, bounds::etcd_words_bytes_max)};
 }
 

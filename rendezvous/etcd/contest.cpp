@@ -139,6 +139,8 @@ void Contest::hear_step(TimePoint now, const Asked& asked, const etcd::Answer& a
       return hear_look(now, asked, std::get<etcd::Decided>(answer), actions);
     case Step::grant:
       return hear_grant(now, asked, std::get<etcd::Granted>(answer));
+    case Step::resign:
+      return unused_.front().farewell.reset();
     case Step::revoke:
       return unused_.pop_front();
     case Step::keep_alive:
@@ -152,7 +154,6 @@ void Contest::hear_step(TimePoint now, const Asked& asked, const etcd::Answer& a
       return;
     case Step::write:
     case Step::move:
-    case Step::resign:
       if (is_of_now) hear_fenced(now, asked, std::get<etcd::Decided>(answer), actions);
       return;
   }
@@ -201,24 +202,32 @@ void Contest::fail_step(TimePoint now, const Asked& asked, Kind kind, Actions& a
       return;
     case Step::stand:
       return fail_to_stand(now, kind);
+    case Step::resign:
+      // Without a word to the next one: the key goes with the lease.
+      if (!etcd::is_of_this_member(kind)) return unused_.front().farewell.reset();
+      return wait_with_unused(now);
     case Step::revoke:
       if (kind == Kind::no_such_lease) return unused_.pop_front();
-      unused_.front().ready = now + bounds::etcd_round_pause;
-      std::ranges::rotate(unused_, unused_.begin() + 1);
-      return;
+      return wait_with_unused(now);
     case Step::load:
       return;  // It is asked for again.
     case Step::write:
     case Step::move:
-    case Step::resign:
       if (is_of_now) fail_fenced(now, asked.step, kind, actions);
       return;
   }
 }
 
+void Contest::wait_with_unused(TimePoint now) {
+  unused_.front().ready = now + bounds::etcd_round_pause;
+  std::ranges::rotate(unused_, unused_.begin() + 1);
+}
+
 // --- what follows --------------------------------------------------------------------------------
 
 void Contest::go_on(TimePoint now, Actions& actions) {
+  // Whatever was wished for before is written.
+  if (phase_ == Phase::leaving && !queue_.has_more() && !fenced_) let_go(now);
   if (lanes_.is_ready(Lane::writes, now)) {
     if (const auto step = next_writes_step(now)) ask(now, Lane::writes, *step, actions);
   }

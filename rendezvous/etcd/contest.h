@@ -87,6 +87,7 @@ class Contest {
   void note_failure(TimePoint now, const Asked& asked, const etcd::Failure& failed,
                     Actions& actions);
   void note_success(const Asked& asked, Actions& actions);
+  void wait_with_unused(TimePoint now);
   void fail_step(TimePoint now, const Asked& asked, etcd::Failure::Kind kind, Actions& actions);
 
   // contest_asking.cpp: what is asked next, and when.
@@ -121,7 +122,9 @@ class Contest {
   void hear_load(TimePoint now, const etcd::Decided& decided, Actions& actions);
   void depose(TimePoint now, std::string reason, bool is_orderly, Actions& actions);
   void let_go(TimePoint now);
-  void put_away(etcd::LeaseId lease, TimePoint now);
+  void put_away(etcd::LeaseId lease, TimePoint now,
+                std::optional<etcd::Transaction> farewell = std::nullopt);
+  etcd::Transaction farewell() const;
   bool has_won() const {
     return phase_ == Phase::loading || phase_ == Phase::leading || phase_ == Phase::leaving;
   }
@@ -141,10 +144,12 @@ class Contest {
 
   static const PhaseOf<Phase>::Steps steps;
 
-  // A lease that is not needed, or of which it is not known whether it was granted.
+  // A lease that is not needed, or of which it is not known whether it was granted; and what is to
+  // be said before it goes, where it has led by it.
   struct Unused {
     etcd::LeaseId id = etcd::no_lease;
     TimePoint ready{};
+    std::optional<etcd::Transaction> farewell = {};
   };
 
   ContestOptions options_;

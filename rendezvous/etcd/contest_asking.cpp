@@ -105,12 +105,10 @@ std::optional<Contest::Step> Contest::next_lease_step(TimePoint now) const {
 }
 
 std::optional<TimePoint> Contest::writes_due() const {
-  if (has_won()) {
-    if (fenced_ || phase_ != Phase::leading) return at_once;
-    // What is begun now would hold up the move.
-    if (!lanes_.is_asked(Lane::lease, Step::grant) && (tenure_->next() || queue_.has_more())) {
-      return at_once;
-    }
+  // What is begun while a lease is asked for would hold up the move to it.
+  const bool may_write = has_won() && !lanes_.is_asked(Lane::lease, Step::grant);
+  if (may_write && (fenced_ || phase_ == Phase::loading || tenure_->next() || queue_.has_more())) {
+    return at_once;
   }
   return unused_.empty() ? std::nullopt : std::optional(unused_.front().ready);
 }
@@ -118,13 +116,14 @@ std::optional<TimePoint> Contest::writes_due() const {
 std::optional<Contest::Step> Contest::next_writes_step(TimePoint now) const {
   const auto due = writes_due();
   if (!due || *due > now) return std::nullopt;
-  if (!has_won()) return Step::revoke;
-  if (fenced_) return fenced_->step;
-  if (phase_ == Phase::loading) return Step::load;
-  if (phase_ == Phase::leaving) return queue_.has_more() ? Step::write : Step::resign;
-  if (lanes_.is_asked(Lane::lease, Step::grant)) return Step::revoke;
-  if (tenure_->next()) return Step::move;
-  return queue_.has_more() ? Step::write : Step::revoke;
+  if (has_won() && !lanes_.is_asked(Lane::lease, Step::grant)) {
+    if (fenced_) return fenced_->step;
+    if (phase_ == Phase::loading) return Step::load;
+    if (phase_ == Phase::leading && tenure_->next()) return Step::move;
+    if (queue_.has_more()) return Step::write;
+  }
+  if (unused_.empty()) return std::nullopt;
+  return unused_.front().farewell ? Step::resign : Step::revoke;
 }
 
 void Contest::ask(TimePoint now, Lane lane, Step step, Actions& actions) {
@@ -152,8 +151,9 @@ etcd::Request Contest::request_for(Step step) {
                                  static_cast<std::int64_t>(bounds::contest_page_records)}}};
     case Step::write:
     case Step::move:
-    case Step::resign:
       return fenced_request(step);
+    case Step::resign:
+      return *unused_.front().farewell;
     case Step::revoke:
       return etcd::Revoke{unused_.front().id};
   }

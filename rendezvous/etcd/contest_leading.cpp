@@ -80,7 +80,7 @@ void Contest::depose(TimePoint now, std::string reason, bool is_orderly, Actions
 
 void Contest::let_go(TimePoint now) {
   if (tenure_) {
-    put_away(tenure_->lease().id, now);
+    put_away(tenure_->lease().id, now, has_won() ? std::optional(farewell()) : std::nullopt);
     if (tenure_->next()) put_away(tenure_->next()->id, now);
   }
   tenure_.reset();
@@ -98,10 +98,22 @@ void Contest::let_go(TimePoint now) {
 
 // It is taken back, so that nothing of it is in anybody's way; what cannot be taken back ends by
 // itself.
-void Contest::put_away(etcd::LeaseId lease, TimePoint now) {
+void Contest::put_away(etcd::LeaseId lease, TimePoint now,
+                       std::optional<etcd::Transaction> farewell) {
   constexpr std::size_t kept_max = 16;  // of one after the other in an etcd that answers nothing
   if (unused_.size() >= kept_max && lanes_.is_idle(Lane::writes)) unused_.pop_front();
-  unused_.push_back({lease, now});
+  unused_.push_back({lease, now, std::move(farewell)});
+}
+
+// Whoever says that decides nothing any more, and whenever it arrives, if nobody else leads by
+// then, the next one need not wait for the end of a right.
+etcd::Transaction Contest::farewell() const {
+  const ContestKeys& keys = options_.keys;
+  Synced last = own_synced(tenure_->lease());
+  last.is_vacant = true;
+  last.heir = heir_;
+  return {.compares = {{keys.leader(), etcd::Compare::Target::created, fence_.epoch()}},
+          .success = {etcd::Delete{keys.leader()}, etcd::Put{keys.synced(), to_json(last)}}};
 }
 
 }  // namespace cpprun

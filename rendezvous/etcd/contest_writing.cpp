@@ -127,15 +127,9 @@ std::vector<etcd::Operation> Contest::operations_of(const ChangeQueue::Batch& ba
 std::vector<etcd::Operation> Contest::operations_for(Step step) {
   const ContestKeys& keys = options_.keys;
   if (step == Step::write) return operations_of(queue_.next_batch());
-  if (step == Step::move) {
-    const GrantedLease& next = *tenure_->next();
-    return {etcd::Put{keys.leader(), to_json(LeaderCard{options_.name, options_.card}), next.id},
-            etcd::Put{keys.synced(), to_json(own_synced(next))}};
-  }
-  Synced last = own_synced(tenure_->lease());
-  last.is_vacant = true;
-  last.heir = heir_;
-  return {etcd::Delete{keys.leader()}, etcd::Put{keys.synced(), to_json(last)}};
+  const GrantedLease& next = *tenure_->next();
+  return {etcd::Put{keys.leader(), to_json(LeaderCard{options_.name, options_.card}), next.id},
+          etcd::Put{keys.synced(), to_json(own_synced(next))}};
 }
 
 etcd::Request Contest::fenced_request(Step step) {
@@ -150,7 +144,6 @@ void Contest::hear_fenced(TimePoint now, const Asked& asked, const etcd::Decided
     return depose(now, "its changes in etcd are not taken any more: somebody else leads",
                   /*is_orderly=*/false, actions);
   }
-  if (asked.step == Step::resign) return let_go(now);
   if (asked.step == Step::move) {
     put_away(tenure_->moved(), now);
     if (is_leading()) actions.emplace_back(contest::Renewed{tenure_->until()});
@@ -161,13 +154,6 @@ void Contest::hear_fenced(TimePoint now, const Asked& asked, const etcd::Decided
 }
 
 void Contest::fail_fenced(TimePoint now, Step step, Kind kind, Actions& actions) {
-  if (step == Step::resign) {
-    // Without a word to the next one: the key goes with the lease.
-    const bool is_worth_it =
-        kind != Kind::no_space && kind != Kind::forbidden && kind != Kind::rejected;
-    if (!is_worth_it) let_go(now);
-    return;
-  }
   if (step == Step::move && kind == Kind::no_such_lease) {
     // Its comparisons were true, so it has never happened.
     fenced_.reset();

@@ -61,6 +61,7 @@ constexpr Plant plants[] = {
     {"what is still to be asked for is said to be written", 5000},
     {"it decides on while it hands over", 200},
     {"of two wishes the first is written last", 500},
+    {"who says farewell takes the key of whoever leads by then", 2000},
 };
 
 }  // namespace

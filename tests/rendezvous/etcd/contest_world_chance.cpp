@@ -62,6 +62,7 @@ void ContestWorld::plan_fault(TimePoint at) {
   const int who = chance_.between(0, options_.programs - 1);
   const int member = chance_.between(0, options_.etcd.members - 1);
   const Duration length = chance_.chance(0.5) ? chance_.up_to(1500ms) : chance_.up_to(8s);
+  const auto cut_off = std::make_shared<int>(who);
   const auto with_end = [this, at, length](std::function<void()> begins,
                                            std::function<void()> ends) {
     timeline_.at(at, std::move(begins));
@@ -83,14 +84,16 @@ void ContestWorld::plan_fault(TimePoint at) {
     case 2:  // it does not reach a member, or is cut off from all
     case 3:
       return with_end(
-          [this, who, member, kind] {
-            note(fmt::format("p{} is cut from {}", who, kind == 2 ? "a member" : "all"));
-            auto& cut = is_cut_[static_cast<std::size_t>(who)];
+          [this, who, member, kind, cut_off] {
+            // The one that leads as often as not.
+            *cut_off = kind == 3 && member == 0 ? who : judge_.leader(now()).value_or(who);
+            note(fmt::format("p{} is cut from {}", *cut_off, kind == 2 ? "a member" : "all"));
+            auto& cut = is_cut_[static_cast<std::size_t>(*cut_off)];
             if (kind == 3) std::fill(cut.begin(), cut.end(), true);
             cut[static_cast<std::size_t>(member)] = true;
           },
-          [this, who] {
-            auto& cut = is_cut_[static_cast<std::size_t>(who)];
+          [this, cut_off] {
+            auto& cut = is_cut_[static_cast<std::size_t>(*cut_off)];
             std::fill(cut.begin(), cut.end(), false);
           });
     case 4:  // what is said is lost, or late
@@ -125,15 +128,18 @@ void ContestWorld::plan_fault(TimePoint at) {
   const auto chosen = std::make_shared<int>(member);
   if (kind == 8 && options_.has_stops) {
     return with_end(
-        [this, whom, chosen] {
+        [this, whom, chosen, is_full = chance_.chance(0.3)] {
           *chosen = whom();
           note(fmt::format("member {} is stopped", *chosen));
           etcd_.stop(now(), *chosen);
+          // Without room no leader's key can move to a lease of the new term.
+          if (is_full) etcd_.fill(true);
         },
         [this, chosen] {
           note(fmt::format("member {} goes on", *chosen));
           etcd_.advance(now());
           etcd_.go_on(now(), *chosen);
+          timeline_.later(500ms, [this] { etcd_.fill(false); });
         });
   }
   if (kind == 9) {

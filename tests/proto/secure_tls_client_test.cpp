@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "proto/secure/tls_client.h"
+
+#include <doctest/doctest.h>
+
+#include "tests/proto/secure_certificates.h"
+#include "tests/proto/secure_pair.h"
+
+using namespace cpprun;
+using namespace cpprun::test;
+
+namespace {
+
+const Certified& authority() {
+  static const Certified made = certify("a CA");
+  return made;
+}
+const Certified& stranger() {
+  static const Certified made = certify("another CA");
+  return made;
+}
+
+std::shared_ptr<TlsClientContext> trusting(const Certified& one, const Certified* own = nullptr) {
+  TlsIdentity identity{.authorities = {one.certificate_pem(), "ca.pem"}};
+  if (own != nullptr) {
+    identity.certificate = {own->certificate_pem(), "client.pem"};
+    identity.key = {own->key_pem(), "client.key"};
+  }
+  auto made = TlsClientContext::make(openssl(), identity);
+  REQUIRE_MESSAGE(made.has_value(), made.error().reason);
+  return *made;
+}
+
+void exchange(TlsClientChannel& client, TlsServer& server) {
+  while (true) {
+    const std::string there = client.take_outgoing();
+    const std::string back = server.take_outgoing();
+    if (there.empty() && back.empty()) return;
+    if (!there.empty()) server.hear(there);
+    if (!back.empty()) client.hear(back);
+  }
+}
+
+// Why the client does not believe a server that shows that; "": it does.
+std::string why(const Certified& shown, const std::string& host) {
+  TlsServer server(shown);
+  TlsClientChannel client(trusting(authority()), host);
+  exchange(client, server);
+  CHECK(client.is_established() == client.reason().empty());
+  return client.reason();
+}
+
+std::string why_not_made(const TlsIdentity& identity) {
+  const auto made = TlsClientContext::make(openssl(), identity);
+  return made ? "" : made.error().reason;
+}
+
+bool contains(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+}  // namespace
+
+TEST_CASE("what is said arrives when the server has proven who it is, and not before") {
+  const Certified own = certify("etcd", "DNS:etcd.example,IP:127.0.0.1", &authority());
+  TlsServer server(own);
+  TlsClientChannel client(trusting(authority()), "etcd.example");
+  CHECK(client.say("hello "));
+  CHECK(client.say("there"));
+  CHECK_FALSE(client.is_established());
+  exchange(client, server);
+  REQUIRE(client.is_established());
+  CHECK(server.heard() == "hello there");
+  CHECK(server.asked_name() == "etcd.example");
+  server.say(std::string(100'000, 'x'));
+  exchange(client, server);
+  CHECK(client.take_heard() == std::string(100'000, 'x'));
+  CHECK_FALSE(client.is_finished());
+  server.finish();
+  exchange(client, server);
+  CHECK(client.is_finished());
+  CHECK(client.reason().empty());
+}
+
+TEST_CASE("bytes may be cut anywhere") {
+  const Certified own = certify("etcd", "DNS:etcd.example", &authority());
+  TlsServer server(own);
+  TlsClientChannel client(trusting(authority()), "etcd.example");
+  client.say("hello");
+  for (int round = 0; round < 100'000 && server.heard() != "hello"; ++round) {
+    for (const char byte : client.take_outgoing()) server.hear(std::string(1, byte));
+    for (const char byte : server.take_outgoing()) REQUIRE(client.hear(std::string(1, byte)));
+  }
+  CHECK(server.heard() == "hello");
+}
+
+TEST_CASE("a server is believed for the names in its certificate alone") {
+  const Certified own = certify("etcd", "DNS:etcd.example,IP:127.0.0.1,IP:::1", &authority());
+  CHECK(why(own, "etcd.example") == "");
+  CHECK(why(own, "127.0.0.1") == "");
+  CHECK(why(own, "::1") == "");
+  CHECK(why(own, "::1%lo") == "");
+  for (const char* host : {"other.example", "127.0.0.2", "etcd"}) {
+    CAPTURE(host);
+    CHECK(contains(why(own, host), "its certificate is not for \"" + std::string(host) + "\""));
+  }
+}
+
+TEST_CASE("a certificate that nobody we trust has signed, or one that is over, is not believed") {
+  const Certified foreign = certify("etcd", "DNS:etcd.example", &stranger());
+  CHECK(contains(why(foreign, "etcd.example"),
+                 "is not believed (unable to get local issuer certificate): name the file"));
+  CHECK(contains(why(certify("etcd", "DNS:etcd.example"), "etcd.example"), "is not believed"));
+  const Certified over = certify("etcd", "DNS:etcd.example", &authority(), -60);
+  CHECK(contains(why(over, "etcd.example"), "certificate has expired"));
+}
+
+TEST_CASE("a server that wants to see a certificate is shown one, or says no in words") {
+  const Certified own = certify("etcd", "DNS:etcd.example", &authority());
+  const Certified client = certify("cpprun", "", &authority());
+  const Certified foreign = certify("cpprun", "", &stranger());
+  const auto reason_with = [&own](const Certified* shown) {
+    TlsServer server(own, &authority());
+    TlsClientChannel channel(trusting(authority(), shown), "etcd.example");
+    channel.say("hello");
+    exchange(channel, server);
+    CHECK((server.heard() == "hello") == channel.reason().empty());
+    return channel.reason();
+  };
+  CHECK(reason_with(&client) == "");
+  CHECK(contains(reason_with(nullptr), "wants to see one"));
+  CHECK(contains(reason_with(&foreign), "does not take the certificate that we show"));
+}
+
+TEST_CASE("a server without TLS is told from one with") {
+  TlsClientChannel client(trusting(authority()), "etcd.example");
+  CHECK_FALSE(client.hear("HTTP/1.0 400 Bad Request\r\n\r\n"));
+  CHECK(client.reason() == "what it answers is not TLS: is http:// meant?");
+  CHECK_FALSE(client.hear("more"));
+  CHECK_FALSE(client.say("more"));
+}
+
+TEST_CASE("files that are not what they should be are named") {
+  const Certified own = certify("cpprun", "", &authority());
+  const TlsIdentity::Pem ca{authority().certificate_pem(), "ca.pem"};
+  const TlsIdentity::Pem certificate{own.certificate_pem(), "client.pem"};
+  const TlsIdentity::Pem key{own.key_pem(), "client.key"};
+  CHECK(why_not_made({.authorities = ca, .certificate = certificate, .key = key}) == "");
+  CHECK(why_not_made({}) == "");
+  CHECK(contains(why_not_made({.authorities = {"hello", "ca.pem"}}),
+                 "\"ca.pem\" holds no certificate in PEM"));
+  CHECK(contains(why_not_made({.authorities = ca, .certificate = certificate}),
+                 "\"client.pem\" is a certificate of ours, and its key is not named"));
+  CHECK(contains(why_not_made({.authorities = ca, .key = key}),
+                 "the certificate that it belongs to is not named"));
+  CHECK(contains(why_not_made({.authorities = ca, .certificate = key, .key = key}),
+                 "\"client.key\" holds no certificate in PEM"));
+  CHECK(contains(why_not_made({.authorities = ca, .certificate = certificate, .key = certificate}),
+                 "\"client.pem\" holds no private key in PEM"));
+  CHECK(contains(why_not_made({.authorities = ca,
+                               .certificate = certificate,
+                               .key = {authority().key_pem(), "ca.key"}}),
+                 "\"ca.key\" is not the key of the certificate in \"client.pem\""));
+}

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "rendezvous/etcd/ask_lanes.h"
+
+#include <doctest/doctest.h>
+
+#include "proto/etcd_bounds.h"
+
+using namespace cpprun;
+using namespace std::chrono_literals;
+using contest::Lane;
+using Step = AskLanes::Step;
+
+namespace {
+
+constexpr TimePoint t0{};
+
+contest::Ask look(AskLanes& lanes, TimePoint now = t0) {
+  return lanes.ask(now, Lane::lease, Step::look, etcd::Transaction{}, 500ms);
+}
+
+}  // namespace
+
+TEST_CASE("each lane has one request at a time, and neither waits for the other") {
+  AskLanes lanes(2);
+  const auto one = look(lanes);
+  CHECK_FALSE(lanes.is_idle(Lane::lease));
+  CHECK(lanes.is_asked(Lane::lease, Step::look));
+  REQUIRE(lanes.is_ready(Lane::writes, t0));
+  const auto other = lanes.ask(t0 + 1ms, Lane::writes, Step::write, etcd::Transaction{}, 1s);
+  CHECK(one.id != other.id);
+  CHECK(other.patience == 1s);
+  const auto taken = lanes.take(other.id);
+  REQUIRE(taken);
+  CHECK(taken->step == Step::write);
+  CHECK(taken->sent == t0 + 1ms);
+  CHECK_FALSE(lanes.take(other.id));
+  CHECK_FALSE(lanes.take(AskId{99}));
+  CHECK_FALSE(lanes.is_idle(Lane::lease));
+}
+
+TEST_CASE("the next member is asked at once, and the first again after a pause") {
+  AskLanes lanes(3);
+  TimePoint now = t0;
+  for (std::size_t member = 0; member < 3; ++member) {
+    REQUIRE(lanes.is_ready(Lane::lease, now));
+    CHECK_FALSE(lanes.has_failed_everywhere(Lane::lease));
+    const auto ask = look(lanes, now);
+    CHECK(ask.endpoint == member);
+    now += 1ms;
+    lanes.failed(now, *lanes.take(ask.id), /*is_of_member=*/true);
+  }
+  CHECK(lanes.has_failed_everywhere(Lane::lease));
+  CHECK_FALSE(lanes.is_ready(Lane::lease, now));
+  CHECK(lanes.ready_at(Lane::lease) == now + bounds::etcd_round_pause);
+  now = lanes.ready_at(Lane::lease);
+  const auto again = look(lanes, now);
+  CHECK(again.endpoint == 0);
+  lanes.succeeded(*lanes.take(again.id));
+  CHECK_FALSE(lanes.has_failed_everywhere(Lane::lease));
+}
+
+TEST_CASE("a member is turned from once, whichever lane it fails in") {
+  AskLanes lanes(3);
+  const auto one = look(lanes);
+  const auto other = lanes.ask(t0, Lane::writes, Step::write, etcd::Transaction{}, 1s);
+  lanes.failed(t0, *lanes.take(one.id), true);
+  lanes.failed(t0, *lanes.take(other.id), true);
+  CHECK(look(lanes).endpoint == 1);
+}
+
+TEST_CASE("where no other member would do better none is asked, and nothing for a while") {
+  AskLanes lanes(3);
+  const auto ask = look(lanes);
+  lanes.failed(t0, *lanes.take(ask.id), /*is_of_member=*/false);
+  CHECK_FALSE(lanes.is_ready(Lane::lease, t0));
+  const auto again = look(lanes, t0 + 1s);
+  CHECK(again.endpoint == 0);
+  // What has to be asked all the same is.
+  lanes.failed(t0 + 1s, *lanes.take(again.id), /*is_of_member=*/false, /*rests=*/false);
+  CHECK(lanes.is_ready(Lane::lease, t0 + 1s));
+}
+
+TEST_CASE("what was asked in an earlier life is known as such") {
+  AskLanes lanes(1);
+  const auto ask = look(lanes);
+  lanes.begin_life();
+  const auto taken = lanes.take(ask.id);
+  REQUIRE(taken);
+  CHECK_FALSE(lanes.is_of_this_life(*taken));
+}

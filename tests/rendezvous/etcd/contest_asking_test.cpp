@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What is asked, when, and how long an answer is waited for.
+
+#include <doctest/doctest.h>
+
+#include "proto/etcd_bounds.h"
+#include "tests/rendezvous/etcd/contest_table.h"
+
+using namespace cpprun;
+using namespace cpprun::test;
+using Kind = etcd::Failure::Kind;
+
+TEST_CASE("who follows looks so often that a successor loses little") {
+  Etcd etcd;
+  Contestant alpha(etcd, "alpha");
+  alpha.serve();
+  CHECK(alpha.contest().next_deadline() == etcd.now + 250ms);
+  alpha.ring();
+  CHECK(alpha.asks().size() == 1);
+  CHECK(alpha.asks().front().patience == bounds::etcd_patience(2s));
+  // Nothing else is due before it is answered.
+  CHECK_FALSE(alpha.contest().next_deadline());
+}
+
+TEST_CASE("and seldom, where nobody needs to know") {
+  Etcd etcd;
+  Contestant alpha(etcd, "alpha");
+  alpha.tell(contest::Attend{false});
+  alpha.serve();
+  CHECK(alpha.contest().next_deadline() == etcd.now + bounds::contest_seldom_look_pause);
+  alpha.tell(contest::Attend{true});
+  CHECK(alpha.asks().size() == 1);
+  alpha.serve();
+  CHECK(alpha.contest().next_deadline() == etcd.now + 250ms);
+}
+
+TEST_CASE("who wants to lead looks before it runs, for what it knows may be old") {
+  Etcd etcd;
+  Contestant alpha(etcd, "alpha");
+  alpha.tell(contest::Attend{false});
+  alpha.serve();
+  etcd.now += 4s;
+  alpha.tell(contest::Enter{});
+  REQUIRE(alpha.asks().size() == 1);
+  CHECK(std::get<etcd::Transaction>(alpha.asks().front().request).compares.empty());
+  alpha.answer(alpha.take());
+  const auto grant = alpha.take<etcd::Grant>();
+  CHECK(std::get<etcd::Grant>(grant.request).ttl_seconds == 2);
+  CHECK(std::get<etcd::Grant>(grant.request).lease > 0);
+}
+
+TEST_CASE("who leads renews four times in a lease, whatever is written meanwhile") {
+  Etcd etcd;
+  Contestant alpha(etcd, "alpha");
+  alpha.lead();
+  alpha.tell(contest::Keep{"a", "1", 1});
+  const auto write = alpha.take();
+  CHECK(write.lane == contest::Lane::writes);
+  const auto begun = etcd.now;
+  alpha.ring();
+  CHECK(etcd.now <= begun + 500ms);
+  const auto keep = alpha.take<etcd::KeepAlive>();
+  CHECK(keep.lane == contest::Lane::lease);
+  alpha.answer(keep);
+  alpha.answer(alpha.take<etcd::Transaction>());
+  CHECK(alpha.count<contest::Renewed>() == 1);
+}
+
+TEST_CASE("what is large is waited for longer") {
+  Etcd etcd;
+  Contestant alpha(etcd, "alpha");
+  alpha.lead();
+  alpha.tell(contest::Keep{"a", "1", 1});
+  CHECK(alpha.asks().front().patience < bounds::etcd_patience(2s) + 1ms);
+  alpha.serve();
+  alpha.tell(contest::Keep{"a", std::string(bounds::contest_record_bytes_max / 2, 'r'), 2});
+  CHECK(alpha.asks().front().patience >= bounds::etcd_patience(2s) + 499ms);
+}
+
+TEST_CASE("the next member is asked when one fails, and nobody for a while when all do") {
+  Etcd etcd;
+  Contestant alpha(etcd, "alpha");
+  for (std::size_t member = 0; member < 3; ++member) {
+    const auto ask = alpha.take();
+    CHECK(ask.endpoint == member);
+    alpha.fail(ask, Kind::silent);
+  }
+  CHECK(alpha.asks().empty());
+  CHECK(alpha.contest().next_deadline() == etcd.now + bounds::etcd_round_pause);
+}
+
+TEST_CASE("a right is waited for to the moment") {
+  Etcd etcd;
+  Contestant alpha(etcd, "alpha");
+  alpha.lead();
+  alpha.ring();
+  const auto keep = alpha.take<etcd::KeepAlive>();
+  CHECK(alpha.contest().next_deadline() == alpha.last<contest::Leads>().until);
+}

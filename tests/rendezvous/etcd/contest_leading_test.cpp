@@ -1,0 +1,231 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// By what right somebody leads, and how that ends.
+
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+
+#include "rendezvous/etcd/contest_values_json.h"
+#include "tests/rendezvous/etcd/contest_table.h"
+
+using namespace cpprun;
+using namespace cpprun::test;
+using Kind = etcd::Failure::Kind;
+using Phase = Contest::Phase;
+
+TEST_CASE("a right is renewed from the moment at which that was asked for") {
+  Etcd etcd;
+  Contestant alpha(etcd, "alpha");
+  alpha.lead();
+  const auto until = alpha.last<contest::Leads>().until;
+  alpha.ring();
+  const auto asked = etcd.now;
+  const auto keep = alpha.take<etcd::KeepAlive>();
+  etcd.now += 300ms;
+  alpha.answer(keep);
+  CHECK(alpha.count<contest::Renewed>() == 0);
+  etcd.now += 100ms;
+  alpha.answer(alpha.take<etcd::Transaction>());  // whether the key is there still
+  REQUIRE(alpha.count<contest::Renewed>() == 1);
+  CHECK(alpha.last<contest::Renewed>().until == asked + 1900ms);
+  CHECK(alpha.last<contest::Renewed>().until > until);
+}
+
+TEST_CASE("a right that is not renewed ends by itself, whatever is said at that moment") {
+  Etcd etcd;
+  Contestant alpha(etcd, "alpha");
+  alpha.lead();
+  const auto until = alpha.last<contest::Leads>().until;
+  alpha.ring();
+  const auto keep = alpha.take<etcd::KeepAlive>();
+  CHECK(alpha.contest().next_deadline() == until);
+  etcd.now = until;
+  // The answer is there in the same moment, and comes too late.
+  alpha.answer(keep);
+  REQUIRE(alpha.count<contest::Deposed>() == 1);
+  CHECK(alpha.last<contest::Deposed>().reason == "etcd has not confirmed its lease for 1.9 s");
+  CHECK_FALSE(alpha.last<contest::Deposed>().is_orderly);
+  CHECK_FALSE(alpha.leads());
+}
+
+TEST_CASE("the reason says what etcd has answered last") {
+  Etcd etcd;
+  Contestant alpha(etcd, "alpha");
+  alpha.lead();
+  while (alpha.count<contest::Deposed>() == 0) {
+    alpha.ring();
+    while (!alpha.asks().empty()) {
+      const auto ask = alpha.take();
+      etcd.now += 100ms;
+      alpha.fail(ask, Kind::unavailable, "etcdserver: no leader");
+    }
+  }
+  const auto reason = alpha.last<contest::Deposed>().reason;
+  CHECK(reason.find("etcd has not confirmed its lease for") == 0);
+  CHECK(reason.find("says \"etcdserver: no leader\"") != std::string::npos);
+  CHECK(alpha.count<contest::Unreachable>() == 1);
+}
+
+TEST_CASE("who was deposed by the clock says farewell, so that nobody waits for nothing") {
+  Etcd etcd;
+  Contestant alpha(etcd, "alpha");
+  alpha.lead();
+  const auto epoch = alpha.last<contest::Leads>().epoch;
+  etcd.now = alpha.last<contest::Leads>().until;
+  alpha.advance();
+  REQUIRE(alpha.count<contest::Deposed>() == 1);
+  alpha.answer(alpha.take());
+  CHECK(etcd.model.find(table_keys.leader()) == nullptr);
+  const auto synced = read_synced(*etcd.value(table_keys.synced()));
+  CHECK(synced->is_vacant);
+  CHECK(synced->epoch == epoch);
+  alpha.serve();
+  alpha.pass(100ms);
+  CHECK(alpha.leads());  // It wants to still, and nobody else does.
+  CHECK(alpha.last<contest::Leads>().epoch > epoch);
+  CHECK(etcd.model.leases() == 1);
+}
+
+TEST_CASE("a lease that is gone is the end, once the key is seen to be gone") {
+  Etcd etcd;
+  Contestant alpha(etcd, "alpha");
+  alpha.lead();
+  const auto lease = etcd.model.find(table_keys.leader())->lease;
+  etcd.model.ask(etcd.now, 0, etcd::Revoke{lease});
+  alpha.pass(600ms);
+  REQUIRE(alpha.count<contest::Deposed>() == 1);
+  CHECK(alpha.last<contest::Deposed>().reason ==
+        "its key in etcd is gone: its lease has ended, or somebody removed it");
+}
+
+TEST_CASE("a member that knows nothing of the lease is believed only about the key") {
+  Etcd etcd;
+  Contestant alpha(etcd, "alpha");
+  alpha.lead();
+  alpha.ring();
+  const auto keep = alpha.take<etcd::KeepAlive>();
+  const auto lease = std::get<etcd::KeepAlive>(keep.request).lease;
+  alpha.tell(contest::Answered{keep.id, etcd::KeptAlive{{}, lease, 0}});
+  alpha.answer(alpha.take<etcd::Transaction>());
+  CHECK(alpha.leads());
+  alpha.pass(500ms);
+  CHECK(alpha.count<contest::Renewed>() > 0);
+}
+
+TEST_CASE("who sees another one lead is deposed at once") {
+  Etcd etcd;
+  Contestant alpha(etcd, "alpha");
+  alpha.lead();
+  etcd.model.remove(table_keys.leader());
+  etcd.change({etcd::Put{table_keys.leader(), to_json(LeaderCard{"beta", ""})}});
+  alpha.pass(600ms);
+  REQUIRE(alpha.count<contest::Deposed>() == 1);
+  CHECK(alpha.last<contest::Deposed>().reason.find("\"beta\" leads since epoch") == 0);
+  CHECK(alpha.last<contest::LeaderIs>().name == "beta");
+}
+
+TEST_CASE("who leads another cluster than it did leads it no more") {
+  Etcd etcd;
+  Contestant alpha(etcd, "alpha");
+  alpha.lead();
+  alpha.pass(600ms);
+  etcd.change({etcd::Put{table_keys.cluster(), "another"}});
+  alpha.pass(600ms);
+  CHECK(alpha.count<contest::Deposed>() == 1);
+  CHECK(alpha.count<contest::Barred>() == 1);
+}
+
+TEST_CASE("in a new term of etcd's the key moves to a new lease, and the old one goes") {
+  Etcd etcd;
+  Contestant alpha(etcd, "alpha");
+  alpha.lead();
+  const auto before = *etcd.model.find(table_keys.leader());
+  etcd.model.elect_another(etcd.now);
+  alpha.pass(1500ms);
+  REQUIRE(alpha.leads());
+  const auto after = *etcd.model.find(table_keys.leader());
+  CHECK(after.created == before.created);
+  CHECK(after.lease != before.lease);
+  CHECK(etcd.model.leases() == 1);
+  CHECK(read_synced(*etcd.value(table_keys.synced()))->term == etcd.model.term());
+  alpha.pass(5s);
+  CHECK(alpha.leads());
+}
+
+TEST_CASE("until the key has moved the right is that of the old lease") {
+  Etcd etcd;
+  Contestant alpha(etcd, "alpha");
+  alpha.lead();
+  etcd.model.elect_another(etcd.now);
+  while (alpha.asks().empty() ||
+         !std::holds_alternative<etcd::Grant>(alpha.asks().front().request)) {
+    alpha.ring();
+    while (!alpha.asks().empty() &&
+           !std::holds_alternative<etcd::Grant>(alpha.asks().front().request)) {
+      alpha.answer(alpha.take());
+    }
+  }
+  const auto until = alpha.last<contest::Renewed>().until;
+  etcd.now += 50ms;
+  alpha.answer(alpha.take<etcd::Grant>());
+  const auto move = alpha.take<etcd::Transaction>();
+  alpha.fail(move, Kind::silent);
+  const auto again = alpha.take<etcd::Transaction>();
+  CHECK(again.request == move.request);
+  alpha.forget();
+  alpha.fail(again, Kind::silent);
+  alpha.answer(alpha.take<etcd::Transaction>());
+  // It is done: from here on the right is that of the new one, and no shorter.
+  REQUIRE(alpha.count<contest::Renewed>() == 1);
+  CHECK(alpha.last<contest::Renewed>().until >= until);
+}
+
+TEST_CASE("whoever wins is given all records, page by page, before it leads") {
+  Etcd etcd;
+  std::vector<etcd::Operation> records;
+  for (int each = 0; each < 40; ++each) {
+    records.emplace_back(etcd::Put{table_keys.record(fmt::format("job{:02}", each)),
+                                   fmt::format("record {}", each)});
+  }
+  etcd.change(std::move(records));
+  Contestant alpha(etcd, "alpha");
+  alpha.lead();
+  const auto found = alpha.last<contest::Found>();
+  REQUIRE(found.records.size() == 40);
+  CHECK(found.records[39] == contest::Record{"job39", "record 39"});
+  // Right before the news.
+  const auto& said = alpha.said();
+  for (std::size_t at = 0; at < said.size(); ++at) {
+    if (!std::holds_alternative<contest::Found>(said[at])) continue;
+    REQUIRE(at + 1 < said.size());
+    CHECK(std::holds_alternative<contest::Leads>(said[at + 1]));
+  }
+}
+
+TEST_CASE("who cannot read them in time never says that it leads") {
+  Etcd etcd;
+  Contestant alpha(etcd, "alpha");
+  alpha.tell(contest::Enter{});
+  while (alpha.contest().phase() != Phase::loading) alpha.answer(alpha.take());
+  const auto load = alpha.take<etcd::Transaction>();
+  etcd.now += 1900ms;
+  alpha.advance();
+  CHECK(alpha.count<contest::Leads>() == 0);
+  CHECK(alpha.count<contest::Deposed>() == 0);
+  alpha.answer(load);
+  CHECK(alpha.count<contest::Leads>() == 0);
+}
+
+TEST_CASE("who is renewed while it reads leads as long as that") {
+  Etcd etcd;
+  Contestant alpha(etcd, "alpha");
+  alpha.tell(contest::Enter{});
+  while (alpha.contest().phase() != Phase::loading) alpha.answer(alpha.take());
+  const auto load = alpha.take<etcd::Transaction>();
+  alpha.ring();
+  const auto asked = etcd.now;
+  alpha.answer(alpha.take<etcd::KeepAlive>());
+  alpha.answer(alpha.take<etcd::Transaction>());
+  CHECK(alpha.count<contest::Renewed>() == 0);
+  alpha.answer(load);
+  CHECK(alpha.last<contest::Leads>().until == asked + 1900ms);
+}

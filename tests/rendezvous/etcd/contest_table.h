@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+// A Contest and its etcd on a table: time passes when somebody says so, and what is asked is
+// answered at once, or by hand.
+
+#include <doctest/doctest.h>
+
+#include <deque>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "rendezvous/etcd/contest.h"
+#include "tests/rendezvous/etcd/etcd_model.h"
+
+namespace cpprun::test {
+
+using namespace std::chrono_literals;
+
+inline const ContestKeys table_keys = *ContestKeys::make("test");
+
+inline ContestOptions options_named(const std::string& name, ContestMemory memory = {}) {
+  return {.name = name,
+          .card = "card of " + name,
+          .keys = table_keys,
+          .endpoints = {{false, "a", 2379}, {false, "b", 2379}, {false, "c", 2379}},
+          .ttl = 2s,
+          .memory = std::move(memory),
+          .seed = std::hash<std::string>{}(name)};
+}
+
+// An etcd whose clocks are right, and time.
+struct Etcd {
+  EtcdModel model{{.members = 3}, 1};
+  TimePoint now{};
+
+  // Everything that a Contest would see, for whoever looks with etcdctl.
+  std::optional<std::string> value(const std::string& key) const {
+    const auto* const pair = model.find(key);
+    return pair == nullptr ? std::nullopt : std::optional(pair->value);
+  }
+  etcd::Decided change(std::vector<etcd::Operation> operations) {
+    const auto heard = model.ask(now, 0, etcd::Transaction{.success = std::move(operations)});
+    return std::get<etcd::Decided>(**heard);
+  }
+};
+
+class Contestant {
+ public:
+  Contestant(Etcd& etcd, ContestOptions options) : etcd_(etcd), contest_(std::move(options)) {
+    keep(contest_.advance(etcd_.now));
+  }
+  Contestant(Etcd& etcd, const std::string& name) : Contestant(etcd, options_named(name)) {}
+
+  Contest& contest() { return contest_; }
+  const std::vector<contest::Action>& said() const { return said_; }
+  void forget() { said_.clear(); }
+
+  void tell(const contest::Event& event) { keep(contest_.handle(etcd_.now, event)); }
+  // Answers what is asked until nothing is, by that member or by the one that is meant.
+  void serve() {
+    while (!asks_.empty()) {
+      const auto ask = take();
+      const auto heard = etcd_.model.ask(etcd_.now, static_cast<int>(ask.endpoint), ask.request);
+      REQUIRE_MESSAGE(heard.has_value(), "etcd does not answer");
+      tell(contest::Answered{ask.id, *heard});
+    }
+  }
+  void advance() { keep(contest_.advance(etcd_.now)); }
+  // Its next deadline comes, and no more than that.
+  void ring() {
+    const auto due = contest_.next_deadline();
+    REQUIRE(due);
+    etcd_.now = std::max(etcd_.now, *due);
+    advance();
+  }
+  // That much time passes, with everything that comes of it.
+  void pass(Duration time) {
+    const TimePoint end = etcd_.now + time;
+    serve();
+    while (true) {
+      const auto due = contest_.next_deadline();
+      if (!due || *due > end) break;
+      etcd_.now = std::max(etcd_.now, *due);
+      etcd_.model.advance(etcd_.now);
+      advance();
+      serve();
+    }
+    etcd_.now = end;
+    etcd_.model.advance(end);
+    advance();
+    serve();
+  }
+
+  // --- by hand -----------------------------------------------------------------------------------
+  const std::deque<contest::Ask>& asks() const { return asks_; }
+  contest::Ask take() {
+    REQUIRE_FALSE(asks_.empty());
+    contest::Ask ask = std::move(asks_.front());
+    asks_.pop_front();
+    return ask;
+  }
+  // The one request of that kind that waits for an answer.
+  template <class R>
+  contest::Ask take() {
+    for (auto at = asks_.begin(); at != asks_.end(); ++at) {
+      if (!std::holds_alternative<R>(at->request)) continue;
+      contest::Ask ask = std::move(*at);
+      asks_.erase(at);
+      return ask;
+    }
+    FAIL("nothing of that kind is asked");
+    return {};
+  }
+  void answer(const contest::Ask& ask) {
+    const auto heard = etcd_.model.ask(etcd_.now, 0, ask.request);
+    REQUIRE(heard);
+    tell(contest::Answered{ask.id, *heard});
+  }
+  void fail(const contest::Ask& ask, etcd::Failure::Kind kind, const std::string& said = "so") {
+    tell(contest::Answered{ask.id, tl::unexpected(etcd::Failure{kind, said})});
+  }
+
+  // --- what it has said --------------------------------------------------------------------------
+  template <class Said>
+  std::vector<Said> all() const {
+    std::vector<Said> found;
+    for (const auto& each : said_) {
+      if (const auto* const said = std::get_if<Said>(&each)) found.push_back(*said);
+    }
+    return found;
+  }
+  template <class Said>
+  Said last() const {
+    const auto found = all<Said>();
+    REQUIRE_FALSE(found.empty());
+    return found.back();
+  }
+  template <class Said>
+  std::size_t count() const {
+    return all<Said>().size();
+  }
+  bool leads() const { return contest_.is_leading(); }
+
+  // Wants to lead, and does.
+  void lead() {
+    tell(contest::Enter{});
+    pass(20ms);
+    REQUIRE(leads());
+  }
+
+ private:
+  void keep(const contest::Actions& actions) {
+    for (const auto& each : actions) {
+      if (const auto* const ask = std::get_if<contest::Ask>(&each)) {
+        asks_.push_back(*ask);
+      } else {
+        said_.push_back(each);
+      }
+    }
+    const auto broken = contest_.check();
+    REQUIRE_MESSAGE(!broken, *broken);
+  }
+
+  Etcd& etcd_;
+  Contest contest_;
+  std::deque<contest::Ask> asks_;
+  std::vector<contest::Action> said_;
+};
+
+}  // namespace cpprun::test

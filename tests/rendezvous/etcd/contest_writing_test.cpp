@@ -1,0 +1,281 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What whoever leads has written, and how it ends in an orderly way.
+
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+
+#include "proto/etcd_bounds.h"
+#include "rendezvous/etcd/contest_values_json.h"
+#include "tests/rendezvous/etcd/contest_table.h"
+
+using namespace cpprun;
+using namespace cpprun::test;
+using Kind = etcd::Failure::Kind;
+
+namespace {
+
+std::optional<std::string> record(const Etcd& etcd, const std::string& name) {
+  return etcd.value(table_keys.record(name));
+}
+
+}  // namespace
+
+TEST_CASE("what is to be kept is there when it is said to be") {
+  Etcd etcd;
+  Contestant alpha(etcd, "alpha");
+  alpha.lead();
+  alpha.tell(contest::Keep{"a", "1", 1});
+  CHECK_FALSE(record(etcd, "a"));
+  CHECK(alpha.count<contest::Written>() == 0);
+  alpha.serve();
+  CHECK(record(etcd, "a") == "1");
+  CHECK(alpha.last<contest::Written>().through == 1);
+  alpha.tell(contest::Drop{"a", 2});
+  alpha.serve();
+  CHECK_FALSE(record(etcd, "a"));
+  CHECK(alpha.last<contest::Written>().through == 2);
+}
+
+TEST_CASE("while one change is under way the others wait, and of each record the last is written") {
+  Etcd etcd;
+  Contestant alpha(etcd, "alpha");
+  alpha.lead();
+  alpha.tell(contest::Keep{"a", "1", 1});
+  for (std::uint64_t number = 2; number <= 100; ++number) {
+    alpha.tell(contest::Keep{"b", fmt::format("{}", number), number});
+  }
+  REQUIRE(alpha.asks().size() == 1);
+  alpha.answer(alpha.take());
+  CHECK(alpha.last<contest::Written>().through == 1);
+  REQUIRE(alpha.asks().size() == 1);
+  alpha.answer(alpha.take());
+  CHECK(record(etcd, "b") == "100");
+  CHECK(alpha.last<contest::Written>().through == 100);
+  CHECK(alpha.count<contest::Written>() == 2);
+}
+
+TEST_CASE("a change of which nothing is known is asked for again, word for word") {
+  Etcd etcd;
+  Contestant alpha(etcd, "alpha");
+  alpha.lead();
+  alpha.tell(contest::Keep{"a", "1", 1});
+  const auto first = alpha.take();
+  etcd.model.ask(etcd.now, 0, first.request);
+  alpha.tell(contest::Keep{"a", "2", 2});
+  alpha.fail(first, Kind::silent);
+  const auto again = alpha.take();
+  CHECK(again.request == first.request);
+  CHECK(again.endpoint != first.endpoint);
+  alpha.answer(again);
+  CHECK(alpha.last<contest::Written>().through == 1);
+  alpha.serve();
+  CHECK(record(etcd, "a") == "2");
+  // The first one arrives once more, and is too late.
+  etcd.model.ask(etcd.now, 0, first.request);
+  CHECK(record(etcd, "a") == "2");
+}
+
+TEST_CASE("after somebody else has won nothing is changed any more") {
+  Etcd etcd;
+  Contestant alpha(etcd, "alpha");
+  alpha.lead();
+  etcd.model.remove(table_keys.leader());
+  etcd.change({etcd::Put{table_keys.leader(), to_json(LeaderCard{"beta", ""})}});
+  alpha.tell(contest::Keep{"a", "1", 1});
+  alpha.answer(alpha.take());
+  CHECK_FALSE(record(etcd, "a"));
+  CHECK(alpha.count<contest::Written>() == 0);
+  REQUIRE(alpha.count<contest::Deposed>() == 1);
+  CHECK(alpha.last<contest::Deposed>().reason ==
+        "its changes in etcd are not taken any more: somebody else leads");
+}
+
+TEST_CASE("who is synced is published, whoever leads among them") {
+  Etcd etcd;
+  Contestant alpha(etcd, "alpha");
+  alpha.lead();
+  alpha.tell(contest::Publish{{"beta", "alpha", "beta"}, 1});
+  alpha.serve();
+  const auto synced = read_synced(*etcd.value(table_keys.synced()));
+  CHECK(synced->names == std::vector<std::string>{"alpha", "beta"});
+  CHECK(synced->epoch == alpha.last<contest::Leads>().epoch);
+  CHECK(alpha.last<contest::Written>().through == 1);
+}
+
+TEST_CASE("a wish beyond a bound is refused in words, and not waited for") {
+  Etcd etcd;
+  Contestant alpha(etcd, "alpha");
+  alpha.lead();
+  alpha.tell(contest::Keep{"a", std::string(bounds::contest_record_bytes_max + 1, 'r'), 1});
+  REQUIRE(alpha.count<contest::NotWritten>() == 1);
+  CHECK(alpha.last<contest::NotWritten>().number == 1);
+  CHECK(alpha.last<contest::NotWritten>().reason.find("has 1048577 bytes") != std::string::npos);
+  CHECK(alpha.last<contest::Written>().through == 1);
+  alpha.tell(contest::Keep{"", "1", 2});
+  alpha.tell(contest::Drop{std::string(300, 'n'), 3});
+  alpha.tell(contest::Publish{{std::string(300, 'n')}, 4});
+  alpha.tell(contest::Publish{std::vector<std::string>(1, ""), 5});
+  std::vector<std::string> many;
+  for (int each = 0; each < 40; ++each) many.push_back(fmt::format("{}", each));
+  alpha.tell(contest::Publish{many, 6});
+  CHECK(alpha.count<contest::NotWritten>() == 6);
+  CHECK(alpha.asks().empty());
+  // Numbers that do not grow would make no answer of what is written.
+  alpha.tell(contest::Keep{"a", "1", 6});
+  CHECK(alpha.last<contest::NotWritten>() ==
+        contest::NotWritten{6, "numbers of wishes have to grow"});
+  alpha.tell(contest::Keep{"a", "1", 7});
+  alpha.serve();
+  CHECK(alpha.last<contest::Written>().through == 7);
+}
+
+TEST_CASE("who does not lead writes nothing") {
+  Etcd etcd;
+  Contestant alpha(etcd, "alpha");
+  alpha.serve();
+  alpha.tell(contest::Keep{"a", "1", 1});
+  CHECK(alpha.last<contest::NotWritten>() == contest::NotWritten{1, "it does not lead"});
+  CHECK(alpha.count<contest::Written>() == 0);
+  alpha.tell(contest::HandOver{"beta"});
+  CHECK(alpha.last<contest::Said>().text == "it does not lead, and cannot hand over to \"beta\"");
+}
+
+TEST_CASE("what etcd refuses at once is tried one by one, and what it refuses alone is told") {
+  Etcd etcd;
+  Contestant alpha(etcd, "alpha");
+  alpha.lead();
+  alpha.tell(contest::Keep{"a", "1", 1});
+  const auto first = alpha.take();
+  alpha.tell(contest::Keep{"b", "1", 2});
+  alpha.tell(contest::Keep{"c", "1", 3});
+  alpha.answer(first);
+  const auto both = alpha.take();
+  alpha.fail(both, Kind::rejected, "etcdserver: request is too large");
+  etcd.now += bounds::etcd_round_pause;
+  alpha.advance();
+  const auto alone = alpha.take();
+  CHECK(std::get<etcd::Transaction>(alone.request).success.size() == 2);
+  alpha.fail(alone, Kind::rejected, "etcdserver: request is too large");
+  REQUIRE(alpha.count<contest::NotWritten>() == 1);
+  CHECK(alpha.last<contest::NotWritten>().number == 2);
+  CHECK(alpha.last<contest::NotWritten>().reason.find("request is too large") != std::string::npos);
+  etcd.now += bounds::etcd_round_pause;
+  alpha.advance();
+  alpha.answer(alpha.take());
+  CHECK(record(etcd, "c") == "1");
+  CHECK_FALSE(record(etcd, "b"));
+  CHECK(alpha.last<contest::Written>().through == 3);
+}
+
+TEST_CASE("an etcd without room is led on in, and what waits is written when it has some") {
+  Etcd etcd;
+  Contestant alpha(etcd, "alpha");
+  alpha.lead();
+  alpha.tell(contest::Keep{"a", "1", 1});
+  for (int each = 0; each < 30; ++each) {
+    alpha.fail(alpha.take<etcd::Transaction>(), Kind::no_space, "space exceeded");
+    while (alpha.asks().empty() || !std::ranges::any_of(alpha.asks(), [](const auto& ask) {
+             return ask.lane == contest::Lane::writes;
+           })) {
+      if (alpha.asks().empty()) alpha.ring();
+      if (!alpha.asks().empty() && alpha.asks().front().lane == contest::Lane::lease) {
+        alpha.answer(alpha.take());
+      }
+    }
+  }
+  CHECK(etcd.now > TimePoint{} + 4s);
+  CHECK(alpha.leads());
+  CHECK(alpha.count<contest::Unwritable>() == 1);
+  CHECK(alpha.last<contest::Unwritable>().reason.find("has no room left") != std::string::npos);
+  alpha.serve();
+  CHECK(alpha.count<contest::Writable>() == 1);
+  CHECK(alpha.last<contest::Written>().through == 1);
+}
+
+TEST_CASE("who hands over decides nothing any more before the other one can") {
+  Etcd etcd;
+  Contestant alpha(etcd, "alpha");
+  alpha.lead();
+  Contestant beta(etcd, "beta");
+  Contestant gamma(etcd, "gamma");
+  for (Contestant* each : {&beta, &gamma}) {
+    each->tell(contest::Enter{});
+    each->serve();
+  }
+  alpha.tell(contest::Publish{{"beta", "gamma"}, 1});
+  alpha.serve();
+  alpha.tell(contest::Keep{"a", "1", 2});
+  alpha.tell(contest::HandOver{"beta"});
+  CHECK(alpha.last<contest::Deposed>() ==
+        contest::Deposed{"it hands over to \"beta\"", /*is_orderly=*/true});
+  CHECK(etcd.model.find(table_keys.leader()) != nullptr);
+  alpha.serve();
+  // What was wished for before is written, and nothing that is wished for after.
+  CHECK(record(etcd, "a") == "1");
+  CHECK(alpha.last<contest::Written>().through == 2);
+  CHECK(etcd.model.find(table_keys.leader()) == nullptr);
+  CHECK(etcd.model.leases() == 0);
+  gamma.pass(300ms);
+  CHECK_FALSE(gamma.leads());
+  beta.pass(300ms);
+  CHECK(beta.leads());
+  alpha.pass(300ms);
+  CHECK(alpha.last<contest::LeaderIs>().name == "beta");
+}
+
+TEST_CASE("nobody hands over to whom has not everything") {
+  Etcd etcd;
+  Contestant alpha(etcd, "alpha");
+  alpha.lead();
+  for (const char* name : {"beta", "alpha"}) {
+    alpha.tell(contest::HandOver{name});
+    CHECK(alpha.leads());
+    CHECK(alpha.last<contest::Said>().text.find("does not have everything") != std::string::npos);
+  }
+}
+
+TEST_CASE("who withdraws leaves nothing, and says so when nothing is left") {
+  Etcd etcd;
+  Contestant alpha(etcd, "alpha");
+  alpha.lead();
+  alpha.tell(contest::Keep{"a", "1", 1});
+  alpha.tell(contest::Withdraw{});
+  CHECK(alpha.last<contest::Deposed>().is_orderly);
+  CHECK(alpha.count<contest::Withdrawn>() == 0);
+  alpha.serve();
+  CHECK(alpha.count<contest::Withdrawn>() == 1);
+  CHECK(etcd.model.leases() == 0);
+  CHECK(record(etcd, "a") == "1");
+  alpha.pass(5s);
+  CHECK_FALSE(alpha.leads());
+  CHECK(alpha.count<contest::NobodyLeads>() == 2);
+}
+
+TEST_CASE("who cannot say farewell is done with when its lease is over") {
+  Etcd etcd;
+  Contestant alpha(etcd, "alpha");
+  alpha.lead();
+  alpha.tell(contest::Withdraw{});
+  while (alpha.count<contest::Withdrawn>() == 0) {
+    while (!alpha.asks().empty()) alpha.fail(alpha.take(), Kind::unreachable);
+    if (alpha.count<contest::Withdrawn>() == 0) alpha.ring();
+  }
+  CHECK(etcd.now <= TimePoint{} + 5s);
+}
+
+TEST_CASE("who withdraws while it stands does not lead by a win that it did not know of") {
+  Etcd etcd;
+  Contestant alpha(etcd, "alpha");
+  alpha.serve();
+  alpha.tell(contest::Enter{});
+  alpha.answer(alpha.take());
+  alpha.answer(alpha.take<etcd::Grant>());
+  const auto stands = alpha.take();
+  alpha.tell(contest::Withdraw{});
+  alpha.answer(stands);
+  alpha.serve();
+  CHECK(alpha.count<contest::Leads>() == 0);
+  CHECK(alpha.count<contest::Withdrawn>() == 1);
+  CHECK(etcd.model.leases() == 0);
+  CHECK(etcd.model.find(table_keys.leader()) == nullptr);
+}

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "rendezvous/etcd/etcd_endpoint.h"
+
+#include <doctest/doctest.h>
+
+#include <utility>
+
+using namespace cpprun;
+
+namespace {
+
+std::string why(std::string_view text) {
+  const auto parsed = parse_etcd_endpoints(text);
+  return parsed ? "nothing is wrong" : parsed.error().reason;
+}
+
+}  // namespace
+
+TEST_CASE("members are read in all the spellings that people use") {
+  using Endpoints = std::vector<EtcdEndpoint>;
+  CHECK(parse_etcd_endpoints("http://a:2379,https://b:2380,c:1,[::1]:2379") ==
+        Endpoints{{false, "a", 2379}, {true, "b", 2380}, {false, "c", 1}, {false, "::1", 2379}});
+  CHECK(parse_etcd_endpoints(" host ") == Endpoints{{false, "host", etcd_port_default}});
+  CHECK(parse_etcd_endpoints("HTTPS://host/") == Endpoints{{true, "host", etcd_port_default}});
+  CHECK(parse_etcd_endpoints("10.0.0.1:5") == Endpoints{{false, "10.0.0.1", 5}});
+  CHECK(parse_etcd_endpoints("https://[fe80::1%eth0]") ==
+        Endpoints{{true, "fe80::1%eth0", etcd_port_default}});
+  // Twice is once.
+  CHECK(parse_etcd_endpoints("a, a:2379 ,http://a") == Endpoints{{false, "a", 2379}});
+}
+
+TEST_CASE("they are written as they are read") {
+  for (const char* text : {"http://a:2379", "https://10.0.0.1:1", "https://[::1]:2379"}) {
+    CHECK(to_string(parse_etcd_endpoints(text)->front()) == text);
+  }
+  CHECK(host_and_port({true, "::1", 7}) == "[::1]:7");
+}
+
+TEST_CASE("each mistake is told with what would be right") {
+  CHECK(why("") == "no member of etcd is named: one looks like http://host:2379");
+  CHECK(why("a,,b") == "there is nothing between two commas, or at an end");
+  CHECK(why("ftp://a") == "\"ftp://a\" begins with ftp://: etcd is asked by http:// or https://");
+  CHECK(why("me:secret@a") ==
+        "\"me:secret@a\" has an @: a user and a password are given on their own");
+  CHECK(why("http://a/v3") ==
+        "\"http://a/v3\" goes on with \"/v3\": only a host and a port belong here");
+  CHECK(why("[::1") == "\"[::1\" opens a bracket and does not close it");
+  CHECK(why("::1") ==
+        "\"::1\" has several colons: an IPv6 address stands in brackets, as in [::1]:2379");
+  CHECK(why("[::1]2379") == "\"[::1]2379\" goes on with \"2379\" where \":port\" would be right");
+  for (const char* text : {"a:", "a:x", "a:0", "a:65536", "a:-1", "a: 1"}) {
+    CAPTURE(text);
+    CHECK(why(text).find("a port is a number from 1 to 65535, and etcd's own is 2379") !=
+          std::string::npos);
+  }
+  for (const char* text : {"http://", "a b", "[]", "[host]:1", "http://:2379", "ä"}) {
+    CAPTURE(text);
+    CHECK(why(text).find("a host is a name, an IPv4 address, or an IPv6 address in brackets") !=
+          std::string::npos);
+  }
+}
+
+TEST_CASE("all mistakes are told at once, and members without end are refused") {
+  CHECK(why("a:x,b,c:y") ==
+        "\"a:x\" has the port \"x\": a port is a number from 1 to 65535, and etcd's own is 2379; "
+        "\"c:y\" has the port \"y\": a port is a number from 1 to 65535, and etcd's own is 2379");
+  std::string many = "a";
+  for (int each = 0; each < 20; ++each) many += ",a" + std::to_string(each);
+  CHECK(why(many) ==
+        "21 members of etcd are named, and at most 16 may be: a few of them are enough");
+}

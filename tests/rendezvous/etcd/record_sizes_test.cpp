@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "rendezvous/etcd/record_sizes.h"
+
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+
+#include "proto/etcd_bounds.h"
+
+using namespace cpprun;
+
+namespace {
+
+std::string why(RecordSizes& sizes, const std::string& name, std::size_t bytes) {
+  const auto kept = sizes.keep(name, bytes);
+  return kept ? "" : kept.error().reason;
+}
+
+}  // namespace
+
+TEST_CASE("records are counted by name") {
+  RecordSizes sizes;
+  CHECK(why(sizes, "a", 10) == "");
+  CHECK(why(sizes, "a", 20) == "");
+  CHECK(why(sizes, "b", 5) == "");
+  CHECK(sizes.count() == 2);
+  CHECK(sizes.bytes() == 25);
+  sizes.drop("a");
+  sizes.drop("a");
+  CHECK(sizes.bytes() == 5);
+  sizes.clear();
+  CHECK(sizes.count() == 0);
+  CHECK(sizes.bytes() == 0);
+}
+
+TEST_CASE("a record beyond a bound is refused with the figures") {
+  RecordSizes sizes;
+  CHECK(why(sizes, "", 1) == "a record without a name cannot be kept in etcd");
+  CHECK(why(sizes, std::string(300, 'n'), 1)
+            .find("has 300 bytes, and a record in etcd has at most "
+                  "256") != std::string::npos);
+  CHECK(why(sizes, "a", bounds::contest_record_bytes_max + 1) ==
+        "the record of \"a\" has 1048577 bytes, and one in etcd has at most 1048576");
+  for (std::size_t each = 0; each < bounds::contest_records_max; ++each) {
+    REQUIRE(why(sizes, fmt::format("{}", each), 1) == "");
+  }
+  CHECK(why(sizes, "more", 1) ==
+        "\"more\" would be one record more than the 1024 that are kept in etcd");
+  CHECK(why(sizes, "7", 2) == "");  // It is there already.
+}
+
+TEST_CASE("all of them together have a bound, too") {
+  RecordSizes sizes;
+  const std::size_t count = bounds::contest_records_bytes_max / bounds::contest_record_bytes_max;
+  for (std::size_t each = 0; each < count; ++each) {
+    REQUIRE(why(sizes, fmt::format("{}", each), bounds::contest_record_bytes_max) == "");
+  }
+  CHECK(why(sizes, "more", 1).find("the records in etcd would have 134217729 bytes") !=
+        std::string::npos);
+  CHECK(why(sizes, "0", bounds::contest_record_bytes_max - 1) == "");
+  CHECK(why(sizes, "more", 1) == "");
+}
