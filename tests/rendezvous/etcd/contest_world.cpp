@@ -51,7 +51,7 @@ ContestWorld::ContestWorld(Options options, std::uint64_t seed)
       judge_(keys_),
       seed_(seed) {
   // Some networks are slow on every day.
-  if (options_.has_faults && chance_.chance(0.4)) usual_slowness_ = chance_.up_to(300ms);
+  if (chance_.chance(0.4)) usual_slowness_ = chance_.up_to(300ms);
   for (int each = 0; each < options_.programs; ++each) {
     Program program{.name = fmt::format("p{}", each)};
     program.clock = {.offset = chance_.up_to(1000s),
@@ -273,7 +273,7 @@ std::string ContestWorld::play() {
     });
     plan_user(who);
   }
-  if (options_.has_faults) plan_faults();
+  if (!options_.faults.empty()) plan_faults();
   run_until(TimePoint{} + trouble);
   usual_slowness_ = {};
   heal();
