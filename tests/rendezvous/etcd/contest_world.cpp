@@ -56,6 +56,7 @@ ContestWorld::ContestWorld(Options options, std::uint64_t seed)
     Program program{.name = fmt::format("p{}", each)};
     program.clock = {.offset = chance_.up_to(1000s),
                      .parts_per_million = chance_.between(-5000, 5000)};
+    judge_.is_called(each, program.name);
     programs_.push_back(std::move(program));
     is_cut_.emplace_back(static_cast<std::size_t>(options_.etcd.members), false);
   }
