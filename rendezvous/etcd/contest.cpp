@@ -35,9 +35,9 @@ constexpr std::array<PhaseStep<Phase>, 14> allowed_steps = {{
     {Phase::leaving, Phase::following},
 }};
 
+// Or a part of what makes somebody lead.
 bool is_change(Step step) {
-  return step == Step::grant || step == Step::stand || step == Step::write || step == Step::move ||
-         step == Step::resign;
+  return step != Step::look && step != Step::keep_alive && step != Step::revoke;
 }
 
 }  // namespace
@@ -152,6 +152,7 @@ void Contest::hear_step(TimePoint now, const Asked& asked, const etcd::Answer& a
     case Step::load:
       if (is_of_now) hear_load(now, std::get<etcd::Decided>(answer), actions);
       return;
+    case Step::take_over:
     case Step::write:
     case Step::move:
       if (is_of_now) hear_fenced(now, asked, std::get<etcd::Decided>(answer), actions);
@@ -210,7 +211,9 @@ void Contest::fail_step(TimePoint now, const Asked& asked, Kind kind, Actions& a
       if (kind == Kind::no_such_lease) return unused_.pop_front();
       return wait_with_unused(now);
     case Step::load:
-      return;  // It is asked for again.
+      if (is_of_now) fail_to_load(now, kind);
+      return;
+    case Step::take_over:
     case Step::write:
     case Step::move:
       if (is_of_now) fail_fenced(now, asked.step, kind, actions);

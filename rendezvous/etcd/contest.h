@@ -11,7 +11,8 @@
 //       leaving
 //
 // finding_out: whether it has won is not known, for etcd has not answered, and is read from there.
-// loading: it has won, and reads what was left. leaving: the owner has asked for it.
+// loading: it has won, reads what was left, and takes over from whoever had everything. leaving:
+// the owner has asked for it.
 
 #include <cstddef>
 #include <cstdint>
@@ -120,6 +121,8 @@ class Contest {
   void see_own(TimePoint now, const Asked& asked, const ContestView& view, Actions& actions);
   void hear_keep_alive(TimePoint now, const Asked& asked, const etcd::KeptAlive& kept);
   void hear_load(TimePoint now, const etcd::Decided& decided, Actions& actions);
+  void fail_to_load(TimePoint now, etcd::Failure::Kind kind);
+  void take_over(Actions& actions);
   void depose(TimePoint now, std::string reason, bool is_orderly, Actions& actions);
   void let_go(TimePoint now);
   void put_away(etcd::LeaseId lease, TimePoint now,
@@ -188,6 +191,10 @@ class Contest {
   std::vector<std::string> names_before_;
   std::vector<contest::Record> loaded_;
   std::string load_from_;  // where the next page begins
+  bool is_loaded_ = false;
+  // What it has won last without ever leading, and who had everything then.
+  etcd::Revision idle_epoch_ = -1;
+  std::vector<std::string> idle_names_;
 
   // What it writes.
   ChangeQueue queue_;

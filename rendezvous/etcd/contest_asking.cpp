@@ -118,7 +118,7 @@ std::optional<Contest::Step> Contest::next_writes_step(TimePoint now) const {
   if (!due || *due > now) return std::nullopt;
   if (has_won() && !lanes_.is_asked(Lane::lease, Step::grant)) {
     if (fenced_) return fenced_->step;
-    if (phase_ == Phase::loading) return Step::load;
+    if (phase_ == Phase::loading) return is_loaded_ ? Step::take_over : Step::load;
     if (phase_ == Phase::leading && tenure_->next()) return Step::move;
     if (queue_.has_more()) return Step::write;
   }
@@ -149,6 +149,7 @@ etcd::Request Contest::request_for(Step step) {
       return etcd::Transaction{
           .success = {etcd::Read{load_from_, options_.keys.records_end(),
                                  static_cast<std::int64_t>(bounds::contest_page_records)}}};
+    case Step::take_over:
     case Step::write:
     case Step::move:
       return fenced_request(step);

@@ -66,6 +66,19 @@ void Contest::hear_load(TimePoint now, const etcd::Decided& decided, Actions& ac
     load_from_ = page.pairs.back().key + '\0';
     return;
   }
+  is_loaded_ = true;
+}
+
+// It is asked for again, unless it would be in vain: then others may have a better right to read.
+void Contest::fail_to_load(TimePoint now, etcd::Failure::Kind kind) {
+  using Kind = etcd::Failure::Kind;
+  if (kind != Kind::forbidden && kind != Kind::rejected) return;
+  not_before_ = now + bounds::contest_seldom_look_pause;
+  let_go(now);
+}
+
+// From here on nobody else has everything, and etcd says so.
+void Contest::take_over(Actions& actions) {
   phase_.become(Phase::leading);
   told_leader_.reset();
   told_nobody_ = false;
@@ -79,6 +92,10 @@ void Contest::depose(TimePoint now, std::string reason, bool is_orderly, Actions
 }
 
 void Contest::let_go(TimePoint now) {
+  if (phase_ == Phase::loading) {
+    idle_epoch_ = fence_.epoch();
+    idle_names_ = names_before_;
+  }
   if (tenure_) {
     put_away(tenure_->lease().id, now, has_won() ? std::optional(farewell()) : std::nullopt);
     if (tenure_->next()) put_away(tenure_->next()->id, now);
@@ -110,6 +127,8 @@ void Contest::put_away(etcd::LeaseId lease, TimePoint now,
 etcd::Transaction Contest::farewell() const {
   const ContestKeys& keys = options_.keys;
   Synced last = own_synced(tenure_->lease());
+  // Where it has never led, those who had everything have it still.
+  if (phase_ == Phase::loading) last.names = names_before_;
   last.is_vacant = true;
   last.heir = heir_;
   return {.compares = {{keys.leader(), etcd::Compare::Target::created, fence_.epoch()}},

@@ -106,9 +106,12 @@ etcd::Request Contest::request_to_stand() {
   using Target = etcd::Compare::Target;
   const ContestKeys& keys = options_.keys;
   names_ = {options_.name};
-  names_before_ = view_->synced ? view_->synced->names : std::vector<std::string>();
+  names_before_ = view_->synced ? view_->synced->complete() : std::vector<std::string>();
+  // It has won before, and never led.
+  if (view_->synced && view_->synced->epoch == idle_epoch_) names_before_ = idle_names_;
   const auto& lease = tenure_->lease();
   Synced synced = own_synced(lease);
+  synced.before = names_before_;
   synced.epoch = 0;  // It is not known before etcd has decided.
   etcd::Transaction win{
       .compares = {{keys.leader(), Target::created, 0},
@@ -171,6 +174,7 @@ void Contest::win(TimePoint now, etcd::Revision epoch, Actions& actions) {
   fence_ = Fence(epoch);
   must_look_ = false;
   move_at_ = TimePoint::min();
+  is_loaded_ = false;
   load_from_ = options_.keys.records();
   told_written_ = queue_.through();
 }

@@ -22,7 +22,7 @@ std::string text_of(const Json& json) {
 Result<Json> parse(std::string_view text) {
   // Flat as they are, nothing in them is worth more than this.
   constexpr std::size_t bytes_max = 2 * bounds::contest_card_bytes_max +
-                                    bounds::contest_synced_max * 2 * bounds::contest_name_bytes_max;
+                                    bounds::contest_synced_max * 4 * bounds::contest_name_bytes_max;
   constexpr int depth_max = 2;
   if (text.size() > bytes_max) {
     return failure(fmt::format("it has {} bytes, the limit is {}", text.size(), bytes_max));
@@ -47,6 +47,17 @@ bool is_name(const Json& json) {
   return size > 0 && size <= bounds::contest_name_bytes_max;
 }
 
+// Nothing: it is no list of names.
+std::optional<std::vector<std::string>> names_in(const Json& json) {
+  if (!json.is_array() || json.size() > bounds::contest_synced_max) return std::nullopt;
+  std::vector<std::string> names;
+  for (const Json& name : json) {
+    if (!is_name(name)) return std::nullopt;
+    names.push_back(name.get<std::string>());
+  }
+  return names;
+}
+
 bool is_count(const Json& object, const char* name) {
   const auto found = object.find(name);
   return found == object.end() || found->is_number_unsigned();
@@ -62,6 +73,7 @@ std::string to_json(const Synced& synced) {
   Json json{{"names", synced.names},
             {"term", synced.term},
             {"ttl_ms", std::chrono::duration_cast<milliseconds>(synced.ttl).count()}};
+  if (synced.before) json["before"] = *synced.before;
   if (synced.epoch != 0) json["epoch"] = synced.epoch;
   if (synced.is_vacant) json["vacant"] = true;
   if (!synced.heir.empty()) json["heir"] = synced.heir;
@@ -85,12 +97,12 @@ Result<Synced> read_synced(std::string_view text) {
   if (!json) return tl::unexpected<Error>(json.error());
   Synced synced;
   const auto names = json->find("names");
-  if (names == json->end() || !names->is_array() || names->size() > bounds::contest_synced_max) {
-    return has_no("names");
-  }
-  for (const Json& name : *names) {
-    if (!is_name(name)) return has_no("names");
-    synced.names.push_back(name.get<std::string>());
+  auto read = names == json->end() ? std::nullopt : names_in(*names);
+  if (!read) return has_no("names");
+  synced.names = *std::move(read);
+  if (const auto before = json->find("before"); before != json->end()) {
+    synced.before = names_in(*before);
+    if (!synced.before) return has_no("before");
   }
   if (!is_count(*json, "term")) return has_no("term");
   if (!is_count(*json, "epoch")) return has_no("epoch");

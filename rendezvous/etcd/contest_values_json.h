@@ -5,6 +5,7 @@
 // out.
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -26,13 +27,18 @@ struct LeaderCard {
 // one has to know of it.
 struct Synced {
   std::vector<std::string> names;  // who has everything; the one that leads among them
-  etcd::Revision epoch = 0;        // of whom wrote it; 0: of whoever wrote it by winning
+  // Who had everything before, while the one that has won does not lead yet: if it never does, they
+  // have it still.
+  std::optional<std::vector<std::string>> before = {};
+  etcd::Revision epoch = 0;  // of whom wrote it; 0: of whoever wrote it by winning
   // etcd's own, no later than the lease was granted: see tenure.h.
   std::uint64_t term = 0;
   Duration ttl{};          // of the lease
-  bool is_vacant = false;  // the one that led has ended in an orderly way: nobody decides any more
+  bool is_vacant = false;  // the one that led decides nothing any more, and has said so
   std::string heir = {};   // who is to come first then; empty: whoever is synced
   friend bool operator==(const Synced&, const Synced&) = default;
+
+  const std::vector<std::string>& complete() const { return before ? *before : names; }
 };
 
 std::string to_json(const LeaderCard& leader);

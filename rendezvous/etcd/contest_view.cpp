@@ -70,7 +70,7 @@ std::optional<std::string> objection_to(const ContestView& view, const ContestMe
   if (newest < memory.epoch) {
     return fmt::format(
         "etcd knows of no epoch after {} under \"{}\", where {} was seen before: was it restored "
-        "from an old snapshot? Take a new name, or forget the old state",
+        "from an old snapshot, or were keys removed? Take a new name, or forget the old state",
         newest, keys.prefix(), memory.epoch);
   }
   return std::nullopt;
@@ -81,9 +81,10 @@ Duration wait_to_run(const ContestView& view, const std::string& name, Duration 
   const Synced& synced = *view.synced;
   const bool may_decide_yet = !synced.is_vacant && synced.term != view.header.term;
   const Duration right = may_decide_yet ? synced.ttl : Duration{};
-  const bool is_first = synced.is_vacant && !synced.heir.empty()
-                            ? synced.heir == name
-                            : synced.names.empty() || std::ranges::count(synced.names, name) > 0;
+  const bool is_first =
+      synced.is_vacant && !synced.heir.empty()
+          ? synced.heir == name
+          : synced.complete().empty() || std::ranges::count(synced.complete(), name) > 0;
   return right + (is_first ? Duration{} : ttl);
 }
 

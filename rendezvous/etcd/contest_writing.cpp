@@ -127,6 +127,9 @@ std::vector<etcd::Operation> Contest::operations_of(const ChangeQueue::Batch& ba
 std::vector<etcd::Operation> Contest::operations_for(Step step) {
   const ContestKeys& keys = options_.keys;
   if (step == Step::write) return operations_of(queue_.next_batch());
+  if (step == Step::take_over) {
+    return {etcd::Put{keys.synced(), to_json(own_synced(tenure_->lease()))}};
+  }
   const GrantedLease& next = *tenure_->next();
   return {etcd::Put{keys.leader(), to_json(LeaderCard{options_.name, options_.card}), next.id},
           etcd::Put{keys.synced(), to_json(own_synced(next))}};
@@ -144,6 +147,7 @@ void Contest::hear_fenced(TimePoint now, const Asked& asked, const etcd::Decided
     return depose(now, "its changes in etcd are not taken any more: somebody else leads",
                   /*is_orderly=*/false, actions);
   }
+  if (asked.step == Step::take_over) return take_over(actions);
   if (asked.step == Step::move) {
     put_away(tenure_->moved(), now);
     if (is_leading()) actions.emplace_back(contest::Renewed{tenure_->until()});
@@ -161,6 +165,7 @@ void Contest::fail_fenced(TimePoint now, Step step, Kind kind, Actions& actions)
     move_at_ = now + options_.ttl / 2;
     return;
   }
+  if (step == Step::take_over) return fail_to_load(now, kind);
   if (step != Step::write || kind != Kind::rejected) return;  // Asked for again, as it was.
   fenced_.reset();
   if (queue_.narrow()) return;

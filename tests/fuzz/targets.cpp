@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 
+#include "tests/fuzz/etcd_targets.h"
 #include "tests/fuzz/file_targets.h"
 #include "tests/fuzz/stream_targets.h"
 #include "tests/fuzz/text_targets.h"
@@ -31,6 +32,8 @@ constexpr std::array all_targets = {
     Target{"config", "the file of --config", config_file},
     Target{"endpoint", "--rdzv-endpoint, --master-addr, -r and -t", endpoint_text},
     Target{"output", "a worker's output", worker_output},
+    Target{"etcd", "the answers of etcd's gateway", etcd_answers},
+    Target{"etcd_endpoints", "where etcd is asked", etcd_endpoints},
 };
 
 }  // namespace

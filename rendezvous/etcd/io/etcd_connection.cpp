@@ -49,6 +49,7 @@ void EtcdConnection::ask(std::string bytes, Duration patience, Done done) {
   timer_.async_wait(
       [self = shared_from_this(), asked = ++asked_](const asio::error_code& cancelled) {
         if (cancelled || !self->done_ || asked != self->asked_) return;
+        if (self->is_connecting_) (void)self->addresses_.turn();  // for the next question
         self->fail(self->is_asked_ ? Kind::silent : Kind::unreachable, self->silence());
       });
   is_new_ = !is_connected_;
@@ -84,7 +85,7 @@ void EtcdConnection::drop() {
   socket_.close(ignored);
   channel_.reset();
   outbox_.clear();
-  is_connected_ = is_reading_ = is_writing_ = false;
+  is_connecting_ = is_connected_ = is_reading_ = is_writing_ = false;
 }
 
 // --- a connection --------------------------------------------------------------------------------
@@ -97,7 +98,7 @@ void EtcdConnection::dial() {
     addresses_.found = {{address, static_cast<unsigned short>(endpoint_.port)}};
   }
   if (addresses_.found.empty()) return resolve();
-  connect(0);
+  connect();
 }
 
 void EtcdConnection::resolve() {
@@ -113,25 +114,24 @@ void EtcdConnection::resolve() {
                                         self->endpoint_.host, error.message()));
         }
         for (const auto& each : results) self->addresses_.found.push_back(each.endpoint());
-        self->addresses_.next = 0;
-        self->connect(0);
+        self->connect();
       });
 }
 
-void EtcdConnection::connect(std::size_t tried) {
+// The address that was reached last comes first, and each of the others has its turn: one that says
+// nothing at all takes all the patience of a question, and the next question goes to the next one.
+void EtcdConnection::connect() {
   asio::error_code ignored;  // A socket of an earlier address is of no use any more.
   socket_.close(ignored);
-  const auto& address = addresses_.found[addresses_.next % addresses_.found.size()];
-  socket_.async_connect(
-      address, [self = shared_from_this(), life = life_, tried](const asio::error_code& error) {
-        if (life != self->life_) return;
-        if (!error) return self->establish();
-        ++self->addresses_.next;
-        if (tried + 1 < self->addresses_.found.size()) return self->connect(tried + 1);
-        // The name may lead elsewhere by now.
-        self->addresses_ = {};
-        self->fail(Kind::unreachable, to_text(error));
-      });
+  is_connecting_ = true;
+  socket_.async_connect(addresses_.found[addresses_.next],
+                        [self = shared_from_this(), life = life_](const asio::error_code& error) {
+                          if (life != self->life_) return;
+                          self->is_connecting_ = false;
+                          if (!error) return self->establish();
+                          if (self->addresses_.turn()) return self->connect();
+                          self->fail(Kind::unreachable, to_text(error));
+                        });
 }
 
 void EtcdConnection::establish() {

@@ -27,7 +27,14 @@ namespace cpprun {
 // nobody's way.
 struct KnownAddresses {
   std::vector<asio::ip::tcp::endpoint> found = {};
-  std::size_t next = 0;  // the one that is tried first
+  std::size_t next = 0;  // the one that is tried
+
+  // That one does not answer. False: none does, and the name may lead elsewhere by now.
+  bool turn() {
+    if (++next < found.size()) return true;
+    *this = {};
+    return false;
+  }
 };
 
 class EtcdConnection : public std::enable_shared_from_this<EtcdConnection> {
@@ -56,7 +63,7 @@ class EtcdConnection : public std::enable_shared_from_this<EtcdConnection> {
 
   void dial();
   void resolve();
-  void connect(std::size_t tried);
+  void connect();
   void establish();
   void say();
   void flush();
@@ -81,6 +88,7 @@ class EtcdConnection : public std::enable_shared_from_this<EtcdConnection> {
   std::string outbox_;                         // that the socket has not taken yet
   Done done_;
   Duration patience_{};
+  bool is_connecting_ = false;  // to the address that is tried
   bool is_connected_ = false;
   bool is_new_ = false;  // made for this question
   bool is_reading_ = false;

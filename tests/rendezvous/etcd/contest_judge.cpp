@@ -50,6 +50,8 @@ void ContestJudge::told(TimePoint now, int who, const contest::Action& action, T
     told_epoch_ = leads->epoch;
     ++leaders_;
     leading_[who] = {until, leads->epoch};
+    complete_ = {names_[who]};
+    may_have_begun_.reset();
     check_right(now, who);
   } else if (std::holds_alternative<contest::Renewed>(action)) {
     if (!leading_.contains(who)) return object(now, fmt::format("{} is renewed idly", who));
@@ -103,7 +105,9 @@ void ContestJudge::check_found(TimePoint now, const contest::Found& found) {
     object(now,
            fmt::format("\"{}\" is found, and nobody has wished for it", records.begin()->first));
   }
-  if (found.synced != synced_before_) object(now, "who was synced is not who is found to be");
+  if (std::ranges::count(may_be_found_, found.synced) == 0) {
+    object(now, "who was synced is not who is found to be");
+  }
 }
 
 void ContestJudge::ended(int who) {
@@ -133,14 +137,21 @@ void ContestJudge::decided(TimePoint now, int who, const etcd::Transaction& tran
       winner_ = who;
       won_at_ = now;
       check_won(now, who);
-      synced_before_ = synced_;
+      may_be_found_ = {complete_};
+      if (may_have_begun_) may_be_found_.push_back(*may_have_begun_);
     } else if (who != winner_) {
       object(now, fmt::format("{} changes \"{}\" after {} has won epoch {}", who,
                               put != nullptr ? put->key : gone->key, winner_, epoch_));
     }
     if (put != nullptr && put->key == keys_.synced()) {
       const auto synced = read_synced(put->value);
-      if (synced) synced_ = synced->names;
+      if (!synced || synced->before) continue;
+      if (told_epoch_ == epoch_ || synced->is_vacant) {
+        complete_ = synced->names;
+        may_have_begun_.reset();
+      } else {
+        may_have_begun_ = synced->names;
+      }
     }
   }
 }

@@ -40,6 +40,7 @@ class ContestJudge {
 
   const std::string& objection() const { return objection_; }
   std::optional<int> leader(TimePoint now) const;
+  void is_called(int who, std::string name) { names_[who] = std::move(name); }
   etcd::Revision epoch() const { return epoch_; }
   int leaders() const { return leaders_; }
 
@@ -58,15 +59,18 @@ class ContestJudge {
   void check_right(TimePoint now, int who);
 
   ContestKeys keys_;
+  std::map<int, std::string> names_;
   std::string objection_;
   std::map<int, Leading> leading_;
   std::map<std::string, Kept> kept_;  // by name
-  std::vector<std::string> synced_;   // as it stands in etcd
-  std::vector<std::string> synced_before_;
-  etcd::Revision epoch_ = 0;  // the last that was won
-  int winner_ = -1;           // by whom
-  TimePoint won_at_{};        // and when
-  int leaders_ = 0;           // were told so
+  using Names = std::vector<std::string>;
+  Names complete_;                       // who has everything
+  std::optional<Names> may_have_begun_;  // who has taken over, and was not told yet
+  std::vector<Names> may_be_found_;      // by whoever has won last
+  etcd::Revision epoch_ = 0;             // the last that was won
+  int winner_ = -1;                      // by whom
+  TimePoint won_at_{};                   // and when
+  int leaders_ = 0;                      // were told so
   etcd::Revision told_epoch_ = 0;
 };
 

@@ -51,11 +51,12 @@ ContestWorld::ContestWorld(Options options, std::uint64_t seed)
       judge_(keys_),
       seed_(seed) {
   // Some networks are slow on every day.
-  if (options_.has_faults && chance_.chance(0.4)) usual_slowness_ = chance_.up_to(300ms);
+  if (chance_.chance(0.4)) usual_slowness_ = chance_.up_to(300ms);
   for (int each = 0; each < options_.programs; ++each) {
     Program program{.name = fmt::format("p{}", each)};
     program.clock = {.offset = chance_.up_to(1000s),
                      .parts_per_million = chance_.between(-5000, 5000)};
+    judge_.is_called(each, program.name);
     programs_.push_back(std::move(program));
     is_cut_.emplace_back(static_cast<std::size_t>(options_.etcd.members), false);
   }
@@ -273,7 +274,7 @@ std::string ContestWorld::play() {
     });
     plan_user(who);
   }
-  if (options_.has_faults) plan_faults();
+  if (!options_.faults.empty()) plan_faults();
   run_until(TimePoint{} + trouble);
   usual_slowness_ = {};
   heal();

@@ -21,15 +21,30 @@
 
 namespace cpprun::test {
 
+// What may go wrong.
+enum class ContestFault {
+  killed,   // a program, which is begun anew later
+  stopped,  // a program
+  cut_from_one,
+  cut_from_all,  // members of etcd, for a program: as often as not the one that leads
+  loss,
+  slowness,
+  no_room,  // in etcd
+  election,
+  member_stopped,  // sometimes where there is no room; etcd's leader as often as not
+  member_cut,
+  member_crashes
+};
+
 class ContestWorld {
  public:
   struct Options {
     int programs = 4;
     Duration ttl = std::chrono::seconds(2);  // as etcd grants it
     EtcdModel::Options etcd = {};
-    bool has_faults = true;
-    bool has_stops = true;  // of etcd's members
+    std::vector<ContestFault> faults = all_faults();
   };
+  static std::vector<ContestFault> all_faults();
   ContestWorld(Options options, std::uint64_t seed);
 
   // Plays it to its end: what was broken, and "" where nothing was.
@@ -83,6 +98,8 @@ class ContestWorld {
   void use(int who);
   void plan_faults();
   void plan_fault(TimePoint at);
+  void plan_cut(TimePoint at, Duration length, int who, bool is_from_all);
+  void plan_member_fault(TimePoint at, Duration length, ContestFault fault);
   void heal();
   void watch_leader();
   std::string play_calm();

@@ -52,118 +52,106 @@ void ContestWorld::use(int who) {
   }
 }
 
+std::vector<ContestFault> ContestWorld::all_faults() {
+  std::vector<ContestFault> all;
+  for (int each = 0; each <= static_cast<int>(ContestFault::member_crashes); ++each) {
+    all.push_back(static_cast<ContestFault>(each));
+  }
+  return all;
+}
+
 void ContestWorld::plan_faults() {
   const int count = chance_.between(3, 14);
   for (int each = 0; each < count; ++each) plan_fault(TimePoint{} + chance_.between(1s, 22s));
 }
 
 void ContestWorld::plan_fault(TimePoint at) {
-  const int kind = chance_.between(0, 10);
+  using Fault = ContestFault;
+  const auto fault = options_.faults[static_cast<std::size_t>(
+      chance_.between(0, static_cast<int>(options_.faults.size()) - 1))];
   const int who = chance_.between(0, options_.programs - 1);
-  const int member = chance_.between(0, options_.etcd.members - 1);
   const Duration length = chance_.chance(0.5) ? chance_.up_to(1500ms) : chance_.up_to(8s);
-  const auto cut_off = std::make_shared<int>(who);
-  const auto with_end = [this, at, length](std::function<void()> begins,
-                                           std::function<void()> ends) {
+  const auto with_end = [&](std::function<void()> begins, std::function<void()> ends) {
     timeline_.at(at, std::move(begins));
     timeline_.at(at + length, std::move(ends));
   };
-  switch (kind) {
-    case 0:  // a program is killed, and begun anew
+  switch (fault) {
+    case Fault::killed:
       return with_end([this, who] { end(who); },
                       [this, who] {
                         if (!programs_[static_cast<std::size_t>(who)].driver) begin(who);
                       });
-    case 1:  // it is stopped
+    case Fault::stopped:
       return with_end(
           [this, who] {
             note(fmt::format("p{} is stopped", who));
             programs_[static_cast<std::size_t>(who)].is_stopped = true;
           },
           [this, who] { go_on(who); });
-    case 2:  // it does not reach a member, or is cut off from all
-    case 3:
-      return with_end(
-          [this, who, member, kind, cut_off] {
-            // The one that leads as often as not.
-            *cut_off = kind == 3 && member == 0 ? who : judge_.leader(now()).value_or(who);
-            note(fmt::format("p{} is cut from {}", *cut_off, kind == 2 ? "a member" : "all"));
-            auto& cut = is_cut_[static_cast<std::size_t>(*cut_off)];
-            if (kind == 3) std::fill(cut.begin(), cut.end(), true);
-            cut[static_cast<std::size_t>(member)] = true;
-          },
-          [this, cut_off] {
-            auto& cut = is_cut_[static_cast<std::size_t>(*cut_off)];
-            std::fill(cut.begin(), cut.end(), false);
-          });
-    case 4:  // what is said is lost, or late
-    case 5:
-      return with_end(
-          [this, kind, loss = chance_.between(1, 5) * 0.1, late = chance_.up_to(1500ms)] {
-            note(kind == 4 ? "the network loses" : "the network is slow");
-            (kind == 4 ? loss_ = loss : 0.0);
-            if (kind == 5) slowness_ = late;
-          },
-          [this] {
-            loss_ = 0;
-            slowness_ = {};
-          });
-    case 6:  // etcd has no room
+    case Fault::cut_from_one:
+    case Fault::cut_from_all:
+      return plan_cut(at, length, who, fault == Fault::cut_from_all);
+    case Fault::loss:
+      return with_end([this, loss = chance_.between(1, 5) * 0.1] { loss_ = loss; },
+                      [this] { loss_ = 0; });
+    case Fault::slowness:
+      return with_end([this, most = chance_.up_to(1500ms)] { slowness_ = most; },
+                      [this] { slowness_ = {}; });
+    case Fault::no_room:
       return with_end([this] { etcd_.fill(true); }, [this] { etcd_.fill(false); });
-    case 7:  // another member leads
+    case Fault::election:
       return timeline_.at(at, [this] {
         note("etcd chooses another leader");
         etcd_.advance(now());
         etcd_.elect_another(now());
       });
-    default:
-      break;
+    case Fault::member_stopped:
+    case Fault::member_cut:
+    case Fault::member_crashes:
+      return plan_member_fault(at, length, fault);
   }
-  // Something happens to a member, its leader as often as not.
-  const bool of_leader = chance_.chance(0.6);
-  const auto whom = [this, member, of_leader] {
+}
+
+void ContestWorld::plan_cut(TimePoint at, Duration length, int who, bool is_from_all) {
+  const int member = chance_.between(0, options_.etcd.members - 1);
+  const auto cut = std::make_shared<int>(who);
+  timeline_.at(at, [this, cut, member, is_from_all, of_leader = chance_.chance(0.5)] {
+    if (of_leader) *cut = judge_.leader(now()).value_or(*cut);
+    note(fmt::format("p{} is cut from {}", *cut, is_from_all ? "all" : "a member"));
+    auto& members = is_cut_[static_cast<std::size_t>(*cut)];
+    if (is_from_all) std::fill(members.begin(), members.end(), true);
+    members[static_cast<std::size_t>(member)] = true;
+  });
+  timeline_.at(at + length, [this, cut] {
+    auto& members = is_cut_[static_cast<std::size_t>(*cut)];
+    std::fill(members.begin(), members.end(), false);
+  });
+}
+
+void ContestWorld::plan_member_fault(TimePoint at, Duration length, ContestFault fault) {
+  const auto member = std::make_shared<int>(chance_.between(0, options_.etcd.members - 1));
+  const bool is_full = chance_.chance(0.3);
+  timeline_.at(at, [this, member, fault, is_full, of_leader = chance_.chance(0.6)] {
     etcd_.advance(now());
-    return of_leader ? etcd_.leader().value_or(member) : member;
-  };
-  const auto chosen = std::make_shared<int>(member);
-  if (kind == 8 && options_.has_stops) {
-    return with_end(
-        [this, whom, chosen, is_full = chance_.chance(0.3)] {
-          *chosen = whom();
-          note(fmt::format("member {} is stopped", *chosen));
-          etcd_.stop(now(), *chosen);
-          // Without room no leader's key can move to a lease of the new term.
-          if (is_full) etcd_.fill(true);
-        },
-        [this, chosen] {
-          note(fmt::format("member {} goes on", *chosen));
-          etcd_.advance(now());
-          etcd_.go_on(now(), *chosen);
-          timeline_.later(500ms, [this] { etcd_.fill(false); });
-        });
-  }
-  if (kind == 9) {
-    return with_end(
-        [this, whom, chosen] {
-          *chosen = whom();
-          note(fmt::format("member {} is cut off", *chosen));
-          etcd_.cut(now(), *chosen, true);
-        },
-        [this, chosen] {
-          etcd_.advance(now());
-          etcd_.cut(now(), *chosen, false);
-        });
-  }
-  with_end(
-      [this, whom, chosen] {
-        *chosen = whom();
-        note(fmt::format("member {} crashes", *chosen));
-        etcd_.crash(now(), *chosen);
-      },
-      [this, chosen] {
-        etcd_.advance(now());
-        etcd_.begin_again(now(), *chosen);
-      });
+    if (of_leader) *member = etcd_.leader().value_or(*member);
+    note(fmt::format("member {} {}", *member,
+                     fault == ContestFault::member_stopped ? "is stopped"
+                     : fault == ContestFault::member_cut   ? "is cut off"
+                                                           : "crashes"));
+    if (fault == ContestFault::member_cut) return etcd_.cut(now(), *member, true);
+    if (fault == ContestFault::member_crashes) return etcd_.crash(now(), *member);
+    etcd_.stop(now(), *member);
+    // Without room no leader's key can move to a lease of the new term.
+    if (is_full) etcd_.fill(true);
+  });
+  timeline_.at(at + length, [this, member, fault] {
+    etcd_.advance(now());
+    if (fault == ContestFault::member_cut) return etcd_.cut(now(), *member, false);
+    if (fault == ContestFault::member_crashes) return etcd_.begin_again(now(), *member);
+    note(fmt::format("member {} goes on", *member));
+    etcd_.go_on(now(), *member);
+    timeline_.later(500ms, [this] { etcd_.fill(false); });
+  });
 }
 
 // Whatever has gone wrong is over.

@@ -242,7 +242,7 @@ TEST_CASE("a password that is wrong is no question that may have been asked") {
   Scene scene(
       [](const std::string&) {
         return with_length(
-            R"({"message":"etcdserver: authentication failed, invalid user ID or password","code":3})");
+            R"({"message":"etcdserver: authentication failed, invalid user ID","code":3})");
       },
       "me");
   CHECK(scene.failure().kind == Kind::forbidden);
