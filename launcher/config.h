@@ -91,6 +91,18 @@ enum class StoreWay {
   local       // they connect to cpprun of their own node, which forwards what they say
 };
 
+// etcd says which node hosts the coordinator (--rdzv-backend=etcd); see plan/etcd_meeting.h.
+struct EtcdMeeting {
+  std::string endpoints = {};  // "https://a:2379,https://b:2379", as a cpprund takes them
+  std::string user = {};
+  std::string password_file = {};
+  std::string authorities_file = {};
+  std::string certificate_file = {};
+  std::string key_file = {};
+  std::string prefix = {};  // of the jobs that belong together
+  friend bool operator==(const EtcdMeeting&, const EtcdMeeting&) = default;
+};
+
 struct Config {
   RendezvousMode rendezvous = RendezvousMode::standalone;
   Endpoint endpoint{"127.0.0.1", 0};  // port 0 in standalone: the coordinator takes a free one
@@ -98,6 +110,8 @@ struct Config {
   // The cpprunds of a set, one of which leads: two or more, `endpoint` is the first. Empty: there
   // is that one, or a node hosts.
   std::vector<Endpoint> places = {};
+  // Then `endpoint` is the first of etcd's members, and with the start this node's own cpprund.
+  std::optional<EtcdMeeting> etcd = {};
   std::string job = "none";  // rdzv id
   int nodes_min = 1;
   int nodes_max = 1;
@@ -134,7 +148,7 @@ struct Config {
 
   Duration lease() const { return keep_alive_interval * keep_alive_attempts_max; }
   bool elastic() const { return nodes_min < nodes_max; }
-  bool meets_at_a_set() const { return !places.empty(); }
+  bool meets_at_a_set() const { return !places.empty() || etcd.has_value(); }
   bool may_have_standby() const {
     return standby && !meets_at_a_set() && elastic() &&
            nodes_max >= static_cast<int>(bounds::standby_nodes_min);

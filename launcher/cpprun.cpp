@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "launcher/agent/agent_text.h"
+#include "launcher/agent/io/own_daemon.h"
 #include "launcher/agent/io/preparation.h"
 #include "launcher/agent/io/refusal.h"
 #include "launcher/agent/io/runtime.h"
@@ -56,6 +57,14 @@ int run(Config config, Environment environment) {
   inputs.config.store = settle_store(inputs.config, !secrets->empty());
   inputs.secrets = *std::move(secrets);
   if (const auto refusal = io::look_around(inputs)) return io::refuse(inputs, *refusal);
+  std::optional<io::OwnDaemon> daemon;
+  if (inputs.config.etcd) {
+    auto started = io::OwnDaemon::start(inputs);
+    if (!started) return io::refuse(inputs, {started.error().reason});
+    daemon.emplace(*std::move(started));
+    inputs.config.endpoint = daemon->place();
+    inputs.config.places = {daemon->place()};
+  }
   // Before the limits are raised, and while this process is small: it is a fork of it.
   auto watchdog = io::Watchdog::start(inputs.kin, inputs.error_folder);
   if (!watchdog) return io::refuse(inputs, {watchdog.error().reason});

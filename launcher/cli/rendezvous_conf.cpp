@@ -26,9 +26,6 @@ constexpr double seconds_min = 0.01;
 // out.
 constexpr std::array<std::string_view, 4> without_effect = {"close_timeout", "heartbeat_timeout",
                                                             "read_timeout", "use_libuv"};
-// Keys of rendezvous that are not there.
-constexpr std::array<std::string_view, 8> of_others = {
-    "protocol", "ssl_cert", "ssl_cert_key", "ca_cert", "cert", "key", "cacert", "etcd_prefix"};
 
 template <std::size_t n>
 bool contains(const std::array<std::string_view, n>& keys, std::string_view key) {
@@ -63,6 +60,19 @@ std::optional<Duration>* time_named(std::string_view key, Timeouts& timeouts) {
   return nullptr;
 }
 
+// Where a word for etcd belongs, under the name that etcd or etcd-v2 has for it; nullptr for any
+// other key.
+std::string* word_named(std::string_view key, Timeouts::Etcd& etcd) {
+  if (key == "protocol") return &etcd.protocol;
+  if (key == "cacert" || key == "ca_cert") return &etcd.authorities_file;
+  if (key == "cert" || key == "ssl_cert") return &etcd.certificate_file;
+  if (key == "key" || key == "ssl_cert_key") return &etcd.key_file;
+  if (key == "etcd_prefix") return &etcd.prefix;
+  if (key == "user") return &etcd.user;
+  if (key == "password_file") return &etcd.password_file;
+  return nullptr;
+}
+
 void read_pair(std::string_view key, std::string_view value, const std::string& source,
                Timeouts& timeouts, std::vector<std::string>& mistakes) {
   if (auto* const time = time_named(key, timeouts)) {
@@ -91,19 +101,24 @@ void read_pair(std::string_view key, std::string_view value, const std::string& 
     }
     return;
   }
+  if (auto* const word = word_named(key, timeouts.etcd)) {
+    *word = value;
+    if (key == "protocol" && value != "http" && value != "https") {
+      mistakes.push_back(fmt::format("{}: protocol={} is neither http nor https", source, value));
+    }
+    return;
+  }
   if (contains(without_effect, key) || (key == "store_type" && value == "tcp")) return;
   if (key == "rank") {
     mistakes.push_back(
         fmt::format("{}: rank={} belongs into --node-rank={}", source, value, value));
   } else if (key == "store_type") {
     mistakes.push_back(fmt::format("{}: store_type={} is not there, only tcp is", source, value));
-  } else if (contains(of_others, key)) {
-    mistakes.push_back(
-        fmt::format("{}: {} belongs to an etcd rendezvous, which is not there", source, key));
   } else {
     mistakes.push_back(
         fmt::format("{}: {} is no key; there are join_timeout, timeout, last_call_timeout, "
-                    "keep_alive_interval, keep_alive_max_attempt and is_host, and torchrun's "
+                    "keep_alive_interval, keep_alive_max_attempt and is_host, for etcd protocol, "
+                    "cacert, cert, key, user, password_file and etcd_prefix, and torchrun's "
                     "others without effect",
                     source, key));
   }

@@ -5,6 +5,7 @@
 
 #include "launcher/cli/rendezvous_conf.h"
 #include "launcher/endpoint.h"
+#include "launcher/plan/etcd_meeting.h"
 #include "proto/bounds.h"
 
 namespace cpprun {
@@ -54,6 +55,7 @@ class Checker {
         patience.keep_alive_attempts.value_or(config_.keep_alive_attempts_max);
     config_.last_call = patience.last_call_timeout.value_or(config_.last_call);
     config_.is_host = patience.is_host;
+    etcd_ = patience.etcd;
     if (config_.lease() >= bounds::lease_min) return;
     reader_.complain(conf,
                      ": keep_alive_interval={} times keep_alive_max_attempt={} is a lease of {} s, "
@@ -72,6 +74,11 @@ class Checker {
     }
     config_.standby = *standby.value == "auto";
     if (!config_.standby || config_.may_have_standby()) return;
+    if (config_.etcd) {
+      return reader_.note(standby,
+                          "=auto has no effect: where the node that hosts the job is lost, etcd "
+                          "says which other one does");
+    }
     if (config_.meets_at_a_set()) {
       return reader_.note(standby,
                           "=auto has no effect: where the cpprund that leads is lost, "
@@ -104,11 +111,15 @@ class Checker {
     const auto& flags = reader_.flags();
     const auto name = backend();
     const bool one_node = config_.nodes_max == 1;
-    if (name == "etcd" || name == "etcd-v2") {
-      reader_.complain(flags.rdzv_backend,
-                       "={} is not there; cpprun hosts its own store, leave the flag out", name);
-    } else if (name != "static" && name != "c10d") {
-      reader_.complain(flags.rdzv_backend, "={} is no rendezvous; static and c10d are", name);
+    const bool by_etcd = name == "etcd" || name == "etcd-v2";
+    if (!by_etcd && name != "static" && name != "c10d") {
+      reader_.complain(flags.rdzv_backend, "={} is no rendezvous; static, c10d and etcd are", name);
+    }
+    if (!by_etcd && etcd_ != Timeouts::Etcd{}) {
+      reader_.complain(flags.rdzv_conf,
+                       ": protocol, cacert, cert, key, user, password_file and etcd_prefix are for "
+                       "--rdzv-backend=etcd, and this is {}",
+                       name);
     }
     if (is_on(flags.standalone)) {
       if (!one_node) {
@@ -120,6 +131,8 @@ class Checker {
       ignore(flags.master_addr, "with --standalone");
       ignore(flags.master_port, "with --standalone");
       stand_alone();
+    } else if (by_etcd) {
+      meet_by_etcd(name);
     } else if (name == "c10d" && !one_node && !endpoint()) {
       reader_.complain(flags.rdzv_backend,
                        "=c10d with {} nodes needs --rdzv-endpoint=HOST[:PORT], the same on every "
@@ -190,6 +203,44 @@ class Checker {
     if (std::ranges::any_of(*places, is_any)) refuse_any_port(flags.rdzv_endpoint);
   }
 
+  // Any node may host it, and etcd says which one does.
+  void meet_by_etcd(const std::string& name) {
+    const auto& flags = reader_.flags();
+    ignore_master();
+    const auto place = endpoint();
+    if (!place) {
+      return reader_.complain(flags.rdzv_backend,
+                              "={} needs --rdzv-endpoint=HOST[:PORT],..., where etcd's members are",
+                              name);
+    }
+    const auto members = etcd_endpoints(*place, etcd_.protocol == "https");
+    if (!members) return reader_.complain(flags.rdzv_endpoint, ": {}", members.error().reason);
+    config_.rendezvous = RendezvousMode::endpoint;
+    config_.endpoint = members->first;
+    config_.place_by_endpoint = true;
+    config_.etcd = EtcdMeeting{.endpoints = members->all,
+                               .user = etcd_.user,
+                               .password_file = etcd_.password_file,
+                               .authorities_file = etcd_.authorities_file,
+                               .certificate_file = etcd_.certificate_file,
+                               .key_file = etcd_.key_file,
+                               .prefix = etcd_.prefix};
+    if (etcd_.certificate_file.empty() != etcd_.key_file.empty()) {
+      reader_.complain(flags.rdzv_conf, ": cert and key belong together, and {} is missing",
+                       etcd_.key_file.empty() ? "key" : "cert");
+    }
+    if (etcd_.user.empty() != etcd_.password_file.empty()) {
+      reader_.complain(flags.rdzv_conf,
+                       ": user and password_file belong together, and {} is missing",
+                       etcd_.user.empty() ? "user" : "password_file");
+    }
+    if (config_.is_host) {
+      reader_.complain(flags.rdzv_conf,
+                       ": is_host={}, but etcd says which node hosts the rendezvous: leave it out",
+                       *config_.is_host);
+    }
+  }
+
   void ignore_master() {
     const auto& flags = reader_.flags();
     const auto why = fmt::format("{} says where", flags.rdzv_endpoint.source);
@@ -211,6 +262,7 @@ class Checker {
   SettingReader& reader_;
   const std::string& random_id_;
   Config& config_;
+  Timeouts::Etcd etcd_;
 };
 
 }  // namespace

@@ -132,6 +132,7 @@ class Coordinator {
     int port = 0;
     // This one will in a moment: whoever comes waits until then, or for another word.
     bool is_about_to_lead = false;
+    bool is_planned = false;  // somebody wanted it so
   };
   // It leads, with everything that was left: whoever has waited for that is heard.
   struct LetsIn {};

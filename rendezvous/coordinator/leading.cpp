@@ -43,7 +43,8 @@ void Coordinator::on(TimePoint, const MembersChanged& event, Actions& actions) {
 void Coordinator::drop_everything(const Follows& event, Actions& actions) {
   const std::string why = event.reason;
   actions.emplace_back(
-      coordinator::Note{.line = "this cpprund leads no more: " + why, .level = LogLevel::warning});
+      coordinator::Note{.line = "this cpprund leads no more: " + why,
+                        .level = event.is_planned ? LogLevel::info : LogLevel::warning});
   const auto turn_away = [&](LinkId link) {
     actions.emplace_back(coordinator::Say{link, link::NotLeading{why, event.address, event.port}});
     actions.emplace_back(coordinator::HangUp{link, why});

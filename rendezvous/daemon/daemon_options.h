@@ -10,6 +10,8 @@
 #include "proto/bounds.h"
 #include "proto/c10d/dialect.h"
 #include "proto/clock.h"
+#include "proto/secure/secret.h"
+#include "proto/standby_bounds.h"
 #include "rendezvous/log_level.h"
 #include "rendezvous/status/door_places.h"
 #include "rendezvous/status/status_access.h"
@@ -27,10 +29,13 @@ struct DaemonOptions {
   // Whose jobs it hosts: a folder with a file for each owner, or one file. Empty: anybody's.
   std::string secrets_folder = {};
   std::string secret_file = {};
+  Secrets secrets_in_hand = {};      // or those of its one owner, which somebody has read
   std::string own_secret_file = {};  // the user's own, where no file was named; it may be absent
   bool looks_for_secret = true;      // --no-secret: it does not
   bool requires_secret = false;      // CPPRUN_REQUIRE_SECRET=1
-  bool has_secrets() const { return !secrets_folder.empty() || !secret_file.empty(); }
+  bool has_secrets() const {
+    return !secrets_folder.empty() || !secret_file.empty() || !secrets_in_hand.empty();
+  }
   std::string state_folder = {};  // where it keeps what it has to know of its jobs; empty: nowhere
   bool state_is_synced = false;   // and what is there outlives the machine's power
   // One of several, of which one leads: who that is says etcd, or whoever hands over.
@@ -44,6 +49,7 @@ struct DaemonOptions {
   std::string name = {};            // of this one; empty: as the machine is called
   std::string advertised = {};      // where others and agents meet it; empty: by that name
   std::string standby_of = {};      // where the one is met that it stands by for; empty: of nobody
+  std::size_t standbys_max = bounds::members_max - 1;  // that have everything, where it leads
   bool follows() const { return !etcd.empty() || !standby_of.empty(); }
   bool has_sandbox = true;      // gives up what it does not need before it serves
   bool has_plain_store = true;  // for whoever comes, on the port where agents meet

@@ -13,11 +13,11 @@ constexpr int port_max = 65'535;
 
 }  // namespace
 
-Result<Place> parse_place(std::string_view text) {
+Result<Place> parse_place(std::string_view text, int port_default) {
   const auto wrong = [&](const char* what) {
     return failure(fmt::format("\"{}\" {}: write HOST, HOST:PORT or [IPv6]:PORT", text, what));
   };
-  Place place{.host = {}, .port = place_port_default};
+  Place place{.host = {}, .port = port_default};
   std::string_view port;
   if (text.starts_with('[')) {
     const auto end = text.find(']');
@@ -46,12 +46,12 @@ std::string to_string(const Place& place) {
                  : fmt::format("{}:{}", place.host, place.port);
 }
 
-std::string host_of(std::string_view place) {
+std::string host_of_place(std::string_view place) {
   const auto parsed = parse_place(place);
   return parsed ? parsed->host : std::string();
 }
 
-int port_of(std::string_view place) {
+int port_of_place(std::string_view place) {
   const auto parsed = parse_place(place);
   return parsed ? parsed->port : 0;
 }

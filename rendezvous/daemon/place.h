@@ -17,12 +17,12 @@ struct Place {
 
 inline constexpr int place_port_default = 29400;
 
-// Without a port it is the usual one. An error is a clause that completes "the place …".
-Result<Place> parse_place(std::string_view text);
+// Without a port it is that one. An error is a clause that completes "the place …".
+Result<Place> parse_place(std::string_view text, int port_default = place_port_default);
 std::string to_string(const Place& place);
 
 // Of one that may be none: then nobody's.
-std::string host_of(std::string_view place);
-int port_of(std::string_view place);
+std::string host_of_place(std::string_view place);
+int port_of_place(std::string_view place);
 
 }  // namespace cpprun

@@ -18,6 +18,7 @@ std::string to_text(const agent::Action& action) {
   return std::visit(
       Overloaded{
           [](const agent::Dial&) { return std::string{"dial"}; },
+          [](const agent::SpeakForWorkers&) { return std::string{"speak for the workers"}; },
           [](const agent::Say& m) { return "say " + json_of(m.message); },
           [](const agent::HangUp& m) { return "hang up: " + m.reason; },
           [](const agent::AskWhoHosts& m) {
@@ -59,6 +60,9 @@ std::string to_text(const agent::Action& action) {
             return fmt::format("tell: silent for {} ms", m.silence / 1ms);
           },
           [](const agent::TellWarning& m) { return "warn: " + m.sentence; },
+          [](const agent::TellTurned& m) {
+            return fmt::format("tell: turned to {}, epoch {}", m.to.host, m.epoch);
+          },
           [](const agent::Exit& m) { return fmt::format("exit {}: {}", m.code, m.reason); },
       },
       action);

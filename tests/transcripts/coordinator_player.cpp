@@ -43,6 +43,8 @@ std::string to_text(const coordinator::Action& action) {
           [](const coordinator::Note& m) { return "note: " + m.line; },
           [](const coordinator::NodeChange& m) { return to_text(m); },
           [](const coordinator::KeepRecord& m) { return "keep the record of " + m.job; },
+          [](const coordinator::RestoreStore& m) { return "restore the store of " + m.job; },
+          [](const coordinator::Surpassed& m) { return fmt::format("surpassed by {}", m.epoch); },
           [](const coordinator::ShowRecord& m) { return "show the record of " + m.job; },
           [](const coordinator::Lead& m) { return "lead " + m.job; },
           [](const coordinator::Answered& m) {

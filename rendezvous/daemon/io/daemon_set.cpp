@@ -49,7 +49,8 @@ DaemonSet::DaemonSet(asio::io_context& context, CoordinatorServer& server, Daemo
       callbacks_(std::move(callbacks)),
       standbys_(
           context,
-          {.say = callbacks_.say,
+          {.standbys_max = options_.standbys_max,
+           .say = callbacks_.say,
            .logs = &server.logs(),
            .records = [this] { return server_.records(); },
            .wait_for = [this](std::uint64_t place) { server_.wait_for(Keeping::standby, place); },
@@ -211,9 +212,12 @@ bool DaemonSet::recover(const std::map<std::string, std::string>& records, const
   return false;
 }
 
-void DaemonSet::stop_leading(const std::string& reason) {
+void DaemonSet::stop_leading(const std::string& reason, bool is_planned) {
   if (!std::exchange(leads_, false)) return;
-  own_records_ = server_.follow({reason, host_of(heir_place_), port_of(heir_place_)});
+  own_records_ = server_.follow({.reason = reason,
+                                 .address = host_of_place(heir_place_),
+                                 .port = port_of_place(heir_place_),
+                                 .is_planned = is_planned});
   has_led_ = true;
   server_.speak_until({});
   server_.kept(Keeping::etcd, last_number_);
@@ -257,8 +261,8 @@ void DaemonSet::adopt(const std::shared_ptr<LinkChannel>& channel, const link::F
         owner, admin_name);
   } else if (!leads_) {
     channel->send(link::NotLeading{.reason = "this cpprund does not lead",
-                                   .address = host_of(leader_place_),
-                                   .port = port_of(leader_place_)});
+                                   .address = host_of_place(leader_place_),
+                                   .port = port_of_place(leader_place_)});
     return channel->hang_up("it does not lead");
   }
   if (reason.empty()) return standbys_.adopt(channel, follow);

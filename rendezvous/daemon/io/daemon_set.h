@@ -22,6 +22,7 @@
 #include <vector>
 
 #include "proto/result.h"
+#include "proto/standby_bounds.h"
 #include "rendezvous/coordinator/io/coordinator_server.h"
 #include "rendezvous/daemon/io/follower.h"
 #include "rendezvous/daemon/io/standbys.h"
@@ -40,6 +41,7 @@ struct DaemonSetOptions {
   std::string version;  // for people
   std::optional<EtcdAccess> etcd = {};
   ContestMemory memory = {};    // what it knows of etcd from before
+  std::size_t standbys_max = bounds::members_max - 1;
   std::string standby_of = {};  // "10.0.0.1:29400"; empty: of nobody
 };
 
@@ -105,7 +107,7 @@ class DaemonSet {
   void lead(std::uint64_t epoch);
   bool recover_all();
   bool recover(const std::map<std::string, std::string>& records, const char* source);
-  void stop_leading(const std::string& reason);
+  void stop_leading(const std::string& reason, bool is_planned = false);
   void tell_places(const std::vector<std::string>& standbys);
   void follow_place(const std::string& name, const std::string& place, std::uint64_t epoch);
   void heard_leader(const link::Leads& leads);

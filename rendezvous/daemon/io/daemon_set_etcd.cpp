@@ -50,7 +50,7 @@ void DaemonSet::hear(const contest::Action& action) {
                  [this](const contest::Deposed& deposed) {
                    // The other one comes first, as soon as that is in etcd.
                    is_resigning_ = deposed.is_orderly && heir_is_told_;
-                   if (!is_resigning_) stop_leading(deposed.reason);
+                   if (!is_resigning_) stop_leading(deposed.reason, deposed.is_orderly);
                  },
                  [this](const contest::Written& written) { heard_written(written.through); },
                  [&](const contest::NotWritten& refused) {

@@ -55,7 +55,7 @@ void DaemonSet::pass_on() {
   const std::string heir = heir_;
   const std::string place = heir_place_;
   standbys_.hand_over(heir);
-  stop_leading(fmt::format("it has handed over to \"{}\"", called(heir)));
+  stop_leading(fmt::format("it has handed over to \"{}\"", called(heir)), /*is_planned=*/true);
   if (contest_) {
     if (left_) withdraw();
     return;

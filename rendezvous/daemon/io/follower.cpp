@@ -14,7 +14,9 @@ namespace {
 
 using Kind = link::StandbyRecord::Kind;
 
-constexpr auto dial_pause = std::chrono::milliseconds(200);
+constexpr std::chrono::milliseconds dial_pause(200);
+// There may be room, or a better one, when somebody has gone.
+constexpr std::chrono::milliseconds refused_pause(2000);
 // Of a job's record, in parts: as much as there may be of it.
 constexpr std::size_t record_bytes_max = 64 * 1024 * 1024;
 
@@ -75,13 +77,14 @@ void Follower::came_up() {
 
 void Follower::went_down(const std::string& reason) {
   const bool was_heard = std::exchange(is_heard_, false);
+  const bool is_refused = std::exchange(is_refused_, false);
   is_up_ = false;
-  dial_at_ = Clock::now() + dial_pause;
+  dial_at_ = Clock::now() + (is_refused ? refused_pause : dial_pause);
   if (told_ != reason) {
     callbacks_.say(LogLevel::info, fmt::format("no word from the cpprund at {}:{}, which leads: {}",
                                                host_, port_, reason));
   }
-  told_ = reason;
+  if (!is_refused) told_ = reason;
   if (was_heard) callbacks_.lost(reason);
 }
 
@@ -106,11 +109,12 @@ void Follower::hear(const link::Message& message) {
   if (const auto* const leads = std::get_if<link::Leads>(&message)) return begin_anew(*leads);
   if (const auto* const refused = std::get_if<link::Refused>(&message)) {
     if (told_ != refused->reason) {
-      callbacks_.say(LogLevel::warning,
+      callbacks_.say(LogLevel::info,
                      fmt::format("the cpprund at {}:{} does not take this one as its standby: {}",
                                  host_, port_, refused->reason));
     }
     told_ = refused->reason;
+    is_refused_ = true;
     return;
   }
   if (const auto* const take_over = std::get_if<link::TakeOver>(&message)) {

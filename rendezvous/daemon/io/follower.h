@@ -85,6 +85,7 @@ class Follower {
   link::Follow own_;
   std::unique_ptr<LinkClient> client_;
   bool is_up_ = false;
+  bool is_refused_ = false;  // on this link
   bool is_heard_ = false;  // it has said that it leads, on this link
   Clock::time_point heard_{};
   Clock::time_point dial_at_{};

@@ -117,6 +117,12 @@ void settle_secret_file(DaemonOptions& options) {
 Result<OwnerFiles> read_owner_files(const DaemonOptions& options) {
   if (!options.secrets_folder.empty()) return read_folder(options.secrets_folder);
   OwnerFiles files;
+  if (!options.secrets_in_hand.empty()) {
+    files.owners.push_back({.name = std::string(only_owner_name),
+                            .secrets = options.secrets_in_hand,
+                            .sees_all = true});
+    return files;
+  }
   if (options.secret_file.empty()) return files;
   auto secrets = read_secret_file(options.secret_file);
   if (!secrets) return tl::unexpected(std::move(secrets.error()));

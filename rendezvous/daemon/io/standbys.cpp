@@ -203,8 +203,10 @@ void Standbys::adopt(const std::shared_ptr<LinkChannel>& channel, const link::Fo
       standbys_, [&](const auto& each) { return called(each.first) == called(follow.name); });
   if (before != standbys_.end()) {
     ended(*before->second, "it has come anew");
-  } else if (standbys_.size() + 1 >= bounds::members_max) {
-    return refuse(fmt::format("there are {} cppruns already, the limit", bounds::members_max));
+  } else if (standbys_.size() >= callbacks_.standbys_max) {
+    const std::string reason = fmt::format("{} stand by already, the limit", standbys_.size());
+    channel->send(link::Refused{reason});
+    return channel->hang_up(reason);
   }
   auto standby = std::make_unique<Standby>(*this, channel, follow);
   Standby& its = *(standbys_[follow.name] = std::move(standby));

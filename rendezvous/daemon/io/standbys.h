@@ -27,6 +27,7 @@ namespace cpprun {
 class Standbys {
  public:
   struct Callbacks {
+    std::size_t standbys_max = 0;  // and no others
     std::function<void(LogLevel level, const std::string& sentence)> say;
     StoreLogs* logs = nullptr;
     // The records of all jobs, as they are kept.

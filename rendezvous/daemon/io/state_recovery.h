@@ -14,7 +14,7 @@
 #include "rendezvous/daemon/io/daemon_log.h"
 #include "rendezvous/daemon/io/log_folder.h"
 #include "rendezvous/daemon/io/state_folder.h"
-#include "rendezvous/daemon/self_record.h"
+#include "rendezvous/daemon/self_record_json.h"
 #include "rendezvous/io/side_processes.h"
 
 namespace cpprun {

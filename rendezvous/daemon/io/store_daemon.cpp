@@ -222,20 +222,20 @@ Result<DaemonSetOptions> options_of_set(const DaemonOptions& options, const List
       .name = member_name(options.name.empty() ? own_host() : options.name, self.life),
       .cluster = options.cluster,
       .place = {},
-      .version = std::string(version_text())};
+      .version = std::string(version_text()),
+      .memory = {self.cluster, static_cast<etcd::Revision>(self.epoch)},
+      .standbys_max = options.standbys_max,
+      .standby_of = options.standby_of};
   const bool is_literal =
       options.host.find_first_not_of("0123456789.:abcdefABCDEF") == std::string::npos &&
       options.host.find_first_of(".:") != std::string::npos && options.host != "0.0.0.0" &&
       options.host != "::";
-  Place place{is_literal ? options.host : own_host(), listening.port};
-  if (!options.advertised.empty()) place = *parse_place(options.advertised);  // it was looked at
-  set.place = to_string(place);
-  set.standby_of = options.standby_of;
-  set.memory = {self.cluster, static_cast<etcd::Revision>(self.epoch)};
+  set.place = to_string(options.advertised.empty()
+                            ? Place{is_literal ? options.host : own_host(), listening.port}
+                            : *parse_place(options.advertised, listening.port));
   if (options.etcd.empty()) return set;
   EtcdAccess access{.endpoints = *parse_etcd_endpoints(options.etcd),
                     .user = options.etcd_user,
-                    .password = {},
                     .authorities_file = options.etcd_authorities_file,
                     .certificate_file = options.etcd_certificate_file,
                     .key_file = options.etcd_key_file};

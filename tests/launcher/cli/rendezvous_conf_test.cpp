@@ -20,17 +20,36 @@ TEST_CASE("rendezvous keys are read, and an unknown one is a mistake") {
   CHECK(read_rendezvous_conf("timeout=9", "F", complaints).join_timeout == 9s);
   static_cast<void>(
       read_rendezvous_conf("join_timeuot=5,is_host=maybe,join_timeout=0,keep_alive_max_attempt=1.5,"
-                           "rank=1,=3,store_type=file,ca_cert=x",
+                           "rank=1,=3,store_type=file,ca_cert=x,"
+                           "protocol=ftp",
                            "F", complaints));
-  CHECK(complaints ==
-        Words{"F: join_timeuot is no key; there are join_timeout, timeout, last_call_timeout, "
-              "keep_alive_interval, keep_alive_max_attempt and is_host, and torchrun's others "
-              "without effect",
-              "F: is_host=maybe is neither true nor false",
-              "F: join_timeout=0 is no number of seconds from 0.01 to 2000000",
-              "F: keep_alive_max_attempt=1.5 is no whole number from 1 to 100",
-              "F: rank=1 belongs into --node-rank=1",
-              "F: \"=3\" is not key=value, as in join_timeout=600",
-              "F: store_type=file is not there, only tcp is",
-              "F: ca_cert belongs to an etcd rendezvous, which is not there"});
+  CHECK(
+      complaints ==
+      Words{"F: join_timeuot is no key; there are join_timeout, timeout, last_call_timeout, "
+            "keep_alive_interval, keep_alive_max_attempt and is_host, for etcd protocol, cacert, "
+            "cert, key, user, password_file and etcd_prefix, and torchrun's others without effect",
+            "F: is_host=maybe is neither true nor false",
+            "F: join_timeout=0 is no number of seconds from 0.01 to 2000000",
+            "F: keep_alive_max_attempt=1.5 is no whole number from 1 to 100",
+            "F: rank=1 belongs into --node-rank=1",
+            "F: \"=3\" is not key=value, as in join_timeout=600",
+            "F: store_type=file is not there, only tcp is",
+            "F: protocol=ftp is neither http nor https"});
+}
+
+TEST_CASE("etcd's keys are read by torchrun's names, and by those of its other etcd rendezvous") {
+  Words complaints;
+  const auto read = [&complaints](std::string_view text) {
+    return read_rendezvous_conf(text, "F", complaints).etcd;
+  };
+  CHECK(read("protocol=https,cacert=a,cert=c,key=k,etcd_prefix=/p,user=u,password_file=w") ==
+        read("protocol=https,ca_cert=a,ssl_cert=c,ssl_cert_key=k,etcd_prefix=/p,user=u,"
+             "password_file=w"));
+  const auto etcd = read("protocol=https,cacert=a,cert=c,key=k,etcd_prefix=/p");
+  CHECK(etcd.protocol == "https");
+  CHECK(etcd.authorities_file == "a");
+  CHECK(etcd.certificate_file == "c");
+  CHECK(etcd.key_file == "k");
+  CHECK(etcd.prefix == "/p");
+  CHECK(complaints.empty());
 }

@@ -15,8 +15,8 @@ TEST_CASE("a place is a host and a port, in any of the usual spellings") {
   for (const char* text : {"a:1", "10.0.0.1:29400", "[fd00::1]:2"}) {
     CHECK(to_string(*parse_place(text)) == text);
   }
-  CHECK(host_of("[::1]:5") == "::1");
-  CHECK(port_of("b:5") == 5);
+  CHECK(host_of_place("[::1]:5") == "::1");
+  CHECK(port_of_place("b:5") == 5);
 }
 
 TEST_CASE("what is no place is told, with what would be one") {
@@ -26,6 +26,6 @@ TEST_CASE("what is no place is told, with what would be one") {
     REQUIRE_FALSE(parsed);
     CHECK(parsed.error().reason.find("write HOST, HOST:PORT or [IPv6]:PORT") != std::string::npos);
   }
-  CHECK(host_of("").empty());
-  CHECK(port_of("x:y") == 0);
+  CHECK(host_of_place("").empty());
+  CHECK(port_of_place("x:y") == 0);
 }

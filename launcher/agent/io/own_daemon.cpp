@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "launcher/agent/io/own_daemon.h"
+
+#include <fmt/format.h>
+#include <poll.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <chrono>
+#include <csignal>
+#include <cstdlib>
+#include <optional>
+#include <utility>
+
+#include "launcher/plan/etcd_meeting.h"
+#include "launcher/plan/io/addresses.h"
+#include "launcher/plan/io/host.h"
+#include "proto/text.h"
+#include "rendezvous/daemon/activation.h"
+#include "rendezvous/daemon/io/store_daemon.h"
+#include "rendezvous/io/close_from.h"
+#include "rendezvous/io/file_descriptor.h"
+#include "rendezvous/io/steadiness.h"
+#include "rendezvous/status/io/door.h"
+
+namespace cpprun::io {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// It asks for nothing but a port, and etcd is asked when it is there.
+constexpr auto start_patience = std::chrono::seconds(10);
+// What handing over takes at most, and what an etcd that answers nothing is given on the way out.
+constexpr auto end_patience = std::chrono::seconds(8);
+constexpr std::string_view listens = "cpprund listening on ";
+
+// Whoever ends cpprun by its name must not end this one with it.
+constexpr const char* process_name = "job-rendezvous";
+
+// From where the others reach this node: from where it reaches etcd.
+Result<std::string> own_address(const Config& config) {
+  if (config.local_addr) return *config.local_addr;
+  const auto addresses = addresses_of(config.endpoint.host);
+  if (addresses.empty()) {
+    return failure(fmt::format("--rdzv-endpoint: the name \"{}\" of etcd does not resolve here",
+                               config.endpoint.host));
+  }
+  auto own = local_address_towards(addresses.front(), config.endpoint.port);
+  if (!own) {
+    return failure(
+        fmt::format("--rdzv-endpoint: no way leads to etcd at {}: {}; --local-addr says "
+                    "where this node is met",
+                    addresses.front(), own.error().reason));
+  }
+  return *own;
+}
+
+// The child's life.
+[[noreturn]] void live(const DaemonOptions& options, Environment environment, int output,
+                       pid_t parent) {
+  (void)::prctl(PR_SET_NAME, process_name, 0, 0, 0);
+  (void)::prctl(PR_SET_PDEATHSIG, SIGTERM);
+  if (::getppid() != parent) ::_exit(1);
+  // What a terminal sends is for cpprun, which ends this one when it has no more use for it.
+  (void)::setpgid(0, 0);
+  (void)std::signal(SIGHUP, SIG_IGN);
+  (void)::dup2(output, STDOUT_FILENO);
+  close_from(STDERR_FILENO + 1);
+  for (const char* const name : service_variables) environment.erase(name);
+  hold_steady();
+  ::_exit(run_store_daemon(options, environment));
+}
+
+// What it says on its first line; nothing where it ends before, or takes too long.
+std::optional<int> port_said(int pipe) {
+  const auto deadline = Clock::now() + start_patience;
+  std::string said;
+  while (said.find('\n') == said.npos) {
+    const auto left =
+        std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now()).count();
+    pollfd readable{pipe, POLLIN, 0};
+    if (left <= 0) return std::nullopt;
+    if (::poll(&readable, 1, static_cast<int>(left)) <= 0) continue;
+    std::array<char, 256> bytes;
+    const ssize_t got = ::read(pipe, bytes.data(), bytes.size());
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0) return std::nullopt;
+    said.append(bytes.data(), static_cast<std::size_t>(got));
+  }
+  const auto colon = said.rfind(':');
+  if (!said.starts_with(listens) || colon == said.npos) return std::nullopt;
+  return exact_number<int>(trimmed(std::string_view(said).substr(colon + 1)));
+}
+
+}  // namespace
+
+Result<OwnDaemon> OwnDaemon::start(const RunInputs& inputs) {
+  const auto address = own_address(inputs.config);
+  if (!address) return tl::unexpected(address.error());
+  // No two of a job are called alike, on one machine or on two.
+  const std::string name = fmt::format("{}-{}", inputs.host, inputs.node_token.substr(0, 6));
+  DaemonOptions options = own_daemon_options(inputs.config, name, *address, inputs.secrets);
+  options.door_folders = own_door_folders(inputs.environment, ::geteuid());
+  int ends[2];
+  if (::pipe2(ends, O_CLOEXEC) != 0) return failure("cannot start: " + errno_text(errno));
+  const FileDescriptor ours(ends[0]);
+  FileDescriptor theirs(ends[1]);
+  const pid_t parent = ::getpid();
+  const pid_t pid = ::fork();
+  if (pid < 0) return failure("cannot start: " + errno_text(errno));
+  if (pid == 0) live(options, inputs.environment, theirs.get(), parent);
+  theirs.reset();
+  OwnDaemon daemon(pid, {});
+  const auto port = port_said(ours.get());
+  if (!port) return failure("the rendezvous of this node cannot be started: what it says is above");
+  daemon.place_ = {*address, *port};
+  return daemon;
+}
+
+OwnDaemon::OwnDaemon(OwnDaemon&& other) noexcept
+    : pid_(std::exchange(other.pid_, -1)), place_(std::move(other.place_)) {}
+
+OwnDaemon::~OwnDaemon() {
+  end();
+}
+
+void OwnDaemon::end() {
+  const pid_t pid = std::exchange(pid_, -1);
+  if (pid < 0) return;
+  (void)::kill(pid, SIGTERM);
+  const auto deadline = Clock::now() + end_patience;
+  constexpr timespec glance{.tv_sec = 0, .tv_nsec = 2'000'000};
+  while (::waitpid(pid, nullptr, WNOHANG) == 0) {
+    if (Clock::now() > deadline) (void)::kill(pid, SIGKILL);
+    (void)::nanosleep(&glance, nullptr);
+  }
+}
+
+}  // namespace cpprun::io
