@@ -53,4 +53,8 @@ inline constexpr std::chrono::nanoseconds turn_pause_max = 100ms;
 // watchdog knows is never older.
 inline constexpr int lead_looks_per_lease = 8;
 
+// That a node says behind its join before its job can hear them: what it says again when it comes
+// back, and a few beside.
+inline constexpr std::size_t early_words_max = 32;
+
 }  // namespace cpprun::bounds

@@ -70,6 +70,7 @@ DaemonOptions own_daemon_options(const Config& config, const std::string& name,
       .has_plain_store = false};
   options.secrets_in_hand = std::move(secrets);
   options.standbys_max = standbys_max;
+  options.leaves_nothing = true;
   options.lease_max = std::max(options.lease_max, config.lease());
   return options;
 }

@@ -56,9 +56,8 @@ void Coordinator::on(TimePoint now, const Said& event, Actions& actions) {
   const auto newcomer = newcomers_.find(event.link);
   if (newcomer == newcomers_.end()) {
     const auto known = job_of_link_.find(event.link);
-    if (known == job_of_link_.end()) return;  // Refused, or cut off; it does not know yet.
-    const auto entry = jobs_.find(known->second);
-    if (entry == jobs_.end()) return;
+    const auto entry = known == job_of_link_.end() ? jobs_.end() : jobs_.find(known->second);
+    if (entry == jobs_.end()) return hear_early(event, actions);
     const std::size_t said_before = actions.size();
     entry->second->job.hear(now, event.link, event.message, actions);
     look_after(known->second, said_before, actions);
@@ -130,6 +129,7 @@ void Coordinator::join(TimePoint now, const Caller& caller, const link::Join& jo
   if (const auto begins = awaiting_store_.find(join.job); begins != awaiting_store_.end()) {
     job_of_link_[caller.link] = join.job;
     begins->second.nodes.emplace_back(caller, join);
+    early_.expect(caller.link);
     return;
   }
   if (join.done) {
@@ -163,18 +163,8 @@ void Coordinator::begin_job(TimePoint now, const Caller& caller, const link::Joi
   places_.take(caller.peer);
   job_of_link_[caller.link] = join.job;
   awaiting_store_[join.job] = {caller.peer, caller.owner, {{caller, join}}};
+  early_.expect(caller.link);
   actions.emplace_back(coordinator::OpenStore{join.job, join.store_is_local});
-}
-
-void Coordinator::enter(TimePoint now, Entry& entry, const Newcomer& newcomer, Actions& actions) {
-  const auto& [caller, join] = newcomer;
-  job_of_link_[caller.link] = join.job;
-  entry.job.join(now, caller, join, actions);
-  if (join.turns) turning_.insert(caller.link);
-  tell_members(caller.link, actions);
-  welcome(entry.job, newcomer, actions);
-  // Of a job that is hosted all members are welcome, from wherever they come.
-  if (options_.only && entry.job.round().find(caller.link) != nullptr) release(caller.link);
 }
 
 void Coordinator::on(TimePoint now, const StoreReady& event, Actions& actions) {
@@ -227,6 +217,7 @@ void Coordinator::on(TimePoint now, const Closed& event, Actions& actions) {
   newcomer_leases_.forget(event.link);
   release(event.link);
   turning_.erase(event.link);
+  early_.forget(event.link);
   const auto is_its = [&](const Newcomer& each) { return each.first.link == event.link; };
   std::erase_if(waiting_, is_its);
   const auto known = job_of_link_.extract(event.link);

@@ -28,6 +28,7 @@
 #include "proto/bounds.h"
 #include "proto/machine.h"
 #include "rendezvous/coordinator/agenda.h"
+#include "rendezvous/coordinator/early_words.h"
 #include "rendezvous/coordinator/ended_jobs.h"
 #include "rendezvous/coordinator/job_places.h"
 #include "rendezvous/coordinator/quota.h"
@@ -280,6 +281,7 @@ class Coordinator {
   void introduce(const Caller& caller, const link::WhoHosts& agent, Actions& actions);
   void welcome(Job& job, const Newcomer& newcomer, Actions& actions);
   void forget_newcomer(LinkId link);
+  void hear_early(const Said& event, Actions& actions);
   std::optional<TimePoint> next_to_make_room() const;
   void make_room(TimePoint now, Actions& actions);
   // Of a job that begins with this node, or did.
@@ -300,6 +302,7 @@ class Coordinator {
   std::optional<link::Led> led_;  // where the hosted job is led, if not here
   std::optional<Follows> following_;
   std::vector<Newcomer> waiting_;         // for this one to lead
+  EarlyWords early_;                      // of those whose job cannot hear them yet
   std::optional<link::Members> members_;  // while it leads
   std::unordered_set<LinkId> turning_;    // links whose agents turn to another daemon
   Agenda agenda_;  // Invariant: of every job of jobs_ that has a deadline, just that.

@@ -68,6 +68,7 @@ bool Coordinator::turns_away(const Caller& caller, const link::Join& join, Actio
   link::NotLeading answer;
   if (following_ && following_->is_about_to_lead) {
     waiting_.emplace_back(caller, join);
+    early_.expect(caller.link);
     return true;
   }
   if (following_) {

@@ -56,6 +56,27 @@ void Coordinator::introduce(const Caller& caller, const link::WhoHosts& agent, A
   }
 }
 
+void Coordinator::enter(TimePoint now, Entry& entry, const Newcomer& newcomer, Actions& actions) {
+  const auto& [caller, join] = newcomer;
+  job_of_link_[caller.link] = join.job;
+  entry.job.join(now, caller, join, actions);
+  if (join.turns) turning_.insert(caller.link);
+  tell_members(caller.link, actions);
+  welcome(entry.job, newcomer, actions);
+  for (const link::Message& early : early_.take(caller.link)) {
+    entry.job.hear(now, caller.link, early, actions);
+  }
+  // Of a job that is hosted all members are welcome, from wherever they come.
+  if (options_.only && entry.job.round().find(caller.link) != nullptr) release(caller.link);
+}
+
+// Whoever comes back says again what may have been missed, right behind its join.
+void Coordinator::hear_early(const Said& event, Actions& actions) {
+  if (early_.keep(event.link, event.message)) return;
+  actions.emplace_back(
+      coordinator::HangUp{event.link, "it says more than any node before its job is there"});
+}
+
 // That agent is a member now: it may come from wherever it has introduced itself.
 void Coordinator::welcome(Job& job, const Newcomer& newcomer, Actions& actions) {
   const link::Join& join = newcomer.second;

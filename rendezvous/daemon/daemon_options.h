@@ -50,6 +50,7 @@ struct DaemonOptions {
   std::string advertised = {};      // where others and agents meet it; empty: by that name
   std::string standby_of = {};      // where the one is met that it stands by for; empty: of nobody
   std::size_t standbys_max = bounds::members_max - 1;  // that have everything, where it leads
+  bool leaves_nothing = false;  // in etcd, where it is the last of them and has no job
   bool follows() const { return !etcd.empty() || !standby_of.empty(); }
   bool has_sandbox = true;      // gives up what it does not need before it serves
   bool has_plain_store = true;  // for whoever comes, on the port where agents meet

@@ -46,6 +46,11 @@ std::string to_string(const Place& place) {
                  : fmt::format("{}:{}", place.host, place.port);
 }
 
+bool is_one_address(std::string_view host) {
+  return host.find_first_not_of("0123456789.:abcdefABCDEF") == std::string_view::npos &&
+         host.find_first_of(".:") != std::string_view::npos && host != "0.0.0.0" && host != "::";
+}
+
 std::string host_of_place(std::string_view place) {
   const auto parsed = parse_place(place);
   return parsed ? parsed->host : std::string();

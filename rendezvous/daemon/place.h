@@ -21,6 +21,9 @@ inline constexpr int place_port_default = 29400;
 Result<Place> parse_place(std::string_view text, int port_default = place_port_default);
 std::string to_string(const Place& place);
 
+// An address in digits, and not the one that means all of a machine.
+bool is_one_address(std::string_view host);
+
 // Of one that may be none: then nobody's.
 std::string host_of_place(std::string_view place);
 int port_of_place(std::string_view place);

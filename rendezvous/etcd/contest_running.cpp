@@ -38,7 +38,12 @@ void Contest::see(TimePoint now, ContestView view, Actions& actions) {
   // From here on the last leader's right cannot have been longer than its lease.
   if (view_->leader) vacant_since_.reset();
   if (!view_->leader && (is_other || !vacant_since_)) vacant_since_ = now;
-  bar(objection_to(*view_, options_.memory, options_.keys), actions);
+  if (options_.leaves_nothing && begins_anew(*view_, options_.memory)) {
+    options_.memory.cluster.clear();
+    bar(std::nullopt, actions);
+  } else {
+    bar(objection_to(*view_, options_.memory, options_.keys), actions);
+  }
   run_at_.reset();
   if (barred_) return;
   if (vacant_since_) {

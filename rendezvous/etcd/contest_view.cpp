@@ -76,6 +76,11 @@ std::optional<std::string> objection_to(const ContestView& view, const ContestMe
   return std::nullopt;
 }
 
+bool begins_anew(const ContestView& view, const ContestMemory& memory) {
+  if (view.cluster.empty()) return !view.leader && !view.synced;
+  return view.cluster != memory.cluster && view.synced_changed > memory.epoch;
+}
+
 Duration wait_to_run(const ContestView& view, const std::string& name, Duration ttl) {
   if (!view.synced) return Duration{};
   const Synced& synced = *view.synced;

@@ -45,6 +45,10 @@ struct ContestMemory {
 std::optional<std::string> objection_to(const ContestView& view, const ContestMemory& memory,
                                         const ContestKeys& keys);
 
+// Whether whoever led before has left nothing, or somebody has begun anew since: for contests that
+// end (ContestOptions::leaves_nothing).
+bool begins_anew(const ContestView& view, const ContestMemory& memory);
+
 // How long a candidate waits after it has first seen that nobody leads.
 //
 // Whoever is synced, or was named by the last leader, comes before all others by one lease. And

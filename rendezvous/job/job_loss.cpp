@@ -42,6 +42,8 @@ void Job::close(TimePoint now, const Closing& closing, coordinator::Actions& act
     }
     leases_.forget(link);
     round_.leave(link);
+    // Whoever goes on with the job need not wait for it.
+    if (steps_ > 0) ++steps_;
     settle(now, actions);
     consider_sealing(now, actions);
     return;

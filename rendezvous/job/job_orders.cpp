@@ -330,6 +330,8 @@ void Job::let_go(LinkId link, coordinator::Actions& actions) {
   }
   leases_.forget(link);
   round_.leave(link);
+  // Whoever goes on with the job need not wait for it: it does not come back.
+  if (steps_ > 0) ++steps_;
 }
 
 // Who was asked to leave and did not hear it, and whose host is excluded.

@@ -23,9 +23,9 @@ struct Cluster {
   Options options() const { return {.variables = {{"TMPDIR", temporary.path()}}}; }
 
   Words node(int host, const Words& flags, const Words& program) const {
-    Words words = {"--nnodes=" + nodes,   "--nproc-per-node=" + workers,
-                   "--rdzv-backend=c10d", "--rdzv-endpoint=" + endpoint,
-                   "--rdzv-id=" + job,    "--rdzv-conf=" + conf};
+    Words words = {"--nnodes=" + nodes,         "--nproc-per-node=" + workers,
+                   "--rdzv-backend=" + backend, "--rdzv-endpoint=" + endpoint,
+                   "--rdzv-id=" + job,          "--rdzv-conf=" + conf};
     words.insert(words.end(), flags.begin(), flags.end());
     words.insert(words.end(), program.begin(), program.end());
     return hosts.on(host, with_cpprun(words));
@@ -44,6 +44,7 @@ struct Cluster {
   Folder temporary;
   std::string nodes;
   std::string workers = "1";
+  std::string backend = "c10d";
   std::string job = "cluster";
   std::string endpoint = Hosts::address(0) + ":29500";
   // The lease is long enough for two busy cores, and short enough to wait for.

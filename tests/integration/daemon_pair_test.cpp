@@ -4,10 +4,10 @@
 
 #include <doctest/doctest.h>
 
-#include <array>
 #include <memory>
 
 #include "tests/integration/adding_workers.h"
+#include "tests/integration/etcd_on_hosts.h"
 
 using namespace cpprun::integration;
 
@@ -16,48 +16,13 @@ namespace {
 // Nodes on hosts 1 and 2, a daemon on hosts 0 and 3; and a member of etcd beside each of these and
 // on host 4, as in a real cluster: what takes a daemon takes one of them.
 struct Site {
-  Site() : cluster(5, "2") {
+  Site() : cluster(5, "2"), etcd(cluster.hosts, {0, 3, 4}) {
     cluster.workers = "2";
     cluster.endpoint = place(0) + "," + place(3);
   }
   static std::string place(int host) { return Hosts::address(host) + ":29500"; }
 
-  std::string why_not() const {
-    if (!cluster.hosts.why_not().empty()) return cluster.hosts.why_not();
-    Command look({"/bin/sh", "-c", "command -v etcd"});
-    return look.wait().code == 0 ? "" : "etcd is not installed (Debian's etcd-server)";
-  }
-
-  static constexpr std::array<int, 3> etcd_hosts = {0, 3, 4};
-  std::string etcd_urls() const {
-    std::string urls;
-    for (const int host : etcd_hosts) {
-      urls += (urls.empty() ? "http://" : ",http://") + Hosts::address(host) + ":2379";
-    }
-    return urls;
-  }
-  std::unique_ptr<Command> etcd(int host) const {
-    const auto url = [](int of, const char* port) {
-      return "http://" + Hosts::address(of) + ":" + port;
-    };
-    std::string all;
-    for (const int each : etcd_hosts) {
-      all += (all.empty() ? "n" : ",n") + std::to_string(each) + "=" + url(each, "2380");
-    }
-    const std::string name = "n" + std::to_string(host);
-    return std::make_unique<Command>(
-        cluster.hosts.on(host, {"/usr/bin/env", "etcd", "--name=" + name,
-                                "--data-dir=" + folder.path() + "/" + name, "--logger=zap",
-                                "--log-level=warn", "--listen-client-urls=" + url(host, "2379"),
-                                "--advertise-client-urls=" + url(host, "2379"),
-                                "--listen-peer-urls=" + url(host, "2380"),
-                                "--initial-advertise-peer-urls=" + url(host, "2380"),
-                                "--initial-cluster=" + all, "--initial-cluster-token=pair"}),
-        Options{});
-  }
-  void begin_etcd() {
-    for (const int host : etcd_hosts) members.push_back(etcd(host));
-  }
+  std::string why_not() const { return etcd.why_not(); }
 
   std::unique_ptr<Command> daemon(int host, const Words& more) const {
     Words words = {from_build("CPPRUND"), "--host=" + Hosts::address(host), "--port=29500",
@@ -68,7 +33,7 @@ struct Site {
     return begun;
   }
   std::unique_ptr<Command> member(int host) const {
-    return daemon(host, {"--etcd=" + etcd_urls()});
+    return daemon(host, {"--etcd=" + etcd.endpoints("http://")});
   }
   // The first of them leads, and the other one knows everything.
   void begin_pair() {
@@ -95,15 +60,11 @@ struct Site {
       (*each)->signal(SIGTERM);
       CHECK((*each)->wait().code == 0);
     }
-    for (const auto& each : members) {
-      each->signal(SIGKILL);
-      (void)each->wait();
-    }
+    etcd.end();
     cluster.expect_nothing_left();
   }
   Cluster cluster;
-  Folder folder;
-  std::vector<std::unique_ptr<Command>> members;
+  EtcdOnHosts etcd;
   std::unique_ptr<Command> leads;
   std::unique_ptr<Command> stands_by;
 };
@@ -129,7 +90,7 @@ struct Nodes {
 TEST_CASE("no worker notices that the daemon that leads is killed, and then the next one") {
   Site site;
   if (const auto why = site.why_not(); !why.empty()) return skip(why);
-  site.begin_etcd();
+  site.etcd.begin();
   site.begin_pair();
   Nodes nodes(site, 8);
   for (const int lost : {0, 3}) {
@@ -147,7 +108,7 @@ TEST_CASE(
     "the same where the cable of its host is pulled, and it does not know what has become of it") {
   Site site;
   if (const auto why = site.why_not(); !why.empty()) return skip(why);
-  site.begin_etcd();
+  site.etcd.begin();
   site.begin_pair();
   Nodes nodes(site, 6);
   nodes.expect_progress();
@@ -165,7 +126,7 @@ TEST_CASE(
 TEST_CASE("one that has slept while another one led says nothing to anybody when it wakes") {
   Site site;
   if (const auto why = site.why_not(); !why.empty()) return skip(why);
-  site.begin_etcd();
+  site.etcd.begin();
   site.begin_pair();
   Nodes nodes(site, 6);
   nodes.expect_progress();
@@ -182,19 +143,14 @@ TEST_CASE("one that has slept while another one led says nothing to anybody when
 TEST_CASE("a member of etcd is lost, whichever it is, and nothing else happens") {
   Site site;
   if (const auto why = site.why_not(); !why.empty()) return skip(why);
-  site.begin_etcd();
+  site.etcd.begin();
   site.begin_pair();
   Nodes nodes(site, 6);
-  for (std::size_t each = 0; each < Site::etcd_hosts.size(); ++each) {
+  for (std::size_t each = 0; each < site.etcd.size(); ++each) {
     nodes.expect_progress();
-    kill_at_once(*site.members[each]);
+    site.etcd.kill(each);
     nodes.expect_progress();
-    site.members[each] = site.etcd(Site::etcd_hosts[each]);
-    Command healthy(
-        site.cluster.hosts.on(1, {"/bin/sh", "-c",
-                                  "until ETCDCTL_API=3 etcdctl --endpoints=" + site.etcd_urls() +
-                                      " endpoint health >/dev/null 2>&1; do sleep 0.1; done"}));
-    CHECK(healthy.wait().code == 0);
+    site.etcd.begin_again(each);
   }
   nodes.expect_all_added();
   site.end_all();
@@ -203,7 +159,7 @@ TEST_CASE("a member of etcd is lost, whichever it is, and nothing else happens")
 TEST_CASE("the lead is handed over as often as somebody wants, and no worker notices") {
   Site site;
   if (const auto why = site.why_not(); !why.empty()) return skip(why);
-  site.begin_etcd();
+  site.etcd.begin();
   site.begin_pair();
   Nodes nodes(site, 12);
   for (const int upgraded : {0, 3, 0, 3, 0, 3, 0, 3, 0, 3}) {
@@ -221,9 +177,9 @@ TEST_CASE("the lead is handed over as often as somebody wants, and no worker not
 TEST_CASE("one that finds everything in its folder goes on by itself, where nobody stands by") {
   Site site;
   if (const auto why = site.why_not(); !why.empty()) return skip(why);
-  site.begin_etcd();
+  site.etcd.begin();
   const Folder state;
-  const Words words = {"--etcd=" + site.etcd_urls(), "--state=" + state.path()};
+  const Words words = {"--etcd=" + site.etcd.endpoints("http://"), "--state=" + state.path()};
   site.leads = site.daemon(0, words);
   site.leads->expect_err("this cpprund leads");
   Nodes nodes(site, 6);

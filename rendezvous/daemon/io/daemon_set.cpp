@@ -109,7 +109,8 @@ Result<void> DaemonSet::start_contest() {
                          .keys = *std::move(keys),
                          .endpoints = options_.etcd->endpoints,
                          .memory = memory_,
-                         .seed = random_word()};
+                         .seed = random_word(),
+                         .leaves_nothing = options_.leaves_nothing};
   if (const auto why = impossible(options)) return failure("--etcd: " + *why);
   contest_ =
       std::make_unique<ContestHost>(context_, std::move(options), *options_.etcd, *std::move(tls),

@@ -43,6 +43,7 @@ struct DaemonSetOptions {
   ContestMemory memory = {};    // what it knows of etcd from before
   std::size_t standbys_max = bounds::members_max - 1;
   std::string standby_of = {};  // "10.0.0.1:29400"; empty: of nobody
+  bool leaves_nothing = false;  // in etcd, with the last of them
 };
 
 class DaemonSet {
@@ -117,6 +118,7 @@ class DaemonSet {
   void give_up_hand_over();
   void take_over(std::uint64_t epoch);
   void withdraw();
+  void drop_what_is_over();
   void left();
 
   asio::io_context& context_;

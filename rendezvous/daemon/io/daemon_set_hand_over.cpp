@@ -12,6 +12,7 @@
 #include "rendezvous/daemon/io/daemon_set.h"
 #include "rendezvous/daemon/member_name.h"
 #include "rendezvous/io/boot_clock.h"
+#include "rendezvous/job/job_record_json.h"
 
 namespace cpprun {
 
@@ -105,7 +106,16 @@ void DaemonSet::withdraw() {
   timer_.async_wait([this, alive = std::weak_ptr(alive_)](const asio::error_code& error) {
     if (!error && !alive.expired() && left_) left();
   });
+  if (options_.leaves_nothing) drop_what_is_over();
   contest_->tell(contest::Withdraw{});
+}
+
+// Whoever has not heard how a job has ended, and comes after the last of all, hears nothing.
+void DaemonSet::drop_what_is_over() {
+  for (const auto& [job, bytes] : server_.records()) {
+    const auto record = read_job_record(bytes, Moment{});
+    if (record && record->finish) forget(job);
+  }
 }
 
 // Whoever was told where to ask hears it before this process ends.

@@ -52,7 +52,11 @@ class Standbys::Standby : public LogKeeper {
   bool has_been_told() const { return caught_up_at_ > 0; }
   // It has everything that it was to have when it had been told all there was.
   bool is_caught_up() const { return caught_up_at_ > 0 && has_ >= caught_up_at_; }
-  std::uint64_t has() const { return has_; }
+  // Of all that anybody was told up to `place`, it lacks nothing through here: what was told to
+  // others alone it need not have.
+  std::uint64_t has_through(std::uint64_t place) const {
+    return sent_.empty() ? place : sent_.front().place - 1;
+  }
   bool has_everything() const { return is_caught_up() && has_ >= last_; }
   std::uint64_t bytes_behind() const { return bytes_told_ - bytes_had_; }
   Clock::time_point heard() const { return heard_; }
@@ -271,10 +275,10 @@ void Standbys::look_at_places() {
     if (name == own_.name) continue;
     const auto standby = standbys_.find(name);
     if (standby == standbys_.end()) return;
-    through = std::min(through, standby->second->has());
+    through = std::min(through, standby->second->has_through(place_));
   }
   for (const auto& [name, standby] : standbys_) {
-    if (standby->has_been_told()) through = std::min(through, standby->has());
+    if (standby->has_been_told()) through = std::min(through, standby->has_through(place_));
   }
   callbacks_.kept(through);
 }

@@ -225,14 +225,12 @@ Result<DaemonSetOptions> options_of_set(const DaemonOptions& options, const List
       .version = std::string(version_text()),
       .memory = {self.cluster, static_cast<etcd::Revision>(self.epoch)},
       .standbys_max = options.standbys_max,
-      .standby_of = options.standby_of};
-  const bool is_literal =
-      options.host.find_first_not_of("0123456789.:abcdefABCDEF") == std::string::npos &&
-      options.host.find_first_of(".:") != std::string::npos && options.host != "0.0.0.0" &&
-      options.host != "::";
-  set.place = to_string(options.advertised.empty()
-                            ? Place{is_literal ? options.host : own_host(), listening.port}
-                            : *parse_place(options.advertised, listening.port));
+      .standby_of = options.standby_of,
+      .leaves_nothing = options.leaves_nothing};
+  const std::string host = is_one_address(options.host) ? options.host : own_host();
+  set.place =
+      to_string(options.advertised.empty() ? Place{host, listening.port}
+                                           : *parse_place(options.advertised, listening.port));
   if (options.etcd.empty()) return set;
   EtcdAccess access{.endpoints = *parse_etcd_endpoints(options.etcd),
                     .user = options.etcd_user,

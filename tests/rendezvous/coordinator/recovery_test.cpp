@@ -88,6 +88,22 @@ TEST_CASE("a job goes on on a store of its own, with its owner, its founder and 
   CHECK_FALSE(coordinator.check());
 }
 
+TEST_CASE("what a node says behind its join before the store is there is heard when it is") {
+  Coordinator before = daemon();
+  begin(before, LinkId{1}, "j", "ann");
+  Coordinator coordinator = daemon();
+  coordinator.handle(t0, Coordinator::Recovered{before.record_of("j"), LinkId{1}});
+  coordinator.handle(t0,
+                     Coordinator::Opened{{.link = LinkId{2}, .peer = "10.0.0.1", .owner = "ann"}});
+  auto again = single("j");
+  again.after = RoundNumber{1};
+  coordinator.handle(t0, Coordinator::Said{LinkId{2}, again});
+  coordinator.handle(t0, Coordinator::Said{LinkId{2}, link::Drained{RoundNumber{1}}});
+  coordinator.handle(t0, Coordinator::StoreReady{"j", 8});
+  CHECK(coordinator.find("j")->round().number() == RoundNumber{2});
+  CHECK_FALSE(coordinator.check());
+}
+
 TEST_CASE("somebody else's secret does not lead into a job that goes on") {
   Coordinator before = daemon();
   begin(before, LinkId{1}, "j", "ann");

@@ -29,3 +29,11 @@ TEST_CASE("what is no place is told, with what would be one") {
   CHECK(host_of_place("").empty());
   CHECK(port_of_place("x:y") == 0);
 }
+
+TEST_CASE("an address in digits is one, unless it means all of a machine") {
+  CHECK(is_one_address("10.0.0.1"));
+  CHECK(is_one_address("fd00::1"));
+  for (const char* const each : {"", "0.0.0.0", "::", "node1", "node.example", "cafe"}) {
+    CHECK_FALSE(is_one_address(each));
+  }
+}

@@ -227,5 +227,6 @@ TEST_CASE("who is renewed while it reads leads as long as that") {
   alpha.answer(alpha.take<etcd::Transaction>());
   CHECK(alpha.count<contest::Renewed>() == 0);
   alpha.answer(load);
+  alpha.answer(alpha.take<etcd::Transaction>());  // takes over
   CHECK(alpha.last<contest::Leads>().until == asked + 1900ms);
 }

@@ -42,8 +42,7 @@ TEST_CASE("the first that wants to lead does so at once, with everything in its 
   CHECK(leader->lease != etcd::no_lease);
   CHECK(read_leader_card(leader->value) == LeaderCard{"alpha", "card of alpha"});
   CHECK(read_synced(*etcd.value(table_keys.synced())) ==
-        Synced{.names = {"alpha"}, .term = 1, .ttl = 2s});
-  CHECK(etcd.model.find(table_keys.synced())->changed == leads.epoch);
+        Synced{.names = {"alpha"}, .epoch = leads.epoch, .term = 1, .ttl = 2s});
   CHECK(etcd.value(table_keys.cluster())->size() == 32);
 }
 
@@ -171,6 +170,7 @@ TEST_CASE("one that is learnt of too late is given up, and the right is never lo
   alpha.fail(stands, Kind::silent);
   alpha.answer(alpha.take<etcd::Transaction>());
   alpha.answer(alpha.take<etcd::Transaction>());  // the records
+  alpha.answer(alpha.take<etcd::Transaction>());  // takes over
   REQUIRE(alpha.leads());
   CHECK(alpha.last<contest::Leads>().until == granted + 1900ms);
 
@@ -320,4 +320,27 @@ TEST_CASE("where etcd has chosen another leader since, the right of the last one
   CHECK_FALSE(beta.leads());
   beta.pass(500ms);
   CHECK(beta.leads());
+}
+
+TEST_CASE("who has won and does not lead yet takes nothing from those who had everything") {
+  Etcd etcd;
+  Contestant alpha(etcd, "alpha");
+  alpha.lead();
+  alpha.tell(contest::Publish{{"beta"}, 1});
+  alpha.pass(100ms);
+  etcd.model.remove(table_keys.leader());  // its lease is over
+  Contestant gamma(etcd, "gamma");
+  gamma.tell(contest::Enter{});
+  while (gamma.contest().phase() != Contest::Phase::loading) {
+    gamma.asks().empty() ? gamma.ring() : gamma.answer(gamma.take());
+  }
+  const auto synced = read_synced(*etcd.value(table_keys.synced()));
+  REQUIRE(synced);
+  CHECK(synced->names == std::vector<std::string>{"gamma"});
+  CHECK(synced->complete() == std::vector<std::string>{"alpha", "beta"});
+  gamma.serve();
+  REQUIRE(gamma.leads());
+  CHECK(gamma.last<contest::Found>().synced == std::vector<std::string>{"alpha", "beta"});
+  CHECK(read_synced(*etcd.value(table_keys.synced()))->complete() ==
+        std::vector<std::string>{"gamma"});
 }

@@ -234,6 +234,59 @@ TEST_CASE("nobody hands over to whom has not everything") {
   }
 }
 
+namespace {
+
+ContestOptions passing(const std::string& name) {
+  auto options = options_named(name);
+  options.leaves_nothing = true;
+  return options;
+}
+
+}  // namespace
+
+TEST_CASE("the last of those that leave nothing takes its keys with it") {
+  Etcd etcd;
+  Contestant alpha(etcd, passing("alpha"));
+  alpha.tell(contest::Enter{});
+  alpha.pass(1s);
+  REQUIRE(alpha.leads());
+  Contestant beta(etcd, passing("beta"));
+  beta.pass(1s);
+  const auto before = etcd.value(table_keys.cluster());
+  alpha.tell(contest::Withdraw{});
+  alpha.pass(1s);
+  for (const auto& key :
+       {table_keys.leader(), table_keys.synced(), table_keys.turn(), table_keys.cluster()}) {
+    CHECK_FALSE(etcd.value(key));
+  }
+  // Whoever has known them begins anew, and does not wonder.
+  beta.tell(contest::Enter{});
+  beta.pass(5s);
+  CHECK(beta.leads());
+  CHECK(beta.count<contest::Barred>() == 0);
+  CHECK(etcd.value(table_keys.cluster()) != before);
+}
+
+TEST_CASE("where somebody else has everything, or a record is kept, the keys stay") {
+  Etcd etcd;
+  Contestant alpha(etcd, passing("alpha"));
+  alpha.tell(contest::Enter{});
+  alpha.pass(1s);
+  REQUIRE(alpha.leads());
+  SUBCASE("a record") {
+    alpha.tell(contest::Keep{"job", "bytes", 1});
+  }
+  SUBCASE("another one") {
+    alpha.tell(contest::Publish{{"beta"}, 1});
+  }
+  alpha.pass(1s);
+  alpha.tell(contest::Withdraw{});
+  alpha.pass(1s);
+  CHECK_FALSE(etcd.value(table_keys.leader()));
+  CHECK(etcd.value(table_keys.synced()));
+  CHECK(etcd.value(table_keys.cluster()));
+}
+
 TEST_CASE("who withdraws leaves nothing, and says so when nothing is left") {
   Etcd etcd;
   Contestant alpha(etcd, "alpha");

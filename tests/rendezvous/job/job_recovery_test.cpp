@@ -206,6 +206,59 @@ TEST_CASE("where all had drained the next round follows as soon as they are back
   CHECK(said<link::Sealed>(sealed, new_b)[0].restart_count == 1);
 }
 
+TEST_CASE("who has left for good is not waited for by the next coordinator") {
+  Table table{0, 1, 2};
+  auto stays = node(0);
+  stays.host = "a";
+  stays.node_rank.reset();
+  stays.nodes_min = 1;
+  stays.nodes_max = 2;
+  auto leaves = stays;
+  leaves.host = "b";
+  table.join(t0, a, stays);
+  table.join(t0, b, leaves);
+  table.hear(t0, b, link::Leave{.signal = 15, .reason = "asked to stop by SIGTERM"});
+  const auto kept = table.job.steps();
+  table.hear(t0, b, link::Drained{RoundNumber{1}});
+  CHECK(table.job.steps() > kept);
+  Next next(t0 + 1s, table.job);
+  stays.after = RoundNumber{1};
+  stays.restarts = table.job.terms().restarts;
+  next.join(t0 + 1s, new_a, stays);
+  const auto sealed = next.hear(t0 + 1s, new_a, link::Drained{RoundNumber{1}});
+  REQUIRE(said<link::Sealed>(sealed, new_a).size() == 1);
+  CHECK(said<link::Sealed>(sealed, new_a)[0].group_world_size == 1);
+}
+
+TEST_CASE("a job that ends because one of its nodes was asked to ends with the next coordinator") {
+  Sealed table;
+  table.hear(t0 + 1s, b, link::Leave{.signal = 15, .reason = "asked to stop by SIGTERM"});
+  table.hear(t0 + 1s, b, link::Drained{RoundNumber{1}});
+  SUBCASE("it goes before the next one leads") {
+    const auto kept = table.job.steps();
+    table.close(t0 + 1s, b);
+    CHECK(table.job.steps() > kept);
+    Next next(t0 + 1s, table.job);
+    auto back = again(table.job, 0, 1);
+    back.idle = true;
+    CHECK(said<link::Drain>(next.join(t0 + 2s, new_a, back), new_a).size() == 1);
+    const auto over = next.hear(t0 + 2s, new_a, link::Drained{RoundNumber{1}});
+    REQUIRE(said<link::Finish>(over, new_a).size() == 1);
+    CHECK(said<link::Finish>(over, new_a)[0].exit_code == 143);
+  }
+  SUBCASE("nobody has noticed that it is gone") {
+    Next next(t0 + 1s, table.job);
+    auto back = again(table.job, 0, 1);
+    back.idle = true;
+    next.join(t0 + 2s, new_a, back);
+    next.hear(t0 + 2s, new_a, link::Drained{RoundNumber{1}});
+    next.hear(t0 + 3s, new_a, link::Heartbeat{});
+    const auto over = next.awake(t0 + 4500ms);
+    REQUIRE(said<link::Finish>(over, new_a).size() == 1);
+    CHECK(said<link::Finish>(over, new_a)[0].exit_code == 143);
+  }
+}
+
 TEST_CASE("nothing is kept of a job that never began, and each step of one that did is another") {
   Table table;
   table.join(t0, a, node(0));

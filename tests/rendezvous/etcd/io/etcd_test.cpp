@@ -210,7 +210,7 @@ TEST_CASE("another etcd than the one before is neither led nor followed") {
       "two are barred");
   CHECK(integration::contains(other.last<contest::Barred>()->reason, "where 0123 was known"));
   CHECK(integration::contains(restored.last<contest::Barred>()->reason,
-                              "was it restored from an old snapshot?"));
+                              "was it restored from an old snapshot"));
   stage.kill(same);
   stage.kill(alpha);
   stage.run_for(6s);

@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Jobs whose nodes meet by etcd alone, as torchrun's --rdzv-backend=etcd means it: no cpprund, no
+// master, and whichever node is lost, the others go on.
+
+#include <doctest/doctest.h>
+#include <signal.h>
+
+#include <memory>
+#include <string>
+
+#include "tests/integration/adding_workers.h"
+#include "tests/integration/etcd_on_hosts.h"
+
+using namespace cpprun::integration;
+
+namespace {
+
+// Nodes on hosts 0, 1 and 2, a member of etcd on host 3.
+struct Site {
+  explicit Site(const std::string& nodes) : cluster(4, nodes), etcd(cluster.hosts, {3}) {
+    cluster.backend = "etcd";
+    cluster.endpoint = etcd.endpoints("");
+  }
+  std::unique_ptr<Command> begin(int host, const Words& flags = {}) const {
+    return std::make_unique<Command>(cluster.node(host, flags), cluster.options());
+  }
+  std::unique_ptr<Command> begin(int host, const Words& flags, const Words& program) const {
+    return std::make_unique<Command>(cluster.node(host, flags, program), cluster.options());
+  }
+  // What is left in etcd.
+  std::string keys() const {
+    Command look(cluster.hosts.on(
+        3, {"/usr/bin/env", "ETCDCTL_API=3", "etcdctl", "--endpoints=" + etcd.endpoints("http://"),
+            "get", "--prefix", "", "--keys-only"}));
+    return look.wait().out;
+  }
+  void end() {
+    etcd.end();
+    cluster.expect_nothing_left();
+  }
+  Cluster cluster;
+  EtcdOnHosts etcd;
+};
+
+}  // namespace
+
+TEST_CASE("the node that hosts loses its power, and the others go on as two") {
+  Site site("2:3");
+  if (const auto why = site.etcd.why_not(); !why.empty()) return skip(why);
+  site.etcd.begin();
+  // Who comes first hosts.
+  const auto first = site.begin(0);
+  first->expect_err("waiting");
+  const auto second = site.begin(1);
+  const auto third = site.begin(2);
+  expect_each({first.get(), second.get(), third.get()}, " of 3, restart 0\n");
+  site.cluster.hosts.pull_cable(0);
+  expect_each({second.get(), third.get()}, " of 2, restart 0\n");
+  CHECK(contains(second->out() + third->out(), "rank 0 of 2"));
+  // Back again it is a node as any other.
+  site.cluster.hosts.plug_in(0);
+  expect_each({first.get(), second.get(), third.get()}, " of 3, restart 0\n", 2);
+  // It takes fewer than two of them: the job ends.
+  third->signal(SIGTERM);
+  CHECK(third->wait().code == 143);
+  first->expect_out(" of 2, restart 0\n");
+  second->expect_out(" of 2, restart 0\n", 2);
+  end_all(*second, {first.get()});
+  site.end();
+}
+
+TEST_CASE("nodes that end as their job does leave nothing, in etcd neither") {
+  Site site("3");
+  if (const auto why = site.etcd.why_not(); !why.empty()) return skip(why);
+  site.etcd.begin();
+  site.cluster.workers = "2";
+  const Words adds = adds_in(2);
+  Words program = {from_build("CPPRUN_STORE_WORKER")};
+  program.insert(program.end(), adds.begin(), adds.end());
+  const auto first = site.begin(0, {}, program);
+  const auto second = site.begin(1, {}, program);
+  const auto third = site.begin(2, {}, program);
+  for (const auto* const each : {&first, &second, &third}) {
+    const auto ended = (*each)->wait();
+    CHECK(ended.code == 0);
+    CHECK(contains(ended.out, "sum is " + std::to_string(6 * 2 * adds_per_step) + "\n"));
+  }
+  CHECK(site.keys() == "");
+  site.end();
+}
+
+TEST_CASE("a failure costs a restart, whoever counts it, and the report is the same") {
+  Site site("2:3");
+  if (const auto why = site.etcd.why_not(); !why.empty()) return skip(why);
+  site.etcd.begin();
+  const Words flags = {"--max-restarts=1"};
+  const auto first = site.begin(0, flags);
+  first->expect_err("waiting");
+  const auto second = site.begin(1, flags);
+  const auto third = site.begin(2, flags);
+  expect_each({first.get(), second.get(), third.get()}, " of 3, restart 0\n");
+  ::kill(pid_of(*third, contains(third->out(), "pid of rank 2") ? "2" : "1"), SIGKILL);
+  expect_each({first.get(), second.get(), third.get()}, " of 3, restart 1\n");
+  site.cluster.hosts.pull_cable(0);
+  expect_each({second.get(), third.get()}, " of 2, restart 1\n");
+  const bool is_second = contains(second->out(), "rank 0 of 2");
+  ::kill(pid_of(is_second ? *second : *third, "0"), SIGKILL);
+  for (const auto* const each : {&second, &third}) {
+    const auto ended = (*each)->wait();
+    CHECK(ended.code == 137);
+    CHECK(contains(ended.err, "was killed by SIGKILL"));
+  }
+  first->signal(SIGKILL);
+  (void)first->wait();
+  site.end();
+}

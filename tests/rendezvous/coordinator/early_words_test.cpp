@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "rendezvous/coordinator/early_words.h"
+
+#include <doctest/doctest.h>
+
+#include "proto/standby_bounds.h"
+
+using namespace cpprun;
+
+TEST_CASE("words are kept in their order, of those that are expected") {
+  EarlyWords early;
+  CHECK(early.keep(LinkId{1}, link::Succeeded{RoundNumber{1}}));
+  CHECK(early.take(LinkId{1}).empty());
+  early.expect(LinkId{1});
+  CHECK(early.keep(LinkId{1}, link::Heartbeat{}));
+  CHECK(early.keep(LinkId{1}, link::Succeeded{RoundNumber{1}}));
+  early.expect(LinkId{1});
+  CHECK(early.keep(LinkId{1}, link::Drained{RoundNumber{1}}));
+  CHECK(early.take(LinkId{1}) ==
+        std::vector<link::Message>{link::Succeeded{RoundNumber{1}}, link::Drained{RoundNumber{1}}});
+  CHECK(early.size() == 0);
+}
+
+TEST_CASE("nobody fills the memory with words before its job is there") {
+  EarlyWords early;
+  early.expect(LinkId{1});
+  for (std::size_t each = 0; each < bounds::early_words_max; ++each) {
+    CHECK(early.keep(LinkId{1}, link::Drained{RoundNumber{1}}));
+  }
+  CHECK_FALSE(early.keep(LinkId{1}, link::Drained{RoundNumber{1}}));
+  early.forget(LinkId{1});
+  CHECK(early.size() == 0);
+}
