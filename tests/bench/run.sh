@@ -8,7 +8,7 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 
-names=(store rendezvous launch restart hosts idle words lease status worker)
+names=(store kept rendezvous launch restart hosts idle words lease status worker)
 python=${PYTHON:-}
 bin=$1
 shift
@@ -35,6 +35,17 @@ bench_store() {
   title "The store through an agent"
   "${python:-python3}" tests/bench/local_store_bench.py --build "$bin"
   "$bin/tests/bench/node_stores_bench"
+}
+
+bench_kept() {
+  title "A store that goes on where its cpprund is lost"
+  "${python:-python3}" tests/bench/kept_store_bench.py --build "$bin"
+  title "The cpprund that leads is lost"
+  if [[ -n $python ]] && command -v etcd >/dev/null; then
+    "$python" tests/bench/lost_leader_bench.py --build "$bin" --python "$python"
+  else
+    echo "skipped: it takes etcd (Debian's etcd-server) and a Python with torch"
+  fi
 }
 
 bench_rendezvous() {

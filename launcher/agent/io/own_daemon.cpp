@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "launcher/agent/io/own_daemon.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <poll.h>
 #include <sys/prctl.h>
@@ -12,6 +13,7 @@
 #include <chrono>
 #include <csignal>
 #include <cstdlib>
+#include <cstring>
 #include <optional>
 #include <utility>
 
@@ -23,6 +25,7 @@
 #include "rendezvous/daemon/io/store_daemon.h"
 #include "rendezvous/io/close_from.h"
 #include "rendezvous/io/file_descriptor.h"
+#include "rendezvous/io/secret_file.h"
 #include "rendezvous/io/steadiness.h"
 #include "rendezvous/status/io/door.h"
 
@@ -59,8 +62,28 @@ Result<std::string> own_address(const Config& config) {
   return *own;
 }
 
+// Keys are wiped in a fork (proto/secure/io/key_memory.h): they come through its standard input.
+struct Pipe {
+  FileDescriptor reads;
+  FileDescriptor writes;
+};
+std::optional<Pipe> make_pipe() {
+  int ends[2];
+  if (::pipe2(ends, O_CLOEXEC) != 0) return std::nullopt;
+  return Pipe{FileDescriptor(ends[0]), FileDescriptor(ends[1])};
+}
+
+// Less than a pipe takes; where the other side is gone that shows by itself.
+void pass_on(const Secrets& secrets, const FileDescriptor& pipe) {
+  for (const Secret& secret : secrets) {
+    std::string line = secret_line(secret) + "\n";
+    (void)!::write(pipe.get(), line.data(), line.size());
+    ::explicit_bzero(line.data(), line.size());
+  }
+}
+
 // The child's life.
-[[noreturn]] void live(const DaemonOptions& options, Environment environment, int output,
+[[noreturn]] void live(DaemonOptions options, Environment environment, int input, int output,
                        pid_t parent) {
   (void)::prctl(PR_SET_NAME, process_name, 0, 0, 0);
   (void)::prctl(PR_SET_PDEATHSIG, SIGTERM);
@@ -68,8 +91,14 @@ Result<std::string> own_address(const Config& config) {
   // What a terminal sends is for cpprun, which ends this one when it has no more use for it.
   (void)::setpgid(0, 0);
   (void)std::signal(SIGHUP, SIG_IGN);
+  (void)::dup2(input, STDIN_FILENO);
   (void)::dup2(output, STDOUT_FILENO);
   close_from(STDERR_FILENO + 1);
+  if (!options.secrets_in_hand.empty()) {
+    auto secrets = find_secrets("-", environment);
+    if (!secrets) ::_exit(1);
+    options.secrets_in_hand = *std::move(secrets);
+  }
   for (const char* const name : service_variables) environment.erase(name);
   hold_steady();
   ::_exit(run_store_daemon(options, environment));
@@ -105,17 +134,20 @@ Result<OwnDaemon> OwnDaemon::start(const RunInputs& inputs) {
   const std::string name = fmt::format("{}-{}", inputs.host, inputs.node_token.substr(0, 6));
   DaemonOptions options = own_daemon_options(inputs.config, name, *address, inputs.secrets);
   options.door_folders = own_door_folders(inputs.environment, ::geteuid());
-  int ends[2];
-  if (::pipe2(ends, O_CLOEXEC) != 0) return failure("cannot start: " + errno_text(errno));
-  const FileDescriptor ours(ends[0]);
-  FileDescriptor theirs(ends[1]);
+  auto keys = make_pipe();
+  auto said = make_pipe();
+  if (!keys || !said) return failure("cannot start: " + errno_text(errno));
   const pid_t parent = ::getpid();
   const pid_t pid = ::fork();
   if (pid < 0) return failure("cannot start: " + errno_text(errno));
-  if (pid == 0) live(options, inputs.environment, theirs.get(), parent);
-  theirs.reset();
+  if (pid == 0) {
+    live(std::move(options), inputs.environment, keys->reads.get(), said->writes.get(), parent);
+  }
+  said->writes.reset();
+  pass_on(inputs.secrets, keys->writes);
+  keys.reset();
   OwnDaemon daemon(pid, {});
-  const auto port = port_said(ours.get());
+  const auto port = port_said(said->reads.get());
   if (!port) return failure("the rendezvous of this node cannot be started: what it says is above");
   daemon.place_ = {*address, *port};
   return daemon;

@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What it costs that a store goes on where its cpprund is lost: nothing is kept, a log in a file
+(--state), a standby on loopback (--standby-of); in one run, interleaved; medians.
+
+    kept_store_bench.py [--build FOLDER] [--rounds N] [--seconds S]
+
+One node a daemon, whose stores are local to it: the load speaks to the node's port of loopback, as
+its workers do. It passes no judgement.
+"""
+
+import argparse
+import os
+import subprocess
+import sys
+import tempfile
+
+from servers import Server
+from store_bench import interleaved
+
+
+class Kept:
+    """A daemon, one node of it, and where the node's workers find their store."""
+
+    def __init__(self, name, build, folder, kind):
+        self.name = name
+        self.daemons = []
+        self.cpprund = os.path.join(build, "rendezvous/cpprund")
+        flags = ["--state", os.path.join(folder, name)] if kind == "file" else []
+        port = self.daemon(flags)
+        if kind == "standby":
+            self.daemon(["--standby-of", f"127.0.0.1:{port}", "--name", "second"])
+        cpprun = os.path.join(build, "launcher/cpprun")
+        self.node = Server(name, [
+            cpprun, "--nnodes=1", "--rdzv-backend=c10d", f"--rdzv-endpoint=127.0.0.1:{port}",
+            "--rdzv-id=kept", "--store=local", "--insecure", "--no-python",
+            "sh", "-c", "echo :$MASTER_PORT; exec sleep 3600"])
+        self.port, self.pid = self.node.port, self.daemons[0].pid
+
+    def daemon(self, flags):
+        daemon = subprocess.Popen([self.cpprund, "--host", "127.0.0.1", "--port", "0",
+                                   "--no-secret", "--status-access=none", *flags],
+                                  stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        self.daemons.append(daemon)
+        port = int(daemon.stdout.readline().rsplit(":", 1)[1])
+        if "--standby-of" in flags:
+            while "stands by: it would lead" not in self.daemons[0].stderr.readline():
+                pass
+        return port
+
+    def resident(self):
+        with open(f"/proc/{self.pid}/statm") as file:
+            return int(file.read().split()[1]) * os.sysconf("SC_PAGESIZE")
+
+    def end(self):
+        self.node.end()
+        for daemon in reversed(self.daemons):
+            daemon.terminate()
+            daemon.communicate()
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--build", default="build/release", help="folder of a release build")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--seconds", type=float, default=0.5)
+    options = parser.parse_args()
+    load = os.path.join(options.build, "tests/bench/store_load")
+    with tempfile.TemporaryDirectory() as folder:
+        kept = [Kept(name, options.build, folder, name) for name in ("nothing", "file", "standby")]
+        print("| operation | connections | depth | nothing kept | a log in a file | a standby | "
+              "file | standby |")
+        print("| --- | --- | --- | --- | --- | --- | --- | --- |")
+        for connections, depth in ((1, 1), (1, 16), (50, 1), (50, 16)):
+            for mode in ("get", "set", "add"):
+                rate, _ = interleaved(options, kept, load, (mode, connections, depth))
+                cells = " | ".join(f"{rate[each.name] / 1e3:.1f}" for each in kept)
+                print(f"| {mode} | {connections} | {depth} | {cells} | "
+                      f"{rate['file'] / rate['nothing']:.2f} | "
+                      f"{rate['standby'] / rate['nothing']:.2f} |", flush=True)
+        print("\nResident memory after that, MiB: " +
+              ", ".join(f"{each.name} {each.resident() / 2**20:.1f}" for each in kept))
+        for each in kept:
+            each.end()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
