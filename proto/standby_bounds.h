@@ -38,6 +38,8 @@ inline constexpr std::chrono::nanoseconds standby_beat = 200ms;
 inline constexpr std::chrono::nanoseconds standby_silence = 1s;
 // A lead that is handed over is somebody's by then, or goes on as it was.
 inline constexpr std::chrono::nanoseconds hand_over_patience = 2s;
+// Whoever has asked for that is answered within it: sooner than it gives up waiting.
+inline constexpr std::chrono::nanoseconds hand_over_answer = 4s;
 // For so long workers live on after the lease of their node while another cpprund may be taking the
 // place of the one that leads: longer than it takes etcd to let go of that one (its time to live is
 // two seconds, found out half a second later), and some more for one of etcd's own members that is

@@ -32,6 +32,7 @@ constexpr const char* footer =
     "  cpprunctl drain node-7 --reason \"ECC errors\"\n"
     "  cpprunctl exclude node-7 --for 2h\n"
     "  cpprunctl policy simulate job.toml --trace events.jsonl\n"
+    "  cpprunctl handover                   before the cpprund that leads is upgraded\n"
     "  cpprunctl keygen                     a secret, so that nobody else joins your jobs\n"
     "  cpprunctl doctor --hosts a,b         can these run a job together?\n";
 
@@ -123,7 +124,8 @@ class Declaration {
   void add_sights() {
     auto* const list = add(Verb::list, "ls", "List the jobs")->alias("list");
     list->add_flag("--names", wish_.names_alone, "Their names alone, one a line");
-    take_job(add(Verb::status, "status", "Show one job: its nodes and its rounds"));
+    take_job(add(Verb::status, "status",
+                 "Show one job, its nodes and rounds, or a cpprund and its jobs"));
     take_job(add(Verb::top, "top", "The same, refreshed each second; q quits"));
     auto* const events = add(Verb::events, "events", "What has happened, as lines");
     take_job(events);
@@ -137,6 +139,8 @@ class Declaration {
     auto* const restart = add(Verb::restart, "restart", "Begin a new round");
     auto* const save = add(Verb::save, "save", "Send every worker a signal: save a checkpoint now");
     auto* const forget = add(Verb::forget, "forget", "Have a daemon forget a job that is over");
+    take_reason(add(Verb::handover, "handover",
+                    "Have a cpprund and the one that stands by for it change places"));
     for (auto* const command : {stop, restart, save, forget}) {
       take_job(command);
       take_reason(command);

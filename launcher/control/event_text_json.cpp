@@ -60,6 +60,19 @@ std::string changed_node(const Json& json) {
   return reason.empty() ? text : text + ": " + reason;
 }
 
+// A cpprund says who they are and why; a node by which addresses it has known them.
+std::string changed_leader(const Json& json) {
+  const auto one_of = [&json](const char* name, const char* place) {
+    return at(json, name).is_string() ? word_at(json, name) : word_at(json, place);
+  };
+  auto text = fmt::format("{} leads in the place of {}, in epoch {}", one_of("to_name", "to"),
+                          one_of("from_name", "from"), word_at(json, "epoch"));
+  if (at(json, "reason").is_string()) text += ": " + word_at(json, "reason");
+  if (at(json, "silence").is_number())
+    text += fmt::format("; silence {} s", word_at(json, "silence"));
+  return text;
+}
+
 // Of an event that is not known here: what it says.
 std::string all_members(const Json& json) {
   std::string text;
@@ -87,6 +100,7 @@ std::string words_of(const std::string& name, const Json& json) {
   if (name == "worker_failed") return failure_of(at(json, "failure"));
   if (name.starts_with("node_")) return changed_node(json);
   if (name == "keeper") return said("text");
+  if (name == "leader_changed") return changed_leader(json);
   if (name == "order") return fmt::format("{} by {}: {}", said("order"), said("by"), said("said"));
   if (name == "waiting" || name == "draining") return said("reason");
   if (name == "job_ended") {
@@ -106,7 +120,9 @@ Tint tint_of_event(const std::string& name) {
   if (name == "worker_failed" || name == "node_lost" || name == "worker_not_started") {
     return Tint::bad;
   }
-  if (name == "draining" || name == "waiting" || name == "worker_killed") return Tint::busy;
+  if (name == "leader_changed" || name == "draining" || name == "waiting" ||
+      name == "worker_killed")
+    return Tint::busy;
   return name == "round_sealed" || name == "job_ended" ? Tint::good : Tint::plain;
 }
 

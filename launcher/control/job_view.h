@@ -55,6 +55,7 @@ struct JobView {
   // One job alone has these as well.
   std::string waits_for;
   std::string cover;
+  std::vector<std::string> warnings;
   std::optional<FailureView> root = {};
   std::vector<RoundView> rounds;
   std::size_t rounds_left_out = 0;

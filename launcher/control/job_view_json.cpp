@@ -1,70 +1,18 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "launcher/control/job_view_json.h"
 
-#include <fmt/format.h>
-
-#include <algorithm>
-#include <cmath>
-#include <limits>
-#include <nlohmann/json.hpp>
-
+#include "launcher/control/view_members_json.h"
 #include "proto/plain_text.h"
 
 namespace cpprun {
 
 namespace {
 
-using Json = nlohmann::ordered_json;
-
-const Json* member(const Json& json, const char* name) {
-  if (!json.is_object()) return nullptr;
-  const auto found = json.find(name);
-  return found == json.end() || found->is_null() ? nullptr : &*found;
-}
-
-std::string text_at(const Json& json, const char* name) {
-  const Json* found = member(json, name);
-  return found != nullptr && found->is_string() ? found->get<std::string>() : std::string();
-}
-
-std::optional<double> figure_at(const Json& json, const char* name) {
-  const Json* found = member(json, name);
-  if (found == nullptr || !found->is_number()) return std::nullopt;
-  const auto figure = found->get<double>();
-  return std::isfinite(figure) ? std::optional(figure) : std::nullopt;
-}
-
-// A number that is none of that type is as good as none.
-template <class Number>
-std::optional<Number> number_at(const Json& json, const char* name) {
-  const auto figure = figure_at(json, name);
-  constexpr auto most = static_cast<double>(std::numeric_limits<Number>::max());
-  constexpr auto least = static_cast<double>(std::numeric_limits<Number>::min());
-  if (!figure || *figure >= most || *figure < least) return std::nullopt;
-  return static_cast<Number>(*figure);
-}
-
-template <class Number>
-Number count_at(const Json& json, const char* name) {
-  return number_at<Number>(json, name).value_or(Number{});
-}
-
-bool flag_at(const Json& json, const char* name, bool otherwise) {
-  const Json* found = member(json, name);
-  return found != nullptr && found->is_boolean() ? found->get<bool>() : otherwise;
-}
+using namespace view_json;
 
 std::optional<std::string> next_at(const Json& json) {
   auto next = text_at(json, "next");
   return next.empty() ? std::nullopt : std::optional(std::move(next));
-}
-
-Json parsed(std::string_view text) {
-  return Json::parse(text, nullptr, false);
-}
-
-tl::unexpected<Error> not_understood() {
-  return failure("its answer is no JSON of a coordinator: is that the port of a cpprun?");
 }
 
 FailureView failure_of(const Json& json) {
@@ -123,6 +71,7 @@ JobView job_of(const Json& json) {
   if (const Json* rounds = member(json, "rounds"); rounds != nullptr && rounds->is_array()) {
     for (const auto& each : *rounds) job.rounds.push_back(round_of(each));
   }
+  job.warnings = texts_at(json, "warnings");
   return job;
 }
 
@@ -162,8 +111,27 @@ NodeView node_of(const Json& json) {
           .figures = figures_of(json)};
 }
 
-std::string text_of(const Json& json) {
-  return json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
+// Jobs of several answers, and who has not answered.
+Json listed(const std::vector<SeenAnswer>& answers) {
+  Json json;
+  json["jobs"] = Json::array();
+  json["silent"] = Json::array();
+  for (const auto& answer : answers) {
+    if (!answer.has_answered) {
+      json["silent"].push_back({{"at", answer.place}, {"reason", answer.text}});
+      continue;
+    }
+    const Json seen = parsed(answer.text);
+    const Json* jobs = member(seen, "jobs");
+    if (jobs == nullptr || !jobs->is_array()) continue;
+    for (Json job : *jobs) {
+      if (!job.is_object()) continue;
+      job["time"] = figure_at(seen, "time").value_or(0);
+      job["at"] = answer.place;
+      json["jobs"].push_back(std::move(job));
+    }
+  }
+  return json;
 }
 
 }  // namespace
@@ -215,28 +183,25 @@ std::string order_json(const Wish& wish) {
 }
 
 std::string list_json(const std::vector<SeenAnswer>& answers) {
+  return text_of(listed(answers));
+}
+
+std::string daemons_json(const std::vector<SeenAnswer>& daemons,
+                         const std::vector<SeenAnswer>& answers) {
   Json json;
-  json["jobs"] = Json::array();
-  json["silent"] = Json::array();
-  for (const auto& answer : answers) {
-    if (!answer.has_answered) {
-      json["silent"].push_back({{"at", answer.place}, {"reason", answer.text}});
-      continue;
-    }
-    const Json seen = parsed(answer.text);
-    const Json* jobs = member(seen, "jobs");
-    if (jobs == nullptr || !jobs->is_array()) continue;
-    for (Json job : *jobs) {
-      if (!job.is_object()) continue;
-      job["time"] = figure_at(seen, "time").value_or(0);
-      job["at"] = answer.place;
-      json["jobs"].push_back(std::move(job));
-    }
+  json["daemons"] = Json::array();
+  for (const auto& each : daemons) {
+    Json daemon = parsed(each.text);
+    if (!daemon.is_object()) continue;
+    daemon["at"] = each.place;
+    json["daemons"].push_back(std::move(daemon));
   }
+  json.update(listed(answers));
   return text_of(json);
 }
 
-std::string status_json(std::string_view job, const std::vector<std::string>& node_pages) {
+std::string status_json(std::string_view job, const std::vector<std::string>& node_pages,
+                        std::string_view daemon) {
   Json json = parsed(job);
   if (!json.is_object()) json = Json::object();
   json["members"] = Json::array();
@@ -246,6 +211,7 @@ std::string status_json(std::string_view job, const std::vector<std::string>& no
     if (nodes == nullptr || !nodes->is_array()) continue;
     for (const auto& node : *nodes) json["members"].push_back(node);
   }
+  json["daemon"] = daemon.empty() ? Json(nullptr) : parsed(daemon);
   return text_of(json);
 }
 

@@ -36,7 +36,12 @@ struct SeenAnswer {
   bool has_answered = true;
 };
 std::string list_json(const std::vector<SeenAnswer>& answers);
-std::string status_json(std::string_view job, const std::vector<std::string>& node_pages);
+// `daemon`: what hosts it, as that has said; empty: a cpprun does.
+std::string status_json(std::string_view job, const std::vector<std::string>& node_pages,
+                        std::string_view daemon = {});
+// The daemons that were found, each as it has said, and all jobs.
+std::string daemons_json(const std::vector<SeenAnswer>& daemons,
+                         const std::vector<SeenAnswer>& answers);
 std::string ending_json(const std::string& job, int exit_code, const std::string& reason);
 std::string said_json(const std::string& said);
 

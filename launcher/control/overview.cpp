@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "launcher/control/daemon_text.h"
 #include "launcher/control/durations.h"
 #include "proto/plain_text.h"
 
@@ -186,7 +187,11 @@ std::string status_text(const JobView& job, const std::vector<NodeView>& nodes,
                         const Canvas& canvas) {
   std::string text = job_sentence(job) + "\n";
   if (!job.waits_for.empty()) text += plain_line(job.waits_for) + "\n";
-  if (!job.cover.empty()) text += plain_line(job.cover) + "\n";
+  if (!job.warnings.empty()) {
+    text += warnings_text(job.warnings, canvas);
+  } else if (!job.cover.empty()) {
+    text += plain_line(job.cover) + "\n";
+  }
   if (!nodes.empty()) text += "\n" + joined(lines_of(nodes_table(nodes, job.now), canvas));
   if (!job.rounds.empty()) text += "\n" + joined(lines_of(rounds_table(job), canvas));
   if (job.rounds_left_out > 0) {

@@ -81,6 +81,10 @@ std::vector<std::string> head_of(const TopView& view, const Canvas& canvas) {
   } else {
     lines.push_back(clipped(fmt::format("{} jobs", view.jobs.size()), canvas.width));
   }
+  if (view.job && !view.job->warnings.empty()) {
+    const std::string warning = "warning: " + plain_line(view.job->warnings.front());
+    lines.push_back(tinted(clipped(warning, canvas.width), Tint::bad, canvas.has_colour));
+  }
   if (!view.trouble.empty()) {
     lines.push_back(tinted(clipped(view.trouble, canvas.width), Tint::bad, canvas.has_colour));
   }

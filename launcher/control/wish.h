@@ -24,6 +24,7 @@ enum class Verb {
   exclude,
   include,
   forget,
+  handover,
   simulate,
   keygen,
   token,

@@ -30,8 +30,9 @@ bool is_shown(std::string_view name) {
          std::ranges::any_of(shown_prefixes, [&](auto prefix) { return name.starts_with(prefix); });
 }
 
-std::string meeting_text(RendezvousMode mode) {
-  switch (mode) {
+std::string meeting_text(const Config& config) {
+  if (config.etcd) return "etcd";
+  switch (config.rendezvous) {
     case RendezvousMode::standalone:
       return "standalone";
     case RendezvousMode::fixed_master:
@@ -42,7 +43,8 @@ std::string meeting_text(RendezvousMode mode) {
   return {};
 }
 
-std::string hosting_text(Hosting hosting) {
+std::string hosting_text(const Config& config, Hosting hosting) {
+  if (config.etcd) return "here, if etcd says so";
   switch (hosting) {
     case Hosting::must:
       return "here";
@@ -65,6 +67,15 @@ bool is_open(const Preview& preview, std::string_view name) {
   return false;
 }
 
+const char* why_no_port(const Preview& preview) {
+  if (preview.store == "local") {
+    return "a port of the node itself (--store=local), taken at the start";
+  }
+  if (!preview.etcd.empty()) return "the node that hosts the job, as etcd says, takes a free one";
+  if (!preview.places.empty()) return "the cpprund that leads has one for each job";
+  return "a free port is taken at the start";
+}
+
 // What is known of the round before there is one.
 class Previewer {
  public:
@@ -80,7 +91,7 @@ class Previewer {
     }
     Preview preview{.version = facts_.version,
                     .job = config_.job,
-                    .meeting = meeting_text(config_.rendezvous),
+                    .meeting = meeting_text(config_),
                     .master_host = config_.meets_at_a_set() ? "" : config_.endpoint.host,
                     .nodes_min = config_.nodes_min,
                     .nodes_max = config_.nodes_max,
@@ -91,6 +102,10 @@ class Previewer {
       preview.master_port = config_.endpoint.port;
     }
     for (const Endpoint& each : config_.places) preview.places.push_back(to_string(each));
+    if (config_.etcd) {
+      for (const auto member : split(config_.etcd->endpoints, ','))
+        preview.etcd.emplace_back(member);
+    }
     preview.nodes.push_back(node());
     return preview;
   }
@@ -117,7 +132,7 @@ class Previewer {
   PreviewNode node() const {
     PreviewNode node{.host = facts_.host,
                      .address = address(),
-                     .hosting = hosting_text(facts_.hosting),
+                     .hosting = hosting_text(config_, facts_.hosting),
                      .folder = facts_.folder,
                      .interpreter = program_.interpreter,
                      .gpus = facts_.devices,
@@ -236,10 +251,10 @@ std::vector<Unknown> unknowns_of(const Preview& preview) {
   if (!preview.places.empty()) {
     add({real_master_addr, master_addr}, "that of the cpprund that leads when the nodes have met");
   }
-  add({master_port}, preview.store == "local"
-                         ? "a port of the node itself (--store=local), taken at the start"
-                     : preview.places.empty() ? "a free port is taken at the start"
-                                              : "the cpprund that leads has one for each job");
+  if (!preview.etcd.empty()) {
+    add({real_master_addr, master_addr}, "that of the node that hosts the job, as etcd says");
+  }
+  add({master_port}, why_no_port(preview));
   add({group_rank}, "nodes get their places when they meet");
   add({rank, role_rank}, "they begin behind the workers of the nodes before");
   add({world_size, role_world_size}, "the other nodes say how many workers they have");

@@ -47,7 +47,7 @@ struct PreviewNode {
   std::optional<int> group_rank;  // its place among the nodes
   std::string address;            // from which it reaches the master; empty: no way is known
   std::string interface;          // of the collectives; empty: unknown, or they need none
-  std::string hosting;            // "here", "elsewhere", "here, if it is the first to come"
+  std::string hosting;            // "here", "elsewhere", "here, if etcd says so" and others
   std::string folder;             // in which the workers start
   std::string interpreter;        // empty: the program runs by itself
   int gpus = 0;                   // that the workers can see
@@ -62,10 +62,11 @@ struct PreviewNode {
 struct Preview {
   std::string version;
   std::string job;          // empty: made up at the start
-  std::string meeting;      // "standalone", "static", "c10d"
-  std::string master_host;  // empty: whoever leads of `places`
+  std::string meeting;      // "standalone", "static", "c10d", "etcd"
+  std::string master_host;  // empty: whoever leads of `places`, or the node that etcd says
   std::optional<int> master_port;
-  std::vector<std::string> places;  // "a:29400": of a set of cpprunds
+  std::vector<std::string> places;     // "a:29400": of a set of cpprunds
+  std::vector<std::string> etcd = {};  // "http://a:2379": which says which node hosts the job
   int nodes_min = 1;
   int nodes_max = 1;
   std::string store;  // "local", "direct"

@@ -104,6 +104,7 @@ Preview read(const Json& json) {
                   .master_host = text_at(json, "master_address"),
                   .master_port = optional_at<int>(json, "master_port"),
                   .places = json.at("places").get<std::vector<std::string>>(),
+                  .etcd = json.at("etcd").get<std::vector<std::string>>(),
                   .nodes_min = json.at("nodes_min").get<int>(),
                   .nodes_max = json.at("nodes_max").get<int>(),
                   .store = json.at("store").get<std::string>(),
@@ -123,6 +124,7 @@ std::string to_json(const Preview& preview) {
   json["master_address"] = or_null(preview.master_host);
   json["master_port"] = or_null(preview.master_port);
   json["places"] = preview.places;
+  json["etcd"] = preview.etcd;
   json["nodes_min"] = preview.nodes_min;
   json["nodes_max"] = preview.nodes_max;
   json["store"] = preview.store;

@@ -75,6 +75,9 @@ std::string master_text(const Preview& preview) {
   if (!preview.places.empty()) {
     return fmt::format("at the one that leads of {}", fmt::join(preview.places, ", "));
   }
+  if (!preview.etcd.empty()) {
+    return fmt::format("which says at {} which node hosts the job", fmt::join(preview.etcd, ", "));
+  }
   if (preview.master_port) return to_string(Endpoint{preview.master_host, *preview.master_port});
   return preview.master_host + ", at a free port";
 }

@@ -212,6 +212,24 @@ std::string elsewhere_line(const ReportFacts& facts) {
   return fmt::format("cpprun: followed on other nodes: {}\n", fmt::join(ends, ", "));
 }
 
+// Which cpprunds have led it, the last few of them.
+std::string leader_lines(const ReportFacts& facts) {
+  constexpr std::size_t told_max = 3;
+  const auto& all = facts.leaders.list();
+  if (all.empty()) return {};
+  const std::size_t times = all.size() + facts.leaders.left_out();
+  std::string text =
+      fmt::format("cpprun: another cpprund took the lead {} time{}", times, times == 1 ? "" : "s");
+  const std::size_t first = all.size() - std::min(all.size(), told_max);
+  for (std::size_t at = first; at < all.size(); ++at) {
+    text += fmt::format("{} {} after {} at {}, {:.3f} s without an answer", at == first ? ":" : ";",
+                        all[at].to_place, all[at].from_place,
+                        local_time_text(all[at].time, facts.utc_offset_seconds),
+                        in_seconds(all[at].silence.value_or(Duration{})));
+  }
+  return text + "\n";
+}
+
 // What ran, and where its words are.
 std::string closing_lines(const ReportFacts& facts) {
   std::string text;
@@ -219,6 +237,7 @@ std::string closing_lines(const ReportFacts& facts) {
     text += fmt::format("cpprun: the workers ran {}\n", fmt::join(facts.program, " "));
   }
   if (facts.time) text += fmt::format("cpprun: time: {}\n", to_text(*facts.time));
+  text += leader_lines(facts);
   if (!facts.logs.empty()) text += fmt::format("cpprun: the logs are in {}\n", facts.logs);
   return text;
 }

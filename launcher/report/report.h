@@ -10,6 +10,7 @@
 
 #include "launcher/failure/diagnosis.h"
 #include "launcher/report/attempts.h"
+#include "launcher/report/leader_changes.h"
 #include "proto/link/message.h"
 
 namespace cpprun {
@@ -36,6 +37,7 @@ struct ReportFacts {
   std::optional<TimeUse> time = {};    // of all nodes, where the coordinator has said
   std::vector<Attempt> attempts = {};  // of the whole job, as this node knows them
   std::size_t attempts_left_out = 0;   // between the first and the last of them
+  LeaderChanges leaders = {};          // of the cpprunds that have led it
   std::string reason;                  // Finish::reason, or why there is no root
   std::string logs;                    // the run folder; may be empty
   bool console_inherited = false;      // then the workers' last words are above, on the console

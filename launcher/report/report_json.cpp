@@ -93,6 +93,15 @@ std::string report_json(const ReportFacts& facts) {
   json["attempts"] = Json::array();
   for (const Attempt& each : facts.attempts) json["attempts"].push_back(attempt_json(each));
   json["attempts_left_out"] = facts.attempts_left_out;
+  json["leader_changes"] = Json::array();
+  for (const LeaderChange& each : facts.leaders.list()) {
+    json["leader_changes"].push_back({{"time", unix_seconds(each.time)},
+                                      {"from", each.from_place},
+                                      {"to", each.to_place},
+                                      {"epoch", each.epoch},
+                                      {"silence", in_seconds(each.silence.value_or(Duration{}))}});
+  }
+  json["leader_changes_left_out"] = facts.leaders.left_out();
   return to_text(json, 2) + "\n";
 }
 

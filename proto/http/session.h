@@ -10,6 +10,7 @@
 // said.
 
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -41,6 +42,8 @@ struct Response {
   std::vector<std::pair<std::string_view, std::string>> fields = {};
   // The body is how it begins: more follows, until the connection is closed.
   bool goes_on = false;
+  // Not 0: this is no answer yet; that comes later, under that number.
+  std::uint64_t ticket = 0;
 };
 
 class Session {

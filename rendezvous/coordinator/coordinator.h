@@ -142,10 +142,17 @@ class Coordinator {
     std::vector<std::string> places;
   };
 
-  // An operator asks for something. Answered under that ticket, before anything else happens.
+  // An operator asks for something. Answered under that ticket, before anything else happens; a
+  // handover, which takes a moment, with HandedOver.
   struct Ordered {
     std::uint64_t ticket = 0;
     Order order;
+  };
+  // The answer to HandOver, be it that another one leads by now.
+  struct HandedOver {
+    std::uint64_t ticket = 0;
+    Order order;
+    OrderOutcome outcome;
   };
 
   // Somebody looks at that job; at all of them where it is not named.
@@ -155,7 +162,7 @@ class Coordinator {
 
   using Event = std::variant<Opened, Said, Closed, StoreReady, StoreFailed, MasterWaits, StoreAsked,
                              Recovered, StoreLost, Succession, Standing, Leads, Follows, LetsIn,
-                             MembersChanged, Ordered, LookedAt>;
+                             MembersChanged, Ordered, HandedOver, LookedAt>;
   using Action = coordinator::Action;
   using Actions = coordinator::Actions;
 
@@ -262,6 +269,7 @@ class Coordinator {
   bool turns_away(const Caller& caller, const link::Join& join, Actions& actions);
   void tell_members(LinkId link, Actions& actions) const;
   void on(TimePoint now, const Ordered& event, Actions& actions);
+  void on(TimePoint now, const HandedOver& event, Actions& actions);
   OrderOutcome order(TimePoint now, const Order& order, Actions& actions);
   OrderOutcome order_of_job(TimePoint now, const Order& order, Actions& actions);
   OrderOutcome order_of_host(TimePoint now, const Order& order, Actions& actions);

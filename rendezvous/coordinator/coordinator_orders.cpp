@@ -17,6 +17,12 @@ using Kind = OrderOutcome::Kind;
 }  // namespace
 
 void Coordinator::on(TimePoint now, const Ordered& event, Actions& actions) {
+  // What comes of it is known when it is over.
+  if (event.order.is_about_the_daemon() && !following_ && !options_.only) {
+    actions.emplace_back(coordinator::Note{text_of(event.order)});
+    actions.emplace_back(coordinator::HandOver{event.ticket, event.order});
+    return;
+  }
   Actions done;
   const OrderOutcome outcome = order(now, event.order, done);
   // Who asked is read before what came of it.
@@ -26,6 +32,13 @@ void Coordinator::on(TimePoint now, const Ordered& event, Actions& actions) {
   actions.emplace_back(coordinator::Answered{event.ticket, event.order, outcome});
 }
 
+void Coordinator::on(TimePoint, const HandedOver& event, Actions& actions) {
+  const auto& [ticket, order, outcome] = event;
+  actions.emplace_back(coordinator::Note{fmt::format(
+      "{}: {}{}", text_of(order), outcome.is_done() ? "" : "not done: ", outcome.sentence)});
+  actions.emplace_back(coordinator::Answered{ticket, order, outcome});
+}
+
 OrderOutcome Coordinator::order(TimePoint now, const Order& order, Actions& actions) {
   if (following_) {
     return {Kind::not_now,
@@ -33,6 +46,13 @@ OrderOutcome Coordinator::order(TimePoint now, const Order& order, Actions& acti
                 ? fmt::format("this cpprund stands by: {}", following_->reason)
                 : fmt::format("this cpprund stands by: ask the one at {}:{}, which leads",
                               following_->address, following_->port)};
+  }
+  if (order.is_about_the_daemon()) {
+    return {Kind::not_now,
+            fmt::format("job \"{}\" is hosted by one of its nodes, which hands over to nobody: it "
+                        "stays until the job is over; jobs that are hosted by two cpprunds "
+                        "(--rdzv-endpoint) do not notice which of them leads",
+                        options_.only->id)};
   }
   if (order.is_about_a_host()) return order_of_host(now, order, actions);
   if (awaiting_store_.contains(order.job)) {

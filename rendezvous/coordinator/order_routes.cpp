@@ -19,6 +19,7 @@ namespace {
 
 constexpr std::string_view jobs_prefix = "/api/v1/jobs/";
 constexpr std::string_view hosts_prefix = "/api/v1/hosts/";
+constexpr std::string_view daemon_prefix = "/api/v1/daemon/";
 constexpr std::string_view json_type = "application/json";
 constexpr std::uint32_t root = 0;
 
@@ -34,13 +35,19 @@ struct Address {
 
 // Nothing where the address asks for nothing that is known here.
 std::optional<Address> address_of(std::string_view target) {
+  if (target.starts_with(daemon_prefix)) {
+    const auto kind = order_kind(target.substr(daemon_prefix.size()));
+    const bool is_known = kind && Order{.kind = *kind}.is_about_the_daemon();
+    return is_known ? std::optional(Address{.name = {}, .kind = *kind}) : std::nullopt;
+  }
   const bool is_of_job = target.starts_with(jobs_prefix);
   if (!is_of_job && !target.starts_with(hosts_prefix)) return std::nullopt;
   target.remove_prefix(is_of_job ? jobs_prefix.size() : hosts_prefix.size());
   const auto slash = target.find('/');
   if (slash == std::string_view::npos || slash == 0) return std::nullopt;
   const auto kind = order_kind(target.substr(slash + 1));
-  if (!kind || Order{.kind = *kind}.is_about_a_host() == is_of_job) return std::nullopt;
+  if (!kind || Order{.kind = *kind}.is_about_the_daemon()) return std::nullopt;
+  if (Order{.kind = *kind}.is_about_a_host() == is_of_job) return std::nullopt;
   return Address{.name = target.substr(0, slash), .kind = *kind};
 }
 
@@ -73,12 +80,13 @@ std::variant<Order, http::Response> order_of(const http::Request& request, const
   }
   const auto address = address_of(request.target);
   if (!address) {
-    const bool is_near =
-        request.target.starts_with(jobs_prefix) || request.target.starts_with(hosts_prefix);
+    const bool is_near = request.target.starts_with(jobs_prefix) ||
+                         request.target.starts_with(hosts_prefix) ||
+                         request.target.starts_with(daemon_prefix);
     if (is_near) {
       return refusal(404,
                      "a job can be told to stop, restart, save, drain and forget, a host to "
-                     "exclude and include: nothing else is known here");
+                     "exclude and include, a daemon to handover: nothing else is known here");
     }
     http::Response response = refusal(405, "there is nothing to be changed here");
     response.fields.emplace_back("Allow", "GET, HEAD");
@@ -106,6 +114,9 @@ std::optional<http::Response> objection_of_owners(const Order& order, const Visi
   if (!visitor.credential || !visitor.credential->owner) return std::nullopt;
   if (order.is_about_a_host()) {
     return refusal(403, "hosts are everybody's: the secret of \"admin\" is asked for");
+  }
+  if (order.is_about_the_daemon()) {
+    return refusal(403, "who leads everybody's jobs is for whoever holds the secret of \"admin\"");
   }
   if (coordinator.owner_of(order.job) == visitor.credential->owner) return std::nullopt;
   return refusal(404, fmt::format("no job \"{}\" is known here",

@@ -12,6 +12,7 @@
 #include "proto/plain_text.h"
 #include "proto/text.h"
 #include "rendezvous/coordinator/order_routes.h"
+#include "rendezvous/status/daemon_json.h"
 #include "rendezvous/status/metrics.h"
 #include "rendezvous/status/page.h"
 #include "rendezvous/status/snapshot_json.h"
@@ -108,8 +109,8 @@ struct Look {
   const Address& address;
   const http::Request& request;
   const std::optional<std::string>&
-      owner;                    // of whom others' jobs are hidden; nothing: all are shown
-  std::optional<bool> durable;  // see answer()
+      owner;  // of whom others' jobs are hidden; nothing: all are shown
+  const std::optional<DaemonSnapshot>& daemon;  // see answer()
 };
 
 // Nothing where it asks for what is not known here.
@@ -132,7 +133,7 @@ std::vector<JobSnapshot> snapshots_of(const std::vector<const Job*>& jobs, TimeP
 }
 
 http::Response all_jobs(const Look& look) {
-  const auto& [coordinator, moment, address, request, owner, durable] = look;
+  const auto& [coordinator, moment, address, request, owner, daemon] = look;
   // One more than is shown tells whether these are the last.
   auto jobs = coordinator.jobs_after(address.after, bounds::status_jobs_shown_max + 1, owner);
   std::optional<std::string> next;
@@ -152,7 +153,7 @@ http::Response health(const Look& /*look*/) {
 }
 
 http::Response all_metrics(const Look& look) {
-  const auto& [coordinator, moment, address, request, owner, durable] = look;
+  const auto& [coordinator, moment, address, request, owner, daemon] = look;
   if (owner)
     return refusal(403,
                    "these are figures of everybody's jobs: the secret of \"admin\" shows them");
@@ -162,12 +163,12 @@ http::Response all_metrics(const Look& look) {
     jobs.push_back(measured(*job, moment.now));
   }
   return {.type = std::string(content_type(format)),
-          .body = metrics_text(jobs, coordinator.job_count(), moment.now, format, durable),
+          .body = metrics_text(jobs, coordinator.job_count(), moment.now, format, daemon),
           .fields = {{"Vary", "Accept"}}};
 }
 
 http::Response of_job(const Look& look) {
-  const auto& [coordinator, moment, address, request, owner, durable] = look;
+  const auto& [coordinator, moment, address, request, owner, daemon] = look;
   auto rest = address.path.substr(jobs_path.size() + 1);
   const bool wants_nodes = rest.ends_with(nodes_path);
   if (wants_nodes) rest.remove_suffix(nodes_path.size());
@@ -178,7 +179,7 @@ http::Response of_job(const Look& look) {
     const auto name = plain_line(id.value_or(std::string(rest)), bounds::name_shown_bytes_max);
     return refusal(404, fmt::format("no job \"{}\" is known here", name));
   }
-  if (!wants_nodes) return json(job_json(details_of(*job, moment.now, durable), moment));
+  if (!wants_nodes) return json(job_json(details_of(*job, moment.now, daemon), moment));
   const auto place = node_place(address.after);
   if (!address.after.empty() && !place) {
     return refusal(400, "after= is no place that an earlier page has named as its next");
@@ -191,6 +192,11 @@ http::Response of_job(const Look& look) {
   return json(nodes_json(page, moment));
 }
 
+http::Response the_daemon(const Look& look) {
+  if (look.daemon) return json(daemon_json(*look.daemon, look.moment));
+  return refusal(404, "this is a cpprun, which hosts its own job: /api/v1/jobs shows it");
+}
+
 // One with a name in it is taken apart by who shows it.
 struct Route {
   std::string_view path;
@@ -200,6 +206,7 @@ constexpr std::array routes = {Route{"/", the_page},
                                Route{"/healthz", health},
                                Route{"/readyz", health},
                                Route{"/metrics", all_metrics},
+                               Route{"/api/v1/daemon", the_daemon},
                                Route{jobs_path, all_jobs},
                                Route{"/api/v1/jobs/{id}", of_job},
                                Route{"/api/v1/jobs/{id}/nodes", of_job}};
@@ -218,7 +225,7 @@ bool is_for_us(const HostNames& names, const http::Request& request) {
 
 http::Response answer(const Coordinator& coordinator, const HostNames& names, const Moment& moment,
                       const http::Request& request, const std::optional<std::string>& owner,
-                      std::optional<bool> durable) {
+                      const std::optional<DaemonSnapshot>& daemon) {
   if (!is_for_us(names, request)) {
     return refusal(421, fmt::format("this machine is not called \"{}\": ask for it by an address",
                                     plain_line(request.host, bounds::name_shown_bytes_max)));
@@ -239,7 +246,7 @@ http::Response answer(const Coordinator& coordinator, const HostNames& names, co
         400, "nothing but after=…, limit=… and ranks=0 may follow an address's question mark");
   const auto path = address->path;
   const auto* const route = std::ranges::find(routes, path, &Route::path);
-  const Look look{coordinator, moment, *address, request, owner, durable};
+  const Look look{coordinator, moment, *address, request, owner, daemon};
   if (route != routes.end()) return route->show(look);
   const bool is_of_job =
       path.starts_with(jobs_path) && path.substr(jobs_path.size()).starts_with('/');

@@ -19,10 +19,10 @@ using HostNames = std::vector<std::string>;
 // Whether it was asked for by a name of this machine, and not by that of a stranger's page.
 bool is_for_us(const HostNames& names, const http::Request& request);
 
-// With an owner, of whom others' jobs are hidden. `durable`: see JobDetails.
+// With an owner, of whom others' jobs are hidden. `daemon`: which this is; nothing: it is a cpprun.
 http::Response answer(const Coordinator& coordinator, const HostNames& names, const Moment& moment,
                       const http::Request& request, const std::optional<std::string>& owner = {},
-                      std::optional<bool> durable = {});
+                      const std::optional<DaemonSnapshot>& daemon = {});
 
 // All addresses that show something, as docs/openapi.json names them: "/api/v1/jobs/{id}".
 std::vector<std::string_view> status_routes();

@@ -113,7 +113,9 @@ void Contest::hear(TimePoint now, const contest::Withdraw&, Actions& actions) {
 
 void Contest::hear(TimePoint now, const contest::Attend& attend, Actions&) {
   is_needed_ = attend.is_needed;
-  if (is_needed_) look_at_ = now;
+  if (!is_needed_) return;
+  look_at_ = now;
+  attended_at_ = now;
 }
 
 // --- etcd ----------------------------------------------------------------------------------------

@@ -162,8 +162,9 @@ class Contest {
   NumberStream numbers_;
   PhaseOf<Phase> phase_{Phase::following, steps};
   AskLanes lanes_;
-  bool is_wanted_ = false;  // it wants to lead
-  bool is_needed_ = true;   // somebody wants to hear who does
+  bool is_wanted_ = false;                     // it wants to lead
+  bool is_needed_ = true;                      // somebody wants to hear who does
+  std::optional<TimePoint> attended_at_ = {};  // when somebody said so last
   // The owner waits to hear that nothing of it is left, and no longer than that.
   std::optional<TimePoint> withdrawn_by_;
   std::deque<Unused> unused_;

@@ -19,6 +19,8 @@ void Contest::hear_look(TimePoint now, const Asked& asked, const etcd::Decided& 
   if (phase_ == Phase::standing || phase_ == Phase::granting) return;
   if (phase_ == Phase::finding_out) return settle(now, *std::move(view), actions);
   see(now, *std::move(view), actions);
+  // It was under way when somebody had reason to look: what it shows may be from before.
+  if (attended_at_ && asked.sent < *attended_at_) look_at_ = now;
 }
 
 void Contest::see_strange(TimePoint now, const std::string& reason, Actions& actions) {

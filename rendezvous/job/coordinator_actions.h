@@ -88,6 +88,13 @@ struct Answered {
   friend bool operator==(const Answered&, const Answered&) = default;
 };
 
+// This daemon and one that stands by are to change places. Answered with Coordinator::HandedOver.
+struct HandOver {
+  std::uint64_t ticket = 0;
+  Order order;
+  friend bool operator==(const HandOver&, const HandOver&) = default;
+};
+
 // What that job would leave to the next coordinator is another now, and is to be kept before
 // anybody hears of what follows. With CloseStore it is to be kept no longer.
 struct KeepRecord {
@@ -122,8 +129,9 @@ struct Lead {
   friend bool operator==(const Lead&, const Lead&) = default;
 };
 
-using Action = std::variant<Say, HangUp, ResetStore, OpenStore, CloseStore, Note, NodeChange,
-                            Answered, KeepRecord, RestoreStore, ShowRecord, Lead, Surpassed>;
+using Action =
+    std::variant<Say, HangUp, ResetStore, OpenStore, CloseStore, Note, NodeChange, Answered,
+                 KeepRecord, RestoreStore, ShowRecord, Lead, Surpassed, HandOver>;
 using Actions = std::vector<Action>;
 
 // Whom a refusal concerns, and from where it came.

@@ -91,6 +91,8 @@ class Job {
   // several nodes runs.
   std::optional<GroupRank> standby_node() const;
   std::string cover_text() const;
+  // The same where a node hosts it and it is nobody: and why, and what helps; else empty.
+  std::string exposure_text() const;
   // After it was recovered: that node had the coordinator that is lost.
   void lose_host(TimePoint now, LinkId link, coordinator::Actions& actions);
   // Somebody else leads it, as its nodes are told; false: it runs here, or is over.

@@ -59,6 +59,7 @@ OrderOutcome Job::order(TimePoint now, const Order& order, coordinator::Actions&
     case Order::Kind::include:
       return include(now, order, actions);
     case Order::Kind::forget:
+    case Order::Kind::handover:  // of no job: its coordinator's
       break;
   }
   return {Kind::not_now, fmt::format("job \"{}\" is not over: stop it first", terms_.id)};

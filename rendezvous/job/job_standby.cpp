@@ -58,6 +58,23 @@ std::string Job::cover_text() const {
                      name_of(*round_.find(standby_->link)));
 }
 
+std::string Job::exposure_text() const {
+  if (over() || round_.phase() != Round::Phase::sealed || round_.seated() < 2) return {};
+  const Member* const host = round_.local_member();
+  if (host == nullptr || standby_) return {};
+  std::string why;
+  if (!options_.standby) {
+    why = "it was started with --standby=none: leave that out";
+  } else if (!terms_.elastic()) {
+    why = "nobody stands by in a job of a fixed size: give --nnodes=MIN:MAX";
+  } else if (round_.seated() < bounds::standby_nodes_min) {
+    why = "two nodes have no majority without it: take three";
+  } else {
+    why = "no other node can stand by: see that all run this version of cpprun";
+  }
+  return fmt::format("{}: {}, or have two cpprunds host it (--rdzv-endpoint)", cover_text(), why);
+}
+
 void Job::stands(TimePoint now, LinkId link, const link::Stands& stands,
                  coordinator::Actions& actions) {
   if (!standby_ || standby_->link != link || round_.phase() != Round::Phase::sealed) return;

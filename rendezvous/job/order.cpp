@@ -21,6 +21,7 @@ constexpr std::array names = {
     std::pair{Order::Kind::exclude, std::string_view("exclude")},
     std::pair{Order::Kind::include, std::string_view("include")},
     std::pair{Order::Kind::forget, std::string_view("forget")},
+    std::pair{Order::Kind::handover, std::string_view("handover")},
 };
 
 }  // namespace
@@ -55,7 +56,9 @@ std::string told_by(const Order& order, std::string_view what) {
 }
 
 std::string text_of(const Order& order) {
-  std::string text = fmt::format("{} asks to {}", order.by, name_of(order.kind));
+  const bool is_handover = order.kind == Order::Kind::handover;
+  std::string text =
+      fmt::format("{} asks to {}", order.by, is_handover ? "hand over" : name_of(order.kind));
   if (!order.whom.empty()) text += fmt::format(" \"{}\"", order.whom);
   if (!order.whom.empty() && !order.job.empty()) text += " of";
   if (!order.job.empty()) text += fmt::format(" job \"{}\"", order.job);

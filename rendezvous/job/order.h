@@ -33,17 +33,18 @@ inline constexpr std::size_t dismissals_max = 1024;
 
 struct Order {
   enum class Kind {
-    stop,     // the job, as SIGTERM at a node would
-    restart,  // the round ends politely, and the next one begins; costs no restart
-    save,     // a signal to all workers at one moment
-    drain,    // those nodes leave politely
-    exclude,  // no node of that host gets a seat for a while; those that have one leave
-    include,  // it may come again
-    forget,   // a daemon drops a job that is over, or that all of its nodes have left
+    stop,      // the job, as SIGTERM at a node would
+    restart,   // the round ends politely, and the next one begins; costs no restart
+    save,      // a signal to all workers at one moment
+    drain,     // those nodes leave politely
+    exclude,   // no node of that host gets a seat for a while; those that have one leave
+    include,   // it may come again
+    forget,    // a daemon drops a job that is over, or that all of its nodes have left
+    handover,  // a daemon that leads and one that stands by change places
   };
 
   Kind kind = Kind::stop;
-  std::string job = {};     // whose; empty where a host is meant
+  std::string job = {};     // whose; empty where a host or a daemon is meant
   std::string whom = {};    // drain: a node's rank, or its host; exclude, include: the host
   int signal = 0;           // save
   Duration length{};        // exclude; zero: until the job is over
@@ -52,6 +53,7 @@ struct Order {
   friend bool operator==(const Order&, const Order&) = default;
 
   bool is_about_a_host() const { return kind == Kind::exclude || kind == Kind::include; }
+  bool is_about_the_daemon() const { return kind == Kind::handover; }
 };
 
 struct OrderOutcome {

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <map>
 
@@ -40,6 +41,15 @@ enum Metric : std::size_t {
   resident_bytes,
   figures_age,
   records_durable,
+  daemon_leads,
+  daemon_epoch,
+  daemon_in_sync,
+  daemon_standbys,
+  standby_bytes_behind,
+  etcd_usable,
+  leader_changes,
+  leader_silence,
+  daemon_warnings,
   metric_count,
 };
 
@@ -82,6 +92,21 @@ constexpr std::array<MetricFacts, metric_count> facts = {{
      "Age of the oldest of these figures: nodes tell them while somebody looks."},
     {"cpprun_records_durable", "gauge", "",
      "Whether the jobs would be known to the next cpprund; only with --state."},
+    {"cpprun_leads", "gauge", "", "Whether this cpprund leads, and not another one."},
+    {"cpprun_epoch", "gauge", "", "Epoch in which it leads, or the one that leads."},
+    {"cpprun_in_sync", "gauge", "",
+     "Whether this cpprund has everything that the one has that leads; only where it stands by."},
+    {"cpprun_standbys", "gauge", "state",
+     "Cpprunds that stand by for this one: in_sync or catching_up; only where it leads."},
+    {"cpprun_standby_bytes_behind_max", "gauge", "",
+     "What the standby that is furthest behind lacks; only where there is one."},
+    {"cpprun_etcd_usable", "gauge", "", "Whether etcd can be relied on; only with --etcd."},
+    {"cpprun_leader_changes_total", "counter", "",
+     "How often another cpprund has led than before, as this one has known it."},
+    {"cpprun_leader_silence_seconds", "gauge", "",
+     "How long nobody led at the last change, as this cpprund has known it."},
+    {"cpprun_warnings", "gauge", "",
+     "Things that need somebody's attention: cpprunctl status says what."},
 }};
 
 // All series of one metric stand together, as the format asks. Every value is a double to
@@ -100,6 +125,9 @@ class Writer {
     if (has_unit) text_ += fmt::format("# UNIT {} seconds\n", family);
   }
   void add(double value) { text_ += fmt::format("{} {}\n", name_, value); }
+  void add(std::string_view label, std::string_view of, double value) {
+    text_ += fmt::format("{}{{{}=\"{}\"}} {}\n", name_, label, label_text(of), value);
+  }
   void add(const JobSnapshot& job, double value) {
     text_ += fmt::format("{}{{run_id=\"{}\"}} {}\n", name_, label_text(job.terms.id), value);
   }
@@ -195,6 +223,48 @@ void write_progress(Writer& writer, const std::vector<JobSnapshot>& jobs) {
   write(figures_age, [](Progress of) { return seconds(of.told_ago_max); });
 }
 
+double figure(std::uint64_t number) {
+  return static_cast<double>(number);
+}
+
+void write_standbys(Writer& writer, const DaemonSnapshot& daemon) {
+  std::uint64_t in_sync = 0;
+  std::uint64_t bytes_behind = 0;
+  for (const StandbySnapshot& each : daemon.standbys) {
+    in_sync += each.is_in_sync ? 1 : 0;
+    bytes_behind = std::max(bytes_behind, each.bytes_behind);
+  }
+  writer.begin(daemon_standbys);
+  if (daemon.leads) {
+    writer.add("state", "in_sync", figure(in_sync));
+    writer.add("state", "catching_up", figure(daemon.standbys.size() - in_sync));
+  }
+  writer.begin(standby_bytes_behind);
+  if (!daemon.standbys.empty()) writer.add(figure(bytes_behind));
+}
+
+// A cpprun has the names of these, and no figures.
+void write_daemon(Writer& writer, const std::optional<DaemonSnapshot>& it) {
+  const DaemonSnapshot daemon = it.value_or(DaemonSnapshot{});
+  const auto write = [&](Metric metric, std::optional<double> value) {
+    writer.begin(metric);
+    if (it && value) writer.add(*value);
+  };
+  const auto only = [](bool is_known, double value) {
+    return is_known ? std::optional(value) : std::nullopt;
+  };
+  write(records_durable, only(daemon.durable.has_value(), daemon.durable == true));
+  write(daemon_leads, daemon.leads);
+  write(daemon_epoch, figure(daemon.epoch));
+  write(daemon_in_sync, only(!daemon.leads, daemon.is_in_sync));
+  write_standbys(writer, daemon);
+  write(etcd_usable, only(daemon.has_etcd, daemon.trouble.empty()));
+  write(leader_changes, figure(daemon.changes));
+  const auto silence = daemon.last_change ? daemon.last_change->silence : std::nullopt;
+  write(leader_silence, seconds(silence));
+  write(daemon_warnings, figure(warnings_of(daemon).size()));
+}
+
 }  // namespace
 
 std::span<const MetricFacts> metrics() {
@@ -202,7 +272,8 @@ std::span<const MetricFacts> metrics() {
 }
 
 std::string metrics_text(const std::vector<JobSnapshot>& jobs, std::size_t jobs_total,
-                         TimePoint now, MetricsFormat format, std::optional<bool> durable) {
+                         TimePoint now, MetricsFormat format,
+                         const std::optional<DaemonSnapshot>& daemon) {
   std::string text;
   Writer writer(text, format);
   writer.begin(jobs_known);
@@ -245,8 +316,7 @@ std::string metrics_text(const std::vector<JobSnapshot>& jobs, std::size_t jobs_
     if (job.finish) writer.add(job, job.finish->exit_code);
   }
   write_progress(writer, jobs);
-  writer.begin(records_durable);
-  if (durable) writer.add(*durable ? 1 : 0);
+  write_daemon(writer, daemon);
   if (format == MetricsFormat::open_metrics) text += "# EOF\n";
   return text;
 }

@@ -25,10 +25,10 @@ struct MetricFacts {
 std::span<const MetricFacts> metrics();
 
 // `jobs` are all jobs; where more of them exist than are told, `jobs_total` says how many.
-// `durable`: see JobDetails.
+// `daemon`: that has them; nothing: a cpprun does.
 std::string metrics_text(const std::vector<JobSnapshot>& jobs, std::size_t jobs_total,
                          TimePoint now, MetricsFormat format = MetricsFormat::plain,
-                         std::optional<bool> durable = {});
+                         const std::optional<DaemonSnapshot>& daemon = {});
 
 // A value of a label as the format wants it, without the quotes around it.
 std::string label_text(std::string_view value);

@@ -89,28 +89,19 @@ JobSnapshot measured(const Job& job, TimePoint now) {
   return snapshot;
 }
 
-namespace {
-
-// Only a daemon keeps anything.
-std::string cover_of(const Job& job, std::optional<bool> durable) {
-  std::string text = job.cover_text();
-  if (!durable || text.empty()) return text;
-  return *durable
-             ? "if its cpprund is ended, the next one goes on with the job; if that machine is "
-               "lost with its disk, nobody does"
-             : "if its cpprund is ended, nobody goes on with the job: it cannot write to its "
-               "folder (--state), and its log says why";
-}
-
-}  // namespace
-
-JobDetails details_of(const Job& job, TimePoint now, std::optional<bool> durable) {
+JobDetails details_of(const Job& job, TimePoint now, const std::optional<DaemonSnapshot>& daemon) {
   JobDetails details{.job = measured(job, now),
                      .waits_for = job.waits_for(now),
-                     .cover = cover_of(job, durable),
-                     .durable = durable,
+                     .cover = job.cover_text(),
+                     .durable = daemon ? daemon->durable : std::nullopt,
                      .rounds = job.history().list(),
                      .rounds_left_out = job.history().left_out()};
+  if (daemon && !details.cover.empty()) details.cover = cover_text(*daemon);
+  if (daemon && !job.over()) {
+    details.warnings = warnings_of(*daemon);
+  } else if (auto exposed = job.exposure_text(); !exposed.empty()) {
+    details.warnings.push_back(std::move(exposed));
+  }
   // What has failed by now in the round that drains is known before it is over.
   if (!details.rounds.empty() && !details.rounds.back().ended) {
     tell_end(details.rounds.back(), job.round_end());

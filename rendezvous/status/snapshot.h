@@ -16,6 +16,7 @@
 #include "proto/link/message.h"
 #include "proto/moment.h"
 #include "rendezvous/job/job.h"
+#include "rendezvous/status/daemon_snapshot.h"
 #include "rendezvous/status/progress.h"
 
 namespace cpprun {
@@ -67,7 +68,8 @@ struct JobDetails {
   std::string cover;      // what follows where the coordinator is lost, in a sentence
   // What the coordinator has to know of it would be there for the next; nothing: it keeps nothing.
   std::optional<bool> durable = {};
-  std::vector<RoundRecord> rounds;  // the one that runs is the last
+  std::vector<std::string> warnings = {};  // whose loss would end it, and what helps
+  std::vector<RoundRecord> rounds;         // the one that runs is the last
   std::size_t rounds_left_out = 0;
 };
 
@@ -103,7 +105,9 @@ struct NodePage {
 JobSnapshot snapshot_of(const Job& job, TimePoint now);
 // The same with its progress, and where its time went.
 JobSnapshot measured(const Job& job, TimePoint now);
-JobDetails details_of(const Job& job, TimePoint now, std::optional<bool> durable = {});
+// `daemon`: that hosts it; nothing: a cpprun does.
+JobDetails details_of(const Job& job, TimePoint now,
+                      const std::optional<DaemonSnapshot>& daemon = {});
 
 // Which nodes are asked for.
 struct NodeWish {

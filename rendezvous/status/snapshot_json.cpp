@@ -210,6 +210,7 @@ std::string job_json(const JobDetails& details, const Moment& moment) {
   json["waits_for"] = details.waits_for;
   json["cover"] = details.cover;
   json["durable"] = nullable(details.durable, [](bool durable) { return durable; });
+  json["warnings"] = details.warnings;
   json["root"] = details.job.finish ? nullable(details.job.finish->root, failure_json) : nullptr;
   json["time_use"] = link::readable_json(details.job.time);
   json["progress"] = nullable(details.job.progress, progress_json);

@@ -5,6 +5,9 @@
 
 #include <doctest/doctest.h>
 #include <signal.h>
+#include <sys/stat.h>
+
+#include <fstream>
 
 #include "tests/integration/cluster.h"
 
@@ -12,8 +15,23 @@ namespace cpprun::integration {
 
 inline constexpr int adds_per_step = 300;
 
+// What workers wait for at the end of their work, so that they are there as long as a scene goes
+// on.
+class Gate {
+ public:
+  Gate() : path_(folder_.path() + "/gate") { REQUIRE(::mkfifo(path_.c_str(), 0600) == 0); }
+  const std::string& path() const { return path_; }
+  // Whoever waits goes on, and whoever comes later does not wait.
+  void open() { file_.open(path_, std::ios::in | std::ios::out); }
+
+ private:
+  Folder folder_;
+  std::string path_;
+  std::fstream file_;
+};
+
 // Adds and says how far all of them have come, so many times, and meets the others then.
-inline Words adds_in(int steps) {
+inline Words adds_in(int steps, const Gate* gate = nullptr) {
   const std::string adds = std::to_string(adds_per_step);
   Words words;
   for (int step = 0; step < steps; ++step) {
@@ -21,6 +39,9 @@ inline Words adds_in(int steps) {
          Words{"add", "sum", adds, "set", "last", "value", "count", "sum"}) {
       words.push_back(word);
     }
+  }
+  if (gate != nullptr) {
+    for (const std::string& word : Words{"await", gate->path()}) words.push_back(word);
   }
   for (const char* const word : {"meet", "all", "count", "sum"}) words.emplace_back(word);
   return words;

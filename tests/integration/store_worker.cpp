@@ -10,6 +10,7 @@
 //   fail_first CODE  ends with CODE unless the job was restarted
 //   say_place        says MASTER_ADDR, and where the master is
 //   only R           the rest is for rank R alone
+//   await FIFO       waits until somebody writes there
 //   forget           closes its connection, and makes another for what follows
 
 #include <chrono>
@@ -81,6 +82,8 @@ class Worker {
       say(variable("MASTER_ADDR") + " for " + variable("CPPRUN_MASTER_ADDR"));
     } else if (action == "forget") {
       store_.reset();
+    } else if (action == "await") {
+      std::fclose(std::fopen(next().c_str(), "r"));
     } else if (action == "add") {
       const std::string key = next();
       for (long left = number(next()); left > 0; --left) must("add", store().add(key, 1));

@@ -24,6 +24,7 @@
 #include "launcher/report/attempts.h"
 #include "launcher/report/console_messages.h"
 #include "launcher/report/io/output_files.h"
+#include "launcher/report/leader_changes.h"
 #include "launcher/report/report.h"
 #include "launcher/workers/io/beat_files.h"
 #include "launcher/workers/io/process.h"
@@ -152,6 +153,7 @@ class Runtime {
   std::vector<DiagnosedEnd> ends_;     // the bad ones of the attempt that runs
   WallTime started_{};
   Attempts attempts_;
+  LeaderChanges leaders_;
   std::vector<std::pair<WallTime, event_log::Event>> kept_;  // for whoever may come and watch
   GroupRank group_rank_{};               // of this node, in the round that was sealed last
   int restarts_ = 0;                     // of the job, when the last round was sealed

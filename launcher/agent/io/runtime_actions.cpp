@@ -225,6 +225,11 @@ void Runtime::on(const agent::TellTurned& action) {
   const std::string from = to_string(action.from);
   const std::string to = to_string(action.to);
   note(event_log::LeaderChanged{from, to, action.epoch, action.silence});
+  leaders_.add({.time = wall_now(),
+                .from_place = from,
+                .to_place = to,
+                .epoch = action.epoch,
+                .silence = action.silence});
   pump_.say(
       messages_.note(turned_text(from, to, action.epoch, action.silence, action.has_workers)));
 }
@@ -286,6 +291,7 @@ ReportFacts Runtime::report_facts(const agent::Exit& last) const {
                     .time = last.time,
                     .attempts = attempts_.list(wall_now()),
                     .attempts_left_out = attempts_.left_out(),
+                    .leaders = leaders_,
                     .reason = last.reason,
                     .logs = logs_ ? logs_->run_folder() : "",
                     .utc_offset_seconds = inputs_.utc_offset_seconds,

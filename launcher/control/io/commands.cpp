@@ -2,8 +2,6 @@
 #include "launcher/control/io/commands.h"
 
 #include <algorithm>
-#include <iterator>
-#include <utility>
 #include <vector>
 
 #include "launcher/cli/rules_file.h"
@@ -14,6 +12,7 @@
 #include "launcher/control/io/live_view.h"
 #include "launcher/control/io/orders.h"
 #include "launcher/control/io/secrets.h"
+#include "launcher/control/io/status.h"
 #include "launcher/control/io/watch.h"
 #include "launcher/control/overview.h"
 #include "launcher/control/policy_replay.h"
@@ -54,29 +53,6 @@ int list(const Wish& wish, const Environment& environment) {
   for (const auto& each : found.jobs) jobs.push_back({each.job, each.place.text()});
   print(list_text(jobs, canvas_of_stdout(environment)));
   return code;
-}
-
-int show_status(const Wish& wish, const Environment& environment) {
-  const auto found = find_job(wish, environment);
-  if (!found) return give_up(found.error());
-  const auto details = body_of(found->place, {.target = found->target()});
-  if (!details) return give_up(details.error());
-  const auto pages = node_pages(*found);
-  if (!pages) return give_up(pages.error());
-  if (wish.as_json) {
-    print(status_json(*details, *pages));
-    return control_code::done;
-  }
-  const auto job = job_view(*details);
-  if (!job) return give_up({job.error().reason});
-  std::vector<NodeView> nodes;
-  for (const auto& page : *pages) {
-    auto view = nodes_view(page);
-    if (!view) return give_up({view.error().reason});
-    std::move(view->nodes.begin(), view->nodes.end(), std::back_inserter(nodes));
-  }
-  print(status_text(*job, nodes, canvas_of_stdout(environment)));
-  return control_code::done;
 }
 
 int show_report(const Wish& wish, const Environment& environment) {
@@ -129,6 +105,7 @@ int run_control(const Wish& wish, const Environment& environment) {
     case Verb::exclude:
     case Verb::include:
     case Verb::forget:
+    case Verb::handover:
       return give_order(wish, environment);
     case Verb::simulate:
       return simulate_policy(wish, environment);

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "launcher/control/daemon_view_json.h"
 #include "launcher/control/io/console.h"
 #include "launcher/control/job_choice.h"
 #include "proto/watch_bounds.h"
@@ -107,7 +108,10 @@ FoundJobs find_jobs(const Wish& wish, const Environment& environment) {
 }
 
 Attempt<FoundJob> find_job(const Wish& wish, const Environment& environment) {
-  FoundJobs found = find_jobs(wish, environment);
+  return pick_job(find_jobs(wish, environment), wish, environment);
+}
+
+Attempt<FoundJob> pick_job(FoundJobs found, const Wish& wish, const Environment& environment) {
   if (found.places.empty()) return tl::unexpected(unreachable(nobody_found(environment)));
   const bool has_answer = std::ranges::any_of(found.answers, &SeenAnswer::has_answered);
   if (!has_answer) return tl::unexpected(unreachable("nobody has shown a job"));
@@ -116,6 +120,25 @@ Attempt<FoundJob> find_job(const Wish& wish, const Environment& environment) {
   const auto chosen = choose_job(known, wish.job);
   if (!chosen) return tl::unexpected(Setback{chosen.error().reason});
   return std::move(found.jobs[*chosen]);
+}
+
+std::vector<FoundDaemon> find_daemons(const FoundJobs& found) {
+  std::vector<Place> places;
+  for (const Place& each : found.places) {
+    const bool has_answered = std::ranges::any_of(found.answers, [&](const SeenAnswer& answer) {
+      return answer.has_answered && answer.place == each.text();
+    });
+    if (has_answered) places.push_back(each);
+  }
+  const auto answers = ask_all(places, {.target = "/api/v1/daemon"}, bounds::ask_patience);
+  std::vector<FoundDaemon> daemons;
+  for (std::size_t at = 0; at < answers.size(); ++at) {
+    // A cpprun says that it is none.
+    if (!answers[at] || answers[at]->status != fine) continue;
+    auto view = daemon_view(answers[at]->body);
+    if (view) daemons.push_back({*std::move(view), places[at], answers[at]->body});
+  }
+  return daemons;
 }
 
 Attempt<std::string> body_of(const Place& place, const http::Question& question) {

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "launcher/control/daemon_view.h"
 #include "launcher/control/io/caller.h"
 #include "launcher/control/job_view_json.h"
 #include "launcher/control/overview.h"
@@ -38,6 +39,17 @@ struct FoundJobs {
 FoundJobs find_jobs(const Wish& wish, const Environment& environment);
 // The one that is meant. Its place alone where everything else does not matter.
 Attempt<FoundJob> find_job(const Wish& wish, const Environment& environment);
+
+// One of those that are found.
+Attempt<FoundJob> pick_job(FoundJobs found, const Wish& wish, const Environment& environment);
+
+struct FoundDaemon {
+  DaemonView view;
+  Place place;
+  std::string text;  // as it came, for scripts
+};
+// The daemons among those places that have answered.
+std::vector<FoundDaemon> find_daemons(const FoundJobs& found);
 
 // The body of a good answer, or why there is none.
 Attempt<std::string> body_of(const Place& place, const http::Question& question);

@@ -34,6 +34,8 @@ std::string_view name_of(Verb verb) {
       return "include";
     case Verb::forget:
       return "forget";
+    case Verb::handover:
+      return "handover";
     case Verb::list:
     case Verb::status:
     case Verb::top:
@@ -115,9 +117,40 @@ int order_about_host(const Wish& wish, const Environment& environment) {
   return order_everybody(wish, found.places, target);
 }
 
+// The cpprund that is meant: the only one here, or the only one that leads.
+Attempt<Place> daemon_to_hand_over(const Wish& wish, const Environment& environment) {
+  const FoundJobs found = find_jobs(wish, environment);
+  // Whoever has an address is asked there, and says itself what is wrong with it.
+  if (wish.address) return found.places.front();
+  std::vector<FoundDaemon> daemons = find_daemons(found);
+  if (daemons.size() > 1) {
+    std::erase_if(daemons, [](const FoundDaemon& each) { return !each.view.leads; });
+  }
+  if (daemons.size() == 1) return daemons.front().place;
+  if (daemons.empty()) {
+    return tl::unexpected(Setback{
+        found.places.empty()
+            ? "no cpprund of this user runs on this machine: say with --address HOST:PORT where "
+              "the one is met that leads"
+            : "no cpprund that leads runs on this machine, and what a cpprun hosts is handed over "
+              "to nobody: say with --address HOST:PORT where the one is met that leads"});
+  }
+  std::string places;
+  for (const auto& each : daemons) {
+    places += (places.empty() ? "" : ", ") + plain_line(each.place.text());
+  }
+  return tl::unexpected(Setback{fmt::format(
+      "{} cpprunds lead here, say with --address which one is meant: {}", daemons.size(), places)});
+}
+
 }  // namespace
 
 int give_order(const Wish& wish, const Environment& environment) {
+  if (wish.verb == Verb::handover) {
+    const auto place = daemon_to_hand_over(wish, environment);
+    if (!place) return tell(tl::unexpected(place.error()), wish);
+    return tell(order(*place, "/api/v1/daemon/handover", wish), wish);
+  }
   if (is_about_hosts(wish.verb)) return order_about_host(wish, environment);
   const auto chosen = find_job(wish, environment);
   if (!chosen) return tell(tl::unexpected(chosen.error()), wish);

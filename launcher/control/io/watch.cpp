@@ -125,7 +125,8 @@ int show_events(const Wish& wish, const Environment& environment) {
                          .canvas = canvas_of_stdout(environment)};
   const auto show = [&](const std::string& line) -> std::optional<int> {
     const auto event = event_view(line);
-    if (!job.empty() && event && event->job != job) return std::nullopt;
+    const bool is_of_all = event && event->name == "leader_changed";
+    if (!job.empty() && event && event->job != job && !is_of_all) return std::nullopt;
     const bool is_heard = print((wish.as_json ? line : event_text(line, style)) + "\n");
     return is_heard ? std::nullopt : std::optional(control_code::done);
   };

@@ -165,8 +165,9 @@ void CoordinatorServer::open_status(StatusOptions status) {
       if (callbacks_.events_wanted) callbacks_.events_wanted();
       return events_answer(events_, request, owner);
     }
-    const auto durable = callbacks_.is_durable ? callbacks_.is_durable() : std::nullopt;
-    auto response = answer(coordinator_.machine(), names, moment(), request, owner, durable);
+    const auto daemon =
+        callbacks_.daemon ? std::optional(callbacks_.daemon()) : std::optional<DaemonSnapshot>();
+    auto response = answer(coordinator_.machine(), names, moment(), request, owner, daemon);
     // Whoever was shown something sees more the next time.
     auto looked = response.status < 300 ? looked_at(request) : std::nullopt;
     if (looked) tell(std::move(*looked));
@@ -185,7 +186,7 @@ void CoordinatorServer::open_status(StatusOptions status) {
 }
 
 // A visitor is answered from a turn of the event loop of its own, so the coordinator is at rest and
-// has answered when `tell` is back.
+// has answered when `tell` is back; but for what takes a moment, which is answered when it is over.
 http::Response CoordinatorServer::take_order(const http::Request& request, const Visitor& visitor,
                                              const HostNames& names) {
   auto taken = order_of(request, visitor, {names, ::geteuid()});
@@ -195,9 +196,25 @@ http::Response CoordinatorServer::take_order(const http::Request& request, const
     return *std::move(objection);
   }
   answered_.reset();
+  const bool takes_a_moment = order.is_about_the_daemon();
   tell(Coordinator::Ordered{++last_ticket_, std::get<Order>(std::move(taken))});
+  if (!answered_ && takes_a_moment) return {.ticket = last_ticket_};
   return answer_to(answered_.value_or(
       OrderOutcome{OrderOutcome::Kind::not_now, "the coordinator is busy: ask again"}));
+}
+
+void CoordinatorServer::hand_over(const coordinator::HandOver& wanted) {
+  const auto then = [this, wanted](const OrderOutcome& outcome) {
+    tell(Coordinator::HandedOver{wanted.ticket, wanted.order, outcome});
+  };
+  if (callbacks_.hand_over) return callbacks_.hand_over(then);
+  then({OrderOutcome::Kind::not_now, "nobody stands by for this one"});
+}
+
+void CoordinatorServer::answered(const coordinator::Answered& answered) {
+  if (answered.ticket == last_ticket_) answered_ = answered.outcome;
+  if (status_) status_->answer(answered.ticket, answer_to(answered.outcome));
+  if (callbacks_.ordered) callbacks_.ordered(answered);
 }
 
 void CoordinatorServer::open_door(SideProcesses& side, DoorPlan plan) {
@@ -330,10 +347,8 @@ void CoordinatorServer::perform(const Coordinator::Action& action) {
           [this](const coordinator::NodeChange& change) {
             if (callbacks_.node_changed) callbacks_.node_changed(change);
           },
-          [this](const coordinator::Answered& answered) {
-            if (answered.ticket == last_ticket_) answered_ = answered.outcome;
-            if (callbacks_.ordered) callbacks_.ordered(answered);
-          },
+          [this](const coordinator::Answered& it) { answered(it); },
+          [this](const coordinator::HandOver& wanted) { hand_over(wanted); },
       },
       action);
 }

@@ -29,6 +29,7 @@
 #include "rendezvous/coordinator/token_routes.h"
 #include "rendezvous/io/link_channel.h"
 #include "rendezvous/io/machine_timer.h"
+#include "rendezvous/status/daemon_snapshot.h"
 #include "rendezvous/status/event_ring.h"
 #include "rendezvous/status/io/status_server.h"
 #include "rendezvous/status/io/tool_door.h"
@@ -75,8 +76,10 @@ class CoordinatorServer {
     std::function<std::uint64_t(const std::string& job, const std::string& record)> keep_record =
         {};
     std::function<void(const std::string& job)> forget_record = {};
-    // Whether what was kept would be there for the next; nothing: nothing is kept.
-    std::function<std::optional<bool>()> is_durable = {};
+    // Of a daemon: what there is to show of it.
+    std::function<DaemonSnapshot()> daemon = {};
+    // The same and one that stands by are to change places; `then` is told what came of it.
+    std::function<void(std::function<void(const OrderOutcome&)> then)> hand_over = {};
     // Until when the hosted job's coordinator may decide, whenever that changes; nothing: without
     // an end.
     std::function<void(std::optional<TimePoint> until)> leads_until = {};
@@ -233,6 +236,8 @@ class CoordinatorServer {
   void say(const Coordinator::Action& action);
   void tell_of(const Coordinator::Action& action);
   void show_record(const coordinator::ShowRecord& show);
+  void hand_over(const coordinator::HandOver& wanted);
+  void answered(const coordinator::Answered& answered);
   void tell_lead();
   void arm(std::optional<TimePoint> deadline);
 

@@ -76,12 +76,14 @@ DaemonSet::DaemonSet(asio::io_context& context, CoordinatorServer& server, Daemo
            .caught_up = [this] { caught_up(); },
            .take_over = [this](std::uint64_t epoch) { take_over(epoch); },
            .lost =
-               [this](const std::string& reason) {
+               [this](const std::string& reason, Duration silence) {
+                 watch_.lost(boot_now() - silence, "its link is lost: " + reason);
                  callbacks_.say(LogLevel::warning,
                                 fmt::format("the link to \"{}\", which leads, is lost: {}",
                                             called(leader_), reason));
                }}),
-      timer_(context) {}
+      timer_(context),
+      asked_timer_(context) {}
 
 DaemonSet::~DaemonSet() = default;
 
@@ -94,7 +96,9 @@ Result<void> DaemonSet::start() {
   // Alone, until somebody wants to stand by.
   leads_ = true;
   leader_ = options_.name;
+  leader_place_ = options_.place;
   epoch_ = epoch_by_clock();
+  note_leader(false);
   standbys_.begin(own_leads());
   return {};
 }
@@ -137,8 +141,7 @@ link::Leads DaemonSet::own_leads() const {
           .epoch = epoch_};
 }
 
-// --- what is kept
-// ---------------------------------------------------------------------------------
+// --- what is kept --------------------------------------------------------------------------------
 
 std::uint64_t DaemonSet::keep(const std::string& job, const std::string& record) {
   if (!leads_ || is_resigning_) return 0;
@@ -171,6 +174,7 @@ void DaemonSet::lead(std::uint64_t epoch) {
   expects_lead_ = false;
   standbys_.begin(own_leads());
   server_.let_in();
+  note_leader(true);
   // Else as soon as it is written.
   if (has_all) keep_self(true);
 }
@@ -215,6 +219,7 @@ bool DaemonSet::recover(const std::map<std::string, std::string>& records, const
 
 void DaemonSet::stop_leading(const std::string& reason, bool is_planned) {
   if (!std::exchange(leads_, false)) return;
+  watch_.lost(boot_now(), reason);
   own_records_ = server_.follow({.reason = reason,
                                  .address = host_of_place(heir_place_),
                                  .port = port_of_place(heir_place_),
@@ -277,8 +282,6 @@ void DaemonSet::adopt(const std::shared_ptr<LinkChannel>& channel, const link::F
 
 void DaemonSet::follow_place(const std::string& name, const std::string& place,
                              std::uint64_t epoch) {
-  leader_ = name;
-  leader_place_ = place;
   const auto parsed = parse_place(place);
   if (!parsed) {
     callbacks_.say(LogLevel::error,
@@ -286,6 +289,8 @@ void DaemonSet::follow_place(const std::string& name, const std::string& place,
     return;
   }
   stop_leading(fmt::format("\"{}\" leads in epoch {}", called(name), epoch));
+  leader_ = name;
+  leader_place_ = place;
   (void)server_.follow({name.empty() ? fmt::format("the one at {} leads", place)
                                      : fmt::format("\"{}\" leads", called(name)),
                         parsed->host, parsed->port});
@@ -301,6 +306,7 @@ void DaemonSet::heard_leader(const link::Leads& leads) {
   has_led_ = false;
   callbacks_.forget_own();
   keep_self(false);
+  note_leader(false);
 }
 
 void DaemonSet::keep_self(bool has_all) {
@@ -315,14 +321,42 @@ void DaemonSet::caught_up() {
 
 // --- for whoever looks ---------------------------------------------------------------------------
 
-DaemonSet::Seen DaemonSet::seen() const {
-  return {.leads = leads_,
-          .epoch = epoch_,
-          .leader = std::string(called(leader_)),
-          .leader_place = leader_place_,
-          .standbys = standbys_.seen(),
-          .is_in_sync = !leads_ && follower_.is_whole(),
-          .trouble = trouble_};
+void DaemonSet::note_leader(bool is_won) {
+  const auto change = watch_.leads(moment(), {.name = std::string(called(leader_)),
+                                              .place = leader_place_,
+                                              .epoch = epoch_,
+                                              .is_won = is_won});
+  if (change) callbacks_.leader_changed(*change);
+  if (!asked_) return;
+  const auto waited =
+      std::chrono::duration_cast<std::chrono::milliseconds>(boot_now() - asked_->muted);
+  const bool is_heir = called(leader_) == called(asked_->heir);
+  answer_asked(is_heir ? Result<std::string>(fmt::format(
+                             "\"{}\" at {} leads, in epoch {}; nobody was answered for at most "
+                             "{} ms",
+                             called(leader_), leader_place_, epoch_, waited.count() + 1))
+                       : failure(fmt::format("\"{}\" at {} leads, and not \"{}\"", called(leader_),
+                                             leader_place_, called(asked_->heir))));
+}
+
+DaemonSnapshot DaemonSet::seen() const {
+  DaemonSnapshot seen{.name = std::string(called(options_.name)),
+                      .place = options_.place,
+                      .version = options_.version,
+                      .has_etcd = contest_ != nullptr,
+                      .leads = leads_,
+                      .epoch = epoch_,
+                      .since = watch_.since(),
+                      .leader = std::string(called(leader_)),
+                      .leader_place = leader_place_,
+                      .is_in_sync = !leads_ && follower_.is_whole(),
+                      .is_left_behind = is_left_behind_,
+                      .standbys = standbys_.seen(),
+                      .trouble = trouble_,
+                      .changes = watch_.changes(),
+                      .last_change = watch_.last()};
+  for (StandbySnapshot& each : seen.standbys) each.name = called(each.name);
+  return seen;
 }
 
 }  // namespace cpprun

@@ -26,11 +26,13 @@
 #include "rendezvous/coordinator/io/coordinator_server.h"
 #include "rendezvous/daemon/io/follower.h"
 #include "rendezvous/daemon/io/standbys.h"
+#include "rendezvous/daemon/leader_watch.h"
 #include "rendezvous/daemon/owners.h"
 #include "rendezvous/etcd/contest_events.h"
 #include "rendezvous/etcd/contest_view.h"
 #include "rendezvous/etcd/io/contest_host.h"
 #include "rendezvous/io/machine_timer.h"
+#include "rendezvous/status/daemon_snapshot.h"
 
 namespace cpprun {
 
@@ -40,9 +42,11 @@ struct DaemonSetOptions {
   std::string place;    // where others and agents meet it: "10.0.0.1:29400"
   std::string version;  // for people
   std::optional<EtcdAccess> etcd = {};
-  ContestMemory memory = {};    // what it knows of etcd from before
+  ContestMemory memory = {};  // what it knows of etcd from before
   std::size_t standbys_max = bounds::members_max - 1;
   std::string standby_of = {};  // "10.0.0.1:29400"; empty: of nobody
+  // Whether its sandbox lets it dial anybody; not so where it was started alone.
+  bool may_dial = true;
   bool leaves_nothing = false;  // in etcd, with the last of them
 };
 
@@ -59,6 +63,8 @@ class DaemonSet {
     std::function<void()> forget_own;
     // For its next life: what it knows of etcd, and whether its folder has everything.
     std::function<void(const ContestMemory& memory, bool has_all)> keep_self;
+    // Another one leads than before, as far as this one knows; for people and events.
+    std::function<void(const LeaderChange& change)> leader_changed;
   };
   DaemonSet(asio::io_context& context, CoordinatorServer& server, DaemonSetOptions options,
             Callbacks callbacks);
@@ -78,22 +84,15 @@ class DaemonSet {
   void wait_for(std::uint64_t number) { server_.wait_for(Keeping::etcd, number); }
   void forget(const std::string& job);
 
-  // The one that leads and one that stands by change places; a sentence of what was done, or why
-  // not.
-  Result<std::string> hand_over();
+  // The one that leads and one that stands by change places. `then` is told in a sentence what was
+  // done, once the other one leads, or why not; within bounds::hand_over_answer.
+  using HandedOver = std::function<void(const Result<std::string>& said)>;
+  void hand_over(HandedOver then);
   // On its way out: as hand_over(), and then `done`; at once where there is nothing to hand over.
   void leave(std::function<void()> done);
 
-  struct Seen {
-    bool leads = false;
-    std::uint64_t epoch = 0;
-    std::string leader;                         // its name; empty: nobody leads, as far as is known
-    std::string leader_place;                   // where that one is met
-    std::vector<Standbys::Seen> standbys = {};  // of this one, where it leads
-    bool is_in_sync = false;                    // it stands by, and would lead
-    std::string trouble = {};                   // with etcd, in words
-  };
-  Seen seen() const;
+  // Without what is kept in its folder.
+  DaemonSnapshot seen() const;
 
  private:
   Result<void> start_contest();
@@ -113,13 +112,18 @@ class DaemonSet {
   void follow_place(const std::string& name, const std::string& place, std::uint64_t epoch);
   void heard_leader(const link::Leads& leads);
   void caught_up();
+  Result<std::string> begin_hand_over();
+  Error nobody_to_hand_over_to() const;
+  void answer_asked(const Result<std::string>& said);
   void go_on_with_hand_over();
   void pass_on();
+  void stay_behind(const std::string& heir, const std::string& place);
   void give_up_hand_over();
   void take_over(std::uint64_t epoch);
   void withdraw();
   void drop_what_is_over();
   void left();
+  void note_leader(bool is_won);
 
   asio::io_context& context_;
   CoordinatorServer& server_;
@@ -147,11 +151,21 @@ class DaemonSet {
   std::string heir_;
   std::string heir_place_;
   bool heir_is_told_ = false;
-  bool is_resigning_ = false;  // it leads no more, and etcd does not know it yet
-  bool expects_lead_ = false;  // the one that has led has said so
+  bool is_resigning_ = false;    // it leads no more, and etcd does not know it yet
+  bool is_left_behind_ = false;  // see stay_behind()
+  bool expects_lead_ = false;    // the one that has led has said so
   int glances_ = 0;
   std::optional<TimePoint> muted_until_;
   std::function<void()> left_;
+  // Somebody waits to hear what becomes of a hand-over.
+  struct Asked {
+    std::string heir;
+    TimePoint muted{};  // nobody was answered since then
+    HandedOver then;
+  };
+  std::optional<Asked> asked_;
+  asio::steady_timer asked_timer_;
+  LeaderWatch watch_;
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
 };
 

@@ -34,8 +34,11 @@ void DaemonSet::hear(const contest::Action& action) {
                  [this](const contest::LeaderIs& leader) { on(leader); },
                  [this](const contest::NobodyLeads&) {
                    if (is_resigning_) return pass_on();
-                   if (!leads_ && !expects_lead_)
-                     (void)server_.follow({"nobody leads at the moment"});
+                   if (leads_ || expects_lead_) return;
+                   watch_.lost(boot_now(), "its lease in etcd has ended");
+                   leader_.clear();
+                   leader_place_.clear();
+                   (void)server_.follow({"nobody leads at the moment"});
                  },
                  [this](const contest::Found& found) { found_ = found; },
                  [this](const contest::Leads& leads) {
@@ -85,7 +88,9 @@ void DaemonSet::on(const contest::LeaderIs& leader) {
     (void)server_.follow({"the lease that it had in an earlier life has not ended yet"});
     return;
   }
-  follow_place(leader.name, leader.card, static_cast<std::uint64_t>(leader.epoch));
+  epoch_ = static_cast<std::uint64_t>(leader.epoch);
+  follow_place(leader.name, leader.card, epoch_);
+  note_leader(false);
 }
 
 void DaemonSet::heard_written(std::uint64_t through) {

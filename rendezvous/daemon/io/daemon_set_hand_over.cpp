@@ -16,23 +16,61 @@
 
 namespace cpprun {
 
-Result<std::string> DaemonSet::hand_over() {
+void DaemonSet::hand_over(HandedOver then) {
+  const auto begun =
+      asked_ ? failure(fmt::format("it is just being handed over to \"{}\"", called(asked_->heir)))
+             : begin_hand_over();
+  if (!begun) return then(begun);
+  asked_ = {heir_, *server_.speaks_until(), std::move(then)};
+  asked_timer_.expires_after(bounds::hand_over_answer);
+  asked_timer_.async_wait([this, alive = std::weak_ptr(alive_)](const asio::error_code& error) {
+    if (error || alive.expired() || !asked_) return;
+    answer_asked(failure(fmt::format(
+        "it was handed over to \"{}\", which was not heard to lead within {} s: its log and "
+        "cpprunctl status say what it does",
+        called(asked_->heir),
+        std::chrono::duration_cast<std::chrono::seconds>(bounds::hand_over_answer).count())));
+  });
+}
+
+void DaemonSet::answer_asked(const Result<std::string>& said) {
+  asked_timer_.cancel();
+  const auto asked = std::exchange(asked_, std::nullopt);
+  if (asked) asked->then(said);
+}
+
+// Why not, and what helps.
+Error DaemonSet::nobody_to_hand_over_to() const {
+  const auto standbys = standbys_.seen();
+  if (standbys.empty()) {
+    return Error{
+        fmt::format("nobody stands by for this cpprund: start another one with {}",
+                    contest_ ? "the same --etcd and --cluster" : "--standby-of=" + options_.place)};
+  }
+  return Error{fmt::format(
+      "nobody stands by for it that has everything: \"{}\" at {} is {} bytes behind; ask again "
+      "when cpprunctl status says that it is in sync",
+      called(standbys.front().name), standbys.front().place, standbys.front().bytes_behind)};
+}
+
+Result<std::string> DaemonSet::begin_hand_over() {
   if (!leads_) return failure("this cpprund does not lead");
   if (!heir_.empty())
     return failure(fmt::format("it is just being handed over to \"{}\"", called(heir_)));
   std::string heir;
-  for (const Standbys::Seen& each : standbys_.seen()) {
+  for (const StandbySnapshot& each : standbys_.seen()) {
     if (!each.is_in_sync || !heir.empty()) continue;
     heir = each.name;
     heir_place_ = each.place;
   }
-  if (heir.empty()) return failure("nobody stands by for it that has everything");
+  if (heir.empty()) return tl::unexpected<Error>(nobody_to_hand_over_to());
   heir_ = heir;
   heir_is_told_ = false;
   callbacks_.say(LogLevel::info, fmt::format("hands over to \"{}\"", called(heir_)));
   // From here on nobody hears anything, so that the other one has everything in a moment.
   muted_until_ = server_.speaks_until();
   server_.speak_until(boot_now());
+  watch_.lost(boot_now(), fmt::format("it has handed over to \"{}\"", called(heir_)));
   timer_.expires_after(bounds::hand_over_patience);
   timer_.async_wait([this, alive = std::weak_ptr(alive_)](const asio::error_code& error) {
     if (!error && !alive.expired()) give_up_hand_over();
@@ -62,8 +100,29 @@ void DaemonSet::pass_on() {
     return;
   }
   callbacks_.forget_own();
-  follow_place(heir, place, 0);
+  if (options_.may_dial) {
+    follow_place(heir, place, 0);
+  } else {
+    stay_behind(heir, place);
+  }
   if (left_) left();
+}
+
+// It was started alone, and dials nobody: it says who leads to whoever asks, and is of no other
+// use.
+void DaemonSet::stay_behind(const std::string& heir, const std::string& place) {
+  is_left_behind_ = true;
+  has_led_ = false;
+  own_records_.clear();
+  ++epoch_;
+  epoch_max_ = std::max(epoch_max_, epoch_);
+  leader_ = heir;
+  leader_place_ = place;
+  answer_asked(fmt::format(
+      "\"{}\" at {} was told to lead, in epoch {}; this cpprund was started alone and cannot stand "
+      "by for it: end it",
+      called(heir), place, epoch_));
+  note_leader(false);
 }
 
 // The other one has not said that it has everything: this one goes on as if nothing had been.
@@ -77,11 +136,18 @@ void DaemonSet::give_up_hand_over() {
                              called(std::exchange(heir_, {}))));
   heir_place_.clear();
   server_.speak_until(muted_until_);
+  if (asked_) {
+    answer_asked(failure(
+        fmt::format("\"{}\" does not say that it has everything: this one leads on; ask again",
+                    called(asked_->heir))));
+  }
+  note_leader(false);
 }
 
 // From the one that has led until now.
 void DaemonSet::take_over(std::uint64_t epoch) {
   callbacks_.say(LogLevel::info, fmt::format("\"{}\" hands over", called(leader_)));
+  watch_.lost(boot_now(), fmt::format("it has handed over to \"{}\"", called(options_.name)));
   if (!contest_) return lead(epoch + 1);
   expects_lead_ = true;
   follower_.leave();
@@ -96,7 +162,7 @@ void DaemonSet::take_over(std::uint64_t epoch) {
 
 void DaemonSet::leave(std::function<void()> done) {
   left_ = std::move(done);
-  const bool hands_over = leads_ && (!heir_.empty() || hand_over().has_value());
+  const bool hands_over = leads_ && (!heir_.empty() || begin_hand_over().has_value());
   if (!hands_over) withdraw();
 }
 

@@ -75,7 +75,7 @@ void Follower::came_up() {
   client_->send(own_);
 }
 
-void Follower::went_down(const std::string& reason) {
+void Follower::went_down(const std::string& reason, Duration silence) {
   const bool was_heard = std::exchange(is_heard_, false);
   const bool is_refused = std::exchange(is_refused_, false);
   is_up_ = false;
@@ -85,7 +85,7 @@ void Follower::went_down(const std::string& reason) {
                                                host_, port_, reason));
   }
   if (!is_refused) told_ = reason;
-  if (was_heard) callbacks_.lost(reason);
+  if (was_heard) callbacks_.lost(reason, silence);
 }
 
 void Follower::tick() {
@@ -94,7 +94,7 @@ void Follower::tick() {
     if (error || alive.expired() || client_ == nullptr) return;
     if (is_up_ && Clock::now() - heard_ > bounds::standby_silence) {
       client_->hang_up();
-      went_down("it has said nothing for a second");
+      went_down("it has said nothing for a second", bounds::standby_silence);
     }
     if (is_up_) client_->send(link::Heartbeat{});
     if (!is_up_ && Clock::now() >= dial_at_) dial();

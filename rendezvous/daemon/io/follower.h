@@ -15,6 +15,7 @@
 #include <string>
 #include <string_view>
 
+#include "proto/clock.h"
 #include "proto/link/message.h"
 #include "proto/link/standby_frame.h"
 #include "proto/result.h"
@@ -40,7 +41,8 @@ class Follower {
     // It has been told everything there was, and is told what happens.
     std::function<void()> caught_up;
     std::function<void(std::uint64_t epoch)> take_over;
-    std::function<void(const std::string& reason)> lost;
+    // Nothing was heard of it for so long by then.
+    std::function<void(const std::string& reason, Duration silence)> lost;
   };
   Follower(asio::io_context& context, Callbacks callbacks);
   ~Follower();
@@ -73,7 +75,7 @@ class Follower {
   std::string hear_frame(std::string_view frame);
   Result<void> take(const link::StandbyRecord& record);
   void begin_anew(const link::Leads& leads);
-  void went_down(const std::string& reason);
+  void went_down(const std::string& reason, Duration silence = {});
   void say_what_it_has();
   void tick();
 
@@ -86,7 +88,7 @@ class Follower {
   std::unique_ptr<LinkClient> client_;
   bool is_up_ = false;
   bool is_refused_ = false;  // on this link
-  bool is_heard_ = false;  // it has said that it leads, on this link
+  bool is_heard_ = false;    // it has said that it leads, on this link
   Clock::time_point heard_{};
   Clock::time_point dial_at_{};
   std::string told_;  // what was said last of why there is no link

@@ -293,8 +293,8 @@ void Standbys::forget(const std::string& job) {
   for (const auto& [name, standby] : standbys_) standby->forget(job);
 }
 
-std::vector<Standbys::Seen> Standbys::seen() const {
-  std::vector<Seen> all;
+std::vector<StandbySnapshot> Standbys::seen() const {
+  std::vector<StandbySnapshot> all;
   for (const auto& [name, standby] : standbys_) {
     const bool is_known = std::ranges::find(known_names_, name) != known_names_.end();
     all.push_back({.name = name,

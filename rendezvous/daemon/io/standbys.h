@@ -21,6 +21,7 @@
 #include "rendezvous/coordinator/io/store_logs.h"
 #include "rendezvous/io/link_channel.h"
 #include "rendezvous/log_level.h"
+#include "rendezvous/status/daemon_snapshot.h"
 
 namespace cpprun {
 
@@ -59,14 +60,8 @@ class Standbys {
   void keep(const std::string& job, const std::string& record);
   void forget(const std::string& job);
 
-  struct Seen {
-    std::string name;
-    std::string place;
-    std::string version;
-    bool is_in_sync = false;
-    std::uint64_t bytes_behind = 0;
-  };
-  std::vector<Seen> seen() const;
+  // By their whole names.
+  std::vector<StandbySnapshot> seen() const;
   // That one is in sync, and has everything.
   bool is_ready(const std::string& name) const;
   // The same is told to lead: nothing is said to anybody after that.

@@ -43,6 +43,7 @@ class StateRecovery {
   void forget(const std::string& job) { folder_->forget(job); }
   // Nothing: nothing is kept.
   std::optional<bool> is_durable() const;
+  bool is_synced() const { return is_synced_; }
 
  private:
   void keep_from(CoordinatorServer& server);

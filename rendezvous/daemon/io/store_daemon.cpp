@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 #include <limits.h>
 #include <signal.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <asio/io_context.hpp>
@@ -23,24 +22,23 @@
 #include "proto/version.h"
 #include "rendezvous/coordinator/io/coordinator_server.h"
 #include "rendezvous/daemon/activation.h"
+#include "rendezvous/daemon/io/close_up.h"
 #include "rendezvous/daemon/io/daemon_log.h"
 #include "rendezvous/daemon/io/daemon_set.h"
 #include "rendezvous/daemon/io/owner_access.h"
 #include "rendezvous/daemon/io/owner_reload.h"
 #include "rendezvous/daemon/io/passed_socket.h"
-#include "rendezvous/daemon/io/sandbox.h"
 #include "rendezvous/daemon/io/service_notifier.h"
 #include "rendezvous/daemon/io/state_recovery.h"
 #include "rendezvous/daemon/member_name.h"
 #include "rendezvous/daemon/notification.h"
 #include "rendezvous/daemon/place.h"
-#include "rendezvous/daemon/sandbox.h"
 #include "rendezvous/io/patient_writer.h"
 #include "rendezvous/io/random_bytes.h"
 #include "rendezvous/io/scribe.h"
 #include "rendezvous/io/side_processes.h"
 #include "rendezvous/io/socket_address.h"
-#include "rendezvous/status/io/door.h"
+#include "rendezvous/status/daemon_json.h"
 #include "rendezvous/status/job_events_json.h"
 #include "rendezvous/store/io/listener.h"
 #include "rendezvous/store/io/machine_memory.h"
@@ -107,98 +105,9 @@ void tell(ServiceNotifier& notifier, const std::string& message, DaemonLog& log)
   debug(log, "the service manager was not told", notifier.say(message));
 }
 
-// Of the folders for the socket for tools the first that can be had. It is made now: behind the
-// sandbox none is. A disk that hangs is given a moment, and is no reason not to serve.
-Result<DoorFolder> prepared_door(SideProcesses& side, const std::vector<DoorFolder>& folders) {
-  std::string why = "there is no folder for it";
-  bool has_why = false;
-  for (const auto& folder : folders) {
-    const auto make = [&folder] {
-      const auto made = make_door_folder(folder);
-      return made ? std::string() : made.error().reason;
-    };
-    const auto wrong = folder.is_at_hand() ? make() : side.ask(make, bounds::log_farewell);
-    if (wrong && wrong->empty()) return folder;
-    if (!has_why || !folder.is_parent_own) {
-      why = wrong ? *wrong
-                  : fmt::format(
-                        "the folder \"{}\" for sockets of tools is on a disk that does not answer",
-                        folder.path());
-    }
-    has_why = true;
-  }
-  return failure(why);
-}
-
 PlainStore plain_store(const DaemonOptions& options) {
   if (!options.has_plain_store) return PlainStore::refused;
   return options.has_secrets() ? PlainStore::behind_secret : PlainStore::served;
-}
-
-bool is_link(const std::string& path) {
-  struct stat facts {};
-  return ::lstat(path.c_str(), &facts) == 0 && S_ISLNK(facts.st_mode);
-}
-
-// Where its secrets lie, for SIGHUP: the folder of a file, since an editor puts another file in its
-// place. And the folder above, where the folder itself may be exchanged for another: a link, as
-// Kubernetes makes them, or the one that holds all owners.
-std::vector<std::string> secret_places(const DaemonOptions& options) {
-  if (!options.has_secrets()) return {};
-  const bool has_folder = !options.secrets_folder.empty();
-  const auto above = [](const std::string& path) {
-    const auto slash =
-        path.find_last_not_of('/') == path.npos ? 0 : path.rfind('/', path.find_last_not_of('/'));
-    return slash == path.npos ? std::string(".") : path.substr(0, slash);
-  };
-  const std::string folder = has_folder ? options.secrets_folder : above(options.secret_file);
-  std::vector<std::string> places = {folder.empty() ? "/" : folder};
-  const std::string next = above(folder);
-  if (!next.empty() && (has_folder || is_link(folder))) places.push_back(next);
-  return places;
-}
-
-// Gives up what is not needed any more, and says what that is.
-void shut_in(const DaemonOptions& options, const std::optional<DoorFolder>& door, DaemonLog& log) {
-  // Its secrets are read again at SIGHUP.
-  SandboxWants wants{
-      .readable = secret_places(options), .door = door, .connects = options.follows()};
-  if (options.follows()) {
-    // Names are looked up whenever somebody is dialled.
-    for (const char* const place : {"/etc", "/lib", "/usr/lib", "/run/systemd/resolve"}) {
-      if (::access(place, R_OK) == 0) wants.readable.emplace_back(place);
-    }
-  }
-#ifdef __SANITIZE_ADDRESS__
-  // It reads about this process, and about the program, whatever it wants to complain about.
-  wants.readable.emplace_back("/");
-#endif
-  const auto in_force = enter_sandbox(wants);
-  if (!in_force.why_none.empty()) {
-    // A kernel without it is what it is; one that refuses it is not as it should be.
-    log.say(in_force.has_failed ? LogLevel::warning : LogLevel::debug,
-            fmt::format("Landlock is not in force: {}", in_force.why_none));
-  }
-  for (const auto& each : in_force.left_out) debug(log, "the sandbox closes", each);
-  log.say(LogLevel::info, sandbox_line(in_force, wants));
-}
-
-// The socket for tools, and before it the sandbox, in which only its folder stays open.
-void close_up(CoordinatorServer& server, SideProcesses& side, const DaemonOptions& options,
-              DaemonLog& log) {
-  DoorPlan plan{.folders = options.door_folders, .patience = bounds::log_farewell};
-  if (!options.has_sandbox) {
-    log.say(LogLevel::info, "sandbox: off (--no-sandbox)");
-    return server.open_door(side, std::move(plan));
-  }
-  if (options.status_access == StatusAccess::none) return shut_in(options, std::nullopt, log);
-  const auto door = prepared_door(side, options.door_folders);
-  shut_in(options, door ? std::optional(*door) : std::nullopt, log);
-  if (!door) {
-    return log.write({.text = no_door_text(door.error().reason)});
-  }
-  plan.folders = {*door};
-  server.open_door(side, std::move(plan));
 }
 
 // What a daemon does with its jobs, and what strangers can take of it.
@@ -226,6 +135,7 @@ Result<DaemonSetOptions> options_of_set(const DaemonOptions& options, const List
       .memory = {self.cluster, static_cast<etcd::Revision>(self.epoch)},
       .standbys_max = options.standbys_max,
       .standby_of = options.standby_of,
+      .may_dial = options.follows() || !options.has_sandbox,
       .leaves_nothing = options.leaves_nothing};
   const std::string host = is_one_address(options.host) ? options.host : own_host();
   set.place =
@@ -287,7 +197,21 @@ CoordinatorServer::Callbacks callbacks_of(const Ends& ends) {
             if (ends.set != nullptr) ends.set->forget(job);
             if (ends.state.is_open()) ends.state.forget(job);
           },
-      .is_durable = [ends] { return ends.state.is_durable(); },
+      .daemon =
+          [ends] {
+            DaemonSnapshot seen = ends.set->seen();
+            seen.durable = ends.state.is_durable();
+            seen.is_synced = ends.state.is_synced();
+            return seen;
+          },
+      .hand_over =
+          [ends](auto then) {
+            ends.set->hand_over([then = std::move(then)](const Result<std::string>& said) {
+              using Kind = OrderOutcome::Kind;
+              then(said ? OrderOutcome{Kind::done, *said}
+                        : OrderOutcome{Kind::not_now, said.error().reason});
+            });
+          },
       .follower = [ends](auto channel, const auto& follow, const auto& peer,
                          const auto& owner) { ends.set->adopt(channel, follow, peer, owner); },
       .surpassed = [ends](std::uint64_t epoch) { ends.set->surpassed(epoch); }};
@@ -320,6 +244,11 @@ DaemonSet::Callbacks set_callbacks(const Ends& ends, OwnerAccess& access, Coordi
             record.epoch = static_cast<std::uint64_t>(memory.epoch);
             record.has_all = has_all;
             state.keep_self(std::move(record));
+          },
+      .leader_changed =
+          [&server, &log = ends.log](const LeaderChange& change) {
+            log.say(LogLevel::info, leader_changed_text(change));
+            server.tell_event(leader_changed_line(change, own_host()));
           }};
 }
 

@@ -108,6 +108,12 @@ std::string StatusServer::objection_to_watching(const std::optional<std::string>
   return {};
 }
 
+void StatusServer::answer(std::uint64_t ticket, const http::Response& response) {
+  for (const auto& visit : std::vector(visits_)) {
+    if (visit->waits_for() == ticket) visit->answer_at_last(response);
+  }
+}
+
 void StatusServer::tell_watchers(const std::string& bytes, const std::string* owner) {
   if (bytes.empty()) return;
   for (const auto& visit : std::vector(visits_)) {

@@ -64,6 +64,8 @@ class StatusServer {
   // One that comes over a connection on which it has proven that it holds the secret.
   void adopt_holder(FileDescriptor socket, Credential credential);
   std::size_t size() const { return visits_.size(); }
+  // What was to be answered later, under that number; nobody may wait for it any more.
+  void answer(std::uint64_t ticket, const http::Response& response);
 
   // Those whose answer goes on are told that, unless it is of a job that is hidden from them; no
   // owner: it is everybody's. Whoever does not read is given up.

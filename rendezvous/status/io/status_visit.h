@@ -63,11 +63,12 @@ class StatusServer::Visit : public std::enable_shared_from_this<Visit> {
 
   VisitPlace place() const {
     return {.standing = is_by_secret_ ? Standing::proven : standing_,
-            .is_idle = !watches_ && outbox_.empty(),
+            .is_idle = !watches_ && outbox_.empty() && waits_for_ == 0,
             .source = peer_.source().host_text(),
             .since = since_};
   }
   bool watches() const { return watches_; }
+  std::uint64_t waits_for() const { return waits_for_; }
   const std::optional<std::string>& watched_owner() const { return watched_owner_; }
   bool is_by_secret() const { return is_by_secret_; }
   bool may_hear_of(const std::string* owner) const {
@@ -83,6 +84,14 @@ class StatusServer::Visit : public std::enable_shared_from_this<Visit> {
       return;
     }
     say(bytes);
+  }
+
+  void answer_at_last(const http::Response& response) {
+    if (server_ == nullptr) return;
+    waits_for_ = 0;
+    std::string bytes = session_.answer(response);
+    is_last_ = session_.closes();
+    say(std::move(bytes));
   }
 
   void end() {
@@ -168,6 +177,10 @@ class StatusServer::Visit : public std::enable_shared_from_this<Visit> {
     if (response.status == unauthorized) {
       is_last_ = true;
       return say(http::last_answer(response));
+    }
+    if (response.ticket != 0) {
+      waits_for_ = response.ticket;
+      return end_after(server_->limits_.answer);
     }
     if (response.goes_on) {
       const std::string why = server_->objection_to_watching(watched_owner_);
@@ -278,6 +291,7 @@ class StatusServer::Visit : public std::enable_shared_from_this<Visit> {
   std::size_t sent_ = 0;                      // of the outbox
   bool is_last_ = false;                      // what is said now is the last of this connection
   bool watches_ = false;                      // its answer goes on
+  std::uint64_t waits_for_ = 0;               // the number of its answer, which comes later
   std::optional<std::string> watched_owner_;  // of whose jobs alone it may hear
   // What it has shown is good for no more then.
   std::optional<std::chrono::steady_clock::time_point> ends_at_;

@@ -43,6 +43,8 @@ TEST_CASE("each command is read with what it takes") {
   CHECK(wish({"restart", "a"}).verb == Verb::restart);
   CHECK(wish({"save", "a", "--signal=SIGUSR2"}).signal == "SIGUSR2");
   CHECK(wish({"forget", "a"}).verb == Verb::forget);
+  CHECK(wish({"handover"}).verb == Verb::handover);
+  CHECK(wish({"handover", "--reason=upgrade", "--address=h"}).reason == "upgrade");
   const auto drained = wish({"drain", "node-7", "--job=a", "--reason=ECC"});
   CHECK(drained.subject == "node-7");
   CHECK(drained.job == "a");

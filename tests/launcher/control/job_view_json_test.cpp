@@ -110,6 +110,13 @@ TEST_CASE("scripts get the jobs of all places in one value, and who did not answ
   const auto status = json::parse(status_json(one_job, {R"({"nodes":[{"host":"h"}]})"}));
   CHECK(status["job"] == "a");
   CHECK(status["members"] == json::array({{{"host", "h"}}}));
+  CHECK(status["daemon"].is_null());
+  CHECK(json::parse(status_json(one_job, {}, R"({"role":"leads"})"))["daemon"]["role"] == "leads");
+  const auto daemons =
+      json::parse(daemons_json({{"/d", R"({"role":"leads"})"}}, {{"/b", "gone", false}}));
+  CHECK(daemons["daemons"] == json::array({{{"role", "leads"}, {"at", "/d"}}}));
+  CHECK(daemons["jobs"].empty());
+  CHECK(daemons["silent"].size() == 1);
   CHECK(json::parse(ending_json("a", 3, "\xff")) ==
         json{{"job", "a"}, {"exit_code", 3}, {"reason", "\xEF\xBF\xBD"}});
   CHECK(json::parse(said_json("done")) == json{{"said", "done"}});

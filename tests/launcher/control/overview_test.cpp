@@ -97,6 +97,9 @@ TEST_CASE("a job that is over says with what, and one that waits says for what")
   CHECK(
       status_text(alone, {}, {}).find("\nif node 0 on a is lost, nobody goes on with the job\n") !=
       std::string::npos);
+  alone.warnings = {"do something"};
+  CHECK(status_text(alone, {}, {}).find("\nwarning: do something\n") != std::string::npos);
+  CHECK(status_text(alone, {}, {}).find("\nif node 0") == std::string::npos);
 }
 
 TEST_CASE("what strangers are called cannot forge a line") {

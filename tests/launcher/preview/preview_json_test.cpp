@@ -59,6 +59,17 @@ TEST_CASE("of a set of cpprunds all places are told, and no master's address") {
   CHECK(*read_preview(to_json(preview)) == preview);
 }
 
+TEST_CASE("of nodes that meet by etcd its members are told") {
+  auto preview = some();
+  preview.meeting = "etcd";
+  preview.master_host.clear();
+  preview.etcd = {"https://a:2379", "https://b:2379"};
+  const auto json = nlohmann::json::parse(to_json(preview));
+  CHECK(json["etcd"] == nlohmann::json{"https://a:2379", "https://b:2379"});
+  REQUIRE(read_preview(to_json(preview)));
+  CHECK(*read_preview(to_json(preview)) == preview);
+}
+
 TEST_CASE("what is not known is null, and said in words") {
   const auto json = nlohmann::json::parse(to_json(some()));
   CHECK(json["job"].is_null());

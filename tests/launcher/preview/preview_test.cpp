@@ -216,3 +216,27 @@ TEST_CASE("where one of several cpprunds leads, it is not known before which") {
   CHECK(variables(preview(config)).at("MASTER_PORT") == Value());
   CHECK(is_unknown(preview(config), "CPPRUN_MASTER_ADDR, MASTER_ADDR"));
 }
+
+TEST_CASE("where nodes meet by etcd, that says which of them hosts the job") {
+  Config config = one_of_two(1);
+  config.rendezvous = RendezvousMode::endpoint;
+  config.endpoint = {"10.0.0.9", 2379};
+  config.etcd = EtcdMeeting{.endpoints = "https://10.0.0.9:2379,https://10.0.0.8:2379"};
+  config.store = StoreWay::direct;
+  const auto seen = preview(config);
+  CHECK(seen.meeting == "etcd");
+  CHECK(seen.master_host.empty());
+  CHECK_FALSE(seen.master_port);
+  CHECK(seen.places.empty());
+  CHECK(seen.etcd == std::vector<std::string>{"https://10.0.0.9:2379", "https://10.0.0.8:2379"});
+  CHECK(seen.nodes.front().hosting == "here, if etcd says so");
+  CHECK(variables(seen).at("MASTER_ADDR") == Value());
+  const auto unknown = unknowns_of(seen);
+  const auto why = [&](const std::string& what) {
+    const auto found = std::ranges::find(unknown, what, &Unknown::what);
+    return found == unknown.end() ? std::string() : found->why;
+  };
+  CHECK(why("CPPRUN_MASTER_ADDR, MASTER_ADDR") ==
+        "that of the node that hosts the job, as etcd says");
+  CHECK(why("MASTER_PORT") == "the node that hosts the job, as etcd says, takes a free one");
+}

@@ -91,3 +91,12 @@ TEST_CASE("a person sees that one of several cpprunds leads") {
   CHECK(preview_text(preview).find(
             "  meeting   c10d, at the one that leads of a:29400, b:29400\n") != std::string::npos);
 }
+
+TEST_CASE("a person sees that etcd says which node hosts the job") {
+  auto preview = of_two();
+  preview.meeting = "etcd";
+  preview.master_host.clear();
+  preview.etcd = {"http://a:2379", "http://b:2379"};
+  CHECK(preview_text(preview).find("  meeting   etcd, which says at http://a:2379, http://b:2379 "
+                                   "which node hosts the job\n") != std::string::npos);
+}

@@ -69,3 +69,23 @@ TEST_CASE("a job that ended well has a report without a root") {
   CHECK(json.at("root").is_null());
   CHECK(json.at("others").empty());
 }
+
+TEST_CASE("the cpprunds that have led the job are told, with how long nobody answered") {
+  ReportFacts facts{.exit_code = 1, .reason = "r"};
+  CHECK(json_of(facts).at("leader_changes").empty());
+  facts.leaders.add({.time = WallTime{} + std::chrono::seconds(9),
+                     .from_place = "a:29400",
+                     .to_place = "b:29400",
+                     .epoch = 7,
+                     .silence = std::chrono::milliseconds(12)});
+  const auto json = json_of(facts);
+  CHECK(json.at("leader_changes") == nlohmann::json::array({{{"time", 9.0},
+                                                             {"from", "a:29400"},
+                                                             {"to", "b:29400"},
+                                                             {"epoch", 7},
+                                                             {"silence", 0.012}}}));
+  CHECK(json.at("leader_changes_left_out") == 0);
+  CHECK(report(facts).find("cpprun: another cpprund took the lead 1 time: b:29400 after a:29400 at "
+                           "1970-01-01_00:00:09, 0.012 s without an answer\n") !=
+        std::string::npos);
+}

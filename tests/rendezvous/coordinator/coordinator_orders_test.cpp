@@ -161,3 +161,11 @@ TEST_CASE("a job that cannot do without a host keeps it, and no other job does f
         "gamma is excluded from job \"a\" until the job is over; no node of it is here; so it is "
         "for all 2 jobs that are here");
 }
+
+TEST_CASE("a job that one of its nodes hosts is handed over to nobody, and what helps is said") {
+  Stage hosting(JobTerms{.id = "a"});
+  const auto outcome = hosting.order(t0, {.kind = Order::Kind::handover});
+  CHECK(outcome.kind == OrderOutcome::Kind::not_now);
+  CHECK(outcome.sentence.starts_with(
+      "job \"a\" is hosted by one of its nodes, which hands over to nobody"));
+}

@@ -162,6 +162,30 @@ TEST_CASE("an order is refused where nobody leads, with the place to ask at") {
         "this cpprund stands by: ask the one at 10.0.0.9:29400, which leads");
 }
 
+TEST_CASE("who leads is asked to hand over, and whoever asked is told what came of it") {
+  Coordinator coordinator = leader();
+  const Order order{.kind = Order::Kind::handover, .by = "uid 7"};
+  const auto asked = coordinator.handle(t0, Coordinator::Ordered{3, order});
+  CHECK(all<coordinator::Answered>(asked).empty());
+  CHECK(all<coordinator::HandOver>(asked) == std::vector{coordinator::HandOver{3, order}});
+  // By then another one leads.
+  coordinator.handle(t0, Coordinator::Follows{"b leads", "10.0.0.9", 29400});
+  const OrderOutcome outcome{OrderOutcome::Kind::done, "\"b\" leads"};
+  const auto told = coordinator.handle(t0, Coordinator::HandedOver{3, order, outcome});
+  CHECK(all<coordinator::Answered>(told) == std::vector{coordinator::Answered{3, order, outcome}});
+  CHECK(all<coordinator::Note>(told)[0].line == "uid 7 asks to hand over: \"b\" leads");
+}
+
+TEST_CASE("one that stands by hands nothing over, and says who can") {
+  Coordinator coordinator = follower();
+  coordinator.handle(t0, Coordinator::Follows{"a leads", "10.0.0.9", 29400});
+  const auto told =
+      coordinator.handle(t0, Coordinator::Ordered{1, {.kind = Order::Kind::handover}});
+  REQUIRE(all<coordinator::Answered>(told).size() == 1);
+  CHECK(all<coordinator::Answered>(told)[0].outcome.sentence ==
+        "this cpprund stands by: ask the one at 10.0.0.9:29400, which leads");
+}
+
 TEST_CASE("whoever comes before it leads is heard when it does, with all that was said") {
   Coordinator before = leader();
   comes(before, LinkId{1}, node());

@@ -13,6 +13,7 @@
 
 #include "rendezvous/coordinator/order_routes.h"
 #include "rendezvous/coordinator/status_routes.h"
+#include "rendezvous/status/daemon_json.h"
 #include "rendezvous/status/event_ring.h"
 #include "rendezvous/status/job_events_json.h"
 #include "rendezvous/status/snapshot_json.h"
@@ -77,7 +78,7 @@ Coordinator with_job() {
 http::Response get(const http::Request& request) {
   static const Coordinator daemon = with_job();
   if (asks_for_events(request)) return events_answer(EventRing(), request);
-  return answer(daemon, {}, later, request);
+  return answer(daemon, {}, later, request, {}, DaemonSnapshot{.name = "a", .leads = true});
 }
 
 http::Request post(const std::string& path, const json& body) {
@@ -164,10 +165,45 @@ Table with_spare() {
   return table;
 }
 
+// With everything that there may be to show of it.
+DaemonSnapshot a_daemon() {
+  return {.name = "a",
+          .place = "a:29400",
+          .version = "1.2",
+          .has_etcd = true,
+          .leads = true,
+          .epoch = 12,
+          .since = WallTime{} + 900s,
+          .leader = "a",
+          .leader_place = "a:29400",
+          .standbys = {{.name = "b", .place = "b:29400", .version = "1.2", .bytes_behind = 7}},
+          .durable = true,
+          .trouble = "no answer",
+          .changes = 1,
+          .last_change = LeaderChange{.time = WallTime{} + 900s,
+                                      .from = "b",
+                                      .from_place = "b:29400",
+                                      .to = "a",
+                                      .to_place = "a:29400",
+                                      .epoch = 12,
+                                      .reason = "r",
+                                      .silence = 12ms}};
+}
+
+void look_at_daemons(Schemas& schemas) {
+  DaemonSnapshot daemon = a_daemon();
+  const auto look = [&] { schemas.look("Daemon", json::parse(daemon_json(daemon, later))); };
+  look();
+  daemon.last_change = LeaderChange{.time = WallTime{} + 900s, .to = "a", .to_place = "a:29400"};
+  look();
+  daemon = {.name = "b"};
+  look();
+}
+
 void look_at(Schemas& schemas, const Table& table) {
   const Job& job = table.job;
   schemas.look("Job", json::parse(job_json(details_of(job, later.now), later)));
-  schemas.look("Job", json::parse(job_json(details_of(job, later.now, true), later)));
+  schemas.look("Job", json::parse(job_json(details_of(job, later.now, a_daemon()), later)));
   schemas.look("JobList",
                json::parse(jobs_json({snapshot_of(job, later.now)}, std::nullopt, later)));
   for (const std::size_t most : {1U, 9U}) {
@@ -199,6 +235,9 @@ TEST_CASE("every address that shows something is in the file, and the reverse") 
     // Events are the server's as well, and are asked for by one of our names in the same way.
     statuses.insert(std::to_string(answer(with_job(), {}, later, elsewhere).status));
     statuses.insert(std::to_string(get({.target = request.target + "?bogus"}).status));
+    if (path == "/api/v1/daemon") {  // a cpprun is none
+      statuses.insert(std::to_string(answer(with_job(), {}, later, request).status));
+    }
     if (path.find("{id}") != std::string::npos) {
       auto unknown = path;
       unknown.replace(unknown.find("{id}"), 4, "nobody");
@@ -227,10 +266,12 @@ TEST_CASE("every parameter in the file is taken") {
 TEST_CASE("every order is in the file, and the reverse") {
   Words routes;
   // The last of them.
-  for (int i = 0; i <= static_cast<int>(Order::Kind::forget); ++i) {
+  for (int i = 0; i <= static_cast<int>(Order::Kind::handover); ++i) {
     const Order order{.kind = static_cast<Order::Kind>(i)};
-    routes.insert((order.is_about_a_host() ? "/api/v1/hosts/{host}/" : "/api/v1/jobs/{id}/") +
-                  std::string(name_of(order.kind)));
+    const char* const whose = order.is_about_the_daemon() ? "/api/v1/daemon/"
+                              : order.is_about_a_host()   ? "/api/v1/hosts/{host}/"
+                                                          : "/api/v1/jobs/{id}/";
+    routes.insert(whose + std::string(name_of(order.kind)));
   }
   const json file = document();
   const auto described = operations(file, "post");
@@ -292,6 +333,7 @@ TEST_CASE("answers have the members and types of their schemas, and no others") 
   look_at(schemas, with_spare());
   look_at(schemas, failed_once());
   look_at(schemas, over());
+  look_at_daemons(schemas);
   schemas.look("JobList", json::parse(jobs_json({}, "j", later)));
   schemas.look("Error", json::parse(error_json("no")));
   schemas.look("Said", json::parse(answer_to({OrderOutcome::Kind::done, "yes", {"j"}}).body));

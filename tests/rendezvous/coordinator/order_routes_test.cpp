@@ -48,6 +48,8 @@ TEST_CASE("an address says whom, and what is to become of them") {
   CHECK(ordered(post("/api/v1/hosts/b/include")).kind == Order::Kind::include);
   CHECK(ordered(post("/api/v1/jobs/a/forget"), {.by_loopback = true, .user = 0}).by ==
         "uid 0 (root)");
+  CHECK(ordered(post("/api/v1/daemon/handover", R"({"reason": "upgrade"})")) ==
+        Order{.kind = Order::Kind::handover, .reason = "upgrade", .by = "uid 1000"});
 }
 
 TEST_CASE("what is not there is refused with a status") {
@@ -57,6 +59,9 @@ TEST_CASE("what is not there is refused with a status") {
   CHECK(refused(post("/api/v1/jobs//stop")).status == 404);
   CHECK(refused(post("/api/v1/jobs/a/stop/now")).status == 404);
   CHECK(refused(post("/api/v1/jobs/a/stop?now")).status == 404);
+  CHECK(refused(post("/api/v1/daemon/stop")).status == 404);
+  CHECK(refused(post("/api/v1/jobs/a/handover")).status == 404);
+  CHECK(refused(post("/api/v1/hosts/a/handover")).status == 404);
   CHECK(refused(post("/metrics")).status == 405);
   CHECK(refused(post("/api/v1/jobs/%/stop")).status == 400);
   CHECK(refused(post("/api/v1/jobs/a/stop", "{")).status == 400);
@@ -92,6 +97,8 @@ TEST_CASE("each outcome has a status") {
 TEST_CASE("addresses of orders are told from those that show something") {
   CHECK(is_order_path("/api/v1/jobs/a/stop"));
   CHECK(is_order_path("/api/v1/hosts/a/include"));
+  CHECK(is_order_path("/api/v1/daemon/handover"));
+  CHECK_FALSE(is_order_path("/api/v1/daemon"));
   CHECK_FALSE(is_order_path("/api/v1/jobs/stop"));
   CHECK_FALSE(is_order_path("/api/v1/jobs/a/nodes"));
 }

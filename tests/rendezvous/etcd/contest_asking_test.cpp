@@ -34,6 +34,21 @@ TEST_CASE("and seldom, where nobody needs to know") {
   CHECK(alpha.contest().next_deadline() == etcd.now + 250ms);
 }
 
+TEST_CASE("who has reason to look does so again, where a look was under way") {
+  Etcd etcd;
+  Contestant alpha(etcd, "alpha");
+  alpha.serve();
+  alpha.ring();
+  const auto before = alpha.take();
+  etcd.now += 1ms;
+  alpha.tell(contest::Attend{});
+  CHECK(alpha.asks().empty());
+  alpha.answer(before);
+  CHECK(alpha.asks().size() == 1);
+  alpha.serve();
+  CHECK(alpha.contest().next_deadline() == etcd.now + 250ms);
+}
+
 TEST_CASE("who wants to lead looks before it runs, for what it knows may be old") {
   Etcd etcd;
   Contestant alpha(etcd, "alpha");

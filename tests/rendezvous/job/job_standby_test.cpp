@@ -50,6 +50,31 @@ constexpr Duration patience = bounds::vote_patience(3s) - 250ms;
 
 }  // namespace
 
+TEST_CASE("a job that ends with the node that hosts it says why, and what helps") {
+  const auto exposed = [](int nodes_min, int nodes_max, bool standby) {
+    Table table(JobTerms{.id = "j", .nodes_min = nodes_min, .nodes_max = nodes_max});
+    table.job = Job{table.job.terms(), {.lease = 3s, .last_call = 30s, .standby = standby}};
+    for (int rank = 0; rank < nodes_max; ++rank) {
+      auto join = node(rank);
+      join.nodes_min = nodes_min;
+      join.nodes_max = nodes_max;
+      table.join(t0, LinkId{static_cast<std::uint64_t>(rank) + 1}, join, rank == 0);
+    }
+    return table.job.exposure_text();
+  };
+  const std::string lost = "if node 0 on host0 is lost, nobody goes on with the job: ";
+  const std::string helps = ", or have two cpprunds host it (--rdzv-endpoint)";
+  CHECK(exposed(1, 3, false) ==
+        lost + "it was started with --standby=none: leave that out" + helps);
+  CHECK(exposed(2, 2, true) ==
+        lost + "nobody stands by in a job of a fixed size: give --nnodes=MIN:MAX" + helps);
+  CHECK(exposed(1, 2, true) == lost + "two nodes have no majority without it: take three" + helps);
+  CHECK(exposed(1, 3, true) ==
+        lost + "no other node can stand by: see that all run this version of cpprun" + helps);
+  CHECK(exposed(1, 1, true) == "");
+  CHECK(Three().job.exposure_text() == "");  // one is about to stand by
+}
+
 TEST_CASE("the first other node is shown the record, and all are told when it stands by") {
   Three table;
   CHECK(shows_record(table.sealed, b));

@@ -120,8 +120,39 @@ TEST_CASE("whether the next cpprund would know its jobs is told where something 
   const std::string none = "# TYPE cpprun_records_durable gauge";
   CHECK(has_line(metrics_text({}, 0, t0), none));
   CHECK(metrics_text({}, 0, t0).find("\ncpprun_records_durable ") == std::string::npos);
-  CHECK(has_line(metrics_text({}, 0, t0, MetricsFormat::plain, true), "cpprun_records_durable 1"));
-  CHECK(has_line(metrics_text({}, 0, t0, MetricsFormat::plain, false), "cpprun_records_durable 0"));
+  const auto told = [](std::optional<bool> durable) {
+    return metrics_text({}, 0, t0, MetricsFormat::plain, DaemonSnapshot{.durable = durable});
+  };
+  CHECK(has_line(told(true), "cpprun_records_durable 1"));
+  CHECK(has_line(told(false), "cpprun_records_durable 0"));
+  CHECK(told({}).find("\ncpprun_records_durable ") == std::string::npos);
+}
+
+TEST_CASE("a daemon tells whether it leads, who stands by, and how etcd and the lead have fared") {
+  DaemonSnapshot daemon{.has_etcd = true,
+                        .leads = true,
+                        .epoch = 12,
+                        .standbys = {{.name = "b", .is_in_sync = true, .bytes_behind = 3},
+                                     {.name = "c", .bytes_behind = 7}},
+                        .changes = 2,
+                        .last_change = LeaderChange{.silence = 12ms}};
+  const auto told = [&daemon] { return metrics_text({}, 0, t0, MetricsFormat::plain, daemon); };
+  CHECK(has_line(told(), "cpprun_leads 1"));
+  CHECK(has_line(told(), "cpprun_epoch 12"));
+  CHECK(has_line(told(), "cpprun_standbys{state=\"in_sync\"} 1"));
+  CHECK(has_line(told(), "cpprun_standbys{state=\"catching_up\"} 1"));
+  CHECK(has_line(told(), "cpprun_standby_bytes_behind_max 7"));
+  CHECK(has_line(told(), "cpprun_etcd_usable 1"));
+  CHECK(has_line(told(), "cpprun_leader_changes_total 2"));
+  CHECK(has_line(told(), "cpprun_leader_silence_seconds 0.012"));
+  CHECK(told().find("\ncpprun_in_sync ") == std::string::npos);
+  daemon = {.has_etcd = true, .leader = "a", .is_in_sync = true, .trouble = "no answer"};
+  CHECK(has_line(told(), "cpprun_leads 0"));
+  CHECK(has_line(told(), "cpprun_in_sync 1"));
+  CHECK(has_line(told(), "cpprun_etcd_usable 0"));
+  CHECK(has_line(told(), "cpprun_warnings 1"));
+  CHECK(told().find("\ncpprun_standbys{") == std::string::npos);
+  CHECK(metrics_text({}, 0, t0).find("\ncpprun_leads ") == std::string::npos);
 }
 
 TEST_CASE("without a job there is only their number") {

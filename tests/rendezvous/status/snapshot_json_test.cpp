@@ -87,8 +87,10 @@ TEST_CASE("a daemon's job says whether the next cpprund would go on with it") {
   table.join(t0, a, node(0));  // None of them is in the coordinator's own process.
   table.join(t0, b, node(1));
   const auto read = [&table](std::optional<bool> durable) {
-    return json::parse(job_json(details_of(table.job, at_ten.now, durable), at_ten));
+    const DaemonSnapshot daemon{.leads = true, .durable = durable};
+    return json::parse(job_json(details_of(table.job, at_ten.now, daemon), at_ten));
   };
+  CHECK(read({})["warnings"].size() == 1);
   CHECK(read({})["cover"] == "if the machine of its cpprund is lost, nobody goes on with the job");
   CHECK(read(true)["durable"] == true);
   CHECK(read(true)["cover"] ==

@@ -60,6 +60,7 @@ struct Stage {
                       ++asked;
                       if (while_asked) while_asked();
                       visitors.push_back(visitor);
+                      if (request.target == "/later") return http::Response{.ticket = 7};
                       return http::Response{
                           .body = request.target == "/long" ? std::string(long_bytes, 'x') : "ok"};
                     },
@@ -154,6 +155,20 @@ TEST_CASE("a visitor is answered, again and again, and leaves nothing behind") {
   client.socket.reset();
   stage.until([&] { return stage.server.size() == 0; });
   CHECK(stage.lines.empty());
+}
+
+TEST_CASE("what takes a moment is answered when it is over, and the connection goes on") {
+  Stage stage;
+  Client client = stage.visitor("GET /later HTTP/1.1\r\nHost: localhost\r\n\r\n");
+  stage.until([&] { return stage.asked == 1; });
+  client.say(get_short);  // its turn comes behind that
+  stage.server.answer(8, {.body = "of somebody else"});
+  stage.server.answer(7, {.body = "at last"});
+  stage.until_heard(client, "\r\n\r\nat lastHTTP/1.1 200 OK\r\n");
+  stage.until_heard(client, "\r\n\r\nok");
+  stage.server.answer(7, {.body = "twice"});
+  CHECK(client.heard.find("twice") == std::string::npos);
+  CHECK(client.heard.find("somebody") == std::string::npos);
 }
 
 TEST_CASE("whoever asks for something is known, even where everybody may look") {

@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "rendezvous/status/daemon_snapshot.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <string_view>
+
+namespace cpprun {
+
+namespace {
+
+std::string_view host_in(std::string_view place) {
+  return place.substr(0, place.rfind(':'));
+}
+
+// The first that would lead, on another machine if there is one there.
+const StandbySnapshot* heir_of(const DaemonSnapshot& daemon) {
+  const StandbySnapshot* found = nullptr;
+  for (const StandbySnapshot& each : daemon.standbys) {
+    if (!each.is_in_sync) continue;
+    const bool is_elsewhere = host_in(each.place) != host_in(daemon.place);
+    if (found == nullptr) found = &each;
+    if (is_elsewhere) return &each;
+  }
+  return found;
+}
+
+// What becomes of the jobs where that machine is lost and nobody takes over.
+std::string fate(const DaemonSnapshot& daemon) {
+  if (daemon.durable == true) {
+    return "the workers of its jobs are ended, unless it is back with its folder (--state) within "
+           "their lease";
+  }
+  if (daemon.has_etcd) {
+    return "the workers of its jobs are ended, and begin anew without their stores when a cpprund "
+           "leads again";
+  }
+  if (!daemon.durable) {
+    return "the workers of its jobs are ended, and the next cpprund knows nothing of them";
+  }
+  return "the workers of its jobs are ended: it cannot write to its folder (--state), and its log "
+         "says why";
+}
+
+std::string catching_up(const StandbySnapshot& standby) {
+  return fmt::format("\"{}\" at {} stands by and does not have everything yet ({} bytes behind)",
+                     standby.name, standby.place, standby.bytes_behind);
+}
+
+std::string without_heir(const DaemonSnapshot& daemon) {
+  if (!daemon.standbys.empty()) {
+    return fmt::format(
+        "{}: if this machine is lost before that, {}; if it stays so, look at the "
+        "network between them and at the log there",
+        catching_up(daemon.standbys.front()), fate(daemon));
+  }
+  if (daemon.has_etcd) {
+    return fmt::format(
+        "nobody stands by: if this machine is lost, {}; start another cpprund with "
+        "the same --etcd and --cluster on another machine",
+        fate(daemon));
+  }
+  return fmt::format(
+      "nobody stands by: if this machine is lost, {}; start two cpprunds with "
+      "--etcd on two machines",
+      fate(daemon));
+}
+
+void warn_of_leader(const DaemonSnapshot& daemon, std::vector<std::string>& warnings) {
+  const StandbySnapshot* const heir = heir_of(daemon);
+  if (heir == nullptr) {
+    warnings.push_back(without_heir(daemon));
+  } else if (!daemon.has_etcd) {
+    warnings.push_back(fmt::format(
+        "\"{}\" stands by, but leads only when the lead is handed over to it: if this machine is "
+        "lost, {}; start both with --etcd",
+        heir->name, fate(daemon)));
+  } else if (host_in(heir->place) == host_in(daemon.place)) {
+    warnings.push_back(fmt::format(
+        "all that could lead are on this machine ({}): if it is lost, {}; start another cpprund "
+        "with the same --etcd and --cluster on another machine",
+        host_in(daemon.place), fate(daemon)));
+  }
+}
+
+void warn_of_standby(const DaemonSnapshot& daemon, std::vector<std::string>& warnings) {
+  if (daemon.leader.empty()) {
+    warnings.emplace_back(
+        "nobody leads, as far as this cpprund knows: look at the other cpprunds and at etcd");
+  } else if (daemon.is_left_behind) {
+    warnings.push_back(fmt::format(
+        "this cpprund has handed over, and cannot stand by since it was started alone: end it, and "
+        "start it with --standby-of={} if it is to stand by",
+        daemon.leader_place));
+  } else if (!daemon.is_in_sync) {
+    warnings.push_back(fmt::format(
+        "this cpprund does not have everything yet, and would not lead without losing the stores "
+        "of jobs: if it stays so, look at its log and at the network to {}",
+        daemon.leader_place));
+  } else if (!daemon.has_etcd) {
+    warnings.push_back(fmt::format(
+        "this cpprund leads only when the lead is handed over to it (cpprunctl handover --address "
+        "{}), and not where that machine is lost: start both with --etcd",
+        daemon.leader_place));
+  }
+}
+
+}  // namespace
+
+std::string leader_changed_text(const LeaderChange& change) {
+  const std::string before =
+      change.from.empty() ? "" : fmt::format(" in the place of \"{}\"", change.from);
+  const std::string silence =
+      change.silence ? fmt::format("; nobody led for {:.3f} s", in_seconds(*change.silence)) : "";
+  return fmt::format("\"{}\" leads in epoch {}{}: {}{}", change.to, change.epoch, before,
+                     change.reason, silence);
+}
+
+std::vector<std::string> warnings_of(const DaemonSnapshot& daemon) {
+  std::vector<std::string> warnings;
+  if (!daemon.trouble.empty()) {
+    warnings.push_back(fmt::format(
+        "etcd cannot be relied on ({}): meanwhile nobody takes the place of a cpprund that is "
+        "lost; see that most of its members run and are reached from here",
+        daemon.trouble));
+  }
+  if (daemon.leads) {
+    warn_of_leader(daemon, warnings);
+  } else {
+    warn_of_standby(daemon, warnings);
+  }
+  return warnings;
+}
+
+std::string cover_text(const DaemonSnapshot& daemon) {
+  const StandbySnapshot* const heir = heir_of(daemon);
+  const bool is_covered = heir != nullptr && daemon.has_etcd && daemon.trouble.empty() &&
+                          host_in(heir->place) != host_in(daemon.place);
+  if (is_covered) {
+    return fmt::format("if the machine of its cpprund is lost, \"{}\" goes on with the job",
+                       heir->name);
+  }
+  if (daemon.has_etcd) return "if the machine of its cpprund is lost, " + fate(daemon);
+  if (!daemon.durable) return "if the machine of its cpprund is lost, nobody goes on with the job";
+  return *daemon.durable
+             ? "if its cpprund is ended, the next one goes on with the job; if that machine is "
+               "lost with its disk, nobody does"
+             : "if its cpprund is ended, nobody goes on with the job: it cannot write to its "
+               "folder (--state), and its log says why";
+}
+
+}  // namespace cpprun

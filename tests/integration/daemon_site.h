@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+// Two cpprunds on hosts of their own, etcd beside them, and the nodes of a job that ask them.
+
+#include <memory>
+
+#include "tests/integration/adding_workers.h"
+#include "tests/integration/etcd_on_hosts.h"
+
+namespace cpprun::integration {
+
+// Nodes on hosts 1 and 2, a daemon on hosts 0 and 3; and a member of etcd beside each of these and
+// on host 4, as in a real cluster: what takes a daemon takes one of them.
+struct Site {
+  Site() : cluster(5, "2"), etcd(cluster.hosts, {0, 3, 4}) {
+    cluster.workers = "2";
+    cluster.endpoint = place(0) + "," + place(3);
+  }
+  static std::string place(int host) { return Hosts::address(host) + ":29500"; }
+
+  std::string why_not() const { return etcd.why_not(); }
+
+  std::unique_ptr<Command> daemon(int host, const Words& more) const {
+    Words words = {from_build("CPPRUND"), "--host=" + Hosts::address(host), "--port=29500",
+                   "--status-access=" + status_access, "--name=" + Hosts::host_name(host)};
+    words.insert(words.end(), more.begin(), more.end());
+    auto begun = std::make_unique<Command>(cluster.hosts.on(host, words), cluster.options());
+    begun->expect_out("\n");
+    return begun;
+  }
+  std::unique_ptr<Command> member(int host) const {
+    return daemon(host, {"--etcd=" + etcd.endpoints("http://")});
+  }
+  // The first of them leads, and the other one knows everything.
+  void begin_pair() {
+    leads = member(0);
+    leads->expect_err("this cpprund leads");
+    stands_by = member(3);
+    leads->expect_err("stands by: it would lead");
+  }
+  // What was lost is back, and stands by for the other one.
+  void change_places(std::unique_ptr<Command> back) {
+    stands_by->expect_err("this cpprund leads");
+    leads = std::move(stands_by);
+    stands_by = std::move(back);
+    leads->expect_err("stands by: it would lead");
+  }
+
+  std::unique_ptr<Command> node(int host, const Words& does) const {
+    Words program = {from_build("CPPRUN_STORE_WORKER")};
+    program.insert(program.end(), does.begin(), does.end());
+    return std::make_unique<Command>(cluster.node(host, {}, program), cluster.options());
+  }
+  void end_all() {
+    for (auto* const each : {&stands_by, &leads}) {
+      (*each)->signal(SIGTERM);
+      CHECK((*each)->wait().code == 0);
+    }
+    etcd.end();
+    cluster.expect_nothing_left();
+  }
+  Cluster cluster;
+  EtcdOnHosts etcd;
+  std::string status_access = "none";
+  std::unique_ptr<Command> leads;
+  std::unique_ptr<Command> stands_by;
+};
+
+// All of them at work.
+struct Nodes {
+  Nodes(const Site& site, int its_steps)
+      : first(site.node(1, adds_in(its_steps, &gate))),
+        second(site.node(2, adds_in(its_steps, &gate))),
+        steps(its_steps) {}
+  void expect_progress() { first->expect_out("sum is ", times += 2); }
+  void expect_all_added() {
+    gate.open();
+    cpprun::integration::expect_all_added({first.get(), second.get()}, steps);
+  }
+  Gate gate;  // they are there until everything has happened
+  std::unique_ptr<Command> first;
+  std::unique_ptr<Command> second;
+  int steps;
+  std::size_t times = 0;
+};
+
+}  // namespace cpprun::integration

@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Real trainings while the cpprund that their nodes meet at is killed, cut off and stopped, and a
+// member of etcd is lost: no worker is started anew, and what is learned is the same to the last
+// digit. It takes some minutes: CPPRUN_LONG_SCENES=1 asks for it.
+
+#include <doctest/doctest.h>
+#include <signal.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <iostream>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "tests/integration/daemon_site.h"
+
+using namespace cpprun::integration;
+
+namespace {
+
+// What is said of losses, without how long it took.
+std::string losses_in(const std::string& said) {
+  std::string losses;
+  for (std::size_t at = 0; at < said.size();) {
+    const auto end = std::min(said.find('\n', at), said.size());
+    std::string line = said.substr(at, end - at);
+    at = end + 1;
+    if (!contains(line, "loss ") && !contains(line, " % of ")) continue;
+    line = line.substr(0, line.find(" images/s"));
+    losses += line.substr(0, line.rfind(contains(line, " % of ") ? ", " : "  ")) + "\n";
+  }
+  return losses;
+}
+
+// Two nodes with two workers each.
+class Training {
+ public:
+  Training(const Site& site, const std::string& job, const Words& flags, const Words& program) {
+    for (const int host : {1, 2}) {
+      Words all = {"--rdzv-id=" + job};
+      all.insert(all.end(), flags.begin(), flags.end());
+      Options options = site.cluster.options();
+      options.variables["OMP_NUM_THREADS"] = "1";
+      nodes_.push_back(std::make_unique<Command>(site.cluster.node(host, all, program), options));
+    }
+  }
+  void expect_progress(const std::string& text) {
+    said_ = std::max(said_, count(first().out(), text)) + 1;
+    first().expect_out(text, said_);
+  }
+  // The losses of a training that nothing has happened to, as far as its workers know.
+  std::string losses() {
+    for (const auto& each : nodes_) {
+      const auto ended = each->wait();
+      CHECK(ended.code == 0);
+      CHECK_FALSE(contains(ended.err, "ending the workers"));
+    }
+    std::cout << first().err() << nodes_[1]->err();
+    return losses_in(first().out());
+  }
+  Command& first() { return *nodes_.front(); }
+
+ private:
+  std::vector<std::unique_ptr<Command>> nodes_;
+  std::size_t said_ = 0;
+};
+
+void await(int host, const Site& site, const char* seconds) {
+  Command slept(site.cluster.hosts.on(host, {"sleep", seconds}));
+  (void)slept.wait();
+}
+
+// Everything that the four of them can suffer, while it learns.
+void disturb(Site& site, Training& training, const std::string& progress) {
+  std::cout << "--- kill -9 of the cpprund that leads (node0)\n";
+  training.expect_progress(progress);
+  kill_at_once(*site.leads);
+  site.change_places(site.member(0));
+  std::cout << "--- the cable of the host of the one that leads now (node3)\n";
+  training.expect_progress(progress);
+  site.cluster.hosts.pull_cable(3);
+  site.stands_by->expect_err("this cpprund leads");
+  training.expect_progress(progress);
+  site.cluster.hosts.plug_in(3);
+  std::swap(site.leads, site.stands_by);
+  site.stands_by->expect_err("stands by for \"node0\"");
+  std::cout << "--- a member of etcd (node4)\n";
+  site.etcd.kill(2);
+  training.expect_progress(progress);
+  site.etcd.begin_again(2);
+  std::cout << "--- SIGSTOP of the one that leads (node0), for 10 s\n";
+  site.leads->signal(SIGSTOP);
+  await(1, site, "10");
+  site.leads->signal(SIGCONT);
+  site.leads->expect_err("stands by for \"node3\"");
+  std::swap(site.leads, site.stands_by);
+  training.expect_progress(progress);
+  std::cout << "--- nothing more\n";
+}
+
+void train_disturbed(const Words& flags, const Words& program, const std::string& progress) {
+  if (std::getenv("CPPRUN_LONG_SCENES") == nullptr) {
+    return skip("it takes minutes, and CPPRUN_LONG_SCENES is not set");
+  }
+  Site site;
+  if (const auto why = site.why_not(); !why.empty()) return skip(why);
+  site.etcd.begin();
+  site.begin_pair();
+  const std::string undisturbed = Training(site, "calm", flags, program).losses();
+  Training training(site, "storm", flags, program);
+  disturb(site, training, progress);
+  const std::string losses = training.losses();
+  CHECK(losses == undisturbed);
+  CHECK(count(losses, "loss ") > 5);
+  std::cout << losses << site.leads->err() << site.stands_by->err();
+  site.end_all();
+}
+
+}  // namespace
+
+TEST_CASE("a C++ training learns the same, whatever becomes of whom its nodes meet at") {
+  if (from_build("CPPRUN_DIGITS").empty()) return skip("digits was not built: it needs LibTorch");
+  train_disturbed({}, {from_build("CPPRUN_DIGITS"), "--epochs=60"}, "epoch ");
+}
+
+TEST_CASE("a PyTorch script learns the same") {
+  if (from_build("CPPRUN_PYTHON").empty()) return skip("there is no Python with torch");
+  train_disturbed({"--no-python"},
+                  {from_build("CPPRUN_PYTHON"), from_build("CPPRUN_TRAIN_SCRIPT"), "--steps=6000"},
+                  "loss ");
+}

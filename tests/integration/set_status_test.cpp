@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What people and scripts see of two cpprunds, of which one leads; and the lead handed over by
+// cpprunctl under workers that count.
+
+#include <doctest/doctest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "tests/integration/daemon_site.h"
+
+using namespace cpprun::integration;
+using nlohmann::json;
+
+namespace {
+
+// A site whose daemons may be looked at, by their sockets in the folder of this scene.
+struct SeenSite : Site {
+  SeenSite() { status_access = "user"; }
+
+  Ended ctl(const Words& words) const {
+    Words all = {from_build("CPPRUNCTL")};
+    all.insert(all.end(), words.begin(), words.end());
+    Command command(all, looking());
+    return command.wait();
+  }
+  // What it said where it has done that.
+  std::string said(const Words& words) const {
+    const Ended ended = ctl(words);
+    CAPTURE(words.back());
+    CHECK_MESSAGE(ended.code == 0, ended.err);
+    return ended.out;
+  }
+  json shown(const Words& words) const { return json::parse(said(words)); }
+  // Until two of them are there: a socket for tools comes a moment after the port.
+  json both() const {
+    Command waits({"/bin/sh", "-c",
+                   "until [ $('" + from_build("CPPRUNCTL") +
+                       "' status --json 2>/dev/null | grep -o '\"at\":' | wc -l) = 2 ]; do "
+                       "sleep 0.1; done"},
+                  looking());
+    CHECK(waits.wait().code == 0);
+    return shown({"status", "--json"});
+  }
+  Options looking() const {
+    return {.variables = {{"TMPDIR", cluster.temporary.path()}, {"XDG_RUNTIME_DIR", ""}}};
+  }
+};
+
+const json& named(const json& daemons, const std::string& name) {
+  for (const json& each : daemons) {
+    if (each["name"] == name) return each;
+  }
+  FAIL("no daemon is called ", name);
+  return daemons;
+}
+
+}  // namespace
+
+TEST_CASE("both of a pair say who leads and who stands by, and the lead is handed over by hand") {
+  SeenSite site;
+  if (const auto why = site.why_not(); !why.empty()) return skip(why);
+  site.etcd.begin();
+  site.begin_pair();
+  const json daemons = site.both()["daemons"];
+  const json& leads = named(daemons, "node0");
+  CHECK(leads["role"] == "leads");
+  CHECK(leads["judge"] == "etcd");
+  REQUIRE(leads["standbys"].size() == 1);
+  CHECK(leads["standbys"][0]["name"] == "node3");
+  CHECK(leads["standbys"][0]["place"] == Site::place(3));
+  CHECK(leads["standbys"][0]["in_sync"] == true);
+  CHECK(leads["warnings"].empty());
+  const json& stands_by = named(daemons, "node3");
+  CHECK(stands_by["role"] == "stands_by");
+  CHECK(stands_by["leader_place"] == Site::place(0));
+  CHECK(stands_by["epoch"] == leads["epoch"]);
+  CHECK(stands_by["warnings"].empty());
+  const std::string text = site.said({"status"});
+  CHECK(contains(text, "\"node3\" at " + Site::place(3)));
+  CHECK(contains(text, "stands by: in sync"));
+  CHECK(contains(text, "\"node0\" at " + Site::place(0) + " leads"));
+
+  Nodes nodes(site, 24);
+  for (const int heir : {3, 0}) {
+    nodes.expect_progress();
+    const std::string name = Hosts::host_name(heir);
+    CHECK(contains(site.said({"handover", "--reason=upgrade"}),
+                   "\"" + name + "\" at " + Site::place(heir) + " leads, in epoch"));
+    std::swap(site.leads, site.stands_by);
+    site.leads->expect_err("stands by: it would lead", heir == 3 ? 1 : 2);
+    const json job = site.shown({"status", "cluster", "--json"});
+    CHECK(job["daemon"]["name"] == name);
+    CHECK(job["daemon"]["last_change"]["to_name"] == name);
+    CHECK(
+        contains(job["daemon"]["last_change"]["reason"].get<std::string>(), "has handed over to"));
+    CHECK(job["daemon"]["last_change"]["silence"].get<double>() < 1);
+  }
+  nodes.expect_all_added();
+  CHECK(count(nodes.first->err(), "no worker was disturbed") == 2);
+  site.end_all();
+}
+
+TEST_CASE("whoever cannot hand over says why, and what helps") {
+  SeenSite site;
+  if (!site.cluster.hosts.why_not().empty()) return skip(site.cluster.hosts.why_not());
+  CHECK(contains(site.ctl({"handover"}).err, "say with --address"));
+  site.leads = site.daemon(0, {});
+  Command there(
+      {"/bin/sh", "-c",
+       "until '" + from_build("CPPRUNCTL") + "' status >/dev/null 2>&1; do sleep 0.1; done"},
+      site.looking());
+  CHECK(there.wait().code == 0);
+  const Ended alone = site.ctl({"handover"});
+  CHECK(alone.code == 1);
+  CHECK(contains(alone.err, "start another one with --standby-of=" + Site::place(0)));
+  const std::string text = site.said({"status"});
+  CHECK(contains(text, "is alone"));
+  CHECK(contains(text, "warning: nobody stands by: if this machine is lost"));
+  site.stands_by = site.daemon(3, {"--standby-of=" + Site::place(0)});
+  site.leads->expect_err("stands by: it would lead");
+  (void)site.both();
+  CHECK(contains(site.said({"status"}), "leads only when the lead is handed over to it"));
+  // The first of them was started alone: its sandbox lets it dial nobody.
+  CHECK(contains(site.said({"handover"}), "\"node3\" at " + Site::place(3) + " was told to lead"));
+  std::swap(site.leads, site.stands_by);
+  site.leads->expect_err("\"node3\" leads in epoch");
+  CHECK(contains(site.said({"status"}), "cannot stand by since it was started alone: end it"));
+  site.stands_by->signal(SIGTERM);
+  CHECK(site.stands_by->wait().code == 0);
+  // Whoever takes its place can be handed the lead, and hand it back.
+  site.stands_by = site.daemon(0, {"--standby-of=" + Site::place(3)});
+  for (const int heir : {0, 3}) {
+    site.leads->expect_err("stands by: it would lead");
+    (void)site.both();
+    CHECK(contains(site.said({"handover"}), Site::place(heir) + " leads, in epoch"));
+    std::swap(site.leads, site.stands_by);
+  }
+  site.end_all();
+}

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "launcher/control/daemon_text.h"
+
+#include <doctest/doctest.h>
+
+using namespace cpprun;
+
+namespace {
+
+DaemonView leader() {
+  return {.name = "a",
+          .place = "a:29400",
+          .version = "1.2",
+          .leads = true,
+          .has_etcd = true,
+          .leader = "a",
+          .leader_place = "a:29400",
+          .epoch = 12,
+          .now = 1000,
+          .since = 880};
+}
+
+}  // namespace
+
+TEST_CASE("one that leads says who stands by, what is kept, and who led before") {
+  DaemonView daemon = leader();
+  daemon.standbys = {
+      {.name = "b", .place = "b:29400", .version = "1.2", .is_in_sync = true},
+      {.name = "c", .place = "c:29400", .version = "1.3", .bytes_behind = 3 * 1024 * 1024}};
+  daemon.is_durable = true;
+  daemon.trouble = "no answer";
+  daemon.last_change = ChangeView{
+      .time = 880, .from = "b", .to = "a", .reason = "it has handed over", .silence = 0.012};
+  CHECK(daemon_text(daemon) ==
+        "cpprund \"a\" at a:29400 (1.2) leads, in epoch 12 for 2 min\n"
+        "  \"b\" at b:29400 (1.2) stands by: in sync\n"
+        "  \"c\" at c:29400 (1.3) stands by: catching up, 3.0 MiB behind\n"
+        "  what it knows of jobs is in its folder (--state)\n"
+        "  etcd: no answer\n"
+        "  \"a\" has taken the lead from \"b\" 2 min ago: it has handed over; nobody led for "
+        "0.012 s\n");
+}
+
+TEST_CASE("one that stands by says where jobs are seen") {
+  DaemonView daemon = leader();
+  daemon.name = "b";
+  daemon.place = "b:29400";
+  daemon.leads = false;
+  daemon.is_in_sync = true;
+  CHECK(
+      daemon_text(daemon) ==
+      "cpprund \"b\" at b:29400 (1.2) stands by, in sync; \"a\" at a:29400 leads, in epoch 12 for "
+      "2 min: ask there for jobs\n"
+      "  it keeps nothing on a disk (--state)\n");
+  daemon.is_in_sync = false;
+  daemon.leader.clear();
+  CHECK(daemon_text(daemon).find("without everything yet; the one at a:29400 leads") !=
+        std::string::npos);
+  daemon.leader_place.clear();
+  CHECK(daemon_text(daemon).find("stands by, and nobody leads as far as it knows") !=
+        std::string::npos);
+}
+
+TEST_CASE("a lone one is alone, and says how its records are kept") {
+  DaemonView daemon = leader();
+  daemon.has_etcd = false;
+  daemon.is_durable = true;
+  daemon.is_synced = true;
+  CHECK(daemon_text(daemon) ==
+        "cpprund \"a\" at a:29400 (1.2) is alone: it has led for 2 min\n"
+        "  what it knows of jobs is on its disk before anybody hears of it (--state-sync)\n");
+  daemon.is_durable = false;
+  CHECK(daemon_text(daemon).find("it cannot write to its folder") != std::string::npos);
+}
+
+TEST_CASE("what strangers are called stays one harmless line, and warnings stand out") {
+  DaemonView daemon = leader();
+  daemon.name = "a\nb";
+  CHECK(daemon_text(daemon).find("\"a?b\"") != std::string::npos);
+  CHECK(warnings_text({"x\ny"}, {}) == "warning: x?y\n");
+  CHECK(warnings_text({"x"}, {.has_colour = true}).find("\x1b[31m") == 0);
+}
