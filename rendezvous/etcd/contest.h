@@ -45,8 +45,8 @@ struct ContestOptions {
   Duration ttl = bounds::contest_ttl;  // of the lease; etcd may grant more
   ContestMemory memory = {};
   std::uint64_t seed = 0;  // random: ids of leases and clusters are made of it
-  // Where the last one that leads withdraws, keeps no record, and nobody else has everything, it
-  // takes its keys with it; whoever has known them takes that for a new beginning.
+  // Whoever leads and withdraws takes its keys with it where it keeps no record; whoever has known
+  // them takes that for a new beginning.
   bool leaves_nothing = false;
 };
 // Why there cannot be such a contest, as a clause.

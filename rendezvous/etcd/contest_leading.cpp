@@ -126,8 +126,8 @@ void Contest::put_away(etcd::LeaseId lease, TimePoint now,
 // then, the next one need not wait for the end of a right.
 etcd::Transaction Contest::farewell() const {
   const ContestKeys& keys = options_.keys;
-  const bool is_last = !is_wanted_ && phase_ == Phase::leaving && names_.size() == 1;
-  if (options_.leaves_nothing && is_last && sizes_.count() == 0) {
+  const bool withdraws = !is_wanted_ && phase_ == Phase::leaving && heir_.empty();
+  if (options_.leaves_nothing && withdraws && sizes_.count() == 0) {
     return {.compares = {{keys.leader(), etcd::Compare::Target::created, fence_.epoch()}},
             .success = {etcd::Delete{keys.leader()}, etcd::Delete{keys.synced()},
                         etcd::Delete{keys.turn()}, etcd::Delete{keys.cluster()}}};

@@ -177,6 +177,8 @@ void DaemonSet::lead(std::uint64_t epoch) {
   note_leader(true);
   // Else as soon as it is written.
   if (has_all) keep_self(true);
+  // It was asked to end while this was on its way.
+  if (left_) leave(std::exchange(left_, {}));
 }
 
 // Whoever has followed until the end knows everything, and so does whoever has led last. If neither

@@ -82,7 +82,7 @@ void DaemonSet::hear(const contest::Action& action) {
 void DaemonSet::on(const contest::LeaderIs& leader) {
   epoch_max_ = std::max(epoch_max_, static_cast<std::uint64_t>(leader.epoch));
   if (is_resigning_) pass_on();
-  expects_lead_ = false;
+  if (std::exchange(expects_lead_, false) && left_) withdraw();
   memory_.epoch = std::max(memory_.epoch, leader.epoch);
   if (called(leader.name) == called(options_.name)) {
     (void)server_.follow({"the lease that it had in an earlier life has not ended yet"});

@@ -156,13 +156,17 @@ void DaemonSet::take_over(std::uint64_t epoch) {
   timer_.async_wait([this, alive = std::weak_ptr(alive_)](const asio::error_code& error) {
     if (error || alive.expired() || leads_ || !std::exchange(expects_lead_, false)) return;
     (void)server_.follow({"nobody leads at the moment"});
+    if (left_) withdraw();
   });
   contest_->tell(contest::Attend{});
 }
 
 void DaemonSet::leave(std::function<void()> done) {
   left_ = std::move(done);
-  const bool hands_over = leads_ && (!heir_.empty() || begin_hand_over().has_value());
+  // What it has just been handed goes to the next one.
+  if (expects_lead_) return;
+  const bool has_none = options_.leaves_nothing && server_.records().empty();
+  const bool hands_over = leads_ && !has_none && (!heir_.empty() || begin_hand_over().has_value());
   if (!hands_over) withdraw();
 }
 
