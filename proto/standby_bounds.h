@@ -44,7 +44,7 @@ inline constexpr std::chrono::nanoseconds hand_over_answer = 4s;
 // place of the one that leads: longer than it takes etcd to let go of that one (its time to live is
 // two seconds, found out half a second later), and some more for one of etcd's own members that is
 // lost in the same moment. The same for all of a cluster.
-inline constexpr std::chrono::nanoseconds turn_patience = 4s;
+inline constexpr std::chrono::nanoseconds turn_patience = 6s;
 // An attempt to reach the next of them, by its steps (a name, an address, a greeting): whoever is
 // there answers sooner, and so many of them fit into a patience. Where no seat is to be lost, it
 // grows.
@@ -58,5 +58,8 @@ inline constexpr int lead_looks_per_lease = 8;
 // That a node says behind its join before its job can hear them: what it says again when it comes
 // back, and a few beside.
 inline constexpr std::size_t early_words_max = 32;
+
+// For so long a cpprund that is asked to end hears what has come before it was.
+inline constexpr auto last_words = 10ms;
 
 }  // namespace cpprun::bounds

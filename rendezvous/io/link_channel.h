@@ -15,25 +15,13 @@
 
 #include "proto/link/message.h"
 #include "proto/secure/secure_channel.h"
+#include "rendezvous/io/link_end.h"
 
 namespace cpprun {
 
-class LinkChannel : public std::enable_shared_from_this<LinkChannel> {
+class LinkChannel : public LinkEnd, public std::enable_shared_from_this<LinkChannel> {
  public:
-  struct Callbacks {
-    std::function<void(link::Message)> message;
-    // The same for frames that are no messages (stream_frame.h, standby_frame.h), without their
-    // lengths. A returned reason ends the link; empty: they may. Where it is not given, they may
-    // not.
-    std::function<std::string(std::string_view frame)> streams = {};
-    // Everything said has left, after the socket had taken less than all: has_room() again.
-    std::function<void()> room = {};
-    // Called with the number of bytes that wait in either direction, whenever it changes. A
-    // returned reason ends the link; empty: they may.
-    std::function<std::string(std::size_t bytes)> holds = {};
-    // Called once, when the link has ended, whoever ended it. Never from inside a call of ours.
-    std::function<void(std::string reason)> closed;
-  };
+  using Callbacks = LinkCallbacks;
 
   // `first_bytes` were read from the socket already, and deciphered, after the peer's preamble.
   LinkChannel(asio::ip::tcp::socket socket, std::string first_bytes,
@@ -41,17 +29,13 @@ class LinkChannel : public std::enable_shared_from_this<LinkChannel> {
 
   // Begins to read. The callbacks are dropped when the link has ended, or with `forget`.
   void start(Callbacks callbacks);
-  // Of a link that has started: somebody else listens from now on. Not from within a callback.
-  void listen(Callbacks callbacks) { callbacks_ = std::move(callbacks); }
+  void listen(Callbacks callbacks) override { callbacks_ = std::move(callbacks); }
   bool has_ended() const { return ended_; }
-  void send(const link::Message& message);
-  void send_bytes(std::string_view bytes);
-  // Nothing waits for the socket: what can be said later had better be said now.
-  bool has_room() const { return outbox_.empty() && !ended_ && !hanging_up_; }
-  // Ends the link once everything said has left.
-  void hang_up(std::string reason);
-  // Nobody listens any more: no callback is called from here on.
-  void forget() { callbacks_ = {}; }
+  void send(const link::Message& message) override;
+  void send_bytes(std::string_view bytes) override;
+  bool has_room() const override { return outbox_.empty() && !ended_ && !hanging_up_; }
+  void hang_up(std::string reason) override;
+  void forget() override { callbacks_ = {}; }
   // Ended, and neither side had closed it.
   bool broke() const { return broke_; }
 

@@ -82,7 +82,7 @@ TEST_CASE("the lead is handed over as often as somebody wants, and no worker not
   if (const auto why = site.why_not(); !why.empty()) return skip(why);
   site.etcd.begin();
   site.begin_pair();
-  Nodes nodes(site, 12);
+  Nodes nodes(site, 40);
   for (const int upgraded : {0, 3, 0, 3, 0, 3, 0, 3, 0, 3}) {
     nodes.expect_progress();
     site.leads->signal(SIGTERM);
@@ -91,7 +91,7 @@ TEST_CASE("the lead is handed over as often as somebody wants, and no worker not
     site.change_places(site.member(upgraded));
   }
   nodes.expect_all_added();
-  CHECK(count(nodes.first->err(), "no worker was disturbed") == 10);
+  CHECK_MESSAGE(count(nodes.first->err(), "no worker was disturbed") == 10, nodes.first->err());
   site.end_all();
 }
 

@@ -47,25 +47,22 @@ CoordinatorHost::CoordinatorHost(Universe& universe, Program& program, const Mac
                .has_room =
                    [this](LinkId link) {
                      const ConnectionRef connection = network_->find(link);
-                     return connection && network_->has_room(connection, Side::agent);
+                     return connection && network_->has_room(connection, Side::agent) &&
+                            held_.bytes_for(link) < bounds::held_link_bytes_max;
                    },
-               .send =
-                   [this](LinkId link, std::string_view frame) {
-                     network_->send(network_->find(link), Side::agent,
-                                    {.kind = Packet::Kind::streams, .bytes = std::string(frame)});
-                   },
+               .send = [this](LinkId link, std::string_view frame) { send_streams(link, frame); },
                .asked = [this](const std::string& job) { tell(Coordinator::StoreAsked{job}); },
                .round_of = [this](const std::string& id) -> std::optional<std::pair<int, RoundId>> {
                  const auto job = job_number(id);
                  if (!job) return std::nullopt;
-                 return std::pair{*job, universe_.judge.sealed_round(*job)};
+                 return std::pair{*job, own_round(*job, id)};
                },
+               .is_in_force = [this] { return is_in_force(); },
                .now = [this] { return now(); },
                .truth = [this](TimePoint local) { return clock_.truth(local); }}) {}
 
-void CoordinatorHost::begin(const Records& before, bool stands_by) {
+CoordinatorOptions CoordinatorHost::options() const {
   const Scenario& scenario = universe_.scenario;
-  ++incarnation_;
   // Of its own: the judge tells two masters' rounds apart by it.
   const int store_port = 29000 + 100 * (place_ + 1) + static_cast<int>(incarnation_);
   CoordinatorOptions options{.options = {.lease = scenario.lease(),
@@ -73,26 +70,34 @@ void CoordinatorHost::begin(const Records& before, bool stands_by) {
                                          .last_call = scenario.last_call,
                                          .store_port = store_port,
                                          .standby = scenario.standby},
-                             .keeps_records = true,
-                             .stands_by = stands_by};
-  if (!scenario.daemon) {
-    const JobShape& shape = scenario.jobs.front();
-    options.only = JobTerms{.id = job_id(0),
-                            .nodes_min = shape.nodes_min,
-                            .nodes_max = shape.nodes_max,
-                            .restarts = shape.restarts,
-                            .store_is_local = scenario.stores.has_value()};
-  }
-  coordinator_.begin(Coordinator{std::move(options)});
+                             .keeps_records = true};
+  if (scenario.daemon) return options;
+  const JobShape& shape = scenario.jobs.front();
+  options.only = JobTerms{.id = job_id(0),
+                          .nodes_min = shape.nodes_min,
+                          .nodes_max = shape.nodes_max,
+                          .restarts = shape.restarts,
+                          .store_is_local = scenario.stores.has_value()};
+  return options;
+}
+
+void CoordinatorHost::begin(const Records& before, bool stands_by) {
+  const Scenario& scenario = universe_.scenario;
+  ++incarnation_;
+  CoordinatorOptions how = options();
+  how.stands_by = stands_by;
+  how.follows = is_of_set();
+  coordinator_.begin(Coordinator{std::move(how)});
   // A log is of no use without a record.
   if (before.empty()) logs_ = {};
+  const bool keeps = scenario.daemon && (!is_of_set() || has_folder_);
   stores_.begin(scenario.daemon ? std::nullopt : std::optional(job_id(0)),
-                scenario.daemon ? &logs_ : nullptr);
+                keeps ? &logs_ : nullptr);
   nodes_seen_.clear(), nodes_.clear(), strangers_.clear();
   told_done_ = false;
   local_link_.reset(), armed_.reset(), leads_until_.reset();
   records_ = before;
-  if (stands_by) return;
+  if (stands_by || is_of_set()) return;
   const bool is_led = hooks_.is_led && hooks_.is_led();
   universe_.judge.coordinator_begins(
       [&before, is_led](int job) { return is_led || before.contains(job_id(job)); });
@@ -108,13 +113,7 @@ void CoordinatorHost::recover(const Records& records) {
     auto record = read_job_record(bytes, moment());
     universe_.judge.must(record.has_value(), "a record cannot be read");
     if (!record) continue;
-    const auto number = job_number(job);
-    const LinkId first{universe_.last_link.value + 1};
-    for (const cpprun::JobRecord::Node& node : record->nodes) {
-      nodes_[LinkId{++universe_.last_link.value}] =
-          number ? std::stoi(node.join.host.substr(4)) : -1;
-    }
-    if (number) nodes_seen_[static_cast<std::size_t>(*number)].is_of_another = true;
+    const LinkId first = links_before(*record);
     auto log = universe_.scenario.stores ? logs_.find(job, record->round) : std::nullopt;
     const bool has_store = log.has_value();
     if (has_store) logs_before_[job] = *std::move(log);
@@ -122,7 +121,26 @@ void CoordinatorHost::recover(const Records& records) {
   }
 }
 
+// Each of its nodes has a number until it is back. Where nodes may have come before, those of
+// their links are later.
+LinkId CoordinatorHost::links_before(const JobRecord& record) {
+  LinkId& last = is_of_set() ? universe_.last_link_before : universe_.last_link;
+  const LinkId first{last.value + 1};
+  const auto number = job_number(record.job());
+  for (const cpprun::JobRecord::Node& node : record.nodes) {
+    nodes_[LinkId{++last.value}] = number ? std::stoi(node.join.host.substr(4)) : -1;
+  }
+  if (number) nodes_seen_[static_cast<std::size_t>(*number)].is_of_another = true;
+  recovered_.insert(record.job());
+  return first;
+}
+
 void CoordinatorHost::end() {
+  held_ = {};
+  forgotten_.clear();
+  speaks_until_.reset();
+  has_kept_quiet_ = false;
+  left_.clear(), job_ports_.clear(), recovered_.clear();
   stores_.end();
   coordinator_.end();
   ++incarnation_;
@@ -149,7 +167,9 @@ void CoordinatorHost::heard(const ConnectionRef& connection, const Packet& packe
                        std::string_view(packet.bytes).substr(4));  // judged there
     return;
   }
-  universe_.judge.coordinator_heard(connection->node);
+  // What is said to one that leads no more is said to nobody.
+  const bool counts = is_in_force();
+  if (counts) universe_.judge.coordinator_heard(connection->node);
   if (packet.kind == Packet::Kind::heartbeat) {
     tell(Coordinator::Said{connection->link, packet.heartbeat});
     // By then its workers have spoken to their store.
@@ -164,7 +184,8 @@ void CoordinatorHost::heard(const ConnectionRef& connection, const Packet& packe
   if (std::holds_alternative<link::Join>((*decoded)->message)) {
     universe_.judge.coordinator_hears_join(connection->node);
   }
-  if (const auto* done = std::get_if<link::Succeeded>(&(*decoded)->message)) {
+  const auto* done = std::get_if<link::Succeeded>(&(*decoded)->message);
+  if (done != nullptr && counts) {
     universe_.judge.coordinator_hears_success(connection->node, done->round);
   }
   tell(Coordinator::Said{connection->link, (*decoded)->message});
@@ -179,41 +200,8 @@ void CoordinatorHost::closed(LinkId link, const std::string& reason, bool broken
   nodes_.erase(link);
 }
 
-// --- strangers -----------------------------------------------------------------------------------
-
-LinkId CoordinatorHost::stranger_comes(const std::string& address) {
-  const LinkId link{++universe_.last_link.value};
-  strangers_.insert(link);
-  stranger_addresses_.insert(address);
-  program_.receive([this, link, address] {
-    tell(Coordinator::Opened{{.link = link, .peer = address, .local = false}});
-  });
-  return link;
-}
-
-// What cannot be read ends the link, as LinkChannel does it.
-void CoordinatorHost::stranger_says(LinkId link, const std::string& bytes) {
-  if (!strangers_.contains(link)) return;
-  program_.receive([this, link, bytes] {
-    if (!strangers_.contains(link)) return;
-    const auto decoded = link::decode(bytes);
-    if (decoded && *decoded) {
-      tell(Coordinator::Said{link, (*decoded)->message});
-      judge_strangers();
-    } else {
-      stranger_leaves(link, false);
-    }
-  });
-}
-
-void CoordinatorHost::stranger_leaves(LinkId link, bool broken) {
-  if (strangers_.erase(link) == 0) return;
-  program_.receive([this, link, broken] { tell(Coordinator::Closed{link, "it went", broken}); });
-}
-
-void CoordinatorHost::take(Order order) {
-  program_.receive([this, order = std::move(order)] { tell(Coordinator::Ordered{0, order}); });
-}
+// --- the agent in this process
+// --------------------------------------------------------------------
 
 void CoordinatorHost::hear_local_agent(const link::Message& message) {
   if (!coordinator_.running()) return;
@@ -245,7 +233,8 @@ void CoordinatorHost::has_room(LinkId link) {
 
 bool CoordinatorHost::is_calm(std::optional<LinkId> link, RoundId round) const {
   if (!program_.alive() || program_.stopped() || !coordinator_.running()) return false;
-  if (!stores_.is_quiet()) return false;
+  if (!stores_.is_quiet() || held_.holds() || !is_in_force()) return false;
+  if (speaks_until_ && *speaks_until_ <= now()) return false;
   if (!link) return true;
   const auto seat = coordinator_.machine().seat_of(*link);
   return seat && seat->round == round.number;
@@ -254,32 +243,24 @@ bool CoordinatorHost::is_calm(std::optional<LinkId> link, RoundId round) const {
 // --- the machine ---------------------------------------------------------------------------------
 
 void CoordinatorHost::perform(const coordinator::Action& action) {
-  if (const auto* say = std::get_if<coordinator::Say>(&action)) {
-    perform(*say);
-  } else if (const auto* hang_up = std::get_if<coordinator::HangUp>(&action)) {
-    perform(*hang_up);
+  if (std::holds_alternative<coordinator::Say>(action) ||
+      std::holds_alternative<coordinator::HangUp>(action)) {
+    if (!held_.hold(action)) say(action);
   } else if (const auto* open = std::get_if<coordinator::OpenStore>(&action)) {
-    stores_.open(open->job);
+    if (!stores_.has_replica(open->job)) stores_.open(open->job);
     open_store(open->job);
   } else if (const auto* reset = std::get_if<coordinator::ResetStore>(&action)) {
     stores_.reset(reset->job, reset->reason);
   } else if (const auto* close = std::get_if<coordinator::CloseStore>(&action)) {
-    stores_.close(close->job, close->reason);
-    records_.erase(close->job);
-    if (const auto job = job_number(close->job)) {
-      universe_.judge.coordinator_forgets(*job);
-    }
-  } else if (const auto* keep = std::get_if<coordinator::KeepRecord>(&action)) {
-    const auto record = coordinator_.machine().record_of(keep->job);
-    if (record.nodes.empty()) {
-      records_.erase(keep->job);
-      return;
-    }
-    records_[keep->job] = job_record_bytes(record, moment());
+    forget(*close);
+  } else if (const auto* kept = std::get_if<coordinator::KeepRecord>(&action)) {
+    keep(kept->job);
   } else if (const auto* restore = std::get_if<coordinator::RestoreStore>(&action)) {
     restore_store(restore->job);
   } else if (const auto* show = std::get_if<coordinator::ShowRecord>(&action)) {
     show_record(*show);
+  } else if (const auto* by = std::get_if<coordinator::Surpassed>(&action)) {
+    if (hooks_.surpassed) hooks_.surpassed(by->epoch);
   } else if (std::holds_alternative<coordinator::Lead>(action)) {
     universe_.trace.line(universe_.time.now(), "node {} leads", host_node());
     universe_.judge.another_leads(0);
@@ -289,13 +270,48 @@ void CoordinatorHost::perform(const coordinator::Action& action) {
   }
 }
 
+void CoordinatorHost::keep(const std::string& job) {
+  const auto record = coordinator_.machine().record_of(job);
+  if (record.nodes.empty()) {
+    records_.erase(job);
+    if (hooks_.forget_record) hooks_.forget_record(job);
+    return;
+  }
+  const std::string bytes = job_record_bytes(record, moment());
+  if (!is_of_set() || has_folder_) records_[job] = bytes;
+  if (!hooks_.keep_record) return;
+  if (const auto number = hooks_.keep_record(job, bytes); number != 0) {
+    held_.wait_for(Keeping::etcd, number);
+  }
+}
+
+void CoordinatorHost::forget(const coordinator::CloseStore& close) {
+  if (stores_.has_replica(close.job)) return;
+  stores_.close(close.job, close.reason);
+  if (close.goes_on) return;
+  records_.erase(close.job);
+  if (hooks_.forget_record) hooks_.forget_record(close.job);
+  const auto job = job_number(close.job);
+  if (!job || !is_in_force()) return;
+  // One of several has forgotten it when no other one would go on with it.
+  forgotten_.insert(*job);
+  if (!held_.holds()) forget_for_good();
+}
+
 void CoordinatorHost::restore_store(const std::string& job) {
+  if (stores_.has_replica(job)) return stores_.restore_replica(job);
   const std::string reason = stores_.restore(job, logs_before_.extract(job).mapped());
   universe_.judge.must(reason.empty(), fmt::format("the log of {} leads nowhere: {}", job, reason));
   if (!reason.empty()) tell(Coordinator::StoreLost{job, reason});
 }
 
-void CoordinatorHost::perform(const coordinator::HangUp& hang_up) {
+// What is for nodes.
+void CoordinatorHost::say(const coordinator::Action& action) {
+  if (const auto* hang_up = std::get_if<coordinator::HangUp>(&action)) return say(*hang_up);
+  say(std::get<coordinator::Say>(action));
+}
+
+void CoordinatorHost::say(const coordinator::HangUp& hang_up) {
   if (strangers_.contains(hang_up.link)) {
     universe_.time.later(0ns, [this, link = hang_up.link] { stranger_leaves(link, false); });
     return;
@@ -313,38 +329,24 @@ void CoordinatorHost::perform(const coordinator::HangUp& hang_up) {
 }
 
 void CoordinatorHost::open_store(const std::string& job) {
-  const int port = 30000 + stores_opened_++;
+  const bool begins = recovered_.erase(job) == 0;
+  int port = 30000 + stores_opened_++;
+  if (is_of_set()) port = job_ports_[job] = universe_.port_of(job_number(job).value_or(0), begins);
   universe_.time.later(0ns, [this, job, port, which = incarnation_] {
     if (which != incarnation_) return;
     program_.receive([this, job, port] { tell(Coordinator::StoreReady{job, port}); });
   });
 }
 
-void CoordinatorHost::perform(const coordinator::Say& say) {
+void CoordinatorHost::say(const coordinator::Say& say) {
   const int node = node_of(say.link);
   if (const auto* sealed = std::get_if<link::Sealed>(&say.message)) {
     universe_.judge.must(sealed->round != RoundNumber{}, "a round has the number 0");
   }
   if (node < 0) return;
-  universe_.judge.node_is_told(node, say.message);
-  if (const auto* finish = std::get_if<link::Finish>(&say.message)) {
-    universe_.judge.coordinator_finishes(universe_.scenario.job_of(node), *finish);
-  }
-  if (const auto* drain = std::get_if<link::Drain>(&say.message)) {
-    universe_.judge.must(!universe_.scenario.stores || !universe_.scenario.daemon ||
-                             !drain->reason.ends_with("the store of the round was lost"),
-                         "a round is broken for a store that was kept");
-    universe_.judge.coordinator_breaks(universe_.scenario.job_of(node), *drain);
-  }
-  if (std::holds_alternative<link::Dismissed>(say.message)) {
-    universe_.judge.coordinator_dismisses(node);
-  }
-  if (const auto* refused = std::get_if<link::Refused>(&say.message)) {
-    const bool has_another = std::any_of(nodes_.begin(), nodes_.end(), [&](const auto& each) {
-      return each.second == node && each.first != say.link;
-    });
-    universe_.judge.coordinator_refuses(node, refused->reason, has_another);
-  }
+  // That it leads no more may be said at any time.
+  if (!may_speak() && !std::holds_alternative<link::NotLeading>(say.message)) return;
+  judge_say(node, say);
   if (say.link == local_link_) {
     hooks_.to_local_agent(say.message);
     return;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 // The coordinator at work in a simulated world: what CoordinatorServer is to the real one. It lives
-// in the process of the node that hosts it, or in a cpprund on a machine of its own.
+// in the process of the node that hosts it, or in a cpprund on a machine of its own, which may be
+// one of several (coordinator_host_leading.cpp).
 
 #include <algorithm>
 #include <functional>
@@ -14,6 +15,8 @@
 #include "proto/driver.h"
 #include "proto/moment.h"
 #include "rendezvous/coordinator/coordinator.h"
+#include "rendezvous/coordinator/held_words.h"
+#include "rendezvous/coordinator/io/led_coordinator.h"
 #include "tests/sim/hosted_stores.h"
 #include "tests/sim/kept_logs.h"
 #include "tests/sim/machine_clock.h"
@@ -22,7 +25,7 @@
 
 namespace cpprun::sim {
 
-class CoordinatorHost {
+class CoordinatorHost : public LedCoordinator {
  public:
   struct Hooks {
     std::function<void(link::Message)> to_local_agent;
@@ -30,6 +33,11 @@ class CoordinatorHost {
     std::function<void(std::optional<TimePoint>)> leads_until = {};
     std::function<void()> leads = {};   // it stood by, and leads from now on
     std::function<bool()> is_led = {};  // by another, as somebody who sees all knows
+    // --- of one of several cpprunds ---
+    std::function<std::uint64_t(const std::string& job, const std::string& record)> keep_record =
+        {};
+    std::function<void(const std::string& job)> forget_record = {};
+    std::function<void(std::uint64_t epoch)> surpassed = {};
   };
   CoordinatorHost(Universe& universe, Program& program, const MachineClock& clock, int place,
                   Hooks hooks);
@@ -45,7 +53,41 @@ class CoordinatorHost {
   void stand(const link::Join& own) { tell(Coordinator::Standing{own}); }
   void end();
   void serve(Network& network) { network_ = &network; }
+  // One of several: it follows, until it is told otherwise. What the one before has left in its
+  // folder is there, or no folder is.
+  void begin_following(bool has_folder, bool is_left);
+  // That goes on, or is of no use; whether there was something.
+  bool recover_left();
+  void forget_left();
   Coordinator* coordinator() { return coordinator_.running() ? &coordinator_.machine() : nullptr; }
+
+  // --- whether it leads (LedCoordinator) ---
+  void lead(link::Members members) override;
+  void let_in() override;
+  void change_members(std::vector<std::string> places) override {
+    tell(Coordinator::MembersChanged{std::move(places)});
+  }
+  std::map<std::string, std::string> follow(const Coordinator::Follows& follows) override;
+  void speak_until(std::optional<TimePoint> until) override;
+  std::optional<TimePoint> speaks_until() const override { return speaks_until_; }
+  std::size_t link_count() const override;
+  std::optional<std::uint64_t> epoch() const override { return coordinator_.machine().epoch(); }
+  void wait_for(Keeping keeping, std::uint64_t number) override { held_.wait_for(keeping, number); }
+  void kept(Keeping keeping, std::uint64_t through) override;
+  StoreLogs& logs() override { return stores_.logs(); }
+  std::map<std::string, std::string> records() const override;
+  void recover_with_replica(JobRecord record) override;
+  Result<void> begin_replica(const std::string& job, RoundNumber round) override {
+    return stores_.begin_replica(job, round);
+  }
+  Result<void> add_to_replica(const std::string& job, std::string_view bytes) override {
+    return stores_.add_to_replica(job, bytes);
+  }
+  void replica_is_whole(const std::string& job) override { stores_.replica_is_whole(job); }
+  void end_replica(const std::string& job) override { stores_.end_replica(job); }
+  void end_replicas(const std::map<std::string, std::string>& but_of) override {
+    stores_.end_replicas(but_of);
+  }
 
   // --- from the network ---
   void accepted(const ConnectionRef& connection);
@@ -77,13 +119,28 @@ class CoordinatorHost {
   // By job, as they are on the disk.
   using Records = std::map<std::string, std::string>;
   void begin(const Records& before, bool stands_by = false);
+  CoordinatorOptions options() const;
   void show_record(const coordinator::ShowRecord& show);
   void recover(const Records& records);
   Moment moment() const;
   void tell(Coordinator::Event event) { coordinator_.post(std::move(event)); }
   void perform(const coordinator::Action& action);
-  void perform(const coordinator::HangUp& hang_up);
-  void perform(const coordinator::Say& say);
+  void say(const coordinator::Action& action);
+  void say(const coordinator::HangUp& hang_up);
+  void say(const coordinator::Say& say);
+  void judge_say(int node, const coordinator::Say& say);
+  void send_streams(LinkId link, std::string_view frame);
+  void keep(const std::string& job);
+  void forget(const coordinator::CloseStore& close);
+  void forget_for_good();
+  LinkId links_before(const JobRecord& record);
+  bool is_of_set() const { return universe_.scenario.set.has_value(); }
+  bool may_speak();
+  // Nobody leads in a later epoch.
+  bool is_in_force() const;
+  void judge_word(const link::Message& message);
+  void judge_seal(int job, const link::Sealed& sealed);
+  RoundId own_round(int number, const std::string& job);
   void open_store(const std::string& job);
   void restore_store(const std::string& job);
   void judge_strangers();
@@ -128,6 +185,15 @@ class CoordinatorHost {
   std::map<std::size_t, NodesSeen> nodes_seen_;
   bool told_done_ = false;
   std::optional<TimePoint> leads_until_;  // as it was told last
+  // --- of one of several ---
+  HeldWords held_;
+  std::optional<TimePoint> speaks_until_;
+  bool has_kept_quiet_ = false;
+  std::set<int> forgotten_;  // jobs, and others may not know it
+  bool has_folder_ = false;
+  Records left_;                          // in the folder, as long as nobody has gone on with it
+  std::map<std::string, int> job_ports_;  // of jobs that it has
+  std::set<std::string> recovered_;       // whose store is not open yet
 };
 
 // "job0" of job 0.

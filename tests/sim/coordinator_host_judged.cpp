@@ -11,8 +11,47 @@
 
 namespace cpprun::sim {
 
+// What a node is told, as it is said.
+void CoordinatorHost::judge_say(int node, const coordinator::Say& say) {
+  const int job = universe_.scenario.job_of(node);
+  judge_word(say.message);
+  universe_.judge.node_is_told(node, say.message);
+  if (const auto* sealed = std::get_if<link::Sealed>(&say.message)) judge_seal(job, *sealed);
+  if (const auto* finish = std::get_if<link::Finish>(&say.message)) {
+    universe_.judge.coordinator_finishes(job, *finish);
+  }
+  if (const auto* drain = std::get_if<link::Drain>(&say.message)) {
+    universe_.judge.must(!universe_.scenario.stores || !universe_.scenario.daemon || is_of_set() ||
+                             !drain->reason.ends_with("the store of the round was lost"),
+                         "a round is broken for a store that was kept");
+    universe_.judge.coordinator_breaks(job, *drain);
+  }
+  if (std::holds_alternative<link::Dismissed>(say.message)) {
+    universe_.judge.coordinator_dismisses(node);
+  }
+  if (const auto* refused = std::get_if<link::Refused>(&say.message)) {
+    const bool has_another = std::any_of(nodes_.begin(), nodes_.end(), [&](const auto& each) {
+      return each.second == node && each.first != say.link;
+    });
+    universe_.judge.coordinator_refuses(node, refused->reason, has_another);
+  }
+}
+
+// Nobody speaks after another one of a later epoch has.
+void CoordinatorHost::judge_word(const link::Message& message) {
+  const auto own = is_of_set() ? epoch() : std::nullopt;
+  if (!own || std::holds_alternative<link::NotLeading>(message)) return;
+  universe_.judge.must(
+      *own >= universe_.spoken_epoch,
+      fmt::format("one that leads in epoch {} speaks, and one of epoch {} has spoken before", *own,
+                  universe_.spoken_epoch));
+  universe_.spoken_epoch = std::max(universe_.spoken_epoch, *own);
+}
+
 // A store is for the machines of the round and for no other, whatever anybody claimed.
 void CoordinatorHost::judge_admission(const Coordinator::Actions& actions) {
+  // Of several, whose seats they are is known when it is said.
+  if (is_of_set()) return;
   for (const coordinator::Action& action : actions) {
     const auto* reset = std::get_if<coordinator::ResetStore>(&action);
     if (reset == nullptr) continue;
@@ -36,6 +75,7 @@ void CoordinatorHost::judge_orders(const Coordinator::Actions& actions) {
     if (const auto* change = std::get_if<coordinator::NodeChange>(&action)) {
       universe_.judge.coordinator_notes(*change);
     }
+    if (!is_in_force()) continue;
     const auto* answered = std::get_if<coordinator::Answered>(&action);
     if (answered != nullptr && answered->outcome.is_done()) {
       universe_.judge.order_is_done(answered->order, answered->outcome, [this](int job) {
@@ -80,8 +120,32 @@ void CoordinatorHost::judge_seals(const Coordinator::Actions& actions) {
     const int job = which.first;
     universe_.trace.line(universe_.time.now(), "coordinator seals round {} of job {} for {} nodes",
                          seats.front().second.round.value, job, seats.size());
+    if (is_of_set()) {
+      universe_.decided_seats[{job, which.second.value, epoch().value_or(0)}] = seats;
+      continue;
+    }
     universe_.judge.coordinator_seals(job, seats);
   }
+}
+
+// One of several says what it has decided when it cannot be lost any more, be it that another one
+// says it: a round is sealed when the first of its nodes hears of it.
+void CoordinatorHost::judge_seal(int job, const link::Sealed& sealed) {
+  if (!is_of_set() || universe_.judge.sealed_round(job) == round_of(sealed)) return;
+  // It is of another job of that name.
+  if (universe_.judge.sealed_round(job).store_port != sealed.store_port) {
+    if (forgotten_.erase(job) != 0) universe_.judge.coordinator_forgets(job);
+  }
+  // Of those that have decided a round of that number, the last before this one.
+  const auto after =
+      universe_.decided_seats.upper_bound({job, sealed.round.value, epoch().value_or(0)});
+  if (after == universe_.decided_seats.begin()) return;
+  const auto& [which, seats] = *std::prev(after);
+  if (std::get<0>(which) != job || std::get<1>(which) != sealed.round.value) {
+    universe_.judge.must(false, fmt::format("nobody has sealed round {}", sealed.round.value));
+    return;
+  }
+  universe_.judge.coordinator_seals(job, seats);
 }
 
 // Every node-second is in the ledger, and none twice: counted here by whoever is in the job's

@@ -56,6 +56,11 @@ constexpr std::array names = {
     Name{FaultKind::restart_rules, "rules", "policies"},
     Name{FaultKind::local_stores, "local-stores", "stores"},
     Name{FaultKind::standby, "standby", "standby"},
+    Name{FaultKind::daemon_set, "daemon-set", "set"},
+    Name{FaultKind::daemon_cut, "daemon-cut", "set"},
+    Name{FaultKind::daemon_skew, "daemon-skew", "set"},
+    Name{FaultKind::hand_over, "hand-over", "set"},
+    Name{FaultKind::etcd_trouble, "etcd", "set"},
     Name{FaultKind::secure_wire, "tls", "wire"},
     Name{FaultKind::bytes_damaged, "damage", "wire"},
 };
@@ -90,7 +95,8 @@ Result<FaultKinds> parse_kinds(std::string_view text) {
       const bool is_later = each.group == "moments" || each.group == "strangers" ||
                             each.group == "orders" || each.group == "policies";
       const bool is_named_only = each.group == "records" || each.group == "stores" ||
-                                 each.group == "standby" || each.group == "wire";
+                                 each.group == "standby" || each.group == "set" ||
+                                 each.group == "wire";
       const bool is_meant =
           !is_named_only && (word == "everything" || (word == "all" && !is_later));
       if (word != each.name && word != each.group && !is_meant) continue;
@@ -106,7 +112,8 @@ Result<FaultKinds> parse_kinds(std::string_view text) {
 
 std::string kinds_text() {
   std::string text =
-      "everything (without records, stores, standby and wire), all (without moments, strangers, "
+      "everything (without records, stores, standby, set and wire), all (without moments, "
+      "strangers, "
       "orders and "
       "policies "
       "as well), "

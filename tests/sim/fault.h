@@ -53,6 +53,11 @@ enum class FaultKind {
   restart_rules,  // no fault: every job has purses, breakers and limits of its own
   local_stores,   // no fault: stores are local to each node, and workers use them
   standby,        // no fault: a node goes on with the job where the coordinator's is lost
+  daemon_set,     // no fault: there are several cpprunds, of which one leads, and an etcd
+  daemon_cut,     // one of them does not reach nodes, or the others, or etcd, for a while
+  daemon_skew,    // its clocks run fast or slow
+  hand_over,      // an operator asks for it, or the one that leads ends in an orderly way
+  etcd_trouble,   // a member is stopped, cut off or crashes; or an election, no room, a slow one
   secure_wire,    // no fault: every link passes through the real codec and TLS, in pieces
   bytes_damaged,  // somebody changes, removes or exchanges bytes of a link that does
 };

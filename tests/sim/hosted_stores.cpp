@@ -9,6 +9,8 @@
 #include <cstring>
 #include <utility>
 
+#include "tests/sim/hosted_stores_inside.h"
+
 namespace cpprun::sim {
 
 using namespace std::chrono_literals;
@@ -32,34 +34,6 @@ PeerAddress peer_at(const std::string& address) {
 }
 
 }  // namespace
-
-// Who owns a job's store.
-class HostedStores::Host : public StoreHost {
- public:
-  Host(HostedStores& stores, std::string job) : stores_(stores), job_(std::move(job)) {}
-  Result<void> admit(const PeerAddress&) override { return failure("nobody comes by a socket"); }
-  Result<void> admit_stream(const PeerAddress&) override {
-    stores_.hooks_.asked(job_);
-    return {};
-  }
-  Store& store() override {
-    Coordinator* const coordinator = stores_.hooks_.coordinator();
-    return coordinator != nullptr && coordinator->knows(job_) ? coordinator->store(job_)
-                                                              : left_behind_;
-  }
-  void adopt_link(FileDescriptor, PeerAddress, std::string) override {}
-  void note(Note note) override {
-    stores_.universe_.trace.line(stores_.universe_.time.now(), "store of {}: {}", job_, note.text);
-    stores_.universe_.judge.must(
-        !note.text.starts_with("closed: unknown") && !note.text.starts_with("closed: malformed"),
-        fmt::format("the store of {} did not understand a worker: {}", job_, note.text));
-  }
-
- private:
-  HostedStores& stores_;
-  std::string job_;
-  Store left_behind_;
-};
 
 // A worker of the coordinator's own machine.
 class HostedStores::Local : public StoreStream, public std::enable_shared_from_this<Local> {
@@ -96,20 +70,6 @@ class HostedStores::Local : public StoreStream, public std::enable_shared_from_t
   HostedStores& stores_;
   std::shared_ptr<Loopback> worker_;
   ConnectionId id_{};
-};
-
-struct HostedStores::Served {
-  explicit Served(HostedStores& stores)
-      : routes(connections, stores.callbacks_of_routes(), stores.universe_.scenario.stores->window),
-        logs(connections, routes, stores.callbacks_of_logs()) {}
-
-  std::map<std::string, Job> jobs;
-  ConnectionSet connections;
-  std::vector<std::shared_ptr<Loopback>> locals;  // as far as they are open
-  std::deque<std::function<void()>> soon;
-  std::optional<TimePoint> armed;  // true time
-  StreamRoutes routes;
-  StoreLogs logs;
 };
 
 void HostedStores::Local::tell(StreamNews news) {
@@ -290,7 +250,10 @@ void HostedStores::look() {
 void HostedStores::turn() {
   for (auto all = std::exchange(served_->soon, {}); const auto& what : all) what();
   int turns = 0;
-  while (served_->connections.serve(hooks_.now()) && ++turns < turns_max) continue;
+  // What is to be done soon is done between two of its turns: an image of a store, which holds it.
+  while (served_->connections.serve(hooks_.now()) && served_->soon.empty() && ++turns < turns_max) {
+    continue;
+  }
   universe_.judge.must(turns < turns_max, "a store is never done");
   is_turning_ = false;
   if (served_->soon.empty()) examine();
@@ -332,6 +295,7 @@ void HostedStores::examine() {
 // What is in the stores now: it is the last that anybody sees when a round ends in a moment.
 void HostedStores::show_stores() {
   Coordinator* const coordinator = hooks_.coordinator();
+  if (!hooks_.is_in_force()) return;
   for (const auto& [name, job] : served_->jobs) {
     if (!job.round || coordinator == nullptr || !coordinator->knows(name)) continue;
     // The next one was decided, and is about to be told.

@@ -29,6 +29,8 @@ class HostedStores {
     std::function<void(const std::string& job)> asked;  // a worker has spoken to its store
     // The number of a job, and its round that is sealed; nothing: of somebody whom nobody judges.
     std::function<std::optional<std::pair<int, RoundId>>(const std::string& job)> round_of;
+    // What it does is what happens: nobody leads in its place.
+    std::function<bool()> is_in_force;
     std::function<TimePoint()> now;
     std::function<TimePoint(TimePoint)> truth;  // of a time by that clock
   };
@@ -46,6 +48,22 @@ class HostedStores {
   // What another coordinator has written down of it. A reason: that leads nowhere.
   std::string restore(const std::string& job, const std::string& log);
 
+  // --- as one of several has them while another one leads (hosted_replicas.cpp) ---
+  Result<void> begin_replica(const std::string& job, RoundNumber round);
+  Result<void> add_to_replica(const std::string& job, std::string_view bytes);
+  void replica_is_whole(const std::string& job);
+  void end_replica(const std::string& job);
+  void end_replicas(const std::map<std::string, std::string>& but_of);
+  bool has_replica(const std::string& job) const;
+  bool has_whole_replica(const std::string& job, RoundNumber round) const;
+  // It goes on with that, where the coordinator has the job.
+  void restore_replica(const std::string& job);
+  // The coordinator is about to lose the job: what its store has stays.
+  void keep_as_replica(const std::string& job);
+  void leave_logs();
+  // While it is there.
+  StoreLogs& logs();
+
   // --- links ---
   std::string hear(LinkId link, const std::string& address, std::string_view frame);
   void go_on(LinkId link);
@@ -60,6 +78,7 @@ class HostedStores {
  private:
   class Host;
   class Local;
+  struct Replica;
   struct Job {
     std::unique_ptr<Host> host;
     ListenerId listener{};

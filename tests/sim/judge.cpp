@@ -138,6 +138,7 @@ void Judge::coordinator_breaks(int job, const link::Drain& drain) {
   if (record.round.number != drain.round || std::exchange(record.is_broken, true)) return;
   const bool for_newcomers =
       drain.reason.ends_with(" node is here") || drain.reason.ends_with(" nodes are here");
+  must(!must_turn_ || for_newcomers, "a cpprund was lost, and a round breaks: " + drain.reason);
   must(!for_newcomers || !record.somebody_is_done,
        fmt::format("round {} was broken for newcomers, and a node had finished its work in it",
                    drain.round.value));
@@ -383,6 +384,7 @@ void Judge::counted(int node, int to, const link::Message& message, std::size_t 
                      std::holds_alternative<link::Stands>(message) ||
                      std::holds_alternative<link::Standby>(message) ||
                      std::holds_alternative<link::NotLeading>(message) ||
+                     std::holds_alternative<link::Members>(message) ||
                      std::holds_alternative<link::Finish>(message);
   if (apart) return;
   NodeRecord& record = nodes_[index(node)];

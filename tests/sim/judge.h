@@ -81,6 +81,9 @@ class Judge {
   // The coordinator's process is about to end, and nothing else goes wrong: its standby and all
   // others know what to do, and are enough for another round. Who has done its part has no vote.
   void expect_takeover() { must_go_on_ = jobs_.front().ended_well == 0; }
+  // One of several cpprunds is about to be lost, and nothing else goes wrong: the one that leads
+  // then has everything, and no round is broken.
+  void expect_turn() { must_turn_ = true; }
   // A daemon forgets a job; who comes for it later begins a new one.
   void coordinator_forgets(int job);
   void coordinator_seals(int job, const Seats& seats);
@@ -222,6 +225,7 @@ class Judge {
   std::optional<TimePoint> story_ends_;
   int takeovers_ = 0;
   bool must_go_on_ = false;
+  bool must_turn_ = false;
   std::string story_;
   std::optional<std::string> verdict_;
 };

@@ -4,6 +4,7 @@
 
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -32,7 +33,7 @@ class KeptLogs : public LogKeeper {
     whole_[job] = log;
     begun_.erase(job);
   }
-  bool go_on_log(const std::string& job) override { return whole_.contains(job); }
+  bool go_on_log(const std::string& job) override { return found_.erase(job) != 0; }
   void end_log(const std::string& job) override {
     whole_.erase(job);
     begun_.erase(job);
@@ -43,6 +44,7 @@ class KeptLogs : public LogKeeper {
     begun_.erase(job);
     const auto found = whole_.find(job);
     if (found == whole_.end() || found->second.round != round) return std::nullopt;
+    found_.insert(job);
     return found->second.bytes;
   }
 
@@ -54,6 +56,7 @@ class KeptLogs : public LogKeeper {
 
   std::map<std::string, Log> whole_;
   std::map<std::string, Log> begun_;  // an image that is being made
+  std::set<std::string> found_;       // by somebody who goes on with it
 };
 
 }  // namespace cpprun::sim

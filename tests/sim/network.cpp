@@ -41,11 +41,18 @@ Network::Network(Timeline& time, const Scenario& scenario, NetworkEnds ends)
     : time_(time),
       scenario_(scenario),
       ends_(std::move(ends)),
-      paths_(static_cast<std::size_t>(scenario.nodes())) {}
+      paths_(static_cast<std::size_t>(scenario.nodes())),
+      daemon_paths_(scenario.set ? static_cast<std::size_t>(scenario.set->daemons) : 0) {}
 
-Duration Network::delay(const Path& path, Random& random) const {
+Duration Network::delay(const Connection& connection, Random& random) const {
+  const Path& path = paths_[static_cast<std::size_t>(connection.node)];
+  TimePoint slow_until = path.slow_until;
+  if (scenario_.set) {
+    const auto daemon = static_cast<std::size_t>(daemon_at(connection.place));
+    slow_until = std::max(slow_until, daemon_paths_[daemon].slow_until);
+  }
   Duration delay = 20us + random.up_to(scenario_.delay_max);
-  if (path.slow_until > time_.now()) delay += random.up_to(2s);
+  if (slow_until > time_.now()) delay += random.up_to(2s);
   for (Duration stall = retransmission;
        path.lossy_until > time_.now() && random.chance(loss_chance) && stall < 10s; stall *= 2) {
     delay += stall;
@@ -53,7 +60,7 @@ Duration Network::delay(const Path& path, Random& random) const {
   return delay;
 }
 
-ConnectionRef Network::dial(int node, int place) {
+ConnectionRef Network::dial(int node, int place, Duration patience) {
   auto connection = std::make_shared<Connection>();
   connection->node = node;
   connection->place = place;
@@ -64,7 +71,7 @@ ConnectionRef Network::dial(int node, int place) {
         Random{scenario_.seed, 11, node, number, way};
   }
   send(connection, Side::coordinator, {.kind = Packet::Kind::syn});
-  time_.later(bounds::dial_attempt_max, [this, connection] {
+  time_.later(patience, [this, connection] {
     if (connection->up || !connection->agent_open) return;
     ends_.agent(connection->node)
         .receive(
@@ -89,7 +96,7 @@ void Network::send(const ConnectionRef& connection, Side to, Packet packet) {
 
 void Network::enqueue(const ConnectionRef& connection, Side to, Packet packet) {
   Connection::Way& way = connection->ways[index_of(to)];
-  packet.due = time_.now() + delay(path(connection->node), way.random);
+  packet.due = time_.now() + delay(*connection, way.random);
   if (!way.packets.empty()) packet.due = std::max(packet.due, way.packets.back().due);
   if (fills(packet)) way.stream_bytes += packet.bytes.size();
   way.packets.push_back(std::move(packet));
@@ -129,12 +136,17 @@ void Network::pump(const ConnectionRef& connection, Side to) {
 // them.
 TimePoint Network::cut_until(const Connection& connection, Side to) const {
   const auto& own = paths_[static_cast<std::size_t>(connection.node)].cut_until;
+  if (scenario_.set) {
+    const auto daemon = static_cast<std::size_t>(daemon_at(connection.place));
+    return std::max(own[index_of(to)], daemon_paths_[daemon].cut_until[index_of(to)]);
+  }
   if (!scenario_.standby) return own[index_of(to)];
   const auto host = static_cast<std::size_t>(std::max(connection.place, 0));
   return std::max(own[index_of(to)], paths_[host].cut_until[index_of(other(to))]);
 }
 
 bool Network::is_host_up(int place) const {
+  if (scenario_.set) return daemon_paths_[static_cast<std::size_t>(daemon_at(place))].host_up;
   if (place == master_place) return coordinator_host_up;
   return paths_[static_cast<std::size_t>(place)].host_up;
 }
@@ -266,6 +278,14 @@ std::optional<int> Network::connected_node(int place) const {
     if (connection->place == place) return connection->node;
   }
   return std::nullopt;
+}
+
+std::vector<LinkId> Network::links_at(int place) const {
+  std::vector<LinkId> links;
+  for (const auto& [link, connection] : accepted_) {
+    if (connection->place == place) links.push_back(link);
+  }
+  return links;
 }
 
 // By value: whoever is told lets go of the connection.

@@ -31,6 +31,14 @@ std::string address_of(int node);
 // stands by there.
 inline constexpr int master_place = -1;
 
+// Of several cpprunds each has one, the first the master's.
+inline constexpr int daemon_place(int daemon) {
+  return master_place - daemon;
+}
+inline constexpr int daemon_at(int place) {
+  return master_place - place;
+}
+
 // Between one node and the coordinator.
 struct Path {
   std::array<TimePoint, 2> cut_until{};  // by the side that is sent to
@@ -89,9 +97,13 @@ class Network {
   Network(Timeline& time, const Scenario& scenario, NetworkEnds ends);
 
   Path& path(int node) { return paths_[static_cast<std::size_t>(node)]; }
+  // Between all nodes and one of several cpprunds.
+  Path& daemon_path(int daemon) { return daemon_paths_[static_cast<std::size_t>(daemon)]; }
   bool coordinator_host_up = true;
 
-  ConnectionRef dial(int node, int place);
+  bool is_host_up(int place) const;
+  // Given up after so long.
+  ConnectionRef dial(int node, int place, Duration patience);
   void send(const ConnectionRef& connection, Side to, Packet packet);
   // Whether it takes frames of streams: the others are few, and wait for nobody.
   bool has_room(const ConnectionRef& connection, Side to) const;
@@ -103,6 +115,7 @@ class Network {
   ConnectionRef find(LinkId link) const;
   // Some node whose link the coordinator there has accepted and not closed.
   std::optional<int> connected_node(int place) const;
+  std::vector<LinkId> links_at(int place) const;
 
   // Something between the two ended it, and tells both sides, one, or none.
   void sever(ConnectionRef connection, bool tell_agent, bool tell_coordinator);
@@ -119,7 +132,6 @@ class Network {
   void enqueue(const ConnectionRef& connection, Side to, Packet packet);
   void end(const ConnectionRef& connection, Side at, const std::string& reason, bool broken);
   bool is_served(const Connection& connection) const;
-  bool is_host_up(int place) const;
   TimePoint cut_until(const Connection& connection, Side to) const;
 
   // --- where both sides hold a secret (network_secure.cpp) ---
@@ -129,12 +141,13 @@ class Network {
   void begin_link(const ConnectionRef& connection, Side at);
   void arrive_at_coordinator(const ConnectionRef& connection, const Packet& packet);
   void arrive_at_agent(const ConnectionRef& connection, const Packet& packet);
-  Duration delay(const Path& path, Random& random) const;
+  Duration delay(const Connection& connection, Random& random) const;
 
   Timeline& time_;
   const Scenario& scenario_;
   NetworkEnds ends_;
   std::vector<Path> paths_;
+  std::vector<Path> daemon_paths_;                           // of several cpprunds
   std::map<LinkId, ConnectionRef> accepted_;                 // whose coordinator's end is open
   mutable std::map<int, std::uint64_t> coordinators_ended_;  // by place
 };

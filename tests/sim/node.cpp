@@ -8,6 +8,7 @@
 
 #include "proto/bounds.h"
 #include "proto/link/codec.h"
+#include "tests/sim/member.h"
 
 namespace cpprun::sim {
 
@@ -15,15 +16,28 @@ using namespace std::chrono_literals;
 
 namespace {
 
-constexpr const char* master_host = "10.9.0.1";
 constexpr int standby_port = 29401;
 constexpr int agent_pids_from = 100;
 constexpr int agent_numbers_from = 7'000'000;  // by which a coordinator knows them; strangers guess
 
 int place_of(const std::string& host, int nodes) {
+  for (int daemon = 0; daemon < daemons_max; ++daemon) {
+    if (host_of_daemon(daemon) == host) return daemon_place(daemon);
+  }
   int node = 0;
   while (node < nodes && address_of(node) != host) ++node;
   return node < nodes ? node : master_place;
+}
+
+// All of them, or one, who says where the others are.
+void name_places(const Scenario& scenario, int node, Config& config) {
+  Random random{scenario.seed, 77, node};
+  const int first = random.between(0, scenario.set->daemons - 1);
+  config.endpoint = {host_of_daemon(first), 29400};
+  if (random.chance(0.2)) return;
+  for (int each = 0; each < scenario.set->daemons; ++each) {
+    config.places.push_back({host_of_daemon((first + each) % scenario.set->daemons), 29400});
+  }
 }
 
 Config config_of(const Scenario& scenario, int node) {
@@ -31,7 +45,8 @@ Config config_of(const Scenario& scenario, int node) {
   const JobShape& shape = scenario.jobs[static_cast<std::size_t>(job)];
   Config config;
   config.rendezvous = scenario.daemon ? RendezvousMode::endpoint : RendezvousMode::fixed_master;
-  config.endpoint = {master_host, 29400};
+  config.endpoint = {host_of_daemon(0), 29400};
+  if (scenario.set) name_places(scenario, node, config);
   config.standby = scenario.standby;
   config.job = job_id(job);
   config.nodes_min = shape.nodes_min;
@@ -163,7 +178,11 @@ void Node::perform(const agent::Action& action) {
       post(agent::LinkUp{address_of(number_)});
     } else {
       hang_up();
-      connection_ = network_->dial(number_, place_of(dial->at.host, universe_.scenario.nodes()));
+      // A name is no matter here: what takes time is to connect and to greet.
+      const Duration patience =
+          universe_.scenario.set ? 2 * dial->step : Duration{bounds::dial_attempt_max};
+      connection_ =
+          network_->dial(number_, place_of(dial->at.host, universe_.scenario.nodes()), patience);
     }
   } else if (const auto* record = std::get_if<agent::StandBy>(&action)) {
     standby_ = &hooks_.stand_by();

@@ -49,18 +49,26 @@ bool is_gentle(FaultKind kind) {
       FaultKind::link_breaks,  FaultKind::half_open,     FaultKind::partition,
       FaultKind::one_way_out,  FaultKind::one_way_in,    FaultKind::clock_skew,
       FaultKind::clock_jump,   FaultKind::agent_stopped, FaultKind::coordinator_stopped,
-      FaultKind::order_save};
+      FaultKind::order_save,   FaultKind::daemon_cut,    FaultKind::daemon_skew,
+      FaultKind::hand_over};
   return std::find(gentle.begin(), gentle.end(), kind) != gentle.end();
 }
 
 bool is_no_fault(FaultKind kind) {
   return kind == FaultKind::restart_rules || kind == FaultKind::local_stores ||
-         kind == FaultKind::secure_wire || kind == FaultKind::standby;
+         kind == FaultKind::secure_wire || kind == FaultKind::standby ||
+         kind == FaultKind::daemon_set;
+}
+
+bool is_sets(FaultKind kind) {
+  return kind == FaultKind::daemon_cut || kind == FaultKind::daemon_skew ||
+         kind == FaultKind::hand_over || kind == FaultKind::etcd_trouble;
 }
 
 bool is_coordinators(FaultKind kind) {
   return kind == FaultKind::coordinator_killed || kind == FaultKind::coordinator_stopped ||
-         kind == FaultKind::coordinator_host_dies || kind == FaultKind::coordinator_restarted;
+         kind == FaultKind::coordinator_host_dies || kind == FaultKind::coordinator_restarted ||
+         is_sets(kind);
 }
 
 bool is_strangers(FaultKind kind) {
@@ -78,6 +86,7 @@ int draw_value(Random& random, const Fault& fault, bool gentle) {
     case FaultKind::agent_signalled:
       return (random.chance(0.5) ? SIGTERM : SIGINT) + (random.chance(0.3) ? 100 : 0);
     case FaultKind::clock_skew:
+    case FaultKind::daemon_skew:
       return random.between(-400, 400);
     default:
       return random.between(0, 99);
@@ -115,13 +124,15 @@ Fault draw_fault(Random& random, const Scenario& scenario, const std::vector<Fau
 }
 
 void draw_faults(Random& random, Scenario& scenario, const FaultKinds& wanted) {
-  const bool spare_the_coordinator = random.chance(scenario.standby ? 0.2 : 0.7);
+  const bool spare_the_coordinator = random.chance(scenario.standby || scenario.set ? 0.2 : 0.7);
   std::vector<FaultKind> kinds;
   for (const FaultKind kind : wanted) {
     if (is_no_fault(kind)) continue;
     if (scenario.gentle && !is_gentle(kind) && !is_strangers(kind)) continue;
     // The coordinator of one job has no place for the job of a liar.
     if (kind == FaultKind::liar && !scenario.daemon) continue;
+    if (is_strangers(kind) && scenario.set) continue;
+    if (is_sets(kind) && !scenario.set) continue;
     if (kind == FaultKind::coordinator_restarted && !scenario.daemon) continue;
     if (spare_the_coordinator && is_coordinators(kind) && !scenario.gentle) continue;
     kinds.push_back(kind);
@@ -183,6 +194,25 @@ void draw_standby(std::uint64_t seed, int agents_max, Scenario& scenario) {
   job.nodes_min = random.between(1, job.nodes_max - 1);
 }
 
+// A cpprund that is several.
+void draw_set(std::uint64_t seed, Scenario& scenario) {
+  Random random{~seed, 67};
+  scenario.daemon = true;
+  scenario.standby = false;
+  SetPlan plan{.daemons = random.between(2, daemons_max),
+               .etcd_members = random.chance(0.2) ? 1 : 3};
+  if (random.chance(0.5)) plan.folders = static_cast<unsigned>(random.between(0, 7));
+  scenario.set = plan;
+}
+
+// Between cpprunds: over a long way a small one would be slower than any link is.
+void draw_room(std::uint64_t seed, Scenario& scenario) {
+  Random random{~seed, 68};
+  constexpr std::array<std::size_t, 3> rooms = {1, 500, 64 * 1024};
+  const std::size_t drawn = rooms[random.next() % rooms.size()];
+  if (scenario.delay_max <= 2ms) scenario.set->link_room = drawn;
+}
+
 }  // namespace
 
 int Scenario::nodes() const {
@@ -227,6 +257,7 @@ Scenario draw(std::uint64_t seed, int agents_max, const FaultKinds& kinds) {
   const int jobs = scenario.daemon && agents_max <= crowd_from ? random.between(1, 3) : 1;
   for (int job = 0; job < jobs; ++job) scenario.jobs.push_back(draw_job(random, agents_max));
   if (kinds.contains(FaultKind::standby)) draw_standby(seed, agents_max, scenario);
+  if (kinds.contains(FaultKind::daemon_set)) draw_set(seed, scenario);
   if (random.chance(0.2)) {
     scenario.lease_interval = 500ms;
     scenario.lease_attempts = random.between(2, 10);
@@ -238,11 +269,12 @@ Scenario draw(std::uint64_t seed, int agents_max, const FaultKinds& kinds) {
   scenario.delay_max = delays[random.next() % delays.size()];
   constexpr std::array victims = {0.0, 0.5, 1.0};
   scenario.victims = victims[random.next() % victims.size()];
+  if (scenario.set) draw_room(seed, scenario);
   scenario.gentle = scenario.delay_max <= 20ms && random.chance(0.3);
   draw_faults(random, scenario, kinds);
   if (kinds.contains(FaultKind::restart_rules)) draw_rules(seed, scenario);
   scenario.secure_wire = kinds.contains(FaultKind::secure_wire);
-  if (kinds.contains(FaultKind::local_stores)) scenario.stores = draw_stores(seed);
+  if (kinds.contains(FaultKind::local_stores) || scenario.set) scenario.stores = draw_stores(seed);
   scenario.has_strangers = std::any_of(scenario.faults.begin(), scenario.faults.end(),
                                        [](auto& each) { return is_strangers(each.kind); });
   return scenario;
@@ -264,6 +296,11 @@ std::string to_text(const Scenario& scenario) {
                     seconds(job.work_max));
   }
   if (scenario.standby) text += "\n  another node stands by";
+  if (scenario.set) {
+    text += fmt::format("\n  {} cpprunds, folders {:b}, room for {} between them; {} of etcd",
+                        scenario.set->daemons, scenario.set->folders, scenario.set->link_room,
+                        scenario.set->etcd_members);
+  }
   if (scenario.secure_wire) text += "\n  links are TLS";
   if (scenario.stores) {
     text += fmt::format(

@@ -37,6 +37,15 @@ struct StorePlan {
   int requests_max = 10;  // of a worker, some of which are several at once
 };
 
+// Several cpprunds, of which one leads, and their etcd.
+inline constexpr int daemons_max = 3;
+struct SetPlan {
+  int daemons = 2;
+  int etcd_members = 3;
+  unsigned folders = 0;               // which of them keep one, a bit for each
+  std::size_t link_room = 64 * 1024;  // bytes that a link between them takes before it is full
+};
+
 struct Scenario {
   std::uint64_t seed = 1;
   bool daemon = false;  // a cpprund on a machine of its own; else node 0 hosts the coordinator
@@ -53,6 +62,7 @@ struct Scenario {
   std::vector<Fault> faults;
   std::optional<StorePlan> stores = {};  // none: workers do not speak to theirs
   bool standby = false;                  // another node goes on where the coordinator's is lost
+  std::optional<SetPlan> set = {};       // the cpprund is several
   bool secure_wire = false;              // links are TLS; else frames pass as they are
 
   Duration lease() const { return lease_interval * lease_attempts; }

@@ -47,6 +47,7 @@ World::World(Scenario scenario, bool traced) : universe_(std::move(scenario), tr
           .is_led = [this] { return is_led(); }});
   network_.emplace(universe_.time, universe_.scenario, ends());
   coordinator_->serve(*network_);
+  if (universe_.scenario.set) members_.emplace(universe_, *network_);
   strangers_.emplace(universe_, *coordinator_);
   for (auto& each : nodes_) each->use(*network_);
   if (!daemon) node(0).host(&*coordinator_);
@@ -58,10 +59,7 @@ World::~World() = default;
 NetworkEnds World::ends() {
   return {
       .agent = [this](int number) -> Program& { return node(number).program(); },
-      .coordinator = [this](int place) -> Program& {
-        if (place != master_place) return node(place).program();
-        return universe_.scenario.daemon ? daemon_ : node(0).program();
-      },
+      .coordinator = [this](int place) -> Program& { return coordinators_program(place); },
       .serves = [this](int place) { return coordinator_at(place) != nullptr; },
       .up = [this](const ConnectionRef& c) { node(c->node).up(c); },
       .to_agent = [this](const ConnectionRef& c,
@@ -125,7 +123,9 @@ void World::build_nodes() {
 void World::plan() {
   const Scenario& scenario = universe_.scenario;
   coordinator_clock_.offset = Random{scenario.seed, 32}.up_to(1000h);
-  if (scenario.daemon) {
+  if (members_) {
+    members_->begin();
+  } else if (scenario.daemon) {
     daemon_.begin();
     coordinator_->begin();
   }
@@ -173,13 +173,14 @@ std::optional<std::string> World::run() {
   }
   const TimePoint rest = time.now() + aftermath + (scenario().has_strangers ? strangers_leave : 0s);
   while (!time.empty() && time.next() <= rest && !universe_.judge.verdict()) time.step();
+  if (members_) members_->judge_the_end();
   if (!universe_.judge.verdict()) universe_.judge.all_is_over();
   if (const auto objection = universe_.stores.objection()) {
     universe_.judge.must(false, *objection);
   }
   const bool slept = std::any_of(scenario().faults.begin(), scenario().faults.end(),
                                  [](auto& f) { return f.kind == FaultKind::coordinator_stopped; });
-  if (Coordinator* coordinator = coordinator_->coordinator();
+  if (Coordinator* coordinator = leading()->coordinator();
       coordinator != nullptr && scenario().daemon && !slept) {
     universe_.judge.must(coordinator->job_count() == 0,
                          "the daemon did not forget a job that is over");
@@ -246,7 +247,7 @@ void World::commit_order(const Fault& fault, int node) {
     const bool by_name = fault.value % 2 == 0;
     order.whom = by_name ? fmt::format("host{}", node) : address_of(node);
     if (fault.value % 4 != 0) order.length = fault.lasts;
-    coordinator_->take(std::move(order));
+    leading()->take(std::move(order));
   }
 }
 
@@ -354,6 +355,7 @@ void World::commit_to_coordinator(const Fault& fault) {
     strangers_->come(fault);
     return;
   }
+  if (members_) return members_->commit(fault);
   if (fault.kind == FaultKind::coordinator_stopped) {
     if (!universe_.scenario.daemon) {
       stop(node(0), fault);

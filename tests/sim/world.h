@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "tests/sim/coordinator_host.h"
+#include "tests/sim/members.h"
 #include "tests/sim/network.h"
 #include "tests/sim/node.h"
 #include "tests/sim/strangers.h"
@@ -57,6 +58,8 @@ class World {
   void worker_died(const WorkerEnd& end);
   void host_is_done(int place);
   CoordinatorHost* coordinator_at(int place);
+  Program& coordinators_program(int place);
+  CoordinatorHost* leading();
   CoordinatorHost& stand_by(int node);
   void ask(int node, int place, const link::WhoHosts& question);
   bool is_led() const;
@@ -75,6 +78,7 @@ class World {
   std::map<int, std::unique_ptr<CoordinatorHost>> standbys_;  // by node
   std::vector<std::unique_ptr<CoordinatorHost>> gone_standbys_;
   std::optional<Network> network_;
+  std::optional<Members> members_;  // where the cpprund is several
   std::optional<Strangers> strangers_;
   std::set<int> resets_;    // nodes whose link is reset when they have drained
   bool came_anew_ = false;  // the master has, while another led

@@ -31,7 +31,18 @@ void World::host_is_done(int place) {
   node(std::max(place, 0)).leave();
 }
 
+Program& World::coordinators_program(int place) {
+  if (members_) return members_->at(place).program();
+  if (place != master_place) return node(place).program();
+  return universe_.scenario.daemon ? daemon_ : node(0).program();
+}
+
+CoordinatorHost* World::leading() {
+  return members_ ? &members_->leading() : &*coordinator_;
+}
+
 CoordinatorHost* World::coordinator_at(int place) {
+  if (members_) return &members_->at(place).host();
   if (place == master_place) return &*coordinator_;
   const auto found = standbys_.find(place);
   return found == standbys_.end() ? nullptr : found->second.get();
@@ -92,7 +103,7 @@ bool World::will_go_on() {
   const auto needed = static_cast<std::size_t>(scenario.jobs.front().nodes_min);
   const TimePoint now = node(0).clock().local(universe_.time.now());
   return round.phase() == Round::Phase::sealed && *job->since() + 1s < now &&
-         round.count(Member::State::running) == round.seated() && round.away() == 0 &&
+         round.count(cpprun::Member::State::running) == round.seated() && round.away() == 0 &&
          round.seated() > needed;
 }
 

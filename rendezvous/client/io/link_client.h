@@ -17,18 +17,9 @@
 
 namespace cpprun {
 
-class LinkClient {
+class LinkClient : public DialledLink {
  public:
-  struct Callbacks {
-    // Both sides have greeted. `local_address` is where the link leaves this machine.
-    std::function<void(std::string local_address)> up;
-    std::function<void(link::Message)> message;
-    // See LinkChannel.
-    std::function<std::string(std::string_view frame)> streams = {};
-    std::function<void()> room = {};
-    // The attempt failed, or the link ended; a clause.
-    std::function<void(std::string reason)> down;
-  };
+  using Callbacks = DialCallbacks;
 
   // The attempt that failed last, for whoever can say more about it.
   struct Failed {
@@ -39,18 +30,18 @@ class LinkClient {
   // With `secure`, both sides prove that they hold the same secret before anything is said.
   LinkClient(asio::io_context& context, std::string host, int port, Callbacks callbacks,
              std::shared_ptr<SecureContext> secure = nullptr);
-  ~LinkClient();
+  ~LinkClient() override;
   LinkClient(const LinkClient&) = delete;
   LinkClient& operator=(const LinkClient&) = delete;
 
   // One attempt; ends whatever link or attempt there was, silently. Answers with `up` or `down`.
   // Each of its steps (the name, each address, the greeting) may take `step_max`.
   void dial(std::chrono::nanoseconds step_max = bounds::dial_attempt_max);
-  void send(const link::Message& message);
-  void send_bytes(std::string_view bytes);
+  void dial_once() override { dial(); }
+  void send(const link::Message& message) override;
+  void send_bytes(std::string_view bytes) override;
   bool has_room() const { return channel_ != nullptr && channel_->has_room(); }
-  // Ends the link once everything said has left. `down` is not called for it.
-  void hang_up();
+  void hang_up() override;
   // Of a link that is up: the host's other addresses, besides the one in use.
   const std::vector<std::string>& other_addresses() const { return other_addresses_; }
   // Of the attempt that `down` reported; empty if a link ended that was up.

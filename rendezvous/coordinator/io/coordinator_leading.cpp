@@ -4,6 +4,7 @@
 
 #include <asio/post.hpp>
 #include <utility>
+#include <vector>
 
 #include "rendezvous/coordinator/io/coordinator_ports.h"
 #include "rendezvous/coordinator/io/coordinator_server.h"
@@ -146,8 +147,12 @@ void CoordinatorServer::end_replica(const std::string& job) {
   close_store(job, "its store is kept elsewhere");
 }
 
-void CoordinatorServer::end_replicas() {
-  while (!replicas_.empty()) end_replica(std::string(replicas_.begin()->first));
+void CoordinatorServer::end_replicas(const std::map<std::string, std::string>& but_of) {
+  std::vector<std::string> jobs;
+  for (const auto& [job, replica] : replicas_) {
+    if (!but_of.contains(job)) jobs.push_back(job);
+  }
+  for (const std::string& job : jobs) end_replica(job);
 }
 
 // --- it leads ------------------------------------------------------------------------------------

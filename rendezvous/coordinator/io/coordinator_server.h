@@ -21,6 +21,7 @@
 #include "proto/driver.h"
 #include "rendezvous/coordinator/coordinator.h"
 #include "rendezvous/coordinator/held_words.h"
+#include "rendezvous/coordinator/io/led_coordinator.h"
 #include "rendezvous/coordinator/io/secure_door.h"
 #include "rendezvous/coordinator/io/store_logs.h"
 #include "rendezvous/coordinator/io/stream_routes.h"
@@ -50,7 +51,7 @@ struct StatusOptions {
 // has: PyTorch's clients cannot prove that they hold it.
 enum class PlainStore { served, refused, behind_secret };
 
-class CoordinatorServer {
+class CoordinatorServer : public LedCoordinator {
  public:
   struct Callbacks {
     // For the agent in this process.
@@ -99,7 +100,7 @@ class CoordinatorServer {
   // `limits` bound what store clients may use; by default the machine's size bounds their memory.
   CoordinatorServer(asio::io_context& context, Callbacks callbacks,
                     const ConnectionLimits& limits = {.memory = memory_of_this_machine()});
-  ~CoordinatorServer();
+  ~CoordinatorServer() override;
   CoordinatorServer(const CoordinatorServer&) = delete;
   CoordinatorServer& operator=(const CoordinatorServer&) = delete;
 
@@ -112,11 +113,9 @@ class CoordinatorServer {
   // After open(): goes on with a job of which another coordinator has kept that; with its store,
   // where the log of that is there (StoreLog), whole.
   void recover(JobRecord record, std::optional<std::string> store_log = {});
-  // What nodes and workers are told from now on waits until that was kept; and what was kept.
-  void wait_for(Keeping keeping, std::uint64_t number) { held_.wait_for(keeping, number); }
-  void kept(Keeping keeping, std::uint64_t through);
-  // Of the stores of jobs whose workers come through links.
-  StoreLogs& logs() { return logs_; }
+  void wait_for(Keeping keeping, std::uint64_t number) override { held_.wait_for(keeping, number); }
+  void kept(Keeping keeping, std::uint64_t through) override;
+  StoreLogs& logs() override { return logs_; }
 
   // After open() with `stands_by`: what the coordinator would leave, and whether the agent in this
   // process votes for this one (Coordinator::Standing).
@@ -124,34 +123,23 @@ class CoordinatorServer {
   void stand(const link::Join& own) { tell(Coordinator::Standing{own}); }
 
   // --- one of several daemons (coordinator_leading.cpp) ---
-  // It leads from now on, with jobs that are recovered next.
-  void lead(link::Members members) { tell(Coordinator::Leads{std::move(members)}); }
-  // With all of them there: whoever has waited for it is heard.
-  void let_in() { tell(Coordinator::LetsIn{}); }
-  void change_members(std::vector<std::string> places) {
+  void lead(link::Members members) override { tell(Coordinator::Leads{std::move(members)}); }
+  void let_in() override { tell(Coordinator::LetsIn{}); }
+  void change_members(std::vector<std::string> places) override {
     tell(Coordinator::MembersChanged{std::move(places)});
   }
-  // It does not, or no more. What there is of its jobs is left as it is, and comes back: the
-  // records here, the stores of rounds that run as replicas.
-  std::map<std::string, std::string> follow(const Coordinator::Follows& follows);
-  // From then on nobody is told anything; nothing: without an end. Where that has come and goes on
-  // after all, whoever has missed something asks anew.
-  void speak_until(std::optional<TimePoint> until);
-  std::optional<TimePoint> speaks_until() const { return speaks_until_; }
-  std::size_t link_count() const { return channels_.size(); }
-  std::optional<std::uint64_t> epoch() const { return coordinator_.machine().epoch(); }
-  // Of all its jobs, by their names, as they are kept.
-  std::map<std::string, std::string> records() const;
-  // The same of a job that is recovered: with the replica of its store, where that is whole and of
-  // that round.
-  void recover_with_replica(JobRecord record);
-  // What the one that leads writes down of a job's store. An error: it leads nowhere, and what
-  // there was of it is gone.
-  Result<void> begin_replica(const std::string& job, RoundNumber round);
-  Result<void> add_to_replica(const std::string& job, std::string_view bytes);
-  void replica_is_whole(const std::string& job);
-  void end_replica(const std::string& job);
-  void end_replicas();
+  std::map<std::string, std::string> follow(const Coordinator::Follows& follows) override;
+  void speak_until(std::optional<TimePoint> until) override;
+  std::optional<TimePoint> speaks_until() const override { return speaks_until_; }
+  std::size_t link_count() const override { return channels_.size(); }
+  std::optional<std::uint64_t> epoch() const override { return coordinator_.machine().epoch(); }
+  std::map<std::string, std::string> records() const override;
+  void recover_with_replica(JobRecord record) override;
+  Result<void> begin_replica(const std::string& job, RoundNumber round) override;
+  Result<void> add_to_replica(const std::string& job, std::string_view bytes) override;
+  void replica_is_whole(const std::string& job) override;
+  void end_replica(const std::string& job) override;
+  void end_replicas(const std::map<std::string, std::string>& but_of) override;
 
   // Before open(): whoever wants a link, or the jobs, has to prove that it holds one of that
   // context's secrets. Whoever speaks the link without is refused.

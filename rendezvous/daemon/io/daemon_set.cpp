@@ -4,8 +4,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <asio/post.hpp>
-#include <asio/steady_timer.hpp>
 #include <chrono>
 #include <utility>
 
@@ -13,26 +11,11 @@
 #include "proto/standby_bounds.h"
 #include "rendezvous/daemon/member_name.h"
 #include "rendezvous/daemon/place.h"
-#include "rendezvous/io/boot_clock.h"
-#include "rendezvous/io/random_bytes.h"
 #include "rendezvous/job/job_record_json.h"
 
 namespace cpprun {
 
 namespace {
-
-Moment moment() {
-  return {
-      .now = boot_now(),
-      .wall = std::chrono::time_point_cast<WallTime::duration>(std::chrono::system_clock::now())};
-}
-
-// Where nobody judges epochs they only have to grow from one leader to the next.
-std::uint64_t epoch_by_clock() {
-  const auto now = std::chrono::system_clock::now().time_since_epoch();
-  return static_cast<std::uint64_t>(
-      std::chrono::duration_cast<std::chrono::milliseconds>(now).count());
-}
 
 bool has(const std::vector<std::string>& names, const std::string& name) {
   return std::ranges::find(names, name) != names.end();
@@ -40,15 +23,15 @@ bool has(const std::vector<std::string>& names, const std::string& name) {
 
 }  // namespace
 
-DaemonSet::DaemonSet(asio::io_context& context, CoordinatorServer& server, DaemonSetOptions options,
+DaemonSet::DaemonSet(SetPorts ports, LedCoordinator& server, DaemonSetOptions options,
                      Callbacks callbacks)
-    : context_(context),
+    : ports_(std::move(ports)),
       server_(server),
       options_(std::move(options)),
       memory_(options_.memory),
       callbacks_(std::move(callbacks)),
       standbys_(
-          context,
+          ports_.loop,
           {.standbys_max = options_.standbys_max,
            .say = callbacks_.say,
            .logs = &server.logs(),
@@ -62,28 +45,28 @@ DaemonSet::DaemonSet(asio::io_context& context, CoordinatorServer& server, Daemo
            .make_known = [this](const auto& names) { make_known(names); },
            .changed = [this](const auto& places) { tell_places(places); }}),
       follower_(
-          context,
+          ports_.loop,
           {.say = callbacks_.say,
-           .security = callbacks_.security,
+           .link_to = ports_.link_to,
            .begin_replica = [this](const auto& job,
                                    auto round) { return server_.begin_replica(job, round); },
            .add_to_replica = [this](const auto& job,
                                     auto bytes) { return server_.add_to_replica(job, bytes); },
            .replica_is_whole = [this](const auto& job) { server_.replica_is_whole(job); },
            .end_replica = [this](const auto& job) { server_.end_replica(job); },
-           .end_replicas = [this] { server_.end_replicas(); },
+           .end_replicas = [this] { server_.end_replicas({}); },
            .heard = [this](const link::Leads& leads) { heard_leader(leads); },
            .caught_up = [this] { caught_up(); },
            .take_over = [this](std::uint64_t epoch) { take_over(epoch); },
            .lost =
                [this](const std::string& reason, Duration silence) {
-                 watch_.lost(boot_now() - silence, "its link is lost: " + reason);
+                 watch_.lost(ports_.loop.now() - silence, "its link is lost: " + reason);
                  callbacks_.say(LogLevel::warning,
                                 fmt::format("the link to \"{}\", which leads, is lost: {}",
                                             called(leader_), reason));
                }}),
-      timer_(context),
-      asked_timer_(context) {}
+      alarm_(ports_.loop.make_alarm()),
+      asked_alarm_(ports_.loop.make_alarm()) {}
 
 DaemonSet::~DaemonSet() = default;
 
@@ -97,7 +80,9 @@ Result<void> DaemonSet::start() {
   leads_ = true;
   leader_ = options_.name;
   leader_place_ = options_.place;
-  epoch_ = epoch_by_clock();
+  // Where nobody judges epochs they only have to grow from one leader to the next.
+  epoch_ = static_cast<std::uint64_t>(ports_.wall_now().time_since_epoch() /
+                                      std::chrono::milliseconds(1));
   note_leader(false);
   standbys_.begin(own_leads());
   return {};
@@ -106,22 +91,24 @@ Result<void> DaemonSet::start() {
 Result<void> DaemonSet::start_contest() {
   auto keys = ContestKeys::make(options_.cluster);
   if (!keys) return failure("--cluster: " + keys.error().reason);
-  auto tls = open_tls(*options_.etcd);
-  if (!tls) return failure("--etcd: " + tls.error().reason);
   ContestOptions options{.name = options_.name,
                          .card = options_.place,
                          .keys = *std::move(keys),
                          .endpoints = options_.etcd->endpoints,
                          .memory = memory_,
-                         .seed = random_word(),
                          .leaves_nothing = options_.leaves_nothing};
   if (const auto why = impossible(options)) return failure("--etcd: " + *why);
-  contest_ =
-      std::make_unique<ContestHost>(context_, std::move(options), *options_.etcd, *std::move(tls),
-                                    [this](const contest::Action& action) { hear(action); });
+  auto contest = ports_.contest(std::move(options), *options_.etcd,
+                                [this](const contest::Action& action) { hear(action); });
+  if (!contest) return failure("--etcd: " + contest.error().reason);
+  contest_ = *std::move(contest);
   contest_->start();
   contest_->tell(contest::Enter{});
   return {};
+}
+
+Moment DaemonSet::moment() const {
+  return {.now = ports_.loop.now(), .wall = ports_.wall_now()};
 }
 
 link::Follow DaemonSet::own_follow() const {
@@ -187,7 +174,7 @@ bool DaemonSet::recover_all() {
   const bool is_synced = !contest_ || found_.synced.empty() || has(found_.synced, options_.name);
   if (is_synced && follower_.is_whole()) return recover(follower_.records(), "its standby's copy");
   if (is_synced && has_led_) return recover(own_records_, "what it had when it led last");
-  server_.end_replicas();
+  server_.end_replicas({});
   if (is_synced && callbacks_.recover_own()) return true;
   callbacks_.forget_own();
   std::map<std::string, std::string> records;
@@ -196,6 +183,8 @@ bool DaemonSet::recover_all() {
 }
 
 bool DaemonSet::recover(const std::map<std::string, std::string>& records, const char* source) {
+  // The one before may have begun a store, and not the record of its round.
+  server_.end_replicas(records);
   std::size_t count = 0;
   for (const auto& [job, bytes] : records) {
     auto record = read_job_record(bytes, moment());
@@ -221,13 +210,17 @@ bool DaemonSet::recover(const std::map<std::string, std::string>& records, const
 
 void DaemonSet::stop_leading(const std::string& reason, bool is_planned) {
   if (!std::exchange(leads_, false)) return;
-  watch_.lost(boot_now(), reason);
+  watch_.lost(ports_.loop.now(), reason);
+  // It may be in the middle of what it has decided: nobody hears the rest.
+  server_.speak_until(ports_.loop.now());
+  ports_.loop.soon([this, alive = std::weak_ptr(alive_)] {
+    if (!alive.expired() && !leads_) server_.speak_until({});
+  });
   own_records_ = server_.follow({.reason = reason,
                                  .address = host_of_place(heir_place_),
                                  .port = port_of_place(heir_place_),
                                  .is_planned = is_planned});
   has_led_ = true;
-  server_.speak_until({});
   server_.kept(Keeping::etcd, last_number_);
   standbys_.end(reason);
   published_.clear();
@@ -242,7 +235,7 @@ void DaemonSet::surpassed(std::uint64_t epoch) {
   epoch_max_ = std::max(epoch_max_, epoch);
   if (contest_ == nullptr || !leads_) return;
   // Its right may run for a moment yet; but somebody has been told something that it does not know.
-  server_.speak_until(boot_now());
+  server_.speak_until(ports_.loop.now());
 }
 
 void DaemonSet::tell_places(const std::vector<std::string>& standbys) {
@@ -259,7 +252,7 @@ Duration DaemonSet::patience() const {
   return contest_ ? Duration{bounds::turn_patience} : Duration{};
 }
 
-void DaemonSet::adopt(const std::shared_ptr<LinkChannel>& channel, const link::Follow& follow,
+void DaemonSet::adopt(const std::shared_ptr<LinkEnd>& channel, const link::Follow& follow,
                       const PeerAddress& peer, const std::string& owner) {
   std::string reason;
   if (!callbacks_.sees_all(owner)) {
@@ -331,7 +324,7 @@ void DaemonSet::note_leader(bool is_won) {
   if (change) callbacks_.leader_changed(*change);
   if (!asked_) return;
   const auto waited =
-      std::chrono::duration_cast<std::chrono::milliseconds>(boot_now() - asked_->muted);
+      std::chrono::duration_cast<std::chrono::milliseconds>(ports_.loop.now() - asked_->muted);
   const bool is_heir = called(leader_) == called(asked_->heir);
   answer_asked(is_heir ? Result<std::string>(fmt::format(
                              "\"{}\" at {} leads, in epoch {}; nobody was answered for at most "

@@ -11,8 +11,6 @@
 // Who leads decides only as long as it has the right to: until then by its own clock, whatever it
 // has slept through.
 
-#include <asio/io_context.hpp>
-#include <asio/steady_timer.hpp>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -21,17 +19,20 @@
 #include <string>
 #include <vector>
 
+#include "proto/moment.h"
 #include "proto/result.h"
 #include "proto/standby_bounds.h"
-#include "rendezvous/coordinator/io/coordinator_server.h"
+#include "rendezvous/coordinator/io/led_coordinator.h"
 #include "rendezvous/daemon/io/follower.h"
 #include "rendezvous/daemon/io/standbys.h"
 #include "rendezvous/daemon/leader_watch.h"
 #include "rendezvous/daemon/owners.h"
-#include "rendezvous/etcd/contest_events.h"
+#include "rendezvous/etcd/contest.h"
 #include "rendezvous/etcd/contest_view.h"
-#include "rendezvous/etcd/io/contest_host.h"
-#include "rendezvous/io/machine_timer.h"
+#include "rendezvous/etcd/contestant.h"
+#include "rendezvous/etcd/io/etcd_access.h"
+#include "rendezvous/io/event_loop.h"
+#include "rendezvous/peer_address.h"
 #include "rendezvous/status/daemon_snapshot.h"
 
 namespace cpprun {
@@ -50,11 +51,24 @@ struct DaemonSetOptions {
   bool leaves_nothing = false;  // in etcd, with the last of them
 };
 
+// How it is told the time, and reaches the others and etcd: by sockets (set_ports.h), or by what a
+// simulated world has in their place.
+struct SetPorts {
+  EventLoop loop;
+  std::function<WallTime()> wall_now;
+  std::function<Result<std::unique_ptr<DialledLink>>(const std::string& host, int port,
+                                                     DialCallbacks)>
+      link_to;
+  // Fills in the seed.
+  std::function<Result<std::unique_ptr<Contestant>>(ContestOptions, const EtcdAccess&,
+                                                    Contestant::Told)>
+      contest;
+};
+
 class DaemonSet {
  public:
   struct Callbacks {
     std::function<void(LogLevel level, const std::string& sentence)> say;
-    std::function<Result<std::shared_ptr<SecureContext>>()> security;
     // Whether who holds a secret of that owner may have everybody's jobs.
     std::function<bool(const std::string& owner)> sees_all;
     // What another life of this one has left of jobs goes on; false: it has left nothing.
@@ -66,8 +80,7 @@ class DaemonSet {
     // Another one leads than before, as far as this one knows; for people and events.
     std::function<void(const LeaderChange& change)> leader_changed;
   };
-  DaemonSet(asio::io_context& context, CoordinatorServer& server, DaemonSetOptions options,
-            Callbacks callbacks);
+  DaemonSet(SetPorts ports, LedCoordinator& server, DaemonSetOptions options, Callbacks callbacks);
   ~DaemonSet();
   DaemonSet(const DaemonSet&) = delete;
   DaemonSet& operator=(const DaemonSet&) = delete;
@@ -76,7 +89,7 @@ class DaemonSet {
   Result<void> start();
 
   // --- of the one that leads, for the server's callbacks ---
-  void adopt(const std::shared_ptr<LinkChannel>& channel, const link::Follow& follow,
+  void adopt(const std::shared_ptr<LinkEnd>& channel, const link::Follow& follow,
              const PeerAddress& peer, const std::string& owner);
   void surpassed(std::uint64_t epoch);
   // Gives the number to wait for under Keeping::etcd; 0: nothing.
@@ -99,6 +112,7 @@ class DaemonSet {
   link::Follow own_follow() const;
   link::Leads own_leads() const;
   Duration patience() const;
+  Moment moment() const;
   void hear(const contest::Action& action);
   void on(const contest::LeaderIs& leader);
   void keep_self(bool has_all);
@@ -120,20 +134,21 @@ class DaemonSet {
   void stay_behind(const std::string& heir, const std::string& place);
   void give_up_hand_over();
   void take_over(std::uint64_t epoch);
+  void end_leading();
   void withdraw();
   void drop_what_is_over();
   void left();
   void note_leader(bool is_won);
 
-  asio::io_context& context_;
-  CoordinatorServer& server_;
+  const SetPorts ports_;
+  LedCoordinator& server_;
   const DaemonSetOptions options_;
   ContestMemory memory_;
   const Callbacks callbacks_;
   Standbys standbys_;
   Follower follower_;
-  std::unique_ptr<ContestHost> contest_;  // null: nobody judges
-  asio::steady_timer timer_;              // of what is handed over, or of the way out
+  std::unique_ptr<Contestant> contest_;  // null: nobody judges
+  const std::unique_ptr<Alarm> alarm_;   // of what is handed over, or of the way out
   bool leads_ = false;
   std::uint64_t epoch_ = 0;      // in which it leads, or the one that leads
   std::uint64_t epoch_max_ = 0;  // of all that it has heard of
@@ -164,7 +179,7 @@ class DaemonSet {
     HandedOver then;
   };
   std::optional<Asked> asked_;
-  asio::steady_timer asked_timer_;
+  std::unique_ptr<Alarm> asked_alarm_;
   LeaderWatch watch_;
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
 };

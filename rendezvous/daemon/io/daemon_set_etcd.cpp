@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <asio/post.hpp>
 #include <chrono>
 #include <utility>
 
@@ -11,7 +10,6 @@
 #include "proto/standby_bounds.h"
 #include "rendezvous/daemon/io/daemon_set.h"
 #include "rendezvous/daemon/member_name.h"
-#include "rendezvous/io/boot_clock.h"
 
 namespace cpprun {
 
@@ -35,7 +33,7 @@ void DaemonSet::hear(const contest::Action& action) {
                  [this](const contest::NobodyLeads&) {
                    if (is_resigning_) return pass_on();
                    if (leads_ || expects_lead_) return;
-                   watch_.lost(boot_now(), "its lease in etcd has ended");
+                   watch_.lost(ports_.loop.now(), "its lease in etcd has ended");
                    leader_.clear();
                    leader_place_.clear();
                    (void)server_.follow({"nobody leads at the moment"});
@@ -46,7 +44,12 @@ void DaemonSet::hear(const contest::Action& action) {
                    lead(static_cast<std::uint64_t>(leads.epoch));
                  },
                  [this](const contest::Renewed& renewed) {
-                   server_.speak_until(renewed.until);
+                   // Whoever hands over says nothing meanwhile.
+                   if (heir_.empty()) {
+                     server_.speak_until(renewed.until);
+                   } else {
+                     muted_until_ = renewed.until;
+                   }
                    // By now everything that goes on is written.
                    if (leads_) keep_self(true);
                  },
@@ -103,7 +106,7 @@ void DaemonSet::heard_written(std::uint64_t through) {
 
 void DaemonSet::make_known(const std::vector<std::string>& names) {
   if (!contest_) {
-    asio::post(context_, [this, names, alive = std::weak_ptr(alive_)] {
+    ports_.loop.soon([this, names, alive = std::weak_ptr(alive_)] {
       if (!alive.expired()) standbys_.known(names);
     });
     return;

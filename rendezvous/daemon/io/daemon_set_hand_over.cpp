@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <asio/post.hpp>
 #include <chrono>
 #include <utility>
 
@@ -11,7 +10,6 @@
 #include "proto/standby_bounds.h"
 #include "rendezvous/daemon/io/daemon_set.h"
 #include "rendezvous/daemon/member_name.h"
-#include "rendezvous/io/boot_clock.h"
 #include "rendezvous/job/job_record_json.h"
 
 namespace cpprun {
@@ -22,9 +20,8 @@ void DaemonSet::hand_over(HandedOver then) {
              : begin_hand_over();
   if (!begun) return then(begun);
   asked_ = {heir_, *server_.speaks_until(), std::move(then)};
-  asked_timer_.expires_after(bounds::hand_over_answer);
-  asked_timer_.async_wait([this, alive = std::weak_ptr(alive_)](const asio::error_code& error) {
-    if (error || alive.expired() || !asked_) return;
+  asked_alarm_->ring_in(bounds::hand_over_answer, [this] {
+    if (!asked_) return;
     answer_asked(failure(fmt::format(
         "it was handed over to \"{}\", which was not heard to lead within {} s: its log and "
         "cpprunctl status say what it does",
@@ -34,7 +31,7 @@ void DaemonSet::hand_over(HandedOver then) {
 }
 
 void DaemonSet::answer_asked(const Result<std::string>& said) {
-  asked_timer_.cancel();
+  asked_alarm_->call_off();
   const auto asked = std::exchange(asked_, std::nullopt);
   if (asked) asked->then(said);
 }
@@ -69,12 +66,9 @@ Result<std::string> DaemonSet::begin_hand_over() {
   callbacks_.say(LogLevel::info, fmt::format("hands over to \"{}\"", called(heir_)));
   // From here on nobody hears anything, so that the other one has everything in a moment.
   muted_until_ = server_.speaks_until();
-  server_.speak_until(boot_now());
-  watch_.lost(boot_now(), fmt::format("it has handed over to \"{}\"", called(heir_)));
-  timer_.expires_after(bounds::hand_over_patience);
-  timer_.async_wait([this, alive = std::weak_ptr(alive_)](const asio::error_code& error) {
-    if (!error && !alive.expired()) give_up_hand_over();
-  });
+  server_.speak_until(ports_.loop.now());
+  watch_.lost(ports_.loop.now(), fmt::format("it has handed over to \"{}\"", called(heir_)));
+  alarm_->ring_in(bounds::hand_over_patience, [this] { give_up_hand_over(); });
   go_on_with_hand_over();
   return fmt::format("hands over to \"{}\" at {}", called(heir_), heir_place_);
 }
@@ -83,14 +77,14 @@ void DaemonSet::go_on_with_hand_over() {
   if (heir_.empty() || heir_is_told_ || !leads_ || !standbys_.is_ready(heir_)) return;
   heir_is_told_ = true;
   if (contest_) return contest_->tell(contest::HandOver{heir_});
-  asio::post(context_, [this, alive = std::weak_ptr(alive_)] {
+  ports_.loop.soon([this, alive = std::weak_ptr(alive_)] {
     if (!alive.expired() && leads_) pass_on();
   });
 }
 
 void DaemonSet::pass_on() {
   is_resigning_ = false;
-  timer_.cancel();
+  alarm_->call_off();
   const std::string heir = heir_;
   const std::string place = heir_place_;
   standbys_.hand_over(heir);
@@ -147,14 +141,14 @@ void DaemonSet::give_up_hand_over() {
 // From the one that has led until now.
 void DaemonSet::take_over(std::uint64_t epoch) {
   callbacks_.say(LogLevel::info, fmt::format("\"{}\" hands over", called(leader_)));
-  watch_.lost(boot_now(), fmt::format("it has handed over to \"{}\"", called(options_.name)));
+  watch_.lost(ports_.loop.now(),
+              fmt::format("it has handed over to \"{}\"", called(options_.name)));
   if (!contest_) return lead(epoch + 1);
   expects_lead_ = true;
   follower_.leave();
   (void)server_.follow({.reason = "this cpprund is about to lead", .is_about_to_lead = true});
-  timer_.expires_after(bounds::hand_over_patience);
-  timer_.async_wait([this, alive = std::weak_ptr(alive_)](const asio::error_code& error) {
-    if (error || alive.expired() || leads_ || !std::exchange(expects_lead_, false)) return;
+  alarm_->ring_in(bounds::hand_over_patience, [this] {
+    if (leads_ || !std::exchange(expects_lead_, false)) return;
     (void)server_.follow({"nobody leads at the moment"});
     if (left_) withdraw();
   });
@@ -163,8 +157,15 @@ void DaemonSet::take_over(std::uint64_t epoch) {
 
 void DaemonSet::leave(std::function<void()> done) {
   left_ = std::move(done);
-  // What it has just been handed goes to the next one.
-  if (expects_lead_) return;
+  // What it has just been handed goes to the next one; and what has come by now is heard first, for
+  // whoever has said it may have ended.
+  if (expects_lead_ || (leads_ && !heir_.empty())) return;
+  alarm_->ring_in(bounds::last_words, [this] {
+    if (left_ && !expects_lead_) end_leading();
+  });
+}
+
+void DaemonSet::end_leading() {
   const bool has_none = options_.leaves_nothing && server_.records().empty();
   const bool hands_over = leads_ && !has_none && (!heir_.empty() || begin_hand_over().has_value());
   if (!hands_over) withdraw();
@@ -172,9 +173,8 @@ void DaemonSet::leave(std::function<void()> done) {
 
 void DaemonSet::withdraw() {
   if (!contest_) return left();
-  timer_.expires_after(bounds::hand_over_patience);
-  timer_.async_wait([this, alive = std::weak_ptr(alive_)](const asio::error_code& error) {
-    if (!error && !alive.expired() && left_) left();
+  alarm_->ring_in(bounds::hand_over_patience, [this] {
+    if (left_) left();
   });
   if (options_.leaves_nothing) drop_what_is_over();
   contest_->tell(contest::Withdraw{});
@@ -192,15 +192,12 @@ void DaemonSet::drop_what_is_over() {
 void DaemonSet::left() {
   constexpr auto glance = std::chrono::milliseconds(5);
   constexpr int glances_max = 100;
-  timer_.cancel();
+  alarm_->call_off();
   if (leads_ || server_.link_count() == 0 || ++glances_ > glances_max) {
-    asio::post(context_, std::exchange(left_, nullptr));
+    ports_.loop.soon(std::exchange(left_, nullptr));
     return;
   }
-  timer_.expires_after(glance);
-  timer_.async_wait([this, alive = std::weak_ptr(alive_)](const asio::error_code& error) {
-    if (!error && !alive.expired()) left();
-  });
+  alarm_->ring_in(glance, [this] { left(); });
 }
 
 }  // namespace cpprun

@@ -3,7 +3,6 @@
 
 #include <fmt/format.h>
 
-#include <asio/post.hpp>
 #include <utility>
 
 #include "proto/standby_bounds.h"
@@ -22,8 +21,8 @@ constexpr std::size_t record_bytes_max = 64 * 1024 * 1024;
 
 }  // namespace
 
-Follower::Follower(asio::io_context& context, Callbacks callbacks)
-    : context_(context), callbacks_(std::move(callbacks)), timer_(context) {}
+Follower::Follower(EventLoop loop, Callbacks callbacks)
+    : loop_(std::move(loop)), callbacks_(std::move(callbacks)), alarm_(loop_.make_alarm()) {}
 
 Follower::~Follower() = default;
 
@@ -35,43 +34,42 @@ void Follower::follow(const std::string& host, int port, const link::Follow& own
   leave();
   host_ = host;
   port_ = port;
-  auto secure = callbacks_.security();
-  if (!secure) {
+  auto client =
+      callbacks_.link_to(host, port,
+                         {.up = [this](const std::string&) { came_up(); },
+                          .message = [this](const link::Message& message) { hear(message); },
+                          .streams = [this](std::string_view frame) { return hear_frame(frame); },
+                          .room = {},
+                          .down = [this](const std::string& reason) { went_down(reason); }});
+  if (!client) {
     callbacks_.say(LogLevel::error,
-                   "cannot follow the cpprund that leads: " + secure.error().reason);
+                   "cannot follow the cpprund that leads: " + client.error().reason);
     return;
   }
-  client_ = std::make_unique<LinkClient>(
-      context_, host, port,
-      LinkClient::Callbacks{.up = [this](const std::string&) { came_up(); },
-                            .message = [this](const link::Message& message) { hear(message); },
-                            .streams = [this](std::string_view frame) { return hear_frame(frame); },
-                            .room = {},
-                            .down = [this](const std::string& reason) { went_down(reason); }},
-      *std::move(secure));
+  client_ = *std::move(client);
   told_.clear();
   dial();
   tick();
 }
 
 void Follower::leave() {
-  timer_.cancel();
+  alarm_->call_off();
   is_up_ = is_heard_ = false;
   if (client_ == nullptr) return;
   client_->hang_up();
   // It may be what has brought us here.
-  asio::post(context_, [old = std::shared_ptr<LinkClient>(std::move(client_))] {});
+  loop_.soon([old = std::shared_ptr<DialledLink>(std::move(client_))] {});
 }
 
 void Follower::dial() {
-  dial_at_ = Clock::time_point::max();
-  client_->dial();
+  dial_at_ = TimePoint::max();
+  client_->dial_once();
 }
 
 void Follower::came_up() {
   is_up_ = true;
   is_heard_ = false;
-  heard_ = Clock::now();
+  heard_ = loop_.now();
   client_->send(own_);
 }
 
@@ -79,7 +77,7 @@ void Follower::went_down(const std::string& reason, Duration silence) {
   const bool was_heard = std::exchange(is_heard_, false);
   const bool is_refused = std::exchange(is_refused_, false);
   is_up_ = false;
-  dial_at_ = Clock::now() + (is_refused ? refused_pause : dial_pause);
+  dial_at_ = loop_.now() + (is_refused ? refused_pause : dial_pause);
   if (told_ != reason) {
     callbacks_.say(LogLevel::info, fmt::format("no word from the cpprund at {}:{}, which leads: {}",
                                                host_, port_, reason));
@@ -89,15 +87,14 @@ void Follower::went_down(const std::string& reason, Duration silence) {
 }
 
 void Follower::tick() {
-  timer_.expires_after(bounds::standby_beat);
-  timer_.async_wait([this, alive = std::weak_ptr(alive_)](const asio::error_code& error) {
-    if (error || alive.expired() || client_ == nullptr) return;
-    if (is_up_ && Clock::now() - heard_ > bounds::standby_silence) {
+  alarm_->ring_in(bounds::standby_beat, [this] {
+    if (client_ == nullptr) return;
+    if (is_up_ && loop_.now() - heard_ > bounds::standby_silence) {
       client_->hang_up();
       went_down("it has said nothing for a second", bounds::standby_silence);
     }
     if (is_up_) client_->send(link::Heartbeat{});
-    if (!is_up_ && Clock::now() >= dial_at_) dial();
+    if (!is_up_ && loop_.now() >= dial_at_) dial();
     tick();
   });
 }
@@ -105,7 +102,7 @@ void Follower::tick() {
 // --- what it hears -------------------------------------------------------------------------------
 
 void Follower::hear(const link::Message& message) {
-  heard_ = Clock::now();
+  heard_ = loop_.now();
   if (const auto* const leads = std::get_if<link::Leads>(&message)) return begin_anew(*leads);
   if (const auto* const refused = std::get_if<link::Refused>(&message)) {
     if (told_ != refused->reason) {
@@ -158,7 +155,7 @@ void Follower::release() {
 }
 
 std::string Follower::hear_frame(std::string_view frame) {
-  heard_ = Clock::now();
+  heard_ = loop_.now();
   if (!is_heard_) return "it has not said that it leads";
   const auto record = link::read_standby_frame(frame);
   if (!record) return record.error().reason;
@@ -166,7 +163,7 @@ std::string Follower::hear_frame(std::string_view frame) {
   if (const auto taken = take(*record); !taken) return taken.error().reason;
   has_ = record->number;
   if (!std::exchange(says_soon_, true)) {
-    asio::post(context_, [this, alive = std::weak_ptr(alive_)] {
+    loop_.soon([this, alive = std::weak_ptr(alive_)] {
       if (!alive.expired()) say_what_it_has();
     });
   }

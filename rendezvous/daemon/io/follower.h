@@ -4,9 +4,6 @@
 // in its place, keeps it as it comes, and says how far it has come. What it has stays when the link
 // breaks, until it follows somebody anew.
 
-#include <asio/io_context.hpp>
-#include <asio/steady_timer.hpp>
-#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -19,7 +16,8 @@
 #include "proto/link/message.h"
 #include "proto/link/standby_frame.h"
 #include "proto/result.h"
-#include "rendezvous/client/io/link_client.h"
+#include "rendezvous/io/event_loop.h"
+#include "rendezvous/io/link_end.h"
 #include "rendezvous/log_level.h"
 
 namespace cpprun {
@@ -28,8 +26,10 @@ class Follower {
  public:
   struct Callbacks {
     std::function<void(LogLevel level, const std::string& sentence)> say;
-    // How links to others are secured; null: they are not.
-    std::function<Result<std::shared_ptr<SecureContext>>()> security;
+    // A link to that place, which is not dialled yet.
+    std::function<Result<std::unique_ptr<DialledLink>>(const std::string& host, int port,
+                                                       DialCallbacks)>
+        link_to;
     // --- the stores of jobs (CoordinatorServer) ---
     std::function<Result<void>(const std::string& job, RoundNumber round)> begin_replica;
     std::function<Result<void>(const std::string& job, std::string_view bytes)> add_to_replica;
@@ -44,7 +44,7 @@ class Follower {
     // Nothing was heard of it for so long by then.
     std::function<void(const std::string& reason, Duration silence)> lost;
   };
-  Follower(asio::io_context& context, Callbacks callbacks);
+  Follower(EventLoop loop, Callbacks callbacks);
   ~Follower();
   Follower(const Follower&) = delete;
   Follower& operator=(const Follower&) = delete;
@@ -67,8 +67,6 @@ class Follower {
   void release();
 
  private:
-  using Clock = std::chrono::steady_clock;
-
   void dial();
   void came_up();
   void hear(const link::Message& message);
@@ -79,18 +77,18 @@ class Follower {
   void say_what_it_has();
   void tick();
 
-  asio::io_context& context_;
+  const EventLoop loop_;
   const Callbacks callbacks_;
-  asio::steady_timer timer_;
+  const std::unique_ptr<Alarm> alarm_;
   std::string host_;
   int port_ = 0;
   link::Follow own_;
-  std::unique_ptr<LinkClient> client_;
+  std::unique_ptr<DialledLink> client_;
   bool is_up_ = false;
   bool is_refused_ = false;  // on this link
   bool is_heard_ = false;    // it has said that it leads, on this link
-  Clock::time_point heard_{};
-  Clock::time_point dial_at_{};
+  TimePoint heard_{};
+  TimePoint dial_at_{};
   std::string told_;  // what was said last of why there is no link
   std::map<std::string, std::string> records_;
   std::map<std::string, std::string> parts_;  // of records that have not come in full

@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <asio/post.hpp>
 #include <chrono>
 #include <utility>
 
@@ -16,20 +15,19 @@ namespace cpprun {
 namespace {
 
 using Kind = link::StandbyRecord::Kind;
-using Clock = std::chrono::steady_clock;
 
 }  // namespace
 
 // One of them, and its link. What it is told waits here while the socket takes no more.
 class Standbys::Standby : public LogKeeper {
  public:
-  Standby(Standbys& all, std::shared_ptr<LinkChannel> channel, const link::Follow& follow)
-      : all_(all), channel_(std::move(channel)), follow_(follow), heard_(Clock::now()) {}
+  Standby(Standbys& all, std::shared_ptr<LinkEnd> channel, const link::Follow& follow)
+      : all_(all), channel_(std::move(channel)), follow_(follow), heard_(all.loop_.now()) {}
 
   void begin() {
     channel_->listen({.message =
                           [this](const link::Message& message) {
-                            heard_ = Clock::now();
+                            heard_ = all_.loop_.now();
                             if (const auto* const beat = std::get_if<link::Heartbeat>(&message)) {
                               channel_->send(*beat);
                             }
@@ -59,7 +57,7 @@ class Standbys::Standby : public LogKeeper {
   }
   bool has_everything() const { return is_caught_up() && has_ >= last_; }
   std::uint64_t bytes_behind() const { return bytes_told_ - bytes_had_; }
-  Clock::time_point heard() const { return heard_; }
+  TimePoint heard() const { return heard_; }
   void send(const link::Message& message) { channel_->send(message); }
 
   void keep(const std::string& job, const std::string& record) {
@@ -84,7 +82,7 @@ class Standbys::Standby : public LogKeeper {
   void log_is_whole(const std::string& job) override {
     tell({.kind = Kind::log_whole, .job = job});
     // The log itself has it among the whole ones when this is over.
-    asio::post(all_.context_, [this, alive = std::weak_ptr(alive_)] {
+    all_.loop_.soon([this, alive = std::weak_ptr(alive_)] {
       if (!alive.expired()) look_whether_all_is_told();
     });
   }
@@ -119,7 +117,7 @@ class Standbys::Standby : public LogKeeper {
   }
 
   std::string hear(std::string_view frame) {
-    heard_ = Clock::now();
+    heard_ = all_.loop_.now();
     const auto record = link::read_standby_frame(frame);
     if (!record) return record.error().reason;
     if (record->kind == Kind::renew) {
@@ -139,9 +137,9 @@ class Standbys::Standby : public LogKeeper {
   }
 
   Standbys& all_;
-  std::shared_ptr<LinkChannel> channel_;
+  std::shared_ptr<LinkEnd> channel_;
   const link::Follow follow_;
-  Clock::time_point heard_;
+  TimePoint heard_;
   std::deque<std::string> waiting_;
   struct Sent {
     std::uint64_t place = 0;
@@ -156,8 +154,8 @@ class Standbys::Standby : public LogKeeper {
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
 };
 
-Standbys::Standbys(asio::io_context& context, Callbacks callbacks)
-    : context_(context), callbacks_(std::move(callbacks)), timer_(context) {}
+Standbys::Standbys(EventLoop loop, Callbacks callbacks)
+    : loop_(std::move(loop)), callbacks_(std::move(callbacks)), alarm_(loop_.make_alarm()) {}
 
 Standbys::~Standbys() {
   end("this cpprund ends");
@@ -167,18 +165,20 @@ void Standbys::begin(const link::Leads& own) {
   own_ = own;
   is_begun_ = true;
   asked_names_ = known_names_ = {own_.name};
+  may_lead_ = {own_.name};
   beat();
 }
 
 void Standbys::end(const std::string& reason) {
   is_begun_ = false;
-  timer_.cancel();
+  alarm_->call_off();
   for (const auto& [name, standby] : std::exchange(standbys_, {})) standby->leave(reason);
   asked_names_.clear();
   known_names_.clear();
+  may_lead_.clear();
 }
 
-void Standbys::adopt(const std::shared_ptr<LinkChannel>& channel, const link::Follow& follow) {
+void Standbys::adopt(const std::shared_ptr<LinkEnd>& channel, const link::Follow& follow) {
   const auto refuse = [&](const std::string& reason) {
     callbacks_.say(LogLevel::warning,
                    fmt::format("the cpprund \"{}\" at {} is not taken as a standby: {}",
@@ -230,7 +230,10 @@ void Standbys::ended(Standby& standby, const std::string& reason) {
       was_in_sync ? LogLevel::warning : LogLevel::info,
       fmt::format("\"{}\" does not stand by any more: {}", called(standby.who().name), reason));
   standby.leave(reason);
-  asio::post(context_, [gone = std::shared_ptr<Standby>(std::move(found.mapped()))] {});
+  // It is told nothing more that could be waited for, and may lead until it is known that it must
+  // not.
+  if (may_lead_.contains(standby.who().name)) callbacks_.wait_for(next_place());
+  loop_.soon([gone = std::shared_ptr<Standby>(std::move(found.mapped()))] {});
   look_at_names();
   look_at_places();
 }
@@ -246,6 +249,7 @@ void Standbys::look_at_names() {
   }
   if (names == asked_names_) return;
   asked_names_ = names;
+  may_lead_.insert(names.begin(), names.end());
   callbacks_.make_known(names);
 }
 
@@ -258,6 +262,7 @@ void Standbys::known(const std::vector<std::string>& names) {
                                                called(name)));
   }
   known_names_ = names;
+  if (names == asked_names_) may_lead_ = {names.begin(), names.end()};
   std::vector<std::string> places;
   for (const auto& [name, standby] : standbys_) {
     if (std::ranges::find(names, name) != names.end()) places.push_back(standby->who().address);
@@ -266,15 +271,15 @@ void Standbys::known(const std::vector<std::string>& names) {
   look_at_places();
 }
 
-// Nobody is told what somebody lacks who could lead: who is known to be in sync and is gone, too,
-// until that is known.
+// Nobody is told what somebody lacks who could lead: who is known to be in sync, or soon may be,
+// and is gone or has come anew, too, until that is known.
 void Standbys::look_at_places() {
   if (!is_begun_) return;
   std::uint64_t through = place_;
-  for (const std::string& name : known_names_) {
+  for (const std::string& name : may_lead_) {
     if (name == own_.name) continue;
     const auto standby = standbys_.find(name);
-    if (standby == standbys_.end()) return;
+    if (standby == standbys_.end() || !standby->second->is_caught_up()) return;
     through = std::min(through, standby->second->has_through(place_));
   }
   for (const auto& [name, standby] : standbys_) {
@@ -319,13 +324,11 @@ void Standbys::hand_over(const std::string& name) {
 
 // Whoever says nothing for so long may be gone, and everybody waits for it.
 void Standbys::beat() {
-  timer_.expires_after(bounds::standby_beat);
-  timer_.async_wait([this, alive = std::weak_ptr(alive_)](const asio::error_code& error) {
-    if (error || alive.expired() || !is_begun_) return;
+  alarm_->ring_in(bounds::standby_beat, [this] {
+    if (!is_begun_) return;
     std::vector<Standby*> silent;
     for (const auto& [name, standby] : standbys_) {
-      if (Clock::now() - standby->heard() > bounds::standby_silence)
-        silent.push_back(standby.get());
+      if (loop_.now() - standby->heard() > bounds::standby_silence) silent.push_back(standby.get());
     }
     for (Standby* const each : silent) {
       ended(*each, fmt::format("it has said nothing for {} s",

@@ -5,13 +5,12 @@
 // until all that are in sync have what it follows from. Who is in sync is for the owner to make
 // known before it counts, since one that is lost must not lead later with what it lacks.
 
-#include <asio/io_context.hpp>
-#include <asio/steady_timer.hpp>
 #include <cstdint>
 #include <deque>
 #include <functional>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -19,7 +18,8 @@
 #include "proto/link/message.h"
 #include "proto/link/standby_frame.h"
 #include "rendezvous/coordinator/io/store_logs.h"
-#include "rendezvous/io/link_channel.h"
+#include "rendezvous/io/event_loop.h"
+#include "rendezvous/io/link_end.h"
 #include "rendezvous/log_level.h"
 #include "rendezvous/status/daemon_snapshot.h"
 
@@ -42,7 +42,7 @@ class Standbys {
     // Which there are, as agents meet them.
     std::function<void(const std::vector<std::string>& places)> changed;
   };
-  Standbys(asio::io_context& context, Callbacks callbacks);
+  Standbys(EventLoop loop, Callbacks callbacks);
   ~Standbys();
   Standbys(const Standbys&) = delete;
   Standbys& operator=(const Standbys&) = delete;
@@ -53,7 +53,7 @@ class Standbys {
   bool is_begun() const { return is_begun_; }
   void end(const std::string& reason);
   // Somebody wants to stand by.
-  void adopt(const std::shared_ptr<LinkChannel>& channel, const link::Follow& follow);
+  void adopt(const std::shared_ptr<LinkEnd>& channel, const link::Follow& follow);
   // What make_known() was told last is known, by everybody who could lead.
   void known(const std::vector<std::string>& names);
 
@@ -75,15 +75,16 @@ class Standbys {
   void look_at_names();
   void beat();
 
-  asio::io_context& context_;
+  const EventLoop loop_;
   const Callbacks callbacks_;
-  asio::steady_timer timer_;
+  const std::unique_ptr<Alarm> alarm_;
   link::Leads own_;
   bool is_begun_ = false;
   std::uint64_t place_ = 0;                                   // of the last that anybody was told
   std::map<std::string, std::unique_ptr<Standby>> standbys_;  // by name
   std::vector<std::string> asked_names_;                      // that are to be known
   std::vector<std::string> known_names_;                      // that are, for all anybody knows
+  std::set<std::string> may_lead_;  // that may be known: those, and all that were asked for since
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
 };
 

@@ -29,6 +29,7 @@
 #include "rendezvous/daemon/io/owner_reload.h"
 #include "rendezvous/daemon/io/passed_socket.h"
 #include "rendezvous/daemon/io/service_notifier.h"
+#include "rendezvous/daemon/io/set_ports.h"
 #include "rendezvous/daemon/io/state_recovery.h"
 #include "rendezvous/daemon/member_name.h"
 #include "rendezvous/daemon/notification.h"
@@ -233,7 +234,6 @@ DaemonSet::Callbacks set_callbacks(const Ends& ends, OwnerAccess& access, Coordi
   StateRecovery& state = ends.state;
   return {
       .say = [&log = ends.log](LogLevel level, const std::string& text) { log.say(level, text); },
-      .security = [&access] { return access.for_dialing(); },
       .sees_all = [&access](const std::string& owner) { return access.sees_all(owner); },
       .recover_own = [&state, &server] { return state.recover(server) > 0; },
       .forget_own = [&state] { state.forget_left(); },
@@ -304,7 +304,7 @@ int run_store_daemon(const DaemonOptions& options, const Environment& environmen
   auto set_options = options_of_set(options, *listening, side, self);
   if (!set_options) return fail(set_options.error());
   set = std::make_unique<DaemonSet>(
-      io, server, *std::move(set_options),
+      ports_of(io, [&access] { return access.for_dialing(); }), server, *std::move(set_options),
       set_callbacks({log, events, state, set}, access, server, std::move(self)));
   if (const auto started = set->start(); !started) return fail(started.error());
   // Whoever started us may be reading a pipe, or may have closed it.

@@ -9,27 +9,23 @@
 
 #include "proto/driver.h"
 #include "rendezvous/etcd/contest.h"
+#include "rendezvous/etcd/contestant.h"
 #include "rendezvous/etcd/io/etcd_access.h"
 #include "rendezvous/etcd/io/etcd_client.h"
 #include "rendezvous/io/machine_timer.h"
 
 namespace cpprun {
 
-class ContestHost {
+class ContestHost : public Contestant {
  public:
-  // Told everything but an Ask, which is the host's own matter, in order. It may tell() something,
-  // and end the host, but not from within.
-  using Told = std::function<void(const contest::Action&)>;
-
   // Nothing happens before start(). `options.endpoints` are those of `access`.
   ContestHost(asio::io_context& context, ContestOptions options, const EtcdAccess& access,
               std::shared_ptr<TlsClientContext> tls, Told told);
   ContestHost(const ContestHost&) = delete;
   ContestHost& operator=(const ContestHost&) = delete;
 
-  // Looks who leads from here on, and wants to lead when it is told so.
-  void start();
-  void tell(contest::Event event) { driver_.post(std::move(event)); }
+  void start() override;
+  void tell(contest::Event event) override { driver_.post(std::move(event)); }
   const Contest& contest() const { return driver_.machine(); }
 
  private:

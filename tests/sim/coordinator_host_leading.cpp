@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// A simulated coordinator that is one of several daemons: whether it leads, and what it says then.
+// What CoordinatorServer does in coordinator_leading.cpp.
+
+#include <algorithm>
+#include <utility>
+
+#include "rendezvous/job/job_record_json.h"
+#include "tests/sim/coordinator_host.h"
+
+namespace cpprun::sim {
+
+using namespace std::chrono_literals;
+
+void CoordinatorHost::begin_following(bool has_folder, bool is_left) {
+  const Records before = is_left && has_folder ? std::exchange(records_, {}) : Records{};
+  has_folder_ = has_folder;
+  begin(before);
+  left_ = before;
+}
+
+bool CoordinatorHost::recover_left() {
+  const Records left = std::exchange(left_, {});
+  recover(left);
+  return !left.empty();
+}
+
+void CoordinatorHost::forget_left() {
+  for (const auto& [job, record] : std::exchange(left_, {})) records_.erase(job);
+}
+
+// --- what it says --------------------------------------------------------------------------------
+
+bool CoordinatorHost::is_in_force() const {
+  if (!is_of_set()) return true;
+  const auto own = coordinator_.running() ? epoch() : std::nullopt;
+  return own && *own == universe_.epoch;
+}
+
+RoundId CoordinatorHost::own_round(int number, const std::string& job) {
+  if (!is_of_set()) return universe_.judge.sealed_round(number);
+  return {coordinator_.machine().find(job)->round().number(), job_ports_[job]};
+}
+
+bool CoordinatorHost::may_speak() {
+  const bool may = !speaks_until_ || now() < *speaks_until_;
+  if (!may) has_kept_quiet_ = true;
+  return may;
+}
+
+void CoordinatorHost::speak_until(std::optional<TimePoint> until) {
+  speaks_until_ = until;
+  if (!has_kept_quiet_ || !may_speak()) return;
+  has_kept_quiet_ = false;
+  for (const LinkId link : network_->links_at(place_)) {
+    say(coordinator::HangUp{link, "it has not been told everything"});
+  }
+}
+
+void CoordinatorHost::kept(Keeping keeping, std::uint64_t through) {
+  held_.kept(keeping, through);
+  std::set<LinkId> have_room;
+  while (const auto word = held_.next()) {
+    if (const auto* const action = std::get_if<coordinator::Action>(&*word)) {
+      say(*action);
+      continue;
+    }
+    const auto& frame = std::get<HeldWords::Frame>(*word);
+    const ConnectionRef connection = network_->find(frame.link);
+    if (!connection || !may_speak()) continue;
+    network_->send(connection, Side::agent, {.kind = Packet::Kind::streams, .bytes = frame.bytes});
+    have_room.insert(frame.link);
+  }
+  for (const LinkId link : have_room) stores_.go_on(link);
+  if (!held_.holds()) forget_for_good();
+}
+
+void CoordinatorHost::forget_for_good() {
+  for (const int job : std::exchange(forgotten_, {})) universe_.judge.coordinator_forgets(job);
+}
+
+void CoordinatorHost::send_streams(LinkId link, std::string_view frame) {
+  if (!may_speak() || held_.hold(link, frame)) return;
+  const ConnectionRef connection = network_->find(link);
+  if (!connection) return;
+  network_->send(connection, Side::agent,
+                 {.kind = Packet::Kind::streams, .bytes = std::string(frame)});
+}
+
+std::size_t CoordinatorHost::link_count() const {
+  return network_->links_at(place_).size();
+}
+
+// --- whether it leads ----------------------------------------------------------------------------
+
+std::map<std::string, std::string> CoordinatorHost::records() const {
+  std::map<std::string, std::string> records;
+  for (const Job* const job : coordinator_.machine().jobs_after("", bounds::jobs_max)) {
+    const std::string& id = job->terms().id;
+    const auto record = coordinator_.machine().record_of(id);
+    if (!record.nodes.empty()) records[id] = job_record_bytes(record, moment());
+  }
+  return records;
+}
+
+std::map<std::string, std::string> CoordinatorHost::follow(const Coordinator::Follows& follows) {
+  std::map<std::string, std::string> kept;
+  if (!coordinator_.machine().follows()) {
+    held_.drop_all();
+    forgotten_.clear();
+    has_kept_quiet_ = false;
+    kept = records();
+    for (const auto& [job, record] : kept) {
+      const Job* const its = coordinator_.machine().find(job);
+      const bool has_store = its->terms().store_is_local && !its->has_lost_its_store() &&
+                             its->round().phase() != Round::Phase::gathering;
+      if (has_store) stores_.keep_as_replica(job);
+    }
+    stores_.leave_logs();
+  }
+  tell(follows);
+  return kept;
+}
+
+void CoordinatorHost::lead(link::Members members) {
+  universe_.trace.line(universe_.time.now(), "cpprund {} leads, in epoch {}", -1 - place_,
+                       members.epoch);
+  universe_.judge.must(members.epoch >= universe_.epoch, "an epoch is smaller than the one before");
+  const bool is_new = members.epoch > universe_.epoch;
+  universe_.epoch = std::max(universe_.epoch, members.epoch);
+  if (is_new) {
+    for (std::size_t job = 0; job < universe_.scenario.jobs.size(); ++job) {
+      universe_.judge.another_leads(static_cast<int>(job));
+    }
+  }
+  tell(Coordinator::Leads{std::move(members)});
+}
+
+// It has everything that was left.
+void CoordinatorHost::let_in() {
+  universe_.judge.coordinator_begins(
+      [this](int job) { return coordinator_.machine().owner_of(job_id(job)).has_value(); });
+  tell(Coordinator::LetsIn{});
+}
+
+void CoordinatorHost::recover_with_replica(JobRecord record) {
+  const std::string job = record.job();
+  const bool has_store = stores_.has_whole_replica(job, record.round);
+  if (!has_store) stores_.end_replica(job);
+  const LinkId first = links_before(record);
+  tell(Coordinator::Recovered{std::move(record), first, has_store});
+}
+
+}  // namespace cpprun::sim

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What a simulated coordinator hears from strangers, and from an operator.
+
+#include <utility>
+
+#include "proto/link/codec.h"
+#include "tests/sim/coordinator_host.h"
+
+namespace cpprun::sim {
+
+LinkId CoordinatorHost::stranger_comes(const std::string& address) {
+  const LinkId link{++universe_.last_link.value};
+  strangers_.insert(link);
+  stranger_addresses_.insert(address);
+  program_.receive([this, link, address] {
+    tell(Coordinator::Opened{{.link = link, .peer = address, .local = false}});
+  });
+  return link;
+}
+
+// What cannot be read ends the link, as LinkChannel does it.
+void CoordinatorHost::stranger_says(LinkId link, const std::string& bytes) {
+  if (!strangers_.contains(link)) return;
+  program_.receive([this, link, bytes] {
+    if (!strangers_.contains(link)) return;
+    const auto decoded = link::decode(bytes);
+    if (decoded && *decoded) {
+      tell(Coordinator::Said{link, (*decoded)->message});
+      judge_strangers();
+    } else {
+      stranger_leaves(link, false);
+    }
+  });
+}
+
+void CoordinatorHost::stranger_leaves(LinkId link, bool broken) {
+  if (strangers_.erase(link) == 0) return;
+  program_.receive([this, link, broken] { tell(Coordinator::Closed{link, "it went", broken}); });
+}
+
+void CoordinatorHost::take(Order order) {
+  program_.receive([this, order = std::move(order)] { tell(Coordinator::Ordered{0, order}); });
+}
+
+}  // namespace cpprun::sim

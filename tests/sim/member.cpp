@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "tests/sim/member.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "rendezvous/daemon/member_name.h"
+
+namespace cpprun::sim {
+
+namespace {
+
+constexpr int daemon_port = 29400;
+
+}  // namespace
+
+std::string host_of_daemon(int daemon) {
+  return fmt::format("10.9.0.{}", daemon + 1);
+}
+
+class Member::SimulatedAlarm : public Alarm {
+ public:
+  explicit SimulatedAlarm(Member& member) : member_(member) {}
+  ~SimulatedAlarm() override { ++*asked_; }
+  SimulatedAlarm(const SimulatedAlarm&) = delete;
+  SimulatedAlarm& operator=(const SimulatedAlarm&) = delete;
+
+  void ring_in(Duration after, std::function<void()> what) override {
+    Timeline& time = member_.universe_.time;
+    const TimePoint due = member_.clock_.truth(member_.clock_.local(time.now()) + after);
+    time.at(due, [&program = member_.program_, asked = asked_, number = ++*asked_,
+                  what = std::move(what)] {
+      program.receive(
+          [asked, number, what] {
+            if (number == *asked) what();
+          },
+          true);
+    });
+  }
+  void call_off() override { ++*asked_; }
+
+ private:
+  Member& member_;
+  std::shared_ptr<std::uint64_t> asked_ = std::make_shared<std::uint64_t>(0);
+};
+
+Member::Member(Universe& universe, int number)
+    : universe_(universe),
+      number_(number),
+      host_(universe, program_, clock_, daemon_place(number),
+            {.to_local_agent = [](const link::Message&) {},
+             .done = [] {},
+             .keep_record = [this](const auto& job,
+                                   const auto& record) { return set_->keep(job, record); },
+             .forget_record =
+                 [this](const std::string& job) {
+                   if (set_) set_->forget(job);
+                 },
+             .surpassed = [this](std::uint64_t epoch) { set_->surpassed(epoch); }}) {
+  clock_.offset = Random{universe.scenario.seed, 32, number}.up_to(std::chrono::hours(1000));
+}
+
+void Member::serve(Network& network, DaemonLinks& links, EtcdHost& etcd) {
+  host_.serve(network);
+  links_ = &links;
+  etcd_ = &etcd;
+}
+
+bool Member::leads() const {
+  return set_ && set_->seen().leads && set_->seen().epoch == universe_.epoch;
+}
+
+// --- its process ---------------------------------------------------------------------------------
+
+void Member::begin(bool is_left) {
+  program_.begin();
+  ++lives_;
+  if (!is_left || !has_folder()) kept_.reset();
+  self_ = new_self();
+  universe_.trace.line(universe_.time.now(), "cpprund {} begins, life {}", number_, self_.life);
+  host_.begin_following(has_folder(), is_left);
+  etcd_->judge().is_called(number_, options().name);
+  set_ = std::make_unique<DaemonSet>(ports(), host_, options(), callbacks());
+  const auto started = set_->start();
+  universe_.judge.must(started.has_value(), "a cpprund does not begin");
+}
+
+void Member::end() {
+  program_.end();
+  set_.reset();
+  host_.end();
+  etcd_->judge().ended(number_);
+}
+
+void Member::reboot() {
+  ++boots_;
+  clock_.offset = -universe_.time.now().time_since_epoch();
+}
+
+// As run_store_daemon() does it.
+SelfRecord Member::new_self() {
+  Random random{universe_.scenario.seed, 75, number_, lives_};
+  SelfRecord self{.life = fmt::format("{:016x}", random.next()), .set = "sim"};
+  if (!kept_) return self;
+  self.cluster = kept_->cluster;
+  self.epoch = kept_->epoch;
+  if (auto life = life_that_goes_on(*kept_, std::to_string(boots_))) self.life = *std::move(life);
+  return self;
+}
+
+// --- what its DaemonSet has to do with the world -------------------------------------------------
+
+EventLoop Member::loop() {
+  return {.now = [this] { return clock_.local(universe_.time.now()); },
+          .soon =
+              [this](std::function<void()> what) {
+                universe_.time.later({}, [this, life = lives_, what = std::move(what)] {
+                  if (life != lives_) return;
+                  program_.receive([this, life, what] {
+                    if (life == lives_) what();
+                  });
+                });
+              },
+          .make_alarm = [this]() -> std::unique_ptr<Alarm> {
+            return std::make_unique<SimulatedAlarm>(*this);
+          }};
+}
+
+SetPorts Member::ports() {
+  using LinkPointer = std::unique_ptr<DialledLink>;
+  using ContestPointer = std::unique_ptr<Contestant>;
+  return {.loop = loop(),
+          .wall_now = [this] { return clock_.wall(universe_.time.now()); },
+          .link_to = [this](const std::string& host, int,
+                            DialCallbacks callbacks) -> Result<LinkPointer> {
+            int daemon = 0;
+            while (daemon < daemons_max && host_of_daemon(daemon) != host) ++daemon;
+            return links_->link_to(number_, daemon, std::move(callbacks));
+          },
+          .contest = [this](ContestOptions options, const EtcdAccess&,
+                            Contestant::Told told) -> Result<ContestPointer> {
+            options.seed = Random{universe_.scenario.seed, 76, number_, lives_}.next();
+            return std::make_unique<SimulatedContest>(
+                SimulatedContest::Place{universe_, program_, clock_, *etcd_, number_},
+                std::move(options), std::move(told));
+          }};
+}
+
+DaemonSetOptions Member::options() {
+  EtcdAccess access;
+  access.endpoints.assign(static_cast<std::size_t>(universe_.scenario.set->etcd_members),
+                          EtcdEndpoint{false, "etcd", 2379});
+  return {.name = member_name(fmt::format("d{}", number_), self_.life),
+          .cluster = "sim",
+          .place = fmt::format("{}:{}", host_of_daemon(number_), daemon_port),
+          .version = "0",
+          .etcd = std::move(access),
+          .memory = {self_.cluster, static_cast<etcd::Revision>(self_.epoch)}};
+}
+
+DaemonSet::Callbacks Member::callbacks() {
+  return {.say =
+              [this](LogLevel, const std::string& sentence) {
+                universe_.trace.line(universe_.time.now(), "cpprund {}: {}", number_, sentence);
+              },
+          .sees_all = [](const std::string&) { return true; },
+          .recover_own = [this] { return host_.recover_left(); },
+          .forget_own = [this] { host_.forget_left(); },
+          .keep_self =
+              [this](const ContestMemory& memory, bool has_all) {
+                if (!has_folder()) return;
+                kept_ = self_;
+                kept_->cluster = memory.cluster;
+                kept_->epoch = static_cast<std::uint64_t>(memory.epoch);
+                kept_->boot = std::to_string(boots_);
+                kept_->has_all = has_all;
+              }};
+}
+
+}  // namespace cpprun::sim

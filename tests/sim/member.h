@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+// One of several cpprunds in a simulated world: the real DaemonSet with its Standbys and Follower,
+// beside a simulated coordinator, on a machine of its own.
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "rendezvous/daemon/io/daemon_set.h"
+#include "rendezvous/daemon/self_record_json.h"
+#include "tests/sim/coordinator_host.h"
+#include "tests/sim/daemon_links.h"
+#include "tests/sim/etcd_host.h"
+#include "tests/sim/machine_clock.h"
+#include "tests/sim/simulated_contest.h"
+#include "tests/sim/universe.h"
+
+namespace cpprun::sim {
+
+class Member {
+ public:
+  Member(Universe& universe, int number);
+  Member(const Member&) = delete;
+  Member& operator=(const Member&) = delete;
+
+  void serve(Network& network, DaemonLinks& links, EtcdHost& etcd);
+  int number() const { return number_; }
+  Program& program() { return program_; }
+  MachineClock& clock() { return clock_; }
+  CoordinatorHost& host() { return host_; }
+  // Null: its process is gone.
+  DaemonSet* set() { return set_.get(); }
+  // It leads, as far as it knows, and nobody leads in a later epoch.
+  bool leads() const;
+
+  // A new process, with what is in its folder, or with one that is empty.
+  void begin(bool is_left);
+  void end();
+  // Its machine is switched off, and its clocks begin anew.
+  void reboot();
+
+ private:
+  class SimulatedAlarm;
+  SetPorts ports();
+  EventLoop loop();
+  DaemonSetOptions options();
+  DaemonSet::Callbacks callbacks();
+  SelfRecord new_self();
+  bool has_folder() const { return (universe_.scenario.set->folders >> number_ & 1U) != 0; }
+
+  Universe& universe_;
+  const int number_;
+  Program program_;
+  MachineClock clock_;
+  CoordinatorHost host_;
+  DaemonLinks* links_ = nullptr;
+  EtcdHost* etcd_ = nullptr;
+  int lives_ = 0;
+  int boots_ = 1;
+  SelfRecord self_;                 // of this life
+  std::optional<SelfRecord> kept_;  // in its folder
+  std::unique_ptr<DaemonSet> set_;
+};
+
+// "10.9.0.1" of the first.
+std::string host_of_daemon(int daemon);
+
+}  // namespace cpprun::sim

@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "tests/sim/members.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace cpprun::sim {
+
+using namespace std::chrono_literals;
+
+Members::Members(Universe& universe, Network& network)
+    : universe_(universe),
+      network_(network),
+      etcd_(universe),
+      links_(universe, network,
+             {.program = [this](int daemon) -> Program& {
+                return members_[static_cast<std::size_t>(daemon)]->program();
+              },
+              .adopt =
+                  [this](int daemon, const std::shared_ptr<LinkEnd>& link,
+                         const link::Follow& follow) {
+                    DaemonSet* const set = members_[static_cast<std::size_t>(daemon)]->set();
+                    if (set != nullptr) set->adopt(link, follow, {}, "");
+                  }}) {
+  for (int number = 0; number < universe.scenario.set->daemons; ++number) {
+    members_.push_back(std::make_unique<Member>(universe, number));
+    members_.back()->serve(network, links_, etcd_);
+  }
+}
+
+void Members::begin() {
+  for (auto& each : members_) {
+    Random random{universe_.scenario.seed, 34, each->number()};
+    universe_.time.later(random.up_to(50ms), [&member = *each] {
+      if (!member.program().alive()) member.begin(true);
+    });
+  }
+}
+
+bool Members::is_led() const {
+  return std::ranges::any_of(members_, [](const auto& each) { return each->leads(); });
+}
+
+CoordinatorHost& Members::leading() {
+  for (const auto& each : members_) {
+    if (each->leads()) return each->host();
+  }
+  return members_.front()->host();
+}
+
+// --- what goes wrong -----------------------------------------------------------------------------
+
+// The one that leads as often as not.
+Member& Members::victim_of(const Fault& fault) {
+  const auto drawn = static_cast<std::size_t>(fault.value) / 4 % members_.size();
+  for (const auto& each : members_) {
+    if (fault.value / 2 % 2 == 0 && each->leads()) return *each;
+  }
+  return *members_[drawn];
+}
+
+// One of them is lost for a while, and nothing else goes wrong: one that has everything leads then.
+bool Members::is_turn(const Member& victim) const {
+  const Scenario& scenario = universe_.scenario;
+  int turns = 0;
+  for (const Fault& each : scenario.faults) {
+    if (each.kind == FaultKind::daemon_skew) continue;
+    const bool is_one = each.kind == FaultKind::coordinator_killed ||
+                        each.kind == FaultKind::coordinator_host_dies ||
+                        each.kind == FaultKind::coordinator_restarted ||
+                        each.kind == FaultKind::coordinator_stopped ||
+                        each.kind == FaultKind::hand_over;
+    if (!is_one || ++turns > 1) return false;
+  }
+  if (turns == 0 || scenario.delay_max > 20ms) return false;
+  return std::ranges::any_of(members_, [&victim](const auto& each) {
+    return each->leads() &&
+           (each->number() != victim.number() ||
+            std::ranges::any_of(each->set()->seen().standbys, &Standbys::Seen::is_in_sync));
+  });
+}
+
+void Members::judge_the_end() {
+  constexpr Duration heals_within = 60s;
+  if (universe_.time.now() < healed_ + heals_within) return;
+  const bool is_anybody_there = std::ranges::any_of(members_, [](const auto& each) {
+    return each->program().alive() && !each->program().stopped();
+  });
+  universe_.judge.must(!is_anybody_there || is_led(), "nobody leads, and nothing is in the way");
+}
+
+void Members::commit(const Fault& fault) {
+  Member& member = victim_of(fault);
+  healed_ = std::max(healed_, universe_.time.now() + fault.lasts);
+  if (is_turn(member)) universe_.judge.expect_turn();
+  universe_.trace.line(universe_.time.now(), "… of cpprund {}", member.number());
+  switch (fault.kind) {
+    case FaultKind::coordinator_killed:
+    case FaultKind::coordinator_host_dies:
+      end(member, fault.kind == FaultKind::coordinator_host_dies);
+      // Somebody begins it anew, on an empty disk.
+      if (fault.value % 2 != 0) begin_in(fault.lasts, member, false);
+      return;
+    case FaultKind::coordinator_restarted:
+      end(member, fault.value % 3 == 0);
+      if (fault.value % 3 == 0) member.reboot();
+      return begin_in(fault.lasts, member, true);
+    case FaultKind::coordinator_stopped:
+      member.program().stop();
+      universe_.time.later(fault.lasts,
+                           [&member, &fault] { member.program().go_on(fault.value % 2 == 0); });
+      return;
+    case FaultKind::daemon_cut:
+      return cut(fault, member);
+    case FaultKind::daemon_skew:
+      member.clock().parts_per_million = fault.value;
+      member.clock().wall_offset += fault.lasts * (fault.value > 0 ? 1 : -1);
+      return;
+    case FaultKind::hand_over:
+      return hand_over(fault);
+    case FaultKind::etcd_trouble:
+      return etcd_.commit(fault);
+    default:
+      return;
+  }
+}
+
+void Members::end(Member& member, bool machine_too) {
+  if (machine_too) network_.daemon_path(member.number()).host_up = false;
+  member.end();
+  network_.coordinator_ended(daemon_place(member.number()));
+  links_.ended(member.number());
+}
+
+void Members::begin_in(Duration while_away, Member& member, bool is_left) {
+  universe_.time.later(while_away, [this, &member, is_left] {
+    if (member.program().alive()) return;
+    network_.daemon_path(member.number()).host_up = true;
+    member.begin(is_left);
+  });
+}
+
+// From nodes, from the others, from etcd, or from some of these, in one direction or in both.
+void Members::cut(const Fault& fault, const Member& member) {
+  const TimePoint until = universe_.time.now() + fault.lasts;
+  const int from_whom = fault.value % 8;
+  const bool cuts_in = fault.value / 8 % 3 != 1;
+  const bool cuts_out = fault.value / 8 % 3 != 2;
+  Path& path = network_.daemon_path(member.number());
+  if (from_whom == 0) path.slow_until = std::max(path.slow_until, until);
+  if ((from_whom & 1) != 0) {
+    if (cuts_out) path.cut_until[0] = std::max(path.cut_until[0], until);
+    if (cuts_in) path.cut_until[1] = std::max(path.cut_until[1], until);
+  }
+  for (const auto& other : members_) {
+    if ((from_whom & 2) == 0 || other->number() == member.number()) continue;
+    if (cuts_out) links_.cut(member.number(), other->number(), until);
+    if (cuts_in) links_.cut(other->number(), member.number(), until);
+  }
+  if ((from_whom & 4) != 0) etcd_.cut(member.number(), until);
+}
+
+void Members::hand_over(const Fault& fault) {
+  const auto leader =
+      std::ranges::find_if(members_, [](const auto& each) { return each->leads(); });
+  if (leader == members_.end()) return;
+  Member& member = **leader;
+  const bool leaves = fault.value % 2 != 0;
+  member.program().receive([this, &member, &fault, leaves] {
+    if (!leaves) {
+      // That nobody stands by is an answer.
+      (void)member.set()->hand_over();
+      return;
+    }
+    member.set()->leave([this, &member, &fault] {
+      end(member, false);
+      begin_in(fault.lasts, member, true);
+    });
+  });
+}
+
+}  // namespace cpprun::sim
