@@ -295,7 +295,7 @@ void CoordinatorHost::forget(const coordinator::CloseStore& close) {
   if (!job || !is_in_force()) return;
   // One of several has forgotten it when no other one would go on with it.
   forgotten_.insert(*job);
-  if (!held_.holds()) forget_for_good();
+  forget_for_good();
 }
 
 void CoordinatorHost::restore_store(const std::string& job) {

@@ -72,10 +72,12 @@ void CoordinatorHost::kept(Keeping keeping, std::uint64_t through) {
     have_room.insert(frame.link);
   }
   for (const LinkId link : have_room) stores_.go_on(link);
-  if (!held_.holds()) forget_for_good();
+  forget_for_good();
 }
 
+// As long as something is held, or nothing may be said, another one may go on with it.
 void CoordinatorHost::forget_for_good() {
+  if (held_.holds() || (speaks_until_ && now() >= *speaks_until_)) return;
   for (const int job : std::exchange(forgotten_, {})) universe_.judge.coordinator_forgets(job);
 }
 

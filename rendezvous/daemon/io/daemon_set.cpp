@@ -131,13 +131,15 @@ link::Leads DaemonSet::own_leads() const {
 // --- what is kept --------------------------------------------------------------------------------
 
 std::uint64_t DaemonSet::keep(const std::string& job, const std::string& record) {
-  if (!leads_ || is_resigning_) return 0;
+  if (!leads_) return 0;
+  // Whoever is about to lead hears of stores until then, and of their jobs as well.
   standbys_.keep(job, record);
-  if (!contest_) return 0;
+  if (!contest_ || is_resigning_) return 0;
   contest_->tell(contest::Keep{job, record, ++last_number_});
   return trouble_.empty() ? last_number_ : 0;
 }
 
+// Of a job that is over while nobody hears it, the next one has the record: its nodes will ask.
 void DaemonSet::forget(const std::string& job) {
   if (!leads_ || is_resigning_) return;
   standbys_.forget(job);
