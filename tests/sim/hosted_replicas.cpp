@@ -85,6 +85,8 @@ void HostedStores::restore_replica(const std::string& job) {
   hooks_.coordinator()->store(job) = std::move(replica.store);
   its.host->keep(nullptr);
   its.round = hooks_.round_of(job);
+  // The next one may be sealed in the same breath.
+  if (its.round) its.round->second.number = replica.round;
   served_->logs.go_on(job, replica.round, replica.replay.get());
   look();
 }

@@ -154,6 +154,7 @@ void HostedStores::reset(const std::string& job, const std::string& reason) {
   if (!served_) return;
   Job& its = served_->jobs.at(job);
   its.round.reset();  // what was in it is there no more
+  its.host->store().clear();
   served_->logs.end(job);
   served_->routes.forget(job);
   served_->connections.close_clients(its.listener, reason);

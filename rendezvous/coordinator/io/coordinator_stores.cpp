@@ -47,6 +47,8 @@ void CoordinatorServer::close_store(const std::string& job, const std::string& r
 
 void CoordinatorServer::reset_store(const coordinator::ResetStore& reset) {
   store_was_asked_ = false;
+  // What was decided together with this may have brought back what the round before had.
+  if (coordinator_.machine().knows(reset.job)) coordinator_.machine().store(reset.job).clear();
   if (job_ports_.contains(reset.job)) logs_.end(reset.job);
   routes_.forget(reset.job);
   connections_.close_clients(job_ports_.at(reset.job).listener, reset.reason);
