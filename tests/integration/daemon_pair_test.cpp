@@ -137,3 +137,21 @@ TEST_CASE("without etcd the one that stands by leads when it is handed over, and
   nodes.expect_all_added();
   site.end_all();
 }
+
+TEST_CASE("one that is called as the one that leads is not taken as its standby, and is told so") {
+  Site site;
+  if (!site.cluster.hosts.why_not().empty()) return skip(site.cluster.hosts.why_not());
+  site.leads = site.daemon(0, {});
+  Command twin(
+      site.cluster.hosts.on(3, {from_build("CPPRUND"), "--host=" + Hosts::address(3),
+                                "--port=29500", "--status-access=none",
+                                "--name=" + Hosts::host_name(0), "--standby-of=" + Site::place(0)}),
+      site.cluster.options());
+  twin.expect_err("this one is called \"node0\" as well: give each its own --name");
+  site.leads->expect_err("is not taken as a standby");
+  for (Command* const each : {&twin, site.leads.get()}) {
+    each->signal(SIGTERM);
+    CHECK(each->wait().code == 0);
+  }
+  site.cluster.expect_nothing_left();
+}
