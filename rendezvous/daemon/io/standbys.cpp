@@ -172,7 +172,10 @@ void Standbys::begin(const link::Leads& own) {
 void Standbys::end(const std::string& reason) {
   is_begun_ = false;
   alarm_->call_off();
-  for (const auto& [name, standby] : std::exchange(standbys_, {})) standby->leave(reason);
+  // One of them may be what has brought us here: they go a moment later.
+  auto gone = std::make_shared<decltype(standbys_)>(std::exchange(standbys_, {}));
+  for (const auto& [name, standby] : *gone) standby->leave(reason);
+  if (!gone->empty()) loop_.soon([gone = std::move(gone)] {});
   asked_names_.clear();
   known_names_.clear();
   may_lead_.clear();
