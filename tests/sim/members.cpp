@@ -52,11 +52,12 @@ CoordinatorHost& Members::leading() {
 
 // --- what goes wrong -----------------------------------------------------------------------------
 
-// The one that leads as often as not.
+// The one that leads as often as not, and where it hands over.
 Member& Members::victim_of(const Fault& fault) {
   const auto drawn = static_cast<std::size_t>(fault.value) / 4 % members_.size();
   for (const auto& each : members_) {
-    if (fault.value / 2 % 2 == 0 && each->leads()) return *each;
+    const bool may_be_drawn = fault.value / 2 % 2 != 0 && fault.kind != FaultKind::hand_over;
+    if (!may_be_drawn && each->leads()) return *each;
   }
   return *members_[drawn];
 }

@@ -167,6 +167,20 @@ const std::vector<Known> known = {
     {1795536257331, "stores,records", {0, 2}, 2},
     // It is asked to stop the job when it wakes, and another leads.
     {55489, "standby,rules,orders,coordinator,return", {2, 3}, 6},
+    // With two that stand by, answers waited for what each of them was never told.
+    {131, "set", {}},
+    // Who hands over seals a round that nobody hears of, and a job of that name begins.
+    {158, "set", {1}},
+    // A hand-over waits for etcd, and the job ends meanwhile.
+    {666, "set", {0, 1}},
+    // A cpprund wakes, keeps a record, and finds that it leads no more.
+    {25, "set,coordinator,records", {1}},
+    // A link to a standby breaks, then the way to etcd, and not those to the nodes.
+    {1438, "set,network,stores", {0}},
+    // A standby is heard by one that leads no more, and does not know it yet.
+    {16021, "set,coordinator,records", {}},
+    // The next round is sealed in the breath in which a job goes on elsewhere.
+    {1982, "set,all,records", {1, 3}},
 };
 
 }  // namespace
@@ -222,7 +236,10 @@ TEST_CASE("for a minute, seeds that nobody has played keep every promise") {
                                            "records,all,stores",
                                            "standby,coordinator",
                                            "standby,all",
-                                           "standby,everything,stores"};
+                                           "standby,everything,stores",
+                                           "set",
+                                           "set,coordinator,records",
+                                           "set,all,records"};
   const auto begin = std::chrono::system_clock::now();
   const auto each_takes = 60'000ms / groups.size() / share;
   const auto milliseconds =
@@ -278,6 +295,14 @@ TEST_CASE("another node leads where the master is lost, and there are never two"
   must_hold("standby,everything", 105'000, 3000);
   must_hold("standby,coordinator-kill,kill,return", 106'000, 1500);
   must_hold("standby,all,stores", 107'000, 1500);
+}
+
+TEST_CASE("one of several cpprunds leads, and what it has said the next one knows") {
+  must_hold("set", 110'000, 1500);
+  must_hold("set,coordinator,records", 112'000, 1500);
+  must_hold("set,network", 114'000, 1000);
+  must_hold("set,workers,agents", 116'000, 500);
+  must_hold("set,all,records", 118'000, 1500);
 }
 
 TEST_CASE("links that are TLS in pieces keep what plain ones keep, and damaged ones end") {
