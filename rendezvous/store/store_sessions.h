@@ -91,6 +91,10 @@ class StoreSessions {
   // The other side. From now on nothing is decided here for that port's clients, whatever they may
   // make us hold, but what the other process has decided; until end_replay().
   void begin_replay(std::uint32_t port) { logs_.at(port).is_replayed = true; }
+  bool is_replayed(ConnectionId id) const {
+    const Session* const session = table_.find(id);
+    return session != nullptr && is_replayed(*session);
+  }
   void end_replay(std::uint32_t port);
   // An empty store of that port's, in the books of these sessions.
   void adopt(Store& store) const { store.keep_books_in(ledger_); }

@@ -112,9 +112,11 @@ void CoordinatorHost::judge_seals(const Coordinator::Actions& actions) {
     const auto* drain = say == nullptr ? nullptr : std::get_if<link::Drain>(&say->message);
     const int node = drain == nullptr ? -1 : node_of(say->link);
     if (node < 0) continue;
-    // Of several, the next one hears all who have waited for it at once.
+    // Of several, the next one hears all who have waited for it at once; and who leaves may say so
+    // right behind its join.
     universe_.judge.must(
-        is_of_set() || !by_round.contains({universe_.scenario.job_of(node), drain->round}),
+        is_of_set() || drain->reason.find(" leaves: ") != std::string::npos ||
+            !by_round.contains({universe_.scenario.job_of(node), drain->round}),
         fmt::format("round {} was sealed and broken in one breath", drain->round.value));
   }
   for (const auto& [which, seats] : by_round) {

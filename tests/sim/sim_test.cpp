@@ -177,6 +177,8 @@ const std::vector<Known> known = {
     {25, "set,coordinator,records", {1}},
     // A link to a standby breaks, then the way to etcd, and not those to the nodes.
     {1438, "set,network,stores", {0}},
+    // A worker has said something to one that leads no more.
+    {112998, "set,coordinator,records", {1}},
     // A standby is heard by one that leads no more, and does not know it yet.
     {16021, "set,coordinator,records", {}},
     // The next round is sealed in the breath in which a job goes on elsewhere.

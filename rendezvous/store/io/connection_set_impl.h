@@ -132,6 +132,7 @@ class ConnectionSet::Impl {
   std::vector<std::shared_ptr<StoreStream>> streams_;
   std::vector<std::size_t> free_streams_;
   std::deque<ToldStream> told_streams_;
+  std::vector<ToldStream> told_later_;  // of stores that another process decides
   std::deque<Rest> rests_;  // of ports that could accept nothing, the first to end in front
   TimePoint now_{};
   std::ptrdiff_t work_after_doors_ = 0;  // what of this turn's is not for the doors

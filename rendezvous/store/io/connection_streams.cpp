@@ -86,6 +86,11 @@ bool ConnectionSet::Impl::with_sessions(const std::function<void(StoreSessions&)
 }
 
 void ConnectionSet::Impl::serve_told_streams() {
+  std::erase_if(told_later_, [this](const ToldStream& told) {
+    const bool is_due = !sessions_.is_replayed(told.id);
+    if (is_due) told_streams_.push_back(told);
+    return is_due;
+  });
   // Whoever has more is looked at again in the next turn.
   for (std::size_t left = told_streams_.size();
        left > 0 && sessions_.work_left() > 0 && !sessions_.is_busy(); --left) {
@@ -109,8 +114,12 @@ void ConnectionSet::Impl::hear_stream(const ToldStream& told) {
     StoreStream& stream = *stream_of(sessions_.socket_of(told.id));
     const std::span<char> room = sessions_.room(told.id);
     if (room.empty()) {
-      // What it has asked before is decided first.
-      if (sessions_.is_heard(told.id)) told_streams_.push_back({told.id, told.news});
+      // What it has asked before is decided first, or somewhere else.
+      if (sessions_.is_replayed(told.id)) {
+        told_later_.push_back(told);
+      } else if (sessions_.is_heard(told.id)) {
+        told_streams_.push_back({told.id, told.news});
+      }
       return;
     }
     const std::size_t count = stream.read(room);
