@@ -205,12 +205,14 @@ void draw_set(std::uint64_t seed, Scenario& scenario) {
   scenario.set = plan;
 }
 
-// Between cpprunds: over a long way a small one would be slower than any link is.
-void draw_room(std::uint64_t seed, Scenario& scenario) {
+// Over a long way a small room would be slower than any link is; and what a node hears has gone
+// four ways of that length, which a second is too short for.
+void fit_to_the_way(std::uint64_t seed, Scenario& scenario) {
   Random random{~seed, 68};
   constexpr std::array<std::size_t, 3> rooms = {1, 500, 64 * 1024};
   const std::size_t drawn = rooms[random.next() % rooms.size()];
   if (scenario.delay_max <= 2ms) scenario.set->link_room = drawn;
+  while (scenario.delay_max > 20ms && scenario.lease() < 3s) ++scenario.lease_attempts;
 }
 
 }  // namespace
@@ -269,7 +271,7 @@ Scenario draw(std::uint64_t seed, int agents_max, const FaultKinds& kinds) {
   scenario.delay_max = delays[random.next() % delays.size()];
   constexpr std::array victims = {0.0, 0.5, 1.0};
   scenario.victims = victims[random.next() % victims.size()];
-  if (scenario.set) draw_room(seed, scenario);
+  if (scenario.set) fit_to_the_way(seed, scenario);
   scenario.gentle = scenario.delay_max <= 20ms && random.chance(0.3);
   draw_faults(random, scenario, kinds);
   if (kinds.contains(FaultKind::restart_rules)) draw_rules(seed, scenario);
