@@ -79,7 +79,7 @@ bool Members::is_turn(const Member& victim) const {
   return std::ranges::any_of(members_, [&victim](const auto& each) {
     return each->leads() &&
            (each->number() != victim.number() ||
-            std::ranges::any_of(each->set()->seen().standbys, &Standbys::Seen::is_in_sync));
+            std::ranges::any_of(each->set()->seen().standbys, &StandbySnapshot::is_in_sync));
   });
 }
 
@@ -172,7 +172,7 @@ void Members::hand_over(const Fault& fault) {
   member.program().receive([this, &member, &fault, leaves] {
     if (!leaves) {
       // That nobody stands by is an answer.
-      (void)member.set()->hand_over();
+      member.set()->hand_over([](const Result<std::string>&) {});
       return;
     }
     member.set()->leave([this, &member, &fault] {
