@@ -176,7 +176,8 @@ DaemonSet::Callbacks Member::callbacks() {
                 kept_->epoch = static_cast<std::uint64_t>(memory.epoch);
                 kept_->boot = std::to_string(boots_);
                 kept_->has_all = has_all;
-              }};
+              },
+          .leader_changed = [](const LeaderChange&) {}};
 }
 
 }  // namespace cpprun::sim
