@@ -104,10 +104,6 @@ void CoordinatorHost::begin(const Records& before, bool stands_by) {
   recover(before);
 }
 
-Moment CoordinatorHost::moment() const {
-  return {.now = now(), .wall = clock_.wall(universe_.time.now())};
-}
-
 void CoordinatorHost::recover(const Records& records) {
   for (const auto& [job, bytes] : records) {
     auto record = read_job_record(bytes, moment());

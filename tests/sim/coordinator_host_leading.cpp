@@ -153,4 +153,8 @@ void CoordinatorHost::recover_with_replica(JobRecord record) {
   tell(Coordinator::Recovered{std::move(record), first, has_store});
 }
 
+Moment CoordinatorHost::moment() const {
+  return {.now = now(), .wall = clock_.wall(universe_.time.now())};
+}
+
 }  // namespace cpprun::sim
