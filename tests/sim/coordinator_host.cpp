@@ -318,7 +318,7 @@ void CoordinatorHost::say(const coordinator::HangUp& hang_up) {
   }
   const ConnectionRef connection = network_->find(hang_up.link);
   if (!connection) return;
-  if (hang_up.reason.starts_with("silent for ")) {
+  if (!is_of_set() && hang_up.reason.starts_with("silent for ")) {
     universe_.judge.coordinator_gives_up(connection->node, connection->arrived);
   }
   network_->close(connection, Side::coordinator);

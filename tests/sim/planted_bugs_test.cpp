@@ -79,7 +79,7 @@ constexpr Plant plants[] = {
     {"what was deciphered and taken is there once more", "none,tls", 100},
     {"the next coordinator forgets what was used of the restarts", "records,exit", 20'000},
     {"who stays away from the next coordinator is waited for in vain", "records,agents", 5'000},
-    {"a round whose local store is gone goes on", "records,stores", 2'000},
+    {"a round whose local store is gone goes on", "set,coordinator,records", 5'000},
     {"what was kept of a job is that of the round before", "records,exit", 20'000},
     {"a standby leads with half of the votes", "standby,partition", 5'000},
     {"a coordinator that nobody follows goes on", "standby,partition", 10'000},
