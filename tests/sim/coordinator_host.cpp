@@ -111,10 +111,6 @@ void CoordinatorHost::recover(const Records& records) {
     if (!record) continue;
     const LinkId first = links_before(*record);
     auto log = universe_.scenario.stores ? logs_.find(job, record->round) : std::nullopt;
-    // Now and then it is damaged, or went with the machine's power.
-    constexpr std::uint64_t damaged = 5;
-    const auto chance = universe_.scenario.seed + incarnation_;
-    if (!is_of_set() && !universe_.scenario.gentle && chance % damaged == 0) log.reset();
     const bool has_store = log.has_value();
     if (has_store) logs_before_[job] = *std::move(log);
     tell(Coordinator::Recovered{*std::move(record), first, has_store});
