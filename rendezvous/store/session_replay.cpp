@@ -69,7 +69,10 @@ void StoreSessions::restore(ConnectionId id, std::uint64_t conversation, std::st
   if (session == nullptr) return;
   session->conversation.dialect = static_cast<c10d::Dialect>(conversation & (has_spoken_bit - 1));
   session->conversation.has_spoken = (conversation & has_spoken_bit) != 0;
-  if ((conversation & is_let_in_bit) != 0) session->speaks = Speaks::store;
+  if ((conversation & is_let_in_bit) != 0) {
+    session->speaks = Speaks::store;
+    if (Store* const store = store_of(*session)) store->keep_books_in(ledger_);
+  }
   if (!inbox.empty()) backlog_of(*session).inbox.append(inbox);
   if (!outbox.empty()) {
     outbox_of(*session).append(outbox);

@@ -46,6 +46,7 @@ LogRing::~LogRing() {
 }
 
 void LogRing::copy_in(std::uint64_t at, const void* from, std::size_t count) {
+  if (count == 0) return;  // of nothing, which has no place
   const std::size_t place = at % size_;
   const std::size_t first = std::min(count, size_ - place);
   std::memcpy(bytes_ + place, from, first);
@@ -53,6 +54,7 @@ void LogRing::copy_in(std::uint64_t at, const void* from, std::size_t count) {
 }
 
 void LogRing::copy_out(std::uint64_t at, void* to, std::size_t count) const {
+  if (count == 0) return;
   const std::size_t place = at % size_;
   const std::size_t first = std::min(count, size_ - place);
   std::memcpy(to, bytes_ + place, first);
