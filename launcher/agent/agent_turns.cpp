@@ -12,6 +12,7 @@
 #include "launcher/agent/agent_text.h"
 #include "proto/bounds.h"
 #include "proto/standby_bounds.h"
+#include "rendezvous/daemon/place.h"
 
 namespace cpprun {
 
@@ -24,8 +25,6 @@ constexpr int trips_per_step = 4;
 constexpr int steps_per_attempt = 2;
 // Its steps are doubled so often at most.
 constexpr int doublings_max = 4;
-// Where a cpprund is met that says no port.
-constexpr int daemon_port = 29400;
 
 }  // namespace
 
@@ -133,7 +132,7 @@ void Agent::follow_no_more(TimePoint now, std::uint64_t epoch, Actions& actions)
 void Agent::learn_places(const std::vector<std::string>& told, Actions& actions) {
   std::vector<Endpoint> others;
   for (std::size_t i = 1; i < told.size(); ++i) {
-    const auto place = parse_endpoint(told[i], daemon_port);
+    const auto place = parse_endpoint(told[i], place_port_default);
     if (place) {
       others.push_back(*place);
     } else {

@@ -62,8 +62,9 @@ std::optional<Duration>* time_named(std::string_view key, Timeouts& timeouts) {
 
 // Where a word for etcd belongs, under the name that etcd or etcd-v2 has for it; nullptr for any
 // other key.
-std::string* word_named(std::string_view key, Timeouts::Etcd& etcd) {
-  if (key == "protocol") return &etcd.protocol;
+std::string* word_named(std::string_view key, Timeouts& timeouts) {
+  EtcdMeeting& etcd = timeouts.etcd;
+  if (key == "protocol") return &timeouts.etcd_protocol;
   if (key == "cacert" || key == "ca_cert") return &etcd.authorities_file;
   if (key == "cert" || key == "ssl_cert") return &etcd.certificate_file;
   if (key == "key" || key == "ssl_cert_key") return &etcd.key_file;
@@ -101,7 +102,7 @@ void read_pair(std::string_view key, std::string_view value, const std::string& 
     }
     return;
   }
-  if (auto* const word = word_named(key, timeouts.etcd)) {
+  if (auto* const word = word_named(key, timeouts)) {
     *word = value;
     if (key == "protocol" && value != "http" && value != "https") {
       mistakes.push_back(fmt::format("{}: protocol={} is neither http nor https", source, value));

@@ -8,29 +8,21 @@
 #include <string_view>
 #include <vector>
 
+#include "launcher/config.h"
 #include "proto/clock.h"
 
 namespace cpprun {
 
 // How long to wait for whom; what was not said is left open.
 struct Timeouts {
-  // torchrun's keys for etcd, and two that it lacks.
-  struct Etcd {
-    std::string protocol = {};
-    std::string user = {};
-    std::string password_file = {};
-    std::string authorities_file = {};
-    std::string certificate_file = {};
-    std::string key_file = {};
-    std::string prefix = {};
-    friend bool operator==(const Etcd&, const Etcd&) = default;
-  };
   std::optional<Duration> join_timeout;
   std::optional<Duration> keep_alive_interval;
   std::optional<int> keep_alive_attempts;
   std::optional<Duration> last_call_timeout;
   std::optional<bool> is_host;
-  Etcd etcd = {};
+  // torchrun's keys for etcd, and two that it lacks.
+  EtcdMeeting etcd = {};
+  std::string etcd_protocol = {};
   friend bool operator==(const Timeouts&, const Timeouts&) = default;
 };
 

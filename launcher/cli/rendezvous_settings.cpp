@@ -7,13 +7,13 @@
 #include "launcher/endpoint.h"
 #include "launcher/plan/etcd_meeting.h"
 #include "proto/bounds.h"
+#include "rendezvous/daemon/place.h"
 
 namespace cpprun {
 
 namespace {
 
 constexpr int static_port = 29500;
-constexpr int endpoint_port = 29400;  // c10d's, where the endpoint names none
 // Static rendezvous has always been this patient under torchrun, and queues in clusters are long.
 constexpr auto static_join_timeout = std::chrono::seconds(900);
 
@@ -56,6 +56,7 @@ class Checker {
     config_.last_call = patience.last_call_timeout.value_or(config_.last_call);
     config_.is_host = patience.is_host;
     etcd_ = patience.etcd;
+    etcd_protocol_ = patience.etcd_protocol;
     if (config_.lease() >= bounds::lease_min) return;
     reader_.complain(conf,
                      ": keep_alive_interval={} times keep_alive_max_attempt={} is a lease of {} s, "
@@ -115,7 +116,7 @@ class Checker {
     if (!by_etcd && name != "static" && name != "c10d") {
       reader_.complain(flags.rdzv_backend, "={} is no rendezvous; static, c10d and etcd are", name);
     }
-    if (!by_etcd && etcd_ != Timeouts::Etcd{}) {
+    if (!by_etcd && (etcd_ != EtcdMeeting{} || !etcd_protocol_.empty())) {
       reader_.complain(flags.rdzv_conf,
                        ": protocol, cacert, cert, key, user, password_file and etcd_prefix are for "
                        "--rdzv-backend=etcd, and this is {}",
@@ -167,7 +168,7 @@ class Checker {
     if (names_a_set()) return meet_at_a_set(*place);
     if (place) {
       ignore_master();
-      const auto parsed = parse_endpoint(*place, by_endpoint ? endpoint_port : static_port);
+      const auto parsed = parse_endpoint(*place, by_endpoint ? place_port_default : static_port);
       if (!parsed) return reader_.complain(flags.rdzv_endpoint, ": {}", parsed.error().reason);
       config_.endpoint = *parsed;
       config_.place_by_endpoint = true;
@@ -181,7 +182,7 @@ class Checker {
   void meet_at_a_set(const std::string& text) {
     const auto& flags = reader_.flags();
     ignore_master();
-    const auto places = parse_endpoints(text, endpoint_port);
+    const auto places = parse_endpoints(text, place_port_default);
     if (!places) return reader_.complain(flags.rdzv_endpoint, ": {}", places.error().reason);
     config_.rendezvous = RendezvousMode::endpoint;
     config_.places = *places;
@@ -213,18 +214,13 @@ class Checker {
                               "={} needs --rdzv-endpoint=HOST[:PORT],..., where etcd's members are",
                               name);
     }
-    const auto members = etcd_endpoints(*place, etcd_.protocol == "https");
+    const auto members = etcd_endpoints(*place, etcd_protocol_ == "https");
     if (!members) return reader_.complain(flags.rdzv_endpoint, ": {}", members.error().reason);
     config_.rendezvous = RendezvousMode::endpoint;
     config_.endpoint = members->first;
     config_.place_by_endpoint = true;
-    config_.etcd = EtcdMeeting{.endpoints = members->all,
-                               .user = etcd_.user,
-                               .password_file = etcd_.password_file,
-                               .authorities_file = etcd_.authorities_file,
-                               .certificate_file = etcd_.certificate_file,
-                               .key_file = etcd_.key_file,
-                               .prefix = etcd_.prefix};
+    config_.etcd = etcd_;
+    config_.etcd->endpoints = members->all;
     if (etcd_.certificate_file.empty() != etcd_.key_file.empty()) {
       reader_.complain(flags.rdzv_conf, ": cert and key belong together, and {} is missing",
                        etcd_.key_file.empty() ? "key" : "cert");
@@ -262,7 +258,8 @@ class Checker {
   SettingReader& reader_;
   const std::string& random_id_;
   Config& config_;
-  Timeouts::Etcd etcd_;
+  EtcdMeeting etcd_;
+  std::string etcd_protocol_;
 };
 
 }  // namespace

@@ -12,12 +12,12 @@
 #include "launcher/control/durations.h"
 #include "proto/bounds.h"
 #include "proto/secure/secret.h"
+#include "rendezvous/daemon/place.h"
 
 namespace cpprun {
 
 namespace {
 
-constexpr int port_of_daemon = 29400;
 constexpr int port_max = 65'535;
 constexpr std::int64_t token_seconds = 3600;  // where nobody says how long one is good
 
@@ -248,7 +248,7 @@ class Declaration {
       return ControlEnd{control_code::misuse, fmt::format("cpprunctl: {}\n", why)};
     };
     if (!address_.empty()) {
-      auto endpoint = parse_endpoint(address_, port_of_daemon);
+      auto endpoint = parse_endpoint(address_, place_port_default);
       if (!endpoint) return misuse("--address: " + endpoint.error().reason);
       wish_.address = std::move(*endpoint);
     }

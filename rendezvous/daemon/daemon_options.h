@@ -12,6 +12,7 @@
 #include "proto/clock.h"
 #include "proto/secure/secret.h"
 #include "proto/standby_bounds.h"
+#include "rendezvous/daemon/place.h"
 #include "rendezvous/log_level.h"
 #include "rendezvous/status/door_places.h"
 #include "rendezvous/status/status_access.h"
@@ -19,10 +20,10 @@
 namespace cpprun {
 
 struct DaemonOptions {
-  std::string host{};          // empty: every interface, IPv6 and IPv4
-  std::uint16_t port = 29400;  // torchrun's default for a rendezvous endpoint; 0: any
-  bool names_address = false;  // --host or --port was given
-  bool is_quiet = false;       // says nothing about closed clients
+  std::string host{};                       // empty: every interface, IPv6 and IPv4
+  std::uint16_t port = place_port_default;  // 0: any
+  bool names_address = false;               // --host or --port was given
+  bool is_quiet = false;                    // says nothing about closed clients
   LogLevel log_level = LogLevel::info;
   StatusAccess status_access = StatusAccess::user;  // who may look at the jobs by HTTP
   std::vector<DoorFolder> door_folders = {};        // of its socket for tools

@@ -15,6 +15,7 @@ struct Place {
   friend bool operator==(const Place&, const Place&) = default;
 };
 
+// torchrun's for a rendezvous endpoint that names none.
 inline constexpr int place_port_default = 29400;
 
 // Without a port it is that one. An error is a clause that completes "the place …".

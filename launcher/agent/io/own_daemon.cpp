@@ -39,6 +39,8 @@ using Clock = std::chrono::steady_clock;
 constexpr auto start_patience = std::chrono::seconds(10);
 // What handing over takes at most, and what an etcd that answers nothing is given on the way out.
 constexpr auto end_patience = std::chrono::seconds(8);
+// Until it is gone that was ended; one that sits in the kernel is left to it.
+constexpr auto kill_patience = std::chrono::seconds(2);
 constexpr std::string_view listens = "cpprund listening on ";
 
 // Whoever ends cpprun by its name must not end this one with it.
@@ -73,7 +75,7 @@ std::optional<Pipe> make_pipe() {
   return Pipe{FileDescriptor(ends[0]), FileDescriptor(ends[1])};
 }
 
-// Less than a pipe takes; where the other side is gone that shows by itself.
+// Less than a pipe takes, and this process has both of its ends: it neither waits nor fails.
 void pass_on(const Secrets& secrets, const FileDescriptor& pipe) {
   for (const Secret& secret : secrets) {
     std::string line = secret_line(secret) + "\n";
@@ -96,7 +98,11 @@ void pass_on(const Secrets& secrets, const FileDescriptor& pipe) {
   close_from(STDERR_FILENO + 1);
   if (!options.secrets_in_hand.empty()) {
     auto secrets = find_secrets("-", environment);
-    if (!secrets) ::_exit(1);
+    if (!secrets) {
+      fmt::print(stderr, "cpprun: the rendezvous of this node has no secret: {}\n",
+                 secrets.error().reason);
+      ::_exit(1);
+    }
     options.secrets_in_hand = *std::move(secrets);
   }
   for (const char* const name : service_variables) environment.erase(name);
@@ -125,6 +131,21 @@ std::optional<int> port_said(int pipe) {
   return exact_number<int>(trimmed(std::string_view(said).substr(colon + 1)));
 }
 
+tl::unexpected<Error> cannot_start(std::string_view without, std::string_view cure) {
+  return failure(fmt::format("the rendezvous of this node cannot be started: {}: {} ({})", without,
+                             errno_text(errno), cure));
+}
+
+bool is_gone_within(std::chrono::seconds patience, pid_t pid) {
+  const auto deadline = Clock::now() + patience;
+  constexpr timespec glance{.tv_sec = 0, .tv_nsec = 2'000'000};
+  while (::waitpid(pid, nullptr, WNOHANG) == 0) {
+    if (Clock::now() > deadline) return false;
+    (void)::nanosleep(&glance, nullptr);
+  }
+  return true;
+}
+
 }  // namespace
 
 Result<OwnDaemon> OwnDaemon::start(const RunInputs& inputs) {
@@ -136,10 +157,13 @@ Result<OwnDaemon> OwnDaemon::start(const RunInputs& inputs) {
   options.door_folders = own_door_folders(inputs.environment, ::geteuid());
   auto keys = make_pipe();
   auto said = make_pipe();
-  if (!keys || !said) return failure("cannot start: " + errno_text(errno));
+  if (!keys || !said) return cannot_start("no pipe", "ulimit -n says how many files may be open");
   const pid_t parent = ::getpid();
   const pid_t pid = ::fork();
-  if (pid < 0) return failure("cannot start: " + errno_text(errno));
+  if (pid < 0) {
+    return cannot_start("no process",
+                        "ulimit -u and the cgroup's pids.max say how many there may be");
+  }
   if (pid == 0) {
     live(std::move(options), inputs.environment, keys->reads.get(), said->writes.get(), parent);
   }
@@ -164,12 +188,9 @@ void OwnDaemon::end() {
   const pid_t pid = std::exchange(pid_, -1);
   if (pid < 0) return;
   (void)::kill(pid, SIGTERM);
-  const auto deadline = Clock::now() + end_patience;
-  constexpr timespec glance{.tv_sec = 0, .tv_nsec = 2'000'000};
-  while (::waitpid(pid, nullptr, WNOHANG) == 0) {
-    if (Clock::now() > deadline) (void)::kill(pid, SIGKILL);
-    (void)::nanosleep(&glance, nullptr);
-  }
+  if (is_gone_within(end_patience, pid)) return;
+  (void)::kill(pid, SIGKILL);
+  (void)is_gone_within(kill_patience, pid);
 }
 
 }  // namespace cpprun::io

@@ -40,13 +40,14 @@ TEST_CASE("rendezvous keys are read, and an unknown one is a mistake") {
 TEST_CASE("etcd's keys are read by torchrun's names, and by those of its other etcd rendezvous") {
   Words complaints;
   const auto read = [&complaints](std::string_view text) {
-    return read_rendezvous_conf(text, "F", complaints).etcd;
+    return read_rendezvous_conf(text, "F", complaints);
   };
   CHECK(read("protocol=https,cacert=a,cert=c,key=k,etcd_prefix=/p,user=u,password_file=w") ==
         read("protocol=https,ca_cert=a,ssl_cert=c,ssl_cert_key=k,etcd_prefix=/p,user=u,"
              "password_file=w"));
-  const auto etcd = read("protocol=https,cacert=a,cert=c,key=k,etcd_prefix=/p");
-  CHECK(etcd.protocol == "https");
+  const auto timeouts = read("protocol=https,cacert=a,cert=c,key=k,etcd_prefix=/p");
+  CHECK(timeouts.etcd_protocol == "https");
+  const EtcdMeeting& etcd = timeouts.etcd;
   CHECK(etcd.authorities_file == "a");
   CHECK(etcd.certificate_file == "c");
   CHECK(etcd.key_file == "k");
