@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // What must hold whatever goes wrong: over a fixed set of seeds, over those that once broke a
-// promise, and for a minute over seeds that nobody has played. A seed that fails prints itself, how
-// to play it again, and what happened. `./dev sim` plays others.
+// promise, and for a minute over seeds that nobody has played. Who leads on is played in
+// leading_test.cpp.
 
 #include <doctest/doctest.h>
 
@@ -10,6 +10,7 @@
 #include <limits>
 
 #include "tests/sim/campaign.h"
+#include "tests/sim/must_hold.h"
 #include "tests/sim/world.h"
 
 using namespace cpprun;
@@ -17,26 +18,6 @@ using namespace cpprun::sim;
 using namespace std::chrono_literals;
 
 namespace {
-
-// An instrumented build is ten times slower.
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr std::uint64_t share = 10;
-#else
-constexpr std::uint64_t share = 1;
-#endif
-
-void must_hold(const std::string& kinds, std::uint64_t first, std::uint64_t seeds,
-               int agents_max = 6) {
-  const Campaign campaign{.first = first,
-                          .seeds = std::max<std::uint64_t>(1, seeds / share),
-                          .agents_max = agents_max,
-                          .kinds = parse_kinds(kinds).value(),
-                          .kinds_text = kinds,
-                          .keep = {}};
-  const Tally tally = sail(campaign);
-  if (!tally.broken.empty()) FAIL(report_of(campaign, tally.broken));
-  CHECK(tally.runs == campaign.seeds);
-}
 
 // A seed that once broke a promise.
 struct Known {
@@ -276,32 +257,6 @@ TEST_CASE("where stores are local, each is one store to all workers of its round
   must_hold("coordinator,stores", 88'000, 1500);
   must_hold("all,stores", 89'000, 3000);
   must_hold("all,orders,policies,stores", 92'000, 1500);
-}
-
-TEST_CASE("a cpprund may be begun anew, on a machine that may have been, and its jobs go on") {
-  must_hold("records", 97'000, 1000);
-  must_hold("records,workers,network", 98'000, 2000);
-  must_hold("records,everything", 99'000, 2000);
-  must_hold("records,stores", 108'000, 4000);
-  must_hold("records,everything,stores", 100'000, 2000);
-}
-
-TEST_CASE("another node leads where the master is lost, and there are never two") {
-  must_hold("standby", 101'000, 500);
-  must_hold("standby,coordinator-kill,coordinator-host", 102'000, 3000);
-  must_hold("standby,coordinator,network", 103'000, 4000);
-  must_hold("standby,all", 104'000, 4000);
-  must_hold("standby,everything", 105'000, 3000);
-  must_hold("standby,coordinator-kill,kill,return", 106'000, 1500);
-  must_hold("standby,all,stores", 107'000, 1500);
-}
-
-TEST_CASE("one of several cpprunds leads, and what it has said the next one knows") {
-  must_hold("set", 110'000, 1500);
-  must_hold("set,coordinator,records", 112'000, 1500);
-  must_hold("set,network", 114'000, 1000);
-  must_hold("set,workers,agents", 116'000, 500);
-  must_hold("set,all,records", 118'000, 1500);
 }
 
 TEST_CASE("links that are TLS in pieces keep what plain ones keep, and damaged ones end") {

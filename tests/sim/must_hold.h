@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+// A fixed set of seeds, each of which keeps every promise. A seed that fails prints itself, how to
+// play it again, and what happened. `./dev sim` plays others.
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <string>
+
+#include "tests/sim/campaign.h"
+
+namespace cpprun::sim {
+
+// An instrumented build is ten times slower.
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+inline constexpr std::uint64_t share = 10;
+#else
+inline constexpr std::uint64_t share = 1;
+#endif
+
+inline void must_hold(const std::string& kinds, std::uint64_t first, std::uint64_t seeds,
+                      int agents_max = 6) {
+  const Campaign campaign{.first = first,
+                          .seeds = std::max<std::uint64_t>(1, seeds / share),
+                          .agents_max = agents_max,
+                          .kinds = parse_kinds(kinds).value(),
+                          .kinds_text = kinds,
+                          .keep = {}};
+  const Tally tally = sail(campaign);
+  if (!tally.broken.empty()) FAIL(report_of(campaign, tally.broken));
+  CHECK(tally.runs == campaign.seeds);
+}
+
+}  // namespace cpprun::sim
