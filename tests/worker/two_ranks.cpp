@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "tests/worker/two_ranks.h"
 
+#include <latch>
 #include <numeric>
 #include <thread>
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
@@ -37,12 +38,23 @@ std::string on_ranks(int count, const std::function<void(const ProcessGroup&)>& 
                      const std::function<void(Context&)>& change) {
   const HostedStore store;
   std::vector<std::string> errors(static_cast<std::size_t>(count));
+  // Whoever leaves takes its connections along, and others may still be making theirs.
+  std::latch joining(count);
   const auto live = [&](int rank) {
+    const auto join = [&] {
+      try {
+        Context context = store.context_of(rank, count);
+        if (change) change(context);
+        ProcessGroup group = init_process_group(context, options);
+        joining.arrive_and_wait();
+        return group;
+      } catch (...) {
+        joining.count_down();
+        throw;
+      }
+    };
     try {
-      Context context = store.context_of(rank, count);
-      if (change) change(context);
-      const ProcessGroup group = init_process_group(context, options);
-      body(group);
+      body(join());
     } catch (const std::exception& error) {
       errors[static_cast<std::size_t>(rank)] = error.what();
     }
