@@ -56,7 +56,7 @@ class MemoryGroup {
     std::error_code refused;
     there_ =
         fs::exists(memory_groups + "memory.limit_in_bytes") && fs::create_directory(path_, refused);
-    if (there_) std::ofstream(path_ + "/memory.limit_in_bytes") << "256M";  // room for a sanitizer
+    if (there_) std::ofstream(path_ + "/memory.limit_in_bytes") << "512M";  // room for a sanitizer
   }
   ~MemoryGroup() {
     if (there_) ::rmdir(path_.c_str());

@@ -11,6 +11,10 @@ using namespace cpprun::integration;
 
 namespace {
 
+// Their stores are lost with the daemon. Those of jobs with a secret would be local, and go on:
+// kept_stores_test.
+const Words direct = {"--store=direct"};
+
 // On host 0, where no node of a job runs, with a folder that outlives it.
 struct Site {
   explicit Site(std::string nodes) : cluster(3, std::move(nodes)) {}
@@ -47,8 +51,8 @@ TEST_CASE(
   Command daemon = site.daemon();
   daemon.expect_out("\n");
   // Without --max-restarts: whoever is lost is lost.
-  Command first(cluster.node(1), cluster.options());
-  Command second(cluster.node(2), cluster.options());
+  Command first(cluster.node(1, direct), cluster.options());
+  Command second(cluster.node(2, direct), cluster.options());
   expect_each({&first, &second}, " of 2, restart 0\n");
   kill_at_once(daemon);
   Command again = site.daemon();
@@ -74,8 +78,8 @@ TEST_CASE("where records are synced nodes are told all the same, and the job goe
   if (!cluster.hosts.why_not().empty()) return skip(cluster.hosts.why_not());
   Command daemon = site.daemon({"--state-sync"});
   daemon.expect_out("\n");
-  Command first(cluster.node(1), cluster.options());
-  Command second(cluster.node(2), cluster.options());
+  Command first(cluster.node(1, direct), cluster.options());
+  Command second(cluster.node(2, direct), cluster.options());
   expect_each({&first, &second}, " of 2, restart 0\n");
   kill_at_once(daemon);
   Command again = site.daemon({"--state-sync"});
@@ -93,7 +97,7 @@ TEST_CASE("what was used of the restarts is used, whichever daemon counts") {
   if (!cluster.hosts.why_not().empty()) return skip(cluster.hosts.why_not());
   Command daemon = site.daemon();
   daemon.expect_out("\n");
-  const Words flags = {"--max-restarts=1"};
+  const Words flags = {"--store=direct", "--max-restarts=1"};
   Command first(cluster.node(1, flags), cluster.options());
   Command second(cluster.node(2, flags), cluster.options());
   expect_each({&first, &second}, " of 2, restart 0\n");
@@ -120,8 +124,8 @@ TEST_CASE("who is not there when the next daemon begins is lost, and the job end
   if (!cluster.hosts.why_not().empty()) return skip(cluster.hosts.why_not());
   Command daemon = site.daemon();
   daemon.expect_out("\n");
-  Command first(cluster.node(1), cluster.options());
-  Command second(cluster.node(2), cluster.options());
+  Command first(cluster.node(1, direct), cluster.options());
+  Command second(cluster.node(2, direct), cluster.options());
   expect_each({&first, &second}, " of 2, restart 0\n");
   kill_at_once(daemon);
   second.signal(SIGKILL);
