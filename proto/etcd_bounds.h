@@ -76,6 +76,9 @@ inline constexpr std::chrono::nanoseconds etcd_patience_per_mebibyte = 1s;
 constexpr std::chrono::nanoseconds contest_look_pause(std::chrono::nanoseconds ttl) {
   return std::min<std::chrono::nanoseconds>(ttl / 8, 250ms);
 }
+// The same where it is known to change in a moment, and how long such a moment is.
+inline constexpr std::chrono::nanoseconds contest_eager_look_pause = 5ms;
+inline constexpr std::chrono::nanoseconds contest_eager_time = 1s;
 // The same where nobody is in need of it.
 inline constexpr std::chrono::nanoseconds contest_seldom_look_pause = 5s;
 // Before the same members are asked once more, when none of them has answered.

@@ -116,6 +116,7 @@ void Contest::hear(TimePoint now, const contest::Attend& attend, Actions&) {
   if (!is_needed_) return;
   look_at_ = now;
   attended_at_ = now;
+  if (attend.is_imminent) eager_until_ = now + bounds::contest_eager_time;
 }
 
 // --- etcd ----------------------------------------------------------------------------------------

@@ -102,7 +102,7 @@ class Contest {
   void ask(TimePoint now, Lane lane, Step step, Actions& actions);
   etcd::Request request_for(Step step);
   bool wants_next_lease() const;
-  Duration look_pause() const;
+  Duration look_pause(TimePoint now) const;
 
   // contest_running.cpp: who follows, and who wants to lead.
   void hear_look(TimePoint now, const Asked& asked, const etcd::Decided& decided, Actions& actions);
@@ -165,6 +165,7 @@ class Contest {
   bool is_wanted_ = false;                     // it wants to lead
   bool is_needed_ = true;                      // somebody wants to hear who does
   std::optional<TimePoint> attended_at_ = {};  // when somebody said so last
+  TimePoint eager_until_ = TimePoint::min();   // what comes in a moment is looked for until then
   // The owner waits to hear that nothing of it is left, and no longer than that.
   std::optional<TimePoint> withdrawn_by_;
   std::deque<Unused> unused_;

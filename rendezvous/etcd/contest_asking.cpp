@@ -37,7 +37,8 @@ std::int64_t whole_seconds(Duration duration) {
 
 }  // namespace
 
-Duration Contest::look_pause() const {
+Duration Contest::look_pause(TimePoint now) const {
+  if (now < eager_until_) return bounds::contest_eager_look_pause;
   return is_wanted_ || is_needed_ ? bounds::contest_look_pause(options_.ttl)
                                   : bounds::contest_seldom_look_pause;
 }

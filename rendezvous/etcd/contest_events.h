@@ -55,6 +55,7 @@ struct Drop {
 // Whether somebody waits to hear who leads; at first it does.
 struct Attend {
   bool is_needed = true;
+  bool is_imminent = false;  // whoever leads has just handed over, and etcd hears of it in a moment
 };
 // What became of an Ask.
 struct Answered {

@@ -24,7 +24,7 @@ void Contest::hear_look(TimePoint now, const Asked& asked, const etcd::Decided& 
 }
 
 void Contest::see_strange(TimePoint now, const std::string& reason, Actions& actions) {
-  look_at_ = now + look_pause();
+  look_at_ = now + look_pause(now);
   if (has_won()) depose(now, reason, /*is_orderly=*/false, actions);
   if (tenure_) let_go(now);
   view_.reset();
@@ -34,7 +34,7 @@ void Contest::see_strange(TimePoint now, const std::string& reason, Actions& act
 }
 
 void Contest::see(TimePoint now, ContestView view, Actions& actions) {
-  look_at_ = now + look_pause();
+  look_at_ = now + look_pause(now);
   const bool is_other = !view_ || view_->synced_changed != view.synced_changed;
   view_ = std::move(view);
   // From here on the last leader's right cannot have been longer than its lease.

@@ -152,7 +152,7 @@ void DaemonSet::take_over(std::uint64_t epoch) {
     (void)server_.follow({"nobody leads at the moment"});
     if (left_) withdraw();
   });
-  contest_->tell(contest::Attend{});
+  contest_->tell(contest::Attend{.is_imminent = true});
 }
 
 void DaemonSet::leave(std::function<void()> done) {

@@ -49,6 +49,20 @@ TEST_CASE("who has reason to look does so again, where a look was under way") {
   CHECK(alpha.contest().next_deadline() == etcd.now + 250ms);
 }
 
+TEST_CASE("who is about to be handed the lead looks for it again and again, for a moment") {
+  Etcd etcd;
+  Contestant alpha(etcd, "alpha");
+  alpha.serve();
+  alpha.tell(contest::Attend{.is_imminent = true});
+  alpha.serve();
+  CHECK(alpha.contest().next_deadline() == etcd.now + bounds::contest_eager_look_pause);
+  etcd.now += bounds::contest_eager_time;
+  alpha.serve();
+  alpha.ring();
+  alpha.serve();
+  CHECK(alpha.contest().next_deadline() == etcd.now + 250ms);
+}
+
 TEST_CASE("who wants to lead looks before it runs, for what it knows may be old") {
   Etcd etcd;
   Contestant alpha(etcd, "alpha");
