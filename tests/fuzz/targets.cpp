@@ -6,6 +6,7 @@
 
 #include "tests/fuzz/etcd_targets.h"
 #include "tests/fuzz/file_targets.h"
+#include "tests/fuzz/kept_targets.h"
 #include "tests/fuzz/stream_targets.h"
 #include "tests/fuzz/text_targets.h"
 #include "tests/fuzz/wire_targets.h"
@@ -34,6 +35,9 @@ constexpr std::array all_targets = {
     Target{"output", "a worker's output", worker_output},
     Target{"etcd", "the answers of etcd's gateway", etcd_answers},
     Target{"etcd_endpoints", "where etcd is asked", etcd_endpoints},
+    Target{"standby", "what a cpprund tells the one that stands by", standby_frames},
+    Target{"store_log", "the log of a store, gone on with by another cpprund", store_log},
+    Target{"log_file", "the file of such a log", log_file},
 };
 
 }  // namespace
