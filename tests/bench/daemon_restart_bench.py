@@ -2,12 +2,15 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """How long a job is held up by a cpprund that is killed and begun anew (--state):
 
-    daemon_restart_bench.py CPPRUND [AGENTS] [RUNS] [FLAG…]
+    daemon_restart_bench.py CPPRUND [AGENTS] [RUNS] [KEYS] [FLAG…]
 
 AGENTS links in one process, each of which says what an agent says. Each dials again at once when
-its link ends, and says that it has drained when it is asked to. Measured from the start of the new
-cpprund: until the last link is back, and until the last agent has its seat in the next round. The
-dialling is ours, in Python, and most of it."""
+its link ends. Measured from the start of the new cpprund: until the last link is back, and until
+the job goes on. Without KEYS workers speak to its store themselves, which is lost: each agent says
+that it has drained when it is asked to, and the job goes on when the last one has its seat in the
+next round. With KEYS stores are local, the first agent's worker has set so many keys, and the job
+goes on when that one has been told the last key's value. The dialling is ours, in Python, and most
+of it."""
 
 import json
 import os
@@ -23,12 +26,21 @@ import tempfile
 import time
 
 PREAMBLE = b"cpprun1\n"
+MARK, OPEN, BYTES, TAKEN, STREAM = 1, 1, 2, 3, 1  # proto/link/stream_frame.h
+HELLO = struct.pack("<BI", 0, 0x3C85F7CE)  # VALIDATE
+SET, GET = 1, 3  # PyTorch's
+SAID_MAX = 200 * 1024  # of what the other side has not taken
+
+
+def lengthy(text):
+    return struct.pack("<Q", len(text)) + text
 
 
 class Agent:
-    def __init__(self, number, count, port):
-        self.number, self.count, self.port = number, count, port
-        self.round = 0
+    def __init__(self, number, count, port, keys):
+        self.number, self.count, self.port, self.keys = number, count, port, keys
+        self.round, self.is_back = 0, False
+        self.unsaid, self.said, self.taken, self.answer = b"", 0, 0, b""
         self.dial()
 
     def say(self, **message):
@@ -47,7 +59,8 @@ class Agent:
         self.say(say="join", job="crowd", host=f"host{self.number}", pid=self.number + 1,
                  agent=self.number + 1, min=self.count, max=self.count, workers=1, role="default",
                  restarts=0, backoff_ms=0, window_ms=0, final=[], addresses=[], lease_ms=60000,
-                 last_call_ms=1000, after=self.round, idle=0, sent=time.monotonic_ns() // 1000)
+                 last_call_ms=1000, after=self.round, idle=0, sent=time.monotonic_ns() // 1000,
+                 **({"local_store": 1} if self.keys else {}))
 
     def frames(self):
         """What has come; None: the link is over."""
@@ -65,9 +78,45 @@ class Agent:
             size = struct.unpack("<I", self.bytes[:4])[0]
             if len(self.bytes) < 4 + size:
                 break
-            found.append(json.loads(self.bytes[4:4 + size]))
-            self.bytes = self.bytes[4 + size:]
+            frame, self.bytes = self.bytes[4:4 + size], self.bytes[4 + size:]
+            if frame[0] == MARK:
+                self.hear_records(frame[5:])
+            else:
+                found.append(json.loads(frame))
         return found
+
+    # What its worker says to its store, and is answered.
+
+    def say_records(self, *records):
+        body = struct.pack("<BI", MARK, self.round) + b"".join(records)
+        self.socket.sendall(struct.pack("<I", len(body)) + body)
+
+    def hear_records(self, records):
+        while records:
+            kind, _ = struct.unpack("<BI", records[:5])
+            if kind == BYTES:
+                place, size = struct.unpack("<QI", records[5:17])
+                self.answer += records[17:17 + size]
+                records = records[17 + size:]
+                self.say_records(struct.pack("<BIQ", TAKEN, STREAM, place + size))
+            elif kind == TAKEN:
+                self.taken = struct.unpack("<Q", records[5:13])[0]
+                records = records[13:]
+                self.go_on_asking()
+            else:
+                sys.exit(f"a record of the kind {kind} for a stream that is open")
+
+    def ask(self, requests):
+        self.unsaid += requests
+        self.go_on_asking()
+
+    def go_on_asking(self):
+        room = SAID_MAX - (self.said - self.taken)
+        part, self.unsaid = self.unsaid[:room], self.unsaid[room:]
+        for at in range(0, len(part), 16384):
+            piece = part[at:at + 16384]
+            self.say_records(struct.pack("<BIQI", BYTES, STREAM, self.said, len(piece)) + piece)
+            self.said += len(piece)
 
 
 def begin(program, folder, port, flags):
@@ -77,12 +126,12 @@ def begin(program, folder, port, flags):
     return daemon, int(daemon.stdout.readline().rsplit(":", 1)[1])
 
 
-def turn(agents, round_wanted, back):
-    """Until all have a seat in that round."""
+def turn(agents, is_done, back):
+    """Until that holds."""
     watch = selectors.DefaultSelector()
     for agent in agents:
         watch.register(agent.socket, selectors.EVENT_READ, agent)
-    while any(agent.round < round_wanted for agent in agents):
+    while not is_done():
         for key, _ in watch.select():
             agent = key.data
             said = agent.frames()
@@ -95,6 +144,8 @@ def turn(agents, round_wanted, back):
             for message in said:
                 if message["say"] == "sealed":
                     agent.round = message["round"]
+                elif message["say"] == "heartbeat":
+                    agent.is_back = True
                 elif message["say"] == "drain":
                     agent.say(say="drained", round=message["round"], unsaved_ms=0, step=0,
                               checkpoint_step=0)
@@ -102,33 +153,74 @@ def turn(agents, round_wanted, back):
                     sys.exit(f"refused: {message['reason']}")
 
 
+def have_seats(agents, round_wanted):
+    return lambda: all(agent.round >= round_wanted for agent in agents)
+
+
+def set_keys(agents, keys):
+    """A worker of the first agent's sets them, and is told that the last one is there."""
+    agent = agents[0]
+    agent.say_records(struct.pack("<BI", OPEN, STREAM))
+    agent.ask(HELLO + b"".join(bytes([SET]) + lengthy(b"key%d" % number) +
+                               lengthy(b"value%d" % number) for number in range(keys)))
+    ask_for_last(agents, keys)()
+    turn(agents, lambda: agent.answer == lengthy(b"value%d" % (keys - 1)), [])
+
+
+def ask_for_last(agents, keys):
+    def ask():
+        agents[0].answer = b""
+        agents[0].ask(bytes([GET]) + lengthy(b"key%d" % (keys - 1)))
+    return ask
+
+
+def is_going_on(agents, keys):
+    """All are back, and the first one's worker was told the last key's value."""
+    agent = agents[0]
+    state = {"asked": False}
+
+    def holds():
+        if agent.is_back and not state["asked"]:
+            state["asked"] = True
+            ask_for_last(agents, keys)()
+        return (all(each.is_back for each in agents) and
+                agent.answer == lengthy(b"value%d" % (keys - 1)))
+    return holds
+
+
 def main():
     program = sys.argv[1]
     count = int(sys.argv[2]) if len(sys.argv) > 2 else 1000
     runs = int(sys.argv[3]) if len(sys.argv) > 3 else 5
-    flags = sys.argv[4:]
+    keys = int(sys.argv[4]) if len(sys.argv) > 4 else 0
+    flags = sys.argv[5:]
     resource.setrlimit(resource.RLIMIT_NOFILE, (resource.getrlimit(resource.RLIMIT_NOFILE)[1],) * 2)
-    came_back, sealed = [], []
+    came_back, goes_on = [], []
     with tempfile.TemporaryDirectory() as folder:
         daemon, port = begin(program, folder, 0, flags)
-        agents = [Agent(number, count, port) for number in range(count)]
-        turn(agents, 1, [])
+        agents = [Agent(number, count, port, keys) for number in range(count)]
+        turn(agents, have_seats(agents, 1), [])
+        if keys:
+            set_keys(agents, keys)
         for run in range(runs):
             daemon.send_signal(signal.SIGKILL)
             daemon.wait()
             began = time.monotonic()
             daemon, _ = begin(program, folder, port, flags)
             back = []
-            turn(agents, run + 2, back)
-            sealed.append(time.monotonic() - began)
+            for agent in agents:
+                agent.is_back = False
+            turn(agents, is_going_on(agents, keys) if keys else have_seats(agents, run + 2), back)
+            goes_on.append(time.monotonic() - began)
             came_back.append(max(back) - began)
         size = sum(os.stat(os.path.join(folder, name)).st_size for name in os.listdir(folder))
         daemon.terminate()
         daemon.wait()
+    how = (f"of a store of {keys} keys the last one is told after" if keys else
+           "all have a seat in the next round after")
     print(f"{count} agents, cpprund killed and begun anew, medians of {runs}: the last link "
-          f"is back after {statistics.median(came_back):.3f} s, all have a seat in the "
-          f"next round after {statistics.median(sealed):.3f} s (up to {max(sealed):.3f}); "
-          f"{size} bytes are kept")
+          f"is back after {statistics.median(came_back):.3f} s, {how} "
+          f"{statistics.median(goes_on):.3f} s (up to {max(goes_on):.3f}); {size} bytes are kept")
 
 
 main()

@@ -54,6 +54,7 @@ bench_rendezvous() {
   [[ -n $python ]] || alone=(--no-peer)
   "${python:-python3}" tests/bench/rendezvous_bench.py --build "$bin" "${alone[@]}"
   "${python:-python3}" tests/bench/daemon_restart_bench.py "$bin/rendezvous/cpprund"
+  "${python:-python3}" tests/bench/daemon_restart_bench.py "$bin/rendezvous/cpprund" 1000 5 100000
 }
 
 bench_launch() {
