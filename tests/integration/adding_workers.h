@@ -31,8 +31,8 @@ class Gate {
 };
 
 // Adds and says how far all of them have come, so many times, and meets the others then.
-inline Words adds_in(int steps, const Gate* gate = nullptr) {
-  const std::string adds = std::to_string(adds_per_step);
+inline Words adds_in(int steps, const Gate* gate = nullptr, int adds_each = adds_per_step) {
+  const std::string adds = std::to_string(adds_each);
   Words words;
   for (int step = 0; step < steps; ++step) {
     for (const std::string& word :
@@ -47,13 +47,13 @@ inline Words adds_in(int steps, const Gate* gate = nullptr) {
   return words;
 }
 
-// None of two nodes with two workers each has noticed anything, and all was counted once.
-inline void expect_all_added(std::initializer_list<Command*> nodes, int steps) {
-  constexpr int workers = 4;
+// None of two nodes has noticed anything, and all that their workers have added was counted once.
+inline void expect_all_added(std::initializer_list<Command*> nodes, int steps, int workers = 4,
+                             int adds_each = adds_per_step) {
   for (Command* const each : nodes) {
     const auto ended = each->wait();
     CHECK(ended.code == 0);
-    const int sum = workers * steps * adds_per_step;
+    const int sum = workers * steps * adds_each;
     CHECK(count(ended.out, "sum is " + std::to_string(sum) + "\n") >= 2);
     CHECK_FALSE(contains(ended.err, "ending the workers"));
   }

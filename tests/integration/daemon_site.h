@@ -68,19 +68,23 @@ struct Site {
 
 // All of them at work.
 struct Nodes {
-  Nodes(const Site& site, int its_steps)
-      : first(site.node(1, adds_in(its_steps, &gate))),
-        second(site.node(2, adds_in(its_steps, &gate))),
-        steps(its_steps) {}
-  void expect_progress() { first->expect_out("sum is ", times += 2); }
+  Nodes(const Site& site, int its_steps, int its_adds = adds_per_step)
+      : first(site.node(1, adds_in(its_steps, &gate, its_adds))),
+        second(site.node(2, adds_in(its_steps, &gate, its_adds))),
+        steps(its_steps),
+        workers(std::stoi(site.cluster.workers)),
+        adds(its_adds) {}
+  void expect_progress() { first->expect_out("sum is ", times += std::size_t(workers)); }
   void expect_all_added() {
     gate.open();
-    cpprun::integration::expect_all_added({first.get(), second.get()}, steps);
+    cpprun::integration::expect_all_added({first.get(), second.get()}, steps, 2 * workers, adds);
   }
   Gate gate;  // they are there until everything has happened
   std::unique_ptr<Command> first;
   std::unique_ptr<Command> second;
   int steps;
+  int workers;  // of a node
+  int adds;     // of a worker in a step
   std::size_t times = 0;
 };
 
