@@ -102,10 +102,10 @@ void Declaration::declare_rendezvous(Flags& flags) {
   add(flags.master_port, "--master-port", "PORT", whole_number_within(0, port_max),
       "Port of the master (default 29500)");
   add<std::string>(flags.rdzv_backend, "--rdzv-backend", "NAME", any_text,
-                   "How nodes find each other: static (default) or c10d")
-      .choices = {"static", "c10d"};
+                   "How nodes find each other: static (default), c10d or etcd")
+      .choices = {"static", "c10d", "etcd"};
   add<std::string>(flags.rdzv_endpoint, "--rdzv-endpoint", "HOST[:PORT],...", any_text,
-                   "Where nodes meet, instead of --master-*; several: a set of cpprunds");
+                   "Where nodes meet, instead of --master-*; several: a set of cpprunds, or of etcd's members");
   add<std::string>(flags.rdzv_id, "--rdzv-id", "ID", job_id, "Id of the job");
   add<std::string>(flags.rdzv_conf, "--rdzv-conf", "K=V,...", any_text,
                    "join_timeout, last_call_timeout, keep_alive_interval, ...");
