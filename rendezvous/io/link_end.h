@@ -61,7 +61,7 @@ class DialledLink {
   virtual void dial_once() = 0;
   virtual void send(const link::Message& message) = 0;
   virtual void send_bytes(std::string_view bytes) = 0;
-  // Ends the link once everything said has left. `down` is not called for it.
+  // Ends the link once everything said has left, or the attempt. `down` is not called for it.
   virtual void hang_up() = 0;
 };
 

@@ -247,7 +247,6 @@ LinkClient::~LinkClient() {
 }
 
 void LinkClient::dial(std::chrono::nanoseconds step_max) {
-  if (attempt_) attempt_->cancel();
   hang_up();
   attempt_ = std::make_shared<Attempt>(
       context_, step_max, secure_,
@@ -280,6 +279,7 @@ void LinkClient::send_bytes(std::string_view bytes) {
 }
 
 void LinkClient::hang_up() {
+  if (attempt_) attempt_->cancel();
   if (!channel_) return;
   channel_->forget();
   channel_->hang_up("");

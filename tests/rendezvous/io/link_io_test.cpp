@@ -158,6 +158,20 @@ TEST_CASE("an agent that talks nonsense after its greeting is cut off and nobody
   run_until(context, [&] { return !guest.local.empty(); });
 }
 
+TEST_CASE("who hangs up while it dials hears nothing of that attempt") {
+  asio::io_context context;
+  Master master{context};
+  Guest gone{context, master.port};
+  Guest other{context, master.port};
+  gone.client.dial();
+  gone.client.hang_up();
+  other.client.dial();
+  run_until(context, [&] { return !other.local.empty(); });
+  while (context.poll_one() > 0) continue;
+  CHECK(gone.local.empty());
+  CHECK(gone.reason.empty());
+}
+
 TEST_CASE("a dial that is given up says nothing any more") {
   asio::io_context context;
   Master master{context};
