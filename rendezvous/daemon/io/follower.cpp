@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "proto/standby_bounds.h"
@@ -16,6 +17,9 @@ using Kind = link::StandbyRecord::Kind;
 constexpr std::chrono::milliseconds dial_pause(200);
 // There may be room, or a better one, when somebody has gone.
 constexpr std::chrono::milliseconds refused_pause(2000);
+// Before the second image of a store that could not be followed, and between those behind it.
+constexpr std::chrono::milliseconds renew_pause(500);
+constexpr std::chrono::milliseconds renew_pause_max(60'000);
 // Of a job's record, in parts: as much as there may be of it.
 constexpr std::size_t record_bytes_max = 64 * 1024 * 1024;
 
@@ -34,26 +38,19 @@ void Follower::follow(const std::string& host, int port, const link::Follow& own
   leave();
   host_ = host;
   port_ = port;
-  auto client =
-      callbacks_.link_to(host, port,
-                         {.up = [this](const std::string&) { came_up(); },
-                          .message = [this](const link::Message& message) { hear(message); },
-                          .streams = [this](std::string_view frame) { return hear_frame(frame); },
-                          .room = {},
-                          .down = [this](const std::string& reason) { went_down(reason); }});
-  if (!client) {
-    callbacks_.say(LogLevel::error,
-                   "cannot follow the cpprund that leads: " + client.error().reason);
-    return;
-  }
-  client_ = *std::move(client);
   told_.clear();
+  renewals_.clear();
   dial();
   tick();
 }
 
 void Follower::leave() {
   alarm_->call_off();
+  host_.clear();
+  drop_link();
+}
+
+void Follower::drop_link() {
   is_up_ = is_heard_ = false;
   if (client_ == nullptr) return;
   client_->hang_up();
@@ -61,8 +58,19 @@ void Follower::leave() {
   loop_.soon([old = std::shared_ptr<DialledLink>(std::move(client_))] {});
 }
 
+// With the secrets of now, which may be others than those of the link before.
 void Follower::dial() {
+  drop_link();
+  auto client =
+      callbacks_.link_to(host_, port_,
+                         {.up = [this](const std::string&) { came_up(); },
+                          .message = [this](const link::Message& message) { hear(message); },
+                          .streams = [this](std::string_view frame) { return hear_frame(frame); },
+                          .room = {},
+                          .down = [this](const std::string& reason) { went_down(reason); }});
+  if (!client) return went_down("no link can be made: " + client.error().reason);
   dial_at_ = TimePoint::max();
+  client_ = *std::move(client);
   client_->dial_once();
 }
 
@@ -88,13 +96,15 @@ void Follower::went_down(const std::string& reason, Duration silence) {
 
 void Follower::tick() {
   alarm_->ring_in(bounds::standby_beat, [this] {
-    if (client_ == nullptr) return;
+    if (host_.empty()) return;
     if (is_up_ && loop_.now() - heard_ > bounds::standby_silence) {
       client_->hang_up();
       went_down("it has said nothing for a second", bounds::standby_silence);
+      if (host_.empty()) return;
     }
     if (is_up_) client_->send(link::Heartbeat{});
     if (!is_up_ && loop_.now() >= dial_at_) dial();
+    ask_anew();
     tick();
   });
 }
@@ -173,12 +183,7 @@ std::string Follower::hear_frame(std::string_view frame) {
 Result<void> Follower::take(const link::StandbyRecord& record) {
   const std::string job(record.job);
   const auto or_renew = [&](const Result<void>& done) {
-    if (done) return;
-    callbacks_.say(
-        LogLevel::warning,
-        fmt::format("job \"{}\": its store cannot be followed, and is asked for anew: {}", job,
-                    done.error().reason));
-    client_->send_bytes(link::standby_frame({.kind = Kind::renew, .job = job}));
+    if (!done) cannot_follow(job, done.error().reason);
   };
   switch (record.kind) {
     case Kind::part:
@@ -195,18 +200,26 @@ Result<void> Follower::take(const link::StandbyRecord& record) {
     }
     case Kind::forgotten:
       records_.erase(job);
+      renewals_.erase(job);
       callbacks_.end_replica(job);
       return {};
     case Kind::log_begins:
+      if (const auto failed = renewals_.find(job); failed != renewals_.end()) {
+        failed->second.is_wanted = false;
+      }
       or_renew(callbacks_.begin_replica(job, record.round));
       return {};
     case Kind::log:
-      or_renew(callbacks_.add_to_replica(job, record.bytes));
+      if (!cannot_be_followed(job)) or_renew(callbacks_.add_to_replica(job, record.bytes));
       return {};
     case Kind::log_whole:
-      callbacks_.replica_is_whole(job);
+      if (!cannot_be_followed(job)) {
+        renewals_.erase(job);
+        callbacks_.replica_is_whole(job);
+      }
       return {};
     case Kind::log_ends:
+      renewals_.erase(job);
       callbacks_.end_replica(job);
       return {};
     case Kind::caught_up:
@@ -218,6 +231,33 @@ Result<void> Follower::take(const link::StandbyRecord& record) {
       break;
   }
   return failure("it says what only one that stands by says");
+}
+
+// An image of a store is much to ask for: after a first one that was of no use either, less and
+// less often.
+void Follower::cannot_follow(const std::string& job, const std::string& reason) {
+  Renewal& renewal = renewals_[job];
+  renewal.is_wanted = true;
+  renewal.at = loop_.now() + renewal.pause;
+  renewal.pause = std::min<Duration>(2 * renewal.pause + renew_pause, renew_pause_max);
+  callbacks_.say(LogLevel::warning,
+                 fmt::format("job \"{}\": its store cannot be followed, and is asked for anew: {}",
+                             job, reason));
+  ask_anew();
+}
+
+bool Follower::cannot_be_followed(const std::string& job) const {
+  const auto found = renewals_.find(job);
+  return found != renewals_.end() && found->second.is_wanted;
+}
+
+void Follower::ask_anew() {
+  if (!is_up_ || !is_heard_) return;
+  for (auto& [job, renewal] : renewals_) {
+    if (!renewal.is_wanted || loop_.now() < renewal.at) continue;
+    renewal.at = TimePoint::max();
+    client_->send_bytes(link::standby_frame({.kind = Kind::renew, .job = job}));
+  }
 }
 
 // Once for all that has come in a turn.

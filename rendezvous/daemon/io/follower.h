@@ -54,7 +54,7 @@ class Follower {
   // Nobody is, and what there is stays.
   void leave();
   bool follows(const std::string& host, int port) const {
-    return client_ != nullptr && host == host_ && port == port_;
+    return !host_.empty() && host == host_ && port == port_;
   }
 
   // What it has is all there is, as of the last that it has said it has.
@@ -68,12 +68,16 @@ class Follower {
 
  private:
   void dial();
+  void drop_link();
   void came_up();
   void hear(const link::Message& message);
   std::string hear_frame(std::string_view frame);
   Result<void> take(const link::StandbyRecord& record);
   void begin_anew(const link::Leads& leads);
   void went_down(const std::string& reason, Duration silence = {});
+  void cannot_follow(const std::string& job, const std::string& reason);
+  bool cannot_be_followed(const std::string& job) const;
+  void ask_anew();
   void say_what_it_has();
   void tick();
 
@@ -92,6 +96,13 @@ class Follower {
   std::string told_;  // what was said last of why there is no link
   std::map<std::string, std::string> records_;
   std::map<std::string, std::string> parts_;  // of records that have not come in full
+  // Of stores that could not be followed.
+  struct Renewal {
+    bool is_wanted = false;  // and no image has begun since
+    TimePoint at{};
+    Duration pause{};
+  };
+  std::map<std::string, Renewal> renewals_;  // by job
   bool is_whole_ = false;
   std::uint64_t epoch_ = 0;
   std::uint64_t has_ = 0;

@@ -8,151 +8,10 @@
 #include <utility>
 
 #include "proto/standby_bounds.h"
+#include "rendezvous/daemon/io/standby.h"
 #include "rendezvous/daemon/member_name.h"
 
 namespace cpprun {
-
-namespace {
-
-using Kind = link::StandbyRecord::Kind;
-
-}  // namespace
-
-// One of them, and its link. What it is told waits here while the socket takes no more.
-class Standbys::Standby : public LogKeeper {
- public:
-  Standby(Standbys& all, std::shared_ptr<LinkEnd> channel, const link::Follow& follow)
-      : all_(all), channel_(std::move(channel)), follow_(follow), heard_(all.loop_.now()) {}
-
-  void begin() {
-    channel_->listen({.message =
-                          [this](const link::Message& message) {
-                            heard_ = all_.loop_.now();
-                            if (const auto* const beat = std::get_if<link::Heartbeat>(&message)) {
-                              channel_->send(*beat);
-                            }
-                          },
-                      .streams = [this](std::string_view frame) { return hear(frame); },
-                      .room = [this] { write(); },
-                      .closed = [this](const std::string& reason) { all_.ended(*this, reason); }});
-    channel_->send(all_.own_);
-    for (const auto& [job, record] : all_.callbacks_.records()) keep(job, record);
-    all_.callbacks_.logs->attach(*this);
-    look_whether_all_is_told();
-  }
-  void leave(const std::string& reason) {
-    all_.callbacks_.logs->detach(*this);
-    channel_->forget();
-    channel_->hang_up(reason);
-  }
-
-  const link::Follow& who() const { return follow_; }
-  bool has_been_told() const { return caught_up_at_ > 0; }
-  // It has everything that it was to have when it had been told all there was.
-  bool is_caught_up() const { return caught_up_at_ > 0 && has_ >= caught_up_at_; }
-  // Of all that anybody was told up to `place`, it lacks nothing through here: what was told to
-  // others alone it need not have.
-  std::uint64_t has_through(std::uint64_t place) const {
-    return sent_.empty() ? place : sent_.front().place - 1;
-  }
-  bool has_everything() const { return is_caught_up() && has_ >= last_; }
-  std::uint64_t bytes_behind() const { return bytes_told_ - bytes_had_; }
-  TimePoint heard() const { return heard_; }
-  void send(const link::Message& message) { channel_->send(message); }
-
-  void keep(const std::string& job, const std::string& record) {
-    const std::size_t most = link::standby_frame_room(job);
-    std::string_view rest = record;
-    for (; rest.size() > most; rest.remove_prefix(most)) {
-      tell({.kind = Kind::part, .job = job, .bytes = rest.substr(0, most)});
-    }
-    tell({.kind = Kind::record, .job = job, .bytes = rest});
-  }
-  void forget(const std::string& job) { tell({.kind = Kind::forgotten, .job = job}); }
-
-  void begin_log(const std::string& job, RoundNumber round) override {
-    tell({.kind = Kind::log_begins, .round = round, .job = job});
-  }
-  void add_log(const std::string& job, std::string_view bytes) override {
-    const std::size_t most = link::standby_frame_room(job);
-    for (; !bytes.empty(); bytes.remove_prefix(std::min(bytes.size(), most))) {
-      tell({.kind = Kind::log, .job = job, .bytes = bytes.substr(0, most)});
-    }
-  }
-  void log_is_whole(const std::string& job) override {
-    tell({.kind = Kind::log_whole, .job = job});
-    // The log itself has it among the whole ones when this is over.
-    all_.loop_.soon([this, alive = std::weak_ptr(alive_)] {
-      if (!alive.expired()) look_whether_all_is_told();
-    });
-  }
-  bool go_on_log(const std::string&) override { return false; }
-  void end_log(const std::string& job) override { tell({.kind = Kind::log_ends, .job = job}); }
-
- private:
-  void look_whether_all_is_told() {
-    if (caught_up_at_ > 0 || !all_.callbacks_.logs->is_whole_at(*this)) return;
-    tell({.kind = Kind::caught_up});
-    caught_up_at_ = last_;
-    // From here on nobody is told what it does not have.
-    all_.callbacks_.wait_for(last_);
-  }
-
-  void tell(link::StandbyRecord record) {
-    record.number = last_ = all_.next_place();
-    std::string frame = link::standby_frame(record);
-    bytes_told_ += frame.size();
-    sent_.push_back({last_, bytes_told_});
-    waiting_.push_back(std::move(frame));
-    if (caught_up_at_ > 0) all_.callbacks_.wait_for(last_);
-    write();
-  }
-
-  void write() {
-    while (!waiting_.empty() && channel_->has_room()) {
-      const std::string frame = std::move(waiting_.front());
-      waiting_.pop_front();
-      channel_->send_bytes(frame);
-    }
-  }
-
-  std::string hear(std::string_view frame) {
-    heard_ = all_.loop_.now();
-    const auto record = link::read_standby_frame(frame);
-    if (!record) return record.error().reason;
-    if (record->kind == Kind::renew) {
-      all_.callbacks_.logs->renew(*this, std::string(record->job));
-      return {};
-    }
-    if (record->kind != Kind::has) return "it says what only the one that leads says";
-    if (record->number > last_) return "it has what it was never told";
-    has_ = std::max(has_, record->number);
-    for (; !sent_.empty() && sent_.front().place <= has_; sent_.pop_front()) {
-      bytes_had_ = sent_.front().bytes;
-    }
-    // It may be the last of those that were waited for; whoever is told may end this one.
-    all_.look_at_names();
-    all_.look_at_places();
-    return {};
-  }
-
-  Standbys& all_;
-  std::shared_ptr<LinkEnd> channel_;
-  const link::Follow follow_;
-  TimePoint heard_;
-  std::deque<std::string> waiting_;
-  struct Sent {
-    std::uint64_t place = 0;
-    std::uint64_t bytes = 0;  // told with it and before
-  };
-  std::deque<Sent> sent_;  // that it does not have yet, for all that is known
-  std::uint64_t last_ = 0;
-  std::uint64_t has_ = 0;
-  std::uint64_t caught_up_at_ = 0;  // 0: it has not been told all there was
-  std::uint64_t bytes_told_ = 0;
-  std::uint64_t bytes_had_ = 0;
-  std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
-};
 
 Standbys::Standbys(EventLoop loop, Callbacks callbacks)
     : loop_(std::move(loop)), callbacks_(std::move(callbacks)), alarm_(loop_.make_alarm()) {}
@@ -241,6 +100,21 @@ void Standbys::ended(Standby& standby, const std::string& reason) {
   look_at_places();
 }
 
+// It would hold up all jobs: it is told everything still, and is not to lead until it has it.
+void Standbys::no_longer_wait_for(Standby& standby) {
+  callbacks_.say(
+      LogLevel::warning,
+      fmt::format(
+          "\"{}\" is {} bytes behind for {} s and is waited for no longer: it would not lead "
+          "before it has come near (is the network between them fast enough?)",
+          called(standby.who().name), standby.bytes_behind(),
+          std::chrono::duration<double>(bounds::standby_silence).count()));
+  standby.fall_behind();
+  if (may_lead_.contains(standby.who().name)) callbacks_.wait_for(next_place());
+  look_at_names();
+  look_at_places();
+}
+
 // --- who is in sync ------------------------------------------------------------------------------
 
 // Those that are to be known: all that have been told everything there was, and have it.
@@ -252,6 +126,7 @@ void Standbys::look_at_names() {
   }
   if (names == asked_names_) return;
   asked_names_ = names;
+  asked_at_ = loop_.now();
   may_lead_.insert(names.begin(), names.end());
   callbacks_.make_known(names);
 }
@@ -265,7 +140,10 @@ void Standbys::known(const std::vector<std::string>& names) {
                                                called(name)));
   }
   known_names_ = names;
-  if (names == asked_names_) may_lead_ = {names.begin(), names.end()};
+  if (names == asked_names_) {
+    may_lead_ = {names.begin(), names.end()};
+    asked_at_.reset();
+  }
   std::vector<std::string> places;
   for (const auto& [name, standby] : standbys_) {
     if (std::ranges::find(names, name) != names.end()) places.push_back(standby->who().address);
@@ -278,17 +156,35 @@ void Standbys::known(const std::vector<std::string>& names) {
 // and is gone or has come anew, too, until that is known.
 void Standbys::look_at_places() {
   if (!is_begun_) return;
+  if (!who_holds_up().empty()) return;
   std::uint64_t through = place_;
-  for (const std::string& name : may_lead_) {
-    if (name == own_.name) continue;
-    const auto standby = standbys_.find(name);
-    if (standby == standbys_.end() || !standby->second->is_caught_up()) return;
-    through = std::min(through, standby->second->has_through(place_));
-  }
   for (const auto& [name, standby] : standbys_) {
     if (standby->has_been_told()) through = std::min(through, standby->has_through(place_));
   }
   callbacks_.kept(through);
+}
+
+// Who may lead and has not what anybody was told.
+std::string Standbys::who_holds_up() const {
+  for (const std::string& name : may_lead_) {
+    if (name == own_.name) continue;
+    const auto standby = standbys_.find(name);
+    if (standby == standbys_.end() || !standby->second->is_caught_up()) return name;
+  }
+  return {};
+}
+
+// All jobs wait meanwhile, and whoever reads the log wants to know for what.
+void Standbys::look_at_what_is_asked() {
+  if (!asked_at_ || loop_.now() - *asked_at_ <= bounds::standby_silence) return;
+  asked_at_.reset();
+  const std::string name = who_holds_up();
+  if (name.empty()) return;
+  callbacks_.say(
+      LogLevel::error,
+      fmt::format("nobody is told anything: \"{}\" is gone, and until etcd has taken note "
+                  "of that it could lead without it; start it again, or help etcd",
+                  called(name)));
 }
 
 // --- what they are told --------------------------------------------------------------------------
@@ -325,18 +221,24 @@ void Standbys::hand_over(const std::string& name) {
   }
 }
 
-// Whoever says nothing for so long may be gone, and everybody waits for it.
+// Whoever says nothing for so long may be gone, and everybody waits for it; and as long as that for
+// whoever has not heard what all wait for.
 void Standbys::beat() {
   alarm_->ring_in(bounds::standby_beat, [this] {
     if (!is_begun_) return;
     std::vector<Standby*> silent;
     for (const auto& [name, standby] : standbys_) {
-      if (loop_.now() - standby->heard() > bounds::standby_silence) silent.push_back(standby.get());
+      if (loop_.now() - standby->heard() > bounds::standby_silence) {
+        silent.push_back(standby.get());
+      } else if (standby->has_been_told() && standby->lag() > bounds::standby_silence) {
+        no_longer_wait_for(*standby);
+      }
     }
     for (Standby* const each : silent) {
       ended(*each, fmt::format("it has said nothing for {} s",
                                std::chrono::duration<double>(bounds::standby_silence).count()));
     }
+    look_at_what_is_asked();
     beat();
   });
 }

@@ -10,6 +10,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <string_view>
@@ -71,8 +72,11 @@ class Standbys {
   class Standby;
   std::uint64_t next_place() { return ++place_; }
   void ended(Standby& standby, const std::string& reason);
+  void no_longer_wait_for(Standby& standby);
   void look_at_places();
   void look_at_names();
+  std::string who_holds_up() const;
+  void look_at_what_is_asked();
   void beat();
 
   const EventLoop loop_;
@@ -83,7 +87,8 @@ class Standbys {
   std::uint64_t place_ = 0;                                   // of the last that anybody was told
   std::map<std::string, std::unique_ptr<Standby>> standbys_;  // by name
   std::vector<std::string> asked_names_;                      // that are to be known
-  std::vector<std::string> known_names_;                      // that are, for all anybody knows
+  std::optional<TimePoint> asked_at_;     // as long as nothing was heard of that, or said of it
+  std::vector<std::string> known_names_;  // that are, for all anybody knows
   std::set<std::string> may_lead_;  // that may be known: those, and all that were asked for since
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
 };

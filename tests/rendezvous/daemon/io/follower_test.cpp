@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "rendezvous/daemon/io/follower.h"
+
+#include <doctest/doctest.h>
+
+#include <chrono>
+
+#include "tests/rendezvous/daemon/io/standby_stage.h"
+
+using namespace cpprun;
+using namespace cpprun::test;
+using namespace std::chrono_literals;
+using Kind = link::StandbyRecord::Kind;
+
+namespace {
+
+// One that stands by for a place where the test is.
+struct Staged {
+  Staged()
+      : follower(
+            loop.loop(),
+            {.say = [this](LogLevel, const std::string& it) { said.push_back(it); },
+             .link_to = [this](const std::string&, int,
+                               DialCallbacks callbacks) -> Result<std::unique_ptr<DialledLink>> {
+               if (!refusal.empty()) return failure(refusal);
+               line = std::make_shared<StagedDial::Line>();
+               line->callbacks = std::move(callbacks);
+               ++lines;
+               return std::make_unique<StagedDial>(line);
+             },
+             .begin_replica = [this](const std::string&, RoundNumber) { return replica; },
+             .add_to_replica = [this](const std::string&, std::string_view) { return replica; },
+             .replica_is_whole = [this](const std::string&) { ++whole; },
+             .end_replica = [](const std::string&) {},
+             .end_replicas = [] {},
+             .heard = [](const link::Leads&) {},
+             .caught_up = [] {},
+             .take_over = [](std::uint64_t) {},
+             .lost = [this](const std::string&, Duration) { ++lost; }}) {
+    follower.follow("alpha", 1, {.name = "bravo", .cluster = "c"});
+  }
+  void come_up() {
+    line->callbacks.up("local");
+    line->callbacks.message(link::Leads{.name = "alpha", .cluster = "c", .epoch = 1});
+  }
+  void hear(Kind kind, std::string_view bytes = {}) {
+    const auto frame = link::standby_frame(
+        {.kind = kind, .number = ++number, .round = RoundNumber{1}, .job = "job", .bytes = bytes});
+    CHECK(line->callbacks.streams(std::string_view(frame).substr(4)) == "");
+    loop.settle();
+  }
+  // An image that begins and comes to its end.
+  void hear_image() {
+    for (const Kind kind : {Kind::log_begins, Kind::log, Kind::log_whole}) hear(kind, "x");
+  }
+  int asked_anew() const {
+    int times = 0;
+    for (const std::string& frame : line->frames) {
+      const auto record = link::read_standby_frame(std::string_view(frame).substr(4));
+      times += record && record->kind == Kind::renew ? 1 : 0;
+    }
+    return times;
+  }
+
+  StagedLoop loop;
+  std::vector<std::string> said;
+  std::string refusal;  // of a link
+  Result<void> replica;
+  std::shared_ptr<StagedDial::Line> line;
+  int lines = 0;
+  int whole = 0;
+  int lost = 0;
+  std::uint64_t number = 0;
+  Follower follower;
+};
+
+}  // namespace
+
+TEST_CASE("each link is made anew, with what is the secret then") {
+  Staged staged;
+  CHECK(staged.lines == 1);
+  staged.line->callbacks.down("its secret is another one");
+  staged.refusal = "the secret cannot be read";
+  staged.loop.pass(1s);
+  CHECK(staged.lines == 1);
+  CHECK(staged.said.back() ==
+        "no word from the cpprund at alpha:1, which leads: no link can be made: the secret cannot "
+        "be read");
+  staged.refusal.clear();
+  staged.loop.pass(1s);
+  CHECK(staged.lines == 2);
+  CHECK(staged.line->is_dialled);
+}
+
+TEST_CASE("nobody is dialled after whoever is followed is left, even as it is found to be lost") {
+  Staged staged;
+  staged.come_up();
+  staged.follower.leave();
+  staged.loop.pass(10s);
+  CHECK(staged.lines == 1);
+  CHECK(staged.line->is_hung_up);
+}
+
+TEST_CASE("a store that cannot be followed is asked for anew at once, and then less and less") {
+  Staged staged;
+  staged.come_up();
+  staged.replica = failure("there is no room");
+  staged.hear_image();
+  CHECK(staged.whole == 0);
+  CHECK(staged.asked_anew() == 1);
+  // What comes of it meanwhile is nothing to ask again for.
+  staged.hear(Kind::log, "y");
+  CHECK(staged.asked_anew() == 1);
+  int images = 0;
+  for (auto passed = 0s; passed < 600s; passed += 1s) {
+    staged.loop.pass(500ms);
+    staged.line->callbacks.message(link::Heartbeat{});
+    staged.loop.pass(500ms);
+    staged.line->callbacks.message(link::Heartbeat{});
+    if (staged.asked_anew() == images) continue;
+    images = staged.asked_anew();
+    staged.hear_image();
+  }
+  CHECK(images > 10);
+  CHECK(images < 22);
+  staged.replica = {};
+  staged.loop.pass(500ms);
+  staged.hear_image();
+  CHECK(staged.whole == 1);
+}

@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "rendezvous/daemon/io/standbys.h"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <chrono>
+
+#include "proto/standby_bounds.h"
+#include "tests/rendezvous/daemon/io/standby_stage.h"
+
+using namespace cpprun;
+using namespace cpprun::test;
+using namespace std::chrono_literals;
+using Kind = link::StandbyRecord::Kind;
+
+namespace {
+
+using Names = std::vector<std::string>;
+
+// One that leads jobs without stores, and whoever stands by for it.
+struct Leader {
+  Leader()
+      : routes(connections, {.loop = {.now = [this] { return loop.now(); }}}),
+        logs(connections, routes, {.soon = loop.loop().soon}),
+        standbys(loop.loop(),
+                 {.standbys_max = 3,
+                  .say = [this](LogLevel, const std::string& it) { said.push_back(it); },
+                  .logs = &logs,
+                  .records = [] { return std::map<std::string, std::string>(); },
+                  .wait_for = [this](std::uint64_t place) { awaited = place; },
+                  .kept = [this](std::uint64_t through) { kept = through; },
+                  .make_known = [this](const Names& names) { asked = names; },
+                  .changed = [](const Names&) {}}) {
+    standbys.begin({.name = "alpha", .cluster = "c", .version = "1", .epoch = 1});
+  }
+  std::shared_ptr<StagedLink> adopt(const std::string& name) {
+    auto link = std::make_shared<StagedLink>();
+    standbys.adopt(link, {.name = name,
+                          .cluster = "c",
+                          .version = "1",
+                          .features = link::standby_features,
+                          .address = name + ":1"});
+    loop.settle();
+    return link;
+  }
+  // It says that it has everything that it was told.
+  void has_all(StagedLink& link) {
+    const auto last = link::read_standby_frame(std::string_view(link.frames.back()).substr(4));
+    REQUIRE(last);
+    CHECK(link.callbacks.streams(
+              link::standby_frame({.kind = Kind::has, .number = last->number}).substr(4)) == "");
+    loop.settle();
+  }
+  // Of the kind that is said all the time.
+  void beat(StagedLink& link) { link.callbacks.message(link::Heartbeat{}); }
+  bool is_told() const { return kept >= awaited; }
+  bool says(const std::string& words) const {
+    return std::ranges::any_of(said, [&](const auto& it) { return it.find(words) != it.npos; });
+  }
+
+  StagedLoop loop;
+  ConnectionSet connections;
+  StreamRoutes routes;
+  StoreLogs logs;
+  std::vector<std::string> said;
+  std::uint64_t awaited = 0;
+  std::uint64_t kept = 0;
+  Names asked;
+  Standbys standbys;
+};
+
+}  // namespace
+
+TEST_CASE("nodes are told what the one that stands by has") {
+  Leader leader;
+  const auto bravo = leader.adopt("bravo");
+  CHECK(leader.asked.empty());
+  leader.has_all(*bravo);
+  CHECK(leader.asked == Names{"alpha", "bravo"});
+  leader.standbys.known(leader.asked);
+  CHECK(leader.is_told());
+  leader.standbys.keep("job", "record");
+  CHECK_FALSE(leader.is_told());
+  leader.has_all(*bravo);
+  CHECK(leader.is_told());
+}
+
+TEST_CASE("one that is there but too slow is waited for a second, and then is not to lead") {
+  Leader leader;
+  const auto bravo = leader.adopt("bravo");
+  leader.has_all(*bravo);
+  leader.standbys.known(leader.asked);
+  leader.standbys.keep("job", "record");
+  for (auto waited = 0ms; waited < 2 * bounds::standby_silence; waited += 100ms) {
+    leader.beat(*bravo);
+    leader.loop.pass(100ms);
+  }
+  CHECK(leader.says("bytes behind for 1 s and is waited for no longer"));
+  CHECK(leader.asked == Names{"alpha"});
+  // It may lead until that is known.
+  CHECK_FALSE(leader.is_told());
+  leader.standbys.known(leader.asked);
+  CHECK(leader.is_told());
+  CHECK(bravo->ended.empty());
+  // It has what it lacked: it counts again.
+  leader.has_all(*bravo);
+  CHECK(leader.asked == Names{"alpha", "bravo"});
+  leader.standbys.known(leader.asked);
+  leader.standbys.keep("job", "another record");
+  CHECK_FALSE(leader.is_told());
+  leader.has_all(*bravo);
+  CHECK(leader.is_told());
+}
+
+TEST_CASE("one that says nothing is not waited for, and what all wait for then is said") {
+  Leader leader;
+  const auto bravo = leader.adopt("bravo");
+  leader.has_all(*bravo);
+  leader.standbys.known(leader.asked);
+  leader.standbys.keep("job", "record");
+  leader.loop.pass(bounds::standby_silence + bounds::standby_beat);
+  CHECK(leader.says("\"bravo\" does not stand by any more: it has said nothing for 1 s"));
+  CHECK_FALSE(leader.is_told());
+  CHECK_FALSE(leader.says("nobody is told anything"));
+  // etcd does not answer.
+  leader.loop.pass(bounds::standby_silence + bounds::standby_beat);
+  CHECK(leader.says("nobody is told anything: \"bravo\" is gone, and until etcd has taken note"));
+  leader.standbys.known({"alpha"});
+  CHECK(leader.is_told());
+}
