@@ -27,8 +27,9 @@ std::string losses_in(const std::string& said) {
     std::string line = said.substr(at, end - at);
     at = end + 1;
     if (!contains(line, "loss ") && !contains(line, " % of ")) continue;
-    line = line.substr(0, line.find(" images/s"));
-    losses += line.substr(0, line.rfind(contains(line, " % of ") ? ", " : "  ")) + "\n";
+    if (contains(line, " images/s")) line = line.substr(0, line.rfind(" % ") + 2);
+    if (contains(line, " % of ")) line = line.substr(0, line.rfind(", "));
+    losses += line + "\n";
   }
   return losses;
 }
@@ -84,7 +85,9 @@ void disturb(Site& site, Training& training, const std::string& progress) {
   training.expect_progress(progress);
   site.cluster.hosts.plug_in(3);
   std::swap(site.leads, site.stands_by);
-  site.stands_by->expect_err("stands by for \"node0\"");
+  // It did so once before, and the member of etcd beside it is back as well.
+  site.stands_by->expect_err("stands by for \"node0\"", 2);
+  site.etcd.await_all();
   std::cout << "--- a member of etcd (node4)\n";
   site.etcd.kill(2);
   training.expect_progress(progress);
@@ -93,7 +96,7 @@ void disturb(Site& site, Training& training, const std::string& progress) {
   site.leads->signal(SIGSTOP);
   await(1, site, "10");
   site.leads->signal(SIGCONT);
-  site.leads->expect_err("stands by for \"node3\"");
+  site.leads->expect_err("stands by for \"node3\"", 2);
   std::swap(site.leads, site.stands_by);
   training.expect_progress(progress);
   std::cout << "--- nothing more\n";
@@ -113,8 +116,10 @@ void train_disturbed(const Words& flags, const Words& program, const std::string
   const std::string losses = training.losses();
   CHECK(losses == undisturbed);
   CHECK(count(losses, "loss ") > 5);
-  std::cout << losses << site.leads->err() << site.stands_by->err();
   site.end_all();
+  std::cout << losses << "--- of node3's cpprund\n"
+            << site.leads->err() << "--- of node0's\n"
+            << site.stands_by->err();
 }
 
 }  // namespace
