@@ -40,7 +40,7 @@ class Agent:
     def __init__(self, number, count, port, keys):
         self.number, self.count, self.port, self.keys = number, count, port, keys
         self.round, self.is_back = 0, False
-        self.unsaid, self.said, self.taken, self.answer = b"", 0, 0, b""
+        self.unsaid, self.said, self.taken, self.heard, self.answer = b"", 0, 0, 0, b""
         self.dial()
 
     def say(self, **message):
@@ -60,7 +60,7 @@ class Agent:
                  agent=self.number + 1, min=self.count, max=self.count, workers=1, role="default",
                  restarts=0, backoff_ms=0, window_ms=0, final=[], addresses=[], lease_ms=60000,
                  last_call_ms=1000, after=self.round, idle=0, sent=time.monotonic_ns() // 1000,
-                 **({"local_store": 1} if self.keys else {}))
+                 **({"local_store": True} if self.keys else {}))
 
     def frames(self):
         """What has come; None: the link is over."""
@@ -96,7 +96,9 @@ class Agent:
             kind, _ = struct.unpack("<BI", records[:5])
             if kind == BYTES:
                 place, size = struct.unpack("<QI", records[5:17])
-                self.answer += records[17:17 + size]
+                # Some of it may have been said before: what was taken may not have been heard.
+                self.answer += records[17 + max(0, self.heard - place):17 + size]
+                self.heard = max(self.heard, place + size)
                 records = records[17 + size:]
                 self.say_records(struct.pack("<BIQ", TAKEN, STREAM, place + size))
             elif kind == TAKEN:
