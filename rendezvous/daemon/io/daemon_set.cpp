@@ -231,6 +231,7 @@ void DaemonSet::stop_leading(const std::string& reason, bool is_planned) {
   heir_.clear();
   heir_place_.clear();
   heir_is_told_ = false;
+  unknown_names_.clear();
 }
 
 void DaemonSet::surpassed(std::uint64_t epoch) {

@@ -133,6 +133,8 @@ class DaemonSet {
   void pass_on();
   void stay_behind(const std::string& heir, const std::string& place);
   void give_up_hand_over();
+  void not_handed_over(const std::string& reason);
+  void lead_on(const std::string& reason);
   void take_over(std::uint64_t epoch);
   void end_leading();
   void withdraw();
@@ -166,9 +168,10 @@ class DaemonSet {
   std::string heir_;
   std::string heir_place_;
   bool heir_is_told_ = false;
-  bool is_resigning_ = false;    // it leads no more, and etcd does not know it yet
-  bool is_left_behind_ = false;  // see stay_behind()
-  bool expects_lead_ = false;    // the one that has led has said so
+  std::vector<std::string> unknown_names_;  // to be made known where it leads on after that
+  bool is_resigning_ = false;               // it leads no more, and etcd does not know it yet
+  bool is_left_behind_ = false;             // see stay_behind()
+  bool expects_lead_ = false;               // the one that has led has said so
   int glances_ = 0;
   std::optional<TimePoint> muted_until_;
   std::function<void()> left_;

@@ -58,6 +58,7 @@ void DaemonSet::hear(const contest::Action& action) {
                    is_resigning_ = deposed.is_orderly && heir_is_told_;
                    if (!is_resigning_) stop_leading(deposed.reason, deposed.is_orderly);
                  },
+                 [this](const contest::NotHandedOver& it) { not_handed_over(it.reason); },
                  [this](const contest::Written& written) { heard_written(written.through); },
                  [&](const contest::NotWritten& refused) {
                    trouble(refused.reason);
@@ -77,7 +78,6 @@ void DaemonSet::hear(const contest::Action& action) {
                  },
                  [&](const contest::Unbarred&) { no_trouble("etcd is what it was"); },
                  [this](const contest::ClusterIs& it) { memory_.cluster = it.id; },
-                 [&](const contest::Said& it) { say(LogLevel::info, "etcd: " + it.text); },
              },
              action);
 }
@@ -111,7 +111,11 @@ void DaemonSet::make_known(const std::vector<std::string>& names) {
     });
     return;
   }
-  if (heir_is_told_) return;
+  // The contest takes nothing more, unless it leads on.
+  if (heir_is_told_) {
+    unknown_names_ = names;
+    return;
+  }
   std::vector<std::string> others = names;
   std::erase(others, options_.name);
   published_[++last_number_] = names;

@@ -119,23 +119,33 @@ void DaemonSet::stay_behind(const std::string& heir, const std::string& place) {
   note_leader(false);
 }
 
-// The other one has not said that it has everything: this one goes on as if nothing had been.
+// The other one has not said in time that it has everything.
 void DaemonSet::give_up_hand_over() {
   if (heir_.empty() || !leads_) return;
   if (is_resigning_) return pass_on();
   if (left_) return withdraw();
   if (heir_is_told_) return;
-  callbacks_.say(LogLevel::warning,
-                 fmt::format("\"{}\" does not say that it has everything: this one leads on",
-                             called(std::exchange(heir_, {}))));
+  lead_on(fmt::format("\"{}\" does not say that it has everything", called(heir_)));
+}
+
+// Etcd could not name the heir.
+void DaemonSet::not_handed_over(const std::string& reason) {
+  if (!heir_is_told_) return;
+  lead_on(reason);
+  if (left_) withdraw();
+}
+
+// Nothing was handed over, for that reason: what nobody was told meanwhile they are told now.
+void DaemonSet::lead_on(const std::string& reason) {
+  callbacks_.say(LogLevel::warning, reason + ": this one leads on");
+  heir_.clear();
   heir_place_.clear();
+  heir_is_told_ = false;
+  alarm_->call_off();
   server_.speak_until(muted_until_);
-  if (asked_) {
-    answer_asked(failure(
-        fmt::format("\"{}\" does not say that it has everything: this one leads on; ask again",
-                    called(asked_->heir))));
-  }
+  if (asked_) answer_asked(failure(reason + ": this one leads on; ask again"));
   note_leader(false);
+  if (const auto names = std::exchange(unknown_names_, {}); !names.empty()) make_known(names);
 }
 
 // From the one that has led until now.
