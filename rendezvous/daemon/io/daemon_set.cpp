@@ -136,7 +136,7 @@ std::uint64_t DaemonSet::keep(const std::string& job, const std::string& record)
   standbys_.keep(job, record);
   if (!contest_ || is_resigning_) return 0;
   contest_->tell(contest::Keep{job, record, ++last_number_});
-  return trouble_.empty() ? last_number_ : 0;
+  return trouble_.text().empty() ? last_number_ : 0;
 }
 
 // Of a job that is over while nobody hears it, the next one has the record: its nodes will ask.
@@ -350,7 +350,7 @@ DaemonSnapshot DaemonSet::seen() const {
                       .is_in_sync = !leads_ && follower_.is_whole(),
                       .is_left_behind = is_left_behind_,
                       .standbys = standbys_.seen(),
-                      .trouble = trouble_,
+                      .trouble = trouble_.text(),
                       .changes = watch_.changes(),
                       .last_change = watch_.last()};
   for (StandbySnapshot& each : seen.standbys) each.name = called(each.name);

@@ -117,6 +117,7 @@ class DaemonSet {
   void on(const contest::LeaderIs& leader);
   void keep_self(bool has_all);
   void heard_written(std::uint64_t through);
+  void heard_refused(const contest::NotWritten& refused);
   void make_known(const std::vector<std::string>& names);
   void lead(std::uint64_t epoch);
   bool recover_all();
@@ -162,7 +163,19 @@ class DaemonSet {
   contest::Found found_;  // what etcd had when this one won
   std::uint64_t last_number_ = 0;
   std::map<std::uint64_t, std::vector<std::string>> published_;  // by number
-  std::string trouble_;
+  // Each begins and ends for itself.
+  struct Trouble {
+    std::string unreachable;
+    std::string unwritable;
+    std::string barred;
+    // The worst of it; empty: there is none.
+    const std::string& text() const {
+      if (!barred.empty()) return barred;
+      return unreachable.empty() ? unwritable : unreachable;
+    }
+  };
+  Trouble trouble_;      // with etcd
+  std::string refused_;  // why a record was last
   // To whom it is handed over, from when, whether that one was told, and until when this one might
   // have spoken.
   std::string heir_;

@@ -34,6 +34,35 @@ struct StagedLeader : StagedDaemon {
 
 }  // namespace
 
+// --- trouble with etcd ---------------------------------------------------------------------------
+
+TEST_CASE("an etcd that answers again and is full still is not waited for") {
+  StagedLeader alpha;
+  CHECK(alpha.set.keep("job", "1") > 0);
+  alpha.etcd_says(contest::Unwritable{"it is full"});
+  CHECK(alpha.set.keep("job", "2") == 0);
+  alpha.etcd_says(contest::Unreachable{"nobody answers"});
+  CHECK(alpha.set.seen().trouble == "nobody answers");
+  alpha.etcd_says(contest::Reachable{});
+  CHECK(alpha.set.seen().trouble == "it is full");
+  CHECK(alpha.set.keep("job", "3") == 0);
+  alpha.etcd_says(contest::Writable{});
+  CHECK(alpha.set.seen().trouble.empty());
+  CHECK(alpha.set.keep("job", "4") > 0);
+}
+
+TEST_CASE("one record that etcd cannot have is said once, and is no trouble of the others") {
+  StagedLeader alpha;
+  const auto number = alpha.set.keep("job", "much");
+  const auto before = alpha.said.size();
+  alpha.etcd_says(contest::NotWritten{number, "it has 2000000 bytes"});
+  alpha.etcd_says(contest::NotWritten{alpha.set.keep("job", "much"), "it has 2000000 bytes"});
+  CHECK(alpha.said.size() == before + 1);
+  CHECK(alpha.says("etcd does not have it for the next leader: it has 2000000 bytes"));
+  CHECK(alpha.set.seen().trouble.empty());
+  CHECK(alpha.set.keep("other", "1") > 0);
+}
+
 // --- handing over --------------------------------------------------------------------------------
 
 TEST_CASE("a hand-over that etcd does not know enough for leaves everything as it was") {
