@@ -54,6 +54,13 @@ Result<std::string> DaemonSet::begin_hand_over() {
   if (!leads_) return failure("this cpprund does not lead");
   if (!heir_.empty())
     return failure(fmt::format("it is just being handed over to \"{}\"", called(heir_)));
+  // The heir could not win, and nobody would lead.
+  if (!trouble_.text().empty()) {
+    return failure(
+        fmt::format("nobody else can lead now, since etcd takes no changes: {}; this "
+                    "one leads on until it does",
+                    trouble_.text()));
+  }
   std::string heir;
   for (const StandbySnapshot& each : standbys_.seen()) {
     if (!each.is_in_sync || !heir.empty()) continue;
@@ -121,7 +128,11 @@ void DaemonSet::stay_behind(const std::string& heir, const std::string& place) {
 
 // The other one has not said in time that it has everything.
 void DaemonSet::give_up_hand_over() {
-  if (heir_.empty() || !leads_) return;
+  if (heir_.empty() || !leads_) {
+    // It was deposed meanwhile, and is on its way out all the same.
+    if (left_) withdraw();
+    return;
+  }
   if (is_resigning_) return pass_on();
   if (left_) return withdraw();
   if (heir_is_told_) return;
@@ -177,6 +188,12 @@ void DaemonSet::leave(std::function<void()> done) {
 
 void DaemonSet::end_leading() {
   const bool has_none = options_.leaves_nothing && server_.records().empty();
+  if (leads_ && !has_none && !trouble_.text().empty()) {
+    callbacks_.say(LogLevel::warning,
+                   fmt::format("nobody else can lead now, and this one ends: whoever stands by "
+                               "leads when etcd takes changes again: {}",
+                               trouble_.text()));
+  }
   const bool hands_over = leads_ && !has_none && (!heir_.empty() || begin_hand_over().has_value());
   if (!hands_over) withdraw();
 }

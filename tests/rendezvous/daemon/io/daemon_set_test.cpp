@@ -106,3 +106,34 @@ TEST_CASE("who ends and cannot hand over withdraws") {
   alpha.etcd_says(contest::Withdrawn{});
   CHECK(is_over);
 }
+
+TEST_CASE("nothing is handed over while nobody could win") {
+  StagedLeader alpha;
+  alpha.etcd_says(contest::Unwritable{"etcd at a:2379 has no room left"});
+  alpha.hand_over();
+  CHECK(alpha.answer ==
+        "refused: nobody else can lead now, since etcd takes no changes: etcd at a:2379 has no "
+        "room left; this one leads on until it does");
+  CHECK(alpha.contest->all<contest::HandOver>().empty());
+  CHECK(alpha.may_speak());
+  // It cannot be told to stay.
+  alpha.set.leave([] {});
+  alpha.loop.pass(bounds::last_words);
+  CHECK(alpha.contest->all<contest::HandOver>().empty());
+  CHECK(alpha.contest->all<contest::Withdraw>().size() == 1);
+  CHECK(alpha.says("nobody else can lead now, and this one ends"));
+}
+
+TEST_CASE("who is to end while it hands over, and is deposed meanwhile, ends") {
+  StagedLeader alpha;
+  // It does not say that it has that.
+  alpha.set.keep("job", "1");
+  alpha.hand_over();
+  bool is_over = false;
+  alpha.set.leave([&] { is_over = true; });
+  alpha.etcd_says(contest::Deposed{"etcd has not confirmed its lease", /*is_orderly=*/false});
+  alpha.loop.pass(bounds::hand_over_patience);
+  CHECK(alpha.contest->all<contest::Withdraw>().size() == 1);
+  alpha.etcd_says(contest::Withdrawn{});
+  CHECK(is_over);
+}
