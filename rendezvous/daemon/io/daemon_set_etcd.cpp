@@ -39,6 +39,7 @@ void DaemonSet::hear(const contest::Action& action) {
           [this](const contest::Found& found) { found_ = found; },
           [this](const contest::Leads& leads) {
             server_.speak_until(leads.until);
+            memory_.epoch = std::max(memory_.epoch, leads.epoch);
             lead(static_cast<std::uint64_t>(leads.epoch));
           },
           [this](const contest::Renewed& renewed) {

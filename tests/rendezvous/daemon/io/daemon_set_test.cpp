@@ -137,3 +137,11 @@ TEST_CASE("who is to end while it hands over, and is deposed meanwhile, ends") {
   alpha.etcd_says(contest::Withdrawn{});
   CHECK(is_over);
 }
+
+// --- what it remembers ---------------------------------------------------------------------------
+
+TEST_CASE("a leader remembers its own epoch for its next life") {
+  StagedDaemon alpha;
+  alpha.win(7);
+  CHECK(alpha.kept.epoch == 7);
+}
