@@ -323,6 +323,7 @@ struct Follow {
   int features = 0;          // bits of standby_features
   std::uint64_t epoch = 0;   // the greatest that it has heard of
   std::string address = {};  // where agents meet it: "10.0.0.2:29400"
+  bool has_etcd = false;     // which says who leads; else the lead is only ever handed over
   friend bool operator==(const Follow&, const Follow&) = default;
 };
 
@@ -333,6 +334,7 @@ struct Leads {
   std::string version;
   int features = 0;
   std::uint64_t epoch = 0;
+  bool has_etcd = false;
   friend bool operator==(const Leads&, const Leads&) = default;
 };
 

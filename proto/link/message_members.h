@@ -128,6 +128,7 @@ void each_member(M& m, F&& f)
   f("name", m.name), f("cluster", m.cluster), f("version", m.version);
   f("features", m.features), f("epoch", m.epoch);
   if constexpr (requires { m.address; }) f("address", m.address);
+  f.where_known("etcd", Flag{m.has_etcd});
 }
 
 template <class M, class F>

@@ -117,7 +117,8 @@ link::Follow DaemonSet::own_follow() const {
           .version = options_.version,
           .features = link::standby_features,
           .epoch = epoch_max_,
-          .address = options_.place};
+          .address = options_.place,
+          .has_etcd = options_.etcd.has_value()};
 }
 
 link::Leads DaemonSet::own_leads() const {
@@ -125,7 +126,8 @@ link::Leads DaemonSet::own_leads() const {
           .cluster = options_.cluster,
           .version = options_.version,
           .features = link::standby_features,
-          .epoch = epoch_};
+          .epoch = epoch_,
+          .has_etcd = options_.etcd.has_value()};
 }
 
 // --- what is kept --------------------------------------------------------------------------------

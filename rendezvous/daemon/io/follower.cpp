@@ -145,6 +145,12 @@ void Follower::begin_anew(const link::Leads& leads) {
     return refuse(fmt::format("it is of the cluster \"{}\", and this one of \"{}\"", leads.cluster,
                               own_.cluster));
   }
+  if (leads.has_etcd != own_.has_etcd) {
+    return refuse(leads.has_etcd ? "etcd says who leads there, and this one does not ask it: start "
+                                   "it with the same --etcd and --cluster"
+                                 : "it does not ask etcd who leads, and this one does: start both "
+                                   "with the same --etcd and --cluster");
+  }
   forget();
   epoch_ = leads.epoch;
   is_heard_ = true;

@@ -121,7 +121,8 @@ struct StagedDaemon {
                .cluster = "c",
                .version = "1",
                .features = link::standby_features,
-               .address = name.substr(0, name.find('#')) + ":1"},
+               .address = name.substr(0, name.find('#')) + ":1",
+               .has_etcd = contest != nullptr},
               {}, "");
     loop.settle();
     return link;

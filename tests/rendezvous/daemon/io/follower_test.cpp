@@ -101,6 +101,17 @@ TEST_CASE("nobody is dialled after whoever is followed is left, even as it is fo
   CHECK(staged.line->is_hung_up);
 }
 
+TEST_CASE("who leads by etcd is not followed by one that does not ask it") {
+  Staged staged;
+  staged.line->callbacks.up("local");
+  staged.line->callbacks.message(
+      link::Leads{.name = "alpha", .cluster = "c", .epoch = 1, .has_etcd = true});
+  CHECK(staged.line->is_hung_up);
+  CHECK(staged.said.front() ==
+        "the cpprund at alpha:1 is not followed: etcd says who leads there, and this one does not "
+        "ask it: start it with the same --etcd and --cluster");
+}
+
 TEST_CASE("a store that cannot be followed is asked for anew at once, and then less and less") {
   Staged staged;
   staged.come_up();

@@ -129,3 +129,55 @@ TEST_CASE("one that says nothing is not waited for, and what all wait for then i
   leader.standbys.known({"alpha"});
   CHECK(leader.is_told());
 }
+
+// --- who may not stand by ------------------------------------------------------------------------
+
+namespace {
+
+std::string refusal_of(Leader& leader, link::Follow follow) {
+  auto link = std::make_shared<StagedLink>();
+  leader.standbys.adopt(link, follow);
+  leader.loop.settle();
+  CHECK_FALSE(link->ended.empty());
+  const auto* const refused =
+      link->messages.empty() ? nullptr : std::get_if<link::Refused>(&link->messages.front());
+  return refused == nullptr ? std::string() : refused->reason;
+}
+
+link::Follow bravo_of(const std::string& cluster, int features, bool has_etcd) {
+  return {.name = "bravo",
+          .cluster = cluster,
+          .version = "2",
+          .features = features,
+          .address = "bravo:1",
+          .has_etcd = has_etcd};
+}
+
+}  // namespace
+
+TEST_CASE("a standby of another cluster is refused, with both names") {
+  Leader leader;
+  CHECK(refusal_of(leader, bravo_of("d", link::standby_features, false)) ==
+        "it is of the cluster \"d\", and this one of \"c\": all of a cluster name the same etcd "
+        "and the same --cluster");
+  CHECK(leader.says("the cpprund \"bravo\" at bravo:1 is not taken as a standby: it is of the"));
+  CHECK(leader.standbys.seen().empty());
+}
+
+TEST_CASE("a standby that cannot keep what there is to keep is refused, with both versions") {
+  Leader leader;
+  CHECK(refusal_of(leader, bravo_of("c", 0, false)) ==
+        "cpprund 2 cannot keep what cpprund 1 has to be kept: upgrade it first, then this one");
+}
+
+TEST_CASE("whoever has no etcd does not stand by for one that has, and the other way round") {
+  Leader leader;
+  CHECK(refusal_of(leader, bravo_of("c", link::standby_features, true)) ==
+        "it asks etcd who leads, and this one does not: start both with the same --etcd and "
+        "--cluster, or neither with --etcd");
+  Leader judged;
+  judged.standbys.begin({.name = "alpha", .cluster = "c", .version = "1", .has_etcd = true});
+  CHECK(refusal_of(judged, bravo_of("c", link::standby_features, false)) ==
+        "etcd says who leads here, and it does not ask it: start it with the same --etcd and "
+        "--cluster, and without --standby-of");
+}
