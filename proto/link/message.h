@@ -286,11 +286,13 @@ struct Standby {
 
 // The standby's answer to a join where the coordinator is not lost: that one is to be asked. A vote
 // that came with it was not counted, and never will be. The link is closed after it. A cpprund that
-// stands by says where the one that leads is met, where it knows that.
+// stands by says where the one that leads is met, where it knows that; to another cpprund, where it
+// has heard that one, or has handed over to it, and in which epoch.
 struct NotLeading {
   std::string reason;
   std::string address = {};
   int port = 0;
+  std::uint64_t epoch = 0;
   friend bool operator==(const NotLeading&, const NotLeading&) = default;
 };
 

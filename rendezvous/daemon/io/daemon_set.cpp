@@ -55,7 +55,8 @@ DaemonSet::DaemonSet(SetPorts ports, LedCoordinator& server, DaemonSetOptions op
            .replica_is_whole = [this](const auto& job) { server_.replica_is_whole(job); },
            .end_replica = [this](const auto& job) { server_.end_replica(job); },
            .end_replicas = [this] { server_.end_replicas({}); },
-           .heard = [this](const link::Leads& leads) { heard_leader(leads); },
+           .heard = [this](const auto& leads, const auto& there) { heard_leader(leads, there); },
+           .is_said_to_lead = [this](std::uint64_t epoch) { lead_again(epoch); },
            .caught_up = [this] { caught_up(); },
            .take_over = [this](std::uint64_t epoch) { take_over(epoch); },
            .lost =
@@ -80,12 +81,16 @@ Result<void> DaemonSet::start() {
   leads_ = true;
   leader_ = options_.name;
   leader_place_ = options_.place;
-  // Where nobody judges epochs they only have to grow from one leader to the next.
-  epoch_ = static_cast<std::uint64_t>(ports_.wall_now().time_since_epoch() /
-                                      std::chrono::milliseconds(1));
+  epoch_ = own_epoch();
   note_leader(false);
   standbys_.begin(own_leads());
   return {};
+}
+
+// Where nobody judges epochs they only have to grow from one leader to the next.
+std::uint64_t DaemonSet::own_epoch() const {
+  return static_cast<std::uint64_t>(ports_.wall_now().time_since_epoch() /
+                                    std::chrono::milliseconds(1));
 }
 
 Result<void> DaemonSet::start_contest() {
@@ -260,15 +265,29 @@ Duration DaemonSet::patience() const {
 void DaemonSet::adopt(const std::shared_ptr<LinkEnd>& channel, const link::Follow& follow,
                       const PeerAddress& peer, const std::string& owner) {
   std::string reason;
+  // It was sent to a place of which it did not know that it is its own.
+  if (follow.name == options_.name) {
+    channel->hang_up("it is itself");
+    if (const auto epoch = follower_.sent_for()) lead_again(*epoch);
+    return;
+  }
   if (!callbacks_.sees_all(owner)) {
     reason = fmt::format(
         "it holds a secret of \"{}\", who may not have everybody's jobs: whoever "
         "stands by needs the one of \"{}\", or of the one owner there is",
         owner, admin_name);
+  } else if (leads_ && follow.epoch > epoch_) {
+    surpassed(follow.epoch);
+    reason = fmt::format(
+        "it has heard of epoch {}, and this one leads in epoch {}: another one leads since",
+        follow.epoch, epoch_);
   } else if (!leads_) {
+    // Of one that it only looks for it knows nothing.
+    const std::string place = leader_.empty() ? std::string() : leader_place_;
     channel->send(link::NotLeading{.reason = "this cpprund does not lead",
-                                   .address = host_of_place(leader_place_),
-                                   .port = port_of_place(leader_place_)});
+                                   .address = host_of_place(place),
+                                   .port = port_of_place(place),
+                                   .epoch = epoch_});
     return channel->hang_up("it does not lead");
   }
   if (reason.empty()) return standbys_.adopt(channel, follow);
@@ -298,10 +317,14 @@ void DaemonSet::follow_place(const std::string& name, const std::string& place,
 }
 
 // It is heard by its own word that another one leads: what this one had is of no use any more.
-void DaemonSet::heard_leader(const link::Leads& leads) {
+void DaemonSet::heard_leader(const link::Leads& leads, const Place& there) {
   epoch_max_ = std::max(epoch_max_, leads.epoch);
   epoch_ = leads.epoch;
   leader_ = leads.name;
+  if (!contest_) {
+    leader_place_ = to_string(there);
+    (void)server_.follow({fmt::format("\"{}\" leads", called(leader_)), there.host, there.port});
+  }
   own_records_.clear();
   has_led_ = false;
   callbacks_.forget_own();

@@ -125,7 +125,9 @@ class DaemonSet {
   void stop_leading(const std::string& reason, bool is_planned = false);
   void tell_places(const std::vector<std::string>& standbys);
   void follow_place(const std::string& name, const std::string& place, std::uint64_t epoch);
-  void heard_leader(const link::Leads& leads);
+  void heard_leader(const link::Leads& leads, const Place& there);
+  std::uint64_t own_epoch() const;
+  void lead_again(std::uint64_t epoch);
   void caught_up();
   Result<std::string> begin_hand_over();
   Error nobody_to_hand_over_to() const;

@@ -101,6 +101,7 @@ void DaemonSet::pass_on() {
     return;
   }
   callbacks_.forget_own();
+  epoch_max_ = std::max(epoch_max_, epoch_ + 1);
   if (options_.may_dial) {
     follow_place(heir, place, 0);
   } else {
@@ -174,6 +175,17 @@ void DaemonSet::take_over(std::uint64_t epoch) {
     if (left_) withdraw();
   });
   contest_->tell(contest::Attend{.is_imminent = true});
+}
+
+// Without an etcd. Whoever it was to stand by for stands by for it, and so nobody leads: it did in
+// its life before, or was told to in words that were lost. What one says that has not heard yet
+// that this one has handed over is of an epoch before.
+void DaemonSet::lead_again(std::uint64_t epoch) {
+  if (leads_ || epoch < epoch_max_) return;
+  callbacks_.say(
+      LogLevel::info,
+      fmt::format("the cpprund at {} stands by for this one, which leads again", leader_place_));
+  lead(std::max(own_epoch(), epoch + 1));
 }
 
 void DaemonSet::leave(std::function<void()> done) {

@@ -145,3 +145,113 @@ TEST_CASE("a leader remembers its own epoch for its next life") {
   alpha.win(7);
   CHECK(alpha.kept.epoch == 7);
 }
+
+// --- without etcd --------------------------------------------------------------------------------
+
+namespace {
+
+// It is to stand by for "bravo", and hears that.
+struct StagedFollower : StagedDaemon {
+  StagedFollower() : StagedDaemon(options_without("bravo:1")) {}
+  void hear(const link::Message& message) {
+    line->callbacks.up("local");
+    line->callbacks.message(message);
+    loop.settle();
+  }
+  void hear_that_leads(const std::string& host, std::uint64_t epoch) {
+    hear(link::NotLeading{"it does not lead", host, host.empty() ? 0 : 1, epoch});
+    if (!set.seen().leads) line->callbacks.down("it has hung up");
+    loop.pass(1s);
+  }
+};
+
+}  // namespace
+
+TEST_CASE("whoever is to stand by for one that does not lead finds the one that does") {
+  StagedFollower alpha;
+  CHECK(alpha.dialled == "bravo:1");
+  alpha.hear_that_leads("charlie", 7);
+  CHECK(alpha.says("the cpprund at bravo:1 does not lead: the one at charlie:1 does, by its word"));
+  CHECK(alpha.dialled == "charlie:1");
+  alpha.hear(link::Leads{"charlie#3", "c", "1", link::standby_features, 7});
+  CHECK(alpha.set.seen().leader == "charlie");
+  CHECK(alpha.set.seen().leader_place == "charlie:1");
+  CHECK(alpha.server.followed().address == "charlie");
+  // And asks anew where that one is gone.
+  alpha.line->callbacks.down("its link is cut");
+  alpha.loop.pass(1s);
+  CHECK(alpha.dialled == "charlie:1");
+  alpha.line->callbacks.down("nobody is there");
+  alpha.loop.pass(1s);
+  CHECK(alpha.dialled == "bravo:1");
+}
+
+TEST_CASE("one that is begun anew, and is followed by the one it is to stand by for, leads again") {
+  StagedFollower alpha;
+  alpha.hear_that_leads("alpha", 5000);
+  CHECK(alpha.set.seen().leads);
+  CHECK(alpha.set.seen().epoch == 5001);
+  CHECK(alpha.has_own);
+  CHECK(alpha.says("the cpprund at bravo:1 stands by for this one, which leads again"));
+  const auto bravo = alpha.adopt("bravo#2");
+  CHECK(std::holds_alternative<link::Leads>(bravo->messages.front()));
+}
+
+TEST_CASE("the same where its place is named in other words than its own") {
+  StagedFollower alpha;
+  // Somebody has named it itself.
+  alpha.adopt("alpha#1");
+  CHECK_FALSE(alpha.set.seen().leads);
+  alpha.hear_that_leads("alpha.example", 5000);
+  REQUIRE(alpha.dialled == "alpha.example:1");
+  const auto itself = alpha.adopt("alpha#1");
+  CHECK(itself->ended == "it is itself");
+  CHECK(alpha.set.seen().leads);
+  CHECK(alpha.set.seen().epoch == 5001);
+}
+
+TEST_CASE("one that has handed over does not lead by the word of whoever has not heard that yet") {
+  StagedDaemon alpha(options_without());
+  const auto epoch = alpha.set.seen().epoch;
+  const auto bravo = alpha.adopt("bravo#2");
+  alpha.has_all(*bravo);
+  alpha.set.hand_over([](const Result<std::string>&) {});
+  alpha.loop.settle();
+  REQUIRE(alpha.dialled == "bravo:1");
+  alpha.line->callbacks.up("local");
+  alpha.line->callbacks.message(link::NotLeading{"it does not lead", "alpha", 1, epoch});
+  CHECK_FALSE(alpha.set.seen().leads);
+  alpha.line->callbacks.message(link::NotLeading{"it does not lead", "alpha", 1, epoch + 1});
+  CHECK(alpha.set.seen().leads);
+}
+
+TEST_CASE("two that are each to stand by for the other say so, and neither names the other") {
+  StagedFollower alpha;
+  const auto bravo = alpha.adopt("bravo#2");
+  const auto* const answer = std::get_if<link::NotLeading>(&bravo->messages.front());
+  REQUIRE(answer != nullptr);
+  CHECK(answer->address.empty());
+  alpha.hear_that_leads("", 0);
+  CHECK_FALSE(alpha.set.seen().leads);
+  CHECK(
+      alpha.says("the cpprund at bravo:1 does not lead, and knows of none that does: if that is "
+                 "so, start one of them anew without --standby-of"));
+}
+
+TEST_CASE("whoever has heard of a later epoch is not taken by one of an earlier epoch") {
+  StagedDaemon alpha;
+  alpha.win(5);
+  auto link = std::make_shared<StagedLink>();
+  alpha.set.adopt(link,
+                  {.name = "bravo#2",
+                   .cluster = "c",
+                   .version = "1",
+                   .features = link::standby_features,
+                   .epoch = 6,
+                   .address = "bravo:1",
+                   .has_etcd = true},
+                  {}, "");
+  CHECK(std::get<link::Refused>(link->messages.front()).reason ==
+        "it has heard of epoch 6, and this one leads in epoch 5: another one leads since");
+  CHECK_FALSE(alpha.may_speak());
+}

@@ -33,7 +33,7 @@ struct Staged {
              .replica_is_whole = [this](const std::string&) { ++whole; },
              .end_replica = [](const std::string&) {},
              .end_replicas = [] {},
-             .heard = [](const link::Leads&) {},
+             .heard = [](const link::Leads&, const Place&) {},
              .caught_up = [] {},
              .take_over = [](std::uint64_t) {},
              .lost = [this](const std::string&, Duration) { ++lost; }}) {
@@ -84,7 +84,7 @@ TEST_CASE("each link is made anew, with what is the secret then") {
   staged.loop.pass(1s);
   CHECK(staged.lines == 1);
   CHECK(staged.said.back() ==
-        "no word from the cpprund at alpha:1, which leads: no link can be made: the secret cannot "
+        "no word from the cpprund at alpha:1: no link can be made: the secret cannot "
         "be read");
   staged.refusal.clear();
   staged.loop.pass(1s);
