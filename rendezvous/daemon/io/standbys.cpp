@@ -75,6 +75,12 @@ void Standbys::adopt(const std::shared_ptr<LinkEnd>& channel, const link::Follow
   }
   const auto before = std::ranges::find_if(
       standbys_, [&](const auto& each) { return called(each.first) == called(follow.name); });
+  // Another life of it. The one before may be gone unheard: then it is not here any more when this
+  // one asks again.
+  if (before != standbys_.end() && before->first != follow.name) {
+    return refuse(fmt::format("one that is called \"{}\" stands by already, at {}: give each its own --name",
+                              called(follow.name), before->second->who().address));
+  }
   if (before != standbys_.end()) {
     ended(*before->second, "it has come anew");
   } else if (standbys_.size() >= callbacks_.standbys_max) {

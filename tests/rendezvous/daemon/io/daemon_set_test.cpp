@@ -146,6 +146,20 @@ TEST_CASE("a leader remembers its own epoch for its next life") {
   CHECK(alpha.kept.epoch == 7);
 }
 
+// --- two of one name -----------------------------------------------------------------------------
+
+TEST_CASE("a leader of the same name at another place is somebody else, and is asked") {
+  StagedDaemon alpha;
+  alpha.etcd_says(contest::LeaderIs{6, "alpha#9", "elsewhere:1", {}});
+  CHECK(alpha.dialled == "elsewhere:1");
+  CHECK(alpha.server.followed().address == "elsewhere");
+  StagedDaemon again;
+  again.etcd_says(contest::LeaderIs{6, "alpha#0", "alpha:1", {}});
+  CHECK(again.dialled.empty());
+  CHECK(again.server.followed().reason ==
+        "the lease that it had in an earlier life has not ended yet");
+}
+
 // --- without etcd --------------------------------------------------------------------------------
 
 namespace {

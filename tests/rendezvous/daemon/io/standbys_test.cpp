@@ -130,6 +130,25 @@ TEST_CASE("one that says nothing is not waited for, and what all wait for then i
   CHECK(leader.is_told());
 }
 
+TEST_CASE("a standby that comes anew takes its own place, and one of the same name does not") {
+  Leader leader;
+  const auto bravo = leader.adopt("bravo#1");
+  leader.has_all(*bravo);
+  const auto twin = leader.adopt("bravo#2");
+  CHECK(std::get<link::Refused>(twin->messages.front()).reason ==
+        "one that is called \"bravo\" stands by already, at bravo#1:1: give each its own --name");
+  CHECK_FALSE(twin->ended.empty());
+  CHECK(bravo->ended.empty());
+  const auto again = leader.adopt("bravo#1");
+  CHECK(bravo->ended == "it has come anew");
+  CHECK(std::holds_alternative<link::Leads>(again->messages.front()));
+  // Another life of it, after the one before is known to be gone.
+  leader.loop.pass(bounds::standby_silence + bounds::standby_beat);
+  CHECK(again->ended == "it has said nothing for 1 s");
+  const auto anew = leader.adopt("bravo#2");
+  CHECK(std::holds_alternative<link::Leads>(anew->messages.front()));
+}
+
 // --- who may not stand by ------------------------------------------------------------------------
 
 namespace {
