@@ -7,6 +7,7 @@
 #include <chrono>
 #include <utility>
 
+#include "proto/etcd_bounds.h"
 #include "proto/machine.h"
 #include "proto/standby_bounds.h"
 #include "rendezvous/daemon/member_name.h"
@@ -102,7 +103,10 @@ Result<void> DaemonSet::start_contest() {
                          .endpoints = options_.etcd->endpoints,
                          .memory = memory_,
                          .leaves_nothing = options_.leaves_nothing};
-  if (const auto why = impossible(options)) return failure("--etcd: " + *why);
+  if (const auto why = impossible(options)) {
+    const bool is_of_name = options.name.size() > bounds::contest_name_bytes_max;
+    return failure(fmt::format("{}: {}", is_of_name ? "--name" : "--etcd", *why));
+  }
   auto contest = ports_.contest(std::move(options), *options_.etcd,
                                 [this](const contest::Action& action) { hear(action); });
   if (!contest) return failure("--etcd: " + contest.error().reason);

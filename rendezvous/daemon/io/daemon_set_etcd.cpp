@@ -88,8 +88,9 @@ void DaemonSet::on(const contest::LeaderIs& leader) {
   if (std::exchange(expects_lead_, false) && left_) withdraw();
   memory_.epoch = std::max(memory_.epoch, leader.epoch);
   // At another place one of that name may live, and says what is wrong with that when it is asked.
-  const bool is_own = leader.name == options_.name || (called(leader.name) == called(options_.name) &&
-                                                       leader.card == options_.place);
+  const bool is_own =
+      leader.name == options_.name ||
+      (called(leader.name) == called(options_.name) && leader.card == options_.place);
   if (is_own) {
     (void)server_.follow({"the lease that it had in an earlier life has not ended yet"});
     return;

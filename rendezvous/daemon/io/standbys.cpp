@@ -78,8 +78,9 @@ void Standbys::adopt(const std::shared_ptr<LinkEnd>& channel, const link::Follow
   // Another life of it. The one before may be gone unheard: then it is not here any more when this
   // one asks again.
   if (before != standbys_.end() && before->first != follow.name) {
-    return refuse(fmt::format("one that is called \"{}\" stands by already, at {}: give each its own --name",
-                              called(follow.name), before->second->who().address));
+    return refuse(
+        fmt::format("one that is called \"{}\" stands by already, at {}: give each its own --name",
+                    called(follow.name), before->second->who().address));
   }
   if (before != standbys_.end()) {
     ended(*before->second, "it has come anew");

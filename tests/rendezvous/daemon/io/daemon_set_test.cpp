@@ -146,6 +146,20 @@ TEST_CASE("a leader remembers its own epoch for its next life") {
   CHECK(alpha.kept.epoch == 7);
 }
 
+// --- how it is called ----------------------------------------------------------------------------
+
+TEST_CASE("a name that is too long is not etcd's fault") {
+  StagedLoop loop;
+  StagedServer server(loop);
+  StagedDaemon other;
+  auto options = options_with_etcd();
+  options.name = std::string(300, 'n');
+  DaemonSet set(other.ports(), server, options, other.callbacks());
+  const auto started = set.start();
+  REQUIRE_FALSE(started.has_value());
+  CHECK(started.error().reason.starts_with("--name: a name in a contest has 1 to 255 bytes"));
+}
+
 // --- two of one name -----------------------------------------------------------------------------
 
 TEST_CASE("a leader of the same name at another place is somebody else, and is asked") {
