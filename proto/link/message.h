@@ -286,11 +286,13 @@ struct Standby {
 
 // The standby's answer to a join where the coordinator is not lost: that one is to be asked. A vote
 // that came with it was not counted, and never will be. The link is closed after it. A cpprund that
-// stands by says where the one that leads is met, where it knows that.
+// stands by says where the one that leads is met, where it knows that; to another cpprund, where it
+// has heard that one, or has handed over to it, and in which epoch.
 struct NotLeading {
   std::string reason;
   std::string address = {};
   int port = 0;
+  std::uint64_t epoch = 0;
   friend bool operator==(const NotLeading&, const NotLeading&) = default;
 };
 
@@ -323,6 +325,7 @@ struct Follow {
   int features = 0;          // bits of standby_features
   std::uint64_t epoch = 0;   // the greatest that it has heard of
   std::string address = {};  // where agents meet it: "10.0.0.2:29400"
+  bool has_etcd = false;     // which says who leads; else the lead is only ever handed over
   friend bool operator==(const Follow&, const Follow&) = default;
 };
 
@@ -333,6 +336,7 @@ struct Leads {
   std::string version;
   int features = 0;
   std::uint64_t epoch = 0;
+  bool has_etcd = false;
   friend bool operator==(const Leads&, const Leads&) = default;
 };
 

@@ -111,6 +111,7 @@ void each_member(M& m, F&& f)
 {
   f("reason", m.reason);
   f.where_known("address", m.address), f.where_known("port", m.port);
+  f.where_known("epoch", m.epoch);
 }
 
 template <class M, class F>
@@ -128,6 +129,7 @@ void each_member(M& m, F&& f)
   f("name", m.name), f("cluster", m.cluster), f("version", m.version);
   f("features", m.features), f("epoch", m.epoch);
   if constexpr (requires { m.address; }) f("address", m.address);
+  f.where_known("etcd", Flag{m.has_etcd});
 }
 
 template <class M, class F>

@@ -34,7 +34,7 @@ struct Record {
 // The owner wants to lead; and does not any more. Whoever leads then ends in an orderly way.
 struct Enter {};
 struct Withdraw {};
-// Whoever leads steps back, and that one, which is synced, comes first.
+// Whoever leads steps back, and that one, which is synced, comes first: Deposed, or NotHandedOver.
 struct HandOver {
   std::string name;
 };
@@ -115,6 +115,11 @@ struct Deposed {
   bool is_orderly = false;  // the owner has asked for it
   friend bool operator==(const Deposed&, const Deposed&) = default;
 };
+// It leads on: what it was asked to hand over stays with it. Where it does not lead, either.
+struct NotHandedOver {
+  std::string reason;  // a clause
+  friend bool operator==(const NotHandedOver&, const NotHandedOver&) = default;
+};
 // All wishes up to that number are there for whoever leads next.
 struct Written {
   std::uint64_t through = 0;
@@ -160,15 +165,10 @@ struct ClusterIs {
   std::string id;
   friend bool operator==(const ClusterIs&, const ClusterIs&) = default;
 };
-// For the log.
-struct Said {
-  std::string text;
-  friend bool operator==(const Said&, const Said&) = default;
-};
 
 using Action = std::variant<Ask, LeaderIs, NobodyLeads, Found, Leads, Renewed, Deposed, Written,
-                            NotWritten, Withdrawn, Unreachable, Reachable, Unwritable, Writable,
-                            Barred, Unbarred, ClusterIs, Said>;
+                            NotHandedOver, NotWritten, Withdrawn, Unreachable, Reachable,
+                            Unwritable, Writable, Barred, Unbarred, ClusterIs>;
 using Actions = std::vector<Action>;
 
 }  // namespace cpprun::contest

@@ -171,7 +171,7 @@ bool Contest::is_fresh(TimePoint now) const {
 void Contest::win(TimePoint now, etcd::Revision epoch, Actions& actions) {
   if (epoch <= options_.memory.epoch) {
     bar(fmt::format("it has won epoch {} under \"{}\" in etcd, where {} was seen before: was it "
-                    "restored from an old snapshot? Take a new name, or forget the old state",
+                    "restored from an old snapshot? Take another --cluster, or an empty --state",
                     epoch, options_.keys.prefix(), options_.memory.epoch),
         actions);
   }

@@ -21,7 +21,7 @@ const etcd::KeyValue* only(const etcd::Outcome& outcome) {
 tl::unexpected<Error> strange(const std::string& key, const std::string& why) {
   return failure(fmt::format(
       "what stands in etcd under \"{}\" was not written by a cpprun of ours ({}): take another "
-      "name, or remove the key",
+      "--cluster (cpprun: --rdzv-id), or remove the key",
       key, why));
 }
 
@@ -57,7 +57,7 @@ std::optional<std::string> objection_to(const ContestView& view, const ContestMe
                ? fmt::format(
                      "etcd has nothing under \"{}\", where cluster {} was known: was it emptied, "
                      "or "
-                     "is it another etcd? Take a new name, or forget the old state",
+                     "is it another etcd? Take another --cluster, or an empty --state",
                      keys.prefix(), memory.cluster)
                : fmt::format(
                      "cluster {} is under \"{}\" in etcd, where {} was known: is it another etcd, "
@@ -70,7 +70,7 @@ std::optional<std::string> objection_to(const ContestView& view, const ContestMe
   if (newest < memory.epoch) {
     return fmt::format(
         "etcd knows of no epoch after {} under \"{}\", where {} was seen before: was it restored "
-        "from an old snapshot, or were keys removed? Take a new name, or forget the old state",
+        "from an old snapshot, or were keys removed? Take another --cluster, or an empty --state",
         newest, keys.prefix(), memory.epoch);
   }
   return std::nullopt;

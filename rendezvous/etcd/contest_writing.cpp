@@ -83,13 +83,13 @@ void Contest::tell_written(Actions& actions) {
 void Contest::hear(TimePoint, const contest::HandOver& hand, Actions& actions) {
   const std::string shown = plain_line(hand.name, bounds::name_shown_bytes_max);
   if (!is_leading()) {
-    actions.emplace_back(
-        contest::Said{fmt::format("it does not lead, and cannot hand over to \"{}\"", shown)});
+    actions.emplace_back(contest::NotHandedOver{
+        fmt::format("it does not lead, and cannot hand over to \"{}\"", shown)});
     return;
   }
   if (hand.name == options_.name || std::ranges::count(names_, hand.name) == 0) {
-    actions.emplace_back(contest::Said{fmt::format(
-        "it goes on leading: \"{}\" does not have everything, and cannot take over", shown)});
+    actions.emplace_back(contest::NotHandedOver{
+        fmt::format("etcd does not say yet that \"{}\" has everything", shown)});
     return;
   }
   end_orderly(hand.name, fmt::format("it hands over to \"{}\"", shown), actions);

@@ -86,11 +86,14 @@ TEST_CASE("every other link message survives the wire") {
   check_round_trip(NotLeading{"the coordinator answers again"});
   check_round_trip(Led{"10.0.0.7", 29500});
   check_round_trip(NotLeading{"it stands by", "10.0.0.7", 29400});
+  check_round_trip(NotLeading{"it stands by", "10.0.0.7", 29400, std::uint64_t{1} << 60});
   check_round_trip(Members{std::uint64_t{1} << 60,
                            {"10.0.0.1:29400", "[fd00::1]:29400"},
                            std::chrono::milliseconds(4000)});
   check_round_trip(Follow{"b", "cluster", "0.9.0", 1, 5, "10.0.0.2:29400"});
   check_round_trip(Leads{"a", "cluster", "0.9.0", 1, 5});
+  check_round_trip(Follow{"b", "cluster", "0.9.0", 1, 5, "10.0.0.2:29400", /*has_etcd=*/true});
+  check_round_trip(Leads{"a", "cluster", "0.9.0", 1, 5, /*has_etcd=*/true});
   check_round_trip(TakeOver{7});
   check_round_trip(Join{.job = "j", .host = "h", .turns = true, .epoch = 9});
   check_round_trip(WhoHosts{.job = "j", .host = "h", .leads_address = "10.0.0.7", .leads_port = 1});

@@ -7,6 +7,7 @@
 #include <chrono>
 #include <utility>
 
+#include "proto/etcd_bounds.h"
 #include "proto/machine.h"
 #include "proto/standby_bounds.h"
 #include "rendezvous/daemon/member_name.h"
@@ -55,7 +56,8 @@ DaemonSet::DaemonSet(SetPorts ports, LedCoordinator& server, DaemonSetOptions op
            .replica_is_whole = [this](const auto& job) { server_.replica_is_whole(job); },
            .end_replica = [this](const auto& job) { server_.end_replica(job); },
            .end_replicas = [this] { server_.end_replicas({}); },
-           .heard = [this](const link::Leads& leads) { heard_leader(leads); },
+           .heard = [this](const auto& leads, const auto& there) { heard_leader(leads, there); },
+           .is_said_to_lead = [this](std::uint64_t epoch) { lead_again(epoch); },
            .caught_up = [this] { caught_up(); },
            .take_over = [this](std::uint64_t epoch) { take_over(epoch); },
            .lost =
@@ -80,12 +82,16 @@ Result<void> DaemonSet::start() {
   leads_ = true;
   leader_ = options_.name;
   leader_place_ = options_.place;
-  // Where nobody judges epochs they only have to grow from one leader to the next.
-  epoch_ = static_cast<std::uint64_t>(ports_.wall_now().time_since_epoch() /
-                                      std::chrono::milliseconds(1));
+  epoch_ = own_epoch();
   note_leader(false);
   standbys_.begin(own_leads());
   return {};
+}
+
+// Where nobody judges epochs they only have to grow from one leader to the next.
+std::uint64_t DaemonSet::own_epoch() const {
+  return static_cast<std::uint64_t>(ports_.wall_now().time_since_epoch() /
+                                    std::chrono::milliseconds(1));
 }
 
 Result<void> DaemonSet::start_contest() {
@@ -97,7 +103,10 @@ Result<void> DaemonSet::start_contest() {
                          .endpoints = options_.etcd->endpoints,
                          .memory = memory_,
                          .leaves_nothing = options_.leaves_nothing};
-  if (const auto why = impossible(options)) return failure("--etcd: " + *why);
+  if (const auto why = impossible(options)) {
+    const bool is_of_name = options.name.size() > bounds::contest_name_bytes_max;
+    return failure(fmt::format("{}: {}", is_of_name ? "--name" : "--etcd", *why));
+  }
   auto contest = ports_.contest(std::move(options), *options_.etcd,
                                 [this](const contest::Action& action) { hear(action); });
   if (!contest) return failure("--etcd: " + contest.error().reason);
@@ -117,7 +126,8 @@ link::Follow DaemonSet::own_follow() const {
           .version = options_.version,
           .features = link::standby_features,
           .epoch = epoch_max_,
-          .address = options_.place};
+          .address = options_.place,
+          .has_etcd = options_.etcd.has_value()};
 }
 
 link::Leads DaemonSet::own_leads() const {
@@ -125,7 +135,8 @@ link::Leads DaemonSet::own_leads() const {
           .cluster = options_.cluster,
           .version = options_.version,
           .features = link::standby_features,
-          .epoch = epoch_};
+          .epoch = epoch_,
+          .has_etcd = options_.etcd.has_value()};
 }
 
 // --- what is kept --------------------------------------------------------------------------------
@@ -136,7 +147,7 @@ std::uint64_t DaemonSet::keep(const std::string& job, const std::string& record)
   standbys_.keep(job, record);
   if (!contest_ || is_resigning_) return 0;
   contest_->tell(contest::Keep{job, record, ++last_number_});
-  return trouble_.empty() ? last_number_ : 0;
+  return trouble_.text().empty() ? last_number_ : 0;
 }
 
 // Of a job that is over while nobody hears it, the next one has the record: its nodes will ask.
@@ -231,6 +242,7 @@ void DaemonSet::stop_leading(const std::string& reason, bool is_planned) {
   heir_.clear();
   heir_place_.clear();
   heir_is_told_ = false;
+  unknown_names_.clear();
 }
 
 void DaemonSet::surpassed(std::uint64_t epoch) {
@@ -257,15 +269,29 @@ Duration DaemonSet::patience() const {
 void DaemonSet::adopt(const std::shared_ptr<LinkEnd>& channel, const link::Follow& follow,
                       const PeerAddress& peer, const std::string& owner) {
   std::string reason;
+  // It was sent to a place of which it did not know that it is its own.
+  if (follow.name == options_.name) {
+    channel->hang_up("it is itself");
+    if (const auto epoch = follower_.sent_for()) lead_again(*epoch);
+    return;
+  }
   if (!callbacks_.sees_all(owner)) {
     reason = fmt::format(
         "it holds a secret of \"{}\", who may not have everybody's jobs: whoever "
         "stands by needs the one of \"{}\", or of the one owner there is",
         owner, admin_name);
+  } else if (leads_ && follow.epoch > epoch_) {
+    surpassed(follow.epoch);
+    reason = fmt::format(
+        "it has heard of epoch {}, and this one leads in epoch {}: another one leads since",
+        follow.epoch, epoch_);
   } else if (!leads_) {
+    // Of one that it only looks for it knows nothing.
+    const std::string place = leader_.empty() ? std::string() : leader_place_;
     channel->send(link::NotLeading{.reason = "this cpprund does not lead",
-                                   .address = host_of_place(leader_place_),
-                                   .port = port_of_place(leader_place_)});
+                                   .address = host_of_place(place),
+                                   .port = port_of_place(place),
+                                   .epoch = epoch_});
     return channel->hang_up("it does not lead");
   }
   if (reason.empty()) return standbys_.adopt(channel, follow);
@@ -295,10 +321,14 @@ void DaemonSet::follow_place(const std::string& name, const std::string& place,
 }
 
 // It is heard by its own word that another one leads: what this one had is of no use any more.
-void DaemonSet::heard_leader(const link::Leads& leads) {
+void DaemonSet::heard_leader(const link::Leads& leads, const Place& there) {
   epoch_max_ = std::max(epoch_max_, leads.epoch);
   epoch_ = leads.epoch;
   leader_ = leads.name;
+  if (!contest_) {
+    leader_place_ = to_string(there);
+    (void)server_.follow({fmt::format("\"{}\" leads", called(leader_)), there.host, there.port});
+  }
   own_records_.clear();
   has_led_ = false;
   callbacks_.forget_own();
@@ -349,7 +379,7 @@ DaemonSnapshot DaemonSet::seen() const {
                       .is_in_sync = !leads_ && follower_.is_whole(),
                       .is_left_behind = is_left_behind_,
                       .standbys = standbys_.seen(),
-                      .trouble = trouble_,
+                      .trouble = trouble_.text(),
                       .changes = watch_.changes(),
                       .last_change = watch_.last()};
   for (StandbySnapshot& each : seen.standbys) each.name = called(each.name);

@@ -117,6 +117,7 @@ class DaemonSet {
   void on(const contest::LeaderIs& leader);
   void keep_self(bool has_all);
   void heard_written(std::uint64_t through);
+  void heard_refused(const contest::NotWritten& refused);
   void make_known(const std::vector<std::string>& names);
   void lead(std::uint64_t epoch);
   bool recover_all();
@@ -124,7 +125,9 @@ class DaemonSet {
   void stop_leading(const std::string& reason, bool is_planned = false);
   void tell_places(const std::vector<std::string>& standbys);
   void follow_place(const std::string& name, const std::string& place, std::uint64_t epoch);
-  void heard_leader(const link::Leads& leads);
+  void heard_leader(const link::Leads& leads, const Place& there);
+  std::uint64_t own_epoch() const;
+  void lead_again(std::uint64_t epoch);
   void caught_up();
   Result<std::string> begin_hand_over();
   Error nobody_to_hand_over_to() const;
@@ -133,6 +136,8 @@ class DaemonSet {
   void pass_on();
   void stay_behind(const std::string& heir, const std::string& place);
   void give_up_hand_over();
+  void not_handed_over(const std::string& reason);
+  void lead_on(const std::string& reason);
   void take_over(std::uint64_t epoch);
   void end_leading();
   void withdraw();
@@ -160,15 +165,28 @@ class DaemonSet {
   contest::Found found_;  // what etcd had when this one won
   std::uint64_t last_number_ = 0;
   std::map<std::uint64_t, std::vector<std::string>> published_;  // by number
-  std::string trouble_;
+  // Each begins and ends for itself.
+  struct Trouble {
+    std::string unreachable;
+    std::string unwritable;
+    std::string barred;
+    // The worst of it; empty: there is none.
+    const std::string& text() const {
+      if (!barred.empty()) return barred;
+      return unreachable.empty() ? unwritable : unreachable;
+    }
+  };
+  Trouble trouble_;      // with etcd
+  std::string refused_;  // why a record was last
   // To whom it is handed over, from when, whether that one was told, and until when this one might
   // have spoken.
   std::string heir_;
   std::string heir_place_;
   bool heir_is_told_ = false;
-  bool is_resigning_ = false;    // it leads no more, and etcd does not know it yet
-  bool is_left_behind_ = false;  // see stay_behind()
-  bool expects_lead_ = false;    // the one that has led has said so
+  std::vector<std::string> unknown_names_;  // to be made known where it leads on after that
+  bool is_resigning_ = false;               // it leads no more, and etcd does not know it yet
+  bool is_left_behind_ = false;             // see stay_behind()
+  bool expects_lead_ = false;               // the one that has led has said so
   int glances_ = 0;
   std::optional<TimePoint> muted_until_;
   std::function<void()> left_;

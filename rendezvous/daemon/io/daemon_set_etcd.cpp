@@ -14,72 +14,72 @@
 namespace cpprun {
 
 void DaemonSet::hear(const contest::Action& action) {
-  const auto say = [this](LogLevel level, const std::string& sentence) {
-    callbacks_.say(level, sentence);
-  };
-  const auto trouble = [&](const std::string& reason) {
-    trouble_ = reason;
-    say(LogLevel::warning, "etcd: " + reason);
+  const auto trouble = [this](std::string& kind, const std::string& reason) {
+    kind = reason;
+    callbacks_.say(LogLevel::warning, "etcd: " + reason);
     // Nobody waits for what cannot be written now: that it is not is known (`trouble`).
     server_.kept(Keeping::etcd, last_number_);
   };
-  const auto no_trouble = [&](const char* sentence) {
-    trouble_.clear();
-    say(LogLevel::info, sentence);
+  const auto no_trouble = [this](std::string& kind, const char* sentence) {
+    kind.clear();
+    callbacks_.say(LogLevel::info, sentence);
   };
-  std::visit(Overloaded{
-                 [](const contest::Ask&) {},  // the host's own
-                 [this](const contest::LeaderIs& leader) { on(leader); },
-                 [this](const contest::NobodyLeads&) {
-                   if (is_resigning_) return pass_on();
-                   if (leads_ || expects_lead_) return;
-                   watch_.lost(ports_.loop.now(), "its lease in etcd has ended");
-                   leader_.clear();
-                   leader_place_.clear();
-                   (void)server_.follow({"nobody leads at the moment"});
-                 },
-                 [this](const contest::Found& found) { found_ = found; },
-                 [this](const contest::Leads& leads) {
-                   server_.speak_until(leads.until);
-                   lead(static_cast<std::uint64_t>(leads.epoch));
-                 },
-                 [this](const contest::Renewed& renewed) {
-                   // Whoever hands over says nothing meanwhile.
-                   if (heir_.empty()) {
-                     server_.speak_until(renewed.until);
-                   } else {
-                     muted_until_ = renewed.until;
-                   }
-                   // By now everything that goes on is written.
-                   if (leads_) keep_self(true);
-                 },
-                 [this](const contest::Deposed& deposed) {
-                   // The other one comes first, as soon as that is in etcd.
-                   is_resigning_ = deposed.is_orderly && heir_is_told_;
-                   if (!is_resigning_) stop_leading(deposed.reason, deposed.is_orderly);
-                 },
-                 [this](const contest::Written& written) { heard_written(written.through); },
-                 [&](const contest::NotWritten& refused) {
-                   trouble(refused.reason);
-                   published_.erase(refused.number);
-                 },
-                 [this](const contest::Withdrawn&) {
-                   if (is_resigning_) pass_on();
-                   if (left_) left();
-                 },
-                 [&](const contest::Unreachable& it) { trouble(it.reason); },
-                 [&](const contest::Reachable&) { no_trouble("etcd answers again"); },
-                 [&](const contest::Unwritable& it) { trouble(it.reason); },
-                 [&](const contest::Writable&) { no_trouble("etcd takes changes again"); },
-                 [&](const contest::Barred& it) {
-                   trouble(it.reason);
-                   if (!leads_) (void)server_.follow({it.reason});
-                 },
-                 [&](const contest::Unbarred&) { no_trouble("etcd is what it was"); },
-                 [this](const contest::ClusterIs& it) { memory_.cluster = it.id; },
-                 [&](const contest::Said& it) { say(LogLevel::info, "etcd: " + it.text); },
-             },
-             action);
+  std::visit(
+      Overloaded{
+          [](const contest::Ask&) {},  // the host's own
+          [this](const contest::LeaderIs& leader) { on(leader); },
+          [this](const contest::NobodyLeads&) {
+            if (is_resigning_) return pass_on();
+            if (leads_ || expects_lead_) return;
+            watch_.lost(ports_.loop.now(), "its lease in etcd has ended");
+            leader_.clear();
+            leader_place_.clear();
+            (void)server_.follow({"nobody leads at the moment"});
+          },
+          [this](const contest::Found& found) { found_ = found; },
+          [this](const contest::Leads& leads) {
+            server_.speak_until(leads.until);
+            memory_.epoch = std::max(memory_.epoch, leads.epoch);
+            lead(static_cast<std::uint64_t>(leads.epoch));
+          },
+          [this](const contest::Renewed& renewed) {
+            // Whoever hands over says nothing meanwhile.
+            if (heir_.empty()) {
+              server_.speak_until(renewed.until);
+            } else {
+              muted_until_ = renewed.until;
+            }
+            // By now everything that goes on is written.
+            if (leads_) keep_self(true);
+          },
+          [this](const contest::Deposed& deposed) {
+            // The other one comes first, as soon as that is in etcd.
+            is_resigning_ = deposed.is_orderly && heir_is_told_;
+            if (!is_resigning_) stop_leading(deposed.reason, deposed.is_orderly);
+          },
+          [this](const contest::NotHandedOver& it) { not_handed_over(it.reason); },
+          [this](const contest::Written& written) { heard_written(written.through); },
+          [this](const contest::NotWritten& refused) { heard_refused(refused); },
+          [this](const contest::Withdrawn&) {
+            if (is_resigning_) pass_on();
+            if (left_) left();
+          },
+          [&](const contest::Unreachable& it) { trouble(trouble_.unreachable, it.reason); },
+          [&](const contest::Reachable&) {
+            no_trouble(trouble_.unreachable, "etcd answers again");
+          },
+          [&](const contest::Unwritable& it) { trouble(trouble_.unwritable, it.reason); },
+          [&](const contest::Writable&) {
+            no_trouble(trouble_.unwritable, "etcd takes changes again");
+          },
+          [&](const contest::Barred& it) {
+            trouble(trouble_.barred, it.reason);
+            if (!leads_) (void)server_.follow({it.reason});
+          },
+          [&](const contest::Unbarred&) { no_trouble(trouble_.barred, "etcd is what it was"); },
+          [this](const contest::ClusterIs& it) { memory_.cluster = it.id; },
+      },
+      action);
 }
 
 void DaemonSet::on(const contest::LeaderIs& leader) {
@@ -87,7 +87,11 @@ void DaemonSet::on(const contest::LeaderIs& leader) {
   if (is_resigning_) pass_on();
   if (std::exchange(expects_lead_, false) && left_) withdraw();
   memory_.epoch = std::max(memory_.epoch, leader.epoch);
-  if (called(leader.name) == called(options_.name)) {
+  // At another place one of that name may live, and says what is wrong with that when it is asked.
+  const bool is_own =
+      leader.name == options_.name ||
+      (called(leader.name) == called(options_.name) && leader.card == options_.place);
+  if (is_own) {
     (void)server_.follow({"the lease that it had in an earlier life has not ended yet"});
     return;
   }
@@ -104,6 +108,14 @@ void DaemonSet::heard_written(std::uint64_t through) {
   }
 }
 
+// Of a job that is too large, or one too many: it is not waited for, and goes on. Each step of it
+// is refused, and said once.
+void DaemonSet::heard_refused(const contest::NotWritten& refused) {
+  published_.erase(refused.number);
+  if (std::exchange(refused_, refused.reason) == refused.reason) return;
+  callbacks_.say(LogLevel::warning, "etcd does not have it for the next leader: " + refused.reason);
+}
+
 void DaemonSet::make_known(const std::vector<std::string>& names) {
   if (!contest_) {
     ports_.loop.soon([this, names, alive = std::weak_ptr(alive_)] {
@@ -111,7 +123,11 @@ void DaemonSet::make_known(const std::vector<std::string>& names) {
     });
     return;
   }
-  if (heir_is_told_) return;
+  // The contest takes nothing more, unless it leads on.
+  if (heir_is_told_) {
+    unknown_names_ = names;
+    return;
+  }
   std::vector<std::string> others = names;
   std::erase(others, options_.name);
   published_[++last_number_] = names;

@@ -54,6 +54,13 @@ Result<std::string> DaemonSet::begin_hand_over() {
   if (!leads_) return failure("this cpprund does not lead");
   if (!heir_.empty())
     return failure(fmt::format("it is just being handed over to \"{}\"", called(heir_)));
+  // The heir could not win, and nobody would lead.
+  if (!trouble_.text().empty()) {
+    return failure(
+        fmt::format("nobody else can lead now, since etcd takes no changes: {}; this "
+                    "one leads on until it does",
+                    trouble_.text()));
+  }
   std::string heir;
   for (const StandbySnapshot& each : standbys_.seen()) {
     if (!each.is_in_sync || !heir.empty()) continue;
@@ -94,6 +101,7 @@ void DaemonSet::pass_on() {
     return;
   }
   callbacks_.forget_own();
+  epoch_max_ = std::max(epoch_max_, epoch_ + 1);
   if (options_.may_dial) {
     follow_place(heir, place, 0);
   } else {
@@ -119,23 +127,37 @@ void DaemonSet::stay_behind(const std::string& heir, const std::string& place) {
   note_leader(false);
 }
 
-// The other one has not said that it has everything: this one goes on as if nothing had been.
+// The other one has not said in time that it has everything.
 void DaemonSet::give_up_hand_over() {
-  if (heir_.empty() || !leads_) return;
+  if (heir_.empty() || !leads_) {
+    // It was deposed meanwhile, and is on its way out all the same.
+    if (left_) withdraw();
+    return;
+  }
   if (is_resigning_) return pass_on();
   if (left_) return withdraw();
   if (heir_is_told_) return;
-  callbacks_.say(LogLevel::warning,
-                 fmt::format("\"{}\" does not say that it has everything: this one leads on",
-                             called(std::exchange(heir_, {}))));
+  lead_on(fmt::format("\"{}\" does not say that it has everything", called(heir_)));
+}
+
+// Etcd could not name the heir.
+void DaemonSet::not_handed_over(const std::string& reason) {
+  if (!heir_is_told_) return;
+  lead_on(reason);
+  if (left_) withdraw();
+}
+
+// Nothing was handed over, for that reason: what nobody was told meanwhile they are told now.
+void DaemonSet::lead_on(const std::string& reason) {
+  callbacks_.say(LogLevel::warning, reason + ": this one leads on");
+  heir_.clear();
   heir_place_.clear();
+  heir_is_told_ = false;
+  alarm_->call_off();
   server_.speak_until(muted_until_);
-  if (asked_) {
-    answer_asked(failure(
-        fmt::format("\"{}\" does not say that it has everything: this one leads on; ask again",
-                    called(asked_->heir))));
-  }
+  if (asked_) answer_asked(failure(reason + ": this one leads on; ask again"));
   note_leader(false);
+  if (const auto names = std::exchange(unknown_names_, {}); !names.empty()) make_known(names);
 }
 
 // From the one that has led until now.
@@ -155,6 +177,17 @@ void DaemonSet::take_over(std::uint64_t epoch) {
   contest_->tell(contest::Attend{.is_imminent = true});
 }
 
+// Without an etcd. Whoever it was to stand by for stands by for it, and so nobody leads: it did in
+// its life before, or was told to in words that were lost. What one says that has not heard yet
+// that this one has handed over is of an epoch before.
+void DaemonSet::lead_again(std::uint64_t epoch) {
+  if (leads_ || epoch < epoch_max_) return;
+  callbacks_.say(
+      LogLevel::info,
+      fmt::format("the cpprund at {} stands by for this one, which leads again", leader_place_));
+  lead(std::max(own_epoch(), epoch + 1));
+}
+
 void DaemonSet::leave(std::function<void()> done) {
   left_ = std::move(done);
   // What it has just been handed goes to the next one; and what has come by now is heard first, for
@@ -167,6 +200,12 @@ void DaemonSet::leave(std::function<void()> done) {
 
 void DaemonSet::end_leading() {
   const bool has_none = options_.leaves_nothing && server_.records().empty();
+  if (leads_ && !has_none && !trouble_.text().empty()) {
+    callbacks_.say(LogLevel::warning,
+                   fmt::format("nobody else can lead now, and this one ends: whoever stands by "
+                               "leads when etcd takes changes again: {}",
+                               trouble_.text()));
+  }
   const bool hands_over = leads_ && !has_none && (!heir_.empty() || begin_hand_over().has_value());
   if (!hands_over) withdraw();
 }

@@ -36,8 +36,9 @@ void Follower::follow(const std::string& host, int port, const link::Follow& own
   own_ = own;
   if (follows(host, port)) return;
   leave();
-  host_ = host;
-  port_ = port;
+  asked_ = at_ = {host, port};
+  next_.reset();
+  sent_for_.reset();
   told_.clear();
   renewals_.clear();
   dial();
@@ -46,7 +47,7 @@ void Follower::follow(const std::string& host, int port, const link::Follow& own
 
 void Follower::leave() {
   alarm_->call_off();
-  host_.clear();
+  asked_ = {};
   drop_link();
 }
 
@@ -62,7 +63,7 @@ void Follower::drop_link() {
 void Follower::dial() {
   drop_link();
   auto client =
-      callbacks_.link_to(host_, port_,
+      callbacks_.link_to(at_.host, at_.port,
                          {.up = [this](const std::string&) { came_up(); },
                           .message = [this](const link::Message& message) { hear(message); },
                           .streams = [this](std::string_view frame) { return hear_frame(frame); },
@@ -86,21 +87,29 @@ void Follower::went_down(const std::string& reason, Duration silence) {
   const bool is_refused = std::exchange(is_refused_, false);
   is_up_ = false;
   dial_at_ = loop_.now() + (is_refused ? refused_pause : dial_pause);
-  if (told_ != reason) {
-    callbacks_.say(LogLevel::info, fmt::format("no word from the cpprund at {}:{}, which leads: {}",
-                                               host_, port_, reason));
+  if (!is_refused && !next_) {
+    say_once(LogLevel::info,
+             fmt::format("no word from the cpprund at {}: {}", to_string(at_), reason));
   }
-  if (!is_refused) told_ = reason;
+  // Where the other one that leads is not there, this one may know another.
+  if (next_) {
+    at_ = next_->place;
+    sent_for_ = next_->epoch;
+    next_.reset();
+  } else if (!was_heard) {
+    at_ = asked_;
+    sent_for_.reset();
+  }
   if (was_heard) callbacks_.lost(reason, silence);
 }
 
 void Follower::tick() {
   alarm_->ring_in(bounds::standby_beat, [this] {
-    if (host_.empty()) return;
+    if (asked_.host.empty()) return;
     if (is_up_ && loop_.now() - heard_ > bounds::standby_silence) {
       client_->hang_up();
       went_down("it has said nothing for a second", bounds::standby_silence);
-      if (host_.empty()) return;
+      if (asked_.host.empty()) return;
     }
     if (is_up_) client_->send(link::Heartbeat{});
     if (!is_up_ && loop_.now() >= dial_at_) dial();
@@ -115,14 +124,14 @@ void Follower::hear(const link::Message& message) {
   heard_ = loop_.now();
   if (const auto* const leads = std::get_if<link::Leads>(&message)) return begin_anew(*leads);
   if (const auto* const refused = std::get_if<link::Refused>(&message)) {
-    if (told_ != refused->reason) {
-      callbacks_.say(LogLevel::info,
-                     fmt::format("the cpprund at {}:{} does not take this one as its standby: {}",
-                                 host_, port_, refused->reason));
-    }
-    told_ = refused->reason;
+    say_once(LogLevel::info,
+             fmt::format("the cpprund at {} does not take this one as its standby: {}",
+                         to_string(at_), refused->reason));
     is_refused_ = true;
     return;
+  }
+  if (const auto* const other = std::get_if<link::NotLeading>(&message)) {
+    return hear_elsewhere(*other);
   }
   if (const auto* const take_over = std::get_if<link::TakeOver>(&message)) {
     if (is_whole_ && take_over->epoch == epoch_) callbacks_.take_over(epoch_);
@@ -132,8 +141,8 @@ void Follower::hear(const link::Message& message) {
 // What it had was of another time.
 void Follower::begin_anew(const link::Leads& leads) {
   const auto refuse = [this](const std::string& reason) {
-    callbacks_.say(LogLevel::warning,
-                   fmt::format("the cpprund at {}:{} is not followed: {}", host_, port_, reason));
+    say_once(LogLevel::warning,
+             fmt::format("the cpprund at {} is not followed: {}", to_string(at_), reason));
     client_->hang_up();
     went_down(reason);
   };
@@ -145,11 +154,42 @@ void Follower::begin_anew(const link::Leads& leads) {
     return refuse(fmt::format("it is of the cluster \"{}\", and this one of \"{}\"", leads.cluster,
                               own_.cluster));
   }
+  if (leads.has_etcd != own_.has_etcd) {
+    return refuse(leads.has_etcd ? "etcd says who leads there, and this one does not ask it: start "
+                                   "it with the same --etcd and --cluster"
+                                 : "it does not ask etcd who leads, and this one does: start both "
+                                   "with the same --etcd and --cluster");
+  }
   forget();
   epoch_ = leads.epoch;
   is_heard_ = true;
   told_.clear();
-  callbacks_.heard(leads);
+  callbacks_.heard(leads, at_);
+}
+
+void Follower::hear_elsewhere(const link::NotLeading& other) {
+  // Etcd says who does.
+  if (own_.has_etcd) return;
+  const Place there{other.address, other.port};
+  if (there.host.empty()) {
+    return say_once(LogLevel::warning,
+                    fmt::format("the cpprund at {} does not lead, and knows of none that does: if "
+                                "that is so, start one of them anew without --standby-of",
+                                to_string(at_)));
+  }
+  if (to_string(there) == own_.address) return callbacks_.is_said_to_lead(other.epoch);
+  if (there == at_) return;
+  say_once(LogLevel::info,
+           fmt::format("the cpprund at {} does not lead: the one at {} does, by its word",
+                       to_string(at_), to_string(there)));
+  next_ = {there, other.epoch};
+}
+
+// It is found anew with every attempt.
+void Follower::say_once(LogLevel level, const std::string& sentence) {
+  constexpr std::size_t told_max = 16;
+  if (told_.size() >= told_max) told_.clear();
+  if (told_.insert(sentence).second) callbacks_.say(level, sentence);
 }
 
 void Follower::forget() {

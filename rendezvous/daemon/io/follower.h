@@ -9,6 +9,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 
@@ -16,6 +17,7 @@
 #include "proto/link/message.h"
 #include "proto/link/standby_frame.h"
 #include "proto/result.h"
+#include "rendezvous/daemon/place.h"
 #include "rendezvous/io/event_loop.h"
 #include "rendezvous/io/link_end.h"
 #include "rendezvous/log_level.h"
@@ -37,7 +39,9 @@ class Follower {
     std::function<void(const std::string& job)> end_replica;
     std::function<void()> end_replicas;
     // --- the one that leads ---
-    std::function<void(const link::Leads&)> heard;
+    std::function<void(const link::Leads&, const Place& there)> heard;
+    // Whoever was asked stands by for this one.
+    std::function<void(std::uint64_t epoch)> is_said_to_lead;
     // It has been told everything there was, and is told what happens.
     std::function<void()> caught_up;
     std::function<void(std::uint64_t epoch)> take_over;
@@ -50,12 +54,16 @@ class Follower {
   Follower& operator=(const Follower&) = delete;
 
   // That one leads, and is to be followed from now on: dialled again as often as the link breaks.
+  // Without an etcd it may say that another one does, which is followed as long as that is there.
   void follow(const std::string& host, int port, const link::Follow& own);
   // Nobody is, and what there is stays.
   void leave();
   bool follows(const std::string& host, int port) const {
-    return !host_.empty() && host == host_ && port == port_;
+    return !asked_.host.empty() && asked_ == Place{host, port};
   }
+
+  // It dials one that is said to lead in that epoch, by the word of whoever it was to follow.
+  std::optional<std::uint64_t> sent_for() const { return sent_for_; }
 
   // What it has is all there is, as of the last that it has said it has.
   bool is_whole() const { return is_whole_; }
@@ -74,6 +82,8 @@ class Follower {
   std::string hear_frame(std::string_view frame);
   Result<void> take(const link::StandbyRecord& record);
   void begin_anew(const link::Leads& leads);
+  void hear_elsewhere(const link::NotLeading& other);
+  void say_once(LogLevel level, const std::string& sentence);
   void went_down(const std::string& reason, Duration silence = {});
   void cannot_follow(const std::string& job, const std::string& reason);
   bool cannot_be_followed(const std::string& job) const;
@@ -84,8 +94,15 @@ class Follower {
   const EventLoop loop_;
   const Callbacks callbacks_;
   const std::unique_ptr<Alarm> alarm_;
-  std::string host_;
-  int port_ = 0;
+  Place asked_;  // whom it is to follow; empty: nobody
+  Place at_;     // whom it dials
+  // Who leads, and in which epoch, by the word of whoever was asked: where it is, or goes next.
+  struct Elsewhere {
+    Place place;
+    std::uint64_t epoch = 0;
+  };
+  std::optional<Elsewhere> next_;
+  std::optional<std::uint64_t> sent_for_;
   link::Follow own_;
   std::unique_ptr<DialledLink> client_;
   bool is_up_ = false;
@@ -93,7 +110,7 @@ class Follower {
   bool is_heard_ = false;    // it has said that it leads, on this link
   TimePoint heard_{};
   TimePoint dial_at_{};
-  std::string told_;  // what was said last of why there is no link
+  std::set<std::string> told_;  // of why there is no link, since there was one
   std::map<std::string, std::string> records_;
   std::map<std::string, std::string> parts_;  // of records that have not come in full
   // Of stores that could not be followed.

@@ -59,6 +59,14 @@ void Standbys::adopt(const std::shared_ptr<LinkEnd>& channel, const link::Follow
                     "cluster name the same etcd and the same --cluster",
                     follow.cluster, own_.cluster));
   }
+  // It would lead beside whoever wins there, or be told to lead and never win.
+  if (follow.has_etcd != own_.has_etcd) {
+    return refuse(own_.has_etcd
+                      ? "etcd says who leads here, and it does not ask it: start it with the same "
+                        "--etcd and --cluster, and without --standby-of"
+                      : "it asks etcd who leads, and this one does not: start both with the same "
+                        "--etcd and --cluster, or neither with --etcd");
+  }
   if ((follow.features & link::standby_features) != link::standby_features) {
     return refuse(
         fmt::format("cpprund {} cannot keep what cpprund {} has to be kept: upgrade it "
@@ -67,6 +75,13 @@ void Standbys::adopt(const std::shared_ptr<LinkEnd>& channel, const link::Follow
   }
   const auto before = std::ranges::find_if(
       standbys_, [&](const auto& each) { return called(each.first) == called(follow.name); });
+  // Another life of it. The one before may be gone unheard: then it is not here any more when this
+  // one asks again.
+  if (before != standbys_.end() && before->first != follow.name) {
+    return refuse(
+        fmt::format("one that is called \"{}\" stands by already, at {}: give each its own --name",
+                    called(follow.name), before->second->who().address));
+  }
   if (before != standbys_.end()) {
     ended(*before->second, "it has come anew");
   } else if (standbys_.size() >= callbacks_.standbys_max) {

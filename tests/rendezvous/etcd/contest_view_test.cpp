@@ -49,7 +49,7 @@ TEST_CASE("what was written by somebody else is said to be") {
   outcomes[0] = one(keys.leader(), "hello", 1, 1);
   CHECK(read_view(keys, {}, outcomes).error().reason ==
         "what stands in etcd under \"/cpprun/test/leader\" was not written by a cpprun of ours (it "
-        "is no JSON of ours): take another name, or remove the key");
+        "is no JSON of ours): take another --cluster (cpprun: --rdzv-id), or remove the key");
   outcomes[0] = {};
   outcomes[1] = one(keys.synced(), "{}", 1, 1);
   CHECK_FALSE(read_view(keys, {}, outcomes));

@@ -33,7 +33,9 @@ std::string text_of(const contest::Action& action) {
           [](const contest::Writable&) { return std::string("writable"); },
           [](const contest::Barred& barred) { return "barred: " + barred.reason; },
           [](const contest::Unbarred&) { return std::string("unbarred"); },
-          [](const contest::Said& said) { return said.text; },
+          [](const contest::NotHandedOver& refused) {
+            return "not handed over: " + refused.reason;
+          },
           [](const contest::NotWritten& refused) { return "not written: " + refused.reason; },
           [](const contest::Withdrawn&) { return std::string("withdrawn"); },
           [](const auto&) { return std::string(); },

@@ -33,7 +33,7 @@ struct Staged {
              .replica_is_whole = [this](const std::string&) { ++whole; },
              .end_replica = [](const std::string&) {},
              .end_replicas = [] {},
-             .heard = [](const link::Leads&) {},
+             .heard = [](const link::Leads&, const Place&) {},
              .caught_up = [] {},
              .take_over = [](std::uint64_t) {},
              .lost = [this](const std::string&, Duration) { ++lost; }}) {
@@ -84,7 +84,7 @@ TEST_CASE("each link is made anew, with what is the secret then") {
   staged.loop.pass(1s);
   CHECK(staged.lines == 1);
   CHECK(staged.said.back() ==
-        "no word from the cpprund at alpha:1, which leads: no link can be made: the secret cannot "
+        "no word from the cpprund at alpha:1: no link can be made: the secret cannot "
         "be read");
   staged.refusal.clear();
   staged.loop.pass(1s);
@@ -99,6 +99,17 @@ TEST_CASE("nobody is dialled after whoever is followed is left, even as it is fo
   staged.loop.pass(10s);
   CHECK(staged.lines == 1);
   CHECK(staged.line->is_hung_up);
+}
+
+TEST_CASE("who leads by etcd is not followed by one that does not ask it") {
+  Staged staged;
+  staged.line->callbacks.up("local");
+  staged.line->callbacks.message(
+      link::Leads{.name = "alpha", .cluster = "c", .epoch = 1, .has_etcd = true});
+  CHECK(staged.line->is_hung_up);
+  CHECK(staged.said.front() ==
+        "the cpprund at alpha:1 is not followed: etcd says who leads there, and this one does not "
+        "ask it: start it with the same --etcd and --cluster");
 }
 
 TEST_CASE("a store that cannot be followed is asked for anew at once, and then less and less") {

@@ -129,3 +129,74 @@ TEST_CASE("one that says nothing is not waited for, and what all wait for then i
   leader.standbys.known({"alpha"});
   CHECK(leader.is_told());
 }
+
+TEST_CASE("a standby that comes anew takes its own place, and one of the same name does not") {
+  Leader leader;
+  const auto bravo = leader.adopt("bravo#1");
+  leader.has_all(*bravo);
+  const auto twin = leader.adopt("bravo#2");
+  CHECK(std::get<link::Refused>(twin->messages.front()).reason ==
+        "one that is called \"bravo\" stands by already, at bravo#1:1: give each its own --name");
+  CHECK_FALSE(twin->ended.empty());
+  CHECK(bravo->ended.empty());
+  const auto again = leader.adopt("bravo#1");
+  CHECK(bravo->ended == "it has come anew");
+  CHECK(std::holds_alternative<link::Leads>(again->messages.front()));
+  // Another life of it, after the one before is known to be gone.
+  leader.loop.pass(bounds::standby_silence + bounds::standby_beat);
+  CHECK(again->ended == "it has said nothing for 1 s");
+  const auto anew = leader.adopt("bravo#2");
+  CHECK(std::holds_alternative<link::Leads>(anew->messages.front()));
+}
+
+// --- who may not stand by ------------------------------------------------------------------------
+
+namespace {
+
+std::string refusal_of(Leader& leader, link::Follow follow) {
+  auto link = std::make_shared<StagedLink>();
+  leader.standbys.adopt(link, follow);
+  leader.loop.settle();
+  CHECK_FALSE(link->ended.empty());
+  const auto* const refused =
+      link->messages.empty() ? nullptr : std::get_if<link::Refused>(&link->messages.front());
+  return refused == nullptr ? std::string() : refused->reason;
+}
+
+link::Follow bravo_of(const std::string& cluster, int features, bool has_etcd) {
+  return {.name = "bravo",
+          .cluster = cluster,
+          .version = "2",
+          .features = features,
+          .address = "bravo:1",
+          .has_etcd = has_etcd};
+}
+
+}  // namespace
+
+TEST_CASE("a standby of another cluster is refused, with both names") {
+  Leader leader;
+  CHECK(refusal_of(leader, bravo_of("d", link::standby_features, false)) ==
+        "it is of the cluster \"d\", and this one of \"c\": all of a cluster name the same etcd "
+        "and the same --cluster");
+  CHECK(leader.says("the cpprund \"bravo\" at bravo:1 is not taken as a standby: it is of the"));
+  CHECK(leader.standbys.seen().empty());
+}
+
+TEST_CASE("a standby that cannot keep what there is to keep is refused, with both versions") {
+  Leader leader;
+  CHECK(refusal_of(leader, bravo_of("c", 0, false)) ==
+        "cpprund 2 cannot keep what cpprund 1 has to be kept: upgrade it first, then this one");
+}
+
+TEST_CASE("whoever has no etcd does not stand by for one that has, and the other way round") {
+  Leader leader;
+  CHECK(refusal_of(leader, bravo_of("c", link::standby_features, true)) ==
+        "it asks etcd who leads, and this one does not: start both with the same --etcd and "
+        "--cluster, or neither with --etcd");
+  Leader judged;
+  judged.standbys.begin({.name = "alpha", .cluster = "c", .version = "1", .has_etcd = true});
+  CHECK(refusal_of(judged, bravo_of("c", link::standby_features, false)) ==
+        "etcd says who leads here, and it does not ask it: start it with the same --etcd and "
+        "--cluster, and without --standby-of");
+}

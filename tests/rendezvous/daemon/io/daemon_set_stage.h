@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+// One of several cpprunds on a stage: its DaemonSet is the real one; who judges, whom it serves and
+// whom it dials are the test's.
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "proto/standby_bounds.h"
+#include "rendezvous/daemon/io/daemon_set.h"
+#include "tests/rendezvous/daemon/io/standby_stage.h"
+
+namespace cpprun::test {
+
+// A coordinator without jobs that keeps in mind what it was told.
+class StagedServer : public LedCoordinator {
+ public:
+  explicit StagedServer(StagedLoop& loop)
+      : routes_(connections_, {.loop = {.now = [&loop] { return loop.now(); }}}),
+        logs_(connections_, routes_, {.soon = loop.loop().soon}) {}
+
+  void lead(link::Members members) override { members_ = std::move(members); }
+  void let_in() override {}
+  void change_members(std::vector<std::string> places) override {
+    if (members_) members_->places = std::move(places);
+  }
+  std::map<std::string, std::string> follow(const Coordinator::Follows& follows) override {
+    members_.reset();
+    follows_ = follows;
+    return {};
+  }
+  void speak_until(std::optional<TimePoint> until) override { until_ = until; }
+  std::optional<TimePoint> speaks_until() const override { return until_; }
+  std::size_t link_count() const override { return 0; }
+  std::optional<std::uint64_t> epoch() const override {
+    return members_ ? std::optional(members_->epoch) : std::nullopt;
+  }
+  void wait_for(Keeping, std::uint64_t) override {}
+  void kept(Keeping keeping, std::uint64_t through) override {
+    if (keeping == Keeping::etcd) kept_in_etcd = through;
+  }
+  StoreLogs& logs() override { return logs_; }
+  std::map<std::string, std::string> records() const override { return {}; }
+  void recover_with_replica(JobRecord) override {}
+  Result<void> begin_replica(const std::string&, RoundNumber) override { return {}; }
+  Result<void> add_to_replica(const std::string&, std::string_view) override { return {}; }
+  void replica_is_whole(const std::string&) override {}
+  void end_replica(const std::string&) override {}
+  void end_replicas(const std::map<std::string, std::string>&) override {}
+
+  const Coordinator::Follows& followed() const { return follows_; }
+  std::uint64_t kept_in_etcd = 0;
+
+ private:
+  ConnectionSet connections_;
+  StreamRoutes routes_;
+  StoreLogs logs_;
+  std::optional<link::Members> members_;
+  Coordinator::Follows follows_;
+  std::optional<TimePoint> until_;
+};
+
+// What it wishes for, and is told by whoever has staged it.
+struct StagedContest : Contestant {
+  explicit StagedContest(Told its) : told(std::move(its)) {}
+  void start() override {}
+  void tell(contest::Event event) override { wishes.push_back(std::move(event)); }
+  template <class Wish>
+  std::vector<Wish> all() const {
+    std::vector<Wish> found;
+    for (const auto& each : wishes) {
+      if (const auto* const wish = std::get_if<Wish>(&each)) found.push_back(*wish);
+    }
+    return found;
+  }
+  const Told told;
+  std::vector<contest::Event> wishes;
+};
+
+inline DaemonSetOptions options_with_etcd() {
+  return {.name = "alpha#1",
+          .cluster = "c",
+          .place = "alpha:1",
+          .version = "1",
+          .etcd = EtcdAccess{.endpoints = {EtcdEndpoint{false, "etcd", 2379}}}};
+}
+// "bravo:1"; empty: it leads.
+inline DaemonSetOptions options_without(const std::string& standby_of = {}) {
+  return {.name = "alpha#1",
+          .cluster = "c",
+          .place = "alpha:1",
+          .version = "1",
+          .standby_of = standby_of};
+}
+
+struct StagedDaemon {
+  explicit StagedDaemon(DaemonSetOptions options = options_with_etcd())
+      : server(loop), set(ports(), server, std::move(options), callbacks()) {
+    CHECK(set.start().has_value());
+  }
+  void etcd_says(const contest::Action& action) {
+    contest->told(action);
+    loop.settle();
+  }
+  // It wins in etcd, and may speak for two seconds.
+  void win(etcd::Revision epoch = 5) {
+    etcd_says(contest::Found{});
+    etcd_says(contest::Leads{epoch, loop.now() + std::chrono::seconds(2)});
+  }
+  std::shared_ptr<StagedLink> adopt(const std::string& name) {
+    auto link = std::make_shared<StagedLink>();
+    set.adopt(link,
+              {.name = name,
+               .cluster = "c",
+               .version = "1",
+               .features = link::standby_features,
+               .address = name.substr(0, name.find('#')) + ":1",
+               .has_etcd = contest != nullptr},
+              {}, "");
+    loop.settle();
+    return link;
+  }
+  void has_all(StagedLink& link) {
+    using Kind = link::StandbyRecord::Kind;
+    const auto last = link::read_standby_frame(std::string_view(link.frames.back()).substr(4));
+    REQUIRE(last);
+    CHECK(link.callbacks.streams(
+              link::standby_frame({.kind = Kind::has, .number = last->number}).substr(4)) == "");
+    loop.settle();
+  }
+  void etcd_writes_all() {
+    const auto& wishes = contest->all<contest::Publish>();
+    if (!wishes.empty()) etcd_says(contest::Written{wishes.back().number});
+  }
+  bool may_speak() const { return !server.speaks_until() || loop.now() < *server.speaks_until(); }
+  bool says(const std::string& words) const {
+    return std::ranges::any_of(said, [&](const auto& it) { return it.find(words) != it.npos; });
+  }
+
+  SetPorts ports() {
+    using LinkPointer = std::unique_ptr<DialledLink>;
+    return {.loop = loop.loop(),
+            .wall_now = [] { return WallTime{std::chrono::milliseconds(1000)}; },
+            .link_to = [this](const std::string& host, int port,
+                              DialCallbacks its) -> Result<LinkPointer> {
+              line = std::make_shared<StagedDial::Line>();
+              line->callbacks = std::move(its);
+              dialled = host + ":" + std::to_string(port);
+              return std::make_unique<StagedDial>(line);
+            },
+            .contest = [this](const ContestOptions&, const EtcdAccess&,
+                              Contestant::Told told) -> Result<std::unique_ptr<Contestant>> {
+              auto made = std::make_unique<StagedContest>(std::move(told));
+              contest = made.get();
+              return made;
+            }};
+  }
+  DaemonSet::Callbacks callbacks() {
+    return {.say = [this](LogLevel, const std::string& it) { said.push_back(it); },
+            .sees_all = [](const std::string&) { return true; },
+            .recover_own = [this] { return has_own; },
+            .forget_own = [this] { has_own = false; },
+            .keep_self = [this](const ContestMemory& memory, bool) { kept = memory; },
+            .leader_changed = [](const LeaderChange&) {}};
+  }
+
+  StagedLoop loop;
+  StagedServer server;
+  std::vector<std::string> said;
+  StagedContest* contest = nullptr;
+  std::shared_ptr<StagedDial::Line> line;
+  std::string dialled;
+  bool has_own = true;  // its folder has everything
+  ContestMemory kept;
+  DaemonSet set;
+};
+
+}  // namespace cpprun::test
