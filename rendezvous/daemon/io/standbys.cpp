@@ -79,6 +79,7 @@ class Standbys::Standby : public LogKeeper {
       tell({.kind = Kind::log, .job = job, .bytes = bytes.substr(0, most)});
     }
   }
+  void add_image(const std::string& job, std::string_view bytes) override { add_log(job, bytes); }
   void log_is_whole(const std::string& job) override {
     tell({.kind = Kind::log_whole, .job = job});
     // The log itself has it among the whole ones when this is over.

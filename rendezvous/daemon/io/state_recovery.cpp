@@ -92,7 +92,9 @@ void StateRecovery::keep_from(CoordinatorServer& server) {
                 if (folder_->is_durable()) server.wait_for(Keeping::log, ticket);
               },
           .written = [&server](std::uint64_t through) { server.kept(Keeping::log, through); },
-          .renew = [this, &server](const std::string& job) { server.logs().renew(*logs_, job); }});
+          .renew = [this, &server](const std::string& job) { server.logs().renew(*logs_, job); },
+          .shorten =
+              [this, &server](const std::string& job) { server.logs().shorten(*logs_, job); }});
   server.logs().attach(*logs_);
 }
 
