@@ -223,6 +223,7 @@ void StateFolder::hear() {
     if (got != sizeof answer) {
       writer_ = -1;
       outstanding_.clear();
+      log_ages_ = {};
       say_(LogLevel::error, fmt::format("--state: the process that writes to \"{}\" has ended: {}",
                                         options_.path, would_not_know));
       return changed_();
@@ -273,6 +274,12 @@ std::optional<std::uint64_t> StateFolder::put_log(LogOrder order, const std::str
                              .ticket = ++last_log_ticket_};
   const LogRing::Put put = ring_->put(entry, bytes);
   if (put == LogRing::Put::full) return std::nullopt;
+  log_ages_.add(entry.ticket, Clock::now());
+  if (order == LogOrder::again) {
+    last_go_on_ = entry.ticket;
+    is_ticking_ = false;  // it ticks faster now
+  }
+  tick();
   // Where that cannot be said it has enough to do, and looks there as well.
   if (put == LogRing::Put::wake) {
     (void)hand_over(orders_.native_handle(), {.is_kept = 2}, nullptr);
@@ -282,6 +289,8 @@ std::optional<std::uint64_t> StateFolder::put_log(LogOrder order, const std::str
 
 void StateFolder::heard_of_logs(const StateAnswer& answer) {
   if (answer.kind == StateAnswer::logs) {
+    logs_through_ = answer.ticket;
+    log_ages_.done(answer.ticket);
     if (logs_.written) logs_.written(answer.ticket);
     return;
   }
@@ -315,24 +324,33 @@ void StateFolder::tick() {
     for (std::string& job : std::exchange(failed_, {})) waiting_.push_back(std::move(job));
     hand_waiting();
     if (!broken_logs_.empty() && logs_.again) logs_.again();
-    if (!is_settled()) tick();
+    if (!is_settled() || log_ages_.oldest()) tick();
   });
 }
 
 void StateFolder::look_at_patience() {
-  if (outstanding_.empty()) return;
-  if (Clock::now() - outstanding_.begin()->second.since < write_patience()) return;
-  trouble("its disk does not answer");
+  const bool is_late = !outstanding_.empty() &&
+                       Clock::now() - outstanding_.begin()->second.since >= write_patience();
+  if (is_late || are_logs_late()) trouble("its disk does not answer");
+}
+
+bool StateFolder::are_logs_late() const {
+  const auto oldest = log_ages_.oldest();
+  return oldest && Clock::now() - *oldest >= write_patience();
+}
+
+// Somebody waits for the disk: everybody, or whoever goes on with the log of a predecessor.
+bool StateFolder::is_prompt() const {
+  return options_.syncs || logs_through_ < last_go_on_;
 }
 
 Duration StateFolder::write_patience() const {
-  return options_.syncs ? std::min<Duration>(options_.patience, synced_patience)
-                        : options_.patience;
+  return is_prompt() ? std::min<Duration>(options_.patience, synced_patience) : options_.patience;
 }
 
 Duration StateFolder::tick_length() const {
   const Duration tick = std::min<Duration>(tick_max, write_patience());
-  return options_.syncs ? tick / 4 : tick;
+  return is_prompt() ? tick / 4 : tick;
 }
 
 void StateFolder::trouble(const std::string& what) {

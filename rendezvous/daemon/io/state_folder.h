@@ -6,7 +6,7 @@
 // is locked until it is done. A disk that is full or hangs holds nobody up: that is said, and what
 // could not be written is written when it can be.
 //
-// Where it is synced (--state-sync), whoever hands a record over is told when it is on the disk,
+// Where it is synced (--state-sync), whoever hands something over is told when it is on the disk,
 // and has not to wait for a disk of which it was said that it does not work.
 
 #include <asio/io_context.hpp>
@@ -31,6 +31,7 @@
 #include "rendezvous/daemon/io/state_place.h"
 #include "rendezvous/daemon/io/state_writer.h"
 #include "rendezvous/daemon/log_file.h"
+#include "rendezvous/daemon/ticket_ages.h"
 #include "rendezvous/io/file_descriptor.h"
 #include "rendezvous/io/side_processes.h"
 #include "rendezvous/log_level.h"
@@ -84,7 +85,8 @@ class StateFolder {
   bool is_durable() const { return wrong_.empty() && writer_ >= 0; }
   // Everything that was to be kept until now is in its file, as far as is known.
   bool is_settled() const {
-    return outstanding_.empty() && waiting_.empty() && failed_.empty() && broken_logs_.empty();
+    return outstanding_.empty() && waiting_.empty() && failed_.empty() && broken_logs_.empty() &&
+           !are_logs_late();
   }
 
   // --- the logs of stores (LogFolder) ---
@@ -132,6 +134,8 @@ class StateFolder {
   Result<void> take_logs(const StateFiles& read);
   void heard_of_logs(const StateAnswer& answer);
   Result<void> look(SideProcesses& side);
+  bool are_logs_late() const;
+  bool is_prompt() const;
   Duration write_patience() const;
   Duration tick_length() const;
   void change(const std::string& job, std::optional<std::string> file);
@@ -164,6 +168,9 @@ class StateFolder {
   std::set<std::string> wrong_;        // what was said of what does not work; empty: all does
   std::unique_ptr<LogRing> ring_;
   std::uint64_t last_log_ticket_ = 0;
+  std::uint64_t logs_through_ = 0;  // the last that the writer has looked at
+  std::uint64_t last_go_on_ = 0;    // the last with which somebody goes on with a log
+  TicketAges log_ages_;
   std::uint64_t last_generation_ = 0;  // of any log
   const std::string boot_ = own_boot();
   std::set<std::string> broken_logs_;  // of jobs

@@ -82,7 +82,7 @@ void StateRecovery::keep_from(CoordinatorServer& server) {
   folder_->on_change([this, &server] {
     server.kept(Keeping::record, folder_->written_through());
     // Nobody waits for a disk of which it was said that it does not work.
-    if (is_synced_ && !folder_->is_durable()) server.kept(Keeping::log, folder_->last_log_ticket());
+    if (!folder_->is_durable()) server.kept(Keeping::log, folder_->last_log_ticket());
   });
   logs_ = std::make_unique<LogFolder>(
       *folder_,
@@ -93,8 +93,8 @@ void StateRecovery::keep_from(CoordinatorServer& server) {
               },
           .written = [&server](std::uint64_t through) { server.kept(Keeping::log, through); },
           .renew = [this, &server](const std::string& job) { server.logs().renew(*logs_, job); },
-          .shorten =
-              [this, &server](const std::string& job) { server.logs().shorten(*logs_, job); }});
+          .shorten = [this,
+                      &server](const std::string& job) { server.logs().shorten(*logs_, job); }});
   server.logs().attach(*logs_);
 }
 

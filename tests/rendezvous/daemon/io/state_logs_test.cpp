@@ -227,6 +227,46 @@ TEST_CASE("what is synced is told when it is on the disk, and a later boot goes 
   CHECK(log->bytes == "x");
 }
 
+TEST_CASE("a disk that does not answer with what is synced of a log holds nobody up") {
+  const Place place;
+  Daemon daemon;
+  REQUIRE(daemon.open(place.path, true));
+  const auto generation = daemon.begin("j");
+  CHECK(daemon.until([&] { return daemon.written >= daemon.folder->last_log_ticket(); }));
+  CHECK(daemon.until([&] { return daemon.folder->is_settled(); }));
+  REQUIRE(::kill(daemon.folder->writer(), SIGSTOP) == 0);
+  bool has_changed = false;
+  daemon.folder->on_change([&has_changed] { has_changed = true; });
+  const auto ticket = daemon.folder->put_log(LogOrder::add, "j", generation, "x");
+  REQUIRE(ticket);
+  CHECK(daemon.until([&] { return !daemon.folder->is_durable(); }));
+  CHECK(has_changed);
+  CHECK_FALSE(daemon.folder->is_settled());
+  REQUIRE(::kill(daemon.folder->writer(), SIGCONT) == 0);
+  CHECK(daemon.until([&] { return daemon.written >= *ticket && daemon.folder->is_durable(); }));
+  CHECK(daemon.folder->is_settled());
+}
+
+TEST_CASE("whoever goes on with a log waits no longer for a disk that does not answer") {
+  const Place place;
+  killed_after([&] {
+    Daemon daemon;
+    if (!daemon.open(place.path)) ::_exit(1);
+    (void)daemon.begin("j");
+  });
+  Daemon daemon;
+  REQUIRE(daemon.open(place.path));
+  const auto found = daemon.folder->take_found().at(0);
+  daemon.folder->adopt(found.number, "j");
+  REQUIRE(found.log);
+  REQUIRE(::kill(daemon.folder->writer(), SIGSTOP) == 0);
+  const std::string size = std::to_string(found.log->size);
+  REQUIRE(daemon.folder->put_log(LogOrder::again, "j", found.log->generation, size));
+  CHECK(daemon.until([&] { return !daemon.folder->is_durable(); }));
+  REQUIRE(::kill(daemon.folder->writer(), SIGCONT) == 0);
+  CHECK(daemon.until([&] { return daemon.folder->is_durable(); }));
+}
+
 TEST_CASE("a disk that is full is told, and the log is not found") {
   const Place place;
   killed_after([&] {
