@@ -38,7 +38,7 @@ Result<void> StateRecovery::open(asio::io_context& context, SideProcesses& side,
   return {};
 }
 
-Result<void> StateRecovery::load(CoordinatorServer& server) {
+Result<void> StateRecovery::load(CoordinatorServer& server, const std::string& set) {
   if (!folder_) return {};
   keep_from(server);
   std::set<std::string> jobs;
@@ -48,6 +48,9 @@ Result<void> StateRecovery::load(CoordinatorServer& server) {
       if (!self) {
         folder_->set_aside(number, self.error().reason);
         continue;
+      }
+      if (const auto why = objection_to(*self, set)) {
+        return failure(fmt::format("--state: \"{}\" {}", path_, *why));
       }
       self_ = *std::move(self);
       folder_->adopt(number, self_name);
