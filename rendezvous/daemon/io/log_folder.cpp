@@ -74,8 +74,12 @@ bool LogFolder::go_on_log(const std::string& job) {
 }
 
 void LogFolder::end_log(const std::string& job) {
-  const bool is_found = found_.erase(job) != 0;
-  if (logs_.erase(job) == 0 && !is_found) return;
+  if (logs_.contains(job) || found_.contains(job)) forget(job);
+}
+
+void LogFolder::forget(const std::string& job) {
+  logs_.erase(job);
+  found_.erase(job);
   const auto ticket = folder_.put_log(LogOrder::gone, job, 0, {});
   if (ticket && folder_.syncs()) callbacks_.wait_for(*ticket);
   folder_.log_is_written(job);

@@ -30,6 +30,8 @@ class LogFolder : public LogKeeper {
 
   // What a predecessor has left of that job, which is gone on with.
   void adopt(const std::string& job, const StateFolder::FoundLog& found);
+  // Its record is about to go: so does whatever lies there of its store.
+  void forget(const std::string& job);
 
   void begin_log(const std::string& job, RoundNumber round) override;
   void add_image(const std::string& job, std::string_view bytes) override;

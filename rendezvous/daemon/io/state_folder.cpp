@@ -161,6 +161,14 @@ std::uint64_t StateFolder::forget(const std::string& job) {
   return last_change_;
 }
 
+std::vector<std::string> StateFolder::kept() const {
+  std::vector<std::string> kept;
+  for (const auto& [job, its] : jobs_) {
+    if (its.is_kept) kept.push_back(job);
+  }
+  return kept;
+}
+
 std::uint64_t StateFolder::written_through() const {
   return is_durable() && !unwritten_.empty() ? *unwritten_.begin() - 1 : last_change_;
 }

@@ -77,6 +77,8 @@ class StateFolder {
   // From now on that is the job's record. Gives the number of this change.
   std::uint64_t keep(const std::string& job, const std::string& record);
   std::uint64_t forget(const std::string& job);
+  // The jobs that have one.
+  std::vector<std::string> kept() const;
   // The last change that nobody has to wait for any more, nor for any before it.
   std::uint64_t written_through() const;
   // That, or is_durable(), may be another now.

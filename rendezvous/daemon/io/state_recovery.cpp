@@ -123,13 +123,24 @@ std::size_t StateRecovery::recover(CoordinatorServer& server) {
   return count;
 }
 
-void StateRecovery::forget_left() {
+void StateRecovery::forget_all() {
+  if (!folder_) return;
+  // First of all: half of it is not everything.
+  if (self_ && self_->has_all) {
+    SelfRecord self = *self_;
+    self.has_all = false;
+    keep_self(std::move(self));
+  }
   for (const Left& left : std::exchange(left_, {})) {
     log_.say(LogLevel::info,
              fmt::format("--state: what \"{}\" has of job \"{}\" is of before another cpprund led, "
                          "and is forgotten",
                          path_, left.record.job()));
-    folder_->forget(left.record.job());
+  }
+  for (const std::string& job : folder_->kept()) {
+    if (job == self_name) continue;
+    if (logs_) logs_->forget(job);
+    folder_->forget(job);
   }
 }
 

@@ -36,8 +36,9 @@ class StateRecovery {
   void keep_self(SelfRecord record);
   // It goes on; how many jobs that are.
   std::size_t recover(CoordinatorServer& server);
-  // It does not: another cpprund has led since, and its jobs are that one's.
-  void forget_left();
+  // It does not, nor does what this one has kept itself: another cpprund has led since, and its
+  // jobs are that one's.
+  void forget_all();
 
   // For the server's callbacks.
   std::uint64_t keep(const std::string& job, const std::string& record);

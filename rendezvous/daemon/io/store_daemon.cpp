@@ -236,7 +236,7 @@ DaemonSet::Callbacks set_callbacks(const Ends& ends, OwnerAccess& access, Coordi
       .say = [&log = ends.log](LogLevel level, const std::string& text) { log.say(level, text); },
       .sees_all = [&access](const std::string& owner) { return access.sees_all(owner); },
       .recover_own = [&state, &server] { return state.recover(server) > 0; },
-      .forget_own = [&state] { state.forget_left(); },
+      .forget_own = [&state] { state.forget_all(); },
       .keep_self =
           [&state, self = std::move(self)](const ContestMemory& memory, bool has_all) {
             SelfRecord record = self;

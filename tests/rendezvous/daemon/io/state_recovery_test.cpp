@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What one of several cppruns leaves in its folder.
+
+#include "rendezvous/daemon/io/state_recovery.h"
+
+#include <doctest/doctest.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+using namespace cpprun;
+using namespace std::chrono_literals;
+namespace fs = std::filesystem;
+
+namespace {
+
+struct OwnFolder {
+  OwnFolder() {
+    path = (fs::temp_directory_path() / "cpprun-recovery-XXXXXX").string();
+    REQUIRE(::mkdtemp(path.data()) != nullptr);
+  }
+  ~OwnFolder() { fs::remove_all(path); }
+  std::string path;
+};
+
+struct Daemon {
+  explicit Daemon(const std::string& path) {
+    const auto opened = state.open(io, side, path, false);
+    REQUIRE_MESSAGE(opened, opened.error().reason);
+  }
+  asio::io_context io;
+  SideProcesses side;
+  DaemonLog log{io, side, STDERR_FILENO, DaemonOptions{.log_level = LogLevel::error}};
+  StateRecovery state{log};
+};
+
+// What the next one finds: of itself, and of how many jobs.
+struct Left {
+  std::optional<SelfRecord> self;
+  std::vector<std::string> jobs;
+};
+Left left_in(const std::string& path) {
+  asio::io_context io;
+  SideProcesses side;
+  auto opened = StateFolder::open(io, side, {.path = path}, [](LogLevel, const std::string&) {});
+  REQUIRE_MESSAGE(opened, opened.error().reason);
+  Left left;
+  for (const auto& found : (*opened)->take_found()) {
+    if (!is_self_record(found.record)) {
+      left.jobs.push_back(found.record);
+    } else if (auto self = read_self_record(found.record)) {
+      left.self = *std::move(self);
+    }
+  }
+  return left;
+}
+
+}  // namespace
+
+TEST_CASE("what one has kept itself is forgotten, too, when another one has led since") {
+  const OwnFolder place;
+  {
+    Daemon daemon(place.path);
+    daemon.state.keep("a", "record");
+    daemon.state.keep("b", "record");
+    daemon.state.keep_self({.life = "1", .set = "default", .has_all = true});
+    daemon.state.forget_all();
+    daemon.state.keep("c", "of the next lead");
+  }
+  const Left left = left_in(place.path);
+  CHECK(left.jobs == std::vector<std::string>{"of the next lead"});
+  REQUIRE(left.self);
+  CHECK(left.self->life == "1");
+  CHECK_FALSE(left.self->has_all);
+}
