@@ -136,7 +136,7 @@ Result<void> StateFolder::take_logs(const StateFiles& read) {
 }
 
 void StateFolder::adopt(std::uint64_t number, const std::string& job) {
-  jobs_[job] = {.number = number, .is_kept = true, .file = {}};
+  jobs_[job] = {.number = number, .order = StateOrder::record, .file = {}};
 }
 
 void StateFolder::set_aside(std::uint64_t number, const std::string& why) {
@@ -152,19 +152,24 @@ void StateFolder::set_aside(std::uint64_t number, const std::string& why) {
 // --- to the writer -------------------------------------------------------------------------------
 
 std::uint64_t StateFolder::keep(const std::string& job, const std::string& record) {
-  change(job, state_file_of(record));
+  change(job, StateOrder::record, state_file_of(record));
+  return last_change_;
+}
+
+std::uint64_t StateFolder::keep_only(const std::string& job, const std::string& record) {
+  change(job, StateOrder::only_that, state_file_of(record));
   return last_change_;
 }
 
 std::uint64_t StateFolder::forget(const std::string& job) {
-  if (jobs_.contains(job)) change(job, std::nullopt);
+  if (jobs_.contains(job)) change(job, StateOrder::gone, std::nullopt);
   return last_change_;
 }
 
 std::vector<std::string> StateFolder::kept() const {
   std::vector<std::string> kept;
   for (const auto& [job, its] : jobs_) {
-    if (its.is_kept) kept.push_back(job);
+    if (its.order != StateOrder::gone) kept.push_back(job);
   }
   return kept;
 }
@@ -173,10 +178,11 @@ std::uint64_t StateFolder::written_through() const {
   return is_durable() && !unwritten_.empty() ? *unwritten_.begin() - 1 : last_change_;
 }
 
-void StateFolder::change(const std::string& job, std::optional<std::string> file) {
+void StateFolder::change(const std::string& job, StateOrder::Kind order,
+                         std::optional<std::string> file) {
   Job& its = jobs_[job];
   if (its.number == 0) its.number = ++last_number_;
-  its.is_kept = file.has_value();
+  its.order = order;
   its.file = std::move(file);
   ++last_change_;
   if (its.unwritten == 0) its.unwritten = *unwritten_.insert(last_change_).first;
@@ -192,9 +198,8 @@ void StateFolder::hand(const std::string& job) {
   if (writer_ < 0) return;  // That was said.
   Job& its = jobs_.at(job);
   its.ticket = ++last_ticket_;
-  const int wrong =
-      hand_over(orders_.native_handle(), {its.ticket, its.number, its.is_kept ? 1U : 0U},
-                its.is_kept ? &*its.file : nullptr);
+  const int wrong = hand_over(orders_.native_handle(), {its.ticket, its.number, its.order},
+                              its.order == StateOrder::gone ? nullptr : &*its.file);
   if (wrong == 0) {
     outstanding_[its.ticket] = {job, Clock::now()};
   } else {
@@ -266,7 +271,7 @@ void StateFolder::heard(std::uint64_t ticket, int error_number) {
   }
   its.file.reset();
   unwritten_.erase(std::exchange(its.unwritten, 0));
-  if (!its.is_kept) jobs_.erase(job);
+  if (its.order == StateOrder::gone) jobs_.erase(job);
 }
 
 // --- the logs of stores --------------------------------------------------------------------------
@@ -290,7 +295,7 @@ std::optional<std::uint64_t> StateFolder::put_log(LogOrder order, const std::str
   tick();
   // Where that cannot be said it has enough to do, and looks there as well.
   if (put == LogRing::Put::wake) {
-    (void)hand_over(orders_.native_handle(), {.is_kept = 2}, nullptr);
+    (void)hand_over(orders_.native_handle(), {.kind = StateOrder::look_at_ring}, nullptr);
   }
   return entry.ticket;
 }

@@ -76,6 +76,8 @@ class StateFolder {
 
   // From now on that is the job's record. Gives the number of this change.
   std::uint64_t keep(const std::string& job, const std::string& record);
+  // The same; and what was before is not true any more, be it that this cannot be written.
+  std::uint64_t keep_only(const std::string& job, const std::string& record);
   std::uint64_t forget(const std::string& job);
   // The jobs that have one.
   std::vector<std::string> kept() const;
@@ -119,11 +121,11 @@ class StateFolder {
  private:
   struct Job {
     std::uint64_t number = 0;
-    bool is_kept = false;             // else its file is to go
-    std::optional<std::string> file;  // until it is known to be written
-    std::uint64_t ticket = 0;         // under which that was handed over
-    bool waits = false;               // in waiting_ or failed_
-    std::uint64_t unwritten = 0;      // the first of its changes that is not known to be written
+    StateOrder::Kind order = StateOrder::gone;  // the newest
+    std::optional<std::string> file;            // until it is known to be written
+    std::uint64_t ticket = 0;                   // under which that was handed over
+    bool waits = false;                         // in waiting_ or failed_
+    std::uint64_t unwritten = 0;  // the first of its changes that is not known to be written
   };
   struct Handed {
     std::string job;
@@ -140,7 +142,7 @@ class StateFolder {
   bool is_prompt() const;
   Duration write_patience() const;
   Duration tick_length() const;
-  void change(const std::string& job, std::optional<std::string> file);
+  void change(const std::string& job, StateOrder::Kind order, std::optional<std::string> file);
   void hand(const std::string& job);
   void hand_waiting();
   void listen();

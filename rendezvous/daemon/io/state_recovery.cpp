@@ -85,7 +85,10 @@ void StateRecovery::keep_from(CoordinatorServer& server) {
   folder_->on_change([this, &server] {
     server.kept(Keeping::record, folder_->written_through());
     // Nobody waits for a disk of which it was said that it does not work.
-    if (!folder_->is_durable()) server.kept(Keeping::log, folder_->last_log_ticket());
+    if (!folder_->is_durable()) {
+      server.kept(Keeping::log, folder_->last_log_ticket());
+      if (self_) keep_self(*self_);  // it has not everything any more
+    }
   });
   logs_ = std::make_unique<LogFolder>(
       *folder_,
@@ -105,8 +108,10 @@ void StateRecovery::keep_self(SelfRecord record) {
   if (!folder_) return;
   record.boot = folder_->boot();
   record.is_synced = is_synced_;
+  // What could not be written is missing there.
+  record.has_all = record.has_all && folder_->is_durable();
   if (self_ == record) return;
-  folder_->keep(self_name, self_record_bytes(record));
+  folder_->keep_only(self_name, self_record_bytes(record));
   self_ = std::move(record);
 }
 

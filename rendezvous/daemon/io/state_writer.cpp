@@ -112,11 +112,16 @@ std::optional<Received> receive(int orders, int flags = 0) {
 }
 
 int carry_out(int folder, const Received& received, bool syncs) {
-  if (received.order.is_kept == 0) return remove(folder, received.order.number);
+  if (received.order.kind == StateOrder::gone) return remove(folder, received.order.number);
   // It was lost on the way, where this process may have no more descriptors.
   if (!received.record) return EMFILE;
   const auto bytes = read_whole(received.record.get());
-  return bytes ? replace(folder, received.order.number, *bytes, syncs) : EIO;
+  const int wrong = bytes ? replace(folder, received.order.number, *bytes, syncs) : EIO;
+  // A disk that is full takes that.
+  if (wrong != 0 && received.order.kind == StateOrder::only_that) {
+    (void)remove(folder, received.order.number);  // the first that went wrong is told
+  }
+  return wrong;
 }
 
 // The number in "job-7.ENDING".
@@ -159,7 +164,7 @@ void work_on_logs(int orders, LogWriter& logs) {
 void work_on_records(int folder, int orders, std::optional<Received> received, bool syncs) {
   std::vector<StateAnswer> answers;
   do {
-    if (received->order.is_kept == 2) continue;
+    if (received->order.kind == StateOrder::look_at_ring) continue;
     answers.push_back(
         {StateAnswer::record, received->order.ticket, carry_out(folder, *received, syncs)});
   } while (syncs && answers.size() < batch_max && (received = receive(orders, MSG_DONTWAIT)));
@@ -185,7 +190,7 @@ void write_states(int folder, int orders, LogRing& ring, bool syncs) {
     if (ready > 0) {
       auto received = receive(orders);
       if (!received) break;
-      const bool is_wake = received->order.is_kept == 2;
+      const bool is_wake = received->order.kind == StateOrder::look_at_ring;
       work_on_records(folder, orders, std::move(received), syncs);
       if (is_wake && !syncs) continue;
     }

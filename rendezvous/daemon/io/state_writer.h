@@ -18,12 +18,17 @@
 
 namespace cpprun {
 
-// To the process: what comes with it is the record of the job with that number from now on, or
-// there is none any more.
+// To the process, about the job with that number.
 struct StateOrder {
+  enum Kind : std::uint64_t {
+    gone,          // it has no record any more
+    record,        // what comes with it is its record from now on
+    only_that,     // the same; where that cannot be written it has none, and not the one before
+    look_at_ring,  // there is something in the ring
+  };
   std::uint64_t ticket = 0;
   std::uint64_t number = 0;
-  std::uint64_t is_kept = 0;  // 1: a record comes with it; 2: there is something in the ring
+  std::uint64_t kind = gone;
 };
 // And back: errno, or 0 where it is done.
 struct StateAnswer {
