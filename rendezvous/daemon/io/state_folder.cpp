@@ -84,10 +84,14 @@ Result<void> StateFolder::begin_writer(SideProcesses& side) {
 
 // Aside, and for a while: the disk may hang.
 Result<void> StateFolder::look(SideProcesses& side) {
-  const auto text =
-      side.ask([this] { return text_of(read_states(options_.path)); }, options_.patience);
+  auto text = side.ask_patiently(
+      [this](const SideProcesses::Say& say) {
+        say(text_of(read_states(options_.path, [&say] { say(still_reading); })));
+      },
+      options_.patience);
   if (!text) return state_refused("the disk of \"{}\" does not answer", options_.path);
   auto read = state_files_of(*text);
+  text.reset();  // there may be much of it
   if (!read) return state_refused("\"{}\" {}", options_.path, read.error().reason);
   last_number_ = read->last_number;
   for (const std::string& each : read->wrong) {
@@ -106,19 +110,20 @@ Result<void> StateFolder::look(SideProcesses& side) {
       set_aside(number, record.error().clause);
     }
   }
-  return take_logs(*read);
+  return take_logs(*std::move(read));
 }
 
 // Of each job the newest log that somebody can go on with. What may be missing at its end would be
 // missed by whoever was told of it: then there is none. A machine that has lost its power has all
 // of those that were synced; one that has not had a writer that has said the end.
-Result<void> StateFolder::take_logs(const StateFiles& read) {
-  for (const auto& file : read.logs) {
-    last_generation_ = std::max(last_generation_, file.generation);
-    const auto found = std::ranges::find(found_, file.number, &Found::number);
+Result<void> StateFolder::take_logs(StateFiles read) {
+  for (auto& [number, bytes, generation] : read.logs) {
+    const std::string file = std::move(bytes);
+    last_generation_ = std::max(last_generation_, generation);
+    const auto found = std::ranges::find(found_, number, &Found::number);
     if (found == found_.end() || found->log) continue;
-    const std::string name = options_.path + "/" + log_name(file.number, file.generation);
-    auto log = read_log_file(file.bytes);
+    const std::string name = options_.path + "/" + log_name(number, generation);
+    auto log = read_log_file(file);
     if (!log && log.error().is_later) {
       return state_refused("\"{}\" {}: use the cpprund that wrote it, or another folder", name,
                            log.error().clause);
@@ -129,7 +134,7 @@ Result<void> StateFolder::take_logs(const StateFiles& read) {
           fmt::format("--state: \"{}\" {}: the store of its job is lost, and its round begins anew",
                       name, log.error().clause));
     } else if (log->is_whole && (log->has_end || (log->is_synced && log->boot != own_boot()))) {
-      found->log = FoundLog{file.generation, log->size, log->round, std::move(log->bytes)};
+      found->log = FoundLog{generation, log->size, log->round, std::move(log->bytes)};
     }
   }
   return {};

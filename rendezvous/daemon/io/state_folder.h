@@ -43,7 +43,8 @@ class StateFolder {
   using Say = std::function<void(LogLevel level, const std::string& sentence)>;
   struct Options {
     std::string path;
-    Duration patience = std::chrono::seconds(5);  // for a predecessor, and for the disk
+    Duration patience =
+        std::chrono::seconds(5);  // for a predecessor, and for each word of the disk
     bool syncs = false;
   };
   // A record that a predecessor has left, and the number of its file; and the log of the store of
@@ -135,7 +136,7 @@ class StateFolder {
   StateFolder(asio::io_context& context, FileDescriptor folder, FileDescriptor lock,
               Options options, Say say);
   Result<void> begin_writer(SideProcesses& side);
-  Result<void> take_logs(const StateFiles& read);
+  Result<void> take_logs(StateFiles read);
   void heard_of_logs(const StateAnswer& answer);
   Result<void> look(SideProcesses& side);
   bool are_logs_late() const;

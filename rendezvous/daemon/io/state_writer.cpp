@@ -16,6 +16,7 @@
 #include <cstring>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string_view>
 
 #include "proto/text.h"
@@ -34,8 +35,13 @@ constexpr off_t file_bytes_max = 64 * 1024 * 1024;
 constexpr off_t log_bytes_max = off_t{8} * 1024 * 1024 * 1024;
 constexpr std::size_t batch_max = 256;
 
+// So much at once takes no disk that answers longer than anybody waits.
+constexpr std::size_t read_bytes_max = 4 * 1024 * 1024;
+
 // What is read of a descriptor, from its beginning.
-Result<std::string> read_whole(int descriptor, off_t bytes_max = file_bytes_max) {
+Result<std::string> read_whole(
+    int descriptor, off_t bytes_max = file_bytes_max,
+    const std::function<void()>& goes_on = [] {}) {
   struct stat facts {};
   if (::fstat(descriptor, &facts) != 0) return failure(errno_text(errno));
   if (!S_ISREG(facts.st_mode)) return failure("is no file");
@@ -44,7 +50,9 @@ Result<std::string> read_whole(int descriptor, off_t bytes_max = file_bytes_max)
   std::size_t done = 0;
   while (done < bytes.size()) {
     const auto got =
-        ::pread(descriptor, bytes.data() + done, bytes.size() - done, static_cast<off_t>(done));
+        ::pread(descriptor, bytes.data() + done, std::min(bytes.size() - done, read_bytes_max),
+                static_cast<off_t>(done));
+    goes_on();
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) return failure(errno_text(errno));
     if (got == 0) break;
@@ -237,14 +245,18 @@ std::optional<LogName> log_of_name(std::string_view name) {
 
 namespace {
 
-Result<std::string> read_file(int folder, const std::string& name, off_t bytes_max) {
+Result<std::string> read_file(int folder, const std::string& name, off_t bytes_max,
+                              const std::function<void()>& goes_on) {
   const FileDescriptor file(
       ::openat(folder, name.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
-  return file ? read_whole(file.get(), bytes_max) : failure("cannot be read: " + errno_text(errno));
+  return file ? read_whole(file.get(), bytes_max, goes_on)
+              : failure("cannot be read: " + errno_text(errno));
 }
 
-// Of each job the newest, and the one before, where that one is not whole.
-void read_logs(int folder, std::vector<LogName> names, StateFiles& found) {
+// Of each job the newest, and the one before, where that one is not whole. Those before them, and
+// of jobs that nobody knows, are of no use to anybody any more.
+void read_logs(int folder, std::vector<LogName> names, const std::set<std::uint64_t>& known,
+               StateFiles& found, const std::function<void()>& goes_on) {
   std::ranges::sort(names, [](const LogName& left, const LogName& right) {
     return std::pair(left.number, right.generation) < std::pair(right.number, left.generation);
   });
@@ -252,8 +264,12 @@ void read_logs(int folder, std::vector<LogName> names, StateFiles& found) {
   for (std::size_t at = 0; at < names.size(); ++at) {
     const auto [number, generation] = names[at];
     of_job = at > 0 && names[at - 1].number == number ? of_job + 1 : 1;
-    if (of_job > 2) continue;
-    auto bytes = read_file(folder, log_name(number, generation), log_bytes_max);
+    if (of_job > 2 || !known.contains(number)) {
+      (void)::unlinkat(folder, log_name(number, generation).c_str(), 0);  // else the next time
+      goes_on();
+      continue;
+    }
+    auto bytes = read_file(folder, log_name(number, generation), log_bytes_max, goes_on);
     if (!bytes) {
       found.wrong.push_back(
           fmt::format("{} {}", log_name(number, generation), bytes.error().reason));
@@ -265,12 +281,13 @@ void read_logs(int folder, std::vector<LogName> names, StateFiles& found) {
 
 }  // namespace
 
-Result<StateFiles> read_states(const std::string& path) {
+Result<StateFiles> read_states(const std::string& path, const std::function<void()>& goes_on) {
   const std::unique_ptr<DIR, int (*)(DIR*)> entries(::opendir(path.c_str()), &::closedir);
   if (entries == nullptr) return failure("cannot be read: " + errno_text(errno));
   const int folder = ::dirfd(entries.get());
   StateFiles found;
   std::vector<LogName> logs;
+  std::set<std::uint64_t> known;
   while (const dirent* const entry = ::readdir(entries.get())) {
     if (const auto log = log_of_name(entry->d_name)) {
       logs.push_back(*log);
@@ -282,12 +299,13 @@ Result<StateFiles> read_states(const std::string& path) {
     const auto any = number ? number : number_of(entry->d_name, "damaged");
     found.last_number = std::max(found.last_number, any.value_or(0));
     if (!number) continue;
-    auto bytes = read_file(folder, entry->d_name, file_bytes_max);
+    known.insert(*number);
+    auto bytes = read_file(folder, entry->d_name, file_bytes_max, goes_on);
     if (!bytes) found.wrong.push_back(fmt::format("{} {}", entry->d_name, bytes.error().reason));
     if (!bytes) continue;
     found.files.push_back({*number, *std::move(bytes)});
   }
-  read_logs(folder, std::move(logs), found);
+  read_logs(folder, std::move(logs), known, found, goes_on);
   std::ranges::sort(found.files, {}, &StateFiles::File::number);
   return found;
 }

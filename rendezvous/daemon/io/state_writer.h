@@ -8,6 +8,7 @@
 // at all, whatever becomes of the sender in the next moment.
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -71,7 +72,8 @@ struct StateFiles {
   std::vector<std::string> wrong = {};  // what is called like one and is none: "job-7.state is …"
 };
 // All that are in that folder, in the order of their numbers. What a write has left unfinished is
-// removed.
-Result<StateFiles> read_states(const std::string& path);
+// removed, and so are the logs of jobs that have no record. `goes_on` is called now and then, as
+// long as the disk answers.
+Result<StateFiles> read_states(const std::string& path, const std::function<void()>& goes_on);
 
 }  // namespace cpprun

@@ -322,3 +322,24 @@ TEST_CASE("a log of a later cpprund is refused") {
   CHECK(next.refusal.find("is of version 2, and this cpprund reads version 1: use the cpprund that "
                           "wrote it, or another folder") != std::string::npos);
 }
+
+TEST_CASE("logs of jobs that have no record are removed, and not read") {
+  const Place place;
+  killed_after([&] {
+    Daemon daemon;
+    if (!daemon.open(place.path)) ::_exit(1);
+    (void)daemon.begin("j");
+    (void)daemon.begin("k");
+  });
+  {
+    Daemon daemon;
+    REQUIRE(daemon.open(place.path));
+  }
+  REQUIRE(place.logs().size() == 2);
+  fs::remove(fs::path(place.path) / "job-1.state");
+  std::ofstream(fs::path(place.path) / "job-1.1.log") << "no log at all";
+  Daemon next;
+  REQUIRE(next.open(place.path));
+  CHECK(next.said.empty());
+  CHECK(place.logs() == std::vector<std::string>{"job-2.2.log"});
+}
