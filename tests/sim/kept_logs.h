@@ -36,6 +36,7 @@ class KeptLogs : public LogKeeper {
   void add_image(const std::string& job, std::string_view bytes) override {
     begun_[job].bytes.append(bytes);
   }
+  bool has_room_for_image() override { return true; }
   void log_is_whole(const std::string& job) override {
     Log& log = whole_[job] = begun_.extract(job).mapped();
     log.image_bytes = log.bytes.size();

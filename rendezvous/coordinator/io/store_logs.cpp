@@ -172,9 +172,23 @@ void StoreLogs::go_on_soon() {
 void StoreLogs::go_on_with_images() {
   for (const auto& [job, log] : logs_) {
     make_images(job, *log);
-    if (log->image) go_on_with_image(job, *log);
-    if (log->image || !log->wants_image.empty()) go_on_soon();
+    if (log->image && has_room(*log)) go_on_with_image(job, *log);
+    const bool has_more = log->image || !log->wants_image.empty();
+    if (has_more && has_room(*log)) go_on_soon();
   }
+}
+
+void StoreLogs::go_on() {
+  if (std::ranges::any_of(logs_, [](const auto& each) { return each.second->image.has_value(); })) {
+    go_on_soon();
+  }
+}
+
+// An image may be made faster than anybody writes it.
+bool StoreLogs::has_room(const Log& log) {
+  return !log.image || !log.image->at() ||
+         std::ranges::all_of(log.image_for,
+                             [](LogKeeper* keeper) { return keeper->has_room_for_image(); });
 }
 
 void StoreLogs::make_images(const std::string& job, Log& log) {

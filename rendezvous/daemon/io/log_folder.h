@@ -35,6 +35,7 @@ class LogFolder : public LogKeeper {
 
   void begin_log(const std::string& job, RoundNumber round) override;
   void add_image(const std::string& job, std::string_view bytes) override;
+  bool has_room_for_image() override { return folder_.has_room_for_image(); }
   void log_is_whole(const std::string& job) override;
   void add_log(const std::string& job, std::string_view bytes) override;
   bool go_on_log(const std::string& job) override;

@@ -3,16 +3,11 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <signal.h>
-#include <sys/file.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
-#include <charconv>
-#include <thread>
 #include <utility>
 
 #include "proto/plain_text.h"
@@ -21,7 +16,6 @@
 #include "rendezvous/daemon/io/state_place.h"
 #include "rendezvous/daemon/io/state_writer.h"
 #include "rendezvous/daemon/state_file.h"
-#include "rendezvous/io/write_all.h"
 
 namespace cpprun {
 
@@ -32,6 +26,8 @@ using Clock = std::chrono::steady_clock;
 constexpr auto tick_max = std::chrono::milliseconds(1000);
 // What a disk may be behind by; memory that is not used is not taken.
 constexpr std::size_t ring_bytes = 64 * 1024 * 1024;
+// Whoever makes images waits where there is more: others, who may wait for the disk, stand behind.
+constexpr std::size_t ring_bytes_before_image = 8 * 1024 * 1024;
 // So long nodes are told nothing at most; shorter than any lease.
 constexpr auto synced_patience = std::chrono::milliseconds(1000);
 constexpr const char* would_not_know =
@@ -293,16 +289,27 @@ std::optional<std::uint64_t> StateFolder::put_log(LogOrder order, const std::str
   const LogRing::Put put = ring_->put(entry, bytes);
   if (put == LogRing::Put::full) return std::nullopt;
   log_ages_.add(entry.ticket, Clock::now());
-  if (order == LogOrder::again) {
-    last_go_on_ = entry.ticket;
-    is_ticking_ = false;  // it ticks faster now
-  }
+  if (order == LogOrder::again) await_logs();
   tick();
   // Where that cannot be said it has enough to do, and looks there as well.
   if (put == LogRing::Put::wake) {
     (void)hand_over(orders_.native_handle(), {.kind = StateOrder::look_at_ring}, nullptr);
   }
   return entry.ticket;
+}
+
+bool StateFolder::has_room_for_image() {
+  const bool has_room = writer_ < 0 || ring_->held() <= ring_bytes_before_image || are_logs_late();
+  if (!has_room) await_logs();
+  return has_room;
+}
+
+void StateFolder::await_logs() {
+  const bool was_prompt = is_prompt();
+  last_awaited_ = last_log_ticket_;
+  if (was_prompt) return;
+  is_ticking_ = false;  // it ticks faster now
+  tick();
 }
 
 void StateFolder::heard_of_logs(const StateAnswer& answer) {
@@ -339,6 +346,8 @@ void StateFolder::tick() {
     if (error || alive.expired()) return;
     is_ticking_ = false;
     look_at_patience();
+    // Whoever waits for room looks whether it still has to.
+    if (log_ages_.oldest() && logs_.written) logs_.written(logs_through_);
     for (std::string& job : std::exchange(failed_, {})) waiting_.push_back(std::move(job));
     hand_waiting();
     if (!broken_logs_.empty() && logs_.again) logs_.again();
@@ -359,7 +368,7 @@ bool StateFolder::are_logs_late() const {
 
 // Somebody waits for the disk: everybody, or whoever goes on with the log of a predecessor.
 bool StateFolder::is_prompt() const {
-  return options_.syncs || logs_through_ < last_go_on_;
+  return options_.syncs || logs_through_ < last_awaited_;
 }
 
 Duration StateFolder::write_patience() const {

@@ -102,6 +102,9 @@ class StateFolder {
   // One that no log was ever of.
   std::uint64_t new_generation() { return ++last_generation_; }
   bool has_room_for_logs() const { return writer_ >= 0 && ring_->is_empty(); }
+  // Else whoever adds much at once waits for `written`, and so do those who wait for that: not
+  // longer than the disk has to answer.
+  bool has_room_for_image();
   std::uint64_t last_log_ticket() const { return last_log_ticket_; }
   // That job's log cannot be written, and why; or it can again.
   void log_broke(const std::string& job, const std::string& why);
@@ -141,6 +144,7 @@ class StateFolder {
   Result<void> look(SideProcesses& side);
   bool are_logs_late() const;
   bool is_prompt() const;
+  void await_logs();
   Duration write_patience() const;
   Duration tick_length() const;
   void change(const std::string& job, StateOrder::Kind order, std::optional<std::string> file);
@@ -174,7 +178,7 @@ class StateFolder {
   std::unique_ptr<LogRing> ring_;
   std::uint64_t last_log_ticket_ = 0;
   std::uint64_t logs_through_ = 0;  // the last that the writer has looked at
-  std::uint64_t last_go_on_ = 0;    // the last with which somebody goes on with a log
+  std::uint64_t last_awaited_ = 0;  // the last for which somebody waits, synced or not
   TicketAges log_ages_;
   std::uint64_t last_generation_ = 0;  // of any log
   const std::string boot_ = own_boot();

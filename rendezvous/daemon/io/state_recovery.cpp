@@ -97,7 +97,11 @@ void StateRecovery::keep_from(CoordinatorServer& server) {
               [this, &server](std::uint64_t ticket) {
                 if (folder_->is_durable()) server.wait_for(Keeping::log, ticket);
               },
-          .written = [&server](std::uint64_t through) { server.kept(Keeping::log, through); },
+          .written =
+              [&server](std::uint64_t through) {
+                server.kept(Keeping::log, through);
+                server.logs().go_on();
+              },
           .renew = [this, &server](const std::string& job) { server.logs().renew(*logs_, job); },
           .shorten = [this,
                       &server](const std::string& job) { server.logs().shorten(*logs_, job); }});

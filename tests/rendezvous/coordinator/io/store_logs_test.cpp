@@ -33,6 +33,7 @@ struct Kept : LogKeeper {
     image.clear();
   }
   void add_image(const std::string&, std::string_view bytes) override { image.append(bytes); }
+  bool has_room_for_image() override { return has_room; }
   void log_is_whole(const std::string&) override {
     ++wholes;
     whole = std::exchange(image, {});
@@ -41,6 +42,7 @@ struct Kept : LogKeeper {
   bool go_on_log(const std::string&) override { return false; }
   void end_log(const std::string&) override { whole.clear(); }
 
+  bool has_room = true;
   int begun = 0;
   int wholes = 0;
   std::string whole;
@@ -150,5 +152,26 @@ TEST_CASE("whoever loses a part of an image is given another one, from its begin
   while (world.step()) continue;
   CHECK(world.kept.begun == 3);
   CHECK(world.logs.is_whole_at(world.kept));
+  CHECK(world.is_kept());
+}
+
+TEST_CASE("an image waits for whoever keeps it, and goes on when it is told to") {
+  World world;
+  const std::string value(1 << 20, 'v');
+  for (int key = 0; key < 12; ++key) {
+    world.say(bytes_of(c10d::Set{.key = "k" + std::to_string(key), .value = value}));
+  }
+  while (world.step()) continue;
+  world.logs.shorten(world.kept, replayed_job);
+  while (world.kept.begun < 2) REQUIRE(world.step());
+  const std::size_t size = world.kept.image.size();
+  world.kept.has_room = false;
+  while (world.step()) continue;
+  CHECK(world.kept.image.size() == size);
+  CHECK(world.is_kept());
+  world.kept.has_room = true;
+  world.logs.go_on();
+  while (world.step()) continue;
+  CHECK(world.kept.wholes == 2);
   CHECK(world.is_kept());
 }

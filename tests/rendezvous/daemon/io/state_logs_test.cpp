@@ -343,3 +343,23 @@ TEST_CASE("logs of jobs that have no record are removed, and not read") {
   CHECK(next.said.empty());
   CHECK(place.logs() == std::vector<std::string>{"job-2.2.log"});
 }
+
+TEST_CASE("whoever makes an image waits for the disk, as long as that answers") {
+  const Place place;
+  Daemon daemon;
+  REQUIRE(daemon.open(place.path));
+  const auto generation = daemon.begin("j");
+  CHECK(daemon.folder->has_room_for_image());
+  REQUIRE(::kill(daemon.folder->writer(), SIGSTOP) == 0);
+  const std::string slice(1 << 20, 'x');
+  for (int mebibyte = 0; mebibyte < 10; ++mebibyte) {
+    CHECK(daemon.folder->put_log(LogOrder::add, "j", generation, slice));
+  }
+  CHECK_FALSE(daemon.folder->has_room_for_image());
+  // It does not answer, and those whom the image holds are held no longer.
+  CHECK(daemon.until([&] { return daemon.folder->has_room_for_image(); }));
+  CHECK(daemon.until([&] { return !daemon.folder->is_durable(); }));
+  REQUIRE(::kill(daemon.folder->writer(), SIGCONT) == 0);
+  CHECK(daemon.until([&] { return daemon.written >= daemon.folder->last_log_ticket(); }));
+  CHECK(daemon.folder->has_room_for_image());
+}
