@@ -31,7 +31,7 @@ namespace {
 constexpr const char* ready = "state";
 constexpr const char* unfinished = "new";
 constexpr off_t file_bytes_max = 64 * 1024 * 1024;
-// An image has the size of its store; what comes behind it, about as much again.
+// An image has the size of its store; what comes behind it, twice as much (log_folder.cpp).
 constexpr off_t log_bytes_max = off_t{8} * 1024 * 1024 * 1024;
 constexpr std::size_t batch_max = 256;
 
