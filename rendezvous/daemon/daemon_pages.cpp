@@ -113,7 +113,8 @@ std::string daemon_manual(const std::vector<DaemonFlag>& flags, std::string_view
       ".SH DESCRIPTION\nHosts the meetings of jobs whose launchers name it by "
       "\\fB\\-\\-rdzv\\-endpoint\\fR, and the store on which their workers meet. PyTorch clients "
       "of "
-      "every version since 1.9 can use it. It keeps nothing on a disk.\n.SH OPTIONS\n",
+      "every version since 1.9 can use it. It keeps nothing on a disk without "
+      "\\fB\\-\\-state\\fR.\n.SH OPTIONS\n",
       roff_text(version));
   for (const auto& flag : flags) {
     const auto value = flag.value.empty() ? "" : fmt::format(" \\fI{}\\fR", roff_text(flag.value));

@@ -69,15 +69,11 @@ tl::expected<LogFile, NoState> read_log_file(std::string_view file) {
     const auto at = static_cast<std::uint64_t>(file.size() - rest.size());
     const bool has_head = rest.size() >= chunk_head;
     const std::size_t size = has_head ? number_at(rest.substr(1)) : 0;
-    if (!has_head || rest.size() - chunk_head < size) {
-      log->cut_at = at;
-      return log;
-    }
+    if (!has_head || rest.size() - chunk_head < size) return log;
     const std::string_view bytes = rest.substr(chunk_head, size);
     const bool is_last = rest.size() == chunk_head + size;
     if (checksum_of(rest.substr(0, 1), bytes) != number_at(rest.substr(5))) {
       // The end of a file may be there without the bytes that were to stand there.
-      log->cut_at = at;
       if (is_last) return log;
       return damaged_state(
           fmt::format("what stands at byte {} is not what was written, and {} bytes lie "

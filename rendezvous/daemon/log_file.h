@@ -38,9 +38,8 @@ struct LogFile {
   std::string boot = {};
   bool is_whole = false;     // a log that somebody can go on with, and not the half of an image
   bool has_end = false;      // nothing that was handed over is missing
-  std::string bytes;         // of all chunks
-  std::uint64_t cut_at = 0;  // where the last chunk is cut off; 0: nowhere
-  std::uint64_t size = 0;    // bytes of the file that count
+  std::string bytes;       // of all chunks
+  std::uint64_t size = 0;  // bytes of the file that count: what stands behind them is cut off
 };
 // Fails with a clause that completes "FILE …", as record_of_state_file() does: where it is damaged
 // in the middle, it says at which byte, and how many lie behind it.

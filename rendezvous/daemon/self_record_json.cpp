@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "rendezvous/daemon/self_record_json.h"
 
+#include <fmt/format.h>
+
 #include <nlohmann/json.hpp>
 
 namespace cpprun {
@@ -50,6 +52,16 @@ Result<SelfRecord> read_self_record(std::string_view bytes) {
                     .epoch = own["epoch"],
                     .has_all = own["has_all"],
                     .is_synced = own["is_synced"]};
+}
+
+std::optional<std::string> objection_to(const SelfRecord& found, std::string_view set) {
+  if (found.set == set) return std::nullopt;
+  return fmt::format(
+      "has the jobs of the cluster \"{}\", and {}: start it with the --etcd of that one and "
+      "--cluster={}, or give it another folder",
+      found.set,
+      set.empty() ? "this cpprund has no --etcd" : fmt::format("this cpprund is of \"{}\"", set),
+      found.set);
 }
 
 // A machine that has lost its power has what was synced; whatever else has ended the process has

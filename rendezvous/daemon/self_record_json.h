@@ -27,6 +27,11 @@ std::string self_record_bytes(const SelfRecord& record);
 bool is_self_record(std::string_view bytes);
 Result<SelfRecord> read_self_record(std::string_view bytes);
 
+// Why whoever is one of these goes on with nothing that lies there, as a clause that completes
+// "FOLDER …", with the cure; nothing: it may. `set`: its cluster; empty: it is of no etcd, and
+// nobody would judge who leads.
+std::optional<std::string> objection_to(const SelfRecord& found, std::string_view set);
+
 // Which life goes on where that was found, in this boot of the machine; nothing: another one
 // begins.
 std::optional<std::string> life_that_goes_on(const SelfRecord& found, std::string_view boot);

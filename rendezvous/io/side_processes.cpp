@@ -8,11 +8,11 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <chrono>
 #include <csignal>
 #include <exception>
+#include <vector>
 
 #include "proto/text.h"
 #include "rendezvous/io/close_from.h"
@@ -46,12 +46,13 @@ bool is_in(const std::vector<int>& descriptors, int each) {
   ::_exit(0);
 }
 
-// All that is said until its end; nothing where that does not come in time.
-std::optional<std::string> read_until_end(int descriptor, Duration patience) {
+// All that is said until its end; nothing where that does not come in time, or where nothing comes
+// for so long.
+std::optional<std::string> read_until_end(int descriptor, Duration patience, bool is_of_each) {
   using std::chrono::milliseconds;
-  const auto deadline = std::chrono::steady_clock::now() + patience;
+  auto deadline = std::chrono::steady_clock::now() + patience;
   std::string text;
-  std::array<char, 4096> buffer;
+  std::vector<char> buffer(std::size_t{64} * 1024);  // what a pipe holds
   while (true) {
     const auto left =
         std::chrono::ceil<milliseconds>(deadline - std::chrono::steady_clock::now()).count();
@@ -62,6 +63,7 @@ std::optional<std::string> read_until_end(int descriptor, Duration patience) {
     const auto got = ::read(descriptor, buffer.data(), buffer.size());
     if (got == 0) return text;
     if (got > 0) text.append(buffer.data(), static_cast<std::size_t>(got));
+    if (is_of_each) deadline = std::chrono::steady_clock::now() + patience;
   }
 }
 
@@ -90,11 +92,33 @@ std::optional<std::string> SideProcesses::ask(const std::function<std::string()>
   const auto pid = start({ends[1]}, [&] { write_all(ends[1], look()); });
   theirs.reset();
   if (!pid) return look();
-  auto answer = read_until_end(mine.get(), patience);
+  return heard_of(*pid, read_until_end(mine.get(), patience, false));
+}
+
+std::optional<std::string> SideProcesses::ask_patiently(const std::function<void(const Say&)>& look,
+                                                        Duration patience) {
+  const auto look_here = [&look] {
+    std::string text;
+    look([&text](std::string_view bytes) { text.append(bytes); });
+    return text;
+  };
+  int ends[2];
+  if (::pipe2(ends, O_CLOEXEC) != 0) return look_here();
+  const FileDescriptor mine{ends[0]};
+  FileDescriptor theirs{ends[1]};
+  const auto pid = start(
+      {ends[1]}, [&] { look([&](std::string_view bytes) { (void)write_all(ends[1], bytes); }); });
+  theirs.reset();
+  if (!pid) return look_here();
+  return heard_of(*pid, read_until_end(mine.get(), patience, true));
+}
+
+// It is gone, or does not come back.
+std::optional<std::string> SideProcesses::heard_of(int pid, std::optional<std::string> answer) {
   if (!answer) {
-    end(*pid);
-  } else if (::waitpid(*pid, nullptr, 0) == *pid) {
-    reaped(*pid);
+    end(pid);
+  } else if (::waitpid(pid, nullptr, 0) == pid) {
+    reaped(pid);
   }
   return answer;
 }

@@ -8,6 +8,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "proto/clock.h"
@@ -29,6 +30,12 @@ class SideProcesses {
   // had, `look` runs here: better to wait than not to look.
   std::optional<std::string> ask(const std::function<std::string()>& look, Duration patience);
 
+  // The same of what takes longer than that: nothing if it says nothing for so long. What it says
+  // on its way comes first, and is a part of the answer.
+  using Say = std::function<void(std::string_view)>;
+  std::optional<std::string> ask_patiently(const std::function<void(const Say&)>& look,
+                                           Duration patience);
+
   // Sends KILL to a child that does not come back; one that hangs stays in the list. Sends none if
   // it was reaped meanwhile: its number may be another's.
   void end(int pid) const;
@@ -39,6 +46,7 @@ class SideProcesses {
   void reaped(int pid) { std::erase(pids_, pid); }
 
  private:
+  std::optional<std::string> heard_of(int pid, std::optional<std::string> answer);
   void reap_ended();
 
   std::vector<int> pids_;

@@ -33,20 +33,24 @@ void StoreSessions::hold(std::uint32_t port) {
 }
 
 void StoreSessions::let_go(std::uint32_t port) {
-  logs_.at(port).is_held = false;
+  PortLog& log = logs_.at(port);
+  log.is_held = log.is_shown = false;
+  for (const ConnectionId each : std::exchange(log.left, {})) leave_behind(port, each);
 }
 
 bool StoreSessions::can_be_shown(std::uint32_t port) const {
   if (is_busy() || next_action_ < actions_.size()) return false;
   for (const Session& session : table_.slots()) {
-    const bool is_of = session.id.value != 0 && session.port == port && !session.is_doomed;
-    if (is_of && session.backlog != nullptr && session.backlog->listing != nullptr) return false;
+    if (session.id.value == 0 || session.port != port) continue;
+    // What they leave behind would be passed on to somebody who was shown already.
+    if (session.is_doomed) return false;
+    if (session.backlog != nullptr && session.backlog->listing != nullptr) return false;
   }
   return true;
 }
 
-void StoreSessions::show(std::uint32_t port,
-                         const std::function<void(const Shown&)>& viewer) const {
+void StoreSessions::show(std::uint32_t port, const std::function<void(const Shown&)>& viewer) {
+  logs_.at(port).is_shown = logs_.at(port).is_held;
   for (const Session& session : table_.slots()) {
     if (session.id.value == 0 || session.port != port || session.is_doomed) continue;
     Shown shown{.id = session.id,

@@ -140,11 +140,19 @@ void StoreSessions::close(Session& session, const std::string& reason, bool is_o
     if (long_ && long_->from == id) journal->lost();
     journal->closed(id);
   }
+  // Part of the store was shown with it: whoever reads that hears of its end behind all of it.
+  const bool is_for_later = store != nullptr && logs_[port].is_shown;
+  if (is_for_later) logs_[port].left.push_back(id);
   detach(session);
   spend(bounds::store_work_of_connection);
-  if (store == nullptr) return;
+  if (store != nullptr && !is_for_later) leave_behind(port, id);
+}
+
+void StoreSessions::leave_behind(std::uint32_t port, ConnectionId id) {
+  const FindStore& find = ports_[port];
+  if (!find) return;
   Actions left_behind;
-  store->forget(id, left_behind);
+  find().forget(id, left_behind);
   perform(left_behind);
   notice_unfinished(port);
 }

@@ -68,14 +68,17 @@ class StoreSessions {
   // on; null: to nobody. It outlives the port, or is taken away.
   void keep_journal(std::uint32_t port, StoreJournal* journal) { logs_.at(port).journal = journal; }
   // None of its clients' requests is decided until it is let go: what there is of them can be
-  // shown in several turns. Not while something else is under way.
+  // shown in several turns, and so can its store: from show() on it stays as it is, and what those
+  // leave behind who close meanwhile is passed on when it is let go. Not while something else is
+  // under way.
   void hold(std::uint32_t port);
   void let_go(std::uint32_t port);
   bool is_held(ConnectionId id) const {
     const Session* const session = table_.find(id);
     return session != nullptr && logs_[session->port].is_held;
   }
-  // That a list of keys was asked for and is half told is in no image: false where one is.
+  // That a list of keys was asked for and is half told is in no image, nor is whoever is to be
+  // closed: false where there is one.
   bool can_be_shown(std::uint32_t port) const;
   // Each client of it as it is between two turns.
   struct Shown {
@@ -86,7 +89,7 @@ class StoreSessions {
     std::string_view inbox;
     std::string outbox;
   };
-  void show(std::uint32_t port, const std::function<void(const Shown&)>& viewer) const;
+  void show(std::uint32_t port, const std::function<void(const Shown&)>& viewer);
 
   // The other side. From now on nothing is decided here for that port's clients, whatever they may
   // make us hold, but what the other process has decided; until end_replay().
@@ -200,6 +203,8 @@ class StoreSessions {
     StoreJournal* journal = nullptr;
     bool is_replayed = false;
     bool is_held = false;
+    bool is_shown = false;
+    std::vector<ConnectionId> left = {};  // since it is, in their order
   };
 
   // --- lives (store_sessions.cpp) ---
@@ -209,6 +214,7 @@ class StoreSessions {
   // Null when nobody of that id is served any more.
   Session* heard(ConnectionId id);
   bool close_found(Session* session, const std::string& reason);
+  void leave_behind(std::uint32_t port, ConnectionId id);
   void close(Session& session, const std::string& reason, bool is_ordinary = false);
   void detach(Session& session);
   std::size_t doom(std::uint32_t port, const std::string& reason, bool with_strangers);

@@ -59,7 +59,9 @@ CoordinatorHost::CoordinatorHost(Universe& universe, Program& program, const Mac
                },
                .is_in_force = [this] { return is_in_force(); },
                .now = [this] { return now(); },
-               .truth = [this](TimePoint local) { return clock_.truth(local); }}) {}
+               .truth = [this](TimePoint local) { return clock_.truth(local); }}) {
+  logs_.on_long([this](const std::string& job) { stores_.logs().shorten(logs_, job); });
+}
 
 CoordinatorOptions CoordinatorHost::options() const {
   const Scenario& scenario = universe_.scenario;
@@ -89,7 +91,7 @@ void CoordinatorHost::begin(const Records& before, bool stands_by) {
   how.follows = is_of_set();
   coordinator_.begin(Coordinator{std::move(how)});
   // A log is of no use without a record.
-  if (before.empty()) logs_ = {};
+  if (before.empty()) logs_.clear();
   const bool keeps = scenario.daemon && (!is_of_set() || has_folder_);
   stores_.begin(scenario.daemon ? std::nullopt : std::optional(job_id(0)),
                 keeps ? &logs_ : nullptr);

@@ -56,9 +56,10 @@ class CoordinatorHost : public LedCoordinator {
   // One of several: it follows, until it is told otherwise. What the one before has left in its
   // folder is there, or no folder is.
   void begin_following(bool has_folder, bool is_left);
-  // That goes on, or is of no use; whether there was something.
+  // That goes on; whether there was something.
   bool recover_left();
-  void forget_left();
+  // Nothing of what the folder has is of any use: another one has led since.
+  void forget_all();
   Coordinator* coordinator() { return coordinator_.running() ? &coordinator_.machine() : nullptr; }
 
   // --- whether it leads (LedCoordinator) ---

@@ -25,8 +25,10 @@ bool CoordinatorHost::recover_left() {
   return !left.empty();
 }
 
-void CoordinatorHost::forget_left() {
-  for (const auto& [job, record] : std::exchange(left_, {})) records_.erase(job);
+void CoordinatorHost::forget_all() {
+  left_.clear();
+  records_.clear();
+  logs_.clear();
 }
 
 // --- what it says --------------------------------------------------------------------------------

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 // The logs of stores as the process beside a simulated cpprund has them, whatever becomes of that.
+// Each is long soon, and begins anew.
 
+#include <functional>
 #include <map>
 #include <optional>
 #include <set>
@@ -18,20 +20,32 @@ class KeptLogs : public LogKeeper {
   struct Log {
     RoundNumber round{};
     std::string bytes;
-    bool is_whole = false;
+    std::size_t image_bytes = 0;
   };
+
+  void on_long(std::function<void(const std::string& job)> told) { long_ = std::move(told); }
+  void clear() {
+    whole_.clear();
+    begun_.clear();
+    found_.clear();
+  }
 
   void begin_log(const std::string& job, RoundNumber round) override {
     begun_[job] = {.round = round};
   }
-  void add_log(const std::string& job, std::string_view bytes) override {
-    newest(job).bytes.append(bytes);
+  void add_image(const std::string& job, std::string_view bytes) override {
+    begun_[job].bytes.append(bytes);
   }
+  bool has_room_for_image() override { return true; }
   void log_is_whole(const std::string& job) override {
-    Log& log = newest(job);
-    log.is_whole = true;
-    whole_[job] = log;
-    begun_.erase(job);
+    Log& log = whole_[job] = begun_.extract(job).mapped();
+    log.image_bytes = log.bytes.size();
+  }
+  void add_log(const std::string& job, std::string_view bytes) override {
+    Log& log = whole_[job];
+    log.bytes.append(bytes);
+    const bool is_long = log.bytes.size() > log_bytes_min + 2 * log.image_bytes;
+    if (is_long && !begun_.contains(job)) long_(job);
   }
   bool go_on_log(const std::string& job) override { return found_.erase(job) != 0; }
   void end_log(const std::string& job) override {
@@ -49,11 +63,9 @@ class KeptLogs : public LogKeeper {
   }
 
  private:
-  Log& newest(const std::string& job) {
-    const auto begun = begun_.find(job);
-    return begun == begun_.end() ? whole_[job] : begun->second;
-  }
+  static constexpr std::size_t log_bytes_min = 500;
 
+  std::function<void(const std::string& job)> long_;
   std::map<std::string, Log> whole_;
   std::map<std::string, Log> begun_;  // an image that is being made
   std::set<std::string> found_;       // by somebody who goes on with it

@@ -167,7 +167,7 @@ DaemonSet::Callbacks Member::callbacks() {
               },
           .sees_all = [](const std::string&) { return true; },
           .recover_own = [this] { return host_.recover_left(); },
-          .forget_own = [this] { host_.forget_left(); },
+          .forget_own = [this] { host_.forget_all(); },
           .keep_self =
               [this](const ContestMemory& memory, bool has_all) {
                 if (!has_folder()) return;

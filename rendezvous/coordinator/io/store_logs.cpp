@@ -35,6 +35,7 @@ void StoreLogs::detach(LogKeeper& keeper) {
     }
     take_down(job, *log);
   }
+  go_on();  // It may be the one that had no room.
 }
 
 bool StoreLogs::is_whole_at(LogKeeper& keeper) const {
@@ -46,9 +47,19 @@ void StoreLogs::renew(LogKeeper& keeper, const std::string& job) {
   const auto found = logs_.find(job);
   if (found == logs_.end() || !keepers_.contains(&keeper)) return;
   Log& log = *found->second;
-  if (log.image_for.contains(&keeper)) return;
   log.live.erase(&keeper);
+  // One that has not begun has everything still to come.
+  if (log.image_for.contains(&keeper) && !log.image->at()) return;
+  log.image_for.erase(&keeper);
   log.wants_image.insert(&keeper);
+  go_on_soon();
+}
+
+void StoreLogs::shorten(LogKeeper& keeper, const std::string& job) {
+  const auto found = logs_.find(job);
+  if (found == logs_.end() || !found->second->live.contains(&keeper)) return;
+  if (found->second->image_for.contains(&keeper)) return;
+  found->second->wants_image.insert(&keeper);
   go_on_soon();
 }
 
@@ -87,6 +98,7 @@ void StoreLogs::go_on(const std::string& job, RoundNumber round, const StoreRepl
   for (LogKeeper* const keeper : keepers_) {
     const bool has_it = replay != nullptr && keeper->go_on_log(job);
     (has_it ? log.live : log.wants_image).insert(keeper);
+    if (!has_it) keeper->end_log(job);
   }
   if (!log.live.empty()) replay->rename(log.log);
   take_down(job, log);
@@ -138,9 +150,11 @@ void StoreLogs::flush(const std::string& job, Log& log) {
       log.wants_image.merge(*each);
       each->clear();
     }
+    for (LogKeeper* const keeper : log.wants_image) keeper->end_log(job);
     return go_on_soon();
   }
-  // Whoever has enough of it asks for an image from within.
+  // Whoever has enough of it asks for an image from within. It goes on with the log it has until
+  // that is whole: what is written down now is answered at once.
   for (LogKeeper* const keeper : std::set<LogKeeper*>(log.live)) keeper->add_log(job, bytes);
   if (log.image && log.image->at()) log.since_image += bytes;
 }
@@ -159,9 +173,23 @@ void StoreLogs::go_on_soon() {
 void StoreLogs::go_on_with_images() {
   for (const auto& [job, log] : logs_) {
     make_images(job, *log);
-    if (log->image) go_on_with_image(job, *log);
-    if (log->image || !log->wants_image.empty()) go_on_soon();
+    if (log->image && has_room(*log)) go_on_with_image(job, *log);
+    const bool has_more = log->image || !log->wants_image.empty();
+    if (has_more && has_room(*log)) go_on_soon();
   }
+}
+
+void StoreLogs::go_on() {
+  if (std::ranges::any_of(logs_, [](const auto& each) { return each.second->image.has_value(); })) {
+    go_on_soon();
+  }
+}
+
+// An image may be made faster than anybody writes it.
+bool StoreLogs::has_room(const Log& log) {
+  return !log.image || !log.image->at() ||
+         std::ranges::all_of(log.image_for,
+                             [](LogKeeper* keeper) { return keeper->has_room_for_image(); });
 }
 
 void StoreLogs::make_images(const std::string& job, Log& log) {
@@ -193,7 +221,7 @@ void StoreLogs::go_on_with_image(const std::string& job, Log& log) {
   }
   const std::string bytes = log.image->take();
   for (LogKeeper* const keeper : std::set<LogKeeper*>(log.image_for)) {
-    keeper->add_log(job, bytes);
+    keeper->add_image(job, bytes);
   }
   if (!is_whole) return;
   flush(job, log);
@@ -202,7 +230,7 @@ void StoreLogs::go_on_with_image(const std::string& job, Log& log) {
   const std::set<LogKeeper*> have = std::exchange(log.image_for, {});
   log.live.insert(have.begin(), have.end());
   for (LogKeeper* const keeper : have) {
-    if (!since.empty()) keeper->add_log(job, since);
+    if (!since.empty()) keeper->add_image(job, since);
     keeper->log_is_whole(job);
   }
 }

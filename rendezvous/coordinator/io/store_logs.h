@@ -2,8 +2,9 @@
 #pragma once
 // The logs of the stores of all jobs whose workers come through links, for whoever keeps them: a
 // folder, another cpprund, or both. A keeper has of each job what was written down since its round
-// began, or since an image that was made for it; so whatever it is lost of its own, it asks for
-// another one. Where nobody keeps anything nothing is written.
+// began, or since an image that was made for it. One that has lost that asks for an image (renew);
+// one for which it has become long, too (shorten), and is told what happens until the image is
+// whole: it has all of the job at any moment. Where nobody keeps anything nothing is written.
 
 #include <deque>
 #include <functional>
@@ -25,11 +26,17 @@ namespace cpprun {
 class LogKeeper {
  public:
   virtual ~LogKeeper() = default;
-  // What follows is of that round. What it had of the job before is of no use once this is whole.
+  // Another log of the job begins, of that round. What it had of it before is of no use once this
+  // is whole, and not sooner.
   virtual void begin_log(const std::string& job, RoundNumber round) = 0;
-  virtual void add_log(const std::string& job, std::string_view bytes) = 0;
-  // Somebody could go on with what it has of the job now, and with whatever is added from now on.
+  // To the log that has begun and is not whole.
+  virtual void add_image(const std::string& job, std::string_view bytes) = 0;
+  // Whether it takes a slice of an image now; where it does not, it calls go_on() when it does.
+  virtual bool has_room_for_image() = 0;
+  // Somebody could go on with the log that has begun, and with whatever is added from now on.
   virtual void log_is_whole(const std::string& job) = 0;
+  // To the one that is whole.
+  virtual void add_log(const std::string& job, std::string_view bytes) = 0;
   // Somebody goes on with what it has of the job, whole; false: it has nothing of it, or not all.
   virtual bool go_on_log(const std::string& job) = 0;
   // There is nothing to go on with any more.
@@ -56,8 +63,12 @@ class StoreLogs {
   void detach(LogKeeper& keeper);
   // It has all of every job's, and is told what happens.
   bool is_whole_at(LogKeeper& keeper) const;
-  // It has lost what it had of that job: an image is made.
+  // It has lost what it had of that job, be it a part of an image: another one is made.
   void renew(LogKeeper& keeper, const std::string& job);
+  // One that had no room for images may have some.
+  void go_on();
+  // It has all of that job, and would rather have an image.
+  void shorten(LogKeeper& keeper, const std::string& job);
 
   // A round of that job begins, on an empty store.
   void begin(const std::string& job, RoundNumber round);
@@ -79,7 +90,7 @@ class StoreLogs {
     RoundNumber round{};
     StoreLog log;
     std::set<LogKeeper*> live;         // that have all of it
-    std::set<LogKeeper*> wants_image;  // that have nothing of it yet
+    std::set<LogKeeper*> wants_image;  // that have nothing of it yet, or too much
     std::optional<StoreImage> image;
     std::set<LogKeeper*> image_for;
     std::string since_image;  // what was written down since it began
@@ -88,6 +99,7 @@ class StoreLogs {
   void leave(const std::string& job, Log& log);
   void flush(const std::string& job, Log& log);
   void make_images(const std::string& job, Log& log);
+  static bool has_room(const Log& log);
   void go_on_soon();
   void go_on_with_images();
   void go_on_with_image(const std::string& job, Log& log);

@@ -26,30 +26,33 @@ LogFolder::LogFolder(StateFolder& folder, Callbacks callbacks)
 
 void LogFolder::begin_log(const std::string& job, RoundNumber round) {
   Log& log = logs_[job];
-  log = {.generation = folder_.new_generation()};
-  put(LogOrder::begin, job, log, log_file_head(round, folder_.syncs(), folder_.boot()));
+  log.is_broken = log.is_renewed = false;
+  log.begun = File{.generation = folder_.new_generation()};
+  put(LogOrder::begin, job, *log.begun, log_file_head(round, folder_.syncs(), folder_.boot()));
 }
 
-void LogFolder::add_log(const std::string& job, std::string_view bytes) {
-  const auto found = logs_.find(job);
-  if (found == logs_.end()) return;
-  Log& log = found->second;
-  for (; !bytes.empty(); bytes.remove_prefix(std::min(bytes.size(), entry_bytes_max))) {
-    put(LogOrder::add, job, log, bytes.substr(0, entry_bytes_max));
-  }
-  const bool is_long =
-      log.bytes > std::max(log_bytes_min, std::uint64_t{3} * log.image_bytes) && log.is_whole;
-  if (is_long && !log.is_broken && !std::exchange(log.is_renewed, true)) callbacks_.renew(job);
+void LogFolder::add_image(const std::string& job, std::string_view bytes) {
+  add(job, &Log::begun, bytes);
 }
 
 void LogFolder::log_is_whole(const std::string& job) {
   const auto found = logs_.find(job);
-  if (found == logs_.end()) return;
+  if (found == logs_.end() || !found->second.begun) return;
   Log& log = found->second;
-  log.is_whole = true;
-  log.image_bytes = log.bytes;
-  put(LogOrder::whole, job, log, {});
+  log.whole = std::exchange(log.begun, {});
+  log.image_bytes = log.whole->bytes;
+  put(LogOrder::whole, job, *log.whole, {});
   if (!log.is_broken) folder_.log_is_written(job);
+}
+
+void LogFolder::add_log(const std::string& job, std::string_view bytes) {
+  add(job, &Log::whole, bytes);
+  const auto found = logs_.find(job);
+  if (found == logs_.end() || !found->second.whole || found->second.begun) return;
+  Log& log = found->second;
+  const bool is_long =
+      log.whole->bytes > std::max(log_bytes_min, std::uint64_t{3} * log.image_bytes);
+  if (is_long && !std::exchange(log.is_renewed, true)) callbacks_.shorten(job);
 }
 
 void LogFolder::adopt(const std::string& job, const StateFolder::FoundLog& found) {
@@ -62,25 +65,38 @@ bool LogFolder::go_on_log(const std::string& job) {
   const auto found = found_.extract(job);
   if (found.empty()) return false;
   Log& log = logs_[job];
-  log = {.generation = found.mapped().generation, .bytes = found.mapped().size, .is_whole = true};
-  put(LogOrder::again, job, log, std::to_string(found.mapped().size));
+  log = {};
+  log.whole = File{.generation = found.mapped().generation, .bytes = found.mapped().size};
+  put(LogOrder::again, job, *log.whole, std::to_string(found.mapped().size));
   if (log.is_broken) return false;
   callbacks_.wait_for(folder_.last_log_ticket());
   return true;
 }
 
 void LogFolder::end_log(const std::string& job) {
-  const auto found = logs_.find(job);
-  if (found == logs_.end()) return;
-  put(LogOrder::gone, job, found->second, {});
-  logs_.erase(found);
+  if (logs_.contains(job) || found_.contains(job)) forget(job);
+}
+
+void LogFolder::forget(const std::string& job) {
+  logs_.erase(job);
+  found_.erase(job);
+  const auto ticket = folder_.put_log(LogOrder::gone, job, 0, {});
+  if (ticket && folder_.syncs()) callbacks_.wait_for(*ticket);
   folder_.log_is_written(job);
 }
 
-void LogFolder::put(LogOrder order, const std::string& job, Log& log, std::string_view bytes) {
-  if (log.is_broken) return;
-  log.bytes += bytes.size();
-  const auto ticket = folder_.put_log(order, job, log.generation, bytes);
+void LogFolder::add(const std::string& job, std::optional<File> Log::*to, std::string_view bytes) {
+  const auto found = logs_.find(job);
+  if (found == logs_.end()) return;
+  std::optional<File>& file = found->second.*to;
+  for (; file && !bytes.empty(); bytes.remove_prefix(std::min(bytes.size(), entry_bytes_max))) {
+    put(LogOrder::add, job, *file, bytes.substr(0, entry_bytes_max));
+  }
+}
+
+void LogFolder::put(LogOrder order, const std::string& job, File& file, std::string_view bytes) {
+  file.bytes += bytes.size();
+  const auto ticket = folder_.put_log(order, job, file.generation, bytes);
   if (!ticket) return broke(job, "its disk does not keep up with what the stores of jobs are told");
   if (folder_.syncs()) callbacks_.wait_for(*ticket);
 }
@@ -90,6 +106,9 @@ void LogFolder::put(LogOrder order, const std::string& job, Log& log, std::strin
 void LogFolder::broke(const std::string& job, const std::string& why) {
   const auto found = logs_.find(job);
   if (found == logs_.end() || std::exchange(found->second.is_broken, true)) return;
+  found->second.whole.reset();
+  found->second.begun.reset();
+  found->second.is_renewed = false;
   folder_.log_broke(job, why);
 }
 

@@ -79,6 +79,11 @@ bool LogRing::is_empty() const {
          shared_->taken.load(std::memory_order_seq_cst);
 }
 
+std::uint64_t LogRing::held() const {
+  return shared_->written.load(std::memory_order_relaxed) -
+         shared_->taken.load(std::memory_order_acquire);
+}
+
 void LogRing::set_incomplete(bool is_incomplete) {
   shared_->incomplete.store(is_incomplete ? 1 : 0, std::memory_order_seq_cst);
 }

@@ -43,6 +43,8 @@ class LogRing {
   std::optional<Entry> next() const;
   void drop();
   bool is_empty() const;
+  // Bytes that were put and not taken yet.
+  std::uint64_t held() const;
   // Whether something should have been put and was not, and nothing has made up for it.
   void set_incomplete(bool is_incomplete);
   bool is_incomplete() const;

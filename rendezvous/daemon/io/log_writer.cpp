@@ -10,6 +10,7 @@
 #include <charconv>
 #include <limits>
 #include <memory>
+#include <set>
 #include <utility>
 
 #include "rendezvous/daemon/io/state_writer.h"
@@ -36,28 +37,25 @@ LogWriter::Worked LogWriter::work() {
     const int wrong = carry_out(*entry);
     if (wrong != 0) {
       worked.failed.push_back({entry->number, wrong});
-      give_up(entry->number, entry->generation);
+      give_up(entry->number);
     }
     worked.through = entry->ticket;
     ring_.drop();
   }
   if (!syncs_ || worked.through == 0) return worked;
-  for (auto at = logs_.begin(); at != logs_.end();) {
-    auto& [number, log] = *at;
+  std::set<std::uint64_t> wrong;
+  for (auto& [name, log] : logs_) {
     const bool is_wrong = std::exchange(log.is_dirty, false) && ::fdatasync(log.file.get()) != 0;
-    if (is_wrong) worked.failed.push_back({number, errno});
-    const auto next = std::next(at);
-    if (is_wrong) give_up(std::uint64_t{number}, log.generation);
-    at = next;
+    if (is_wrong && wrong.insert(name.first).second) worked.failed.push_back({name.first, errno});
   }
+  for (const std::uint64_t number : wrong) give_up(number);
   (void)::fsync(folder_);  // the names; a file whose name is lost is a log that is lost, no more
   return worked;
 }
 
-// It leads nowhere any more, and had better not be found.
-void LogWriter::give_up(std::uint64_t number, std::uint64_t generation) {
-  logs_.erase(number);
-  (void)::unlinkat(folder_, log_name(number, generation).c_str(), 0);  // else it has no end
+// Nothing of that job leads anywhere any more, and had better not be found.
+void LogWriter::give_up(std::uint64_t number) {
+  remove(number, std::numeric_limits<std::uint64_t>::max());
 }
 
 int LogWriter::carry_out(const LogRing::Entry& entry) {
@@ -65,13 +63,12 @@ int LogWriter::carry_out(const LogRing::Entry& entry) {
   if (order == LogOrder::begin) return begin(entry);
   if (order == LogOrder::again) return go_on(entry);
   if (order == LogOrder::gone) {
-    logs_.erase(entry.number);
     remove(entry.number, std::numeric_limits<std::uint64_t>::max());
     return 0;
   }
-  const auto found = logs_.find(entry.number);
+  const auto found = logs_.find({entry.number, entry.generation});
   // One that could not be written goes on when it begins anew.
-  if (found == logs_.end() || found->second.generation != entry.generation) return 0;
+  if (found == logs_.end()) return 0;
   const LogChunk kind = order == LogOrder::whole ? LogChunk::whole : LogChunk::bytes;
   const int wrong = write(found->second, log_chunk(kind, entry.bytes));
   if (wrong == 0 && order == LogOrder::whole) remove(entry.number, entry.generation);
@@ -79,20 +76,20 @@ int LogWriter::carry_out(const LogRing::Entry& entry) {
 }
 
 int LogWriter::begin(const LogRing::Entry& entry) {
-  Log log{.generation = entry.generation};
+  Log log;
   const std::string name = log_name(entry.number, entry.generation);
   log.file.reset(::openat(folder_, name.c_str(),
                           O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600));
   if (!log.file) return errno;
   const int wrong = write(log, entry.bytes);
   if (wrong != 0) return wrong;
-  logs_[entry.number] = std::move(log);
+  logs_[{entry.number, entry.generation}] = std::move(log);
   return 0;
 }
 
 // From now on it has no end, until it is said again.
 int LogWriter::go_on(const LogRing::Entry& entry) {
-  Log log{.generation = entry.generation};
+  Log log;
   log.file.reset(::openat(folder_, log_name(entry.number, entry.generation).c_str(),
                           O_WRONLY | O_APPEND | O_CLOEXEC | O_NOFOLLOW));
   if (!log.file) return errno;
@@ -101,7 +98,7 @@ int LogWriter::go_on(const LogRing::Entry& entry) {
   if (::ftruncate(log.file.get(), size) != 0) return errno;
   const int wrong = write(log, log_chunk(LogChunk::again, {}));
   if (wrong != 0) return wrong;
-  logs_[entry.number] = std::move(log);
+  logs_[{entry.number, entry.generation}] = std::move(log);
   return 0;
 }
 
@@ -111,7 +108,8 @@ int LogWriter::write(Log& log, const std::string& bytes) const {
 }
 
 // Of that job all whose generation is less than that.
-void LogWriter::remove(std::uint64_t number, std::uint64_t below) const {
+void LogWriter::remove(std::uint64_t number, std::uint64_t below) {
+  logs_.erase(logs_.lower_bound({number, 0}), logs_.lower_bound({number, below}));
   const FileDescriptor folder(::openat(folder_, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   const int copy = folder ? ::dup(folder.get()) : -1;
   const std::unique_ptr<DIR, int (*)(DIR*)> entries(copy < 0 ? nullptr : ::fdopendir(copy),
@@ -120,7 +118,7 @@ void LogWriter::remove(std::uint64_t number, std::uint64_t below) const {
   while (const dirent* const entry = ::readdir(entries.get())) {
     const auto log = log_of_name(entry->d_name);
     if (log && log->number == number && log->generation < below) {
-      (void)::unlinkat(folder_, entry->d_name, 0);  // as above
+      (void)::unlinkat(folder_, entry->d_name, 0);  // else it has no end
     }
   }
 }
@@ -128,7 +126,7 @@ void LogWriter::remove(std::uint64_t number, std::uint64_t below) const {
 void LogWriter::end() {
   while (!ring_.is_empty()) (void)work();  // nobody is there to be told
   if (ring_.is_incomplete()) return;
-  for (auto& [number, log] : logs_) (void)write(log, log_chunk(LogChunk::end, {}));
+  for (auto& [name, log] : logs_) (void)write(log, log_chunk(LogChunk::end, {}));
 }
 
 }  // namespace cpprun

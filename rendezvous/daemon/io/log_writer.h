@@ -2,11 +2,12 @@
 #pragma once
 // The part of the process beside a daemon that writes the logs of stores: a file for each round of
 // a job, "job-7.3.log", out of what the daemon puts into a ring. One that somebody could go on with
-// is removed when the next is whole, and not before.
+// is removed when the next is whole, and not before: until then both are written.
 
 #include <cstdint>
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "rendezvous/daemon/io/log_ring.h"
@@ -47,21 +48,22 @@ class LogWriter {
 
  private:
   struct Log {
-    std::uint64_t generation = 0;
     FileDescriptor file;
     bool is_dirty = false;
   };
   int carry_out(const LogRing::Entry& entry);
-  void give_up(std::uint64_t number, std::uint64_t generation);
+  void give_up(std::uint64_t number);
   int begin(const LogRing::Entry& entry);
   int go_on(const LogRing::Entry& entry);
   int write(Log& log, const std::string& bytes) const;
-  void remove(std::uint64_t number, std::uint64_t below) const;
+  void remove(std::uint64_t number, std::uint64_t below);
 
   const int folder_;
   const bool syncs_;
   LogRing& ring_;
-  std::map<std::uint64_t, Log> logs_;  // by job: the newest of each, as long as it can be written
+  // By job and generation, as long as they can be written: what is whole of each, and what is to
+  // take its place.
+  std::map<std::pair<std::uint64_t, std::uint64_t>, Log> logs_;
 };
 
 }  // namespace cpprun

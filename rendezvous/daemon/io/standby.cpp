@@ -64,6 +64,12 @@ void Standbys::Standby::add_log(const std::string& job, std::string_view bytes) 
   }
 }
 
+// What its socket does not take would wait here, as much as the store has.
+bool Standbys::Standby::has_room_for_image() {
+  is_asked_for_room_ = !waiting_.empty();
+  return waiting_.empty();
+}
+
 void Standbys::Standby::log_is_whole(const std::string& job) {
   tell({.kind = Kind::log_whole, .job = job});
   look_soon();
@@ -105,6 +111,7 @@ void Standbys::Standby::write() {
     waiting_.pop_front();
     channel_->send_bytes(frame);
   }
+  if (waiting_.empty() && std::exchange(is_asked_for_room_, false)) all_.callbacks_.logs->go_on();
 }
 
 // What it lacked was little: it counts again when it has that, too.

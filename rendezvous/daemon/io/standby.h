@@ -46,6 +46,8 @@ class Standbys::Standby : public LogKeeper {
 
   void begin_log(const std::string& job, RoundNumber round) override;
   void add_log(const std::string& job, std::string_view bytes) override;
+  void add_image(const std::string& job, std::string_view bytes) override { add_log(job, bytes); }
+  bool has_room_for_image() override;
   void log_is_whole(const std::string& job) override;
   bool go_on_log(const std::string&) override { return false; }
   void end_log(const std::string& job) override;
@@ -65,6 +67,7 @@ class Standbys::Standby : public LogKeeper {
   const link::Follow follow_;
   TimePoint heard_;
   std::deque<std::string> waiting_;
+  bool is_asked_for_room_ = false;  // and had none
   struct Sent {
     std::uint64_t place = 0;
     std::uint64_t bytes = 0;  // told with it and before

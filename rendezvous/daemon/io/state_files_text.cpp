@@ -30,7 +30,8 @@ std::optional<Line> take_line(std::string_view& text) {
   return line;
 }
 
-void put(std::string& text, What what, const StateFiles::File& file) {
+// There may be as much of them as there is memory: none stands in two places for long.
+void put(std::string& text, What what, StateFiles::File file) {
   text += fmt::format("{} {} {} {}\n", static_cast<std::uint64_t>(what), file.number,
                       file.generation, file.bytes.size());
   text += file.bytes;
@@ -38,18 +39,19 @@ void put(std::string& text, What what, const StateFiles::File& file) {
 
 }  // namespace
 
-std::string text_of(const Result<StateFiles>& read) {
+std::string text_of(Result<StateFiles> read) {
   if (!read) return "!" + read.error().reason;
   std::string text = "=";
   put(text, last_number, {.number = read->last_number});
   for (const std::string& each : read->wrong) put(text, wrong, {.bytes = each});
-  for (const auto& each : read->files) put(text, record, each);
-  for (const auto& each : read->logs) put(text, log, each);
+  for (auto& each : read->files) put(text, record, std::move(each));
+  for (auto& each : read->logs) put(text, log, std::move(each));
   put(text, end, {});
   return text;
 }
 
 Result<StateFiles> state_files_of(std::string_view text) {
+  while (text.starts_with(still_reading)) text.remove_prefix(still_reading.size());
   if (text.starts_with("!")) return failure(std::string(text.substr(1)));
   const auto cut_off = failure("cannot be read: whoever read it was ended");
   if (!text.starts_with("=")) return cut_off;

@@ -10,7 +10,9 @@
 
 namespace cpprun {
 
-std::string text_of(const Result<StateFiles>& read);
+// May be said before the text, any number of times: it is on its way.
+constexpr std::string_view still_reading = ".";
+std::string text_of(Result<StateFiles> read);
 // Whoever read may have been ended in the middle: then it counts as not read at all.
 Result<StateFiles> state_files_of(std::string_view text);
 

@@ -3,16 +3,11 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <signal.h>
-#include <sys/file.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
-#include <charconv>
-#include <thread>
 #include <utility>
 
 #include "proto/plain_text.h"
@@ -21,7 +16,6 @@
 #include "rendezvous/daemon/io/state_place.h"
 #include "rendezvous/daemon/io/state_writer.h"
 #include "rendezvous/daemon/state_file.h"
-#include "rendezvous/io/write_all.h"
 
 namespace cpprun {
 
@@ -32,6 +26,8 @@ using Clock = std::chrono::steady_clock;
 constexpr auto tick_max = std::chrono::milliseconds(1000);
 // What a disk may be behind by; memory that is not used is not taken.
 constexpr std::size_t ring_bytes = 64 * 1024 * 1024;
+// Whoever makes images waits where there is more: others, who may wait for the disk, stand behind.
+constexpr std::size_t ring_bytes_before_image = 8 * 1024 * 1024;
 // So long nodes are told nothing at most; shorter than any lease.
 constexpr auto synced_patience = std::chrono::milliseconds(1000);
 constexpr const char* would_not_know =
@@ -84,10 +80,14 @@ Result<void> StateFolder::begin_writer(SideProcesses& side) {
 
 // Aside, and for a while: the disk may hang.
 Result<void> StateFolder::look(SideProcesses& side) {
-  const auto text =
-      side.ask([this] { return text_of(read_states(options_.path)); }, options_.patience);
+  auto text = side.ask_patiently(
+      [this](const SideProcesses::Say& say) {
+        say(text_of(read_states(options_.path, [&say] { say(still_reading); })));
+      },
+      options_.patience);
   if (!text) return state_refused("the disk of \"{}\" does not answer", options_.path);
   auto read = state_files_of(*text);
+  text.reset();  // there may be much of it
   if (!read) return state_refused("\"{}\" {}", options_.path, read.error().reason);
   last_number_ = read->last_number;
   for (const std::string& each : read->wrong) {
@@ -106,19 +106,20 @@ Result<void> StateFolder::look(SideProcesses& side) {
       set_aside(number, record.error().clause);
     }
   }
-  return take_logs(*read);
+  return take_logs(*std::move(read));
 }
 
 // Of each job the newest log that somebody can go on with. What may be missing at its end would be
 // missed by whoever was told of it: then there is none. A machine that has lost its power has all
 // of those that were synced; one that has not had a writer that has said the end.
-Result<void> StateFolder::take_logs(const StateFiles& read) {
-  for (const auto& file : read.logs) {
-    last_generation_ = std::max(last_generation_, file.generation);
-    const auto found = std::ranges::find(found_, file.number, &Found::number);
+Result<void> StateFolder::take_logs(StateFiles read) {
+  for (auto& [number, bytes, generation] : read.logs) {
+    const std::string file = std::move(bytes);
+    last_generation_ = std::max(last_generation_, generation);
+    const auto found = std::ranges::find(found_, number, &Found::number);
     if (found == found_.end() || found->log) continue;
-    const std::string name = options_.path + "/" + log_name(file.number, file.generation);
-    auto log = read_log_file(file.bytes);
+    const std::string name = options_.path + "/" + log_name(number, generation);
+    auto log = read_log_file(file);
     if (!log && log.error().is_later) {
       return state_refused("\"{}\" {}: use the cpprund that wrote it, or another folder", name,
                            log.error().clause);
@@ -129,14 +130,14 @@ Result<void> StateFolder::take_logs(const StateFiles& read) {
           fmt::format("--state: \"{}\" {}: the store of its job is lost, and its round begins anew",
                       name, log.error().clause));
     } else if (log->is_whole && (log->has_end || (log->is_synced && log->boot != own_boot()))) {
-      found->log = FoundLog{file.generation, log->size, log->round, std::move(log->bytes)};
+      found->log = FoundLog{generation, log->size, log->round, std::move(log->bytes)};
     }
   }
   return {};
 }
 
 void StateFolder::adopt(std::uint64_t number, const std::string& job) {
-  jobs_[job] = {.number = number, .is_kept = true, .file = {}};
+  jobs_[job] = {.number = number, .order = StateOrder::record, .file = {}};
 }
 
 void StateFolder::set_aside(std::uint64_t number, const std::string& why) {
@@ -152,23 +153,37 @@ void StateFolder::set_aside(std::uint64_t number, const std::string& why) {
 // --- to the writer -------------------------------------------------------------------------------
 
 std::uint64_t StateFolder::keep(const std::string& job, const std::string& record) {
-  change(job, state_file_of(record));
+  change(job, StateOrder::record, state_file_of(record));
+  return last_change_;
+}
+
+std::uint64_t StateFolder::keep_only(const std::string& job, const std::string& record) {
+  change(job, StateOrder::only_that, state_file_of(record));
   return last_change_;
 }
 
 std::uint64_t StateFolder::forget(const std::string& job) {
-  if (jobs_.contains(job)) change(job, std::nullopt);
+  if (jobs_.contains(job)) change(job, StateOrder::gone, std::nullopt);
   return last_change_;
+}
+
+std::vector<std::string> StateFolder::kept() const {
+  std::vector<std::string> kept;
+  for (const auto& [job, its] : jobs_) {
+    if (its.order != StateOrder::gone) kept.push_back(job);
+  }
+  return kept;
 }
 
 std::uint64_t StateFolder::written_through() const {
   return is_durable() && !unwritten_.empty() ? *unwritten_.begin() - 1 : last_change_;
 }
 
-void StateFolder::change(const std::string& job, std::optional<std::string> file) {
+void StateFolder::change(const std::string& job, StateOrder::Kind order,
+                         std::optional<std::string> file) {
   Job& its = jobs_[job];
   if (its.number == 0) its.number = ++last_number_;
-  its.is_kept = file.has_value();
+  its.order = order;
   its.file = std::move(file);
   ++last_change_;
   if (its.unwritten == 0) its.unwritten = *unwritten_.insert(last_change_).first;
@@ -184,9 +199,8 @@ void StateFolder::hand(const std::string& job) {
   if (writer_ < 0) return;  // That was said.
   Job& its = jobs_.at(job);
   its.ticket = ++last_ticket_;
-  const int wrong =
-      hand_over(orders_.native_handle(), {its.ticket, its.number, its.is_kept ? 1U : 0U},
-                its.is_kept ? &*its.file : nullptr);
+  const int wrong = hand_over(orders_.native_handle(), {its.ticket, its.number, its.order},
+                              its.order == StateOrder::gone ? nullptr : &*its.file);
   if (wrong == 0) {
     outstanding_[its.ticket] = {job, Clock::now()};
   } else {
@@ -223,6 +237,7 @@ void StateFolder::hear() {
     if (got != sizeof answer) {
       writer_ = -1;
       outstanding_.clear();
+      log_ages_ = {};
       say_(LogLevel::error, fmt::format("--state: the process that writes to \"{}\" has ended: {}",
                                         options_.path, would_not_know));
       return changed_();
@@ -257,7 +272,7 @@ void StateFolder::heard(std::uint64_t ticket, int error_number) {
   }
   its.file.reset();
   unwritten_.erase(std::exchange(its.unwritten, 0));
-  if (!its.is_kept) jobs_.erase(job);
+  if (its.order == StateOrder::gone) jobs_.erase(job);
 }
 
 // --- the logs of stores --------------------------------------------------------------------------
@@ -273,15 +288,34 @@ std::optional<std::uint64_t> StateFolder::put_log(LogOrder order, const std::str
                              .ticket = ++last_log_ticket_};
   const LogRing::Put put = ring_->put(entry, bytes);
   if (put == LogRing::Put::full) return std::nullopt;
+  log_ages_.add(entry.ticket, Clock::now());
+  if (order == LogOrder::again) await_logs();
+  tick();
   // Where that cannot be said it has enough to do, and looks there as well.
   if (put == LogRing::Put::wake) {
-    (void)hand_over(orders_.native_handle(), {.is_kept = 2}, nullptr);
+    (void)hand_over(orders_.native_handle(), {.kind = StateOrder::look_at_ring}, nullptr);
   }
   return entry.ticket;
 }
 
+bool StateFolder::has_room_for_image() {
+  const bool has_room = writer_ < 0 || ring_->held() <= ring_bytes_before_image || are_logs_late();
+  if (!has_room) await_logs();
+  return has_room;
+}
+
+void StateFolder::await_logs() {
+  const bool was_prompt = is_prompt();
+  last_awaited_ = last_log_ticket_;
+  if (was_prompt) return;
+  is_ticking_ = false;  // it ticks faster now
+  tick();
+}
+
 void StateFolder::heard_of_logs(const StateAnswer& answer) {
   if (answer.kind == StateAnswer::logs) {
+    logs_through_ = answer.ticket;
+    log_ages_.done(answer.ticket);
     if (logs_.written) logs_.written(answer.ticket);
     return;
   }
@@ -312,27 +346,38 @@ void StateFolder::tick() {
     if (error || alive.expired()) return;
     is_ticking_ = false;
     look_at_patience();
+    // Whoever waits for room looks whether it still has to.
+    if (log_ages_.oldest() && logs_.written) logs_.written(logs_through_);
     for (std::string& job : std::exchange(failed_, {})) waiting_.push_back(std::move(job));
     hand_waiting();
     if (!broken_logs_.empty() && logs_.again) logs_.again();
-    if (!is_settled()) tick();
+    if (!is_settled() || log_ages_.oldest()) tick();
   });
 }
 
 void StateFolder::look_at_patience() {
-  if (outstanding_.empty()) return;
-  if (Clock::now() - outstanding_.begin()->second.since < write_patience()) return;
-  trouble("its disk does not answer");
+  const bool is_late = !outstanding_.empty() &&
+                       Clock::now() - outstanding_.begin()->second.since >= write_patience();
+  if (is_late || are_logs_late()) trouble("its disk does not answer");
+}
+
+bool StateFolder::are_logs_late() const {
+  const auto oldest = log_ages_.oldest();
+  return oldest && Clock::now() - *oldest >= write_patience();
+}
+
+// Somebody waits for the disk: everybody, or whoever goes on with the log of a predecessor.
+bool StateFolder::is_prompt() const {
+  return options_.syncs || logs_through_ < last_awaited_;
 }
 
 Duration StateFolder::write_patience() const {
-  return options_.syncs ? std::min<Duration>(options_.patience, synced_patience)
-                        : options_.patience;
+  return is_prompt() ? std::min<Duration>(options_.patience, synced_patience) : options_.patience;
 }
 
 Duration StateFolder::tick_length() const {
   const Duration tick = std::min<Duration>(tick_max, write_patience());
-  return options_.syncs ? tick / 4 : tick;
+  return is_prompt() ? tick / 4 : tick;
 }
 
 void StateFolder::trouble(const std::string& what) {

@@ -6,7 +6,7 @@
 // is locked until it is done. A disk that is full or hangs holds nobody up: that is said, and what
 // could not be written is written when it can be.
 //
-// Where it is synced (--state-sync), whoever hands a record over is told when it is on the disk,
+// Where it is synced (--state-sync), whoever hands something over is told when it is on the disk,
 // and has not to wait for a disk of which it was said that it does not work.
 
 #include <asio/io_context.hpp>
@@ -31,6 +31,7 @@
 #include "rendezvous/daemon/io/state_place.h"
 #include "rendezvous/daemon/io/state_writer.h"
 #include "rendezvous/daemon/log_file.h"
+#include "rendezvous/daemon/ticket_ages.h"
 #include "rendezvous/io/file_descriptor.h"
 #include "rendezvous/io/side_processes.h"
 #include "rendezvous/log_level.h"
@@ -42,7 +43,8 @@ class StateFolder {
   using Say = std::function<void(LogLevel level, const std::string& sentence)>;
   struct Options {
     std::string path;
-    Duration patience = std::chrono::seconds(5);  // for a predecessor, and for the disk
+    Duration patience =
+        std::chrono::seconds(5);  // for a predecessor, and for each word of the disk
     bool syncs = false;
   };
   // A record that a predecessor has left, and the number of its file; and the log of the store of
@@ -75,7 +77,11 @@ class StateFolder {
 
   // From now on that is the job's record. Gives the number of this change.
   std::uint64_t keep(const std::string& job, const std::string& record);
+  // The same; and what was before is not true any more, be it that this cannot be written.
+  std::uint64_t keep_only(const std::string& job, const std::string& record);
   std::uint64_t forget(const std::string& job);
+  // The jobs that have one.
+  std::vector<std::string> kept() const;
   // The last change that nobody has to wait for any more, nor for any before it.
   std::uint64_t written_through() const;
   // That, or is_durable(), may be another now.
@@ -84,7 +90,8 @@ class StateFolder {
   bool is_durable() const { return wrong_.empty() && writer_ >= 0; }
   // Everything that was to be kept until now is in its file, as far as is known.
   bool is_settled() const {
-    return outstanding_.empty() && waiting_.empty() && failed_.empty() && broken_logs_.empty();
+    return outstanding_.empty() && waiting_.empty() && failed_.empty() && broken_logs_.empty() &&
+           !are_logs_late();
   }
 
   // --- the logs of stores (LogFolder) ---
@@ -95,6 +102,9 @@ class StateFolder {
   // One that no log was ever of.
   std::uint64_t new_generation() { return ++last_generation_; }
   bool has_room_for_logs() const { return writer_ >= 0 && ring_->is_empty(); }
+  // Else whoever adds much at once waits for `written`, and so do those who wait for that: not
+  // longer than the disk has to answer.
+  bool has_room_for_image();
   std::uint64_t last_log_ticket() const { return last_log_ticket_; }
   // That job's log cannot be written, and why; or it can again.
   void log_broke(const std::string& job, const std::string& why);
@@ -115,11 +125,11 @@ class StateFolder {
  private:
   struct Job {
     std::uint64_t number = 0;
-    bool is_kept = false;             // else its file is to go
-    std::optional<std::string> file;  // until it is known to be written
-    std::uint64_t ticket = 0;         // under which that was handed over
-    bool waits = false;               // in waiting_ or failed_
-    std::uint64_t unwritten = 0;      // the first of its changes that is not known to be written
+    StateOrder::Kind order = StateOrder::gone;  // the newest
+    std::optional<std::string> file;            // until it is known to be written
+    std::uint64_t ticket = 0;                   // under which that was handed over
+    bool waits = false;                         // in waiting_ or failed_
+    std::uint64_t unwritten = 0;  // the first of its changes that is not known to be written
   };
   struct Handed {
     std::string job;
@@ -129,12 +139,15 @@ class StateFolder {
   StateFolder(asio::io_context& context, FileDescriptor folder, FileDescriptor lock,
               Options options, Say say);
   Result<void> begin_writer(SideProcesses& side);
-  Result<void> take_logs(const StateFiles& read);
+  Result<void> take_logs(StateFiles read);
   void heard_of_logs(const StateAnswer& answer);
   Result<void> look(SideProcesses& side);
+  bool are_logs_late() const;
+  bool is_prompt() const;
+  void await_logs();
   Duration write_patience() const;
   Duration tick_length() const;
-  void change(const std::string& job, std::optional<std::string> file);
+  void change(const std::string& job, StateOrder::Kind order, std::optional<std::string> file);
   void hand(const std::string& job);
   void hand_waiting();
   void listen();
@@ -164,6 +177,9 @@ class StateFolder {
   std::set<std::string> wrong_;        // what was said of what does not work; empty: all does
   std::unique_ptr<LogRing> ring_;
   std::uint64_t last_log_ticket_ = 0;
+  std::uint64_t logs_through_ = 0;  // the last that the writer has looked at
+  std::uint64_t last_awaited_ = 0;  // the last for which somebody waits, synced or not
+  TicketAges log_ages_;
   std::uint64_t last_generation_ = 0;  // of any log
   const std::string boot_ = own_boot();
   std::set<std::string> broken_logs_;  // of jobs

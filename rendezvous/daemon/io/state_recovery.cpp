@@ -38,7 +38,7 @@ Result<void> StateRecovery::open(asio::io_context& context, SideProcesses& side,
   return {};
 }
 
-Result<void> StateRecovery::load(CoordinatorServer& server) {
+Result<void> StateRecovery::load(CoordinatorServer& server, const std::string& set) {
   if (!folder_) return {};
   keep_from(server);
   std::set<std::string> jobs;
@@ -48,6 +48,9 @@ Result<void> StateRecovery::load(CoordinatorServer& server) {
       if (!self) {
         folder_->set_aside(number, self.error().reason);
         continue;
+      }
+      if (const auto why = objection_to(*self, set)) {
+        return failure(fmt::format("--state: \"{}\" {}", path_, *why));
       }
       self_ = *std::move(self);
       folder_->adopt(number, self_name);
@@ -82,7 +85,10 @@ void StateRecovery::keep_from(CoordinatorServer& server) {
   folder_->on_change([this, &server] {
     server.kept(Keeping::record, folder_->written_through());
     // Nobody waits for a disk of which it was said that it does not work.
-    if (is_synced_ && !folder_->is_durable()) server.kept(Keeping::log, folder_->last_log_ticket());
+    if (!folder_->is_durable()) {
+      server.kept(Keeping::log, folder_->last_log_ticket());
+      if (self_) keep_self(*self_);  // it has not everything any more
+    }
   });
   logs_ = std::make_unique<LogFolder>(
       *folder_,
@@ -91,8 +97,14 @@ void StateRecovery::keep_from(CoordinatorServer& server) {
               [this, &server](std::uint64_t ticket) {
                 if (folder_->is_durable()) server.wait_for(Keeping::log, ticket);
               },
-          .written = [&server](std::uint64_t through) { server.kept(Keeping::log, through); },
-          .renew = [this, &server](const std::string& job) { server.logs().renew(*logs_, job); }});
+          .written =
+              [&server](std::uint64_t through) {
+                server.kept(Keeping::log, through);
+                server.logs().go_on();
+              },
+          .renew = [this, &server](const std::string& job) { server.logs().renew(*logs_, job); },
+          .shorten = [this,
+                      &server](const std::string& job) { server.logs().shorten(*logs_, job); }});
   server.logs().attach(*logs_);
 }
 
@@ -100,8 +112,10 @@ void StateRecovery::keep_self(SelfRecord record) {
   if (!folder_) return;
   record.boot = folder_->boot();
   record.is_synced = is_synced_;
+  // What could not be written is missing there.
+  record.has_all = record.has_all && folder_->is_durable();
   if (self_ == record) return;
-  folder_->keep(self_name, self_record_bytes(record));
+  folder_->keep_only(self_name, self_record_bytes(record));
   self_ = std::move(record);
 }
 
@@ -118,13 +132,24 @@ std::size_t StateRecovery::recover(CoordinatorServer& server) {
   return count;
 }
 
-void StateRecovery::forget_left() {
+void StateRecovery::forget_all() {
+  if (!folder_) return;
+  // First of all: half of it is not everything.
+  if (self_ && self_->has_all) {
+    SelfRecord self = *self_;
+    self.has_all = false;
+    keep_self(std::move(self));
+  }
   for (const Left& left : std::exchange(left_, {})) {
     log_.say(LogLevel::info,
              fmt::format("--state: what \"{}\" has of job \"{}\" is of before another cpprund led, "
                          "and is forgotten",
                          path_, left.record.job()));
-    folder_->forget(left.record.job());
+  }
+  for (const std::string& job : folder_->kept()) {
+    if (job == self_name) continue;
+    if (logs_) logs_->forget(job);
+    folder_->forget(job);
   }
 }
 

@@ -27,16 +27,18 @@ class StateRecovery {
                     bool is_synced);
   bool is_open() const { return folder_ != nullptr; }
   // After the server's port is open: what was left is looked at, and kept from here on is what the
-  // server says. Fails where a later cpprund has written what is there.
-  Result<void> load(CoordinatorServer& server);
+  // server says. Fails where a later cpprund has written what is there, or one of another set
+  // (objection_to()).
+  Result<void> load(CoordinatorServer& server, const std::string& set);
   // What one of several has left of itself; nothing: it has not, or nobody can read it.
   const std::optional<SelfRecord>& found_self() const { return self_; }
   // From now on that is what the next one finds, behind what was kept before.
   void keep_self(SelfRecord record);
   // It goes on; how many jobs that are.
   std::size_t recover(CoordinatorServer& server);
-  // It does not: another cpprund has led since, and its jobs are that one's.
-  void forget_left();
+  // It does not, nor does what this one has kept itself: another cpprund has led since, and its
+  // jobs are that one's.
+  void forget_all();
 
   // For the server's callbacks.
   std::uint64_t keep(const std::string& job, const std::string& record);

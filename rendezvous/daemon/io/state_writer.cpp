@@ -16,6 +16,7 @@
 #include <cstring>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string_view>
 
 #include "proto/text.h"
@@ -30,12 +31,17 @@ namespace {
 constexpr const char* ready = "state";
 constexpr const char* unfinished = "new";
 constexpr off_t file_bytes_max = 64 * 1024 * 1024;
-// An image has the size of its store; what comes behind it, about as much again.
+// An image has the size of its store; what comes behind it, twice as much (log_folder.cpp).
 constexpr off_t log_bytes_max = off_t{8} * 1024 * 1024 * 1024;
 constexpr std::size_t batch_max = 256;
 
+// So much at once takes no disk that answers longer than anybody waits.
+constexpr std::size_t read_bytes_max = 4 * 1024 * 1024;
+
 // What is read of a descriptor, from its beginning.
-Result<std::string> read_whole(int descriptor, off_t bytes_max = file_bytes_max) {
+Result<std::string> read_whole(
+    int descriptor, off_t bytes_max = file_bytes_max,
+    const std::function<void()>& goes_on = [] {}) {
   struct stat facts {};
   if (::fstat(descriptor, &facts) != 0) return failure(errno_text(errno));
   if (!S_ISREG(facts.st_mode)) return failure("is no file");
@@ -44,7 +50,9 @@ Result<std::string> read_whole(int descriptor, off_t bytes_max = file_bytes_max)
   std::size_t done = 0;
   while (done < bytes.size()) {
     const auto got =
-        ::pread(descriptor, bytes.data() + done, bytes.size() - done, static_cast<off_t>(done));
+        ::pread(descriptor, bytes.data() + done, std::min(bytes.size() - done, read_bytes_max),
+                static_cast<off_t>(done));
+    goes_on();
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) return failure(errno_text(errno));
     if (got == 0) break;
@@ -112,11 +120,16 @@ std::optional<Received> receive(int orders, int flags = 0) {
 }
 
 int carry_out(int folder, const Received& received, bool syncs) {
-  if (received.order.is_kept == 0) return remove(folder, received.order.number);
+  if (received.order.kind == StateOrder::gone) return remove(folder, received.order.number);
   // It was lost on the way, where this process may have no more descriptors.
   if (!received.record) return EMFILE;
   const auto bytes = read_whole(received.record.get());
-  return bytes ? replace(folder, received.order.number, *bytes, syncs) : EIO;
+  const int wrong = bytes ? replace(folder, received.order.number, *bytes, syncs) : EIO;
+  // A disk that is full takes that.
+  if (wrong != 0 && received.order.kind == StateOrder::only_that) {
+    (void)remove(folder, received.order.number);  // the first that went wrong is told
+  }
+  return wrong;
 }
 
 // The number in "job-7.ENDING".
@@ -159,7 +172,7 @@ void work_on_logs(int orders, LogWriter& logs) {
 void work_on_records(int folder, int orders, std::optional<Received> received, bool syncs) {
   std::vector<StateAnswer> answers;
   do {
-    if (received->order.is_kept == 2) continue;
+    if (received->order.kind == StateOrder::look_at_ring) continue;
     answers.push_back(
         {StateAnswer::record, received->order.ticket, carry_out(folder, *received, syncs)});
   } while (syncs && answers.size() < batch_max && (received = receive(orders, MSG_DONTWAIT)));
@@ -185,7 +198,7 @@ void write_states(int folder, int orders, LogRing& ring, bool syncs) {
     if (ready > 0) {
       auto received = receive(orders);
       if (!received) break;
-      const bool is_wake = received->order.is_kept == 2;
+      const bool is_wake = received->order.kind == StateOrder::look_at_ring;
       work_on_records(folder, orders, std::move(received), syncs);
       if (is_wake && !syncs) continue;
     }
@@ -232,14 +245,18 @@ std::optional<LogName> log_of_name(std::string_view name) {
 
 namespace {
 
-Result<std::string> read_file(int folder, const std::string& name, off_t bytes_max) {
+Result<std::string> read_file(int folder, const std::string& name, off_t bytes_max,
+                              const std::function<void()>& goes_on) {
   const FileDescriptor file(
       ::openat(folder, name.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
-  return file ? read_whole(file.get(), bytes_max) : failure("cannot be read: " + errno_text(errno));
+  return file ? read_whole(file.get(), bytes_max, goes_on)
+              : failure("cannot be read: " + errno_text(errno));
 }
 
-// Of each job the newest, and the one before, where that one is not whole.
-void read_logs(int folder, std::vector<LogName> names, StateFiles& found) {
+// Of each job the newest, and the one before, where that one is not whole. Those before them, and
+// of jobs that nobody knows, are of no use to anybody any more.
+void read_logs(int folder, std::vector<LogName> names, const std::set<std::uint64_t>& known,
+               StateFiles& found, const std::function<void()>& goes_on) {
   std::ranges::sort(names, [](const LogName& left, const LogName& right) {
     return std::pair(left.number, right.generation) < std::pair(right.number, left.generation);
   });
@@ -247,8 +264,12 @@ void read_logs(int folder, std::vector<LogName> names, StateFiles& found) {
   for (std::size_t at = 0; at < names.size(); ++at) {
     const auto [number, generation] = names[at];
     of_job = at > 0 && names[at - 1].number == number ? of_job + 1 : 1;
-    if (of_job > 2) continue;
-    auto bytes = read_file(folder, log_name(number, generation), log_bytes_max);
+    if (of_job > 2 || !known.contains(number)) {
+      (void)::unlinkat(folder, log_name(number, generation).c_str(), 0);  // else the next time
+      goes_on();
+      continue;
+    }
+    auto bytes = read_file(folder, log_name(number, generation), log_bytes_max, goes_on);
     if (!bytes) {
       found.wrong.push_back(
           fmt::format("{} {}", log_name(number, generation), bytes.error().reason));
@@ -260,12 +281,13 @@ void read_logs(int folder, std::vector<LogName> names, StateFiles& found) {
 
 }  // namespace
 
-Result<StateFiles> read_states(const std::string& path) {
+Result<StateFiles> read_states(const std::string& path, const std::function<void()>& goes_on) {
   const std::unique_ptr<DIR, int (*)(DIR*)> entries(::opendir(path.c_str()), &::closedir);
   if (entries == nullptr) return failure("cannot be read: " + errno_text(errno));
   const int folder = ::dirfd(entries.get());
   StateFiles found;
   std::vector<LogName> logs;
+  std::set<std::uint64_t> known;
   while (const dirent* const entry = ::readdir(entries.get())) {
     if (const auto log = log_of_name(entry->d_name)) {
       logs.push_back(*log);
@@ -277,12 +299,13 @@ Result<StateFiles> read_states(const std::string& path) {
     const auto any = number ? number : number_of(entry->d_name, "damaged");
     found.last_number = std::max(found.last_number, any.value_or(0));
     if (!number) continue;
-    auto bytes = read_file(folder, entry->d_name, file_bytes_max);
+    known.insert(*number);
+    auto bytes = read_file(folder, entry->d_name, file_bytes_max, goes_on);
     if (!bytes) found.wrong.push_back(fmt::format("{} {}", entry->d_name, bytes.error().reason));
     if (!bytes) continue;
     found.files.push_back({*number, *std::move(bytes)});
   }
-  read_logs(folder, std::move(logs), found);
+  read_logs(folder, std::move(logs), known, found, goes_on);
   std::ranges::sort(found.files, {}, &StateFiles::File::number);
   return found;
 }

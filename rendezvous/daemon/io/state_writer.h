@@ -8,6 +8,7 @@
 // at all, whatever becomes of the sender in the next moment.
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -18,12 +19,17 @@
 
 namespace cpprun {
 
-// To the process: what comes with it is the record of the job with that number from now on, or
-// there is none any more.
+// To the process, about the job with that number.
 struct StateOrder {
+  enum Kind : std::uint64_t {
+    gone,          // it has no record any more
+    record,        // what comes with it is its record from now on
+    only_that,     // the same; where that cannot be written it has none, and not the one before
+    look_at_ring,  // there is something in the ring
+  };
   std::uint64_t ticket = 0;
   std::uint64_t number = 0;
-  std::uint64_t is_kept = 0;  // 1: a record comes with it; 2: there is something in the ring
+  std::uint64_t kind = gone;
 };
 // And back: errno, or 0 where it is done.
 struct StateAnswer {
@@ -66,7 +72,8 @@ struct StateFiles {
   std::vector<std::string> wrong = {};  // what is called like one and is none: "job-7.state is …"
 };
 // All that are in that folder, in the order of their numbers. What a write has left unfinished is
-// removed.
-Result<StateFiles> read_states(const std::string& path);
+// removed, and so are the logs of jobs that have no record. `goes_on` is called now and then, as
+// long as the disk answers.
+Result<StateFiles> read_states(const std::string& path, const std::function<void()>& goes_on);
 
 }  // namespace cpprun

@@ -222,7 +222,7 @@ CoordinatorServer::Callbacks callbacks_of(const Ends& ends) {
 SelfRecord self_of(const DaemonOptions& options, const StateRecovery& state) {
   SelfRecord self{.life = fmt::format("{:016x}", random_word()), .set = options.cluster};
   const auto& found = state.found_self();
-  if (!found || found->set != options.cluster) return self;
+  if (!found) return self;
   self.cluster = found->cluster;
   self.epoch = found->epoch;
   if (auto life = life_that_goes_on(*found, own_boot())) self.life = *std::move(life);
@@ -236,7 +236,7 @@ DaemonSet::Callbacks set_callbacks(const Ends& ends, OwnerAccess& access, Coordi
       .say = [&log = ends.log](LogLevel level, const std::string& text) { log.say(level, text); },
       .sees_all = [&access](const std::string& owner) { return access.sees_all(owner); },
       .recover_own = [&state, &server] { return state.recover(server) > 0; },
-      .forget_own = [&state] { state.forget_left(); },
+      .forget_own = [&state] { state.forget_all(); },
       .keep_self =
           [&state, self = std::move(self)](const ContestMemory& memory, bool has_all) {
             SelfRecord record = self;
@@ -298,7 +298,8 @@ int run_store_daemon(const DaemonOptions& options, const Environment& environmen
       server.open(listen_options(options, *passed, log), coordinator_options(options),
                   plain_store(options), {.access = options.status_access, .names = {options.host}});
   if (!listening) return fail(listening.error());
-  if (const auto loaded = state.load(server); !loaded) return fail(loaded.error());
+  const std::string set_of_etcd = options.etcd.empty() ? "" : options.cluster;
+  if (const auto loaded = state.load(server, set_of_etcd); !loaded) return fail(loaded.error());
   if (!options.follows()) (void)state.recover(server);
   auto self = self_of(options, state);
   auto set_options = options_of_set(options, *listening, side, self);

@@ -49,3 +49,16 @@ TEST_CASE("a life goes on where everything it has said is there still") {
     CHECK(life_that_goes_on(synced, "b2") == "12ab");
   }
 }
+
+TEST_CASE("what lies in a folder is of one cluster, and of nobody without an etcd") {
+  const SelfRecord found{.life = "1", .set = "tonight"};
+  CHECK_FALSE(objection_to(found, "tonight"));
+  CHECK(
+      objection_to(found, "default") ==
+      "has the jobs of the cluster \"tonight\", and this cpprund is of \"default\": start it with "
+      "the --etcd of that one and --cluster=tonight, or give it another folder");
+  CHECK(
+      objection_to(found, "") ==
+      "has the jobs of the cluster \"tonight\", and this cpprund has no --etcd: start it with the "
+      "--etcd of that one and --cluster=tonight, or give it another folder");
+}

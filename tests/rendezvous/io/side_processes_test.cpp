@@ -43,6 +43,21 @@ TEST_CASE("who does not answer is left behind, and ended where that is possible"
   CHECK(side.pids().empty());
 }
 
+TEST_CASE("who says something is waited for anew, and who then says nothing is left behind") {
+  SideProcesses side;
+  const auto say_much = [](const SideProcesses::Say& say) {
+    for (int word = 0; word < 1000; ++word) say("word ");
+  };
+  CHECK(side.ask_patiently(say_much, 60s).value_or("").size() == 5000);
+  CHECK(side.pids().empty());
+  const auto hang = [](const SideProcesses::Say& say) {
+    say("word");
+    (void)::pause();
+  };
+  CHECK(side.ask_patiently(hang, 20ms) == std::nullopt);
+  CHECK(side.pids().size() == 1);
+}
+
 TEST_CASE("it holds nothing open but what it was given, and hears no signal but KILL") {
   SideProcesses side;
   Pipe kept;

@@ -177,3 +177,42 @@ TEST_CASE("a client is shown with what it has asked in part and what it was not 
   CHECK(other.ask(there, "").size() == 5);
   CHECK(other.ask(there, request.substr(5)).size() == 8);
 }
+
+TEST_CASE("what is left behind while a store is shown is passed on when it is let go") {
+  Pair pair;
+  const int alice = pair.dial();
+  const int bob = pair.dial();
+  const int carol = pair.dial();
+  const std::string_view keys[] = {"q"};
+  pair.ask(alice, c10d::Wait{keys});
+  pair.ask(bob, c10d::Wait{keys});
+  pair.ask(carol, c10d::QueuePush{.key = "q", .value = "entry"});
+  pair.work();
+  REQUIRE(pair.first[alice].heard.size() == 1);
+  auto& sessions = pair.first.sessions;
+  sessions.hold(0);
+  REQUIRE(sessions.can_be_shown(0));
+  std::vector<ConnectionId> ids;
+  sessions.show(0, [&](const StoreSessions::Shown& shown) { ids.push_back(shown.id); });
+  REQUIRE(ids.size() == 3);
+  // She was woken for the entry, and does not take it: it is for the next one.
+  sessions.close(ids[0], "it is over");
+  pair.first.until_quiet();
+  CHECK(pair.first[bob].heard.empty());
+  sessions.let_go(0);
+  pair.first.until_quiet();
+  CHECK(pair.first[bob].heard.size() == 1);
+}
+
+TEST_CASE("a store is not shown before those are gone who are to be closed") {
+  Pair pair;
+  (void)pair.dial();
+  pair.work();
+  auto& sessions = pair.first.sessions;
+  sessions.hold(0);
+  REQUIRE(sessions.can_be_shown(0));
+  CHECK(sessions.close_clients(0, "its round is over") == 1);
+  CHECK_FALSE(sessions.can_be_shown(0));
+  pair.first.until_quiet();
+  CHECK(sessions.can_be_shown(0));
+}

@@ -15,6 +15,7 @@
 #include <utility>
 
 #include "rendezvous/coordinator/io/store_image.h"
+#include "rendezvous/coordinator/io/store_logs.h"
 #include "rendezvous/coordinator/io/store_replay.h"
 #include "rendezvous/coordinator/io/stream_routes.h"
 #include "rendezvous/store/store_sessions.h"
@@ -54,7 +55,8 @@ inline std::map<std::string, int> contents_of(const Store& store) {
 // One that decides, or reads what another one has decided.
 class ReplayedProcess : public StoreHost {
  public:
-  ReplayedProcess() : routes_(connections, callbacks(), replayed_window) {
+  explicit ReplayedProcess(std::size_t window = replayed_window)
+      : routes_(connections, callbacks(), window) {
     const auto listening = connections.listen(*this, {.streams_only = true});
     REQUIRE(listening);
     listener = listening->id;
@@ -80,6 +82,16 @@ class ReplayedProcess : public StoreHost {
     image.emplace(StoreImage::Place{connections, routes_, listener, store_, replayed_job, log});
   }
 
+  // As decide(), for whoever is attached to these.
+  StoreLogs& keep_logs() {
+    logs.emplace(connections, routes_,
+                 StoreLogs::Callbacks{
+                     .listener_of = [this](const std::string&) { return listener; },
+                     .store_of = [this](const std::string&) -> const Store& { return store_; },
+                     .soon = [this](std::function<void()> what) { soon.push_back(what); }});
+    return *logs;
+  }
+
   // What is under way in it.
   void work() {
     for (int turns = 0; turns < 10'000; ++turns) {
@@ -93,6 +105,13 @@ class ReplayedProcess : public StoreHost {
     const LinkId link{static_cast<std::uint64_t>(node) + 1};
     CHECK(routes_.hear(link, PeerAddress{}, frame.substr(4)) == "");
     work();
+  }
+  // What is to be done soon is left.
+  void hear_only(int node, std::string_view frame) {
+    const LinkId link{static_cast<std::uint64_t>(node) + 1};
+    CHECK(routes_.hear(link, PeerAddress{}, frame.substr(4)) == "");
+    // Whoever is held is never done.
+    for (int turns = 0; turns < 100 && connections.serve(TimePoint{}); ++turns) continue;
   }
   void forget_links() {
     for (std::uint64_t link = 1; link <= down.size(); ++link) routes_.forget(LinkId{link});
@@ -130,12 +149,18 @@ class ReplayedProcess : public StoreHost {
                          },
                      .soon = [this](std::function<void()> what) { soon.push_back(what); },
                      .now = [] { return TimePoint{}; }},
-            .log_of = [this](const std::string&) { return has_log_ ? &log : nullptr; }};
+            .log_of =
+                [this](const std::string& job) {
+                  return logs ? logs->log_of(job) : (has_log_ ? &log : nullptr);
+                }};
   }
 
   Store store_;
   bool has_log_ = false;
   StreamRoutes routes_;
+
+ public:
+  std::optional<StoreLogs> logs;  // last: it ends first
 };
 
 }  // namespace cpprun

@@ -133,7 +133,7 @@ TEST_CASE("a log whose writer was killed as well may lack something, and is not 
   CHECK_FALSE(log_found(place.path));
 }
 
-TEST_CASE("half an image is nothing; what was whole before it is, until the next one is") {
+TEST_CASE("half an image is nothing; what was whole before it goes on until the next one is") {
   const Place place;
   killed_after([&] {
     Daemon daemon;
@@ -144,9 +144,11 @@ TEST_CASE("half an image is nothing; what was whole before it is, until the next
     const std::string head = log_file_head(RoundNumber{5}, false, daemon.folder->boot());
     daemon.folder->put_log(LogOrder::begin, "j", second, head);
     daemon.folder->put_log(LogOrder::add, "j", second, "image");
+    daemon.folder->put_log(LogOrder::add, "j", first, ", and more");
   });
-  // The first was not ended, as nothing more was written to it: it lacks what came later.
-  CHECK_FALSE(log_found(place.path));
+  const auto log = log_found(place.path);
+  REQUIRE(log);
+  CHECK(log->bytes == "first, and more");
 }
 
 TEST_CASE("a log is gone on with by one daemon after the other, and lacks nothing") {
@@ -225,6 +227,46 @@ TEST_CASE("what is synced is told when it is on the disk, and a later boot goes 
   CHECK(log->bytes == "x");
 }
 
+TEST_CASE("a disk that does not answer with what is synced of a log holds nobody up") {
+  const Place place;
+  Daemon daemon;
+  REQUIRE(daemon.open(place.path, true));
+  const auto generation = daemon.begin("j");
+  CHECK(daemon.until([&] { return daemon.written >= daemon.folder->last_log_ticket(); }));
+  CHECK(daemon.until([&] { return daemon.folder->is_settled(); }));
+  REQUIRE(::kill(daemon.folder->writer(), SIGSTOP) == 0);
+  bool has_changed = false;
+  daemon.folder->on_change([&has_changed] { has_changed = true; });
+  const auto ticket = daemon.folder->put_log(LogOrder::add, "j", generation, "x");
+  REQUIRE(ticket);
+  CHECK(daemon.until([&] { return !daemon.folder->is_durable(); }));
+  CHECK(has_changed);
+  CHECK_FALSE(daemon.folder->is_settled());
+  REQUIRE(::kill(daemon.folder->writer(), SIGCONT) == 0);
+  CHECK(daemon.until([&] { return daemon.written >= *ticket && daemon.folder->is_durable(); }));
+  CHECK(daemon.folder->is_settled());
+}
+
+TEST_CASE("whoever goes on with a log waits no longer for a disk that does not answer") {
+  const Place place;
+  killed_after([&] {
+    Daemon daemon;
+    if (!daemon.open(place.path)) ::_exit(1);
+    (void)daemon.begin("j");
+  });
+  Daemon daemon;
+  REQUIRE(daemon.open(place.path));
+  const auto found = daemon.folder->take_found().at(0);
+  daemon.folder->adopt(found.number, "j");
+  REQUIRE(found.log);
+  REQUIRE(::kill(daemon.folder->writer(), SIGSTOP) == 0);
+  const std::string size = std::to_string(found.log->size);
+  REQUIRE(daemon.folder->put_log(LogOrder::again, "j", found.log->generation, size));
+  CHECK(daemon.until([&] { return !daemon.folder->is_durable(); }));
+  REQUIRE(::kill(daemon.folder->writer(), SIGCONT) == 0);
+  CHECK(daemon.until([&] { return daemon.folder->is_durable(); }));
+}
+
 TEST_CASE("a disk that is full is told, and the log is not found") {
   const Place place;
   killed_after([&] {
@@ -279,4 +321,45 @@ TEST_CASE("a log of a later cpprund is refused") {
   CHECK_FALSE(next.open(place.path));
   CHECK(next.refusal.find("is of version 2, and this cpprund reads version 1: use the cpprund that "
                           "wrote it, or another folder") != std::string::npos);
+}
+
+TEST_CASE("logs of jobs that have no record are removed, and not read") {
+  const Place place;
+  killed_after([&] {
+    Daemon daemon;
+    if (!daemon.open(place.path)) ::_exit(1);
+    (void)daemon.begin("j");
+    (void)daemon.begin("k");
+  });
+  {
+    Daemon daemon;
+    REQUIRE(daemon.open(place.path));
+  }
+  REQUIRE(place.logs().size() == 2);
+  fs::remove(fs::path(place.path) / "job-1.state");
+  std::ofstream(fs::path(place.path) / "job-1.1.log") << "no log at all";
+  Daemon next;
+  REQUIRE(next.open(place.path));
+  CHECK(next.said.empty());
+  CHECK(place.logs() == std::vector<std::string>{"job-2.2.log"});
+}
+
+TEST_CASE("whoever makes an image waits for the disk, as long as that answers") {
+  const Place place;
+  Daemon daemon;
+  REQUIRE(daemon.open(place.path));
+  const auto generation = daemon.begin("j");
+  CHECK(daemon.folder->has_room_for_image());
+  REQUIRE(::kill(daemon.folder->writer(), SIGSTOP) == 0);
+  const std::string slice(1 << 20, 'x');
+  for (int mebibyte = 0; mebibyte < 10; ++mebibyte) {
+    CHECK(daemon.folder->put_log(LogOrder::add, "j", generation, slice));
+  }
+  CHECK_FALSE(daemon.folder->has_room_for_image());
+  // It does not answer, and those whom the image holds are held no longer.
+  CHECK(daemon.until([&] { return daemon.folder->has_room_for_image(); }));
+  CHECK(daemon.until([&] { return !daemon.folder->is_durable(); }));
+  REQUIRE(::kill(daemon.folder->writer(), SIGCONT) == 0);
+  CHECK(daemon.until([&] { return daemon.written >= daemon.folder->last_log_ticket(); }));
+  CHECK(daemon.folder->has_room_for_image());
 }

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+// Since when the oldest of many tickets has been waited for. Those of one moment are one, so that
+// the many cost nothing.
+
+#include <chrono>
+#include <cstdint>
+#include <deque>
+#include <optional>
+
+#include "proto/clock.h"
+
+namespace cpprun {
+
+class TicketAges {
+ public:
+  using Time = std::chrono::steady_clock::time_point;
+
+  // Handed over now; each is greater than those before.
+  void add(std::uint64_t ticket, Time now) {
+    last_ = ticket;
+    if (moments_.empty() || now - moments_.back().since >= moment)
+      moments_.push_back({ticket, now});
+  }
+  // Nobody waits for those up to that one any more.
+  void done(std::uint64_t through) {
+    while (!moments_.empty() && last_of_front() <= through) moments_.pop_front();
+  }
+  // At most a moment too early; nothing: none is waited for.
+  std::optional<Time> oldest() const {
+    return moments_.empty() ? std::nullopt : std::optional(moments_.front().since);
+  }
+
+ private:
+  static constexpr Duration moment = std::chrono::milliseconds(50);
+  struct Moment {
+    std::uint64_t first = 0;
+    Time since;
+  };
+  std::uint64_t last_of_front() const {
+    return moments_.size() > 1 ? moments_[1].first - 1 : last_;
+  }
+
+  std::deque<Moment> moments_;
+  std::uint64_t last_ = 0;
+};
+
+}  // namespace cpprun

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "rendezvous/daemon/ticket_ages.h"
+
+#include <doctest/doctest.h>
+
+using namespace cpprun;
+using namespace std::chrono_literals;
+
+TEST_CASE("the age of many tickets is that of the oldest which is waited for") {
+  const TicketAges::Time begin{};
+  TicketAges ages;
+  CHECK_FALSE(ages.oldest());
+  ages.add(1, begin);
+  ages.add(2, begin + 10ms);
+  ages.add(3, begin + 100ms);
+  ages.add(4, begin + 300ms);
+  CHECK(ages.oldest() == begin);
+  ages.done(1);
+  CHECK(ages.oldest() == begin);  // the second is of the same moment
+  ages.done(2);
+  CHECK(ages.oldest() == begin + 100ms);
+  ages.done(3);
+  CHECK(ages.oldest() == begin + 300ms);
+  ages.done(4);
+  CHECK_FALSE(ages.oldest());
+  ages.add(5, begin + 400ms);
+  CHECK(ages.oldest() == begin + 400ms);
+}
