@@ -36,6 +36,8 @@ inline constexpr std::size_t place_bytes_max = 253 + 6;
 // for no longer, and somebody waits for it meanwhile.
 inline constexpr std::chrono::nanoseconds standby_beat = 200ms;
 inline constexpr std::chrono::nanoseconds standby_silence = 1s;
+// Of what it is told, so much may wait for its link before images wait for it.
+inline constexpr std::size_t standby_bytes_waiting_max = 64 * 1024 * 1024;
 // A lead that is handed over is somebody's by then, or goes on as it was.
 inline constexpr std::chrono::nanoseconds hand_over_patience = 2s;
 // Whoever has asked for that is answered within it: sooner than it gives up waiting.

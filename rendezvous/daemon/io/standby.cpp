@@ -64,10 +64,11 @@ void Standbys::Standby::add_log(const std::string& job, std::string_view bytes) 
   }
 }
 
-// What its socket does not take would wait here, as much as the store has.
+// What its socket does not take waits here. Nobody is served while an image waits for room, so
+// there is some.
 bool Standbys::Standby::has_room_for_image() {
-  is_asked_for_room_ = !waiting_.empty();
-  return waiting_.empty();
+  is_asked_for_room_ = bytes_waiting_ > bounds::standby_bytes_waiting_max;
+  return !is_asked_for_room_;
 }
 
 void Standbys::Standby::log_is_whole(const std::string& job) {
@@ -100,6 +101,7 @@ void Standbys::Standby::tell(link::StandbyRecord record) {
   std::string frame = link::standby_frame(record);
   bytes_told_ += frame.size();
   sent_.push_back({last_, bytes_told_, all_.loop_.now()});
+  bytes_waiting_ += frame.size();
   waiting_.push_back(std::move(frame));
   if (caught_up_at_ > 0) all_.callbacks_.wait_for(last_);
   write();
@@ -109,9 +111,10 @@ void Standbys::Standby::write() {
   while (!waiting_.empty() && channel_->has_room()) {
     const std::string frame = std::move(waiting_.front());
     waiting_.pop_front();
+    bytes_waiting_ -= frame.size();
     channel_->send_bytes(frame);
   }
-  if (waiting_.empty() && std::exchange(is_asked_for_room_, false)) all_.callbacks_.logs->go_on();
+  if (is_asked_for_room_ && has_room_for_image()) all_.callbacks_.logs->go_on();
 }
 
 // What it lacked was little: it counts again when it has that, too.

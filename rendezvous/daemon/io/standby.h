@@ -67,6 +67,7 @@ class Standbys::Standby : public LogKeeper {
   const link::Follow follow_;
   TimePoint heard_;
   std::deque<std::string> waiting_;
+  std::size_t bytes_waiting_ = 0;
   bool is_asked_for_room_ = false;  // and had none
   struct Sent {
     std::uint64_t place = 0;
