@@ -104,8 +104,9 @@ void Declaration::declare_rendezvous(Flags& flags) {
   add<std::string>(flags.rdzv_backend, "--rdzv-backend", "NAME", any_text,
                    "How nodes find each other: static (default), c10d or etcd")
       .choices = {"static", "c10d", "etcd"};
-  add<std::string>(flags.rdzv_endpoint, "--rdzv-endpoint", "HOST[:PORT],...", any_text,
-                   "Where nodes meet, instead of --master-*; several: a set of cpprunds, or of etcd's members");
+  add<std::string>(
+      flags.rdzv_endpoint, "--rdzv-endpoint", "HOST[:PORT],...", any_text,
+      "Where nodes meet, instead of --master-*; several: a set of cpprunds, or of etcd's members");
   add<std::string>(flags.rdzv_id, "--rdzv-id", "ID", job_id, "Id of the job");
   add<std::string>(flags.rdzv_conf, "--rdzv-conf", "K=V,...", any_text,
                    "join_timeout, last_call_timeout, keep_alive_interval, ...");

@@ -36,8 +36,8 @@ struct LogFile {
   RoundNumber round{};
   bool is_synced = false;
   std::string boot = {};
-  bool is_whole = false;     // a log that somebody can go on with, and not the half of an image
-  bool has_end = false;      // nothing that was handed over is missing
+  bool is_whole = false;   // a log that somebody can go on with, and not the half of an image
+  bool has_end = false;    // nothing that was handed over is missing
   std::string bytes;       // of all chunks
   std::uint64_t size = 0;  // bytes of the file that count: what stands behind them is cut off
 };
