@@ -70,7 +70,10 @@ inline pid_t pid_of(const Command& command, const std::string& rank) {
 inline void end_all(Command& first, std::initializer_list<Command*> others) {
   first.signal(SIGTERM);
   CHECK(first.wait().code == 143);
-  for (Command* const other : others) CHECK(other->wait().code == 143);
+  for (Command* const other : others) {
+    const auto ended = other->wait();
+    CHECK_MESSAGE(ended.code == 143, ended.err);
+  }
 }
 
 // The nodes of a job on three hosts.
