@@ -24,6 +24,7 @@ void Standbys::begin(const link::Leads& own) {
   own_ = own;
   is_begun_ = true;
   asked_names_ = known_names_ = {own_.name};
+  asked_at_.reset();
   may_lead_ = {own_.name};
   beat();
 }
@@ -120,8 +121,8 @@ void Standbys::no_longer_wait_for(Standby& standby) {
   callbacks_.say(
       LogLevel::warning,
       fmt::format(
-          "\"{}\" is {} bytes behind for {} s and is waited for no longer: it would not lead "
-          "before it has come near (is the network between them fast enough?)",
+          "\"{}\" has been {} bytes behind for {} s and is no longer waited for: it would not "
+          "lead before it has caught up (is the network between them fast enough?)",
           called(standby.who().name), standby.bytes_behind(),
           std::chrono::duration<double>(bounds::standby_silence).count()));
   standby.fall_behind();
@@ -197,8 +198,8 @@ void Standbys::look_at_what_is_asked() {
   if (name.empty()) return;
   callbacks_.say(
       LogLevel::error,
-      fmt::format("nobody is told anything: \"{}\" is gone, and until etcd has taken note "
-                  "of that it could lead without it; start it again, or help etcd",
+      fmt::format("no node is told anything: \"{}\" is gone, and etcd has not recorded yet that "
+                  "it must not lead: start that cpprund again, or make etcd take changes",
                   called(name)));
 }
 
@@ -242,17 +243,23 @@ void Standbys::beat() {
   alarm_->ring_in(bounds::standby_beat, [this] {
     if (!is_begun_) return;
     std::vector<Standby*> silent;
+    std::vector<Standby*> slow;
     for (const auto& [name, standby] : standbys_) {
       if (loop_.now() - standby->heard() > bounds::standby_silence) {
         silent.push_back(standby.get());
       } else if (standby->has_been_told() && standby->lag() > bounds::standby_silence) {
-        no_longer_wait_for(*standby);
+        slow.push_back(standby.get());
       }
     }
+    // Each may bring the end of all, which stay in memory until this turn is over.
     for (Standby* const each : silent) {
       ended(*each, fmt::format("it has said nothing for {} s",
                                std::chrono::duration<double>(bounds::standby_silence).count()));
     }
+    for (Standby* const each : slow) {
+      if (is_begun_) no_longer_wait_for(*each);
+    }
+    if (!is_begun_) return;
     look_at_what_is_asked();
     beat();
   });

@@ -30,7 +30,11 @@ struct Leader {
                   .records = [] { return std::map<std::string, std::string>(); },
                   .wait_for = [this](std::uint64_t place) { awaited = place; },
                   .kept = [this](std::uint64_t through) { kept = through; },
-                  .make_known = [this](const Names& names) { asked = names; },
+                  .make_known =
+                      [this](const Names& names) {
+                        asked = names;
+                        if (ends_where_asked) standbys.end("it leads no more");
+                      },
                   .changed = [](const Names&) {}}) {
     standbys.begin({.name = "alpha", .cluster = "c", .version = "1", .epoch = 1});
   }
@@ -42,6 +46,13 @@ struct Leader {
                           .features = link::standby_features,
                           .address = name + ":1"});
     loop.settle();
+    return link;
+  }
+  // One that has everything, and may lead.
+  std::shared_ptr<StagedLink> stand_by(const std::string& name) {
+    auto link = adopt(name);
+    has_all(*link);
+    standbys.known(asked);
     return link;
   }
   // It says that it has everything that it was told.
@@ -67,6 +78,7 @@ struct Leader {
   std::uint64_t awaited = 0;
   std::uint64_t kept = 0;
   Names asked;
+  bool ends_where_asked = false;  // as where etcd says that another one leads
   Standbys standbys;
 };
 
@@ -88,15 +100,13 @@ TEST_CASE("nodes are told what the one that stands by has") {
 
 TEST_CASE("one that is there but too slow is waited for a second, and then is not to lead") {
   Leader leader;
-  const auto bravo = leader.adopt("bravo");
-  leader.has_all(*bravo);
-  leader.standbys.known(leader.asked);
+  const auto bravo = leader.stand_by("bravo");
   leader.standbys.keep("job", "record");
   for (auto waited = 0ms; waited < 2 * bounds::standby_silence; waited += 100ms) {
     leader.beat(*bravo);
     leader.loop.pass(100ms);
   }
-  CHECK(leader.says("bytes behind for 1 s and is waited for no longer"));
+  CHECK(leader.says("bytes behind for 1 s and is no longer waited for"));
   CHECK(leader.asked == Names{"alpha"});
   // It may lead until that is known.
   CHECK_FALSE(leader.is_told());
@@ -113,19 +123,37 @@ TEST_CASE("one that is there but too slow is waited for a second, and then is no
   CHECK(leader.is_told());
 }
 
+TEST_CASE("two that are too slow at once are left by one that leads no more when it says so") {
+  Leader leader;
+  const auto bravo = leader.stand_by("bravo");
+  const auto charlie = leader.stand_by("charlie");
+  leader.standbys.keep("job", "record");
+  leader.ends_where_asked = true;
+  for (auto waited = 0ms; waited < 2 * bounds::standby_silence; waited += 100ms) {
+    for (StagedLink* const each : {bravo.get(), charlie.get()}) {
+      if (each->ended.empty()) leader.beat(*each);
+    }
+    leader.loop.pass(100ms);
+  }
+  CHECK_FALSE(leader.standbys.is_begun());
+  CHECK(bravo->ended == "it leads no more");
+  CHECK(charlie->ended == "it leads no more");
+  CHECK(std::ranges::count_if(leader.said, [](const std::string& it) {
+          return it.find("no longer waited for") != it.npos;
+        }) == 1);
+}
+
 TEST_CASE("one that says nothing is not waited for, and what all wait for then is said") {
   Leader leader;
-  const auto bravo = leader.adopt("bravo");
-  leader.has_all(*bravo);
-  leader.standbys.known(leader.asked);
+  const auto bravo = leader.stand_by("bravo");
   leader.standbys.keep("job", "record");
   leader.loop.pass(bounds::standby_silence + bounds::standby_beat);
   CHECK(leader.says("\"bravo\" does not stand by any more: it has said nothing for 1 s"));
   CHECK_FALSE(leader.is_told());
-  CHECK_FALSE(leader.says("nobody is told anything"));
+  CHECK_FALSE(leader.says("no node is told anything"));
   // etcd does not answer.
   leader.loop.pass(bounds::standby_silence + bounds::standby_beat);
-  CHECK(leader.says("nobody is told anything: \"bravo\" is gone, and until etcd has taken note"));
+  CHECK(leader.says("no node is told anything: \"bravo\" is gone, and etcd has not recorded yet"));
   leader.standbys.known({"alpha"});
   CHECK(leader.is_told());
 }
