@@ -14,20 +14,18 @@ namespace cpprun {
 
 class TicketAges {
  public:
-  using Time = std::chrono::steady_clock::time_point;
-
   // Handed over now; each is greater than those before.
-  void add(std::uint64_t ticket, Time now) {
+  void add(std::uint64_t ticket, TimePoint now) {
     last_ = ticket;
-    if (moments_.empty() || now - moments_.back().since >= moment)
-      moments_.push_back({ticket, now});
+    if (!moments_.empty() && now - moments_.back().since < moment) return;
+    moments_.push_back({ticket, now});
   }
   // Nobody waits for those up to that one any more.
   void done(std::uint64_t through) {
     while (!moments_.empty() && last_of_front() <= through) moments_.pop_front();
   }
   // At most a moment too early; nothing: none is waited for.
-  std::optional<Time> oldest() const {
+  std::optional<TimePoint> oldest() const {
     return moments_.empty() ? std::nullopt : std::optional(moments_.front().since);
   }
 
@@ -35,7 +33,7 @@ class TicketAges {
   static constexpr Duration moment = std::chrono::milliseconds(50);
   struct Moment {
     std::uint64_t first = 0;
-    Time since;
+    TimePoint since;
   };
   std::uint64_t last_of_front() const {
     return moments_.size() > 1 ? moments_[1].first - 1 : last_;

@@ -115,7 +115,7 @@ struct Deposed {
   bool is_orderly = false;  // the owner has asked for it
   friend bool operator==(const Deposed&, const Deposed&) = default;
 };
-// It leads on: what it was asked to hand over stays with it. Where it does not lead, either.
+// The lead was not handed over: it leads on, or did not lead.
 struct NotHandedOver {
   std::string reason;  // a clause
   friend bool operator==(const NotHandedOver&, const NotHandedOver&) = default;

@@ -85,18 +85,16 @@ Result<int> SideProcesses::start(const std::vector<int>& kept, const std::functi
 
 std::optional<std::string> SideProcesses::ask(const std::function<std::string()>& look,
                                               Duration patience) {
-  int ends[2];
-  if (::pipe2(ends, O_CLOEXEC) != 0) return look();
-  const FileDescriptor mine{ends[0]};
-  FileDescriptor theirs{ends[1]};
-  const auto pid = start({ends[1]}, [&] { write_all(ends[1], look()); });
-  theirs.reset();
-  if (!pid) return look();
-  return heard_of(*pid, read_until_end(mine.get(), patience, false));
+  return hear([&look](const Say& say) { say(look()); }, patience, /*is_of_each=*/false);
 }
 
 std::optional<std::string> SideProcesses::ask_patiently(const std::function<void(const Say&)>& look,
                                                         Duration patience) {
+  return hear(look, patience, /*is_of_each=*/true);
+}
+
+std::optional<std::string> SideProcesses::hear(const std::function<void(const Say&)>& look,
+                                               Duration patience, bool is_of_each) {
   const auto look_here = [&look] {
     std::string text;
     look([&text](std::string_view bytes) { text.append(bytes); });
@@ -110,15 +108,11 @@ std::optional<std::string> SideProcesses::ask_patiently(const std::function<void
       {ends[1]}, [&] { look([&](std::string_view bytes) { (void)write_all(ends[1], bytes); }); });
   theirs.reset();
   if (!pid) return look_here();
-  return heard_of(*pid, read_until_end(mine.get(), patience, true));
-}
-
-// It is gone, or does not come back.
-std::optional<std::string> SideProcesses::heard_of(int pid, std::optional<std::string> answer) {
+  auto answer = read_until_end(mine.get(), patience, is_of_each);
   if (!answer) {
-    end(pid);
-  } else if (::waitpid(pid, nullptr, 0) == pid) {
-    reaped(pid);
+    end(*pid);
+  } else if (::waitpid(*pid, nullptr, 0) == *pid) {
+    reaped(*pid);
   }
   return answer;
 }

@@ -46,7 +46,9 @@ class SideProcesses {
   void reaped(int pid) { std::erase(pids_, pid); }
 
  private:
-  std::optional<std::string> heard_of(int pid, std::optional<std::string> answer);
+  // `is_of_each`: each word has that patience, and not all of them together.
+  std::optional<std::string> hear(const std::function<void(const Say&)>& look, Duration patience,
+                                  bool is_of_each);
   void reap_ended();
 
   std::vector<int> pids_;

@@ -39,7 +39,7 @@ using Clock = std::chrono::steady_clock;
 constexpr auto start_patience = std::chrono::seconds(10);
 // What handing over takes at most, and what an etcd that answers nothing is given on the way out.
 constexpr auto end_patience = std::chrono::seconds(8);
-// Until it is gone that was ended; one that sits in the kernel is left to it.
+// For it to be gone after SIGKILL. One that hangs in the kernel cannot be waited for.
 constexpr auto kill_patience = std::chrono::seconds(2);
 constexpr std::string_view listens = "cpprund listening on ";
 

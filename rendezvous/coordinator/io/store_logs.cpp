@@ -35,7 +35,7 @@ void StoreLogs::detach(LogKeeper& keeper) {
     }
     take_down(job, *log);
   }
-  go_on();  // It may be the one that had no room.
+  resume_images();  // It may be the one that had no room.
 }
 
 bool StoreLogs::is_whole_at(LogKeeper& keeper) const {
@@ -179,7 +179,7 @@ void StoreLogs::go_on_with_images() {
   }
 }
 
-void StoreLogs::go_on() {
+void StoreLogs::resume_images() {
   if (std::ranges::any_of(logs_, [](const auto& each) { return each.second->image.has_value(); })) {
     go_on_soon();
   }

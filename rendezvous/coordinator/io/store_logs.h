@@ -31,7 +31,8 @@ class LogKeeper {
   virtual void begin_log(const std::string& job, RoundNumber round) = 0;
   // To the log that has begun and is not whole.
   virtual void add_image(const std::string& job, std::string_view bytes) = 0;
-  // Whether it takes a slice of an image now; where it does not, it calls go_on() when it does.
+  // Whether it takes a slice of an image now; where it does not, it calls resume_images() when it
+  // does.
   virtual bool has_room_for_image() = 0;
   // Somebody could go on with the log that has begun, and with whatever is added from now on.
   virtual void log_is_whole(const std::string& job) = 0;
@@ -66,7 +67,7 @@ class StoreLogs {
   // It has lost what it had of that job, be it a part of an image: another one is made.
   void renew(LogKeeper& keeper, const std::string& job);
   // One that had no room for images may have some.
-  void go_on();
+  void resume_images();
   // It has all of that job, and would rather have an image.
   void shorten(LogKeeper& keeper, const std::string& job);
 

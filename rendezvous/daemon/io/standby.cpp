@@ -114,7 +114,7 @@ void Standbys::Standby::write() {
     bytes_waiting_ -= frame.size();
     channel_->send_bytes(frame);
   }
-  if (is_asked_for_room_ && has_room_for_image()) all_.callbacks_.logs->go_on();
+  if (is_asked_for_room_ && has_room_for_image()) all_.callbacks_.logs->resume_images();
 }
 
 // What it lacked was little: it counts again when it has that, too.

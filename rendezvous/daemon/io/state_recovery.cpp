@@ -100,7 +100,7 @@ void StateRecovery::keep_from(CoordinatorServer& server) {
           .written =
               [&server](std::uint64_t through) {
                 server.kept(Keeping::log, through);
-                server.logs().go_on();
+                server.logs().resume_images();
               },
           .renew = [this, &server](const std::string& job) { server.logs().renew(*logs_, job); },
           .shorten = [this,

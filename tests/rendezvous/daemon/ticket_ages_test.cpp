@@ -7,7 +7,7 @@ using namespace cpprun;
 using namespace std::chrono_literals;
 
 TEST_CASE("the age of many tickets is that of the oldest which is waited for") {
-  const TicketAges::Time begin{};
+  const TimePoint begin{};
   TicketAges ages;
   CHECK_FALSE(ages.oldest());
   ages.add(1, begin);

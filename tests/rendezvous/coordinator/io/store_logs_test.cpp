@@ -170,7 +170,7 @@ TEST_CASE("an image waits for whoever keeps it, and goes on when it is told to")
   CHECK(world.kept.image.size() == size);
   CHECK(world.is_kept());
   world.kept.has_room = true;
-  world.logs.go_on();
+  world.logs.resume_images();
   while (world.step()) continue;
   CHECK(world.kept.wholes == 2);
   CHECK(world.is_kept());

@@ -14,20 +14,13 @@
 #include <string>
 #include <vector>
 
+#include "tests/integration/folder.h"
+
 using namespace cpprun;
 using namespace std::chrono_literals;
 namespace fs = std::filesystem;
 
 namespace {
-
-struct OwnFolder {
-  OwnFolder() {
-    path = (fs::temp_directory_path() / "cpprun-recovery-XXXXXX").string();
-    REQUIRE(::mkdtemp(path.data()) != nullptr);
-  }
-  ~OwnFolder() { fs::remove_all(path); }
-  std::string path;
-};
 
 struct Daemon {
   explicit Daemon(const std::string& path) {
@@ -81,16 +74,16 @@ SelfRecord self_there(const std::string& path) {
 }  // namespace
 
 TEST_CASE("what one has kept itself is forgotten, too, when another one has led since") {
-  const OwnFolder place;
+  const integration::Folder place;
   {
-    Daemon daemon(place.path);
+    Daemon daemon(place.path());
     daemon.state.keep("a", "record");
     daemon.state.keep("b", "record");
     daemon.state.keep_self({.life = "1", .set = "default", .has_all = true});
     daemon.state.forget_all();
     daemon.state.keep("c", "of the next lead");
   }
-  const Left left = left_in(place.path);
+  const Left left = left_in(place.path());
   CHECK(left.jobs == std::vector<std::string>{"of the next lead"});
   REQUIRE(left.self);
   CHECK(left.self->life == "1");
@@ -98,24 +91,24 @@ TEST_CASE("what one has kept itself is forgotten, too, when another one has led 
 }
 
 TEST_CASE("a folder that does not take everything does not say that it has it") {
-  const OwnFolder place;
+  const integration::Folder place;
   const SelfRecord self{.life = "1", .set = "default", .has_all = true};
-  Daemon daemon(place.path);
+  Daemon daemon(place.path());
   daemon.state.keep_self(self);
-  REQUIRE(daemon.until([&] { return is_self_there(place.path); }));
+  REQUIRE(daemon.until([&] { return is_self_there(place.path()); }));
   // As on a disk that is full.
-  const std::vector<fs::path> unfinished = {fs::path(place.path) / "job-1.new",
-                                            fs::path(place.path) / "job-2.new"};
+  const std::vector<fs::path> unfinished = {fs::path(place.path()) / "job-1.new",
+                                            fs::path(place.path()) / "job-2.new"};
   for (const auto& each : unfinished) fs::create_directory(each);
   daemon.state.keep("a", "record");
   REQUIRE(daemon.until([&] { return daemon.state.is_durable() == false; }));
   daemon.state.keep_self(self);
-  CHECK(daemon.until([&] { return !is_self_there(place.path); }));
+  CHECK(daemon.until([&] { return !is_self_there(place.path()); }));
   for (const auto& each : unfinished) fs::remove(each);
   REQUIRE(daemon.until([&] { return daemon.state.is_durable() == true; }));
-  CHECK(is_self_there(place.path));
-  CHECK_FALSE(self_there(place.path).has_all);
+  CHECK(is_self_there(place.path()));
+  CHECK_FALSE(self_there(place.path()).has_all);
   // It has everything again, as whoever leads says when it has written all.
   daemon.state.keep_self(self);
-  CHECK(daemon.until([&] { return self_there(place.path).has_all; }));
+  CHECK(daemon.until([&] { return self_there(place.path()).has_all; }));
 }
