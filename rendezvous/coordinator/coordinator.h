@@ -72,7 +72,7 @@ class Coordinator {
   struct Closed {
     LinkId link;
     std::string reason;
-    bool broken = false;  // neither side closed it: its agent may come back
+    bool broken = false;  // neither side closed it, or too early: its agent may come back
   };
   // The answers to OpenStore.
   struct StoreReady {

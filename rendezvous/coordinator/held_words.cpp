@@ -6,6 +6,17 @@
 
 namespace cpprun {
 
+namespace {
+
+// The link that hears by it how its job has ended, if that is what it says.
+std::optional<LinkId> ended_for(const coordinator::Action& action) {
+  const auto* const say = std::get_if<coordinator::Say>(&action);
+  if (say == nullptr || !std::holds_alternative<link::Finish>(say->message)) return std::nullopt;
+  return say->link;
+}
+
+}  // namespace
+
 bool HeldWords::is_awaited(const Numbers& numbers) const {
   for (std::size_t at = 0; at < numbers.size(); ++at) {
     if (numbers[at] > kept_[at]) return true;
@@ -25,7 +36,9 @@ bool HeldWords::hold(Word word) {
 }
 
 bool HeldWords::hold(const coordinator::Action& action) {
-  return holds() && hold(Word{action});
+  if (!holds()) return false;
+  if (const auto link = ended_for(action)) ends_.insert(*link);
+  return hold(Word{action});
 }
 
 bool HeldWords::hold(LinkId link, std::string_view frame) {
@@ -47,6 +60,8 @@ std::optional<HeldWords::Word> HeldWords::next() {
     const auto bytes = bytes_.find(frame->link);
     bytes->second -= frame->bytes.size();
     if (bytes->second == 0) bytes_.erase(bytes);
+  } else if (const auto link = ended_for(std::get<coordinator::Action>(word))) {
+    ends_.erase(*link);
   }
   return word;
 }
@@ -59,6 +74,7 @@ std::size_t HeldWords::bytes_for(LinkId link) const {
 void HeldWords::drop_all() {
   held_.clear();
   bytes_.clear();
+  ends_.clear();
   awaited_ = kept_;
 }
 

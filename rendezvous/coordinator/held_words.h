@@ -10,6 +10,7 @@
 #include <optional>
 #include <string>
 #include <unordered_map>
+#include <unordered_set>
 #include <variant>
 
 #include "rendezvous/job/coordinator_actions.h"
@@ -42,6 +43,8 @@ class HeldWords {
   std::optional<Word> next();
   // Bytes of frames for that link that are held.
   std::size_t bytes_for(LinkId link) const;
+  // How its job has ended is held for that link: whoever closes it has not heard that.
+  bool holds_end_for(LinkId link) const { return ends_.contains(link); }
   // Nobody will ever hear them.
   void drop_all();
 
@@ -58,6 +61,7 @@ class HeldWords {
   Numbers kept_{};
   std::deque<Held> held_;
   std::unordered_map<LinkId, std::size_t> bytes_;  // of frames, by link
+  std::unordered_set<LinkId> ends_;                // links for which a Finish is held
 };
 
 }  // namespace cpprun

@@ -52,7 +52,7 @@ inline void expect_all_added(std::initializer_list<Command*> nodes, int steps, i
                              int adds_each = adds_per_step) {
   for (Command* const each : nodes) {
     const auto ended = each->wait();
-    CHECK(ended.code == 0);
+    CHECK_MESSAGE(ended.code == 0, ended.err);
     const int sum = workers * steps * adds_each;
     CHECK(count(ended.out, "sum is " + std::to_string(sum) + "\n") >= 2);
     CHECK_FALSE(contains(ended.err, "ending the workers"));

@@ -31,6 +31,9 @@ TEST_CASE(
   if (const auto why = site.why_not(); !why.empty()) return skip(why);
   site.etcd.begin();
   site.begin_pair();
+  // The lease that users have. It takes a member of etcd along, perhaps etcd's own leader.
+  site.cluster.conf =
+      "keep_alive_interval=0.3,keep_alive_max_attempt=10,last_call_timeout=0.2,join_timeout=50";
   Nodes nodes(site, 6);
   nodes.expect_progress();
   site.cluster.hosts.pull_cable(0);

@@ -194,7 +194,7 @@ void CoordinatorHost::closed(LinkId link, const std::string& reason, bool broken
   universe_.trace.line(universe_.time.now(), "coordinator: link {} is closed: {}", link.value,
                        reason);
   stores_.forget(link);
-  tell(Coordinator::Closed{link, reason, broken});
+  tell(Coordinator::Closed{link, reason, broken || held_.holds_end_for(link)});
   nodes_.erase(link);
 }
 

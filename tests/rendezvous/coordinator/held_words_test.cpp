@@ -115,3 +115,22 @@ TEST_CASE("numbers are written in order, and an older one is no news") {
   words.wait_for(Keeping::record, 10);
   CHECK(words.hold(word("b")));
 }
+
+TEST_CASE("whose end is held is known by the link, until it is said or nobody will hear it") {
+  const coordinator::Action end = coordinator::Say{LinkId{2}, link::Finish{}};
+  HeldWords words;
+  CHECK_FALSE(words.hold(end));
+  CHECK_FALSE(words.holds_end_for(LinkId{2}));
+  words.wait_for(Keeping::standby, 1);
+  CHECK(words.hold(coordinator::Action{coordinator::Say{LinkId{1}, link::Waiting{}}}));
+  CHECK(words.hold(end));
+  CHECK_FALSE(words.holds_end_for(LinkId{1}));
+  CHECK(words.holds_end_for(LinkId{2}));
+  words.kept(Keeping::standby, 1);
+  while (words.next()) continue;
+  CHECK_FALSE(words.holds_end_for(LinkId{2}));
+  words.wait_for(Keeping::standby, 2);
+  CHECK(words.hold(end));
+  words.drop_all();
+  CHECK_FALSE(words.holds_end_for(LinkId{2}));
+}
