@@ -71,11 +71,18 @@ std::size_t HeldWords::bytes_for(LinkId link) const {
   return found == bytes_.end() ? 0 : found->second;
 }
 
-void HeldWords::drop_all() {
+std::vector<coordinator::Answered> HeldWords::drop_all() {
+  std::vector<coordinator::Answered> orders;
+  for (Held& held : held_) {
+    auto* const action = std::get_if<coordinator::Action>(&held.word);
+    auto* const answered = action == nullptr ? nullptr : std::get_if<coordinator::Answered>(action);
+    if (answered != nullptr) orders.push_back(std::move(*answered));
+  }
   held_.clear();
   bytes_.clear();
   ends_.clear();
   awaited_ = kept_;
+  return orders;
 }
 
 }  // namespace cpprun

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// What nodes are told later: when what was decided before it cannot be lost any more, because it is
-// on a disk (--state-sync), or another cpprund has it. All words keep their order, of whichever job
-// they are, and so do the answers of stores that are said through links.
+// What nodes are told later, and whoever has given an order: when what was decided before it cannot
+// be lost any more, because it is on a disk (--state-sync), or another cpprund has it. All words
+// keep their order, of whichever job they are, and so do the answers of stores that are said
+// through links.
 
 #include <array>
 #include <cstdint>
@@ -12,6 +13,7 @@
 #include <unordered_map>
 #include <unordered_set>
 #include <variant>
+#include <vector>
 
 #include "rendezvous/job/coordinator_actions.h"
 
@@ -45,8 +47,9 @@ class HeldWords {
   std::size_t bytes_for(LinkId link) const;
   // How its job has ended is held for that link: whoever closes it has not heard that.
   bool holds_end_for(LinkId link) const { return ends_.contains(link); }
-  // Nobody will ever hear them.
-  void drop_all();
+  // Nobody will ever hear them, but for whoever has asked for something and waits to hear that it
+  // is done: those answers, which are not true any more.
+  std::vector<coordinator::Answered> drop_all();
 
  private:
   using Numbers = std::array<std::uint64_t, 4>;

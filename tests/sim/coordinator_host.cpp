@@ -135,6 +135,7 @@ LinkId CoordinatorHost::links_before(const JobRecord& record) {
 
 void CoordinatorHost::end() {
   held_ = {};
+  judge_orders_behind(said_words_ = held_words_);
   forgotten_.clear();
   speaks_until_.reset();
   has_kept_quiet_ = false;
@@ -243,7 +244,7 @@ bool CoordinatorHost::is_calm(std::optional<LinkId> link, RoundId round) const {
 void CoordinatorHost::perform(const coordinator::Action& action) {
   if (std::holds_alternative<coordinator::Say>(action) ||
       std::holds_alternative<coordinator::HangUp>(action)) {
-    if (!held_.hold(action)) say(action);
+    hold_or_say(action);
   } else if (const auto* open = std::get_if<coordinator::OpenStore>(&action)) {
     if (!stores_.has_replica(open->job)) stores_.open(open->job);
     open_store(open->job);
@@ -301,6 +302,11 @@ void CoordinatorHost::restore_store(const std::string& job) {
   const std::string reason = stores_.restore(job, logs_before_.extract(job).mapped());
   universe_.judge.must(reason.empty(), fmt::format("the log of {} leads nowhere: {}", job, reason));
   if (!reason.empty()) tell(Coordinator::StoreLost{job, reason});
+}
+
+void CoordinatorHost::hold_or_say(const coordinator::Action& action) {
+  if (!held_.hold(action)) return say(action);
+  ++held_words_;
 }
 
 // What is for nodes.

@@ -5,6 +5,8 @@
 // one of several (coordinator_host_leading.cpp).
 
 #include <algorithm>
+#include <cstdint>
+#include <deque>
 #include <functional>
 #include <map>
 #include <optional>
@@ -126,6 +128,7 @@ class CoordinatorHost : public LedCoordinator {
   Moment moment() const;
   void tell(Coordinator::Event event) { coordinator_.post(std::move(event)); }
   void perform(const coordinator::Action& action);
+  void hold_or_say(const coordinator::Action& action);
   void say(const coordinator::Action& action);
   void say(const coordinator::HangUp& hang_up);
   void say(const coordinator::Say& say);
@@ -149,6 +152,8 @@ class CoordinatorHost : public LedCoordinator {
   void judge_admission(const Coordinator::Actions& actions);
   void judge_seals(const Coordinator::Actions& actions);
   void judge_orders(const Coordinator::Actions& actions);
+  // Those orders behind no more words than so many.
+  void judge_orders_behind(std::uint64_t words);
   void arm(std::optional<TimePoint> deadline);
   TimePoint now() const { return clock_.local(universe_.time.now()); }
   int node_of(LinkId link) const;
@@ -188,6 +193,10 @@ class CoordinatorHost : public LedCoordinator {
   std::optional<TimePoint> leads_until_;  // as it was told last
   // --- of one of several ---
   HeldWords held_;
+  std::uint64_t held_words_ = 0;  // that were ever held
+  std::uint64_t said_words_ = 0;  // of those
+  // What the judge is told of orders when it was told of all that was decided before them.
+  std::deque<std::pair<std::uint64_t, std::function<void()>>> orders_;
   std::optional<TimePoint> speaks_until_;
   bool has_kept_quiet_ = false;
   std::set<int> forgotten_;  // jobs, and others may not know it

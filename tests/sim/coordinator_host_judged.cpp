@@ -77,11 +77,23 @@ void CoordinatorHost::judge_orders(const Coordinator::Actions& actions) {
     }
     if (!is_in_force()) continue;
     const auto* answered = std::get_if<coordinator::Answered>(&action);
-    if (answered != nullptr && answered->outcome.is_done()) {
-      universe_.judge.order_is_done(answered->order, answered->outcome, [this](int job) {
-        return coordinator_.machine().knows(job_id(job));
-      });
+    if (answered == nullptr || !answered->outcome.is_done()) continue;
+    std::set<int> known;
+    for (int job = 0; job < static_cast<int>(universe_.scenario.jobs.size()); ++job) {
+      if (coordinator_.machine().knows(job_id(job))) known.insert(job);
     }
+    orders_.emplace_back(held_words_, [this, order = *answered, known, at = universe_.time.now()] {
+      universe_.judge.order_is_done(order.order, order.outcome, at, known);
+    });
+  }
+  judge_orders_behind(said_words_);
+}
+
+void CoordinatorHost::judge_orders_behind(std::uint64_t words) {
+  while (!orders_.empty() && orders_.front().first <= words) {
+    const auto judge = std::move(orders_.front().second);
+    orders_.pop_front();
+    judge();
   }
 }
 

@@ -63,6 +63,7 @@ void CoordinatorHost::kept(Keeping keeping, std::uint64_t through) {
   held_.kept(keeping, through);
   std::set<LinkId> have_room;
   while (const auto word = held_.next()) {
+    judge_orders_behind(said_words_++);
     if (const auto* const action = std::get_if<coordinator::Action>(&*word)) {
       say(*action);
       continue;
@@ -73,6 +74,7 @@ void CoordinatorHost::kept(Keeping keeping, std::uint64_t through) {
     network_->send(connection, Side::agent, {.kind = Packet::Kind::streams, .bytes = frame.bytes});
     have_room.insert(frame.link);
   }
+  judge_orders_behind(said_words_);
   for (const LinkId link : have_room) stores_.go_on(link);
   forget_for_good();
 }
@@ -84,7 +86,11 @@ void CoordinatorHost::forget_for_good() {
 }
 
 void CoordinatorHost::send_streams(LinkId link, std::string_view frame) {
-  if (!may_speak() || held_.hold(link, frame)) return;
+  if (!may_speak()) return;
+  if (held_.hold(link, frame)) {
+    ++held_words_;
+    return;
+  }
   const ConnectionRef connection = network_->find(link);
   if (!connection) return;
   network_->send(connection, Side::agent,
@@ -110,7 +116,8 @@ std::map<std::string, std::string> CoordinatorHost::records() const {
 std::map<std::string, std::string> CoordinatorHost::follow(const Coordinator::Follows& follows) {
   std::map<std::string, std::string> kept;
   if (!coordinator_.machine().follows()) {
-    held_.drop_all();
+    (void)held_.drop_all();
+    judge_orders_behind(said_words_ = held_words_);
     forgotten_.clear();
     has_kept_quiet_ = false;
     kept = records();

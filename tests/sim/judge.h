@@ -113,9 +113,10 @@ class Judge {
   // It dials, or asks for a seat: if nobody of its round is left, it has come back as a newcomer,
   // who has nothing to drain.
   // --- what an operator asks (judge_of_orders.cpp) ---
-  // The coordinator has just decided so, and nothing of it is performed yet; which jobs it knows.
-  void order_is_done(const Order& order, const OrderOutcome& outcome,
-                     const std::function<bool(int job)>& knows);
+  // The coordinator decided so at that moment, when it knew those jobs, and nothing of it is
+  // performed yet, but all that was decided before.
+  void order_is_done(const Order& order, const OrderOutcome& outcome, TimePoint at,
+                     const std::set<int>& known_jobs);
   void coordinator_dismisses(int node);
   // A worker of that round was sent the signal to save.
   void coordinator_notes(const coordinator::NodeChange& change);

@@ -16,8 +16,8 @@ namespace cpprun::sim {
 
 using namespace std::chrono_literals;
 
-void Judge::order_is_done(const Order& order, const OrderOutcome& outcome,
-                          const std::function<bool(int job)>& knows) {
+void Judge::order_is_done(const Order& order, const OrderOutcome& outcome, TimePoint at,
+                          const std::set<int>& known_jobs) {
   for (int node = 0; node < scenario_.nodes(); ++node) {
     NodeRecord& record = nodes_[index(node)];
     const bool is_meant =
@@ -34,11 +34,11 @@ void Judge::order_is_done(const Order& order, const OrderOutcome& outcome,
     // Without an end it is for the jobs that are there.
     const int job = scenario_.job_of(node);
     const bool is_kept = std::ranges::find(outcome.kept_by, job_id(job)) != outcome.kept_by.end();
-    const bool holds = !is_kept && (order.length > Duration{} || knows(job));
+    const bool holds = !is_kept && (order.length > Duration{} || known_jobs.contains(job));
     if (order.kind == Order::Kind::exclude && holds) {
       // The coordinator's clock may run a little fast.
       record.excluded_until =
-          order.length > Duration{} ? time_.now() + order.length / 100 * 99 : TimePoint::max();
+          order.length > Duration{} ? at + order.length / 100 * 99 : TimePoint::max();
     }
   }
   for (std::size_t number = 0; number < jobs_.size(); ++number) {
@@ -47,7 +47,7 @@ void Judge::order_is_done(const Order& order, const OrderOutcome& outcome,
     if (order.kind == Order::Kind::stop) job.was_stopped = true;
     if (order.kind != Order::Kind::save) continue;
     must(!job.is_broken, "workers that are being ended are asked to save");
-    job.saves_at.push_back(time_.now() + bounds::save_lead);
+    job.saves_at.push_back(at + bounds::save_lead);
   }
 }
 

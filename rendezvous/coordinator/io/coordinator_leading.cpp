@@ -69,7 +69,7 @@ std::map<std::string, std::string> CoordinatorServer::follow(const Coordinator::
   std::map<std::string, std::string> kept;
   if (!coordinator_.machine().follows()) {
     // What was decided and not said yet is never said.
-    held_.drop_all();
+    leave_open(held_.drop_all());
     has_kept_quiet_ = false;
     kept = records();
     for (const auto& [job, record] : kept) keep_as_replica(job);

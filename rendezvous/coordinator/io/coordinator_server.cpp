@@ -186,7 +186,8 @@ void CoordinatorServer::open_status(StatusOptions status) {
 }
 
 // A visitor is answered from a turn of the event loop of its own, so the coordinator is at rest and
-// has answered when `tell` is back; but for what takes a moment, which is answered when it is over.
+// has answered when `tell` is back; but for what takes a moment, which is answered when it is over,
+// and for what could still be lost, which is answered when it cannot.
 http::Response CoordinatorServer::take_order(const http::Request& request, const Visitor& visitor,
                                              const HostNames& names) {
   auto taken = order_of(request, visitor, {names, ::geteuid()});
@@ -196,11 +197,9 @@ http::Response CoordinatorServer::take_order(const http::Request& request, const
     return *std::move(objection);
   }
   answered_.reset();
-  const bool takes_a_moment = order.is_about_the_daemon();
   tell(Coordinator::Ordered{++last_ticket_, std::get<Order>(std::move(taken))});
-  if (!answered_ && takes_a_moment) return {.ticket = last_ticket_};
-  return answer_to(answered_.value_or(
-      OrderOutcome{OrderOutcome::Kind::not_now, "the coordinator is busy: ask again"}));
+  if (!answered_) return {.ticket = last_ticket_};
+  return answer_to(*answered_);
 }
 
 void CoordinatorServer::hand_over(const coordinator::HandOver& wanted) {
@@ -209,6 +208,23 @@ void CoordinatorServer::hand_over(const coordinator::HandOver& wanted) {
   };
   if (callbacks_.hand_over) return callbacks_.hand_over(then);
   then({OrderOutcome::Kind::not_now, "nobody stands by for this one"});
+}
+
+// Only a leader can say that something is done, and whoever comes after it must know of it.
+void CoordinatorServer::answer_if_sure(const coordinator::Answered& answered) {
+  if (may_speak() || answered.order.is_about_the_daemon() || !answered.outcome.is_done()) {
+    return this->answered(answered);
+  }
+  leave_open({answered});
+}
+
+void CoordinatorServer::leave_open(std::vector<coordinator::Answered> orders) {
+  for (coordinator::Answered& order : orders) {
+    order.outcome = {OrderOutcome::Kind::not_now,
+                     "this cpprund may not lead any more, and whoever leads on may not know of it: "
+                     "look whether it was done, and ask again if it was not"};
+    answered(order);
+  }
 }
 
 void CoordinatorServer::answered(const coordinator::Answered& answered) {
@@ -293,12 +309,15 @@ void CoordinatorServer::kept(Keeping keeping, std::uint64_t through) {
   for (const LinkId link : have_room) routes_.go_on(link);
 }
 
-// What is for nodes.
+// What is for nodes, and for whoever has given an order.
 void CoordinatorServer::say(const Coordinator::Action& action) {
   if (const auto* const hang_up = std::get_if<coordinator::HangUp>(&action)) {
     const auto found = channels_.find(hang_up->link);
     if (found != channels_.end()) found->second->hang_up(hang_up->reason);
     return;
+  }
+  if (const auto* const order = std::get_if<coordinator::Answered>(&action)) {
+    return answer_if_sure(*order);
   }
   const auto& [link, message] = std::get<coordinator::Say>(action);
   // That it leads no more may be said at any time.
@@ -312,13 +331,13 @@ void CoordinatorServer::say(const Coordinator::Action& action) {
 
 void CoordinatorServer::perform(const Coordinator::Action& action) {
   if (status_ && callbacks_.event_of) tell_of(action);
-  const auto to_nodes = [this, &action](const auto&) {
+  const auto when_it_is_kept = [this, &action] {
     if (!held_.hold(action)) say(action);
   };
   std::visit(
       Overloaded{
-          [&](const coordinator::Say& words) { to_nodes(words); },
-          [&](const coordinator::HangUp& hang_up) { to_nodes(hang_up); },
+          [&](const coordinator::Say&) { when_it_is_kept(); },
+          [&](const coordinator::HangUp&) { when_it_is_kept(); },
           [this](const coordinator::ResetStore& reset) { reset_store(reset); },
           [this](const coordinator::OpenStore& opened) { open_store(opened.job, opened.is_local); },
           [this](const coordinator::CloseStore& closed) {
@@ -347,7 +366,7 @@ void CoordinatorServer::perform(const Coordinator::Action& action) {
           [this](const coordinator::NodeChange& change) {
             if (callbacks_.node_changed) callbacks_.node_changed(change);
           },
-          [this](const coordinator::Answered& it) { answered(it); },
+          [&](const coordinator::Answered&) { when_it_is_kept(); },
           [this](const coordinator::HandOver& wanted) { hand_over(wanted); },
       },
       action);

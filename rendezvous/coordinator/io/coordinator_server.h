@@ -226,6 +226,9 @@ class CoordinatorServer : public LedCoordinator {
   void show_record(const coordinator::ShowRecord& show);
   void hand_over(const coordinator::HandOver& wanted);
   void answered(const coordinator::Answered& answered);
+  void answer_if_sure(const coordinator::Answered& answered);
+  // Whoever has given those orders hears that it is not known whether they were done.
+  void leave_open(std::vector<coordinator::Answered> orders);
   void tell_lead();
   void arm(std::optional<TimePoint> deadline);
 

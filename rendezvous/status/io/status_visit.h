@@ -272,7 +272,11 @@ class StatusServer::Visit : public std::enable_shared_from_this<Visit> {
   void end_after(Duration patience) {
     timer_.expires_after(std::chrono::duration_cast<asio::steady_timer::duration>(patience));
     timer_.async_wait([self = shared_from_this()](const asio::error_code& error) {
-      if (!error) self->end();
+      if (error) return;
+      if (self->waits_for_ == 0) return self->end();
+      self->answer_at_last({.status = 503,
+                            .body = "what came of it is not known yet: look whether it was done "
+                                    "before you ask again\n"});
     });
   }
 

@@ -101,9 +101,19 @@ TEST_CASE("what nobody will hear is dropped, and nothing waits for it") {
   HeldWords words;
   words.wait_for(Keeping::standby, 5);
   CHECK(words.hold(LinkId{1}, "x"));
-  words.drop_all();
+  CHECK(words.drop_all().empty());
   CHECK(words.bytes_for(LinkId{1}) == 0);
   CHECK_FALSE(words.hold(word("a")));
+}
+
+TEST_CASE("whoever has given an order that is dropped is not forgotten") {
+  HeldWords words;
+  words.wait_for(Keeping::standby, 5);
+  const coordinator::Answered order{.ticket = 7, .order = {.job = "a"}, .outcome = {}};
+  CHECK(words.hold(word("a")));
+  CHECK(words.hold(coordinator::Action{order}));
+  CHECK(words.drop_all() == std::vector{order});
+  CHECK(words.drop_all().empty());
 }
 
 TEST_CASE("numbers are written in order, and an older one is no news") {
