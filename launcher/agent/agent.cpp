@@ -109,6 +109,7 @@ void Agent::sealed(TimePoint now, const link::Sealed& sealed, Actions& actions) 
   const bool went_on_without = phase_ == Phase::succeeded && sealed.round > sealed_->round;
   if (phase_ != Phase::joining && phase_ != Phase::drained && !went_on_without) return;
   sealed_ = sealed;
+  has_had_seat_ = true;
   follow_standby();
   said_in_round_.clear();
   pending_failures_ = {};

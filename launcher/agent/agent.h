@@ -179,6 +179,7 @@ class Agent {
   std::optional<TimePoint> seat_deadline_;
   bool has_read_first_ = false;         // the deadline passed in sleep; what came is read first
   std::optional<link::Sealed> sealed_;  // the round this node is in, or was in last
+  bool has_had_seat_ = false;           // in any round, be it that it was lost
   std::optional<Supervisor> supervisor_;
   PendingFailures pending_failures_;            // of the attempt that runs
   std::optional<supervisor::Settled> settled_;  // set while evidence is still to come

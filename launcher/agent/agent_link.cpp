@@ -41,7 +41,8 @@ void Agent::on(TimePoint now, const agent::LinkUp& event, Actions& actions) {
                         .done = phase_ == Phase::succeeded,
                         .sent = link_.heartbeat(now).sent,
                         .vote = vote_on_this_link(actions),
-                        .epoch = epoch_};
+                        .epoch = epoch_,
+                        .fresh = !has_had_seat_};
   actions.emplace_back(agent::Say{join_message(config_, facts_, state)});
   // What the coordinator may have missed while the link was down. It ignores what it knows already.
   for (const link::Message& message : said_in_round_) actions.emplace_back(agent::Say{message});

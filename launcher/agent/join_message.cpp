@@ -57,7 +57,8 @@ link::Join join_message(const Config& config, const AgentFacts& facts, const Joi
                   .can_lead = config.may_have_standby() && state.epoch == 0,
                   .vote = state.vote,
                   .turns = true,
-                  .epoch = state.epoch};
+                  .epoch = state.epoch,
+                  .fresh = state.fresh};
   for (Duration* const each :
        {&join.restarts.backoff, &join.restarts.window, &join.restarts.host_limit.window}) {
     *each = milliseconds(*each);

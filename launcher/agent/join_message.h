@@ -32,6 +32,7 @@ struct JoinState {
   link::AgentTime sent{};   // now, by our clock
   RoundNumber vote{};       // as link::Join has it
   std::uint64_t epoch = 0;  // as well
+  bool fresh = false;       // it has never had a seat
 };
 
 // Names as many of this machine's addresses as its frame has room for.

@@ -106,6 +106,8 @@ struct Join {
   // has any.
   bool turns = false;
   std::uint64_t epoch = 0;
+  // This agent has never had a seat in any round: where it has one, it has not heard of it.
+  bool fresh = false;
   friend bool operator==(const Join&, const Join&) = default;
 };
 

@@ -43,6 +43,7 @@ void each_member(M& m, F&& f)
   f.where_known("host_window_ms", milliseconds(m.restarts.host_limit.window));
   f.where_known("go", Flag{m.can_lead}), f.where_known("vote", m.vote.value);
   f.where_known("turns", Flag{m.turns}), f.where_known("epoch", m.epoch);
+  f.where_known("fresh", Flag{m.fresh});
 }
 
 template <class M, class F>

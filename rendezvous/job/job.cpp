@@ -230,13 +230,17 @@ void Job::seal(TimePoint now, coordinator::Actions& actions) {
       coordinator::ResetStore{terms_.id, fmt::format("round {} begins", round_.number().value)});
   round_.tell_neighbours(seats);
   for (auto& [link, sealed] : seats) {
-    sealed.restart_count = policy_.restarts_used();
-    sealed.store_port = options_.store_port;
     if (!round_.find(link)->local) leases_.renew(link, now);
-    actions.emplace_back(coordinator::Say{link, sealed});
+    say_seat(link, std::move(sealed), actions);
   }
   tell_spares({}, actions);
   choose_standby(actions);
+}
+
+void Job::say_seat(LinkId link, link::Sealed sealed, coordinator::Actions& actions) const {
+  sealed.restart_count = policy_.restarts_used();
+  sealed.store_port = options_.store_port;
+  actions.emplace_back(coordinator::Say{link, std::move(sealed)});
 }
 
 void Job::break_round(TimePoint now, const std::string& reason, coordinator::Actions& actions) {

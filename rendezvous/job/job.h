@@ -175,6 +175,7 @@ class Job {
   void rejoin_without_seat(TimePoint now, LinkId old_link, const Caller& caller,
                            const link::Join& join, coordinator::Actions& actions);
   void give_up_seat(TimePoint now, LinkId link, coordinator::Actions& actions);
+  void say_seat(LinkId link, link::Sealed sealed, coordinator::Actions& actions) const;
   void resume(TimePoint now, LinkId old_link, const Caller& caller, const link::Join& join,
               coordinator::Actions& actions);
   Duration ask_for_figures(TimePoint now, LinkId link);

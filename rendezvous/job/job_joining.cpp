@@ -102,6 +102,18 @@ bool Job::rejoin(TimePoint now, const Caller& caller, const link::Join& join,
   }
   const bool is_alike = member.join.node_rank == join.node_rank && !over() &&
                         member.join.local_world_size == join.local_world_size;
+  // Whatever it has ended was of an earlier round: it has missed that it has a seat in this one.
+  const bool has_not_heard = is_of_a_round || join.fresh;
+  const bool may_hear = round_.phase() == Round::Phase::sealed && !has_lost_its_store_;
+  if (member.state == Member::State::running && is_alike && has_not_heard && may_hear) {
+    if (auto seat = round_.seat_of(*old_link)) {
+      resume(now, *old_link, caller, join, actions);
+      say_seat(caller.link, *std::move(seat), actions);
+      tell_standby(now, caller.link, actions);  // it heeds none before it has a seat
+      let_go(caller.link, actions);
+      return true;
+    }
+  }
   if (member.state == Member::State::running && is_alike) {
     rejoin_without_seat(now, *old_link, caller, join, actions);
     return true;
@@ -113,8 +125,8 @@ bool Job::rejoin(TimePoint now, const Caller& caller, const link::Join& join,
   return false;
 }
 
-// It has never heard of its seat in this round, or has ended its workers and given it up: nobody is
-// alive there, and it is here for the next round.
+// It has ended its workers and given its seat up, or may have: nobody is alive there, and it is
+// here for the next round.
 void Job::rejoin_without_seat(TimePoint now, LinkId old_link, const Caller& caller,
                               const link::Join& join, coordinator::Actions& actions) {
   give_up_seat(now, old_link, actions);

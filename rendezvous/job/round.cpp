@@ -49,7 +49,7 @@ std::vector<std::pair<LinkId, const Member*>> Round::members() const {
   return sorted;
 }
 
-void Round::tell_neighbours(std::vector<std::pair<LinkId, link::Sealed>>& seats) const {
+void Round::tell_neighbours(Seats& seats) const {
   const auto local = std::find_if(seats.begin(), seats.end(),
                                   [&](const auto& each) { return members_.at(each.first).local; });
   const LinkId master = local == seats.end() ? seats.front().first : local->first;
@@ -213,7 +213,7 @@ std::vector<LinkId> Round::chosen(int seats_max) const {
   return links;
 }
 
-std::vector<std::pair<LinkId, link::Sealed>> Round::seal(int seats_max, TimePoint now) {
+Round::Seats Round::seal(int seats_max, TimePoint now) {
   assert(phase_ == Phase::gathering && claims_ == 0);
   phase_.become(Phase::sealed);
   ++number_.value;
@@ -236,7 +236,7 @@ std::vector<std::pair<LinkId, link::Sealed>> Round::seal(int seats_max, TimePoin
   const RankTable table = assign_ranks(shapes);
   world_size_ = table.world_size;
 
-  std::vector<std::pair<LinkId, link::Sealed>> seats;
+  Seats seats;
   for (std::size_t seat = 0; seat < order.size(); ++seat) {
     const LinkId link = links[order[seat]];
     Member& member = members_.at(link);
@@ -244,15 +244,43 @@ std::vector<std::pair<LinkId, link::Sealed>> Round::seal(int seats_max, TimePoin
     member.ranks = table.nodes[seat];
     member.figures = {};
     set_state(link, Member::State::running, now);
-    seats.emplace_back(link, link::Sealed{.round = number_,
-                                          .group_rank = *member.group_rank,
-                                          .group_world_size = static_cast<int>(order.size()),
-                                          .base_rank = member.ranks.base,
-                                          .world_size = table.world_size,
-                                          .role_base_rank = member.ranks.role_base,
-                                          .role_world_size = member.ranks.role_world_size});
+    seats.emplace_back(link, this->seat(member, order.size()));
   }
   return seats;
+}
+
+link::Sealed Round::seat(const Member& member, std::size_t nodes) const {
+  return {.round = number_,
+          .group_rank = *member.group_rank,
+          .group_world_size = static_cast<int>(nodes),
+          .base_rank = member.ranks.base,
+          .world_size = world_size_,
+          .role_base_rank = member.ranks.role_base,
+          .role_world_size = member.ranks.role_world_size};
+}
+
+std::optional<link::Sealed> Round::seat_of(LinkId link) const {
+  assert(phase_ == Phase::sealed);
+  const auto comes_before = [](const Member& left, const Member& right) {
+    return std::pair(!left.local, *left.group_rank) < std::pair(!right.local, *right.group_rank);
+  };
+  int ranks = 0;
+  std::vector<std::pair<LinkId, const Member*>> first;  // the master, and the next
+  for (const auto& [each, member] : members_) {
+    if (member.state == Member::State::waiting) continue;
+    ranks += member.join.local_world_size;
+    const auto place = std::ranges::find_if(
+        first, [&](const auto& other) { return comes_before(member, *other.second); });
+    first.insert(place, {each, &member});
+    if (first.size() > 2) first.pop_back();
+  }
+  if (ranks != world_size_) return std::nullopt;
+  link::Sealed sealed = seat(members_.at(link), seated());
+  const bool is_master = first.front().first == link;
+  if (!is_master || first.size() > 1) {
+    sealed.neighbour = addresses_of(first[is_master ? 1 : 0].first);
+  }
+  return sealed;
 }
 
 void Round::break_up() {

@@ -52,6 +52,8 @@ struct Member {
 
 class Round {
  public:
+  // What is said of each seat, by link.
+  using Seats = std::vector<std::pair<LinkId, link::Sealed>>;
   enum class Phase { gathering, sealed, draining };
   static constexpr PhaseStep<Phase> steps[] = {{Phase::gathering, Phase::sealed},
                                                {Phase::sealed, Phase::draining},
@@ -90,7 +92,10 @@ class Round {
 
   const Member* find(LinkId link) const;
   // Tells every node the master's addresses, and the master another node's.
-  void tell_neighbours(std::vector<std::pair<LinkId, link::Sealed>>& seats) const;
+  void tell_neighbours(Seats& seats) const;
+  // Of the round that is sealed, what seal() and tell_neighbours() have said to that node; nothing:
+  // not all that had a seat are here still.
+  std::optional<link::Sealed> seat_of(LinkId link) const;
   // The one that lives in the coordinator's own process.
   const Member* local_member() const;
   // The member that has that node rank, or was the first to ask for it.
@@ -126,7 +131,7 @@ class Round {
   // Gathering → sealed. At most `seats_max` of those waiting get a seat, survivors of the previous
   // round first, then in order of arrival; the others go on waiting, as spares. Returns each seat's
   // numbers, by link.
-  std::vector<std::pair<LinkId, link::Sealed>> seal(int seats_max, TimePoint now);
+  Seats seal(int seats_max, TimePoint now);
   // Sealed → draining.
   void break_up();
   // Draining → gathering. Everybody who had a seat has drained; they all wait again.
@@ -144,6 +149,7 @@ class Round {
 
  private:
   std::vector<LinkId> chosen(int seats_max) const;
+  link::Sealed seat(const Member& member, std::size_t nodes) const;
   std::vector<std::string> addresses_of(LinkId link) const;
   void forget_agent(LinkId link, const Member& member);
   void forget_wish(LinkId link, const Member& member);

@@ -304,17 +304,6 @@ void CoordinatorHost::restore_store(const std::string& job) {
   if (!reason.empty()) tell(Coordinator::StoreLost{job, reason});
 }
 
-void CoordinatorHost::hold_or_say(const coordinator::Action& action) {
-  if (!held_.hold(action)) return say(action);
-  ++held_words_;
-}
-
-// What is for nodes.
-void CoordinatorHost::say(const coordinator::Action& action) {
-  if (const auto* hang_up = std::get_if<coordinator::HangUp>(&action)) return say(*hang_up);
-  say(std::get<coordinator::Say>(action));
-}
-
 void CoordinatorHost::say(const coordinator::HangUp& hang_up) {
   if (strangers_.contains(hang_up.link)) {
     universe_.time.later(0ns, [this, link = hang_up.link] { stranger_leaves(link, false); });
@@ -334,8 +323,10 @@ void CoordinatorHost::say(const coordinator::HangUp& hang_up) {
 
 void CoordinatorHost::open_store(const std::string& job) {
   const bool begins = recovered_.erase(job) == 0;
-  int port = 30000 + stores_opened_++;
-  if (is_of_set()) port = job_ports_[job] = universe_.port_of(job_number(job).value_or(0), begins);
+  const auto number = job_number(job);
+  const bool stays = number && (is_of_set() || universe_.scenario.stores);
+  const int port = job_ports_[job] =
+      stays ? universe_.port_of(*number, begins) : 30000 + stores_opened_++;
   universe_.time.later(0ns, [this, job, port, which = incarnation_] {
     if (which != incarnation_) return;
     program_.receive([this, job, port] { tell(Coordinator::StoreReady{job, port}); });

@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
+#include <string>
 #include <utility>
 
 #include "tests/sim/coordinator_host.h"
@@ -111,13 +113,20 @@ void CoordinatorHost::judge_strangers() {
 
 void CoordinatorHost::judge_seals(const Coordinator::Actions& actions) {
   std::map<std::pair<int, RoundNumber>, Judge::Seats> by_round;
+  std::set<std::string> begins;
+  for (const coordinator::Action& action : actions) {
+    const auto* reset = std::get_if<coordinator::ResetStore>(&action);
+    if (reset != nullptr) begins.insert(reset->job);
+  }
   for (const coordinator::Action& action : actions) {
     const auto* say = std::get_if<coordinator::Say>(&action);
     const auto* sealed = say == nullptr ? nullptr : std::get_if<link::Sealed>(&say->message);
     if (sealed == nullptr) continue;
     const int node = node_of(say->link);
     if (node < 0) continue;
-    by_round[{universe_.scenario.job_of(node), sealed->round}].emplace_back(node, *sealed);
+    const int job = universe_.scenario.job_of(node);
+    // Else it is said again, to whoever has missed it.
+    if (begins.contains(job_id(job))) by_round[{job, sealed->round}].emplace_back(node, *sealed);
   }
   for (const coordinator::Action& action : actions) {
     const auto* say = std::get_if<coordinator::Say>(&action);

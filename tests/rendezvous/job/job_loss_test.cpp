@@ -88,19 +88,70 @@ TEST_CASE("an agent whose workers are gone already comes in again as anybody wou
   CHECK(said<link::Drain>(polite, a)[0].reason == "1 more node is here");
 }
 
-TEST_CASE("an agent that missed its seat because its link broke is not waited for") {
+namespace {
+
+// From the address from which the older link came.
+coordinator::Actions join_from(Table& table, LinkId older, LinkId link, link::Join what) {
+  what.restarts = table.job.terms().restarts;
+  coordinator::Actions actions;
+  table.job.join(t0 + 1s, {link, "10.0.0." + std::to_string(older.value), false}, what, actions);
+  CHECK_FALSE(table.job.check());
+  return actions;
+}
+
+}  // namespace
+
+TEST_CASE("an agent that missed its seat because its link broke is told again") {
   Table table{1};
   table.seal();
   table.hear(t0, a, link::Failed{.round = RoundNumber{1}, .failure = {.rank = Rank{0}}});
-  table.drained(t0, 1, {b, a});  // Round 2 is sealed; what b was told of it is lost on the way.
+  const auto told = table.drained(t0, 1, {b, a});  // What b is told is lost on the way.
   auto back = node(1);
   back.after = RoundNumber{1};
   back.idle = true;
   const auto again = table.join(t0 + 1s, c, back);
+  CHECK(said<link::Drain>(again, a).empty());
+  CHECK(said<link::Sealed>(again, a).empty());
+  CHECK(said<link::Sealed>(again, c) == said<link::Sealed>(told, b));
+  CHECK(said<link::Sealed>(again, c)[0].restart_count == 1);
+  // Until it says that it has heard.
+  back.after = RoundNumber{2};
+  back.idle = false;
+  const auto heard = table.join(t0 + 2s, LinkId{9}, back);
+  CHECK(said<link::Sealed>(heard, LinkId{9}).empty());
+}
+
+TEST_CASE("an agent that has never had a seat is told of its first again") {
+  Table table;
+  table.join(t0, a, node(0));
+  const auto told = table.join(t0, b, node(1));
+  auto back = node(1);
+  back.fresh = true;
+  const auto again = join_from(table, b, c, back);
+  CHECK(said<link::Drain>(again, a).empty());
+  CHECK(said<link::Sealed>(again, c) == said<link::Sealed>(told, b));
+}
+
+TEST_CASE("the master is told of its seat again with an address of another node") {
+  Table table;
+  const auto told = table.join(t0, a, node(0));
+  const auto sealed = table.join(t0, b, node(1));
+  auto back = node(0);
+  back.fresh = true;
+  const auto again = join_from(table, a, c, back);
+  CHECK(said<link::Sealed>(again, c) == said<link::Sealed>(sealed, a));
+}
+
+TEST_CASE("an agent that may have had its seat and given it up is not told again") {
+  Table table;
+  table.join(t0, a, node(0));
+  table.join(t0, b, node(1));
+  const auto again = join_from(table, b, c, node(1));
+  CHECK(said<link::Sealed>(again, c).empty());
   CHECK(said<link::Drain>(again, a)[0].reason == "node 1 on host1 is back without its seat");
-  const auto next = table.drained(t0 + 1s, 2, {a});
-  CHECK(said<link::Sealed>(next, c)[0].round == RoundNumber{3});
-  CHECK(said<link::Sealed>(next, c)[0].restart_count == 1);
+  const auto next = table.drained(t0 + 1s, 1, {a});
+  CHECK(said<link::Sealed>(next, c)[0].round == RoundNumber{2});
+  CHECK(said<link::Sealed>(next, c)[0].restart_count == 0);
 }
 
 TEST_CASE("a resumed agent is answered, so that it knows that its own lease goes on") {
