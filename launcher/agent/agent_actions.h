@@ -123,6 +123,9 @@ struct Say {
 
 struct HangUp {
   std::string reason;
+  // The link is taken for dead: what is on its way was not heard, and whoever is there after all is
+  // to know that. A link that is closed has done its part.
+  bool breaks = false;
   friend bool operator==(const HangUp&, const HangUp&) = default;
 };
 

@@ -140,7 +140,7 @@ void Agent::check_link(TimePoint now, Actions& actions) {
   if (link_.silent(now)) {
     const std::string reason =
         fmt::format("nothing was heard from the master for {} s", in_seconds(link_.silence_max()));
-    actions.emplace_back(agent::HangUp{reason});
+    actions.emplace_back(agent::HangUp{.reason = reason, .breaks = true});
     link_down(now, agent::LinkDown{reason}, /*fell_silent=*/true);
   }
 }

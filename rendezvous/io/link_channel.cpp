@@ -207,6 +207,15 @@ void LinkChannel::hang_up(std::string reason) {
   if (outbox_.empty()) end(hang_up_reason_);
 }
 
+void LinkChannel::break_off() {
+  if (ended_) return;
+  broke_ = true;
+  asio::error_code ignored;  // Else it is closed.
+  socket_.set_option(asio::socket_base::linger(true, 0), ignored);
+  socket_.close(ignored);
+  end("it was given up here");
+}
+
 // Whoever reads it knows that nothing was cut off. Where the socket takes no more it stays unsaid.
 void LinkChannel::say_farewell() {
   if (!secure_ || !outbox_.empty()) return;

@@ -35,6 +35,8 @@ class LinkChannel : public LinkEnd, public std::enable_shared_from_this<LinkChan
   void send_bytes(std::string_view bytes) override;
   bool has_room() const override { return outbox_.empty() && !ended_ && !hanging_up_; }
   void hang_up(std::string reason) override;
+  // At once, without what was not sent yet; the other side sees a link that was reset.
+  void break_off();
   void forget() override { callbacks_ = {}; }
   // Ended, and neither side had closed it.
   bool broke() const { return broke_; }

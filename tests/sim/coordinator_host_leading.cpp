@@ -59,6 +59,17 @@ void CoordinatorHost::speak_until(std::optional<TimePoint> until) {
   }
 }
 
+// What is for nodes.
+void CoordinatorHost::say(const coordinator::Action& action) {
+  if (const auto* hang_up = std::get_if<coordinator::HangUp>(&action)) return say(*hang_up);
+  say(std::get<coordinator::Say>(action));
+}
+
+void CoordinatorHost::hold_or_say(const coordinator::Action& action) {
+  if (!held_.hold(action)) return say(action);
+  ++held_words_;
+}
+
 void CoordinatorHost::kept(Keeping keeping, std::uint64_t through) {
   held_.kept(keeping, through);
   std::set<LinkId> have_room;

@@ -179,11 +179,6 @@ void Judge::all_is_over() {
     must(!must_go_on_ || !record.had_a_seat || record.exit->code == 0,
          fmt::format("the master was lost, and node {} ended with {}: {}", node, record.exit->code,
                      record.exit->reason));
-    // Of several cpprunds, the one that leads forgets a job when its last link is closed, be it
-    // that what was said through it waits for those that stand by (docs/simulator.md).
-    const bool is_untold =
-        scenario_.set && record.exit->reason.find(not_known) != std::string::npos;
-    if (is_untold) continue;
     must(!must_turn_ || (record.exit->code == 0 && job.restarts == 0),
          fmt::format("a cpprund was lost that another one stood by for, and node {} ended with {} "
                      "after {} restarts: {}",

@@ -258,14 +258,14 @@ bool Network::is_served(const Connection& connection) const {
   return !connection.wire || connection.served_by == coordinators_ended_[connection.place];
 }
 
-void Network::close(const ConnectionRef& connection, Side closing) {
+void Network::close(const ConnectionRef& connection, Side closing, bool breaks) {
   bool& open = closing == Side::agent ? connection->agent_open : connection->coordinator_open;
   if (!std::exchange(open, false)) return;
   if (closing == Side::coordinator) accepted_.erase(connection->link);
-  if (connection->wire) {
+  if (connection->wire && !breaks) {
     send_pieces(connection, other(closing), connection->wire->finish(closing), true);
   }
-  send(connection, other(closing), {.kind = Packet::Kind::fin});
+  send(connection, other(closing), {.kind = breaks ? Packet::Kind::reset : Packet::Kind::fin});
 }
 
 ConnectionRef Network::find(LinkId link) const {

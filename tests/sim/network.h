@@ -110,7 +110,7 @@ class Network {
   // Nothing is under way in it, and nothing is in the way.
   static bool is_calm(const Connection& connection);
   // In order: what was sent before still arrives.
-  void close(const ConnectionRef& connection, Side closing);
+  void close(const ConnectionRef& connection, Side closing, bool breaks = false);
   // The coordinator's end of that link, where it is open.
   ConnectionRef find(LinkId link) const;
   // Some node whose link the coordinator there has accepted and not closed.

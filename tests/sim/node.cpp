@@ -202,9 +202,10 @@ void Node::perform(const agent::Action& action) {
     if (coordinator_ == nullptr) port_.begin_link();
   } else if (const auto* said = std::get_if<agent::Say>(&action)) {
     say(said->message);
-  } else if (std::holds_alternative<agent::HangUp>(action)) {
+  } else if (const auto* end = std::get_if<agent::HangUp>(&action)) {
+    universe_.trace.line(universe_.time.now(), "node {} hangs up: {}", number_, end->reason);
     if (coordinator_ != nullptr) coordinator_->local_agent_left();
-    hang_up();
+    hang_up(end->breaks);
   } else if (const auto* started = std::get_if<agent::TellStarted>(&action)) {
     port_.begin_round(started->sealed.round);
     workers_.begin_round(round_of(started->sealed));
@@ -261,8 +262,8 @@ void Node::say(const link::Message& message) {
                  {.kind = Packet::Kind::frame, .bytes = std::move(bytes)});
 }
 
-void Node::hang_up() {
-  if (connection_) network_->close(std::exchange(connection_, nullptr), Side::agent);
+void Node::hang_up(bool breaks) {
+  if (connection_) network_->close(std::exchange(connection_, nullptr), Side::agent, breaks);
 }
 
 void Node::up(const ConnectionRef& connection) {

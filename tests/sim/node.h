@@ -65,7 +65,7 @@ class Node {
   void say(const link::Message& message);
   std::shared_ptr<Loopback> connect_worker();
   bool is_calm(RoundId round) const;
-  void hang_up();
+  void hang_up(bool breaks = false);
   void examine(const Outcome& outcome);
   void exit(const agent::Exit& last);
   void rest(std::optional<TimePoint> deadline);

@@ -81,7 +81,7 @@ class Runtime {
   void on(const agent::StandBy& action);
   void on(const agent::Stand& action);
   void on(const agent::StepDown& action);
-  void on(const agent::HangUp& action);
+  void on(const agent::HangUp& hang_up);
   void on(const agent::Prepare& action);
   void on(const agent::Work& action);
   void on(const agent::Examine& action);

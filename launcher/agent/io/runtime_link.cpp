@@ -269,11 +269,15 @@ void Runtime::on(const agent::AskWhoHosts& action) {
   }
 }
 
-void Runtime::on(const agent::HangUp&) {
+void Runtime::on(const agent::HangUp& hang_up) {
   if (coordinator_) {
     coordinator_->local_agent_left();
+    return;
+  }
+  introduction_.end();
+  if (hang_up.breaks) {
+    client_->break_off();
   } else {
-    introduction_.end();
     client_->hang_up();
   }
 }

@@ -286,4 +286,9 @@ void LinkClient::hang_up() {
   channel_.reset();
 }
 
+void LinkClient::break_off() {
+  if (channel_) channel_->break_off();
+  hang_up();
+}
+
 }  // namespace cpprun

@@ -42,6 +42,8 @@ class LinkClient : public DialledLink {
   void send_bytes(std::string_view bytes) override;
   bool has_room() const { return channel_ != nullptr && channel_->has_room(); }
   void hang_up() override;
+  // The same at once: whoever is there hears that the link broke, and not that it was closed.
+  void break_off();
   // Of a link that is up: the host's other addresses, besides the one in use.
   const std::vector<std::string>& other_addresses() const { return other_addresses_; }
   // Of the attempt that `down` reported; empty if a link ended that was up.

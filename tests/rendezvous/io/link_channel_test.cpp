@@ -80,6 +80,16 @@ TEST_CASE("a link that hangs up with a full socket says everything before it end
   CHECK(pair.reader_ended == "the other side closed it");
 }
 
+TEST_CASE("a link that is broken off is no link that was closed") {
+  Pair pair;
+  pair.start_reading();
+  pair.sender->break_off();
+  pair.run_until([&] { return !pair.reader_ended.empty() && !pair.sender_ended.empty(); });
+  CHECK(pair.reader->broke());
+  CHECK(pair.reader_ended == "Connection reset by peer");
+  CHECK(pair.sender_ended == "it was given up here");
+}
+
 TEST_CASE("a link whose other side does not read is cut off at a bound, aloud") {
   Pair pair;
   for (int number = 0; number < 2000; ++number) pair.sender->send(numbered(number));
