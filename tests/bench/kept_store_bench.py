@@ -5,17 +5,25 @@
     kept_store_bench.py [--build FOLDER] [--rounds N] [--seconds S]
 
 One node a daemon, whose stores are local to it: the load speaks to the node's port of loopback, as
-its workers do. It passes no judgement.
+its workers do. A daemon has the first processor, as on a host of its own; its node, the load and
+the daemon that stands by have the second. Where the kernel moves all of them between the two, ten
+thousand times a second, that is what is measured. It passes no judgement.
 """
 
 import argparse
 import os
+import random
 import subprocess
 import sys
 import tempfile
 
 from servers import Server
 from store_bench import interleaved
+
+
+def on(processor, command):
+    """That command there, where this machine has as many."""
+    return ["taskset", "-c", str(processor % os.cpu_count()), *command]
 
 
 class Kept:
@@ -30,15 +38,16 @@ class Kept:
         if kind == "standby":
             self.daemon(["--standby-of", f"127.0.0.1:{port}", "--name", "second"])
         cpprun = os.path.join(build, "launcher/cpprun")
-        self.node = Server(name, [
+        self.node = Server(name, on(1, [
             cpprun, "--nnodes=1", "--rdzv-backend=c10d", f"--rdzv-endpoint=127.0.0.1:{port}",
             "--rdzv-id=kept", "--store=local", "--insecure", "--no-python",
-            "sh", "-c", "echo :$MASTER_PORT; exec sleep 3600"])
+            "sh", "-c", "echo :$MASTER_PORT; exec sleep 3600"]))
         self.port, self.pid = self.node.port, self.daemons[0].pid
 
     def daemon(self, flags):
-        daemon = subprocess.Popen([self.cpprund, "--host", "127.0.0.1", "--port", "0",
-                                   "--no-secret", "--status-access=none", *flags],
+        command = [self.cpprund, "--host", "127.0.0.1", "--port", "0", "--no-secret",
+                   "--status-access=none", *flags]
+        daemon = subprocess.Popen(on(1 if self.daemons else 0, command),
                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         self.daemons.append(daemon)
         port = int(daemon.stdout.readline().rsplit(":", 1)[1])
@@ -64,21 +73,25 @@ def main():
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=0.5)
     options = parser.parse_args()
+    os.sched_setaffinity(0, {1 % os.cpu_count()})  # and so the load
     load = os.path.join(options.build, "tests/bench/store_load")
     with tempfile.TemporaryDirectory() as folder:
-        kept = [Kept(name, options.build, folder, name) for name in ("nothing", "file", "standby")]
+        names = ("nothing", "file", "standby")
+        kept = [Kept(name, options.build, folder, name) for name in names]
         print("| operation | connections | depth | nothing kept | a log in a file | a standby | "
               "file | standby |")
         print("| --- | --- | --- | --- | --- | --- | --- | --- |")
         for connections, depth in ((1, 1), (1, 16), (50, 1), (50, 16)):
             for mode in ("get", "set", "add"):
+                random.shuffle(kept)
                 rate, _ = interleaved(options, kept, load, (mode, connections, depth))
-                cells = " | ".join(f"{rate[each.name] / 1e3:.1f}" for each in kept)
+                cells = " | ".join(f"{rate[name] / 1e3:.1f}" for name in names)
                 print(f"| {mode} | {connections} | {depth} | {cells} | "
                       f"{rate['file'] / rate['nothing']:.2f} | "
                       f"{rate['standby'] / rate['nothing']:.2f} |", flush=True)
         print("\nResident memory after that, MiB: " +
-              ", ".join(f"{each.name} {each.resident() / 2**20:.1f}" for each in kept))
+              ", ".join(f"{each.name} {each.resident() / 2**20:.1f}"
+                        for each in sorted(kept, key=lambda each: names.index(each.name))))
         for each in kept:
             each.end()
 

@@ -22,6 +22,11 @@ struct Head {
   std::uint64_t size = 0;
 };
 
+// The kind of what is left out.
+constexpr std::uint64_t left_out = ~std::uint64_t{0};
+// A ring that has come no further than that part of itself goes on.
+constexpr std::size_t parts_before_begin = 64;
+
 // Before the bytes of the ring; they begin on a page.
 constexpr std::size_t shared_bytes = 4096;
 
@@ -64,14 +69,27 @@ void LogRing::copy_out(std::uint64_t at, void* to, std::size_t count) const {
 LogRing::Put LogRing::put(const Entry& entry, std::string_view bytes) {
   const std::uint64_t written = shared_->written.load(std::memory_order_relaxed);
   const std::uint64_t held = written - shared_->taken.load(std::memory_order_acquire);
-  if (size_ - held < sizeof(Head) + bytes.size()) return Put::full;
+  const std::uint64_t needed = sizeof(Head) + bytes.size();
+  if (size_ - held < needed) return Put::full;
+  const std::uint64_t at = written + (held == 0 ? bytes_to_begin(written, needed) : 0);
   const Head head{entry.kind, entry.number, entry.generation, entry.ticket, bytes.size()};
-  copy_in(written, &head, sizeof head);
-  copy_in(written + sizeof head, bytes.data(), bytes.size());
+  copy_in(at, &head, sizeof head);
+  copy_in(at + sizeof head, bytes.data(), bytes.size());
   // Only now is it there, all of it. In one order with `taken`, so that one of the two sees the
   // other: either this side wakes the reader, or the reader has seen this entry.
-  shared_->written.store(written + sizeof head + bytes.size(), std::memory_order_seq_cst);
+  shared_->written.store(at + needed, std::memory_order_seq_cst);
   return shared_->taken.load(std::memory_order_seq_cst) == written ? Put::wake : Put::quiet;
+}
+
+// Where nothing is held it begins at its beginning again: memory that was never used is none that
+// anybody has. What is left out is an entry of its own.
+std::uint64_t LogRing::bytes_to_begin(std::uint64_t written, std::uint64_t needed) {
+  const std::uint64_t left = size_ - written % size_;
+  const bool is_near = written % size_ < size_ / parts_before_begin;
+  if (is_near || left < sizeof(Head) || left + needed > size_) return 0;
+  const Head head{.kind = left_out, .size = left - sizeof(Head)};
+  copy_in(written, &head, sizeof head);
+  return left;
 }
 
 bool LogRing::is_empty() const {
@@ -92,25 +110,33 @@ bool LogRing::is_incomplete() const {
   return shared_->incomplete.load(std::memory_order_seq_cst) != 0;
 }
 
-std::optional<LogRing::Entry> LogRing::next() const {
+// Where the next entry is, which is there.
+std::uint64_t LogRing::first() const {
   const std::uint64_t taken = shared_->taken.load(std::memory_order_relaxed);
-  if (shared_->written.load(std::memory_order_seq_cst) == taken) return std::nullopt;
   Head head;
   copy_out(taken, &head, sizeof head);
+  return head.kind == left_out ? taken + sizeof head + head.size : taken;
+}
+
+std::optional<LogRing::Entry> LogRing::next() const {
+  if (is_empty()) return std::nullopt;
+  const std::uint64_t at = first();
+  Head head;
+  copy_out(at, &head, sizeof head);
   Entry entry{.kind = head.kind,
               .number = head.number,
               .generation = head.generation,
               .ticket = head.ticket,
               .bytes = std::string(head.size, '\0')};
-  copy_out(taken + sizeof head, entry.bytes.data(), head.size);
+  copy_out(at + sizeof head, entry.bytes.data(), head.size);
   return entry;
 }
 
 void LogRing::drop() {
-  const std::uint64_t taken = shared_->taken.load(std::memory_order_relaxed);
+  const std::uint64_t at = first();
   Head head;
-  copy_out(taken, &head, sizeof head);
-  shared_->taken.store(taken + sizeof head + head.size, std::memory_order_seq_cst);
+  copy_out(at, &head, sizeof head);
+  shared_->taken.store(at + sizeof head + head.size, std::memory_order_seq_cst);
 }
 
 }  // namespace cpprun

@@ -59,6 +59,8 @@ class LogRing {
   static_assert(std::atomic<std::uint64_t>::is_always_lock_free);
 
   LogRing(void* memory, std::size_t bytes);
+  std::uint64_t bytes_to_begin(std::uint64_t written, std::uint64_t needed);
+  std::uint64_t first() const;
   void copy_in(std::uint64_t at, const void* from, std::size_t count);
   void copy_out(std::uint64_t at, void* to, std::size_t count) const;
 

@@ -31,9 +31,13 @@ std::string log_name(std::uint64_t number, std::uint64_t generation) {
 
 LogWriter::Worked LogWriter::work() {
   Worked worked;
+  worked.has_more = true;
   for (int left = batch_max; left > 0; --left) {
     const auto entry = ring_.next();
-    if (!entry) break;
+    if (!entry) {
+      worked.has_more = false;
+      break;
+    }
     const int wrong = carry_out(*entry);
     if (wrong != 0) {
       worked.failed.push_back({entry->number, wrong});

@@ -35,6 +35,7 @@ class LogWriter {
   };
   struct Worked {
     std::uint64_t through = 0;  // the ticket of the last entry that was looked at; 0: none was
+    bool has_more = false;      // there may be some, and it need not wait
     std::vector<Failed> failed = {};
   };
 

@@ -160,12 +160,14 @@ void answer(int orders, const StateAnswer& answer) {
   (void)!::send(orders, &answer, sizeof answer, MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 
-void work_on_logs(int orders, LogWriter& logs) {
+// Whether there may be more of them.
+bool work_on_logs(int orders, LogWriter& logs) {
   const LogWriter::Worked worked = logs.work();
   for (const LogWriter::Failed& failed : worked.failed) {
     answer(orders, {StateAnswer::log_failed, failed.number, failed.error_number});
   }
   if (worked.through > 0) answer(orders, {StateAnswer::logs, worked.through, 0});
+  return worked.has_more;
 }
 
 // The order that is there, and with `syncs` those behind it.
@@ -189,10 +191,11 @@ void work_on_records(int folder, int orders, std::optional<Received> received, b
 
 void write_states(int folder, int orders, LogRing& ring, bool syncs) {
   LogWriter logs(folder, syncs, ring);
+  bool has_more = false;
   while (true) {
     const bool has_log = !ring.is_empty();
     pollfd watched{.fd = orders, .events = POLLIN, .revents = 0};
-    const int patience = !has_log ? -1 : syncs ? 0 : ring_pause_ms;
+    const int patience = !has_log ? -1 : syncs || has_more ? 0 : ring_pause_ms;
     const int ready = ::poll(&watched, 1, patience);
     if (ready < 0 && errno == EINTR) continue;
     if (ready > 0) {
@@ -202,7 +205,7 @@ void write_states(int folder, int orders, LogRing& ring, bool syncs) {
       work_on_records(folder, orders, std::move(received), syncs);
       if (is_wake && !syncs) continue;
     }
-    work_on_logs(orders, logs);
+    has_more = work_on_logs(orders, logs);
   }
   logs.end();
 }

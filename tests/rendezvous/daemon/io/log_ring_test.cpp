@@ -6,6 +6,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cstdint>
+#include <fstream>
 #include <string>
 
 using namespace cpprun;
@@ -16,6 +18,12 @@ std::unique_ptr<LogRing> ring_of(std::size_t bytes) {
   auto ring = LogRing::make(bytes);
   REQUIRE(ring);
   return *std::move(ring);
+}
+
+std::uint64_t resident_bytes() {
+  std::uint64_t pages = 0;
+  std::ifstream("/proc/self/statm") >> pages >> pages;
+  return pages * static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
 }
 
 LogRing::Entry entry_of(std::uint64_t ticket) {
@@ -55,6 +63,22 @@ TEST_CASE("whoever had taken everything is to be woken, and nobody else") {
   ring->drop();
   CHECK(ring->is_empty());
   CHECK(ring->put(entry_of(4), "d") == LogRing::Put::wake);
+}
+
+TEST_CASE("a ring that is emptied again and again uses no more than its beginning") {
+  const auto ring = ring_of(64 << 20);
+  const std::string bytes(1000, 'x');
+  const std::uint64_t before = resident_bytes();
+  for (std::uint64_t ticket = 0; ticket < 200'000; ++ticket) {
+    REQUIRE(ring->put(entry_of(ticket), bytes) != LogRing::Put::full);
+    if (ticket % 10 != 9) continue;
+    for (std::uint64_t each = ticket - 9; each <= ticket; ++each) {
+      REQUIRE(ring->next()->ticket == each);
+      ring->drop();
+    }
+  }
+  CHECK(ring->is_empty());
+  CHECK(resident_bytes() < before + (8 << 20));
 }
 
 TEST_CASE("what does not fit is not put, and what is there stays as it is") {

@@ -2,6 +2,7 @@
 // The logs of stores in a real folder, and the process that writes them.
 
 #include <doctest/doctest.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -11,6 +12,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "rendezvous/daemon/io/log_writer.h"
 #include "rendezvous/daemon/io/state_folder.h"
 
 using namespace cpprun;
@@ -96,6 +98,23 @@ void killed_after(const Work& work) {
 }
 
 }  // namespace
+
+TEST_CASE("a writer that has not come to the end of what is there does not rest before it has") {
+  const Place place;
+  const FileDescriptor folder(::open(place.path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  auto ring = LogRing::make(1 << 20);
+  REQUIRE(ring);
+  for (std::uint64_t ticket = 1; ticket <= 300; ++ticket) {
+    const LogOrder order = ticket == 1 ? LogOrder::begin : LogOrder::add;
+    const LogRing::Entry entry{.kind = static_cast<std::uint64_t>(order), .ticket = ticket};
+    REQUIRE((*ring)->put(entry, "x") != LogRing::Put::full);
+  }
+  LogWriter writer(folder.get(), false, **ring);
+  CHECK(writer.work().has_more);
+  const auto last = writer.work();
+  CHECK(last.through == 300);
+  CHECK_FALSE(last.has_more);
+}
 
 TEST_CASE("a log is whole after a SIGKILL in the next moment") {
   const Place place;
