@@ -64,6 +64,25 @@ TEST_CASE("no worker notices that its daemon is killed and begun anew, and no an
   site.expect_nothing_left();
 }
 
+TEST_CASE("a daemon is killed and begun anew ten times beside 64 workers that count") {
+  Site site;
+  if (!site.cluster.hosts.why_not().empty()) return skip(site.cluster.hosts.why_not());
+  site.cluster.workers = "32";
+  auto daemon = site.daemon();
+  constexpr int steps = 20;
+  constexpr int adds_each = 20;
+  const auto first = site.node(1, adds_in(steps, nullptr, adds_each));
+  const auto second = site.node(2, adds_in(steps, nullptr, adds_each));
+  for (std::size_t kills = 1; kills <= 10; ++kills) {
+    first->expect_out("sum is ", 32 * kills);
+    kill_at_once(*daemon);
+    daemon = site.daemon();
+  }
+  expect_all_added({first.get(), second.get()}, steps, 64, adds_each);
+  end_daemon(*daemon);
+  site.expect_nothing_left();
+}
+
 TEST_CASE("the same where what is told is on the disk before") {
   const Site site;
   if (!site.cluster.hosts.why_not().empty()) return skip(site.cluster.hosts.why_not());
