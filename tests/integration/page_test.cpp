@@ -7,6 +7,7 @@
 
 #include <chrono>
 #include <cstdio>
+#include <cstdlib>
 #include <nlohmann/json.hpp>
 #include <string>
 
@@ -69,7 +70,7 @@ TEST_CASE("a worker that is killed is on the page within a second, with what bec
   Browser browser;
   browser.open(page_at(port));
   browser.until(runs + " && " + four_run);
-  CHECK(text_of(browser, "#link") == "live");
+  browser.until("document.getElementById('link').textContent === 'live'");
   CHECK(text_of(browser, "#jobs").starts_with("seen"));
 
   browser.look_out_for("document.querySelector('#rounds .failed') !== null");
@@ -99,6 +100,50 @@ TEST_CASE("a worker that is killed is on the page within a second, with what bec
   third.signal(SIGTERM);
   third.wait();
   fourth.wait();
+}
+
+TEST_CASE("the page of a cpprund says who leads and who stands by, and that the lead has moved") {
+  if (const auto why = no_browser(); !why.empty()) return skip(why);
+  const Folder temporary;  // for the sockets by which cpprunctl finds them
+  const Options options{.variables = {{"TMPDIR", temporary.path()}, {"XDG_RUNTIME_DIR", ""}}};
+  const std::string first_at = "127.0.0.1:" + std::to_string(free_port());
+  const std::string second_at = "127.0.0.1:" + std::to_string(free_port());
+  const auto daemon = [](const std::string& at, const std::string& name, const Words& more = {}) {
+    const std::string port = at.substr(at.find(':') + 1);
+    Words words = {from_build("CPPRUND"), "--host=127.0.0.1", "--port=" + port, "--name=" + name,
+                   "--no-secret"};
+    words.insert(words.end(), more.begin(), more.end());
+    return words;
+  };
+  Command first(daemon(first_at, "first"), options);
+  first.expect_out("listening on");
+  Browser browser;
+  browser.open("http://" + first_at + "/");
+  const std::string role = "document.getElementById('role').textContent";
+  browser.until(role + ".includes('is alone')");
+  Command second(daemon(second_at, "second", {"--standby-of=" + first_at}), options);
+  const std::string kept = "document.getElementById('kept').textContent";
+  browser.until(kept + ".includes('stands by: in sync')");
+  CHECK(contains(text_of(browser, "#role"), "“first” at " + first_at));
+  CHECK(contains(text_of(browser, "#role"), "leads, in epoch"));
+  CHECK(contains(text_of(browser, "#kept"), "“second” at " + second_at));
+  if (const char* const picture = std::getenv("CPPRUN_PICTURE")) browser.take_picture(picture);
+
+  Command hand_over({from_build("CPPRUNCTL"), "handover"}, options);
+  CHECK(hand_over.wait().code == 0);
+  browser.until(role + ".includes('stands by, without everything yet')");
+  CHECK(contains(text_of(browser, "#role a"), "“second” at " + second_at));
+  CHECK(contains(text_of(browser, "#kept"), "“second” has taken the lead from “first”"));
+  browser.until(
+      "document.getElementById('warnings').textContent.includes('--standby-of=" + second_at + "')");
+  browser.open("http://" + second_at + "/");
+  browser.until(role + ".includes('“second” at " + second_at + "')");
+  CHECK(contains(text_of(browser, "#role"), "is alone: it has led"));
+  CHECK(contains(text_of(browser, "#warnings"), "nobody stands by"));
+  for (Command* const each : {&first, &second}) {
+    each->signal(SIGTERM);
+    CHECK(each->wait().code == 0);
+  }
 }
 
 TEST_CASE("the grid is walked by keys, the ledger adds up, and events are filtered") {

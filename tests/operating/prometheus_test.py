@@ -2,10 +2,11 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """What docs/operating/ gives to operators, held against a real Prometheus and a real job:
 
-    prometheus_test.py CPPRUN SOURCE_FOLDER
+    prometheus_test.py CPPRUN CPPRUND SOURCE_FOLDER
 
 The alert rules are checked and played with series of ours. Then Prometheus scrapes a job of two
-nodes with two workers each, one of which fails once; every query of the dashboard and every rule is
+nodes with two workers each, one of which fails once, and two cpprunds, of which one leads; every
+query of the dashboard and every rule is
 asked for there. Skipped, with the reason, without Debian's package `prometheus`;
 CPPRUN_TEST_INSTALL=1 has it installed. Only the standard library.
 """
@@ -27,11 +28,13 @@ import urllib.request
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "worker"))
 from ranks import free_port
 
-CPPRUN, SOURCE = sys.argv[1:3]
+CPPRUN, CPPRUND, SOURCE = sys.argv[1:4]
 RULES = os.path.join(SOURCE, "docs/operating/alerts.yml")
 DASHBOARD = os.path.join(SOURCE, "docs/operating/dashboard.json")
 MANUAL = os.path.join(SOURCE, "docs/operating.md")
 SECONDS_MAX = 120
+# There is no etcd here, nobody else has led, and of a job that runs there is no exit code.
+NOT_HERE = {"cpprun_etcd_usable", "cpprun_leader_silence_seconds", "cpprun_job_exit_code"}
 
 # Behind the class Heartbeat of docs/operating.md: beats, saves now and then; rank 1 fails once.
 TRAINING = """
@@ -120,10 +123,34 @@ class Job:
         self.output.close()
 
 
-class Prometheus:
-    """On loopback alone, with the rules; it scrapes that port each second."""
+class Pair:
+    """Two cpprunds, of which one leads and keeps its jobs in a folder; the other stands by."""
 
-    def __init__(self, folder, target):
+    def __init__(self, folder):
+        self.ports = [free_port(), free_port()]
+        self.output = open(os.path.join(folder, "pair.log"), "w+")
+        first = f"127.0.0.1:{self.ports[0]}"
+        more = [["--state", os.path.join(folder, "state")], [f"--standby-of={first}"]]
+        self.daemons = []
+        for port, words in zip(self.ports, more):
+            self.daemons.append(subprocess.Popen(
+                [CPPRUND, "--host=127.0.0.1", f"--port={port}", f"--name=at-{port}", "--no-secret",
+                 *words],
+                stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=self.output, text=True,
+                env=dict(os.environ, TMPDIR=folder)))
+            self.daemons[-1].stdout.readline()  # it listens
+
+    def end(self):
+        for daemon in reversed(self.daemons):
+            daemon.terminate()
+            daemon.communicate(timeout=60)
+        self.output.close()
+
+
+class Prometheus:
+    """On loopback alone, with the rules; it scrapes those ports each second."""
+
+    def __init__(self, folder, ports):
         self.port = free_port()
         config = os.path.join(folder, "prometheus.json")  # JSON is YAML
         with open(config, "w") as file:
@@ -132,7 +159,7 @@ class Prometheus:
                            "evaluation_interval": "1s"},
                 "rule_files": [RULES],
                 "scrape_configs": [{"job_name": "cpprund", "static_configs": [
-                    {"targets": [f"127.0.0.1:{target}"]}]}],
+                    {"targets": [f"127.0.0.1:{port}" for port in ports]}]}],
             }, file)
         subprocess.run(["promtool", "check", "config", config], check=True, timeout=60,
                        stdout=subprocess.DEVNULL)
@@ -244,7 +271,9 @@ class Scraped(unittest.TestCase):
         cls.addClassCleanup(cls.folder.cleanup)
         cls.job = Job(cls.folder.name)
         cls.addClassCleanup(cls.job.end)
-        cls.prometheus = Prometheus(cls.folder.name, cls.job.port)
+        cls.pair = Pair(cls.folder.name)
+        cls.addClassCleanup(cls.pair.end)
+        cls.prometheus = Prometheus(cls.folder.name, [cls.job.port, *cls.pair.ports])
         cls.addClassCleanup(cls.prometheus.end)
         # The failure is behind it, and figures of the second round were told more than once.
         until(lambda: cls.prometheus.series('cpprun_restarts_total{run_id="train"} == 1'),
@@ -252,14 +281,14 @@ class Scraped(unittest.TestCase):
         until(lambda: cls.prometheus.series("changes(cpprun_steps_per_second_min[20s]) > 1"),
               "steps per second")
         until(lambda: cls.prometheus.series("cpprun_workers_beating == 4"), "four that beat")
+        until(lambda: cls.prometheus.series('cpprun_standbys{state="in_sync"} == 1'), "a standby")
 
     def test_scraped_is_what_the_manual_lists(self):
         types = re.findall(r"^# TYPE (\w+) (\w+)$", self.job.metrics(), re.MULTILINE)
         self.assertEqual(dict(types), documented_metrics())
         names = set(self.prometheus.ask("label/__name__/values"))
-        # Of a job that runs there is no exit code.
         self.assertEqual({name for name in names if name.startswith("cpprun_")},
-                         set(documented_metrics()) - {"cpprun_job_exit_code"})
+                         set(documented_metrics()) - NOT_HERE)
         self.assertEqual(self.prometheus.ask("label/run_id/values"), ["train"])
 
     def test_every_query_of_the_dashboard_has_data(self):
@@ -281,7 +310,7 @@ class Scraped(unittest.TestCase):
                 # A busy machine may make one pending for a moment.
                 self.assertNotEqual(rule["state"], "firing", rule)
                 self.prometheus.series(rule["query"])
-                for selector in selectors_in(rule["query"]) - {"cpprun_job_exit_code"}:
+                for selector in selectors_in(rule["query"]) - NOT_HERE:
                     self.assertTrue(self.prometheus.series(selector), selector)
 
     def test_the_restart_is_seen_with_its_cause(self):

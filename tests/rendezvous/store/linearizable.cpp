@@ -16,7 +16,7 @@ namespace {
 
 using Kind = StoreOperation::Kind;
 
-constexpr std::size_t steps_max = 10'000'000;
+constexpr std::size_t steps_max = 4'000'000;
 constexpr std::size_t nobody = static_cast<std::size_t>(-1);
 constexpr int at_end_client = -1;
 constexpr char end_of_entry = '\n';  // of a queue, whose entries are kept in one text
