@@ -22,8 +22,6 @@ struct Head {
   std::uint64_t size = 0;
 };
 
-// The kind of what is left out.
-constexpr std::uint64_t left_out = ~std::uint64_t{0};
 // A ring that has come no further than that part of itself goes on.
 constexpr std::size_t parts_before_begin = 64;
 
@@ -68,10 +66,9 @@ void LogRing::copy_out(std::uint64_t at, void* to, std::size_t count) const {
 
 LogRing::Put LogRing::put(const Entry& entry, std::string_view bytes) {
   const std::uint64_t written = shared_->written.load(std::memory_order_relaxed);
-  const std::uint64_t held = written - shared_->taken.load(std::memory_order_acquire);
   const std::uint64_t needed = sizeof(Head) + bytes.size();
-  if (size_ - held < needed) return Put::full;
-  const std::uint64_t at = written + (held == 0 ? bytes_to_begin(written, needed) : 0);
+  if (size_ - held() < needed) return Put::full;
+  const std::uint64_t at = begin_if_empty(written);
   const Head head{entry.kind, entry.number, entry.generation, entry.ticket, bytes.size()};
   copy_in(at, &head, sizeof head);
   copy_in(at + sizeof head, bytes.data(), bytes.size());
@@ -81,15 +78,14 @@ LogRing::Put LogRing::put(const Entry& entry, std::string_view bytes) {
   return shared_->taken.load(std::memory_order_seq_cst) == written ? Put::wake : Put::quiet;
 }
 
-// Where nothing is held it begins at its beginning again: memory that was never used is none that
-// anybody has. What is left out is an entry of its own.
-std::uint64_t LogRing::bytes_to_begin(std::uint64_t written, std::uint64_t needed) {
-  const std::uint64_t left = size_ - written % size_;
-  const bool is_near = written % size_ < size_ / parts_before_begin;
-  if (is_near || left < sizeof(Head) || left + needed > size_) return 0;
-  const Head head{.kind = left_out, .size = left - sizeof(Head)};
-  copy_in(written, &head, sizeof head);
-  return left;
+// Where the next entry goes. Where nothing is held the ring begins at its beginning again: memory
+// that was never used is none that anybody has.
+std::uint64_t LogRing::begin_if_empty(std::uint64_t written) {
+  const std::uint64_t place = written % size_;
+  if (place < size_ / parts_before_begin || held() != 0) return written;
+  const std::uint64_t begun = written - place + size_;
+  shared_->begun.store(begun, std::memory_order_seq_cst);
+  return begun;
 }
 
 bool LogRing::is_empty() const {
@@ -98,8 +94,8 @@ bool LogRing::is_empty() const {
 }
 
 std::uint64_t LogRing::held() const {
-  return shared_->written.load(std::memory_order_relaxed) -
-         shared_->taken.load(std::memory_order_acquire);
+  const std::uint64_t written = shared_->written.load(std::memory_order_acquire);
+  return written - std::min(first(), written);
 }
 
 void LogRing::set_incomplete(bool is_incomplete) {
@@ -110,12 +106,10 @@ bool LogRing::is_incomplete() const {
   return shared_->incomplete.load(std::memory_order_seq_cst) != 0;
 }
 
-// Where the next entry is, which is there.
+// Where the next entry is, or will be: what was left out was left out when all was taken.
 std::uint64_t LogRing::first() const {
-  const std::uint64_t taken = shared_->taken.load(std::memory_order_relaxed);
-  Head head;
-  copy_out(taken, &head, sizeof head);
-  return head.kind == left_out ? taken + sizeof head + head.size : taken;
+  return std::max(shared_->taken.load(std::memory_order_acquire),
+                  shared_->begun.load(std::memory_order_seq_cst));
 }
 
 std::optional<LogRing::Entry> LogRing::next() const {

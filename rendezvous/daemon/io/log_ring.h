@@ -54,12 +54,13 @@ class LogRing {
   struct Shared {
     std::atomic<std::uint64_t> written;  // bytes that were ever put
     std::atomic<std::uint64_t> taken;
+    std::atomic<std::uint64_t> begun;  // the last that was left out is before it
     std::atomic<std::uint64_t> incomplete;
   };
   static_assert(std::atomic<std::uint64_t>::is_always_lock_free);
 
   LogRing(void* memory, std::size_t bytes);
-  std::uint64_t bytes_to_begin(std::uint64_t written, std::uint64_t needed);
+  std::uint64_t begin_if_empty(std::uint64_t written);
   std::uint64_t first() const;
   void copy_in(std::uint64_t at, const void* from, std::size_t count);
   void copy_out(std::uint64_t at, void* to, std::size_t count) const;

@@ -81,6 +81,25 @@ TEST_CASE("a ring that is emptied again and again uses no more than its beginnin
   CHECK(resident_bytes() < before + (8 << 20));
 }
 
+TEST_CASE("a ring that has begun anew holds as much as any other") {
+  const auto ring = ring_of(64 << 10);
+  REQUIRE(ring->put(entry_of(1), std::string(2 << 10, 'x')) == LogRing::Put::wake);
+  ring->drop();
+  REQUIRE(ring->put(entry_of(2), "small") == LogRing::Put::wake);
+  CHECK(ring->held() < 100);
+  CHECK(ring->put(entry_of(3), std::string(60 << 10, 'y')) == LogRing::Put::quiet);
+  CHECK(ring->put(entry_of(4), std::string(4 << 10, 'z')) == LogRing::Put::full);
+  CHECK(ring->next()->bytes == "small");
+  ring->drop();
+  CHECK(ring->next()->bytes == std::string(60 << 10, 'y'));
+  CHECK(ring->put(entry_of(5), std::string(3 << 10, 'z')) == LogRing::Put::quiet);
+  ring->drop();
+  CHECK(ring->next()->bytes == std::string(3 << 10, 'z'));
+  ring->drop();
+  CHECK(ring->is_empty());
+  CHECK(ring->held() == 0);
+}
+
 TEST_CASE("what does not fit is not put, and what is there stays as it is") {
   const auto ring = ring_of(256);
   CHECK(ring->put(entry_of(1), std::string(100, 'x')) == LogRing::Put::wake);
