@@ -26,7 +26,7 @@ Moment moment() {
 
 // Somebody else may lead from that moment on, be it that this process has slept through it.
 bool CoordinatorServer::may_speak() {
-  const bool may = !speaks_until_ || boot_now() < *speaks_until_;
+  const bool may = !is_deposed_ && (!speaks_until_ || boot_now() < *speaks_until_);
   if (!may) has_kept_quiet_ = true;
   return may;
 }
@@ -40,6 +40,10 @@ void CoordinatorServer::speak_until(std::optional<TimePoint> until) {
       "moment that it leads";
   const auto channels = channels_;
   for (const auto& [link, channel] : channels) channel->hang_up(reason);
+}
+
+void CoordinatorServer::wait_for(Keeping keeping, std::uint64_t number) {
+  if (!is_deposed_) held_.wait_for(keeping, number);
 }
 
 // It is a link of an agent no more. Its first message is being heard: the rest is for later.
@@ -67,8 +71,10 @@ std::map<std::string, std::string> CoordinatorServer::records() const {
 
 std::map<std::string, std::string> CoordinatorServer::follow(const Coordinator::Follows& follows) {
   std::map<std::string, std::string> kept;
-  if (!coordinator_.machine().follows()) {
-    // What was decided and not said yet is never said.
+  if (!coordinator_.machine().follows() && !is_deposed_) {
+    // What was decided and not said yet is never said; nor what it is about to say, in the middle
+    // of a decision.
+    is_deposed_ = true;
     leave_open(held_.drop_all());
     has_kept_quiet_ = false;
     kept = records();

@@ -46,6 +46,11 @@ std::string own_name() {
   return name;
 }
 
+// Whoever leads on has to know of it before anybody hears that it was done.
+bool is_to_be_known(const coordinator::Answered& order) {
+  return order.outcome.is_done() && !order.order.is_about_the_daemon();
+}
+
 Note note_of(const coordinator::Note& said) {
   return {.ordinary = false,
           .peer = {},
@@ -212,9 +217,7 @@ void CoordinatorServer::hand_over(const coordinator::HandOver& wanted) {
 
 // Only a leader can say that something is done, and whoever comes after it must know of it.
 void CoordinatorServer::answer_if_sure(const coordinator::Answered& answered) {
-  if (may_speak() || answered.order.is_about_the_daemon() || !answered.outcome.is_done()) {
-    return this->answered(answered);
-  }
+  if (may_speak()) return this->answered(answered);
   leave_open({answered});
 }
 
@@ -330,6 +333,7 @@ void CoordinatorServer::say(const Coordinator::Action& action) {
 }
 
 void CoordinatorServer::perform(const Coordinator::Action& action) {
+  if (is_deposed_ && coordinator_.machine().follows()) is_deposed_ = has_kept_quiet_ = false;
   if (status_ && callbacks_.event_of) tell_of(action);
   const auto when_it_is_kept = [this, &action] {
     if (!held_.hold(action)) say(action);
@@ -350,8 +354,8 @@ void CoordinatorServer::perform(const Coordinator::Action& action) {
             if (!callbacks_.keep_record) return;
             const JobRecord record = coordinator_.machine().record_of(keep.job);
             if (record.nodes.empty()) return callbacks_.forget_record(keep.job);
-            held_.wait_for(Keeping::record,
-                           callbacks_.keep_record(keep.job, job_record_bytes(record, moment())));
+            wait_for(Keeping::record,
+                     callbacks_.keep_record(keep.job, job_record_bytes(record, moment())));
           },
           [this](const coordinator::RestoreStore& restore) { restore_store(restore.job); },
           [this](const coordinator::ShowRecord& show) { show_record(show); },
@@ -366,7 +370,10 @@ void CoordinatorServer::perform(const Coordinator::Action& action) {
           [this](const coordinator::NodeChange& change) {
             if (callbacks_.node_changed) callbacks_.node_changed(change);
           },
-          [&](const coordinator::Answered&) { when_it_is_kept(); },
+          [&](const coordinator::Answered& order) {
+            if (!is_to_be_known(order)) return answered(order);
+            when_it_is_kept();
+          },
           [this](const coordinator::HandOver& wanted) { hand_over(wanted); },
       },
       action);

@@ -113,7 +113,7 @@ class CoordinatorServer : public LedCoordinator {
   // After open(): goes on with a job of which another coordinator has kept that; with its store,
   // where the log of that is there (StoreLog), whole.
   void recover(JobRecord record, std::optional<std::string> store_log = {});
-  void wait_for(Keeping keeping, std::uint64_t number) override { held_.wait_for(keeping, number); }
+  void wait_for(Keeping keeping, std::uint64_t number) override;
   void kept(Keeping keeping, std::uint64_t through) override;
   StoreLogs& logs() override { return logs_; }
 
@@ -257,6 +257,7 @@ class CoordinatorServer : public LedCoordinator {
   std::map<std::string, std::unique_ptr<Replica>> replicas_;  // Invariant: each has its job's port.
   std::optional<TimePoint> speaks_until_;
   bool has_kept_quiet_ = false;  // something was not told since then
+  bool is_deposed_ = false;      // since the middle of a decision, and the coordinator will hear it
   HeldWords held_;
   LinkId last_link_before_{};                 // of nodes whose links another coordinator has had
   LinkId last_link_{std::uint64_t{1} << 32};  // here: all of them are later

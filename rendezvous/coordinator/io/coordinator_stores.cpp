@@ -54,6 +54,7 @@ void CoordinatorServer::reset_store(const coordinator::ResetStore& reset) {
   connections_.close_clients(job_ports_.at(reset.job).listener, reset.reason);
   if (local_port_.host) connections_.close_clients(local_port_.listener, reset.reason);
   const Job* const job = coordinator_.machine().find(reset.job);
+  if (is_deposed_) return;
   if (job != nullptr && job->terms().store_is_local) logs_.begin(reset.job, job->round().number());
 }
 

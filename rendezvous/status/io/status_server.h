@@ -33,6 +33,7 @@ struct StatusLimits {
   Duration request = bounds::status_request_patience;
   Duration idle = bounds::status_idle_patience;
   Duration answer = bounds::status_answer_patience;
+  Duration outcome = bounds::outcome_patience;
   Duration farewell = bounds::status_farewell_patience;
   std::size_t watchers = bounds::watchers_max;
   std::size_t watcher_bytes = bounds::watcher_bytes_max;

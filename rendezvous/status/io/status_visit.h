@@ -20,6 +20,7 @@
 #include "proto/plain_text.h"
 #include "rendezvous/io/socket_owner.h"
 #include "rendezvous/status/io/status_server.h"
+#include "rendezvous/status/snapshot_json.h"
 
 namespace cpprun {
 
@@ -180,7 +181,7 @@ class StatusServer::Visit : public std::enable_shared_from_this<Visit> {
     }
     if (response.ticket != 0) {
       waits_for_ = response.ticket;
-      return end_after(server_->limits_.answer);
+      return end_after(server_->limits_.outcome);
     }
     if (response.goes_on) {
       const std::string why = server_->objection_to_watching(watched_owner_);
@@ -274,9 +275,14 @@ class StatusServer::Visit : public std::enable_shared_from_this<Visit> {
     timer_.async_wait([self = shared_from_this()](const asio::error_code& error) {
       if (error) return;
       if (self->waits_for_ == 0) return self->end();
-      self->answer_at_last({.status = 503,
-                            .body = "what came of it is not known yet: look whether it was done "
-                                    "before you ask again\n"});
+      try {
+        self->answer_at_last({.status = 503,
+                              .type = "application/json",
+                              .body = error_json("what came of it is not known yet: look whether "
+                                                 "it was done before you ask again")});
+      } catch (const std::bad_alloc&) {
+        self->end();  // there is no memory for it; nobody else notices
+      }
     });
   }
 

@@ -4,12 +4,13 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <asio/buffer.hpp>
 #include <asio/io_context.hpp>
 #include <asio/write.hpp>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
-#include <string_view>
 #include <variant>
 #include <vector>
 
@@ -21,14 +22,35 @@ using asio::ip::tcp;
 
 namespace {
 
-// A daemon with a job of two nodes, and somebody who has asked to stop it: that is decided, and a
-// standby has not got it yet.
+// Somebody who asks for that.
+struct Asker {
+  Asker(asio::io_context& context, int port, const std::string& what)
+      : socket(dial(context, port)) {
+    asio::write(socket, asio::buffer("POST /api/v1/" + what +
+                                     " HTTP/1.1\r\nHost: 127.0.0.1\r\n"
+                                     "Content-Type: application/json\r\nContent-Length: 0\r\n"
+                                     "Connection: close\r\n\r\n"));
+  }
+  bool has_answer() const { return reader.is_closed; }
+  const std::string& answer() const { return reader.heard; }
+
+  tcp::socket socket;
+  Reader reader{socket};
+};
+
+// A daemon with a job of two nodes, and somebody who has asked to stop it: that is decided. What
+// happens before anybody hears of it is said first: by default, a standby has not got it yet.
 struct OrderedDaemon {
-  OrderedDaemon() {
-    const auto opened = server.open(
-        {.host = loopback},
-        {.only = {}, .options = {.lease = 60s, .status_interval = 60s, .last_call = 60s}},
-        PlainStore::refused, {.access = StatusAccess::user, .names = {loopback}});
+  using Meanwhile = std::function<void(OrderedDaemon&)>;
+  explicit OrderedDaemon(const Meanwhile& meanwhile = [](OrderedDaemon& daemon) {
+    daemon.server.wait_for(Keeping::standby, 1);
+  }) {
+    const auto opened =
+        server.open({.host = loopback},
+                    {.only = {},
+                     .options = {.lease = 60s, .status_interval = 60s, .last_call = 60s},
+                     .keeps_records = true},
+                    PlainStore::refused, {.access = StatusAccess::user, .names = {loopback}});
     REQUIRE(opened.has_value());
     for (int rank = 0; rank < 2; ++rank) {
       nodes.push_back(std::make_unique<Guest>(context, opened->port));
@@ -38,13 +60,9 @@ struct OrderedDaemon {
       guest.client.send(node(rank));
     }
     run_until(context, [&] { return heard<link::Sealed>(0) && heard<link::Sealed>(1); });
-    server.wait_for(Keeping::standby, 1);
-    visitor.connect({asio::ip::make_address(loopback), static_cast<unsigned short>(opened->port)});
-    asio::write(visitor, asio::buffer(std::string_view(
-                             "POST /api/v1/jobs/j/stop HTTP/1.1\r\nHost: 127.0.0.1\r\n"
-                             "Content-Type: application/json\r\nContent-Length: 0\r\n"
-                             "Connection: close\r\n\r\n")));
-    reader.emplace(visitor);
+    meanwhile(*this);
+    asker.emplace(context, opened->port, "jobs/j/stop");
+    port = opened->port;
     run_until(context, [&] {
       return std::ranges::any_of(
           notes, [](const std::string& note) { return note.find("asks to stop") != note.npos; });
@@ -61,41 +79,74 @@ struct OrderedDaemon {
 
   asio::io_context context;
   std::vector<std::string> notes;
-  CoordinatorServer server{context,
-                           {.to_local_agent = [](const link::Message&) {},
-                            .note = [this](const Note& note) { notes.push_back(note.text); },
-                            .done = nullptr}};
+  std::function<std::uint64_t()> keep;  // a record on the disk
+  CoordinatorServer server{
+      context,
+      {.to_local_agent = [](const link::Message&) {},
+       .note = [this](const Note& note) { notes.push_back(note.text); },
+       .done = nullptr,
+       .keep_record = [this](const auto&, const auto&) { return keep ? keep() : 0; },
+       .forget_record = [](const auto&) {}}};
   std::vector<std::unique_ptr<Guest>> nodes;
-  tcp::socket visitor{context};
-  std::optional<Reader> reader;
+  std::optional<Asker> asker;
+  int port = 0;
 };
 
 }  // namespace
 
 TEST_CASE("an order is answered when a standby has what came of it, and its nodes hear it then") {
   OrderedDaemon daemon;
-  CHECK(daemon.reader->heard == "");
+  CHECK(daemon.asker->answer() == "");
   CHECK_FALSE(daemon.heard<link::Drain>(0));
   daemon.server.kept(Keeping::standby, 1);
   run_until(daemon.context,
-            [&] { return daemon.reader->is_closed && daemon.heard<link::Drain>(0); });
-  CHECK_MESSAGE(daemon.reader->heard.starts_with("HTTP/1.1 200"), daemon.reader->heard);
+            [&] { return daemon.asker->has_answer() && daemon.heard<link::Drain>(0); });
+  CHECK_MESSAGE(daemon.asker->answer().starts_with("HTTP/1.1 200"), daemon.asker->answer());
 }
 
 TEST_CASE(
     "an order of which nobody else knows is not done for whoever asked, when the lead is lost") {
   OrderedDaemon daemon;
   daemon.server.follow({.reason = "nobody leads"});
-  run_until(daemon.context, [&] { return daemon.reader->is_closed; });
-  CHECK_MESSAGE(daemon.reader->heard.starts_with("HTTP/1.1 409"), daemon.reader->heard);
-  CHECK(daemon.reader->heard.find("may not lead any more") != std::string::npos);
+  run_until(daemon.context, [&] { return daemon.asker->has_answer(); });
+  CHECK_MESSAGE(daemon.asker->answer().starts_with("HTTP/1.1 409"), daemon.asker->answer());
+  CHECK(daemon.asker->answer().find("may not lead any more") != std::string::npos);
   CHECK_FALSE(daemon.heard<link::Drain>(0));
+}
+
+TEST_CASE("what was decided when the lead was lost in the middle of it is said to nobody") {
+  std::uint64_t records = 0;
+  OrderedDaemon daemon([&](OrderedDaemon& self) {
+    self.keep = [&] {
+      if (++records == 1) self.server.follow({.reason = "its right ran out while it was stopped"});
+      return records;
+    };
+  });
+  REQUIRE(records > 0);
+  daemon.server.speak_until({});
+  daemon.server.kept(Keeping::record, records);
+  run_until(daemon.context, [&] {
+    return daemon.asker->has_answer() && daemon.heard<link::NotLeading>(0) &&
+           daemon.heard<link::NotLeading>(1);
+  });
+  CHECK_MESSAGE(daemon.asker->answer().starts_with("HTTP/1.1 409"), daemon.asker->answer());
+  CHECK_FALSE(daemon.heard<link::Drain>(0));
+  CHECK_FALSE(daemon.heard<link::Drain>(1));
+}
+
+TEST_CASE("what was not done is said at once, whatever is held before it") {
+  OrderedDaemon daemon;
+  const Asker other(daemon.context, daemon.port, "daemon/handover");
+  run_until(daemon.context, [&] { return other.has_answer(); });
+  CHECK_MESSAGE(other.answer().starts_with("HTTP/1.1 409"), other.answer());
+  CHECK_FALSE(daemon.asker->has_answer());
+  CHECK(other.answer().find("nobody stands by") != std::string::npos);
 }
 
 TEST_CASE("one that does not know whether it leads still does not say that it has done anything") {
   OrderedDaemon daemon;
   daemon.server.speak_until(TimePoint{});
   daemon.server.kept(Keeping::standby, 1);
-  run_until(daemon.context, [&] { return daemon.reader->is_closed; });
-  CHECK_MESSAGE(daemon.reader->heard.starts_with("HTTP/1.1 409"), daemon.reader->heard);
+  run_until(daemon.context, [&] { return daemon.asker->has_answer(); });
+  CHECK_MESSAGE(daemon.asker->answer().starts_with("HTTP/1.1 409"), daemon.asker->answer());
 }

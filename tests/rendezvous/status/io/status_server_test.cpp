@@ -14,6 +14,8 @@
 #include <string>
 #include <vector>
 
+#include "proto/standby_bounds.h"
+#include "proto/watch_bounds.h"
 #include "rendezvous/io/socket_address.h"
 
 using namespace cpprun;
@@ -169,6 +171,15 @@ TEST_CASE("what takes a moment is answered when it is over, and the connection g
   stage.server.answer(7, {.body = "twice"});
   CHECK(client.heard.find("twice") == std::string::npos);
   CHECK(client.heard.find("somebody") == std::string::npos);
+}
+
+TEST_CASE("whoever has asked for something hears that it is not known what came of it, in time") {
+  Stage stage(StatusAccess::user, {.outcome = {}});
+  Client client = stage.visitor("GET /later HTTP/1.1\r\nHost: localhost\r\n\r\n");
+  stage.until_heard(client, "HTTP/1.1 503 ");
+  stage.until_heard(client, "{\"error\":\"what came of it is not known yet");
+  static_assert(bounds::outcome_patience < bounds::ask_patience);
+  static_assert(bounds::outcome_patience > bounds::hand_over_answer);
 }
 
 TEST_CASE("whoever asks for something is known, even where everybody may look") {
