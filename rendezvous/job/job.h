@@ -228,6 +228,7 @@ class Job {
   void end(link::Finish finish, TimePoint now, coordinator::Actions& actions);
   void forget_standby();
   void choose_standby(coordinator::Actions& actions);
+  void show_record_again(LinkId link, coordinator::Actions& actions) const;
   void stands(TimePoint now, LinkId link, const link::Stands& stands,
               coordinator::Actions& actions);
   void tell_standby(TimePoint now, LinkId link, coordinator::Actions& actions);

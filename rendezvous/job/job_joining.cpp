@@ -93,6 +93,7 @@ bool Job::rejoin(TimePoint now, const Caller& caller, const link::Join& join,
   }
   if (knows_its_round) {
     resume(now, *old_link, caller, join, actions);
+    show_record_again(caller.link, actions);
     let_go(caller.link, actions);
     // It may have been all that was waited for.
     settle(now, actions);
@@ -103,12 +104,13 @@ bool Job::rejoin(TimePoint now, const Caller& caller, const link::Join& join,
   const bool is_alike = member.join.node_rank == join.node_rank && !over() &&
                         member.join.local_world_size == join.local_world_size;
   // Whatever it has ended was of an earlier round: it has missed that it has a seat in this one.
-  const bool has_not_heard = is_of_a_round || join.fresh;
+  const bool has_not_heard = is_of_a_round ? join.after.value < round_.number().value : join.fresh;
   const bool may_hear = round_.phase() == Round::Phase::sealed && !has_lost_its_store_;
   if (member.state == Member::State::running && is_alike && has_not_heard && may_hear) {
     if (auto seat = round_.seat_of(*old_link)) {
       resume(now, *old_link, caller, join, actions);
       say_seat(caller.link, *std::move(seat), actions);
+      show_record_again(caller.link, actions);
       tell_standby(now, caller.link, actions);  // it heeds none before it has a seat
       let_go(caller.link, actions);
       return true;

@@ -29,6 +29,13 @@ void Job::choose_standby(coordinator::Actions& actions) {
   }
 }
 
+// It comes back, and of what it was shown it may have got nothing, or not all.
+void Job::show_record_again(LinkId link, coordinator::Actions& actions) const {
+  if (!standby_ || standby_->link != link || standby_->port != 0) return;
+  if (round_.phase() != Round::Phase::sealed) return;
+  actions.emplace_back(coordinator::ShowRecord{terms_.id, link});
+}
+
 // Nobody can go on with the job in the place of this coordinator.
 void Job::forget_standby() {
   standby_.reset();

@@ -28,6 +28,7 @@ Round::Round(const Past& past, std::vector<std::pair<LinkId, Member>> members)
     if (!member.connected) ++away_;
     enter(link, std::move(member));
   }
+  if (phase_ == Phase::sealed) remember_seats();
 }
 
 const Member* Round::find(LinkId link) const {
@@ -200,6 +201,7 @@ void Round::move(LinkId from, LinkId to) {
   forget_wish(from, node.mapped());
   if (const auto wish = node.mapped().join.node_rank) by_node_rank_.emplace(*wish, to);
   members_.insert(std::move(node));
+  std::ranges::replace(front_, from, to);
 }
 
 // Survivors first, because their workers' data is where they are; then in order of arrival.
@@ -246,6 +248,7 @@ Round::Seats Round::seal(int seats_max, TimePoint now) {
     set_state(link, Member::State::running, now);
     seats.emplace_back(link, this->seat(member, order.size()));
   }
+  remember_seats();
   return seats;
 }
 
@@ -261,26 +264,29 @@ link::Sealed Round::seat(const Member& member, std::size_t nodes) const {
 
 std::optional<link::Sealed> Round::seat_of(LinkId link) const {
   assert(phase_ == Phase::sealed);
+  if (seated() != seats_) return std::nullopt;
+  link::Sealed sealed = seat(members_.at(link), seats_);
+  const bool is_master = front_.front() == link;
+  if (!is_master || front_.size() > 1) sealed.neighbour = addresses_of(front_[is_master ? 1 : 0]);
+  return sealed;
+}
+
+// Once for all whom seat_of() is asked about: they come back together.
+void Round::remember_seats() {
   const auto comes_before = [](const Member& left, const Member& right) {
     return std::pair(!left.local, *left.group_rank) < std::pair(!right.local, *right.group_rank);
   };
   int ranks = 0;
-  std::vector<std::pair<LinkId, const Member*>> first;  // the master, and the next
-  for (const auto& [each, member] : members_) {
+  front_.clear();
+  for (const auto& [link, member] : members_) {
     if (member.state == Member::State::waiting) continue;
     ranks += member.join.local_world_size;
     const auto place = std::ranges::find_if(
-        first, [&](const auto& other) { return comes_before(member, *other.second); });
-    first.insert(place, {each, &member});
-    if (first.size() > 2) first.pop_back();
+        front_, [&](LinkId other) { return comes_before(member, members_.at(other)); });
+    front_.insert(place, link);
+    if (front_.size() > 2) front_.pop_back();
   }
-  if (ranks != world_size_) return std::nullopt;
-  link::Sealed sealed = seat(members_.at(link), seated());
-  const bool is_master = first.front().first == link;
-  if (!is_master || first.size() > 1) {
-    sealed.neighbour = addresses_of(first[is_master ? 1 : 0].first);
-  }
-  return sealed;
+  seats_ = ranks == world_size_ ? seated() : 0;
 }
 
 void Round::break_up() {

@@ -150,6 +150,7 @@ class Round {
  private:
   std::vector<LinkId> chosen(int seats_max) const;
   link::Sealed seat(const Member& member, std::size_t nodes) const;
+  void remember_seats();
   std::vector<std::string> addresses_of(LinkId link) const;
   void forget_agent(LinkId link, const Member& member);
   void forget_wish(LinkId link, const Member& member);
@@ -160,6 +161,10 @@ class Round {
   PhaseOf<Phase> phase_{Phase::gathering, steps};
   RoundNumber number_{};
   int world_size_ = 0;
+  // Of the round that was sealed last: how many had a seat (0: not all are known), the master, and
+  // the first of the others.
+  std::size_t seats_ = 0;
+  std::vector<LinkId> front_;
   std::unordered_map<LinkId, Member> members_;
   // Invariant: for each state, how many of members_ are in it.
   std::array<std::size_t, 4> counts_{};

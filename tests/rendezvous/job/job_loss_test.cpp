@@ -132,6 +132,44 @@ TEST_CASE("an agent that has never had a seat is told of its first again") {
   CHECK(said<link::Sealed>(again, c) == said<link::Sealed>(told, b));
 }
 
+TEST_CASE("an agent that has been in a later round is told of no seat in an older one") {
+  Table table;
+  table.join(t0, a, node(0));
+  table.join(t0, b, node(1));
+  auto back = node(1);
+  back.after = RoundNumber{2};
+  back.idle = true;
+  const auto again = join_from(table, b, c, back);
+  CHECK(said<link::Sealed>(again, c).empty());
+  CHECK(said<link::Drain>(again, a)[0].reason == "node 1 on host1 is back without its seat");
+}
+
+TEST_CASE("of three nodes each is told of its seat again as it was told at first") {
+  const JobTerms terms{.id = "j", .nodes_min = 3, .nodes_max = 3};
+  const auto of_three = [&](int rank) {
+    auto join = node(rank, rank + 1);
+    join.nodes_min = join.nodes_max = 3;
+    join.addresses = {"192.0.2." + std::to_string(rank)};
+    join.fresh = true;
+    return join;
+  };
+  // The master is the one in the coordinator's process, or else the first.
+  for (const int local : {-1, 1}) {
+    Table table{terms};
+    coordinator::Actions sealed;
+    const LinkId links[] = {a, b, c};
+    for (int rank = 0; rank < 3; ++rank) {
+      sealed = table.join(t0, links[rank], of_three(rank), rank == local);
+    }
+    for (int rank = 0; rank < 3; ++rank) {
+      if (rank == local) continue;
+      const LinkId link{10 + static_cast<std::uint64_t>(rank)};
+      const auto again = join_from(table, links[rank], link, of_three(rank));
+      CHECK(said<link::Sealed>(again, link) == said<link::Sealed>(sealed, links[rank]));
+    }
+  }
+}
+
 TEST_CASE("the master is told of its seat again with an address of another node") {
   Table table;
   const auto told = table.join(t0, a, node(0));

@@ -99,6 +99,38 @@ TEST_CASE("the first other node is shown the record, and all are told when it st
   CHECK(table.stands(t0 + 1s, c).empty());
 }
 
+TEST_CASE("whoever is to stand by and comes back through a new link is shown the record again") {
+  const LinkId again{9};
+  const auto back = [again](Three& table, bool is_fresh) {
+    auto join = elastic(1);
+    join.fresh = is_fresh;
+    if (!is_fresh) join.after = RoundNumber{1};
+    join.restarts = table.job.terms().restarts;
+    coordinator::Actions actions;
+    table.job.join(t0 + 1s, {again, "10.0.0.2", false}, join, actions);
+    return actions;
+  };
+  SUBCASE("it knows its seat, and perhaps a part of the record") {
+    Three table;
+    CHECK(shows_record(back(table, false), again));
+  }
+  SUBCASE("it hears of its seat before") {
+    Three table;
+    const auto told = back(table, true);
+    const auto is_record = [](const auto& each) {
+      return std::holds_alternative<coordinator::ShowRecord>(each);
+    };
+    const auto record = std::ranges::find_if(told, is_record);
+    REQUIRE(record != told.end());
+    CHECK(said<link::Sealed>(coordinator::Actions(told.begin(), record), again).size() == 1);
+  }
+  SUBCASE("it stands by already") {
+    Three table;
+    table.stands(t0);
+    CHECK_FALSE(shows_record(back(table, false), again));
+  }
+}
+
 TEST_CASE("there is no standby where it could not help, and none that has not said it can") {
   const auto shows = [](JobTerms terms, int nodes, bool can, bool wanted) {
     Table table{terms};
