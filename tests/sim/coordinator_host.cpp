@@ -135,7 +135,7 @@ LinkId CoordinatorHost::links_before(const JobRecord& record) {
 
 void CoordinatorHost::end() {
   held_ = {};
-  judge_orders_behind(said_words_ = held_words_);
+  judge_orders_behind(said_words_ = held_words_, false);
   forgotten_.clear();
   speaks_until_.reset();
   has_kept_quiet_ = false;
@@ -262,7 +262,7 @@ void CoordinatorHost::perform(const coordinator::Action& action) {
     if (hooks_.surpassed) hooks_.surpassed(by->epoch);
   } else if (std::holds_alternative<coordinator::Lead>(action)) {
     universe_.trace.line(universe_.time.now(), "node {} leads", host_node());
-    universe_.judge.another_leads(0);
+    universe_.judge.another_leads(0, false);
     hooks_.leads();
   } else if (const auto* note = std::get_if<coordinator::Note>(&action)) {
     universe_.trace.line(universe_.time.now(), "coordinator: {}", note->line);

@@ -140,6 +140,7 @@ class CoordinatorHost : public LedCoordinator {
   LinkId links_before(const JobRecord& record);
   bool is_of_set() const { return universe_.scenario.set.has_value(); }
   bool may_speak();
+  bool is_heard() const { return !speaks_until_ || now() < *speaks_until_; }
   // Nobody leads in a later epoch.
   bool is_in_force() const;
   void judge_word(const link::Message& message);
@@ -153,7 +154,7 @@ class CoordinatorHost : public LedCoordinator {
   void judge_seals(const Coordinator::Actions& actions);
   void judge_orders(const Coordinator::Actions& actions);
   // Those orders behind no more words than so many.
-  void judge_orders_behind(std::uint64_t words);
+  void judge_orders_behind(std::uint64_t words, bool is_answered);
   void arm(std::optional<TimePoint> deadline);
   TimePoint now() const { return clock_.local(universe_.time.now()); }
   int node_of(LinkId link) const;
@@ -196,7 +197,7 @@ class CoordinatorHost : public LedCoordinator {
   std::uint64_t held_words_ = 0;  // that were ever held
   std::uint64_t said_words_ = 0;  // of those
   // What the judge is told of orders when it was told of all that was decided before them.
-  std::deque<std::pair<std::uint64_t, std::function<void()>>> orders_;
+  std::deque<std::pair<std::uint64_t, std::function<void(bool)>>> orders_;
   std::optional<TimePoint> speaks_until_;
   bool has_kept_quiet_ = false;
   std::set<int> forgotten_;  // jobs, and others may not know it

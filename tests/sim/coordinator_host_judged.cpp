@@ -18,7 +18,10 @@ void CoordinatorHost::judge_say(int node, const coordinator::Say& say) {
   const int job = universe_.scenario.job_of(node);
   judge_word(say.message);
   universe_.judge.node_is_told(node, say.message);
-  if (const auto* sealed = std::get_if<link::Sealed>(&say.message)) judge_seal(job, *sealed);
+  if (const auto* sealed = std::get_if<link::Sealed>(&say.message)) {
+    judge_seal(job, *sealed);
+    universe_.judge.seat_is_told(node, *sealed);
+  }
   if (const auto* finish = std::get_if<link::Finish>(&say.message)) {
     universe_.judge.coordinator_finishes(job, *finish);
   }
@@ -84,18 +87,20 @@ void CoordinatorHost::judge_orders(const Coordinator::Actions& actions) {
     for (int job = 0; job < static_cast<int>(universe_.scenario.jobs.size()); ++job) {
       if (coordinator_.machine().knows(job_id(job))) known.insert(job);
     }
-    orders_.emplace_back(held_words_, [this, order = *answered, known, at = universe_.time.now()] {
-      universe_.judge.order_is_done(order.order, order.outcome, at, known);
+    const TimePoint at = universe_.time.now();
+    orders_.emplace_back(held_words_, [this, order = *answered, known, at](bool is_answered) {
+      universe_.judge.order_is_done(order.order, order.outcome, at, known, is_answered);
     });
   }
-  judge_orders_behind(said_words_);
+  judge_orders_behind(said_words_, is_heard());
 }
 
-void CoordinatorHost::judge_orders_behind(std::uint64_t words) {
+// Answered: whoever has given those orders hears that they were done.
+void CoordinatorHost::judge_orders_behind(std::uint64_t words, bool is_answered) {
   while (!orders_.empty() && orders_.front().first <= words) {
     const auto judge = std::move(orders_.front().second);
     orders_.pop_front();
-    judge();
+    judge(is_answered);
   }
 }
 

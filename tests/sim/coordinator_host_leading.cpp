@@ -74,7 +74,7 @@ void CoordinatorHost::kept(Keeping keeping, std::uint64_t through) {
   held_.kept(keeping, through);
   std::set<LinkId> have_room;
   while (const auto word = held_.next()) {
-    judge_orders_behind(said_words_++);
+    judge_orders_behind(said_words_++, is_heard());
     if (const auto* const action = std::get_if<coordinator::Action>(&*word)) {
       say(*action);
       continue;
@@ -85,7 +85,7 @@ void CoordinatorHost::kept(Keeping keeping, std::uint64_t through) {
     network_->send(connection, Side::agent, {.kind = Packet::Kind::streams, .bytes = frame.bytes});
     have_room.insert(frame.link);
   }
-  judge_orders_behind(said_words_);
+  judge_orders_behind(said_words_, is_heard());
   for (const LinkId link : have_room) stores_.go_on(link);
   forget_for_good();
 }
@@ -128,7 +128,7 @@ std::map<std::string, std::string> CoordinatorHost::follow(const Coordinator::Fo
   std::map<std::string, std::string> kept;
   if (!coordinator_.machine().follows()) {
     (void)held_.drop_all();
-    judge_orders_behind(said_words_ = held_words_);
+    judge_orders_behind(said_words_ = held_words_, false);
     forgotten_.clear();
     has_kept_quiet_ = false;
     kept = records();
@@ -152,7 +152,7 @@ void CoordinatorHost::lead(link::Members members) {
   universe_.epoch = std::max(universe_.epoch, members.epoch);
   if (is_new) {
     for (std::size_t job = 0; job < universe_.scenario.jobs.size(); ++job) {
-      universe_.judge.another_leads(static_cast<int>(job));
+      universe_.judge.another_leads(static_cast<int>(job), true);
     }
   }
   tell(Coordinator::Leads{std::move(members)});

@@ -76,7 +76,8 @@ class Judge {
   // With what another has left of some jobs, or of none.
   void coordinator_begins(const std::function<bool(int job)>& knows);
   // The standby of that job. What an operator has asked the one before may be lost with it.
-  void another_leads(int job);
+  // Of several cpprunds the next has to know of orders of which it was heard that they were done.
+  void another_leads(int job, bool knows_orders);
   int takeovers() const { return takeovers_; }
   // The coordinator's process is about to end, and nothing else goes wrong: its standby and all
   // others know what to do, and are enough for another round. Who has done its part has no vote.
@@ -87,6 +88,7 @@ class Judge {
   // A daemon forgets a job; who comes for it later begins a new one.
   void coordinator_forgets(int job);
   void coordinator_seals(int job, const Seats& seats);
+  void seat_is_told(int node, const link::Sealed& sealed);
   void coordinator_finishes(int job, const link::Finish& finish);
   void coordinator_heard(int node);
   void coordinator_hears_join(int node);
@@ -114,9 +116,9 @@ class Judge {
   // who has nothing to drain.
   // --- what an operator asks (judge_of_orders.cpp) ---
   // The coordinator decided so at that moment, when it knew those jobs, and nothing of it is
-  // performed yet, but all that was decided before.
+  // performed yet, but all that was decided before. Answered: whoever has asked hears it.
   void order_is_done(const Order& order, const OrderOutcome& outcome, TimePoint at,
-                     const std::set<int>& known_jobs);
+                     const std::set<int>& known_jobs, bool is_answered);
   void coordinator_dismisses(int node);
   // A worker of that round was sent the signal to save.
   void coordinator_notes(const coordinator::NodeChange& change);
@@ -149,9 +151,10 @@ class Judge {
   };
   struct JobRecord {
     RoundId round{};
-    std::vector<bool> seated;  // by node
-    std::vector<int> alive;    // by rank, of the sealed round
-    std::vector<int> holder;   // the node of each rank of it
+    std::map<int, link::Sealed> seats = {};  // by node, as they were decided
+    std::vector<bool> seated;                // by node
+    std::vector<int> alive;                  // by rank, of the sealed round
+    std::vector<int> holder;                 // the node of each rank of it
     int world = 0;
     int ended_well = 0;
     int restarts = 0;
@@ -165,6 +168,7 @@ class Judge {
     bool has_ended_with_0 = false;               // it, or an earlier one of its name
     std::set<int> earlier_codes = {};            // with which earlier ones of its name ended
     bool was_stopped = false;                    // by an order
+    bool stop_is_kept = false;                   // and whoever leads on has to know of it
     std::vector<TimePoint> saves_at;             // in the sealed round: moments asked for
     std::vector<int> saved;                      // by rank: how often it was told
   };
@@ -184,6 +188,7 @@ class Judge {
     int bad_ends = 0;               // of its workers, and when it was lost: for its whole life
     bool has_joined = false;        // this cpprun of the node has
     bool must_leave = false;        // so it was asked to leave: that cpprun gets no other seat
+    bool leave_is_kept = false;     // and whoever leads on has to know of it
     RoundId drained_in{};           // the round in which it was asked to, if nothing had broken it
     bool was_dismissed = false;     // it was told so
     TimePoint excluded_until{};

@@ -17,7 +17,7 @@ namespace cpprun::sim {
 using namespace std::chrono_literals;
 
 void Judge::order_is_done(const Order& order, const OrderOutcome& outcome, TimePoint at,
-                          const std::set<int>& known_jobs) {
+                          const std::set<int>& known_jobs, bool is_answered) {
   for (int node = 0; node < scenario_.nodes(); ++node) {
     NodeRecord& record = nodes_[index(node)];
     const bool is_meant =
@@ -28,6 +28,8 @@ void Judge::order_is_done(const Order& order, const OrderOutcome& outcome, TimeP
     }
     if (order.kind == Order::Kind::drain) {
       record.must_leave = record.has_joined;
+      // What nobody has sealed is on no record.
+      record.leave_is_kept = is_answered && job_of(node).rounds > 0;
       if (!job_of(node).is_broken) record.drained_in = job_of(node).round;
     }
     if (order.kind == Order::Kind::include) record.excluded_until = {};
@@ -44,7 +46,10 @@ void Judge::order_is_done(const Order& order, const OrderOutcome& outcome, TimeP
   for (std::size_t number = 0; number < jobs_.size(); ++number) {
     JobRecord& job = jobs_[number];
     if (order.job != job_id(static_cast<int>(number))) continue;
-    if (order.kind == Order::Kind::stop) job.was_stopped = true;
+    if (order.kind == Order::Kind::stop) {
+      job.was_stopped = true;
+      job.stop_is_kept = is_answered && job.rounds > 0;
+    }
     if (order.kind != Order::Kind::save) continue;
     must(!job.is_broken, "workers that are being ended are asked to save");
     job.saves_at.push_back(at + bounds::save_lead);

@@ -92,6 +92,7 @@ constexpr Plant plants[] = {
     {"who was not in sync goes on with what it had", "set,coordinator,records", 20'000},
     {"who stops to lead is heard with the rest of what it decides", "set,coordinator", 20'000},
     {"a stale epoch is accepted", "set,coordinator", 5'000},
+    {"a vote that comes again, through another link, is one more", "standby,partition", 5'000},
 };
 
 }  // namespace

@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The part of Judge that looks at rounds as they are sealed: their ranks, who has a seat in them,
+// and who of the round before is alive still.
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "tests/sim/judge.h"
+
+namespace cpprun::sim {
+
+using namespace std::chrono_literals;
+
+void Judge::coordinator_seals(int job_number, const Seats& seats) {
+  JobRecord& job = jobs_[index(job_number)];
+  if (job.forgotten) begin_anew(job);
+  check_ranks(seats);
+  check_the_old_round(job_number, seats);
+  const link::Sealed& any = seats.front().second;
+  must(any.round.value > job.round.number.value, "the number of the round did not grow");
+  must(!job.finish, "a round was sealed after the job was over");
+  check_seats_of_orders(job, seats);
+  const auto most = restarts_max(scenario_.jobs[index(job_number)].restarts);
+  must(!most || any.restart_count <= *most, "the restart budget was overdrawn");
+  must(any.restart_count == job.restarts || any.restart_count == job.restarts + 1,
+       fmt::format("the restart count went from {} to {}", job.restarts, any.restart_count));
+  const bool node_counts =
+      scenario_.jobs[index(job_number)].restarts.budget_for(link::node_lost) != nullptr;
+  must(any.restart_count == job.restarts || !job.deaths.empty() || node_counts,
+       "a restart was spent, and no worker had failed");
+  job.round = round_of(any);
+  job.seats = {seats.begin(), seats.end()};
+  job.restarts = any.restart_count;
+  ++job.rounds;
+  job.world = any.world_size;
+  job.alive.assign(index(any.world_size), 0);
+  job.holder.clear();
+  job.ended_well = 0;
+  job.is_broken = job.somebody_is_done = false;
+  job.saves_at.clear();
+  job.saved.assign(index(any.world_size), 0);
+  job.deaths.clear();
+  std::fill(job.seated.begin(), job.seated.end(), false);
+  for (const auto& [node, sealed] : seats) {
+    job.seated[index(node)] = true;
+    NodeRecord& record = nodes_[index(node)];
+    record.was_silent = false;
+    record.had_a_seat = true;
+    record.bytes[0] = record.bytes[1] = 0;
+    record.links = 0;
+  }
+  Seats by_base = seats;
+  std::sort(by_base.begin(), by_base.end(),
+            [](const auto& a, const auto& b) { return a.second.base_rank < b.second.base_rank; });
+  for (const auto& [node, sealed] : by_base) {
+    job.holder.insert(job.holder.end(), index(scenario_.workers_of(node)), node);
+  }
+}
+
+// Whoever has missed it is told again, be it by another coordinator.
+void Judge::seat_is_told(int node, const link::Sealed& sealed) {
+  const JobRecord& job = job_of(node);
+  if (job.round != round_of(sealed)) return;
+  const auto found = job.seats.find(node);
+  must(found != job.seats.end(), fmt::format("node {} is told of a seat in round {}, and has none",
+                                             node, sealed.round.value));
+  if (found == job.seats.end()) return;
+  link::Sealed first = found->second;
+  // How another coordinator reaches a node is not how the first one did.
+  first.neighbour = sealed.neighbour;
+  must(first == sealed, fmt::format("node {} is told of another seat in round {} than before", node,
+                                    sealed.round.value));
+}
+
+std::optional<int> Judge::holder_of(int job, RoundId round, Rank rank) const {
+  const JobRecord& record = jobs_[index(job)];
+  if (record.round != round || rank.value < 0) return std::nullopt;
+  if (index(rank.value) >= record.holder.size()) return std::nullopt;
+  return record.holder[index(rank.value)];
+}
+
+// Every rank once, every node's ranks in a row, the same numbers told to everybody.
+void Judge::check_ranks(const Seats& seats) {
+  std::map<int, std::pair<int, int>> by_base;  // base → group rank, workers
+  const link::Sealed& any = seats.front().second;
+  for (const auto& [node, sealed] : seats) {
+    const std::pair seat{sealed.group_rank.value, scenario_.workers_of(node)};
+    const bool is_new = by_base.emplace(sealed.base_rank.value, seat).second;
+    must(is_new, fmt::format("two nodes begin with rank {}", sealed.base_rank.value));
+    must(sealed.restart_count == any.restart_count, "nodes were told different restart counts");
+    must(sealed.world_size == any.world_size && sealed.round == any.round &&
+             sealed.group_world_size == static_cast<int>(seats.size()),
+         "nodes were told different worlds");
+  }
+  int next_rank = 0;
+  int next_group = 0;
+  for (const auto& [base, group] : by_base) {
+    must(base == next_rank && group.first == next_group, "the ranks have a gap");
+    next_rank += group.second;
+    ++next_group;
+  }
+  must(next_rank == any.world_size, "the ranks do not make the world");
+}
+
+// Nobody of an older round is there, but where the coordinator has not heard of a node for the
+// lease.
+void Judge::check_the_old_round(int job, const Seats& seats) {
+  for (const auto& [node, sealed] : seats) {
+    must(!witness_.anybody(node),
+         fmt::format("round {} was sealed with node {}, where workers of an older one are alive",
+                     sealed.round.value, node));
+  }
+  for (int node = 0; node < scenario_.nodes(); ++node) {
+    if (scenario_.job_of(node) != job || !jobs_[index(job)].seated[index(node)]) continue;
+    const bool has_a_seat = std::any_of(seats.begin(), seats.end(),
+                                        [node](const auto& each) { return each.first == node; });
+    if (has_a_seat || !witness_.anybody(node)) continue;
+    const Duration silence = time_.now() - nodes_[index(node)].heard;
+    must(nodes_[index(node)].was_silent || is_a_lease(silence),
+         fmt::format("round {} was sealed while workers of node {} are alive, which was heard {} "
+                     "ms ago",
+                     seats.front().second.round.value, node, silence / 1ms));
+    // Its own agent, or the watchdog of one that is stopped, has counted the same lease.
+    must(!witness_.computing(node),
+         fmt::format("the ranks of node {} were given away while its workers compute", node));
+    fence(node);
+  }
+}
+
+}  // namespace cpprun::sim
