@@ -151,16 +151,17 @@ c10::intrusive_ptr<c10d::Store> open_tcp(const Placement& placement,
 }
 
 // LibTorch reads whatever a file holds as a store's records, and asks again for ever when they make
-// no sense. Absent if it can be one.
-std::optional<std::string> why_no_store(const std::string& path, Clock::time_point deadline) {
+// no sense. Absent if it can be one: then what a group that is over has left in it is gone.
+std::optional<std::string> why_no_store(const std::string& path, int ranks,
+                                        Clock::time_point deadline) {
   std::error_code error;
   const auto status = std::filesystem::status(path, error);
   if (!std::filesystem::exists(status)) return std::nullopt;
   if (!std::filesystem::is_regular_file(status)) return "it is no regular file";
-  const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  const Descriptor file(::open(path.c_str(), O_RDWR | O_CLOEXEC));
   if (file.number < 0) return errno_text(errno);
   // Whoever writes a record holds the lock, so what is seen under it is whole.
-  while (::flock(file.number, LOCK_SH | LOCK_NB) != 0) {
+  while (::flock(file.number, LOCK_EX | LOCK_NB) != 0) {
     if (errno != EWOULDBLOCK) return errno_text(errno);
     if (Clock::now() >= deadline) return "another process holds its lock";
     pause_before_retry(deadline);
@@ -170,7 +171,12 @@ std::optional<std::string> why_no_store(const std::string& path, Clock::time_poi
   };
   struct stat now {};
   if (::fstat(file.number, &now) != 0) return errno_text(errno);
-  return store_file_fault(static_cast<std::uint64_t>(now.st_size), read_at);
+  const auto size = static_cast<std::uint64_t>(now.st_size);
+  if (auto fault = store_file_fault(size, read_at)) return fault;
+  // Emptied and not removed: another rank may have opened it already, and wait for the lock.
+  const bool is_left = size > 0 && is_left_behind(size, read_at, ranks);
+  if (is_left && ::ftruncate(file.number, 0) != 0) return errno_text(errno);
+  return std::nullopt;
 }
 
 c10::intrusive_ptr<c10d::Store> open_file(const Placement& placement,
@@ -180,7 +186,8 @@ c10::intrusive_ptr<c10d::Store> open_file(const Placement& placement,
   if (!std::filesystem::is_directory(folder)) {
     throw std::runtime_error("there is no folder " + folder.string());
   }
-  if (const auto fault = why_no_store(placement.file, Clock::now() + timeout)) {
+  if (const auto fault =
+          why_no_store(placement.file, placement.context.world_size, Clock::now() + timeout)) {
     throw std::runtime_error("the file is there and no store: " + *fault +
                              "; name one that does not exist yet");
   }

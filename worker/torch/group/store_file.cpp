@@ -7,10 +7,14 @@
 #include <array>
 #include <string_view>
 
+#include "proto/text.h"
+
 namespace cpprun {
 namespace {
 
-// LibTorch's own: refcount/ and cleanup/.
+// LibTorch's own: how many use the file, and how many have.
+constexpr std::string_view users_key = "refcount/";
+constexpr std::string_view former_users_key = "cleanup/";
 constexpr std::size_t own_key_bytes_max = 32;
 
 bool is_key(std::string_view beginning, std::uint32_t length) {
@@ -40,6 +44,29 @@ std::optional<std::string> store_file_fault(std::uint64_t size, const ReadAt& re
     at += sizeof length + length;
   }
   return std::nullopt;
+}
+
+bool is_left_behind(std::uint64_t size, const ReadAt& read_at, int ranks) {
+  int users = 0;
+  int former_users = 0;
+  std::string key;
+  bool is_value = false;
+  for (std::uint64_t at = 0; at < size; is_value = !is_value) {
+    std::uint32_t length = 0;
+    if (!read_at(at, &length, sizeof length)) return false;
+    std::string text(std::min<std::size_t>(length, own_key_bytes_max), '\0');
+    if (!read_at(at + sizeof length, text.data(), text.size())) return false;
+    const auto number = exact_number<int>(text);
+    if (!is_value) {
+      key = text;
+    } else if (key == users_key) {
+      users = number.value_or(1);
+    } else if (key == former_users_key) {
+      former_users = number.value_or(0);
+    }
+    at += sizeof length + length;
+  }
+  return users == 0 && former_users >= ranks;
 }
 
 }  // namespace cpprun

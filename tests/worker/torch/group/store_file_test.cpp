@@ -9,12 +9,16 @@ using namespace cpprun;
 
 namespace {
 
-std::optional<std::string> fault_of(const std::string& bytes) {
-  return store_file_fault(bytes.size(), [&](std::uint64_t at, void* to, std::size_t count) {
+ReadAt reader_of(const std::string& bytes) {
+  return [&bytes](std::uint64_t at, void* to, std::size_t count) {
     if (at + count > bytes.size()) return false;
     std::memcpy(to, bytes.data() + at, count);
     return true;
-  });
+  };
+}
+
+std::optional<std::string> fault_of(const std::string& bytes) {
+  return store_file_fault(bytes.size(), reader_of(bytes));
 }
 
 std::string record(const std::string& text) {
@@ -34,6 +38,23 @@ TEST_CASE("anything else is told apart at its first record") {
   CHECK(fault_of(std::string(64, '\0')) == "its record at byte 0 has no key");
   CHECK(fault_of(record("a") + record("b")) == "its record at byte 0 has no key");
   CHECK(fault_of(record("refcount") + record("b")) == "its record at byte 0 has no key");
+}
+
+TEST_CASE("a file that two let go of in one moment is left behind when nobody uses it") {
+  const auto used = [](const char* users, const char* former) {
+    return record("refcount/") + record("1") + record("/refcount/") + record("7") +
+           record("/cpprun/hello/0") + record("1") + record("cleanup/") + record(former) +
+           record("refcount/") + record(users);
+  };
+  const auto is_left = [](const std::string& bytes, int ranks) {
+    return is_left_behind(bytes.size(), reader_of(bytes), ranks);
+  };
+  CHECK(is_left(used("0", "3"), 3));
+  CHECK(is_left(used("0", "3"), 2));        // of a larger group
+  CHECK_FALSE(is_left(used("0", "2"), 3));  // the third has not come yet
+  CHECK_FALSE(is_left(used("1", "3"), 3));
+  CHECK_FALSE(is_left(used("0", "x"), 1));
+  CHECK_FALSE(is_left("", 1));
 }
 
 TEST_CASE("a record that was cut off is named by its place") {
