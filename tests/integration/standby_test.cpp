@@ -7,6 +7,7 @@
 
 #include <fstream>
 #include <memory>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -18,11 +19,17 @@ namespace {
 
 constexpr const char* leads = "the master is lost, and this node leads the job from now on";
 
+std::string status_of(pid_t pid) {
+  std::ostringstream text;
+  text << std::ifstream("/proc/" + std::to_string(pid) + "/status").rdbuf();
+  return text.str();
+}
+
 // It runs no more: it is a zombie, or about to be one as soon as it has a processor.
-bool is_killed(pid_t pid) {
-  std::ifstream status("/proc/" + std::to_string(pid) + "/status");
+bool is_killed(const std::string& status) {
   constexpr unsigned long kill_bit = 1UL << (SIGKILL - 1);
-  for (std::string line; std::getline(status, line);) {
+  std::istringstream lines(status);
+  for (std::string line; std::getline(lines, line);) {
     if (line.starts_with("State:") && contains(line, "Z (zombie)")) return true;
     const bool is_pending = line.starts_with("SigPnd:") || line.starts_with("ShdPnd:");
     if (is_pending && (std::stoul(line.substr(7), nullptr, 16) & kill_bit) != 0) return true;
@@ -108,7 +115,8 @@ TEST_CASE("a master that is stopped, and wakes when another leads, does no harm"
   first.signal(SIGSTOP);
   expect_each({&second, &third}, " of 2, restart 0\n");
   // Its watchdog has ended it before the others began again; nobody has reaped it.
-  CHECK(is_killed(worker));
+  const std::string status = status_of(worker);
+  CHECK_MESSAGE(is_killed(status), status);
   first.signal(SIGCONT);
   expect_each({&first, &second, &third}, " of 3, restart 0\n", 2);
   end_all(second, {&first, &third});
