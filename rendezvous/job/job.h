@@ -233,6 +233,7 @@ class Job {
               coordinator::Actions& actions);
   void tell_standby(TimePoint now, LinkId link, coordinator::Actions& actions);
   void look_at_lead(TimePoint now, coordinator::Actions& actions);
+  void see_lead(TimePoint now);
   void depose(TimePoint now, coordinator::Actions& actions);
   void stop_deciding(TimePoint now);
   void tell_spares(std::optional<LinkId> only, coordinator::Actions& actions);

@@ -98,16 +98,23 @@ void Job::tell_standby(TimePoint now, LinkId link, coordinator::Actions& actions
   const Member* const member = round_.find(link);
   if (!place || member == nullptr || round_.phase() != Round::Phase::sealed) return;
   if (!member->connected || !member->join.can_lead) return;
-  if (!member->local && member->state == Member::State::running) leadership_.may_vote(link, now);
+  if (!member->local && member->state == Member::State::running) {
+    leadership_.may_vote(link, now);
+    see_lead(now);
+  }
   actions.emplace_back(coordinator::Say{link, *place});
 }
 
 void Job::look_at_lead(TimePoint now, coordinator::Actions& actions) {
   if (is_deposed_ || over()) return;
+  see_lead(now);
+  if (leads_until_ && *leads_until_ <= now) depose(now, actions);
+}
+
+void Job::see_lead(TimePoint now) {
   leads_until_ = leadership_.until();
   lead_look_due_.reset();
   if (!leads_until_) return;
-  if (*leads_until_ <= now) return depose(now, actions);
   lead_look_due_ = std::min(*leads_until_, now + options_.lease / bounds::lead_looks_per_lease);
 }
 

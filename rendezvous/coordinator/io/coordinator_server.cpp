@@ -68,7 +68,9 @@ CoordinatorServer::CoordinatorServer(asio::io_context& context, Callbacks callba
       timer_(context, [this] { coordinator_.advance(); }),
       coordinator_({.now = now,
                     .perform = [this](const Coordinator::Action& action) { perform(action); },
-                    .arm = [this](std::optional<TimePoint> deadline) { arm(deadline); }}),
+                    .arm = [this](std::optional<TimePoint> deadline) { arm(deadline); },
+                    // Before any node hears that it may vote: we may be stopped between the two.
+                    .decided = [this](const Coordinator::Actions&) { tell_lead(); }}),
       connections_(with_room_for_links(limits)) {}
 
 CoordinatorServer::~CoordinatorServer() {

@@ -131,6 +131,21 @@ TEST_CASE("whoever is to stand by and comes back through a new link is shown the
   }
 }
 
+TEST_CASE(
+    "the coordinator's right has an end as soon as enough can vote, be it that they come back") {
+  Three table;
+  table.close(t0, c);
+  table.stands(t0 + 1s);
+  CHECK_FALSE(table.job.leads_until());
+  auto back = elastic(2);
+  back.after = RoundNumber{1};
+  back.restarts = table.job.terms().restarts;
+  coordinator::Actions told;
+  table.job.join(t0 + 2s, {LinkId{9}, "10.0.0.3", false}, back, told);
+  CHECK(said<link::Standby>(told, LinkId{9}).size() == 1);
+  CHECK(table.job.leads_until() == t0 + 2s + patience);
+}
+
 TEST_CASE("there is no standby where it could not help, and none that has not said it can") {
   const auto shows = [](JobTerms terms, int nodes, bool can, bool wanted) {
     Table table{terms};
