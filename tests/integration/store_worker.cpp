@@ -28,8 +28,9 @@ namespace {
 using namespace cpprun;
 using namespace cpprun::integration;
 
-// The store is there before its workers are; whoever is not let in need not try for long.
-constexpr std::chrono::seconds connect_patience{2};
+// The store is there before its workers are, but a cpprund may be lost just then: longer than
+// another takes to lead. Whoever is not let in need not try for longer.
+constexpr std::chrono::seconds connect_patience{5};
 constexpr std::size_t mebibyte = std::size_t{1} << 20;
 
 void say(const std::string& line) {
