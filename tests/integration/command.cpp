@@ -188,7 +188,11 @@ Ended Command::wait() {
   const auto deadline = Clock::now() + patience;
   while (read_some(deadline)) {
   }
-  return {wait_for_exit(), out_, err_};
+  const int code = wait_for_exit();
+  // What it has said since that.
+  while (read_some(Clock::now())) {
+  }
+  return {code, out_, err_};
 }
 
 int Command::wait_for_exit() {
