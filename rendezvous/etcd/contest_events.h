@@ -90,6 +90,7 @@ struct LeaderIs {
   friend bool operator==(const LeaderIs&, const LeaderIs&) = default;
 };
 struct NobodyLeads {
+  std::string heir = {};  // to whom the last one has handed over; empty: it has not
   friend bool operator==(const NobodyLeads&, const NobodyLeads&) = default;
 };
 

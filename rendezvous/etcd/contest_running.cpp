@@ -66,7 +66,9 @@ void Contest::tell_cluster(const std::string& cluster, Actions& actions) {
 void Contest::tell_who_leads(Actions& actions) {
   if (!view_->leader) {
     told_leader_.reset();
-    if (!std::exchange(told_nobody_, true)) actions.emplace_back(contest::NobodyLeads{});
+    if (std::exchange(told_nobody_, true)) return;
+    const bool is_left = view_->synced && view_->synced->is_vacant;
+    actions.emplace_back(contest::NobodyLeads{is_left ? view_->synced->heir : std::string()});
     return;
   }
   const auto& leader = *view_->leader;

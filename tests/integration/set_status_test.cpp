@@ -91,8 +91,8 @@ TEST_CASE("both of a pair say who leads and who stands by, and the lead is hande
     const json job = site.shown({"status", "cluster", "--json"});
     CHECK(job["daemon"]["name"] == name);
     CHECK(job["daemon"]["last_change"]["to_name"] == name);
-    CHECK(
-        contains(job["daemon"]["last_change"]["reason"].get<std::string>(), "has handed over to"));
+    const auto reason = job["daemon"]["last_change"]["reason"].get<std::string>();
+    CHECK_MESSAGE(contains(reason, "has handed over to"), reason);
     CHECK(job["daemon"]["last_change"]["silence"].get<double>() < 1);
   }
   nodes.expect_all_added();
@@ -114,7 +114,8 @@ TEST_CASE("whoever cannot hand over says why, and what helps") {
   CHECK_MESSAGE(contains(seen.out, "warning: nobody stands by: if this machine is lost"), seen.out);
   const Ended alone = site.ctl({"handover"});
   CHECK(alone.code == 1);
-  CHECK(contains(alone.err, "start another one with --standby-of=" + Site::place(0)));
+  CHECK_MESSAGE(contains(alone.err, "start another one with --standby-of=" + Site::place(0)),
+                alone.err);
   site.stands_by = site.daemon(3, {"--standby-of=" + Site::place(0)});
   site.leads->expect_err("stands by: it would lead");
   (void)site.both();

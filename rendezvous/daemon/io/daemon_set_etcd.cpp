@@ -28,10 +28,13 @@ void DaemonSet::hear(const contest::Action& action) {
       Overloaded{
           [](const contest::Ask&) {},  // the host's own
           [this](const contest::LeaderIs& leader) { on(leader); },
-          [this](const contest::NobodyLeads&) {
+          [this](const contest::NobodyLeads& left) {
             if (is_resigning_) return pass_on();
             if (leads_ || expects_lead_) return;
-            watch_.lost(ports_.loop.now(), "its lease in etcd has ended");
+            watch_.lost(ports_.loop.now(),
+                        left.heir.empty()
+                            ? std::string("its lease in etcd has ended")
+                            : fmt::format("it has handed over to \"{}\"", called(left.heir)));
             leader_.clear();
             leader_place_.clear();
             (void)server_.follow({"nobody leads at the moment"});
