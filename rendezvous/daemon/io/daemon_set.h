@@ -114,6 +114,7 @@ class DaemonSet {
   Duration patience() const;
   Moment moment() const;
   void hear(const contest::Action& action);
+  void on(const contest::NobodyLeads& left);
   void on(const contest::LeaderIs& leader);
   void keep_self(bool has_all);
   void heard_written(std::uint64_t through);

@@ -28,17 +28,7 @@ void DaemonSet::hear(const contest::Action& action) {
       Overloaded{
           [](const contest::Ask&) {},  // the host's own
           [this](const contest::LeaderIs& leader) { on(leader); },
-          [this](const contest::NobodyLeads& left) {
-            if (is_resigning_) return pass_on();
-            if (leads_ || expects_lead_) return;
-            watch_.lost(ports_.loop.now(),
-                        left.heir.empty()
-                            ? std::string("its lease in etcd has ended")
-                            : fmt::format("it has handed over to \"{}\"", called(left.heir)));
-            leader_.clear();
-            leader_place_.clear();
-            (void)server_.follow({"nobody leads at the moment"});
-          },
+          [this](const contest::NobodyLeads& left) { on(left); },
           [this](const contest::Found& found) { found_ = found; },
           [this](const contest::Leads& leads) {
             server_.speak_until(leads.until);
@@ -83,6 +73,17 @@ void DaemonSet::hear(const contest::Action& action) {
           [this](const contest::ClusterIs& it) { memory_.cluster = it.id; },
       },
       action);
+}
+
+void DaemonSet::on(const contest::NobodyLeads& left) {
+  if (is_resigning_) return pass_on();
+  if (leads_ || expects_lead_) return;
+  watch_.lost(ports_.loop.now(),
+              left.heir.empty() ? std::string("its lease in etcd has ended")
+                                : fmt::format("it has handed over to \"{}\"", called(left.heir)));
+  leader_.clear();
+  leader_place_.clear();
+  (void)server_.follow({"nobody leads at the moment"});
 }
 
 void DaemonSet::on(const contest::LeaderIs& leader) {
