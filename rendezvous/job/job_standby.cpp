@@ -87,8 +87,9 @@ void Job::stands(TimePoint now, LinkId link, const link::Stands& stands,
   if (!standby_ || standby_->link != link || round_.phase() != Round::Phase::sealed) return;
   if (standby_->port != 0) return;  // said again on a new link
   standby_->port = stands.port;
-  leadership_.appoint(link);
   for (const auto& [each, member] : round_.members()) tell_standby(now, each, actions);
+  // Behind that, so that the votes of ten thousand nodes are looked at once.
+  leadership_.appoint(link);
   look_at_lead(now, actions);
 }
 
@@ -98,10 +99,8 @@ void Job::tell_standby(TimePoint now, LinkId link, coordinator::Actions& actions
   const Member* const member = round_.find(link);
   if (!place || member == nullptr || round_.phase() != Round::Phase::sealed) return;
   if (!member->connected || !member->join.can_lead) return;
-  if (!member->local && member->state == Member::State::running) {
-    leadership_.may_vote(link, now);
-    see_lead(now);
-  }
+  const bool is_voter = !member->local && member->state == Member::State::running;
+  if (is_voter && leadership_.may_vote(link, now)) see_lead(now);
   actions.emplace_back(coordinator::Say{link, *place});
 }
 

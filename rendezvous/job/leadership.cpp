@@ -19,10 +19,11 @@ void Leadership::begin(std::size_t nodes) {
   size_ = nodes;
 }
 
-void Leadership::may_vote(LinkId node, TimePoint now) {
+bool Leadership::may_vote(LinkId node, TimePoint now) {
+  const auto [found, is_new] = nodes_.try_emplace(node);
   // It hears of the standby after now, and is silent for a lease before it votes.
-  Node& known = nodes_[node];
-  known.heard = std::max(known.heard, now);
+  found->second.heard = std::max(found->second.heard, now);
+  return is_new;
 }
 
 void Leadership::end() {

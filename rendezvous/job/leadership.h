@@ -32,9 +32,9 @@ class Leadership {
 
   // A round of so many nodes is sealed. Nobody may vote in it yet.
   void begin(std::size_t nodes);
-  // From now on that one may stand, and the node behind `node` may vote.
+  // From now on that one may stand, and the node behind `node` may vote. True: it could not before.
   void appoint(LinkId standby) { standby_ = standby; }
-  void may_vote(LinkId node, TimePoint now);
+  bool may_vote(LinkId node, TimePoint now);
   // Nobody may vote in this round, or any more.
   void end();
 

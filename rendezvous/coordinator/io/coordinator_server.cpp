@@ -382,7 +382,6 @@ void CoordinatorServer::perform(const Coordinator::Action& action) {
 }
 
 void CoordinatorServer::arm(std::optional<TimePoint> deadline) {
-  tell_lead();
   if (coordinator_.machine().done() && !told_done_ && callbacks_.done) {
     told_done_ = true;
     asio::post(context_, [this] {
