@@ -12,12 +12,6 @@ void LeaderWatch::lost(TimePoint now, const std::string& reason) {
   lost_by_ = reason;
 }
 
-// Its own word says more than what was seen of it before, be it in etcd.
-void LeaderWatch::handed_over(TimePoint now, const std::string& reason) {
-  lost(now, reason);
-  if (lost_at_) lost_by_ = reason;
-}
-
 std::optional<LeaderChange> LeaderWatch::leads(const Moment& now, const Leader& leader) {
   const auto lost_at = std::exchange(lost_at_, std::nullopt);
   std::string reason = std::exchange(lost_by_, {});

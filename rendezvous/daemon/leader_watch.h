@@ -18,7 +18,6 @@ class LeaderWatch {
   // Of the one that leads nothing more is heard, or it has said that it leads no more. The first
   // reason counts, until somebody is known to lead.
   void lost(TimePoint now, const std::string& reason);
-  void handed_over(TimePoint now, const std::string& reason);
 
   struct Leader {
     std::string name;

@@ -163,8 +163,8 @@ void DaemonSet::lead_on(const std::string& reason) {
 // From the one that has led until now.
 void DaemonSet::take_over(std::uint64_t epoch) {
   callbacks_.say(LogLevel::info, fmt::format("\"{}\" hands over", called(leader_)));
-  watch_.handed_over(ports_.loop.now(),
-                     fmt::format("it has handed over to \"{}\"", called(options_.name)));
+  watch_.lost(ports_.loop.now(),
+              fmt::format("it has handed over to \"{}\"", called(options_.name)));
   if (!contest_) return lead(epoch + 1);
   expects_lead_ = true;
   follower_.leave();

@@ -51,17 +51,6 @@ TEST_CASE("a change has the first reason and the time since nobody led") {
   CHECK(watch.since() == WallTime{} + 1013s);
 }
 
-TEST_CASE("one that has handed over says so, be it that etcd has told before that nobody leads") {
-  LeaderWatch watch;
-  watch.leads(at(1s), alice);
-  watch.lost(TimePoint{} + 10s, "its lease in etcd has ended");
-  watch.handed_over(TimePoint{} + 11s, "it has handed over to b");
-  const auto change = watch.leads(at(13s), bob);
-  REQUIRE(change);
-  CHECK(change->reason == "it has handed over to b");
-  CHECK(change->silence == 3s);
-}
-
 TEST_CASE("one that is heard again has changed nothing, and what was lost is forgotten") {
   LeaderWatch watch;
   watch.leads(at(1s), alice);

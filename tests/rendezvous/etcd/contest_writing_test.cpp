@@ -218,6 +218,7 @@ TEST_CASE("who hands over decides nothing any more before the other one can") {
   CHECK(etcd.model.leases() == 0);
   gamma.pass(300ms);
   CHECK_FALSE(gamma.leads());
+  CHECK(gamma.last<contest::NobodyLeads>().heir == "beta");
   beta.pass(300ms);
   CHECK(beta.leads());
   alpha.pass(300ms);
