@@ -4,8 +4,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <string_view>
+#include <utility>
 
 #include "proto/text.h"
 
@@ -25,9 +25,10 @@ bool is_key(std::string_view beginning, std::uint32_t length) {
          beginning.back() == '/';
 }
 
-}  // namespace
-
-std::optional<std::string> store_file_fault(std::uint64_t size, const ReadAt& read_at) {
+// Visits the beginning of each key and of its value. Why there is no record, where there is none.
+template <class Visit>
+std::optional<std::string> walk(std::uint64_t size, const ReadAt& read_at, Visit&& visit) {
+  std::string key;
   bool is_value = false;
   for (std::uint64_t at = 0; at < size || is_value; is_value = !is_value) {
     std::uint32_t length = 0;
@@ -35,38 +36,32 @@ std::optional<std::string> store_file_fault(std::uint64_t size, const ReadAt& re
         size - at - sizeof length < length) {
       return fmt::format("its record at byte {} is cut off, or none", at);
     }
-    std::array<char, own_key_bytes_max> beginning{};
-    const std::size_t seen = std::min<std::size_t>(length, beginning.size());
-    if (!is_value && (!read_at(at + sizeof length, beginning.data(), seen) ||
-                      !is_key({beginning.data(), seen}, length))) {
+    std::string beginning(std::min<std::size_t>(length, own_key_bytes_max), '\0');
+    const bool is_read = read_at(at + sizeof length, beginning.data(), beginning.size());
+    if (!is_value && (!is_read || !is_key(beginning, length))) {
       return fmt::format("its record at byte {} has no key", at);
     }
+    if (is_value) visit(key, beginning);
+    if (!is_value) key = std::move(beginning);
     at += sizeof length + length;
   }
   return std::nullopt;
 }
 
+}  // namespace
+
+std::optional<std::string> store_file_fault(std::uint64_t size, const ReadAt& read_at) {
+  return walk(size, read_at, [](std::string_view, std::string_view) {});
+}
+
 bool is_left_behind(std::uint64_t size, const ReadAt& read_at, int ranks) {
   int users = 0;
   int former_users = 0;
-  std::string key;
-  bool is_value = false;
-  for (std::uint64_t at = 0; at < size; is_value = !is_value) {
-    std::uint32_t length = 0;
-    if (!read_at(at, &length, sizeof length)) return false;
-    std::string text(std::min<std::size_t>(length, own_key_bytes_max), '\0');
-    if (!read_at(at + sizeof length, text.data(), text.size())) return false;
-    const auto number = exact_number<int>(text);
-    if (!is_value) {
-      key = text;
-    } else if (key == users_key) {
-      users = number.value_or(1);
-    } else if (key == former_users_key) {
-      former_users = number.value_or(0);
-    }
-    at += sizeof length + length;
-  }
-  return users == 0 && former_users >= ranks;
+  const auto fault = walk(size, read_at, [&](std::string_view key, std::string_view value) {
+    if (key == users_key) users = exact_number<int>(value).value_or(1);
+    if (key == former_users_key) former_users = exact_number<int>(value).value_or(0);
+  });
+  return !fault && users == 0 && former_users >= ranks;
 }
 
 }  // namespace cpprun
