@@ -161,7 +161,7 @@ void CoordinatorHost::lead(link::Members members) {
 // It has everything that was left.
 void CoordinatorHost::let_in() {
   universe_.judge.coordinator_begins(
-      [this](int job) { return coordinator_.machine().owner_of(job_id(job)).has_value(); });
+      [this](int job) { return coordinator_.machine().owner_of(job_id(job)).has_value(); }, true);
   tell(Coordinator::LetsIn{});
 }
 

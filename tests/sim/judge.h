@@ -74,7 +74,7 @@ class Judge {
   // --- what is said ---
   using Seats = std::vector<std::pair<int, link::Sealed>>;  // by node
   // With what another has left of some jobs, or of none.
-  void coordinator_begins(const std::function<bool(int job)>& knows);
+  void coordinator_begins(const std::function<bool(int job)>& knows, bool knows_orders = false);
   // The standby of that job. What an operator has asked the one before may be lost with it.
   // Of several cpprunds the next has to know of orders of which it was heard that they were done.
   void another_leads(int job, bool knows_orders);
@@ -206,7 +206,7 @@ class Judge {
   void check_root(const JobRecord& job, const link::Finish& finish);
   void check_stopped(const JobRecord& job, const link::Finish& finish);
   void check_seats_of_orders(const JobRecord& job, const Seats& seats);
-  void forget_orders(int job, bool all);
+  void forget_orders(int job, bool all, bool knows_orders);
   bool somebody_left_its_seat(int job) const;
   void check_rounds();
   void check_drain_time(int node);

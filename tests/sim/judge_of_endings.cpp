@@ -146,14 +146,7 @@ bool Judge::is_one_short_restart() const {
 
 void Judge::another_leads(int job, bool knows_orders) {
   ++takeovers_;
-  std::set<int> leave;
-  for (int node = 0; knows_orders && node < scenario_.nodes(); ++node) {
-    const NodeRecord& record = nodes_[index(node)];
-    if (scenario_.job_of(node) == job && record.must_leave && record.leave_is_kept)
-      leave.insert(node);
-  }
-  forget_orders(job, true);
-  for (const int node : leave) nodes_[index(node)].must_leave = true;
+  forget_orders(job, true, knows_orders);
   JobRecord& record = jobs_[index(job)];
   record.was_stopped = record.was_stopped && record.stop_is_kept && knows_orders;
 }

@@ -127,13 +127,15 @@ void Judge::check_stopped(const JobRecord& job, const link::Finish& finish) {
 }
 
 // With the job goes what was said of its agents; a coordinator that is gone takes all along.
-void Judge::forget_orders(int job, bool all) {
+// What is kept is known to whoever comes then, where that was promised.
+void Judge::forget_orders(int job, bool all, bool knows_orders) {
   for (int node = 0; node < scenario_.nodes(); ++node) {
     NodeRecord& record = nodes_[index(node)];
     if (all || record.excluded_until == TimePoint::max()) {
       if (all || scenario_.job_of(node) == job) record.excluded_until = {};
     }
-    if (scenario_.job_of(node) == job) record.must_leave = false;
+    const bool is_known = knows_orders && record.leave_is_kept;
+    if (scenario_.job_of(node) == job && !is_known) record.must_leave = false;
   }
 }
 
