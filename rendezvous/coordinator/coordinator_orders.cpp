@@ -83,7 +83,7 @@ std::vector<std::string> Coordinator::jobs_that_go_on() const {
 }
 
 // Each job is asked for itself: one that cannot do without the host keeps it, and keeps no other
-// job from being rid of it. Where none can, nothing is done.
+// job from being rid of it, be it still to come. Where there is none of these, nothing is done.
 OrderOutcome Coordinator::order_of_host(TimePoint now, const Order& order, Actions& actions) {
   auto jobs = jobs_that_go_on();
   const bool excludes = order.kind == Order::Kind::exclude;
@@ -97,16 +97,17 @@ OrderOutcome Coordinator::order_of_host(TimePoint now, const Order& order, Actio
     if (kept_by.size() < bounds::jobs_named_max) kept_by.push_back(job);
     return true;
   });
-  if (jobs.empty() && objection) return *std::move(objection);
   const bool lasts = order.length > Duration{};
+  const bool is_for_jobs_to_come = !options_.only && excludes && lasts;
+  if (jobs.empty() && objection && !is_for_jobs_to_come) return *std::move(objection);
   OrderOutcome outcome{Kind::unknown, fmt::format("{} is not excluded here", order.whom)};
   if (excludes && !lasts) outcome = {Kind::not_now, "no job is here: say for how long (for_s)"};
-  if (!options_.only && excludes && lasts) {
+  if (is_for_jobs_to_come) {
     const std::string why = told_by(order, "excluded " + order.whom);
     const auto done = exclusions_.exclude(now, order.whom, now + order.length, why);
     if (!done) return {Kind::not_now, done.error().reason};
-    outcome = {Kind::done, fmt::format("{} is excluded from all jobs for {} s", order.whom,
-                                       in_seconds(order.length))};
+    outcome = {Kind::done, fmt::format("{} is excluded from all jobs{} for {} s", order.whom,
+                                       objection ? " to come" : "", in_seconds(order.length))};
   }
   if (!excludes && exclusions_.include(now, order.whom)) {
     outcome = {Kind::done, fmt::format("nodes of {} may take a seat again", order.whom)};
@@ -116,6 +117,9 @@ OrderOutcome Coordinator::order_of_host(TimePoint now, const Order& order, Actio
     of_job.job = job;
     OrderOutcome done = order_of_job(now, of_job, actions);
     if (jobs.size() == 1 || !outcome.is_done()) outcome = std::move(done);
+  }
+  if (jobs.size() == 1 && is_for_jobs_to_come && outcome.is_done()) {
+    outcome.sentence += "; so it is for all to come";
   }
   if (jobs.size() > 1 && outcome.is_done()) {
     outcome.sentence += fmt::format("; so it is for {}{} jobs that are here",

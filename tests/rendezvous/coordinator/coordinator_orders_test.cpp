@@ -148,12 +148,21 @@ TEST_CASE("a job that cannot do without a host keeps it, and no other job does f
   stage.join(LinkId{1}, "b", "beta");
   const std::string objection =
       "job \"b\": 0 nodes would be left of at least 1: start another first, which takes over";
-  CHECK(stage.order(t0, exclude("beta", 60s)).sentence == objection);
+  CHECK(stage.order(t0, exclude("beta")) == OrderOutcome{Outcome::not_now, objection});
+  // Those still to come can do without it, whether another job is here or not.
+  const OrderOutcome alone = stage.order(t0, exclude("beta", 60s));
+  CHECK(alone.is_done());
+  CHECK(alone.sentence == "beta is excluded from all jobs to come for 60 s; but " + objection);
+  CHECK(alone.kept_by == std::vector<std::string>{"b"});
+  CHECK(std::holds_alternative<link::Refused>(
+      all<coordinator::Say>(stage.join(LinkId{4}, "d", "beta"))[0].message));
   stage.join(LinkId{2}, "a", "alpha");
   const OrderOutcome outcome = stage.order(t0, exclude("beta", 60s));
   CHECK(outcome.is_done());
   CHECK(outcome.sentence ==
-        "beta is excluded from job \"a\" for 60 s; no node of it is here; but " + objection);
+        "beta is excluded from job \"a\" for 60 s; no node of it is here; so it is for all to "
+        "come; but " +
+            objection);
   CHECK(outcome.kept_by == std::vector<std::string>{"b"});
   stage.join(LinkId{3}, "c", "beta");  // refused: it is still to come
   CHECK(stage.order(t0, exclude("alpha", 60s)).kind == Outcome::done);
