@@ -151,10 +151,11 @@ class Judge {
   };
   struct JobRecord {
     RoundId round{};
-    std::map<int, link::Sealed> seats = {};  // by node, as they were decided
-    std::vector<bool> seated;                // by node
-    std::vector<int> alive;                  // by rank, of the sealed round
-    std::vector<int> holder;                 // the node of each rank of it
+    // By node, as they were decided: one that has come back beside its old self has two.
+    std::multimap<int, link::Sealed> seats = {};
+    std::vector<bool> seated;  // by node
+    std::vector<int> alive;    // by rank, of the sealed round
+    std::vector<int> holder;   // the node of each rank of it
     int world = 0;
     int ended_well = 0;
     int restarts = 0;

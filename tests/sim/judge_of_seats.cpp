@@ -64,15 +64,18 @@ void Judge::coordinator_seals(int job_number, const Seats& seats) {
 void Judge::seat_is_told(int node, const link::Sealed& sealed) {
   const JobRecord& job = job_of(node);
   if (job.round != round_of(sealed)) return;
-  const auto found = job.seats.find(node);
-  must(found != job.seats.end(), fmt::format("node {} is told of a seat in round {}, and has none",
-                                             node, sealed.round.value));
-  if (found == job.seats.end()) return;
-  link::Sealed first = found->second;
-  // How another coordinator reaches a node is not how the first one did.
-  first.neighbour = sealed.neighbour;
-  must(first == sealed, fmt::format("node {} is told of another seat in round {} than before", node,
-                                    sealed.round.value));
+  const auto [first, last] = job.seats.equal_range(node);
+  must(first != last, fmt::format("node {} is told of a seat in round {}, and has none", node,
+                                  sealed.round.value));
+  const bool is_one_of_its = std::any_of(first, last, [&](const auto& each) {
+    link::Sealed seat = each.second;
+    // How another coordinator reaches a node is not how the first one did.
+    seat.neighbour = sealed.neighbour;
+    return seat == sealed;
+  });
+  must(first == last || is_one_of_its,
+       fmt::format("node {} is told of another seat in round {} than before", node,
+                   sealed.round.value));
 }
 
 std::optional<int> Judge::holder_of(int job, RoundId round, Rank rank) const {
