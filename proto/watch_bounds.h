@@ -41,7 +41,7 @@ inline constexpr std::size_t answer_bytes_max = 32 * 1024 * 1024;
 // How long whoever is asked may take. One that is stopped is told of, and not waited for.
 inline constexpr std::chrono::nanoseconds ask_patience = 5s;
 // Whoever has asked for something hears within that whether it was done, or that this is not known:
-// before it gives up, and after whoever knows better.
+// before it gives up (ask_patience), and after whoever hands over has said (hand_over_answer).
 inline constexpr std::chrono::nanoseconds outcome_patience = 4500ms;
 // What one event may be: the words of a failure many times over.
 inline constexpr std::size_t event_bytes_max = 256 * 1024;

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // A coordinator that a node hosts, and that may lose its job to a standby, says until when it may
-// decide before anybody hears that he may vote: in the next moment its process may be stopped.
+// decide before anybody hears that it may vote: in the next moment its process may be stopped.
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <asio/io_context.hpp>
 #include <chrono>
 #include <memory>
