@@ -10,7 +10,6 @@
 
 #include <csignal>
 #include <filesystem>
-#include <iterator>
 #include <optional>
 #include <string>
 #include <thread>
@@ -51,8 +50,15 @@ class FreezingDisk {
 
   const std::string& why_not() const { return why_not_; }
   std::string path() const { return scratch_.path() + "/disk"; }
-  // What is in it; a fresh one has lost+found.
-  long folders() const { return std::distance(std::filesystem::directory_iterator(path()), {}); }
+  // Those of jobs that have no --log-dir. What lasts for a while has a socket beside them.
+  Words job_folders() const {
+    Words names;
+    for (const auto& entry : std::filesystem::directory_iterator(path())) {
+      const std::string name = entry.path().filename();
+      if (name.starts_with("cpprun_")) names.push_back(name);
+    }
+    return names;
+  }
   void freeze() const { CHECK(run({"fsfreeze", "-f", path()}).code == 0); }
   void thaw() const { CHECK(run({"fsfreeze", "-u", path()}).code == 0); }
   // It hangs as long as this lives.

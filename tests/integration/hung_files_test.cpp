@@ -161,7 +161,7 @@ TEST_CASE("a temporary folder whose disk hangs meanwhile holds up no end") {
   expect_end(job, command, 4, "exited with code 4");
   // The watchdog, which has waited for the disk, removes the folder now.
   command.expect_nobody_left();
-  CHECK(disk.folders() == 1);
+  CHECK(disk.job_folders() == Words{});
 }
 
 TEST_CASE("what hangs before the start is refused by its flag, and nothing is started") {
