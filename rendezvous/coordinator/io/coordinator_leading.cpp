@@ -39,7 +39,11 @@ void CoordinatorServer::speak_until(std::optional<TimePoint> until) {
       "it has not been told everything: this cpprund did not know for a "
       "moment that it leads";
   const auto channels = channels_;
-  for (const auto& [link, channel] : channels) channel->hang_up(reason);
+  for (const auto& [link, channel] : channels) {
+    // Its agent comes back for what it has missed, though nothing broke.
+    missed_something_.insert(link);
+    channel->hang_up(reason);
+  }
 }
 
 void CoordinatorServer::wait_for(Keeping keeping, std::uint64_t number) {
@@ -61,9 +65,10 @@ void CoordinatorServer::adopt_follower(LinkId link, const link::Follow& follow,
 
 std::map<std::string, std::string> CoordinatorServer::records() const {
   std::map<std::string, std::string> records;
-  for (const Job* const job : coordinator_.machine().jobs_after("", bounds::jobs_max)) {
+  const Coordinator& coordinator = coordinator_.machine();
+  for (const Job* const job : coordinator.jobs_after("", coordinator.job_count())) {
     const std::string& id = job->terms().id;
-    const JobRecord record = coordinator_.machine().record_of(id);
+    const JobRecord record = coordinator.record_of(id);
     if (!record.nodes.empty()) records[id] = job_record_bytes(record, moment());
   }
   return records;

@@ -8,6 +8,7 @@
 
 #include <cerrno>
 #include <charconv>
+#include <functional>
 #include <limits>
 #include <memory>
 #include <set>
@@ -23,10 +24,28 @@ namespace {
 
 constexpr int batch_max = 256;
 
+// Visits what is called like a log. False: the folder cannot be read.
+bool visit_logs(int folder, const std::function<void(const LogName&)>& visit) {
+  FileDescriptor anew(::openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  const std::unique_ptr<DIR, int (*)(DIR*)> entries(anew ? ::fdopendir(anew.get()) : nullptr,
+                                                    [](DIR* open) { return ::closedir(open); });
+  if (entries == nullptr) return false;
+  (void)anew.release();  // it is closed with the entries
+  while (const dirent* const entry = ::readdir(entries.get())) {
+    if (const auto log = log_of_name(entry->d_name)) visit(*log);
+  }
+  return true;
+}
+
 }  // namespace
 
 std::string log_name(std::uint64_t number, std::uint64_t generation) {
   return fmt::format("job-{}.{}.log", number, generation);
+}
+
+LogWriter::LogWriter(int folder, bool syncs, LogRing& ring)
+    : folder_(folder), syncs_(syncs), ring_(ring) {
+  (void)visit_logs(folder_, [this](const LogName& log) { unswept_.insert(log.number); });
 }
 
 LogWriter::Worked LogWriter::work() {
@@ -40,6 +59,7 @@ LogWriter::Worked LogWriter::work() {
     }
     const int wrong = carry_out(*entry);
     if (wrong != 0) {
+      unswept_.insert(entry->number);
       worked.failed.push_back({entry->number, wrong});
       give_up(entry->number);
     }
@@ -111,20 +131,22 @@ int LogWriter::write(Log& log, const std::string& bytes) const {
   return write_all(log.file.get(), bytes) < bytes.size() ? errno : 0;
 }
 
-// Of that job all whose generation is less than that.
+// Of that job all whose generation is less than that: those it has written are known, and the
+// folder of many thousands is read for others alone.
 void LogWriter::remove(std::uint64_t number, std::uint64_t below) {
-  logs_.erase(logs_.lower_bound({number, 0}), logs_.lower_bound({number, below}));
-  const FileDescriptor folder(::openat(folder_, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  const int copy = folder ? ::dup(folder.get()) : -1;
-  const std::unique_ptr<DIR, int (*)(DIR*)> entries(copy < 0 ? nullptr : ::fdopendir(copy),
-                                                    [](DIR* open) { return ::closedir(open); });
-  if (entries == nullptr) return;  // they are removed with the next
-  while (const dirent* const entry = ::readdir(entries.get())) {
-    const auto log = log_of_name(entry->d_name);
-    if (log && log->number == number && log->generation < below) {
-      (void)::unlinkat(folder_, entry->d_name, 0);  // else it has no end
-    }
-  }
+  const auto unlink = [this](const LogName& log) {
+    (void)::unlinkat(folder_, log_name(log.number, log.generation).c_str(),
+                     0);  // else it has no end
+  };
+  const auto first = logs_.lower_bound({number, 0});
+  const auto last = logs_.lower_bound({number, below});
+  for (auto each = first; each != last; ++each) unlink({each->first.first, each->first.second});
+  logs_.erase(first, last);
+  if (!unswept_.contains(number)) return;
+  const bool is_swept = visit_logs(folder_, [&](const LogName& log) {
+    if (log.number == number && log.generation < below) unlink(log);
+  });
+  if (is_swept) unswept_.erase(number);
 }
 
 void LogWriter::end() {

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <map>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -40,7 +41,7 @@ class LogWriter {
   };
 
   // `syncs`: what is worked off is on the disk then.
-  LogWriter(int folder, bool syncs, LogRing& ring) : folder_(folder), syncs_(syncs), ring_(ring) {}
+  LogWriter(int folder, bool syncs, LogRing& ring);
 
   // A batch of what is in the ring.
   Worked work();
@@ -65,6 +66,8 @@ class LogWriter {
   // By job and generation, as long as they can be written: what is whole of each, and what is to
   // take its place.
   std::map<std::pair<std::uint64_t, std::uint64_t>, Log> logs_;
+  // Jobs of which there may be files beside those.
+  std::set<std::uint64_t> unswept_;
 };
 
 }  // namespace cpprun

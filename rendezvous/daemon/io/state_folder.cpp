@@ -238,6 +238,9 @@ void StateFolder::hear() {
       writer_ = -1;
       outstanding_.clear();
       log_ages_ = {};
+      // Whoever waits for room in the ring waits for nobody now.
+      logs_through_ = last_log_ticket_;
+      if (logs_.written) logs_.written(logs_through_);
       say_(LogLevel::error, fmt::format("--state: the process that writes to \"{}\" has ended: {}",
                                         options_.path, would_not_know));
       return changed_();

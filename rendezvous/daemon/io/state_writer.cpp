@@ -155,9 +155,11 @@ namespace {
 // moment.
 constexpr int ring_pause_ms = 10;
 
-// Nobody may be there to hear it, which is no reason to stop.
+// Waits for room, since whoever gives orders counts the answers and never waits itself. Nobody may
+// be there to hear it, which is no reason to stop.
 void answer(int orders, const StateAnswer& answer) {
-  (void)!::send(orders, &answer, sizeof answer, MSG_NOSIGNAL | MSG_DONTWAIT);
+  while (::send(orders, &answer, sizeof answer, MSG_NOSIGNAL) < 0 && errno == EINTR) {
+  }
 }
 
 // Whether there may be more of them.
@@ -170,14 +172,17 @@ bool work_on_logs(int orders, LogWriter& logs) {
   return worked.has_more;
 }
 
-// The order that is there, and with `syncs` those behind it.
+// The order that is there, and those behind it: they are lost with whoever gives them, and what is
+// in the ring is not.
 void work_on_records(int folder, int orders, std::optional<Received> received, bool syncs) {
   std::vector<StateAnswer> answers;
+  std::size_t left = batch_max;
   do {
     if (received->order.kind == StateOrder::look_at_ring) continue;
-    answers.push_back(
-        {StateAnswer::record, received->order.ticket, carry_out(folder, *received, syncs)});
-  } while (syncs && answers.size() < batch_max && (received = receive(orders, MSG_DONTWAIT)));
+    const StateAnswer done{StateAnswer::record, received->order.ticket,
+                           carry_out(folder, *received, syncs)};
+    syncs ? answers.push_back(done) : answer(orders, done);
+  } while (--left > 0 && (received = receive(orders, MSG_DONTWAIT)));
   if (answers.empty()) return;
   // The names of them all.
   const int wrong = syncs && ::fsync(folder) != 0 ? errno : 0;

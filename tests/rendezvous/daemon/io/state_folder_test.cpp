@@ -236,6 +236,18 @@ TEST_CASE("a disk that does not answer holds nobody up, and gets the newest when
   for (const auto& record : records) CHECK(std::atoi(record.c_str()) >= 1700);
 }
 
+TEST_CASE("whoever waits for room hears of it when the writer is gone") {
+  const Place place;
+  Daemon daemon;
+  REQUIRE(daemon.open(place.path));
+  bool is_heard = false;
+  daemon.folder->on_logs({.failed = {}, .written = [&](std::uint64_t) { is_heard = true; }});
+  REQUIRE(::kill(daemon.folder->writer(), SIGKILL) == 0);
+  CHECK(daemon.until([&] { return daemon.says("has ended"); }));
+  CHECK(is_heard);
+  CHECK(daemon.folder->has_room_for_image());
+}
+
 TEST_CASE("what is synced is told when it is written, each change in its turn") {
   const Place place;
   Daemon daemon;

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The writer of a state folder, for whoever hears it late.
+
+#include "rendezvous/daemon/io/state_writer.h"
+
+#include <doctest/doctest.h>
+#include <fcntl.h>
+#include <sys/socket.h>
+
+#include <chrono>
+#include <filesystem>
+#include <set>
+#include <thread>
+
+#include "rendezvous/io/file_descriptor.h"
+#include "tests/integration/folder.h"
+
+using namespace cpprun;
+
+namespace {
+
+// With room for a few of the writer's answers, and for many orders.
+struct Writer {
+  Writer() {
+    int ends[2];
+    REQUIRE(::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) == 0);
+    ours.reset(ends[0]);
+    theirs.reset(ends[1]);
+    const int least = 1;
+    REQUIRE(::setsockopt(theirs.get(), SOL_SOCKET, SO_SNDBUF, &least, sizeof least) == 0);
+    const timeval patience{.tv_sec = 20, .tv_usec = 0};
+    REQUIRE(::setsockopt(ours.get(), SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience) == 0);
+    thread = std::thread([this] {
+      write_states(folder.get(), theirs.get(), *ring, false);
+      theirs.reset();
+    });
+  }
+  ~Writer() {
+    ours.reset();
+    thread.join();
+  }
+  Writer(const Writer&) = delete;
+  Writer& operator=(const Writer&) = delete;
+
+  integration::Folder place;
+  FileDescriptor folder{::open(place.path().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)};
+  std::unique_ptr<LogRing> ring = *LogRing::make(1024 * 1024);
+  FileDescriptor ours;
+  FileDescriptor theirs;
+  std::thread thread;
+};
+
+}  // namespace
+
+TEST_CASE("every order is answered, be it that whoever gives them hears nothing meanwhile") {
+  const Writer writer;
+  std::uint64_t last = 0;
+  // In each turn many more than the answers that fit at once.
+  for (int turn = 0; turn < 20; ++turn) {
+    std::set<std::uint64_t> unanswered;
+    for (int order = 0; order < 150; ++order) {
+      const StateOrder gone{.ticket = ++last, .number = last, .kind = StateOrder::gone};
+      REQUIRE(hand_over(writer.ours.get(), gone, nullptr) == 0);
+      unanswered.insert(last);
+    }
+    while (!unanswered.empty()) {
+      StateAnswer answer;
+      REQUIRE(::recv(writer.ours.get(), &answer, sizeof answer, 0) == sizeof answer);
+      CHECK(answer.error_number == 0);
+      CHECK(unanswered.erase(answer.ticket) == 1);
+    }
+  }
+}
