@@ -38,6 +38,9 @@ inline constexpr std::chrono::nanoseconds standby_beat = 200ms;
 inline constexpr std::chrono::nanoseconds standby_silence = 1s;
 // Of what it is told, so much may wait for its link before images wait for it.
 inline constexpr std::size_t standby_bytes_waiting_max = 64 * 1024 * 1024;
+// With more than this, where nobody waits for it, it begins anew: an image has no more than there
+// is.
+inline constexpr std::size_t standby_bytes_behind_max = 2 * standby_bytes_waiting_max;
 // A lead that is handed over is somebody's by then, or goes on as it was.
 inline constexpr std::chrono::nanoseconds hand_over_patience = 2s;
 // Whoever has asked for that is answered within it: sooner than it gives up waiting.

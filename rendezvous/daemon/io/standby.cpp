@@ -39,6 +39,10 @@ Duration Standbys::Standby::lag() const {
   return sent_.empty() ? Duration{} : Duration(all_.loop_.now() - sent_.front().at);
 }
 
+bool Standbys::Standby::is_swamped() const {
+  return caught_up_at_ == 0 && bytes_waiting_ > bounds::standby_bytes_behind_max;
+}
+
 void Standbys::Standby::fall_behind() {
   is_slow_ = true;
   caught_up_at_ = 0;

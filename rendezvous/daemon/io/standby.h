@@ -34,6 +34,8 @@ class Standbys::Standby : public LogKeeper {
   }
   bool has_everything() const { return is_caught_up() && has_ >= last_; }
   std::uint64_t bytes_behind() const { return bytes_told_ - bytes_had_; }
+  // Nothing holds up what it is told, and its link does not take it.
+  bool is_swamped() const;
   TimePoint heard() const { return heard_; }
   // For how long it has lacked what it was told first of what it lacks.
   Duration lag() const;

@@ -243,10 +243,13 @@ void Standbys::beat() {
   alarm_->ring_in(bounds::standby_beat, [this] {
     if (!is_begun_) return;
     std::vector<Standby*> silent;
+    std::vector<Standby*> swamped;
     std::vector<Standby*> slow;
     for (const auto& [name, standby] : standbys_) {
       if (loop_.now() - standby->heard() > bounds::standby_silence) {
         silent.push_back(standby.get());
+      } else if (standby->is_swamped()) {
+        swamped.push_back(standby.get());
       } else if (standby->has_been_told() && standby->lag() > bounds::standby_silence) {
         slow.push_back(standby.get());
       }
@@ -255,6 +258,11 @@ void Standbys::beat() {
     for (Standby* const each : silent) {
       ended(*each, fmt::format("it has said nothing for {} s",
                                std::chrono::duration<double>(bounds::standby_silence).count()));
+    }
+    for (Standby* const each : swamped) {
+      ended(*each, fmt::format("{} bytes wait for it, and the network between them takes less than "
+                               "the stores are told: it is to begin anew",
+                               each->bytes_behind()));
     }
     for (Standby* const each : slow) {
       if (is_begun_) no_longer_wait_for(*each);

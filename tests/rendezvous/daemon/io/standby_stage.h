@@ -72,10 +72,11 @@ struct StagedLink : LinkEnd {
   void listen(LinkCallbacks its) override { callbacks = std::move(its); }
   void send(const link::Message& message) override { messages.push_back(message); }
   void send_bytes(std::string_view bytes) override { frames.emplace_back(bytes); }
-  bool has_room() const override { return true; }
+  bool has_room() const override { return takes_more; }
   void hang_up(std::string reason) override { ended = std::move(reason); }
   void forget() override { callbacks = {}; }
   LinkCallbacks callbacks;
+  bool takes_more = true;
   std::vector<link::Message> messages;
   std::vector<std::string> frames;
   std::string ended;

@@ -123,6 +123,27 @@ TEST_CASE("one that is there but too slow is waited for a second, and then is no
   CHECK(leader.is_told());
 }
 
+TEST_CASE("of what a standby does not take no more than a bound waits for it") {
+  Leader leader;
+  const auto bravo = leader.stand_by("bravo");
+  const std::string record(8 * 1024 * 1024, 'x');
+  bravo->takes_more = false;
+  leader.standbys.keep("job", record);
+  for (auto waited = 0ms; waited < 2 * bounds::standby_silence; waited += 100ms) {
+    leader.beat(*bravo);
+    leader.loop.pass(100ms);
+  }
+  CHECK(leader.says("is no longer waited for"));
+  for (auto told = record.size(); told < bounds::standby_bytes_behind_max; told += record.size()) {
+    CHECK(bravo->ended.empty());
+    leader.standbys.keep("job", record);
+    leader.beat(*bravo);
+    leader.loop.pass(bounds::standby_beat);
+  }
+  CHECK(leader.says("the network between them takes less than the stores are told"));
+  CHECK_FALSE(bravo->ended.empty());
+}
+
 TEST_CASE("two that are too slow at once are left by one that leads no more when it says so") {
   Leader leader;
   const auto bravo = leader.stand_by("bravo");
