@@ -97,7 +97,6 @@ void Coordinator::join(TimePoint now, const Caller& caller, const link::Join& jo
     coordinator::refuse({caller.link, caller.peer}, join.host, *reason, actions);
     return;
   }
-  if (turns_away(caller, join, actions)) return;
   if (const auto owner = owner_of(join.job); owner && *owner != caller.owner) {
     // Whose it is, or what it does, is nobody else's business.
     coordinator::refuse({caller.link, caller.peer}, join.host,
@@ -107,6 +106,7 @@ void Coordinator::join(TimePoint now, const Caller& caller, const link::Join& jo
                         actions);
     return;
   }
+  if (turns_away(caller, join, actions)) return;
   if (candidacy_ && join.job == options_.only->id) {
     return ask_standby(now, caller, join, actions);
   }

@@ -62,8 +62,8 @@ void Coordinator::drop_everything(const Follows& event, Actions& actions) {
   *this = Coordinator{std::move(options)};
 }
 
-// An agent has followed a later one than this: then there is a later one, though nobody here has
-// heard of it yet.
+// An agent that has followed a later one than this is none of its own. Whether it says the truth is
+// not known; this one leads for as long as its own right says.
 bool Coordinator::turns_away(const Caller& caller, const link::Join& join, Actions& actions) {
   link::NotLeading answer;
   if (following_ && following_->is_about_to_lead) {
@@ -82,7 +82,6 @@ bool Coordinator::turns_away(const Caller& caller, const link::Join& join, Actio
         members_->epoch, join.epoch);
     actions.emplace_back(
         coordinator::Note{.line = answer.reason, .level = LogLevel::warning, .of_stranger = true});
-    actions.emplace_back(coordinator::Surpassed{join.epoch});
   } else {
     return false;
   }

@@ -117,21 +117,14 @@ struct ShowRecord {
   friend bool operator==(const ShowRecord&, const ShowRecord&) = default;
 };
 
-// Somebody has followed one of a later epoch than this one leads in.
-struct Surpassed {
-  std::uint64_t epoch = 0;
-  friend bool operator==(const Surpassed&, const Surpassed&) = default;
-};
-
 // This coordinator was the standby of that job, and leads it from now on.
 struct Lead {
   std::string job;
   friend bool operator==(const Lead&, const Lead&) = default;
 };
 
-using Action =
-    std::variant<Say, HangUp, ResetStore, OpenStore, CloseStore, Note, NodeChange, Answered,
-                 KeepRecord, RestoreStore, ShowRecord, Lead, Surpassed, HandOver>;
+using Action = std::variant<Say, HangUp, ResetStore, OpenStore, CloseStore, Note, NodeChange,
+                            Answered, KeepRecord, RestoreStore, ShowRecord, Lead, HandOver>;
 using Actions = std::vector<Action>;
 
 // Whom a refusal concerns, and from where it came.

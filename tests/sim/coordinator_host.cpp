@@ -139,6 +139,7 @@ void CoordinatorHost::end() {
   forgotten_.clear();
   speaks_until_.reset();
   has_kept_quiet_ = false;
+  missed_something_.clear();
   left_.clear(), job_ports_.clear(), recovered_.clear();
   stores_.end();
   coordinator_.end();
@@ -258,8 +259,6 @@ void CoordinatorHost::perform(const coordinator::Action& action) {
     restore_store(restore->job);
   } else if (const auto* show = std::get_if<coordinator::ShowRecord>(&action)) {
     show_record(*show);
-  } else if (const auto* by = std::get_if<coordinator::Surpassed>(&action)) {
-    if (hooks_.surpassed) hooks_.surpassed(by->epoch);
   } else if (std::holds_alternative<coordinator::Lead>(action)) {
     universe_.trace.line(universe_.time.now(), "node {} leads", host_node());
     universe_.judge.another_leads(0, false);
@@ -317,7 +316,7 @@ void CoordinatorHost::say(const coordinator::HangUp& hang_up) {
   network_->close(connection, Side::coordinator);
   universe_.time.later(0ns, [this, link = hang_up.link, which = incarnation_] {
     if (which != incarnation_) return;
-    program_.receive([this, link] { closed(link, "hung up", false); });
+    program_.receive([this, link] { closed(link, "hung up", missed_something_.erase(link) > 0); });
   });
 }
 

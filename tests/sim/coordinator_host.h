@@ -39,7 +39,6 @@ class CoordinatorHost : public LedCoordinator {
     std::function<std::uint64_t(const std::string& job, const std::string& record)> keep_record =
         {};
     std::function<void(const std::string& job)> forget_record = {};
-    std::function<void(std::uint64_t epoch)> surpassed = {};
   };
   CoordinatorHost(Universe& universe, Program& program, const MachineClock& clock, int place,
                   Hooks hooks);
@@ -200,7 +199,8 @@ class CoordinatorHost : public LedCoordinator {
   std::deque<std::pair<std::uint64_t, std::function<void(bool)>>> orders_;
   std::optional<TimePoint> speaks_until_;
   bool has_kept_quiet_ = false;
-  std::set<int> forgotten_;  // jobs, and others may not know it
+  std::set<LinkId> missed_something_;  // links that end for that
+  std::set<int> forgotten_;            // jobs, and others may not know it
   bool has_folder_ = false;
   Records left_;                          // in the folder, as long as nobody has gone on with it
   std::map<std::string, int> job_ports_;  // of jobs that it has

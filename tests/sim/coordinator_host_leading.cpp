@@ -55,6 +55,7 @@ void CoordinatorHost::speak_until(std::optional<TimePoint> until) {
   if (!has_kept_quiet_ || !may_speak()) return;
   has_kept_quiet_ = false;
   for (const LinkId link : network_->links_at(place_)) {
+    missed_something_.insert(link);
     say(coordinator::HangUp{link, "it has not been told everything"});
   }
 }
@@ -116,9 +117,10 @@ std::size_t CoordinatorHost::link_count() const {
 
 std::map<std::string, std::string> CoordinatorHost::records() const {
   std::map<std::string, std::string> records;
-  for (const Job* const job : coordinator_.machine().jobs_after("", bounds::jobs_max)) {
+  const Coordinator& coordinator = coordinator_.machine();
+  for (const Job* const job : coordinator.jobs_after("", coordinator.job_count())) {
     const std::string& id = job->terms().id;
-    const auto record = coordinator_.machine().record_of(id);
+    const auto record = coordinator.record_of(id);
     if (!record.nodes.empty()) records[id] = job_record_bytes(record, moment());
   }
   return records;

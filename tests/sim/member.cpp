@@ -57,8 +57,7 @@ Member::Member(Universe& universe, int number)
              .forget_record =
                  [this](const std::string& job) {
                    if (set_) set_->forget(job);
-                 },
-             .surpassed = [this](std::uint64_t epoch) { set_->surpassed(epoch); }}) {
+                 }}) {
   clock_.offset = Random{universe.scenario.seed, 32, number}.up_to(std::chrono::hours(1000));
 }
 

@@ -45,7 +45,6 @@ std::string to_text(const coordinator::Action& action) {
           [](const coordinator::KeepRecord& m) { return "keep the record of " + m.job; },
           [](const coordinator::RestoreStore& m) { return "restore the store of " + m.job; },
           [](const coordinator::HandOver&) { return std::string{"hand over"}; },
-          [](const coordinator::Surpassed& m) { return fmt::format("surpassed by {}", m.epoch); },
           [](const coordinator::ShowRecord& m) { return "show the record of " + m.job; },
           [](const coordinator::Lead& m) { return "lead " + m.job; },
           [](const coordinator::Answered& m) {

@@ -148,7 +148,8 @@ void CoordinatorServer::begin_link(const std::shared_ptr<LinkChannel>& channel,
              const auto ended = channels_.extract(link);
              routes_.forget(link);
              const bool broke = !ended.empty() && ended.mapped()->broke();
-             const bool may_come_back = broke || held_.holds_end_for(link);
+             const bool has_missed = missed_something_.erase(link) > 0;
+             const bool may_come_back = broke || has_missed || held_.holds_end_for(link);
              tell(Coordinator::Closed{link, std::move(reason), may_come_back});
            }});
   tell(Coordinator::Opened{

@@ -14,6 +14,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -91,8 +92,6 @@ class CoordinatorServer : public LedCoordinator {
     std::function<void(std::shared_ptr<LinkChannel>, const link::Follow&, const PeerAddress&,
                        const std::string& owner)>
         follower = {};
-    // An agent has followed a cpprund of a later epoch than this one leads in.
-    std::function<void(std::uint64_t epoch)> surpassed = {};
     // The socket for tools is there, and has to be removed.
     std::function<void(const std::string& path)> door_opened = {};
   };
@@ -258,6 +257,7 @@ class CoordinatorServer : public LedCoordinator {
   std::optional<TimePoint> speaks_until_;
   bool has_kept_quiet_ = false;  // something was not told since then
   bool is_deposed_ = false;      // since the middle of a decision, and the coordinator will hear it
+  std::set<LinkId> missed_something_;  // links that end for what they were not told
   HeldWords held_;
   LinkId last_link_before_{};                 // of nodes whose links another coordinator has had
   LinkId last_link_{std::uint64_t{1} << 32};  // here: all of them are later

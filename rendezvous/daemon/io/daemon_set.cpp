@@ -245,13 +245,6 @@ void DaemonSet::stop_leading(const std::string& reason, bool is_planned) {
   unknown_names_.clear();
 }
 
-void DaemonSet::surpassed(std::uint64_t epoch) {
-  epoch_max_ = std::max(epoch_max_, epoch);
-  if (contest_ == nullptr || !leads_) return;
-  // Its right may run for a moment yet; but somebody has been told something that it does not know.
-  server_.speak_until(ports_.loop.now());
-}
-
 void DaemonSet::tell_places(const std::vector<std::string>& standbys) {
   std::vector<std::string> places = {options_.place};
   places.insert(places.end(), standbys.begin(), standbys.end());
@@ -264,6 +257,10 @@ void DaemonSet::tell_places(const std::vector<std::string>& standbys) {
 // over.
 Duration DaemonSet::patience() const {
   return contest_ ? Duration{bounds::turn_patience} : Duration{};
+}
+
+bool DaemonSet::is_of_this_cluster(const link::Follow& follow) const {
+  return follow.cluster == options_.cluster && follow.has_etcd == options_.etcd.has_value();
 }
 
 void DaemonSet::adopt(const std::shared_ptr<LinkEnd>& channel, const link::Follow& follow,
@@ -280,8 +277,9 @@ void DaemonSet::adopt(const std::shared_ptr<LinkEnd>& channel, const link::Follo
         "it holds a secret of \"{}\", who may not have everybody's jobs: whoever "
         "stands by needs the one of \"{}\", or of the one owner there is",
         owner, admin_name);
-  } else if (leads_ && follow.epoch > epoch_) {
-    surpassed(follow.epoch);
+  } else if (leads_ && is_of_this_cluster(follow) && follow.epoch > epoch_) {
+    // What etcd says is not overruled by anybody.
+    if (!contest_) epoch_max_ = std::max(epoch_max_, follow.epoch);
     reason = fmt::format(
         "it has heard of epoch {}, and this one leads in epoch {}: another one leads since",
         follow.epoch, epoch_);

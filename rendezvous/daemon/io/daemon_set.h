@@ -91,7 +91,6 @@ class DaemonSet {
   // --- of the one that leads, for the server's callbacks ---
   void adopt(const std::shared_ptr<LinkEnd>& channel, const link::Follow& follow,
              const PeerAddress& peer, const std::string& owner);
-  void surpassed(std::uint64_t epoch);
   // Gives the number to wait for under Keeping::etcd; 0: nothing.
   std::uint64_t keep(const std::string& job, const std::string& record);
   void wait_for(std::uint64_t number) { server_.wait_for(Keeping::etcd, number); }
@@ -129,6 +128,7 @@ class DaemonSet {
   void heard_leader(const link::Leads& leads, const Place& there);
   std::uint64_t own_epoch() const;
   void lead_again(std::uint64_t epoch);
+  bool is_of_this_cluster(const link::Follow& follow) const;
   void caught_up();
   Result<std::string> begin_hand_over();
   Error nobody_to_hand_over_to() const;

@@ -28,6 +28,8 @@ void DaemonSet::hand_over(HandedOver then) {
         called(asked_->heir),
         std::chrono::duration_cast<std::chrono::seconds>(bounds::hand_over_answer).count())));
   });
+  // Etcd may be known to refuse it, which is heard at once.
+  go_on_with_hand_over();
 }
 
 void DaemonSet::answer_asked(const Result<std::string>& said) {
@@ -76,7 +78,6 @@ Result<std::string> DaemonSet::begin_hand_over() {
   server_.speak_until(ports_.loop.now());
   watch_.lost(ports_.loop.now(), fmt::format("it has handed over to \"{}\"", called(heir_)));
   alarm_->ring_in(bounds::hand_over_patience, [this] { give_up_hand_over(); });
-  go_on_with_hand_over();
   return fmt::format("hands over to \"{}\" at {}", called(heir_), heir_place_);
 }
 
@@ -207,7 +208,7 @@ void DaemonSet::end_leading() {
                                trouble_.text()));
   }
   const bool hands_over = leads_ && !has_none && (!heir_.empty() || begin_hand_over().has_value());
-  if (!hands_over) withdraw();
+  hands_over ? go_on_with_hand_over() : withdraw();
 }
 
 void DaemonSet::withdraw() {

@@ -214,8 +214,7 @@ CoordinatorServer::Callbacks callbacks_of(const Ends& ends) {
             });
           },
       .follower = [ends](auto channel, const auto& follow, const auto& peer,
-                         const auto& owner) { ends.set->adopt(channel, follow, peer, owner); },
-      .surpassed = [ends](std::uint64_t epoch) { ends.set->surpassed(epoch); }};
+                         const auto& owner) { ends.set->adopt(channel, follow, peer, owner); }};
 }
 
 // What it was in its life before goes on, where everything of that is there.

@@ -143,11 +143,12 @@ TEST_CASE("one that leads again goes on with what it is given, and with nothing 
   CHECK_FALSE(first.find("j")->has_lost_its_store());
 }
 
-TEST_CASE("an agent that has followed a later one is not served, and that there is one is told") {
+TEST_CASE("an agent that has followed a later one is not served, and nobody else is disturbed") {
   Coordinator coordinator = leader();
   const auto turned = comes(coordinator, LinkId{1}, node(8));
   CHECK(said<link::NotLeading>(turned, LinkId{1}).size() == 1);
-  CHECK(all<coordinator::Surpassed>(turned) == std::vector{coordinator::Surpassed{8}});
+  CHECK(all<coordinator::Say>(turned).size() == 1);
+  CHECK(all<coordinator::HangUp>(turned).size() == 1);
   CHECK(coordinator.job_count() == 0);
   CHECK(said<link::Sealed>(comes(coordinator, LinkId{2}, node(7)), LinkId{2}).size() == 1);
 }

@@ -14,6 +14,7 @@
 #include <variant>
 #include <vector>
 
+#include "rendezvous/job/job_record_json.h"
 #include "tests/rendezvous/io/link_kit.h"
 
 using namespace cpprun;
@@ -63,12 +64,13 @@ struct OrderedDaemon {
     meanwhile(*this);
     asker.emplace(context, opened->port, "jobs/j/stop");
     port = opened->port;
-    run_until(context, [&] {
-      return std::ranges::any_of(
-          notes, [](const std::string& note) { return note.find("asks to stop") != note.npos; });
-    });
+    run_until(context, [&] { return noted("asks to stop"); });
     context.restart();
     context.poll();
+  }
+  bool noted(const std::string& words) const {
+    return std::ranges::any_of(
+        notes, [&](const std::string& note) { return note.find(words) != note.npos; });
   }
   template <class Message>
   bool heard(std::size_t node) const {
@@ -132,6 +134,36 @@ TEST_CASE("what was decided when the lead was lost in the middle of it is said t
   CHECK_MESSAGE(daemon.asker->answer().starts_with("HTTP/1.1 409"), daemon.asker->answer());
   CHECK_FALSE(daemon.heard<link::Drain>(0));
   CHECK_FALSE(daemon.heard<link::Drain>(1));
+}
+
+TEST_CASE("a job that ends while nobody may be told is known to the nodes that come back") {
+  OrderedDaemon daemon([](OrderedDaemon& self) { self.server.speak_until(TimePoint{}); });
+  for (const auto& each : daemon.nodes) each->client.send(link::Drained{RoundNumber{1}});
+  run_until(daemon.context, [&] {
+    const auto records = daemon.server.records();
+    const auto record = read_job_record(records.at("j"), {});
+    return record && record->finish.has_value();
+  });
+  daemon.server.speak_until({});
+  for (const auto& each : daemon.nodes) {
+    run_until(daemon.context, [&] { return !each->reason.empty(); });
+  }
+  for (int rank = 0; rank < 2; ++rank) {
+    Guest& guest = *daemon.nodes[static_cast<std::size_t>(rank)];
+    CHECK_FALSE(daemon.heard<link::Finish>(static_cast<std::size_t>(rank)));
+    auto again = node(rank);
+    again.after = RoundNumber{1};
+    again.idle = true;
+    guest.local.clear();
+    guest.client.dial();
+    run_until(daemon.context, [&] { return !guest.local.empty(); });
+    guest.client.send(again);
+    run_until(daemon.context, [&] {
+      return daemon.heard<link::Finish>(static_cast<std::size_t>(rank)) ||
+             daemon.heard<link::Refused>(static_cast<std::size_t>(rank));
+    });
+    CHECK(daemon.heard<link::Finish>(static_cast<std::size_t>(rank)));
+  }
 }
 
 TEST_CASE("what was not done is said at once, whatever is held before it") {

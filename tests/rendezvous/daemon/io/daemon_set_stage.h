@@ -6,6 +6,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -71,7 +72,10 @@ class StagedServer : public LedCoordinator {
 struct StagedContest : Contestant {
   explicit StagedContest(Told its) : told(std::move(its)) {}
   void start() override {}
-  void tell(contest::Event event) override { wishes.push_back(std::move(event)); }
+  void tell(contest::Event event) override {
+    wishes.push_back(std::move(event));
+    if (answers_at_once) answers_at_once(wishes.back());
+  }
   template <class Wish>
   std::vector<Wish> all() const {
     std::vector<Wish> found;
@@ -81,6 +85,7 @@ struct StagedContest : Contestant {
     return found;
   }
   const Told told;
+  std::function<void(const contest::Event&)> answers_at_once;
   std::vector<contest::Event> wishes;
 };
 
