@@ -37,7 +37,9 @@ struct Cluster {
 
   void expect_nothing_left() const {
     hosts.expect_nothing_left();
-    CHECK(temporary.entries() == std::vector<std::string>{});
+    std::string left;
+    for (const auto& each : temporary.entries()) left += " " + each;
+    CHECK(left == "");
   }
 
   Hosts hosts;
