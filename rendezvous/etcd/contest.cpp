@@ -184,7 +184,7 @@ void Contest::note_failure(TimePoint now, const Asked& asked, const etcd::Failur
     if (is_unwritable_ || failed.kind == Kind::no_such_lease) return;
     if (is_of_member && (is_unreachable_ || !is_everywhere)) return;
     is_unwritable_ = true;
-    actions.emplace_back(contest::Unwritable{trouble_});
+    actions.emplace_back(contest::Unwritable{trouble_, !is_of_member});
   } else if (asked.lane == Lane::lease && is_everywhere && !is_unreachable_) {
     is_unreachable_ = true;
     actions.emplace_back(contest::Unreachable{trouble_});

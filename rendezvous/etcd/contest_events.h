@@ -148,6 +148,7 @@ struct Reachable {
 // The same of changes: who leads goes on leading, and nobody can win.
 struct Unwritable {
   std::string reason;
+  bool is_refused = false;  // etcd says so itself; else nobody answers
   friend bool operator==(const Unwritable&, const Unwritable&) = default;
 };
 struct Writable {

@@ -168,6 +168,8 @@ const std::vector<Known> known = {
     {16021, "set,coordinator,records", {}},
     // The next round is sealed in the breath in which a job goes on elsewhere.
     {1982, "set,all,records", {1, 3}},
+    // One that had just been handed the lead is cut off from etcd and from all that stood by.
+    {1795629402290, "set,standby,stores,orders", {0, 2, 3}, 6},
 };
 
 }  // namespace

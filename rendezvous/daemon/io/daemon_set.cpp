@@ -147,7 +147,20 @@ std::uint64_t DaemonSet::keep(const std::string& job, const std::string& record)
   standbys_.keep(job, record);
   if (!contest_ || is_resigning_) return 0;
   contest_->tell(contest::Keep{job, record, ++last_number_});
-  return trouble_.text().empty() ? last_number_ : 0;
+  return waits_for_etcd() ? last_number_ : 0;
+}
+
+// Nobody waits for what cannot be written now: that it is not is known (`trouble`). But one that
+// hears nothing of etcd may lead no more in a moment, and then somebody else does who has only what
+// etcd has.
+bool DaemonSet::waits_for_etcd() const {
+  if (trouble_.text().empty()) return true;
+  return trouble_.is_silence &&
+         std::ranges::none_of(standbys_.seen(), &StandbySnapshot::is_in_sync);
+}
+
+void DaemonSet::look_whether_etcd_is_waited_for() {
+  if (!waits_for_etcd()) server_.kept(Keeping::etcd, last_number_);
 }
 
 // Of a job that is over while nobody hears it, the next one has the record: its nodes will ask.

@@ -128,6 +128,8 @@ class DaemonSet {
   void heard_leader(const link::Leads& leads, const Place& there);
   std::uint64_t own_epoch() const;
   void lead_again(std::uint64_t epoch);
+  bool waits_for_etcd() const;
+  void look_whether_etcd_is_waited_for();
   bool is_of_this_cluster(const link::Follow& follow) const;
   void caught_up();
   Result<std::string> begin_hand_over();
@@ -171,6 +173,7 @@ class DaemonSet {
     std::string unreachable;
     std::string unwritable;
     std::string barred;
+    bool is_silence = false;  // etcd has said nothing since it began
     // The worst of it; empty: there is none.
     const std::string& text() const {
       if (!barred.empty()) return barred;

@@ -14,11 +14,11 @@
 namespace cpprun {
 
 void DaemonSet::hear(const contest::Action& action) {
-  const auto trouble = [this](std::string& kind, const std::string& reason) {
+  const auto trouble = [this](std::string& kind, const std::string& reason, bool is_silence) {
     kind = reason;
+    trouble_.is_silence = is_silence;
     callbacks_.say(LogLevel::warning, "etcd: " + reason);
-    // Nobody waits for what cannot be written now: that it is not is known (`trouble`).
-    server_.kept(Keeping::etcd, last_number_);
+    look_whether_etcd_is_waited_for();
   };
   const auto no_trouble = [this](std::string& kind, const char* sentence) {
     kind.clear();
@@ -42,6 +42,9 @@ void DaemonSet::hear(const contest::Action& action) {
             } else {
               muted_until_ = renewed.until;
             }
+            // It leads, be it that changes cannot be written.
+            trouble_.is_silence = false;
+            look_whether_etcd_is_waited_for();
             // By now everything that goes on is written.
             if (leads_) keep_self(true);
           },
@@ -57,16 +60,18 @@ void DaemonSet::hear(const contest::Action& action) {
             if (is_resigning_) pass_on();
             if (left_) left();
           },
-          [&](const contest::Unreachable& it) { trouble(trouble_.unreachable, it.reason); },
+          [&](const contest::Unreachable& it) { trouble(trouble_.unreachable, it.reason, true); },
           [&](const contest::Reachable&) {
             no_trouble(trouble_.unreachable, "etcd answers again");
           },
-          [&](const contest::Unwritable& it) { trouble(trouble_.unwritable, it.reason); },
+          [&](const contest::Unwritable& it) {
+            trouble(trouble_.unwritable, it.reason, !it.is_refused);
+          },
           [&](const contest::Writable&) {
             no_trouble(trouble_.unwritable, "etcd takes changes again");
           },
           [&](const contest::Barred& it) {
-            trouble(trouble_.barred, it.reason);
+            trouble(trouble_.barred, it.reason, false);
             if (!leads_) (void)server_.follow({it.reason});
           },
           [&](const contest::Unbarred&) { no_trouble(trouble_.barred, "etcd is what it was"); },

@@ -188,6 +188,7 @@ TEST_CASE("an etcd without room is led on in, and what waits is written when it 
   CHECK(alpha.leads());
   CHECK(alpha.count<contest::Unwritable>() == 1);
   CHECK(alpha.last<contest::Unwritable>().reason.find("has no room left") != std::string::npos);
+  CHECK(alpha.last<contest::Unwritable>().is_refused);
   alpha.serve();
   CHECK(alpha.count<contest::Writable>() == 1);
   CHECK(alpha.last<contest::Written>().through == 1);

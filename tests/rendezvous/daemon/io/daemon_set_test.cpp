@@ -39,7 +39,7 @@ struct StagedLeader : StagedDaemon {
 TEST_CASE("an etcd that answers again and is full still is not waited for") {
   StagedLeader alpha;
   CHECK(alpha.set.keep("job", "1") > 0);
-  alpha.etcd_says(contest::Unwritable{"it is full"});
+  alpha.etcd_says(contest::Unwritable{"it is full", true});
   CHECK(alpha.set.keep("job", "2") == 0);
   alpha.etcd_says(contest::Unreachable{"nobody answers"});
   CHECK(alpha.set.seen().trouble == "nobody answers");
@@ -49,6 +49,28 @@ TEST_CASE("an etcd that answers again and is full still is not waited for") {
   alpha.etcd_says(contest::Writable{});
   CHECK(alpha.set.seen().trouble.empty());
   CHECK(alpha.set.keep("job", "4") > 0);
+}
+
+TEST_CASE("an etcd that does not answer is waited for where nobody else has what is told") {
+  StagedDaemon alone;
+  alone.win();
+  const auto number = alone.set.keep("job", "1");
+  REQUIRE(number > 0);
+  alone.etcd_says(contest::Unreachable{"nobody answers"});
+  CHECK(alone.server.kept_in_etcd < number);
+  CHECK(alone.set.keep("job", "2") > 0);
+  alone.etcd_says(contest::Unwritable{"nobody takes it"});
+  CHECK(alone.server.kept_in_etcd < number);
+  // It leads on, whatever etcd has of it.
+  alone.etcd_says(contest::Renewed{alone.loop.now() + 2s});
+  CHECK(alone.server.kept_in_etcd > number);
+  CHECK(alone.set.keep("job", "3") == 0);
+
+  StagedLeader alpha;
+  const auto known = alpha.set.keep("job", "1");
+  alpha.etcd_says(contest::Unreachable{"nobody answers"});
+  CHECK(alpha.server.kept_in_etcd == known);
+  CHECK(alpha.set.keep("job", "2") == 0);
 }
 
 TEST_CASE("one record that etcd cannot have is said once, and is no trouble of the others") {
