@@ -51,7 +51,8 @@ void Judge::order_is_done(const Order& order, const OrderOutcome& outcome, TimeP
       job.stop_is_kept = is_answered && job.rounds > 0;
     }
     if (order.kind != Order::Kind::save) continue;
-    must(!job.is_broken, "workers that are being ended are asked to save");
+    // Of one that may not speak nobody has heard which round it means.
+    must(!job.is_broken || !is_answered, "workers that are being ended are asked to save");
     job.saves_at.push_back(at + bounds::save_lead);
   }
 }

@@ -170,6 +170,8 @@ const std::vector<Known> known = {
     {1982, "set,all,records", {1, 3}},
     // One that had just been handed the lead is cut off from etcd and from all that stood by.
     {1795629402290, "set,standby,stores,orders", {0, 2, 3}, 6},
+    // A save is asked for while the lead is handed over, and of its round nobody has heard yet.
+    {1795630087499, "set,standby,stores,orders", {1, 2, 3}, 6},
 };
 
 }  // namespace
