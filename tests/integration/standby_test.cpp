@@ -66,6 +66,16 @@ struct Covered {
   std::vector<std::unique_ptr<Command>> nodes;
 };
 
+// Somebody looks at the port at which it led once: it answers, whatever it knows.
+void look_at_events(const Cluster& cluster, int host) {
+  const Ended looked =
+      run(cluster.hosts.on(host, {"bash", "-c",
+                                  "exec 3<>/dev/tcp/" + Hosts::address(0) +
+                                      "/29500; printf 'GET /api/v1/events HTTP/1.1\\r\\nHost: " +
+                                      Hosts::address(0) + "\\r\\n\\r\\n' >&3; head -c 8 <&3"}));
+  CHECK_MESSAGE(looked.out == "HTTP/1.1", looked.err);
+}
+
 }  // namespace
 
 TEST_CASE("a master whose host loses its power is gone, and the others go on as two") {
@@ -119,6 +129,7 @@ TEST_CASE("a master that is stopped, and wakes when another leads, does no harm"
   CHECK_MESSAGE(is_killed(status), status);
   first.signal(SIGCONT);
   expect_each({&first, &second, &third}, " of 3, restart 0\n", 2);
+  look_at_events(cluster, 0);
   end_all(second, {&first, &third});
   cluster.expect_nothing_left();
 }
@@ -136,6 +147,7 @@ TEST_CASE("a master that is started anew is found by whoever leads, and is a nod
   Command anew(job.node(0), cluster.options());
   anew.expect_err("is led by node1 since its master was lost; this node asks there");
   expect_each({&anew, &second, &third}, " of 3, restart 0\n", 1);
+  look_at_events(cluster, 0);
   end_all(second, {&anew, &third});
   cluster.expect_nothing_left();
 }

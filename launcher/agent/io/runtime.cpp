@@ -52,7 +52,6 @@ Runtime::~Runtime() {
   const bool is_told = !nobody_is_left || watchdog_.release(bounds::disk_patience_at_end);
   if (logs_ && is_told) logs_->hand_over_folder();
   if (coordinator_ && is_told) coordinator_->hand_over_door();
-  if (retired_ && is_told) retired_->hand_over_door();
   logs_.reset();
 }
 
@@ -275,6 +274,7 @@ void Runtime::note(const event_log::Event& event) {
 }
 
 void Runtime::tell_kept() {
+  if (!coordinator_) return;
   for (const auto& [time, event] : std::exchange(kept_, {})) {
     coordinator_->tell_event(inputs_.output_files.line(time, event));
   }

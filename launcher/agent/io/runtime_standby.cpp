@@ -70,7 +70,10 @@ void Runtime::lead() {
 
 // What it has kept for a requeue stays as it is: whoever leads now knows more.
 void Runtime::on(const agent::StepDown&) {
+  tell_kept();
   coordinator_->local_agent_left();
+  // What it knows of the job is of a round that is over: whoever leads is asked.
+  coordinator_->close_door();
   retired_ = std::move(coordinator_);
   restart_state_.reset();
   if (inputs_.config.store != StoreWay::local) return;

@@ -148,6 +148,8 @@ class CoordinatorServer : public LedCoordinator {
   void open_door(SideProcesses& side, DoorPlan plan);
   // Somebody else removes it.
   void hand_over_door();
+  // Nobody is let in any more.
+  void close_door() { door_.reset(); }
   // The hosted job's store for the workers of this machine, where stores are local: a port of
   // loopback, for processes of this user alone. Gives its number.
   Result<int> open_local_store();
