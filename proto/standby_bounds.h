@@ -14,6 +14,11 @@ using namespace std::chrono_literals;
 inline constexpr std::size_t record_part_bytes_max = 12 * 1024;
 // Half a kilobyte a node: for ten thousand of them, twice over.
 inline constexpr int record_parts_max = 1024;
+// That nodes have done their part is recorded together, so long after the first of them: a record
+// is as long as the job has nodes.
+constexpr std::chrono::nanoseconds done_record_delay(std::size_t nodes) {
+  return 200ms + 100us * static_cast<long>(nodes);
+}
 // With fewer nodes there is no majority without the coordinator's.
 inline constexpr std::size_t standby_nodes_min = 3;
 // After so much silence of its coordinator a node votes: longer than its lease by what the others'

@@ -68,6 +68,7 @@ void Job::hear(TimePoint now, LinkId link, const link::Message& message,
                    if (is_current(m.round)) leadership_.released(link);
                    if (!is_current(m.round) || member->state != Member::State::running) return;
                    round_.set_state(link, Member::State::succeeded, now);
+                   if (!record_due_) record_due_ = now + bounds::done_record_delay(round_.size());
                    settle(now, actions);
                  },
                  [&](const link::Drained& m) {
@@ -216,6 +217,7 @@ void Job::consider_growing(TimePoint now, std::optional<LinkId> newcomer,
 
 void Job::seal(TimePoint now, coordinator::Actions& actions) {
   ++steps_;
+  record_due_.reset();
   has_lost_its_store_ = false;
   last_call_.cancel();
   status_due_.reset();
@@ -380,6 +382,7 @@ void Job::advance(TimePoint now, coordinator::Actions& actions) {
     consider_growing(now, {}, actions);
   }
   if (status_due_ && *status_due_ <= now) tell_status(now, actions);
+  look_at_record(now);
 }
 
 std::optional<TimePoint> Job::next_deadline() const {
@@ -387,7 +390,7 @@ std::optional<TimePoint> Job::next_deadline() const {
   // No round is sealed while a link is broken: its return or the end of its lease is waited for.
   const bool may_seal = round_.phase() != Round::Phase::gathering || !waits_for_links();
   const auto last_call = may_seal ? last_call_.over_at() : std::nullopt;
-  for (const auto& deadline : {status_due_, pause_until_, last_call, lead_look_due_}) {
+  for (const auto& deadline : {status_due_, pause_until_, last_call, lead_look_due_, record_due_}) {
     if (deadline && (!soonest || *deadline < *soonest)) soonest = deadline;
   }
   return soonest;

@@ -233,6 +233,7 @@ class Job {
               coordinator::Actions& actions);
   void tell_standby(TimePoint now, LinkId link, coordinator::Actions& actions);
   void look_at_lead(TimePoint now, coordinator::Actions& actions);
+  void look_at_record(TimePoint now);
   void see_lead(TimePoint now);
   void depose(TimePoint now, coordinator::Actions& actions);
   void stop_deciding(TimePoint now);
@@ -268,6 +269,7 @@ class Job {
   Dismissals dismissals_;
   bool has_lost_its_store_ = false;
   std::uint64_t steps_ = 0;
+  std::optional<TimePoint> record_due_;  // somebody has done its part since the last one
   struct Standing {
     LinkId link;
     std::string address;  // at which others meet it

@@ -134,4 +134,11 @@ void Job::break_for_lost_store(TimePoint now, coordinator::Actions& actions) {
               actions);
 }
 
+// Whoever goes on with the job knows who has done its part: that node may be gone by then.
+void Job::look_at_record(TimePoint now) {
+  if (!record_due_ || now < *record_due_) return;
+  record_due_.reset();
+  if (!over() && round_.phase() == Round::Phase::sealed) ++steps_;
+}
+
 }  // namespace cpprun

@@ -139,6 +139,7 @@ void Job::stop_deciding(TimePoint now) {
   forget_standby();
   status_due_.reset();
   pause_until_.reset();
+  record_due_.reset();
   last_call_.cancel();
   for (const auto& [link, member] : round_.members()) leases_.forget(link);
 }

@@ -5,8 +5,11 @@
 #include <doctest/doctest.h>
 #include <signal.h>
 
+#include <chrono>
+#include <fstream>
 #include <memory>
 #include <string>
+#include <thread>
 
 #include "tests/integration/adding_workers.h"
 #include "tests/integration/etcd_on_hosts.h"
@@ -27,11 +30,13 @@ struct Site {
   std::unique_ptr<Command> begin(int host, const Words& flags, const Words& program) const {
     return std::make_unique<Command>(cluster.node(host, flags, program), cluster.options());
   }
-  // What is left in etcd.
-  std::string keys() const {
-    Command look(cluster.hosts.on(
-        3, {"/usr/bin/env", "ETCDCTL_API=3", "etcdctl", "--endpoints=" + etcd.endpoints("http://"),
-            "get", "--prefix", "", "--keys-only"}));
+  // What is in etcd.
+  std::string keys(const Words& how = {"--keys-only"}) const {
+    Words words = {
+        "/usr/bin/env", "ETCDCTL_API=3", "etcdctl", "--endpoints=" + etcd.endpoints("http://"),
+        "get",          "--prefix",      ""};
+    words.insert(words.end(), how.begin(), how.end());
+    Command look(cluster.hosts.on(3, words));
     return look.wait().out;
   }
   void end() {
@@ -73,6 +78,31 @@ TEST_CASE("the node that hosts loses its power, and the others go on as two") {
     (*each)->signal(SIGTERM);
     CHECK((*each)->wait().code == 143);
   }
+  site.end();
+}
+
+TEST_CASE("a node that has done its part, and hosts, is lost: the others finish") {
+  Site site("2");
+  if (const auto why = site.etcd.why_not(); !why.empty()) return skip(why);
+  site.etcd.begin();
+  const auto first = site.begin(0, {}, {worker(), "seat"});
+  first->expect_err("waiting");
+  const Folder place;
+  const std::string bell = place.path() + "/bell";
+  REQUIRE(run({"mkfifo", bell}).code == 0);
+  const auto second = site.begin(1, {}, {worker(), "seat", "await", bell});
+  second->expect_out(" of 2, restart 0\n");
+  first->expect_out(" of 2, restart 0\n");
+  // Until that is known to whoever comes next.
+  const auto is_recorded = [&] { return contains(site.keys({}), "succeeded"); };
+  const auto end = std::chrono::steady_clock::now() + patience;
+  while (!is_recorded() && std::chrono::steady_clock::now() < end) std::this_thread::yield();
+  REQUIRE(is_recorded());
+  first->signal(SIGKILL);
+  (void)first->wait();
+  second->expect_err("leads this job now");
+  std::ofstream(bell) << "go";
+  CHECK(second->wait().code == 0);
   site.end();
 }
 

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "proto/standby_bounds.h"
 #include "rendezvous/coordinator/coordinator.h"
 
 using namespace cpprun;
@@ -62,6 +63,28 @@ TEST_CASE("a record is kept before anybody hears of what it says") {
             coordinator.handle(t0, Coordinator::Said{LinkId{1}, link::Heartbeat{}})) == 0);
   CHECK(count<coordinator::KeepRecord>(coordinator.handle(
             t0, Coordinator::Said{LinkId{1}, link::Succeeded{RoundNumber{1}}})) == 1);
+}
+
+TEST_CASE("who has done its part is recorded a moment later, together with others") {
+  Coordinator coordinator = daemon();
+  auto join = single("j");
+  join.nodes_min = join.nodes_max = 2;
+  for (const int rank : {0, 1}) {
+    const LinkId link{static_cast<std::uint64_t>(rank) + 1};
+    coordinator.handle(t0, Coordinator::Opened{{.link = link, .peer = "10.0.0.1"}});
+    join.pid = 10 + rank;
+    coordinator.handle(t0, Coordinator::Said{link, join});
+    if (rank == 0) coordinator.handle(t0, Coordinator::StoreReady{"j", 7});
+  }
+  REQUIRE(coordinator.find("j")->round().phase() == Round::Phase::sealed);
+  const link::Succeeded done{RoundNumber{1}};
+  CHECK(count<coordinator::KeepRecord>(
+            coordinator.handle(t0, Coordinator::Said{LinkId{1}, done})) == 0);
+  const auto due = coordinator.next_deadline();
+  REQUIRE(due == t0 + bounds::done_record_delay(2));
+  CHECK(count<coordinator::KeepRecord>(coordinator.advance(*due)) == 1);
+  CHECK(coordinator.record_of("j").nodes.front().state == Member::State::succeeded);
+  CHECK(count<coordinator::KeepRecord>(coordinator.advance(*due + 1s)) == 0);
 }
 
 TEST_CASE("a job goes on on a store of its own, with its owner, its founder and its patience") {
