@@ -60,13 +60,8 @@ DaemonSet::DaemonSet(SetPorts ports, LedCoordinator& server, DaemonSetOptions op
            .is_said_to_lead = [this](std::uint64_t epoch) { lead_again(epoch); },
            .caught_up = [this] { caught_up(); },
            .take_over = [this](std::uint64_t epoch) { take_over(epoch); },
-           .lost =
-               [this](const std::string& reason, Duration silence) {
-                 watch_.lost(ports_.loop.now() - silence, "its link is lost: " + reason);
-                 callbacks_.say(LogLevel::warning,
-                                fmt::format("the link to \"{}\", which leads, is lost: {}",
-                                            called(leader_), reason));
-               }}),
+           .lost = [this](const std::string& reason,
+                          Duration silence) { lost_leader(reason, silence); }}),
       alarm_(ports_.loop.make_alarm()),
       asked_alarm_(ports_.loop.make_alarm()) {}
 
@@ -148,19 +143,6 @@ std::uint64_t DaemonSet::keep(const std::string& job, const std::string& record)
   if (!contest_ || is_resigning_) return 0;
   contest_->tell(contest::Keep{job, record, ++last_number_});
   return waits_for_etcd() ? last_number_ : 0;
-}
-
-// Nobody waits for what cannot be written now: that it is not is known (`trouble`). But one that
-// hears nothing of etcd may lead no more in a moment, and then somebody else does who has only what
-// etcd has.
-bool DaemonSet::waits_for_etcd() const {
-  if (trouble_.text().empty()) return true;
-  return trouble_.is_silence &&
-         std::ranges::none_of(standbys_.seen(), &StandbySnapshot::is_in_sync);
-}
-
-void DaemonSet::look_whether_etcd_is_waited_for() {
-  if (!waits_for_etcd()) server_.kept(Keeping::etcd, last_number_);
 }
 
 // Of a job that is over while nobody hears it, the next one has the record: its nodes will ask.
@@ -290,6 +272,10 @@ void DaemonSet::adopt(const std::shared_ptr<LinkEnd>& channel, const link::Follo
         "it holds a secret of \"{}\", who may not have everybody's jobs: whoever "
         "stands by needs the one of \"{}\", or of the one owner there is",
         owner, admin_name);
+  } else if (follow.address == options_.place) {
+    reason = fmt::format(
+        "\"{}\" says that it is met at {}, and so is this one: give each its own --advertise",
+        called(follow.name), follow.address);
   } else if (leads_ && is_of_this_cluster(follow) && follow.epoch > epoch_) {
     // What etcd says is not overruled by anybody.
     if (!contest_) epoch_max_ = std::max(epoch_max_, follow.epoch);
@@ -336,15 +322,24 @@ void DaemonSet::heard_leader(const link::Leads& leads, const Place& there) {
   epoch_max_ = std::max(epoch_max_, leads.epoch);
   epoch_ = leads.epoch;
   leader_ = leads.name;
-  if (!contest_) {
-    leader_place_ = to_string(there);
-    (void)server_.follow({fmt::format("\"{}\" leads", called(leader_)), there.host, there.port});
-  }
+  if (!contest_) leader_place_ = to_string(there);
+  (void)server_.follow({fmt::format("\"{}\" leads", called(leader_)), there.host, there.port});
   own_records_.clear();
   has_led_ = false;
   callbacks_.forget_own();
   keep_self(false);
   note_leader(false);
+}
+
+// Nobody knows yet whether it still leads; whoever asks may look there.
+void DaemonSet::lost_leader(const std::string& reason, Duration silence) {
+  watch_.lost(ports_.loop.now() - silence, "its link is lost: " + reason);
+  callbacks_.say(LogLevel::warning, fmt::format("the link to \"{}\", which leads, is lost: {}",
+                                                called(leader_), reason));
+  if (leads_ || expects_lead_) return;
+  (void)server_.follow(
+      {fmt::format("\"{}\" led, and is not heard any more: {}", called(leader_), reason),
+       host_of_place(leader_place_), port_of_place(leader_place_)});
 }
 
 void DaemonSet::keep_self(bool has_all) {

@@ -126,6 +126,7 @@ class DaemonSet {
   void tell_places(const std::vector<std::string>& standbys);
   void follow_place(const std::string& name, const std::string& place, std::uint64_t epoch);
   void heard_leader(const link::Leads& leads, const Place& there);
+  void lost_leader(const std::string& reason, Duration silence);
   std::uint64_t own_epoch() const;
   void lead_again(std::uint64_t epoch);
   bool waits_for_etcd() const;
@@ -139,6 +140,7 @@ class DaemonSet {
   void pass_on();
   void stay_behind(const std::string& heir, const std::string& place);
   void give_up_hand_over();
+  void cannot_hand_over(const std::string& reason);
   void not_handed_over(const std::string& reason);
   void lead_on(const std::string& reason);
   void take_over(std::uint64_t epoch);
@@ -185,6 +187,8 @@ class DaemonSet {
   // To whom it is handed over, from when, whether that one was told, and until when this one might
   // have spoken.
   std::string heir_;
+  std::uint64_t heir_waits_for_ = 0;  // what etcd has to have written
+  std::uint64_t written_ = 0;         // that it has
   std::string heir_place_;
   bool heir_is_told_ = false;
   std::vector<std::string> unknown_names_;  // to be made known where it leads on after that

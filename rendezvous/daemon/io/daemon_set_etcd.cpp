@@ -19,6 +19,7 @@ void DaemonSet::hear(const contest::Action& action) {
     trouble_.is_silence = is_silence;
     callbacks_.say(LogLevel::warning, "etcd: " + reason);
     look_whether_etcd_is_waited_for();
+    cannot_hand_over("nobody else can lead now: " + reason);
   };
   const auto no_trouble = [this](std::string& kind, const char* sentence) {
     kind.clear();
@@ -109,12 +110,27 @@ void DaemonSet::on(const contest::LeaderIs& leader) {
   note_leader(false);
 }
 
+// Nobody waits for what cannot be written now: that it is not is known (`trouble`). But one that
+// hears nothing of etcd may lead no more in a moment, and then somebody else does who has only what
+// etcd has.
+bool DaemonSet::waits_for_etcd() const {
+  if (trouble_.text().empty()) return true;
+  return trouble_.is_silence &&
+         std::ranges::none_of(standbys_.seen(), &StandbySnapshot::is_in_sync);
+}
+
+void DaemonSet::look_whether_etcd_is_waited_for() {
+  if (!waits_for_etcd()) server_.kept(Keeping::etcd, last_number_);
+}
+
 void DaemonSet::heard_written(std::uint64_t through) {
+  written_ = through;
   server_.kept(Keeping::etcd, through);
   while (!published_.empty() && published_.begin()->first <= through) {
     const auto names = published_.extract(published_.begin()).mapped();
     standbys_.known(names);
   }
+  go_on_with_hand_over();
 }
 
 // Of a job that is too large, or one too many: it is not waited for, and goes on. Each step of it

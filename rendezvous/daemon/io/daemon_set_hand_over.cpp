@@ -78,11 +78,15 @@ Result<std::string> DaemonSet::begin_hand_over() {
   server_.speak_until(ports_.loop.now());
   watch_.lost(ports_.loop.now(), fmt::format("it has handed over to \"{}\"", called(heir_)));
   alarm_->ring_in(bounds::hand_over_patience, [this] { give_up_hand_over(); });
+  // An etcd that has no room renews leases all the same: nobody could win.
+  if (contest_) make_known(standbys_.names());
+  heir_waits_for_ = last_number_;
   return fmt::format("hands over to \"{}\" at {}", called(heir_), heir_place_);
 }
 
 void DaemonSet::go_on_with_hand_over() {
   if (heir_.empty() || heir_is_told_ || !leads_ || !standbys_.is_ready(heir_)) return;
+  if (contest_ && written_ < heir_waits_for_) return;
   heir_is_told_ = true;
   if (contest_) return contest_->tell(contest::HandOver{heir_});
   ports_.loop.soon([this, alive = std::weak_ptr(alive_)] {
@@ -138,7 +142,16 @@ void DaemonSet::give_up_hand_over() {
   if (is_resigning_) return pass_on();
   if (left_) return withdraw();
   if (heir_is_told_) return;
-  lead_on(fmt::format("\"{}\" does not say that it has everything", called(heir_)));
+  lead_on(standbys_.is_ready(heir_)
+              ? std::string("etcd does not say that it takes changes")
+              : fmt::format("\"{}\" does not say that it has everything", called(heir_)));
+}
+
+// Before anything was said to anybody.
+void DaemonSet::cannot_hand_over(const std::string& reason) {
+  if (heir_.empty() || heir_is_told_ || !leads_) return;
+  lead_on(reason);
+  if (left_) withdraw();
 }
 
 // Etcd could not name the heir.

@@ -83,6 +83,14 @@ void Standbys::adopt(const std::shared_ptr<LinkEnd>& channel, const link::Follow
         fmt::format("one that is called \"{}\" stands by already, at {}: give each its own --name",
                     called(follow.name), before->second->who().address));
   }
+  const auto twin = std::ranges::find_if(standbys_, [&](const auto& each) {
+    return each.second->who().address == follow.address && each.first != follow.name;
+  });
+  if (twin != standbys_.end()) {
+    return refuse(
+        fmt::format("\"{}\" says that it is met there as well: give each its own --advertise",
+                    called(twin->first)));
+  }
   if (before != standbys_.end()) {
     ended(*before->second, "it has come anew");
   } else if (standbys_.size() >= callbacks_.standbys_max) {

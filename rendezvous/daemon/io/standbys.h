@@ -63,6 +63,8 @@ class Standbys {
 
   // By their whole names.
   std::vector<StandbySnapshot> seen() const;
+  // Of those that are to be known, this one among them.
+  const std::vector<std::string>& names() const { return asked_names_; }
   // That one is in sync, and has everything.
   bool is_ready(const std::string& name) const;
   // The same is told to lead: nothing is said to anybody after that.

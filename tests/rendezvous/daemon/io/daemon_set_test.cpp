@@ -27,6 +27,7 @@ struct StagedLeader : StagedDaemon {
       answer = its ? *its : "refused: " + its.error().reason;
     });
     loop.settle();
+    etcd_writes_all();
   }
   std::shared_ptr<StagedLink> bravo;
   std::string answer;
@@ -136,6 +137,7 @@ TEST_CASE("who ends and cannot hand over withdraws") {
   bool is_over = false;
   alpha.set.leave([&] { is_over = true; });
   alpha.loop.pass(bounds::last_words);
+  alpha.etcd_writes_all();
   REQUIRE(alpha.contest->all<contest::HandOver>().size() == 1);
   alpha.etcd_says(contest::NotHandedOver{"so it is"});
   CHECK(alpha.contest->all<contest::Withdraw>().size() == 1);
@@ -159,6 +161,34 @@ TEST_CASE("nothing is handed over while nobody could win") {
   CHECK(alpha.contest->all<contest::HandOver>().empty());
   CHECK(alpha.contest->all<contest::Withdraw>().size() == 1);
   CHECK(alpha.says("nobody else can lead now, and this one ends"));
+}
+
+TEST_CASE("an etcd that is found to be full when somebody hands over keeps the lead where it is") {
+  StagedLeader alpha;
+  alpha.set.hand_over([&](const Result<std::string>& its) { alpha.answer = its.error().reason; });
+  alpha.loop.settle();
+  CHECK_FALSE(alpha.may_speak());
+  alpha.etcd_says(contest::Unwritable{"etcd at a:2379 has no room left", true});
+  CHECK(alpha.answer ==
+        "nobody else can lead now: etcd at a:2379 has no room left: this one leads on; ask again");
+  CHECK(alpha.contest->all<contest::HandOver>().empty());
+  CHECK(alpha.may_speak());
+}
+
+TEST_CASE("whoever says that it is met where the leader is is not taken") {
+  StagedLeader alpha;
+  const auto twin = std::make_shared<StagedLink>();
+  alpha.set.adopt(twin,
+                  {.name = "charlie#3",
+                   .cluster = "c",
+                   .version = "1",
+                   .features = link::standby_features,
+                   .address = "alpha:1",
+                   .has_etcd = true},
+                  {}, "");
+  CHECK(std::get<link::Refused>(twin->messages.front()).reason ==
+        "\"charlie\" says that it is met at alpha:1, and so is this one: give each its own "
+        "--advertise");
 }
 
 TEST_CASE("who is to end while it hands over, and is deposed meanwhile, ends") {

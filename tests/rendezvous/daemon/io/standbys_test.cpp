@@ -232,6 +232,15 @@ TEST_CASE("a standby of another cluster is refused, with both names") {
   CHECK(leader.standbys.seen().empty());
 }
 
+TEST_CASE("two that say that they are met at one place are not both taken") {
+  Leader leader;
+  leader.stand_by("bravo");
+  auto twin = bravo_of("c", link::standby_features, false);
+  twin.name = "charlie";
+  CHECK(refusal_of(leader, twin) ==
+        "\"bravo\" says that it is met there as well: give each its own --advertise");
+}
+
 TEST_CASE("a standby that cannot keep what there is to keep is refused, with both versions") {
   Leader leader;
   CHECK(refusal_of(leader, bravo_of("c", 0, false)) ==
