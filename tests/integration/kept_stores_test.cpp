@@ -4,6 +4,7 @@
 
 #include <doctest/doctest.h>
 
+#include <filesystem>
 #include <fstream>
 #include <memory>
 
@@ -137,7 +138,8 @@ TEST_CASE("a damaged log is told with its place, and the round begins anew on an
   expect_each({first.get(), second.get()}, "old is nothing\n", 2);
   daemon->signal(SIGTERM);
   CHECK(daemon->wait().code == 0);
-  std::fstream file(site.log_file(), std::ios::in | std::ios::out | std::ios::binary);
+  const std::string damaged = site.log_file();
+  std::fstream file(damaged, std::ios::in | std::ios::out | std::ios::binary);
   REQUIRE(file);
   file.seekp(80);
   file.put('\x7f');
@@ -148,5 +150,8 @@ TEST_CASE("a damaged log is told with its place, and the round begins anew on an
   expect_each({first.get(), second.get()}, "old is nothing\n", 4);
   end_all(*first, {second.get()});
   end_daemon(*daemon);
+  // It is kept for whoever wants to know what happened to it.
+  std::error_code missing;
+  CHECK(std::filesystem::remove(damaged.substr(0, damaged.size() - 3) + "damaged", missing));
   site.expect_nothing_left();
 }
