@@ -135,6 +135,8 @@ std::optional<EventView> event_view(std::string_view line) {
   if (at(json, "time").is_number()) view.time = at(json, "time").get<double>();
   if (at(json, "exit_code").is_number_integer()) view.exit_code = at(json, "exit_code").get<int>();
   if (at(json, "reason").is_string()) view.reason = word_at(json, "reason");
+  if (view.name == "leader_changed" && at(json, "to").is_string())
+    view.leader = word_at(json, "to");
   return view;
 }
 

@@ -18,6 +18,7 @@ struct EventView {
   int exit_code = 0;
   std::string reason;
   bool is_end() const { return name == "job_ended"; }
+  std::string leader;  // of leader_changed: where the next one is met
 };
 
 // Nothing where it is no event.

@@ -81,6 +81,9 @@ TEST_CASE("both of a pair say who leads and who stands by, and the lead is hande
   CHECK(contains(text, "\"node0\" at " + Site::place(0) + " leads"));
 
   Nodes nodes(site, 24);
+  nodes.first->expect_out("sum is ");
+  Command waits({from_build("CPPRUNCTL"), "wait", "cluster"}, site.looking());
+  waits.expect_err("waiting for the end of cluster");
   for (const int heir : {3, 0}) {
     nodes.expect_progress();
     const std::string name = Hosts::host_name(heir);
@@ -96,6 +99,8 @@ TEST_CASE("both of a pair say who leads and who stands by, and the lead is hande
     CHECK(job["daemon"]["last_change"]["silence"].get<double>() < 1);
   }
   nodes.expect_all_added();
+  CHECK(waits.wait().code == 0);
+  CHECK(count(waits.err(), "waiting for the end of cluster") == 3);
   CHECK(count(nodes.first->err(), "no worker was disturbed") == 2);
   site.end_all();
 }

@@ -5,10 +5,12 @@
 #include <poll.h>
 
 #include <cerrno>
+#include <chrono>
 #include <ctime>
 #include <functional>
 #include <optional>
 #include <string>
+#include <thread>
 
 #include "launcher/control/event_stream.h"
 #include "launcher/control/event_text_json.h"
@@ -25,6 +27,8 @@ constexpr const char* target_once = "/api/v1/events?once";
 constexpr unsigned fine = 200;
 // Two looks at the same moment by the clock of the wall differ by less.
 constexpr double clock_slack = 0.1;
+// Between two looks for the job at whoever leads it next.
+constexpr auto look_pause = std::chrono::milliseconds(200);
 
 // Between two words a coordinator lets pass so much at most; then nobody is there any more.
 constexpr int silence_milliseconds = static_cast<int>(
@@ -134,36 +138,79 @@ int show_events(const Wish& wish, const Environment& environment) {
   return code ? code->value_or(control_code::done) : give_up(code.error());
 }
 
-int wait_for_end(const Wish& wish, const Environment& environment) {
+namespace {
+
+// How it ended, or where the cpprund is that leads the job since.
+struct Waited {
+  std::optional<int> exit_code;
+  std::string led_at = {};
+};
+
+Attempt<Waited> wait_once(const Wish& wish, const Environment& environment) {
   const auto chosen = find_job(wish, environment);
-  if (!chosen) return give_up(chosen.error());
+  if (!chosen) return tl::unexpected(chosen.error());
   const auto tell = [&](int exit_code, const std::string& reason) {
     if (wish.as_json) print(ending_json(chosen->job.id, exit_code, reason));
     return exit_code;
   };
   // First the stream, then the look: an end between the two is in one of them.
   auto listener = Listener::begin(chosen->place, true);
-  if (!listener) return give_up(listener.error());
-  const auto details = body_of(chosen->place, {.target = chosen->target()});
-  if (!details) return give_up(details.error());
+  if (!listener) return tl::unexpected(listener.error());
+  const auto look = [&] { return body_of(chosen->place, {.target = chosen->target()}); };
+  const auto details = look();
+  if (!details) return tl::unexpected(details.error());
   const auto job = job_view(*details);
-  if (!job) return give_up({job.error().reason});
-  if (job->exit_code) return tell(*job->exit_code, job->reason);
+  if (!job) return tl::unexpected(Setback{job.error().reason});
+  if (job->exit_code) return Waited{tell(*job->exit_code, job->reason)};
   complain(fmt::format("waiting for the end of {}", job->id));
   const double begun = job->since.value_or(0);
+  std::string led_at;
   const auto take = [&](const std::string& line) -> std::optional<int> {
     const auto event = event_view(line);
     // The ring may still have the end of an earlier job of that name.
-    const bool is_meant =
-        event && event->is_end() && event->job == job->id && event->time >= begun - clock_slack;
+    if (!event || event->time < begun - clock_slack) return std::nullopt;
+    if (!event->leader.empty() && !look()) {
+      led_at = event->leader;
+      return control_code::done;
+    }
+    const bool is_meant = event->is_end() && event->job == job->id;
     return is_meant ? std::optional(tell(event->exit_code, event->reason)) : std::nullopt;
   };
   const auto code = listener->listen(take);
-  if (!code) return give_up(code.error());
-  if (code->has_value()) return **code;
-  return give_up({fmt::format("{} has vanished before job \"{}\" was over: was it killed?",
-                              chosen->place.text(), chosen->job.id),
-                  control_code::unreachable});
+  if (!code) return tl::unexpected(code.error());
+  if (!led_at.empty()) return Waited{std::nullopt, led_at};
+  if (code->has_value()) return Waited{**code};
+  return tl::unexpected(
+      Setback{fmt::format("{} has vanished before job \"{}\" was over: was it killed?",
+                          chosen->place.text(), chosen->job.id),
+              control_code::unreachable});
+}
+
+// The next one may have a socket here, and has the job a moment after it leads.
+Attempt<Waited> wait_there(const Wish& wish, const Environment& environment,
+                           const std::string& led_at) {
+  Wish there = wish;
+  if (const auto address = parse_endpoint(led_at, 0)) there.address = *address;
+  const auto deadline = std::chrono::steady_clock::now() + bounds::ask_patience;
+  while (true) {
+    if (auto waited = wait_once(wish, environment)) return waited;
+    auto waited = wait_once(there, environment);
+    if (waited) return waited;
+    if (std::chrono::steady_clock::now() >= deadline) {
+      waited.error().sentence =
+          fmt::format("the job is led at {} since: {}", led_at, waited.error().sentence);
+      return waited;
+    }
+    std::this_thread::sleep_for(look_pause);
+  }
+}
+
+}  // namespace
+
+int wait_for_end(const Wish& wish, const Environment& environment) {
+  auto waited = wait_once(wish, environment);
+  while (waited && !waited->exit_code) waited = wait_there(wish, environment, waited->led_at);
+  return waited ? *waited->exit_code : give_up(waited.error());
 }
 
 }  // namespace cpprun::io
