@@ -116,7 +116,7 @@ void Members::commit(const Fault& fault) {
     case FaultKind::daemon_cut:
       return cut(fault, member);
     case FaultKind::daemon_skew:
-      member.clock().parts_per_million = fault.value;
+      member.clock().run(fault.value, universe_.time.now());
       member.clock().wall_offset += fault.lasts * (fault.value > 0 ? 1 : -1);
       return;
     case FaultKind::hand_over:

@@ -170,6 +170,10 @@ const std::vector<Known> known = {
     {1982, "set,all,records", {1, 3}},
     // One that had just been handed the lead is cut off from etcd and from all that stood by.
     {1795629402290, "set,standby,stores,orders", {0, 2, 3}, 6},
+    // The clock of a daemon runs slower all of a sudden, and does not go back.
+    {1795631805737, "set,standby,stores,orders", {1, 3}, 6},
+    // A master whose nodes fall silent as the first of them are done.
+    {1795631947219, "standby,everything,stores", {0}, 6},
     // A save is asked for while the lead is handed over, and of its round nobody has heard yet.
     {1795630087499, "set,standby,stores,orders", {1, 2, 3}, 6},
 };
