@@ -21,7 +21,7 @@ std::optional<LeaderChange> LeaderWatch::leads(const Moment& now, const Leader& 
   since_ = now.wall;
   if (!before && !leader.is_won) return std::nullopt;
   if (!before) reason = "nobody has led that this cpprund knew of";
-  if (reason.empty()) reason = "it is known from etcd, or by its own word, that another one leads";
+  if (reason.empty()) reason = "it is known from etcd, or by its own word";
   last_ = LeaderChange{
       .time = now.wall,
       .from = before ? before->name : std::string(),

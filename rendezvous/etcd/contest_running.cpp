@@ -173,7 +173,8 @@ bool Contest::is_fresh(TimePoint now) const {
 void Contest::win(TimePoint now, etcd::Revision epoch, Actions& actions) {
   if (epoch <= options_.memory.epoch) {
     bar(fmt::format("it has won epoch {} under \"{}\" in etcd, where {} was seen before: was it "
-                    "restored from an old snapshot? Take another --cluster, or an empty --state",
+                    "restored from an old snapshot? Start every cpprund of this cluster anew, with "
+                    "an empty --state where it has one",
                     epoch, options_.keys.prefix(), options_.memory.epoch),
         actions);
   }

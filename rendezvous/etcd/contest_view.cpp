@@ -57,7 +57,8 @@ std::optional<std::string> objection_to(const ContestView& view, const ContestMe
                ? fmt::format(
                      "etcd has nothing under \"{}\", where cluster {} was known: was it emptied, "
                      "or "
-                     "is it another etcd? Take another --cluster, or an empty --state",
+                     "is it another etcd? Start every cpprund of this cluster anew, with an empty "
+                     "--state where it has one",
                      keys.prefix(), memory.cluster)
                : fmt::format(
                      "cluster {} is under \"{}\" in etcd, where {} was known: is it another etcd, "
@@ -70,7 +71,8 @@ std::optional<std::string> objection_to(const ContestView& view, const ContestMe
   if (newest < memory.epoch) {
     return fmt::format(
         "etcd knows of no epoch after {} under \"{}\", where {} was seen before: was it restored "
-        "from an old snapshot, or were keys removed? Take another --cluster, or an empty --state",
+        "from an old snapshot, or were keys removed? Start every cpprund of this cluster anew, "
+        "with an empty --state where it has one",
         newest, keys.prefix(), memory.epoch);
   }
   return std::nullopt;

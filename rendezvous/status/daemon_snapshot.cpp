@@ -109,12 +109,14 @@ void warn_of_standby(const DaemonSnapshot& daemon, std::vector<std::string>& war
 }  // namespace
 
 std::string leader_changed_text(const LeaderChange& change) {
-  const std::string before =
-      change.from.empty() ? "" : fmt::format(" in the place of \"{}\"", change.from);
+  const bool is_back = change.from == change.to && change.from_place == change.to_place;
+  const std::string before = change.from.empty() || is_back
+                                 ? std::string()
+                                 : fmt::format(" in the place of \"{}\"", change.from);
   const std::string silence =
       change.silence ? fmt::format("; nobody led for {:.3f} s", in_seconds(*change.silence)) : "";
-  return fmt::format("\"{}\" leads in epoch {}{}: {}{}", change.to, change.epoch, before,
-                     change.reason, silence);
+  return fmt::format("\"{}\" leads{} in epoch {}{}: {}{}", change.to, is_back ? " again" : "",
+                     change.epoch, before, change.reason, silence);
 }
 
 std::vector<std::string> warnings_of(const DaemonSnapshot& daemon) {

@@ -111,4 +111,8 @@ TEST_CASE("a change of the leader is a line") {
   change.silence = 12ms;
   CHECK(leader_changed_text(change) ==
         "\"b\" leads in epoch 7 in the place of \"a\": it has begun; nobody led for 0.012 s");
+  change.from = "b";
+  change.from_place = "b:1";
+  CHECK(leader_changed_text(change) ==
+        "\"b\" leads again in epoch 7: it has begun; nobody led for 0.012 s");
 }

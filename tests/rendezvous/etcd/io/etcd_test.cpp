@@ -190,7 +190,9 @@ TEST_CASE("another etcd than the one before is neither led nor followed") {
   CHECK(
       emptied.last<contest::Barred>()->reason ==
       "etcd has nothing under \"/cpprun/test/\", where cluster 0123 was known: was it emptied, or "
-      "is it another etcd? Take another --cluster, or an empty --state");
+      "is it another etcd? Start every cpprund of this cluster anew, with an empty --state where "
+      "it "
+      "has one");
   stage.kill(emptied);
   Candidate& alpha = stage.add("alpha");
   alpha.tell(contest::Enter{});
