@@ -236,7 +236,7 @@ void DaemonSet::stop_leading(const std::string& reason, bool is_planned) {
   leader_place_.clear();
   heir_.clear();
   heir_place_.clear();
-  heir_is_told_ = false;
+  heir_is_told_ = is_mute_ = false;
   unknown_names_.clear();
 }
 

@@ -136,6 +136,7 @@ class DaemonSet {
   Result<std::string> begin_hand_over();
   Error nobody_to_hand_over_to() const;
   void answer_asked(const Result<std::string>& said);
+  void fall_silent();
   void go_on_with_hand_over();
   void pass_on();
   void stay_behind(const std::string& heir, const std::string& place);
@@ -196,6 +197,7 @@ class DaemonSet {
   bool is_left_behind_ = false;             // see stay_behind()
   bool expects_lead_ = false;               // the one that has led has said so
   int glances_ = 0;
+  bool is_mute_ = false;  // while it hands over
   std::optional<TimePoint> muted_until_;
   std::function<void()> left_;
   // Somebody waits to hear what becomes of a hand-over.

@@ -38,10 +38,10 @@ void DaemonSet::hear(const contest::Action& action) {
           },
           [this](const contest::Renewed& renewed) {
             // Whoever hands over says nothing meanwhile.
-            if (heir_.empty()) {
-              server_.speak_until(renewed.until);
-            } else {
+            if (is_mute_) {
               muted_until_ = renewed.until;
+            } else {
+              server_.speak_until(renewed.until);
             }
             // It leads, be it that changes cannot be written.
             trouble_.is_silence = false;

@@ -19,7 +19,7 @@ void DaemonSet::hand_over(HandedOver then) {
       asked_ ? failure(fmt::format("it is just being handed over to \"{}\"", called(asked_->heir)))
              : begin_hand_over();
   if (!begun) return then(begun);
-  asked_ = {heir_, *server_.speaks_until(), std::move(then)};
+  asked_ = {heir_, ports_.loop.now(), std::move(then)};
   asked_alarm_->ring_in(bounds::hand_over_answer, [this] {
     if (!asked_) return;
     answer_asked(failure(fmt::format(
@@ -73,10 +73,6 @@ Result<std::string> DaemonSet::begin_hand_over() {
   heir_ = heir;
   heir_is_told_ = false;
   callbacks_.say(LogLevel::info, fmt::format("hands over to \"{}\"", called(heir_)));
-  // From here on nobody hears anything, so that the other one has everything in a moment.
-  muted_until_ = server_.speaks_until();
-  server_.speak_until(ports_.loop.now());
-  watch_.lost(ports_.loop.now(), fmt::format("it has handed over to \"{}\"", called(heir_)));
   alarm_->ring_in(bounds::hand_over_patience, [this] { give_up_hand_over(); });
   // An etcd that has no room renews leases all the same: nobody could win.
   if (contest_) make_known(standbys_.names());
@@ -84,9 +80,20 @@ Result<std::string> DaemonSet::begin_hand_over() {
   return fmt::format("hands over to \"{}\" at {}", called(heir_), heir_place_);
 }
 
+// From here on nobody hears anything, so that the other one has everything in a moment.
+void DaemonSet::fall_silent() {
+  if (std::exchange(is_mute_, true)) return;
+  muted_until_ = server_.speaks_until();
+  server_.speak_until(ports_.loop.now());
+  watch_.lost(ports_.loop.now(), fmt::format("it has handed over to \"{}\"", called(heir_)));
+  if (asked_) asked_->muted = ports_.loop.now();
+}
+
 void DaemonSet::go_on_with_hand_over() {
-  if (heir_.empty() || heir_is_told_ || !leads_ || !standbys_.is_ready(heir_)) return;
+  if (heir_.empty() || heir_is_told_ || !leads_) return;
   if (contest_ && written_ < heir_waits_for_) return;
+  fall_silent();
+  if (!standbys_.is_ready(heir_)) return;
   heir_is_told_ = true;
   if (contest_) return contest_->tell(contest::HandOver{heir_});
   ports_.loop.soon([this, alive = std::weak_ptr(alive_)] {
@@ -142,9 +149,8 @@ void DaemonSet::give_up_hand_over() {
   if (is_resigning_) return pass_on();
   if (left_) return withdraw();
   if (heir_is_told_) return;
-  lead_on(standbys_.is_ready(heir_)
-              ? std::string("etcd does not say that it takes changes")
-              : fmt::format("\"{}\" does not say that it has everything", called(heir_)));
+  lead_on(is_mute_ ? fmt::format("\"{}\" does not say that it has everything", called(heir_))
+                   : std::string("etcd does not say that it takes changes"));
 }
 
 // Before anything was said to anybody.
@@ -168,7 +174,7 @@ void DaemonSet::lead_on(const std::string& reason) {
   heir_place_.clear();
   heir_is_told_ = false;
   alarm_->call_off();
-  server_.speak_until(muted_until_);
+  if (std::exchange(is_mute_, false)) server_.speak_until(muted_until_);
   if (asked_) answer_asked(failure(reason + ": this one leads on; ask again"));
   note_leader(false);
   if (const auto names = std::exchange(unknown_names_, {}); !names.empty()) make_known(names);
