@@ -169,6 +169,7 @@ class Judge {
     bool has_ended_with_0 = false;               // it, or an earlier one of its name
     std::set<int> earlier_codes = {};            // with which earlier ones of its name ended
     bool was_stopped = false;                    // by an order
+    bool may_be_stopped = false;                 // by one of which it is not known
     bool stop_is_kept = false;                   // and whoever leads on has to know of it
     std::vector<TimePoint> saves_at;             // in the sealed round: moments asked for
     std::vector<int> saved;                      // by rank: how often it was told

@@ -71,7 +71,8 @@ void Judge::check_root(const JobRecord& job, const link::Finish& finish) {
                    root.rank.value, first.rank.value, (died->at - first.at) / 1us));
   const auto job_number = static_cast<int>(&job - jobs_.data());
   const bool may_give_up = has({FaultKind::worker_crashes, FaultKind::agent_signalled}) ||
-                           job.was_stopped || somebody_left_its_seat(job_number);
+                           job.was_stopped || job.may_be_stopped ||
+                           somebody_left_its_seat(job_number);
   const JobShape& shape = scenario_.jobs[index(job_number)];
   const bool is_plain = shape.restarts == RestartRules{.max = shape.restarts.max};
   must(may_give_up || !is_plain || job.restarts == shape.restarts.max,

@@ -47,7 +47,7 @@ void Judge::order_is_done(const Order& order, const OrderOutcome& outcome, TimeP
     JobRecord& job = jobs_[number];
     if (order.job != job_id(static_cast<int>(number))) continue;
     if (order.kind == Order::Kind::stop) {
-      job.was_stopped = true;
+      (is_answered ? job.was_stopped : job.may_be_stopped) = true;
       job.stop_is_kept = is_answered && job.rounds > 0;
     }
     if (order.kind != Order::Kind::save) continue;
