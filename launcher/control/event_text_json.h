@@ -17,8 +17,8 @@ struct EventView {
   // Of a job's end.
   int exit_code = 0;
   std::string reason;
-  bool is_end() const { return name == "job_ended"; }
   std::string leader;  // of leader_changed: where the next one is met
+  bool is_end() const { return name == "job_ended"; }
 };
 
 // Nothing where it is no event.

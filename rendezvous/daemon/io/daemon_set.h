@@ -185,20 +185,19 @@ class DaemonSet {
   };
   Trouble trouble_;      // with etcd
   std::string refused_;  // why a record was last
-  // To whom it is handed over, from when, whether that one was told, and until when this one might
-  // have spoken.
+  // To whom it is handed over, and where that one is met.
   std::string heir_;
-  std::uint64_t heir_waits_for_ = 0;  // what etcd has to have written
-  std::uint64_t written_ = 0;         // that it has
   std::string heir_place_;
+  std::uint64_t heir_waits_for_ = 0;  // what etcd has to have written before anybody is mute
+  std::uint64_t written_ = 0;         // what it has
+  bool is_mute_ = false;              // and until when it might have spoken
+  std::optional<TimePoint> muted_until_;
   bool heir_is_told_ = false;
   std::vector<std::string> unknown_names_;  // to be made known where it leads on after that
   bool is_resigning_ = false;               // it leads no more, and etcd does not know it yet
   bool is_left_behind_ = false;             // see stay_behind()
   bool expects_lead_ = false;               // the one that has led has said so
   int glances_ = 0;
-  bool is_mute_ = false;  // while it hands over
-  std::optional<TimePoint> muted_until_;
   std::function<void()> left_;
   // Somebody waits to hear what becomes of a hand-over.
   struct Asked {

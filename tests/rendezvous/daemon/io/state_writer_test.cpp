@@ -7,8 +7,7 @@
 #include <fcntl.h>
 #include <sys/socket.h>
 
-#include <chrono>
-#include <filesystem>
+#include <memory>
 #include <set>
 #include <thread>
 
