@@ -37,7 +37,7 @@ CoordinatorHost::CoordinatorHost(Universe& universe, Program& program, const Mac
                     .arm = [this](std::optional<TimePoint> deadline) { arm(deadline); },
                     .decided =
                         [this](const Coordinator::Actions& actions) {
-                          judge_orders(actions);
+                          judge_notes(actions);
                           judge_seals(actions);
                           judge_admission(actions);
                           if (universe_.looks_inside()) judge_time();
@@ -263,6 +263,8 @@ void CoordinatorHost::perform(const coordinator::Action& action) {
     universe_.trace.line(universe_.time.now(), "node {} leads", host_node());
     universe_.judge.another_leads(0, false);
     hooks_.leads();
+  } else if (const auto* answered = std::get_if<coordinator::Answered>(&action)) {
+    judge_order(*answered);
   } else if (const auto* note = std::get_if<coordinator::Note>(&action)) {
     universe_.trace.line(universe_.time.now(), "coordinator: {}", note->line);
   }

@@ -151,7 +151,8 @@ class CoordinatorHost : public LedCoordinator {
   void judge_time();
   void judge_admission(const Coordinator::Actions& actions);
   void judge_seals(const Coordinator::Actions& actions);
-  void judge_orders(const Coordinator::Actions& actions);
+  void judge_notes(const Coordinator::Actions& actions);
+  void judge_order(const coordinator::Answered& answered);
   // Those orders behind no more words than so many.
   void judge_orders_behind(std::uint64_t words, bool is_answered);
   void arm(std::optional<TimePoint> deadline);

@@ -38,7 +38,11 @@ void CoordinatorHost::judge_say(int node, const coordinator::Say& say) {
     const bool has_another = std::any_of(nodes_.begin(), nodes_.end(), [&](const auto& each) {
       return each.second == node && each.first != say.link;
     });
-    universe_.judge.coordinator_refuses(node, refused->reason, has_another);
+    // What it has forgotten it cannot tell, though it is not sure yet that the others have as well.
+    const bool has_forgotten = forgotten_.contains(universe_.scenario.job_of(node));
+    if (!has_forgotten) {
+      universe_.judge.coordinator_refuses(node, refused->reason, has_another);
+    }
   }
 }
 
@@ -75,23 +79,29 @@ void CoordinatorHost::judge_admission(const Coordinator::Actions& actions) {
   }
 }
 
-void CoordinatorHost::judge_orders(const Coordinator::Actions& actions) {
+void CoordinatorHost::judge_notes(const Coordinator::Actions& actions) {
   for (const coordinator::Action& action : actions) {
     if (const auto* change = std::get_if<coordinator::NodeChange>(&action)) {
       universe_.judge.coordinator_notes(*change);
     }
-    if (!is_in_force()) continue;
     const auto* answered = std::get_if<coordinator::Answered>(&action);
-    if (answered == nullptr || !answered->outcome.is_done()) continue;
-    std::set<int> known;
-    for (int job = 0; job < static_cast<int>(universe_.scenario.jobs.size()); ++job) {
-      if (coordinator_.machine().knows(job_id(job))) known.insert(job);
-    }
-    const TimePoint at = universe_.time.now();
-    orders_.emplace_back(held_words_, [this, order = *answered, known, at](bool is_answered) {
-      universe_.judge.order_is_done(order.order, order.outcome, at, known, is_answered);
-    });
+    if (answered == nullptr || !is_in_force() || !answered->outcome.is_done()) continue;
+    universe_.judge.order_is_decided(answered->order);
   }
+}
+
+// It is answered behind everything that was to be said before, as CoordinatorServer does it.
+void CoordinatorHost::judge_order(const coordinator::Answered& answered) {
+  if (!is_in_force() || !answered.outcome.is_done()) return;
+  std::set<int> known;
+  for (int job = 0; job < static_cast<int>(universe_.scenario.jobs.size()); ++job) {
+    if (coordinator_.machine().knows(job_id(job))) known.insert(job);
+  }
+  const TimePoint at = universe_.time.now();
+  if (held_.hold(coordinator::Action{answered})) ++held_words_;
+  orders_.emplace_back(held_words_, [this, answered, known, at](bool is_answered) {
+    universe_.judge.order_is_done(answered.order, answered.outcome, at, known, is_answered);
+  });
   judge_orders_behind(said_words_, is_heard());
 }
 

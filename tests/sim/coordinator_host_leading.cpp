@@ -62,6 +62,7 @@ void CoordinatorHost::speak_until(std::optional<TimePoint> until) {
 
 // What is for nodes.
 void CoordinatorHost::say(const coordinator::Action& action) {
+  if (std::holds_alternative<coordinator::Answered>(action)) return;  // judge_order() has it
   if (const auto* hang_up = std::get_if<coordinator::HangUp>(&action)) return say(*hang_up);
   say(std::get<coordinator::Say>(action));
 }

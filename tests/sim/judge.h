@@ -115,8 +115,10 @@ class Judge {
   // It dials, or asks for a seat: if nobody of its round is left, it has come back as a newcomer,
   // who has nothing to drain.
   // --- what an operator asks (judge_of_orders.cpp) ---
-  // The coordinator decided so at that moment, when it knew those jobs, and nothing of it is
-  // performed yet, but all that was decided before. Answered: whoever has asked hears it.
+  // The coordinator has decided so, and nothing of it is performed yet: what it allows.
+  void order_is_decided(const Order& order);
+  // It was decided at that moment, when the coordinator knew those jobs, and all that was decided
+  // before and with it is said: what it forbids. Answered: whoever has asked hears it.
   void order_is_done(const Order& order, const OrderOutcome& outcome, TimePoint at,
                      const std::set<int>& known_jobs, bool is_answered);
   void coordinator_dismisses(int node);

@@ -16,16 +16,29 @@ namespace cpprun::sim {
 
 using namespace std::chrono_literals;
 
+namespace {
+
+bool is_meant(const Order& order, int node) {
+  return order.whom == fmt::format("host{}", node) || order.whom == address_of(node);
+}
+
+}  // namespace
+
+void Judge::order_is_decided(const Order& order) {
+  for (int node = 0; node < scenario_.nodes(); ++node) {
+    if (!is_meant(order, node)) continue;
+    NodeRecord& record = nodes_[index(node)];
+    const bool sends_away = order.kind == Order::Kind::drain || order.kind == Order::Kind::exclude;
+    if (sends_away) record.may_be_dismissed = true;
+    if (order.kind == Order::Kind::include) record.excluded_until = {};
+  }
+}
+
 void Judge::order_is_done(const Order& order, const OrderOutcome& outcome, TimePoint at,
                           const std::set<int>& known_jobs, bool is_answered) {
   for (int node = 0; node < scenario_.nodes(); ++node) {
+    if (!is_meant(order, node)) continue;
     NodeRecord& record = nodes_[index(node)];
-    const bool is_meant =
-        order.whom == fmt::format("host{}", node) || order.whom == address_of(node);
-    if (!is_meant) continue;
-    if (order.kind == Order::Kind::drain || order.kind == Order::Kind::exclude) {
-      record.may_be_dismissed = true;
-    }
     if (order.kind == Order::Kind::drain) {
       record.must_leave = record.has_joined;
       // What nobody has sealed is on no record.

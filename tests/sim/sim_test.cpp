@@ -176,6 +176,12 @@ const std::vector<Known> known = {
     {1795631947219, "standby,everything,stores", {0}, 6},
     // A save is asked for while the lead is handed over, and of its round nobody has heard yet.
     {1795630087499, "set,standby,stores,orders", {1, 2, 3}, 6},
+    // A stop of one that is cut off: its answer waits behind what the stop itself changed.
+    {1795634948052, "set,standby,stores,orders", {0, 1}, 6},
+    // Some are told to go before whoever has asked for it hears that it is done.
+    {1795637258595, "set,standby,stores,orders", {1}, 6},
+    // A job is over and forgotten before all others know of it, and begun anew.
+    {1795637259911, "set,standby,stores,orders", {1, 3}, 6},
 };
 
 }  // namespace
