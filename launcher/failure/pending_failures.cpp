@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "launcher/failure/pending_failures.h"
 
+#include <csignal>
 #include <utility>
 
 #include "proto/bounds.h"
@@ -10,9 +11,10 @@ namespace cpprun {
 
 namespace {
 
-// It has said itself what ended it.
-bool says_why(const link::Failure& failure) {
-  return failure.cause == "python_exception" || failure.cause == "cpp_exception";
+// It has said itself what ended it, or crashed: a signal that asks for an end makes nobody crash.
+bool had_its_own_end(const link::Failure& failure) {
+  return failure.cause == "python_exception" || failure.cause == "cpp_exception" ||
+         (failure.status.signalled && failure.status.value != SIGABRT);
 }
 
 }  // namespace
@@ -40,12 +42,13 @@ std::optional<link::Failed> PendingFailures::told_of(const link::Failure& failur
   link::Failed failed{.round = place.round, .failure = failure};
   if (noticed != noticed_.end()) {
     // Clocks of two nodes are known to a few milliseconds only, and drift; this is certain.
-    const bool is_late = drained_at_ && noticed->second > *drained_at_;
+    failed.late = drained_at_ && noticed->second > *drained_at_;
     // Where all that ended before only noticed somebody's end, whoever was told to end meanwhile,
-    // and says what it had found, may well be that one: it takes milliseconds to end by an
-    // exception, and less to notice a connection that is gone.
-    const bool is_excused = told_ > 0 && !told_a_cause_ && says_why(failure);
-    failed.failure.consequence = failure.consequence || (is_late && !is_excused);
+    // and had an end of its own, may well be that one: it takes milliseconds to end by an
+    // exception or of a signal, and less to notice a connection that is gone. Of other nodes the
+    // coordinator knows.
+    const bool is_excused = !told_a_cause_ && had_its_own_end(failure);
+    failed.failure.consequence = failure.consequence || (failed.late && !is_excused);
     failed.noticed =
         std::chrono::duration_cast<link::AgentTime>(noticed->second.time_since_epoch());
   }

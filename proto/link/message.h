@@ -132,6 +132,9 @@ struct Failed {
   RoundNumber round{};
   Failure failure;
   AgentTime noticed{};  // by which the coordinator puts the failures of all nodes in order
+  // Its node had been told to drain before: whatever broke the round was earlier, whatever the
+  // clocks say.
+  bool late = false;
   friend bool operator==(const Failed&, const Failed&) = default;
 };
 

@@ -51,6 +51,7 @@ void each_member(M& m, F&& f)
   requires std::same_as<std::remove_const_t<M>, Failed>
 {
   f("round", m.round.value), f("failure", m.failure), f("noticed", m.noticed);
+  f.where_known("late", Flag{m.late});
 }
 
 template <class M, class F>

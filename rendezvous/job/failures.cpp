@@ -12,7 +12,7 @@ namespace cpprun {
 namespace {
 
 auto place(const Failures::Entry& entry) {
-  return std::tuple{entry.failure.consequence, entry.at,      !entry.lost,
+  return std::tuple{entry.failure.consequence, entry.late,    entry.at,          !entry.lost,
                     entry.failure.group_rank,  entry.noticed, entry.failure.rank};
 }
 

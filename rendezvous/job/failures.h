@@ -8,9 +8,12 @@
 // The root is, in this order:
 //   1. anything else before a known consequence: what can only follow from a peer's end, or from
 //      a signal of ours, is never the first cause while there is another;
-//   2. the earliest, by the coordinator's clock. A lost node failed when it was last heard or its
+//   2. what was noticed before its node was told to drain: clocks of two nodes are known to a few
+//      milliseconds only, and this is certain. A late end that is no consequence still comes before
+//      all that are: it takes longer to die than to notice that a peer does;
+//   3. the earliest, by the coordinator's clock. A lost node failed when it was last heard or its
 //      link broke, and so comes before those who missed it;
-//   3. a lost node before a worker, then the lower node, what it noticed first, and the lower rank:
+//   4. a lost node before a worker, then the lower node, what it noticed first, and the lower rank:
 //      the same answer in every run.
 // How a node's clock stands to the coordinator's is known better with every heartbeat; so that two
 // failures of one node stay in the order in which it noticed them, both are placed by what is known
@@ -38,6 +41,7 @@ class Failures {
     // What `at` was reckoned from: by the clock of its node, and when the coordinator heard of it.
     link::AgentTime noticed = {};  // zero: the node does not say
     TimePoint heard = {};
+    bool late = false;  // its node noticed it after it had been told to drain
     friend bool operator==(const Entry&, const Entry&) = default;
   };
 

@@ -110,14 +110,6 @@ void Job::hear(TimePoint now, LinkId link, const link::Message& message,
   consider_sealing(now, actions);
 }
 
-// That moment of an agent's clock by ours; now, where it does not say or cannot have been.
-TimePoint Job::when(TimePoint now, const Member& member, link::AgentTime moment) {
-  if (moment == link::AgentTime{}) return now;
-  // The agent of the coordinator's own process has the coordinator's clock.
-  const auto known = member.local ? TimePoint{moment} : member.clock.by_coordinator(moment);
-  return std::min(known.value_or(now), now);
-}
-
 void Job::failed(TimePoint now, const Member& member, link::Failed failed,
                  coordinator::Actions& actions) {
   if (round_.phase() == Round::Phase::gathering) return;
@@ -133,7 +125,8 @@ void Job::failed(TimePoint now, const Member& member, link::Failed failed,
   }
   // What follows from an end that was asked for is no failure; by a node's clock it may look as if
   // it had come before.
-  const bool follows = at > round_end_.at || failed.failure.consequence || has_lost_its_store_;
+  const bool follows =
+      at > round_end_.at || failed.failure.consequence || failed.late || has_lost_its_store_;
   if (round_.phase() == Round::Phase::draining && round_end_.polite() && follows) return;
   const std::string what =
       fmt::format("rank {} on {} failed", failed.failure.rank.value, failed.failure.host);
@@ -142,8 +135,12 @@ void Job::failed(TimePoint now, const Member& member, link::Failed failed,
       return member.clock.by_coordinator(moment);
     });
   }
-  round_end_.failures.add(
-      {.failure = failed.failure, .at = at, .what = what, .noticed = failed.noticed, .heard = now});
+  round_end_.failures.add({.failure = failed.failure,
+                           .at = at,
+                           .what = what,
+                           .noticed = failed.noticed,
+                           .heard = now,
+                           .late = failed.late});
   if (round_.phase() == Round::Phase::sealed) break_round(now, what, actions);
 }
 

@@ -71,7 +71,8 @@ class Writer {
                           {"lost", each.lost},
                           {"what", each.what},
                           {"noticed", each.noticed.count()},
-                          {"heard", at(each.heard)}});
+                          {"heard", at(each.heard)},
+                          {"late", each.late}});
     }
     return {{"reason", end.reason},
             {"at", at(end.at)},

@@ -108,7 +108,8 @@ class Reader {
                           .lost = each.at("lost").get<bool>(),
                           .what = each.at("what").get<std::string>(),
                           .noticed = link::AgentTime{each.at("noticed").get<std::int64_t>()},
-                          .heard = at(each.at("heard"))});
+                          .heard = at(each.at("heard")),
+                          .late = each.value("late", false)});
     }
     const auto count = json.at("failure_count").get<std::size_t>();
     if (count < failures.size() || (count > 0 && failures.empty())) throw Wrong{"failure_count"};

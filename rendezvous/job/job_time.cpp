@@ -1,10 +1,18 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The part of Job that says where the time of its nodes goes.
+// The part of Job that says where the time of its nodes goes, and when a node's moments were.
 #include "rendezvous/job/job_time.h"
 
 #include <algorithm>
 
 namespace cpprun {
+
+// That moment of an agent's clock by ours; now, where it does not say or cannot have been.
+TimePoint Job::when(TimePoint now, const Member& member, link::AgentTime moment) {
+  if (moment == link::AgentTime{}) return now;
+  // The agent of the coordinator's own process has the coordinator's clock.
+  const auto known = member.local ? TimePoint{moment} : member.clock.by_coordinator(moment);
+  return std::min(known.value_or(now), now);
+}
 
 void Job::place_time(TimePoint now) {
   using State = Member::State;

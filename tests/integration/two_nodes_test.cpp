@@ -122,6 +122,35 @@ TEST_CASE("a failure anywhere starts both nodes again, and the count is the same
   CHECK(contains(of_second.out, "attempt 1\n"));
 }
 
+TEST_CASE("who dies of a signal is the cause, though its peer on another node was quicker to end") {
+  const Job job;
+  const Folder shared;
+  // Rank 0 notices what rank 1 dies of, before its node does: its death is held back until the
+  // round is broken.
+  const std::string ready = shared.path() + "/ready";
+  REQUIRE(::mkfifo(ready.c_str(), 0600) == 0);
+  // In arguments $$ stands for one $, as torchrun has it.
+  const std::string die_late =
+      "if test $RANK = 0; then read line < $0; "
+      "echo 'RuntimeError: [gloo/transport/tcp/pair.cc:553] Connection closed by peer' >&2; "
+      "exit 1; fi; "
+      "trap 'kill -9 $$$$' TERM; echo > $0; while :; do sleep 600 & wait; done";
+  const auto node = [&](int rank) {
+    return with_cpprun({"--nnodes=2", "--node_rank=" + std::to_string(rank),
+                        "--master_addr=127.0.0.1", "--master_port=" + std::to_string(job.port),
+                        "--no-python", "sh", "-c", die_late, ready});
+  };
+  Command first(node(0));
+  Command second(node(1));
+  const auto of_first = first.wait();
+  const auto of_second = second.wait();
+  CHECK_MESSAGE(of_first.code == 128 + SIGKILL, of_first.err);
+  CHECK(of_second.code == 128 + SIGKILL);
+  CHECK_MESSAGE(contains(of_first.err, "was killed by SIGKILL"), of_first.err);
+  CHECK(contains(of_first.err, "rank 0"));  // as what followed
+  second.expect_no_worker_left();
+}
+
 TEST_CASE("a node rank that is taken is refused with a sentence that names both") {
   Job job;
   job.nodes = "3";

@@ -97,9 +97,11 @@ TEST_CASE("what ends badly after the round was broken was not first, whatever th
   const auto before = pending_failures.judge(end_of(0, crash), place).told;
   REQUIRE(before);
   CHECK_FALSE(before->failure.consequence);
+  CHECK_FALSE(before->late);
   const auto after = pending_failures.judge(end_of(1, crash), place).told;
   REQUIRE(after);
   CHECK(after->failure.consequence);
+  CHECK(after->late);
 }
 
 TEST_CASE("who says what it had found was first, where those before it only noticed its end") {
@@ -126,6 +128,25 @@ TEST_CASE("who says what it had found was first, where those before it only noti
   CHECK(ends("RuntimeError: [pair.cc:534] Connection reset by peer") ==
         std::vector{true, false, true});
   CHECK(ends("OSError: [Errno 28] No space left on device") == std::vector{false, true, true});
+}
+
+TEST_CASE(
+    "who dies of a signal that we did not send is heard, though others noticed its end first") {
+  // The peers on another node were quicker to end by their exceptions, and the round was broken.
+  const auto late_end = [](link::ExitStatus status) {
+    PendingFailures pending_failures;
+    pending_failures.drained(TimePoint{} + 5s);
+    pending_failures.noticed(TimePoint{} + 5s + 1ms, LocalRank{1});
+    pending_failures.asked(LocalRank{1});
+    return pending_failures.judge(end_of(1, status, SIGTERM), place).told;
+  };
+  for (const int signal : {SIGKILL, SIGSEGV}) {
+    const auto told = late_end({.signalled = true, .value = signal});
+    REQUIRE(told);
+    CHECK(told->late);
+    CHECK_FALSE(told->failure.consequence);
+  }
+  CHECK_FALSE(late_end({.signalled = true, .value = SIGTERM}));
 }
 
 TEST_CASE("the end, its failure and the coordinator's message have one verdict") {

@@ -43,6 +43,25 @@ TEST_CASE("a known consequence is never the root while there is another, however
   CHECK(failures.root()->failure.rank == Rank{2});
 }
 
+TEST_CASE(
+    "what its node noticed after it was told to drain was not first, whatever the clocks say") {
+  Failures failures;
+  auto late = end_of(1, t0 + 1s);
+  late.late = true;
+  failures.add(late);
+  failures.add(end_of(2, t0 + 1s + 5ms));
+  CHECK(failures.root()->failure.rank == Rank{2});
+}
+
+TEST_CASE("who died late comes before those who only noticed its end on another node") {
+  Failures failures;
+  failures.add(end_of(1, t0 + 1s, true));
+  auto late = end_of(3, t0 + 2s);
+  late.late = true;
+  failures.add(late);
+  CHECK(failures.root()->failure.rank == Rank{3});
+}
+
 TEST_CASE("a lost node comes before those who missed it, even in the same moment") {
   Failures failures;
   failures.add(end_of(1, t0 + 1s));

@@ -74,7 +74,8 @@ inline JobRecord recorded_job(TimePoint now) {
                                  .lost = false,
                                  .what = "rank 2 on host1 failed",
                                  .noticed = link::AgentTime{99},
-                                 .heard = now - 1s});
+                                 .heard = now - 1s,
+                                 .late = true});
   record.pause_until = now + 5s;
   record.finish = link::Finish{.exit_code = 7, .reason = "failed", .root = recorded_failure};
   RoundHistory history;
