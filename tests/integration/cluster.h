@@ -38,7 +38,10 @@ struct Cluster {
   void expect_nothing_left() const {
     hosts.expect_nothing_left();
     std::string left;
-    for (const auto& each : temporary.entries()) left += " " + each;
+    namespace fs = std::filesystem;
+    for (const auto& each : fs::recursive_directory_iterator(temporary.path())) {
+      left += " " + each.path().lexically_relative(temporary.path()).string();
+    }
     CHECK(left == "");
   }
 

@@ -7,6 +7,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <chrono>
 #include <csignal>
 #include <ctime>
@@ -60,6 +61,7 @@ Search::End Search::await(int child, int done, int word) const {
     const int before = looked_at_ != nullptr ? *looked_at_ : 0;
     pollfd either[2] = {{done, POLLIN, 0}, {word, POLLIN, 0}};
     const int told = ::poll(either, 2, static_cast<int>(patience.count()));
+    if (told < 0 && errno == EINTR) continue;
     if (told > 0 && either[0].revents != 0) {
       ::waitpid(child, nullptr, 0);
       return End::nobody_is_left;

@@ -129,11 +129,16 @@ void ToolDoor::hear() {
 // The process beside us may just have opened it: nobody else would remove it.
 void ToolDoor::hear_last() {
   if (!news_.is_open()) return;
-  const auto milliseconds =
-      std::chrono::duration_cast<std::chrono::milliseconds>(plan_.patience).count();
-  pollfd news{news_.native_handle(), POLLIN, 0};
+  using std::chrono::milliseconds;
+  using std::chrono::steady_clock;
+  const auto deadline = steady_clock::now() + plan_.patience;
   std::array<char, 4096> some;
-  while (::poll(&news, 1, static_cast<int>(milliseconds)) == 1) {
+  while (true) {
+    const auto left = std::chrono::ceil<milliseconds>(deadline - steady_clock::now()).count();
+    pollfd news{news_.native_handle(), POLLIN, 0};
+    const int ready = left > 0 ? ::poll(&news, 1, static_cast<int>(left)) : 0;
+    if (ready < 0 && errno == EINTR) continue;  // another child has ended
+    if (ready != 1) break;
     const auto got = ::read(news.fd, some.data(), some.size());
     if (got <= 0) break;
     answer_.append(some.data(), static_cast<std::size_t>(got));

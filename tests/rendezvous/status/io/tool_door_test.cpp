@@ -2,6 +2,9 @@
 #include "rendezvous/status/io/tool_door.h"
 
 #include <doctest/doctest.h>
+#include <signal.h>
+#include <sys/time.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <asio/io_context.hpp>
@@ -68,6 +71,37 @@ TEST_CASE("it is gone when its program ends, and so is the folder") {
     stage.until([&] { return !stage.door->path().empty(); });
     CHECK(std::filesystem::exists(stage.door->path()));
   }
+  CHECK(std::filesystem::is_empty(folder.path()));
+}
+
+TEST_CASE("it is gone where its program ends while it is made, and signals come meanwhile") {
+  // As for each child that ends; none of them may end the wait for the one that makes the socket,
+  // which goes on after three.
+  static volatile sig_atomic_t maker = 0;
+  static volatile sig_atomic_t signals = 0;
+  signals = 0;
+  struct sigaction before {};
+  struct sigaction counts {};
+  counts.sa_handler = [](int) {
+    signals = signals + 1;
+    if (signals == 3) ::kill(static_cast<pid_t>(maker), SIGCONT);
+  };
+  REQUIRE(::sigaction(SIGALRM, &counts, &before) == 0);
+  const Folder folder;
+  {
+    Stage stage(folder.path());
+    stage.until([&] { return !stage.side.pids().empty(); });
+    maker = stage.side.pids().front();
+    REQUIRE(::kill(static_cast<pid_t>(maker), SIGSTOP) == 0);
+    const itimerval often{.it_interval = {0, 1000}, .it_value = {0, 1000}};
+    REQUIRE(::setitimer(ITIMER_REAL, &often, nullptr) == 0);
+    stage.door.reset();
+    const itimerval never{};
+    ::setitimer(ITIMER_REAL, &never, nullptr);
+    ::kill(static_cast<pid_t>(maker), SIGCONT);
+  }
+  ::sigaction(SIGALRM, &before, nullptr);
+  while (::wait(nullptr) > 0) continue;  // for whoever may still make one
   CHECK(std::filesystem::is_empty(folder.path()));
 }
 
