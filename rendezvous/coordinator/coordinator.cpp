@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "proto/bounds.h"
+#include "rendezvous/job/exclusions_json.h"
 #include "rendezvous/job/job_text.h"
 #include "rendezvous/job/join_check.h"
 
@@ -154,6 +155,7 @@ void Coordinator::begin_job(TimePoint now, const Caller& caller, const link::Joi
         in_seconds(limits.lease), join.host, in_seconds(join.lease),
         std::ceil(in_seconds(join.lease))));
   }
+  if (join.job == hosts_record_name) return refuse("no job may be called that");
   const auto may = places_.check(now, join.job, caller.peer);
   if (!may) return refuse(may.error().reason);
   if (const auto excluded = exclusions_.objection(now, join, caller.peer)) return refuse(*excluded);

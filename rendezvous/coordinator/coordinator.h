@@ -106,6 +106,10 @@ class Coordinator {
     std::string job;
     std::string reason;
   };
+  // Of the one before: so it is here.
+  struct HostsExcluded {
+    std::vector<Exclusions::Entry> hosts;
+  };
   // --- of one that stands by ---
   // What the coordinator of its job would leave. Its nodes are links from `first_link` on until
   // they are here.
@@ -161,8 +165,8 @@ class Coordinator {
   };
 
   using Event = std::variant<Opened, Said, Closed, StoreReady, StoreFailed, MasterWaits, StoreAsked,
-                             Recovered, StoreLost, Succession, Standing, Leads, Follows, LetsIn,
-                             MembersChanged, Ordered, HandedOver, LookedAt>;
+                             Recovered, StoreLost, HostsExcluded, Succession, Standing, Leads,
+                             Follows, LetsIn, MembersChanged, Ordered, HandedOver, LookedAt>;
   using Action = coordinator::Action;
   using Actions = coordinator::Actions;
 
@@ -201,6 +205,8 @@ class Coordinator {
                                      const std::optional<std::string>& owner = {}) const;
   // What the next coordinator has to know of a job that it `knows`.
   JobRecord record_of(const std::string& job) const;
+  // And which hosts get no seat in those that are still to come.
+  const std::vector<Exclusions::Entry>& excluded_hosts() const { return exclusions_.entries(); }
   // It goes on with the job of another, or waits for that.
   bool stands_by() const { return candidacy_.has_value(); }
   // It is one of several daemons, and another one leads, or nobody.
@@ -254,6 +260,7 @@ class Coordinator {
   void on(TimePoint now, const StoreAsked& event, Actions& actions);
   void on(TimePoint now, const Recovered& event, Actions& actions);
   void on(TimePoint now, const StoreLost& event, Actions& actions);
+  void on(TimePoint now, const HostsExcluded& event, Actions& actions);
   void on(TimePoint now, const Succession& event, Actions& actions);
   void on(TimePoint now, const Standing& event, Actions& actions);
   void ask_standby(TimePoint now, const Caller& caller, const link::Join& join, Actions& actions);
@@ -296,6 +303,7 @@ class Coordinator {
   JobOptions options_of(const link::Join& first, int store_port) const;
   void recover(TimePoint now, const StoreReady& event, Beginning begins, Actions& actions);
   static void keep(const std::string& job, Entry& entry, std::size_t said_before, Actions& actions);
+  void keep_hosts(Actions& actions) const;
   void sign_notes(const std::string& job, std::size_t said_before, Actions& actions) const;
   void look_after(const std::string& job, std::size_t said_before, Actions& actions);
   void release(LinkId link);

@@ -7,6 +7,7 @@
 #include <algorithm>
 
 #include "rendezvous/coordinator/coordinator.h"
+#include "rendezvous/job/exclusions_json.h"
 
 namespace cpprun {
 
@@ -82,6 +83,11 @@ std::vector<std::string> Coordinator::jobs_that_go_on() const {
   return names;
 }
 
+// Before anybody hears that it is done.
+void Coordinator::keep_hosts(Actions& actions) const {
+  if (options_.keeps_records) actions.emplace_back(coordinator::KeepRecord{hosts_record_name});
+}
+
 // Each job is asked for itself: one that cannot do without the host keeps it, and keeps no other
 // job from being rid of it, be it still to come. Where there is none of these, nothing is done.
 OrderOutcome Coordinator::order_of_host(TimePoint now, const Order& order, Actions& actions) {
@@ -106,10 +112,12 @@ OrderOutcome Coordinator::order_of_host(TimePoint now, const Order& order, Actio
     const std::string why = told_by(order, "excluded " + order.whom);
     const auto done = exclusions_.exclude(now, order.whom, now + order.length, why);
     if (!done) return {Kind::not_now, done.error().reason};
+    keep_hosts(actions);
     outcome = {Kind::done, fmt::format("{} is excluded from all jobs{} for {} s", order.whom,
                                        objection ? " to come" : "", in_seconds(order.length))};
   }
   if (!excludes && exclusions_.include(now, order.whom)) {
+    keep_hosts(actions);
     outcome = {Kind::done, fmt::format("nodes of {} may take a seat again", order.whom)};
   }
   for (const std::string& job : jobs) {

@@ -50,6 +50,15 @@ void Coordinator::on(TimePoint now, const StoreLost& event, Actions& actions) {
   look_after(event.job, said_before, actions);
 }
 
+void Coordinator::on(TimePoint now, const HostsExcluded& event, Actions& actions) {
+  if (options_.only) return;
+  exclusions_ = Exclusions{event.hosts};
+  const std::string hosts = exclusions_.list(now);
+  if (hosts.empty()) return;
+  actions.emplace_back(
+      coordinator::Note{fmt::format("excluded from all jobs to come, as before: {}", hosts)});
+}
+
 void Coordinator::recover(TimePoint now, const StoreReady& event, Beginning begins,
                           Actions& actions) {
   const JobRecord& record = begins.before->record;

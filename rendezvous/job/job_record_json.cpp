@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "proto/link/codec.h"
+#include "rendezvous/job/exclusions_json.h"
 #include "rendezvous/job/job_record_words.h"
 #include "rendezvous/job/restart_state_json.h"
 
@@ -141,11 +142,6 @@ std::string job_record_bytes(const JobRecord& record, const Moment& moment) {
   const Writer writer{moment};
   Json nodes = Json::array();
   for (const auto& each : record.nodes) nodes.push_back(Writer::node(each));
-  Json exclusions = Json::array();
-  for (const auto& each : record.exclusions) {
-    exclusions.push_back(
-        {{"host", each.host}, {"until", writer.at(each.until)}, {"why", each.why}});
-  }
   Json dismissals = Json::array();
   for (const auto& each : record.dismissals) {
     dismissals.push_back(
@@ -169,7 +165,7 @@ std::string job_record_bytes(const JobRecord& record, const Moment& moment) {
       {"finish", Writer::frame(record.finish)},
       {"history", writer.history(record.history)},
       {"time", writer.ledger(record.time)},
-      {"exclusions", std::move(exclusions)},
+      {"exclusions", exclusions_value(record.exclusions, moment)},
       {"dismissals", std::move(dismissals)}};
   std::string bytes;
   Json::to_cbor(json, bytes);

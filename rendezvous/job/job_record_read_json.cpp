@@ -7,6 +7,7 @@
 #include <variant>
 
 #include "proto/link/codec.h"
+#include "rendezvous/job/exclusions_json.h"
 #include "rendezvous/job/job_record_json.h"
 #include "rendezvous/job/job_record_words.h"
 #include "rendezvous/job/job_terms.h"
@@ -178,9 +179,6 @@ class Reader {
   const Moment& moment_;
 };
 
-// How far ahead a moment may be: no clock that was wrong holds a job up for longer.
-constexpr std::chrono::hours exclusion_max{24 * 365};
-
 JobRecord read(const Json& json, const Reader& reader) {
   JobRecord record{.founder = json.at("founder").get<std::string>(),
                    .owner = json.at("owner").get<std::string>(),
@@ -201,11 +199,6 @@ JobRecord read(const Json& json, const Reader& reader) {
   if (record.nodes.empty()) throw Wrong{"no nodes"};
   const Duration pause_max = record.nodes.front().join.restarts.pause_max();
   record.pause_until = reader.at_if(json.at("pause_until"), pause_max);
-  for (const Json& each : json.at("exclusions")) {
-    record.exclusions.push_back({.host = each.at("host").get<std::string>(),
-                                 .until = reader.at_if(each.at("until"), exclusion_max),
-                                 .why = each.at("why").get<std::string>()});
-  }
   for (const Json& each : json.at("dismissals")) {
     record.dismissals.push_back({.host = each.at("host").get<std::string>(),
                                  .pid = each.at("pid").get<int>(),
@@ -252,6 +245,9 @@ Result<JobRecord> read_job_record(std::string_view bytes, const Moment& moment) 
     const auto restarts = restart_state_of(json.at("restarts"), moment);
     if (!restarts) return no_record(restarts.error().reason);
     record.restarts = *restarts;
+    auto exclusions = exclusions_of(json.at("exclusions"), moment);
+    if (!exclusions) return no_record(exclusions.error().reason);
+    record.exclusions = *std::move(exclusions);
     if (const auto objection = objection_to_seats(record)) return no_record(*objection);
     return record;
   } catch (const Json::exception& error) {

@@ -21,9 +21,7 @@ struct Site {
 
   Command daemon(const Words& more = {}) const {
     Words words = {from_build("CPPRUND"), "--host=" + Hosts::address(0), "--port=29500",
-                   "--state=" + state.path(),
-                   // Killed, it could not remove its socket for tools.
-                   "--status-access=none"};
+                   "--state=" + state.path(), "--status-access=" + status_access};
     words.insert(words.end(), more.begin(), more.end());
     return Command(cluster.hosts.on(0, words), cluster.options());
   }
@@ -32,8 +30,22 @@ struct Site {
     cluster.expect_nothing_left();
     CHECK(state.entries() == std::vector<std::string>{"lock"});
   }
+  // What cpprunctl does there, which finds the daemon by its socket.
+  Ended ctl(const Words& words) const {
+    Words all = {from_build("CPPRUNCTL")};
+    all.insert(all.end(), words.begin(), words.end());
+    const Options looking{
+        .variables = {{"TMPDIR", cluster.temporary.path()}, {"XDG_RUNTIME_DIR", ""}}};
+    Command waits({"/bin/sh", "-c",
+                   "until '" + from_build("CPPRUNCTL") +
+                       "' status 2>/dev/null | grep 'is alone'; do sleep 0.1; done"},
+                  looking);
+    CHECK(waits.wait().code == 0);
+    return Command(all, looking).wait();
+  }
   Cluster cluster;
   Folder state;
+  std::string status_access = "none";  // killed, it could not remove its socket for tools
 };
 
 void kill_at_once(Command& daemon) {
@@ -135,6 +147,28 @@ TEST_CASE("who is not there when the next daemon begins is lost, and the job end
   CHECK(ended.code == 1);
   CHECK(contains(ended.err, "is lost"));
   again.expect_err("job \"cluster\" is over");
+  again.signal(SIGTERM);
+  CHECK(again.wait().code == 0);
+  site.expect_nothing_left();
+}
+
+TEST_CASE("a host that is excluded from all jobs to come is so when the daemon is begun anew") {
+  Site site("1");
+  if (!site.cluster.hosts.why_not().empty()) return skip(site.cluster.hosts.why_not());
+  site.status_access = "user";
+  Command daemon = site.daemon();
+  daemon.expect_out("\n");
+  const Ended done = site.ctl({"exclude", Hosts::host_name(1), "--for=3600"});
+  CHECK_MESSAGE(done.code == 0, done.err);
+  daemon.signal(SIGTERM);
+  CHECK(daemon.wait().code == 0);
+  Command again = site.daemon();
+  again.expect_err("excluded from all jobs to come, as before: " + Hosts::host_name(1));
+  const Ended refused = Command(site.cluster.node(1, direct), site.cluster.options()).wait();
+  CHECK(refused.code == 1);
+  CHECK_MESSAGE(contains(refused.err, Hosts::host_name(1) + " is excluded for 3"), refused.err);
+  CHECK(site.ctl({"include", Hosts::host_name(1)}).code == 0);
+  CHECK(contains(site.ctl({"include", Hosts::host_name(1)}).err, "is not excluded here"));
   again.signal(SIGTERM);
   CHECK(again.wait().code == 0);
   site.expect_nothing_left();

@@ -8,6 +8,7 @@
 
 #include "proto/bounds.h"
 #include "proto/link/codec.h"
+#include "rendezvous/job/exclusions_json.h"
 #include "rendezvous/job/job_record_json.h"
 
 namespace cpprun::sim {
@@ -108,6 +109,10 @@ void CoordinatorHost::begin(const Records& before, bool stands_by) {
 
 void CoordinatorHost::recover(const Records& records) {
   for (const auto& [job, bytes] : records) {
+    if (job == hosts_record_name) {
+      recover_hosts(read_hosts_record(bytes, moment()).value());
+      continue;
+    }
     auto record = read_job_record(bytes, moment());
     universe_.judge.must(record.has_value(), "a record cannot be read");
     if (!record) continue;
@@ -267,21 +272,6 @@ void CoordinatorHost::perform(const coordinator::Action& action) {
     judge_order(*answered);
   } else if (const auto* note = std::get_if<coordinator::Note>(&action)) {
     universe_.trace.line(universe_.time.now(), "coordinator: {}", note->line);
-  }
-}
-
-void CoordinatorHost::keep(const std::string& job) {
-  const auto record = coordinator_.machine().record_of(job);
-  if (record.nodes.empty()) {
-    records_.erase(job);
-    if (hooks_.forget_record) hooks_.forget_record(job);
-    return;
-  }
-  const std::string bytes = job_record_bytes(record, moment());
-  if (!is_of_set() || has_folder_) records_[job] = bytes;
-  if (!hooks_.keep_record) return;
-  if (const auto number = hooks_.keep_record(job, bytes); number != 0) {
-    held_.wait_for(Keeping::etcd, number);
   }
 }
 

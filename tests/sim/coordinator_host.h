@@ -78,6 +78,7 @@ class CoordinatorHost : public LedCoordinator {
   void kept(Keeping keeping, std::uint64_t through) override;
   StoreLogs& logs() override { return stores_.logs(); }
   std::map<std::string, std::string> records() const override;
+  void recover_hosts(std::vector<Exclusions::Entry> hosts) override;
   void recover_with_replica(JobRecord record) override;
   Result<void> begin_replica(const std::string& job, RoundNumber round) override {
     return stores_.begin_replica(job, round);

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "rendezvous/job/job_record_json.h"
+#include "rendezvous/coordinator/records.h"
 #include "tests/sim/coordinator_host.h"
 
 namespace cpprun::sim {
@@ -117,14 +117,21 @@ std::size_t CoordinatorHost::link_count() const {
 // --- whether it leads ----------------------------------------------------------------------------
 
 std::map<std::string, std::string> CoordinatorHost::records() const {
-  std::map<std::string, std::string> records;
-  const Coordinator& coordinator = coordinator_.machine();
-  for (const Job* const job : coordinator.jobs_after("", coordinator.job_count())) {
-    const std::string& id = job->terms().id;
-    const auto record = coordinator.record_of(id);
-    if (!record.nodes.empty()) records[id] = job_record_bytes(record, moment());
+  return all_records(coordinator_.machine(), moment());
+}
+
+void CoordinatorHost::keep(const std::string& job) {
+  const std::string bytes = record_bytes(coordinator_.machine(), job, moment());
+  if (bytes.empty()) {
+    records_.erase(job);
+    if (hooks_.forget_record) hooks_.forget_record(job);
+    return;
   }
-  return records;
+  if (!is_of_set() || has_folder_) records_[job] = bytes;
+  if (!hooks_.keep_record) return;
+  if (const auto number = hooks_.keep_record(job, bytes); number != 0) {
+    held_.wait_for(Keeping::etcd, number);
+  }
 }
 
 std::map<std::string, std::string> CoordinatorHost::follow(const Coordinator::Follows& follows) {
@@ -137,7 +144,8 @@ std::map<std::string, std::string> CoordinatorHost::follow(const Coordinator::Fo
     kept = records();
     for (const auto& [job, record] : kept) {
       const Job* const its = coordinator_.machine().find(job);
-      const bool has_store = its->terms().store_is_local && !its->has_lost_its_store() &&
+      const bool has_store = its != nullptr && its->terms().store_is_local &&
+                             !its->has_lost_its_store() &&
                              its->round().phase() != Round::Phase::gathering;
       if (has_store) stores_.keep_as_replica(job);
     }
@@ -166,6 +174,10 @@ void CoordinatorHost::let_in() {
   universe_.judge.coordinator_begins(
       [this](int job) { return coordinator_.machine().owner_of(job_id(job)).has_value(); }, true);
   tell(Coordinator::LetsIn{});
+}
+
+void CoordinatorHost::recover_hosts(std::vector<Exclusions::Entry> hosts) {
+  tell(Coordinator::HostsExcluded{std::move(hosts)});
 }
 
 void CoordinatorHost::recover_with_replica(JobRecord record) {

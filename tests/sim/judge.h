@@ -196,6 +196,7 @@ class Judge {
     RoundId drained_in{};           // the round in which it was asked to, if nothing had broken it
     bool was_dismissed = false;     // it was told so
     TimePoint excluded_until{};
+    bool exclusion_is_kept = false;  // whoever leads next knows it
     bool was_fenced = false;  // it ended its workers, and nobody had broken their round
   };
 

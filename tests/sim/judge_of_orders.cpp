@@ -54,6 +54,7 @@ void Judge::order_is_done(const Order& order, const OrderOutcome& outcome, TimeP
       // The coordinator's clock may run a little fast.
       record.excluded_until =
           order.length > Duration{} ? at + order.length / 100 * 99 : TimePoint::max();
+      record.exclusion_is_kept = is_answered && order.length > Duration{};
     }
   }
   for (std::size_t number = 0; number < jobs_.size(); ++number) {
@@ -145,9 +146,10 @@ void Judge::check_stopped(const JobRecord& job, const link::Finish& finish) {
 void Judge::forget_orders(int job, bool all, bool knows_orders) {
   for (int node = 0; node < scenario_.nodes(); ++node) {
     NodeRecord& record = nodes_[index(node)];
-    if (all || record.excluded_until == TimePoint::max()) {
-      if (all || scenario_.job_of(node) == job) record.excluded_until = {};
-    }
+    const bool goes_on = knows_orders && record.exclusion_is_kept;
+    const bool is_its = scenario_.job_of(node) == job;
+    const bool is_forgotten = all ? !goes_on : is_its && record.excluded_until == TimePoint::max();
+    if (is_forgotten) record.excluded_until = {};
     const bool is_known = knows_orders && record.leave_is_kept;
     if (scenario_.job_of(node) == job && !is_known) record.must_leave = false;
   }

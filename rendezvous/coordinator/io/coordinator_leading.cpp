@@ -8,8 +8,8 @@
 
 #include "rendezvous/coordinator/io/coordinator_ports.h"
 #include "rendezvous/coordinator/io/coordinator_server.h"
+#include "rendezvous/coordinator/records.h"
 #include "rendezvous/io/boot_clock.h"
-#include "rendezvous/job/job_record_json.h"
 #include "rendezvous/store/store_sessions.h"
 
 namespace cpprun {
@@ -64,14 +64,7 @@ void CoordinatorServer::adopt_follower(LinkId link, const link::Follow& follow,
 // --- it leads no more ----------------------------------------------------------------------------
 
 std::map<std::string, std::string> CoordinatorServer::records() const {
-  std::map<std::string, std::string> records;
-  const Coordinator& coordinator = coordinator_.machine();
-  for (const Job* const job : coordinator.jobs_after("", coordinator.job_count())) {
-    const std::string& id = job->terms().id;
-    const JobRecord record = coordinator.record_of(id);
-    if (!record.nodes.empty()) records[id] = job_record_bytes(record, moment());
-  }
-  return records;
+  return all_records(coordinator_.machine(), moment());
 }
 
 std::map<std::string, std::string> CoordinatorServer::follow(const Coordinator::Follows& follows) {
@@ -93,9 +86,9 @@ std::map<std::string, std::string> CoordinatorServer::follow(const Coordinator::
 // Its workers are answered no more; what they have asked and what they were told stays.
 void CoordinatorServer::keep_as_replica(const std::string& job) {
   const Job* const its = coordinator_.machine().find(job);
-  const bool has_store = its->terms().store_is_local && !its->has_lost_its_store() &&
-                         its->round().phase() != Round::Phase::gathering &&
-                         job_ports_.contains(job);
+  const bool has_store =
+      its != nullptr && its->terms().store_is_local && !its->has_lost_its_store() &&
+      its->round().phase() != Round::Phase::gathering && job_ports_.contains(job);
   if (!has_store) return;
   auto replica = std::make_unique<Replica>();
   replica->round = its->round().number();
@@ -167,6 +160,10 @@ void CoordinatorServer::end_replicas(const std::map<std::string, std::string>& b
 }
 
 // --- it leads ------------------------------------------------------------------------------------
+
+void CoordinatorServer::recover_hosts(std::vector<Exclusions::Entry> hosts) {
+  tell(Coordinator::HostsExcluded{std::move(hosts)});
+}
 
 void CoordinatorServer::recover_with_replica(JobRecord record) {
   const std::string job = record.job();

@@ -12,6 +12,7 @@
 
 #include "proto/standby_bounds.h"
 #include "rendezvous/coordinator/io/coordinator_ports.h"
+#include "rendezvous/coordinator/records.h"
 #include "rendezvous/coordinator/token_routes.h"
 #include "rendezvous/io/boot_clock.h"
 #include "rendezvous/job/job_record_json.h"
@@ -354,10 +355,9 @@ void CoordinatorServer::perform(const Coordinator::Action& action) {
           },
           [this](const coordinator::KeepRecord& keep) {
             if (!callbacks_.keep_record) return;
-            const JobRecord record = coordinator_.machine().record_of(keep.job);
-            if (record.nodes.empty()) return callbacks_.forget_record(keep.job);
-            wait_for(Keeping::record,
-                     callbacks_.keep_record(keep.job, job_record_bytes(record, moment())));
+            const auto bytes = record_bytes(coordinator_.machine(), keep.job, moment());
+            if (bytes.empty()) return callbacks_.forget_record(keep.job);
+            wait_for(Keeping::record, callbacks_.keep_record(keep.job, bytes));
           },
           [this](const coordinator::RestoreStore& restore) { restore_store(restore.job); },
           [this](const coordinator::ShowRecord& show) { show_record(show); },

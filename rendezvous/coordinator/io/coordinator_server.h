@@ -133,6 +133,7 @@ class CoordinatorServer : public LedCoordinator {
   std::size_t link_count() const override { return channels_.size(); }
   std::optional<std::uint64_t> epoch() const override { return coordinator_.machine().epoch(); }
   std::map<std::string, std::string> records() const override;
+  void recover_hosts(std::vector<Exclusions::Entry> hosts) override;
   void recover_with_replica(JobRecord record) override;
   Result<void> begin_replica(const std::string& job, RoundNumber round) override;
   Result<void> add_to_replica(const std::string& job, std::string_view bytes) override;

@@ -42,8 +42,10 @@ class LedCoordinator {
   // Of the stores of jobs whose workers come through links.
   virtual StoreLogs& logs() = 0;
 
-  // Of all its jobs, by their names, as they are kept.
+  // Of all its jobs, by their names, and of excluded hosts, as they are kept.
   virtual std::map<std::string, std::string> records() const = 0;
+  // These get no seat in jobs to come.
+  virtual void recover_hosts(std::vector<Exclusions::Entry> hosts) = 0;
   // A job goes on with that, and with the replica of its store, where that is whole and of that
   // round.
   virtual void recover_with_replica(JobRecord record) = 0;

@@ -12,17 +12,8 @@
 #include "proto/standby_bounds.h"
 #include "rendezvous/daemon/member_name.h"
 #include "rendezvous/daemon/place.h"
-#include "rendezvous/job/job_record_json.h"
 
 namespace cpprun {
-
-namespace {
-
-bool has(const std::vector<std::string>& names, const std::string& name) {
-  return std::ranges::find(names, name) != names.end();
-}
-
-}  // namespace
 
 DaemonSet::DaemonSet(SetPorts ports, LedCoordinator& server, DaemonSetOptions options,
                      Callbacks callbacks)
@@ -174,46 +165,6 @@ void DaemonSet::lead(std::uint64_t epoch) {
   if (has_all) keep_self(true);
   // It was asked to end while this was on its way.
   if (left_) leave(std::exchange(left_, {}));
-}
-
-// Whoever has followed until the end knows everything, and so does whoever has led last. If neither
-// is here, etcd has the records; what the stores held is lost. Whether its folder has it all.
-bool DaemonSet::recover_all() {
-  const bool is_synced = !contest_ || found_.synced.empty() || has(found_.synced, options_.name);
-  if (is_synced && follower_.is_whole()) return recover(follower_.records(), "its standby's copy");
-  if (is_synced && has_led_) return recover(own_records_, "what it had when it led last");
-  server_.end_replicas({});
-  if (is_synced && callbacks_.recover_own()) return true;
-  callbacks_.forget_own();
-  std::map<std::string, std::string> records;
-  for (const contest::Record& each : found_.records) records[each.name] = each.record;
-  return recover(records, "etcd's records, without the stores");
-}
-
-bool DaemonSet::recover(const std::map<std::string, std::string>& records, const char* source) {
-  // The one before may have begun a store, and not the record of its round.
-  server_.end_replicas(records);
-  std::size_t count = 0;
-  for (const auto& [job, bytes] : records) {
-    auto record = read_job_record(bytes, moment());
-    if (!record || record->job() != job) {
-      callbacks_.say(LogLevel::error,
-                     fmt::format("job \"{}\" does not go on: its record {}", job,
-                                 record ? "is of another job" : record.error().reason));
-      server_.end_replica(job);
-      continue;
-    }
-    server_.recover_with_replica(*std::move(record));
-    ++count;
-  }
-  // Of what etcd had and nobody knows any more.
-  for (const contest::Record& each : found_.records) {
-    if (!records.contains(each.name)) forget(each.name);
-  }
-  if (count == 0) return true;
-  callbacks_.say(LogLevel::info,
-                 fmt::format("goes on with {} job{}: {}", count, count == 1 ? "" : "s", source));
-  return false;
 }
 
 void DaemonSet::stop_leading(const std::string& reason, bool is_planned) {

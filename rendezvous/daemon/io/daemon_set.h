@@ -122,6 +122,7 @@ class DaemonSet {
   void lead(std::uint64_t epoch);
   bool recover_all();
   bool recover(const std::map<std::string, std::string>& records, const char* source);
+  void recover_hosts(const std::string& bytes);
   void stop_leading(const std::string& reason, bool is_planned = false);
   void tell_places(const std::vector<std::string>& standbys);
   void follow_place(const std::string& name, const std::string& place, std::uint64_t epoch);

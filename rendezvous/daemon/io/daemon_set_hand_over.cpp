@@ -10,6 +10,7 @@
 #include "proto/standby_bounds.h"
 #include "rendezvous/daemon/io/daemon_set.h"
 #include "rendezvous/daemon/member_name.h"
+#include "rendezvous/job/exclusions_json.h"
 #include "rendezvous/job/job_record_json.h"
 
 namespace cpprun {
@@ -219,7 +220,9 @@ void DaemonSet::leave(std::function<void()> done) {
 }
 
 void DaemonSet::end_leading() {
-  const bool has_none = options_.leaves_nothing && server_.records().empty();
+  auto records = server_.records();
+  records.erase(hosts_record_name);
+  const bool has_none = options_.leaves_nothing && records.empty();
   if (leads_ && !has_none && !trouble_.text().empty()) {
     callbacks_.say(LogLevel::warning,
                    fmt::format("nobody else can lead now, and this one ends: whoever stands by "
@@ -239,8 +242,10 @@ void DaemonSet::withdraw() {
   contest_->tell(contest::Withdraw{});
 }
 
-// Whoever has not heard how a job has ended, and comes after the last of all, hears nothing.
+// Whoever has not heard how a job has ended, and comes after the last of all, hears nothing. Nor
+// are there jobs to come.
 void DaemonSet::drop_what_is_over() {
+  forget(hosts_record_name);
   for (const auto& [job, bytes] : server_.records()) {
     const auto record = read_job_record(bytes, Moment{});
     if (record && record->finish) forget(job);

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "rendezvous/io/boot_clock.h"
+#include "rendezvous/job/exclusions_json.h"
 #include "rendezvous/job/job_record_json.h"
 
 namespace cpprun {
@@ -54,6 +55,16 @@ Result<void> StateRecovery::load(CoordinatorServer& server, const std::string& s
       }
       self_ = *std::move(self);
       folder_->adopt(number, self_name);
+      continue;
+    }
+    if (is_hosts_record(bytes)) {
+      auto hosts = read_hosts_record(bytes, moment());
+      if (!hosts) {
+        folder_->set_aside(number, hosts.error().reason);
+        continue;
+      }
+      hosts_left_ = *std::move(hosts);
+      folder_->adopt(number, hosts_record_name);
       continue;
     }
     auto record = read_job_record(bytes, moment());
@@ -122,6 +133,7 @@ void StateRecovery::keep_self(SelfRecord record) {
 std::size_t StateRecovery::recover(CoordinatorServer& server) {
   if (!folder_) return 0;
   const std::size_t count = left_.size();
+  if (!hosts_left_.empty()) server.recover_hosts(std::exchange(hosts_left_, {}));
   for (Left& left : std::exchange(left_, {})) {
     if (left.log) logs_->adopt(left.record.job(), *left.log);
     server.recover(std::move(left.record), std::move(left.store_log));
@@ -140,6 +152,7 @@ void StateRecovery::forget_all() {
     self.has_all = false;
     keep_self(std::move(self));
   }
+  hosts_left_.clear();
   for (const Left& left : std::exchange(left_, {})) {
     log_.say(LogLevel::info,
              fmt::format("--state: what \"{}\" has of job \"{}\" is of before another cpprund led, "

@@ -61,6 +61,7 @@ class StateRecovery {
     std::optional<StateFolder::FoundLog> log;
   };
   std::optional<SelfRecord> self_;
+  std::vector<Exclusions::Entry> hosts_left_;
   std::vector<Left> left_;  // by a predecessor, as long as nobody has gone on with it
 };
 

@@ -7,6 +7,7 @@
 
 #include "proto/standby_bounds.h"
 #include "rendezvous/coordinator/coordinator.h"
+#include "rendezvous/job/exclusions_json.h"
 
 using namespace cpprun;
 using namespace std::chrono_literals;
@@ -46,7 +47,42 @@ bool tells(const Coordinator::Actions& actions, const std::string& line) {
   });
 }
 
+Coordinator::Actions order(Coordinator& coordinator, Order::Kind kind, const std::string& host,
+                           Duration length = {}) {
+  return coordinator.handle(
+      t0, Coordinator::Ordered{1, {.kind = kind, .whom = host, .length = length, .by = "uid 7"}});
+}
+
 }  // namespace
+
+TEST_CASE("hosts that are excluded from all jobs to come are so at the next one as well") {
+  Coordinator before = daemon();
+  const auto excluded = order(before, Order::Kind::exclude, "alpha", 60s);
+  // The record comes first: whoever hears that it is done may rely on it.
+  REQUIRE(excluded.size() == 3);
+  const auto* const kept = std::get_if<coordinator::KeepRecord>(&excluded[1]);
+  REQUIRE(kept != nullptr);
+  CHECK(kept->job == hosts_record_name);
+  CHECK(std::holds_alternative<coordinator::Answered>(excluded[2]));
+
+  Coordinator next = daemon();
+  const auto known = next.handle(t0, Coordinator::HostsExcluded{before.excluded_hosts()});
+  CHECK(tells(known, "excluded from all jobs to come, as before: alpha"));
+  next.handle(t0, Coordinator::Opened{{.link = LinkId{1}, .peer = "10.0.0.1"}});
+  CHECK(count<coordinator::OpenStore>(next.handle(t0, Coordinator::Said{LinkId{1}, single("j")})) ==
+        0);
+  const auto included = order(next, Order::Kind::include, "alpha");
+  CHECK(count<coordinator::KeepRecord>(included) == 1);
+  CHECK(next.excluded_hosts().empty());
+  begin(next, LinkId{2}, "j");
+  CHECK(next.knows("j"));
+}
+
+TEST_CASE("no job is called as the record of excluded hosts is") {
+  Coordinator coordinator = daemon();
+  begin(coordinator, LinkId{1}, hosts_record_name);
+  CHECK_FALSE(coordinator.knows(hosts_record_name));
+}
 
 TEST_CASE("a record is kept before anybody hears of what it says") {
   Coordinator coordinator = daemon();

@@ -49,6 +49,9 @@ class StagedServer : public LedCoordinator {
   }
   StoreLogs& logs() override { return logs_; }
   std::map<std::string, std::string> records() const override { return {}; }
+  void recover_hosts(std::vector<Exclusions::Entry> hosts) override {
+    excluded_hosts = std::move(hosts);
+  }
   void recover_with_replica(JobRecord) override {}
   Result<void> begin_replica(const std::string&, RoundNumber) override { return {}; }
   Result<void> add_to_replica(const std::string&, std::string_view) override { return {}; }
@@ -58,6 +61,7 @@ class StagedServer : public LedCoordinator {
 
   const Coordinator::Follows& followed() const { return follows_; }
   std::uint64_t kept_in_etcd = 0;
+  std::vector<Exclusions::Entry> excluded_hosts;
 
  private:
   ConnectionSet connections_;

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "rendezvous/job/exclusions_json.h"
+
+#include <doctest/doctest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "rendezvous/job/order.h"
+
+using namespace cpprun;
+using namespace std::chrono_literals;
+
+namespace {
+
+// The machine has been up for an hour; later another one for a minute.
+const Moment here{.now = TimePoint{1h}, .wall = WallTime{1'769'000'000s}};
+const Moment later{.now = TimePoint{1min}, .wall = WallTime{1'769'000'600s}};
+
+const std::vector<Exclusions::Entry> hosts = {
+    {.host = "n3", .until = TimePoint{2h}, .why = "uid 7 excluded n3"},
+    {.host = "n4", .until = {}, .why = "it is slow"}};
+
+using Json = nlohmann::json;
+
+std::string cbor(const Json& json) {
+  std::string bytes;
+  Json::to_cbor(json, bytes);
+  return bytes;
+}
+
+}  // namespace
+
+TEST_CASE("excluded hosts are kept until the same moment, on another machine as well") {
+  const auto bytes = hosts_record_bytes(hosts, here);
+  CHECK(is_hosts_record(bytes));
+  CHECK(read_hosts_record(bytes, here) == hosts);
+  const auto read = read_hosts_record(bytes, later);
+  REQUIRE(read);
+  CHECK(read->at(0).until == TimePoint{1min} + 50min);
+  CHECK(read->at(1) == hosts[1]);
+}
+
+TEST_CASE("a clock that was wrong excludes nobody for longer than may be asked for") {
+  const Moment long_ago{.now = TimePoint{1h}, .wall = WallTime{1s}};
+  const auto read = read_hosts_record(hosts_record_bytes(hosts, here), long_ago);
+  REQUIRE(read);
+  CHECK(read->at(0).until == long_ago.now + bounds::exclusion_max);
+}
+
+TEST_CASE("what is no record of excluded hosts is refused, and says so") {
+  CHECK_FALSE(is_hosts_record("garbage"));
+  CHECK_FALSE(is_hosts_record(cbor({{"cpprund_record", 1}})));
+  CHECK(read_hosts_record(cbor({{"cpprund_hosts", 2}, {"exclusions", Json::array()}}), here)
+            .error()
+            .reason == "is none of excluded hosts as version 1 has it");
+  for (const Json& wrong :
+       {Json(7), Json::array({7}), Json::array({{{"host", "n3"}, {"why", "x"}}}),
+        Json::array({{{"host", "n3"}, {"until", 9e18}, {"why", "x"}}})}) {
+    CHECK_FALSE(read_hosts_record(cbor({{"cpprund_hosts", 1}, {"exclusions", wrong}}), here));
+  }
+}
