@@ -35,6 +35,11 @@ std::string role_line(const DaemonView& daemon) {
   if (daemon.leader.empty() && daemon.leader_place.empty()) {
     return own + " stands by, and nobody leads as far as it knows\n";
   }
+  // It was told where to look, and has met nobody there who leads.
+  if (daemon.leader.empty() && daemon.epoch == 0) {
+    return fmt::format("{} is to stand by, and looks for the one that leads at {}\n", own,
+                       plain_line(daemon.leader_place));
+  }
   const std::string leader = daemon.leader.empty() ? "the one at " + plain_line(daemon.leader_place)
                                                    : called_at(daemon.leader, daemon.leader_place);
   return fmt::format("{} stands by, {}; {} leads, in epoch {}{}: ask there for jobs\n", own,

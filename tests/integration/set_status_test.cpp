@@ -58,6 +58,7 @@ const json& named(const json& daemons, const std::string& name) {
 
 TEST_CASE("both of a pair say who leads and who stands by, and the lead is handed over by hand") {
   SeenSite site;
+  site.status_access = "network";
   if (const auto why = site.why_not(); !why.empty()) return skip(why);
   site.etcd.begin();
   site.begin_pair();
@@ -84,6 +85,15 @@ TEST_CASE("both of a pair say who leads and who stands by, and the lead is hande
   nodes.first->expect_out("sum is ");
   Command waits({from_build("CPPRUNCTL"), "wait", "cluster"}, site.looking());
   waits.expect_err("waiting for the end of cluster");
+  // Whoever stands by has no job, and says who has.
+  const Ended asked =
+      Command(site.cluster.hosts.on(
+                  1, {from_build("CPPRUNCTL"), "--address=" + Site::place(3), "status", "cluster"}),
+              site.looking())
+          .wait();
+  CHECK_MESSAGE(asked.code == 0, asked.err);
+  CHECK(contains(asked.err, "asking " + Site::place(0) + ", which leads"));
+  CHECK(contains(asked.out, "\"node0\" at " + Site::place(0)));
   for (const int heir : {3, 0}) {
     nodes.expect_progress();
     const std::string name = Hosts::host_name(heir);
@@ -109,6 +119,13 @@ TEST_CASE("whoever cannot hand over says why, and what helps") {
   SeenSite site;
   if (!site.cluster.hosts.why_not().empty()) return skip(site.cluster.hosts.why_not());
   CHECK(contains(site.ctl({"handover"}).err, "say with --address"));
+  const Ended itself =
+      Command(site.cluster.hosts.on(0, {from_build("CPPRUND"), "--host=" + Hosts::address(0),
+                                        "--port=29500", "--standby-of=" + Site::place(0)}),
+              site.cluster.options())
+          .wait();
+  CHECK(itself.code == 1);
+  CHECK_MESSAGE(contains(itself.err, "is where this one is met itself"), itself.err);
   site.leads = site.daemon(0, {});
   Command there({"/bin/sh", "-c",
                  "until '" + from_build("CPPRUNCTL") +
@@ -125,10 +142,12 @@ TEST_CASE("whoever cannot hand over says why, and what helps") {
   site.leads->expect_err("stands by: it would lead");
   (void)site.both();
   CHECK(contains(site.said({"status"}), "leads only when the lead is handed over to it"));
+  CHECK(site.ctl({"exclude", "elsewhere", "--for=3600"}).code == 0);
   // The first of them was started alone: its sandbox lets it dial nobody.
   CHECK(contains(site.said({"handover"}), "\"node3\" at " + Site::place(3) + " was told to lead"));
   std::swap(site.leads, site.stands_by);
   site.leads->expect_err("\"node3\" leads in epoch");
+  CHECK(contains(site.said({"include", "elsewhere"}), "nodes of elsewhere may take a seat again"));
   CHECK(contains(site.said({"status"}), "cannot stand by since it was started alone: end it"));
   site.stands_by->signal(SIGTERM);
   CHECK(site.stands_by->wait().code == 0);

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "launcher/control/daemon_view_json.h"
@@ -77,13 +78,7 @@ std::optional<std::string> take_page(const Wish& wish, const Place& place,
   return next;
 }
 
-}  // namespace
-
-std::string FoundJob::target() const {
-  return fmt::format("{}/{}", jobs_target, escaped(job.id));
-}
-
-FoundJobs find_jobs(const Wish& wish, const Environment& environment) {
+FoundJobs find_jobs_there(const Wish& wish, const Environment& environment) {
   const auto looked = places_of(wish, environment);
   if (!looked) {
     const std::string& why = looked.error().reason;
@@ -103,6 +98,47 @@ FoundJobs find_jobs(const Wish& wish, const Environment& environment) {
       // Pages come in the order of names; whatever else somebody says, this comes to its end.
       next = behind > next ? std::move(behind) : std::nullopt;
     }
+  }
+  return jobs;
+}
+
+// Where the cpprunds are that lead those that stand by there, and were not asked.
+std::vector<Endpoint> leaders_of(const FoundJobs& found) {
+  std::vector<Endpoint> leaders;
+  for (const FoundDaemon& each : find_daemons(found)) {
+    const auto leader = parse_endpoint(each.view.leader_place, 0);
+    if (each.view.leads || !leader || leader->port == 0) continue;
+    const bool was_asked = std::ranges::any_of(
+        found.places, [&](const Place& place) { return place.address == *leader; });
+    if (!was_asked && std::ranges::find(leaders, *leader) == leaders.end()) {
+      leaders.push_back(*leader);
+    }
+  }
+  return leaders;
+}
+
+}  // namespace
+
+std::string FoundJob::target() const {
+  return fmt::format("{}/{}", jobs_target, escaped(job.id));
+}
+
+FoundJobs find_jobs(const Wish& wish, const Environment& environment) {
+  FoundJobs jobs = find_jobs_there(wish, environment);
+  const bool is_there = std::ranges::any_of(
+      jobs.jobs, [&](const FoundJob& each) { return each.job.id.starts_with(wish.job); });
+  if (wish.job.empty() || is_there) return jobs;
+  for (const Endpoint& leader : leaders_of(jobs)) {
+    if (!wish.as_json) {
+      complain(fmt::format("a cpprund that stands by is here: asking {}, which leads",
+                           to_string(leader)));
+    }
+    Wish there = wish;
+    there.address = leader;
+    FoundJobs its = find_jobs_there(there, environment);
+    std::ranges::move(its.jobs, std::back_inserter(jobs.jobs));
+    std::ranges::move(its.answers, std::back_inserter(jobs.answers));
+    std::ranges::move(its.places, std::back_inserter(jobs.places));
   }
   return jobs;
 }

@@ -36,6 +36,8 @@ struct FoundJobs {
 };
 
 // Everything that is shown; what could not be seen is complained about, unless it is for scripts.
+// Where a job is named that is not there, but a cpprund that stands by, the one that leads is asked
+// as well.
 FoundJobs find_jobs(const Wish& wish, const Environment& environment);
 // The one that is meant. Its place alone where everything else does not matter.
 Attempt<FoundJob> find_job(const Wish& wish, const Environment& environment);

@@ -97,6 +97,19 @@ int order_everybody(const Wish& wish, const std::vector<Place>& places, const st
   return code;
 }
 
+// Where one that leads is here, those that stand by do what it does.
+void leave_out_standbys(FoundJobs& found) {
+  const auto daemons = find_daemons(found);
+  if (std::ranges::none_of(daemons, [](const FoundDaemon& each) { return each.view.leads; })) {
+    return;
+  }
+  for (const FoundDaemon& each : daemons) {
+    if (each.view.leads) continue;
+    std::erase_if(found.places,
+                  [&](const Place& place) { return place.text() == each.place.text(); });
+  }
+}
+
 // A host is no job's own: where several programs host jobs here, it has to be said who is meant.
 int order_about_host(const Wish& wish, const Environment& environment) {
   const auto target = fmt::format("/api/v1/hosts/{}/{}", escaped(wish.subject), name_of(wish.verb));
@@ -105,7 +118,8 @@ int order_about_host(const Wish& wish, const Environment& environment) {
     if (!chosen) return tell(tl::unexpected(chosen.error()), wish);
     return tell(order(chosen->place, target, wish), wish);
   }
-  const FoundJobs found = find_jobs(wish, environment);
+  FoundJobs found = find_jobs(wish, environment);
+  leave_out_standbys(found);
   const auto known = known_places(found);
   if (known.empty()) {
     const auto nobody = find_job(wish, environment);

@@ -142,6 +142,12 @@ Result<DaemonSetOptions> options_of_set(const DaemonOptions& options, const List
   set.place =
       to_string(options.advertised.empty() ? Place{host, listening.port}
                                            : *parse_place(options.advertised, listening.port));
+  if (!options.standby_of.empty() && to_string(*parse_place(options.standby_of)) == set.place) {
+    return failure(fmt::format(
+        "--standby-of={} is where this one is met itself: name the one that leads, or leave it "
+        "out, and this one leads",
+        options.standby_of));
+  }
   if (options.etcd.empty()) return set;
   EtcdAccess access{.endpoints = *parse_etcd_endpoints(options.etcd),
                     .user = options.etcd_user,

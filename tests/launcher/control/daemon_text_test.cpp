@@ -56,6 +56,9 @@ TEST_CASE("one that stands by says where jobs are seen") {
   daemon.leader.clear();
   CHECK(daemon_text(daemon).find("without everything yet; the one at a:29400 leads") !=
         std::string::npos);
+  daemon.epoch = 0;
+  CHECK(daemon_text(daemon).find("is to stand by, and looks for the one that leads at a:29400") !=
+        std::string::npos);
   daemon.leader_place.clear();
   CHECK(daemon_text(daemon).find("stands by, and nobody leads as far as it knows") !=
         std::string::npos);
