@@ -54,6 +54,7 @@ void Coordinator::on(TimePoint now, const HostsExcluded& event, Actions& actions
   if (options_.only) return;
   exclusions_ = Exclusions{event.hosts};
   const std::string hosts = exclusions_.list(now);
+  keep_hosts(actions);  // where this one keeps it; or, where their time is over, nothing any more
   if (hosts.empty()) return;
   actions.emplace_back(
       coordinator::Note{fmt::format("excluded from all jobs to come, as before: {}", hosts)});

@@ -44,6 +44,7 @@ Result<std::vector<Exclusions::Entry>> exclusions_of(const Json& json, const Mom
       Exclusions::Entry entry{.host = each.at("host").get<std::string>(),
                               .why = each.at("why").get<std::string>()};
       if (const Json& until = each.at("until"); !until.is_null()) {
+        if (!until.is_number_integer()) return failure("a moment");
         const auto wall = until.get<std::int64_t>();
         if (wall < -wall_max || wall > wall_max) return failure("a moment");
         // No clock that was wrong excludes a host for longer than somebody may have asked for.
@@ -73,15 +74,21 @@ bool is_hosts_record(std::string_view bytes) {
 
 Result<std::vector<Exclusions::Entry>> read_hosts_record(std::string_view bytes,
                                                          const Moment& moment) {
+  const auto no_record = [](const std::string& what) {
+    return failure(fmt::format("is none of excluded hosts as cpprund writes it ({})", what));
+  };
   const Json json = record_in(bytes);
-  if (!json.is_object() || json.value(version_key, Json()) != version ||
-      !json.contains("exclusions")) {
-    return failure(fmt::format("is none of excluded hosts as version {} has it", version));
-  }
-  auto entries = exclusions_of(json.at("exclusions"), moment);
-  if (!entries) {
+  const Json said = json.is_object() ? json.value(version_key, Json()) : Json();
+  if (!said.is_number_unsigned()) return no_record(version_key);
+  if (said != version) {
     return failure(
-        fmt::format("is none of excluded hosts as cpprund writes it ({})", entries.error().reason));
+        fmt::format("is of version {}, and this cpprund reads version {}", said.dump(), version));
+  }
+  auto entries = exclusions_of(json.value("exclusions", Json()), moment);
+  if (!entries) return no_record(entries.error().reason);
+  // Only a job's own end with it.
+  if (std::ranges::any_of(*entries, [](const auto& each) { return !each.until; })) {
+    return no_record("one has no end");
   }
   return entries;
 }

@@ -38,7 +38,7 @@ class CoordinatorHost : public LedCoordinator {
     // --- of one of several cpprunds ---
     std::function<std::uint64_t(const std::string& job, const std::string& record)> keep_record =
         {};
-    std::function<void(const std::string& job)> forget_record = {};
+    std::function<std::uint64_t(const std::string& job)> forget_record = {};
   };
   CoordinatorHost(Universe& universe, Program& program, const MachineClock& clock, int place,
                   Hooks hooks);

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "rendezvous/coordinator/records.h"
+#include "rendezvous/job/exclusions_json.h"
 #include "tests/sim/coordinator_host.h"
 
 namespace cpprun::sim {
@@ -124,14 +125,13 @@ void CoordinatorHost::keep(const std::string& job) {
   const std::string bytes = record_bytes(coordinator_.machine(), job, moment());
   if (bytes.empty()) {
     records_.erase(job);
-    if (hooks_.forget_record) hooks_.forget_record(job);
-    return;
+  } else if (!is_of_set() || has_folder_) {
+    records_[job] = bytes;
   }
-  if (!is_of_set() || has_folder_) records_[job] = bytes;
   if (!hooks_.keep_record) return;
-  if (const auto number = hooks_.keep_record(job, bytes); number != 0) {
-    held_.wait_for(Keeping::etcd, number);
-  }
+  const auto number = bytes.empty() ? hooks_.forget_record(job) : hooks_.keep_record(job, bytes);
+  const bool is_waited_for = !bytes.empty() || job == hosts_record_name;
+  if (number != 0 && is_waited_for) held_.wait_for(Keeping::etcd, number);
 }
 
 std::map<std::string, std::string> CoordinatorHost::follow(const Coordinator::Follows& follows) {

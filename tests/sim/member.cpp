@@ -55,9 +55,7 @@ Member::Member(Universe& universe, int number)
              .keep_record = [this](const auto& job,
                                    const auto& record) { return set_->keep(job, record); },
              .forget_record =
-                 [this](const std::string& job) {
-                   if (set_) set_->forget(job);
-                 }}) {
+                 [this](const std::string& job) { return set_ ? set_->forget(job) : 0; }}) {
   clock_.offset = Random{universe.scenario.seed, 32, number}.up_to(std::chrono::hours(1000));
 }
 

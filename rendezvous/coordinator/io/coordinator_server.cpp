@@ -356,8 +356,8 @@ void CoordinatorServer::perform(const Coordinator::Action& action) {
           [this](const coordinator::KeepRecord& keep) {
             if (!callbacks_.keep_record) return;
             const auto bytes = record_bytes(coordinator_.machine(), keep.job, moment());
-            if (bytes.empty()) return callbacks_.forget_record(keep.job);
-            wait_for(Keeping::record, callbacks_.keep_record(keep.job, bytes));
+            wait_for(Keeping::record, bytes.empty() ? callbacks_.forget_record(keep.job)
+                                                    : callbacks_.keep_record(keep.job, bytes));
           },
           [this](const coordinator::RestoreStore& restore) { restore_store(restore.job); },
           [this](const coordinator::ShowRecord& show) { show_record(show); },

@@ -77,7 +77,7 @@ class CoordinatorServer : public LedCoordinator {
     // kept() was told that number.
     std::function<std::uint64_t(const std::string& job, const std::string& record)> keep_record =
         {};
-    std::function<void(const std::string& job)> forget_record = {};
+    std::function<std::uint64_t(const std::string& job)> forget_record = {};
     // Of a daemon: what there is to show of it.
     std::function<DaemonSnapshot()> daemon = {};
     // The same and one that stands by are to change places; `then` is told what came of it.

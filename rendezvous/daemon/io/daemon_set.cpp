@@ -12,6 +12,7 @@
 #include "proto/standby_bounds.h"
 #include "rendezvous/daemon/member_name.h"
 #include "rendezvous/daemon/place.h"
+#include "rendezvous/job/exclusions_json.h"
 
 namespace cpprun {
 
@@ -137,10 +138,12 @@ std::uint64_t DaemonSet::keep(const std::string& job, const std::string& record)
 }
 
 // Of a job that is over while nobody hears it, the next one has the record: its nodes will ask.
-void DaemonSet::forget(const std::string& job) {
-  if (!leads_ || is_resigning_) return;
+std::uint64_t DaemonSet::forget(const std::string& job) {
+  if (!leads_ || is_resigning_) return 0;
   standbys_.forget(job);
-  if (contest_) contest_->tell(contest::Drop{job, ++last_number_});
+  if (!contest_) return 0;
+  contest_->tell(contest::Drop{job, ++last_number_});
+  return waits_for_etcd() ? last_number_ : 0;
 }
 
 // --- it leads ------------------------------------------------------------------------------------
@@ -298,9 +301,10 @@ void DaemonSet::keep_self(bool has_all) {
 }
 
 void DaemonSet::caught_up() {
+  const auto& records = follower_.records();
+  const std::size_t jobs = records.size() - records.count(hosts_record_name);
   callbacks_.say(LogLevel::info, fmt::format("stands by for \"{}\" (epoch {}), with {} job{}",
-                                             called(leader_), epoch_, follower_.records().size(),
-                                             follower_.records().size() == 1 ? "" : "s"));
+                                             called(leader_), epoch_, jobs, jobs == 1 ? "" : "s"));
 }
 
 // --- for whoever looks ---------------------------------------------------------------------------

@@ -94,7 +94,7 @@ class DaemonSet {
   // Gives the number to wait for under Keeping::etcd; 0: nothing.
   std::uint64_t keep(const std::string& job, const std::string& record);
   void wait_for(std::uint64_t number) { server_.wait_for(Keeping::etcd, number); }
-  void forget(const std::string& job);
+  std::uint64_t forget(const std::string& job);
 
   // The one that leads and one that stands by change places. `then` is told in a sentence what was
   // done, once the other one leads, or why not; within bounds::hand_over_answer.

@@ -242,14 +242,18 @@ void DaemonSet::withdraw() {
   contest_->tell(contest::Withdraw{});
 }
 
-// Whoever has not heard how a job has ended, and comes after the last of all, hears nothing. Nor
-// are there jobs to come.
+// Whoever has not heard how a job has ended, and comes after the last of all, hears nothing. Where
+// none goes on there are none to come.
 void DaemonSet::drop_what_is_over() {
-  forget(hosts_record_name);
+  bool goes_on = false;
   for (const auto& [job, bytes] : server_.records()) {
+    if (job == hosts_record_name) continue;
     const auto record = read_job_record(bytes, Moment{});
-    if (record && record->finish) forget(job);
+    const bool is_over = record && record->finish;
+    if (is_over) forget(job);
+    goes_on = goes_on || !is_over;
   }
+  if (!goes_on) forget(hosts_record_name);
 }
 
 // Whoever was told where to ask hears it before this process ends.

@@ -149,7 +149,7 @@ void StateFolder::set_aside(std::uint64_t number, const std::string& why) {
   const bool is_aside = ::renameat(folder_.get(), name.c_str(), folder_.get(), aside.c_str()) == 0;
   say_(
       LogLevel::warning,
-      fmt::format("--state: \"{}/{}\" {}: the job in it is not known any more; {}", options_.path,
+      fmt::format("--state: \"{}/{}\" {}: what it says is not known any more; {}", options_.path,
                   name, plain_line(why), is_aside ? "the file is now " + aside : "it stays there"));
 }
 

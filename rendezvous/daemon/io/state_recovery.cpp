@@ -24,6 +24,10 @@ Moment moment() {
 // Beside the jobs, none of which is called so.
 constexpr const char* self_name = "\n";
 
+bool is_of_later(const Error& error) {
+  return error.reason.starts_with("is of version ");
+}
+
 }  // namespace
 
 Result<void> StateRecovery::open(asio::io_context& context, SideProcesses& side,
@@ -42,6 +46,11 @@ Result<void> StateRecovery::open(asio::io_context& context, SideProcesses& side,
 Result<void> StateRecovery::load(CoordinatorServer& server, const std::string& set) {
   if (!folder_) return {};
   keep_from(server);
+  const auto of_later = [this](const Error& error) {
+    return failure(fmt::format(
+        "--state: a record in \"{}\" {}: use the cpprund that wrote it, or another folder", path_,
+        error.reason));
+  };
   std::set<std::string> jobs;
   for (auto& [number, bytes, log] : folder_->take_found()) {
     if (is_self_record(bytes)) {
@@ -59,6 +68,7 @@ Result<void> StateRecovery::load(CoordinatorServer& server, const std::string& s
     }
     if (is_hosts_record(bytes)) {
       auto hosts = read_hosts_record(bytes, moment());
+      if (!hosts && is_of_later(hosts.error())) return of_later(hosts.error());
       if (!hosts) {
         folder_->set_aside(number, hosts.error().reason);
         continue;
@@ -68,11 +78,7 @@ Result<void> StateRecovery::load(CoordinatorServer& server, const std::string& s
       continue;
     }
     auto record = read_job_record(bytes, moment());
-    if (!record && record.error().reason.starts_with("is of version ")) {
-      return failure(fmt::format(
-          "--state: a record in \"{}\" {}: use the cpprund that wrote it, or another folder", path_,
-          record.error().reason));
-    }
+    if (!record && is_of_later(record.error())) return of_later(record.error());
     const bool is_twice = record && !jobs.insert(record->job()).second;
     if (!record || is_twice) {
       folder_->set_aside(
@@ -130,10 +136,12 @@ void StateRecovery::keep_self(SelfRecord record) {
   self_ = std::move(record);
 }
 
-std::size_t StateRecovery::recover(CoordinatorServer& server) {
-  if (!folder_) return 0;
+bool StateRecovery::recover(CoordinatorServer& server) {
+  if (!folder_) return false;
   const std::size_t count = left_.size();
-  if (!hosts_left_.empty()) server.recover_hosts(std::exchange(hosts_left_, {}));
+  const bool has_any = count > 0 || !hosts_left_.empty();
+  // That none are excluded is known better here than elsewhere, too.
+  if (has_any) server.recover_hosts(std::exchange(hosts_left_, {}));
   for (Left& left : std::exchange(left_, {})) {
     if (left.log) logs_->adopt(left.record.job(), *left.log);
     server.recover(std::move(left.record), std::move(left.store_log));
@@ -141,7 +149,7 @@ std::size_t StateRecovery::recover(CoordinatorServer& server) {
   log_.say(LogLevel::info, fmt::format("keeps what it has to know of its jobs in \"{}\"; {} of "
                                        "them {} to go on",
                                        path_, count, count == 1 ? "is" : "are"));
-  return count;
+  return has_any;
 }
 
 void StateRecovery::forget_all() {
@@ -167,8 +175,15 @@ void StateRecovery::forget_all() {
 }
 
 std::uint64_t StateRecovery::keep(const std::string& job, const std::string& record) {
-  const std::uint64_t change = folder_->keep(job, record);
-  // Where it is not known to work nobody waits.
+  return to_wait_for(folder_->keep(job, record));
+}
+
+std::uint64_t StateRecovery::forget(const std::string& job) {
+  return to_wait_for(folder_->forget(job));
+}
+
+// Where it is not known to work nobody waits.
+std::uint64_t StateRecovery::to_wait_for(std::uint64_t change) const {
   return is_synced_ && folder_->written_through() < change ? change : 0;
 }
 

@@ -34,20 +34,21 @@ class StateRecovery {
   const std::optional<SelfRecord>& found_self() const { return self_; }
   // From now on that is what the next one finds, behind what was kept before.
   void keep_self(SelfRecord record);
-  // It goes on; how many jobs that are.
-  std::size_t recover(CoordinatorServer& server);
+  // It goes on. False: nothing was left.
+  bool recover(CoordinatorServer& server);
   // It does not, nor does what this one has kept itself: another cpprund has led since, and its
   // jobs are that one's.
   void forget_all();
 
   // For the server's callbacks.
   std::uint64_t keep(const std::string& job, const std::string& record);
-  void forget(const std::string& job) { folder_->forget(job); }
+  std::uint64_t forget(const std::string& job);
   // Nothing: nothing is kept.
   std::optional<bool> is_durable() const;
   bool is_synced() const { return is_synced_; }
 
  private:
+  std::uint64_t to_wait_for(std::uint64_t change) const;
   void keep_from(CoordinatorServer& server);
 
   DaemonLog& log_;

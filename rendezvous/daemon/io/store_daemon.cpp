@@ -39,6 +39,7 @@
 #include "rendezvous/io/scribe.h"
 #include "rendezvous/io/side_processes.h"
 #include "rendezvous/io/socket_address.h"
+#include "rendezvous/job/exclusions_json.h"
 #include "rendezvous/status/daemon_json.h"
 #include "rendezvous/status/job_events_json.h"
 #include "rendezvous/store/io/listener.h"
@@ -201,8 +202,10 @@ CoordinatorServer::Callbacks callbacks_of(const Ends& ends) {
           },
       .forget_record =
           [ends](const std::string& job) {
-            if (ends.set != nullptr) ends.set->forget(job);
-            if (ends.state.is_open()) ends.state.forget(job);
+            const std::uint64_t in_etcd = ends.set == nullptr ? 0 : ends.set->forget(job);
+            // Nobody waits for that of a job that is over.
+            if (in_etcd != 0 && job == hosts_record_name) ends.set->wait_for(in_etcd);
+            return ends.state.is_open() ? ends.state.forget(job) : 0;
           },
       .daemon =
           [ends] {
@@ -240,7 +243,7 @@ DaemonSet::Callbacks set_callbacks(const Ends& ends, OwnerAccess& access, Coordi
   return {
       .say = [&log = ends.log](LogLevel level, const std::string& text) { log.say(level, text); },
       .sees_all = [&access](const std::string& owner) { return access.sees_all(owner); },
-      .recover_own = [&state, &server] { return state.recover(server) > 0; },
+      .recover_own = [&state, &server] { return state.recover(server); },
       .forget_own = [&state] { state.forget_all(); },
       .keep_self =
           [&state, self = std::move(self)](const ContestMemory& memory, bool has_all) {

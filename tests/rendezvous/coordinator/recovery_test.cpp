@@ -68,6 +68,7 @@ TEST_CASE("hosts that are excluded from all jobs to come are so at the next one 
   Coordinator next = daemon();
   const auto known = next.handle(t0, Coordinator::HostsExcluded{before.excluded_hosts()});
   CHECK(tells(known, "excluded from all jobs to come, as before: alpha"));
+  CHECK(count<coordinator::KeepRecord>(known) == 1);  // where this one keeps it
   next.handle(t0, Coordinator::Opened{{.link = LinkId{1}, .peer = "10.0.0.1"}});
   CHECK(count<coordinator::OpenStore>(next.handle(t0, Coordinator::Said{LinkId{1}, single("j")})) ==
         0);

@@ -88,7 +88,7 @@ struct OrderedDaemon {
        .note = [this](const Note& note) { notes.push_back(note.text); },
        .done = nullptr,
        .keep_record = [this](const auto&, const auto&) { return keep ? keep() : 0; },
-       .forget_record = [](const auto&) {}}};
+       .forget_record = [](const auto&) { return std::uint64_t{0}; }}};
   std::vector<std::unique_ptr<Guest>> nodes;
   std::optional<Asker> asker;
   int port = 0;

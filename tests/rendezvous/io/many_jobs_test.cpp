@@ -46,7 +46,7 @@ TEST_CASE("whoever leads no more leaves all of its jobs, however many there are"
                                 },
                             .done = nullptr,
                             .keep_record = [](const auto&, const auto&) { return 0; },
-                            .forget_record = [](const auto&) {}}};
+                            .forget_record = [](const auto&) { return std::uint64_t{0}; }}};
   const std::size_t jobs = bounds::jobs_max + 10;
   const auto opened =
       server.open({.host = loopback}, {.only = {},
