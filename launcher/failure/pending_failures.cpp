@@ -11,10 +11,11 @@ namespace cpprun {
 
 namespace {
 
-// It has said itself what ended it, or crashed: a signal that asks for an end makes nobody crash.
+// It has said itself what ended it, or somebody else has killed it; a crash may be one of its
+// clearing up, after it was asked to end.
 bool had_its_own_end(const link::Failure& failure) {
   return failure.cause == "python_exception" || failure.cause == "cpp_exception" ||
-         (failure.status.signalled && failure.status.value != SIGABRT);
+         failure.status == link::ExitStatus{.signalled = true, .value = SIGKILL};
 }
 
 }  // namespace

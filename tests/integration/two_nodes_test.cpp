@@ -122,7 +122,7 @@ TEST_CASE("a failure anywhere starts both nodes again, and the count is the same
   CHECK(contains(of_second.out, "attempt 1\n"));
 }
 
-TEST_CASE("who dies of a signal is the cause, though its peer on another node was quicker to end") {
+TEST_CASE("who is killed is the cause, though its peer on another node was quicker to end") {
   const Job job;
   const Folder shared;
   // Rank 0 notices what rank 1 dies of, before its node does: its death is held back until the
