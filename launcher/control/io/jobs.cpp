@@ -105,11 +105,15 @@ FoundJobs find_jobs_there(const Wish& wish, const Environment& environment) {
 // Where the cpprunds are that lead those that stand by there, and were not asked.
 std::vector<Endpoint> leaders_of(const FoundJobs& found) {
   std::vector<Endpoint> leaders;
-  for (const FoundDaemon& each : find_daemons(found)) {
+  const auto daemons = find_daemons(found);
+  for (const FoundDaemon& each : daemons) {
     const auto leader = parse_endpoint(each.view.leader_place, 0);
     if (each.view.leads || !leader || leader->port == 0) continue;
-    const bool was_asked = std::ranges::any_of(
-        found.places, [&](const Place& place) { return place.address == *leader; });
+    const bool is_here =
+        std::ranges::any_of(daemons, [&](const FoundDaemon& other) { return other.leads(each); });
+    const bool was_asked = is_here || std::ranges::any_of(found.places, [&](const Place& place) {
+                             return place.address == *leader;
+                           });
     if (!was_asked && std::ranges::find(leaders, *leader) == leaders.end()) {
       leaders.push_back(*leader);
     }
@@ -125,8 +129,8 @@ std::string FoundJob::target() const {
 
 FoundJobs find_jobs(const Wish& wish, const Environment& environment) {
   FoundJobs jobs = find_jobs_there(wish, environment);
-  const bool is_there = std::ranges::any_of(
-      jobs.jobs, [&](const FoundJob& each) { return each.job.id.starts_with(wish.job); });
+  const bool is_there =
+      std::ranges::any_of(jobs.jobs, [&](const FoundJob& each) { return each.job.id == wish.job; });
   if (wish.job.empty() || is_there) return jobs;
   for (const Endpoint& leader : leaders_of(jobs)) {
     if (!wish.as_json) {

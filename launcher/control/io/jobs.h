@@ -49,6 +49,9 @@ struct FoundDaemon {
   DaemonView view;
   Place place;
   std::string text;  // as it came, for scripts
+  bool leads(const FoundDaemon& other) const {
+    return view.leads && !view.place.empty() && view.place == other.view.leader_place;
+  }
 };
 // The daemons among those places that have answered.
 std::vector<FoundDaemon> find_daemons(const FoundJobs& found);

@@ -97,14 +97,13 @@ int order_everybody(const Wish& wish, const std::vector<Place>& places, const st
   return code;
 }
 
-// Where one that leads is here, those that stand by do what it does.
+// Those that stand by for one that is here do what that one does.
 void leave_out_standbys(FoundJobs& found) {
   const auto daemons = find_daemons(found);
-  if (std::ranges::none_of(daemons, [](const FoundDaemon& each) { return each.view.leads; })) {
-    return;
-  }
   for (const FoundDaemon& each : daemons) {
-    if (each.view.leads) continue;
+    const bool is_led_from_here =
+        std::ranges::any_of(daemons, [&](const FoundDaemon& other) { return other.leads(each); });
+    if (each.view.leads || !is_led_from_here) continue;
     std::erase_if(found.places,
                   [&](const Place& place) { return place.text() == each.place.text(); });
   }
