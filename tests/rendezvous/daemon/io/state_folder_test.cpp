@@ -175,7 +175,7 @@ TEST_CASE("what is damaged is set aside and said, and what is nobody's business 
   REQUIRE(daemon.open(place.path));
   CHECK(daemon.folder->take_found().size() == 1);
   CHECK(
-      daemon.says("job-3.state\" is damaged: 5 bytes are there, and 90 were written: the job in it "
+      daemon.says("job-3.state\" is damaged: 5 bytes are there, and 90 were written: what it says "
                   "is not known any more; the file is now job-3.damaged"));
   CHECK(daemon.says("has job-6.state is no file: its job is not known any more"));
   daemon.folder->keep("new", "record");
