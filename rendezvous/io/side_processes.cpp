@@ -46,8 +46,8 @@ bool is_in(const std::vector<int>& descriptors, int each) {
   ::_exit(0);
 }
 
-// All that is said until its end; nothing where that does not come in time, or where nothing comes
-// for so long.
+}  // namespace
+
 std::optional<std::string> read_until_end(int descriptor, Duration patience, bool is_of_each) {
   using std::chrono::milliseconds;
   auto deadline = std::chrono::steady_clock::now() + patience;
@@ -66,8 +66,6 @@ std::optional<std::string> read_until_end(int descriptor, Duration patience, boo
     if (is_of_each) deadline = std::chrono::steady_clock::now() + patience;
   }
 }
-
-}  // namespace
 
 Result<int> SideProcesses::start(const std::vector<int>& kept, const std::function<void()>& work) {
   reap_ended();

@@ -16,6 +16,10 @@
 
 namespace cpprun {
 
+// All that such a process says until it ends, through that pipe; nothing where its end does not
+// come in time, or, where each word has that patience, where nothing comes for so long.
+std::optional<std::string> read_until_end(int descriptor, Duration patience, bool is_of_each);
+
 class SideProcesses {
  public:
   SideProcesses() = default;

@@ -3,7 +3,6 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <poll.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -129,20 +128,8 @@ void ToolDoor::hear() {
 // The process beside us may just have opened it: nobody else would remove it.
 void ToolDoor::hear_last() {
   if (!news_.is_open()) return;
-  using std::chrono::milliseconds;
-  using std::chrono::steady_clock;
-  const auto deadline = steady_clock::now() + plan_.patience;
-  std::array<char, 4096> some;
-  while (true) {
-    const auto left = std::chrono::ceil<milliseconds>(deadline - steady_clock::now()).count();
-    pollfd news{news_.native_handle(), POLLIN, 0};
-    const int ready = left > 0 ? ::poll(&news, 1, static_cast<int>(left)) : 0;
-    if (ready < 0 && errno == EINTR) continue;  // another child has ended
-    if (ready != 1) break;
-    const auto got = ::read(news.fd, some.data(), some.size());
-    if (got <= 0) break;
-    answer_.append(some.data(), static_cast<std::size_t>(got));
-  }
+  const auto rest = read_until_end(news_.native_handle(), plan_.patience, /*is_of_each=*/false);
+  if (rest) answer_ += *rest;
   if (!answer_.empty() && answer_.front() == opened_mark) path_ = answer_.substr(1);
 }
 
