@@ -109,9 +109,8 @@ std::vector<Endpoint> leaders_of(const FoundJobs& found) {
   for (const FoundDaemon& each : daemons) {
     const auto leader = parse_endpoint(each.view.leader_place, 0);
     if (each.view.leads || !leader || leader->port == 0) continue;
-    const bool is_here =
-        std::ranges::any_of(daemons, [&](const FoundDaemon& other) { return other.leads(each); });
-    const bool was_asked = is_here || std::ranges::any_of(found.places, [&](const Place& place) {
+    const bool was_asked = is_led_by_one_of(daemons, each) ||
+                           std::ranges::any_of(found.places, [&](const Place& place) {
                              return place.address == *leader;
                            });
     if (!was_asked && std::ranges::find(leaders, *leader) == leaders.end()) {
@@ -179,6 +178,14 @@ std::vector<FoundDaemon> find_daemons(const FoundJobs& found) {
     if (view) daemons.push_back({*std::move(view), places[at], answers[at]->body});
   }
   return daemons;
+}
+
+bool is_led_by_one_of(const std::vector<FoundDaemon>& daemons, const FoundDaemon& standby) {
+  const std::string& place = standby.view.leader_place;
+  return !standby.view.leads && !place.empty() &&
+         std::ranges::any_of(daemons, [&](const FoundDaemon& each) {
+           return each.view.leads && each.view.place == place;
+         });
 }
 
 Attempt<std::string> body_of(const Place& place, const http::Question& question) {

@@ -49,10 +49,9 @@ struct FoundDaemon {
   DaemonView view;
   Place place;
   std::string text;  // as it came, for scripts
-  bool leads(const FoundDaemon& other) const {
-    return view.leads && !view.place.empty() && view.place == other.view.leader_place;
-  }
 };
+// It stands by, and the one that leads is among those.
+bool is_led_by_one_of(const std::vector<FoundDaemon>& daemons, const FoundDaemon& standby);
 // The daemons among those places that have answered.
 std::vector<FoundDaemon> find_daemons(const FoundJobs& found);
 

@@ -101,9 +101,7 @@ int order_everybody(const Wish& wish, const std::vector<Place>& places, const st
 void leave_out_standbys(FoundJobs& found) {
   const auto daemons = find_daemons(found);
   for (const FoundDaemon& each : daemons) {
-    const bool is_led_from_here =
-        std::ranges::any_of(daemons, [&](const FoundDaemon& other) { return other.leads(each); });
-    if (each.view.leads || !is_led_from_here) continue;
+    if (!is_led_by_one_of(daemons, each)) continue;
     std::erase_if(found.places,
                   [&](const Place& place) { return place.text() == each.place.text(); });
   }
