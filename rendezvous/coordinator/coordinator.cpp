@@ -155,7 +155,9 @@ void Coordinator::begin_job(TimePoint now, const Caller& caller, const link::Joi
         in_seconds(limits.lease), join.host, in_seconds(join.lease),
         std::ceil(in_seconds(join.lease))));
   }
-  if (join.job == hosts_record_name) return refuse("no job may be called that");
+  if (join.job == hosts_record_name) {
+    return refuse("no job may have that name, a record's own: choose another --rdzv-id");
+  }
   const auto may = places_.check(now, join.job, caller.peer);
   if (!may) return refuse(may.error().reason);
   if (const auto excluded = exclusions_.objection(now, join, caller.peer)) return refuse(*excluded);

@@ -123,6 +123,7 @@ class DaemonSet {
   bool recover_all();
   bool recover(const std::map<std::string, std::string>& records, const char* source);
   void recover_hosts(const std::string& bytes);
+  bool knows_no_job() const;
   void stop_leading(const std::string& reason, bool is_planned = false);
   void tell_places(const std::vector<std::string>& standbys);
   void follow_place(const std::string& name, const std::string& place, std::uint64_t epoch);

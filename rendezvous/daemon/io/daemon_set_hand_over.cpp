@@ -219,10 +219,13 @@ void DaemonSet::leave(std::function<void()> done) {
   });
 }
 
+bool DaemonSet::knows_no_job() const {
+  const auto records = server_.records();
+  return records.size() == records.count(hosts_record_name);
+}
+
 void DaemonSet::end_leading() {
-  auto records = server_.records();
-  records.erase(hosts_record_name);
-  const bool has_none = options_.leaves_nothing && records.empty();
+  const bool has_none = options_.leaves_nothing && knows_no_job();
   if (leads_ && !has_none && !trouble_.text().empty()) {
     callbacks_.say(LogLevel::warning,
                    fmt::format("nobody else can lead now, and this one ends: whoever stands by "

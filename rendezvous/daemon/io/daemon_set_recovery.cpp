@@ -60,9 +60,10 @@ bool DaemonSet::recover(const std::map<std::string, std::string>& records, const
 void DaemonSet::recover_hosts(const std::string& bytes) {
   auto hosts = read_hosts_record(bytes, moment());
   if (hosts) return server_.recover_hosts(*std::move(hosts));
-  callbacks_.say(
-      LogLevel::error,
-      fmt::format("hosts that were excluded get seats again: the record {}", hosts.error().reason));
+  callbacks_.say(LogLevel::error,
+                 fmt::format("hosts that were excluded get seats until they are excluded again: "
+                             "their record {}",
+                             hosts.error().reason));
 }
 
 }  // namespace cpprun
