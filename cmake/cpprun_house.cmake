@@ -68,7 +68,8 @@ add_compile_definitions(ASIO_DISABLE_STD_ALIGNED_ALLOC)
 # House rules for our own code; third-party headers come in as system headers.
 add_library(cpprun_house INTERFACE)
 target_compile_options(cpprun_house INTERFACE
-  -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wnon-virtual-dtor -Werror
+  -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wnon-virtual-dtor
+  $<$<BOOL:${CPPRUN_WERROR}>:-Werror>
   # A value is built with named fields and the rest keep their defaults: that is no oversight.
   -Wno-missing-field-initializers)
 target_include_directories(cpprun_house SYSTEM INTERFACE "${CPPRUN_EXPECTED_INCLUDE}")
