@@ -82,4 +82,14 @@ struct OpenSsl {
 #undef CPPRUN_OPENSSL_MEMBER
 };
 
+// The TLS alert (SSL_AD_…) that the peer sent, by the number that every version of OpenSSL gives it:
+// which alert a mistake has, and the names and texts of alerts, differ between 1.1.1 and 3.5.
+// -1: the error is not an alert of the peer.
+inline int alert_of(unsigned long error) {
+  const int reason = ERR_GET_REASON(error);
+  const bool is_alert = ERR_GET_LIB(error) == ERR_LIB_SSL && reason >= SSL_AD_REASON_OFFSET &&
+                        reason < SSL_AD_REASON_OFFSET + 256;
+  return is_alert ? reason - SSL_AD_REASON_OFFSET : -1;
+}
+
 }  // namespace cpprun

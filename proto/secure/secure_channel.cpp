@@ -213,7 +213,7 @@ struct SecureChannel::Inside {
   std::string why(unsigned long error) const {
     const int number = ERR_GET_REASON(error);
     if (!is_established) {
-      if (auto known = is_server ? why_refused(number) : why_not_taken(number)) return *known;
+      if (auto known = is_server ? why_refused(number) : why_not_taken(error)) return *known;
     }
     const char* const text = openssl.ERR_reason_error_string(error);
     return fmt::format("its TLS is broken ({})", text == nullptr ? "no reason is given" : text);
@@ -236,22 +236,25 @@ struct SecureChannel::Inside {
   }
 
   // What whom we have asked had against us, by the alert it sent.
-  std::optional<std::string> why_not_taken(int number) const {
-    if (number == SSL_AD_REASON_OFFSET + SSL_AD_UNKNOWN_PSK_IDENTITY) {
+  std::optional<std::string> why_not_taken(unsigned long error) const {
+    const int alert = alert_of(error);
+    if (alert == SSL_AD_UNKNOWN_PSK_IDENTITY) {
       return fmt::format(
           "it holds no secret, and this side holds \"{}\": start both with the same, or this one "
           "without",
           secret_id);
     }
-    if (number == SSL_R_SSLV3_ALERT_HANDSHAKE_FAILURE) {
+    if (alert == SSL_AD_HANDSHAKE_FAILURE) {
       return fmt::format("it does not hold the secret \"{}\", which this side holds", secret_id);
     }
-    if (number == SSL_R_SSLV3_ALERT_ILLEGAL_PARAMETER) {
+    // The first is what OpenSSL sent before 3.5, the second what it and RFC 8446 send.
+    if (alert == SSL_AD_ILLEGAL_PARAMETER || alert == SSL_AD_DECRYPT_ERROR) {
       return fmt::format(
           "its secret has the id \"{}\" as this side's has, but another key: copy the file from "
           "one to the other",
           secret_id);
     }
+    const int number = ERR_GET_REASON(error);
     if (number == SSL_R_WRONG_VERSION_NUMBER || number == SSL_R_PACKET_LENGTH_TOO_LONG) {
       return "what it answers is not TLS: is that a cpprun master with a secret?";
     }

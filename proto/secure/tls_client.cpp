@@ -105,6 +105,17 @@ Result<void> show(const OpenSsl& openssl, SSL_CTX* context, const TlsIdentity& i
                                             identity.certificate.name));
 }
 
+// Servers differ in which of these alerts they send for the same certificate, or for none.
+bool is_about_our_certificate(int alert) {
+  for (const int each :
+       {SSL_AD_HANDSHAKE_FAILURE, SSL_AD_BAD_CERTIFICATE, SSL_AD_UNSUPPORTED_CERTIFICATE,
+        SSL_AD_CERTIFICATE_REVOKED, SSL_AD_CERTIFICATE_EXPIRED, SSL_AD_CERTIFICATE_UNKNOWN,
+        SSL_AD_UNKNOWN_CA, SSL_AD_ACCESS_DENIED, SSL_AD_CERTIFICATE_REQUIRED}) {
+    if (alert == each) return true;
+  }
+  return false;
+}
+
 bool is_address(std::string_view host) {
   return host.find(':') != std::string_view::npos ||
          host.find_first_not_of("0123456789.") == std::string_view::npos;
@@ -232,9 +243,7 @@ struct TlsClientChannel::Inside {
       return "what it answers is not TLS: is http:// meant?";
     }
     // It says so after we have shown what we have, or nothing.
-    if (number == SSL_R_SSLV3_ALERT_BAD_CERTIFICATE ||
-        number == SSL_R_TLSV13_ALERT_CERTIFICATE_REQUIRED ||
-        number == SSL_R_TLSV1_ALERT_UNKNOWN_CA || number == SSL_R_SSLV3_ALERT_HANDSHAKE_FAILURE) {
+    if (is_about_our_certificate(alert_of(error))) {
       return fmt::format(
           "it does not take the certificate that we show, or wants to see one ({}): give one that "
           "its CA has signed, with its key",

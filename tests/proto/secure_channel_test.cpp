@@ -155,6 +155,18 @@ TEST_CASE("each is told what is wrong with the other's secret") {
   CHECK(!differing.server.is_established());
 }
 
+TEST_CASE("the alert for a wrong key of the right id is known from every version of OpenSSL") {
+  for (const int alert : {SSL_AD_ILLEGAL_PARAMETER /* 3.0 */, SSL_AD_DECRYPT_ERROR /* 3.5 */}) {
+    CAPTURE(alert);
+    SecureChannel client(client_of(secret_named("blue")));
+    const std::string record = {'\x15', 3, 3, 0, 2, 2, static_cast<char>(alert)};
+    CHECK(!client.hear(record));
+    CHECK(client.reason() ==
+          "its secret has the id \"blue\" as this side's has, but another key: copy the file from "
+          "one to the other");
+  }
+}
+
 TEST_CASE("whoever holds no secret is told apart from whoever holds another") {
   SecureChannel client(client_of(secret_named("blue")));
   CHECK(sniff(client.take_outgoing()) == Protocol::secure);

@@ -132,6 +132,17 @@ TEST_CASE("a server that wants to see a certificate is shown one, or says no in 
   CHECK(contains(reason_with(&foreign), "does not take the certificate that we show"));
 }
 
+TEST_CASE("every alert with which a server rejects a certificate is known by its number") {
+  // Go, OpenSSL and Java choose among these: RFC 8446, 6.2.
+  for (const int alert : {40, 42, 43, 44, 45, 46, 48, 49, 116}) {
+    CAPTURE(alert);
+    TlsClientChannel client(trusting(authority()), "etcd.example");
+    const std::string record = {'\x15', 3, 3, 0, 2, 2, static_cast<char>(alert)};
+    CHECK_FALSE(client.hear(record));
+    CHECK(contains(client.reason(), "does not take the certificate that we show"));
+  }
+}
+
 TEST_CASE("a server without TLS is told from one with") {
   TlsClientChannel client(trusting(authority()), "etcd.example");
   CHECK_FALSE(client.hear("HTTP/1.0 400 Bad Request\r\n\r\n"));
