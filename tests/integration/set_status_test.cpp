@@ -46,7 +46,7 @@ struct SeenSite : Site {
   }
 };
 
-const json& named(const json& daemons, const std::string& name) {
+json named(const json& daemons, const std::string& name) {
   for (const json& each : daemons) {
     if (each["name"] == name) return each;
   }
@@ -63,7 +63,7 @@ TEST_CASE("both of a pair say who leads and who stands by, and the lead is hande
   site.etcd.begin();
   site.begin_pair();
   const json daemons = site.both()["daemons"];
-  const json& leads = named(daemons, "node0");
+  const json leads = named(daemons, "node0");
   CHECK(leads["role"] == "leads");
   CHECK(leads["judge"] == "etcd");
   REQUIRE(leads["standbys"].size() == 1);
@@ -71,7 +71,7 @@ TEST_CASE("both of a pair say who leads and who stands by, and the lead is hande
   CHECK(leads["standbys"][0]["place"] == Site::place(3));
   CHECK(leads["standbys"][0]["in_sync"] == true);
   CHECK(leads["warnings"].empty());
-  const json& stands_by = named(daemons, "node3");
+  const json stands_by = named(daemons, "node3");
   CHECK(stands_by["role"] == "stands_by");
   CHECK(stands_by["leader_place"] == Site::place(0));
   CHECK(stands_by["epoch"] == leads["epoch"]);
