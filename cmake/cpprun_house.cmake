@@ -21,7 +21,8 @@ if(NOT CMAKE_BUILD_TYPE)
   set(CMAKE_BUILD_TYPE Release CACHE STRING "" FORCE)
 endif()
 
-find_program(CCACHE_PROGRAM ccache)
+cpprun_find_working(CCACHE_PROGRAM ccache NAMES ccache
+  TRY "${CMAKE_CXX_COMPILER}" -c "${CPPRUN_EMPTY_SOURCE}" -o "${CPPRUN_EMPTY_SOURCE}.o")
 if(CCACHE_PROGRAM AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
   set(CMAKE_CXX_COMPILER_LAUNCHER "${CCACHE_PROGRAM}")
 endif()
@@ -88,6 +89,18 @@ else()
   # Of its mathematics libstdc++ asks for the rounding mode, and nobody for more. To load a library
   # for that is a twentieth of a launch; without the archive, that is what happens.
   find_library(CPPRUN_LIBM_ARCHIVE NAMES libm.a)
+  if(CPPRUN_LIBM_ARCHIVE)
+    include(CheckCXXSourceCompiles)
+    set(CMAKE_REQUIRED_LINK_OPTIONS LINKER:-u,fegetround)
+    set(CMAKE_REQUIRED_LIBRARIES "${CPPRUN_LIBM_ARCHIVE}")
+    check_cxx_source_compiles("int main() { return 0; }" CPPRUN_LIBM_ARCHIVE_LINKS)
+    unset(CMAKE_REQUIRED_LINK_OPTIONS)
+    unset(CMAKE_REQUIRED_LIBRARIES)
+    if(NOT CPPRUN_LIBM_ARCHIVE_LINKS)
+      cpprun_without("libm inside the programs" "${CPPRUN_LIBM_ARCHIVE} does not link")
+      set(CPPRUN_LIBM_ARCHIVE "")
+    endif()
+  endif()
 endif()
 
 # What turns many a mistake that strangers' bytes could use into an end of the program, and costs

@@ -91,6 +91,41 @@ macro(cpprun_find_libtorch)
   endif()
 endmacro()
 
+# Sets CPPRUN_LIBTORCH_REASON to a clause that says why no program can be linked with this LibTorch
+# or, where it is one for CPUs, why none starts; empty: it works. One for CUDA may need a driver that
+# a build machine lacks.
+function(cpprun_try_libtorch)
+  set(CPPRUN_LIBTORCH_REASON "" PARENT_SCOPE)
+  if("${CPPRUN_LIBTORCH_WORKS}" STREQUAL "${CPPRUN_LIBTORCH_FOLDER}")
+    return()
+  endif()
+  get_target_property(libraries cpprun_libtorch INTERFACE_LINK_LIBRARIES)
+  get_target_property(options cpprun_libtorch INTERFACE_LINK_OPTIONS)
+  if(NOT options)
+    set(options "")
+  endif()
+  list(APPEND options "LINKER:-rpath,${CPPRUN_LIBTORCH_FOLDER}/lib")
+  set(program "${CMAKE_BINARY_DIR}/libtorch_check/program")
+  try_compile(links "${CMAKE_BINARY_DIR}/libtorch_check" SOURCES "${CPPRUN_EMPTY_SOURCE}"
+    LINK_OPTIONS ${options} LINK_LIBRARIES ${libraries} OUTPUT_VARIABLE output
+    COPY_FILE "${program}" COPY_FILE_ERROR error)
+  if(NOT links)
+    string(REGEX MATCH "[^\n]*(libtorch|libc10)[^\n]*: [^\n]*" error "${output}")
+    set(CPPRUN_LIBTORCH_REASON "does not link: ${error}" PARENT_SCOPE)
+  elseif(CPPRUN_LIBTORCH_KIND STREQUAL "CPU" AND NOT CMAKE_CROSSCOMPILING)
+    execute_process(COMMAND "${program}" TIMEOUT 120 RESULT_VARIABLE result ERROR_VARIABLE error)
+    if(NOT result STREQUAL "0")
+      string(STRIP "${error}" error)
+      set(CPPRUN_LIBTORCH_REASON "does not load (${result}) ${error}" PARENT_SCOPE)
+      set(links OFF)
+    endif()
+  endif()
+  if(links)
+    set(CPPRUN_LIBTORCH_WORKS "${CPPRUN_LIBTORCH_FOLDER}" CACHE INTERNAL "")
+  endif()
+  unset(links CACHE)
+endfunction()
+
 # Sets CPPRUN_NCCL_INCLUDES to the folders that the nccl backend, `source`, compiles with, or
 # CPPRUN_NCCL_REASON to a clause that says why it does not.
 function(cpprun_try_nccl includes source)

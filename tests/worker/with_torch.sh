@@ -9,7 +9,7 @@ test_with_torch() {
   torch=$(cd "$torch" && pwd)
   need_packages "${packages_build[@]}" "${packages_run[@]}"
   # pip's torch lies in an environment whose Python imports it.
-  local python="$torch/../../../../bin/python" arguments=("-DCMAKE_PREFIX_PATH=$torch")
+  local python="$torch/../../../../bin/python" arguments=(-DCPPRUN_WORKER=ON "-DCMAKE_PREFIX_PATH=$torch")
   if [[ -x $python ]]; then
     python=$(cd "$(dirname "$python")" && pwd)/python
     export CPPRUN_PYTHON=$python
@@ -26,7 +26,7 @@ test_with_torch() {
   mkdir -p build
   local log="build/configure_$folder.log"
   if cmake --preset release -B "build/$folder" "${arguments[@]}" >"$log" 2>&1 &&
-    grep '^-- \(LibTorch\|gloo\)' "$log" &&
+    grep '^-- \(LibTorch\|gloo\|without\)' "$log" &&
     cmake --build "build/$folder" -j "$(jobs_here)"; then
     suite "$folder" "$folder" -L torch
   else
