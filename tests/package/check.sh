@@ -5,6 +5,8 @@
 #   same     builds everything once more, from a clone in another folder, and compares the bytes
 #   source   builds from a clone as a person does; both are run where they are named only
 
+source tests/check_root.sh
+
 checks=(wheel tar static deb library aarch64)
 
 check_packages() {
@@ -135,23 +137,14 @@ check_tar() {
 
 # --- .deb ---------------------------------------------------------------------------------------
 
-# A bare Debian, made once; what is installed in it goes into a copy.
-bare_debian() {
-  local bare="build/package/roots/$1"
-  [[ ! -e $bare/is_whole ]] || return 0
-  rm -rf "$bare" && mkdir -p "$bare"
-  debootstrap --variant=minbase --include=man-db,bash-completion,systemd "$1" "$bare" \
-    >"$bare.log" 2>&1 && touch "$bare/is_whole"
-}
-
-# In a copy of it systemd starts, as the first process of namespaces of its own.
+# A bare Debian is made once. In a copy of it systemd starts, as the first process of namespaces of its own.
 check_deb() {
   is_root || return 0
   command -v debootstrap >/dev/null || { skip "there is no debootstrap here" && return 0; }
   local suite root file
   file="cpprun_${version}_$([[ $(uname -m) == aarch64 ]] && echo arm64 || echo amd64).deb"
   for suite in bookworm trixie; do
-    bare_debian "$suite" ||
+    bare_root "$suite" "build/package/roots/$suite" man-db,bash-completion,systemd ||
       { skip "debootstrap makes no $suite (build/package/roots/$suite.log)" && continue; }
     root="$check_root/$suite"
     cp -a "build/package/roots/$suite" "$root"

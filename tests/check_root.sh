@@ -1,0 +1,90 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: BSD-3-Clause
+# shellcheck shell=bash
+# ./dev check-root SUITE [COMMAND…]: a bare Debian or Ubuntu by debootstrap, in it a clone of HEAD,
+# and there `./dev demo` and `./dev test`, or the command. Sourced by dev; run as a script it is what
+# happens in the namespaces of the root. Kept in build/roots: the bare root and apt's downloads.
+# Every change to the root is dropped at the end.
+
+ubuntu_suites=(jammy noble questing resolute)
+
+# bare_root SUITE FOLDER [PACKAGE,…]: makes it once. 1: debootstrap failed, see FOLDER.log.
+bare_root() {
+  local suite=$1 folder=$2 mirror=http://deb.debian.org/debian components=main script=()
+  [[ ! -e $folder/is_whole ]] || return 0
+  if [[ " ${ubuntu_suites[*]} " == *" $suite "* ]]; then
+    # A debootstrap of Debian's may not know the name yet; all of Ubuntu's are made alike.
+    mirror=http://archive.ubuntu.com/ubuntu components=main,universe
+    script=(/usr/share/debootstrap/scripts/gutsy)
+    [[ -e /usr/share/keyrings/ubuntu-archive-keyring.gpg ]] ||
+      note "dev: no ubuntu-archive-keyring here: debootstrap does not check $suite's signature"
+  fi
+  rm -rf "$folder" && mkdir -p "$folder"
+  debootstrap --variant=minbase --components="$components" ${3:+--include="$3"} "$suite" "$folder" \
+    "$mirror" "${script[@]}" >"$folder.log" 2>&1 && touch "$folder/is_whole"
+}
+
+check_root() {
+  local suite=${1:-} bare="$PWD/build/roots/${1:-}" code=0
+  [[ -n $suite ]] || stop "check-root takes a suite of Debian's or Ubuntu's: bookworm, trixie, noble"
+  shift
+  [[ $EUID -eq 0 ]] || stop "check-root makes a root of its own, which takes root"
+  need_packages debootstrap git util-linux
+  [[ -e $bare/is_whole ]] || say "Making a bare $suite"
+  bare_root "$suite" "$bare" || { tail -n 5 "$bare.log" >&2; stop "no $suite can be made here"; }
+  [[ -z $(git status --porcelain -uno) ]] || note "dev: changes without a commit are not checked"
+  root_work=$(mktemp -d "$bare.XXXXXX")
+  trap 'rm -rf "$root_work"' EXIT
+  mkdir -p "$root_work"/{upper,work,root} "$bare.debs" "$(ccache_folder)"
+  lay_out_root "$root_work/upper"
+  git clone --quiet --no-hardlinks . "$root_work/upper/srv/cpprun"
+  [[ $# -gt 0 ]] || set -- ./dev demo "&&" ./dev test
+  say "In a bare $suite: $*"
+  setpriv --pdeathsig KILL unshare --mount --pid --ipc --uts --fork --kill-child \
+    bash tests/check_root.sh "$bare" "$root_work" "$(ccache_folder)" "$*" </dev/null || code=$?
+  say "In a bare $suite, commit $(git rev-parse --short=12 HEAD), $*: exit code $code"
+  return "$code"
+}
+
+ccache_folder() { echo "${CCACHE_DIR:-${XDG_CACHE_HOME:-$HOME/.cache}/ccache}"; }
+
+# How this machine reaches packages and names: apt's settings, pip's, certificates, servers.
+lay_out_root() {
+  local file
+  mkdir -p "$1"/{srv,etc/apt/apt.conf.d,usr/sbin}
+  apt-config dump | grep -iE '^Acquire::(.*proxy|http|check-|retries|allow)' \
+    >"$1/etc/apt/apt.conf.d/90host" || true
+  for file in /etc/resolv.conf /etc/hosts /etc/pip.conf /etc/xdg/pip \
+    /etc/ssl/certs/ca-certificates.crt /usr/local/share/ca-certificates; do
+    [[ ! -e $file ]] || { mkdir -p "$1$(dirname "$file")" && cp -rL "$file" "$1$file"; }
+  done
+  printf '#!/bin/sh\nexit 101\n' >"$1/usr/sbin/policy-rc.d"  # no package starts a service
+  chmod +x "$1/usr/sbin/policy-rc.d"
+}
+
+# inside BARE WORK CCACHE COMMAND: in namespaces of its own, whose mounts end with it. `pivot_root`
+# and not `chroot`: tests make namespaces, which the kernel refuses in a chroot.
+inside() {
+  local bare=$1 root=$2/root folder variables=() name
+  mount --make-rprivate /
+  mount -t overlay overlay "$root" -o "lowerdir=$bare,upperdir=$2/upper,workdir=$2/work" ||
+    { mount --bind "$2/work" "$root" && cp -a "$bare/." "$2/upper/." "$root"; }
+  mkdir -p "$root/root/.cache/ccache"
+  mount --bind "$3" "$root/root/.cache/ccache"
+  mount --bind "$bare.debs" "$root/var/cache/apt/archives"
+  for folder in sys dev; do mount --rbind "/$folder" "$root/$folder"; done
+  for folder in run tmp; do mount -t tmpfs tmpfs "$root/$folder"; done
+  mount -t proc proc "$root/proc"
+  while read -r name; do variables+=("$name=${!name}"); done < <(compgen -e |
+    grep -iE '^((https?|ftp|all|no)_proxy|PIP_.*|SSL_CERT_FILE|CI|CPPRUN_.*|CCACHE_MAXSIZE)$')
+  cd "$root"
+  pivot_root . mnt
+  exec env -i "${variables[@]}" HOME=/root LC_ALL=C.UTF-8 TERM="${TERM:-dumb}" \
+    PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin \
+    chroot . /bin/bash -c 'umount -l /mnt && cd /srv/cpprun && eval "$1"' check-root "$4"
+}
+
+if [[ ${BASH_SOURCE[0]} == "$0" ]]; then
+  set -euo pipefail
+  inside "$@"
+fi
