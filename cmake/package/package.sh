@@ -16,8 +16,9 @@ package() {
       shift
       check_packages "$@"
       ;;
+    --wheel) make_wheel_alone ;;
     "" | x86_64 | aarch64) make_packages "$@" ;;
-    *) stop "package takes x86_64 or aarch64 (both without one), or --check, not \"$1\"" ;;
+    *) stop "package takes x86_64 or aarch64 (both without one), --wheel or --check, not \"$1\"" ;;
   esac
 }
 
@@ -48,6 +49,21 @@ make_packages() {
     make_wheel "$machine"
   done
   make_cmake_package
+  close_dist
+}
+
+# The wheel for this machine's processor, which a build machine makes and installs.
+make_wheel_alone() {
+  local machine
+  machine=$(uname -m)
+  need_packages "${packages_build[@]}"
+  need_tools
+  settle_version
+  rm -rf dist
+  mkdir -p dist build/package
+  say "The wheel for $machine"
+  build_portable "$machine-linux-gnu.$glibc_wanted" "build/package/$machine-gnu"
+  make_wheel "$machine"
   close_dist
 }
 
@@ -109,8 +125,7 @@ make_cmake_package() {
   cmake -S . -B "$folder" -G Ninja -DCMAKE_BUILD_TYPE=Release -DCPPRUN_TESTS=OFF \
     -DCPPRUN_WORKER=OFF -DCMAKE_INSTALL_LIBDIR=lib \
     "-DCMAKE_CXX_FLAGS=-ffile-prefix-map=$PWD=." >"$folder.log" 2>&1 &&
-    cmake --build "$folder" -j "$(jobs_here)" --target cpprun_store_c cpprun_store_shared \
-      cpprun_env >>"$folder.log" 2>&1 ||
+    build_showing "$folder.log" "$folder" --target cpprun_store_c cpprun_store_shared cpprun_env ||
     { tail -n 40 "$folder.log" >&2 && stop "the libraries do not build: $folder.log"; }
   tarball "$folder" development "libcpprun-$version-linux-$(uname -m)"
 }

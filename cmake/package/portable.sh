@@ -3,20 +3,57 @@
 # another processor. zig has the compiler, the C libraries and the C++ library of all of them.
 # Sourced by package.sh, from the repository's root.
 
+# Exactly these: another zig has another clang, with other warnings and other bytes.
 zig_wanted=0.17.1
+tools_wanted=("ziglang==$zig_wanted" scikit-build-core==1.1.2 wheel==0.48.0)
 glibc_wanted=2.17  # of 2012; manylinux2014's
 
 # Sets `zig`, and `package_python`, which has what makes wheels, in an environment of its own.
 need_tools() {
   package_python=$PWD/.venv-package/bin/python
-  if ! "$package_python" -c 'import ziglang, scikit_build_core, wheel' 2>/dev/null; then
-    say "Fetching zig $zig_wanted and scikit-build-core into .venv-package; this happens once"
-    { python3 -m venv .venv-package && "$package_python" -m pip install --quiet \
-      --disable-pip-version-check "ziglang==$zig_wanted.*" "scikit-build-core>=1.0" wheel; } \
-      </dev/null || stop "zig $zig_wanted or scikit-build-core cannot be had from pip's index"
+  if ! has_tools; then
+    say "Fetching zig $zig_wanted (100 MB) and scikit-build-core into .venv-package"
+    { python3 -m venv .venv-package && "$package_python" -m pip install \
+      --disable-pip-version-check "${tools_wanted[@]}"; } </dev/null && has_tools ||
+      stop "cannot install ${tools_wanted[*]} with pip"
   fi
   zig=$(echo "$PWD"/.venv-package/lib/python3*/site-packages/ziglang/zig)
   export ZIG_GLOBAL_CACHE_DIR=${ZIG_GLOBAL_CACHE_DIR:-$PWD/.venv-package/cache}
+}
+
+has_tools() {
+  "$package_python" - "${tools_wanted[@]}" 2>/dev/null <<'PYTHON'
+import importlib.metadata, sys
+for wanted in sys.argv[1:]:
+    name, version = wanted.split("==")
+    if importlib.metadata.version(name) != version:
+        sys.exit(1)
+PYTHON
+}
+
+# build_showing LOG FOLDER [CMAKE-ARGUMENT…]: cmake --build; shows how far it is, and the compiler's
+# words only where it fails.
+build_showing() {
+  local log=$1 folder=$2
+  shift 2
+  cmake --build "$folder" -j "$(jobs_here)" "$@" 2>&1 | show_progress "$log"
+}
+
+# On a terminal one line that changes, elsewhere a line for each tenth.
+show_progress() {
+  local line built all shown=0
+  while IFS= read -r line; do
+    printf '%s\n' "$line" >>"$1"
+    [[ $line =~ ^\[([0-9]+)/([0-9]+)\] ]] || continue
+    built=${BASH_REMATCH[1]} all=${BASH_REMATCH[2]}
+    if [[ -t 1 ]]; then
+      printf '\r  %d of %d steps ' "$built" "$all"
+      [[ $built -ne $all ]] || printf '\n'
+    elif ((built * 10 / all > shown)); then
+      shown=$((built * 10 / all))
+      printf '  %d of %d steps\n' "$built" "$all"
+    fi
+  done
 }
 
 # The tools by the names that CMake calls, and the libraries' headers without this machine's own.
@@ -50,8 +87,8 @@ build_portable() {
     "-DCPPRUN_ZIG_TARGET=$target" "-DCPPRUN_ZIG_TOOLS=$PWD/build/package/zig" \
     "-DCPPRUN_ZIG_HEADERS=$PWD/build/package/headers" \
     -DCMAKE_INSTALL_PREFIX=/usr "$@" >"$folder.log" 2>&1 &&
-    CCACHE_COMPILERCHECK="string:zig $zig_wanted" cmake --build "$folder" -j "$(jobs_here)" \
-      --target cpprun cpprund cpprunctl cpprun_printed_files >>"$folder.log" 2>&1 ||
+    CCACHE_COMPILERCHECK="string:zig $zig_wanted" build_showing "$folder.log" "$folder" \
+      --target cpprun cpprund cpprunctl cpprun_printed_files ||
     { tail -n 40 "$folder.log" >&2 && stop "the programs for $target do not build"; }
   mkdir -p "$folder/programs"
   cp "$folder"/launcher/{cpprun,cpprunctl} "$folder/rendezvous/cpprund" "$folder/programs/"
