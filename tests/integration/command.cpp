@@ -293,6 +293,12 @@ std::string no_terminal() {
   return "";
 }
 
+std::string no_mounts() {
+  const auto ended = run({"unshare", "--mount", "mount", "-t", "tmpfs", "none", "/tmp"});
+  if (ended.code == 0) return "";
+  return "cannot mount in a namespace (in a chroot?): " + ended.err.substr(0, ended.err.find('\n'));
+}
+
 void skip(std::string_view reason) {
   // On a line of its own and at once: doctest's own words come after.
   std::printf("skipped: %.*s\n", static_cast<int>(reason.size()), reason.data());

@@ -120,6 +120,10 @@ bool has_secret();
 // Why no terminal can be had here, as in a bare root without /dev/pts; empty where one can.
 std::string no_terminal();
 
+// Why nothing can be mounted in a namespace of its own: no permission, or a chroot, in which the
+// kernel refuses it. Empty where it can.
+std::string no_mounts();
+
 // A port nobody listens on now, outside the range from which the kernel lends.
 int free_port();
 

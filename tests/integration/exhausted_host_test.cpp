@@ -46,13 +46,6 @@ Words on_small_disk(const std::string& folder, const std::string& limits) {
           folder};
 }
 
-// Why a private disk cannot be had, if so.
-std::string no_disk() {
-  const Folder folder;
-  const auto ended = run(on_small_disk(folder.path(), "size=64k") + Words{"true"});
-  return ended.code == 0 ? "" : "no permission to mount a small disk: " + ended.err;
-}
-
 // As somebody whose processes are few, and may not be more than that. A sanitizer that looks for
 // leaks would need a process of its own for it.
 Words with_processes(int count_max) {
@@ -66,7 +59,7 @@ Words with_processes(int count_max) {
 }  // namespace
 
 TEST_CASE("a full log disk is told once a file, and the job goes on to its end") {
-  if (const auto why = no_disk(); !why.empty()) return skip(why);
+  if (const auto why = no_mounts(); !why.empty()) return skip(why);
   const Folder disk;
   const Folder temporary;
   Command job(on_small_disk(disk.path(), "size=256k") +
@@ -93,7 +86,7 @@ TEST_CASE("a log file at the limit of file sizes is told, and the job goes on to
 }
 
 TEST_CASE("a worker whose own log file is on a full disk ends as it likes, and the job with it") {
-  if (const auto why = no_disk(); !why.empty()) return skip(why);
+  if (const auto why = no_mounts(); !why.empty()) return skip(why);
   const Folder disk;
   const Folder temporary;
   Command job(on_small_disk(disk.path(), "size=256k") +
@@ -106,7 +99,7 @@ TEST_CASE("a worker whose own log file is on a full disk ends as it likes, and t
 }
 
 TEST_CASE("no room for the folders of the logs is told with the folder, and nothing is started") {
-  if (const auto why = no_disk(); !why.empty()) return skip(why);
+  if (const auto why = no_mounts(); !why.empty()) return skip(why);
   const Folder disk;
   const Folder temporary;
   const auto ended =
@@ -122,7 +115,7 @@ TEST_CASE("no room for the folders of the logs is told with the folder, and noth
 
 TEST_CASE(
     "a program on a disk without execution is refused with the mount's word, not the mode's") {
-  if (const auto why = no_disk(); !why.empty()) return skip(why);
+  if (const auto why = no_mounts(); !why.empty()) return skip(why);
   const Folder disk;
   const auto program = disk.path() + "/program";
   const auto started = [&](const std::string& mode) {
@@ -179,7 +172,7 @@ exit 1
 };
 
 TEST_CASE("no room in the temporary folder is told with the folder and what to do") {
-  if (const auto why = no_disk(); !why.empty()) return skip(why);
+  if (const auto why = no_mounts(); !why.empty()) return skip(why);
   const Folder disk;
   const auto ended =
       run(on_small_disk(disk.path(), "size=64k,nr_inodes=1") + workers("2", {}, {"say", "started"}),

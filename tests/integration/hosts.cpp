@@ -49,6 +49,8 @@ Hosts::Hosts(int count) : count_(count), id_(std::to_string(::getpid())) {
   ip("-n " + name_of_switch() + " link add switch0 type bridge");
   ip("-n " + name_of_switch() + " link set switch0 up");
   for (int host = 0; host < count_; ++host) set_up(host);
+  // It mounts, which a chroot refuses.
+  if (count_ > 0) ip("netns exec " + name(0) + " true");
 }
 
 Hosts::~Hosts() {

@@ -22,8 +22,10 @@ def why_not(*programs):
         return f"no {' and no '.join(missing)} here"
     if os.geteuid() != 0:
         return "network namespaces need root"
-    if run("unshare", "--net", "--uts", "true", check=False).returncode != 0:
-        return "network namespaces are not permitted here"
+    # A chroot refuses the mounts of a namespace.
+    tried = run("unshare", "--mount", "--net", "--uts", "true", check=False)
+    if tried.returncode != 0:
+        return f"network namespaces cannot be made here: {tried.stdout.strip()}"
     return None
 
 
