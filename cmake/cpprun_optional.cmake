@@ -33,9 +33,9 @@ function(cpprun_find_working variable what)
   set(${variable} "" PARENT_SCOPE)
 endfunction()
 
-# cpprun_probe_package(WORKS PACKAGE COMPONENT…): whether find_package() finds it, in a configuration
-# of its own. FindMPI, for one, stops a configuration where an MPI has no headers. What the cache has
-# of the package (MPI_HOME) counts there too. The log lies beside the folder.
+# cpprun_probe_package(WORKS PACKAGE COMPONENT…): whether find_package() finds it, in a
+# configuration of its own: FindMPI, for one, stops a configuration where an MPI has no headers.
+# Variables of the package in the cache (MPI_HOME) count there too. The log lies beside the folder.
 function(cpprun_probe_package works package)
   set(folder "${CMAKE_BINARY_DIR}/probe_${package}")
   get_cmake_property(names CACHE_VARIABLES)

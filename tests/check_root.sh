@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # shellcheck shell=bash
 # ./dev check-root SUITE [COMMAND…]: a bare Debian or Ubuntu by debootstrap, in it a clone of HEAD,
-# and there `./dev demo` and `./dev test`, or the command. Sourced by dev; run as a script it is what
-# happens in the namespaces of the root. Kept in build/roots: the bare root and apt's downloads.
-# Every change to the root is dropped at the end.
+# and there `./dev demo` and `./dev test`, or the command. Sourced by dev; run as a script it enters
+# the root. Kept in build/roots: the bare root and apt's downloads. Every change to the root is
+# dropped at the end.
 
 ubuntu_suites=(jammy noble questing resolute)
 
@@ -26,7 +26,7 @@ bare_root() {
 
 check_root() {
   local suite=${1:-} bare="$PWD/build/roots/${1:-}" code=0
-  [[ -n $suite ]] || stop "check-root takes a suite of Debian's or Ubuntu's: bookworm, trixie, noble"
+  [[ -n $suite ]] || stop "check-root takes a suite of Debian or Ubuntu: bookworm, trixie, noble"
   shift
   [[ $EUID -eq 0 ]] || stop "check-root makes a root of its own, which takes root"
   need_packages debootstrap git util-linux
