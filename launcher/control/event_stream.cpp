@@ -5,7 +5,6 @@
 
 #include <utility>
 
-#include "proto/text.h"
 #include "proto/watch_bounds.h"
 
 namespace cpprun {
@@ -37,7 +36,7 @@ void EventStream::take_line(std::string_view line, std::vector<std::string>& who
   auto value = colon == std::string_view::npos ? std::string_view() : line.substr(colon + 1);
   if (value.starts_with(' ')) value.remove_prefix(1);
   if (name == "id") {
-    if (const auto number = exact_number<std::uint64_t>(value)) last_ = number;
+    last_ = value;
   } else if (name == "data") {
     if (has_data_) data_ += '\n';
     data_ += value;

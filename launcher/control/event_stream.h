@@ -2,8 +2,6 @@
 #pragma once
 // Server-sent events read out of bytes: those that are whole, in order.
 
-#include <cstdint>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -16,8 +14,8 @@ class EventStream {
  public:
   // So many bytes have come; what has become whole with them. Remarks are passed over.
   Result<std::vector<std::string>> hear(std::string_view bytes);
-  // The number of the last one that was heard; nothing: none had one.
-  std::optional<std::uint64_t> last() const { return last_; }
+  // The id of the last one that was heard, as it was said; empty: none had one.
+  const std::string& last() const { return last_; }
 
  private:
   void take_line(std::string_view line, std::vector<std::string>& whole);
@@ -25,7 +23,7 @@ class EventStream {
   std::string unread_;  // of a line that is not whole
   std::string data_;    // of an event that is not whole
   bool has_data_ = false;
-  std::optional<std::uint64_t> last_;
+  std::string last_;
 };
 
 }  // namespace cpprun

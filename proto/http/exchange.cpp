@@ -51,7 +51,9 @@ std::string to_bytes(const Question& question) {
   if (!question.authorization.empty()) {
     bytes += fmt::format("Authorization: {}\r\n", question.authorization);
   }
-  if (question.last_event) bytes += fmt::format("Last-Event-ID: {}\r\n", *question.last_event);
+  if (!question.last_event.empty()) {
+    bytes += fmt::format("Last-Event-ID: {}\r\n", question.last_event);
+  }
   if (question.method == Method::post) {
     bytes += fmt::format("Content-Type: application/json\r\nContent-Length: {}\r\n",
                          question.body.size());

@@ -20,7 +20,7 @@ struct Question {
   std::string target = "/";
   std::string host = "localhost";                // as it is called there
   std::string body = {};                         // JSON; of a POST alone
-  std::optional<std::uint64_t> last_event = {};  // a watcher has heard of it last
+  std::string last_event = {};     // the id of what a watcher has heard of last; empty: nothing
   std::string authorization = {};                // of whoever asks; empty: nobody in particular
   // Otherwise the connection is over after the answer.
   bool is_kept = false;

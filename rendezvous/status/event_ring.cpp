@@ -14,11 +14,19 @@ namespace {
 constexpr std::string_view events_path = "/api/v1/events";
 constexpr std::string_view once = "?once";
 
-std::string said(std::uint64_t number, std::string_view line) {
-  return fmt::format("id: {}\ndata: {}\n\n", number, line);
+}  // namespace
+
+std::string EventRing::said(std::uint64_t number, std::string_view line) const {
+  return fmt::format("id: {}-{}\ndata: {}\n\n", run_, number, line);
 }
 
-}  // namespace
+// Nothing where that id was not given here.
+std::optional<std::uint64_t> EventRing::number_of(std::string_view id) const {
+  const std::size_t dash = id.rfind('-');
+  if (dash == std::string_view::npos || id.substr(0, dash) != run_) return std::nullopt;
+  const auto number = exact_number<std::uint64_t>(id.substr(dash + 1));
+  return number && *number <= last_ ? number : std::nullopt;
+}
 
 std::string EventRing::add(std::string_view line, const std::string& owner) {
   if (line.ends_with('\n')) line.remove_suffix(1);
@@ -32,12 +40,16 @@ std::string EventRing::add(std::string_view line, const std::string& owner) {
   return said(last_, line);
 }
 
-std::string EventRing::since(std::uint64_t heard, const std::optional<std::string>& owner) const {
-  // A number that was not given yet is that of another process, which was asked before this one.
-  if (heard > last_) heard = 0;
+std::string EventRing::since(std::string_view last_id,
+                             const std::optional<std::string>& owner) const {
+  const auto known = number_of(last_id);
+  const std::uint64_t heard = known.value_or(0);
   const std::uint64_t first = last_ - lines_.size() + 1;
   std::string text;
-  if (heard + 1 < first) text = fmt::format(": {} events are kept no more\n\n", first - heard - 1);
+  if (!last_id.empty() && !known) {
+    text = ": Last-Event-ID is of another run: these are all events that are kept\n\n";
+  }
+  if (heard + 1 < first) text += fmt::format(": {} events are kept no more\n\n", first - heard - 1);
   for (std::uint64_t number = std::max(first, heard + 1); number <= last_; ++number) {
     const Event& event = lines_[static_cast<std::size_t>(number - first)];
     if (!owner || event.owner == *owner) text += said(number, event.line);
@@ -54,8 +66,7 @@ bool asks_for_events(const http::Request& request) {
 
 http::Response events_answer(const EventRing& ring, const http::Request& request,
                              const std::optional<std::string>& owner) {
-  const auto heard = exact_number<std::uint64_t>(request.last_event_id).value_or(0);
-  std::string text = ring.since(heard, owner);
+  std::string text = ring.since(request.last_event_id, owner);
   // So that whoever asks sees that the connection stands, and comes back soon when it breaks.
   if (text.empty()) text = ":\n\n";
   return {.type = "text/event-stream",

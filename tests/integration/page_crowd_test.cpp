@@ -128,7 +128,7 @@ class Crowd {
   }
 
   const Coordinator coordinator_;
-  const EventRing ring_;
+  const EventRing ring_{"run"};
   const std::chrono::steady_clock::time_point began_ = std::chrono::steady_clock::now();
   asio::io_context io_;
   asio::ip::tcp::acceptor acceptor_;

@@ -296,9 +296,9 @@ TEST_CASE("a token lets its bearer look until its time is over, and no other ask
                   "--secret-file=" + options.variables.at("CPPRUN_SECRET_FILE")});
   daemon.expect_out("\n");
   const std::string port = daemon.out().substr(daemon.out().rfind(':') + 1);
-  const auto ask = [&](const std::string& token) {
+  const auto ask = [&](const std::string& token, const std::string& host = "localhost") {
     const auto socket = speak(std::stoi(port),
-                              "GET /metrics HTTP/1.1\r\nHost: localhost\r\n" +
+                              "GET /metrics HTTP/1.1\r\nHost: " + host + "\r\n" +
                                   (token.empty() ? "" : "Authorization: Bearer " + token + "\r\n") +
                                   "Connection: close\r\n\r\n");
     return heard_from(socket);
@@ -308,6 +308,9 @@ TEST_CASE("a token lets its bearer look until its time is over, and no other ask
   const std::string token = made.out.substr(0, made.out.find('\n'));
   CHECK(contains(ask(token), "HTTP/1.1 200"));
   CHECK(contains(ask(token), "cpprun_jobs"));
+  // A page that rebinds its name to this address has no token to show.
+  CHECK(contains(ask(token, "head.of.a.proxy"), "HTTP/1.1 200"));
+  CHECK_FALSE(contains(ask("", "head.of.a.proxy"), "HTTP/1.1 200"));
   std::string damaged = token;
   damaged.back() = damaged.back() == '0' ? '1' : '0';
   CHECK(contains(ask(damaged), "HTTP/1.1 401"));

@@ -29,13 +29,13 @@ TEST_CASE("a question is what a session takes for a request") {
         "POST /a HTTP/1.1\r\nHost: h:1\r\nConnection: close\r\nContent-Type: application/json\r\n"
         "Content-Length: 2\r\n\r\n{}");
   Session session;
-  session.hear(to_bytes({.target = "/b", .last_event = 7}));
+  session.hear(to_bytes({.target = "/b", .last_event = "a1-7"}));
   const auto step = session.next();
   REQUIRE(std::holds_alternative<Session::Asked>(step));
   const Request& request = std::get<Session::Asked>(step).request;
   CHECK(request.target == "/b");
   CHECK(request.host == "localhost");
-  CHECK(request.last_event_id == "7");
+  CHECK(request.last_event_id == "a1-7");
 }
 
 TEST_CASE("an answer is the same however its bytes are cut") {

@@ -2,7 +2,6 @@
 #include "rendezvous/coordinator/io/coordinator_server.h"
 
 #include <fmt/format.h>
-#include <limits.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -15,7 +14,9 @@
 #include "rendezvous/coordinator/records.h"
 #include "rendezvous/coordinator/token_routes.h"
 #include "rendezvous/io/boot_clock.h"
+#include "rendezvous/io/random_bytes.h"
 #include "rendezvous/job/job_record_json.h"
+#include "rendezvous/status/io/own_host_names.h"
 #include "rendezvous/store/io/listener.h"
 
 namespace cpprun {
@@ -37,14 +38,6 @@ ConnectionLimits with_room_for_links(ConnectionLimits limits) {
 
 Moment moment() {
   return {.now = now(), .wall = wall_now()};
-}
-
-// As its users call this machine.
-std::string own_name() {
-  char name[HOST_NAME_MAX + 1] = {};
-  // Nothing but the name of a machine that is called nothing: its addresses remain.
-  (void)::gethostname(name, HOST_NAME_MAX);
-  return name;
 }
 
 // Whoever leads on has to know of it before anybody hears that it was done.
@@ -72,7 +65,8 @@ CoordinatorServer::CoordinatorServer(asio::io_context& context, Callbacks callba
                     .arm = [this](std::optional<TimePoint> deadline) { arm(deadline); },
                     // Before any node hears that it may vote: we may be stopped between the two.
                     .decided = [this](const Coordinator::Actions&) { tell_lead(); }}),
-      connections_(with_room_for_links(limits)) {}
+      connections_(with_room_for_links(limits)),
+      events_(fmt::format("{:016x}", random_word())) {}
 
 CoordinatorServer::~CoordinatorServer() {
   for (auto& [link, channel] : channels_) channel->forget();
@@ -162,11 +156,11 @@ void CoordinatorServer::tell_lead() {
 }
 
 void CoordinatorServer::open_status(StatusOptions status) {
-  HostNames names = std::move(status.names);
-  names.push_back(own_name());
-  names.push_back(names.back().substr(0, names.back().find('.')));
-  const auto answers = [this, names = std::move(names)](const http::Request& request,
+  HostNames names = own_host_names(std::move(status.names));
+  const auto answers = [this, names = std::move(names)](http::Request request,
                                                         const Visitor& visitor) {
+    // A browser that was lured here by another name has no credential to show.
+    if (visitor.credential) request.host.clear();
     if (request.method == http::Method::post) return take_order(request, visitor, names);
     const auto owner = visitor.credential ? visitor.credential->owner : std::nullopt;
     if (asks_for_events(request) && is_for_us(names, request)) {

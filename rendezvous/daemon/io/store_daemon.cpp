@@ -58,6 +58,14 @@ LedgerLimits memory_of(const DaemonOptions& options) {
   return limits;
 }
 
+// By which it is called on its command line.
+HostNames given_names(const DaemonOptions& options) {
+  HostNames names = {options.host};
+  if (options.advertised.empty()) return names;
+  if (const auto place = parse_place(options.advertised)) names.push_back(place->host);
+  return names;
+}
+
 std::string own_host() {
   char name[HOST_NAME_MAX + 1] = {};
   // A machine that is called nothing has events all the same.
@@ -304,7 +312,8 @@ int run_store_daemon(const DaemonOptions& options, const Environment& environmen
   if (const auto loaded = owners.load(); !loaded) return fail(loaded.error());
   const auto listening =
       server.open(listen_options(options, *passed, log), coordinator_options(options),
-                  plain_store(options), {.access = options.status_access, .names = {options.host}});
+                  plain_store(options),
+                  {.access = options.status_access, .names = given_names(options)});
   if (!listening) return fail(listening.error());
   const std::string set_of_etcd = options.etcd.empty() ? "" : options.cluster;
   if (const auto loaded = state.load(server, set_of_etcd); !loaded) return fail(loaded.error());

@@ -110,6 +110,26 @@ TEST_CASE("where the machine has no memory left, the client that wants it is clo
 #endif
 }
 
+TEST_CASE("a daemon answers to the names it was given, and to no others") {
+  Program daemon({"--host", "127.0.0.1", "--port", "0", "--advertise", "Head.Example.org:29400",
+                  "--status-access", "network"});
+  const std::uint16_t port = daemon.port();
+  const auto status_for = [port](const std::string& host) {
+    RawClient client(port);
+    pollfd watched{client.fd(), POLLOUT, 0};
+    REQUIRE(poll(&watched, 1, 10'000) == 1);
+    (void)client.offer("GET /healthz HTTP/1.1\r\nHost: " + host +
+                       "\r\nConnection: close\r\n\r\n");
+    watched.events = POLLIN;
+    while (!client.was_closed && poll(&watched, 1, 10'000) == 1) client.listen_now();
+    return client.heard.substr(0, client.heard.find('\r'));
+  };
+  CHECK(status_for("head.example.org:29400") == "HTTP/1.1 200 OK");
+  CHECK(status_for("head.example.org.") == "HTTP/1.1 200 OK");
+  CHECK(status_for("evil.example.org").starts_with("HTTP/1.1 421"));
+  CHECK(daemon.end_with(SIGTERM) == 0);
+}
+
 TEST_CASE("a daemon without a plain store serves no client of one, and says why") {
   Program daemon({"--host", "127.0.0.1", "--port", "0", "--no-plain-store"});
   RawClient client(daemon.port());

@@ -193,12 +193,12 @@ TEST_CASE("when the secrets are exchanged, tools that came by one of them come a
 
 TEST_CASE("who watches as one owner hears nothing of the jobs of another") {
   asio::io_context context;
-  EventRing ring;
+  EventRing ring("run");
   const std::string alice = "alice";
   const std::string bob = "bob";
   ring.add("{\"n\":1}", alice);
   ring.add("{\"n\":2}", bob);
-  CHECK(ring.since(0, alice) == "id: 1\ndata: {\"n\":1}\n\n");
+  CHECK(ring.since("", alice) == "id: run-1\ndata: {\"n\":1}\n\n");
   const auto status = server_of_events(context, ring);
   tcp::acceptor acceptor{context, tcp::endpoint{asio::ip::make_address(loopback), 0}};
   tcp::socket socket = dial(context, acceptor.local_endpoint().port());
@@ -218,7 +218,7 @@ TEST_CASE("who watches as one owner hears nothing of the jobs of another") {
 
 TEST_CASE("who watches by a token hears no more when it is over") {
   asio::io_context context;
-  EventRing ring;
+  EventRing ring("run");
   ring.add("{\"n\":1}", "alice");
   const auto status = server_of_events(context, ring);
   tcp::acceptor acceptor{context, tcp::endpoint{asio::ip::make_address(loopback), 0}};

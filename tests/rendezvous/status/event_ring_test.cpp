@@ -6,28 +6,41 @@
 using namespace cpprun;
 
 TEST_CASE("an event is told to those who watch as it is to those who come later") {
-  EventRing ring;
+  EventRing ring("run");
   const auto told = ring.add("{\"event\":\"a\"}\n");
-  CHECK(told == "id: 1\ndata: {\"event\":\"a\"}\n\n");
-  CHECK(ring.since(0) == told);
-  CHECK(ring.add("{}") == "id: 2\ndata: {}\n\n");
-  CHECK(ring.since(1) == "id: 2\ndata: {}\n\n");
-  CHECK(ring.since(2).empty());
+  CHECK(told == "id: run-1\ndata: {\"event\":\"a\"}\n\n");
+  CHECK(ring.since("") == told);
+  CHECK(ring.add("{}") == "id: run-2\ndata: {}\n\n");
+  CHECK(ring.since("run-1") == "id: run-2\ndata: {}\n\n");
+  CHECK(ring.since("run-2").empty());
 }
 
-TEST_CASE("a number that was never given is another process's, and everything is told") {
-  EventRing ring;
-  ring.add("{}");
-  CHECK(ring.since(99) == "id: 1\ndata: {}\n\n");
+TEST_CASE("an id of another run is foreign, and everything is told with a remark") {
+  const std::string note = ": Last-Event-ID is of another run: these are all events that are kept\n\n";
+  EventRing before("before");
+  EventRing ring("after");
+  for (const auto* line : {"1", "2", "3"}) {
+    before.add(line);
+    ring.add(line);
+  }
+  const std::string all = ring.since("");
+  CHECK(all.starts_with("id: after-1\n"));
+  // Two events were missed since then: their numbers were given twice.
+  CHECK(ring.since("before-1") == note + all);
+  CHECK(ring.since("after-4") == note + all);
+  CHECK(ring.since("1") == note + all);  // of an earlier release
+  CHECK(ring.since("after-") == note + all);
+  CHECK(ring.since("after-1") != all);
 }
 
 TEST_CASE("the oldest events go first, and whoever has missed some is told how many") {
-  EventRing few(2, 1000);
+  EventRing few("run", 2, 1000);
   for (const auto* line : {"1", "2", "3", "4"}) few.add(line);
   CHECK(few.size() == 2);
-  CHECK(few.since(1) == ": 1 events are kept no more\n\nid: 3\ndata: 3\n\nid: 4\ndata: 4\n\n");
-  CHECK(few.since(2) == "id: 3\ndata: 3\n\nid: 4\ndata: 4\n\n");
-  EventRing small(100, 10);
+  const std::string both = "id: run-3\ndata: 3\n\nid: run-4\ndata: 4\n\n";
+  CHECK(few.since("run-1") == ": 1 events are kept no more\n\n" + both);
+  CHECK(few.since("run-2") == both);
+  EventRing small("run", 100, 10);
   small.add("123456");
   small.add("123456");
   CHECK(small.size() == 1);
@@ -36,7 +49,7 @@ TEST_CASE("the oldest events go first, and whoever has missed some is told how m
 }
 
 TEST_CASE("events are asked for with and without what follows") {
-  EventRing ring;
+  EventRing ring("run");
   CHECK(asks_for_events({.target = "/api/v1/events"}));
   CHECK(asks_for_events({.target = "/api/v1/events?once"}));
   CHECK_FALSE(asks_for_events({.target = "/api/v1/events?x"}));
@@ -48,9 +61,9 @@ TEST_CASE("events are asked for with and without what follows") {
   CHECK(empty.body == ":\n\n");
   ring.add("{}");
   ring.add("[]");
-  const auto once = events_answer(ring, {.target = "/api/v1/events?once", .last_event_id = "1"});
+  const auto once = events_answer(ring, {.target = "/api/v1/events?once", .last_event_id = "run-1"});
   CHECK_FALSE(once.goes_on);
-  CHECK(once.body == "id: 2\ndata: []\n\n");
+  CHECK(once.body == "id: run-2\ndata: []\n\n");
   CHECK(events_answer(ring, {.target = "/api/v1/events", .last_event_id = "x"}).body ==
-        ring.since(0));
+        ring.since("x"));
 }
