@@ -11,6 +11,8 @@ using namespace std::chrono_literals;
 
 // What OpenSSL keeps of an established connection that is idle: measured, and rounded up.
 inline constexpr std::size_t secure_channel_bytes = 16 * 1024;
+// What it keeps besides while a record has arrived in part: the largest one, and its header.
+inline constexpr std::size_t secure_record_bytes = 17 * 1024;
 // Who has come and has not proven yet that it holds the secret: 16 MiB of them. An agent's proof
 // takes one round trip, so ten thousand that come at once are let in a few hundred at a time.
 inline constexpr std::size_t handshakes_max = 1024;

@@ -68,6 +68,8 @@ inline constexpr int lead_looks_per_lease = 8;
 // That a node says behind its join before its job can hear them: what it says again when it comes
 // back, and a few beside.
 inline constexpr std::size_t early_words_max = 32;
+// The same of all agents together, in bytes: 20,000 of them with some small messages each.
+inline constexpr std::size_t early_bytes_max = 8 * 1024 * 1024;
 
 // For so long a cpprund that is asked to end hears what has come before it was.
 inline constexpr auto last_words = 10ms;

@@ -36,6 +36,7 @@ namespace cpprun {
   each(SSL_write) \
   each(SSL_shutdown) \
   each(SSL_get_error) \
+  each(SSL_has_pending) \
   each(SSL_get_session) \
   each(SSL_session_reused) \
   each(SSL_SESSION_new) \

@@ -13,6 +13,7 @@
 
 #include "proto/secure/derive.h"
 #include "proto/secure/openssl.h"
+#include "proto/secure_bounds.h"
 
 namespace cpprun {
 namespace {
@@ -378,6 +379,11 @@ bool SecureChannel::is_established() const {
 
 bool SecureChannel::is_finished() const {
   return inside_->is_finished;
+}
+
+std::size_t SecureChannel::bytes_held() const {
+  const bool has_torn_record = inside_->openssl.SSL_has_pending(inside_->ssl) == 1;
+  return bounds::secure_channel_bytes + (has_torn_record ? bounds::secure_record_bytes : 0);
 }
 
 const std::string& SecureChannel::secret_id() const {

@@ -61,6 +61,9 @@ class SecureChannel {
   std::string take_heard();
   std::string take_outgoing();
 
+  // Of an established one: what OpenSSL keeps for it.
+  std::size_t bytes_held() const;
+
   bool is_established() const;
   // The other side has said that nothing follows.
   bool is_finished() const;

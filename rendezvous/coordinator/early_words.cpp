@@ -3,6 +3,7 @@
 
 #include <utility>
 
+#include "proto/link/codec.h"
 #include "proto/standby_bounds.h"
 
 namespace cpprun {
@@ -10,14 +11,21 @@ namespace cpprun {
 bool EarlyWords::keep(LinkId link, const link::Message& message) {
   const auto found = words_.find(link);
   if (found == words_.end() || std::holds_alternative<link::Heartbeat>(message)) return true;
-  if (found->second.size() >= bounds::early_words_max) return false;
-  found->second.push_back(message);
+  Kept& kept = found->second;
+  const std::size_t bytes = link::encode(message).size();
+  if (kept.messages.size() >= bounds::early_words_max) return false;
+  if (bytes_ + bytes > bounds::early_bytes_max) return false;
+  kept.messages.push_back(message);
+  kept.bytes += bytes;
+  bytes_ += bytes;
   return true;
 }
 
 std::vector<link::Message> EarlyWords::take(LinkId link) {
   auto taken = words_.extract(link);
-  return taken.empty() ? std::vector<link::Message>() : std::move(taken.mapped());
+  if (taken.empty()) return {};
+  bytes_ -= taken.mapped().bytes;
+  return std::move(taken.mapped().messages);
 }
 
 }  // namespace cpprun

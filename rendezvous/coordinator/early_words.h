@@ -17,16 +17,22 @@ class EarlyWords {
  public:
   // Its words are kept from now on, those of before too.
   void expect(LinkId link) { words_.try_emplace(link); }
-  // False: it says more than any agent does. Of a link that is not expected nothing is kept, and of
+  // False: it says more than any agent does, or all of them together do. Of a link that is not expected nothing is kept, and of
   // heartbeats neither: they are for the moment.
   bool keep(LinkId link, const link::Message& message);
   std::vector<link::Message> take(LinkId link);
-  void forget(LinkId link) { words_.erase(link); }
+  void forget(LinkId link) { (void)take(link); }
 
   std::size_t size() const { return words_.size(); }
 
  private:
-  std::unordered_map<LinkId, std::vector<link::Message>> words_;
+  struct Kept {
+    std::vector<link::Message> messages;
+    std::size_t bytes = 0;
+  };
+
+  std::unordered_map<LinkId, Kept> words_;
+  std::size_t bytes_ = 0;  // of all of them, as they came
 };
 
 }  // namespace cpprun

@@ -21,6 +21,14 @@ HandshakeId HandshakePlaces::who_goes() const {
       ->first;
 }
 
+std::optional<HandshakeId> HandshakePlaces::oldest_of(const std::string& address) const {
+  if (places_.empty()) return std::nullopt;
+  if (address.empty()) return who_goes();
+  const auto found = std::ranges::find_if(
+      places_, [&](const auto& entry) { return entry.second.address == address; });
+  return found == places_.end() ? std::nullopt : std::optional(found->first);
+}
+
 HandshakePlaces::Taken HandshakePlaces::take(TimePoint now, const std::string& address) {
   Taken taken{.id = {}, .evicted = std::nullopt};
   if (places_.size() >= places_max_) {

@@ -41,6 +41,8 @@ class HandshakePlaces {
   std::vector<HandshakeId> expire(TimePoint now);
   std::optional<TimePoint> next_deadline() const;
   std::size_t size() const { return places_.size(); }
+  // That has waited longest of that address; of no address: that which would give up its place.
+  std::optional<HandshakeId> oldest_of(const std::string& address) const;
 
  private:
   struct Place {

@@ -42,9 +42,9 @@ c10d::Dialect dialect_of(std::string_view name) {
 // What strangers may use. CLI11 reads sizes as people write them: 512MiB, 4GB.
 void add_limits(CLI::App& app, DaemonOptions& options) {
   app.add_option("--max-memory", options.memory_bytes_max,
-                 "Bytes that store clients may make the daemon hold: keys, values, requests and "
-                 "replies under way (default: half of the machine's memory, or of the control "
-                 "group's)")
+                 "Bytes that others may make the daemon hold: keys, values, requests and replies "
+                 "under way, messages, handshakes (default: half of the machine's memory, or of "
+                 "the control group's)")
       ->transform(CLI::AsSizeValue(false))
       ->type_name("SIZE");
   app.add_option("--max-memory-per-address", options.address_bytes_max,

@@ -91,7 +91,9 @@ void LinkChannel::take_in() {
   inbox_.erase(0, consumed);
   // After a hang-up nothing is heard any more, but the other side's closing still is.
   if (hanging_up_) inbox_.clear();
-  if (inbox_.empty()) inbox_ = {};  // An idle link keeps no memory.
+  // An idle link keeps no memory, and one with a torn message little more than that.
+  if (inbox_.empty()) inbox_ = {};
+  if (inbox_.capacity() > 2 * inbox_.size()) inbox_.shrink_to_fit();
   book();
   if (!ended_) wait_for_bytes();
 }
@@ -194,10 +196,14 @@ void LinkChannel::write_rest() {
 }
 
 void LinkChannel::book() {
+  const auto held_by = [](const std::string& text) { return text.empty() ? 0 : text.capacity(); };
   const std::size_t held =
-      inbox_.size() + outbox_.size() + (secure_ ? bounds::secure_channel_bytes : 0);
+      held_by(inbox_) + held_by(outbox_) + (secure_ ? secure_->bytes_held() : 0);
   if (ended_ || held == std::exchange(booked_, held) || !callbacks_.holds) return;
-  if (std::string objection = callbacks_.holds(held); !objection.empty()) end(std::move(objection));
+  if (std::string objection = callbacks_.holds(held); !objection.empty()) {
+    broke_ = true;
+    end(std::move(objection));
+  }
 }
 
 void LinkChannel::hang_up(std::string reason) {

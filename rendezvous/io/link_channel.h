@@ -29,8 +29,13 @@ class LinkChannel : public LinkEnd, public std::enable_shared_from_this<LinkChan
 
   // Begins to read. The callbacks are dropped when the link has ended, or with `forget`.
   void start(Callbacks callbacks);
-  void listen(Callbacks callbacks) override { callbacks_ = std::move(callbacks); }
+  void listen(Callbacks callbacks) override {
+    // Who speaks on it changes, and what it holds is charged as before.
+    if (!callbacks.holds) callbacks.holds = std::move(callbacks_.holds);
+    callbacks_ = std::move(callbacks);
+  }
   bool has_ended() const { return ended_; }
+  bool is_secure() const { return secure_ != nullptr; }
   void send(const link::Message& message) override;
   void send_bytes(std::string_view bytes) override;
   bool has_room() const override { return outbox_.empty() && !ended_ && !hanging_up_; }

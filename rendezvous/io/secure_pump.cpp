@@ -24,7 +24,7 @@ using Chunk = std::array<char, bounds::link_read_bytes>;
 }  // namespace
 
 Result<FileDescriptor> SecurePump::start(SecureHandshake::Done connection,
-                                         std::shared_ptr<int> place) {
+                                         std::shared_ptr<void> place) {
   std::array<int, 2> ends = {-1, -1};
   if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends.data()) != 0) {
     return failure(errno_text(errno));
@@ -41,7 +41,7 @@ Result<FileDescriptor> SecurePump::start(SecureHandshake::Done connection,
 }
 
 SecurePump::SecurePump(SecureHandshake::Done connection, Local::socket inner,
-                       std::shared_ptr<int> place)
+                       std::shared_ptr<void> place)
     : outer_(std::move(connection.socket)),
       channel_(std::move(connection.channel)),
       inner_(std::move(inner)),

@@ -20,11 +20,12 @@ class SecurePump : public std::enable_shared_from_this<SecurePump> {
  public:
   // The other end of what it carries; it goes on until either side closes.
   // It holds `place` for as long.
-  static Result<FileDescriptor> start(SecureHandshake::Done connection, std::shared_ptr<int> place);
+  static Result<FileDescriptor> start(SecureHandshake::Done connection,
+                                      std::shared_ptr<void> place);
 
   // For start() alone.
   SecurePump(SecureHandshake::Done connection, asio::local::stream_protocol::socket inner,
-             std::shared_ptr<int> place);
+             std::shared_ptr<void> place);
 
  private:
   void begin();
@@ -42,7 +43,7 @@ class SecurePump : public std::enable_shared_from_this<SecurePump> {
   std::unique_ptr<SecureChannel> channel_;
   asio::local::stream_protocol::socket inner_;
   asio::steady_timer reader_;  // who does not read is not waited for
-  std::shared_ptr<int> place_;
+  std::shared_ptr<void> place_;
   std::string for_inside_;   // deciphered, and not taken yet
   std::string for_outside_;  // enciphered, and not taken yet
   bool outside_is_done_ = false;

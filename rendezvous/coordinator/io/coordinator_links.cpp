@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <string>
 #include <utility>
 
@@ -13,10 +14,59 @@
 #include "proto/stream_bounds.h"
 #include "proto/watch_bounds.h"
 #include "rendezvous/coordinator/io/coordinator_server.h"
-#include "rendezvous/coordinator/io/link_books.h"
 #include "rendezvous/io/secure_pump.h"
+#include "rendezvous/store/peer_memory.h"
 
 namespace cpprun {
+
+namespace {
+
+// What one link holds. Its address's limit counts for it, unless it holds little and the reserve
+// for links has room: little is less for a link that has not said anything yet.
+class LinkMemory {
+ public:
+  LinkMemory(const std::shared_ptr<Ledger>& ledger, const PeerAddress& peer,
+             std::shared_ptr<std::uint64_t> reserve)
+      : memory_(ledger, peer), reserve_(std::move(reserve)) {}
+  ~LinkMemory() { *reserve_ += excused_; }
+  LinkMemory(const LinkMemory&) = delete;
+  LinkMemory& operator=(const LinkMemory&) = delete;
+
+  void has_spoken() { most_excused_ = bounds::link_bytes_always; }
+  // The reason why it must not be that much; empty: it may.
+  std::string hold(std::size_t bytes) {
+    const std::size_t with_link = bytes + bounds::link_idle_bytes;
+    const bool is_more = with_link > memory_.bytes();
+    std::string objection = memory_.hold(with_link);
+    if (objection.empty()) return excuse(is_more ? 0 : std::min(excused_, with_link));
+    const bool has_reserve = with_link <= *reserve_ + excused_;
+    if (with_link > most_excused_ || !has_reserve) return objection;
+    return excuse(with_link);
+  }
+
+ private:
+  std::string excuse(std::size_t bytes) {
+    *reserve_ = *reserve_ + excused_ - bytes;
+    excused_ = bytes;
+    return {};
+  }
+
+  PeerMemory memory_;
+  std::size_t most_excused_ = bounds::link_idle_bytes;
+  std::size_t excused_ = 0;
+  std::shared_ptr<std::uint64_t> reserve_;  // what is left of it
+};
+
+// What carries a tool behind the secret to the status server: one of so many, and its buffers.
+struct PumpPlace {
+  PumpPlace(std::shared_ptr<int> of, const std::shared_ptr<Ledger>& ledger, const PeerAddress& peer)
+      : place(std::move(of)), memory(ledger, peer) {}
+  std::shared_ptr<int> place;
+  PeerMemory memory;
+};
+constexpr std::size_t pump_bytes = bounds::secure_channel_bytes + 2 * bounds::link_read_bytes;
+
+}  // namespace
 
 void CoordinatorServer::require_secret(std::shared_ptr<SecureContext> secure, HolderOf whose) {
   holder_of_ = std::move(whose);
@@ -37,9 +87,11 @@ void CoordinatorServer::require_secret(std::shared_ptr<SecureContext> secure, Ho
   };
   secure_door_.emplace(
       context_, std::move(secure),
-      SecureDoor::Callbacks{through, [this](const PeerAddress& peer, const std::string& reason) {
+      SecureDoor::Callbacks{through,
+                            [this](const PeerAddress& peer, const std::string& reason) {
                               refuse(peer, reason);
-                            }});
+                            }},
+      connections_.shared_ledger());
 }
 
 void CoordinatorServer::secrets_changed() {
@@ -52,7 +104,11 @@ void CoordinatorServer::show_holder(SecureHandshake::Done done, const PeerAddres
   if (pumps_.use_count() > static_cast<long>(2 * bounds::status_connections_max)) {
     return refuse(peer, "too many tools are being answered");
   }
-  auto inner = SecurePump::start(std::move(done), pumps_);
+  const auto place = std::make_shared<PumpPlace>(pumps_, connections_.shared_ledger(), peer);
+  if (const std::string objection = place->memory.hold(pump_bytes); !objection.empty()) {
+    return refuse(peer, objection);
+  }
+  auto inner = SecurePump::start(std::move(done), place);
   if (!inner) return refuse(peer, inner.error().reason);
   status_->adopt_holder(*std::move(inner), std::move(credential));
 }
@@ -122,13 +178,19 @@ void CoordinatorServer::refuse_open_link(int socket, const PeerAddress& peer) {
 
 void CoordinatorServer::begin_link(const std::shared_ptr<LinkChannel>& channel,
                                    const PeerAddress& peer, std::string owner) {
+  const auto memory =
+      std::make_shared<LinkMemory>(connections_.shared_ledger(), peer, link_reserve_);
+  if (channel->is_secure()) memory->has_spoken();  // it has proven that it holds the secret
+  if (std::string objection = memory->hold(0); !objection.empty()) {
+    channel->break_off();
+    return refuse(peer, objection);
+  }
   const LinkId link{++last_link_.value};
   channels_[link] = channel;
-  // Goes with the callbacks, which are dropped before the ledger is.
-  const auto books = std::make_shared<LinkBooks>(connections_.ledger(), peer);
   channel->start(
       {.message =
-           [this, link, peer, owner](link::Message message) {
+           [this, link, peer, owner, memory](link::Message message) {
+             memory->has_spoken();
              const auto* const follow = std::get_if<link::Follow>(&message);
              if (follow != nullptr && callbacks_.follower) {
                return adopt_follower(link, *follow, peer, owner);
@@ -138,11 +200,7 @@ void CoordinatorServer::begin_link(const std::shared_ptr<LinkChannel>& channel,
        .streams = [this, link,
                    peer](std::string_view frame) { return hear_streams(link, peer, frame); },
        .room = [this, link] { routes_.go_on(link); },
-       .holds =
-           [books](std::size_t bytes) {
-             std::string objection = books->hold(bytes);
-             return bytes > bounds::link_bytes_always ? objection : std::string();
-           },
+       .holds = [memory](std::size_t bytes) { return memory->hold(bytes); },
        .closed =
            [this, link](std::string reason) {
              const auto ended = channels_.extract(link);

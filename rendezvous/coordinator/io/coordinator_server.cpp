@@ -66,7 +66,8 @@ CoordinatorServer::CoordinatorServer(asio::io_context& context, Callbacks callba
                     // Before any node hears that it may vote: we may be stopped between the two.
                     .decided = [this](const Coordinator::Actions&) { tell_lead(); }}),
       connections_(with_room_for_links(limits)),
-      events_(fmt::format("{:016x}", random_word())) {}
+      events_(fmt::format("{:016x}", random_word())),
+      link_reserve_(std::make_shared<std::uint64_t>(limits.memory.bytes_max / 8)) {}
 
 CoordinatorServer::~CoordinatorServer() {
   for (auto& [link, channel] : channels_) channel->forget();
@@ -178,7 +179,8 @@ void CoordinatorServer::open_status(StatusOptions status) {
   const auto refused = [this](std::string line) {
     callbacks_.note({.ordinary = false, .peer = {}, .text = std::move(line)});
   };
-  StatusServer::Callbacks callbacks{.answer = answers, .refused = refused};
+  StatusServer::Callbacks callbacks{
+      .answer = answers, .refused = refused, .ledger = connections_.shared_ledger()};
   if (secure_door_) {
     callbacks.credential = [this](const http::Request& request) {
       return credential_of(request, secure_door_->secure(), wall_now(), holder_of_);

@@ -253,6 +253,9 @@ class CoordinatorServer : public LedCoordinator {
   std::shared_ptr<int> pumps_ = std::make_shared<int>();
   std::optional<ConnectionDriver> driver_;
   std::unordered_map<LinkId, std::shared_ptr<LinkChannel>> channels_;
+  // Bytes, beside the ledger's limit, for links whose address holds all it may: agents outlive what
+  // their workers have stored.
+  std::shared_ptr<std::uint64_t> link_reserve_;
   StreamRoutes routes_{connections_, callbacks_of_routes()};
   StoreLogs logs_{connections_, routes_, callbacks_of_logs()};
   std::unordered_map<std::string, std::string> logs_before_;  // of jobs that are to go on

@@ -13,8 +13,8 @@
 
 #include "proto/clock.h"
 #include "proto/ids.h"
-#include "rendezvous/coordinator/io/link_books.h"
 #include "rendezvous/store/io/connection_set.h"
+#include "rendezvous/store/peer_memory.h"
 #include "rendezvous/store/store_log.h"
 #include "rendezvous/store/store_streams.h"
 
@@ -86,7 +86,7 @@ class NodeStreams : public std::enable_shared_from_this<NodeStreams> {
   const Loop& loop_;
   Place place_;
   NodeJournal journal_{place_};
-  LinkBooks books_;
+  PeerMemory books_;
   StoreStreams streams_;
   std::optional<LinkId> link_;  // the last that a frame has come through
   std::unordered_map<StreamId, std::shared_ptr<Client>> clients_;

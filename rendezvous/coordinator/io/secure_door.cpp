@@ -6,15 +6,26 @@
 #include <new>
 #include <utility>
 
+#include "proto/secure_bounds.h"
 #include "proto/sniff.h"
 #include "rendezvous/io/boot_clock.h"
 
 namespace cpprun {
 
+namespace {
+
+// OpenSSL's own, and what it has not answered yet.
+constexpr std::size_t bytes_of_handshake =
+    bounds::secure_channel_bytes + bounds::handshake_bytes_max;
+
+}  // namespace
+
 SecureDoor::SecureDoor(asio::io_context& context, std::shared_ptr<SecureContext> secure,
-                       Callbacks callbacks, HandshakePlaces places)
+                       Callbacks callbacks, std::shared_ptr<Ledger> ledger,
+                       HandshakePlaces places)
     : secure_(std::move(secure)),
       callbacks_(std::move(callbacks)),
+      ledger_(std::move(ledger)),
       places_(std::move(places)),
       timer_(context, [this] { expire(); }) {}
 
@@ -22,8 +33,27 @@ SecureDoor::~SecureDoor() {
   for (const auto& [id, visitor] : visitors_) visitor.handshake->cancel();
 }
 
+// Null: refused. A flood of handshakes makes room for the next one, as it does where all places
+// are taken: of the same address where that is at its limit, of any where all of them together are.
+std::unique_ptr<PeerMemory> SecureDoor::memory_for(const PeerAddress& peer) {
+  auto memory = std::make_unique<PeerMemory>(ledger_, peer);
+  std::string objection = memory->hold(bytes_of_handshake);
+  if (objection.empty()) return memory;
+  const bool is_full = !ledger_->objection(AccountId{}, 0).empty();
+  const std::string address = is_full ? std::string() : peer.source().host_text();
+  if (const auto oldest = places_.oldest_of(address)) {
+    turn_out(*oldest, "others came, and it had not proven anything yet");
+    objection = memory->hold_at_all(bytes_of_handshake);
+  }
+  if (objection.empty()) return memory;
+  callbacks_.refused(peer, std::move(objection));
+  return nullptr;
+}
+
 void SecureDoor::adopt(asio::ip::tcp::socket socket, const PeerAddress& peer,
                        std::string first_bytes) {
+  std::unique_ptr<PeerMemory> memory = memory_for(peer);
+  if (!memory) return;
   std::shared_ptr<SecureHandshake> handshake;
   try {
     handshake =
@@ -33,7 +63,7 @@ void SecureDoor::adopt(asio::ip::tcp::socket socket, const PeerAddress& peer,
   }
   const auto taken = places_.take(boot_now(), peer.source().host_text());
   if (taken.evicted) turn_out(*taken.evicted, "others came, and it had not proven anything yet");
-  visitors_[taken.id] = {peer, handshake};
+  visitors_[taken.id] = {peer, handshake, std::move(memory)};
   handshake->start(
       link_preamble,
       {.done =

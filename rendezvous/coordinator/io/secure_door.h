@@ -13,6 +13,7 @@
 #include "rendezvous/io/machine_timer.h"
 #include "rendezvous/io/secure_handshake.h"
 #include "rendezvous/peer_address.h"
+#include "rendezvous/store/peer_memory.h"
 
 namespace cpprun {
 
@@ -26,7 +27,7 @@ class SecureDoor {
   };
 
   SecureDoor(asio::io_context& context, std::shared_ptr<SecureContext> secure, Callbacks callbacks,
-             HandshakePlaces places = HandshakePlaces());
+             std::shared_ptr<Ledger> ledger, HandshakePlaces places = HandshakePlaces());
   ~SecureDoor();
   SecureDoor(const SecureDoor&) = delete;
   SecureDoor& operator=(const SecureDoor&) = delete;
@@ -40,13 +41,16 @@ class SecureDoor {
   struct Visitor {
     PeerAddress peer;
     std::shared_ptr<SecureHandshake> handshake;
+    std::unique_ptr<PeerMemory> memory;
   };
 
+  std::unique_ptr<PeerMemory> memory_for(const PeerAddress& peer);
   void turn_out(HandshakeId id, std::string reason);
   void expire();
 
   std::shared_ptr<SecureContext> secure_;
   Callbacks callbacks_;
+  std::shared_ptr<Ledger> ledger_;  // what handshakes hold is charged there
   HandshakePlaces places_;
   std::map<HandshakeId, Visitor> visitors_;
   MachineTimer timer_;

@@ -24,6 +24,7 @@
 #include "rendezvous/status/io/turns.h"
 #include "rendezvous/status/status_access.h"
 #include "rendezvous/status/visit_places.h"
+#include "rendezvous/store/peer_memory.h"
 
 namespace cpprun {
 
@@ -49,6 +50,8 @@ class StatusServer {
     std::function<void(std::string)> refused;
     // What a request shows of a secret, or why that is not good; null: there is no secret here.
     std::function<Result<Credential>(const http::Request&)> credential = {};
+    // What connections hold is charged there; null: it is not counted.
+    std::shared_ptr<Ledger> ledger = {};
   };
 
   StatusServer(asio::io_context& context, StatusAccess access, Callbacks callbacks,

@@ -36,7 +36,9 @@ class StatusServer::Visit : public std::enable_shared_from_this<Visit> {
         name_(comer.name),
         socket_(server.context_),
         timer_(server.context_),
-        unread_(std::move(first_bytes)) {}
+        unread_(std::move(first_bytes)) {
+    if (server.callbacks_.ledger) memory_.emplace(server.callbacks_.ledger, peer_);
+  }
 
   // Why that connection cannot be served; empty: it can.
   std::string take(FileDescriptor socket) {
@@ -82,6 +84,7 @@ class StatusServer::Visit : public std::enable_shared_from_this<Visit> {
     if (outbox_.size() - sent_ + bytes.size() > server_->limits_.watcher_bytes) return end();
     if (!outbox_.empty()) {
       outbox_ += bytes;  // it is being written
+      (void)may_hold();
       return;
     }
     say(bytes);
@@ -106,6 +109,8 @@ class StatusServer::Visit : public std::enable_shared_from_this<Visit> {
 
  private:
   static constexpr std::size_t target_shown_bytes = 100;
+  // What it may hold whatever else its address holds: the figures of a hundred jobs.
+  static constexpr std::size_t bytes_always = 192 * 1024;
   static constexpr int unauthorized = 401;
 
   int fd() { return socket_.native_handle(); }
@@ -211,13 +216,14 @@ class StatusServer::Visit : public std::enable_shared_from_this<Visit> {
     if (count < 0 && (errno == EAGAIN || errno == EINTR)) return listen();
     if (count <= 0) return end();
     unread_.append(chunk.data(), static_cast<std::size_t>(count));
-    serve_in_turn();
+    if (may_hold()) serve_in_turn();
   }
 
   void say(std::string bytes) {
     outbox_ = std::move(bytes);
     sent_ = 0;
     was_torn_ = false;
+    if (!may_hold()) return;
     end_after(server_->limits_.answer);
     write();
   }
@@ -235,6 +241,7 @@ class StatusServer::Visit : public std::enable_shared_from_this<Visit> {
     }
     outbox_ = {};
     sent_ = 0;
+    if (!may_hold()) return;
     if (watches_) return rest();
     since_ = std::chrono::steady_clock::now();
     if (!is_last_) return serve_in_turn();
@@ -242,6 +249,21 @@ class StatusServer::Visit : public std::enable_shared_from_this<Visit> {
     (void)::shutdown(fd(), SHUT_WR);  // Where that fails they are gone.
     end_after(server_->limits_.farewell);
     drain();
+  }
+
+  // False: it has ended, because its address holds too much. Who asks for little, or has proven who
+  // it is, keeps its connection: operators look when something is wrong.
+  bool may_hold() {
+    if (!memory_) return true;
+    constexpr std::size_t request = bounds::http_head_bytes_max + bounds::http_body_bytes_max;
+    const std::size_t held = request + unread_.capacity() + outbox_.capacity();
+    const std::string objection = memory_->hold(held);
+    const bool may_always =
+        held <= bytes_always || standing_ == Standing::proven || is_by_secret_;
+    if (objection.empty() || may_always) return true;
+    server_->callbacks_.refused(fmt::format("{} is not answered: {}", name_, objection));
+    end();
+    return false;
   }
 
   // Until there is more to say, or what was shown is good for no more.
@@ -295,6 +317,7 @@ class StatusServer::Visit : public std::enable_shared_from_this<Visit> {
   std::string objection_;  // to whoever shows no token; empty: there is none
   asio::posix::stream_descriptor socket_;
   asio::steady_timer timer_;
+  std::optional<PeerMemory> memory_;
   http::Session session_;
   std::string unread_;  // has come, and the session has no room for it yet
   std::string outbox_;

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 #include <sys/eventfd.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -83,6 +84,9 @@ bool ConnectionSet::serve(TimePoint now) {
 std::optional<TimePoint> ConnectionSet::next_deadline() const {
   return impl_->next_deadline();
 }
+void ConnectionSet::shut_down() {
+  impl_->shut_down();
+}
 std::size_t ConnectionSet::connection_count() const {
   return impl_->connection_count();
 }
@@ -90,8 +94,8 @@ const Ledger& ConnectionSet::ledger() const {
   return impl_->ledger();
 }
 
-Ledger& ConnectionSet::ledger() {
-  return impl_->ledger();
+std::shared_ptr<Ledger> ConnectionSet::shared_ledger() const {
+  return impl_->shared_ledger();
 }
 
 ConnectionSet::Impl::Impl(const ConnectionLimits& limits)
@@ -119,6 +123,13 @@ ConnectionSet::Impl::Impl(const ConnectionLimits& limits)
 // Nobody is told any more: who owns the hosts decides in which order things end.
 ConnectionSet::Impl::~Impl() {
   for (const int socket : sessions_.sockets()) FileDescriptor closing(socket);
+}
+
+void ConnectionSet::Impl::shut_down() {
+  for (const Port& port : ports_) {
+    for (const FileDescriptor& socket : port.open.sockets) ::shutdown(socket.get(), SHUT_RDWR);
+  }
+  for (const int socket : sessions_.sockets()) ::shutdown(socket, SHUT_RDWR);
 }
 
 // --- ports -------------------------------------------------------------------------------------

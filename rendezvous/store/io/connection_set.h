@@ -165,11 +165,14 @@ class ConnectionSet {
   // When serve() wants to be called even if nothing became readable.
   std::optional<TimePoint> next_deadline() const;
 
+  // Ends ports and connections also where a forked process has copies of their descriptors.
+  void shut_down();
+
   std::size_t connection_count() const;
   // What the clients of all listeners make this process hold.
   const Ledger& ledger() const;
   // For what else is held on behalf of an address.
-  Ledger& ledger();
+  std::shared_ptr<Ledger> shared_ledger() const;
 
  private:
   class Impl;

@@ -42,9 +42,11 @@ class ConnectionSet::Impl {
   bool with_sessions(const std::function<void(StoreSessions&)>& step);
   int descriptor() const { return epoll_.get(); }
   bool serve(TimePoint now);
+  void shut_down();
   std::optional<TimePoint> next_deadline() const;
   std::size_t connection_count() const { return sessions_.size(); }
-  Ledger& ledger() const { return *ledger_; }
+  const Ledger& ledger() const { return *ledger_; }
+  const std::shared_ptr<Ledger>& shared_ledger() const { return ledger_; }
 
  private:
   struct Port {

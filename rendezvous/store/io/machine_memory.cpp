@@ -18,6 +18,8 @@ namespace cpprun {
 namespace {
 
 constexpr std::size_t file_bytes_max = 1 << 20;  // much more than any of these has
+// What clients may hold at the least, however small the machine: a job's meeting.
+constexpr std::uint64_t memory_bytes_min = 8ULL * 1024 * 1024;
 
 // The whole of a small file, empty where it cannot be read. Without a stream, which would cost more
 // than what it reads: this is done at each start.
@@ -89,10 +91,10 @@ std::uint64_t usable_memory_bytes(const std::string& root) {
   return std::min(physical_bytes(root), group_bytes(root));
 }
 
-LedgerLimits memory_of_this_machine() {
-  const std::uint64_t usable = usable_memory_bytes();
+LedgerLimits memory_of_this_machine(const std::string& root) {
+  const std::uint64_t usable = usable_memory_bytes(root);
   if (usable == LedgerLimits::none) return {};
-  return {.bytes_max = std::max(usable / 2, bounds::store_memory_bytes_min)};
+  return {.bytes_max = std::max(usable / 2, memory_bytes_min)};
 }
 
 }  // namespace cpprun

@@ -14,6 +14,6 @@ namespace cpprun {
 std::uint64_t usable_memory_bytes(const std::string& root = "");
 
 // Half of that for what clients of a store make us hold.
-LedgerLimits memory_of_this_machine();
+LedgerLimits memory_of_this_machine(const std::string& root = "");
 
 }  // namespace cpprun

@@ -31,3 +31,18 @@ TEST_CASE("nobody fills the memory with words before its job is there") {
   early.forget(LinkId{1});
   CHECK(early.size() == 0);
 }
+
+TEST_CASE("early messages of all links together are bounded in bytes, and given back") {
+  EarlyWords early;
+  const link::Leave large{.signal = 15, .reason = std::string(2048, 'x')};
+  std::uint64_t links = 0;
+  bool has_room = true;
+  while (has_room && links < 10'000) {
+    early.expect(LinkId{++links});
+    has_room = early.keep(LinkId{links}, large);
+  }
+  CHECK_FALSE(has_room);
+  CHECK(links > bounds::early_bytes_max / 4096);
+  early.forget(LinkId{1});
+  CHECK(early.keep(LinkId{links}, large));
+}

@@ -62,3 +62,15 @@ TEST_CASE("a flood from very many addresses pushes out its own oldest, whatever 
   }
   CHECK(places.take(start, from(number)).evicted == honest.id);
 }
+
+TEST_CASE("the oldest handshake of an address is found, and of none that which gives way") {
+  HandshakePlaces places(8, 5s);
+  CHECK_FALSE(places.oldest_of("").has_value());
+  const auto first = places.take(TimePoint{}, "10.0.0.1").id;
+  const auto second = places.take(TimePoint{}, "10.0.0.2").id;
+  (void)places.take(TimePoint{}, "10.0.0.2");
+  CHECK(places.oldest_of("10.0.0.1") == first);
+  CHECK(places.oldest_of("10.0.0.2") == second);
+  CHECK_FALSE(places.oldest_of("10.0.0.3").has_value());
+  CHECK(places.oldest_of("") == second);
+}

@@ -6,6 +6,8 @@
 #include <asio/io_context.hpp>
 #include <vector>
 
+#include "proto/link/codec.h"
+
 using namespace cpprun;
 using namespace std::chrono_literals;
 using asio::ip::tcp;
@@ -120,4 +122,42 @@ TEST_CASE("a link that would hold more than it may ends with the reason") {
   for (int number = 0; number < 100; ++number) pair.sender->send(numbered(number));
   pair.run_until([&] { return !pair.sender_ended.empty(); });
   CHECK(pair.sender_ended == "too much");
+}
+
+TEST_CASE("what a torn message makes a link hold is told, whoever listens") {
+  Pair pair;
+  std::vector<std::size_t> held;
+  pair.reader->start({.message = {},
+                      .holds =
+                          [&](std::size_t bytes) {
+                            held.push_back(bytes);
+                            return std::string();
+                          },
+                      .closed = [&](std::string why) { pair.reader_ended = why; }});
+  const std::string length = {0, 0x7C, 0, 0};  // of 31 KiB
+  pair.sender->send_bytes(length + std::string(1000, ' '));
+  pair.run_until([&] { return !held.empty() && held.back() >= 1004; });
+  // Somebody else speaks on it from now on, and says nothing of memory.
+  pair.reader->listen({.message = {}, .closed = [&](std::string why) { pair.reader_ended = why; }});
+  pair.sender->send_bytes(std::string(2000, ' '));
+  pair.run_until([&] { return held.back() >= 3004; });
+  CHECK(held.back() < 2 * 3004 + 1000);  // and no more is kept than has come
+  CHECK(pair.reader_ended.empty());
+}
+
+TEST_CASE("little of a message behind many whole ones costs little") {
+  Pair pair;
+  std::vector<std::size_t> held;
+  pair.reader->start({.message = [&](link::Message m) { pair.heard.push_back(std::move(m)); },
+                      .holds =
+                          [&](std::size_t bytes) {
+                            held.push_back(bytes);
+                            return std::string();
+                          },
+                      .closed = [&](std::string why) { pair.reader_ended = why; }});
+  std::string bytes;
+  for (int number = 0; number < 30; ++number) bytes += link::encode(numbered(number));
+  pair.sender->send_bytes(bytes + "\1");
+  pair.run_until([&] { return pair.heard.size() == 30 && !held.empty() && held.back() < 1000; });
+  CHECK(held.back() > 0);
 }

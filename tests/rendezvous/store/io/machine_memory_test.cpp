@@ -58,6 +58,15 @@ TEST_CASE("the older control groups are understood, and a container that sees on
   CHECK(machine.usable() == 2147483648);
 }
 
+TEST_CASE("in a small control group clients get half of it, and room for the process is left") {
+  const PretendedMachine machine;
+  machine.write("/proc/self/cgroup", "0::/job\n");
+  machine.write("/sys/fs/cgroup/job/memory.max", "67108864\n");
+  CHECK(memory_of_this_machine(machine.root).bytes_max == 33554432);
+  machine.write("/sys/fs/cgroup/job/memory.max", "1048576\n");
+  CHECK(memory_of_this_machine(machine.root).bytes_max == 8388608);
+}
+
 TEST_CASE("this machine has some memory, and clients get half of it at most") {
   CHECK(usable_memory_bytes() > 1'000'000);
   CHECK(usable_memory_bytes() < LedgerLimits::none);
