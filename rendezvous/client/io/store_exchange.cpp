@@ -20,7 +20,7 @@ using Clock = std::chrono::steady_clock;
 
 void StoreExchange::ask(const c10d::Request& request, std::string what, Duration timeout,
                         Answered answered) {
-  if (!broken_.empty()) return answered(failure(broken_));
+  if (!is_of_this_process()) return answered(failure(broken_));
   Asked asked;
   (void)c10d::encode(request, c10d::Dialect::d, asked.bytes);  // the client asks what D has
   asked.expected = c10d::expected_of(request);
@@ -31,6 +31,15 @@ void StoreExchange::ask(const c10d::Request& request, std::string what, Duration
   held_.push_back(std::move(asked));
   release_held();
 }
+
+bool StoreExchange::is_of_this_process() {
+  if (broken_.empty() && ::getpid() != owner_) {
+    fail("process " + std::to_string(owner_) +
+         " opened this connection before a fork: open another one in the forked process");
+  }
+  return broken_.empty();
+}
+
 int StoreExchange::next_wait_ms() const {
   std::optional<TimePoint> next;
   for (const Asked& asked : under_way_) {
@@ -42,6 +51,7 @@ int StoreExchange::next_wait_ms() const {
 }
 
 void StoreExchange::serve() {
+  if (!is_of_this_process()) return;
   write();
   read();
   expire();
@@ -49,6 +59,7 @@ void StoreExchange::serve() {
 }
 
 void StoreExchange::write() {
+  if (!is_of_this_process()) return;
   while (broken_.empty() && !outbox_.empty()) {
     const std::string_view bytes = outbox_.view();
     const ssize_t count = ::send(socket_.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL);

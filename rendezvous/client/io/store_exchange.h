@@ -3,6 +3,8 @@
 // Requests out, replies in, in order, over one connection: what AsyncStoreClient is made of. One
 // wait at a time may be under way, as the last; whatever is asked behind it is held back.
 
+#include <unistd.h>
+
 #include <cstdint>
 #include <deque>
 #include <functional>
@@ -28,6 +30,8 @@ class StoreExchange {
   StoreExchange(const StoreClientOptions& options, FileDescriptor socket)
       : options_(options), socket_(std::move(socket)) {}
 
+  // Asked of by a fork of the process that opened it, everything fails: both would take each
+  // other's answers.
   const StoreClientOptions& options() const { return options_; }
   int descriptor() const { return socket_.get(); }
   bool has_unwritten() const { return !outbox_.empty(); }
@@ -59,9 +63,11 @@ class StoreExchange {
   void finish(Asked& asked, const c10d::Reply& reply);
   void expire();
   void fail(std::string reason);
+  bool is_of_this_process();
 
   StoreClientOptions options_;
   FileDescriptor socket_;
+  const pid_t owner_ = ::getpid();
   std::string broken_;
   // Sent and not answered, in order. Invariant: only the last may be a wait. The store takes any
   // further request as the end of it, and the last can be cancelled without touching the others.

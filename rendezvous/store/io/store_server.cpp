@@ -4,6 +4,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <sys/eventfd.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -59,10 +60,16 @@ class StoreService::Impl {
   ConnectionSet connections;
   Listening listening;
   bool has_more = false;  // serve() stopped at the end of its slice
+  const pid_t owner = ::getpid();
+
+  bool is_of_this_process() const { return owner == ::getpid(); }
 };
 
 StoreService::StoreService(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
-StoreService::~StoreService() = default;
+StoreService::~StoreService() {
+  // A fork of the owner shares its sockets, and only lets go of its own descriptors.
+  if (impl_->is_of_this_process()) impl_->connections.shut_down();
+}
 
 Result<std::unique_ptr<StoreService>> StoreService::open(const StoreServerOptions& options) {
   auto impl = std::make_unique<Impl>(options);
@@ -94,6 +101,7 @@ int StoreService::next_wait_ms() const {
 }
 
 void StoreService::serve() {
+  if (!impl_->is_of_this_process()) return;  // The owner would lack what is taken here.
   impl_->has_more = impl_->connections.serve(std::chrono::steady_clock::now());
 }
 
@@ -126,6 +134,7 @@ class StoreServer::Impl {
   }
 
   const StoreService& service() const { return *service_; }
+  bool is_of_this_process() const { return owner_ == ::getpid(); }
 
  private:
   void run() {
@@ -141,11 +150,17 @@ class StoreServer::Impl {
 
   std::unique_ptr<StoreService> service_;
   FileDescriptor stop_;
+  const pid_t owner_ = ::getpid();
   std::thread thread_;
 };
 
 StoreServer::StoreServer(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
-StoreServer::~StoreServer() = default;
+
+StoreServer::~StoreServer() {
+  // A fork of the owner has no such thread, shares its descriptors, and has a copy of the store as
+  // it was in the middle of anything: all of that is left as it is.
+  if (impl_ != nullptr && !impl_->is_of_this_process()) (void)impl_.release();
+}
 
 Result<std::unique_ptr<StoreServer>> StoreServer::open(const StoreServerOptions& options) {
   Result<std::unique_ptr<StoreService>> service = StoreService::open(options);

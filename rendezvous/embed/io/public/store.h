@@ -25,7 +25,8 @@
  * clients do, so keys are shared with them; cpprun_store_connect_with() can change the prefix.
  *
  * Threads. A server runs in a thread of its own. Use an object from one thread at a time; different
- * objects need no lock between them. A forked child must not touch its parent's objects.
+ * objects need no lock between them. A forked child may release its parent's objects, which does
+ * nothing to the parent; to serve or to ask it opens objects of its own.
  *
  * Lifetime. The caller owns what a function returns: a server ends with cpprun_store_stop(), a
  * service with cpprun_store_service_close(), a client with cpprun_store_disconnect(), a list with

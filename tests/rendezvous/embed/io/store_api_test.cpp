@@ -6,9 +6,11 @@
 #include <doctest/doctest.h>
 #include <poll.h>
 #include <signal.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <future>
+#include <memory>
 #include <string>
 #include <thread>
 
@@ -370,4 +372,93 @@ TEST_CASE("a signal to the program is never taken by the server's thread") {
 TEST_CASE("the library says which interface it has") {
   CHECK(cpprun_store_abi() == CPPRUN_STORE_ABI);
   CHECK(std::string(cpprun_store_version()).find('.') != std::string::npos);
+}
+
+namespace {
+
+// Runs `body` in a forked child and gives its exit status; a child that hangs ends by SIGALRM.
+template <class Body>
+int status_of_child(Body body) {
+  const pid_t child = fork();
+  REQUIRE(child >= 0);
+  if (child == 0) {
+    alarm(20);
+    _exit(body());
+  }
+  int status = 0;
+  REQUIRE(waitpid(child, &status, 0) == child);
+  return status;
+}
+
+}  // namespace
+
+TEST_CASE("a forked child that releases its parent's server takes nothing from it") {
+  auto server = std::make_unique<cpprun::StoreServer>(server_here());
+  auto client = client_of(server->port());
+  CHECK(*client.add("n", 1) == 1);
+  CHECK(status_of_child([&] {
+          server.reset();  // as its static destructors do
+          return 0;
+        }) == 0);
+  CHECK(*client.add("n", 1) == 2);
+  CHECK(*client_of(server->port()).add("n", 1) == 3);
+}
+
+TEST_CASE("a forked child neither uses nor ends its parent's connection") {
+  const auto server = server_here();
+  auto client = std::make_unique<cpprun::StoreClient>(client_of(server.port()));
+  CHECK(*client->add("n", 1) == 1);
+  CHECK(status_of_child([&] {
+          const auto added = client->add("n", 10);
+          const bool is_refused =
+              !added && added.error().find("opened this connection before a fork") != std::string::npos;
+          client.reset();
+          return is_refused && *client_of(server.port()).add("n", 1) == 2 ? 0 : 1;
+        }) == 0);
+  CHECK(*client->add("n", 1) == 3);
+}
+
+TEST_CASE("a forked child does not serve in its parent's place") {
+  cpprun_store_server_options options{};
+  options.size = sizeof options;
+  options.host = "127.0.0.1";
+  auto* const service = cpprun_store_service_open(&options);
+  REQUIRE(service != nullptr);
+  auto answer = std::async(std::launch::async, [port = cpprun_store_service_port(service)] {
+    return *client_of(port).add("n", 1);
+  });
+  pollfd watched{cpprun_store_service_descriptor(service), POLLIN, 0};
+  REQUIRE(poll(&watched, 1, 10'000) == 1);
+  CHECK(status_of_child([&] {
+          cpprun_store_service_serve(service);
+          cpprun_store_service_close(service);
+          return 0;
+        }) == 0);
+  while (answer.wait_for(1ms) != std::future_status::ready) cpprun_store_service_serve(service);
+  CHECK(answer.get() == 1);
+  cpprun_store_service_close(service);
+}
+
+TEST_CASE("a server ends for its clients although a forked child lives on") {
+  auto server = std::make_unique<cpprun::StoreServer>(server_here());
+  const std::uint16_t port = server->port();
+  auto client = client_of(port);
+  CHECK(*client.add("n", 1) == 1);
+  int ends[2];
+  REQUIRE(pipe(ends) == 0);
+  const pid_t child = fork();
+  REQUIRE(child >= 0);
+  if (child == 0) {
+    char nothing = 0;
+    close(ends[1]);
+    _exit(read(ends[0], &nothing, 1) == 0 ? 0 : 1);
+  }
+  server.reset();
+  CHECK_FALSE(client.add("n", 1));
+  CHECK(cpprun_store_connect("127.0.0.1", port, 100) == nullptr);
+  close(ends[0]);
+  close(ends[1]);
+  int status = 0;
+  REQUIRE(waitpid(child, &status, 0) == child);
+  CHECK(status == 0);
 }
