@@ -144,11 +144,7 @@ CliOutcome read_own_line(std::vector<std::string> words, const Environment& envi
   return read_command_line(line);
 }
 
-}  // namespace
-
-int main(int argc, char** argv) {
-  fill_standard_streams();
-  survive_failed_writes();
+int run_line(int argc, char** argv) {
   Environment environment = environment_of(environ);
   if (is_host_side(argc, argv)) {
     return io::run_host_side(std::move(environment), {.removes_itself = argc > 2});
@@ -167,4 +163,10 @@ int main(int argc, char** argv) {
                         : rehearse(std::move(*job), std::move(environment));
   }
   return run(std::get<Config>(std::move(outcome)), std::move(environment));
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  return run_program("cpprun", [&] { return run_line(argc, argv); });
 }

@@ -14,9 +14,9 @@
 
 extern char** environ;
 
-int main(int argc, char** argv) {
-  cpprun::fill_standard_streams();
-  cpprun::survive_failed_writes();
+namespace {
+
+int run(int argc, char** argv) {
   if (argc > 1 && std::string_view(argv[1]) == "--fanout-child") {
     return cpprun::io::run_doctor_side(cpprun::environment_of(environ), argc > 2);
   }
@@ -26,4 +26,10 @@ int main(int argc, char** argv) {
     return end->exit_code;
   }
   return cpprun::io::run_control(std::get<cpprun::Wish>(read), cpprun::environment_of(environ));
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  return cpprun::run_program("cpprunctl", [&] { return run(argc, argv); });
 }

@@ -16,11 +16,9 @@
 #include "rendezvous/io/standard_streams.h"
 #include "rendezvous/io/steadiness.h"
 
-int main(int argc, char** argv) {
-  // Until it can be heard: the secrets will have been read for the first time by then.
-  (void)std::signal(SIGHUP, SIG_IGN);
-  cpprun::fill_standard_streams();
-  cpprun::survive_failed_writes();
+namespace {
+
+int run(int argc, char** argv) {
   const auto environment = cpprun::environment_of(environ);
   auto parsed = cpprun::parse_daemon_options(argc, argv, cpprun::version_text(), environment);
   if (const auto* end = std::get_if<cpprun::CommandLineEnd>(&parsed)) {
@@ -34,4 +32,12 @@ int main(int argc, char** argv) {
   cpprun::settle_secret_file(options);
   for (const char* name : cpprun::service_variables) ::unsetenv(name);
   return cpprun::run_store_daemon(options, environment);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  // Until it can be heard: the secrets will have been read for the first time by then.
+  (void)std::signal(SIGHUP, SIG_IGN);
+  return cpprun::run_program("cpprund", [&] { return run(argc, argv); });
 }

@@ -5,9 +5,80 @@
 #include <unistd.h>
 
 #include <csignal>
+#include <cstdlib>
+#include <exception>
 #include <initializer_list>
+#include <new>
+#include <string>
+#include <system_error>
+
+#include "rendezvous/io/write_all.h"
 
 namespace cpprun {
+
+namespace {
+
+// Of the program, for the handler that has no argument.
+std::string& program_name() {
+  static std::string name;
+  return name;
+}
+
+// There may be no memory for a text.
+void say_error(std::string_view what, std::string_view hint = {}) {
+  for (const std::string_view part : {std::string_view(program_name()),
+                                      std::string_view(": error: "), what, std::string_view("\n"),
+                                      hint}) {
+    (void)write_all(STDERR_FILENO, part);
+  }
+}
+
+// Says what the exception that is being handled was.
+void say_exception() {
+  try {
+    throw;
+  } catch (const std::bad_alloc&) {
+    say_error("out of memory", "  hint: raise the memory limit (ulimit -v, or the control group's)\n");
+  } catch (const std::system_error& error) {
+    const bool lacks_files = error.code() == std::errc::too_many_files_open;
+    say_error(error.what(), lacks_files ? "  hint: raise the limit on open files (ulimit -n)\n" : "");
+  } catch (const std::exception& error) {
+    say_error(error.what());
+  } catch (...) {
+    say_error("unknown exception");
+  }
+}
+
+// Of a thread, or where nothing may be thrown. Without an exception it is a bug, which leaves its
+// core.
+[[noreturn]] void on_terminate() {
+  if (std::current_exception() == nullptr) std::abort();
+  say_exception();
+  ::_exit(EXIT_FAILURE);
+}
+
+}  // namespace
+
+int run_program(std::string_view name, const std::function<int()>& body) {
+  program_name() = name;
+  fill_standard_streams();
+  survive_failed_writes();
+  reset_inherited_signals();
+  std::set_terminate(on_terminate);
+  try {
+    return body();
+  } catch (...) {
+    say_exception();
+    return EXIT_FAILURE;
+  }
+}
+
+void reset_inherited_signals() {
+  std::signal(SIGCHLD, SIG_DFL);
+  sigset_t none;
+  ::sigemptyset(&none);
+  ::sigprocmask(SIG_SETMASK, &none, nullptr);
+}
 
 void fill_standard_streams() {
   const auto is_open = [](int each) { return ::fcntl(each, F_GETFD) >= 0; };

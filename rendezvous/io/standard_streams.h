@@ -1,9 +1,17 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// What a long-running program relies on: descriptors 0 to 2 are taken, and a write that cannot be
-// done fails.
+// What each of our programs relies on: descriptors 0 to 2 are taken, a write that cannot be done
+// fails, no signal is blocked or ignored that its parent happened to block or ignore, and what
+// nobody has caught ends it with a sentence.
+
+#include <functional>
+#include <string_view>
 
 namespace cpprun {
+
+// Calls `body` with all of that, and gives its exit code; after an exception 1, with a line on
+// stderr that begins with the name.
+int run_program(std::string_view name, const std::function<int()>& body);
 
 // A closed standard descriptor would be given to the next thing that is opened, a client's socket
 // for instance, and messages for a person would be written there.
@@ -12,5 +20,9 @@ void fill_standard_streams();
 // From now on a vanished reader, or a file at its limit (ulimit -f), is an error of the write and
 // not the end of the process.
 void survive_failed_writes();
+
+// Blocks nothing, and is told of children that end: a parent's SIGCHLD that is ignored would take
+// their exit codes. Signals that ask for the end stay ignored, as nohup(1) and shells arrange it.
+void reset_inherited_signals();
 
 }  // namespace cpprun

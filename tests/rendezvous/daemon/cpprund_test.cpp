@@ -111,6 +111,55 @@ TEST_CASE("where the machine has no memory left, the client that wants it is clo
 #endif
 }
 
+TEST_CASE("cpprund is ended by signals that its parent has blocked, and knows its children's ends") {
+  sigset_t all;
+  sigset_t before;
+  ::sigfillset(&all);
+  REQUIRE(::pthread_sigmask(SIG_SETMASK, &all, &before) == 0);
+  Program daemon({"--host", "127.0.0.1", "--port", "0"},
+                 Program::Setting{.words = "trap '' CHLD TERM INT; exec"});
+  REQUIRE(::pthread_sigmask(SIG_SETMASK, &before, nullptr) == 0);
+  Result<StoreClient> client = StoreClient::open({.host = "127.0.0.1", .port = daemon.port()});
+  REQUIRE(client);
+  CHECK(client->add("n", 3) == 3);
+  std::ifstream status(fmt::format("/proc/{}/status", daemon.pid()));
+  constexpr std::uint64_t child_ended = std::uint64_t{1} << (SIGCHLD - 1);
+  for (std::string line; std::getline(status, line);) {
+    if (line.starts_with("SigBlk:")) CHECK(std::stoull(line.substr(7), nullptr, 16) == 0);
+    if (line.starts_with("SigIgn:")) {
+      CHECK((std::stoull(line.substr(7), nullptr, 16) & child_ended) == 0);
+    }
+  }
+  CHECK(daemon.end_with(SIGTERM) == 0);
+}
+
+TEST_CASE("a start for which there is too little ends with a sentence and exit code 1") {
+#ifdef __SANITIZE_ADDRESS__
+  std::puts("skipped: a sanitizer needs address space and descriptors of its own");
+#else
+  for (const char* const words : {"ulimit -n 4 && exec", "ulimit -n 6 && exec",
+                                  "ulimit -n 9 && exec"}) {
+    CAPTURE(words);
+    Program daemon({"--host", "127.0.0.1", "--port", "0"}, Program::Setting{.words = words});
+    std::string line = daemon.err_line();
+    while (!line.empty() && line.find("oo many open files") == std::string::npos) {
+      line = daemon.err_line();
+    }
+    CHECK(line.find("cpprund: ") != std::string::npos);
+    CHECK(daemon.exit_code() == 1);
+  }
+#endif
+}
+
+TEST_CASE("cpprund starts without any standard stream") {
+  Program daemon({"--host", "127.0.0.1", "--port", "0", "--status-access", "none"},
+                 Program::Setting{.words = "exec 0<&- 2>&-; exec"});
+  Result<StoreClient> client = StoreClient::open({.host = "127.0.0.1", .port = daemon.port()});
+  REQUIRE(client);
+  CHECK(client->add("n", 3) == 3);
+  CHECK(daemon.end_with(SIGTERM) == 0);
+}
+
 TEST_CASE("a daemon answers to the names it was given, and to no others") {
   Program daemon({"--host", "127.0.0.1", "--port", "0", "--advertise", "Head.Example.org:29400",
                   "--status-access", "network"});
