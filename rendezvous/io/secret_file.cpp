@@ -3,12 +3,17 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <limits.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
+#include <deque>
+#include <optional>
+#include <string>
 #include <string_view>
 #include <utility>
 
@@ -22,6 +27,7 @@ namespace {
 
 constexpr unsigned mode_bits = 07777;
 constexpr unsigned others_bits = 077;
+constexpr unsigned write_bits_of_others = 022;
 
 struct Trouble {
   std::string reason;
@@ -86,6 +92,21 @@ std::string_view kind_of(mode_t mode) {
   return "a device";
 }
 
+bool is_in_group(gid_t group) {
+  if (group == ::getegid()) return true;
+  std::array<gid_t, NGROUPS_MAX> groups{};
+  const int count = ::getgroups(static_cast<int>(groups.size()), groups.data());
+  return std::find(groups.begin(), groups.begin() + std::max(count, 0), group) !=
+         groups.begin() + std::max(count, 0);
+}
+
+// A file of root's that a group of this user may read, and nobody of it change: root has given it
+// to that group so that this user can read it, as a pod's fsGroup does.
+mode_t bits_of_own_group(const struct stat& file) {
+  const bool is_given = file.st_uid == 0 && ::geteuid() != 0 && is_in_group(file.st_gid);
+  return is_given ? S_IRGRP : 0;
+}
+
 // Why it is no place for a secret; empty where it is one.
 std::string objection(const struct stat& file, const std::string& path) {
   if (!S_ISREG(file.st_mode)) {
@@ -98,7 +119,7 @@ std::string objection(const struct stat& file, const std::string& path) {
         "own, or of root",
         file.st_uid, self);
   }
-  if ((file.st_mode & others_bits) != 0) {
+  if ((file.st_mode & others_bits & ~bits_of_own_group(file)) != 0) {
     return fmt::format("others than its owner may use it (mode {:04o}); chmod 600 {}",
                        file.st_mode & mode_bits, plain_line(path));
   }
@@ -120,15 +141,145 @@ Attempt<Secrets> read_open(int descriptor, const std::string& path) {
   return std::move(*secrets);
 }
 
+bool is_of_self_or_root(const struct stat& facts) {
+  return facts.st_uid == ::geteuid() || facts.st_uid == 0;
+}
+
+// Why others could lead a link that lies there, or below, to another file; empty where they cannot.
+// In a sticky directory only the owner of an entry can replace it, and entries are judged as well.
+std::string objection_to_folder(const struct stat& facts, const std::string& shown) {
+  if (!is_of_self_or_root(facts)) {
+    return fmt::format("its directory \"{}\" belongs to uid {}, who could change it",
+                       plain_line(shown), facts.st_uid);
+  }
+  if ((facts.st_mode & write_bits_of_others) == 0 || (facts.st_mode & S_ISVTX) != 0) return {};
+  return fmt::format("others than its owner may change its directory \"{}\" (mode {:04o})",
+                     plain_line(shown), facts.st_mode & mode_bits);
+}
+
+// A file behind links: in the mounted Secret of Kubernetes each key is one, and so is the directory
+// that it leads to. Each directory on the way is judged, and each link.
+class LinkWalk {
+ public:
+  // Where it leads in the end: a file that can be opened by that name in that directory.
+  struct End {
+    FileDescriptor folder;
+    std::string name;
+  };
+  // By those words, from that directory. `path` is for refusals.
+  static Attempt<End> follow(FileDescriptor begin, std::string_view words,
+                             const std::string& path) {
+    LinkWalk walk(path);
+    walk.add(words);
+    if (auto begun = walk.enter(std::move(begin)); !begun) return tl::unexpected(begun.error());
+    while (!walk.rest_.empty()) {
+      auto end = walk.step();
+      if (!end) return tl::unexpected(end.error());
+      if (*end) return std::move(**end);
+    }
+    return refused(path, "it leads to a folder; give a file");
+  }
+
+ private:
+  explicit LinkWalk(const std::string& path) : path_(path) {}
+
+  void add(std::string_view words) {
+    std::deque<std::string> parts;
+    for (const std::string_view part : split(words, '/')) {
+      if (!part.empty() && part != ".") parts.emplace_back(part);
+    }
+    rest_.insert(rest_.begin(), parts.begin(), parts.end());
+  }
+  FileDescriptor at_root_if(std::string_view words) {
+    if (!words.starts_with('/')) return std::move(folder_);
+    shown_.clear();
+    return FileDescriptor(::open("/", O_PATH | O_DIRECTORY | O_CLOEXEC));
+  }
+
+  // That directory is where it goes on.
+  Attempt<bool> enter(FileDescriptor folder) {
+    struct stat facts {};
+    if (!folder || ::fstat(folder.get(), &facts) != 0) return refused(path_, errno_text(errno));
+    const std::string shown = shown_.empty() ? "/" : shown_;
+    if (std::string why = objection_to_folder(facts, shown); !why.empty()) {
+      return refused(path_, why);
+    }
+    folder_ = std::move(folder);
+    return true;
+  }
+
+  // One part of the path; the end, where that is it.
+  Attempt<std::optional<End>> step() {
+    const std::string name = std::move(rest_.front());
+    rest_.pop_front();
+    FileDescriptor next(
+        ::openat(folder_.get(), name.c_str(), O_PATH | O_NOFOLLOW | O_CLOEXEC));
+    // A link that leads nowhere is something: a user without a secret has no link either.
+    if (!next && errno == ENOENT) {
+      return refused(path_, fmt::format("it is a symbolic link to \"{}/{}\", which does not exist",
+                                        plain_line(shown_), plain_line(name)));
+    }
+    if (!next) return unreadable(path_, errno);
+    struct stat facts {};
+    if (::fstat(next.get(), &facts) != 0) return refused(path_, errno_text(errno));
+    if (S_ISLNK(facts.st_mode)) return follow_link(next, facts);
+    if (rest_.empty()) return End{std::move(folder_), name};
+    shown_ += "/" + name;
+    if (auto entered = enter(std::move(next)); !entered) return tl::unexpected(entered.error());
+    return std::nullopt;
+  }
+
+  Attempt<std::optional<End>> follow_link(const FileDescriptor& link, const struct stat& facts) {
+    if (!is_of_self_or_root(facts)) {
+      return refused(path_, fmt::format("a link on its way belongs to uid {}, who could change it",
+                                        facts.st_uid));
+    }
+    if (++links_ > links_max) return refused(path_, errno_text(ELOOP));
+    std::array<char, PATH_MAX> target{};
+    const ssize_t size = ::readlinkat(link.get(), "", target.data(), target.size());
+    if (size < 0) return refused(path_, errno_text(errno));
+    const std::string_view words(target.data(), static_cast<std::size_t>(size));
+    add(words);
+    if (auto entered = enter(at_root_if(words)); !entered) return tl::unexpected(entered.error());
+    return std::nullopt;
+  }
+
+  static constexpr int links_max = 40;  // as the kernel follows
+
+  const std::string& path_;
+  std::string shown_;
+  FileDescriptor folder_;
+  std::deque<std::string> rest_;
+  int links_ = 0;
+};
+
+// Where a file that is a link is looked for again, step by step.
+enum class Links { from_path, from_folder, none };
+
+Attempt<LinkWalk::End> end_of_links(const FileDescriptor& folder, const std::string& name,
+                                    const std::string& path, Links links) {
+  if (links == Links::from_folder) {
+    return LinkWalk::follow(FileDescriptor(::fcntl(folder.get(), F_DUPFD_CLOEXEC, 0)), name, path);
+  }
+  const char* const begin = path.starts_with('/') ? "/" : ".";
+  return LinkWalk::follow(FileDescriptor(::open(begin, O_PATH | O_DIRECTORY | O_CLOEXEC)), path,
+                          path);
+}
+
 Attempt<Secrets> read_in(const FileDescriptor& folder, const std::string& name,
-                         const std::string& path) {
+                         const std::string& path, Links links) {
   // A pipe that nobody writes to must not be waited for, nor a link be followed to where others
   // decide what lies.
   const FileDescriptor file(::openat(folder.get(), name.c_str(),
                                      O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
   if (!file) {
     const int error = errno;
-    if (error == ELOOP) return refused(path, "it is a symbolic link; give the file it leads to");
+    if (error == ELOOP && links != Links::none) {
+      auto end = end_of_links(folder, name, path, links);
+      if (!end) return tl::unexpected(std::move(end.error()));
+      return read_in(end->folder, end->name, path, Links::none);
+    }
+    if (error == ELOOP) return refused(path, "it became a symbolic link while it was read");
     if (error == ENXIO) return refused(path, "it is a socket; give a file");
     if (error == ENOENT) return absent(path, error);
     return unreadable(path, error);
@@ -154,7 +305,7 @@ Attempt<Secrets> read_at(const std::string& path) {
                                      "chmod o-w {}",
                                      facts.st_mode & mode_bits, plain_line(parent)));
   }
-  return read_in(folder, name, path);
+  return read_in(folder, name, path, Links::from_path);
 }
 
 template <class T>
@@ -189,7 +340,7 @@ Result<Secrets> read_secret_file(const std::string& path) {
 
 Result<Secrets> read_secret_in(const FileDescriptor& folder, const std::string& name,
                                const std::string& path) {
-  return told(read_in(folder, name, path));
+  return told(read_in(folder, name, path, Links::from_folder));
 }
 
 Result<Secrets> find_secrets(const std::string& named, const Environment& environment) {

@@ -13,7 +13,8 @@
 namespace cpprun {
 
 // The file has to be there, and to be a file: of this user or of root, closed to everybody else,
-// in a folder in which not everybody may put another in its place.
+// in a folder in which not everybody may put another in its place. It may be a symbolic link, where
+// nobody else may change any link or any directory on the way.
 Result<Secrets> read_secret_file(const std::string& path);
 
 // The same of the file `name` in a folder that the caller has opened and judged. `path` is what it

@@ -2,9 +2,12 @@
 #include "rendezvous/daemon/io/close_up.h"
 
 #include <fmt/format.h>
+#include <limits.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <array>
+#include <cstdlib>
 #include <optional>
 #include <string>
 #include <utility>
@@ -62,6 +65,12 @@ std::vector<std::string> secret_places(const DaemonOptions& options) {
   std::vector<std::string> places = {folder.empty() ? "/" : folder};
   const std::string next = above(folder);
   if (!next.empty() && (has_folder || is_link(folder))) places.push_back(next);
+  if (!has_folder && is_link(options.secret_file)) {
+    std::array<char, PATH_MAX> file{};
+    // Where it leads nowhere, there is nothing to be opened.
+    const bool leads = ::realpath(options.secret_file.c_str(), file.data()) != nullptr;
+    if (leads) places.push_back(above(file.data()));
+  }
   return places;
 }
 

@@ -39,7 +39,9 @@ std::string objection(const struct stat& folder, const std::string& path) {
     return fmt::format("it belongs to uid {}, who could change it, and this runs as uid {}",
                        folder.st_uid, self);
   }
-  if ((folder.st_mode & write_bits_of_others) != 0) {
+  // In a sticky one others can replace nothing; what they add is refused, as theirs. Kubernetes
+  // mounts a Secret like that.
+  if ((folder.st_mode & write_bits_of_others) != 0 && (folder.st_mode & S_ISVTX) == 0) {
     return fmt::format("others than its owner may change it (mode {:04o}); chmod 700 {}",
                        folder.st_mode & mode_bits, plain_line(path));
   }

@@ -72,10 +72,6 @@ TEST_CASE("a file that others may use is refused with the command that helps") {
 
 TEST_CASE("what is no file is refused, and never waited for") {
   const Folder folder;
-  const auto path = secret_in(folder);
-  const std::string link = folder.path() + "/link";
-  std::filesystem::create_symlink(path, link);
-  CHECK(refusal(link) == "it is a symbolic link; give the file it leads to");
   const std::string pipe = folder.path() + "/pipe";
   REQUIRE(::mkfifo(pipe.c_str(), 0600) == 0);
   CHECK(refusal(pipe) == "it is a pipe; give a file");
@@ -97,6 +93,88 @@ TEST_CASE("a link on the way to the file is followed, as where volumes are mount
   secret_in(folder, "now/secret");
   std::filesystem::create_symlink("now", folder.path() + "/data");
   CHECK(refusal(folder.path() + "/data/secret") == "taken");
+}
+
+TEST_CASE("a file of a mounted Secret of Kubernetes is read through its links") {
+  const Folder folder;
+  const std::string volume = folder.path() + "/volume";
+  std::filesystem::create_directories(volume + "/..2026_11_26");
+  secret_in(folder, "volume/..2026_11_26/secret", line, 0400);
+  REQUIRE(::chmod(volume.c_str(), 01777) == 0);
+  std::filesystem::create_symlink("..2026_11_26", volume + "/..data");
+  std::filesystem::create_symlink("..data/secret", volume + "/secret");
+  CHECK(refusal(volume + "/secret") == "taken");
+  // Where the links lead is judged as any file is.
+  REQUIRE(::chmod((volume + "/..data/secret").c_str(), 0440) == 0);
+  CHECK(refusal(volume + "/secret").starts_with("others than its owner may use it (mode 0440)"));
+  std::filesystem::create_symlink(volume + "/secret", folder.path() + "/absolute");
+  REQUIRE(::chmod((volume + "/..data/secret").c_str(), 0600) == 0);
+  CHECK(refusal(folder.path() + "/absolute") == "taken");
+  std::filesystem::create_symlink("volume/../volume/./..data", folder.path() + "/way");
+  std::filesystem::create_symlink("way/secret", folder.path() + "/long");
+  CHECK(refusal(folder.path() + "/long") == "taken");
+}
+
+TEST_CASE("a link is refused where others could lead it elsewhere, or where it leads nowhere") {
+  const Folder folder;
+  secret_in(folder);
+  const std::string open = folder.path() + "/open";
+  std::filesystem::create_directory(open);
+  std::filesystem::create_symlink("../secret", open + "/link");
+  std::filesystem::create_symlink("open/link", folder.path() + "/far");
+  CHECK(refusal(folder.path() + "/far") == "taken");
+  REQUIRE(::chmod(open.c_str(), 0770) == 0);
+  const std::string why = "others than its owner may change its directory \"" + open +
+                          "\" (mode 0770)";
+  CHECK(refusal(open + "/link") == why);
+  CHECK(refusal(folder.path() + "/far") == why);
+  std::filesystem::create_symlink("circle", folder.path() + "/circle");
+  CHECK(refusal(folder.path() + "/circle") == "Too many levels of symbolic links");
+  std::filesystem::create_symlink("gone", folder.path() + "/nowhere");
+  CHECK(refusal(folder.path() + "/nowhere") ==
+        "it is a symbolic link to \"" + folder.path() + "/gone\", which does not exist");
+  CHECK(may_have_secret(folder.path() + "/nowhere"));
+  std::filesystem::create_symlink(".", folder.path() + "/here");
+  CHECK(refusal(folder.path() + "/here") == "it leads to a folder; give a file");
+  std::filesystem::create_symlink("/dev/null", folder.path() + "/device");
+  CHECK(refusal(folder.path() + "/device") == "it is a device; give a file");
+}
+
+TEST_CASE("a link of another user, or a directory of one on its way, is refused") {
+  if (!is_root()) return;
+  const Folder folder;
+  secret_in(folder);
+  const std::string link = folder.path() + "/link";
+  std::filesystem::create_symlink("secret", link);
+  REQUIRE(::lchown(link.c_str(), somebody_else, somebody_else) == 0);
+  CHECK(refusal(link) == "a link on its way belongs to uid 65534, who could change it");
+  const std::string theirs = folder.path() + "/theirs";
+  std::filesystem::create_directory(theirs);
+  std::filesystem::create_symlink("../secret", theirs + "/link");
+  REQUIRE(::chown(theirs.c_str(), somebody_else, somebody_else) == 0);
+  CHECK(refusal(theirs + "/link") ==
+        "its directory \"" + theirs + "\" belongs to uid 65534, who could change it");
+}
+
+TEST_CASE("a file that root has given to a group of this user is read, and is not changed by it") {
+  if (!is_root()) return;
+  const Folder folder;
+  REQUIRE(::chmod(folder.path().c_str(), 0755) == 0);
+  const auto path = secret_in(folder, "secret", line, 0440);
+  REQUIRE(::chown(path.c_str(), 0, somebody_else) == 0);
+  const auto as_somebody = [&] {
+    REQUIRE(::setegid(somebody_else) == 0);
+    REQUIRE(::seteuid(somebody_else) == 0);
+    const std::string why = refusal(path);
+    REQUIRE(::seteuid(0) == 0);
+    REQUIRE(::setegid(0) == 0);
+    return why;
+  };
+  CHECK(as_somebody() == "taken");
+  REQUIRE(::chmod(path.c_str(), 0460) == 0);
+  CHECK(as_somebody().starts_with("others than its owner may use it (mode 0460)"));
+  REQUIRE(::chmod(path.c_str(), 0444) == 0);
+  CHECK(as_somebody().starts_with("others than its owner may use it (mode 0444)"));
 }
 
 TEST_CASE("what stands in it has to be secrets, and few of them") {

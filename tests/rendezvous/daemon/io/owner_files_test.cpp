@@ -97,6 +97,9 @@ TEST_CASE("a folder that others may change is refused with the command that help
   CHECK(refusal(folder) == "cannot take secrets from \"" + folder.path() +
                                "\": others than its owner may change it (mode 0770); chmod 700 " +
                                folder.path());
+  // As Kubernetes mounts a Secret: nothing in it can be replaced, and what is added is judged.
+  REQUIRE(::chmod(folder.path().c_str(), 01777) == 0);
+  CHECK(refusal(folder) == "taken");
   REQUIRE(::chmod(folder.path().c_str(), 0700) == 0);
   if (::geteuid() != 0) {
     std::puts("skipped: only root can give folders away");
