@@ -5,12 +5,25 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <string_view>
 
 #include "proto/standby_bounds.h"
 #include "rendezvous/job/job.h"
 #include "rendezvous/job/job_time.h"
 
 namespace cpprun {
+
+namespace {
+
+// In brackets, where it is as it has to be.
+std::string_view why_no_standby(const JobTerms& terms, const JobOptions& options,
+                                std::size_t seated) {
+  if (!terms.elastic()) return " (a job of a fixed size has none)";
+  if (!options.standby) return " (--standby=none)";
+  return seated < bounds::standby_nodes_min ? " (it takes three nodes)" : "";
+}
+
+}  // namespace
 
 // The first node that can, so that it is mostly the same in each round. A job of a fixed size would
 // wait for a node in the place of the one that is lost, which knows of nobody but the master.
@@ -59,7 +72,9 @@ std::string Job::cover_text() const {
   const Member* const host = round_.local_member();
   if (host == nullptr) return "if the machine of its cpprund is lost, nobody goes on with the job";
   if (!standby_node()) {
-    return fmt::format("if {} is lost, nobody goes on with the job", name_of(*host));
+    const std::string_view why =
+        standby_ ? " yet" : why_no_standby(terms_, options_, round_.seated());
+    return fmt::format("no standby{}: the job ends if {} is lost", why, name_of(*host));
   }
   return fmt::format("if {} is lost, {} goes on with the job", name_of(*host),
                      name_of(*round_.find(standby_->link)));
@@ -68,18 +83,11 @@ std::string Job::cover_text() const {
 std::string Job::exposure_text() const {
   if (over() || round_.phase() != Round::Phase::sealed || round_.seated() < 2) return {};
   const Member* const host = round_.local_member();
+  // Only where there should be one, and is none.
   if (host == nullptr || standby_) return {};
-  std::string why;
-  if (!options_.standby) {
-    why = "it was started with --standby=none: leave that out";
-  } else if (!terms_.elastic()) {
-    why = "nobody stands by in a job of a fixed size: give --nnodes=MIN:MAX";
-  } else if (round_.seated() < bounds::standby_nodes_min) {
-    why = "two nodes have no majority without it: take three";
-  } else {
-    why = "no other node can stand by: see that all run this version of cpprun";
-  }
-  return fmt::format("{}: {}, or have two cpprunds host it (--rdzv-endpoint)", cover_text(), why);
+  if (!why_no_standby(terms_, options_, round_.seated()).empty()) return {};
+  return fmt::format("{}; run this version of cpprun on all nodes, or let two cpprunds host it",
+                     cover_text());
 }
 
 void Job::stands(TimePoint now, LinkId link, const link::Stands& stands,
