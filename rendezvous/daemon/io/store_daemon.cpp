@@ -6,9 +6,11 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <asio/io_context.hpp>
 #include <asio/signal_set.hpp>
 #include <chrono>
+#include <cstdint>
 #include <fstream>
 #include <memory>
 #include <optional>
@@ -55,6 +57,12 @@ LedgerLimits memory_of(const DaemonOptions& options) {
       options.address_bytes_max != 0 ? options.address_bytes_max : limits.bytes_max / 2;
   limits.address_keys_max = options.address_keys_max;
   limits.address_connections_max = options.address_connections_max;
+  // A connection costs the kernel some kilobytes as well, and they count in a control group.
+  constexpr std::uint64_t connection_bytes = 8 * 1024;
+  if (options.memory_bytes_max == 0) {
+    limits.address_connections_max =
+        std::min(limits.address_connections_max, limits.address_bytes_max / connection_bytes);
+  }
   return limits;
 }
 
