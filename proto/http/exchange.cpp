@@ -34,6 +34,8 @@ std::string_view name_of(Method method) {
       return "HEAD";
     case Method::post:
       return "POST";
+    case Method::other:
+      break;  // asked of us, and never by us
   }
   return "GET";
 }

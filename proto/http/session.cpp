@@ -108,11 +108,13 @@ Fault fault_of(const Parser& parser, std::string_view head) {
   return {};
 }
 
-std::optional<Method> method_of(beast::verb verb) {
+// Nothing where it is no method that HTTP knows. Of QUERY Beast knows nothing yet.
+std::optional<Method> method_of(beast::verb verb, std::string_view name) {
   if (verb == beast::verb::get) return Method::get;
   if (verb == beast::verb::head) return Method::head;
   if (verb == beast::verb::post) return Method::post;
-  return std::nullopt;
+  const bool is_known = verb != beast::verb::unknown || name == "QUERY";
+  return is_known ? std::optional(Method::other) : std::nullopt;
 }
 
 // Without a port; nothing where what follows a colon is none.
@@ -175,11 +177,8 @@ Session::Step Session::next() {
   if (const Fault fault = fault_of(parser, head); fault.status != 0) {
     return refuse(fault.status, fault.why);
   }
-  const auto method = method_of(parser.get().method());
-  if (!method) {
-    const bool is_known = parser.get().method() != beast::verb::unknown;
-    return refuse(is_known ? 405 : 501, "this method is not known here");
-  }
+  const auto method = method_of(parser.get().method(), view_of(parser.get().method_string()));
+  if (!method) return refuse(501, "this method is not known here");
   const std::size_t whole = *end + static_cast<std::size_t>(parser.content_length().value_or(0));
   if (inbox_.size() < whole) {
     needed_ = whole;
@@ -208,7 +207,6 @@ Session::Refused Session::refuse(unsigned status, std::string_view why) {
   closes_ = true;
   inbox_.clear();
   Response response{.status = status, .body = fmt::format("{}\n", why)};
-  if (status == 405) response.fields.emplace_back("Allow", "GET, HEAD");
   return {last_answer(response), std::string(why)};
 }
 
@@ -225,7 +223,9 @@ std::string last_answer(const Response& response) {
 }
 
 bool is_own_host(std::string_view host, const std::vector<std::string>& names) {
-  const auto name = without_port(host);
+  auto name = without_port(host);
+  // "node1.example.org." is "node1.example.org".
+  if (name && name->size() > 1 && name->ends_with('.')) name->remove_suffix(1);
   if (!name || name->empty()) return false;
   if (is_ipv4(*name) || is_ipv6(*name) || is_alike(*name, "localhost")) return true;
   return std::ranges::any_of(names, [&](const std::string& own) { return is_alike(*name, own); });

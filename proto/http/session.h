@@ -19,7 +19,7 @@
 
 namespace cpprun::http {
 
-enum class Method { get, head, post };
+enum class Method { get, head, post, other };  // other: 405, whatever is asked for
 
 struct Request {
   Method method = Method::get;

@@ -83,18 +83,17 @@ std::variant<Order, http::Response> order_of(const http::Request& request, const
     const bool is_near = request.target.starts_with(jobs_prefix) ||
                          request.target.starts_with(hosts_prefix) ||
                          request.target.starts_with(daemon_prefix);
-    if (is_near) {
+    if (is_near && !is_shown_path(request.target)) {
       return refusal(404,
                      "a job can be told to stop, restart, save, drain and forget, a host to "
                      "exclude and include, a daemon to handover: nothing else is known here");
     }
-    http::Response response = refusal(405, "there is nothing to be changed here");
-    response.fields.emplace_back("Allow", "GET, HEAD");
-    return response;
+    return not_allowed(request);
   }
   if (const auto may = may_order(visitor, desk.own_user); !may) {
     return refusal(403, may.error().reason);
   }
+  // Asked of an empty body as well: a page in a browser cannot say it unasked.
   if (!is_json(request.content_type)) {
     return refusal(415, "say Content-Type: application/json, with an empty body as well");
   }

@@ -65,6 +65,7 @@ namespace {
 
 constexpr std::string_view jobs_path = "/api/v1/jobs";
 constexpr std::string_view nodes_path = "/nodes";
+constexpr std::string_view events_path = "/api/v1/events";  // the server's own
 constexpr const char* json_type = "application/json";
 
 // What an address has before and behind its question mark, taken apart.
@@ -219,6 +220,25 @@ std::vector<std::string_view> status_routes() {
   return paths;
 }
 
+bool is_shown_path(std::string_view target) {
+  std::string_view path = target.substr(0, target.find('?'));
+  if (path == events_path || std::ranges::find(routes, path, &Route::path) != routes.end()) {
+    return true;
+  }
+  if (!path.starts_with(jobs_path)) return false;
+  path.remove_prefix(jobs_path.size());
+  if (path.ends_with(nodes_path)) path.remove_suffix(nodes_path.size());
+  return path.size() > 1 && path.starts_with('/') && path.find('/', 1) == std::string_view::npos;
+}
+
+http::Response not_allowed(const http::Request& request) {
+  const bool is_order = is_order_path(request.target);
+  http::Response response = refusal(
+      405, is_order ? "that is asked for with POST" : "there is nothing to be changed here");
+  response.fields.emplace_back("Allow", is_order ? "POST" : "GET, HEAD");
+  return response;
+}
+
 bool is_for_us(const HostNames& names, const http::Request& request) {
   return request.host.empty() || http::is_own_host(request.host, names);
 }
@@ -230,16 +250,8 @@ http::Response answer(const Coordinator& coordinator, const HostNames& names, co
     return refusal(421, fmt::format("this machine is not called \"{}\": ask for it by an address",
                                     plain_line(request.host, bounds::name_shown_bytes_max)));
   }
-  if (request.method == http::Method::post) {
-    http::Response response = refusal(405, "there is nothing to be changed here");
-    response.fields.emplace_back("Allow", "GET, HEAD");
-    return response;
-  }
-  if (is_order_path(request.target)) {
-    http::Response response = refusal(405, "that is asked for with POST");
-    response.fields.emplace_back("Allow", "POST");
-    return response;
-  }
+  const bool is_look = request.method == http::Method::get || request.method == http::Method::head;
+  if (!is_look || is_order_path(request.target)) return not_allowed(request);
   const auto address = address_of(request.target);
   if (!address)
     return refusal(
@@ -256,7 +268,9 @@ http::Response answer(const Coordinator& coordinator, const HostNames& names, co
 
 std::optional<Coordinator::LookedAt> looked_at(const http::Request& request) {
   const auto address = address_of(request.target);
-  if (!address || request.method == http::Method::post) return std::nullopt;
+  if (!address || request.method == http::Method::post || request.method == http::Method::other) {
+    return std::nullopt;
+  }
   if (address->path == "/metrics") return Coordinator::LookedAt{};
   if (!address->path.starts_with(jobs_path)) return std::nullopt;
   auto rest = address->path.substr(jobs_path.size());

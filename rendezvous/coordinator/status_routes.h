@@ -9,12 +9,10 @@
 
 #include "proto/http/session.h"
 #include "rendezvous/coordinator/coordinator.h"
+#include "rendezvous/status/host_names.h"
 #include "rendezvous/status/snapshot.h"
 
 namespace cpprun {
-
-// Names by which this machine may be asked for, beside its addresses and localhost.
-using HostNames = std::vector<std::string>;
 
 // Whether it was asked for by a name of this machine, and not by that of a stranger's page.
 bool is_for_us(const HostNames& names, const http::Request& request);
@@ -23,6 +21,11 @@ bool is_for_us(const HostNames& names, const http::Request& request);
 http::Response answer(const Coordinator& coordinator, const HostNames& names, const Moment& moment,
                       const http::Request& request, const std::optional<std::string>& owner = {},
                       const std::optional<DaemonSnapshot>& daemon = {});
+
+// 405, with the methods that are known at that address.
+http::Response not_allowed(const http::Request& request);
+// Whether a GET shows something there, where that exists.
+bool is_shown_path(std::string_view target);
 
 // All addresses that show something, as docs/openapi.json names them: "/api/v1/jobs/{id}".
 std::vector<std::string_view> status_routes();

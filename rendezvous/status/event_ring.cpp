@@ -59,7 +59,8 @@ std::string EventRing::since(std::string_view last_id,
 
 bool asks_for_events(const http::Request& request) {
   const std::string_view target = request.target;
-  if (!target.starts_with(events_path) || request.method == http::Method::post) return false;
+  const bool is_look = request.method == http::Method::get || request.method == http::Method::head;
+  if (!target.starts_with(events_path) || !is_look) return false;
   const auto rest = target.substr(events_path.size());
   return rest.empty() || rest == once;
 }

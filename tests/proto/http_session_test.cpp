@@ -179,8 +179,13 @@ TEST_CASE("what is too long is refused with a status that says so, and is not ke
 }
 
 TEST_CASE("a method, a version or a target that is not served has a status of its own") {
-  CHECK(refusal_of(get("", "DELETE / HTTP/1.1")) == 405);
-  CHECK(talk(get("", "PUT / HTTP/1.1")).said.find("Allow: GET, HEAD\r\n") != std::string::npos);
+  // Whoever knows what can be asked for says with which methods.
+  const auto removal = talk(get("", "DELETE / HTTP/1.1"));
+  REQUIRE(removal.requests.size() == 1);
+  CHECK(removal.requests[0].method == Method::other);
+  const auto query = talk(get("", "QUERY / HTTP/1.1"));
+  REQUIRE(query.requests.size() == 1);
+  CHECK(query.requests[0].method == Method::other);
   CHECK(refusal_of(get("", "CONNECT a:1 HTTP/1.1")) != 0);
   CHECK(refusal_of(get("", "BREW / HTTP/1.1")) == 501);
   CHECK(refusal_of(get("", "GET / HTTP/2.0")) == 505);

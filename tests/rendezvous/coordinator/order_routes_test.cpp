@@ -63,6 +63,13 @@ TEST_CASE("what is not there is refused with a status") {
   CHECK(refused(post("/api/v1/jobs/a/handover")).status == 404);
   CHECK(refused(post("/api/v1/hosts/a/handover")).status == 404);
   CHECK(refused(post("/metrics")).status == 405);
+  for (const char* shown : {"/api/v1/daemon", "/api/v1/jobs/a", "/api/v1/jobs/a/nodes",
+                            "/api/v1/jobs/a%20b?ranks=0", "/api/v1/events"}) {
+    const auto response = refused(post(shown));
+    CHECK(response.status == 405);
+    REQUIRE(response.fields.size() == 1);
+    CHECK(response.fields[0].second == "GET, HEAD");
+  }
   CHECK(refused(post("/api/v1/jobs/%/stop")).status == 400);
   CHECK(refused(post("/api/v1/jobs/a/stop", "{")).status == 400);
 }

@@ -126,6 +126,13 @@ TEST_CASE("nothing can be changed") {
   const auto refused = answer(daemon, {}, later, {http::Method::post, "/api/v1/jobs/a", ""});
   CHECK(refused.status == 405);
   CHECK(refused.fields[0].second == "GET, HEAD");
+  const auto removal = [&](const char* target) {
+    return answer(daemon, {}, later, {http::Method::other, target, ""});
+  };
+  CHECK(removal("/").status == 405);
+  CHECK(removal("/").fields[0].second == "GET, HEAD");
+  CHECK(removal("/api/v1/jobs/a/stop").status == 405);
+  CHECK(removal("/api/v1/jobs/a/stop").fields[0].second == "POST");
 }
 
 TEST_CASE("a page of a stranger's whose name points here reads nothing") {
