@@ -8,6 +8,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "proto/parse_json.h"
 #include "proto/plain_text.h"
 
 namespace cpprun {
@@ -129,7 +130,7 @@ Tint tint_of_event(const std::string& name) {
 }  // namespace
 
 std::optional<EventView> event_view(std::string_view line) {
-  const Json json = Json::parse(line, nullptr, false);
+  const Json json = parse_json<Json>(line);
   if (!at(json, "event").is_string()) return std::nullopt;
   EventView view{.job = word_at(json, "job"), .name = word_at(json, "event")};
   if (at(json, "time").is_number()) view.time = at(json, "time").get<double>();
@@ -143,7 +144,7 @@ std::optional<EventView> event_view(std::string_view line) {
 std::string event_text(std::string_view line, const EventStyle& style) {
   const auto view = event_view(line);
   if (!view) return clipped(line, style.canvas.width);
-  const Json json = Json::parse(line, nullptr, false);
+  const Json json = parse_json<Json>(line);
   const auto job = style.names_job ? fmt::format("{} ", plain_line(view->job)) : std::string();
   const auto before =
       fmt::format("{} {}{}@{} ", time_of_day(view->time, style.utc_offset_seconds), job,

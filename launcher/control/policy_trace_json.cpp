@@ -12,6 +12,7 @@
 #include <tuple>
 
 #include "launcher/failure/causes.h"
+#include "proto/parse_json.h"
 #include "proto/plain_text.h"
 #include "proto/signal_names.h"
 #include "proto/text.h"
@@ -198,7 +199,7 @@ std::string where(std::size_t line) {
 }  // namespace
 
 Result<PolicyTrace> read_policy_trace(std::string_view text, std::string_view job) {
-  const Json whole = Json::parse(text, nullptr, false);
+  const Json whole = parse_json(text);
   if (whole.is_object() && whole.contains("attempts") && whole["attempts"].is_array()) {
     return trace_of_report(whole, job);
   }
@@ -212,7 +213,7 @@ Result<PolicyTrace> read_policy_trace(std::string_view text, std::string_view jo
   for (const auto line : split(text, '\n')) {
     ++number;
     if (trimmed(line).empty()) continue;
-    const Json json = Json::parse(line, nullptr, false);
+    const Json json = parse_json(line);
     if (!json.is_object()) return failure(where(number) + " is no JSON object");
     if (json.contains("at")) {
       if (const auto fault = fault_of(json)) return failure(where(number) + ": " + *fault);

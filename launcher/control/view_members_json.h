@@ -11,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include "proto/parse_json.h"
 #include "proto/result.h"
 
 namespace cpprun::view_json {
@@ -66,7 +67,7 @@ inline bool flag_at(const Json& json, const char* name, bool otherwise) {
 }
 
 inline Json parsed(std::string_view text) {
-  return Json::parse(text, nullptr, false);
+  return parse_json<Json>(text);
 }
 
 inline tl::unexpected<Error> not_understood() {

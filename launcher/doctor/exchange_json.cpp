@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "proto/machine.h"
+#include "proto/parse_json.h"
 
 namespace cpprun::doctor {
 
@@ -133,7 +134,9 @@ std::string text_of(const Json& json) {
 template <class Value, class Read>
 Result<Value> read_with(std::string_view text, const Read& read) {
   try {
-    return read(Json::parse(text));
+    const auto json = parse_json<Json>(text);
+    if (json.is_discarded()) return failure("what it says is no JSON of a cpprunctl");
+    return read(json);
   } catch (const Json::exception& wrong) {
     return failure(std::string("what it says is not understood: ") + wrong.what());
   }

@@ -8,6 +8,7 @@
 #include "launcher/failure/error_file.h"
 #include "launcher/output/printable.h"
 #include "proto/bounds.h"
+#include "proto/parse_json.h"
 #include "proto/text.h"
 
 namespace cpprun {
@@ -15,33 +16,6 @@ namespace cpprun {
 namespace {
 
 using Json = nlohmann::json;
-
-// How deeply arrays and objects are nested, or would be if the text went on.
-std::size_t depth_of(std::string_view text) {
-  std::size_t depth = 0;
-  std::size_t deepest = 0;
-  bool quoted = false;
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    const char byte = text[i];
-    if (quoted) {
-      if (byte == '\\') ++i;
-      quoted = byte != '"';
-    } else if (byte == '"') {
-      quoted = true;
-    } else if (byte == '[' || byte == '{') {
-      deepest = std::max(deepest, ++depth);
-    } else if ((byte == ']' || byte == '}') && depth > 0) {
-      --depth;
-    }
-  }
-  return deepest;
-}
-
-// Discarded where it is no JSON, or nested so deeply that whoever walks it runs out of stack.
-Json read(const std::string& text) {
-  if (depth_of(text) > bounds::error_file_depth_max) return Json(Json::value_t::discarded);
-  return Json::parse(text, nullptr, /*allow_exceptions=*/false);
-}
 
 std::string text_of(const Json& object, const char* name) {
   const auto found = object.find(name);
@@ -68,10 +42,9 @@ std::optional<std::int64_t> seconds_of(const Json& object) {
 }  // namespace
 
 Result<WorkerError> parse_error_file(const std::string& text) {
-  const auto json = read(text);
+  const auto json = parse_json(text, bounds::error_file_depth_max);
   if (json.is_discarded()) {
-    if (depth_of(text) <= bounds::error_file_depth_max)
-      return failure("its error file is not JSON");
+    if (json_depth(text) <= bounds::error_file_depth_max) return failure("its error file is not JSON");
     return failure(
         fmt::format("its error file is nested more than {} deep", bounds::error_file_depth_max));
   }
@@ -97,7 +70,7 @@ Result<WorkerError> parse_error_file(const std::string& text) {
 }
 
 Result<std::string> with_exit_code(const std::string& text, int exit_code) {
-  auto json = read(text);
+  auto json = parse_json(text, bounds::error_file_depth_max);
   if (json.is_discarded() || !json.is_object() || !json.contains("message")) {
     return failure("its error file is not one that can be passed on");
   }

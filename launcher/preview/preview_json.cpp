@@ -3,6 +3,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "proto/parse_json.h"
+
 namespace cpprun {
 
 namespace {
@@ -142,7 +144,9 @@ std::string to_json(const Preview& preview) {
 
 Result<Preview> read_preview(std::string_view json) {
   try {
-    return read(Json::parse(json));
+    const auto parsed = parse_json<Json>(json);
+    if (parsed.is_discarded()) return failure("it is no preview of cpprun's: it is no JSON");
+    return read(parsed);
   } catch (const Json::exception& wrong) {
     return failure(std::string("it is no preview of cpprun's: ") + wrong.what());
   }

@@ -17,6 +17,7 @@
 #include "proto/link/limits.h"
 #include "proto/link/message_members.h"
 #include "proto/link/time_use_json.h"
+#include "proto/parse_json.h"
 #include "proto/plain_text.h"
 #include "proto/text.h"
 
@@ -244,7 +245,8 @@ Result<std::optional<Decoded>> decode(std::string_view bytes) {
   }
   if (bytes.size() - 4 < length) return std::nullopt;
   try {
-    const json object = json::parse(bytes.substr(4, length));
+    const json object = parse_json(bytes.substr(4, length));
+    if (object.is_discarded()) return failure("a link frame that cannot be read: it is no JSON");
     const auto name = object.at("say").get<std::string>();
     auto message = read_named(name, object);
     if (!message) {

@@ -5,6 +5,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "proto/parse_json.h"
+
 namespace cpprun {
 
 namespace {
@@ -32,7 +34,7 @@ bool is_self_record(std::string_view bytes) {
 }
 
 Result<SelfRecord> read_self_record(std::string_view bytes) {
-  const Json json = Json::parse(bytes, nullptr, /*allow_exceptions=*/false);
+  const Json json = parse_json(bytes);
   if (!json.is_object() || !json.contains("cpprund") || !json["cpprund"].is_object()) {
     return failure("is none of a cpprund");
   }

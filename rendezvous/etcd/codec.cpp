@@ -10,6 +10,7 @@
 
 #include "proto/etcd_bounds.h"
 #include "proto/machine.h"
+#include "proto/parse_json.h"
 #include "proto/plain_text.h"
 #include "proto/text.h"
 #include "rendezvous/etcd/base64.h"
@@ -85,26 +86,6 @@ std::string text_of(const Json& json) {
 struct Wrong {
   std::string what;
 };
-
-std::size_t depth_of(std::string_view text) {
-  std::size_t depth = 0;
-  std::size_t deepest = 0;
-  bool in_string = false;
-  for (std::size_t at = 0; at < text.size(); ++at) {
-    const char byte = text[at];
-    if (in_string) {
-      if (byte == '\\') ++at;
-      if (byte == '"') in_string = false;
-    } else if (byte == '"') {
-      in_string = true;
-    } else if (byte == '[' || byte == '{') {
-      deepest = std::max(deepest, ++depth);
-    } else if ((byte == ']' || byte == '}') && depth > 0) {
-      --depth;
-    }
-  }
-  return deepest;
-}
 
 const Json* member_of(const Json& object, const char* name) {
   if (!object.is_object()) return nullptr;
@@ -301,11 +282,11 @@ Heard read_answer(const Request& request, unsigned http_status, std::string_view
   if (text.size() > bounds::etcd_answer_bytes_max) {
     return tl::unexpected(nonsense(http_status, fmt::format("with {} bytes", text.size())));
   }
-  if (depth_of(text) > bounds::etcd_answer_depth_max) {
+  if (json_depth(text) > bounds::etcd_answer_depth_max) {
     return tl::unexpected(nonsense(http_status, "its JSON is nested too deep"));
   }
   try {
-    const Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
+    const Json json = parse_json(text);
     if (json.is_discarded() || !json.is_object()) {
       return tl::unexpected(nonsense(
           http_status, fmt::format("with \"{}\", which is no JSON of its gateway",

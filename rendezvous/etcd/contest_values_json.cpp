@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "proto/etcd_bounds.h"
+#include "proto/parse_json.h"
 
 namespace cpprun {
 
@@ -23,17 +24,12 @@ Result<Json> parse(std::string_view text) {
   // Flat as they are, nothing in them is worth more than this.
   constexpr std::size_t bytes_max = 2 * bounds::contest_card_bytes_max +
                                     bounds::contest_synced_max * 4 * bounds::contest_name_bytes_max;
-  constexpr int depth_max = 2;
+  constexpr std::size_t depth_max = 2;
   if (text.size() > bytes_max) {
     return failure(fmt::format("it has {} bytes, the limit is {}", text.size(), bytes_max));
   }
-  bool is_deep = false;
-  const auto look = [&is_deep](int depth, Json::parse_event_t, Json&) {
-    is_deep = is_deep || depth > depth_max;
-    return !is_deep;
-  };
-  Json json = Json::parse(text, look, /*allow_exceptions=*/false);
-  if (is_deep || json.is_discarded() || !json.is_object()) return failure("it is no JSON of ours");
+  Json json = parse_json(text, depth_max);
+  if (!json.is_object()) return failure("it is no JSON of ours");
   return json;
 }
 

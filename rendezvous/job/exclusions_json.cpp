@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "proto/parse_json.h"
 #include "rendezvous/job/order.h"
 
 namespace cpprun {
@@ -22,7 +23,7 @@ constexpr int version = 1;
 constexpr std::int64_t wall_max = 5'000'000'000'000'000;
 
 Json record_in(std::string_view bytes) {
-  return Json::from_cbor(bytes, true, false);
+  return parse_cbor(bytes);
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include <variant>
 
 #include "proto/link/codec.h"
+#include "proto/parse_json.h"
 #include "rendezvous/job/exclusions_json.h"
 #include "rendezvous/job/job_record_json.h"
 #include "rendezvous/job/job_record_words.h"
@@ -233,7 +234,7 @@ tl::unexpected<Error> no_record(const std::string& what) {
 }  // namespace
 
 Result<JobRecord> read_job_record(std::string_view bytes, const Moment& moment) {
-  const Json json = Json::from_cbor(bytes, true, false);
+  const Json json = parse_cbor(bytes);
   const Json said = json.is_object() ? json.value(job_record::version_key, Json()) : Json();
   if (!said.is_number_unsigned()) return no_record(job_record::version_key);
   if (said != job_record::version) {

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "proto/parse_json.h"
 #include "proto/plain_text.h"
 
 namespace cpprun {
@@ -119,7 +120,7 @@ std::string restart_state_json(const RestartState& state, const std::string& job
 
 Result<RestartState> read_restart_state(std::string_view text, const std::string& job,
                                         const Moment& moment) {
-  const Json json = Json::parse(text, nullptr, false);
+  const Json json = parse_json(text);
   if (!json.is_object()) return not_ours("it is no JSON object");
   const auto said = whole_at(json, version_key, UINT64_MAX);
   if (!said) return not_ours(version_key);

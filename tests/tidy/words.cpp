@@ -76,6 +76,8 @@ constexpr std::array parse_words = {
     Word{"atol", "std::from_chars, and say what was wrong"},
     Word{"std::stoi", "std::from_chars, and say what was wrong"},
     Word{"std::stol", "std::from_chars, and say what was wrong"},
+    Word{"Json::parse", "parse_json: nested without end, it would use up the stack"},
+    Word{"json::parse", "parse_json: nested without end, it would use up the stack"},
 };
 
 // Written in two halves so that this file does not find itself.
@@ -211,7 +213,8 @@ std::vector<Violation> check_code_words(const Source& source) {
   const auto add = [&violations](const std::vector<Violation>& more) {
     violations.insert(violations.end(), more.begin(), more.end());
   };
-  if (!is_test(source.path)) add(find_words(source.path, code, parse_words));
+  const bool is_parser = source.path == "proto/parse_json.h";
+  if (!is_test(source.path) && !is_parser) add(find_words(source.path, code, parse_words));
   if (!in_io(source.path)) add(find_words(source.path, code, sleep_words));
   return violations;
 }
