@@ -17,6 +17,7 @@
 #include "launcher/cli/settings.h"
 #include "launcher/cli/words.h"
 #include "launcher/scheduler/scheduler_facts.h"
+#include "proto/plain_text.h"
 
 namespace cpprun {
 
@@ -96,8 +97,15 @@ void tell_words(const TypedWords& words, Declaration& declaration, Mistakes& mis
 }
 
 // Adds what is wrong with the script to what is wrong already.
-void check_script(const CommandLine& line, const Program& program, Mistakes& mistakes) {
-  if (program.script.empty()) {
+void check_script(const CommandLine& line, const TypedWords& words, const Program& program,
+                  Mistakes& mistakes) {
+  if (const auto* flag = program.script.empty() ? words.swallower() : nullptr) {
+    mistakes.add(
+        Mistakes::after_flags,
+        fmt::format("there is no script to run: {} took \"{}\" as its value; write {}={} "
+                    "and the script after it",
+                    flag->spelled, plain_line(flag->value), flag->spelled, flag->flag->value));
+  } else if (program.script.empty()) {
     mistakes.add(Mistakes::after_flags, "there is no script to run; give one after the flags");
   } else if (!mistakes.empty()) {
     const auto resolved = resolve_program(program, line.environment, line.probe_file);
@@ -150,9 +158,14 @@ CliOutcome read_command_line(const CommandLine& line) {
   auto config = config_of(flags, is_dry ? without_random_id(line) : line, mistakes);
   config.notes.insert(config.notes.begin(), taken.begin(), taken.end());
   config.program.script = words.script.value_or("");
+  if (words.script) {
+    const auto notes = notes_of_arguments(declaration.facts(), words);
+    config.notes.insert(config.notes.end(), notes.begin(), notes.end());
+  }
   config.program.arguments = std::move(words.arguments);
-  if (!fan_out) check_script(line, config.program, mistakes);
-  if (fan_out && config.program.script.empty()) check_script(line, config.program, mistakes);
+  if (!fan_out || config.program.script.empty()) {
+    check_script(line, words, config.program, mistakes);
+  }
   if (!mistakes.empty()) {
     // What starts nothing leaves no file either.
     if (is_dry) return CliMistakes{mistakes.sentences()};

@@ -106,12 +106,14 @@ void Declaration::declare_rendezvous(Flags& flags) {
       .choices = {"static", "c10d", "etcd"};
   add<std::string>(
       flags.rdzv_endpoint, "--rdzv-endpoint", "HOST[:PORT],...", any_text,
-      "Where nodes meet, instead of --master-*; several: a set of cpprunds, or of etcd's members");
+      "Where nodes meet, instead of --master-*; several: a set of cpprunds, or of etcd's members")
+      .may_be_empty = true;  // torchrun's default
   add<std::string>(flags.rdzv_id, "--rdzv-id", "ID", job_id, "Id of the job");
   add<std::string>(flags.rdzv_conf, "--rdzv-conf", "K=V,...", any_text,
-                   "join_timeout, last_call_timeout, keep_alive_interval, ...");
+                   "join_timeout, last_call_timeout, keep_alive_interval, ...")
+      .may_be_empty = true;  // torchrun's default
   add<std::string>(flags.local_addr, "--local-addr", "HOST", host_name, "Address of this node");
-  add<std::string>(flags.secret_file, "--secret-file", "FILE", file_name,
+  add<std::string>(flags.secret_file, "--secret-file", "FILE", any_text,
                    "The nodes' secret (default: ~/.config/cpprun/secret)")
       .variables.emplace_back("CPPRUN_SECRET_FILE");
   add<std::string>(flags.store, "--store", "KIND", any_text,
@@ -130,7 +132,7 @@ void Declaration::declare_hosts(Flags& flags) {
   add<std::string>(flags.hosts, "--hosts", "HOST[:N],...|slurm", any_text,
                    "Start on these hosts, with N workers each, by ssh")
       .choices = {"slurm"};
-  add<std::string>(flags.hostfile, "--hostfile", "FILE", file_name,
+  add<std::string>(flags.hostfile, "--hostfile", "FILE", any_text,
                    "The same from a file: \"HOST slots=N\", a line each");
   add<std::string>(flags.remote_shell, "--remote-shell", "CMD {host}", any_text,
                    "Instead of ssh, e.g. \"kubectl exec -i {host} --\"");
@@ -177,7 +179,7 @@ void Declaration::declare_endings(Flags& flags) {
       "End the job after N restarts in a row that came no further");
   add<HostLimit>(flags.max_host_failures, "--max-host-failures", "N[/SECONDS]", host_limit,
                  "Leave out a host on which N rounds failed first");
-  add<std::string>(flags.restart_state, "--restart-state", "FILE", file_name,
+  add<std::string>(flags.restart_state, "--restart-state", "FILE", any_text,
                    "Keep what is used of the budget there, for a requeue");
   add(flags.shutdown_timeout, "--shutdown-timeout", "SECONDS",
       whole_number_within(0, any_count_max),
@@ -189,9 +191,10 @@ void Declaration::declare_endings(Flags& flags) {
   add<std::string>(flags.signals_to_handle, "--signals-to-handle", "NAMES", any_text,
                    "Signals that end the job (SIGTERM,SIGINT,SIGHUP,SIGQUIT)")
       .choices = {"SIGTERM", "SIGINT", "SIGHUP", "SIGQUIT", "SIGUSR1", "SIGUSR2"};
-  add<std::string>(flags.report, "--report", "FILE", file_name,
+  facts_.back().may_be_empty = true;  // none, as for torchrun
+  add<std::string>(flags.report, "--report", "FILE", any_text,
                    "Write how the job ended, and why, as JSON");
-  add<std::string>(flags.events, "--events", "FILE", file_name,
+  add<std::string>(flags.events, "--events", "FILE", any_text,
                    "Write what happens as it happens, one JSON object a line");
   add<std::string>(flags.status_access, "--status-access", "WHO", any_text,
                    "Who may look by HTTP: none, user (default), host, network")
@@ -199,7 +202,8 @@ void Declaration::declare_endings(Flags& flags) {
 }
 
 void Declaration::declare_log_files(Flags& flags) {
-  add<std::string>(flags.log_dir, "--log-dir", "FOLDER", any_text, "Folder for log files");
+  add<std::string>(flags.log_dir, "--log-dir", "FOLDER", any_text, "Folder for log files")
+      .may_be_empty = true;  // torchrun takes it for its default
   add(flags.log_keep, "--log-keep", "N", whole_number_within(1, any_count_max),
       "Keep the folders of the last N attempts (default: all)");
   add<std::uint64_t>(flags.log_max_bytes, "--log-max-bytes", "BYTES", log_bytes,
@@ -211,10 +215,13 @@ void Declaration::declare_log_files(Flags& flags) {
                      "Streams to console and files: 0-3, or RANK:0-3,...")
       .choices = {"0", "1", "2", "3"};
   add<std::vector<int>>(flags.local_ranks_filter, "--local-ranks-filter", "RANKS", local_ranks,
-                        "Show only these local ranks on the console");
-  add<std::string>(flags.log_line_prefix_template, "--log-line-prefix-template", "TEXT", any_text,
-                   "Before teed lines, as \"[${rank}@${hostname}] \"")
-      .variables.emplace_back("TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE");
+                        "Show only these local ranks on the console")
+      .may_be_empty = true;  // torchrun's default: all of them
+  auto& prefix =
+      add<std::string>(flags.log_line_prefix_template, "--log-line-prefix-template", "TEXT",
+                       any_text, "Before teed lines, as \"[${rank}@${hostname}] \"");
+  prefix.variables.emplace_back("TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE");
+  prefix.may_be_empty = true;  // torchrun takes it for its default
 }
 
 void Declaration::declare_own_words(Flags& flags) {
@@ -222,9 +229,11 @@ void Declaration::declare_own_words(Flags& flags) {
                    "pass (default): through cpprun, for the report; or inherit")
       .choices = {"pass", "inherit"};
   add<std::string>(flags.duplicate_stdout_filters, "--duplicate-stdout-filters", "WORDS", any_text,
-                   "Collect teed lines with one of these words in a file");
+                   "Collect teed lines with one of these words in a file")
+      .may_be_empty = true;  // torchrun's default
   add<std::string>(flags.duplicate_stderr_filters, "--duplicate-stderr-filters", "WORDS", any_text,
-                   "The same for stderr");
+                   "The same for stderr")
+      .may_be_empty = true;  // torchrun's default
   auto& level = add<std::string>(flags.log_level, "--log-level", "LEVEL", any_text,
                                  "cpprun's own messages: error, warning, info, debug");
   level.choices = {"error", "warning", "info", "debug"};
@@ -250,7 +259,7 @@ void Declaration::declare_compatibility(Flags& flags) {
 }
 
 void Declaration::declare_general(Flags& flags) {
-  add<std::string>(flags.config, "--config", "FILE", file_name,
+  add<std::string>(flags.config, "--config", "FILE", any_text,
                    "Defaults of flags, a line each: nnodes = 2 (CPPRUN_CONFIG)")
       .variables = {"CPPRUN_CONFIG"};
   // No variable: one that lets every job of a shell start nothing would be a trap.
@@ -265,6 +274,13 @@ void Declaration::declare_general(Flags& flags) {
   add(flags.help, "-h,--help", "Show this help").variables.clear();
   add(flags.version, "--version", "Show the version").variables.clear();
   for (auto& flag : facts_) flag.in_file = flag.group != group_ && flag.group != "Hosts";
+  // Flags that scripts have as well, as --config and --log-dir, are not among these.
+  for (const char* name : {"nnodes", "nproc-per-node", "node-rank", "standalone", "master-addr",
+                           "master-port", "rdzv-backend", "rdzv-endpoint", "rdzv-id", "rdzv-conf",
+                           "max-restarts", "no-python", "hosts", "hostfile"}) {
+    const auto flag = std::ranges::find(facts_, name, &FlagFacts::name);
+    flag->is_launchers_own = true;
+  }
 }
 
 const FlagFacts* Declaration::find(std::string_view name) const {
@@ -303,6 +319,14 @@ std::vector<std::pair<const FlagFacts*, std::string>> Declaration::given() const
 void Declaration::settle(Mistakes& mistakes) {
   for (auto& binding : bindings_) {
     if (!*binding.given) continue;
+    const auto& facts = facts_[static_cast<std::size_t>(binding.place)];
+    if (facts.takes_value() && binding.text->empty() && !facts.may_be_empty) {
+      mistakes.add(binding.place,
+                   fmt::format("{}: empty value; check that the variable it is made of is set, or "
+                               "leave it out",
+                               *binding.source));
+      continue;
+    }
     try {
       binding.option->run_callback();
     } catch (const CLI::ConversionError&) {

@@ -32,6 +32,8 @@ struct FlagFacts {
   std::vector<std::string> variables;  // of the environment, the first that is set counts
   std::vector<std::string> choices;    // values worth completing; there may be others
   bool in_file = true;                 // --config FILE may set it
+  bool may_be_empty = false;           // else an empty value is a mistake
+  bool is_launchers_own = false;       // hardly any script has a flag of that name
   bool yields = false;                 // a beginning that it shares with another is the other's
 
   bool takes_value() const { return !value.empty(); }

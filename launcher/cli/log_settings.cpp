@@ -113,7 +113,8 @@ void read_log_settings(SettingReader& reader, Config& config) {
   const auto& flags = reader.flags();
   auto& logs = config.logs;
   logs.disabled = flags.log_dir.value == "/dev/null";
-  if (!logs.disabled) logs.root = flags.log_dir.value;
+  const bool is_named = flags.log_dir.value && !flags.log_dir.value->empty();
+  if (is_named && !logs.disabled) logs.root = flags.log_dir.value;
   logs.attempts_kept = flags.log_keep.value.value_or(0);
   logs.file_bytes_max = flags.log_max_bytes.value.value_or(0);
   logs.redirects = flags.redirects.value.value_or(StreamChoices{});

@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdlib>
 #include <optional>
 
 #include "launcher/endpoint.h"
@@ -15,6 +14,7 @@
 #include "proto/plain_text.h"
 #include "proto/signal_names.h"
 #include "proto/text.h"
+#include "proto/typed_words.h"
 
 namespace cpprun {
 
@@ -28,22 +28,6 @@ template <class T>
 Result<T> after_colon(Result<T> read) {
   if (!read) return failure(fmt::format(": {}", read.error().reason));
   return read;
-}
-
-// "64M": bytes, or that many of a thousand and twenty-four of them, and so on.
-std::optional<std::uint64_t> bytes_of(std::string_view text) {
-  text = trimmed(text);
-  int shift = 0;
-  if (!text.empty()) {
-    const auto unit = std::string_view("KMGT").find(text.back());
-    if (unit != std::string_view::npos) {
-      shift = 10 * (static_cast<int>(unit) + 1);
-      text.remove_suffix(1);
-    }
-  }
-  const auto number = whole_number(text);
-  if (!number || *number < 0) return std::nullopt;
-  return static_cast<std::uint64_t>(*number) << shift;
 }
 
 }  // namespace
@@ -75,20 +59,10 @@ ValueReader<std::string> name_within(std::size_t bytes_max) {
 }
 
 Result<std::string> job_id(const std::string& text) {
-  if (text.empty()) {
-    return failure(
-        " needs a name: jobs of no name would meet each other; is the variable that it is made of "
-        "set on this node?");
-  }
   return name_within(bounds::job_id_bytes_max)(text);
 }
 
 Result<std::string> any_text(const std::string& text) {
-  return text;
-}
-
-Result<std::string> file_name(const std::string& text) {
-  if (text.empty()) return failure(" needs the name of a file");
   return text;
 }
 
@@ -131,10 +105,9 @@ Result<BeatTimeout> beat_timeout(const std::string& given) {
 }
 
 Result<double> seconds_above_zero(const std::string& given) {
-  const std::string text(trimmed(given));
-  char* end = nullptr;
-  const double seconds = std::strtod(text.c_str(), &end);
-  if (!text.empty() && *end == '\0' && seconds > 0) return seconds;
+  const auto text = trimmed(given);
+  const auto seconds = exact_number<double>(text);
+  if (seconds && *seconds > 0) return *seconds;
   return failure(fmt::format("={} is not a number of seconds above 0", text));
 }
 
@@ -255,7 +228,7 @@ Result<std::vector<int>> local_ranks(const std::string& text) {
 }
 
 Result<std::uint64_t> log_bytes(const std::string& text) {
-  const auto bytes = bytes_of(text);
+  const auto bytes = byte_size(text);
   if (bytes && *bytes >= bounds::log_file_bytes_least) return *bytes;
   return failure(fmt::format("={} is no number of bytes from {}, as 500000 or 64M", text,
                              bounds::log_file_bytes_least));

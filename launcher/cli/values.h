@@ -2,7 +2,7 @@
 #pragma once
 // The kinds of values that flags take, each with its bounds. What is wrong with a text is told as
 // the rest of a sentence whose beginning is the name of the flag: "=x is not a whole number from
-// 0".
+// 0". Declaration refuses an empty text before one of these reads it.
 
 #include <cstdint>
 #include <functional>
@@ -27,9 +27,8 @@ ValueReader<int> whole_number_within(int lowest, int highest);
 // A name that every node tells the master.
 ValueReader<std::string> name_within(std::size_t bytes_max);
 
-Result<std::string> job_id(const std::string& text);  // not empty
+Result<std::string> job_id(const std::string& text);
 Result<std::string> any_text(const std::string& text);
-Result<std::string> file_name(const std::string& text);
 Result<std::string> host_name(const std::string& text);
 Result<NodeRange> node_range(const std::string& text);            // "2", "2:4"
 Result<Duration> policy_seconds(const std::string& text);         // "30", "0.5"

@@ -7,9 +7,15 @@
 #include <algorithm>
 #include <cctype>
 
+#include "proto/plain_text.h"
+#include "proto/typed_words.h"
+
 namespace cpprun {
 
 namespace {
+
+constexpr std::size_t word_bytes_shown_max = 100;
+constexpr std::size_t notes_max = 3;  // about arguments of the script
 
 // A word that stands where a value is expected but is a flag itself. Negative numbers are values.
 bool is_flag(const std::string& word) {
@@ -75,9 +81,7 @@ class Reader {
     const auto equals = word.find('=');
     const auto spelled = word.substr(0, equals);
     const auto found = candidates(std::string_view(spelled).substr(2));
-    if (found.empty()) {
-      return complain("unknown flag {}; cpprun --help lists all flags", spelled);
-    }
+    if (found.empty()) return refuse_unknown(spelled);
     if (found.size() > 1) {
       std::vector<std::string> names;
       for (const auto* flag : found) names.push_back(fmt::format("--{}", flag->name));
@@ -98,9 +102,7 @@ class Reader {
     for (std::size_t at = 1; at < word.size(); ++at) {
       const auto spelled = fmt::format("-{}", word[at]);
       const auto* flag = by_letter(word[at]);
-      if (flag == nullptr) {
-        return complain("unknown flag {}; cpprun --help lists all flags", spelled);
-      }
+      if (flag == nullptr) return refuse_unknown(spelled);
       if (flag->takes_value() && at + 1 < word.size()) {
         const auto value = word.substr(at + 1);
         return keep(flag, spelled, value.starts_with('=') ? value.substr(1) : value);
@@ -115,6 +117,15 @@ class Reader {
       return complain("{} needs a value: {}={}", spelled, spelled, flag->value);
     }
     keep(flag, spelled, words_[next_++]);
+    result_.typed.back().is_apart = true;
+  }
+
+  void refuse_unknown(const std::string& spelled) {
+    std::vector<std::string> names;
+    for (const auto& flag : flags_) names.push_back("--" + flag.name);
+    const auto* const near = spelled.starts_with("--") ? nearest(spelled, names) : nullptr;
+    if (near == nullptr) return complain("unknown flag {}; cpprun --help lists all flags", spelled);
+    complain("unknown flag {}; did you mean {}?", spelled, *near);
   }
 
   void keep(const FlagFacts* flag, const std::string& spelled, const std::string& value) {
@@ -138,6 +149,36 @@ std::string flag_name(std::string_view spelled) {
   std::string name(spelled);
   std::replace(name.begin(), name.end(), '_', '-');
   return name;
+}
+
+const TypedFlag* TypedWords::swallower() const {
+  if (script) return nullptr;
+  const TypedFlag* found = nullptr;
+  for (const auto& each : typed) {
+    if (!each.is_apart) continue;
+    const bool is_last = &each == &typed.back();
+    const bool is_file = each.value.ends_with(".py") || each.value.ends_with(".sh");
+    if (is_file || (is_last && found == nullptr)) found = &each;
+  }
+  return found;
+}
+
+std::vector<std::string> notes_of_arguments(const std::vector<FlagFacts>& flags,
+                                            const TypedWords& words) {
+  std::vector<std::string> notes;
+  for (const auto& word : words.arguments) {
+    if (!word.starts_with("--")) continue;
+    const auto name = flag_name(std::string_view(word).substr(2, word.find('=') - 2));
+    const auto flag = std::ranges::find(flags, name, &FlagFacts::name);
+    if (flag == flags.end() || !flag->is_launchers_own) continue;
+    const auto is_given = [&](const TypedFlag& each) { return each.flag->name == name; };
+    if (std::ranges::any_of(words.typed, is_given)) continue;
+    notes.push_back(fmt::format("{} comes after {}, so it is passed to the script",
+                                plain_line(word, word_bytes_shown_max),
+                                plain_line(*words.script, word_bytes_shown_max)));
+  }
+  if (notes.size() > notes_max) notes.resize(notes_max);
+  return notes;
 }
 
 TypedWords read_words(const std::vector<FlagFacts>& flags, const std::vector<std::string>& words) {

@@ -16,8 +16,9 @@ namespace cpprun {
 // In order; later ones win.
 struct TypedFlag {
   const FlagFacts* flag = nullptr;
-  std::string spelled;  // as it was typed, for complaints
-  std::string value;    // empty for a flag without one
+  std::string spelled;    // as it was typed, for complaints
+  std::string value;      // empty for a flag without one
+  bool is_apart = false;  // the value is a word of its own
 };
 
 struct TypedWords {
@@ -25,10 +26,17 @@ struct TypedWords {
   std::optional<std::string> script;
   std::vector<std::string> arguments;  // of the script, verbatim
   std::vector<std::string> mistakes;
+  // The flag whose value is probably the script; nullptr: none.
+  const TypedFlag* swallower() const;
 };
 
 // "rdzv_id" is "rdzv-id".
 std::string flag_name(std::string_view spelled);
+
+// Sentences about arguments of the script that are spelled as flags of the launcher alone are, and
+// that were not given to it as well.
+std::vector<std::string> notes_of_arguments(const std::vector<FlagFacts>& flags,
+                                            const TypedWords& words);
 
 // What was typed points into `flags`.
 TypedWords read_words(const std::vector<FlagFacts>& flags, const std::vector<std::string>& words);

@@ -5,7 +5,6 @@
 
 #include <CLI/CLI.hpp>
 #include <set>
-#include <sstream>
 #include <vector>
 
 #include "launcher/control/command_facts.h"
@@ -18,13 +17,13 @@ namespace cpprun {
 
 namespace {
 
-constexpr int port_max = 65'535;
 constexpr std::int64_t token_seconds = 3600;  // where nobody says how long one is good
 
 constexpr const char* footer =
-    "JOB may be left out where there is one, and shortened to how its name begins.\n"
+    "JOB may be left out where there is one. Commands that only read take the beginning\n"
+    "of its name, all others and `wait` the whole name.\n"
     "Exit codes: 0 done; 1 it cannot be done, or there is no such job; 2 misuse of the\n"
-    "command line; 69 nobody answers. `wait` ends with the job's own.\n"
+    "command line; 69 no response, so it cannot be known. `wait` ends with the job's own.\n"
     "\n"
     "  cpprunctl ls                         which jobs of yours run on this machine\n"
     "  cpprunctl top                        one of them, refreshed each second\n"
@@ -94,16 +93,8 @@ class Declaration {
     add_prints(version);
   }
 
-  std::variant<Wish, ControlEnd> read(int argc, const char* const* argv) {
-    try {
-      app_.parse(argc, argv);
-    } catch (const CLI::ParseError& error) {
-      std::ostringstream out;
-      std::ostringstream err;
-      const int code = app_.exit(error, out, err);
-      if (code == 0) return ControlEnd{control_code::done, out.str()};
-      return ControlEnd{control_code::misuse, "cpprunctl: " + err.str()};
-    }
+  std::variant<Wish, CommandLineEnd> read(int argc, const char* const* argv) {
+    if (auto end = read_words_into(app_, argc, argv)) return *std::move(end);
     return checked();
   }
 
@@ -113,8 +104,11 @@ class Declaration {
     command->callback([this, verb] { wish_.verb = verb; });
     return command;
   }
-  void take_job(CLI::App* command) {
-    command->add_option("JOB", wish_.job, "The job, or how its name begins")->type_name("");
+  void take_job(CLI::App* command, const char* help = "The job, by its whole name") {
+    command->add_option("JOB", wish_.job, help)->type_name("");
+  }
+  void take_job_to_read(CLI::App* command) {
+    take_job(command, "The job, or the beginning of its name");
   }
   void take_reason(CLI::App* command) {
     command->add_option("--reason", wish_.reason, "Why, for the report and the events")
@@ -124,13 +118,13 @@ class Declaration {
   void add_sights() {
     auto* const list = add(Verb::list, "ls", "List the jobs")->alias("list");
     list->add_flag("--names", wish_.names_alone, "Their names alone, one a line");
-    take_job(add(Verb::status, "status",
-                 "Show one job, its nodes and rounds, or a cpprund and its jobs"));
-    take_job(add(Verb::top, "top", "The same, refreshed each second; q quits"));
+    take_job_to_read(add(Verb::status, "status",
+                         "Show one job, its nodes and rounds, or a cpprund and its jobs"));
+    take_job_to_read(add(Verb::top, "top", "The same, refreshed each second; q quits"));
     auto* const events = add(Verb::events, "events", "What has happened, as lines");
-    take_job(events);
+    take_job_to_read(events);
     events->add_flag("-f,--follow", wish_.follows, "Go on as it happens");
-    take_job(add(Verb::report, "report", "What has failed, and why"));
+    take_job_to_read(add(Verb::report, "report", "What has failed, and why"));
     take_job(add(Verb::wait, "wait", "Wait for its end, and end with its exit code"));
   }
 
@@ -150,7 +144,8 @@ class Declaration {
     drain->add_option("NODE|HOST", wish_.subject, "Its rank, or its host")
         ->type_name("")
         ->required();
-    auto* const exclude = add(Verb::exclude, "exclude", "Let no job use a host for a while");
+    auto* const exclude =
+        add(Verb::exclude, "exclude", "Let no job, or --job alone, use a host for a while");
     exclude->add_option("--for", length_, "How long: 90s, 45m, 2h, 1h30m (default: until include)")
         ->type_name("LENGTH");
     auto* const include = add(Verb::include, "include", "Let jobs use a host again");
@@ -158,7 +153,7 @@ class Declaration {
       command->add_option("HOST", wish_.subject, "The host")->type_name("")->required();
     }
     for (auto* const command : {drain, exclude, include}) {
-      command->add_option("--job", wish_.job, "The job, or how its name begins")->type_name("JOB");
+      command->add_option("--job", wish_.job, "The job, by its whole name")->type_name("JOB");
       take_reason(command);
     }
     for (auto* const command : {exclude, include}) {
@@ -218,10 +213,9 @@ class Declaration {
         ->add_option("--remote-shell", wish.remote_shell,
                      "Instead of ssh, e.g. \"kubectl exec -i {host} --\"")
         ->type_name("CMD");
-    doctor
-        ->add_option("--port", wish.port,
-                     "Try this one on every host, as for --master-port (default: any free one)")
-        ->check(CLI::Range(0, port_max))
+    add_number(
+        *doctor, "--port", [&wish](std::uint64_t port) { wish.port = static_cast<int>(port); },
+        any_port, "Try this one on every host, as for --master-port (default: any free one)")
         ->type_name("PORT");
     doctor->add_flag("--ship", wish.ship, "Bring this cpprunctl along where there is none");
   }
@@ -243,13 +237,14 @@ class Declaration {
         "Print a manual page");
   }
 
-  std::variant<Wish, ControlEnd> checked() {
+  std::variant<Wish, CommandLineEnd> checked() {
     const auto misuse = [](const std::string& why) {
-      return ControlEnd{control_code::misuse, fmt::format("cpprunctl: {}\n", why)};
+      return CommandLineEnd{control_code::misuse, fmt::format("cpprunctl: {}\n", why)};
     };
     if (!address_.empty()) {
       auto endpoint = parse_endpoint(address_, place_port_default);
       if (!endpoint) return misuse("--address: " + endpoint.error().reason);
+      if (endpoint->port == 0) return misuse("--address: 0 is not a port from 1 to 65535");
       wish_.address = std::move(*endpoint);
     }
     if (wish_.to_all && !wish_.job.empty()) {
@@ -308,8 +303,8 @@ class Declaration {
 
 }  // namespace
 
-std::variant<Wish, ControlEnd> read_control_line(int argc, const char* const* argv,
-                                                 std::string_view version) {
+std::variant<Wish, CommandLineEnd> read_control_line(int argc, const char* const* argv,
+                                                     std::string_view version) {
   return Declaration(version).read(argc, argv);
 }
 

@@ -8,7 +8,7 @@
 #include <chrono>
 #include <map>
 #include <set>
-#include <sstream>
+#include <string>
 
 #include "proto/bounds.h"
 #include "proto/plain_text.h"
@@ -20,8 +20,8 @@
 namespace cpprun {
 namespace {
 
-constexpr int exit_usage = 2;
-constexpr std::size_t count_max = 1'000'000'000;      // where a number has no bound of its own
+constexpr std::size_t count_max = 1'000'000'000;  // where a number has no bound of its own
+constexpr std::uint64_t keys_max = 1'000'000'000'000;
 constexpr std::size_t lease_seconds_max = 2'000'000;  // as much as any node can ask for
 
 // The flags that take one of a few words.
@@ -39,33 +39,34 @@ c10d::Dialect dialect_of(std::string_view name) {
   return c10d::Dialect::undecided;
 }
 
-// What strangers may use. CLI11 reads sizes as people write them: 512MiB, 4GB.
+// A number whose default the pages show.
+template <class N>
+void add_limit(CLI::App& app, const char* flag, N& value, NumberRange range, const char* help) {
+  add_number(
+      app, flag, [&value](std::uint64_t number) { value = static_cast<N>(number); }, range, help)
+      ->default_str(std::to_string(value));
+}
+
+// What clients of the stores may use.
 void add_limits(CLI::App& app, DaemonOptions& options) {
-  app.add_option("--max-memory", options.memory_bytes_max,
-                 "Bytes that others may make the daemon hold: keys, values, requests and replies "
-                 "under way, messages, handshakes (default: half of the machine's memory, or of "
-                 "the control group's)")
-      ->transform(CLI::AsSizeValue(false))
-      ->type_name("SIZE");
-  app.add_option("--max-memory-per-address", options.address_bytes_max,
-                 "Bytes of it for the clients of one address (default: half of it)")
-      ->transform(CLI::AsSizeValue(false))
-      ->type_name("SIZE");
-  app.add_option("--max-keys-per-address", options.address_keys_max, "Keys of one address")
-      ->check(CLI::PositiveNumber)
-      ->capture_default_str();
-  app.add_option("--max-connections-per-address", options.address_connections_max,
-                 "Store connections of one address")
-      ->check(CLI::PositiveNumber)
-      ->capture_default_str();
+  add_size(
+      app, "--max-memory", [&options](std::uint64_t bytes) { options.memory_bytes_max = bytes; },
+      "Bytes that others may make the daemon hold: keys, values, requests and replies under way, "
+      "messages, handshakes (default: half of the machine's memory, or of the control group's)");
+  add_size(
+      app, "--max-memory-per-address",
+      [&options](std::uint64_t bytes) { options.address_bytes_max = bytes; },
+      "Bytes of it for the clients of one address (default: half of it)");
+  add_limit(app, "--max-keys-per-address", options.address_keys_max, {1, keys_max},
+            "Keys of one address");
+  add_limit(app, "--max-connections-per-address", options.address_connections_max, {1, count_max},
+            "Store connections of one address");
 }
 
 // What agents may.
 void add_job_limits(CLI::App& app, DaemonOptions& options, std::size_t& lease_seconds) {
   const auto limit = [&app](const char* flag, std::size_t& value, const char* text) {
-    app.add_option(flag, value, text)
-        ->check(CLI::Range(std::size_t{1}, count_max))
-        ->capture_default_str();
+    add_limit(app, flag, value, {1, count_max}, text);
   };
   limit("--max-jobs", options.jobs_max, "Jobs at a time; each has a port");
   limit("--max-jobs-per-address", options.jobs_per_address_max,
@@ -73,23 +74,14 @@ void add_job_limits(CLI::App& app, DaemonOptions& options, std::size_t& lease_se
         "smaller --max-jobs: a quarter of that, or 8)");
   limit("--max-links-per-address", options.links_per_address_max,
         "Nodes of one address at a time; more where a cluster is behind a translated address");
-  app.add_option("--max-lease", lease_seconds,
-                 "Longest lease in seconds that a job may ask for (keep_alive_interval times "
-                 "keep_alive_max_attempt): that long it stays when its nodes vanish")
-      ->check(CLI::Range(std::size_t{1}, lease_seconds_max))
-      ->capture_default_str();
+  add_limit(app, "--max-lease", lease_seconds, {1, lease_seconds_max},
+            "Longest lease in seconds that a job may ask for (keep_alive_interval times "
+            "keep_alive_max_attempt): that long it stays when its nodes vanish");
 }
 
 std::string level_said_by(const Environment& environment) {
   const std::string* const said = find_variable(environment, log_level_variable);
   return said == nullptr || said->empty() ? "info" : *said;
-}
-
-CLI::Validator not_empty() {
-  return {[](const std::string& text) {
-            return text.empty() ? std::string("a name is missing") : std::string();
-          },
-          "", "not empty"};
 }
 
 // What it keeps, and what it gives up.
@@ -99,7 +91,6 @@ void add_state(CLI::App& app, DaemonOptions& options) {
              "--state", options.state_folder,
              "Folder in which it keeps what it has to know of its jobs, which go on when it is "
              "ended and begun anew; made where it is not there (default: it keeps nothing)")
-          ->check(not_empty())
           ->take_last()  // The unit for systemd names one, and a site's flags may name another.
           ->type_name("FOLDER");
   app.add_flag("--state-sync", options.state_is_synced,
@@ -114,7 +105,7 @@ void add_state(CLI::App& app, DaemonOptions& options) {
 void add_set(CLI::App& app, DaemonOptions& options) {
   const auto text = [&app](const char* flag, std::string& value, const char* what,
                            const char* type) {
-    return app.add_option(flag, value, what)->check(not_empty())->type_name(type);
+    return app.add_option(flag, value, what)->type_name(type);
   };
   const auto endpoints = [](std::string& given) {
     const auto parsed = parse_etcd_endpoints(given);
@@ -164,12 +155,10 @@ void add_secrets(CLI::App& app, DaemonOptions& options) {
       app.add_option("--secrets", options.secrets_folder,
                      "Folder with the secrets of whose jobs are hosted: a file for each owner, "
                      "called as the owner is (cpprunctl keygen); SIGHUP reads it again")
-          ->check(not_empty())
           ->type_name("FOLDER");
   app.add_option("--secret-file", options.secret_file,
                  "File with the secret of the one owner there is (default: CPPRUN_SECRET_FILE, or "
                  "~/.config/cpprun/secret where there is one)")
-      ->check(not_empty())
       ->type_name("FILE")
       ->excludes(folder);
   app.add_flag("!--no-secret", options.looks_for_secret,
@@ -257,10 +246,7 @@ std::variant<DaemonOptions, CommandLineEnd> parse_daemon_options(int argc, const
   app.set_version_flag("--version", fmt::format("cpprund {}", version), "Show the version");
   app.add_option("--host", options.host, "Address to listen on (default: any)")
       ->type_name("ADDRESS");
-  int port = options.port;
-  app.add_option("--port", port, "Port to listen on; 0 lets the system pick one")
-      ->check(CLI::Range(0, 65535))
-      ->capture_default_str();
+  add_limit(app, "--port", options.port, any_port, "Port to listen on; 0 lets the system pick one");
   auto* quiet = app.add_flag("--quiet", options.is_quiet,
                              "Print no lines about closed clients, only about jobs");
   bool is_verbose = false;
@@ -286,29 +272,20 @@ std::variant<DaemonOptions, CommandLineEnd> parse_daemon_options(int argc, const
   add_job_limits(app, options, lease_seconds);
   add_limits(app, options);
   add_prints(app, version);
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& error) {
-    std::ostringstream out;
-    std::ostringstream err;
-    const int code = app.exit(error, out, err);
-    if (code == 0) return CommandLineEnd{0, out.str()};
-    return CommandLineEnd{exit_usage, "cpprund: " + err.str()};
-  }
+  if (auto end = read_words_into(app, argc, argv)) return *std::move(end);
   if (app.count("--max-jobs-per-address") == 0) {
     const std::size_t share = std::max(options.jobs_max / 4, bounds::jobs_few);
     options.jobs_per_address_max = std::min(options.jobs_per_address_max, share);
   }
   if (const auto placed = place_secret(environment, options); !placed) {
-    return CommandLineEnd{exit_usage, fmt::format("cpprund: {}\n", placed.error().reason)};
+    return CommandLineEnd{usage_error, fmt::format("cpprund: {}\n", placed.error().reason)};
   }
   options.names_address = app.count("--host") + app.count("--port") > 0;
-  options.port = static_cast<std::uint16_t>(port);
   options.dialect = dialect_of(dialect);
   options.lease_max = std::chrono::seconds(lease_seconds);
   const auto wanted = log_level_of(level);
   if (!wanted) {
-    return CommandLineEnd{exit_usage,
+    return CommandLineEnd{usage_error,
                           fmt::format("cpprund: CPPRUN_LOG_LEVEL={} is not a level; use "
                                       "{}\n",
                                       plain_line(level), log_level_names)};

@@ -7,15 +7,10 @@
 #include <variant>
 
 #include "proto/environment.h"
+#include "rendezvous/command_line.h"
 #include "rendezvous/daemon/daemon_options.h"
 
 namespace cpprun {
-
-// Nothing to run: --help, --version, or a mistake that `text` explains.
-struct CommandLineEnd {
-  int exit_code = 0;
-  std::string text;
-};
 
 // `version`: what --version says. `environment`: CPPRUN_LOG_LEVEL there says what no flag does.
 std::variant<DaemonOptions, CommandLineEnd> parse_daemon_options(

@@ -92,7 +92,9 @@ TEST_CASE("a file that cannot be read is a mistake under the name that led to it
   CHECK(mistakes({"x"}, {{"CPPRUN_CONFIG", "gone.toml"}}) ==
         Words{"CPPRUN_CONFIG=gone.toml cannot be read: No such file or directory; give the path "
               "of a text file"});
-  CHECK(mistakes({"--config=", "x"}) == Words{"--config needs the name of a file"});
+  CHECK(mistakes({"--config=", "x"}) ==
+        Words{"--config: empty value; check that the variable it is made of is set, or leave it "
+              "out"});
 }
 
 TEST_CASE("what is wrong in a file is told with its line, all of it, beside all else") {

@@ -79,3 +79,24 @@ TEST_CASE("text stays as it was typed, brackets, quotes, braces and all") {
           text);
   }
 }
+
+TEST_CASE("an empty value is a mistake of every flag but those for which torchrun takes it") {
+  Flags probe;
+  const Declaration declared(probe);
+  for (const auto& facts : declared.facts()) {
+    if (!facts.takes_value()) continue;
+    CAPTURE(facts.name);
+    Flags flags;
+    Declaration declaration(flags);
+    Mistakes mistakes;
+    declaration.tell(*declaration.find(facts.name), "", "--" + facts.name);
+    declaration.settle(mistakes);
+    const Words wrong{"--" + facts.name +
+                      ": empty value; check that the variable it is made of is set, or leave it "
+                      "out"};
+    CHECK(mistakes.sentences() == (facts.may_be_empty ? Words{} : wrong));
+  }
+  CHECK(good({"--rdzv-endpoint=", "--rdzv_conf", "", "--local-ranks-filter=", "--log-dir=", "x"}) ==
+        good({"x"}));
+  CHECK(good({"x"}, {{"PET_RDZV_ID", ""}, {"PET_MAX_RESTARTS", ""}}) == good({"x"}));
+}

@@ -16,8 +16,8 @@ TEST_CASE("a node rank beyond the nodes is a mistake") {
 
 TEST_CASE("a job has a name, and a lease that a hiccup does not end") {
   CHECK(mistakes({"--rdzv-id=", "x"}) ==
-        Words{"--rdzv-id needs a name: jobs of no name would meet each other; is the variable that "
-              "it is made of set on this node?"});
+        Words{"--rdzv-id: empty value; check that the variable it is made of is set, or leave it "
+              "out"});
   CHECK(mistakes({"--rdzv-conf=keep_alive_interval=0.01,keep_alive_max_attempt=2", "x"}) ==
         Words{"--rdzv-conf: keep_alive_interval=0.01 times keep_alive_max_attempt=2 is a lease of "
               "0.02 s, and none is shorter than 0.1 s: every hiccup would cost a node its seat"});

@@ -21,8 +21,7 @@ TEST_CASE("unique beginnings are enough, others are refused with what they could
   CHECK(good({"--nnodes=1:3", "--master-port=1", "--standb=none", "x"}).standby == false);
   CHECK(mistakes({"--master=1", "x"}) ==
         Words{"--master could mean --master-addr or --master-port; write it out"});
-  CHECK(mistakes({"--nodes=2", "x"}) ==
-        Words{"unknown flag --nodes; cpprun --help lists all flags"});
+  CHECK(mistakes({"--nodes=2", "x"}) == Words{"unknown flag --nodes; did you mean --nnodes?"});
 }
 
 TEST_CASE("dashes alone: dropped before the script and right after it, kept elsewhere") {
@@ -38,4 +37,36 @@ TEST_CASE("a value may be a negative number but not another flag") {
   CHECK(mistakes({"--role", "--standalone", "x"}) == Words{"--role needs a value: --role=NAME"});
   CHECK(mistakes({"--standalone=1", "x"}) ==
         Words{"--standalone takes no value; leave out \"=1\""});
+}
+
+TEST_CASE("an unknown flag gets one suggestion where a flag is near") {
+  CHECK(mistakes({"--nproc-per-nods=2", "x"}) ==
+        Words{"unknown flag --nproc-per-nods; did you mean --nproc-per-node?"});
+  CHECK(mistakes({"--Nproc_per_node", "x"}).front() ==
+        "unknown flag --Nproc_per_node; did you mean --nproc-per-node?");
+  CHECK(mistakes({"--frobnicate", "x"}) ==
+        Words{"unknown flag --frobnicate; cpprun --help lists all flags"});
+}
+
+TEST_CASE("a flag of the launcher behind the script gets a note") {
+  CHECK(good({"train.py", "--nproc-per-node=4", "--lr=1"}).notes ==
+        Words{"--nproc-per-node=4 comes after train.py, so it is passed to the script"});
+  CHECK(good({"train.py", "--nproc_per_node", "4"}).notes ==
+        Words{"--nproc_per_node comes after train.py, so it is passed to the script"});
+  // Scripts have these as well, or it was given to the launcher, too, or it is no whole name.
+  CHECK(good({"train.py", "--config=x", "--log-dir", "y", "--role=z"}).notes.empty());
+  CHECK(good({"--nnodes=1", "train.py", "--nnodes=1"}).notes.empty());
+  CHECK(good({"train.py", "--nproc=4", "--", "nnodes"}).notes.empty());
+}
+
+TEST_CASE("a flag that took the script as its value is named") {
+  CHECK(mistakes({"--role", "train.py"}) ==
+        Words{"there is no script to run: --role took \"train.py\" as its value; write --role=NAME "
+              "and the script after it"});
+  CHECK(mistakes({"--nproc-per-node", "train.py", "--role=a"})
+            .back()
+            .starts_with(
+                "there is no script to run: --nproc-per-node took \"train.py\" as its value"));
+  CHECK(mistakes({"--role=train.py"}) ==
+        Words{"there is no script to run; give one after the flags"});
 }

@@ -10,7 +10,7 @@ using namespace cpprun;
 
 namespace {
 
-std::variant<Wish, ControlEnd> read(std::initializer_list<const char*> words) {
+std::variant<Wish, CommandLineEnd> read(std::initializer_list<const char*> words) {
   std::vector<const char*> argv{"cpprunctl"};
   argv.insert(argv.end(), words);
   return read_control_line(static_cast<int>(argv.size()), argv.data(), "1.2.3");
@@ -22,10 +22,10 @@ Wish wish(std::initializer_list<const char*> words) {
   return std::get<Wish>(outcome);
 }
 
-ControlEnd end(std::initializer_list<const char*> words) {
+CommandLineEnd end(std::initializer_list<const char*> words) {
   const auto outcome = read(words);
-  REQUIRE(std::holds_alternative<ControlEnd>(outcome));
-  return std::get<ControlEnd>(outcome);
+  REQUIRE(std::holds_alternative<CommandLineEnd>(outcome));
+  return std::get<CommandLineEnd>(outcome);
 }
 
 }  // namespace
@@ -93,6 +93,28 @@ TEST_CASE("misuse is refused with a sentence and exit code 2") {
   CHECK(end({"exclude", "h", "--for=soon"}).text.find("--for: \"soon\" is no length of time") !=
         std::string::npos);
   CHECK(end({"ls", "--address=h:x"}).text.starts_with("cpprunctl: --address: "));
+  CHECK(end({"ls", "--address=h:0"}).text ==
+        "cpprunctl: --address: 0 is not a port from 1 to 65535\n");
+}
+
+TEST_CASE("an empty value is not the same as none") {
+  for (const auto& words : {std::initializer_list<const char*>{"stop", ""},
+                            {"wait", ""},
+                            {"--address", "", "ls"},
+                            {"--address=", "ls"},
+                            {"token", "--order", "--job", ""},
+                            {"drain", ""},
+                            {"drain", "n", "--job="},
+                            {"keygen", ""},
+                            {"keygen", "--id="},
+                            {"doctor", "--hosts", ""},
+                            {"policy", "simulate", "", "--trace=t"},
+                            {"stop", "a", "--reason", ""},
+                            {"--secret-file=", "ls"}}) {
+    const auto refused = end(words);
+    CHECK(refused.exit_code == control_code::misuse);
+    CHECK(refused.text.find(": empty value\n  hint: ") != std::string::npos);
+  }
 }
 
 TEST_CASE("the help names the commands and the exit codes, and the version is told") {

@@ -36,7 +36,7 @@ TEST_CASE("the pages tell of the flags as they are declared") {
   const auto page = end_of({"--print-man"});
   CHECK(page.exit_code == 0);
   CHECK(page.text.find("\"cpprund 1.2.3\"") != std::string::npos);
-  CHECK(page.text.find("\\fB\\-\\-port\\fR \\fIINT\\fR\n") != std::string::npos);
+  CHECK(page.text.find("\\fB\\-\\-port\\fR \\fIN\\fR\n") != std::string::npos);
   CHECK(page.text.find("\\fB\\-\\-no\\-sandbox\\fR\n") != std::string::npos);
   CHECK(page.text.find("One of 1.x, 2.1, 2.2+, auto. Default: auto.") != std::string::npos);
   const auto completion = end_of({"--print-completion", "bash"});
@@ -98,6 +98,27 @@ TEST_CASE("a mistake ends it with 2 and a line that names the flag") {
   CHECK(end_of({"--prot", "1"}).text.find("--prot") != std::string::npos);
   CHECK(end_of({"--store-dialect", "3"}).exit_code == 2);
   CHECK(end_of({"--quiet", "--verbose"}).exit_code == 2);
+}
+
+TEST_CASE("no flag takes an empty value, or a number that is not decimal") {
+  for (const char* flag : {"--host", "--port", "--state", "--etcd", "--name", "--secret-file",
+                           "--max-memory", "--max-jobs", "--log-level", "--advertise"}) {
+    CAPTURE(flag);
+    const auto refused = end_of({flag, ""});
+    CHECK(refused.exit_code == 2);
+    CHECK(refused.text.starts_with(std::string("cpprund: error: ") + flag + ": empty value\n"));
+  }
+  for (const char* wrong : {"-1", "0x10", "18446744073709551616", "1e3", "+5", ""}) {
+    CAPTURE(wrong);
+    for (const char* flag : {"--port", "--max-jobs", "--max-keys-per-address", "--max-lease",
+                             "--max-connections-per-address", "--max-memory"}) {
+      CAPTURE(flag);
+      const auto refused = end_of({flag, wrong});
+      CHECK(refused.exit_code == 2);
+      CHECK(refused.text.size() < 200);
+    }
+  }
+  CHECK(std::get<DaemonOptions>(parse({"--port", "029400"})).port == 29400);
 }
 
 TEST_CASE("the level of the log comes from its flag, else from the environment, else it is info") {

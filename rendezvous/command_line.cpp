@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "rendezvous/command_line.h"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <sstream>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "proto/bounds.h"
+#include "proto/plain_text.h"
+#include "proto/text.h"
+#include "proto/typed_words.h"
+
+namespace cpprun {
+
+namespace {
+
+std::string shown(std::string_view word) {
+  return plain_line(word, bounds::name_shown_bytes_max);
+}
+
+CommandLineEnd mistake(const CLI::App& app, const std::string& fact, const std::string& hint) {
+  return {usage_error, fmt::format("{}: error: {}\n  hint: {}\n", app.get_name(), fact, hint)};
+}
+
+std::vector<const CLI::App*> commands_of(const CLI::App& app) {
+  std::vector<const CLI::App*> all{&app};
+  for (const auto* each : app.get_subcommands({})) all.push_back(each);
+  return all;
+}
+
+// The option that a word names, without its value.
+const CLI::Option* option_named(const CLI::App& app, std::string_view word) {
+  if (!word.starts_with('-')) return nullptr;
+  const std::string name(word.substr(0, word.find('=')));
+  for (const auto* command : commands_of(app)) {
+    if (const auto* option = command->get_option_no_throw(name)) return option;
+  }
+  return nullptr;
+}
+
+bool takes_value(const CLI::App& app, std::string_view word) {
+  const auto* option = option_named(app, word);
+  return option != nullptr && option->get_items_expected_max() > 0;
+}
+
+// CLI11 takes the next word for the value of "--flag=", and any word for that of "--flag".
+std::optional<CommandLineEnd> misplaced_value(const CLI::App& app,
+                                              const std::vector<std::string_view>& words) {
+  const std::string empty_hint =
+      "check that the shell variable it is made of is set, or leave it out";
+  for (std::size_t at = 0; at < words.size(); ++at) {
+    const auto word = words[at];
+    const bool is_value = at > 0 && takes_value(app, words[at - 1]) &&
+                          words[at - 1].find('=') == std::string_view::npos;
+    if (word.empty()) {
+      const auto subject = is_value ? shown(words[at - 1]) : fmt::format("argument {}", at + 1);
+      return mistake(app, subject + ": empty value", empty_hint);
+    }
+    if (word.ends_with('=') && word.find('=') == word.size() - 1 &&
+        option_named(app, word) != nullptr) {
+      return mistake(app, shown(word.substr(0, word.size() - 1)) + ": empty value", empty_hint);
+    }
+    if (is_value && option_named(app, word) != nullptr) {
+      return mistake(app, fmt::format("{}: no value before {}", shown(words[at - 1]), shown(word)),
+                     fmt::format("give {} its value, as in {}=VALUE", shown(words[at - 1]),
+                                 shown(words[at - 1])));
+    }
+  }
+  return std::nullopt;
+}
+
+CommandLineEnd unknown(const CLI::App& app, const std::string& word) {
+  const bool is_flag = word.starts_with('-');
+  const auto typed = word.substr(0, word.find('='));
+  std::vector<std::string> names;
+  if (is_flag) {
+    auto commands = commands_of(app);
+    const auto chosen = app.get_subcommands();
+    if (!chosen.empty()) commands = {&app, chosen.front()};
+    for (const auto* command : commands) {
+      for (const auto* option : command->get_options()) {
+        for (const auto& name : option->get_lnames()) names.push_back("--" + name);
+      }
+    }
+  } else if (app.get_subcommands().empty()) {
+    for (const auto* command : app.get_subcommands({})) names.push_back(command->get_name());
+  }
+  const auto fact = is_flag ? fmt::format("unknown flag {}", shown(typed))
+                            : fmt::format("unexpected argument \"{}\"", shown(word));
+  const auto* const near = nearest(typed, names);
+  return mistake(app, fact,
+                 near != nullptr ? fmt::format("did you mean {}?", *near)
+                                 : fmt::format("{} --help lists what there is", app.get_name()));
+}
+
+}  // namespace
+
+std::optional<CommandLineEnd> read_words_into(CLI::App& app, int argc, const char* const* argv) {
+  const std::vector<std::string_view> words(argv + std::min(argc, 1), argv + argc);
+  if (auto wrong = misplaced_value(app, words)) return wrong;
+  try {
+    app.parse(argc, argv);
+    return std::nullopt;
+  } catch (const CLI::ParseError& error) {
+    // A command that is missing is missed before what stands in its place is unknown.
+    const auto left = app.remaining(true);
+    const bool is_asked = error.get_exit_code() == 0;
+    if (!is_asked && !left.empty()) return unknown(app, left.front());
+    std::ostringstream out;
+    std::ostringstream err;
+    const int code = app.exit(error, out, err);
+    if (code == 0) return CommandLineEnd{0, out.str()};
+    return CommandLineEnd{usage_error, app.get_name() + ": " + err.str()};
+  }
+}
+
+CLI::Option* add_number(CLI::App& app, const char* names, TakeNumber take, NumberRange range,
+                        const char* help) {
+  const auto read = [take = std::move(take), range, names](const CLI::results_t& texts) {
+    const auto number = exact_number<std::uint64_t>(texts.front());
+    if (!number || *number < range.lowest || *number > range.highest) {
+      throw CLI::ValidationError(
+          names, fmt::format("\"{}\" is not a whole number from {} to {}", shown(texts.front()),
+                             range.lowest, range.highest));
+    }
+    take(*number);
+    return true;
+  };
+  return app.add_option(names, CLI::callback_t(read), help)->type_name("N");
+}
+
+CLI::Option* add_size(CLI::App& app, const char* names, TakeNumber take, const char* help) {
+  const auto read = [take = std::move(take), names](const CLI::results_t& texts) {
+    const auto bytes = byte_size(texts.front());
+    if (!bytes) {
+      throw CLI::ValidationError(
+          names, fmt::format("\"{}\" is not a number of bytes, as 500000, 64M or 4GiB",
+                             shown(texts.front())));
+    }
+    take(*bytes);
+    return true;
+  };
+  return app.add_option(names, CLI::callback_t(read), help)->type_name("SIZE");
+}
+
+}  // namespace cpprun

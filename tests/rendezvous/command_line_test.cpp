@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "rendezvous/command_line.h"
+
+#include <doctest/doctest.h>
+
+#include <CLI/CLI.hpp>
+#include <initializer_list>
+#include <string>
+#include <vector>
+
+using namespace cpprun;
+
+namespace {
+
+// A program with a command, a flag of each kind and a positional.
+struct Program {
+  CLI::App app{"Does something."};
+  std::string address;
+  std::string job;
+  std::string reason;
+  std::uint64_t port = 7;
+  std::uint64_t bytes = 0;
+  bool follows = false;
+
+  Program() {
+    app.name("tool");
+    app.fallthrough();
+    app.add_option("--address", address, "Where");
+    add_number(
+        app, "--port", [this](std::uint64_t number) { port = number; }, any_port, "Port");
+    add_size(
+        app, "--size", [this](std::uint64_t number) { bytes = number; }, "Size");
+    auto* const stop = app.add_subcommand("stop", "End it");
+    stop->add_option("JOB", job, "The job");
+    stop->add_option("--reason", reason, "Why");
+    stop->add_flag("-f,--follow", follows, "Go on");
+  }
+  std::optional<CommandLineEnd> read(std::initializer_list<const char*> words) {
+    std::vector<const char*> argv{"tool"};
+    argv.insert(argv.end(), words);
+    return read_words_into(app, static_cast<int>(argv.size()), argv.data());
+  }
+};
+
+std::string mistake(std::initializer_list<const char*> words) {
+  Program program;
+  const auto end = program.read(words);
+  REQUIRE(end);
+  CHECK(end->exit_code == usage_error);
+  return end->text;
+}
+
+}  // namespace
+
+TEST_CASE("words in order are read") {
+  Program program;
+  CHECK_FALSE(program.read({"--address=h", "stop", "a", "--reason", "b=", "--port", "007"}));
+  CHECK(program.address == "h");
+  CHECK(program.job == "a");
+  CHECK(program.reason == "b=");
+  CHECK(program.port == 7);
+}
+
+TEST_CASE("an empty value is a mistake of every option and positional") {
+  const std::string hint =
+      "\n  hint: check that the shell variable it is made of is set, or leave it out\n";
+  CHECK(mistake({"stop", ""}) == "tool: error: argument 2: empty value" + hint);
+  CHECK(mistake({"stop", "-f", ""}) == "tool: error: argument 3: empty value" + hint);
+  CHECK(mistake({"--address", "", "stop"}) == "tool: error: --address: empty value" + hint);
+  CHECK(mistake({"stop", "--reason", ""}) == "tool: error: --reason: empty value" + hint);
+  // CLI11 would take the next word for the value.
+  CHECK(mistake({"--address=", "stop"}) == "tool: error: --address: empty value" + hint);
+  CHECK(mistake({"stop", "--port="}) == "tool: error: --port: empty value" + hint);
+  CHECK(mistake({"--size", ""}) == "tool: error: --size: empty value" + hint);
+}
+
+TEST_CASE("a flag is not the value of another one") {
+  CHECK(mistake({"stop", "--reason", "--address", "h"}) ==
+        "tool: error: --reason: no value before --address\n"
+        "  hint: give --reason its value, as in --reason=VALUE\n");
+}
+
+TEST_CASE("an unknown flag or command gets one suggestion") {
+  CHECK(mistake({"stop", "--raeson", "x"}) ==
+        "tool: error: unknown flag --raeson\n  hint: did you mean --reason?\n");
+  CHECK(mistake({"--adress=h", "stop"}) ==
+        "tool: error: unknown flag --adress\n  hint: did you mean --address?\n");
+  CHECK(mistake({"stpo"}) ==
+        "tool: error: unexpected argument \"stpo\"\n  hint: did you mean stop?\n");
+  CHECK(mistake({"--frobnicate"}) ==
+        "tool: error: unknown flag --frobnicate\n  hint: tool --help lists what there is\n");
+  CHECK(mistake({"stop", "a", "b"}).starts_with("tool: error: unexpected argument \"b\"\n"));
+}
+
+TEST_CASE("numbers are decimal digits within a range that is told in short") {
+  for (const char* wrong : {"-1", "+1", "0x10", "1e3", "1.0", " 1", "65536", "18446744073709551616",
+                            "port", "99999999999999999999999999999999"}) {
+    CAPTURE(wrong);
+    const auto text = mistake({"--port", wrong, "stop"});
+    CHECK(text.starts_with(std::string("tool: --port: \"") + wrong +
+                           "\" is not a whole number from 0 to 65535\n"));
+  }
+  Program octal;
+  CHECK_FALSE(octal.read({"--port", "010", "stop"}));
+  CHECK(octal.port == 10);
+}
+
+TEST_CASE("sizes have units, and do not overflow") {
+  Program program;
+  CHECK_FALSE(program.read({"--size", "64MiB"}));
+  CHECK(program.bytes == 64U << 20);
+  for (const char* wrong : {"-1", "64X", "M", "0x10", "99999999999999P", "1.5G"}) {
+    CAPTURE(wrong);
+    CHECK(mistake({"--size", wrong}).find("is not a number of bytes, as 500000, 64M or 4GiB\n") !=
+          std::string::npos);
+  }
+}
+
+TEST_CASE("a text that is asked for ends with 0") {
+  Program program;
+  const auto end = program.read({"--help"});
+  REQUIRE(end);
+  CHECK(end->exit_code == 0);
+  CHECK(end->text.find("--address") != std::string::npos);
+}
