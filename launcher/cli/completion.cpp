@@ -53,17 +53,18 @@ std::string bash_script(const std::vector<FlagFacts>& flags) {
           "    {}) compopt -o filenames 2>/dev/null; found=$(compgen -d -- \"$word\") ;;\n",
           fmt::join(names, "|"));
     } else if (expects(flag) == Expects::hosts) {
-      values += fmt::format("    {}) found=$(compgen -A hostname -- \"$word\") ;;\n",
+      values += fmt::format("    {}) quote=1; found=$(compgen -A hostname -- \"$word\") ;;\n",
                             fmt::join(names, "|"));
     }
   }
   return fmt::format(
       R"(# bash completion for cpprun: source it, or put it into bash-completion's folder
 _cpprun_value() {{
-  local found=
+  local found= quote=
   case $1 in
 {}  esac
   [[ -z $found ]] || mapfile -t COMPREPLY <<<"$found"
+  [[ -z $quote || -z $found ]] || mapfile -t COMPREPLY < <(printf '%q\n' "${{COMPREPLY[@]}}")
 }}
 
 _cpprun() {{

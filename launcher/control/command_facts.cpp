@@ -27,6 +27,8 @@ std::vector<std::string> spellings_of(const std::vector<ControlFlag>& flags) {
   return all;
 }
 
+// What a job or a file is called is data: it is filtered and quoted, and no shell ever expands it.
+// compgen -W would: it reads its list of words as a shell reads a line.
 std::string bash_script(const ControlFacts& facts) {
   std::vector<std::string> names;
   std::string cases;
@@ -34,16 +36,17 @@ std::string bash_script(const ControlFacts& facts) {
     names.push_back(command.name);
     const auto words = fmt::format("{} {}", fmt::join(spellings_of(command.flags), " "),
                                    fmt::join(spellings_of(facts.flags), " "));
-    std::string subjects;
-    if (takes_job(command)) subjects = fmt::format(" $({})", jobs_of_now);
-    if (takes_file(command)) subjects = " $(compgen -f -- \"$word\")";
-    cases += fmt::format("    {}) [[ $word == -* ]] && found='{}' || found=\"{}\" ;;\n",
+    std::string subjects = ":";
+    if (takes_job(command)) subjects = fmt::format("mapfile -t found < <({})", jobs_of_now);
+    if (takes_file(command)) subjects = "compopt -o default 2>/dev/null";
+    cases += fmt::format("    {}) if [[ $word == -* ]]; then found=({}); else {}; fi ;;\n",
                          command.name, words, subjects);
   }
   return fmt::format(
       R"(# bash completion for cpprunctl: source it, or put it into bash-completion's folder
 _cpprunctl() {{
-  local word=${{COMP_WORDS[COMP_CWORD]}} at command= found=
+  local word=${{COMP_WORDS[COMP_CWORD]}} at command= each quoted
+  local -a found=()
   for ((at = 1; at < COMP_CWORD; at++)); do
     case ${{COMP_WORDS[at]}} in
     --address) ((at++)) ;;
@@ -51,11 +54,14 @@ _cpprunctl() {{
     *) command=${{COMP_WORDS[at]}}; break ;;
     esac
   done
-  case $command in
-    "") [[ $word == -* ]] && found='{}' || found='{}' ;;
-{}  esac
   COMPREPLY=()
-  [[ -z $found ]] || mapfile -t COMPREPLY < <(compgen -W "$found" -- "$word")
+  case $command in
+    "") if [[ $word == -* ]]; then found=({}); else found=({}); fi ;;
+{}  esac
+  for each in "${{found[@]}}"; do
+    printf -v quoted %q "$each"
+    [[ $each != "$word"* && $quoted != "$word"* ]] || COMPREPLY+=("$quoted")
+  done
 }}
 
 complete -F _cpprunctl cpprunctl
@@ -95,6 +101,7 @@ std::string zsh_script(const ControlFacts& facts) {
 
 _cpprunctl_jobs() {{
   local -a jobs=("${{(@f)$({})}}")
+  jobs=("${{(@)jobs:#}}")
   compadd -a jobs
 }}
 
@@ -172,8 +179,8 @@ std::string control_manual(const ControlFacts& facts, std::string_view version) 
       ".nh\n.ad l\n.SH NAME\ncpprunctl \\- see into the jobs of cpprun, and steer them\n"
       ".SH SYNOPSIS\n.B cpprunctl\n[\\fIflags\\fR] \\fIcommand\\fR [\\fIarguments\\fR]\n"
       ".SH DESCRIPTION\nAsks the cpprun or cpprund that hosts a job's meeting, by a socket of this "
-      "machine or by an address. JOB may be left out where there is one, and shortened to how its "
-      "name begins.\n.SH COMMANDS\n",
+      "machine or by an address. JOB may be left out where there is one; commands that only read "
+      "take the beginning of its name, all others and \\fBwait\\fR the whole name.\n.SH COMMANDS\n",
       roff_text(version));
   for (const auto& command : facts.commands) {
     std::string subject;
@@ -192,7 +199,9 @@ std::string control_manual(const ControlFacts& facts, std::string_view version) 
   for (const auto& flag : facts.flags) text += flag_entry(flag);
   return text +
          ".SH \"EXIT STATUS\"\n0 done; 1 it cannot be done, or there is no such job; 2 misuse of "
-         "the command line; 69 nobody answers. \\fBwait\\fR ends with the job's own.\n"
+         "the command line; 69 no response, so it cannot be known. \\fBwait\\fR ends with the "
+         "job's "
+         "own.\n"
          ".SH ENVIRONMENT\n.TP\n.B XDG_RUNTIME_DIR, TMPDIR\nWhere the sockets are looked for.\n"
          ".TP\n.B NO_COLOR\nNo colours, on a terminal either.\n"
          ".SH \"SEE ALSO\"\n.BR cpprun (1)\n";

@@ -130,6 +130,71 @@ if command -v tcsh >/dev/null; then
     grep -c "log-line-prefix-template=")"
 fi
 
+# Names are data. Fake programs log what they are started with; a name that some shell reads as a
+# command leaves the file "made" behind.
+mkdir "$folder/bin" "$folder/work"
+cat >"$folder/bin/cpprunctl" <<'EOF'
+#!/bin/sh
+if [ "$1" = ls ]; then cat "$NAMES"; else printf '%s\n' "$@" >>"$LOG"; fi
+EOF
+cat >"$folder/bin/cpprun" <<'EOF'
+#!/bin/sh
+printf '%s\n' "$@" >>"$LOG"
+EOF
+chmod +x "$folder/bin/cpprunctl" "$folder/bin/cpprun"
+export NAMES=$folder/names LOG=$folder/log
+"$cpprunctl" --print-completion bash >"$folder/ctl.bash"
+"$cpprunctl" --print-completion zsh >"$folder/_cpprunctl"
+"$cpprunctl" --print-completion fish >"$folder/ctl.fish"
+"$cpprun" --print-completion bash >"$folder/run.bash"
+"$cpprun" --print-completion tcsh >"$folder/complete.tcsh"
+names=('$(touch made)' '`touch made`' 'a b' "it's" 'say "x"' ';touch made' '*' '$HOME' '~root'
+  '{a,b}' '#x' 'a\b' 'x&touch made&' "'\"\$(touch made)" '-dash' '<made')
+# typed SHELL SETUP LINE: what a program is started with when LINE, TAB and enter are typed.
+typed() {
+  rm -f "$LOG" "$folder/work/made"
+  (cd "$folder/work" && printf '%s\n%s\t\n\025exit\n' "$2" "$3" |
+    PATH=$folder/bin:$PATH TERM=xterm HOME=$folder timeout 60 script -qec "$1" /dev/null \
+      >"$folder/typescript" 2>&1)
+  cat "$LOG" 2>/dev/null
+  [ ! -e "$folder/work/made" ] || echo "AND IT RAN"
+}
+if command -v script >/dev/null; then
+  for name in "${names[@]}"; do
+    printf '%s\n' "$name" >"$NAMES"
+    expect bash "cpprunctl stop TAB" "stop $name" \
+      "$(typed "bash --norc --noprofile -i" "set +H; source $folder/ctl.bash" "cpprunctl stop " |
+        paste -sd ' ')"
+    if command -v zsh >/dev/null; then
+      expect zsh "cpprunctl stop TAB" "stop $name" "$(typed "zsh -f -i" \
+        "autoload -Uz compinit && compinit -u -D; source $folder/_cpprunctl" "cpprunctl stop " |
+        paste -sd ' ')"
+    fi
+  done
+  for name in "${names[@]}" $'new\nline'; do
+    [ "$name" != "~root" ] || continue  # bash takes it for the folder and adds a slash
+    rm -rf "$folder/work" && mkdir "$folder/work" && touch "$folder/work/$name"
+    for line in "cpprunctl keygen " "cpprun --config " "cpprun "; do
+      expect bash "$line TAB" "$name" "$(typed "bash --norc --noprofile -i" \
+        "set +H; source $folder/ctl.bash; source $folder/run.bash" "$line" |
+        grep -vx -e keygen -e --config)"
+    done
+    if command -v tcsh >/dev/null; then
+      expect tcsh "cpprun TAB" "$name" \
+        "$(typed "tcsh -f" "set histchars=''; source $folder/complete.tcsh" "cpprun ")"
+    fi
+  done
+  rm -rf "$folder/work" && mkdir "$folder/work"
+fi
+if command -v fish >/dev/null; then
+  for name in "${names[@]}"; do
+    printf '%s\n' "$name" >"$NAMES"
+    expect fish "cpprunctl stop TAB" "$name" "$(cd "$folder/work" && PATH=$folder/bin:$PATH \
+      HOME=$folder fish --no-config -c "source $folder/ctl.fish; complete -C 'cpprunctl stop '" |
+      cut -f1; [ ! -e "$folder/work/made" ] || echo "AND IT RAN")"
+  done
+fi
+
 [ "$("$cpprun" --print-completion ksh x 2>&1 | head -1)" = \
   "cpprun: --print-completion=ksh is none of bash, zsh, fish, tcsh" ] || failed=1
 if command -v man >/dev/null && command -v groff >/dev/null; then

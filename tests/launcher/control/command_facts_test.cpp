@@ -25,13 +25,15 @@ bool has(const std::string& text, std::string_view part) {
 TEST_CASE("bash completes commands, their flags, and the jobs there are") {
   const auto script = control_completion("bash", facts);
   REQUIRE(script);
-  CHECK(has(*script, "found='--json --address' || found='status events keygen drain'"));
+  CHECK(has(*script, "then found=(--json --address); else found=(status events keygen drain); fi"));
   CHECK(has(*script,
-            "events) [[ $word == -* ]] && found='-f --follow --json --address' || "
-            "found=\" $(cpprunctl ls --names 2>/dev/null)\" ;;"));
-  CHECK(
-      has(*script, "drain) [[ $word == -* ]] && found='--reason --json --address' || found=\"\""));
-  CHECK(has(*script, "|| found=\" $(compgen -f -- \"$word\")\" ;;"));
+            "events) if [[ $word == -* ]]; then found=(-f --follow --json --address); else mapfile "
+            "-t found < <(cpprunctl ls --names 2>/dev/null); fi ;;"));
+  CHECK(has(*script, "then found=(--reason --json --address); else :; fi"));
+  CHECK(has(*script, "else compopt -o default 2>/dev/null; fi"));
+  // Names of jobs and files are never read as a shell reads a line.
+  CHECK_FALSE(has(*script, "compgen -W"));
+  CHECK_FALSE(has(*script, "eval"));
 }
 
 TEST_CASE("zsh and fish are told what each is for, whatever signs are in it") {
