@@ -178,6 +178,8 @@ std::string order_json(const Wish& wish) {
   if (!wish.reason.empty()) json["reason"] = wish.reason;
   if (!wish.signal.empty()) json["signal"] = wish.signal;
   if (wish.verb == Verb::drain) json["node"] = wish.subject;
+  const bool is_about_host = wish.verb == Verb::exclude || wish.verb == Verb::include;
+  if (is_about_host && !wish.job.empty()) json["job"] = wish.job;
   if (wish.for_seconds) json["for_s"] = *wish.for_seconds;
   return json.dump(-1, ' ', false, Json::error_handler_t::replace);
 }

@@ -55,7 +55,7 @@ OrderOutcome Coordinator::order(TimePoint now, const Order& order, Actions& acti
                         "(--rdzv-endpoint) do not notice which of them leads",
                         options_.only->id)};
   }
-  if (order.is_about_a_host()) return order_of_host(now, order, actions);
+  if (order.is_about_a_host() && order.job.empty()) return order_of_host(now, order, actions);
   if (awaiting_store_.contains(order.job)) {
     return {Kind::not_now, fmt::format("job \"{}\" is just about to begin: ask again", order.job)};
   }

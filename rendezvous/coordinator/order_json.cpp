@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "proto/bounds.h"
+#include "proto/parse_json.h"
 #include "proto/plain_text.h"
 #include "proto/signal_names.h"
 #include "rendezvous/status/snapshot_json.h"
@@ -72,6 +73,13 @@ Result<void> read_member(const std::string& key, const json& value, Order& order
   if (key == "signal" && order.kind == Order::Kind::save) return read_signal(value, order);
   if (key == "node" && order.kind == Order::Kind::drain) return read_node(value, order);
   if (key == "for_s" && order.kind == Order::Kind::exclude) return read_length(value, order);
+  if (key == "job" && order.is_about_a_host()) {
+    auto job = read_text(key, value, bounds::job_id_bytes_max);
+    if (!job) return failure(job.error().reason);
+    if (job->empty()) return failure("job has to be the name of a job; leave it out to mean all");
+    order.job = *std::move(job);
+    return {};
+  }
   return failure(fmt::format("{} takes no \"{}\"", name_of(order.kind),
                              plain_line(key, bounds::name_shown_bytes_max)));
 }
@@ -80,8 +88,7 @@ Result<void> read_member(const std::string& key, const json& value, Order& order
 
 Result<void> read_order(const std::string& body, Order& order) {
   if (order.kind == Order::Kind::save) order.signal = *signal_number("SIGUSR1");
-  const json object =
-      body.empty() ? json::object() : json::parse(body, nullptr, /*allow_exceptions=*/false);
+  const json object = body.empty() ? json::object() : parse_json(body);
   if (!object.is_object()) {
     return failure(R"(the body has to be a JSON object, as {"reason": "…"}, or empty)");
   }

@@ -111,7 +111,7 @@ std::variant<Order, http::Response> order_of(const http::Request& request, const
 std::optional<http::Response> objection_of_owners(const Order& order, const Visitor& visitor,
                                                   const Coordinator& coordinator) {
   if (!visitor.credential || !visitor.credential->owner) return std::nullopt;
-  if (order.is_about_a_host()) {
+  if (order.is_about_a_host() && order.job.empty()) {
     return refusal(403, "hosts are everybody's: the secret of \"admin\" is asked for");
   }
   if (order.is_about_the_daemon()) {

@@ -143,6 +143,22 @@ TEST_CASE("a daemon excludes a host from the jobs that are there and from those 
   CHECK(stage.order(t0, {.kind = Order::Kind::include, .whom = "beta"}).kind == Outcome::unknown);
 }
 
+TEST_CASE("a host may be excluded from one job alone, and included again") {
+  Stage stage;
+  stage.join(LinkId{1}, "a", "alpha");
+  stage.join(LinkId{2}, "b", "alpha");
+  Order order = exclude("beta", 60s);
+  order.job = "a";
+  CHECK(stage.order(t0, order).sentence.starts_with("beta is excluded from job \"a\" for 60 s"));
+  CHECK(stage.coordinator.excluded_hosts().empty());  // from jobs to come
+  Order include{.kind = Order::Kind::include, .job = "b", .whom = "beta"};
+  CHECK(stage.order(t0, include).kind == Outcome::unknown);
+  include.job = "a";
+  CHECK(stage.order(t0, include).is_done());
+  order.job = "c";
+  CHECK(stage.order(t0, order) == OrderOutcome{Outcome::unknown, "no job \"c\" is known here"});
+}
+
 TEST_CASE("a job that cannot do without a host keeps it, and no other job does for its sake") {
   Stage stage;
   stage.join(LinkId{1}, "b", "beta");

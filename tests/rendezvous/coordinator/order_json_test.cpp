@@ -42,6 +42,8 @@ TEST_CASE("what is said is taken") {
   CHECK(read(Kind::drain, R"({"node": 3})").whom == "3");
   CHECK(read(Kind::exclude, R"({"for_s": 7200})").length == 2h);
   CHECK(read(Kind::exclude, R"({"for_s": 0.5})").length == 500ms);
+  CHECK(read(Kind::exclude, R"({"job": "a"})").job == "a");
+  CHECK(read(Kind::include, R"({"job": "a"})").job == "a");
 }
 
 TEST_CASE("what cannot be meant is named") {
@@ -51,6 +53,8 @@ TEST_CASE("what cannot be meant is named") {
   CHECK(objection(Kind::stop, "{\"reason\": \"" + std::string(300, 'x') + "\"}") ==
         "reason has 300 bytes, the limit is 200");
   CHECK(objection(Kind::stop, R"({"node": "3"})") == "stop takes no \"node\"");
+  CHECK(objection(Kind::stop, R"({"job": "a"})") == "stop takes no \"job\"");
+  CHECK(objection(Kind::exclude, R"({"job": ""})").starts_with("job has to be the name of a job"));
   CHECK(objection(Kind::save, R"({"signal": "SIGKILL"})").starts_with("SIGKILL would end"));
   CHECK(objection(Kind::save, R"({"signal": "now"})").starts_with("signal \"now\" is not known"));
   CHECK(objection(Kind::drain, "").starts_with("say which"));
