@@ -40,7 +40,12 @@ Branch::Actions Branch::advance(TimePoint now) {
   for (auto& [number, shell] : shells_) {
     if (shell.killed) continue;
     const Duration patience = shell.ready ? silence_max : reach_patience;
-    if (now - shell.heard >= patience) {
+    if (!shell.has_arrived() && now - shell.dialed >= arrival_patience) {
+      kill(number, shell,
+           fmt::format("no cpprun answered within {} s, only other output",
+                       in_seconds(arrival_patience)),
+           actions);
+    } else if (now - shell.heard >= patience) {
       kill(number, shell, fmt::format("it has said nothing for {} s", in_seconds(patience)),
            actions);
     } else if (shell.ready && now - shell.pinged >= ping_interval) {
@@ -55,11 +60,20 @@ std::optional<TimePoint> Branch::next_deadline() const {
   std::optional<TimePoint> next;
   for (const auto& [number, shell] : shells_) {
     if (shell.killed) continue;
-    TimePoint due = shell.heard + (shell.ready ? silence_max : reach_patience);
-    if (shell.ready) due = std::min(due, shell.pinged + ping_interval);
-    next = next ? std::min(*next, due) : due;
+    next = next ? std::min(*next, due(shell)) : due(shell);
   }
   return next;
+}
+
+TimePoint Branch::due(const Shell& shell) {
+  TimePoint due = shell.heard + (shell.ready ? silence_max : reach_patience);
+  if (shell.ready) due = std::min(due, shell.pinged + ping_interval);
+  return shell.has_arrived() ? due : std::min(due, shell.dialed + arrival_patience);
+}
+
+bool Branch::Shell::has_arrived() const {
+  const int head = members.front().number;
+  return ready && (known.contains(head) || !open.contains(head));
 }
 
 std::optional<std::string> Branch::check() const {
@@ -82,7 +96,7 @@ void Branch::dial(TimePoint now, std::vector<Member> members, Actions& actions) 
   for (std::size_t place = 0; place < places; ++place) {
     const std::size_t end = members.size() * (place + 1) / places;
     Shell shell;
-    shell.heard = now;
+    shell.dialed = shell.heard = now;
     for (; begin < end; ++begin) {
       shell.open.insert(members[begin].number);
       shell.members.push_back(std::move(members[begin]));

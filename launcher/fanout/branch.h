@@ -21,6 +21,8 @@ namespace cpprun::fanout {
 
 inline constexpr std::size_t shells_max = 32;                         // of one node at a time
 inline constexpr Duration reach_patience = std::chrono::seconds(20);  // without a word from it
+// From the dialing until the host itself is there. Output of the shell does not prolong it.
+inline constexpr Duration arrival_patience = std::chrono::seconds(60);
 inline constexpr Duration ping_interval = std::chrono::seconds(5);
 inline constexpr Duration silence_max = std::chrono::seconds(30);
 
@@ -89,8 +91,12 @@ class Branch {
     bool ready = false;
     bool killed = false;
     std::string why_killed;
+    TimePoint dialed{};
     TimePoint heard{};
     TimePoint pinged{};
+
+    // Its host has said where it is, or that it has ended.
+    bool has_arrived() const;
   };
 
   void dial(TimePoint now, std::vector<Member> members, Actions& actions);
@@ -98,6 +104,7 @@ class Branch {
   void take(TimePoint now, const Said& said, Actions& actions);
   void end(TimePoint now, const ShellEnded& ended, Actions& actions);
   void kill(int number, Shell& shell, std::string why, Actions& actions);
+  static TimePoint due(const Shell& shell);
 
   JobTerms job_;
   std::map<int, Shell> shells_;

@@ -100,6 +100,42 @@ TEST_CASE("a shell that says nothing is killed after a while, and told with that
   CHECK(std::get<Gone>(gone.at(0).message).reason == "it has said nothing for 20 s");
 }
 
+TEST_CASE("a host that keeps printing and never answers is killed when its time is over") {
+  World world;
+  const int shell = world.tell<Start>(Dial{hosts(1)}).at(0).shell;
+  for (int at = 0; at < 5; ++at) {
+    CHECK(world.wait<Kill>(std::chrono::seconds(10)).empty());
+    world.tell<Kill>(Alive{shell});
+  }
+  CHECK(world.branch.next_deadline() == world.now + std::chrono::seconds(10));
+  CHECK(world.wait<Kill>(std::chrono::seconds(10)).size() == 1);
+  const auto gone = world.tell<Pass>(ShellEnded{shell, "killed"});
+  CHECK(std::get<Gone>(gone.at(0).message).reason ==
+        "no cpprun answered within 60 s, only other output");
+}
+
+TEST_CASE("a host whose program is there and never says where it is has the same time") {
+  World world;
+  const int shell = world.tell<Start>(Dial{hosts(1)}).at(0).shell;
+  world.tell<Give>(Ready{shell});
+  for (int at = 0; at < 5; ++at) {
+    CHECK(world.wait<Kill>(std::chrono::seconds(10)).empty());
+    world.tell<Pass>(Said{shell, Pong{}});
+  }
+  CHECK(world.wait<Kill>(std::chrono::seconds(10)).size() == 1);
+}
+
+TEST_CASE("a host that has arrived in time is there as long as it is heard") {
+  World world;
+  const int shell = world.tell<Start>(Dial{hosts(1)}).at(0).shell;
+  world.tell<Give>(Ready{shell});
+  world.tell<Pass>(Said{shell, Here{0, "10.0.0.1", 1}});
+  for (int at = 0; at < 20; ++at) {
+    CHECK(world.wait<Kill>(std::chrono::seconds(10)).empty());
+    world.tell<Pass>(Said{shell, Pong{}});
+  }
+}
+
 TEST_CASE("a connection that has died without a word is noticed by its silence") {
   World world;
   const auto shell = world.tell<Start>(Dial{hosts(1)})[0].shell;
