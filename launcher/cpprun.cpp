@@ -49,6 +49,7 @@ Result<Secrets> secrets_of(Config& config, const Environment& environment) {
 }
 
 int run(Config config, Environment environment) {
+  open_missing_stdout();
   auto secrets = secrets_of(config, environment);
   io::RunInputs inputs =
       io::begin_inputs(std::move(config), without_secret_place(std::move(environment)));
@@ -151,7 +152,7 @@ int run_line(int argc, char** argv) {
   }
   CliOutcome outcome = read_own_line({argv + 1, argv + argc}, environment);
   if (const auto* text = std::get_if<CliText>(&outcome)) {
-    std::fputs(text->text.c_str(), stdout);
+    (void)print_or_exit("cpprun", text->text);
     return 0;
   }
   if (const auto* mistakes = std::get_if<CliMistakes>(&outcome)) return io::refuse(*mistakes);

@@ -21,8 +21,12 @@ int run(int argc, char** argv) {
     return cpprun::io::run_doctor_side(cpprun::environment_of(environ), argc > 2);
   }
   const auto read = cpprun::read_control_line(argc, argv, cpprun::version_text());
-  if (const auto* end = std::get_if<cpprun::ControlEnd>(&read)) {
-    std::fputs(end->text.c_str(), end->exit_code == 0 ? stdout : stderr);
+  if (const auto* end = std::get_if<cpprun::CommandLineEnd>(&read)) {
+    if (end->exit_code == 0) {
+      (void)cpprun::print_or_exit("cpprunctl", end->text);
+    } else {
+      std::fputs(end->text.c_str(), stderr);
+    }
     return end->exit_code;
   }
   return cpprun::io::run_control(std::get<cpprun::Wish>(read), cpprun::environment_of(environ));

@@ -22,9 +22,14 @@ int run(int argc, char** argv) {
   const auto environment = cpprun::environment_of(environ);
   auto parsed = cpprun::parse_daemon_options(argc, argv, cpprun::version_text(), environment);
   if (const auto* end = std::get_if<cpprun::CommandLineEnd>(&parsed)) {
-    std::fputs(end->text.c_str(), end->exit_code == 0 ? stdout : stderr);
+    if (end->exit_code == 0) {
+      (void)cpprun::print_or_exit("cpprund", end->text);
+    } else {
+      std::fputs(end->text.c_str(), stderr);
+    }
     return end->exit_code;
   }
+  cpprun::open_missing_stdout();
   // The leases of many jobs hang on its answers.
   cpprun::hold_steady();
   auto& options = std::get<cpprun::DaemonOptions>(parsed);

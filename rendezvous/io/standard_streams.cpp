@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <csignal>
 #include <cstdlib>
 #include <exception>
@@ -12,6 +13,7 @@
 #include <string>
 #include <system_error>
 
+#include "proto/text.h"
 #include "rendezvous/io/write_all.h"
 
 namespace cpprun {
@@ -81,19 +83,36 @@ void reset_inherited_signals() {
 }
 
 void fill_standard_streams() {
-  const auto is_open = [](int each) { return ::fcntl(each, F_GETFD) >= 0; };
-  if (is_open(STDIN_FILENO) && is_open(STDOUT_FILENO) && is_open(STDERR_FILENO)) return;
-  while (true) {
-    int opened = ::open("/dev/null", O_RDWR);
+  for (const int each : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
+    if (::fcntl(each, F_GETFD) >= 0) continue;
+    const int opened = ::open("/dev/null", each == STDOUT_FILENO ? O_RDONLY : O_RDWR);
     // A bare root has no /dev. Of a folder nothing can be read and nothing can be written to it,
     // which is what a closed descriptor says, too.
-    if (opened < 0) opened = ::open("/", O_RDONLY | O_DIRECTORY);
-    if (opened < 0) return;
-    if (opened > STDERR_FILENO) {
-      ::close(opened);
-      return;
-    }
+    if (opened < 0 && ::open("/", O_RDONLY | O_DIRECTORY) < 0) return;
   }
+}
+
+void open_missing_stdout() {
+  const int mode = ::fcntl(STDOUT_FILENO, F_GETFL);
+  if (mode < 0 || (mode & O_ACCMODE) != O_RDONLY) return;
+  const int opened = ::open("/dev/null", O_RDWR | O_CLOEXEC);
+  if (opened < 0) return;
+  ::dup2(opened, STDOUT_FILENO);
+  ::close(opened);
+}
+
+bool print_or_exit(std::string_view program, std::string_view text) {
+  if (write_all(STDOUT_FILENO, text) == text.size()) return true;
+  if (errno == EPIPE) return false;
+  exit_for_lost_output(program);
+}
+
+void exit_for_lost_output(std::string_view program) {
+  constexpr int failed = 1;
+  std::string message(program);
+  message += ": error: cannot write to stdout: " + errno_text(errno) + "\n";
+  (void)write_all(STDERR_FILENO, message);
+  std::_Exit(failed);
 }
 
 void survive_failed_writes() {

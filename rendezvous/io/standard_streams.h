@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 // What each of our programs relies on: descriptors 0 to 2 are taken, a write that cannot be done
-// fails, no signal is blocked or ignored that its parent happened to block or ignore, and what
-// nobody has caught ends it with a sentence.
+// fails, output that is lost is not success, no signal is blocked or ignored because its parent
+// did so, and an uncaught exception ends it with a message.
 
 #include <functional>
 #include <string_view>
@@ -14,8 +14,17 @@ namespace cpprun {
 int run_program(std::string_view name, const std::function<int()>& body);
 
 // A closed standard descriptor would be given to the next thing that is opened, a client's socket
-// for instance, and messages for a person would be written there.
+// for instance, and messages for a person would be written there. Writes to a stdout that was
+// closed go on failing.
 void fill_standard_streams();
+// For a program whose workers inherit stdout: a stdout that was closed becomes /dev/null.
+void open_missing_stdout();
+
+// Writes to stdout. Gives false where the reader has closed the pipe, as `head` does. Where the
+// text is lost otherwise (a full disk, a closed stdout), says so and ends the process with 1.
+bool print_or_exit(std::string_view program, std::string_view text);
+// The same where errno says why a write to stdout has failed.
+[[noreturn]] void exit_for_lost_output(std::string_view program);
 
 // From now on a vanished reader, or a file at its limit (ulimit -f), is an error of the write and
 // not the end of the process.

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "proto/plain_text.h"
+#include "rendezvous/io/standard_streams.h"
 #include "rendezvous/io/write_all.h"
 
 namespace cpprun::io {
@@ -39,11 +40,12 @@ std::size_t height_of_terminal() {
 }
 
 bool print(std::string_view text) {
-  return write_all(STDOUT_FILENO, text) == text.size();
+  return print_or_exit("cpprunctl", text);
 }
 
-void complain(std::string_view sentence) {
-  (void)write_all(STDERR_FILENO, fmt::format("cpprunctl: {}\n", plain_line(sentence)));
+void complain(std::string_view sentence, std::string_view hint) {
+  const auto second = hint.empty() ? std::string() : fmt::format("  hint: {}\n", plain_line(hint));
+  (void)write_all(STDERR_FILENO, fmt::format("cpprunctl: {}\n{}", plain_line(sentence), second));
 }
 
 }  // namespace cpprun::io

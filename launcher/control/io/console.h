@@ -13,9 +13,9 @@ namespace cpprun::io {
 Canvas canvas_of_stdout(const Environment& environment);
 std::size_t height_of_terminal();
 
-// False where nobody reads any more.
+// False where the reader has closed the pipe. Output that is lost ends the process with 1.
 bool print(std::string_view text);
-// A sentence on stderr, with the program's name before it.
-void complain(std::string_view sentence);
+// A sentence on stderr, with the program's name before it; a hint is a second line.
+void complain(std::string_view sentence, std::string_view hint = {});
 
 }  // namespace cpprun::io

@@ -7,6 +7,7 @@
 #include <asio/io_context.hpp>
 #include <asio/signal_set.hpp>
 #include <asio/steady_timer.hpp>
+#include <cerrno>
 #include <climits>
 #include <csignal>
 #include <cstdio>
@@ -18,6 +19,7 @@
 #include "launcher/fanout/io/shells.h"
 #include "launcher/output/line_splitter.h"
 #include "proto/machine.h"
+#include "rendezvous/io/standard_streams.h"
 
 namespace cpprun::io {
 
@@ -44,7 +46,13 @@ class Console {
     wait_for_signals();
     perform(machine_.start());
     context_.run();
-    return code_.value_or(1);
+    const int code = code_.value_or(1);
+    // A reader that closed the pipe has read all it wants.
+    if (code == 0 && stdout_error_ != 0 && stdout_error_ != EPIPE) {
+      errno = stdout_error_;
+      exit_for_lost_output("cpprun");
+    }
+    return code;
   }
 
  private:
@@ -77,7 +85,11 @@ class Console {
     const std::string& name = names_[words.number];
     std::FILE* const file = words.is_error ? stderr : stdout;
     splitter.take(words.text, [&](const Piece& piece) { print(file, name, piece); });
-    std::fflush(file);
+    flush(file);
+  }
+
+  void flush(std::FILE* file) {
+    if (std::fflush(file) != 0 && file == stdout && stdout_error_ == 0) stdout_error_ = errno;
   }
 
   static void print(std::FILE* file, const std::string& name, const Piece& piece) {
@@ -94,7 +106,7 @@ class Console {
       streams.out.finish([&](const Piece& piece) { print(stdout, names_[number], piece); });
       streams.err.finish([&](const Piece& piece) { print(stderr, names_[number], piece); });
     }
-    std::fflush(stdout);
+    flush(stdout);
     code_ = code;
     if (shells_.empty()) return context_.stop();
     // Whoever has said that it ends is gone in a moment.
@@ -135,6 +147,7 @@ class Console {
   std::map<int, std::string> names_;
   std::map<int, Streams> streams_;
   std::optional<int> code_;
+  int stdout_error_ = 0;  // of the first write that failed
 };
 
 }  // namespace

@@ -18,14 +18,14 @@
 #include "launcher/preview/preview_json.h"
 #include "launcher/preview/preview_text.h"
 #include "proto/version.h"
+#include "rendezvous/io/standard_streams.h"
 
 namespace cpprun::io {
 
 namespace {
 
-int print(const Preview& preview, bool as_json) {
-  const auto text = as_json ? to_json(preview) : preview_text(preview);
-  return std::fputs(text.c_str(), stdout) < 0 || std::fflush(stdout) != 0 ? 1 : 0;
+void print(const Preview& preview, bool as_json) {
+  (void)print_or_exit("cpprun", as_json ? to_json(preview) : preview_text(preview));
 }
 
 // The master's addresses, as the name service has them; a node by itself asks nobody.
@@ -63,7 +63,8 @@ int rehearse(RunInputs inputs, bool as_json) {
   }
   const auto preview = preview_of(config, inputs.program, facts);
   if (!preview) return refuse(inputs, {preview.error().reason, usage_exit_code});
-  return print(*preview, as_json);
+  print(*preview, as_json);
+  return 0;
 }
 
 int rehearse_on_hosts(fanout::Request request, const RunInputs& inputs, bool as_json) {
@@ -92,8 +93,8 @@ int rehearse_on_hosts(fanout::Request request, const RunInputs& inputs, bool as_
     hosts.push_back({member.name, *std::move(preview)});
   }
   if (hosts.empty()) return code == 0 ? 1 : code;
-  const int printed = print(joint_preview(std::move(hosts), is_port_given), as_json);
-  return code == 0 ? printed : code;
+  print(joint_preview(std::move(hosts), is_port_given), as_json);
+  return code;
 }
 
 }  // namespace cpprun::io
