@@ -33,10 +33,40 @@ std::string listed(const std::vector<KnownJob>& known, const std::vector<std::si
   return text;
 }
 
+NoJob cannot_tell(const std::string& wanted, const std::vector<std::string>& silent) {
+  std::string places;
+  for (std::size_t at = 0; at < silent.size() && at < listed_max; ++at) {
+    places += (at == 0 ? "" : ", ") + plain_line(silent[at]);
+  }
+  if (silent.size() > listed_max) places += fmt::format(" and {} more", silent.size() - listed_max);
+  if (wanted.empty()) {
+    return {.sentence = fmt::format("cannot tell which job is meant: no response from {}", places),
+            .hint = "name the job",
+            .is_unknown = true};
+  }
+  return {.sentence = fmt::format("cannot tell whether job {} runs: no response from {}",
+                                  quoted(wanted), places),
+          .hint = "try again, or choose where to ask with --address",
+          .is_unknown = true};
+}
+
+// Several have that name, or several names begin so.
+NoJob ambiguous(const std::vector<KnownJob>& known, const std::string& wanted,
+                const std::vector<std::size_t>& found, bool is_name) {
+  if (is_name) {
+    return {.sentence =
+                fmt::format("several jobs are called {}, say with --address which one is meant: {}",
+                            quoted(wanted), listed(known, found))};
+  }
+  return {.sentence =
+              fmt::format("several jobs begin with {}: {}", quoted(wanted), listed(known, found))};
+}
+
 }  // namespace
 
-Result<std::size_t> choose_job(const std::vector<KnownJob>& known, const std::string& wanted) {
-  if (known.empty()) return failure("no job runs here");
+tl::expected<std::size_t, NoJob> choose_job(const std::vector<KnownJob>& known,
+                                            const std::string& wanted, NameMatch match,
+                                            const std::vector<std::string>& silent) {
   std::vector<std::size_t> all;
   std::vector<std::size_t> exact;
   std::vector<std::size_t> begins;
@@ -45,23 +75,27 @@ Result<std::size_t> choose_job(const std::vector<KnownJob>& known, const std::st
     if (known[at].id == wanted) exact.push_back(at);
     if (known[at].id.starts_with(wanted)) begins.push_back(at);
   }
-  const auto& found = exact.empty() ? begins : exact;
-  if (found.size() == 1) return found.front();
+  if (exact.size() == 1) return exact.front();
+  if (exact.size() > 1) return tl::unexpected(ambiguous(known, wanted, exact, true));
+  const bool is_choice_safe = match == NameMatch::prefix || (wanted.empty() && silent.empty());
+  if (is_choice_safe && begins.size() == 1) return begins.front();
+  if (!silent.empty() && (begins.size() < 2 || match == NameMatch::whole)) {
+    return tl::unexpected(cannot_tell(wanted, silent));
+  }
+  if (known.empty()) return tl::unexpected(NoJob{.sentence = "no job runs here"});
   if (wanted.empty()) {
-    return failure(
-        fmt::format("several jobs run here, say which one is meant: {}", listed(known, all)));
+    return tl::unexpected(
+        NoJob{.sentence = fmt::format("several jobs run here, say which one is meant: {}",
+                                      listed(known, all))});
   }
-  if (found.empty()) {
-    return failure(
-        fmt::format("no job {} is known; there is {}", quoted(wanted), listed(known, all)));
+  if (match == NameMatch::prefix && !begins.empty()) {
+    return tl::unexpected(ambiguous(known, wanted, begins, false));
   }
-  if (!exact.empty()) {
-    return failure(
-        fmt::format("several jobs are called {}, say with --address which one is meant: {}",
-                    quoted(wanted), listed(known, found)));
-  }
-  return failure(
-      fmt::format("several jobs begin with {}: {}", quoted(wanted), listed(known, found)));
+  NoJob none{.sentence = fmt::format("no job {} is known; there is {}", quoted(wanted),
+                                     listed(known, all))};
+  if (!begins.empty())
+    none.hint = "give the whole name: only commands that read take its beginning";
+  return tl::unexpected(std::move(none));
 }
 
 std::string which_place(const std::vector<KnownPlace>& known) {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// Which job is meant: the one that there is, the one of that name, or the only one whose name
-// begins so. Pure.
+// Which job a command is about. Commands that only read take the beginning of a name. Commands that
+// change something, and `wait`, take the whole name: a command for a job that has ended must not
+// reach another job. While a place does not respond, its jobs are unknown, not absent. Pure.
 
 #include <cstddef>
 #include <string>
@@ -17,8 +18,19 @@ struct KnownJob {
   std::string place;  // where, for people
 };
 
-// The index of it; else a sentence that lists what there is.
-Result<std::size_t> choose_job(const std::vector<KnownJob>& known, const std::string& wanted);
+enum class NameMatch { whole, prefix };
+
+struct NoJob {
+  std::string sentence;
+  std::string hint = {};
+  bool is_unknown = false;  // it may run at a place that does not respond
+};
+
+// The index of the job. `wanted`: its name; empty: the only job there is. `silent`: the places that
+// did not show their jobs.
+tl::expected<std::size_t, NoJob> choose_job(const std::vector<KnownJob>& known,
+                                            const std::string& wanted, NameMatch match,
+                                            const std::vector<std::string>& silent = {});
 
 // Somebody who hosts jobs, and which.
 struct KnownPlace {

@@ -31,6 +31,34 @@ enum class Verb {
   doctor,
 };
 
+// Whether a command shows something and changes nothing. `wait` is not among these: scripts act on
+// its exit code.
+constexpr bool reads_only(Verb verb) {
+  switch (verb) {
+    case Verb::list:
+    case Verb::status:
+    case Verb::top:
+    case Verb::events:
+    case Verb::report:
+    case Verb::simulate:
+    case Verb::doctor:
+      return true;
+    case Verb::wait:
+    case Verb::stop:
+    case Verb::restart:
+    case Verb::save:
+    case Verb::drain:
+    case Verb::exclude:
+    case Verb::include:
+    case Verb::forget:
+    case Verb::handover:
+    case Verb::keygen:
+    case Verb::token:
+      return false;
+  }
+  return false;
+}
+
 // Which hosts `doctor` examines, and how it gets there.
 struct DoctorWish {
   std::optional<std::string> hosts = {};  // as for cpprun --hosts
@@ -42,7 +70,7 @@ struct DoctorWish {
 
 struct Wish {
   Verb verb = Verb::list;
-  std::string job = {};          // or how its name begins; empty: there is one
+  std::string job = {};          // its name, or its beginning (reads_only); empty: there is one
   std::string subject = {};      // the node, the host or the file that is meant
   std::string trace = {};        // of failures, a file
   std::string secret_file = {};  // empty: the variable's, or this user's own
@@ -55,6 +83,7 @@ struct Wish {
   bool follows = false;  // events as they happen
   bool as_json = false;
   bool names_alone = false;  // of a list
+  bool whole_name = false;   // `job` is the name of a job that was seen
   bool of_all_users = false;
   bool to_all = false;                   // an order about a host: whoever hosts jobs here
   std::optional<Endpoint> address = {};  // nothing: whatever has a socket here
@@ -66,7 +95,7 @@ namespace control_code {
 inline constexpr int done = 0;
 inline constexpr int refused = 1;       // it cannot be done, there is no such job; findings
 inline constexpr int misuse = 2;        // of the command line
-inline constexpr int unreachable = 69;  // EX_UNAVAILABLE: nobody answers
+inline constexpr int unreachable = 69;  // EX_UNAVAILABLE: no response, so it cannot be known
 }  // namespace control_code
 
 }  // namespace cpprun

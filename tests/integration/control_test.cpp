@@ -6,11 +6,13 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <chrono>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "proto/link/codec.h"
@@ -131,7 +133,7 @@ TEST_CASE("a job is ordered to save and to stop, and what cannot be done is told
   CHECK(scene.ask({"forget"}).code == 1);
   Command watch(scene.control({"events", "-f", "--json"}), scene.options());
   watch.expect_out("worker_started");
-  const auto stop = scene.ask({"stop", "se", "--reason", "a wrong learning rate", "--json"});
+  const auto stop = scene.ask({"stop", "seen", "--reason", "a wrong learning rate", "--json"});
   CHECK(stop.code == 0);
   CHECK(json::parse(stop.out)["said"].is_string());
   CHECK(job.wait().code != 0);
@@ -200,6 +202,106 @@ TEST_CASE("an order about a host asks which of several programs is meant") {
     job->signal(SIGTERM);
     job->wait();
   }
+}
+
+TEST_CASE("a command for a job that is silent or over reaches no other job") {
+  const Scene scene;
+  Command first(scene.node(0, {"--nnodes=1", "--rdzv-id=train-1"}), scene.options());
+  const Scene other;
+  Command tenth(other.node(0, {"--nnodes=1", "--rdzv-id=train-10"}), scene.options());
+  first.expect_out("\n");
+  tenth.expect_out("\n");
+  const auto end = std::chrono::steady_clock::now() + patience;
+  while (scene.listed().size() < 2 && std::chrono::steady_clock::now() < end) {
+    std::this_thread::yield();
+  }
+  first.signal(SIGSTOP);
+  for (const Words& words : {Words{"stop", "train-1"},
+                             {"wait", "train-1"},
+                             {"stop"},
+                             {"exclude", "192.0.2.9"},
+                             {"status", "train-2"}}) {
+    CAPTURE(words.front());
+    const auto asked = scene.ask(words);
+    CHECK(asked.code == 69);
+    CHECK(contains(asked.err, "cannot tell w"));
+    CHECK(contains(asked.err, "no response from " + scene.doors()));
+  }
+  CHECK(scene.ask({"status", "train-10"}).code == 0);
+  first.signal(SIGCONT);
+  first.signal(SIGTERM);
+  first.wait();
+  while (scene.listed().size() > 1 && std::chrono::steady_clock::now() < end) {
+    std::this_thread::yield();
+  }
+  for (const char* verb : {"stop", "restart", "save", "forget", "wait"}) {
+    CAPTURE(verb);
+    const auto asked = scene.ask({verb, "train-1"});
+    CHECK(asked.code == 1);
+    CHECK(contains(asked.err, "no job \"train-1\" is known; there is \"train-10\"\n  hint: "));
+  }
+  CHECK(scene.ask({"drain", "0", "--job", "train-1"}).code == 1);
+  CHECK(scene.ask({"status", "train-1"}).code == 0);  // reading takes the beginning
+  CHECK(scene.ask({"stop", "train-10"}).code == 0);
+  tenth.wait();
+}
+
+TEST_CASE("output that is lost is not success, of any program") {
+  const Scene scene;
+  Command job(scene.node(0, {"--nnodes=1"}), scene.options());
+  job.expect_out("\n");
+  REQUIRE(scene.listed().size() == 1);
+  const auto to = [&](const std::string& where, Words words) {
+    Words all = {"sh", "-c", "exec \"$@\" " + where, "sh"};
+    all.insert(all.end(), words.begin(), words.end());
+    return run(all, scene.options());
+  };
+  const auto of = [](const std::string& program, Words words) {
+    words.insert(words.begin(), program);
+    return words;
+  };
+  const std::string control = from_build("CPPRUNCTL");
+  const std::string daemon = from_build("CPPRUND");
+  const std::string launcher = with_cpprun({}).front();
+  std::vector<Words> commands;
+  for (const auto& program : {control, daemon, launcher}) {
+    for (const char* flag : {"--help", "--version", "--print-man", "--print-completion=bash"}) {
+      commands.push_back(of(program, {flag}));
+    }
+  }
+  for (const Words& words : {Words{"ls"},
+                             {"ls", "--json"},
+                             {"ls", "--names"},
+                             {"status"},
+                             {"status", "--json"},
+                             {"top"},
+                             {"events"},
+                             {"events", "--json"},
+                             {"report"},
+                             {"include", "192.0.2.9", "--all", "--json"},
+                             {"keygen", "-"},
+                             {"doctor"},
+                             {"exclude", "192.0.2.8", "--json"}}) {
+    commands.push_back(of(control, words));
+  }
+  commands.push_back(with_cpprun({"--dry-run", "--no-python", "true"}));
+  for (const auto& words : commands) {
+    CAPTURE(words.back());
+    const bool is_refused = words.size() > 1 && words[1] == "include";  // nothing is printed
+    for (const auto& [where, why] : {std::pair{"> /dev/full", "No space left on device"},
+                                     std::pair{">&-", "Bad file descriptor"}}) {
+      const auto ended = to(where, words);
+      CHECK(ended.code == 1);
+      if (!is_refused) {
+        CHECK(contains(ended.err, std::string("error: cannot write to stdout: ") + why + "\n"));
+      }
+    }
+  }
+  // A reader that has closed the pipe wants no more; a job whose stdout was closed runs.
+  CHECK(run({"bash", "-c", "set -o pipefail; \"$0\" --help | true", control}).code == 0);
+  CHECK(to(">&-", with_cpprun({"--no-python", "echo", "x"})).code == 0);
+  job.signal(SIGTERM);
+  job.wait();
 }
 
 TEST_CASE("what is shown has colours on a terminal alone, and not with NO_COLOR") {
@@ -291,6 +393,107 @@ TEST_CASE("a job that was killed leaves nothing, and a daemon's dead socket is s
   CHECK(fs::exists(scene.doors()));
   CHECK(scene.ask({"ls"}).code == 0);
   CHECK(fs::is_empty(scene.doors()));
+}
+
+TEST_CASE("the end of a stream is not the end of the job that it is about") {
+  const Scene scene;
+  Command job(scene.node(0, {"--nnodes=1"}), scene.options());
+  job.expect_out("\n");
+  REQUIRE(scene.listed().size() == 1);
+  Command watch(scene.control({"events", "-f"}), scene.options());
+  Command named(scene.control({"events", "-f", "seen"}), scene.options());
+  watch.expect_out("worker_started");
+  named.expect_out("worker_started");
+  job.signal(SIGKILL);
+  for (Command* const each : {&watch, &named}) {
+    CHECK(each->wait().code == 69);
+    CHECK(contains(each->err(), "cpprunctl: lost contact ("));
+    CHECK(contains(each->err(), "cpprunctl: error: lost contact for 8.0 s ("));
+  }
+  job.wait();
+}
+
+TEST_CASE("wait and events -f go on when a cpprund that keeps its jobs is started again") {
+  const Scene scene;
+  const Folder state;
+  auto options = scene.options();
+  options.variables["CPPRUN_SECRET_FILE"] = "";
+  const Words daemon_words = {from_build("CPPRUND"), "--host=127.0.0.1",
+                              "--port=" + std::to_string(scene.port), "--state=" + state.path()};
+  Command daemon(daemon_words, options);
+  daemon.expect_out("listening");
+  Command job(with_cpprun({"--nnodes=1", "--rdzv-backend=c10d", "--rdzv-id=kept",
+                           "--rdzv-endpoint=127.0.0.1:" + std::to_string(scene.port),
+                           "--rdzv-conf=keep_alive_interval=2,keep_alive_max_attempt=30",
+                           "--no-python", worker(), "pid", "hang"}),
+              options);
+  job.expect_out("\n");
+  Command wait(scene.control({"wait", "kept"}), options);
+  Command watch(scene.control({"events", "-f", "kept"}), options);
+  wait.expect_err("waiting for the end of kept\n");
+  watch.expect_out("round_sealed");
+  daemon.signal(SIGKILL);
+  daemon.wait();
+  wait.expect_err("lost contact (");
+  watch.expect_err("lost contact (");
+  Command again(daemon_words, options);
+  wait.expect_err("in contact with job \"kept\" again\n");
+  job.expect_out("pid of rank 0", 2);  // its store was the daemon's
+  job.signal(SIGTERM);
+  CHECK(job.wait().code == 143);
+  CHECK(wait.wait().code == 143);
+  watch.expect_out("job_ended");
+  again.signal(SIGTERM);
+  CHECK(watch.wait().code == 0);
+  CHECK(again.wait().code == 0);
+}
+
+namespace {
+
+// Answers whatever is asked, a byte at a time, and never comes to an end.
+class Dripper {
+ public:
+  Dripper() : thread_([this] { drip(); }) {}
+  ~Dripper() {
+    is_over_ = true;
+    thread_.join();
+  }
+  std::string address() const { return "--address=127.0.0.1:" + std::to_string(listening_.port()); }
+
+ private:
+  void drip() {
+    constexpr int between_bytes_milliseconds = 50;
+    const std::string begin = "HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\n";
+    std::vector<std::pair<cpprun::FileDescriptor, std::size_t>> callers;
+    while (!is_over_) {
+      auto next = listening_.answer("", between_bytes_milliseconds);
+      if (next) callers.emplace_back(std::move(next), 0);
+      for (auto& [caller, count] : callers) {
+        const char byte = count < begin.size() ? begin[count] : ' ';
+        ++count;
+        (void)!::send(caller.get(), &byte, 1, MSG_NOSIGNAL);
+      }
+    }
+  }
+
+  Listener listening_{0};
+  std::atomic<bool> is_over_ = false;
+  std::thread thread_;
+};
+
+}  // namespace
+
+TEST_CASE(
+    "a host that sends a byte now and then has as long for its answer as one that is silent") {
+  const Scene scene;
+  const Dripper dripper;
+  for (const Words& words :
+       {Words{"ls"}, {"status"}, {"events"}, {"events", "-f"}, {"wait", "a"}}) {
+    CAPTURE(words.front());
+    Words all = {dripper.address()};
+    all.insert(all.end(), words.begin(), words.end());
+    CHECK(scene.ask(all).code == 69);
+  }
 }
 
 TEST_CASE("another user of the machine is not let in") {

@@ -29,7 +29,6 @@ namespace {
 
 using std::chrono::steady_clock;
 
-constexpr int dial_milliseconds = 5000;
 constexpr std::size_t chunk_bytes = 64 * 1024;
 
 tl::unexpected<Error> cannot_reach(const Place& place, const std::string& why) {
@@ -59,7 +58,13 @@ int error_of(int socket) {
   return error_number;
 }
 
-Result<FileDescriptor> dial(const Place& place, const Endpoint& endpoint) {
+int milliseconds_until(steady_clock::time_point deadline) {
+  const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - steady_clock::now());
+  return std::max(0, static_cast<int>(left.count()));
+}
+
+Result<FileDescriptor> dial(const Place& place, const Endpoint& endpoint,
+                            steady_clock::time_point deadline) {
   addrinfo hints{};
   hints.ai_socktype = SOCK_STREAM;
   hints.ai_flags = AI_NUMERICSERV;
@@ -75,15 +80,15 @@ Result<FileDescriptor> dial(const Place& place, const Endpoint& endpoint) {
     if (::connect(socket.get(), at->ai_addr, at->ai_addrlen) == 0) return socket;
     error_number = errno;
     if (error_number != EINPROGRESS) continue;
-    const bool is_over = is_ready(socket.get(), POLLOUT, dial_milliseconds);
+    const bool is_over = is_ready(socket.get(), POLLOUT, milliseconds_until(deadline));
     error_number = is_over ? error_of(socket.get()) : ETIMEDOUT;
     if (error_number == 0) return socket;
   }
   return cannot_reach(place, errno_text(error_number));
 }
 
-Result<FileDescriptor> connect_to(const Place& place) {
-  if (place.address) return dial(place, *place.address);
+Result<FileDescriptor> connect_to(const Place& place, steady_clock::time_point deadline) {
+  if (place.address) return dial(place, *place.address, deadline);
   Knock knocked = knock(place.door);
   if (!knocked.socket) return cannot_reach(place, errno_text(knocked.error_number));
   return std::move(knocked.socket);
@@ -118,8 +123,8 @@ struct Asked {
   }
 };
 
-void hear_all(std::vector<Asked>& asked, const std::vector<Place>& places, Duration patience) {
-  const auto deadline = steady_clock::now() + patience;
+void hear_all(std::vector<Asked>& asked, const std::vector<Place>& places, Duration patience,
+              steady_clock::time_point deadline) {
   while (true) {
     std::vector<pollfd> watched;
     std::vector<std::size_t> whose;
@@ -129,10 +134,8 @@ void hear_all(std::vector<Asked>& asked, const std::vector<Place>& places, Durat
       whose.push_back(at);
     }
     if (watched.empty()) return;
-    const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - steady_clock::now());
-    const int ready = left.count() <= 0
-                          ? 0
-                          : ::poll(watched.data(), watched.size(), static_cast<int>(left.count()));
+    const int left = milliseconds_until(deadline);
+    const int ready = left == 0 ? 0 : ::poll(watched.data(), watched.size(), left);
     if (ready < 0) continue;  // a signal came
     if (ready == 0) {
       for (const std::size_t at : whose) {
@@ -152,8 +155,9 @@ std::string Place::text() const {
   return address ? to_string(*address) : door;
 }
 
-Result<Call> Call::begin(const Place& place, const http::Question& question, Duration patience) {
-  auto socket = connect_to(place);
+Result<Call> Call::begin(const Place& place, const http::Question& question,
+                         steady_clock::time_point deadline) {
+  auto socket = connect_to(place, deadline);
   if (!socket) return tl::unexpected<Error>(socket.error());
   http::Question said = question;
   if (place.address) said.host = to_string(*place.address);
@@ -162,13 +166,12 @@ Result<Call> Call::begin(const Place& place, const http::Question& question, Dur
   call.socket_ = std::move(*socket);
   if (place.secure) {
     call.secure_ = std::make_unique<SecureChannel>(place.secure);
-    const auto proven = call.prove(bytes, steady_clock::now() + patience);
+    const auto proven = call.prove(bytes, deadline);
     if (!proven) return cannot_reach(place, proven.error().reason);
     return call;
   }
   // A question is some hundred bytes, which fit into what the kernel keeps for the other side.
-  const auto milliseconds = std::chrono::duration_cast<std::chrono::milliseconds>(patience).count();
-  if (!is_ready(call.fd(), POLLOUT, static_cast<int>(milliseconds)) || !is_sent(call.fd(), bytes)) {
+  if (!is_ready(call.fd(), POLLOUT, milliseconds_until(deadline)) || !is_sent(call.fd(), bytes)) {
     return cannot_reach(place, "it takes no question: " + errno_text(errno));
   }
   return call;
@@ -180,8 +183,8 @@ Result<void> Call::prove(const std::string& question, steady_clock::time_point d
   while (true) {
     if (!is_sent(fd(), secure_->take_outgoing())) return failure(errno_text(errno));
     if (secure_->is_established()) return {};
-    const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - steady_clock::now());
-    if (left.count() <= 0 || !is_ready(fd(), POLLIN, static_cast<int>(left.count()))) {
+    const int left = milliseconds_until(deadline);
+    if (left == 0 || !is_ready(fd(), POLLIN, left)) {
       return failure("it does not answer a handshake: is that a cpprun master with a secret?");
     }
     std::array<char, chunk_bytes> chunk;
@@ -225,16 +228,18 @@ Result<bool> Call::hear() {
 
 std::vector<Result<Answer>> ask_all(const std::vector<Place>& places,
                                     const http::Question& question, Duration patience) {
+  const auto deadline =
+      steady_clock::now() + std::chrono::duration_cast<steady_clock::duration>(patience);
   std::vector<Asked> asked(places.size());
   for (std::size_t at = 0; at < places.size(); ++at) {
-    auto call = Call::begin(places[at], question, patience);
+    auto call = Call::begin(places[at], question, deadline);
     if (call) {
       asked[at].call = std::move(*call);
     } else {
       asked[at].answer = tl::unexpected<Error>(call.error());
     }
   }
-  hear_all(asked, places, patience);
+  hear_all(asked, places, patience, deadline);
   std::vector<Result<Answer>> answers;
   for (auto& each : asked) answers.push_back(std::move(*each.answer));
   return answers;

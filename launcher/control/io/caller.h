@@ -36,8 +36,9 @@ struct Answer {
 // One conversation that has begun.
 class Call {
  public:
-  // Says the question; nobody waits here for the answer.
-  static Result<Call> begin(const Place& place, const http::Question& question, Duration patience);
+  // Says the question before the deadline, and does not wait for the answer.
+  static Result<Call> begin(const Place& place, const http::Question& question,
+                            std::chrono::steady_clock::time_point deadline);
 
   int fd() const { return socket_.get(); }
   const http::AnswerReader& answer() const { return reader_; }
@@ -55,7 +56,7 @@ class Call {
   http::AnswerReader reader_;
 };
 
-// All of them at once: nobody waits for one that hangs longer than that.
+// All of them at once. The time counts from the question, whatever arrives meanwhile.
 std::vector<Result<Answer>> ask_all(const std::vector<Place>& places,
                                     const http::Question& question, Duration patience);
 Result<Answer> ask(const Place& place, const http::Question& question);

@@ -28,7 +28,7 @@ namespace {
 constexpr std::size_t trace_bytes_max = 256U << 20;  // some half a million events
 
 int give_up(const Setback& setback) {
-  complain(setback.sentence);
+  complain(setback.sentence, setback.hint);
   return setback.code;
 }
 

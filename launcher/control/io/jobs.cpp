@@ -23,6 +23,8 @@ namespace {
 
 constexpr const char* jobs_target = "/api/v1/jobs";
 constexpr unsigned fine = 200;
+// For all pages of one list, from the first question on.
+constexpr Duration pages_patience = 6 * bounds::ask_patience;
 
 // Where nobody is found, where was looked.
 std::string nobody_found(const Environment& environment) {
@@ -87,12 +89,20 @@ FoundJobs find_jobs_there(const Wish& wish, const Environment& environment) {
     return {.jobs = {}, .answers = {{place.text(), why, false}}, .places = {place}};
   }
   const Found& found = *looked;
+  const auto deadline = std::chrono::steady_clock::now() + pages_patience;
   const auto answers = ask_all(found.places, {.target = jobs_target}, bounds::ask_patience);
   FoundJobs jobs{.jobs = {}, .answers = {}, .places = found.places};
   for (std::size_t at = 0; at < answers.size(); ++at) {
     const Place& place = found.places[at];
     auto next = take_page(wish, place, answers[at], jobs);
     while (next) {
+      if (std::chrono::steady_clock::now() >= deadline) {
+        const auto why = fmt::format("{}: not all jobs were listed within {} s", place.text(),
+                                     in_seconds(pages_patience));
+        if (!wish.as_json) complain(why);
+        jobs.answers.push_back({.place = place.text(), .text = why, .has_answered = false});
+        break;
+      }
       const auto target = fmt::format("{}?after={}", jobs_target, escaped(*next));
       auto behind = take_page(wish, place, ask(place, {.target = target}), jobs);
       // Pages come in the order of names; whatever else somebody says, this comes to its end.
@@ -126,6 +136,14 @@ std::string FoundJob::target() const {
   return fmt::format("{}/{}", jobs_target, escaped(job.id));
 }
 
+std::vector<std::string> silent_places(const FoundJobs& found) {
+  std::vector<std::string> silent;
+  for (const auto& each : found.answers) {
+    if (!each.has_answered) silent.push_back(each.place);
+  }
+  return silent;
+}
+
 FoundJobs find_jobs(const Wish& wish, const Environment& environment) {
   FoundJobs jobs = find_jobs_there(wish, environment);
   const bool is_there =
@@ -156,9 +174,16 @@ Attempt<FoundJob> pick_job(FoundJobs found, const Wish& wish, const Environment&
   if (!has_answer) return tl::unexpected(unreachable("nobody has shown a job"));
   std::vector<KnownJob> known;
   for (const auto& each : found.jobs) known.push_back({each.job.id, each.place.text()});
-  const auto chosen = choose_job(known, wish.job);
-  if (!chosen) return tl::unexpected(Setback{chosen.error().reason});
-  return std::move(found.jobs[*chosen]);
+  const auto silent = silent_places(found);
+  const bool is_beginning = reads_only(wish.verb) && !wish.whole_name;
+  const auto match = is_beginning ? NameMatch::prefix : NameMatch::whole;
+  const auto chosen = choose_job(known, wish.job, match, silent);
+  if (chosen) return std::move(found.jobs[*chosen]);
+  const NoJob& none = chosen.error();
+  return tl::unexpected(
+      Setback{.sentence = none.sentence,
+              .code = none.is_unknown ? control_code::unreachable : control_code::refused,
+              .hint = none.hint});
 }
 
 std::vector<FoundDaemon> find_daemons(const FoundJobs& found) {

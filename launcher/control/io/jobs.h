@@ -19,6 +19,7 @@ namespace cpprun::io {
 struct Setback {
   std::string sentence;
   int code = control_code::refused;
+  std::string hint = {};
 };
 template <class T>
 using Attempt = tl::expected<T, Setback>;
@@ -34,6 +35,9 @@ struct FoundJobs {
   std::vector<SeenAnswer> answers;  // as they came, for scripts
   std::vector<Place> places;        // that were asked
 };
+
+// The places that did not show their jobs.
+std::vector<std::string> silent_places(const FoundJobs& found);
 
 // Everything that is shown; what could not be seen is complained about, unless it is for scripts.
 // Where a job is named that is not there, but a cpprund that stands by, the one that leads is asked

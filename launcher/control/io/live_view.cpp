@@ -54,7 +54,7 @@ Attempt<TopView> look(const Wish& wish, const Environment& environment) {
 }
 
 int give_up(const Setback& setback) {
-  complain(setback.sentence);
+  complain(setback.sentence, setback.hint);
   return setback.code;
 }
 
@@ -107,7 +107,10 @@ int show_top(const Wish& wish, const Environment& environment) {
   if (!terminal) return give_up({terminal.error().reason});
   // Others may begin meanwhile; what is looked at stays the same.
   Wish settled = wish;
-  if (view->job) settled.job = view->job->id;
+  if (view->job) {
+    settled.job = view->job->id;
+    settled.whole_name = true;
+  }
   return run(std::move(*terminal), std::move(*view), settled, environment);
 }
 

@@ -2,6 +2,7 @@
 #include "launcher/control/io/orders.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <string>
@@ -64,11 +65,19 @@ Attempt<std::string> order(const Place& place, const std::string& target, const 
 
 int tell(const Attempt<std::string>& said, const Wish& wish) {
   if (!said) {
-    complain(said.error().sentence);
+    complain(said.error().sentence, said.error().hint);
     return said.error().code;
   }
   print(wish.as_json ? said_json(*said) : plain_line(*said) + "\n");
   return control_code::done;
+}
+
+// The program that is meant may be one of those that do not respond.
+Setback cannot_tell_program(const std::vector<std::string>& silent) {
+  return {.sentence = fmt::format("cannot tell which program is meant: no response from {}",
+                                  plain_line(fmt::format("{}", fmt::join(silent, ", ")))),
+          .code = control_code::unreachable,
+          .hint = "choose where to ask with --address"};
 }
 
 // Whoever has answered, with what they host.
@@ -113,11 +122,22 @@ int order_about_host(const Wish& wish, const Environment& environment) {
   if (!wish.job.empty()) {
     const auto chosen = find_job(wish, environment);
     if (!chosen) return tell(tl::unexpected(chosen.error()), wish);
-    return tell(order(chosen->place, target, wish), wish);
+    auto said = order(chosen->place, target, wish);
+    if (!said && said.error().sentence.ends_with("takes no \"job\"")) {
+      said.error().hint = fmt::format(
+          "the program at {} is older and knows only all of its jobs: leave out --job and give "
+          "--address",
+          chosen->place.text());
+    }
+    return tell(said, wish);
   }
   FoundJobs found = find_jobs(wish, environment);
   leave_out_standbys(found);
   const auto known = known_places(found);
+  const auto silent = silent_places(found);
+  if (!known.empty() && !silent.empty() && !wish.to_all) {
+    return tell(tl::unexpected(cannot_tell_program(silent)), wish);
+  }
   if (known.empty()) {
     const auto nobody = find_job(wish, environment);
     return tell(tl::unexpected(nobody ? Setback{} : nobody.error()), wish);
@@ -133,6 +153,8 @@ Attempt<Place> daemon_to_hand_over(const Wish& wish, const Environment& environm
   const FoundJobs found = find_jobs(wish, environment);
   // Whoever has an address is asked there, and says itself what is wrong with it.
   if (wish.address) return found.places.front();
+  const auto silent = silent_places(found);
+  if (!found.places.empty() && !silent.empty()) return tl::unexpected(cannot_tell_program(silent));
   std::vector<FoundDaemon> daemons = find_daemons(found);
   if (daemons.size() > 1) {
     std::erase_if(daemons, [](const FoundDaemon& each) { return !each.view.leads; });

@@ -17,7 +17,7 @@ namespace cpprun::io {
 namespace {
 
 int give_up(const Setback& setback) {
-  complain(setback.sentence);
+  complain(setback.sentence, setback.hint);
   return setback.code;
 }
 

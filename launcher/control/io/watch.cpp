@@ -4,13 +4,16 @@
 #include <fmt/format.h>
 #include <poll.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <ctime>
 #include <functional>
 #include <optional>
+#include <set>
 #include <string>
 #include <thread>
+#include <utility>
 
 #include "launcher/control/event_stream.h"
 #include "launcher/control/event_text_json.h"
@@ -22,6 +25,8 @@ namespace cpprun::io {
 
 namespace {
 
+using std::chrono::steady_clock;
+
 constexpr const char* target = "/api/v1/events";
 constexpr const char* target_once = "/api/v1/events?once";
 constexpr unsigned fine = 200;
@@ -30,12 +35,13 @@ constexpr double clock_slack = 0.1;
 // Between two looks for the job at whoever leads it next.
 constexpr auto look_pause = std::chrono::milliseconds(200);
 
-// Between two words a coordinator lets pass so much at most; then nobody is there any more.
-constexpr int silence_milliseconds = static_cast<int>(
-    std::chrono::duration_cast<std::chrono::milliseconds>(3 * bounds::watcher_keep_alive).count());
+// A coordinator sends a line more often than that.
+constexpr auto silence =
+    std::chrono::duration_cast<steady_clock::duration>(3 * bounds::watcher_keep_alive);
+constexpr auto ask_time = std::chrono::duration_cast<steady_clock::duration>(bounds::ask_patience);
 
 int give_up(const Setback& setback) {
-  complain(setback.sentence);
+  complain(setback.sentence, setback.hint);
   return setback.code;
 }
 
@@ -51,12 +57,12 @@ class Listener {
   using Take = std::function<std::optional<int>(const std::string& line)>;
 
   static Attempt<Listener> begin(const Place& place, bool follows) {
-    auto call =
-        Call::begin(place, {.target = follows ? target : target_once}, bounds::ask_patience);
+    const auto deadline = steady_clock::now() + ask_time;
+    auto call = Call::begin(place, {.target = follows ? target : target_once}, deadline);
     if (!call) {
       return tl::unexpected(Setback{call.error().reason, control_code::unreachable});
     }
-    return Listener(std::move(*call), place);
+    return Listener(std::move(*call), place, follows, deadline);
   }
 
   // The code; nothing: the other side has ended.
@@ -69,7 +75,8 @@ class Listener {
   }
 
  private:
-  Listener(Call call, const Place& place) : call_(std::move(call)), place_(place.text()) {}
+  Listener(Call call, const Place& place, bool follows, steady_clock::time_point deadline)
+      : call_(std::move(call)), place_(place.text()), follows_(follows), deadline_(deadline) {}
 
   Setback lost(const std::string& why) const {
     return {fmt::format("{}: {}", place_, why), control_code::unreachable};
@@ -77,7 +84,9 @@ class Listener {
 
   Attempt<std::optional<int>> hear_once(const Take& take) {
     pollfd watched{call_.fd(), POLLIN, 0};
-    const int ready = ::poll(&watched, 1, silence_milliseconds);
+    const auto left =
+        std::chrono::ceil<std::chrono::milliseconds>(deadline_ - steady_clock::now()).count();
+    const int ready = left <= 0 ? 0 : ::poll(&watched, 1, static_cast<int>(left));
     if (ready < 0 && errno == EINTR) return std::optional<int>();
     if (ready <= 0) return tl::unexpected(lost("it says nothing any more: is it stopped?"));
     const auto heard = call_.hear();
@@ -89,6 +98,8 @@ class Listener {
       if (!is_over_) return std::optional<int>();
       return tl::unexpected(Setback{error_in(body)});
     }
+    // Bytes that make no line are no sign of life.
+    if (follows_ && body.find('\n') != std::string::npos) deadline_ = steady_clock::now() + silence;
     const auto lines = stream_.hear(body);
     if (!lines) return tl::unexpected(lost(lines.error().reason));
     for (const auto& line : *lines) {
@@ -99,43 +110,147 @@ class Listener {
 
   Call call_;
   std::string place_;
+  bool follows_;
+  steady_clock::time_point deadline_;  // of the answer, and of the next line where it follows
   EventStream stream_;
   bool is_over_ = false;
 };
 
+// What is watched: one job, or all that one place shows.
+struct Watched {
+  std::string job = {};  // empty: all of them
+  steady_clock::duration lease = {};
+  int contacts = 0;  // how many times it was found
+};
+
+// Its lease, and as long as a question may take: after that no node waits for its host.
+steady_clock::duration patience_for(const Watched& watched) {
+  return watched.lease + ask_time;
+}
+
+steady_clock::duration lease_of(const JobView& job) {
+  constexpr double lease_seconds_max = 2'000'000;  // as much as any node can ask for
+  const std::chrono::duration<double> lease(std::clamp(job.lease, 0.0, lease_seconds_max));
+  return std::chrono::duration_cast<steady_clock::duration>(lease);
+}
+
 // Where the events of that job are; of all jobs that are shown there, where none is named and there
 // is but one place.
-Attempt<Place> place_of_events(const Wish& wish, const Environment& environment, std::string& job) {
-  if (wish.job.empty()) {
-    FoundJobs found = find_jobs(wish, environment);
-    if (found.places.size() == 1) return std::move(found.places.front());
+Attempt<Place> place_of_events(const Wish& wish, const Environment& environment, Watched& watched) {
+  FoundJobs found = find_jobs(wish, environment);
+  if (wish.job.empty() && found.places.size() == 1) {
+    for (const auto& each : found.jobs) {
+      watched.lease = std::max(watched.lease, lease_of(each.job));
+    }
+    return std::move(found.places.front());
   }
-  auto chosen = find_job(wish, environment);
+  auto chosen = pick_job(std::move(found), wish, environment);
   if (!chosen) return tl::unexpected(chosen.error());
-  job = chosen->job.id;
+  watched = {.job = chosen->job.id, .lease = lease_of(chosen->job)};
   return std::move(chosen->place);
 }
+
+// The command, about what was seen already; silent about what it does not find.
+Wish again(const Wish& wish, const std::string& job) {
+  Wish same = wish;
+  same.job = job;
+  same.whole_name = !job.empty();
+  same.as_json = true;
+  return same;
+}
+
+// Tells that contact is lost, and tries until it is there again or the time is over.
+template <class Value>
+Attempt<Value> retry(const Setback& lost, const Watched& watched,
+                     const std::function<Attempt<Value>()>& attempt) {
+  const auto patience = patience_for(watched);
+  const double seconds = std::chrono::duration<double>(patience).count();
+  complain(fmt::format("lost contact ({}); retrying for {:.1f} s", lost.sentence, seconds));
+  const auto deadline = steady_clock::now() + patience;
+  while (true) {
+    auto value = attempt();
+    if (value) return value;
+    if (steady_clock::now() >= deadline) break;
+    std::this_thread::sleep_for(look_pause);
+  }
+  return tl::unexpected(
+      Setback{fmt::format("error: lost contact for {:.1f} s ({})", seconds, lost.sentence),
+              control_code::unreachable});
+}
+
+// Shows events, and knows which of the jobs it has shown are not over.
+class Shown {
+ public:
+  Shown(const Wish& wish, const Environment& environment, std::string job)
+      : as_json_(wish.as_json),
+        job_(std::move(job)),
+        style_({.utc_offset_seconds = utc_offset(),
+                .names_job = job_.empty(),
+                .canvas = canvas_of_stdout(environment)}) {}
+
+  std::optional<int> take(const std::string& line) {
+    const auto event = event_view(line);
+    const bool is_of_all = event && event->name == "leader_changed";
+    if (!job_.empty() && event && event->job != job_ && !is_of_all) return std::nullopt;
+    // After a reconnection some may come twice.
+    if (event && known_until_ && event->time <= *known_until_) return std::nullopt;
+    if (event) note(*event);
+    const bool is_heard = print((as_json_ ? line : event_text(line, style_)) + "\n");
+    return is_heard ? std::nullopt : std::optional(control_code::done);
+  }
+  void reconnect() { known_until_ = last_; }
+  // A stream that ends then was not cut off.
+  bool is_over() const { return !over_.empty() && open_.empty(); }
+
+ private:
+  void note(const EventView& event) {
+    last_ = std::max(last_, event.time);
+    if (event.job.empty()) return;
+    if (event.name == "job_started") over_.erase(event.job);
+    if (event.is_end()) over_.insert(event.job);
+    if (over_.contains(event.job)) {
+      open_.erase(event.job);
+    } else {
+      open_.insert(event.job);
+    }
+  }
+
+  bool as_json_;
+  std::string job_;
+  EventStyle style_;
+  double last_ = 0;
+  std::optional<double> known_until_;
+  std::set<std::string> open_;
+  std::set<std::string> over_;
+};
 
 }  // namespace
 
 int show_events(const Wish& wish, const Environment& environment) {
-  std::string job;
-  const auto place = place_of_events(wish, environment, job);
+  Watched watched;
+  auto place = place_of_events(wish, environment, watched);
   if (!place) return give_up(place.error());
+  Shown shown(wish, environment, watched.job);
   auto listener = Listener::begin(*place, wish.follows);
-  if (!listener) return give_up(listener.error());
-  const EventStyle style{.utc_offset_seconds = utc_offset(),
-                         .names_job = job.empty(),
-                         .canvas = canvas_of_stdout(environment)};
-  const auto show = [&](const std::string& line) -> std::optional<int> {
-    const auto event = event_view(line);
-    const bool is_of_all = event && event->name == "leader_changed";
-    if (!job.empty() && event && event->job != job && !is_of_all) return std::nullopt;
-    const bool is_heard = print((wish.as_json ? line : event_text(line, style)) + "\n");
-    return is_heard ? std::nullopt : std::optional(control_code::done);
-  };
-  const auto code = listener->listen(show);
-  return code ? code->value_or(control_code::done) : give_up(code.error());
+  while (true) {
+    if (!listener) return give_up(listener.error());
+    const auto code = listener->listen([&](const std::string& line) { return shown.take(line); });
+    if (code && code->has_value()) return **code;
+    if (code && !wish.follows) return control_code::done;
+    if (wish.follows && shown.is_over()) return control_code::done;
+    const Setback lost =
+        code ? Setback{place->text() + ": the stream ended", control_code::unreachable}
+             : code.error();
+    if (!wish.follows || lost.code != control_code::unreachable) return give_up(lost);
+    shown.reconnect();
+    const Wish same = again(wish, watched.job);
+    listener = retry<Listener>(lost, watched, [&]() -> Attempt<Listener> {
+      Watched found;
+      place = place_of_events(same, environment, found);
+      if (!place) return tl::unexpected(place.error());
+      return Listener::begin(*place, true);
+    });
+  }
 }
 
 namespace {
@@ -146,8 +261,10 @@ struct Waited {
   std::string led_at = {};
 };
 
-Attempt<Waited> wait_once(const Wish& wish, const Environment& environment) {
-  const auto chosen = find_job(wish, environment);
+// `look`: how the job is found. `watched`: empty until the job has been seen.
+Attempt<Waited> wait_once(const Wish& wish, const Wish& look_for, const Environment& environment,
+                          Watched& watched) {
+  const auto chosen = find_job(look_for, environment);
   if (!chosen) return tl::unexpected(chosen.error());
   const auto tell = [&](int exit_code, const std::string& reason) {
     if (wish.as_json) print(ending_json(chosen->job.id, exit_code, reason));
@@ -162,7 +279,10 @@ Attempt<Waited> wait_once(const Wish& wish, const Environment& environment) {
   const auto job = job_view(*details);
   if (!job) return tl::unexpected(Setback{job.error().reason});
   if (job->exit_code) return Waited{tell(*job->exit_code, job->reason)};
-  complain(fmt::format("waiting for the end of {}", job->id));
+  const bool is_first = watched.job.empty();
+  watched = {.job = job->id, .lease = lease_of(*job), .contacts = watched.contacts + 1};
+  complain(is_first ? fmt::format("waiting for the end of {}", job->id)
+                    : fmt::format("in contact with job \"{}\" again", job->id));
   const double begun = job->since.value_or(0);
   std::string led_at;
   const auto take = [&](const std::string& line) -> std::optional<int> {
@@ -180,23 +300,23 @@ Attempt<Waited> wait_once(const Wish& wish, const Environment& environment) {
   if (!code) return tl::unexpected(code.error());
   if (!led_at.empty()) return Waited{std::nullopt, led_at};
   if (code->has_value()) return Waited{**code};
-  return tl::unexpected(
-      Setback{fmt::format("{} has vanished before job \"{}\" was over: was it killed?",
-                          chosen->place.text(), chosen->job.id),
-              control_code::unreachable});
+  return tl::unexpected(Setback{fmt::format("{} closed the connection before job \"{}\" ended",
+                                            chosen->place.text(), chosen->job.id),
+                                control_code::unreachable});
 }
 
 // The next one may have a socket here, and has the job a moment after it leads.
 Attempt<Waited> wait_there(const Wish& wish, const Environment& environment,
-                           const std::string& led_at) {
-  Wish there = wish;
+                           const std::string& led_at, Watched& watched) {
+  const Wish here = again(wish, watched.job);
+  Wish there = here;
   if (const auto address = parse_endpoint(led_at, 0)) there.address = *address;
-  const auto deadline = std::chrono::steady_clock::now() + bounds::ask_patience;
+  const auto deadline = steady_clock::now() + bounds::ask_patience;
   while (true) {
-    if (auto waited = wait_once(wish, environment)) return waited;
-    auto waited = wait_once(there, environment);
+    if (auto waited = wait_once(wish, here, environment, watched)) return waited;
+    auto waited = wait_once(wish, there, environment, watched);
     if (waited) return waited;
-    if (std::chrono::steady_clock::now() >= deadline) {
+    if (steady_clock::now() >= deadline) {
       waited.error().sentence =
           fmt::format("the job is led at {} since: {}", led_at, waited.error().sentence);
       return waited;
@@ -208,9 +328,28 @@ Attempt<Waited> wait_there(const Wish& wish, const Environment& environment,
 }  // namespace
 
 int wait_for_end(const Wish& wish, const Environment& environment) {
-  auto waited = wait_once(wish, environment);
-  while (waited && !waited->exit_code) waited = wait_there(wish, environment, waited->led_at);
-  return waited ? *waited->exit_code : give_up(waited.error());
+  Watched watched;
+  auto waited = wait_once(wish, wish, environment, watched);
+  while (true) {
+    if (waited && waited->exit_code) return *waited->exit_code;
+    if (waited) {
+      waited = wait_there(wish, environment, waited->led_at, watched);
+      continue;
+    }
+    const Setback lost = waited.error();
+    if (watched.job.empty() || lost.code != control_code::unreachable) return give_up(lost);
+    // A cpprund that keeps its jobs (--state) is back in a moment, and so is a job's next host.
+    const Wish same = again(wish, watched.job);
+    const auto next = retry<Attempt<Waited>>(lost, watched, [&]() -> Attempt<Attempt<Waited>> {
+      const int before = watched.contacts;
+      auto once = wait_once(wish, same, environment, watched);
+      // Contact that was there and is lost has a new time.
+      if (once || watched.contacts > before) return once;
+      return tl::unexpected(once.error());
+    });
+    if (!next) return give_up(next.error());
+    waited = *next;
+  }
 }
 
 }  // namespace cpprun::io

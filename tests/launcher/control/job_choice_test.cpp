@@ -8,25 +8,70 @@ using namespace cpprun;
 namespace {
 
 const std::vector<KnownJob> three{{"train-a", "/run/a"}, {"train-b", "/run/b"}, {"eval", "/run/b"}};
+constexpr auto prefix = NameMatch::prefix;
+constexpr auto whole = NameMatch::whole;
+
+std::size_t chosen(const std::vector<KnownJob>& known, const std::string& wanted, NameMatch match,
+                   const std::vector<std::string>& silent = {}) {
+  const auto choice = choose_job(known, wanted, match, silent);
+  REQUIRE(choice);
+  return *choice;
+}
+
+NoJob none(const std::vector<KnownJob>& known, const std::string& wanted, NameMatch match,
+           const std::vector<std::string>& silent = {}) {
+  const auto choice = choose_job(known, wanted, match, silent);
+  REQUIRE_FALSE(choice);
+  return choice.error();
+}
 
 std::string refusal(const std::vector<KnownJob>& known, const std::string& wanted) {
-  const auto chosen = choose_job(known, wanted);
-  REQUIRE_FALSE(chosen);
-  return chosen.error().reason;
+  return none(known, wanted, prefix).sentence;
 }
 
 }  // namespace
 
 TEST_CASE("the only job needs no name") {
-  CHECK(choose_job({{"train", ""}}, "") == 0U);
+  CHECK(chosen({{"train", ""}}, "", prefix) == 0U);
+  CHECK(chosen({{"train", ""}}, "", whole) == 0U);
   CHECK(refusal({}, "") == "no job runs here");
+  CHECK(none({}, "", whole).sentence == "no job runs here");
 }
 
-TEST_CASE("a job is meant by its name, or by how no other name begins") {
-  CHECK(choose_job(three, "eval") == 2U);
-  CHECK(choose_job(three, "e") == 2U);
-  CHECK(choose_job(three, "train-b") == 1U);
-  CHECK(choose_job({{"a", ""}, {"ab", ""}}, "a") == 0U);
+TEST_CASE("a command that reads takes a name, or a beginning that no other name has") {
+  CHECK(chosen(three, "eval", prefix) == 2U);
+  CHECK(chosen(three, "e", prefix) == 2U);
+  CHECK(chosen(three, "train-b", prefix) == 1U);
+  CHECK(chosen({{"a", ""}, {"ab", ""}}, "a", prefix) == 0U);
+}
+
+TEST_CASE("a command that changes something takes the whole name only") {
+  CHECK(chosen(three, "train-b", whole) == 1U);
+  const std::vector<KnownJob> ten{{"train-10", "/run/a"}};
+  const auto ended = none(ten, "train-1", whole);
+  CHECK(ended.sentence == "no job \"train-1\" is known; there is \"train-10\"");
+  CHECK(ended.hint == "give the whole name: only commands that read take its beginning");
+  CHECK_FALSE(ended.is_unknown);
+  CHECK(none(ten, "eval", whole).hint.empty());
+}
+
+TEST_CASE("while a place is silent, a job that is not found is unknown and not absent") {
+  const std::vector<std::string> silent{"/run/z"};
+  const auto unknown = none(three, "train-1", whole, silent);
+  CHECK(unknown.is_unknown);
+  CHECK(unknown.sentence == "cannot tell whether job \"train-1\" runs: no response from /run/z");
+  CHECK(none({}, "x", prefix, silent).is_unknown);
+  CHECK(none(three, "x", prefix, silent).is_unknown);
+  CHECK(none({{"train-10", ""}}, "train-1", whole, silent).is_unknown);
+  CHECK(none({}, "", whole, silent).is_unknown);
+  // The only job that is seen may not be the only job.
+  const auto which = none({{"train", ""}}, "", whole, silent);
+  CHECK(which.is_unknown);
+  CHECK(which.sentence == "cannot tell which job is meant: no response from /run/z");
+  // A whole name is enough, and so is one job to read.
+  CHECK(chosen(three, "eval", whole, silent) == 2U);
+  CHECK(chosen({{"train", ""}}, "", prefix, silent) == 0U);
+  CHECK(chosen(three, "ev", prefix, silent) == 2U);
 }
 
 TEST_CASE("a name that several have, or nobody, is refused with what there is") {
@@ -38,9 +83,11 @@ TEST_CASE("a name that several have, or nobody, is refused with what there is") 
 }
 
 TEST_CASE("jobs of one name at two places are told apart by the place") {
-  CHECK(refusal({{"a", "/run/1"}, {"a", "/run/2"}}, "a") ==
-        "several jobs are called \"a\", say with --address which one is meant: \"a\" at /run/1, "
-        "\"a\" at /run/2");
+  for (const auto match : {prefix, whole}) {
+    CHECK(none({{"a", "/run/1"}, {"a", "/run/2"}}, "a", match).sentence ==
+          "several jobs are called \"a\", say with --address which one is meant: \"a\" at /run/1, "
+          "\"a\" at /run/2");
+  }
 }
 
 TEST_CASE("of many jobs some are listed, and how many more there are") {
