@@ -57,15 +57,15 @@ const std::string* variable_of(const FlagFacts& flag, const Environment& environ
   return nullptr;
 }
 
-void tell_environment(const Environment& environment, Declaration& declaration,
-                      Mistakes& mistakes) {
+void tell_environment(const TypedWords& words, const Environment& environment,
+                      Declaration& declaration, Mistakes& mistakes) {
   int place = 0;
   for (const auto& flag : declaration.facts()) {
     const std::string* value = nullptr;
     if (const auto* name = variable_of(flag, environment, value)) {
       if (flag.takes_value() || *value == "1" || *value == "0") {
-        declaration.tell(flag, *value, *name);
-      } else {
+        declaration.tell(flag, *value, Origin::environment, *name);
+      } else if (last_typed(words, flag.name) == nullptr) {
         mistakes.add(place, fmt::format("{}={} is neither 1 (on) nor 0 (off)", *name, *value));
       }
     }
@@ -91,7 +91,7 @@ void tell_file(const TypedWords& words, const CommandLine& line, Declaration& de
 void tell_words(const TypedWords& words, Declaration& declaration, Mistakes& mistakes) {
   for (const auto& mistake : words.mistakes) mistakes.add(Mistakes::before_flags, mistake);
   for (const auto& typed : words.typed) {
-    declaration.tell(*typed.flag, typed.flag->takes_value() ? typed.value : "true",
+    declaration.tell(*typed.flag, typed.flag->takes_value() ? typed.value : "true", Origin::typed,
                      "--" + typed.flag->name);
   }
 }
@@ -141,8 +141,10 @@ CliOutcome read_command_line(const CommandLine& line) {
   // What is told later wins.
   Mistakes mistakes;
   tell_file(words, line, declaration, mistakes);
-  tell_environment(line.environment, declaration, mistakes);
+  tell_environment(words, line.environment, declaration, mistakes);
   tell_words(words, declaration, mistakes);
+  declaration.settle(mistakes);
+  const auto dropped = drop_contradicted(flags);
   std::vector<std::string> taken;
   // The agents of --hosts are told everything by their console.
   const bool is_console = flags.hosts.given || flags.hostfile.given;
@@ -157,6 +159,7 @@ CliOutcome read_command_line(const CommandLine& line) {
   }
   auto config = config_of(flags, is_dry ? without_random_id(line) : line, mistakes);
   config.notes.insert(config.notes.begin(), taken.begin(), taken.end());
+  config.notes.insert(config.notes.begin(), dropped.begin(), dropped.end());
   config.program.script = words.script.value_or("");
   if (words.script) {
     const auto notes = notes_of_arguments(declaration.facts(), words);

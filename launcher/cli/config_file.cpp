@@ -106,7 +106,8 @@ class FileReader {
       return complain(number, fmt::format("{}: {} is not closed where its value ends", flag->name,
                                           opened ? "a quote" : "a [list]"));
     }
-    declaration_.tell(*flag, value_of(raw), fmt::format("{}:{}: {}", name_, number, flag->name));
+    declaration_.tell(*flag, value_of(raw), Origin::file,
+                      fmt::format("{}:{}: {}", name_, number, flag->name));
   }
 
   // A list may go on over the lines that follow.

@@ -66,8 +66,12 @@ FlagFacts& Declaration::bind(Flag<T>& flag, const char* names, const char* value
   facts.variables = {pet_variable(facts.name)};
   flag.source = spelled;
   flag.place = static_cast<int>(bindings_.size());
-  bindings_.push_back(
-      {std::move(make), nullptr, &flag.given, &flag.text, &flag.source, flag.place});
+  bindings_.push_back({.make = std::move(make),
+                       .given = &flag.given,
+                       .text = &flag.text,
+                       .source = &flag.source,
+                       .origin = &flag.origin,
+                       .place = flag.place});
   return facts;
 }
 
@@ -290,7 +294,7 @@ const FlagFacts* Declaration::find(std::string_view name) const {
   return nullptr;
 }
 
-void Declaration::tell(const FlagFacts& flag, std::string text, std::string source) {
+void Declaration::tell(const FlagFacts& flag, std::string text, Origin origin, std::string source) {
   if (app_ == nullptr) {
     app_ = std::make_unique<CLI::App>("", "cpprun");
     // --help is a flag like the others here: it wins over mistakes, CLI11's is one of several ends.
@@ -303,6 +307,8 @@ void Declaration::tell(const FlagFacts& flag, std::string text, std::string sour
   *binding.given = true;
   *binding.text = std::move(text);
   *binding.source = std::move(source);
+  *binding.origin = origin;
+  binding.is_settled = false;
 }
 
 std::vector<std::pair<const FlagFacts*, std::string>> Declaration::given() const {
@@ -318,7 +324,7 @@ std::vector<std::pair<const FlagFacts*, std::string>> Declaration::given() const
 
 void Declaration::settle(Mistakes& mistakes) {
   for (auto& binding : bindings_) {
-    if (!*binding.given) continue;
+    if (!*binding.given || std::exchange(binding.is_settled, true)) continue;
     const auto& facts = facts_[static_cast<std::size_t>(binding.place)];
     if (facts.takes_value() && binding.text->empty() && !facts.may_be_empty) {
       mistakes.add(binding.place,

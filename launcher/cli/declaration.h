@@ -51,8 +51,9 @@ class Declaration {
   const FlagFacts* find(std::string_view name) const;
 
   // Tells a flag what was written, and where. What is told later wins.
-  void tell(const FlagFacts& flag, std::string text, std::string source);
-  // Turns all that was told into values. Whatever cannot be is a mistake, and the rest goes on.
+  void tell(const FlagFacts& flag, std::string text, Origin origin, std::string source);
+  // Turns the texts that are new since the last call into values. One that cannot be is a mistake,
+  // and the others are read all the same.
   void settle(Mistakes& mistakes);
   // The flags that were told something, and what.
   std::vector<std::pair<const FlagFacts*, std::string>> given() const;
@@ -65,7 +66,9 @@ class Declaration {
     bool* given = nullptr;
     std::string* text = nullptr;
     std::string* source = nullptr;
+    Origin* origin = nullptr;
     int place = 0;
+    bool is_settled = false;
   };
 
   void declare_rendezvous(Flags& flags);

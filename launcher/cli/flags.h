@@ -15,13 +15,18 @@
 
 namespace cpprun {
 
+// Where a setting comes from, the weakest first. Where two contradict each other, the stronger
+// applies; two of one origin that do are a mistake.
+enum class Origin { preset, scheduler, file, environment, typed };
+
 template <class T>
 struct Flag {
   std::optional<T> value;  // nothing where the flag was not given, or not with such a value
   bool given = false;
   std::string text;    // as it was written
   std::string source;  // where: "--nnodes", "PET_NNODES", "job.toml:3: nnodes"
-  int place = 0;       // in the help; mistakes are told in that order
+  Origin origin = Origin::preset;
+  int place = 0;  // in the help; mistakes are told in that order
 };
 
 struct NodeRange {

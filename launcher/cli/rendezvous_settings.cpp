@@ -116,7 +116,8 @@ class Checker {
     if (!by_etcd && name != "static" && name != "c10d") {
       reader_.complain(flags.rdzv_backend, "={} is no rendezvous; static, c10d and etcd are", name);
     }
-    if (!by_etcd && (etcd_ != EtcdMeeting{} || !etcd_protocol_.empty())) {
+    const bool wants_etcd = etcd_ != EtcdMeeting{} || !etcd_protocol_.empty();
+    if (!by_etcd && wants_etcd && !is_beaten(flags.rdzv_conf, "what is for etcd")) {
       reader_.complain(flags.rdzv_conf,
                        ": protocol, cacert, cert, key, user, password_file and etcd_prefix are for "
                        "--rdzv-backend=etcd, and this is {}",
@@ -144,7 +145,8 @@ class Checker {
     } else {
       meet_at(name == "c10d");
     }
-    if (config_.is_host == false && config_.rendezvous == RendezvousMode::standalone) {
+    if (config_.is_host == false && config_.rendezvous == RendezvousMode::standalone &&
+        !drops_is_host()) {
       reader_.complain(flags.rdzv_conf,
                        ": is_host=false, but nobody else hosts the rendezvous of one node by "
                        "itself; leave it out, or name the host with --rdzv-endpoint");
@@ -194,7 +196,7 @@ class Checker {
                        "for it: name one place, or give --rdzv-backend=c10d",
                        flags.rdzv_endpoint.source, places->size());
     }
-    if (config_.is_host == true) {
+    if (config_.is_host == true && !drops_is_host()) {
       reader_.complain(flags.rdzv_conf,
                        ": is_host=true, but of the {} cpprunds of {} one hosts the rendezvous, and "
                        "no node does: leave it out, or name this machine alone",
@@ -230,11 +232,35 @@ class Checker {
                        ": user and password_file belong together, and {} is missing",
                        etcd_.user.empty() ? "user" : "password_file");
     }
-    if (config_.is_host) {
+    if (config_.is_host && !drops_is_host()) {
       reader_.complain(flags.rdzv_conf,
                        ": is_host={}, but etcd says which node hosts the rendezvous: leave it out",
                        *config_.is_host);
     }
+  }
+
+  // Whether something stronger than the conf says how the nodes meet; then it is noted that `what`
+  // of the conf does not apply.
+  bool is_beaten(const Flag<std::string>& conf, std::string_view what) {
+    const auto& flags = reader_.flags();
+    std::string stronger;
+    const auto look = [&](const auto& flag) {
+      if (stronger.empty() && flag.given && flag.origin > conf.origin) stronger = flag.source;
+    };
+    look(flags.standalone);
+    look(flags.rdzv_backend);
+    look(flags.rdzv_endpoint);
+    look(flags.nnodes);
+    if (stronger.empty()) return false;
+    reader_.note(
+        fmt::format("note: {}: {} is ignored: {} takes precedence", conf.source, what, stronger));
+    return true;
+  }
+
+  bool drops_is_host() {
+    if (!is_beaten(reader_.flags().rdzv_conf, "is_host")) return false;
+    config_.is_host.reset();
+    return true;
   }
 
   void ignore_master() {

@@ -38,11 +38,15 @@ class Teller {
     const auto range = is_said(flags_.nnodes) ? node_range(flags_.nnodes.text) : NodeRange{};
     if (!range) return {};  // which is told by itself
     const bool typed = is_said(flags_.nnodes);
-    if (!typed || range->highest > 1) {
-      for (const auto& mistake : facts_.mistakes) complain(mistake);
+    const bool alone = !typed && meets_at_any_port();
+    if (!alone && (!typed || range->highest > 1)) {
       notes_ = facts_.notes;
+      for (const auto& mistake : facts_.mistakes) {
+        // Then the person has placed this node, and the scheduler's other tasks are their affair.
+        is_placed() ? notes_.push_back(mistake) : complain(mistake);
+      }
     }
-    nodes_ = typed ? range->highest : facts_.nodes ? facts_.nodes->value : 1;
+    nodes_ = typed ? range->highest : facts_.nodes && !alone ? facts_.nodes->value : 1;
     if (nodes_ > 1) {
       if (!typed)
         tell("nnodes", fmt::format("{} nodes", nodes_), std::to_string(nodes_),
@@ -69,13 +73,26 @@ class Teller {
   }
 
   void declare(std::string_view flag, std::string text, std::string source) {
-    declaration_.tell(*declaration_.find(flag), std::move(text), std::move(source));
+    declaration_.tell(*declaration_.find(flag), std::move(text), Origin::scheduler,
+                      std::move(source));
   }
 
   void tell(std::string_view flag, const std::string& words, std::string text,
             const std::string& source) {
     declare(flag, std::move(text), source);
     taken_.push_back(fmt::format("{} ({})", words, source));
+  }
+
+  // How many nodes there are, which one this is, and where they meet.
+  bool is_placed() const {
+    return is_said(flags_.nnodes) && is_said(flags_.node_rank) &&
+           (is_said(flags_.master_addr) || is_said(flags_.rdzv_endpoint));
+  }
+
+  // torchrun's way of saying that a node is alone: other nodes could not know the port.
+  bool meets_at_any_port() const {
+    return is_said(flags_.rdzv_endpoint) ? flags_.rdzv_endpoint.text.ends_with(":0")
+                                         : flags_.master_port.text == "0";
   }
 
   // Which of the nodes this one is.

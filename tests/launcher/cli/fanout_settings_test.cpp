@@ -115,6 +115,18 @@ TEST_CASE("what is of one node, or does not fit the hosts, is a mistake among th
   CHECK(mistakes({"--hosts=a"}).find("there is no script to run") != std::string::npos);
 }
 
+TEST_CASE("variables that are of one node, or of another size, do not stop --hosts") {
+  const auto outcome = read({"--hosts=a,b", "x"}, {{"PET_NODE_RANK", "1"},
+                                                   {"PET_STANDALONE", "1"},
+                                                   {"PET_RDZV_ENDPOINT", "e"},
+                                                   {"PET_LOCAL_ADDR", "l"},
+                                                   {"PET_NNODES", "4"}});
+  REQUIRE(std::holds_alternative<CliFanOut>(outcome));
+  const auto& asked = std::get<CliFanOut>(outcome).request;
+  CHECK(asked.job.nodes == "2");
+  CHECK(asked.job.flags == Words{"--no-scheduler"});
+}
+
 TEST_CASE("how many GPUs there are is each host's to say, and not the console's") {
   const auto asked = request({"--hosts=a", "--nproc-per-node=gpu", "./train"});
   CHECK(asked.job.flags == Words{"--nproc-per-node=gpu", "--no-scheduler"});

@@ -93,6 +93,22 @@ TEST_CASE("a job of one node, and one without the scheduler, take nothing of pla
   CHECK(good({"train"}, second_node({{"PET_NO_SCHEDULER", "1"}})).nodes_max == 1);
 }
 
+TEST_CASE("a node that a person has placed does not end because of the scheduler's other tasks") {
+  const auto config = good({"--nnodes=2", "--node-rank=1", "--master-addr=n1", "train"},
+                           second_node({{"SLURM_STEP_NUM_TASKS", "32"}}));
+  CHECK(config.nodes_max == 2);
+  CHECK(config.notes.front().find("Slurm started 32 tasks on 4 nodes") == 0);
+}
+
+TEST_CASE("port 0 makes a node alone, whatever the scheduler started") {
+  for (const auto* flag : {"--rdzv-endpoint=localhost:0", "--master-port=0"}) {
+    CAPTURE(flag);
+    const auto config = good({flag, "train"}, second_node({{"SLURM_STEP_NUM_TASKS", "32"}}));
+    CHECK(config.nodes_max == 1);
+    CHECK(config.rendezvous == RendezvousMode::standalone);
+  }
+}
+
 TEST_CASE("eight launchers on a node are refused, beside the other mistakes") {
   const auto all =
       mistakes({"--node-rank=x", "train"}, second_node({{"SLURM_STEP_NUM_TASKS", "32"}}));
