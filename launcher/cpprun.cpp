@@ -67,7 +67,7 @@ int run(Config config, Environment environment) {
     inputs.config.places = {daemon->place()};
   }
   // Before the limits are raised, and while this process is small: it is a fork of it.
-  auto watchdog = io::Watchdog::start(inputs.kin, inputs.error_folder);
+  auto watchdog = io::Watchdog::start(inputs.kin, inputs.error_folders);
   if (!watchdog) return io::refuse(inputs, {watchdog.error().reason});
   io::raise_own_limits(inputs);
   const ConsoleMessages messages{inputs.style};

@@ -33,7 +33,8 @@ std::string bootstrap_script(const OwnBinary& own) {
     script += "[ -z \"$o\" ] && echo cpprun-fanout none || echo \"cpprun-fanout other $o\"; ";
   } else {
     script += fmt::format(
-        "d=$(mktemp -d \"${{TMPDIR:-/tmp}}/cpprun.XXXXXX\") || "
+        "d=$(mktemp -d \"${{TMPDIR:-/tmp}}/cpprun.XXXXXX\" 2>/dev/null || "
+        "mktemp -d /tmp/cpprun.XXXXXX) || "
         "{{ echo cpprun-fanout noplace; exit 1; }}; "
         "trap 'rm -rf \"$d\"' EXIT; trap 'exit 1' HUP INT TERM; echo cpprun-fanout send; "
         "head -c {} >\"$d/cpprun\"; h=$(sha256sum <\"$d/cpprun\"); "

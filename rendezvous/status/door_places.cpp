@@ -49,14 +49,15 @@ std::vector<DoorFolder> own_door_folders(const Environment& environment, std::ui
   if (runtime != nullptr && runtime->starts_with('/')) {
     folders.push_back(in_runtime_folder(*runtime));
   }
-  folders.push_back(in_temporary_folder(temporary_folder(environment), user));
+  add(folders, in_temporary_folder(temporary_folder(environment), user));
+  // For a node on which TMPDIR names nothing that can be used.
+  add(folders, in_temporary_folder("/tmp", user));
   return folders;
 }
 
 std::vector<DoorFolder> searched_door_folders(const Environment& environment, std::uint32_t user) {
   auto folders = own_door_folders(environment, user);
   add(folders, in_runtime_folder(fmt::format("{}/{}", runtime_folders, user)));
-  add(folders, in_temporary_folder("/tmp", user));
   return folders;
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 // Where the Unix sockets lie by which cpprunctl finds what runs here: in $XDG_RUNTIME_DIR/cpprun,
-// or else in a folder of this user's in $TMPDIR. Pure: names out of values.
+// or else in a folder of this user's in $TMPDIR or /tmp. Pure: names out of values.
 
 #include <cstdint>
 #include <string>

@@ -159,3 +159,31 @@ TEST_CASE(
   CHECK(contains(ended.err, "nope0"));
   CHECK(contains(ended.err, "lo"));
 }
+
+TEST_CASE("a TMPDIR that names nothing on this node is noted, and the job runs") {
+  for (const Words& options : {Words{"--standalone"}, Words{"--standalone", "-r", "3"}}) {
+    const auto ended =
+        run(with_worker(options, {"exit", "0"}), {.variables = {{"TMPDIR", "/nowhere/at/all"}}});
+    CHECK(ended.code == 0);
+    CHECK(contains(ended.err,
+                   "cpprun: note: TMPDIR=/nowhere/at/all cannot be used (No such file or "
+                   "directory); cpprun uses /tmp on this node"));
+  }
+}
+
+TEST_CASE("as many workers as processors that cpprun may run on") {
+  auto words = with_worker({"--standalone", "--nproc-per-node=cpu"}, {"environment"});
+  words.insert(words.begin(), {"taskset", "-c", "0"});
+  const auto ended = run(words);
+  CHECK(ended.code == 0);
+  CHECK(values_of(ended.out, "WORLD_SIZE") == Values{"1"});
+}
+
+TEST_CASE("an operator's PET_ variables do not stop a command that says otherwise") {
+  const auto ended =
+      run(with_worker({"--standalone", "--nnodes=1"}, {"environment"}),
+          {.variables = {{"PET_NODE_RANK", "3"}, {"PET_NNODES", "4"}, {"PET_NO_PYTHON", "0"}}});
+  CHECK(ended.code == 0);
+  CHECK(values_of(ended.out, "GROUP_RANK") == Values{"0"});
+  CHECK(contains(ended.err, "cpprun: note: PET_NODE_RANK=3 is ignored: --standalone takes"));
+}

@@ -103,7 +103,7 @@ RunInputs begin_inputs(Config config, Environment own) {
   inputs.style = own_console_style(environment, inputs.config.logs);
   inputs.utc_offset_seconds = utc_offset_seconds();
   inputs.node_token = random_token(node_token_bytes);
-  inputs.error_folder = private_folder(inputs.config, environment);
+  inputs.error_folders = private_folders(inputs.config, environment);
   inputs.kin = make_kin(inputs.node_token, static_cast<std::uint32_t>(random_word()));
   return inputs;
 }

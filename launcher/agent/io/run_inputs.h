@@ -33,9 +33,10 @@ struct RunInputs {
   std::vector<CpuSet> cpus;  // by local rank; empty: nobody is bound
   std::string host;
   std::string node_token;
-  std::string error_folder;  // private, made by the watchdog; empty where logs are kept
-  Secrets secrets;           // none: links are open, as torchrun's
-  Kin kin;                   // what the workers are known by
+  // Private, the first that can be had is made by the watchdog; empty where logs are kept.
+  std::vector<std::string> error_folders;
+  Secrets secrets;  // none: links are open, as torchrun's
+  Kin kin;          // what the workers are known by
   int utc_offset_seconds = 0;
   ConsoleStyle style;
   OutputFiles output_files;          // --report and --events

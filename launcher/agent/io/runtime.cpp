@@ -133,14 +133,17 @@ Result<void> Runtime::open() {
   if (security_.has_secret()) (void)::prctl(PR_SET_DUMPABLE, 0);
   if (const auto opened = open_coordinator(); !opened) return opened;
   if (const auto opened = open_local_store(); !opened) return opened;
-  const std::string& folder = inputs_.error_folder;
-  if (!folder.empty()) {
+  if (!inputs_.error_folders.empty()) {
     const auto made = watchdog_.await_folder(bounds::disk_patience_at_start);
-    if (made != 0) return failure(no_folder_text(folder, made));
+    if (made != 0) return failure(no_folder_text(watchdog_.folder(), made));
+    if (const int refusal = watchdog_.first_refusal(); refusal != 0) {
+      inputs_.config.notes.push_back(other_folder_text(inputs_.environment, refusal));
+    }
   }
-  auto logs = LogDir::make(inputs_.config, inputs_.environment, folder, *inputs_.side);
+  auto logs = LogDir::make(inputs_.config, inputs_.environment, watchdog_.folder(), *inputs_.side);
   if (!logs) return tl::unexpected<Error>(logs.error());
   logs_.emplace(std::move(*logs));
+  if (!logs_->note().empty()) inputs_.config.notes.push_back(logs_->note());
   collector_.emplace(context_, *inputs_.side, pump_, inputs_.environment, logs_->run_folder());
 
   processes_.emplace(

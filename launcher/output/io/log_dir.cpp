@@ -32,19 +32,21 @@ std::string absolute(const std::string& path) {
   return unknown ? path : found.string();
 }
 
+constexpr const char* system_root = "/tmp";
+
 std::string temporary_root(const Environment& environment) {
   const auto* wanted = find_variable(environment, "TMPDIR");
-  return wanted == nullptr || wanted->empty() ? "/tmp" : absolute(*wanted);
+  return wanted == nullptr || wanted->empty() ? system_root : absolute(*wanted);
 }
 
 // A fresh folder that nobody else uses, named by the beginning and random letters.
-Result<std::string> fresh_folder(const std::string& beginning, const char* purpose) {
+tl::expected<std::string, FolderError> fresh_folder(const std::string& beginning) {
   auto path = beginning + "XXXXXX";
-  if (::mkdtemp(path.data()) == nullptr) {
-    return failure(
-        fmt::format("cannot make a folder \"{}\" for {}: {}", path, purpose, errno_text(errno)));
-  }
-  return path;
+  if (::mkdtemp(path.data()) != nullptr) return path;
+  const int error = errno;
+  return tl::unexpected(FolderError{
+      fmt::format("cannot make a folder \"{}\" for the log files: {}", path, errno_text(error)),
+      error});
 }
 
 // A job id may hold anything, and much of it; a folder's name may not.
@@ -87,10 +89,18 @@ bool keeps_files(const LogOptions& logs) {
 
 }  // namespace
 
-std::string private_folder(const Config& config, const Environment& environment) {
+std::vector<std::string> private_folders(const Config& config, const Environment& environment) {
   constexpr int random_bytes = 8;
-  if (config.logs.disabled || keeps_files(config.logs)) return "";
-  return temporary_root(environment) + "/cpprun_" + random_token(random_bytes);
+  if (config.logs.disabled || keeps_files(config.logs)) return {};
+  const auto name = "/cpprun_" + random_token(random_bytes);
+  std::vector<std::string> folders{temporary_root(environment) + name};
+  if (folders.front() != system_root + name) folders.push_back(system_root + name);
+  return folders;
+}
+
+std::string other_folder_text(const Environment& environment, int error_number) {
+  return fmt::format("note: TMPDIR={} cannot be used ({}); cpprun uses {} on this node",
+                     *find_variable(environment, "TMPDIR"), errno_text(error_number), system_root);
 }
 
 Result<LogDir> LogDir::make(const Config& config, const Environment& environment,
@@ -103,8 +113,15 @@ Result<LogDir> LogDir::make(const Config& config, const Environment& environment
   auto root = logs.root.value_or("");
   if (root.empty()) {
     // Files were asked for and no place was named: torchrun's place, and they stay.
-    auto made = fresh_folder(temporary_root(environment) + "/torchelastic_", "the log files");
-    if (!made) return tl::unexpected(made.error());
+    const auto wanted = temporary_root(environment);
+    auto made = fresh_folder(wanted + "/torchelastic_");
+    if (!made && wanted != system_root) {
+      if (auto other = fresh_folder(std::string(system_root) + "/torchelastic_")) {
+        folders.note_ = other_folder_text(environment, made.error().error_number);
+        made = std::move(other);
+      }
+    }
+    if (!made) return failure(made.error().reason);
     root = std::move(*made);
   } else if (auto made = make_folders(root); !made) {
     return tl::unexpected(Error{"--log-dir: " + made.error().reason});
@@ -112,8 +129,8 @@ Result<LogDir> LogDir::make(const Config& config, const Environment& environment
     // A worker may change its folder before it writes its error file.
     root = absolute(root);
   }
-  auto run = fresh_folder(fmt::format("{}/{}_", root, as_file_name(config.job)), "the log files");
-  if (!run) return tl::unexpected(run.error());
+  auto run = fresh_folder(fmt::format("{}/{}_", root, as_file_name(config.job)));
+  if (!run) return failure(run.error().reason);
   // mkdtemp makes it for the owner alone; logs are as open as the user's umask says.
   std::error_code ignored;
   const auto mask = ::umask(0);
@@ -131,11 +148,12 @@ Result<LogDir> LogDir::make(const Config& config, const Environment& environment
   const auto answer = side.ask(
       [&] {
         const auto made = make(config, environment, error_folder);
-        return packed({made ? "" : made.error().reason, made ? made->run_folder_ : ""});
+        return made ? packed({"", made->run_folder_, made->note_})
+                    : packed({made.error().reason, "", ""});
       },
       bounds::disk_patience_at_start);
   const auto texts = unpacked(answer.value_or(""));
-  if (texts.size() < 2) {
+  if (texts.size() < 3) {
     return failure(
         fmt::format("--log-dir: cannot make a folder in \"{}\": its disk does not answer",
                     config.logs.root.value_or(temporary_root(environment))));
@@ -144,12 +162,14 @@ Result<LogDir> LogDir::make(const Config& config, const Environment& environment
   LogDir folders;
   folders.attempts_kept_ = static_cast<std::size_t>(config.logs.attempts_kept);
   folders.run_folder_ = texts[1];
+  folders.note_ = texts[2];
   return folders;
 }
 
 LogDir::LogDir(LogDir&& other) noexcept
     : run_folder_(std::exchange(other.run_folder_, {})),
       error_folder_(std::exchange(other.error_folder_, {})),
+      note_(std::move(other.note_)),
       attempts_kept_(other.attempts_kept_),
       attempts_(std::move(other.attempts_)),
       is_fresh_(other.is_fresh_) {}

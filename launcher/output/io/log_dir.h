@@ -20,9 +20,12 @@
 
 namespace cpprun::io {
 
-// Where only error files need a place: the private folder's path, which nobody knew before. Empty
-// where logs are kept, or nothing at all.
-std::string private_folder(const Config& config, const Environment& environment);
+// Where only error files need a place: the private directory's path, new and random, in $TMPDIR and
+// then in /tmp, for a node without the former. Empty where logs are kept, or nothing at all.
+std::vector<std::string> private_folders(const Config& config, const Environment& environment);
+
+// "TMPDIR=/scratch cannot be used (No such file or directory), /tmp is": a note.
+std::string other_folder_text(const Environment& environment, int error_number);
 
 // A folder that could not be made.
 struct FolderError {
@@ -50,6 +53,8 @@ class LogDir {
   // For NodeFacts. At most one of them is not empty.
   const std::string& run_folder() const { return run_folder_; }
   const std::string& error_folder() const { return error_folder_; }
+  // Worth saying at the start; may be empty.
+  const std::string& note() const { return note_; }
 
   // Makes the folder of each worker, empty: an earlier attempt of the same number is removed, and
   // so are the oldest ones where only some are to be kept. Without logs no earlier attempt's error
@@ -65,6 +70,7 @@ class LogDir {
 
   std::string run_folder_;
   std::string error_folder_;
+  std::string note_;
   std::size_t attempts_kept_ = 0;     // 0: all
   std::deque<std::string> attempts_;  // the folders of those there are, oldest first
   bool is_fresh_ = true;              // there was no attempt yet

@@ -215,8 +215,29 @@ struct Birth {
   int owner = 0;
   int pipe = -1;
   int answer = -1;  // -1: nobody waits for the folder
-  const std::string& folder;
+  const std::vector<std::string>&
+      folders;  // in the order of trying; with `answer` < 0 the first is there
 };
+
+// What became of them.
+struct Made {
+  int error = 0;          // of the last one, where none could be made
+  int index = 0;          // of the directory that was made
+  int first_refusal = 0;  // of the first, where another one was made
+};
+
+Made make_one_of(const std::vector<std::string>& folders) {
+  Made made;
+  for (std::size_t at = 0; at < folders.size(); ++at) {
+    made.index = static_cast<int>(at);
+    made.error = ::mkdir(folders[at].c_str(), 0700) == 0 ? 0 : errno;
+    if (made.error == 0) return made;
+    if (at == 0) made.first_refusal = made.error;
+  }
+  // Where none can be made, the error of the first is reported: the user has named it.
+  made.error = made.first_refusal;
+  return made;
+}
 
 [[noreturn]] void live_as_watchdog(const Birth& birth) {
   ::setsid();
@@ -227,14 +248,16 @@ struct Birth {
   ::dup2(birth.pipe, STDIN_FILENO);
   if (birth.answer >= 0) ::dup2(birth.answer, STDOUT_FILENO);
   close_from(birth.answer >= 0 ? STDERR_FILENO : STDOUT_FILENO);
+  std::string folder = birth.folders.empty() ? "" : birth.folders.front();
   if (birth.answer >= 0) {
-    const int made = ::mkdir(birth.folder.c_str(), 0700) == 0 ? 0 : errno;
+    const Made made = make_one_of(birth.folders);
+    folder = birth.folders[static_cast<std::size_t>(made.index)];
     static_cast<void>(::write(STDOUT_FILENO, &made, sizeof made));
     ::close(STDOUT_FILENO);
   }
   static_cast<void>(::chdir("/"));
   take_name();
-  Watch(birth.kin, birth.owner, STDIN_FILENO, birth.folder).stand();
+  Watch(birth.kin, birth.owner, STDIN_FILENO, std::move(folder)).stand();
   // Whoever waits for us waits for this; what the kernel still does after us may take its time.
   ::close(STDIN_FILENO);
   ::_exit(0);
@@ -262,9 +285,10 @@ bool await(const FileDescriptor& pipe, short events, Duration patience) {
 
 }  // namespace
 
-Result<Watchdog> Watchdog::start(const Kin& kin, const std::string& folder) {
-  Watchdog watchdog(kin, folder);
-  const auto begun = watchdog.begin(folder.empty() ? Folder::known : Folder::to_be_made);
+Result<Watchdog> Watchdog::start(const Kin& kin, std::vector<std::string> folders) {
+  const auto what = folders.empty() ? Folder::known : Folder::to_be_made;
+  Watchdog watchdog(kin, std::move(folders));
+  const auto begun = watchdog.begin(what);
   if (!begun) return tl::unexpected<Error>(begun.error());
   return watchdog;
 }
@@ -289,7 +313,7 @@ Result<void> Watchdog::begin(Folder what) {
         std::string("cannot fork the watchdog: ") + errno_text(errno) +
         "; raise the limit of processes (ulimit -u, or the container's), or end some of them");
   }
-  if (pid == 0) live_as_watchdog({kin_, owner, theirs.get(), answering.get(), folder_});
+  if (pid == 0) live_as_watchdog({kin_, owner, theirs.get(), answering.get(), folders_});
   pid_ = pid;
   pipe_ = std::move(ours);
   answer_ = std::move(answer);
@@ -300,10 +324,14 @@ Result<void> Watchdog::begin(Folder what) {
 std::optional<int> Watchdog::await_folder(Duration patience) {
   hangs_ = !await(answer_, POLLIN, patience);
   if (hangs_) return ETIMEDOUT;
-  int made = 0;
+  Made made;
   const bool said = ::read(answer_.get(), &made, sizeof made) == sizeof made;
   answer_.reset();
-  return said ? std::optional(made) : std::nullopt;
+  if (!said) return std::nullopt;
+  if (made.error != 0) return made.error;
+  if (made.index > 0) first_refusal_ = made.first_refusal;
+  folders_ = {std::move(folders_[static_cast<std::size_t>(made.index)])};
+  return 0;
 }
 
 Result<void> Watchdog::start_again() {
@@ -338,7 +366,7 @@ void Watchdog::set_door(const std::string& door) {
 }
 
 void Watchdog::give_up_folder() {
-  if (!folder_.empty()) tell(pipe_, Kind::folder_is_given_up, 0);
+  if (!folders_.empty()) tell(pipe_, Kind::folder_is_given_up, 0);
 }
 
 bool Watchdog::release(Duration patience) {

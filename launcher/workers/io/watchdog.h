@@ -18,10 +18,11 @@ namespace cpprun::io {
 
 class Watchdog {
  public:
-  // Forks. To be called at the very start, before there is an event loop or a thread. A `folder` is
-  // made there, for our user alone, and removed with all that is in it when this is the end,
-  // however that comes: its disk may hang, and then nobody but the watchdog waits for it.
-  static Result<Watchdog> start(const Kin& kin, const std::string& folder = {});
+  // Forks. To be called at the very start, before there is an event loop or a thread. The first of
+  // `folders` that can be made is made there, for our user alone, and removed with all that is in
+  // it when this is the end, however that comes: its disk may hang, and then only the watchdog
+  // waits for it.
+  static Result<Watchdog> start(const Kin& kin, std::vector<std::string> folders = {});
 
   Watchdog(Watchdog&& other) noexcept = default;
   Watchdog& operator=(Watchdog&&) = delete;
@@ -35,6 +36,9 @@ class Watchdog {
   // nothing where the watchdog is gone. To be asked before anybody is started, because whoever
   // hangs on a disk watches over nobody.
   std::optional<int> await_folder(Duration patience);
+  // After that: the directory that was made, and the errno of the first where it is another.
+  std::string folder() const { return folders_.empty() ? std::string() : folders_.front(); }
+  int first_refusal() const { return first_refusal_; }
 
   // Starts a replacement for one that was killed, and tells it what that one knew.
   Result<void> start_again();
@@ -60,11 +64,13 @@ class Watchdog {
  private:
   enum class Folder { to_be_made, known };
 
-  Watchdog(Kin kin, std::string folder) : kin_(std::move(kin)), folder_(std::move(folder)) {}
+  Watchdog(Kin kin, std::vector<std::string> folders)
+      : kin_(std::move(kin)), folders_(std::move(folders)) {}
   Result<void> begin(Folder what);
 
   Kin kin_;
-  std::string folder_;
+  std::vector<std::string> folders_;  // to be tried; once it is known, the one there is
+  int first_refusal_ = 0;
   int pid_ = 0;
   FileDescriptor pipe_;               // to it
   FileDescriptor answer_;             // from it, once: what became of the folder

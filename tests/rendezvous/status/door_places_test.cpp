@@ -8,12 +8,13 @@ using namespace cpprun;
 TEST_CASE("a socket lies in the user's runtime folder, or else in a folder for temporary files") {
   const auto both =
       own_door_folders({{"XDG_RUNTIME_DIR", "/run/user/7"}, {"TMPDIR", "/scratch"}}, 7);
-  REQUIRE(both.size() == 2);
+  REQUIRE(both.size() == 3);
   CHECK(both[0].path() == "/run/user/7/cpprun");
   CHECK(both[0].is_at_hand());
   CHECK(both[0].is_parent_own);
   CHECK(both[1].path() == "/scratch/cpprun-7");
   CHECK_FALSE(both[1].is_at_hand());
+  CHECK(both[2].path() == "/tmp/cpprun-7");  // where /scratch is not there
   const auto bare = own_door_folders({}, 0);
   REQUIRE(bare.size() == 1);
   CHECK(bare[0].path() == "/tmp/cpprun-0");
@@ -29,8 +30,8 @@ TEST_CASE("sockets are looked for where programs with another environment have t
   const auto folders = searched_door_folders({{"TMPDIR", "/scratch"}}, 5);
   REQUIRE(folders.size() == 3);
   CHECK(folders[0].path() == "/scratch/cpprun-5");
-  CHECK(folders[1].path() == "/run/user/5/cpprun");
-  CHECK(folders[2].path() == "/tmp/cpprun-5");
+  CHECK(folders[1].path() == "/tmp/cpprun-5");
+  CHECK(folders[2].path() == "/run/user/5/cpprun");
   CHECK(searched_door_folders({}, 5).size() == 2);
 }
 

@@ -117,6 +117,27 @@ TEST_CASE("redirects without a place go to torchrun's, in the temporary folder, 
       fs::directory_iterator(place.root)->path().filename().string().starts_with("torchelastic_"));
 }
 
+TEST_CASE("a TMPDIR that is not on this node does not stop the start") {
+  const Place place;
+  const Environment environment{{"TMPDIR", place.root / "none"}};
+  Config config;
+  const auto folders = io::private_folders(config, environment);
+  REQUIRE(folders.size() == 2);
+  CHECK(folders[0].starts_with((place.root / "none/cpprun_").string()));
+  CHECK(folders[1].starts_with("/tmp/cpprun_"));
+  CHECK(io::private_folders(config, {{"TMPDIR", "/tmp"}}).size() == 1);
+  CHECK(io::private_folders(config, {}).size() == 1);
+  config.logs.redirects.everybody.out = true;
+  auto logs = io::LogDir::make(config, environment, "");
+  REQUIRE(logs.has_value());
+  CHECK(logs->note() == "note: TMPDIR=" + (place.root / "none").string() +
+                            " cannot be used (No such file or directory); cpprun uses /tmp on this "
+                            "node");
+  const auto made = fs::path(logs->run_folder()).parent_path();
+  CHECK(made.string().starts_with("/tmp/torchelastic_"));
+  fs::remove_all(made);
+}
+
 TEST_CASE("nothing at all is made where logs are disabled") {
   const Place place;
   Config config;

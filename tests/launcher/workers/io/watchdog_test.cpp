@@ -193,7 +193,7 @@ TEST_CASE("the watchdog makes the private folder, and removes it with all that i
   const auto doors = fresh_folder();
   int pid = 0;
   {
-    auto watchdog = io::Watchdog::start(fresh_kin(), folder);
+    auto watchdog = io::Watchdog::start(fresh_kin(), {folder});
     REQUIRE(watchdog.has_value());
     pid = watchdog->pid();
     REQUIRE(watchdog->await_folder(60s) == 0);
@@ -213,7 +213,7 @@ TEST_CASE("the watchdog makes the private folder, and removes it with all that i
 
 TEST_CASE("a folder that is given up goes at once, and the watchdog stays") {
   const auto folder = fresh_folder();
-  auto watchdog = io::Watchdog::start(fresh_kin(), folder);
+  auto watchdog = io::Watchdog::start(fresh_kin(), {folder});
   REQUIRE(watchdog.has_value());
   REQUIRE(watchdog->await_folder(60s) == 0);
   std::ofstream(folder + "/0.json") << "{}";
@@ -233,7 +233,7 @@ TEST_CASE("when a watchdog that was released is gone, so is its folder") {
   const auto folder = fresh_folder();
   int pid = 0;
   {
-    auto watchdog = io::Watchdog::start(fresh_kin(), folder);
+    auto watchdog = io::Watchdog::start(fresh_kin(), {folder});
     REQUIRE(watchdog.has_value());
     pid = watchdog->pid();
     REQUIRE(watchdog->await_folder(60s) == 0);
@@ -244,15 +244,29 @@ TEST_CASE("when a watchdog that was released is gone, so is its folder") {
 }
 
 TEST_CASE("a private folder that cannot be made is told with its errno") {
-  auto watchdog = io::Watchdog::start(fresh_kin(), fresh_folder() + "/none");
+  auto watchdog = io::Watchdog::start(fresh_kin(), {fresh_folder() + "/none"});
   REQUIRE(watchdog.has_value());
   CHECK(watchdog->await_folder(60s) == ENOENT);
   CHECK(watchdog->release(60s));
   await_end(watchdog->pid());
 }
 
+TEST_CASE("where the first directory cannot be made the next one is, and it is removed as well") {
+  const auto folder = fresh_folder();
+  {
+    auto watchdog = io::Watchdog::start(fresh_kin(), {folder + "/none", folder});
+    REQUIRE(watchdog.has_value());
+    REQUIRE(watchdog->await_folder(60s) == 0);
+    CHECK(watchdog->folder() == folder);
+    CHECK(watchdog->first_refusal() == ENOENT);
+    CHECK(fs::exists(folder));
+    CHECK(watchdog->release(60s));
+  }
+  CHECK_FALSE(fs::exists(folder));
+}
+
 TEST_CASE("a watchdog that does not come back from the folder's disk is waited for once") {
-  auto watchdog = io::Watchdog::start(fresh_kin(), fresh_folder());
+  auto watchdog = io::Watchdog::start(fresh_kin(), {fresh_folder()});
   REQUIRE(watchdog.has_value());
   // So late that it may as well hang. It goes on when its disk is back.
   CHECK(watchdog->await_folder(0s) == ETIMEDOUT);
@@ -262,7 +276,7 @@ TEST_CASE("a watchdog that does not come back from the folder's disk is waited f
 
 TEST_CASE("nobody waits for the folder of a watchdog that was killed") {
   const auto folder = fresh_folder();
-  auto watchdog = io::Watchdog::start(fresh_kin(), folder);
+  auto watchdog = io::Watchdog::start(fresh_kin(), {folder});
   REQUIRE(watchdog.has_value());
   ::kill(watchdog->pid(), SIGKILL);
   await_end(watchdog->pid());
