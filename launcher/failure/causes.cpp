@@ -97,8 +97,8 @@ constexpr auto catalogue = std::to_array<Cause>({
     {"command_missing", "a command that it calls was not found",
      "install it on that node, or correct PATH"},
     {"python_module_missing", "a Python module is not installed for the interpreter that ran",
-     "install it: {program} -m pip install …; or name another interpreter with "
-     "PYTHON_EXEC"},
+     "name the Python that has it with PYTHON_EXEC, or install it in that Python's virtual "
+     "environment, not in the system's Python"},
     {"python_syntax", "the script is not valid Python for this interpreter",
      "correct the line that is shown, or use a newer Python: PYTHON_EXEC names it"},
     {"usage", "it did not accept its arguments",

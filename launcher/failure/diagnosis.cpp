@@ -11,6 +11,7 @@
 
 #include "launcher/failure/cause_rules.h"
 #include "launcher/failure/causes.h"
+#include "launcher/failure/missing_module.h"
 #include "launcher/output/printable.h"
 #include "proto/bounds.h"
 #include "proto/text.h"
@@ -112,6 +113,11 @@ Diagnosis diagnose(const Evidence& evidence) {
     diagnosis.cause = cause->id;
     diagnosis.reason = reason_of(*cause, evidence);
     diagnosis.advice = cause_advice(*cause, evidence.executable);
+    const auto module = missing_module({diagnosis.message});
+    if (cause->id == "python_module_missing" && !module.empty()) {
+      diagnosis.advice =
+          missing_module_advice(module, evidence.host_facts.module, evidence.executable);
+    }
     diagnosis.consequence = cause->consequence;
   }
   if (!complaint.empty()) {

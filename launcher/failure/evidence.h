@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "launcher/failure/missing_module.h"
 #include "launcher/workers/supervisor.h"
 
 namespace cpprun {
@@ -31,6 +32,7 @@ struct HostFacts {
   ExecFault exec_fault = ExecFault::none;
   std::string exec_detail;  // the interpreter that is missing, the processor it was built for
   std::string last_seen;    // what it was doing when it was sent KILL: "was in state D (…), …"
+  ModuleSight module = {};  // of a Python module that was not found
   std::string stray_interface = {};  // it was told to use one that leads to nobody; which, and why
   friend bool operator==(const HostFacts&, const HostFacts&) = default;
 };

@@ -36,61 +36,137 @@ std::optional<std::string> find_on_path(const std::string& name, const Environme
   }
 }
 
-Result<std::string> find_python(const Environment& environment, const FileProbe& probe) {
-  const auto* wanted = find_variable(environment, "PYTHON_EXEC");
-  if (wanted != nullptr && !wanted->empty()) {
-    if (wanted->find('/') == std::string::npos) {
-      if (auto found = find_on_path(*wanted, environment, probe)) return *found;
-    } else if (probe(*wanted) == FileKind::executable) {
-      return *wanted;
-    }
-    return failure(fmt::format(
-        "PYTHON_EXEC=\"{}\" is not an executable program; give the path of a Python", *wanted));
-  }
+// The directory above that of `program`, where programs of an environment lie in its bin.
+std::string root_of(const std::string& program) {
+  const auto slash = program.rfind('/');
+  if (slash == std::string::npos) return "";
+  const auto bin = program.substr(0, slash);
+  return bin == "bin" ? "." : bin.ends_with("/bin") ? bin.substr(0, bin.size() - 4) : "";
+}
+
+std::string python_in(const std::string& root, const FileProbe& probe) {
   for (const char* name : {"python3", "python"}) {
-    if (auto found = find_on_path(name, environment, probe)) return *found;
+    auto python = fmt::format("{}/bin/{}", root, name);
+    if (probe(python) == FileKind::executable) return python;
   }
+  return "";
+}
+
+std::string python_of(std::string_view variable, const Environment& environment,
+                      const FileProbe& probe) {
+  const auto* root = find_variable(environment, variable);
+  if (root == nullptr || root->empty()) return "";
+  return python_in(root->ends_with('/') ? root->substr(0, root->size() - 1) : *root, probe);
+}
+
+struct Python {
+  std::string path;
+  std::string note = {};
+};
+
+Result<Python> python_by_name(const std::string& wanted, const Environment& environment,
+                              const FileProbe& probe) {
+  if (wanted.find('/') == std::string::npos) {
+    if (auto found = find_on_path(wanted, environment, probe)) return Python{*found};
+  } else if (probe(wanted) == FileKind::executable) {
+    return Python{wanted};
+  }
+  return failure(fmt::format(
+      "PYTHON_EXEC=\"{}\" is not an executable program; give the path of a Python", wanted));
+}
+
+// The Python of the environment that this cpprun is installed in, as a torchrun there has it. A
+// tool that pipx or uv has put into an environment for itself alone has no use for that one.
+std::string own_python(const std::vector<std::string>& own_paths, const FileProbe& probe) {
+  for (const auto& path : own_paths) {
+    const auto root = root_of(path);
+    const bool is_for_a_tool = probe(root + "/pipx_metadata.json") != FileKind::missing ||
+                               probe(root + "/uv-receipt.toml") != FileKind::missing;
+    if (root.empty() || !is_in_environment(path, probe) || is_for_a_tool) continue;
+    if (auto python = python_in(root, probe); !python.empty()) return python;
+  }
+  return "";
+}
+
+// conda puts its base environment into every shell. It says nothing about what a person has chosen.
+bool is_base(const Environment& environment) {
+  const auto* name = find_variable(environment, "CONDA_DEFAULT_ENV");
+  return name != nullptr && *name == "base";
+}
+
+std::string runs_by(const std::string& python, std::string_view why, std::string_view other) {
+  return fmt::format("note: the workers run by {} ({}), not by {}; PYTHON_EXEC=PATH names another",
+                     python, why, other);
+}
+
+Result<Python> find_python(const Environment& environment,
+                           const std::vector<std::string>& own_paths, const FileProbe& probe) {
+  const auto* wanted = find_variable(environment, "PYTHON_EXEC");
+  if (wanted != nullptr && !wanted->empty()) return python_by_name(*wanted, environment, probe);
+  const auto of_venv = python_of("VIRTUAL_ENV", environment, probe);
+  const auto of_conda = is_base(environment) ? "" : python_of("CONDA_PREFIX", environment, probe);
+  if (auto own = own_python(own_paths, probe); !own.empty()) {
+    const bool is_other = !of_venv.empty() && root_of(of_venv) != root_of(own);
+    auto note = is_other ? runs_by(own, "beside cpprun", of_venv + " (VIRTUAL_ENV)") : "";
+    return Python{std::move(own), std::move(note)};
+  }
+  std::string first;  // on PATH
+  for (const char* name : {"python3", "python"}) {
+    if (first.empty()) first = find_on_path(name, environment, probe).value_or("");
+  }
+  // Of two environments that are active, the one on PATH is the later one.
+  const auto is_firsts = [&](const std::string& python) {
+    return !python.empty() && root_of(python) == root_of(first);
+  };
+  if (is_firsts(of_venv) || is_firsts(of_conda)) return Python{first};
+  for (const auto& [python, variable] :
+       {std::pair{of_venv, "VIRTUAL_ENV"}, std::pair{of_conda, "CONDA_PREFIX"}}) {
+    if (python.empty()) continue;
+    // sudo and batch systems keep the variable and reset PATH.
+    return Python{python, first.empty() ? "" : runs_by(python, variable, first + " (PATH)")};
+  }
+  if (!first.empty()) return Python{first};
   return failure(
       "there is no python3 and no python on PATH to run a Python script with; install one, or set "
       "PYTHON_EXEC to its path");
 }
 
-// An environment that says it is active, and a Python that is none of its own: sudo and batch
-// systems keep the one and reset the other. Its modules would be missing without a reason to see.
-std::string other_python_note(const std::string& python, const Environment& environment,
-                              const FileProbe& probe) {
-  const auto* active = find_variable(environment, "VIRTUAL_ENV");
-  const auto* chosen = find_variable(environment, "PYTHON_EXEC");
-  if (active == nullptr || active->empty() || (chosen != nullptr && !chosen->empty())) return "";
-  const auto bin = fmt::format(
-      "{}/bin", active->ends_with('/') ? active->substr(0, active->size() - 1) : *active);
-  if (python.starts_with(bin + "/")) return "";
-  for (const char* name : {"python3", "python"}) {
-    const auto own = fmt::format("{}/{}", bin, name);
-    if (probe(own) != FileKind::executable) continue;
-    return fmt::format(
-        "VIRTUAL_ENV={} is active, but the workers run by {}, which comes first on PATH; if its "
-        "modules are missed, set PYTHON_EXEC={} or put {} first on PATH",
-        *active, python, own, bin);
-  }
-  return "";
+// python -m takes a module's name, and torchrun hands it whatever it was given.
+std::optional<std::string> no_module_text(const std::string& name, const FileProbe& probe) {
+  const bool is_path = name.find('/') != std::string::npos;
+  const bool is_file = name.ends_with(".py") && probe(name) != FileKind::missing;
+  if (!is_path && !is_file) return std::nullopt;
+  auto module = name;
+  while (module.starts_with("./")) module.erase(0, 2);
+  if (module.ends_with(".py")) module.resize(module.size() - 3);
+  while (module.ends_with('/')) module.pop_back();
+  const bool can_be_named = !module.empty() && module.find("..") == std::string::npos &&
+                            module.find('.') == std::string::npos && module.front() != '/';
+  std::replace(module.begin(), module.end(), '/', '.');
+  return fmt::format(
+      "error: -m {}: this is a path, not the name of a module\n  hint: leave out -m{}", name,
+      can_be_named ? fmt::format(", or write -m {}", module) : "");
 }
 
 Result<ResolvedProgram> by_python(const Program& program, const Environment& environment,
+                                  const std::vector<std::string>& own_paths,
                                   const FileProbe& probe) {
   const bool module = program.kind == ProgramKind::module;
+  if (module) {
+    if (auto wrong = no_module_text(program.script, probe)) return failure(*std::move(wrong));
+  }
   if (!module && probe(program.script) == FileKind::missing) {
     return failure(
         fmt::format("cannot run \"{}\": no such file, seen from the folder cpprun was "
                     "started in",
                     program.script));
   }
-  auto python = find_python(environment, probe);
+  auto python = find_python(environment, own_paths, probe);
   if (!python) return tl::unexpected(python.error());
-  ResolvedProgram resolved{.argv = {*python, "-u"},
-                           .interpreter = *python,
+  ResolvedProgram resolved{.argv = {python->path, "-u"},
+                           .interpreter = python->path,
                            .entrypoint = program.script,
-                           .note = other_python_note(*python, environment, probe)};
+                           .note = std::move(python->note)};
   if (module) resolved.argv.emplace_back("-m");
   resolved.argv.push_back(program.script);
   return resolved;
@@ -125,30 +201,58 @@ tl::unexpected<Error> not_runnable(const std::string& script, FileKind kind, boo
                   script));
 }
 
+// How to run the file of that name that lies in the current directory.
+std::string here_text(const std::string& script, FileKind kind) {
+  if (kind == FileKind::executable) return fmt::format("write ./{} for the file here", script);
+  const bool is_python = script.ends_with(".py");
+  if (is_python) return "leave out --no-python to run the file here by Python";
+  return fmt::format("chmod +x {}, then write ./{} for the file here", script, script);
+}
+
+tl::unexpected<Error> not_on_path(const std::string& script, const Environment& environment,
+                                  const FileProbe& probe) {
+  const auto blank = script.find(' ');
+  if (blank != std::string::npos && find_on_path(script.substr(0, blank), environment, probe)) {
+    return failure(fmt::format(
+        "error: cannot run \"{}\": no program has this name\n  hint: leave out the quotes; the "
+        "program and its arguments are words of their own",
+        script));
+  }
+  return not_runnable(script, FileKind::missing, true);
+}
+
 }  // namespace
 
+bool is_in_environment(const std::string& program, const FileProbe& probe) {
+  const auto root = root_of(program);
+  return !root.empty() && (probe(root + "/pyvenv.cfg") != FileKind::missing ||
+                           probe(root + "/conda-meta") == FileKind::directory);
+}
+
 Result<ResolvedProgram> resolve_program(const Program& program, const Environment& environment,
-                                        const FileProbe& probe) {
+                                        const FileProbe& probe,
+                                        const std::vector<std::string>& own_paths) {
   const auto& script = program.script;
   const bool bare = script.find('/') == std::string::npos;
   switch (program.kind) {
     case ProgramKind::python:
     case ProgramKind::module:
-      return by_python(program, environment, probe);
+      return by_python(program, environment, own_paths, probe);
     case ProgramKind::no_python: {
       const auto kind = probe(script);
       if (!bare && kind == FileKind::executable) return by_itself(program, script);
       if (!bare) return not_runnable(script, kind, true);
       if (auto found = find_on_path(script, environment, probe)) return by_itself(program, *found);
       if (kind == FileKind::directory) return not_runnable(script, kind, true);
-      if (kind != FileKind::executable) return not_runnable(script, FileKind::missing, true);
-      return failure(fmt::format("cannot run \"{}\": it is not on PATH; say ./{} for the one here",
-                                 script, script));
+      if (kind == FileKind::missing) return not_on_path(script, environment, probe);
+      return failure(fmt::format(
+          "error: cannot run \"{}\": --no-python searches PATH, and it is not there\n  hint: {}",
+          script, here_text(script, kind)));
     }
     case ProgramKind::automatic:
       break;
   }
-  if (runs_by_python(script, probe)) return by_python(program, environment, probe);
+  if (runs_by_python(script, probe)) return by_python(program, environment, own_paths, probe);
   const auto kind = probe(script);
   if (kind == FileKind::executable) return by_itself(program, script);
   if (bare && kind == FileKind::missing) {

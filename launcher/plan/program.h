@@ -33,7 +33,13 @@ struct ResolvedProgram {
   friend bool operator==(const ResolvedProgram&, const ResolvedProgram&) = default;
 };
 
+// `own_paths`: where this cpprun itself lies, by each way it may be looked at.
 Result<ResolvedProgram> resolve_program(const Program& program, const Environment& environment,
-                                        const FileProbe& probe);
+                                        const FileProbe& probe,
+                                        const std::vector<std::string>& own_paths = {});
+
+// Whether that program lies in the bin of a virtual environment or of one of conda's: what is
+// installed by it leaves the system alone.
+bool is_in_environment(const std::string& program, const FileProbe& probe);
 
 }  // namespace cpprun

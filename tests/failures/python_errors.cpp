@@ -30,7 +30,7 @@ std::vector<Staged> python_errors(const Stage& stage) {
   };
   return {
       plain("exception", "raise ValueError('bad label 17')\n", "python_exception", "@record"),
-      plain("module", "import not_a_module\n", "python_module_missing", "pip install"),
+      plain("module", "import not_a_module\n", "python_module_missing", "PYTHON_EXEC"),
       plain("chained",
             "try:\n    raise ConnectionResetError('Connection reset by peer')\n"
             "except OSError:\n    raise KeyError('epoch')\n",

@@ -88,6 +88,36 @@ TEST_CASE("a Python module that is missing is called that") {
   CHECK_MESSAGE(contains(ended.err, "[python_module_missing]"), ended.err);
 }
 
+TEST_CASE("a module of the script's own that is misspelled gets the name that was meant") {
+  const Folder folder;
+  const auto python = from_build("CPPRUN_PYTHON");
+  const Options options{.variables = {{"PYTHON_EXEC", python.empty() ? "python3" : python}}};
+  folder.write("utils.py", "");
+  const auto script = folder.write("train.py", "import utlis\n");
+  auto ended = run(with_cpprun({"--standalone", script}), options);
+  if (ended.code == 2) return skip("no Python");
+  CHECK_MESSAGE(contains(ended.err, "did you mean \"utils\"?"), ended.err);
+  CHECK_FALSE(contains(ended.err, "pip install"));
+  // With -m, Python looks in the current directory.
+  const Words there{"sh", "-c", "cd \"$0\" && exec \"$@\"", folder.path()};
+  const auto in_folder = [&](const Words& words) {
+    auto all = there;
+    all.insert(all.end(), words.begin(), words.end());
+    return run(all, options);
+  };
+  ended = in_folder(with_cpprun({"--standalone", "-m", "utlis"}));
+  CHECK_MESSAGE(contains(ended.err, "did you mean \"utils\"?"), ended.err);
+  std::filesystem::create_directory(folder.path() + "/sub");
+  folder.write("sub/main.py", "import utils\n");
+  ended = in_folder(with_cpprun({"--standalone", "sub/main.py"}));
+  CHECK_MESSAGE(contains(ended.err, "set PYTHONPATH=" + folder.path()), ended.err);
+  ended = in_folder(with_cpprun({"--standalone", "-m", "train.py"}));
+  CHECK(ended.code == 2);
+  CHECK(contains(ended.err,
+                 "cpprun: error: -m train.py: this is a path, not the name of a module\n"
+                 "  hint: leave out -m, or write -m train\n"));
+}
+
 TEST_CASE("stdout and stderr that are one pipe keep the order of their lines and every byte") {
   const auto ended = shell("", both_streams(2000), "2>&1");
   CHECK(ended.code == 0);

@@ -30,7 +30,8 @@ std::optional<Refusal> misuse(const Error& error) {
 }
 
 std::optional<Refusal> find_program(RunInputs& inputs) {
-  auto program = resolve_program(inputs.config.program, inputs.environment, probe_file);
+  auto program =
+      resolve_program(inputs.config.program, inputs.environment, probe_file, own_paths());
   if (!program) return misuse(program.error());
   if (!program->note.empty()) inputs.config.notes.push_back(program->note);
   inputs.program = std::move(*program);

@@ -5,20 +5,26 @@
 #include <sys/statvfs.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <iterator>
 #include <optional>
 #include <utility>
 
 #include "launcher/failure/io/process_snapshot.h"
 #include "launcher/failure/io/program_file.h"
+#include "launcher/failure/missing_module.h"
 #include "launcher/output/io/log_dir.h"
 #include "launcher/packed_texts.h"
+#include "launcher/plan/io/host.h"
+#include "launcher/plan/program.h"
 #include "proto/bounds.h"
 #include "proto/text.h"
 
 namespace cpprun::io {
 
 namespace {
+
+namespace fs = std::filesystem;
 
 // Less than this, and whoever writes a page or a file's name is refused. The kernel keeps a part of
 // most disks for root, which f_bavail leaves out.
@@ -46,7 +52,10 @@ std::string small_shm() {
 struct Question {
   std::string error_file;
   std::string last_lines_file;
-  std::string executable;  // to be looked at for why it could not be executed
+  std::string executable;               // to be looked at for why it could not be executed
+  std::string interpreter;              // a Python, perhaps
+  std::string script_folder;            // where it looks for modules of the script's
+  std::vector<std::string> last_words;  // known already
   std::vector<std::string> disks;
 };
 struct Answer {
@@ -55,7 +64,59 @@ struct Answer {
   std::vector<std::string> full_disks;
   std::string small_shm;
   ProgramFile program;
+  ModuleSight module;
 };
+
+// Where Python looks for a script's own modules: beside it, or here with -m and -c.
+std::string script_folder(const std::vector<std::string>& argv) {
+  const bool is_script = argv.size() > 2 && argv[1] == "-u" && !argv[2].starts_with('-');
+  const auto parent = is_script ? fs::path(argv[2]).parent_path().string() : std::string();
+  return parent.empty() ? "." : parent;
+}
+
+// The modules and packages that a directory has.
+std::vector<std::string> modules_in(const fs::path& folder) {
+  constexpr std::size_t modules_max = 4096;
+  std::vector<std::string> names;
+  std::error_code unreadable;  // then there are none
+  for (const auto& entry : fs::directory_iterator(folder, unreadable)) {
+    const auto& path = entry.path();
+    std::error_code unknown;
+    if (path.extension() == ".py" || entry.is_directory(unknown)) names.push_back(path.stem());
+    if (names.size() == modules_max) break;
+  }
+  return names;
+}
+
+// What is like a module of that name: of a dotted one, each part in the package of those before.
+std::string similar_module(const std::string& wanted, fs::path folder) {
+  std::string found;
+  for (const auto part : split(wanted, '.')) {
+    const auto names = modules_in(folder);
+    const bool is_there = std::ranges::find(names, part) != names.end();
+    const auto name = is_there ? std::string(part) : similar_name(part, names);
+    if (name.empty()) return "";
+    found += (found.empty() ? "" : ".") + name;
+    folder /= name;
+  }
+  return found == wanted ? "" : found;
+}
+
+ModuleSight look_for_module(const Question& question, const Answer& answer) {
+  const auto& lines = question.last_words.empty() ? answer.last_lines : question.last_words;
+  auto wanted = missing_module({answer.error_text});
+  if (wanted.empty()) wanted = missing_module(lines);
+  if (wanted.empty()) return {};
+  ModuleSight sight{.similar = similar_module(wanted, question.script_folder)};
+  const auto here = modules_in(".");
+  const auto first = wanted.substr(0, wanted.find('.'));
+  const bool is_here = std::ranges::find(here, first) != here.end();
+  std::error_code unknown;
+  const bool is_searched = fs::equivalent(question.script_folder, ".", unknown);
+  if (is_here && !is_searched) sight = {.elsewhere = fs::current_path(unknown)};
+  sight.in_environment = is_in_environment(question.interpreter, probe_file);
+  return sight;
+}
 
 Answer look(const Question& question) {
   Answer answer;
@@ -71,13 +132,19 @@ Answer look(const Question& question) {
     answer.full_disks.push_back(disk == "." ? "the folder cpprun was started in" : disk);
   }
   if (!question.disks.empty()) answer.small_shm = small_shm();
+  if (!question.interpreter.empty()) answer.module = look_for_module(question, answer);
   return answer;
 }
 
-// From one process of ours to another: four texts, the number of last lines, these, and the disks.
+// From one process of ours to another: seven texts, the number of last lines, these, and the disks.
 std::string packed_answer(const Answer& answer) {
-  std::vector<std::string> texts = {answer.error_text, answer.small_shm, answer.program.detail,
+  std::vector<std::string> texts = {answer.error_text,
+                                    answer.small_shm,
+                                    answer.program.detail,
                                     std::to_string(static_cast<int>(answer.program.fault)),
+                                    answer.module.similar,
+                                    answer.module.elsewhere,
+                                    answer.module.in_environment ? "1" : "",
                                     std::to_string(answer.last_lines.size())};
   texts.insert(texts.end(), answer.last_lines.begin(), answer.last_lines.end());
   texts.insert(texts.end(), answer.full_disks.begin(), answer.full_disks.end());
@@ -85,16 +152,18 @@ std::string packed_answer(const Answer& answer) {
 }
 
 std::optional<Answer> unpacked_answer(const std::optional<std::string>& bytes) {
-  constexpr std::ptrdiff_t first_line = 5;
+  constexpr std::ptrdiff_t first_line = 8;
   const auto texts = unpacked(bytes.value_or(""));
   if (std::ssize(texts) < first_line) return std::nullopt;
-  const auto line_count = whole_number(texts[4]).value_or(0);
+  const auto line_count = whole_number(texts[first_line - 1]).value_or(0);
   if (std::ssize(texts) < first_line + line_count) return std::nullopt;
-  Answer answer{.error_text = texts[0],
-                .last_lines = {},
-                .full_disks = {},
-                .small_shm = texts[1],
-                .program = {}};
+  Answer answer{
+      .error_text = texts[0],
+      .last_lines = {},
+      .full_disks = {},
+      .small_shm = texts[1],
+      .program = {},
+      .module = {.similar = texts[4], .elsewhere = texts[5], .in_environment = !texts[6].empty()}};
   answer.program.detail = texts[2];
   answer.program.fault = static_cast<ExecFault>(whole_number(texts[3]).value_or(0));
   const auto lines_end = texts.begin() + first_line + line_count;
@@ -159,6 +228,11 @@ void EvidenceCollector::examine(const Outcome& outcome, const WorkerSpec& spec, 
   if (outcome.spawn_error && outcome.spawn_error->stage == SpawnStage::exec) {
     question.executable = evidence.executable;
   }
+  if (!outcome.spawn_error && !outcome.obeyed() && !outcome.status.signalled) {
+    question.interpreter = evidence.executable;
+    question.script_folder = script_folder(spec.argv);
+    question.last_words = evidence.last_lines;
+  }
   inquiry_.ask([question] { return packed_answer(look(question)); },
                [this, evidence, question,
                 told = std::move(told)](const std::optional<std::string>& told_aside) mutable {
@@ -174,6 +248,7 @@ void EvidenceCollector::examine(const Outcome& outcome, const WorkerSpec& spec, 
                  }
                  evidence.host_facts.exec_fault = answer->program.fault;
                  evidence.host_facts.exec_detail = answer->program.detail;
+                 evidence.host_facts.module = answer->module;
                  told(std::move(evidence), true);
                });
 }

@@ -6,6 +6,7 @@
 #include <ifaddrs.h>
 #include <net/if.h>
 #include <netdb.h>
+#include <sys/auxv.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
@@ -21,6 +22,7 @@
 #include <vector>
 
 #include "launcher/plan/devices.h"
+#include "launcher/plan/io/topology.h"
 #include "proto/text.h"
 #include "rendezvous/io/random_bytes.h"
 
@@ -65,6 +67,7 @@ std::string host_name() {
 }
 
 int cpu_count() {
+  if (const auto usable = own_cpus().size(); usable > 0) return static_cast<int>(usable);
   const auto count = ::sysconf(_SC_NPROCESSORS_ONLN);
   return count > 0 ? static_cast<int>(count) : 1;
 }
@@ -139,6 +142,17 @@ Result<std::string> local_address_towards(const std::string& address, int port) 
   ::close(probe);
   if (!known) return tried(errno_text(error_number));
   return literal_of(reinterpret_cast<const sockaddr*>(&local));
+}
+
+std::vector<std::string> own_paths() {
+  std::vector<std::string> paths;
+  std::error_code unknown;  // then that way is not looked at
+  const auto* called = reinterpret_cast<const char*>(::getauxval(AT_EXECFN));
+  if (called != nullptr) paths.push_back(std::filesystem::absolute(called, unknown));
+  if (unknown) paths.pop_back();
+  auto target = std::filesystem::read_symlink("/proc/self/exe", unknown);
+  if (!unknown) paths.push_back(std::move(target));
+  return paths;
 }
 
 FileKind probe_file(const std::string& path) {

@@ -17,7 +17,7 @@
 namespace cpprun::io {
 
 std::string host_name();  // as the kernel knows it; no name server is asked
-int cpu_count();  // logical processors of the machine, not of the affinity mask, as torchrun
+int cpu_count();  // logical processors that this process may run on (taskset, cpuset), as torchrun
 // Devices the workers may use: /dev/nvidia<n>, or what CUDA_VISIBLE_DEVICES leaves of them.
 int device_count(const Environment& environment);
 
@@ -28,6 +28,9 @@ Result<std::vector<NetworkInterface>> network_interfaces();
 
 // The local address from which `address` (literal) is reached, found without sending anything.
 Result<std::string> local_address_towards(const std::string& address, int port);
+
+// Of the program that runs: as it was called, and as links lead to it.
+std::vector<std::string> own_paths();
 
 FileKind probe_file(const std::string& path);
 // All of it, as long as it has no more bytes than that.

@@ -147,8 +147,11 @@ TEST_CASE("advice names the very program that ran") {
   auto evidence = ended({false, 1});
   evidence.executable = "/opt/python";
   evidence.last_lines = {"ModuleNotFoundError: No module named 'torch'"};
+  evidence.host_facts.module.in_environment = true;
   const auto advice = diagnose(evidence).advice;
   CHECK(advice.find("/opt/python -m pip install") != std::string::npos);
+  evidence.host_facts.module.similar = "touch";
+  CHECK(diagnose(evidence).advice.starts_with("did you mean \"touch\"?"));
   CHECK(diagnose(evidence).message == "ModuleNotFoundError: No module named 'torch'");
 }
 

@@ -26,6 +26,14 @@ FileKind probe(const std::string& path) {
       {"/usr/bin/hostname", FileKind::executable},
       {"/opt/venv/bin/python", FileKind::executable},
       {"/opt/py/python3.12", FileKind::executable},
+      {"/opt/venv/pyvenv.cfg", FileKind::plain},
+      {"/opt/tool/bin/python", FileKind::executable},
+      {"/opt/tool/pyvenv.cfg", FileKind::plain},
+      {"/opt/tool/pipx_metadata.json", FileKind::plain},
+      {"/opt/conda/envs/a/bin/python3", FileKind::executable},
+      {"/opt/conda/envs/a/conda-meta", FileKind::directory},
+      {"pkg/main.py", FileKind::plain},
+      {"job.sh", FileKind::plain},
   };
   const auto found = disk.find(path);
   return found == disk.end() ? FileKind::missing : found->second;
@@ -50,18 +58,84 @@ TEST_CASE(
   CHECK(resolve(ProgramKind::automatic, "package")->argv.back() == "package");
 }
 
-TEST_CASE("a Python that is none of the active environment's is told, and how to have the other") {
-  Environment environment = {{"PATH", "/usr/bin:/opt/venv/bin"}, {"VIRTUAL_ENV", "/opt/venv"}};
-  CHECK(resolve(ProgramKind::automatic, "train.py", environment)->note ==
-        "VIRTUAL_ENV=/opt/venv is active, but the workers run by /usr/bin/python3, which comes "
-        "first on PATH; if its modules are missed, set PYTHON_EXEC=/opt/venv/bin/python or put "
-        "/opt/venv/bin first on PATH");
-  CHECK(resolve(ProgramKind::automatic, "train", environment)->note == "");
-  environment["PYTHON_EXEC"] = "/opt/py/python3.12";
-  CHECK(resolve(ProgramKind::automatic, "train.py", environment)->note == "");
-  CHECK(
-      resolve(ProgramKind::automatic, "train.py", {{"PATH", "/usr/bin"}, {"VIRTUAL_ENV", "/gone"}})
-          ->note == "");
+std::string python(const Environment& environment, const std::vector<std::string>& own_paths = {}) {
+  return resolve_program({ProgramKind::automatic, "train.py", {}}, environment, probe, own_paths)
+      ->interpreter;
+}
+
+std::string note(const Environment& environment, const std::vector<std::string>& own_paths = {}) {
+  return resolve_program({ProgramKind::automatic, "train.py", {}}, environment, probe, own_paths)
+      ->note;
+}
+
+TEST_CASE("a cpprun of an environment runs scripts by that environment's Python") {
+  const Environment system = {{"PATH", "/usr/bin"}};
+  CHECK(python(system, {"/opt/venv/bin/cpprun"}) == "/opt/venv/bin/python");
+  CHECK(python(system, {"/usr/local/bin/cpprun", "/opt/venv/bin/cpprun"}) ==
+        "/opt/venv/bin/python");
+  CHECK(python(system, {"/opt/conda/envs/a/bin/cpprun"}) == "/opt/conda/envs/a/bin/python3");
+  CHECK(note(system, {"/opt/venv/bin/cpprun"}).empty());
+  CHECK(python(system, {"/usr/bin/cpprun", "/build/launcher/cpprun"}) == "/usr/bin/python3");
+  // pipx and uv give each tool an environment, with nothing else in it.
+  CHECK(python(system, {"/opt/tool/bin/cpprun"}) == "/usr/bin/python3");
+  Environment chosen = system;
+  chosen["PYTHON_EXEC"] = "/opt/py/python3.12";
+  CHECK(python(chosen, {"/opt/venv/bin/cpprun"}) == "/opt/py/python3.12");
+  chosen = {{"PATH", "/usr/bin"}, {"VIRTUAL_ENV", "/opt/venv"}};
+  CHECK(python(chosen, {"/opt/conda/envs/a/bin/cpprun"}) == "/opt/conda/envs/a/bin/python3");
+  CHECK(note(chosen, {"/opt/conda/envs/a/bin/cpprun"}) ==
+        "note: the workers run by /opt/conda/envs/a/bin/python3 (beside cpprun), not by "
+        "/opt/venv/bin/python (VIRTUAL_ENV); PYTHON_EXEC=PATH names another");
+}
+
+TEST_CASE("an active environment's Python comes before the PATH's") {
+  const Environment venv = {{"PATH", "/usr/bin"}, {"VIRTUAL_ENV", "/opt/venv/"}};
+  CHECK(python(venv) == "/opt/venv/bin/python");
+  CHECK(note(venv) ==
+        "note: the workers run by /opt/venv/bin/python (VIRTUAL_ENV), not by /usr/bin/python3 "
+        "(PATH); PYTHON_EXEC=PATH names another");
+  CHECK(python({{"PATH", "/usr/bin"}, {"CONDA_PREFIX", "/opt/conda/envs/a"}}) ==
+        "/opt/conda/envs/a/bin/python3");
+  CHECK(python({{"PATH", "/usr/bin"},
+                {"CONDA_PREFIX", "/opt/conda/envs/a"},
+                {"CONDA_DEFAULT_ENV", "base"}}) == "/usr/bin/python3");
+  // Activated one in the other: the later one is on PATH.
+  const Environment both = {{"PATH", "/opt/conda/envs/a/bin:/opt/venv/bin"},
+                            {"VIRTUAL_ENV", "/opt/venv"},
+                            {"CONDA_PREFIX", "/opt/conda/envs/a"}};
+  CHECK(python(both) == "/opt/conda/envs/a/bin/python3");
+  CHECK(note(both).empty());
+  CHECK(python({{"PATH", "/usr/bin"}, {"VIRTUAL_ENV", "/gone"}}) == "/usr/bin/python3");
+  CHECK(note({{"PATH", "/usr/bin"}, {"VIRTUAL_ENV", "/gone"}}).empty());
+}
+
+TEST_CASE("a path that is given for a module is refused before anything starts") {
+  const auto why = [](const std::string& name) {
+    const auto resolved = resolve(ProgramKind::module, name);
+    return resolved ? std::string() : resolved.error().reason;
+  };
+  CHECK(why("train.py") ==
+        "error: -m train.py: this is a path, not the name of a module\n  hint: leave out -m, or "
+        "write -m train");
+  CHECK(why("pkg/main.py").ends_with("leave out -m, or write -m pkg.main"));
+  CHECK(why("./train").ends_with("leave out -m, or write -m train"));
+  CHECK(why("/opt/train.py").ends_with("hint: leave out -m"));
+  CHECK(why("pkg.py").empty());  // may be a module py of a package pkg
+  CHECK(why("torch.distributed.run").empty());
+}
+
+TEST_CASE("--no-python says how to run the file here, which PATH does not lead to") {
+  const auto why = [](const std::string& script) {
+    return resolve(ProgramKind::no_python, script).error().reason;
+  };
+  CHECK(why("job.sh") ==
+        "error: cannot run \"job.sh\": --no-python searches PATH, and it is not there\n  hint: "
+        "chmod +x job.sh, then write ./job.sh for the file here");
+  CHECK(why("train.py").ends_with("hint: leave out --no-python to run the file here by Python"));
+  CHECK(why("hostname -f")
+            .ends_with("leave out the quotes; the program and its arguments are words "
+                       "of their own"));
+  CHECK(why("gone") == "cannot run \"gone\": no such file, neither here nor on PATH");
 }
 
 TEST_CASE("--no-python speaks of a folder as what it is") {
@@ -106,8 +180,10 @@ TEST_CASE("what cannot be run is refused with path and cure") {
         "name that ends in .py");
   CHECK(resolve(ProgramKind::automatic, "folder").error().reason ==
         "cannot run \"folder\": it is a folder without a __main__.py");
-  CHECK(resolve(ProgramKind::no_python, "train").error().reason ==
-        "cannot run \"train\": it is not on PATH; say ./train for the one here");
+  CHECK(
+      resolve(ProgramKind::no_python, "train").error().reason ==
+      "error: cannot run \"train\": --no-python searches PATH, and it is not there\n  hint: write "
+      "./train for the file here");
   CHECK(resolve(ProgramKind::automatic, "train.py", {{"PATH", "/empty"}}).error().reason ==
         "there is no python3 and no python on PATH to run a Python script with; install one, or "
         "set PYTHON_EXEC to its path");

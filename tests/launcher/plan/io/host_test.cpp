@@ -2,6 +2,7 @@
 #include "launcher/plan/io/host.h"
 
 #include <doctest/doctest.h>
+#include <sched.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -54,4 +55,18 @@ TEST_CASE("the machine has a name and processors") {
   CHECK(io::host_name() == name);
   CHECK(io::cpu_count() >= 1);
   CHECK(io::device_count({{"CUDA_VISIBLE_DEVICES", ""}}) == 0);
+}
+
+TEST_CASE("only the processors of the affinity mask count, as for torchrun") {
+  cpu_set_t own;
+  REQUIRE(::sched_getaffinity(0, sizeof own, &own) == 0);
+  CHECK(io::cpu_count() == CPU_COUNT(&own));
+  cpu_set_t one;
+  CPU_ZERO(&one);
+  for (int cpu = 0; cpu < CPU_SETSIZE && CPU_COUNT(&one) == 0; ++cpu) {
+    if (CPU_ISSET(cpu, &own)) CPU_SET(cpu, &one);
+  }
+  REQUIRE(::sched_setaffinity(0, sizeof one, &one) == 0);
+  CHECK(io::cpu_count() == 1);
+  CHECK(::sched_setaffinity(0, sizeof own, &own) == 0);
 }

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "launcher/failure/missing_module.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cctype>
+
+namespace cpprun {
+
+namespace {
+
+constexpr std::size_t name_bytes_max = 128;  // longer ones are compared with nothing
+
+// Letters changed, added, left out, or exchanged with their neighbour.
+std::size_t mistakes_between(std::string_view one, std::string_view other) {
+  std::vector<std::size_t> before(other.size() + 1);
+  std::vector<std::size_t> last(other.size() + 1);
+  std::vector<std::size_t> row(other.size() + 1);
+  for (std::size_t j = 0; j <= other.size(); ++j) row[j] = j;
+  for (std::size_t i = 1; i <= one.size(); ++i) {
+    before = last;
+    last = row;
+    row[0] = i;
+    for (std::size_t j = 1; j <= other.size(); ++j) {
+      const std::size_t changed = one[i - 1] == other[j - 1] ? 0 : 1;
+      row[j] = std::min({last[j] + 1, row[j - 1] + 1, last[j - 1] + changed});
+      const bool exchanged =
+          i > 1 && j > 1 && one[i - 1] == other[j - 2] && one[i - 2] == other[j - 1];
+      if (exchanged) row[j] = std::min(row[j], before[j - 2] + 1);
+    }
+  }
+  return row[other.size()];
+}
+
+bool is_python(std::string_view executable) {
+  const auto slash = executable.rfind('/');
+  return executable.substr(slash == std::string_view::npos ? 0 : slash + 1).starts_with("python");
+}
+
+}  // namespace
+
+std::string missing_module(const std::vector<std::string>& lines) {
+  constexpr std::string_view words = "No module named ";
+  for (auto line = lines.rbegin(); line != lines.rend(); ++line) {
+    const auto at = line->find(words);
+    if (at == std::string::npos) continue;
+    std::string_view rest = std::string_view(*line).substr(at + words.size());
+    if (!rest.empty() && (rest.front() == '\'' || rest.front() == '"')) rest.remove_prefix(1);
+    const auto end = std::ranges::find_if(rest, [](char byte) {
+      return std::isalnum(static_cast<unsigned char>(byte)) == 0 && byte != '_' && byte != '.' &&
+             static_cast<unsigned char>(byte) < 0x80;
+    });
+    return {rest.begin(), end};
+  }
+  return "";
+}
+
+std::string similar_name(std::string_view wanted, const std::vector<std::string>& names) {
+  if (wanted.size() < 3 || wanted.size() > name_bytes_max) return "";
+  std::size_t fewest = wanted.size() < 5 ? 1 : 2;
+  std::string similar;
+  for (const auto& name : names) {
+    if (name == wanted || name.size() > name_bytes_max) continue;
+    const auto mistakes = mistakes_between(wanted, name);
+    if (mistakes > fewest || (mistakes == fewest && !similar.empty())) continue;
+    fewest = mistakes;
+    similar = name;
+  }
+  return similar;
+}
+
+std::string missing_module_advice(std::string_view name, const ModuleSight& sight,
+                                  std::string_view executable) {
+  if (!sight.similar.empty()) {
+    return fmt::format("did you mean \"{}\"? it is where Python looks for modules of your own",
+                       sight.similar);
+  }
+  if (!sight.elsewhere.empty()) {
+    return fmt::format(
+        "set PYTHONPATH={}: \"{}\" is there, and Python looks in the directory of the script",
+        sight.elsewhere, name);
+  }
+  if (!is_python(executable)) {
+    return "name the Python that has it with PYTHON_EXEC, or install it in that Python's virtual "
+           "environment, not in the system's Python";
+  }
+  if (sight.in_environment) {
+    return fmt::format(
+        "install what brings \"{}\" where it ran, {} -m pip install …; or name another Python with "
+        "PYTHON_EXEC",
+        name, executable);
+  }
+  return fmt::format(
+      "name the Python that has it with PYTHON_EXEC, or install it in a virtual environment "
+      "(python3 "
+      "-m venv DIR) and set PYTHON_EXEC=DIR/bin/python; {} is the system's",
+      executable);
+}
+
+}  // namespace cpprun
