@@ -47,14 +47,17 @@ class Teller {
       }
     }
     nodes_ = typed ? range->highest : facts_.nodes && !alone ? facts_.nodes->value : 1;
+    // A script may start a step for each node of a job. No step knows the others of the job.
+    const bool is_a_part = typed && facts_.nodes && facts_.nodes->value < range->lowest;
+    if (is_a_part) tell_of_a_part(facts_.nodes->value);
     if (nodes_ > 1) {
       if (!typed)
         tell("nnodes", fmt::format("{} nodes", nodes_), std::to_string(nodes_),
              facts_.nodes->source);
-      tell_place(typed);
-      tell_meeting();
+      if (!is_a_part) tell_place(typed);
+      if (!is_a_part) tell_meeting();
     }
-    if (facts_.job && !is_said(flags_.rdzv_id)) {
+    if (facts_.job && !is_said(flags_.rdzv_id) && !is_a_part) {
       declare("rdzv-id", facts_.job->value, facts_.job->source);
       if (nodes_ > 1) taken_.push_back(fmt::format("job {}", facts_.job->value));
     }
@@ -87,6 +90,25 @@ class Teller {
   bool is_placed() const {
     return is_said(flags_.nnodes) && is_said(flags_.node_rank) &&
            (is_said(flags_.master_addr) || is_said(flags_.rdzv_endpoint));
+  }
+
+  // The nodes that the scheduler has started cpprun on are too few. Where nodes of other steps
+  // could not find these, none will come.
+  void tell_of_a_part(int started) {
+    if (!facts_.mistakes.empty()) return;  // which counts tasks, not nodes
+    const bool can_be_found =
+        is_said(flags_.node_rank) || is_said(flags_.master_addr) || is_said(flags_.rdzv_endpoint);
+    const auto fact = fmt::format("{}={}: {} started cpprun on {} node{} ({})",
+                                  flags_.nnodes.source, flags_.nnodes.text, facts_.name, started,
+                                  started == 1 ? "" : "s", facts_.nodes->source);
+    if (can_be_found) {
+      notes_.push_back(
+          fmt::format("warning: {}; the job waits until the others are started", fact));
+    } else {
+      mistakes_.add(
+          flags_.nnodes.place,
+          fmt::format("error: {}\n  hint: start it on as many, or leave out --nnodes", fact));
+    }
   }
 
   // torchrun's way of saying that a node is alone: other nodes could not know the port.
@@ -126,6 +148,7 @@ class Teller {
     const std::string host = by_variable ? *variable : facts_.master->value;
     const std::string source =
         by_variable ? std::string(contract::master_addr) : facts_.master->source;
+    if (!by_variable && !facts_.doubt.empty()) notes_.push_back(facts_.doubt);
     const auto port = port_to_meet();
     const auto words = fmt::format("they meet at {}", endpoint_text(host, port));
     // torchrun's two ways: on the node of rank 0, or on the machine that goes by this name.

@@ -44,6 +44,25 @@ void find_open_mpis_host(const Environment& environment, SchedulerFacts& facts) 
   }
 }
 
+// mpirun runs a daemon on each host of the job, and takes the place of the one where it was typed
+// itself, as number 0. There may be no task: on a login node, above all. The other hosts cannot
+// know that, and look for the master there.
+void doubt_login_node(const Environment& environment, SchedulerFacts& facts) {
+  const auto daemons = said_number(environment, 1, {"OMPI_MCA_ess_base_num_procs"});
+  const auto hosts = said_number(environment, 1, {"OMPI_MCA_orte_num_nodes"});
+  const auto uri = said_text(environment, {"OMPI_MCA_orte_local_daemon_uri"});
+  if (facts.node_rank->value != 0 || !facts.master || !daemons || !hosts || !uri) return;
+  const auto job = uri->value.substr(0, uri->value.find(';'));
+  if (daemons->value <= hosts->value || job.ends_with(".0")) return;
+  const auto own = said_text(environment, {"PMIX_HOSTNAME"});
+  facts.doubt = fmt::format(
+      "warning: the nodes meet at {}, where mpirun was typed ({}); it uses {} of {} hosts, so "
+      "there "
+      "may be no cpprun\n  hint: if {} is a login node, give --master-addr={}, a host of the job",
+      facts.master->value, facts.master->source, hosts->value, daemons->value, facts.master->value,
+      own ? own->value : "HOST");
+}
+
 }  // namespace
 
 std::optional<SchedulerFacts> open_mpi_facts(const Environment& environment) {
@@ -62,6 +81,7 @@ std::optional<SchedulerFacts> open_mpi_facts(const Environment& environment) {
     facts.mistakes.push_back(crowded_text("mpirun", tasks_here(*here), "mpirun -N 1 cpprun …"));
   }
   find_open_mpis_host(environment, facts);
+  doubt_login_node(environment, facts);
   facts.job = said_text(environment, {"OMPI_MCA_ess_base_jobid", "PMIX_NAMESPACE"});
   if (facts.job) {
     facts.port = {port_of(facts.job->value), facts.job->source};

@@ -29,6 +29,8 @@ struct SchedulerFacts {
   std::optional<Said<int>> port;            // to meet at: the same on all nodes, seldom two jobs'
   std::optional<Said<std::string>> job;     // its id
   std::optional<Said<int>> gpus;            // of this task
+  // Why there may be no node of the job at `master`; empty where there is one.
+  std::string doubt = {};
   // Why `master` is not known, and what to do; empty where nothing more can be said.
   std::string no_master = {};
   // What was asked of the scheduler and is no job of ours.

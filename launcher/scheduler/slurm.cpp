@@ -58,6 +58,13 @@ void read_step(const Environment& environment, SchedulerFacts& facts) {
     }
   }
   check_tasks(environment, facts);
+  if (const auto components = said_number(environment, 2, {"SLURM_HET_SIZE"})) {
+    facts.notes.push_back(fmt::format(
+        "warning: this Slurm job has {} components ({}), and cpprun takes the {} nodes of one of "
+        "them for the whole job\n  hint: for a job of all, give --nnodes, --node-rank, "
+        "--master-addr and --rdzv-id",
+        components->value, components->source, facts.nodes->value));
+  }
 }
 
 // In a batch script itself, or in the shell of an allocation.

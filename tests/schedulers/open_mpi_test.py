@@ -87,6 +87,22 @@ class OpenMpiTest(unittest.TestCase):
         self.assertEqual(sorted(host for _, _, host in ranks), ["1", "2", "3"], said)
         self.assertTrue(all(rank == node for rank, node, _ in ranks), said)
 
+    def test_a_login_node_is_doubted_at_once(self):
+        code, said = self.mpirun("h3", "--host", "h1,h2", "-N", "1", CPPRUN,
+                                 "--rdzv-conf=join_timeout=2", "--no-python", "sh", "-c", SAY)
+        self.assertNotEqual(code, 0, said)
+        self.assertIn("if 10.77.0.3 is a login node, give --master-addr=h1", said)
+        code, said = self.mpirun("h3", "--host", "h1,h2", "-N", "1", CPPRUN, "--master-addr=h1",
+                                 "--no-python", "sh", "-c", SAY)
+        self.assertEqual(code, 0, said)
+        self.assertNotIn("login node", said)
+
+    def test_more_nodes_than_mpirun_started_are_refused(self):
+        code, said = self.mpirun("h1", "--host", "h1,h2", "-N", "1", CPPRUN, "--nnodes=3",
+                                 "--no-python", "sh", "-c", SAY)
+        self.assertNotEqual(code, 0, said)
+        self.assertIn("--nnodes=3: Open MPI started cpprun on 2 nodes", said)
+
     def test_two_on_a_host_are_refused(self):
         code, said = self.mpirun("h1", "--host", "h1:2,h2:2", "-N", "2", CPPRUN, "--no-python",
                                  "sh", "-c", SAY)

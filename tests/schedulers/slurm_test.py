@@ -115,6 +115,20 @@ class SlurmTest(unittest.TestCase):
         self.assertEqual(done.stdout.count("Slurm started 4 tasks on 2 nodes"), 4, done.stdout)
         self.assertNotIn("rank", done.stdout)
 
+    def test_more_nodes_than_srun_started_are_refused_at_once(self):
+        done = self.slurm.run("srun", "-N2", "-n2", CPPRUN, "--nnodes=3", *self.workers(SAY))
+        self.assertEqual(done.returncode, 2, done.stdout)
+        self.assertIn("--nnodes=3: Slurm started cpprun on 2 nodes (SLURM_STEP_NUM_NODES)",
+                      done.stdout)
+
+    def test_a_job_may_be_put_together_of_steps(self):
+        start = (f"srun -N1 -n1 -w $0 {CPPRUN} --nnodes=2 --rdzv-backend=c10d "
+                 "--rdzv-endpoint=n1:29400 --no-python sh -c 'echo rank $RANK of $WORLD_SIZE'")
+        done = self.slurm.run("salloc", "-N2", "-w", "n1,n2", "sh", "-c",
+                              f"sh -c \"{start}\" n1 & sh -c \"{start}\" n2; wait")
+        self.assertEqual(sorted(re.findall(r"^rank \d of 2", done.stdout, re.M)),
+                         ["rank 0 of 2", "rank 1 of 2"], done.stdout)
+
     def test_a_rank_that_the_batch_shell_expanded_is_doubted(self):
         script = self.slurm.script(
             "expanded", f"srun {CPPRUN} --rdzv-conf=join_timeout=5 --node-rank=$SLURM_NODEID "

@@ -100,6 +100,33 @@ TEST_CASE("a node that a person has placed does not end because of the scheduler
   CHECK(config.notes.front().find("Slurm started 32 tasks on 4 nodes") == 0);
 }
 
+TEST_CASE("more nodes than the scheduler has started are refused at once") {
+  CHECK(mistakes({"--nnodes=5", "train"}, second_node()) ==
+        std::vector<std::string>{
+            "error: --nnodes=5: Slurm started cpprun on 4 nodes (SLURM_STEP_NUM_NODES)\n  hint: "
+            "start it on as many, or leave out --nnodes"});
+  CHECK(mistakes({"--nnodes=5:8", "train"}, second_node()).size() == 1);
+  CHECK(good({"--nnodes=3:8", "train"}, second_node()).nodes_max == 8);
+  const Environment mpirun = {{"OMPI_COMM_WORLD_RANK", "1"},
+                              {"OMPI_COMM_WORLD_SIZE", "2"},
+                              {"OMPI_MCA_orte_hnp_uri", "1.0;tcp://10.0.0.1:45843"}};
+  CHECK(mistakes({"--nnodes=3", "train"}, mpirun).size() == 1);
+}
+
+TEST_CASE("a job of several steps is put together by what is typed, and by no step's numbers") {
+  const auto config = good(
+      {"--nnodes=5", "--rdzv-backend=c10d", "--rdzv-endpoint=n1:29400", "train"}, second_node());
+  CHECK_FALSE(config.node_rank);
+  CHECK(config.job == "none");
+  REQUIRE(config.notes.size() == 1);
+  CHECK(config.notes[0] ==
+        "warning: --nnodes=5: Slurm started cpprun on 4 nodes (SLURM_STEP_NUM_NODES); the job "
+        "waits until the others are started");
+  CHECK(
+      good({"--nnodes=5", "--node-rank=4", "--master-addr=n1", "train"}, second_node()).node_rank ==
+      4);
+}
+
 TEST_CASE("port 0 makes a node alone, whatever the scheduler started") {
   for (const auto* flag : {"--rdzv-endpoint=localhost:0", "--master-port=0"}) {
     CAPTURE(flag);

@@ -29,6 +29,28 @@ TEST_CASE("mpirun says how many there are, which this is, and where mpirun runs"
   CHECK(facts->port->value == port_of("1294925825"));
 }
 
+TEST_CASE("where mpirun may run no task itself, node 0 doubts the place to meet") {
+  auto environment = second_of_two();
+  environment["OMPI_COMM_WORLD_RANK"] = "0";
+  environment["OMPI_MCA_orte_num_nodes"] = "2";
+  environment["OMPI_MCA_ess_base_num_procs"] = "3";
+  environment["OMPI_MCA_orte_local_daemon_uri"] = "1294925824.1;tcp://10.0.0.2:42591";
+  environment["PMIX_HOSTNAME"] = "h1";
+  CHECK(open_mpi_facts(environment)->doubt ==
+        "warning: the nodes meet at 10.0.0.1, where mpirun was typed (OMPI_MCA_orte_hnp_uri); it "
+        "uses 2 of 3 hosts, so there may be no cpprun\n  hint: if 10.0.0.1 is a login node, give "
+        "--master-addr=h1, a host of the job");
+  auto there = environment;
+  there["OMPI_MCA_orte_local_daemon_uri"] = "1294925824.0;tcp://10.0.0.1:45843";
+  CHECK(open_mpi_facts(there)->doubt.empty());
+  there = environment;
+  there["OMPI_COMM_WORLD_RANK"] = "1";  // said once
+  CHECK(open_mpi_facts(there)->doubt.empty());
+  there = environment;
+  there["OMPI_MCA_ess_base_num_procs"] = "2";
+  CHECK(open_mpi_facts(there)->doubt.empty());
+}
+
 TEST_CASE("the Open MPI of later years names its jobs after the host of mpirun") {
   auto environment = second_of_two();
   environment.erase("OMPI_MCA_orte_hnp_uri");

@@ -23,6 +23,17 @@ Environment third_of_four() {
           {"SLURM_LOCALID", "0"}};
 }
 
+TEST_CASE("a heterogeneous job's components are not one job by themselves") {
+  auto environment = third_of_four();
+  environment["SLURM_HET_SIZE"] = "2";
+  CHECK(
+      slurm_facts(environment)->notes ==
+      std::vector<std::string>{
+          "warning: this Slurm job has 2 components (SLURM_HET_SIZE), and cpprun takes the 4 nodes "
+          "of one of them for the whole job\n  hint: for a job of all, give --nnodes, "
+          "--node-rank, --master-addr and --rdzv-id"});
+}
+
 TEST_CASE("a step of Slurm says how many nodes there are, which this is and where the first is") {
   const auto facts = slurm_facts(third_of_four());
   REQUIRE(facts);
