@@ -44,6 +44,7 @@ struct Evidence {
   std::string error_file;               // its path, where it outlives the job
   std::vector<std::string> last_lines;  // of stderr, where they were not the console's alone
   bool with_stdout = false;             // those of stdout are among them
+  bool on_console = false;              // its stderr was cpprun's own, which only people read
   std::string stdout_file;              // where the logs are; empty: nowhere
   std::string stderr_file;
   HostFacts host_facts;

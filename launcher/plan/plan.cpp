@@ -124,6 +124,7 @@ Environment variables_of(const Config& config, const link::Sealed& sealed, const
 struct StreamWish {
   bool redirect = false;
   bool tee = false;
+  StreamTarget silent = StreamTarget::nowhere;  // where the console filter hides it
   std::string file;
   const std::vector<std::string>& duplicate_words;
   std::string duplicate_file;
@@ -151,7 +152,9 @@ StreamPlan stream_plan(const Config& config, int local_rank, const StreamWish& w
     plan.file_bytes_max = limit;
     return plan;
   }
-  return {heard && !wish.redirect ? StreamTarget::console : StreamTarget::nowhere, ""};
+  if (heard && !wish.redirect) return {};
+  // Not shown, and kept in no file: the report still needs its last lines.
+  return {wish.silent, ""};
 }
 
 // An inherited stderr is read by nobody here, and which of two failures came first is judged by
@@ -230,10 +233,10 @@ std::vector<WorkerSpec> make_plan(const Config& config, const link::Sealed& seal
     const auto redirect = logs.redirects.of(local);
     const auto tee = logs.tee.of(local);
     spec.out = stream_plan(config, local,
-                           {redirect.out, tee.out, file(spec.log_folder, "stdout.log"),
+                           {redirect.out, tee.out, StreamTarget::nowhere, file(spec.log_folder, "stdout.log"),
                             logs.duplicate_out, file(attempt_folder, "filtered_stdout.log")});
     spec.err = stream_plan(config, local,
-                           {redirect.err, tee.err, file(spec.log_folder, "stderr.log"),
+                           {redirect.err, tee.err, StreamTarget::kept, file(spec.log_folder, "stderr.log"),
                             logs.duplicate_err, file(attempt_folder, "filtered_stderr.log")});
     let_words_pass(config, facts.console, spec);
     spec.prefix = line_prefix(config.logs, config.role, facts.host, spec.local_rank, spec.rank);

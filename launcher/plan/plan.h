@@ -24,7 +24,7 @@ enum class StreamTarget {
   nowhere,  // /dev/null
   file,     // the descriptor itself is the file
   tee,      // through the pump: console with prefix, and the file where one is named
-  kept,     // through the pump into its file alone, which is limited
+  kept,     // through the pump into its limited file, or to no file; last lines to the report
   passed,   // through the pump: every byte to the console as it is, its last lines to the report
   with_err  // for stdout alone: the same pipe as stderr's, which keeps the order among the two
 };

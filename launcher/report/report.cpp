@@ -66,7 +66,7 @@ std::string shown_lines(const std::vector<std::string>& lines) {
 }
 
 // Everything that was seen of the end: how, what it said, its traceback or its last lines.
-std::string story(const DiagnosedEnd& end, bool console_inherited) {
+std::string story(const DiagnosedEnd& end) {
   const Diagnosis& diagnosis = end.diagnosis();
   const Evidence& evidence = end.evidence();
   auto text = diagnosis.ending;
@@ -84,7 +84,7 @@ std::string story(const DiagnosedEnd& end, bool console_inherited) {
     text += shown_lines(evidence.last_lines);
   } else if (!diagnosis.message.empty()) {
     text += "\n" + diagnosis.message;
-  } else if (console_inherited && evidence.outcome.pid != 0) {
+  } else if (evidence.on_console && evidence.outcome.pid != 0) {
     text += "\nits last words, if it had any, are on the console above";
   }
   return text;
@@ -247,7 +247,7 @@ std::string box(const ReportFacts& facts, const DiagnosedEnd* own) {
   const auto title = fmt::format("{} FAILED", facts.entrypoint);
   const auto others = others_text(facts, own);
   const auto root = own != nullptr
-                        ? block_text(block_of(*own, facts, story(*own, facts.console_inherited)), 0)
+                        ? block_text(block_of(*own, facts, story(*own)), 0)
                     : facts.root ? block_text(block_of(*facts.root, facts), 0)
                                  : fmt::format("  none of this job's workers: {}\n", facts.reason);
   const auto width =

@@ -40,7 +40,6 @@ struct ReportFacts {
   LeaderChanges leaders = {};          // of the cpprunds that have led it
   std::string reason;                  // Finish::reason, or why there is no root
   std::string logs;                    // the run folder; may be empty
-  bool console_inherited = false;      // then the workers' last words are above, on the console
   int utc_offset_seconds = 0;          // local time of this machine
   bool colour = false;
 };

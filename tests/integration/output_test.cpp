@@ -140,6 +140,30 @@ TEST_CASE("the prefix follows the template, and the filter lets only its ranks s
   CHECK(ended.out == "[rank1]: words\n");
 }
 
+TEST_CASE("the last lines of a filtered rank that fails are in the report, and nowhere else") {
+  for (const Words& options :
+       {Words{"--local-ranks-filter=0"}, Words{"--local-ranks-filter=0", "--tee=3"},
+        Words{"--local-ranks-filter=0", "--stderr=inherit"}}) {
+    const auto ended = run(
+        two_workers(options, {"only", "1", "say", "hidden", "say_err", "no such shard: 17", "exit",
+                              "3"}),
+        quiet);
+    CHECK(ended.code == 3);
+    CHECK(ended.out == "");
+    CHECK_MESSAGE(contains(ended.err, "last lines of its stderr:\n    no such shard: 17\n"),
+                  ended.err);
+    CHECK(count(ended.err, "no such shard: 17") == 1);
+  }
+}
+
+TEST_CASE("a filtered rank that said nothing is not said to have left words on the console") {
+  const auto ended = run(
+      two_workers({"--local-ranks-filter=0", "--stderr=inherit"}, {"only", "1", "exit", "3"}),
+      quiet);
+  CHECK(ended.code == 3);
+  CHECK_FALSE(contains(ended.err, "on the console above"));
+}
+
 TEST_CASE("without a log directory nothing is left in the temporary folder") {
   Folder temporary;
   const Options options{.variables = {{"TMPDIR", temporary.path()}}};

@@ -299,9 +299,6 @@ ReportFacts Runtime::report_facts(const agent::Exit& last) const {
   const auto& arguments = inputs_.config.program.arguments;
   facts.program.insert(facts.program.end(), arguments.begin(), arguments.end());
   if (facts.root && facts.root->time == WallTime{}) facts.root->time = facts.ended;
-  for (const WorkerSpec& spec : specs_) {
-    facts.console_inherited = facts.console_inherited || spec.err.target == StreamTarget::console;
-  }
   return facts;
 }
 

@@ -216,6 +216,8 @@ void EvidenceCollector::examine(const Outcome& outcome, const WorkerSpec& spec, 
       evidence.with_stdout = spec.out.target == StreamTarget::with_err;
       break;
     case StreamTarget::console:
+      evidence.on_console = true;
+      break;
     case StreamTarget::nowhere:
     case StreamTarget::with_err:
       break;

@@ -200,7 +200,7 @@ TEST_CASE("without a log folder a tee goes to the console alone, and the filter 
   CHECK(specs[1].out == StreamPlan{StreamTarget::tee, ""});
   CHECK(specs[1].err == StreamPlan{StreamTarget::console, ""});
   CHECK(specs[0].out == StreamPlan{StreamTarget::nowhere, ""});
-  CHECK(specs[0].err == StreamPlan{StreamTarget::nowhere, ""});
+  CHECK(specs[0].err == StreamPlan{StreamTarget::kept, ""});  // its last lines, for the report
   CHECK(specs[0].error_file == "/tmp/cpprun_x/attempt_1_0_error.json");
   CHECK(specs[1].error_file == "/tmp/cpprun_x/attempt_1_1_error.json");
   CHECK(specs[0].log_folder.empty());

@@ -176,11 +176,12 @@ TEST_CASE("of many last lines the report shows the last") {
   CHECK(text.size() < 1500);
 }
 
-TEST_CASE("without stderr of its own the report points to the console") {
-  auto facts = facts_of({ended(0, {false, 1})});
-  facts.console_inherited = true;
-  CHECK(report(facts).find("its last words, if it had any, are on the console above") !=
-        std::string::npos);
+TEST_CASE("only for a worker whose stderr is the console does the report point there") {
+  auto root = ended(0, {false, 1});
+  const std::string pointer = "its last words, if it had any, are on the console above";
+  CHECK_FALSE(report(facts_of({root})).find(pointer) != std::string::npos);
+  root.on_console = true;
+  CHECK(report(facts_of({root})).find(pointer) != std::string::npos);
 }
 
 TEST_CASE("hundreds of consequences do not drown the cause") {
